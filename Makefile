@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The commands of this repository. Each brings what it needs: scripts/bootstrap first, then CMake.
+#
+# Words: JOBS is how many compilers run at once; BUILD_TYPE is CMake's.
+# PREFIX is where `make install` puts everything, DESTDIR a root in front of it.
+JOBS ?= $(shell nproc)
+BUILD_TYPE ?= Release
+PREFIX ?= /usr/local
+PYTHON := .venv/bin/python
+
+ifneq ($(shell command -v ccache 2>/dev/null),)
+export CMAKE_C_COMPILER_LAUNCHER := ccache
+export CMAKE_CXX_COMPILER_LAUNCHER := ccache
+endif
+export CMAKE_GENERATOR := Ninja
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+CONFIGURE = cmake -S . -B build -DCMAKE_BUILD_TYPE=$(BUILD_TYPE) \
+	-DPython3_EXECUTABLE=$(CURDIR)/$(PYTHON)
+
+.PHONY: help build install demo test bench lint format clean distclean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make build    the library (build/lib/libmanyhands.so) and the command .venv/bin/mh"
+	@echo "make install  into PREFIX ($(PREFIX)): the library, bin/mh, bin/mh-tune; nothing stays tied to here"
+	@echo "make demo     a 3-D stencil, plain and helped, side by side (under two minutes)"
+	@echo "make test     lint, unit tests, tests under every MPI, sanitizers (under 20 minutes)"
+	@echo "make bench    the short set of benchmarks"
+	@echo "make lint     the checks of source text alone; make format repairs what can be repaired"
+	@echo "make clean    removes build folders; make distclean also .venv and .mpi"
+
+# The first configuration leaves tests out (MH_TESTS=OFF) so that build and demo are quick;
+# `make test` switches them on in the same folder and they stay on.
+build:
+	@scripts/bootstrap build
+	@test -f build/CMakeCache.txt || $(CONFIGURE) -DMH_TESTS=OFF
+	@$(CONFIGURE) -Wno-dev --log-level=WARNING >/dev/null
+	@cmake --build build -j $(JOBS)
+
+# The command brings its Python packages in an environment of its own: it meets no other.
+install: build
+	@cmake --install build --prefix $(PREFIX) >/dev/null
+	@python3 -m venv $(DESTDIR)$(PREFIX)/share/manyhands/python
+	@$(DESTDIR)$(PREFIX)/share/manyhands/python/bin/pip install --quiet --constraint requirements.txt .
+	@mkdir -p $(DESTDIR)$(PREFIX)/bin
+	@ln -sf ../share/manyhands/python/bin/mh $(DESTDIR)$(PREFIX)/bin/mh
+	@echo "installed: $(PREFIX)/bin/mh, $(PREFIX)/lib/libmanyhands.so"
+
+demo: build
+	@.venv/bin/mh demo
+
+test:
+	@scripts/bootstrap test
+	@$(PYTHON) scripts/run-tests --jobs $(JOBS)
+
+bench: build
+	@.venv/bin/mh bench --short --compare
+
+lint:
+	@scripts/bootstrap test
+	@$(PYTHON) scripts/lint
+
+format:
+	@scripts/bootstrap test
+	@$(PYTHON) scripts/lint --fix
+
+clean:
+	rm -rf build build-asan build-tsan
+
+distclean: clean
+	rm -rf .venv .mpi .pytest_cache .ruff_cache

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the hot operations of the lower rooms cost, without a message: opening, claiming and
+// finishing a job, looking for work where there is none (CAB-MPI, V-E: checking cost it 0.15 us, a
+// contended steal 6.5 us), exposing work to lenders and handing a core over.
+//
+// One thread measures the bare path; the threaded runs put several claimers on one job, which is
+// the worst case: in use every claim is followed by a copy. Pin the process (taskset) and read the
+// medians of --benchmark_repetitions. Precision: a few per cent.
+#include <benchmark/benchmark.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "lend/lender.hpp"
+#include "lend/pool.hpp"
+#include "memory/view.hpp"
+#include "node/node.hpp"
+#include "node/rank.hpp"
+#include "steal/job.hpp"
+#include "steal/slots.hpp"
+
+namespace {
+
+using namespace mh;
+
+constexpr std::uint32_t kChunk = 64U << 10U;
+
+steal::Work work_of(std::uint64_t bytes, std::uint32_t chunk) {
+  return {.to = {}, .from = {}, .bytes = bytes, .chunk_bytes = chunk, .order = {}};
+}
+
+// The owner's whole life of a job of N chunks, nobody helping.
+void JobLife(benchmark::State& state) {
+  steal::Job job;
+  const auto work = work_of(static_cast<std::uint64_t>(state.range(0)) * kChunk, kChunk);
+  steal::Chunk chunk{};
+  for ([[maybe_unused]] auto turn : state) {
+    job.open(work);
+    while (job.claim(chunk)) job.finish(true);
+    benchmark::DoNotOptimize(job.finished());
+  }
+  state.SetItemsProcessed(state.iterations() * state.range(0));
+}
+BENCHMARK(JobLife)->Arg(1)->Arg(2)->Arg(32)->Arg(128);
+
+// Two ranks of a node in this process, with their lendings.
+class Pair {
+ public:
+  Pair() : memory_(node::Node::bytes_needed(2, sizeof(lend::Lendings))) {
+    const std::span<std::byte> bytes(memory_.data(), memory_.size());
+    static_cast<void>(node::Node::initialise(bytes, 2, sizeof(lend::Lendings), node::Topology{}));
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      nodes_.push_back(*node::Node::join(bytes, rank, 2, rank));
+      new (nodes_[rank].area(rank)) lend::Lendings{};
+    }
+    for (node::Node& node : nodes_) node.settle();
+  }
+  [[nodiscard]] const node::Node& node(std::uint32_t rank) const { return nodes_[rank]; }
+  [[nodiscard]] lend::Lendings& owners() const {
+    return *reinterpret_cast<lend::Lendings*>(nodes_[0].area(0));
+  }
+
+ private:
+  struct alignas(4096) Page {
+    std::byte bytes[4096];
+  };
+  // A segment starts on a page.
+  struct Pages {
+    explicit Pages(std::size_t bytes) : pages(bytes / sizeof(Page) + 1) {}
+    std::byte* data() { return pages[0].bytes; }
+    [[nodiscard]] std::size_t size() const { return pages.size() * sizeof(Page); }
+    std::vector<Page> pages;
+  };
+  Pages memory_;
+  std::vector<node::Node> nodes_;
+};
+
+class NoWork final : public lend::Work {
+ public:
+  void unit(std::uint64_t /*deadline*/) noexcept override {}
+};
+
+// What it costs to expose a loop that nobody joins.
+void ExposeAlone(benchmark::State& state) {
+  const Pair pair;
+  lend::Pool pool(pair.node(0), pair.owners());
+  NoWork work;
+  for ([[maybe_unused]] auto turn : state) {
+    static_cast<void>(pool.expose(work, 1'000'000));
+    pool.remains(0);
+    pool.withdraw();
+  }
+}
+BENCHMARK(ExposeAlone);
+
+// A core lent for a unit without work and given back: two hand-overs between threads on one core.
+void LendAndReturn(benchmark::State& state) {
+  const Pair pair;
+  lend::Pool pool(pair.node(0), pair.owners());
+  lend::Lender lender(pair.node(1), 0, lend::VictimPolicy::most_work);
+  NoWork work;
+  static_cast<void>(pool.expose(work, 1'000'000));
+  while (lender.lend() != lend::Outcome::lent) {
+  }
+  for ([[maybe_unused]] auto turn : state) benchmark::DoNotOptimize(lender.lend());
+  lender.take_back();
+  pool.withdraw();
+}
+BENCHMARK(LendAndReturn)->UseRealTime();
+
+// A thief's look at a job that has nothing: the empty steal.
+void EmptyLook(benchmark::State& state) {
+  const steal::Job job;
+  for ([[maybe_unused]] auto turn : state) benchmark::DoNotOptimize(job.has_work());
+}
+BENCHMARK(EmptyLook);
+
+void EmptyClaim(benchmark::State& state) {
+  steal::Job job;
+  steal::Chunk chunk{};
+  for ([[maybe_unused]] auto turn : state) benchmark::DoNotOptimize(job.claim(chunk));
+}
+BENCHMARK(EmptyClaim);
+
+// One claim and finish while other threads do the same to the same job; it has more chunks than a
+// run can take.
+void ContendedClaim(benchmark::State& state) {
+  static std::unique_ptr<steal::Job> job;
+  if (state.thread_index() == 0) {
+    job = std::make_unique<steal::Job>();
+    job->open(work_of((1ULL << 31U) - 1, 1));
+  }
+  steal::Chunk chunk{};
+  for ([[maybe_unused]] auto turn : state) {
+    if (!job->claim(chunk)) {
+      state.SkipWithError("the job ran out of chunks");
+      break;
+    }
+    job->finish(true);
+  }
+}
+BENCHMARK(ContendedClaim)->ThreadRange(1, 4)->UseRealTime();
+
+// Through the slots and the work board, as a receive does it.
+void SlotLife(benchmark::State& state) {
+  const auto slots = std::make_unique<steal::JobSlots>();
+  const auto board = std::make_unique<node::WorkBoard>();
+  steal::SlotKeeper keeper(*slots, *board, 0);
+  const auto work = work_of(kChunk, kChunk);
+  steal::Chunk chunk{};
+  for ([[maybe_unused]] auto turn : state) {
+    steal::Job* job = keeper.open(work);
+    while (job->claim(chunk)) job->finish(true);
+    keeper.close(*job);
+  }
+}
+BENCHMARK(SlotLife);
+
+// An idle rank's look at the work board while nobody has work.
+void BoardLook(benchmark::State& state) {
+  node::WorkBoard board{};
+  for ([[maybe_unused]] auto turn : state) {
+    benchmark::DoNotOptimize(board.bits[0].load(std::memory_order_relaxed));
+  }
+}
+BENCHMARK(BoardLook);
+
+void ClockRead(benchmark::State& state) {
+  for ([[maybe_unused]] auto turn : state) benchmark::DoNotOptimize(ticks());
+}
+BENCHMARK(ClockRead);
+
+// One chunk by plain copy: the floor of what a chunk can cost.
+void OwnChunk(benchmark::State& state) {
+  const auto bytes = static_cast<std::size_t>(state.range(0));
+  const auto from = std::make_unique<std::byte[]>(bytes);
+  const auto to = std::make_unique<std::byte[]>(bytes);
+  constexpr pid_t kSelf = 1;  // any number: both ends are ours
+  const memory::View source{reinterpret_cast<std::uint64_t>(from.get()), kSelf, 0};
+  const memory::View target{reinterpret_cast<std::uint64_t>(to.get()), kSelf, 0};
+  for ([[maybe_unused]] auto turn : state) {
+    benchmark::DoNotOptimize(memory::copy(target, source, bytes, kSelf, {}).ok());
+  }
+  state.SetBytesProcessed(state.iterations() * state.range(0));
+}
+BENCHMARK(OwnChunk)->Arg(16 << 10)->Arg(64 << 10)->Arg(256 << 10);
+
+}  // namespace
+
+BENCHMARK_MAIN();

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Blocking collectives over MPI_COMM_WORLD: time a call, seen by rank 0.
+//
+// Calls of a batch follow each other without a barrier, as in a solver that reduces a residual; a
+// rooted collective (bcast, reduce) may then overlap with the next call, so its number is the
+// throughput of the root's side, not the arrival at the last rank. Plain and helped are measured
+// alike. Results of reductions are checked.
+//   --sizes LIST   bytes a rank contributes (8)   --only NAME   one collective
+//   --batches N (15)   --batch-ms T (6)
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "measure.h"
+
+struct call {
+  size_t bytes;
+  double* in;
+  double* out;
+  int ranks;
+};
+
+static void barrier(const struct call* c) {
+  (void)c;
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+static void bcast(const struct call* c) {
+  MPI_Bcast(c->in, (int)(c->bytes / 8), MPI_DOUBLE, 0, MPI_COMM_WORLD);
+}
+static void reduce(const struct call* c) {
+  MPI_Reduce(c->in, c->out, (int)(c->bytes / 8), MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+}
+static void allreduce(const struct call* c) {
+  MPI_Allreduce(c->in, c->out, (int)(c->bytes / 8), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+static void allgather(const struct call* c) {
+  const int n = (int)(c->bytes / 8);
+  MPI_Allgather(c->in, n, MPI_DOUBLE, c->out, n, MPI_DOUBLE, MPI_COMM_WORLD);
+}
+static void alltoall(const struct call* c) {
+  const int n = (int)(c->bytes / 8);
+  MPI_Alltoall(c->in, n, MPI_DOUBLE, c->out, n, MPI_DOUBLE, MPI_COMM_WORLD);
+}
+static void gather(const struct call* c) {
+  const int n = (int)(c->bytes / 8);
+  MPI_Gather(c->in, n, MPI_DOUBLE, c->out, n, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+}
+static void scatter(const struct call* c) {
+  const int n = (int)(c->bytes / 8);
+  MPI_Scatter(c->in, n, MPI_DOUBLE, c->out, n, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+}
+
+static const struct {
+  const char* name;
+  void (*run)(const struct call*);
+} kCollectives[] = {
+    {"barrier", barrier},     {"bcast", bcast},       {"reduce", reduce}, {"allreduce", allreduce},
+    {"allgather", allgather}, {"alltoall", alltoall}, {"gather", gather}, {"scatter", scatter},
+};
+enum { kCount = sizeof kCollectives / sizeof kCollectives[0], kWarmUps = 20, kMaxCalls = 20000 };
+
+struct options {
+  struct sizes sizes;
+  const char* only;
+  int batches;
+  double batch_ms;
+};
+
+static int calibrate(void (*run)(const struct call*), const struct call* c, double batch_ms) {
+  for (int i = 0; i < kWarmUps; i++) run(c);
+  MPI_Barrier(MPI_COMM_WORLD);
+  const double start = now_ns();
+  for (int i = 0; i < kWarmUps; i++) run(c);
+  int calls = (int)(batch_ms * 1e6 * kWarmUps / (now_ns() - start + 1)) + 1;
+  if (calls > kMaxCalls) calls = kMaxCalls;
+  MPI_Bcast(&calls, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  return calls;
+}
+
+static void check(const char* name, const struct call* c, int rank) {
+  const double sum = c->ranks * (c->ranks + 1) / 2.0;
+  const size_t last = c->bytes / 8 - 1;
+  const int reduces = strcmp(name, "allreduce") == 0 || (strcmp(name, "reduce") == 0 && rank == 0);
+  if (reduces && (c->out[0] != sum || c->out[last] != sum)) fail("a reduction gave a wrong sum");
+  if (strcmp(name, "allgather") == 0) {
+    for (int r = 0; r < c->ranks; r++) {
+      if (c->out[(size_t)r * (last + 1) + last] != r + 1) fail("allgather gave a wrong value");
+    }
+  }
+}
+
+static void measure(int which, const struct call* c, const struct options* o, int rank) {
+  const char* name = kCollectives[which].name;
+  struct samples s = samples_new(o->batches, 0);
+  const size_t items = c->bytes / 8 * (size_t)c->ranks;
+  for (size_t i = 0; i < items; i++) c->in[i] = rank + 1;
+  const int calls = calibrate(kCollectives[which].run, c, o->batch_ms);
+  for (int b = 0; b < o->batches; b++) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    const double start = now_ns();
+    for (int i = 0; i < calls; i++) kCollectives[which].run(c);
+    s.mean[b] = (now_ns() - start) / calls;
+  }
+  check(name, c, rank);
+  if (rank == 0) {
+    printf("{\"kind\": \"collective\", \"name\": \"%s\", \"bytes\": %zu, \"ranks\": %d, ", name,
+           which == 0 ? 0 : c->bytes, c->ranks);
+    printf("\"calls\": %d, ", calls);
+    print_samples(&s);
+    printf("}\n");
+    fflush(stdout);
+  }
+  samples_free(&s);
+}
+
+static struct options parse(int argc, char** argv) {
+  static const struct option kLong[] = {{"sizes", 1, 0, 's'},
+                                        {"only", 1, 0, 'o'},
+                                        {"batches", 1, 0, 'b'},
+                                        {"batch-ms", 1, 0, 'd'},
+                                        {0, 0, 0, 0}};
+  struct options o = {.batches = 15, .batch_ms = 6};
+  const char* sizes = "8";
+  for (int option; (option = getopt_long(argc, argv, "", kLong, NULL)) != -1;) {
+    switch (option) {
+      case 's':
+        sizes = optarg;
+        break;
+      case 'o':
+        o.only = optarg;
+        break;
+      case 'b':
+        o.batches = atoi(optarg);
+        break;
+      case 'd':
+        o.batch_ms = atof(optarg);
+        break;
+      default:
+        fail("unknown option; the head of collectives.c lists them");
+    }
+  }
+  o.sizes = parse_sizes(sizes);
+  if (o.batches < 1) fail("--batches must be at least 1");
+  return o;
+}
+
+int main(int argc, char** argv) {
+  int rank, ranks;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const struct options o = parse(argc, argv);
+  print_config("collectives", argc, argv);
+  for (int i = 0; i < o.sizes.count; i++) {
+    struct call c = {.bytes = o.sizes.bytes[i] / 8 * 8, .ranks = ranks};
+    if (c.bytes == 0) fail("--sizes must be at least 8");
+    const size_t room = c.bytes * (size_t)ranks;
+    c.in = buffer_new(room, 0);
+    c.out = buffer_new(room, 0);
+    for (int which = 0; which < kCount; which++) {
+      if (o.only != NULL && strcmp(o.only, kCollectives[which].name) != 0) continue;
+      if (which == 0 && i > 0) continue;  // a barrier has no size
+      measure(which, &c, &o, rank);
+    }
+    buffer_free(c.in, room);
+    buffer_free(c.out, room);
+  }
+  MPI_Finalize();
+  return 0;
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How soon do waiting ranks take part? One transfer starts while the others are inside a
+// collective.
+//
+// Every rank but the pair enters the collective; then the pair moves `--messages` messages in a
+// row. The first message finds the others freshly arrived (or, with --late US, computing for so
+// long and arriving in the middle); the last find them settled. Prints the time of message 1, 2,
+// ... N as the samples of a batch each, so that the start-up of helping can be read from the
+// difference.
+//   --bytes B (8M)   --messages N (6)   --rounds R (12)   --wait barrier|allreduce
+//   --late US (0)    waiters compute for so long after the start before they enter
+//   --self           rank 0 sends to itself (MPI_Sendrecv); with 2 ranks, rank 1 is then a waiter
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "measure.h"
+
+enum { kTag = 5, kMaxMessages = 64 };
+
+struct options {
+  size_t bytes;
+  int messages;
+  int rounds;
+  int allreduce;
+  double late_us;
+  int self;
+};
+
+static void move(const struct options* o, int rank, char* out, char* in) {
+  const int n = (int)o->bytes;
+  if (o->self) {
+    MPI_Sendrecv(out, n, MPI_BYTE, 0, kTag, in, n, MPI_BYTE, 0, kTag, MPI_COMM_SELF,
+                 MPI_STATUS_IGNORE);
+  } else if (rank == 0) {
+    MPI_Send(out, n, MPI_BYTE, 1, kTag, MPI_COMM_WORLD);
+  } else {
+    MPI_Recv(in, n, MPI_BYTE, 0, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  }
+}
+
+static void wait_together(const struct options* o) {
+  double mine = 1, sum;
+  if (o->allreduce) {
+    MPI_Allreduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  } else {
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+}
+
+static void compute(double us) {
+  const double end = now_ns() + us * 1e3;
+  while (now_ns() < end) {
+  }
+}
+
+// The receiver times; without a second rank in the transfer, rank 0 does.
+static void one_round(const struct options* o, int rank, int mover, char* out, char* in,
+                      double* time) {
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (!mover) {
+    compute(o->late_us);
+    wait_together(o);
+    return;
+  }
+  for (int m = 0; m < o->messages; m++) {
+    const double start = now_ns();
+    move(o, rank, out, in);
+    time[m] = now_ns() - start;
+  }
+  wait_together(o);
+}
+
+static void print_result(const struct options* o, double time[][kMaxMessages], int ranks) {
+  printf("{\"kind\": \"waiters\", \"bytes\": %zu, \"ranks\": %d, \"wait\": \"%s\", ", o->bytes,
+         ranks, o->allreduce ? "allreduce" : "barrier");
+  printf("\"self\": %d, \"late_us\": %g, \"message_ns\": [", o->self, o->late_us);
+  for (int m = 0; m < o->messages; m++) {
+    printf(m == 0 ? "[" : ", [");
+    for (int r = 0; r < o->rounds; r++) printf("%s%.6g", r == 0 ? "" : ", ", time[r][m]);
+    printf("]");
+  }
+  printf("]}\n");
+  fflush(stdout);
+}
+
+static struct options parse(int argc, char** argv) {
+  static const struct option kLong[] = {
+      {"bytes", 1, 0, 'b'}, {"messages", 1, 0, 'm'}, {"rounds", 1, 0, 'r'}, {"wait", 1, 0, 'w'},
+      {"late", 1, 0, 'l'},  {"self", 0, 0, 's'},     {0, 0, 0, 0}};
+  struct options o = {8 << 20, 6, 12, 0, 0, 0};
+  for (int option; (option = getopt_long(argc, argv, "", kLong, NULL)) != -1;) {
+    switch (option) {
+      case 'b':
+        o.bytes = parse_bytes(optarg);
+        break;
+      case 'm':
+        o.messages = atoi(optarg);
+        break;
+      case 'r':
+        o.rounds = atoi(optarg);
+        break;
+      case 'w':
+        o.allreduce = strcmp(optarg, "allreduce") == 0;
+        break;
+      case 'l':
+        o.late_us = atof(optarg);
+        break;
+      case 's':
+        o.self = 1;
+        break;
+      default:
+        fail("unknown option; the head of waiters.c lists them");
+    }
+  }
+  if (o.messages < 1 || o.messages > kMaxMessages) fail("--messages is 1 to 64");
+  if (o.rounds < 1) fail("--rounds must be at least 1");
+  return o;
+}
+
+int main(int argc, char** argv) {
+  int rank, ranks;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const struct options o = parse(argc, argv);
+  if (!o.self && ranks < 2) fail("needs 2 ranks");
+  const int receiver = o.self ? 0 : 1;
+  print_config("waiters", argc, argv);
+  char* out = buffer_new(o.bytes, 1);
+  char* in = buffer_new(o.bytes, 2);
+  double(*time)[kMaxMessages] = malloc((size_t)o.rounds * sizeof *time);
+  if (time == NULL) fail("out of memory");
+  for (int r = 0; r < o.rounds; r++) one_round(&o, rank, rank <= receiver, out, in, time[r]);
+  if (rank == receiver && memcmp(out, in, o.bytes) != 0) fail("wrong byte received");
+  // Rank 0 alone prints.
+  const int size = (int)((size_t)o.rounds * sizeof *time);
+  if (receiver == 1 && rank == 1) MPI_Send(time, size, MPI_BYTE, 0, kTag, MPI_COMM_WORLD);
+  if (receiver == 1 && rank == 0) {
+    MPI_Recv(time, size, MPI_BYTE, 1, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  }
+  if (rank == 0) print_result(&o, time, ranks);
+  free(time);
+  buffer_free(out, o.bytes);
+  buffer_free(in, o.bytes);
+  MPI_Finalize();
+  return 0;
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Forking, pinning and reaping; see team.hpp for the words.
+#include "tune/team.hpp"
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <new>
+#include <string>
+
+#include "base/clock.hpp"
+#include "node/topology.hpp"
+
+namespace mh::tune {
+namespace {
+
+// Of the hardware threads of one core, the lowest stands for the core.
+bool first_of_its_core(int cpu) {
+  std::ifstream siblings("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
+                         "/topology/thread_siblings_list");
+  int lowest = cpu;
+  return !(siblings >> lowest) || lowest == cpu;
+}
+
+void pin_to(int cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(static_cast<std::size_t>(cpu), &set);
+  if (::sched_setaffinity(0, sizeof set, &set) != 0) std::perror("mh-tune: cannot pin");
+}
+
+// In the child; does not return. Under Yama the parent is named as tracer, which covers its
+// children, that is the other members.
+[[noreturn]] void be_member(Member member, int cpu, const std::function<int(Member&)>& work) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::prctl(PR_SET_PTRACER, ::getppid());
+  pin_to(cpu);
+  const int code = work(member);
+  std::fflush(nullptr);
+  ::_exit(code);
+}
+
+// Reaps the members; one that fails makes the others leave.
+int wait_for(Shared& shared, std::size_t members) {
+  constexpr int kSignalled = 128;
+  int worst = 0;
+  for (std::size_t ended = 0; ended < members; ++ended) {
+    int status = 0;
+    if (::wait(&status) < 0) break;
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : kSignalled + WTERMSIG(status);
+    // relaxed: a flag on its own; the waiting members look at it again and again.
+    if (code != 0) shared.abandoned.store(true, std::memory_order_relaxed);
+    worst = std::max(worst, code);
+  }
+  return worst;
+}
+
+}  // namespace
+
+bool Member::barrier() {
+  constexpr int kSpins = 4000;
+  // relaxed: our own phase can only change after we arrived.
+  const std::uint32_t phase = shared_->phase.load(std::memory_order_relaxed);
+  // acq_rel: what each member wrote before it arrived is seen by the last one and, through its
+  // release store of the next phase, by all.
+  if (shared_->arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == members_) {
+    shared_->arrived.store(0, std::memory_order_relaxed);  // published by the store below
+    shared_->phase.store(phase + 1, std::memory_order_release);
+    return true;
+  }
+  // acquire: pairs with that release store.
+  for (int spins = 0; shared_->phase.load(std::memory_order_acquire) == phase; ++spins) {
+    relax();
+    if (spins < kSpins) continue;
+    if (shared_->abandoned.load(std::memory_order_relaxed)) return false;
+    ::sched_yield();
+  }
+  return true;
+}
+
+std::vector<Place> places() {
+  std::vector<Place> found;
+  const node::CpuSet allowed = node::allowed_cpus();
+  const Result<node::Topology> topology = node::load_topology();
+  for (std::size_t cpu = 0; cpu < allowed.size() && found.size() < kMaxMembers; ++cpu) {
+    if (!allowed[cpu] || !first_of_its_core(static_cast<int>(cpu))) continue;
+    const bool known = topology.ok() && cpu < topology->numa_of_cpu.size();
+    const std::uint16_t numa = known ? topology->numa_of_cpu[cpu] : std::uint16_t{0};
+    found.push_back({static_cast<int>(cpu), numa});
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const Place& a, const Place& b) { return a.numa < b.numa; });
+  return found;
+}
+
+int run_team(std::span<const Place> places, const std::function<int(Member&)>& work) {
+  void* page =
+      ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) {
+    std::perror("mh-tune: no shared memory");
+    return 1;
+  }
+  auto& shared = *new (page) Shared;
+  ticks_per_ns();  // calibrated once here, inherited by all
+  std::fflush(nullptr);
+  const auto members = static_cast<std::uint32_t>(places.size());
+  std::uint32_t forked = 0;
+  for (; forked < members; ++forked) {
+    const pid_t child = ::fork();
+    if (child == 0) be_member(Member(shared, forked, members), places[forked].cpu, work);
+    if (child > 0) continue;
+    std::perror("mh-tune: fork");
+    shared.abandoned.store(true, std::memory_order_relaxed);
+    break;
+  }
+  const int code = wait_for(shared, forked);
+  ::munmap(page, sizeof(Shared));
+  return forked == members ? code : 1;
+}
+
+}  // namespace mh::tune

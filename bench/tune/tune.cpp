@@ -1,0 +1,511 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// mh-tune: measures what the settings of a host depend on. `mh tune` runs it and decides.
+//
+// Three tables, as JSON lines with all samples:
+//   copy        rate of one core by chunk size: own memory, one end in another process, both ends
+//   saturation  rate of 1, 2, ... cores of a NUMA node that copy at the same time
+//   transfer    time of one message between two cores: by one process_vm_readv of the receiver
+//               (what MPI libraries do), through shared cells (two copies, what they do below
+//               that), and as a job that sender and receiver share, by chunk size
+// The shared transfer is the library's own (steal::Job, memory::copy); the other two stand for the
+// plain MPI library. Announcing and completing are flags between two cores in all three: an MPI
+// library's matching costs more, but as much for a descriptor as for its own large messages.
+// The sender writes its bytes before every message and the receiver reads them after it, outside
+// the clock, as programs do: with untouched buffers the source would move into the receiver's cache
+// for good, and no second hand could compete with that. Precision: about 2 % on a quiet machine.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "memory/view.hpp"
+#include "tune/team.hpp"
+
+namespace mh::tune {
+namespace {
+
+constexpr std::size_t kKiB = 1024;
+constexpr std::size_t kMiB = 1024 * kKiB;
+constexpr std::size_t kCopyBytes = 8 * kMiB;         // the message of the copy table
+constexpr std::size_t kSaturationBytes = 32 * kMiB;  // per core, source and target each
+constexpr std::size_t kScratchBytes = 64 * kKiB;     // of the third party; stays in L2
+constexpr std::size_t kCellBytes = 32 * kKiB;
+constexpr std::size_t kCells = 4;
+
+// How long and how fine. The quick one is for tests of this program, not for numbers.
+struct Effort {
+  int batches;
+  double batch_ns;
+  std::size_t largest;  // message of the transfer table
+};
+constexpr Effort kThorough{9, 4e6, 16 * kMiB};
+constexpr Effort kQuick{2, 1e5, 128 * kKiB};
+
+struct Buffers {
+  std::byte* source;
+  std::byte* target;
+  std::vector<std::byte> scratch;
+};
+
+class Samples {
+ public:
+  void add(double value) { values_.push_back(value); }
+  // One line: the fields of `head`, then the samples.
+  void print(const std::string& head) const {
+    std::printf("{%s, \"samples\": [", head.c_str());
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      std::printf("%s%.6g", i == 0 ? "" : ", ", values_[i]);
+    }
+    std::printf("]}\n");
+    std::fflush(stdout);
+  }
+
+ private:
+  std::vector<double> values_;
+};
+
+std::string text_field(const char* name, const char* value) {
+  return std::string("\"") + name + "\": \"" + value + "\"";
+}
+
+std::string field(const char* name, std::size_t value) {
+  return std::string(", \"") + name + "\": " + std::to_string(value);
+}
+
+std::byte* allocate(std::size_t bytes) {
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  std::memset(memory, 1, bytes);
+  return static_cast<std::byte*>(memory);
+}
+
+memory::View source_of(const Shared& shared, std::uint32_t member, std::size_t offset = 0) {
+  return {shared.source[member] + offset, shared.pid[member], member};
+}
+
+memory::View target_of(const Shared& shared, std::uint32_t member, std::size_t offset = 0) {
+  return {shared.target[member] + offset, shared.pid[member], member};
+}
+
+double elapsed_ns(std::uint64_t since) { return ns_from_ticks(ticks() - since); }
+
+// --- copy: one core, by chunk size ---------------------------------------------------------------
+
+enum class Way { own, one_end, third_party };
+
+const char* name_of(Way way) {
+  if (way == Way::own) return "own";
+  return way == Way::one_end ? "one end" : "third party";
+}
+
+// The whole message once, chunk by chunk, by the first member. The last member owns the other ends.
+Status copy_message(const Member& member, Buffers& buffers, Way way, std::size_t chunk) {
+  const Shared& shared = member.shared();
+  const std::uint32_t other = member.members() - 1;
+  const std::uint32_t from = way == Way::own ? member.index() : other;
+  const std::uint32_t to = way == Way::third_party ? other : member.index();
+  for (std::size_t at = 0; at < kCopyBytes; at += chunk) {
+    const Status status = memory::copy(target_of(shared, to, at), source_of(shared, from, at),
+                                       chunk, ::getpid(), buffers.scratch);
+    if (!status) return status;
+  }
+  return {};
+}
+
+Status measure_copy(const Member& member, Buffers& buffers, Way way, std::size_t chunk,
+                    const Effort& effort) {
+  Samples rates;
+  for (int batch = 0; batch < effort.batches; ++batch) {
+    const std::uint64_t start = ticks();
+    double spent = 0;
+    std::size_t bytes = 0;
+    do {
+      const Status status = copy_message(member, buffers, way, chunk);
+      if (!status) return status;
+      bytes += kCopyBytes;
+      spent = elapsed_ns(start);
+    } while (spent < effort.batch_ns);
+    rates.add(static_cast<double>(bytes) / spent);
+  }
+  rates.print(text_field("kind", "copy") + ", " + text_field("way", name_of(way)) +
+              field("chunk", chunk));
+  return {};
+}
+
+std::vector<std::size_t> copy_chunks() {
+  std::vector<std::size_t> chunks;
+  for (std::size_t chunk = 4 * kKiB; chunk <= 4 * kMiB; chunk *= 2) chunks.push_back(chunk);
+  return chunks;
+}
+
+// Whether every way that the team allows worked.
+bool measure_copies(const Member& member, Buffers& buffers, const Effort& effort) {
+  for (const Way way : {Way::own, Way::one_end, Way::third_party}) {
+    if (way != Way::own && member.members() < 2) return false;
+    for (const std::size_t chunk : copy_chunks()) {
+      const Status status = measure_copy(member, buffers, way, chunk, effort);
+      if (status) continue;
+      std::printf("{%s, %s}\n", text_field("kind", "refused").c_str(),
+                  text_field("why", describe(status.code)).c_str());
+      std::fflush(stdout);
+      return false;
+    }
+  }
+  return true;
+}
+
+// The first member measures, the others keep out of the way. False: end.
+bool copy_table(Member& member, Buffers& buffers, const Effort& effort) {
+  if (member.first()) member.shared().choice = measure_copies(member, buffers, effort) ? 1 : 0;
+  return member.barrier();
+}
+
+// --- saturation: cores of one NUMA node together -------------------------------------------------
+
+double copy_for(Buffers& buffers, std::size_t bytes, double ns) {
+  const std::uint64_t start = ticks();
+  double spent = 0;
+  std::size_t copied = 0;
+  do {
+    std::memcpy(buffers.target, buffers.source, bytes);
+    asm volatile("" : : "r"(buffers.target) : "memory");  // the copy counts as used
+    copied += bytes;
+    spent = elapsed_ns(start);
+  } while (spent < ns);
+  return static_cast<double>(copied) / spent;
+}
+
+// Members [begin, begin + copiers), all of one NUMA node, copy; the others wait at the barrier.
+bool measure_together(Member& member, Buffers& buffers, std::uint32_t begin, std::uint32_t copiers,
+                      std::uint16_t numa, const Effort& effort) {
+  Shared& shared = member.shared();
+  Samples sums;
+  const bool works = member.index() >= begin && member.index() < begin + copiers;
+  for (int batch = 0; batch < effort.batches; ++batch) {
+    if (!member.barrier()) return false;
+    if (works) shared.rate[member.index()] = copy_for(buffers, kSaturationBytes, effort.batch_ns);
+    if (!member.barrier()) return false;
+    double sum = 0;
+    for (std::uint32_t i = begin; i < begin + copiers; ++i) sum += shared.rate[i];
+    sums.add(sum);
+  }
+  if (!member.first()) return true;
+  sums.print(text_field("kind", "saturation") + field("numa", numa) + field("copiers", copiers));
+  return true;
+}
+
+bool saturation_table(Member& member, Buffers& buffers, std::span<const Place> places,
+                      const Effort& effort) {
+  for (std::uint32_t begin = 0, end = 0; begin < places.size(); begin = end) {
+    while (end < places.size() && places[end].numa == places[begin].numa) ++end;
+    for (std::uint32_t copiers = 1; copiers <= end - begin; ++copiers) {
+      if (!measure_together(member, buffers, begin, copiers, places[begin].numa, effort)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+// --- transfer: one message from the second member to the first -----------------------------------
+
+struct Transfer {
+  std::size_t bytes;
+  std::size_t chunk;
+};
+
+// A ring of cells in memory both map: the sender fills, the receiver drains.
+struct Cells {
+  alignas(kCacheLine) std::atomic<std::uint64_t> filled{0};
+  alignas(kCacheLine) std::atomic<std::uint64_t> drained{0};
+  alignas(kCacheLine) std::byte data[kCells][kCellBytes];
+};
+
+void work_on(steal::Job& job) {
+  const pid_t self = ::getpid();
+  steal::Chunk chunk{};
+  while (job.claim(chunk)) {
+    memory::View to = job.work().to;
+    memory::View from = job.work().from;
+    to.address += chunk.offset;
+    from.address += chunk.offset;
+    job.finish(memory::copy(to, from, chunk.bytes, self, {}).ok());
+  }
+}
+
+// Both sides of one message in three ways; `count` is its number from 1. Every step returns false
+// when the other side is gone or a copy failed: then end.
+class Pair {
+ public:
+  Pair(Member& member, Buffers& buffers, Cells& cells)
+      : shared_(member.shared()), buffers_(buffers), cells_(cells) {}
+
+  // Around every message, outside the clock: the receiver is done with the last one, the sender
+  // writes the next, the receiver reads it.
+  bool prepare(std::uint64_t count) {
+    shared_.ready.store(count, std::memory_order_release);  // pairs with await()
+    return true;
+  }
+  bool write_message(const Transfer& transfer, std::uint64_t count) {
+    if (!await(shared_.ready, count)) return false;
+    std::memset(buffers_.source, static_cast<int>(count % 251), transfer.bytes);
+    return true;
+  }
+  // False: not the bytes that were sent (the first and the last tell).
+  bool use(const Transfer& transfer) {
+    const auto* words = reinterpret_cast<const std::uint64_t*>(buffers_.target);
+    std::uint64_t sum = 0;
+    for (std::size_t i = 0; i < transfer.bytes / sizeof *words; ++i) sum ^= words[i];
+    asm volatile("" : : "r"(sum) : "memory");  // the sum counts as used
+    return buffers_.target[0] == buffers_.target[transfer.bytes - 1];
+  }
+
+  bool send_by_readv(const Transfer& /*unused*/, std::uint64_t count) {
+    announce(count);
+    return await(shared_.completed, count);
+  }
+  bool receive_by_readv(const Transfer& transfer, std::uint64_t count) {
+    if (!await(shared_.announced, count)) return false;
+    const bool done = memory::read(buffers_.target, source_of(shared_, 1), transfer.bytes).ok();
+    complete(count);
+    return done;
+  }
+
+  bool send_by_cells(const Transfer& transfer, std::uint64_t count) {
+    announce(count);
+    for (std::size_t at = 0; at < transfer.bytes; at += kCellBytes, ++cell_) {
+      if (cell_ >= kCells && !await(cells_.drained, cell_ - kCells + 1)) return false;
+      std::memcpy(cells_.data[cell_ % kCells], buffers_.source + at,
+                  std::min(kCellBytes, transfer.bytes - at));
+      cells_.filled.store(cell_ + 1, std::memory_order_release);  // pairs with await()
+    }
+    return await(shared_.completed, count);
+  }
+  bool receive_by_cells(const Transfer& transfer, std::uint64_t count) {
+    if (!await(shared_.announced, count)) return false;
+    for (std::size_t at = 0; at < transfer.bytes; at += kCellBytes, ++cell_) {
+      if (!await(cells_.filled, cell_ + 1)) return false;
+      std::memcpy(buffers_.target + at, cells_.data[cell_ % kCells],
+                  std::min(kCellBytes, transfer.bytes - at));
+      cells_.drained.store(cell_ + 1, std::memory_order_release);  // pairs with await()
+    }
+    complete(count);
+    return true;
+  }
+
+  bool send_shared(const Transfer& /*unused*/, std::uint64_t count) {
+    announce(count);
+    return until([&] {
+      if (shared_.job.has_work()) work_on(shared_.job);
+      return shared_.completed.load(std::memory_order_acquire) >= count;  // pairs with complete()
+    });
+  }
+  bool receive_shared(const Transfer& transfer, std::uint64_t count) {
+    if (!await(shared_.announced, count)) return false;
+    shared_.job.open({target_of(shared_, 0), source_of(shared_, 1), transfer.bytes,
+                      static_cast<std::uint32_t>(transfer.chunk), steal::Order::low_to_high});
+    work_on(shared_.job);
+    if (!until([&] { return shared_.job.finished(); })) return false;
+    complete(count);
+    return !shared_.job.failed();
+  }
+
+ private:
+  template <class Done>
+  bool until(Done done) {
+    constexpr std::uint64_t kLookAround = 1U << 16U;
+    for (std::uint64_t turns = 1; !done(); ++turns) {
+      relax();
+      // relaxed: a flag on its own.
+      if (turns % kLookAround == 0 && shared_.abandoned.load(std::memory_order_relaxed)) {
+        return false;
+      }
+    }
+    return true;
+  }
+  // acquire: pairs with the release by which the other side counted; its bytes are then visible.
+  bool await(const std::atomic<std::uint64_t>& counter, std::uint64_t value) {
+    return until([&] { return counter.load(std::memory_order_acquire) >= value; });
+  }
+  // release: the message's bytes, and what was agreed on, before its announcement.
+  void announce(std::uint64_t count) { shared_.announced.store(count, std::memory_order_release); }
+  // release: the received bytes before the count.
+  void complete(std::uint64_t count) { shared_.completed.store(count, std::memory_order_release); }
+
+  Shared& shared_;
+  Buffers& buffers_;
+  Cells& cells_;
+  std::uint64_t cell_ = 0;  // next cell of this side, over all messages
+};
+
+using Step = bool (Pair::*)(const Transfer&, std::uint64_t);
+
+struct Method {
+  const char* name;
+  Step send;
+  Step receive;
+};
+
+constexpr Method kReadv{"readv", &Pair::send_by_readv, &Pair::receive_by_readv};
+constexpr Method kByCells{"cells", &Pair::send_by_cells, &Pair::receive_by_cells};
+constexpr Method kShared{"shared", &Pair::send_shared, &Pair::receive_shared};
+
+// Runs and times messages; the second member, the sender, keeps the clock.
+class Courier {
+ public:
+  Courier(Member& member, Buffers& buffers, Cells& cells, const Effort& effort)
+      : member_(member), pair_(member, buffers, cells), effort_(effort) {}
+
+  bool measure(const Method& method, const Transfer& transfer) {
+    Samples times;
+    const std::uint32_t messages = agree(method, transfer);
+    if (messages == 0) return false;
+    for (int batch = 0; batch < effort_.batches; ++batch) {
+      std::uint64_t spent = 0;
+      for (std::uint32_t i = 0; i < messages; ++i) {
+        if (!one_message(method, transfer, spent)) return false;
+      }
+      times.add(ns_from_ticks(spent) / messages);
+    }
+    if (!sends()) return true;
+    times.print(text_field("kind", "transfer") + ", " + text_field("way", method.name) +
+                field("bytes", transfer.bytes) + field("chunk", transfer.chunk));
+    return true;
+  }
+
+ private:
+  [[nodiscard]] bool sends() const { return member_.index() == 1; }
+
+  // Adds the ticks from announcement to completion to `spent`.
+  bool one_message(const Method& method, const Transfer& transfer, std::uint64_t& spent) {
+    ++count_;
+    if (!sends())
+      return pair_.prepare(count_) && (pair_.*method.receive)(transfer, count_) &&
+             pair_.use(transfer);
+    if (!pair_.write_message(transfer, count_)) return false;
+    const std::uint64_t start = ticks();
+    const bool sent = (pair_.*method.send)(transfer, count_);
+    spent += ticks() - start;
+    return sent;
+  }
+
+  // Warms up; how many messages make a batch, as the sender found it. 0: end.
+  std::uint32_t agree(const Method& method, const Transfer& transfer) {
+    constexpr int kWarmUps = 3;
+    std::uint64_t spent = 0;
+    const std::uint64_t start = ticks();
+    for (int i = 0; i < kWarmUps; ++i) {
+      if (!one_message(method, transfer, spent)) return 0;
+    }
+    const double each = elapsed_ns(start) / kWarmUps;
+    if (sends()) {
+      member_.shared().choice = std::max(2U, static_cast<std::uint32_t>(effort_.batch_ns / each));
+    }
+    // The next message carries the number: written before its announcement, read after it.
+    return one_message(method, transfer, spent) ? member_.shared().choice : 0;
+  }
+
+  Member& member_;
+  Pair pair_;
+  const Effort& effort_;
+  std::uint64_t count_ = 0;
+};
+
+std::vector<std::size_t> transfer_sizes(const Effort& effort) {
+  std::vector<std::size_t> sizes;
+  for (std::size_t bytes = 8 * kKiB; bytes <= effort.largest; bytes *= 2) sizes.push_back(bytes);
+  return sizes;
+}
+
+std::vector<std::size_t> transfer_chunks(std::size_t bytes) {
+  std::vector<std::size_t> chunks;
+  for (std::size_t chunk = 4 * kKiB; chunk <= std::min(bytes, 512 * kKiB); chunk *= 2) {
+    chunks.push_back(chunk);
+  }
+  return chunks;
+}
+
+bool transfer_table(Member& member, Buffers& buffers, Cells& cells, const Effort& effort) {
+  Courier courier(member, buffers, cells, effort);
+  for (const std::size_t bytes : transfer_sizes(effort)) {
+    if (!courier.measure(kReadv, {bytes, 0})) return false;
+    if (!courier.measure(kByCells, {bytes, 0})) return false;
+    for (const std::size_t chunk : transfer_chunks(bytes)) {
+      if (!courier.measure(kShared, {bytes, chunk})) return false;
+    }
+  }
+  return true;
+}
+
+// --- all of it -----------------------------------------------------------------------------------
+
+std::size_t lines_to_come(std::span<const Place> places, const Effort& effort) {
+  std::size_t lines = copy_chunks().size() * (places.size() > 1 ? 3 : 1) + places.size();
+  if (places.size() < 2) return lines;
+  for (const std::size_t bytes : transfer_sizes(effort)) lines += 2 + transfer_chunks(bytes).size();
+  return lines;
+}
+
+void print_plan(std::span<const Place> places, const Effort& effort) {
+  std::printf("{\"kind\": \"plan\", \"lines\": %zu, \"cpus\": [", lines_to_come(places, effort));
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    std::printf("%s[%d, %u]", i == 0 ? "" : ", ", places[i].cpu, unsigned{places[i].numa});
+  }
+  std::printf("]}\n");
+  std::fflush(stdout);
+}
+
+// What every member does. False: end with an error.
+bool measure_all(Member& member, std::span<const Place> places, Cells& cells,
+                 const Effort& effort) {
+  Buffers buffers{allocate(kSaturationBytes), allocate(kSaturationBytes),
+                  std::vector<std::byte>(kScratchBytes)};
+  if (buffers.source == nullptr || buffers.target == nullptr) {
+    std::fprintf(stderr, "mh-tune: not enough memory for 64 MB per core\n");
+    return false;
+  }
+  Shared& shared = member.shared();
+  shared.pid[member.index()] = ::getpid();
+  shared.source[member.index()] = reinterpret_cast<std::uint64_t>(buffers.source);
+  shared.target[member.index()] = reinterpret_cast<std::uint64_t>(buffers.target);
+  if (member.first()) print_plan(places, effort);
+  if (!member.barrier() || !copy_table(member, buffers, effort)) return false;
+  const bool reachable = shared.choice == 1;
+  if (!saturation_table(member, buffers, places, effort) || !member.barrier()) return false;
+  if (reachable && member.index() < 2 && !transfer_table(member, buffers, cells, effort)) {
+    return false;
+  }
+  return member.barrier();
+}
+
+int usage() {
+  std::fprintf(stderr, "usage: mh-tune [--quick]   (people run `mh tune`)\n");
+  return 2;
+}
+
+int run(const Effort& effort) {
+  const std::vector<Place> cpus = places();
+  void* memory =
+      ::mmap(nullptr, sizeof(Cells), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED || cpus.empty()) {
+    std::fprintf(stderr, "mh-tune: no shared memory, or no CPU\n");
+    return 1;
+  }
+  auto& cells = *new (memory) Cells;
+  return run_team(cpus,
+                  [&](Member& member) { return measure_all(member, cpus, cells, effort) ? 0 : 1; });
+}
+
+}  // namespace
+}  // namespace mh::tune
+
+int main(int argc, char** argv) {
+  if (argc == 1) return mh::tune::run(mh::tune::kThorough);
+  if (argc == 2 && std::strcmp(argv[1], "--quick") == 0) return mh::tune::run(mh::tune::kQuick);
+  return mh::tune::usage();
+}

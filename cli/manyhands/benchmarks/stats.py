@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""From samples to a claim: estimators, ratios with their spread, limits, bars.
+
+A *launch* leaves JSON lines with all samples. `estimates` reduces them to one time per *subject*
+(what was measured: kind, name, bytes ...) by the median, which ignores the few batches that an
+interrupt hit. A `Comparison` pairs launch i of one arm with launch i of plain, which ran right
+before it, so that slow drift of the machine cancels; its spread is the range of these ratios.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, NamedTuple
+
+NOISY_SPREAD = 0.10  # of the ratio; a wider range is called noise
+Line = dict[str, Any]
+
+
+class Subject(NamedTuple):
+    """What a number is about. Sorts in the order of the programs' output."""
+
+    kind: str  # pingpong | touch | latency | loaded latency | collective | message
+    name: str  # of the collective, "first"/"settled" message; else ""
+    bytes: int
+
+
+class Limit(NamedTuple):
+    """memcpy rate in GB/s at one size: one rank alone, and all ranks of the pair together."""
+
+    one: float
+    together: float
+
+
+Estimator = Callable[[list[float]], float]
+
+
+def estimates(lines: list[Line], pick: Estimator = median) -> dict[Subject, float]:
+    """One time in ns per subject of a launch; `pick` reduces its batches (`min`: best case)."""
+    found: dict[Subject, float] = {}
+    for line in lines:
+        reader = _READERS.get(line["kind"])
+        if reader is not None:
+            found.update(reader(line, pick))
+    return found
+
+
+def _pingpong(line: Line, pick: Estimator) -> dict[Subject, float]:
+    size = line["bytes"]
+    times = {Subject("pingpong", "", size): pick(line.get("median_ns", line["mean_ns"]))}
+    if "touch_ns" in line:
+        times[Subject("touch", "", size)] = pick(line["touch_ns"])
+    return times
+
+
+def _latency(line: Line, pick: Estimator) -> dict[Subject, float]:
+    if not line["load_bytes"]:
+        return {Subject("latency", "", 8): pick(line["mean_ns"])}
+    p50, p99, *_ = line["p50_p99_p999_max_ns"]
+    return {
+        Subject("loaded latency", "median", 8): p50,
+        Subject("loaded latency", "p99", 8): p99,
+    }
+
+
+def _collective(line: Line, pick: Estimator) -> dict[Subject, float]:
+    return {Subject("collective", line["name"], line["bytes"]): pick(line["mean_ns"])}
+
+
+def _waiters(line: Line, pick: Estimator) -> dict[Subject, float]:
+    first, *rest = line["message_ns"]
+    times = {Subject("message", "first", line["bytes"]): pick(first)}
+    if rest:
+        settled = [ns for message in rest[len(rest) // 2 :] for ns in message]
+        times[Subject("message", "settled", line["bytes"])] = pick(settled)
+    return times
+
+
+_READERS = {
+    "pingpong": _pingpong,
+    "latency": _latency,
+    "collective": _collective,
+    "waiters": _waiters,
+}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Plain against one arm, launch by launch, for one subject. Times in ns."""
+
+    subject: Subject
+    arm: str
+    plain: tuple[float, ...]
+    other: tuple[float, ...]
+
+    @property
+    def ratios(self) -> list[float]:
+        return [p / o for p, o in zip(self.plain, self.other, strict=True)]
+
+    @property
+    def ratio(self) -> float:
+        return median(self.ratios)
+
+    @property
+    def low(self) -> float:
+        return min(self.ratios)
+
+    @property
+    def high(self) -> float:
+        return max(self.ratios)
+
+    @property
+    def noisy(self) -> bool:
+        return (self.high - self.low) / self.ratio > NOISY_SPREAD
+
+    @property
+    def plain_ns(self) -> float:
+        return median(self.plain)
+
+    @property
+    def other_ns(self) -> float:
+        return median(self.other)
+
+    @property
+    def added_ns(self) -> float:
+        """Median over the pairs of what the arm costs more."""
+        return median(o - p for p, o in zip(self.plain, self.other, strict=True))
+
+
+def compare(
+    rounds: list[dict[str, list[Line]]], arms: list[str], pick: Estimator = median
+) -> list[Comparison]:
+    """Comparisons of every arm with the first, from rounds of {arm: lines of its launch}.
+
+    A round in which a launch failed lacks that arm and is left out of that arm's pairs.
+    """
+    plain_name, *others = arms
+    reduced = [{arm: estimates(lines, pick) for arm, lines in one.items()} for one in rounds]
+    subjects = list(dict.fromkeys(s for one in reduced for s in one.get(plain_name, {})))
+    found = []
+    for subject in subjects:
+        for arm in others:
+            pairs = [
+                (one[plain_name][subject], one[arm][subject])
+                for one in reduced
+                if subject in one.get(plain_name, {}) and subject in one.get(arm, {})
+            ]
+            if pairs:
+                plain, other = zip(*pairs, strict=True)
+                found.append(Comparison(subject, arm, plain, other))
+    return found
+
+
+def limits(rounds: list[dict[str, list[Line]]]) -> dict[int, Limit]:
+    """memcpy rates by size over all launches: the median of one rank and of two together."""
+    rates: dict[tuple[int, int], list[float]] = {}
+    for one in rounds:
+        for lines in one.values():
+            for line in lines:
+                if line["kind"] == "memcpy":
+                    key = (line["bytes"], line["ranks"])
+                    rates.setdefault(key, []).extend(line["gb_per_s"])
+    return {
+        size: Limit(median(values), median(rates[size, 2]))
+        for (size, ranks), values in rates.items()
+        if ranks == 1 and (size, 2) in rates
+    }
+
+
+def best_rate(rounds: list[dict[str, list[Line]]], arm: str, size: int) -> float | None:
+    """GB/s of the fastest single message of that size in any launch of the arm."""
+    times = [
+        min(line.get("min_ns", line["mean_ns"]))
+        for one in rounds
+        for line in one.get(arm, [])
+        if line["kind"] == "pingpong" and line["bytes"] == size
+    ]
+    return size / min(times) if times else None
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A requirement on the helped arm, over all subjects it matches."""
+
+    name: str
+    kind: str
+    smallest: int
+    largest: int
+    at_least: float | None = None  # ratio plain / helped
+    added_ns: float | None = None  # or: at most so much slower
+
+    def covers(self, subject: Subject) -> bool:
+        return subject.kind == self.kind and self.smallest <= subject.bytes <= self.largest
+
+
+WITHIN_5_PERCENT = 1 / 1.05
+BARS = (
+    Bar("8 MB: at least 1.75x", "pingpong", 8 << 20, 8 << 20, at_least=1.75),
+    Bar("512 KB: at least 1.3x", "pingpong", 512 << 10, 512 << 10, at_least=1.3),
+    Bar("64-256 KB: never slower", "pingpong", 64 << 10, 256 << 10, at_least=1.0),
+    Bar("8 B-32 KB: within 5 %", "pingpong", 8, 32 << 10, at_least=WITHIN_5_PERCENT),
+    Bar("latency: within 25 ns", "latency", 8, 8, added_ns=25),
+    Bar("collectives: within 5 %", "collective", 0, 8, at_least=WITHIN_5_PERCENT),
+)
+
+
+class Verdict(NamedTuple):
+    bar: Bar
+    worst: Comparison | None  # None: not measured
+    met: bool
+    within_noise: bool  # not met by the median, but by some of the pairs
+
+
+def judge(bar: Bar, comparisons: list[Comparison]) -> Verdict:
+    """The worst matching subject decides, by its median."""
+    covered = [c for c in comparisons if bar.covers(c.subject)]
+    if not covered:
+        return Verdict(bar, None, False, False)
+    if bar.added_ns is not None:
+        worst = max(covered, key=lambda c: c.added_ns)
+        best_pair = min(o - p for p, o in zip(worst.plain, worst.other, strict=True))
+        met = worst.added_ns <= bar.added_ns
+        return Verdict(bar, worst, met, not met and best_pair <= bar.added_ns)
+    assert bar.at_least is not None
+    worst = min(covered, key=lambda c: c.ratio)
+    met = worst.ratio >= bar.at_least
+    return Verdict(bar, worst, met, not met and worst.high >= bar.at_least)

@@ -1,0 +1,371 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`mh bench`: programs measured plain and helped, in turn.
+
+Every round launches each arm of a case once, plain first; at least five rounds make a ratio with a
+range. The order of launches, pinning and estimators are the same for all arms. docs/benchmarks.md
+says what each number means.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import time
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+from manyhands import installation, say
+from manyhands.benchmarks import host, launch, mpis, plot, stats, tables
+from manyhands.benchmarks.cases import CASES, HELPED, Case, select
+
+MIN_ROUNDS = 5
+QUIET_LOAD = 0.5
+COLUMNS = 100
+
+# Results in memory and in the JSON file: one record per case and MPI.
+#   {"case", "mpi", "arms": [names], "rounds": [{arm: lines}], "config", "summaries", "errors"}
+Record = dict[str, Any]
+
+
+def bench(
+    short: Annotated[
+        bool, typer.Option("--short", help="Only latency, PingPong and small collectives.")
+    ] = False,
+    mpi: Annotated[
+        list[str] | None,
+        typer.Option(help="MPI build: mpich4, openmpi4, mpich5, openmpi5, abi. Repeatable; all."),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Case to run; repeatable. --list shows them.")
+    ] = None,
+    rounds: Annotated[int, typer.Option(help="Launches of every arm, in turn.")] = MIN_ROUNDS,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write all samples to this file.")
+    ] = None,
+    stored: Annotated[
+        Path | None, typer.Option("--from", help="Show results stored by --json; runs nothing.")
+    ] = None,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Check the project's bars: met or not, per MPI.")
+    ] = False,
+    plot_file: Annotated[
+        Path | None, typer.Option("--plot", help="Draw speedup over size into this PNG file.")
+    ] = None,
+    control: Annotated[
+        bool,
+        typer.Option("--control", help="Plain against plain: the noise of this machine."),
+    ] = False,
+    best: Annotated[
+        bool,
+        typer.Option("--best", help="The fastest batch of a launch instead of the median one."),
+    ] = False,
+    library: Annotated[
+        Path | None, typer.Option(help="The library to preload instead of the one built here.")
+    ] = None,
+    oversubscribe: Annotated[
+        bool, typer.Option("--oversubscribe", help="Also run cases with more ranks than cores.")
+    ] = False,
+    list_cases: Annotated[bool, typer.Option("--list", help="List the cases and end.")] = False,
+) -> None:
+    """Measure programs plain and helped in turn, with the memcpy limit of the same run."""
+    console = _console()
+    if list_cases:
+        _list(console)
+        return
+    if plot_file is not None and importlib.util.find_spec("matplotlib") is None:
+        say.fail("--plot needs matplotlib: pip install matplotlib")
+    if stored is not None:
+        report = json.loads(stored.read_text())
+    else:
+        preload = None if control else _library(library)
+        cases = _cases(only or [], short)
+        report = _measure(console, cases, _builds(mpi or []), rounds, preload, oversubscribe)
+    if json_file is not None:
+        json_file.write_text(json.dumps(report, indent=1) + "\n")
+        console.print(f"wrote {json_file}", soft_wrap=True)
+    pick = min if best else median
+    _show(console, report, pick)
+    if compare:
+        _show_bars(console, report, pick)
+    if plot_file is not None:
+        _draw(console, report, plot_file, pick)
+    if any(record["errors"] for record in report["records"]):
+        raise typer.Exit(1)
+
+
+def _list(console: Console) -> None:
+    here = host.describe()
+    for case in CASES:
+        obstacle = case.obstacle(here, oversubscribe=False)
+        short = "short" if case.short else ""
+        note = f"\n{'':25}[dim]not here: {obstacle}[/dim]" if obstacle else ""
+        console.print(f"{case.name:18}{short:7}{case.title}{note}")
+
+
+def _console() -> Console:
+    """100 columns whatever the terminal: the tables are made for that, and files get the same."""
+    return Console(width=COLUMNS, highlight=False)
+
+
+def _library(given: Path | None) -> Path:
+    library = given or installation.library()
+    if library is None:
+        say.fail(f"{installation.what_is_missing()} (--control measures the noise without it)")
+    if not library.exists():
+        say.fail(f"{library} does not exist: name the library that `mh preload` prints", say.USAGE)
+    return library.resolve()
+
+
+def _checkout() -> Path:
+    root = installation.checkout()
+    if root is None:
+        say.fail("the benchmark programs are compiled from source: run mh bench in a checkout")
+    return root
+
+
+def _cases(only: list[str], short: bool) -> list[Case]:
+    try:
+        return select(only, short)
+    except ValueError as error:
+        say.fail(str(error), say.USAGE)
+
+
+def _builds(wanted: list[str]) -> list[mpis.MpiBuild]:
+    found = mpis.find_builds(_checkout())
+    missing = [name for name in wanted if name not in found]
+    if missing or not found:
+        have = ", ".join(found) or "none"
+        names = ", ".join(missing) or "any build"
+        say.fail(f"no MPI compiler and launcher for {names}; found: {have}", say.USAGE)
+    return [found[name] for name in wanted] if wanted else list(found.values())
+
+
+def _measure(
+    console: Console,
+    cases: list[Case],
+    builds: list[mpis.MpiBuild],
+    rounds: int,
+    library: Path | None,
+    oversubscribe: bool,
+) -> dict[str, Any]:
+    here = host.describe()
+    load = host.load_average()
+    if load > QUIET_LOAD:
+        console.print(
+            f"[yellow]load average is {load:.1f}: other programs are running, ratios will vary[/]"
+        )
+    if rounds < MIN_ROUNDS:
+        console.print(f"[yellow]{rounds} rounds give a poor range; {MIN_ROUNDS} is the least[/]")
+    runnable = []
+    for case in cases:
+        obstacle = case.obstacle(here, oversubscribe)
+        if obstacle:
+            console.print(f"[dim]{case.name}: not here, {obstacle}[/dim]")
+        else:
+            runnable.append(case)
+    report = {
+        "what": "mh bench",
+        "date": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "machine": dataclasses.asdict(here),
+        "load_before": load,
+        "control": library is None,
+        "records": [],
+    }
+    started = time.monotonic()
+    with _progress(console) as progress:
+        total = len(builds) * sum(_launches(case, rounds) for case in runnable)
+        task = progress.add_task("", total=total)
+        for build in builds:
+            programs = {case.program for case in runnable}
+            try:
+                binaries = launch.compile_programs(build, _checkout(), programs)
+            except launch.LaunchError as error:
+                say.fail(str(error))
+            for case in runnable:
+                progress.update(task, description=f"{build.name} {case.name}", refresh=True)
+                record = _run_case(
+                    case, build, binaries[case.program], here, rounds, library, progress, task
+                )
+                report["records"].append(record)
+    report["seconds"] = round(time.monotonic() - started, 1)
+    return report
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description:28}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("launches, left"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        auto_refresh=False,  # a clock that draws ten times a second takes a core from the ranks
+    )
+
+
+def _launches(case: Case, rounds: int) -> int:
+    return len(case.arms) * rounds if len(case.arms) > 1 else 1
+
+
+def _run_case(
+    case: Case,
+    build: mpis.MpiBuild,
+    binary: Path,
+    here: host.Machine,
+    rounds: int,
+    library: Path | None,
+    progress: Progress,
+    task: Any,
+) -> Record:
+    record: Record = {
+        "case": case.name,
+        "mpi": build.name,
+        "arms": [arm.name for arm in case.arms],
+        "config": None,
+        "rounds": [],
+        "summaries": {},
+        "errors": [],
+    }
+    for _ in range(_launches(case, rounds) // len(case.arms)):
+        done: dict[str, list[stats.Line]] = {}
+        for arm in case.arms:
+            try:
+                result = launch.run(build, binary, case, arm, here, library)
+            except launch.LaunchError as error:
+                record["errors"].append(f"{arm.name}: {error}")
+            else:
+                done[arm.name] = result.lines
+                record["config"] = record["config"] or result.config
+                if result.summary is not None:
+                    record["summaries"][arm.name] = result.summary
+            progress.advance(task)
+            progress.refresh()
+        record["rounds"].append(done)
+    return record
+
+
+def _title(record: Record) -> str:
+    case = next((c.title for c in CASES if c.name == record["case"]), record["case"])
+    config = record["config"]
+    where = f"{config['ranks']} ranks" + (", not pinned" if launch.unpinned(config) else "")
+    return f"{record['mpi']}: {case} ({where})"
+
+
+def _comparisons(record: Record, pick: stats.Estimator) -> list[stats.Comparison]:
+    return stats.compare(record["rounds"], record["arms"], pick)
+
+
+def _show(console: Console, report: dict[str, Any], pick: stats.Estimator) -> None:
+    here = report["machine"]
+    console.print(
+        f"{here['model']}, {here['cores']} cores, {here['numa_nodes']} NUMA node(s), "
+        f"huge pages {here['huge_pages']}, {report['date']}"
+    )
+    if report["control"]:
+        console.print("control: both arms are plain; ratios show the noise of this machine")
+    if pick is min:
+        console.print("best case: the fastest batch of every launch, not the median")
+    everything = []
+    for record in report["records"]:
+        found = _comparisons(record, pick)
+        everything += found
+        console.print()
+        _show_record(console, record, found)
+    noise = tables.noise_text(everything)
+    if noise:
+        console.print(f"[yellow]{noise}[/]", soft_wrap=True)
+
+
+def _show_record(console: Console, record: Record, found: list[stats.Comparison]) -> None:
+    for error in dict.fromkeys(record["errors"]):
+        console.print(f"{record['mpi']} {record['case']}: {error}", style="red", markup=False)
+    if record["config"] is None:
+        return
+    title = _title(record)
+    if found:
+        limits = stats.limits(record["rounds"])
+        many = len(record["arms"]) > 2
+        console.print(
+            tables.many_arms(title, found) if many else tables.two_arms(title, found, limits)
+        )
+        return
+    lines = [
+        line
+        for one in record["rounds"]
+        for lines in one.values()
+        for line in lines
+        if line["kind"] == "stream"
+    ]
+    if lines:
+        console.print(tables.streams(title, lines))
+
+
+def _show_bars(console: Console, report: dict[str, Any], pick: stats.Estimator) -> None:
+    by_mpi: dict[str, list[stats.Comparison]] = {}
+    for record in report["records"]:
+        if record["case"] in ("latency", "pingpong", "collectives"):
+            by_mpi.setdefault(record["mpi"], []).extend(_comparisons(record, pick))
+    if not by_mpi:
+        console.print("no bars: they need the cases latency, pingpong and collectives")
+        return
+    verdicts = {name: [stats.judge(bar, c) for bar in stats.BARS] for name, c in by_mpi.items()}
+    console.print()
+    console.print(tables.bars(verdicts))
+    for name, row in verdicts.items():
+        for verdict in row:
+            if verdict.worst is not None and not verdict.met:
+                console.print(f"{name}: {tables.worst_text(verdict)}", soft_wrap=True)
+    for record in report["records"]:
+        text = _best_text(record)
+        if text:
+            console.print(f"{record['mpi']}: {text}")
+
+
+def _best_text(record: Record) -> str | None:
+    """How close the best case came to the limit, at the largest size."""
+    if record["case"] != "pingpong":
+        return None
+    limits = stats.limits(record["rounds"])
+    size = max(limits, default=0)
+    rate = stats.best_rate(record["rounds"], HELPED.name, size)
+    if rate is None:
+        return None
+    together = limits[size].together
+    return (
+        f"fastest helped {tables.size_text(size)} message {rate:.1f} GB/s, {rate / together:.0%} "
+        f"of memcpy on two cores ({together:.1f} GB/s)"
+    )
+
+
+def _draw(console: Console, report: dict[str, Any], file: Path, pick: stats.Estimator) -> None:
+    drawn = {
+        record["mpi"]: [c for c in _comparisons(record, pick) if c.subject.kind == "pingpong"]
+        for record in report["records"]
+        if record["case"] == "pingpong"
+    }
+    if not drawn:
+        console.print("no plot: it needs the case pingpong")
+        return
+    here = report["machine"]
+    arm = "control" if report["control"] else HELPED.name
+    plot.speedup(file, drawn, f"2 ranks on {here['cores']} cores ({arm})")
+    console.print(f"wrote {file}", soft_wrap=True)
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        epilog="Example: **mh bench --short --compare --json results.json --plot speedup.png**",
+    )(bench)

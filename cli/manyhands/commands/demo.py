@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`mh demo`: a real program, plain and helped in turn, with its results compared bit for bit.
+
+Exit status: 0 when all results are equal, gain or not; 1 when they differ or a run failed; 2 for a
+wrong command line.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from manyhands import installation, say
+
+ROUNDS = 5
+SECONDS = 1.0
+
+
+def demo(
+    ranks: Annotated[
+        int | None, typer.Option("-n", "--ranks", min=2, help="Ranks; one for each core.")
+    ] = None,
+    mpi: Annotated[
+        str | None,
+        typer.Option(
+            help="MPI to run under: a prefix, an mpicc, or mpich4, openmpi4, mpich5, openmpi5, "
+            "abi. Without it the mpicc on the PATH, else the MPI of the checkout."
+        ),
+    ] = None,
+    rounds: Annotated[
+        int, typer.Option(min=1, help="Runs of each kind, in turn; fewer than 5 prove nothing.")
+    ] = ROUNDS,
+    seconds: Annotated[float, typer.Option(min=0.01, help="Time of the steps of a run.")] = SECONDS,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write all results to this file.")
+    ] = None,
+    control: Annotated[
+        bool, typer.Option("--control", help="Plain against plain: the noise of this machine.")
+    ] = False,
+    library: Annotated[
+        Path | None, typer.Option(help="The library to preload instead of the one built here.")
+    ] = None,
+) -> None:
+    """Run a stencil with halo exchange plain and helped; compare results and times."""
+    from manyhands.demo.mpi import NoMpi
+    from manyhands.demo.play import Wish, demonstrate
+    from manyhands.demo.runs import RunError
+
+    wish = Wish(ranks, mpi, rounds, seconds, None if control else _library(library))
+    try:
+        report = demonstrate(wish, _source())
+    except NoMpi as error:
+        say.fail(str(error), say.USAGE)
+    except RunError as error:
+        say.fail(str(error))
+    if json_file is not None:
+        json_file.write_text(json.dumps(report, indent=1) + "\n")
+    if not report["identical"]:
+        say.fail("results with and without Manyhands differ: please report this with --json FILE")
+
+
+def _library(given: Path | None) -> Path:
+    library = given or installation.library()
+    if library is None:
+        say.fail(f"{installation.what_is_missing()} (--control runs without it)")
+    if not library.exists():
+        say.fail(f"{library} does not exist: name the library that `mh preload` prints", say.USAGE)
+    return library.resolve()
+
+
+def _source() -> Path:
+    root = installation.checkout()
+    if root is None:
+        say.fail("the stencil is compiled from source: run mh demo in a checkout")
+    return root / "examples" / "stencil"
+
+
+def register(app: typer.Typer) -> None:
+    app.command(epilog="Example: **mh demo -n 4 --mpi openmpi4**")(demo)

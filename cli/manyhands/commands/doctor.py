@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`mh doctor`: what this machine allows, which way to memory will be used, what would improve it.
+
+A *finding* is one fact with a verdict: ok, note (worth knowing, costs nothing) or limit (keeps help
+from ranks); a limit says what to change. The exit code is 0 when ranks can help each other here and
+1 when something has to change first.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import sys
+from dataclasses import asdict, dataclass, field
+
+import typer
+
+from manyhands import __version__, installation, launcher, machine, settings
+
+OK, NOTE, LIMIT = "ok", "note", "limit"
+
+
+@dataclass
+class Finding:
+    name: str
+    found: str
+    verdict: str = OK
+    advice: str = ""
+
+
+@dataclass
+class Report:
+    findings: list[Finding] = field(default_factory=list)
+    way: str = "none"  # cma, cma after naming the ancestor, none
+
+    def add(self, name: str, found: str, verdict: str = OK, advice: str = "") -> None:
+        self.findings.append(Finding(name, found, verdict, advice))
+
+
+# --- reaching memory --------------------------------------------------------------------------
+
+
+def why_refused(error: int) -> tuple[str, str]:
+    """The likely cause of a refused process_vm_readv, and the remedy."""
+    scope = machine.yama_scope()
+    if error == errno.ENOSYS:
+        return "the kernel lacks it or a seccomp filter hides it", CONTAINER
+    if scope is not None and scope >= 2:
+        return f"Yama scope {scope}", "sysctl -w kernel.yama.ptrace_scope=1 (as root; 0 or 1)"
+    if machine.seccomp_mode() == 2:
+        return "a seccomp filter of the container", CONTAINER
+    if scope == 1:
+        return "Yama scope 1", "sysctl -w kernel.yama.ptrace_scope=0 (as root)"
+    return os.strerror(error).lower(), "run all ranks as one user, and see docs for containers"
+
+
+CONTAINER = (
+    "docker run --cap-add SYS_PTRACE (podman alike), or --security-opt seccomp=PROFILE that "
+    "permits process_vm_readv and process_vm_writev"
+)
+
+
+def examine_memory(report: Report) -> None:
+    plain = machine.try_cma(name_ancestor=False)
+    named = machine.try_cma(name_ancestor=True) if plain else 0
+    if plain == 0:
+        report.way = "cma"
+        report.add("CMA between ranks", "works (tried between two processes)")
+    elif named == 0:
+        report.way = "cma after naming the ancestor"
+        report.add(
+            "CMA between ranks",
+            "works once the ranks name their common ancestor, which the library does",
+        )
+    else:
+        cause, remedy = why_refused(plain)
+        report.add("CMA between ranks", f"refused: {cause}", LIMIT, remedy)
+    examine_restrictions(report)
+
+
+def examine_restrictions(report: Report) -> None:
+    scope = machine.yama_scope()
+    meanings = {0: "same user may attach", 1: "descendants only", 2: "only with CAP_SYS_PTRACE"}
+    text = "not in this kernel" if scope is None else f"{scope} ({meanings.get(scope, 'nobody')})"
+    report.add("Yama scope", text, OK if report.way != "none" or not scope else LIMIT)
+    mode = machine.seccomp_mode()
+    names = {None: "unknown", 0: "off", 1: "strict", 2: "a filter is active"}
+    report.add("seccomp", names.get(mode, str(mode)))
+    report.add("CAP_SYS_PTRACE", "held" if machine.may_trace_all() else "not held (not needed)")
+    spaces = []
+    for kind, initial in (
+        ("pid", machine.INITIAL_PID_NAMESPACE),
+        ("user", machine.INITIAL_USER_NAMESPACE),
+    ):
+        own = machine.in_own_namespace(kind, initial)
+        spaces.append(f"{kind}: {'unknown' if own is None else 'own' if own else 'the host'}")
+    own_pid = machine.in_own_namespace("pid", machine.INITIAL_PID_NAMESPACE)
+    advice = "ranks of one job in several containers: share --pid and --ipc" if own_pid else ""
+    report.add("namespaces", ", ".join(spaces), NOTE if own_pid else OK, advice)
+
+
+# --- cores and memory -------------------------------------------------------------------------
+
+
+def examine_cores(report: Report) -> None:
+    usable, online = os.sched_getaffinity(0), machine.online_cpus()
+    cores = machine.cores(usable)
+    text = f"{len(usable)} CPUs on {cores} cores usable of {len(online)} CPUs online"
+    few = cores < 2
+    report.add(
+        "cores",
+        text,
+        LIMIT if few else OK,
+        "with one core there is no idle core to help with" if few else "",
+    )
+    for number, cpus in machine.numa_nodes().items():
+        report.add(f"NUMA node {number}", f"CPUs {machine.compress(cpus)}")
+    bound = usable != online
+    report.add(
+        "binding",
+        f"this shell may use CPUs {machine.compress(usable)}" if bound else "none in this shell",
+        NOTE if bound else OK,
+        "ranks inherit it unless the launcher binds them itself" if bound else "",
+    )
+    granted = machine.cgroup_cpus()
+    tight = granted is not None and granted < len(usable)
+    report.add(
+        "cgroup limit",
+        "none" if granted is None else f"{granted:g} CPUs",
+        NOTE if tight else OK,
+        f"start at most {max(1, int(granted or 0))} ranks: more are throttled" if tight else "",
+    )
+
+
+def size(count: int) -> str:
+    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20)):
+        if count >= factor:
+            return f"{count / factor:.3g} {unit}"
+    return f"{count} bytes"
+
+
+ENOUGH_SHARED_MEMORY = 16 << 20
+
+
+def examine_pages(report: Report) -> None:
+    setting = machine.transparent_huge_pages()
+    report.add("huge pages", f"transparent: {setting}" if setting else "not available")
+    facts = machine.shared_memory()
+    if facts is None:
+        report.add("/dev/shm", "missing", LIMIT, "mount a tmpfs at /dev/shm")
+        return
+    total, free = facts
+    small = free < ENOUGH_SHARED_MEMORY
+    report.add(
+        "/dev/shm",
+        f"{size(total)}, {size(free)} free",
+        LIMIT if small else OK,
+        "clear it, or docker run --shm-size=64m" if small else "",
+    )
+
+
+# --- MPI --------------------------------------------------------------------------------------
+
+
+def examine_mpi(report: Report) -> None:
+    library = installation.library()
+    if library is None:
+        report.add("library", "not found", LIMIT, installation.what_is_missing())
+    else:
+        report.add("library", str(library))
+    found = machine.mpi_with_variants()
+    if not found:
+        report.add("MPI", "none found", LIMIT, "load the site's MPI module, or pip install mpich")
+    for item in found:
+        family = item.library.family
+        starter = launcher.choose(item.library)
+        text = f"{item.library.path} ({starter.path if starter else 'no launcher found'})"
+        missing = library is not None and item.variant is None
+        report.add(
+            family.title,
+            text,
+            LIMIT if missing else OK if starter else NOTE,
+            f"libmanyhands-{family.value}.so is not beside the library: build again"
+            if missing
+            else "",
+        )
+
+
+def examine_settings(report: Report) -> None:
+    values, complaints = settings.current()
+    changed = [f"{v.setting.key}={v.text}" for v in values if v.source != "default"]
+    verdict = LIMIT if "MH_ENABLE=0" in changed or "MH_MEMORY=none" in changed else OK
+    advice = "it switches helping off: unset it" if verdict == LIMIT else ""
+    report.add("settings", ", ".join(changed) or "all at their defaults", verdict, advice)
+    for complaint in complaints:
+        report.add("settings", complaint, NOTE, "see mh config")
+
+
+# --- output -----------------------------------------------------------------------------------
+
+
+def conclusion(report: Report) -> str:
+    if report.way == "none":
+        return (
+            "Ranks cannot reach each other's memory here: messages go through the MPI library as "
+            "they do without Manyhands."
+        )
+    if any(finding.verdict == LIMIT for finding in report.findings):
+        return "Ranks may read each other's memory, but see the limits above."
+    return "Messages between ranks of a node are copied by all that wait (cross-memory attach)."
+
+
+def print_table(report: Report) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    console.width = min(console.width, 80)
+    marks = {OK: "[green]ok[/]", NOTE: "[yellow]note[/]", LIMIT: "[red]limit[/]"}
+    table = Table(title=f"Manyhands {__version__} on this machine", title_justify="left")
+    table.add_column("what", overflow="fold")
+    table.add_column("found", overflow="fold", ratio=1)
+    table.add_column("", no_wrap=True)
+    for finding in report.findings:
+        text = escape(finding.found)
+        if finding.advice:
+            text += f"\n[italic]→ {escape(finding.advice)}[/]"
+        table.add_row(finding.name, text, marks[finding.verdict])
+    console.print(table)
+    console.print(conclusion(report))
+
+
+def doctor(
+    as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
+) -> None:
+    """Say what this machine allows and what to change to get more help.
+
+    Tries whether ranks may read each other's memory, looks at cores, limits and MPI libraries, and
+    exits with 0 when ranks can help each other here, 1 when something has to change first.
+    """
+    report = Report()
+    for examine in (
+        examine_memory,
+        examine_cores,
+        examine_pages,
+        examine_mpi,
+        examine_settings,
+    ):
+        examine(report)
+    if as_json:
+        facts = {"way": report.way, "conclusion": conclusion(report)}
+        facts["findings"] = [asdict(finding) for finding in report.findings]
+        print(json.dumps(facts, indent=2))
+    else:
+        print_table(report)
+    limited = any(finding.verdict == LIMIT for finding in report.findings)
+    sys.exit(1 if limited else 0)
+
+
+def register(app: typer.Typer) -> None:
+    app.command(epilog="Example: **docker run --cap-add SYS_PTRACE IMAGE mh doctor**")(doctor)

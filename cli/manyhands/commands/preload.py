@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`mh preload`: the path of the one library, for use with a plain LD_PRELOAD."""
+
+from __future__ import annotations
+
+import typer
+
+from manyhands import installation, say
+
+
+def preload() -> None:
+    """Print the path of the library to preload."""
+    library = installation.library()
+    if library is None:
+        say.fail(installation.what_is_missing())
+    print(library)
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        epilog="Example: **srun -n 8 env LD_PRELOAD=$(mh preload) ./app**",
+    )(preload)

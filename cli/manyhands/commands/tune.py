@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`mh tune`: measure this host and store threshold, chunk table and N_saturate for it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from manyhands import installation, say, settings
+from manyhands.benchmarks import host
+from manyhands.benchmarks.tables import size_text, time_text
+from manyhands.tuning import decide, file
+
+COLUMNS = 100
+BAR = 30
+QUIET_LOAD = 0.5
+PROGRAM = "mh-tune"
+
+
+def tune(
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Measure and show; store nothing.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option(help="Store in this file instead of the host's own.")
+    ] = None,
+    program: Annotated[
+        Path | None, typer.Option(help="Measuring program to run instead of the installed one.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A rough look in a second; stores nothing.")
+    ] = False,
+) -> None:
+    """Measure copy speed on this host and store the settings that follow from it."""
+    console = Console(width=COLUMNS, highlight=False)
+    load = host.load_average()
+    if load > QUIET_LOAD:
+        console.print(
+            f"[yellow]load average is {load:.1f}: other programs are running; "
+            "tune again when the machine is quiet[/]"
+        )
+    lines = _measured(console, program or _installed(), quick)
+    _show(console, lines)
+    chosen = decide.settings(lines)
+    _store(console, chosen, output, dry_run or quick)
+
+
+def _installed() -> Path:
+    root = installation.checkout()
+    candidates = (
+        [root / "build" / "bin" / PROGRAM]
+        if root is not None
+        else [prefix / "bin" / PROGRAM for prefix in installation.prefixes()]
+    )
+    found = [candidate for candidate in candidates if candidate.exists()]
+    if not found:
+        place = "run `make build` in the checkout" if root is not None else "reinstall Manyhands"
+        say.fail(f"the program {PROGRAM} is missing: {place}")
+    return found[0]
+
+
+def _measured(console: Console, program: Path, quick: bool) -> list[decide.Line]:
+    """All lines of the program, with progress as they come."""
+    command = [str(program), *(["--quick"] if quick else [])]
+    try:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    except OSError as error:
+        say.fail(f"cannot run {program}: {error.strerror}")
+    lines: list[decide.Line] = []
+    assert process.stdout is not None
+    with process, _progress(console) as progress:
+        task = progress.add_task("starting", total=None)
+        for text in process.stdout:
+            line = json.loads(text)
+            lines.append(line)
+            if line["kind"] == "plan":
+                progress.update(task, total=line["lines"])
+            else:
+                progress.update(task, advance=1, description=line["kind"])
+            progress.refresh()
+    if process.returncode != 0:
+        say.fail(f"{program} ended with {process.returncode} before it had measured everything")
+    return lines
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description:12}"),
+        BarColumn(),
+        TextColumn("{task.completed} of {task.total} measurements"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        auto_refresh=False,  # drawing takes a core from what is measured
+    )
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(
+        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
+    )
+    for index, column in enumerate(columns):
+        # The last column is a bar and grows from the left.
+        table.add_column(column, justify="left" if index == len(columns) - 1 else "right")
+    return table
+
+
+def _bar(value: float, largest: float) -> str:
+    """A bar in eighths of a character."""
+    eighths = round(8 * BAR * value / largest)
+    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
+
+
+def _show(console: Console, lines: list[decide.Line]) -> None:
+    for line in lines:
+        if line["kind"] == "refused":
+            console.print(
+                f"[yellow]reading another process's memory is refused here ({line['why']}): "
+                "no threshold or chunk table; `mh doctor` says how to change that[/]"
+            )
+    copies = decide.copies(lines)
+    if copies:
+        console.print(_copy_table(copies))
+    by_node = decide.saturation(lines)
+    if by_node:
+        console.print(_saturation_table(by_node))
+    transfers = decide.transfers(lines)
+    if transfers:
+        console.print(_transfer_table(transfers))
+    elif len(next(iter(by_node.values()), [])) < 2:
+        console.print("one core only: sharing a message takes two, so there is nothing to compare")
+
+
+def _copy_table(copies: dict[str, dict[int, float]]) -> Table:
+    table = _table("Copying 8 MB by chunk, one core, GB/s", "chunk", *copies, "(one end)")
+    largest = max(rate for rates in copies.values() for rate in rates.values())
+    for chunk in copies["own"]:
+        rates = [copies[way].get(chunk) for way in copies]
+        bar = _bar(copies.get("one end", copies["own"]).get(chunk, 0), largest)
+        table.add_row(size_text(chunk), *("" if r is None else f"{r:.1f}" for r in rates), bar)
+    return table
+
+
+def _saturation_table(by_node: dict[int, list[float]]) -> Table:
+    table = _table("Cores of a NUMA node copying together", "NUMA node", "cores", "GB/s", "")
+    largest = max(max(rates) for rates in by_node.values())
+    for numa, rates in by_node.items():
+        for copiers, rate in enumerate(rates, start=1):
+            table.add_row(str(numa), str(copiers), f"{rate:.1f}", _bar(rate, largest))
+    return table
+
+
+def _transfer_table(transfers: list[decide.Transfer]) -> Table:
+    table = _table(
+        "One message between two cores, copied plainly (by one of them) and shared",
+        "size",
+        "plain",
+        "shared",
+        "chunk",
+        "gain",
+        "",
+    )
+    largest = max(t.gain for t in transfers)
+    for t in transfers:
+        table.add_row(
+            size_text(t.bytes),
+            time_text(t.plain),
+            time_text(t.best_shared),
+            size_text(t.chunk),
+            f"{t.gain:.2f}",
+            _bar(t.gain, largest),
+        )
+    return table
+
+
+def _store(console: Console, chosen: dict[str, str], output: Path | None, dry_run: bool) -> None:
+    for key, value in chosen.items():
+        console.print(f"{key} = {value}")
+    missing = [key for key in ("MH_THRESHOLD", "MH_CHUNK", "MH_SATURATE") if key not in chosen]
+    if missing:
+        console.print(f"not decided by these measurements, defaults stay: {', '.join(missing)}")
+    if dry_run or not chosen:
+        console.print("stored nothing")
+        return
+    path = output or settings.tune_file()
+    if path is None:
+        say.fail("neither HOME nor XDG_CONFIG_HOME is set: name a file with --output")
+    heading = f"Measured by mh tune on {time.strftime('%Y-%m-%d')}"
+    try:
+        file.write(path, chosen, heading)
+    except OSError as error:
+        say.fail(f"cannot write {path}: {error.strerror}; name another file with --output")
+    console.print(f"stored in {path}; to undo, delete that file", soft_wrap=True)
+    if output is not None:
+        console.print(f"programs read it with MH_TUNE_FILE={path}", soft_wrap=True)
+
+
+def register(app: typer.Typer) -> None:
+    app.command(epilog="Example: **mh tune --dry-run**")(tune)

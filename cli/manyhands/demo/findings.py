@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the rounds of a case add up to, and what that means in words.
+
+A ratio is plain over helped of the same round, so that a slow drift of the machine cancels; a
+ratio above 1 is a gain. It is called one only when all rounds agree and their range is not wider
+than twice the gain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from statistics import mean, median
+from typing import Any
+
+from manyhands.demo.problem import Case
+from manyhands.demo.runs import Result
+
+SMALLEST_CLAIM = 0.01  # of the time; anything less is called no difference
+FEWEST_ROUNDS = 5  # pure chance puts all of five rounds on one side in 6 of 100 cases
+PARTS = ("seconds", "compute_s", "pack_s", "mpi_s", "wait_s")
+
+
+@dataclass(frozen=True)
+class Ratio:
+    median: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Did:
+    """What Manyhands says it did in one helped run, summed over ranks."""
+
+    messages: int
+    bytes: int
+    by_owners: int
+    by_others: int
+    help_s: float
+    resends: int
+    why_not: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    case: Case
+    ranks: int
+    steps: int
+    message_bytes: int
+    bytes_per_step: int  # sent by all ranks together
+    plain: dict[str, float]  # PARTS: seconds; all but "seconds" are means over ranks
+    helped: dict[str, float]
+    speedup: Ratio
+    communication: Ratio
+    rounds: int
+    identical: bool
+    did: Did | None
+    one_gb_per_s: float
+    together_gb_per_s: float
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def parts(result: Result) -> dict[str, float]:
+    """Seconds of a run: that of the slowest rank, and where it went, on average over the ranks."""
+    ranks = result.times["times"]
+    means = {part: mean(rank[part] for rank in ranks) for part in PARTS[1:]}
+    return {"seconds": result.times["seconds"], **means}
+
+
+def ratio(plain: list[float], helped: list[float]) -> Ratio:
+    ratios = [p / h if h > 0 else 1.0 for p, h in zip(plain, helped, strict=True)]
+    return Ratio(median(ratios), min(ratios), max(ratios))
+
+
+def did(summary: dict[str, Any] | None) -> Did | None:
+    if summary is None:
+        return None
+    total = summary["total"]
+    return Did(
+        messages=total["messages_described"],
+        bytes=total["bytes_described"],
+        by_owners=total["own_bytes"],
+        by_others=total["others_bytes"],
+        help_s=total["help_s"],
+        resends=total["resends"],
+        why_not=summary.get("not_helping_because", ""),
+    )
+
+
+def add_up(case: Case, plain: list[Result], helped: list[Result]) -> Finding:
+    before, after = [parts(r) for r in plain], [parts(r) for r in helped]
+    first = plain[0].times
+
+    def both(part: str) -> tuple[list[float], list[float]]:
+        return [p[part] for p in before], [p[part] for p in after]
+
+    def memcpy(which: str) -> float:
+        return median(r.times["memcpy"][which] for r in plain)
+
+    return Finding(
+        case=case,
+        ranks=first["ranks"],
+        steps=first["measured_steps"],
+        message_bytes=first["largest_message_bytes"],
+        bytes_per_step=first["bytes_sent_per_step"],
+        plain={part: median(both(part)[0]) for part in PARTS},
+        helped={part: median(both(part)[1]) for part in PARTS},
+        speedup=ratio(*both("seconds")),
+        communication=ratio(*both("mpi_s")),
+        rounds=len(plain),
+        identical=len({r.checksum for r in (*plain, *helped)}) == 1,
+        did=did(helped[-1].summary),
+        one_gb_per_s=memcpy("one_gb_per_s"),
+        together_gb_per_s=memcpy("together_gb_per_s"),
+    )
+
+
+# --- in words ---------------------------------------------------------------------------------
+
+
+def percent(part: float) -> str:
+    return f"{100 * part:.0f} %" if abs(part) >= 0.0995 else f"{100 * part:.1f} %"
+
+
+def share(finding: Finding, part: str) -> float:
+    return finding.plain[part] / finding.plain["seconds"]
+
+
+def sentence(finding: Finding, control: bool = False) -> str:
+    """What the case shows, in plain words, and why where there was no gain."""
+    if not finding.identical:
+        return "The results DIFFER: this is a fault of Manyhands, please report it."
+    if finding.rounds < FEWEST_ROUNDS:
+        return f"{finding.rounds} rounds are too few to tell a difference from noise."
+    speedup = finding.speedup
+    gained = speedup.median - 1
+    clear = abs(gained) >= max(SMALLEST_CLAIM, (speedup.high - speedup.low) / 2)
+    if clear and speedup.low > 1:
+        verdict = f"The program became {percent(gained)} faster."
+        cause = gain(finding)
+    elif clear and speedup.high < 1:
+        verdict = f"The program became {percent(-gained)} slower."
+        cause = bound(finding)
+    else:
+        verdict = "No difference beyond the noise of this machine"
+        verdict += f" ({speedup.low:.2f}x to {speedup.high:.2f}x)."
+        cause = bound(finding)
+    return verdict if control else f"{verdict} {cause}"
+
+
+def gain(finding: Finding) -> str:
+    saved = 1 - 1 / finding.communication.median
+    text = f"{percent(share(finding, 'mpi_s'))} of its time was communication"
+    return f"{text}, which now takes {percent(saved)} less." if saved > 0 else f"{text}."
+
+
+def bound(finding: Finding) -> str:
+    action = finding.did
+    if action is None:
+        return "Manyhands left no summary: it was not active in this run."
+    if action.why_not:
+        return f"Manyhands did not help: {action.why_not}."
+    if action.messages == 0:
+        return (
+            "Manyhands took over no message: it takes over large contiguous messages between "
+            "ranks of a node, all others travel through the MPI library as before."
+        )
+    return (
+        f"Helping shortens communication alone, which is {percent(share(finding, 'mpi_s'))} of the "
+        f"time here ({percent(share(finding, 'wait_s'))} or more of the time was waiting)."
+    )

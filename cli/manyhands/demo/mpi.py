@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which MPI the demo runs under: the one named, the one of this site, or the one brought along."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from manyhands import installation
+from manyhands.benchmarks.mpis import MpiBuild, find_builds
+
+EMBEDDED = ("mpich5", "openmpi5")
+
+
+class NoMpi(Exception):
+    """No usable MPI; the text says what to do."""
+
+
+def choose(wanted: str | None) -> MpiBuild:
+    """`wanted`: the name of a build, a prefix, or an mpicc; None takes the best one found."""
+    found = find_builds(installation.checkout() or Path.cwd())
+    if wanted is not None:
+        return found[wanted] if wanted in found else _named(wanted, list(found))
+    site = _of_site()
+    if site is not None:
+        return site
+    for name in (*EMBEDDED, *found):
+        if name in found:
+            return found[name]
+    raise NoMpi(
+        "no MPI here (no mpicc with an mpiexec beside it): install one, load its module, or run "
+        "`make build` in the checkout, which brings one along"
+    )
+
+
+def _of_site() -> MpiBuild | None:
+    """The compiler and launcher a user of this machine gets by typing mpicc and mpiexec."""
+    mpicc = shutil.which("mpicc")
+    return _beside(Path(mpicc)) if mpicc else None
+
+
+def _named(wanted: str, names: list[str]) -> MpiBuild:
+    path = Path(wanted)
+    mpicc = path / "bin" / "mpicc" if path.is_dir() else path
+    if mpicc.is_file() and os.access(mpicc, os.X_OK):
+        build = _beside(mpicc.absolute())
+        if build is not None:
+            return build
+        raise NoMpi(f"--mpi {wanted}: there is no mpiexec beside {mpicc}")
+    have = ", ".join(names) or "none"
+    raise NoMpi(f"--mpi {wanted}: neither a prefix nor an mpicc nor a build found here ({have})")
+
+
+def _beside(mpicc: Path) -> MpiBuild | None:
+    """The build an mpicc belongs to; mpicc.mpich goes with mpiexec.mpich."""
+    suffix = mpicc.name.removeprefix("mpicc") if mpicc.name.startswith("mpicc.") else ""
+    mpiexec = mpicc.with_name(f"mpiexec{suffix}")
+    if not mpiexec.exists():
+        return None
+    return MpiBuild(mpicc.name, mpicc, mpiexec, _family(mpiexec))
+
+
+def _family(mpiexec: Path) -> str:
+    done = subprocess.run(
+        [str(mpiexec), "--version"], capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+    text = (done.stdout + done.stderr).lower()
+    openmpi = any(mark in text for mark in ("open mpi", "openrte", "prrte", "open-mpi"))
+    return "openmpi" if openmpi else "hydra"

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How large the stencil is made, so that halo exchange is as much of its work as in practice.
+
+The measure is CAB-MPI's best case of miniGhost: cubes of 24 cells with six neighbours, that is one
+plane exchanged for every four planes computed. Few ranks have fewer neighbours, so their boxes are
+made thinner until the share is the same. The number of variables then makes a message megabytes
+long.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+PLANES_COMPUTED_FOR_ONE_SENT = 4
+MESSAGE_BYTES = 4 << 20
+FEWEST_VARIABLES = 40
+BYTES_OF_A_CELL = 8
+
+
+@dataclass(frozen=True)
+class Problem:
+    cells: tuple[int, int, int]  # of one rank, in x, y, z
+    variables: int
+
+    def arguments(self) -> list[str]:
+        nx, ny, nz = (str(n) for n in self.cells)
+        return ["--nx", nx, "--ny", ny, "--nz", nz, "--vars", str(self.variables)]
+
+    def bytes_of_a_rank(self) -> int:
+        """The values of one rank, once."""
+        return math.prod(self.cells) * self.variables * BYTES_OF_A_CELL
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    title: str
+    arguments: tuple[str, ...]
+
+
+CASES = [
+    Case("packed", "planes packed by the program, ranks in balance", ("--halo", "packed")),
+    Case(
+        "late",
+        "the same, every second rank has 25 % more to compute",
+        ("--halo", "packed", "--imbalance", "25"),
+    ),
+    Case("types", "planes described by MPI datatypes, ranks in balance", ("--halo", "types")),
+]
+
+
+def process_grid(ranks: int) -> tuple[int, int, int]:
+    """Processes along x, y, z: three factors as close together as can be, the largest along z."""
+    factors = [f for f in range(1, ranks + 1) if ranks % f == 0]
+    grids = [(x, y, ranks // (x * y)) for x in factors for y in factors if ranks % (x * y) == 0]
+    ordered = [grid for grid in grids if grid[0] <= grid[1] <= grid[2]]
+    return min(ordered, key=lambda grid: (grid[2], -grid[0]))
+
+
+def choose(ranks: int) -> Problem:
+    processes = process_grid(ranks)
+    # Neighbours of a rank along each axis, on average: the outermost ones have one less.
+    neighbours = [2 * (p - 1) / p for p in processes]
+    thickness = max(2, round(PLANES_COMPUTED_FOR_ONE_SENT * sum(neighbours)))
+    undivided = processes.count(1)
+    cells_of_a_message = MESSAGE_BYTES // (BYTES_OF_A_CELL * FEWEST_VARIABLES)
+    length = thickness
+    if undivided:
+        length = round((cells_of_a_message / thickness ** (2 - undivided)) ** (1 / undivided))
+    nx, ny, nz = (length if p == 1 else thickness for p in processes)
+    smallest = min(nx * ny * nz // n for n, p in zip((nx, ny, nz), processes, strict=True) if p > 1)
+    variables = max(FEWEST_VARIABLES, round(MESSAGE_BYTES / (BYTES_OF_A_CELL * smallest)))
+    return Problem((nx, ny, nz), variables)

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Where the parts of this installation lie.
+
+Two shapes are known: a *checkout* (this package in cli/ below a root that has build/lib) and an
+*install prefix* (the library in PREFIX/lib, data in PREFIX/share/manyhands, this package anywhere
+below PREFIX or run by a Python that lives in PREFIX).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+LIBRARY = "libmanyhands.so"
+SETTINGS = "settings.json"
+
+
+def checkout() -> Path | None:
+    """Root of the checkout this package runs from, or None when it is installed."""
+    root = Path(__file__).resolve().parents[2]
+    return root if (root / "src" / "base").is_dir() and (root / "cli").is_dir() else None
+
+
+def prefixes() -> Iterator[Path]:
+    """Install prefixes to look in, the most likely first."""
+    yield from (p for p in Path(__file__).resolve().parents if p.name not in ("lib", "lib64"))
+    yield Path(sys.prefix)
+    yield Path(sys.argv[0]).resolve().parent.parent
+    yield from (Path("/usr/local"), Path("/usr"))
+
+
+def library() -> Path | None:
+    """The one library that is preloaded."""
+    root = checkout()
+    if root is not None:
+        built = root / "build" / "lib" / LIBRARY
+        return built if built.exists() else None
+    for prefix in prefixes():
+        for folder in ("lib", "lib64", *multiarch()):
+            if (prefix / folder / LIBRARY).exists():
+                return prefix / folder / LIBRARY
+    return None
+
+
+def multiarch() -> list[str]:
+    return [f"lib/{name}" for name in ("x86_64-linux-gnu", "aarch64-linux-gnu")]
+
+
+def settings_table() -> Path | None:
+    root = checkout()
+    if root is not None:
+        table = root / "src" / "base" / SETTINGS
+        return table if table.exists() else None
+    for prefix in prefixes():
+        table = prefix / "share" / "manyhands" / SETTINGS
+        if table.exists():
+            return table
+    return None
+
+
+def embedded_mpi() -> list[Path]:
+    """Prefixes of the MPI libraries that the checkout brought with it; the default one first."""
+    root = checkout()
+    folder = root / ".mpi" if root is not None else None
+    if folder is None or not folder.is_dir():
+        return []
+    return sorted(p for p in folder.iterdir() if (p / "bin" / "mpiexec").exists())
+
+
+def what_is_missing() -> str:
+    """What to tell a user whose installation has no library."""
+    if checkout() is not None:
+        return "the library is not built yet: run `make build` in the checkout"
+    return f"{LIBRARY} is in none of the usual places below {sys.prefix}: reinstall Manyhands"

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Launchers: which one belongs to an MPI library, and how each is given an environment.
+
+A *launcher* is the program that starts the ranks: Hydra's mpiexec (MPICH and its family), Open
+MPI's mpiexec, Slurm's srun, or another. The environment of the ranks is given in the launcher's own
+way, so that the launcher itself is never preloaded and ranks on other machines get it too; a
+launcher of unknown kind is handed `env KEY=VALUE program` instead.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from manyhands import installation
+from manyhands.program import Family, MpiLibrary, output_of
+
+
+class Kind(str, Enum):
+    HYDRA = "hydra"
+    OPENMPI = "openmpi"
+    SLURM = "slurm"
+    OTHER = "other"
+
+    @property
+    def title(self) -> str:
+        titles = {"hydra": "MPICH", "openmpi": "Open MPI", "slurm": "Slurm", "other": "unknown"}
+        return titles[self.value]
+
+
+@dataclass(frozen=True)
+class Launcher:
+    path: Path
+    kind: Kind
+
+
+BY_NAME = [
+    ("hydra", Kind.HYDRA),
+    ("gforker", Kind.OTHER),
+    ("orterun", Kind.OPENMPI),
+    ("prterun", Kind.OPENMPI),
+    ("openmpi", Kind.OPENMPI),
+    ("srun", Kind.SLURM),
+]
+BY_VERSION = [
+    ("hydra", Kind.HYDRA),
+    ("intel(r) mpi", Kind.HYDRA),
+    ("open mpi", Kind.OPENMPI),
+    ("openrte", Kind.OPENMPI),
+    ("prrte", Kind.OPENMPI),
+    ("slurm", Kind.SLURM),
+]
+
+
+@functools.cache
+def kind_of(path: Path) -> Kind:
+    """By the file name where it tells, otherwise by what the launcher says of its version."""
+    for name in (path.name, path.resolve().name):
+        for mark, kind in BY_NAME:
+            if mark in name:
+                return kind
+    text = output_of([str(path), "--version"], seconds=10).lower()
+    return next((kind for mark, kind in BY_VERSION if mark in text), Kind.OTHER)
+
+
+def matches(kind: Kind, family: Family) -> bool:
+    """Whether ranks started by such a launcher find each other under that MPI."""
+    if kind is Kind.SLURM or kind is Kind.OTHER or family is Family.ABI:
+        return True
+    return (kind is Kind.OPENMPI) == (family is Family.OPENMPI)
+
+
+NAMES = {
+    Family.MPICH: ("mpiexec.mpich", "mpiexec.hydra", "mpiexec"),
+    Family.OPENMPI: ("mpiexec.openmpi", "mpiexec", "prterun", "orterun"),
+    Family.ABI: ("mpiexec",),
+}
+
+
+def beside(library: Path, family: Family) -> Iterator[Path]:
+    """Launchers of the prefix a library lies in: PREFIX/lib/.../libmpi.so.N, PREFIX/bin/mpiexec."""
+    seen = set()
+    # Resolved first: Debian's /lib is /usr/lib and the prefix is /usr. Never "/" itself.
+    for file in (library.resolve(), library):
+        for prefix in file.parents[1:-1]:
+            for name in NAMES[family]:
+                candidate = prefix / "bin" / name
+                if candidate not in seen and os.access(candidate, os.X_OK):
+                    seen.add(candidate)
+                    yield candidate
+
+
+def on_path(names: tuple[str, ...]) -> Iterator[Path]:
+    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        for name in names:
+            found = shutil.which(name, path=folder or ".")
+            if found:
+                yield Path(found)
+
+
+def candidates(mpi: MpiLibrary | None) -> Iterator[Path]:
+    if mpi is not None and mpi.path.is_absolute():
+        yield from beside(mpi.path, mpi.family)
+    names = NAMES[mpi.family] if mpi is not None else ("mpiexec", "mpirun")
+    yield from on_path(names)
+    for prefix in installation.embedded_mpi():
+        yield prefix / "bin" / "mpiexec"
+    if "SLURM_JOB_ID" in os.environ:
+        yield from on_path(("srun",))
+
+
+def choose(mpi: MpiLibrary | None) -> Launcher | None:
+    """The launcher that belongs to an MPI library; with None, the one a user would get."""
+    for path in candidates(mpi):
+        kind = kind_of(path)
+        if mpi is None or matches(kind, mpi.family):
+            return Launcher(path, kind)
+    return None
+
+
+# --- the environment, in the launcher's way ---------------------------------------------------
+
+
+def compose(
+    launcher: Launcher, options: list[str], program: list[str], environment: dict[str, str]
+) -> list[str]:
+    """The command line that starts `program` with `environment` set for its ranks."""
+    start = [as_called(launcher.path)]
+    if launcher.kind is Kind.HYDRA:
+        given = [word for item in environment.items() for word in ("-genv", *item)]
+        return [*start, *given, *options, *program]
+    if launcher.kind is Kind.OPENMPI:
+        given = [word for key, value in environment.items() for word in ("-x", f"{key}={value}")]
+        return [*start, *given, *options, *after_each_colon(program, given)]
+    given = ["env", *(f"{key}={value}" for key, value in environment.items())]
+    return [*start, *options, *given, *after_each_colon(program, [])]
+
+
+def as_called(path: Path) -> str:
+    """The bare name where the PATH leads to it: Open MPI reads --prefix into an absolute path."""
+    found = shutil.which(path.name)
+    return path.name if found and Path(found).resolve() == path.resolve() else str(path)
+
+
+def after_each_colon(words: list[str], given: list[str]) -> list[str]:
+    """Open MPI's -x belongs to one program of `prog1 : -n 2 prog2`; each gets its own."""
+    result: list[str] = []
+    for word in words:
+        result.append(word)
+        if word == ":":
+            result.extend(given)
+    return result
+
+
+def take_preload(options: list[str]) -> tuple[list[str], str | None]:
+    """Options without a setting of LD_PRELOAD, and the value it had, to be joined to ours."""
+    rest: list[str] = []
+    value: str | None = None
+    index = 0
+    while index < len(options):
+        words = options[index : index + 3]
+        name = words[0].lstrip("-") if words[0].startswith("-") else ""
+        if name in ("genv", "env") and words[1:2] == ["LD_PRELOAD"] and len(words) == 3:
+            value = words[2]
+            index += 3
+        elif name == "x" and len(words) > 1 and words[1].split("=")[0] == "LD_PRELOAD":
+            value = words[1].partition("=")[2] or None
+            index += 2
+        else:
+            rest.append(words[0])
+            index += 1
+    return rest, value

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""From the lines of mh-tune to MH_THRESHOLD, MH_CHUNK and MH_SATURATE.
+
+Noise only ever makes a copy slower, so each number is the better quartile of its batches. The
+rules, in words:
+
+* threshold: the smallest size from which on, at every larger size too, a message shared by sender
+  and receiver beats the faster of the plain ways by a margin that covers what MPI matching adds;
+* chunk: per size, the smallest chunk within a few per cent of the best time (more chunks feed more
+  hands), never smaller for a larger message;
+* saturate: the number of copying cores of a NUMA node after which one more adds less than 5 %; the
+  least over all NUMA nodes; all cores of a node when every one adds more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import quantiles
+from typing import Any
+
+Line = dict[str, Any]
+
+MARGIN = 1.05  # by which sharing must win
+NEARLY_BEST = 1.03  # of the best time still counts as the best
+WORTH_ADDING = 1.05  # throughput with one copier more
+MIN_THRESHOLD = 32 << 10  # below, MPI libraries send eagerly: their sender does not even wait
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Times in ns of one message of `bytes`, by way."""
+
+    bytes: int
+    readv: float
+    cells: float
+    shared: dict[int, float]  # by chunk
+
+    @property
+    def plain(self) -> float:
+        return min(self.readv, self.cells)
+
+    @property
+    def best_shared(self) -> float:
+        return min(self.shared.values())
+
+    @property
+    def gain(self) -> float:
+        return self.plain / self.best_shared
+
+    @property
+    def chunk(self) -> int:
+        """The smallest chunk that is nearly the best."""
+        limit = self.best_shared * NEARLY_BEST
+        return min(chunk for chunk, ns in self.shared.items() if ns <= limit)
+
+
+def low(samples: list[float]) -> float:
+    """The quartile of the shorter times."""
+    return quantiles(samples, n=4, method="inclusive")[0] if len(samples) > 1 else samples[0]
+
+
+def high(samples: list[float]) -> float:
+    """The quartile of the higher rates."""
+    return quantiles(samples, n=4, method="inclusive")[2] if len(samples) > 1 else samples[0]
+
+
+def copies(lines: list[Line]) -> dict[str, dict[int, float]]:
+    """GB/s by way and chunk."""
+    found: dict[str, dict[int, float]] = {}
+    for line in lines:
+        if line["kind"] == "copy":
+            found.setdefault(line["way"], {})[line["chunk"]] = high(line["samples"])
+    return found
+
+
+def saturation(lines: list[Line]) -> dict[int, list[float]]:
+    """GB/s of 1, 2, ... copying cores, by NUMA node."""
+    found: dict[int, list[float]] = {}
+    for line in lines:
+        if line["kind"] == "saturation":
+            found.setdefault(line["numa"], []).append(high(line["samples"]))
+    return found
+
+
+def transfers(lines: list[Line]) -> list[Transfer]:
+    """By ascending size; only sizes of which every way was measured."""
+    times: dict[int, dict[str, dict[int, float]]] = {}
+    for line in lines:
+        if line["kind"] == "transfer":
+            ways = times.setdefault(line["bytes"], {})
+            ways.setdefault(line["way"], {})[line["chunk"]] = low(line["samples"])
+    return [
+        Transfer(size, ways["readv"][0], ways["cells"][0], ways["shared"])
+        for size, ways in sorted(times.items())
+        if {"readv", "cells", "shared"} <= ways.keys()
+    ]
+
+
+def threshold(found: list[Transfer]) -> int | None:
+    """None: sharing does not pay at any size that was measured."""
+    smallest = None
+    for transfer in reversed(found):
+        if transfer.gain < MARGIN or transfer.bytes < MIN_THRESHOLD:
+            break
+        smallest = transfer.bytes
+    return smallest
+
+
+def chunk_table(found: list[Transfer]) -> dict[int, int]:
+    """Chunk by 'messages of at least': the rules of MH_CHUNK, the first from 0."""
+    rules: dict[int, int] = {}
+    largest = 0
+    for transfer in found:
+        chunk = max(largest, transfer.chunk)
+        if chunk > largest:
+            rules[transfer.bytes if rules else 0] = chunk
+        largest = chunk
+    return rules
+
+
+def chunk_text(rules: dict[int, int]) -> str:
+    return ",".join(f"{short(size)}:{short(chunk)}" for size, chunk in rules.items())
+
+
+def short(size: int) -> str:
+    """As MH_ settings take it: 64K, 8M, 1000."""
+    for shift, unit in ((20, "M"), (10, "K")):
+        if size and size % (1 << shift) == 0:
+            return f"{size >> shift}{unit}"
+    return str(size)
+
+
+def saturate(by_node: dict[int, list[float]]) -> int | None:
+    counts = [_saturates_at(rates) for rates in by_node.values() if rates]
+    return min(counts) if counts else None
+
+
+def _saturates_at(rates: list[float]) -> int:
+    for copiers, (now, with_one_more) in enumerate(zip(rates, rates[1:], strict=False), start=1):
+        if with_one_more < now * WORTH_ADDING:
+            return copiers
+    return len(rates)
+
+
+def settings(lines: list[Line]) -> dict[str, str]:
+    """What to store. Lacks the keys on which nothing could be measured."""
+    found = transfers(lines)
+    chosen = {}
+    size = threshold(found)
+    if size is not None:
+        chosen["MH_THRESHOLD"] = short(size)
+        chosen["MH_CHUNK"] = chunk_text(chunk_table([t for t in found if t.bytes >= size]))
+    count = saturate(saturation(lines))
+    # One core alone tells nothing about how many saturate a node.
+    if count is not None and max(len(rates) for rates in saturation(lines).values()) > 1:
+        chosen["MH_SATURATE"] = str(count)
+    return chosen

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Where, on the command line of `mh run`, the launcher's options end and the program begins.
+
+`--` says it outright. Without it each option has to be known to take values or not: the usual ones
+of Hydra, Open MPI and Slurm are in the tables below; an option in neither table takes the next word
+as its value unless that word is itself an option or names a program that can be executed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from manyhands.program import NotExecutable, NotThere, locate
+
+# Names without their leading dashes; launchers accept one or two.
+ONE_VALUE = frozenset(
+    # of several
+    "n np c N host H hosts hostfile machinefile wdir wd bind-to map-by timeout path "
+    # Hydra
+    "f ppn perhost configfile envlist genvlist membind launcher bootstrap launcher-exec "
+    "bootstrap-exec iface rmk outfile-pattern errfile-pattern order-nodes prepend-pattern topolib "
+    "usize gpus-per-proc gpu-subdevs-per-proc "
+    # Open MPI
+    "x npernode npersocket rank-by rf rankfile output-filename prefix tune am default-hostfile "
+    "stdin personality output display runtime-options with-ft dvm cpu-set cpu-list cpus-per-proc "
+    "cpus-per-rank slot-list preload-files ompi-server app pset launch-agent max-vm-size "
+    "add-host add-hostfile max-restarts "
+    # Slurm
+    "p A t w J o e i m G D C ntasks nodes cpus-per-task mpi cpu-bind partition account time mem "
+    "mem-per-cpu gres gpus gpus-per-task gpus-per-node ntasks-per-node ntasks-per-core "
+    "ntasks-per-socket distribution export exclude nodelist output error input chdir job-name "
+    "reservation qos constraint hint mem-bind het-group jobid network threads-per-core".split()
+)
+TWO_VALUES = frozenset(["env", "genv", "mca", "gmca", "omca", "prtemca", "pmixmca"])
+NO_VALUE = frozenset(
+    [
+        "oversubscribe",
+        "nooversubscribe",
+        "allow-run-as-root",
+        "v",
+        "vv",
+        "vvv",
+        "verbose",
+        "q",
+        "quiet",
+        "tag-output",
+        "info",
+        "l",
+        "timestamp-output",
+        "report-bindings",
+        "display-map",
+        "display-allocation",
+        "display-devel-map",
+        "prepend-rank",
+        "label",
+        "use-hwthread-cpus",
+        "nolocal",
+        "localonly",
+        "localhost",
+        "exclusive",
+        "overlap",
+        "unbuffered",
+        "genvall",
+        "genvnone",
+        "envall",
+        "envnone",
+        "bynode",
+        "byslot",
+        "bind-to-core",
+        "bind-to-none",
+        "bind-to-socket",
+        "continuous",
+        "do-not-launch",
+        "do-not-resolve",
+        "enable-recovery",
+        "disable-recovery",
+        "preload-binary",
+        "xml",
+        "xterm",
+        "print-all-exitcodes",
+        "print-rank-map",
+        "skip-launch-node",
+        "disable-hostname-propagation",
+        "disable-auto-cleanup",
+        "disable-x",
+        "get-stack-traces",
+        "report-state-on-timeout",
+        "pernode",
+        "tv",
+        "debug",
+        "multi-prog",
+        "kill-on-bad-exit",
+        "K",
+        "O",
+        "s",
+        "u",
+    ]
+)
+# Options of `mh run` itself.
+OWN_VALUE = frozenset({"--mpiexec"})
+OWN_FLAG = frozenset({"--help", "--dry-run"})
+
+
+@dataclass
+class CommandLine:
+    own: list[str] = field(default_factory=list)
+    launcher: list[str] = field(default_factory=list)
+    program: list[str] = field(default_factory=list)
+
+
+def names_a_program(word: str) -> bool:
+    try:
+        locate(word)
+    except (NotThere, NotExecutable, OSError):
+        return False
+    return True
+
+
+def values_of(option: str, following: list[str]) -> int:
+    """How many of the following words belong to an option of the launcher."""
+    name = option.lstrip("-")
+    if "=" in name or name in NO_VALUE or not following:
+        return 0
+    if name in ONE_VALUE:
+        return 1
+    if name in TWO_VALUES:
+        return 2
+    next_word = following[0]
+    return 0 if next_word.startswith("-") or names_a_program(next_word) else 1
+
+
+def split(words: list[str]) -> CommandLine:
+    line = CommandLine()
+    index = 0
+    while index < len(words):
+        word = words[index]
+        if word == "--":
+            line.program = words[index + 1 :]
+            break
+        if not word.startswith("-") or word == "-":
+            line.program = words[index:]
+            break
+        if word in OWN_VALUE:
+            taken, goes_to = 2, line.own
+        elif word in OWN_FLAG or word.split("=")[0] in OWN_VALUE:
+            taken, goes_to = 1, line.own
+        else:
+            taken, goes_to = 1 + values_of(word, words[index + 1 :]), line.launcher
+        goes_to.extend(words[index : index + taken])
+        index += taken
+    return line

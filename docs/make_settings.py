@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Writes settings.md from src/base/settings.json, the one table of settings.
+
+Run it after a change of the table: python docs/make_settings.py. Standard library only; tests check
+that settings.md is what this script writes.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+DOCS = Path(__file__).resolve().parent
+TABLE = DOCS.parent / "src" / "base" / "settings.json"
+
+HEAD = """# Settings
+
+<!-- Written by docs/make_settings.py from src/base/settings.json: change those, not this file. -->
+
+None has to be set. A setting is an environment variable of the ranks:
+
+    MH_THRESHOLD=128K mh run -n 8 ./app
+
+or a line `MH_KEY = value` in the *tune file* of the host, where `mh tune` puts what it has
+measured. The environment goes before the tune file, the tune file before the default. `mh config`
+shows every value and where it comes from.
+
+| setting | default | values | meaning |
+|---|---|---|---|
+"""
+
+TAIL = """
+## Values
+
+* **Sizes** are bytes, or have a suffix: `64K`, `1M`, `2G` are powers of 1024; `KB` and `KiB` mean
+  the same as `K`.
+* **A chunk table** is `from:chunk` pairs in ascending order. `0:16K,1M:128K` cuts messages below
+  1 MiB into chunks of 16 KiB, larger ones into chunks of 128 KiB. One size alone holds for all
+  messages. Chunks are kept between 4 KiB and 512 KiB.
+* **The tune file** is `$XDG_CONFIG_HOME/manyhands/HOST.conf`, or `~/.config/manyhands/HOST.conf`
+  where `XDG_CONFIG_HOME` is not set; HOST is the name of the machine. Empty lines and lines that
+  begin with `#` are skipped.
+* **Mistakes** cost a line, not the run: an unknown `MH_` name is reported with the nearest one that
+  exists, a value that is not accepted with what would be; both are then ignored.
+
+## From within the program
+
+* `MPI_Pcontrol(0)` switches helping off for large messages sent from then on, `MPI_Pcontrol(1)` on
+  again.
+* The info key `post_comm_access`, given to a communicator with `MPI_Comm_set_info`, does for that
+  communicator what `MH_POST_COMM_ACCESS` does for all.
+"""
+
+
+def values(setting: dict[str, str]) -> str:
+    """What may be given, in a cell of the table."""
+    kind = setting["type"]
+    if kind == "switch":
+        return "0 or 1"
+    if "|" in kind:
+        return ", ".join(f"`{word}`" for word in kind.split("|"))
+    unit = setting["unit"]
+    text = "a size" if kind == "bytes" else kind
+    if kind == "count":
+        text = "a number" if unit in ("", "level") else f"a number of {unit}"
+    if kind == "duration":
+        text = f"{unit}"
+    low, high = setting.get("min"), setting.get("max")
+    if high is not None:
+        return f"{low} to {high}"
+    return f"{text}, at least {low}" if low is not None and kind != "duration" else text
+
+
+def row(setting: dict[str, str]) -> str:
+    default = f"`{setting['default']}`" if setting["default"] else "none"
+    meaning = setting["meaning"].replace("|", "\\|").replace("<", "&lt;")
+    return f"| `{setting['key']}` | {default} | {values(setting)} | {meaning} |\n"
+
+
+def page() -> str:
+    settings = json.loads(TABLE.read_text(encoding="utf-8"))["settings"]
+    return HEAD + "".join(row(setting) for setting in settings) + TAIL
+
+
+if __name__ == "__main__":
+    (DOCS / "settings.md").write_text(page(), encoding="utf-8")

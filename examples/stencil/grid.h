@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The grid of one rank: where its cells lie in the whole grid, and the values of all its variables.
+//
+// Words: a *cell* carries one double for each variable. A rank's box of cells is surrounded by one
+// layer of *ghost* cells that repeat the outermost cells of its neighbours. A *plane* is the layer
+// of cells (ghosts not included) nearest to one of the six sides; *side* 0 is the low end of an
+// axis, side 1 the high end. Limit: one ghost layer, as the 7-point stencil needs no edges and no
+// corners.
+#ifndef STENCIL_GRID_H
+#define STENCIL_GRID_H
+
+#include <mpi.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "options.h"
+
+enum { SIDE_LOW, SIDE_HIGH, SIDES };
+
+// The box of this rank within the process grid. C order: the last dimension of the process grid,
+// which MPI numbers fastest, is x; so few processes divide z first and the planes stay long in
+// memory.
+struct box {
+  MPI_Comm comm;  // Cartesian
+  int rank, ranks;
+  int processes[AXES];         // of the process grid along each axis
+  int place[AXES];             // of this rank in the process grid
+  int neighbour[AXES][SIDES];  // MPI_PROC_NULL at a border that is not periodic
+  long whole[AXES];            // cells of the whole grid
+  long first[AXES];            // of this box in the whole grid
+  int cells[AXES];             // of this box
+};
+
+struct grid {
+  int cells[AXES];
+  int vars;
+  size_t stride[AXES];  // doubles from one cell to the next along an axis
+  size_t var_stride;    // doubles from one variable to the next
+  double* now;          // values at this step, ghosts included
+  double* next;         // values at the next step
+};
+
+// Collective over MPI_COMM_WORLD. False when there are more processes along an axis than cells;
+// rank 0 has then said so.
+bool box_create(const struct options* options, struct box* box);
+void box_free(struct box* box);
+
+// All values zero. False when memory is short; the grid is then empty.
+bool grid_create(const struct box* box, int vars, struct grid* grid);
+void grid_free(struct grid* grid);
+size_t grid_bytes(const struct box* box, int vars);
+
+// Doubles from grid->now to a cell; indices count from 0 at the first cell that is not a ghost, so
+// -1 is the low ghost and cells[axis] the high one.
+static inline size_t grid_at(const struct grid* g, int var, int x, int y, int z) {
+  return (size_t)var * g->var_stride + (size_t)(z + 1) * g->stride[AXIS_Z] +
+         (size_t)(y + 1) * g->stride[AXIS_Y] + (size_t)(x + 1);
+}
+
+// next = mean of a cell and its six neighbours, for variables [first, first + count).
+void grid_average(struct grid* grid, int first, int count);
+
+// The next step becomes this step.
+void grid_advance(struct grid* grid);
+
+#endif

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Halo exchange: bulk synchronous, with message aggregation over all variables.
+//
+// Shape of a message: the plane of variable 0, then of variable 1, and so on; within a plane x runs
+// fastest, then y, then z. One message a neighbour and step, so that its size is
+// 8 bytes * variables * cells of the plane: megabytes with tens of variables.
+// Two ways to make it: *packed*, where the program copies the planes into a buffer and out of one,
+// and *types*, where an MPI datatype describes the planes in place and MPI does that work.
+#ifndef STENCIL_HALO_H
+#define STENCIL_HALO_H
+
+#include <mpi.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "grid.h"
+#include "options.h"
+
+struct halo {
+  enum halo_mode mode;
+  enum exchange_mode exchange;
+  const struct box* box;
+  size_t plane_doubles[AXES];        // of one message along the axis, all variables
+  MPI_Datatype plane_type[AXES];     // types: one plane of every variable
+  double* out[AXES][SIDES];          // packed: messages to send, NULL without a neighbour
+  double* in[AXES][SIDES];           // packed: messages received
+  double pack_seconds, mpi_seconds;  // since halo_clear_times()
+};
+
+// False: memory is short; `halo` is then empty.
+bool halo_create(const struct options* options, const struct box* box, const struct grid* grid,
+                 struct halo* halo);
+void halo_free(struct halo* halo);
+
+// Collective. Fills all ghost planes that have a neighbour from the neighbours' outer planes.
+void halo_exchange(struct halo* halo, struct grid* grid);
+
+void halo_clear_times(struct halo* halo);
+
+// Bytes this rank sends in one exchange, and of its largest message.
+size_t halo_bytes_sent(const struct halo* halo);
+size_t halo_largest_message(const struct halo* halo);
+
+#endif

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The machine's limit for copying: memcpy by one rank alone, then by all ranks together.
+#ifndef STENCIL_MEMBENCH_H
+#define STENCIL_MEMBENCH_H
+
+#include <mpi.h>
+#include <stdbool.h>
+
+struct membench {
+  int mib;                   // size of a buffer; 0: not measured
+  double one_gb_per_s;       // 10^9 bytes copied a second by rank 0 while the others wait
+  double together_gb_per_s;  // by all ranks at once, added up
+};
+
+// Collective. False on every rank when some rank is short of memory. Results on rank 0.
+bool membench_run(MPI_Comm comm, int mib, struct membench* result);
+
+#endif

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a run leaves behind: hash of the final grid, the grid itself, and the times as JSON.
+//
+// All files are written by rank 0 and opened before the first step, so that a wrong path is found
+// at once and not after the run.
+#ifndef STENCIL_OUTPUT_H
+#define STENCIL_OUTPUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "grid.h"
+#include "halo.h"
+#include "membench.h"
+#include "options.h"
+#include "times.h"
+
+struct output {
+  FILE* checksum;  // each NULL where not asked for, and on all ranks but 0
+  FILE* dump;
+  FILE* json;
+};
+
+// Collective. False on every rank when rank 0 cannot write one of the files (it has said which).
+bool output_open(const struct options* options, const struct box* box, struct output* output);
+
+// Collective. False on every rank when rank 0 could not write everything (it has said so).
+bool output_close(const struct box* box, struct output* output);
+
+struct results {
+  const struct options* options;
+  const struct box* box;
+  const struct grid* grid;
+  const struct halo* halo;
+  const struct times* times;
+  const struct membench* membench;
+  double worst_heat_error;
+};
+
+// Collective. A 64-bit hash of every variable on every rank, and of every variable over all ranks.
+// The latter are sums over cells, hence the same for any number of ranks. Returns the hash of
+// everything, on rank 0.
+uint64_t output_checksum(const struct output* output, const struct results* results);
+
+// Collective. Doubles in the byte order of the machine, by variable, z, y, x of the whole grid.
+void output_dump(const struct output* output, const struct results* results);
+
+// Collective.
+void output_json(const struct output* output, const struct results* results, uint64_t hash);
+
+#endif

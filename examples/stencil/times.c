@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Adding up the times of a rank. See times.h for the words.
+#include "times.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool times_create(int steps, struct times* times) {
+  *times = (struct times){0};
+  times->step_total = calloc((size_t)steps, sizeof(double));
+  times->step_mpi = calloc((size_t)steps, sizeof(double));
+  if (times->step_total != NULL && times->step_mpi != NULL) return true;
+  times_free(times);
+  return false;
+}
+
+void times_free(struct times* times) {
+  free(times->step_total);
+  free(times->step_mpi);
+  *times = (struct times){0};
+}
+
+void times_add(struct times* times, double total, double pack, double mpi) {
+  times->step_total[times->steps] = total;
+  times->step_mpi[times->steps] = mpi;
+  times->steps += 1;
+  times->total += total;
+  times->pack += pack;
+  times->mpi += mpi;
+  times->compute += total - pack - mpi;
+}
+
+// In blocks, so that no second array as long as the run is needed.
+void times_estimate_wait(struct times* times, MPI_Comm comm) {
+  enum { kBlock = 1024 };
+  double least[kBlock];
+  times->wait = 0.0;
+  for (int first = 0; first < times->steps; first += kBlock) {
+    const int n = times->steps - first < kBlock ? times->steps - first : kBlock;
+    MPI_Allreduce(times->step_mpi + first, least, n, MPI_DOUBLE, MPI_MIN, comm);
+    for (int i = 0; i < n; ++i) times->wait += times->step_mpi[first + i] - least[i];
+  }
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "base/say.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <iterator>
+
+namespace mh {
+
+std::string said(fmt::string_view format, fmt::format_args args) {
+  std::string line = "manyhands: ";
+  fmt::vformat_to(std::back_inserter(line), format, args);
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  line += '\n';
+  return line;
+}
+
+void vsay(fmt::string_view format, fmt::format_args args) noexcept {
+  const int errno_of_the_program = errno;
+  try {
+    const std::string line = said(format, args);
+    // A line that cannot be written is lost: stderr may be closed, and that is the program's
+    // business.
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+  } catch (...) {
+    // No memory for a message is no reason to end someone's program.
+  }
+  errno = errno_of_the_program;
+}
+
+}  // namespace mh

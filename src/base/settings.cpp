@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How a setting is read follows from the type of its field: read_value() has one overload for each
+// type that a field of Settings can have, and each says what it accepts.
+#include "base/settings.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <sstream>
+#include <variant>
+
+extern char**
+    environ;  // NOLINT(readability-redundant-declaration): only with _GNU_SOURCE in unistd.h
+
+namespace mh {
+namespace {
+
+using Field = std::variant<bool Settings::*, std::uint64_t Settings::*, double Settings::*,
+                           std::string Settings::*, std::vector<ChunkRule> Settings::*,
+                           Strategy Settings::*, AccessOrder Settings::*, MemoryWay Settings::*>;
+
+struct Row {
+  SettingText text;
+  Field field;
+  std::uint64_t low;
+  std::uint64_t high;
+};
+
+const auto& rows() {
+  static const std::array table = std::to_array<Row>({
+#include "base/settings_table.inc"
+  });
+  return table;
+}
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlank = " \t\r";
+  const std::size_t first = text.find_first_not_of(kBlank);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
+}
+
+// "64K" -> 65536; K, M and G are powers of 1024, and "KB" or "KiB" mean the same.
+std::optional<std::uint64_t> read_number(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{}) return std::nullopt;
+  const std::string_view suffix(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  if (suffix.empty()) return value;
+  const std::size_t letter = std::string_view("KMGkmg").find(suffix.front());
+  const std::string_view rest = suffix.substr(1);
+  if (letter == std::string_view::npos || !(rest.empty() || rest == "B" || rest == "iB")) {
+    return std::nullopt;
+  }
+  const std::uint64_t factor = 1ULL << (10 * (letter % 3 + 1));
+  if (value > UINT64_MAX / factor) return std::nullopt;
+  return value * factor;
+}
+
+// Every read_value() writes `value` on success only and returns what would have been accepted
+// otherwise.
+using Complaint = std::optional<std::string>;
+
+Complaint read_value(std::string_view text, bool& value, const Row&) {
+  if (text != "0" && text != "1") return "0 or 1";
+  value = text == "1";
+  return {};
+}
+
+Complaint read_value(std::string_view text, std::uint64_t& value, const Row& row) {
+  const auto number = read_number(text);
+  if (number && *number >= row.low && *number <= row.high) {
+    value = *number;
+    return {};
+  }
+  const std::string what =
+      row.text.unit == "bytes" ? "a size such as 65536 or 64K" : "a whole number";
+  if (row.high == UINT64_MAX) return fmt::format("{} of at least {}", what, row.low);
+  return fmt::format("{} from {} to {}", what, row.low, row.high);
+}
+
+Complaint read_value(std::string_view text, double& value, const Row&) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = end == text.data() + text.size();
+  if (error != std::errc{} || !whole || !(number >= 0) || number > 1e6) {
+    return "a number from 0 to 1000000";
+  }
+  value = number;
+  return {};
+}
+
+Complaint read_value(std::string_view text, std::string& value, const Row&) {
+  value = text;
+  return {};
+}
+
+// "size" or "from:chunk,from:chunk,..." with ascending sizes.
+std::optional<std::vector<ChunkRule>> read_rules(std::string_view text) {
+  std::vector<ChunkRule> rules;
+  const bool single = text.find(':') == std::string_view::npos;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    const std::string_view item = trimmed(text.substr(at, comma - at));
+    const std::size_t colon = item.find(':');
+    const auto from = single ? 0 : read_number(trimmed(item.substr(0, colon)));
+    const auto chunk =
+        read_number(trimmed(item.substr(single ? 0 : std::min(colon, item.size() - 1) + 1)));
+    if (!from || !chunk || *chunk == 0 || *chunk > UINT32_MAX) return std::nullopt;
+    if (!rules.empty() && (single || *from <= rules.back().at_least)) return std::nullopt;
+    rules.push_back({*from, static_cast<std::uint32_t>(*chunk)});
+    at = comma + 1;
+  }
+  rules.front().at_least = 0;  // messages below the first size are cut like those of the first size
+  return rules;
+}
+
+Complaint read_value(std::string_view text, std::vector<ChunkRule>& value, const Row&) {
+  auto rules = read_rules(text);
+  if (!rules)
+    return "a size such as 64K, or from:chunk pairs in ascending order such as 0:16K,1M:128K";
+  value = std::move(*rules);
+  return {};
+}
+
+template <class T>
+struct Word {
+  std::string_view word;
+  T value;
+};
+
+template <class T, std::size_t N>
+Complaint read_word(std::string_view text, T& value, const Word<T> (&words)[N]) {
+  std::string accepted;
+  for (const auto& known : words) {
+    if (text == known.word) {
+      value = known.value;
+      return {};
+    }
+    accepted += accepted.empty() ? "" : ", ";
+    accepted += known.word;
+  }
+  return "one of " + accepted;
+}
+
+Complaint read_value(std::string_view text, Strategy& value, const Row&) {
+  return read_word<Strategy>(text, value,
+                             {{"localized", Strategy::localized},
+                              {"mixed", Strategy::mixed},
+                              {"throughput", Strategy::throughput}});
+}
+
+Complaint read_value(std::string_view text, AccessOrder& value, const Row&) {
+  return read_word<AccessOrder>(text, value,
+                                {{"random", AccessOrder::random},
+                                 {"lo-to-hi", AccessOrder::low_to_high},
+                                 {"hi-to-lo", AccessOrder::high_to_low}});
+}
+
+Complaint read_value(std::string_view text, MemoryWay& value, const Row&) {
+  return read_word<MemoryWay>(
+      text, value,
+      {{"auto", MemoryWay::automatic}, {"cma", MemoryWay::cma}, {"none", MemoryWay::none}});
+}
+
+Complaint assign(Settings& settings, const Row& row, std::string_view text) {
+  return std::visit([&](auto member) { return read_value(trimmed(text), settings.*member, row); },
+                    row.field);
+}
+
+const Row* find_row(std::string_view key) {
+  const auto& table = rows();
+  const auto* found =
+      std::find_if(table.begin(), table.end(), [&](const Row& row) { return row.text.key == key; });
+  return found == table.end() ? nullptr : found;
+}
+
+// Levenshtein distance, one row of the matrix at a time.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> costs(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) costs[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = costs[0];
+    costs[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = costs[j];
+      costs[j] = std::min({replaced, costs[j] + 1, costs[j - 1] + 1});
+    }
+  }
+  return costs.back();
+}
+
+std::string unknown_key(std::string_view key, std::string_view place) {
+  const auto& table = rows();
+  const auto* nearest =
+      std::min_element(table.begin(), table.end(), [&](const Row& a, const Row& b) {
+        return edit_distance(key, a.text.key) < edit_distance(key, b.text.key);
+      });
+  return fmt::format("{}{} is not a setting, ignored; did you mean {}?", place, key,
+                     nearest->text.key);
+}
+
+// Takes one "key is text" from `place` ("" for the environment) into the settings, or warns.
+void apply(LoadedSettings& loaded, std::string_view key, std::string_view text,
+           std::string_view place) {
+  const Row* row = find_row(key);
+  if (row == nullptr) {
+    loaded.warnings.push_back(unknown_key(key, place));
+    return;
+  }
+  if (const Complaint accepted = assign(loaded.settings, *row, text)) {
+    loaded.warnings.push_back(
+        fmt::format("{}{}={} is not accepted, ignored; {} takes {} (default {})", place, key, text,
+                    key, *accepted, row->text.standard.empty() ? "none" : row->text.standard));
+  }
+}
+
+void apply_tune_text(LoadedSettings& loaded, std::string_view text, std::string_view name) {
+  std::size_t line_number = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view line = trimmed(text.substr(at, end - at));
+    at = end + 1;
+    ++line_number;
+    if (line.empty() || line.front() == '#') continue;
+    const std::string place = fmt::format("{}:{}: ", name, line_number);
+    const std::size_t equals = line.find('=');
+    if (equals == std::string_view::npos) {
+      loaded.warnings.push_back(
+          fmt::format("{}'{}' is not of the form MH_KEY = value, ignored", place, line));
+      continue;
+    }
+    apply(loaded, trimmed(line.substr(0, equals)), trimmed(line.substr(equals + 1)), place);
+  }
+}
+
+Environment own_environment() {
+  Environment found;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::size_t equals = text.find('=');
+    if (equals != std::string_view::npos)
+      found.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return found;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return {};
+  return name.data();
+}
+
+std::string_view value_of(const Environment& environment, std::string_view key) {
+  const auto found = environment.find(key);
+  return found == environment.end() ? std::string_view{} : std::string_view(found->second);
+}
+
+LoadedSettings load_of_this_process() {
+  const Environment environment = own_environment();
+  const std::string path = tune_file_path(environment, host_name());
+  std::ifstream file(path);
+  std::ostringstream text;
+  if (file) text << file.rdbuf();
+  LoadedSettings loaded = load_settings(environment, text.str(), path);
+  if (!file && !value_of(environment, "MH_TUNE_FILE").empty()) {
+    loaded.warnings.push_back(fmt::format("MH_TUNE_FILE={} cannot be read, ignored", path));
+  }
+  return loaded;
+}
+
+}  // namespace
+
+LoadedSettings load_settings(const Environment& environment, std::string_view tune_text,
+                             std::string_view tune_name) {
+  LoadedSettings loaded{};
+  for (const Row& row : rows()) assign(loaded.settings, row, row.text.standard);
+  apply_tune_text(loaded, tune_text, tune_name);
+  for (auto it = environment.lower_bound("MH_"); it != environment.end(); ++it) {
+    if (it->first.compare(0, 3, "MH_") != 0) break;
+    apply(loaded, it->first, it->second, "");
+  }
+  return loaded;
+}
+
+const LoadedSettings& loaded_settings() {
+  static const LoadedSettings loaded = load_of_this_process();
+  return loaded;
+}
+
+std::string tune_file_path(const Environment& environment, std::string_view host) {
+  if (const auto given = value_of(environment, "MH_TUNE_FILE"); !given.empty())
+    return std::string(given);
+  const auto config = value_of(environment, "XDG_CONFIG_HOME");
+  if (!config.empty()) return fmt::format("{}/manyhands/{}.conf", config, host);
+  const auto home = value_of(environment, "HOME");
+  if (!home.empty()) return fmt::format("{}/.config/manyhands/{}.conf", home, host);
+  return {};
+}
+
+std::span<const SettingText> settings_table() {
+  static const auto texts = [] {
+    std::vector<SettingText> all;
+    for (const Row& row : rows()) all.push_back(row.text);
+    return all;
+  }();
+  return texts;
+}
+
+}  // namespace mh

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a user can set. settings.json is the one table (key, type, default, unit, meaning); the
+// build turns it into the rows of settings_table(), and parsing, `mh config` and the documentation
+// all follow it.
+//
+// Precedence: environment, then the tune file (lines "MH_KEY = value", '#' comments), then the
+// default. A value that cannot be used is described in one warning and the next in precedence is
+// used.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mh {
+
+enum class Strategy : std::uint8_t { localized, mixed, throughput };
+enum class AccessOrder : std::uint8_t { random, low_to_high, high_to_low };
+enum class MemoryWay : std::uint8_t { automatic, cma, none };
+
+// Messages of at least `at_least` bytes are cut into chunks of `chunk` bytes.
+struct ChunkRule {
+  std::uint64_t at_least;
+  std::uint32_t chunk;
+};
+
+struct Settings {
+  bool enable;
+  std::uint64_t threshold_bytes;
+  std::vector<ChunkRule> chunks;  // ascending, the first for messages of 0 bytes and more
+  Strategy strategy;
+  AccessOrder post_comm_access;
+  std::uint64_t saturate_ranks;
+  MemoryWay memory;
+  std::uint64_t fake_nodes;
+  bool summary;
+  std::string summary_json;  // a path, empty for none
+  double spin_us;
+  std::uint64_t verbose;
+  std::string tune_file;  // as given; empty for the default place
+};
+
+using Environment = std::map<std::string, std::string, std::less<>>;
+
+struct LoadedSettings {
+  Settings settings;
+  std::vector<std::string> warnings;  // one line each, to be said once per node
+};
+
+// Pure: what these variables and this text of a tune file (called `tune_name` in warnings) mean.
+LoadedSettings load_settings(const Environment& environment, std::string_view tune_text,
+                             std::string_view tune_name);
+
+// Of this process, read at the first call and unchanged afterwards. Any thread. Says nothing
+// itself.
+const LoadedSettings& loaded_settings();
+inline const Settings& settings() { return loaded_settings().settings; }
+
+// Where the tune file is for this environment and host: MH_TUNE_FILE, else
+// $XDG_CONFIG_HOME/manyhands/<host>.conf, else $HOME/.config/manyhands/<host>.conf, else nowhere
+// ("").
+std::string tune_file_path(const Environment& environment, std::string_view host);
+
+// One row of the table, as text.
+struct SettingText {
+  std::string_view key;
+  std::string_view standard;  // the default
+  std::string_view unit;
+  std::string_view meaning;
+};
+std::span<const SettingText> settings_table();
+
+}  // namespace mh

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Lending a core: what owners and lenders of a node share.
+//
+// Words: an *owner* is a rank with work that only its own process can do (iterations of a loop). A
+// *lender* is a rank that waits inside MPI and has a core to give. The owner keeps a few parked
+// threads, its *helpers*; a lender moves one of them to its own core, wakes it there and sleeps.
+// The helper works in the owner's process for one *unit*, a fraction of a millisecond, wakes the
+// lender on the same core and sleeps again: two hand-overs of about a microsecond each.
+//
+// A helper and its lender of the moment agree through the word of a *channel*:
+//
+//   free ─lender─▶ held ─lender─▶ lent ─helper─▶ done ─lender─▶ free
+//                    └─lender─▶ free └─lender─▶ evicted ─helper─▶ free
+//
+// held: the lender places the sleeping helper on its core. evicted: the lender takes its core back
+// in the middle of a unit and moves the helper to the owner's.
+//
+// Lies in the node segment, in the area of each rank. Limit: kHelpers lenders at a time for an
+// owner.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <type_traits>
+
+#include "base/cacheline.hpp"
+#include "node/rank.hpp"
+
+namespace mh::lend {
+
+enum class ChannelState : std::uint32_t { free, held, lent, done, evicted };
+
+// The word of a channel: the state, and who brought it there.
+constexpr std::uint32_t word_of(ChannelState state, std::uint32_t lender) {
+  return static_cast<std::uint32_t>(state) | lender << 8U;
+}
+constexpr ChannelState state_of(std::uint32_t word) {
+  return static_cast<ChannelState>(word & 0xffU);
+}
+constexpr std::uint32_t lender_of(std::uint32_t word) { return word >> 8U; }
+inline constexpr std::uint32_t kFree = word_of(ChannelState::free, 0);
+static_assert(node::kMaxRanks <= 1U << 24U);
+
+struct alignas(kCacheLine) Channel {
+  // The futex of both sides. Each change releases and each look acquires, except held ▶ free: what
+  // the helper did in its unit is published by done.
+  std::atomic<std::uint32_t> word{kFree};
+  // Thread id of the helper, 0: there is none. Written once, by the owner. Release, pairs with the
+  // acquire of a lender: the helper waits at this channel.
+  std::atomic<std::int32_t> thread{0};
+  // The CPU the helper is bound to, -1: the owner's. Written by whoever moved it; relaxed, a wrong
+  // value costs a system call or a unit on the wrong core.
+  std::atomic<std::int32_t> cpu{-1};
+};
+
+struct alignas(kCacheLine) Offer {
+  // About how long the exposed work would still take one core, 0: nothing is exposed. Written by
+  // the owner and its helpers. Relaxed: a hint, the owner's process decides what there is.
+  std::atomic<std::uint64_t> nanoseconds{0};
+};
+
+inline constexpr std::uint32_t kHelpers = 8;
+
+struct Lendings {
+  Offer offer;
+  Channel channels[kHelpers];
+};
+static_assert(std::is_standard_layout_v<Lendings>);
+static_assert(sizeof(Channel) == kCacheLine && sizeof(Offer) == kCacheLine);
+
+}  // namespace mh::lend

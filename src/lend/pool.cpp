@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "lend/pool.hpp"
+
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <system_error>
+
+#include "base/clock.hpp"
+#include "lend/futex.hpp"
+
+namespace mh::lend {
+namespace {
+
+constexpr double kUnitNs = 100e3;         // of a core lent; 50 to 200 µs measured alike
+constexpr double kReclaimAfterNs = 60e3;  // a helper that keeps the owner waiting so long is moved
+constexpr std::uint32_t kSweepEvery = 1024;        // exposures
+constexpr std::int64_t kParkedNs = 1'000'000'000;  // a parked helper looks around this often
+
+// New threads inherit the mask: no signal of the program is ever delivered to a helper.
+class AllSignalsBlocked {
+ public:
+  AllSignalsBlocked() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~AllSignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  AllSignalsBlocked(const AllSignalsBlocked&) = delete;
+  AllSignalsBlocked& operator=(const AllSignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+}  // namespace
+
+Pool::Pool(const node::Node& node, Lendings& mine) : node_(node), mine_(mine) {
+  CPU_ZERO(&home_);
+  ::sched_getaffinity(0, sizeof home_, &home_);
+}
+
+Pool::~Pool() {
+  ending_.store(true, std::memory_order_relaxed);
+  for (std::size_t i = 0; i < helpers_.size(); ++i) {
+    // A lender that holds the channel just now finds no helper any more and takes its core back.
+    Channel& channel = mine_.channels[i];
+    channel.thread.store(0, std::memory_order_release);
+    channel.word.store(word_of(ChannelState::evicted, 0), std::memory_order_release);
+    futex_wake(channel.word);
+    futex_wake(channel.word);
+  }
+  for (std::thread& helper : helpers_) helper.join();
+  for (std::size_t i = 0; i < helpers_.size(); ++i) {
+    mine_.channels[i].word.store(kFree, std::memory_order_release);
+  }
+}
+
+Status Pool::hire() {
+  hired_ = true;
+  const AllSignalsBlocked guard;
+  const std::uint32_t count = std::min(kHelpers, node_.ranks() - 1);
+  helpers_.reserve(count);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    Channel& channel = mine_.channels[i];
+    try {
+      helpers_.emplace_back([this, &channel] { live(channel); });
+    } catch (const std::system_error& error) {
+      return {Code::system, error.code().value()};
+    }
+    ::pthread_setname_np(helpers_.back().native_handle(), "mh-helper");
+  }
+  return {};
+}
+
+void Pool::live(Channel& channel) {
+  // release: pairs with the lender's look; from here on a wake-up is answered.
+  channel.thread.store(static_cast<std::int32_t>(::syscall(SYS_gettid)), std::memory_order_release);
+  while (!ending_.load(std::memory_order_relaxed)) {
+    // acquire: pairs with the lender's lent.
+    const std::uint32_t word = channel.word.load(std::memory_order_acquire);
+    if (state_of(word) == ChannelState::lent) {
+      serve(channel, word);
+    } else {
+      futex_wait(channel.word, word, kParkedNs);
+    }
+  }
+}
+
+void Pool::serve(Channel& channel, std::uint32_t word) {
+  inside_.fetch_add(1, std::memory_order_seq_cst);
+  if (Work* work = open_.load(std::memory_order_seq_cst)) {
+    work->unit(ticks() + ticks_from_ns(kUnitNs));
+    units_.fetch_add(1, std::memory_order_relaxed);
+  }
+  // release: pairs with withdraw(), after which the work may be gone.
+  inside_.fetch_sub(1, std::memory_order_release);
+  std::uint32_t expected = word;
+  const std::uint32_t done = word_of(ChannelState::done, lender_of(word));
+  if (channel.word.compare_exchange_strong(expected, done, std::memory_order_release,
+                                           std::memory_order_relaxed)) {
+    futex_wake(channel.word);
+  } else if (!ending_.load(std::memory_order_relaxed)) {
+    channel.word.store(kFree, std::memory_order_release);  // evicted
+  }
+}
+
+Status Pool::expose(Work& work, std::uint64_t nanoseconds) {
+  if (!hired_) {
+    const Status hired = hire();
+    if (!hired.ok() && helpers_.empty()) return hired;
+  }
+  if (++exposures_ % kSweepEvery == 0) sweep();
+  open_.store(&work, std::memory_order_seq_cst);
+  remains(nanoseconds);
+  return {};
+}
+
+void Pool::remains(std::uint64_t nanoseconds) {
+  mine_.offer.nanoseconds.store(nanoseconds, std::memory_order_relaxed);
+}
+
+void Pool::withdraw() {
+  open_.store(nullptr, std::memory_order_seq_cst);
+  remains(0);
+  // acquire, through seq_cst: pairs with the release of a helper that leaves.
+  if (inside_.load(std::memory_order_seq_cst) != 0) await_helpers();
+}
+
+void Pool::await_helpers() {
+  const std::uint64_t begin = ticks();
+  const std::uint64_t patience = ticks_from_ns(kReclaimAfterNs);
+  bool reclaimed = false;
+  while (inside_.load(std::memory_order_seq_cst) != 0) {
+    if (ticks() - begin < patience) {
+      relax();
+      continue;
+    }
+    if (!reclaimed) reclaim();
+    reclaimed = true;
+    ::sched_yield();
+  }
+}
+
+void Pool::reclaim() {
+  for (std::size_t i = 0; i < helpers_.size(); ++i) {
+    Channel& channel = mine_.channels[i];
+    if (state_of(channel.word.load(std::memory_order_relaxed)) != ChannelState::lent) continue;
+    ::sched_setaffinity(channel.thread.load(std::memory_order_relaxed), sizeof home_, &home_);
+    channel.cpu.store(-1, std::memory_order_relaxed);
+  }
+}
+
+// Channels whose lender died while it held them.
+void Pool::sweep() {
+  for (std::size_t i = 0; i < helpers_.size(); ++i) {
+    Channel& channel = mine_.channels[i];
+    std::uint32_t word = channel.word.load(std::memory_order_acquire);
+    const ChannelState state = state_of(word);
+    if (state != ChannelState::held && state != ChannelState::done) continue;
+    if (node_.alive(lender_of(word))) continue;
+    channel.word.compare_exchange_strong(word, kFree, std::memory_order_release,
+                                         std::memory_order_relaxed);
+  }
+}
+
+}  // namespace mh::lend

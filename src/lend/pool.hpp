@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The owner's side of lending: its helpers and the work it exposes to them.
+//
+// One pool a process. expose() and withdraw() are for one thread at a time; the work itself is run
+// by the helpers, several at once, and by whoever else the owner sets to it. Source: MPI Workshare
+// (shared loops), without its shared address space.
+#pragma once
+
+#include <sched.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "base/result.hpp"
+#include "lend/channel.hpp"
+#include "node/node.hpp"
+
+namespace mh::lend {
+
+// Work that helpers can join at any time.
+class Work {
+ public:
+  virtual ~Work() = default;
+  // Does a part of the work on a helper's thread: returns soon after `deadline` (ticks), or at once
+  // if nothing is left to begin. Must not throw.
+  virtual void unit(std::uint64_t deadline) noexcept = 0;
+};
+
+class Pool {
+ public:
+  // `mine` is this rank's part of the segment. No thread is made yet.
+  Pool(const node::Node& node, Lendings& mine);
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+  // Ends the helpers; nothing may be exposed.
+  ~Pool();
+
+  // Lenders may send helpers to `work` from now on. `nanoseconds`: about how long it takes one
+  // core. The first call makes the helpers; `system` if there could be none (the work is simply not
+  // shared then).
+  Status expose(Work& work, std::uint64_t nanoseconds);
+
+  // How much is left; 0 as soon as there is nothing to begin, so that no lender comes in vain.
+  void remains(std::uint64_t nanoseconds);
+
+  // Returns when no helper is inside the work any more. A helper that stays long is brought to this
+  // core: the lender's may have gone to somebody else.
+  void withdraw();
+
+  // Units run by helpers so far.
+  [[nodiscard]] std::uint64_t units() const { return units_.load(std::memory_order_relaxed); }
+
+ private:
+  Status hire();
+  void live(Channel& channel);
+  void serve(Channel& channel, std::uint32_t word);
+  void await_helpers();
+  void reclaim();
+  void sweep();
+
+  const node::Node& node_;
+  Lendings& mine_;
+  cpu_set_t home_{};  // where the owner may run
+  std::vector<std::thread> helpers_;
+  bool hired_ = false;
+  std::uint32_t exposures_ = 0;
+
+  // A helper counts itself in before it looks at `open_`; the owner takes `open_` away before it
+  // looks at the count. Both sequentially consistent, so that one of them sees the other: a helper
+  // that was not seen finds nothing open.
+  alignas(kCacheLine) std::atomic<Work*> open_{nullptr};
+  std::atomic<std::uint32_t> inside_{0};
+  std::atomic<bool> ending_{false};      // relaxed, looked at by helpers that a wake-up follows
+  std::atomic<std::uint64_t> units_{0};  // relaxed: a count
+};
+
+}  // namespace mh::lend

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The mpi.h of the ABI this variant is compiled for, without an undefined data symbol.
+//
+// The variant is loaded beside an MPI it is not linked with, so it can refer to nothing of libmpi.
+// MPICH's and the standard's predefined handles are numbers. Open MPI's are addresses of objects in
+// libmpi; here each is a pointer that bind_handles() fills when the variant is opened.
+// Limits: a handle not in the list below does not compile under Open MPI (add it). No predefined
+// handle may be read before main entries exist, so none in the initialiser of a global.
+#pragma once
+
+#if defined(MH_ABI_STANDARD)
+#include <mpi_abi.h>
+#elif defined(MH_ABI_MPICH) || defined(MH_ABI_OPENMPI)
+#define MPICH_SKIP_MPICXX 1
+#define OMPI_SKIP_MPICXX 1
+#include <mpi.h>
+#else
+#error "define one of MH_ABI_MPICH, MH_ABI_OPENMPI, MH_ABI_STANDARD"
+#endif
+
+namespace mh::mpi {
+
+#if defined(MH_ABI_STANDARD)
+inline constexpr const char* kAbiName = "abi";
+#elif defined(MH_ABI_MPICH)
+inline constexpr const char* kAbiName = "mpich";
+#else
+inline constexpr const char* kAbiName = "openmpi";
+#endif
+
+// Address of a symbol of the loaded libmpi, or nullptr. Called while the variant is opened.
+using FindSymbol = void* (*)(const char* name);
+
+}  // namespace mh::mpi
+
+#if defined(MH_ABI_OPENMPI)
+
+namespace mh::mpi::handles {
+
+// Written once by bind_handles(), before any wrapper runs; read-only after.
+inline void* ompi_mpi_comm_world;
+inline void* ompi_mpi_comm_self;
+inline void* ompi_mpi_comm_null;
+inline void* ompi_mpi_group_null;
+inline void* ompi_mpi_group_empty;
+inline void* ompi_request_null;
+inline void* ompi_message_null;
+inline void* ompi_message_no_proc;
+inline void* ompi_mpi_info_null;
+inline void* ompi_mpi_win_null;
+inline void* ompi_mpi_file_null;
+inline void* ompi_mpi_errhandler_null;
+inline void* ompi_mpi_errors_return;
+inline void* ompi_mpi_errors_are_fatal;
+inline void* ompi_mpi_datatype_null;
+inline void* ompi_mpi_byte;
+inline void* ompi_mpi_packed;
+inline void* ompi_mpi_char;
+inline void* ompi_mpi_int;
+inline void* ompi_mpi_double;
+inline void* ompi_mpi_uint32_t;
+inline void* ompi_mpi_uint64_t;
+inline void* ompi_mpi_aint;
+inline void* ompi_mpi_count;
+inline void* ompi_mpi_op_null;
+inline void* ompi_mpi_op_sum;
+inline void* ompi_mpi_op_max;
+inline void* ompi_mpi_op_min;
+inline void* ompi_mpi_op_land;
+inline void* ompi_mpi_op_band;
+inline void* ompi_mpi_op_bor;
+
+struct Handle {
+  const char* symbol;
+  void** place;
+};
+
+inline constexpr Handle kHandles[] = {
+    {"ompi_mpi_comm_world", &ompi_mpi_comm_world},
+    {"ompi_mpi_comm_self", &ompi_mpi_comm_self},
+    {"ompi_mpi_comm_null", &ompi_mpi_comm_null},
+    {"ompi_mpi_group_null", &ompi_mpi_group_null},
+    {"ompi_mpi_group_empty", &ompi_mpi_group_empty},
+    {"ompi_request_null", &ompi_request_null},
+    {"ompi_message_null", &ompi_message_null},
+    {"ompi_message_no_proc", &ompi_message_no_proc},
+    {"ompi_mpi_info_null", &ompi_mpi_info_null},
+    {"ompi_mpi_win_null", &ompi_mpi_win_null},
+    {"ompi_mpi_file_null", &ompi_mpi_file_null},
+    {"ompi_mpi_errhandler_null", &ompi_mpi_errhandler_null},
+    {"ompi_mpi_errors_return", &ompi_mpi_errors_return},
+    {"ompi_mpi_errors_are_fatal", &ompi_mpi_errors_are_fatal},
+    {"ompi_mpi_datatype_null", &ompi_mpi_datatype_null},
+    {"ompi_mpi_byte", &ompi_mpi_byte},
+    {"ompi_mpi_packed", &ompi_mpi_packed},
+    {"ompi_mpi_char", &ompi_mpi_char},
+    {"ompi_mpi_int", &ompi_mpi_int},
+    {"ompi_mpi_double", &ompi_mpi_double},
+    {"ompi_mpi_uint32_t", &ompi_mpi_uint32_t},
+    {"ompi_mpi_uint64_t", &ompi_mpi_uint64_t},
+    {"ompi_mpi_aint", &ompi_mpi_aint},
+    {"ompi_mpi_count", &ompi_mpi_count},
+    {"ompi_mpi_op_null", &ompi_mpi_op_null},
+    {"ompi_mpi_op_sum", &ompi_mpi_op_sum},
+    {"ompi_mpi_op_max", &ompi_mpi_op_max},
+    {"ompi_mpi_op_min", &ompi_mpi_op_min},
+    {"ompi_mpi_op_land", &ompi_mpi_op_land},
+    {"ompi_mpi_op_band", &ompi_mpi_op_band},
+    {"ompi_mpi_op_bor", &ompi_mpi_op_bor},
+};
+
+}  // namespace mh::mpi::handles
+
+// mpi.h writes MPI_COMM_WORLD as OMPI_PREDEFINED_GLOBAL(MPI_Comm, ompi_mpi_comm_world).
+#undef OMPI_PREDEFINED_GLOBAL
+#define OMPI_PREDEFINED_GLOBAL(type, symbol) (static_cast<type>(::mh::mpi::handles::symbol))
+
+#endif  // MH_ABI_OPENMPI
+
+namespace mh::mpi {
+
+// nullptr when every predefined handle was found, else the name of the first that is missing.
+inline const char* bind_handles([[maybe_unused]] FindSymbol find) {
+#if defined(MH_ABI_OPENMPI)
+  for (const auto& handle : handles::kHandles) {
+    *handle.place = find(handle.symbol);
+    if (*handle.place == nullptr) return handle.symbol;
+  }
+#endif
+  return nullptr;
+}
+
+}  // namespace mh::mpi

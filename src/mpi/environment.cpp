@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Start and end (chapter 11), and the calls that change what we know of handles: communicators,
+// windows, datatypes. Also the barrier.
+#include "base/settings.hpp"
+#include "mpi/comms.hpp"
+#include "mpi/datatypes.hpp"
+#include "mpi/gate.hpp"
+#include "mpi/ledger.hpp"
+#include "mpi/message.hpp"
+#include "mpi/runtime.hpp"
+#include "mpi/wrappers.hpp"
+
+namespace mh::mpi {
+namespace {
+
+constexpr const char* kAccessKey = "post_comm_access";
+
+// The hint of CAB-MPI, III-E1. Unknown values are no hint; unknown keys are the library's business.
+void read_access_hint(MPI_Comm handle, MPI_Info info) {
+  Comm* comm = comms::find(handle);
+  if (comm == nullptr || info == MPI_INFO_NULL) return;
+  char value[16] = {};
+  int flag = 0;
+  real.Info_get(info, kAccessKey, static_cast<int>(sizeof value) - 1, value, &flag);
+  if (flag == 0) return;
+  const std::string_view wanted = value;
+  if (wanted == "lo-to-hi") comm->order = steal::order_for(AccessOrder::low_to_high);
+  if (wanted == "hi-to-lo") comm->order = steal::order_for(AccessOrder::high_to_low);
+  if (wanted == "random") comm->order = steal::order_for(AccessOrder::random);
+}
+
+}  // namespace
+
+namespace wrap {
+
+int Init(int* argc, char*** argv) {
+  const int code = next.Init(argc, argv);
+  if (code == MPI_SUCCESS) start();
+  return code;
+}
+
+int Init_thread(int* argc, char*** argv, int required, int* provided) {
+  const int code = next.Init_thread(argc, argv, required, provided);
+  if (code == MPI_SUCCESS) start();
+  return code;
+}
+
+int Finalize() {
+  stop();
+  return next.Finalize();
+}
+
+int Abort(MPI_Comm comm, int errorcode) { return next.Abort(comm, errorcode); }
+
+void Pcontrol(int level) { g.switched_on.store(level != 0, std::memory_order_relaxed); }
+
+int Barrier(MPI_Comm comm) {
+  if (g.active && gate::barrier(comm)) return MPI_SUCCESS;
+  return next.Barrier(comm);
+}
+
+int Comm_free(MPI_Comm* comm) {
+  gate::forget(*comm);
+  if (g.active) comms::forget(*comm);
+  return next.Comm_free(comm);
+}
+
+int Comm_disconnect(MPI_Comm* comm) {
+  gate::forget(*comm);
+  if (g.active) comms::forget(*comm);
+  return next.Comm_disconnect(comm);
+}
+
+int Comm_set_info(MPI_Comm comm, MPI_Info info) {
+  if (g.active) read_access_hint(comm, info);
+  return next.Comm_set_info(comm, info);
+}
+
+int Win_free(MPI_Win* win) {
+  if (g.active) windows::forget(*win);
+  return next.Win_free(win);
+}
+
+int Type_free(MPI_Datatype* datatype) {
+  if (g.active) {
+    datatypes::free_parked();
+    if (ledger.uses(*datatype)) {
+      datatypes::park(*datatype);
+      *datatype = MPI_DATATYPE_NULL;
+      return MPI_SUCCESS;
+    }
+  }
+  datatypes::forget(*datatype);
+  return next.Type_free(datatype);
+}
+
+}  // namespace wrap
+}  // namespace mh::mpi

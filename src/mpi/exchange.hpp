@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The two halves of blocking communication: a send and a receive that are started, and awaited with
+// the wait loop. MPI_Send is one half, MPI_Recv the other, MPI_Sendrecv both.
+//
+// `Count` is int or MPI_Count (the library's _c forms).
+#pragma once
+
+#include "mpi/ledger.hpp"
+#include "mpi/message.hpp"
+
+namespace mh::mpi {
+
+enum class Mode : std::uint8_t { standard, synchronous, ready };
+
+// A send under way: described (then the slot is awaited) or the library's own request.
+struct Departure {
+  std::optional<Slot> slot;
+  MPI_Request request = MPI_REQUEST_NULL;
+};
+
+template <class Count>
+int depart(Mode mode, const void* buffer, Count count, MPI_Datatype type, int dest, int tag,
+           MPI_Comm comm, Departure& departure);
+int await(Departure& departure);
+
+// A receive under way, and what is to be done when it completes.
+struct Arrival {
+  MPI_Request request = MPI_REQUEST_NULL;
+  Receipt receipt;
+  MPI_Comm comm = MPI_COMM_NULL;
+};
+
+template <class Count>
+int expect(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+           Arrival& arrival);
+int await(Arrival& arrival, MPI_Status* status);
+
+// A receive shorter than any described message that the library's blocking call has completed with
+// `code`. Only by mistake can a descriptor lie there: then the message was too long. Returns the
+// code for the caller.
+int close_short(int code, void* buffer, MPI_Count count, MPI_Datatype type, int source,
+                MPI_Comm comm, MPI_Status* status);
+
+}  // namespace mh::mpi

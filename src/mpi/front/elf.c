@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Symbol tables of loaded objects: the GNU and the System V hash tables of the ELF specification.
+ */
+#define _GNU_SOURCE
+#include "mpi/front/elf.h"
+
+#include <stddef.h>
+#include <string.h>
+
+struct mh_object mh_object_of(const struct dl_phdr_info* info) {
+  struct mh_object object = {info->dlpi_addr, NULL, info->dlpi_name};
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    if (info->dlpi_phdr[i].p_type == PT_DYNAMIC) {
+      object.dynamic = (const ElfW(Dyn)*)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+    }
+  }
+  return object;
+}
+
+struct wanted {
+  uintptr_t address;
+  struct mh_object object;
+};
+
+static int contains(struct dl_phdr_info* info, size_t bytes, void* data) {
+  (void)bytes;
+  struct wanted* wanted = data;
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr)* part = &info->dlpi_phdr[i];
+    const uintptr_t start = info->dlpi_addr + part->p_vaddr;
+    if (part->p_type == PT_LOAD && wanted->address - start < part->p_memsz) {
+      wanted->object = mh_object_of(info);
+      return 1;
+    }
+  }
+  return 0;
+}
+
+/* Not dladdr(): that walks all symbols of the object to find the nearest. */
+struct mh_object mh_object_at(const void* address) {
+  struct wanted wanted = {(uintptr_t)address, {0, NULL, ""}};
+  if (address != NULL) dl_iterate_phdr(contains, &wanted);
+  return wanted.object;
+}
+
+struct mh_object mh_front(void) {
+  return mh_object_at(_DYNAMIC);
+}
+
+static const ElfW(Dyn) * entry_of(const struct mh_object* object, ElfW(Sxword) tag) {
+  for (const ElfW(Dyn)* entry = object->dynamic; entry->d_tag != DT_NULL; ++entry) {
+    if (entry->d_tag == tag) return entry;
+  }
+  return NULL;
+}
+
+/* glibc relocates these addresses in place, except where the dynamic section is read-only (the
+ * vdso); an address below the base is still an offset. */
+static const void* table_of(const struct mh_object* object, ElfW(Sxword) tag) {
+  const ElfW(Dyn)* entry = entry_of(object, tag);
+  if (entry == NULL) return NULL;
+  const uintptr_t address = entry->d_un.d_ptr;
+  return (const void*)(address < object->base ? object->base + address : address);
+}
+
+/* The two tables every lookup needs. */
+struct names {
+  const ElfW(Sym) * symbols;
+  const char* strings;
+};
+
+static bool is_definition(const struct names* names, uint32_t index, const char* name) {
+  const ElfW(Sym)* symbol = &names->symbols[index];
+  return symbol->st_shndx != SHN_UNDEF && strcmp(names->strings + symbol->st_name, name) == 0;
+}
+
+static uint32_t gnu_hash(const char* name) {
+  uint32_t hash = 5381;
+  for (; *name != 0; ++name) hash = hash * 33 + (unsigned char)*name;
+  return hash;
+}
+
+static uint32_t find_gnu(const struct names* names, const uint32_t* table, const char* name) {
+  const uint32_t buckets = table[0], first = table[1], words = table[2], shift = table[3];
+  if (buckets == 0) return 0;
+  const uint32_t hash = gnu_hash(name);
+  const ElfW(Addr)* bloom = (const ElfW(Addr)*)&table[4];
+  const uint32_t bits = 8 * sizeof(ElfW(Addr));
+  const ElfW(Addr) wanted = (ElfW(Addr))1 << (hash % bits) | (ElfW(Addr))1
+                                                                 << ((hash >> shift) % bits);
+  if ((bloom[(hash / bits) % words] & wanted) != wanted) return 0;
+  const uint32_t* heads = (const uint32_t*)&bloom[words];
+  const uint32_t* chain = &heads[buckets];
+  uint32_t index = heads[hash % buckets];
+  if (index < first) return 0;
+  for (;; ++index) {
+    const uint32_t stored = chain[index - first];
+    if ((stored | 1) == (hash | 1) && is_definition(names, index, name)) return index;
+    if ((stored & 1) != 0) return 0;
+  }
+}
+
+static uint32_t system_v_hash(const char* name) {
+  uint32_t hash = 0;
+  for (; *name != 0; ++name) {
+    hash = (hash << 4) + (unsigned char)*name;
+    hash ^= (hash >> 24) & 0xf0;
+    hash &= 0x0fffffff;
+  }
+  return hash;
+}
+
+static uint32_t find_system_v(const struct names* names, const uint32_t* table, const char* name) {
+  const uint32_t buckets = table[0];
+  const uint32_t* heads = &table[2];
+  const uint32_t* chain = &heads[buckets];
+  if (buckets == 0) return 0;
+  uint32_t index = heads[system_v_hash(name) % buckets];
+  while (index != 0 && !is_definition(names, index, name)) index = chain[index];
+  return index;
+}
+
+const ElfW(Sym) * mh_symbol(const struct mh_object* object, const char* name) {
+  if (object->dynamic == NULL) return NULL;
+  const struct names names = {table_of(object, DT_SYMTAB), table_of(object, DT_STRTAB)};
+  const uint32_t* gnu = table_of(object, DT_GNU_HASH);
+  const uint32_t* system_v = table_of(object, DT_HASH);
+  if (names.symbols == NULL || names.strings == NULL) return NULL;
+  uint32_t index = 0;
+  if (gnu != NULL) {
+    index = find_gnu(&names, gnu, name);
+  } else if (system_v != NULL) {
+    index = find_system_v(&names, system_v, name);
+  }
+  return index != 0 ? &names.symbols[index] : NULL;
+}
+
+void* mh_address(const struct mh_object* object, const char* name) {
+  const ElfW(Sym)* symbol = mh_symbol(object, name);
+  return symbol != NULL ? (void*)(object->base + symbol->st_value) : NULL;
+}
+
+const char* mh_soname(const struct mh_object* object) {
+  const char* strings = table_of(object, DT_STRTAB);
+  const ElfW(Dyn)* soname = entry_of(object, DT_SONAME);
+  if (soname != NULL && strings != NULL) return strings + soname->d_un.d_val;
+  const char* slash = strrchr(object->file, '/');
+  return slash != NULL ? slash + 1 : object->file;
+}

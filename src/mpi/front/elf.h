@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Loaded objects and the symbols they define, read from memory.
+ *
+ * dlsym() asks a scope and may answer with our own exports or run a resolver; here one object is
+ * asked for what it defines itself. Allocates nothing, takes no lock, so it may be used inside
+ * dl_iterate_phdr() and while the loader relocates. Limits: 64-bit ELF; symbol versions are
+ * ignored, no MPI library uses them for its functions. */
+#ifndef MH_MPI_FRONT_ELF_H
+#define MH_MPI_FRONT_ELF_H
+
+#include <link.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct mh_object {
+  uintptr_t base;
+  const ElfW(Dyn) * dynamic; /* NULL: no object */
+  const char* file;          /* "" for the program itself */
+};
+
+struct mh_object mh_object_of(const struct dl_phdr_info* info);
+/* The object that contains `address`; `dynamic` is NULL if there is none. */
+struct mh_object mh_object_at(const void* address);
+/* This library. */
+struct mh_object mh_front(void);
+
+/* The symbol as the object defines it, or NULL. */
+const ElfW(Sym) * mh_symbol(const struct mh_object* object, const char* name);
+void* mh_address(const struct mh_object* object, const char* name);
+/* DT_SONAME, or the last part of the file's name. */
+const char* mh_soname(const struct mh_object* object);
+
+#endif

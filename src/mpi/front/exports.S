@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The exported MPI_X and PMPI_X: each one indirect jump through its slot, so that the arguments, those
+ * of a variadic call too, arrive as they were passed. exports.inc lists the calls.
+ *
+ * Words: a *slot* is a function pointer, number 2 * index for MPI_X and one more for PMPI_X. At first
+ * it points to `first_call`, which asks mh_resolve() in front.c. */
+#include "front/calls.h"
+
+        .text
+
+#if defined(__x86_64__)
+#include "mpi/front/jump_x86_64.S"
+#elif defined(__aarch64__)
+#include "mpi/front/jump_aarch64.S"
+#else
+#error "write a jump_<architecture>.S"
+#endif
+
+.macro slots name
+        .pushsection .data.\name, "aw", %progbits
+        .p2align 6
+        .hidden \name
+        .globl  \name
+        .type   \name, %object
+        .size   \name, 8 * MH_CALLS
+\name:
+        .popsection
+.endm
+
+        slots   mh_mpi
+        slots   mh_pmpi
+
+.macro export symbol, slots, index, which
+        .globl  \symbol
+        .type   \symbol, %function
+        .p2align 4
+\symbol:
+        .cfi_startproc
+        jump    \slots, \index
+        .cfi_endproc
+        .size   \symbol, . - \symbol
+
+        .pushsection .text.first_calls, "ax", %progbits
+        .p2align 2
+first_\symbol:
+        .cfi_startproc
+        numbered (2 * \index + \which), first_call
+        .cfi_endproc
+        .popsection
+
+        .pushsection .data.\slots, "aw", %progbits
+        .quad   first_\symbol
+        .popsection
+.endm
+
+.macro always index, name
+        export  MPI_\name, mh_mpi, \index, 0
+        export  PMPI_\name, mh_pmpi, \index, 1
+.endm
+
+.macro hidden_function symbol
+        .hidden \symbol
+        .globl  \symbol
+        .type   \symbol, %function
+        .p2align 2
+\symbol:
+.endm
+
+/* A call that an older library lacks: mh_presence_N answers for MPI_X (see presence.c). */
+.macro sometimes index, name
+        always  \index, \name
+        .hidden mh_export_\index
+        .globl  mh_export_\index
+        .set    mh_export_\index, MPI_\name
+        hidden_function mh_presence_\index
+        .cfi_startproc
+        ask_presence \index
+        .cfi_endproc
+.endm
+
+/* A call that is only looked at: mh_watched_N tells the variant, then goes on. */
+.macro observe index, name
+        always  \index, \name
+        hidden_function mh_watched_\index
+        .cfi_startproc
+        numbered (2 * \index), watched
+        .cfi_endproc
+.endm
+
+#define MH_ALWAYS(index, name) always index, name
+#define MH_SOMETIMES(index, name) sometimes index, name
+#define MH_OBSERVE(index, name) observe index, name
+#include "front/exports.inc"
+
+        .section .note.GNU-stack, "", %progbits

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The first MPI call of a process: finds the library, opens the variant for its ABI, fills the
+ * slots.
+ *
+ * Nothing happens before that call (but see presence.c), so a process without MPI pays for the
+ * mapping only. Whatever is wrong (an MPI we do not know, a variant that is missing or of another
+ * build) is said in one line and the calls go straight to the library: the program runs as without
+ * us. Pure C: this library is mapped into every process of a job and brings no run time of its own.
+ *
+ * Calls the library makes to itself by its exported names (ROMIO sends with PMPI_Isend) reach us
+ * like those of the program; all ranks agree on that, so such messages are helped too. */
+#define _GNU_SOURCE
+#include "mpi/front/front.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "mpi/front/library.h"
+
+const char mh_names[MH_CALLS][32] = {
+#define MH_ALWAYS(index, name) "PMPI_" #name,
+#define MH_SOMETIMES MH_ALWAYS
+#define MH_OBSERVE MH_ALWAYS
+#include "front/exports.inc"
+#undef MH_ALWAYS
+#undef MH_SOMETIMES
+#undef MH_OBSERVE
+};
+
+#define MH_ALWAYS(index, name)
+#define MH_SOMETIMES(index, name)
+#define MH_OBSERVE(index, name) void mh_watched_##index(void);
+#include "front/exports.inc"
+#undef MH_OBSERVE
+
+/* The stub in exports.S that tells the variant's watcher of call `call`, or NULL. */
+static mh_function watched_stub(uint32_t call) {
+  switch (call) {
+#define MH_OBSERVE(index, name) \
+  case index:                   \
+    return mh_watched_##index;
+#include "front/exports.inc"
+#undef MH_OBSERVE
+    default:
+      return NULL;
+  }
+}
+
+/* Written by the one thread that settles, before `state` becomes SETTLED (release); read by others
+ * after they saw that (acquire), or through a slot that was published after. */
+static struct mh_library library;
+static struct mh_chain chain;
+static mh_function from_variant[3][MH_CALLS]; /* MPI_X, PMPI_X, watchers */
+static struct mh_table table = {MH_CALLS, 1, from_variant[0], from_variant[1], from_variant[2]};
+static mh_function after_watcher[MH_CALLS];
+static bool lacks[MH_CALLS];
+static bool said_lacking[MH_CALLS];
+static char folder[4096];
+
+enum { FRESH, BUSY, SETTLED };
+static int state = FRESH;
+static pthread_t settler; /* valid while BUSY, to tell a call from within */
+
+/* Said once per node: by the rank that its launcher numbers 0 there, or by all without a launcher.
+ */
+static bool speaks_for_node(void) {
+  static const char* const keys[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+                                     "MV2_COMM_WORLD_LOCAL_RANK", "PALS_LOCAL_RANKID",
+                                     "SLURM_LOCALID"};
+  for (size_t i = 0; i < sizeof keys / sizeof keys[0]; ++i) {
+    const char* value = getenv(keys[i]);
+    if (value != NULL) return strcmp(value, "0") == 0;
+  }
+  return true;
+}
+
+__attribute__((format(printf, 1, 2))) static void say(const char* format, ...) {
+  if (!speaks_for_node()) return;
+  char line[1024] = "manyhands: ";
+  const size_t head = strlen(line);
+  va_list arguments;
+  va_start(arguments, format);
+  const int length = vsnprintf(line + head, sizeof line - head - 1, format, arguments);
+  va_end(arguments);
+  if (length < 0) return;
+  const size_t end = strlen(line); /* vsnprintf left room for one more */
+  line[end] = '\n';
+  if (write(STDERR_FILENO, line, end + 1) < 0) return; /* no one to tell */
+}
+
+static mh_function find_real(const char* name) { return mh_library_function(&library, name); }
+
+static mh_function find_next(const char* name) {
+  const mh_function tool = mh_tool_function(&library, name);
+  return tool != NULL ? tool : find_real(name);
+}
+
+static mh_function find(const char* name, enum mh_layer layer) {
+  return layer == MH_NEXT ? find_next(name) : find_real(name);
+}
+
+/* An executable that is not position-independent has its own copy of the library's data (a copy
+ * relocation), and the library uses that one: so what the whole process sees comes first. */
+static void* data(const char* name) {
+  void* seen = dlsym(RTLD_DEFAULT, name);
+  return seen != NULL ? seen : mh_address(&library.object, name);
+}
+
+static bool tool_follows(void) {
+  for (uint32_t i = 0; i < MH_CALLS; ++i) {
+    if (mh_tool_function(&library, mh_names[i] + 1) != NULL) return true;
+  }
+  return false;
+}
+
+static bool switched_off(void) {
+  const char* value = getenv("MH_ENABLE");
+  return value != NULL && strcmp(value, "0") == 0;
+}
+
+/* The loader knows a relative LD_PRELOAD as it was given, and the program may have changed its
+ * folder since; the kernel knows the whole path of what is mapped at `address`. */
+static void mapped_file(uintptr_t address, char* file) {
+  char line[sizeof folder + 128];
+  FILE* maps = fopen("/proc/self/maps", "re");
+  if (maps == NULL) return;
+  while (fgets(line, sizeof line, maps) != NULL) {
+    uintptr_t low = 0, high = 0;
+    int start = 0;
+    if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %*s %*s %*s %*s %n", &low, &high, &start) < 2)
+      continue;
+    if (address < low || address >= high || line[start] != '/') continue;
+    line[strcspn(line, "\n")] = 0;
+    snprintf(file, sizeof folder, "%s", line + start);
+    break;
+  }
+  fclose(maps);
+}
+
+/* The folder this library really lies in, links resolved; variants lie beside it. */
+static void find_folder(void) {
+  char file[sizeof folder];
+  snprintf(file, sizeof file, "%s", mh_front().file);
+  if (file[0] != '/') mapped_file((uintptr_t)mh_names, file);
+  if (realpath(file, folder) == NULL) snprintf(folder, sizeof folder, "%s", file);
+  char* slash = strrchr(folder, '/');
+  if (slash != NULL) *slash = 0;
+}
+
+static void describe_chain(void) {
+  chain.layout = MH_FRONT_LAYOUT;
+  chain.bytes = sizeof chain;
+  chain.fingerprint = MH_TABLE_FINGERPRINT;
+  chain.calls = MH_CALLS;
+  chain.guarded = tool_follows();
+  chain.find = find;
+  chain.data = data;
+  chain.library = library.object.file;
+  chain.version = library.version;
+  chain.folder = folder;
+}
+
+/* Opens the variant and lets it fill the table. False: the program runs unhelped, the cause is
+ * said. */
+static bool open_variant(void) {
+  char file[sizeof folder + 64];
+  find_folder();
+  snprintf(file, sizeof file, "%s/libmanyhands-%s.so", folder, library.abi);
+  void* handle = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (handle == NULL) {
+    say("the program runs unhelped: %s; put the variants beside libmanyhands.so", dlerror());
+    return false;
+  }
+  union {
+    void* address;
+    int (*call)(const struct mh_chain*, struct mh_table*);
+  } open = {dlsym(handle, "mh_variant_open")};
+  describe_chain();
+  const int answer = open.call != NULL ? open.call(&chain, &table) : MH_REFUSED_BUILD;
+  if (answer == MH_REFUSED_BUILD) {
+    say("the program runs unhelped: %s is not of the same build as libmanyhands.so; install both "
+        "anew",
+        file);
+  } else if (answer == MH_REFUSED_LIBRARY) {
+    say("the program runs unhelped: %s lacks what every MPI of its kind has; report this with its "
+        "version (%s)",
+        library.object.file, library.version);
+  }
+  return answer == MH_ACCEPTED;
+}
+
+static bool help(void) {
+  if (switched_off()) return false;
+  if (library.abi == NULL) {
+    say("the program runs unhelped: %s (%s %s); supported are MPICH and its family, Open MPI, and "
+        "the "
+        "standard ABI",
+        library.why_not, library.object.file, library.version);
+    return false;
+  }
+  return open_variant();
+}
+
+static void publish(mh_function* slot, mh_function function) {
+  /* release: a thread that jumps through the slot finds what the variant wrote before (the stub's
+   * acquire on aarch64; plain loads suffice on x86-64). */
+  if (function != NULL) __atomic_store_n(slot, function, __ATOMIC_RELEASE);
+}
+
+static void fill(uint32_t call, bool helped) {
+  const char* name = mh_names[call] + 1;
+  const mh_function real = find_real(name);
+  const mh_function next = find_next(name);
+  lacks[call] = real == NULL && next == NULL;
+  if (lacks[call]) return;
+  if (helped && from_variant[2][call] != NULL) {
+    after_watcher[call] = next;
+    publish(&mh_mpi[call], watched_stub(call));
+    publish(&mh_pmpi[call], chain.guarded ? real : watched_stub(call));
+  } else if (helped && from_variant[0][call] != NULL && real != NULL) {
+    publish(&mh_mpi[call], from_variant[0][call]);
+    publish(&mh_pmpi[call], from_variant[1][call]);
+  } else {
+    publish(&mh_mpi[call], next);
+    publish(&mh_pmpi[call], real);
+  }
+}
+
+static void settle_now(const void* caller) {
+  const int kept = errno;
+  mh_library_find(caller, &library);
+  const bool helped = help();
+  for (uint32_t i = 0; i < MH_CALLS; ++i) fill(i, helped);
+  errno = kept;
+}
+
+static void settle(const void* caller) {
+  int seen = FRESH;
+  if (__atomic_load_n(&state, __ATOMIC_ACQUIRE) == SETTLED) return;
+  if (__atomic_compare_exchange_n(&state, &seen, BUSY, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    __atomic_store_n(&settler, pthread_self(), __ATOMIC_RELAXED);
+    settle_now(caller);
+    __atomic_store_n(&state, SETTLED, __ATOMIC_RELEASE);
+    return;
+  }
+  while (__atomic_load_n(&state, __ATOMIC_ACQUIRE) != SETTLED) {
+    /* A call from within settle_now() (a library's start-up code) cannot wait for itself. Relaxed:
+     * this thread reads what it wrote itself, or something that is not its name. */
+    if (__atomic_load_n(&settler, __ATOMIC_RELAXED) == pthread_self()) return;
+    const struct timespec pause = {0, 50000};
+    nanosleep(&pause, NULL);
+  }
+}
+
+static int refuse(void) { return table.unsupported; }
+
+static mh_function lacking(uint32_t call) {
+  if (!__atomic_exchange_n(&said_lacking[call], true, __ATOMIC_RELAXED)) {
+    say("%s is called, but this MPI (%s) does not have it; the call returns an error",
+        mh_names[call] + 1, library.version);
+  }
+  return (mh_function)refuse;
+}
+
+mh_function mh_resolve(uint32_t slot, const void* caller) {
+  const uint32_t call = slot / 2;
+  settle(caller);
+  if (lacks[call]) return lacking(call);
+  if (__atomic_load_n(&state, __ATOMIC_ACQUIRE) != SETTLED) {
+    const mh_function real = find_real(mh_names[call] + 1);
+    return real != NULL ? real : lacking(call);
+  }
+  mh_function* slots = slot % 2 == 0 ? mh_mpi : mh_pmpi;
+  return __atomic_load_n(&slots[call], __ATOMIC_ACQUIRE);
+}
+
+mh_function mh_watch(uint32_t slot, intptr_t first) {
+  const uint32_t call = slot / 2;
+  void (*watcher)(int) = (void (*)(int))from_variant[2][call];
+  watcher((int)first);
+  return after_watcher[call];
+}

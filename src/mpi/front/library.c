@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Finds the loaded MPI library and names its ABI.
+ *
+ * Which one, where a process has several (an interpreter that looked at two installations): the one
+ * the loader would have bound the caller to without us.
+ *   1. An object loaded late (a Python extension module) is bound within itself and what it needs,
+ * in the order of its DT_NEEDED: dlsym() on its handle asks exactly that.
+ *   2. The program and what was loaded with it are bound in the global scope: dlsym(RTLD_DEFAULT).
+ *   3. Where neither leads to an MPI (a tool that was preloaded calls PMPI_X for a module whose MPI
+ * is private to it), the MPI that was loaded last. The first call decides for the whole process. */
+#define _GNU_SOURCE
+#include "mpi/front/library.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct mh_object none(void) {
+  struct mh_object object = {0, NULL, ""};
+  return object;
+}
+
+static struct mh_object needed_by(const void* caller) {
+  const struct mh_object object = mh_object_at(caller);
+  if (object.dynamic == NULL || object.file[0] == 0) return none();
+  void* handle = dlopen(object.file, RTLD_LAZY | RTLD_NOLOAD);
+  if (handle == NULL) return none();
+  const struct mh_object found = mh_object_at(dlsym(handle, MH_MPI_MARK));
+  dlclose(handle);
+  return found;
+}
+
+static int remember_last(struct dl_phdr_info* info, size_t bytes, void* last) {
+  (void)bytes;
+  const struct mh_object object = mh_object_of(info);
+  if (mh_symbol(&object, MH_MPI_MARK) != NULL) *(struct mh_object*)last = object;
+  return 0;
+}
+
+static struct mh_object find_object(const void* caller) {
+  struct mh_object object = needed_by(caller);
+  if (object.dynamic == NULL) object = mh_object_at(dlsym(RTLD_DEFAULT, MH_MPI_MARK));
+  if (object.dynamic == NULL) dl_iterate_phdr(remember_last, &object);
+  return object;
+}
+
+static bool starts_with(const char* text, const char* start) {
+  return strncmp(text, start, strlen(start)) == 0;
+}
+
+static bool ends_with(const char* text, const char* end) {
+  const size_t length = strlen(text), tail = strlen(end);
+  return length >= tail && strcmp(text + length - tail, end) == 0;
+}
+
+/* The library with the standard ABI; some builds keep PMPI_* in a library of its own. */
+static bool has_standard_name(const char* soname) {
+  return starts_with(soname, "libmpi_abi") || starts_with(soname, "libpmpi_abi");
+}
+
+/* Those that keep to the common ABI of the MPICH family. */
+static bool is_of_mpich_family(const char* version) {
+  return strstr(version, "MPICH") != NULL || strstr(version, "Intel(R) MPI") != NULL ||
+         strstr(version, "MVAPICH") != NULL || strstr(version, "ParaStation MPI") != NULL;
+}
+
+static void read_version(struct mh_library* library) {
+  static char text[8192]; /* MPI_MAX_LIBRARY_VERSION_STRING is at most this in any ABI */
+  int length = 0;
+  union {
+    void* address;
+    int (*call)(char*, int*);
+  } get = {mh_address(&library->object, MH_MPI_MARK)};
+  if (get.call(text, &length) != 0) return;
+  text[strcspn(text, "\n")] = 0;
+  for (char* c = text; *c != 0; ++c) {
+    if (*c == '\t') *c = ' ';
+  }
+  snprintf(library->version, sizeof library->version, "%.*s", (int)sizeof library->version - 1,
+           text);
+}
+
+/* A library's number is its ABI's: .so.12 is the common one of the MPICH family, .so.40 Open MPI 3
+ * and later. A library inside the program itself has no name and says nothing. */
+static const char* name_abi(struct mh_library* library) {
+  const char* soname = mh_soname(&library->object);
+  const bool named = library->object.file[0] != 0;
+  if (has_standard_name(soname)) return "abi";
+  if (strstr(library->version, "Open MPI") != NULL) {
+    if (!named || ends_with(soname, ".so.40")) return "openmpi";
+    library->why_not = "an Open MPI with another ABI than that of versions 3 to 5";
+  } else if (is_of_mpich_family(library->version)) {
+    if (!named || ends_with(soname, ".so.12")) return "mpich";
+    library->why_not = "a relative of MPICH without the common ABI of that family";
+  } else {
+    library->why_not = "an MPI that is not known";
+  }
+  return NULL;
+}
+
+void mh_library_find(const void* caller, struct mh_library* library) {
+  memset(library, 0, sizeof *library);
+  library->object = find_object(caller);
+  if (library->object.dynamic == NULL) {
+    library->object.file = "";
+    library->why_not = "no MPI library is loaded";
+    return;
+  }
+  /* We keep addresses in it, so it may not go away. */
+  if (library->object.file[0] != 0) {
+    dlopen(library->object.file, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+  }
+  read_version(library);
+  library->abi = name_abi(library);
+}
+
+static mh_function as_function(void* address) {
+  union {
+    void* address;
+    mh_function function;
+  } both = {address};
+  return both.function;
+}
+
+mh_function mh_library_function(const struct mh_library* library, const char* name) {
+  char profiling[64];
+  snprintf(profiling, sizeof profiling, "P%s", name);
+  if (library->object.dynamic == NULL) return as_function(dlsym(RTLD_NEXT, profiling));
+  return as_function(mh_address(&library->object, profiling));
+}
+
+mh_function mh_tool_function(const struct mh_library* library, const char* name) {
+  void* address = dlsym(RTLD_NEXT, name);
+  if (address == NULL) return NULL;
+  const struct mh_object object = mh_object_at(address);
+  if (object.dynamic == library->object.dynamic || mh_symbol(&object, MH_MPI_MARK) != NULL ||
+      (object.dynamic != NULL && has_standard_name(mh_soname(&object)))) {
+    return NULL;
+  }
+  return as_function(address);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Lets a program see which calls its MPI library has.
+ *
+ * Some programs refer to new calls weakly and look whether they are there (mpi4py: `if
+ * (MPI_Send_c)`). We export these calls for the libraries that have them, so with an older library
+ * such a program would take our export for the library's and leave its own way round. So for calls
+ * new in MPI 4 the loader is given a resolver in place of the address (a GNU indirect function),
+ * and mh_present() answers with NULL if there is an MPI library without the call.
+ *
+ * Why the type is set at start instead of being declared: for a declared one glibc prints "Relink
+ * ..." when a library that is relocated before us (every library the program is linked with) is
+ * bound eagerly to it, as MPICH's Fortran library is under LD_BIND_NOW. After start every object
+ * that is loaded finds us relocated. Limit: a weak reference in the program itself or a library it
+ * is linked with sees our export always. */
+#define _GNU_SOURCE
+#include <stddef.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "mpi/front/front.h"
+#include "mpi/front/library.h"
+
+#define MH_ALWAYS(index, name)
+#define MH_OBSERVE(index, name)
+#define MH_SOMETIMES(index, name) void mh_presence_##index(void);
+#include "front/exports.inc"
+#undef MH_SOMETIMES
+
+struct resolver {
+  uint32_t call;
+  mh_function function;
+};
+
+static const struct resolver resolvers[] = {
+#define MH_SOMETIMES(index, name) {index, mh_presence_##index},
+#include "front/exports.inc"
+#undef MH_SOMETIMES
+};
+
+struct search {
+  const char* profiling; /* "PMPI_Send_c" */
+  bool library;          /* an MPI library is loaded */
+  bool found;            /* and one has the call */
+};
+
+static int look(struct dl_phdr_info* info, size_t bytes, void* data) {
+  (void)bytes;
+  struct search* search = data;
+  const struct mh_object object = mh_object_of(info);
+  if (mh_symbol(&object, MH_MPI_MARK) == NULL) return 0;
+  search->library = true;
+  search->found = mh_symbol(&object, search->profiling) != NULL;
+  return search->found ? 1 : 0;
+}
+
+/* Called by the loader, through mh_presence_N, whenever it binds MPI_X: `export` or NULL. */
+const void* mh_present(uint32_t call, const void* export) {
+  struct search search = {mh_names[call], false, false};
+  dl_iterate_phdr(look, &search);
+  return search.library && !search.found ? NULL : export;
+}
+
+static void make_indirect(const struct mh_object* front, const struct resolver* resolver) {
+  ElfW(Sym)* symbol = (ElfW(Sym)*)mh_symbol(front, mh_names[resolver->call] + 1);
+  symbol->st_value = (uintptr_t)resolver->function - front->base;
+  symbol->st_info = (unsigned char)ELF64_ST_INFO(ELF64_ST_BIND(symbol->st_info), STT_GNU_IFUNC);
+}
+
+/* The only thing that is done in a process that makes no MPI call: some ten microseconds. If the
+ * system does not let us write our own table, the exports stay as they are. */
+__attribute__((constructor)) static void offer_presence(void) {
+  const struct mh_object front = mh_front();
+  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+  uintptr_t low = UINTPTR_MAX, high = 0;
+  const size_t count = sizeof resolvers / sizeof resolvers[0];
+  for (size_t i = 0; i < count; ++i) {
+    const ElfW(Sym)* symbol = mh_symbol(&front, mh_names[resolvers[i].call] + 1);
+    if (symbol == NULL) return;
+    if ((uintptr_t)symbol < low) low = (uintptr_t)symbol & -page;
+    if ((uintptr_t)(symbol + 1) > high) high = (uintptr_t)(symbol + 1);
+  }
+  if (mprotect((void*)low, high - low, PROT_READ | PROT_WRITE) != 0) return;
+  for (size_t i = 0; i < count; ++i) make_indirect(&front, &resolvers[i]);
+  mprotect((void*)low, high - low, PROT_READ);
+}

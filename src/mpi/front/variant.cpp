@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The variant's one exported function: takes the chain from the front, fills both layers and the
+// table.
+//
+// Called once per process, by the front, before any wrapper can run and with every other thread
+// that makes an MPI call waiting; so plain stores suffice here. Makes no MPI call.
+#include <cstring>
+
+#include "mpi/abi.hpp"
+#include "mpi/front/entry.hpp"
+#include "mpi/next.hpp"
+#include "mpi/wrappers.hpp"
+
+namespace mh::mpi {
+
+namespace detail {
+Next tool;
+constinit thread_local int depth = 0;
+}  // namespace detail
+
+namespace {
+
+bool same_build(const mh_chain& chain, const mh_table& table) {
+  return chain.layout == MH_FRONT_LAYOUT && chain.bytes == sizeof(mh_chain) &&
+         chain.fingerprint == kTableFingerprint && chain.calls == kCalls && table.calls == kCalls;
+}
+
+// Member i of a Next is the pointer at i times the pointer size (static_assert in next.hpp).
+void set(Next& layer, std::size_t i, mh_function function) {
+  std::memcpy(reinterpret_cast<char*>(&layer) + i * sizeof(function), &function, sizeof(function));
+}
+
+void fill_layers(const mh_chain& chain) {
+  for (std::size_t i = 0; i < kNextCalls; ++i) {
+    const mh_function behind = chain.find(kNextNames[i], MH_NEXT);
+    const mh_function library = chain.find(kNextNames[i], MH_REAL);
+    set(next, i, behind);
+    set(real, i, library);
+    if (behind != library) set(detail::tool, i, behind);
+  }
+}
+
+// Present in every MPI library since MPI 1: without them the library is not what it says.
+bool complete(const Next& layer) {
+  return layer.Init != nullptr && layer.Send != nullptr && layer.Iprobe != nullptr &&
+         layer.Comm_rank != nullptr && layer.Finalize != nullptr;
+}
+
+}  // namespace
+}  // namespace mh::mpi
+
+extern "C" __attribute__((visibility("default"))) int mh_variant_open(const mh_chain* chain,
+                                                                      mh_table* table) {
+  using namespace mh::mpi;
+  if (!same_build(*chain, *table)) return MH_REFUSED_BUILD;
+  if (bind_handles(chain->data) != nullptr) return MH_REFUSED_LIBRARY;
+  fill_layers(*chain);
+  if (!complete(real)) return MH_REFUSED_LIBRARY;
+  table->unsupported = MPI_ERR_UNSUPPORTED_OPERATION;
+  fill_entries(*table, chain->guarded != 0);
+  return MH_ACCEPTED;
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Arrivals: who of the node has entered which collective of which communicator.
+//
+// Words: a *group* is the part of a communicator that lies on this node; every member of a group
+// owns one line with the number of collectives it has entered there. A rank that enters a
+// collective adds one to its line; a rank that depends on others looks at theirs. Lies in the node
+// segment.
+//
+// Invariants
+//   G1  All members of a group use the same index, because the table is changed under its lock and
+//       found by key; the first member to come makes the entry.
+//   G2  An entry lives until every member has come and left, so a member that is slow to come
+//   cannot
+//       find its group gone, and a line is never reused while somebody may still wait on it.
+//   G3  Once the table was full (`frozen`) no entry is made any more, for anyone: so either all
+//       members of a communicator have a group or none has.
+// Limit: kGroups communicators with a group at a time; the ones after that are not gated.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
+#include <type_traits>
+
+#include "base/cacheline.hpp"
+
+namespace mh::mpi {
+
+inline constexpr std::uint32_t kGroups = 256;
+inline constexpr std::uint32_t kNoGroup = 0xffffffffU;
+
+struct GateLines {
+  struct alignas(kCacheLine) Line {
+    // Written by the rank of this area, by release: what it did before the collective is visible to
+    // those whose acquire sees the count. Zeroed by whoever makes the entry, under the lock (G2).
+    std::atomic<std::uint64_t> arrivals{0};
+  };
+  Line line[kGroups];
+};
+
+struct alignas(kCacheLine) GateTable {
+  struct Entry {
+    std::uint64_t key = 0;  // 0: free
+    std::uint32_t to_leave = 0;
+  };
+
+  std::atomic<std::uint32_t> lock{
+      0};  // acquire when taken, release when given back; guards the rest
+  std::uint32_t frozen = 0;
+  Entry entries[kGroups];
+};
+static_assert(std::is_standard_layout_v<GateTable> && std::is_standard_layout_v<GateLines>);
+
+}  // namespace mh::mpi

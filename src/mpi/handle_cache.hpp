@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What we know of an MPI handle, found again in about two nanoseconds.
+//
+// A direct-mapped cache from a handle to a small value that can be computed anew at any time. An
+// entry must be dropped when its handle is freed, because libraries reuse handle values. Any thread
+// may look and fill; a lost race only costs a second computation.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+namespace mh::mpi {
+
+// The bits of a handle: an int in MPICH's ABI, a pointer in the others.
+template <class Handle>
+std::uint64_t bits_of(Handle handle) {
+  return (std::uint64_t)handle;  // NOLINT(google-readability-casting): int or pointer, by ABI
+}
+
+template <std::size_t kEntries = 256>
+class HandleCache {
+ public:
+  // True, and the value, if it is there. (Not an optional: compilers keep one in memory, and this
+  // is on the way of every call.)
+  [[nodiscard]] bool find(std::uint64_t handle, std::uint64_t& value) const {
+    const Entry& entry = entry_for(handle);
+    // A seqlock with the handle as its sequence: fill() takes the handle away before it changes the
+    // value, so if the handle is there before and after, the value between belongs to it. The first
+    // acquire pairs with the release in fill(); the fence keeps the second look behind the value.
+    if (entry.handle.load(std::memory_order_acquire) != handle + 1) return false;
+    value = entry.value.load(std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return entry.handle.load(std::memory_order_relaxed) == handle + 1;
+  }
+
+  void fill(std::uint64_t handle, std::uint64_t value) {
+    Entry& entry = entry_for(handle);
+    if (entry.handle.exchange(kBusy, std::memory_order_acquire) == kBusy) return;  // another thread
+    // release fence: whoever sees the new value has to see the handle gone.
+    std::atomic_thread_fence(std::memory_order_release);
+    entry.value.store(value, std::memory_order_relaxed);
+    entry.handle.store(handle + 1, std::memory_order_release);
+  }
+
+  void drop(std::uint64_t handle) {
+    std::uint64_t stored = handle + 1;
+    entry_for(handle).handle.compare_exchange_strong(stored, 0, std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr std::uint64_t kBusy = ~0ULL;
+  struct Entry {
+    std::atomic<std::uint64_t> handle{0};  // handle + 1, 0 when empty, kBusy while it changes
+    std::atomic<std::uint64_t> value{0};
+  };
+
+  static std::size_t index_of(std::uint64_t handle) {
+    // Handles differ in their low bits (MPICH) or above the alignment (pointers): a multiplicative
+    // hash spreads both.
+    return static_cast<std::size_t>((handle * 0x9e3779b97f4a7c15ULL) >> 48U) % kEntries;
+  }
+  [[nodiscard]] const Entry& entry_for(std::uint64_t handle) const {
+    return entries_[index_of(handle)];
+  }
+  Entry& entry_for(std::uint64_t handle) { return entries_[index_of(handle)]; }
+
+  std::array<Entry, kEntries> entries_;
+};
+
+}  // namespace mh::mpi

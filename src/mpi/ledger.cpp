@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/ledger.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "mpi/runtime.hpp"
+
+namespace mh::mpi {
+
+Ledger ledger;
+
+namespace {
+
+struct Orphan {
+  MPI_Request request;
+  EntryPtr entry;
+};
+std::mutex g_orphans_mutex;
+std::vector<Orphan> g_orphans;
+
+bool scatters(const Entry& entry, MPI_Datatype type) {
+  const Landing& landing = entry.receipt.landing;
+  return landing && !landing.dense && landing.type == type;
+}
+
+bool orphans_use(MPI_Datatype type) {
+  if (loose_ends.load(std::memory_order_relaxed) == 0) return false;
+  const std::lock_guard<std::mutex> hold(g_orphans_mutex);
+  return std::any_of(g_orphans.begin(), g_orphans.end(),
+                     [type](const Orphan& orphan) { return scatters(*orphan.entry, type); });
+}
+
+}  // namespace
+
+void Ledger::put(MPI_Request request, EntryPtr entry) {
+  entries_by_handle_.insert_or_assign(bits_of(request), Held{request, std::move(entry)});
+  entries_.store(entries_by_handle_.size(), std::memory_order_relaxed);
+}
+
+void Ledger::set_under_way(Entry& entry, bool now) {
+  if (entry.under_way == now) return;
+  entry.under_way = now;
+  const std::size_t change = now ? 1 : static_cast<std::size_t>(-1);
+  under_way_.fetch_add(change, std::memory_order_relaxed);
+  const Landing& landing = entry.receipt.landing;
+  if (!landing || landing.shown != nullptr) return;
+  unshown_.fetch_add(change, std::memory_order_relaxed);
+}
+
+void Ledger::add(MPI_Request request, const Receipt& receipt) {
+  auto entry = std::make_shared<Entry>(receipt);
+  const Guard hold(mutex_);
+  set_under_way(*entry, true);
+  put(request, std::move(entry));
+}
+
+void Ledger::add_persistent(MPI_Request request, const Receipt& receipt) {
+  auto entry = std::make_shared<Entry>(receipt);
+  const Guard hold(mutex_);
+  put(request, std::move(entry));
+}
+
+void Ledger::start(Entry& entry) {
+  const Guard hold(mutex_);
+  set_under_way(entry, true);
+}
+
+EntryPtr Ledger::find(MPI_Request request) {
+  const Guard hold(mutex_);
+  const auto at = entries_by_handle_.find(bits_of(request));
+  return at == entries_by_handle_.end() ? nullptr : at->second.entry;
+}
+
+void Ledger::finish(MPI_Request request, const EntryPtr& entry) {
+  const Guard hold(mutex_);
+  set_under_way(*entry, false);
+  if (entry->receipt.persistent) return;
+  const auto at = entries_by_handle_.find(bits_of(request));
+  // The handle may have come back as another thread's receive.
+  if (at == entries_by_handle_.end() || at->second.entry != entry) return;
+  entries_by_handle_.erase(at);
+  entries_.store(entries_by_handle_.size(), std::memory_order_relaxed);
+}
+
+EntryPtr Ledger::remove(MPI_Request request) {
+  const Guard hold(mutex_);
+  const auto at = entries_by_handle_.find(bits_of(request));
+  if (at == entries_by_handle_.end()) return nullptr;
+  EntryPtr entry = std::move(at->second.entry);
+  set_under_way(*entry, false);
+  entries_by_handle_.erase(at);
+  entries_.store(entries_by_handle_.size(), std::memory_order_relaxed);
+  return entry;
+}
+
+bool Ledger::uses(MPI_Datatype type) {
+  if (orphans_use(type)) return true;
+  if (!has_entries()) return false;
+  const Guard hold(mutex_);
+  return std::any_of(entries_by_handle_.begin(), entries_by_handle_.end(),
+                     [type](const auto& held) { return scatters(*held.second.entry, type); });
+}
+
+namespace {
+
+bool take_in_hand(Entry& entry) { return !entry.in_hand.exchange(true, std::memory_order_acquire); }
+void put_down(Entry& entry) { entry.in_hand.store(false, std::memory_order_release); }
+
+// Waits for whoever has the entry in hand. Never called by the thread that has: a fetch is the only
+// thing done meanwhile.
+void await_hand(Entry& entry) {
+  wait::until([&] { return take_in_hand(entry); });
+}
+
+// The receive of an entry that is out of everybody's hands has completed with `status`.
+int account(Entry& entry, MPI_Status* status) {
+  Receipt& receipt = entry.receipt;
+  if (receipt.envelope) set_envelope(status, *receipt.envelope);
+  if (!receipt.landing) return MPI_SUCCESS;
+  await_hand(entry);
+  if (!entry.fetched) entry.fetched = fetch(receipt.landing, *status);
+  const auto fetched = std::exchange(entry.fetched, std::nullopt);
+  put_down(entry);
+  hide(receipt.landing);
+  if (!fetched) return MPI_SUCCESS;
+  set_bytes(status, fetched->bytes);
+  return fetched->truncated ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
+}
+
+}  // namespace
+
+int settle_request(MPI_Request request, const EntryPtr& entry, MPI_Status* status) {
+  if (!entry || !entry->under_way) return MPI_SUCCESS;
+  ledger.finish(request, entry);
+  return account(*entry, status);
+}
+
+void drop_request(MPI_Request request, const EntryPtr& entry) {
+  if (!entry || !entry->under_way) return;
+  ledger.finish(request, entry);
+  hide(entry->receipt.landing);
+}
+
+void peek(MPI_Request request, MPI_Status* status) {
+  const EntryPtr entry = ledger.find(request);
+  if (!entry || !entry->under_way) return;
+  const Receipt& receipt = entry->receipt;
+  if (receipt.envelope) set_envelope(status, *receipt.envelope);
+  if (!receipt.landing) return;
+  await_hand(*entry);
+  if (!entry->fetched) entry->fetched = fetch(receipt.landing, *status);
+  if (entry->fetched) set_bytes(status, entry->fetched->bytes);
+  put_down(*entry);
+}
+
+namespace {
+
+// Whether a look into the buffer is worth its price. Where the buffer has gaps a look costs a
+// message to ourselves, so the library is asked first whether something came, unless that does
+// harm: another thread may complete the request just then, and some libraries take a persistent
+// request that was looked at for a completed one.
+bool may_have_landed(MPI_Request request, const Receipt& receipt, bool patient) {
+  if (receipt.landing.dense) return true;
+  if (g.threads || receipt.persistent) return patient;
+  int flag = 0;
+  MPI_Status status{};
+  return real.Request_get_status(request, &flag, &status) == MPI_SUCCESS && flag != 0;
+}
+
+}  // namespace
+
+void settle_landed() {
+  constexpr double kEveryNs = 3e3;
+  constexpr double kGatherEveryNs = 30e3;
+  // Used by the one thread that has the wait loop's hands.
+  static std::uint64_t next_look = 0;
+  static std::uint64_t next_gather = 0;
+  if (!ledger.any()) return;
+  const std::uint64_t now = ticks();
+  if (now < next_look) return;
+  next_look = now + ticks_from_ns(kEveryNs);
+  const bool patient = now >= next_gather;
+  if (patient) next_gather = now + ticks_from_ns(kGatherEveryNs);
+
+  const auto landed = ledger.select([&](MPI_Request request, Entry& entry) {
+    const Receipt& receipt = entry.receipt;
+    if (!receipt.landing || !may_have_landed(request, receipt, patient)) return false;
+    if (!take_in_hand(entry)) return false;
+    if (!entry.fetched && letter_in(receipt.landing)) return true;
+    put_down(entry);
+    return false;
+  });
+  for (const EntryPtr& entry : landed) {
+    entry->fetched = fetch(entry->receipt.landing);
+    put_down(*entry);
+  }
+}
+
+void adopt_orphan(MPI_Request request, const EntryPtr& entry) {
+  const std::lock_guard<std::mutex> hold(g_orphans_mutex);
+  g_orphans.push_back({request, entry});
+  loose_ends.fetch_add(1, std::memory_order_relaxed);
+}
+
+void progress_orphans() {
+  if (loose_ends.load(std::memory_order_relaxed) == 0) return;
+  std::vector<std::pair<Orphan, MPI_Status>> completed;
+  {
+    const std::lock_guard<std::mutex> hold(g_orphans_mutex);
+    std::erase_if(g_orphans, [&](Orphan& orphan) {
+      int flag = 0;
+      MPI_Status status{};
+      next.Test(&orphan.request, &flag, &status);
+      if (flag != 0) completed.emplace_back(orphan, status);
+      return flag != 0;
+    });
+  }
+  for (auto& [orphan, status] : completed) {
+    account(*orphan.entry, &status);
+    if (orphan.request != MPI_REQUEST_NULL) next.Request_free(&orphan.request);
+    loose_ends.fetch_sub(1, std::memory_order_relaxed);
+  }
+}
+
+}  // namespace mh::mpi

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Chapter 3, receiving: MPI_Recv, Irecv, Mrecv, Imrecv and the receiving half of MPI_Isendrecv.
+//
+// A blocking receive is start + wait, which costs the same in every supported library and lets the
+// rank help. A receive in whose buffer a descriptor may land is settled when it completes: at once
+// in a blocking call, through the ledger otherwise.
+#include <type_traits>
+
+#include "mpi/exchange.hpp"
+#include "mpi/probe.hpp"
+#include "mpi/runtime.hpp"
+#include "mpi/shortcut.hpp"
+#include "mpi/wrappers.hpp"
+
+namespace mh::mpi {
+namespace {
+
+int start(void* buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+          MPI_Request* request) {
+  return next.Irecv(buffer, count, type, source, tag, comm, request);
+}
+int start(void* buffer, MPI_Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+          MPI_Request* request) {
+  return next.Irecv_c(buffer, count, type, source, tag, comm, request);
+}
+int start_matched(void* buffer, int count, MPI_Datatype type, MPI_Message* message,
+                  MPI_Request* request) {
+  return next.Imrecv(buffer, count, type, message, request);
+}
+int start_matched(void* buffer, MPI_Count count, MPI_Datatype type, MPI_Message* message,
+                  MPI_Request* request) {
+  return next.Imrecv_c(buffer, count, type, message, request);
+}
+
+// What has to be done when a receive completes, and its start.
+template <class Count>
+int begin(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+          MPI_Request* request, Receipt& receipt) {
+  receipt.landing = landing_for(buffer, count, type, source, comm);
+  if (set_aside_count.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+    if (auto kept = take_set_aside(source, tag, comm)) {
+      receipt.envelope = kept->envelope;
+      return start_matched(buffer, count, type, &kept->message, request);
+    }
+  }
+  return start(buffer, count, type, source, tag, comm, request);
+}
+
+// As begin(), for a message that a probe has taken out.
+template <class Count>
+int begin_matched(void* buffer, Count count, MPI_Datatype type, MPI_Message* message,
+                  MPI_Request* request, Receipt& receipt) {
+  if (const auto origin = take_origin(*message)) {
+    receipt.landing =
+        landing_for(buffer, count, type, origin->envelope.source, origin->comm->handle);
+    if (origin->substitute) receipt.envelope = origin->envelope;
+  }
+  return start_matched(buffer, count, type, message, request);
+}
+
+// A receive shorter than a descriptor may have been matched with one: the library's error is right,
+// and the sender must not wait for ever.
+int too_short(int code, MPI_Comm comm, const MPI_Status& status) {
+  if (is_truncation(code)) truncated(comms::find(comm), status);
+  return code;
+}
+
+}  // namespace
+
+template <class Count>
+int expect(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+           Arrival& arrival) {
+  arrival.comm = comm;
+  if (source == MPI_PROC_NULL) return MPI_SUCCESS;  // await() knows it by its request
+  return begin(buffer, count, type, source, tag, comm, &arrival.request, arrival.receipt);
+}
+
+template int expect(void*, int, MPI_Datatype, int, int, MPI_Comm, Arrival&);
+template int expect(void*, MPI_Count, MPI_Datatype, int, int, MPI_Comm, Arrival&);
+
+int await(Arrival& arrival, MPI_Status* users) {
+  // From nobody: the blocking call gives the status that the standard asks for in every library.
+  if (arrival.request == MPI_REQUEST_NULL) {
+    return next.Recv(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, arrival.comm, users);
+  }
+  StatusOrOwn status(users);
+  // A short receive of a rank that sends nothing long: only its latency counts.
+  const bool latency = !arrival.receipt.landing && g.outbox.empty();
+  const int code =
+      wait_request(&arrival.request, status.get(), latency ? wait::kManyLooks : wait::kFewLooks);
+  if (code != MPI_SUCCESS) return too_short(code, arrival.comm, *status.get());
+  const Receipt& receipt = arrival.receipt;
+  if (receipt.envelope) set_envelope(status.get(), *receipt.envelope);
+  if (!receipt.landing) return code;
+  const int settled = settle(receipt.landing, status.get());
+  return settled == MPI_SUCCESS ? code : raise(receipt.landing.comm->handle, settled);
+}
+
+int close_short(int code, void* buffer, MPI_Count count, MPI_Datatype type, int source,
+                MPI_Comm comm, MPI_Status* status) {
+  if (code != MPI_SUCCESS) return too_short(code, comm, *status);
+  const datatypes::Info info = datatypes::info(type);
+  if (message_bytes(count, info) < p2p::kDescriptorBytes || buffer == nullptr) return code;
+  if (info.dense && !p2p::opens_descriptor(buffer, g.key)) return code;
+  const Landing landing = landing_for(buffer, count, type, source, comm);
+  if (!landing) return code;
+  const int settled = settle(landing, status);
+  return settled == MPI_SUCCESS ? code : raise(comm, settled);
+}
+
+namespace {
+
+int receive_now(void* buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+                MPI_Status* status) {
+  return next.Recv(buffer, count, type, source, tag, comm, status);
+}
+int receive_now(void* buffer, MPI_Count count, MPI_Datatype type, int source, int tag,
+                MPI_Comm comm, MPI_Status* status) {
+  return next.Recv_c(buffer, count, type, source, tag, comm, status);
+}
+
+template <class Count>
+[[gnu::noinline]] int receive_short(void* buffer, Count count, MPI_Datatype type, int source,
+                                    int tag, MPI_Comm comm, MPI_Status* users) {
+  StatusOrOwn status(users);
+  const int code = receive_now(buffer, count, type, source, tag, comm, status.get());
+  return close_short(code, buffer, count, type, source, comm, status.get());
+}
+
+template <class Count>
+[[gnu::noinline]] int receive_helping(void* buffer, Count count, MPI_Datatype type, int source,
+                                      int tag, MPI_Comm comm, MPI_Status* status) {
+  Arrival arrival;
+  const int code = expect(buffer, count, type, source, tag, comm, arrival);
+  return code == MPI_SUCCESS ? await(arrival, status) : code;
+}
+
+template <class Count>
+int receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+            MPI_Status* status) {
+  const std::uint64_t capacity = message_bytes(count, datatypes::info(type));
+  if (is_short(capacity) && may_wait_in_library()) {
+    // Too short for a descriptor, and the library would not come back with an error: nothing is
+    // left to do after it. As a tail call this spares a return from deep in the library's wait,
+    // which is 50 ns in Open MPI 5.
+    if (capacity < p2p::kDescriptorBytes && g.errors_are_fatal) [[likely]] {
+      return receive_now(buffer, count, type, source, tag, comm, status);
+    }
+    return receive_short(buffer, count, type, source, tag, comm, status);
+  }
+  return receive_helping(buffer, count, type, source, tag, comm, status);
+}
+
+void enter(MPI_Request request, Receipt receipt) {
+  if (!receipt.landing && !receipt.envelope) return;
+  show(receipt.landing);
+  ledger.add(request, receipt);
+}
+
+template <class Count>
+int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+                  MPI_Request* request) {
+  Receipt receipt;
+  const int code = begin(buffer, count, type, source, tag, comm, request, receipt);
+  if (code == MPI_SUCCESS) enter(*request, receipt);
+  return code;
+}
+
+template <class Count>
+int receive_matched(void* buffer, Count count, MPI_Datatype type, MPI_Message* message,
+                    MPI_Status* status) {
+  Arrival arrival;
+  const int code = begin_matched(buffer, count, type, message, &arrival.request, arrival.receipt);
+  return code == MPI_SUCCESS ? await(arrival, status) : code;
+}
+
+template <class Count>
+int start_receive_matched(void* buffer, Count count, MPI_Datatype type, MPI_Message* message,
+                          MPI_Request* request) {
+  Receipt receipt;
+  const int code = begin_matched(buffer, count, type, message, request, receipt);
+  if (code == MPI_SUCCESS) enter(*request, receipt);
+  return code;
+}
+
+// The request of a combined send-receive: what lands in its receive buffer is settled like any
+// receive.
+int enter_combined(int code, void* buffer, MPI_Count count, MPI_Datatype type, int source,
+                   MPI_Comm comm, const MPI_Request* request) {
+  if (code == MPI_SUCCESS && g.active) {
+    Receipt receipt{.landing = landing_for(buffer, count, type, source, comm)};
+    receipt.landing.silent = true;  // in MPICH from 4.1 on, for one
+    enter(*request, receipt);
+  }
+  return code;
+}
+
+}  // namespace
+
+namespace wrap {
+
+int Recv(void* buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+         MPI_Status* status) {
+  if (!g.active) return next.Recv(buf, count, datatype, source, tag, comm, status);
+  return receive(buf, count, datatype, source, tag, comm, status);
+}
+int Recv_c(void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+           MPI_Status* status) {
+  if (!g.active) return next.Recv_c(buf, count, datatype, source, tag, comm, status);
+  return receive(buf, count, datatype, source, tag, comm, status);
+}
+int Irecv(void* buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+          MPI_Request* request) {
+  if (!g.active) return next.Irecv(buf, count, datatype, source, tag, comm, request);
+  return start_receive(buf, count, datatype, source, tag, comm, request);
+}
+int Irecv_c(void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+            MPI_Request* request) {
+  if (!g.active) return next.Irecv_c(buf, count, datatype, source, tag, comm, request);
+  return start_receive(buf, count, datatype, source, tag, comm, request);
+}
+int Mrecv(void* buf, int count, MPI_Datatype datatype, MPI_Message* message, MPI_Status* status) {
+  if (!g.active) return next.Mrecv(buf, count, datatype, message, status);
+  return receive_matched(buf, count, datatype, message, status);
+}
+int Mrecv_c(void* buf, MPI_Count count, MPI_Datatype datatype, MPI_Message* message,
+            MPI_Status* status) {
+  if (!g.active) return next.Mrecv_c(buf, count, datatype, message, status);
+  return receive_matched(buf, count, datatype, message, status);
+}
+int Imrecv(void* buf, int count, MPI_Datatype datatype, MPI_Message* message,
+           MPI_Request* request) {
+  if (!g.active) return next.Imrecv(buf, count, datatype, message, request);
+  return start_receive_matched(buf, count, datatype, message, request);
+}
+int Imrecv_c(void* buf, MPI_Count count, MPI_Datatype datatype, MPI_Message* message,
+             MPI_Request* request) {
+  if (!g.active) return next.Imrecv_c(buf, count, datatype, message, request);
+  return start_receive_matched(buf, count, datatype, message, request);
+}
+
+int Isendrecv(const void* sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag,
+              void* recvbuf, int recvcount, MPI_Datatype recvtype, int source, int recvtag,
+              MPI_Comm comm, MPI_Request* request) {
+  const int code = next.Isendrecv(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount,
+                                  recvtype, source, recvtag, comm, request);
+  return enter_combined(code, recvbuf, recvcount, recvtype, source, comm, request);
+}
+int Isendrecv_c(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest,
+                int sendtag, void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source,
+                int recvtag, MPI_Comm comm, MPI_Request* request) {
+  const int code = next.Isendrecv_c(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount,
+                                    recvtype, source, recvtag, comm, request);
+  return enter_combined(code, recvbuf, recvcount, recvtype, source, comm, request);
+}
+int Isendrecv_replace(void* buf, int count, MPI_Datatype datatype, int dest, int sendtag,
+                      int source, int recvtag, MPI_Comm comm, MPI_Request* request) {
+  const int code =
+      next.Isendrecv_replace(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
+  return enter_combined(code, buf, count, datatype, source, comm, request);
+}
+int Isendrecv_replace_c(void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag,
+                        int source, int recvtag, MPI_Comm comm, MPI_Request* request) {
+  const int code =
+      next.Isendrecv_replace_c(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
+  return enter_combined(code, buf, count, datatype, source, comm, request);
+}
+
+}  // namespace wrap
+}  // namespace mh::mpi

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/runtime.hpp"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <type_traits>
+
+#include "base/clock.hpp"
+#include "base/say.hpp"
+#include "base/settings.hpp"
+#include "memory/probe.hpp"
+#include "mpi/comms.hpp"
+#include "mpi/gate.hpp"
+#include "mpi/ledger.hpp"
+#include "mpi/message.hpp"
+#include "mpi/report.hpp"
+#include "node/segment.hpp"
+#include "wait/wait.hpp"
+
+namespace mh::mpi {
+
+Runtime g;
+
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int kPokeTag = 32766;  // nobody sends it
+constexpr auto kDoorTimeout = milliseconds(20'000);
+constexpr double kPatienceNs = 20e9;  // after this long at the start we say what we wait for
+
+std::optional<node::Segment> g_segment;
+std::string g_why_not;  // why this node's ranks do not help each other, empty if they do
+std::uint64_t g_probe_word = 0;
+
+// ---- The wait loop's view of this rank ----------------------------------------------------------
+
+class NodeWork final : public wait::Work {
+ public:
+  void progress() override {
+    resend_wanted();
+    settle_landed();
+    progress_orphans();
+    progress_undescribed();
+  }
+
+  bool own() override { return receive_chunk() || push_sent(); }
+
+  bool help() override {
+    std::atomic<std::uint32_t>& idle = g.node->mine().idle;
+    // relaxed: a hint for ranks that count the active ones.
+    idle.store(0, std::memory_order_relaxed);
+    const bool worked = thief().help() == steal::Outcome::worked;
+    idle.store(1, std::memory_order_relaxed);
+    return worked;
+  }
+
+  void idle(bool now) override {
+    g.node->mine().idle.store(now ? 1 : 0, std::memory_order_relaxed);
+  }
+
+  void account(std::uint64_t waited) override {
+    g.counters().wait_ticks.add(waited);
+    g.counters().waits.add(1);
+  }
+
+ private:
+  // A chunk of a message this rank receives.
+  static bool receive_chunk() {
+    steal::JobSlots& mine = g.area(g.me).jobs;
+    // relaxed: written by this rank alone.
+    for (std::uint32_t open = mine.open.load(std::memory_order_relaxed); open != 0;
+         open &= open - 1) {
+      if (thief().run_one_chunk(mine.jobs[__builtin_ctz(open)], g.me)) return true;
+    }
+    return false;
+  }
+};
+
+NodeWork g_work;
+
+// ---- Agreement ----------------------------------------------------------------------------------
+
+// The reason of the lowest rank that has one, known to all ranks of the node afterwards.
+void share_reason(const std::string& reason) {
+  std::array<char, 160> text{};
+  reason.copy(text.data(), text.size() - 1);
+  const auto length = static_cast<int>(text.size());
+  std::vector<char> all(text.size() * g.ranks);
+  real.Allgather(text.data(), length, MPI_CHAR, all.data(), length, MPI_CHAR, g.node_comm);
+  for (std::uint32_t rank = 0; rank < g.ranks && g_why_not.empty(); ++rank) {
+    g_why_not = &all[rank * text.size()];
+  }
+}
+
+// All ranks of the job must come here; a rank without the library never does.
+void await_everyone() {
+  MPI_Request request = MPI_REQUEST_NULL;
+  if (real.Ibarrier(MPI_COMM_WORLD, &request) != MPI_SUCCESS) return;
+  const std::uint64_t begin = ticks();
+  bool said = false;
+  int flag = 0;
+  wait::until([&] {
+    if (!said && g.world_rank == 0 && ticks() - begin > ticks_from_ns(kPatienceNs)) {
+      said = true;
+      say("still waiting for all ranks to start; LD_PRELOAD must be set for every rank of the job");
+    }
+    return real.Test(&request, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag != 0;
+  });
+}
+
+void make_communicators() {
+  MPI_Comm shared = MPI_COMM_NULL;
+  real.Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, g.world_rank, MPI_INFO_NULL, &shared);
+  int rank = 0;
+  int size = 0;
+  real.Comm_rank(shared, &rank);
+  real.Comm_size(shared, &size);
+  const auto ranks = static_cast<std::uint64_t>(size);
+  const auto nodes = std::clamp<std::uint64_t>(settings().fake_nodes, 1, ranks);
+  const auto color = static_cast<int>(static_cast<std::uint64_t>(rank) * nodes / ranks);
+  real.Comm_split(shared, color, rank, &g.node_comm);
+  real.Comm_free(&shared);
+  real.Comm_dup(MPI_COMM_SELF, &g.self_comm);
+  real.Comm_set_errhandler(g.node_comm, MPI_ERRORS_RETURN);
+  real.Comm_set_errhandler(g.self_comm, MPI_ERRORS_RETURN);
+  real.Comm_rank(g.node_comm, &rank);
+  real.Comm_size(g.node_comm, &size);
+  g.me = static_cast<std::uint32_t>(rank);
+  g.ranks = static_cast<std::uint32_t>(size);
+}
+
+// ---- Who is on the node -------------------------------------------------------------------------
+
+// What the ranks of a node tell each other first; with it a peer can try to read this rank.
+struct Card {
+  memory::Surroundings surroundings;
+  std::uint64_t address;
+  std::uint64_t value;
+  std::int32_t pid;
+};
+static_assert(std::is_trivially_copyable_v<Card>);
+
+std::vector<Card> exchange_cards() {
+  g_probe_word = ticks() ^ (static_cast<std::uint64_t>(getpid()) << 40U);
+  const Card mine{.surroundings = memory::look_around(),
+                  .address = reinterpret_cast<std::uint64_t>(&g_probe_word),
+                  .value = g_probe_word,
+                  .pid = getpid()};
+  std::vector<Card> cards(g.ranks);
+  real.Allgather(&mine, sizeof mine, MPI_BYTE, cards.data(), sizeof mine, MPI_BYTE, g.node_comm);
+  return cards;
+}
+
+// The door of the segment is an address in a network namespace.
+std::string check_network(const std::vector<Card>& cards) {
+  const bool same = std::ranges::all_of(cards, [&](const Card& card) {
+    return card.surroundings.net_namespace == cards[0].surroundings.net_namespace;
+  });
+  return same ? "" : "ranks of the node run in different network namespaces";
+}
+
+// ---- The segment --------------------------------------------------------------------------------
+
+struct Invitation {
+  std::uint64_t bytes;  // 0: the root could not make a segment
+  node::DoorName door;
+};
+static_assert(std::is_trivially_copyable_v<Invitation>);
+
+struct Root {
+  std::optional<node::Segment> segment;
+  std::optional<node::Door> door;
+};
+
+std::size_t area_bytes() { return sizeof(RankArea) + observe::helped_row_bytes(g.ranks); }
+
+std::string reason(const char* what, Status status) {
+  return fmt::format("{}: {}", what, describe(status.code));
+}
+
+// The first rank of the node makes the segment.
+std::string make_segment(Root& root, Invitation& invitation) {
+  const std::size_t bytes = node::Node::bytes_needed(g.ranks, area_bytes());
+  auto segment = node::Segment::create(bytes);
+  if (!segment) return reason("no shared memory", segment.status());
+  auto topology = node::load_topology();
+  const Status initialised =
+      node::Node::initialise({segment->data(), segment->size()}, g.ranks, area_bytes(),
+                             topology ? *topology : node::Topology{});
+  if (!initialised) return reason("no node segment", initialised);
+  auto door = node::Door::open();
+  if (!door) return reason("no socket to pass shared memory on", door.status());
+  invitation = {.bytes = bytes, .door = door->name()};
+  root.segment = std::move(*segment);
+  root.door = std::move(*door);
+  return {};
+}
+
+std::string fetch_segment(const Invitation& invitation) {
+  auto fd = node::Door::fetch(invitation.door, kDoorTimeout);
+  if (!fd) return reason("the shared memory of the node is out of reach", fd.status());
+  auto segment = node::Segment::attach(std::move(*fd), invitation.bytes);
+  if (!segment) return reason("no shared memory", segment.status());
+  g_segment = std::move(*segment);
+  return {};
+}
+
+std::string enter_segment() {
+  Root root;
+  Invitation invitation{};
+  std::string failure;
+  if (g.me == 0) failure = make_segment(root, invitation);
+  real.Bcast(&invitation, sizeof invitation, MPI_BYTE, 0, g.node_comm);
+  if (invitation.bytes == 0) return failure;
+  if (g.me != 0) return fetch_segment(invitation);
+  const Status handed =
+      root.door->hand_over(static_cast<int>(g.ranks) - 1, root.segment->fd(), kDoorTimeout);
+  g_segment = std::move(root.segment);
+  return handed ? "" : reason("shared memory was not passed on", handed);
+}
+
+std::string join_node() {
+  auto node = node::Node::join({g_segment->data(), g_segment->size()}, g.me, g.ranks,
+                               static_cast<std::uint32_t>(g.world_rank));
+  if (!node) return reason("the node segment does not fit", node.status());
+  g.node.emplace(std::move(*node));
+  new (g.node->area(g.me)) RankArea;
+  return {};
+}
+
+// ---- Reaching each other's memory ---------------------------------------------------------------
+
+// A program that uses accelerators may pass device addresses, which only the MPI library can read.
+bool device_runtime_loaded() {
+  constexpr std::array kRuntimes{"libcuda.so.1", "libamdhip64.so", "libze_loader.so.1"};
+  return std::ranges::any_of(kRuntimes, [](const char* name) {
+    void* library = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
+    if (library != nullptr) dlclose(library);
+    return library != nullptr;
+  });
+}
+
+void let_peers_read(const std::vector<Card>& cards) {
+  if (cards[g.me].surroundings.yama_scope != 1) return;
+  std::vector<pid_t> pids;
+  for (const Card& card : cards) pids.push_back(card.pid);
+  static_cast<void>(memory::allow_ranks_to_read(pids));  // the probe tells whether it helped
+}
+
+std::string probe_peers(const std::vector<Card>& cards) {
+  for (std::uint32_t rank = 0; rank < g.ranks; ++rank) {
+    if (rank == g.me) continue;
+    const Card& card = cards[rank];
+    if (card.surroundings.pid_namespace != cards[g.me].surroundings.pid_namespace) {
+      return "ranks run in different pid namespaces";
+    }
+    const memory::View word{.address = card.address, .pid = card.pid, .rank = rank};
+    const Status reached = memory::probe(word, card.value);
+    if (!reached) return reason("ranks cannot read each other's memory", reached);
+  }
+  return {};
+}
+
+// Why messages will not be described, empty if they may be.
+std::string try_memory(const std::vector<Card>& cards) {
+  let_peers_read(cards);
+  real.Barrier(g.node_comm);
+  if (settings().memory == MemoryWay::none) return "MH_MEMORY=none";
+  if (device_runtime_loaded()) return "an accelerator runtime is loaded";
+  return probe_peers(cards);
+}
+
+// ---- Start and stop -----------------------------------------------------------------------------
+
+void apply_settings() {
+  const Settings& chosen = settings();
+  g.threshold = std::max<std::uint64_t>(chosen.threshold_bytes, kLeastThreshold);
+  g.chunking.emplace(chosen.chunks);
+  g.order = steal::order_for(chosen.post_comm_access);
+  g.key[0] = g.node->header().job_key[0];
+  g.key[1] = g.node->header().job_key[1];
+  g.outbox.attach(&g.area(g.me).outbox);
+  g.landings.attach(&g.area(g.me).landings);
+  g.keeper.emplace(g.area(g.me).jobs, g.node->board(), g.me);
+}
+
+wait::Rules rules() {
+  wait::Rules rules;
+  rules.crowded = g.node->oversubscribed();
+  rules.least_spin = ticks_from_ns(settings().spin_us * 1e3);
+  rules.most_spin = rules.least_spin * 16;
+  return rules;
+}
+
+void say_settings() {
+  if (g.world_rank != 0) return;
+  for (const std::string& warning : loaded_settings().warnings) say("{}", warning);
+}
+
+// Builds up the node, step by step; every step is agreed on by all its ranks.
+void build_node() {
+  share_reason(!settings().enable          ? "MH_ENABLE=0"
+               : g.ranks == 1              ? "one rank on the node"
+               : g.ranks > node::kMaxRanks ? "more ranks on the node than supported"
+                                           : "");
+  if (!g_why_not.empty()) return;
+  const std::vector<Card> cards = exchange_cards();
+  share_reason(check_network(cards));
+  if (!g_why_not.empty()) return;
+  share_reason(enter_segment());
+  if (!g_why_not.empty()) return;
+  share_reason(join_node());
+  if (!g_why_not.empty()) return;
+  real.Barrier(g.node_comm);
+  g.node->settle();
+  g_segment->close_fd();
+  apply_settings();
+  g.active = true;
+  share_reason(try_memory(cards));
+  g.describing = g_why_not.empty();
+}
+
+// One line a node where helping was expected and does not come about.
+void say_why_not() {
+  const bool chosen = !settings().enable || settings().memory == MemoryWay::none || g.ranks == 1;
+  if (g.describing || g.me != 0 || chosen) return;
+  say("large messages go through the MPI library: {}; `mh doctor` explains", g_why_not);
+}
+
+}  // namespace
+
+steal::Thief& thief() {
+  constexpr steal::AreaOffsets kOffsets{.slots = offsetof(RankArea, jobs),
+                                        .counters = offsetof(RankArea, counters),
+                                        .helped = sizeof(RankArea)};
+  thread_local steal::Thief hands(*g.node, kOffsets, settings().strategy,
+                                  settings().saturate_ranks);
+  return hands;
+}
+
+void poke_library() {
+  // Not on a communicator of one rank: MPICH answers that without any progress.
+  int flag = 0;
+  real.Iprobe(MPI_ANY_SOURCE, kPokeTag, g.node_comm, &flag, MPI_STATUS_IGNORE);
+}
+
+void start() {
+  const std::uint64_t begin = ticks();
+  int level = MPI_THREAD_SINGLE;
+  real.Query_thread(&level);
+  g.threads = level == MPI_THREAD_MULTIPLE;
+  real.Comm_rank(MPI_COMM_WORLD, &g.world_rank);
+  MPI_Errhandler handler{};
+  real.Comm_get_errhandler(MPI_COMM_WORLD, &handler);
+  g.errors_are_fatal = handler == MPI_ERRORS_ARE_FATAL;
+  say_settings();
+  await_everyone();
+  make_communicators();
+  build_node();
+  say_why_not();
+  g.started = true;
+  if (!g.active) return;
+  comms::start();
+  g.counters().start_tick.set(begin);
+  wait::employ(&g_work, rules());
+}
+
+void stop() {
+  if (!g.started) return;
+  g.started = false;
+  // Wait, with helping hands, for the ranks of this node: after that none of them can still want
+  // anything of this one.
+  if (g.active) gate::barrier(MPI_COMM_WORLD);
+  report(g_why_not);
+  wait::employ(nullptr, {});
+  gate::stop();
+  if (g.active) comms::stop();
+  g.active = false;
+  g.describing = false;
+  real.Comm_free(&g.node_comm);
+  real.Comm_free(&g.self_comm);
+  // The segment stays mapped: threads of the program may still be inside a call of ours, and the
+  // process is about to end anyway.
+}
+
+}  // namespace mh::mpi

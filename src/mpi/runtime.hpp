@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The process's place in the job: its node, its areas in the segment, its private communicators.
+//
+// Started at the end of MPI_Init*, stopped at the begin of MPI_Finalize, written by nobody in
+// between except where noted. While `active` is false every wrapper forwards its call unchanged.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "mpi/abi.hpp"
+#include "mpi/gate_table.hpp"
+#include "mpi/next.hpp"
+#include "node/node.hpp"
+#include "observe/counters.hpp"
+#include "p2p/landing.hpp"
+#include "p2p/outbox.hpp"
+#include "steal/chunking.hpp"
+#include "steal/slots.hpp"
+#include "steal/thief.hpp"
+
+namespace mh::mpi {
+
+// What a rank keeps in the node segment behind its record. The row of helped bytes follows it.
+struct alignas(kCacheLine) RankArea {
+  observe::Counters counters;
+  steal::JobSlots jobs;
+  p2p::SharedOutbox outbox;
+  p2p::LandingBoard landings;
+  GateLines gates;
+  GateTable gate_table;  // used in the area of rank 0 only
+  // short_sent[r] != 0: this rank has sent rank r an ordinary message of just a descriptor's size.
+  // Written by this rank, read by receivers that probe; relaxed, ordered by the message itself.
+  std::atomic<std::uint8_t> short_sent[node::kMaxRanks];
+};
+
+// MH_THRESHOLD is brought up to this: a message that is hardly longer than its descriptor gains
+// nothing.
+inline constexpr std::uint64_t kLeastThreshold = 4096;
+
+struct Runtime {
+  bool started = false;     // between start() and stop()
+  bool active = false;      // the node segment is there and agreed on
+  bool describing = false;  // large messages may travel as descriptors (memory is reachable)
+  bool threads = false;     // MPI_THREAD_MULTIPLE
+  // No communicator has had an error handler but MPI_ERRORS_ARE_FATAL: what fails does not return.
+  bool errors_are_fatal = false;
+  std::atomic<bool> switched_on{true};  // MPI_Pcontrol; relaxed, takes effect soon
+
+  std::optional<node::Node> node;
+  std::uint32_t me = 0;     // rank on the node
+  std::uint32_t ranks = 0;  // of the node
+  int world_rank = 0;
+  std::uint64_t key[2] = {0, 0};  // opens every descriptor of this node
+  std::uint64_t threshold = 0;
+
+  MPI_Comm node_comm{};  // ranks of this node, in order; carries completions and resent data
+  MPI_Comm self_comm{};  // this rank alone; holds messages that a probe had to take out
+  std::optional<steal::SlotKeeper> keeper;
+  std::optional<steal::Chunking> chunking;
+  steal::Order order = steal::Order::both_ends;
+  p2p::Outbox outbox;
+  p2p::Landings landings;
+
+  [[nodiscard]] RankArea& area(std::uint32_t rank) const {
+    return *reinterpret_cast<RankArea*>(node->area(rank));
+  }
+  [[nodiscard]] observe::Counters& counters() const { return area(me).counters; }
+};
+
+extern Runtime g;
+
+// This thread's hands (scratch memory, victim state), made at the first use. Only while active.
+steal::Thief& thief();
+
+// Drives the MPI library's own progress from a wait that looks at memory only.
+void poke_library();
+
+// A lock that only programs with MPI_THREAD_MULTIPLE pay for.
+class ThreadLock {
+ public:
+  explicit ThreadLock(std::mutex& mutex) : mutex_(g.threads ? &mutex : nullptr) {
+    if (mutex_ != nullptr) mutex_->lock();
+  }
+  ~ThreadLock() {
+    if (mutex_ != nullptr) mutex_->unlock();
+  }
+  ThreadLock(const ThreadLock&) = delete;
+  ThreadLock& operator=(const ThreadLock&) = delete;
+
+ private:
+  std::mutex* mutex_;
+};
+
+// After the library's MPI_Init* succeeded: collective over MPI_COMM_WORLD.
+void start();
+// Before the library's MPI_Finalize: collective over MPI_COMM_WORLD.
+void stop();
+
+}  // namespace mh::mpi

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "node/node.hpp"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <string_view>
+
+#include "base/fd.hpp"
+
+namespace mh::node {
+namespace {
+
+constexpr std::size_t round_up_to_line(std::size_t bytes) {
+  return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
+}
+
+constexpr std::size_t stride_for(std::size_t area_bytes) {
+  return sizeof(RankRecord) + round_up_to_line(area_bytes);
+}
+
+// Whether this and the ranks' numbers can be trusted to describe `memory`.
+bool fits(const Header& header, std::size_t bytes, std::uint32_t me, std::uint32_t ranks) {
+  return header.magic == kSegmentMagic && header.layout == kLayout && header.ranks == ranks &&
+         me < ranks && header.stride >= sizeof(RankRecord) && header.stride % kCacheLine == 0 &&
+         sizeof(Header) + ranks * header.stride <= bytes;
+}
+
+}  // namespace
+
+std::uint64_t start_time_of(pid_t pid) {
+  std::array<char, 32> path{};
+  std::snprintf(path.data(), path.size(), "/proc/%d/stat", static_cast<int>(pid));
+  const Fd file(::open(path.data(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid()) return 0;
+  std::array<char, 1024> text{};
+  const ssize_t length = ::read(file.get(), text.data(), text.size());
+  if (length <= 0) return 0;
+  // "pid (name) state ppid ...": the name may hold blanks and brackets, so count from the last
+  // bracket.
+  std::string_view rest(text.data(), static_cast<std::size_t>(length));
+  const std::size_t bracket = rest.rfind(')');
+  if (bracket == std::string_view::npos || bracket + 2 >= rest.size()) return 0;
+  rest.remove_prefix(bracket + 2);
+  if (rest.front() == 'Z' || rest.front() == 'X') return 0;
+  constexpr int kStateField = 3;
+  constexpr int kStartField = 22;
+  for (int field = kStateField; field < kStartField; ++field) {
+    const std::size_t blank = rest.find(' ');
+    if (blank == std::string_view::npos) return 0;
+    rest.remove_prefix(blank + 1);
+  }
+  std::uint64_t start = 0;
+  std::from_chars(rest.data(), rest.data() + rest.size(), start);
+  return start;
+}
+
+std::size_t Node::bytes_needed(std::uint32_t ranks, std::size_t area_bytes) {
+  return sizeof(Header) + ranks * stride_for(area_bytes);
+}
+
+Status Node::initialise(std::span<std::byte> memory, std::uint32_t ranks, std::size_t area_bytes,
+                        const Topology& topology) {
+  if (ranks == 0 || ranks > kMaxRanks) return {Code::unsupported, 0};
+  if (memory.size() < bytes_needed(ranks, area_bytes)) return {Code::mismatch, 0};
+  auto* header = new (memory.data()) Header{};
+  if (::getrandom(header->job_key, sizeof header->job_key, 0) != sizeof header->job_key) {
+    return from_errno(errno);
+  }
+  header->layout = kLayout;
+  header->ranks = ranks;
+  header->stride = stride_for(area_bytes);
+  header->l2_bytes = topology.l2_bytes;
+  header->numa_nodes = topology.numa_nodes;
+  const std::size_t known = std::min<std::size_t>(topology.numa_of_cpu.size(), kMaxCpus);
+  std::copy_n(topology.numa_of_cpu.begin(), known, header->numa_of_cpu);
+  header->magic = kSegmentMagic;
+  return {};
+}
+
+Node::Node(std::span<std::byte> memory, std::uint32_t me)
+    : header_(reinterpret_cast<Header*>(memory.data())),
+      first_record_(memory.data() + sizeof(Header)),
+      me_(me) {}
+
+Result<Node> Node::join(std::span<std::byte> memory, std::uint32_t me, std::uint32_t ranks,
+                        std::uint32_t world_rank) {
+  if (memory.size() < sizeof(Header)) return Status{Code::mismatch, 0};
+  if (!fits(*reinterpret_cast<const Header*>(memory.data()), memory.size(), me, ranks)) {
+    return Status{Code::mismatch, 0};
+  }
+  Node node(memory, me);
+  node.write_own_record(world_rank);
+  return node;
+}
+
+void Node::write_own_record(std::uint32_t world_rank) {
+  auto* own = new (&mine()) RankRecord{};
+  own->pid = ::getpid();
+  own->start_time = start_time_of(own->pid);
+  own->world_rank = world_rank;
+  own->cpu = ::sched_getcpu();
+  const auto numa_of = [&](std::size_t cpu) {
+    return cpu < kMaxCpus ? header_->numa_of_cpu[cpu] : std::uint16_t{0};
+  };
+  own->numa = own->cpu < 0 ? std::uint16_t{0} : numa_of(static_cast<std::size_t>(own->cpu));
+  own->bound = true;
+  const CpuSet cpus = allowed_cpus();
+  for (std::size_t cpu = 0; cpu < kMaxCpus; ++cpu) {
+    if (!cpus[cpu]) continue;
+    if (numa_of(cpu) != own->numa) own->bound = false;
+    // relaxed: the caller's barrier publishes it.
+    header_->affinity[cpu / 64].fetch_or(1ULL << (cpu % 64), std::memory_order_relaxed);
+  }
+}
+
+void Node::settle() {
+  by_numa_.assign(header_->numa_nodes, {});
+  for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
+    const std::uint16_t numa = record(rank).numa;
+    if (numa < by_numa_.size()) by_numa_[numa].push_back(rank);
+  }
+  usable_cpus_ = 0;
+  for (const auto& word : header_->affinity) {
+    usable_cpus_ += static_cast<std::uint32_t>(std::popcount(word.load(std::memory_order_relaxed)));
+  }
+}
+
+bool Node::alive(std::uint32_t rank) const {
+  const RankRecord& other = record(rank);
+  if (::kill(other.pid, 0) != 0 && errno == ESRCH) return false;
+  return start_time_of(other.pid) == other.start_time;
+}
+
+std::span<const std::uint32_t> Node::ranks_on(std::uint16_t numa) const {
+  if (numa >= by_numa_.size()) return {};
+  return by_numa_[numa];
+}
+
+std::uint32_t Node::active_on(std::uint16_t numa) const {
+  std::uint32_t active = 0;
+  for (const std::uint32_t rank : ranks_on(numa)) {
+    if (record(rank).idle.load(std::memory_order_relaxed) == 0) ++active;
+  }
+  return active;
+}
+
+bool Node::at_least_active(std::uint16_t numa, std::uint64_t limit) const {
+  std::uint64_t active = 0;
+  for (const std::uint32_t rank : ranks_on(numa)) {
+    if (active >= limit) break;
+    if (record(rank).idle.load(std::memory_order_relaxed) == 0) ++active;
+  }
+  return active >= limit;
+}
+
+}  // namespace mh::node

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "node/topology.hpp"
+
+#include <hwloc.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+
+namespace mh::node {
+namespace {
+
+struct Destroy {
+  void operator()(hwloc_topology_t topology) const { hwloc_topology_destroy(topology); }
+};
+using Machine = std::unique_ptr<hwloc_topology, Destroy>;
+
+Result<Machine> load_machine(const char* synthetic) {
+  hwloc_topology_t raw = nullptr;
+  if (hwloc_topology_init(&raw) != 0) return from_errno(ENOMEM);
+  Machine machine(raw);
+  if (synthetic != nullptr && hwloc_topology_set_synthetic(raw, synthetic) != 0) {
+    return Status{Code::unsupported, EINVAL};
+  }
+  // PCI and other devices, and their XML, take most of the loading time and are of no interest.
+  hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
+  if (hwloc_topology_load(raw) != 0) return from_errno(errno);
+  return machine;
+}
+
+// NUMA nodes that have CPUs; memory-only nodes (HBM, CXL) belong to nobody's core. Where two nodes
+// hold the same CPUs (KNL flat mode), the first one counts.
+void map_numa(hwloc_topology_t machine, Topology& topology) {
+  topology.numa_of_cpu.assign(kMaxCpus, 0);
+  std::vector<bool> mapped(kMaxCpus, false);
+  std::uint16_t number = 0;
+  const int nodes = hwloc_get_nbobjs_by_type(machine, HWLOC_OBJ_NUMANODE);
+  for (int i = 0; i < nodes; ++i) {
+    const hwloc_obj_t node =
+        hwloc_get_obj_by_type(machine, HWLOC_OBJ_NUMANODE, static_cast<unsigned>(i));
+    bool new_cpus = false;
+    for (int cpu = hwloc_bitmap_first(node->cpuset); cpu >= 0;
+         cpu = hwloc_bitmap_next(node->cpuset, cpu)) {
+      const auto index = static_cast<std::size_t>(cpu);
+      if (index >= kMaxCpus || mapped[index]) continue;
+      mapped[index] = true;
+      new_cpus = true;
+      topology.numa_of_cpu[index] = number;
+    }
+    if (new_cpus) ++number;
+  }
+  topology.numa_nodes = std::max<std::uint16_t>(number, 1);
+}
+
+std::size_t l2_size(hwloc_topology_t machine) {
+  const hwloc_obj_t cache = hwloc_get_obj_by_type(machine, HWLOC_OBJ_L2CACHE, 0);
+  return cache == nullptr ? 0 : static_cast<std::size_t>(cache->attr->cache.size);
+}
+
+}  // namespace
+
+Result<Topology> load_topology(const char* synthetic) {
+  const Result<Machine> machine = load_machine(synthetic);
+  if (!machine) return machine.status();
+  Topology topology;
+  map_numa(machine->get(), topology);
+  topology.l2_bytes = l2_size(machine->get());
+  return topology;
+}
+
+CpuSet allowed_cpus() {
+  // cpu_set_t holds 1024 CPUs and the call fails on kernels with more, so a set of our own size is
+  // used.
+  CpuSet cpus;
+  std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(kMaxCpus),
+                                                       [](cpu_set_t* s) { CPU_FREE(s); });
+  const std::size_t bytes = CPU_ALLOC_SIZE(kMaxCpus);
+  if (!set || ::sched_getaffinity(0, bytes, set.get()) != 0) return cpus;
+  for (std::size_t cpu = 0; cpu < kMaxCpus; ++cpu) {
+    cpus[cpu] = CPU_ISSET_S(cpu, bytes, set.get());
+  }
+  return cpus;
+}
+
+}  // namespace mh::node

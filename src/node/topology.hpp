@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The shape of this machine: which CPU belongs to which NUMA node, and how large the L2 is.
+//
+// The only file that uses hwloc. Loading a topology takes tens of milliseconds, so the root of a
+// node does it and the others read the map from the segment's header. NUMA nodes are numbered 0..
+// in hwloc's logical order, CPUs by the operating system's number. Limit: CPUs from kMaxCpus on
+// count as NUMA node 0.
+#pragma once
+
+#include <sched.h>
+
+#include <bitset>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/result.hpp"
+#include "node/rank.hpp"
+
+namespace mh::node {
+
+struct Topology {
+  std::uint16_t numa_nodes = 1;
+  std::size_t l2_bytes = 0;                // 0: not known
+  std::vector<std::uint16_t> numa_of_cpu;  // index: CPU number of the operating system
+};
+
+// `synthetic`: an hwloc description such as "node:2 core:4 pu:1" in place of this machine (for
+// tests).
+Result<Topology> load_topology(const char* synthetic = nullptr);
+
+using CpuSet = std::bitset<kMaxCpus>;
+// The CPUs this thread may run on (sched_getaffinity); at the start of a program, those of the
+// process.
+CpuSet allowed_cpus();
+
+}  // namespace mh::node

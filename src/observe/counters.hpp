@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a rank did, counted in its area of the node segment. Free when nobody looks: a plain load,
+// add and store on a line of its own.
+//
+// Every count has one writer, its rank, and any reader (the summary, `mh top`). In a rank with
+// several threads inside MPI two of them may count at once and one addition may be lost; results
+// never depend on it.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include "base/cacheline.hpp"
+
+namespace mh::observe {
+
+class Count {
+ public:
+  // relaxed: a reader wants a recent number, no other memory is published by it.
+  void add(std::uint64_t amount) {
+    value_.store(value_.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+  }
+  void set(std::uint64_t value) { value_.store(value, std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t get() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::uint64_t> value_{0};
+};
+
+// Why a large message went through the MPI library after all.
+enum class Fallback : std::uint8_t {
+  no_permission,  // the operating system refused the copy
+  fault,          // not ordinary memory (device, special mapping)
+  peer_gone,      // a process vanished
+  no_slot,        // all job slots in use
+  other,
+};
+inline constexpr std::size_t kFallbacks = 5;
+
+struct alignas(kCacheLine) Counters {
+  // Per message, written by the sending or receiving side.
+  Count messages_described;  // sent as a descriptor
+  Count bytes_described;
+  Count resends;  // descriptors that could not be redeemed
+  Count fallbacks[kFallbacks];
+
+  // Per chunk.
+  alignas(kCacheLine) Count
+      own_chunks_received;  // copied by this rank, the owner, for its own receives
+  Count own_bytes_received;
+  Count own_chunks_sent;  // copied by this rank, the sender, in its receivers' jobs
+  Count own_bytes_sent;
+  Count others_chunks;  // copied by this rank, a third party
+  Count others_bytes;
+
+  // Time. wait_ticks is all time inside the wait loop and contains the other two.
+  alignas(kCacheLine) Count wait_ticks;
+  Count help_ticks;         // copying as a third party
+  Count own_copy_ticks;     // copying messages of which this rank is sender or receiver
+  Count start_tick;         // when this rank became part of the node; 0: never
+  Count waits;              // calls that had to wait
+  Count collectives_gated;  // collectives entered through arrivals in the node segment
+};
+static_assert(std::is_standard_layout_v<Counters>);
+static_assert(sizeof(Counters) == 3 * kCacheLine);
+
+// helped[victim]: bytes this rank copied as a third party in jobs of that rank. Same writer rule.
+using HelpedRow = std::span<Count>;
+constexpr std::size_t helped_row_bytes(std::uint32_t ranks) {
+  return (ranks * sizeof(Count) + kCacheLine - 1) / kCacheLine * kCacheLine;
+}
+
+}  // namespace mh::observe

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "observe/summary.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+namespace mh::observe {
+namespace {
+
+constexpr std::size_t kTopPairs = 5;
+constexpr std::array<std::string_view, kFallbacks> kFallbackWords = {
+    "copying refused", "not ordinary memory", "process gone", "no job slot free", "other reasons"};
+constexpr std::array<std::string_view, kFallbacks> kFallbackKeys = {
+    "no_permission", "fault", "peer_gone", "no_slot", "other"};
+
+double useful_s(const RankReport& rank) { return std::max(0.0, rank.elapsed_s - rank.wait_s); }
+
+// POP over `work_s` (one value a rank) in a run of `elapsed_s`. A run without any time is fully
+// efficient.
+template <class WorkOf>
+Efficiency efficiency(std::span<const RankReport> ranks, double elapsed_s, WorkOf work_s) {
+  double sum = 0;
+  double most = 0;
+  for (const RankReport& rank : ranks) {
+    sum += work_s(rank);
+    most = std::max(most, work_s(rank));
+  }
+  if (elapsed_s <= 0 || most <= 0) return {1, 1, 1};
+  const double mean = sum / static_cast<double>(ranks.size());
+  return {mean / elapsed_s, mean / most, most / elapsed_s};
+}
+
+// 1234567 -> "1.23 MB", decimal as bandwidths are.
+std::string size_text(std::uint64_t bytes) {
+  constexpr std::array<std::string_view, 5> kUnits = {"B", "KB", "MB", "GB", "TB"};
+  auto value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; value >= 999.5 && unit + 1 < kUnits.size(); ++unit) value /= 1000;
+  if (unit == 0) return fmt::format("{} B", bytes);
+  return fmt::format("{:.3g} {}", value, kUnits[unit]);
+}
+
+double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
+
+std::string_view plural(std::uint64_t count) { return count == 1 ? "" : "s"; }
+
+std::vector<Helped> top_pairs(std::span<const Helped> helped) {
+  std::vector<Helped> pairs(helped.begin(), helped.end());
+  std::erase_if(pairs, [](const Helped& pair) { return pair.bytes == 0; });
+  std::stable_sort(pairs.begin(), pairs.end(),
+                   [](const Helped& a, const Helped& b) { return a.bytes > b.bytes; });
+  if (pairs.size() > kTopPairs) pairs.resize(kTopPairs);
+  return pairs;
+}
+
+std::uint64_t sum_of(const std::array<std::uint64_t, kFallbacks>& fallbacks) {
+  std::uint64_t sum = 0;
+  for (const std::uint64_t count : fallbacks) sum += count;
+  return sum;
+}
+
+// The most ranks that share one node.
+std::size_t largest_node(std::span<const RankReport> ranks) {
+  std::vector<std::size_t> sizes;
+  for (const RankReport& rank : ranks) {
+    if (rank.node >= sizes.size()) sizes.resize(rank.node + 1);
+    ++sizes[rank.node];
+  }
+  return sizes.empty() ? 0 : *std::max_element(sizes.begin(), sizes.end());
+}
+
+std::string why_nobody(std::span<const RankReport> ranks, const Totals& sum,
+                       const std::string& why_not) {
+  if (!why_not.empty()) return why_not;
+  if (sum.messages_described == 0 && sum_of(sum.fallbacks) > 0) {
+    return "every large message had to go through the MPI library";
+  }
+  if (largest_node(ranks) < 2) return "no two ranks are on one node";
+  if (sum.messages_described == 0) return "no message between ranks of a node reached MH_THRESHOLD";
+  if (largest_node(ranks) < 3)
+    return "no third rank on any node; senders and receivers copied together";
+  return "no third rank was waiting while there was a chunk left";
+}
+
+class Lines {
+ public:
+  template <class... T>
+  void add(fmt::format_string<T...> format, T&&... args) {
+    constexpr std::size_t kColumns = 100;
+    std::string line = "manyhands: ";
+    fmt::format_to(std::back_inserter(line), format, std::forward<T>(args)...);
+    if (line.size() > kColumns) line.replace(kColumns - 3, std::string::npos, "...");
+    text_ += line + '\n';
+  }
+  std::string take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+void add_times(Lines& lines, const Totals& sum) {
+  const double all = sum.useful_s + sum.wait_s + sum.own_copy_s + sum.help_s;
+  lines.add("{} rank{} on {} node{}, {:.3f} s", sum.ranks, plural(sum.ranks), sum.nodes,
+            plural(sum.nodes), sum.elapsed_s);
+  lines.add(
+      "time           useful {:.1f} %, waiting {:.1f} %, own messages {:.1f} %, helping {:.1f} %",
+      percent(sum.useful_s, all), percent(sum.wait_s, all), percent(sum.own_copy_s, all),
+      percent(sum.help_s, all));
+  lines.add("efficiency     {:<22}{:<22}{}", "parallel", "load balance", "communication");
+  const auto row = [&](std::string_view name, const Efficiency& e) {
+    lines.add("  {:<13}{:<22.3f}{:<22.3f}{:.3f}", name, e.parallel, e.load_balance,
+              e.communication);
+  };
+  row("useful", sum.without_help);
+  row("and helping", sum.with_help);
+}
+
+void add_messages(Lines& lines, const Totals& sum) {
+  lines.add("shared         {} message{}, {}; sent again {}", sum.messages_described,
+            plural(sum.messages_described), size_text(sum.bytes_described), sum.resends);
+  const auto copied = static_cast<double>(sum.own_bytes + sum.others_bytes);
+  const auto row = [&](std::string_view who, std::uint64_t bytes, std::uint64_t chunks) {
+    lines.add("{:<15}{} in {} chunk{} ({:.0f} %)", who, size_text(bytes), chunks, plural(chunks),
+              percent(static_cast<double>(bytes), copied));
+  };
+  row("by both ends", sum.own_bytes, sum.own_chunks);
+  row("by others", sum.others_bytes, sum.others_chunks);
+  lines.add("waits          {}; collectives through the node segment {}", sum.waits,
+            sum.collectives_gated);
+}
+
+void add_fallbacks(Lines& lines, const Totals& sum) {
+  std::string reasons;
+  for (std::size_t i = 0; i < kFallbacks; ++i) {
+    if (sum.fallbacks[i] == 0) continue;
+    fmt::format_to(std::back_inserter(reasons), "{}{} ({})", reasons.empty() ? "" : ", ",
+                   sum.fallbacks[i], kFallbackWords[i]);
+  }
+  if (!reasons.empty()) lines.add("through MPI    {}", reasons);
+}
+
+void add_help(Lines& lines, std::span<const RankReport> ranks, std::span<const Helped> helped,
+              const Totals& sum, const std::string& why_not) {
+  if (sum.others_bytes == 0) {
+    lines.add("helped         nobody: {}", why_nobody(ranks, sum, why_not));
+    return;
+  }
+  lines.add("helped         {:.3f} s of waiting turned into work for others", sum.help_s);
+  for (const Helped& pair : top_pairs(helped)) {
+    lines.add("  rank {} copied {} for rank {}", pair.helper, size_text(pair.bytes), pair.victim);
+  }
+  if (!why_not.empty()) lines.add("not everywhere {}", why_not);
+}
+
+nlohmann::ordered_json to_json(const Efficiency& e) {
+  return {{"parallel", e.parallel},
+          {"load_balance", e.load_balance},
+          {"communication", e.communication}};
+}
+
+template <class Fallbacks>
+nlohmann::ordered_json fallbacks_json(const Fallbacks& fallbacks) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::object();
+  for (std::size_t i = 0; i < kFallbacks; ++i) all[std::string(kFallbackKeys[i])] = fallbacks[i];
+  return all;
+}
+
+// The counts that RankReport and Totals have under the same names.
+template <class Counts>
+void put_counts(nlohmann::ordered_json& json, const Counts& counts) {
+  json["messages_described"] = counts.messages_described;
+  json["bytes_described"] = counts.bytes_described;
+  json["resends"] = counts.resends;
+  json["fallbacks"] = fallbacks_json(counts.fallbacks);
+  json["own_chunks"] = counts.own_chunks;
+  json["own_bytes"] = counts.own_bytes;
+  json["others_chunks"] = counts.others_chunks;
+  json["others_bytes"] = counts.others_bytes;
+  json["waits"] = counts.waits;
+  json["collectives_gated"] = counts.collectives_gated;
+}
+
+nlohmann::ordered_json to_json(const RankReport& rank) {
+  nlohmann::ordered_json json = {{"rank", rank.world_rank},      {"node", rank.node},
+                                 {"helping", rank.helping != 0}, {"elapsed_s", rank.elapsed_s},
+                                 {"wait_s", rank.wait_s},        {"help_s", rank.help_s},
+                                 {"own_copy_s", rank.own_copy_s}};
+  put_counts(json, rank);
+  return json;
+}
+
+nlohmann::ordered_json to_json(const Totals& sum) {
+  nlohmann::ordered_json json = {{"ranks", sum.ranks},
+                                 {"nodes", sum.nodes},
+                                 {"elapsed_s", sum.elapsed_s},
+                                 {"useful_s", sum.useful_s},
+                                 {"wait_s", sum.wait_s},
+                                 {"help_s", sum.help_s},
+                                 {"own_copy_s", sum.own_copy_s},
+                                 {"efficiency", to_json(sum.without_help)},
+                                 {"efficiency_with_help", to_json(sum.with_help)}};
+  put_counts(json, sum);
+  return json;
+}
+
+}  // namespace
+
+RankReport read_counters(const Counters& counters, std::uint64_t now_ticks, double ticks_per_s) {
+  const auto seconds = [&](std::uint64_t t) { return static_cast<double>(t) / ticks_per_s; };
+  const std::uint64_t start = counters.start_tick.get();
+  RankReport report{};
+  report.elapsed_s = start == 0 || now_ticks < start ? 0 : seconds(now_ticks - start);
+  report.wait_s = seconds(counters.wait_ticks.get());
+  report.help_s = seconds(counters.help_ticks.get());
+  report.own_copy_s = seconds(counters.own_copy_ticks.get());
+  report.messages_described = counters.messages_described.get();
+  report.bytes_described = counters.bytes_described.get();
+  report.resends = counters.resends.get();
+  for (std::size_t i = 0; i < kFallbacks; ++i) report.fallbacks[i] = counters.fallbacks[i].get();
+  report.own_chunks = counters.own_chunks_received.get() + counters.own_chunks_sent.get();
+  report.own_bytes = counters.own_bytes_received.get() + counters.own_bytes_sent.get();
+  report.others_chunks = counters.others_chunks.get();
+  report.others_bytes = counters.others_bytes.get();
+  report.waits = counters.waits.get();
+  report.collectives_gated = counters.collectives_gated.get();
+  return report;
+}
+
+Totals total(std::span<const RankReport> ranks) {
+  Totals sum{};
+  sum.ranks = static_cast<std::uint32_t>(ranks.size());
+  for (const RankReport& rank : ranks) {
+    sum.nodes = std::max(sum.nodes, rank.node + 1);
+    sum.elapsed_s = std::max(sum.elapsed_s, rank.elapsed_s);
+    sum.useful_s += useful_s(rank);
+    sum.wait_s += std::max(0.0, rank.wait_s - rank.help_s - rank.own_copy_s);
+    sum.help_s += rank.help_s;
+    sum.own_copy_s += rank.own_copy_s;
+    sum.messages_described += rank.messages_described;
+    sum.bytes_described += rank.bytes_described;
+    sum.resends += rank.resends;
+    for (std::size_t i = 0; i < kFallbacks; ++i) sum.fallbacks[i] += rank.fallbacks[i];
+    sum.own_chunks += rank.own_chunks;
+    sum.own_bytes += rank.own_bytes;
+    sum.others_chunks += rank.others_chunks;
+    sum.others_bytes += rank.others_bytes;
+    sum.waits += rank.waits;
+    sum.collectives_gated += rank.collectives_gated;
+  }
+  sum.without_help = efficiency(ranks, sum.elapsed_s, useful_s);
+  sum.with_help = efficiency(ranks, sum.elapsed_s,
+                             [](const RankReport& rank) { return useful_s(rank) + rank.help_s; });
+  return sum;
+}
+
+std::string render_summary(std::span<const RankReport> ranks, std::span<const Helped> helped,
+                           const std::string& why_not) {
+  const Totals sum = total(ranks);
+  Lines lines;
+  add_times(lines, sum);
+  add_messages(lines, sum);
+  add_fallbacks(lines, sum);
+  add_help(lines, ranks, helped, sum, why_not);
+  return lines.take();
+}
+
+std::string render_json(std::span<const RankReport> ranks, std::span<const Helped> helped,
+                        const std::string& why_not) {
+  nlohmann::ordered_json json = {{"format", "manyhands-summary-1"},
+                                 {"total", to_json(total(ranks))}};
+  json["not_helping_because"] = why_not;
+  json["ranks"] = nlohmann::ordered_json::array();
+  for (const RankReport& rank : ranks) json["ranks"].push_back(to_json(rank));
+  json["helped"] = nlohmann::ordered_json::array();
+  for (const Helped& pair : helped) {
+    if (pair.bytes == 0) continue;
+    json["helped"].push_back(
+        {{"helper", pair.helper}, {"victim", pair.victim}, {"bytes", pair.bytes}});
+  }
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
+}
+
+}  // namespace mh::observe

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a run did, in at most 20 lines of at most 100 columns, or as JSON.
+//
+// Works on plain data that the caller gathered from all ranks. The efficiencies are those of POP
+// (parallel efficiency = load balance x communication efficiency) over *useful* time, that is all
+// time outside waits. Time spent helping a neighbour is neither useful nor waiting: it is a third
+// class, and every efficiency is given without it and with it, so that helping never flatters
+// itself.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "observe/counters.hpp"
+
+namespace mh::observe {
+
+// One rank's bytes for one other rank, both as world ranks.
+struct Helped {
+  std::uint32_t helper;
+  std::uint32_t victim;
+  std::uint64_t bytes;
+};
+
+// Plain data (trivially copyable): times in seconds, counts as in Counters.
+struct RankReport {
+  std::uint32_t world_rank;
+  std::uint32_t node;     // 0.., in the order of their first world rank
+  std::uint32_t helping;  // 1: this rank's node shares work; 0: see Why
+  double elapsed_s;       // from MPI_Init to MPI_Finalize
+  double wait_s;          // inside the wait loop, all of it
+  double help_s;          // of that: copying for others
+  double own_copy_s;      // of that: copying own messages
+  std::uint64_t messages_described;
+  std::uint64_t bytes_described;
+  std::uint64_t resends;
+  std::uint64_t fallbacks[kFallbacks];
+  std::uint64_t own_chunks;  // as receiver and as sender
+  std::uint64_t own_bytes;
+  std::uint64_t others_chunks;
+  std::uint64_t others_bytes;
+  std::uint64_t waits;
+  std::uint64_t collectives_gated;
+};
+
+// Reads one rank's counters; the caller fills in world_rank, node and helping.
+RankReport read_counters(const Counters& counters, std::uint64_t now_ticks, double ticks_per_s);
+
+struct Efficiency {
+  double parallel;
+  double load_balance;
+  double communication;
+};
+
+struct Totals {
+  std::uint32_t ranks;
+  std::uint32_t nodes;
+  double elapsed_s;  // the longest rank
+  double useful_s;   // sum over ranks, as are all below
+  double wait_s;     // waiting that stayed waiting
+  double help_s;
+  double own_copy_s;
+  Efficiency without_help;  // useful time only
+  Efficiency with_help;     // useful time and helping
+  std::uint64_t messages_described, bytes_described, resends;
+  std::array<std::uint64_t, kFallbacks> fallbacks;
+  std::uint64_t own_chunks, own_bytes, others_chunks, others_bytes, waits, collectives_gated;
+};
+Totals total(std::span<const RankReport> ranks);
+
+// `why_not`: what kept nodes from helping (from the agreement at start), empty if nothing did.
+std::string render_summary(std::span<const RankReport> ranks, std::span<const Helped> helped,
+                           const std::string& why_not);
+std::string render_json(std::span<const RankReport> ranks, std::span<const Helped> helped,
+                        const std::string& why_not);
+
+}  // namespace mh::observe

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The small message that travels in place of a large one.
+//
+// The MPI library matches it like any message, so order, wildcards and unexpected messages are the
+// library's own. 96 bytes: divisible by 2, 4, 8, 12, 16, 24, 32 and 48, so that a receive typed
+// with any common element gets whole elements. A user's own message is never taken for one: it
+// would need this size and the job's random 128-bit key in front.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <type_traits>
+
+namespace mh::p2p {
+
+struct Descriptor {
+  std::uint64_t key[2];      // node::Header::job_key
+  std::uint32_t sender;      // rank on the node
+  std::uint32_t slot;        // of the sender's outbox
+  std::uint64_t bytes;       // of the whole message
+  std::uint64_t generation;  // of the slot; a mismatch means memory corruption, never a race
+  std::uint64_t seal[7];     // follows from the fields above: all of it is there
+};
+
+inline constexpr std::size_t kDescriptorBytes = 96;
+static_assert(sizeof(Descriptor) == kDescriptorBytes);
+static_assert(std::is_trivially_copyable_v<Descriptor> && std::is_standard_layout_v<Descriptor>);
+
+// Whether the first bytes of a received message open like a descriptor of this job. The message
+// must be at least kDescriptorBytes long; that it is exactly so long is for the caller to check.
+inline bool opens_descriptor(const void* message, const std::uint64_t (&key)[2]) {
+  return std::memcmp(message, key, sizeof key) == 0;
+}
+
+// The seal lets a rank that sees a descriptor in memory, without a word from the MPI library, tell
+// that the library has finished writing it.
+inline std::uint64_t seal_word(const Descriptor& descriptor, std::uint64_t index) {
+  return descriptor.key[1] ^ (descriptor.generation + (index << 56U));
+}
+inline void seal(Descriptor& descriptor) {
+  for (std::uint64_t i = 0; i < std::size(descriptor.seal); ++i) {
+    descriptor.seal[i] = seal_word(descriptor, i);
+  }
+}
+inline bool is_sealed(const Descriptor& descriptor) {
+  for (std::uint64_t i = 0; i < std::size(descriptor.seal); ++i) {
+    if (descriptor.seal[i] != seal_word(descriptor, i)) return false;
+  }
+  return true;
+}
+
+}  // namespace mh::p2p

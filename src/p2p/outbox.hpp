@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The outbox: one slot for each large message a rank has described and whose buffer is still in
+// use.
+//
+// Words: the *sender* owns the outbox; the *receiver* of a message moves its slot along. A
+// descriptor names a slot, the slot says where the bytes are, and its state is how the two agree on
+// the end:
+//
+//   free ─sender─▶ posted ─either─▶ taken ─receiver─▶ claimed ─receiver─▶ done ─sender─▶ free
+//                    │                │ │                └───receiver──▶ resend ─receiver─▶ done
+//                    │                │ └──either──▶ done
+//                    └──sender──▶ free└──sender──▶ posted
+//
+// posted ▶ taken is a compare-and-swap: the receiver found the descriptor, or the sender found it
+// in the receiver's buffer and delivers the message itself (landing.hpp); only one of them moves
+// the data. claimed: a job of the receiver moves it and the sender may help. posted ▶ free: the
+// descriptor was cancelled before it was matched. taken ▶ posted: the sender could not deliver.
+//
+// Lies in the node segment. Limit: kSlots messages in flight a rank; further ones travel
+// undescribed.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <type_traits>
+
+#include "base/cacheline.hpp"
+#include "memory/view.hpp"
+
+namespace mh::p2p {
+
+enum class SlotState : std::uint32_t { free, posted, taken, claimed, resend, done };
+
+inline constexpr std::uint32_t kNoFin = 0xffffffffU;
+
+struct alignas(kCacheLine) SendSlot {
+  // Written by the sender while free, read by the receiver once posted (ordered by `state`).
+  memory::View from;
+  std::uint64_t bytes;
+  std::uint64_t communicator;  // its key: the same number on every member
+  std::uint64_t generation;    // counts the uses of this slot
+  std::uint64_t sequence;      // counts the messages of this sender: the order of posting
+  std::int32_t tag;
+  std::uint32_t to;       // receiver, rank on the node
+  std::uint32_t fin_tag;  // tag of the completion message the receiver owes, or kNoFin
+
+  // Written by sender and receiver in turn, as in the picture above.
+  // Each change is a release and each look an acquire: posted publishes the fields above to the
+  // receiver, claimed publishes `job` to the sender, done gives the buffer and the slot back.
+  alignas(kCacheLine) std::atomic<SlotState> state{SlotState::free};
+  std::atomic<std::uint32_t> job{0};  // receiver's job slot, valid from claimed on
+
+  // Either side, once it knows where the descriptor lies. True for the one that may move the data.
+  // acquire: pairs with the release of posted; the fields above are visible to whoever takes it.
+  [[nodiscard]] bool take() {
+    SlotState expected = SlotState::posted;
+    return state.compare_exchange_strong(expected, SlotState::taken, std::memory_order_acquire,
+                                         std::memory_order_relaxed);
+  }
+};
+static_assert(sizeof(SendSlot) == 2 * kCacheLine);
+static_assert(std::is_standard_layout_v<SendSlot>);
+
+struct SharedOutbox {
+  static constexpr std::uint32_t kSlots = 128;
+
+  // Counts the slots receivers have put into `resend`; written by receivers, watched by the sender.
+  // release by the receiver after the state change, acquire by the sender before it scans the
+  // slots.
+  alignas(kCacheLine) std::atomic<std::uint32_t> resends{0};
+  SendSlot slots[kSlots];
+};
+
+// What a sender knows of a message it wants described.
+struct Letter {
+  memory::View from;
+  std::uint64_t bytes;
+  std::uint64_t communicator;
+  std::int32_t tag;
+  std::uint32_t to;
+};
+
+// The sender's private side: which slots are in use. Thread-safe.
+class Outbox {
+ public:
+  static constexpr std::uint32_t kNone = 0xffffffffU;
+
+  void attach(SharedOutbox* shared) { shared_ = shared; }
+
+  // Takes a slot and posts the letter in it; kNone when all are in use. With `fin_tag` == kOwnTag
+  // the slot's own number is the tag of the completion message.
+  static constexpr std::uint32_t kOwnTag = 0xfffffffeU;
+  std::uint32_t post(const Letter& letter, std::uint32_t fin_tag);
+
+  // Gives back a slot whose state is done, or posted with its descriptor cancelled.
+  void release(std::uint32_t index);
+
+  [[nodiscard]] SendSlot& slot(std::uint32_t index) { return shared_->slots[index]; }
+  [[nodiscard]] bool empty() const { return used_.load(std::memory_order_relaxed) == 0; }
+
+  // Calls visit(index, slot) for every slot in use.
+  template <class Visit>
+  void for_each(Visit&& visit) {
+    for (std::uint32_t word = 0; word < kWords; ++word) {
+      for (std::uint64_t bits = taken_[word].load(std::memory_order_acquire); bits != 0;
+           bits &= bits - 1) {
+        const auto index = word * 64 + static_cast<std::uint32_t>(__builtin_ctzll(bits));
+        visit(index, shared_->slots[index]);
+      }
+    }
+  }
+
+  // True once for every batch of new resend requests.
+  [[nodiscard]] bool resends_wanted() {
+    const std::uint32_t now = shared_->resends.load(std::memory_order_acquire);
+    return now != resends_seen_.exchange(now, std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr std::uint32_t kWords = SharedOutbox::kSlots / 64;
+
+  SharedOutbox* shared_ = nullptr;
+  // Process-private, shared by the threads of this rank. A bit is set by the thread that takes the
+  // slot (acquire: it sees the last owner's reads done) and cleared by the one that gives it back
+  // (release).
+  std::atomic<std::uint64_t> taken_[kWords] = {};
+  std::atomic<std::uint32_t> used_{0};  // number of bits set; relaxed, a hint for empty()
+  std::atomic<std::uint32_t> resends_seen_{0};
+  std::atomic<std::uint64_t> sequence_{0};
+};
+
+}  // namespace mh::p2p

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "p2p/transfer.hpp"
+
+#include <algorithm>
+
+namespace mh::p2p {
+
+Transfer::Transfer(const steal::Work& work, std::uint32_t me, steal::SlotKeeper& keeper,
+                   const steal::JobSlots& mine, SendSlot* shown)
+    : work_(work), me_(me), keeper_(keeper), job_(work.bytes == 0 ? nullptr : keeper.open(work)) {
+  if (job_ == nullptr || shown == nullptr) return;
+  // Relaxed, then release: the sender's acquire of `claimed` sees which job it is.
+  shown->job.store(static_cast<std::uint32_t>(job_ - mine.jobs), std::memory_order_relaxed);
+  shown->state.store(SlotState::claimed, std::memory_order_release);
+}
+
+bool Transfer::step(steal::Thief& thief) {
+  if (job_ == nullptr) return step_alone();
+  if (thief.run_one_chunk(*job_, me_)) return job_->finished();
+  keeper_.hide(*job_);
+  return job_->finished();
+}
+
+void Transfer::recover() {
+  keeper_.abandon(*job_);
+  job_ = nullptr;
+  copied_ = 0;
+}
+
+bool Transfer::close() {
+  if (job_ == nullptr) return succeeded_;
+  const bool succeeded = !job_->failed();
+  keeper_.close(*job_);
+  return succeeded;
+}
+
+bool Transfer::step_alone() {
+  const std::uint64_t bytes = std::min<std::uint64_t>(work_.chunk_bytes, work_.bytes - copied_);
+  if (bytes == 0 || !succeeded_) return true;
+  memory::View to = work_.to;
+  memory::View from = work_.from;
+  to.address += copied_;
+  from.address += copied_;
+  // This rank is one end, so no scratch is needed.
+  const pid_t self = me_ == to.rank ? to.pid : from.pid;
+  succeeded_ = memory::copy(to, from, bytes, self, {}).ok();
+  copied_ += bytes;
+  return copied_ == work_.bytes || !succeeded_;
+}
+
+}  // namespace mh::p2p

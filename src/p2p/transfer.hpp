@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The receiver's side of a described message: its bytes as a job for many hands.
+//
+// An Incoming lives from the landing of a descriptor to the moment the sender may have its buffer
+// back. It belongs to one thread of the receiver; sender and helpers meet it only through the job.
+// No MPI here: how to get the data when memory cannot be reached, and the completion message, are
+// the caller's.
+#pragma once
+
+#include <cstdint>
+
+#include "memory/view.hpp"
+#include "node/node.hpp"
+#include "p2p/outbox.hpp"
+#include "steal/slots.hpp"
+#include "steal/thief.hpp"
+
+namespace mh::p2p {
+
+class Transfer {
+ public:
+  // Moves work.bytes bytes as a job of rank `me`, the caller. With `shown`, the letter (state
+  // taken) says from now on which job that is, so that its sender can help.
+  Transfer(const steal::Work& work, std::uint32_t me, steal::SlotKeeper& keeper,
+           const steal::JobSlots& mine, SendSlot* shown);
+  Transfer(const Transfer&) = delete;
+  Transfer& operator=(const Transfer&) = delete;
+
+  // Copies one chunk, if one is left to claim. True when every byte is in place or has failed: then
+  // call close(). To be called until then; other hands take chunks meanwhile.
+  [[nodiscard]] bool step(steal::Thief& thief);
+
+  // A helper died with a chunk in its hands: stop waiting for it and copy everything again, alone.
+  void recover();
+
+  // After step() said so. Frees the job. True when all bytes are in place.
+  [[nodiscard]] bool close();
+
+ private:
+  bool step_alone();
+
+  steal::Work work_;
+  std::uint32_t me_;
+  steal::SlotKeeper& keeper_;
+  steal::Job* job_;           // null without a free job slot
+  std::uint64_t copied_ = 0;  // without a job
+  bool succeeded_ = true;     // without a job
+};
+
+}  // namespace mh::p2p

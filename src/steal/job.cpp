@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "steal/job.hpp"
+
+#include <algorithm>
+
+namespace mh::steal {
+
+void Job::open(const Work& work) {
+  work_ = work;
+  chunks_ = static_cast<std::uint32_t>((work.bytes + work.chunk_bytes - 1) / work.chunk_bytes);
+  failures_.store(0, std::memory_order_relaxed);  // published by the release below
+  done_.store(0, std::memory_order_relaxed);      // likewise
+  // release: pairs with the acquire of claim(); whoever gets a chunk sees work_, chunks_ and done_
+  // == 0.
+  ticket_.store((kBias + chunks_) * kOne, std::memory_order_release);
+}
+
+bool Job::take(Chunk& chunk, End end) {
+  const std::uint64_t step = end == End::owner ? kOne : kOne - 1;
+  // acquire: pairs with the release in open(). Later decrements of other thieves continue that
+  // release sequence, so every claim synchronises with the open() that its count belongs to. No
+  // release is needed: a claim publishes nothing.
+  const std::uint64_t ticket = ticket_.fetch_sub(step, std::memory_order_acquire);
+  if (remaining(ticket) <= 0) return false;
+  const std::uint64_t index = index_of(ticket, end);
+  chunk.offset = index * work_.chunk_bytes;
+  chunk.bytes = std::min<std::uint64_t>(work_.chunk_bytes, work_.bytes - chunk.offset);
+  return true;
+}
+
+std::uint64_t Job::index_of(std::uint64_t ticket, End end) const {
+  const auto taken = chunks_ - static_cast<std::uint64_t>(remaining(ticket));
+  const std::uint64_t by_others = ticket % kOne;
+  switch (work_.order) {
+    case Order::low_to_high:
+      return taken;
+    case Order::high_to_low:
+      return chunks_ - 1 - taken;
+    case Order::both_ends:
+      break;
+  }
+  return end == End::owner ? taken - by_others : chunks_ - 1 - by_others;
+}
+
+void Job::finish(bool succeeded) {
+  if (!succeeded)
+    failures_.fetch_add(1, std::memory_order_relaxed);  // published by the release below
+  // release: the bytes this thief copied become visible to the owner's acquire in finished(), and
+  // the owner's next open() comes after this thief's last look at work_ (I3).
+  done_.fetch_add(1, std::memory_order_release);
+}
+
+}  // namespace mh::steal

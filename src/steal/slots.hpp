@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Where a rank's jobs lie, and which of them are in use.
+//
+// JobSlots is the part in the node segment, one per rank: a thief that finds the rank on the work
+// board reads `open` and looks at those jobs only. SlotKeeper is the owner's private side: it hands
+// out free slots and keeps `open` and the work board true enough to be hints. A lost or stale hint
+// costs help, never a byte: the ticket of the job decides, and the owner finishes its job alone if
+// nobody comes.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <type_traits>
+
+#include "base/cacheline.hpp"
+#include "node/rank.hpp"
+#include "steal/job.hpp"
+
+namespace mh::steal {
+
+inline constexpr std::uint32_t kSlots = 16;
+
+struct alignas(kCacheLine) JobSlots {
+  // Bit i: jobs[i] may have chunks left. Written by the owner, read by thieves; relaxed, a hint.
+  std::atomic<std::uint32_t> open{0};
+  Job jobs[kSlots];
+};
+static_assert(std::is_standard_layout_v<JobSlots>);
+static_assert(sizeof(JobSlots) == kCacheLine + kSlots * sizeof(Job));
+
+// Any thread of the owner may call; a job itself belongs to the thread that opened it.
+class SlotKeeper {
+ public:
+  SlotKeeper(JobSlots& slots, node::WorkBoard& board, std::uint32_t rank)
+      : slots_(&slots), board_(&board), rank_(rank) {}
+
+  // A job with this work, shown to the node; null while all slots are in use (the caller then
+  // copies alone or waits for one of its jobs). work.bytes and work.chunk_bytes are not 0.
+  Job* open(const Work& work);
+
+  // No chunk is left to claim, though some may still be in the hands of thieves: hides the job, so
+  // that nobody comes to look. Optional, idempotent.
+  void hide(const Job& job);
+
+  // After job.finished(): the slot may be reused.
+  void close(Job& job);
+
+  // A chunk of this job is in the hands of a dead process and will never be finished: the slot is
+  // not reused, because its memory may no longer be written.
+  void abandon(const Job& job) { hide(job); }
+
+  [[nodiscard]] std::uint32_t in_use() const { return used_.load(std::memory_order_relaxed); }
+
+ private:
+  [[nodiscard]] std::uint32_t bit_of(const Job& job) const {
+    return 1U << static_cast<std::uint32_t>(&job - slots_->jobs);
+  }
+
+  JobSlots* slots_;
+  node::WorkBoard* board_;
+  std::uint32_t rank_;
+  std::atomic<std::uint32_t> used_{0};
+};
+
+}  // namespace mh::steal

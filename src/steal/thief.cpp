@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "steal/thief.hpp"
+
+#include <unistd.h>
+
+#include <bit>
+
+#include "base/clock.hpp"
+#include "memory/view.hpp"
+
+namespace mh::steal {
+namespace {
+
+constexpr std::size_t kScratchBytes = 64U << 10U;  // in and out of L2, also where that has 256 KB
+
+memory::View at(const memory::View& view, std::uint64_t offset) {
+  return {view.address + offset, view.pid, view.rank};
+}
+
+template <class T>
+T& in_area(const node::Node& node, std::uint32_t rank, std::size_t offset) {
+  return *reinterpret_cast<T*>(node.area(rank) + offset);
+}
+
+void set(std::span<std::uint64_t> mask, std::uint32_t rank) {
+  mask[rank / 64] |= 1ULL << (rank % 64);
+}
+
+// The position of the n-th set bit (from 0) of `bits`, which has more than n.
+std::uint32_t nth_bit(std::uint64_t bits, std::uint32_t n) {
+  for (; n > 0; --n) bits &= bits - 1;
+  return static_cast<std::uint32_t>(std::countr_zero(bits));
+}
+
+}  // namespace
+
+Thief::Thief(const node::Node& node, const AreaOffsets& offsets, Strategy strategy,
+             std::uint64_t saturate_ranks)
+    : node_(&node),
+      offsets_(offsets),
+      strategy_(strategy),
+      saturate_ranks_(saturate_ranks),
+      counters_(&in_area<observe::Counters>(node, node.me(), offsets.counters)),
+      helped_(&in_area<observe::Count>(node, node.me(), offsets.helped), node.ranks()),
+      words_((node.ranks() + 63) / 64),
+      seed_(node.me() * 2654435761U + 1),
+      pid_(::getpid()),
+      scratch_(std::make_unique_for_overwrite<std::byte[]>(kScratchBytes)) {
+  const std::uint16_t here = node.mine().numa;
+  for (std::uint32_t rank = 0; rank < node.ranks(); ++rank) {
+    if (rank == node.me()) continue;
+    set(node.record(rank).numa == here ? local_ : remote_, rank);
+  }
+}
+
+JobSlots& Thief::slots_of(std::uint32_t rank) const {
+  return in_area<JobSlots>(*node_, rank, offsets_.slots);
+}
+
+// xorshift: a fair choice of victims needs no more.
+std::uint32_t Thief::random() {
+  seed_ ^= seed_ << 13U;
+  seed_ ^= seed_ >> 17U;
+  seed_ ^= seed_ << 5U;
+  return seed_;
+}
+
+std::uint32_t Thief::pick(const Mask& mask) {
+  Mask posted;  // NOLINT(cppcoreguidelines-pro-type-member-init): words_ of it are written and read
+  std::uint32_t victims = 0;
+  for (std::uint32_t word = 0; word < words_; ++word) {
+    // relaxed: a hint, see WorkBoard.
+    posted[word] = node_->board().bits[word].load(std::memory_order_relaxed) & mask[word];
+    victims += static_cast<std::uint32_t>(std::popcount(posted[word]));
+  }
+  if (victims == 0) return kNobody;
+  std::uint32_t n = random() % victims;
+  for (std::uint32_t word = 0;; ++word) {
+    const auto here = static_cast<std::uint32_t>(std::popcount(posted[word]));
+    if (n < here) return word * 64 + nth_bit(posted[word], n);
+    n -= here;
+  }
+}
+
+Status Thief::copy_chunk(const Work& work, const Chunk& chunk) {
+  return memory::copy(at(work.to, chunk.offset), at(work.from, chunk.offset), chunk.bytes, pid_,
+                      {scratch_.get(), kScratchBytes});
+}
+
+void Thief::count(const Work& work, const Chunk& chunk, std::uint32_t owner,
+                  std::uint64_t spent_ticks) {
+  observe::Counters& mine = *counters_;
+  if (work.to.pid == pid_) {
+    mine.own_chunks_received.add(1);
+    mine.own_bytes_received.add(chunk.bytes);
+    mine.own_copy_ticks.add(spent_ticks);
+  } else if (work.from.pid == pid_) {
+    mine.own_chunks_sent.add(1);
+    mine.own_bytes_sent.add(chunk.bytes);
+    mine.own_copy_ticks.add(spent_ticks);
+  } else {
+    mine.others_chunks.add(1);
+    mine.others_bytes.add(chunk.bytes);
+    mine.help_ticks.add(spent_ticks);
+    helped_[owner].add(chunk.bytes);
+  }
+}
+
+bool Thief::run_one_chunk(Job& job, std::uint32_t owner) {
+  if (!job.has_work()) return false;
+  Chunk chunk{};
+  // Before the claim, so that no owner ever waits for a chunk of which no rank says that it has it.
+  // relaxed: read after long waits only.
+  std::atomic<std::uint32_t>& visiting = node_->mine().visiting;
+  visiting.store(owner + 1, std::memory_order_relaxed);
+  const bool claimed = job.claim(chunk, owner == node_->me() ? End::owner : End::other);
+  if (claimed) {
+    const Work work = job.work();  // a copy: nothing of the job may be touched after finish()
+    const std::uint64_t start = ticks();
+    const Status copied = copy_chunk(work, chunk);
+    const std::uint64_t spent = ticks() - start;
+    job.finish(copied.ok());
+    if (copied.ok()) {
+      count(work, chunk, owner, spent);
+    } else {
+      last_failure_ = copied;
+      const bool third_party = work.to.pid != pid_ && work.from.pid != pid_;
+      if (third_party && copied.code == Code::refused) retired_ = true;
+    }
+  }
+  visiting.store(0, std::memory_order_relaxed);
+  return claimed;
+}
+
+Outcome Thief::help_rank(std::uint32_t victim) {
+  JobSlots& slots = slots_of(victim);
+  // relaxed: a hint; the ticket of each job decides.
+  std::uint32_t open = slots.open.load(std::memory_order_relaxed);
+  Outcome outcome = Outcome::nothing;
+  for (; open != 0; open &= open - 1) {
+    Job& job = slots.jobs[std::countr_zero(open)];
+    if (!job.has_work()) continue;
+    if (run_one_chunk(job, victim)) return Outcome::worked;
+    outcome = Outcome::lost;
+  }
+  return outcome;
+}
+
+bool Thief::remote_allowed(std::uint32_t victim) const {
+  return strategy_ == Strategy::mixed ||
+         !node_->at_least_active(node_->record(victim).numa, saturate_ranks_);
+}
+
+Outcome Thief::help() {
+  if (retired_) return Outcome::nothing;
+  Outcome outcome = Outcome::nothing;
+  if (const std::uint32_t victim = pick(local_); victim != kNobody) {
+    outcome = help_rank(victim);
+    if (outcome == Outcome::worked) return outcome;
+  }
+  if (strategy_ == Strategy::localized) return outcome;
+  const std::uint32_t victim = pick(remote_);
+  if (victim == kNobody || !remote_allowed(victim)) return outcome;
+  const Outcome remote = help_rank(victim);
+  return remote == Outcome::nothing ? outcome : remote;
+}
+
+}  // namespace mh::steal

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "wait/wait.hpp"
+
+#include <sched.h>
+
+#include "wait/idleness.hpp"
+
+namespace mh::wait {
+namespace {
+
+Work* g_work = nullptr;
+Rules g_rules;
+int g_employments = 0;  // counts employ(): what a thread has learned holds for one set of rules
+
+// One thread of a rank helps at a time: the thief's scratch and victim state are the rank's.
+// Taken with acquire, given back with release: the next holder sees the state the last one left.
+std::atomic_flag g_hands = ATOMIC_FLAG_INIT;
+
+class Hands {
+ public:
+  Hands() : held_(!g_hands.test_and_set(std::memory_order_acquire)) {}
+  ~Hands() {
+    if (held_) g_hands.clear(std::memory_order_release);
+  }
+  Hands(const Hands&) = delete;
+  Hands& operator=(const Hands&) = delete;
+  explicit operator bool() const { return held_; }
+
+ private:
+  bool held_;
+};
+
+Idleness& idleness() {
+  thread_local Idleness learned(0, 0);
+  thread_local int employment = 0;
+  if (employment != g_employments) {
+    learned = Idleness(g_rules.least_spin, g_rules.most_spin);
+    employment = g_employments;
+  }
+  return learned;
+}
+
+// One wait: when it began, where its time went.
+class Vigil {
+ public:
+  explicit Vigil(std::uint64_t now) : begin_(now), spin_ends_(now + idleness().spin()) {}
+
+  // One step of the loop. True if a chunk was moved.
+  bool step() {
+    const Hands hands;
+    if (!hands) return false;
+    g_work->progress();
+    if (g_work->own()) return true;
+    // More ranks than cores: the core belongs to whoever has something of its own to do.
+    if (g_rules.crowded || ticks() < spin_ends_) return false;
+    if (!idle_) {
+      idle_ = true;
+      g_work->idle(true);
+    }
+    const bool worked = g_work->help();
+    helped_ = helped_ || worked;
+    return worked;
+  }
+
+  void end() {
+    const std::uint64_t length = ticks() - begin_;
+    if (idle_) g_work->idle(false);
+    if (helped_) {
+      idleness().helped();
+    } else {
+      idleness().ended_alone(length);
+    }
+    g_work->account(length);
+  }
+
+ private:
+  std::uint64_t begin_;
+  std::uint64_t spin_ends_;
+  bool helped_ = false;
+  bool idle_ = false;
+};
+
+}  // namespace
+
+void employ(Work* work, const Rules& rules) {
+  g_rules = rules;
+  ++g_employments;
+  g_work = work;
+}
+
+namespace detail {
+
+void until_slow(Predicate done) {
+  if (g_work == nullptr) {
+    while (!done()) relax();
+    return;
+  }
+  Vigil vigil(ticks());
+  while (!done()) {
+    if (vigil.step()) continue;
+    if (g_rules.crowded) {
+      sched_yield();
+    } else {
+      relax();
+    }
+  }
+  vigil.end();
+}
+
+}  // namespace detail
+
+void polled_in_vain() {
+  if (g_work == nullptr) return;
+  const Hands hands;
+  if (!hands) return;
+  g_work->progress();
+  g_work->own();
+}
+
+}  // namespace mh::wait

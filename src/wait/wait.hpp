@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// THE wait loop. Every blocking call of every room ends here, and nowhere else does a rank wait.
+//
+// until(done) returns when done() is true. While it is not, the rank does, in this order and
+// looking at done() after every step: progress that is ours (messages to send again), a chunk of a
+// job of its own that somebody waits for, a chunk of another rank's job (steal::Thief: same NUMA
+// node first), and else it backs off. A step is at most one chunk, about 100 µs, so a rank is late
+// for its own message by one step at most. done() itself must drive the MPI library (a failed
+// MPI_Test does).
+//
+// Thread-safe: any number of threads of a rank may wait; one at a time helps.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "base/clock.hpp"
+
+namespace mh::wait {
+
+// What a rank can do while it waits. The rooms above plug themselves in; the loop knows none of
+// them.
+class Work {
+ public:
+  virtual ~Work() = default;
+  // Progress of our own protocol. Never blocks.
+  virtual void progress() = 0;
+  // At most one chunk of a job somebody waits for on our account. True if a chunk was moved.
+  virtual bool own() = 0;
+  // At most one chunk of another rank's job. True if a chunk was moved.
+  virtual bool help() = 0;
+  // The rank is (not) idle: waiting with nothing in hand. Read by thieves that count active ranks.
+  virtual void idle(bool now) = 0;
+  // A wait has ended after `waited` ticks, copying included.
+  virtual void account(std::uint64_t waited) = 0;
+};
+
+struct Rules {
+  std::uint64_t least_spin = 0;  // ticks a wait spins before its first unit, at least and at most
+  std::uint64_t most_spin = 0;
+  bool crowded = false;  // more ranks than cores: yield, and do not help
+};
+
+// Called once before the first wait that shall help, and with nullptr before `work` goes away.
+void employ(Work* work, const Rules& rules);
+
+namespace detail {
+
+// A done() of unknown type without an allocation.
+class Predicate {
+ public:
+  template <class Done>
+  explicit Predicate(Done& done)
+      : object_(std::addressof(done)),
+        call_([](void* object) -> bool { return (*static_cast<Done*>(object))(); }) {}
+  bool operator()() const { return call_(object_); }
+
+ private:
+  void* object_;
+  bool (*call_)(void*);
+};
+
+void until_slow(Predicate done);
+
+}  // namespace detail
+
+// Looks at done() before any bookkeeping starts: a wait that is over by then costs nothing else.
+// kFewLooks where this rank may have chunks of its own to move; kManyLooks (a microsecond or two of
+// failed tests) where it has none, as in a latency-bound exchange of short messages.
+inline constexpr int kFewLooks = 8;
+inline constexpr int kManyLooks = 40;
+
+template <class Done>
+inline void until(Done&& done, int looks = kFewLooks) {
+  for (int look = 0; look < looks; ++look) {
+    if (done()) return;
+  }
+  detail::until_slow(detail::Predicate(done));
+}
+
+// A failed MPI_Test, MPI_Iprobe and the like: does progress that is ours and at most one chunk of
+// the rank's own jobs, so that a program which polls is not slower than one that waits.
+void polled_in_vain();
+
+}  // namespace mh::wait

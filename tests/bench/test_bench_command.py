@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`mh bench` itself: cases, tables within 100 columns, and real launches under every MPI present.
+
+The launches are as short as they can be and prove that programs compile, check their bytes and
+print what the reader expects. They time nothing: a benchmark is never a test.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from manyhands import installation
+from manyhands.benchmarks import host, launch, mpis
+from manyhands.benchmarks.cases import HELPED, PLAIN, Arm, Case, select
+from manyhands.commands import bench
+from typer.testing import CliRunner
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+BUILDS = mpis.find_builds(CHECKOUT)
+HERE = host.describe()
+LIBRARY = installation.library()
+RUNNER = CliRunner()
+APP = typer.Typer()
+APP.command()(bench.bench)
+
+
+def made_up_report() -> dict:
+    """Five rounds under two MPIs with a 2x speedup at 8 MB and a noisy 64 KB."""
+    config = {"ranks": 2, "hosts": ["h", "h"], "cpus": ["0", "1"]}
+    sizes = {8: (400.0, 410.0), 65536: (6e3, 6e3), 512 << 10: (3e4, 2e4), 8 << 20: (7e5, 3.5e5)}
+
+    def lines(arm: int, noise: float) -> list[dict]:
+        found = []
+        for size, times in sizes.items():
+            ns = times[arm] * (noise if size == 65536 else 1)
+            found.append({"kind": "pingpong", "bytes": size, "mean_ns": [ns]})
+            if size >= 65536:
+                found.append({"kind": "memcpy", "bytes": size, "ranks": 1, "gb_per_s": [14.0]})
+                found.append({"kind": "memcpy", "bytes": size, "ranks": 2, "gb_per_s": [23.0]})
+        return found
+
+    rounds = [{"plain": lines(0, 1), "helped": lines(1, 1 + i / 10)} for i in range(5)]
+    records = [
+        {
+            "case": "pingpong",
+            "mpi": name,
+            "arms": ["plain", "helped"],
+            "config": config,
+            "rounds": rounds,
+            "summaries": {},
+            "errors": [],
+        }
+        for name in ("mpich4", "openmpi4", "mpich5", "openmpi5", "abi")
+    ]
+    described = host.describe()
+    return {
+        "machine": {"model": "M", "cores": described.cores, "numa_nodes": 1, "huge_pages": "x"},
+        "date": "today",
+        "control": False,
+        "records": records,
+    }
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Path:
+    file = tmp_path / "report.json"
+    file.write_text(json.dumps(made_up_report()))
+    return file
+
+
+def test_stored_results_are_shown_within_100_columns(stored: Path):
+    shown = RUNNER.invoke(APP, ["--from", str(stored), "--compare"])
+    assert shown.exit_code == 0, shown.output
+    table_lines = [line for line in shown.output.splitlines() if "  " in line]
+    assert max(len(line.rstrip()) for line in table_lines) <= 100
+    assert "…" not in shown.output
+
+
+def test_bars_say_met_and_not_met(stored: Path):
+    shown = RUNNER.invoke(APP, ["--from", str(stored), "--compare"]).output
+    row = next(line for line in shown.splitlines() if line.strip().startswith("8 MB: at least"))
+    assert row.count("2.00 met") == 5
+    row = next(line for line in shown.splitlines() if line.strip().startswith("64-256 KB"))
+    assert row.count("not met") == 5
+    row = next(line for line in shown.splitlines() if line.strip().startswith("latency"))
+    assert row.count("not measured") == 5
+
+
+def test_a_wide_range_is_called_noise(stored: Path):
+    shown = RUNNER.invoke(APP, ["--from", str(stored)]).output
+    assert "noisy: 5 of 20 ratios" in shown
+
+
+def test_a_missing_library_is_an_error_that_says_what_to_do(tmp_path: Path):
+    shown = RUNNER.invoke(APP, ["--library", str(tmp_path / "none.so")])
+    assert shown.exit_code == 2
+    assert "mh preload" in shown.stderr
+
+
+def test_unknown_cases_and_builds_are_named():
+    assert "no case nonsense" in RUNNER.invoke(APP, ["--control", "--only", "nonsense"]).stderr
+    assert "mpich17" in RUNNER.invoke(APP, ["--control", "--mpi", "mpich17"]).stderr
+
+
+def test_the_short_set_is_the_one_the_bars_need():
+    assert [case.name for case in select([], short=True)] == ["latency", "pingpong", "collectives"]
+
+
+def tiny(program: str, *arguments: str, ranks: int = 2) -> Case:
+    return Case("tiny", "tiny", program, lambda m: ranks, lambda m: arguments)
+
+
+TINY = {
+    "latency": (tiny("latency", "--batches", "3", "--calls", "20"), "latency"),
+    "loaded": (
+        tiny("latency", "--batches", "2", "--calls", "10", "--load", "64K", ranks=4),
+        "latency",
+    ),
+    "pingpong": (
+        tiny("pingpong", "--sizes", "8,128K", "--batches", "3", "--batch-ms", "0.1", "--touch"),
+        "pingpong",
+    ),
+    "polling": (
+        tiny("pingpong", "--sizes", "8,128K", "--mode", "test", "--batches", "3", "--no-limit"),
+        "pingpong",
+    ),
+    "echo": (
+        tiny("pingpong", "--sizes", "8,128K", "--echo", "--batches", "3", "--no-limit"),
+        "pingpong",
+    ),
+    "fresh": (
+        tiny("pingpong", "--sizes", "128K", "--fill", "--touch", "--batches", "3"),
+        "pingpong",
+    ),
+    "exchange": (
+        tiny("pingpong", "--sizes", "128K", "--mode", "exchange", "--cold", "1M", "--no-limit"),
+        "pingpong",
+    ),
+    "hinted": (
+        tiny("pingpong", "--sizes", "1M", "--access", "lo-to-hi", "--batches", "3", ranks=3),
+        "pingpong",
+    ),
+    "collectives": (
+        tiny("collectives", "--sizes", "8,1K", "--batches", "3", "--batch-ms", "0.1"),
+        "collective",
+    ),
+    "waiters": (tiny("waiters", "--bytes", "1M", "--rounds", "3", ranks=3), "waiters"),
+    "waiters-self": (tiny("waiters", "--bytes", "1M", "--rounds", "3", "--self"), "waiters"),
+    "streams": (tiny("streams", "--batches", "2", "--batch-ms", "0.2"), "stream"),
+}
+
+
+def binary_of(build: mpis.MpiBuild, case: Case) -> Path:
+    return launch.compile_programs(build, CHECKOUT, {case.program})[case.program]
+
+
+@pytest.mark.skipif(not BUILDS, reason="no MPI compiler and launcher found")
+@pytest.mark.parametrize("name", sorted(TINY))
+@pytest.mark.parametrize("build", BUILDS.values(), ids=list(BUILDS))
+def test_programs_run_and_print_what_is_read(build: mpis.MpiBuild, name: str):
+    case, kind = TINY[name]
+    result = launch.run(build, binary_of(build, case), case, PLAIN, HERE, None)
+    assert result.config["ranks"] == case.ranks(HERE)
+    assert len(result.config["cpus"]) == case.ranks(HERE)
+    found = [line for line in result.lines if line["kind"] == kind]
+    assert found
+    for line in found:
+        for key in ("mean_ns", "median_ns", "gb_per_s", "touch_ns"):
+            assert all(value > 0 for value in line.get(key, []))
+
+
+@pytest.mark.skipif(not BUILDS or LIBRARY is None, reason="needs an MPI and the built library")
+@pytest.mark.parametrize("name", sorted(TINY))
+@pytest.mark.parametrize("build", BUILDS.values(), ids=list(BUILDS))
+def test_helped_programs_run_and_the_library_reports(build: mpis.MpiBuild, name: str):
+    case, kind = TINY[name]
+    result = launch.run(build, binary_of(build, case), case, HELPED, HERE, LIBRARY)
+    assert any(line["kind"] == kind for line in result.lines)
+    assert result.summary is not None
+    assert result.summary["not_helping_because"] == ""
+    if kind == "pingpong":
+        assert result.summary["total"]["messages_described"] > 0
+
+
+@pytest.mark.skipif(not BUILDS or HERE.cores < 2, reason="needs an MPI and two cores")
+@pytest.mark.parametrize("build", BUILDS.values(), ids=list(BUILDS))
+def test_ranks_are_pinned_to_a_core_each(build: mpis.MpiBuild):
+    case, _ = TINY["latency"]
+    result = launch.run(build, binary_of(build, case), case, PLAIN, HERE, None)
+    assert not launch.unpinned(result.config), result.config
+
+
+@pytest.mark.skipif(not BUILDS, reason="no MPI compiler and launcher found")
+def test_a_failing_program_is_an_error_with_its_message():
+    build = next(iter(BUILDS.values()))
+    case = tiny("pingpong", "--partner", "9")
+    with pytest.raises(launch.LaunchError, match="--partner must be a rank above 0"):
+        launch.run(build, binary_of(build, case), case, PLAIN, HERE, None)
+
+
+@pytest.mark.skipif(not BUILDS, reason="no MPI compiler and launcher found")
+def test_a_library_that_cannot_be_preloaded_is_an_error(tmp_path: Path):
+    build = next(iter(BUILDS.values()))
+    case, _ = TINY["latency"]
+    broken = tmp_path / "broken.so"
+    broken.write_text("not a library")
+    with pytest.raises(launch.LaunchError, match="preload"):
+        launch.run(build, binary_of(build, case), case, HELPED, HERE, broken)
+
+
+def test_settings_of_the_caller_do_not_reach_the_plain_arm(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("MH_CHUNK", "1")
+    monkeypatch.setenv("LD_PRELOAD", "/nowhere.so")
+    clean = launch._clean_environment()
+    assert "MH_CHUNK" not in clean
+    assert "LD_PRELOAD" not in clean
+
+
+def test_arms_differ_in_settings_only_by_environment_or_arguments():
+    for case in select([], short=False):
+        assert case.arms[0] is PLAIN
+        assert len({arm.name for arm in case.arms}) == len(case.arms)
+        assert all(isinstance(arm, Arm) and arm.helped for arm in case.arms[1:])

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Where the launcher's options end and the program begins."""
+
+from __future__ import annotations
+
+import pytest
+from manyhands.words import split
+
+
+@pytest.mark.parametrize(
+    ("line", "own", "launcher", "program"),
+    [
+        ("-n 4 ./app a b", "", "-n 4", "./app a b"),
+        ("-np 4 ./app -n 7", "", "-np 4", "./app -n 7"),
+        ("--mpiexec /x/mpiexec -n 2 ./app", "--mpiexec /x/mpiexec", "-n 2", "./app"),
+        ("-n 2 --mpiexec=/x/mpiexec ./app", "--mpiexec=/x/mpiexec", "-n 2", "./app"),
+        ("-n 2 ./app --mpiexec y", "", "-n 2", "./app --mpiexec y"),
+        ("-n 2 -- -odd-name x", "", "-n 2", "-odd-name x"),
+        ("-n 2 --bind-to core ./app", "", "-n 2 --bind-to core", "./app"),
+        ("--bind-to=core ./app", "", "--bind-to=core", "./app"),
+        ("--mca btl self,vader -n 2 ./app", "", "--mca btl self,vader -n 2", "./app"),
+        ("-genv A b -env C d -n 1 ./app", "", "-genv A b -env C d -n 1", "./app"),
+        ("-x A=b -n 1 ./app", "", "-x A=b -n 1", "./app"),
+        ("--oversubscribe ./app", "", "--oversubscribe", "./app"),
+        ("-hosts a,b -ppn 2 ./app", "", "-hosts a,b -ppn 2", "./app"),
+        ("-host a ./app -host b", "", "-host a", "./app -host b"),
+        ("-n4 --cpu-bind=cores ./app", "", "-n4 --cpu-bind=cores", "./app"),
+        # Unknown to us: a following word that can be executed is the program, another is a value.
+        ("--some-flag sh -c true", "", "--some-flag", "sh -c true"),
+        ("--some-key no-such-program sh -c true", "", "--some-key no-such-program", "sh -c true"),
+        ("--some-flag -n 2 ./app", "", "--some-flag -n 2", "./app"),
+        ("-n 1 ./a : -n 2 ./b", "", "-n 1", "./a : -n 2 ./b"),
+        ("--help", "--help", "", ""),
+        ("--dry-run -n 2 ./app --help", "--dry-run", "-n 2", "./app --help"),
+        ("", "", "", ""),
+    ],
+)
+def test_split(line: str, own: str, launcher: str, program: str) -> None:
+    found = split(line.split())
+    assert " ".join(found.own) == own
+    assert " ".join(found.launcher) == launcher
+    assert " ".join(found.program) == program

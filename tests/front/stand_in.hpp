@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the generated stand-in wrappers call: counts, written down when the program ends MPI.
+//
+// MH_TEST_COUNTS=prefix: each process writes "MPI_X count" lines to prefix.<pid>, after a
+// first line with the name of the ABI.
+#pragma once
+
+#include <cstdint>
+
+namespace mh::mpi::stand_in {
+
+void count(std::uint32_t call);
+void report();
+
+}  // namespace mh::mpi::stand_in

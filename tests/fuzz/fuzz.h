@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The words shared by the parts of the differential fuzzer.
+//
+// From one seed every rank computes the same plan; nothing is exchanged to agree on it. A *round*
+// is a list of *steps*; a step is a message, a group of messages, a collective or a local act. All
+// ranks walk through the steps of a round in the same order, which is what keeps blocking calls
+// free of deadlock: the rank blocked at the lowest step always has a partner that has already
+// posted its side. A *player* is one independent run of the plan: the process itself, or one of its
+// threads with communicators of its own. An *op* is a call that was started and has not been
+// checked yet. Every byte of a message is a hash of the message's id and its offset; bytes that a
+// receive must not touch are checked as well. Nothing here knows about the library under test.
+#ifndef MH_TESTS_FUZZ_H
+#define MH_TESTS_FUZZ_H
+
+#include <mpi.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if MPI_VERSION >= 4
+#define HAVE_MPI4 1
+#endif
+// MPICH 4.0 has it, but releases the types given to MPI_Isendrecv once too often.
+#if (MPI_VERSION >= 4 && !(defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 40100000)) || \
+    (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)
+#define HAVE_ISENDRECV 1
+#endif
+
+// ---- random numbers -----------------------------------------------------------------------------
+
+typedef struct {
+  uint64_t state;
+} Rng;
+
+uint64_t mix64(uint64_t x);
+uint64_t mix2(uint64_t a, uint64_t b);
+uint64_t rng_next(Rng* rng);
+uint32_t rng_below(Rng* rng, uint32_t bound);  // 0 <= result < bound
+int rng_range(Rng* rng, int low, int high);    // both ends included
+bool rng_chance(Rng* rng, int percent);
+
+// ---- options ------------------------------------------------------------------------------------
+
+typedef struct {
+  uint64_t seed;
+  int first_round, rounds;
+  size_t max_bytes;
+  int threads;    // 0: one player, the main thread
+  int timeout_s;  // without a finished round
+  int steps;      // per round, about
+  bool stats;
+  bool verbose;
+} Options;
+
+extern Options options;
+
+// ---- memory layouts of types
+// ---------------------------------------------------------------------
+
+typedef struct {
+  ptrdiff_t at;  // from the address of the item
+  size_t length;
+} Block;
+
+// What one item of a type covers, in the order of its type map, next to the MPI handle made for it.
+typedef struct {
+  MPI_Datatype type;
+  MPI_Datatype element_type;
+  int element;          // index of the basic type
+  size_t element_size;  // bytes of data in one basic element
+  int elements;         // basic elements of one item
+  size_t size;          // bytes of data of one item
+  MPI_Aint extent;
+  ptrdiff_t low, high;  // lowest and highest byte touched by one item
+  Block* blocks;
+  int block_count;
+  bool owned;  // the handle has to be freed
+  char name[96];
+} Layout;
+
+int element_kinds(void);
+size_t element_size_of(int element);
+bool element_is_pair(int element);  // the libraries disagree on what MPI_Get_elements is for these
+MPI_Datatype element_type_of(int element);
+const char* element_name_of(int element);
+Layout* layout_make(uint64_t seed, int element, bool contiguous);  // seed 0: the basic type itself
+void layout_free(Layout* layout);
+
+// ---- buffers
+// --------------------------------------------------------------------------------------
+
+typedef struct {
+  unsigned char* raw;
+  size_t raw_length;
+  unsigned char* base;  // what is given to MPI
+} Buffer;
+
+void payload(uint64_t id, size_t at, unsigned char* out, size_t length);
+uint64_t payload_hash(uint64_t id, size_t length);
+Buffer buffer_make(const Layout* layout, size_t items, uint64_t guard_id);
+void buffer_put(Buffer* buffer, const Layout* layout, uint64_t id, size_t bytes);
+// Compares the whole buffer, gaps and guards included, with what it has to be once `bytes` bytes of
+// message `id` have arrived. Returns the number of wrong bytes and where the first one is.
+size_t buffer_wrong(const Buffer* buffer, const Layout* layout, uint64_t guard_id, uint64_t id,
+                    size_t bytes, ptrdiff_t* first);
+void buffer_free(Buffer* buffer);
+
+// ---- messages and steps
+// ----------------------------------------------------------------------------
+
+// clang-format off
+#define SEND_MODES(X) X(SEND) X(ISEND) X(SSEND) X(ISSEND) X(BSEND) X(IBSEND) X(SEND_INIT)          \
+  X(SSEND_INIT) X(BSEND_INIT) X(SEND_C) X(ISEND_C) X(RSEND) X(IRSEND) X(RSEND_INIT) X(SENDRECV)
+#define RECV_MODES(X) X(RECV) X(IRECV) X(RECV_INIT) X(PROBE_RECV) X(IPROBE_RECV) X(PROBE_IRECV)    \
+  X(MPROBE_MRECV) X(IMPROBE_MRECV) X(MPROBE_IMRECV) X(IMPROBE_IMRECV) X(RECV_C) X(IRECV_C)         \
+  X(RECVSENDRECV)
+#define EXCHANGES(X) X(X_SENDRECV) X(X_SENDRECV_REPLACE) X(X_ISENDRECV) X(X_ISENDRECV_REPLACE)     \
+  X(X_IRECV_SEND) X(X_ISEND_RECV)
+#define COMPLETIONS(X) X(WAIT) X(WAITALL) X(WAITALL_IGNORE) X(WAITANY) X(WAITSOME) X(TEST)         \
+  X(TESTALL) X(TESTANY) X(TESTSOME) X(GET_STATUS)
+#define STEPS(X) X(STEP_MESSAGE) X(STEP_GATHER) X(STEP_EXCHANGE) X(STEP_PERSISTENT)                \
+  X(STEP_COLLECTIVE) X(STEP_CANCEL) X(STEP_NULL) X(STEP_RENEW) X(STEP_PREPOST)
+#define COLLECTIVES(X) X(BARRIER) X(BCAST) X(REDUCE) X(ALLREDUCE) X(GATHER) X(GATHERV) X(SCATTER)  \
+  X(SCATTERV) X(ALLGATHER) X(ALLGATHERV) X(ALLTOALL) X(ALLTOALLV) X(ALLTOALLW) X(SCAN) X(EXSCAN)   \
+  X(REDUCE_SCATTER) X(REDUCE_SCATTER_BLOCK) X(INTER_BCAST)
+#define AS_ENUM(name) name,
+#define AS_NAME(name) #name,
+// clang-format on
+
+typedef enum { SEND_MODES(AS_ENUM) SEND_MODE_COUNT } SendMode;
+typedef enum { RECV_MODES(AS_ENUM) RECV_MODE_COUNT } RecvMode;
+typedef enum { EXCHANGES(AS_ENUM) EXCHANGE_COUNT } Exchange;
+typedef enum { COMPLETIONS(AS_ENUM) COMPLETION_COUNT } Completion;
+typedef enum { STEPS(AS_ENUM) STEP_COUNT } StepKind;
+typedef enum { COLLECTIVES(AS_ENUM) COLLECTIVE_COUNT } Collective;
+
+extern const char* const send_names[];
+extern const char* const recv_names[];
+extern const char* const exchange_names[];
+extern const char* const completion_names[];
+extern const char* const step_names[];
+extern const char* const collective_names[];
+
+typedef enum {
+  COMM_BASE,
+  COMM_DUP,
+  COMM_SPLIT,
+  COMM_REVERSED,
+  COMM_SELF,
+  COMM_INTER,
+  COMMS
+} CommKind;
+extern const char* const comm_names[];
+
+typedef struct {
+  uint64_t id;
+  int source, target;  // ranks of the player's base communicator
+  CommKind comm;
+  int tag;
+  int element;
+  size_t elements, bytes;
+  uint64_t send_layout, recv_layout;  // seeds; 0 is the basic type itself
+  bool send_contiguous, recv_contiguous;
+  SendMode send;
+  RecvMode recv;
+  bool any_source, any_tag;
+  bool send_bottom, recv_bottom;
+  bool ignore_status;
+  bool recv_first;     // for a message to itself: who is posted first
+  size_t extra_items;  // capacity beyond what is needed
+} Message;
+
+typedef struct {
+  StepKind kind;
+  uint64_t seed;
+  CommKind comm;
+  Message* messages;
+  int count;
+  int target;   // of a gather
+  int repeats;  // of a persistent group
+  Collective collective;
+} Step;
+
+typedef struct {
+  Step* steps;
+  int count;
+} Plan;
+
+typedef enum { OP_SEND, OP_RECV } OpKind;
+
+typedef struct {
+  OpKind kind;
+  Message message;
+  Layout* layout;
+  size_t items;
+  Buffer buffer;
+  MPI_Request request;
+  bool persistent;
+  bool keep;  // persistent and to be started again
+  bool done;
+  bool gathered;  // which message this is has to be found out from the status
+  int arrived_from, arrived_tag;
+} Op;
+
+typedef struct {
+  Buffer buffer;
+  uint64_t id;
+} Resting;  // a received buffer that nobody may write any more
+
+typedef struct {
+  int thread;
+  int rank, ranks;
+  uint64_t seed;
+  MPI_Comm parent;
+  MPI_Comm comm[COMMS];
+  bool bsend_allowed;
+  Rng local;  // decisions that are this rank's alone
+  Op** pending;
+  int pending_count, pending_room;
+  Resting* resting;
+  int resting_count, resting_room;
+  size_t resting_bytes;
+  uint64_t messages, bytes, hash;
+  uint64_t used_send[SEND_MODE_COUNT], used_recv[RECV_MODE_COUNT];
+  uint64_t used_completion[COMPLETION_COUNT], used_step[STEP_COUNT];
+  uint64_t used_collective[COLLECTIVE_COUNT], used_exchange[EXCHANGE_COUNT];
+  // where it is, for the watchdog
+  int round, step;
+  const Step* now;
+  const Message* at;
+  const char* doing;
+} Player;
+
+// ---- plan.c ----
+Plan plan_make(const Player* player, int round);
+void plan_free(Plan* plan);
+size_t pick_bytes(Rng* rng, size_t most);
+int rank_in(const Player* player, CommKind comm, int from, int to);  // -1: not reachable
+int rank_of_comm(const Player* player, CommKind comm, int source_rank_in_comm, int receiver);
+
+// ---- play.c ----
+void play_round(Player* player, int round);
+void comms_make(Player* player);
+void comms_free(Player* player);
+
+// ---- collect.c ----
+void play_collective(Player* player, const Step* step);
+void finish_request(Player* player, MPI_Request* request, MPI_Status* status);
+
+// ---- watch.c ----
+void watch_start(Player* players, int count);
+void watch_progress(void);
+void describe(const Message* message, char* out, size_t room);
+_Noreturn void fail(const Player* player, const Message* message, const char* format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

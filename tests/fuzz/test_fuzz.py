@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The fuzzer under every MPI build, plain and helped: no wrong byte, and the same observations.
+
+Every run checks itself; the line it prints has a hash over all it saw, which must not depend on
+whether it was helped. With `--fuzz-seed` and `--fuzz-rounds` a longer search can be made.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from harness.launch import Arm, Run, compiled, run
+from manyhands.benchmarks.mpis import MpiBuild
+
+SOURCES = sorted(Path(__file__).parent.glob("*.c"))
+LINE = re.compile(r"^fuzz: ok .* messages (\d+) bytes (\d+) hash ([0-9a-f]{16})$", re.MULTILINE)
+LIMIT_S = 100
+
+# name: ranks, arguments
+SHAPES = {
+    "2 ranks": (2, "--seed 1 --rounds 20"),
+    "3 ranks": (3, "--seed 3 --rounds 6"),
+    "5 ranks": (5, "--seed 5 --rounds 2"),
+    "threads": (2, "--seed 6 --rounds 2 --threads 3"),
+}
+LONG_SHAPES = {
+    "2 ranks, small pieces": (2, "--seed 2 --rounds 400 --max-bytes 70000"),
+    "2 ranks, long": (2, "--seed 11 --rounds 400"),
+    "4 ranks, long": (4, "--seed 12 --rounds 60"),
+    "6 ranks, long": (6, "--seed 13 --rounds 30"),
+    "threads, long": (3, "--seed 14 --rounds 30 --threads 4"),
+}
+
+
+def words(request: pytest.FixtureRequest, arguments: str) -> list[str]:
+    seed, rounds = (request.config.getoption(key) for key in ("--fuzz-seed", "--fuzz-rounds"))
+    extra = ["--seed", str(seed)] if seed is not None else []
+    extra += ["--rounds", str(rounds)] if rounds is not None else []
+    return [*arguments.split(), *extra]
+
+
+def fuzz(mpi: MpiBuild, arm: Arm, ranks: int, arguments: list[str], limit_s: float) -> Run:
+    program = compiled(mpi, "fuzz", SOURCES)
+    limit = ["--timeout", str(int(limit_s * 0.6))]
+    done = run(mpi, arm, ranks, [str(program), *arguments, *limit], timeout_s=limit_s)
+    if done.skipped():
+        pytest.skip(done.skipped())
+    assert done.code == 0, done.told()
+    assert LINE.search(done.out), done.told()
+    done.expect_clean()
+    return done
+
+
+def observed(done: Run) -> tuple[str, ...]:
+    match = LINE.search(done.out)
+    assert match is not None
+    return match.groups()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_plain_mpi_passes(
+    mpi: MpiBuild, plain: Arm, shape: str, request: pytest.FixtureRequest
+) -> None:
+    ranks, arguments = SHAPES[shape]
+    seen = observed(fuzz(mpi, plain, ranks, words(request, arguments), LIMIT_S))
+    request.config.stash.setdefault(PLAIN, {})[mpi.name, shape] = seen
+
+
+PLAIN: pytest.StashKey[dict[tuple[str, str], tuple[str, ...]]] = pytest.StashKey()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_helped_sees_the_same(
+    mpi: MpiBuild, helped: Arm, shape: str, request: pytest.FixtureRequest
+) -> None:
+    ranks, arguments = SHAPES[shape]
+    done = fuzz(mpi, helped, ranks, words(request, arguments), LIMIT_S)
+    known = request.config.stash.get(PLAIN, {}).get((mpi.name, shape))
+    if known is None:
+        known = observed(fuzz(mpi, Arm("plain"), ranks, words(request, arguments), LIMIT_S))
+    assert observed(done) == known, done.told()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("shape", LONG_SHAPES)
+def test_helped_sees_the_same_for_long(
+    mpi: MpiBuild, helped: Arm, shape: str, request: pytest.FixtureRequest
+) -> None:
+    ranks, arguments = LONG_SHAPES[shape]
+    plain = fuzz(mpi, Arm("plain"), ranks, words(request, arguments), 800)
+    done = fuzz(mpi, helped, ranks, words(request, arguments), 800)
+    assert observed(done) == observed(plain), done.told()
+
+
+def test_a_wrong_byte_is_found(mpi: MpiBuild, tmp_path: Path) -> None:
+    """The fuzzer itself: with one byte of one large message spoilt on the way, it says so."""
+    spoiler = compiled_spoiler(mpi, tmp_path)
+    program = compiled(mpi, "fuzz", SOURCES)
+    arm = Arm("spoilt", spoiler)
+    for _ in range(5):  # Hydra may lose the last words of a job that aborts
+        done = run(mpi, arm, 2, [str(program), "--seed", "1", "--rounds", "4"], timeout_s=LIMIT_S)
+        assert done.code not in (0, None), done.told()
+        if done.err.strip():
+            break
+    assert "fuzz: FAILED: 1 wrong bytes" in done.err, done.told()
+    assert "fuzz: repeat with --seed 1" in done.err, done.told()
+
+
+def compiled_spoiler(mpi: MpiBuild, folder: Path) -> Path:
+    import subprocess
+
+    source = folder / "spoiler.c"
+    source.write_text(SPOILER)
+    library = folder / "spoiler.so"
+    command = [str(mpi.mpicc), "-shared", "-fPIC", "-o", str(library), str(source)]
+    subprocess.run(command, check=True, env=dict(os.environ))
+    return library
+
+
+SPOILER = """
+#include <mpi.h>
+int MPI_Recv(void* data, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+             MPI_Status* status) {
+  MPI_Status own;
+  if (status != MPI_STATUS_IGNORE) own = *status;
+  int code = PMPI_Recv(data, count, type, source, tag, comm, &own), got = 0;
+  PMPI_Get_count(&own, type, &got);
+  if (got > 100000 && data != MPI_BOTTOM) ((char*)data)[77777] ^= 1;
+  if (status != MPI_STATUS_IGNORE) *status = own;
+  return code;
+}
+"""

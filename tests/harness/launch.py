@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Compiling a C program for an MPI build and running it, plain or helped, the way `mh run` does.
+
+The environment of the helped ranks goes through the launcher (Hydra's -genv, Open MPI's -x), so
+that the launcher itself is not preloaded. Every run has a time limit, an own session, and is looked
+after for what it leaves. A failed expectation shows the output and the command that repeats it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import tempfile
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from manyhands.benchmarks.mpis import MpiBuild, Placement
+
+from harness import leftovers
+
+ROOT = Path(__file__).resolve().parents[2]
+COMPILED = ROOT / "build" / "tests" / "mpi-programs"
+LIBRARY = ROOT / "build" / "lib" / "libmanyhands.so"
+# MPICH's header declares status arrays so that MPI_STATUSES_IGNORE looks like an overflow.
+FLAGS = "-O2 -g -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wno-stringop-overflow".split()
+TIMED_OUT = -1000
+
+
+def compiled(build: MpiBuild, name: str, sources: list[Path]) -> Path:
+    """The program for this build, made again when a source or header is newer."""
+    program = COMPILED / build.name / name
+    folder = sources[0].parent
+    newest = max(path.stat().st_mtime for path in [*sources, *folder.glob("*.h")])
+    if program.exists() and program.stat().st_mtime >= newest:
+        return program
+    program.parent.mkdir(parents=True, exist_ok=True)
+    command = [str(build.mpicc), *FLAGS, "-o", str(program), *map(str, sources), "-lpthread"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, f"{shlex.join(command)}\n{done.stderr}"
+    return program
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run did."""
+
+    command: list[str]
+    code: int  # TIMED_OUT if it had to be ended
+    out: str
+    err: str
+    survivors: dict[int, str]
+    segments: set[str]
+    summary: dict[str, Any] | None
+
+    def told(self) -> str:
+        """For a failed expectation: how to repeat it and what it said."""
+        parts = [f"exit code {self.code}" if self.code != TIMED_OUT else "timed out"]
+        parts += [f"repeat with: {shlex.join(self.command)}"]
+        parts += [f"--- stdout\n{self.out[-3000:]}", f"--- stderr\n{self.err[-6000:]}"]
+        return "\n".join(parts)
+
+    def skipped(self) -> str | None:
+        """Why the program found nothing to test here."""
+        for line in self.out.splitlines():
+            if line.startswith("SKIP "):
+                return line[5:]
+        return None
+
+    def expect_clean(self) -> None:
+        """No process and no segment is left."""
+        assert not self.survivors, f"processes left: {self.survivors}\n{self.told()}"
+        assert not self.segments, f"left in /dev/shm: {self.segments}\n{self.told()}"
+
+    def expect(self, *lines: str) -> None:
+        """It ended well and said these lines."""
+        assert self.code == 0, self.told()
+        for line in lines:
+            assert line in self.out.splitlines(), f"no line '{line}'\n{self.told()}"
+        self.expect_clean()
+
+
+@dataclass(frozen=True)
+class Arm:
+    """How programs are run: plain (library None), or with the library in front."""
+
+    name: str
+    library: Path | None = None
+    before: tuple[Path, ...] = ()  # other libraries to preload first
+    settings: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def helped(self) -> bool:
+        return self.library is not None
+
+
+def _environment(build: MpiBuild, mark: str) -> dict[str, str]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("MH_") and k != "LD_PRELOAD"}
+    return {**kept, **build.environment(), leftovers.MARK: mark}
+
+
+def _ranks_environment(build: MpiBuild, values: dict[str, str]) -> list[str]:
+    if build.family == "hydra":
+        return [word for key, value in values.items() for word in ("-genv", key, value)]
+    return [word for key, value in values.items() for word in ("-x", f"{key}={value}")]
+
+
+def command_for(
+    build: MpiBuild, arm: Arm, ranks: int, program: list[str], env: dict[str, str]
+) -> list[str]:
+    values = {**arm.settings, **env} if arm.helped else {}
+    values |= {k: v for k, v in env.items() if not k.startswith("MH_")}
+    if arm.library is not None:
+        values["LD_PRELOAD"] = ":".join(map(str, [*arm.before, arm.library]))
+    launch = build.launch(ranks, Placement.FREE)
+    return [*launch[:1], *_ranks_environment(build, values), *launch[1:], *program]
+
+
+def start(
+    build: MpiBuild, arm: Arm, ranks: int, program: list[str], env: dict[str, str], mark: str
+) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command_for(build, arm, ranks, program, env),
+        env=_environment(build, mark),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+
+
+def _finish(process: subprocess.Popen[str], mark: str, timeout_s: float) -> tuple[int, str, str]:
+    try:
+        out, err = process.communicate(timeout=timeout_s)
+        return process.returncode, out, err
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGTERM)
+    try:
+        out, err = process.communicate(timeout=5)
+    except subprocess.TimeoutExpired:
+        leftovers.end_processes(mark)
+        out, err = process.communicate()
+    return TIMED_OUT, out, err
+
+
+def run(
+    build: MpiBuild,
+    arm: Arm,
+    ranks: int,
+    program: list[str],
+    env: dict[str, str] | None = None,
+    timeout_s: float = 60,
+    meddle: Any = None,
+) -> Run:
+    """Runs to the end. `meddle(process, mark)` is called once it has been started."""
+    mark = uuid.uuid4().hex
+    values = dict(env or {})
+    with tempfile.TemporaryDirectory() as scratch:
+        report = Path(scratch) / "summary.json"
+        if arm.helped:
+            values.setdefault("MH_SUMMARY_JSON", str(report))
+        before = leftovers.segments()
+        process = start(build, arm, ranks, program, values, mark)
+        if meddle is not None:
+            meddle(process, mark)
+        code, out, err = _finish(process, mark, timeout_s)
+        survivors = leftovers.surviving(mark)
+        leftovers.end_processes(mark)
+        left = leftovers.left_segments(before)
+        try:
+            summary = json.loads(report.read_text())
+        except (OSError, json.JSONDecodeError):
+            summary = None
+    command = command_for(build, arm, ranks, program, dict(env or {}))
+    return Run(command, code, out, err, survivors, left, summary)

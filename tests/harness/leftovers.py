@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a run may not leave behind: processes, and files in /dev/shm that nobody maps.
+
+Processes of a run are known by a variable in their environment, which forks and daemons inherit,
+so that one that left the launcher's process group is found too. A file in /dev/shm is a *leftover*
+if it is new, no living process maps it and it does not go away within a moment; other jobs on the
+machine map theirs. Some MPI libraries leave files of their own when a rank is killed, also without
+help: those are named here and forgiven in such runs, and removed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from pathlib import Path
+
+MARK = "MANYHANDS_TEST_RUN"
+SHM = Path("/dev/shm")
+GRACE_S = 5.0
+# Open MPI's vader and sm, MPICH's and UCX's segments, PMIx's store.
+OF_THE_MPI = re.compile(
+    r"^(vader_segment|sm_segment|mpich_|mpich_shar|ucx_shm|pmix|psm2|osc_|sm_coll|dstore)"
+)
+
+
+def processes(mark: str) -> dict[int, str]:
+    """Living processes of the run, with their command lines."""
+    wanted = f"{MARK}={mark}".encode()
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            if wanted not in (entry / "environ").read_bytes().split(b"\0"):
+                continue
+            state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+            if state != "Z":
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
+                found[int(entry.name)] = line
+        except (OSError, ValueError):
+            continue
+    return found
+
+
+def surviving(mark: str) -> dict[int, str]:
+    """Processes that are still there after a moment."""
+    end = time.monotonic() + GRACE_S
+    while (alive := processes(mark)) and time.monotonic() < end:
+        time.sleep(0.02)
+    return alive
+
+
+def end_processes(mark: str) -> None:
+    """The run's own, by pid."""
+    for pid in processes(mark):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def segments() -> set[str]:
+    return {entry.name for entry in SHM.iterdir()}
+
+
+def _mapped() -> set[str]:
+    names: set[str] = set()
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            text = (entry / "maps").read_text(errors="replace")
+        except OSError:
+            continue
+        names.update(re.findall(r"/dev/shm/(\S+)", text))
+    return names
+
+
+def left_segments(before: set[str]) -> set[str]:
+    """New files that nobody maps, after a moment."""
+    end = time.monotonic() + GRACE_S
+    while new := {name for name in segments() - before if not OF_THE_MPI.match(name)}:
+        new -= {name.split("/")[0] for name in _mapped()}
+        if not new or time.monotonic() >= end:
+            return new
+        time.sleep(0.05)
+    return set()

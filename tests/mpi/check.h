@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What the conformance programs share: checks that end the job, payloads, the way to say "passed".
+//
+// A program tests one behaviour, which its name states, and runs plain and helped; plain is the
+// reference. It prints PASS once, on rank 0, when all ranks got to the end, or SKIP and the reason.
+// How it is run stands in its head, one line for each way: `run: ranks 2 [KEY=VALUE ...]`.
+#ifndef MH_TESTS_MPI_CHECK_H
+#define MH_TESTS_MPI_CHECK_H
+
+#include <mpi.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+  DESCRIPTOR = 96,    // bytes of the small message that stands for a large one
+  THRESHOLD = 65536,  // from here on messages are replaced
+  LARGE = 1000000,    // well above
+  STUCK_SECONDS = 40,
+  TAG = 5
+};
+
+static int rank, ranks;
+
+static inline void on_stuck(int number) {
+  (void)number;
+  char text[64];
+  int length = snprintf(text, sizeof text, "rank %d is stuck\n", rank);
+  if (write(STDERR_FILENO, text, (size_t)length) < 0) _exit(87);
+  sleep(1);
+  _exit(86);
+}
+
+#define CHECK(condition, ...)                                                                 \
+  do {                                                                                        \
+    if (!(condition)) {                                                                       \
+      fprintf(stderr, "rank %d: %s:%d: %s is false: ", rank, __FILE__, __LINE__, #condition); \
+      fprintf(stderr, __VA_ARGS__);                                                           \
+      fprintf(stderr, "\n");                                                                  \
+      MPI_Abort(MPI_COMM_WORLD, 3);                                                           \
+    }                                                                                         \
+  } while (0)
+
+static inline void check_preloaded(void) {
+  const char* preload = getenv("LD_PRELOAD");
+  if (preload == NULL || strstr(preload, "libmanyhands") == NULL) return;
+  const char* enable = getenv("MH_ENABLE");
+  if (enable != NULL && strcmp(enable, "0") == 0) return;
+  FILE* maps = fopen("/proc/self/maps", "r");
+  char line[512];
+  bool found = false;
+  while (maps != NULL && fgets(line, sizeof line, maps) != NULL) {
+    if (strstr(line, "libmanyhands-") != NULL) found = true;
+  }
+  if (maps != NULL) fclose(maps);
+  CHECK(found, "no variant of the library is loaded though it is preloaded");
+}
+
+static inline void begin_after_init(void) {
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  signal(SIGALRM, on_stuck);
+  alarm(STUCK_SECONDS);
+  check_preloaded();
+}
+
+static inline void begin(int* argc, char*** argv) {
+  MPI_Init(argc, argv);
+  begin_after_init();
+}
+
+static inline int end(void) {
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Finalize();
+  if (rank == 0) printf("PASS\n");
+  return 0;
+}
+
+static inline int skip(const char* why) {
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Finalize();
+  if (rank == 0) printf("SKIP %s\n", why);
+  return 0;
+}
+
+static inline unsigned char byte_of(int key, size_t at) {
+  uint64_t x = (at / 8 + 1) * 0x9e3779b97f4a7c15u + (uint64_t)key * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 29)) * 0x94d049bb133111ebu;
+  return (unsigned char)(x >> (at % 8 * 8));
+}
+
+static inline void fill(void* data, size_t bytes, int key) {
+  for (size_t i = 0; i < bytes; ++i) ((unsigned char*)data)[i] = byte_of(key, i);
+}
+
+static inline unsigned char* filled(size_t bytes, int key) {
+  unsigned char* data = malloc(bytes + 1);
+  CHECK(data != NULL, "no memory for %zu bytes", bytes);
+  fill(data, bytes, key);
+  return data;
+}
+
+static inline unsigned char* blank(size_t bytes) {
+  unsigned char* data = malloc(bytes + 1);
+  CHECK(data != NULL, "no memory for %zu bytes", bytes);
+  memset(data, 0xee, bytes + 1);
+  return data;
+}
+
+static inline void check_bytes(const void* data, size_t bytes, int key, const char* what) {
+  for (size_t i = 0; i < bytes; ++i) {
+    unsigned char got = ((const unsigned char*)data)[i];
+    CHECK(got == byte_of(key, i), "%s: byte %zu of %zu is %02x, not %02x", what, i, bytes, got,
+          byte_of(key, i));
+  }
+}
+
+static inline void check_blank(const void* data, size_t from, size_t to, const char* what) {
+  for (size_t i = from; i < to; ++i) {
+    CHECK(((const unsigned char*)data)[i] == 0xee, "%s: byte %zu was written", what, i);
+  }
+}
+
+static inline void check_status(const MPI_Status* status, int source, int tag, int bytes) {
+  int count = -1;
+  MPI_Get_count(status, MPI_BYTE, &count);
+  CHECK(status->MPI_SOURCE == source, "source %d, not %d", status->MPI_SOURCE, source);
+  CHECK(status->MPI_TAG == tag, "tag %d, not %d", status->MPI_TAG, tag);
+  CHECK(count == bytes, "count %d, not %d", count, bytes);
+}
+
+static inline void pass_time(double seconds) {
+  double stop = MPI_Wtime() + seconds;
+  while (MPI_Wtime() < stop) continue;
+}
+
+static inline int class_of(int code) {
+  int class = code;
+  if (code != MPI_SUCCESS) MPI_Error_class(code, &class);
+  return class;
+}
+
+#endif

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Ends in the way its argument names, on one rank, while the others are in the middle of large
+// messages or wait for it: test_endings.py compares what the launcher makes of it.
+//
+// run: by test_endings.py
+#include "check.h"
+
+static void exchange(int times) {
+  int next = (rank + 1) % ranks, last = (rank + ranks - 1) % ranks;
+  for (int i = 0; i < times; ++i) {
+    unsigned char *out = filled(LARGE, rank), *in = blank(LARGE);
+    MPI_Sendrecv(out, LARGE, MPI_BYTE, next, TAG, in, LARGE, MPI_BYTE, last, TAG, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+    free(in);
+    free(out);
+  }
+}
+
+int main(int argc, char** argv) {
+  const char* how = argc > 1 ? argv[1] : "";
+  begin(&argc, &argv);
+  exchange(3);
+  printf("READY\n");
+  fflush(stdout);
+  if (strcmp(how, "wait") == 0) exchange(1 << 30);
+  if (strcmp(how, "barrier") == 0 && rank == 0) MPI_Barrier(MPI_COMM_WORLD);
+  if (strcmp(how, "barrier") == 0) sleep(1000);
+  if (rank == 1) {
+    if (strcmp(how, "abort") == 0) MPI_Abort(MPI_COMM_WORLD, 42);
+    if (strcmp(how, "kill") == 0) raise(SIGKILL);
+    if (strcmp(how, "segv") == 0) raise(SIGSEGV);
+    if (strcmp(how, "exit") == 0) exit(5);
+    if (strcmp(how, "_exit") == 0) _exit(6);
+    if (strcmp(how, "return") == 0) {
+      MPI_Finalize();
+      return 9;
+    }
+  }
+  if (strcmp(how, "return") == 0) {
+    MPI_Finalize();
+    return 0;
+  }
+  exchange(1 << 30);  // never ends by itself
+  return 0;
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// MPI_Pcontrol(0) and (1) between and around pending large messages, and the info key
+// post_comm_access on a communicator: the data is the same.
+//
+// run: ranks 2
+// run: ranks 2 helped MH_POST_COMM_ACCESS=hi-to-lo
+// run: ranks 2 helped MH_POST_COMM_ACCESS=lo-to-hi
+// run: ranks 3 helped MH_STRATEGY=localized
+// run: ranks 3 helped MH_STRATEGY=mixed
+// run: ranks 3 helped MH_CHUNK=4096
+// run: ranks 3 helped MH_CHUNK=64M
+// run: ranks 3 helped MH_THRESHOLD=4K
+// run: ranks 2 helped MH_ENABLE=0
+#include "check.h"
+
+static void ring(MPI_Comm comm, int key, int level_between) {
+  int next = (rank + 1) % ranks, last = (rank + ranks - 1) % ranks;
+  unsigned char *out = filled(LARGE, key + rank), *in = blank(LARGE);
+  MPI_Request requests[2];
+  MPI_Irecv(in, LARGE, MPI_BYTE, last, TAG, comm, &requests[0]);
+  MPI_Isend(out, LARGE, MPI_BYTE, next, TAG, comm, &requests[1]);
+  if (level_between >= 0) MPI_Pcontrol(level_between);
+  MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+  check_bytes(in, LARGE, key + last, "around MPI_Pcontrol");
+  free(in);
+  free(out);
+}
+
+int main(int argc, char** argv) {
+  begin(&argc, &argv);
+  for (int i = 0; i < 12; ++i) {
+    MPI_Pcontrol(i % 4 == 1 ? rank % 2 : i % 2);
+    ring(MPI_COMM_WORLD, i, i % 3 == 0 ? 1 - i % 2 : -1);
+  }
+  MPI_Pcontrol(1);
+  const char* const orders[] = {"random", "lo-to-hi", "hi-to-lo", "nonsense"};
+  for (int i = 0; i < 4; ++i) {
+    MPI_Comm comm;
+    MPI_Info info;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "post_comm_access", orders[i]);
+    MPI_Comm_set_info(comm, info);
+    MPI_Info_free(&info);
+    ring(comm, 50 + i, -1);
+    MPI_Comm_free(&comm);
+    if (i == 3) break;
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "post_comm_access", orders[i]);
+    MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &comm);
+    MPI_Info_free(&info);
+    ring(comm, 60 + i, -1);
+    MPI_Comm_free(&comm);
+  }
+  return end();
+}

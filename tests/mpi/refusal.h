@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Makes the kernel refuse process_vm_readv and process_vm_writev to this process with EPERM, as
+// container runtimes do: a seccomp filter, which cannot be taken back and is inherited by execve.
+#ifndef MH_TESTS_MPI_REFUSAL_H
+#define MH_TESTS_MPI_REFUSAL_H
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+// 0 on success. With SECCOMP_FILTER_FLAG_TSYNC all threads are refused, helpers included.
+static inline int refuse_remote_copies(void) {
+  struct sock_filter rules[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  struct sock_fprog program = {sizeof rules / sizeof rules[0], rules};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return -1;
+  return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
+}
+
+static inline int remote_copies_are_refused(void) {
+  char from[8] = {0}, to[8];
+  struct iovec local = {to, sizeof to}, remote = {from, sizeof from};
+  return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) < 0 && errno == EPERM;
+}
+
+#endif

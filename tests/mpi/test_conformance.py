@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Each program of this folder under every MPI build, plain and helped: one behaviour each.
+
+How a program is run stands in its head, one line for each way:
+
+    // run: ranks N [fails] [helped] [nocma] [says WORDS] [KEY=VALUE ...]
+
+`fails` expects a non-zero exit status and no PASS; `helped` leaves the plain run out; `KEY=VALUE`
+is set for the ranks (MH_ keys in helped runs alone). `nocma` keeps the MPI library itself from
+using process_vm_readv. `says "text"` allows and expects this on
+standard error of a helped run; without it, a helped run must say nothing there.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from harness.launch import Arm, Run, compiled, run
+from manyhands.benchmarks.mpis import MpiBuild
+
+HERE = Path(__file__).parent
+LIMIT_S = 60
+
+
+@dataclass(frozen=True)
+class Way:
+    program: str
+    ranks: int
+    fails: bool = False
+    helped_only: bool = False
+    says: str | None = None
+    env: dict[str, str] = field(default_factory=dict)
+    cma_of_the_mpi: bool = True
+
+    @property
+    def name(self) -> str:
+        settings = [f"{key}={value}" for key, value in self.env.items()]
+        return " ".join([self.program, f"{self.ranks}", *settings])
+
+
+def read_way(program: str, text: str) -> Way:
+    words = shlex.split(text)
+    ranks, says, env, flags = 0, None, {}, set()
+    while words:
+        word = words.pop(0)
+        if word == "ranks":
+            ranks = int(words.pop(0))
+        elif word == "says":
+            says = words.pop(0)
+        elif "=" in word:
+            key, _, value = word.partition("=")
+            env[key] = value
+        elif word in ("fails", "helped", "nocma"):
+            flags.add(word)
+        else:
+            raise ValueError(f"{program}: '{word}' in its run line")
+    cma = "nocma" not in flags
+    return Way(program, ranks, "fails" in flags, "helped" in flags, says, env, cma)
+
+
+def read_ways() -> list[Way]:
+    ways = []
+    for source in sorted(HERE.glob("*.c")):
+        lines = re.findall(r"^// run: (.*)$", source.read_text(), re.MULTILINE)
+        assert lines, f"{source.name} does not say how to run it"
+        ways += [read_way(source.stem, line) for line in lines if not line.startswith("by ")]
+    return ways
+
+
+WAYS = read_ways()
+WITHOUT_CMA = {
+    "MPIR_CVAR_CH4_CMA_ENABLE": "0",
+    "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
+    "OMPI_MCA_smsc": "^cma",
+    "UCX_TLS": "posix,sysv,self",  # "^cma" differs between ranks that see cma and ranks that do not
+}
+
+
+def check_what_was_said(way: Way, done: Run) -> None:
+    said = [line for line in done.err.splitlines() if "manyhands: " in line]
+    if way.says is None:
+        assert not said, done.told()
+    else:
+        assert sum(way.says in line for line in said) == 1, done.told()
+
+
+# Settings do what they do under any MPI; where launchers are quick is enough for them.
+FOR_SETTINGS = ("mpich4", "openmpi4")
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
+def test_program(mpi: MpiBuild, arm: Arm, way: Way) -> None:
+    if way.helped_only and not arm.helped:
+        pytest.skip("has a meaning helped only")
+    if any(key.startswith("MH_") for key in way.env) and mpi.name not in FOR_SETTINGS:
+        pytest.skip("settings are tested under Debian's libraries")
+    program = compiled(mpi, way.program, [HERE / f"{way.program}.c"])
+    env = way.env if way.cma_of_the_mpi else {**way.env, **WITHOUT_CMA}
+    done = run(mpi, arm, way.ranks, [str(program)], env, LIMIT_S)
+    if done.skipped():
+        pytest.skip(done.skipped())
+    if way.fails:
+        assert done.code != 0, done.told()
+        assert "PASS" not in done.out, done.told()
+        assert "stuck" not in done.err, done.told()
+        done.expect_clean()
+        return
+    done.expect("PASS")
+    if arm.helped:
+        check_what_was_said(way, done)

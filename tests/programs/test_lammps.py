@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""LAMMPS from Debian's package, on its melt example: the thermodynamic output is the same.
+
+The example's box is enlarged so that ghost atoms travel in messages of tens of kilobytes, and one
+run has a threshold low enough that nearly all of them are helped. LAMMPS repeats itself bit for bit
+on the same number of ranks, so the printed numbers have to be equal, not close.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from harness.launch import Arm, Run, run
+from manyhands.benchmarks.mpis import MpiBuild
+
+EXAMPLE = Path("/usr/share/lammps/examples/melt/in.melt")
+NUMBERS = re.compile(r"^\s*\d+(\s+-?\d[\d.e+-]*){4,}\s*$")
+
+
+def loads(program: str, build: MpiBuild) -> bool:
+    """Whether the package was built with the MPI of this build."""
+    path = shutil.which(program)
+    if path is None:
+        return False
+    text = subprocess.run(["ldd", path], capture_output=True, text=True).stdout
+    library = {"openmpi4": "libmpi.so.40", "mpich4": "libmpich.so.12"}.get(build.name)
+    return library is not None and library in text
+
+
+def melt(scratch: Path, box: int, steps: int) -> Path:
+    text = EXAMPLE.read_text()
+    text = re.sub(r"(region\s+box block) .*", rf"\1 0 {box} 0 {box} 0 {box}", text)
+    text = re.sub(r"run\s+\d+", f"run {steps}", text)
+    text = re.sub(r"thermo\s+\d+", "thermo 5", text)
+    path = scratch / "in.melt"
+    path.write_text(text)
+    return path
+
+
+def thermo(done: Run) -> list[str]:
+    assert done.code == 0, done.told()
+    done.expect_clean()
+    lines = [line.strip() for line in done.out.splitlines() if NUMBERS.match(line)]
+    assert len(lines) >= 5, done.told()
+    return lines
+
+
+@pytest.mark.parametrize("threshold", ["64K", "4K"])
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_melt_gives_the_same_numbers(
+    mpi: MpiBuild, helped: Arm, tmp_path: Path, ranks: int, threshold: str
+) -> None:
+    if not loads("lmp", mpi) or not EXAMPLE.exists():
+        pytest.skip("LAMMPS (lammps, lammps-examples) for this MPI is not installed")
+    program = ["lmp", "-log", "none", "-in", str(melt(tmp_path, 20, 40))]
+    plain = thermo(run(mpi, Arm("plain"), ranks, program, timeout_s=100))
+    same = thermo(run(mpi, helped, ranks, program, {"MH_THRESHOLD": threshold}, timeout_s=100))
+    assert same == plain

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The test suite of mpi4py: the same tests pass, fail and are skipped as without help.
+
+Each rank writes what `main.py -v` says to a file of its own. A test that fails without help is no
+business of ours, but it must then fail helped as well. The whole suite is slow; the short form has
+the modules about messages.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tarfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from harness.launch import COMPILED, ROOT, TIMED_OUT, Arm, run
+from manyhands.benchmarks.mpis import MpiBuild
+
+VERSION = "4.1.2"
+PYTHON = {"mpich5": ".mpi/mpich5/bin/python", "openmpi5": ".mpi/openmpi5/bin/python"}
+VERDICT = re.compile(
+    r"^(test\w+) \((\S+)\).*?\.\.\. (ok|FAIL|ERROR|skipped|expected failure)", re.M
+)
+SHORT = ["test_p2p_buf", "test_p2p_buf_matched", "test_p2p_obj", "test_msgzero", "test_cco_buf"]
+# Spawning starts programs that outlive the test or need slots; its parent is tested in tests/mpi.
+LEFT_OUT = ["-e", "spawn", "-e", "dynproc"]
+
+
+def suite() -> Path:
+    """The sources of mpi4py's tests, from its source distribution."""
+    folder = COMPILED.parent / "mpi4py"
+    main = folder / f"mpi4py-{VERSION}" / "test" / "main.py"
+    if main.exists():
+        return main
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary=:all:"]
+    command += ["--no-build-isolation", "-d", str(folder), f"mpi4py=={VERSION}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    archive = folder / f"mpi4py-{VERSION}.tar.gz"
+    if not archive.exists():
+        pytest.skip(f"mpi4py's sources cannot be had: {done.stderr.strip()[-200:]}")
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder, filter="data") if sys.version_info >= (3, 12) else tar.extractall(
+            folder
+        )
+    return main
+
+
+def verdicts(
+    mpi: MpiBuild, arm: Arm, ranks: int, words: list[str], scratch: Path, limit_s: float
+) -> Counter[tuple[int, str, str]]:
+    """How often each test ended how, by rank."""
+    scratch.mkdir()
+    script = f'exec "$0" "$@" 2>"{scratch}/${{PMI_RANK:-$OMPI_COMM_WORLD_RANK}}"'
+    python = str(ROOT / PYTHON[mpi.name])
+    program = ["sh", "-c", script, python, str(suite()), "-v", *LEFT_OUT, *words]
+    done = run(mpi, arm, ranks, program, timeout_s=limit_s)
+    texts = {int(path.name): path.read_text(errors="replace") for path in scratch.iterdir()}
+    said = "\n".join(text[-1500:] for text in texts.values())
+    assert done.code != TIMED_OUT, f"{done.told()}\n{said}"
+    assert len(texts) == ranks, done.told()
+    for text in texts.values():
+        assert re.search(r"^Ran \d+ tests", text, re.M), f"{done.told()}\n{said}"
+    done.expect_clean()
+    return Counter(
+        (rank, test, verdict)
+        for rank, text in texts.items()
+        for _, test, verdict in VERDICT.findall(text)
+    )
+
+
+def compare(
+    mpi: MpiBuild, helped: Arm, ranks: int, words: list[str], scratch: Path, limit_s: float
+) -> None:
+    if mpi.name not in PYTHON or not (ROOT / PYTHON[mpi.name]).exists():
+        pytest.skip("there is no mpi4py for this build")
+    plain = verdicts(mpi, Arm("plain"), ranks, words, scratch / "plain", limit_s)
+    same = verdicts(mpi, helped, ranks, words, scratch / "helped", limit_s)
+    assert sum(plain.values()) > 50 * ranks, "hardly any test was run"
+    assert sorted((same - plain).items()) == []
+    assert sorted((plain - same).items()) == []
+
+
+@pytest.mark.parametrize("ranks", [2])
+def test_messages(mpi: MpiBuild, helped: Arm, tmp_path: Path, ranks: int) -> None:
+    compare(mpi, helped, ranks, SHORT, tmp_path, 50)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(2400)
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_whole_suite(mpi: MpiBuild, helped: Arm, tmp_path: Path, ranks: int) -> None:
+    compare(mpi, helped, ranks, [], tmp_path, 1000)

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The direction of the arrows, as scripts/lint sees it."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import subprocess
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def lint() -> ModuleType:
+    loader = importlib.machinery.SourceFileLoader("lint", str(ROOT / "scripts" / "lint"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("lint", loader))
+    loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def repository(lint: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    monkeypatch.setattr(lint, "ROOT", tmp_path)
+    return tmp_path
+
+
+def write(root: Path, name: str, text: str) -> None:
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("file", "includes", "fault"),
+    [
+        ("src/base/a.hpp", "steal/job.hpp", "src/base may not use src/steal"),
+        ("src/steal/a.hpp", "base/x.hpp", None),
+        ("src/steal/a.hpp", "steal/x.hpp", None),
+        ("src/steal/a.hpp", "wait/x.hpp", "src/steal may not use src/wait"),
+        ("src/steal/a.hpp", "../wait/x.hpp", "src/steal may not use src/wait"),
+        ("src/mpi/front/a.c", "p2p/x.hpp", None),
+        ("tests/unit/a.cpp", "mpi/x.hpp", None),
+        ("src/observe/a.cpp", "base/generated.inc", None),
+        ("src/p2p/a.cpp", "mpi/generated.inc", "src/p2p may not use src/mpi"),
+    ],
+)
+def test_arrows(
+    lint: ModuleType, repository: Path, file: str, includes: str, fault: str | None
+) -> None:
+    write(repository, "src/wait/x.hpp", "")
+    write(repository, file, f'// text\n#include "{includes}"\n')
+    faults = lint.arrow_faults()
+    if fault is None:
+        assert faults == []
+    else:
+        assert len(faults) == 1
+        assert faults[0].startswith(f"{file}:2: {fault}")
+
+
+def test_a_room_without_a_place_is_a_fault(lint: ModuleType, repository: Path) -> None:
+    write(repository, "src/cellar/a.hpp", "")
+    assert lint.arrow_faults() == ["src/cellar/a.hpp: its folder is not in ROOMS of scripts/lint"]
+
+
+def test_the_command_line_imports_no_tests(lint: ModuleType, repository: Path) -> None:
+    write(repository, "cli/manyhands/a.py", "import json\nfrom tests import x\n")
+    assert len(lint.arrow_faults()) == 1
+
+
+def test_licence_lines(lint: ModuleType, repository: Path) -> None:
+    write(repository, "good.py", "# SPDX-License-Identifier: BSD-3-Clause\n")
+    write(repository, "good", "#!/bin/sh\n# SPDX-License-Identifier: BSD-3-Clause\n")
+    write(repository, "late.c", "\n// SPDX-License-Identifier: BSD-3-Clause\n")
+    write(repository, "bad", "#!/bin/sh\ntrue\n")
+    write(repository, "data.txt", "no source\n")
+    assert [fault.split(":")[0] for fault in lint.licence_faults()] == ["bad", "late.c"]

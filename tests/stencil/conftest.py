@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The stencil compiled for an MPI build, and running it: shared by the tests of this folder."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from manyhands.benchmarks.mpis import MpiBuild, Placement, find_builds
+from manyhands.demo.runs import compile_stencil, environment
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+BUILDS = find_builds(CHECKOUT)
+
+
+@dataclass(frozen=True)
+class Stencil:
+    build: MpiBuild
+    program: Path
+
+    def run(self, ranks: int, *arguments: object) -> subprocess.CompletedProcess[str]:
+        command = self.build.launch(ranks, Placement.FREE)
+        command += [str(self.program), *(str(word) for word in arguments)]
+        return subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=environment(self.build),
+        )
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Stencil]:
+    """By name of the build; each is compiled once, with warnings as errors."""
+    made: dict[str, Stencil] = {}
+
+    def get(name: str) -> Stencil:
+        if name not in made:
+            source = CHECKOUT / "examples" / "stencil"
+            folder = tmp_path_factory.mktemp(name)
+            made[name] = Stencil(BUILDS[name], compile_stencil(BUILDS[name], source, folder))
+        return made[name]
+
+    return get
+
+
+@pytest.fixture(params=list(BUILDS))
+def stencil(request: pytest.FixtureRequest, compiled: Callable[[str], Stencil]) -> Stencil:
+    """Under every MPI present."""
+    return compiled(request.param)
+
+
+@pytest.fixture
+def any_stencil(compiled: Callable[[str], Stencil]) -> Stencil:
+    """Under one MPI, for what does not depend on it."""
+    if not BUILDS:
+        pytest.skip("no MPI here")
+    return compiled(next(iter(BUILDS)))

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`mh demo`: its sizes, what it concludes from numbers, and one short demo of plain against plain.
+
+No test here looks at how long anything took.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import typer
+from manyhands.benchmarks.mpis import find_builds
+from manyhands.commands import demo
+from manyhands.demo import play, problem, show
+from manyhands.demo.findings import Did, Finding, Ratio, add_up, sentence
+from manyhands.demo.mpi import NoMpi, choose
+from manyhands.demo.runs import Result
+from rich.console import Console
+from typer.testing import CliRunner
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+BUILDS = find_builds(CHECKOUT)
+APP = typer.Typer()
+APP.command()(demo.demo)
+NOT_ACTIVE = Did(0, 0, 0, 0, 0.0, 0, "")
+ACTIVE = Did(100, 100 << 20, 60 << 20, 40 << 20, 0.5, 0, "")
+
+
+def finding(speedup: Ratio, did: Did | None = ACTIVE, identical: bool = True) -> Finding:
+    plain = {"seconds": 2.0, "compute_s": 1.4, "pack_s": 0.2, "mpi_s": 0.4, "wait_s": 0.1}
+    helped = {**plain, "mpi_s": 0.2}
+    return Finding(
+        case=problem.CASES[0],
+        ranks=2,
+        steps=100,
+        message_bytes=4 << 20,
+        bytes_per_step=8 << 20,
+        plain=plain,
+        helped=helped,
+        speedup=speedup,
+        communication=Ratio(2.0, 1.9, 2.1),
+        rounds=5,
+        identical=identical,
+        did=did,
+        one_gb_per_s=10.0,
+        together_gb_per_s=20.0,
+    )
+
+
+def test_a_gain_is_claimed_when_all_rounds_agree() -> None:
+    text = sentence(finding(Ratio(1.08, 1.05, 1.1)))
+    assert text.startswith("The program became 8.0 % faster. 20 % of its time was communication")
+    assert "50 % less" in text
+
+
+@pytest.mark.parametrize("speedup", [Ratio(1.08, 0.98, 1.2), Ratio(1.005, 1.001, 1.01)])
+def test_noise_is_called_noise(speedup: Ratio) -> None:
+    assert sentence(finding(speedup)).startswith("No difference beyond the noise")
+
+
+def test_a_gain_smaller_than_its_own_spread_is_noise() -> None:
+    assert sentence(finding(Ratio(1.03, 1.01, 2.5))).startswith("No difference beyond the noise")
+
+
+def test_a_loss_is_said_to_be_one() -> None:
+    assert sentence(finding(Ratio(0.9, 0.88, 0.93))).startswith("The program became 10 % slower")
+
+
+def test_too_few_rounds_claim_nothing() -> None:
+    few = replace(finding(Ratio(2.0, 1.9, 2.1)), rounds=2)
+    assert "too few" in sentence(few)
+
+
+@pytest.mark.parametrize(
+    ("did", "reason"),
+    [
+        (None, "left no summary"),
+        (NOT_ACTIVE, "took over no message"),
+        (replace(NOT_ACTIVE, why_not="CMA is refused"), "did not help: CMA is refused"),
+        (ACTIVE, "20 % of the time here (5.0 % or more of the time was waiting)"),
+    ],
+)
+def test_no_gain_comes_with_its_reason(did: Did | None, reason: str) -> None:
+    assert reason in sentence(finding(Ratio(1.0, 0.99, 1.01), did))
+
+
+def test_different_results_outweigh_any_gain() -> None:
+    assert "DIFFER" in sentence(finding(Ratio(2.0, 1.9, 2.1), identical=False))
+
+
+def made_up(seconds: float, mpi: float, checksum: str) -> Result:
+    rank = {"compute_s": 0.1, "pack_s": 0.0, "mpi_s": mpi, "wait_s": 0.0}
+    times = {
+        "ranks": 2,
+        "measured_steps": 10,
+        "largest_message_bytes": 8,
+        "bytes_sent_per_step": 16,
+        "seconds": seconds,
+        "memcpy": {"one_gb_per_s": 1.0, "together_gb_per_s": 2.0},
+        "times": [rank, {**rank, "mpi_s": mpi + 0.2}],
+    }
+    return Result(times, checksum, None, [])
+
+
+def test_ratios_pair_runs_of_the_same_round() -> None:
+    plain = [made_up(s, 0.4, "a") for s in (1.0, 2.0, 4.0)]
+    helped = [made_up(s, 0.2, "a") for s in (0.5, 1.0, 2.0)]
+    found = add_up(problem.CASES[0], plain, helped)
+    assert found.speedup == Ratio(2.0, 2.0, 2.0)
+    assert found.plain["mpi_s"] == pytest.approx(0.5)
+    assert found.identical
+    assert not add_up(problem.CASES[0], plain, [*helped[:2], made_up(2.0, 0.2, "b")]).identical
+
+
+# --- sizes ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4, 6, 8, 12, 36, 64, 128])
+def test_halo_is_a_quarter_of_the_cells_and_messages_are_megabytes(ranks: int) -> None:
+    grid = problem.choose(ranks)
+    processes = problem.process_grid(ranks)
+    neighbours = [2 * (p - 1) / p for p in processes]
+    planes = sum(f / n for f, n in zip(neighbours, grid.cells, strict=True))
+    assert 0.2 <= planes <= 0.3
+    volume = grid.cells[0] * grid.cells[1] * grid.cells[2]
+    for n, p in zip(grid.cells, processes, strict=True):
+        assert p == 1 or volume // n * grid.variables * 8 >= 3 << 20
+    assert grid.bytes_of_a_rank() < 128 << 20
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 6, 8])
+def test_process_grid_is_the_one_of_mpi(any_stencil, tmp_path: Path, ranks: int) -> None:
+    file = tmp_path / "times.json"
+    done = any_stencil.run(ranks, "--nx", 2, "--ny", 2, "--nz", 2, "--steps", 1, "--json", file)
+    assert done.returncode == 0, done.stderr
+    assert tuple(json.loads(file.read_text())["processes"]) == problem.process_grid(ranks)
+
+
+# --- the command ------------------------------------------------------------------------------
+
+
+def test_an_mpi_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(NoMpi, match="neither a prefix nor an mpicc"):
+        choose(str(tmp_path / "nothing"))
+    lonely = tmp_path / "mpicc"
+    lonely.write_text("#!/bin/sh\n")
+    lonely.chmod(0o755)
+    with pytest.raises(NoMpi, match="there is no mpiexec beside"):
+        choose(str(lonely))
+
+
+def test_without_any_mpi_the_user_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("manyhands.demo.mpi.find_builds", lambda _: {})
+    monkeypatch.setenv("PATH", "/nowhere")
+    result = CliRunner().invoke(APP, ["--control"])
+    assert result.exit_code == 2
+
+
+def test_different_results_make_the_command_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(play, "demonstrate", lambda *_: {"identical": False})
+    assert CliRunner().invoke(APP, ["--control"]).exit_code == 1
+
+
+def test_the_table_fits_in_its_columns() -> None:
+    out = Console(width=show.COLUMNS, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    out.print(show.table(finding(Ratio(1.08, 1.05, 1.1)), ("plain", "helped")))
+    text = out.export_text()
+    assert max(map(len, text.splitlines())) <= show.COLUMNS
+    assert "waiting, at least" in text and "1.08x (1.05-1.10)" in text
+
+
+@pytest.mark.skipif(not BUILDS, reason="no MPI here")
+def test_plain_against_plain_runs_all_cases_with_equal_results(tmp_path: Path) -> None:
+    file = tmp_path / "demo.json"
+    name = next(iter(BUILDS))
+    words = ["-n", "2", "--control", "--mpi", name, "--rounds", "1", "--seconds", "0.01"]
+    result = CliRunner().invoke(APP, [*words, "--json", str(file)])
+    assert result.exit_code == 0, result.output
+    report = json.loads(file.read_text())
+    assert report["identical"] and report["compared_byte_by_byte"]
+    assert [case["case"]["name"] for case in report["cases"]] == ["packed", "late", "types"]
+    assert all(case["plain"]["mpi_s"] > 0 for case in report["cases"])
+    assert "Results are identical" in result.output

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Lending between real processes: the owner is the test, lenders are forks of it. A unit that runs
+// on a lender's core still sees the owner's memory and process.
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <mutex>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "lend/lender.hpp"
+#include "lend/pool.hpp"
+#include "support/child.hpp"
+#include "support/deny.hpp"
+#include "support/sanitizer.hpp"
+#include "support/shared.hpp"
+
+namespace mh::lend {
+namespace {
+
+constexpr std::uint64_t kLong = 1'000'000;  // an offer of a millisecond
+constexpr int kRounds = test::kSanitized ? 200 : 2'000;
+constexpr double kPatienceNs = 20e9;
+
+// What the processes share besides the node.
+struct Board {
+  test::Barrier barrier;
+  std::atomic<std::uint32_t> flag{0};
+  std::atomic<std::uint32_t> over{0};
+  std::atomic<std::int32_t> lender_cpu{-1};
+  std::atomic<std::uint32_t> lent{0};
+  std::atomic<std::uint32_t> refused{0};
+};
+
+// A node whose ranks have lendings in their areas; rank 0 is this process.
+class Stage {
+ public:
+  explicit Stage(std::uint32_t ranks)
+      : memory_(node::Node::bytes_needed(ranks, sizeof(Lendings))),
+        shared_(sizeof(Board)),
+        board(new (shared_.span().data()) Board{}) {
+    const node::Topology topology;
+    EXPECT_TRUE(node::Node::initialise(memory_.span(), ranks, sizeof(Lendings), topology).ok());
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      nodes_.push_back(*node::Node::join(memory_.span(), rank, ranks, rank));
+      new (nodes_[rank].area(rank)) Lendings{};
+    }
+    for (node::Node& node : nodes_) node.settle();
+  }
+  [[nodiscard]] node::Node& node(std::uint32_t rank) { return nodes_[rank]; }
+  [[nodiscard]] Lendings& lendings(std::uint32_t rank) {
+    return *reinterpret_cast<Lendings*>(nodes_[0].area(rank));
+  }
+  // In the process that is that rank.
+  void enter(std::uint32_t rank) {
+    nodes_[rank].mine().pid = ::getpid();
+    nodes_[rank].mine().start_time = node::start_time_of(::getpid());
+  }
+
+ private:
+  test::SharedMemory memory_;
+  test::SharedMemory shared_;
+  std::vector<node::Node> nodes_;
+
+ public:
+  Board* board;
+};
+
+// Iterations taken one by one by everybody who works on the loop.
+class Loop final : public Work {
+ public:
+  explicit Loop(std::uint32_t iterations) : left_(static_cast<std::int64_t>(iterations)) {}
+  void unit(std::uint64_t deadline) noexcept override {
+    if (closed.load()) late.fetch_add(1);
+    by_helpers.fetch_add(run(deadline));
+    cpu.store(::sched_getcpu());
+    process.store(::getpid());
+  }
+  std::uint32_t run(std::uint64_t deadline) noexcept {
+    std::uint32_t mine = 0;
+    while (ticks() < deadline && left_.fetch_sub(1) > 0) {
+      done.fetch_add(1);
+      ++mine;
+      const std::uint64_t until = ticks() + ticks_from_ns(1e3);
+      while (ticks() < until) relax();
+    }
+    return mine;
+  }
+  std::atomic<std::uint32_t> done{0};
+  std::atomic<std::uint32_t> by_helpers{0};
+  std::atomic<std::uint32_t> late{0};
+  std::atomic<bool> closed{false};
+  std::atomic<int> cpu{-1};
+  std::atomic<pid_t> process{0};
+
+ private:
+  std::atomic<std::int64_t> left_;
+};
+
+// A unit that lasts until it is told to end.
+class LongUnit final : public Work {
+ public:
+  explicit LongUnit(Board* board) : board_(board) {}
+  void unit(std::uint64_t /*deadline*/) noexcept override {
+    thread.store(static_cast<pid_t>(::syscall(SYS_gettid)));
+    board_->flag.store(1);
+    while (board_->over.load() == 0) ::usleep(100);
+  }
+  std::atomic<pid_t> thread{0};
+
+ private:
+  Board* board_;
+};
+
+template <class Done>
+bool eventually(Done done) {
+  const std::uint64_t end = ticks() + ticks_from_ns(kPatienceNs);
+  while (!done()) {
+    if (ticks() > end) return false;
+    ::sched_yield();
+  }
+  return true;
+}
+
+// A rank that lends its core until the board says that all is over.
+int lend_until_over(Stage& stage, std::uint32_t me) {
+  stage.enter(me);
+  Lender lender(stage.node(me), 0, VictimPolicy::most_work);
+  stage.board->barrier.wait(2);
+  while (stage.board->over.load() == 0) {
+    const Outcome outcome = lender.lend();
+    stage.board->lender_cpu.store(::sched_getcpu());
+    if (outcome == Outcome::lent) stage.board->lent.fetch_add(1);
+    if (outcome == Outcome::refused) stage.board->refused.fetch_add(1);
+    if (outcome == Outcome::nothing) ::sched_yield();
+  }
+  lender.take_back();
+  return 0;
+}
+
+bool bind_to(std::size_t cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  return ::sched_setaffinity(0, sizeof set, &set) == 0;
+}
+
+TEST(Lend, a_helper_works_in_the_owners_process_on_the_lenders_core) {
+  Stage stage(2);
+  stage.enter(0);
+  test::Child lender([&] { return bind_to(0) ? lend_until_over(stage, 1) : 1; });
+  Pool pool(stage.node(0), stage.lendings(0));
+  stage.board->barrier.wait(2);
+  Loop loop(1'000'000);
+  ASSERT_TRUE(pool.expose(loop, kLong).ok());
+  EXPECT_TRUE(eventually([&] { return loop.by_helpers.load() > 0; }));
+  pool.withdraw();
+  stage.board->over.store(1);
+  EXPECT_EQ(lender.wait(), 0);
+  EXPECT_EQ(loop.process.load(), ::getpid());
+  EXPECT_EQ(loop.cpu.load(), 0);
+  EXPECT_GT(stage.board->lent.load(), 0U);
+  EXPECT_EQ(stage.lendings(0).channels[0].word.load(), kFree);
+}
+
+TEST(Lend, every_iteration_is_done_once_and_no_unit_runs_after_the_loop) {
+  Stage stage(2);
+  stage.enter(0);
+  test::Child lender([&] { return lend_until_over(stage, 1); });
+  Pool pool(stage.node(0), stage.lendings(0));
+  stage.board->barrier.wait(2);
+  std::uint32_t helped = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    Loop loop(100);
+    ASSERT_TRUE(pool.expose(loop, kLong).ok());
+    loop.run(~0ULL);
+    pool.remains(0);
+    pool.withdraw();
+    loop.closed.store(true);
+    ASSERT_EQ(loop.done.load(), 100U);
+    ASSERT_EQ(loop.late.load(), 0U);
+    helped += loop.by_helpers.load() > 0 ? 1 : 0;
+  }
+  stage.board->over.store(1);
+  EXPECT_EQ(lender.wait(), 0);
+  EXPECT_GT(helped, 0U);
+}
+
+TEST(Lend, a_lender_killed_in_the_middle_of_a_unit_costs_only_its_help) {
+  Stage stage(2);
+  stage.enter(0);
+  test::Child lender([&] { return lend_until_over(stage, 1); });
+  Pool pool(stage.node(0), stage.lendings(0));
+  stage.board->barrier.wait(2);
+  LongUnit unit(stage.board);
+  ASSERT_TRUE(pool.expose(unit, kLong).ok());
+  ASSERT_TRUE(eventually([&] { return stage.board->flag.load() == 1; }));
+  lender.kill(SIGKILL);
+  EXPECT_EQ(lender.wait(), -SIGKILL);
+  stage.board->over.store(1);
+  pool.withdraw();
+  // The channel comes back once the owner has looked for dead lenders.
+  Loop nothing(0);
+  for (int i = 0; i < 3'000; ++i) {
+    ASSERT_TRUE(pool.expose(nothing, 0).ok());
+    pool.withdraw();
+  }
+  EXPECT_EQ(stage.lendings(0).channels[0].word.load(), kFree);
+}
+
+TEST(Lend, an_owner_killed_in_the_middle_of_a_unit_gives_the_core_back) {
+  Stage stage(2);
+  test::Child owner([&] {
+    stage.enter(0);
+    Pool pool(stage.node(0), stage.lendings(0));
+    LongUnit unit(stage.board);
+    static_cast<void>(pool.expose(unit, kLong));
+    for (;;) ::pause();
+    return 0;
+  });
+  stage.enter(1);
+  Lender lender(stage.node(1), 0, VictimPolicy::most_work);
+  ASSERT_TRUE(eventually([&] { return lender.lend() == Outcome::still_out; }));
+  owner.kill(SIGKILL);
+  EXPECT_EQ(owner.wait(), -SIGKILL);
+  EXPECT_EQ(lender.lend(), Outcome::nothing);
+  EXPECT_EQ(lender.lend(), Outcome::nothing);  // it still offers work, and is not asked again
+}
+
+TEST(Lend, a_stopped_owner_does_not_keep_the_core) {
+  Stage stage(2);
+  test::Child owner([&] {
+    stage.enter(0);
+    Pool pool(stage.node(0), stage.lendings(0));
+    LongUnit unit(stage.board);
+    static_cast<void>(pool.expose(unit, kLong));
+    while (stage.board->over.load() == 0) ::usleep(1'000);
+    pool.withdraw();
+    return 7;
+  });
+  stage.enter(1);
+  Lender lender(stage.node(1), 0, VictimPolicy::most_work);
+  ASSERT_TRUE(eventually([&] { return lender.lend() == Outcome::still_out; }));
+  owner.kill(SIGSTOP);
+  EXPECT_EQ(lender.lend(), Outcome::still_out);
+  lender.take_back();
+  EXPECT_EQ(state_of(stage.lendings(0).channels[0].word.load()), ChannelState::evicted);
+  stage.board->over.store(1);
+  owner.kill(SIGCONT);
+  EXPECT_EQ(owner.wait(), 7);
+  EXPECT_EQ(stage.lendings(0).channels[0].word.load(), kFree);
+}
+
+TEST(Lend, a_helper_that_may_not_run_on_the_lenders_core_is_refused_once) {
+  Stage stage(2);
+  stage.enter(0);
+  test::Child lender(
+      [&] { return test::deny(SYS_sched_setaffinity, EINVAL) ? lend_until_over(stage, 1) : 77; });
+  Pool pool(stage.node(0), stage.lendings(0));
+  stage.board->barrier.wait(2);
+  Loop loop(1'000'000);
+  ASSERT_TRUE(pool.expose(loop, kLong).ok());
+  EXPECT_TRUE(eventually([&] { return stage.board->refused.load() == 1; }));
+  ::usleep(20'000);
+  pool.withdraw();
+  stage.board->over.store(1);
+  EXPECT_EQ(lender.wait(), 0);
+  EXPECT_EQ(stage.board->refused.load(), 1U);
+  EXPECT_EQ(stage.board->lent.load(), 0U);
+  EXPECT_EQ(loop.by_helpers.load(), 0U);
+}
+
+TEST(Lend, a_helper_that_stays_long_is_brought_to_the_owners_core) {
+  Stage stage(2);
+  stage.enter(0);
+  test::Child lender([&] { return bind_to(0) ? lend_until_over(stage, 1) : 1; });
+  Pool pool(stage.node(0), stage.lendings(0));
+  stage.board->barrier.wait(2);
+  LongUnit unit(stage.board);
+  ASSERT_TRUE(pool.expose(unit, kLong).ok());
+  ASSERT_TRUE(eventually([&] { return stage.board->flag.load() == 1; }));
+  std::thread later([&] {
+    cpu_set_t home;
+    cpu_set_t set;
+    ::sched_getaffinity(0, sizeof home, &home);
+    EXPECT_TRUE(eventually([&] {
+      ::sched_getaffinity(unit.thread.load(), sizeof set, &set);
+      return CPU_EQUAL(&home, &set) != 0;
+    }));
+    stage.board->over.store(1);
+  });
+  pool.withdraw();
+  later.join();
+  EXPECT_EQ(lender.wait(), 0);
+}
+
+TEST(Lend, work_that_is_nearly_done_and_work_of_nobody_is_left_alone) {
+  Stage stage(3);
+  stage.enter(0);
+  stage.enter(1);
+  Pool pool(stage.node(0), stage.lendings(0));
+  Lender lender(stage.node(1), 0, VictimPolicy::most_work);
+  EXPECT_EQ(lender.lend(), Outcome::nothing);
+  Loop loop(1'000'000);
+  ASSERT_TRUE(pool.expose(loop, 9'999).ok());
+  EXPECT_EQ(lender.lend(), Outcome::nothing);
+  pool.remains(0);
+  EXPECT_EQ(lender.lend(), Outcome::nothing);
+  pool.withdraw();
+  EXPECT_EQ(loop.by_helpers.load(), 0U);
+}
+
+TEST(Lend, helpers_take_no_signal_of_the_program) {
+  Stage stage(2);
+  stage.enter(0);
+  Pool pool(stage.node(0), stage.lendings(0));
+  Loop loop(0);
+  ASSERT_TRUE(pool.expose(loop, 0).ok());
+  pool.withdraw();
+  static std::atomic<pid_t> taken{0};
+  struct sigaction action {};
+  struct sigaction before {};
+  action.sa_handler = [](int) { taken.store(static_cast<pid_t>(::syscall(SYS_gettid))); };
+  ::sigaction(SIGUSR1, &action, &before);
+  for (int i = 0; i < 100; ++i) {
+    taken.store(0);
+    ::kill(::getpid(), SIGUSR1);
+    EXPECT_TRUE(eventually([&] { return taken.load() != 0; }));
+    EXPECT_EQ(taken.load(), ::getpid());  // the first thread: the only other one with it unblocked
+  }
+  ::sigaction(SIGUSR1, &before, nullptr);
+}
+
+// All of it inside one process, where a race detector sees both sides.
+TEST(Lend, owner_and_lenders_as_threads) {
+  constexpr std::uint32_t kLenders = 3;
+  Stage stage(kLenders + 1);
+  for (std::uint32_t rank = 0; rank <= kLenders; ++rank) stage.enter(rank);
+  Pool pool(stage.node(0), stage.lendings(0));
+  std::atomic<bool> over{false};
+  std::vector<std::thread> lenders;
+  for (std::uint32_t rank = 1; rank <= kLenders; ++rank) {
+    lenders.emplace_back([&, rank] {
+      Lender lender(stage.node(rank), 0, static_cast<VictimPolicy>(rank));
+      while (!over.load()) {
+        if (lender.lend() == Outcome::nothing) ::sched_yield();
+      }
+      lender.take_back();
+    });
+  }
+  for (int round = 0; round < kRounds / 4; ++round) {
+    Loop loop(200);
+    std::uint64_t plain = 0;  // ordered by the hand-over alone
+    struct Sum final : Work {
+      Sum(Loop& what, std::uint64_t& to) : loop(what), total(to) {}
+      void unit(std::uint64_t deadline) noexcept override {
+        const std::uint32_t mine = loop.run(deadline);
+        const std::lock_guard<std::mutex> hold(mutex);
+        total += mine;
+      }
+      Loop& loop;
+      std::uint64_t& total;
+      std::mutex mutex;
+    } sum(loop, plain);
+    ASSERT_TRUE(pool.expose(sum, kLong).ok());
+    const std::uint32_t own = loop.run(~0ULL);
+    pool.withdraw();
+    ASSERT_EQ(plain + own, 200U);
+  }
+  over.store(true);
+  for (std::thread& lender : lenders) lender.join();
+}
+
+}  // namespace
+}  // namespace mh::lend

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "memory/view.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <numeric>
+#include <vector>
+
+#include "support/child.hpp"
+#include "support/deny.hpp"
+#include "support/shared.hpp"
+
+namespace mh::memory {
+namespace {
+
+std::size_t page() { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
+
+View view_of(const void* address, pid_t pid = ::getpid()) {
+  return {reinterpret_cast<std::uint64_t>(address), pid, 0};
+}
+
+std::vector<std::uint8_t> pattern(std::size_t bytes, std::uint8_t first) {
+  std::vector<std::uint8_t> all(bytes);
+  std::iota(all.begin(), all.end(), first);
+  return all;
+}
+
+// A child that has `data` at the same address as this process (it is a fork) and sleeps.
+test::Child sleeper() {
+  return test::Child([] {
+    ::pause();
+    return 0;
+  });
+}
+
+// Whether CMA works here at all; where it does not, the refusal is tested instead.
+bool cma_works() {
+  const int value = 1;
+  int copy = 0;
+  return read(&copy, view_of(&value), sizeof value).ok();
+}
+#define SKIP_WITHOUT_CMA() \
+  if (!cma_works()) GTEST_SKIP() << "process_vm_readv is not permitted here"
+
+TEST(View, copies_within_one_process) {
+  const auto from = pattern(100'000, 3);
+  std::vector<std::uint8_t> to(from.size());
+  EXPECT_TRUE(copy(view_of(to.data()), view_of(from.data()), from.size(), ::getpid(), {}).ok());
+  EXPECT_EQ(to, from);
+}
+
+TEST(View, nothing_to_copy_is_done) {
+  EXPECT_TRUE(copy(view_of(nullptr), view_of(nullptr, 1), 0, ::getpid(), {}).ok());
+}
+
+TEST(View, reads_and_writes_another_process) {
+  SKIP_WITHOUT_CMA();
+  auto shared_address = pattern(3 * page() + 17, 1);
+  test::Child other = sleeper();
+  std::vector<std::uint8_t> got(shared_address.size());
+  ASSERT_TRUE(copy(view_of(got.data()), view_of(shared_address.data(), other.pid()), got.size(),
+                   ::getpid(), {})
+                  .ok());
+  EXPECT_EQ(got, shared_address);
+  const auto fresh = pattern(got.size(), 77);
+  ASSERT_TRUE(copy(view_of(shared_address.data(), other.pid()), view_of(fresh.data()), fresh.size(),
+                   ::getpid(), {})
+                  .ok());
+  ASSERT_TRUE(read(got.data(), view_of(shared_address.data(), other.pid()), got.size()).ok());
+  EXPECT_EQ(got, fresh);
+  EXPECT_NE(shared_address, fresh) << "the copy of this process is its own";
+}
+
+TEST(View, a_third_party_copies_through_scratch_of_any_size) {
+  SKIP_WITHOUT_CMA();
+  const auto from = pattern(10'000, 5);
+  std::vector<std::uint8_t> to(from.size());
+  test::Child sender = sleeper();
+  test::Child receiver = sleeper();
+  for (const std::size_t scratch_bytes : {1000U, 9'999U, 10'000U, 65'536U}) {
+    std::vector<std::byte> scratch(scratch_bytes);
+    const auto cleared = std::vector<std::uint8_t>(to.size());
+    ASSERT_TRUE(write(view_of(to.data(), receiver.pid()), cleared.data(), cleared.size()).ok());
+    ASSERT_TRUE(copy(view_of(to.data(), receiver.pid()), view_of(from.data(), sender.pid()),
+                     from.size(), ::getpid(), scratch)
+                    .ok());
+    std::vector<std::uint8_t> got(to.size());
+    ASSERT_TRUE(read(got.data(), view_of(to.data(), receiver.pid()), got.size()).ok());
+    EXPECT_EQ(got, from) << scratch_bytes;
+  }
+}
+
+TEST(View, a_third_party_without_scratch_says_so) {
+  EXPECT_EQ(copy(view_of(nullptr, 2), view_of(nullptr, 1), 10, ::getpid(), {}).code, Code::full);
+}
+
+TEST(View, a_process_that_is_gone_is_gone) {
+  SKIP_WITHOUT_CMA();
+  test::Child child([] { return 0; });
+  const pid_t pid = child.pid();
+  child.wait();
+  int value = 0;
+  EXPECT_EQ(read(&value, view_of(&value, pid), sizeof value).code, Code::gone);
+  EXPECT_EQ(write(view_of(&value, pid), &value, sizeof value).code, Code::gone);
+}
+
+TEST(View, memory_that_is_not_there_is_a_fault_after_the_part_that_is) {
+  SKIP_WITHOUT_CMA();
+  void* two_pages =
+      ::mmap(nullptr, 2 * page(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(two_pages, MAP_FAILED);
+  *static_cast<std::uint8_t*>(two_pages) = 9;
+  ASSERT_EQ(::munmap(static_cast<std::byte*>(two_pages) + page(), page()), 0);
+  std::vector<std::uint8_t> got(2 * page());
+  EXPECT_EQ(read(got.data(), view_of(two_pages), got.size()).code, Code::fault);
+  EXPECT_EQ(got[0], 9) << "a prefix may have been written";
+  EXPECT_EQ(write(view_of(two_pages), got.data(), got.size()).code, Code::fault);
+  ::munmap(two_pages, page());
+}
+
+TEST(View, memory_that_may_only_be_read_is_not_written) {
+  SKIP_WITHOUT_CMA();
+  void* read_only = ::mmap(nullptr, page(), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(read_only, MAP_FAILED);
+  const int value = 1;
+  EXPECT_EQ(write(view_of(read_only), &value, sizeof value).code, Code::fault);
+  ::munmap(read_only, page());
+}
+
+TEST(View, a_sandbox_that_forbids_it_is_a_refusal_in_both_directions) {
+  test::Child child([] {
+    int value = 0;
+    if (!test::deny(SYS_process_vm_readv, EPERM)) return 1;
+    if (read(&value, view_of(&value), sizeof value).code != Code::refused) return 2;
+    if (!test::deny(SYS_process_vm_writev, EPERM)) return 3;
+    if (write(view_of(&value), &value, sizeof value).code != Code::refused) return 4;
+    return 0;
+  });
+  EXPECT_EQ(child.wait(), 0);
+}
+
+TEST(View, a_kernel_without_the_call_is_unsupported) {
+  test::Child child([] {
+    int value = 0;
+    if (!test::deny(SYS_process_vm_readv, ENOSYS)) return 1;
+    return read(&value, view_of(&value), sizeof value).code == Code::unsupported ? 0 : 2;
+  });
+  EXPECT_EQ(child.wait(), 0);
+}
+
+TEST(View, a_process_of_another_user_is_a_refusal) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
+  const int value = 7;
+  const pid_t root = ::getpid();
+  test::Child stranger([&] {
+    if (::setuid(65534) != 0) return 1;
+    int got = 0;
+    return read(&got, view_of(&value, root), sizeof got).code == Code::refused ? 0 : 2;
+  });
+  EXPECT_EQ(stranger.wait(), 0);
+}
+
+}  // namespace
+}  // namespace mh::memory

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "observe/summary.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace mh::observe {
+namespace {
+
+RankReport rank(std::uint32_t world_rank, double elapsed_s, double wait_s, double help_s = 0,
+                double own_copy_s = 0) {
+  RankReport report{};
+  report.world_rank = world_rank;
+  report.helping = 1;
+  report.elapsed_s = elapsed_s;
+  report.wait_s = wait_s;
+  report.help_s = help_s;
+  report.own_copy_s = own_copy_s;
+  return report;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST(Pop, efficiencies_of_a_run_worked_out_by_hand) {
+  // Useful 8, 4, 6, 2 of 10 s: mean 5, most 8.
+  const std::vector<RankReport> ranks = {rank(0, 10, 2), rank(1, 10, 6), rank(2, 10, 4),
+                                         rank(3, 10, 8)};
+  const Totals sum = total(ranks);
+  EXPECT_DOUBLE_EQ(sum.without_help.parallel, 0.5);
+  EXPECT_DOUBLE_EQ(sum.without_help.load_balance, 0.625);
+  EXPECT_DOUBLE_EQ(sum.without_help.communication, 0.8);
+  EXPECT_DOUBLE_EQ(sum.useful_s, 20);
+  EXPECT_DOUBLE_EQ(sum.wait_s, 20);
+}
+
+TEST(Pop, helping_is_a_third_class_neither_useful_nor_waiting) {
+  // Rank 1 waits 6 s, in 3 of which it helps: useful 8 and 4, with help 8 and 7.
+  const std::vector<RankReport> ranks = {rank(0, 10, 2, 0, 1), rank(1, 10, 6, 3)};
+  const Totals sum = total(ranks);
+  EXPECT_DOUBLE_EQ(sum.without_help.parallel, 0.6) << "helping does not count here";
+  EXPECT_DOUBLE_EQ(sum.with_help.parallel, 0.75);
+  EXPECT_DOUBLE_EQ(sum.with_help.load_balance, 7.5 / 8);
+  EXPECT_DOUBLE_EQ(sum.wait_s, 1 + 3) << "what stayed waiting: neither helping nor own copies";
+  EXPECT_DOUBLE_EQ(sum.useful_s + sum.wait_s + sum.help_s + sum.own_copy_s, 20)
+      << "each second once";
+}
+
+TEST(Pop, parallel_efficiency_is_the_product_of_the_other_two) {
+  const std::vector<RankReport> ranks = {rank(0, 9, 1, 0.5), rank(1, 10, 6.5, 3), rank(2, 8, 0.1)};
+  const Totals sum = total(ranks);
+  for (const Efficiency& e : {sum.without_help, sum.with_help}) {
+    EXPECT_NEAR(e.parallel, e.load_balance * e.communication, 1e-12);
+    EXPECT_LE(e.parallel, 1);
+  }
+  EXPECT_GE(sum.with_help.parallel, sum.without_help.parallel);
+}
+
+TEST(Pop, a_run_of_no_time_divides_by_nothing) {
+  for (const auto& ranks : {std::vector<RankReport>{}, {rank(0, 0, 0)}, {rank(0, 1, 5)}}) {
+    const Totals sum = total(ranks);
+    EXPECT_EQ(sum.without_help.parallel, 1);
+    EXPECT_EQ(render_summary(ranks, {}, "").find("nan"), std::string::npos);
+    EXPECT_EQ(render_summary(ranks, {}, "").find("inf"), std::string::npos);
+  }
+}
+
+TEST(Summary, counters_become_a_report) {
+  Counters counters;
+  counters.start_tick.set(1000);
+  counters.wait_ticks.add(2000);
+  counters.help_ticks.add(500);
+  counters.own_chunks_received.add(3);
+  counters.own_chunks_sent.add(4);
+  counters.own_bytes_received.add(30);
+  counters.own_bytes_sent.add(40);
+  counters.fallbacks[static_cast<std::size_t>(Fallback::fault)].add(2);
+  const RankReport report = read_counters(counters, 11'000, 1000);
+  EXPECT_DOUBLE_EQ(report.elapsed_s, 10);
+  EXPECT_DOUBLE_EQ(report.wait_s, 2);
+  EXPECT_DOUBLE_EQ(report.help_s, 0.5);
+  EXPECT_EQ(report.own_chunks, 7U);
+  EXPECT_EQ(report.own_bytes, 70U);
+  EXPECT_EQ(report.fallbacks[1], 2U);
+}
+
+TEST(Summary, a_rank_that_never_started_has_no_time) {
+  EXPECT_EQ(read_counters(Counters{}, 11'000, 1000).elapsed_s, 0);
+}
+
+TEST(Summary, names_the_helpers_that_did_most) {
+  std::vector<RankReport> ranks = {rank(0, 10, 2), rank(1, 10, 6, 2.5), rank(2, 10, 4)};
+  ranks[1].others_bytes = 3'500'000;
+  ranks[1].others_chunks = 14;
+  ranks[0].own_bytes = 6'500'000;
+  ranks[0].own_chunks = 26;
+  const std::vector<Helped> helped = {{1, 0, 500'000}, {1, 2, 3'000'000}, {0, 1, 0}};
+  const std::string text = render_summary(ranks, helped, "");
+  EXPECT_NE(text.find("2.500 s of waiting turned into work for others"), std::string::npos) << text;
+  EXPECT_NE(text.find("by others      3.5 MB in 14 chunks (35 %)"), std::string::npos) << text;
+  const std::size_t most = text.find("rank 1 copied 3 MB for rank 2");
+  const std::size_t less = text.find("rank 1 copied 500 KB for rank 0");
+  ASSERT_NE(most, std::string::npos) << text;
+  ASSERT_NE(less, std::string::npos) << text;
+  EXPECT_LT(most, less);
+  EXPECT_EQ(text.find("rank 0 copied"), std::string::npos) << "who did nothing is not named";
+}
+
+TEST(Summary, a_run_that_helped_nobody_says_why) {
+  std::vector<RankReport> ranks = {rank(0, 1, 0), rank(1, 1, 0), rank(2, 1, 0)};
+  const auto why = [&](const std::string& why_not = "") {
+    return render_summary(ranks, {}, why_not);
+  };
+  EXPECT_NE(why().find("nobody: no message between ranks of a node reached MH_THRESHOLD"),
+            std::string::npos);
+  EXPECT_NE(why("process_vm_readv is refused").find("nobody: process_vm_readv is refused"),
+            std::string::npos);
+  ranks[0].fallbacks[0] = 1;
+  EXPECT_NE(why().find("nobody: every large message had to go through the MPI library"),
+            std::string::npos);
+  EXPECT_NE(why().find("1 (copying refused)"), std::string::npos);
+  ranks[0].messages_described = 3;
+  EXPECT_NE(why().find("nobody: no third rank was waiting"), std::string::npos);
+  ranks.pop_back();
+  EXPECT_NE(why().find("nobody: no third rank on any node"), std::string::npos);
+  ranks[1].node = 1;
+  EXPECT_NE(why().find("nobody: no two ranks are on one node"), std::string::npos);
+}
+
+TEST(Summary, stays_within_20_lines_of_100_columns_whatever_the_numbers) {
+  constexpr std::uint64_t kHuge = std::numeric_limits<std::uint64_t>::max() / 2000;
+  std::vector<RankReport> ranks;
+  std::vector<Helped> helped;
+  for (std::uint32_t i = 0; i < 1000; ++i) {
+    RankReport report = rank(i, 1e9, 9e8, 3e8, 3e8);
+    report.node = i;
+    report.messages_described = report.bytes_described = report.resends = kHuge;
+    std::fill_n(report.fallbacks, kFallbacks, kHuge);
+    report.own_bytes = report.others_bytes = report.own_chunks = report.others_chunks = kHuge;
+    report.waits = report.collectives_gated = kHuge;
+    ranks.push_back(report);
+    helped.push_back({i, i + 1, kHuge});
+  }
+  const auto lines = lines_of(render_summary(ranks, helped, std::string(300, 'x')));
+  EXPECT_LE(lines.size(), 20U);
+  for (const std::string& line : lines) {
+    EXPECT_LE(line.size(), 100U) << line;
+    EXPECT_EQ(line.rfind("manyhands: ", 0), 0U) << line;
+  }
+}
+
+TEST(Summary, json_carries_the_same_facts) {
+  std::vector<RankReport> ranks = {rank(0, 10, 2), rank(1, 10, 6, 3)};
+  ranks[1].others_bytes = 42;
+  const std::vector<Helped> helped = {{1, 0, 42}, {0, 1, 0}};
+  const auto json = nlohmann::json::parse(render_json(ranks, helped, "a \"reason\""));
+  EXPECT_EQ(json["format"], "manyhands-summary-1");
+  EXPECT_EQ(json["not_helping_because"], "a \"reason\"");
+  EXPECT_DOUBLE_EQ(json["total"]["efficiency"]["parallel"], 0.6);
+  EXPECT_DOUBLE_EQ(json["total"]["efficiency_with_help"]["parallel"], 0.75);
+  EXPECT_EQ(json["total"]["others_bytes"], 42);
+  ASSERT_EQ(json["ranks"].size(), 2U);
+  EXPECT_EQ(json["ranks"][1]["rank"], 1);
+  EXPECT_DOUBLE_EQ(json["ranks"][1]["help_s"], 3);
+  ASSERT_EQ(json["helped"].size(), 1U);
+  EXPECT_EQ(json["helped"][0]["victim"], 0);
+}
+
+}  // namespace
+}  // namespace mh::observe

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "p2p/outbox.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "p2p/descriptor.hpp"
+
+namespace mh::p2p {
+namespace {
+
+class OutboxTest : public testing::Test {
+ protected:
+  OutboxTest() { outbox_.attach(shared_.get()); }
+  static Letter letter(std::int32_t tag) {
+    return {.from = {}, .bytes = 1000, .communicator = 7, .tag = tag, .to = 3};
+  }
+  std::unique_ptr<SharedOutbox> shared_ = std::make_unique<SharedOutbox>();
+  Outbox outbox_;
+};
+
+TEST_F(OutboxTest, a_posted_letter_says_what_the_receiver_has_to_know) {
+  const std::uint32_t index = outbox_.post(letter(5), kNoFin);
+  const SendSlot& slot = outbox_.slot(index);
+  EXPECT_EQ(slot.state.load(), SlotState::posted);
+  EXPECT_EQ(slot.bytes, 1000U);
+  EXPECT_EQ(slot.communicator, 7U);
+  EXPECT_EQ(slot.tag, 5);
+  EXPECT_EQ(slot.to, 3U);
+  EXPECT_EQ(slot.fin_tag, kNoFin);
+}
+
+TEST_F(OutboxTest, own_tag_is_the_number_of_the_slot) {
+  static_cast<void>(outbox_.post(letter(0), kNoFin));
+  const std::uint32_t index = outbox_.post(letter(0), Outbox::kOwnTag);
+  EXPECT_EQ(outbox_.slot(index).fin_tag, index);
+}
+
+TEST_F(OutboxTest, a_full_outbox_refuses_and_takes_again_after_a_release) {
+  std::set<std::uint32_t> taken;
+  for (std::uint32_t i = 0; i < SharedOutbox::kSlots; ++i)
+    taken.insert(outbox_.post(letter(1), kNoFin));
+  EXPECT_EQ(taken.size(), SharedOutbox::kSlots);
+  EXPECT_EQ(taken.count(Outbox::kNone), 0U);
+  EXPECT_EQ(outbox_.post(letter(1), kNoFin), Outbox::kNone);
+  outbox_.release(77);
+  EXPECT_EQ(outbox_.post(letter(1), kNoFin), 77U);
+}
+
+TEST_F(OutboxTest, a_reused_slot_has_another_generation_and_a_later_sequence) {
+  const std::uint32_t first = outbox_.post(letter(1), kNoFin);
+  const std::uint64_t generation = outbox_.slot(first).generation;
+  const std::uint64_t sequence = outbox_.slot(first).sequence;
+  outbox_.release(first);
+  ASSERT_EQ(outbox_.post(letter(1), kNoFin), first);
+  EXPECT_EQ(outbox_.slot(first).generation, generation + 1);
+  EXPECT_GT(outbox_.slot(first).sequence, sequence);
+}
+
+TEST_F(OutboxTest, only_letters_in_use_are_visited) {
+  EXPECT_TRUE(outbox_.empty());
+  const std::uint32_t first = outbox_.post(letter(1), kNoFin);
+  const std::uint32_t second = outbox_.post(letter(2), kNoFin);
+  outbox_.release(first);
+  std::vector<std::uint32_t> seen;
+  outbox_.for_each([&](std::uint32_t index, SendSlot&) { seen.push_back(index); });
+  EXPECT_EQ(seen, std::vector{second});
+  EXPECT_FALSE(outbox_.empty());
+}
+
+TEST_F(OutboxTest, a_batch_of_resend_requests_is_reported_once) {
+  EXPECT_FALSE(outbox_.resends_wanted());
+  shared_->resends.fetch_add(2);
+  EXPECT_TRUE(outbox_.resends_wanted());
+  EXPECT_FALSE(outbox_.resends_wanted());
+}
+
+TEST_F(OutboxTest, a_letter_is_taken_once) {
+  SendSlot& slot = outbox_.slot(outbox_.post(letter(1), kNoFin));
+  EXPECT_TRUE(slot.take());
+  EXPECT_FALSE(slot.take());
+  slot.state = SlotState::posted;  // its sender could not deliver
+  EXPECT_TRUE(slot.take());
+}
+
+TEST_F(OutboxTest, threads_never_share_a_slot) {
+  constexpr int kRounds = 3000;
+  std::atomic<int> owner[SharedOutbox::kSlots] = {};
+  std::atomic<int> clashes{0};
+  std::vector<std::thread> threads;
+  for (int me = 1; me <= 4; ++me) {
+    threads.emplace_back([&, me] {
+      for (int round = 0; round < kRounds; ++round) {
+        const std::uint32_t index = outbox_.post(letter(me), kNoFin);
+        if (index == Outbox::kNone) continue;
+        if (owner[index].exchange(me) != 0) clashes.fetch_add(1);
+        if (outbox_.slot(index).tag != me) clashes.fetch_add(1);
+        owner[index].store(0);
+        outbox_.release(index);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(clashes.load(), 0);
+  EXPECT_TRUE(outbox_.empty());
+}
+
+TEST(Descriptor, is_recognised_by_the_key_of_its_job_alone) {
+  const std::uint64_t key[2] = {0x1234, 0x5678};
+  Descriptor descriptor{};
+  descriptor.key[0] = key[0];
+  descriptor.key[1] = key[1];
+  EXPECT_TRUE(opens_descriptor(&descriptor, key));
+  descriptor.key[1] ^= 1;
+  EXPECT_FALSE(opens_descriptor(&descriptor, key));
+}
+
+TEST(Descriptor, holds_whole_elements_of_every_common_size) {
+  for (std::size_t size : {2U, 4U, 8U, 12U, 16U, 24U, 32U, 48U})
+    EXPECT_EQ(kDescriptorBytes % size, 0U);
+}
+
+}  // namespace
+}  // namespace mh::p2p

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The job protocol: first each seam by itself, with a thief paused exactly there, then the load.
+// The load reopens one slot thousands of times under thieves that hammer it; the owner's plain (not
+// atomic) look at what they did is what ThreadSanitizer checks the memory orders by.
+#include "steal/job.hpp"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "support/sanitizer.hpp"
+
+namespace mh::steal {
+
+// Stands where a thief is preempted between its look and its claim.
+struct JobTestAccess {
+  static bool take(Job& job, Chunk& chunk, End end = End::owner) { return job.take(chunk, end); }
+};
+
+namespace {
+
+constexpr int kReopened = test::kSanitized ? 3'000 : 20'000;
+
+Work work_of(std::uint64_t bytes, std::uint32_t chunk, Order order = Order::low_to_high) {
+  return {{0, 0, 0}, {0, 0, 0}, bytes, chunk, order};
+}
+
+std::vector<Chunk> all_chunks(Job& job) {
+  std::vector<Chunk> chunks;
+  for (Chunk chunk{}; job.claim(chunk);) chunks.push_back(chunk);
+  return chunks;
+}
+
+void finish_all(Job& job, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) job.finish(true);
+}
+
+TEST(Job, a_new_slot_is_closed) {
+  Job job;
+  Chunk chunk{};
+  EXPECT_FALSE(job.has_work());
+  EXPECT_FALSE(job.claim(chunk));
+}
+
+TEST(Job, chunks_cover_every_byte_once_for_any_size_and_either_order) {
+  std::mt19937_64 random(42);
+  Job job;
+  for (int round = 0; round < 2'000; ++round) {
+    const std::uint64_t bytes = 1 + random() % 100'000;
+    const auto chunk_bytes = static_cast<std::uint32_t>(1 + random() % 10'000);
+    const Order order = round % 2 == 0 ? Order::low_to_high : Order::high_to_low;
+    job.open(work_of(bytes, chunk_bytes, order));
+    std::vector<Chunk> chunks = all_chunks(job);
+    if (order == Order::high_to_low) std::reverse(chunks.begin(), chunks.end());
+    std::uint64_t next = 0;
+    for (const Chunk& chunk : chunks) {
+      ASSERT_EQ(chunk.offset, next);
+      ASSERT_GT(chunk.bytes, 0U);
+      ASSERT_LE(chunk.bytes, chunk_bytes);
+      next += chunk.bytes;
+    }
+    ASSERT_EQ(next, bytes);
+    ASSERT_FALSE(job.finished() && !chunks.empty());
+    finish_all(job, chunks.size());
+    ASSERT_TRUE(job.finished());
+  }
+}
+
+TEST(Job, high_to_low_hands_out_the_end_first) {
+  Job job;
+  job.open(work_of(250, 100, Order::high_to_low));
+  Chunk chunk{};
+  ASSERT_TRUE(job.claim(chunk));
+  EXPECT_EQ(chunk.offset, 200U);
+  EXPECT_EQ(chunk.bytes, 50U);
+}
+
+TEST(Job, a_message_beyond_4_gigabytes_has_its_offsets_right) {
+  Job job;
+  constexpr std::uint64_t kBytes = (9ULL << 32U) + 5;
+  job.open(work_of(kBytes, 1U << 30U, Order::high_to_low));
+  Chunk chunk{};
+  ASSERT_TRUE(job.claim(chunk));
+  EXPECT_EQ(chunk.offset, 9ULL << 32U);
+  EXPECT_EQ(chunk.bytes, 5U);
+}
+
+TEST(Job, one_failed_chunk_fails_the_job_and_the_next_one_is_clean) {
+  Job job;
+  job.open(work_of(300, 100));
+  ASSERT_EQ(all_chunks(job).size(), 3U);
+  job.finish(true);
+  job.finish(false);
+  job.finish(true);
+  EXPECT_TRUE(job.finished());
+  EXPECT_TRUE(job.failed());
+  job.open(work_of(100, 100));
+  ASSERT_EQ(all_chunks(job).size(), 1U);
+  job.finish(true);
+  EXPECT_FALSE(job.failed());
+}
+
+TEST(Job, a_chunk_in_the_hands_of_a_slow_thief_keeps_the_job_open) {
+  Job job;
+  job.open(work_of(300, 100));
+  Chunk late{};
+  ASSERT_TRUE(job.claim(late));
+  finish_all(job, all_chunks(job).size());
+  EXPECT_FALSE(job.has_work());
+  EXPECT_FALSE(job.finished()) << "I2: the slot may not be written yet";
+  job.finish(true);
+  EXPECT_TRUE(job.finished());
+}
+
+// A thief that looked while there was work and decrements only now ...
+TEST(Job, a_late_thief_gets_nothing_from_a_job_that_ended) {
+  Job job;
+  job.open(work_of(100, 100));
+  ASSERT_TRUE(job.has_work());  // the thief's look
+  finish_all(job, all_chunks(job).size());
+  Chunk chunk{};
+  for (int thief = 0; thief < 1000; ++thief) EXPECT_FALSE(JobTestAccess::take(job, chunk));
+  EXPECT_TRUE(job.finished()) << "its decrement changes nothing";
+  EXPECT_FALSE(job.has_work());
+}
+
+TEST(Job, decrements_of_late_thieves_do_not_eat_chunks_of_the_next_job) {
+  Job job;
+  job.open(work_of(100, 100));
+  finish_all(job, all_chunks(job).size());
+  Chunk chunk{};
+  for (int thief = 0; thief < 1000; ++thief) ASSERT_FALSE(JobTestAccess::take(job, chunk));
+  job.open(work_of(500, 100));
+  EXPECT_EQ(all_chunks(job).size(), 5U);
+}
+
+// ... or after the slot was opened again: it has a chunk of the new job, in good order.
+TEST(Job, a_late_thief_claims_from_the_new_job_of_the_slot) {
+  Job job;
+  job.open(work_of(100, 100));
+  ASSERT_TRUE(job.has_work());  // the thief's look
+  finish_all(job, all_chunks(job).size());
+  job.open(work_of(7'000, 1'000));
+  Chunk chunk{};
+  ASSERT_TRUE(JobTestAccess::take(job, chunk));
+  EXPECT_EQ(chunk.offset, 0U);
+  EXPECT_EQ(chunk.bytes, 1'000U);
+  EXPECT_EQ(job.work().bytes, 7'000U);
+  const auto rest = all_chunks(job);
+  EXPECT_EQ(rest.size(), 6U);
+  finish_all(job, rest.size());
+  EXPECT_FALSE(job.finished()) << "the late thief's chunk counts";
+  job.finish(true);
+  EXPECT_TRUE(job.finished());
+}
+
+TEST(Job, a_thief_that_finishes_late_holds_the_owner_until_it_does) {
+  Job job;
+  std::vector<int> bytes(2, 0);
+  std::atomic<bool> claimed{false};
+  std::atomic<bool> go_on{false};
+  job.open(work_of(2, 1));
+  std::thread thief([&] {
+    Chunk chunk{};
+    if (!job.claim(chunk)) return;
+    claimed.store(true);
+    while (!go_on.load()) std::this_thread::yield();
+    bytes[chunk.offset] = 1;
+    job.finish(true);
+  });
+  while (!claimed.load()) std::this_thread::yield();
+  for (Chunk chunk{}; job.claim(chunk);) {
+    bytes[chunk.offset] = 1;
+    job.finish(true);
+  }
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_FALSE(job.finished());
+    std::this_thread::yield();
+  }
+  go_on.store(true);
+  while (!job.finished()) std::this_thread::yield();
+  EXPECT_EQ(bytes, std::vector<int>(2, 1));  // plain reads: ordered by finished() alone
+  thief.join();
+}
+
+// Thieves add one to the plain cells of each chunk they claim; where `work().to.address` lies is
+// the round.
+struct Stress {
+  static constexpr std::uint32_t kMaxBytes = 64;
+  Job job;
+  std::vector<std::uint32_t> cells = std::vector<std::uint32_t>(kMaxBytes, 0);
+  std::atomic<bool> over{false};
+  std::atomic<std::uint64_t> helped{0};
+
+  bool help(End end) {
+    Chunk chunk{};
+    if (!job.claim(chunk, end)) return false;
+    const Work work = job.work();
+    bool right = work.to.address == work.from.address;
+    for (std::uint64_t i = chunk.offset; i < chunk.offset + chunk.bytes; ++i) {
+      right = right && cells[i] + 1 == work.to.address;  // exactly the rounds before this one
+      ++cells[i];
+    }
+    job.finish(right);
+    return true;
+  }
+
+  void thief() {
+    while (!over.load(std::memory_order_relaxed)) {
+      if (help(End::other)) {
+        helped.fetch_add(1, std::memory_order_relaxed);
+      } else {
+        ::sched_yield();
+      }
+    }
+  }
+};
+
+TEST(Job, from_both_ends_the_owner_takes_the_low_chunks_and_all_others_the_high_ones) {
+  Job job;
+  job.open(work_of(550, 100, Order::both_ends));
+  std::vector<std::uint64_t> offsets;
+  for (const End end : {End::other, End::owner, End::owner, End::other, End::owner, End::other}) {
+    Chunk chunk{};
+    ASSERT_TRUE(job.claim(chunk, end));
+    offsets.push_back(chunk.offset);
+    EXPECT_EQ(chunk.bytes, chunk.offset == 500 ? 50U : 100U);
+    job.finish(true);
+  }
+  EXPECT_EQ(offsets, (std::vector<std::uint64_t>{500, 0, 100, 400, 200, 300}));
+  Chunk chunk{};
+  EXPECT_FALSE(job.claim(chunk, End::owner));
+  EXPECT_FALSE(job.claim(chunk, End::other));
+  EXPECT_TRUE(job.finished());
+}
+
+TEST(Job, an_order_from_one_end_does_not_ask_who_claims) {
+  for (const Order order : {Order::low_to_high, Order::high_to_low}) {
+    Job job;
+    job.open(work_of(300, 100, order));
+    std::vector<std::uint64_t> offsets;
+    for (const End end : {End::other, End::owner, End::other}) {
+      Chunk chunk{};
+      ASSERT_TRUE(job.claim(chunk, end));
+      offsets.push_back(chunk.offset);
+    }
+    if (order == Order::high_to_low) std::reverse(offsets.begin(), offsets.end());
+    EXPECT_EQ(offsets, (std::vector<std::uint64_t>{0, 100, 200}));
+  }
+}
+
+TEST(Job, late_claims_for_others_leave_no_trace_in_the_next_job) {
+  Job job;
+  Chunk chunk{};
+  job.open(work_of(100, 100, Order::both_ends));
+  ASSERT_TRUE(job.claim(chunk));
+  job.finish(true);
+  for (int thief = 0; thief < 1000; ++thief) {
+    ASSERT_FALSE(JobTestAccess::take(job, chunk, End::other));
+  }
+  job.open(work_of(200, 100, Order::both_ends));
+  ASSERT_TRUE(job.claim(chunk, End::other));
+  EXPECT_EQ(chunk.offset, 100U);
+  ASSERT_TRUE(job.claim(chunk, End::owner));
+  EXPECT_EQ(chunk.offset, 0U);
+}
+
+TEST(Job, thousands_of_reopened_jobs_touch_each_byte_exactly_once) {
+  auto stress = std::make_unique<Stress>();
+  std::vector<std::thread> thieves;
+  for (int i = 0; i < 3; ++i) thieves.emplace_back([&] { stress->thief(); });
+  std::mt19937 random(7);
+  bool right = true;
+  for (std::uint32_t round = 1; right && round <= kReopened; ++round) {
+    Work work = work_of(Stress::kMaxBytes, 1 + random() % 16, static_cast<Order>(random() % 3));
+    work.to.address = work.from.address = round;
+    stress->job.open(work);
+    // In some rounds the owner leaves all chunks to the thieves, in the others it takes part.
+    while (!stress->job.finished()) {
+      if (round % 4 == 0 || !stress->help(End::owner)) ::sched_yield();
+    }
+    right = !stress->job.failed() && std::all_of(stress->cells.begin(), stress->cells.end(),
+                                                 [&](std::uint32_t cell) { return cell == round; });
+  }
+  stress->over.store(true);
+  for (auto& thief : thieves) thief.join();
+  EXPECT_TRUE(right);
+  EXPECT_GT(stress->helped.load(), 0U) << "the thieves never came to work: nothing was tested";
+}
+
+}  // namespace
+}  // namespace mh::steal

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Whom a thief helps, all ranks being in this process; what it copies between processes is in
+// processes_test.cpp.
+#include "steal/thief.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <numeric>
+#include <set>
+#include <vector>
+
+#include "support/ranks.hpp"
+
+namespace mh::steal {
+namespace {
+
+// Ranks 0-3 on NUMA node 0, ranks 4-7 on NUMA node 1.
+struct Fixture : test::Ranks {
+  explicit Fixture(std::uint32_t ranks = 8) : Ranks(ranks, 2), from(100'000), to(100'000, 0) {
+    std::iota(from.begin(), from.end(), 0U);
+  }
+  // A job of `rank` in a keeper that lives as long as the fixture.
+  Job& expose(std::uint32_t rank, std::uint32_t chunk_bytes = 10'000) {
+    keepers.push_back(std::make_unique<SlotKeeper>(area(rank).slots(), node(rank).board(), rank));
+    return *keepers.back()->open(
+        {view(to), view(from), from.size(), chunk_bytes, Order::low_to_high});
+  }
+  static memory::View view(std::vector<std::uint8_t>& bytes) {
+    return {reinterpret_cast<std::uint64_t>(bytes.data()), ::getpid(), 0};
+  }
+  std::vector<std::uint8_t> from;
+  std::vector<std::uint8_t> to;
+  std::vector<std::unique_ptr<SlotKeeper>> keepers;
+};
+
+void idle(Fixture& f, std::initializer_list<std::uint32_t> ranks) {
+  for (const std::uint32_t rank : ranks) f.node(rank).mine().idle.store(1);
+}
+
+TEST(Thief, finds_nothing_where_nobody_has_work) {
+  Fixture f;
+  Thief thief = f.thief(0, Strategy::mixed);
+  EXPECT_EQ(thief.help(), Outcome::nothing);
+}
+
+TEST(Thief, copies_chunk_by_chunk_until_the_job_is_done) {
+  Fixture f;
+  Job& job = f.expose(1);
+  Thief thief = f.thief(0, Strategy::localized);
+  for (int chunk = 0; chunk < 10; ++chunk) {
+    EXPECT_FALSE(job.finished());
+    EXPECT_EQ(thief.help(), Outcome::worked);
+  }
+  EXPECT_TRUE(job.finished());
+  EXPECT_FALSE(job.failed());
+  EXPECT_EQ(f.to, f.from);
+  EXPECT_EQ(thief.help(), Outcome::nothing);
+  EXPECT_EQ(f.node(0).mine().visiting.load(), 0U);
+}
+
+TEST(Thief, does_not_help_itself_by_help) {
+  Fixture f;
+  f.expose(2);
+  EXPECT_EQ(f.thief(2, Strategy::mixed).help(), Outcome::nothing);
+}
+
+TEST(Thief, runs_chunks_of_its_own_job) {
+  Fixture f;
+  Job& job = f.expose(2, 50'000);
+  Thief owner = f.thief(2, Strategy::throughput);
+  EXPECT_TRUE(owner.run_one_chunk(job, 2));
+  EXPECT_TRUE(owner.run_one_chunk(job, 2));
+  EXPECT_FALSE(owner.run_one_chunk(job, 2));
+  EXPECT_TRUE(job.finished());
+  EXPECT_EQ(f.area(2).counters().own_chunks_received.get(), 2U);
+  EXPECT_EQ(f.area(2).counters().own_bytes_received.get(), f.from.size());
+}
+
+TEST(Thief, prefers_a_victim_of_its_own_numa_node) {
+  Fixture f;
+  Job& near = f.expose(3);
+  Job& far = f.expose(5);
+  Thief thief = f.thief(0, Strategy::mixed);
+  for (int chunk = 0; chunk < 10; ++chunk) ASSERT_EQ(thief.help(), Outcome::worked);
+  EXPECT_FALSE(near.has_work());
+  Chunk first{};
+  ASSERT_TRUE(far.claim(first));
+  EXPECT_EQ(first.offset, 0U) << "nobody has been there";
+}
+
+TEST(Thief, localized_never_leaves_its_numa_node) {
+  Fixture f;
+  f.expose(5);
+  idle(f, {4, 5, 6, 7});
+  EXPECT_EQ(f.thief(0, Strategy::localized).help(), Outcome::nothing);
+  EXPECT_EQ(f.thief(4, Strategy::localized).help(), Outcome::worked);
+}
+
+TEST(Thief, mixed_helps_another_numa_node_however_busy_it_is) {
+  Fixture f;
+  f.expose(5);
+  EXPECT_EQ(f.thief(0, Strategy::mixed, 1).help(), Outcome::worked);
+}
+
+TEST(Thief, throughput_helps_another_numa_node_only_below_saturation) {
+  Fixture f;
+  f.expose(5);
+  Thief thief = f.thief(0, Strategy::throughput, 3);
+  EXPECT_EQ(thief.help(), Outcome::nothing) << "4 of 4 active";
+  idle(f, {4});
+  EXPECT_EQ(thief.help(), Outcome::nothing) << "3 of 4 active";
+  idle(f, {6});
+  EXPECT_EQ(thief.help(), Outcome::worked) << "2 of 4 active";
+}
+
+TEST(Thief, saturation_does_not_matter_on_the_own_numa_node) {
+  Fixture f;
+  f.expose(1);
+  EXPECT_EQ(f.thief(0, Strategy::throughput, 1).help(), Outcome::worked);
+}
+
+TEST(Thief, spreads_evenly_over_all_victims_also_over_several_words_of_the_board) {
+  Fixture f(200);  // ranks 0-99 near
+  std::vector<Job*> jobs;
+  for (std::uint32_t rank = 1; rank < 200; ++rank) jobs.push_back(&f.expose(rank, 1'000));
+  Thief thief = f.thief(0, Strategy::mixed);
+  for (int i = 0; i < 2'000; ++i) ASSERT_EQ(thief.help(), Outcome::worked);
+  // Each of the 99 near ranks is expected 20 times. The draws are the same in every run.
+  std::set<std::uint32_t> near;
+  for (std::uint32_t rank = 1; rank < 200; ++rank) {
+    Chunk next{};
+    if (!jobs[rank - 1]->claim(next) || next.offset == 0) continue;
+    near.insert(rank);
+    EXPECT_GT(next.offset, 5'000U) << rank;
+    EXPECT_LT(next.offset, 50'000U) << rank;
+  }
+  EXPECT_EQ(near.size(), 99U) << "each near victim was helped, no far one";
+  EXPECT_LT(*near.rbegin(), 100U);
+}
+
+TEST(Thief, tells_a_lost_race_from_nothing_there) {
+  Fixture f;
+  Thief thief = f.thief(0, Strategy::localized);
+  // The victim is on the board and in `open`, but its chunks are gone: nothing, since the look says
+  // so.
+  Job& job = f.expose(1, 100'000);
+  Chunk taken{};
+  ASSERT_TRUE(job.claim(taken));
+  EXPECT_EQ(thief.help(), Outcome::nothing);
+}
+
+TEST(Thief, helps_the_rank_it_is_told_to) {
+  Fixture f;
+  f.expose(1);
+  Job& asked = f.expose(6);
+  Thief thief = f.thief(0, Strategy::localized);
+  EXPECT_EQ(thief.help_rank(6), Outcome::worked) << "whatever the strategy says";
+  Chunk next{};
+  ASSERT_TRUE(asked.claim(next));
+  EXPECT_EQ(next.offset, 10'000U);
+  EXPECT_EQ(thief.help_rank(2), Outcome::nothing);
+}
+
+TEST(Thief, a_copy_that_fails_fails_the_job_and_says_why) {
+  Fixture f;
+  auto keeper = f.keeper(1);
+  const memory::View nobody{0x1000, 0x3fffffff, 1};  // beyond the largest pid of Linux
+  Job* job = keeper.open({Fixture::view(f.to), nobody, 5'000, 5'000, Order::low_to_high});
+  Thief thief = f.thief(0, Strategy::localized);
+  EXPECT_TRUE(thief.last_failure().ok());
+  EXPECT_EQ(thief.help(), Outcome::worked);
+  EXPECT_TRUE(job->finished());
+  EXPECT_TRUE(job->failed());
+  EXPECT_FALSE(thief.last_failure().ok());
+  EXPECT_EQ(f.area(0).counters().own_bytes_received.get(), 0U) << "only what was copied counts";
+}
+
+}  // namespace
+}  // namespace mh::steal

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A forked child process for a test: runs a function, returns its value as exit code, and cannot
+// outlive the test (killed with its parent, and by an alarm in any case).
+#pragma once
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <utility>
+
+namespace mh::test {
+
+class Child {
+ public:
+  template <class Body>
+  explicit Child(Body body) : pid_(::fork()) {
+    if (pid_ != 0) return;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ::alarm(kLifeSeconds);
+    ::_exit(body());
+  }
+  Child(Child&& other) noexcept : pid_(std::exchange(other.pid_, 0)) {}
+  Child& operator=(Child&&) = delete;
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  ~Child() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    wait();
+  }
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  void kill(int signal) const { ::kill(pid_, signal); }
+  // The exit code, or minus the signal that ended it.
+  int wait() {
+    int status = 0;
+    if (pid_ <= 0 || ::waitpid(pid_, &status, 0) != pid_) return -1000;
+    pid_ = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+  // Waits until it has ended, without collecting it: it stays a zombie.
+  void wait_for_zombie() const {
+    siginfo_t info{};
+    ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT);
+  }
+
+ private:
+  static constexpr unsigned kLifeSeconds = 200;
+  pid_t pid_;
+};
+
+}  // namespace mh::test

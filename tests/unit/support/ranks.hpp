@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A node of several ranks for tests of stealing: segment, areas with slots and counters.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <vector>
+
+#include "node/node.hpp"
+#include "observe/counters.hpp"
+#include "steal/thief.hpp"
+#include "support/shared.hpp"
+
+namespace mh::test {
+
+inline constexpr steal::AreaOffsets kOffsets{0, sizeof(steal::JobSlots),
+                                             sizeof(steal::JobSlots) + sizeof(observe::Counters)};
+
+constexpr std::size_t area_bytes(std::uint32_t ranks) {
+  return kOffsets.helped + observe::helped_row_bytes(ranks);
+}
+
+struct Area {
+  explicit Area(std::byte* area) : bytes(area) {}
+  [[nodiscard]] steal::JobSlots& slots() const {
+    return *reinterpret_cast<steal::JobSlots*>(bytes + kOffsets.slots);
+  }
+  [[nodiscard]] observe::Counters& counters() const {
+    return *reinterpret_cast<observe::Counters*>(bytes + kOffsets.counters);
+  }
+  [[nodiscard]] observe::Count& helped(std::uint32_t rank) const {
+    return reinterpret_cast<observe::Count*>(bytes + kOffsets.helped)[rank];
+  }
+  std::byte* bytes;
+};
+
+inline void construct_area(std::byte* area) {
+  new (area + kOffsets.slots) steal::JobSlots{};
+  new (area + kOffsets.counters) observe::Counters{};
+}
+
+// All ranks joined by this process, in blocks over `numa_nodes`; forked children inherit it.
+class Ranks {
+ public:
+  explicit Ranks(std::uint32_t ranks, std::uint16_t numa_nodes = 1)
+      : memory_(node::Node::bytes_needed(ranks, area_bytes(ranks))) {
+    node::Topology topology;
+    topology.numa_nodes = numa_nodes;
+    EXPECT_TRUE(node::Node::initialise(memory_.span(), ranks, area_bytes(ranks), topology).ok());
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      nodes_.push_back(*node::Node::join(memory_.span(), rank, ranks, rank));
+      construct_area(nodes_[rank].area(rank));
+      nodes_[rank].mine().numa = static_cast<std::uint16_t>(rank * numa_nodes / ranks);
+    }
+    for (node::Node& node : nodes_) node.settle();
+  }
+  [[nodiscard]] node::Node& node(std::uint32_t rank) { return nodes_[rank]; }
+  [[nodiscard]] Area area(std::uint32_t rank) { return Area(nodes_[0].area(rank)); }
+  [[nodiscard]] steal::SlotKeeper keeper(std::uint32_t rank) {
+    return steal::SlotKeeper(area(rank).slots(), nodes_[rank].board(), rank);
+  }
+  [[nodiscard]] steal::Thief thief(std::uint32_t rank, Strategy strategy,
+                                   std::uint64_t saturate_ranks = 4) {
+    return steal::Thief(nodes_[rank], kOffsets, strategy, saturate_ranks);
+  }
+
+ private:
+  SharedMemory memory_;
+  std::vector<node::Node> nodes_;
+};
+
+}  // namespace mh::test

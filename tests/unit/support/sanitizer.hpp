@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Whether a sanitizer slows this build down, so that stress tests do fewer rounds.
+#pragma once
+
+namespace mh::test {
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+inline constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+inline constexpr bool kSanitized =
+    __has_feature(thread_sanitizer) || __has_feature(address_sanitizer);
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
+}  // namespace mh::test

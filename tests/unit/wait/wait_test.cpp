@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "wait/wait.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+namespace mh::wait {
+namespace {
+
+// Notes what the loop asks for, and offers as much work as the test says.
+class Recorder : public Work {
+ public:
+  void progress() override { ++progressed; }
+  bool own() override { return take(own_chunks, "own"); }
+  bool help() override {
+    inside.fetch_add(1);
+    EXPECT_EQ(inside.load(), 1) << "two threads help at once";
+    const bool worked = take(help_chunks, "help");
+    inside.fetch_sub(1);
+    return worked;
+  }
+  void idle(bool now) override { now ? ++became_idle : ++became_active; }
+  void account(std::uint64_t) override { ++accounted; }
+
+  std::atomic<int> own_chunks{0};
+  std::atomic<int> help_chunks{0};
+  std::atomic<int> progressed{0};
+  std::atomic<int> became_idle{0};
+  std::atomic<int> became_active{0};
+  std::atomic<int> accounted{0};
+  std::atomic<int> inside{0};
+  std::vector<const char*> order;  // written by single-threaded tests only
+  bool note = true;
+
+ private:
+  bool take(std::atomic<int>& chunks, const char* name) {
+    if (chunks.load() <= 0 || chunks.fetch_sub(1) <= 0) return false;
+    if (note) order.push_back(name);
+    return true;
+  }
+};
+
+class Wait : public testing::Test {
+ protected:
+  void start(const Rules& rules) { employ(&work_, rules); }
+  void TearDown() override { employ(nullptr, {}); }
+  Recorder work_;
+};
+
+constexpr Rules kAtOnce{.least_spin = 0, .most_spin = 0, .crowded = false};
+constexpr Rules kNever{.least_spin = 1ULL << 60U, .most_spin = 1ULL << 60U, .crowded = false};
+
+// True after that many looks.
+struct After {
+  int looks;
+  bool operator()() { return --looks < 0; }
+};
+
+TEST_F(Wait, a_wait_that_is_over_does_nothing_else) {
+  start(kAtOnce);
+  work_.help_chunks = 5;
+  until(After{0});
+  EXPECT_EQ(work_.progressed, 0);
+  EXPECT_EQ(work_.accounted, 0);
+  EXPECT_EQ(work_.help_chunks, 5);
+}
+
+TEST_F(Wait, own_chunks_come_before_those_of_others) {
+  start(kAtOnce);
+  work_.own_chunks = 2;
+  work_.help_chunks = 2;
+  until(After{100});
+  ASSERT_EQ(work_.order.size(), 4U);
+  EXPECT_STREQ(work_.order[0], "own");
+  EXPECT_STREQ(work_.order[1], "own");
+  EXPECT_STREQ(work_.order[2], "help");
+}
+
+TEST_F(Wait, done_is_looked_at_after_every_chunk) {
+  start(kAtOnce);
+  work_.help_chunks = 1000;
+  until([this] { return work_.help_chunks <= 997; });
+  EXPECT_EQ(work_.help_chunks, 997);
+}
+
+TEST_F(Wait, others_are_not_helped_before_the_spin_is_over) {
+  start(kNever);
+  work_.own_chunks = 1;
+  work_.help_chunks = 1;
+  until(After{1000});
+  EXPECT_EQ(work_.own_chunks, 0);
+  EXPECT_EQ(work_.help_chunks, 1);
+  EXPECT_EQ(work_.became_idle, 0);
+}
+
+TEST_F(Wait, with_more_ranks_than_cores_nobody_else_is_helped) {
+  start({.least_spin = 0, .most_spin = 0, .crowded = true});
+  work_.own_chunks = 1;
+  work_.help_chunks = 1;
+  until(After{1000});
+  EXPECT_EQ(work_.own_chunks, 0);
+  EXPECT_EQ(work_.help_chunks, 1);
+}
+
+TEST_F(Wait, a_rank_is_idle_only_while_it_waits) {
+  start(kAtOnce);
+  until(After{100});
+  EXPECT_EQ(work_.became_idle, 1);
+  EXPECT_EQ(work_.became_active, 1);
+  EXPECT_EQ(work_.accounted, 1);
+}
+
+TEST_F(Wait, a_poll_in_vain_moves_an_own_chunk_and_none_of_others) {
+  start(kAtOnce);
+  work_.own_chunks = 2;
+  work_.help_chunks = 1;
+  polled_in_vain();
+  EXPECT_EQ(work_.own_chunks, 1);
+  EXPECT_EQ(work_.help_chunks, 1);
+}
+
+TEST(WaitAlone, without_work_a_wait_still_waits) {
+  employ(nullptr, {});
+  int looks = 0;
+  until([&] { return ++looks == 1000; });
+  EXPECT_EQ(looks, 1000);
+  polled_in_vain();
+}
+
+TEST_F(Wait, a_wait_inside_a_wait_does_not_deadlock) {
+  start(kAtOnce);
+  work_.help_chunks = 3;
+  int outer = 0;
+  until([&] {
+    until(After{20});
+    return ++outer == 20;
+  });
+  EXPECT_EQ(work_.help_chunks, 0);
+}
+
+TEST_F(Wait, one_thread_of_a_rank_helps_at_a_time_and_all_of_them_wait) {
+  start(kAtOnce);
+  work_.note = false;
+  work_.help_chunks = 2000;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([this] { until([this] { return work_.help_chunks <= 0; }); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(work_.help_chunks, 0);
+}
+
+}  // namespace
+}  // namespace mh::wait
