@@ -2,7 +2,7 @@
 # The commands of this repository. Each brings what it needs: scripts/bootstrap first, then CMake.
 #
 # Words: JOBS is how many compilers run at once; BUILD_TYPE is CMake's.
-# PREFIX is where `make install` puts everything, DESTDIR a root in front of it.
+# PREFIX is where `make install` puts everything.
 JOBS ?= $(shell nproc)
 BUILD_TYPE ?= Release
 PREFIX ?= /usr/local
@@ -41,10 +41,10 @@ build:
 # The command brings its Python packages in an environment of its own: it meets no other.
 install: build
 	@cmake --install build --prefix $(PREFIX) >/dev/null
-	@python3 -m venv $(DESTDIR)$(PREFIX)/share/manyhands/python
-	@$(DESTDIR)$(PREFIX)/share/manyhands/python/bin/pip install --quiet --constraint requirements.txt .
-	@mkdir -p $(DESTDIR)$(PREFIX)/bin
-	@ln -sf ../share/manyhands/python/bin/mh $(DESTDIR)$(PREFIX)/bin/mh
+	@python3 -m venv $(PREFIX)/share/manyhands/python
+	@$(PREFIX)/share/manyhands/python/bin/pip install --quiet --constraint requirements.txt .
+	@mkdir -p $(PREFIX)/bin
+	@ln -sf ../share/manyhands/python/bin/mh $(PREFIX)/bin/mh
 	@echo "installed: $(PREFIX)/bin/mh, $(PREFIX)/lib/libmanyhands.so"
 
 demo: build

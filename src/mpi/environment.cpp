@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Start and end (chapter 11), and the calls that change what we know of handles: communicators,
-// windows, datatypes. Also the barrier.
+// windows, datatypes, error handlers. Also the barrier.
 #include "base/settings.hpp"
 #include "mpi/comms.hpp"
 #include "mpi/datatypes.hpp"
@@ -74,6 +74,11 @@ int Comm_disconnect(MPI_Comm* comm) {
 int Comm_set_info(MPI_Comm comm, MPI_Info info) {
   if (g.active) read_access_hint(comm, info);
   return next.Comm_set_info(comm, info);
+}
+
+int Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler) {
+  if (errhandler != MPI_ERRORS_ARE_FATAL) g.errors_are_fatal = false;
+  return next.Comm_set_errhandler(comm, errhandler);
 }
 
 int Win_free(MPI_Win* win) {

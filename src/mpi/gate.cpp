@@ -16,7 +16,7 @@ constexpr double kTightNs = 10'000;  // between collectives; a gate costs less t
 constexpr int kPokeEvery = 8;        // looks at memory between two pokes at the library
 
 bool has_arrived(const Comm& comm, const Comm::Member& member) {
-  // acquire: pairs with the release in arrive() of that rank.
+  // acquire: pairs with the release in count_on() of that rank.
   return member.arrivals->load(std::memory_order_acquire) >= comm.arrived;
 }
 
@@ -58,9 +58,7 @@ void wait_for_senders(Comm& comm, const Count* counts) {
 // Counts the arrival. False when nobody can wait on this communicator.
 bool arrive(Comm& comm) {
   if (comm.arrivals == nullptr) return false;
-  comm.arrived = comm.arrivals->load(std::memory_order_relaxed) + 1;
-  // release: pairs with has_arrived() of those that depend on this rank.
-  comm.arrivals->store(comm.arrived, std::memory_order_release);
+  comm.arrived = detail::count_on(*comm.arrivals);
   return true;
 }
 

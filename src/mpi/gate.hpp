@@ -11,7 +11,7 @@
 // being synchronising (a root that runs ahead) is not made to wait.
 //
 // Looking at the lines of others costs about a cache miss each. So a rank looks only while
-// collectives come more than kWorthwhile apart on average; a tight loop of them has no wait worth
+// collectives come more than 10 µs apart on average; a tight loop of them has no wait worth
 // filling. This choice is each rank's own: arrivals are always counted, so others may look or not.
 #pragma once
 
@@ -36,6 +36,14 @@ struct alignas(kCacheLine) TightLoop {
   Comm* comm = nullptr;
 };
 inline TightLoop tight;
+
+// Counts an arrival of this rank, the only writer of the line, and returns the count.
+inline std::uint64_t count_on(std::atomic<std::uint64_t>& arrivals) {
+  const std::uint64_t count = arrivals.load(std::memory_order_relaxed) + 1;
+  // release: pairs with has_arrived() of those that depend on this rank.
+  arrivals.store(count, std::memory_order_release);
+  return count;
+}
 }  // namespace detail
 
 // The way past a gate in a tight loop of collectives: counts the arrival and is true if there is
@@ -46,9 +54,7 @@ inline bool passes(MPI_Comm handle) {
   detail::TightLoop& tight = detail::tight;
   if (handle != tight.handle || tight.left <= 1 || ledger.needs_this_rank()) return false;
   --tight.left;
-  // release: pairs with has_arrived() of those that depend on this rank.
-  tight.arrivals->store(tight.arrivals->load(std::memory_order_relaxed) + 1,
-                        std::memory_order_release);
+  detail::count_on(*tight.arrivals);
   return true;
 }
 // Before a communicator goes away, and before all do.

@@ -89,10 +89,14 @@ EntryPtr Ledger::remove(MPI_Request request) {
   const auto at = entries_by_handle_.find(bits_of(request));
   if (at == entries_by_handle_.end()) return nullptr;
   EntryPtr entry = std::move(at->second.entry);
-  set_under_way(*entry, false);
   entries_by_handle_.erase(at);
   entries_.store(entries_by_handle_.size(), std::memory_order_relaxed);
   return entry;
+}
+
+void Ledger::conclude(Entry& entry) {
+  const Guard hold(mutex_);
+  set_under_way(entry, false);
 }
 
 bool Ledger::uses(MPI_Datatype type) {
@@ -218,6 +222,7 @@ void progress_orphans() {
     });
   }
   for (auto& [orphan, status] : completed) {
+    ledger.conclude(*orphan.entry);
     account(*orphan.entry, &status);
     if (orphan.request != MPI_REQUEST_NULL) next.Request_free(&orphan.request);
     loose_ends.fetch_sub(1, std::memory_order_relaxed);

@@ -65,8 +65,9 @@ class Ledger {
   EntryPtr find(MPI_Request request);
   // The receive is over. A persistent one stays entered.
   void finish(MPI_Request request, const EntryPtr& entry);
-  // The request is freed; null if it was not here.
+  // The request is freed; null if it was not here. A receive under way still is, until conclude().
   EntryPtr remove(MPI_Request request);
+  void conclude(Entry& entry);
 
   // Whether a receive under way will still need this datatype to place its message.
   [[nodiscard]] bool uses(MPI_Datatype type);

@@ -567,10 +567,6 @@ bool is_truncation(int code) {
   return error == MPI_ERR_TRUNCATE;
 }
 
-void note_errhandler(MPI_Errhandler handler) {
-  if (handler != MPI_ERRORS_ARE_FATAL) g.errors_are_fatal = false;
-}
-
 int raise(MPI_Comm comm, int code) {
   real.Comm_call_errhandler(comm, code);
   return code;

@@ -176,9 +176,6 @@ void truncated(Comm* comm, const MPI_Status& status);
 
 bool is_truncation(int code);
 
-// Keeps Runtime::errors_are_fatal. Called before a handler is set, and for the first one at start.
-void note_errhandler(MPI_Errhandler handler);
-
 // Gives back the buffer of a letter to this rank that will not be read.
 void release_unread(std::uint32_t sender, Slot slot);
 

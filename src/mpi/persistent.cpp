@@ -119,8 +119,8 @@ int enter_receive(int code, void* buffer, MPI_Count count, MPI_Datatype type, in
 }
 
 // The program no longer wants to hear of this request. A receive under way still has to be settled.
-int free_receive(MPI_Request* request, const EntryPtr& entry, bool under_way) {
-  if (!under_way) return next.Request_free(request);
+int free_receive(MPI_Request* request, const EntryPtr& entry) {
+  if (!entry->under_way) return next.Request_free(request);
   adopt_orphan(*request, entry);
   *request = MPI_REQUEST_NULL;
   return MPI_SUCCESS;
@@ -209,11 +209,8 @@ int Startall(int count, MPI_Request array_of_requests[]) {
 int Request_free(MPI_Request* request) {
   if (!g.active || *request == MPI_REQUEST_NULL) return next.Request_free(request);
   forget_send(*request);
-  const EntryPtr entry = ledger.find(*request);
-  if (!entry) return next.Request_free(request);
-  const bool under_way = entry->under_way;
-  ledger.remove(*request);
-  return free_receive(request, entry, under_way);
+  const EntryPtr entry = ledger.remove(*request);
+  return entry ? free_receive(request, entry) : next.Request_free(request);
 }
 
 }  // namespace wrap

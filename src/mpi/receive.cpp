@@ -65,6 +65,13 @@ int too_short(int code, MPI_Comm comm, const MPI_Status& status) {
   return code;
 }
 
+// What may lie in the buffer of a completed receive becomes the message; errors are raised.
+int finish(const Landing& landing, MPI_Status* status) {
+  if (!landing) return MPI_SUCCESS;
+  const int code = settle(landing, status);
+  return code == MPI_SUCCESS ? code : raise(landing.comm->handle, code);
+}
+
 }  // namespace
 
 template <class Count>
@@ -91,9 +98,7 @@ int await(Arrival& arrival, MPI_Status* users) {
   if (code != MPI_SUCCESS) return too_short(code, arrival.comm, *status.get());
   const Receipt& receipt = arrival.receipt;
   if (receipt.envelope) set_envelope(status.get(), *receipt.envelope);
-  if (!receipt.landing) return code;
-  const int settled = settle(receipt.landing, status.get());
-  return settled == MPI_SUCCESS ? code : raise(receipt.landing.comm->handle, settled);
+  return finish(receipt.landing, status.get());
 }
 
 int close_short(int code, void* buffer, MPI_Count count, MPI_Datatype type, int source,
@@ -102,10 +107,7 @@ int close_short(int code, void* buffer, MPI_Count count, MPI_Datatype type, int 
   const datatypes::Info info = datatypes::info(type);
   if (message_bytes(count, info) < p2p::kDescriptorBytes || buffer == nullptr) return code;
   if (info.dense && !p2p::opens_descriptor(buffer, g.key)) return code;
-  const Landing landing = landing_for(buffer, count, type, source, comm);
-  if (!landing) return code;
-  const int settled = settle(landing, status);
-  return settled == MPI_SUCCESS ? code : raise(comm, settled);
+  return finish(landing_for(buffer, count, type, source, comm), status);
 }
 
 namespace {

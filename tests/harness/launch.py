@@ -167,8 +167,12 @@ def run(
             values.setdefault("MH_SUMMARY_JSON", str(report))
         before = leftovers.segments()
         process = start(build, arm, ranks, program, values, mark)
-        if meddle is not None:
-            meddle(process, mark)
+        try:
+            if meddle is not None:
+                meddle(process, mark)
+        except BaseException:
+            leftovers.end_processes(mark)
+            raise
         code, out, err = _finish(process, mark, timeout_s)
         survivors = leftovers.surviving(mark)
         leftovers.end_processes(mark)

@@ -19,37 +19,50 @@ from harness.leftovers import processes
 from manyhands.benchmarks.mpis import MpiBuild
 
 SOURCE = Path(__file__).parent / "ending.c"
-LIMIT_S = 30
+LIMIT_S = 15
 PLAIN = Arm("plain")
-PLAIN_TRIES = 10  # for a code not seen yet
-MOST_CODES = 4
+PLAIN_RUNS = 15  # at most, in search of a code
+HELPED_RUNS = 7  # where the first ended as no plain run did
+ODD_ENDS = 2  # of these
 
 
 def end(mpi: MpiBuild, arm: Arm, how: str, meddle: object = None) -> Run:
+    """One run; it leaves nothing, unless the launcher itself had to be ended."""
     program = compiled(mpi, "ending", [SOURCE])
-    return run(mpi, arm, 2, [str(program), how], timeout_s=LIMIT_S, meddle=meddle)
+    done = run(mpi, arm, 2, [str(program), how], timeout_s=LIMIT_S, meddle=meddle)
+    if done.code != TIMED_OUT:
+        done.expect_clean()
+    return done
+
+
+class PlainCodes:
+    """What the launcher ends with when nobody helps; runs until a code is found, or long enough."""
+
+    def __init__(self, mpi: MpiBuild, how: str, meddle: object) -> None:
+        self._run = lambda: end(mpi, PLAIN, how, meddle).code
+        self.seen: list[int] = []
+
+    def __contains__(self, code: int) -> bool:
+        while code not in self.seen and len(self.seen) < PLAIN_RUNS:
+            self.seen.append(self._run())
+        return code in self.seen
 
 
 def expect_same_end(mpi: MpiBuild, helped: Arm, how: str, meddle: object = None) -> None:
-    """Helped ends with a code that it also ends with plain.
+    """Helped ends with a code that it ends with plain.
 
-    Hydra's code depends on the order in which it hears of the ends of several ranks: of one's own,
-    or of one that Hydra killed for it (seldom, with and without help). So those are expected
-    besides, and a code not seen yet is looked for in further plain runs.
+    Launchers are not of one mind. A plain run of MPICH 4 whose mpiexec gets SIGTERM ends with 0 or
+    with 15, half and half; and of 60 plain runs in which a rank left by _exit(6), the mpiexec of
+    MPICH 5 gave 58 times 6, once the 9 of the rank that it killed for it, and once it did not end.
+    Such a seldom end may come helped and not plain; so then most of several runs decide.
     """
-    done = end(mpi, helped, how, meddle)
-    plain: set[int] = {signal.SIGKILL, signal.SIGTERM} if mpi.family == "hydra" else set()
-    while done.code not in plain and len(plain) < MOST_CODES:
-        for _ in range(PLAIN_TRIES):
-            without = end(mpi, PLAIN, how, meddle)
-            assert without.code != TIMED_OUT, without.told()
-            if without.code not in plain:
-                break
-        else:
-            break
-        plain.add(without.code)
-    assert done.code in plain, f"plain: {sorted(plain)}\n{done.told()}"
-    done.expect_clean()
+    plain = PlainCodes(mpi, how, meddle)
+    first = end(mpi, helped, how, meddle)
+    if first.code in plain:
+        return
+    others = [end(mpi, helped, how, meddle) for _ in range(HELPED_RUNS - 1)]
+    odd = [done for done in [first, *others] if done.code not in plain]
+    assert len(odd) <= ODD_ENDS, f"plain: {plain.seen}\nhelped: {odd[-1].told()}"
 
 
 @pytest.mark.parametrize("how", ["abort", "kill", "segv", "exit", "_exit", "return"])
@@ -58,7 +71,9 @@ def test_the_launcher_says_the_same(mpi: MpiBuild, helped: Arm, how: str) -> Non
 
 
 def ranks_of(mark: str) -> list[int]:
-    return [pid for pid, line in processes(mark).items() if line.split()[0].endswith("/ending")]
+    # A process that is just being made or ended has no command line.
+    lines = {pid: line.split() for pid, line in processes(mark).items()}
+    return sorted(pid for pid, words in lines.items() if words and words[0].endswith("/ending"))
 
 
 def when_ready(mark: str, process: subprocess.Popen[str]) -> list[int]:
@@ -67,6 +82,7 @@ def when_ready(mark: str, process: subprocess.Popen[str]) -> list[int]:
     while len(pids := ranks_of(mark)) < 2 and time.monotonic() < end_at:
         time.sleep(0.05)
     assert process.poll() is None, "the launcher is gone"
+    assert len(pids) == 2, f"ranks: {pids}"
     time.sleep(0.5)
     return pids
 
@@ -87,6 +103,6 @@ def test_a_signal_to_the_launcher_ends_all(
 @pytest.mark.parametrize("how", ["wait", "barrier"])
 def test_a_rank_killed_from_outside_ends_all(mpi: MpiBuild, helped: Arm, how: str) -> None:
     def meddle(process: subprocess.Popen[str], mark: str) -> None:
-        os.kill(sorted(when_ready(mark, process))[1], signal.SIGKILL)
+        os.kill(when_ready(mark, process)[1], signal.SIGKILL)
 
     expect_same_end(mpi, helped, how, meddle)

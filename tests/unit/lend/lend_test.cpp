@@ -144,6 +144,17 @@ int lend_until_over(Stage& stage, std::uint32_t me) {
   return 0;
 }
 
+// A rank with one long unit, until the board says that all is over.
+int own_until_over(Stage& stage) {
+  stage.enter(0);
+  Pool pool(stage.node(0), stage.lendings(0));
+  LongUnit unit(stage.board);
+  static_cast<void>(pool.expose(unit, kLong));
+  while (stage.board->over.load() == 0) ::usleep(1'000);
+  pool.withdraw();
+  return 7;
+}
+
 bool bind_to(std::size_t cpu) {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -216,14 +227,7 @@ TEST(Lend, a_lender_killed_in_the_middle_of_a_unit_costs_only_its_help) {
 
 TEST(Lend, an_owner_killed_in_the_middle_of_a_unit_gives_the_core_back) {
   Stage stage(2);
-  test::Child owner([&] {
-    stage.enter(0);
-    Pool pool(stage.node(0), stage.lendings(0));
-    LongUnit unit(stage.board);
-    static_cast<void>(pool.expose(unit, kLong));
-    for (;;) ::pause();
-    return 0;
-  });
+  test::Child owner([&] { return own_until_over(stage); });
   stage.enter(1);
   Lender lender(stage.node(1), 0, VictimPolicy::most_work);
   ASSERT_TRUE(eventually([&] { return lender.lend() == Outcome::still_out; }));
@@ -235,15 +239,7 @@ TEST(Lend, an_owner_killed_in_the_middle_of_a_unit_gives_the_core_back) {
 
 TEST(Lend, a_stopped_owner_does_not_keep_the_core) {
   Stage stage(2);
-  test::Child owner([&] {
-    stage.enter(0);
-    Pool pool(stage.node(0), stage.lendings(0));
-    LongUnit unit(stage.board);
-    static_cast<void>(pool.expose(unit, kLong));
-    while (stage.board->over.load() == 0) ::usleep(1'000);
-    pool.withdraw();
-    return 7;
-  });
+  test::Child owner([&] { return own_until_over(stage); });
   stage.enter(1);
   Lender lender(stage.node(1), 0, VictimPolicy::most_work);
   ASSERT_TRUE(eventually([&] { return lender.lend() == Outcome::still_out; }));
