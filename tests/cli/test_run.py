@@ -256,9 +256,11 @@ def test_python_with_mpi4py_finds_its_own_launcher(
     if not python.exists():
         pytest.skip(f"{wheel} is not installed")
     (tmp_path / "x.py").write_text(
+        "import sys\n"
         "from mpi4py import MPI\n"
         "c = MPI.COMM_WORLD\n"
-        "print('sum', c.allreduce(c.rank + 1), 'of', c.size, flush=True)\n"
+        # One write: print() makes several where output is unbuffered, and ranks' pieces mix.
+        "sys.stdout.write(f'sum {c.allreduce(c.rank + 1)} of {c.size}\\n')\n"
     )
     result = mh("run", "-n", "2", python, "x.py")
     assert result.returncode == 0, result.stderr
