@@ -82,7 +82,7 @@ class Pair {
 
 class NoWork final : public lend::Work {
  public:
-  void unit(std::uint64_t /*deadline*/) noexcept override {}
+  void unit(std::uint32_t /*helper*/, std::uint64_t /*deadline*/) noexcept override {}
 };
 
 // What it costs to expose a loop that nobody joins.

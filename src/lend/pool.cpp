@@ -93,7 +93,8 @@ void Pool::live(Channel& channel) {
 void Pool::serve(Channel& channel, std::uint32_t word) {
   inside_.fetch_add(1, std::memory_order_seq_cst);
   if (Work* work = open_.load(std::memory_order_seq_cst)) {
-    work->unit(ticks() + ticks_from_ns(kUnitNs));
+    work->unit(static_cast<std::uint32_t>(&channel - mine_.channels),
+               ticks() + ticks_from_ns(kUnitNs));
     units_.fetch_add(1, std::memory_order_relaxed);
   }
   // release: pairs with withdraw(), after which the work may be gone.
@@ -121,6 +122,12 @@ Status Pool::expose(Work& work, std::uint64_t nanoseconds) {
 
 void Pool::remains(std::uint64_t nanoseconds) {
   mine_.offer.nanoseconds.store(nanoseconds, std::memory_order_relaxed);
+}
+
+void Pool::guess(std::uint64_t nanoseconds) {
+  std::uint64_t offered = mine_.offer.nanoseconds.load(std::memory_order_relaxed);
+  if (offered == 0) return;
+  mine_.offer.nanoseconds.compare_exchange_strong(offered, nanoseconds, std::memory_order_relaxed);
 }
 
 void Pool::withdraw() {

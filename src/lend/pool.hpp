@@ -24,9 +24,9 @@ namespace mh::lend {
 class Work {
  public:
   virtual ~Work() = default;
-  // Does a part of the work on a helper's thread: returns soon after `deadline` (ticks), or at once
-  // if nothing is left to begin. Must not throw.
-  virtual void unit(std::uint64_t deadline) noexcept = 0;
+  // Does a part of the work on the thread of helper `helper` (below kHelpers): returns soon after
+  // `deadline` (ticks), or at once if nothing is left to begin. Must not throw.
+  virtual void unit(std::uint32_t helper, std::uint64_t deadline) noexcept = 0;
 };
 
 class Pool {
@@ -45,6 +45,8 @@ class Pool {
 
   // How much is left; 0 as soon as there is nothing to begin, so that no lender comes in vain.
   void remains(std::uint64_t nanoseconds);
+  // A better guess of it, by a helper. Does not bring back an offer that is over.
+  void guess(std::uint64_t nanoseconds);
 
   // Returns when no helper is inside the work any more. A helper that stays long is brought to this
   // core: the lender's may have gone to somebody else.

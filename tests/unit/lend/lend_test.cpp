@@ -76,7 +76,7 @@ class Stage {
 class Loop final : public Work {
  public:
   explicit Loop(std::uint32_t iterations) : left_(static_cast<std::int64_t>(iterations)) {}
-  void unit(std::uint64_t deadline) noexcept override {
+  void unit(std::uint32_t /*helper*/, std::uint64_t deadline) noexcept override {
     if (closed.load()) late.fetch_add(1);
     by_helpers.fetch_add(run(deadline));
     cpu.store(::sched_getcpu());
@@ -107,7 +107,7 @@ class Loop final : public Work {
 class LongUnit final : public Work {
  public:
   explicit LongUnit(Board* board) : board_(board) {}
-  void unit(std::uint64_t /*deadline*/) noexcept override {
+  void unit(std::uint32_t /*helper*/, std::uint64_t /*deadline*/) noexcept override {
     thread.store(static_cast<pid_t>(::syscall(SYS_gettid)));
     board_->flag.store(1);
     while (board_->over.load() == 0) ::usleep(100);
@@ -355,7 +355,7 @@ TEST(Lend, owner_and_lenders_as_threads) {
     std::uint64_t plain = 0;  // ordered by the hand-over alone
     struct Sum final : Work {
       Sum(Loop& what, std::uint64_t& to) : loop(what), total(to) {}
-      void unit(std::uint64_t deadline) noexcept override {
+      void unit(std::uint32_t /*helper*/, std::uint64_t deadline) noexcept override {
         const std::uint32_t mine = loop.run(deadline);
         const std::lock_guard<std::mutex> hold(mutex);
         total += mine;

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "openmp/region.hpp"
+
+#include <algorithm>
+
+#include "base/clock.hpp"
+
+namespace mh::openmp {
+namespace {
+
+constexpr float kLeastNs = 10e3F;        // a loop shorter than this is done before a helper is awake
+constexpr float kLeastChunkNs = 3e3F;    // of a helper: below, the claims get in the owner's way
+constexpr float kMostChunkNs = 30e3F;
+constexpr std::uint64_t kShareOfRest = 8;  // a helper takes at most this part of what is left
+constexpr std::uint32_t kMeasureEvery = 16;  // executions, once the time of iterations is known
+
+std::uint64_t guided(std::uint64_t left, std::uint64_t threads, std::uint64_t least) {
+  return std::max(left / (2 * threads), least);
+}
+
+// Nanoseconds an iteration; never 0, which would say that it is not known.
+float rate_of(std::uint64_t spent, std::uint64_t iterations) {
+  const double rate = ns_from_ticks(spent) / static_cast<double>(iterations);
+  return std::max(static_cast<float>(rate), 1e-3F);
+}
+
+std::uint64_t iterations_in(float nanoseconds, float ns_per_iteration) {
+  return static_cast<std::uint64_t>(nanoseconds / ns_per_iteration);
+}
+
+}  // namespace
+
+constinit thread_local Participant* current [[gnu::tls_model("initial-exec")]] = nullptr;
+
+bool Region::enter(Site& site, Body body, void* data, std::uint32_t own_threads) {
+  // acquire: pairs with leave() of the thread that was here before.
+  if (entered_.test_and_set(std::memory_order_acquire)) return false;
+  site_ = &site;
+  body_ = body;
+  data_ = data;
+  own_threads_ = own_threads;
+  loops_before_ = 0;
+  sharing_ = Sharing::undecided;
+  exposed_ = false;
+  measured_ = false;
+  stage_.store(Stage::closed, std::memory_order_relaxed);
+  return true;
+}
+
+void Region::leave() {
+  withdraw();
+  entered_.clear(std::memory_order_release);
+}
+
+void Region::withdraw() {
+  if (exposed_) pool_.withdraw();
+  exposed_ = false;
+}
+
+void Region::await_all(const Participant& me) {
+  if (me.number == 0) withdraw();
+}
+
+Participant Region::member(std::uint32_t number) {
+  return {.role = Participant::Role::owner,
+          .site = site_,
+          .number = number,
+          .loops = loops_before_};
+}
+
+void Region::open(const Loop& loop, Cut own, Cut helpers, bool in_order) {
+  Stage closed = Stage::closed;
+  if (!stage_.compare_exchange_strong(closed, Stage::opening, std::memory_order_acquire)) {
+    while (stage_.load(std::memory_order_acquire) != Stage::open) relax();
+    return;
+  }
+  loop_ = loop;
+  own_ = own;
+  helpers_ = helpers;
+  in_order_ = in_order;
+  iterations_.open(loop.count);
+  stage_.store(Stage::open, std::memory_order_release);
+}
+
+// By the thread that entered, at its first chunks: may helpers come? Where the site is known that is
+// seen at the first; else at the second, when the first has shown how long iterations take and
+// whether they do what a helper could not.
+void Region::consider(Participant& me, std::uint64_t given) {
+  const bool first = sharing_ == Sharing::undecided;
+  if (first) begin_measuring();
+  const bool known = first ? known_ : true;
+  sharing_ = known ? Sharing::decided : Sharing::looking;
+  if (first) me.size = given;
+  if (!known || me.obstacle != Obstacle::none) return;
+  const float rate = first ? site_->ns_per_iteration.load(std::memory_order_relaxed)
+                           : rate_of(ticks() - begin_, me.size);
+  const float rest = rate * static_cast<float>(iterations_.left()) / static_cast<float>(own_threads_);
+  if (rest >= kLeastNs) expose(static_cast<std::uint64_t>(rest));
+}
+
+void Region::begin_measuring() {
+  const std::uint32_t before = site_->executions.load(std::memory_order_relaxed);
+  site_->executions.store(before + 1, std::memory_order_relaxed);
+  const bool rate_known = site_->ns_per_iteration.load(std::memory_order_relaxed) != 0;
+  known_ = rate_known && site_->state.load(std::memory_order_relaxed) == Site::State::shared;
+  measured_ = !known_ || before % kMeasureEvery == 0;
+  if (measured_) begin_ = ticks();
+}
+
+void Region::expose(std::uint64_t nanoseconds) {
+  exposed_ = pool_.expose(*this, nanoseconds).ok();
+  exposures_ += exposed_ ? 1 : 0;
+}
+
+// What an iteration takes, by what the owner did of them; and what was met for the first time.
+void Region::account(const Participant& owner) {
+  if (measured_ && owner.done != 0) {
+    site_->ns_per_iteration.store(rate_of(ticks() - begin_, owner.done), std::memory_order_relaxed);
+  }
+  if (site_->state.load(std::memory_order_relaxed) == Site::State::unseen) {
+    decide(*site_, owner.obstacle);
+  }
+}
+
+Range Region::next_of_owner(Participant& me) {
+  std::uint64_t most = own_.chunk;
+  if (own_.schedule == Schedule::guided) {
+    most = guided(iterations_.left(), own_threads_ + 1, own_.chunk);
+  }
+  const Range range = iterations_.from_front(most);
+  if (range.empty()) {
+    if (me.number == 0 && exposed_) pool_.remains(0);
+    return range;
+  }
+  me.done += range.size();
+  if (me.number == 0 && sharing_ != Sharing::decided) [[unlikely]]
+    consider(me, range.size());
+  return range;
+}
+
+std::uint64_t Region::helpers_chunk() const {
+  const std::uint64_t left = iterations_.left();
+  if (helpers_.schedule == Schedule::guided) {
+    return guided(left, own_threads_ + 1, helpers_.chunk);
+  }
+  if (helpers_.schedule != Schedule::unspecified) return helpers_.chunk;
+  const float rate = site_->ns_per_iteration.load(std::memory_order_relaxed);
+  if (rate == 0) return 1;
+  const std::uint64_t least = std::max<std::uint64_t>(iterations_in(kLeastChunkNs, rate), 1);
+  const std::uint64_t most = std::max<std::uint64_t>(iterations_in(kMostChunkNs, rate), 1);
+  return std::clamp(left / kShareOfRest, least, most);
+}
+
+Range Region::next_of_helper(Participant& me) {
+  const std::uint64_t now = ticks();
+  if (me.size != 0) {
+    const float rate = rate_of(now - me.since, me.size);
+    site_->ns_per_iteration.store(rate, std::memory_order_relaxed);
+    pool_.guess(static_cast<std::uint64_t>(rate * static_cast<float>(iterations_.left())) + 1);
+  }
+  if (me.over || now >= me.deadline) return {};
+  const std::uint64_t most = helpers_chunk();
+  const Range range = in_order_ ? iterations_.from_front(most) : iterations_.from_end(most);
+  if (range.empty()) {
+    pool_.remains(0);
+    return range;
+  }
+  me.since = now;
+  me.size = range.size();
+  // Compilers copy a lastprivate variable out if the last iteration is the last that the thread
+  // did: after it, this thread may do no other.
+  me.over = range.end == iterations_.count();
+  return range;
+}
+
+void Region::unit(std::uint32_t helper, std::uint64_t deadline) noexcept {
+  Participant me{.role = Participant::Role::helper,
+                 .site = site_,
+                 .number = own_threads_ + helper,
+                 .loops = loops_before_,
+                 .deadline = deadline};
+  current = &me;
+  run_body();
+  current = nullptr;
+}
+
+}  // namespace mh::openmp
