@@ -10,17 +10,20 @@
 #include <memory>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include "base/clock.hpp"
 #include "base/say.hpp"
 #include "base/settings.hpp"
 #include "memory/probe.hpp"
 #include "mpi/comms.hpp"
+#include "mpi/front/entry.hpp"
 #include "mpi/gate.hpp"
 #include "mpi/ledger.hpp"
 #include "mpi/message.hpp"
 #include "mpi/report.hpp"
 #include "node/segment.hpp"
+#include "openmp/marker.hpp"
 #include "openmp/sharing.hpp"
 #include "wait/wait.hpp"
 
@@ -356,12 +359,14 @@ void build_node() {
 
 // Loops of this rank's OpenMP regions may be joined, and its waits lend the core.
 void share_loops() {
-  if (!settings().openmp || g.node->oversubscribed()) return;
+  const bool all = settings().openmp;
+  if (g.node->oversubscribed() || !(all || openmp::has_marked_loops())) return;
   g.lender.emplace(*g.node, offsetof(RankArea, lendings), lend::VictimPolicy::most_work);
-  g.helpers.emplace(*g.node, g.area(g.me).lendings);
-  const Status shared = openmp::start(*g.helpers);
+  g.helpers = new lend::Pool(*g.node, g.area(g.me).lendings);
+  const Status shared =
+      openmp::start(*g.helpers, all ? openmp::Whose::all : openmp::Whose::marked);
   if (!shared && g.me == 0) {
-    say("MH_OPENMP=1, but no loops are shared: the program has {} OpenMP run time",
+    say("no loops are shared: the program has {} OpenMP run time",
         shared.code == Code::unsupported ? "no, or more than one," : "no usable");
   }
 }
@@ -383,6 +388,8 @@ steal::Thief& thief() {
                                   settings().saturate_ranks);
   return hands;
 }
+
+mh_marker marker() { return openmp::mark; }
 
 void poke_library() {
   // Not on a communicator of one rank: MPICH answers that without any progress.
@@ -422,7 +429,7 @@ void stop() {
   report(g_why_not);
   wait::employ(nullptr, {});
   g.lender.reset();
-  g.helpers.reset();
+  delete std::exchange(g.helpers, nullptr);
   gate::stop();
   if (g.active) comms::stop();
   g.active = false;

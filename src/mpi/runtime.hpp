@@ -70,8 +70,9 @@ struct Runtime {
   p2p::Outbox outbox;
   p2p::Landings landings;
 
-  // Only where loops are shared (MH_OPENMP).
-  std::optional<lend::Pool> helpers;
+  // Only where loops are shared (MH_OPENMP). The pool goes with stop() or not at all: a program may
+  // call exit() from a helper's thread, or in a child that has no helpers.
+  lend::Pool* helpers = nullptr;
   std::optional<lend::Lender> lender;
 
   [[nodiscard]] RankArea& area(std::uint32_t rank) const {

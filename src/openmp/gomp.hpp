@@ -8,6 +8,6 @@
 
 namespace mh::openmp {
 
-std::vector<Binding> gomp_bindings();
+void add_gomp(std::vector<Binding>& table);
 
 }  // namespace mh::openmp

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace mh::openmp {
 
@@ -61,6 +62,7 @@ struct Real {
   void (*ordered_start)();
   void (*task)(Body, void*, void (*)(void*, void*), long, long, bool, unsigned, void**, int, void*);
   void (*taskwait)();
+  // Of any OpenMP run time.
   int (*thread_num)();
   int (*num_threads)();
   int (*in_parallel)();
@@ -79,5 +81,15 @@ struct Binding {
   void* ours;  // null: it is only asked
   void** real;
 };
+
+template <class Function>
+void add(std::vector<Binding>& table, const std::string& name, Function* ours, Function*& place) {
+  table.push_back({name, reinterpret_cast<void*>(ours), reinterpret_cast<void**>(&place)});
+}
+
+template <class Function>
+void ask(std::vector<Binding>& table, const std::string& name, Function*& place) {
+  table.push_back({name, nullptr, reinterpret_cast<void**>(&place)});
+}
 
 }  // namespace mh::openmp

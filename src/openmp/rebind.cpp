@@ -81,12 +81,33 @@ int look_for_run_time(dl_phdr_info* info, std::size_t /*bytes*/, void* data) {
   return 0;
 }
 
+struct Search {
+  std::string_view name;
+  bool found = false;
+};
+
+void compare(const char* name, void** /*place*/, void* data) {
+  auto& search = *static_cast<Search*>(data);
+  search.found = search.found || search.name == name;
+}
+
+int search_object(dl_phdr_info* info, std::size_t /*bytes*/, void* data) {
+  const mh_object object = mh_object_of(info);
+  mh_imports(&object, compare, data);
+  return static_cast<Search*>(data)->found ? 1 : 0;
+}
+
 int count_loads(dl_phdr_info* info, std::size_t /*bytes*/, void* loads) {
   *static_cast<unsigned long long*>(loads) = info->dlpi_adds;
   return 1;
 }
 
 }  // namespace
+
+bool imported(const char* name) {
+  Search search{.name = name};
+  return ::dl_iterate_phdr(search_object, &search) != 0;
+}
 
 Status start(std::vector<Binding> bindings) {
   if (g_run_time != nullptr) return {};

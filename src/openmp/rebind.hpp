@@ -13,6 +13,9 @@
 
 namespace mh::openmp::rebind {
 
+// Whether a loaded object refers to this function.
+bool imported(const char* name);
+
 // Fills in each binding's `real`, then rebinds. `unsupported` if no loaded object, or more than
 // one, is an OpenMP run time. One thread; not undone: our functions forward what is not theirs.
 Status start(std::vector<Binding> bindings);

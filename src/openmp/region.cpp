@@ -40,6 +40,8 @@ bool Region::enter(Site& site, Body body, void* data, std::uint32_t own_threads)
   data_ = data;
   own_threads_ = own_threads;
   loops_before_ = 0;
+  helpers_ = {};
+  cuts_given_ = false;
   sharing_ = Sharing::undecided;
   exposed_ = false;
   measured_ = false;
@@ -68,15 +70,20 @@ Participant Region::member(std::uint32_t number) {
           .loops = loops_before_};
 }
 
-void Region::open(const Loop& loop, Cut own, Cut helpers, bool in_order) {
+void Region::cuts_as(const Cut& own, const Cut& helpers) {
+  own_ = own;
+  helpers_ = helpers;
+  cuts_given_ = true;
+}
+
+void Region::open(const Loop& loop, const Cut& own, bool in_order) {
   Stage closed = Stage::closed;
   if (!stage_.compare_exchange_strong(closed, Stage::opening, std::memory_order_acquire)) {
     while (stage_.load(std::memory_order_acquire) != Stage::open) relax();
     return;
   }
   loop_ = loop;
-  own_ = own;
-  helpers_ = helpers;
+  if (!cuts_given_) own_ = own;
   in_order_ = in_order;
   iterations_.open(loop.count);
   stage_.store(Stage::open, std::memory_order_release);
@@ -122,12 +129,20 @@ void Region::account(const Participant& owner) {
   }
 }
 
+std::uint64_t Region::chunk_of(const Cut& cut, float most_ns) const {
+  const std::uint64_t left = iterations_.left();
+  if (cut.schedule == Schedule::dynamic) return cut.chunk;
+  if (cut.schedule == Schedule::guided) return guided(left, own_threads_ + 1, cut.chunk);
+  const float rate = site_->ns_per_iteration.load(std::memory_order_relaxed);
+  if (rate == 0) return 1;
+  const std::uint64_t least = std::max<std::uint64_t>(iterations_in(kLeastChunkNs, rate), 1);
+  const std::uint64_t most = std::max<std::uint64_t>(iterations_in(most_ns, rate), 1);
+  return std::clamp(left / kShareOfRest, least, most);
+}
+
 Range Region::next_of_owner(Participant& me) {
-  std::uint64_t most = own_.chunk;
-  if (own_.schedule == Schedule::guided) {
-    most = guided(iterations_.left(), own_threads_ + 1, own_.chunk);
-  }
-  const Range range = iterations_.from_front(most);
+  const bool as_given = own_.schedule == Schedule::dynamic;
+  const Range range = iterations_.from_front(as_given ? own_.chunk : chunk_of(own_, kLeastChunkNs));
   if (range.empty()) {
     if (me.number == 0 && exposed_) pool_.remains(0);
     return range;
@@ -138,19 +153,6 @@ Range Region::next_of_owner(Participant& me) {
   return range;
 }
 
-std::uint64_t Region::helpers_chunk() const {
-  const std::uint64_t left = iterations_.left();
-  if (helpers_.schedule == Schedule::guided) {
-    return guided(left, own_threads_ + 1, helpers_.chunk);
-  }
-  if (helpers_.schedule != Schedule::unspecified) return helpers_.chunk;
-  const float rate = site_->ns_per_iteration.load(std::memory_order_relaxed);
-  if (rate == 0) return 1;
-  const std::uint64_t least = std::max<std::uint64_t>(iterations_in(kLeastChunkNs, rate), 1);
-  const std::uint64_t most = std::max<std::uint64_t>(iterations_in(kMostChunkNs, rate), 1);
-  return std::clamp(left / kShareOfRest, least, most);
-}
-
 Range Region::next_of_helper(Participant& me) {
   const std::uint64_t now = ticks();
   if (me.size != 0) {
@@ -159,7 +161,7 @@ Range Region::next_of_helper(Participant& me) {
     pool_.guess(static_cast<std::uint64_t>(rate * static_cast<float>(iterations_.left())) + 1);
   }
   if (me.over || now >= me.deadline) return {};
-  const std::uint64_t most = helpers_chunk();
+  const std::uint64_t most = chunk_of(helpers_, kMostChunkNs);
   const Range range = in_order_ ? iterations_.from_front(most) : iterations_.from_end(most);
   if (range.empty()) {
     pool_.remains(0);

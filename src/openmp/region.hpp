@@ -20,11 +20,11 @@
 
 namespace mh::openmp {
 
-enum class Schedule : std::uint8_t { unspecified, fixed, dynamic, guided };
+enum class Schedule : std::uint8_t { unspecified, dynamic, guided };
 
-// How one side cuts its chunks.
+// How one side cuts its chunks; unspecified: by the time that iterations take.
 struct Cut {
-  Schedule schedule = Schedule::unspecified;  // of a helper: by the time iterations take
+  Schedule schedule = Schedule::unspecified;
   std::uint64_t chunk = 1;
 };
 
@@ -89,9 +89,11 @@ class Region final : public lend::Work {
   // Before leave(), with what thread 0 did.
   void account(const Participant& owner);
 
+  // The user's own word on how chunks are cut, instead of what open() will say.
+  void cuts_as(const Cut& own, const Cut& helpers);
   // The owner's team has come to the loop. Any of its threads; the first describes it. `in_order`:
   // each thread must get its iterations in ascending order.
-  void open(const Loop& loop, Cut own, Cut helpers, bool in_order);
+  void open(const Loop& loop, const Cut& own, bool in_order);
   // The body starts inside the loop.
   void begins_in_loop() { loops_before_ = 1; }
   // The next chunk of this thread; empty: the loop is over for it.
@@ -120,7 +122,7 @@ class Region final : public lend::Work {
   void begin_measuring();
   void expose(std::uint64_t nanoseconds);
   void withdraw();
-  [[nodiscard]] std::uint64_t helpers_chunk() const;
+  [[nodiscard]] std::uint64_t chunk_of(const Cut& cut, float most_ns) const;
 
   lend::Pool& pool_;
   Site* site_ = nullptr;
@@ -132,6 +134,7 @@ class Region final : public lend::Work {
   bool in_order_ = false;
   Cut own_;
   Cut helpers_;
+  bool cuts_given_ = false;
   // Of the thread that entered, and of no other: whether helpers may come, and what this execution
   // teaches of the site.
   Sharing sharing_ = Sharing::undecided;

@@ -4,14 +4,19 @@
 #include <pthread.h>
 
 #include <optional>
+#include <utility>
+#include <vector>
 
+#include "openmp/encounter.hpp"
 #include "openmp/gomp.hpp"
+#include "openmp/kmpc.hpp"
 #include "openmp/rebind.hpp"
 
 namespace mh::openmp {
 
 Sites sites;
 std::atomic<Region*> detail::region{nullptr};
+Whose whose = Whose::marked;
 
 namespace {
 
@@ -23,10 +28,17 @@ void forget_in_child() { detail::region.store(nullptr, std::memory_order_relaxed
 
 }  // namespace
 
-Status start(lend::Pool& pool) {
+bool has_marked_loops() { return rebind::imported("__mh_ws_mark"); }
+
+Status start(lend::Pool& pool, Whose loops) {
+  whose = loops;
   static const bool watched = ::pthread_atfork(nullptr, nullptr, forget_in_child) == 0;
   if (!watched) return {Code::system};
-  const Status bound = rebind::start(gomp_bindings());
+  std::vector<Binding> bindings;
+  add_gomp(bindings);
+  add_kmpc(bindings);
+  add_queries(bindings);
+  const Status bound = rebind::start(std::move(bindings));
   if (!bound) return bound;
   g_pool = &pool;
   g_region.emplace(pool);

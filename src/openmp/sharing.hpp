@@ -19,12 +19,18 @@ namespace detail {
 extern std::atomic<Region*> region;
 }  // namespace detail
 
+// Whose loops: those that the user marked, or those of every region that allows it.
+enum class Whose : std::uint8_t { marked, all };
+extern Whose whose;
+
 // Null while loops are not shared.
 inline Region* shared_region() { return detail::region.load(std::memory_order_relaxed); }
 
 // From now on loops of this process are exposed to the pool's helpers. `unsupported` if the process
 // has no OpenMP run time, or several; then nothing is changed. One thread.
-Status start(lend::Pool& pool);
+Status start(lend::Pool& pool, Whose loops);
+// Whether the program or a library of it has marked loops.
+bool has_marked_loops();
 // Objects that were loaded since (extension modules). Cheap if there are none.
 void look_for_new_objects();
 // No loop is in progress.

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every clause with every schedule, by every compiler and optimisation level: the serial result,
+with threads of the waiting rank's core really joining in."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from harness.launch import COMPILED, Arm, Run, run
+from manyhands.benchmarks.mpis import MpiBuild
+
+from openmp import cases
+from openmp.compile import compiled_openmp
+
+HERE = Path(__file__).parent
+LIMIT_S = 100
+
+
+@dataclass(frozen=True)
+class Way:
+    compiler: str
+    level: str
+    threads: int = 1
+
+    @property
+    def name(self) -> str:
+        return f"{self.compiler}-{self.level}-{self.threads}"
+
+
+WAYS = [
+    *(Way("gcc", level) for level in ("-O0", "-O2", "-O3")),
+    *(Way("clang-14", level) for level in ("-O0", "-O2")),
+    Way("gcc", "-O2", 2),
+    Way("clang-14", "-O2", 2),
+]
+SHARED = {"MH_OPENMP": "1", "OMP_SCHEDULE": "dynamic,3"}
+
+
+def ends(done: Run) -> dict[str, tuple[str, str]]:
+    """By case: ok or WRONG, joined or alone."""
+    assert done.code == 0, done.told()
+    lines = [line.split() for line in done.out.splitlines() if line.startswith("case ")]
+    done.expect_clean()
+    return {name: (right, joined) for _, name, right, joined in lines}
+
+
+def only(mpi: MpiBuild, *names: str) -> None:
+    if mpi.name not in names:
+        pytest.skip(f"tested under {', '.join(names)}")
+
+
+def wrong_without_us(mpi: MpiBuild, program: Path, env: dict[str, str]) -> set[str]:
+    """Clang 14's own run time gives wrong lastprivate values to teams of two."""
+    if env["OMP_NUM_THREADS"] == "1":
+        return set()
+    alone = ends(run(mpi, Arm("plain"), 1, [str(program)], env, LIMIT_S))
+    return {name for name, (right, _) in alone.items() if right != "ok"}
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
+def test_every_case_is_right_and_shared(mpi: MpiBuild, helped: Arm, way: Way) -> None:
+    only(mpi, "mpich4")
+    source = COMPILED / "openmp" / "cases.c"
+    source.parent.mkdir(parents=True, exist_ok=True)
+    if not source.exists() or source.read_text() != cases.program():
+        source.write_text(cases.program())
+    program = compiled_openmp(mpi, way.compiler, way.level, source)
+    env = {**SHARED, "OMP_NUM_THREADS": str(way.threads)}
+    seen = ends(run(mpi, helped, 2, [str(program)], env, LIMIT_S))
+    wanted = cases.expected()
+    assert seen.keys() == wanted.keys()
+    wrong = {name for name, (right, _) in seen.items() if right != "ok"}
+    assert not wrong - wrong_without_us(mpi, program, env)
+    if way.threads == 1:
+        others = [name for name, (_, joined) in seen.items() if joined not in wanted[name]]
+        assert not others, others
+
+
+@pytest.mark.parametrize("source", ["loops.f90", "loops.f", "loops.cpp"])
+def test_other_languages(mpi: MpiBuild, helped: Arm, source: str) -> None:
+    compiler = "g++" if source.endswith(".cpp") else "gfortran"
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+    if compiler == "gfortran":
+        only(mpi, "mpich4", "openmpi4")
+    program = compiled_openmp(mpi, compiler, "-O2", HERE / source)
+    seen = ends(run(mpi, helped, 2, [str(program)], {**SHARED, "OMP_NUM_THREADS": "1"}, LIMIT_S))
+    assert seen, "no case was run"
+    assert not [name for name, end in seen.items() if end != ("ok", "joined")], seen
+
+
+def test_switched_off_nobody_joins(mpi: MpiBuild, helped: Arm) -> None:
+    program = compiled_openmp(mpi, "g++", "-O2", HERE / "loops.cpp")
+    seen = ends(run(mpi, helped, 2, [str(program)], {"OMP_NUM_THREADS": "1"}, LIMIT_S))
+    assert not [name for name, end in seen.items() if end != ("ok", "alone")], seen
+
+
+@pytest.mark.parametrize("ranks", [3, 5])
+def test_more_ranks_than_cores(mpi: MpiBuild, helped: Arm, ranks: int) -> None:
+    only(mpi, "mpich4", "openmpi4")
+    program = compiled_openmp(mpi, "g++", "-O2", HERE / "loops.cpp")
+    env = {**SHARED, "OMP_NUM_THREADS": "1"}
+    seen = ends(run(mpi, helped, ranks, [str(program)], env, LIMIT_S))
+    assert seen, "no case was run"
+    assert not [name for name, (right, _) in seen.items() if right != "ok"], seen
