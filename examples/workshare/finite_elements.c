@@ -34,7 +34,8 @@ static const char kUsage[] =
     "  --tolerance T         the residual is to fall by this factor (default 1e-8); 0: do all\n"
     "                        iterations and do not check the solution\n"
     "  --iterations N        at most (default 500)\n"
-    "  --chunk C             rows that are handed out at a time (default 128)\n"
+    "  --chunk C             rows that a product hands out at a time (default 128)\n"
+    "  --assembly-chunk C    rows that the assembly hands out at a time (default 8)\n"
     "  --json FILE           all times (- for standard output)\n"
     "  --help                this text\n";
 
@@ -44,10 +45,14 @@ static const double kErrorFactor = 1.5;
 
 static struct {
   int elements[AXES];
-  int imbalance, iterations, chunk;
+  int imbalance, iterations;
+  struct chunks chunks;
   double tolerance;
   const char* json_file;
-} options = {.elements = {40, 40, 40}, .iterations = 500, .chunk = 128, .tolerance = 1e-8};
+} options = {.elements = {40, 40, 40},
+             .iterations = 500,
+             .chunks = {.assembly = 8, .multiply = 128},
+             .tolerance = 1e-8};
 
 static const struct option_row kOptions[] = {
     {"nx", OPTION_WHOLE, &options.elements[X], 2, 4096},
@@ -56,7 +61,8 @@ static const struct option_row kOptions[] = {
     {"imbalance", OPTION_WHOLE, &options.imbalance, 0, 100000},
     {"tolerance", OPTION_REAL, &options.tolerance, 0, 0.1},
     {"iterations", OPTION_WHOLE, &options.iterations, 1, 1000000},
-    {"chunk", OPTION_WHOLE, &options.chunk, 1, 1 << 24},
+    {"chunk", OPTION_WHOLE, &options.chunks.multiply, 1, 1 << 24},
+    {"assembly-chunk", OPTION_WHOLE, &options.chunks.assembly, 1, 1 << 24},
     {"json", OPTION_NAME, &options.json_file, 0, 0},
     {NULL, OPTION_FLAG, NULL, 0, 0},
 };
@@ -218,7 +224,8 @@ static void write_problem(struct json* json, const struct run* run) {
   json_reals(json, "elements", elements, AXES);
   json_whole(json, "imbalance", options.imbalance);
   json_real(json, "reached_imbalance", reached_imbalance(&run->mesh));
-  json_whole(json, "chunk", options.chunk);
+  json_whole(json, "chunk", options.chunks.multiply);
+  json_whole(json, "assembly_chunk", options.chunks.assembly);
 }
 
 static void write_json(struct json* json, const struct run* run) {
@@ -264,7 +271,7 @@ static void gather_times(struct run* run) {
 
 static bool acquire_memory(struct run* run) {
   run->all = calloc((size_t)run->mesh.ranks, sizeof *run->all);
-  const bool ok = run->all != NULL && matrix_create(&run->mesh, options.chunk, &run->matrix) &&
+  const bool ok = run->all != NULL && matrix_create(&run->mesh, options.chunks, &run->matrix) &&
                   solver_create(&run->mesh, &run->matrix, &run->solver);
   if (all_agree(ok)) return true;
   if (run->mesh.rank == 0) {

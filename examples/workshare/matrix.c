@@ -27,9 +27,9 @@ static size_t entries_of_row(const struct mesh* mesh, int row) {
   return entries;
 }
 
-bool matrix_create(const struct mesh* mesh, int chunk, struct matrix* matrix) {
+bool matrix_create(const struct mesh* mesh, struct chunks chunks, struct matrix* matrix) {
   const size_t rows = (size_t)mesh->rows;
-  *matrix = (struct matrix){.rows = mesh->rows, .chunk = chunk};
+  *matrix = (struct matrix){.rows = mesh->rows, .chunks = chunks};
   matrix->start = calloc(rows + 1, sizeof *matrix->start);
   matrix->right = calloc(rows, sizeof *matrix->right);
   if (matrix->start == NULL || matrix->right == NULL) return false;
@@ -121,7 +121,7 @@ static void assemble_row(const struct mesh* mesh, const struct shapes* shapes, i
 void matrix_assemble(const struct mesh* mesh, struct matrix* matrix) {
   struct shapes shapes;
   shapes_fill(&shapes);
-  SHARED_FOR(schedule(dynamic, matrix->chunk))
+  SHARED_FOR(schedule(dynamic, matrix->chunks.assembly))
   for (int row = 0; row < matrix->rows; ++row) assemble_row(mesh, &shapes, row, matrix);
 }
 
@@ -136,6 +136,6 @@ static double row_times(const struct matrix* matrix, int row, const double* ghos
 }
 
 void matrix_multiply(const struct matrix* matrix, const double* ghosted, double* out) {
-  SHARED_FOR(schedule(dynamic, matrix->chunk))
+  SHARED_FOR(schedule(dynamic, matrix->chunks.multiply))
   for (int row = 0; row < matrix->rows; ++row) out[row] = row_times(matrix, row, ghosted);
 }

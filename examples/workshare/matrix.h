@@ -14,9 +14,15 @@
 
 #include "mesh.h"
 
+// Rows that the loops hand out at a time: assembling one takes hundreds of times as long as
+// multiplying by it.
+struct chunks {
+  int assembly, multiply;
+};
+
 struct matrix {
   int rows;
-  int chunk;        // rows that the loops hand out at a time
+  struct chunks chunks;
   size_t* start;    // of row i in column and value; its end is start[i + 1]
   int32_t* column;  // places in a ghosted vector, ascending
   double* value;
@@ -24,7 +30,7 @@ struct matrix {
 };
 
 // Memory and the places of all entries, but no values. False when memory is short.
-bool matrix_create(const struct mesh* mesh, int chunk, struct matrix* matrix);
+bool matrix_create(const struct mesh* mesh, struct chunks chunks, struct matrix* matrix);
 void matrix_free(struct matrix* matrix);
 
 // The shared loops.
