@@ -53,39 +53,46 @@ void shapes_fill(struct shapes* shapes) {
 // --- integrals
 
 struct map {
-  double jacobian[DIMENSIONS][DIMENSIONS];  // d position[i] / d t[j]
-  double inverse[DIMENSIONS][DIMENSIONS];
+  double inverse[DIMENSIONS][DIMENSIONS];  // of the Jacobian, d position[i] / d t[j]
   double determinant;
 };
 
-static void fill_jacobian(const struct shapes* shapes, int point,
-                          double corners[CORNERS][DIMENSIONS], struct map* map) {
-  for (int i = 0; i < DIMENSIONS; ++i) {
-    for (int j = 0; j < DIMENSIONS; ++j) {
-      double sum = 0.0;
-      for (int c = 0; c < CORNERS; ++c) sum += corners[c][i] * shapes->slope[point][c][j];
-      map->jacobian[i][j] = sum;
-    }
+// Column j of the Jacobian.
+static void fill_column(const double slope[CORNERS][DIMENSIONS], int j,
+                        double corners[CORNERS][DIMENSIONS], double column[DIMENSIONS]) {
+  double x = 0.0, y = 0.0, z = 0.0;
+  for (int c = 0; c < CORNERS; ++c) {
+    x += corners[c][0] * slope[c][j];
+    y += corners[c][1] * slope[c][j];
+    z += corners[c][2] * slope[c][j];
   }
+  column[0] = x;
+  column[1] = y;
+  column[2] = z;
 }
 
-// Cofactor (i, j): the indices that follow cyclically take care of the sign.
-static double cofactor(double a[DIMENSIONS][DIMENSIONS], int i, int j) {
-  const int i1 = (i + 1) % 3, i2 = (i + 2) % 3, j1 = (j + 1) % 3, j2 = (j + 2) % 3;
-  return a[i1][j1] * a[i2][j2] - a[i1][j2] * a[i2][j1];
+static void cross(const double a[DIMENSIONS], const double b[DIMENSIONS], double out[DIMENSIONS]) {
+  out[0] = a[1] * b[2] - a[2] * b[1];
+  out[1] = a[2] * b[0] - a[0] * b[2];
+  out[2] = a[0] * b[1] - a[1] * b[0];
 }
 
-static void invert(struct map* map) {
-  double determinant = 0.0;
-  for (int j = 0; j < DIMENSIONS; ++j) {
-    determinant += map->jacobian[0][j] * cofactor(map->jacobian, 0, j);
-  }
+// With columns u, v, w, the rows of the inverse are v x w, w x u and u x v, over u . (v x w).
+static void fill_map(const double slope[CORNERS][DIMENSIONS], double corners[CORNERS][DIMENSIONS],
+                     struct map* map) {
+  double u[DIMENSIONS], v[DIMENSIONS], w[DIMENSIONS];
+  fill_column(slope, 0, corners, u);
+  fill_column(slope, 1, corners, v);
+  fill_column(slope, 2, corners, w);
+  cross(v, w, map->inverse[0]);
+  cross(w, u, map->inverse[1]);
+  cross(u, v, map->inverse[2]);
+  const double* first = map->inverse[0];
+  map->determinant = u[0] * first[0] + u[1] * first[1] + u[2] * first[2];
+  const double scale = 1.0 / map->determinant;
   for (int i = 0; i < DIMENSIONS; ++i) {
-    for (int j = 0; j < DIMENSIONS; ++j) {
-      map->inverse[j][i] = cofactor(map->jacobian, i, j) / determinant;
-    }
+    for (int j = 0; j < DIMENSIONS; ++j) map->inverse[i][j] *= scale;
   }
-  map->determinant = determinant;
 }
 
 // With J the Jacobian: `out` . slope of b = gradient of a . gradient of b, so out = J^-1 J^-T
@@ -116,14 +123,14 @@ double element_row(const struct shapes* shapes, double corners[CORNERS][DIMENSIO
   double load = 0.0;
   for (int c = 0; c < CORNERS; ++c) row[c] = 0.0;
   for (int point = 0; point < POINTS; ++point) {
+    const double(*slopes)[DIMENSIONS] = shapes->slope[point];
     struct map map;
     double pulled[DIMENSIONS];
-    fill_jacobian(shapes, point, corners, &map);
-    invert(&map);
-    pull_gradient_back(&map, shapes->slope[point][corner], pulled);
+    fill_map(slopes, corners, &map);
+    pull_gradient_back(&map, slopes[corner], pulled);
     const double weight = map.determinant / POINTS;
     for (int c = 0; c < CORNERS; ++c) {
-      const double* slope = shapes->slope[point][c];
+      const double* slope = slopes[c];
       row[c] += weight * (pulled[0] * slope[0] + pulled[1] * slope[1] + pulled[2] * slope[2]);
     }
     const double* value = shapes->value[point];
