@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes C programs in which every clause meets every schedule, each case checked by the serial sum.
+"""Writes C programs in which every clause meets every schedule, each case checked serially.
 
 A *case* is a function with one parallel loop (or a region that must not be shared) that returns
 whether its result is right. Rank 0 runs it again and again while the other ranks wait, until a
@@ -130,6 +130,8 @@ MAY_JOIN = {"nested"}  # the outer loop is shared, the inner is each thread's ow
 
 HAS_BARRIER = {"first_and_last"}  # both compilers make one: nobody may write before all have read
 
+LASTPRIVATE = {c.name for c in CLAUSES if "lastprivate" in c.words}
+
 HEAD = """\
 #include <mpi.h>
 #include <omp.h>
@@ -211,6 +213,10 @@ def program() -> str:
         functions.append(_other_case(name, region))
         table.append(f'{{"{name}", {name}, 0}},')
     return "\n".join([*functions, TAIL % "\n".join(table)])
+
+
+def named_like(clauses: set[str]) -> set[str]:
+    return {f"{clause}_{schedule}" for clause in clauses for schedule in SCHEDULES}
 
 
 def expected() -> dict[str, set[str]]:
