@@ -37,7 +37,7 @@ class Iterations {
 
   // The next up to `most` (> 0) iterations from the front; empty if none is left.
   Range from_front(std::uint64_t most) {
-    return claim(most, [this](Taken now, std::uint64_t units) {
+    return claim(most, [](Taken now, std::uint64_t units) {
       return Claim{.units = {now.front, now.front + units}, .after = {now.front + units, now.end}};
     });
   }
@@ -54,7 +54,8 @@ class Iterations {
   // About as many are not taken yet.
   [[nodiscard]] std::uint64_t left() const {
     const Taken now = unpack(taken_.load(std::memory_order_relaxed));
-    return std::min((units_ - now.front - now.end) * grain_, count_);
+    const std::uint64_t units = units_ - now.front - now.end;
+    return units == units_ ? count_ : units * grain_;
   }
 
  private:
@@ -84,7 +85,8 @@ class Iterations {
       const std::uint64_t wanted = grain_ == 1 ? most : most / grain_ + 1;
       const Claim claim = cut(now, std::min(wanted, left));
       if (taken_.compare_exchange_weak(word, pack(claim.after), std::memory_order_relaxed)) {
-        return {claim.units.first * grain_, std::min(claim.units.end * grain_, count_)};
+        const bool last = claim.units.end == units_;
+        return {claim.units.first * grain_, last ? count_ : claim.units.end * grain_};
       }
     }
   }

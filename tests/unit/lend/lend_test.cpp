@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <csignal>
 #include <mutex>
-#include <new>
 #include <thread>
 #include <vector>
 
@@ -19,58 +18,17 @@
 #include "support/child.hpp"
 #include "support/deny.hpp"
 #include "support/sanitizer.hpp"
-#include "support/shared.hpp"
+#include "support/stage.hpp"
 
 namespace mh::lend {
 namespace {
 
+using test::Board;
+using test::Stage;
+
 constexpr std::uint64_t kLong = 1'000'000;  // an offer of a millisecond
 constexpr int kRounds = test::kSanitized ? 200 : 2'000;
 constexpr double kPatienceNs = 20e9;
-
-// What the processes share besides the node.
-struct Board {
-  test::Barrier barrier;
-  std::atomic<std::uint32_t> flag{0};
-  std::atomic<std::uint32_t> over{0};
-  std::atomic<std::int32_t> lender_cpu{-1};
-  std::atomic<std::uint32_t> lent{0};
-  std::atomic<std::uint32_t> refused{0};
-};
-
-// A node whose ranks have lendings in their areas; rank 0 is this process.
-class Stage {
- public:
-  explicit Stage(std::uint32_t ranks)
-      : memory_(node::Node::bytes_needed(ranks, sizeof(Lendings))),
-        shared_(sizeof(Board)),
-        board(new (shared_.span().data()) Board{}) {
-    const node::Topology topology;
-    EXPECT_TRUE(node::Node::initialise(memory_.span(), ranks, sizeof(Lendings), topology).ok());
-    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-      nodes_.push_back(*node::Node::join(memory_.span(), rank, ranks, rank));
-      new (nodes_[rank].area(rank)) Lendings{};
-    }
-    for (node::Node& node : nodes_) node.settle();
-  }
-  [[nodiscard]] node::Node& node(std::uint32_t rank) { return nodes_[rank]; }
-  [[nodiscard]] Lendings& lendings(std::uint32_t rank) {
-    return *reinterpret_cast<Lendings*>(nodes_[0].area(rank));
-  }
-  // In the process that is that rank.
-  void enter(std::uint32_t rank) {
-    nodes_[rank].mine().pid = ::getpid();
-    nodes_[rank].mine().start_time = node::start_time_of(::getpid());
-  }
-
- private:
-  test::SharedMemory memory_;
-  test::SharedMemory shared_;
-  std::vector<node::Node> nodes_;
-
- public:
-  Board* board;
-};
 
 // Iterations taken one by one by everybody who works on the loop.
 class Loop final : public Work {
