@@ -12,7 +12,8 @@ constexpr float kLeastNs = 10e3F;        // a loop shorter than this is done bef
 constexpr float kLeastChunkNs = 3e3F;    // of a helper: below, the claims get in the owner's way
 constexpr float kMostChunkNs = 30e3F;
 constexpr std::uint64_t kShareOfRest = 8;  // a helper takes at most this part of what is left
-constexpr std::uint32_t kMeasureEvery = 16;  // executions, once the time of iterations is known
+constexpr std::uint64_t kReviews = 16;       // of what is left of a loop, by its owner
+constexpr std::uint32_t kReviewEvery = 16;   // executions of a tiny loop
 
 std::uint64_t guided(std::uint64_t left, std::uint64_t threads, std::uint64_t least) {
   return std::max(left / (2 * threads), least);
@@ -42,9 +43,9 @@ bool Region::enter(Site& site, Body body, void* data, std::uint32_t own_threads)
   loops_before_ = 0;
   helpers_ = {};
   cuts_given_ = false;
-  sharing_ = Sharing::undecided;
+  known_ = false;
   exposed_ = false;
-  measured_ = false;
+  review_at_ = 0;
   stage_.store(Stage::closed, std::memory_order_relaxed);
   return true;
 }
@@ -89,39 +90,66 @@ void Region::open(const Loop& loop, const Cut& own, bool in_order) {
   stage_.store(Stage::open, std::memory_order_release);
 }
 
-// By the thread that entered, at its first chunks: may helpers come? Where the site is known that is
-// seen at the first; else at the second, when the first has shown how long iterations take and
-// whether they do what a helper could not.
-void Region::consider(Participant& me, std::uint64_t given) {
-  const bool first = sharing_ == Sharing::undecided;
-  if (first) begin_measuring();
-  const bool known = first ? known_ : true;
-  sharing_ = known ? Sharing::decided : Sharing::looking;
-  if (first) me.size = given;
-  if (!known || me.obstacle != Obstacle::none) return;
-  const float rate = first ? site_->ns_per_iteration.load(std::memory_order_relaxed)
-                           : rate_of(ticks() - begin_, me.size);
-  const float rest = rate * static_cast<float>(iterations_.left()) / static_cast<float>(own_threads_);
-  if (rest >= kLeastNs) expose(static_cast<std::uint64_t>(rest));
+// By the thread that entered, at its first chunk and then now and then: may helpers come, and how
+// long would the loop take without them? Where the site is known the first is seen at once; else at
+// the second chunk, when the first has shown how long iterations take and whether they do what a
+// helper could not.
+void Region::consider(const Participant& me) {
+  const std::uint64_t now = ticks();
+  const std::uint64_t before = me.done - me.size;
+  if (before == 0) begin_measuring(now);
+  if (before == 0 && !known_) {
+    review_at_ = 0;  // at the next chunk
+    return;
+  }
+  if (me.obstacle != Obstacle::none) return;
+  const float rate = rate_now(now, before);
+  const float threads = static_cast<float>(own_threads_);
+  const float rest = rate * static_cast<float>(iterations_.left()) / threads;
+  const std::uint64_t ends = now + ticks_from_ns(rest);
+  review_at_ = next_review(me.done, rest);
+  if (exposed_) {
+    pool_.expect_end(ends);
+  } else if (rest >= kLeastNs) {
+    exposed_ = pool_.expose(*this, ends).ok();
+    exposures_ += exposed_ ? 1 : 0;
+  }
 }
 
-void Region::begin_measuring() {
+// The longer of what iterations took the owner of late and what they took whoever looked last: the
+// two work at different ends, and helpers that stay away too early cost more than one in vain.
+float Region::rate_now(std::uint64_t now, std::uint64_t done) {
+  const float known = site_->ns_per_iteration.load(std::memory_order_relaxed);
+  if (done == reviewed_done_) return known;
+  const float seen = rate_of(now - reviewed_at_, done - reviewed_done_);
+  reviewed_at_ = now;
+  reviewed_done_ = done;
+  return std::max(seen, known);
+}
+
+// A loop that helpers may join is looked at often, so that lenders know what is left; a short one
+// seldom, one of a few microseconds in few of its executions.
+std::uint64_t Region::next_review(std::uint64_t done, float rest) const {
+  const bool tiny = rest < kLeastNs / 4;
+  const std::uint32_t executions = site_->executions.load(std::memory_order_relaxed);
+  if (tiny && executions % kReviewEvery != 0) return ~0ULL;
+  const std::uint64_t reviews = rest < kLeastNs ? 2 : kReviews;
+  return done + iterations_.count() / reviews;
+}
+
+void Region::begin_measuring(std::uint64_t now) {
   const std::uint32_t before = site_->executions.load(std::memory_order_relaxed);
   site_->executions.store(before + 1, std::memory_order_relaxed);
   const bool rate_known = site_->ns_per_iteration.load(std::memory_order_relaxed) != 0;
   known_ = rate_known && site_->state.load(std::memory_order_relaxed) == Site::State::shared;
-  measured_ = !known_ || before % kMeasureEvery == 0;
-  if (measured_) begin_ = ticks();
-}
-
-void Region::expose(std::uint64_t nanoseconds) {
-  exposed_ = pool_.expose(*this, nanoseconds).ok();
-  exposures_ += exposed_ ? 1 : 0;
+  begin_ = now;
+  reviewed_at_ = now;
+  reviewed_done_ = 0;
 }
 
 // What an iteration takes, by what the owner did of them; and what was met for the first time.
 void Region::account(const Participant& owner) {
-  if (measured_ && owner.done != 0) {
+  if (owner.done != 0 && (exposed_ || !known_)) {
     site_->ns_per_iteration.store(rate_of(ticks() - begin_, owner.done), std::memory_order_relaxed);
   }
   if (site_->state.load(std::memory_order_relaxed) == Site::State::unseen) {
@@ -144,12 +172,13 @@ Range Region::next_of_owner(Participant& me) {
   const bool as_given = own_.schedule == Schedule::dynamic;
   const Range range = iterations_.from_front(as_given ? own_.chunk : chunk_of(own_, kLeastChunkNs));
   if (range.empty()) {
-    if (me.number == 0 && exposed_) pool_.remains(0);
+    if (me.number == 0 && exposed_) pool_.nothing_left();
     return range;
   }
-  me.done += range.size();
-  if (me.number == 0 && sharing_ != Sharing::decided) [[unlikely]]
-    consider(me, range.size());
+  me.size = range.size();
+  me.done += me.size;
+  if (me.number == 0 && me.done > review_at_) [[unlikely]]
+    consider(me);
   return range;
 }
 
@@ -158,13 +187,14 @@ Range Region::next_of_helper(Participant& me) {
   if (me.size != 0) {
     const float rate = rate_of(now - me.since, me.size);
     site_->ns_per_iteration.store(rate, std::memory_order_relaxed);
-    pool_.guess(static_cast<std::uint64_t>(rate * static_cast<float>(iterations_.left())) + 1);
+    const float rest = rate * static_cast<float>(iterations_.left());
+    pool_.expect_end(now + ticks_from_ns(rest / static_cast<float>(own_threads_ + 1)));
   }
   if (me.over || now >= me.deadline) return {};
   const std::uint64_t most = chunk_of(helpers_, kMostChunkNs);
   const Range range = in_order_ ? iterations_.from_front(most) : iterations_.from_end(most);
   if (range.empty()) {
-    pool_.remains(0);
+    pool_.nothing_left();
     return range;
   }
   me.since = now;

@@ -114,13 +114,13 @@ class Region final : public lend::Work {
 
  private:
   enum class Stage : std::uint32_t { closed, opening, open };
-  enum class Sharing : std::uint8_t { undecided, looking, decided };
 
   Range next_of_owner(Participant& me);
   Range next_of_helper(Participant& me);
-  void consider(Participant& me, std::uint64_t given);
-  void begin_measuring();
-  void expose(std::uint64_t nanoseconds);
+  void consider(const Participant& me);
+  void begin_measuring(std::uint64_t now);
+  [[nodiscard]] float rate_now(std::uint64_t now, std::uint64_t done);
+  [[nodiscard]] std::uint64_t next_review(std::uint64_t done, float rest) const;
   void withdraw();
   [[nodiscard]] std::uint64_t chunk_of(const Cut& cut, float most_ns) const;
 
@@ -137,11 +137,12 @@ class Region final : public lend::Work {
   bool cuts_given_ = false;
   // Of the thread that entered, and of no other: whether helpers may come, and what this execution
   // teaches of the site.
-  Sharing sharing_ = Sharing::undecided;
   bool known_ = false;
   bool exposed_ = false;
-  bool measured_ = false;
-  std::uint64_t begin_ = 0;  // ticks, if measured
+  std::uint64_t begin_ = 0;      // ticks, of the first chunk
+  std::uint64_t review_at_ = 0;  // iterations done by that thread
+  std::uint64_t reviewed_at_ = 0;  // ticks and iterations at the last review
+  std::uint64_t reviewed_done_ = 0;
   std::uint64_t exposures_ = 0;
 
   // Released by the thread that describes the loop, acquired by the rest of its team; helpers come

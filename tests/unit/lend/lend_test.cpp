@@ -26,7 +26,7 @@ namespace {
 using test::Board;
 using test::Stage;
 
-constexpr std::uint64_t kLong = 1'000'000;  // an offer of a millisecond
+constexpr std::uint64_t kLong = ~0ULL;  // an offer without an end
 constexpr int kRounds = test::kSanitized ? 200 : 2'000;
 constexpr double kPatienceNs = 20e9;
 
@@ -149,7 +149,7 @@ TEST(Lend, every_iteration_is_done_once_and_no_unit_runs_after_the_loop) {
     Loop loop(100);
     ASSERT_TRUE(pool.expose(loop, kLong).ok());
     loop.run(~0ULL);
-    pool.remains(0);
+    pool.nothing_left();
     pool.withdraw();
     loop.closed.store(true);
     ASSERT_EQ(loop.done.load(), 100U);
@@ -264,7 +264,7 @@ TEST(Lend, work_that_is_nearly_done_and_work_of_nobody_is_left_alone) {
   Loop loop(1'000'000);
   ASSERT_TRUE(pool.expose(loop, 9'999).ok());
   EXPECT_EQ(lender.lend(), Outcome::nothing);
-  pool.remains(0);
+  pool.nothing_left();
   EXPECT_EQ(lender.lend(), Outcome::nothing);
   pool.withdraw();
   EXPECT_EQ(loop.by_helpers.load(), 0U);
