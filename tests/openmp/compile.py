@@ -49,6 +49,8 @@ def compiled_openmp(mpi: MpiBuild, compiler: str, level: str, source: Path) -> P
     command = [str(wrapper), level, "-g", "-o", str(program), str(source), *_flags(compiler)]
     choose = {f"MPICH_{variable}": compiler, f"OMPI_{variable}": compiler}
     env = ["env", *(f"{key}={value}" for key, value in choose.items())]
-    done = subprocess.run([*env, *command], capture_output=True, text=True, timeout=300)
+    # In the program's folder, where gfortran leaves its modules.
+    folder = program.parent
+    done = subprocess.run([*env, *command], capture_output=True, text=True, timeout=300, cwd=folder)
     assert done.returncode == 0, f"{shlex.join(command)}\n{done.stderr}"
     return program
