@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Loops of ranks with unequal work, from the start of the first rank to the end of the last.
 //
-// The triangular loop of MPI Workshare: row i costs i steps, rows are dealt out in equal numbers, so
-// the last rank has the most to do. The ideal is the mean of the ranks' own times, which the plain
-// arm shows; with --balanced every rank has the same rows and there is nothing to gain. Sums are
-// checked. --empty times a loop that is too short for anybody: its start, and a chunk.
+// The triangular loop of MPI Workshare: row i costs i steps, rows are dealt out in equal numbers,
+// so the last rank has the most to do. The ideal is the mean of the ranks' own times, which the
+// plain arm shows; with --balanced every rank has the same rows and there is nothing to gain. Sums
+// are checked. --empty times a loop that is too short for anybody: its start, and a chunk.
 //   --micros LIST  of the longest rank's loop (500,2000,20000)   --chunk N (8)
 //   --balanced     --empty     --repeat N (40)
 #include <getopt.h>
@@ -150,12 +150,9 @@ static void measure_empty(const struct options* o) {
 }
 
 static struct options parse(int argc, char** argv) {
-  static const struct option kLong[] = {{"micros", 1, 0, 'm'},
-                                        {"chunk", 1, 0, 'c'},
-                                        {"repeat", 1, 0, 'r'},
-                                        {"balanced", 0, 0, 'b'},
-                                        {"empty", 0, 0, 'e'},
-                                        {0, 0, 0, 0}};
+  static const struct option kLong[] = {{"micros", 1, 0, 'm'}, {"chunk", 1, 0, 'c'},
+                                        {"repeat", 1, 0, 'r'}, {"balanced", 0, 0, 'b'},
+                                        {"empty", 0, 0, 'e'},  {0, 0, 0, 0}};
   struct options o = {.chunk = 8, .repeat = 40};
   const char* micros = "500,2000,20000";
   for (int option; (option = getopt_long(argc, argv, "", kLong, NULL)) != -1;) {

@@ -107,8 +107,9 @@ class NodeWork final : public wait::Work {
 
   static void say_once_not_here() {
     static bool said = false;
-    if (!said) say("loops: a rank may not run on the cores of another (cpusets); start the job "
-                   "with one set of cores for all ranks of a node to have loops shared");
+    if (!said)
+      say("loops: a rank may not run on the cores of another (cpusets); start the job "
+          "with one set of cores for all ranks of a node to have loops shared");
     said = true;
   }
 };
@@ -363,8 +364,7 @@ void share_loops() {
   if (g.node->oversubscribed() || !(all || openmp::has_marked_loops())) return;
   g.lender.emplace(*g.node, offsetof(RankArea, lendings), lend::VictimPolicy::most_work);
   g.helpers = new lend::Pool(*g.node, g.area(g.me).lendings);
-  const Status shared =
-      openmp::start(*g.helpers, all ? openmp::Whose::all : openmp::Whose::marked);
+  const Status shared = openmp::start(*g.helpers, all ? openmp::Whose::all : openmp::Whose::marked);
   if (!shared && g.me == 0) {
     say("no loops are shared: the program has {} OpenMP run time",
         shared.code == Code::unsupported ? "no, or more than one," : "no usable");

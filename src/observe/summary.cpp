@@ -17,9 +17,13 @@ constexpr std::array<std::string_view, kFallbacks> kFallbackWords = {
 constexpr std::array<std::string_view, kFallbacks> kFallbackKeys = {
     "no_permission", "fault", "peer_gone", "no_slot", "other"};
 
-constexpr std::array<std::string_view, kObstacles> kObstacleWords = {
-    "no dynamic or guided loop", "several loops",        "a thread number is asked for", "a barrier",
-    "single or sections",        "tasks",                "nested regions"};
+constexpr std::array<std::string_view, kObstacles> kObstacleWords = {"no dynamic or guided loop",
+                                                                     "several loops",
+                                                                     "a thread number is asked for",
+                                                                     "a barrier",
+                                                                     "single or sections",
+                                                                     "tasks",
+                                                                     "nested regions"};
 constexpr std::array<std::string_view, kObstacles> kObstacleKeys = {
     "no_loop", "several_loops", "thread_number", "barrier", "single", "tasks", "nested"};
 
@@ -220,11 +224,10 @@ nlohmann::ordered_json to_json(const Loops& loops) {
 }
 
 nlohmann::ordered_json to_json(const RankReport& rank) {
-  nlohmann::ordered_json json = {{"rank", rank.world_rank},      {"node", rank.node},
-                                 {"helping", rank.helping != 0}, {"elapsed_s", rank.elapsed_s},
-                                 {"wait_s", rank.wait_s},        {"help_s", rank.help_s},
-                                 {"own_copy_s", rank.own_copy_s},
-                                 {"lent_s", rank.lent_s}};
+  nlohmann::ordered_json json = {{"rank", rank.world_rank},       {"node", rank.node},
+                                 {"helping", rank.helping != 0},  {"elapsed_s", rank.elapsed_s},
+                                 {"wait_s", rank.wait_s},         {"help_s", rank.help_s},
+                                 {"own_copy_s", rank.own_copy_s}, {"lent_s", rank.lent_s}};
   put_counts(json, rank);
   json["loops"] = to_json(rank.loops);
   return json;

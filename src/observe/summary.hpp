@@ -73,7 +73,7 @@ struct Totals {
   double elapsed_s;  // the longest rank
   double useful_s;   // sum over ranks, as are all below
   double wait_s;     // waiting that stayed waiting
-  double help_s;  // copying for others and cores lent
+  double help_s;     // copying for others and cores lent
   double own_copy_s;
   Efficiency without_help;  // useful time only
   Efficiency with_help;     // useful time and helping

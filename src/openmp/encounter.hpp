@@ -28,9 +28,7 @@ struct Encounter {
 inline bool in_region() {
   return current != nullptr && current->role != Participant::Role::watched;
 }
-inline bool is_helper() {
-  return current != nullptr && current->role == Participant::Role::helper;
-}
+inline bool is_helper() { return current != nullptr && current->role == Participant::Role::helper; }
 // Is in the shared loop. Further loops of a region that was not seen to have them are the owner's
 // team's: a helper gets nothing of them.
 inline bool in_shared_loop() { return in_region() && current->loops == 1; }

@@ -36,7 +36,9 @@ void parallel(Body body, void* data, unsigned threads, unsigned flags) {
 // ---- Loops --------------------------------------------------------------------------------------
 
 // Steps from one index to another, both included.
-std::uint64_t steps(std::uint64_t distance, std::uint64_t step) { return (distance - 1) / step + 1; }
+std::uint64_t steps(std::uint64_t distance, std::uint64_t step) {
+  return (distance - 1) / step + 1;
+}
 
 Loop loop_of(long start, long bound, long step) {
   const auto from = static_cast<std::uint64_t>(start);
@@ -59,8 +61,8 @@ bool give(const Loop& loop, const Range& range, Index* first, Index* end) {
   if (range.empty()) return false;
   *first = static_cast<Index>(loop.start + range.first * loop.step);
   // The bound itself after the last one: by it the program knows that it has done that.
-  *end = static_cast<Index>(range.end == loop.count ? loop.bound
-                                                    : loop.start + range.end * loop.step);
+  *end =
+      static_cast<Index>(range.end == loop.count ? loop.bound : loop.start + range.end * loop.step);
   return true;
 }
 
@@ -250,7 +252,8 @@ void add_gomp(std::vector<Binding>& table) {
   add(table, "GOMP_parallel", parallel, real.parallel);
   [&]<std::size_t... kind>(std::index_sequence<kind...>) {
     (add_loop<static_cast<Kind>(kind)>(table), ...);
-  }(std::make_index_sequence<kKinds>());
+  }
+  (std::make_index_sequence<kKinds>());
   add(table, "GOMP_loop_end", loop_end, real.loop_end);
   add(table, "GOMP_loop_end_nowait", loop_end_nowait, real.loop_end_nowait);
   add(table, "GOMP_barrier", barrier, real.barrier);

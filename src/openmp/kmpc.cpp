@@ -57,13 +57,21 @@ RealKmpc real_kmpc;
 template <class Index>
 Dispatch<Index>& dispatch();
 template <>
-Dispatch<std::int32_t>& dispatch() { return real_kmpc.dispatch_4; }
+Dispatch<std::int32_t>& dispatch() {
+  return real_kmpc.dispatch_4;
+}
 template <>
-Dispatch<std::uint32_t>& dispatch() { return real_kmpc.dispatch_4u; }
+Dispatch<std::uint32_t>& dispatch() {
+  return real_kmpc.dispatch_4u;
+}
 template <>
-Dispatch<std::int64_t>& dispatch() { return real_kmpc.dispatch_8; }
+Dispatch<std::int64_t>& dispatch() {
+  return real_kmpc.dispatch_8;
+}
 template <>
-Dispatch<std::uint64_t>& dispatch() { return real_kmpc.dispatch_8u; }
+Dispatch<std::uint64_t>& dispatch() {
+  return real_kmpc.dispatch_8u;
+}
 
 // ---- Regions ------------------------------------------------------------------------------------
 
@@ -197,8 +205,8 @@ int dispatch_next(Location* location, std::int32_t thread, std::int32_t* last, I
 
 // A fixed share of a loop for each thread of the team: a helper has none.
 template <class Index>
-void static_init(Location* location, std::int32_t thread, std::int32_t schedule,
-                 std::int32_t* last, Index* low, Index* high, std::make_signed_t<Index>* stride,
+void static_init(Location* location, std::int32_t thread, std::int32_t schedule, std::int32_t* last,
+                 Index* low, Index* high, std::make_signed_t<Index>* stride,
                  std::make_signed_t<Index> step, std::make_signed_t<Index> chunk) {
   note(Obstacle::no_loop);
   dispatch<Index>().fixed(location, thread, schedule, last, low, high, stride, step, chunk);
@@ -210,8 +218,8 @@ void static_init(Location* location, std::int32_t thread, std::int32_t schedule,
 
 // ---- What else a region may do ------------------------------------------------------------------
 //
-// Seen while a region is watched, each of these excludes it; reductions do not. In a shared region a
-// helper stays out of what is done once.
+// Seen while a region is watched, each of these excludes it; reductions do not. In a shared region
+// a helper stays out of what is done once.
 
 // The run time takes its team for the only one to reduce, so in shared regions they are reduced
 // under a lock of ours: 1 says "combine, then tell me".

@@ -20,7 +20,7 @@ constexpr const char* kMark = "GOMP_parallel";  // every run time for GCC's code
 
 std::vector<Binding> g_bindings;
 std::unordered_map<std::string_view, void*> g_ours;  // by name
-const ElfW(Dyn)* g_run_time = nullptr;
+const ElfW(Dyn) * g_run_time = nullptr;
 unsigned long long g_loads = 0;  // objects loaded when we looked last
 
 // A part of an object that the loader made read-only after it had filled the places in it.

@@ -8,12 +8,12 @@
 namespace mh::openmp {
 namespace {
 
-constexpr float kLeastNs = 10e3F;        // a loop shorter than this is done before a helper is awake
-constexpr float kLeastChunkNs = 3e3F;    // of a helper: below, the claims get in the owner's way
+constexpr float kLeastNs = 10e3F;      // a loop shorter than this is done before a helper is awake
+constexpr float kLeastChunkNs = 3e3F;  // of a helper: below, the claims get in the owner's way
 constexpr float kMostChunkNs = 30e3F;
-constexpr std::uint64_t kShareOfRest = 8;  // a helper takes at most this part of what is left
-constexpr std::uint64_t kReviews = 16;       // of what is left of a loop, by its owner
-constexpr std::uint32_t kReviewEvery = 16;   // executions of a tiny loop
+constexpr std::uint64_t kShareOfRest = 8;   // a helper takes at most this part of what is left
+constexpr std::uint64_t kReviews = 16;      // of what is left of a loop, by its owner
+constexpr std::uint32_t kReviewEvery = 16;  // executions of a tiny loop
 
 std::uint64_t guided(std::uint64_t left, std::uint64_t threads, std::uint64_t least) {
   return std::max(left / (2 * threads), least);
@@ -65,10 +65,8 @@ void Region::await_all(const Participant& me) {
 }
 
 Participant Region::member(std::uint32_t number) {
-  return {.role = Participant::Role::owner,
-          .site = site_,
-          .number = number,
-          .loops = loops_before_};
+  return {
+      .role = Participant::Role::owner, .site = site_, .number = number, .loops = loops_before_};
 }
 
 void Region::cuts_as(const Cut& own, const Cut& helpers) {

@@ -42,14 +42,14 @@ struct Participant {
 
   Role role;
   Site* site;
-  std::uint32_t number = 0;              // in the team
-  std::uint32_t loops = 0;               // begun so far
-  Obstacle obstacle = Obstacle::none;    // met so far
-  bool over = false;                     // helper: its unit may take no further chunk
-  std::uint64_t deadline = 0;            // helper: end of the unit, in ticks
-  std::uint64_t since = 0;               // when the last chunk was given, and of what size
+  std::uint32_t number = 0;            // in the team
+  std::uint32_t loops = 0;             // begun so far
+  Obstacle obstacle = Obstacle::none;  // met so far
+  bool over = false;                   // helper: its unit may take no further chunk
+  std::uint64_t deadline = 0;          // helper: end of the unit, in ticks
+  std::uint64_t since = 0;             // when the last chunk was given, and of what size
   std::uint64_t size = 0;
-  std::uint64_t done = 0;                // iterations given to this thread
+  std::uint64_t done = 0;  // iterations given to this thread
 
   // The region is not one to be shared, for this reason.
   void meets(Obstacle what) {
@@ -139,8 +139,8 @@ class Region final : public lend::Work {
   // teaches of the site.
   bool known_ = false;
   bool exposed_ = false;
-  std::uint64_t begin_ = 0;      // ticks, of the first chunk
-  std::uint64_t review_at_ = 0;  // iterations done by that thread
+  std::uint64_t begin_ = 0;        // ticks, of the first chunk
+  std::uint64_t review_at_ = 0;    // iterations done by that thread
   std::uint64_t reviewed_at_ = 0;  // ticks and iterations at the last review
   std::uint64_t reviewed_done_ = 0;
   std::uint64_t exposures_ = 0;

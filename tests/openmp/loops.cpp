@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Shared loops in C++: in templates, lambdas, member functions, over iterators, with exceptions that
-// stay inside an iteration, with thread_local data, and a loop after a fork.
+// Shared loops in C++: in templates, lambdas, member functions, over iterators, with exceptions
+// that stay inside an iteration, with thread_local data, and a loop after a fork.
 //
 // run: by test_matrix.py
 #include <mpi.h>
@@ -119,7 +119,7 @@ bool objects_of_a_class() {
       return *this;
     }
   } sum;
-#pragma omp declare reduction(plus : Sum : omp_out += omp_in) initializer(omp_priv = Sum{})
+#pragma omp declare reduction(plus:Sum : omp_out += omp_in) initializer(omp_priv = Sum{})
 #pragma omp parallel for schedule(dynamic, 3) reduction(plus : sum)
   for (int i = 0; i < kMany; ++i) {
     visit(i);

@@ -36,7 +36,7 @@ TEST(Iterations, the_front_and_the_end_meet) {
 // Chunks as they come, of loops of any size: together they are the loop, each iteration once.
 TEST(Iterations, any_mix_of_claims_covers_the_loop_once) {
   std::mt19937_64 dice(11);
-  const std::vector<std::uint64_t> counts{1,          2,           1000,       (1ULL << 31U) - 1,
+  const std::vector<std::uint64_t> counts{1,           2,           1000,        (1ULL << 31U) - 1,
                                           1ULL << 31U, 1ULL << 32U, 1ULL << 40U, ~0ULL};
   for (const std::uint64_t count : counts) {
     Iterations all;

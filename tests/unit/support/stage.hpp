@@ -34,7 +34,8 @@ class Stage {
         shared_(sizeof(Board)),
         board(new (shared_.span().data()) Board{}) {
     const node::Topology topology;
-    EXPECT_TRUE(node::Node::initialise(memory_.span(), ranks, sizeof(lend::Lendings), topology).ok());
+    EXPECT_TRUE(
+        node::Node::initialise(memory_.span(), ranks, sizeof(lend::Lendings), topology).ok());
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
       nodes_.push_back(*node::Node::join(memory_.span(), rank, ranks, rank));
       new (nodes_[rank].area(rank)) lend::Lendings{};
