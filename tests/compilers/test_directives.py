@@ -80,6 +80,15 @@ def test_openmp_of_the_user_stays_only_if_he_asked_for_it() -> None:
     assert "omp simd" in c(text, openmp_simd=True)
 
 
+def test_declared_reductions_stay() -> None:
+    declaration = "#pragma omp declare reduction(sum : struct s : add(&omp_out, &omp_in))"
+    assert declaration in c(f"{declaration}\n#pragma ws atomic\nx++;")
+    declaration = "!$omp declare reduction(add : t : &\n!$omp omp_out%x)"
+    assert declaration in free(f"{declaration}\n!$omp master\n!$ws atomic\nx = x + 1")
+    declaration = "!$omp declare reduction(add : t :\n!$omp& omp_out%x)"
+    assert declaration in fixed(f"{declaration}\n!$omp master\n!$ws atomic\n      x = x + 1")
+
+
 def test_what_only_looks_like_a_directive_is_left_alone() -> None:
     raw = 'const char* a = R"x(\n#pragma ws nonsense\n#pragma omp nonsense\n)x";'
     text = f"#pragma ws atomic\nx++;\n{raw}\n/*\n#pragma ws nonsense\n*/"

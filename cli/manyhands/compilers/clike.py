@@ -7,7 +7,7 @@ markers. Sections become a shared loop over a `switch`: `case` labels take the l
 `section` directives.
 
 OpenMP directives of the user are blanked unless he asked for OpenMP himself: the OpenMP that his
-compiler is given is ours.
+compiler is given is ours. Declarations of reductions stay, for clauses of ours to name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from manyhands.compilers.places import Faults, fault, marker, place_of
 
 PRAGMA = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+ws\b([^\n]*)", re.MULTILINE)
 OMP = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+omp\b([^\n]*)", re.MULTILINE)
-SIMD = re.compile(r"\s*(simd|declare\s+(simd|reduction)|ordered\s+simd)\b")
+SIMD = re.compile(r"\s*(simd|declare\s+simd|ordered\s+simd)\b")
+# What a reduction clause of ours may name: a declaration, which does nothing by itself.
+REDUCTION = re.compile(r"\s*declare\s+reduction\b")
 DEFINITIONS = re.compile(r"^#(?:define|undef) [^\n]*", re.MULTILINE)
 # What may hide a brace or the look of a directive, and the few tokens that count.
 RAW = r'(?:u8|u|U|L)?R"([^()\\\s]{0,16})\([\s\S]*?\)\1"'
@@ -33,6 +35,7 @@ TOKEN = re.compile(
     rf"{RAW}|{COMMENT}|{QUOTED}|^[ \t]*#[^\n]*|\.?\d[\w.']*|[A-Za-z_]\w*|[^\s\w]", re.MULTILINE
 )
 HIDING = re.compile(rf"{RAW}|{COMMENT}|{QUOTED}|\d[\w.']*")
+MAY_HIDE = re.compile(r'R"[^()\\\s]{0,16}\([^"\n]*\n')
 PLACEHOLDER = "__mh_ws_section"
 
 
@@ -59,16 +62,10 @@ def has_directives(text: str) -> bool:
 
 def hidden(text: str) -> list[tuple[int, int]]:
     """Raw strings and comments of several lines: what looks like a directive there is none."""
-    if 'R"' not in text and "/*" not in text:
+    if "/*" not in text and MAY_HIDE.search(text) is None:
         return []
     spans = (match.span() for match in HIDING.finditer(text))
     return [(start, end) for start, end in spans if "\n" in text[start:end]]
-
-
-def visible(pattern: re.Pattern[str], text: str) -> list[re.Match[str]]:
-    spans = hidden(text)
-    matches = list(pattern.finditer(text))
-    return [m for m in matches if not any(start < m.start() < end for start, end in spans)]
 
 
 # --- one directive ----------------------------------------------------------------------------
@@ -150,12 +147,19 @@ class Rewriting:
         self.faults: list[str] = []
         self.edits: list[tuple[int, int, str]] = []  # start, end, what comes there
         self.sections = False
+        self.hidden = hidden(text)
+
+    def visible(self, pattern: re.Pattern[str]) -> list[re.Match[str]]:
+        def is_hidden(at: int) -> bool:
+            return any(start < at < end for start, end in self.hidden)
+
+        return [m for m in pattern.finditer(self.text) if not is_hidden(m.start())]
 
     def complain(self, at: int, message: str) -> None:
         self.faults.append(fault(place_of(self.text, at), message))
 
     def find(self) -> list[Found]:
-        matches = visible(PRAGMA, self.text)
+        matches = self.visible(PRAGMA)
         raw = [(m.start(), m.group(1).strip()) for m in matches]
         texts = macros.expanded(self.text, raw, self.request.preprocess)
         found: list[Found] = []
@@ -200,7 +204,7 @@ class Rewriting:
 
     def check_nesting(self, found: list[Found]) -> None:
         shared = [f for f in found if f.directive.name in ("for", "sections")]
-        cancels = [m for m in visible(OMP, self.text) if "cancel" in m.group(1)]
+        cancels = [m for m in self.visible(OMP) if "cancel" in m.group(1)]
         if len(shared) < 2 and not (cancels and self.request.openmp):
             return
         for outer in shared:
@@ -235,8 +239,9 @@ class Rewriting:
     def blank_openmp(self) -> None:
         if self.request.openmp:
             return
-        for match in visible(OMP, self.text):
-            if not (self.request.openmp_simd and SIMD.match(match.group(1))):
+        for match in self.visible(OMP):
+            kept = self.request.openmp_simd and SIMD.match(match.group(1))
+            if not kept and not REDUCTION.match(match.group(1)):
                 self.edits.append((match.start(), match.end(), ""))
 
     def run(self) -> str:
@@ -279,7 +284,7 @@ class Rewriting:
         kind = 'extern "C" int' if self.request.language == CXX else "extern int"
         line = f"{kind} __mh_ws_mark(int, long, int, long) __attribute__((__weak__));"
         if self.sections:
-            line += f" static int {PLACEHOLDER} __attribute__((__unused__));"
+            line += f" static int {PLACEHOLDER};"
         return line
 
 

@@ -6,7 +6,8 @@ fixed form; a line marker after it restores the count. Fortran has no weak names
 threads is asked of a function `mh_ws_mark`, declared in every procedure that shares a loop and
 added at the link (linking.py). Sections become a shared loop over a `select case`.
 
-Without OpenMP of the user's own, his `!$omp` directives and `!$` lines are made comments.
+Without OpenMP of the user's own, his `!$omp` directives and `!$` lines are made comments, all but
+declarations of reductions, which clauses of ours may name.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ SENTINEL = {
     False: re.compile(r"([ \t]*!)\$(?!acc)", re.I),
     True: re.compile(r"([cC*!])\$(?!acc)", re.I),
 }
-SIMD = re.compile(r"omp\s+(end\s+)?(simd|declare\s+(simd|reduction)|ordered\s+simd)\b", re.I)
+SIMD = re.compile(r"omp\s+(end\s+)?(simd|declare\s+simd|ordered\s+simd)\b", re.I)
+REDUCTION = re.compile(r"omp\s+declare\s+reduction\b", re.I)
 STRING = re.compile(r"""'(?:[^'\n]|'')*'|"(?:[^"\n]|"")*\"""")
 PIECE = re.compile(r"""\s*(?:'(?:[^']|'')*'|"(?:[^"]|"")*"|[\w.%$]+|\*\*|//|=>|::|.)""")
 VARIABLE = "mh_ws_section"
@@ -150,6 +152,7 @@ class Rewriting:
         self.sections: list[Sections] = []
         self.statements = 0
         self.shared: tuple[int, int] | None = None  # depth and line of the shared loop we are in
+        self.keeping = False  # an OpenMP directive of the user goes on
         self.pending = ""  # a statement that goes on
         self.pending_from = 0
 
@@ -206,9 +209,16 @@ class Rewriting:
         match = SENTINEL[self.request.fixed].match(line)
         if match is None or self.request.openmp:
             return None
-        if self.request.openmp_simd and SIMD.match(line[match.end() :]):
-            return None
-        return f"{match.group(1)}-{line[match.end() :]}"
+        words = line[match.end() :]
+        keep = REDUCTION.match(words) or (self.request.openmp_simd and SIMD.match(words))
+        if self.request.fixed:
+            goes_on = line[5:6] not in ("", " ", "0") and self.keeping
+            self.keeping = bool(keep) or goes_on
+            keep = self.keeping
+        else:
+            keep = keep or self.keeping
+            self.keeping = bool(keep) and without_comment(words).rstrip().endswith("&")
+        return None if keep else f"{match.group(1)}-{words}"
 
     def take_free(self, at: int, line: str) -> None:
         code = without_comment(line).strip()

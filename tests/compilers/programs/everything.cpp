@@ -52,6 +52,25 @@ class Field {
   std::vector<int> values_;
 };
 
+struct Extent {
+  double low, high;
+};
+
+void widen(Extent& to, const Extent& by) {
+  if (by.low < to.low) to.low = by.low;
+  if (by.high > to.high) to.high = by.high;
+}
+
+#pragma omp declare reduction(widen:Extent \
+                              : widen(omp_out, omp_in)) initializer(omp_priv = omp_orig)
+
+double width(int n) {
+  Extent extent = {0, 0};
+#pragma ws for reduction(widen : extent)
+  for (int i = 0; i < n; ++i) widen(extent, Extent{-0.5 * i, 2.0 * i});
+  return extent.high - extent.low;
+}
+
 int main() {
   std::vector<double> values(1000, 0.5);
   const auto count = [&values](int n) {
@@ -78,8 +97,8 @@ int main() {
       second = text;
     }
   }
-  std::printf("%g %d %d %d %ld %s %s %zu\n", total(values), total(std::vector<int>(10, 3)),
-              grid<20>(), count(1000), field.sum(), first.c_str(), second.c_str(),
-              std::string(raw).size());
+  std::printf("%g %g %d %d %d %ld %s %s %zu\n", width(100), total(values),
+              total(std::vector<int>(10, 3)), grid<20>(), count(1000), field.sum(), first.c_str(),
+              second.c_str(), std::string(raw).size());
   return 0;
 }
