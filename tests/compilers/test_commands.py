@@ -313,6 +313,18 @@ def test_fortran_objects_can_be_linked_by_all(bench: Bench) -> None:
 
 
 @pytest.mark.usefixtures("fortran")
+def test_fortran_preprocessed_by_the_build(bench: Bench) -> None:
+    text = "program p\n#define N 3\n!$ws do\ndo i = 1, N\nx = y\nend do\nend\n"
+    bench.write("sub/p.F90", text)
+    bench("mhfort", "-cpp", "-E", "sub/p.F90", "-o", "p-pp.f90")
+    bench("mhfort", "-fpreprocessed", "-c", "p-pp.f90", "-o", "p.o")
+    assert "mh_ws_mark" in symbols(bench.folder / "p.o")
+    bench.write("q.f90", text.replace("N", "3").replace("#define 3 3", "implicit none"))
+    errors = bench("mhfort", "-fpreprocessed", "-c", "q.f90", code=1).stderr
+    assert "q.f90:4:" in errors and "q.f90:5:" in errors
+
+
+@pytest.mark.usefixtures("fortran")
 def test_fortran_include_lines_are_found_beside_the_source(bench: Bench) -> None:
     bench.write("sub/sizes.inc", "integer, parameter :: n = 3\n")
     text = "program p\nimplicit none\ninclude 'sizes.inc'\ninteger :: i, s(n)\n!$ws do\n"

@@ -90,7 +90,7 @@ def test_declared_reductions_stay() -> None:
 
 
 def test_what_only_looks_like_a_directive_is_left_alone() -> None:
-    raw = 'const char* a = R"x(\n#pragma ws nonsense\n#pragma omp nonsense\n)x";'
+    raw = 'const char* a = R"x( "quoted"\n#pragma ws nonsense\n#pragma omp nonsense\n)x";'
     text = f"#pragma ws atomic\nx++;\n{raw}\n/*\n#pragma ws nonsense\n*/"
     assert raw in c(text)
 
@@ -199,6 +199,12 @@ def test_declarations_go_where_the_procedure_allows_them() -> None:
     assert lines[at - 1] == "    implicit none" and lines[at - 2] == "    use b, only: c"
     assert lines[at + 6 : at + 8] == ['# 15 "a.f90"', "    integer :: x"]
     assert lines.count("      interface") == 1
+
+
+def test_use_within_a_block_construct_is_no_place_for_declarations() -> None:
+    text = "program p\nimplicit none\nx = 1\nblock\nuse m\nend block\n!$ws do\ndo i = 1, 2\nend do"
+    lines = free(text).splitlines()
+    assert lines[lines.index("      interface") - 1] == "implicit none"
 
 
 def test_main_program_without_a_statement() -> None:

@@ -35,7 +35,7 @@ TOKEN = re.compile(
     rf"{RAW}|{COMMENT}|{QUOTED}|^[ \t]*#[^\n]*|\.?\d[\w.']*|[A-Za-z_]\w*|[^\s\w]", re.MULTILINE
 )
 HIDING = re.compile(rf"{RAW}|{COMMENT}|{QUOTED}|\d[\w.']*")
-MAY_HIDE = re.compile(r'R"[^()\\\s]{0,16}\([^"\n]*\n')
+MAY_HIDE = re.compile(r'R"[^()\\\s"]{0,16}\(')
 PLACEHOLDER = "__mh_ws_section"
 
 

@@ -29,8 +29,7 @@ DEPEND = frozenset("-MD -MMD -MP -MG -MF -MT -MQ -MJ".split())
 PREPROCESS = frozenset(
     "-I -D -U -A -F -include -imacros -include-pch -isystem -iquote -idirafter -iprefix "
     "-iwithprefix -iwithprefixbefore -imultilib -iframework -Xpreprocessor --include "
-    "--imacros -C -CC -P -H "
-    "-fdirectives-only -cpp -nocpp".split()
+    "--imacros -C -CC -P -H -fdirectives-only -fpreprocessed -cpp -nocpp".split()
 )
 LINK = frozenset(
     "-l -L -T -u -z -e -Xlinker -rpath -framework -nostartfiles -nodefaultlibs -nostdlib -rdynamic "
@@ -201,6 +200,8 @@ class CommandLine:
         if language is not None:
             return self._with_fortran_options(LANGUAGES.get(language))
         kind = EXTENSIONS.get(os.path.splitext(path)[1])
+        if kind is not None and "-fpreprocessed" in self.flags:
+            kind = Kind(kind.language, True, kind.fixed)
         if kind is not None and kind.language == C and self.cxx:
             return Kind(CXX, kind.preprocessed)
         return self._with_fortran_options(kind)

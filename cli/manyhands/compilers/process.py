@@ -48,7 +48,8 @@ def run(command: list[str], text: bytes | None = None, capture: bool = False) ->
     given = subprocess.DEVNULL if text is None else pipe
     kept = pipe if capture else None
     try:
-        child = subprocess.Popen(command, stdin=given, stdout=kept, stderr=kept)
+        # Descriptors stay open: those of make's job server are among them.
+        child = subprocess.Popen(command, stdin=given, stdout=kept, stderr=kept, close_fds=False)
     except OSError as problem:
         message = f"cannot run {command[0]}: {problem.strerror}\n"
         if not capture:

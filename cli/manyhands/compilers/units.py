@@ -26,8 +26,9 @@ INTERFACE = re.compile(r"(?:abstract\s+)?interface\b(?!\s*=)")
 END = re.compile(
     r"end\s*(?:(?:subroutine|function|program|module|submodule|procedure|block\s*data|interface)\b.*)?$"
 )
-HEAD = re.compile(r"(?:use|import|implicit)\b(?!\s*[=(%])|use\s*,|import\s*,")
-INCLUDE = re.compile(r"include\s*$|include\s*['\"]")
+IMPLICIT = re.compile(r"implicit\b(?!\s*[=(%])")
+# These come first in a unit; further down they belong to a block construct.
+HEAD = re.compile(r"(?:use|import)\b(?!\s*[=(%])|include\s*['\"]")
 DO = re.compile(r"(?:\w+\s*:\s*)?do\b(?!\s*=)(?!\s*\d)")
 LABELLED_DO = re.compile(r"(?:\w+\s*:\s*)?do\s*\d+\b")
 END_DO = re.compile(r"end\s*do\b")
@@ -66,7 +67,7 @@ class Units:
         if not self.open:
             self.open.append(Unit(first))  # a main program without a program statement
         unit = self.open[-1]
-        if HEAD.match(text) or (INCLUDE.match(text) and unit.in_head):
+        if IMPLICIT.match(text) or (HEAD.match(text) and unit.in_head):
             unit.insert_at = last + 1
         else:
             unit.in_head = False
