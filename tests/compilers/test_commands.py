@@ -59,6 +59,21 @@ def test_command_lines(words: str, action: str, sources: list[str]) -> None:
     assert (line.action, [source.path for source in line.sources]) == (action, sources)
 
 
+@pytest.mark.parametrize(
+    ("role", "words"),
+    [
+        ("preprocess", "-Dx=1 -D x -Idir -include a.h -isystemdir -Wp,-D,x -dM -P -fpreprocessed"),
+        ("depend", "-MD -MMD -MFfile -MF file -MT target -MQtarget -MP"),
+        ("link", "-lm -L. -Wl,-s -Xlinker -s -fuse-ld=gold -rdynamic -u name"),
+        ("output", "-o a -oa"),
+        ("language", "-x c -xc++"),
+        ("other", "-O2 -g -emit-llvm -da -std=c99 -static -shared -J dir -undef -specs=x -fopenmp"),
+    ],
+)
+def test_roles(role: str, words: str) -> None:
+    assert {item.role for item in CommandLine(words.split()).items} == {role}
+
+
 def test_response_files_are_read_as_compilers_do(tmp_path: Path) -> None:
     file = tmp_path / "words"
     file.write_text('-DA=\\"x\\" \'b c\'.o "it\'s" d\\ e\n\n@other')

@@ -23,7 +23,7 @@ WITH_VALUE = frozenset(
     "-fintrinsic-modules-path --param --sysroot --include --imacros --output --language".split()
 )
 # Those of them whose value may be joined to the option.
-JOINED = ("-o", "-x", "-I", "-D", "-U", "-L", "-l", "-J", "-A", "-B", "-F", "-T", "-u", "-z", "-e")
+JOINED = ("-o", "-x", "-I", "-D", "-U", "-L", "-l", "-J", "-A", "-B", "-F", "-T")
 
 DEPEND = frozenset("-MD -MMD -MP -MG -MF -MT -MQ -MJ".split())
 PREPROCESS = frozenset(
@@ -135,14 +135,13 @@ def option_name(word: str) -> str:
         return word
     if word.startswith(("-Wl,", "-fuse-ld")):
         return "-Xlinker"
-    if word.startswith(("-Wp,", "-d")) and not word.startswith("-dump"):
+    if word.startswith("-Wp,") or re.fullmatch(r"-d[DIMNU]+", word):
         return "-Xpreprocessor"
     if word.startswith(("-MF", "-MT", "-MQ")):
         return word[:3]
     if word.startswith(("-include", "-isystem", "-iquote", "-idirafter", "-imacros")):
         return "-include"
-    # -specs=..., -std=... and -static are options of their own, not a joined -s.
-    return word[:2] if word[:2] in JOINED and not word.startswith("-undef") else word
+    return word[:2] if word[:2] in JOINED else word
 
 
 def role_of(word: str) -> str:
