@@ -304,6 +304,27 @@ def test_dependencies_are_those_of_the_plain_compiler(
     assert written[0] == written[1] and len(written[0]) == 1
 
 
+def test_a_source_that_cannot_be_preprocessed(bench: Bench) -> None:
+    bench.write("a.c", LOOP)
+    bench.write("b.c", '#include "absent.h"\n')
+    assert "absent.h" in bench("mhcc", "-c", "b.c", code=1).stderr
+    assert "absent.h" in bench("mhcc", "-c", "a.c", "b.c", code=1).stderr
+    assert not (bench.folder / "a.o").exists(), "compiled without its directives"
+
+
+@pytest.mark.usefixtures("fortran")
+def test_names_of_files(bench: Bench) -> None:
+    for name in ('a "b".c', "größe.c", "大小.c"):
+        bench.write(name, LOOP)
+        bench("mhcc", "-g", name)
+        assert bench.program().stdout == f"{name} 9 45\n"
+        wrong = bench.write(f"{name}.c", "#pragma ws foo\n").name
+        assert bench("mhcc", wrong, code=1).stderr.startswith(f"{wrong}:1: error: ")
+    for name in ("größe.f90", "大小.f90"):
+        bench.write(name, "!$ws do\ndo i = 1, 2\nend do\nend\n")
+        bench("mhfort", name)
+
+
 def test_included_files_are_looked_at(bench: Bench) -> None:
     bench.write("loop.h", LOOP)
     bench.write("a.c", '#include "loop.h"\n')

@@ -17,7 +17,7 @@ import sys
 from manyhands.compilers import clike, find, fortran, linking, process
 from manyhands.compilers.linking import Needs
 from manyhands.compilers.options import CXX, FORTRAN, CommandLine, Input
-from manyhands.compilers.places import Faults
+from manyhands.compilers.places import Faults, marker
 
 ACTION_OPTION = {"object": "-c", "assembly": "-S", "syntax": "-fsyntax-only"}
 UNUSED = b"unused-command-line-argument"  # Clang on options that only a link uses
@@ -91,7 +91,8 @@ class Driver:
 
     def must_fail(self, command: list[str]) -> int:
         """What cannot be preprocessed cannot be compiled; the compiler says so best itself."""
-        code = process.run(command, self.stdin).code
+        # Of several sources it might compile the others, with their directives not seen.
+        code = process.run(command, self.stdin).code if len(self.line.sources) == 1 else 0
         if code == 0:
             sys.stderr.buffer.write(self.unclear)
             print("error: not preprocessed, so its ws directives were not seen", file=sys.stderr)
@@ -110,7 +111,7 @@ class Driver:
                 return None
             text = self.preprocessed(source)
         elif not text.startswith("# "):
-            text = f'# 1 "{source.path}"\n{text}'
+            text = f"{marker((os.fsencode(source.path).decode('latin-1'), 1))}\n{text}"
         language = fortran if source.kind.language == FORTRAN else clike
         if not language.has_directives(text):
             return None
