@@ -19,7 +19,7 @@ WARNINGS = ["-Wall", "-Wextra", "-Wno-unknown-pragmas", "-Werror"]
 
 
 def serial(bench: Bench, compiler: str, source: Path) -> str:
-    subprocess.run([compiler, "-w", source, "-o", bench.folder / "serial"], check=True)
+    subprocess.run([compiler, "-w", source, "-o", "serial"], cwd=bench.folder, check=True)
     return bench.program("./serial").stdout
 
 
