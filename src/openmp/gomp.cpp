@@ -59,10 +59,11 @@ Loop loop_of(bool up, Ull start, Ull bound, Ull step) {
 template <class Index>
 bool give(const Loop& loop, const Range& range, Index* first, Index* end) {
   if (range.empty()) return false;
-  *first = static_cast<Index>(loop.start + range.first * loop.step);
+  const std::uint64_t start = loop.start + range.first * loop.step;
+  const std::uint64_t bound = loop.start + range.end * loop.step;
+  *first = static_cast<Index>(start);
   // The bound itself after the last one: by it the program knows that it has done that.
-  *end =
-      static_cast<Index>(range.end == loop.count ? loop.bound : loop.start + range.end * loop.step);
+  *end = static_cast<Index>(range.end == loop.count ? loop.bound : bound);
   return true;
 }
 
