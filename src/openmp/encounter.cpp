@@ -46,42 +46,50 @@ unsigned own_threads(unsigned wanted) {
   return most > 1 ? static_cast<unsigned>(most) : 1;
 }
 
+bool is_excluded(const Site& site) {
+  return site.state.load(std::memory_order_relaxed) == Site::State::excluded;
+}
+
 // The site of a region that may be shared if it is of the kind. Null inside another region, and for
 // a team of one that was asked for (num_threads(1), a false if clause).
 Site* candidate(const Encounter& met) {
   if (current != nullptr || shared_region() == nullptr || whose != Whose::all) return nullptr;
   if (met.threads == 1 || real.level() != 0) return nullptr;
   Site* site = sites.find(met.code);
-  const bool excluded =
-      site != nullptr && site->state.load(std::memory_order_relaxed) == Site::State::excluded;
-  return excluded ? nullptr : site;
+  return site == nullptr || is_excluded(*site) ? nullptr : site;
 }
 
-// The team of one that a marked region has where it cannot be shared.
-void run_alone(const Encounter& met) {
-  const Outside outside;
-  met.run_by_team(met.body, met.data, 1, met.how);
+struct WholeLoop {
+  const Loop& loop;
+  const Cut& own;
+  bool in_order;
+};
+
+// The region is the loop and nothing else.
+void begin_in(Region& region, const WholeLoop& whole) {
+  region.open(whole.loop, whole.own, whole.in_order);
+  region.begins_in_loop();
 }
 
-void run_marked(const Encounter& met, const Mark& mark) {
+// True if it was run; false where the run time has to run it, by a team of one.
+bool run_marked(const Encounter& met, const WholeLoop* whole) {
+  const Mark mark = take_mark();
   Region* region = current == nullptr ? shared_region() : nullptr;
   Site* site = region != nullptr ? sites.find(met.code) : nullptr;
   const unsigned own = own_threads(0);
-  if (site == nullptr || !region->enter(*site, met.body, met.data, own)) return run_alone(met);
-  region->cuts_as(mark.own, mark.helpers);
-  if (site->state.load(std::memory_order_relaxed) == Site::State::unseen) {
-    decide(*site, Obstacle::none);
+  if (site == nullptr || is_excluded(*site) || !region->enter(*site, met.body, met.data, own)) {
+    return false;
   }
+  region->cuts_as(mark.own, mark.helpers);
+  if (whole != nullptr) begin_in(*region, *whole);
   run_own_side(*region, met, own);
+  return true;
 }
 
 }  // namespace
 
 bool run_shared(const Encounter& met) {
-  if (met.threads == kMarkedTeam) {
-    run_marked(met, take_mark());
-    return true;
-  }
+  if (met.threads == kMarkedTeam) return run_marked(met, nullptr);
   Site* site = candidate(met);
   if (site == nullptr) return false;
   if (site->state.load(std::memory_order_relaxed) == Site::State::unseen) {
@@ -96,13 +104,14 @@ bool run_shared(const Encounter& met) {
 }
 
 bool run_shared(const Encounter& met, const Loop& loop, const Cut& own_cut, bool in_order) {
+  const WholeLoop whole{.loop = loop, .own = own_cut, .in_order = in_order};
+  if (met.threads == kMarkedTeam) return run_marked(met, &whole);
   Site* site = own_cut.schedule != Schedule::unspecified ? candidate(met) : nullptr;
   if (site == nullptr) return false;
   Region& region = *shared_region();
   const unsigned own = own_threads(met.threads);
   if (!region.enter(*site, met.body, met.data, own)) return false;
-  region.open(loop, own_cut, in_order);
-  region.begins_in_loop();
+  begin_in(region, whole);
   run_own_side(region, met, own);
   return true;
 }

@@ -8,6 +8,7 @@
 // docs/openmp.md.
 #pragma once
 
+#include "openmp/marker.hpp"
 #include "openmp/region.hpp"
 #include "openmp/sharing.hpp"
 
@@ -48,8 +49,11 @@ bool run_shared(const Encounter& met, const Loop& loop, const Cut& own, bool in_
 class Nested {
  public:
   Nested() : alone_(in_region()) { note(Obstacle::nested); }
-  // A region inside a shared one has a team of one: its thread may be a helper.
-  [[nodiscard]] unsigned threads(unsigned wanted) const { return alone_ ? 1 : wanted; }
+  // A region inside a shared one has a team of one: its thread may be a helper. So has a marked one
+  // that is not shared.
+  [[nodiscard]] unsigned threads(unsigned wanted) const {
+    return alone_ || wanted == kMarkedTeam ? 1 : wanted;
+  }
 
  private:
   bool alone_;

@@ -201,6 +201,35 @@ def _other_case(name: str, region: str) -> str:
     return f"static int {name}(int n) {{\nint bad = 0;\n{region}\nreturn !bad;\n}}"
 
 
+# What a marked loop takes: clauses of #pragma ws, and how helpers cut their chunks.
+MARKED_SCHEDULES = {
+    "static": "schedule(static)",
+    "dynamic": "schedule(dynamic) steal_schedule(dynamic, 16)",
+    "dynamic_4": "schedule(dynamic, 4) steal_schedule(guided, 2)",
+    "guided": "schedule(guided) steal_schedule(static, 5)",
+    "runtime": "schedule(runtime)",
+    "unspecified": "",
+}
+OMP_ONLY = {"shared_list", "condition", "team"}
+MARKED_CLAUSES = [clause for clause in CLAUSES if clause.name not in OMP_ONLY]
+
+
+def _marked_case(name: str, clause: Clause, schedule: str) -> str:
+    text = _shared_case(name, clause, "X").replace("schedule(X)", schedule)
+    return text.replace("#pragma omp parallel for", "#pragma ws for").replace('("omp ', '("ws ')
+
+
+def marked_program() -> str:
+    """Likewise with marked loops, all of which are shared."""
+    functions, table = [HEAD], []
+    for schedule, words in MARKED_SCHEDULES.items():
+        for clause in MARKED_CLAUSES:
+            name = f"{clause.name}_{schedule}"
+            functions.append(_marked_case(name, clause, words))
+            table.append(f'{{"{name}", {name}, 1}},')
+    return "\n".join([*functions, TAIL % "\n".join(table)])
+
+
 def program() -> str:
     """All cases as one C program."""
     functions, table = [HEAD], []

@@ -6,6 +6,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,19 +35,29 @@ def _flags(compiler: str) -> list[str]:
     return ["-fopenmp", f"-L{folder}", f"-Wl,-rpath,{folder}", "-l:libatomic.so.1"]
 
 
+def compiled_marked(mpi: MpiBuild, compiler: str, level: str, source: Path) -> Path:
+    """A program with ws directives, by the wrapper compiler in front of the MPI's."""
+    command = [sys.executable, "-c", "from manyhands.compilers.main import mhcc; mhcc()"]
+    return _compiled([*command, "--mpi", str(mpi.mpicc)], mpi, compiler, level, source)
+
+
 def compiled_openmp(mpi: MpiBuild, compiler: str, level: str, source: Path) -> Path:
     """The program, made again when the source is newer."""
-    if shutil.which(compiler) is None:
-        pytest.skip(f"{compiler} is not installed")
-    kind, variable = CHOICE[compiler]
-    wrapper = _wrapper(mpi, kind)
+    wrapper = _wrapper(mpi, CHOICE[compiler][0])
     if not wrapper.exists():
         pytest.skip(f"{wrapper} is not there")
+    return _compiled([str(wrapper)], mpi, compiler, level, source)
+
+
+def _compiled(wrapper: list[str], mpi: MpiBuild, compiler: str, level: str, source: Path) -> Path:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+    variable = CHOICE[compiler][1]
     program = COMPILED / mpi.name / f"{source.stem}-{source.suffix[1:]}-{compiler}{level}"
     if program.exists() and program.stat().st_mtime >= source.stat().st_mtime:
         return program
     program.parent.mkdir(parents=True, exist_ok=True)
-    command = [str(wrapper), level, "-g", "-o", str(program), str(source), *_flags(compiler)]
+    command = [*wrapper, level, "-g", "-o", str(program), str(source), *_flags(compiler)]
     choose = {f"MPICH_{variable}": compiler, f"OMPI_{variable}": compiler}
     env = ["env", *(f"{key}={value}" for key, value in choose.items())]
     # In the program's folder, where gfortran leaves its modules.

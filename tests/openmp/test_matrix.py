@@ -13,7 +13,7 @@ from harness.launch import COMPILED, Arm, Run, run
 from manyhands.benchmarks.mpis import MpiBuild
 
 from openmp import cases
-from openmp.compile import compiled_openmp
+from openmp.compile import compiled_marked, compiled_openmp
 
 HERE = Path(__file__).parent
 LIMIT_S = 100
@@ -55,10 +55,7 @@ def only(mpi: MpiBuild, *names: str) -> None:
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
 def test_every_case_is_right_and_shared(mpi: MpiBuild, helped: Arm, way: Way) -> None:
     only(mpi, "mpich4")
-    source = COMPILED / "openmp" / "cases.c"
-    source.parent.mkdir(parents=True, exist_ok=True)
-    if not source.exists() or source.read_text() != cases.program():
-        source.write_text(cases.program())
+    source = written("cases.c", cases.program())
     program = compiled_openmp(mpi, way.compiler, way.level, source)
     env = {**SHARED, "OMP_NUM_THREADS": str(way.threads)}
     seen = ends(run(mpi, helped, 2, [str(program)], env, LIMIT_S))
@@ -71,6 +68,35 @@ def test_every_case_is_right_and_shared(mpi: MpiBuild, helped: Arm, way: Way) ->
     if way.threads == 1:
         others = [name for name, (_, joined) in seen.items() if joined not in wanted[name]]
         assert not others, others
+
+
+def written(name: str, text: str) -> Path:
+    source = COMPILED / "openmp" / name
+    source.parent.mkdir(parents=True, exist_ok=True)
+    if not source.exists() or source.read_text() != text:
+        source.write_text(text)
+    return source
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang-14"])
+def test_marked_loops_are_right_and_shared(mpi: MpiBuild, helped: Arm, compiler: str) -> None:
+    only(mpi, "mpich4", "openmpi4")
+    source = written("marked.c", cases.marked_program())
+    program = compiled_marked(mpi, compiler, "-O2", source)
+    env = {"OMP_NUM_THREADS": "1", "OMP_SCHEDULE": "dynamic,3"}
+    seen = ends(run(mpi, helped, 2, [str(program)], env, LIMIT_S))
+    assert len(seen) == len(cases.MARKED_SCHEDULES) * len(cases.MARKED_CLAUSES)
+    assert not [name for name, (right, _) in seen.items() if right != "ok"]
+    alone = {name for name, (_, joined) in seen.items() if joined != "joined"}
+    assert alone == {name for name in seen if name.startswith(tuple(cases.HAS_BARRIER))}
+
+
+def test_marked_loops_alone_are_serial(mpi: MpiBuild) -> None:
+    only(mpi, "mpich4")
+    program = compiled_marked(mpi, "gcc", "-O2", written("marked.c", cases.marked_program()))
+    seen = ends(run(mpi, Arm("plain"), 2, [str(program)], {"OMP_NUM_THREADS": "4"}, LIMIT_S))
+    assert seen, "no case was run"
+    assert not [name for name, end in seen.items() if end != ("ok", "alone")], seen
 
 
 @pytest.mark.parametrize("source", ["loops.f90", "loops.f", "loops.cpp"])
