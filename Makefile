@@ -44,7 +44,8 @@ install: build
 	@python3 -m venv $(PREFIX)/share/manyhands/python
 	@$(PREFIX)/share/manyhands/python/bin/pip install --quiet --constraint requirements.txt .
 	@mkdir -p $(PREFIX)/bin
-	@ln -sf ../share/manyhands/python/bin/mh $(PREFIX)/bin/mh
+	@for command in mh mhcc mhc++ mhfort; do \
+	    ln -sf ../share/manyhands/python/bin/$$command $(PREFIX)/bin/$$command; done
 	@echo "installed: $(PREFIX)/bin/mh, $(PREFIX)/lib/libmanyhands.so"
 
 demo: build

@@ -82,7 +82,7 @@ class Pair {
 
 class NoWork final : public lend::Work {
  public:
-  void unit(std::uint64_t /*deadline*/) noexcept override {}
+  void unit(std::uint32_t /*helper*/, std::uint64_t /*deadline*/) noexcept override {}
 };
 
 // What it costs to expose a loop that nobody joins.
@@ -91,8 +91,8 @@ void ExposeAlone(benchmark::State& state) {
   lend::Pool pool(pair.node(0), pair.owners());
   NoWork work;
   for ([[maybe_unused]] auto turn : state) {
-    static_cast<void>(pool.expose(work, 1'000'000));
-    pool.remains(0);
+    static_cast<void>(pool.expose(work, ~0ULL));
+    pool.nothing_left();
     pool.withdraw();
   }
 }
@@ -104,7 +104,7 @@ void LendAndReturn(benchmark::State& state) {
   lend::Pool pool(pair.node(0), pair.owners());
   lend::Lender lender(pair.node(1), 0, lend::VictimPolicy::most_work);
   NoWork work;
-  static_cast<void>(pool.expose(work, 1'000'000));
+  static_cast<void>(pool.expose(work, ~0ULL));
   while (lender.lend() != lend::Outcome::lent) {
   }
   for ([[maybe_unused]] auto turn : state) benchmark::DoNotOptimize(lender.lend());

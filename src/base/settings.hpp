@@ -35,6 +35,7 @@ struct Settings {
   AccessOrder post_comm_access;
   std::uint64_t saturate_ranks;
   MemoryWay memory;
+  bool openmp;
   std::uint64_t fake_nodes;
   bool summary;
   std::string summary_json;  // a path, empty for none

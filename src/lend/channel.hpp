@@ -54,9 +54,10 @@ struct alignas(kCacheLine) Channel {
 };
 
 struct alignas(kCacheLine) Offer {
-  // About how long the exposed work would still take one core, 0: nothing is exposed. Written by
-  // the owner and its helpers. Relaxed: a hint, the owner's process decides what there is.
-  std::atomic<std::uint64_t> nanoseconds{0};
+  // About when (ticks) the owner's process would be done with the exposed work as it is, 0: nothing
+  // is exposed. So an offer gets smaller by itself. Written by the owner and its helpers. Relaxed:
+  // a hint, the owner's process decides what there is.
+  std::atomic<std::uint64_t> ends{0};
 };
 
 inline constexpr std::uint32_t kHelpers = 8;

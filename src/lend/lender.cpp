@@ -6,13 +6,14 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/clock.hpp"
 #include "lend/futex.hpp"
 
 namespace mh::lend {
 namespace {
 
-// Shorter work is done before a helper is awake.
-constexpr std::uint64_t kLeastNs = 10'000;
+// What is left must be worth two hand-overs and the wait for the helper's last chunk.
+constexpr double kLeastNs = 15e3;
 // Short sleeps on a futex are slow in virtual machines (a timer is programmed for each), and this
 // one only ends early when something is wrong or a unit is long.
 constexpr std::int64_t kPatienceNs = 5'000'000;
@@ -48,15 +49,15 @@ Lendings& Lender::lendings(std::uint32_t rank) const {
 }
 
 // The higher, the better.
-std::uint64_t Lender::rank_of_offer(std::uint32_t rank, std::uint64_t nanoseconds) {
+std::uint64_t Lender::rank_of_offer(std::uint32_t rank, std::uint64_t left) {
   constexpr std::uint64_t kNear = 1ULL << 62U;
   switch (policy_) {
     case VictimPolicy::most_work:
-      return nanoseconds;
+      return left;
     case VictimPolicy::fewest_lenders:
       return kHelpers + 1 - helpers_at_work(lendings(rank));
     case VictimPolicy::nearest:
-      return nanoseconds + (node_.record(rank).numa == node_.mine().numa ? kNear : 0);
+      return left + (node_.record(rank).numa == node_.mine().numa ? kNear : 0);
     case VictimPolicy::random:
       dice_ ^= dice_ << 13U;
       dice_ ^= dice_ >> 7U;
@@ -69,11 +70,13 @@ std::uint64_t Lender::rank_of_offer(std::uint32_t rank, std::uint64_t nanosecond
 std::uint32_t Lender::choose() {
   std::uint32_t best = kNobody;
   std::uint64_t best_rank = 0;
+  const std::uint64_t now = ticks();
+  const std::uint64_t worth = now + ticks_from_ns(kLeastNs);
   for (std::uint32_t rank = 0; rank < node_.ranks(); ++rank) {
     if (barred_[rank]) continue;
-    const std::uint64_t offered = lendings(rank).offer.nanoseconds.load(std::memory_order_relaxed);
-    if (offered < kLeastNs) continue;
-    const std::uint64_t this_rank = rank_of_offer(rank, offered);
+    const std::uint64_t ends = lendings(rank).offer.ends.load(std::memory_order_relaxed);
+    if (ends < worth) continue;
+    const std::uint64_t this_rank = rank_of_offer(rank, ends - now);
     if (this_rank <= best_rank) continue;
     best = rank;
     best_rank = this_rank;

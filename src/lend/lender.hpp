@@ -45,7 +45,7 @@ class Lender {
 
   [[nodiscard]] Lendings& lendings(std::uint32_t rank) const;
   [[nodiscard]] std::uint32_t choose();
-  [[nodiscard]] std::uint64_t rank_of_offer(std::uint32_t rank, std::uint64_t nanoseconds);
+  [[nodiscard]] std::uint64_t rank_of_offer(std::uint32_t rank, std::uint64_t left);
   [[nodiscard]] Channel* hold(std::uint32_t owner) const;
   [[nodiscard]] bool place_here(Channel& channel) const;
   Outcome wait_for_helper();

@@ -93,7 +93,8 @@ void Pool::live(Channel& channel) {
 void Pool::serve(Channel& channel, std::uint32_t word) {
   inside_.fetch_add(1, std::memory_order_seq_cst);
   if (Work* work = open_.load(std::memory_order_seq_cst)) {
-    work->unit(ticks() + ticks_from_ns(kUnitNs));
+    work->unit(static_cast<std::uint32_t>(&channel - mine_.channels),
+               ticks() + ticks_from_ns(kUnitNs));
     units_.fetch_add(1, std::memory_order_relaxed);
   }
   // release: pairs with withdraw(), after which the work may be gone.
@@ -108,24 +109,28 @@ void Pool::serve(Channel& channel, std::uint32_t word) {
   }
 }
 
-Status Pool::expose(Work& work, std::uint64_t nanoseconds) {
+Status Pool::expose(Work& work, std::uint64_t ends) {
   if (!hired_) {
     const Status hired = hire();
     if (!hired.ok() && helpers_.empty()) return hired;
   }
   if (++exposures_ % kSweepEvery == 0) sweep();
   open_.store(&work, std::memory_order_seq_cst);
-  remains(nanoseconds);
+  mine_.offer.ends.store(ends, std::memory_order_relaxed);
   return {};
 }
 
-void Pool::remains(std::uint64_t nanoseconds) {
-  mine_.offer.nanoseconds.store(nanoseconds, std::memory_order_relaxed);
+void Pool::expect_end(std::uint64_t ends) {
+  std::uint64_t offered = mine_.offer.ends.load(std::memory_order_relaxed);
+  if (offered == 0) return;
+  mine_.offer.ends.compare_exchange_strong(offered, ends, std::memory_order_relaxed);
 }
+
+void Pool::nothing_left() { mine_.offer.ends.store(0, std::memory_order_relaxed); }
 
 void Pool::withdraw() {
   open_.store(nullptr, std::memory_order_seq_cst);
-  remains(0);
+  nothing_left();
   // acquire, through seq_cst: pairs with the release of a helper that leaves.
   if (inside_.load(std::memory_order_seq_cst) != 0) await_helpers();
 }

@@ -24,9 +24,9 @@ namespace mh::lend {
 class Work {
  public:
   virtual ~Work() = default;
-  // Does a part of the work on a helper's thread: returns soon after `deadline` (ticks), or at once
-  // if nothing is left to begin. Must not throw.
-  virtual void unit(std::uint64_t deadline) noexcept = 0;
+  // Does a part of the work on the thread of helper `helper` (below kHelpers): returns soon after
+  // `deadline` (ticks), or at once if nothing is left to begin. Must not throw.
+  virtual void unit(std::uint32_t helper, std::uint64_t deadline) noexcept = 0;
 };
 
 class Pool {
@@ -38,13 +38,15 @@ class Pool {
   // Ends the helpers; nothing may be exposed.
   ~Pool();
 
-  // Lenders may send helpers to `work` from now on. `nanoseconds`: about how long it takes one
-  // core. The first call makes the helpers; `system` if there could be none (the work is simply not
-  // shared then).
-  Status expose(Work& work, std::uint64_t nanoseconds);
+  // Lenders may send helpers to `work` from now on. `ends`: about when (ticks) this process would
+  // be done with it alone. The first call makes the helpers; `system` if there could be none (the
+  // work is simply not shared then).
+  Status expose(Work& work, std::uint64_t ends);
 
-  // How much is left; 0 as soon as there is nothing to begin, so that no lender comes in vain.
-  void remains(std::uint64_t nanoseconds);
+  // A better guess of that, by the owner or a helper. Does not bring back an offer that is over.
+  void expect_end(std::uint64_t ends);
+  // There is nothing to begin any more: no lender shall come in vain.
+  void nothing_left();
 
   // Returns when no helper is inside the work any more. A helper that stays long is brought to this
   // core: the lender's may have gone to somebody else.

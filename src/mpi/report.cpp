@@ -16,6 +16,7 @@
 #include "base/settings.hpp"
 #include "mpi/runtime.hpp"
 #include "observe/summary.hpp"
+#include "openmp/sharing.hpp"
 
 namespace mh::mpi {
 namespace {
@@ -29,9 +30,20 @@ bool anyone_asks() {
   return wanted != 0;
 }
 
+void own_loops(observe::Loops& loops) {
+  // Obstacle::none has no place in the report.
+  static_assert(openmp::kObstacles == observe::kObstacles + 1);
+  const openmp::Report report = openmp::report();
+  loops.regions_shared = report.shared;
+  std::copy_n(&report.excluded[1], observe::kObstacles, loops.regions_excluded);
+  loops.exposures = report.exposures;
+  loops.units_by_others = report.units;
+}
+
 RankReport own_report() {
   RankReport mine{};
   if (g.active) mine = observe::read_counters(g.counters(), ticks(), ticks_per_ns() * 1e9);
+  own_loops(mine.loops);
   mine.world_rank = static_cast<std::uint32_t>(g.world_rank);
   mine.helping = g.describing ? 1 : 0;
   // The node is named by its first world rank here and renumbered by rank 0.

@@ -10,17 +10,21 @@
 #include <memory>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include "base/clock.hpp"
 #include "base/say.hpp"
 #include "base/settings.hpp"
 #include "memory/probe.hpp"
 #include "mpi/comms.hpp"
+#include "mpi/front/entry.hpp"
 #include "mpi/gate.hpp"
 #include "mpi/ledger.hpp"
 #include "mpi/message.hpp"
 #include "mpi/report.hpp"
 #include "node/segment.hpp"
+#include "openmp/marker.hpp"
+#include "openmp/sharing.hpp"
 #include "wait/wait.hpp"
 
 namespace mh::mpi {
@@ -56,13 +60,17 @@ class NodeWork final : public wait::Work {
     std::atomic<std::uint32_t>& idle = g.node->mine().idle;
     // relaxed: a hint for ranks that count the active ones.
     idle.store(0, std::memory_order_relaxed);
-    const bool worked = thief().help() == steal::Outcome::worked;
+    const bool worked = thief().help() == steal::Outcome::worked || lend_core();
     idle.store(1, std::memory_order_relaxed);
     return worked;
   }
 
   void idle(bool now) override {
     g.node->mine().idle.store(now ? 1 : 0, std::memory_order_relaxed);
+  }
+
+  void end() override {
+    if (g.lender) g.lender->take_back();
   }
 
   void account(std::uint64_t waited) override {
@@ -80,6 +88,29 @@ class NodeWork final : public wait::Work {
       if (thief().run_one_chunk(mine.jobs[__builtin_ctz(open)], g.me)) return true;
     }
     return false;
+  }
+
+  // This rank's core, for a unit, to a rank with iterations to do.
+  static bool lend_core() {
+    if (!g.lender) return false;
+    const std::uint64_t begin = ticks();
+    const lend::Outcome outcome = g.lender->lend();
+    if (outcome == lend::Outcome::nothing) return false;
+    if (outcome == lend::Outcome::refused) {
+      say_once_not_here();
+      return false;
+    }
+    g.counters().lent_ticks.add(ticks() - begin);
+    g.counters().lent_units.add(outcome == lend::Outcome::lent ? 1 : 0);
+    return true;
+  }
+
+  static void say_once_not_here() {
+    static bool said = false;
+    if (!said)
+      say("loops: a rank may not run on the cores of another (cpusets); start the job "
+          "with one set of cores for all ranks of a node to have loops shared");
+    said = true;
   }
 };
 
@@ -327,6 +358,19 @@ void build_node() {
   g.describing = g_why_not.empty();
 }
 
+// Loops of this rank's OpenMP regions may be joined, and its waits lend the core.
+void share_loops() {
+  const bool all = settings().openmp;
+  if (g.node->oversubscribed() || !(all || openmp::has_marked_loops())) return;
+  g.lender.emplace(*g.node, offsetof(RankArea, lendings), lend::VictimPolicy::most_work);
+  g.helpers = new lend::Pool(*g.node, g.area(g.me).lendings);
+  const Status shared = openmp::start(*g.helpers, all ? openmp::Whose::all : openmp::Whose::marked);
+  if (!shared && g.me == 0) {
+    say("no loops are shared: the program has {} OpenMP run time",
+        shared.code == Code::unsupported ? "no, or more than one," : "no usable");
+  }
+}
+
 // One line a node where helping was expected and does not come about.
 void say_why_not() {
   const bool chosen = !settings().enable || settings().memory == MemoryWay::none || g.ranks == 1;
@@ -344,6 +388,8 @@ steal::Thief& thief() {
                                   settings().saturate_ranks);
   return hands;
 }
+
+mh_marker marker() { return openmp::mark; }
 
 void poke_library() {
   // Not on a communicator of one rank: MPICH answers that without any progress.
@@ -369,6 +415,7 @@ void start() {
   if (!g.active) return;
   comms::start();
   g.counters().start_tick.set(begin);
+  share_loops();
   wait::employ(&g_work, rules());
 }
 
@@ -378,8 +425,11 @@ void stop() {
   // Wait, with helping hands, for the ranks of this node: after that none of them can still want
   // anything of this one.
   if (g.active) gate::barrier(MPI_COMM_WORLD);
+  openmp::stop();
   report(g_why_not);
   wait::employ(nullptr, {});
+  g.lender.reset();
+  delete std::exchange(g.helpers, nullptr);
   gate::stop();
   if (g.active) comms::stop();
   g.active = false;

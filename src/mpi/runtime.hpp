@@ -12,6 +12,9 @@
 #include <optional>
 #include <vector>
 
+#include "lend/channel.hpp"
+#include "lend/lender.hpp"
+#include "lend/pool.hpp"
 #include "mpi/abi.hpp"
 #include "mpi/gate_table.hpp"
 #include "mpi/next.hpp"
@@ -31,6 +34,7 @@ struct alignas(kCacheLine) RankArea {
   steal::JobSlots jobs;
   p2p::SharedOutbox outbox;
   p2p::LandingBoard landings;
+  lend::Lendings lendings;
   GateLines gates;
   GateTable gate_table;  // used in the area of rank 0 only
   // short_sent[r] != 0: this rank has sent rank r an ordinary message of just a descriptor's size.
@@ -65,6 +69,11 @@ struct Runtime {
   steal::Order order = steal::Order::both_ends;
   p2p::Outbox outbox;
   p2p::Landings landings;
+
+  // Only where loops are shared (MH_OPENMP). The pool goes with stop() or not at all: a program may
+  // call exit() from a helper's thread, or in a child that has no helpers.
+  lend::Pool* helpers = nullptr;
+  std::optional<lend::Lender> lender;
 
   [[nodiscard]] RankArea& area(std::uint32_t rank) const {
     return *reinterpret_cast<RankArea*>(node->area(rank));

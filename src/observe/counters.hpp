@@ -56,13 +56,15 @@ struct alignas(kCacheLine) Counters {
   Count others_chunks;  // copied by this rank, a third party
   Count others_bytes;
 
-  // Time. wait_ticks is all time inside the wait loop and contains the other two.
+  // Time. wait_ticks is all time inside the wait loop and contains the other three.
   alignas(kCacheLine) Count wait_ticks;
   Count help_ticks;         // copying as a third party
   Count own_copy_ticks;     // copying messages of which this rank is sender or receiver
   Count start_tick;         // when this rank became part of the node; 0: never
   Count waits;              // calls that had to wait
   Count collectives_gated;  // collectives entered through arrivals in the node segment
+  Count lent_ticks;         // in waits: the core was a helper's of another rank
+  Count lent_units;
 };
 static_assert(std::is_standard_layout_v<Counters>);
 static_assert(sizeof(Counters) == 3 * kCacheLine);

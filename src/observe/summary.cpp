@@ -17,6 +17,16 @@ constexpr std::array<std::string_view, kFallbacks> kFallbackWords = {
 constexpr std::array<std::string_view, kFallbacks> kFallbackKeys = {
     "no_permission", "fault", "peer_gone", "no_slot", "other"};
 
+constexpr std::array<std::string_view, kObstacles> kObstacleWords = {"no dynamic or guided loop",
+                                                                     "several loops",
+                                                                     "a thread number is asked for",
+                                                                     "a barrier",
+                                                                     "single or sections",
+                                                                     "tasks",
+                                                                     "nested regions"};
+constexpr std::array<std::string_view, kObstacles> kObstacleKeys = {
+    "no_loop", "several_loops", "thread_number", "barrier", "single", "tasks", "nested"};
+
 double useful_s(const RankReport& rank) { return std::max(0.0, rank.elapsed_s - rank.wait_s); }
 
 // POP over `work_s` (one value a rank) in a run of `elapsed_s`. A run without any time is fully
@@ -143,6 +153,23 @@ void add_fallbacks(Lines& lines, const Totals& sum) {
   if (!reasons.empty()) lines.add("through MPI    {}", reasons);
 }
 
+void add_loops(Lines& lines, const Totals& sum) {
+  const Loops& loops = sum.loops;
+  std::string reasons;
+  std::uint64_t excluded = 0;
+  for (std::size_t i = 0; i < kObstacles; ++i) {
+    if (loops.regions_excluded[i] == 0) continue;
+    excluded += loops.regions_excluded[i];
+    fmt::format_to(std::back_inserter(reasons), "{}{}", reasons.empty() ? "" : ", ",
+                   kObstacleWords[i]);
+  }
+  if (loops.regions_shared + excluded == 0) return;
+  lines.add("loops          {} shared, open to others {} time{}, {} unit{} done by others",
+            loops.regions_shared, loops.exposures, plural(loops.exposures), loops.units_by_others,
+            plural(loops.units_by_others));
+  if (excluded > 0) lines.add("not shared     {} ({})", excluded, reasons);
+}
+
 void add_help(Lines& lines, std::span<const RankReport> ranks, std::span<const Helped> helped,
               const Totals& sum, const std::string& why_not) {
   if (sum.others_bytes == 0) {
@@ -184,12 +211,25 @@ void put_counts(nlohmann::ordered_json& json, const Counts& counts) {
   json["collectives_gated"] = counts.collectives_gated;
 }
 
+nlohmann::ordered_json to_json(const Loops& loops) {
+  nlohmann::ordered_json excluded = nlohmann::ordered_json::object();
+  for (std::size_t i = 0; i < kObstacles; ++i) {
+    excluded[std::string(kObstacleKeys[i])] = loops.regions_excluded[i];
+  }
+  return {{"regions_shared", loops.regions_shared},
+          {"regions_excluded", excluded},
+          {"exposures", loops.exposures},
+          {"units_by_others", loops.units_by_others},
+          {"units_lent", loops.units_lent}};
+}
+
 nlohmann::ordered_json to_json(const RankReport& rank) {
-  nlohmann::ordered_json json = {{"rank", rank.world_rank},      {"node", rank.node},
-                                 {"helping", rank.helping != 0}, {"elapsed_s", rank.elapsed_s},
-                                 {"wait_s", rank.wait_s},        {"help_s", rank.help_s},
-                                 {"own_copy_s", rank.own_copy_s}};
+  nlohmann::ordered_json json = {{"rank", rank.world_rank},       {"node", rank.node},
+                                 {"helping", rank.helping != 0},  {"elapsed_s", rank.elapsed_s},
+                                 {"wait_s", rank.wait_s},         {"help_s", rank.help_s},
+                                 {"own_copy_s", rank.own_copy_s}, {"lent_s", rank.lent_s}};
   put_counts(json, rank);
+  json["loops"] = to_json(rank.loops);
   return json;
 }
 
@@ -204,6 +244,7 @@ nlohmann::ordered_json to_json(const Totals& sum) {
                                  {"efficiency", to_json(sum.without_help)},
                                  {"efficiency_with_help", to_json(sum.with_help)}};
   put_counts(json, sum);
+  json["loops"] = to_json(sum.loops);
   return json;
 }
 
@@ -217,6 +258,8 @@ RankReport read_counters(const Counters& counters, std::uint64_t now_ticks, doub
   report.wait_s = seconds(counters.wait_ticks.get());
   report.help_s = seconds(counters.help_ticks.get());
   report.own_copy_s = seconds(counters.own_copy_ticks.get());
+  report.lent_s = seconds(counters.lent_ticks.get());
+  report.loops.units_lent = counters.lent_units.get();
   report.messages_described = counters.messages_described.get();
   report.bytes_described = counters.bytes_described.get();
   report.resends = counters.resends.get();
@@ -230,6 +273,20 @@ RankReport read_counters(const Counters& counters, std::uint64_t now_ticks, doub
   return report;
 }
 
+namespace {
+
+void add_to(Loops& sum, const Loops& loops) {
+  sum.regions_shared += loops.regions_shared;
+  for (std::size_t i = 0; i < kObstacles; ++i) {
+    sum.regions_excluded[i] += loops.regions_excluded[i];
+  }
+  sum.exposures += loops.exposures;
+  sum.units_by_others += loops.units_by_others;
+  sum.units_lent += loops.units_lent;
+}
+
+}  // namespace
+
 Totals total(std::span<const RankReport> ranks) {
   Totals sum{};
   sum.ranks = static_cast<std::uint32_t>(ranks.size());
@@ -237,8 +294,9 @@ Totals total(std::span<const RankReport> ranks) {
     sum.nodes = std::max(sum.nodes, rank.node + 1);
     sum.elapsed_s = std::max(sum.elapsed_s, rank.elapsed_s);
     sum.useful_s += useful_s(rank);
-    sum.wait_s += std::max(0.0, rank.wait_s - rank.help_s - rank.own_copy_s);
-    sum.help_s += rank.help_s;
+    const double helping = rank.help_s + rank.lent_s;
+    sum.wait_s += std::max(0.0, rank.wait_s - helping - rank.own_copy_s);
+    sum.help_s += helping;
     sum.own_copy_s += rank.own_copy_s;
     sum.messages_described += rank.messages_described;
     sum.bytes_described += rank.bytes_described;
@@ -250,10 +308,12 @@ Totals total(std::span<const RankReport> ranks) {
     sum.others_bytes += rank.others_bytes;
     sum.waits += rank.waits;
     sum.collectives_gated += rank.collectives_gated;
+    add_to(sum.loops, rank.loops);
   }
   sum.without_help = efficiency(ranks, sum.elapsed_s, useful_s);
-  sum.with_help = efficiency(ranks, sum.elapsed_s,
-                             [](const RankReport& rank) { return useful_s(rank) + rank.help_s; });
+  sum.with_help = efficiency(ranks, sum.elapsed_s, [](const RankReport& rank) {
+    return useful_s(rank) + rank.help_s + rank.lent_s;
+  });
   return sum;
 }
 
@@ -264,6 +324,7 @@ std::string render_summary(std::span<const RankReport> ranks, std::span<const He
   add_times(lines, sum);
   add_messages(lines, sum);
   add_fallbacks(lines, sum);
+  add_loops(lines, sum);
   add_help(lines, ranks, helped, sum, why_not);
   return lines.take();
 }

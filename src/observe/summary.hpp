@@ -25,6 +25,16 @@ struct Helped {
   std::uint64_t bytes;
 };
 
+// Parallel loops whose iterations other ranks may do, and those they may not.
+inline constexpr std::size_t kObstacles = 7;
+struct Loops {
+  std::uint64_t regions_shared;
+  std::uint64_t regions_excluded[kObstacles];  // see kObstacleWords in summary.cpp
+  std::uint64_t exposures;                     // executions that were open to others
+  std::uint64_t units_by_others;               // done in this rank's loops on lent cores
+  std::uint64_t units_lent;                    // this rank's core, for others' loops
+};
+
 // Plain data (trivially copyable): times in seconds, counts as in Counters.
 struct RankReport {
   std::uint32_t world_rank;
@@ -34,6 +44,7 @@ struct RankReport {
   double wait_s;          // inside the wait loop, all of it
   double help_s;          // of that: copying for others
   double own_copy_s;      // of that: copying own messages
+  double lent_s;          // of that: the core was lent to another rank's loop
   std::uint64_t messages_described;
   std::uint64_t bytes_described;
   std::uint64_t resends;
@@ -44,6 +55,7 @@ struct RankReport {
   std::uint64_t others_bytes;
   std::uint64_t waits;
   std::uint64_t collectives_gated;
+  Loops loops;
 };
 
 // Reads one rank's counters; the caller fills in world_rank, node and helping.
@@ -61,13 +73,14 @@ struct Totals {
   double elapsed_s;  // the longest rank
   double useful_s;   // sum over ranks, as are all below
   double wait_s;     // waiting that stayed waiting
-  double help_s;
+  double help_s;     // copying for others and cores lent
   double own_copy_s;
   Efficiency without_help;  // useful time only
   Efficiency with_help;     // useful time and helping
   std::uint64_t messages_described, bytes_described, resends;
   std::array<std::uint64_t, kFallbacks> fallbacks;
   std::uint64_t own_chunks, own_bytes, others_chunks, others_bytes, waits, collectives_gated;
+  Loops loops;
 };
 Totals total(std::span<const RankReport> ranks);
 

@@ -66,6 +66,8 @@ class Vigil {
     const std::uint64_t length = ticks() - begin_;
     if (idle_) g_work->idle(false);
     if (helped_) {
+      // Whoever has the hands now ends it as well.
+      if (const Hands hands; hands) g_work->end();
       idleness().helped();
     } else {
       idleness().ended_alone(length);

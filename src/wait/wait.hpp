@@ -30,6 +30,8 @@ class Work {
   virtual bool own() = 0;
   // At most one chunk of another rank's job. True if a chunk was moved.
   virtual bool help() = 0;
+  // A wait in which work of others was done is over: what has been started for them is ended.
+  virtual void end() = 0;
   // The rank is (not) idle: waiting with nothing in hand. Read by thieves that count active ranks.
   virtual void idle(bool now) = 0;
   // A wait has ended after `waited` ticks, copying included.

@@ -28,6 +28,9 @@ class Arm:
 
 PLAIN = Arm("plain", helped=False)
 HELPED = Arm("helped")
+# One thread a rank: the other cores are other ranks'.
+ALONE = Arm("plain", helped=False, environment={"OMP_NUM_THREADS": "1"})
+SHARED = Arm("shared", environment={"OMP_NUM_THREADS": "1", "MH_OPENMP": "1"})
 
 
 @dataclass(frozen=True)
@@ -233,6 +236,30 @@ CASES = (
             Arm("check", environment={"MH_THRESHOLD": str(1 << 30)}),
             Arm("check+steal", environment={"MH_THRESHOLD": "8192", "MH_CHUNK": "4096"}),
         ),
+    ),
+    Case(
+        "loops",
+        "Unbalanced OpenMP loops: first start to last end",
+        "loops",
+        _all_cores(2),
+        _args(),
+        arms=(ALONE, SHARED),
+    ),
+    Case(
+        "loops-balanced",
+        "OpenMP loops of equal work, nothing to gain",
+        "loops",
+        _all_cores(2),
+        _args("--balanced"),
+        arms=(ALONE, SHARED),
+    ),
+    Case(
+        "loops-empty",
+        "An OpenMP loop that nobody joins",
+        "loops",
+        _all_cores(2),
+        _args("--empty"),
+        arms=(ALONE, SHARED),
     ),
     Case(
         "streams",

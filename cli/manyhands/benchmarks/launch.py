@@ -24,8 +24,9 @@ from manyhands.benchmarks.mpis import MpiBuild, Placement
 from manyhands.benchmarks.stats import Line
 from manyhands.machine import expand
 
-PROGRAMS = ("pingpong", "latency", "collectives", "waiters", "streams")
+PROGRAMS = ("pingpong", "latency", "collectives", "waiters", "streams", "loops")
 TIMEOUT_S = 180
+_MORE_FLAGS = {"loops": ("-fopenmp",)}
 # GCC takes MPI_STATUSES_IGNORE of MPICH's headers for a buffer of length 0.
 _FLAGS = ("-std=gnu11", "-O3", "-Wall", "-Wextra", "-Wno-stringop-overflow")
 
@@ -51,7 +52,8 @@ def compile_programs(build: MpiBuild, checkout: Path, programs: set[str]) -> dic
     for program in sorted(programs):
         source, binary = sources / f"{program}.c", target / program
         if not binary.exists() or _newest([source, *shared]) > binary.stat().st_mtime:
-            command = [str(build.mpicc), *_FLAGS, str(source), str(shared[0]), "-o", str(binary)]
+            inputs = [str(source), str(shared[0]), "-lm", *_MORE_FLAGS.get(program, ())]
+            command = [str(build.mpicc), *_FLAGS, *inputs, "-o", str(binary)]
             done = subprocess.run(command, check=False, capture_output=True, text=True)
             if done.returncode != 0:
                 raise LaunchError(f"{shlex.join(command)} failed:\n{done.stderr.strip()}")
@@ -69,13 +71,9 @@ def run(
     """One launch. `library` is preloaded in helped arms; None makes every arm plain."""
     with tempfile.TemporaryDirectory(prefix="mh-bench-") as scratch:
         summary_file = Path(scratch) / "summary.json"
-        settings = {}
+        settings = dict(arm.environment)
         if arm.helped and library is not None:
-            settings = {
-                "LD_PRELOAD": str(library),
-                "MH_SUMMARY_JSON": str(summary_file),
-                **arm.environment,
-            }
+            settings |= {"LD_PRELOAD": str(library), "MH_SUMMARY_JSON": str(summary_file)}
         ranks = case.ranks(machine)
         placement = Placement.FREE if ranks > machine.cores else case.placement
         command = [

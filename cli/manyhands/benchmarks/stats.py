@@ -21,8 +21,8 @@ Line = dict[str, Any]
 class Subject(NamedTuple):
     """What a number is about. Sorts in the order of the programs' output."""
 
-    kind: str  # pingpong | touch | latency | loaded latency | collective | message
-    name: str  # of the collective, "first"/"settled" message; else ""
+    kind: str  # pingpong | touch | latency | loaded latency | collective | message | loop
+    name: str  # of the collective or loop, "first"/"settled" message; else ""
     bytes: int
 
 
@@ -77,11 +77,16 @@ def _waiters(line: Line, pick: Estimator) -> dict[Subject, float]:
     return times
 
 
+def _loop(line: Line, pick: Estimator) -> dict[Subject, float]:
+    return {Subject("loop", line["name"], 0): pick(line["mean_ns"])}
+
+
 _READERS = {
     "pingpong": _pingpong,
     "latency": _latency,
     "collective": _collective,
     "waiters": _waiters,
+    "loop": _loop,
 }
 
 
@@ -177,6 +182,34 @@ def best_rate(rounds: list[dict[str, list[Line]]], arm: str, size: int) -> float
         if line["kind"] == "pingpong" and line["bytes"] == size
     ]
     return size / min(times) if times else None
+
+
+class Gain(NamedTuple):
+    """How much of what a shared loop can gain at best it does gain: 1 is all."""
+
+    loop: str
+    ideal_ns: float  # mean of the ranks' own times in the plain arm
+    gained: tuple[float, ...]  # by round
+
+
+def gains(rounds: list[dict[str, list[Line]]], arms: list[str], pick: Estimator) -> list[Gain]:
+    """Of the last arm over the first, for the loops that have an ideal well below plain."""
+    plain_name, shared_name = arms[0], arms[-1]
+    found: dict[str, list[tuple[float, float]]] = {}
+    for one in rounds:
+        shared = estimates(one.get(shared_name, []), pick)
+        for line in one.get(plain_name, []):
+            subject = Subject("loop", line.get("name", ""), 0)
+            if "ideal_ns" not in line or subject not in shared:
+                continue
+            plain, ideal = pick(line["mean_ns"]), pick(line["ideal_ns"])
+            if plain > 1.1 * ideal:
+                gained = (plain - shared[subject]) / (plain - ideal)
+                found.setdefault(line["name"], []).append((ideal, gained))
+    return [
+        Gain(name, median(ideal for ideal, _ in pairs), tuple(gained for _, gained in pairs))
+        for name, pairs in found.items()
+    ]
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from rich.text import Text
 from manyhands.benchmarks.stats import (
     NOISY_SPREAD,
     Comparison,
+    Gain,
     Limit,
     Line,
     Subject,
@@ -92,6 +93,14 @@ def _rates(c: Comparison, limits: dict[int, Limit]) -> list[str]:
         f"{limit.one:.1f} / {limit.together:.1f}",
         f"{reached / limit.together:.0%}",
     ]
+
+
+def gain_text(gain: Gain) -> str:
+    low, high = min(gain.gained), max(gain.gained)
+    return (
+        f"{gain.loop}: {median(gain.gained):.0%} of the possible gain ({low:.0%} to {high:.0%}); "
+        f"ideal {time_text(gain.ideal_ns)}"
+    )
 
 
 def many_arms(title: str, comparisons: list[Comparison]) -> Table:

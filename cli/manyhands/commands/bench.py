@@ -283,13 +283,15 @@ def _show(console: Console, report: dict[str, Any], pick: stats.Estimator) -> No
         found = _comparisons(record, pick)
         everything += found
         console.print()
-        _show_record(console, record, found)
+        _show_record(console, record, found, pick)
     noise = tables.noise_text(everything)
     if noise:
         console.print(f"[yellow]{noise}[/]", soft_wrap=True)
 
 
-def _show_record(console: Console, record: Record, found: list[stats.Comparison]) -> None:
+def _show_record(
+    console: Console, record: Record, found: list[stats.Comparison], pick: stats.Estimator
+) -> None:
     for error in dict.fromkeys(record["errors"]):
         console.print(f"{record['mpi']} {record['case']}: {error}", style="red", markup=False)
     if record["config"] is None:
@@ -301,6 +303,8 @@ def _show_record(console: Console, record: Record, found: list[stats.Comparison]
         console.print(
             tables.many_arms(title, found) if many else tables.two_arms(title, found, limits)
         )
+        for gain in stats.gains(record["rounds"], record["arms"], pick):
+            console.print(tables.gain_text(gain), soft_wrap=True)
         return
     lines = [
         line

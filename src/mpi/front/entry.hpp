@@ -53,6 +53,9 @@ struct Guard<int (*)(Arguments...)> {
 
 }  // namespace detail
 
+// What answers __mh_ws_mark(), or null. Each variant defines its own.
+mh_marker marker();
+
 // Puts `wrapper` into the table as MPI_X and PMPI_X, behind the guard where a tool follows us.
 template <auto call, auto wrapper>
 void entry(mh_table& table, std::uint32_t index, bool guarded) {

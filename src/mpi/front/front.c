@@ -60,7 +60,8 @@ static mh_function watched_stub(uint32_t call) {
 static struct mh_library library;
 static struct mh_chain chain;
 static mh_function from_variant[3][MH_CALLS]; /* MPI_X, PMPI_X, watchers */
-static struct mh_table table = {MH_CALLS, 1, from_variant[0], from_variant[1], from_variant[2]};
+static struct mh_table table = {MH_CALLS,        1,   from_variant[0], from_variant[1],
+                                from_variant[2], NULL};
 static mh_function after_watcher[MH_CALLS];
 static bool lacks[MH_CALLS];
 static bool said_lacking[MH_CALLS];
@@ -288,4 +289,11 @@ mh_function mh_watch(uint32_t slot, intptr_t first) {
   void (*watcher)(int) = (void (*)(int))from_variant[2][call];
   watcher((int)first);
   return after_watcher[call];
+}
+
+/* Programs with marked loops (#pragma ws) ask how many threads such a loop has; 1: it is serial. */
+__attribute__((visibility("default"))) int __mh_ws_mark(int schedule, long chunk,
+                                                        int steal_schedule, long steal_chunk) {
+  const mh_marker mark = __atomic_load_n(&table.mark, __ATOMIC_ACQUIRE);
+  return mark != NULL ? mark(schedule, chunk, steal_schedule, steal_chunk) : 1;
 }

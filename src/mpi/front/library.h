@@ -6,7 +6,7 @@
 #ifndef MH_MPI_FRONT_LIBRARY_H
 #define MH_MPI_FRONT_LIBRARY_H
 
-#include "mpi/front/elf.h"
+#include "base/elf.h"
 #include "mpi/front/table.h"
 
 /* An MPI library defines this one; we do not, so it never leads back to us. */

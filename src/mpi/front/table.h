@@ -14,9 +14,10 @@
 extern "C" {
 #endif
 
-#define MH_FRONT_LAYOUT 1u /* changes with any structure or meaning in this file */
+#define MH_FRONT_LAYOUT 2u /* changes with any structure or meaning in this file */
 
 typedef void (*mh_function)(void);
+typedef int (*mh_marker)(int schedule, long chunk, int steal_schedule, long steal_chunk);
 
 enum mh_layer {
   MH_NEXT, /* "MPI_Send": a tool behind us in the preload list, else as MH_REAL */
@@ -46,6 +47,8 @@ struct mh_table {
   mh_function* mpi;     /* MPI_X */
   mh_function* pmpi;    /* PMPI_X */
   mh_function* observe; /* told of the call before it goes on to the next layer, or NULL */
+  /* What __mh_ws_mark() asks, or NULL. Written once, release; read by any thread, acquire. */
+  mh_marker mark;
 };
 
 /* 0: the table is filled. Else the variant must not be used and `table` is of no meaning; the value

@@ -58,5 +58,6 @@ extern "C" __attribute__((visibility("default"))) int mh_variant_open(const mh_c
   if (!complete(real)) return MH_REFUSED_LIBRARY;
   table->unsupported = MPI_ERR_UNSUPPORTED_OPERATION;
   fill_entries(*table, chain->guarded != 0);
+  __atomic_store_n(&table->mark, marker(), __ATOMIC_RELEASE);
   return MH_ACCEPTED;
 }

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <csignal>
 #include <mutex>
-#include <new>
 #include <thread>
 #include <vector>
 
@@ -19,64 +18,23 @@
 #include "support/child.hpp"
 #include "support/deny.hpp"
 #include "support/sanitizer.hpp"
-#include "support/shared.hpp"
+#include "support/stage.hpp"
 
 namespace mh::lend {
 namespace {
 
-constexpr std::uint64_t kLong = 1'000'000;  // an offer of a millisecond
+using test::Board;
+using test::Stage;
+
+constexpr std::uint64_t kLong = ~0ULL;  // an offer without an end
 constexpr int kRounds = test::kSanitized ? 200 : 2'000;
 constexpr double kPatienceNs = 20e9;
-
-// What the processes share besides the node.
-struct Board {
-  test::Barrier barrier;
-  std::atomic<std::uint32_t> flag{0};
-  std::atomic<std::uint32_t> over{0};
-  std::atomic<std::int32_t> lender_cpu{-1};
-  std::atomic<std::uint32_t> lent{0};
-  std::atomic<std::uint32_t> refused{0};
-};
-
-// A node whose ranks have lendings in their areas; rank 0 is this process.
-class Stage {
- public:
-  explicit Stage(std::uint32_t ranks)
-      : memory_(node::Node::bytes_needed(ranks, sizeof(Lendings))),
-        shared_(sizeof(Board)),
-        board(new (shared_.span().data()) Board{}) {
-    const node::Topology topology;
-    EXPECT_TRUE(node::Node::initialise(memory_.span(), ranks, sizeof(Lendings), topology).ok());
-    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-      nodes_.push_back(*node::Node::join(memory_.span(), rank, ranks, rank));
-      new (nodes_[rank].area(rank)) Lendings{};
-    }
-    for (node::Node& node : nodes_) node.settle();
-  }
-  [[nodiscard]] node::Node& node(std::uint32_t rank) { return nodes_[rank]; }
-  [[nodiscard]] Lendings& lendings(std::uint32_t rank) {
-    return *reinterpret_cast<Lendings*>(nodes_[0].area(rank));
-  }
-  // In the process that is that rank.
-  void enter(std::uint32_t rank) {
-    nodes_[rank].mine().pid = ::getpid();
-    nodes_[rank].mine().start_time = node::start_time_of(::getpid());
-  }
-
- private:
-  test::SharedMemory memory_;
-  test::SharedMemory shared_;
-  std::vector<node::Node> nodes_;
-
- public:
-  Board* board;
-};
 
 // Iterations taken one by one by everybody who works on the loop.
 class Loop final : public Work {
  public:
   explicit Loop(std::uint32_t iterations) : left_(static_cast<std::int64_t>(iterations)) {}
-  void unit(std::uint64_t deadline) noexcept override {
+  void unit(std::uint32_t /*helper*/, std::uint64_t deadline) noexcept override {
     if (closed.load()) late.fetch_add(1);
     by_helpers.fetch_add(run(deadline));
     cpu.store(::sched_getcpu());
@@ -107,7 +65,7 @@ class Loop final : public Work {
 class LongUnit final : public Work {
  public:
   explicit LongUnit(Board* board) : board_(board) {}
-  void unit(std::uint64_t /*deadline*/) noexcept override {
+  void unit(std::uint32_t /*helper*/, std::uint64_t /*deadline*/) noexcept override {
     thread.store(static_cast<pid_t>(::syscall(SYS_gettid)));
     board_->flag.store(1);
     while (board_->over.load() == 0) ::usleep(100);
@@ -191,7 +149,7 @@ TEST(Lend, every_iteration_is_done_once_and_no_unit_runs_after_the_loop) {
     Loop loop(100);
     ASSERT_TRUE(pool.expose(loop, kLong).ok());
     loop.run(~0ULL);
-    pool.remains(0);
+    pool.nothing_left();
     pool.withdraw();
     loop.closed.store(true);
     ASSERT_EQ(loop.done.load(), 100U);
@@ -306,7 +264,7 @@ TEST(Lend, work_that_is_nearly_done_and_work_of_nobody_is_left_alone) {
   Loop loop(1'000'000);
   ASSERT_TRUE(pool.expose(loop, 9'999).ok());
   EXPECT_EQ(lender.lend(), Outcome::nothing);
-  pool.remains(0);
+  pool.nothing_left();
   EXPECT_EQ(lender.lend(), Outcome::nothing);
   pool.withdraw();
   EXPECT_EQ(loop.by_helpers.load(), 0U);
@@ -355,7 +313,7 @@ TEST(Lend, owner_and_lenders_as_threads) {
     std::uint64_t plain = 0;  // ordered by the hand-over alone
     struct Sum final : Work {
       Sum(Loop& what, std::uint64_t& to) : loop(what), total(to) {}
-      void unit(std::uint64_t deadline) noexcept override {
+      void unit(std::uint32_t /*helper*/, std::uint64_t deadline) noexcept override {
         const std::uint32_t mine = loop.run(deadline);
         const std::lock_guard<std::mutex> hold(mutex);
         total += mine;

@@ -13,6 +13,7 @@ namespace {
 // Notes what the loop asks for, and offers as much work as the test says.
 class Recorder : public Work {
  public:
+  void end() override {}
   void progress() override { ++progressed; }
   bool own() override { return take(own_chunks, "own"); }
   bool help() override {

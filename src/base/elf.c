@@ -2,7 +2,7 @@
 /* Symbol tables of loaded objects: the GNU and the System V hash tables of the ELF specification.
  */
 #define _GNU_SOURCE
-#include "mpi/front/elf.h"
+#include "base/elf.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -146,4 +146,31 @@ const char* mh_soname(const struct mh_object* object) {
   if (soname != NULL && strings != NULL) return strings + soname->d_un.d_val;
   const char* slash = strrchr(object->file, '/');
   return slash != NULL ? slash + 1 : object->file;
+}
+
+static void import_of(const struct mh_object* object, const struct names* names,
+                      const ElfW(Rela) * relocation, mh_import* each, void* data) {
+#if defined(__x86_64__)
+  const uint64_t jump = R_X86_64_JUMP_SLOT, address = R_X86_64_GLOB_DAT;
+#elif defined(__aarch64__)
+  const uint64_t jump = R_AARCH64_JUMP_SLOT, address = R_AARCH64_GLOB_DAT;
+#endif
+  const uint64_t type = ELF64_R_TYPE(relocation->r_info);
+  if (type != jump && type != address) return;
+  const ElfW(Sym)* symbol = &names->symbols[ELF64_R_SYM(relocation->r_info)];
+  each(names->strings + symbol->st_name, (void**)(object->base + relocation->r_offset), data);
+}
+
+void mh_imports(const struct mh_object* object, mh_import* each, void* data) {
+  static const ElfW(Sxword) tables[][2] = {{DT_JMPREL, DT_PLTRELSZ}, {DT_RELA, DT_RELASZ}};
+  if (object->dynamic == NULL) return;
+  const struct names names = {table_of(object, DT_SYMTAB), table_of(object, DT_STRTAB)};
+  if (names.symbols == NULL || names.strings == NULL) return;
+  for (int i = 0; i < 2; ++i) {
+    const ElfW(Rela)* relocations = table_of(object, tables[i][0]);
+    const ElfW(Dyn)* bytes = entry_of(object, tables[i][1]);
+    if (relocations == NULL || bytes == NULL) continue;
+    const size_t count = bytes->d_un.d_val / sizeof *relocations;
+    for (size_t j = 0; j < count; ++j) import_of(object, &names, &relocations[j], each, data);
+  }
 }

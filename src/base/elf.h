@@ -5,8 +5,8 @@
  * asked for what it defines itself. Allocates nothing, takes no lock, so it may be used inside
  * dl_iterate_phdr() and while the loader relocates. Limits: 64-bit ELF; symbol versions are
  * ignored, no MPI library uses them for its functions. */
-#ifndef MH_MPI_FRONT_ELF_H
-#define MH_MPI_FRONT_ELF_H
+#ifndef MH_BASE_ELF_H
+#define MH_BASE_ELF_H
 
 #include <link.h>
 #include <stdbool.h>
@@ -27,6 +27,10 @@ struct mh_object mh_front(void);
 /* The symbol as the object defines it, or NULL. */
 const ElfW(Sym) * mh_symbol(const struct mh_object* object, const char* name);
 void* mh_address(const struct mh_object* object, const char* name);
+/* What the object imports: each place that the loader has filled, or will, with the address of the
+ * function `name`. */
+typedef void mh_import(const char* name, void** place, void* data);
+void mh_imports(const struct mh_object* object, mh_import* each, void* data);
 /* DT_SONAME, or the last part of the file's name. */
 const char* mh_soname(const struct mh_object* object);
 

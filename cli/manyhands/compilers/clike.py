@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""OpenMP in place of the `ws` directives of a preprocessed C or C++ text.
+
+Every directive is one line there, whether it was a `#pragma` or a `_Pragma` within a macro, and is
+replaced by one line: line numbers stay. What has to be declared comes once, in front, between line
+markers. Sections become a shared loop over a `switch`: `case` labels take the lines of the
+`section` directives.
+
+OpenMP directives of the user are blanked unless he asked for OpenMP himself: the OpenMP that his
+compiler is given is ours. Declarations of reductions stay, for clauses of ours to name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from manyhands.compilers import directives, macros
+from manyhands.compilers.directives import Directive, Refused, Schedule
+from manyhands.compilers.options import CXX
+from manyhands.compilers.places import Faults, fault, marker, place_of
+
+PRAGMA = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+ws\b([^\n]*)", re.MULTILINE)
+OMP = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+omp\b([^\n]*)", re.MULTILINE)
+SIMD = re.compile(r"\s*(simd|declare\s+simd|ordered\s+simd)\b")
+# What a reduction clause of ours may name: a declaration, which does nothing by itself.
+REDUCTION = re.compile(r"\s*declare\s+reduction\b")
+DEFINITIONS = re.compile(r"^#(?:define|undef) [^\n]*", re.MULTILINE)
+# What may hide a brace or the look of a directive, and the few tokens that count.
+RAW = r'(?:u8|u|U|L)?R"([^()\\\s]{0,16})\([\s\S]*?\)\1"'
+COMMENT = r"/\*[\s\S]*?\*/|//[^\n]*"
+QUOTED = r'"(?:\\.|[^"\\\n])*"' + r"|'(?:\\.|[^'\\\n])*'"
+TOKEN = re.compile(
+    rf"{RAW}|{COMMENT}|{QUOTED}|^[ \t]*#[^\n]*|\.?\d[\w.']*|[A-Za-z_]\w*|[^\s\w]", re.MULTILINE
+)
+HIDING = re.compile(rf"{RAW}|{COMMENT}|{QUOTED}|\d[\w.']*")
+MAY_HIDE = re.compile(r'R"[^()\\\s"]{0,16}\(')
+PLACEHOLDER = "__mh_ws_section"
+
+
+class Request(NamedTuple):
+    """How a text is to be rewritten."""
+
+    language: str
+    clang: bool = False
+    openmp: bool = False  # the user's own OpenMP stays
+    openmp_simd: bool = False
+    definitions: bool = False  # #define lines stay, for the debugger
+    preprocess: Callable[[str], str] = str  # runs -E over a few lines
+
+
+class Found(NamedTuple):
+    start: int
+    end: int
+    directive: Directive
+
+
+def has_directives(text: str) -> bool:
+    return "pragma" in text and PRAGMA.search(text) is not None
+
+
+def hidden(text: str) -> list[tuple[int, int]]:
+    """Raw strings and comments of several lines: what looks like a directive there is none."""
+    if "/*" not in text and MAY_HIDE.search(text) is None:
+        return []
+    spans = (match.span() for match in HIDING.finditer(text))
+    return [(start, end) for start, end in spans if "\n" in text[start:end]]
+
+
+# --- one directive ----------------------------------------------------------------------------
+
+
+def mark(schedules: tuple[Schedule, Schedule], language: str) -> str:
+    """How many threads: asks the library where it is there, one where it is not."""
+
+    def as_long(chunk: str | None) -> str:
+        if chunk is None or re.fullmatch(r"\d+", chunk):
+            return f"{chunk or 0}L"
+        return f"static_cast<long>({chunk})" if language == CXX else f"(long)({chunk})"
+
+    values = [value for s in schedules for value in (str(s.kind), as_long(s.chunk))]
+    return f"num_threads(__mh_ws_mark ? __mh_ws_mark({', '.join(values)}) : 1)"
+
+
+def openmp(directive: Directive, language: str) -> str:
+    """The line that takes the directive's place."""
+    if directive.name in ("for", "sections"):
+        threads = mark(directives.shares(directive), language)
+        clauses = f"{directives.SCHEDULE}{directives.kept(directive)}"
+        return f"#pragma omp parallel for {threads} {clauses}"
+    return f"#pragma omp {directive.name}" + "".join(f" {clause}" for clause in directive.clauses)
+
+
+# --- the shape of the code that follows -------------------------------------------------------
+
+
+def tokens(text: str, start: int) -> Iterator[tuple[str, int]]:
+    """Tokens with their places; quoted ones, numbers and lines that begin with # are left out."""
+    for match in TOKEN.finditer(text, start):
+        token = match.group()
+        if token[0] not in "\"'#" and not token[0].isdigit() and len(token) < 200:
+            if token.startswith(("/*", "//")) or '"' in token:
+                continue
+            yield token, match.start()
+
+
+def end_of_braces(text: str, start: int) -> int | None:
+    """The brace that closes the one at `start`."""
+    depth = 0
+    for token, at in tokens(text, start):
+        depth += {"{": 1, "}": -1}.get(token, 0)
+        if depth == 0:
+            return at
+    return None
+
+
+def end_of_loop(text: str, start: int) -> int | None:
+    """About where the loop after a directive ends; None when no loop is there."""
+    depth, in_head, seen = 0, False, False
+    for token, at in tokens(text, start):
+        if token in "([{":
+            if token == "{" and depth == 0:
+                return end_of_braces(text, at) if seen else None
+            depth += 1
+        elif token in ")]}":
+            depth -= 1
+            in_head = in_head and depth > 0
+        elif token == "for" and depth == 0:
+            seen = in_head = True
+        elif depth == 0 and not seen:
+            return None
+        elif token == ";" and depth == 0 and not in_head:
+            return at
+    return None
+
+
+# --- a whole text -----------------------------------------------------------------------------
+
+
+class Rewriting:
+    """The replacements in one text; complaints are gathered, so that all are told at once."""
+
+    def __init__(self, text: str, request: Request) -> None:
+        self.text = text
+        self.request = request
+        self.faults: list[str] = []
+        self.edits: list[tuple[int, int, str]] = []  # start, end, what comes there
+        self.sections = False
+        self.hidden = hidden(text)
+
+    def visible(self, pattern: re.Pattern[str]) -> list[re.Match[str]]:
+        def is_hidden(at: int) -> bool:
+            return any(start < at < end for start, end in self.hidden)
+
+        return [m for m in pattern.finditer(self.text) if not is_hidden(m.start())]
+
+    def complain(self, at: int, message: str) -> None:
+        self.faults.append(fault(place_of(self.text, at), message))
+
+    def find(self) -> list[Found]:
+        matches = self.visible(PRAGMA)
+        raw = [(m.start(), m.group(1).strip()) for m in matches]
+        texts = macros.expanded(self.text, raw, self.request.preprocess)
+        found: list[Found] = []
+        for match in matches:
+            try:
+                directive = directives.parse(texts[match.start()], "c", self.request.clang)
+            except Refused as refused:
+                self.complain(match.start(), str(refused))
+                continue
+            found.append(Found(match.start(), match.end(), directive))
+        return found
+
+    def replace(self, found: Found, line: str) -> None:
+        self.edits.append((found.start, found.end, line))
+
+    def insert(self, at: int, words: str) -> None:
+        self.edits.append((at, at, words))
+
+    def rewrite_sections(self, head: Found, all_found: list[Found]) -> None:
+        """`{ ... #pragma ws section { ... } }` becomes a loop over the cases of a switch."""
+        first = next(tokens(self.text, head.end), None)
+        end = end_of_braces(self.text, first[1]) if first and first[0] == "{" else None
+        if first is None or end is None:
+            self.complain(head.start, "'ws sections' must be followed by a block in braces")
+            return
+        begin = first[1] + 1
+        inner = [f for f in all_found if f.directive.name == "section" and begin <= f.start < end]
+        following = next(tokens(self.text, begin), ("", end))[1]
+        first_is_named = bool(inner) and inner[0].start < following
+        number = 0
+        if not first_is_named:
+            self.insert(begin, " case 0: {")
+            number = 1
+        for place, section in enumerate(inner):
+            leave = "" if first_is_named and place == 0 else "} break; "
+            self.replace(section, f"{leave}case {number}: {{")
+            number += 1
+        self.insert(end, "} break; ")
+        loop = f"for ({PLACEHOLDER} = 0; {PLACEHOLDER} < {number}; ++{PLACEHOLDER}) "
+        self.insert(first[1], f"{loop}switch ({PLACEHOLDER}) ")
+        self.sections = True
+
+    def check_nesting(self, found: list[Found]) -> None:
+        shared = [f for f in found if f.directive.name in ("for", "sections")]
+        cancels = [m for m in self.visible(OMP) if "cancel" in m.group(1)]
+        if len(shared) < 2 and not (cancels and self.request.openmp):
+            return
+        for outer in shared:
+            end = end_of_loop(self.text, outer.end)
+            if outer.directive.name == "sections":
+                first = next(tokens(self.text, outer.end), ("", 0))
+                end = end_of_braces(self.text, first[1])
+            if end is not None:
+                self.check_inside(outer, end, shared, cancels)
+
+    def check_inside(
+        self, outer: Found, end: int, shared: list[Found], cancels: list[re.Match[str]]
+    ) -> None:
+        line = place_of(self.text, outer.start)[1]
+        for inner in shared:
+            if outer.start < inner.start < end:
+                self.complain(
+                    inner.start,
+                    f"'ws {inner.directive.name}' within the 'ws {outer.directive.name}' of line "
+                    f"{line} is refused: only the outer one could be shared; remove one of them",
+                )
+        for match in cancels:
+            if self.request.openmp and outer.start < match.start() < end:
+                self.complain(match.start(), f"'cancel' is refused: {directives.WHY_NOT['cancel']}")
+
+    def check_lone_sections(self, found: list[Found]) -> None:
+        edited = {start for start, _, _ in self.edits}
+        for f in found:
+            if f.directive.name == "section" and f.start not in edited:
+                self.complain(f.start, "'ws section' outside of 'ws sections'; put it into one")
+
+    def blank_openmp(self) -> None:
+        if self.request.openmp:
+            return
+        for match in self.visible(OMP):
+            kept = self.request.openmp_simd and SIMD.match(match.group(1))
+            if not kept and not REDUCTION.match(match.group(1)):
+                self.edits.append((match.start(), match.end(), ""))
+
+    def run(self) -> str:
+        found = self.find()
+        for f in found:
+            if f.directive.name == "sections":
+                self.rewrite_sections(f, found)
+            if f.directive.name != "section":
+                self.replace(f, openmp(f.directive, self.request.language))
+        self.check_nesting(found)
+        if not self.faults:
+            self.check_lone_sections(found)
+        if self.faults:
+            raise Faults(self.faults)
+        self.blank_openmp()
+        return self.with_declarations(self.edited())
+
+    def edited(self) -> str:
+        parts: list[str] = []
+        at = 0
+        for start, end, words in sorted(self.edits):
+            parts += [self.text[at:start], words]
+            at = end
+        text = "".join([*parts, self.text[at:]])
+        return text if self.request.definitions else DEFINITIONS.sub("", text)
+
+    def with_declarations(self, text: str) -> str:
+        """Compilers take the source's name from the first line, its folder from the second."""
+        head = re.match(r'(# \d+ "[^\n]*\n)(# \d+ "[^\n]*//"\n)?', text)
+        start = head.end() if head else 0
+        place = place_of(text, start)
+        lines = [
+            '# 1 "<manyhands>" 3',
+            self.declarations(),
+            f"{marker(place)}\n",
+        ]
+        return text[:start] + "\n".join(lines) + text[start:]
+
+    def declarations(self) -> str:
+        kind = 'extern "C" int' if self.request.language == CXX else "extern int"
+        line = f"{kind} __mh_ws_mark(int, long, int, long) __attribute__((__weak__));"
+        if self.sections:
+            line += f" static int {PLACEHOLDER};"
+        return line
+
+
+def rewrite(text: str, request: Request) -> str:
+    """The text with OpenMP in place of its directives; raises Faults."""
+    return Rewriting(text, request).run()

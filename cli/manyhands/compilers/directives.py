@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One `ws` directive: what it says, whether it may, and the OpenMP directive that takes its place.
+
+A directive is a name and clauses; the same holds for C, C++ and Fortran but for a few names. A
+shared loop becomes a parallel loop whose number of threads is asked of the library
+(`__mh_ws_mark`), which so learns that the loop may be shared, and how: the kind and chunk size of
+`schedule` and `steal_schedule`. The loop itself always gets the form of dynamic schedule in which a
+late thread can join. Without the library there is one thread, and the loop is what it is without
+directives.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+LOOP_CLAUSES = tuple(
+    "private firstprivate lastprivate reduction schedule collapse steal_schedule".split()
+)
+SECTIONS_CLAUSES = LOOP_CLAUSES[:4]
+ATOMIC_CLAUSES = tuple(
+    "read write update capture seq_cst acq_rel acquire release relaxed hint".split()
+)
+NO_ARGUMENT = frozenset(ATOMIC_CLAUSES) - {"hint"}
+ONCE = frozenset(["schedule", "steal_schedule", "collapse"])
+KINDS = {"static": 1, "dynamic": 2, "guided": 3, "runtime": 4, "auto": 5}
+STEAL_KINDS = ("static", "dynamic", "guided")
+DIRECTIVES = {
+    "c": ("for", "sections", "section", "atomic", "critical"),
+    "fortran": (
+        *("do", "end do", "sections", "section", "end sections"),
+        *("atomic", "end atomic", "critical", "end critical"),
+    ),
+}
+# One iteration, or section, at a time; the real schedule is the library's.
+SCHEDULE = "schedule(nonmonotonic:dynamic,1)"
+
+WHY_NOT = {
+    "nowait": "a shared loop ends when all of its iterations have ended, those other ranks have "
+    "taken too; remove it",
+    "ordered": "the iterations of a shared loop run in any order; remove it, or leave this loop to "
+    "its own rank",
+    "cancel": "iterations that another rank has taken cannot be called back; leave the loop to its "
+    "own rank",
+    "cancellation": "iterations that another rank has taken cannot be called back; leave the loop "
+    "to its own rank",
+    "num_threads": "who helps is found out at run time; remove it",
+}
+
+
+class Refused(Exception):
+    """This directive cannot be accepted; the text says why and what to do."""
+
+
+class Clause(NamedTuple):
+    name: str
+    argument: str | None
+
+    def __str__(self) -> str:
+        return self.name if self.argument is None else f"{self.name}({self.argument})"
+
+
+class Directive(NamedTuple):
+    name: str
+    clauses: tuple[Clause, ...]
+
+    def argument(self, name: str) -> str | None:
+        return next((c.argument for c in self.clauses if c.name == name), None)
+
+
+class Schedule(NamedTuple):
+    kind: int = 0  # 0: not specified
+    chunk: str | None = None
+
+
+# --- reading ----------------------------------------------------------------------------------
+
+QUOTED = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""")
+
+
+def closing(text: str, start: int) -> int:
+    """Where the parenthesis that opens at `start` closes."""
+    depth, index = 0, start
+    while index < len(text):
+        quoted = QUOTED.match(text, index)
+        if quoted:
+            index = quoted.end()
+            continue
+        depth += {"(": 1, ")": -1}.get(text[index], 0)
+        if depth == 0:
+            return index
+        index += 1
+    raise Refused(f"a parenthesis is not closed: {text[start:].strip()}")
+
+
+def clauses_of(text: str, fold: bool) -> tuple[Clause, ...]:
+    """Clauses with their arguments; `fold` for a language that does not tell capitals apart."""
+    clauses: list[Clause] = []
+    index = 0
+    while True:
+        index = re.compile(r"[\s,]*").match(text, index).end()  # type: ignore[union-attr]
+        if index == len(text):
+            return tuple(clauses)
+        word = re.compile(r"(\w+)\s*(\(?)").match(text, index)
+        if word is None:
+            raise Refused(f"expected a clause before '{text[index:].strip()}'")
+        name = word.group(1).lower() if fold else word.group(1)
+        if not word.group(2):
+            clauses.append(Clause(name, None))
+            index = word.end(1)
+            continue
+        end = closing(text, word.end() - 1)
+        clauses.append(Clause(name, text[word.end() : end].strip()))
+        index = end + 1
+
+
+def suggestion(word: str, known: tuple[str, ...]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(word, known, 1)
+    return f"did you mean '{near[0]}'?" if near else f"known are {', '.join(known)}"
+
+
+def refuse(what: str, word: str, known: tuple[str, ...]) -> None:
+    if word in WHY_NOT:
+        raise Refused(f"'{word}' is refused: {WHY_NOT[word]}")
+    kind, _, of = what.partition(" ")
+    raise Refused(f"unknown {kind} '{word}'{of and ' '}{of}: {suggestion(word, known)}")
+
+
+def name_of(text: str, language: str) -> tuple[str, str]:
+    """The name of the directive and the rest of its text."""
+    known = DIRECTIVES["fortran" if language == "fortran" else "c"]
+    match = re.match(r"\s*(end\s*(?=[a-z]))?(\w*)", text, re.IGNORECASE)
+    if language != "fortran":
+        match = re.match(r"\s*()(\w*)", text)
+    assert match is not None
+    word = match.group(2).lower() if language == "fortran" else match.group(2)
+    name = f"end {word}" if match.group(1) else word
+    if name not in known:
+        if not name:
+            raise Refused(f"a directive is missing after 'ws': {suggestion(name, known)}")
+        refuse("directive", name, known)
+    return name, text[match.end() :]
+
+
+def parse(text: str, language: str = "c", clang: bool = False) -> Directive:
+    """The directive in the text after `ws`, checked."""
+    name, rest = name_of(text, language)
+    if name == "critical" or name == "end critical":
+        return Directive(name, critical_name(rest))
+    clauses = clauses_of(rest, language == "fortran")
+    known = clauses_known(name)
+    for clause in clauses:
+        if clause.name not in known:
+            refuse(f"clause of 'ws {name}'", clause.name, known)
+        check_argument(clause, clang)
+    for single in ONCE:
+        if sum(clause.name == single for clause in clauses) > 1:
+            raise Refused(f"'{single}' is given twice; keep one")
+    directive = Directive(name, clauses)
+    schedule(directive)
+    steal_schedule(directive)
+    return directive
+
+
+def clauses_known(name: str) -> tuple[str, ...]:
+    if name in ("for", "do"):
+        return LOOP_CLAUSES
+    return {"sections": SECTIONS_CLAUSES, "atomic": ATOMIC_CLAUSES}.get(name, ())
+
+
+def critical_name(text: str) -> tuple[Clause, ...]:
+    match = re.fullmatch(r"\s*(?:\(\s*(\w+)\s*\))?\s*", text)
+    if match is None:
+        raise Refused(f"expected a name in parentheses or nothing after 'critical': {text.strip()}")
+    return (Clause("", match.group(1)),) if match.group(1) else ()
+
+
+def check_argument(clause: Clause, clang: bool) -> None:
+    if clause.name in NO_ARGUMENT:
+        if clause.argument is not None:
+            raise Refused(f"'{clause.name}' takes no argument")
+        return
+    if not clause.argument:
+        raise Refused(f"'{clause.name}' needs an argument in parentheses")
+    modifier = re.match(r"(task|inscan)\s*,", clause.argument, re.IGNORECASE)
+    if clause.name == "reduction" and modifier:
+        raise Refused(
+            f"'reduction({modifier.group(1)}, ...)' is refused: helpers come and go while a shared "
+            "loop runs; use a plain reduction"
+        )
+    conditional = re.match(r"conditional\s*:(?!:)", clause.argument)
+    if clang and clause.name == "lastprivate" and conditional:
+        raise Refused(
+            "'lastprivate(conditional: ...)' is refused with Clang: its code needs all threads at "
+            "the end of the loop; use GCC, or keep the last value under 'ws critical'"
+        )
+
+
+# --- schedules --------------------------------------------------------------------------------
+
+MODIFIER = re.compile(r"\s*(\w+(?:\s*,\s*\w+)*)\s*:(?!:)", re.IGNORECASE)
+
+
+def scheduled(directive: Directive, clause: str, kinds: tuple[str, ...]) -> Schedule:
+    argument = directive.argument(clause)
+    if argument is None:
+        return Schedule()
+    modifiers = MODIFIER.match(argument)
+    if modifiers:
+        argument = argument[modifiers.end() :]
+        check_modifiers(clause, modifiers.group(1))
+    kind, comma, chunk = argument.partition(",")
+    kind, chunk = kind.strip().lower(), chunk.strip()
+    if kind not in kinds:
+        raise Refused(f"unknown kind '{kind}' of '{clause}': {suggestion(kind, kinds)}")
+    if comma and (kind in ("runtime", "auto") or not chunk):
+        what = (
+            f"'{kind}' takes no chunk size" if chunk else "a chunk size is missing after the comma"
+        )
+        raise Refused(f"{clause}: {what}")
+    return Schedule(KINDS[kind], chunk or None)
+
+
+def check_modifiers(clause: str, text: str) -> None:
+    for modifier in re.split(r"\s*,\s*", text.lower()):
+        if modifier == "monotonic":
+            raise Refused(
+                f"'monotonic' of '{clause}' is refused: iterations are taken from both ends of a "
+                "shared loop; remove it"
+            )
+        if modifier not in ("nonmonotonic", "simd"):
+            known = ("nonmonotonic", "simd")
+            raise Refused(f"unknown modifier '{modifier}' of '{clause}': {suggestion('', known)}")
+
+
+def schedule(directive: Directive) -> Schedule:
+    return scheduled(directive, "schedule", tuple(KINDS))
+
+
+def steal_schedule(directive: Directive) -> Schedule:
+    return scheduled(directive, "steal_schedule", STEAL_KINDS)
+
+
+# --- writing ----------------------------------------------------------------------------------
+
+
+def kept(directive: Directive) -> str:
+    """The clauses that OpenMP has too, as they were written."""
+    own = ("schedule", "steal_schedule")
+    return "".join(f" {clause}" for clause in directive.clauses if clause.name not in own)
+
+
+def shares(directive: Directive) -> tuple[Schedule, Schedule]:
+    """Schedule and steal schedule; of sections each is taken alone."""
+    if directive.name == "sections":
+        return Schedule(KINDS["dynamic"], "1"), Schedule(KINDS["dynamic"], "1")
+    return schedule(directive), steal_schedule(directive)

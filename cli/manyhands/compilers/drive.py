@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Driving a compiler through the steps of a command line.
+
+A source is preprocessed and looked at. Without a directive in it or in what it includes the command
+goes to the compiler as it stands. With one, the rewritten text is compiled from standard input, so
+that there is no file that could be left behind; only a link of several sources needs temporary
+objects. Text is handled as Latin-1, which keeps every byte.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+
+from manyhands.compilers import clike, find, fortran, linking, process
+from manyhands.compilers.linking import Needs
+from manyhands.compilers.options import CXX, FORTRAN, CommandLine, Input
+from manyhands.compilers.places import Faults, marker
+
+ACTION_OPTION = {"object": "-c", "assembly": "-S", "syntax": "-fsyntax-only"}
+UNUSED = b"unused-command-line-argument"  # Clang on options that only a link uses
+SUFFIX = {"object": ".o", "assembly": ".s"}
+# Options with which a compiler writes more files, named after what it reads.
+MORE_FILES = re.compile(
+    r"--?save-temps.*|--coverage|-ftest-coverage|-fprofile-.*|-gsplit-dwarf.*|-fdump-.*|"
+    r"-fstack-usage|-fcallgraph-info.*|-fopt-info.*|-ftime-trace.*"
+)
+POSITION = re.compile(r"-f(?:no-)?(?:pic|PIC|pie|PIE)")
+
+
+class Unit:
+    """A source with directives: its rewritten text, and how that has to be compiled."""
+
+    def __init__(self, source: Input, text: str, options: list[str], language: str) -> None:
+        self.source = source
+        self.text = text
+        self.options = options
+        self.language = language  # for -x
+
+    @property
+    def data(self) -> bytes:
+        return self.text.encode("latin-1")
+
+
+class Driver:
+    def __init__(self, kind: str, compiler: list[str], words: list[str], show: bool) -> None:
+        self.compiler = compiler
+        self.words = words
+        self.show = show
+        self.line = CommandLine(words, cxx=kind == "mhc++")
+        self.stdin: bytes | None = None  # once it has been read
+        self.workplace = process.Workplace(show)
+        self.unclear = b""  # why a source could not be preprocessed
+
+    def run(self) -> int:
+        action = self.line.action
+        if action == "leave" or (action != "link" and not self.line.sources):
+            return self.as_it_stands()
+        process.catch_endings()
+        try:
+            units = {s.at: unit for s in self.line.sources if (unit := self.unit(s)) is not None}
+        except Faults as faults:
+            sys.stderr.buffer.write("".join(f"{f}\n" for f in faults.lines).encode("latin-1"))
+            return 1
+        if self.unclear:
+            return self.as_it_stands()
+        with self.workplace:
+            if action == "link":
+                return self.link(units)
+            if not units or (len(self.line.sources) > 1 and self.line.output):
+                return self.as_it_stands()
+            return self.compile_each(units)
+
+    # --- carrying out
+
+    def execute(self, command: list[str], text: bytes | None = None) -> int:
+        if self.show:
+            print(shlex.join(command))
+            return 0
+        return process.run(command, text).code
+
+    def as_it_stands(self, extra: list[str] | None = None) -> int:
+        command = [*self.compiler, *self.words, *(extra or [])]
+        if self.unclear and not self.show:
+            return self.must_fail(command)
+        if self.show or self.stdin is not None or extra:
+            return self.execute(command, self.stdin)
+        return process.become(command)
+
+    def must_fail(self, command: list[str]) -> int:
+        """What cannot be preprocessed cannot be compiled; the compiler says so best itself."""
+        # Of several sources it might compile the others, with their directives not seen.
+        code = process.run(command, self.stdin).code if len(self.line.sources) == 1 else 0
+        if code == 0:
+            sys.stderr.buffer.write(self.unclear)
+            print("error: not preprocessed, so its ws directives were not seen", file=sys.stderr)
+        return code or 1
+
+    # --- looking at a source
+
+    def unit(self, source: Input) -> Unit | None:
+        """The source rewritten; None when it has no directives (or cannot be preprocessed)."""
+        data = self.contents(source)
+        if data is None or source.kind is None:
+            return None
+        text = data.decode("latin-1")
+        if not source.kind.preprocessed:
+            if not self.may_have_directives(text, source):
+                return None
+            text = self.preprocessed(source)
+        elif not text.startswith("# "):
+            text = f"{marker((os.fsencode(source.path).decode('latin-1'), 1))}\n{text}"
+        language = fortran if source.kind.language == FORTRAN else clike
+        if not language.has_directives(text):
+            return None
+        if self.show and not source.kind.preprocessed:
+            print(shlex.join(self.preprocess_command(source, dependencies=True)))
+        return self.fortran_unit(source, text) if language is fortran else self.c_unit(source, text)
+
+    def contents(self, source: Input) -> bytes | None:
+        if source.path == "-":
+            if self.stdin is None:
+                self.stdin = sys.stdin.buffer.read()
+            return self.stdin
+        try:
+            with open(source.path, "rb") as file:
+                return file.read()
+        except OSError:
+            return None
+
+    def may_have_directives(self, text: str, source: Input) -> bool:
+        """False when there is no need to preprocess."""
+        if source.kind is not None and source.kind.language == FORTRAN:
+            return "include" in text.lower() or fortran.has_directives(text)
+        included = any(flag.startswith(("-include", "-imacros", "--i")) for flag in self.line.flags)
+        return included or "include" in text or "import" in text or "ws" in text
+
+    def preprocess_command(self, source: Input, dependencies: bool) -> list[str]:
+        words = self.line.pick("other", "preprocess")
+        if dependencies:
+            words += self.dependency_words(source)
+        is_fortran = source.kind is not None and source.kind.language == FORTRAN
+        words += ["-E"] if is_fortran else ["-E", "-dD"]
+        words = [word for word in words if word not in ("-P", "-fdirectives-only")]
+        words += ["-x", source.language] if source.language else []
+        return [*self.compiler, *words, source.path]
+
+    def preprocessed(self, source: Input) -> str:
+        command = self.preprocess_command(source, dependencies=not self.show)
+        given = self.stdin if source.path == "-" else None
+        result = process.run(command, given, capture=True)
+        if result.code != 0 and UNUSED in result.err:
+            result = process.run([*command, f"-Wno-{UNUSED.decode()}"], given, capture=True)
+        if result.code != 0:
+            self.unclear = result.err or b"the preprocessor failed\n"
+            return ""
+        text = result.out.decode("latin-1")
+        language = fortran if source.kind and source.kind.language == FORTRAN else clike
+        if not language.has_directives(text):
+            return ""  # the compiler says it all when the source is given to it
+        lines = result.err.splitlines(keepends=True)
+        sys.stderr.buffer.write(b"".join(line for line in lines if UNUSED not in line))
+        sys.stderr.buffer.flush()
+        return text
+
+    def dependency_words(self, source: Input) -> list[str]:
+        """-MD and its kin, with the names that the compiler would have taken from -o."""
+        flags = self.line.flags
+        if not {"-MD", "-MMD"} & set(flags):
+            return []
+        words = self.line.pick("depend")
+        output = self.output(source) if self.line.action == "object" else f"{source.stem}.o"
+        if not any(flag.startswith("-MF") for flag in flags):
+            words += ["-MF", f"{os.path.splitext(output)[0]}.d"]
+        if not any(flag.startswith(("-MT", "-MQ")) for flag in flags):
+            words += ["-MQ", output]
+        return words
+
+    def output(self, source: Input) -> str:
+        return self.line.output or source.stem + SUFFIX.get(self.line.action, ".o")
+
+    # --- rewriting it
+
+    def c_unit(self, source: Input, text: str) -> Unit:
+        assert source.kind is not None
+        language = source.kind.language
+        clang = self.is_clang(text)
+        options = ["-fopenmp"]
+        if clang:
+            options += ["-Wno-unused-command-line-argument"]
+            options += ["-Xclang", "-main-file-name", "-Xclang", source.path]
+        if not self.is_position_independent(text):
+            options.append("-fPIE")  # or the linker settles at once that the marker is absent
+        request = clike.Request(
+            language,
+            clang,
+            self.line.openmp,
+            self.line.openmp_simd,
+            not clang and any(re.fullmatch(r"-g\w*3", flag) for flag in self.line.flags),
+            lambda lines: self.expand(lines, language),
+        )
+        name = "c++-cpp-output" if language == CXX else "cpp-output"
+        return Unit(source, clike.rewrite(text, request), options, name)
+
+    def fortran_unit(self, source: Input, text: str) -> Unit:
+        assert source.kind is not None
+        columns = fortran.columns(self.line.flags)
+        request = fortran.Request(
+            source.kind.fixed, self.line.openmp, self.line.openmp_simd, columns
+        )
+        options = ["-ffixed-form" if source.kind.fixed else "-ffree-form", "-fopenmp"]
+        folder = os.path.dirname(source.path)
+        options += [f"-I{folder}"] if folder else []
+        options += [f"-I{path}" for path in self.line.values("-I")]
+        return Unit(source, fortran.rewrite(text, request), options, "f95")
+
+    def is_clang(self, text: str) -> bool:
+        if "\n#define __VERSION__ " in text:
+            return "\n#define __clang__ " in text
+        answer = process.run([*self.compiler, "--version"], capture=True)
+        return b"clang" in answer.out
+
+    def is_position_independent(self, text: str) -> bool:
+        if "\n#define __VERSION__ " in text:
+            return re.search(r"^#define __(?:PIC|pic|PIE|pie)__ ", text, re.MULTILINE) is not None
+        given = [flag for flag in self.line.flags if POSITION.fullmatch(flag)]
+        return bool(given) and not given[-1].startswith("-fno")
+
+    def expand(self, lines: str, language: str) -> str:
+        """Macros expanded by the compiler itself."""
+        standard = [flag for flag in self.line.flags if flag.startswith(("-std", "-ansi"))]
+        command = [*self.compiler, *standard, "-w", "-E", "-x", language, "-"]
+        return process.run(command, lines.encode("latin-1"), capture=True).out.decode("latin-1")
+
+    # --- compiling
+
+    def given(self, unit: Unit) -> tuple[list[str], bytes | None]:
+        """What the compiler reads: the words that say so, and its standard input."""
+        path = "-"
+        if any(MORE_FILES.fullmatch(flag) for flag in self.line.flags):
+            suffix = {"cpp-output": ".i", "c++-cpp-output": ".ii"}.get(unit.language, ".f90")
+            path = self.workplace.path(unit.source.stem + suffix)
+            self.write(unit, path)
+        words = ["-x", unit.language, path]
+        if unit.language == "f95":
+            words.insert(0, f"-fdebug-prefix-map={path}={unit.source.path}")
+        return words, unit.data if path == "-" else None
+
+    def write(self, unit: Unit, path: str) -> None:
+        """-save-temps keeps the rewritten text of C and C++ as it keeps preprocessed ones."""
+        paths = [] if self.show else [path]
+        last = self.line.last("-save-temps", "-save-temps=cwd", "-save-temps=obj", "--save-temps")
+        if last is not None and not self.show and not path.endswith("f90"):
+            folder = os.path.dirname(self.line.output or "") if last.endswith("=obj") else ""
+            paths.append(os.path.join(folder, os.path.basename(path)))
+        for each in paths:
+            with open(each, "wb") as file:
+                file.write(unit.data)
+
+    def compile_each(self, units: dict[int, Unit]) -> int:
+        """Each input alone, to its own output, as the compiler does."""
+        code = 0
+        option = ACTION_OPTION[self.line.action]
+        for source in self.line.inputs:
+            if source.linkable:
+                continue
+            output = self.line.pick("output")
+            if not output and self.line.action in SUFFIX:
+                output = ["-o", self.output(source)]
+            code = self.compile_one(source, units.get(source.at), [option, *output]) or code
+        return code
+
+    def compile_one(self, source: Input, unit: Unit | None, words: list[str]) -> int:
+        if unit is None:
+            options = self.line.pick("other", "preprocess", "depend")
+            language = ["-x", source.language] if source.language else []
+            command = [*self.compiler, *options, *words, *language, source.path]
+            return self.execute(command, self.stdin if source.path == "-" else None)
+        options = [*self.line.pick("other"), *unit.options]
+        read, data = self.given(unit)
+        return self.execute([*self.compiler, *options, *words, *read], data)
+
+    # --- linking
+
+    def link(self, units: dict[int, Unit]) -> int:
+        needs = Needs() if self.line.last("-r") else self.needs()
+        if not units and not needs:
+            return self.as_it_stands()
+        if not self.line.sources:
+            return self.as_it_stands(self.link_words(needs))
+        if len(self.line.sources) == 1 and units:
+            return self.link_one(next(iter(units.values())), needs)
+        return self.link_several(units, needs)
+
+    def needs(self) -> Needs:
+        paths = [i.path for i in self.line.inputs if i.linkable]
+        paths += linking.archives(self.line.values("-l"), self.line.values("-L"))
+        return linking.needs_of(paths)
+
+    def link_words(self, needs: Needs) -> list[str]:
+        words = ["-fopenmp"] if needs.openmp and not self.line.openmp else []
+        if needs.fortran:
+            words += ["-x", "none", self.stub()]
+        return words
+
+    def stub(self) -> str:
+        """The marker of Fortran loops, compiled."""
+        path = self.workplace.path("mh_ws_mark.o")
+        machine = [flag for flag in self.line.flags if flag in ("-m32", "-m64", "-mx32")]
+        command = [*find.c_compiler(), *machine, "-O2", "-fPIC", "-c", "-o", path, "-x", "c", "-"]
+        self.execute(command, linking.STUB.encode())
+        return path
+
+    def link_one(self, unit: Unit, needs: Needs) -> int:
+        """Compiled and linked by one call."""
+        needs.openmp = False  # an option of the unit
+        needs.fortran = needs.fortran or "mh_ws_mark(" in unit.text and unit.language == "f95"
+        read, data = self.given(unit)
+        words = self.with_inputs({unit.source.at: [*read, "-x", "none"]})
+        words = [*words, *unit.options, *self.link_words(needs)]
+        return self.execute([*self.compiler, *words], data)
+
+    def link_several(self, units: dict[int, Unit], needs: Needs) -> int:
+        """Each source to a temporary object first."""
+        objects: dict[int, list[str]] = {}
+        for source in self.line.sources:
+            path = self.workplace.path(f"{source.at}-{source.stem}.o")
+            code = self.compile_one(source, units.get(source.at), ["-c", "-o", path])
+            if code:
+                return code
+            objects[source.at] = [path]
+            needs.look_into(b"" if self.show else linking.read(path))
+        words = [*self.with_inputs(objects), *self.link_words(needs)]
+        return self.execute([*self.compiler, *words])
+
+    def with_inputs(self, replaced: dict[int, list[str]]) -> list[str]:
+        """The words of the link, with other inputs in the places of sources."""
+        words: list[str] = []
+        languages = {i.at: i.language for i in self.line.inputs}
+        for at, item in enumerate(self.line.items):
+            if at in replaced:
+                words += replaced[at]
+            elif item.role == "input" and languages[at]:
+                words += ["-x", languages[at] or "none", *item.words, "-x", "none"]
+            elif item.role not in ("action", "language", "depend", "preprocess"):
+                words += item.words
+        return words

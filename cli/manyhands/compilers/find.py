@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which compiler is driven: the one of an MPI, or a plain one.
+
+In this order: `--mpi NAME` or `--mpi PATH`; MH_CC, MH_CXX or MH_FC, a command that may have words
+of its own (`MH_CC="gcc-12 -m64"`); the MPI compiler on the PATH. An MPI is asked for by the name of
+its C compiler whatever the language: its compilers for C++ and Fortran stand beside it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+VARIABLES = {"mhcc": "MH_CC", "mhc++": "MH_CXX", "mhfort": "MH_FC"}
+MPI_NAMES = {
+    "mhcc": ("mpicc",),
+    "mhc++": ("mpicxx", "mpic++", "mpiCC"),
+    "mhfort": ("mpifort", "mpif90", "mpif77"),
+}
+PLAIN = {"mhcc": "gcc", "mhc++": "g++", "mhfort": "gfortran"}
+FAMILIES = ("mpich", "openmpi")
+
+
+class NoCompiler(Exception):
+    """There is none; the text says what to do."""
+
+
+def executable(path: str) -> bool:
+    return os.path.isfile(path) and os.access(path, os.X_OK)
+
+
+def on_path(*names: str) -> list[str]:
+    """All files of these names on the PATH: those of the first name first."""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    paths = [os.path.join(folder or ".", name) for name in names for folder in folders]
+    return [path for path in paths if executable(path)]
+
+
+def first(name: str) -> str | None:
+    """The program a command word means."""
+    if "/" in name:
+        return name if executable(name) else None
+    return next(iter(on_path(name)), None)
+
+
+def is_openmpi(path: str) -> bool:
+    """Open MPI's compilers answer --showme:version; those of the others fail."""
+    command = [path, "--showme:version"]
+    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True)
+    return result.returncode == 0 and b"Open MPI" in result.stdout + result.stderr
+
+
+def of_family(kind: str, family: str) -> str:
+    named = on_path(*(f"{name}.{family}" for name in MPI_NAMES[kind]))
+    for path in named or on_path(*MPI_NAMES[kind]):
+        if named or is_openmpi(path) == (family == "openmpi"):
+            return path
+    raise NoCompiler(
+        f"--mpi {family}: no {MPI_NAMES[kind][0]} of it is on the PATH; install it, or give the "
+        "path of its mpicc"
+    )
+
+
+def beside(kind: str, given: str) -> str:
+    """The compiler for this language of the MPI whose C compiler, or whose folder, is given."""
+    if os.path.isdir(given):
+        folders = (given, os.path.join(given, "bin"))
+        paths = [os.path.join(folder, name) for folder in folders for name in MPI_NAMES[kind]]
+    else:
+        folder, name = os.path.split(given)
+        own = any(name.startswith(mpi) for mpi in MPI_NAMES[kind]) or not name.startswith("mpicc")
+        names = [name] if own else [name.replace("mpicc", mpi, 1) for mpi in MPI_NAMES[kind]]
+        paths = [os.path.join(folder, name) for name in names]
+    for path in paths:
+        found = first(path)
+        if found:
+            return found
+    raise NoCompiler(
+        f"--mpi {given}: {paths[0]} is not there or cannot be executed; give mpich, openmpi or the "
+        "path of an mpicc"
+    )
+
+
+def compiler(kind: str, mpi: str | None) -> list[str]:
+    """The command that is driven by `mhcc`, `mhc++` or `mhfort`."""
+    if mpi is not None:
+        return [of_family(kind, mpi) if mpi in FAMILIES else beside(kind, mpi)]
+    named = os.environ.get(VARIABLES[kind], "").split()
+    if named:
+        if first(named[0]) is None:
+            raise NoCompiler(
+                f"{VARIABLES[kind]}={' '.join(named)}: cannot find {named[0]}; name a compiler"
+            )
+        return named
+    for path in on_path(*MPI_NAMES[kind]):
+        return [path]
+    raise NoCompiler(
+        f"{MPI_NAMES[kind][0]} is not on the PATH: install an MPI, name one with --mpi PATH, or "
+        f"set {VARIABLES[kind]}={PLAIN[kind]} for a program without MPI"
+    )
+
+
+def c_compiler() -> list[str]:
+    """Any compiler for a few lines of C."""
+    named = os.environ.get("MH_CC", "").split()
+    for command in (named, ["cc"], ["gcc"], ["clang"], ["mpicc"]):
+        if command and first(command[0]):
+            return command
+    raise NoCompiler("a C compiler is needed as well: install gcc, or set MH_CC")

@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""OpenMP in place of the `ws` directives of a Fortran text, in free and in fixed form.
+
+A directive may go over several lines and becomes as many as OpenMP needs, within 72 columns in
+fixed form; a line marker after it restores the count. Fortran has no weak names, so the number of
+threads is asked of a function `mh_ws_mark`, declared in every procedure that shares a loop and
+added at the link (linking.py). Sections become a shared loop over a `select case`.
+
+Without OpenMP of the user's own, his `!$omp` directives and `!$` lines are made comments, all but
+declarations of reductions, which clauses of ours may name.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from manyhands.compilers import directives
+from manyhands.compilers.directives import Directive, Refused, Schedule
+from manyhands.compilers.places import MARKER, Faults, fault, marker, unescaped
+from manyhands.compilers.units import Units
+
+DIRECTIVE = re.compile(r"^[ \t]*!\$ws\b|^[cC*]\$ws\b", re.MULTILINE | re.IGNORECASE)
+FREE = re.compile(r"[ \t]*!\$ws\b", re.IGNORECASE)
+# Column 6 continues a directive, as in every line of fixed form, or column 5, right after the
+# sentinel; but a letter there begins one, for `!$ws do` has its first letter in column 6.
+FIXED = re.compile(r"[cC*!]\$ws\b(\s?[^\s\w]|\s?[1-9])?", re.IGNORECASE)
+SENTINEL = {
+    False: re.compile(r"([ \t]*!)\$(?!acc)", re.I),
+    True: re.compile(r"([cC*!])\$(?!acc)", re.I),
+}
+SIMD = re.compile(r"omp\s+(end\s+)?(simd|declare\s+simd|ordered\s+simd)\b", re.I)
+REDUCTION = re.compile(r"omp\s+declare\s+reduction\b", re.I)
+STRING = re.compile(r"""'(?:[^'\n]|'')*'|"(?:[^"\n]|"")*\"""")
+PIECE = re.compile(r"""\s*(?:'(?:[^']|'')*'|"(?:[^"]|"")*"|[\w.%$]+|\*\*|//|=>|::|.)""")
+VARIABLE = "mh_ws_section"
+INTERFACE = (
+    "interface",
+    "function mh_ws_mark(k, c, tk, tc)",
+    "integer(4) :: mh_ws_mark, k, tk",
+    "integer(8) :: c, tc",
+    "end function mh_ws_mark",
+    "end interface",
+)
+MARGIN = "      "
+
+
+class Request(NamedTuple):
+    """How a text is to be rewritten."""
+
+    fixed: bool
+    openmp: bool = False  # the user's own OpenMP stays
+    openmp_simd: bool = False
+    columns: int = 72  # of fixed form; 0: no limit
+
+
+def has_directives(text: str) -> bool:
+    return "$" in text and DIRECTIVE.search(text) is not None
+
+
+def columns(flags: list[str]) -> int:
+    """The length of a line in fixed form that these options ask for."""
+    length = 72
+    for flag in flags:
+        match = re.fullmatch(r"-ffixed-line-length-(\d+|none)|(-fd-lines.*)", flag)
+        if match and match.group(1):
+            length = 0 if match.group(1) in ("none", "0") else int(match.group(1))
+    return length
+
+
+# --- one directive ----------------------------------------------------------------------------
+
+
+def mark(schedules: tuple[Schedule, Schedule]) -> str:
+    values: list[str] = []
+    for schedule in schedules:
+        chunk = schedule.chunk or "0"
+        long = f"{chunk}_8" if chunk.isdigit() else f"int({chunk}, 8)"
+        values += [f"{schedule.kind}_4", long]
+    return f"num_threads(mh_ws_mark({', '.join(values)}))"
+
+
+def openmp(directive: Directive) -> str:
+    """The OpenMP directive, on one line of any length, without its sentinel."""
+    if directive.name in ("do", "sections"):
+        threads = mark(directives.shares(directive))
+        return f"parallel do {threads} {directives.SCHEDULE}{directives.kept(directive)}"
+    if directive.name in ("end do", "end sections"):
+        return "end parallel do"
+    return directive.name + "".join(f" {clause}" for clause in directive.clauses)
+
+
+def continued(words: str, fixed: bool) -> list[str]:
+    """An OpenMP directive on lines of its own, each within the columns of its form."""
+    room = 65 if fixed else 110
+    rows, row = [], ""
+    for piece in PIECE.findall(words):
+        if row and len(row) + len(piece) > room:
+            rows.append(row)
+            row = ""
+        row += piece if row else piece.lstrip()
+    rows.append(row)
+    if fixed:
+        return [f"!$omp{'&' if at else ' '}{row}" for at, row in enumerate(rows)]
+    last = len(rows) - 1
+    return [f"!$omp {row}{' &' if at < last else ''}" for at, row in enumerate(rows)]
+
+
+def without_comment(text: str) -> str:
+    """The text up to a `!` that is not within a string."""
+    index = 0
+    while index < len(text):
+        string = STRING.match(text, index)
+        if string:
+            index = string.end()
+        elif text[index] == "!":
+            return text[:index]
+        else:
+            index += 1
+    return text
+
+
+# --- a whole text -----------------------------------------------------------------------------
+
+
+class Sections:
+    """Sections that are open."""
+
+    def __init__(self, directive: Directive, at: int, statements: int) -> None:
+        self.directive = directive
+        self.at = at  # the line that begins them
+        self.statements = statements  # how many had been read by then
+        self.first: list[str] = []  # the case of a first section without a directive
+        self.cases = 0
+
+    def next_case(self) -> str:
+        self.cases += 1
+        return f"{MARGIN}case ({self.cases - 1})"
+
+
+class Rewriting:
+    """One text, read line by line; what comes out is kept by the line it came from."""
+
+    def __init__(self, text: str, request: Request) -> None:
+        self.request = request
+        self.lines = text.split("\n")
+        self.out: list[list[str]] = [[line] for line in self.lines]
+        self.places = self.places_of_lines()
+        self.units = Units()
+        self.faults: list[str] = []
+        self.inserts: dict[int, set[str]] = {}  # what to declare in front of a line
+        self.sections: list[Sections] = []
+        self.statements = 0
+        self.shared: tuple[int, int] | None = None  # depth and line of the shared loop we are in
+        self.keeping = False  # an OpenMP directive of the user goes on
+        self.pending = ""  # a statement that goes on
+        self.pending_from = 0
+
+    def places_of_lines(self) -> list[tuple[str, int]]:
+        places = []
+        file, number = "<stdin>", 1
+        for line in self.lines:
+            match = MARKER.match(line) if line.startswith("#") else None
+            if match:
+                file, number = unescaped(match.group(2)), int(match.group(1)) - 1
+            places.append((file, number))
+            number += 1
+        return places
+
+    def complain(self, at: int, message: str) -> None:
+        self.faults.append(fault(self.places[at], message))
+
+    def run(self) -> str:
+        at = 0
+        while at < len(self.lines):
+            line = self.lines[at]
+            if self.begins(line):
+                at = self.take_directive(at)
+                continue
+            self.take_line(at, line)
+            at += 1
+        for sections in self.sections:
+            self.complain(sections.at, "'ws sections' without 'ws end sections'; add it")
+        if self.faults:
+            raise Faults(self.faults)
+        return self.joined()
+
+    # --- lines of the program
+
+    def is_comment(self, line: str) -> bool:
+        if self.request.fixed and line[:1] in ("c", "C", "*", "!", "d", "D"):
+            return True
+        return not line.strip() or line.lstrip()[0] == "!" or line[0] == "#"
+
+    def take_line(self, at: int, line: str) -> None:
+        quiet = self.deactivated(line)
+        if quiet is not None:
+            self.out[at] = [quiet]
+            return
+        if self.is_comment(line):
+            return
+        if self.request.fixed:
+            self.take_fixed(at, line)
+        else:
+            self.take_free(at, line)
+
+    def deactivated(self, line: str) -> str | None:
+        """An OpenMP line of the user as a comment; None when it is none or stays."""
+        match = SENTINEL[self.request.fixed].match(line)
+        if match is None or self.request.openmp:
+            return None
+        words = line[match.end() :]
+        keep = REDUCTION.match(words) or (self.request.openmp_simd and SIMD.match(words))
+        if self.request.fixed:
+            goes_on = line[5:6] not in ("", " ", "0") and self.keeping
+            self.keeping = bool(keep) or goes_on
+            keep = self.keeping
+        else:
+            keep = keep or self.keeping
+            self.keeping = bool(keep) and without_comment(words).rstrip().endswith("&")
+        return None if keep else f"{match.group(1)}-{words}"
+
+    def take_free(self, at: int, line: str) -> None:
+        code = without_comment(line).strip()
+        goes_on = code.endswith("&")
+        code = code.removesuffix("&").removeprefix("&") if self.pending else code.removesuffix("&")
+        if not self.pending:
+            self.pending_from = at
+        self.pending += code + " "
+        if not goes_on:
+            self.end_statement(at)
+
+    def take_fixed(self, at: int, line: str) -> None:
+        limit = self.request.columns or None
+        expanded = re.sub(r"^( {0,5}\d* *)\t", lambda m: m.group(1).ljust(6), line)[:limit]
+        if self.pending and expanded[:5].strip() == "" and expanded[5:6] not in ("", " ", "0"):
+            self.pending += expanded[6:]
+            return
+        self.end_statement(at - 1)
+        self.pending, self.pending_from = expanded[6:], at
+
+    def end_statement(self, last: int) -> None:
+        text = STRING.sub("''", self.pending)
+        self.pending = ""
+        for statement in without_comment(text).lower().split(";"):
+            plain = re.sub(r"^\s*\d+\s+", "", statement).strip()
+            if plain:
+                self.statements += 1
+                self.units.statement(plain, self.pending_from, last)
+        if self.shared and (self.units.labelled or self.units.depth <= self.shared[0]):
+            ended = self.units.labelled or re.match(r"\s*(\d+\s+)?end\s*do\b", text, re.I)
+            self.shared = None if ended else self.shared
+
+    # --- directives
+
+    def begins(self, line: str) -> bool:
+        if not self.request.fixed:
+            return FREE.match(line) is not None
+        match = FIXED.match(line)
+        return match is not None and match.group(1) is None
+
+    def take_directive(self, at: int) -> int:
+        """Replaces the directive that begins on this line; returns the line after it."""
+        if self.request.fixed:
+            self.end_statement(at - 1)
+        text, after = self.fixed_text(at) if self.request.fixed else self.free_text(at)
+        for line in range(at, after):
+            self.out[line] = []
+        try:
+            directive = directives.parse(text, "fortran")
+            self.out[at] = self.replaced(directive, at)
+        except Refused as refused:
+            self.complain(at, str(refused))
+        if len(self.out[at]) != after - at and after < len(self.lines):
+            self.out[at].append(marker((self.places[after - 1][0], self.places[after - 1][1] + 1)))
+        return after
+
+    def free_text(self, at: int) -> tuple[str, int]:
+        text, goes_on = "", True
+        while goes_on and at < len(self.lines):
+            match = FREE.match(self.lines[at])
+            if match is None:
+                break
+            part = without_comment(self.lines[at][match.end() :]).strip()
+            goes_on = part.endswith("&")
+            text += part.removesuffix("&").removeprefix("&") + (" " if goes_on else "")
+            at += 1
+        return text, at
+
+    def fixed_text(self, at: int) -> tuple[str, int]:
+        limit = self.request.columns or None
+        text, begin = "", at
+        while at < len(self.lines):
+            match = FIXED.match(self.lines[at])
+            if match is None or (at > begin and match.group(1) is None):
+                break
+            text += without_comment(self.lines[at][match.end() : limit]).strip("\r")
+            at += 1
+        return text, at
+
+    def replaced(self, directive: Directive, at: int) -> list[str]:
+        """The lines that take the directive's place."""
+        if directive.name in ("do", "sections"):
+            self.check_nesting(directive, at)
+            self.declare("mark")
+        if directive.name == "do":
+            self.shared = (self.units.depth, at)
+            self.units.labelled = False
+        if directive.name == "sections":
+            self.declare("section")
+            self.sections.append(Sections(directive, at, self.statements))
+            return []  # their number is known at their end
+        if directive.name in ("section", "end sections"):
+            return self.replaced_section(directive)
+        return continued(openmp(directive), self.request.fixed)
+
+    def replaced_section(self, directive: Directive) -> list[str]:
+        if not self.sections:
+            raise Refused(f"'ws {directive.name}' without 'ws sections' before it; add that")
+        sections = self.sections[-1]
+        if sections.cases == 0 and self.statements > sections.statements:
+            sections.first = [sections.next_case()]
+        if directive.name == "section":
+            return [sections.next_case()]
+        self.sections.pop()
+        begin = continued(openmp(sections.directive), self.request.fixed)
+        begin.append(f"{MARGIN}do {VARIABLE} = 0, {sections.cases - 1}")
+        begin.append(f"{MARGIN}select case ({VARIABLE})")
+        self.out[sections.at] = begin + sections.first + self.out[sections.at]
+        return [f"{MARGIN}end select", f"{MARGIN}end do", "!$omp end parallel do"]
+
+    # --- declarations, nesting, the result
+
+    def declare(self, what: str) -> None:
+        if not self.units.open:
+            return
+        at = self.units.open[-1].insert_at
+        self.inserts.setdefault(at, set()).add(what)
+
+    def check_nesting(self, directive: Directive, at: int) -> None:
+        outer = self.shared or ((0, self.sections[-1].at) if self.sections else None)
+        if outer is None:
+            return
+        line = self.places[outer[1]][1]
+        raise Refused(
+            f"'ws {directive.name}' within the shared loop or sections of line {line} is refused: "
+            "only the outer one could be shared; remove one of them"
+        )
+
+    def joined(self) -> str:
+        result: list[str] = []
+        for at, lines in enumerate(self.out):
+            if at in self.inserts:
+                result += self.declarations(self.inserts[at])
+                result.append(marker(self.places[at]))
+            result += lines
+        return "\n".join(result)
+
+    def declarations(self, names: set[str]) -> list[str]:
+        rows = list(INTERFACE) if "mark" in names else []
+        if "section" in names:
+            rows.append(f"integer(4) :: {VARIABLE}")
+        return [MARGIN + row for row in rows]
+
+
+def rewrite(text: str, request: Request) -> str:
+    """The text with OpenMP in place of its directives; raises Faults."""
+    return Rewriting(text, request).run()

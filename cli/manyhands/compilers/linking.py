@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a link has to have besides: the OpenMP runtime, and the marker of Fortran loops.
+
+Objects may have been compiled in earlier calls, so their names are searched for in the objects and
+archives themselves. Without such names a link is left as it is. Fortran cannot ask whether a symbol
+is there, so its marker is a function in C, compiled when it is needed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+RUNTIME_NAMES = (b"__mh_ws_mark", b"GOMP_", b"__kmpc_")
+FORTRAN_NAME = b"mh_ws_mark"
+C_NAME = b"__mh_ws_mark"
+
+# One function under each of the names that Fortran compilers give it.
+STUB = r"""
+extern int __mh_ws_mark(int, long, int, long) __attribute__((__weak__));
+#define HIDDEN __attribute__((__visibility__("hidden")))
+HIDDEN int mh_ws_mark_(const int *k, const long long *c, const int *tk, const long long *tc);
+HIDDEN int mh_ws_mark_(const int *k, const long long *c, const int *tk, const long long *tc) {
+  return __mh_ws_mark ? __mh_ws_mark(*k, (long)*c, *tk, (long)*tc) : 1;
+}
+extern HIDDEN __typeof__(mh_ws_mark_) mh_ws_mark __attribute__((__alias__("mh_ws_mark_")));
+extern HIDDEN __typeof__(mh_ws_mark_) mh_ws_mark__ __attribute__((__alias__("mh_ws_mark_")));
+"""
+
+
+class Needs:
+    """What a link needs, gathered from its parts."""
+
+    def __init__(self, openmp: bool = False, fortran: bool = False) -> None:
+        self.openmp = openmp
+        self.fortran = fortran
+
+    def __bool__(self) -> bool:
+        return self.openmp or self.fortran
+
+    def look_into(self, data: bytes) -> None:
+        self.openmp = self.openmp or any(name in data for name in RUNTIME_NAMES)
+        rest = data.replace(C_NAME, b"") if FORTRAN_NAME in data else b""
+        self.fortran = self.fortran or FORTRAN_NAME in rest
+
+
+def archives(names: Iterable[str], folders: list[str]) -> list[str]:
+    """The archives that -l options mean; a shared library brings what it needs itself."""
+    found = []
+    for name in names:
+        exact = name[1:] if name.startswith(":") else None
+        for folder in folders:
+            if exact is None and os.path.exists(os.path.join(folder, f"lib{name}.so")):
+                break
+            path = os.path.join(folder, exact or f"lib{name}.a")
+            if os.path.isfile(path):
+                found.append(path)
+                break
+    return found
+
+
+def read(path: str) -> bytes:
+    """What is in an object or archive; nothing for other files, which name what they need."""
+    try:
+        with open(path, "rb") as file:
+            magic = file.read(20)
+            shared = magic[:4] == b"\x7fELF" and magic[16:17] in (b"\x02", b"\x03")
+            known = magic[:4] == b"\x7fELF" or magic[:8] in (b"!<arch>\n", b"!<thin>\n")
+            return magic + file.read() if (known or magic[:2] == b"BC") and not shared else b""
+    except OSError:
+        return b""
+
+
+def needs_of(paths: Iterable[str]) -> Needs:
+    needs = Needs()
+    for path in paths:
+        needs.look_into(read(path))
+    return needs

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The commands `mhcc`, `mhc++` and `mhfort`.
+
+Their own options are few and begin with two dashes; every other word is the compiler's.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+from manyhands import __version__
+
+HELP = """\
+usage: {kind} [--mpi mpich|openmpi|PATH] [--show] WORDS...
+
+Compiles {language} with an MPI's compiler and understands `{pragma}` directives:
+loops whose iterations waiting ranks of the same machine may take under
+`mh run`. All other words go to the compiler; without directives it is
+called as it stands.
+
+  --mpi mpich      the compiler of that MPI; also openmpi, or the path of
+                   an mpicc. Without it: {variable} if it is set (a plain compiler
+                   will do), or {mpicc} on the PATH
+  --show           print the commands instead of running them
+  --version        the versions of the compiler and of Manyhands
+  --help           this text (--help=KIND is the compiler's)
+
+Example: {kind} -O2 -c solver{extension}
+         cmake -DCMAKE_{cmake}_COMPILER={kind} ..
+"""
+WORDS = {
+    "mhcc": ("C", "#pragma ws", "MH_CC", "mpicc", ".c", "C"),
+    "mhc++": ("C++", "#pragma ws", "MH_CXX", "mpicxx", ".cpp", "CXX"),
+    "mhfort": ("Fortran", "!$ws", "MH_FC", "mpifort", ".f90", "Fortran"),
+}
+
+
+class Own:
+    """The options that are ours, and the words that are the compiler's."""
+
+    def __init__(self, words: list[str]) -> None:
+        self.mpi: str | None = None
+        self.show = self.help = self.version = False
+        self.rest: list[str] = []
+        following = iter(words)
+        for word in following:
+            if word == "--mpi":
+                self.mpi = next(following, "")
+            elif word.startswith("--mpi="):
+                self.mpi = word[6:]
+            elif word.startswith("-X"):
+                self.rest += [word, *[value for value in [next(following, None)] if value]]
+            elif word in ("--show", "--help", "--version"):
+                setattr(self, word[2:], True)
+            else:
+                self.rest.append(word)
+
+
+def print_help(kind: str) -> None:
+    names = ("language", "pragma", "variable", "mpicc", "extension", "cmake")
+    print(HELP.format(kind=kind, **dict(zip(names, WORDS[kind], strict=True))), end="")
+
+
+def fail(kind: str, message: str) -> NoReturn:
+    print(f"{kind}: {message}", file=sys.stderr)
+    sys.exit(1)
+
+
+def run(kind: str, words: list[str]) -> int:
+    from manyhands.compilers import find
+
+    own = Own(words)
+    if own.help:
+        print_help(kind)
+        return 0
+    if own.mpi == "":
+        fail(kind, "--mpi needs a value: mpich, openmpi or the path of an mpicc")
+    try:
+        command = find.compiler(kind, own.mpi)
+        if own.version:
+            return show_version(kind, command)
+        from manyhands.compilers import drive
+
+        return drive.Driver(kind, command, own.rest, own.show).run()
+    except find.NoCompiler as problem:
+        fail(kind, str(problem))
+
+
+def show_version(kind: str, command: list[str]) -> int:
+    """The compiler's own answer comes first: builds recognise the compiler by it."""
+    import subprocess
+
+    code = subprocess.run([*command, "--version"]).returncode
+    print(f"{kind} (Manyhands {__version__}) drives {' '.join(command)}")
+    return code
+
+
+def start(kind: str) -> NoReturn:
+    try:
+        code = run(kind, sys.argv[1:])
+    except KeyboardInterrupt:
+        code = 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        code = 141
+    sys.exit(code)
+
+
+def mhcc() -> NoReturn:
+    start("mhcc")
+
+
+def mhcxx() -> NoReturn:
+    start("mhc++")
+
+
+def mhfort() -> NoReturn:
+    start("mhfort")

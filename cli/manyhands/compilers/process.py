@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Running compilers: their text in and out, their exit codes, and nothing left behind.
+
+A child gets our own standard error, so its messages come as they are. When we are told to end, by
+Ctrl-C or by a signal, the child is ended first and what is temporary is removed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import NamedTuple, NoReturn
+
+ENDINGS = (signal.SIGTERM, signal.SIGHUP)
+
+
+class Result(NamedTuple):
+    code: int
+    out: bytes
+    err: bytes
+
+
+def end(number: int, _frame: object) -> NoReturn:
+    sys.exit(128 + number)
+
+
+def catch_endings() -> None:
+    for number in ENDINGS:
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, end)
+
+
+def become(command: list[str]) -> NoReturn:
+    """The compiler takes our place: nothing of it could be plainer."""
+    sys.stdout.flush()
+    try:
+        os.execvp(command[0], command)
+    except OSError as problem:
+        print(f"cannot run {command[0]}: {problem.strerror}", file=sys.stderr)
+        sys.exit(127)
+
+
+def run(command: list[str], text: bytes | None = None, capture: bool = False) -> Result:
+    """Runs a command to its end; `text` is what it reads."""
+    pipe = subprocess.PIPE
+    given = subprocess.DEVNULL if text is None else pipe
+    kept = pipe if capture else None
+    try:
+        # Descriptors stay open: those of make's job server are among them.
+        child = subprocess.Popen(command, stdin=given, stdout=kept, stderr=kept, close_fds=False)
+    except OSError as problem:
+        message = f"cannot run {command[0]}: {problem.strerror}\n"
+        if not capture:
+            print(message, end="", file=sys.stderr)
+        return Result(127, b"", message.encode())
+    try:
+        out, err = child.communicate(text)
+    except BaseException:
+        child.terminate()
+        child.wait()
+        raise
+    code = child.returncode
+    return Result(128 - code if code < 0 else code, out or b"", err or b"")
+
+
+class Workplace:
+    """A folder for temporary files, made when the first is asked for."""
+
+    def __init__(self, pretend: bool) -> None:
+        self.pretend = pretend
+        self.folder: str | None = "TEMPORARY" if pretend else None
+
+    def __enter__(self) -> Workplace:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.folder is not None and not self.pretend:
+            import shutil
+
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def path(self, name: str) -> str:
+        if self.folder is None:
+            import tempfile
+
+            self.folder = tempfile.mkdtemp(prefix="mhcc-")
+        return os.path.join(self.folder, name)

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which program unit a line of Fortran belongs to, and where declarations may be put into that
+unit.
+
+Statements are read one by one, without comments and strings. What counts is little: where units and
+interface blocks begin and end; the `use`, `import` and `implicit` statements, below which
+declarations go; and how deep in `do` loops we are, for the sake of loops within shared loops.
+Nothing else of the language is understood, nor has to be.
+"""
+
+from __future__ import annotations
+
+import re
+
+TYPE = r"integer|real|double\s*precision|complex|logical|character|type|class"
+PREFIX = (
+    rf"(?:(?:recursive|pure|elemental|impure|module|non_recursive|{TYPE})\s*"
+    r"(?:\([^()]*(?:\([^()]*\)[^()]*)*\)|\*\s*(?:\d+|\(\*\)))?\s*)*"
+)
+BEGIN = re.compile(
+    rf"{PREFIX}(?:subroutine\s+\w+|function\s+\w+\s*\()|program\s+\w+$|module\s+(?!procedure\b)\w+$|"
+    r"submodule\s*\(|block\s*data\b"
+)
+BEGIN_PROCEDURE = re.compile(r"module\s+procedure\s+\w+$")
+INTERFACE = re.compile(r"(?:abstract\s+)?interface\b(?!\s*=)")
+END = re.compile(
+    r"end\s*(?:(?:subroutine|function|program|module|submodule|procedure|block\s*data|interface)\b.*)?$"
+)
+IMPLICIT = re.compile(r"implicit\b(?!\s*[=(%])")
+# These come first in a unit; further down they belong to a block construct.
+HEAD = re.compile(r"(?:use|import)\b(?!\s*[=(%])|include\s*['\"]")
+DO = re.compile(r"(?:\w+\s*:\s*)?do\b(?!\s*=)(?!\s*\d)")
+LABELLED_DO = re.compile(r"(?:\w+\s*:\s*)?do\s*\d+\b")
+END_DO = re.compile(r"end\s*do\b")
+
+
+class Unit:
+    """A program unit or procedure, or an interface block."""
+
+    def __init__(self, insert_at: int, interface: bool = False) -> None:
+        self.insert_at = insert_at  # declarations go in front of this line
+        self.interface = interface
+        self.in_head = True
+
+
+class Units:
+    """The units that are open, from the outermost to the innermost."""
+
+    def __init__(self) -> None:
+        self.open: list[Unit] = []
+        self.depth = 0  # of do loops
+        self.labelled = False  # their depth is not known: labels end loops
+
+    def statement(self, text: str, first: int, last: int) -> None:
+        """Takes in a statement that stands on these lines."""
+        inside_interface = bool(self.open) and self.open[-1].interface
+        if INTERFACE.match(text):
+            self.open.append(Unit(last + 1, interface=True))
+        elif BEGIN.match(text) or (BEGIN_PROCEDURE.match(text) and not inside_interface):
+            self.open.append(Unit(last + 1))
+        elif END.match(text):
+            del self.open[-1:]
+        elif not inside_interface:
+            self.within(text, first, last)
+
+    def within(self, text: str, first: int, last: int) -> None:
+        if not self.open:
+            self.open.append(Unit(first))  # a main program without a program statement
+        unit = self.open[-1]
+        if IMPLICIT.match(text) or (HEAD.match(text) and unit.in_head):
+            unit.insert_at = last + 1
+        else:
+            unit.in_head = False
+        self.count_loops(text)
+
+    def count_loops(self, text: str) -> None:
+        if LABELLED_DO.match(text):
+            self.labelled = True
+        elif DO.match(text):
+            self.depth += 1
+        elif END_DO.match(text):
+            self.depth -= 1

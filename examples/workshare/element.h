@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One hexahedral element of eight nodes with trilinear shape functions, and the problem solved:
+// -div grad u = f in the unit cube, u given on the border, with u known everywhere so that the
+// solution can be checked.
+//
+// Corner c of an element lies at the high end of x, y, z where bit 0, 1, 2 of c is set. Integrals
+// are taken with two Gauss points along each axis.
+#ifndef WORKSHARE_ELEMENT_H
+#define WORKSHARE_ELEMENT_H
+
+enum { CORNERS = 8, POINTS = 8, DIMENSIONS = 3 };
+
+// Shape functions and their derivatives at the Gauss points of the reference cube [0, 1]^3.
+struct shapes {
+  double value[POINTS][CORNERS];
+  double slope[POINTS][CORNERS][DIMENSIONS];
+};
+
+void shapes_fill(struct shapes* shapes);
+
+// Row `corner` of the element's matrix is written to `row`; its part of the right side is returned.
+// An element adds to its corners' rows alone, so rows can be computed in any order and at once.
+double element_row(const struct shapes* shapes, double corners[CORNERS][DIMENSIONS], int corner,
+                   double row[CORNERS]);
+
+double problem_solution(const double position[DIMENSIONS]);
+
+#endif

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How a hot loop is run: the one place where the three builds of a program differ.
+//
+// -DWORKSHARE=plain   no directive: the loop of an ordinary MPI program
+// -DWORKSHARE=openmp  `#pragma omp parallel for`: threads of the rank take part (-fopenmp)
+// -DWORKSHARE=shared  `#pragma ws for`: waiting ranks of the node take part (mhcc)
+//
+// SHARED_FOR(clauses) stands on a line of its own in front of a canonical `for` and takes the
+// clauses that OpenMP and Workshare have in common. -DSTEAL_SCHEDULE="guided,4" adds the
+// steal_schedule clause to every shared loop. Limit: a variable that nothing but a clause mentions
+// is unused in the plain build; clauses here name members of structures.
+#ifndef WORKSHARE_LOOPS_H
+#define WORKSHARE_LOOPS_H
+
+#define LOOPS_plain 1
+#define LOOPS_openmp 2
+#define LOOPS_shared 3
+#define LOOPS_NUMBER_OF(word) LOOPS_##word
+#define LOOPS_NUMBER(word) LOOPS_NUMBER_OF(word)
+#define LOOPS_TEXT_OF(...) #__VA_ARGS__
+#define LOOPS_TEXT(...) LOOPS_TEXT_OF(__VA_ARGS__)
+#define LOOPS_PRAGMA(text) _Pragma(text)
+#define LOOPS_DIRECTIVE(...) LOOPS_PRAGMA(LOOPS_TEXT(__VA_ARGS__))
+
+#if LOOPS_NUMBER(WORKSHARE) == LOOPS_plain
+#define SHARED_FOR(...)
+#elif LOOPS_NUMBER(WORKSHARE) == LOOPS_openmp
+#define SHARED_FOR(...) LOOPS_DIRECTIVE(omp parallel for __VA_ARGS__)
+#elif LOOPS_NUMBER(WORKSHARE) == LOOPS_shared && defined(STEAL_SCHEDULE)
+#define SHARED_FOR(...) LOOPS_DIRECTIVE(ws for __VA_ARGS__ steal_schedule(STEAL_SCHEDULE))
+#elif LOOPS_NUMBER(WORKSHARE) == LOOPS_shared
+#define SHARED_FOR(...) LOOPS_DIRECTIVE(ws for __VA_ARGS__)
+#else
+#error "say how loops are run: -DWORKSHARE=plain, -DWORKSHARE=openmp or -DWORKSHARE=shared"
+#endif
+
+// The name of this build.
+#define LOOPS_VARIANT LOOPS_TEXT(WORKSHARE)
+
+// Threads of this rank that run a loop, helpers from other ranks not counted.
+#if LOOPS_NUMBER(WORKSHARE) == LOOPS_openmp
+#include <omp.h>
+static inline int loops_threads(void) { return omp_get_max_threads(); }
+#else
+static inline int loops_threads(void) { return 1; }
+#endif
+
+#endif

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Division of the mesh over ranks. See mesh.h.
+#include "mesh.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+
+// First layer of part `part` of `parts` equal ones.
+static int even_split(int layers, int parts, int part) {
+  return (int)((long)layers * part / parts);
+}
+
+// Layers of the last rank.
+static int heavy_layers(int layers, int imbalance, int ranks) {
+  const double wanted = (double)layers / ranks * (1.0 + imbalance / 100.0);
+  const int most = layers - (ranks - 1);
+  return wanted >= most ? most : (int)lround(wanted);
+}
+
+static int first_layer(int layers, int imbalance, int ranks, int rank) {
+  if (rank == ranks) return layers;
+  if (imbalance == 0 || ranks == 1) return even_split(layers, ranks, rank);
+  return even_split(layers - heavy_layers(layers, imbalance, ranks), ranks - 1, rank);
+}
+
+int mesh_layers_of(const struct mesh* mesh, int imbalance, int rank) {
+  const int layers = mesh->elements[Z];
+  return first_layer(layers, imbalance, mesh->ranks, rank + 1) -
+         first_layer(layers, imbalance, mesh->ranks, rank);
+}
+
+// The largest ghosted vector of any rank can be indexed by an int.
+static bool is_countable(const struct mesh* mesh, int imbalance) {
+  const double plane = (double)mesh->nodes[X] * mesh->nodes[Y];
+  for (int rank = 0; rank < mesh->ranks; ++rank) {
+    if (plane * (mesh_layers_of(mesh, imbalance, rank) + 3) > INT_MAX) return false;
+  }
+  return true;
+}
+
+static bool can_be_divided(const struct mesh* mesh, int imbalance) {
+  if (mesh->elements[Z] < mesh->ranks) {
+    if (mesh->rank == 0) {
+      fprintf(stderr,
+              "finite_elements: %d ranks but only %d layers of elements: "
+              "use fewer ranks or a larger --nz\n",
+              mesh->ranks, mesh->elements[Z]);
+    }
+    return false;
+  }
+  if (is_countable(mesh, imbalance)) return true;
+  if (mesh->rank == 0) {
+    fprintf(stderr,
+            "finite_elements: a rank would have more than 2^31-1 nodes: "
+            "use fewer elements, more ranks or less --imbalance\n");
+  }
+  return false;
+}
+
+bool mesh_create(const int* elements, int imbalance, int rank, int ranks, struct mesh* mesh) {
+  *mesh = (struct mesh){.rank = rank, .ranks = ranks};
+  for (int axis = 0; axis < AXES; ++axis) {
+    mesh->elements[axis] = elements[axis];
+    mesh->nodes[axis] = elements[axis] + 1;
+  }
+  if (!can_be_divided(mesh, imbalance)) return false;
+  mesh->first = first_layer(elements[Z], imbalance, ranks, rank);
+  mesh->layers = mesh_layers_of(mesh, imbalance, rank);
+  mesh->planes = mesh->layers + (rank == ranks - 1 ? 1 : 0);
+  mesh->plane_rows = mesh->nodes[X] * mesh->nodes[Y];
+  mesh->rows = mesh->planes * mesh->plane_rows;
+  return true;
+}

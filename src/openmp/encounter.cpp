@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "openmp/encounter.hpp"
+
+#include <optional>
+#include <string>
+
+#include "openmp/marker.hpp"
+#include "openmp/real.hpp"
+
+namespace mh::openmp {
+namespace {
+
+// The region as the run time runs it, watched on this thread.
+void watch(Site& site, const Encounter& met) {
+  Participant me{.role = Participant::Role::watched, .site = &site};
+  current = &me;
+  met.run_by_team(met.body, met.data, met.threads, met.how);
+  current = nullptr;
+  if (me.loops == 0) me.meets(Obstacle::no_loop);
+  if (me.loops > 1) me.meets(Obstacle::several_loops);
+  decide(site, me.obstacle);
+}
+
+void run_own_part(void* region) {
+  auto& shared = *static_cast<Region*>(region);
+  Participant me = shared.member(static_cast<std::uint32_t>(real.thread_num()));
+  current = &me;
+  shared.run_body();
+  current = nullptr;
+  if (me.number == 0) shared.account(me);
+}
+
+// The owner's side of a shared region: this thread, and its team if it has one.
+void run_own_side(Region& region, const Encounter& met, unsigned threads) {
+  if (threads > 1) {
+    met.run_by_team(run_own_part, &region, threads, met.how);
+  } else {
+    run_own_part(&region);
+  }
+  region.leave();
+}
+
+unsigned own_threads(unsigned wanted) {
+  if (wanted != 0) return wanted;
+  const int most = real.max_threads();
+  return most > 1 ? static_cast<unsigned>(most) : 1;
+}
+
+bool is_excluded(const Site& site) {
+  return site.state.load(std::memory_order_relaxed) == Site::State::excluded;
+}
+
+// The site of a region that may be shared if it is of the kind. Null inside another region, and for
+// a team of one that was asked for (num_threads(1), a false if clause).
+Site* candidate(const Encounter& met) {
+  if (current != nullptr || shared_region() == nullptr || whose != Whose::all) return nullptr;
+  if (met.threads == 1 || real.level() != 0) return nullptr;
+  Site* site = sites.find(met.code);
+  return site == nullptr || is_excluded(*site) ? nullptr : site;
+}
+
+struct WholeLoop {
+  const Loop& loop;
+  const Cut& own;
+  bool in_order;
+};
+
+// The region is the loop and nothing else.
+void begin_in(Region& region, const WholeLoop& whole) {
+  region.open(whole.loop, whole.own, whole.in_order);
+  region.begins_in_loop();
+}
+
+// True if it was run; false where the run time has to run it, by a team of one.
+bool run_marked(const Encounter& met, const WholeLoop* whole) {
+  const Mark mark = take_mark();
+  Region* region = current == nullptr ? shared_region() : nullptr;
+  Site* site = region != nullptr ? sites.find(met.code) : nullptr;
+  const unsigned own = own_threads(0);
+  if (site == nullptr || is_excluded(*site) || !region->enter(*site, met.body, met.data, own)) {
+    return false;
+  }
+  region->cuts_as(mark.own, mark.helpers);
+  if (whole != nullptr) begin_in(*region, *whole);
+  run_own_side(*region, met, own);
+  return true;
+}
+
+}  // namespace
+
+bool run_shared(const Encounter& met) {
+  if (met.threads == kMarkedTeam) return run_marked(met, nullptr);
+  Site* site = candidate(met);
+  if (site == nullptr) return false;
+  if (site->state.load(std::memory_order_relaxed) == Site::State::unseen) {
+    watch(*site, met);
+    return true;
+  }
+  Region& region = *shared_region();
+  const unsigned own = own_threads(met.threads);
+  if (!region.enter(*site, met.body, met.data, own)) return false;
+  run_own_side(region, met, own);
+  return true;
+}
+
+bool run_shared(const Encounter& met, const Loop& loop, const Cut& own_cut, bool in_order) {
+  const WholeLoop whole{.loop = loop, .own = own_cut, .in_order = in_order};
+  if (met.threads == kMarkedTeam) return run_marked(met, &whole);
+  Site* site = own_cut.schedule != Schedule::unspecified ? candidate(met) : nullptr;
+  if (site == nullptr) return false;
+  Region& region = *shared_region();
+  const unsigned own = own_threads(met.threads);
+  if (!region.enter(*site, met.body, met.data, own)) return false;
+  begin_in(region, whole);
+  run_own_side(region, met, own);
+  return true;
+}
+
+bool begin_shared(const Loop& loop, const Cut& own, bool in_order) {
+  ++current->loops;
+  if (current->role == Participant::Role::helper) return current->loops == 1;
+  if (own.schedule == Schedule::unspecified) note(Obstacle::no_loop);
+  if (!in_region() || current->loops != 1) return false;
+  shared_region()->open(loop, own, in_order);
+  return true;
+}
+
+Cut cut_at_run_time() {
+  constexpr int kDynamic = 2;  // omp_sched_t
+  constexpr int kGuided = 3;
+  constexpr int kModifiers = static_cast<int>(0x80000000U);  // omp_sched_monotonic
+  int schedule = 0;
+  int chunk = 0;
+  real.get_schedule(&schedule, &chunk);
+  schedule &= ~kModifiers;
+  const std::uint64_t size = chunk > 0 ? static_cast<std::uint64_t>(chunk) : 1;
+  if (schedule == kDynamic) return {.schedule = Schedule::dynamic, .chunk = size};
+  if (schedule == kGuided) return {.schedule = Schedule::guided, .chunk = size};
+  return {};
+}
+
+namespace {
+
+int thread_num() {
+  note(Obstacle::thread_number);
+  return in_region() ? static_cast<int>(current->number) : real.thread_num();
+}
+
+int num_threads() {
+  note(Obstacle::thread_number);
+  return in_region() ? static_cast<int>(shared_region()->team()) : real.num_threads();
+}
+
+int in_parallel() { return in_region() ? 1 : real.in_parallel(); }
+
+}  // namespace
+
+void add_queries(std::vector<Binding>& table) {
+  // Fortran's names are further names of the same functions.
+  for (const char* ending : {"", "_"}) {
+    add(table, std::string("omp_get_thread_num") + ending, thread_num, real.thread_num);
+    add(table, std::string("omp_get_num_threads") + ending, num_threads, real.num_threads);
+    add(table, std::string("omp_in_parallel") + ending, in_parallel, real.in_parallel);
+  }
+  ask(table, "omp_get_max_threads", real.max_threads);
+  ask(table, "omp_get_level", real.level);
+  ask(table, "omp_get_schedule", real.get_schedule);
+}
+
+}  // namespace mh::openmp

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A thread of the program meets a parallel region or a loop: what happens is the same for every
+// OpenMP run time. The entry points (gomp.cpp, kmpc.cpp) translate to and from these.
+//
+// A region is shared if it is a loop and nothing else (GCC has calls for that), if its directive
+// was marked (marker.hpp), or if it was seen to be of that kind when it was run the first time.
+// What was seen is taken to hold for later executions, which is the user's to know: see
+// docs/openmp.md.
+#pragma once
+
+#include "openmp/marker.hpp"
+#include "openmp/region.hpp"
+#include "openmp/sharing.hpp"
+
+namespace mh::openmp {
+
+// A parallel region as the compiler's code announces it.
+struct Encounter {
+  const void* code;  // names the region: its outlined function
+  Body body;         // runs it on the calling thread
+  void* data;
+  unsigned threads;  // wanted by a clause, 0 without one
+  // Runs a body by a team of the run time.
+  void (*run_by_team)(Body, void*, unsigned threads, const void* how);
+  const void* how;
+};
+
+// Takes part in a shared region, as owner or as helper.
+inline bool in_region() {
+  return current != nullptr && current->role != Participant::Role::watched;
+}
+inline bool is_helper() { return current != nullptr && current->role == Participant::Role::helper; }
+// Is in the shared loop. Further loops of a region that was not seen to have them are the owner's
+// team's: a helper gets nothing of them.
+inline bool in_shared_loop() { return in_region() && current->loops == 1; }
+
+// Something was met that keeps a watched region from being shared.
+inline void note(Obstacle what) {
+  if (current != nullptr) current->meets(what);
+}
+
+// True if the region was run, shared or watched; false: the caller runs it as without us, inside
+// Nested.
+bool run_shared(const Encounter& met);
+// Likewise a region that is the loop and nothing else.
+bool run_shared(const Encounter& met, const Loop& loop, const Cut& own, bool in_order);
+
+// While the run time runs a region that is none of ours, be it inside one that is.
+class Nested {
+ public:
+  Nested() : alone_(in_region()) { note(Obstacle::nested); }
+  // A region inside a shared one has a team of one: its thread may be a helper. So has a marked one
+  // that is not shared.
+  [[nodiscard]] unsigned threads(unsigned wanted) const {
+    return alone_ || wanted == kMarkedTeam ? 1 : wanted;
+  }
+
+ private:
+  bool alone_;
+  Outside outside_;
+};
+
+// This thread, of a region, begins a loop; `unspecified`: one with a fixed schedule. True if it is
+// the shared one, which then is open.
+bool begin_shared(const Loop& loop, const Cut& own, bool in_order);
+
+// The schedule that schedule(runtime) stands for just now; unspecified if that is a fixed one.
+Cut cut_at_run_time();
+
+// omp_get_thread_num() and its like.
+void add_queries(std::vector<Binding>& table);
+
+}  // namespace mh::openmp

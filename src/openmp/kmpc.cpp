@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The entry points of LLVM's OpenMP run time, libomp, which clang's and flang's code calls.
+//
+// A region is an outlined function (a microtask) and pointers to what it shares; a loop asks for
+// chunks with an inclusive upper bound. Signatures: LLVM OpenMP run time, kmp.h; its ABI is stable.
+#include "openmp/kmpc.hpp"
+
+#include <cstdarg>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "openmp/encounter.hpp"
+
+namespace mh::openmp {
+namespace {
+
+struct Location;  // ident_t: where in the source; handed on
+using Microtask = void (*)(std::int32_t* thread, std::int32_t* bound, ...);
+using Lock = void;
+
+template <class Index>
+struct Dispatch {
+  void (*init)(Location*, std::int32_t, std::int32_t, Index, Index, std::make_signed_t<Index>,
+               std::make_signed_t<Index>);
+  int (*next)(Location*, std::int32_t, std::int32_t*, Index*, Index*, std::make_signed_t<Index>*);
+  void (*fixed)(Location*, std::int32_t, std::int32_t, std::int32_t*, Index*, Index*,
+                std::make_signed_t<Index>*, std::make_signed_t<Index>, std::make_signed_t<Index>);
+};
+
+// What the process's libomp has under these names.
+struct RealKmpc {
+  void (*fork_call)(Location*, std::int32_t, Microtask, ...);
+  void (*push_num_threads)(Location*, std::int32_t, std::int32_t);
+  std::int32_t (*global_thread_num)(Location*);
+  int (*invoke_microtask)(Microtask, int, int, int, void**, void**);
+  Dispatch<std::int32_t> dispatch_4;
+  Dispatch<std::uint32_t> dispatch_4u;
+  Dispatch<std::int64_t> dispatch_8;
+  Dispatch<std::uint64_t> dispatch_8u;
+  std::int32_t (*reduce_nowait)(Location*, std::int32_t, std::int32_t, std::size_t, void*,
+                                void (*)(void*, void*), Lock*);
+  void (*end_reduce_nowait)(Location*, std::int32_t, Lock*);
+  std::int32_t (*reduce)(Location*, std::int32_t, std::int32_t, std::size_t, void*,
+                         void (*)(void*, void*), Lock*);
+  void (*end_reduce)(Location*, std::int32_t, Lock*);
+  void (*barrier)(Location*, std::int32_t);
+  std::int32_t (*single)(Location*, std::int32_t);
+  std::int32_t (*master)(Location*, std::int32_t);
+  std::int32_t (*masked)(Location*, std::int32_t, std::int32_t);
+  void (*ordered)(Location*, std::int32_t);
+  void* (*task_alloc)(Location*, std::int32_t, std::int32_t, std::size_t, std::size_t, void*);
+};
+RealKmpc real_kmpc;
+
+template <class Index>
+Dispatch<Index>& dispatch();
+template <>
+Dispatch<std::int32_t>& dispatch() {
+  return real_kmpc.dispatch_4;
+}
+template <>
+Dispatch<std::uint32_t>& dispatch() {
+  return real_kmpc.dispatch_4u;
+}
+template <>
+Dispatch<std::int64_t>& dispatch() {
+  return real_kmpc.dispatch_8;
+}
+template <>
+Dispatch<std::uint64_t>& dispatch() {
+  return real_kmpc.dispatch_8u;
+}
+
+// ---- Regions ------------------------------------------------------------------------------------
+
+// A num_threads clause, until the region that it belongs to; 0: none.
+constinit thread_local std::int32_t t_wanted = 0;
+
+struct Fork {
+  Location* location;
+  Microtask task;
+  int count;
+  void** arguments;
+};
+
+// A region's body on this thread.
+void run_task(void* data) {
+  const Fork& fork = *static_cast<const Fork*>(data);
+  const std::int32_t thread = real_kmpc.global_thread_num(fork.location);
+  void* frame = nullptr;  // for tools
+  real_kmpc.invoke_microtask(fork.task, thread, real.thread_num(), fork.count, fork.arguments,
+                             &frame);
+}
+
+struct Job {
+  Body body;
+  void* data;
+};
+
+void run_job(std::int32_t* /*thread*/, std::int32_t* /*bound*/, Job* job) { job->body(job->data); }
+
+void run_by_team(Body body, void* data, unsigned threads, const void* location) {
+  auto* where = static_cast<Location*>(const_cast<void*>(location));
+  if (threads != 0) {
+    real_kmpc.push_num_threads(where, real_kmpc.global_thread_num(where),
+                               static_cast<std::int32_t>(threads));
+  }
+  Job job{.body = body, .data = data};
+  real_kmpc.fork_call(where, 1, reinterpret_cast<Microtask>(run_job), &job);
+}
+
+void run_fork(Fork& fork) {
+  const auto threads = static_cast<unsigned>(std::exchange(t_wanted, 0));
+  const Encounter met{.code = reinterpret_cast<const void*>(fork.task),
+                      .body = run_task,
+                      .data = &fork,
+                      .threads = threads,
+                      .run_by_team = run_by_team,
+                      .how = fork.location};
+  if (run_shared(met)) return;
+  const Nested nested;
+  run_by_team(run_task, &fork, nested.threads(threads), fork.location);
+}
+
+// NOLINTNEXTLINE(cert-dcl50-cpp): the run time's own signature
+void fork_call(Location* location, std::int32_t count, Microtask task, ...) {
+  constexpr std::int32_t kFew = 64;
+  void* few[kFew];
+  std::vector<void*> many(count > kFew ? static_cast<std::size_t>(count) : 0);
+  void** arguments = many.empty() ? few : many.data();
+  va_list list;
+  va_start(list, task);
+  for (std::int32_t i = 0; i < count; ++i) arguments[i] = va_arg(list, void*);
+  va_end(list);
+  Fork fork{.location = location, .task = task, .count = count, .arguments = arguments};
+  run_fork(fork);
+}
+
+void push_num_threads(Location* /*location*/, std::int32_t /*thread*/, std::int32_t threads) {
+  t_wanted = threads;
+}
+
+// ---- Loops --------------------------------------------------------------------------------------
+
+// enum sched_type of kmp.h, without its modifiers.
+constexpr std::int32_t kDynamic = 35;
+constexpr std::int32_t kGuided = 36;
+constexpr std::int32_t kRunTime = 37;
+constexpr std::int32_t kMonotonic = 1 << 29;
+constexpr std::int32_t kModifiers = 3 << 29;
+
+Cut cut_of(std::int32_t schedule, std::int64_t chunk) {
+  const std::uint64_t size = chunk > 0 ? static_cast<std::uint64_t>(chunk) : 1;
+  switch (schedule & ~kModifiers) {
+    case kDynamic:
+      return {.schedule = Schedule::dynamic, .chunk = size};
+    case kGuided:
+      return {.schedule = Schedule::guided, .chunk = size};
+    case kRunTime:
+      return cut_at_run_time();
+    default:  // fixed, or ordered
+      return {};
+  }
+}
+
+template <class Index>
+Loop loop_of(Index low, Index high, std::make_signed_t<Index> step) {
+  const auto from = static_cast<std::uint64_t>(low);
+  const auto to = static_cast<std::uint64_t>(high);
+  Loop loop{.start = from, .step = static_cast<std::uint64_t>(static_cast<std::int64_t>(step))};
+  if (step > 0 && low <= high) loop.count = (to - from) / loop.step + 1;
+  if (step < 0 && low >= high) loop.count = (from - to) / -loop.step + 1;
+  return loop;
+}
+
+template <class Index>
+void dispatch_init(Location* location, std::int32_t thread, std::int32_t schedule, Index low,
+                   Index high, std::make_signed_t<Index> step, std::make_signed_t<Index> chunk) {
+  if (current != nullptr && begin_shared(loop_of(low, high, step), cut_of(schedule, chunk),
+                                         (schedule & kMonotonic) != 0)) {
+    return;
+  }
+  if (!is_helper()) {
+    dispatch<Index>().init(location, thread, schedule, low, high, step, chunk);
+  }
+}
+
+template <class Index>
+int dispatch_next(Location* location, std::int32_t thread, std::int32_t* last, Index* low,
+                  Index* high, std::make_signed_t<Index>* step) {
+  if (!in_shared_loop()) {
+    return is_helper() ? 0 : dispatch<Index>().next(location, thread, last, low, high, step);
+  }
+  const Range range = shared_region()->next(*current);
+  if (range.empty()) return 0;
+  const Loop& loop = shared_region()->loop();
+  *low = static_cast<Index>(loop.start + range.first * loop.step);
+  *high = static_cast<Index>(loop.start + (range.end - 1) * loop.step);
+  if (step != nullptr) *step = static_cast<std::make_signed_t<Index>>(loop.step);
+  if (last != nullptr) *last = range.end == loop.count ? 1 : 0;
+  return 1;
+}
+
+// A fixed share of a loop for each thread of the team: a helper has none.
+template <class Index>
+void static_init(Location* location, std::int32_t thread, std::int32_t schedule, std::int32_t* last,
+                 Index* low, Index* high, std::make_signed_t<Index>* stride,
+                 std::make_signed_t<Index> step, std::make_signed_t<Index> chunk) {
+  note(Obstacle::no_loop);
+  dispatch<Index>().fixed(location, thread, schedule, last, low, high, stride, step, chunk);
+  if (!is_helper()) return;
+  *low = 1;
+  *high = 0;
+  if (last != nullptr) *last = 0;
+}
+
+// ---- What else a region may do ------------------------------------------------------------------
+//
+// Seen while a region is watched, each of these excludes it; reductions do not. In a shared region
+// a helper stays out of what is done once.
+
+// The run time takes its team for the only one to reduce, so in shared regions they are reduced
+// under a lock of ours: 1 says "combine, then tell me".
+std::mutex g_reducing;
+
+std::int32_t reduce_nowait(Location* location, std::int32_t thread, std::int32_t count,
+                           std::size_t bytes, void* data, void (*combine)(void*, void*),
+                           Lock* lock) {
+  if (!in_region()) {
+    return real_kmpc.reduce_nowait(location, thread, count, bytes, data, combine, lock);
+  }
+  g_reducing.lock();
+  return 1;
+}
+
+void end_reduce_nowait(Location* location, std::int32_t thread, Lock* lock) {
+  if (!in_region()) return real_kmpc.end_reduce_nowait(location, thread, lock);
+  g_reducing.unlock();
+}
+
+// With a barrier.
+std::int32_t reduce(Location* location, std::int32_t thread, std::int32_t count, std::size_t bytes,
+                    void* data, void (*combine)(void*, void*), Lock* lock) {
+  note(Obstacle::barrier);
+  if (!in_region()) {
+    return real_kmpc.reduce(location, thread, count, bytes, data, combine, lock);
+  }
+  g_reducing.lock();
+  return 1;
+}
+
+void end_reduce(Location* location, std::int32_t thread, Lock* lock) {
+  if (!in_region()) return real_kmpc.end_reduce(location, thread, lock);
+  g_reducing.unlock();
+  if (is_helper()) return;
+  shared_region()->await_all(*current);
+  real_kmpc.barrier(location, thread);
+}
+
+void barrier(Location* location, std::int32_t thread) {
+  note(Obstacle::barrier);
+  if (is_helper()) return;
+  if (in_region()) shared_region()->await_all(*current);
+  real_kmpc.barrier(location, thread);
+}
+
+std::int32_t single(Location* location, std::int32_t thread) {
+  note(Obstacle::single);
+  return is_helper() ? 0 : real_kmpc.single(location, thread);
+}
+
+std::int32_t master(Location* location, std::int32_t thread) {
+  note(Obstacle::thread_number);
+  return is_helper() ? 0 : real_kmpc.master(location, thread);
+}
+
+std::int32_t masked(Location* location, std::int32_t thread, std::int32_t filter) {
+  note(Obstacle::thread_number);
+  return is_helper() ? 0 : real_kmpc.masked(location, thread, filter);
+}
+
+void ordered(Location* location, std::int32_t thread) {
+  note(Obstacle::single);
+  real_kmpc.ordered(location, thread);
+}
+
+void* task_alloc(Location* location, std::int32_t thread, std::int32_t flags, std::size_t bytes,
+                 std::size_t shared, void* entry) {
+  note(Obstacle::tasks);
+  return real_kmpc.task_alloc(location, thread, flags, bytes, shared, entry);
+}
+
+template <class Index>
+void add_dispatch(std::vector<Binding>& table, const std::string& width) {
+  Dispatch<Index>& calls = dispatch<Index>();
+  add(table, "__kmpc_dispatch_init_" + width, dispatch_init<Index>, calls.init);
+  add(table, "__kmpc_dispatch_next_" + width, dispatch_next<Index>, calls.next);
+  add(table, "__kmpc_for_static_init_" + width, static_init<Index>, calls.fixed);
+}
+
+}  // namespace
+
+void add_kmpc(std::vector<Binding>& table) {
+  add(table, "__kmpc_fork_call", fork_call, real_kmpc.fork_call);
+  add(table, "__kmpc_push_num_threads", push_num_threads, real_kmpc.push_num_threads);
+  ask(table, "__kmpc_global_thread_num", real_kmpc.global_thread_num);
+  ask(table, "__kmp_invoke_microtask", real_kmpc.invoke_microtask);
+  add_dispatch<std::int32_t>(table, "4");
+  add_dispatch<std::uint32_t>(table, "4u");
+  add_dispatch<std::int64_t>(table, "8");
+  add_dispatch<std::uint64_t>(table, "8u");
+  add(table, "__kmpc_reduce_nowait", reduce_nowait, real_kmpc.reduce_nowait);
+  add(table, "__kmpc_end_reduce_nowait", end_reduce_nowait, real_kmpc.end_reduce_nowait);
+  add(table, "__kmpc_reduce", reduce, real_kmpc.reduce);
+  add(table, "__kmpc_end_reduce", end_reduce, real_kmpc.end_reduce);
+  add(table, "__kmpc_barrier", barrier, real_kmpc.barrier);
+  add(table, "__kmpc_single", single, real_kmpc.single);
+  add(table, "__kmpc_master", master, real_kmpc.master);
+  add(table, "__kmpc_masked", masked, real_kmpc.masked);
+  add(table, "__kmpc_ordered", ordered, real_kmpc.ordered);
+  add(table, "__kmpc_omp_task_alloc", task_alloc, real_kmpc.task_alloc);
+}
+
+}  // namespace mh::openmp

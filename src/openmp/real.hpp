@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The OpenMP run time of the process: the functions that the program would call without us.
+//
+// Signatures are those of GCC's libgomp (its ABI is kept since GCC 4.2; LLVM's libomp offers the
+// same names). Written once by bind(), before any of our functions can be reached; null where the
+// run time lacks a function, which then nobody calls.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace mh::openmp {
+
+using Body = void (*)(void*);  // a region's code, outlined by the compiler
+
+// The schedules that hand out chunks while the loop runs, as libgomp's names say them.
+enum class Kind : std::uint8_t {
+  dynamic,
+  guided,
+  nonmonotonic_dynamic,
+  nonmonotonic_guided,
+  runtime,
+  nonmonotonic_runtime,
+  maybe_nonmonotonic_runtime,
+};
+inline constexpr std::size_t kKinds = 7;
+constexpr bool has_chunk(Kind kind) { return kind < Kind::runtime; }
+
+using Ull = unsigned long long;
+
+struct LoopCalls {
+  union {
+    bool (*start)(long, long, long, long, long*, long*);
+    bool (*start_runtime)(long, long, long, long*, long*);
+  };
+  union {
+    bool (*start_ull)(bool, Ull, Ull, Ull, Ull, Ull*, Ull*);
+    bool (*start_runtime_ull)(bool, Ull, Ull, Ull, Ull*, Ull*);
+  };
+  bool (*next)(long*, long*);
+  bool (*next_ull)(Ull*, Ull*);
+  union {
+    void (*parallel)(Body, void*, unsigned, long, long, long, long, unsigned);
+    void (*parallel_runtime)(Body, void*, unsigned, long, long, long, unsigned);
+  };
+};
+
+struct Real {
+  void (*parallel)(Body, void*, unsigned, unsigned);
+  LoopCalls loops[kKinds];
+  void (*loop_end)();
+  void (*loop_end_nowait)();
+
+  // What a region may do that keeps its loop from being shared.
+  void (*barrier)();
+  bool (*single_start)();
+  void* (*single_copy_start)();
+  unsigned (*sections_start)(unsigned);
+  unsigned (*sections_next)();
+  void (*ordered_start)();
+  void (*task)(Body, void*, void (*)(void*, void*), long, long, bool, unsigned, void**, int, void*);
+  void (*taskwait)();
+  // Of any OpenMP run time.
+  int (*thread_num)();
+  int (*num_threads)();
+  int (*in_parallel)();
+
+  // Asked, not answered, by us.
+  int (*max_threads)();
+  int (*level)();
+  void (*get_schedule)(int*, int*);
+};
+
+extern Real real;
+
+// One name of the run time, our function for it, and where the run time's own is kept.
+struct Binding {
+  std::string name;
+  void* ours;  // null: it is only asked
+  void** real;
+};
+
+template <class Function>
+void add(std::vector<Binding>& table, const std::string& name, Function* ours, Function*& place) {
+  table.push_back({name, reinterpret_cast<void*>(ours), reinterpret_cast<void**>(&place)});
+}
+
+template <class Function>
+void ask(std::vector<Binding>& table, const std::string& name, Function*& place) {
+  table.push_back({name, nullptr, reinterpret_cast<void**>(&place)});
+}
+
+}  // namespace mh::openmp

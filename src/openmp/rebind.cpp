@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "openmp/rebind.hpp"
+
+#include <link.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+extern "C" {
+#include "base/elf.h"
+}
+
+namespace mh::openmp::rebind {
+namespace {
+
+constexpr const char* kMark = "GOMP_parallel";  // every run time for GCC's code has it
+
+std::vector<Binding> g_bindings;
+std::unordered_map<std::string_view, void*> g_ours;  // by name
+const ElfW(Dyn) * g_run_time = nullptr;
+unsigned long long g_loads = 0;  // objects loaded when we looked last
+
+// A part of an object that the loader made read-only after it had filled the places in it.
+struct ReadOnly {
+  std::uintptr_t low = 0;
+  std::uintptr_t high = 0;
+  bool opened = false;
+};
+
+ReadOnly read_only_part(const dl_phdr_info& info) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  for (int i = 0; i < info.dlpi_phnum; ++i) {
+    const ElfW(Phdr)& part = info.dlpi_phdr[i];
+    if (part.p_type != PT_GNU_RELRO) continue;
+    const std::uintptr_t low = info.dlpi_addr + part.p_vaddr;
+    return {.low = low & -page, .high = (low + part.p_memsz) & -page};
+  }
+  return {};
+}
+
+bool set_protection(const ReadOnly& part, int protection) {
+  return ::mprotect(reinterpret_cast<void*>(part.low), part.high - part.low, protection) == 0;
+}
+
+void rebind_one(const char* name, void** place, void* read_only) {
+  const auto found = g_ours.find(name);
+  if (found == g_ours.end() || *place == found->second) return;
+  auto& part = *static_cast<ReadOnly*>(read_only);
+  const auto address = reinterpret_cast<std::uintptr_t>(place);
+  if (address >= part.low && address < part.high && !part.opened) {
+    part.opened = set_protection(part, PROT_READ | PROT_WRITE);
+    if (!part.opened) return;
+  }
+  // Another thread may be calling through this place: it gets the one function or the other.
+  __atomic_store_n(place, found->second, __ATOMIC_RELAXED);
+}
+
+int rebind_object(dl_phdr_info* info, std::size_t /*bytes*/, void* /*data*/) {
+  g_loads = info->dlpi_adds;
+  const mh_object object = mh_object_of(info);
+  if (object.dynamic == nullptr || object.dynamic == g_run_time) return 0;
+  ReadOnly part = read_only_part(*info);
+  mh_imports(&object, rebind_one, &part);
+  if (part.opened) set_protection(part, PROT_READ);
+  return 0;
+}
+
+struct RunTimes {
+  mh_object first{};
+  int count = 0;
+};
+
+int look_for_run_time(dl_phdr_info* info, std::size_t /*bytes*/, void* data) {
+  auto& found = *static_cast<RunTimes*>(data);
+  const mh_object object = mh_object_of(info);
+  if (mh_symbol(&object, kMark) == nullptr) return 0;
+  if (found.count++ == 0) found.first = object;
+  return 0;
+}
+
+struct Search {
+  std::string_view name;
+  bool found = false;
+};
+
+void compare(const char* name, void** /*place*/, void* data) {
+  auto& search = *static_cast<Search*>(data);
+  search.found = search.found || search.name == name;
+}
+
+int search_object(dl_phdr_info* info, std::size_t /*bytes*/, void* data) {
+  const mh_object object = mh_object_of(info);
+  mh_imports(&object, compare, data);
+  return static_cast<Search*>(data)->found ? 1 : 0;
+}
+
+int count_loads(dl_phdr_info* info, std::size_t /*bytes*/, void* loads) {
+  *static_cast<unsigned long long*>(loads) = info->dlpi_adds;
+  return 1;
+}
+
+}  // namespace
+
+bool imported(const char* name) {
+  Search search{.name = name};
+  return ::dl_iterate_phdr(search_object, &search) != 0;
+}
+
+Status start(std::vector<Binding> bindings) {
+  if (g_run_time != nullptr) return {};
+  RunTimes found;
+  ::dl_iterate_phdr(look_for_run_time, &found);
+  if (found.count != 1) return {Code::unsupported};
+  g_bindings = std::move(bindings);
+  for (const Binding& binding : g_bindings) {
+    void* real = mh_address(&found.first, binding.name.c_str());
+    if (real == nullptr) continue;
+    *binding.real = real;
+    if (binding.ours != nullptr) g_ours.emplace(binding.name, binding.ours);
+  }
+  g_run_time = found.first.dynamic;
+  ::dl_iterate_phdr(rebind_object, nullptr);
+  return {};
+}
+
+void again() {
+  unsigned long long loads = 0;
+  ::dl_iterate_phdr(count_loads, &loads);
+  if (loads != g_loads) ::dl_iterate_phdr(rebind_object, nullptr);
+}
+
+}  // namespace mh::openmp::rebind

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One execution of a parallel region whose loop is shared, and those who take part in it.
+//
+// The owner runs the region's body as without us, alone or with its team, and hands itself chunks
+// from the front of the loop. From the moment the loop is open helpers may join: each runs the same
+// body, gets chunks from the end until its unit is over, and leaves through the compiler's own
+// epilogue, which merges reductions. Nothing of a helper is kept between units: it comes as a late
+// member of the team each time. Source: MPI Workshare, III.
+//
+// Limits: one shared region at a time in a process; in others the loop is the owner's own.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "lend/pool.hpp"
+#include "openmp/iterations.hpp"
+#include "openmp/real.hpp"
+#include "openmp/sites.hpp"
+
+namespace mh::openmp {
+
+enum class Schedule : std::uint8_t { unspecified, dynamic, guided };
+
+// How one side cuts its chunks; unspecified: by the time that iterations take.
+struct Cut {
+  Schedule schedule = Schedule::unspecified;
+  std::uint64_t chunk = 1;
+};
+
+// The loop as the compiler's code describes it; index arithmetic is modulo 2^64.
+struct Loop {
+  std::uint64_t start = 0;
+  std::uint64_t step = 0;
+  std::uint64_t bound = 0;  // what the last chunk ends with
+  std::uint64_t count = 0;
+};
+
+// A thread's part in one execution of a region.
+struct Participant {
+  enum class Role : std::uint8_t { watched, owner, helper };
+
+  Role role;
+  Site* site;
+  std::uint32_t number = 0;            // in the team
+  std::uint32_t loops = 0;             // begun so far
+  Obstacle obstacle = Obstacle::none;  // met so far
+  bool over = false;                   // helper: its unit may take no further chunk
+  std::uint64_t deadline = 0;          // helper: end of the unit, in ticks
+  std::uint64_t since = 0;             // when the last chunk was given, and of what size
+  std::uint64_t size = 0;
+  std::uint64_t done = 0;  // iterations given to this thread
+
+  // The region is not one to be shared, for this reason.
+  void meets(Obstacle what) {
+    if (obstacle == Obstacle::none) obstacle = what;
+  }
+};
+
+// Of this thread; null outside of regions that are watched or shared. initial-exec: asked by every
+// call of the OpenMP run time.
+extern constinit thread_local Participant* current [[gnu::tls_model("initial-exec")]];
+
+// Without a participant for the duration: what a region calls is nobody's region.
+class Outside {
+ public:
+  Outside() : kept_(current) { current = nullptr; }
+  ~Outside() { current = kept_; }
+  Outside(const Outside&) = delete;
+  Outside& operator=(const Outside&) = delete;
+
+ private:
+  Participant* kept_;
+};
+
+class Region final : public lend::Work {
+ public:
+  // `pool` outlives the region.
+  explicit Region(lend::Pool& pool) : pool_(pool) {}
+
+  // False if another thread is in the shared region. Else it is this thread's until leave().
+  bool enter(Site& site, Body body, void* data, std::uint32_t own_threads);
+  // The owner is done with the body; returns when all helpers are.
+  void leave();
+
+  // A thread of the owner's team; numbered from 0, the thread that entered.
+  [[nodiscard]] Participant member(std::uint32_t number);
+  void run_body() const { body_(data_); }
+  // Before leave(), with what thread 0 did.
+  void account(const Participant& owner);
+
+  // The user's own word on how chunks are cut, instead of what open() will say.
+  void cuts_as(const Cut& own, const Cut& helpers);
+  // The owner's team has come to the loop. Any of its threads; the first describes it. `in_order`:
+  // each thread must get its iterations in ascending order.
+  void open(const Loop& loop, const Cut& own, bool in_order);
+  // The body starts inside the loop.
+  void begins_in_loop() { loops_before_ = 1; }
+  // The next chunk of this thread; empty: the loop is over for it.
+  Range next(Participant& me) {
+    return me.role == Participant::Role::owner ? next_of_owner(me) : next_of_helper(me);
+  }
+  [[nodiscard]] const Loop& loop() const { return loop_; }
+  // Threads of a team that helpers belong to, whether they come or not.
+  [[nodiscard]] std::uint32_t team() const { return own_threads_ + lend::kHelpers; }
+  // A thread of the owner's team waits here for helpers; after a barrier of the team all iterations
+  // are done.
+  void await_all(const Participant& me);
+
+  void unit(std::uint32_t helper, std::uint64_t deadline) noexcept override;
+
+  // Executions that could be joined so far.
+  [[nodiscard]] std::uint64_t exposures() const { return exposures_; }
+
+ private:
+  enum class Stage : std::uint32_t { closed, opening, open };
+
+  Range next_of_owner(Participant& me);
+  Range next_of_helper(Participant& me);
+  void consider(const Participant& me);
+  void begin_measuring(std::uint64_t now);
+  [[nodiscard]] float rate_now(std::uint64_t now, std::uint64_t done);
+  [[nodiscard]] std::uint64_t next_review(std::uint64_t done, float rest) const;
+  void withdraw();
+  [[nodiscard]] std::uint64_t chunk_of(const Cut& cut, float most_ns) const;
+
+  lend::Pool& pool_;
+  Site* site_ = nullptr;
+  Body body_ = nullptr;
+  void* data_ = nullptr;
+  std::uint32_t own_threads_ = 1;
+  std::uint32_t loops_before_ = 0;  // begun when the body starts
+  Loop loop_;
+  bool in_order_ = false;
+  Cut own_;
+  Cut helpers_;
+  bool cuts_given_ = false;
+  // Of the thread that entered, and of no other: whether helpers may come, and what this execution
+  // teaches of the site.
+  bool known_ = false;
+  bool exposed_ = false;
+  std::uint64_t begin_ = 0;        // ticks, of the first chunk
+  std::uint64_t review_at_ = 0;    // iterations done by that thread
+  std::uint64_t reviewed_at_ = 0;  // ticks and iterations at the last review
+  std::uint64_t reviewed_done_ = 0;
+  std::uint64_t exposures_ = 0;
+
+  // Released by the thread that describes the loop, acquired by the rest of its team; helpers come
+  // after that by way of the pool.
+  std::atomic<Stage> stage_{Stage::closed};
+  std::atomic_flag entered_ = ATOMIC_FLAG_INIT;
+  Iterations iterations_;
+};
+
+}  // namespace mh::openmp

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Sharing of this process's loops: on from start() to stop().
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/result.hpp"
+#include "lend/pool.hpp"
+#include "openmp/region.hpp"
+#include "openmp/sites.hpp"
+
+namespace mh::openmp {
+
+extern Sites sites;
+
+namespace detail {
+// relaxed: set while no loop is shared, and a thread that does not see it yet shares none.
+extern std::atomic<Region*> region;
+}  // namespace detail
+
+// Whose loops: those that the user marked, or those of every region that allows it.
+enum class Whose : std::uint8_t { marked, all };
+extern Whose whose;
+
+// Null while loops are not shared.
+inline Region* shared_region() { return detail::region.load(std::memory_order_relaxed); }
+
+// From now on loops of this process are exposed to the pool's helpers. `unsupported` if the process
+// has no OpenMP run time, or several; then nothing is changed. One thread.
+Status start(lend::Pool& pool, Whose loops);
+// Whether the program or a library of it has marked loops.
+bool has_marked_loops();
+// Objects that were loaded since (extension modules). Cheap if there are none.
+void look_for_new_objects();
+// No loop is in progress.
+void stop();
+
+struct Report {
+  std::uint64_t shared;                // regions whose loops are shared
+  std::uint64_t excluded[kObstacles];  // regions that are not, by reason
+  std::uint64_t executions;            // of shared ones
+  std::uint64_t exposures;             // of these, open to helpers
+  std::uint64_t units;                 // done by helpers
+};
+Report report();
+
+}  // namespace mh::openmp

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What is known of each parallel region of the program, by the function its body was compiled to.
+//
+// A *site* starts unseen. Its first execution is watched: a region whose one shared loop may be
+// joined late is shared from then on, any other never, and the reason is kept for the summary.
+// Any thread; entries are never removed. Limit: kMost sites, further regions are not shared.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/cacheline.hpp"
+
+namespace mh::openmp {
+
+// Why the loops of a region are not shared.
+enum class Obstacle : std::uint8_t {
+  none,
+  no_loop,        // nothing that is handed out in chunks: a static schedule, or no loop at all
+  several_loops,  // a late thread could not tell which to join
+  thread_number,  // asks for its thread or team: a static schedule does
+  barrier,        // or a loop that ends with one
+  single,         // single, sections, ordered, a reduction of its own kind
+  tasks,
+  nested,  // parallel inside parallel
+};
+inline constexpr std::size_t kObstacles = 8;
+
+struct alignas(kCacheLine) Site {
+  enum class State : std::uint8_t { unseen, shared, excluded };
+
+  // Acquired by find(), released by the thread that enters the site.
+  std::atomic<const void*> body{nullptr};
+  // relaxed: each is a fact of its own, and an old value is only slower.
+  std::atomic<State> state{State::unseen};
+  std::atomic<Obstacle> obstacle{Obstacle::none};
+  std::atomic<float> ns_per_iteration{0};  // 0: not known yet
+  std::atomic<std::uint32_t> executions{0};
+};
+
+// What the first execution has shown.
+inline void decide(Site& site, Obstacle met) {
+  site.obstacle.store(met, std::memory_order_relaxed);
+  site.state.store(met == Obstacle::none ? Site::State::shared : Site::State::excluded,
+                   std::memory_order_relaxed);
+}
+
+class Sites {
+ public:
+  static constexpr std::size_t kMost = 1024;
+
+  // The site of a body; null if the table is full.
+  Site* find(const void* body) {
+    std::size_t at = hash(body);
+    for (std::size_t looked = 0; looked < kMost; ++looked, at = (at + 1) % kMost) {
+      Site& site = sites_[at];
+      const void* here = site.body.load(std::memory_order_acquire);
+      if (here == body) [[likely]]
+        return &site;
+      if (here == nullptr && enter(site, body)) return &site;
+    }
+    return nullptr;
+  }
+
+  template <class Each>
+  void each(Each&& each) const {
+    for (const Site& site : sites_) {
+      if (site.body.load(std::memory_order_acquire) != nullptr) each(site);
+    }
+  }
+
+ private:
+  static std::size_t hash(const void* body) {
+    return (reinterpret_cast<std::uintptr_t>(body) * 0x9e3779b97f4a7c15ULL >> 48U) % kMost;
+  }
+
+  // True if the place is now this body's, by whomever.
+  static bool enter(Site& site, const void* body) {
+    const void* empty = nullptr;
+    return site.body.compare_exchange_strong(empty, body, std::memory_order_release,
+                                             std::memory_order_acquire) ||
+           empty == body;
+  }
+
+  Site sites_[kMost];
+};
+
+}  // namespace mh::openmp

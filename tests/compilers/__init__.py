@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tests of the wrapper compilers `mhcc`, `mhc++` and `mhfort`."""

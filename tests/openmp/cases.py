@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Writes C programs in which every clause meets every schedule, each case checked serially.
+
+A *case* is a function with one parallel loop (or a region that must not be shared) that returns
+whether its result is right. Rank 0 runs it again and again while the other ranks wait, until a
+thread that is not its own has done iterations (shared cases), or a few times (others), and prints
+`case NAME ok|WRONG joined|alone`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SCHEDULES = {
+    "dynamic": "dynamic",
+    "dynamic_4": "dynamic, 4",
+    "guided": "guided",
+    "guided_8": "guided, 8",
+    "monotonic": "monotonic: dynamic, 2",
+    "nonmonotonic": "nonmonotonic: dynamic, 3",
+    "runtime": "runtime",
+}
+
+
+@dataclass(frozen=True)
+class Clause:
+    """`work` happens in every iteration; `right` is looked at afterwards."""
+
+    name: str
+    before: str
+    words: str
+    work: str
+    right: str
+    index: str = "int i = 0; i < n; ++i"
+
+
+CLAUSES = [
+    Clause("none", "", "", "", "1"),
+    Clause("constant", "", "", "", "1", "int i = 0; i < 400; ++i"),
+    Clause("sum", "long s = 0;", "reduction(+ : s)", "s += i;", "s == (long)n * (n - 1) / 2"),
+    Clause(
+        "sum_and_most",
+        "long s = 0; int m = -1;",
+        "reduction(+ : s) reduction(max : m)",
+        "s += 2 * i; if (i > m) m = i;",
+        "s == (long)n * (n - 1) && m == n - 1",
+    ),
+    Clause(
+        "sums",
+        "long s[5] = {0, 0, 0, 0, 0};",
+        "reduction(+ : s[:5])",
+        "s[i % 5] += i;",
+        "s[0] + s[1] + s[2] + s[3] + s[4] == (long)n * (n - 1) / 2",
+    ),
+    Clause("product", "double p = 1;", "reduction(* : p)", "p *= i % 2 ? 2 : 0.5;", "p == 1"),
+    Clause("private", "int t = -1;", "private(t)", "t = i; if (t != i) bad = 1;", "t == -1"),
+    Clause(
+        "firstprivate", "int t = 7;", "firstprivate(t)", "if (t < 7) bad = 1; t += 1;", "t == 7"
+    ),
+    Clause("lastprivate", "int t = -1;", "lastprivate(t)", "t = 3 * i;", "t == 3 * (n - 1)"),
+    Clause(
+        "first_and_last",
+        "int t = 7;",
+        "firstprivate(t) lastprivate(t)",
+        "if (t < 7) bad = 1; t = 7 + i;",
+        "t == 7 + n - 1",
+    ),
+    Clause("shared_list", "long s = 0;", "default(none) shared(s, n, bad, seen)",
+           "_Pragma(\"omp atomic\") s += i;", "s == (long)n * (n - 1) / 2"),
+    Clause("critical", "long s = 0;", "", "_Pragma(\"omp critical\") s += i;",
+           "s == (long)n * (n - 1) / 2"),
+    Clause("named_critical", "long s = 0;", "", "_Pragma(\"omp critical(name)\") s += i;",
+           "s == (long)n * (n - 1) / 2"),
+    Clause("wide_atomic", "long double s = 0;", "", "_Pragma(\"omp atomic\") s += i;",
+           "s == (long double)n * (n - 1) / 2"),
+    Clause("condition", "long s = 0;", "if (n > 1) reduction(+ : s)", "s += i;",
+           "s == (long)n * (n - 1) / 2"),
+    Clause("team", "long s = 0;", "num_threads(2) reduction(+ : s)", "s += i;",
+           "s == (long)n * (n - 1) / 2"),
+    Clause("collapsed", "", "collapse(2)", "i = i * 20 + j;", "1",
+           "int k = 0; k < 20; ++k) for (int j = 0; j < 20; ++j"),
+    Clause("down", "int t = -1;", "lastprivate(t)", "t = i;", "t == 0",
+           "int i = n - 1; i >= 0; --i"),
+    Clause("down_by_3", "int t = -1;", "lastprivate(t)", "t = i; i /= 3;", "t == 0",
+           "int k = 3 * (n - 1); k >= 0; k -= 3"),
+    Clause("by_7", "", "", "i = k / 7;", "1", "long k = 0; k < 7L * n - 3; k += 7"),
+    Clause("unsigned", "", "", "", "1", "unsigned i = 0; i < (unsigned)n; ++i"),
+    Clause("wide", "", "", "i = (int)(k - (1UL << 63));", "1",
+           "unsigned long k = 1UL << 63; k < (1UL << 63) + (unsigned)n; ++k"),
+    Clause("wide_down", "", "", "i = (int)(k - (1UL << 63)) - 1;", "1",
+           "unsigned long k = (1UL << 63) + (unsigned)n; k > 1UL << 63; --k"),
+    Clause("negative", "", "", "i = (int)(k + 1000);", "1",
+           "long k = -1000; k < n - 1000; ++k"),
+]  # fmt: skip
+
+# Regions whose loops must stay with their rank; the whole region as text.
+NOT_SHARED = {
+    "fixed": "#pragma omp parallel for schedule(static)\nfor (int i = 0; i < n; ++i) DO(i);",
+    "fixed_chunks": "#pragma omp parallel for schedule(static, 2)\n"
+    "for (int i = 0; i < n; ++i) DO(i);",
+    "ordered": "int last = -1;\n#pragma omp parallel for ordered schedule(dynamic)\n"
+    "for (int i = 0; i < n; ++i) {\nDO(i);\n#pragma omp ordered\n"
+    "{ if (i != last + 1) bad = 1; last = i; }\n}",
+    "one_thread": "#pragma omp parallel for num_threads(1) schedule(dynamic)\n"
+    "for (int i = 0; i < n; ++i) DO(i);",
+    "if_not": "#pragma omp parallel for if (n < 0) schedule(dynamic)\n"
+    "for (int i = 0; i < n; ++i) DO(i);",
+    "two_loops": "#pragma omp parallel\n{\n#pragma omp for schedule(dynamic) nowait\n"
+    "for (int i = 0; i < n / 2; ++i) DO(i);\n#pragma omp for schedule(dynamic) nowait\n"
+    "for (int i = n / 2; i < n; ++i) DO(i);\n}",
+    "single_first": "int k = 0;\n#pragma omp parallel\n{\n#pragma omp single\nk = 1;\n"
+    "#pragma omp for schedule(dynamic)\nfor (int i = 0; i < n; ++i) { if (k != 1) bad = 1; DO(i); }"
+    "\n}",
+    "thread_number": "int own[64] = {0};\n#pragma omp parallel\n{\n"
+    "own[omp_get_thread_num()] = 1;\n#pragma omp for schedule(dynamic)\n"
+    "for (int i = 0; i < n; ++i) { if (own[omp_get_thread_num()] != 1) bad = 1; DO(i); }\n}",
+    "barrier_between": "int k = 0;\n#pragma omp parallel\n{\n#pragma omp for schedule(dynamic)\n"
+    "for (int i = 0; i < n; ++i) DO(i);\n#pragma omp barrier\n#pragma omp atomic\nk += 1;\n}\n"
+    "if (k != omp_get_max_threads()) bad = 1;",
+    "tasks": "#pragma omp parallel\n{\n#pragma omp for schedule(dynamic)\n"
+    "for (int i = 0; i < n; ++i) {\n#pragma omp task firstprivate(i)\nDO(i);\n}\n}",
+    "sections": "#pragma omp parallel\n{\n#pragma omp sections nowait\n{\n#pragma omp section\n"
+    "DO(0);\n#pragma omp section\nDO(1);\n}\n#pragma omp for schedule(dynamic)\n"
+    "for (int i = 2; i < n; ++i) DO(i);\n}",
+    "nested": "#pragma omp parallel for schedule(dynamic, 50)\n"
+    "for (int k = 0; k < n; k += 50) {\n#pragma omp parallel for schedule(dynamic)\n"
+    "for (int i = k; i < k + 50; ++i) DO(i);\n}",
+}  # fmt: skip
+MAY_JOIN = {"nested"}  # the outer loop is shared, the inner is each thread's own
+
+HAS_BARRIER = {"first_and_last"}  # both compilers make one: nobody may write before all have read
+
+LASTPRIVATE = {c.name for c in CLAUSES if "lastprivate" in c.words}
+
+HEAD = """\
+#include <mpi.h>
+#include <omp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { N = 400, MOST = 3000 };
+static int seen[N];
+static long others;
+static pid_t self;
+
+/* An iteration is done: some hundred nanoseconds, and which thread did it. */
+static void visit(int i) {
+  for (volatile int k = 0; k < 150 + i % 50; ++k) continue;
+  if (i < 0 || i >= N) return;
+  __atomic_fetch_add(&seen[i], 1, __ATOMIC_RELAXED);
+  if ((pid_t)syscall(SYS_gettid) != self) __atomic_fetch_add(&others, 1, __ATOMIC_RELAXED);
+}
+#define DO(i) visit(i)
+"""
+
+TAIL = """\
+static const struct { const char* name; int (*run)(int); int shared; } cases[] = {
+%s
+};
+
+static void play(int which) {
+  others = 0;
+  int right = 1, times = 0;
+  for (; right && times < (cases[which].shared ? MOST : 4); ++times) {
+    memset(seen, 0, sizeof seen);
+    right = cases[which].run(N);
+    for (int i = 0; i < N; ++i) right = right && seen[i] == 1;
+    if (others != 0 && times > 4) break;
+  }
+  printf("case %%s %%s %%s\\n", cases[which].name, right ? "ok" : "WRONG",
+         others != 0 ? "joined" : "alone");
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  int rank;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  self = (pid_t)syscall(SYS_gettid);
+  for (int i = 0; i < (int)(sizeof cases / sizeof cases[0]); ++i) {
+    if (rank == 0) play(i);
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  MPI_Finalize();
+  return 0;
+}
+"""
+
+
+def _shared_case(name: str, clause: Clause, schedule: str) -> str:
+    lines = [f"static int {name}(int n) {{", "int bad = 0;", clause.before]
+    lines += [f"#pragma omp parallel for {clause.words} schedule({schedule})"]
+    number = "" if " i = " in clause.index else "int i = k; "
+    lines += [f"for ({clause.index}) {{ {number}{clause.work} DO(i); }}"]
+    lines += [f"(void)n; return !bad && ({clause.right});", "}"]
+    return "\n".join(lines)
+
+
+def _other_case(name: str, region: str) -> str:
+    return f"static int {name}(int n) {{\nint bad = 0;\n{region}\nreturn !bad;\n}}"
+
+
+# What a marked loop takes: clauses of #pragma ws, and how helpers cut their chunks.
+MARKED_SCHEDULES = {
+    "static": "schedule(static)",
+    "dynamic": "schedule(dynamic) steal_schedule(dynamic, 16)",
+    "dynamic_4": "schedule(dynamic, 4) steal_schedule(guided, 2)",
+    "guided": "schedule(guided) steal_schedule(static, 5)",
+    "runtime": "schedule(runtime)",
+    "unspecified": "",
+}
+OMP_ONLY = {"shared_list", "condition", "team"}
+MARKED_CLAUSES = [clause for clause in CLAUSES if clause.name not in OMP_ONLY]
+
+
+def _marked_case(name: str, clause: Clause, schedule: str) -> str:
+    text = _shared_case(name, clause, "X").replace("schedule(X)", schedule)
+    return text.replace("#pragma omp parallel for", "#pragma ws for").replace('("omp ', '("ws ')
+
+
+def marked_program() -> str:
+    """Likewise with marked loops, all of which are shared."""
+    functions, table = [HEAD], []
+    for schedule, words in MARKED_SCHEDULES.items():
+        for clause in MARKED_CLAUSES:
+            name = f"{clause.name}_{schedule}"
+            functions.append(_marked_case(name, clause, words))
+            table.append(f'{{"{name}", {name}, 1}},')
+    return "\n".join([*functions, TAIL % "\n".join(table)])
+
+
+def program() -> str:
+    """All cases as one C program."""
+    functions, table = [HEAD], []
+    for schedule, words in SCHEDULES.items():
+        for clause in CLAUSES:
+            name = f"{clause.name}_{schedule}"
+            functions.append(_shared_case(name, clause, words))
+            table.append(f'{{"{name}", {name}, 1}},')
+    for name, region in NOT_SHARED.items():
+        functions.append(_other_case(name, region))
+        table.append(f'{{"{name}", {name}, 0}},')
+    return "\n".join([*functions, TAIL % "\n".join(table)])
+
+
+def named_like(clauses: set[str]) -> set[str]:
+    return {f"{clause}_{schedule}" for clause in clauses for schedule in SCHEDULES}
+
+
+def expected() -> dict[str, set[str]]:
+    """How each case may end."""
+    ends = {
+        f"{c.name}_{s}": {"alone"} if c.name in HAS_BARRIER else {"joined"}
+        for s in SCHEDULES
+        for c in CLAUSES
+    }
+    for name in NOT_SHARED:
+        ends[name] = {"alone", "joined"} if name in MAY_JOIN else {"alone"}
+    return ends

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Compiling MPI programs with OpenMP by a compiler of choice."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from harness.launch import COMPILED
+from manyhands.benchmarks.mpis import MpiBuild
+
+# The variable by which an MPI's wrapper takes another compiler: MPICH's, Open MPI's.
+CHOICE = {
+    "gcc": ("mpicc", "CC"),
+    "clang-14": ("mpicc", "CC"),
+    "g++": ("mpicxx", "CXX"),
+    "gfortran": ("mpif90", "FC"),
+}
+
+
+def _wrapper(mpi: MpiBuild, kind: str) -> Path:
+    name = mpi.mpicc.name.replace("mpicc", kind)
+    return mpi.mpicc.with_name(name)
+
+
+def _flags(compiler: str) -> list[str]:
+    if compiler != "clang-14":
+        return ["-fopenmp"]
+    # Debian's clang finds its own run time here; the loader has to be told.
+    folder = "/usr/lib/llvm-14/lib"
+    return ["-fopenmp", f"-L{folder}", f"-Wl,-rpath,{folder}", "-l:libatomic.so.1"]
+
+
+def compiled_marked(mpi: MpiBuild, compiler: str, level: str, source: Path) -> Path:
+    """A program with ws directives, by the wrapper compiler in front of the MPI's."""
+    command = [sys.executable, "-c", "from manyhands.compilers.main import mhcc; mhcc()"]
+    return _compiled([*command, "--mpi", str(mpi.mpicc)], mpi, compiler, level, source)
+
+
+def compiled_openmp(mpi: MpiBuild, compiler: str, level: str, source: Path) -> Path:
+    """The program, made again when the source is newer."""
+    wrapper = _wrapper(mpi, CHOICE[compiler][0])
+    if not wrapper.exists():
+        pytest.skip(f"{wrapper} is not there")
+    return _compiled([str(wrapper)], mpi, compiler, level, source)
+
+
+def _compiled(wrapper: list[str], mpi: MpiBuild, compiler: str, level: str, source: Path) -> Path:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+    variable = CHOICE[compiler][1]
+    program = COMPILED / mpi.name / f"{source.stem}-{source.suffix[1:]}-{compiler}{level}"
+    if program.exists() and program.stat().st_mtime >= source.stat().st_mtime:
+        return program
+    program.parent.mkdir(parents=True, exist_ok=True)
+    command = [*wrapper, level, "-g", "-o", str(program), str(source), *_flags(compiler)]
+    choose = {f"MPICH_{variable}": compiler, f"OMPI_{variable}": compiler}
+    env = ["env", *(f"{key}={value}" for key, value in choose.items())]
+    # In the program's folder, where gfortran leaves its modules.
+    folder = program.parent
+    done = subprocess.run([*env, *command], capture_output=True, text=True, timeout=300, cwd=folder)
+    assert done.returncode == 0, f"{shlex.join(command)}\n{done.stderr}"
+    return program

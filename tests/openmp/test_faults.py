@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Owners and lenders of cores, killed or stopped in the middle: the job ends, or it goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from harness.launch import TIMED_OUT, Arm, Run, run
+from harness.leftovers import processes
+from manyhands.benchmarks.mpis import MpiBuild
+
+from openmp.compile import compiled_openmp
+
+SOURCE = Path(__file__).parent / "endless.c"
+SHARED = {"MH_OPENMP": "1", "OMP_NUM_THREADS": "1"}
+OWNER, LENDER = 0, 1  # by age: launchers start rank 0 first
+
+
+def ranks_of(mark: str) -> list[int]:
+    lines = {pid: line.split() for pid, line in processes(mark).items()}
+    return sorted(pid for pid, words in lines.items() if words and "/endless-" in words[0])
+
+
+def at_work(mark: str) -> list[int]:
+    end_at = time.monotonic() + 15
+    while len(pids := ranks_of(mark)) < 2 and time.monotonic() < end_at:
+        time.sleep(0.05)
+    assert len(pids) == 2, f"ranks: {pids}"
+    time.sleep(0.7)
+    return pids
+
+
+def endless(mpi: MpiBuild, arm: Arm, seconds: float, meddle: object = None) -> Run:
+    program = compiled_openmp(mpi, "gcc", "-O2", SOURCE)
+    return run(mpi, arm, 2, [str(program), str(seconds)], SHARED, 30, meddle)
+
+
+@pytest.mark.parametrize("whom", [OWNER, LENDER], ids=["owner", "lender"])
+def test_a_killed_rank_ends_the_job(mpi: MpiBuild, helped: Arm, whom: int) -> None:
+    def meddle(_: subprocess.Popen[str], mark: str) -> None:
+        os.kill(at_work(mark)[whom], signal.SIGKILL)
+
+    done = endless(mpi, helped, 1000, meddle)
+    assert done.code not in (0, TIMED_OUT), done.told()
+    done.expect_clean()
+
+
+@pytest.mark.parametrize("whom", [OWNER, LENDER], ids=["owner", "lender"])
+def test_a_stopped_rank_goes_on_where_it_was(mpi: MpiBuild, helped: Arm, whom: int) -> None:
+    def meddle(_: subprocess.Popen[str], mark: str) -> None:
+        pid = at_work(mark)[whom]
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(0.5)
+        os.kill(pid, signal.SIGCONT)
+
+    endless(mpi, helped, 2, meddle).expect("PASS joined")

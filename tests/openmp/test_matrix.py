@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every clause with every schedule, by every compiler and optimisation level: the serial result,
+with threads of the waiting rank's core really joining in."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from harness.launch import COMPILED, Arm, Run, run
+from manyhands.benchmarks.mpis import MpiBuild
+
+from openmp import cases
+from openmp.compile import compiled_marked, compiled_openmp
+
+HERE = Path(__file__).parent
+LIMIT_S = 100
+
+
+@dataclass(frozen=True)
+class Way:
+    compiler: str
+    level: str
+    threads: int = 1
+
+    @property
+    def name(self) -> str:
+        return f"{self.compiler}-{self.level}-{self.threads}"
+
+
+WAYS = [
+    *(Way("gcc", level) for level in ("-O0", "-O2", "-O3")),
+    *(Way("clang-14", level) for level in ("-O0", "-O2")),
+    Way("gcc", "-O2", 2),
+    Way("clang-14", "-O2", 2),
+]
+SHARED = {"MH_OPENMP": "1", "OMP_SCHEDULE": "dynamic,3"}
+
+
+def ends(done: Run) -> dict[str, tuple[str, str]]:
+    """By case: ok or WRONG, joined or alone."""
+    assert done.code == 0, done.told()
+    lines = [line.split() for line in done.out.splitlines() if line.startswith("case ")]
+    done.expect_clean()
+    return {name: (right, joined) for _, name, right, joined in lines}
+
+
+def only(mpi: MpiBuild, *names: str) -> None:
+    if mpi.name not in names:
+        pytest.skip(f"tested under {', '.join(names)}")
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
+def test_every_case_is_right_and_shared(mpi: MpiBuild, helped: Arm, way: Way) -> None:
+    only(mpi, "mpich4")
+    source = written("cases.c", cases.program())
+    program = compiled_openmp(mpi, way.compiler, way.level, source)
+    env = {**SHARED, "OMP_NUM_THREADS": str(way.threads)}
+    seen = ends(run(mpi, helped, 2, [str(program)], env, LIMIT_S))
+    wanted = cases.expected()
+    assert seen.keys() == wanted.keys()
+    wrong = {name for name, (right, _) in seen.items() if right != "ok"}
+    if way.compiler.startswith("clang") and way.threads > 1:
+        wrong -= cases.named_like(cases.LASTPRIVATE)  # wrong without us as well, with Clang 14
+    assert not wrong
+    if way.threads == 1:
+        others = [name for name, (_, joined) in seen.items() if joined not in wanted[name]]
+        assert not others, others
+
+
+def written(name: str, text: str) -> Path:
+    source = COMPILED / "openmp" / name
+    source.parent.mkdir(parents=True, exist_ok=True)
+    if not source.exists() or source.read_text() != text:
+        source.write_text(text)
+    return source
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang-14"])
+def test_marked_loops_are_right_and_shared(mpi: MpiBuild, helped: Arm, compiler: str) -> None:
+    only(mpi, "mpich4", "openmpi4")
+    source = written("marked.c", cases.marked_program())
+    program = compiled_marked(mpi, compiler, "-O2", source)
+    env = {"OMP_NUM_THREADS": "1", "OMP_SCHEDULE": "dynamic,3"}
+    seen = ends(run(mpi, helped, 2, [str(program)], env, LIMIT_S))
+    assert len(seen) == len(cases.MARKED_SCHEDULES) * len(cases.MARKED_CLAUSES)
+    assert not [name for name, (right, _) in seen.items() if right != "ok"]
+    alone = {name for name, (_, joined) in seen.items() if joined != "joined"}
+    assert alone == {name for name in seen if name.startswith(tuple(cases.HAS_BARRIER))}
+
+
+def test_marked_loops_alone_are_serial(mpi: MpiBuild) -> None:
+    only(mpi, "mpich4")
+    program = compiled_marked(mpi, "gcc", "-O2", written("marked.c", cases.marked_program()))
+    seen = ends(run(mpi, Arm("plain"), 2, [str(program)], {"OMP_NUM_THREADS": "4"}, LIMIT_S))
+    assert seen, "no case was run"
+    assert not [name for name, end in seen.items() if end != ("ok", "alone")], seen
+
+
+@pytest.mark.parametrize("source", ["loops.f90", "loops.f", "loops.cpp"])
+def test_other_languages(mpi: MpiBuild, helped: Arm, source: str) -> None:
+    compiler = "g++" if source.endswith(".cpp") else "gfortran"
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+    if compiler == "gfortran":
+        only(mpi, "mpich4", "openmpi4")
+    program = compiled_openmp(mpi, compiler, "-O2", HERE / source)
+    seen = ends(run(mpi, helped, 2, [str(program)], {**SHARED, "OMP_NUM_THREADS": "1"}, LIMIT_S))
+    assert seen, "no case was run"
+    assert not [name for name, end in seen.items() if end != ("ok", "joined")], seen
+
+
+def test_switched_off_nobody_joins(mpi: MpiBuild, helped: Arm) -> None:
+    program = compiled_openmp(mpi, "g++", "-O2", HERE / "loops.cpp")
+    seen = ends(run(mpi, helped, 2, [str(program)], {"OMP_NUM_THREADS": "1"}, LIMIT_S))
+    assert not [name for name, end in seen.items() if end != ("ok", "alone")], seen
+
+
+@pytest.mark.parametrize("ranks", [3, 5])
+def test_more_ranks_than_cores(mpi: MpiBuild, helped: Arm, ranks: int) -> None:
+    only(mpi, "mpich4", "openmpi4")
+    program = compiled_openmp(mpi, "g++", "-O2", HERE / "loops.cpp")
+    env = {**SHARED, "OMP_NUM_THREADS": "1"}
+    seen = ends(run(mpi, helped, ranks, [str(program)], env, LIMIT_S))
+    assert seen, "no case was run"
+    assert not [name for name, (right, _) in seen.items() if right != "ok"], seen

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Regions as compiled code runs them: a body that asks for chunks until there are none, and merges
+// what it has in the end. Lenders are threads, so that ThreadSanitizer sees both sides.
+#include "openmp/region.hpp"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "lend/lender.hpp"
+#include "support/sanitizer.hpp"
+#include "support/stage.hpp"
+
+namespace mh::openmp {
+namespace {
+
+constexpr std::uint32_t kLenders = 3;
+constexpr std::uint64_t kCount = 500;
+
+// What the compiler makes of a loop with a reduction and a lastprivate variable.
+struct Work {
+  explicit Work(Region& mine) : region(&mine) {}
+
+  Region* region;
+  Loop loop{.start = 0, .step = 1, .bound = kCount, .count = kCount};
+  Cut own{.schedule = Schedule::dynamic, .chunk = 4};
+  bool in_order = false;
+
+  std::vector<int> seen = std::vector<int>(kCount);  // each place written by one thread
+  std::uint64_t sum = 0;
+  std::uint64_t last = 0;
+  std::uint64_t by_helpers = 0;
+  bool descending = false;  // a thread got a chunk below one it had
+  std::mutex merging;
+
+  static void body(void* data) { static_cast<Work*>(data)->run(); }
+
+  void run() {
+    Participant& me = *current;
+    if (me.role == Participant::Role::owner) region->open(loop, own, in_order);
+    ++me.loops;
+    std::uint64_t mine = 0;
+    std::uint64_t at = 0;
+    bool fell = false;
+    for (Range range = region->next(me); !range.empty(); range = region->next(me)) {
+      fell = fell || range.first < at;
+      for (at = range.first; at < range.end; ++at) mine += visit(at);
+    }
+    const std::lock_guard<std::mutex> hold(merging);
+    sum += mine;
+    if (at == kCount) last = at - 1;  // how compilers know the thread of the last iteration
+    if (me.role == Participant::Role::helper) by_helpers += mine;
+    descending = descending || fell;
+  }
+
+  std::uint64_t visit(std::uint64_t i) {
+    const std::uint64_t until = ticks() + ticks_from_ns(1e3);
+    while (ticks() < until) relax();
+    ++seen[i];
+    return i;
+  }
+};
+
+// An owner, and lenders until the end of the test.
+class Team {
+ public:
+  Team() : stage_(kLenders + 1), pool_(stage_.node(0), stage_.lendings(0)), region_(pool_) {
+    for (std::uint32_t rank = 0; rank <= kLenders; ++rank) stage_.enter(rank);
+    for (std::uint32_t rank = 1; rank <= kLenders; ++rank) {
+      lenders_.emplace_back([this, rank] { lend(rank); });
+    }
+  }
+  ~Team() {
+    over_.store(true);
+    for (std::thread& lender : lenders_) lender.join();
+  }
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  void execute(Site& site, Work& work, const Cut& helpers = {}) {
+    ASSERT_TRUE(region_.enter(site, Work::body, &work, 1));
+    if (helpers.schedule != Schedule::unspecified) region_.cuts_as(work.own, helpers);
+    Participant me = region_.member(0);
+    current = &me;
+    region_.run_body();
+    current = nullptr;
+    region_.account(me);
+    region_.leave();
+  }
+  Region& region() { return region_; }
+
+ private:
+  void lend(std::uint32_t rank) {
+    lend::Lender lender(stage_.node(rank), 0, lend::VictimPolicy::most_work);
+    while (!over_.load()) {
+      if (lender.lend() == lend::Outcome::nothing) ::sched_yield();
+    }
+    lender.take_back();
+  }
+
+  test::Stage stage_;
+  lend::Pool pool_;
+  Region region_;
+  std::vector<std::thread> lenders_;
+  std::atomic<bool> over_{false};
+};
+
+constexpr int kRounds = test::kSanitized ? 30 : 200;
+
+void expect_every_iteration_once(const Work& work, std::uint64_t times = 1) {
+  for (std::uint64_t i = 0; i < kCount; ++i) ASSERT_EQ(work.seen[i], static_cast<int>(times)) << i;
+  ASSERT_EQ(work.sum, times * kCount * (kCount - 1) / 2);
+  ASSERT_EQ(work.last, kCount - 1);
+}
+
+TEST(Region, helpers_take_part_and_every_iteration_is_done_once) {
+  Team team;
+  Site site;
+  std::uint64_t helped = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    Work work(team.region());
+    team.execute(site, work);
+    expect_every_iteration_once(work);
+    helped += work.by_helpers;
+  }
+  EXPECT_GT(helped, 0U);
+  EXPECT_GT(team.region().exposures(), 0U);
+  EXPECT_EQ(site.state.load(), Site::State::shared);
+}
+
+TEST(Region, in_order_nobody_goes_back) {
+  Team team;
+  Site site;
+  for (int round = 0; round < kRounds; ++round) {
+    Work work(team.region());
+    work.in_order = true;
+    team.execute(site, work);
+    expect_every_iteration_once(work);
+    ASSERT_FALSE(work.descending);
+  }
+}
+
+TEST(Region, the_users_word_on_chunks_is_kept) {
+  Team team;
+  Site site;
+  for (const Schedule schedule : {Schedule::dynamic, Schedule::guided}) {
+    for (int round = 0; round < kRounds / 4; ++round) {
+      Work work(team.region());
+      work.own = {.schedule = Schedule::guided, .chunk = 3};
+      team.execute(site, work, {.schedule = schedule, .chunk = 5});
+      expect_every_iteration_once(work);
+    }
+  }
+}
+
+TEST(Region, a_region_that_met_an_obstacle_is_not_opened_to_helpers) {
+  Team team;
+  Site site;
+  struct Asking : Work {
+    using Work::Work;
+    static void body(void* data) {
+      current->meets(Obstacle::thread_number);
+      static_cast<Asking*>(data)->run();
+    }
+  };
+  Asking work(team.region());
+  ASSERT_TRUE(team.region().enter(site, Asking::body, &work, 1));
+  Participant me = team.region().member(0);
+  current = &me;
+  team.region().run_body();
+  current = nullptr;
+  team.region().account(me);
+  team.region().leave();
+  expect_every_iteration_once(work);
+  EXPECT_EQ(work.by_helpers, 0U);
+  EXPECT_EQ(team.region().exposures(), 0U);
+  EXPECT_EQ(site.state.load(), Site::State::excluded);
+  EXPECT_EQ(site.obstacle.load(), Obstacle::thread_number);
+}
+
+TEST(Region, one_thread_at_a_time_has_it) {
+  Team team;
+  Site site;
+  Work work(team.region());
+  ASSERT_TRUE(team.region().enter(site, Work::body, &work, 1));
+  EXPECT_FALSE(team.region().enter(site, Work::body, &work, 1));
+  team.region().leave();
+  EXPECT_TRUE(team.region().enter(site, Work::body, &work, 1));
+  team.region().leave();
+}
+
+TEST(Region, a_loop_of_nothing_ends_at_once) {
+  Team team;
+  Site site;
+  Work work(team.region());
+  work.loop = {};
+  team.execute(site, work);
+  EXPECT_EQ(work.sum, 0U);
+}
+
+}  // namespace
+}  // namespace mh::openmp

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The programs that the tests of this folder run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from workshare_builds import BUILDS, Programs, compile_all
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Programs]:
+    """By name of the MPI; each is compiled once, with warnings as errors."""
+    made: dict[str, Programs] = {}
+
+    def get(name: str) -> Programs:
+        if name not in made:
+            folder = tmp_path_factory.mktemp(name)
+            compile_all(BUILDS[name], folder, "plain", "openmp")
+            made[name] = Programs(BUILDS[name], folder)
+        return made[name]
+
+    return get
+
+
+@pytest.fixture(params=list(BUILDS))
+def programs(request: pytest.FixtureRequest, compiled: Callable[[str], Programs]) -> Programs:
+    """Under MPICH and Open MPI."""
+    return compiled(request.param)
+
+
+@pytest.fixture
+def any_programs(compiled: Callable[[str], Programs]) -> Programs:
+    """Under one MPI, for what does not depend on it."""
+    if not BUILDS:
+        pytest.skip("no MPI here")
+    return compiled(next(iter(BUILDS)))
