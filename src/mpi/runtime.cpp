@@ -67,6 +67,7 @@ class NodeWork final : public wait::Work {
 
   void idle(bool now) override {
     g.node->mine().idle.store(now ? 1 : 0, std::memory_order_relaxed);
+    if (now && g.helpers != nullptr) look_around();
   }
 
   void end() override {
@@ -103,6 +104,16 @@ class NodeWork final : public wait::Work {
     g.counters().lent_ticks.add(ticks() - begin);
     g.counters().lent_units.add(outcome == lend::Outcome::lent ? 1 : 0);
     return true;
+  }
+
+  // Objects that were loaded since (Python's extension modules) may have loops as well.
+  static void look_around() {
+    constexpr double kEveryNs = 50e6;
+    static std::uint64_t next_look = 0;  // of the one thread that has the wait loop's hands
+    const std::uint64_t now = ticks();
+    if (now < next_look) return;
+    next_look = now + ticks_from_ns(kEveryNs);
+    openmp::look_for_new_objects();
   }
 
   static void say_once_not_here() {
