@@ -151,6 +151,19 @@ int num_threads() {
   return in_region() ? static_cast<int>(shared_region()->team()) : real.num_threads();
 }
 
+// The run time does not know of a shared region that its owner runs alone, nor of helpers.
+int level() {
+  note(Obstacle::thread_number);
+  const int known = real.level();
+  return in_region() && known == 0 ? 1 : known;
+}
+
+int active_level() {
+  note(Obstacle::thread_number);
+  const int known = real.active_level();
+  return in_region() && known == 0 ? 1 : known;
+}
+
 int in_parallel() { return in_region() ? 1 : real.in_parallel(); }
 
 }  // namespace
@@ -161,9 +174,10 @@ void add_queries(std::vector<Binding>& table) {
     add(table, std::string("omp_get_thread_num") + ending, thread_num, real.thread_num);
     add(table, std::string("omp_get_num_threads") + ending, num_threads, real.num_threads);
     add(table, std::string("omp_in_parallel") + ending, in_parallel, real.in_parallel);
+    add(table, std::string("omp_get_level") + ending, level, real.level);
+    add(table, std::string("omp_get_active_level") + ending, active_level, real.active_level);
   }
   ask(table, "omp_get_max_threads", real.max_threads);
-  ask(table, "omp_get_level", real.level);
   ask(table, "omp_get_schedule", real.get_schedule);
 }
 

@@ -206,6 +206,16 @@ void ordered_start() {
   real.ordered_start();
 }
 
+bool cancel(int which, bool now) {
+  note(Obstacle::single);
+  return real.cancel(which, now);
+}
+
+bool cancellation_point(int which) {
+  note(Obstacle::single);
+  return real.cancellation_point(which);
+}
+
 void task(Body body, void* data, void (*copy)(void*, void*), long bytes, long alignment, bool now,
           unsigned flags, void** depend, int priority, void* detach) {
   note(Obstacle::tasks);
@@ -263,6 +273,8 @@ void add_gomp(std::vector<Binding>& table) {
   add(table, "GOMP_sections_start", sections_start, real.sections_start);
   add(table, "GOMP_sections_next", sections_next, real.sections_next);
   add(table, "GOMP_ordered_start", ordered_start, real.ordered_start);
+  add(table, "GOMP_cancel", cancel, real.cancel);
+  add(table, "GOMP_cancellation_point", cancellation_point, real.cancellation_point);
   add(table, "GOMP_task", task, real.task);
   add(table, "GOMP_taskwait", taskwait, real.taskwait);
 }

@@ -50,6 +50,8 @@ struct RealKmpc {
   std::int32_t (*master)(Location*, std::int32_t);
   std::int32_t (*masked)(Location*, std::int32_t, std::int32_t);
   void (*ordered)(Location*, std::int32_t);
+  std::int32_t (*cancel)(Location*, std::int32_t, std::int32_t);
+  std::int32_t (*cancellation_point)(Location*, std::int32_t, std::int32_t);
   void* (*task_alloc)(Location*, std::int32_t, std::int32_t, std::size_t, std::size_t, void*);
 };
 RealKmpc real_kmpc;
@@ -286,6 +288,16 @@ void ordered(Location* location, std::int32_t thread) {
   real_kmpc.ordered(location, thread);
 }
 
+std::int32_t cancel(Location* location, std::int32_t thread, std::int32_t which) {
+  note(Obstacle::single);
+  return real_kmpc.cancel(location, thread, which);
+}
+
+std::int32_t cancellation_point(Location* location, std::int32_t thread, std::int32_t which) {
+  note(Obstacle::single);
+  return real_kmpc.cancellation_point(location, thread, which);
+}
+
 void* task_alloc(Location* location, std::int32_t thread, std::int32_t flags, std::size_t bytes,
                  std::size_t shared, void* entry) {
   note(Obstacle::tasks);
@@ -320,6 +332,8 @@ void add_kmpc(std::vector<Binding>& table) {
   add(table, "__kmpc_master", master, real_kmpc.master);
   add(table, "__kmpc_masked", masked, real_kmpc.masked);
   add(table, "__kmpc_ordered", ordered, real_kmpc.ordered);
+  add(table, "__kmpc_cancel", cancel, real_kmpc.cancel);
+  add(table, "__kmpc_cancellationpoint", cancellation_point, real_kmpc.cancellation_point);
   add(table, "__kmpc_omp_task_alloc", task_alloc, real_kmpc.task_alloc);
 }
 

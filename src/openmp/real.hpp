@@ -60,16 +60,19 @@ struct Real {
   unsigned (*sections_start)(unsigned);
   unsigned (*sections_next)();
   void (*ordered_start)();
+  bool (*cancel)(int, bool);
+  bool (*cancellation_point)(int);
   void (*task)(Body, void*, void (*)(void*, void*), long, long, bool, unsigned, void**, int, void*);
   void (*taskwait)();
   // Of any OpenMP run time.
   int (*thread_num)();
   int (*num_threads)();
   int (*in_parallel)();
+  int (*level)();
+  int (*active_level)();
 
   // Asked, not answered, by us.
   int (*max_threads)();
-  int (*level)();
   void (*get_schedule)(int*, int*);
 };
 

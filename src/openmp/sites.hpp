@@ -21,7 +21,7 @@ enum class Obstacle : std::uint8_t {
   several_loops,  // a late thread could not tell which to join
   thread_number,  // asks for its thread or team: a static schedule does
   barrier,        // or a loop that ends with one
-  single,         // single, sections, ordered, a reduction of its own kind
+  single,         // single, sections, ordered, cancel
   tasks,
   nested,  // parallel inside parallel
 };

@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <stdexcept>
 #include <vector>
@@ -19,7 +20,7 @@
 namespace {
 
 constexpr int kMany = 400;
-constexpr int kMost = 3000;  // executions in which somebody may join
+int most = 3000;  // executions in which somebody may join; the first argument
 std::atomic<long> others{0};
 pid_t self;
 
@@ -145,7 +146,7 @@ struct Case {
 void play(const Case& one) {
   others = 0;
   bool right = true;
-  for (int times = 0; right && times < kMost; ++times) {
+  for (int times = 0; right && times < most; ++times) {
     right = one.run();
     if (others != 0 && times > 4) break;
   }
@@ -156,6 +157,7 @@ void play(const Case& one) {
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
+  if (argc > 1) most = std::atoi(argv[1]);
   int rank;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   self = static_cast<pid_t>(syscall(SYS_gettid));

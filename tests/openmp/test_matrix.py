@@ -17,6 +17,7 @@ from openmp.compile import compiled_marked, compiled_openmp
 
 HERE = Path(__file__).parent
 LIMIT_S = 100
+FEW = "40"  # executions of a loop that nobody joins
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def test_marked_loops_are_right_and_shared(mpi: MpiBuild, helped: Arm, compiler:
 def test_marked_loops_alone_are_serial(mpi: MpiBuild) -> None:
     only(mpi, "mpich4")
     program = compiled_marked(mpi, "gcc", "-O2", written("marked.c", cases.marked_program()))
-    seen = ends(run(mpi, Arm("plain"), 2, [str(program)], {"OMP_NUM_THREADS": "4"}, LIMIT_S))
+    seen = ends(run(mpi, Arm("plain"), 2, [str(program), FEW], {"OMP_NUM_THREADS": "4"}, LIMIT_S))
     assert seen, "no case was run"
     assert not [name for name, end in seen.items() if end != ("ok", "alone")], seen
 
@@ -114,7 +115,8 @@ def test_other_languages(mpi: MpiBuild, helped: Arm, source: str) -> None:
 
 def test_switched_off_nobody_joins(mpi: MpiBuild, helped: Arm) -> None:
     program = compiled_openmp(mpi, "g++", "-O2", HERE / "loops.cpp")
-    seen = ends(run(mpi, helped, 2, [str(program)], {"OMP_NUM_THREADS": "1"}, LIMIT_S))
+    env = {"OMP_NUM_THREADS": "1"}
+    seen = ends(run(mpi, helped, 2, [str(program), FEW], env, LIMIT_S))
     assert not [name for name, end in seen.items() if end != ("ok", "alone")], seen
 
 
@@ -123,6 +125,6 @@ def test_more_ranks_than_cores(mpi: MpiBuild, helped: Arm, ranks: int) -> None:
     only(mpi, "mpich4", "openmpi4")
     program = compiled_openmp(mpi, "g++", "-O2", HERE / "loops.cpp")
     env = {**SHARED, "OMP_NUM_THREADS": "1"}
-    seen = ends(run(mpi, helped, ranks, [str(program)], env, LIMIT_S))
+    seen = ends(run(mpi, helped, ranks, [str(program), FEW], env, LIMIT_S))
     assert seen, "no case was run"
     assert not [name for name, (right, _) in seen.items() if right != "ok"], seen

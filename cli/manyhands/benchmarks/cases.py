@@ -28,9 +28,8 @@ class Arm:
 
 PLAIN = Arm("plain", helped=False)
 HELPED = Arm("helped")
-# One thread a rank: the other cores are other ranks'.
-ALONE = Arm("plain", helped=False, environment={"OMP_NUM_THREADS": "1"})
-SHARED = Arm("shared", environment={"OMP_NUM_THREADS": "1", "MH_OPENMP": "1"})
+SHARED = Arm("shared", environment={"MH_OPENMP": "1"})
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}  # the other cores are other ranks'
 
 
 @dataclass(frozen=True)
@@ -44,6 +43,7 @@ class Case:
     short: bool = False
     placement: Placement = Placement.CORES
     numa: bool = False  # needs two NUMA nodes
+    environment: dict[str, str] = field(default_factory=dict)  # of every arm
 
     def obstacle(self, machine: Machine, oversubscribe: bool) -> str | None:
         """Why this case says nothing here, or None."""
@@ -243,7 +243,8 @@ CASES = (
         "loops",
         _all_cores(2),
         _args(),
-        arms=(ALONE, SHARED),
+        arms=(PLAIN, SHARED),
+        environment=ONE_THREAD,
     ),
     Case(
         "loops-balanced",
@@ -251,7 +252,8 @@ CASES = (
         "loops",
         _all_cores(2),
         _args("--balanced"),
-        arms=(ALONE, SHARED),
+        arms=(PLAIN, SHARED),
+        environment=ONE_THREAD,
     ),
     Case(
         "loops-empty",
@@ -259,7 +261,8 @@ CASES = (
         "loops",
         _all_cores(2),
         _args("--empty"),
-        arms=(ALONE, SHARED),
+        arms=(PLAIN, SHARED),
+        environment=ONE_THREAD,
     ),
     Case(
         "streams",

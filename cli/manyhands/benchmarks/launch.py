@@ -71,9 +71,13 @@ def run(
     """One launch. `library` is preloaded in helped arms; None makes every arm plain."""
     with tempfile.TemporaryDirectory(prefix="mh-bench-") as scratch:
         summary_file = Path(scratch) / "summary.json"
-        settings = dict(arm.environment)
+        settings = dict(case.environment)
         if arm.helped and library is not None:
-            settings |= {"LD_PRELOAD": str(library), "MH_SUMMARY_JSON": str(summary_file)}
+            settings |= {
+                "LD_PRELOAD": str(library),
+                "MH_SUMMARY_JSON": str(summary_file),
+                **arm.environment,
+            }
         ranks = case.ranks(machine)
         placement = Placement.FREE if ranks > machine.cores else case.placement
         command = [
