@@ -172,7 +172,7 @@ void add_loops(Lines& lines, const Totals& sum) {
 
 void add_help(Lines& lines, std::span<const RankReport> ranks, std::span<const Helped> helped,
               const Totals& sum, const std::string& why_not) {
-  if (sum.others_bytes == 0) {
+  if (sum.others_bytes == 0 && sum.loops.units_lent == 0) {
     lines.add("helped         nobody: {}", why_nobody(ranks, sum, why_not));
     return;
   }

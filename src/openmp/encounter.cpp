@@ -65,25 +65,28 @@ struct WholeLoop {
   bool in_order;
 };
 
-// The region is the loop and nothing else.
-void begin_in(Region& region, const WholeLoop& whole) {
-  region.open(whole.loop, whole.own, whole.in_order);
-  region.begins_in_loop();
+// Runs the region shared; `mark` and `whole` where it was marked, where it is the loop and nothing
+// else. False if another thread is in the shared region.
+bool run_at(Site& site, const Encounter& met, unsigned own, const Mark* mark,
+            const WholeLoop* whole) {
+  Region& region = *shared_region();
+  if (!region.enter(site, met.body, met.data, own)) return false;
+  if (mark != nullptr) region.cuts_as(mark->own, mark->helpers);
+  if (whole != nullptr) {
+    region.open(whole->loop, whole->own, whole->in_order);
+    region.begins_in_loop();
+  }
+  run_own_side(region, met, own);
+  return true;
 }
 
 // True if it was run; false where the run time has to run it, by a team of one.
 bool run_marked(const Encounter& met, const WholeLoop* whole) {
   const Mark mark = take_mark();
-  Region* region = current == nullptr ? shared_region() : nullptr;
-  Site* site = region != nullptr ? sites.find(met.code) : nullptr;
-  const unsigned own = own_threads(0);
-  if (site == nullptr || is_excluded(*site) || !region->enter(*site, met.body, met.data, own)) {
-    return false;
-  }
-  region->cuts_as(mark.own, mark.helpers);
-  if (whole != nullptr) begin_in(*region, *whole);
-  run_own_side(*region, met, own);
-  return true;
+  if (current != nullptr || shared_region() == nullptr) return false;
+  Site* site = sites.find(met.code);
+  if (site == nullptr || is_excluded(*site)) return false;
+  return run_at(*site, met, own_threads(0), &mark, whole);
 }
 
 }  // namespace
@@ -96,24 +99,14 @@ bool run_shared(const Encounter& met) {
     watch(*site, met);
     return true;
   }
-  Region& region = *shared_region();
-  const unsigned own = own_threads(met.threads);
-  if (!region.enter(*site, met.body, met.data, own)) return false;
-  run_own_side(region, met, own);
-  return true;
+  return run_at(*site, met, own_threads(met.threads), nullptr, nullptr);
 }
 
 bool run_shared(const Encounter& met, const Loop& loop, const Cut& own_cut, bool in_order) {
   const WholeLoop whole{.loop = loop, .own = own_cut, .in_order = in_order};
   if (met.threads == kMarkedTeam) return run_marked(met, &whole);
   Site* site = own_cut.schedule != Schedule::unspecified ? candidate(met) : nullptr;
-  if (site == nullptr) return false;
-  Region& region = *shared_region();
-  const unsigned own = own_threads(met.threads);
-  if (!region.enter(*site, met.body, met.data, own)) return false;
-  begin_in(region, whole);
-  run_own_side(region, met, own);
-  return true;
+  return site != nullptr && run_at(*site, met, own_threads(met.threads), nullptr, &whole);
 }
 
 bool begin_shared(const Loop& loop, const Cut& own, bool in_order) {

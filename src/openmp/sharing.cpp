@@ -59,7 +59,6 @@ Report report() {
     const Site::State state = site.state.load(std::memory_order_relaxed);
     if (state == Site::State::shared) {
       ++report.shared;
-      report.executions += site.executions.load(std::memory_order_relaxed);
     } else if (state == Site::State::excluded) {
       ++report.excluded[static_cast<std::size_t>(site.obstacle.load(std::memory_order_relaxed))];
     }

@@ -39,8 +39,7 @@ void stop();
 struct Report {
   std::uint64_t shared;                // regions whose loops are shared
   std::uint64_t excluded[kObstacles];  // regions that are not, by reason
-  std::uint64_t executions;            // of shared ones
-  std::uint64_t exposures;             // of these, open to helpers
+  std::uint64_t exposures;             // executions that were open to helpers
   std::uint64_t units;                 // done by helpers
 };
 Report report();

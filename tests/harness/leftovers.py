@@ -44,6 +44,20 @@ def processes(mark: str) -> dict[int, str]:
     return found
 
 
+def ranks(mark: str, program: str, count: int) -> list[int]:
+    """The processes of the run whose program has this in its path, oldest first; waits for them."""
+    end = time.monotonic() + 15
+    while True:
+        # A process that is just being made or ended has no command line.
+        lines = {pid: line.split() for pid, line in processes(mark).items()}
+        pids = sorted(pid for pid, words in lines.items() if words and program in words[0])
+        if len(pids) >= count or time.monotonic() >= end:
+            break
+        time.sleep(0.05)
+    assert len(pids) == count, f"ranks: {pids}"
+    return pids
+
+
 def surviving(mark: str) -> dict[int, str]:
     """Processes that are still there after a moment."""
     end = time.monotonic() + GRACE_S

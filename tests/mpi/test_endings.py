@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from harness.launch import TIMED_OUT, Arm, Run, compiled, run
-from harness.leftovers import processes
+from harness.leftovers import ranks
 from manyhands.benchmarks.mpis import MpiBuild
 
 SOURCE = Path(__file__).parent / "ending.c"
@@ -70,19 +70,10 @@ def test_the_launcher_says_the_same(mpi: MpiBuild, helped: Arm, how: str) -> Non
     expect_same_end(mpi, helped, how)
 
 
-def ranks_of(mark: str) -> list[int]:
-    # A process that is just being made or ended has no command line.
-    lines = {pid: line.split() for pid, line in processes(mark).items()}
-    return sorted(pid for pid, words in lines.items() if words and words[0].endswith("/ending"))
-
-
 def when_ready(mark: str, process: subprocess.Popen[str]) -> list[int]:
     """The ranks, once both exchange messages."""
-    end_at = time.monotonic() + 15
-    while len(pids := ranks_of(mark)) < 2 and time.monotonic() < end_at:
-        time.sleep(0.05)
+    pids = ranks(mark, "/ending", 2)
     assert process.poll() is None, "the launcher is gone"
-    assert len(pids) == 2, f"ranks: {pids}"
     time.sleep(0.5)
     return pids
 

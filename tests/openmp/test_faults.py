@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from harness.launch import TIMED_OUT, Arm, Run, run
-from harness.leftovers import processes
+from harness.leftovers import ranks
 from manyhands.benchmarks.mpis import MpiBuild
 
 from openmp.compile import compiled_openmp
@@ -21,16 +21,8 @@ SHARED = {"MH_OPENMP": "1", "OMP_NUM_THREADS": "1"}
 OWNER, LENDER = 0, 1  # by age: launchers start rank 0 first
 
 
-def ranks_of(mark: str) -> list[int]:
-    lines = {pid: line.split() for pid, line in processes(mark).items()}
-    return sorted(pid for pid, words in lines.items() if words and "/endless-" in words[0])
-
-
 def at_work(mark: str) -> list[int]:
-    end_at = time.monotonic() + 15
-    while len(pids := ranks_of(mark)) < 2 and time.monotonic() < end_at:
-        time.sleep(0.05)
-    assert len(pids) == 2, f"ranks: {pids}"
+    pids = ranks(mark, "/endless-", 2)
     time.sleep(0.7)
     return pids
 

@@ -135,6 +135,26 @@ TEST(Summary, a_run_that_helped_nobody_says_why) {
   EXPECT_NE(why().find("nobody: no two ranks are on one node"), std::string::npos);
 }
 
+TEST(Summary, cores_lent_to_loops_are_help_and_regions_left_out_are_named) {
+  RankReport owner{};
+  owner.loops.regions_shared = 2;
+  owner.loops.regions_excluded[3] = 1;
+  owner.loops.exposures = 10;
+  owner.loops.units_by_others = 7;
+  RankReport lender{};
+  lender.world_rank = 1;
+  lender.wait_s = 1;
+  lender.lent_s = 0.5;
+  lender.loops.units_lent = 7;
+  const std::vector<RankReport> ranks{owner, lender};
+  const std::string text = render_summary(ranks, {}, "");
+  EXPECT_NE(text.find("2 shared, open to others 10 times, 7 units done by others"),
+            std::string::npos);
+  EXPECT_NE(text.find("not shared     1 (a barrier)"), std::string::npos);
+  EXPECT_NE(text.find("helped         0.500 s"), std::string::npos);
+  EXPECT_EQ(text.find("nobody"), std::string::npos);
+}
+
 TEST(Summary, stays_within_20_lines_of_100_columns_whatever_the_numbers) {
   constexpr std::uint64_t kHuge = std::numeric_limits<std::uint64_t>::max() / 2000;
   std::vector<RankReport> ranks;
