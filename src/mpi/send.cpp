@@ -72,21 +72,27 @@ int await(Departure& departure) {
 namespace {
 
 template <class Count>
-int send(Mode mode, const void* buffer, Count count, MPI_Datatype type, int dest, int tag,
-         MPI_Comm comm) {
-  if (!g.active) return blocking_call<Count>(mode)(buffer, count, type, dest, tag, comm);
-  const datatypes::Info info = datatypes::info(type);
-  const std::uint64_t bytes = message_bytes(count, info);
-  if (bytes < kNeverWaits && mode != Mode::synchronous) [[likely]] {
+[[gnu::noinline]] int send_any(Mode mode, const void* buffer, Count count, MPI_Datatype type,
+                               int dest, int tag, MPI_Comm comm) {
+  const std::uint64_t bytes = message_bytes(count, datatypes::info(type));
+  const bool never_waits = bytes < kNeverWaits && mode != Mode::synchronous;
+  if (never_waits || (is_short(bytes) && may_wait_in_library())) {
     if (bytes == p2p::kDescriptorBytes) note_short(dest, comm);
-    return blocking_call<Count>(mode)(buffer, count, type, dest, tag, comm);
-  }
-  if (is_short(bytes) && may_wait_in_library()) {
     return blocking_call<Count>(mode)(buffer, count, type, dest, tag, comm);
   }
   Departure departure;
   const int code = depart(mode, buffer, count, type, dest, tag, comm, departure);
   return code == MPI_SUCCESS ? await(departure) : code;
+}
+
+template <class Count>
+int send(Mode mode, const void* buffer, Count count, MPI_Datatype type, int dest, int tag,
+         MPI_Comm comm) {
+  const std::uint64_t bytes = datatypes::known_bytes(count, type);
+  const bool ends_there = !g.active || (bytes < kNeverWaits && bytes != p2p::kDescriptorBytes &&
+                                        mode != Mode::synchronous);
+  return ends_there ? blocking_call<Count>(mode)(buffer, count, type, dest, tag, comm)
+                    : send_any(mode, buffer, count, type, dest, tag, comm);
 }
 
 template <class Count>

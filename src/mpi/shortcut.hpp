@@ -16,7 +16,7 @@
 namespace mh::mpi {
 
 // 100 ns is 5 % of it. (With 3 µs, 16 KB of Open MPI 4 are 4.9 % above plain instead of 3.4 %.)
-inline constexpr double kShortWaitNs = 2e3;
+inline constexpr double kShortWaitNs = 3e3;
 
 // Of this rank's blocking short calls; used without MPI_THREAD_MULTIPLE only.
 inline wait::Pace short_calls;
@@ -24,19 +24,26 @@ inline wait::Pace short_calls;
 // No message of so many bytes is described.
 inline bool is_short(std::uint64_t bytes) { return bytes < g.threshold || !g.describing; }
 
-// Nothing of this rank's protocol needs its wait loop. Slots of messages that have arrived are
-// given back on the way: one long message in the past must not count for ever.
+// Nothing of this rank's protocol needs its wait loop.
 inline bool nothing_under_way() {
-  if (!g.outbox.empty()) [[unlikely]]
-    reap_sent();
   return g.outbox.empty() && !ledger.any() && loose_ends.load(std::memory_order_relaxed) == 0 &&
          set_aside_count.load(std::memory_order_relaxed) == 0;
 }
 
-// To be asked once for each blocking call whose messages are short, or unknown.
+// To be asked once for each blocking call whose messages are short, or unknown. Slots of messages
+// that have arrived are given back on the way: one long message in the past must not count for
+// ever.
 inline bool may_wait_in_library() {
-  return !g.threads && short_calls.tight(ticks, [] { return ticks_from_ns(kShortWaitNs); }) &&
-         nothing_under_way();
+  if (g.threads || !short_calls.tight(ticks, [] { return ticks_from_ns(kShortWaitNs); })) {
+    return false;
+  }
+  if (!g.outbox.empty()) [[unlikely]]
+    reap_sent();
+  return nothing_under_way();
 }
+
+// As may_wait_in_library(), without a call; if false, nothing has been asked and that has to be. A
+// wrapper that gets by here saves no registers: a message of 8 bytes takes 110 ns in Open MPI.
+inline bool passes() { return !g.threads && nothing_under_way() && short_calls.known_tight(); }
 
 }  // namespace mh::mpi

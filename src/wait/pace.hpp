@@ -22,13 +22,17 @@ class Pace {
   // apart. `now` gives the time in ticks, `limit` the limit; both are asked once a stride.
   template <class Now, class Limit>
   bool tight(Now&& now, Limit&& limit) {
-    if (tight_left_ != 0) {
-      --tight_left_;
-      return true;
-    }
+    if (known_tight()) return true;
     if (--left_ != 0) return false;
     look(now(), limit());
     return quick_strides_ == kStrides;
+  }
+
+  // As tight(), where the clock need not be read for it; if false, tight() has to be asked.
+  bool known_tight() {
+    if (tight_left_ == 0) return false;
+    --tight_left_;
+    return true;
   }
 
   // In a tight loop, after tight(): so many further calls are of it, and need not be asked about.

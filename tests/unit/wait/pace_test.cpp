@@ -85,6 +85,20 @@ TEST(Pace, grants_the_calls_until_the_next_look) {
   EXPECT_EQ(looks, 2);
 }
 
+TEST(Pace, calls_known_to_be_tight_count_like_those_that_asked) {
+  Pace pace;
+  std::uint64_t now = 1'000'000;
+  const auto ask = [&] { return pace.tight([&] { return ++now; }, [] { return kLimit; }); };
+  EXPECT_FALSE(pace.known_tight());
+  while (!ask()) EXPECT_FALSE(pace.known_tight());
+  std::uint32_t known = 0;
+  while (pace.known_tight()) ++known;
+  EXPECT_EQ(known, Pace::kStride - 1);
+  now += Pace::kStride * kLimit;
+  EXPECT_FALSE(ask());
+  EXPECT_FALSE(pace.known_tight());
+}
+
 TEST(Pace, reads_the_clock_once_a_stride) {
   Calls calls;
   calls.make(100 * Pace::kStride, 1);
