@@ -102,7 +102,8 @@ BENCHMARK(ExposeAlone);
 void LendAndReturn(benchmark::State& state) {
   const Pair pair;
   lend::Pool pool(pair.node(0), pair.owners());
-  lend::Lender lender(pair.node(1), 0, lend::VictimPolicy::most_work);
+  lend::Lender lender(pair.node(1), 0, lend::VictimPolicy::most_work,
+                      [](std::uint32_t) { return true; });
   NoWork work;
   static_cast<void>(pool.expose(work, ~0ULL));
   while (lender.lend() != lend::Outcome::lent) {

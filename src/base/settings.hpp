@@ -36,6 +36,8 @@ struct Settings {
   std::uint64_t saturate_ranks;
   MemoryWay memory;
   bool openmp;
+  bool lend_copies;
+  std::uint64_t cores;
   std::uint64_t fake_nodes;
   bool summary;
   std::string summary_json;  // a path, empty for none

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Lending a core: what owners and lenders of a node share.
 //
-// Words: an *owner* is a rank with work that only its own process can do (iterations of a loop). A
+// Words: an *owner* is a rank with work that its own process does best or that no other can do
+// (chunks of a message it receives, iterations of its loops). A
 // *lender* is a rank that waits inside MPI and has a core to give. The owner keeps a few parked
 // threads, its *helpers*; a lender moves one of them to its own core, wakes it there and sleeps.
 // The helper works in the owner's process for one *unit*, a fraction of a millisecond, wakes the
@@ -20,6 +21,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -53,11 +55,15 @@ struct alignas(kCacheLine) Channel {
   std::atomic<std::int32_t> cpu{-1};
 };
 
+// What work is exposed for. An owner may expose one of each kind at a time.
+enum class Kind : std::uint8_t { copies, loops };
+inline constexpr std::size_t kKinds = 2;
+
 struct alignas(kCacheLine) Offer {
-  // About when (ticks) the owner's process would be done with the exposed work as it is, 0: nothing
-  // is exposed. So an offer gets smaller by itself. Written by the owner and its helpers. Relaxed:
-  // a hint, the owner's process decides what there is.
-  std::atomic<std::uint64_t> ends{0};
+  // About when (ticks) the owner's process would be done with the exposed work of that kind as it
+  // is, 0: nothing is exposed. So an offer gets smaller by itself. Written by the owner and its
+  // helpers. Relaxed: a hint, the owner's process decides what there is.
+  std::atomic<std::uint64_t> ends[kKinds]{};
 };
 
 inline constexpr std::uint32_t kHelpers = 8;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "base/clock.hpp"
 #include "lend/futex.hpp"
@@ -35,10 +36,11 @@ bool bind_thread(std::int32_t thread, std::int32_t cpu) {
 
 }  // namespace
 
-Lender::Lender(const node::Node& node, std::size_t offset, VictimPolicy policy)
+Lender::Lender(const node::Node& node, std::size_t offset, VictimPolicy policy, Admission copies)
     : node_(node),
       offset_(offset),
       policy_(policy),
+      copies_(std::move(copies)),
       barred_(node.ranks(), false),
       dice_(0x9e3779b97f4a7c15ULL * (node.me() + 1)) {
   barred_[node.me()] = true;
@@ -67,6 +69,17 @@ std::uint64_t Lender::rank_of_offer(std::uint32_t rank, std::uint64_t left) {
   return 0;
 }
 
+// When the last of what is offered there and may be helped ends, if that is after `worth`.
+std::uint64_t Lender::end_of_offer(std::uint32_t rank, std::uint64_t worth) const {
+  const Offer& offer = lendings(rank).offer;
+  const auto end_of = [&](Kind kind) {
+    return offer.ends[static_cast<std::size_t>(kind)].load(std::memory_order_relaxed);
+  };
+  const std::uint64_t loops = end_of(Kind::loops);
+  const std::uint64_t copies = end_of(Kind::copies);
+  return copies > loops && copies >= worth && copies_(rank) ? copies : loops;
+}
+
 std::uint32_t Lender::choose() {
   std::uint32_t best = kNobody;
   std::uint64_t best_rank = 0;
@@ -74,7 +87,7 @@ std::uint32_t Lender::choose() {
   const std::uint64_t worth = now + ticks_from_ns(kLeastNs);
   for (std::uint32_t rank = 0; rank < node_.ranks(); ++rank) {
     if (barred_[rank]) continue;
-    const std::uint64_t ends = lendings(rank).offer.ends.load(std::memory_order_relaxed);
+    const std::uint64_t ends = end_of_offer(rank, worth);
     if (ends < worth) continue;
     const std::uint64_t this_rank = rank_of_offer(rank, ends - now);
     if (this_rank <= best_rank) continue;

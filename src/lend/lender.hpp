@@ -8,12 +8,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "lend/channel.hpp"
 #include "node/node.hpp"
 
 namespace mh::lend {
+
+// Whether this rank should take a hand in copies of that one.
+using Admission = std::function<bool(std::uint32_t rank)>;
 
 // Whom a lender helps, of those that offer work for long enough (MPI Workshare, victim selection).
 enum class VictimPolicy : std::uint8_t {
@@ -32,8 +36,9 @@ enum class Outcome : std::uint8_t {
 
 class Lender {
  public:
-  // `offset` is where the Lendings lie in each rank's area.
-  Lender(const node::Node& node, std::size_t offset, VictimPolicy policy);
+  // `offset` is where the Lendings lie in each rank's area; `copies` says whose copies this core
+  // may be lent to.
+  Lender(const node::Node& node, std::size_t offset, VictimPolicy policy, Admission copies);
 
   Outcome lend();
 
@@ -45,6 +50,7 @@ class Lender {
 
   [[nodiscard]] Lendings& lendings(std::uint32_t rank) const;
   [[nodiscard]] std::uint32_t choose();
+  [[nodiscard]] std::uint64_t end_of_offer(std::uint32_t rank, std::uint64_t worth) const;
   [[nodiscard]] std::uint64_t rank_of_offer(std::uint32_t rank, std::uint64_t left);
   [[nodiscard]] Channel* hold(std::uint32_t owner) const;
   [[nodiscard]] bool place_here(Channel& channel) const;
@@ -53,6 +59,7 @@ class Lender {
   const node::Node& node_;
   std::size_t offset_;
   VictimPolicy policy_;
+  Admission copies_;
   std::vector<bool> barred_;  // ranks whose helpers cannot run here, or whose process is gone
   std::uint64_t dice_;
 

@@ -60,7 +60,6 @@ Pool::~Pool() {
 }
 
 Status Pool::hire() {
-  hired_ = true;
   const AllSignalsBlocked guard;
   const std::uint32_t count = std::min(kHelpers, node_.ranks() - 1);
   helpers_.reserve(count);
@@ -91,14 +90,10 @@ void Pool::live(Channel& channel) {
 }
 
 void Pool::serve(Channel& channel, std::uint32_t word) {
-  inside_.fetch_add(1, std::memory_order_seq_cst);
-  if (Work* work = open_.load(std::memory_order_seq_cst)) {
-    work->unit(static_cast<std::uint32_t>(&channel - mine_.channels),
-               ticks() + ticks_from_ns(kUnitNs));
-    units_.fetch_add(1, std::memory_order_relaxed);
+  const auto helper = static_cast<std::uint32_t>(&channel - mine_.channels);
+  for (Place& place : places_) {
+    if (work_at(place, helper)) break;
   }
-  // release: pairs with withdraw(), after which the work may be gone.
-  inside_.fetch_sub(1, std::memory_order_release);
   std::uint32_t expected = word;
   const std::uint32_t done = word_of(ChannelState::done, lender_of(word));
   if (channel.word.compare_exchange_strong(expected, done, std::memory_order_release,
@@ -109,37 +104,54 @@ void Pool::serve(Channel& channel, std::uint32_t word) {
   }
 }
 
-Status Pool::expose(Work& work, std::uint64_t ends) {
-  if (!hired_) {
-    const Status hired = hire();
-    if (!hired.ok() && helpers_.empty()) return hired;
+// A unit of what is exposed there; false if nothing is.
+bool Pool::work_at(Place& place, std::uint32_t helper) {
+  place.inside.fetch_add(1, std::memory_order_seq_cst);
+  Work* work = place.open.load(std::memory_order_seq_cst);
+  if (work != nullptr) {
+    work->unit(helper, ticks() + ticks_from_ns(kUnitNs));
+    place.units.fetch_add(1, std::memory_order_relaxed);
   }
-  if (++exposures_ % kSweepEvery == 0) sweep();
-  open_.store(&work, std::memory_order_seq_cst);
-  mine_.offer.ends.store(ends, std::memory_order_relaxed);
+  // release: pairs with withdraw(), after which the work may be gone.
+  place.inside.fetch_sub(1, std::memory_order_release);
+  return work != nullptr;
+}
+
+Status Pool::expose(Kind kind, Work& work, std::uint64_t ends) {
+  if (!hired()) [[unlikely]]
+    std::call_once(hiring_, [this] {
+      hiring_went_ = hire();
+      hired_.store(true, std::memory_order_release);
+    });
+  if (helpers_.empty()) return hiring_went_;
+  Place& here = place(kind);
+  if (++here.exposures % kSweepEvery == 0) sweep();
+  here.open.store(&work, std::memory_order_seq_cst);
+  offer(kind).store(ends, std::memory_order_relaxed);
   return {};
 }
 
-void Pool::expect_end(std::uint64_t ends) {
-  std::uint64_t offered = mine_.offer.ends.load(std::memory_order_relaxed);
+void Pool::expect_end(Kind kind, std::uint64_t ends) {
+  std::uint64_t offered = offer(kind).load(std::memory_order_relaxed);
   if (offered == 0) return;
-  mine_.offer.ends.compare_exchange_strong(offered, ends, std::memory_order_relaxed);
+  offer(kind).compare_exchange_strong(offered, ends, std::memory_order_relaxed);
 }
 
-void Pool::nothing_left() { mine_.offer.ends.store(0, std::memory_order_relaxed); }
+void Pool::nothing_left(Kind kind) { offer(kind).store(0, std::memory_order_relaxed); }
 
-void Pool::withdraw() {
-  open_.store(nullptr, std::memory_order_seq_cst);
-  nothing_left();
+void Pool::withdraw(Kind kind) {
+  Place& here = place(kind);
+  here.open.store(nullptr, std::memory_order_seq_cst);
+  nothing_left(kind);
   // acquire, through seq_cst: pairs with the release of a helper that leaves.
-  if (inside_.load(std::memory_order_seq_cst) != 0) await_helpers();
+  if (here.inside.load(std::memory_order_seq_cst) != 0) await_helpers(here);
 }
 
-void Pool::await_helpers() {
+void Pool::await_helpers(const Place& place) {
   const std::uint64_t begin = ticks();
   const std::uint64_t patience = ticks_from_ns(kReclaimAfterNs);
   bool reclaimed = false;
-  while (inside_.load(std::memory_order_seq_cst) != 0) {
+  while (place.inside.load(std::memory_order_seq_cst) != 0) {
     if (ticks() - begin < patience) {
       relax();
       continue;

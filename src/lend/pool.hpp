@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The owner's side of lending: its helpers and the work it exposes to them.
 //
-// One pool a process. expose() and withdraw() are for one thread at a time; the work itself is run
-// by the helpers, several at once, and by whoever else the owner sets to it. Source: MPI Workshare
-// (shared loops), without its shared address space.
+// One pool a process. For each kind of work expose() and withdraw() are for one thread at a time;
+// the work itself is run by the helpers, several at once, and by whoever else the owner sets to it.
+// Source: MPI Workshare (shared loops), without its shared address space.
 #pragma once
 
 #include <sched.h>
@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -41,42 +42,60 @@ class Pool {
   // Lenders may send helpers to `work` from now on. `ends`: about when (ticks) this process would
   // be done with it alone. The first call makes the helpers; `system` if there could be none (the
   // work is simply not shared then).
-  Status expose(Work& work, std::uint64_t ends);
+  Status expose(Kind kind, Work& work, std::uint64_t ends);
 
   // A better guess of that, by the owner or a helper. Does not bring back an offer that is over.
-  void expect_end(std::uint64_t ends);
+  void expect_end(Kind kind, std::uint64_t ends);
   // There is nothing to begin any more: no lender shall come in vain.
-  void nothing_left();
+  void nothing_left(Kind kind);
 
   // Returns when no helper is inside the work any more. A helper that stays long is brought to this
   // core: the lender's may have gone to somebody else.
-  void withdraw();
+  void withdraw(Kind kind);
 
-  // Units run by helpers so far.
-  [[nodiscard]] std::uint64_t units() const { return units_.load(std::memory_order_relaxed); }
+  // Whether the helpers have been made.
+  [[nodiscard]] bool hired() const { return hired_.load(std::memory_order_acquire); }
+  // Units of that kind run by helpers so far.
+  [[nodiscard]] std::uint64_t units(Kind kind) const {
+    return place(kind).units.load(std::memory_order_relaxed);
+  }
 
  private:
+  // Where work of one kind is exposed. A helper counts itself in before it looks at `open`; the
+  // owner takes `open` away before it looks at the count. Both sequentially consistent, so that one
+  // of them sees the other: a helper that was not seen finds nothing open.
+  struct alignas(kCacheLine) Place {
+    std::atomic<Work*> open{nullptr};
+    std::atomic<std::uint32_t> inside{0};
+    std::atomic<std::uint64_t> units{0};  // relaxed: a count
+    std::uint32_t exposures = 0;          // of the exposing thread
+  };
+
+  [[nodiscard]] Place& place(Kind kind) { return places_[static_cast<std::size_t>(kind)]; }
+  [[nodiscard]] const Place& place(Kind kind) const {
+    return places_[static_cast<std::size_t>(kind)];
+  }
+  [[nodiscard]] std::atomic<std::uint64_t>& offer(Kind kind) {
+    return mine_.offer.ends[static_cast<std::size_t>(kind)];
+  }
   Status hire();
   void live(Channel& channel);
   void serve(Channel& channel, std::uint32_t word);
-  void await_helpers();
+  static bool work_at(Place& place, std::uint32_t helper);
+  void await_helpers(const Place& place);
   void reclaim();
   void sweep();
 
   const node::Node& node_;
   Lendings& mine_;
   cpu_set_t home_{};  // where the owner may run
+  // Made by the first that exposes something; the release of `hired_` pairs with hired().
+  std::once_flag hiring_;
+  Status hiring_went_;
   std::vector<std::thread> helpers_;
-  bool hired_ = false;
-  std::uint32_t exposures_ = 0;
-
-  // A helper counts itself in before it looks at `open_`; the owner takes `open_` away before it
-  // looks at the count. Both sequentially consistent, so that one of them sees the other: a helper
-  // that was not seen finds nothing open.
-  alignas(kCacheLine) std::atomic<Work*> open_{nullptr};
-  std::atomic<std::uint32_t> inside_{0};
-  std::atomic<bool> ending_{false};      // relaxed, looked at by helpers that a wake-up follows
-  std::atomic<std::uint64_t> units_{0};  // relaxed: a count
+  std::atomic<bool> hired_{false};
+  std::atomic<bool> ending_{false};  // relaxed, looked at by helpers that a wake-up follows
+  Place places_[kKinds];
 };
 
 }  // namespace mh::lend

@@ -101,6 +101,12 @@ class Watch {
   std::uint64_t next_look_ = 0;
 };
 
+// Null where no core will be lent: nobody waits just now, and helpers are not made for nothing.
+p2p::LentCopies* copies_to_lend() {
+  if (!g.lent_copies) return nullptr;
+  return g.helpers->hired() || g.node->somebody_idle() ? &*g.lent_copies : nullptr;
+}
+
 // Runs a job of this rank with every hand that is free. With `letter`, its sender is one of them.
 bool move_by_many(const memory::View& to, const memory::View& from, std::uint64_t bytes,
                   steal::Order order, p2p::SendSlot* letter) {
@@ -110,9 +116,11 @@ bool move_by_many(const memory::View& to, const memory::View& from, std::uint64_
                          .chunk_bytes = g.chunking->chunk_for(bytes),
                          .order = order};
   p2p::Transfer transfer(work, g.me, *g.keeper, g.area(g.me).jobs, letter);
+  p2p::LentCopies::Offer offer(copies_to_lend(), bytes);
   Watch watch;
   wait::until([&] {
     if (transfer.step(thief())) return true;
+    if (transfer.all_claimed()) offer.nothing_left();
     if (watch.somebody_died()) transfer.recover();
     return false;
   });

@@ -60,7 +60,8 @@ class NodeWork final : public wait::Work {
     std::atomic<std::uint32_t>& idle = g.node->mine().idle;
     // relaxed: a hint for ranks that count the active ones.
     idle.store(0, std::memory_order_relaxed);
-    const bool worked = thief().help() == steal::Outcome::worked || lend_core();
+    // A helper of the receiver copies a chunk once, this rank would copy it twice.
+    const bool worked = g.lent_copies ? lend_core() || copy_chunk() : copy_chunk() || lend_core();
     idle.store(1, std::memory_order_relaxed);
     return worked;
   }
@@ -80,6 +81,9 @@ class NodeWork final : public wait::Work {
   }
 
  private:
+  // A chunk of another rank's message.
+  static bool copy_chunk() { return thief().help() == steal::Outcome::worked; }
+
   // A chunk of a message this rank receives.
   static bool receive_chunk() {
     steal::JobSlots& mine = g.area(g.me).jobs;
@@ -91,7 +95,7 @@ class NodeWork final : public wait::Work {
     return false;
   }
 
-  // This rank's core, for a unit, to a rank with iterations to do.
+  // This rank's core, for a unit, to a rank with something to do that its own process does best.
   static bool lend_core() {
     if (!g.lender) return false;
     const std::uint64_t begin = ticks();
@@ -118,7 +122,7 @@ class NodeWork final : public wait::Work {
 
   static void say_once_not_here() {
     static bool said = false;
-    if (!said)
+    if (!said && openmp::shared_region() != nullptr)
       say("loops: a rank may not run on the cores of another (cpusets); start the job "
           "with one set of cores for all ranks of a node to have loops shared");
     said = true;
@@ -333,9 +337,15 @@ void apply_settings() {
   g.keeper.emplace(g.area(g.me).jobs, g.node->board(), g.me);
 }
 
+// More ranks than cores: a core that waits is somebody else's.
+bool crowded() {
+  const std::uint64_t cores = settings().cores != 0 ? settings().cores : g.node->usable_cpus();
+  return g.ranks > cores;
+}
+
 wait::Rules rules() {
   wait::Rules rules;
-  rules.crowded = g.node->oversubscribed();
+  rules.crowded = crowded();
   rules.least_spin = ticks_from_ns(settings().spin_us * 1e3);
   rules.most_spin = rules.least_spin * 16;
   return rules;
@@ -369,17 +379,29 @@ void build_node() {
   g.describing = g_why_not.empty();
 }
 
-// Loops of this rank's OpenMP regions may be joined, and its waits lend the core.
+// Loops of this rank's OpenMP regions may be joined.
 void share_loops() {
-  const bool all = settings().openmp;
-  if (g.node->oversubscribed() || !(all || openmp::has_marked_loops())) return;
-  g.lender.emplace(*g.node, offsetof(RankArea, lendings), lend::VictimPolicy::most_work);
-  g.helpers = new lend::Pool(*g.node, g.area(g.me).lendings);
-  const Status shared = openmp::start(*g.helpers, all ? openmp::Whose::all : openmp::Whose::marked);
+  const auto whose = settings().openmp ? openmp::Whose::all : openmp::Whose::marked;
+  const Status shared = openmp::start(*g.helpers, whose);
   if (!shared && g.me == 0) {
     say("no loops are shared: the program has {} OpenMP run time",
         shared.code == Code::unsupported ? "no, or more than one," : "no usable");
   }
+}
+
+// This rank's waits lend its core, and others lend theirs to its large receives and its loops.
+void share_cores() {
+  const bool loops = settings().openmp || openmp::has_marked_loops();
+  // A pair has its own two hands.
+  const bool copies = settings().lend_copies && g.describing && g.ranks > 2;
+  if (crowded() || !(loops || copies)) return;
+  g.helpers = new lend::Pool(*g.node, g.area(g.me).lendings);
+  g.lender.emplace(*g.node, offsetof(RankArea, lendings), lend::VictimPolicy::most_work,
+                   [](std::uint32_t rank) { return thief().may_help(rank); });
+  if (copies) {
+    g.lent_copies.emplace(*g.helpers, g.area(g.me).jobs, g.counters(), g.node->mine().pid);
+  }
+  if (loops) share_loops();
 }
 
 // One line a node where helping was expected and does not come about.
@@ -426,7 +448,7 @@ void start() {
   if (!g.active) return;
   comms::start();
   g.counters().start_tick.set(begin);
-  share_loops();
+  share_cores();
   wait::employ(&g_work, rules());
 }
 
@@ -440,6 +462,7 @@ void stop() {
   report(g_why_not);
   wait::employ(nullptr, {});
   g.lender.reset();
+  g.lent_copies.reset();
   delete std::exchange(g.helpers, nullptr);
   gate::stop();
   if (g.active) comms::stop();

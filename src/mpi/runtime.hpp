@@ -21,6 +21,7 @@
 #include "node/node.hpp"
 #include "observe/counters.hpp"
 #include "p2p/landing.hpp"
+#include "p2p/lent_copies.hpp"
 #include "p2p/outbox.hpp"
 #include "steal/chunking.hpp"
 #include "steal/slots.hpp"
@@ -70,10 +71,11 @@ struct Runtime {
   p2p::Outbox outbox;
   p2p::Landings landings;
 
-  // Only where loops are shared (MH_OPENMP). The pool goes with stop() or not at all: a program may
-  // call exit() from a helper's thread, or in a child that has no helpers.
+  // Only where cores are lent. The pool goes with stop() or not at all: a program may call exit()
+  // from a helper's thread, or in a child that has no helpers.
   lend::Pool* helpers = nullptr;
   std::optional<lend::Lender> lender;
+  std::optional<p2p::LentCopies> lent_copies;  // only where a third rank could help a pair
 
   [[nodiscard]] RankArea& area(std::uint32_t rank) const {
     return *reinterpret_cast<RankArea*>(node->area(rank));

@@ -156,6 +156,13 @@ std::uint32_t Node::active_on(std::uint16_t numa) const {
   return active;
 }
 
+bool Node::somebody_idle() const {
+  for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
+    if (rank != me_ && record(rank).idle.load(std::memory_order_relaxed) != 0) return true;
+  }
+  return false;
+}
+
 bool Node::at_least_active(std::uint16_t numa, std::uint64_t limit) const {
   std::uint64_t active = 0;
   for (const std::uint32_t rank : ranks_on(numa)) {

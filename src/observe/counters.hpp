@@ -23,6 +23,8 @@ class Count {
   void add(std::uint64_t amount) {
     value_.store(value_.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
   }
+  // For the few counts that several threads of the rank write.
+  void add_shared(std::uint64_t amount) { value_.fetch_add(amount, std::memory_order_relaxed); }
   void set(std::uint64_t value) { value_.store(value, std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t get() const { return value_.load(std::memory_order_relaxed); }
 
@@ -65,9 +67,13 @@ struct alignas(kCacheLine) Counters {
   Count collectives_gated;  // collectives entered through arrivals in the node segment
   Count lent_ticks;         // in waits: the core was a helper's of another rank
   Count lent_units;
+
+  // By this rank's helpers on cores of others; several threads.
+  alignas(kCacheLine) Count lent_chunks;
+  Count lent_bytes;
 };
 static_assert(std::is_standard_layout_v<Counters>);
-static_assert(sizeof(Counters) == 3 * kCacheLine);
+static_assert(sizeof(Counters) == 4 * kCacheLine);
 
 // helped[victim]: bytes this rank copied as a third party in jobs of that rank. Same writer rule.
 using HelpedRow = std::span<Count>;

@@ -132,13 +132,14 @@ void add_times(Lines& lines, const Totals& sum) {
 void add_messages(Lines& lines, const Totals& sum) {
   lines.add("shared         {} message{}, {}; sent again {}", sum.messages_described,
             plural(sum.messages_described), size_text(sum.bytes_described), sum.resends);
-  const auto copied = static_cast<double>(sum.own_bytes + sum.others_bytes);
+  const auto copied = static_cast<double>(sum.own_bytes + sum.others_bytes + sum.lent_bytes);
   const auto row = [&](std::string_view who, std::uint64_t bytes, std::uint64_t chunks) {
     lines.add("{:<15}{} in {} chunk{} ({:.0f} %)", who, size_text(bytes), chunks, plural(chunks),
               percent(static_cast<double>(bytes), copied));
   };
   row("by both ends", sum.own_bytes, sum.own_chunks);
   row("by others", sum.others_bytes, sum.others_chunks);
+  if (sum.lent_chunks != 0) row("on lent cores", sum.lent_bytes, sum.lent_chunks);
   lines.add("waits          {}; collectives through the node segment {}", sum.waits,
             sum.collectives_gated);
 }
@@ -207,6 +208,8 @@ void put_counts(nlohmann::ordered_json& json, const Counts& counts) {
   json["own_bytes"] = counts.own_bytes;
   json["others_chunks"] = counts.others_chunks;
   json["others_bytes"] = counts.others_bytes;
+  json["lent_chunks"] = counts.lent_chunks;
+  json["lent_bytes"] = counts.lent_bytes;
   json["waits"] = counts.waits;
   json["collectives_gated"] = counts.collectives_gated;
 }
@@ -268,6 +271,8 @@ RankReport read_counters(const Counters& counters, std::uint64_t now_ticks, doub
   report.own_bytes = counters.own_bytes_received.get() + counters.own_bytes_sent.get();
   report.others_chunks = counters.others_chunks.get();
   report.others_bytes = counters.others_bytes.get();
+  report.lent_chunks = counters.lent_chunks.get();
+  report.lent_bytes = counters.lent_bytes.get();
   report.waits = counters.waits.get();
   report.collectives_gated = counters.collectives_gated.get();
   return report;
@@ -306,6 +311,8 @@ Totals total(std::span<const RankReport> ranks) {
     sum.own_bytes += rank.own_bytes;
     sum.others_chunks += rank.others_chunks;
     sum.others_bytes += rank.others_bytes;
+    sum.lent_chunks += rank.lent_chunks;
+    sum.lent_bytes += rank.lent_bytes;
     sum.waits += rank.waits;
     sum.collectives_gated += rank.collectives_gated;
     add_to(sum.loops, rank.loops);

@@ -32,7 +32,7 @@ struct Loops {
   std::uint64_t regions_excluded[kObstacles];  // see kObstacleWords in summary.cpp
   std::uint64_t exposures;                     // executions that were open to others
   std::uint64_t units_by_others;               // done in this rank's loops on lent cores
-  std::uint64_t units_lent;                    // this rank's core, for others' loops
+  std::uint64_t units_lent;                    // this rank's core, for others' work
 };
 
 // Plain data (trivially copyable): times in seconds, counts as in Counters.
@@ -44,7 +44,7 @@ struct RankReport {
   double wait_s;          // inside the wait loop, all of it
   double help_s;          // of that: copying for others
   double own_copy_s;      // of that: copying own messages
-  double lent_s;          // of that: the core was lent to another rank's loop
+  double lent_s;          // of that: the core was lent to another rank
   std::uint64_t messages_described;
   std::uint64_t bytes_described;
   std::uint64_t resends;
@@ -53,6 +53,8 @@ struct RankReport {
   std::uint64_t own_bytes;
   std::uint64_t others_chunks;
   std::uint64_t others_bytes;
+  std::uint64_t lent_chunks;  // of this rank's receives, on cores that others lent
+  std::uint64_t lent_bytes;
   std::uint64_t waits;
   std::uint64_t collectives_gated;
   Loops loops;
@@ -79,7 +81,8 @@ struct Totals {
   Efficiency with_help;     // useful time and helping
   std::uint64_t messages_described, bytes_described, resends;
   std::array<std::uint64_t, kFallbacks> fallbacks;
-  std::uint64_t own_chunks, own_bytes, others_chunks, others_bytes, waits, collectives_gated;
+  std::uint64_t own_chunks, own_bytes, others_chunks, others_bytes;
+  std::uint64_t lent_chunks, lent_bytes, waits, collectives_gated;
   Loops loops;
 };
 Totals total(std::span<const RankReport> ranks);

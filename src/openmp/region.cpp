@@ -56,7 +56,7 @@ void Region::leave() {
 }
 
 void Region::withdraw() {
-  if (exposed_) pool_.withdraw();
+  if (exposed_) pool_.withdraw(lend::Kind::loops);
   exposed_ = false;
 }
 
@@ -107,9 +107,9 @@ void Region::consider(const Participant& me) {
   const std::uint64_t ends = now + ticks_from_ns(rest);
   review_at_ = next_review(me.done, rest);
   if (exposed_) {
-    pool_.expect_end(ends);
+    pool_.expect_end(lend::Kind::loops, ends);
   } else if (rest >= kLeastNs) {
-    exposed_ = pool_.expose(*this, ends).ok();
+    exposed_ = pool_.expose(lend::Kind::loops, *this, ends).ok();
     exposures_ += exposed_ ? 1 : 0;
   }
 }
@@ -170,7 +170,7 @@ Range Region::next_of_owner(Participant& me) {
   const bool as_given = own_.schedule == Schedule::dynamic;
   const Range range = iterations_.from_front(as_given ? own_.chunk : chunk_of(own_, kLeastChunkNs));
   if (range.empty()) {
-    if (me.number == 0 && exposed_) pool_.nothing_left();
+    if (me.number == 0 && exposed_) pool_.nothing_left(lend::Kind::loops);
     return range;
   }
   me.size = range.size();
@@ -186,13 +186,14 @@ Range Region::next_of_helper(Participant& me) {
     const float rate = rate_of(now - me.since, me.size);
     site_->ns_per_iteration.store(rate, std::memory_order_relaxed);
     const float rest = rate * static_cast<float>(iterations_.left());
-    pool_.expect_end(now + ticks_from_ns(rest / static_cast<float>(own_threads_ + 1)));
+    pool_.expect_end(lend::Kind::loops,
+                     now + ticks_from_ns(rest / static_cast<float>(own_threads_ + 1)));
   }
   if (me.over || now >= me.deadline) return {};
   const std::uint64_t most = chunk_of(helpers_, kMostChunkNs);
   const Range range = in_order_ ? iterations_.from_front(most) : iterations_.from_end(most);
   if (range.empty()) {
-    pool_.nothing_left();
+    pool_.nothing_left(lend::Kind::loops);
     return range;
   }
   me.since = now;

@@ -64,7 +64,7 @@ Report report() {
     }
   });
   report.exposures = g_region->exposures();
-  report.units = g_pool->units();
+  report.units = g_pool->units(lend::Kind::loops);
   return report;
 }
 

@@ -30,6 +30,9 @@ class Transfer {
   // call close(). To be called until then; other hands take chunks meanwhile.
   [[nodiscard]] bool step(steal::Thief& thief);
 
+  // No chunk is left to claim, though some may still be in other hands.
+  [[nodiscard]] bool all_claimed() const { return job_ != nullptr && !job_->has_work(); }
+
   // A helper died with a chunk in its hands: stop waiting for it and copy everything again, alone.
   void recover();
 

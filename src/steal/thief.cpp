@@ -151,6 +151,11 @@ bool Thief::remote_allowed(std::uint32_t victim) const {
          !node_->at_least_active(node_->record(victim).numa, saturate_ranks_);
 }
 
+bool Thief::may_help(std::uint32_t victim) const {
+  if (node_->record(victim).numa == node_->mine().numa) return true;
+  return strategy_ != Strategy::localized && remote_allowed(victim);
+}
+
 Outcome Thief::help() {
   if (retired_) return Outcome::nothing;
   Outcome outcome = Outcome::nothing;

@@ -50,6 +50,9 @@ class Thief {
   // One chunk of any open job of that rank: for a sender that waits for this receiver.
   Outcome help_rank(std::uint32_t victim);
 
+  // Whether the strategy lets this rank take a hand in copies of that one, just now.
+  [[nodiscard]] bool may_help(std::uint32_t victim) const;
+
   // The last copy that failed, for the one line to the user; ok if none did.
   [[nodiscard]] Status last_failure() const { return last_failure_; }
   // A copy between two other processes was refused: this thief no longer helps jobs that need one.

@@ -26,6 +26,8 @@ namespace {
 using test::Board;
 using test::Stage;
 
+bool all(std::uint32_t /*rank*/) { return true; }
+
 constexpr std::uint64_t kLong = ~0ULL;  // an offer without an end
 constexpr int kRounds = test::kSanitized ? 200 : 2'000;
 constexpr double kPatienceNs = 20e9;
@@ -89,7 +91,7 @@ bool eventually(Done done) {
 // A rank that lends its core until the board says that all is over.
 int lend_until_over(Stage& stage, std::uint32_t me) {
   stage.enter(me);
-  Lender lender(stage.node(me), 0, VictimPolicy::most_work);
+  Lender lender(stage.node(me), 0, VictimPolicy::most_work, all);
   stage.board->barrier.wait(2);
   while (stage.board->over.load() == 0) {
     const Outcome outcome = lender.lend();
@@ -107,9 +109,9 @@ int own_until_over(Stage& stage) {
   stage.enter(0);
   Pool pool(stage.node(0), stage.lendings(0));
   LongUnit unit(stage.board);
-  static_cast<void>(pool.expose(unit, kLong));
+  static_cast<void>(pool.expose(Kind::loops, unit, kLong));
   while (stage.board->over.load() == 0) ::usleep(1'000);
-  pool.withdraw();
+  pool.withdraw(Kind::loops);
   return 7;
 }
 
@@ -127,9 +129,9 @@ TEST(Lend, a_helper_works_in_the_owners_process_on_the_lenders_core) {
   Pool pool(stage.node(0), stage.lendings(0));
   stage.board->barrier.wait(2);
   Loop loop(1'000'000);
-  ASSERT_TRUE(pool.expose(loop, kLong).ok());
+  ASSERT_TRUE(pool.expose(Kind::loops, loop, kLong).ok());
   EXPECT_TRUE(eventually([&] { return loop.by_helpers.load() > 0; }));
-  pool.withdraw();
+  pool.withdraw(Kind::loops);
   stage.board->over.store(1);
   EXPECT_EQ(lender.wait(), 0);
   EXPECT_EQ(loop.process.load(), ::getpid());
@@ -147,10 +149,10 @@ TEST(Lend, every_iteration_is_done_once_and_no_unit_runs_after_the_loop) {
   std::uint32_t helped = 0;
   for (int round = 0; round < kRounds; ++round) {
     Loop loop(100);
-    ASSERT_TRUE(pool.expose(loop, kLong).ok());
+    ASSERT_TRUE(pool.expose(Kind::loops, loop, kLong).ok());
     loop.run(~0ULL);
-    pool.nothing_left();
-    pool.withdraw();
+    pool.nothing_left(Kind::loops);
+    pool.withdraw(Kind::loops);
     loop.closed.store(true);
     ASSERT_EQ(loop.done.load(), 100U);
     ASSERT_EQ(loop.late.load(), 0U);
@@ -168,17 +170,17 @@ TEST(Lend, a_lender_killed_in_the_middle_of_a_unit_costs_only_its_help) {
   Pool pool(stage.node(0), stage.lendings(0));
   stage.board->barrier.wait(2);
   LongUnit unit(stage.board);
-  ASSERT_TRUE(pool.expose(unit, kLong).ok());
+  ASSERT_TRUE(pool.expose(Kind::loops, unit, kLong).ok());
   ASSERT_TRUE(eventually([&] { return stage.board->flag.load() == 1; }));
   lender.kill(SIGKILL);
   EXPECT_EQ(lender.wait(), -SIGKILL);
   stage.board->over.store(1);
-  pool.withdraw();
+  pool.withdraw(Kind::loops);
   // The channel comes back once the owner has looked for dead lenders.
   Loop nothing(0);
   for (int i = 0; i < 3'000; ++i) {
-    ASSERT_TRUE(pool.expose(nothing, 0).ok());
-    pool.withdraw();
+    ASSERT_TRUE(pool.expose(Kind::loops, nothing, 0).ok());
+    pool.withdraw(Kind::loops);
   }
   EXPECT_EQ(stage.lendings(0).channels[0].word.load(), kFree);
 }
@@ -187,7 +189,7 @@ TEST(Lend, an_owner_killed_in_the_middle_of_a_unit_gives_the_core_back) {
   Stage stage(2);
   test::Child owner([&] { return own_until_over(stage); });
   stage.enter(1);
-  Lender lender(stage.node(1), 0, VictimPolicy::most_work);
+  Lender lender(stage.node(1), 0, VictimPolicy::most_work, all);
   ASSERT_TRUE(eventually([&] { return lender.lend() == Outcome::still_out; }));
   owner.kill(SIGKILL);
   EXPECT_EQ(owner.wait(), -SIGKILL);
@@ -199,7 +201,7 @@ TEST(Lend, a_stopped_owner_does_not_keep_the_core) {
   Stage stage(2);
   test::Child owner([&] { return own_until_over(stage); });
   stage.enter(1);
-  Lender lender(stage.node(1), 0, VictimPolicy::most_work);
+  Lender lender(stage.node(1), 0, VictimPolicy::most_work, all);
   ASSERT_TRUE(eventually([&] { return lender.lend() == Outcome::still_out; }));
   owner.kill(SIGSTOP);
   EXPECT_EQ(lender.lend(), Outcome::still_out);
@@ -219,10 +221,10 @@ TEST(Lend, a_helper_that_may_not_run_on_the_lenders_core_is_refused_once) {
   Pool pool(stage.node(0), stage.lendings(0));
   stage.board->barrier.wait(2);
   Loop loop(1'000'000);
-  ASSERT_TRUE(pool.expose(loop, kLong).ok());
+  ASSERT_TRUE(pool.expose(Kind::loops, loop, kLong).ok());
   EXPECT_TRUE(eventually([&] { return stage.board->refused.load() == 1; }));
   ::usleep(20'000);
-  pool.withdraw();
+  pool.withdraw(Kind::loops);
   stage.board->over.store(1);
   EXPECT_EQ(lender.wait(), 0);
   EXPECT_EQ(stage.board->refused.load(), 1U);
@@ -237,7 +239,7 @@ TEST(Lend, a_helper_that_stays_long_is_brought_to_the_owners_core) {
   Pool pool(stage.node(0), stage.lendings(0));
   stage.board->barrier.wait(2);
   LongUnit unit(stage.board);
-  ASSERT_TRUE(pool.expose(unit, kLong).ok());
+  ASSERT_TRUE(pool.expose(Kind::loops, unit, kLong).ok());
   ASSERT_TRUE(eventually([&] { return stage.board->flag.load() == 1; }));
   std::thread later([&] {
     cpu_set_t home;
@@ -249,7 +251,7 @@ TEST(Lend, a_helper_that_stays_long_is_brought_to_the_owners_core) {
     }));
     stage.board->over.store(1);
   });
-  pool.withdraw();
+  pool.withdraw(Kind::loops);
   later.join();
   EXPECT_EQ(lender.wait(), 0);
 }
@@ -259,14 +261,14 @@ TEST(Lend, work_that_is_nearly_done_and_work_of_nobody_is_left_alone) {
   stage.enter(0);
   stage.enter(1);
   Pool pool(stage.node(0), stage.lendings(0));
-  Lender lender(stage.node(1), 0, VictimPolicy::most_work);
+  Lender lender(stage.node(1), 0, VictimPolicy::most_work, all);
   EXPECT_EQ(lender.lend(), Outcome::nothing);
   Loop loop(1'000'000);
-  ASSERT_TRUE(pool.expose(loop, 9'999).ok());
+  ASSERT_TRUE(pool.expose(Kind::loops, loop, 9'999).ok());
   EXPECT_EQ(lender.lend(), Outcome::nothing);
-  pool.nothing_left();
+  pool.nothing_left(Kind::loops);
   EXPECT_EQ(lender.lend(), Outcome::nothing);
-  pool.withdraw();
+  pool.withdraw(Kind::loops);
   EXPECT_EQ(loop.by_helpers.load(), 0U);
 }
 
@@ -275,8 +277,8 @@ TEST(Lend, helpers_take_no_signal_of_the_program) {
   stage.enter(0);
   Pool pool(stage.node(0), stage.lendings(0));
   Loop loop(0);
-  ASSERT_TRUE(pool.expose(loop, 0).ok());
-  pool.withdraw();
+  ASSERT_TRUE(pool.expose(Kind::loops, loop, 0).ok());
+  pool.withdraw(Kind::loops);
   static std::atomic<pid_t> taken{0};
   struct sigaction action {};
   struct sigaction before {};
@@ -301,7 +303,7 @@ TEST(Lend, owner_and_lenders_as_threads) {
   std::vector<std::thread> lenders;
   for (std::uint32_t rank = 1; rank <= kLenders; ++rank) {
     lenders.emplace_back([&, rank] {
-      Lender lender(stage.node(rank), 0, static_cast<VictimPolicy>(rank));
+      Lender lender(stage.node(rank), 0, static_cast<VictimPolicy>(rank), all);
       while (!over.load()) {
         if (lender.lend() == Outcome::nothing) ::sched_yield();
       }
@@ -322,9 +324,9 @@ TEST(Lend, owner_and_lenders_as_threads) {
       std::uint64_t& total;
       std::mutex mutex;
     } sum(loop, plain);
-    ASSERT_TRUE(pool.expose(sum, kLong).ok());
+    ASSERT_TRUE(pool.expose(Kind::loops, sum, kLong).ok());
     const std::uint32_t own = loop.run(~0ULL);
-    pool.withdraw();
+    pool.withdraw(Kind::loops);
     ASSERT_EQ(plain + own, 200U);
   }
   over.store(true);

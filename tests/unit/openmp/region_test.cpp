@@ -95,7 +95,8 @@ class Team {
 
  private:
   void lend(std::uint32_t rank) {
-    lend::Lender lender(stage_.node(rank), 0, lend::VictimPolicy::most_work);
+    lend::Lender lender(stage_.node(rank), 0, lend::VictimPolicy::most_work,
+                        [](std::uint32_t) { return true; });
     while (!over_.load()) {
       if (lender.lend() == lend::Outcome::nothing) ::sched_yield();
     }
