@@ -36,6 +36,8 @@ struct Settings {
   std::uint64_t saturate_ranks;
   MemoryWay memory;
   bool openmp;
+  std::vector<std::string> openmp_exclude;  // names with '*' for any characters
+  std::vector<std::string> openmp_only;     // likewise; empty: all
   std::uint64_t fake_nodes;
   bool summary;
   std::string summary_json;  // a path, empty for none

@@ -375,6 +375,7 @@ void share_loops() {
   if (g.node->oversubscribed() || !(all || openmp::has_marked_loops())) return;
   g.lender.emplace(*g.node, offsetof(RankArea, lendings), lend::VictimPolicy::most_work);
   g.helpers = new lend::Pool(*g.node, g.area(g.me).lendings);
+  openmp::lists.set(settings().openmp_exclude, settings().openmp_only);
   const Status shared = openmp::start(*g.helpers, all ? openmp::Whose::all : openmp::Whose::marked);
   if (!shared && g.me == 0) {
     say("no loops are shared: the program has {} OpenMP run time",
