@@ -37,6 +37,9 @@ TAIL = """
 * **A chunk table** is `from:chunk` pairs in ascending order. `0:16K,1M:128K` cuts messages below
   1 MiB into chunks of 16 KiB, larger ones into chunks of 128 KiB. One size alone holds for all
   messages. Chunks are kept between 4 KiB and 512 KiB.
+* **Names** are functions as the summary calls them, separated by commas; `*` stands for any
+  characters, also for commas in a name
+  ([more](openmp.md#leaving-regions-out)).
 * **The tune file** is `$XDG_CONFIG_HOME/manyhands/HOST.conf`, or `~/.config/manyhands/HOST.conf`
   where `XDG_CONFIG_HOME` is not set; HOST is the name of the machine. Empty lines and lines that
   begin with `#` are skipped.
@@ -60,7 +63,7 @@ def values(setting: dict[str, str]) -> str:
     if "|" in kind:
         return ", ".join(f"`{word}`" for word in kind.split("|"))
     unit = setting["unit"]
-    text = "a size" if kind == "bytes" else kind
+    text = {"bytes": "a size", "names": "names, with commas"}.get(kind, kind)
     if kind == "count":
         text = "a number" if unit in ("", "level") else f"a number of {unit}"
     if kind == "duration":

@@ -110,6 +110,12 @@ def is_duration(text: str) -> bool:
         return False
 
 
+def are_names(text: str) -> bool:
+    """A name that a comma inside its parentheses has cut has a parenthesis too few."""
+    names = [name.strip() for name in text.split(",")] if text else []
+    return all(name and name.count("(") == name.count(")") for name in names)
+
+
 def refusal(setting: Setting, text: str) -> str | None:
     """What would have been accepted, or None when the value is good."""
     text = text.strip()
@@ -122,6 +128,8 @@ def refusal(setting: Setting, text: str) -> str | None:
         return None if is_chunk_table(text) else "a size such as 64K, or pairs like 0:16K,1M:128K"
     if setting.type == "duration":
         return None if is_duration(text) else "a number from 0 to 1000000"
+    if setting.type == "names":
+        return None if are_names(text) else "names separated by commas such as main,solver::*"
     if setting.type in ("bytes", "count"):
         return number_refusal(setting, text)
     return None

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Symbol tables of loaded objects: the GNU and the System V hash tables of the ELF specification.
- */
+/* Symbol tables of loaded objects: the GNU and the System V hash tables of the ELF specification;
+ * and of their files, which are read and never mapped: a file may be cut while we look. */
 #define _GNU_SOURCE
 #include "base/elf.h"
 
+#include <fcntl.h>
 #include <stddef.h>
 #include <string.h>
+#include <unistd.h>
 
 struct mh_object mh_object_of(const struct dl_phdr_info* info) {
   struct mh_object object = {info->dlpi_addr, NULL, info->dlpi_name};
@@ -173,4 +175,81 @@ void mh_imports(const struct mh_object* object, mh_import* each, void* data) {
     const size_t count = bytes->d_un.d_val / sizeof *relocations;
     for (size_t j = 0; j < count; ++j) import_of(object, &names, &relocations[j], each, data);
   }
+}
+
+static bool read_at(int file, void* to, size_t bytes, uint64_t offset) {
+  return pread(file, to, bytes, (off_t)offset) == (ssize_t)bytes;
+}
+
+/* The first section of this kind. */
+static bool find_section(int file, const ElfW(Ehdr) * header, uint32_t type, ElfW(Shdr) * found) {
+  for (unsigned i = 0; i < header->e_shnum; ++i) {
+    const uint64_t offset = header->e_shoff + (uint64_t)i * sizeof *found;
+    if (!read_at(file, found, sizeof *found, offset)) return false;
+    if (found->sh_type == type) return true;
+  }
+  return false;
+}
+
+static bool holds(const ElfW(Sym) * symbol, uint64_t offset) {
+  return ELF64_ST_TYPE(symbol->st_info) == STT_FUNC && symbol->st_shndx != SHN_UNDEF &&
+         offset - symbol->st_value < symbol->st_size;
+}
+
+static bool find_function(int file, const ElfW(Shdr) * table, uint64_t offset, ElfW(Sym) * found) {
+  enum { at_once = 128 };
+  ElfW(Sym) some[at_once];
+  const uint64_t count = table->sh_size / sizeof *some;
+  for (uint64_t i = 0; i < count; i += at_once) {
+    const uint64_t here = count - i < at_once ? count - i : at_once;
+    if (!read_at(file, some, here * sizeof *some, table->sh_offset + i * sizeof *some)) break;
+    for (uint64_t j = 0; j < here; ++j) {
+      if (!holds(&some[j], offset)) continue;
+      *found = some[j];
+      return true;
+    }
+  }
+  return false;
+}
+
+static bool read_name(int file, const ElfW(Ehdr) * header, const ElfW(Shdr) * table,
+                      const ElfW(Sym) * symbol, char* name, size_t bytes) {
+  ElfW(Shdr) strings;
+  const uint64_t place = header->e_shoff + (uint64_t)table->sh_link * sizeof strings;
+  if (!read_at(file, &strings, sizeof strings, place) || symbol->st_name >= strings.sh_size) {
+    return false;
+  }
+  const uint64_t left = strings.sh_size - symbol->st_name;
+  const size_t wanted = left < bytes - 1 ? (size_t)left : bytes - 1;
+  if (!read_at(file, name, wanted, strings.sh_offset + symbol->st_name)) return false;
+  name[wanted] = 0;
+  return name[0] != 0;
+}
+
+static bool is_elf_64(const ElfW(Ehdr) * header) {
+  return memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 && header->e_ident[EI_CLASS] == ELFCLASS64 &&
+         header->e_shentsize == sizeof(ElfW(Shdr));
+}
+
+static bool function_in(int file, uint64_t offset, char* name, size_t bytes) {
+  static const uint32_t tables[] = {SHT_SYMTAB, SHT_DYNSYM};
+  ElfW(Ehdr) header;
+  if (!read_at(file, &header, sizeof header, 0) || !is_elf_64(&header)) return false;
+  for (int i = 0; i < 2; ++i) {
+    ElfW(Shdr) table;
+    ElfW(Sym) symbol;
+    if (!find_section(file, &header, tables[i], &table)) continue;
+    if (!find_function(file, &table, offset, &symbol)) continue;
+    return read_name(file, &header, &table, &symbol, name, bytes);
+  }
+  return false;
+}
+
+bool mh_function_at(const struct mh_object* object, const void* address, char* name, size_t bytes) {
+  const char* path = object->file[0] != 0 ? object->file : "/proc/self/exe";
+  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  const bool found = function_in(file, (uintptr_t)address - object->base, name, bytes);
+  close(file);
+  return found;
 }

@@ -3,13 +3,15 @@
  *
  * dlsym() asks a scope and may answer with our own exports or run a resolver; here one object is
  * asked for what it defines itself. Allocates nothing, takes no lock, so it may be used inside
- * dl_iterate_phdr() and while the loader relocates. Limits: 64-bit ELF; symbol versions are
- * ignored, no MPI library uses them for its functions. */
+ * dl_iterate_phdr() and while the loader relocates. Local functions are not in memory: for their
+ * names the object's file is read. Limits: 64-bit ELF; symbol versions are ignored, no MPI library
+ * uses them for its functions. */
 #ifndef MH_BASE_ELF_H
 #define MH_BASE_ELF_H
 
 #include <link.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct mh_object {
@@ -31,6 +33,9 @@ void* mh_address(const struct mh_object* object, const char* name);
  * function `name`. */
 typedef void mh_import(const char* name, void** place, void* data);
 void mh_imports(const struct mh_object* object, mh_import* each, void* data);
+/* The name of the function that contains `address`, a local one too, from the object's file; cut to
+ * `bytes`. A stripped file knows those that it exports. False: none, or the file cannot be read. */
+bool mh_function_at(const struct mh_object* object, const void* address, char* name, size_t bytes);
 /* DT_SONAME, or the last part of the file's name. */
 const char* mh_soname(const struct mh_object* object);
 

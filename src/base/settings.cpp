@@ -23,8 +23,9 @@ namespace mh {
 namespace {
 
 using Field = std::variant<bool Settings::*, std::uint64_t Settings::*, double Settings::*,
-                           std::string Settings::*, std::vector<ChunkRule> Settings::*,
-                           Strategy Settings::*, AccessOrder Settings::*, MemoryWay Settings::*>;
+                           std::string Settings::*, std::vector<std::string> Settings::*,
+                           std::vector<ChunkRule> Settings::*, Strategy Settings::*,
+                           AccessOrder Settings::*, MemoryWay Settings::*>;
 
 struct Row {
   SettingText text;
@@ -99,6 +100,28 @@ Complaint read_value(std::string_view text, double& value, const Row&) {
 
 Complaint read_value(std::string_view text, std::string& value, const Row&) {
   value = text;
+  return {};
+}
+
+// A name that a comma inside its parentheses has cut has a parenthesis too few.
+bool is_name(std::string_view item) {
+  const auto open = std::count(item.begin(), item.end(), '(');
+  return !item.empty() && open == std::count(item.begin(), item.end(), ')');
+}
+
+Complaint read_value(std::string_view text, std::vector<std::string>& value, const Row&) {
+  std::vector<std::string> names;
+  for (std::size_t at = 0; !text.empty() && at <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    const std::string_view item = trimmed(text.substr(at, comma - at));
+    if (!is_name(item)) {
+      return "names separated by commas such as main,solver::* ('*' for any characters, also for "
+             "commas in a name)";
+    }
+    names.emplace_back(item);
+    at = comma + 1;
+  }
+  value = std::move(names);
   return {};
 }
 

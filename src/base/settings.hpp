@@ -38,6 +38,8 @@ struct Settings {
   bool openmp;
   bool lend_copies;
   std::uint64_t cores;
+  std::vector<std::string> openmp_exclude;  // names with '*' for any characters
+  std::vector<std::string> openmp_only;     // likewise; empty: all
   std::uint64_t fake_nodes;
   bool summary;
   std::string summary_json;  // a path, empty for none

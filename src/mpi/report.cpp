@@ -38,6 +38,37 @@ void own_loops(observe::Loops& loops) {
   std::copy_n(&report.excluded[1], observe::kObstacles, loops.regions_excluded);
   loops.exposures = report.exposures;
   loops.units_by_others = report.units;
+  loops.names_used = openmp::lists.used();
+  loops.sharing = report.on ? 1 : 0;
+}
+
+template <std::size_t bytes>
+void copy_text(char (&to)[bytes], const std::string& text) {
+  std::snprintf(to, bytes, "%s", text.c_str());
+}
+
+std::vector<observe::Region> own_regions(double elapsed_s) {
+  constexpr std::size_t kMost = 32;
+  std::vector<observe::Region> rows;
+  for (const openmp::Hot& hot : openmp::hottest(kMost)) {
+    observe::Region row{};
+    row.world_rank = static_cast<std::uint32_t>(g.world_rank);
+    row.obstacle = static_cast<std::uint32_t>(hot.obstacle) - 1;
+    row.seconds = hot.seconds;
+    row.part = elapsed_s > 0 ? std::min(hot.seconds / elapsed_s, 1.0) : 0;
+    copy_text(row.name, hot.name.shown());
+    copy_text(row.at, hot.name.at);
+    copy_text(row.source, hot.name.source);
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+std::vector<std::string> listed_names() {
+  std::vector<std::string> names = settings().openmp_exclude;
+  const std::vector<std::string>& only = settings().openmp_only;
+  names.insert(names.end(), only.begin(), only.end());
+  return names;
 }
 
 RankReport own_report() {
@@ -115,13 +146,17 @@ void report(const std::string& why_not) {
   if (!anyone_asks()) return;
   int ranks = 0;
   real.Comm_size(MPI_COMM_WORLD, &ranks);
-  std::vector<RankReport> reports = gather(std::vector{own_report()}, ranks);
+  const RankReport mine = own_report();
+  std::vector<RankReport> reports = gather(std::vector{mine}, ranks);
   const std::vector<Helped> helped = gather(own_help(), ranks);
+  const std::vector<observe::Region> left_out = gather(own_regions(mine.elapsed_s), ranks);
+  const std::vector<std::string> names = listed_names();
+  const observe::Regions regions{.left_out = left_out, .names = names};
   if (g.world_rank != 0) return;
   number_nodes(reports);
-  if (settings().summary) print(observe::render_summary(reports, helped, why_not));
+  if (settings().summary) print(observe::render_summary(reports, helped, why_not, regions));
   if (!settings().summary_json.empty()) {
-    store(settings().summary_json, observe::render_json(reports, helped, why_not));
+    store(settings().summary_json, observe::render_json(reports, helped, why_not, regions));
   }
 }
 

@@ -382,6 +382,7 @@ void build_node() {
 // Loops of this rank's OpenMP regions may be joined.
 void share_loops() {
   const auto whose = settings().openmp ? openmp::Whose::all : openmp::Whose::marked;
+  openmp::lists.set(settings().openmp_exclude, settings().openmp_only);
   const Status shared = openmp::start(*g.helpers, whose);
   if (!shared && g.me == 0) {
     say("no loops are shared: the program has {} OpenMP run time",

@@ -17,15 +17,30 @@ constexpr std::array<std::string_view, kFallbacks> kFallbackWords = {
 constexpr std::array<std::string_view, kFallbacks> kFallbackKeys = {
     "no_permission", "fault", "peer_gone", "no_slot", "other"};
 
-constexpr std::array<std::string_view, kObstacles> kObstacleWords = {"no dynamic or guided loop",
-                                                                     "several loops",
-                                                                     "a thread number is asked for",
-                                                                     "a barrier",
-                                                                     "single or sections",
-                                                                     "tasks",
-                                                                     "nested regions"};
-constexpr std::array<std::string_view, kObstacles> kObstacleKeys = {
-    "no_loop", "several_loops", "thread_number", "barrier", "single", "tasks", "nested"};
+constexpr std::size_t kMostLines = 20;
+
+// Why a region is not shared, and what to change. For a terminal of 80 columns.
+struct ObstacleText {
+  std::string_view key;
+  std::string_view words;
+  std::string_view advice;
+};
+constexpr std::array<ObstacleText, kObstacles> kObstacleTexts = {{
+    {"no_loop", "static or no loop",
+     "static: write schedule(runtime) and run with\n"
+     "OMP_SCHEDULE=dynamic, or mark it: #pragma ws for"},
+    {"several_loops", "several loops", "several loops: a parallel region for each of them"},
+    {"thread_number", "a thread number is asked for",
+     "thread number: reduction or private in its place"},
+    {"barrier", "a barrier", "barrier: end the parallel region there, begin another"},
+    {"single", "single or sections", "single, sections, ordered: out of the loop's region"},
+    {"tasks", "tasks", "tasks: a loop with schedule(dynamic) in their place"},
+    {"nested", "nested regions", "nested: one parallel loop, with collapse if need be"},
+    {"by_user", "left out by a list", ""},
+}};
+constexpr std::uint32_t kByUser = kObstacles - 1;
+constexpr std::size_t kTopRegions = 3;
+constexpr double kNoticeable = 0.05;  // of a rank's run
 
 double useful_s(const RankReport& rank) { return std::max(0.0, rank.elapsed_s - rank.wait_s); }
 
@@ -58,12 +73,12 @@ double percent(double part, double whole) { return whole > 0 ? 100 * part / whol
 
 std::string_view plural(std::uint64_t count) { return count == 1 ? "" : "s"; }
 
-std::vector<Helped> top_pairs(std::span<const Helped> helped) {
+std::vector<Helped> top_pairs(std::span<const Helped> helped, std::size_t most) {
   std::vector<Helped> pairs(helped.begin(), helped.end());
   std::erase_if(pairs, [](const Helped& pair) { return pair.bytes == 0; });
   std::stable_sort(pairs.begin(), pairs.end(),
                    [](const Helped& a, const Helped& b) { return a.bytes > b.bytes; });
-  if (pairs.size() > kTopPairs) pairs.resize(kTopPairs);
+  pairs.resize(std::min({pairs.size(), kTopPairs, most}));
   return pairs;
 }
 
@@ -105,11 +120,15 @@ class Lines {
     fmt::format_to(std::back_inserter(line), format, std::forward<T>(args)...);
     if (line.size() > kColumns) line.replace(kColumns - 3, std::string::npos, "...");
     text_ += line + '\n';
+    ++count_;
   }
+  // Lines that may still come.
+  [[nodiscard]] std::size_t left() const { return kMostLines - std::min(count_, kMostLines); }
   std::string take() { return std::move(text_); }
 
  private:
   std::string text_;
+  std::size_t count_ = 0;
 };
 
 void add_times(Lines& lines, const Totals& sum) {
@@ -162,13 +181,115 @@ void add_loops(Lines& lines, const Totals& sum) {
     if (loops.regions_excluded[i] == 0) continue;
     excluded += loops.regions_excluded[i];
     fmt::format_to(std::back_inserter(reasons), "{}{}", reasons.empty() ? "" : ", ",
-                   kObstacleWords[i]);
+                   kObstacleTexts[i].words);
   }
   if (loops.regions_shared + excluded == 0) return;
   lines.add("loops          {} shared, open to others {} time{}, {} unit{} done by others",
             loops.regions_shared, loops.exposures, plural(loops.exposures), loops.units_by_others,
             plural(loops.units_by_others));
   if (excluded > 0) lines.add("not shared     {} ({})", excluded, reasons);
+}
+
+// ---- Regions that are not shared ----------------------------------------------------------------
+
+// One region, over all ranks.
+struct Merged {
+  Region most;     // of the rank that spends most of its run there
+  double seconds;  // of all ranks
+  bool ambiguous;  // another region has its name
+};
+
+bool is_same(const Region& a, const Region& b) {
+  return std::string_view(a.at) == b.at && std::string_view(a.name) == b.name;
+}
+
+// By the part of a run, the largest first.
+std::vector<Merged> merge(std::span<const Region> left_out) {
+  std::vector<Merged> all;
+  for (const Region& region : left_out) {
+    const auto same = std::find_if(
+        all.begin(), all.end(), [&](const Merged& known) { return is_same(known.most, region); });
+    if (same == all.end()) {
+      all.push_back({.most = region, .seconds = region.seconds, .ambiguous = false});
+      continue;
+    }
+    same->seconds += region.seconds;
+    if (region.part > same->most.part) same->most = region;
+  }
+  for (Merged& one : all) {
+    const std::string_view name = one.most.name;
+    one.ambiguous = std::count_if(all.begin(), all.end(),
+                                  [&](const Merged& other) { return name == other.most.name; }) > 1;
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Merged& a, const Merged& b) { return a.most.part > b.most.part; });
+  return all;
+}
+
+std::string place_text(const Merged& region) {
+  if (region.most.source[0] != 0) return fmt::format(" ({})", region.most.source);
+  const bool told = std::string_view(region.most.name) == region.most.at;
+  return region.ambiguous && !told ? fmt::format(" ({})", region.most.at) : "";
+}
+
+bool is_worth_a_line(const Merged& region) {
+  return region.most.part >= kNoticeable && region.most.obstacle != kByUser;
+}
+
+// Each line of a text of several.
+template <class Each>
+void each_line(std::string_view text, Each&& each) {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    each(text.substr(at, end - at));
+    at = end + 1;
+  }
+}
+
+// What to change, as far as there is room.
+void add_advice(Lines& lines, const std::array<bool, kObstacles>& met, std::size_t reserved) {
+  std::string_view label = "to share them";
+  for (std::size_t i = 0; i < kObstacles; ++i) {
+    const std::string_view advice = met[i] ? kObstacleTexts[i].advice : "";
+    const auto needed =
+        static_cast<std::size_t>(std::count(advice.begin(), advice.end(), '\n')) + 1;
+    if (advice.empty() || lines.left() < needed + reserved) continue;
+    each_line(advice, [&](std::string_view line) {
+      lines.add("{:<15}{}", label, line);
+      label = "";
+    });
+  }
+}
+
+void add_hot_regions(Lines& lines, std::vector<Merged> regions, std::size_t reserved) {
+  std::erase_if(regions, [](const Merged& region) { return !is_worth_a_line(region); });
+  regions.resize(std::min(regions.size(), kTopRegions));
+  std::array<bool, kObstacles> met{};
+  for (const Merged& region : regions) {
+    const std::string who =
+        fmt::format("  rank {} {:.0f} %", region.most.world_rank, 100 * region.most.part);
+    lines.add("{:<15}{}{}: {}", who, region.most.name, place_text(region),
+              kObstacleTexts[region.most.obstacle].words);
+    met[region.most.obstacle] = true;
+  }
+  add_advice(lines, met, reserved);
+}
+
+// Names of the lists that no region of any rank has.
+std::vector<std::string> unused_names(const Loops& sum, std::span<const std::string> names) {
+  std::vector<std::string> unused;
+  if (sum.sharing == 0) return unused;
+  for (std::size_t i = 0; i < std::min<std::size_t>(names.size(), 64); ++i) {
+    if ((sum.names_used >> i & 1U) == 0) unused.push_back(names[i]);
+  }
+  return unused;
+}
+
+void add_regions(Lines& lines, const Totals& sum, const Regions& regions) {
+  constexpr std::size_t kForHelp = 2;
+  const std::vector<std::string> unused = unused_names(sum.loops, regions.names);
+  add_hot_regions(lines, merge(regions.left_out), kForHelp + (unused.empty() ? 0 : 1));
+  if (!unused.empty()) lines.add("no such region {} (MH_OPENMP_EXCLUDE, _ONLY)", fmt::join(unused, ", "));
 }
 
 void add_help(Lines& lines, std::span<const RankReport> ranks, std::span<const Helped> helped,
@@ -178,7 +299,8 @@ void add_help(Lines& lines, std::span<const RankReport> ranks, std::span<const H
     return;
   }
   lines.add("helped         {:.3f} s of waiting turned into work for others", sum.help_s);
-  for (const Helped& pair : top_pairs(helped)) {
+  const std::size_t room = lines.left() - std::min<std::size_t>(lines.left(), 1);
+  for (const Helped& pair : top_pairs(helped, room)) {
     lines.add("  rank {} copied {} for rank {}", pair.helper, size_text(pair.bytes), pair.victim);
   }
   if (!why_not.empty()) lines.add("not everywhere {}", why_not);
@@ -217,7 +339,7 @@ void put_counts(nlohmann::ordered_json& json, const Counts& counts) {
 nlohmann::ordered_json to_json(const Loops& loops) {
   nlohmann::ordered_json excluded = nlohmann::ordered_json::object();
   for (std::size_t i = 0; i < kObstacles; ++i) {
-    excluded[std::string(kObstacleKeys[i])] = loops.regions_excluded[i];
+    excluded[std::string(kObstacleTexts[i].key)] = loops.regions_excluded[i];
   }
   return {{"regions_shared", loops.regions_shared},
           {"regions_excluded", excluded},
@@ -249,6 +371,25 @@ nlohmann::ordered_json to_json(const Totals& sum) {
   put_counts(json, sum);
   json["loops"] = to_json(sum.loops);
   return json;
+}
+
+// Advice of several lines as one.
+std::string in_one_line(std::string_view text) {
+  std::string line(text);
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  return line;
+}
+
+nlohmann::ordered_json to_json(const Merged& region) {
+  const ObstacleText& text = kObstacleTexts[region.most.obstacle];
+  return {{"region", region.most.name},
+          {"at", region.most.at},
+          {"source", region.most.source},
+          {"reason", text.key},
+          {"advice", in_one_line(text.advice)},
+          {"time_s", region.seconds},
+          {"rank", region.most.world_rank},
+          {"part_of_rank", region.most.part}};
 }
 
 }  // namespace
@@ -288,6 +429,8 @@ void add_to(Loops& sum, const Loops& loops) {
   sum.exposures += loops.exposures;
   sum.units_by_others += loops.units_by_others;
   sum.units_lent += loops.units_lent;
+  sum.names_used |= loops.names_used;
+  sum.sharing |= loops.sharing;
 }
 
 }  // namespace
@@ -325,21 +468,22 @@ Totals total(std::span<const RankReport> ranks) {
 }
 
 std::string render_summary(std::span<const RankReport> ranks, std::span<const Helped> helped,
-                           const std::string& why_not) {
+                           const std::string& why_not, const Regions& regions) {
   const Totals sum = total(ranks);
   Lines lines;
   add_times(lines, sum);
   add_messages(lines, sum);
   add_fallbacks(lines, sum);
   add_loops(lines, sum);
+  add_regions(lines, sum, regions);
   add_help(lines, ranks, helped, sum, why_not);
   return lines.take();
 }
 
 std::string render_json(std::span<const RankReport> ranks, std::span<const Helped> helped,
-                        const std::string& why_not) {
-  nlohmann::ordered_json json = {{"format", "manyhands-summary-1"},
-                                 {"total", to_json(total(ranks))}};
+                        const std::string& why_not, const Regions& regions) {
+  const Totals sum = total(ranks);
+  nlohmann::ordered_json json = {{"format", "manyhands-summary-1"}, {"total", to_json(sum)}};
   json["not_helping_because"] = why_not;
   json["ranks"] = nlohmann::ordered_json::array();
   for (const RankReport& rank : ranks) json["ranks"].push_back(to_json(rank));
@@ -349,6 +493,10 @@ std::string render_json(std::span<const RankReport> ranks, std::span<const Helpe
     json["helped"].push_back(
         {{"helper", pair.helper}, {"victim", pair.victim}, {"bytes", pair.bytes}});
   }
+  json["not_shared"] = nlohmann::ordered_json::array();
+  for (const Merged& region : merge(regions.left_out))
+    json["not_shared"].push_back(to_json(region));
+  json["no_such_region"] = unused_names(sum.loops, regions.names);
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
 }
 

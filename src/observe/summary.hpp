@@ -9,6 +9,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -26,13 +27,32 @@ struct Helped {
 };
 
 // Parallel loops whose iterations other ranks may do, and those they may not.
-inline constexpr std::size_t kObstacles = 7;
+inline constexpr std::size_t kObstacles = 8;
 struct Loops {
   std::uint64_t regions_shared;
-  std::uint64_t regions_excluded[kObstacles];  // see kObstacleWords in summary.cpp
+  std::uint64_t regions_excluded[kObstacles];  // see kObstacleTexts in summary.cpp
   std::uint64_t exposures;                     // executions that were open to others
   std::uint64_t units_by_others;               // done in this rank's loops on lent cores
   std::uint64_t units_lent;                    // this rank's core, for others' work
+  std::uint64_t names_used;                    // a bit for each name of the lists that met a region
+  std::uint32_t sharing;                       // 1: loops of this rank could be shared
+};
+
+// A region of one rank that is not shared. Plain data.
+struct Region {
+  std::uint32_t world_rank;
+  std::uint32_t obstacle;  // as in Loops::regions_excluded
+  double seconds;          // spent there by the rank, about
+  double part;             // of its run
+  char name[128];          // for users, and for lists; cut where longer
+  char at[96];             // its place in a file of the program: the same in all ranks
+  char source[64];         // file and line, or empty
+};
+
+// What the summary says of regions beside RankReport::loops.
+struct Regions {
+  std::span<const Region> left_out;    // of all ranks
+  std::span<const std::string> names;  // of the lists, in the order of Loops::names_used
 };
 
 // Plain data (trivially copyable): times in seconds, counts as in Counters.
@@ -89,8 +109,8 @@ Totals total(std::span<const RankReport> ranks);
 
 // `why_not`: what kept nodes from helping (from the agreement at start), empty if nothing did.
 std::string render_summary(std::span<const RankReport> ranks, std::span<const Helped> helped,
-                           const std::string& why_not);
+                           const std::string& why_not, const Regions& regions = {});
 std::string render_json(std::span<const RankReport> ranks, std::span<const Helped> helped,
-                        const std::string& why_not);
+                        const std::string& why_not, const Regions& regions = {});
 
 }  // namespace mh::observe

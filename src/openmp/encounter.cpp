@@ -5,20 +5,29 @@
 #include <string>
 
 #include "openmp/marker.hpp"
+#include "openmp/names.hpp"
 #include "openmp/real.hpp"
 
 namespace mh::openmp {
 namespace {
 
+// GCC deals a static schedule out by the thread's number and the team's size.
+bool is_static(const Participant& watched) {
+  return watched.obstacle == Obstacle::thread_number && watched.loops == 0 && watched.asked_team;
+}
+
 // The region as the run time runs it, watched on this thread.
 void watch(Site& site, const Encounter& met) {
   Participant me{.role = Participant::Role::watched, .site = &site};
-  current = &me;
-  met.run_by_team(met.body, met.data, met.threads, met.how);
-  current = nullptr;
+  {
+    const Stopwatch stopwatch(&site);
+    current = &me;
+    met.run_by_team(met.body, met.data, met.threads, met.how);
+    current = nullptr;
+  }
   if (me.loops == 0) me.meets(Obstacle::no_loop);
   if (me.loops > 1) me.meets(Obstacle::several_loops);
-  decide(site, me.obstacle);
+  decide(site, is_static(me) ? Obstacle::no_loop : me.obstacle);
 }
 
 void run_own_part(void* region) {
@@ -46,17 +55,36 @@ unsigned own_threads(unsigned wanted) {
   return most > 1 ? static_cast<unsigned>(most) : 1;
 }
 
+bool is_unseen(const Site& site) {
+  return site.state.load(std::memory_order_relaxed) == Site::State::unseen;
+}
+
 bool is_excluded(const Site& site) {
   return site.state.load(std::memory_order_relaxed) == Site::State::excluded;
 }
 
-// The site of a region that may be shared if it is of the kind. Null inside another region, and for
-// a team of one that was asked for (num_threads(1), a false if clause).
+// Before anything else is known of a region: whether the user wants it shared.
+void look_up(Site& site, const Encounter& met) {
+  site.source.store(met.source, std::memory_order_relaxed);
+  if (lists.empty() || site.looked_up.load(std::memory_order_acquire)) return;
+  if (!lists.admits(name_of(met.code, met.source))) decide(site, Obstacle::by_user);
+  site.looked_up.store(true, std::memory_order_release);
+}
+
+// Null if there is no room for it.
+Site* site_of(const Encounter& met) {
+  Site* site = sites.find(met.code);
+  if (site != nullptr && is_unseen(*site)) [[unlikely]]
+    look_up(*site, met);
+  return site;
+}
+
+// The site of a region that is shared if it is of the kind. Null inside another region, and for a
+// team of one that was asked for (num_threads(1), a false if clause).
 Site* candidate(const Encounter& met) {
   if (current != nullptr || shared_region() == nullptr || whose != Whose::all) return nullptr;
   if (met.threads == 1 || real.level() != 0) return nullptr;
-  Site* site = sites.find(met.code);
-  return site == nullptr || is_excluded(*site) ? nullptr : site;
+  return site_of(met);
 }
 
 struct WholeLoop {
@@ -80,33 +108,36 @@ bool run_at(Site& site, const Encounter& met, unsigned own, const Mark* mark,
   return true;
 }
 
-// True if it was run; false where the run time has to run it, by a team of one.
-bool run_marked(const Encounter& met, const WholeLoop* whole) {
+// Not done: the run time has to run it, by a team of one.
+Outcome run_marked(const Encounter& met, const WholeLoop* whole) {
   const Mark mark = take_mark();
-  if (current != nullptr || shared_region() == nullptr) return false;
-  Site* site = sites.find(met.code);
-  if (site == nullptr || is_excluded(*site)) return false;
-  return run_at(*site, met, own_threads(0), &mark, whole);
+  if (current != nullptr || shared_region() == nullptr) return {.done = false};
+  Site* site = site_of(met);
+  if (site == nullptr || is_excluded(*site)) return {.done = false, .timed = site};
+  return {.done = run_at(*site, met, own_threads(0), &mark, whole)};
 }
 
 }  // namespace
 
-bool run_shared(const Encounter& met) {
+Outcome run_shared(const Encounter& met) {
   if (met.threads == kMarkedTeam) return run_marked(met, nullptr);
   Site* site = candidate(met);
-  if (site == nullptr) return false;
-  if (site->state.load(std::memory_order_relaxed) == Site::State::unseen) {
+  if (site == nullptr || is_excluded(*site)) return {.done = false, .timed = site};
+  if (is_unseen(*site)) {
     watch(*site, met);
-    return true;
+    return {.done = true};
   }
-  return run_at(*site, met, own_threads(met.threads), nullptr, nullptr);
+  return {.done = run_at(*site, met, own_threads(met.threads), nullptr, nullptr)};
 }
 
-bool run_shared(const Encounter& met, const Loop& loop, const Cut& own_cut, bool in_order) {
+Outcome run_shared(const Encounter& met, const Loop& loop, const Cut& own_cut, bool in_order) {
   const WholeLoop whole{.loop = loop, .own = own_cut, .in_order = in_order};
   if (met.threads == kMarkedTeam) return run_marked(met, &whole);
-  Site* site = own_cut.schedule != Schedule::unspecified ? candidate(met) : nullptr;
-  return site != nullptr && run_at(*site, met, own_threads(met.threads), nullptr, &whole);
+  Site* site = candidate(met);
+  if (site == nullptr || is_excluded(*site)) return {.done = false, .timed = site};
+  // schedule(runtime) may be another the next time.
+  if (own_cut.schedule == Schedule::unspecified) return {.done = false, .timed = site};
+  return {.done = run_at(*site, met, own_threads(met.threads), nullptr, &whole)};
 }
 
 bool begin_shared(const Loop& loop, const Cut& own, bool in_order) {
@@ -141,6 +172,7 @@ int thread_num() {
 
 int num_threads() {
   note(Obstacle::thread_number);
+  if (current != nullptr) current->asked_team = true;
   return in_region() ? static_cast<int>(shared_region()->team()) : real.num_threads();
 }
 

@@ -23,6 +23,13 @@ struct Encounter {
   // Runs a body by a team of the run time.
   void (*run_by_team)(Body, void*, unsigned threads, const void* how);
   const void* how;
+  const char* source = nullptr;  // see names.hpp
+};
+
+// What becomes of a region that was met. Not done: the caller runs it as without us, inside Nested.
+struct Outcome {
+  bool done;
+  Site* timed = nullptr;  // not done: of a region that could have been shared, were it another
 };
 
 // Takes part in a shared region, as owner or as helper.
@@ -39,16 +46,17 @@ inline void note(Obstacle what) {
   if (current != nullptr) current->meets(what);
 }
 
-// True if the region was run, shared or watched; false: the caller runs it as without us, inside
-// Nested.
-bool run_shared(const Encounter& met);
+// Runs the region if it is to be shared or watched.
+Outcome run_shared(const Encounter& met);
 // Likewise a region that is the loop and nothing else.
-bool run_shared(const Encounter& met, const Loop& loop, const Cut& own, bool in_order);
+Outcome run_shared(const Encounter& met, const Loop& loop, const Cut& own, bool in_order);
 
 // While the run time runs a region that is none of ours, be it inside one that is.
 class Nested {
  public:
-  Nested() : alone_(in_region()) { note(Obstacle::nested); }
+  explicit Nested(const Outcome& met) : alone_(in_region()), stopwatch_(met.timed) {
+    note(Obstacle::nested);
+  }
   // A region inside a shared one has a team of one: its thread may be a helper. So has a marked one
   // that is not shared.
   [[nodiscard]] unsigned threads(unsigned wanted) const {
@@ -58,6 +66,7 @@ class Nested {
  private:
   bool alone_;
   Outside outside_;
+  Stopwatch stopwatch_;
 };
 
 // This thread, of a region, begins a loop; `unspecified`: one with a fixed schedule. True if it is

@@ -28,8 +28,9 @@ void parallel(Body body, void* data, unsigned threads, unsigned flags) {
                       .threads = threads,
                       .run_by_team = run_by_team,
                       .how = &flags};
-  if (run_shared(met)) return;
-  const Nested nested;
+  const Outcome outcome = run_shared(met);
+  if (outcome.done) return;
+  const Nested nested(outcome);
   real.parallel(body, data, nested.threads(threads), flags);
 }
 
@@ -130,8 +131,8 @@ bool next_ull(Ull* first, Ull* end) {
 }
 
 // A region that is a loop and nothing else is shared the first time it is met.
-bool run_combined(Kind kind, Body body, void* data, unsigned threads, const Loop& loop, long chunk,
-                  unsigned flags) {
+Outcome run_combined(Kind kind, Body body, void* data, unsigned threads, const Loop& loop,
+                     long chunk, unsigned flags) {
   const Encounter met{.code = reinterpret_cast<const void*>(body),
                       .body = body,
                       .data = data,
@@ -144,8 +145,10 @@ bool run_combined(Kind kind, Body body, void* data, unsigned threads, const Loop
 template <Kind kind>
 void parallel_loop(Body body, void* data, unsigned threads, long from, long bound, long step,
                    long chunk, unsigned flags) {
-  if (run_combined(kind, body, data, threads, loop_of(from, bound, step), chunk, flags)) return;
-  const Nested nested;
+  const Outcome outcome =
+      run_combined(kind, body, data, threads, loop_of(from, bound, step), chunk, flags);
+  if (outcome.done) return;
+  const Nested nested(outcome);
   real.loops[at(kind)].parallel(body, data, nested.threads(threads), from, bound, step, chunk,
                                 flags);
 }
@@ -153,8 +156,10 @@ void parallel_loop(Body body, void* data, unsigned threads, long from, long boun
 template <Kind kind>
 void parallel_loop_runtime(Body body, void* data, unsigned threads, long from, long bound,
                            long step, unsigned flags) {
-  if (run_combined(kind, body, data, threads, loop_of(from, bound, step), 0, flags)) return;
-  const Nested nested;
+  const Outcome outcome =
+      run_combined(kind, body, data, threads, loop_of(from, bound, step), 0, flags);
+  if (outcome.done) return;
+  const Nested nested(outcome);
   real.loops[at(kind)].parallel_runtime(body, data, nested.threads(threads), from, bound, step,
                                         flags);
 }

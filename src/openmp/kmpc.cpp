@@ -16,7 +16,11 @@
 namespace mh::openmp {
 namespace {
 
-struct Location;  // ident_t: where in the source; handed on
+// ident_t: where in the source; handed on.
+struct Location {
+  std::int32_t of_the_run_time[4];
+  const char* source;
+};
 using Microtask = void (*)(std::int32_t* thread, std::int32_t* bound, ...);
 using Lock = void;
 
@@ -120,9 +124,11 @@ void run_fork(Fork& fork) {
                       .data = &fork,
                       .threads = threads,
                       .run_by_team = run_by_team,
-                      .how = fork.location};
-  if (run_shared(met)) return;
-  const Nested nested;
+                      .how = fork.location,
+                      .source = fork.location != nullptr ? fork.location->source : nullptr};
+  const Outcome outcome = run_shared(met);
+  if (outcome.done) return;
+  const Nested nested(outcome);
   run_by_team(run_task, &fork, nested.threads(threads), fork.location);
 }
 

@@ -45,6 +45,7 @@ struct Participant {
   std::uint32_t number = 0;            // in the team
   std::uint32_t loops = 0;             // begun so far
   Obstacle obstacle = Obstacle::none;  // met so far
+  bool asked_team = false;             // for the number of its threads
   bool over = false;                   // helper: its unit may take no further chunk
   std::uint64_t deadline = 0;          // helper: end of the unit, in ticks
   std::uint64_t since = 0;             // when the last chunk was given, and of what size

@@ -3,10 +3,12 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "openmp/encounter.hpp"
 #include "openmp/gomp.hpp"
 #include "openmp/kmpc.hpp"
@@ -15,6 +17,7 @@
 namespace mh::openmp {
 
 Sites sites;
+Lists& lists = *new Lists;  // never gone: exit handlers of the program may have regions
 std::atomic<Region*> detail::region{nullptr};
 Whose whose = Whose::marked;
 
@@ -56,16 +59,38 @@ Report report() {
   Report report{};
   if (!g_region) return report;
   sites.each([&](const Site& site) {
-    const Site::State state = site.state.load(std::memory_order_relaxed);
-    if (state == Site::State::shared) {
+    const Obstacle obstacle = obstacle_of(site);
+    if (obstacle != Obstacle::none) {
+      ++report.excluded[static_cast<std::size_t>(obstacle)];
+    } else if (site.state.load(std::memory_order_relaxed) == Site::State::shared) {
       ++report.shared;
-    } else if (state == Site::State::excluded) {
-      ++report.excluded[static_cast<std::size_t>(site.obstacle.load(std::memory_order_relaxed))];
     }
   });
+  report.on = true;
   report.exposures = g_region->exposures();
   report.units = g_pool->units(lend::Kind::loops);
   return report;
+}
+
+std::vector<Hot> hottest(std::size_t most) {
+  const auto spent = [](const Site* site) { return site->spent.load(std::memory_order_relaxed); };
+  std::vector<const Site*> found;
+  if (g_region) {
+    sites.each([&](const Site& site) {
+      if (obstacle_of(site) != Obstacle::none) found.push_back(&site);
+    });
+  }
+  std::sort(found.begin(), found.end(),
+            [&](const Site* a, const Site* b) { return spent(a) > spent(b); });
+  if (found.size() > most) found.resize(most);
+  std::vector<Hot> all;
+  for (const Site* site : found) {
+    all.push_back({.name = name_of(site->body.load(std::memory_order_relaxed),
+                                   site->source.load(std::memory_order_relaxed)),
+                   .obstacle = obstacle_of(*site),
+                   .seconds = ns_from_ticks(spent(site)) * 1e-9});
+  }
+  return all;
 }
 
 }  // namespace mh::openmp

@@ -4,15 +4,18 @@
 
 #include <atomic>
 #include <cstdint>
+#include <vector>
 
 #include "base/result.hpp"
 #include "lend/pool.hpp"
+#include "openmp/lists.hpp"
 #include "openmp/region.hpp"
 #include "openmp/sites.hpp"
 
 namespace mh::openmp {
 
 extern Sites sites;
+extern Lists& lists;
 
 namespace detail {
 // relaxed: set while no loop is shared, and a thread that does not see it yet shares none.
@@ -41,7 +44,17 @@ struct Report {
   std::uint64_t excluded[kObstacles];  // regions that are not, by reason
   std::uint64_t exposures;             // executions that were open to helpers
   std::uint64_t units;                 // done by helpers
+  bool on;                             // start() was called and has succeeded
 };
 Report report();
+
+// A region that is not shared.
+struct Hot {
+  Name name;
+  Obstacle obstacle;
+  double seconds;  // about what this process has spent there
+};
+// The `most` that took longest, that one first. Reads files: once.
+std::vector<Hot> hottest(std::size_t most);
 
 }  // namespace mh::openmp

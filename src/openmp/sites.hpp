@@ -2,8 +2,9 @@
 // What is known of each parallel region of the program, by the function its body was compiled to.
 //
 // A *site* starts unseen. Its first execution is watched: a region whose one shared loop may be
-// joined late is shared from then on, any other never, and the reason is kept for the summary.
-// Any thread; entries are never removed. Limit: kMost sites, further regions are not shared.
+// joined late is shared from then on, any other never, and the reason is kept for the summary, with
+// the time that the process spends there. Any thread; entries are never removed. Limit: kMost
+// sites, further regions are not shared.
 #pragma once
 
 #include <atomic>
@@ -11,6 +12,7 @@
 #include <cstdint>
 
 #include "base/cacheline.hpp"
+#include "base/clock.hpp"
 
 namespace mh::openmp {
 
@@ -24,8 +26,9 @@ enum class Obstacle : std::uint8_t {
   single,         // single, sections, ordered, cancel
   tasks,
   nested,  // parallel inside parallel
+  by_user,
 };
-inline constexpr std::size_t kObstacles = 8;
+inline constexpr std::size_t kObstacles = 9;
 
 struct alignas(kCacheLine) Site {
   enum class State : std::uint8_t { unseen, shared, excluded };
@@ -37,13 +40,67 @@ struct alignas(kCacheLine) Site {
   std::atomic<Obstacle> obstacle{Obstacle::none};
   std::atomic<float> ns_per_iteration{0};  // 0: not known yet
   std::atomic<std::uint32_t> executions{0};
+  // Whether it was compared with the user's lists: released with what they say, then acquired.
+  std::atomic<bool> looked_up{false};
+  // Of a region that is not shared: executions until the next is timed, and the ticks spent.
+  std::atomic<std::uint32_t> untimed{0};
+  std::atomic<std::uint64_t> spent{0};
+  // Where it is in the source; of the program's own data, null if the compiler has not left it.
+  std::atomic<const char*> source{nullptr};
 };
+static_assert(sizeof(Site) == kCacheLine);
 
 // What the first execution has shown.
 inline void decide(Site& site, Obstacle met) {
   site.obstacle.store(met, std::memory_order_relaxed);
   site.state.store(met == Obstacle::none ? Site::State::shared : Site::State::excluded,
                    std::memory_order_relaxed);
+}
+
+// Times one execution of a region that is not shared: each of a long one, of a short one only some,
+// which then stand for all. Two threads in the same region may lose one another's count.
+class Stopwatch {
+ public:
+  static constexpr std::uint32_t kEvery = 16;
+  static constexpr double kShortNs = 10e3;
+
+  // Null: nothing is timed.
+  explicit Stopwatch(Site* site)
+      : site_(is_due(site) ? site : nullptr), begin_(site_ != nullptr ? ticks() : 0) {}
+  ~Stopwatch() {
+    if (site_ != nullptr) took(*site_, ticks() - begin_);
+  }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+  static void took(Site& site, std::uint64_t time) {
+    const std::uint32_t stands_for = time < ticks_from_ns(kShortNs) ? kEvery : 1;
+    site.untimed.store(stands_for - 1, std::memory_order_relaxed);
+    site.spent.store(site.spent.load(std::memory_order_relaxed) + time * stands_for,
+                     std::memory_order_relaxed);
+  }
+
+ private:
+  static bool is_due(Site* site) {
+    if (site == nullptr) return false;
+    const std::uint32_t untimed = site->untimed.load(std::memory_order_relaxed);
+    if (untimed == 0) [[unlikely]]
+      return true;
+    site->untimed.store(untimed - 1, std::memory_order_relaxed);
+    return false;
+  }
+
+  Site* site_;
+  std::uint64_t begin_;
+};
+
+// Why its loops are not shared; none if they are, or if nothing is known of it.
+inline Obstacle obstacle_of(const Site& site) {
+  const Site::State state = site.state.load(std::memory_order_relaxed);
+  if (state == Site::State::excluded) return site.obstacle.load(std::memory_order_relaxed);
+  const bool only_timed =
+      state == Site::State::unseen && site.spent.load(std::memory_order_relaxed) != 0;
+  return only_timed ? Obstacle::no_loop : Obstacle::none;  // schedule(runtime), and that is static
 }
 
 class Sites {

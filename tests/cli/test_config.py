@@ -68,6 +68,7 @@ def test_table_fits_eighty_columns(mh: Mh) -> None:
         ("chunk table", ["64K", "0:16K,1M:128K"], ["0:0", "1M:1K,0:1K", "a:b", ""]),
         ("duration", ["0", "2.5"], ["-1", "nan", "1e9", "soon"]),
         ("a|b", ["a", "b"], ["c", "a|b"]),
+        ("names", ["", "main", "a::*, f(*)"], [",", "main,", "f(int, long)"]),
         ("path", ["", "/x"], []),
     ],
 )

@@ -27,6 +27,12 @@ def _wrapper(mpi: MpiBuild, kind: str) -> Path:
     return mpi.mpicc.with_name(name)
 
 
+def only(mpi: MpiBuild, *names: str) -> None:
+    """Leaves the other builds out, where they cannot differ."""
+    if mpi.name not in names:
+        pytest.skip(f"tested under {', '.join(names)}")
+
+
 def _flags(compiler: str) -> list[str]:
     if compiler != "clang-14":
         return ["-fopenmp"]
@@ -41,23 +47,27 @@ def compiled_marked(mpi: MpiBuild, compiler: str, level: str, source: Path) -> P
     return _compiled([*command, "--mpi", str(mpi.mpicc)], mpi, compiler, level, source)
 
 
-def compiled_openmp(mpi: MpiBuild, compiler: str, level: str, source: Path) -> Path:
+def compiled_openmp(
+    mpi: MpiBuild, compiler: str, level: str, source: Path, debug: str = "-g"
+) -> Path:
     """The program, made again when the source is newer."""
     wrapper = _wrapper(mpi, CHOICE[compiler][0])
     if not wrapper.exists():
         pytest.skip(f"{wrapper} is not there")
-    return _compiled([str(wrapper)], mpi, compiler, level, source)
+    return _compiled([str(wrapper)], mpi, compiler, level, source, debug)
 
 
-def _compiled(wrapper: list[str], mpi: MpiBuild, compiler: str, level: str, source: Path) -> Path:
+def _compiled(
+    wrapper: list[str], mpi: MpiBuild, compiler: str, level: str, source: Path, debug: str = "-g"
+) -> Path:
     if shutil.which(compiler) is None:
         pytest.skip(f"{compiler} is not installed")
     variable = CHOICE[compiler][1]
-    program = COMPILED / mpi.name / f"{source.stem}-{source.suffix[1:]}-{compiler}{level}"
+    program = COMPILED / mpi.name / f"{source.stem}-{source.suffix[1:]}-{compiler}{level}{debug}"
     if program.exists() and program.stat().st_mtime >= source.stat().st_mtime:
         return program
     program.parent.mkdir(parents=True, exist_ok=True)
-    command = [*wrapper, level, "-g", "-o", str(program), str(source), *_flags(compiler)]
+    command = [*wrapper, level, debug, "-o", str(program), str(source), *_flags(compiler)]
     choose = {f"MPICH_{variable}": compiler, f"OMPI_{variable}": compiler}
     env = ["env", *(f"{key}={value}" for key, value in choose.items())]
     # In the program's folder, where gfortran leaves its modules.

@@ -13,7 +13,7 @@ from harness.launch import COMPILED, Arm, Run, run
 from manyhands.benchmarks.mpis import MpiBuild
 
 from openmp import cases
-from openmp.compile import compiled_marked, compiled_openmp
+from openmp.compile import compiled_marked, compiled_openmp, only
 
 HERE = Path(__file__).parent
 LIMIT_S = 100
@@ -46,11 +46,6 @@ def ends(done: Run) -> dict[str, tuple[str, str]]:
     lines = [line.split() for line in done.out.splitlines() if line.startswith("case ")]
     done.expect_clean()
     return {name: (right, joined) for _, name, right, joined in lines}
-
-
-def only(mpi: MpiBuild, *names: str) -> None:
-    if mpi.name not in names:
-        pytest.skip(f"tested under {', '.join(names)}")
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)

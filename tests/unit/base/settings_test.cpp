@@ -69,6 +69,24 @@ TEST(Settings, words_choose_strategy_order_and_memory) {
   EXPECT_EQ(from({{"MH_MEMORY", "none"}}).settings.memory, MemoryWay::none);
 }
 
+TEST(Settings, names_are_separated_by_commas) {
+  using Names = std::vector<std::string>;
+  const auto names = [](const std::string& text) {
+    const LoadedSettings loaded = from({{"MH_OPENMP_EXCLUDE", text}});
+    EXPECT_TRUE(loaded.warnings.empty()) << text;
+    return loaded.settings.openmp_exclude;
+  };
+  EXPECT_EQ(names(""), Names{});
+  EXPECT_EQ(names("main"), Names{"main"});
+  EXPECT_EQ(names(" main , solver::*,app+0x12,f(*)"),
+            (Names{"main", "solver::*", "app+0x12", "f(*)"}));
+  for (const char* bad : {",", "main,", "main,,f", "f(int, long)", "f(int"}) {
+    const std::string told = warning({{"MH_OPENMP_ONLY", bad}});
+    EXPECT_EQ(told.find("MH_OPENMP_ONLY=" + std::string(bad) + " is not accepted, ignored;"), 0U);
+    EXPECT_NE(told.find("names separated by commas"), std::string::npos) << told;
+  }
+}
+
 TEST(Settings, a_bad_value_is_one_line_with_key_value_what_is_accepted_and_the_default) {
   EXPECT_EQ(
       warning({{"MH_STRATEGY", "greedy"}}),

@@ -155,10 +155,107 @@ TEST(Summary, cores_lent_to_loops_are_help_and_regions_left_out_are_named) {
   EXPECT_EQ(text.find("nobody"), std::string::npos);
 }
 
+constexpr std::uint32_t kStatic = 0;
+constexpr std::uint32_t kBarrier = 3;
+constexpr std::uint32_t kListed = kObstacles - 1;
+
+Region region(std::uint32_t rank, std::uint32_t obstacle, const std::string& name, double part,
+              const std::string& at = "app+0x10", const std::string& source = "") {
+  Region row{};
+  row.world_rank = rank;
+  row.obstacle = obstacle;
+  row.part = part;
+  row.seconds = 10 * part;
+  name.copy(row.name, sizeof row.name - 1);
+  at.copy(row.at, sizeof row.at - 1);
+  source.copy(row.source, sizeof row.source - 1);
+  return row;
+}
+
+std::string told(const std::vector<Region>& left_out, const std::vector<std::string>& names = {},
+                 std::uint64_t used = 0) {
+  std::vector<RankReport> ranks = {rank(0, 10, 2), rank(1, 10, 6)};
+  ranks[0].loops.regions_excluded[0] = left_out.size();
+  ranks[0].loops.sharing = 1;
+  ranks[1].loops.names_used = used;
+  return render_summary(ranks, {}, "", {.left_out = left_out, .names = names});
+}
+
+TEST(Hot, a_region_is_told_with_the_rank_that_spends_most_of_its_run_there) {
+  const std::string text =
+      told({region(0, kStatic, "solver::step", 0.1), region(1, kStatic, "solver::step", 0.4)});
+  EXPECT_NE(text.find("  rank 1 40 %  solver::step: static or no loop"), std::string::npos) << text;
+  EXPECT_EQ(text.find("rank 0 10 %"), std::string::npos) << "one region, one line";
+  EXPECT_NE(text.find("to share them  static: write schedule(runtime)"), std::string::npos) << text;
+}
+
+TEST(Hot, what_takes_little_time_or_was_listed_is_not_told) {
+  const std::string text =
+      told({region(0, kStatic, "small", 0.04), region(0, kListed, "listed", 0.9, "app+0x20")});
+  EXPECT_EQ(text.find("small"), std::string::npos) << text;
+  EXPECT_EQ(text.find("listed:"), std::string::npos) << text;
+  EXPECT_EQ(text.find("to share them"), std::string::npos) << text;
+}
+
+TEST(Hot, regions_of_one_function_are_told_apart) {
+  const std::string text = told({region(0, kStatic, "main", 0.1, "app+0x10"),
+                                 region(0, kBarrier, "main", 0.2, "app+0x20"),
+                                 region(0, kBarrier, "f", 0.3, "app+0x30", "a.c:12")});
+  const std::size_t first = text.find("f (a.c:12): a barrier");
+  const std::size_t second = text.find("main (app+0x20): a barrier");
+  const std::size_t third = text.find("main (app+0x10): static or no loop");
+  ASSERT_NE(third, std::string::npos) << text;
+  EXPECT_LT(first, second);
+  EXPECT_LT(second, third);
+}
+
+TEST(Hot, names_that_no_region_of_any_rank_has_are_told) {
+  const std::vector<std::string> names = {"main", "typo", "absent*"};
+  const std::string text = told({}, names, 1);
+  EXPECT_NE(text.find("no such region typo, absent* (MH_OPENMP_"), std::string::npos) << text;
+  EXPECT_EQ(told({}, names, 7).find("no such region"), std::string::npos);
+  const std::vector<RankReport> off = {rank(0, 10, 2)};
+  EXPECT_EQ(render_summary(off, {}, "", {.left_out = {}, .names = names}).find("no such region"),
+            std::string::npos)
+      << "where no loop could be shared nothing is known";
+}
+
+TEST(Hot, lines_of_regions_fit_a_terminal) {
+  for (std::uint32_t obstacle = 0; obstacle < kListed; ++obstacle) {
+    const auto lines = lines_of(told({region(10, obstacle, "solver::step", 1)}));
+    std::size_t met = 0;
+    for (const std::string& line : lines) {
+      const bool of_regions = line.find("rank 10") != std::string::npos || met > 0;
+      if (of_regions && line.find("helped") == std::string::npos) {
+        EXPECT_LE(line.size(), 80U) << line;
+        ++met;
+      }
+    }
+    EXPECT_GE(met, 2U) << "the region and what to change";
+  }
+}
+
+TEST(Hot, json_has_them_all) {
+  const std::vector<RankReport> ranks = {rank(0, 10, 2), rank(1, 10, 6)};
+  const std::vector<Region> left_out = {region(0, kStatic, "main", 0.01),
+                                        region(1, kStatic, "main", 0.02),
+                                        region(1, kListed, "f", 0.5, "app+0x20", "a.c:3")};
+  const auto json =
+      nlohmann::json::parse(render_json(ranks, {}, "", {.left_out = left_out, .names = {}}));
+  ASSERT_EQ(json["not_shared"].size(), 2U);
+  EXPECT_EQ(json["not_shared"][0]["region"], "f");
+  EXPECT_EQ(json["not_shared"][0]["reason"], "by_user");
+  EXPECT_EQ(json["not_shared"][0]["source"], "a.c:3");
+  EXPECT_EQ(json["not_shared"][1]["at"], "app+0x10");
+  EXPECT_EQ(json["not_shared"][1]["rank"], 1);
+  EXPECT_NEAR(json["not_shared"][1]["time_s"].get<double>(), 0.3, 1e-9) << "of both ranks";
+}
+
 TEST(Summary, stays_within_20_lines_of_100_columns_whatever_the_numbers) {
   constexpr std::uint64_t kHuge = std::numeric_limits<std::uint64_t>::max() / 2000;
   std::vector<RankReport> ranks;
   std::vector<Helped> helped;
+  std::vector<Region> left_out;
   for (std::uint32_t i = 0; i < 1000; ++i) {
     RankReport report = rank(i, 1e9, 9e8, 3e8, 3e8);
     report.node = i;
@@ -166,10 +263,16 @@ TEST(Summary, stays_within_20_lines_of_100_columns_whatever_the_numbers) {
     std::fill_n(report.fallbacks, kFallbacks, kHuge);
     report.own_bytes = report.others_bytes = report.own_chunks = report.others_chunks = kHuge;
     report.waits = report.collectives_gated = kHuge;
-    ranks.push_back(report);
     helped.push_back({i, i + 1, kHuge});
+    std::fill_n(report.loops.regions_excluded, kObstacles, kHuge);
+    report.loops.sharing = 1;
+    ranks.push_back(report);
+    const std::string name(200, static_cast<char>('a' + i % 26));
+    left_out.push_back(region(i, i % kObstacles, name, 0.9, name));
   }
-  const auto lines = lines_of(render_summary(ranks, helped, std::string(300, 'x')));
+  const std::vector<std::string> names(100, std::string(50, 'n'));
+  const auto lines = lines_of(
+      render_summary(ranks, helped, std::string(300, 'x'), {.left_out = left_out, .names = names}));
   EXPECT_LE(lines.size(), 20U);
   for (const std::string& line : lines) {
     EXPECT_LE(line.size(), 100U) << line;

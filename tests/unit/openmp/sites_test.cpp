@@ -30,6 +30,40 @@ TEST(Sites, what_was_met_decides) {
   EXPECT_EQ(sites->find(body(2))->obstacle.load(), Obstacle::barrier);
 }
 
+TEST(Sites, a_long_region_is_timed_each_time) {
+  Site site;
+  const std::uint64_t time = 2 * ticks_from_ns(Stopwatch::kShortNs);
+  Stopwatch::took(site, time);
+  Stopwatch::took(site, time);
+  EXPECT_EQ(site.spent.load(), 2 * time);
+  { const Stopwatch stopwatch(&site); }
+  EXPECT_GT(site.spent.load(), 2 * time);
+}
+
+TEST(Sites, one_execution_of_a_short_region_stands_for_several) {
+  Site site;
+  const std::uint64_t time = ticks_from_ns(Stopwatch::kShortNs) / 2;
+  Stopwatch::took(site, time);
+  EXPECT_EQ(site.spent.load(), time * Stopwatch::kEvery);
+  for (std::uint32_t i = 1; i < Stopwatch::kEvery; ++i) const Stopwatch untimed(&site);
+  EXPECT_EQ(site.spent.load(), time * Stopwatch::kEvery);
+  { const Stopwatch stopwatch(&site); }
+  EXPECT_GT(site.spent.load(), time * Stopwatch::kEvery);
+}
+
+TEST(Sites, without_a_site_nothing_is_timed) { const Stopwatch stopwatch(nullptr); }
+
+TEST(Sites, a_region_that_was_only_timed_has_no_loop_to_share) {
+  Site site;
+  EXPECT_EQ(obstacle_of(site), Obstacle::none);
+  Stopwatch::took(site, 1);
+  EXPECT_EQ(obstacle_of(site), Obstacle::no_loop);
+  decide(site, Obstacle::by_user);
+  EXPECT_EQ(obstacle_of(site), Obstacle::by_user);
+  decide(site, Obstacle::none);
+  EXPECT_EQ(obstacle_of(site), Obstacle::none);
+}
+
 TEST(Sites, a_full_table_says_so_and_keeps_what_it_has) {
   const auto sites = std::make_unique<Sites>();
   for (std::size_t i = 0; i < Sites::kMost; ++i) ASSERT_NE(sites->find(body(i)), nullptr);
