@@ -289,7 +289,8 @@ void add_regions(Lines& lines, const Totals& sum, const Regions& regions) {
   constexpr std::size_t kForHelp = 2;
   const std::vector<std::string> unused = unused_names(sum.loops, regions.names);
   add_hot_regions(lines, merge(regions.left_out), kForHelp + (unused.empty() ? 0 : 1));
-  if (!unused.empty()) lines.add("no such region {} (MH_OPENMP_EXCLUDE, _ONLY)", fmt::join(unused, ", "));
+  if (!unused.empty())
+    lines.add("no such region {} (MH_OPENMP_EXCLUDE, _ONLY)", fmt::join(unused, ", "));
 }
 
 void add_help(Lines& lines, std::span<const RankReport> ranks, std::span<const Helped> helped,
@@ -382,14 +383,10 @@ std::string in_one_line(std::string_view text) {
 
 nlohmann::ordered_json to_json(const Merged& region) {
   const ObstacleText& text = kObstacleTexts[region.most.obstacle];
-  return {{"region", region.most.name},
-          {"at", region.most.at},
-          {"source", region.most.source},
-          {"reason", text.key},
-          {"advice", in_one_line(text.advice)},
-          {"time_s", region.seconds},
-          {"rank", region.most.world_rank},
-          {"part_of_rank", region.most.part}};
+  return {{"region", region.most.name},         {"at", region.most.at},
+          {"source", region.most.source},       {"reason", text.key},
+          {"advice", in_one_line(text.advice)}, {"time_s", region.seconds},
+          {"rank", region.most.world_rank},     {"part_of_rank", region.most.part}};
 }
 
 }  // namespace
