@@ -118,11 +118,12 @@ bool Pool::work_at(Place& place, std::uint32_t helper) {
 }
 
 Status Pool::expose(Kind kind, Work& work, std::uint64_t ends) {
-  if (!hired()) [[unlikely]]
+  if (!hired()) [[unlikely]] {
     std::call_once(hiring_, [this] {
       hiring_went_ = hire();
       hired_.store(true, std::memory_order_release);
     });
+  }
   if (helpers_.empty()) return hiring_went_;
   Place& here = place(kind);
   if (++here.exposures % kSweepEvery == 0) sweep();
