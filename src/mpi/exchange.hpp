@@ -27,6 +27,7 @@ int await(Departure& departure);
 struct Arrival {
   MPI_Request request = MPI_REQUEST_NULL;
   Receipt receipt;
+  TypeHold hold{};
   MPI_Comm comm = MPI_COMM_NULL;
 };
 

@@ -17,6 +17,15 @@ struct Orphan {
   MPI_Request request;
   EntryPtr entry;
 };
+std::mutex g_held_mutex;
+std::vector<MPI_Datatype> g_held;
+
+bool is_held(MPI_Datatype type) {
+  if (!g.threads) return false;
+  const std::lock_guard<std::mutex> hold(g_held_mutex);
+  return std::find(g_held.begin(), g_held.end(), type) != g_held.end();
+}
+
 std::mutex g_orphans_mutex;
 std::vector<Orphan> g_orphans;
 
@@ -33,6 +42,19 @@ bool orphans_use(MPI_Datatype type) {
 }
 
 }  // namespace
+
+TypeHold::TypeHold(const Landing& landing) {
+  if (!g.threads || !landing || landing.dense) return;
+  held_ = landing.type;
+  const std::lock_guard<std::mutex> hold(g_held_mutex);
+  g_held.push_back(landing.type);
+}
+
+TypeHold::~TypeHold() {
+  if (!held_) return;
+  const std::lock_guard<std::mutex> hold(g_held_mutex);
+  g_held.erase(std::find(g_held.begin(), g_held.end(), *held_));
+}
 
 void Ledger::put(MPI_Request request, EntryPtr entry) {
   entries_by_handle_.insert_or_assign(bits_of(request), Held{request, std::move(entry)});
@@ -84,14 +106,10 @@ void Ledger::finish(MPI_Request request, const EntryPtr& entry) {
   entries_.store(entries_by_handle_.size(), std::memory_order_relaxed);
 }
 
-EntryPtr Ledger::remove(MPI_Request request) {
+void Ledger::remove(MPI_Request request) {
   const Guard hold(mutex_);
-  const auto at = entries_by_handle_.find(bits_of(request));
-  if (at == entries_by_handle_.end()) return nullptr;
-  EntryPtr entry = std::move(at->second.entry);
-  entries_by_handle_.erase(at);
+  entries_by_handle_.erase(bits_of(request));
   entries_.store(entries_by_handle_.size(), std::memory_order_relaxed);
-  return entry;
 }
 
 void Ledger::conclude(Entry& entry) {
@@ -100,11 +118,15 @@ void Ledger::conclude(Entry& entry) {
 }
 
 bool Ledger::uses(MPI_Datatype type) {
-  if (orphans_use(type)) return true;
-  if (!has_entries()) return false;
-  const Guard hold(mutex_);
-  return std::any_of(entries_by_handle_.begin(), entries_by_handle_.end(),
-                     [type](const auto& held) { return scatters(*held.second.entry, type); });
+  if (has_entries()) {
+    const Guard hold(mutex_);
+    if (std::any_of(entries_by_handle_.begin(), entries_by_handle_.end(),
+                    [type](const auto& held) { return scatters(*held.second.entry, type); })) {
+      return true;
+    }
+  }
+  // In this order, in which receives go.
+  return orphans_use(type) || is_held(type);
 }
 
 namespace {
@@ -137,6 +159,7 @@ int account(Entry& entry, MPI_Status* status) {
 
 int settle_request(MPI_Request request, const EntryPtr& entry, MPI_Status* status) {
   if (!entry || !entry->under_way) return MPI_SUCCESS;
+  const TypeHold hold(entry->receipt.landing);
   ledger.finish(request, entry);
   return account(*entry, status);
 }
@@ -210,18 +233,24 @@ void adopt_orphan(MPI_Request request, const EntryPtr& entry) {
 
 void progress_orphans() {
   if (loose_ends.load(std::memory_order_relaxed) == 0) return;
-  std::vector<std::pair<Orphan, MPI_Status>> completed;
+  struct Completed {
+    Orphan orphan;
+    MPI_Status status;
+    TypeHold hold;
+  };
+  std::vector<Completed> completed;
   {
     const std::lock_guard<std::mutex> hold(g_orphans_mutex);
     std::erase_if(g_orphans, [&](Orphan& orphan) {
       int flag = 0;
       MPI_Status status{};
       next.Test(&orphan.request, &flag, &status);
-      if (flag != 0) completed.emplace_back(orphan, status);
-      return flag != 0;
+      if (flag == 0) return false;
+      completed.push_back({orphan, status, TypeHold(orphan.entry->receipt.landing)});
+      return true;
     });
   }
-  for (auto& [orphan, status] : completed) {
+  for (auto& [orphan, status, hold] : completed) {
     ledger.conclude(*orphan.entry);
     account(*orphan.entry, &status);
     if (orphan.request != MPI_REQUEST_NULL) next.Request_free(&orphan.request);

@@ -17,6 +17,7 @@
 #include <mutex>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "mpi/message.hpp"
@@ -65,11 +66,12 @@ class Ledger {
   EntryPtr find(MPI_Request request);
   // The receive is over. A persistent one stays entered.
   void finish(MPI_Request request, const EntryPtr& entry);
-  // The request is freed; null if it was not here. A receive under way still is, until conclude().
-  EntryPtr remove(MPI_Request request);
+  // The request is freed. A receive under way still is, until conclude().
+  void remove(MPI_Request request);
   void conclude(Entry& entry);
 
-  // Whether a receive under way will still need this datatype to place its message.
+  // Whether a receive under way, or one that holds its type, will still need this datatype to place
+  // its message.
   [[nodiscard]] bool uses(MPI_Datatype type);
 
   // Entries under way for which picked(request, entry), called under the ledger's lock.
@@ -101,6 +103,26 @@ class Ledger {
 };
 
 extern Ledger ledger;
+
+// Keeps the type of a buffer with gaps while its message is placed and no entry speaks for it: a
+// type that the program freed before is given back as soon as nothing uses it, by any thread. Of no
+// cost with one thread.
+class TypeHold {
+ public:
+  TypeHold() = default;
+  explicit TypeHold(const Landing& landing);
+  ~TypeHold();
+  TypeHold(TypeHold&& other) noexcept : held_(std::exchange(other.held_, std::nullopt)) {}
+  TypeHold& operator=(TypeHold&& other) noexcept {
+    std::swap(held_, other.held_);
+    return *this;
+  }
+  TypeHold(const TypeHold&) = delete;
+  TypeHold& operator=(const TypeHold&) = delete;
+
+ private:
+  std::optional<MPI_Datatype> held_;
+};
 
 // What the program no longer waits for and only the wait loop brings to its end: receives whose
 // requests it freed, persistent sends that could not be described. relaxed, a hint.

@@ -9,6 +9,7 @@
 
 #include "base/say.hpp"
 #include "mpi/runtime.hpp"
+#include "p2p/arrival.hpp"
 #include "p2p/transfer.hpp"
 
 namespace mh::mpi {
@@ -57,7 +58,7 @@ void send_pieces(Slot slot, const p2p::SendSlot& letter) {
 // Fetches through the library what memory did not give. The sender notices in its wait loop.
 void receive_again(p2p::SendSlot& slot, const p2p::Descriptor& descriptor, void* to,
                    std::uint64_t bytes) {
-  slot.state.store(p2p::SlotState::resend, std::memory_order_release);
+  slot.change(p2p::SlotState::resend);
   g.area(descriptor.sender).outbox.resends.fetch_add(1, std::memory_order_release);
   g.counters().resends.add(1);
   std::vector<std::byte> surplus;  // the sender sends all, also where the receive is too short
@@ -132,7 +133,7 @@ void release_sender(p2p::SendSlot& slot, std::uint32_t sender) {
   const std::uint32_t fin_tag = slot.fin_tag;  // before the slot is given back
   // release: what this rank and its helpers read of the buffer is read before the sender writes
   // there.
-  slot.state.store(p2p::SlotState::done, std::memory_order_release);
+  slot.change(p2p::SlotState::done);
   if (fin_tag == p2p::kNoFin) return;
   MPI_Request request = MPI_REQUEST_NULL;
   real.Isend(nullptr, 0, MPI_BYTE, static_cast<int>(sender), static_cast<int>(fin_tag), g.node_comm,
@@ -215,11 +216,8 @@ std::optional<p2p::Descriptor> read_descriptor(const Landing& landing) {
 p2p::SlotState letter_state(const p2p::Descriptor& found) {
   if (!p2p::is_sealed(found)) return p2p::SlotState::free;
   const p2p::SendSlot& letter = g.area(found.sender).outbox.slots[found.slot];
-  // acquire: pairs with post(), so that the fields are those of this use or of a later one.
-  const p2p::SlotState state = letter.state.load(std::memory_order_acquire);
-  if (state == p2p::SlotState::free || state == p2p::SlotState::done) return p2p::SlotState::free;
-  const bool same = letter.generation == found.generation && letter.to == g.me;
-  return same ? state : p2p::SlotState::free;
+  const p2p::SlotState state = letter.state_of(found.generation);
+  return state == p2p::SlotState::free || letter.to == g.me ? state : p2p::SlotState::free;
 }
 
 // A sender is delivering, or has: waits for the end of that. True if the message is there, false if
@@ -234,12 +232,21 @@ bool await_delivery(p2p::Landing& shown) {
   return state == p2p::LandingState::delivered;
 }
 
-bool being_delivered(const Landing& landing) {
-  if (landing.shown == nullptr) return false;
-  // After the look at the buffer: a sender says that it delivers before it writes there, so a
-  // buffer without our descriptor means an ordinary message only if the state is still open.
-  std::atomic_thread_fence(std::memory_order_acquire);
-  return landing.shown->state.load(std::memory_order_acquire) != p2p::LandingState::open;
+Fetched delivered(const Landing& landing) {
+  const std::uint64_t bytes = landing.shown->bytes.load(std::memory_order_relaxed);
+  return {.bytes = std::min(bytes, landing.capacity), .truncated = bytes > landing.capacity};
+}
+
+// Brings the message whose letter this rank has taken to where its descriptor landed.
+Fetched take_over(const p2p::Descriptor& descriptor, p2p::SendSlot& letter,
+                  const Landing& landing) {
+  const std::uint64_t bytes = std::min(descriptor.bytes, landing.capacity);
+  if (landing.dense) {
+    pull(descriptor, letter, landing.buffer, bytes, landing.comm->order);
+  } else {
+    pull_scattered(descriptor, letter, landing, bytes);
+  }
+  return {.bytes = bytes, .truncated = descriptor.bytes > landing.capacity};
 }
 
 // ---- Delivering
@@ -283,14 +290,14 @@ bool copy_to(const p2p::Landing& landing, const p2p::SendSlot& letter) {
 
 bool deliver(Slot slot, p2p::SendSlot& letter) {
   p2p::Landing* landing = find_landing(letter.to, g_sent[slot].descriptor);
-  if (landing == nullptr || !letter.take()) return false;
+  if (landing == nullptr || !letter.take(letter.generation())) return false;
   // Only this rank changes an open landing that holds its descriptor: its receiver cannot close it
   // without the letter. release: before anything is written there (being_delivered).
   landing->bytes.store(letter.bytes, std::memory_order_relaxed);
   landing->state.store(p2p::LandingState::delivering, std::memory_order_release);
   if (!copy_to(*landing, letter)) {
     landing->state.store(p2p::LandingState::open, std::memory_order_release);
-    letter.state.store(p2p::SlotState::posted, std::memory_order_release);
+    letter.change(p2p::SlotState::posted);
     return false;
   }
   landing->state.store(p2p::LandingState::delivered, std::memory_order_release);
@@ -342,7 +349,7 @@ std::optional<Slot> post_with_fin_tag(const Outgoing& message, std::uint32_t fin
                      .sender = g.me,
                      .slot = slot,
                      .bytes = message.bytes,
-                     .generation = g.outbox.slot(slot).generation,
+                     .generation = g.outbox.slot(slot).generation(),
                      .seal = {}};
   p2p::seal(sent.descriptor);
   sent.buffer = message.buffer;
@@ -395,7 +402,7 @@ void await_taken(Slot slot) {
   int looks = 0;
   wait::until([&] {
     // acquire: pairs with the receiver's last change; after it the buffer is ours again.
-    if (letter.state.load(std::memory_order_acquire) == p2p::SlotState::done) return true;
+    if (letter.state() == p2p::SlotState::done) return true;
     if (++looks % kPokeEvery == 0) poke_library();
     return false;
   });
@@ -411,7 +418,7 @@ void reap_sent() {
     Sent& sent = g_sent[slot];
     if (sent.awaited) return;
     // acquire: pairs with the receiver's last change; the slot is ours again.
-    if (letter.state.load(std::memory_order_acquire) != p2p::SlotState::done) return;
+    if (letter.state() != p2p::SlotState::done) return;
     wait_request(&sent.sending, MPI_STATUS_IGNORE);
     g.outbox.release(slot);
   });
@@ -425,14 +432,14 @@ bool cancel_described(MPI_Request request) {
     Sent& sent = g_sent[slot];
     if (found || sent.awaited || sent.completion != request) return;
     found = true;
-    if (!letter.take()) return;  // its receiver has it
+    if (!letter.take(letter.generation())) return;  // its receiver has it
     MPI_Status status;
     next.Cancel(&sent.sending);
     wait_request(&sent.sending, &status);
     int cancelled = 0;
     real.Test_cancelled(&status, &cancelled);
     if (cancelled == 0) {
-      letter.state.store(p2p::SlotState::posted, std::memory_order_release);
+      letter.change(p2p::SlotState::posted);
       return;
     }
     real.Cancel(&sent.completion);
@@ -458,7 +465,7 @@ bool push_sent() {
     // acquire: pairs with the receiver's claim; `job` is valid from here on. If the receiver is
     // done by now and its job slot serves another message, a chunk of that is claimed in good
     // order.
-    const p2p::SlotState state = letter.state.load(std::memory_order_acquire);
+    const p2p::SlotState state = letter.state();
     if (state == p2p::SlotState::claimed) {
       const std::uint32_t job = letter.job.load(std::memory_order_relaxed);
       worked = thief().run_one_chunk(g.area(letter.to).jobs.jobs[job], letter.to);
@@ -473,7 +480,7 @@ void resend_wanted() {
   if (!g.outbox.resends_wanted()) return;
   g.outbox.for_each([](Slot slot, p2p::SendSlot& letter) {
     // acquire: pairs with the receiver's release in receive_again().
-    if (letter.state.load(std::memory_order_acquire) != p2p::SlotState::resend) return;
+    if (letter.state() != p2p::SlotState::resend) return;
     if (g_sent[slot].resent) return;
     g_sent[slot].resent = true;
     send_pieces(slot, letter);
@@ -518,42 +525,25 @@ std::optional<p2p::Descriptor> letter_in(const Landing& landing) {
 }
 
 std::optional<Fetched> fetch(const Landing& landing, const MPI_Status& status) {
-  if (landing.silent) {
-    const auto found = read_descriptor(landing);
-    const bool came = found && letter_state(*found) != p2p::SlotState::free;
-    if (!came && !being_delivered(landing)) return std::nullopt;
-  } else if (!of_descriptor_size(status)) {
-    return std::nullopt;
-  }
-  return fetch(landing);
+  return landing.silent || of_descriptor_size(status) ? fetch(landing) : std::nullopt;
 }
 
 std::optional<Fetched> fetch(const Landing& landing) {
   for (;;) {
-    const auto descriptor = read_descriptor(landing);
-    if (being_delivered(landing)) {
-      if (!await_delivery(*landing.shown)) continue;
-      const std::uint64_t bytes = landing.shown->bytes.load(std::memory_order_relaxed);
-      return Fetched{.bytes = std::min(bytes, landing.capacity),
-                     .truncated = bytes > landing.capacity};
+    const auto found = read_descriptor(landing);
+    const bool ours = found && letter_state(*found) != p2p::SlotState::free;
+    p2p::SendSlot* letter = ours ? &g.area(found->sender).outbox.slots[found->slot] : nullptr;
+    switch (p2p::who_moves(letter, ours ? found->generation : 0, landing.shown)) {
+      case p2p::Mover::receiver:
+        return take_over(*found, *letter, landing);
+      case p2p::Mover::sender:
+        if (await_delivery(*landing.shown)) return delivered(landing);
+        break;
+      case p2p::Mover::nobody:
+        return std::nullopt;
+      case p2p::Mover::unsettled:
+        relax();
     }
-    if (!descriptor) return std::nullopt;
-    p2p::SendSlot& letter = g.area(descriptor->sender).outbox.slots[descriptor->slot];
-    if (!letter.take()) {
-      // The sender is about to deliver, or finds that it cannot cancel. Else nobody waits for this
-      // descriptor any more.
-      const p2p::SlotState state = letter.state.load(std::memory_order_acquire);
-      if (state == p2p::SlotState::free || state == p2p::SlotState::done) return std::nullopt;
-      relax();
-      continue;
-    }
-    const std::uint64_t bytes = std::min(descriptor->bytes, landing.capacity);
-    if (landing.dense) {
-      pull(*descriptor, letter, landing.buffer, bytes, landing.comm->order);
-    } else {
-      pull_scattered(*descriptor, letter, landing, bytes);
-    }
-    return Fetched{.bytes = bytes, .truncated = descriptor->bytes > landing.capacity};
   }
 }
 
@@ -564,9 +554,9 @@ int settle(const Landing& landing, MPI_Status* status) {
   return fetched->truncated ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
 }
 
-void release_unread(std::uint32_t sender, Slot slot) {
+void release_unread(std::uint32_t sender, Slot slot, std::uint64_t generation) {
   p2p::SendSlot& letter = g.area(sender).outbox.slots[slot];
-  if (letter.take()) release_sender(letter, sender);
+  if (letter.take(generation)) release_sender(letter, sender);
 }
 
 bool is_truncation(int code) {

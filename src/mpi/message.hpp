@@ -177,7 +177,7 @@ void truncated(Comm* comm, const MPI_Status& status);
 bool is_truncation(int code);
 
 // Gives back the buffer of a letter to this rank that will not be read.
-void release_unread(std::uint32_t sender, Slot slot);
+void release_unread(std::uint32_t sender, Slot slot, std::uint64_t generation);
 
 // Gives `code` to the error handler of `comm`, as the library would have done.
 int raise(MPI_Comm comm, int code);

@@ -209,8 +209,11 @@ int Startall(int count, MPI_Request array_of_requests[]) {
 int Request_free(MPI_Request* request) {
   if (!g.active || *request == MPI_REQUEST_NULL) return next.Request_free(request);
   forget_send(*request);
-  const EntryPtr entry = ledger.remove(*request);
-  return entry ? free_receive(request, entry) : next.Request_free(request);
+  const EntryPtr entry = ledger.find(*request);
+  if (!entry) return next.Request_free(request);
+  const TypeHold hold(entry->receipt.landing);
+  ledger.remove(*request);
+  return free_receive(request, entry);
 }
 
 }  // namespace wrap

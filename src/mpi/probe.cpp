@@ -77,9 +77,7 @@ std::vector<Letter> matched_letters() {
   const std::lock_guard<std::mutex> hold(g_mutex);
   std::erase_if(g_taken_out, [](const Letter& letter) {
     const p2p::SendSlot& slot = g.area(letter.sender).outbox.slots[letter.slot];
-    // acquire: pairs with post(); the generation of a letter that is not posted is not looked at.
-    return slot.state.load(std::memory_order_acquire) != p2p::SlotState::posted ||
-           slot.generation != letter.generation;
+    return slot.state_of(letter.generation) != p2p::SlotState::posted;
   });
   found.insert(found.end(), g_taken_out.begin(), g_taken_out.end());
   return found;
@@ -96,13 +94,12 @@ std::optional<Letter> oldest_letter(std::uint32_t sender, std::uint64_t comm_key
   std::optional<Letter> oldest;
   for (Slot slot = 0; slot < p2p::SharedOutbox::kSlots; ++slot) {
     p2p::SendSlot& letter = g.area(sender).outbox.slots[slot];
-    // acquire: pairs with post(); a posted letter to this rank changes only if its sender cancels
-    // it.
-    if (letter.state.load(std::memory_order_acquire) != p2p::SlotState::posted) continue;
+    // A posted letter to this rank changes only if its sender cancels it.
+    if (letter.state() != p2p::SlotState::posted) continue;
     if (letter.to != g.me || letter.tag != tag || letter.communicator != comm_key) continue;
     const Letter found{.sender = sender,
                        .slot = slot,
-                       .generation = letter.generation,
+                       .generation = letter.generation(),
                        .sequence = letter.sequence,
                        .bytes = letter.bytes};
     if (std::find(gone.begin(), gone.end(), found) != gone.end()) continue;
@@ -299,14 +296,14 @@ void truncated(Comm* comm, const MPI_Status& status) {
     for (Slot slot = 0; slot < p2p::SharedOutbox::kSlots && comm == nullptr; ++slot) {
       // Without the communicator of the receive the letter's own is the only clue.
       const p2p::SendSlot& letter = g.area(sender).outbox.slots[slot];
-      if (letter.state.load(std::memory_order_acquire) != p2p::SlotState::posted) continue;
+      if (letter.state() != p2p::SlotState::posted) continue;
       if (letter.to != g.me || letter.tag != status.MPI_TAG) continue;
-      release_unread(sender, slot);
+      release_unread(sender, slot, letter.generation());
       return;
     }
     if (comm == nullptr) continue;
     if (const auto letter = oldest_letter(sender, comm->key, status.MPI_TAG)) {
-      release_unread(sender, letter->slot);
+      release_unread(sender, letter->slot, letter->generation);
       return;
     }
   }

@@ -79,7 +79,9 @@ int expect(void* buffer, Count count, MPI_Datatype type, int source, int tag, MP
            Arrival& arrival) {
   arrival.comm = comm;
   if (source == MPI_PROC_NULL) return MPI_SUCCESS;  // await() knows it by its request
-  return begin(buffer, count, type, source, tag, comm, &arrival.request, arrival.receipt);
+  const int code = begin(buffer, count, type, source, tag, comm, &arrival.request, arrival.receipt);
+  arrival.hold = TypeHold(arrival.receipt.landing);
+  return code;
 }
 
 template int expect(void*, int, MPI_Datatype, int, int, MPI_Comm, Arrival&);
@@ -179,6 +181,7 @@ int receive_matched(void* buffer, Count count, MPI_Datatype type, MPI_Message* m
                     MPI_Status* status) {
   Arrival arrival;
   const int code = begin_matched(buffer, count, type, message, &arrival.request, arrival.receipt);
+  arrival.hold = TypeHold(arrival.receipt.landing);
   return code == MPI_SUCCESS ? await(arrival, status) : code;
 }
 

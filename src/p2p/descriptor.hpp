@@ -20,7 +20,7 @@ struct Descriptor {
   std::uint32_t sender;      // rank on the node
   std::uint32_t slot;        // of the sender's outbox
   std::uint64_t bytes;       // of the whole message
-  std::uint64_t generation;  // of the slot; a mismatch means memory corruption, never a race
+  std::uint64_t generation;  // of the slot: which of its uses
   std::uint64_t seal[7];     // follows from the fields above: all of it is there
 };
 

@@ -18,12 +18,12 @@ std::uint32_t Outbox::post(const Letter& letter, std::uint32_t fin_tag) {
       slot.from = letter.from;
       slot.bytes = letter.bytes;
       slot.communicator = letter.communicator;
-      slot.generation += 1;
       slot.sequence = sequence_.fetch_add(1, std::memory_order_relaxed);
       slot.tag = letter.tag;
       slot.to = letter.to;
       slot.fin_tag = fin_tag == kOwnTag ? index : fin_tag;
-      slot.state.store(SlotState::posted, std::memory_order_release);
+      slot.word.store(SendSlot::word_of(slot.generation() + 1, SlotState::posted),
+                      std::memory_order_release);
       return index;
     }
   }
@@ -31,7 +31,7 @@ std::uint32_t Outbox::post(const Letter& letter, std::uint32_t fin_tag) {
 }
 
 void Outbox::release(std::uint32_t index) {
-  shared_->slots[index].state.store(SlotState::free, std::memory_order_relaxed);
+  shared_->slots[index].change(SlotState::free);
   used_.fetch_sub(1, std::memory_order_relaxed);
   taken_[index / 64].fetch_and(~(1ULL << (index % 64)), std::memory_order_release);
 }

@@ -40,24 +40,48 @@ struct alignas(kCacheLine) SendSlot {
   memory::View from;
   std::uint64_t bytes;
   std::uint64_t communicator;  // its key: the same number on every member
-  std::uint64_t generation;    // counts the uses of this slot
   std::uint64_t sequence;      // counts the messages of this sender: the order of posting
   std::int32_t tag;
   std::uint32_t to;       // receiver, rank on the node
   std::uint32_t fin_tag;  // tag of the completion message the receiver owes, or kNoFin
 
-  // Written by sender and receiver in turn, as in the picture above.
+  // Written by sender and receiver in turn, as in the picture above: the state, and above it the
+  // generation, which counts the uses of this slot. One word, so that who was held up between a
+  // look and the next step never takes a later letter for the one it knew.
   // Each change is a release and each look an acquire: posted publishes the fields above to the
   // receiver, claimed publishes `job` to the sender, done gives the buffer and the slot back.
-  alignas(kCacheLine) std::atomic<SlotState> state{SlotState::free};
+  alignas(kCacheLine) std::atomic<std::uint64_t> word{0};
   std::atomic<std::uint32_t> job{0};  // receiver's job slot, valid from claimed on
 
+  static constexpr std::uint64_t word_of(std::uint64_t generation, SlotState state) {
+    return generation << kStateBits | static_cast<std::uint64_t>(state);
+  }
+  [[nodiscard]] SlotState state() const { return state_in(word.load(std::memory_order_acquire)); }
+  [[nodiscard]] std::uint64_t generation() const {
+    return word.load(std::memory_order_relaxed) >> kStateBits;
+  }
+  // free if that use of the slot is over.
+  [[nodiscard]] SlotState state_of(std::uint64_t generation) const {
+    const std::uint64_t now = word.load(std::memory_order_acquire);
+    const bool over = now >> kStateBits != generation || state_in(now) == SlotState::done;
+    return over ? SlotState::free : state_in(now);
+  }
+  // By the side whose arrow it is in the picture.
+  void change(SlotState next) {
+    word.store(word_of(generation(), next), std::memory_order_release);
+  }
   // Either side, once it knows where the descriptor lies. True for the one that may move the data.
   // acquire: pairs with the release of posted; the fields above are visible to whoever takes it.
-  [[nodiscard]] bool take() {
-    SlotState expected = SlotState::posted;
-    return state.compare_exchange_strong(expected, SlotState::taken, std::memory_order_acquire,
-                                         std::memory_order_relaxed);
+  [[nodiscard]] bool take(std::uint64_t generation) {
+    std::uint64_t expected = word_of(generation, SlotState::posted);
+    return word.compare_exchange_strong(expected, word_of(generation, SlotState::taken),
+                                        std::memory_order_acquire, std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr std::uint32_t kStateBits = 3;
+  static SlotState state_in(std::uint64_t word) {
+    return static_cast<SlotState>(word & ((1U << kStateBits) - 1));
   }
 };
 static_assert(sizeof(SendSlot) == 2 * kCacheLine);

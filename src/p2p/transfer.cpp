@@ -11,7 +11,7 @@ Transfer::Transfer(const steal::Work& work, std::uint32_t me, steal::SlotKeeper&
   if (job_ == nullptr || shown == nullptr) return;
   // Relaxed, then release: the sender's acquire of `claimed` sees which job it is.
   shown->job.store(static_cast<std::uint32_t>(job_ - mine.jobs), std::memory_order_relaxed);
-  shown->state.store(SlotState::claimed, std::memory_order_release);
+  shown->change(SlotState::claimed);
 }
 
 bool Transfer::step(steal::Thief& thief) {

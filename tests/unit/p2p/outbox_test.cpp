@@ -26,7 +26,7 @@ class OutboxTest : public testing::Test {
 TEST_F(OutboxTest, a_posted_letter_says_what_the_receiver_has_to_know) {
   const std::uint32_t index = outbox_.post(letter(5), kNoFin);
   const SendSlot& slot = outbox_.slot(index);
-  EXPECT_EQ(slot.state.load(), SlotState::posted);
+  EXPECT_EQ(slot.state(), SlotState::posted);
   EXPECT_EQ(slot.bytes, 1000U);
   EXPECT_EQ(slot.communicator, 7U);
   EXPECT_EQ(slot.tag, 5);
@@ -53,11 +53,11 @@ TEST_F(OutboxTest, a_full_outbox_refuses_and_takes_again_after_a_release) {
 
 TEST_F(OutboxTest, a_reused_slot_has_another_generation_and_a_later_sequence) {
   const std::uint32_t first = outbox_.post(letter(1), kNoFin);
-  const std::uint64_t generation = outbox_.slot(first).generation;
+  const std::uint64_t generation = outbox_.slot(first).generation();
   const std::uint64_t sequence = outbox_.slot(first).sequence;
   outbox_.release(first);
   ASSERT_EQ(outbox_.post(letter(1), kNoFin), first);
-  EXPECT_EQ(outbox_.slot(first).generation, generation + 1);
+  EXPECT_EQ(outbox_.slot(first).generation(), generation + 1);
   EXPECT_GT(outbox_.slot(first).sequence, sequence);
 }
 
@@ -81,10 +81,26 @@ TEST_F(OutboxTest, a_batch_of_resend_requests_is_reported_once) {
 
 TEST_F(OutboxTest, a_letter_is_taken_once) {
   SendSlot& slot = outbox_.slot(outbox_.post(letter(1), kNoFin));
-  EXPECT_TRUE(slot.take());
-  EXPECT_FALSE(slot.take());
-  slot.state = SlotState::posted;  // its sender could not deliver
-  EXPECT_TRUE(slot.take());
+  EXPECT_TRUE(slot.take(slot.generation()));
+  EXPECT_FALSE(slot.take(slot.generation()));
+  slot.change(SlotState::posted);  // its sender could not deliver
+  EXPECT_TRUE(slot.take(slot.generation()));
+}
+
+// A receiver may be held up between its look at a descriptor and the take.
+TEST_F(OutboxTest, a_later_letter_is_never_taken_for_one_that_is_over) {
+  const std::uint32_t index = outbox_.post(letter(1), kNoFin);
+  SendSlot& slot = outbox_.slot(index);
+  const std::uint64_t first = slot.generation();
+  EXPECT_EQ(slot.state_of(first), SlotState::posted);
+  ASSERT_TRUE(slot.take(first));
+  slot.change(SlotState::done);
+  EXPECT_EQ(slot.state_of(first), SlotState::free);
+  outbox_.release(index);
+  ASSERT_EQ(outbox_.post(letter(2), kNoFin), index);
+  EXPECT_EQ(slot.state_of(first), SlotState::free);
+  EXPECT_FALSE(slot.take(first));
+  EXPECT_EQ(slot.state(), SlotState::posted);
 }
 
 TEST_F(OutboxTest, threads_never_share_a_slot) {

@@ -23,13 +23,13 @@ class TransferTest : public testing::Test {
     std::iota(source_.begin(), source_.end(), static_cast<unsigned char>(3));
     slot_.from = view(source_.data());
     slot_.bytes = kBytes;
-    slot_.state = SlotState::posted;
+    slot_.change(SlotState::posted);
   }
   static memory::View view(const void* address) {
     return {.address = reinterpret_cast<std::uint64_t>(address), .pid = ::getpid(), .rank = 0};
   }
   Transfer transfer(steal::SlotKeeper& keeper, std::uint64_t bytes = kBytes) {
-    EXPECT_TRUE(slot_.take());
+    EXPECT_TRUE(slot_.take(0));
     const steal::Work work{.to = view(target_.data()),
                            .from = slot_.from,
                            .bytes = bytes,
@@ -59,7 +59,7 @@ TEST_F(TransferTest, the_receiver_alone_brings_every_byte) {
 TEST_F(TransferTest, the_sender_finds_the_job_through_its_slot_and_shares_the_work) {
   steal::SlotKeeper keeper = ranks_.keeper(0);
   Transfer message = transfer(keeper);
-  ASSERT_EQ(slot_.state.load(), SlotState::claimed);
+  ASSERT_EQ(slot_.state(), SlotState::claimed);
   steal::Job& job = ranks_.area(0).slots().jobs[slot_.job.load()];
   int by_sender = 0;
   for (bool done = false; !done; done = message.step(receiver_)) {
@@ -99,7 +99,7 @@ TEST_F(TransferTest, without_a_free_job_the_receiver_copies_by_itself) {
     others.push_back(job);
   }
   Transfer message = transfer(keeper);
-  EXPECT_EQ(slot_.state.load(), SlotState::taken);  // there is no job to help with
+  EXPECT_EQ(slot_.state(), SlotState::taken);  // there is no job to help with
   while (!message.step(receiver_)) {
   }
   EXPECT_TRUE(message.close());

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "p2p/arrival.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+
+namespace mh::p2p {
+namespace {
+
+constexpr std::uint64_t kUse = 5;
+
+class ArrivalTest : public testing::Test {
+ protected:
+  ArrivalTest() {
+    letter_.word = SendSlot::word_of(kUse, SlotState::posted);
+    landing_.state = LandingState::open;
+  }
+  Mover asked() { return who_moves(&letter_, kUse, &landing_); }
+
+  SendSlot letter_;
+  Landing landing_;
+};
+
+TEST_F(ArrivalTest, the_receiver_moves_what_nobody_has_taken) {
+  EXPECT_EQ(asked(), Mover::receiver);
+  EXPECT_EQ(letter_.state(), SlotState::taken);
+}
+
+TEST_F(ArrivalTest, without_a_descriptor_it_is_an_ordinary_message) {
+  EXPECT_EQ(who_moves(nullptr, 0, &landing_), Mover::nobody);
+  EXPECT_EQ(who_moves(nullptr, 0, nullptr), Mover::nobody);
+}
+
+TEST_F(ArrivalTest, a_descriptor_of_a_use_that_is_over_is_the_users_bytes) {
+  letter_.word = SendSlot::word_of(kUse + 1, SlotState::posted);
+  EXPECT_EQ(asked(), Mover::nobody);
+  EXPECT_EQ(letter_.state(), SlotState::posted);
+}
+
+// Each step of a sender that delivers, seen by a receiver that read the descriptor before the
+// first.
+TEST_F(ArrivalTest, a_delivery_is_never_overlooked) {
+  ASSERT_TRUE(letter_.take(kUse));
+  EXPECT_EQ(asked(), Mover::unsettled);
+  landing_.state = LandingState::delivering;
+  EXPECT_EQ(asked(), Mover::sender);
+  EXPECT_EQ(who_moves(nullptr, 0, &landing_), Mover::sender);  // the descriptor is written over
+  landing_.state = LandingState::delivered;
+  EXPECT_EQ(asked(), Mover::sender);
+  letter_.change(SlotState::done);
+  EXPECT_EQ(asked(), Mover::sender);
+  letter_.word = SendSlot::word_of(kUse + 1, SlotState::posted);  // its slot serves another message
+  EXPECT_EQ(asked(), Mover::sender);
+  EXPECT_EQ(letter_.state(), SlotState::posted);
+}
+
+TEST_F(ArrivalTest, a_delivery_that_failed_is_the_receivers_again) {
+  ASSERT_TRUE(letter_.take(kUse));
+  landing_.state = LandingState::delivering;
+  landing_.state = LandingState::open;
+  EXPECT_EQ(asked(), Mover::unsettled);
+  letter_.change(SlotState::posted);
+  EXPECT_EQ(asked(), Mover::receiver);
+}
+
+// Both sides at once: every message is moved by one of them, and the receiver always knows.
+TEST_F(ArrivalTest, one_side_moves_each_message) {
+  constexpr std::uint64_t kMessages = 100'000;
+  std::atomic<std::uint64_t> posted{0};
+  std::atomic<std::uint64_t> received{0};
+  std::uint64_t delivered = 0;
+  std::thread sender([&] {
+    for (std::uint64_t use = 1; use <= kMessages; ++use) {
+      letter_.word.store(SendSlot::word_of(use, SlotState::posted), std::memory_order_release);
+      posted.store(use, std::memory_order_release);
+      if (use % 3 == 0) std::this_thread::yield();
+      if (letter_.take(use)) {
+        landing_.state.store(LandingState::delivering, std::memory_order_release);
+        landing_.state.store(LandingState::delivered, std::memory_order_release);
+        letter_.change(SlotState::done);
+        ++delivered;
+      }
+      while (received.load(std::memory_order_acquire) != use) std::this_thread::yield();
+    }
+  });
+  std::uint64_t moved = 0;
+  std::uint64_t brought = 0;
+  for (std::uint64_t use = 1; use <= kMessages; ++use) {
+    while (posted.load(std::memory_order_acquire) != use) std::this_thread::yield();
+    Mover mover = Mover::unsettled;
+    while (mover == Mover::unsettled) mover = who_moves(&letter_, use, &landing_);
+    ASSERT_NE(mover, Mover::nobody) << use;
+    if (mover == Mover::sender) {
+      while (letter_.state_of(use) != SlotState::free) std::this_thread::yield();
+      landing_.state.store(LandingState::open, std::memory_order_relaxed);
+      ++brought;
+    } else {
+      letter_.change(SlotState::done);
+      ++moved;
+    }
+    received.store(use, std::memory_order_release);
+  }
+  sender.join();
+  EXPECT_EQ(moved + brought, kMessages);
+  EXPECT_EQ(brought, delivered);
+}
+
+}  // namespace
+}  // namespace mh::p2p
