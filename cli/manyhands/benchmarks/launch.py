@@ -1,38 +1,44 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compiling the benchmark programs for an MPI build, and running one launch of one arm.
+"""Running one launch of one arm.
 
-Programs are compiled with the build's own mpicc into build/bench/NAME/ of the checkout, when their
-source is newer. A launch that fails, hangs or prints no result is a `LaunchError` that says which
-command it was and what it said; it never becomes a number.
+A launch that fails, hangs or prints no result is a `LaunchError` that says which command it was and
+what it said; it never becomes a number.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
 import signal
 import subprocess
+import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from manyhands.benchmarks.cases import Arm, Case
+from manyhands.benchmarks import examples
+from manyhands.benchmarks.case import OPENMP, Arm, Case, Variant
 from manyhands.benchmarks.host import Machine
 from manyhands.benchmarks.mpis import MpiBuild, Placement
+from manyhands.benchmarks.programs import LaunchError
 from manyhands.benchmarks.stats import Line
 from manyhands.machine import expand
 
-PROGRAMS = ("pingpong", "latency", "collectives", "waiters", "streams", "loops")
 TIMEOUT_S = 180
-_MORE_FLAGS = {"loops": ("-fopenmp",)}
-# GCC takes MPI_STATUSES_IGNORE of MPICH's headers for a buffer of length 0.
-_FLAGS = ("-std=gnu11", "-O3", "-Wall", "-Wextra", "-Wno-stringop-overflow")
-
-
-class LaunchError(Exception):
-    """A program could not be compiled or run."""
+# Takes the last of our cores for 20 ms in every 50.
+_THIRD_PROGRAM = """
+import os, time
+os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+while os.getppid() == PARENT:
+    end = time.monotonic() + 0.02
+    while time.monotonic() < end:
+        pass
+    time.sleep(0.03)
+"""
 
 
 @dataclass(frozen=True)
@@ -42,56 +48,69 @@ class Launch:
     summary: dict[str, Any] | None  # what the library says it did; None when plain
 
 
-def compile_programs(build: MpiBuild, checkout: Path, programs: set[str]) -> dict[str, Path]:
-    """The binaries of these programs for this build, compiled where needed."""
-    sources = checkout / "bench" / "mpi"
-    target = checkout / "build" / "bench" / build.name
-    target.mkdir(parents=True, exist_ok=True)
-    shared = [sources / "measure.c", sources / "measure.h"]
-    binaries = {}
-    for program in sorted(programs):
-        source, binary = sources / f"{program}.c", target / program
-        if not binary.exists() or _newest([source, *shared]) > binary.stat().st_mtime:
-            inputs = [str(source), str(shared[0]), "-lm", *_MORE_FLAGS.get(program, ())]
-            command = [str(build.mpicc), *_FLAGS, *inputs, "-o", str(binary)]
-            done = subprocess.run(command, check=False, capture_output=True, text=True)
-            if done.returncode != 0:
-                raise LaunchError(f"{shlex.join(command)} failed:\n{done.stderr.strip()}")
-        binaries[program] = binary
-    return binaries
-
-
-def _newest(paths: list[Path]) -> float:
-    return max(path.stat().st_mtime for path in paths)
-
-
 def run(
-    build: MpiBuild, binary: Path, case: Case, arm: Arm, machine: Machine, library: Path | None
+    build: MpiBuild,
+    binary: Path,
+    case: Case,
+    arm: Arm,
+    machine: Machine,
+    library: Path | None,
+    variant: Variant = Variant(),
 ) -> Launch:
     """One launch. `library` is preloaded in helped arms; None makes every arm plain."""
     with tempfile.TemporaryDirectory(prefix="mh-bench-") as scratch:
         summary_file = Path(scratch) / "summary.json"
-        settings = dict(case.environment)
+        settings = case.environment | variant.environment | _threads(variant)
         if arm.helped and library is not None:
             settings |= {
                 "LD_PRELOAD": str(library),
                 "MH_SUMMARY_JSON": str(summary_file),
-                **arm.environment,
+                **_settings_of(arm, variant),
             }
-        ranks = case.ranks(machine)
-        placement = Placement.FREE if ranks > machine.cores else case.placement
+        ranks = case.ranks_of(variant, machine)
+        crowded = ranks * variant.threads > machine.cores
         command = [
-            *build.launch(ranks, placement),
+            *build.launch(ranks, Placement.FREE if crowded else case.placement, variant.threads),
             *_with_environment(settings),
             str(binary),
             *case.arguments(machine),
+            *variant.arguments,
             *arm.arguments,
         ]
-        output = _output(command, _clean_environment() | build.environment())
-        lines = [json.loads(text) for text in output.splitlines() if text.startswith("{")]
+        with _third_program() if case.disturbed else contextlib.nullcontext():
+            output = _output(command, _clean_environment() | build.environment())
+        lines = _lines(output)
         if not lines or lines[0].get("kind") != "config":
             raise LaunchError(f"{shlex.join(command)} printed no results")
         return Launch(lines[1:], lines[0], _summary(summary_file))
+
+
+def _threads(variant: Variant) -> dict[str, str]:
+    """Of programs with OpenMP: the other cores are other ranks'."""
+    return {"OMP_NUM_THREADS": str(variant.threads)} if variant.way.compiler else {}
+
+
+def _settings_of(arm: Arm, variant: Variant) -> dict[str, str]:
+    """Marked loops are shared without being asked to."""
+    marked = variant.way.marked
+    return {k: v for k, v in arm.environment.items() if not (marked and k == OPENMP)}
+
+
+def _lines(output: str) -> list[Line]:
+    if examples.is_one(output):
+        return examples.lines(output)
+    return [json.loads(text) for text in output.splitlines() if text.startswith("{")]
+
+
+@contextlib.contextmanager
+def _third_program() -> Iterator[None]:
+    text = f"PARENT = {os.getpid()}\n{_THIRD_PROGRAM}"
+    process = subprocess.Popen([sys.executable, "-c", text], stdin=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
 
 
 def _with_environment(settings: dict[str, str]) -> list[str]:

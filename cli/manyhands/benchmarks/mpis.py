@@ -29,19 +29,20 @@ class MpiBuild:
     mpiexec: Path
     family: str  # hydra | openmpi
 
-    def launch(self, ranks: int, placement: Placement) -> list[str]:
-        """The command up to the program: `mpiexec -n 2 ...`."""
-        return [str(self.mpiexec), *self._placing(placement), "-n", str(ranks)]
+    def launch(self, ranks: int, placement: Placement, threads: int = 1) -> list[str]:
+        """The command up to the program, `mpiexec -n 2 ...`; each rank has a core a thread."""
+        return [str(self.mpiexec), *self._placing(placement, threads), "-n", str(ranks)]
 
-    def _placing(self, placement: Placement) -> list[str]:
+    def _placing(self, placement: Placement, threads: int) -> list[str]:
         if self.family == "hydra":
             return {
-                Placement.CORES: ["-bind-to", "core"],
+                Placement.CORES: ["-bind-to", "core" if threads == 1 else f"core:{threads}"],
                 Placement.NUMA: ["-bind-to", "core", "-map-by", "numa"],
                 Placement.FREE: [],
             }[placement]
+        by = "core" if threads == 1 else f"slot:PE={threads}"
         return {
-            Placement.CORES: ["--map-by", "core", "--bind-to", "core"],
+            Placement.CORES: ["--map-by", by, "--bind-to", "core"],
             Placement.NUMA: ["--map-by", "numa", "--bind-to", "core"],
             Placement.FREE: ["--oversubscribe", "--bind-to", "none"],
         }[placement]

@@ -1,38 +1,79 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Speedup over message size, a line per MPI, the range of the pairs as a band (matplotlib)."""
+"""The pictures of `mh bench` (matplotlib): speedup over message size, a line per MPI with the range
+of the pairs as a band; times of ranks in a loop as bars; times over imbalance as lines."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
+from typing import Any
 
+from manyhands.benchmarks.loops import RankTime, Step
 from manyhands.benchmarks.stats import Comparison
 from manyhands.benchmarks.tables import size_text
 
 
-def speedup(file: Path, comparisons: dict[str, list[Comparison]], subtitle: str) -> None:
-    """Writes the picture. `comparisons` by MPI name, PingPong of one arm only."""
+@contextmanager
+def _picture(file: Path, title: str) -> Iterator[Any]:
+    """Axes to draw on; written to the file at the end."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(8, 4.5), layout="constrained")
-    for name, found in comparisons.items():
-        points = sorted(found, key=lambda c: c.subject.bytes)
-        sizes = [c.subject.bytes for c in points]
-        (line,) = axes.plot(sizes, [c.ratio for c in points], marker="o", ms=4, label=name)
-        low, high = [c.low for c in points], [c.high for c in points]
-        axes.fill_between(sizes, low, high, alpha=0.12, color=line.get_color(), lw=0)
-    ticks = sorted({c.subject.bytes for found in comparisons.values() for c in found})
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(ticks, [size_text(size) for size in ticks], rotation=45, ha="right")
-    axes.minorticks_off()
-    axes.axhline(1, color="0.3", lw=1)
-    axes.set_xlabel("message size")
-    axes.set_ylabel("plain time / helped time")
-    axes.set_title(f"PingPong with Manyhands, {subtitle}", loc="left", fontsize=11)
+    yield axes
+    axes.set_title(title, loc="left", fontsize=11)
     axes.grid(axis="y", color="0.9")
+    axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
     figure.savefig(file, dpi=150)
     pyplot.close(figure)
+
+
+def speedup(file: Path, comparisons: dict[str, list[Comparison]], subtitle: str) -> None:
+    """Writes the picture. `comparisons` by MPI name, PingPong of one arm only."""
+    with _picture(file, f"PingPong with Manyhands, {subtitle}") as axes:
+        for name, found in comparisons.items():
+            points = sorted(found, key=lambda c: c.subject.bytes)
+            sizes = [c.subject.bytes for c in points]
+            (line,) = axes.plot(sizes, [c.ratio for c in points], marker="o", ms=4, label=name)
+            low, high = [c.low for c in points], [c.high for c in points]
+            axes.fill_between(sizes, low, high, alpha=0.12, color=line.get_color(), lw=0)
+        ticks = sorted({c.subject.bytes for found in comparisons.values() for c in found})
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(ticks, [size_text(size) for size in ticks], rotation=45, ha="right")
+        axes.minorticks_off()
+        axes.axhline(1, color="0.3", lw=1)
+        axes.set_xlabel("message size")
+        axes.set_ylabel("plain time / helped time")
+
+
+def ranks(file: Path, times: list[RankTime], subtitle: str) -> None:
+    """A group of bars for each rank, a bar for each arm (MPI Workshare, figure 2)."""
+    with _picture(file, f"Time of each rank in the triangular loop, {subtitle}") as axes:
+        arms = list(times[0].arms)
+        width = 0.8 / len(arms)
+        for at, arm in enumerate(arms):
+            where = [time.rank + (at - (len(arms) - 1) / 2) * width for time in times]
+            axes.bar(where, [time.arms.get(arm, 0) / 1e6 for time in times], width, label=arm)
+        axes.set_xticks([time.rank for time in times])
+        axes.set_xlabel("rank")
+        axes.set_ylabel("ms")
+
+
+def sweep(file: Path, steps: dict[str, list[Step]], subtitle: str) -> None:
+    """Plain and shared time over imbalance, by MPI name (MPI Workshare, figures 4 and 5)."""
+    with _picture(file, f"Finite elements, {subtitle}") as axes:
+        for name, found in steps.items():
+            over = [100 * step.over_mean for step in found]
+            plain = [median(step.plain) / 1e6 for step in found]
+            shared = [median(step.shared) / 1e6 for step in found]
+            (line,) = axes.plot(over, plain, marker="o", ms=4, ls="--", label=f"{name}, plain")
+            axes.plot(over, shared, marker="o", ms=4, color=line.get_color(), label=name)
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("elements of the largest rank over the mean, %")
+        axes.set_ylabel("ms")

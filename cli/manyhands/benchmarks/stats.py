@@ -184,34 +184,6 @@ def best_rate(rounds: list[dict[str, list[Line]]], arm: str, size: int) -> float
     return size / min(times) if times else None
 
 
-class Gain(NamedTuple):
-    """How much of what a shared loop can gain at best it does gain: 1 is all."""
-
-    loop: str
-    ideal_ns: float  # mean of the ranks' own times in the plain arm
-    gained: tuple[float, ...]  # by round
-
-
-def gains(rounds: list[dict[str, list[Line]]], arms: list[str], pick: Estimator) -> list[Gain]:
-    """Of the last arm over the first, for the loops that have an ideal well below plain."""
-    plain_name, shared_name = arms[0], arms[-1]
-    found: dict[str, list[tuple[float, float]]] = {}
-    for one in rounds:
-        shared = estimates(one.get(shared_name, []), pick)
-        for line in one.get(plain_name, []):
-            subject = Subject("loop", line.get("name", ""), 0)
-            if "ideal_ns" not in line or subject not in shared:
-                continue
-            plain, ideal = pick(line["mean_ns"]), pick(line["ideal_ns"])
-            if plain > 1.1 * ideal:
-                gained = (plain - shared[subject]) / (plain - ideal)
-                found.setdefault(line["name"], []).append((ideal, gained))
-    return [
-        Gain(name, median(ideal for ideal, _ in pairs), tuple(gained for _, gained in pairs))
-        for name, pairs in found.items()
-    ]
-
-
 @dataclass(frozen=True)
 class Bar:
     """A requirement on the helped arm, over all subjects it matches."""

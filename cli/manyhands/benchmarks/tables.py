@@ -9,15 +9,18 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from manyhands.benchmarks.loops import Gain, LoopVerdict, RankTime, Step, growth
 from manyhands.benchmarks.stats import (
     NOISY_SPREAD,
     Comparison,
-    Gain,
     Limit,
     Line,
     Subject,
     Verdict,
 )
+
+# Comparisons of a table, each with the variant of its case ("" where there is one only).
+Rows = list[tuple[str, Comparison]]
 
 
 def size_text(size: int) -> str:
@@ -62,17 +65,17 @@ def _table(title: str, columns: list[str]) -> Table:
     return table
 
 
-def two_arms(title: str, comparisons: list[Comparison], limits: dict[int, Limit]) -> Table:
+def two_arms(title: str, rows: Rows, limits: dict[int, Limit]) -> Table:
     """Plain against one arm; throughput and the memcpy limit beside it where it is a PingPong."""
-    with_rates = any(c.subject.bytes in limits for c in comparisons)
-    arm = comparisons[0].arm
+    with_rates = any(c.subject.bytes in limits for _, c in rows)
+    arm = rows[0][1].arm
     columns = ["", "plain", arm, "ratio", "range"]
     if with_rates:
         columns += ["GB/s", "memcpy 1/2 cores", "of limit"]
     table = _table(title, columns)
-    for c in comparisons:
+    for variant, c in rows:
         row = [
-            subject_text(c.subject),
+            _row_text(variant, c.subject),
             time_text(c.plain_ns),
             time_text(c.other_ns),
             ratio_text(c),
@@ -80,6 +83,10 @@ def two_arms(title: str, comparisons: list[Comparison], limits: dict[int, Limit]
         ]
         table.add_row(*row, *(_rates(c, limits) if with_rates else []))
     return table
+
+
+def _row_text(variant: str, subject: Subject) -> str:
+    return ": ".join(text for text in (variant, subject_text(subject)) if text)
 
 
 def _rates(c: Comparison, limits: dict[int, Limit]) -> list[str]:
@@ -95,26 +102,56 @@ def _rates(c: Comparison, limits: dict[int, Limit]) -> list[str]:
     ]
 
 
-def gain_text(gain: Gain) -> str:
-    low, high = min(gain.gained), max(gain.gained)
-    return (
-        f"{gain.loop}: {median(gain.gained):.0%} of the possible gain ({low:.0%} to {high:.0%}); "
-        f"ideal {time_text(gain.ideal_ns)}"
-    )
-
-
-def many_arms(title: str, comparisons: list[Comparison]) -> Table:
+def many_arms(title: str, rows: Rows) -> Table:
     """Plain time, then the ratio of every arm."""
-    arms = list(dict.fromkeys(c.arm for c in comparisons))
+    arms = list(dict.fromkeys(c.arm for _, c in rows))
     table = _table(title, ["", "plain", *arms])
-    for subject in dict.fromkeys(c.subject for c in comparisons):
-        row = {c.arm: c for c in comparisons if c.subject == subject}
+    for variant, subject in dict.fromkeys((variant, c.subject) for variant, c in rows):
+        row = {c.arm: c for name, c in rows if (name, c.subject) == (variant, subject)}
         plain = time_text(next(iter(row.values())).plain_ns)
         cells = [
             Text.assemble(ratio_text(row[arm]), "!" if row[arm].noisy else "") if arm in row else ""
             for arm in arms
         ]
-        table.add_row(subject_text(subject), plain, *cells)
+        table.add_row(_row_text(variant, subject), plain, *cells)
+    return table
+
+
+def gains(title: str, found: list[Gain]) -> Table:
+    """How much of the possible gain, by way to compile and loop, with the range of the rounds."""
+    loops = list(dict.fromkeys(gain.loop for gain in found))
+    table = _table(f"{title}: of the possible gain (range of the rounds)", ["", *loops])
+    for variant in dict.fromkeys(gain.variant for gain in found):
+        row = {gain.loop: gain for gain in found if gain.variant == variant}
+        table.add_row(variant, *(_gain_text(row[loop]) if loop in row else "" for loop in loops))
+    return table
+
+
+def _gain_text(gain: Gain) -> str:
+    low, high = min(gain.gained), max(gain.gained)
+    return f"{median(gain.gained):.0%} ({low:.0%}-{high:.0%})"
+
+
+def rank_times(title: str, found: list[RankTime]) -> Table:
+    """A row per rank: how long it was in its own loop."""
+    arms = list(found[0].arms)
+    table = _table(f"{title}: time of each rank in its loop", ["", *arms])
+    for time in found:
+        cells = [time_text(time.arms[arm]) if arm in time.arms else "" for arm in arms]
+        table.add_row(f"{time.loop}, rank {time.rank}", *cells)
+    return table
+
+
+def sweep(title: str, steps: list[Step]) -> Table:
+    """A row per imbalance, in both of its measures, and how much the times grow."""
+    columns = ["largest over mean", "over smallest", "plain", "shared", "ratio"]
+    table = _table(title, columns)
+    for step in steps:
+        plain, shared = median(step.plain), median(step.shared)
+        over = (f"+{step.over_mean:.0%}", f"+{step.over_smallest:.0%}")
+        table.add_row(*over, time_text(plain), time_text(shared), f"{plain / shared:.2f}")
+    grown = [growth([getattr(step, arm) for step in steps]) for arm in ("plain", "shared")]
+    table.add_row("longest / shortest", "", *(f"{factor:.3f}" for factor in grown), "")
     return table
 
 
@@ -149,6 +186,32 @@ def _verdict(v: Verdict) -> Text:
     if v.met:
         return Text(f"{number} met", style="green")
     return Text(f"{number} not met", style="yellow" if v.within_noise else "red")
+
+
+def loop_bars(verdicts: dict[str, list[LoopVerdict]]) -> Table:
+    """The bars of shared loops under every MPI."""
+    table = _table("Bars of shared loops: median over the rounds, the worst loop decides", ["bar"])
+    for name in verdicts:
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in zip(*verdicts.values(), strict=True):
+        table.add_row(row[0].bar.name, *(_loop_verdict(v) for v in row))
+    return table
+
+
+def _loop_verdict(v: LoopVerdict) -> Text:
+    if v.worst is None:
+        return Text("not measured", style="dim")
+    number = v.bar.text(v.worst.value)
+    if v.met:
+        return Text(f"{number} met", style="green")
+    return Text(f"{number} not met", style="yellow" if v.within_noise else "red")
+
+
+def worst_loop_text(v: LoopVerdict) -> str:
+    assert v.worst is not None
+    noise = "; some rounds meet it, so noise may decide" if v.within_noise else ""
+    low, high = v.bar.text(min(v.worst.rounds)), v.bar.text(max(v.worst.rounds))
+    return f"{v.bar.name}: {v.worst.where}, {low} to {high} in the rounds{noise}"
 
 
 def worst_text(v: Verdict) -> str:

@@ -12,6 +12,7 @@ import dataclasses
 import importlib.util
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
@@ -27,16 +28,13 @@ from rich.progress import (
 )
 
 from manyhands import installation, say
-from manyhands.benchmarks import host, launch, mpis, plot, stats, tables
+from manyhands.benchmarks import host, launch, loops, mpis, plot, runs, stats, tables
 from manyhands.benchmarks.cases import CASES, HELPED, Case, select
+from manyhands.benchmarks.loops import Record
 
 MIN_ROUNDS = 5
 QUIET_LOAD = 0.5
 COLUMNS = 100
-
-# Results in memory and in the JSON file: one record per case and MPI.
-#   {"case", "mpi", "arms": [names], "rounds": [{arm: lines}], "config", "summaries", "errors"}
-Record = dict[str, Any]
 
 
 def bench(
@@ -61,7 +59,11 @@ def bench(
         bool, typer.Option("--compare", help="Check the project's bars: met or not, per MPI.")
     ] = False,
     plot_file: Annotated[
-        Path | None, typer.Option("--plot", help="Draw speedup over size into this PNG file.")
+        Path | None,
+        typer.Option(
+            "--plot",
+            help="Draw speedup over size, times of ranks, times over imbalance into this PNG file.",
+        ),
     ] = None,
     control: Annotated[
         bool,
@@ -110,8 +112,8 @@ def _list(console: Console) -> None:
     for case in CASES:
         obstacle = case.obstacle(here, oversubscribe=False)
         short = "short" if case.short else ""
-        note = f"\n{'':25}[dim]not here: {obstacle}[/dim]" if obstacle else ""
-        console.print(f"{case.name:18}{short:7}{case.title}{note}")
+        note = f"\n{'':31}[dim]not here: {obstacle}[/dim]" if obstacle else ""
+        console.print(f"{case.name:24}{short:7}{case.title}{note}")
 
 
 def _console() -> Console:
@@ -175,32 +177,43 @@ def _measure(
             console.print(f"[dim]{case.name}: not here, {obstacle}[/dim]")
         else:
             runnable.append(case)
-    report = {
+    started = time.monotonic()
+    records: list[Record] = []
+    with _progress(console) as progress:
+        task = progress.add_task("", total=None)
+
+        def advance() -> None:
+            progress.advance(task)
+            progress.refresh()
+
+        def say_left_out(text: str) -> None:
+            progress.console.print(f"[dim]{text}[/dim]", soft_wrap=True)
+
+        given = runs.Conditions(
+            here, _checkout(), library, rounds, oversubscribe, say_left_out, advance
+        )
+        todo = [
+            (case, build, runs.variants(case, build, given))
+            for build in builds
+            for case in runnable
+        ]
+        total = sum(runs.launches(case, len(chosen), rounds) for case, _, chosen in todo)
+        progress.update(task, total=total)
+        for case, build, chosen in todo:
+            progress.update(task, description=f"{build.name} {case.name}", refresh=True)
+            try:
+                records += runs.run_case(case, build, chosen, given)
+            except launch.LaunchError as error:
+                say.fail(str(error))
+    return {
         "what": "mh bench",
         "date": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "machine": dataclasses.asdict(here),
         "load_before": load,
         "control": library is None,
-        "records": [],
+        "records": records,
+        "seconds": round(time.monotonic() - started, 1),
     }
-    started = time.monotonic()
-    with _progress(console) as progress:
-        total = len(builds) * sum(_launches(case, rounds) for case in runnable)
-        task = progress.add_task("", total=total)
-        for build in builds:
-            programs = {case.program for case in runnable}
-            try:
-                binaries = launch.compile_programs(build, _checkout(), programs)
-            except launch.LaunchError as error:
-                say.fail(str(error))
-            for case in runnable:
-                progress.update(task, description=f"{build.name} {case.name}", refresh=True)
-                record = _run_case(
-                    case, build, binaries[case.program], here, rounds, library, progress, task
-                )
-                report["records"].append(record)
-    report["seconds"] = round(time.monotonic() - started, 1)
-    return report
 
 
 def _progress(console: Console) -> Progress:
@@ -216,47 +229,6 @@ def _progress(console: Console) -> Progress:
     )
 
 
-def _launches(case: Case, rounds: int) -> int:
-    return len(case.arms) * rounds if len(case.arms) > 1 else 1
-
-
-def _run_case(
-    case: Case,
-    build: mpis.MpiBuild,
-    binary: Path,
-    here: host.Machine,
-    rounds: int,
-    library: Path | None,
-    progress: Progress,
-    task: Any,
-) -> Record:
-    record: Record = {
-        "case": case.name,
-        "mpi": build.name,
-        "arms": [arm.name for arm in case.arms],
-        "config": None,
-        "rounds": [],
-        "summaries": {},
-        "errors": [],
-    }
-    for _ in range(_launches(case, rounds) // len(case.arms)):
-        done: dict[str, list[stats.Line]] = {}
-        for arm in case.arms:
-            try:
-                result = launch.run(build, binary, case, arm, here, library)
-            except launch.LaunchError as error:
-                record["errors"].append(f"{arm.name}: {error}")
-            else:
-                done[arm.name] = result.lines
-                record["config"] = record["config"] or result.config
-                if result.summary is not None:
-                    record["summaries"][arm.name] = result.summary
-            progress.advance(task)
-            progress.refresh()
-        record["rounds"].append(done)
-    return record
-
-
 def _title(record: Record) -> str:
     case = next((c.title for c in CASES if c.name == record["case"]), record["case"])
     config = record["config"]
@@ -265,7 +237,15 @@ def _title(record: Record) -> str:
 
 
 def _comparisons(record: Record, pick: stats.Estimator) -> list[stats.Comparison]:
-    return stats.compare(record["rounds"], record["arms"], pick)
+    return stats.compare(record["rounds"], record["arms"], loops.estimator(record["case"], pick))
+
+
+def _groups(report: dict[str, Any]) -> list[list[Record]]:
+    """The variants of one case under one MPI belong together."""
+    found: dict[tuple[str, str], list[Record]] = {}
+    for record in report["records"]:
+        found.setdefault((record["mpi"], record["case"]), []).append(record)
+    return list(found.values())
 
 
 def _show(console: Console, report: dict[str, Any], pick: stats.Estimator) -> None:
@@ -279,36 +259,38 @@ def _show(console: Console, report: dict[str, Any], pick: stats.Estimator) -> No
     if pick is min:
         console.print("best case: the fastest batch of every launch, not the median")
     everything = []
-    for record in report["records"]:
-        found = _comparisons(record, pick)
-        everything += found
+    for group in _groups(report):
+        rows = [(r.get("variant", ""), c) for r in group for c in _comparisons(r, pick)]
+        everything += [c for _, c in rows]
         console.print()
-        _show_record(console, record, found, pick)
+        _show_group(console, group, rows, pick)
     noise = tables.noise_text(everything)
     if noise:
         console.print(f"[yellow]{noise}[/]", soft_wrap=True)
 
 
-def _show_record(
-    console: Console, record: Record, found: list[stats.Comparison], pick: stats.Estimator
+def _show_group(
+    console: Console, group: list[Record], rows: tables.Rows, pick: stats.Estimator
 ) -> None:
-    for error in dict.fromkeys(record["errors"]):
-        console.print(f"{record['mpi']} {record['case']}: {error}", style="red", markup=False)
-    if record["config"] is None:
+    for record in group:
+        for error in dict.fromkeys(record["errors"]):
+            where = f"{record['mpi']} {record['case']} {record.get('variant', '')}".strip()
+            console.print(f"{where}: {error}", style="red", markup=False)
+    done = [record for record in group if record["config"] is not None]
+    if not done:
         return
-    title = _title(record)
-    if found:
-        limits = stats.limits(record["rounds"])
-        many = len(record["arms"]) > 2
+    title = _title(done[0])
+    if rows:
+        limits = stats.limits(done[0]["rounds"])
+        many = len(done[0]["arms"]) > 2
         console.print(
-            tables.many_arms(title, found) if many else tables.two_arms(title, found, limits)
+            tables.many_arms(title, rows) if many else tables.two_arms(title, rows, limits)
         )
-        for gain in stats.gains(record["rounds"], record["arms"], pick):
-            console.print(tables.gain_text(gain), soft_wrap=True)
+        _show_loops(console, done, pick)
         return
     lines = [
         line
-        for one in record["rounds"]
+        for one in done[0]["rounds"]
         for lines in one.values()
         for line in lines
         if line["kind"] == "stream"
@@ -317,14 +299,35 @@ def _show_record(
         console.print(tables.streams(title, lines))
 
 
+def _show_loops(console: Console, group: list[Record], pick: stats.Estimator) -> None:
+    """What the cases of loops show beside plain and shared times."""
+    name, mpi = group[0]["case"], group[0]["mpi"]
+    found = [gain for record in group for gain in loops.gains(record, pick)]
+    if found and name in ("loops", "loops-ranks", "loops-victims"):
+        console.print(tables.gains(mpi, found))
+    if name in ("loops-ranks", "loops-nodes"):
+        for record in group:
+            times = loops.rank_times(record, pick)
+            if times:
+                console.print(tables.rank_times(_title(record), times))
+    steps = loops.sweep(group, pick) if name == "loops-imbalance" else []
+    if steps:
+        console.print(tables.sweep(f"{mpi}: by imbalance", steps))
+
+
 def _show_bars(console: Console, report: dict[str, Any], pick: stats.Estimator) -> None:
+    messages = _show_message_bars(console, report, pick)
+    if not _show_loop_bars(console, report, pick) and not messages:
+        console.print("no bars: they need the cases latency, pingpong, collectives, or of loops")
+
+
+def _show_message_bars(console: Console, report: dict[str, Any], pick: stats.Estimator) -> bool:
     by_mpi: dict[str, list[stats.Comparison]] = {}
     for record in report["records"]:
         if record["case"] in ("latency", "pingpong", "collectives"):
             by_mpi.setdefault(record["mpi"], []).extend(_comparisons(record, pick))
     if not by_mpi:
-        console.print("no bars: they need the cases latency, pingpong and collectives")
-        return
+        return False
     verdicts = {name: [stats.judge(bar, c) for bar in stats.BARS] for name, c in by_mpi.items()}
     console.print()
     console.print(tables.bars(verdicts))
@@ -336,6 +339,27 @@ def _show_bars(console: Console, report: dict[str, Any], pick: stats.Estimator) 
         text = _best_text(record)
         if text:
             console.print(f"{record['mpi']}: {text}")
+    return True
+
+
+def _show_loop_bars(console: Console, report: dict[str, Any], pick: stats.Estimator) -> bool:
+    by_mpi: dict[str, list[Record]] = {}
+    for record in report["records"]:
+        if any(record["case"] in bar.cases for bar in loops.BARS):
+            by_mpi.setdefault(record["mpi"], []).append(record)
+    if not by_mpi:
+        return False
+    verdicts = {
+        name: [loops.judge(bar, records, pick) for bar in loops.BARS]
+        for name, records in by_mpi.items()
+    }
+    console.print()
+    console.print(tables.loop_bars(verdicts))
+    for name, row in verdicts.items():
+        for verdict in row:
+            if verdict.worst is not None and not verdict.met:
+                console.print(f"{name}: {tables.worst_loop_text(verdict)}", soft_wrap=True)
+    return True
 
 
 def _best_text(record: Record) -> str | None:
@@ -355,18 +379,53 @@ def _best_text(record: Record) -> str | None:
 
 
 def _draw(console: Console, report: dict[str, Any], file: Path, pick: stats.Estimator) -> None:
+    """One picture to the file; where there are more, to others with the kind in their name."""
+    pictures = [
+        p for p in (_speedup(report, pick), _ranks(report, pick), _sweep(report, pick)) if p
+    ]
+    if not pictures:
+        console.print("no plot: it needs the case pingpong, loops-ranks or loops-imbalance")
+    for kind, draw in pictures:
+        target = file if len(pictures) == 1 else file.with_stem(f"{file.stem}-{kind}")
+        draw(target)
+        console.print(f"wrote {target}", soft_wrap=True)
+
+
+Picture = tuple[str, Callable[[Path], None]]
+
+
+def _speedup(report: dict[str, Any], pick: stats.Estimator) -> Picture | None:
     drawn = {
         record["mpi"]: [c for c in _comparisons(record, pick) if c.subject.kind == "pingpong"]
         for record in report["records"]
         if record["case"] == "pingpong"
     }
-    if not drawn:
-        console.print("no plot: it needs the case pingpong")
-        return
-    here = report["machine"]
     arm = "control" if report["control"] else HELPED.name
-    plot.speedup(file, drawn, f"2 ranks on {here['cores']} cores ({arm})")
-    console.print(f"wrote {file}", soft_wrap=True)
+    subtitle = f"2 ranks on {report['machine']['cores']} cores ({arm})"
+    return ("speedup", lambda file: plot.speedup(file, drawn, subtitle)) if drawn else None
+
+
+def _ranks(report: dict[str, Any], pick: stats.Estimator) -> Picture | None:
+    """Of the first MPI, and of its variant with the most ranks."""
+    done = [r for r in report["records"] if r["case"] == "loops-ranks" and r["config"]]
+    if not done:
+        return None
+    shown = max((r for r in done if r["mpi"] == done[0]["mpi"]), key=lambda r: r["config"]["ranks"])
+    times = loops.rank_times(shown, pick)
+    subtitle = (
+        f"{shown['mpi']}, {shown['config']['ranks']} ranks on {report['machine']['cores']} cores"
+    )
+    return ("ranks", lambda file: plot.ranks(file, times, subtitle)) if times else None
+
+
+def _sweep(report: dict[str, Any], pick: stats.Estimator) -> Picture | None:
+    steps = {
+        group[0]["mpi"]: loops.sweep(group, pick)
+        for group in _groups(report)
+        if group[0]["case"] == "loops-imbalance"
+    }
+    subtitle = f"{report['machine']['cores']} cores, MPI alone (dashed) and shared"
+    return ("imbalance", lambda file: plot.sweep(file, steps, subtitle)) if steps else None
 
 
 def register(app: typer.Typer) -> None:

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See empty.h. A start is what a loop takes longer than its iterations without any OpenMP and its
+// chunks; a chunk is the slope between few chunks and many of the same loop.
+#include "empty.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "measure.h"
+
+enum {
+  kStarts = 20000,  // of a short loop, timed together
+  kShort = 8,       // its chunks
+  kMore = 100,      // chunks that the longer one has in addition
+  kRounds = 200,    // long loops of each kind in turn, each timed by itself
+  kLong = 2000,     // iterations of about 10 ns
+  kSteps = 6,
+  kFewChunks = 20,
+};
+
+// A chain that goes on from iteration to iteration, so that no two of them overlap.
+static inline double iterate(double x) {
+  for (int i = 0; i < kSteps; i++) x = x * 0.999999 + 1e-3;
+  return x;
+}
+
+static __attribute__((noinline)) double long_without(int count) {
+  double x = 0;
+  for (int i = 0; i < count; i++) x = iterate(x);
+  return x;
+}
+
+static __attribute__((noinline)) double long_loop(int count, int chunk) {
+  double sum = 0;
+#ifdef MARKED
+#pragma ws for schedule(dynamic, chunk) reduction(+ : sum)
+#else
+#pragma omp parallel for schedule(dynamic, chunk) reduction(+ : sum)
+#endif
+  for (int i = 0; i < count; i++) sum = iterate(sum);
+  return sum;
+}
+
+static __attribute__((noinline)) void short_loop(int count) {
+#ifdef MARKED
+#pragma ws for schedule(dynamic, 1)
+#else
+#pragma omp parallel for schedule(dynamic)
+#endif
+  for (int i = 0; i < count; i++) __asm__ volatile("");
+}
+
+static double starts_ns(int count) {
+  const double begin = now_ns();
+  for (int k = 0; k < kStarts; k++) short_loop(count);
+  return (now_ns() - begin) / kStarts;
+}
+
+static void measure_short(double* start, double* chunk) {
+  const double few = starts_ns(kShort), many = starts_ns(kShort + kMore);
+  *chunk = (many - few) / kMore;
+  *start = few - kShort * *chunk;
+}
+
+static volatile double g_used;
+
+static double once_ns(double (*loop)(int, int), int chunk) {
+  const double begin = now_ns();
+  g_used = loop(kLong, chunk);
+  return now_ns() - begin;
+}
+
+static double without(int count, int chunk) {
+  (void)chunk;
+  return long_without(count);
+}
+
+static int ascending(const void* a, const void* b) {
+  const double x = *(const double*)a, y = *(const double*)b;
+  return (x > y) - (x < y);
+}
+
+static double median_of(double* values, int count) {
+  qsort(values, (size_t)count, sizeof *values, ascending);
+  return (values[(count - 1) / 2] + values[count / 2]) / 2;
+}
+
+// The three kinds take turns, so that they meet the same clock speed.
+static void measure_long(double* start, double* chunk) {
+  double none[kRounds], few[kRounds], many[kRounds];
+  for (int i = 0; i < kRounds; i++) {
+    none[i] = once_ns(without, 0);
+    few[i] = once_ns(long_loop, kLong / kFewChunks);
+    many[i] = once_ns(long_loop, 1);
+  }
+  const double plain = median_of(none, kRounds), base = median_of(few, kRounds);
+  *chunk = (median_of(many, kRounds) - base) / (kLong - kFewChunks);
+  *start = base - plain - kFewChunks * *chunk;
+}
+
+static void print_each(const char* name, const double* each, int count, int ranks) {
+  printf("{\"kind\": \"loop\", \"name\": \"%s\", \"ranks\": %d, ", name, ranks);
+  print_values("mean_ns", each, count);
+  printf("}\n");
+  fflush(stdout);
+}
+
+static void measure_on_first(int repeat, int ranks) {
+  static const char* const kNames[] = {"start", "chunk", "exposed start", "exposed chunk"};
+  double* found[4];
+  for (int i = 0; i < 4; i++) {
+    found[i] = malloc((size_t)repeat * sizeof(double));
+    if (found[i] == NULL) fail("out of memory");
+  }
+  for (int b = 0; b < repeat; b++) {
+    measure_short(&found[0][b], &found[1][b]);
+    measure_long(&found[2][b], &found[3][b]);
+  }
+  for (int i = 0; i < 4; i++) {
+    print_each(kNames[i], found[i], repeat, ranks);
+    free(found[i]);
+  }
+}
+
+// A rank that waited in MPI would lend its core. It sleeps, and looks now and then.
+static void stay_away(void) {
+  enum { kNapUs = 1000 };
+  MPI_Request over;
+  int done = 0;
+  MPI_Irecv(NULL, 0, MPI_BYTE, 0, 0, MPI_COMM_WORLD, &over);
+  for (;;) {
+    MPI_Test(&over, &done, MPI_STATUS_IGNORE);
+    if (done) return;
+    usleep(kNapUs);
+  }
+}
+
+void measure_empty(int repeat) {
+  int rank, ranks;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (rank != 0) {
+    stay_away();
+    return;
+  }
+  measure_on_first(repeat, ranks);
+  for (int to = 1; to < ranks; to++) MPI_Send(NULL, 0, MPI_BYTE, to, 0, MPI_COMM_WORLD);
+}

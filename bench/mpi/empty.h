@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a loop costs that nobody joins: on rank 0, while the others are busy elsewhere.
+#ifndef MH_BENCH_EMPTY_H
+#define MH_BENCH_EMPTY_H
+
+// Collective over MPI_COMM_WORLD. Prints, in nanoseconds, `repeat` values each: `start` and `chunk`
+// of a loop too short to be shared; `exposed start` and `exposed chunk` of one of some 20 us, which
+// is open to helpers that do not come.
+void measure_empty(int repeat);
+
+#endif

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// When each rank was where in the repetitions of a loop, and the line that is printed of it.
+#ifndef MH_BENCH_STAMPS_H
+#define MH_BENCH_STAMPS_H
+
+// A rank's times in one repetition, by now_ns(), which is one clock for all ranks of a machine.
+// loops.F90 has the same three doubles.
+struct stamps {
+  double start;
+  double loop_end;
+  double end;  // of the barrier that follows
+};
+
+// Collective over MPI_COMM_WORLD: a line with `count` values each of `mean_ns`, from the first
+// rank's start to the last one's end; `ideal_ns`, the mean of the ranks' times in the loop; and
+// `rank_ns`, these times by rank.
+void print_loop(const char* name, const struct stamps* mine, int count);
+
+#endif

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a case is made of: its arms and its variants.
+
+A *case* is one program with its arguments, run in several *arms* that take turns: `plain` first
+(without Manyhands), then one or more helped ones that differ in settings or arguments. A case may
+have *variants*, which differ in how the program was compiled, in ranks, threads or arguments; arms
+are compared within a variant, and the variants of a case take turns as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from manyhands.benchmarks.host import Machine
+from manyhands.benchmarks.mpis import Placement
+
+OPENMP = "MH_OPENMP"
+
+
+@dataclass(frozen=True)
+class Arm:
+    name: str
+    helped: bool = True
+    environment: dict[str, str] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
+
+
+PLAIN = Arm("plain", helped=False)
+HELPED = Arm("helped")
+SHARED = Arm("shared", environment={OPENMP: "1"})
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a program is compiled: by the MPI's own compiler ("") or by a named one under it."""
+
+    compiler: str = ""  # gcc | clang | gfortran
+    marked: bool = False  # by mhcc or mhfort, with `ws` directives in place of `omp`
+
+    @property
+    def name(self) -> str:
+        return f"{self.compiler} ws" if self.marked else self.compiler
+
+
+@dataclass(frozen=True)
+class Variant:
+    name: str = ""
+    way: Way = Way()
+    ranks: int | None = None  # None: as the case says
+    threads: int = 1  # of a rank
+    environment: dict[str, str] = field(default_factory=dict)  # of every arm
+    arguments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    title: str
+    program: str
+    ranks: Callable[[Machine], int]
+    arguments: Callable[[Machine], tuple[str, ...]]
+    arms: tuple[Arm, ...] = (PLAIN, HELPED)
+    short: bool = False
+    placement: Placement = Placement.CORES
+    numa: bool = False  # needs two NUMA nodes
+    environment: dict[str, str] = field(default_factory=dict)  # of every arm
+    variants: Callable[[Machine], tuple[Variant, ...]] = lambda machine: (Variant(),)
+    crowded: bool = False  # more ranks than cores is what it is about
+    disturbed: bool = False  # a third program takes a core now and then
+
+    def obstacle(self, machine: Machine, oversubscribe: bool) -> str | None:
+        """Why no variant of this case says anything here, or None."""
+        if self.numa and machine.numa_nodes < 2:
+            return "needs two NUMA nodes"
+        found = [self.lacks(v, machine, oversubscribe) for v in self.variants(machine)]
+        return None if None in found else found[0]
+
+    def lacks(self, variant: Variant, machine: Machine, oversubscribe: bool) -> str | None:
+        """The cores that a variant needs and this machine does not have, or None."""
+        wanted = self.ranks_of(variant, machine) * variant.threads
+        if wanted <= machine.cores or oversubscribe or self.crowded:
+            return None
+        return f"needs {wanted} cores, {machine.cores} usable here (--oversubscribe runs it)"
+
+    def ranks_of(self, variant: Variant, machine: Machine) -> int:
+        return self.ranks(machine) if variant.ranks is None else variant.ranks
+
+
+def args(*words: str) -> Callable[[Machine], tuple[str, ...]]:
+    return lambda machine: words
+
+
+def ranks(count: int) -> Callable[[Machine], int]:
+    return lambda machine: count
+
+
+def all_cores(at_least: int) -> Callable[[Machine], int]:
+    return lambda machine: max(at_least, machine.cores)

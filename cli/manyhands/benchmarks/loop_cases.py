@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The cases of shared loops, after the figures of the MPI Workshare paper.
+
+A user has six ways to a shared loop: GCC, Clang and gfortran, each for an unmodified OpenMP
+program (`MH_OPENMP=1`) and for one with marked loops (mhcc, mhfort; nothing needs to be set).
+"""
+
+from __future__ import annotations
+
+from manyhands.benchmarks.case import (
+    PLAIN,
+    SHARED,
+    Arm,
+    Case,
+    Variant,
+    Way,
+    all_cores,
+    args,
+)
+from manyhands.benchmarks.host import Machine
+
+LAYERS_A_RANK = 24  # of the finite elements
+FAKE_NODES = 2
+GCC = Way("gcc")
+GCC_MARKED = Way("gcc", marked=True)
+C_WAYS = (GCC, GCC_MARKED, Way("clang"), Way("clang", marked=True))
+WAYS = (*C_WAYS, Way("gfortran"), Way("gfortran", marked=True))
+
+
+def _ways(*ways: Way):
+    found = tuple(Variant(way.name, way) for way in ways)
+    return lambda machine: found
+
+
+def _crowds(machine: Machine) -> tuple[Variant, ...]:
+    """One rank more than there are cores, up to four times as many."""
+    cores = machine.cores
+    counts = (cores + 1, 2 * cores, 3 * cores, 4 * cores)
+    return tuple(Variant(f"{count} ranks", GCC, ranks=count) for count in counts)
+
+
+def _imbalances(machine: Machine) -> tuple[Variant, ...]:
+    """In per cent of the mean, of which one of P ranks can have at most P times as much."""
+    most = 100 * (max(2, machine.cores) - 1)
+    step = 25 if most == 100 else 100
+    return tuple(
+        Variant(f"{percent} %", GCC_MARKED, arguments=("--imbalance", str(percent)))
+        for percent in range(0, min(most, 500) + 1, step)
+    )
+
+
+def _layers(machine: Machine) -> tuple[str, ...]:
+    layers = str(LAYERS_A_RANK * max(2, machine.cores))
+    size = ("--nx", "40", "--ny", "40", "--nz", layers)
+    return (*size, "--tolerance", "0", "--iterations", "100", "--json", "-")
+
+
+def _grid(machine: Machine) -> tuple[Variant, ...]:
+    """Ranks x threads that use every core once, and with --oversubscribe twice."""
+    pairs = [
+        (total // threads, threads)
+        for total in (machine.cores, 2 * machine.cores)
+        for threads in range(1, machine.cores + 1)
+        if total % threads == 0 and (total == machine.cores or threads > 1)
+    ]
+    return tuple(
+        Variant(f"{ranks} x {threads}", GCC, ranks=ranks, threads=threads)
+        for ranks, threads in dict.fromkeys(pairs)
+    )
+
+
+def _victims(name: str) -> Arm:
+    return Arm(name, environment={**SHARED.environment, "MH_VICTIM": name})
+
+
+def _steal(chunk: int) -> Arm:
+    return Arm(f"steal {chunk}", arguments=("--steal", str(chunk)))
+
+
+CHUNKS = (1, 8, 64, 512)
+_ALL_CHUNKS = ("--chunks", ",".join(str(chunk) for chunk in CHUNKS))
+_2MS = ("--micros", "2000")
+
+LOOP_CASES = (
+    Case(
+        "loops",
+        "Unbalanced OpenMP loops: first start to last end",
+        "loops",
+        all_cores(2),
+        args(),
+        arms=(PLAIN, SHARED),
+        variants=_ways(*WAYS),
+    ),
+    Case(
+        "loops-balanced",
+        "OpenMP loops of equal work, nothing to gain",
+        "loops",
+        all_cores(2),
+        args("--balanced"),
+        arms=(PLAIN, SHARED),
+        variants=_ways(*WAYS),
+    ),
+    Case(
+        "loops-empty",
+        "An OpenMP loop that nobody joins",
+        "loops",
+        all_cores(2),
+        args("--empty"),
+        arms=(PLAIN, SHARED),
+        variants=_ways(*C_WAYS),
+    ),
+    Case(
+        "loops-ranks",
+        "Time of each rank in the triangular loop",
+        "loops",
+        all_cores(2),
+        args("--micros", "20000"),
+        arms=(PLAIN, SHARED),
+        variants=lambda machine: (
+            Variant(way=GCC),
+            Variant("twice as many", GCC, ranks=2 * max(2, machine.cores)),
+        ),
+    ),
+    Case(
+        "loops-chunks",
+        "Loops of equal work by chunk size",
+        "loops",
+        all_cores(2),
+        args("--balanced", *_2MS, *_ALL_CHUNKS),
+        arms=(PLAIN, SHARED),
+        variants=_ways(GCC, GCC_MARKED),
+    ),
+    Case(
+        "loops-steal-chunks",
+        "Marked loops of equal work by chunk size, and by that of others",
+        "loops",
+        all_cores(2),
+        args("--balanced", *_2MS, *_ALL_CHUNKS),
+        arms=(PLAIN, Arm("steal any"), *(_steal(chunk) for chunk in CHUNKS)),
+        variants=_ways(GCC_MARKED),
+    ),
+    Case(
+        "loops-imbalance",
+        "Finite elements, one rank with more than the mean, marked loops",
+        "finite_elements",
+        all_cores(2),
+        _layers,
+        arms=(PLAIN, SHARED),
+        variants=_imbalances,
+    ),
+    Case(
+        "loops-threads",
+        "Ranks x threads, the same triangle of 8 ms for all together",
+        "loops",
+        all_cores(2),
+        args("--micros", "8000", "--total"),
+        arms=(PLAIN, SHARED),
+        variants=_grid,
+    ),
+    Case(
+        "loops-nodes",
+        "Two nodes on one machine: loops are shared within each",
+        "loops",
+        lambda machine: 4 * max(1, machine.cores // 4),
+        args("--micros", "2000,20000"),
+        arms=(
+            PLAIN,
+            Arm("shared", environment=SHARED.environment | {"MH_FAKE_NODES": str(FAKE_NODES)}),
+        ),
+        variants=_ways(GCC),
+        crowded=True,
+    ),
+    Case(
+        "loops-crowded",
+        "More ranks than cores: the triangle",
+        "loops",
+        all_cores(2),
+        args("--micros", "2000,20000", "--repeat", "20"),
+        arms=(PLAIN, SHARED),
+        variants=_crowds,
+        crowded=True,
+    ),
+    Case(
+        "loops-crowded-balanced",
+        "More ranks than cores: equal work",
+        "loops",
+        all_cores(2),
+        args("--balanced", "--micros", "2000,20000", "--repeat", "20"),
+        arms=(PLAIN, SHARED),
+        variants=_crowds,
+        crowded=True,
+    ),
+    Case(
+        "loops-disturbed",
+        "A third program takes one core for 20 ms in every 50 (means)",
+        "loops",
+        all_cores(2),
+        args("--micros", "500,2000", "--repeat", "400"),
+        arms=(PLAIN, SHARED),
+        variants=lambda machine: (
+            Variant("", GCC),
+            Variant("equal work", GCC, arguments=("--balanced",)),
+        ),
+        disturbed=True,
+    ),
+    Case(
+        "loops-victims",
+        "Whom to help: the triangle by policy",
+        "loops",
+        all_cores(3),
+        args(),
+        arms=(
+            PLAIN,
+            *(_victims(name) for name in ("most-work", "fewest-lenders", "nearest", "random")),
+        ),
+        variants=_ways(GCC),
+    ),
+)

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is made of the cases of loops: gains, times by rank, sweeps, and their bars.
+
+Records are those of `mh bench`: one per case, variant and MPI, with rounds of {arm: lines}. A time
+of a launch is the median of its repetitions, as elsewhere (the mean where a third program
+disturbs: it must count); a number over rounds is their median.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import Any, NamedTuple
+
+from manyhands.benchmarks.stats import Estimator, Line, Subject, compare, estimates
+
+Record = dict[str, Any]
+_LEAST_TO_GAIN = 1.1  # plain over ideal: below, there is nothing to gain
+
+
+class Gain(NamedTuple):
+    """How much of what a shared loop can gain at best it does gain: 1 is all."""
+
+    variant: str
+    loop: str
+    ideal_ns: float  # mean of the ranks' own times in the plain arm
+    gained: tuple[float, ...]  # by round
+
+
+def gains(record: Record, pick: Estimator) -> list[Gain]:
+    """Of the last arm over the first, for the loops that have an ideal well below plain."""
+    plain_name, shared_name = record["arms"][0], record["arms"][-1]
+    found: dict[str, list[tuple[float, float]]] = {}
+    for one in record["rounds"]:
+        shared = estimates(one.get(shared_name, []), pick)
+        for line in one.get(plain_name, []):
+            subject = Subject("loop", line.get("name", ""), 0)
+            if "ideal_ns" not in line or subject not in shared:
+                continue
+            plain, ideal = pick(line["mean_ns"]), pick(line["ideal_ns"])
+            if plain > _LEAST_TO_GAIN * ideal:
+                gained = (plain - shared[subject]) / (plain - ideal)
+                found.setdefault(line["name"], []).append((ideal, gained))
+    return [
+        Gain(_variant(record), name, median(i for i, _ in pairs), tuple(g for _, g in pairs))
+        for name, pairs in found.items()
+    ]
+
+
+def estimator(case: str, pick: Estimator) -> Estimator:
+    """Where a third program comes now and then, the median would look away."""
+    return fmean if case == "loops-disturbed" else pick
+
+
+def _variant(record: Record) -> str:
+    return record.get("variant", "")  # results stored before there were variants have none
+
+
+class RankTime(NamedTuple):
+    loop: str
+    rank: int
+    arms: dict[str, float]  # median over rounds, ns
+
+
+def rank_times(record: Record, pick: Estimator) -> list[RankTime]:
+    """How long each rank was in its own loop, by arm."""
+    found: dict[tuple[str, int], dict[str, list[float]]] = {}
+    for one in record["rounds"]:
+        for arm, lines in one.items():
+            for line in lines:
+                for rank, times in line.get("rank_ns", {}).items():
+                    arms = found.setdefault((line["name"], int(rank)), {})
+                    arms.setdefault(arm, []).append(pick(times))
+    return [
+        RankTime(loop, rank, {arm: median(times) for arm, times in arms.items()})
+        for (loop, rank), arms in sorted(found.items())
+    ]
+
+
+class Step(NamedTuple):
+    """One imbalance of a sweep; times by round."""
+
+    over_mean: float  # of the largest rank, 0: as much as the mean
+    over_smallest: float
+    plain: tuple[float, ...]
+    shared: tuple[float, ...]
+
+
+def sweep(records: list[Record], pick: Estimator) -> list[Step]:
+    """The steps of loops-imbalance of one MPI."""
+    steps = []
+    for record in records:
+        plain_name, shared_name = record["arms"][0], record["arms"][-1]
+        pairs = compare(record["rounds"], [plain_name, shared_name], pick)
+        line = _first_line(record)
+        if pairs and line is not None:
+            plain, shared = pairs[0].plain, pairs[0].other
+            steps.append(Step(line["over_mean"], line["over_smallest"], plain, shared))
+    return steps
+
+
+def _first_line(record: Record) -> Line | None:
+    lines = (line for one in record["rounds"] for arm in one.values() for line in arm)
+    return next((line for line in lines if "over_mean" in line), None)
+
+
+def growth(times: list[tuple[float, ...]]) -> float:
+    """The longest over the shortest of the medians: 1 is flat."""
+    medians = [median(each) for each in times]
+    return max(medians) / min(medians)
+
+
+# ---- Bars ----------------------------------------------------------------------------------------
+
+
+class Finding(NamedTuple):
+    """One number that a bar is about, over all rounds and in each."""
+
+    where: str
+    value: float
+    rounds: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class LoopBar:
+    name: str
+    cases: tuple[str, ...]
+    find: Callable[[list[Record], Estimator], list[Finding]]  # records of one MPI and these cases
+    text: Callable[[float], str]
+    at_least: float | None = None
+    at_most: float | None = None
+
+    def met_by(self, value: float) -> bool:
+        if self.at_least is not None:
+            return value >= self.at_least
+        assert self.at_most is not None
+        return value <= self.at_most
+
+
+class LoopVerdict(NamedTuple):
+    bar: LoopBar
+    worst: Finding | None  # None: not measured
+    met: bool
+    within_noise: bool  # not met by the median, but by some of the rounds
+
+
+def _gained(long: bool) -> Callable[[list[Record], Estimator], list[Finding]]:
+    def find(records: list[Record], pick: Estimator) -> list[Finding]:
+        return [
+            Finding(f"{g.variant} {g.loop}".strip(), median(g.gained), g.gained)
+            for record in records
+            for g in gains(record, pick)
+            if _micros(g.loop) >= 500 and (_micros(g.loop) >= 2000) == long
+        ]
+
+    return find
+
+
+def _micros(loop: str) -> int:
+    return int(loop.split()[1]) if loop.startswith("triangle ") else 0
+
+
+def _ratios(records: list[Record], pick: Estimator) -> list[Finding]:
+    return [
+        Finding(f"{_variant(record)} {c.subject.name}".strip(), c.ratio, tuple(c.ratios))
+        for record in records
+        for c in compare(record["rounds"], record["arms"], estimator(record["case"], pick))
+    ]
+
+
+def _shared_time(name: str) -> Callable[[list[Record], Estimator], list[Finding]]:
+    def find(records: list[Record], pick: Estimator) -> list[Finding]:
+        return [
+            Finding(_variant(record), median(c.other), c.other)
+            for record in records
+            for c in compare(record["rounds"], record["arms"], pick)
+            if c.subject.name == name
+        ]
+
+    return find
+
+
+def _flatness(records: list[Record], pick: Estimator) -> list[Finding]:
+    steps = sweep(records, pick)
+    if len(steps) < 2:
+        return []
+    rounds = zip(*(step.shared for step in steps), strict=False)
+    by_round = tuple(max(times) / min(times) for times in rounds)
+    return [Finding("longest over shortest", growth([s.shared for s in steps]), by_round)]
+
+
+def _percent(value: float) -> str:
+    return f"{value:.0%}"
+
+
+def _factor(value: float) -> str:
+    return f"{value:.3f}"
+
+
+def _ns(value: float) -> str:
+    return f"{value:.1f} ns"
+
+
+BARS = (
+    LoopBar("loops of 2 ms and more: 95 % of the gain", ("loops",), _gained(True), _percent, 0.95),
+    LoopBar("loops of 500 us: 85 % of the gain", ("loops",), _gained(False), _percent, 0.85),
+    LoopBar("equal work: within 1 %", ("loops-balanced",), _ratios, _factor, 1 / 1.01),
+    LoopBar(
+        "start of an open loop: at most 50 ns",
+        ("loops-empty",),
+        _shared_time("exposed start"),
+        _ns,
+        at_most=50,
+    ),
+    LoopBar(
+        "chunk of it: at most 10 ns",
+        ("loops-empty",),
+        _shared_time("exposed chunk"),
+        _ns,
+        at_most=10,
+    ),
+    LoopBar("imbalance: flat within 5 %", ("loops-imbalance",), _flatness, _factor, at_most=1.05),
+    LoopBar(
+        "more ranks than cores: within 3 %",
+        ("loops-crowded", "loops-crowded-balanced", "loops-nodes"),
+        _ratios,
+        _factor,
+        1 / 1.03,
+    ),
+    LoopBar("with a third program: within 5 %", ("loops-disturbed",), _ratios, _factor, 1 / 1.05),
+)
+
+
+def judge(bar: LoopBar, records: list[Record], pick: Estimator) -> LoopVerdict:
+    """The worst finding decides, by its median."""
+    found = bar.find([r for r in records if r["case"] in bar.cases], pick)
+    if not found:
+        return LoopVerdict(bar, None, False, False)
+    sign = 1 if bar.at_least is not None else -1
+    worst = min(found, key=lambda f: sign * f.value)
+    met = bar.met_by(worst.value)
+    return LoopVerdict(bar, worst, met, not met and any(map(bar.met_by, worst.rounds)))

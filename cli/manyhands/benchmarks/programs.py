@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Compiling what is measured, by an MPI build's own compilers or by another one under them.
+
+Binaries lie in build/bench/MPI/ of the checkout, one for each way to compile, and are made again
+when a source is newer.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from manyhands.benchmarks.case import Way
+from manyhands.benchmarks.mpis import MpiBuild
+
+
+class LaunchError(Exception):
+    """A program could not be compiled or run."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    folder: str
+    files: tuple[str, ...]
+    fortran: str = ""  # the same program in Fortran, with `c_files` in C
+    c_files: tuple[str, ...] = ()
+    openmp: bool = False
+    flags: tuple[str, ...] = ()
+    marked_flags: tuple[str, ...] = ()  # in place of `flags`
+
+
+def _bench(program: str) -> Sources:
+    return Sources("bench/mpi", (f"{program}.c", "measure.c"))
+
+
+_PLAIN_PROGRAMS = ("pingpong", "latency", "collectives", "waiters", "streams")
+PROGRAMS = {program: _bench(program) for program in _PLAIN_PROGRAMS} | {
+    "loops": Sources(
+        "bench/mpi",
+        ("loops.c", "empty.c", "stamps.c", "measure.c"),
+        fortran="loops.F90",
+        c_files=("stamps.c", "measure.c"),
+        openmp=True,
+        marked_flags=("-DMARKED",),
+    ),
+    "finite_elements": Sources(
+        "examples/workshare",
+        tuple(
+            f"{name}.c"
+            for name in (
+                "finite_elements",
+                "mesh",
+                "element",
+                "matrix",
+                "solver",
+                "options",
+                "json",
+                "series",
+            )
+        ),
+        openmp=True,
+        flags=("-D_POSIX_C_SOURCE=200809L", "-ffp-contract=off", "-DWORKSHARE=openmp"),
+        marked_flags=("-D_POSIX_C_SOURCE=200809L", "-ffp-contract=off", "-DWORKSHARE=shared"),
+    ),
+}
+_C_FLAGS = ("-std=gnu11", "-O3", "-Wall", "-Wextra")
+_FORTRAN_FLAGS = ("-O3", "-Wall")
+# GCC takes MPI_STATUSES_IGNORE of MPICH's headers for a buffer of length 0.
+_GCC_FLAGS = ("-Wno-stringop-overflow",)
+# Debian's clang finds its OpenMP run time here; the loader has to be told.
+_LLVM = Path("/usr/lib/llvm-14/lib")
+
+
+def _command_of(compiler: str) -> str | None:
+    """`clang` may have a version in its name."""
+    names = ("clang", "clang-14") if compiler == "clang" else (compiler,)
+    return next((name for name in names if shutil.which(name)), None)
+
+
+def _mpifort(build: MpiBuild) -> Path:
+    return build.mpicc.with_name(build.mpicc.name.replace("mpicc", "mpifort"))
+
+
+def lacking(build: MpiBuild, way: Way) -> str | None:
+    """Why this build cannot be used that way, or None."""
+    if way.compiler and _command_of(way.compiler) is None:
+        return f"{way.compiler} is not installed"
+    if way.compiler == "gfortran" and not _mpifort(build).exists():
+        return f"{build.name} has no mpifort"
+    return None
+
+
+def compile_program(build: MpiBuild, checkout: Path, program: str, way: Way = Way()) -> Path:
+    """The binary, compiled where needed."""
+    known = PROGRAMS[program]
+    folder = checkout / "build" / "bench" / build.name
+    folder.mkdir(parents=True, exist_ok=True)
+    binary = folder / "-".join([program, *way.name.split()])
+    sources = checkout / known.folder
+    if binary.exists() and _newest(sources) <= binary.stat().st_mtime:
+        return binary
+    if way.compiler == "gfortran":
+        inputs = [str(sources / known.fortran), *_objects(build, sources, known, folder)]
+        command = [*_driver(build, way), *_FORTRAN_FLAGS, *inputs]
+    else:
+        inputs = [str(sources / name) for name in known.files]
+        command = [*_driver(build, way), *_c_flags(way.compiler), *inputs]
+    command += _openmp_flags(known, way)
+    _run([*command, "-lm", "-o", str(binary)], way, folder)
+    return binary
+
+
+def _newest(folder: Path) -> float:
+    return max(path.stat().st_mtime for path in folder.iterdir())
+
+
+def _objects(build: MpiBuild, sources: Path, known: Sources, folder: Path) -> list[str]:
+    """What a Fortran program has in C."""
+    made = []
+    for name in known.c_files:
+        target = folder / f"{Path(name).stem}.o"
+        words = [str(build.mpicc), *_c_flags(""), "-c", str(sources / name), "-o", str(target)]
+        _run(words, Way(), folder)
+        made.append(str(target))
+    return made
+
+
+def _c_flags(compiler: str) -> tuple[str, ...]:
+    return _C_FLAGS if compiler == "clang" else (*_C_FLAGS, *_GCC_FLAGS)
+
+
+def _driver(build: MpiBuild, way: Way) -> list[str]:
+    fortran = way.compiler == "gfortran"
+    if way.marked:
+        kind = "mhfort" if fortran else "mhcc"
+        start = f"from manyhands.compilers.main import {kind}; {kind}()"
+        return [sys.executable, "-c", start, "--mpi", str(build.mpicc)]
+    return [str(_mpifort(build) if fortran else build.mpicc)]
+
+
+def _openmp_flags(known: Sources, way: Way) -> list[str]:
+    if not known.openmp:
+        return []
+    flags = list(known.marked_flags) if way.marked else ["-fopenmp", *known.flags]
+    if way.compiler == "clang" and _LLVM.is_dir():
+        flags += [f"-L{_LLVM}", f"-Wl,-rpath,{_LLVM}", "-l:libatomic.so.1"]
+    return flags
+
+
+def _run(command: list[str], way: Way, folder: Path) -> None:
+    """In the binary's folder, where gfortran leaves its modules."""
+    chosen = {}
+    if way.compiler:
+        language = "FC" if way.compiler == "gfortran" else "CC"
+        name = str(_command_of(way.compiler))
+        chosen = {f"MPICH_{language}": name, f"OMPI_{language}": name}
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, cwd=folder, env=os.environ | chosen
+    )
+    if done.returncode != 0:
+        raise LaunchError(f"{shlex.join(command)} failed:\n{done.stderr.strip()}")

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Running cases: every round launches each variant of a case in turn, and of it each arm.
+
+Results in memory and in the JSON file: one *record* per MPI, case and variant,
+{"case", "variant", "mpi", "arms": [names], "rounds": [{arm: lines}], "config", "summaries",
+"errors"}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from manyhands.benchmarks import launch, programs
+from manyhands.benchmarks.case import Case, Variant
+from manyhands.benchmarks.host import Machine
+from manyhands.benchmarks.loops import Record
+from manyhands.benchmarks.mpis import MpiBuild
+from manyhands.benchmarks.stats import Line
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What all launches have in common."""
+
+    machine: Machine
+    checkout: Path
+    library: Path | None  # None: every arm is plain
+    rounds: int
+    oversubscribe: bool
+    say: Callable[[str], None]  # once for each variant that is left out
+    advance: Callable[[], None]  # after each launch
+
+
+def variants(case: Case, build: MpiBuild, given: Conditions) -> list[Variant]:
+    """Those that can be run."""
+    found = []
+    for variant in case.variants(given.machine):
+        lack = case.lacks(variant, given.machine, given.oversubscribe)
+        lack = lack or programs.lacking(build, variant.way)
+        if lack is None:
+            found.append(variant)
+        else:
+            given.say(f"{build.name} {case.name} {variant.name}: not here, {lack}")
+    return found
+
+
+def launches(case: Case, count: int, rounds: int) -> int:
+    """Of so many variants of a case."""
+    return count * len(case.arms) * rounds_of(case, rounds)
+
+
+def rounds_of(case: Case, rounds: int) -> int:
+    return rounds if len(case.arms) > 1 else 1
+
+
+def run_case(case: Case, build: MpiBuild, chosen: list[Variant], given: Conditions) -> list[Record]:
+    binaries = [
+        programs.compile_program(build, given.checkout, case.program, variant.way)
+        for variant in chosen
+    ]
+    records = [_new_record(case, variant, build) for variant in chosen]
+    for _ in range(rounds_of(case, given.rounds)):
+        for record, variant, binary in zip(records, chosen, binaries, strict=True):
+            record["rounds"].append(_run_arms(case, variant, build, binary, given, record))
+    return records
+
+
+def _new_record(case: Case, variant: Variant, build: MpiBuild) -> Record:
+    return {
+        "case": case.name,
+        "variant": variant.name,
+        "mpi": build.name,
+        "arms": [arm.name for arm in case.arms],
+        "config": None,
+        "rounds": [],
+        "summaries": {},
+        "errors": [],
+    }
+
+
+def _run_arms(
+    case: Case,
+    variant: Variant,
+    build: MpiBuild,
+    binary: Path,
+    given: Conditions,
+    record: Record,
+) -> dict[str, list[Line]]:
+    done: dict[str, list[Line]] = {}
+    for arm in case.arms:
+        try:
+            result = launch.run(build, binary, case, arm, given.machine, given.library, variant)
+            _check_same(done, result.lines)
+        except launch.LaunchError as error:
+            record["errors"].append(f"{arm.name}: {error}")
+        else:
+            done[arm.name] = result.lines
+            record["config"] = record["config"] or result.config
+            if result.summary is not None:
+                record["summaries"][arm.name] = result.summary
+        given.advance()
+    return done
+
+
+def _check_same(before: dict[str, list[Line]], lines: list[Line]) -> None:
+    """A program that names its result must have the same one in every arm."""
+    for others in before.values():
+        if [line.get("hash") for line in others] != [line.get("hash") for line in lines]:
+            raise launch.LaunchError("the result differs from that of the plain arm")
