@@ -21,6 +21,7 @@
 #include "memory/view.hpp"
 #include "node/node.hpp"
 #include "node/rank.hpp"
+#include "openmp/region.hpp"
 #include "steal/job.hpp"
 #include "steal/slots.hpp"
 
@@ -97,6 +98,35 @@ void ExposeAlone(benchmark::State& state) {
   }
 }
 BENCHMARK(ExposeAlone);
+
+// An execution of a shared region of two chunks that is open to helpers from its first one on (an
+// iteration is said to take long) and that nobody joins.
+void RegionAlone(benchmark::State& state) {
+  const Pair pair;
+  lend::Pool pool(pair.node(0), pair.owners());
+  openmp::Region region(pool);
+  openmp::Site site;
+  site.state = openmp::Site::State::shared;
+  const auto body = [](void* data) {
+    auto& its = *static_cast<openmp::Region*>(data);
+    openmp::Participant& me = *openmp::current;
+    its.open({.start = 0, .step = 1, .bound = 2, .count = 2},
+             {.schedule = openmp::Schedule::dynamic, .chunk = 1}, false);
+    while (!its.next(me).empty()) {
+    }
+  };
+  for ([[maybe_unused]] auto turn : state) {
+    site.ns_per_iteration = 1e6F;
+    region.enter(site, body, &region, 1);
+    openmp::Participant me = region.member(0);
+    openmp::current = &me;
+    region.run_body();
+    openmp::current = nullptr;
+    region.account(me);
+    region.leave();
+  }
+}
+BENCHMARK(RegionAlone);
 
 // A core lent for a unit without work and given back: two hand-overs between threads on one core.
 void LendAndReturn(benchmark::State& state) {

@@ -6,7 +6,8 @@
 // plain arm shows; with --balanced every rank has the same rows and there is nothing to gain. Sums
 // are checked. --empty measures loops that nobody joins (empty.h). Compiled with -DMARKED the loops
 // have `#pragma ws for` in place of OpenMP's directive. loops.F90 is the same in Fortran.
-//   --micros LIST  of the longest rank's loop (500,2000,20000); with --total, of all ranks' together
+//   --micros LIST  of the longest rank's loop (500,2000,20000); with --total, of all ranks'
+//   together
 //   --chunks LIST (8)   --steal N  chunk of others; marked loops only   --repeat N (40)
 //   --balanced     --empty     --total
 #include <getopt.h>

@@ -127,15 +127,16 @@ Status Pool::expose(Kind kind, Work& work, std::uint64_t ends) {
   if (helpers_.empty()) return hiring_went_;
   Place& here = place(kind);
   if (++here.exposures % kSweepEvery == 0) sweep();
-  here.open.store(&work, std::memory_order_seq_cst);
+  // release: pairs with the look of a helper, which may as well come too early and find nothing.
+  here.open.store(&work, std::memory_order_release);
   offer(kind).store(ends, std::memory_order_relaxed);
   return {};
 }
 
 void Pool::expect_end(Kind kind, std::uint64_t ends) {
-  std::uint64_t offered = offer(kind).load(std::memory_order_relaxed);
-  if (offered == 0) return;
-  offer(kind).compare_exchange_strong(offered, ends, std::memory_order_relaxed);
+  std::atomic<std::uint64_t>& offered = offer(kind);
+  if (offered.load(std::memory_order_relaxed) == 0) return;
+  offered.store(ends, std::memory_order_relaxed);
 }
 
 void Pool::nothing_left(Kind kind) { offer(kind).store(0, std::memory_order_relaxed); }

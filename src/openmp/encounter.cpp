@@ -30,21 +30,24 @@ void watch(Site& site, const Encounter& met) {
   decide(site, is_static(me) ? Obstacle::no_loop : me.obstacle);
 }
 
-void run_own_part(void* region) {
-  auto& shared = *static_cast<Region*>(region);
-  Participant me = shared.member(static_cast<std::uint32_t>(real.thread_num()));
+void run_own_part(Region& shared, std::uint32_t number) {
+  Participant me = shared.member(number);
   current = &me;
   shared.run_body();
   current = nullptr;
   if (me.number == 0) shared.account(me);
 }
 
+void run_part_of_team(void* region) {
+  run_own_part(*static_cast<Region*>(region), static_cast<std::uint32_t>(real.thread_num()));
+}
+
 // The owner's side of a shared region: this thread, and its team if it has one.
 void run_own_side(Region& region, const Encounter& met, unsigned threads) {
   if (threads > 1) {
-    met.run_by_team(run_own_part, &region, threads, met.how);
+    met.run_by_team(run_part_of_team, &region, threads, met.how);
   } else {
-    run_own_part(&region);
+    run_own_part(region, 0);
   }
   region.leave();
 }

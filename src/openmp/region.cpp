@@ -12,8 +12,9 @@ constexpr float kLeastNs = 10e3F;      // a loop shorter than this is done befor
 constexpr float kLeastChunkNs = 3e3F;  // of a helper: below, the claims get in the owner's way
 constexpr float kMostChunkNs = 30e3F;
 constexpr std::uint64_t kShareOfRest = 8;   // a helper takes at most this part of what is left
-constexpr std::uint64_t kReviews = 16;      // of what is left of a loop, by its owner
-constexpr std::uint32_t kReviewEvery = 16;  // executions of a tiny loop
+constexpr float kMostReviews = 16;          // of a loop, by its owner: what is left of it?
+constexpr float kReviewNs = 20e3F;          // and not more often: one costs 25 ns
+constexpr std::uint32_t kReviewEvery = 16;  // executions of a tiny loop, or of a short open one
 
 std::uint64_t guided(std::uint64_t left, std::uint64_t threads, std::uint64_t least) {
   return std::max(left / (2 * threads), least);
@@ -33,40 +34,8 @@ std::uint64_t iterations_in(float nanoseconds, float ns_per_iteration) {
 
 constinit thread_local Participant* current [[gnu::tls_model("initial-exec")]] = nullptr;
 
-bool Region::enter(Site& site, Body body, void* data, std::uint32_t own_threads) {
-  // acquire: pairs with leave() of the thread that was here before.
-  if (entered_.test_and_set(std::memory_order_acquire)) return false;
-  site_ = &site;
-  body_ = body;
-  data_ = data;
-  own_threads_ = own_threads;
-  loops_before_ = 0;
-  helpers_ = {};
-  cuts_given_ = false;
-  known_ = false;
-  exposed_ = false;
-  review_at_ = 0;
-  stage_.store(Stage::closed, std::memory_order_relaxed);
-  return true;
-}
-
-void Region::leave() {
-  withdraw();
-  entered_.clear(std::memory_order_release);
-}
-
-void Region::withdraw() {
-  if (exposed_) pool_.withdraw(lend::Kind::loops);
-  exposed_ = false;
-}
-
 void Region::await_all(const Participant& me) {
   if (me.number == 0) withdraw();
-}
-
-Participant Region::member(std::uint32_t number) {
-  return {
-      .role = Participant::Role::owner, .site = site_, .number = number, .loops = loops_before_};
 }
 
 void Region::cuts_as(const Cut& own, const Cut& helpers) {
@@ -77,7 +46,8 @@ void Region::cuts_as(const Cut& own, const Cut& helpers) {
 
 void Region::open(const Loop& loop, const Cut& own, bool in_order) {
   Stage closed = Stage::closed;
-  if (!stage_.compare_exchange_strong(closed, Stage::opening, std::memory_order_acquire)) {
+  if (own_threads_ > 1 &&
+      !stage_.compare_exchange_strong(closed, Stage::opening, std::memory_order_acquire)) {
     while (stage_.load(std::memory_order_acquire) != Stage::open) relax();
     return;
   }
@@ -102,10 +72,10 @@ void Region::consider(const Participant& me) {
   }
   if (me.obstacle != Obstacle::none) return;
   const float rate = rate_now(now, before);
-  const float threads = static_cast<float>(own_threads_);
-  const float rest = rate * static_cast<float>(iterations_.left()) / threads;
+  const float of_team = rate / static_cast<float>(own_threads_);
+  const float rest = of_team * static_cast<float>(iterations_.left());
   const std::uint64_t ends = now + ticks_from_ns(rest);
-  review_at_ = next_review(me.done, rest);
+  review_at_ = next_review(me.done, rest, of_team * static_cast<float>(iterations_.count()));
   if (exposed_) {
     pool_.expect_end(lend::Kind::loops, ends);
   } else if (rest >= kLeastNs) {
@@ -125,14 +95,18 @@ float Region::rate_now(std::uint64_t now, std::uint64_t done) {
   return std::max(seen, known);
 }
 
+bool Region::has_its_turn() const {
+  return site_->executions.load(std::memory_order_relaxed) % kReviewEvery == 0;
+}
+
 // A loop that helpers may join is looked at often, so that lenders know what is left; a short one
 // seldom, one of a few microseconds in few of its executions.
-std::uint64_t Region::next_review(std::uint64_t done, float rest) const {
+std::uint64_t Region::next_review(std::uint64_t done, float rest, float whole) const {
   const bool tiny = rest < kLeastNs / 4;
-  const std::uint32_t executions = site_->executions.load(std::memory_order_relaxed);
-  if (tiny && executions % kReviewEvery != 0) return ~0ULL;
-  const std::uint64_t reviews = rest < kLeastNs ? 2 : kReviews;
-  return done + iterations_.count() / reviews;
+  if (tiny && !has_its_turn()) return ~0ULL;
+  const float least = rest < kLeastNs ? 2 : 1;
+  const float reviews = std::clamp(whole / kReviewNs, least, kMostReviews);
+  return done + iterations_.count() / static_cast<std::uint64_t>(reviews);
 }
 
 void Region::begin_measuring(std::uint64_t now) {
@@ -145,14 +119,13 @@ void Region::begin_measuring(std::uint64_t now) {
   reviewed_done_ = 0;
 }
 
-// What an iteration takes, by what the owner did of them; and what was met for the first time.
-void Region::account(const Participant& owner) {
-  if (owner.done != 0 && (exposed_ || !known_)) {
-    site_->ns_per_iteration.store(rate_of(ticks() - begin_, owner.done), std::memory_order_relaxed);
-  }
-  if (site_->state.load(std::memory_order_relaxed) == Site::State::unseen) {
-    decide(*site_, owner.obstacle);
-  }
+// What an iteration takes, by what the owner did of them until it last looked at the clock.
+void Region::learn(const Participant& owner) {
+  const bool reviewed = reviewed_done_ != 0;
+  if (known_ && !reviewed && !has_its_turn()) return;
+  const std::uint64_t spent = (reviewed ? reviewed_at_ : ticks()) - begin_;
+  const float rate = rate_of(spent, reviewed ? reviewed_done_ : owner.done);
+  site_->ns_per_iteration.store(rate, std::memory_order_relaxed);
 }
 
 std::uint64_t Region::chunk_of(const Cut& cut, float most_ns) const {

@@ -80,15 +80,41 @@ class Region final : public lend::Work {
   explicit Region(lend::Pool& pool) : pool_(pool) {}
 
   // False if another thread is in the shared region. Else it is this thread's until leave().
-  bool enter(Site& site, Body body, void* data, std::uint32_t own_threads);
+  bool enter(Site& site, Body body, void* data, std::uint32_t own_threads) {
+    // acquire: pairs with leave() of the thread that was here before.
+    if (entered_.test_and_set(std::memory_order_acquire)) return false;
+    site_ = &site;
+    body_ = body;
+    data_ = data;
+    own_threads_ = own_threads;
+    loops_before_ = 0;
+    helpers_ = {};
+    cuts_given_ = false;
+    known_ = false;
+    exposed_ = false;
+    review_at_ = 0;
+    stage_.store(Stage::closed, std::memory_order_relaxed);
+    return true;
+  }
   // The owner is done with the body; returns when all helpers are.
-  void leave();
+  void leave() {
+    withdraw();
+    entered_.clear(std::memory_order_release);
+  }
 
   // A thread of the owner's team; numbered from 0, the thread that entered.
-  [[nodiscard]] Participant member(std::uint32_t number);
+  [[nodiscard]] Participant member(std::uint32_t number) {
+    return {
+        .role = Participant::Role::owner, .site = site_, .number = number, .loops = loops_before_};
+  }
   void run_body() const { body_(data_); }
-  // Before leave(), with what thread 0 did.
-  void account(const Participant& owner);
+  // Before leave(), with what thread 0 did and met for the first time.
+  void account(const Participant& owner) {
+    if (owner.done != 0 && (exposed_ || !known_)) learn(owner);
+    if (site_->state.load(std::memory_order_relaxed) == Site::State::unseen) {
+      decide(*site_, owner.obstacle);
+    }
+  }
 
   // The user's own word on how chunks are cut, instead of what open() will say.
   void cuts_as(const Cut& own, const Cut& helpers);
@@ -121,8 +147,13 @@ class Region final : public lend::Work {
   void consider(const Participant& me);
   void begin_measuring(std::uint64_t now);
   [[nodiscard]] float rate_now(std::uint64_t now, std::uint64_t done);
-  [[nodiscard]] std::uint64_t next_review(std::uint64_t done, float rest) const;
-  void withdraw();
+  [[nodiscard]] bool has_its_turn() const;
+  [[nodiscard]] std::uint64_t next_review(std::uint64_t done, float rest, float whole) const;
+  void learn(const Participant& owner);
+  void withdraw() {
+    if (exposed_) pool_.withdraw(lend::Kind::loops);
+    exposed_ = false;
+  }
   [[nodiscard]] std::uint64_t chunk_of(const Cut& cut, float most_ns) const;
 
   lend::Pool& pool_;
