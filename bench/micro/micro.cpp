@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the hot operations of the lower rooms cost, without a message: opening, claiming and
 // finishing a job, looking for work where there is none (CAB-MPI, V-E: checking cost it 0.15 us, a
-// contended steal 6.5 us), exposing work to lenders and handing a core over.
+// contended steal 6.5 us), exposing work to lenders and handing a core over, meeting an OpenMP
+// region that is not shared.
 //
 // One thread measures the bare path; the threaded runs put several claimers on one job, which is
 // the worst case: in use every claim is followed by a copy. Pin the process (taskset) and read the
@@ -22,6 +23,7 @@
 #include "node/node.hpp"
 #include "node/rank.hpp"
 #include "openmp/region.hpp"
+#include "openmp/sites.hpp"
 #include "steal/job.hpp"
 #include "steal/slots.hpp"
 
@@ -92,9 +94,9 @@ void ExposeAlone(benchmark::State& state) {
   lend::Pool pool(pair.node(0), pair.owners());
   NoWork work;
   for ([[maybe_unused]] auto turn : state) {
-    static_cast<void>(pool.expose(work, ~0ULL));
-    pool.nothing_left();
-    pool.withdraw();
+    static_cast<void>(pool.expose(lend::Kind::loops, work, ~0ULL));
+    pool.nothing_left(lend::Kind::loops);
+    pool.withdraw(lend::Kind::loops);
   }
 }
 BENCHMARK(ExposeAlone);
@@ -135,14 +137,25 @@ void LendAndReturn(benchmark::State& state) {
   lend::Lender lender(pair.node(1), 0, lend::VictimPolicy::most_work,
                       [](std::uint32_t) { return true; });
   NoWork work;
-  static_cast<void>(pool.expose(work, ~0ULL));
+  static_cast<void>(pool.expose(lend::Kind::loops, work, ~0ULL));
   while (lender.lend() != lend::Outcome::lent) {
   }
   for ([[maybe_unused]] auto turn : state) benchmark::DoNotOptimize(lender.lend());
   lender.take_back();
-  pool.withdraw();
+  pool.withdraw(lend::Kind::loops);
 }
 BENCHMARK(LendAndReturn)->UseRealTime();
+
+// What a region that is not shared costs more than a call: its site, and the share of its timing.
+void RegionNotShared(benchmark::State& state) {
+  static openmp::Sites sites;
+  for ([[maybe_unused]] auto turn : state) {
+    openmp::Site* site = sites.find(&sites);
+    const openmp::Stopwatch stopwatch(site);
+    benchmark::DoNotOptimize(site);
+  }
+}
+BENCHMARK(RegionNotShared);
 
 // A thief's look at a job that has nothing: the empty steal.
 void EmptyLook(benchmark::State& state) {

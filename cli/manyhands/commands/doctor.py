@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`mh doctor`: what this machine allows, which way to memory will be used, what would improve it.
+"""`mh doctor`: what this machine allows, which way to memory will be used, what would improve it;
+or the same of one program.
 
-A *finding* is one fact with a verdict: ok, note (worth knowing, costs nothing) or limit (keeps help
-from ranks); a limit says what to change. The exit code is 0 when ranks can help each other here and
-1 when something has to change first.
+The exit code is 0 when ranks can help each other here, or in that program, and 1 when something has
+to change first.
 """
 
 from __future__ import annotations
@@ -12,31 +12,13 @@ import errno
 import json
 import os
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
+from pathlib import Path
 
 import typer
 
-from manyhands import __version__, installation, launcher, machine, settings
-
-OK, NOTE, LIMIT = "ok", "note", "limit"
-
-
-@dataclass
-class Finding:
-    name: str
-    found: str
-    verdict: str = OK
-    advice: str = ""
-
-
-@dataclass
-class Report:
-    findings: list[Finding] = field(default_factory=list)
-    way: str = "none"  # cma, cma after naming the ancestor, none
-
-    def add(self, name: str, found: str, verdict: str = OK, advice: str = "") -> None:
-        self.findings.append(Finding(name, found, verdict, advice))
-
+from manyhands import __version__, checkup, installation, launcher, machine, settings
+from manyhands.finding import LIMIT, NOTE, OK, Report
 
 # --- reaching memory --------------------------------------------------------------------------
 
@@ -211,7 +193,7 @@ def conclusion(report: Report) -> str:
     return "Messages between ranks of a node are copied by all that wait (cross-memory attach)."
 
 
-def print_table(report: Report) -> None:
+def print_table(report: Report, title: str, text: str) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -219,28 +201,21 @@ def print_table(report: Report) -> None:
     console = Console(highlight=False)
     console.width = min(console.width, 80)
     marks = {OK: "[green]ok[/]", NOTE: "[yellow]note[/]", LIMIT: "[red]limit[/]"}
-    table = Table(title=f"Manyhands {__version__} on this machine", title_justify="left")
+    table = Table(title=escape(f"Manyhands {__version__} {title}"), title_justify="left")
     table.add_column("what", overflow="fold")
     table.add_column("found", overflow="fold", ratio=1)
     table.add_column("", no_wrap=True)
     for finding in report.findings:
-        text = escape(finding.found)
+        found = escape(finding.found)
         if finding.advice:
-            text += f"\n[italic]→ {escape(finding.advice)}[/]"
-        table.add_row(finding.name, text, marks[finding.verdict])
+            found += f"\n[italic]→ {escape(finding.advice)}[/]"
+        table.add_row(escape(finding.name), found, marks[finding.verdict])
     console.print(table)
-    console.print(conclusion(report))
+    console.print(escape(text))
 
 
-def doctor(
-    as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
-) -> None:
-    """Say what this machine allows and what to change to get more help.
-
-    Tries whether ranks may read each other's memory, looks at cores, limits and MPI libraries, and
-    exits with 0 when ranks can help each other here, 1 when something has to change first.
-    """
-    report = Report()
+def examine_machine(report: Report) -> str:
+    """The conclusion."""
     for examine in (
         examine_memory,
         examine_cores,
@@ -249,15 +224,39 @@ def doctor(
         examine_settings,
     ):
         examine(report)
+    return conclusion(report)
+
+
+def facts(report: Report, word: str | None, text: str) -> dict[str, object]:
+    about = {"program": word} if word else {"way": report.way}
+    return {**about, "conclusion": text, "findings": [asdict(item) for item in report.findings]}
+
+
+def doctor(
+    word: str | None = typer.Argument(
+        None, metavar="PROGRAM", help="Look at this program instead of the machine."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
+) -> None:
+    """Say what this machine allows and what to change to get more help.
+
+    Tries whether ranks may read each other's memory, looks at cores, limits and MPI libraries, and
+    exits with 0 when ranks can help each other here, 1 when something has to change first.
+
+    Of a PROGRAM it says which MPI and OpenMP it loads and how many of its loops can be shared,
+    without running it.
+    """
+    report = Report()
+    text = checkup.examine_program(report, word) if word else examine_machine(report)
     if as_json:
-        facts = {"way": report.way, "conclusion": conclusion(report)}
-        facts["findings"] = [asdict(finding) for finding in report.findings]
-        print(json.dumps(facts, indent=2))
+        print(json.dumps(facts(report, word, text), indent=2))
     else:
-        print_table(report)
+        print_table(report, f"and {Path(word).name}" if word else "on this machine", text)
     limited = any(finding.verdict == LIMIT for finding in report.findings)
     sys.exit(1 if limited else 0)
 
 
 def register(app: typer.Typer) -> None:
-    app.command(epilog="Example: **docker run --cap-add SYS_PTRACE IMAGE mh doctor**")(doctor)
+    app.command(
+        epilog="Example: **docker run --cap-add SYS_PTRACE IMAGE mh doctor**, **mh doctor ./app**"
+    )(doctor)

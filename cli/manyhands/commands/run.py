@@ -71,10 +71,7 @@ def check_program(line: words.CommandLine) -> Path | None:
     except program.NotThere:
         if moved:
             return None
-        hint = "give its path, like ./app" if "/" not in word else "check the path"
-        if "/" not in word and Path(word).exists():
-            hint = f"it is not on the PATH; did you mean ./{word}?"
-        say.fail(f"cannot find the program {word}: {hint}", say.NOT_FOUND)
+        say.not_there(word)
     except program.NotExecutable as reason:
         if moved:
             return None

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What one program allows: whether it can be helped at all, its MPI, and its OpenMP loops.
+
+Nothing of the program is run, except that an interpreter is asked for its MPI (program.py).
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from manyhands import installation, launcher, loops, program, say
+from manyhands.finding import LIMIT, NOTE, OK, Report
+
+STATIC_ADVICE = (
+    "schedule(runtime) and OMP_SCHEDULE=dynamic when you run it, or schedule(dynamic, N), or mark "
+    "loops: #pragma ws for (docs/workshare.md)"
+)
+TWO_RUN_TIMES = (
+    "with two in one process no loops are shared: build all parts by GCC (libgomp), or all by "
+    "Clang (libomp)"
+)
+
+
+@dataclass
+class Sharing:
+    """What of a program's loops can be shared, over all its objects."""
+
+    objects: list[loops.Loops]
+    possible: bool  # one OpenMP run time
+
+    @property
+    def unmarked(self) -> int:
+        return sum(item.unmarked for item in self.objects) if self.possible else 0
+
+    @property
+    def marked(self) -> int:
+        return sum(item.marked for item in self.objects) if self.possible else 0
+
+
+def examine_reach(report: Report, file: Path) -> bool:
+    """Whether a preloaded library gets into the program."""
+    reason = program.keeps_preload_out(file)
+    if reason is not None:
+        static = "static" in reason
+        advice = (
+            "link it with shared libraries"
+            if static
+            else "use a 64-bit one without rights of its own"
+        )
+        report.add("program", f"{file}: {reason}, so nothing can be preloaded", LIMIT, advice)
+        return False
+    report.add("program", str(file))
+    return True
+
+
+def examine_its_mpi(report: Report, file: Path) -> bool:
+    """Whether there is one."""
+    mpi = program.mpi_of_file(file)
+    if mpi is None:
+        advice = "it is helped if it loads one later" if program.elf_of(file) else ""
+        report.add("MPI", "none linked", NOTE, advice or "none found for this interpreter")
+        return False
+    starter = launcher.choose(mpi)
+    text = f"{mpi.family.title} {mpi.path} ({starter.path if starter else 'no launcher found'})"
+    front = installation.library()
+    missing = front is not None and not front.with_name(variant_of(mpi)).exists()
+    advice = f"{variant_of(mpi)} is not beside the library: build again" if missing else ""
+    report.add("MPI", text, LIMIT if missing else OK, advice)
+    return True
+
+
+def variant_of(mpi: program.MpiLibrary) -> str:
+    return f"libmanyhands-{mpi.family.value}.so"
+
+
+def counted(found: loops.Loops) -> str:
+    """What an object's loops are, in words."""
+    named = [f"{kind} {count}" for kind, count in sorted(found.handed_out.items()) if kind != "any"]
+    kinds = f" ({', '.join(named)})" if named else ""
+    parts = [number_of(found.regions, "parallel region")]
+    if found.marked:
+        parts.append(number_of(found.marked, "marked loop"))
+    if found.unmarked:
+        loops_found = number_of(found.unmarked, "other loop" if found.marked else "loop")
+        parts.append(f"{loops_found} that may be shared{'' if found.marked else kinds}")
+    if found.dealt_out:
+        parts.append(number_of(found.dealt_out, "static loop"))
+    return ", ".join(parts)
+
+
+def number_of(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def loops_advice(found: loops.Loops) -> tuple[str, str]:
+    """Verdict and what to change."""
+    if found.marked and not found.unmarked:
+        return OK, ""
+    if not found.unmarked:
+        return NOTE, STATIC_ADVICE if found.dealt_out else ""
+    if found.handed_out["runtime"] == found.unmarked and not is_dynamic():
+        return NOTE, "OMP_SCHEDULE=dynamic when you run it"
+    return OK, ""
+
+
+def is_dynamic() -> bool:
+    return any(word in os.environ.get("OMP_SCHEDULE", "") for word in ("dynamic", "guided"))
+
+
+def examine_its_loops(report: Report, file: Path) -> Sharing:
+    if program.elf_of(file) is None or program.PYTHON.match(file.name):
+        report.add("OpenMP", "not known: its modules load it", NOTE)
+        return Sharing([], False)
+    found = loops.examine(file)
+    names = ", ".join(map(str, found.run_times))
+    several = len(found.run_times) > 1
+    report.add("OpenMP", names or "none", NOTE if several else OK, TWO_RUN_TIMES if several else "")
+    for item in found.objects:
+        verdict, advice = loops_advice(item)
+        report.add(f"loops of {item.path.name}", counted(item), verdict, advice)
+    return Sharing(found.objects, len(found.run_times) == 1)
+
+
+def about_program(mpi: bool, sharing: Sharing) -> str:
+    if not mpi:
+        return "Nothing of it is helped unless it loads an MPI library later."
+    texts = ["Large messages between its ranks are copied by all that wait."]
+    if sharing.marked:
+        texts.append(f"{number_of(sharing.marked, 'marked loop')} can be shared.")
+    if sharing.unmarked:
+        texts.append(f"MH_OPENMP=1 shares up to {number_of(sharing.unmarked, 'loop')}.")
+    if sharing.objects and not sharing.marked and not sharing.unmarked:
+        texts.append("None of its OpenMP loops can be shared as it is.")
+    return " ".join(texts)
+
+
+def examine_program(report: Report, word: str) -> str:
+    """The conclusion."""
+    try:
+        file = program.locate(word)
+    except program.NotThere:
+        say.not_there(word)
+    except program.NotExecutable as reason:
+        say.fail(f"cannot execute {word}: {reason}", say.NOT_EXECUTABLE)
+    if not examine_reach(report, file):
+        return "It runs without help."
+    mpi = examine_its_mpi(report, file)
+    return about_program(mpi, examine_its_loops(report, file))

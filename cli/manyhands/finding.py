@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What `mh doctor` finds out.
+
+A *finding* is one fact with a verdict: ok, note (worth knowing, costs nothing) or limit (keeps help
+from ranks); a limit says what to change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+OK, NOTE, LIMIT = "ok", "note", "limit"
+
+
+@dataclass
+class Finding:
+    name: str
+    found: str
+    verdict: str = OK
+    advice: str = ""
+
+
+@dataclass
+class Report:
+    findings: list[Finding] = field(default_factory=list)
+    way: str = "none"  # cma, cma after naming the ancestor, none
+
+    def add(self, name: str, found: str, verdict: str = OK, advice: str = "") -> None:
+        self.findings.append(Finding(name, found, verdict, advice))
