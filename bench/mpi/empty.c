@@ -15,26 +15,30 @@ enum {
   kMore = 100,      // chunks that the longer one has in addition
   kRounds = 200,    // long loops of each kind in turn, each timed by itself
   kLong = 2000,     // iterations of about 10 ns
-  kSteps = 6,
+  kSteps = 8,
   kFewChunks = 2,  // with one, there would be nothing left to open
   kManyChunks = 20,
 };
 
-// A chain that goes on from iteration to iteration, so that no two of them overlap.
-static inline double iterate(double x) {
-  for (int i = 0; i < kSteps; i++) x = x * 0.999999 + 1e-3;
-  __asm__ volatile("" : "+x"(x));  // used here, as far as the compiler knows
+// A chain that goes on from iteration to iteration, so that no two of them overlap. Of integers:
+// these stay where they are while the run time is asked for the next chunk, so that an iteration
+// takes the same with and without OpenMP.
+static inline unsigned long iterate(unsigned long x) {
+  for (int i = 0; i < kSteps; i++) {
+    x = x * 6364136223846793005UL + 1;
+    __asm__ volatile("" : "+r"(x));  // used here, as far as the compiler knows
+  }
   return x;
 }
 
 static __attribute__((noinline)) void long_without(int count) {
-  double x = 0;
+  unsigned long x = 0;
   for (int i = 0; i < count; i++) x = iterate(x);
 }
 
 // Nothing is reduced: merging would cost what it costs, whoever runs the loop.
 static __attribute__((noinline)) void long_loop(int count, int chunk) {
-  double x = 0;
+  unsigned long x = 0;
 #ifdef MARKED
 #pragma ws for schedule(dynamic, chunk) firstprivate(x)
 #else

@@ -22,10 +22,11 @@ extern char**
 namespace mh {
 namespace {
 
-using Field = std::variant<bool Settings::*, std::uint64_t Settings::*, double Settings::*,
-                           std::string Settings::*, std::vector<std::string> Settings::*,
-                           std::vector<ChunkRule> Settings::*, Strategy Settings::*,
-                           AccessOrder Settings::*, MemoryWay Settings::*>;
+using Field =
+    std::variant<bool Settings::*, std::uint64_t Settings::*, double Settings::*,
+                 std::string Settings::*, std::vector<std::string> Settings::*,
+                 std::vector<ChunkRule> Settings::*, Strategy Settings::*, VictimPolicy Settings::*,
+                 AccessOrder Settings::*, MemoryWay Settings::*>;
 
 struct Row {
   SettingText text;
@@ -171,6 +172,14 @@ Complaint read_word(std::string_view text, T& value, const Word<T> (&words)[N]) 
     accepted += known.word;
   }
   return "one of " + accepted;
+}
+
+Complaint read_value(std::string_view text, VictimPolicy& value, const Row&) {
+  return read_word<VictimPolicy>(text, value,
+                                 {{"most-work", VictimPolicy::most_work},
+                                  {"fewest-lenders", VictimPolicy::fewest_lenders},
+                                  {"nearest", VictimPolicy::nearest},
+                                  {"random", VictimPolicy::random}});
 }
 
 Complaint read_value(std::string_view text, Strategy& value, const Row&) {

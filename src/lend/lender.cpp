@@ -39,10 +39,9 @@ bool bind_thread(std::int32_t thread, std::int32_t cpu) {
 Lender::Lender(const node::Node& node, std::size_t offset, VictimPolicy policy, Admission copies)
     : node_(node),
       offset_(offset),
-      policy_(policy),
+      choice_(policy, node.me()),
       copies_(std::move(copies)),
-      barred_(node.ranks(), false),
-      dice_(0x9e3779b97f4a7c15ULL * (node.me() + 1)) {
+      barred_(node.ranks(), false) {
   barred_[node.me()] = true;
 }
 
@@ -50,23 +49,9 @@ Lendings& Lender::lendings(std::uint32_t rank) const {
   return *reinterpret_cast<Lendings*>(node_.area(rank) + offset_);
 }
 
-// The higher, the better.
-std::uint64_t Lender::rank_of_offer(std::uint32_t rank, std::uint64_t left) {
-  constexpr std::uint64_t kNear = 1ULL << 62U;
-  switch (policy_) {
-    case VictimPolicy::most_work:
-      return left;
-    case VictimPolicy::fewest_lenders:
-      return kHelpers + 1 - helpers_at_work(lendings(rank));
-    case VictimPolicy::nearest:
-      return left + (node_.record(rank).numa == node_.mine().numa ? kNear : 0);
-    case VictimPolicy::random:
-      dice_ ^= dice_ << 13U;
-      dice_ ^= dice_ >> 7U;
-      dice_ ^= dice_ << 17U;
-      return dice_ | 1U;
-  }
-  return 0;
+std::uint64_t Lender::value_of_offer(std::uint32_t rank, std::uint64_t left) {
+  const bool near = node_.record(rank).numa == node_.mine().numa;
+  return choice_.value(left, near, [&] { return helpers_at_work(lendings(rank)); });
 }
 
 // When the last of what is offered there and may be helped ends, if that is after `worth`.
@@ -82,17 +67,17 @@ std::uint64_t Lender::end_of_offer(std::uint32_t rank, std::uint64_t worth) cons
 
 std::uint32_t Lender::choose() {
   std::uint32_t best = kNobody;
-  std::uint64_t best_rank = 0;
+  std::uint64_t best_value = 0;
   const std::uint64_t now = ticks();
   const std::uint64_t worth = now + ticks_from_ns(kLeastNs);
   for (std::uint32_t rank = 0; rank < node_.ranks(); ++rank) {
     if (barred_[rank]) continue;
     const std::uint64_t ends = end_of_offer(rank, worth);
     if (ends < worth) continue;
-    const std::uint64_t this_rank = rank_of_offer(rank, ends - now);
-    if (this_rank <= best_rank) continue;
+    const std::uint64_t value = value_of_offer(rank, ends - now);
+    if (value <= best_value) continue;
     best = rank;
-    best_rank = this_rank;
+    best_value = value;
   }
   return best;
 }

@@ -12,20 +12,13 @@
 #include <vector>
 
 #include "lend/channel.hpp"
+#include "lend/victim.hpp"
 #include "node/node.hpp"
 
 namespace mh::lend {
 
 // Whether this rank should take a hand in copies of that one.
 using Admission = std::function<bool(std::uint32_t rank)>;
-
-// Whom a lender helps, of those that offer work for long enough (MPI Workshare, victim selection).
-enum class VictimPolicy : std::uint8_t {
-  most_work,       // the longest offer
-  fewest_lenders,  // the fewest helpers at work
-  nearest,         // of this NUMA node first, then the longest offer
-  random,
-};
 
 enum class Outcome : std::uint8_t {
   nothing,    // nobody has work for this core
@@ -51,17 +44,16 @@ class Lender {
   [[nodiscard]] Lendings& lendings(std::uint32_t rank) const;
   [[nodiscard]] std::uint32_t choose();
   [[nodiscard]] std::uint64_t end_of_offer(std::uint32_t rank, std::uint64_t worth) const;
-  [[nodiscard]] std::uint64_t rank_of_offer(std::uint32_t rank, std::uint64_t left);
+  [[nodiscard]] std::uint64_t value_of_offer(std::uint32_t rank, std::uint64_t left);
   [[nodiscard]] Channel* hold(std::uint32_t owner) const;
   [[nodiscard]] bool place_here(Channel& channel) const;
   Outcome wait_for_helper();
 
   const node::Node& node_;
   std::size_t offset_;
-  VictimPolicy policy_;
+  VictimChoice choice_;
   Admission copies_;
   std::vector<bool> barred_;  // ranks whose helpers cannot run here, or whose process is gone
-  std::uint64_t dice_;
 
   // The hand-over under way.
   Channel* out_ = nullptr;

@@ -397,7 +397,7 @@ void share_cores() {
   const bool copies = settings().lend_copies && g.describing && g.ranks > 2;
   if (crowded() || !(loops || copies)) return;
   g.helpers = new lend::Pool(*g.node, g.area(g.me).lendings);
-  g.lender.emplace(*g.node, offsetof(RankArea, lendings), lend::VictimPolicy::most_work,
+  g.lender.emplace(*g.node, offsetof(RankArea, lendings), settings().victim,
                    [](std::uint32_t rank) { return thief().may_help(rank); });
   if (copies) {
     g.lent_copies.emplace(*g.helpers, g.area(g.me).jobs, g.counters(), g.node->mine().pid);

@@ -333,5 +333,39 @@ TEST(Lend, owner_and_lenders_as_threads) {
   for (std::thread& lender : lenders) lender.join();
 }
 
+TEST(VictimChoice, each_policy_has_its_own_order) {
+  const auto asked = [] {
+    ADD_FAILURE() << "only fewest-lenders has to count helpers";
+    return 0U;
+  };
+  VictimChoice most(VictimPolicy::most_work, 0);
+  EXPECT_GT(most.value(20, false, asked), most.value(10, true, asked));
+  VictimChoice nearest(VictimPolicy::nearest, 0);
+  EXPECT_GT(nearest.value(10, true, asked), nearest.value(20, false, asked));
+  EXPECT_GT(nearest.value(20, true, asked), nearest.value(10, true, asked));
+  VictimChoice fewest(VictimPolicy::fewest_lenders, 0);
+  const auto count = [](std::uint32_t helpers) { return [helpers] { return helpers; }; };
+  EXPECT_GT(fewest.value(10, false, count(0)), fewest.value(20, true, count(1)));
+  EXPECT_GT(fewest.value(10, false, count(kHelpers)), 0U);
+}
+
+TEST(VictimChoice, at_random_every_offer_is_taken_now_and_then) {
+  VictimChoice random(VictimPolicy::random, 3);
+  constexpr int kOffers = 4;
+  constexpr int kTurns = 4000;
+  int taken[kOffers] = {};
+  for (int turn = 0; turn < kTurns; ++turn) {
+    int best = 0;
+    std::uint64_t best_value = 0;
+    for (int offer = 0; offer < kOffers; ++offer) {
+      const std::uint64_t value = random.value(1, true, [] { return 0U; });
+      if (value > best_value) best = offer;
+      best_value = std::max(best_value, value);
+    }
+    ++taken[best];
+  }
+  for (const int times : taken) EXPECT_NEAR(times, kTurns / kOffers, kTurns / 20);
+}
+
 }  // namespace
 }  // namespace mh::lend

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Which of the ranks that offer work a lender helps (MPI Workshare, victim selection).
+//
+// A lender looks at every offer and takes the one of the highest value. Pure: what an offer is
+// worth to a policy depends on what is passed in, and on the dice.
+#pragma once
+
+#include <cstdint>
+
+#include "base/settings.hpp"
+
+namespace mh::lend {
+
+using mh::VictimPolicy;
+
+class VictimChoice {
+ public:
+  // Lenders with different seeds throw different dice.
+  VictimChoice(VictimPolicy policy, std::uint64_t seed)
+      : policy_(policy), dice_(0x9e3779b97f4a7c15ULL * (seed + 1)) {}
+
+  // Above 0; the higher, the better. `left`: how long the offer goes on, in any unit. `near`: it is
+  // of the lender's NUMA node. `helpers()`: how many of its helpers are at work; asked only where
+  // that matters, since it means a look at each.
+  template <class Helpers>
+  std::uint64_t value(std::uint64_t left, bool near, Helpers&& helpers) {
+    constexpr std::uint64_t kNear = 1ULL << 62U;
+    constexpr std::uint64_t kMany = 1ULL << 32U;
+    switch (policy_) {
+      case VictimPolicy::most_work:
+        return left;
+      case VictimPolicy::fewest_lenders:
+        return kMany - helpers();
+      case VictimPolicy::nearest:
+        return left + (near ? kNear : 0);
+      case VictimPolicy::random:
+        dice_ ^= dice_ << 13U;
+        dice_ ^= dice_ >> 7U;
+        dice_ ^= dice_ << 17U;
+        return dice_ | 1U;
+    }
+    return 0;
+  }
+
+ private:
+  VictimPolicy policy_;
+  std::uint64_t dice_;
+};
+
+}  // namespace mh::lend
