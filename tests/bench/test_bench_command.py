@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import typer
 from manyhands import installation
-from manyhands.benchmarks import host, launch, mpis
+from manyhands.benchmarks import host, launch, loop_cases, loops, mpis, programs
 from manyhands.benchmarks.cases import HELPED, PLAIN, Arm, Case, select
 from manyhands.commands import bench
 from typer.testing import CliRunner
@@ -154,7 +154,7 @@ TINY = {
 
 
 def binary_of(build: mpis.MpiBuild, case: Case) -> Path:
-    return launch.compile_programs(build, CHECKOUT, {case.program})[case.program]
+    return programs.compile_program(build, CHECKOUT, case.program)
 
 
 @pytest.mark.skipif(not BUILDS, reason="no MPI compiler and launcher found")

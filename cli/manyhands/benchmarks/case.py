@@ -68,6 +68,7 @@ class Case:
     variants: Callable[[Machine], tuple[Variant, ...]] = lambda machine: (Variant(),)
     crowded: bool = False  # more ranks than cores is what it is about
     disturbed: bool = False  # a third program takes a core now and then
+    simulated: bool = False  # no MPI, no cores: a program that computes what would happen
 
     def obstacle(self, machine: Machine, oversubscribe: bool) -> str | None:
         """Why no variant of this case says anything here, or None."""
@@ -79,7 +80,7 @@ class Case:
     def lacks(self, variant: Variant, machine: Machine, oversubscribe: bool) -> str | None:
         """The cores that a variant needs and this machine does not have, or None."""
         wanted = self.ranks_of(variant, machine) * variant.threads
-        if wanted <= machine.cores or oversubscribe or self.crowded:
+        if wanted <= machine.cores or oversubscribe or self.crowded or self.simulated:
             return None
         return f"needs {wanted} cores, {machine.cores} usable here (--oversubscribe runs it)"
 

@@ -61,7 +61,7 @@ def run(
     with tempfile.TemporaryDirectory(prefix="mh-bench-") as scratch:
         summary_file = Path(scratch) / "summary.json"
         settings = case.environment | variant.environment | _threads(variant)
-        if arm.helped and library is not None:
+        if arm.helped and library is not None and not case.simulated:
             settings |= {
                 "LD_PRELOAD": str(library),
                 "MH_SUMMARY_JSON": str(summary_file),

@@ -16,8 +16,10 @@ from manyhands.benchmarks.case import (
     Way,
     all_cores,
     args,
+    ranks,
 )
 from manyhands.benchmarks.host import Machine
+from manyhands.benchmarks.loops import DEFAULT_VICTIM, IDEAL
 
 LAYERS_A_RANK = 24  # of the finite elements
 FAKE_NODES = 2
@@ -40,12 +42,17 @@ def _crowds(machine: Machine) -> tuple[Variant, ...]:
 
 
 def _imbalances(machine: Machine) -> tuple[Variant, ...]:
-    """In per cent of the mean, of which one of P ranks can have at most P times as much."""
-    most = 100 * (max(2, machine.cores) - 1)
-    step = 25 if most == 100 else 100
+    """In per cent of the mean, 0 to 500, of which one of P ranks can have at most P times as much.
+
+    Two ranks end at 100; theirs are the steps at which the larger has 0, 100, ... 500 % more than
+    the smaller, and the end.
+    """
+    cores = max(2, machine.cores)
+    steps = (0, 33, 50, 60, 67, 71, 100) if cores == 2 else range(0, 501, 100)
     return tuple(
         Variant(f"{percent} %", GCC_MARKED, arguments=("--imbalance", str(percent)))
-        for percent in range(0, min(most, 500) + 1, step)
+        for percent in steps
+        if percent <= 100 * (cores - 1)
     )
 
 
@@ -64,8 +71,8 @@ def _grid(machine: Machine) -> tuple[Variant, ...]:
         if total % threads == 0 and (total == machine.cores or threads > 1)
     ]
     return tuple(
-        Variant(f"{ranks} x {threads}", GCC, ranks=ranks, threads=threads)
-        for ranks, threads in dict.fromkeys(pairs)
+        Variant(f"{count} x {threads}", GCC, ranks=count, threads=threads)
+        for count, threads in dict.fromkeys(pairs)
     )
 
 
@@ -73,11 +80,16 @@ def _victims(name: str) -> Arm:
     return Arm(name, environment={**SHARED.environment, "MH_VICTIM": name})
 
 
+def _simulated(name: str) -> Arm:
+    return Arm(name, arguments=("--policy", name))
+
+
 def _steal(chunk: int) -> Arm:
     return Arm(f"steal {chunk}", arguments=("--steal", str(chunk)))
 
 
 CHUNKS = (1, 8, 64, 512)
+POLICIES = (DEFAULT_VICTIM, "most-work", "fewest-lenders", "random")
 _ALL_CHUNKS = ("--chunks", ",".join(str(chunk) for chunk in CHUNKS))
 _2MS = ("--micros", "2000")
 
@@ -211,8 +223,17 @@ LOOP_CASES = (
         args(),
         arms=(
             PLAIN,
-            *(_victims(name) for name in ("most-work", "fewest-lenders", "nearest", "random")),
+            *(_victims(name) for name in POLICIES),
         ),
         variants=_ways(GCC),
+    ),
+    Case(
+        "loops-victims-simulated",
+        "Whom to help, by policy, on simulated nodes of 8 to 128 ranks",
+        "victims",
+        ranks(128),
+        args(),
+        arms=(PLAIN, *(_simulated(name) for name in (*POLICIES, IDEAL))),
+        simulated=True,
     ),
 )

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 from manyhands.benchmarks.stats import Estimator, Line, Subject, compare, estimates
 
 Record = dict[str, Any]
+DEFAULT_VICTIM = "nearest"  # of MH_VICTIM
+IDEAL = "ideal"  # the arm that nothing can beat, where it is known
 _LEAST_TO_GAIN = 1.1  # plain over ideal: below, there is nothing to gain
 
 
@@ -190,6 +192,20 @@ def _flatness(records: list[Record], pick: Estimator) -> list[Finding]:
     return [Finding("longest over shortest", growth([s.shared for s in steps]), by_round)]
 
 
+def _over_best_policy(records: list[Record], pick: Estimator) -> list[Finding]:
+    """The time of the default policy over that of the best, for each loop."""
+    found = []
+    for record in records:
+        times: dict[str, dict[str, float]] = {}
+        for c in compare(record["rounds"], record["arms"], pick):
+            if c.arm != IDEAL:
+                times.setdefault(c.subject.name, {})[c.arm] = median(c.other)
+        for loop, by_policy in times.items():
+            over = by_policy[DEFAULT_VICTIM] / min(by_policy.values())
+            found.append(Finding(f"{_variant(record)} {loop}".strip(), over, (over,)))
+    return found
+
+
 def _percent(value: float) -> str:
     return f"{value:.0%}"
 
@@ -229,6 +245,13 @@ BARS = (
         1 / 1.03,
     ),
     LoopBar("with a third program: within 5 %", ("loops-disturbed",), _ratios, _factor, 1 / 1.05),
+    LoopBar(
+        "MH_VICTIM: default within 3 % of best",
+        ("loops-victims", "loops-victims-simulated"),
+        _over_best_policy,
+        _factor,
+        at_most=1.03,
+    ),
 )
 
 
@@ -241,3 +264,21 @@ def judge(bar: LoopBar, records: list[Record], pick: Estimator) -> LoopVerdict:
     worst = min(found, key=lambda f: sign * f.value)
     met = bar.met_by(worst.value)
     return LoopVerdict(bar, worst, met, not met and any(map(bar.met_by, worst.rounds)))
+
+
+def verdicts(records: list[Record], pick: Estimator) -> list[LoopVerdict]:
+    """Of the bars that these records of one MPI say anything about."""
+    found = (judge(bar, records, pick) for bar in BARS)
+    return [verdict for verdict in found if verdict.worst is not None]
+
+
+def as_json(mpi: str, verdict: LoopVerdict) -> dict[str, Any]:
+    assert verdict.worst is not None
+    return {
+        "bar": verdict.bar.name,
+        "mpi": mpi,
+        "worst": verdict.worst.where,
+        "value": verdict.worst.value,
+        "rounds": list(verdict.worst.rounds),
+        "met": verdict.met,
+    }

@@ -27,10 +27,12 @@ class MpiBuild:
     name: str
     mpicc: Path
     mpiexec: Path
-    family: str  # hydra | openmpi
+    family: str  # hydra | openmpi | none
 
     def launch(self, ranks: int, placement: Placement, threads: int = 1) -> list[str]:
         """The command up to the program, `mpiexec -n 2 ...`; each rank has a core a thread."""
+        if self.family == "none":
+            return []
         return [str(self.mpiexec), *self._placing(placement, threads), "-n", str(ranks)]
 
     def _placing(self, placement: Placement, threads: int) -> list[str]:
@@ -52,6 +54,10 @@ class MpiBuild:
         if self.family == "openmpi" and os.geteuid() == 0:
             return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         return {}
+
+
+# Stands in the place of an MPI where ranks are simulated: a program of ours, started by itself.
+SIMULATED = MpiBuild("simulated", Path(), Path(), "none")
 
 
 def _on_path(name: str, suffix: str, family: str) -> MpiBuild | None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from manyhands.benchmarks.case import Way
-from manyhands.benchmarks.mpis import MpiBuild
+from manyhands.benchmarks.mpis import SIMULATED, MpiBuild
 
 
 class LaunchError(Exception):
@@ -97,6 +97,8 @@ def lacking(build: MpiBuild, way: Way) -> str | None:
 
 def compile_program(build: MpiBuild, checkout: Path, program: str, way: Way = Way()) -> Path:
     """The binary, compiled where needed."""
+    if build is SIMULATED:
+        return _built(checkout, program)
     known = PROGRAMS[program]
     folder = checkout / "build" / "bench" / build.name
     folder.mkdir(parents=True, exist_ok=True)
@@ -112,6 +114,13 @@ def compile_program(build: MpiBuild, checkout: Path, program: str, way: Way = Wa
         command = [*_driver(build, way), *_c_flags(way.compiler), *inputs]
     command += _openmp_flags(known, way)
     _run([*command, "-lm", "-o", str(binary)], way, folder)
+    return binary
+
+
+def _built(checkout: Path, program: str) -> Path:
+    binary = checkout / "build" / "bin" / f"mh-{program}"
+    if not binary.exists():
+        raise LaunchError(f"{binary} is not built: make build")
     return binary
 
 

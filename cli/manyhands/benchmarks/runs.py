@@ -52,7 +52,7 @@ def launches(case: Case, count: int, rounds: int) -> int:
 
 
 def rounds_of(case: Case, rounds: int) -> int:
-    return rounds if len(case.arms) > 1 else 1
+    return rounds if len(case.arms) > 1 and not case.simulated else 1
 
 
 def run_case(case: Case, build: MpiBuild, chosen: list[Variant], given: Conditions) -> list[Record]:

@@ -9,6 +9,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from manyhands.benchmarks.loops import BARS as LOOP_BARS
 from manyhands.benchmarks.loops import Gain, LoopVerdict, RankTime, Step, growth
 from manyhands.benchmarks.stats import (
     NOISY_SPREAD,
@@ -189,29 +190,36 @@ def _verdict(v: Verdict) -> Text:
 
 
 def loop_bars(verdicts: dict[str, list[LoopVerdict]]) -> Table:
-    """The bars of shared loops under every MPI."""
-    table = _table("Bars of shared loops: median over the rounds, the worst loop decides", ["bar"])
-    for name in verdicts:
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in zip(*verdicts.values(), strict=True):
-        table.add_row(row[0].bar.name, *(_loop_verdict(v) for v in row))
+    """The bars of shared loops, a row for each MPI that they were measured under."""
+    table = _table(
+        "Bars of shared loops: median over the rounds, the worst loop decides",
+        ["bar", "MPI", "measured", "range", ""],
+    )
+    for bar in LOOP_BARS:
+        for name, row in verdicts.items():
+            for verdict in row:
+                if verdict.bar is bar:
+                    table.add_row(bar.name, name, *_loop_verdict(verdict))
     return table
 
 
-def _loop_verdict(v: LoopVerdict) -> Text:
-    if v.worst is None:
-        return Text("not measured", style="dim")
-    number = v.bar.text(v.worst.value)
-    if v.met:
-        return Text(f"{number} met", style="green")
-    return Text(f"{number} not met", style="yellow" if v.within_noise else "red")
-
-
-def worst_loop_text(v: LoopVerdict) -> str:
+def _loop_verdict(v: LoopVerdict) -> tuple[str, str, Text]:
     assert v.worst is not None
-    noise = "; some rounds meet it, so noise may decide" if v.within_noise else ""
-    low, high = v.bar.text(min(v.worst.rounds)), v.bar.text(max(v.worst.rounds))
-    return f"{v.bar.name}: {v.worst.where}, {low} to {high} in the rounds{noise}"
+    text = v.bar.text
+    low, high = min(v.worst.rounds), max(v.worst.rounds)
+    word = Text("met", style="green")
+    if not v.met:
+        word = Text("not met", style="yellow" if v.within_noise else "red")
+    return text(v.worst.value), f"{text(low)}-{text(high)}" if low < high else "", word
+
+
+def loop_verdict_text(v: LoopVerdict) -> str:
+    """In a line, below the table that it is about."""
+    assert v.worst is not None
+    value, span, word = _loop_verdict(v)
+    where = f" ({v.worst.where})" if v.worst.where else ""
+    rounds = f", {span} in the rounds" if span else ""
+    return f"{v.bar.name}: {value}{where}{rounds}: {word}"
 
 
 def worst_text(v: Verdict) -> str:

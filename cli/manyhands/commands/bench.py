@@ -94,10 +94,15 @@ def bench(
         preload = None if control else _library(library)
         cases = _cases(only or [], short)
         report = _measure(console, cases, _builds(mpi or []), rounds, preload, oversubscribe)
+    pick = min if best else median
     if json_file is not None:
+        report["loop_bars"] = [
+            loops.as_json(name, verdict)
+            for name, row in _loop_verdicts(report, pick).items()
+            for verdict in row
+        ]
         json_file.write_text(json.dumps(report, indent=1) + "\n")
         console.print(f"wrote {json_file}", soft_wrap=True)
-    pick = min if best else median
     _show(console, report, pick)
     if compare:
         _show_bars(console, report, pick)
@@ -194,8 +199,9 @@ def _measure(
         )
         todo = [
             (case, build, runs.variants(case, build, given))
-            for build in builds
+            for build in (*builds, mpis.SIMULATED)
             for case in runnable
+            if case.simulated == (build is mpis.SIMULATED)
         ]
         total = sum(runs.launches(case, len(chosen), rounds) for case, _, chosen in todo)
         progress.update(task, total=total)
@@ -232,6 +238,8 @@ def _progress(console: Console) -> Progress:
 def _title(record: Record) -> str:
     case = next((c.title for c in CASES if c.name == record["case"]), record["case"])
     config = record["config"]
+    if record["mpi"] == mpis.SIMULATED.name:
+        return f"{record['mpi']}: {case}"
     where = f"{config['ranks']} ranks" + (", not pinned" if launch.unpinned(config) else "")
     return f"{record['mpi']}: {case} ({where})"
 
@@ -313,6 +321,8 @@ def _show_loops(console: Console, group: list[Record], pick: stats.Estimator) ->
     steps = loops.sweep(group, pick) if name == "loops-imbalance" else []
     if steps:
         console.print(tables.sweep(f"{mpi}: by imbalance", steps))
+    for verdict in loops.verdicts(group, pick):
+        console.print(tables.loop_verdict_text(verdict), soft_wrap=True)
 
 
 def _show_bars(console: Console, report: dict[str, Any], pick: stats.Estimator) -> None:
@@ -343,23 +353,22 @@ def _show_message_bars(console: Console, report: dict[str, Any], pick: stats.Est
 
 
 def _show_loop_bars(console: Console, report: dict[str, Any], pick: stats.Estimator) -> bool:
-    by_mpi: dict[str, list[Record]] = {}
-    for record in report["records"]:
-        if any(record["case"] in bar.cases for bar in loops.BARS):
-            by_mpi.setdefault(record["mpi"], []).append(record)
-    if not by_mpi:
+    verdicts = _loop_verdicts(report, pick)
+    if not verdicts:
         return False
-    verdicts = {
-        name: [loops.judge(bar, records, pick) for bar in loops.BARS]
-        for name, records in by_mpi.items()
-    }
     console.print()
     console.print(tables.loop_bars(verdicts))
-    for name, row in verdicts.items():
-        for verdict in row:
-            if verdict.worst is not None and not verdict.met:
-                console.print(f"{name}: {tables.worst_loop_text(verdict)}", soft_wrap=True)
     return True
+
+
+def _loop_verdicts(
+    report: dict[str, Any], pick: stats.Estimator
+) -> dict[str, list[loops.LoopVerdict]]:
+    by_mpi: dict[str, list[Record]] = {}
+    for record in report["records"]:
+        by_mpi.setdefault(record["mpi"], []).append(record)
+    found = {name: loops.verdicts(records, pick) for name, records in by_mpi.items()}
+    return {name: verdicts for name, verdicts in found.items() if verdicts}
 
 
 def _best_text(record: Record) -> str | None:

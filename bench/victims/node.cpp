@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "victims/node.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "lend/channel.hpp"
+
+namespace mh::victims {
+namespace {
+
+constexpr double kUnitNs = 100e3;
+constexpr double kWorthNs = 15e3;  // an offer that ends sooner is not taken
+constexpr double kOwnChunkNs = 3e3;
+constexpr double kLeastChunkNs = 3e3;
+constexpr double kMostChunkNs = 30e3;
+constexpr double kShareOfRest = 8;
+constexpr std::size_t kReviews = 16;
+constexpr double kHandOverNs = 2e3;  // there and back
+constexpr double kMoveNs = 3.5e3;    // more, if the helper was on another core
+constexpr double kLookNs = 1e3;      // between two looks for work
+constexpr double kFar = 1.3;         // work with memory of another NUMA node
+
+std::size_t iterations_in(double ns, double rate) {
+  return std::max<std::size_t>(static_cast<std::size_t>(ns / std::max(rate, 1e-3)), 1);
+}
+
+}  // namespace
+
+SimulatedNode::SimulatedNode(const Costs& costs, std::uint32_t numa_nodes, VictimPolicy policy,
+                             std::uint64_t seed)
+    : unfinished_(static_cast<std::uint32_t>(costs.size())) {
+  const auto ranks = static_cast<std::uint32_t>(costs.size());
+  for (std::uint32_t i = 0; i < ranks; ++i) {
+    ranks_.push_back({.costs = costs[i],
+                      .numa = i * numa_nodes / ranks,
+                      .end = costs[i].size(),
+                      .rate = costs[i].empty() ? 0 : costs[i].front(),
+                      .choice = lend::VictimChoice(policy, seed * ranks + i)});
+    at(0, i);
+  }
+}
+
+double SimulatedNode::run() {
+  while (!events_.empty() && unfinished_ != 0) {
+    const Event next = events_.top();
+    events_.pop();
+    step(next.rank, next.at);
+  }
+  return over_;
+}
+
+void SimulatedNode::step(std::uint32_t rank, double now) {
+  const Rank& me = ranks_[rank];
+  if (!me.done) {
+    work(rank, now);
+  } else if (me.victim == kNobody) {
+    look_for_work(rank, now);
+  } else {
+    help(rank, now);
+  }
+}
+
+// What these iterations cost.
+double SimulatedNode::take(Rank& owner, std::size_t first, std::size_t count) {
+  const auto begin = owner.costs.begin() + static_cast<std::ptrdiff_t>(first);
+  const double cost = std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(count), 0.0);
+  owner.rate = cost / static_cast<double>(count);
+  return cost;
+}
+
+// A chunk of the rank's own loop. Nothing left: done, once the last helper is out.
+void SimulatedNode::work(std::uint32_t rank, double now) {
+  Rank& me = ranks_[rank];
+  const std::size_t left = me.end - me.front;
+  if (left == 0) {
+    me.offer_ends = 0;
+    if (me.helpers != 0) return;  // give_back() of the last one goes on from here
+    me.done = true;
+    --unfinished_;
+    over_ = std::max(over_, now);
+    at(now, rank);
+    return;
+  }
+  const std::size_t chunk = std::min(iterations_in(kOwnChunkNs, me.rate), left);
+  const double cost = take(me, me.front, chunk);
+  if (me.front >= me.review_at) {
+    me.offer_ends = now + me.rate * static_cast<double>(left);
+    me.review_at = me.front + me.costs.size() / kReviews;
+  }
+  me.front += chunk;
+  at(now + cost, rank);
+}
+
+std::uint32_t SimulatedNode::choose(std::uint32_t lender, double now) {
+  Rank& me = ranks_[lender];
+  std::uint32_t best = kNobody;
+  std::uint64_t best_value = 0;
+  for (std::uint32_t i = 0; i < ranks_.size(); ++i) {
+    const Rank& other = ranks_[i];
+    if (other.offer_ends < now + kWorthNs || other.helpers == lend::kHelpers) continue;
+    const auto left = static_cast<std::uint64_t>(other.offer_ends - now);
+    const std::uint64_t value =
+        me.choice.value(left, other.numa == me.numa, [&] { return other.helpers; });
+    if (value <= best_value) continue;
+    best = i;
+    best_value = value;
+  }
+  return best;
+}
+
+void SimulatedNode::look_for_work(std::uint32_t rank, double now) {
+  Rank& me = ranks_[rank];
+  const std::uint32_t victim = choose(rank, now);
+  if (victim == kNobody) {
+    at(now + kLookNs, rank);
+    return;
+  }
+  const double begin = now + kHandOverNs + (victim == me.last_victim ? 0 : kMoveNs);
+  ++ranks_[victim].helpers;
+  me.victim = victim;
+  me.last_victim = victim;
+  me.deadline = begin + kUnitNs;
+  at(begin, rank);
+}
+
+// A chunk from the end of the victim's loop.
+void SimulatedNode::help(std::uint32_t rank, double now) {
+  Rank& me = ranks_[rank];
+  Rank& owner = ranks_[me.victim];
+  const std::size_t left = owner.end - owner.front;
+  if (left == 0 || now >= me.deadline) {
+    give_back(rank, now);
+    return;
+  }
+  const std::size_t most = iterations_in(kMostChunkNs, owner.rate);
+  const std::size_t least = std::min(iterations_in(kLeastChunkNs, owner.rate), most);
+  const auto share = static_cast<std::size_t>(static_cast<double>(left) / kShareOfRest);
+  const std::size_t chunk = std::min(std::clamp(share, least, most), left);
+  owner.end -= chunk;
+  const double far = owner.numa == me.numa ? 1 : kFar;
+  const double end = now + far * take(owner, owner.end, chunk);
+  if (owner.offer_ends != 0) {
+    owner.offer_ends = end + owner.rate * static_cast<double>(owner.end - owner.front) / 2;
+  }
+  at(end, rank);
+}
+
+void SimulatedNode::give_back(std::uint32_t rank, double now) {
+  Rank& me = ranks_[rank];
+  Rank& owner = ranks_[me.victim];
+  const bool last = --owner.helpers == 0;
+  // The owner came to its end before, and waits.
+  if (last && owner.offer_ends == 0 && owner.front == owner.end) at(now, me.victim);
+  me.victim = kNobody;
+  at(now + kHandOverNs / 2, rank);
+}
+
+}  // namespace mh::victims

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// mh-victims: how the policies of MH_VICTIM compare on nodes that this machine does not have.
+//
+//   mh-victims [--policy none|most-work|fewest-lenders|nearest|random|ideal]   (none)
+//
+// Prints the lines of a benchmark program (bench/mpi), with simulated times, for four ways in which
+// the work of a node can be dealt out. `none`: nobody lends; `ideal`: the mean of the ranks.
+// Limits: those of the model (node.hpp). The same every time.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <numeric>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "victims/node.hpp"
+
+namespace mh::victims {
+namespace {
+
+constexpr std::uint32_t kNumaNodes = 4;
+constexpr std::uint32_t kRanks[] = {8, 32, 128};
+constexpr std::size_t kIterations = 1000;  // of a rank
+constexpr double kMeanNs = 2e3;            // of an iteration
+constexpr std::uint64_t kSeeds = 9;
+
+enum class Shape : std::uint8_t { triangle, one_late, node_late, any };
+struct Named {
+  Shape shape;
+  const char* name;
+};
+constexpr Named kShapes[] = {{Shape::triangle, "triangle"},
+                             {Shape::one_late, "one rank late"},
+                             {Shape::node_late, "a NUMA node late"},
+                             {Shape::any, "random"}};
+
+// Of an iteration, before all are scaled to the same mean.
+double weight(Shape shape, std::uint32_t rank, std::uint32_t ranks, double iteration,
+              double of_rank) {
+  switch (shape) {
+    case Shape::triangle:
+      return rank + iteration;
+    case Shape::one_late:
+      return rank + 1 == ranks ? 6 : 1;
+    case Shape::node_late:
+      return rank < ranks / kNumaNodes ? 3 : 1;
+    case Shape::any:
+      return of_rank;
+  }
+  return 1;
+}
+
+Costs costs_of(Shape shape, std::uint32_t ranks, std::uint64_t seed) {
+  std::mt19937_64 dice(seed);
+  std::uniform_real_distribution<double> part(0, 1);
+  Costs costs(ranks);
+  double sum = 0;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    const double of_rank = part(dice);
+    for (std::size_t i = 0; i < kIterations; ++i) {
+      const double iteration = static_cast<double>(i) / kIterations;
+      costs[rank].push_back(weight(shape, rank, ranks, iteration, of_rank));
+      sum += costs[rank].back();
+    }
+  }
+  const double scale = kMeanNs * static_cast<double>(kIterations) * ranks / sum;
+  for (auto& of_rank : costs) {
+    for (double& cost : of_rank) cost *= scale;
+  }
+  return costs;
+}
+
+double longest(const Costs& costs) {
+  double most = 0;
+  for (const auto& of_rank : costs) {
+    most = std::max(most, std::accumulate(of_rank.begin(), of_rank.end(), 0.0));
+  }
+  return most;
+}
+
+std::optional<VictimPolicy> policy_of(std::string_view name) {
+  if (name == "most-work") return VictimPolicy::most_work;
+  if (name == "fewest-lenders") return VictimPolicy::fewest_lenders;
+  if (name == "nearest") return VictimPolicy::nearest;
+  if (name == "random") return VictimPolicy::random;
+  return std::nullopt;
+}
+
+double time_of(const Costs& costs, std::string_view policy, std::uint64_t seed) {
+  if (policy == "none") return longest(costs);
+  if (policy == "ideal") return kMeanNs * static_cast<double>(kIterations);
+  return SimulatedNode(costs, kNumaNodes, *policy_of(policy), seed).run();
+}
+
+void print(const Named& named, std::uint32_t ranks, std::string_view policy) {
+  std::printf(R"({"kind": "loop", "name": "%s, %u ranks", "ranks": %u, "mean_ns": [)", named.name,
+              ranks, ranks);
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+    const double time = time_of(costs_of(named.shape, ranks, seed), policy, seed);
+    std::printf("%s%.0f", seed == 0 ? "" : ", ", time);
+  }
+  std::printf("]}\n");
+}
+
+int main_of(int argc, char** argv) {
+  std::string policy = "none";
+  if (argc == 3 && std::strcmp(argv[1], "--policy") == 0) policy = argv[2];
+  const bool known = policy == "none" || policy == "ideal" || policy_of(policy).has_value();
+  if ((argc != 1 && argc != 3) || !known) {
+    std::fprintf(stderr,
+                 "usage: mh-victims [--policy none|most-work|fewest-lenders|nearest|random|"
+                 "ideal]\n");
+    return 2;
+  }
+  std::printf(R"({"kind": "config", "program": "victims", "ranks": %u, "hosts": [], "cpus": []})"
+              "\n",
+              *std::max_element(std::begin(kRanks), std::end(kRanks)));
+  for (const Named& named : kShapes) {
+    for (const std::uint32_t ranks : kRanks) print(named, ranks, policy);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace mh::victims
+
+int main(int argc, char** argv) { return mh::victims::main_of(argc, argv); }
