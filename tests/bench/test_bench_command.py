@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import typer
 from manyhands import installation
-from manyhands.benchmarks import host, launch, loop_cases, loops, mpis, programs
+from manyhands.benchmarks import host, launch, mpis, programs
 from manyhands.benchmarks.cases import HELPED, PLAIN, Arm, Case, select
 from manyhands.commands import bench
 from typer.testing import CliRunner
