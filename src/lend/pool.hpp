@@ -44,8 +44,8 @@ class Pool {
   // work is simply not shared then).
   Status expose(Kind kind, Work& work, std::uint64_t ends);
 
-  // A better guess of that, by the owner or a helper. An offer that is over stays so, unless it ends
-  // just now: then a lender may come in vain.
+  // A better guess of that, by the owner or a helper. An offer that is over stays so, unless it
+  // ends just now: then a lender may come in vain.
   void expect_end(Kind kind, std::uint64_t ends);
   // There is nothing to begin any more: no lender shall come in vain.
   void nothing_left(Kind kind);
