@@ -91,7 +91,7 @@ class NoWork final : public lend::Work {
 // What it costs to expose a loop that nobody joins.
 void ExposeAlone(benchmark::State& state) {
   const Pair pair;
-  lend::Pool pool(pair.node(0), pair.owners());
+  lend::Pool pool(pair.node(0), pair.owners(), 1);
   NoWork work;
   for ([[maybe_unused]] auto turn : state) {
     static_cast<void>(pool.expose(lend::Kind::loops, work, ~0ULL));
@@ -133,7 +133,7 @@ BENCHMARK(RegionAlone);
 // A core lent for a unit without work and given back: two hand-overs between threads on one core.
 void LendAndReturn(benchmark::State& state) {
   const Pair pair;
-  lend::Pool pool(pair.node(0), pair.owners());
+  lend::Pool pool(pair.node(0), pair.owners(), 1);
   lend::Lender lender(pair.node(1), 0, lend::VictimPolicy::most_work,
                       [](std::uint32_t) { return true; });
   NoWork work;

@@ -32,7 +32,14 @@ namespace mh::lend {
 
 enum class ChannelState : std::uint32_t { free, held, lent, done, evicted };
 
-// The word of a channel: the state, and who brought it there.
+// A lender: a rank's own thread lends core 0, its workers (workers.hpp) lend further ones.
+constexpr std::uint32_t lender_id(std::uint32_t rank, std::uint32_t core) {
+  return core * node::kMaxRanks + rank;
+}
+constexpr std::uint32_t rank_of(std::uint32_t lender) { return lender % node::kMaxRanks; }
+inline constexpr std::uint32_t kMostCores = (1U << 24U) / node::kMaxRanks;
+
+// The word of a channel: the state, and the lender who brought it there.
 constexpr std::uint32_t word_of(ChannelState state, std::uint32_t lender) {
   return static_cast<std::uint32_t>(state) | lender << 8U;
 }
@@ -41,7 +48,6 @@ constexpr ChannelState state_of(std::uint32_t word) {
 }
 constexpr std::uint32_t lender_of(std::uint32_t word) { return word >> 8U; }
 inline constexpr std::uint32_t kFree = word_of(ChannelState::free, 0);
-static_assert(node::kMaxRanks <= 1U << 24U);
 
 struct alignas(kCacheLine) Channel {
   // The futex of both sides. Each change releases and each look acquires, except held ▶ free: what

@@ -22,9 +22,9 @@ inline void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value,
   ::syscall(SYS_futex, &word, FUTEX_WAIT, value, &limit, nullptr, 0);
 }
 
-// Wakes one sleeper.
-inline void futex_wake(std::atomic<std::uint32_t>& word) {
-  ::syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+// Wakes so many sleepers at most.
+inline void futex_wake(std::atomic<std::uint32_t>& word, std::uint32_t sleepers = 1) {
+  ::syscall(SYS_futex, &word, FUTEX_WAKE, sleepers, nullptr, nullptr, 0);
 }
 
 }  // namespace mh::lend

@@ -36,12 +36,14 @@ bool bind_thread(std::int32_t thread, std::int32_t cpu) {
 
 }  // namespace
 
-Lender::Lender(const node::Node& node, std::size_t offset, VictimPolicy policy, Admission copies)
+Lender::Lender(const node::Node& node, std::size_t offset, VictimPolicy policy, Admission copies,
+               std::uint32_t core)
     : node_(node),
       offset_(offset),
-      choice_(policy, node.me()),
+      choice_(policy, lender_id(node.me(), core)),
       copies_(std::move(copies)),
-      barred_(node.ranks(), false) {
+      barred_(node.ranks(), false),
+      id_(lender_id(node.me(), core)) {
   barred_[node.me()] = true;
 }
 
@@ -88,7 +90,7 @@ Channel* Lender::hold(std::uint32_t owner) const {
     // acquire: pairs with the helper's release; it waits at the channel.
     if (channel.thread.load(std::memory_order_acquire) == 0) return nullptr;  // no more helpers
     std::uint32_t expected = kFree;
-    if (channel.word.compare_exchange_strong(expected, word_of(ChannelState::held, node_.me()),
+    if (channel.word.compare_exchange_strong(expected, word(ChannelState::held),
                                              std::memory_order_acquire,
                                              std::memory_order_relaxed)) {
       return &channel;
@@ -105,8 +107,12 @@ bool Lender::place_here(Channel& channel) const {
   return true;
 }
 
+Channel& Lender::channel_of(std::uint32_t out) const {
+  return lendings((out - 1) / kHelpers).channels[(out - 1) % kHelpers];
+}
+
 Outcome Lender::lend() {
-  if (out_ != nullptr) return wait_for_helper();
+  if (out_.load(std::memory_order_relaxed) != 0) return wait_for_helper();
   const std::uint32_t owner = choose();
   if (owner == kNobody) return Outcome::nothing;
   Channel* channel = hold(owner);
@@ -116,41 +122,65 @@ Outcome Lender::lend() {
     barred_[owner] = true;
     return Outcome::refused;
   }
-  out_ = channel;
-  owner_ = owner;
+  const auto index = static_cast<std::uint32_t>(channel - lendings(owner).channels);
+  out_.store(owner * kHelpers + index + 1, std::memory_order_relaxed);
   // release: pairs with the helper's look in live().
-  channel->word.store(word_of(ChannelState::lent, node_.me()), std::memory_order_release);
+  channel->word.store(word(ChannelState::lent), std::memory_order_release);
   futex_wake(channel->word);
   return wait_for_helper();
 }
 
 Outcome Lender::wait_for_helper() {
-  const std::uint32_t lent = word_of(ChannelState::lent, node_.me());
-  futex_wait(out_->word, lent, kPatienceNs);
+  const std::uint32_t out = out_.load(std::memory_order_relaxed);
+  const std::uint32_t owner = (out - 1) / kHelpers;
+  Channel& channel = channel_of(out);
+  const std::uint32_t lent = word(ChannelState::lent);
+  futex_wait(channel.word, lent, kPatienceNs);
   // acquire: pairs with the helper's done.
-  const std::uint32_t now = out_->word.load(std::memory_order_acquire);
+  const std::uint32_t now = channel.word.load(std::memory_order_acquire);
   if (now == lent) {
-    if (node_.alive(owner_)) return Outcome::still_out;
-    barred_[owner_] = true;
-  } else if (now == word_of(ChannelState::done, node_.me())) {
-    out_->word.store(kFree, std::memory_order_release);
+    if (node_.alive(owner)) return Outcome::still_out;
+    barred_[owner] = true;
+  } else if (now == word(ChannelState::done)) {
+    channel.word.store(kFree, std::memory_order_release);
   }
-  out_ = nullptr;
+  out_.store(0, std::memory_order_relaxed);
   return now == lent ? Outcome::nothing : Outcome::lent;
 }
 
-void Lender::take_back() {
-  if (out_ == nullptr) return;
-  std::uint32_t word = word_of(ChannelState::lent, node_.me());
-  // acquire on failure: pairs with the helper's done. On success the helper gives the channel back.
-  if (out_->word.compare_exchange_strong(word, word_of(ChannelState::evicted, node_.me()),
-                                         std::memory_order_acq_rel, std::memory_order_acquire)) {
-    bind_thread(out_->thread.load(std::memory_order_relaxed), node_.record(owner_).cpu);
-    out_->cpu.store(-1, std::memory_order_relaxed);
-  } else if (word == word_of(ChannelState::done, node_.me())) {
-    out_->word.store(kFree, std::memory_order_release);
+// A helper in the middle of a unit goes to its owner's core. False if there is none (any more).
+bool Lender::evict() {
+  const std::uint32_t out = out_.load(std::memory_order_relaxed);
+  if (out == 0) return false;
+  Channel& channel = channel_of(out);
+  std::uint32_t lent = word(ChannelState::lent);
+  // relaxed: nothing is published; on success the helper gives the channel back.
+  if (!channel.word.compare_exchange_strong(lent, word(ChannelState::evicted),
+                                            std::memory_order_relaxed)) {
+    return false;
   }
-  out_ = nullptr;
+  const std::uint32_t owner = (out - 1) / kHelpers;
+  bind_thread(channel.thread.load(std::memory_order_relaxed), node_.record(owner).cpu);
+  channel.cpu.store(-1, std::memory_order_relaxed);
+  return true;
+}
+
+void Lender::recall() {
+  const std::uint32_t out = out_.load(std::memory_order_relaxed);
+  if (evict()) futex_wake(channel_of(out).word);
+}
+
+void Lender::take_back() {
+  const std::uint32_t out = out_.load(std::memory_order_relaxed);
+  if (out == 0) return;
+  if (!evict()) {
+    Channel& channel = channel_of(out);
+    // acquire: pairs with the helper's done.
+    if (channel.word.load(std::memory_order_acquire) == word(ChannelState::done)) {
+      channel.word.store(kFree, std::memory_order_release);
+    }
+  }
+  out_.store(0, std::memory_order_relaxed);
 }
 
 }  // namespace mh::lend

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The lender's side: a rank that waits gives its core to a helper of a rank that has work exposed.
 //
-// One lender a rank, used by one thread at a time. lend() sleeps while the helper works, for a unit
-// and in any case not much longer than kPatience; a helper that is still in its unit then keeps the
-// core between calls (`still_out`) until take_back().
+// A lender for each core that a rank lends, used by one thread at a time. lend() sleeps while the
+// helper works, for a unit and in any case not much longer than kPatience; a helper that is still
+// in its unit then keeps the core between calls (`still_out`) until take_back().
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -30,13 +31,20 @@ enum class Outcome : std::uint8_t {
 class Lender {
  public:
   // `offset` is where the Lendings lie in each rank's area; `copies` says whose copies this core
-  // may be lent to.
-  Lender(const node::Node& node, std::size_t offset, VictimPolicy policy, Admission copies);
+  // may be lent to. `core` tells the lenders of a rank apart (below kMostCores).
+  Lender(const node::Node& node, std::size_t offset, VictimPolicy policy, Admission copies,
+         std::uint32_t core = 0);
 
   Outcome lend();
+  // Whether somebody has work for a core just now, or has this one.
+  [[nodiscard]] bool is_wanted() {
+    return out_.load(std::memory_order_relaxed) != 0 || choose() != kNobody;
+  }
 
   // The core is needed for something else: a helper that still has it goes to its owner's.
   void take_back();
+  // The same by any thread, while the lender may be asleep in lend(): that returns.
+  void recall();
 
  private:
   static constexpr std::uint32_t kNobody = ~0U;
@@ -48,16 +56,20 @@ class Lender {
   [[nodiscard]] Channel* hold(std::uint32_t owner) const;
   [[nodiscard]] bool place_here(Channel& channel) const;
   Outcome wait_for_helper();
+  bool evict();
+  [[nodiscard]] std::uint32_t word(ChannelState state) const { return word_of(state, id_); }
+  [[nodiscard]] Channel& channel_of(std::uint32_t out) const;
 
   const node::Node& node_;
   std::size_t offset_;
   VictimChoice choice_;
   Admission copies_;
   std::vector<bool> barred_;  // ranks whose helpers cannot run here, or whose process is gone
+  std::uint32_t id_;
 
-  // The hand-over under way.
-  Channel* out_ = nullptr;
-  std::uint32_t owner_ = kNobody;
+  // The hand-over under way, 0: none; else the channel's number among all of the node, and one.
+  // Written by the lender's thread. Relaxed: who recalls compares the channel's word.
+  std::atomic<std::uint32_t> out_{0};
 };
 
 }  // namespace mh::lend

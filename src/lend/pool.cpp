@@ -6,11 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <system_error>
 
 #include "base/clock.hpp"
 #include "lend/futex.hpp"
+#include "lend/signals.hpp"
 
 namespace mh::lend {
 namespace {
@@ -20,25 +20,10 @@ constexpr double kReclaimAfterNs = 60e3;  // a helper that keeps the owner waiti
 constexpr std::uint32_t kSweepEvery = 1024;        // exposures
 constexpr std::int64_t kParkedNs = 1'000'000'000;  // a parked helper looks around this often
 
-// New threads inherit the mask: no signal of the program is ever delivered to a helper.
-class AllSignalsBlocked {
- public:
-  AllSignalsBlocked() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~AllSignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  AllSignalsBlocked(const AllSignalsBlocked&) = delete;
-  AllSignalsBlocked& operator=(const AllSignalsBlocked&) = delete;
-
- private:
-  sigset_t before_{};
-};
-
 }  // namespace
 
-Pool::Pool(const node::Node& node, Lendings& mine) : node_(node), mine_(mine) {
+Pool::Pool(const node::Node& node, Lendings& mine, std::uint32_t lenders)
+    : node_(node), mine_(mine), lenders_(lenders) {
   CPU_ZERO(&home_);
   ::sched_getaffinity(0, sizeof home_, &home_);
 }
@@ -61,7 +46,7 @@ Pool::~Pool() {
 
 Status Pool::hire() {
   const AllSignalsBlocked guard;
-  const std::uint32_t count = std::min(kHelpers, node_.ranks() - 1);
+  const std::uint32_t count = std::min(kHelpers, lenders_);
   helpers_.reserve(count);
   for (std::uint32_t i = 0; i < count; ++i) {
     Channel& channel = mine_.channels[i];
@@ -180,7 +165,7 @@ void Pool::sweep() {
     std::uint32_t word = channel.word.load(std::memory_order_acquire);
     const ChannelState state = state_of(word);
     if (state != ChannelState::held && state != ChannelState::done) continue;
-    if (node_.alive(lender_of(word))) continue;
+    if (node_.alive(rank_of(lender_of(word)))) continue;
     channel.word.compare_exchange_strong(word, kFree, std::memory_order_release,
                                          std::memory_order_relaxed);
   }

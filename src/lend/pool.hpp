@@ -32,8 +32,9 @@ class Work {
 
 class Pool {
  public:
-  // `mine` is this rank's part of the segment. No thread is made yet.
-  Pool(const node::Node& node, Lendings& mine);
+  // `mine` is this rank's part of the segment; `lenders` cores at most will be lent to it at a
+  // time. No thread is made yet.
+  Pool(const node::Node& node, Lendings& mine, std::uint32_t lenders);
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
   // Ends the helpers; nothing may be exposed.
@@ -89,6 +90,7 @@ class Pool {
 
   const node::Node& node_;
   Lendings& mine_;
+  std::uint32_t lenders_;
   cpu_set_t home_{};  // where the owner may run
   // Made by the first that exposes something; the release of `hired_` pairs with hired().
   std::once_flag hiring_;

@@ -38,6 +38,7 @@ void own_loops(observe::Loops& loops) {
   std::copy_n(&report.excluded[1], observe::kObstacles, loops.regions_excluded);
   loops.exposures = report.exposures;
   loops.units_by_others = report.units;
+  if (g.workers) loops.units_lent += g.workers->units();
   loops.names_used = openmp::lists.used();
   loops.sharing = report.on ? 1 : 0;
 }

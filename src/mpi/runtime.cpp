@@ -69,6 +69,7 @@ class NodeWork final : public wait::Work {
   void idle(bool now) override {
     g.node->mine().idle.store(now ? 1 : 0, std::memory_order_relaxed);
     if (now && g.helpers != nullptr) look_around();
+    if (!now && g.workers) g.workers->stop();
   }
 
   void end() override {
@@ -98,6 +99,7 @@ class NodeWork final : public wait::Work {
   // This rank's core, for a unit, to a rank with something to do that its own process does best.
   static bool lend_core() {
     if (!g.lender) return false;
+    if (g.workers && g.lender->is_wanted() && openmp::team_is_idle()) g.workers->start();
     const std::uint64_t begin = ticks();
     const lend::Outcome outcome = g.lender->lend();
     if (outcome == lend::Outcome::nothing) return false;
@@ -337,10 +339,21 @@ void apply_settings() {
   g.keeper.emplace(g.area(g.me).jobs, g.node->board(), g.me);
 }
 
+std::uint32_t usable_cores() {
+  const std::uint64_t assumed = settings().cores;
+  return assumed != 0 ? static_cast<std::uint32_t>(assumed) : g.node->usable_cpus();
+}
+
 // More ranks than cores: a core that waits is somebody else's.
-bool crowded() {
-  const std::uint64_t cores = settings().cores != 0 ? settings().cores : g.node->usable_cpus();
-  return g.ranks > cores;
+bool crowded() { return g.ranks > usable_cores(); }
+
+// Where this rank's workers live: on cores that are its alone, or, where cores are only assumed, on
+// any, in fair shares.
+std::vector<std::int32_t> worker_cpus() {
+  const std::int32_t here = g.node->mine().cpu;
+  if (settings().cores == 0) return lend::cpus_for_workers(g.node->own_cpus(), here);
+  const std::size_t share = usable_cores() / g.ranks - 1;
+  return std::vector<std::int32_t>(std::min(share, lend::Workers::kMost), here);
 }
 
 wait::Rules rules() {
@@ -396,9 +409,13 @@ void share_cores() {
   // A pair has its own two hands.
   const bool copies = settings().lend_copies && g.describing && g.ranks > 2;
   if (crowded() || !(loops || copies)) return;
-  g.helpers = new lend::Pool(*g.node, g.area(g.me).lendings);
-  g.lender.emplace(*g.node, offsetof(RankArea, lendings), settings().victim,
-                   [](std::uint32_t rank) { return thief().may_help(rank); });
+  const auto policy = settings().victim;
+  const auto copies_of = [](std::uint32_t rank) { return thief().may_help(rank); };
+  g.helpers = new lend::Pool(*g.node, g.area(g.me).lendings, usable_cores() - 1);
+  g.lender.emplace(*g.node, offsetof(RankArea, lendings), policy, copies_of);
+  if (const auto cpus = worker_cpus(); loops && !cpus.empty()) {
+    g.workers.emplace(*g.node, offsetof(RankArea, lendings), policy, copies_of, cpus);
+  }
   if (copies) {
     g.lent_copies.emplace(*g.helpers, g.area(g.me).jobs, g.counters(), g.node->mine().pid);
   }
@@ -462,6 +479,7 @@ void stop() {
   openmp::stop();
   report(g_why_not);
   wait::employ(nullptr, {});
+  g.workers.reset();
   g.lender.reset();
   g.lent_copies.reset();
   delete std::exchange(g.helpers, nullptr);

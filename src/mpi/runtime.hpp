@@ -14,6 +14,7 @@
 
 #include "lend/channel.hpp"
 #include "lend/lender.hpp"
+#include "lend/workers.hpp"
 #include "lend/pool.hpp"
 #include "mpi/abi.hpp"
 #include "mpi/gate_table.hpp"
@@ -74,7 +75,8 @@ struct Runtime {
   // Only where cores are lent. The pool goes with stop() or not at all: a program may call exit()
   // from a helper's thread, or in a child that has no helpers.
   lend::Pool* helpers = nullptr;
-  std::optional<lend::Lender> lender;
+  std::optional<lend::Lender> lender;    // the core this rank waits on
+  std::optional<lend::Workers> workers;  // its further ones
   std::optional<p2p::LentCopies> lent_copies;  // only where a third rank could help a pair
 
   [[nodiscard]] RankArea& area(std::uint32_t rank) const {

@@ -120,8 +120,13 @@ void Node::write_own_record(std::uint32_t world_rank) {
   for (std::size_t cpu = 0; cpu < kMaxCpus; ++cpu) {
     if (!cpus[cpu]) continue;
     if (numa_of(cpu) != own->numa) own->bound = false;
-    // relaxed: the caller's barrier publishes it.
-    header_->affinity[cpu / 64].fetch_or(1ULL << (cpu % 64), std::memory_order_relaxed);
+    // relaxed: the caller's barrier publishes both.
+    const std::uint64_t bit = 1ULL << (cpu % 64);
+    const std::uint64_t others =
+        header_->affinity[cpu / 64].fetch_or(bit, std::memory_order_relaxed);
+    if ((others & bit) != 0) {
+      header_->contested[cpu / 64].fetch_or(bit, std::memory_order_relaxed);
+    }
   }
 }
 
@@ -135,6 +140,15 @@ void Node::settle() {
   for (const auto& word : header_->affinity) {
     usable_cpus_ += static_cast<std::uint32_t>(std::popcount(word.load(std::memory_order_relaxed)));
   }
+}
+
+CpuSet Node::own_cpus() const {
+  CpuSet own = allowed_cpus();
+  for (std::size_t cpu = 0; cpu < kMaxCpus; ++cpu) {
+    const std::uint64_t word = header_->contested[cpu / 64].load(std::memory_order_relaxed);
+    if (((word >> (cpu % 64)) & 1U) != 0) own.reset(cpu);
+  }
+  return own;
 }
 
 bool Node::alive(std::uint32_t rank) const {

@@ -69,6 +69,8 @@ class Node {
   [[nodiscard]] bool at_least_active(std::uint16_t numa, std::uint64_t limit) const;
   // Whether another rank waits in MPI with nothing in hand, just now.
   [[nodiscard]] bool somebody_idle() const;
+  // CPUs that the calling thread may run on, and no other rank.
+  [[nodiscard]] CpuSet own_cpus() const;
   // CPUs that any rank of the node may use.
   [[nodiscard]] std::uint32_t usable_cpus() const { return usable_cpus_; }
   [[nodiscard]] bool oversubscribed() const { return ranks() > usable_cpus_; }

@@ -21,7 +21,7 @@ namespace mh::node {
 inline constexpr std::uint32_t kMaxRanks = 1024;  // ranks of one node; more run unhelped
 inline constexpr std::uint32_t kMaxCpus = 2048;   // CPUs the NUMA map covers; beyond: NUMA node 0
 inline constexpr std::uint64_t kSegmentMagic = 0x6d616e7968616e64;  // "manyhand"
-inline constexpr std::uint32_t kLayout = 1;
+inline constexpr std::uint32_t kLayout = 2;
 
 struct alignas(kCacheLine) RankRecord {
   // Written by the rank before the attach barrier, read-only after.
@@ -73,8 +73,9 @@ struct alignas(kCacheLine) Header {
   std::uint16_t numa_of_cpu[kMaxCpus];
   WorkBoard board;
   // CPUs that some rank may run on. Every rank adds its own while it joins (fetch_or, relaxed: the
-  // barrier after joining publishes the union).
+  // barrier after joining publishes the union). `contested`: CPUs that several may run on.
   alignas(kCacheLine) std::atomic<std::uint64_t> affinity[kMaxCpus / 64];
+  std::atomic<std::uint64_t> contested[kMaxCpus / 64];
 };
 
 static_assert(std::is_standard_layout_v<Header>);

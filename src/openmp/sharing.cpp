@@ -49,6 +49,10 @@ Status start(lend::Pool& pool, Whose loops) {
   return {};
 }
 
+bool team_is_idle() {
+  return shared_region() != nullptr && real.in_parallel != nullptr && real.in_parallel() == 0;
+}
+
 void look_for_new_objects() {
   if (shared_region() != nullptr) rebind::again();
 }

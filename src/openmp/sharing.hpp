@@ -34,6 +34,8 @@ inline Region* shared_region() { return detail::region.load(std::memory_order_re
 Status start(lend::Pool& pool, Whose loops);
 // Whether the program or a library of it has marked loops.
 bool has_marked_loops();
+// Whether no region is in progress on the calling thread, so that its team has nothing to do.
+bool team_is_idle();
 // Objects that were loaded since (extension modules). Cheap if there are none.
 void look_for_new_objects();
 // No loop is in progress.

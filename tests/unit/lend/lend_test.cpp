@@ -107,7 +107,7 @@ int lend_until_over(Stage& stage, std::uint32_t me) {
 // A rank with one long unit, until the board says that all is over.
 int own_until_over(Stage& stage) {
   stage.enter(0);
-  Pool pool(stage.node(0), stage.lendings(0));
+  Pool pool(stage.node(0), stage.lendings(0), 3);
   LongUnit unit(stage.board);
   static_cast<void>(pool.expose(Kind::loops, unit, kLong));
   while (stage.board->over.load() == 0) ::usleep(1'000);
@@ -126,7 +126,7 @@ TEST(Lend, a_helper_works_in_the_owners_process_on_the_lenders_core) {
   Stage stage(2);
   stage.enter(0);
   test::Child lender([&] { return bind_to(0) ? lend_until_over(stage, 1) : 1; });
-  Pool pool(stage.node(0), stage.lendings(0));
+  Pool pool(stage.node(0), stage.lendings(0), 3);
   stage.board->barrier.wait(2);
   Loop loop(1'000'000);
   ASSERT_TRUE(pool.expose(Kind::loops, loop, kLong).ok());
@@ -144,7 +144,7 @@ TEST(Lend, every_iteration_is_done_once_and_no_unit_runs_after_the_loop) {
   Stage stage(2);
   stage.enter(0);
   test::Child lender([&] { return lend_until_over(stage, 1); });
-  Pool pool(stage.node(0), stage.lendings(0));
+  Pool pool(stage.node(0), stage.lendings(0), 3);
   stage.board->barrier.wait(2);
   std::uint32_t helped = 0;
   for (int round = 0; round < kRounds; ++round) {
@@ -167,7 +167,7 @@ TEST(Lend, a_lender_killed_in_the_middle_of_a_unit_costs_only_its_help) {
   Stage stage(2);
   stage.enter(0);
   test::Child lender([&] { return lend_until_over(stage, 1); });
-  Pool pool(stage.node(0), stage.lendings(0));
+  Pool pool(stage.node(0), stage.lendings(0), 3);
   stage.board->barrier.wait(2);
   LongUnit unit(stage.board);
   ASSERT_TRUE(pool.expose(Kind::loops, unit, kLong).ok());
@@ -218,7 +218,7 @@ TEST(Lend, a_helper_that_may_not_run_on_the_lenders_core_is_refused_once) {
   stage.enter(0);
   test::Child lender(
       [&] { return test::deny(SYS_sched_setaffinity, EINVAL) ? lend_until_over(stage, 1) : 77; });
-  Pool pool(stage.node(0), stage.lendings(0));
+  Pool pool(stage.node(0), stage.lendings(0), 3);
   stage.board->barrier.wait(2);
   Loop loop(1'000'000);
   ASSERT_TRUE(pool.expose(Kind::loops, loop, kLong).ok());
@@ -236,7 +236,7 @@ TEST(Lend, a_helper_that_stays_long_is_brought_to_the_owners_core) {
   Stage stage(2);
   stage.enter(0);
   test::Child lender([&] { return bind_to(0) ? lend_until_over(stage, 1) : 1; });
-  Pool pool(stage.node(0), stage.lendings(0));
+  Pool pool(stage.node(0), stage.lendings(0), 3);
   stage.board->barrier.wait(2);
   LongUnit unit(stage.board);
   ASSERT_TRUE(pool.expose(Kind::loops, unit, kLong).ok());
@@ -260,7 +260,7 @@ TEST(Lend, work_that_is_nearly_done_and_work_of_nobody_is_left_alone) {
   Stage stage(3);
   stage.enter(0);
   stage.enter(1);
-  Pool pool(stage.node(0), stage.lendings(0));
+  Pool pool(stage.node(0), stage.lendings(0), 3);
   Lender lender(stage.node(1), 0, VictimPolicy::most_work, all);
   EXPECT_EQ(lender.lend(), Outcome::nothing);
   Loop loop(1'000'000);
@@ -275,7 +275,7 @@ TEST(Lend, work_that_is_nearly_done_and_work_of_nobody_is_left_alone) {
 TEST(Lend, helpers_take_no_signal_of_the_program) {
   Stage stage(2);
   stage.enter(0);
-  Pool pool(stage.node(0), stage.lendings(0));
+  Pool pool(stage.node(0), stage.lendings(0), 3);
   Loop loop(0);
   ASSERT_TRUE(pool.expose(Kind::loops, loop, 0).ok());
   pool.withdraw(Kind::loops);
@@ -298,7 +298,7 @@ TEST(Lend, owner_and_lenders_as_threads) {
   constexpr std::uint32_t kLenders = 3;
   Stage stage(kLenders + 1);
   for (std::uint32_t rank = 0; rank <= kLenders; ++rank) stage.enter(rank);
-  Pool pool(stage.node(0), stage.lendings(0));
+  Pool pool(stage.node(0), stage.lendings(0), 3);
   std::atomic<bool> over{false};
   std::vector<std::thread> lenders;
   for (std::uint32_t rank = 1; rank <= kLenders; ++rank) {

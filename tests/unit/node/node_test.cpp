@@ -151,6 +151,13 @@ TEST(Node, ranks_bound_to_different_cpus_are_not_oversubscribed) {
   EXPECT_EQ(test::Child([&] { return join_on_nth_cpu(1); }).wait(), 2);
 }
 
+TEST(Node, a_cpu_belongs_to_a_rank_that_shares_it_with_nobody) {
+  Fixture alone(1);
+  EXPECT_EQ(alone.nodes[0].own_cpus(), allowed_cpus());
+  Fixture pair(2);  // both run where this process may
+  EXPECT_TRUE(pair.nodes[0].own_cpus().none());
+}
+
 TEST(Alive, a_running_process_is_and_a_zombie_or_a_collected_one_is_not) {
   Fixture f(2);
   const Node& node = f.nodes[0];

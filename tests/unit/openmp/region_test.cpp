@@ -68,7 +68,7 @@ struct Work {
 // An owner, and lenders until the end of the test.
 class Team {
  public:
-  Team() : stage_(kLenders + 1), pool_(stage_.node(0), stage_.lendings(0)), region_(pool_) {
+  Team() : stage_(kLenders + 1), pool_(stage_.node(0), stage_.lendings(0), 3), region_(pool_) {
     for (std::uint32_t rank = 0; rank <= kLenders; ++rank) stage_.enter(rank);
     for (std::uint32_t rank = 1; rank <= kLenders; ++rank) {
       lenders_.emplace_back([this, rank] { lend(rank); });

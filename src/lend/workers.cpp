@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "lend/workers.hpp"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <system_error>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "lend/futex.hpp"
+#include "lend/signals.hpp"
+
+namespace mh::lend {
+namespace {
+
+constexpr double kPatienceNs = 200e3;               // without work it sleeps until the next call
+constexpr std::int64_t kParkedNs = 10'000'000'000;  // an end to every sleep, in case of a lost call
+
+// Never instead of a thread of the program.
+void step_back() {
+  const sched_param none{};
+  ::sched_setscheduler(0, SCHED_IDLE, &none);
+}
+
+bool bind_to(std::int32_t cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(static_cast<std::size_t>(cpu), &set);
+  return ::sched_setaffinity(0, sizeof set, &set) == 0;
+}
+
+}  // namespace
+
+std::vector<std::int32_t> cpus_for_workers(const node::CpuSet& own, std::int32_t here) {
+  const std::size_t few = std::min<std::size_t>(own.size(), CPU_SETSIZE);
+  std::vector<std::int32_t> cpus;
+  std::size_t first = few;  // left to the rank itself: where it is, else any
+  if (here >= 0 && static_cast<std::size_t>(here) < few && own[static_cast<std::size_t>(here)]) {
+    first = static_cast<std::size_t>(here);
+  }
+  for (std::size_t cpu = 0; cpu < few && cpus.size() < Workers::kMost; ++cpu) {
+    if (!own[cpu] || cpu == first) continue;
+    if (first == few) {
+      first = cpu;
+    } else {
+      cpus.push_back(static_cast<std::int32_t>(cpu));
+    }
+  }
+  return cpus;
+}
+
+Workers::Workers(const node::Node& node, std::size_t offset, VictimPolicy policy,
+                 const Admission& copies, const std::vector<std::int32_t>& cpus, double prompt_ns)
+    : prompt_(ticks_from_ns(prompt_ns)) {
+  for (const std::int32_t cpu : cpus) {
+    const auto core = static_cast<std::uint32_t>(workers_.size() + 1);
+    workers_.push_back(std::make_unique<Worker>(node, offset, policy, copies, core, cpu));
+  }
+}
+
+Workers::~Workers() {
+  stop();
+  ending_.store(true, std::memory_order_relaxed);
+  calls_.fetch_add(1, std::memory_order_release);
+  futex_wake(calls_, kHelpers);
+  for (auto& worker : workers_) {
+    if (worker->thread.joinable()) worker->thread.join();
+  }
+}
+
+void Workers::hire() {
+  hired_ = true;
+  const AllSignalsBlocked guard;
+  for (auto& worker : workers_) {
+    try {
+      worker->thread = std::thread([this, &worker] { live(*worker); });
+    } catch (const std::system_error&) {
+      return;  // fewer workers
+    }
+    ::pthread_setname_np(worker->thread.native_handle(), "mh-worker");
+  }
+}
+
+void Workers::start() {
+  if (workers_.empty()) return;
+  if (!hired_) [[unlikely]]
+    hire();
+  wanted_.store(true, std::memory_order_relaxed);
+  if (asleep_.load(std::memory_order_relaxed) == 0) return;
+  called_at_.store(ticks(), std::memory_order_relaxed);
+  calls_.fetch_add(1, std::memory_order_release);
+  futex_wake(calls_, kHelpers);
+}
+
+void Workers::stop() {
+  if (!wanted_.load(std::memory_order_relaxed)) return;
+  wanted_.store(false, std::memory_order_relaxed);
+  for (auto& worker : workers_) worker->lender.recall();
+}
+
+void Workers::live(Worker& worker) {
+  step_back();
+  if (!bind_to(worker.cpu)) return;
+  for (std::uint32_t seen = 0; !ending_.load(std::memory_order_relaxed);) {
+    asleep_.fetch_add(1, std::memory_order_relaxed);
+    futex_wait(calls_, seen, kParkedNs);
+    asleep_.fetch_sub(1, std::memory_order_relaxed);
+    // acquire: pairs with start().
+    const std::uint32_t now = calls_.load(std::memory_order_acquire);
+    const std::uint64_t late = ticks() - called_at_.load(std::memory_order_relaxed);
+    const bool is_called = std::exchange(seen, now) != now;
+    if (is_called && late < prompt_) serve(worker);
+  }
+}
+
+void Workers::serve(Worker& worker) {
+  std::uint64_t last_unit = ticks();
+  while (wanted_.load(std::memory_order_relaxed)) {
+    const Outcome outcome = worker.lender.lend();
+    if (outcome == Outcome::lent) {
+      units_.fetch_add(1, std::memory_order_relaxed);
+      last_unit = ticks();
+    } else if (outcome != Outcome::still_out) {
+      if (ticks() - last_unit > ticks_from_ns(kPatienceNs)) break;
+      relax();
+    }
+  }
+  worker.lender.take_back();
+}
+
+}  // namespace mh::lend
