@@ -123,3 +123,14 @@ def test_more_ranks_than_cores(mpi: MpiBuild, helped: Arm, ranks: int) -> None:
     seen = ends(run(mpi, helped, ranks, [str(program), FEW], env, LIMIT_S))
     assert seen, "no case was run"
     assert not [name for name, (right, _) in seen.items() if right != "ok"], seen
+
+
+# Workers live on cores that are only assumed here, so whether one of them lends is up to the
+# scheduler; tests/unit/lend has that. The results must be right either way.
+def test_ranks_with_several_cores(mpi: MpiBuild, helped: Arm) -> None:
+    only(mpi, "mpich4", "openmpi4")
+    program = compiled_openmp(mpi, "g++", "-O2", HERE / "loops.cpp")
+    env = {**SHARED, "OMP_NUM_THREADS": "1", "MH_CORES": "6"}
+    seen = ends(run(mpi, helped, 2, [str(program), FEW], env, LIMIT_S))
+    assert seen, "no case was run"
+    assert not [name for name, (right, _) in seen.items() if right != "ok"], seen
