@@ -339,9 +339,14 @@ void apply_settings() {
   g.keeper.emplace(g.area(g.me).jobs, g.node->board(), g.me);
 }
 
+// Of this node; nodes that are parts of one machine have at most their part of its cores.
 std::uint32_t usable_cores() {
   const std::uint64_t assumed = settings().cores;
-  return assumed != 0 ? static_cast<std::uint32_t>(assumed) : g.node->usable_cpus();
+  if (assumed != 0) return static_cast<std::uint32_t>(assumed);
+  const auto parts = static_cast<std::uint32_t>(settings().fake_nodes);
+  if (parts == 1) return g.node->usable_cpus();
+  const auto all = static_cast<std::uint32_t>(::sysconf(_SC_NPROCESSORS_ONLN));
+  return std::min(g.node->usable_cpus(), std::max(all / parts, 1U));
 }
 
 // More ranks than cores: a core that waits is somebody else's.

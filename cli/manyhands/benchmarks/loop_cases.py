@@ -76,12 +76,6 @@ def _grid(machine: Machine) -> tuple[Variant, ...]:
     )
 
 
-def _on_fake_nodes(machine: Machine) -> tuple[Variant, ...]:
-    """Each has its part of the cores, and must not take the others for its own."""
-    cores = {"MH_CORES": str(max(1, machine.cores // FAKE_NODES))}
-    return (Variant(way=GCC, environment=cores),)
-
-
 def _victims(name: str) -> Arm:
     return Arm(name, environment={**SHARED.environment, "MH_VICTIM": name})
 
@@ -185,7 +179,7 @@ LOOP_CASES = (
             PLAIN,
             Arm("shared", environment=SHARED.environment | {"MH_FAKE_NODES": str(FAKE_NODES)}),
         ),
-        variants=_on_fake_nodes,
+        variants=_ways(GCC),
         crowded=True,
     ),
     Case(
