@@ -19,6 +19,7 @@ namespace mh {
 
 enum class Strategy : std::uint8_t { localized, mixed, throughput };
 enum class AccessOrder : std::uint8_t { random, low_to_high, high_to_low };
+enum class ThreadLevel : std::uint8_t { automatic, keep, multiple };
 enum class MemoryWay : std::uint8_t { automatic, cma, none };
 
 // Messages of at least `at_least` bytes are cut into chunks of `chunk` bytes.
@@ -40,6 +41,7 @@ struct Settings {
   std::uint64_t cores;
   std::vector<std::string> openmp_exclude;  // names with '*' for any characters
   std::vector<std::string> openmp_only;     // likewise; empty: all
+  ThreadLevel thread_level;
   std::uint64_t fake_nodes;
   bool summary;
   std::string summary_json;  // a path, empty for none

@@ -142,7 +142,8 @@ Outcome Lender::lend() {
 Outcome Lender::wait_for_helper() {
   const std::uint32_t lent = word_of(ChannelState::lent, node_.me());
   futex_wait(out_->word, lent, kPatienceNs);
-  // acquire: pairs with the helper's done.
+  // acquire: pairs with the helper's done. A helper that has to wait gives the core back: evicted,
+  // or what others have made of the channel since.
   const std::uint32_t now = out_->word.load(std::memory_order_acquire);
   if (now == lent) {
     if (node_.alive(owner_)) return Outcome::still_out;

@@ -29,7 +29,7 @@ enum class VictimPolicy : std::uint8_t {
 
 enum class Outcome : std::uint8_t {
   nothing,    // nobody has work for this core
-  lent,       // a unit was done on this core
+  lent,       // a unit was done on this core, or begun: a helper that has to wait gives it back
   still_out,  // a helper has this core, in a long unit; to be called again, or take_back()
   refused,    // a helper may not run on this core (cpusets); that rank is not asked again
 };

@@ -412,8 +412,9 @@ void await_taken(Slot slot) {
 
 void reap_sent() {
   if (g.outbox.empty()) return;
-  static std::mutex one_reaper;
-  const ThreadLock hold(one_reaper);
+  // Who finds another at it goes on: that one may wait, and need the library for it.
+  static std::atomic_flag one_reaper = ATOMIC_FLAG_INIT;
+  if (one_reaper.test_and_set(std::memory_order_acquire)) return;
   g.outbox.for_each([](Slot slot, p2p::SendSlot& letter) {
     Sent& sent = g_sent[slot];
     if (sent.awaited) return;
@@ -422,6 +423,7 @@ void reap_sent() {
     wait_request(&sent.sending, MPI_STATUS_IGNORE);
     g.outbox.release(slot);
   });
+  one_reaper.clear(std::memory_order_release);
 }
 
 bool cancel_described(MPI_Request request) {

@@ -38,6 +38,7 @@ void own_loops(observe::Loops& loops) {
   std::copy_n(&report.excluded[1], observe::kObstacles, loops.regions_excluded);
   loops.exposures = report.exposures;
   loops.units_by_others = report.units;
+  loops.units_waited = report.units_waited;
   loops.names_used = openmp::lists.used();
   loops.sharing = report.on ? 1 : 0;
 }

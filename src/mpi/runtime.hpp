@@ -51,7 +51,10 @@ struct Runtime {
   bool started = false;     // between start() and stop()
   bool active = false;      // the node segment is there and agreed on
   bool describing = false;  // large messages may travel as descriptors (memory is reachable)
-  bool threads = false;     // MPI_THREAD_MULTIPLE
+  bool multiple = false;    // the library has granted MPI_THREAD_MULTIPLE
+  // Several threads may be in calls of ours: that, or helpers that take turns (in_loop.hpp). Set
+  // later only while no call is under way.
+  bool threads = false;
   // No communicator has had an error handler but MPI_ERRORS_ARE_FATAL: what fails does not return.
   bool errors_are_fatal = false;
   std::atomic<bool> switched_on{true};  // MPI_Pcontrol; relaxed, takes effect soon
