@@ -114,8 +114,7 @@ static void critical_round(void) {
   }
 }
 
-/* ---- A helper that waits ----------------------------------------------------------------------
- */
+/* ---- A helper that waits */
 
 enum { COME = 1000, GO_ON };
 static int waits; /* a helper waits, or has waited */
@@ -145,8 +144,7 @@ static void wait_round(void) {
   MPI_Send(NULL, 0, MPI_INT, other, GO_ON, MPI_COMM_WORLD);
 }
 
-/* ---- What may not be called -------------------------------------------------------------------
- */
+/* ---- What may not be called */
 
 static long refused, done;
 
@@ -191,8 +189,7 @@ static void put_round(void) {
   MPI_Win_free(&window);
 }
 
-/* ---- Rounds -----------------------------------------------------------------------------------
- */
+/* ---- Rounds */
 
 static int over_all(int mine, MPI_Op how) {
   int all = 0;

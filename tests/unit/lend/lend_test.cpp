@@ -82,17 +82,17 @@ class LongUnit final : public Work {
 class WaitingUnit final : public Work {
  public:
   void unit(std::uint32_t /*helper*/, std::uint64_t /*deadline*/) noexcept override {
-    guest.store(lend::guest());
+    guest = lend::guest();
+    lent = ::sched_getcpu();
     give_core_back();
     give_core_back();
-    cpu_set_t set;
-    ::sched_getaffinity(0, sizeof set, &set);
-    cpus.store(CPU_COUNT(&set));
+    ::sched_getaffinity(0, sizeof cpus, &cpus);
     waits.store(true);
     while (!over.load()) ::usleep(100);
   }
-  std::atomic<Guest> guest{Guest::no};
-  std::atomic<int> cpus{0};
+  Guest guest = Guest::no;  // this and the two below: of the unit, to be read when it waits
+  int lent = -1;
+  cpu_set_t cpus{};
   std::atomic<bool> waits{false};
   std::atomic<bool> over{false};
 };
@@ -299,14 +299,18 @@ TEST(Lend, a_helper_that_has_to_wait_gives_the_core_back) {
   const Channel& channel = stage.lendings(0).channels[0];
   EXPECT_EQ(channel.word.load(), word_of(ChannelState::evicted, 1));
   EXPECT_EQ(channel.cpu.load(), -1);
-  EXPECT_EQ(unit.cpus.load(), CPU_COUNT(&home));
-  EXPECT_NE(unit.guest.load(), Guest::no);
+  if (CPU_COUNT(&home) > 1) CPU_CLR(static_cast<std::size_t>(unit.lent), &home);
+  EXPECT_TRUE(CPU_EQUAL(&unit.cpus, &home));
+  EXPECT_EQ(pool.given_back(), 1U);
+  EXPECT_TRUE(pool.has_waiting_helpers());
+  EXPECT_NE(unit.guest, Guest::no);
   EXPECT_EQ(guest(), Guest::no);
   EXPECT_EQ(lender.lend(), Outcome::nothing);  // the only helper is still at it
   lender.take_back();                          // nothing is out
   unit.over.store(true);
   pool.withdraw(Kind::loops);
   EXPECT_TRUE(eventually([&] { return channel.word.load() == kFree; }));
+  EXPECT_FALSE(pool.has_waiting_helpers());
 }
 
 TEST(Lend, work_that_is_nearly_done_and_work_of_nobody_is_left_alone) {
