@@ -123,9 +123,13 @@ void Pool::live(Channel& channel) {
   channel.thread.store(static_cast<std::int32_t>(::syscall(SYS_gettid)), std::memory_order_release);
   while (!ending_.load(std::memory_order_relaxed)) {
     // acquire: pairs with the lender's lent.
-    const std::uint32_t word = channel.word.load(std::memory_order_acquire);
+    std::uint32_t word = channel.word.load(std::memory_order_acquire);
     if (state_of(word) == ChannelState::lent) {
       serve(channel, word);
+    } else if (state_of(word) == ChannelState::evicted) {
+      // Before it began: this thread came late to its wake-up.
+      channel.word.compare_exchange_strong(word, kFree, std::memory_order_release,
+                                           std::memory_order_relaxed);
     } else {
       futex_wait(channel.word, word, kParkedNs);
     }

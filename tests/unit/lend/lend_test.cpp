@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "lend/futex.hpp"
 #include "lend/lender.hpp"
 #include "lend/pool.hpp"
 #include "support/child.hpp"
@@ -273,6 +274,22 @@ TEST(Lend, a_helper_that_stays_long_is_brought_to_the_owners_core) {
   pool.withdraw(Kind::loops);
   later.join();
   EXPECT_EQ(lender.wait(), 0);
+}
+
+// On a busy machine a lender may want its core back before the helper has even come.
+TEST(Lend, a_helper_that_is_evicted_before_it_begins_can_be_lent_a_core_again) {
+  Stage stage(2);
+  stage.enter(0);
+  stage.enter(1);
+  Pool pool(stage.node(0), stage.lendings(0));
+  Loop nothing(0);
+  ASSERT_TRUE(pool.expose(Kind::loops, nothing, 0).ok());
+  Channel& channel = stage.lendings(0).channels[0];
+  ASSERT_TRUE(eventually([&] { return channel.thread.load() != 0; }));
+  channel.word.store(word_of(ChannelState::evicted, 1));  // as lend() and take_back() leave it
+  futex_wake(channel.word);
+  EXPECT_TRUE(eventually([&] { return channel.word.load() == kFree; }));
+  pool.withdraw(Kind::loops);
 }
 
 // The lender goes on while the unit lasts: an event, not a matter of time.
