@@ -26,11 +26,16 @@ constexpr std::uint64_t kPiece = 1U << 30U;
 
 // What only this process knows of a slot of its outbox. Written by the thread that holds the slot.
 struct Sent {
+  static constexpr std::uint64_t kNone = ~0ULL;
+
   p2p::Descriptor descriptor;
   const void* buffer = nullptr;
   MPI_Request sending = MPI_REQUEST_NULL;     // the descriptor's own send
   MPI_Request completion = MPI_REQUEST_NULL;  // the user's request, for MPI_Cancel
   bool awaited = false;                       // a blocking call holds the slot and gives it back
+  // The generation of the letter that reap_sent() gives back, once the send of its descriptor has
+  // been started. release: pairs with the acquire of who reaps or cancels; all above is written.
+  std::atomic<std::uint64_t> reapable{kNone};
   bool resent = false;
   std::uint64_t next_try = 0;  // tick of the next attempt to deliver
   std::uint64_t patience = 0;  // ticks from then to the one after
@@ -379,6 +384,9 @@ int send_descriptor(Slot slot, const Outgoing& message) {
     g.outbox.release(slot);
     return code;
   }
+  if (!sent.awaited) {
+    sent.reapable.store(g.outbox.slot(slot).generation(), std::memory_order_release);
+  }
   g.counters().messages_described.add(1);
   g.counters().bytes_described.add(message.bytes);
   return MPI_SUCCESS;
@@ -410,6 +418,15 @@ void await_taken(Slot slot) {
   g.outbox.release(slot);
 }
 
+namespace {
+
+void give_back(Slot slot) {
+  g_sent[slot].reapable.store(Sent::kNone, std::memory_order_relaxed);
+  g.outbox.release(slot);
+}
+
+}  // namespace
+
 void reap_sent() {
   if (g.outbox.empty()) return;
   // Who finds another at it goes on: that one may wait, and need the library for it.
@@ -417,11 +434,11 @@ void reap_sent() {
   if (one_reaper.test_and_set(std::memory_order_acquire)) return;
   g.outbox.for_each([](Slot slot, p2p::SendSlot& letter) {
     Sent& sent = g_sent[slot];
-    if (sent.awaited) return;
-    // acquire: pairs with the receiver's last change; the slot is ours again.
-    if (letter.state() != p2p::SlotState::done) return;
+    // Not a slot that another thread has just posted: whose it is shows only after its send.
+    const std::uint64_t generation = sent.reapable.load(std::memory_order_acquire);
+    if (!letter.is_done(generation)) return;
     wait_request(&sent.sending, MPI_STATUS_IGNORE);
-    g.outbox.release(slot);
+    give_back(slot);
   });
   one_reaper.clear(std::memory_order_release);
 }
@@ -432,9 +449,10 @@ bool cancel_described(MPI_Request request) {
   bool found = false;
   g.outbox.for_each([&](Slot slot, p2p::SendSlot& letter) {
     Sent& sent = g_sent[slot];
-    if (found || sent.awaited || sent.completion != request) return;
+    const std::uint64_t generation = sent.reapable.load(std::memory_order_acquire);
+    if (found || generation == Sent::kNone || sent.completion != request) return;
     found = true;
-    if (!letter.take(letter.generation())) return;  // its receiver has it
+    if (!letter.take(generation)) return;  // its receiver has it
     MPI_Status status;
     next.Cancel(&sent.sending);
     wait_request(&sent.sending, &status);
@@ -445,7 +463,7 @@ bool cancel_described(MPI_Request request) {
       return;
     }
     real.Cancel(&sent.completion);
-    g.outbox.release(slot);
+    give_back(slot);
   });
   return found;
 }
