@@ -26,7 +26,7 @@ using Field =
     std::variant<bool Settings::*, std::uint64_t Settings::*, double Settings::*,
                  std::string Settings::*, std::vector<std::string> Settings::*,
                  std::vector<ChunkRule> Settings::*, Strategy Settings::*, VictimPolicy Settings::*,
-                 AccessOrder Settings::*, MemoryWay Settings::*>;
+                 AccessOrder Settings::*, MemoryWay Settings::*, ThreadLevel Settings::*>;
 
 struct Row {
   SettingText text;
@@ -200,6 +200,13 @@ Complaint read_value(std::string_view text, MemoryWay& value, const Row&) {
   return read_word<MemoryWay>(
       text, value,
       {{"auto", MemoryWay::automatic}, {"cma", MemoryWay::cma}, {"none", MemoryWay::none}});
+}
+
+Complaint read_value(std::string_view text, ThreadLevel& value, const Row&) {
+  return read_word<ThreadLevel>(text, value,
+                                {{"auto", ThreadLevel::automatic},
+                                 {"keep", ThreadLevel::keep},
+                                 {"multiple", ThreadLevel::multiple}});
 }
 
 Complaint assign(Settings& settings, const Row& row, std::string_view text) {

@@ -22,6 +22,7 @@ enum class AccessOrder : std::uint8_t { random, low_to_high, high_to_low };
 // Of the ranks that offer work, a core is lent to that with the longest offer, the fewest helpers
 // at work, on this NUMA node (then the longest offer), or any.
 enum class VictimPolicy : std::uint8_t { most_work, fewest_lenders, nearest, random };
+enum class ThreadLevel : std::uint8_t { automatic, keep, multiple };
 enum class MemoryWay : std::uint8_t { automatic, cma, none };
 
 // Messages of at least `at_least` bytes are cut into chunks of `chunk` bytes.
@@ -44,6 +45,7 @@ struct Settings {
   std::uint64_t cores;
   std::vector<std::string> openmp_exclude;  // names with '*' for any characters
   std::vector<std::string> openmp_only;     // likewise; empty: all
+  ThreadLevel thread_level;
   std::uint64_t fake_nodes;
   bool summary;
   std::string summary_json;  // a path, empty for none

@@ -11,10 +11,13 @@
 // A helper and its lender of the moment agree through the word of a *channel*:
 //
 //   free ─lender─▶ held ─lender─▶ lent ─helper─▶ done ─lender─▶ free
-//                    └─lender─▶ free └─lender─▶ evicted ─helper─▶ free
+//                    └─lender─▶ free └─lender or helper─▶ evicted ─helper─▶ free
 //
-// held: the lender places the sleeping helper on its core. evicted: the lender takes its core back
-// in the middle of a unit and moves the helper to the owner's.
+// held: the lender places the sleeping helper on its core. evicted: the core is the lender's again
+// in the middle of a unit. Either the lender took it back and moved the helper to the owner's core,
+// or the helper, which has to wait for something, gave it back, woke the lender and moved itself.
+// Whoever changes the word from lent does the moving. For a lender that sees any other word than
+// its lent the loan is over: after evicted the channel is the helper's, and may soon be another's.
 //
 // Lies in the node segment, in the area of each rank. Limit: kHelpers lenders at a time for an
 // owner.
@@ -50,8 +53,8 @@ constexpr std::uint32_t lender_of(std::uint32_t word) { return word >> 8U; }
 inline constexpr std::uint32_t kFree = word_of(ChannelState::free, 0);
 
 struct alignas(kCacheLine) Channel {
-  // The futex of both sides. Each change releases and each look acquires, except held ▶ free: what
-  // the helper did in its unit is published by done.
+  // The futex of both sides. Each change releases and each look acquires, except held ▶ free and
+  // lent ▶ evicted, which publish nothing: what the helper did in its unit is published by done.
   std::atomic<std::uint32_t> word{kFree};
   // Thread id of the helper, 0: there is none. Written once, by the owner. Release, pairs with the
   // acquire of a lender: the helper waits at this channel.

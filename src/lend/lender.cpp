@@ -136,7 +136,8 @@ Outcome Lender::wait_for_helper() {
   Channel& channel = channel_of(out);
   const std::uint32_t lent = word(ChannelState::lent);
   futex_wait(channel.word, lent, kPatienceNs);
-  // acquire: pairs with the helper's done.
+  // acquire: pairs with the helper's done. A helper that has to wait gives the core back: evicted,
+  // or what others have made of the channel since.
   const std::uint32_t now = channel.word.load(std::memory_order_acquire);
   if (now == lent) {
     if (node_.alive(owner)) return Outcome::still_out;

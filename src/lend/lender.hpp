@@ -23,7 +23,7 @@ using Admission = std::function<bool(std::uint32_t rank)>;
 
 enum class Outcome : std::uint8_t {
   nothing,    // nobody has work for this core
-  lent,       // a unit was done on this core
+  lent,       // a unit was done on this core, or begun: a helper that has to wait gives it back
   still_out,  // a helper has this core, in a long unit; to be called again, or take_back()
   refused,    // a helper may not run on this core (cpusets); that rank is not asked again
 };

@@ -20,7 +20,50 @@ constexpr double kReclaimAfterNs = 60e3;  // a helper that keeps the owner waiti
 constexpr std::uint32_t kSweepEvery = 1024;        // exposures
 constexpr std::int64_t kParkedNs = 1'000'000'000;  // a parked helper looks around this often
 
+// What a helper has borrowed for the unit it is in.
+struct Loan {
+  Channel& channel;
+  std::uint32_t word;     // as the lender left it
+  const cpu_set_t& home;  // where its owner may run
+  std::atomic<std::uint64_t>& given_back;
+  std::atomic<std::uint32_t>& at_home;
+  std::uint64_t deadline;
+  bool over = false;
+  bool is_home = false;
+};
+constinit thread_local Loan* t_loan = nullptr;
+
+// The calling thread goes to one of these CPUs, but not to this one if there are others: this one's
+// owner goes on.
+void leave_for(cpu_set_t home) {
+  if (const int here = ::sched_getcpu(); here >= 0 && CPU_COUNT(&home) > 1) {
+    CPU_CLR(static_cast<std::size_t>(here), &home);
+  }
+  ::sched_setaffinity(0, sizeof home, &home);
+}
+
 }  // namespace
+
+Guest guest() {
+  if (t_loan == nullptr) return Guest::no;
+  return ticks() < t_loan->deadline ? Guest::in_time : Guest::overdue;
+}
+
+void give_core_back() {
+  if (t_loan == nullptr || t_loan->over) return;
+  t_loan->over = true;
+  Channel& channel = t_loan->channel;
+  std::uint32_t lent = t_loan->word;
+  const std::uint32_t evicted = word_of(ChannelState::evicted, lender_of(lent));
+  // relaxed: nothing is published, and a lender that was quicker has moved this thread.
+  if (!channel.word.compare_exchange_strong(lent, evicted, std::memory_order_relaxed)) return;
+  t_loan->is_home = true;
+  t_loan->given_back.fetch_add(1, std::memory_order_relaxed);
+  t_loan->at_home.fetch_add(1, std::memory_order_relaxed);
+  futex_wake(channel.word);  // before the move: a wake-up across cores is slow
+  leave_for(t_loan->home);
+  channel.cpu.store(-1, std::memory_order_relaxed);
+}
 
 Pool::Pool(const node::Node& node, Lendings& mine, std::uint32_t lenders)
     : node_(node), mine_(mine), lenders_(lenders) {
@@ -65,9 +108,13 @@ void Pool::live(Channel& channel) {
   channel.thread.store(static_cast<std::int32_t>(::syscall(SYS_gettid)), std::memory_order_release);
   while (!ending_.load(std::memory_order_relaxed)) {
     // acquire: pairs with the lender's lent.
-    const std::uint32_t word = channel.word.load(std::memory_order_acquire);
+    std::uint32_t word = channel.word.load(std::memory_order_acquire);
     if (state_of(word) == ChannelState::lent) {
       serve(channel, word);
+    } else if (state_of(word) == ChannelState::evicted) {
+      // Before it began: this thread came late to its wake-up.
+      channel.word.compare_exchange_strong(word, kFree, std::memory_order_release,
+                                           std::memory_order_relaxed);
     } else {
       futex_wait(channel.word, word, kParkedNs);
     }
@@ -75,10 +122,19 @@ void Pool::live(Channel& channel) {
 }
 
 void Pool::serve(Channel& channel, std::uint32_t word) {
+  Loan loan{.channel = channel,
+            .word = word,
+            .home = home_,
+            .given_back = given_back_,
+            .at_home = at_home_,
+            .deadline = ticks() + ticks_from_ns(kUnitNs)};
+  t_loan = &loan;
   const auto helper = static_cast<std::uint32_t>(&channel - mine_.channels);
   for (Place& place : places_) {
-    if (work_at(place, helper)) break;
+    if (work_at(place, helper, loan.deadline)) break;
   }
+  t_loan = nullptr;
+  if (loan.is_home) at_home_.fetch_sub(1, std::memory_order_relaxed);
   std::uint32_t expected = word;
   const std::uint32_t done = word_of(ChannelState::done, lender_of(word));
   if (channel.word.compare_exchange_strong(expected, done, std::memory_order_release,
@@ -90,11 +146,11 @@ void Pool::serve(Channel& channel, std::uint32_t word) {
 }
 
 // A unit of what is exposed there; false if nothing is.
-bool Pool::work_at(Place& place, std::uint32_t helper) {
+bool Pool::work_at(Place& place, std::uint32_t helper, std::uint64_t deadline) {
   place.inside.fetch_add(1, std::memory_order_seq_cst);
   Work* work = place.open.load(std::memory_order_seq_cst);
   if (work != nullptr) {
-    work->unit(helper, ticks() + ticks_from_ns(kUnitNs));
+    work->unit(helper, deadline);
     place.units.fetch_add(1, std::memory_order_relaxed);
   }
   // release: pairs with withdraw(), after which the work may be gone.
@@ -139,12 +195,15 @@ void Pool::await_helpers(const Place& place) {
   const std::uint64_t patience = ticks_from_ns(kReclaimAfterNs);
   bool reclaimed = false;
   while (place.inside.load(std::memory_order_seq_cst) != 0) {
-    if (ticks() - begin < patience) {
+    const bool patient = ticks() - begin < patience;
+    if (patient && !has_waiting_helpers()) {
       relax();
       continue;
     }
-    if (!reclaimed) reclaim();
-    reclaimed = true;
+    if (!patient && !reclaimed) {
+      reclaim();
+      reclaimed = true;
+    }
     ::sched_yield();
   }
 }

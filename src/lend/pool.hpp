@@ -30,6 +30,18 @@ class Work {
   virtual void unit(std::uint32_t helper, std::uint64_t deadline) noexcept = 0;
 };
 
+// The calling thread, if it is a helper inside a unit, wherever that unit has led it. Such a thread
+// is a guest on a core that another rank has lent.
+enum class Guest : std::uint8_t {
+  no,
+  in_time,
+  overdue,  // its unit should be over
+};
+Guest guest();
+// A guest has to wait for something: its lender goes on at once, and it where its owner may run.
+// Once a unit, then nothing; nor for any other thread.
+void give_core_back();
+
 class Pool {
  public:
   // `mine` is this rank's part of the segment; `lenders` cores at most will be lent to it at a
@@ -55,6 +67,14 @@ class Pool {
   // core: the lender's may have gone to somebody else.
   void withdraw(Kind kind);
 
+  // Helpers that have to wait are on the owner's cores: whoever waits there, too, should not spin.
+  [[nodiscard]] bool has_waiting_helpers() const {
+    return at_home_.load(std::memory_order_relaxed) != 0;
+  }
+  // Cores that helpers gave back in the middle of a unit so far.
+  [[nodiscard]] std::uint64_t given_back() const {
+    return given_back_.load(std::memory_order_relaxed);
+  }
   // Whether the helpers have been made.
   [[nodiscard]] bool hired() const { return hired_.load(std::memory_order_acquire); }
   // Units of that kind run by helpers so far.
@@ -83,7 +103,7 @@ class Pool {
   Status hire();
   void live(Channel& channel);
   void serve(Channel& channel, std::uint32_t word);
-  static bool work_at(Place& place, std::uint32_t helper);
+  static bool work_at(Place& place, std::uint32_t helper, std::uint64_t deadline);
   void await_helpers(const Place& place);
   void reclaim();
   void sweep();
@@ -98,6 +118,9 @@ class Pool {
   std::vector<std::thread> helpers_;
   std::atomic<bool> hired_{false};
   std::atomic<bool> ending_{false};  // relaxed, looked at by helpers that a wake-up follows
+  // relaxed: counts
+  std::atomic<std::uint64_t> given_back_{0};
+  std::atomic<std::uint32_t> at_home_{0};
   Place places_[kKinds];
 };
 

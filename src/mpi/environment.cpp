@@ -9,6 +9,7 @@
 #include "mpi/message.hpp"
 #include "mpi/runtime.hpp"
 #include "mpi/wrappers.hpp"
+#include "openmp/sharing.hpp"
 
 namespace mh::mpi {
 namespace {
@@ -29,18 +30,36 @@ void read_access_hint(MPI_Comm handle, MPI_Info info) {
   if (wanted == "random") comm->order = steal::order_for(AccessOrder::random);
 }
 
+// Iterations that others do may call MPI at any time. MPI allows the library to grant more than was
+// asked for, so the program sees what there is.
+bool wants_all_threads() {
+  switch (settings().thread_level) {
+    case ThreadLevel::automatic:
+      return openmp::has_marked_loops();
+    case ThreadLevel::multiple:
+      return true;
+    case ThreadLevel::keep:
+      break;
+  }
+  return false;
+}
+
 }  // namespace
 
 namespace wrap {
 
 int Init(int* argc, char*** argv) {
-  const int code = next.Init(argc, argv);
+  int provided = MPI_THREAD_SINGLE;
+  const int code = wants_all_threads()
+                       ? next.Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided)
+                       : next.Init(argc, argv);
   if (code == MPI_SUCCESS) start();
   return code;
 }
 
 int Init_thread(int* argc, char*** argv, int required, int* provided) {
-  const int code = next.Init_thread(argc, argv, required, provided);
+  const int level = wants_all_threads() ? MPI_THREAD_MULTIPLE : required;
+  const int code = next.Init_thread(argc, argv, level, provided);
   if (code == MPI_SUCCESS) start();
   return code;
 }

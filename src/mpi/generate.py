@@ -3,7 +3,8 @@
 
 Owns what is the same for every call: prototypes (from the standard's own description, through
 pympistandard, so that they exist whatever the mpi.h at hand knows), the two layers `next` and
-`real`, the bodies of the gated collectives, and the list of names the front exports.
+`real`, the bodies of the gated collectives, what stands in front of every call once loops are
+shared, and the list of names the front exports.
 Words: a *call* is an MPI procedure without its MPI_ prefix ("Send"); a *large* call is its _c form.
 Limits: C bindings that return int; the table decides what is intercepted, this file nothing.
 """
@@ -15,7 +16,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pympistandard as std
@@ -48,7 +49,8 @@ class Prototype:
 @dataclass(frozen=True)
 class Call:
     prototype: Prototype
-    kind: str  # hand | gate | observe
+    kind: str  # hand | gate | observe | pass
+    in_loops: str  # turns | refused | free
     before: str = ""
     after: str = ""
     sometimes: bool = False  # new in MPI 4: a supported library may lack it
@@ -91,7 +93,7 @@ def check_statement(prototype: Prototype, statement: str) -> None:
         )
 
 
-def gate_of(prototype: Prototype, entry: dict[str, str]) -> Call:
+def gate_of(prototype: Prototype, entry: dict[str, str], in_loops: str) -> Call:
     unknown = set(entry) - {"before", "after"}
     if unknown:
         raise TableError(f"{prototype.name}: unknown key {', '.join(sorted(unknown))}")
@@ -99,18 +101,18 @@ def gate_of(prototype: Prototype, entry: dict[str, str]) -> Call:
         raise TableError(f"{prototype.name}: neither before nor after; why intercept it?")
     for statement in entry.values():
         check_statement(prototype, statement)
-    return Call(prototype, "gate", entry.get("before", ""), entry.get("after", ""))
+    return Call(prototype, "gate", in_loops, entry.get("before", ""), entry.get("after", ""))
 
 
-def call_of(name: str, entry: str | dict[str, str]) -> Call:
+def call_of(name: str, entry: str | dict[str, str], in_loops: str) -> Call:
     prototype = prototype_of(name)
     if prototype.returns != "int":
         raise TableError(f"{name}: returns {prototype.returns}, only int can be intercepted")
     if isinstance(entry, dict):
-        return gate_of(prototype, entry)
-    if entry not in ("hand", "observe"):
-        raise TableError(f'{name}: "{entry}" is neither hand, observe nor a gate')
-    return Call(prototype, entry)
+        return gate_of(prototype, entry, in_loops)
+    if entry not in ("hand", "observe", "pass"):
+        raise TableError(f'{name}: "{entry}" is neither hand, observe, pass nor a gate')
+    return Call(prototype, entry, in_loops)
 
 
 def read_calls(table: dict) -> list[Call]:
@@ -118,15 +120,17 @@ def read_calls(table: dict) -> list[Call]:
     calls: list[Call] = []
     seen: set[str] = set()
     for chapter in table["chapters"]:
+        in_loops = chapter.get("in_loops", "turns")
+        if in_loops not in ("turns", "refused", "free"):
+            raise TableError(f'{chapter["chapter"]}: "in_loops": "{in_loops}"?')
         for name, entry in chapter["calls"].items():
             if name in seen:
                 raise TableError(f"{name}: listed twice")
             seen.add(name)
             forms = [name] + ([f"{name}_c"] if has_large_form_or_fail(name) else [])
             for form in forms:
-                call = call_of(form, entry)
                 sometimes = form != name or name in table["mpi4"]
-                calls.append(Call(call.prototype, call.kind, call.before, call.after, sometimes))
+                calls.append(replace(call_of(form, entry, in_loops), sometimes=sometimes))
     strangers = set(table["mpi4"]) - seen
     if strangers:
         raise TableError(f"mpi4 names calls that are not listed: {', '.join(sorted(strangers))}")
@@ -230,7 +234,7 @@ def declaration(call: Call) -> str:
 
 
 def wrappers_header(calls: list[Call]) -> str:
-    hand = "\n".join(declaration(c) for c in calls if c.kind != "gate")
+    hand = "\n".join(declaration(c) for c in calls if c.kind in ("hand", "observe"))
     gates = "\n".join(declaration(c) for c in calls if c.kind == "gate")
     return f"""{NOTICE}// What the program's MPI_* and PMPI_* calls reach.
 #pragma once
@@ -259,6 +263,8 @@ inline constexpr std::uint64_t kTableFingerprint = {fingerprint(c.prototype for 
 // The entries of the front, in the order of calls.json. `guarded`: a tool follows us, so what it
 // calls while it serves one of our calls must not reach a wrapper a second time.
 void fill_entries(mh_table& table, bool guarded);
+// Likewise, with a look at each call whether it is made inside a shared loop (in_loop.hpp).
+void fill_entries_for_loops(mh_table& table, bool guarded);
 
 }}  // namespace mh::mpi
 """
@@ -297,15 +303,60 @@ def plain_body(call: Call, head: str) -> str:
     return "\n".join([*lines, "}"])
 
 
-def entry_line(index: int, call: Call) -> str:
+def object_of(p: Prototype) -> tuple[str, str]:
+    """Whose error handler is called: ("comm", "comm") or ("window", "*win")."""
+    words = dict(zip(p.parameters, p.names, strict=True))
+    for mark, star in (("", ""), ("*", "*")):
+        for handle, kind in (("MPI_Comm", "comm"), ("MPI_Win", "window")):
+            for text, name in words.items():
+                if text == f"{handle}{mark} {name}":
+                    return kind, star + name
+    return "comm", "MPI_COMM_WORLD"
+
+
+def loop_body(call: Call) -> str:
+    """The call where loops are shared: one look more where it is made outside of them."""
+    p = call.prototype
+    goes_on = f"next.{p.name}(" if call.kind == "pass" else f"wrap::{p.name}("
+    kind, handle = object_of(p)
+    refused = call.in_loops == "refused"
+    lines = [
+        wrap_lines(f"[[gnu::noinline]] int inside_{p.name}(", p.declared, ") {", "      "),
+        f"  const Turn turn(*openmp::part, Rule::{call.in_loops});",
+        *([f'  if (turn.refuses("MPI_{p.name}")) return raise_on_{kind}({handle});'] * refused),
+        wrap_lines(f"  return {goes_on}", p.arguments, ");", "      "),
+        "}",
+        wrap_lines(f"int {p.name}(", p.declared, ") {", "      "),
+        wrap_lines(
+            f"  if (openmp::part != nullptr) [[unlikely]] return inside_{p.name}(",
+            p.arguments,
+            ");",
+            "      ",
+        ),
+        wrap_lines(f"  return {goes_on}", p.arguments, ");", "      "),
+        "}",
+    ]
+    return "\n".join(lines)
+
+
+def entry_line(index: int, call: Call, room: str = "wrap") -> str:
     if call.kind == "observe":
         return f"  observe_entry(table, {index}, wrap::{call.name});"
-    return f"  entry<&Next::{call.name}, wrap::{call.name}>(table, {index}, guarded);"
+    return f"  entry<&Next::{call.name}, {room}::{call.name}>(table, {index}, guarded);"
 
 
 def fill_function(calls: list[Call]) -> str:
-    entries = "\n".join(entry_line(i, c) for i, c in enumerate(calls))
+    entries = "\n".join(entry_line(i, c) for i, c in enumerate(calls) if c.kind != "pass")
     return f"""void fill_entries(mh_table& table, bool guarded) {{
+{entries}
+}}"""
+
+
+def fill_function_for_loops(calls: list[Call]) -> str:
+    entries = "\n".join(
+        entry_line(i, c, "wrap" if c.in_loops == "free" else "in_loop") for i, c in enumerate(calls)
+    )
+    return f"""void fill_entries_for_loops(mh_table& table, bool guarded) {{
 {entries}
 }}"""
 
@@ -313,6 +364,8 @@ def fill_function(calls: list[Call]) -> str:
 def wrappers_source(table: dict, calls: list[Call]) -> str:
     includes = "\n".join(f'#include "{header}"' for header in table["includes"])
     bodies = "\n\n".join(gate_body(c) for c in calls if c.kind == "gate")
+    looked_at = [c for c in calls if c.kind != "observe" and c.in_loops != "free"]
+    loops = "\n\n".join(loop_body(c) for c in looked_at)
     return f"""{NOTICE}// The gated calls and the table of entries.
 #include "mpi/wrappers.hpp"
 
@@ -325,9 +378,19 @@ namespace mh::mpi::wrap {{
 
 }}  // namespace mh::mpi::wrap
 
+namespace mh::mpi::in_loop {{
+namespace {{
+
+{loops}
+
+}}  // namespace
+}}  // namespace mh::mpi::in_loop
+
 namespace mh::mpi {{
 
 {fill_function(calls)}
+
+{fill_function_for_loops(calls)}
 
 }}  // namespace mh::mpi
 """
@@ -400,6 +463,8 @@ def generate(table_path: Path, out: Path, stand_in: bool) -> None:
     table = json.loads(table_path.read_text())
     calls = read_calls(table)
     uses = read_uses(table, calls)
+    if stand_in:
+        calls = [replace(c, kind="hand") if c.kind == "pass" else c for c in calls]
     body = stand_in_source(calls) if stand_in else wrappers_source(table, calls)
     write_if_changed(out / "mpi/next.hpp", next_header(calls, uses))
     write_if_changed(out / "mpi/next.cpp", next_source(calls, uses))

@@ -92,7 +92,13 @@ void Ledger::start(Entry& entry) {
 EntryPtr Ledger::find(MPI_Request request) {
   const Guard hold(mutex_);
   const auto at = entries_by_handle_.find(bits_of(request));
-  return at == entries_by_handle_.end() ? nullptr : at->second.entry;
+  if (at == entries_by_handle_.end()) return nullptr;
+  const EntryPtr& entry = at->second.entry;
+  if (!g.threads) return entry;
+  if (entry->claimed.exchange(true, std::memory_order_acquire)) return nullptr;
+  return {entry.get(), [kept = entry](Entry* claimed) {
+            claimed->claimed.store(false, std::memory_order_release);
+          }};
 }
 
 void Ledger::finish(MPI_Request request, const EntryPtr& entry) {

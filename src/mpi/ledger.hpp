@@ -38,6 +38,9 @@ struct Entry {
   // False for a persistent receive between its completion and its next start. Guarded by the
   // ledger's mutex.
   bool under_way = false;
+  // Some call has found it, and is about to complete the request. Taken by exchange (acquire),
+  // given back by release: the next call sees what the last one did.
+  std::atomic<bool> claimed{false};
   // Acquired by exchange, given back by release: the next holder sees what the last one fetched.
   std::atomic<bool> in_hand{false};
   std::optional<Fetched> fetched{};  // of the holder; read by the completing thread after it
@@ -62,7 +65,9 @@ class Ledger {
   void start(Entry& entry);
 
   // Null if the request is not here. With several threads to be asked before the library completes
-  // the request: afterwards its handle may already be another thread's.
+  // the request: afterwards its handle may already be another thread's. So with several threads the
+  // entry is the caller's alone as long as it keeps the pointer: who asks meanwhile has a handle
+  // that the library has given away again, to a request that is none of ours.
   EntryPtr find(MPI_Request request);
   // The receive is over. A persistent one stays entered.
   void finish(MPI_Request request, const EntryPtr& entry);

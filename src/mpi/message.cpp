@@ -30,12 +30,24 @@ struct Sent {
   const void* buffer = nullptr;
   MPI_Request sending = MPI_REQUEST_NULL;     // the descriptor's own send
   MPI_Request completion = MPI_REQUEST_NULL;  // the user's request, for MPI_Cancel
-  bool awaited = false;                       // a blocking call holds the slot and gives it back
+  // The generation of the letter whose send was started last, and in the lowest bit whether a
+  // blocking call holds the slot and gives it back. All else here is written before. release: pairs
+  // with the acquire of other threads, for whom a letter that is not started is not there yet.
+  std::atomic<std::uint64_t> started{0};
   bool resent = false;
   std::uint64_t next_try = 0;  // tick of the next attempt to deliver
   std::uint64_t patience = 0;  // ticks from then to the one after
 };
 std::array<Sent, p2p::SharedOutbox::kSlots> g_sent;
+
+struct Start {
+  std::uint64_t generation;
+  bool awaited;
+};
+Start start_of(Slot slot) {
+  const std::uint64_t started = g_sent[slot].started.load(std::memory_order_acquire);
+  return {.generation = started >> 1U, .awaited = (started & 1U) != 0};
+}
 
 memory::View view_of(const void* address, std::uint32_t rank) {
   return {.address = reinterpret_cast<std::uint64_t>(address),
@@ -289,8 +301,10 @@ bool copy_to(const p2p::Landing& landing, const p2p::SendSlot& letter) {
 }
 
 bool deliver(Slot slot, p2p::SendSlot& letter) {
-  p2p::Landing* landing = find_landing(letter.to, g_sent[slot].descriptor);
-  if (landing == nullptr || !letter.take(letter.generation())) return false;
+  const p2p::Descriptor mine = g_sent[slot].descriptor;
+  p2p::Landing* landing = find_landing(letter.to, mine);
+  // While we looked, this letter may have come to its end, and the slot to another.
+  if (landing == nullptr || !letter.take(mine.generation)) return false;
   // Only this rank changes an open landing that holds its descriptor: its receiver cannot close it
   // without the letter. release: before anything is written there (being_delivered).
   landing->bytes.store(letter.bytes, std::memory_order_relaxed);
@@ -307,6 +321,7 @@ bool deliver(Slot slot, p2p::SendSlot& letter) {
 
 bool try_to_deliver(Slot slot, p2p::SendSlot& letter) {
   Sent& sent = g_sent[slot];
+  if (start_of(slot).generation != letter.generation()) return false;
   const std::uint64_t now = ticks();
   if (now < sent.next_try) return false;
   sent.patience = std::min(2 * sent.patience, ticks_from_ns(kLastTryNs));
@@ -354,7 +369,6 @@ std::optional<Slot> post_with_fin_tag(const Outgoing& message, std::uint32_t fin
   p2p::seal(sent.descriptor);
   sent.buffer = message.buffer;
   sent.completion = request;
-  sent.awaited = fin_tag == p2p::kNoFin;
   sent.resent = false;
   sent.patience = ticks_from_ns(kFirstTryNs);
   sent.next_try = ticks() + sent.patience;
@@ -379,6 +393,8 @@ int send_descriptor(Slot slot, const Outgoing& message) {
     g.outbox.release(slot);
     return code;
   }
+  const std::uint64_t awaited = g.outbox.slot(slot).fin_tag == p2p::kNoFin ? 1 : 0;
+  sent.started.store(sent.descriptor.generation << 1U | awaited, std::memory_order_release);
   g.counters().messages_described.add(1);
   g.counters().bytes_described.add(message.bytes);
   return MPI_SUCCESS;
@@ -412,16 +428,16 @@ void await_taken(Slot slot) {
 
 void reap_sent() {
   if (g.outbox.empty()) return;
-  static std::mutex one_reaper;
-  const ThreadLock hold(one_reaper);
+  // Who finds another at it goes on: that one may wait, and need the library for it.
+  static std::atomic_flag one_reaper = ATOMIC_FLAG_INIT;
+  if (one_reaper.test_and_set(std::memory_order_acquire)) return;
   g.outbox.for_each([](Slot slot, p2p::SendSlot& letter) {
-    Sent& sent = g_sent[slot];
-    if (sent.awaited) return;
-    // acquire: pairs with the receiver's last change; the slot is ours again.
-    if (letter.state() != p2p::SlotState::done) return;
-    wait_request(&sent.sending, MPI_STATUS_IGNORE);
+    const Start start = start_of(slot);
+    if (start.awaited || !letter.is_done(start.generation)) return;
+    wait_request(&g_sent[slot].sending, MPI_STATUS_IGNORE);
     g.outbox.release(slot);
   });
+  one_reaper.clear(std::memory_order_release);
 }
 
 bool cancel_described(MPI_Request request) {
@@ -430,9 +446,11 @@ bool cancel_described(MPI_Request request) {
   bool found = false;
   g.outbox.for_each([&](Slot slot, p2p::SendSlot& letter) {
     Sent& sent = g_sent[slot];
-    if (found || sent.awaited || sent.completion != request) return;
+    const Start start = start_of(slot);
+    if (found || start.awaited || start.generation != letter.generation()) return;
+    if (sent.completion != request) return;
     found = true;
-    if (!letter.take(letter.generation())) return;  // its receiver has it
+    if (!letter.take(start.generation)) return;  // its receiver has it
     MPI_Status status;
     next.Cancel(&sent.sending);
     wait_request(&sent.sending, &status);

@@ -39,6 +39,7 @@ void own_loops(observe::Loops& loops) {
   loops.exposures = report.exposures;
   loops.units_by_others = report.units;
   if (g.workers) loops.units_lent += g.workers->units();
+  loops.units_waited = report.units_waited;
   loops.names_used = openmp::lists.used();
   loops.sharing = report.on ? 1 : 0;
 }

@@ -2,6 +2,7 @@
 #include "mpi/runtime.hpp"
 
 #include <dlfcn.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +20,7 @@
 #include "mpi/comms.hpp"
 #include "mpi/front/entry.hpp"
 #include "mpi/gate.hpp"
+#include "mpi/in_loop.hpp"
 #include "mpi/ledger.hpp"
 #include "mpi/message.hpp"
 #include "mpi/report.hpp"
@@ -80,6 +82,14 @@ class NodeWork final : public wait::Work {
     g.counters().wait_ticks.add(waited);
     g.counters().waits.add(1);
   }
+
+  void between_looks() override {
+    in_loop::let_others();
+    if (g.helpers != nullptr && g.helpers->has_waiting_helpers()) ::sched_yield();
+  }
+  bool is_guest() override { return lend::guest() != lend::Guest::no; }
+  bool is_overdue() override { return lend::guest() == lend::Guest::overdue; }
+  void go_home() override { lend::give_core_back(); }
 
  private:
   // A chunk of another rank's message.
@@ -402,7 +412,10 @@ void share_loops() {
   const auto whose = settings().openmp ? openmp::Whose::all : openmp::Whose::marked;
   openmp::lists.set(settings().openmp_exclude, settings().openmp_only);
   const Status shared = openmp::start(*g.helpers, whose);
-  if (!shared && g.me == 0) {
+  if (shared) {
+    g.threads = g.threads || openmp::has_marked_loops();
+    in_loop::start();
+  } else if (g.me == 0) {
     say("no loops are shared: the program has {} OpenMP run time",
         shared.code == Code::unsupported ? "no, or more than one," : "no usable");
   }
@@ -457,7 +470,8 @@ void start() {
   const std::uint64_t begin = ticks();
   int level = MPI_THREAD_SINGLE;
   real.Query_thread(&level);
-  g.threads = level == MPI_THREAD_MULTIPLE;
+  g.multiple = level == MPI_THREAD_MULTIPLE;
+  g.threads = g.multiple;
   real.Comm_rank(MPI_COMM_WORLD, &g.world_rank);
   MPI_Errhandler handler{};
   real.Comm_get_errhandler(MPI_COMM_WORLD, &handler);

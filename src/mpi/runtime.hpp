@@ -14,8 +14,8 @@
 
 #include "lend/channel.hpp"
 #include "lend/lender.hpp"
-#include "lend/workers.hpp"
 #include "lend/pool.hpp"
+#include "lend/workers.hpp"
 #include "mpi/abi.hpp"
 #include "mpi/gate_table.hpp"
 #include "mpi/next.hpp"
@@ -52,7 +52,10 @@ struct Runtime {
   bool started = false;     // between start() and stop()
   bool active = false;      // the node segment is there and agreed on
   bool describing = false;  // large messages may travel as descriptors (memory is reachable)
-  bool threads = false;     // MPI_THREAD_MULTIPLE
+  bool multiple = false;    // the library has granted MPI_THREAD_MULTIPLE
+  // Several threads may be in calls of ours: that, or helpers that take turns (in_loop.hpp). Set
+  // later only while no call is under way.
+  bool threads = false;
   // No communicator has had an error handler but MPI_ERRORS_ARE_FATAL: what fails does not return.
   bool errors_are_fatal = false;
   std::atomic<bool> switched_on{true};  // MPI_Pcontrol; relaxed, takes effect soon
@@ -75,8 +78,8 @@ struct Runtime {
   // Only where cores are lent. The pool goes with stop() or not at all: a program may call exit()
   // from a helper's thread, or in a child that has no helpers.
   lend::Pool* helpers = nullptr;
-  std::optional<lend::Lender> lender;    // the core this rank waits on
-  std::optional<lend::Workers> workers;  // its further ones
+  std::optional<lend::Lender> lender;          // the core this rank waits on
+  std::optional<lend::Workers> workers;        // its further ones
   std::optional<p2p::LentCopies> lent_copies;  // only where a third rank could help a pair
 
   [[nodiscard]] RankArea& area(std::uint32_t rank) const {

@@ -36,6 +36,9 @@ constexpr std::array<ObstacleText, kObstacles> kObstacleTexts = {{
     {"single", "single or sections", "single, sections, ordered: out of the loop's region"},
     {"tasks", "tasks", "tasks: a loop with schedule(dynamic) in their place"},
     {"nested", "nested regions", "nested: one parallel loop, with collapse if need be"},
+    {"mpi", "MPI calls", "MPI calls: run with MH_THREAD_LEVEL=multiple"},
+    {"collectives", "collective or one-sided MPI calls",
+     "collective and one-sided calls: out of the loop"},
     {"by_user", "left out by a list", ""},
 }};
 constexpr std::uint32_t kByUser = kObstacles - 1;
@@ -342,11 +345,9 @@ nlohmann::ordered_json to_json(const Loops& loops) {
   for (std::size_t i = 0; i < kObstacles; ++i) {
     excluded[std::string(kObstacleTexts[i].key)] = loops.regions_excluded[i];
   }
-  return {{"regions_shared", loops.regions_shared},
-          {"regions_excluded", excluded},
-          {"exposures", loops.exposures},
-          {"units_by_others", loops.units_by_others},
-          {"units_lent", loops.units_lent}};
+  return {{"regions_shared", loops.regions_shared}, {"regions_excluded", excluded},
+          {"exposures", loops.exposures},           {"units_by_others", loops.units_by_others},
+          {"units_waited", loops.units_waited},     {"units_lent", loops.units_lent}};
 }
 
 nlohmann::ordered_json to_json(const RankReport& rank) {
@@ -425,6 +426,7 @@ void add_to(Loops& sum, const Loops& loops) {
   }
   sum.exposures += loops.exposures;
   sum.units_by_others += loops.units_by_others;
+  sum.units_waited += loops.units_waited;
   sum.units_lent += loops.units_lent;
   sum.names_used |= loops.names_used;
   sum.sharing |= loops.sharing;

@@ -27,12 +27,13 @@ struct Helped {
 };
 
 // Parallel loops whose iterations other ranks may do, and those they may not.
-inline constexpr std::size_t kObstacles = 8;
+inline constexpr std::size_t kObstacles = 10;
 struct Loops {
   std::uint64_t regions_shared;
   std::uint64_t regions_excluded[kObstacles];  // see kObstacleTexts in summary.cpp
   std::uint64_t exposures;                     // executions that were open to others
   std::uint64_t units_by_others;               // done in this rank's loops on lent cores
+  std::uint64_t units_waited;                  // of these, those whose core went back for a wait
   std::uint64_t units_lent;                    // this rank's core, for others' work
   std::uint64_t names_used;                    // a bit for each name of the lists that met a region
   std::uint32_t sharing;                       // 1: loops of this rank could be shared

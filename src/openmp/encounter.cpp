@@ -21,9 +21,8 @@ void watch(Site& site, const Encounter& met) {
   Participant me{.role = Participant::Role::watched, .site = &site};
   {
     const Stopwatch stopwatch(&site);
-    current = &me;
+    const Taking taking(me);
     met.run_by_team(met.body, met.data, met.threads, met.how);
-    current = nullptr;
   }
   if (me.loops == 0) me.meets(Obstacle::no_loop);
   if (me.loops > 1) me.meets(Obstacle::several_loops);
@@ -32,9 +31,10 @@ void watch(Site& site, const Encounter& met) {
 
 void run_own_part(Region& shared, std::uint32_t number) {
   Participant me = shared.member(number);
-  current = &me;
-  shared.run_body();
-  current = nullptr;
+  {
+    const Taking taking(me);
+    shared.run_body();
+  }
   if (me.number == 0) shared.account(me);
 }
 
@@ -62,10 +62,6 @@ bool is_unseen(const Site& site) {
   return site.state.load(std::memory_order_relaxed) == Site::State::unseen;
 }
 
-bool is_excluded(const Site& site) {
-  return site.state.load(std::memory_order_relaxed) == Site::State::excluded;
-}
-
 // Before anything else is known of a region: whether the user wants it shared.
 void look_up(Site& site, const Encounter& met) {
   site.source.store(met.source, std::memory_order_relaxed);
@@ -82,8 +78,8 @@ Site* site_of(const Encounter& met) {
   return site;
 }
 
-// The site of a region that is shared if it is of the kind. Null inside another region, and for a
-// team of one that was asked for (num_threads(1), a false if clause).
+// The site of a region that may be shared if it is of the kind. Null inside another region, and for
+// a team of one that was asked for (num_threads(1), a false if clause).
 Site* candidate(const Encounter& met) {
   if (current != nullptr || shared_region() == nullptr || whose != Whose::all) return nullptr;
   if (met.threads == 1 || real.level() != 0) return nullptr;

@@ -33,6 +33,7 @@ std::uint64_t iterations_in(float nanoseconds, float ns_per_iteration) {
 }  // namespace
 
 constinit thread_local Participant* current [[gnu::tls_model("initial-exec")]] = nullptr;
+constinit thread_local Participant* part [[gnu::tls_model("initial-exec")]] = nullptr;
 
 void Region::await_all(const Participant& me) {
   if (me.number == 0) withdraw();
@@ -70,7 +71,7 @@ void Region::consider(const Participant& me) {
     review_at_ = 0;  // at the next chunk
     return;
   }
-  if (me.obstacle != Obstacle::none) return;
+  if (me.obstacle != Obstacle::none || is_excluded(*site_)) return;
   const float rate = rate_now(now, before);
   const float of_team = rate / static_cast<float>(own_threads_);
   const float rest = of_team * static_cast<float>(iterations_.left());
@@ -164,7 +165,10 @@ Range Region::next_of_helper(Participant& me) {
   }
   if (me.over || now >= me.deadline) return {};
   const std::uint64_t most = chunk_of(helpers_, kMostChunkNs);
-  const Range range = in_order_ ? iterations_.from_front(most) : iterations_.from_end(most);
+  Range range;
+  if (!is_excluded(*site_)) {
+    range = in_order_ ? iterations_.from_front(most) : iterations_.from_end(most);
+  }
   if (range.empty()) {
     pool_.nothing_left(lend::Kind::loops);
     return range;
@@ -180,12 +184,12 @@ Range Region::next_of_helper(Participant& me) {
 void Region::unit(std::uint32_t helper, std::uint64_t deadline) noexcept {
   Participant me{.role = Participant::Role::helper,
                  .site = site_,
+                 .marked = cuts_given_,
                  .number = own_threads_ + helper,
                  .loops = loops_before_,
                  .deadline = deadline};
-  current = &me;
+  const Taking taking(me);
   run_body();
-  current = nullptr;
 }
 
 }  // namespace mh::openmp

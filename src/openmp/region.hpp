@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <utility>
 
 #include "lend/pool.hpp"
 #include "openmp/iterations.hpp"
@@ -42,6 +43,7 @@ struct Participant {
 
   Role role;
   Site* site;
+  bool marked = false;                 // by the user: the loop is to be shared
   std::uint32_t number = 0;            // in the team
   std::uint32_t loops = 0;             // begun so far
   Obstacle obstacle = Obstacle::none;  // met so far
@@ -61,6 +63,33 @@ struct Participant {
 // Of this thread; null outside of regions that are watched or shared. initial-exec: asked by every
 // call of the OpenMP run time.
 extern constinit thread_local Participant* current [[gnu::tls_model("initial-exec")]];
+
+// This thread's part, also inside of regions nested in the one it takes part in.
+extern constinit thread_local Participant* part [[gnu::tls_model("initial-exec")]];
+
+// Takes the part for the duration.
+class Taking {
+ public:
+  explicit Taking(Participant& me)
+      : kept_current_(std::exchange(current, &me)), kept_part_(std::exchange(part, &me)) {}
+  ~Taking() {
+    current = kept_current_;
+    part = kept_part_;
+  }
+  Taking(const Taking&) = delete;
+  Taking& operator=(const Taking&) = delete;
+
+ private:
+  Participant* kept_current_;
+  Participant* kept_part_;
+};
+
+// The region of this thread's part does what keeps it from being shared: it is not any more, and
+// what has been begun comes to its end.
+inline void exclude(Participant& me, Obstacle what) {
+  me.meets(what);
+  if (me.role != Participant::Role::watched) decide(*me.site, what);
+}
 
 // Without a participant for the duration: what a region calls is nobody's region.
 class Outside {
@@ -104,8 +133,11 @@ class Region final : public lend::Work {
 
   // A thread of the owner's team; numbered from 0, the thread that entered.
   [[nodiscard]] Participant member(std::uint32_t number) {
-    return {
-        .role = Participant::Role::owner, .site = site_, .number = number, .loops = loops_before_};
+    return {.role = Participant::Role::owner,
+            .site = site_,
+            .marked = cuts_given_,
+            .number = number,
+            .loops = loops_before_};
   }
   void run_body() const { body_(data_); }
   // Before leave(), with what thread 0 did and met for the first time.

@@ -73,6 +73,7 @@ Report report() {
   report.on = true;
   report.exposures = g_region->exposures();
   report.units = g_pool->units(lend::Kind::loops);
+  report.units_waited = g_pool->given_back();
   return report;
 }
 

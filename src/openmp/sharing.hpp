@@ -46,6 +46,7 @@ struct Report {
   std::uint64_t excluded[kObstacles];  // regions that are not, by reason
   std::uint64_t exposures;             // executions that were open to helpers
   std::uint64_t units;                 // done by helpers
+  std::uint64_t units_waited;          // of these, those that had to wait inside MPI
   bool on;                             // start() was called and has succeeded
 };
 Report report();

@@ -25,10 +25,12 @@ enum class Obstacle : std::uint8_t {
   barrier,        // or a loop that ends with one
   single,         // single, sections, ordered, cancel
   tasks,
-  nested,  // parallel inside parallel
+  nested,       // parallel inside parallel
+  mpi,          // calls MPI, of which one thread at a time may be inside
+  collectives,  // MPI calls that count on the order of iterations: collective and one-sided ones
   by_user,
 };
-inline constexpr std::size_t kObstacles = 9;
+inline constexpr std::size_t kObstacles = 11;
 
 struct alignas(kCacheLine) Site {
   enum class State : std::uint8_t { unseen, shared, excluded };
@@ -55,6 +57,10 @@ inline void decide(Site& site, Obstacle met) {
   site.obstacle.store(met, std::memory_order_relaxed);
   site.state.store(met == Obstacle::none ? Site::State::shared : Site::State::excluded,
                    std::memory_order_relaxed);
+}
+
+inline bool is_excluded(const Site& site) {
+  return site.state.load(std::memory_order_relaxed) == Site::State::excluded;
 }
 
 // Times one execution of a region that is not shared: each of a long one, of a short one only some,

@@ -66,6 +66,10 @@ struct alignas(kCacheLine) SendSlot {
     const bool over = now >> kStateBits != generation || state_in(now) == SlotState::done;
     return over ? SlotState::free : state_in(now);
   }
+  // The sender has buffer and slot back, in that use of the slot.
+  [[nodiscard]] bool is_done(std::uint64_t generation) const {
+    return word.load(std::memory_order_acquire) == word_of(generation, SlotState::done);
+  }
   // By the side whose arrow it is in the picture.
   void change(SlotState next) {
     word.store(word_of(generation(), next), std::memory_order_release);

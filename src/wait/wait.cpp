@@ -40,6 +40,12 @@ Idleness& idleness() {
   return learned;
 }
 
+// What this rank has to do in any case. True if a chunk was moved. With the hands only.
+bool do_own() {
+  g_work->progress();
+  return g_work->own();
+}
+
 // One wait: when it began, where its time went.
 class Vigil {
  public:
@@ -49,8 +55,7 @@ class Vigil {
   bool step() {
     const Hands hands;
     if (!hands) return false;
-    g_work->progress();
-    if (g_work->own()) return true;
+    if (do_own()) return true;
     // More ranks than cores: the core belongs to whoever has something of its own to do.
     if (g_rules.crowded || ticks() < spin_ends_) return false;
     if (!idle_) {
@@ -82,6 +87,24 @@ class Vigil {
   bool idle_ = false;
 };
 
+// A wait of a thread on a lent core. It is not the rank's: that works elsewhere meanwhile.
+void until_as_guest(detail::Predicate done) {
+  const std::uint64_t patience_ends = ticks() + g_rules.least_spin;
+  bool home = false;
+  while (!done()) {
+    if (const Hands hands; hands && do_own()) continue;
+    g_work->between_looks();
+    if (home) {
+      sched_yield();  // the core is now the owner's, who has work
+    } else if (ticks() < patience_ends) {
+      relax();
+    } else {
+      g_work->go_home();
+      home = true;
+    }
+  }
+}
+
 }  // namespace
 
 void employ(Work* work, const Rules& rules) {
@@ -97,9 +120,11 @@ void until_slow(Predicate done) {
     while (!done()) relax();
     return;
   }
+  if (g_work->is_guest()) return until_as_guest(done);
   Vigil vigil(ticks());
   while (!done()) {
     if (vigil.step()) continue;
+    g_work->between_looks();
     if (g_rules.crowded) {
       sched_yield();
     } else {
@@ -113,10 +138,10 @@ void until_slow(Predicate done) {
 
 void polled_in_vain() {
   if (g_work == nullptr) return;
-  const Hands hands;
-  if (!hands) return;
-  g_work->progress();
-  g_work->own();
+  if (const Hands hands; hands) do_own();
+  if (!g_work->is_guest() || !g_work->is_overdue()) return;
+  g_work->go_home();
+  sched_yield();
 }
 
 }  // namespace mh::wait

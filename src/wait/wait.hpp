@@ -8,7 +8,8 @@
 // for its own message by one step at most. done() itself must drive the MPI library (a failed
 // MPI_Test does).
 //
-// Thread-safe: any number of threads of a rank may wait; one at a time helps.
+// Thread-safe: any number of threads of a rank may wait; one at a time helps. A thread that is
+// itself a guest on another rank's core gives that back where its wait lasts, and helps nobody.
 #pragma once
 
 #include <atomic>
@@ -36,6 +37,14 @@ class Work {
   virtual void idle(bool now) = 0;
   // A wait has ended after `waited` ticks, copying included.
   virtual void account(std::uint64_t waited) = 0;
+  // Before another look of a wait: where threads of this rank take turns, others have theirs.
+  virtual void between_looks() = 0;
+  // The calling thread works on a core that another rank has lent. It does nothing for others.
+  virtual bool is_guest() = 0;
+  // ... for longer than it should.
+  virtual bool is_overdue() = 0;
+  // ... and gives the core back, because it has to wait. May be called again.
+  virtual void go_home() = 0;
 };
 
 struct Rules {

@@ -56,6 +56,9 @@ struct Guard<int (*)(Arguments...)> {
 // What answers __mh_ws_mark(), or null. Each variant defines its own.
 mh_marker marker();
 
+// Other entries from now on, for every thread. One thread at a time.
+void refill(void (*fill)(mh_table& table, bool guarded));
+
 // Puts `wrapper` into the table as MPI_X and PMPI_X, behind the guard where a tool follows us.
 template <auto call, auto wrapper>
 void entry(mh_table& table, std::uint32_t index, bool guarded) {

@@ -157,6 +157,35 @@ static void find_folder(void) {
   if (slash != NULL) *slash = 0;
 }
 
+static void publish(mh_function* slot, mh_function function) {
+  /* release: a thread that jumps through the slot finds what the variant wrote before (the stub's
+   * acquire on aarch64; plain loads suffice on x86-64). */
+  if (function != NULL) __atomic_store_n(slot, function, __ATOMIC_RELEASE);
+}
+
+static void fill(uint32_t call, bool helped) {
+  const char* name = mh_names[call] + 1;
+  const mh_function real = find_real(name);
+  const mh_function next = find_next(name);
+  lacks[call] = real == NULL && next == NULL;
+  if (lacks[call]) return;
+  if (helped && from_variant[2][call] != NULL) {
+    after_watcher[call] = next;
+    publish(&mh_mpi[call], watched_stub(call));
+    publish(&mh_pmpi[call], chain.guarded ? real : watched_stub(call));
+  } else if (helped && from_variant[0][call] != NULL && real != NULL) {
+    publish(&mh_mpi[call], from_variant[0][call]);
+    publish(&mh_pmpi[call], from_variant[1][call]);
+  } else {
+    publish(&mh_mpi[call], next);
+    publish(&mh_pmpi[call], real);
+  }
+}
+
+static void publish_table(void) {
+  for (uint32_t i = 0; i < MH_CALLS; ++i) fill(i, true);
+}
+
 static void describe_chain(void) {
   chain.layout = MH_FRONT_LAYOUT;
   chain.bytes = sizeof chain;
@@ -168,6 +197,7 @@ static void describe_chain(void) {
   chain.library = library.object.file;
   chain.version = library.version;
   chain.folder = folder;
+  chain.publish = publish_table;
 }
 
 /* Opens the variant and lets it fill the table. False: the program runs unhelped, the cause is
@@ -209,31 +239,6 @@ static bool help(void) {
     return false;
   }
   return open_variant();
-}
-
-static void publish(mh_function* slot, mh_function function) {
-  /* release: a thread that jumps through the slot finds what the variant wrote before (the stub's
-   * acquire on aarch64; plain loads suffice on x86-64). */
-  if (function != NULL) __atomic_store_n(slot, function, __ATOMIC_RELEASE);
-}
-
-static void fill(uint32_t call, bool helped) {
-  const char* name = mh_names[call] + 1;
-  const mh_function real = find_real(name);
-  const mh_function next = find_next(name);
-  lacks[call] = real == NULL && next == NULL;
-  if (lacks[call]) return;
-  if (helped && from_variant[2][call] != NULL) {
-    after_watcher[call] = next;
-    publish(&mh_mpi[call], watched_stub(call));
-    publish(&mh_pmpi[call], chain.guarded ? real : watched_stub(call));
-  } else if (helped && from_variant[0][call] != NULL && real != NULL) {
-    publish(&mh_mpi[call], from_variant[0][call]);
-    publish(&mh_pmpi[call], from_variant[1][call]);
-  } else {
-    publish(&mh_mpi[call], next);
-    publish(&mh_pmpi[call], real);
-  }
 }
 
 static void settle_now(const void* caller) {

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define MH_FRONT_LAYOUT 2u /* changes with any structure or meaning in this file */
+#define MH_FRONT_LAYOUT 3u /* changes with any structure or meaning in this file */
 
 typedef void (*mh_function)(void);
 typedef int (*mh_marker)(int schedule, long chunk, int steal_schedule, long steal_chunk);
@@ -37,6 +37,7 @@ struct mh_chain {
   const char* library;             /* file of the MPI library */
   const char* version;             /* what MPI_Get_library_version says */
   const char* folder;              /* where front and variants lie */
+  void (*publish)(void);           /* the variant has filled the table anew */
 };
 
 /* Variant to front: one function a call for each of the two names it is exported under. The front

@@ -3,7 +3,9 @@
 // table.
 //
 // Called once per process, by the front, before any wrapper can run and with every other thread
-// that makes an MPI call waiting; so plain stores suffice here. Makes no MPI call.
+// that makes an MPI call waiting; so plain stores suffice here. Makes no MPI call. refill() comes
+// later: what it puts in place of an entry may be reached by one thread and the old entry by
+// another.
 #include <cstring>
 
 #include "mpi/abi.hpp"
@@ -19,6 +21,10 @@ constinit thread_local int depth = 0;
 }  // namespace detail
 
 namespace {
+
+// Of mh_variant_open(), for refill().
+const mh_chain* g_chain = nullptr;
+mh_table* g_table = nullptr;
 
 bool same_build(const mh_chain& chain, const mh_table& table) {
   return chain.layout == MH_FRONT_LAYOUT && chain.bytes == sizeof(mh_chain) &&
@@ -47,6 +53,12 @@ bool complete(const Next& layer) {
 }
 
 }  // namespace
+
+void refill(void (*fill)(mh_table& table, bool guarded)) {
+  fill(*g_table, g_chain->guarded != 0);
+  g_chain->publish();
+}
+
 }  // namespace mh::mpi
 
 extern "C" __attribute__((visibility("default"))) int mh_variant_open(const mh_chain* chain,
@@ -57,6 +69,8 @@ extern "C" __attribute__((visibility("default"))) int mh_variant_open(const mh_c
   fill_layers(*chain);
   if (!complete(real)) return MH_REFUSED_LIBRARY;
   table->unsupported = MPI_ERR_UNSUPPORTED_OPERATION;
+  g_chain = chain;
+  g_table = table;
   fill_entries(*table, chain->guarded != 0);
   __atomic_store_n(&table->mark, marker(), __ATOMIC_RELEASE);
   return MH_ACCEPTED;

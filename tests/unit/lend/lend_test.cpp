@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "lend/futex.hpp"
 #include "lend/lender.hpp"
 #include "lend/pool.hpp"
 #include "support/child.hpp"
@@ -76,6 +77,25 @@ class LongUnit final : public Work {
 
  private:
   Board* board_;
+};
+
+// A unit that has to wait for something, and gives its core back for that.
+class WaitingUnit final : public Work {
+ public:
+  void unit(std::uint32_t /*helper*/, std::uint64_t /*deadline*/) noexcept override {
+    guest = lend::guest();
+    lent = ::sched_getcpu();
+    give_core_back();
+    give_core_back();
+    ::sched_getaffinity(0, sizeof cpus, &cpus);
+    waits.store(true);
+    while (!over.load()) ::usleep(100);
+  }
+  Guest guest = Guest::no;  // this and the two below: of the unit, to be read when it waits
+  int lent = -1;
+  cpu_set_t cpus{};
+  std::atomic<bool> waits{false};
+  std::atomic<bool> over{false};
 };
 
 template <class Done>
@@ -256,6 +276,60 @@ TEST(Lend, a_helper_that_stays_long_is_brought_to_the_owners_core) {
   EXPECT_EQ(lender.wait(), 0);
 }
 
+// On a busy machine a lender may want its core back before the helper has even come.
+TEST(Lend, a_helper_that_is_evicted_before_it_begins_can_be_lent_a_core_again) {
+  Stage stage(2);
+  stage.enter(0);
+  stage.enter(1);
+  Pool pool(stage.node(0), stage.lendings(0), 3);
+  Loop nothing(0);
+  ASSERT_TRUE(pool.expose(Kind::loops, nothing, 0).ok());
+  Channel& channel = stage.lendings(0).channels[0];
+  ASSERT_TRUE(eventually([&] { return channel.thread.load() != 0; }));
+  channel.word.store(word_of(ChannelState::evicted, 1));  // as lend() and take_back() leave it
+  futex_wake(channel.word);
+  EXPECT_TRUE(eventually([&] { return channel.word.load() == kFree; }));
+  pool.withdraw(Kind::loops);
+}
+
+// The lender goes on while the unit lasts: an event, not a matter of time.
+TEST(Lend, a_helper_that_has_to_wait_gives_the_core_back) {
+  Stage stage(2);
+  stage.enter(0);
+  stage.enter(1);
+  cpu_set_t home;
+  ::sched_getaffinity(0, sizeof home, &home);
+  Pool pool(stage.node(0), stage.lendings(0), 1);
+  Lender lender(stage.node(1), 0, VictimPolicy::most_work, all);
+  WaitingUnit unit;
+  ASSERT_TRUE(pool.expose(Kind::loops, unit, kLong).ok());
+  Outcome outcome = Outcome::nothing;  // until the helper has come to its channel
+  ASSERT_TRUE(eventually([&] {
+    outcome = lender.lend();
+    return outcome != Outcome::nothing;
+  }));
+  EXPECT_TRUE(eventually([&] { return unit.waits.load(); }));
+  // However long the helper took to give it back, within one sleep of the lender or not.
+  while (outcome == Outcome::still_out) outcome = lender.lend();
+  EXPECT_EQ(outcome, Outcome::lent);
+  EXPECT_FALSE(unit.over.load());
+  const Channel& channel = stage.lendings(0).channels[0];
+  EXPECT_EQ(channel.word.load(), word_of(ChannelState::evicted, 1));
+  EXPECT_EQ(channel.cpu.load(), -1);
+  if (CPU_COUNT(&home) > 1) CPU_CLR(static_cast<std::size_t>(unit.lent), &home);
+  EXPECT_TRUE(CPU_EQUAL(&unit.cpus, &home));
+  EXPECT_EQ(pool.given_back(), 1U);
+  EXPECT_TRUE(pool.has_waiting_helpers());
+  EXPECT_NE(unit.guest, Guest::no);
+  EXPECT_EQ(guest(), Guest::no);
+  EXPECT_EQ(lender.lend(), Outcome::nothing);  // the only helper is still at it
+  lender.take_back();                          // nothing is out
+  unit.over.store(true);
+  pool.withdraw(Kind::loops);
+  EXPECT_TRUE(eventually([&] { return channel.word.load() == kFree; }));
+  EXPECT_FALSE(pool.has_waiting_helpers());
+}
+
 TEST(Lend, work_that_is_nearly_done_and_work_of_nobody_is_left_alone) {
   Stage stage(3);
   stage.enter(0);
@@ -365,6 +439,50 @@ TEST(VictimChoice, at_random_every_offer_is_taken_now_and_then) {
     ++taken[best];
   }
   for (const int times : taken) EXPECT_NEAR(times, kTurns / kOffers, kTurns / 20);
+}
+
+// Helpers that give cores back, lenders that take them back, and the ends of units, in any order.
+TEST(Lend, cores_go_back_from_both_sides) {
+  constexpr std::uint32_t kLenders = 3;
+  Stage stage(kLenders + 1);
+  for (std::uint32_t rank = 0; rank <= kLenders; ++rank) stage.enter(rank);
+  struct Restless final : Work {
+    void unit(std::uint32_t /*helper*/, std::uint64_t /*deadline*/) noexcept override {
+      const std::uint32_t which = begun.fetch_add(1);
+      if (which % 2 == 0) give_core_back();
+      if (which % 3 == 0) ::sched_yield();
+      if (which % 4 == 0) give_core_back();
+    }
+    std::atomic<std::uint32_t> begun{0};
+  } work;
+  Pool pool(stage.node(0), stage.lendings(0), 3);
+  std::atomic<bool> over{false};
+  std::vector<std::thread> lenders;
+  for (std::uint32_t rank = 1; rank <= kLenders; ++rank) {
+    lenders.emplace_back([&, rank] {
+      Lender lender(stage.node(rank), 0, VictimPolicy::most_work, all);
+      for (int turn = 0; !over.load(); ++turn) {
+        if (lender.lend() == Outcome::nothing) ::sched_yield();
+        if (turn % 2 == 0) lender.take_back();
+      }
+      lender.take_back();
+    });
+  }
+  for (int round = 0; round < 8; ++round) {
+    const std::uint32_t before = work.begun.load();
+    ASSERT_TRUE(pool.expose(Kind::loops, work, kLong).ok());
+    ASSERT_TRUE(eventually([&] { return work.begun.load() - before >= kRounds / 8U; }));
+    pool.withdraw(Kind::loops);
+    const std::uint32_t after = work.begun.load();
+    ::sched_yield();
+    ASSERT_EQ(work.begun.load(), after);
+  }
+  over.store(true);
+  for (std::thread& lender : lenders) lender.join();
+  for (std::uint32_t i = 0; i < kLenders; ++i) {
+    const Channel& channel = stage.lendings(0).channels[i];
+    EXPECT_TRUE(eventually([&] { return channel.word.load() == kFree; })) << i;
+  }
 }
 
 }  // namespace

@@ -25,6 +25,10 @@ class Recorder : public Work {
   }
   void idle(bool now) override { now ? ++became_idle : ++became_active; }
   void account(std::uint64_t) override { ++accounted; }
+  void between_looks() override { ++passed; }
+  bool is_guest() override { return guest; }
+  bool is_overdue() override { return overdue; }
+  void go_home() override { ++went_home; }
 
   std::atomic<int> own_chunks{0};
   std::atomic<int> help_chunks{0};
@@ -33,6 +37,10 @@ class Recorder : public Work {
   std::atomic<int> became_active{0};
   std::atomic<int> accounted{0};
   std::atomic<int> inside{0};
+  std::atomic<int> passed{0};
+  std::atomic<int> went_home{0};
+  bool guest = false;
+  bool overdue = false;
   std::vector<const char*> order;  // written by single-threaded tests only
   bool note = true;
 
@@ -121,6 +129,43 @@ TEST_F(Wait, a_poll_in_vain_moves_an_own_chunk_and_none_of_others) {
   polled_in_vain();
   EXPECT_EQ(work_.own_chunks, 1);
   EXPECT_EQ(work_.help_chunks, 1);
+}
+
+TEST_F(Wait, a_guest_gives_its_core_back_and_helps_nobody) {
+  start(kAtOnce);
+  work_.guest = true;
+  work_.own_chunks = 2;
+  work_.help_chunks = 5;
+  until(After{100});
+  EXPECT_EQ(work_.went_home, 1);
+  EXPECT_EQ(work_.own_chunks, 0);
+  EXPECT_EQ(work_.help_chunks, 5);
+  EXPECT_EQ(work_.became_idle, 0);
+  EXPECT_EQ(work_.accounted, 0);
+}
+
+TEST_F(Wait, a_guest_whose_wait_is_short_keeps_its_core) {
+  start(kNever);
+  work_.guest = true;
+  until(After{100});
+  EXPECT_EQ(work_.went_home, 0);
+}
+
+TEST_F(Wait, a_guest_that_polls_for_too_long_gives_its_core_back) {
+  start(kNever);
+  polled_in_vain();
+  work_.guest = true;
+  polled_in_vain();
+  EXPECT_EQ(work_.went_home, 0);
+  work_.overdue = true;
+  polled_in_vain();
+  EXPECT_EQ(work_.went_home, 1);
+}
+
+TEST_F(Wait, other_threads_have_their_turn_between_two_looks) {
+  start(kNever);
+  until(After{kFewLooks + 10});
+  EXPECT_EQ(work_.passed, 10);
 }
 
 TEST(WaitAlone, without_work_a_wait_still_waits) {
