@@ -223,11 +223,15 @@ std::optional<p2p::Descriptor> read_descriptor(const Landing& landing) {
   return descriptor;
 }
 
+p2p::SendSlot& letter_of(const p2p::Descriptor& descriptor) {
+  return g.area(descriptor.sender).outbox.slots[descriptor.slot];
+}
+
 // The state of the letter that a descriptor found in memory belongs to; free if that use of the
 // slot is over, or the descriptor is not all there yet.
 p2p::SlotState letter_state(const p2p::Descriptor& found) {
   if (!p2p::is_sealed(found)) return p2p::SlotState::free;
-  const p2p::SendSlot& letter = g.area(found.sender).outbox.slots[found.slot];
+  const p2p::SendSlot& letter = letter_of(found);
   const p2p::SlotState state = letter.state_of(found.generation);
   return state == p2p::SlotState::free || letter.to == g.me ? state : p2p::SlotState::free;
 }
@@ -250,8 +254,8 @@ Fetched delivered(const Landing& landing) {
 }
 
 // Brings the message whose letter this rank has taken to where its descriptor landed.
-Fetched take_over(const p2p::Descriptor& descriptor, p2p::SendSlot& letter,
-                  const Landing& landing) {
+Fetched take_over(const p2p::Descriptor& descriptor, const Landing& landing) {
+  p2p::SendSlot& letter = letter_of(descriptor);
   const std::uint64_t bytes = std::min(descriptor.bytes, landing.capacity);
   if (landing.dense) {
     pull(descriptor, letter, landing.buffer, bytes, landing.comm->order);
@@ -550,10 +554,10 @@ std::optional<Fetched> fetch(const Landing& landing) {
   for (;;) {
     const auto found = read_descriptor(landing);
     const bool ours = found && letter_state(*found) != p2p::SlotState::free;
-    p2p::SendSlot* letter = ours ? &g.area(found->sender).outbox.slots[found->slot] : nullptr;
+    p2p::SendSlot* letter = ours ? &letter_of(*found) : nullptr;
     switch (p2p::who_moves(letter, ours ? found->generation : 0, landing.shown)) {
       case p2p::Mover::receiver:
-        return take_over(*found, *letter, landing);
+        return take_over(*found, landing);
       case p2p::Mover::sender:
         if (await_delivery(*landing.shown)) return delivered(landing);
         break;
