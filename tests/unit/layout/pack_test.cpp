@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Properties of packing, over random types: what the reference says is what the engine does.
+#include "layout/pack.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "layout/random_type.hpp"
+
+namespace mh::layout {
+namespace {
+
+using Bytes = std::vector<unsigned char>;
+
+// Memory around elements of a type, with a guard on both sides.
+class Memory {
+ public:
+  Memory(const std::vector<std::int64_t>& places, std::uint64_t seed) {
+    std::int64_t low = 0;
+    std::int64_t high = 0;
+    for (const std::int64_t place : places) {
+      low = std::min(low, place);
+      high = std::max(high, place + 1);
+    }
+    base_ = kGuard - low;
+    bytes_.resize(static_cast<std::size_t>(high - low + 2 * kGuard));
+    std::mt19937_64 random(seed);
+    for (unsigned char& byte : bytes_) byte = static_cast<unsigned char>(random());
+  }
+  unsigned char& at(std::int64_t place) { return bytes_[static_cast<std::size_t>(base_ + place)]; }
+  [[nodiscard]] Address base() const { return address_of(bytes_.data() + base_); }
+  [[nodiscard]] const Bytes& bytes() const { return bytes_; }
+
+ private:
+  static constexpr std::int64_t kGuard = 24;
+  std::int64_t base_ = 0;
+  Bytes bytes_;
+};
+
+struct Case {
+  Sample type;
+  std::uint64_t count;
+  std::vector<std::int64_t> places;  // of each byte of the stream
+
+  Case(RandomTypes& random)
+      : type(random.next()),
+        count(static_cast<std::uint64_t>(random.between(0, 4))),
+        places(naive::stream(type.reference, count)) {}
+
+  [[nodiscard]] Elements elements(const Memory& memory) const {
+    return {type.layout.get(), count, memory.base()};
+  }
+  // No byte lies in two places of the stream, so that it can be unpacked.
+  [[nodiscard]] bool is_target() const {
+    return std::set<std::int64_t>(places.begin(), places.end()).size() == places.size();
+  }
+  [[nodiscard]] Bytes packed(Memory& memory) const {
+    Bytes stream;
+    for (const std::int64_t place : places) stream.push_back(memory.at(place));
+    return stream;
+  }
+};
+
+Range random_range(RandomTypes& random, std::size_t length) {
+  auto a = static_cast<std::uint64_t>(random.between(0, static_cast<std::int64_t>(length)));
+  auto b = static_cast<std::uint64_t>(random.between(0, static_cast<std::int64_t>(length)));
+  return {std::min(a, b), std::max(a, b)};
+}
+
+constexpr std::uint64_t kSeeds = 4000;
+
+template <class Check>
+void for_random_types(std::uint64_t seeds, Check&& check) {
+  for (std::uint64_t seed = 1; seed <= seeds && !testing::Test::HasFailure(); ++seed) {
+    RandomTypes random(seed);
+    Case drawn(random);
+    SCOPED_TRACE("seed " + std::to_string(seed) + ": " + std::to_string(drawn.count) + " of " +
+                 drawn.type.text);
+    check(random, drawn, seed);
+  }
+}
+
+TEST(Random, types_have_the_bounds_of_the_standard) {
+  for_random_types(kSeeds, [](RandomTypes&, const Case& drawn, std::uint64_t) {
+    const Layout& layout = *drawn.type.layout;
+    const naive::Type& reference = drawn.type.reference;
+    ASSERT_EQ(layout.size(), static_cast<std::uint64_t>(reference.size()));
+    ASSERT_EQ(layout.lower(), reference.lower());
+    ASSERT_EQ(layout.extent(), reference.extent());
+    ASSERT_EQ(layout.true_lower(), reference.true_lower());
+    ASSERT_EQ(layout.true_upper(), reference.true_upper());
+    std::vector<std::int64_t> in_order(drawn.places.size());
+    std::iota(in_order.begin(), in_order.end(), 0);
+    if (layout.dense()) {
+      ASSERT_EQ(drawn.places, in_order);
+    }
+  });
+}
+
+// Without these the other properties would say little.
+TEST(Random, types_reach_every_kind_of_shape) {
+  std::map<std::pair<Kind, bool>, int> seen;  // the kind of the root, and whether there is depth
+  int targets = 0;
+  for_random_types(kSeeds, [&](RandomTypes&, const Case& drawn, std::uint64_t) {
+    const Node* node = drawn.type.layout->root().node.get();
+    if (node != nullptr && drawn.count > 0) ++seen[{node->kind, node->depth > 1}];
+    targets += drawn.is_target() && drawn.places.size() > 16 ? 1 : 0;
+  });
+  EXPECT_GT((seen[{Kind::grid, false}]), 500);
+  EXPECT_GT((seen[{Kind::runs, false}]), 200);
+  EXPECT_GT((seen[{Kind::repeat, false}]), 20);
+  EXPECT_GT((seen[{Kind::mix, false}]), 20);
+  EXPECT_GT((seen[{Kind::repeat, true}]), 20);
+  EXPECT_GT((seen[{Kind::mix, true}]), 20);
+  EXPECT_GT(targets, 500);
+}
+
+TEST(Random, any_range_is_packed_as_the_type_map_says) {
+  for_random_types(kSeeds, [](RandomTypes& random, const Case& drawn, std::uint64_t seed) {
+    Memory memory(drawn.places, seed);
+    const Bytes stream = drawn.packed(memory);
+    for (int i = 0; i < 6; ++i) {
+      const Range range = i == 0 ? Range{0, stream.size()} : random_range(random, stream.size());
+      Bytes packed(range.end - range.begin + 1, 0xee);
+      ASSERT_EQ(pack(drawn.elements(memory), range, packed.data()), range.end - range.begin);
+      ASSERT_EQ(packed.back(), 0xee);
+      packed.pop_back();
+      const auto begin = stream.begin() + static_cast<std::ptrdiff_t>(range.begin);
+      ASSERT_TRUE(std::equal(packed.begin(), packed.end(), begin))
+          << range.begin << " to " << range.end;
+    }
+  });
+}
+
+TEST(Random, unpacking_in_pieces_and_any_order_writes_the_bytes_and_no_gap) {
+  for_random_types(kSeeds, [](RandomTypes& random, const Case& drawn, std::uint64_t seed) {
+    if (!drawn.is_target()) return;
+    Memory memory(drawn.places, seed);
+    Memory expected(drawn.places, seed);
+    Memory other(drawn.places, seed + 1);
+    const Bytes stream = drawn.packed(other);
+    for (std::size_t i = 0; i < stream.size(); ++i) expected.at(drawn.places[i]) = stream[i];
+    std::vector<std::uint64_t> cuts = {0, stream.size()};
+    for (int i = 0; i < 4; ++i) cuts.push_back(random_range(random, stream.size()).begin);
+    std::sort(cuts.begin(), cuts.end());
+    for (std::size_t i = cuts.size() - 1; i > 0; --i) {
+      unpack(drawn.elements(memory), {cuts[i - 1], cuts[i]}, stream.data() + cuts[i - 1]);
+    }
+    ASSERT_EQ(memory.bytes(), expected.bytes());
+  });
+}
+
+TEST(Random, blocks_of_a_range_are_its_bytes) {
+  for_random_types(kSeeds, [](RandomTypes& random, const Case& drawn, std::uint64_t seed) {
+    Memory memory(drawn.places, seed);
+    const Bytes stream = drawn.packed(memory);
+    const Range range = random_range(random, stream.size());
+    Cursor cursor(drawn.elements(memory), range.begin);
+    Bytes seen;
+    while (cursor.position() < range.end) {
+      std::vector<iovec> room(static_cast<std::size_t>(random.between(1, 6)));
+      const Blocks found = cursor.blocks(room, range.end - cursor.position());
+      ASSERT_GT(found.bytes, 0U);
+      for (std::size_t i = 0; i < found.used; ++i) {
+        const auto* bytes = static_cast<const unsigned char*>(room[i].iov_base);
+        seen.insert(seen.end(), bytes, bytes + room[i].iov_len);
+      }
+    }
+    const auto at = [&](std::uint64_t i) {
+      return stream.begin() + static_cast<std::ptrdiff_t>(i);
+    };
+    ASSERT_EQ(seen, Bytes(at(range.begin), at(range.end)));
+  });
+}
+
+TEST(Random, copying_between_two_layouts_is_packing_and_unpacking) {
+  for_random_types(kSeeds, [](RandomTypes& random, const Case& to, std::uint64_t seed) {
+    if (!to.is_target()) return;
+    Case from(random);
+    Memory source(from.places, seed);
+    Memory target(to.places, seed + 1);
+    Memory expected(to.places, seed + 1);
+    const Bytes stream = from.packed(source);
+    const Range range = random_range(random, std::min(stream.size(), to.places.size()));
+    for (std::uint64_t i = range.begin; i < range.end; ++i) expected.at(to.places[i]) = stream[i];
+    std::vector<std::byte> scratch(static_cast<std::size_t>(random.between(1, 100)));
+    ASSERT_EQ(copy(to.elements(target), from.elements(source), range, scratch),
+              range.end - range.begin);
+    ASSERT_EQ(target.bytes(), expected.bytes());
+  });
+}
+
+TEST(Random, a_cursor_goes_on_where_it_stopped) {
+  for_random_types(kSeeds / 4, [](RandomTypes& random, const Case& drawn, std::uint64_t seed) {
+    Memory memory(drawn.places, seed);
+    const Bytes stream = drawn.packed(memory);
+    Cursor cursor(drawn.elements(memory));
+    Bytes packed(stream.size());
+    while (!cursor.at_end()) {
+      cursor.pack(packed.data() + cursor.position(),
+                  static_cast<std::uint64_t>(random.between(1, 50)));
+    }
+    ASSERT_EQ(packed, stream);
+    ASSERT_EQ(cursor.pack(packed.data(), 10), 0U);
+    if (!drawn.is_target()) return;
+    Memory back(drawn.places, seed + 1);
+    cursor.seek(0);
+    cursor = Cursor(drawn.elements(back));
+    while (!cursor.at_end()) {
+      cursor.unpack(stream.data() + cursor.position(),
+                    static_cast<std::uint64_t>(random.between(1, 50)));
+    }
+    ASSERT_EQ(drawn.packed(back), stream);
+  });
+}
+
+// ---- long lists ------------------------------------------------------------------------------
+
+// 100,000 blocks at irregular places, of one length or of many.
+void check_long_list(bool even) {
+  constexpr std::size_t kBlocks = 100'000;
+  RandomTypes random(7);
+  std::vector<std::int64_t> lengths(kBlocks);
+  std::vector<std::int64_t> places(kBlocks);
+  std::vector<std::int64_t> stream;
+  std::int64_t at = 0;
+  for (std::size_t i = 0; i < kBlocks; ++i) {
+    lengths[i] = even ? 1 : random.between(0, 3);
+    at += random.between(1, 5) * 8;
+    places[i] = at;
+    for (std::int64_t k = 0; k < lengths[i] * 8; ++k) stream.push_back(at + k);
+    at += lengths[i] * 8;
+  }
+  const auto basic = named(8, 8);
+  const auto layout = hindexed(lengths, places, **basic);
+  ASSERT_TRUE(layout.ok());
+  ASSERT_EQ((*layout)->size(), stream.size());
+  Memory memory(stream, 1);
+  const Elements elements{layout->get(), 1, memory.base()};
+  for (int i = 0; i < 300; ++i) {
+    const auto begin =
+        static_cast<std::uint64_t>(random.between(0, static_cast<std::int64_t>(stream.size())));
+    Range range{begin, std::min<std::uint64_t>(begin + 500, stream.size())};
+    if (i == 0) range = {0, stream.size()};
+    Bytes packed(range.end - range.begin);
+    ASSERT_EQ(pack(elements, range, packed.data()), packed.size());
+    for (std::uint64_t k = 0; k < packed.size(); ++k) {
+      ASSERT_EQ(packed[k], memory.at(stream[range.begin + k])) << range.begin << " + " << k;
+    }
+  }
+}
+
+TEST(LongList, of_equal_blocks) { check_long_list(true); }
+TEST(LongList, of_unequal_blocks) { check_long_list(false); }
+
+// ---- every kernel ----------------------------------------------------------------------------
+
+TEST(Kernels, every_block_size_in_rows_and_lists) {
+  for (std::int64_t bytes = 1; bytes <= 150; ++bytes) {
+    const auto block = named(bytes, 1);
+    const auto row = hvector(11, 1, bytes + 5, **block);
+    const auto grid = hvector(3, 1, 2000, **row);
+    const std::vector<std::int64_t> irregular = {0, 400, 170, 1000, 2000};
+    const auto list = hindexed_block(1, irregular, **block);
+    for (const LayoutPtr& layout : {*grid, *list}) {
+      std::vector<unsigned char> memory(8000, 0);
+      std::iota(memory.begin(), memory.end(), static_cast<unsigned char>(1));
+      std::vector<unsigned char> copy(8000, 0);
+      std::vector<unsigned char> packed(layout->size());
+      const Range all{0, layout->size()};
+      pack({layout.get(), 1, address_of(memory.data())}, all, packed.data());
+      unpack({layout.get(), 1, address_of(copy.data())}, all, packed.data());
+      std::vector<iovec> room(layout->blocks());
+      const Blocks found = blocks({layout.get(), 1, address_of(memory.data())}, all, room);
+      ASSERT_EQ(found.bytes, layout->size());
+      std::vector<unsigned char> expected(8000, 0);
+      std::size_t at = 0;
+      for (std::size_t i = 0; i < found.used; ++i) {
+        const auto place =
+            static_cast<std::size_t>(static_cast<unsigned char*>(room[i].iov_base) - memory.data());
+        std::copy_n(memory.data() + place, room[i].iov_len, expected.data() + place);
+        ASSERT_TRUE(std::equal(memory.data() + place, memory.data() + place + room[i].iov_len,
+                               packed.data() + at))
+            << bytes;
+        at += room[i].iov_len;
+      }
+      ASSERT_EQ(copy, expected) << bytes;
+    }
+  }
+}
+
+TEST(Pack, moves_what_there_is_of_a_range_beyond_the_end) {
+  const auto block = named(4, 4);
+  const auto layout = vector(3, 1, 2, **block);
+  const std::vector<std::uint32_t> memory = {1, 2, 3, 4, 5, 6};
+  std::vector<std::uint32_t> packed(8, 9);
+  const Elements elements{layout->get(), 1, address_of(memory.data())};
+  EXPECT_EQ(pack(elements, {4, 100}, packed.data()), 8U);
+  EXPECT_EQ(packed, (std::vector<std::uint32_t>{3, 5, 9, 9, 9, 9, 9, 9}));
+  EXPECT_EQ(pack(elements, {50, 100}, packed.data()), 0U);
+  EXPECT_EQ(pack({layout->get(), 0, 0}, {0, 100}, packed.data()), 0U);
+}
+
+TEST(Pack, the_base_may_be_the_bottom_of_memory) {
+  const auto block = named(8, 8);
+  const std::vector<std::uint64_t> memory = {1, 2, 3, 4};
+  const std::vector<std::int64_t> places = {static_cast<std::int64_t>(address_of(&memory[3])),
+                                            static_cast<std::int64_t>(address_of(&memory[1]))};
+  const auto layout = hindexed_block(1, places, **block);
+  std::vector<std::uint64_t> packed(2);
+  EXPECT_EQ(pack({layout->get(), 1, 0}, {0, 16}, packed.data()), 16U);
+  EXPECT_EQ(packed, (std::vector<std::uint64_t>{4, 2}));
+}
+
+}  // namespace
+}  // namespace mh::layout
