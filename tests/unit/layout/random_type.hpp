@@ -29,7 +29,7 @@ class RandomTypes {
 
   Sample next() {
     Sample sample = basic();
-    const std::int64_t levels = between(0, 4);
+    const std::int64_t levels = between(0, 6);
     for (std::int64_t i = 0; i < levels && sample.reference.size() < kBytes; ++i) {
       sample = level(sample);
     }
@@ -37,7 +37,7 @@ class RandomTypes {
   }
 
  private:
-  static constexpr std::int64_t kBytes = 700;
+  static constexpr std::int64_t kBytes = 1200;
 
   static Sample made(Result<LayoutPtr> layout, naive::Type reference, std::string text) {
     EXPECT_TRUE(layout.ok()) << text;
