@@ -5,6 +5,11 @@
 // blocks are read and written, never a gap. What was tried and is slower: docs/decisions.md.
 #pragma once
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -48,13 +53,12 @@ inline void move_overlapped(std::byte* memory, std::byte* stream, std::size_t by
   __builtin_memcpy((kPack ? stream : memory) + behind, &last, kPart);
 }
 
-// Up to 128 bytes without a call.
+// Up to 64 bytes without a call.
 template <bool kPack>
 inline void move_short(std::byte* memory, std::byte* stream, std::size_t bytes) {
   if (bytes >= 16) {
     if (bytes <= 32) return move_overlapped<kPack, 16>(memory, stream, bytes);
     if (bytes <= 64) return move_overlapped<kPack, 32>(memory, stream, bytes);
-    if (bytes <= 128) return move_overlapped<kPack, 64>(memory, stream, bytes);
     return move_bytes<kPack>(memory, stream, bytes);
   }
   if (bytes >= 8) return move_overlapped<kPack, 8>(memory, stream, bytes);
@@ -63,84 +67,136 @@ inline void move_short(std::byte* memory, std::byte* stream, std::size_t bytes) 
   if (bytes == 1) *(kPack ? stream : memory) = *(kPack ? memory : stream);
 }
 
-// One row of blocks of a size known when this is compiled.
-template <bool kPack, std::size_t kBytes>
-inline void move_row(Address at, std::int64_t stride, std::uint64_t length, std::byte* stream) {
-  constexpr std::uint64_t kUnroll = kBytes <= 16 ? 8 : 64 / kBytes;
-  std::uint64_t i = 0;
-  for (; i + kUnroll <= length; i += kUnroll) {
-    for (std::uint64_t k = 0; k < kUnroll; ++k) {
-      move_fixed<kPack, kBytes>(pointer(moved(at, k, stride)), stream + k * kBytes);
-    }
-    at = moved(at, kUnroll, stride);
-    stream += kUnroll * kBytes;
-  }
-  for (; i < length; ++i) {
-    move_fixed<kPack, kBytes>(pointer(at), stream);
-    at = moved(at, stride);
-    stream += kBytes;
-  }
-}
+// Blocks at one stride in memory and another one in the stream. In a row of a grid that is the size
+// of a block, in a column of records that of a record.
+struct Row {
+  Address at;
+  std::int64_t stride;
+  std::uint64_t length;
+  std::byte* stream;
+  std::uint64_t stream_stride;
+};
 
-template <bool kPack, std::size_t kBytes>
-void move_rows(Address at, const Rows& rows, std::byte* stream) {
-  for (std::uint64_t i = 0; i < rows.rows; ++i) {
-    move_row<kPack, kBytes>(at, rows.stride, rows.length, stream);
-    at = moved(at, rows.row_stride);
-    stream += rows.length * kBytes;
-  }
-}
-
-// Blocks of any other size; `move` is the same for all of them.
+// `move` is one block.
 template <class Move>
-void move_rows_by(Address at, const Rows& rows, std::byte* stream, Move&& move) {
-  for (std::uint64_t i = 0; i < rows.rows; ++i) {
-    Address block = at;
-    for (std::uint64_t k = 0; k < rows.length; ++k) {
-      move(pointer(block), stream);
-      block = moved(block, rows.stride);
-      stream += rows.block;
+inline void move_row_by(Row row, Move&& move) {
+  constexpr std::uint64_t kUnroll = 4;
+  for (; row.length >= kUnroll; row.length -= kUnroll) {
+    for (std::uint64_t k = 0; k < kUnroll; ++k) {
+      move(pointer(moved(row.at, k, row.stride)), row.stream + k * row.stream_stride);
     }
-    at = moved(at, rows.row_stride);
+    row.at = moved(row.at, kUnroll, row.stride);
+    row.stream += kUnroll * row.stream_stride;
   }
+  for (; row.length != 0; --row.length) {
+    move(pointer(row.at), row.stream);
+    row.at = moved(row.at, row.stride);
+    row.stream += row.stream_stride;
+  }
+}
+
+template <bool kPack, std::size_t kBytes>
+inline void move_fixed_row(const Row& row) {
+  move_row_by(row, move_fixed<kPack, kBytes>);
 }
 
 template <bool kPack, std::size_t kPart>
-void move_rows_overlapped(Address at, const Rows& rows, std::byte* stream) {
-  move_rows_by(at, rows, stream, [bytes = rows.block](std::byte* memory, std::byte* packed) {
-    move_overlapped<kPack, kPart>(memory, packed, bytes);
+inline void move_overlapped_row(const Row& row, std::size_t bytes) {
+  move_row_by(row, [bytes](std::byte* memory, std::byte* stream) {
+    move_overlapped<kPack, kPart>(memory, stream, bytes);
   });
 }
 
+// The longest blocks that wide registers move faster than the C library does.
+constexpr std::size_t kWideMost = 1024;
+
+#if defined(__x86_64__)
+// Whether the processor has 32-byte registers.
+extern const bool kHasWide;
+
+// 33 bytes to kWideMost, in 32-byte parts of which the last ones may overlap.
 template <bool kPack>
-void move_any_rows(Address at, const Rows& rows, std::byte* stream) {
-  const std::size_t bytes = rows.block;
+[[gnu::target("avx2")]] void move_wide_row(Row row, std::size_t bytes) {
+  for (; row.length != 0; --row.length) {
+    const std::byte* from = kPack ? pointer(row.at) : row.stream;
+    std::byte* to = kPack ? row.stream : pointer(row.at);
+    const std::size_t last = bytes - 32;
+    const __m256i tail = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + last));
+    for (std::size_t at = 0; at < last; at += 32) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + at),
+                          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + at)));
+    }
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + last), tail);
+    row.at = moved(row.at, row.stride);
+    row.stream += row.stream_stride;
+  }
+}
+#else
+constexpr bool kHasWide = false;
+template <bool kPack>
+void move_wide_row(const Row& /*row*/, std::size_t /*bytes*/) {}
+#endif
+
+// Calls `with` for the loop over blocks of this size; the choice is made once, not for each row.
+template <bool kPack, class With>
+void choose_row(std::size_t bytes, With&& with) {
   switch (bytes) {
     case 1:
-      return move_rows<kPack, 1>(at, rows, stream);
+      return with(move_fixed_row<kPack, 1>);
     case 2:
-      return move_rows<kPack, 2>(at, rows, stream);
+      return with(move_fixed_row<kPack, 2>);
     case 4:
-      return move_rows<kPack, 4>(at, rows, stream);
+      return with(move_fixed_row<kPack, 4>);
     case 8:
-      return move_rows<kPack, 8>(at, rows, stream);
+      return with(move_fixed_row<kPack, 8>);
     case 16:
-      return move_rows<kPack, 16>(at, rows, stream);
+      return with(move_fixed_row<kPack, 16>);
+    case 24:
+      return with(move_fixed_row<kPack, 24>);
     case 32:
-      return move_rows<kPack, 32>(at, rows, stream);
-    case 64:
-      return move_rows<kPack, 64>(at, rows, stream);
+      return with(move_fixed_row<kPack, 32>);
+    case 40:
+      return with(move_fixed_row<kPack, 40>);
     default:
       break;
   }
-  if (bytes < 4) return move_rows<kPack, 3>(at, rows, stream);
-  if (bytes < 8) return move_rows_overlapped<kPack, 4>(at, rows, stream);
-  if (bytes < 16) return move_rows_overlapped<kPack, 8>(at, rows, stream);
-  if (bytes < 32) return move_rows_overlapped<kPack, 16>(at, rows, stream);
-  if (bytes < 64) return move_rows_overlapped<kPack, 32>(at, rows, stream);
-  if (bytes <= 128) return move_rows_overlapped<kPack, 64>(at, rows, stream);
-  move_rows_by(at, rows, stream, [bytes](std::byte* memory, std::byte* packed) {
-    move_bytes<kPack>(memory, packed, bytes);
+  if (bytes == 3) return with(move_fixed_row<kPack, 3>);
+  if (bytes < 8) return with([=](const Row& row) { move_overlapped_row<kPack, 4>(row, bytes); });
+  if (bytes < 16) return with([=](const Row& row) { move_overlapped_row<kPack, 8>(row, bytes); });
+  if (bytes < 32) return with([=](const Row& row) { move_overlapped_row<kPack, 16>(row, bytes); });
+  if (kHasWide && bytes <= kWideMost) {
+    return with([=](const Row& row) { move_wide_row<kPack>(row, bytes); });
+  }
+  with([=](const Row& row) {
+    move_row_by(row, [=](std::byte* memory, std::byte* stream) {
+      move_bytes<kPack>(memory, stream, bytes);
+    });
+  });
+}
+
+// Rows closer to each other than the blocks of a row share cache lines (a matrix by columns): a
+// few blocks of each row at a time, so that a line is used up while it is at hand.
+constexpr std::uint64_t kTile = 8;
+inline std::uint64_t tile_of(const Rows& rows) {
+  const auto away = [](std::int64_t stride) { return stride < 0 ? -stride : stride; };
+  const bool across =
+      rows.rows > 1 && away(rows.row_stride) < away(rows.stride) && rows.block <= 32;
+  return across ? kTile : rows.length;
+}
+
+template <bool kPack>
+void move_rows(Address at, const Rows& rows, std::byte* stream) {
+  choose_row<kPack>(rows.block, [&](auto&& move) {
+    const std::uint64_t tile = tile_of(rows);
+    for (std::uint64_t done = 0; done < rows.length; done += tile) {
+      Row row{moved(at, done, rows.stride), rows.stride, std::min(tile, rows.length - done),
+              stream + done * rows.block, rows.block};
+      for (std::uint64_t i = 0; i < rows.rows; ++i) {
+        move(row);
+        row.at = moved(row.at, rows.row_stride);
+        row.stream += rows.length * rows.block;
+      }
+    }
   });
 }
 
@@ -187,6 +243,28 @@ void move_uneven_list(Address at, const Runs& runs, std::uint64_t first, std::ui
   }
 }
 
+// Records with gaps: few runs, repeated. Run by run over as many records as stay in the first
+// cache, because a loop over blocks of one size is several times as fast as one over different
+// ones.
+constexpr std::uint64_t kRecordRuns = 16;
+constexpr std::uint64_t kRecordBytes = 8U << 10U;
+
+template <bool kPack>
+void move_records(Address at, const Runs& runs, std::uint64_t count, std::byte* stream) {
+  const std::uint64_t most = 1 + kRecordBytes / runs.bytes;
+  while (count != 0) {
+    const std::uint64_t records = std::min(count, most);
+    for (std::uint64_t i = 0; i < runs.runs; ++i) {
+      const std::uint64_t begin = runs.begin_of(i);
+      const Row column{moved(at, runs.offset[i]), runs.stride, records, stream + begin, runs.bytes};
+      choose_row<kPack>(runs.begin_of(i + 1) - begin, [&](auto&& move) { move(column); });
+    }
+    at = moved(at, records, runs.stride);
+    stream += records * runs.bytes;
+    count -= records;
+  }
+}
+
 // The sink that packs or unpacks.
 template <bool kPack>
 class Mover {
@@ -194,11 +272,11 @@ class Mover {
   explicit Mover(std::byte* stream) : stream_(stream) {}
 
   void block(Address at, std::uint64_t bytes) {
-    move_bytes<kPack>(pointer(at), stream_, bytes);
+    move_short<kPack>(pointer(at), stream_, bytes);
     stream_ += bytes;
   }
   void rows(Address at, const Rows& rows) {
-    move_any_rows<kPack>(at, rows, stream_);
+    move_rows<kPack>(at, rows, stream_);
     stream_ += rows.rows * rows.length * rows.block;
   }
   void list(Address at, const Runs& runs, std::uint64_t first, std::uint64_t last) {
@@ -210,6 +288,11 @@ class Mover {
     stream_ += runs.begin_of(last) - runs.begin_of(first);
   }
   void lists(Address at, const Runs& runs, std::uint64_t count) {
+    if (runs.runs <= kRecordRuns && count > 1) {
+      move_records<kPack>(at, runs, count, stream_);
+      stream_ += count * runs.bytes;
+      return;
+    }
     for (std::uint64_t i = 0; i < count; ++i) list(moved(at, i, runs.stride), runs, 0, runs.runs);
   }
   [[nodiscard]] static constexpr bool full() { return false; }

@@ -7,6 +7,17 @@
 #include "layout/wide.hpp"
 
 namespace mh::layout {
+
+#if defined(__x86_64__)
+namespace detail {
+// Read by moves of any thread; until this file is initialised, there are no wide registers.
+const bool kHasWide = [] {
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx2") != 0;
+}();
+}  // namespace detail
+#endif
+
 namespace {
 
 Range within(const Elements& elements, Range range) {

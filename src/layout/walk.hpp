@@ -50,6 +50,10 @@ namespace detail {
 class GridPlace {
  public:
   GridPlace(const Grid& grid, Address at, std::uint64_t block) : grid_(grid), address_(at) {
+    if (block == 0) {  // the beginning, found without divisions
+      index_.fill(0);
+      return;
+    }
     for (unsigned d = 0; d + 1 < grid.dims; ++d) {
       index_[d] = block % grid.dim[d].count;
       block /= grid.dim[d].count;
@@ -103,8 +107,9 @@ class GridPlace {
 template <class Sink>
 void walk_grid(const Grid& grid, Address at, Range range, Sink& sink) {
   if (grid.dims == 0) return sink.block(moved(at, range.begin, 1), range.end - range.begin);
-  const std::uint64_t within = range.begin % grid.block;
-  GridPlace place(grid, at, range.begin / grid.block);
+  const std::uint64_t first = range.begin == 0 ? 0 : range.begin / grid.block;
+  const std::uint64_t within = range.begin - first * grid.block;
+  GridPlace place(grid, at, first);
   if (within != 0) {
     const std::uint64_t bytes = std::min(grid.block - within, range.end - range.begin);
     sink.block(place.address() + within, bytes);
