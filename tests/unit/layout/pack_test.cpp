@@ -261,37 +261,105 @@ TEST(LongList, of_unequal_blocks) { check_long_list(false); }
 
 // ---- every kernel ----------------------------------------------------------------------------
 
-TEST(Kernels, every_block_size_in_rows_and_lists) {
-  for (std::int64_t bytes = 1; bytes <= 150; ++bytes) {
-    const auto block = named(bytes, 1);
-    const auto row = hvector(11, 1, bytes + 5, **block);
-    const auto grid = hvector(3, 1, 2000, **row);
-    const std::vector<std::int64_t> irregular = {0, 400, 170, 1000, 2000};
-    const auto list = hindexed_block(1, irregular, **block);
-    for (const LayoutPtr& layout : {*grid, *list}) {
-      std::vector<unsigned char> memory(8000, 0);
-      std::iota(memory.begin(), memory.end(), static_cast<unsigned char>(1));
-      std::vector<unsigned char> copy(8000, 0);
-      std::vector<unsigned char> packed(layout->size());
-      const Range all{0, layout->size()};
-      pack({layout.get(), 1, address_of(memory.data())}, all, packed.data());
-      unpack({layout.get(), 1, address_of(copy.data())}, all, packed.data());
-      std::vector<iovec> room(layout->blocks());
-      const Blocks found = blocks({layout.get(), 1, address_of(memory.data())}, all, room);
-      ASSERT_EQ(found.bytes, layout->size());
-      std::vector<unsigned char> expected(8000, 0);
-      std::size_t at = 0;
-      for (std::size_t i = 0; i < found.used; ++i) {
-        const auto place =
-            static_cast<std::size_t>(static_cast<unsigned char*>(room[i].iov_base) - memory.data());
-        std::copy_n(memory.data() + place, room[i].iov_len, expected.data() + place);
-        ASSERT_TRUE(std::equal(memory.data() + place, memory.data() + place + room[i].iov_len,
-                               packed.data() + at))
-            << bytes;
-        at += room[i].iov_len;
-      }
-      ASSERT_EQ(copy, expected) << bytes;
+// The layout packs and unpacks what `places` says of its stream.
+void check_against(const Layout& layout, const std::vector<std::int64_t>& places) {
+  ASSERT_EQ(layout.size(), places.size());
+  Memory memory(places, 1);
+  Memory target(places, 2);
+  Memory expected(places, 2);
+  Bytes stream(places.size());
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    stream[i] = memory.at(places[i]);
+    expected.at(places[i]) = stream[i];
+  }
+  const Range all{0, places.size()};
+  Bytes packed(places.size());
+  pack({&layout, 1, memory.base()}, all, packed.data());
+  ASSERT_EQ(packed, stream);
+  unpack({&layout, 1, target.base()}, all, stream.data());
+  ASSERT_EQ(target.bytes(), expected.bytes());
+}
+
+void check_grid(std::int64_t bytes, std::int64_t length, std::int64_t stride, std::int64_t rows,
+                std::int64_t row_stride) {
+  SCOPED_TRACE(std::to_string(bytes) + " x" + std::to_string(length) + " at " +
+               std::to_string(stride) + " x" + std::to_string(rows) + " at " +
+               std::to_string(row_stride));
+  std::vector<std::int64_t> places;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < length; ++j) {
+      for (std::int64_t k = 0; k < bytes; ++k) places.push_back(i * row_stride + j * stride + k);
     }
+  }
+  const auto row = hvector(length, 1, stride, **named(bytes, 1));
+  const auto grid = hvector(rows, 1, row_stride, **row);
+  ASSERT_EQ((*grid)->root().node->kind, Kind::grid);
+  check_against(**grid, places);
+}
+
+TEST(Kernels, rows_of_every_block_size) {
+  for (std::int64_t bytes = 1; bytes <= 140; ++bytes) check_grid(bytes, 11, bytes + 5, 3, 2000);
+  for (std::int64_t bytes = 141; bytes <= 1300; bytes += 61) {
+    check_grid(bytes, 3, bytes + 5, 2, 5000);
+  }
+}
+
+TEST(Kernels, strides_on_which_stores_crowd) {
+  for (const std::int64_t stride : {512, 1536, 4096, -4096, -512}) {
+    for (const std::int64_t bytes : {4, 8, 24, 33, 64}) {
+      check_grid(bytes, 37, stride, 3, 128);
+      check_grid(bytes, 2, 128, 41, stride);
+      check_grid(bytes, 16, stride, 1, 0);
+    }
+  }
+}
+
+TEST(Kernels, a_matrix_by_columns) {
+  for (const std::int64_t bytes : {1, 8, 16, 32, 40}) {
+    check_grid(bytes, 19, 23 * bytes, 21, bytes);
+    check_grid(bytes, 8, -23 * bytes, 9, bytes);
+    check_grid(bytes, 17, 23 * bytes, 13, -bytes);
+  }
+}
+
+// Records of `runs` runs whose lengths grow by `step`.
+void check_records(std::int64_t runs, std::int64_t step, std::int64_t count) {
+  SCOPED_TRACE(std::to_string(runs) + " runs, " + std::to_string(count) + " records");
+  std::vector<std::int64_t> lengths;
+  std::vector<std::int64_t> offsets;
+  std::int64_t at = 0;
+  for (std::int64_t i = 0; i < runs; ++i) {
+    lengths.push_back(1 + i * step);
+    offsets.push_back(at);
+    at += lengths.back() + 1 + i % 3;
+  }
+  std::vector<std::int64_t> places;
+  for (std::int64_t record = 0; record < count; ++record) {
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      for (std::int64_t k = 0; k < lengths[i]; ++k) places.push_back(record * at + offsets[i] + k);
+    }
+  }
+  const auto record = resized(0, at, **hindexed(lengths, offsets, **named(1, 1)));
+  const auto records = contiguous(count, **record);
+  ASSERT_EQ((*records)->root().node->kind, Kind::runs);
+  check_against(**records, places);
+}
+
+TEST(Kernels, records_of_few_runs_and_of_many) {
+  for (const std::int64_t runs : {3, 7, 16, 17, 40}) {
+    for (const std::int64_t step : {0, 1, 5}) check_records(runs, step, 9);
+  }
+  check_records(3, 7, 2000);  // more than one batch
+}
+
+TEST(Kernels, lists_of_every_block_size) {
+  for (std::int64_t bytes = 1; bytes <= 70; ++bytes) {
+    const std::vector<std::int64_t> offsets = {0, 400, 170, 1000, 2000};
+    std::vector<std::int64_t> places;
+    for (const std::int64_t offset : offsets) {
+      for (std::int64_t k = 0; k < bytes; ++k) places.push_back(offset + k);
+    }
+    check_against(**hindexed_block(1, offsets, **named(bytes, 1)), places);
   }
 }
 
