@@ -2,6 +2,7 @@
 #include "layout/pack.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "layout/kernels.hpp"
 #include "layout/wide.hpp"
@@ -90,6 +91,23 @@ const std::byte* stream_in_memory(const Elements& elements) {
   return tiles ? detail::pointer(moved(elements.base, layout.root().offset)) : nullptr;
 }
 
+// Blocks so long that finding the place of each in the target costs less than a second copy.
+constexpr std::uint64_t kLongBlock = 2048;
+
+bool has_long_blocks(const Layout& layout) { return layout.size() / kLongBlock >= layout.blocks(); }
+
+// Each block of the source is a piece of the stream as it lies.
+std::uint64_t copy_blocks(const Elements& to, const Elements& from, Range range) {
+  std::array<iovec, 16> room;
+  for (std::uint64_t at = range.begin; at < range.end;) {
+    const Blocks found = blocks(from, {at, range.end}, room);
+    for (std::size_t i = 0; i < found.used; ++i) {
+      at += unpack(to, {at, at + room[i].iov_len}, room[i].iov_base);
+    }
+  }
+  return range.end - range.begin;
+}
+
 }  // namespace
 
 std::uint64_t Elements::bytes() const {
@@ -115,6 +133,7 @@ std::uint64_t copy(const Elements& to, const Elements& from, Range range,
   if (const std::byte* target = stream_in_memory(to)) {
     return pack(from, range, const_cast<std::byte*>(target) + range.begin);
   }
+  if (range.begin < range.end && has_long_blocks(*from.layout)) return copy_blocks(to, from, range);
   const std::size_t step = std::min(scratch.size(), kScratch);
   if (step == 0) return 0;
   for (std::uint64_t at = range.begin; at < range.end; at += step) {

@@ -37,10 +37,10 @@ inline Address address_of(const void* pointer) { return reinterpret_cast<Address
 std::uint64_t pack(const Elements& from, Range range, void* packed);
 std::uint64_t unpack(const Elements& to, Range range, const void* packed);
 
-// From layout to layout, by way of a scratch that should stay in the first cache levels (a part of
-// it is used, kScratch bytes at most; without any, nothing is copied). Ends that are contiguous
-// need no scratch.
-inline constexpr std::size_t kScratch = 32U << 10U;
+// From layout to layout, by way of a scratch that stays in the first cache levels (kScratch bytes
+// of it are used at most; without any, nothing is copied). Ends that are contiguous, and sources of
+// long blocks, need none.
+inline constexpr std::size_t kScratch = 64U << 10U;
 std::uint64_t copy(const Elements& to, const Elements& from, Range range,
                    std::span<std::byte> scratch);
 

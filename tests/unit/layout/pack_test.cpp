@@ -375,6 +375,25 @@ TEST(Pack, moves_what_there_is_of_a_range_beyond_the_end) {
   EXPECT_EQ(pack({layout->get(), 0, 0}, {0, 100}, packed.data()), 0U);
 }
 
+TEST(Pack, long_blocks_are_copied_without_a_scratch) {
+  const auto block = named(3000, 1);
+  const auto from = hvector(20, 1, 3500, **block);
+  const auto to = hvector(30, 1, 2500, **named(2000, 1));
+  RandomTypes random(3);
+  std::vector<unsigned char> source(80'000);
+  for (unsigned char& byte : source) byte = static_cast<unsigned char>(random.between(0, 255));
+  std::vector<unsigned char> target(80'000, 1);
+  std::vector<unsigned char> expected = target;
+  constexpr Range kRange{1234, 58'000};
+  for (std::size_t i = kRange.begin; i < kRange.end; ++i) {
+    expected[i / 2000 * 2500 + i % 2000] = source[i / 3000 * 3500 + i % 3000];
+  }
+  EXPECT_EQ(copy({to->get(), 1, address_of(target.data())},
+                 {from->get(), 1, address_of(source.data())}, kRange, {}),
+            kRange.end - kRange.begin);
+  EXPECT_EQ(target, expected);
+}
+
 TEST(Pack, the_base_may_be_the_bottom_of_memory) {
   const auto block = named(8, 8);
   const std::vector<std::uint64_t> memory = {1, 2, 3, 4};
