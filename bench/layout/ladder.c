@@ -39,29 +39,29 @@ static double now(void) {
 
 // ---- loops by hand -----------------------------------------------------------------------------
 
-#define BOX_LOOP(Type)                                                                \
+#define BOX_LOOP(Type)                                                                     \
   static void move_box_##Type(const void* plan, char* memory, char* packed, int packing) { \
-    const Case* c = plan;                                                             \
-    Type* out = (Type*)packed;                                                        \
-    for (long v = 0; v < c->variables; ++v) {                                         \
-      Type* in = (Type*)memory + c->start + v * c->distance;                          \
-      for (long i = 0; i < c->n[0]; ++i) {                                            \
-        for (long j = 0; j < c->n[1]; ++j) {                                          \
-          Type* row = in + i * c->stride[0] + j * c->stride[1];                       \
-          const long n = c->n[2], s = c->stride[2];                                   \
-          if (packing && s == 1) {                                                    \
-            for (long k = 0; k < n; ++k) out[k] = row[k];                             \
-          } else if (packing) {                                                       \
-            for (long k = 0; k < n; ++k) out[k] = row[k * s];                         \
-          } else if (s == 1) {                                                        \
-            for (long k = 0; k < n; ++k) row[k] = out[k];                             \
-          } else {                                                                    \
-            for (long k = 0; k < n; ++k) row[k * s] = out[k];                         \
-          }                                                                           \
-          out += n;                                                                   \
-        }                                                                             \
-      }                                                                               \
-    }                                                                                 \
+    const Case* c = plan;                                                                  \
+    Type* out = (Type*)packed;                                                             \
+    for (long v = 0; v < c->variables; ++v) {                                              \
+      Type* in = (Type*)memory + c->start + v * c->distance;                               \
+      for (long i = 0; i < c->n[0]; ++i) {                                                 \
+        for (long j = 0; j < c->n[1]; ++j) {                                               \
+          Type* row = in + i * c->stride[0] + j * c->stride[1];                            \
+          const long n = c->n[2], s = c->stride[2];                                        \
+          if (packing && s == 1) {                                                         \
+            for (long k = 0; k < n; ++k) out[k] = row[k];                                  \
+          } else if (packing) {                                                            \
+            for (long k = 0; k < n; ++k) out[k] = row[k * s];                              \
+          } else if (s == 1) {                                                             \
+            for (long k = 0; k < n; ++k) row[k] = out[k];                                  \
+          } else {                                                                         \
+            for (long k = 0; k < n; ++k) row[k * s] = out[k];                              \
+          }                                                                                \
+          out += n;                                                                        \
+        }                                                                                  \
+      }                                                                                    \
+    }                                                                                      \
   }
 BOX_LOOP(double)
 BOX_LOOP(float)
@@ -290,7 +290,10 @@ static void side(const char* what, int x, int y, int z, int width, long variable
   c.memory = (size_t)(variables * c.distance) * (size_t)bytes;
   c.move = bytes == 8 ? move_box_double : bytes == 4 ? move_box_float : move_box_Cell;
   snprintf(c.name, sizeof c.name, "%s %s, %ld x %d B, width %d", what,
-           z ? "z" : y ? "y" : "x", variables, bytes, width);
+           z   ? "z"
+           : y ? "y"
+               : "x",
+           variables, bytes, width);
   MPI_Datatype one;
   MPI_Type_create_subarray(3, box, part, start, MPI_ORDER_C, element, &one);
   int ones[5];
