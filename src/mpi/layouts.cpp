@@ -129,7 +129,7 @@ Result<LayoutPtr> read(MPI_Datatype type, int depth) {
   if (made.combiner() == MPI_COMBINER_STRUCT) {
     layout = structure(made, depth);
   } else if (made.types() == 1) {
-    const Result<LayoutPtr> child = read(made.type(0), depth + 1);
+    Result<LayoutPtr> child = read(made.type(0), depth + 1);
     if (!child) return child;
     layout = composed(made, *child);
   }
