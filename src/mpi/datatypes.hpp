@@ -10,6 +10,7 @@
 
 #include "mpi/abi.hpp"
 #include "mpi/handle_cache.hpp"
+#include "mpi/layouts.hpp"
 
 namespace mh::mpi::datatypes {
 
@@ -44,7 +45,10 @@ inline Info info(MPI_Datatype type) {
 }
 
 // MPI_Type_free: the handle may come back as another type.
-inline void forget(MPI_Datatype type) { detail::cache.drop(bits_of(type)); }
+inline void forget(MPI_Datatype type) {
+  detail::cache.drop(bits_of(type));
+  layouts::forget(type);
+}
 
 // A type that the program freed while a receive under way still needs it: freed for it once no
 // receive does. (The library would keep it alive for its own request only.)

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import tempfile
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,15 +32,22 @@ FLAGS = "-O2 -g -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wno-stringop-overf
 TIMED_OUT = -1000
 
 
-def compiled(build: MpiBuild, name: str, sources: list[Path]) -> Path:
-    """The program for this build, made again when a source or header is newer."""
+def compiled(
+    build: MpiBuild, name: str, sources: list[Path], archives: Sequence[Path] = ()
+) -> Path:
+    """The program for this build, made again when a source, header or archive is newer.
+
+    With archives of ours, which are C++ inside, it may include their headers from src/.
+    """
     program = COMPILED / build.name / name
     folder = sources[0].parent
-    newest = max(path.stat().st_mtime for path in [*sources, *folder.glob("*.h")])
+    newest = max(path.stat().st_mtime for path in [*sources, *archives, *folder.glob("*.h")])
     if program.exists() and program.stat().st_mtime >= newest:
         return program
     program.parent.mkdir(parents=True, exist_ok=True)
-    command = [str(build.mpicc), *FLAGS, "-o", str(program), *map(str, sources), "-lpthread"]
+    ours = [f"-I{ROOT / 'src'}", *map(str, archives), "-lstdc++", "-ldl"] if archives else []
+    command = [str(build.mpicc), *FLAGS, "-o", str(program), *map(str, sources), *ours]
+    command += ["-lpthread"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, f"{shlex.join(command)}\n{done.stderr}"
     return program

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The loops that move blocks between memory and the packed stream, one for each block size.
+//
+// `kPack` says the direction: memory to stream, or stream to memory. Exactly the bytes of the
+// blocks are read and written, never a gap. What was tried and is slower: docs/decisions.md.
+#pragma once
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "layout/walk.hpp"
+
+namespace mh::layout::detail {
+
+inline std::byte* pointer(Address at) { return reinterpret_cast<std::byte*>(at); }
+
+template <bool kPack, std::size_t kBytes>
+inline void move_fixed(std::byte* memory, std::byte* stream) {
+  if constexpr (kPack) {
+    __builtin_memcpy(stream, memory, kBytes);
+  } else {
+    __builtin_memcpy(memory, stream, kBytes);
+  }
+}
+
+template <bool kPack>
+inline void move_bytes(std::byte* memory, std::byte* stream, std::size_t bytes) {
+  if constexpr (kPack) {
+    std::memcpy(stream, memory, bytes);
+  } else {
+    std::memcpy(memory, stream, bytes);
+  }
+}
+
+// kPart to 2 * kPart bytes, by two parts that may overlap.
+template <bool kPack, std::size_t kPart>
+inline void move_overlapped(std::byte* memory, std::byte* stream, std::size_t bytes) {
+  struct Part {
+    std::byte byte[kPart];
+  };
+  Part first;
+  Part last;
+  const std::size_t behind = bytes - kPart;
+  __builtin_memcpy(&first, kPack ? memory : stream, kPart);
+  __builtin_memcpy(&last, (kPack ? memory : stream) + behind, kPart);
+  __builtin_memcpy(kPack ? stream : memory, &first, kPart);
+  __builtin_memcpy((kPack ? stream : memory) + behind, &last, kPart);
+}
+
+// Up to 64 bytes without a call.
+template <bool kPack>
+inline void move_short(std::byte* memory, std::byte* stream, std::size_t bytes) {
+  if (bytes >= 16) {
+    if (bytes <= 32) return move_overlapped<kPack, 16>(memory, stream, bytes);
+    if (bytes <= 64) return move_overlapped<kPack, 32>(memory, stream, bytes);
+    return move_bytes<kPack>(memory, stream, bytes);
+  }
+  if (bytes >= 8) return move_overlapped<kPack, 8>(memory, stream, bytes);
+  if (bytes >= 4) return move_overlapped<kPack, 4>(memory, stream, bytes);
+  if (bytes >= 2) return move_overlapped<kPack, 2>(memory, stream, bytes);
+  if (bytes == 1) *(kPack ? stream : memory) = *(kPack ? memory : stream);
+}
+
+// Blocks at one stride in memory and another one in the stream. In a row of a grid that is the size
+// of a block, in a column of records that of a record.
+struct Row {
+  Address at;
+  std::int64_t stride;
+  std::uint64_t length;
+  std::byte* stream;
+  std::uint64_t stream_stride;
+};
+
+// `move` is one block.
+template <class Move>
+inline void move_row_by(Row row, Move&& move) {
+  constexpr std::uint64_t kUnroll = 4;
+  for (; row.length >= kUnroll; row.length -= kUnroll) {
+    for (std::uint64_t k = 0; k < kUnroll; ++k) {
+      move(pointer(moved(row.at, k, row.stride)), row.stream + k * row.stream_stride);
+    }
+    row.at = moved(row.at, kUnroll, row.stride);
+    row.stream += kUnroll * row.stream_stride;
+  }
+  for (; row.length != 0; --row.length) {
+    move(pointer(row.at), row.stream);
+    row.at = moved(row.at, row.stride);
+    row.stream += row.stream_stride;
+  }
+}
+
+template <bool kPack, std::size_t kBytes>
+inline void move_fixed_row(const Row& row) {
+  move_row_by(row, move_fixed<kPack, kBytes>);
+}
+
+template <bool kPack, std::size_t kPart>
+inline void move_overlapped_row(const Row& row, std::size_t bytes) {
+  move_row_by(row, [bytes](std::byte* memory, std::byte* stream) {
+    move_overlapped<kPack, kPart>(memory, stream, bytes);
+  });
+}
+
+// The longest blocks that wide registers move faster than the C library does.
+constexpr std::size_t kWideMost = 1024;
+
+#if defined(__x86_64__)
+// Whether the processor has 32-byte registers.
+extern const bool kHasWide;
+
+[[gnu::target("avx2"), gnu::always_inline]] inline __m256i load_wide(const std::byte* from) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+}
+[[gnu::target("avx2"), gnu::always_inline]] inline void store_wide(std::byte* to, __m256i part) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), part);
+}
+
+// One block, kEnd bytes (32 or 64) at a time, of which the last ones may overlap.
+template <std::size_t kEnd>
+[[gnu::target("avx2"), gnu::always_inline]] inline void copy_wide(std::byte* to,
+                                                                  const std::byte* from,
+                                                                  std::size_t bytes) {
+  constexpr std::size_t kHalf = kEnd - 32;
+  const std::size_t last = bytes - kEnd;
+  const __m256i end = load_wide(from + last);
+  const __m256i end_half = load_wide(from + last + kHalf);
+  for (std::size_t at = 0; at < last; at += kEnd) {
+    const __m256i part = load_wide(from + at);
+    const __m256i half = load_wide(from + at + kHalf);
+    store_wide(to + at, part);
+    if constexpr (kHalf != 0) store_wide(to + at + kHalf, half);
+  }
+  store_wide(to + last, end);
+  if constexpr (kHalf != 0) store_wide(to + last + kHalf, end_half);
+}
+
+// Arguments one by one, so that they travel in registers: a row of two blocks is over at once.
+template <bool kPack, std::size_t kEnd>
+[[gnu::target("avx2")]] void move_wide(Address at, std::int64_t stride, std::uint64_t length,
+                                       std::byte* stream, std::uint64_t stream_stride,
+                                       std::size_t bytes) {
+  for (; length != 0; --length) {
+    if constexpr (kPack) {
+      copy_wide<kEnd>(stream, pointer(at), bytes);
+    } else {
+      copy_wide<kEnd>(pointer(at), stream, bytes);
+    }
+    at = moved(at, stride);
+    stream += stream_stride;
+  }
+}
+
+template <bool kPack, std::size_t kEnd>
+void move_wide_row(const Row& row, std::size_t bytes) {
+  move_wide<kPack, kEnd>(row.at, row.stride, row.length, row.stream, row.stream_stride, bytes);
+}
+#else
+constexpr bool kHasWide = false;
+template <bool kPack, std::size_t kEnd>
+void move_wide_row(const Row& /*row*/, std::size_t /*bytes*/) {}
+#endif
+
+// Calls `with` for the loop over blocks of this size; the choice is made once, not for each row.
+template <bool kPack, class With>
+void choose_row(std::size_t bytes, With&& with) {
+  switch (bytes) {
+    case 1:
+      return with(move_fixed_row<kPack, 1>);
+    case 2:
+      return with(move_fixed_row<kPack, 2>);
+    case 4:
+      return with(move_fixed_row<kPack, 4>);
+    case 8:
+      return with(move_fixed_row<kPack, 8>);
+    case 16:
+      return with(move_fixed_row<kPack, 16>);
+    case 24:
+      return with(move_fixed_row<kPack, 24>);
+    case 32:
+      return with(move_fixed_row<kPack, 32>);
+    case 40:
+      return with(move_fixed_row<kPack, 40>);
+    default:
+      break;
+  }
+  if (bytes == 3) return with(move_fixed_row<kPack, 3>);
+  if (bytes < 8) return with([=](const Row& row) { move_overlapped_row<kPack, 4>(row, bytes); });
+  if (bytes < 16) return with([=](const Row& row) { move_overlapped_row<kPack, 8>(row, bytes); });
+  if (bytes < 32) return with([=](const Row& row) { move_overlapped_row<kPack, 16>(row, bytes); });
+  if (kHasWide && bytes < 64) {
+    return with([=](const Row& row) { move_wide_row<kPack, 32>(row, bytes); });
+  }
+  if (kHasWide && bytes <= kWideMost) {
+    return with([=](const Row& row) { move_wide_row<kPack, 64>(row, bytes); });
+  }
+  with([=](const Row& row) {
+    move_row_by(row, [=](std::byte* memory, std::byte* stream) {
+      move_bytes<kPack>(memory, stream, bytes);
+    });
+  });
+}
+
+// Rows closer to each other than the blocks of a row share cache lines (a matrix by columns): a
+// few blocks of each row at a time, so that a line is used up while it is at hand.
+constexpr std::uint64_t kTile = 8;
+inline std::uint64_t tile_of(const Rows& rows) {
+  const auto away = [](std::int64_t stride) { return stride < 0 ? -stride : stride; };
+  const bool across =
+      rows.rows > 1 && away(rows.row_stride) < away(rows.stride) && rows.block <= 32;
+  return across ? kTile : rows.length;
+}
+
+// Stores at a stride of many cache lines that is a power of two, or a multiple of a large one, all
+// go to few sets of the first cache. A processor that has fetched more lines for stores to come
+// than a set holds throws them out again before it gets to them: 8 to 13 ns a store instead of 0.4,
+// on arrays of 64^3 and the like. So a few stores at a time are let through (16 of them fit).
+enum class Crowding : std::uint8_t { none, some, severe };
+constexpr std::uint64_t kStoresAtOnce = 16;
+
+inline Crowding crowding_of(const Rows& rows) {
+  if (rows.block > 64) return Crowding::none;
+  const std::int64_t stride = rows.length < kStoresAtOnce ? rows.row_stride : rows.stride;
+  if (stride == 0 || (rows.length < kStoresAtOnce && rows.rows < kStoresAtOnce)) {
+    return Crowding::none;
+  }
+  if (stride % 4096 == 0) return Crowding::severe;
+  return stride % 512 == 0 ? Crowding::some : Crowding::none;
+}
+
+inline void let_stores_through([[maybe_unused]] Crowding crowding) {
+#if defined(__x86_64__)
+  if (crowding == Crowding::severe) {
+    _mm_mfence();
+  } else {
+    _mm_lfence();
+  }
+#endif
+}
+
+template <class MoveRow>
+void move_rows_slowly(Address at, const Rows& rows, std::byte* stream, Crowding crowding,
+                      MoveRow&& move) {
+  std::uint64_t crowd = 0;
+  for (std::uint64_t i = 0; i < rows.rows; ++i) {
+    for (std::uint64_t done = 0; done < rows.length; done += kStoresAtOnce) {
+      const std::uint64_t length = std::min(kStoresAtOnce, rows.length - done);
+      move(Row{moved(at, done, rows.stride), rows.stride, length, stream, rows.block});
+      stream += length * rows.block;
+      // The blocks of a short row are apart from each other; row after row they crowd.
+      crowd += rows.length < kStoresAtOnce ? 1 : length;
+      if (crowd >= kStoresAtOnce) {
+        let_stores_through(crowding);
+        crowd = 0;
+      }
+    }
+    at = moved(at, rows.row_stride);
+  }
+}
+
+template <class MoveRow>
+void move_rows_tiled(Address at, const Rows& rows, std::byte* stream, MoveRow&& move) {
+  const std::uint64_t tile = tile_of(rows);
+  for (std::uint64_t done = 0; done < rows.length; done += tile) {
+    Row row{moved(at, done, rows.stride), rows.stride, std::min(tile, rows.length - done),
+            stream + done * rows.block, rows.block};
+    for (std::uint64_t i = 0; i < rows.rows; ++i) {
+      move(row);
+      row.at = moved(row.at, rows.row_stride);
+      row.stream += rows.length * rows.block;
+    }
+  }
+}
+
+template <bool kPack>
+void move_rows(Address at, const Rows& rows, std::byte* stream) {
+  choose_row<kPack>(rows.block, [&](auto&& move) {
+    const bool tiles = tile_of(rows) < rows.length;
+    const Crowding crowding = kPack || tiles ? Crowding::none : crowding_of(rows);
+    if (crowding != Crowding::none) {
+      move_rows_slowly(at, rows, stream, crowding, move);
+    } else {
+      move_rows_tiled(at, rows, stream, move);
+    }
+  });
+}
+
+// Runs of one length, known when this is compiled.
+template <bool kPack, std::size_t kBytes>
+void move_list(Address at, const std::int64_t* offset, std::uint64_t runs, std::byte* stream) {
+  for (std::uint64_t i = 0; i < runs; ++i) {
+    move_fixed<kPack, kBytes>(pointer(moved(at, offset[i])), stream + i * kBytes);
+  }
+}
+
+template <bool kPack>
+void move_even_list(Address at, const std::int64_t* offset, std::uint64_t runs, std::uint64_t block,
+                    std::byte* stream) {
+  switch (block) {
+    case 4:
+      return move_list<kPack, 4>(at, offset, runs, stream);
+    case 8:
+      return move_list<kPack, 8>(at, offset, runs, stream);
+    case 16:
+      return move_list<kPack, 16>(at, offset, runs, stream);
+    case 32:
+      return move_list<kPack, 32>(at, offset, runs, stream);
+    case 64:
+      return move_list<kPack, 64>(at, offset, runs, stream);
+    default:
+      break;
+  }
+  for (std::uint64_t i = 0; i < runs; ++i) {
+    move_short<kPack>(pointer(moved(at, offset[i])), stream + i * block, block);
+  }
+}
+
+// Runs of different lengths.
+template <bool kPack>
+void move_uneven_list(Address at, const Runs& runs, std::uint64_t first, std::uint64_t last,
+                      std::byte* stream) {
+  std::uint64_t begin = runs.begin_of(first);
+  for (std::uint64_t i = first; i < last; ++i) {
+    const std::uint64_t bytes = runs.end[i] - begin;
+    move_short<kPack>(pointer(moved(at, runs.offset[i])), stream, bytes);
+    stream += bytes;
+    begin = runs.end[i];
+  }
+}
+
+// Records with gaps: few runs, repeated. Run by run over as many records as stay in the first
+// cache, because a loop over blocks of one size is several times as fast as one over different
+// ones.
+constexpr std::uint64_t kRecordRuns = 16;
+constexpr std::uint64_t kRecordBytes = 8U << 10U;
+
+template <bool kPack>
+void move_records(Address at, const Runs& runs, std::uint64_t count, std::byte* stream) {
+  const std::uint64_t most = 1 + kRecordBytes / runs.bytes;
+  while (count != 0) {
+    const std::uint64_t records = std::min(count, most);
+    for (std::uint64_t i = 0; i < runs.runs; ++i) {
+      const std::uint64_t begin = runs.begin_of(i);
+      const Row column{moved(at, runs.offset[i]), runs.stride, records, stream + begin, runs.bytes};
+      choose_row<kPack>(runs.begin_of(i + 1) - begin, [&](auto&& move) { move(column); });
+    }
+    at = moved(at, records, runs.stride);
+    stream += records * runs.bytes;
+    count -= records;
+  }
+}
+
+// The sink that packs or unpacks.
+template <bool kPack>
+class Mover {
+ public:
+  explicit Mover(std::byte* stream) : stream_(stream) {}
+
+  void block(Address at, std::uint64_t bytes) {
+    move_short<kPack>(pointer(at), stream_, bytes);
+    stream_ += bytes;
+  }
+  void rows(Address at, const Rows& rows) {
+    move_rows<kPack>(at, rows, stream_);
+    stream_ += rows.rows * rows.length * rows.block;
+  }
+  void list(Address at, const Runs& runs, std::uint64_t first, std::uint64_t last) {
+    if (runs.end == nullptr) {
+      move_even_list<kPack>(at, runs.offset + first, last - first, runs.block, stream_);
+    } else {
+      move_uneven_list<kPack>(at, runs, first, last, stream_);
+    }
+    stream_ += runs.begin_of(last) - runs.begin_of(first);
+  }
+  void lists(Address at, const Runs& runs, std::uint64_t count) {
+    if (runs.runs <= kRecordRuns && count > 1) {
+      move_records<kPack>(at, runs, count, stream_);
+      stream_ += count * runs.bytes;
+      return;
+    }
+    for (std::uint64_t i = 0; i < count; ++i) list(moved(at, i, runs.stride), runs, 0, runs.runs);
+  }
+  [[nodiscard]] static constexpr bool full() { return false; }
+
+ private:
+  std::byte* stream_;
+};
+
+}  // namespace mh::layout::detail

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Layouts: what an MPI datatype says about memory, flattened once into a canonical shape.
+//
+// The constructors are the standard's (MPI-4.1, chapter 5), over layouts made before; a duplicate
+// of a type is the same layout. A layout is immutable and shared; counts, sizes and offsets have 64
+// bits. A constructor fails (system, EINVAL) on negative counts and the like, and (system,
+// EOVERFLOW) if an offset or size needs more than 62 bits, or the nesting is too deep for the
+// walk. How the bytes are moved: pack.hpp.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/result.hpp"
+#include "layout/shape.hpp"
+
+namespace mh::layout {
+
+// Where elements begin and end, by the standard's rules.
+struct Bounds {
+  bool any = false;           // there is an entry, be it a marker alone
+  bool lower_marked = false;  // set by hand (resized, subarray, darray)
+  bool upper_marked = false;
+  std::int64_t lower = 0;
+  std::int64_t upper = 0;      // without the padding to the alignment
+  std::int64_t alignment = 1;  // of the strictest basic type
+};
+
+class Layout;
+using LayoutPtr = std::shared_ptr<const Layout>;
+
+class Layout {
+ public:
+  Layout(Placed root, const Bounds& bounds, std::int64_t extent)
+      : root_(std::move(root)), bounds_(bounds), extent_(extent) {}
+
+  // Bytes of the packed stream of one element.
+  [[nodiscard]] std::uint64_t size() const { return root_.node ? root_.node->size : 0; }
+  [[nodiscard]] std::int64_t lower() const { return bounds_.lower; }
+  [[nodiscard]] std::int64_t extent() const { return extent_; }
+  // The bytes of an element lie in [true_lower, true_upper).
+  [[nodiscard]] std::int64_t true_lower() const {
+    return root_.node ? root_.offset + root_.node->low : 0;
+  }
+  [[nodiscard]] std::int64_t true_upper() const {
+    return root_.node ? root_.offset + root_.node->high : 0;
+  }
+  // Any number of elements is one block that begins at the buffer.
+  [[nodiscard]] bool dense() const;
+  // Contiguous blocks of one element, as the kernels see them.
+  [[nodiscard]] std::uint64_t blocks() const { return root_.node ? root_.node->blocks : 0; }
+
+  [[nodiscard]] const Placed& root() const { return root_; }
+  [[nodiscard]] const Bounds& bounds() const { return bounds_; }
+
+ private:
+  Placed root_;
+  Bounds bounds_;
+  std::int64_t extent_;
+};
+
+Result<LayoutPtr> named(std::int64_t bytes, std::int64_t alignment);
+Result<LayoutPtr> contiguous(std::int64_t count, const Layout& child);
+Result<LayoutPtr> vector(std::int64_t count, std::int64_t length, std::int64_t stride,
+                         const Layout& child);
+Result<LayoutPtr> hvector(std::int64_t count, std::int64_t length, std::int64_t stride_bytes,
+                          const Layout& child);
+
+using Numbers = std::span<const std::int64_t>;
+Result<LayoutPtr> indexed(Numbers lengths, Numbers displacements, const Layout& child);
+Result<LayoutPtr> hindexed(Numbers lengths, Numbers displacement_bytes, const Layout& child);
+Result<LayoutPtr> indexed_block(std::int64_t length, Numbers displacements, const Layout& child);
+Result<LayoutPtr> hindexed_block(std::int64_t length, Numbers displacement_bytes,
+                                 const Layout& child);
+Result<LayoutPtr> structure(Numbers lengths, Numbers displacement_bytes,
+                            std::span<const LayoutPtr> children);
+Result<LayoutPtr> resized(std::int64_t lower, std::int64_t extent, const Layout& child);
+
+enum class Order : std::uint8_t { c, fortran };
+Result<LayoutPtr> subarray(Numbers sizes, Numbers subsizes, Numbers starts, Order order,
+                           const Layout& child);
+
+// One dimension of a distributed array.
+enum class Distribution : std::uint8_t { none, block, cyclic };
+inline constexpr std::int64_t kDefaultArgument = -1;
+struct Distributed {
+  std::int64_t size;  // of the whole array
+  Distribution how;
+  std::int64_t argument;  // elements a block, or kDefaultArgument
+  std::int64_t processes;
+};
+// The part of process `rank`; the processes are numbered in C order whatever `order` is.
+Result<LayoutPtr> darray(std::int64_t rank, std::span<const Distributed> dims, Order order,
+                         const Layout& child);
+
+}  // namespace mh::layout

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "layout/pack.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "layout/kernels.hpp"
+#include "layout/wide.hpp"
+
+namespace mh::layout {
+
+#if defined(__x86_64__)
+namespace detail {
+// Read by moves of any thread; until this file is initialised, there are no wide registers.
+const bool kHasWide = [] {
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx2") != 0;
+}();
+}  // namespace detail
+#endif
+
+namespace {
+
+Range within(const Elements& elements, Range range) {
+  range.end = std::min(range.end, elements.bytes());
+  range.begin = std::min(range.begin, range.end);
+  return range;
+}
+
+// The sink that lists blocks.
+class Lister {
+ public:
+  explicit Lister(std::span<iovec> room) : room_(room) {}
+  [[nodiscard]] const Blocks& listed() const { return listed_; }
+  // One more block may still lengthen the last one, so there is room until one does not fit.
+  [[nodiscard]] bool full() const { return refused_; }
+
+  void block(Address at, std::uint64_t bytes) {
+    if (refused_) return;
+    iovec* last = listed_.used > 0 ? &room_[listed_.used - 1] : nullptr;
+    if (last != nullptr && address_of(last->iov_base) + last->iov_len == at) {
+      last->iov_len += bytes;
+    } else if (listed_.used < room_.size()) {
+      room_[listed_.used++] = {detail::pointer(at), bytes};
+    } else {
+      refused_ = true;
+      return;
+    }
+    listed_.bytes += bytes;
+  }
+  void rows(Address at, const Rows& rows) {
+    for (std::uint64_t i = 0; i < rows.rows && !refused_; ++i) {
+      for (std::uint64_t k = 0; k < rows.length && !refused_; ++k) {
+        block(moved(moved(at, i, rows.row_stride), k, rows.stride), rows.block);
+      }
+    }
+  }
+  void list(Address at, const Runs& runs, std::uint64_t first, std::uint64_t last) {
+    for (std::uint64_t i = first; i < last && !refused_; ++i) {
+      block(moved(at, runs.offset[i]), runs.begin_of(i + 1) - runs.begin_of(i));
+    }
+  }
+  void lists(Address at, const Runs& runs, std::uint64_t count) {
+    for (std::uint64_t i = 0; i < count && !refused_; ++i) {
+      list(moved(at, i, runs.stride), runs, 0, runs.runs);
+    }
+  }
+
+ private:
+  std::span<iovec> room_;
+  Blocks listed_{0, 0};
+  bool refused_ = false;
+};
+
+template <bool kPack>
+std::uint64_t move(const Elements& elements, Range range, std::byte* stream) {
+  range = within(elements, range);
+  detail::Mover<kPack> mover(stream);
+  walk(*elements.layout, elements.count, elements.base, range, mover);
+  return range.end - range.begin;
+}
+
+// The first byte of the stream, if the stream lies in memory as it is.
+const std::byte* stream_in_memory(const Elements& elements) {
+  const Layout& layout = *elements.layout;
+  const Node* node = layout.root().node.get();
+  const bool one_block = node != nullptr && node->kind == Kind::grid && node->grid.dims == 0;
+  if (!one_block) return nullptr;
+  const bool tiles =
+      elements.count == 1 || static_cast<std::uint64_t>(layout.extent()) == node->size;
+  return tiles ? detail::pointer(moved(elements.base, layout.root().offset)) : nullptr;
+}
+
+// Blocks so long that finding the place of each in the target costs less than a second copy.
+constexpr std::uint64_t kLongBlock = 2048;
+
+bool has_long_blocks(const Layout& layout) { return layout.size() / kLongBlock >= layout.blocks(); }
+
+// Each block of the source is a piece of the stream as it lies.
+std::uint64_t copy_blocks(const Elements& to, const Elements& from, Range range) {
+  std::array<iovec, 16> room;
+  for (std::uint64_t at = range.begin; at < range.end;) {
+    const Blocks found = blocks(from, {at, range.end}, room);
+    for (std::size_t i = 0; i < found.used; ++i) {
+      at += unpack(to, {at, at + room[i].iov_len}, room[i].iov_base);
+    }
+  }
+  return range.end - range.begin;
+}
+
+}  // namespace
+
+std::uint64_t Elements::bytes() const {
+  const Wide bytes = Wide{layout->size()} * count;
+  return static_cast<std::uint64_t>(std::min<Wide>(bytes, kLargest));
+}
+
+std::uint64_t pack(const Elements& from, Range range, void* packed) {
+  return move<true>(from, range, static_cast<std::byte*>(packed));
+}
+
+std::uint64_t unpack(const Elements& to, Range range, const void* packed) {
+  // The sink of both directions takes the stream as writable and, unpacking, only reads it.
+  return move<false>(to, range, static_cast<std::byte*>(const_cast<void*>(packed)));
+}
+
+std::uint64_t copy(const Elements& to, const Elements& from, Range range,
+                   std::span<std::byte> scratch) {
+  range = within(to, within(from, range));
+  if (const std::byte* source = stream_in_memory(from)) {
+    return unpack(to, range, source + range.begin);
+  }
+  if (const std::byte* target = stream_in_memory(to)) {
+    return pack(from, range, const_cast<std::byte*>(target) + range.begin);
+  }
+  if (range.begin < range.end && has_long_blocks(*from.layout)) return copy_blocks(to, from, range);
+  const std::size_t step = std::min(scratch.size(), kScratch);
+  if (step == 0) return 0;
+  for (std::uint64_t at = range.begin; at < range.end; at += step) {
+    const Range part{at, std::min<std::uint64_t>(at + step, range.end)};
+    pack(from, part, scratch.data());
+    unpack(to, part, scratch.data());
+  }
+  return range.end - range.begin;
+}
+
+Blocks blocks(const Elements& of, Range range, std::span<iovec> room) {
+  Lister lister(room);
+  walk(*of.layout, of.count, of.base, within(of, range), lister);
+  return lister.listed();
+}
+
+}  // namespace mh::layout

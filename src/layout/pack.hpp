@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Packing and unpacking any byte range of the packed stream of elements of a layout.
+//
+// The packed stream is what MPI_Pack writes: the bytes of all elements in type map order. A range
+// takes time in proportion to its bytes and blocks, plus the depth of the layout, wherever in the
+// stream it lies; so ranges can be handed out in any order, to anyone. Nothing is allocated and
+// nothing fails; of a range that reaches beyond the stream only the part within is moved.
+//
+// Gaps are never written, and none of their bytes is read. Stream and memory must not overlap.
+// Layouts and buffers are read-only here: any thread, also several at once on disjoint ranges.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "layout/layout.hpp"
+#include "layout/walk.hpp"
+
+namespace mh::layout {
+
+// `count` elements at `base`, which may be another process's address where only blocks() is asked.
+struct Elements {
+  const Layout* layout;
+  std::uint64_t count;
+  Address base;
+
+  // Bytes of the packed stream; stops at the largest number.
+  [[nodiscard]] std::uint64_t bytes() const;
+};
+
+inline Address address_of(const void* pointer) { return reinterpret_cast<Address>(pointer); }
+
+// Bytes moved: those of the range.
+std::uint64_t pack(const Elements& from, Range range, void* packed);
+std::uint64_t unpack(const Elements& to, Range range, const void* packed);
+
+// From layout to layout, by way of a scratch that stays in the first cache levels (kScratch bytes
+// of it are used at most; without any, nothing is copied). Ends that are contiguous, and sources of
+// long blocks, need none.
+inline constexpr std::size_t kScratch = 64U << 10U;
+std::uint64_t copy(const Elements& to, const Elements& from, Range range,
+                   std::span<std::byte> scratch);
+
+// The blocks of a range as addresses and lengths, for process_vm_readv and its like: as many as
+// there is room for, the last one cut off at the end of the range. `bytes` of the range are
+// covered.
+struct Blocks {
+  std::size_t used;
+  std::uint64_t bytes;
+};
+Blocks blocks(const Elements& of, Range range, std::span<iovec> room);
+
+// A stream that is moved bit by bit: each call goes on where the last one stopped.
+class Cursor {
+ public:
+  explicit Cursor(const Elements& elements, std::uint64_t position = 0)
+      : elements_(elements), position_(position) {}
+
+  [[nodiscard]] std::uint64_t position() const { return position_; }
+  [[nodiscard]] bool at_end() const { return position_ >= elements_.bytes(); }
+  void seek(std::uint64_t position) { position_ = position; }
+
+  // Bytes moved, fewer than asked for at the end of the stream only.
+  std::uint64_t pack(void* packed, std::uint64_t bytes) {
+    return pass(layout::pack(elements_, next(bytes), packed));
+  }
+  std::uint64_t unpack(const void* packed, std::uint64_t bytes) {
+    return pass(layout::unpack(elements_, next(bytes), packed));
+  }
+  Blocks blocks(std::span<iovec> room, std::uint64_t bytes) {
+    const Blocks found = layout::blocks(elements_, next(bytes), room);
+    pass(found.bytes);
+    return found;
+  }
+
+ private:
+  [[nodiscard]] Range next(std::uint64_t bytes) const {
+    const std::uint64_t left = ~std::uint64_t{0} - position_;
+    return {position_, position_ + (bytes < left ? bytes : left)};
+  }
+  std::uint64_t pass(std::uint64_t bytes) {
+    position_ += bytes;
+    return bytes;
+  }
+
+  Elements elements_;
+  std::uint64_t position_;
+};
+
+}  // namespace mh::layout

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The layout engine as a C library beside an MPI, for programs that link both: tests compare it
+ * with MPI_Pack, benchmarks race it. Nothing of it is in libmanyhands.so. */
+#ifndef MH_MPI_ENGINE_ENGINE_H
+#define MH_MPI_ENGINE_ENGINE_H
+
+#include <stddef.h>
+#include <sys/uio.h>
+
+#ifdef __cplusplus
+#include "mpi/abi.hpp"
+extern "C" {
+#else
+#include <mpi.h>
+#endif
+
+/* Once, after MPI_Init: 0, or -1 if this is not the MPI the archive was compiled for. */
+int mh_engine_open(void);
+
+/* The layout of a type, NULL if it has none. To be closed; outlives the type. */
+typedef struct mh_layout mh_layout;
+mh_layout* mh_layout_of(MPI_Datatype type);
+void mh_layout_close(mh_layout* layout);
+/* The handle is about to be freed. */
+void mh_layout_forget(MPI_Datatype type);
+
+size_t mh_layout_size(const mh_layout* layout);
+size_t mh_layout_blocks(const mh_layout* layout);
+
+/* Bytes [begin, end) of the packed stream of `count` elements at `base`. */
+size_t mh_layout_pack(const mh_layout* layout, size_t count, const void* base, size_t begin,
+                      size_t end, void* packed);
+size_t mh_layout_unpack(const mh_layout* layout, size_t count, void* base, size_t begin, size_t end,
+                        const void* packed);
+/* As many blocks of the range as there is room for; `bytes` of it are covered. */
+size_t mh_layout_list(const mh_layout* layout, size_t count, const void* base, size_t begin,
+                      size_t end, struct iovec* room, size_t entries, size_t* bytes);
+/* From one layout to another by way of a scratch. */
+size_t mh_layout_copy(const mh_layout* to, void* to_base, const mh_layout* from,
+                      const void* from_base, size_t count, size_t begin, size_t end, void* scratch,
+                      size_t scratch_bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

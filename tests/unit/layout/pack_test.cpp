@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Properties of packing, over random types: what the reference says is what the engine does.
+#include "layout/pack.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <vector>
+
+#include "layout/random_type.hpp"
+
+namespace mh::layout {
+namespace {
+
+using Bytes = std::vector<unsigned char>;
+
+// Memory around elements of a type, with a guard on both sides.
+class Memory {
+ public:
+  Memory(const std::vector<std::int64_t>& places, std::uint64_t seed) {
+    std::int64_t low = 0;
+    std::int64_t high = 0;
+    for (const std::int64_t place : places) {
+      low = std::min(low, place);
+      high = std::max(high, place + 1);
+    }
+    base_ = kGuard - low;
+    bytes_.resize(static_cast<std::size_t>(high - low + 2 * kGuard));
+    std::mt19937_64 random(seed);
+    for (unsigned char& byte : bytes_) byte = static_cast<unsigned char>(random());
+  }
+  unsigned char& at(std::int64_t place) { return bytes_[static_cast<std::size_t>(base_ + place)]; }
+  [[nodiscard]] Address base() const { return address_of(bytes_.data() + base_); }
+  [[nodiscard]] const Bytes& bytes() const { return bytes_; }
+
+ private:
+  static constexpr std::int64_t kGuard = 24;
+  std::int64_t base_ = 0;
+  Bytes bytes_;
+};
+
+struct Case {
+  Sample type;
+  std::uint64_t count;
+  std::vector<std::int64_t> places;  // of each byte of the stream
+
+  Case(RandomTypes& random)
+      : type(random.next()),
+        count(static_cast<std::uint64_t>(random.between(0, 4))),
+        places(naive::stream(type.reference, count)) {}
+
+  [[nodiscard]] Elements elements(const Memory& memory) const {
+    return {type.layout.get(), count, memory.base()};
+  }
+  // No byte lies in two places of the stream, so that it can be unpacked.
+  [[nodiscard]] bool is_target() const {
+    std::vector<std::int64_t> sorted = places;
+    std::sort(sorted.begin(), sorted.end());
+    return std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
+  }
+  [[nodiscard]] Bytes packed(Memory& memory) const {
+    Bytes stream;
+    for (const std::int64_t place : places) stream.push_back(memory.at(place));
+    return stream;
+  }
+};
+
+Range random_range(RandomTypes& random, std::size_t length) {
+  auto a = static_cast<std::uint64_t>(random.between(0, static_cast<std::int64_t>(length)));
+  auto b = static_cast<std::uint64_t>(random.between(0, static_cast<std::int64_t>(length)));
+  return {std::min(a, b), std::max(a, b)};
+}
+
+constexpr std::uint64_t kSeeds = 1500;
+
+template <class Check>
+void for_random_types(std::uint64_t seeds, Check&& check) {
+  for (std::uint64_t seed = 1; seed <= seeds && !testing::Test::HasFailure(); ++seed) {
+    RandomTypes random(seed);
+    Case drawn(random);
+    SCOPED_TRACE("seed " + std::to_string(seed) + ": " + std::to_string(drawn.count) + " of " +
+                 drawn.type.text);
+    check(random, drawn, seed);
+  }
+}
+
+TEST(Random, types_have_the_bounds_of_the_standard) {
+  for_random_types(kSeeds, [](RandomTypes&, const Case& drawn, std::uint64_t) {
+    const Layout& layout = *drawn.type.layout;
+    const naive::Type& reference = drawn.type.reference;
+    ASSERT_EQ(layout.size(), static_cast<std::uint64_t>(reference.size()));
+    ASSERT_EQ(layout.lower(), reference.lower());
+    ASSERT_EQ(layout.extent(), reference.extent());
+    ASSERT_EQ(layout.true_lower(), reference.true_lower());
+    ASSERT_EQ(layout.true_upper(), reference.true_upper());
+    std::vector<std::int64_t> in_order(drawn.places.size());
+    std::iota(in_order.begin(), in_order.end(), 0);
+    if (layout.dense()) {
+      ASSERT_EQ(drawn.places, in_order);
+    }
+  });
+}
+
+// Without these the other properties would say little.
+TEST(Random, types_reach_every_kind_of_shape) {
+  std::map<std::pair<Kind, bool>, int> seen;  // the kind of the root, and whether there is depth
+  int targets = 0;
+  for_random_types(kSeeds, [&](RandomTypes&, const Case& drawn, std::uint64_t) {
+    const Node* node = drawn.type.layout->root().node.get();
+    if (node != nullptr && drawn.count > 0) ++seen[{node->kind, node->depth > 1}];
+    targets += drawn.is_target() && drawn.places.size() > 16 ? 1 : 0;
+  });
+  EXPECT_GT((seen[{Kind::grid, false}]), 100);
+  EXPECT_GT((seen[{Kind::runs, false}]), 100);
+  EXPECT_GT((seen[{Kind::repeat, false}]), 10);
+  EXPECT_GT((seen[{Kind::mix, false}]), 10);
+  EXPECT_GT((seen[{Kind::repeat, true}]), 10);
+  EXPECT_GT((seen[{Kind::mix, true}]), 10);
+  EXPECT_GT(targets, 200);
+}
+
+TEST(Random, any_range_is_packed_as_the_type_map_says) {
+  for_random_types(kSeeds, [](RandomTypes& random, const Case& drawn, std::uint64_t seed) {
+    Memory memory(drawn.places, seed);
+    const Bytes stream = drawn.packed(memory);
+    for (int i = 0; i < 6; ++i) {
+      const Range range = i == 0 ? Range{0, stream.size()} : random_range(random, stream.size());
+      Bytes packed(range.end - range.begin + 1, 0xee);
+      ASSERT_EQ(pack(drawn.elements(memory), range, packed.data()), range.end - range.begin);
+      ASSERT_EQ(packed.back(), 0xee);
+      packed.pop_back();
+      const auto begin = stream.begin() + static_cast<std::ptrdiff_t>(range.begin);
+      ASSERT_TRUE(std::equal(packed.begin(), packed.end(), begin))
+          << range.begin << " to " << range.end;
+    }
+  });
+}
+
+TEST(Random, unpacking_in_pieces_and_any_order_writes_the_bytes_and_no_gap) {
+  for_random_types(kSeeds, [](RandomTypes& random, const Case& drawn, std::uint64_t seed) {
+    if (!drawn.is_target()) return;
+    Memory memory(drawn.places, seed);
+    Memory expected(drawn.places, seed);
+    Memory other(drawn.places, seed + 1);
+    const Bytes stream = drawn.packed(other);
+    for (std::size_t i = 0; i < stream.size(); ++i) expected.at(drawn.places[i]) = stream[i];
+    std::vector<std::uint64_t> cuts = {0, stream.size()};
+    for (int i = 0; i < 4; ++i) cuts.push_back(random_range(random, stream.size()).begin);
+    std::sort(cuts.begin(), cuts.end());
+    for (std::size_t i = cuts.size() - 1; i > 0; --i) {
+      unpack(drawn.elements(memory), {cuts[i - 1], cuts[i]}, stream.data() + cuts[i - 1]);
+    }
+    ASSERT_EQ(memory.bytes(), expected.bytes());
+  });
+}
+
+TEST(Random, blocks_of_a_range_are_its_bytes) {
+  for_random_types(kSeeds, [](RandomTypes& random, const Case& drawn, std::uint64_t seed) {
+    Memory memory(drawn.places, seed);
+    const Bytes stream = drawn.packed(memory);
+    const Range range = random_range(random, stream.size());
+    Cursor cursor(drawn.elements(memory), range.begin);
+    Bytes seen;
+    while (cursor.position() < range.end) {
+      std::vector<iovec> room(static_cast<std::size_t>(random.between(1, 6)));
+      const Blocks found = cursor.blocks(room, range.end - cursor.position());
+      ASSERT_GT(found.bytes, 0U);
+      for (std::size_t i = 0; i < found.used; ++i) {
+        const auto* bytes = static_cast<const unsigned char*>(room[i].iov_base);
+        seen.insert(seen.end(), bytes, bytes + room[i].iov_len);
+      }
+    }
+    const auto at = [&](std::uint64_t i) {
+      return stream.begin() + static_cast<std::ptrdiff_t>(i);
+    };
+    ASSERT_EQ(seen, Bytes(at(range.begin), at(range.end)));
+  });
+}
+
+TEST(Random, copying_between_two_layouts_is_packing_and_unpacking) {
+  for_random_types(kSeeds, [](RandomTypes& random, const Case& to, std::uint64_t seed) {
+    if (!to.is_target()) return;
+    Case from(random);
+    Memory source(from.places, seed);
+    Memory target(to.places, seed + 1);
+    Memory expected(to.places, seed + 1);
+    const Bytes stream = from.packed(source);
+    const Range range = random_range(random, std::min(stream.size(), to.places.size()));
+    for (std::uint64_t i = range.begin; i < range.end; ++i) expected.at(to.places[i]) = stream[i];
+    std::vector<std::byte> scratch(static_cast<std::size_t>(random.between(1, 100)));
+    ASSERT_EQ(copy(to.elements(target), from.elements(source), range, scratch),
+              range.end - range.begin);
+    ASSERT_EQ(target.bytes(), expected.bytes());
+  });
+}
+
+TEST(Random, a_cursor_goes_on_where_it_stopped) {
+  for_random_types(kSeeds / 4, [](RandomTypes& random, const Case& drawn, std::uint64_t seed) {
+    Memory memory(drawn.places, seed);
+    const Bytes stream = drawn.packed(memory);
+    Cursor cursor(drawn.elements(memory));
+    Bytes packed(stream.size());
+    while (!cursor.at_end()) {
+      cursor.pack(packed.data() + cursor.position(),
+                  static_cast<std::uint64_t>(random.between(1, 50)));
+    }
+    ASSERT_EQ(packed, stream);
+    ASSERT_EQ(cursor.pack(packed.data(), 10), 0U);
+    if (!drawn.is_target()) return;
+    Memory back(drawn.places, seed + 1);
+    cursor.seek(0);
+    cursor = Cursor(drawn.elements(back));
+    while (!cursor.at_end()) {
+      cursor.unpack(stream.data() + cursor.position(),
+                    static_cast<std::uint64_t>(random.between(1, 50)));
+    }
+    ASSERT_EQ(drawn.packed(back), stream);
+  });
+}
+
+// ---- long lists ------------------------------------------------------------------------------
+
+// 100,000 blocks at irregular places, of one length or of many.
+void check_long_list(bool even) {
+  constexpr std::size_t kBlocks = 100'000;
+  RandomTypes random(7);
+  std::vector<std::int64_t> lengths(kBlocks);
+  std::vector<std::int64_t> places(kBlocks);
+  std::vector<std::int64_t> stream;
+  std::int64_t at = 0;
+  for (std::size_t i = 0; i < kBlocks; ++i) {
+    lengths[i] = even ? 1 : random.between(0, 3);
+    at += random.between(1, 5) * 8;
+    places[i] = at;
+    for (std::int64_t k = 0; k < lengths[i] * 8; ++k) stream.push_back(at + k);
+    at += lengths[i] * 8;
+  }
+  const auto basic = named(8, 8);
+  const auto layout = hindexed(lengths, places, **basic);
+  ASSERT_TRUE(layout.ok());
+  ASSERT_EQ((*layout)->size(), stream.size());
+  Memory memory(stream, 1);
+  const Elements elements{layout->get(), 1, memory.base()};
+  for (int i = 0; i < 300; ++i) {
+    const auto begin =
+        static_cast<std::uint64_t>(random.between(0, static_cast<std::int64_t>(stream.size())));
+    Range range{begin, std::min<std::uint64_t>(begin + 500, stream.size())};
+    if (i == 0) range = {0, stream.size()};
+    Bytes packed(range.end - range.begin);
+    ASSERT_EQ(pack(elements, range, packed.data()), packed.size());
+    for (std::uint64_t k = 0; k < packed.size(); ++k) {
+      ASSERT_EQ(packed[k], memory.at(stream[range.begin + k])) << range.begin << " + " << k;
+    }
+  }
+}
+
+TEST(LongList, of_equal_blocks) { check_long_list(true); }
+TEST(LongList, of_unequal_blocks) { check_long_list(false); }
+
+// ---- every kernel ----------------------------------------------------------------------------
+
+// The layout packs and unpacks what `places` says of its stream.
+void check_against(const Layout& layout, const std::vector<std::int64_t>& places) {
+  ASSERT_EQ(layout.size(), places.size());
+  Memory memory(places, 1);
+  Memory target(places, 2);
+  Memory expected(places, 2);
+  Bytes stream(places.size());
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    stream[i] = memory.at(places[i]);
+    expected.at(places[i]) = stream[i];
+  }
+  const Range all{0, places.size()};
+  Bytes packed(places.size());
+  pack({&layout, 1, memory.base()}, all, packed.data());
+  ASSERT_EQ(packed, stream);
+  unpack({&layout, 1, target.base()}, all, stream.data());
+  ASSERT_EQ(target.bytes(), expected.bytes());
+}
+
+void check_grid(std::int64_t bytes, std::int64_t length, std::int64_t stride, std::int64_t rows,
+                std::int64_t row_stride) {
+  SCOPED_TRACE(std::to_string(bytes) + " x" + std::to_string(length) + " at " +
+               std::to_string(stride) + " x" + std::to_string(rows) + " at " +
+               std::to_string(row_stride));
+  std::vector<std::int64_t> places;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < length; ++j) {
+      for (std::int64_t k = 0; k < bytes; ++k) places.push_back(i * row_stride + j * stride + k);
+    }
+  }
+  const auto row = hvector(length, 1, stride, **named(bytes, 1));
+  const auto grid = hvector(rows, 1, row_stride, **row);
+  ASSERT_EQ((*grid)->root().node->kind, Kind::grid);
+  check_against(**grid, places);
+}
+
+TEST(Kernels, rows_of_every_block_size) {
+  for (std::int64_t bytes = 1; bytes <= 140; ++bytes) check_grid(bytes, 11, bytes + 5, 3, 2000);
+  for (std::int64_t bytes = 141; bytes <= 1300; bytes += 61) {
+    check_grid(bytes, 3, bytes + 5, 2, 5000);
+  }
+}
+
+TEST(Kernels, strides_on_which_stores_crowd) {
+  for (const std::int64_t stride : {512, 1536, 4096, -4096, -512}) {
+    for (const std::int64_t bytes : {4, 8, 24, 33, 64}) {
+      check_grid(bytes, 37, stride, 3, 128);
+      check_grid(bytes, 2, 128, 41, stride);
+      check_grid(bytes, 16, stride, 1, 0);
+    }
+  }
+}
+
+TEST(Kernels, a_matrix_by_columns) {
+  for (const std::int64_t bytes : {1, 8, 16, 32, 40}) {
+    check_grid(bytes, 19, 23 * bytes, 21, bytes);
+    check_grid(bytes, 8, -23 * bytes, 9, bytes);
+    check_grid(bytes, 17, 23 * bytes, 13, -bytes);
+  }
+}
+
+// Records of `runs` runs whose lengths grow by `step`.
+void check_records(std::int64_t runs, std::int64_t step, std::int64_t count) {
+  SCOPED_TRACE(std::to_string(runs) + " runs, " + std::to_string(count) + " records");
+  std::vector<std::int64_t> lengths;
+  std::vector<std::int64_t> offsets;
+  std::int64_t at = 0;
+  for (std::int64_t i = 0; i < runs; ++i) {
+    lengths.push_back(1 + i * step);
+    offsets.push_back(at);
+    at += lengths.back() + 1 + i % 3;
+  }
+  std::vector<std::int64_t> places;
+  for (std::int64_t record = 0; record < count; ++record) {
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      for (std::int64_t k = 0; k < lengths[i]; ++k) places.push_back(record * at + offsets[i] + k);
+    }
+  }
+  const auto record = resized(0, at, **hindexed(lengths, offsets, **named(1, 1)));
+  const auto records = contiguous(count, **record);
+  ASSERT_EQ((*records)->root().node->kind, Kind::runs);
+  check_against(**records, places);
+}
+
+TEST(Kernels, records_of_few_runs_and_of_many) {
+  for (const std::int64_t runs : {3, 7, 16, 17, 40}) {
+    for (const std::int64_t step : {0, 1, 5}) check_records(runs, step, 9);
+  }
+  check_records(3, 7, 2000);  // more than one batch
+}
+
+TEST(Kernels, lists_of_every_block_size) {
+  for (std::int64_t bytes = 1; bytes <= 70; ++bytes) {
+    const std::vector<std::int64_t> offsets = {0, 400, 170, 1000, 2000};
+    std::vector<std::int64_t> places;
+    for (const std::int64_t offset : offsets) {
+      for (std::int64_t k = 0; k < bytes; ++k) places.push_back(offset + k);
+    }
+    check_against(**hindexed_block(1, offsets, **named(bytes, 1)), places);
+  }
+}
+
+TEST(Pack, moves_what_there_is_of_a_range_beyond_the_end) {
+  const auto block = named(4, 4);
+  const auto layout = vector(3, 1, 2, **block);
+  const std::vector<std::uint32_t> memory = {1, 2, 3, 4, 5, 6};
+  std::vector<std::uint32_t> packed(8, 9);
+  const Elements elements{layout->get(), 1, address_of(memory.data())};
+  EXPECT_EQ(pack(elements, {4, 100}, packed.data()), 8U);
+  EXPECT_EQ(packed, (std::vector<std::uint32_t>{3, 5, 9, 9, 9, 9, 9, 9}));
+  EXPECT_EQ(pack(elements, {50, 100}, packed.data()), 0U);
+  EXPECT_EQ(pack({layout->get(), 0, 0}, {0, 100}, packed.data()), 0U);
+}
+
+TEST(Pack, long_blocks_are_copied_without_a_scratch) {
+  const auto block = named(3000, 1);
+  const auto from = hvector(20, 1, 3500, **block);
+  const auto to = hvector(30, 1, 2500, **named(2000, 1));
+  RandomTypes random(3);
+  std::vector<unsigned char> source(80'000);
+  for (unsigned char& byte : source) byte = static_cast<unsigned char>(random.between(0, 255));
+  std::vector<unsigned char> target(80'000, 1);
+  std::vector<unsigned char> expected = target;
+  constexpr Range kRange{1234, 58'000};
+  for (std::size_t i = kRange.begin; i < kRange.end; ++i) {
+    expected[i / 2000 * 2500 + i % 2000] = source[i / 3000 * 3500 + i % 3000];
+  }
+  EXPECT_EQ(copy({to->get(), 1, address_of(target.data())},
+                 {from->get(), 1, address_of(source.data())}, kRange, {}),
+            kRange.end - kRange.begin);
+  EXPECT_EQ(target, expected);
+}
+
+TEST(Pack, the_base_may_be_the_bottom_of_memory) {
+  const auto block = named(8, 8);
+  const std::vector<std::uint64_t> memory = {1, 2, 3, 4};
+  const std::vector<std::int64_t> places = {static_cast<std::int64_t>(address_of(&memory[3])),
+                                            static_cast<std::int64_t>(address_of(&memory[1]))};
+  const auto layout = hindexed_block(1, places, **block);
+  std::vector<std::uint64_t> packed(2);
+  EXPECT_EQ(pack({layout->get(), 1, 0}, {0, 16}, packed.data()), 16U);
+  EXPECT_EQ(packed, (std::vector<std::uint64_t>{4, 2}));
+}
+
+}  // namespace
+}  // namespace mh::layout
