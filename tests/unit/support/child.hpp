@@ -15,9 +15,12 @@ namespace mh::test {
 class Child {
  public:
   template <class Body>
-  explicit Child(Body body) : pid_(::fork()) {
+  explicit Child(Body body) {
+    const pid_t parent = ::getpid();
+    pid_ = ::fork();
     if (pid_ != 0) return;
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(0);  // it died before it was asked for
     ::alarm(kLifeSeconds);
     ::_exit(body());
   }
@@ -48,7 +51,7 @@ class Child {
 
  private:
   static constexpr unsigned kLifeSeconds = 200;
-  pid_t pid_;
+  pid_t pid_ = 0;
 };
 
 }  // namespace mh::test
