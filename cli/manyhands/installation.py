@@ -12,6 +12,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from manyhands import say
+
 LIBRARY = "libmanyhands.so"
 SETTINGS = "settings.json"
 
@@ -41,6 +43,17 @@ def library() -> Path | None:
             if (prefix / folder / LIBRARY).exists():
                 return prefix / folder / LIBRARY
     return None
+
+
+def needed_library(given: Path | None, otherwise: str) -> Path:
+    """The library to preload: the given one, else that of this installation. Ends with an error if
+    there is none, or no such file; `otherwise` says what works without it."""
+    found = given or library()
+    if found is None:
+        say.fail(f"{what_is_missing()} ({otherwise})")
+    if not found.exists():
+        say.fail(f"{found} does not exist: name the library that `mh preload` prints", say.USAGE)
+    return found.resolve()
 
 
 def multiarch() -> list[str]:

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "lend/affinity.hpp"
 #include "lend/futex.hpp"
 
 namespace mh::lend {
@@ -24,14 +25,6 @@ std::uint32_t helpers_at_work(const Lendings& lendings) {
       std::begin(lendings.channels), std::end(lendings.channels), [](const Channel& c) {
         return state_of(c.word.load(std::memory_order_relaxed)) == ChannelState::lent;
       }));
-}
-
-bool bind_thread(std::int32_t thread, std::int32_t cpu) {
-  if (cpu < 0 || cpu >= CPU_SETSIZE) return false;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(static_cast<std::size_t>(cpu), &set);
-  return ::sched_setaffinity(thread, sizeof set, &set) == 0;
 }
 
 }  // namespace
@@ -111,10 +104,12 @@ Channel& Lender::channel_of(std::uint32_t out) const {
   return lendings((out - 1) / kHelpers).channels[(out - 1) % kHelpers];
 }
 
-Outcome Lender::lend() {
-  if (out_.load(std::memory_order_relaxed) != 0) return wait_for_helper();
-  const std::uint32_t owner = choose();
-  if (owner == kNobody) return Outcome::nothing;
+Outcome Lender::lend(const std::function<void()>& before) {
+  const bool is_out = out_.load(std::memory_order_relaxed) != 0;
+  const std::uint32_t owner = is_out ? kNobody : choose();
+  if (!is_out && owner == kNobody) return Outcome::nothing;
+  if (before) before();
+  if (is_out) return wait_for_helper();
   Channel* channel = hold(owner);
   if (channel == nullptr) return Outcome::nothing;
   if (!place_here(*channel)) {

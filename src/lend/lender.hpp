@@ -35,12 +35,8 @@ class Lender {
   Lender(const node::Node& node, std::size_t offset, VictimPolicy policy, Admission copies,
          std::uint32_t core = 0);
 
-  Outcome lend();
-  // Whether somebody has work for a core just now, or has this one.
-  [[nodiscard]] bool is_wanted() {
-    return out_.load(std::memory_order_relaxed) != 0 || choose() != kNobody;
-  }
-
+  // `before`: called once it is known that somebody has work, before the core goes there.
+  Outcome lend(const std::function<void()>& before = {});
   // The core is needed for something else: a helper that still has it goes to its owner's.
   void take_back();
   // The same by any thread, while the lender may be asleep in lend(): that returns.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "lend/affinity.hpp"
 #include "lend/futex.hpp"
 #include "lend/signals.hpp"
 
@@ -21,13 +22,6 @@ constexpr std::int64_t kParkedNs = 10'000'000'000;  // an end to every sleep, in
 void step_back() {
   const sched_param none{};
   ::sched_setscheduler(0, SCHED_IDLE, &none);
-}
-
-bool bind_to(std::int32_t cpu) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(static_cast<std::size_t>(cpu), &set);
-  return ::sched_setaffinity(0, sizeof set, &set) == 0;
 }
 
 }  // namespace
@@ -101,7 +95,7 @@ void Workers::stop() {
 
 void Workers::live(Worker& worker) {
   step_back();
-  if (!bind_to(worker.cpu)) return;
+  if (!bind_thread(0, worker.cpu)) return;
   for (std::uint32_t seen = 0; !ending_.load(std::memory_order_relaxed);) {
     asleep_.fetch_add(1, std::memory_order_relaxed);
     futex_wait(calls_, seen, kParkedNs);

@@ -109,9 +109,10 @@ class NodeWork final : public wait::Work {
   // This rank's core, for a unit, to a rank with something to do that its own process does best.
   static bool lend_core() {
     if (!g.lender) return false;
-    if (g.workers && g.lender->is_wanted() && openmp::team_is_idle()) g.workers->start();
     const std::uint64_t begin = ticks();
-    const lend::Outcome outcome = g.lender->lend();
+    const lend::Outcome outcome = g.lender->lend([] {
+      if (g.workers && openmp::team_is_idle()) g.workers->start();
+    });
     if (outcome == lend::Outcome::nothing) return false;
     if (outcome == lend::Outcome::refused) {
       say_once_not_here();

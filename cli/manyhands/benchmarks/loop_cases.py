@@ -93,54 +93,36 @@ POLICIES = (DEFAULT_VICTIM, "most-work", "fewest-lenders", "random")
 _ALL_CHUNKS = ("--chunks", ",".join(str(chunk) for chunk in CHUNKS))
 _2MS = ("--micros", "2000")
 
+
+def _loops(name: str, title: str, arguments, variants, **more: bool) -> Case:
+    """Plain against shared, a rank on every core."""
+    arms = (PLAIN, SHARED)
+    return Case(name, title, "loops", all_cores(2), arguments, arms=arms, variants=variants, **more)
+
+
 LOOP_CASES = (
-    Case(
-        "loops",
-        "Unbalanced OpenMP loops: first start to last end",
-        "loops",
-        all_cores(2),
-        args(),
-        arms=(PLAIN, SHARED),
-        variants=_ways(*WAYS),
-    ),
-    Case(
+    _loops("loops", "Unbalanced OpenMP loops: first start to last end", args(), _ways(*WAYS)),
+    _loops(
         "loops-balanced",
         "OpenMP loops of equal work, nothing to gain",
-        "loops",
-        all_cores(2),
         args("--balanced"),
-        arms=(PLAIN, SHARED),
-        variants=_ways(*WAYS),
+        _ways(*WAYS),
     ),
-    Case(
-        "loops-empty",
-        "An OpenMP loop that nobody joins",
-        "loops",
-        all_cores(2),
-        args("--empty"),
-        arms=(PLAIN, SHARED),
-        variants=_ways(*C_WAYS),
-    ),
-    Case(
+    _loops("loops-empty", "An OpenMP loop that nobody joins", args("--empty"), _ways(*C_WAYS)),
+    _loops(
         "loops-ranks",
         "Time of each rank in the triangular loop",
-        "loops",
-        all_cores(2),
         args("--micros", "20000"),
-        arms=(PLAIN, SHARED),
-        variants=lambda machine: (
+        lambda machine: (
             Variant(way=GCC),
             Variant("twice as many", GCC, ranks=2 * max(2, machine.cores)),
         ),
     ),
-    Case(
+    _loops(
         "loops-chunks",
         "Loops of equal work by chunk size",
-        "loops",
-        all_cores(2),
         args("--balanced", *_2MS, *_ALL_CHUNKS),
-        arms=(PLAIN, SHARED),
-        variants=_ways(GCC, GCC_MARKED),
+        _ways(GCC, GCC_MARKED),
     ),
     Case(
         "loops-steal-chunks",
@@ -160,14 +142,11 @@ LOOP_CASES = (
         arms=(PLAIN, SHARED),
         variants=_imbalances,
     ),
-    Case(
+    _loops(
         "loops-threads",
         "Ranks x threads, the same triangle of 8 ms for all together",
-        "loops",
-        all_cores(2),
         args("--micros", "8000", "--total"),
-        arms=(PLAIN, SHARED),
-        variants=_grid,
+        _grid,
     ),
     Case(
         "loops-nodes",
@@ -182,34 +161,25 @@ LOOP_CASES = (
         variants=_ways(GCC),
         crowded=True,
     ),
-    Case(
+    _loops(
         "loops-crowded",
         "More ranks than cores: the triangle",
-        "loops",
-        all_cores(2),
         args("--micros", "2000,20000", "--repeat", "20"),
-        arms=(PLAIN, SHARED),
-        variants=_crowds,
+        _crowds,
         crowded=True,
     ),
-    Case(
+    _loops(
         "loops-crowded-balanced",
         "More ranks than cores: equal work",
-        "loops",
-        all_cores(2),
         args("--balanced", "--micros", "2000,20000", "--repeat", "20"),
-        arms=(PLAIN, SHARED),
-        variants=_crowds,
+        _crowds,
         crowded=True,
     ),
-    Case(
+    _loops(
         "loops-disturbed",
         "A third program takes one core for 20 ms in every 50 (means)",
-        "loops",
-        all_cores(2),
         args("--micros", "500,2000", "--repeat", "400"),
-        arms=(PLAIN, SHARED),
-        variants=lambda machine: (
+        lambda machine: (
             Variant("", GCC),
             Variant("equal work", GCC, arguments=("--balanced",)),
         ),
@@ -221,10 +191,7 @@ LOOP_CASES = (
         "loops",
         all_cores(3),
         args(),
-        arms=(
-            PLAIN,
-            *(_victims(name) for name in POLICIES),
-        ),
+        arms=(PLAIN, *(_victims(name) for name in POLICIES)),
         variants=_ways(GCC),
     ),
     Case(

@@ -91,7 +91,11 @@ def bench(
     if stored is not None:
         report = json.loads(stored.read_text())
     else:
-        preload = None if control else _library(library)
+        preload = (
+            None
+            if control
+            else installation.needed_library(library, "--control measures the noise without it")
+        )
         cases = _cases(only or [], short)
         report = _measure(console, cases, _builds(mpi or []), rounds, preload, oversubscribe)
     pick = min if best else median
@@ -124,15 +128,6 @@ def _list(console: Console) -> None:
 def _console() -> Console:
     """100 columns whatever the terminal: the tables are made for that, and files get the same."""
     return Console(width=COLUMNS, highlight=False)
-
-
-def _library(given: Path | None) -> Path:
-    library = given or installation.library()
-    if library is None:
-        say.fail(f"{installation.what_is_missing()} (--control measures the noise without it)")
-    if not library.exists():
-        say.fail(f"{library} does not exist: name the library that `mh preload` prints", say.USAGE)
-    return library.resolve()
 
 
 def _checkout() -> Path:

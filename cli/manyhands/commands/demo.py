@@ -49,7 +49,9 @@ def demo(
     from manyhands.demo.play import Wish, demonstrate
     from manyhands.demo.runs import RunError
 
-    wish = Wish(ranks, mpi, rounds, seconds, None if control else _library(library))
+    needs_none = "--control runs without it"
+    preload = None if control else installation.needed_library(library, needs_none)
+    wish = Wish(ranks, mpi, rounds, seconds, preload)
     try:
         report = demonstrate(wish, _source())
     except NoMpi as error:
@@ -60,15 +62,6 @@ def demo(
         json_file.write_text(json.dumps(report, indent=1) + "\n")
     if not report["identical"]:
         say.fail("results with and without Manyhands differ: please report this with --json FILE")
-
-
-def _library(given: Path | None) -> Path:
-    library = given or installation.library()
-    if library is None:
-        say.fail(f"{installation.what_is_missing()} (--control runs without it)")
-    if not library.exists():
-        say.fail(f"{library} does not exist: name the library that `mh preload` prints", say.USAGE)
-    return library.resolve()
 
 
 def _source() -> Path:

@@ -56,9 +56,8 @@ struct mh_table {
  * is one of: */
 enum mh_refusal {
   MH_ACCEPTED = 0,
-  MH_REFUSED_BUILD,   /* front and variant are not of one build */
-  MH_REFUSED_LIBRARY, /* the library lacks something every MPI of this ABI has */
-  MH_REFUSED_SETTING  /* switched off */
+  MH_REFUSED_BUILD,  /* front and variant are not of one build */
+  MH_REFUSED_LIBRARY /* the library lacks something every MPI of this ABI has */
 };
 int mh_variant_open(const struct mh_chain* chain, struct mh_table* table);
 
