@@ -27,14 +27,19 @@ inline Info unpack(std::uint64_t word) { return {word >> 1U, (word & 1U) != 0}; 
 inline std::uint64_t pack(Info info) { return info.size << 1U | (info.dense ? 1U : 0U); }
 }  // namespace detail
 
-// Bytes of `count` elements of a type that has been asked about before, else kUnknown; without a
+// Of `count` elements of a type that has been asked about before, else kUnknown bytes; without a
 // call, so that a wrapper may ask on its shortest way.
 inline constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
+struct Known {
+  std::uint64_t bytes;
+  bool dense;
+};
 template <class Count>
-std::uint64_t known_bytes(Count count, MPI_Datatype type) {
+Known known(Count count, MPI_Datatype type) {
   std::uint64_t word = 0;
-  if (count < 0 || !detail::cache.find(bits_of(type), word)) return kUnknown;
-  return detail::unpack(word).size * static_cast<std::uint64_t>(count);
+  if (count < 0 || !detail::cache.find(bits_of(type), word)) return {kUnknown, false};
+  const Info info = detail::unpack(word);
+  return {info.size * static_cast<std::uint64_t>(count), info.dense};
 }
 
 inline Info info(MPI_Datatype type) {

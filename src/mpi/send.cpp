@@ -88,7 +88,7 @@ template <class Count>
 template <class Count>
 int send(Mode mode, const void* buffer, Count count, MPI_Datatype type, int dest, int tag,
          MPI_Comm comm) {
-  const std::uint64_t bytes = datatypes::known_bytes(count, type);
+  const std::uint64_t bytes = datatypes::known(count, type).bytes;
   const bool ends_there = !g.active || (bytes < kNeverWaits && bytes != p2p::kDescriptorBytes &&
                                         mode != Mode::synchronous);
   return ends_there ? blocking_call<Count>(mode)(buffer, count, type, dest, tag, comm)
