@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A rank in a tight loop of short messages waits inside the library. If one of them is a large
+// message, the program is aborted as anywhere.
+//
+// run: ranks 2 fails
+#include "check.h"
+
+enum { ROOM = 1000, MANY = 2007 };  // not a multiple of the stride in which the pace is looked at
+
+int main(int argc, char** argv) {
+  begin(&argc, &argv);
+  unsigned char* data = filled(LARGE, 1);
+  for (int i = 0; i < MANY; ++i) {
+    if (rank == 0) MPI_Send(data, ROOM, MPI_BYTE, 1, TAG, MPI_COMM_WORLD);
+    if (rank == 1) MPI_Recv(data, ROOM, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  }
+  if (rank == 0) MPI_Send(data, LARGE, MPI_BYTE, 1, TAG, MPI_COMM_WORLD);
+  if (rank == 1) MPI_Recv(data, ROOM, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  return end();
+}
