@@ -46,10 +46,13 @@ def compiled(
         return program
     program.parent.mkdir(parents=True, exist_ok=True)
     ours = [f"-I{ROOT / 'src'}", *map(str, archives), "-lstdc++", "-ldl"] if archives else []
-    command = [str(build.mpicc), *FLAGS, "-o", str(program), *map(str, sources), *ours]
+    # Tests run side by side: nobody sees half a program.
+    fresh = program.with_suffix(f".{os.getpid()}")
+    command = [str(build.mpicc), *FLAGS, "-o", str(fresh), *map(str, sources), *ours]
     command += ["-lpthread"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, f"{shlex.join(command)}\n{done.stderr}"
+    fresh.replace(program)
     return program
 
 

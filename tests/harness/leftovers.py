@@ -3,9 +3,9 @@
 
 Processes of a run are known by a variable in their environment, which forks and daemons inherit,
 so that one that left the launcher's process group is found too. A file in /dev/shm is a *leftover*
-if it is new, no living process maps it and it does not go away within a moment; other jobs on the
-machine map theirs. Some MPI libraries leave files of their own when a rank is killed, also without
-help: those are named here and forgiven in such runs, and removed.
+if it is new, no living process maps it or is named in it, and it does not go away within a moment;
+other jobs on the machine have theirs. Some MPI libraries leave files of their own when a rank is
+killed, also without help: those are named here and forgiven in such runs, and removed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from pathlib import Path
 MARK = "MANYHANDS_TEST_RUN"
 SHM = Path("/dev/shm")
 GRACE_S = 5.0
+# LLVM's OpenMP: of the process with this number, as long as it lives; never mapped for long.
+OF_A_PROCESS = re.compile(r"^__KMP_REGISTERED_LIB_(\d+)_")
 # Open MPI's vader and sm, MPICH's and UCX's segments, PMIx's store.
 OF_THE_MPI = re.compile(
     r"^(vader_segment|sm_segment|mpich_|mpich_shar|ucx_shm|pmix|psm2|osc_|sm_coll|dstore)"
@@ -92,11 +94,17 @@ def _mapped() -> set[str]:
     return names
 
 
+def _has_living_owner(name: str) -> bool:
+    owner = OF_A_PROCESS.match(name)
+    return owner is not None and Path("/proc", owner[1]).exists()
+
+
 def left_segments(before: set[str]) -> set[str]:
-    """New files that nobody maps, after a moment."""
+    """New files that are nobody's, after a moment."""
     end = time.monotonic() + GRACE_S
     while new := {name for name in segments() - before if not OF_THE_MPI.match(name)}:
         new -= {name.split("/")[0] for name in _mapped()}
+        new = {name for name in new if not _has_living_owner(name)}
         if not new or time.monotonic() >= end:
             return new
         time.sleep(0.05)

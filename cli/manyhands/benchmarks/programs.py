@@ -113,7 +113,10 @@ def compile_program(build: MpiBuild, checkout: Path, program: str, way: Way = Wa
         inputs = [str(sources / name) for name in known.files]
         command = [*_driver(build, way), *_c_flags(way.compiler), *inputs]
     command += _openmp_flags(known, way)
-    _run([*command, "-lm", "-o", str(binary)], way, folder)
+    # Somebody else may measure at the same time: nobody sees half a program.
+    fresh = binary.with_name(f"{binary.name}.{os.getpid()}")
+    _run([*command, "-lm", "-o", str(fresh)], way, folder)
+    fresh.replace(binary)
     return binary
 
 
