@@ -37,8 +37,8 @@ def program_for(build: MpiBuild) -> Path:
     program.parent.mkdir(parents=True, exist_ok=True)
     archives = [ROOT / f"build/lib/libmh-engine-{abi}.a", ROOT / "build/src/libmh_core.a"]
     flags = ["-O3", "-std=gnu11", "-Wall", "-Wextra", "-Wno-stringop-overflow", f"-I{ROOT}/src"]
-    source = ROOT / "bench/layout/ladder.c"
-    command = [str(build.mpicc), *flags, str(source), *map(str, archives), "-lstdc++", "-ldl"]
+    sources = [str(ROOT / "bench/layout" / name) for name in ("ladder.c", "types.c")]
+    command = [str(build.mpicc), *flags, *sources, *map(str, archives), "-lstdc++", "-ldl"]
     subprocess.run([*command, "-o", str(program)], check=True)
     return program
 

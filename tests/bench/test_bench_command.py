@@ -89,6 +89,47 @@ def test_bars_say_met_and_not_met(stored: Path):
     assert row.count("not measured") == 5
 
 
+def planes_report() -> dict:
+    """A plane 4 times as fast under MPICH 4 and Open MPI 4, and a bundle that gains nothing."""
+    report = made_up_report()
+    ways = {"planes": ("pack", ["plain", "helped"]), "bundle": ("bundle", ["separate", "bundle"])}
+
+    def line(way: str, ns: float) -> dict:
+        beside = {name: [9e5] for name in ("loop_ns", "loops_ns", "memcpys_ns")}
+        what = {"kind": "noncontiguous", "way": way, "type": "plane 32 MB, Z = 1"}
+        return {**what, "bytes": 32 << 20, "median_ns": [ns], **beside}
+
+    report["records"] = [
+        {
+            "case": case,
+            "mpi": mpi,
+            "arms": arms,
+            "config": {"ranks": 2, "hosts": ["h", "h"], "cpus": ["0", "1"]},
+            "rounds": [
+                {arms[0]: [line(way, 4e6)], arms[1]: [line(way, 1e6 if way == "pack" else 4e6)]}
+            ],
+            "summaries": {},
+            "errors": [],
+        }
+        for mpi in ("mpich4", "openmpi4")
+        for case, (way, arms) in ways.items()
+    ]
+    return report
+
+
+def test_bars_of_planes_differ_by_mpi(tmp_path: Path):
+    file = tmp_path / "report.json"
+    file.write_text(json.dumps(planes_report()))
+    shown = RUNNER.invoke(APP, ["--from", str(file), "--compare"])
+    assert shown.exit_code == 0, shown.output
+    rows = [line for line in shown.output.splitlines() if line.strip().startswith("32 MB, ")]
+    pack = [line for line in rows if "pack, Z = 1" in line]
+    assert "not met" in next(line for line in pack if "mpich4" in line)  # 10 times are wanted
+    assert "not met" not in next(line for line in pack if "openmpi4" in line)  # 3 times
+    assert all("not met" in line for line in rows if "bundle over separate" in line)
+    assert max(len(line.rstrip()) for line in shown.output.splitlines()) <= 100
+
+
 def test_a_wide_range_is_called_noise(stored: Path):
     shown = RUNNER.invoke(APP, ["--from", str(stored)]).output
     assert "noisy: 5 of 20 ratios" in shown
@@ -147,6 +188,34 @@ TINY = {
         tiny("collectives", "--sizes", "8,1K", "--batches", "3", "--batch-ms", "0.1"),
         "collective",
     ),
+    "planes": (
+        tiny(
+            "noncontiguous",
+            "--planes",
+            "128K",
+            "--z",
+            "1,64",
+            "--batches",
+            "2",
+            "--batch-ms",
+            "0.1",
+        ),
+        "noncontiguous",
+    ),
+    "bundle": (
+        tiny(
+            "noncontiguous",
+            "--boxes",
+            "8",
+            "--ways",
+            "bundle,separate",
+            "--batches",
+            "2",
+            "--batch-ms",
+            "0.1",
+        ),
+        "noncontiguous",
+    ),
     "waiters": (tiny("waiters", "--bytes", "1M", "--rounds", "3", ranks=3), "waiters"),
     "waiters-self": (tiny("waiters", "--bytes", "1M", "--rounds", "3", "--self"), "waiters"),
     "streams": (tiny("streams", "--batches", "2", "--batch-ms", "0.2"), "stream"),
@@ -168,7 +237,7 @@ def test_programs_run_and_print_what_is_read(build: mpis.MpiBuild, name: str):
     found = [line for line in result.lines if line["kind"] == kind]
     assert found
     for line in found:
-        for key in ("mean_ns", "median_ns", "gb_per_s", "touch_ns"):
+        for key in ("mean_ns", "median_ns", "gb_per_s", "touch_ns", "loop_ns", "memcpys_ns"):
             assert all(value > 0 for value in line.get(key, []))
 
 
@@ -221,6 +290,6 @@ def test_settings_of_the_caller_do_not_reach_the_plain_arm(monkeypatch: pytest.M
 
 def test_arms_differ_in_settings_only_by_environment_or_arguments():
     for case in select([], short=False):
-        assert case.arms[0] is PLAIN
+        assert case.arms[0] is PLAIN or case.name == "bundle"  # helped, both of its arms
         assert len({arm.name for arm in case.arms}) == len(case.arms)
         assert all(isinstance(arm, Arm) and arm.helped for arm in case.arms[1:])

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a case is made of: its arms and its variants.
 
-A *case* is one program with its arguments, run in several *arms* that take turns: `plain` first
-(without Manyhands), then one or more helped ones that differ in settings or arguments. A case may
+A *case* is one program with its arguments, run in several *arms* that take turns: one that the
+others are compared with, nearly always `plain` (without Manyhands), then one or more helped ones
+that differ in settings or arguments. A case may
 have *variants*, which differ in how the program was compiled, in ranks, threads or arguments; arms
 are compared within a variant, and the variants of a case take turns as well.
 """

@@ -14,6 +14,7 @@ from manyhands.benchmarks.mpis import Placement
 __all__ = ["CASES", "HELPED", "PLAIN", "Arm", "Case", "select"]
 
 PAPER_SIZES = "64K,128K,256K,512K,1M,2M,4M,8M"
+_QUICK = ("--batches", "9", "--batch-ms", "5")
 BAR_SIZES = "8,1K,8K,16K,32K,64K,128K,256K,512K,1M,2M,8M"
 
 
@@ -186,6 +187,38 @@ CASES = (
             Arm("check", environment={"MH_THRESHOLD": str(1 << 30)}),
             Arm("check+steal", environment={"MH_THRESHOLD": "8192", "MH_CHUNK": "4096"}),
         ),
+    ),
+    Case(
+        "planes",
+        "X-Z planes of a matrix of doubles, one way",
+        "noncontiguous",
+        ranks(2),
+        args(*_QUICK),
+    ),
+    Case(
+        "planes-depths",
+        "X-Z planes of 32 MB by their depth, one way",
+        "noncontiguous",
+        ranks(2),
+        args(*_QUICK, "--planes", "32M", "--z", "1,2,4,8,16,32,64,128,256,512,1024,2048,4096"),
+    ),
+    Case(
+        "bundle",
+        "Strided on both sides: MPI_Pack, message, MPI_Unpack, all helped, and in one",
+        "noncontiguous",
+        ranks(2),
+        args("--planes", "32M,1M", "--z", "256"),
+        arms=(
+            Arm("separate", arguments=("--ways", "separate")),
+            Arm("bundle", arguments=("--ways", "bundle")),
+        ),
+    ),
+    Case(
+        "halos",
+        "Faces, edges and corners of boxes, from halo to halo, one way",
+        "noncontiguous",
+        ranks(2),
+        args(*_QUICK, "--boxes", "64,128", "--ways", "pack-unpack"),
     ),
     *LOOP_CASES,
     Case(

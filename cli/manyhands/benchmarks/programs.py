@@ -48,6 +48,7 @@ PROGRAMS = {program: _bench(program) for program in _PLAIN_PROGRAMS} | {
         openmp=True,
         marked_flags=("-DMARKED",),
     ),
+    "noncontiguous": Sources("bench", ("mpi/noncontiguous.c", "mpi/measure.c", "layout/types.c")),
     "finite_elements": Sources(
         "examples/workshare",
         tuple(
@@ -104,7 +105,7 @@ def compile_program(build: MpiBuild, checkout: Path, program: str, way: Way = Wa
     folder.mkdir(parents=True, exist_ok=True)
     binary = folder / "-".join([program, *way.name.split()])
     sources = checkout / known.folder
-    if binary.exists() and _newest(sources) <= binary.stat().st_mtime:
+    if binary.exists() and _newest(sources, known) <= binary.stat().st_mtime:
         return binary
     if way.compiler == "gfortran":
         inputs = [str(sources / known.fortran), *_objects(build, sources, known, folder)]
@@ -127,8 +128,10 @@ def _built(checkout: Path, program: str) -> Path:
     return binary
 
 
-def _newest(folder: Path) -> float:
-    return max(path.stat().st_mtime for path in folder.iterdir())
+def _newest(sources: Path, known: Sources) -> float:
+    """Of all files beside its own: headers count."""
+    folders = {(sources / name).parent for name in known.files}
+    return max(path.stat().st_mtime for folder in folders for path in folder.iterdir())
 
 
 def _objects(build: MpiBuild, sources: Path, known: Sources, folder: Path) -> list[str]:

@@ -10,7 +10,7 @@ before it, so that slow drift of the machine cancels; its spread is the range of
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -22,7 +22,8 @@ class Subject(NamedTuple):
     """What a number is about. Sorts in the order of the programs' output."""
 
     kind: str  # pingpong | touch | latency | loaded latency | collective | message | loop
-    name: str  # of the collective or loop, "first"/"settled" message; else ""
+    # and of noncontiguous data: pack | pack-unpack | bundle
+    name: str  # of the collective, loop or type, "first"/"settled" message; else ""
     bytes: int
 
 
@@ -81,12 +82,17 @@ def _loop(line: Line, pick: Estimator) -> dict[Subject, float]:
     return {Subject("loop", line["name"], 0): pick(line["mean_ns"])}
 
 
+def _noncontiguous(line: Line, pick: Estimator) -> dict[Subject, float]:
+    return {Subject(line["way"], line["type"], line["bytes"]): pick(line["median_ns"])}
+
+
 _READERS = {
     "pingpong": _pingpong,
     "latency": _latency,
     "collective": _collective,
     "waiters": _waiters,
     "loop": _loop,
+    "noncontiguous": _noncontiguous,
 }
 
 
@@ -173,6 +179,34 @@ def limits(rounds: list[dict[str, list[Line]]]) -> dict[int, Limit]:
     }
 
 
+class Beside(NamedTuple):
+    """What stands beside a noncontiguous message, in ns for one message: all of the same launch."""
+
+    loop: float  # the loop by hand on one core
+    loops: float  # on both, each on data of its own
+    copies: float  # memcpy of the packed bytes on both cores
+
+
+def beside(rounds: list[dict[str, list[Line]]]) -> dict[Subject, Beside]:
+    """Medians over all launches."""
+    found: dict[Subject, list[Line]] = {}
+    for one in rounds:
+        for lines in one.values():
+            for line in lines:
+                if line["kind"] == "noncontiguous":
+                    subject = Subject(line["way"], line["type"], line["bytes"])
+                    found.setdefault(subject, []).append(line)
+    return {
+        subject: Beside(
+            *(
+                median(ns for line in lines for ns in line[name])
+                for name in ("loop_ns", "loops_ns", "memcpys_ns")
+            )
+        )
+        for subject, lines in found.items()
+    }
+
+
 def best_rate(rounds: list[dict[str, list[Line]]], arm: str, size: int) -> float | None:
     """GB/s of the fastest single message of that size in any launch of the arm."""
     times = [
@@ -194,9 +228,18 @@ class Bar:
     largest: int
     at_least: float | None = None  # ratio plain / helped
     added_ns: float | None = None  # or: at most so much slower
+    of_mpi: dict[str, float] = field(default_factory=dict)  # in place of at_least
+    depths: tuple[int, ...] = ()  # of planes; none given: whatever the name
 
     def covers(self, subject: Subject) -> bool:
+        if self.depths and not any(subject.name.endswith(f"Z = {z}") for z in self.depths):
+            return False
         return subject.kind == self.kind and self.smallest <= subject.bytes <= self.largest
+
+    def ratio_for(self, mpi: str) -> float:
+        found = self.of_mpi.get(mpi, self.at_least)
+        assert found is not None
+        return found
 
 
 WITHIN_5_PERCENT = 1 / 1.05
@@ -210,6 +253,22 @@ BARS = (
 )
 
 
+def _planes(name: str, kind: str, size: int, depths: tuple[int, ...], **of_mpi: float) -> Bar:
+    return Bar(name, kind, size, size, at_least=1.0, of_mpi=of_mpi, depths=depths)
+
+
+# What is not said of an MPI must not be slower.
+DEEPER = (8, 64, 256, 4096)
+PLANE_BARS = (
+    _planes("32 MB, pack, Z = 1", "pack", 32 << 20, (1,), mpich4=10, openmpi4=3),
+    _planes("32 MB, pack, Z from 8", "pack", 32 << 20, DEEPER, mpich4=2.2, openmpi4=1.6),
+    _planes("32 MB, pack-unpack", "pack-unpack", 32 << 20, (1, *DEEPER), mpich4=2, openmpi4=1.5),
+    _planes("1 MB, pack", "pack", 1 << 20, (1, *DEEPER)),
+    _planes("1 MB, pack-unpack", "pack-unpack", 1 << 20, (1, *DEEPER)),
+    Bar("32 MB, bundle over separate", "bundle", 32 << 20, 32 << 20, at_least=1.3),
+)
+
+
 class Verdict(NamedTuple):
     bar: Bar
     worst: Comparison | None  # None: not measured
@@ -217,7 +276,7 @@ class Verdict(NamedTuple):
     within_noise: bool  # not met by the median, but by some of the pairs
 
 
-def judge(bar: Bar, comparisons: list[Comparison]) -> Verdict:
+def judge(bar: Bar, comparisons: list[Comparison], mpi: str = "") -> Verdict:
     """The worst matching subject decides, by its median."""
     covered = [c for c in comparisons if bar.covers(c.subject)]
     if not covered:
@@ -227,7 +286,7 @@ def judge(bar: Bar, comparisons: list[Comparison]) -> Verdict:
         best_pair = min(o - p for p, o in zip(worst.plain, worst.other, strict=True))
         met = worst.added_ns <= bar.added_ns
         return Verdict(bar, worst, met, not met and best_pair <= bar.added_ns)
-    assert bar.at_least is not None
+    required = bar.ratio_for(mpi)
     worst = min(covered, key=lambda c: c.ratio)
-    met = worst.ratio >= bar.at_least
-    return Verdict(bar, worst, met, not met and worst.high >= bar.at_least)
+    met = worst.ratio >= required
+    return Verdict(bar, worst, met, not met and worst.high >= required)

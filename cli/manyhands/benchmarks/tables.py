@@ -13,6 +13,8 @@ from manyhands.benchmarks.loops import BARS as LOOP_BARS
 from manyhands.benchmarks.loops import Gain, LoopVerdict, RankTime, Step, growth
 from manyhands.benchmarks.stats import (
     NOISY_SPREAD,
+    PLANE_BARS,
+    Beside,
     Comparison,
     Limit,
     Line,
@@ -40,6 +42,10 @@ def time_text(ns: float) -> str:
 def subject_text(subject: Subject) -> str:
     if subject.kind == "touch":
         return f"{size_text(subject.bytes)}, first pass"
+    if subject.kind in ("pack", "pack-unpack"):
+        return f"{subject.kind} {subject.name.removeprefix('plane ')}"
+    if subject.kind == "bundle":
+        return subject.name
     words = [subject.name, size_text(subject.bytes) if subject.bytes else ""]
     return " ".join(word for word in words if word)
 
@@ -101,6 +107,31 @@ def _rates(c: Comparison, limits: dict[int, Limit]) -> list[str]:
         f"{limit.one:.1f} / {limit.together:.1f}",
         f"{reached / limit.together:.0%}",
     ]
+
+
+def noncontiguous(title: str, base: str, rows: Rows, beside: dict[Subject, Beside]) -> Table:
+    """Two arms; beside each result the loop by hand and what memory allows, for one message."""
+    columns = ["", base, rows[0][1].arm, "ratio", "range", "loop 1 / 2 cores", "memcpy 2"]
+    table = _table(title, columns)
+    one_way = len({c.subject.kind for _, c in rows}) == 1
+    for _, c in rows:
+        also = beside[c.subject]
+        table.add_row(
+            c.subject.name if one_way else subject_text(c.subject),
+            time_text(c.plain_ns),
+            time_text(c.other_ns),
+            ratio_text(c),
+            range_text(c),
+            _pair_text(also.loop, also.loops),
+            time_text(also.copies),
+        )
+    return table
+
+
+def _pair_text(one: float, both: float) -> str:
+    """Two times in the unit of the first."""
+    unit, factor = ("ns", 1.0) if one < 1e3 else ("us", 1e3) if one < 1e6 else ("ms", 1e6)
+    return f"{one / factor:.3g} / {both / factor:.3g} {unit}"
 
 
 def many_arms(title: str, rows: Rows) -> Table:
@@ -187,6 +218,25 @@ def _verdict(v: Verdict) -> Text:
     if v.met:
         return Text(f"{number} met", style="green")
     return Text(f"{number} not met", style="yellow" if v.within_noise else "red")
+
+
+def plane_bars(verdicts: dict[str, list[Verdict]]) -> Table:
+    """The bars of noncontiguous messages, a row for each MPI: they differ by MPI."""
+    columns = ["bar", "MPI", "at least", "worst", "range", ""]
+    table = _table("Bars of X-Z planes: median over the rounds, the worst Z decides", columns)
+    for i in range(len(PLANE_BARS)):
+        for mpi, row in verdicts.items():
+            v = row[i]
+            if v.worst is None:
+                continue
+            word = Text("met", style="green")
+            if not v.met:
+                word = Text("not met", style="yellow" if v.within_noise else "red")
+            at_least = factor_text(v.bar.ratio_for(mpi))
+            table.add_row(
+                v.bar.name, mpi, at_least, factor_text(v.worst.ratio), range_text(v.worst), word
+            )
+    return table
 
 
 def loop_bars(verdicts: dict[str, list[LoopVerdict]]) -> Table:

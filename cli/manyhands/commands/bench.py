@@ -285,10 +285,13 @@ def _show_group(
     title = _title(done[0])
     if rows:
         limits = stats.limits(done[0]["rounds"])
-        many = len(done[0]["arms"]) > 2
-        console.print(
-            tables.many_arms(title, rows) if many else tables.two_arms(title, rows, limits)
-        )
+        beside = stats.beside(done[0]["rounds"])
+        if beside:
+            console.print(tables.noncontiguous(title, done[0]["arms"][0], rows, beside))
+        elif len(done[0]["arms"]) > 2:
+            console.print(tables.many_arms(title, rows))
+        else:
+            console.print(tables.two_arms(title, rows, limits))
         _show_loops(console, done, pick)
         return
     lines = [
@@ -321,16 +324,40 @@ def _show_loops(console: Console, group: list[Record], pick: stats.Estimator) ->
 
 
 def _show_bars(console: Console, report: dict[str, Any], pick: stats.Estimator) -> None:
-    messages = _show_message_bars(console, report, pick)
-    if not _show_loop_bars(console, report, pick) and not messages:
-        console.print("no bars: they need the cases latency, pingpong, collectives, or of loops")
+    shown = [
+        show(console, report, pick)
+        for show in (_show_message_bars, _show_plane_bars, _show_loop_bars)
+    ]
+    if not any(shown):
+        console.print(
+            "no bars: they need latency, pingpong, collectives, planes, bundle, or cases of loops"
+        )
+
+
+def _by_mpi(
+    report: dict[str, Any], cases: tuple[str, ...], pick: stats.Estimator
+) -> dict[str, list[stats.Comparison]]:
+    found: dict[str, list[stats.Comparison]] = {}
+    for record in report["records"]:
+        if record["case"] in cases:
+            found.setdefault(record["mpi"], []).extend(_comparisons(record, pick))
+    return found
+
+
+def _show_plane_bars(console: Console, report: dict[str, Any], pick: stats.Estimator) -> bool:
+    by_mpi = _by_mpi(report, ("planes", "bundle"), pick)
+    if not by_mpi:
+        return False
+    verdicts = {
+        name: [stats.judge(bar, c, name) for bar in stats.PLANE_BARS] for name, c in by_mpi.items()
+    }
+    console.print()
+    console.print(tables.plane_bars(verdicts))
+    return True
 
 
 def _show_message_bars(console: Console, report: dict[str, Any], pick: stats.Estimator) -> bool:
-    by_mpi: dict[str, list[stats.Comparison]] = {}
-    for record in report["records"]:
-        if record["case"] in ("latency", "pingpong", "collectives"):
-            by_mpi.setdefault(record["mpi"], []).extend(_comparisons(record, pick))
+    by_mpi = _by_mpi(report, ("latency", "pingpong", "collectives"), pick)
     if not by_mpi:
         return False
     verdicts = {name: [stats.judge(bar, c) for bar in stats.BARS] for name, c in by_mpi.items()}

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Messages of noncontiguous data between two ranks, and what memory allows beside them.
+//
+// PingPong: rank 0 sends, rank 1 answers with the same; the number is half of a round trip, the
+// time of one message one way. Types and loops by hand are those of bench/layout/types.h.
+//   --ways LIST    pack (strided -> contiguous in the other rank), pack-unpack (strided on both
+//                  sides), and two that are compared with each other: bundle (the same as
+//                  pack-unpack) and separate (MPI_Pack, contiguous message, MPI_Unpack)
+//   --planes LIST  X-Z planes of so many bytes    --z LIST   their depths in doubles
+//   --boxes LIST   all sides of boxes with so many elements a side, instead of planes
+//   --batches N, --batch-ms T   samples and length of each             (15, 8)
+// Beside each result: the loop by hand on one core, and on both cores at once on two messages, as
+// time for one message; and memcpy of the packed bytes likewise. Every byte that arrives and every
+// gap is checked before and after.
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../layout/types.h"
+#include "measure.h"
+
+enum way { kPack, kPackUnpack, kBundle, kSeparate, kWays };
+static const char* const kWayNames[] = {"pack", "pack-unpack", "bundle", "separate"};
+
+struct options {
+  struct sizes planes, depths, boxes;
+  int ways[kWays];
+  int batches;
+  double batch_ms;
+};
+
+// One of the two ranks.
+struct side {
+  const Case* c;
+  enum way way;
+  int peer;
+  int first;  // this side serves
+  char* out;  // sent from here
+  char* in;   // received into
+  size_t room;
+  char* packed;  // of kSeparate
+};
+
+enum { kWarmUps = 2, kMaxCalls = 4000, kTag = 7, kLoopBatches = 7, kGap = 7 };
+
+static int strided(const struct side* s) { return s->way != kPack; }
+
+static void send_message(const struct side* s) {
+  const Case* c = s->c;
+  if (s->way != kSeparate) {
+    MPI_Send(s->out, c->count, c->type, s->peer, kTag, MPI_COMM_WORLD);
+    return;
+  }
+  int position = 0;
+  MPI_Pack(s->out, c->count, c->type, s->packed, (int)c->packed, &position, MPI_COMM_WORLD);
+  MPI_Send(s->packed, position, MPI_PACKED, s->peer, kTag, MPI_COMM_WORLD);
+}
+
+static void receive_message(const struct side* s) {
+  const Case* c = s->c;
+  int position = 0;
+  switch (s->way) {
+    case kPack:
+      MPI_Recv(s->in, (int)(c->packed / (size_t)c->bytes), c->element, s->peer, kTag,
+               MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      return;
+    case kSeparate:
+      MPI_Recv(s->packed, (int)c->packed, MPI_PACKED, s->peer, kTag, MPI_COMM_WORLD,
+               MPI_STATUS_IGNORE);
+      MPI_Unpack(s->packed, (int)c->packed, &position, s->in, c->count, c->type, MPI_COMM_WORLD);
+      return;
+    default:
+      MPI_Recv(s->in, c->count, c->type, s->peer, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  }
+}
+
+static void one_call(const struct side* s) {
+  if (s->first) send_message(s);
+  receive_message(s);
+  if (!s->first) send_message(s);
+}
+
+static void by_hand(const struct side* s, const char* from, char* to) {
+  if (strided(s)) {
+    s->c->copy(s->c, to, from);
+  } else {
+    s->c->move(s->c, (char*)from, to, 1);  // packing only reads
+  }
+}
+
+static void fill(char* bytes, size_t count, int seed) {
+  for (size_t i = 0; i < count; i++) {
+    bytes[i] = (char)((i * 131 + (i >> 12) * 17 + (size_t)seed) & 0xff);
+  }
+}
+
+// One exchange of known bytes: a fast wrong answer must not become a result, nor a written gap.
+static void verify(const struct side* s, int seed) {
+  char* expected = buffer_new(s->room, kGap);
+  memset(s->in, kGap, s->room);
+  fill(s->out, s->room, seed + !s->first);
+  by_hand(s, s->out, expected);  // what the other side is going to expect
+  fill(s->out, s->room, seed + s->first);
+  one_call(s);
+  if (memcmp(s->in, expected, s->room) != 0) fail("wrong byte received, or a gap written");
+  buffer_free(expected, s->room);
+}
+
+// The server decides how many calls fill a batch and tells the other side.
+static int calibrate(const struct side* s, double batch_ms) {
+  int calls = 0;
+  const double start = now_ns();
+  for (int i = 0; i < kWarmUps; i++) one_call(s);
+  const double once = (now_ns() - start) / kWarmUps;
+  if (s->first) {
+    calls = (int)(batch_ms * 1e6 / once) + 1;
+    if (calls > kMaxCalls) calls = kMaxCalls;
+    MPI_Send(&calls, 1, MPI_INT, s->peer, kTag, MPI_COMM_WORLD);
+  } else {
+    MPI_Recv(&calls, 1, MPI_INT, s->peer, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  }
+  return calls;
+}
+
+// Collective. Every rank of the team runs the loop on its own buffers at the same time: rank 0
+// receives the nanoseconds for one message, all cores together.
+static void loop_times(const struct side* s, MPI_Comm team, double* ns) {
+  int rank, ranks, agreed;
+  MPI_Comm_rank(team, &rank);
+  MPI_Comm_size(team, &ranks);
+  by_hand(s, s->out, s->in);
+  const double once = now_ns();
+  by_hand(s, s->out, s->in);
+  int calls = (int)(2e6 / (now_ns() - once + 1)) + 1;
+  MPI_Allreduce(&calls, &agreed, 1, MPI_INT, MPI_MAX, team);
+  for (int b = 0; b < kLoopBatches; b++) {
+    MPI_Barrier(team);
+    const double start = now_ns();
+    for (int i = 0; i < agreed; i++) by_hand(s, s->out, s->in);
+    const double rate = agreed / (now_ns() - start);
+    double sum = 0;
+    MPI_Reduce(&rate, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, team);
+    ns[b] = 1 / sum;
+  }
+}
+
+struct beside {
+  double loop[2][kLoopBatches];    // on one core, on both
+  double memcpy[2][kLoopBatches];  // rates in GB/s
+};
+
+static void measure_beside(const struct side* s, struct beside* b) {
+  if (s->first) loop_times(s, MPI_COMM_SELF, b->loop[0]);
+  MPI_Barrier(MPI_COMM_WORLD);
+  loop_times(s, MPI_COMM_WORLD, b->loop[1]);
+  if (s->first) memcpy_rate(MPI_COMM_SELF, s->c->packed, kLoopBatches, b->memcpy[0]);
+  MPI_Barrier(MPI_COMM_WORLD);
+  memcpy_rate(MPI_COMM_WORLD, s->c->packed, kLoopBatches, b->memcpy[1]);
+}
+
+static void print_result(const struct side* s, const struct samples* time,
+                         const struct beside* beside) {
+  static const char* const kLoops[] = {"loop_ns", "loops_ns"};
+  static const char* const kCopies[] = {"memcpy_ns", "memcpys_ns"};
+  const char* kind = s->way >= kBundle ? "bundle" : kWayNames[s->way];
+  printf("{\"kind\": \"noncontiguous\", \"way\": \"%s\", \"type\": \"%s\", \"bytes\": %zu, ", kind,
+         s->c->name, s->c->packed);
+  print_samples(time);
+  for (int cores = 0; cores < 2; cores++) {
+    double copies[kLoopBatches];
+    for (int i = 0; i < kLoopBatches; i++) {
+      copies[i] = (double)s->c->packed / beside->memcpy[cores][i];
+    }
+    printf(", ");
+    print_values(kLoops[cores], beside->loop[cores], kLoopBatches);
+    printf(", ");
+    print_values(kCopies[cores], copies, kLoopBatches);
+  }
+  printf("}\n");
+  fflush(stdout);
+}
+
+static void measure(const struct side* s, const struct options* o) {
+  double* time = malloc(kMaxCalls * sizeof(double));
+  if (time == NULL) fail("out of memory");
+  struct samples sent = samples_new(o->batches, 1);
+  struct beside beside;
+  const int calls = calibrate(s, o->batch_ms);
+  for (int b = 0; b < o->batches; b++) {
+    for (int c = 0; c < calls; c++) {
+      const double start = now_ns();
+      one_call(s);
+      time[c] = (now_ns() - start) / 2;
+    }
+    samples_store(&sent, b, time, calls);
+  }
+  measure_beside(s, &beside);
+  if (s->first) print_result(s, &sent, &beside);
+  samples_free(&sent);
+  free(time);
+}
+
+static void run(const Case* c, void* context) {
+  const struct options* o = context;
+  int rank;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  struct side s = {.c = c, .peer = !rank, .first = rank == 0, .room = c->memory};
+  s.out = buffer_new(s.room, 1);
+  s.in = buffer_new(s.room, 2);
+  s.packed = buffer_new(c->packed, 3);
+  for (int way = 0; way < kWays; way++) {
+    if (!o->ways[way]) continue;
+    s.way = (enum way)way;
+    verify(&s, 3);
+    measure(&s, o);
+    verify(&s, 77);
+  }
+  buffer_free(s.out, s.room);
+  buffer_free(s.in, s.room);
+  buffer_free(s.packed, c->packed);
+}
+
+static void parse_ways(const char* text, int* ways) {
+  for (const char* at = text; at != NULL; at = strchr(at, ',')) {
+    if (*at == ',') at++;
+    int way = 0;
+    while (way < kWays && (strncmp(at, kWayNames[way], strcspn(at, ",")) != 0 ||
+                           strlen(kWayNames[way]) != strcspn(at, ","))) {
+      way++;
+    }
+    if (way == kWays) fail("--ways are of pack, pack-unpack, bundle, separate");
+    ways[way] = 1;
+  }
+}
+
+static struct options parse(int argc, char** argv) {
+  static const struct option kLong[] = {
+      {"ways", 1, 0, 'w'},    {"planes", 1, 0, 'p'},   {"z", 1, 0, 'z'}, {"boxes", 1, 0, 'x'},
+      {"batches", 1, 0, 'b'}, {"batch-ms", 1, 0, 'd'}, {0, 0, 0, 0}};
+  struct options o = {.batches = 15, .batch_ms = 8};
+  const char *ways = "pack,pack-unpack", *planes = "32M,1M", *depths = "1,8,64,256,4096";
+  for (int option; (option = getopt_long(argc, argv, "", kLong, NULL)) != -1;) {
+    switch (option) {
+      case 'w':
+        ways = optarg;
+        break;
+      case 'p':
+        planes = optarg;
+        break;
+      case 'z':
+        depths = optarg;
+        break;
+      case 'x':
+        o.boxes = parse_sizes(optarg);
+        break;
+      case 'b':
+        o.batches = atoi(optarg);
+        break;
+      case 'd':
+        o.batch_ms = atof(optarg);
+        break;
+      default:
+        fail("unknown option; the head of noncontiguous.c lists them");
+    }
+  }
+  parse_ways(ways, o.ways);
+  o.depths = parse_sizes(depths);
+  if (o.boxes.count == 0) o.planes = parse_sizes(planes);
+  return o;
+}
+
+int main(int argc, char** argv) {
+  int ranks;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  struct options o = parse(argc, argv);
+  if (ranks != 2) fail("needs two ranks");
+  if (o.batches < 1) fail("--batches must be at least 1");
+  print_config("noncontiguous", argc, argv);
+  for (int i = 0; i < o.planes.count; i++) {
+    for (int k = 0; k < o.depths.count; k++) {
+      plane_case(o.planes.bytes[i], (long)o.depths.bytes[k], run, &o);
+    }
+  }
+  for (int i = 0; i < o.boxes.count; i++) box_cases((int)o.boxes.bytes[i], run, &o);
+  MPI_Finalize();
+  return 0;
+}
