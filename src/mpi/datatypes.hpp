@@ -11,6 +11,7 @@
 #include "mpi/abi.hpp"
 #include "mpi/handle_cache.hpp"
 #include "mpi/layouts.hpp"
+#include "mpi/packing.hpp"
 
 namespace mh::mpi::datatypes {
 
@@ -53,6 +54,7 @@ inline Info info(MPI_Datatype type) {
 inline void forget(MPI_Datatype type) {
   detail::cache.drop(bits_of(type));
   layouts::forget(type);
+  packing::forget(type);
 }
 
 // A type that the program freed while a receive under way still needs it: freed for it once no

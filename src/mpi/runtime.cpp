@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mpi/runtime.hpp"
 
-#include <dlfcn.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -16,6 +15,7 @@
 #include "base/clock.hpp"
 #include "base/say.hpp"
 #include "base/settings.hpp"
+#include "memory/devices.hpp"
 #include "memory/probe.hpp"
 #include "mpi/comms.hpp"
 #include "mpi/front/entry.hpp"
@@ -296,16 +296,6 @@ std::string join_node() {
 
 // ---- Reaching each other's memory ---------------------------------------------------------------
 
-// A program that uses accelerators may pass device addresses, which only the MPI library can read.
-bool device_runtime_loaded() {
-  constexpr std::array kRuntimes{"libcuda.so.1", "libamdhip64.so", "libze_loader.so.1"};
-  return std::ranges::any_of(kRuntimes, [](const char* name) {
-    void* library = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
-    if (library != nullptr) dlclose(library);
-    return library != nullptr;
-  });
-}
-
 void let_peers_read(const std::vector<Card>& cards) {
   if (cards[g.me].surroundings.yama_scope != 1) return;
   std::vector<pid_t> pids;
@@ -332,7 +322,7 @@ std::string try_memory(const std::vector<Card>& cards) {
   let_peers_read(cards);
   real.Barrier(g.node_comm);
   if (settings().memory == MemoryWay::none) return "MH_MEMORY=none";
-  if (device_runtime_loaded()) return "an accelerator runtime is loaded";
+  if (memory::device_runtime_loaded()) return "an accelerator runtime is loaded";
   return probe_peers(cards);
 }
 

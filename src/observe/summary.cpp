@@ -336,6 +336,7 @@ void put_counts(nlohmann::ordered_json& json, const Counts& counts) {
   json["others_bytes"] = counts.others_bytes;
   json["lent_chunks"] = counts.lent_chunks;
   json["lent_bytes"] = counts.lent_bytes;
+  json["bytes_packed"] = counts.bytes_packed;
   json["waits"] = counts.waits;
   json["collectives_gated"] = counts.collectives_gated;
 }
@@ -412,6 +413,7 @@ RankReport read_counters(const Counters& counters, std::uint64_t now_ticks, doub
   report.others_bytes = counters.others_bytes.get();
   report.lent_chunks = counters.lent_chunks.get();
   report.lent_bytes = counters.lent_bytes.get();
+  report.bytes_packed = counters.bytes_packed.get();
   report.waits = counters.waits.get();
   report.collectives_gated = counters.collectives_gated.get();
   return report;
@@ -455,6 +457,7 @@ Totals total(std::span<const RankReport> ranks) {
     sum.others_bytes += rank.others_bytes;
     sum.lent_chunks += rank.lent_chunks;
     sum.lent_bytes += rank.lent_bytes;
+    sum.bytes_packed += rank.bytes_packed;
     sum.waits += rank.waits;
     sum.collectives_gated += rank.collectives_gated;
     add_to(sum.loops, rank.loops);

@@ -76,6 +76,7 @@ struct RankReport {
   std::uint64_t others_bytes;
   std::uint64_t lent_chunks;  // of this rank's receives, on cores that others lent
   std::uint64_t lent_bytes;
+  std::uint64_t bytes_packed;  // by MPI_Pack and MPI_Unpack through the layout engine
   std::uint64_t waits;
   std::uint64_t collectives_gated;
   Loops loops;
@@ -103,7 +104,7 @@ struct Totals {
   std::uint64_t messages_described, bytes_described, resends;
   std::array<std::uint64_t, kFallbacks> fallbacks;
   std::uint64_t own_chunks, own_bytes, others_chunks, others_bytes;
-  std::uint64_t lent_chunks, lent_bytes, waits, collectives_gated;
+  std::uint64_t lent_chunks, lent_bytes, bytes_packed, waits, collectives_gated;
   Loops loops;
 };
 Totals total(std::span<const RankReport> ranks);

@@ -66,7 +66,6 @@ typedef struct {
 // What one item of a type covers, in the order of its type map, next to the MPI handle made for it.
 typedef struct {
   MPI_Datatype type;
-  MPI_Datatype element_type;
   int element;          // index of the basic type
   size_t element_size;  // bytes of data in one basic element
   int elements;         // basic elements of one item
@@ -75,14 +74,15 @@ typedef struct {
   ptrdiff_t low, high;  // lowest and highest byte touched by one item
   Block* blocks;
   int block_count;
-  bool owned;  // the handle has to be freed
+  bool owned;      // the handle has to be freed
+  bool countable;  // MPI_Get_elements may be asked
   char name[96];
 } Layout;
 
 int element_kinds(void);
 size_t element_size_of(int element);
-bool element_is_pair(int element);  // the libraries disagree on what MPI_Get_elements is for these
-MPI_Datatype element_type_of(int element);
+// Pairs and structs: MPI_Get_elements may count them or their members.
+bool element_is_composed(int element);
 const char* element_name_of(int element);
 Layout* layout_make(uint64_t seed, int element, bool contiguous);  // seed 0: the basic type itself
 void layout_free(Layout* layout);
@@ -120,7 +120,7 @@ void buffer_free(Buffer* buffer);
 #define COMPLETIONS(X) X(WAIT) X(WAITALL) X(WAITALL_IGNORE) X(WAITANY) X(WAITSOME) X(TEST)         \
   X(TESTALL) X(TESTANY) X(TESTSOME) X(GET_STATUS)
 #define STEPS(X) X(STEP_MESSAGE) X(STEP_GATHER) X(STEP_EXCHANGE) X(STEP_PERSISTENT)                \
-  X(STEP_COLLECTIVE) X(STEP_CANCEL) X(STEP_NULL) X(STEP_RENEW) X(STEP_PREPOST)
+  X(STEP_COLLECTIVE) X(STEP_CANCEL) X(STEP_NULL) X(STEP_RENEW) X(STEP_PREPOST) X(STEP_PACK)
 #define COLLECTIVES(X) X(BARRIER) X(BCAST) X(REDUCE) X(ALLREDUCE) X(GATHER) X(GATHERV) X(SCATTER)  \
   X(SCATTERV) X(ALLGATHER) X(ALLGATHERV) X(ALLTOALL) X(ALLTOALLV) X(ALLTOALLW) X(SCAN) X(EXSCAN)   \
   X(REDUCE_SCATTER) X(REDUCE_SCATTER_BLOCK) X(INTER_BCAST)
@@ -247,6 +247,9 @@ void comms_free(Player* player);
 // ---- collect.c ----
 void play_collective(Player* player, const Step* step);
 void finish_request(Player* player, MPI_Request* request, MPI_Status* status);
+
+// ---- pack.c ----
+void play_pack(Player* player, const Step* step);
 
 // ---- watch.c ----
 void watch_start(Player* players, int count);

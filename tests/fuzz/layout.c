@@ -43,9 +43,9 @@ typedef struct {
 } Element;
 
 static const Element elements[] = {
-    {"BYTE", 1},  {"CHAR", 1},      {"SHORT", 2},       {"INT", 4},
-    {"FLOAT", 4}, {"INT64", 8},     {"DOUBLE", 8},      {"DOUBLE_COMPLEX", 16},
-    {"2INT", 8},  {"SHORT_INT", 6}, {"DOUBLE_INT", 12},
+    {"BYTE", 1},     {"CHAR", 1},      {"SHORT", 2},           {"INT", 4},  {"FLOAT", 4},
+    {"INT64", 8},    {"DOUBLE", 8},    {"DOUBLE_COMPLEX", 16}, {"2INT", 8}, {"RECORD", 19},
+    {"LETTERED", 9}, {"SHORT_INT", 6}, {"DOUBLE_INT", 12},
 };
 
 // MPICH 4.0 packs pair types (the last two) with their gaps: buffered sends of them overflow.
@@ -54,18 +54,19 @@ enum { ELEMENTS = sizeof elements / sizeof elements[0] - 2 };
 #else
 enum { ELEMENTS = sizeof elements / sizeof elements[0] };
 #endif
-enum { FIRST_PAIR = 8 };
+enum { FIRST_COMPOSED = 8, RECORD = 9, LETTERED = 10 };
 
 int element_kinds(void) { return ELEMENTS; }
 size_t element_size_of(int element) { return elements[element].size; }
-bool element_is_pair(int element) { return element >= FIRST_PAIR; }
+bool element_is_composed(int element) { return element >= FIRST_COMPOSED; }
 const char* element_name_of(int element) { return elements[element].name; }
 
-MPI_Datatype element_type_of(int element) {
+static MPI_Datatype element_type_of(int element) {
   const MPI_Datatype types[] = {
-      MPI_BYTE,  MPI_CHAR,      MPI_SHORT,      MPI_INT,
-      MPI_FLOAT, MPI_INT64_T,   MPI_DOUBLE,     MPI_C_DOUBLE_COMPLEX,
-      MPI_2INT,  MPI_SHORT_INT, MPI_DOUBLE_INT,
+      MPI_BYTE,       MPI_CHAR,          MPI_SHORT,         MPI_INT,
+      MPI_FLOAT,      MPI_INT64_T,       MPI_DOUBLE,        MPI_C_DOUBLE_COMPLEX,
+      MPI_2INT,       MPI_DATATYPE_NULL, MPI_DATATYPE_NULL, MPI_SHORT_INT,
+      MPI_DOUBLE_INT,
   };
   return types[element];
 }
@@ -103,10 +104,35 @@ static void layout_measure(Layout* layout) {
   }
 }
 
-static Layout* layout_basic(int element) {
-  Layout* layout = layout_new(2);
+// A struct of mixed types whose members lie elsewhere with every seed, but always come in one
+// order: all of a kind have one signature. Without gaps where it is to be contiguous.
+static void make_record(Layout* layout, int element, uint64_t seed, bool contiguous) {
+  static const int lengths[2][4] = {{1, 2, 1, 1}, {1, 1, 0, 0}};
+  static const size_t sizes[2][4] = {{8, 4, 2, 1}, {1, 8, 0, 0}};
+  const MPI_Datatype types[2][4] = {{MPI_DOUBLE, MPI_INT, MPI_SHORT, MPI_CHAR},
+                                    {MPI_CHAR, MPI_DOUBLE}};
+  const int kind = element == RECORD ? 0 : 1, members = kind == 0 ? 4 : 2;
+  Rng rng = {mix2(seed, 0x7265636fu)};
+  MPI_Aint at[4], next = 0;
+  for (int i = 0; i < members; ++i) {
+    at[i] = next;
+    next += (MPI_Aint)(sizes[kind][i] * (size_t)lengths[kind][i]);
+    if (!contiguous && seed != 0) next += rng_range(&rng, 0, 9);
+    layout_add(layout, at[i], sizes[kind][i] * (size_t)lengths[kind][i]);
+  }
+  MPI_Datatype type;
+  MPI_Type_create_struct(members, lengths[kind], at, types[kind], &type);
+  MPI_Type_create_resized(type, 0, next, &layout->type);
+  MPI_Type_free(&type);
+  layout->owned = true;
+}
+
+static Layout* layout_basic(int element, uint64_t seed, bool contiguous) {
+  Layout* layout = layout_new(4);
   layout->type = element_type_of(element);
-  if (strcmp(elements[element].name, "DOUBLE_INT") == 0) {
+  if (element == RECORD || element == LETTERED) {
+    make_record(layout, element, seed, contiguous);
+  } else if (strcmp(elements[element].name, "DOUBLE_INT") == 0) {
     layout_add(layout, 0, 8);
     layout_add(layout, 8, 4);
   } else if (strcmp(elements[element].name, "SHORT_INT") == 0) {
@@ -116,34 +142,47 @@ static Layout* layout_basic(int element) {
     layout_add(layout, 0, elements[element].size);
   }
   layout->elements = 1;
+  layout->countable = true;
   layout->element = element;
   layout_measure(layout);
   snprintf(layout->name, sizeof layout->name, "%s", elements[element].name);
   return layout;
 }
 
-// One more level: `places` blocks of `lengths[i]` children at byte `at[i]`. Takes over the child.
-static Layout* layout_place(Layout* child, MPI_Datatype type, const char* how, int places,
-                            const int* lengths, const MPI_Aint* at) {
-  int children = 0;
-  for (int i = 0; i < places; ++i) children += lengths[i];
-  Layout* layout = layout_new(children * child->block_count);
+static void layout_add_children(Layout* layout, const Layout* child, MPI_Aint at, int count) {
+  layout->elements += count * child->elements;
+  for (int j = 0; j < count; ++j) {
+    for (int k = 0; k < child->block_count; ++k) {
+      layout_add(layout, at + j * child->extent + child->blocks[k].at, child->blocks[k].length);
+    }
+  }
+}
+
+// One more level: `places` blocks of `lengths[i]` children at byte `at[i]`; every other place is of
+// `second` if there is one, of the same basic element. Takes over the child.
+static Layout* layout_mix(Layout* child, const Layout* second, MPI_Datatype type, const char* how,
+                          int places, const int* lengths, const MPI_Aint* at) {
+  int blocks = 0;
+  for (int i = 0; i < places; ++i) {
+    blocks += lengths[i] * (second != NULL && i % 2 == 1 ? second : child)->block_count;
+  }
+  Layout* layout = layout_new(blocks);
   layout->type = type;
   layout->owned = true;
   layout->element = child->element;
-  layout->elements = children * child->elements;
+  layout->countable = child->countable;
   for (int i = 0; i < places; ++i) {
-    for (int j = 0; j < lengths[i]; ++j) {
-      for (int k = 0; k < child->block_count; ++k) {
-        layout_add(layout, at[i] + j * child->extent + child->blocks[k].at,
-                   child->blocks[k].length);
-      }
-    }
+    layout_add_children(layout, second != NULL && i % 2 == 1 ? second : child, at[i], lengths[i]);
   }
   layout_measure(layout);
   snprintf(layout->name, sizeof layout->name, "%s(%.72s)", how, child->name);
   layout_free(child);
   return layout;
+}
+
+static Layout* layout_place(Layout* child, MPI_Datatype type, const char* how, int places,
+                            const int* lengths, const MPI_Aint* at) {
+  return layout_mix(child, NULL, type, how, places, lengths, at);
 }
 
 // Open MPI 4.1 and 5.0 bring wrong bytes with types whose blocks are not in the order of addresses,
@@ -209,40 +248,181 @@ static Layout* make_vector(Rng* rng, Layout* child, bool bytes) {
   return layout_place(child, type, bytes ? "hvector" : "vector", count, lengths, at);
 }
 
-static Layout* make_indexed(Rng* rng, Layout* child, int how) {
+typedef enum { INDEXED, INDEXED_BLOCK, HINDEXED, HINDEXED_BLOCK } Listed;
+
+// Of the forms in bytes, blocks begin between the children, too.
+static Layout* make_indexed(Rng* rng, Layout* child, Listed how) {
   enum { PLACES = 5 };
+  const bool bytes = how >= HINDEXED, block = how == INDEXED_BLOCK || how == HINDEXED_BLOCK;
+  const MPI_Aint unit = bytes ? (MPI_Aint)elements[child->element].size : child->extent;
   int places = rng_range(rng, 1, PLACES), lengths[PLACES], displacements[PLACES];
   MPI_Aint at[PLACES], next = 0;
-  int same = rng_range(rng, 1, 3);
+  int same = rng_range(rng, 1, 3), children = 0;
   for (int i = 0; i < places; ++i) {
-    lengths[i] = how == 2 ? same : rng_range(rng, how == 0 && i > 0 ? 0 : 1, 4);
+    lengths[i] = block ? same : rng_range(rng, 0, 4);
+    if (i == places - 1 && children == 0 && lengths[i] == 0) lengths[i] = 1;
+    children += lengths[i];
     at[i] = next;
-    next += (lengths[i] + rng_range(rng, 0, 2)) * child->extent;
+    next += lengths[i] * child->extent + rng_range(rng, 0, 2) * unit;
   }
   shuffle_slots(rng, at, lengths, places);
   for (int i = 0; i < places; ++i) displacements[i] = (int)(at[i] / child->extent);
   MPI_Datatype type;
-  if (how == 0) MPI_Type_indexed(places, lengths, displacements, child->type, &type);
-  if (how == 1) MPI_Type_create_hindexed(places, lengths, at, child->type, &type);
-  if (how == 2) MPI_Type_create_indexed_block(places, same, displacements, child->type, &type);
-  const char* const names[] = {"indexed", "hindexed", "indexed_block"};
+  if (how == INDEXED) MPI_Type_indexed(places, lengths, displacements, child->type, &type);
+  if (how == INDEXED_BLOCK) {
+    MPI_Type_create_indexed_block(places, same, displacements, child->type, &type);
+  }
+  if (how == HINDEXED) MPI_Type_create_hindexed(places, lengths, at, child->type, &type);
+  if (how == HINDEXED_BLOCK) {
+    MPI_Type_create_hindexed_block(places, same, at, child->type, &type);
+  }
+  const char* const names[] = {"indexed", "indexed_block", "hindexed", "hindexed_block"};
+  child->countable &= how != HINDEXED_BLOCK;
   return layout_place(child, type, names[how], places, lengths, at);
 }
 
+// Bounds of members may lie within what they cover: items side by side must not overlap.
+static void layout_widen(Layout* layout) {
+  if (layout->extent >= layout->high - layout->low) return;
+  MPI_Datatype narrow = layout->type;
+  MPI_Type_create_resized(narrow, layout->low, layout->high - layout->low, &layout->type);
+  MPI_Type_free(&narrow);
+  layout_measure(layout);
+}
+
+// Every other member is of another type with the same basic element.
 static Layout* make_struct(Rng* rng, Layout* child) {
   enum { PLACES = 4 };
-  int places = rng_range(rng, 1, PLACES), lengths[PLACES];
+  int places = rng_range(rng, 1, PLACES), lengths[PLACES], children = 0;
   MPI_Aint at[PLACES], next = 0;
   MPI_Datatype types[PLACES], type;
+  Layout* basic = layout_basic(child->element, rng_next(rng), false);
   for (int i = 0; i < places; ++i) {
-    lengths[i] = rng_range(rng, 1, 3);
-    at[i] = next;
-    types[i] = child->type;
-    next += lengths[i] * child->extent + 8 * rng_range(rng, 0, 3);
+    const Layout* member = i % 2 == 1 ? basic : child;
+    lengths[i] = rng_range(rng, 0, 3);
+    if (i == places - 1 && children == 0 && lengths[i] == 0) lengths[i] = 1;
+    children += lengths[i];
+    at[i] = next - member->low;
+    types[i] = member->type;
+    next += lengths[i] * member->extent + 8 * rng_range(rng, 0, 3);
   }
   MPI_Type_create_struct(places, lengths, at, types, &type);
-  return layout_place(child, type, "struct", places, lengths, at);
+  Layout* layout = layout_mix(child, basic, type, "struct", places, lengths, at);
+  layout_free(basic);
+  layout_widen(layout);
+  return layout;
 }
+
+// One long row of short blocks, as the faces of a box are.
+static Layout* make_plane(Rng* rng, Layout* child) {
+  int count = rng_range(rng, 20, 600), length = rng_range(rng, 1, 3);
+  MPI_Aint stride = (length + rng_range(rng, 1, 4)) * child->extent;
+  MPI_Datatype type;
+  MPI_Type_vector(count, length, (int)(stride / child->extent), child->type, &type);
+  MPI_Aint* at = malloc(sizeof *at * (size_t)count);
+  int* lengths = malloc(sizeof *lengths * (size_t)count);
+  for (int i = 0; i < count; ++i) {
+    at[i] = i * stride;
+    lengths[i] = length;
+  }
+  Layout* layout = layout_place(child, type, "plane", count, lengths, at);
+  free(at);
+  free(lengths);
+  return layout;
+}
+
+// ---- parts of arrays ----------------------------------------------------------------------------
+
+enum { DIMS = 3, ALONG = 6, CELLS = ALONG * ALONG * ALONG };
+
+// In MPI_Get_elements, MPICH 4.0 and 5.0 end the job where a subarray, a darray or (with a struct)
+// an hindexed_block is in the type.
+
+// Which cells of an array an item has: of dimension d the `count[d]` indices `index[d]`.
+typedef struct {
+  int dims;
+  int sizes[DIMS];
+  int count[DIMS];
+  int index[DIMS][ALONG];
+  int order;
+} Cells;
+
+// All of them in the order of the type map, the first (Fortran) or last dimension fastest.
+static Layout* layout_cells(Layout* child, MPI_Datatype type, const char* how, const Cells* c) {
+  MPI_Aint at[CELLS];
+  int lengths[CELLS], places = 1;
+  for (int d = 0; d < c->dims; ++d) places *= c->count[d];
+  for (int i = 0; i < places; ++i) {
+    int rest = i, place = 0, weight = 1;
+    for (int k = 0; k < c->dims; ++k) {
+      const int d = c->order == MPI_ORDER_C ? c->dims - 1 - k : k;
+      place += weight * c->index[d][rest % c->count[d]];
+      rest /= c->count[d];
+      weight *= c->sizes[d];
+    }
+    at[i] = place * child->extent;
+    lengths[i] = 1;
+  }
+  child->countable = false;
+  return layout_place(child, type, how, places, lengths, at);
+}
+
+static Layout* make_subarray(Rng* rng, Layout* child) {
+  Cells c = {.dims = rng_range(rng, 1, DIMS),
+             .order = rng_chance(rng, 50) ? MPI_ORDER_C : MPI_ORDER_FORTRAN};
+  int starts[DIMS];
+  for (int d = 0; d < c.dims; ++d) {
+    c.sizes[d] = rng_range(rng, 1, ALONG);
+    c.count[d] = rng_range(rng, 1, c.sizes[d]);
+    starts[d] = rng_range(rng, 0, c.sizes[d] - c.count[d]);
+    for (int i = 0; i < c.count[d]; ++i) c.index[d][i] = starts[d] + i;
+  }
+  MPI_Datatype type;
+  MPI_Type_create_subarray(c.dims, c.sizes, c.count, starts, c.order, child->type, &type);
+  return layout_cells(child, type, "subarray", &c);
+}
+
+// Blocks of `block` dealt out in turn to `processes`: those of number `mine`.
+static int dealt(int size, int block, int processes, int mine, int* index) {
+  int count = 0;
+  for (int i = 0; i < size; ++i) {
+    if (i / block % processes == mine) index[count++] = i;
+  }
+  return count;
+}
+
+static Layout* make_darray(Rng* rng, Layout* child) {
+  static const int hows[] = {MPI_DISTRIBUTE_NONE, MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC};
+  Cells c = {.dims = rng_range(rng, 1, DIMS),
+             .order = rng_chance(rng, 50) ? MPI_ORDER_C : MPI_ORDER_FORTRAN};
+  int how[DIMS], argument[DIMS], processes[DIMS], all = 1, rank = 0;
+  for (int d = 0; d < c.dims; ++d) {
+    how[d] = hows[rng_below(rng, 3)];
+    c.sizes[d] = rng_range(rng, 2, ALONG);
+    processes[d] = how[d] == MPI_DISTRIBUTE_NONE ? 1 : rng_range(rng, 1, 2);
+    int block = c.sizes[d];
+    argument[d] = MPI_DISTRIBUTE_DFLT_DARG;
+    if (how[d] == MPI_DISTRIBUTE_BLOCK) block = (c.sizes[d] + processes[d] - 1) / processes[d];
+    if (how[d] == MPI_DISTRIBUTE_CYCLIC) {
+      block = rng_range(rng, 1, 2);
+      if (block == 2 || rng_chance(rng, 50)) argument[d] = block;
+    }
+    int mine = rng_range(rng, 0, processes[d] - 1);
+    c.count[d] = dealt(c.sizes[d], block, processes[d], mine, c.index[d]);
+    if (c.count[d] == 0) {
+      mine = 0;
+      c.count[d] = dealt(c.sizes[d], block, processes[d], mine, c.index[d]);
+    }
+    rank = rank * processes[d] + mine;  // processes are numbered in C order
+    all *= processes[d];
+  }
+  MPI_Datatype type;
+  MPI_Type_create_darray(all, rank, c.dims, c.sizes, how, argument, processes, c.order, child->type,
+                         &type);
+  return layout_cells(child, type, "darray", &c);
+}
+
+// ---- all of them --------------------------------------------------------------------------------
 
 static Layout* make_level(Rng* rng, Layout* child, bool contiguous) {
   if (contiguous) {
@@ -250,7 +430,7 @@ static Layout* make_level(Rng* rng, Layout* child, bool contiguous) {
     if (how == 0) return make_dup(child);
     return how == 1 ? make_contiguous(rng, child) : make_resized(rng, child, false);
   }
-  switch (rng_range(rng, 0, 8)) {
+  switch (rng_range(rng, 0, 12)) {
     case 0:
       return make_dup(child);
     case 1:
@@ -262,28 +442,35 @@ static Layout* make_level(Rng* rng, Layout* child, bool contiguous) {
     case 4:
       return make_vector(rng, child, true);
     case 5:
-      return make_indexed(rng, child, 0);
+      return make_indexed(rng, child, INDEXED);
     case 6:
-      return make_indexed(rng, child, 1);
+      return make_indexed(rng, child, HINDEXED);
     case 7:
-      return make_indexed(rng, child, 2);
+      return make_indexed(rng, child, INDEXED_BLOCK);
+    case 8:
+      return make_indexed(rng, child, HINDEXED_BLOCK);
+    case 9:
+      return make_subarray(rng, child);
+    case 10:
+      return make_darray(rng, child);
+    case 11:
+      return make_plane(rng, child);
     default:
       return make_struct(rng, child);
   }
 }
 
 Layout* layout_make(uint64_t seed, int element, bool contiguous) {
-  Layout* layout = layout_basic(element);
-  if (!unordered_types && layout->size == 16) contiguous = true;
+  if (!unordered_types && elements[element].size == 16) contiguous = true;
+  Layout* layout = layout_basic(element, seed, contiguous);
   if (seed != 0) {
     Rng rng = {seed};
     int levels = rng_range(&rng, 1, 3);
     for (int i = 0; i < levels && layout->elements * 20 <= MAX_ELEMENTS * 4; ++i) {
       layout = make_level(&rng, layout, contiguous);
     }
-    MPI_Type_commit(&layout->type);
   }
-  layout->element_type = element_type_of(element);
+  if (layout->owned) MPI_Type_commit(&layout->type);
   layout->element_size = element_size_of(element);
   return layout;
 }

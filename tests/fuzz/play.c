@@ -198,20 +198,14 @@ static void check_data(Player* player, Op* op, const char* whose) {
        wrong, whose, first, guard ? ", a guard byte" : "", op->layout->name, op->items);
 }
 
-static void check_counts(Player* player, const Message* message, const Layout* layout,
-                         const MPI_Status* status) {
-  int count = -7, parts = -7, cancelled = -7;
-  size_t per_item = (size_t)layout->elements;
-  int want =
-      message->elements % per_item == 0 ? (int)(message->elements / per_item) : MPI_UNDEFINED;
-  TRY(MPI_Get_count(status, layout->type, &count));
-  if (count != want)
-    fail(player, message, "Get_count gave %d, not %d (%s)", count, want, layout->name);
+// Not into the hash: which receives of a wildcard's messages have a status depends on time.
+static void check_elements(Player* player, const Message* message, const Layout* layout,
+                           const MPI_Status* status) {
+  int parts = -7;
   MPI_Count long_parts = -7;
   TRY(MPI_Get_elements(status, layout->type, &parts));
   TRY(MPI_Get_elements_x(status, layout->type, &long_parts));
-  // Not into the hash: which receives of a wildcard's messages have a status depends on time.
-  if (!element_is_pair(message->element) && parts != (int)message->elements) {
+  if (!element_is_composed(message->element) && parts != (int)message->elements) {
     fail(player, message, "Get_elements gave %d, not %zu (%s)", parts, message->elements,
          layout->name);
   }
@@ -219,6 +213,18 @@ static void check_counts(Player* player, const Message* message, const Layout* l
     fail(player, message, "Get_elements_x gave %lld, Get_elements %d", (long long)long_parts,
          parts);
   }
+}
+
+static void check_counts(Player* player, const Message* message, const Layout* layout,
+                         const MPI_Status* status) {
+  int count = -7, cancelled = -7;
+  size_t per_item = (size_t)layout->elements;
+  int want =
+      message->elements % per_item == 0 ? (int)(message->elements / per_item) : MPI_UNDEFINED;
+  TRY(MPI_Get_count(status, layout->type, &count));
+  if (count != want)
+    fail(player, message, "Get_count gave %d, not %d (%s)", count, want, layout->name);
+  if (layout->countable) check_elements(player, message, layout, status);
   TRY(MPI_Test_cancelled(status, &cancelled));
   if (cancelled) fail(player, message, "the receive's status says cancelled");
 }
@@ -267,9 +273,10 @@ static void finish_gathered(Player* player, Op* op, const MPI_Status* status) {
   const Message* message = &op->message;
   op->arrived_from = status->MPI_SOURCE;
   op->arrived_tag = status->MPI_TAG;
+  const bool countable = op->layout->countable;
   int parts = -7;
-  TRY(MPI_Get_elements(status, op->layout->type, &parts));
-  op->message.elements = (size_t)parts;
+  TRY(MPI_Get_elements(status, countable ? op->layout->type : MPI_BYTE, &parts));
+  op->message.elements = (size_t)parts / (countable ? 1 : op->layout->element_size);
 }
 
 static void finish_op(Player* player, Op* op, const MPI_Status* status) {
@@ -927,7 +934,7 @@ static void exchange_apart(Player* player, const Message* out, const Message* in
 // MPICH 4.0 sends too much of a pair type with a gap.
 static Exchange pick_exchange(Player* player, const Step* step) {
   const Message* first = &step->messages[0];
-  bool replaceable = step->repeats != 0 && !element_is_pair(first->element);
+  bool replaceable = step->repeats != 0 && !element_is_composed(first->element);
   bool plain = first->send_layout == 0;
   for (;;) {
     Exchange how = (Exchange)rng_below(&player->local, EXCHANGE_COUNT);
@@ -1187,6 +1194,9 @@ static void play_step(Player* player, const Plan* plan, int index, Op** preposte
       break;
     case STEP_RENEW:
       step_renew(player, step);
+      break;
+    case STEP_PACK:
+      play_pack(player, step);
       break;
     case STEP_PREPOST:
       step_prepost(player, plan, preposted);
