@@ -53,8 +53,8 @@ inline Info info(MPI_Datatype type) {
 // MPI_Type_free: the handle may come back as another type.
 inline void forget(MPI_Datatype type) {
   detail::cache.drop(bits_of(type));
-  layouts::forget(type);
   packing::forget(type);
+  layouts::forget(type);
 }
 
 // A type that the program freed while a receive under way still needs it: freed for it once no
