@@ -39,9 +39,9 @@ void learn(MPI_Datatype type) {
 }
 
 void leave(MPI_Datatype type, const layout::Layout* layout) {
-  const MPI_Count most = layout == nullptr
-                             ? std::numeric_limits<MPI_Count>::max()
-                             : static_cast<MPI_Count>((kLeastBytes - 1) / layout->size());
+  const std::uint64_t size = layout == nullptr ? 0 : layout->size();
+  const MPI_Count most = size == 0 ? std::numeric_limits<MPI_Count>::max()
+                                   : static_cast<MPI_Count>((kLeastBytes - 1) / size);
   g_left.type.store(type, std::memory_order_relaxed);
   g_left.most.store(most, std::memory_order_relaxed);
 }
