@@ -43,7 +43,7 @@ def subject_text(subject: Subject) -> str:
     if subject.kind == "touch":
         return f"{size_text(subject.bytes)}, first pass"
     if subject.kind in ("pack", "pack-unpack"):
-        return f"{subject.kind} {subject.name.removeprefix('plane ')}"
+        return f"{subject.kind} {subject.name.removeprefix('plane ').replace(' = ', '=')}"
     if subject.kind == "bundle":
         return subject.name
     words = [subject.name, size_text(subject.bytes) if subject.bytes else ""]
@@ -110,8 +110,8 @@ def _rates(c: Comparison, limits: dict[int, Limit]) -> list[str]:
 
 
 def noncontiguous(title: str, base: str, rows: Rows, beside: dict[Subject, Beside]) -> Table:
-    """Two arms; beside each result the loop by hand and what memory allows, for one message."""
-    columns = ["", base, rows[0][1].arm, "ratio", "range", "loop 1 / 2 cores", "memcpy 2"]
+    """Two arms; beside each the loop by hand on one core and on two, and memcpy on two."""
+    columns = ["", base, rows[0][1].arm, "ratio", "range", "loop 1/2", "memcpy 2"]
     table = _table(title, columns)
     one_way = len({c.subject.kind for _, c in rows}) == 1
     for _, c in rows:
@@ -131,7 +131,7 @@ def noncontiguous(title: str, base: str, rows: Rows, beside: dict[Subject, Besid
 def _pair_text(one: float, both: float) -> str:
     """Two times in the unit of the first."""
     unit, factor = ("ns", 1.0) if one < 1e3 else ("us", 1e3) if one < 1e6 else ("ms", 1e6)
-    return f"{one / factor:.3g} / {both / factor:.3g} {unit}"
+    return f"{one / factor:.3g}/{both / factor:.3g} {unit}"
 
 
 def many_arms(title: str, rows: Rows) -> Table:
