@@ -72,7 +72,7 @@ std::uint64_t bytes_of(const Call<Count>& call, std::uint64_t size) {
   if (call.memory == nullptr || call.memory == MPI_BOTTOM) return 0;
   const auto left = static_cast<std::uint64_t>(call.room - *call.position);
   const auto count = static_cast<std::uint64_t>(call.count);
-  if (count > left / size || count * size < kLeastBytes) return 0;
+  if (size == 0 || count > left / size || count * size < kLeastBytes) return 0;
   if (next.Pack != real.Pack || comms::find(call.comm) == nullptr) return 0;  // a tool looks on
   return memory::device_runtime_loaded() ? 0 : count * size;
 }
