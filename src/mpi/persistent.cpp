@@ -57,9 +57,9 @@ bool init_described(const void* buffer, MPI_Count count, MPI_Datatype type, int 
                     MPI_Comm comm, MPI_Request* request) {
   if (!g.active || count <= 0) return false;
   const datatypes::Info info = datatypes::info(type);
-  const Outgoing message{buffer, message_bytes(count, info), dest, tag, comm};
+  Outgoing message{buffer, message_bytes(count, info), dest, tag, comm};
   if (message.bytes == p2p::kDescriptorBytes) note_short(dest, comm);
-  if (message.bytes < g.threshold || !may_describe(message, info)) return false;
+  if (message.bytes < g.threshold || !may_describe(message, type, info)) return false;
   const auto fin_tag = take_tag();
   if (!fin_tag) return false;
   // From anyone: the receiver, or this rank itself after an undescribed start.
