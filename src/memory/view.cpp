@@ -36,43 +36,6 @@ Status transfer(Call call, void* local, const View& remote, std::size_t bytes) {
   return {};
 }
 
-std::size_t bytes_in(std::span<const iovec> blocks) {
-  std::size_t bytes = 0;
-  for (const iovec& block : blocks) bytes += block.iov_len;
-  return bytes;
-}
-
-// What is left of a list once so many bytes of it are done.
-std::span<iovec> behind(std::span<iovec> blocks, std::size_t done) {
-  while (!blocks.empty() && done >= blocks.front().iov_len) {
-    done -= blocks.front().iov_len;
-    blocks = blocks.subspan(1);
-  }
-  if (done > 0) {
-    iovec& first = blocks.front();
-    first = {static_cast<std::byte*>(first.iov_base) + done, first.iov_len - done};
-  }
-  return blocks;
-}
-
-Status transfer(Call call, std::span<iovec> local, View remote) {
-  for (std::size_t left = bytes_in(local); left > 0;) {
-    const iovec there{pointer(remote.address), left};
-    const ssize_t step = call(remote.pid, local.data(), local.size(), &there, 1, 0);
-    if (step > 0) {
-      const auto moved = static_cast<std::size_t>(step);
-      local = behind(local, moved);
-      remote.address += moved;
-      left -= moved;
-    } else if (step == 0) {
-      return {Code::fault, 0};
-    } else if (errno != EINTR) {
-      return from_errno(errno);
-    }
-  }
-  return {};
-}
-
 View advanced(const View& view, std::size_t bytes) {
   return {view.address + bytes, view.pid, view.rank};
 }
@@ -101,14 +64,6 @@ Status read(void* local, const View& remote, std::size_t bytes) {
 Status write(const View& remote, const void* local, std::size_t bytes) {
   // const_cast: iovec serves both directions; writev only reads the local side.
   return transfer(::process_vm_writev, const_cast<void*>(local), remote, bytes);
-}
-
-Status read(std::span<iovec> local, const View& remote) {
-  return transfer(::process_vm_readv, local, remote);
-}
-
-Status write(const View& remote, std::span<iovec> local) {
-  return transfer(::process_vm_writev, local, remote);
 }
 
 Status copy(const View& to, const View& from, std::size_t bytes, pid_t self,

@@ -8,7 +8,6 @@
 #pragma once
 
 #include <sys/types.h>
-#include <sys/uio.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -36,8 +35,5 @@ Status copy(const View& to, const View& from, std::size_t bytes, pid_t self,
 // Reads `bytes` bytes at `remote` into `local` (a probe, a descriptor). Same guarantees.
 Status read(void* local, const View& remote, std::size_t bytes);
 Status write(const View& remote, const void* local, std::size_t bytes);
-// The same between `remote` and a list of local blocks, one after the other. The list is used up.
-Status read(std::span<iovec> local, const View& remote);
-Status write(const View& remote, std::span<iovec> local);
 
 }  // namespace mh::memory

@@ -26,11 +26,6 @@ constexpr int kSelfTag = 32765;  // on the communicator of this rank alone
 // MPI_BYTE counts are ints: longer data is sent again in pieces.
 constexpr std::uint64_t kPiece = 1U << 30U;
 
-// Chunks of messages that go by belts.
-constexpr std::uint64_t kPage = 4096;
-constexpr std::uint64_t kLeastMoved = 16U << 10U;
-constexpr std::uint64_t kMostMoved = 128U << 10U;
-constexpr std::uint64_t kLeastChunks = 16;  // of a message, where they are not the smallest
 // Dense messages from this size on go by cells where the kernel does not copy: faster than the
 // libraries' own way (docs/decisions.md).
 constexpr std::uint64_t kLeastByCells = 256U << 10U;
@@ -196,31 +191,14 @@ void release_sender(p2p::SendSlot& slot, std::uint32_t sender) {
   real.Request_free(&request);
 }
 
-// How a message travels that no job can move.
-p2p::Load load_for(const p2p::SendSlot& letter, const p2p::End& to, std::uint64_t bytes) {
-  const bool scattered_here = to.layout != nullptr;
-  const bool scattered_there = letter.dense == 0;
-  const bool by_cells = !g.reaching || (scattered_here && scattered_there);
-  const std::uint64_t share = bytes / kLeastChunks / kPage * kPage;
-  const std::uint64_t most = by_cells ? g.carrier->cell() : kMostMoved;
-  p2p::Load load{.bytes = bytes,
-                 .chunk_bytes = static_cast<std::uint32_t>(std::clamp(share, kLeastMoved, most)),
-                 .how = p2p::Carriage::cells,
-                 .there = letter.from};
-  if (by_cells) return load;
-  load.how = scattered_there ? p2p::Carriage::push : p2p::Carriage::pull;
-  if (scattered_there) load.there = view_of(reinterpret_cast<const void*>(to.base), g.me);
-  return load;
-}
-
 // Both belts may be in use by other threads, whose senders may be away.
 std::optional<std::uint32_t> await_belt(p2p::SendSlot& letter, std::uint32_t sender,
-                                        const p2p::End& to, const p2p::Load& load) {
+                                        const p2p::End& to, std::uint64_t bytes) {
   constexpr double kPatienceNs = 20e6;
   const std::uint64_t patience_ends = ticks() + ticks_from_ns(kPatienceNs);
   std::optional<std::uint32_t> belt;
   wait::until([&] {
-    belt = g.carrier->begin(letter, sender, to, load);
+    belt = g.carrier->begin(letter, sender, to, bytes);
     return belt.has_value() || ticks() > patience_ends;
   });
   return belt;
@@ -229,13 +207,14 @@ std::optional<std::uint32_t> await_belt(p2p::SendSlot& letter, std::uint32_t sen
 // By a belt: threads of both processes at their own ends.
 bool move_by_belt(p2p::SendSlot& letter, std::uint32_t sender, const p2p::End& to,
                   std::uint64_t bytes) {
-  const auto belt = await_belt(letter, sender, to, load_for(letter, to, bytes));
+  const auto belt = await_belt(letter, sender, to, bytes);
   if (!belt) return false;
   wait::until([&] {
     g.carrier->drain(*belt);
     return g.carrier->over(*belt);
   });
-  return g.carrier->finish(*belt);
+  g.carrier->finish(*belt);
+  return true;
 }
 
 // Moves the first `bytes` of a message whose letter this rank has taken to `to`; releases the

@@ -3,27 +3,25 @@
 
 namespace mh::p2p {
 
-std::uint32_t Belt::open(const Load& load) {
+std::uint32_t Belt::open(std::uint64_t bytes, std::uint32_t chunk_bytes) {
   const std::uint32_t use = use_in(fills_.load(std::memory_order_relaxed)) + 1;
-  const auto chunks =
-      static_cast<std::uint32_t>((load.bytes + load.chunk_bytes - 1) / load.chunk_bytes);
+  const auto chunks = static_cast<std::uint32_t>((bytes + chunk_bytes - 1) / chunk_bytes);
   // relaxed, all of it: published by the releases below.
-  load_ = load;
+  bytes_ = bytes;
+  chunk_bytes_ = chunk_bytes;
   chunks_.store(chunks, std::memory_order_relaxed);
   done_.store(0, std::memory_order_relaxed);
-  failures_.store(0, std::memory_order_relaxed);
   for (Cell& cell : cells_) cell.turn.store(0, std::memory_order_relaxed);
-  drains_.store(ticket_of(use, load.how == Carriage::cells ? chunks : 0),
-                std::memory_order_release);
+  drains_.store(ticket_of(use, chunks), std::memory_order_release);
   fills_.store(ticket_of(use, chunks), std::memory_order_release);
   return use;
 }
 
 void Belt::cut(std::uint32_t index, Stretch& stretch) const {
-  const std::uint64_t offset = std::uint64_t{index} * load_.chunk_bytes;
+  const std::uint64_t offset = std::uint64_t{index} * chunk_bytes_;
   stretch = {.index = index,
              .offset = offset,
-             .bytes = std::min<std::uint64_t>(load_.chunk_bytes, load_.bytes - offset)};
+             .bytes = std::min<std::uint64_t>(chunk_bytes_, bytes_ - offset)};
 }
 
 bool Belt::claim(Ticket& ticket, std::uint32_t use, Stretch& stretch, std::uint32_t turn) {
@@ -43,24 +41,13 @@ bool Belt::claim(Ticket& ticket, std::uint32_t use, Stretch& stretch, std::uint3
   }
 }
 
-bool Belt::claim_whole(std::uint32_t use, Stretch& stretch) {
-  // acquire: see fills_.
-  std::uint64_t now = fills_.load(std::memory_order_acquire);
-  do {
-    if (use_in(now) != use || left_in(now) == 0) return false;
-  } while (!fills_.compare_exchange_weak(now, now - 1, std::memory_order_relaxed,
-                                         std::memory_order_acquire));
-  cut(chunks_.load(std::memory_order_relaxed) - left_in(now), stretch);
-  return true;
-}
-
 void Belt::pass_on(const Stretch& stretch) {
   std::atomic<std::uint32_t>& turn = cells_[cell_of(stretch)].turn;
   turn.store(turn.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
-void Belt::finish(bool succeeded) {
-  if (!succeeded) failures_.fetch_add(1, std::memory_order_relaxed);
+void Belt::drained(const Stretch& stretch) {
+  pass_on(stretch);
   // release: pairs with over(), through the read-modify-writes of the others. After it the receiver
   // may open the belt again.
   done_.fetch_add(1, std::memory_order_release);

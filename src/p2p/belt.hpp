@@ -3,12 +3,10 @@
 // receiver's, because one side's bytes lie scattered or the kernel refuses to copy between
 // processes.
 //
-// Words: a message is cut into *chunks*, ranges of its packed stream. On a belt of *cells* (shared
-// memory) threads of the sender's process *fill* and threads of the receiver's process *drain*;
-// chunk i travels in cell i % cells, several are filled and drained at once and finish in any
-// order. Where one side is contiguous and the kernel copies, no cells are needed: a chunk is filled
-// and drained in one go by the process whose side is scattered (*push*: the sender's, *pull*: the
-// receiver's).
+// Words: a message is cut into *chunks*, ranges of its packed stream, which travel in *cells* of
+// shared memory: threads of the sender's process *fill* them, threads of the receiver's process
+// *drain* them. Chunk i travels in cell i % cells; several are filled and drained at once and
+// finish in any order.
 //
 // A belt belongs to its receiver, who opens it for one message after the other; each is a *use*,
 // and every claim names its use, so that who was held up between a look and a claim gets nothing
@@ -23,19 +21,8 @@
 #include <type_traits>
 
 #include "base/cacheline.hpp"
-#include "memory/view.hpp"
 
 namespace mh::p2p {
-
-enum class Carriage : std::uint32_t { cells, push, pull };
-
-// What is moved, and how. Written by the receiver while the belt is closed.
-struct Load {
-  std::uint64_t bytes;        // not 0
-  std::uint32_t chunk_bytes;  // not 0; at most a cell
-  Carriage how;
-  memory::View there;  // the contiguous side: the receiver's (push), the sender's (pull)
-};
 
 // A claimed part of the packed stream.
 struct Stretch {
@@ -47,7 +34,8 @@ struct Stretch {
 // Invariants
 //   B1  A ticket is (use, chunks left), changed by compare-and-swap of whoever takes the next chunk
 //       and by open(), which counts the use. So a claim that succeeds is of the use it names.
-//   B2  load_ and chunks_ change only between the last done of a use and the release of the next
+//   B2  bytes_, chunk_bytes_ and chunks_ change only between the last done of a use and the release
+//   of the next
 //       tickets. So between a claim and its end they are the use's; a look at them without a claim
 //       may see anything, and the claim that is made of it fails (B1).
 //   B3  Chunk i is filled when the cell's turn is 2r (r = i / cells) and drained when it is 2r + 1;
@@ -56,46 +44,33 @@ class alignas(kCacheLine) Belt {
  public:
   static constexpr std::uint32_t kCells = 8;
 
-  // Receiver. The belt must be new, or over. Returns the use.
-  std::uint32_t open(const Load& load);
+  // Receiver. `bytes` bytes in chunks of `chunk_bytes` (neither is 0; at most a cell). The belt
+  // must be new, or over. Returns the use.
+  std::uint32_t open(std::uint64_t bytes, std::uint32_t chunk_bytes);
 
-  // Sender's process, cells. True: fill the stretch's cell, then filled().
+  // Sender's process. True: fill the stretch's cell, then filled().
   [[nodiscard]] bool claim_fill(std::uint32_t use, Stretch& stretch) {
     return claim(fills_, use, stretch, 0);
   }
   void filled(const Stretch& stretch) { pass_on(stretch); }
 
-  // Receiver's process, cells. True: drain the stretch's cell, then drained().
+  // Receiver's process. True: drain the stretch's cell, then drained().
   [[nodiscard]] bool claim_drain(std::uint32_t use, Stretch& stretch) {
     return claim(drains_, use, stretch, 1);
   }
-  void drained(const Stretch& stretch) {
-    pass_on(stretch);
-    finish(true);
-  }
+  void drained(const Stretch& stretch);
 
-  // Push or pull, the process that moves. True: move the stretch, then finish(). Nothing of the
-  // message may be touched after that.
-  [[nodiscard]] bool claim_whole(std::uint32_t use, Stretch& stretch);
-  void finish(bool succeeded);
-
-  // Between a successful claim and its end only (B2).
-  [[nodiscard]] const Load& load() const { return load_; }
   static std::uint32_t cell_of(const Stretch& stretch) { return stretch.index % kCells; }
 
   // Receiver. Every chunk is done; what other threads drained is visible then.
   [[nodiscard]] bool over() const {
-    // acquire: pairs with the release in finish().
+    // acquire: pairs with the release in drained().
     return done_.load(std::memory_order_acquire) == chunks_.load(std::memory_order_relaxed);
   }
-  // Receiver, once it is over.
-  [[nodiscard]] bool failed() const { return failures_.load(std::memory_order_relaxed) != 0; }
-
   // Hints, relaxed, for who thinks of lending its core: chunks that could be begun just now by the
   // sender's process and by the receiver's.
   [[nodiscard]] std::uint32_t to_fill(std::uint32_t use) const;
   [[nodiscard]] std::uint32_t to_drain(std::uint32_t use) const;
-  [[nodiscard]] std::uint32_t to_move(std::uint32_t use) const { return left_in(fills_, use); }
 
  private:
   friend struct BeltTestAccess;  // pauses between look and claim
@@ -126,15 +101,15 @@ class alignas(kCacheLine) Belt {
 
   // Line 0: written by the receiver while the belt is closed. chunks_ is read by those who look
   // before they claim, hence atomic; relaxed, by B2.
-  Load load_{};
+  std::uint64_t bytes_ = 0;
+  std::uint32_t chunk_bytes_ = 0;
   std::atomic<std::uint32_t> chunks_{0};
   // Each on a line of its own, because each has its own kind of users. A ticket is stored by open()
-  // (release) and read before a claim (acquire: the claim sees load_ and the cells as open() left
+  // (release) and read before a claim (acquire: the claim sees line 0 and the cells as open() left
   // them); a claim publishes nothing (relaxed).
   alignas(kCacheLine) Ticket fills_{0};
   alignas(kCacheLine) Ticket drains_{0};
   alignas(kCacheLine) std::atomic<std::uint32_t> done_{0};
-  std::atomic<std::uint32_t> failures_{0};  // relaxed: published by done_
   Cell cells_[kCells];
 };
 static_assert(std::is_standard_layout_v<Belt>);

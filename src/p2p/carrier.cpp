@@ -4,27 +4,16 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <memory>
 
 #include "base/clock.hpp"
 
 namespace mh::p2p {
 namespace {
 
-constexpr std::size_t kScratchBytes = 64U << 10U;  // in and out of L2
-// Blocks of this size are moved from or to their places by the kernel: a second copy of them would
-// cost more than the kernel's look at each.
-constexpr std::uint64_t kLongBlock = 2048;
-constexpr std::size_t kBlocks = 64;  // a call of the kernel
-
-memory::View at(const memory::View& view, std::uint64_t offset) {
-  return {.address = view.address + offset, .pid = view.pid, .rank = view.rank};
-}
-
-std::byte* scratch() {
-  thread_local const auto bytes = std::make_unique_for_overwrite<std::byte[]>(kScratchBytes);
-  return bytes.get();
-}
+// Chunks of a message: as many as there are cells in use at a time, or more.
+constexpr std::uint64_t kPage = 4096;
+constexpr std::uint64_t kLeastChunk = 16U << 10U;
+constexpr std::uint64_t kChunks = 16;
 
 layout::Elements elements(const End& end) {
   return {.layout = end.layout, .count = end.count, .base = end.base};
@@ -48,62 +37,6 @@ void unpack(const End& to, layout::Range range, const std::byte* from) {
   } else {
     layout::unpack(elements(to), range, from);
   }
-}
-
-bool has_long_blocks(const layout::Layout& layout) {
-  return layout.size() / kLongBlock >= layout.blocks();
-}
-
-// Calls move(range, view) for pieces of a stretch, in order, until one fails.
-template <class Move>
-bool in_pieces(const Stretch& stretch, const memory::View& there, Move&& move) {
-  const std::uint64_t end = stretch.offset + stretch.bytes;
-  for (std::uint64_t begin = stretch.offset; begin < end; begin += kScratchBytes) {
-    const layout::Range range{begin, std::min(begin + kScratchBytes, end)};
-    if (!move(range, at(there, begin)).ok()) return false;
-  }
-  return true;
-}
-
-// Calls move(blocks, view) for the blocks of a stretch, as many at a time as one call takes.
-template <class Move>
-bool in_blocks(const End& here, const Stretch& stretch, const memory::View& there, Move&& move) {
-  std::array<iovec, kBlocks> room;
-  const std::uint64_t end = stretch.offset + stretch.bytes;
-  for (std::uint64_t begin = stretch.offset; begin < end;) {
-    const layout::Blocks found = layout::blocks(elements(here), {begin, end}, room);
-    if (found.bytes == 0) return false;
-    if (!move(std::span(room).first(found.used), at(there, begin)).ok()) return false;
-    begin += found.bytes;
-  }
-  return true;
-}
-
-bool push_stretch(const End& from, const Stretch& stretch, const memory::View& there) {
-  if (has_long_blocks(*from.layout)) {
-    return in_blocks(from, stretch, there, [](std::span<iovec> blocks, const memory::View& to) {
-      return memory::write(to, blocks);
-    });
-  }
-  std::byte* const packed = scratch();
-  return in_pieces(stretch, there, [&](layout::Range range, const memory::View& to) {
-    pack(from, range, packed);
-    return memory::write(to, packed, range.end - range.begin);
-  });
-}
-
-bool pull_stretch(const End& to, const Stretch& stretch, const memory::View& there) {
-  if (has_long_blocks(*to.layout)) {
-    return in_blocks(to, stretch, there, [](std::span<iovec> blocks, const memory::View& from) {
-      return memory::read(blocks, from);
-    });
-  }
-  std::byte* const packed = scratch();
-  return in_pieces(stretch, there, [&](layout::Range range, const memory::View& from) {
-    const Status read = memory::read(packed, from, range.end - range.begin);
-    if (read.ok()) unpack(to, range, packed);
-    return read;
-  });
 }
 
 layout::Range range_of(const Stretch& stretch) {
@@ -150,15 +83,21 @@ std::byte* Carrier::cell_of(const OnBelt& on, const Stretch& stretch) const {
   return node_.area(on.receiver) + offsets_.cells + cell * cell_bytes_;
 }
 
-void Carrier::count_moved(bool ok, std::uint64_t bytes, bool sent) {
-  if (!ok) return;
+// A chunk counts once, where it is drained.
+void Carrier::count_moved(std::uint64_t bytes) {
   if (lend::guest() != lend::Guest::no) {
     counters_.lent_chunks.add_shared(1);
     counters_.lent_bytes.add_shared(bytes);
-    return;
+  } else {
+    counters_.own_chunks_received.add(1);
+    counters_.own_bytes_received.add(bytes);
   }
-  (sent ? counters_.own_chunks_sent : counters_.own_chunks_received).add(1);
-  (sent ? counters_.own_bytes_sent : counters_.own_bytes_received).add(bytes);
+}
+
+std::uint32_t Carrier::chunk_for(std::uint64_t bytes) const {
+  const std::uint64_t share = bytes / kChunks / kPage * kPage;
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
+      share, std::min<std::uint64_t>(kLeastChunk, cell_bytes_), cell_bytes_));
 }
 
 // ---- Sender
@@ -182,33 +121,11 @@ bool Carrier::fill(std::uint32_t slot) {
   const std::uint64_t job = letter.job.load(std::memory_order_relaxed);
   if (!OnBelt::is(job)) return false;
   const OnBelt on = OnBelt::of(job);
-  switch (on.how) {
-    case Carriage::cells:
-      return fill_cell(on, from_[slot]);
-    case Carriage::push:
-      return push(on, from_[slot]);
-    case Carriage::pull:
-      break;
-  }
-  return false;
-}
-
-bool Carrier::fill_cell(const OnBelt& on, const End& from) {
   Belt& belt = belt_of(on);
   Stretch stretch{};
   if (!belt.claim_fill(on.use, stretch)) return false;
-  pack(from, range_of(stretch), cell_of(on, stretch));
+  pack(from_[slot], range_of(stretch), cell_of(on, stretch));
   belt.filled(stretch);
-  return true;
-}
-
-bool Carrier::push(const OnBelt& on, const End& from) {
-  Belt& belt = belt_of(on);
-  Stretch stretch{};
-  if (!belt.claim_whole(on.use, stretch)) return false;
-  const bool ok = push_stretch(from, stretch, belt.load().there);
-  belt.finish(ok);
-  count_moved(ok, stretch.bytes, true);
   return true;
 }
 
@@ -216,7 +133,7 @@ bool Carrier::push(const OnBelt& on, const End& from) {
 // --------------------------------------------------------------------------------------
 
 std::optional<std::uint32_t> Carrier::begin(SendSlot& letter, std::uint32_t sender, const End& to,
-                                            const Load& load) {
+                                            std::uint64_t bytes) {
   std::uint32_t taken = taken_.load(std::memory_order_relaxed);
   std::uint32_t index = 0;
   do {
@@ -229,8 +146,7 @@ std::optional<std::uint32_t> Carrier::begin(SendSlot& letter, std::uint32_t send
   to_[index] = to;
   const OnBelt on{.receiver = node_.me(),
                   .belt = index,
-                  .how = load.how,
-                  .use = mine().belts[index].open(load)};
+                  .use = mine().belts[index].open(bytes, chunk_for(bytes))};
   senders_[index].store(sender, std::memory_order_relaxed);
   uses_[index].store(on.word(), std::memory_order_release);
   // Relaxed, then release: the sender's acquire of `claimed` sees where its message is.
@@ -239,45 +155,21 @@ std::optional<std::uint32_t> Carrier::begin(SendSlot& letter, std::uint32_t send
   return index;
 }
 
-bool Carrier::finish(std::uint32_t belt) {
-  const bool complete = !mine().belts[belt].failed();
+void Carrier::finish(std::uint32_t belt) {
   uses_[belt].store(0, std::memory_order_relaxed);
   taken_.fetch_and(~(1U << belt), std::memory_order_release);
-  return complete;
 }
 
 bool Carrier::drain(std::uint32_t belt) {
   const std::uint64_t use = uses_[belt].load(std::memory_order_acquire);
   if (use == 0) return false;
   const OnBelt on = OnBelt::of(use);
-  switch (on.how) {
-    case Carriage::cells:
-      return drain_cell(on);
-    case Carriage::pull:
-      return pull(on);
-    case Carriage::push:
-      break;
-  }
-  return false;
-}
-
-bool Carrier::drain_cell(const OnBelt& on) {
-  Belt& belt = belt_of(on);
+  Belt& here = belt_of(on);
   Stretch stretch{};
-  if (!belt.claim_drain(on.use, stretch)) return false;
-  unpack(to_[on.belt], range_of(stretch), cell_of(on, stretch));
-  belt.drained(stretch);
-  count_moved(true, stretch.bytes, false);
-  return true;
-}
-
-bool Carrier::pull(const OnBelt& on) {
-  Belt& belt = belt_of(on);
-  Stretch stretch{};
-  if (!belt.claim_whole(on.use, stretch)) return false;
-  const bool ok = pull_stretch(to_[on.belt], stretch, belt.load().there);
-  belt.finish(ok);
-  count_moved(ok, stretch.bytes, false);
+  if (!here.claim_drain(on.use, stretch)) return false;
+  unpack(to_[belt], range_of(stretch), cell_of(on, stretch));
+  here.drained(stretch);
+  count_moved(stretch.bytes);
   return true;
 }
 
@@ -310,11 +202,8 @@ std::optional<std::uint32_t> Carrier::late_sender() const {
     const std::uint64_t use = uses_[index].load(std::memory_order_acquire);
     if (use == 0) continue;
     const OnBelt on = OnBelt::of(use);
-    if (on.how == Carriage::pull) continue;
-    const Belt& belt = belt_of(on);
-    const std::uint32_t left =
-        on.how == Carriage::push ? belt.to_move(on.use) : belt.to_fill(on.use);
-    if (left >= kWorthLending) return senders_[index].load(std::memory_order_relaxed);
+    if (belt_of(on).to_fill(on.use) >= kWorthLending)
+      return senders_[index].load(std::memory_order_relaxed);
   }
   return std::nullopt;
 }
@@ -329,11 +218,7 @@ std::optional<std::uint32_t> Carrier::late_receiver() const {
       const std::uint64_t job = letter.job.load(std::memory_order_relaxed);
       if (!OnBelt::is(job)) continue;
       const OnBelt on = OnBelt::of(job);
-      if (on.how == Carriage::push) continue;
-      const Belt& belt = belt_of(on);
-      const std::uint32_t left =
-          on.how == Carriage::pull ? belt.to_move(on.use) : belt.to_drain(on.use);
-      if (left >= kWorthLending) return on.receiver;
+      if (belt_of(on).to_drain(on.use) >= kWorthLending) return on.receiver;
     }
   }
   return std::nullopt;

@@ -4,7 +4,7 @@
 // One object a process. Its own threads come here from the wait loop, its helpers on cores that
 // other ranks lend; all do the same, a chunk at a time. An *end* is where the bytes of a message
 // lie in this process; it is known to nobody else, which is why only threads of this process can
-// move them. Takes no lock; the scratch is the thread's. Limit: kBelts messages at a time for a
+// move them. Takes no lock. Limit: kBelts messages at a time for a
 // receiver; further ones wait.
 #pragma once
 
@@ -72,14 +72,14 @@ class Carrier final : public lend::Work {
   // ---- Receiver
 
   // Puts the message of a letter (taken) on a belt and says so in it (claimed); nothing if no belt
-  // is free. The ends stay until over(), then finish().
+  // is free. The end stays until over(), then finish().
   std::optional<std::uint32_t> begin(SendSlot& letter, std::uint32_t sender, const End& to,
-                                     const Load& load);
+                                     std::uint64_t bytes);
   // One chunk of a message that this process receives.
   bool drain(std::uint32_t belt);
   [[nodiscard]] bool over(std::uint32_t belt) const { return mine().belts[belt].over(); }
-  // True if every byte is in place.
-  bool finish(std::uint32_t belt);
+  // After that. The belt is free for others.
+  void finish(std::uint32_t belt);
 
   // ---- Either
 
@@ -87,8 +87,6 @@ class Carrier final : public lend::Work {
   bool move_one();
   // A rank whose process has more to do for a message to or from this one than this one has.
   [[nodiscard]] std::optional<std::uint32_t> who_is_late() const;
-  // Largest chunk that goes through a cell.
-  [[nodiscard]] std::uint32_t cell() const { return cell_bytes_; }
 
   void unit(std::uint32_t helper, std::uint64_t deadline) noexcept override;
   bool wanted() noexcept override;
@@ -99,15 +97,12 @@ class Carrier final : public lend::Work {
   [[nodiscard]] SharedOutbox& outbox() const;
   [[nodiscard]] Belt& belt_of(const OnBelt& on) const;
   [[nodiscard]] std::byte* cell_of(const OnBelt& on, const Stretch& stretch) const;
-  bool fill_cell(const OnBelt& on, const End& from);
-  bool push(const OnBelt& on, const End& from);
-  bool pull(const OnBelt& on);
-  bool drain_cell(const OnBelt& on);
+  [[nodiscard]] std::uint32_t chunk_for(std::uint64_t bytes) const;
   void let_helpers_in();
   bool fill_any();
   [[nodiscard]] std::optional<std::uint32_t> late_sender() const;
   [[nodiscard]] std::optional<std::uint32_t> late_receiver() const;
-  void count_moved(bool ok, std::uint64_t bytes, bool sent);
+  void count_moved(std::uint64_t bytes);
 
   static constexpr std::size_t kWords = SharedOutbox::kSlots / 64;
 

@@ -29,7 +29,6 @@
 
 #include "base/cacheline.hpp"
 #include "memory/view.hpp"
-#include "p2p/belt.hpp"
 
 namespace mh::p2p {
 
@@ -39,19 +38,16 @@ namespace mh::p2p {
 struct OnBelt {
   std::uint32_t receiver;
   std::uint32_t belt;
-  Carriage how;
   std::uint32_t use;
 
   static constexpr std::uint64_t kBit = 1ULL << 63U;
   [[nodiscard]] std::uint64_t word() const {
-    return kBit | static_cast<std::uint64_t>(how) << 56U | std::uint64_t{belt} << 48U |
-           std::uint64_t{receiver} << 32U | use;
+    return kBit | std::uint64_t{belt} << 48U | std::uint64_t{receiver} << 32U | use;
   }
   static bool is(std::uint64_t word) { return (word & kBit) != 0; }
   static OnBelt of(std::uint64_t word) {
     return {.receiver = static_cast<std::uint32_t>(word >> 32U) & 0xffffU,
             .belt = static_cast<std::uint32_t>(word >> 48U) & 0xffU,
-            .how = static_cast<Carriage>(word >> 56U & 0x7fU),
             .use = static_cast<std::uint32_t>(word)};
   }
 };

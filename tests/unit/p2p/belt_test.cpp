@@ -23,10 +23,6 @@ namespace {
 constexpr std::uint32_t kChunk = 64;
 constexpr std::uint64_t kBytes = 100 * kChunk + 7;
 
-Load load(Carriage how = Carriage::cells, std::uint64_t bytes = kBytes) {
-  return {.bytes = bytes, .chunk_bytes = kChunk, .how = how, .there = {}};
-}
-
 class BeltTest : public testing::Test {
  protected:
   std::unique_ptr<Belt> belt_ = std::make_unique<Belt>();
@@ -34,7 +30,7 @@ class BeltTest : public testing::Test {
 };
 
 TEST_F(BeltTest, chunks_are_cut_in_order_and_the_last_one_is_short) {
-  const std::uint32_t use = belt_->open(load());
+  const std::uint32_t use = belt_->open(kBytes, kChunk);
   for (std::uint32_t i = 0; i <= 100; ++i) {
     ASSERT_TRUE(belt_->claim_fill(use, stretch_));
     EXPECT_EQ(stretch_.offset, std::uint64_t{i} * kChunk);
@@ -46,13 +42,12 @@ TEST_F(BeltTest, chunks_are_cut_in_order_and_the_last_one_is_short) {
     belt_->drained(stretch_);
   }
   EXPECT_TRUE(belt_->over());
-  EXPECT_FALSE(belt_->failed());
   EXPECT_FALSE(belt_->claim_fill(use, stretch_));
   EXPECT_FALSE(belt_->claim_drain(use, stretch_));
 }
 
 TEST_F(BeltTest, no_more_is_filled_than_there_are_cells) {
-  const std::uint32_t use = belt_->open(load());
+  const std::uint32_t use = belt_->open(kBytes, kChunk);
   EXPECT_EQ(belt_->to_fill(use), Belt::kCells);
   std::vector<Stretch> filled(Belt::kCells);
   for (Stretch& one : filled) ASSERT_TRUE(belt_->claim_fill(use, one));
@@ -71,32 +66,17 @@ TEST_F(BeltTest, no_more_is_filled_than_there_are_cells) {
 }
 
 TEST_F(BeltTest, a_claim_for_an_earlier_use_gets_nothing) {
-  const std::uint32_t first = belt_->open(load(Carriage::cells, kChunk));
+  const std::uint32_t first = belt_->open(kChunk, kChunk);
   ASSERT_TRUE(belt_->claim_fill(first, stretch_));
   belt_->filled(stretch_);
   ASSERT_TRUE(belt_->claim_drain(first, stretch_));
   belt_->drained(stretch_);
-  const std::uint32_t second = belt_->open(load());
+  const std::uint32_t second = belt_->open(kBytes, kChunk);
   EXPECT_NE(first, second);
   EXPECT_FALSE(belt_->claim_fill(first, stretch_));
   EXPECT_FALSE(belt_->claim_drain(first, stretch_));
-  EXPECT_FALSE(belt_->claim_whole(first, stretch_));
   EXPECT_EQ(belt_->to_fill(first), 0U);
   EXPECT_EQ(BeltTestAccess::fills(*belt_), (std::uint64_t{second} << 32U) + 101);
-}
-
-TEST_F(BeltTest, what_is_moved_whole_needs_no_cells_and_one_failure_is_one_of_all) {
-  const std::uint32_t use = belt_->open(load(Carriage::push));
-  EXPECT_FALSE(belt_->claim_drain(use, stretch_));
-  for (std::uint32_t i = 0; i <= 100; ++i) {
-    ASSERT_TRUE(belt_->claim_whole(use, stretch_));
-    belt_->finish(i != 50);
-  }
-  EXPECT_FALSE(belt_->claim_whole(use, stretch_));
-  EXPECT_TRUE(belt_->over());
-  EXPECT_TRUE(belt_->failed());
-  belt_->open(load());
-  EXPECT_FALSE(belt_->failed());
 }
 
 // Messages of several senders, one after the other on one belt, each with several fillers and
@@ -126,7 +106,7 @@ class Crowd {
     const std::uint64_t bytes = 1 + (message * 7919) % (40 * kChunk);
     to_.assign(bytes, 0);
     message_ = message;
-    use_.store(belt_.open(load(Carriage::cells, bytes)), std::memory_order_release);
+    use_.store(belt_.open(bytes, kChunk), std::memory_order_release);
     while (!belt_.over()) std::this_thread::yield();
     for (std::uint64_t i = 0; i < bytes; ++i) ASSERT_EQ(to_[i], value(message, i)) << message;
   }
