@@ -39,9 +39,8 @@ struct Sent {
   // blocking call holds the slot and gives it back. All else here is written before. release: pairs
   // with the acquire of other threads, for whom a letter that is not started is not there yet.
   std::atomic<std::uint64_t> started{0};
-  layout::LayoutPtr layout;             // null where the data is dense
-  p2p::End from;                        // the data
-  std::unique_ptr<std::byte[]> packed;  // what is sent again, where it is not dense
+  layout::LayoutPtr layout;  // null where the data is dense
+  p2p::End from;             // the data
   bool resent = false;
   std::uint64_t next_try = 0;  // tick of the next attempt to deliver
   std::uint64_t patience = 0;  // ticks from then to the one after
@@ -67,24 +66,15 @@ layout::Elements elements(const p2p::End& end) {
   return {.layout = end.layout, .count = end.count, .base = end.base};
 }
 
-// The packed stream of a message of this rank, which stays until the slot is given back.
-const std::byte* stream_of(Sent& sent, std::uint64_t bytes) {
-  if (sent.layout == nullptr) return reinterpret_cast<const std::byte*>(sent.from.base);
-  sent.packed = std::make_unique_for_overwrite<std::byte[]>(bytes);
-  layout::pack(elements(sent.from), {0, bytes}, sent.packed.get());
-  return sent.packed.get();
-}
-
 // The slot is free again.
 void give_back(Slot slot) {
   if (g.carrier) g.carrier->withdraw(slot);
-  g_sent[slot].packed.reset();
   g_sent[slot].layout.reset();
   g.outbox.release(slot);
 }
 
 void send_pieces(Slot slot, const p2p::SendSlot& letter) {
-  const std::byte* bytes = stream_of(g_sent[slot], letter.bytes);
+  const auto* bytes = reinterpret_cast<const std::byte*>(letter.from.address);
   for (std::uint64_t offset = 0; offset < letter.bytes; offset += kPiece) {
     const auto piece = static_cast<int>(std::min(kPiece, letter.bytes - offset));
     MPI_Request request = MPI_REQUEST_NULL;
@@ -96,8 +86,8 @@ void send_pieces(Slot slot, const p2p::SendSlot& letter) {
 }
 
 // Fetches through the library what memory did not give. The sender notices in its wait loop.
-void receive_stream_again(p2p::SendSlot& slot, const p2p::Descriptor& descriptor, void* to,
-                          std::uint64_t bytes) {
+void receive_again(p2p::SendSlot& slot, const p2p::Descriptor& descriptor, void* to,
+                   std::uint64_t bytes) {
   slot.change(p2p::SlotState::resend);
   g.area(descriptor.sender).outbox.resends.fetch_add(1, std::memory_order_release);
   g.counters().resends.add(1);
@@ -119,16 +109,6 @@ void receive_stream_again(p2p::SendSlot& slot, const p2p::Descriptor& descriptor
       std::memcpy(static_cast<std::byte*>(to) + offset, surplus.data(), bytes - offset);
     }
   }
-}
-
-void receive_again(p2p::SendSlot& slot, const p2p::Descriptor& descriptor, const p2p::End& to,
-                   std::uint64_t bytes) {
-  if (to.layout == nullptr) {
-    return receive_stream_again(slot, descriptor, reinterpret_cast<void*>(to.base), bytes);
-  }
-  const auto packed = std::make_unique_for_overwrite<std::byte[]>(bytes);
-  receive_stream_again(slot, descriptor, packed.get(), bytes);
-  layout::unpack(elements(to), {0, bytes}, packed.get());
 }
 
 // Looks, now and then, for a dead process among those that may hold a chunk of this rank's jobs.
@@ -191,42 +171,34 @@ void release_sender(p2p::SendSlot& slot, std::uint32_t sender) {
   real.Request_free(&request);
 }
 
-// Both belts may be in use by other threads, whose senders may be away.
-std::optional<std::uint32_t> await_belt(p2p::SendSlot& letter, std::uint32_t sender,
-                                        const p2p::End& to, std::uint64_t bytes) {
-  constexpr double kPatienceNs = 20e6;
-  const std::uint64_t patience_ends = ticks() + ticks_from_ns(kPatienceNs);
+// By a belt: threads of both processes, each at its own end. Where all belts are in use by other
+// threads, one of them comes free as soon as its message is over.
+void move_by_belt(p2p::SendSlot& letter, std::uint32_t sender, const p2p::End& to,
+                  std::uint64_t bytes) {
   std::optional<std::uint32_t> belt;
   wait::until([&] {
     belt = g.carrier->begin(letter, sender, to, bytes);
-    return belt.has_value() || ticks() > patience_ends;
+    return belt.has_value();
   });
-  return belt;
-}
-
-// By a belt: threads of both processes at their own ends.
-bool move_by_belt(p2p::SendSlot& letter, std::uint32_t sender, const p2p::End& to,
-                  std::uint64_t bytes) {
-  const auto belt = await_belt(letter, sender, to, bytes);
-  if (!belt) return false;
   wait::until([&] {
     g.carrier->drain(*belt);
     return g.carrier->over(*belt);
   });
   g.carrier->finish(*belt);
-  return true;
 }
 
 // Moves the first `bytes` of a message whose letter this rank has taken to `to`; releases the
 // sender.
 void pull(const p2p::Descriptor& descriptor, p2p::SendSlot& letter, const p2p::End& to,
           std::uint64_t bytes, steal::Order order) {
-  const bool dense = letter.dense != 0 && to.layout == nullptr;
-  const bool moved = g.reaching && dense
-                         ? move_by_many(view_of(reinterpret_cast<const void*>(to.base), g.me),
-                                        letter.from, bytes, order, &letter)
-                         : move_by_belt(letter, descriptor.sender, to, bytes);
-  if (!moved) receive_again(letter, descriptor, to, bytes);
+  if (!g.reaching || letter.dense == 0 || to.layout != nullptr) {
+    move_by_belt(letter, descriptor.sender, to, bytes);
+  } else {
+    auto* address = reinterpret_cast<void*>(to.base);
+    if (!move_by_many(view_of(address, g.me), letter.from, bytes, order, &letter)) {
+      receive_again(letter, descriptor, address, bytes);
+    }
+  }
   release_sender(letter, descriptor.sender);
 }
 

@@ -83,7 +83,7 @@ class NodeWork final : public wait::Work {
 
   void idle(bool now) override {
     g.node->mine().idle.store(now ? 1 : 0, std::memory_order_relaxed);
-    if (now && g.helpers != nullptr) look_around();
+    if (now && g.sharing_loops) look_around();
     if (!now && g.workers) g.workers->stop();
   }
 
@@ -492,6 +492,7 @@ void share_cores() {
         *g.node, p2p::Carrier::Offsets{.outbox = kOutbox, .belts = kBelts, .cells = cells_offset()},
         g.counters(), *g.helpers);
   }
+  g.sharing_loops = loops;
   if (loops) share_loops();
 }
 

@@ -83,6 +83,7 @@ struct Runtime {
   // Only where cores are lent. The pool goes with stop() or not at all: a program may call exit()
   // from a helper's thread, or in a child that has no helpers.
   lend::Pool* helpers = nullptr;
+  bool sharing_loops = false;                  // they are exposed to others
   std::optional<lend::Lender> lender;          // the core this rank waits on
   std::optional<lend::Workers> workers;        // its further ones
   std::optional<p2p::LentCopies> lent_copies;  // only where a third rank could help a pair
