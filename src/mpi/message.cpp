@@ -86,8 +86,8 @@ void send_pieces(Slot slot, const p2p::SendSlot& letter) {
 }
 
 // Fetches through the library what memory did not give. The sender notices in its wait loop.
-void receive_again(p2p::SendSlot& slot, const p2p::Descriptor& descriptor, void* to,
-                   std::uint64_t bytes) {
+void receive_stream_again(p2p::SendSlot& slot, const p2p::Descriptor& descriptor, void* to,
+                          std::uint64_t bytes) {
   slot.change(p2p::SlotState::resend);
   g.area(descriptor.sender).outbox.resends.fetch_add(1, std::memory_order_release);
   g.counters().resends.add(1);
@@ -109,6 +109,16 @@ void receive_again(p2p::SendSlot& slot, const p2p::Descriptor& descriptor, void*
       std::memcpy(static_cast<std::byte*>(to) + offset, surplus.data(), bytes - offset);
     }
   }
+}
+
+void receive_again(p2p::SendSlot& slot, const p2p::Descriptor& descriptor, const p2p::End& to,
+                   std::uint64_t bytes) {
+  if (to.layout == nullptr) {
+    return receive_stream_again(slot, descriptor, reinterpret_cast<void*>(to.base), bytes);
+  }
+  const auto packed = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  receive_stream_again(slot, descriptor, packed.get(), bytes);
+  layout::unpack(elements(to), {0, bytes}, packed.get());
 }
 
 // Looks, now and then, for a dead process among those that may hold a chunk of this rank's jobs.
@@ -173,32 +183,31 @@ void release_sender(p2p::SendSlot& slot, std::uint32_t sender) {
 
 // By a belt: threads of both processes, each at its own end. Where all belts are in use by other
 // threads, one of them comes free as soon as its message is over.
-void move_by_belt(p2p::SendSlot& letter, std::uint32_t sender, const p2p::End& to,
+bool move_by_belt(p2p::SendSlot& letter, std::uint32_t sender, const p2p::End& to,
                   std::uint64_t bytes) {
   std::optional<std::uint32_t> belt;
   wait::until([&] {
     belt = g.carrier->begin(letter, sender, to, bytes);
     return belt.has_value();
   });
+  const bool readable = g.reaching && letter.dense != 0;
   wait::until([&] {
-    g.carrier->drain(*belt);
+    if (!g.carrier->drain(*belt) && readable) g.carrier->fetch(*belt, letter.from);
     return g.carrier->over(*belt);
   });
-  g.carrier->finish(*belt);
+  return g.carrier->finish(*belt);
 }
 
 // Moves the first `bytes` of a message whose letter this rank has taken to `to`; releases the
 // sender.
 void pull(const p2p::Descriptor& descriptor, p2p::SendSlot& letter, const p2p::End& to,
           std::uint64_t bytes, steal::Order order) {
-  if (!g.reaching || letter.dense == 0 || to.layout != nullptr) {
-    move_by_belt(letter, descriptor.sender, to, bytes);
-  } else {
-    auto* address = reinterpret_cast<void*>(to.base);
-    if (!move_by_many(view_of(address, g.me), letter.from, bytes, order, &letter)) {
-      receive_again(letter, descriptor, address, bytes);
-    }
-  }
+  const bool by_job = g.reaching && letter.dense != 0 && to.layout == nullptr;
+  auto* address = reinterpret_cast<void*>(to.base);
+  const bool moved = by_job
+                         ? move_by_many(view_of(address, g.me), letter.from, bytes, order, &letter)
+                         : move_by_belt(letter, descriptor.sender, to, bytes);
+  if (!moved) receive_again(letter, descriptor, to, bytes);
   release_sender(letter, descriptor.sender);
 }
 
@@ -464,7 +473,8 @@ std::optional<Slot> post_with_fin_tag(const Outgoing& message, std::uint32_t fin
   sent.from = {.layout = message.layout.get(),
                .count = message.count,
                .base = layout::address_of(message.buffer)};
-  if (g.carrier && (sent.layout != nullptr || !g.reaching)) g.carrier->announce(slot, sent.from);
+  if (g.carrier) g.carrier->announce(slot, sent.from);
+  if (g.carrier && (sent.layout != nullptr || !g.reaching)) g.carrier->let_helpers_in();
   sent.completion = request;
   sent.resent = false;
   sent.patience = ticks_from_ns(kFirstTryNs);

@@ -104,7 +104,6 @@ std::uint32_t Carrier::chunk_for(std::uint64_t bytes) const {
 // ----------------------------------------------------------------------------------------
 
 void Carrier::announce(std::uint32_t slot, const End& from) {
-  let_helpers_in();
   from_[slot] = from;
   announced_[slot / 64].fetch_or(1ULL << (slot % 64), std::memory_order_relaxed);
 }
@@ -143,6 +142,7 @@ std::optional<std::uint32_t> Carrier::begin(SendSlot& letter, std::uint32_t send
   } while (!taken_.compare_exchange_weak(taken, taken | 1U << index, std::memory_order_acquire,
                                          std::memory_order_relaxed));
   let_helpers_in();
+  failed_[index] = false;
   to_[index] = to;
   const OnBelt on{.receiver = node_.me(),
                   .belt = index,
@@ -155,9 +155,23 @@ std::optional<std::uint32_t> Carrier::begin(SendSlot& letter, std::uint32_t send
   return index;
 }
 
-void Carrier::finish(std::uint32_t belt) {
+bool Carrier::finish(std::uint32_t belt) {
+  const bool complete = !failed_[belt];
   uses_[belt].store(0, std::memory_order_relaxed);
   taken_.fetch_and(~(1U << belt), std::memory_order_release);
+  return complete;
+}
+
+bool Carrier::fetch(std::uint32_t belt, const memory::View& from) {
+  const OnBelt on = OnBelt::of(uses_[belt].load(std::memory_order_relaxed));
+  Belt& here = belt_of(on);
+  Stretch stretch{};
+  if (failed_[belt] || !here.claim_fill(on.use, stretch)) return false;
+  const memory::View part{
+      .address = from.address + stretch.offset, .pid = from.pid, .rank = from.rank};
+  failed_[belt] = !memory::read(cell_of(on, stretch), part, stretch.bytes).ok();
+  here.filled(stretch);
+  return true;
 }
 
 bool Carrier::drain(std::uint32_t belt) {

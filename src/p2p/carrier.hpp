@@ -65,6 +65,8 @@ class Carrier final : public lend::Work {
   // While a letter that may come on a belt is in that slot: from when it is posted to when it is
   // done.
   void announce(std::uint32_t slot, const End& from);
+  // Helpers may come from now on; they are made where there are none yet.
+  void let_helpers_in();
   void withdraw(std::uint32_t slot);
   // One chunk of the letter in that slot, if its receiver has put it on a belt.
   bool fill(std::uint32_t slot);
@@ -77,9 +79,12 @@ class Carrier final : public lend::Work {
                                      std::uint64_t bytes);
   // One chunk of a message that this process receives.
   bool drain(std::uint32_t belt);
+  // One chunk of a message whose bytes lie at `from` without gaps and may be read there: its sender
+  // may be away. False also if the belt is full, or all is filled.
+  bool fetch(std::uint32_t belt, const memory::View& from);
   [[nodiscard]] bool over(std::uint32_t belt) const { return mine().belts[belt].over(); }
-  // After that. The belt is free for others.
-  void finish(std::uint32_t belt);
+  // After that. The belt is free for others. False if something could not be fetched.
+  bool finish(std::uint32_t belt);
 
   // ---- Either
 
@@ -98,7 +103,6 @@ class Carrier final : public lend::Work {
   [[nodiscard]] Belt& belt_of(const OnBelt& on) const;
   [[nodiscard]] std::byte* cell_of(const OnBelt& on, const Stretch& stretch) const;
   [[nodiscard]] std::uint32_t chunk_for(std::uint64_t bytes) const;
-  void let_helpers_in();
   bool fill_any();
   [[nodiscard]] std::optional<std::uint32_t> late_sender() const;
   [[nodiscard]] std::optional<std::uint32_t> late_receiver() const;
@@ -123,6 +127,7 @@ class Carrier final : public lend::Work {
   std::array<std::atomic<std::uint64_t>, kBelts> uses_{};
   // Who sends that. relaxed: a hint.
   std::array<std::atomic<std::uint32_t>, kBelts> senders_{};
+  std::array<bool, kBelts> failed_{};    // of the thread that has the belt
   std::atomic<std::uint32_t> taken_{0};  // a bit for each belt; acquire and release, as a lock
 };
 
