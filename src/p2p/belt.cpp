@@ -33,8 +33,7 @@ bool Belt::claim(Ticket& ticket, std::uint32_t use, Stretch& stretch, std::uint3
     // acquire: pairs with the release in pass_on(); the cell is ours to fill, or filled.
     const std::uint32_t found = cells_[index % kCells].turn.load(std::memory_order_acquire);
     if (found != 2 * (index / kCells) + turn) return false;
-    if (ticket.compare_exchange_weak(now, now - 1, std::memory_order_relaxed,
-                                     std::memory_order_acquire)) {
+    if (ticket.compare_exchange_weak(now, now - 1, std::memory_order_acquire)) {
       cut(index, stretch);
       return true;
     }

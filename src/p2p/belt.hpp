@@ -106,7 +106,7 @@ class alignas(kCacheLine) Belt {
   std::atomic<std::uint32_t> chunks_{0};
   // Each on a line of its own, because each has its own kind of users. A ticket is stored by open()
   // (release) and read before a claim (acquire: the claim sees line 0 and the cells as open() left
-  // them); a claim publishes nothing (relaxed).
+  // them); a claim publishes nothing.
   alignas(kCacheLine) Ticket fills_{0};
   alignas(kCacheLine) Ticket drains_{0};
   alignas(kCacheLine) std::atomic<std::uint32_t> done_{0};
