@@ -43,6 +43,8 @@ layout::Range range_of(const Stretch& stretch) {
   return {stretch.offset, stretch.offset + stretch.bytes};
 }
 
+// The other end is late if there was nothing to do at this one for so long.
+constexpr double kPatienceNs = 5e3;
 // So many chunks are worth a core that is lent for them.
 constexpr std::uint32_t kWorthLending = 2;
 
@@ -81,6 +83,10 @@ Belt& Carrier::belt_of(const OnBelt& on) const { return belts_of(on.receiver).be
 std::byte* Carrier::cell_of(const OnBelt& on, const Stretch& stretch) const {
   const std::size_t cell = std::size_t{on.belt} * Belt::kCells + Belt::cell_of(stretch);
   return node_.area(on.receiver) + offsets_.cells + cell * cell_bytes_;
+}
+
+void Carrier::note_moved() {
+  if (lend::guest() == lend::Guest::no) moved_at_.store(ticks(), std::memory_order_relaxed);
 }
 
 // A chunk counts once, where it is drained.
@@ -125,6 +131,7 @@ bool Carrier::fill(std::uint32_t slot) {
   if (!belt.claim_fill(on.use, stretch)) return false;
   pack(from_[slot], range_of(stretch), cell_of(on, stretch));
   belt.filled(stretch);
+  note_moved();
   return true;
 }
 
@@ -144,6 +151,7 @@ std::optional<std::uint32_t> Carrier::begin(SendSlot& letter, std::uint32_t send
   let_helpers_in();
   failed_[index] = false;
   to_[index] = to;
+  note_moved();
   const OnBelt on{.receiver = node_.me(),
                   .belt = index,
                   .use = mine().belts[index].open(bytes, chunk_for(bytes))};
@@ -171,6 +179,7 @@ bool Carrier::fetch(std::uint32_t belt, const memory::View& from) {
       .address = from.address + stretch.offset, .pid = from.pid, .rank = from.rank};
   failed_[belt] = !memory::read(cell_of(on, stretch), part, stretch.bytes).ok();
   here.filled(stretch);
+  note_moved();
   return true;
 }
 
@@ -183,6 +192,7 @@ bool Carrier::drain(std::uint32_t belt) {
   if (!here.claim_drain(on.use, stretch)) return false;
   unpack(to_[belt], range_of(stretch), cell_of(on, stretch));
   here.drained(stretch);
+  note_moved();
   count_moved(stretch.bytes);
   return true;
 }
@@ -239,6 +249,8 @@ std::optional<std::uint32_t> Carrier::late_receiver() const {
 }
 
 std::optional<std::uint32_t> Carrier::who_is_late() const {
+  const std::uint64_t waited = ticks() - moved_at_.load(std::memory_order_relaxed);
+  if (waited < ticks_from_ns(kPatienceNs)) return std::nullopt;
   const auto sender = late_sender();
   return sender ? sender : late_receiver();
 }

@@ -90,7 +90,8 @@ class Carrier final : public lend::Work {
 
   // One chunk of any message.
   bool move_one();
-  // A rank whose process has more to do for a message to or from this one than this one has.
+  // A rank whose process has something to do for a message to or from this one, where this one has
+  // had nothing for a while.
   [[nodiscard]] std::optional<std::uint32_t> who_is_late() const;
 
   void unit(std::uint32_t helper, std::uint64_t deadline) noexcept override;
@@ -106,6 +107,7 @@ class Carrier final : public lend::Work {
   bool fill_any();
   [[nodiscard]] std::optional<std::uint32_t> late_sender() const;
   [[nodiscard]] std::optional<std::uint32_t> late_receiver() const;
+  void note_moved();
   void count_moved(std::uint64_t bytes);
 
   static constexpr std::size_t kWords = SharedOutbox::kSlots / 64;
@@ -127,7 +129,9 @@ class Carrier final : public lend::Work {
   std::array<std::atomic<std::uint64_t>, kBelts> uses_{};
   // Who sends that. relaxed: a hint.
   std::array<std::atomic<std::uint32_t>, kBelts> senders_{};
-  std::array<bool, kBelts> failed_{};    // of the thread that has the belt
+  std::array<bool, kBelts> failed_{};  // of the thread that has the belt
+  // When (ticks) a thread of this rank, not a helper, last moved a chunk. relaxed: a hint.
+  std::atomic<std::uint64_t> moved_at_{0};
   std::atomic<std::uint32_t> taken_{0};  // a bit for each belt; acquire and release, as a lock
 };
 
