@@ -197,9 +197,11 @@ Complaint read_value(std::string_view text, AccessOrder& value, const Row&) {
 }
 
 Complaint read_value(std::string_view text, MemoryWay& value, const Row&) {
-  return read_word<MemoryWay>(
-      text, value,
-      {{"auto", MemoryWay::automatic}, {"cma", MemoryWay::cma}, {"none", MemoryWay::none}});
+  return read_word<MemoryWay>(text, value,
+                              {{"auto", MemoryWay::automatic},
+                               {"cma", MemoryWay::cma},
+                               {"cells", MemoryWay::cells},
+                               {"none", MemoryWay::none}});
 }
 
 Complaint read_value(std::string_view text, ThreadLevel& value, const Row&) {

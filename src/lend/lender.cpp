@@ -109,7 +109,15 @@ Outcome Lender::lend(const std::function<void()>& before) {
   const std::uint32_t owner = is_out ? kNobody : choose();
   if (!is_out && owner == kNobody) return Outcome::nothing;
   if (before) before();
-  if (is_out) return wait_for_helper();
+  return is_out ? wait_for_helper() : hand_over(owner);
+}
+
+Outcome Lender::lend_to(std::uint32_t owner) {
+  if (out_.load(std::memory_order_relaxed) != 0) return wait_for_helper();
+  return barred_[owner] ? Outcome::nothing : hand_over(owner);
+}
+
+Outcome Lender::hand_over(std::uint32_t owner) {
   Channel* channel = hold(owner);
   if (channel == nullptr) return Outcome::nothing;
   if (!place_here(*channel)) {

@@ -37,6 +37,8 @@ class Lender {
 
   // `before`: called once it is known that somebody has work, before the core goes there.
   Outcome lend(const std::function<void()>& before = {});
+  // As lend(), to that rank, whatever it offers.
+  Outcome lend_to(std::uint32_t owner);
   // The core is needed for something else: a helper that still has it goes to its owner's.
   void take_back();
   // The same by any thread, while the lender may be asleep in lend(): that returns.
@@ -51,6 +53,7 @@ class Lender {
   [[nodiscard]] std::uint64_t value_of_offer(std::uint32_t rank, std::uint64_t left);
   [[nodiscard]] Channel* hold(std::uint32_t owner) const;
   [[nodiscard]] bool place_here(Channel& channel) const;
+  Outcome hand_over(std::uint32_t owner);
   Outcome wait_for_helper();
   bool evict();
   [[nodiscard]] std::uint32_t word(ChannelState state) const { return word_of(state, id_); }

@@ -145,17 +145,18 @@ void Pool::serve(Channel& channel, std::uint32_t word) {
   }
 }
 
-// A unit of what is exposed there; false if nothing is.
+// A unit of what is exposed there; false if there is nothing.
 bool Pool::work_at(Place& place, std::uint32_t helper, std::uint64_t deadline) {
   place.inside.fetch_add(1, std::memory_order_seq_cst);
   Work* work = place.open.load(std::memory_order_seq_cst);
-  if (work != nullptr) {
+  const bool wanted = work != nullptr && work->wanted();
+  if (wanted) {
     work->unit(helper, deadline);
     place.units.fetch_add(1, std::memory_order_relaxed);
   }
   // release: pairs with withdraw(), after which the work may be gone.
   place.inside.fetch_sub(1, std::memory_order_release);
-  return work != nullptr;
+  return wanted;
 }
 
 Status Pool::expose(Kind kind, Work& work, std::uint64_t ends) {

@@ -28,6 +28,8 @@ class Work {
   // Does a part of the work on the thread of helper `helper` (below kHelpers): returns soon after
   // `deadline` (ticks), or at once if nothing is left to begin. Must not throw.
   virtual void unit(std::uint32_t helper, std::uint64_t deadline) noexcept = 0;
+  // Whether there is anything to begin; work that is seldom there stays exposed all the time.
+  virtual bool wanted() noexcept { return true; }
 };
 
 // The calling thread, if it is a helper inside a unit, wherever that unit has led it. Such a thread

@@ -5,9 +5,11 @@
 #include <array>
 #include <climits>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "base/say.hpp"
+#include "layout/pack.hpp"
 #include "mpi/runtime.hpp"
 #include "p2p/arrival.hpp"
 #include "p2p/transfer.hpp"
@@ -24,16 +26,21 @@ constexpr int kSelfTag = 32765;  // on the communicator of this rank alone
 // MPI_BYTE counts are ints: longer data is sent again in pieces.
 constexpr std::uint64_t kPiece = 1U << 30U;
 
+// Dense messages from this size on go by cells where the kernel does not copy: faster than the
+// libraries' own way (docs/decisions.md).
+constexpr std::uint64_t kLeastByCells = 64U << 10U;
+
 // What only this process knows of a slot of its outbox. Written by the thread that holds the slot.
 struct Sent {
   p2p::Descriptor descriptor;
-  const void* buffer = nullptr;
   MPI_Request sending = MPI_REQUEST_NULL;     // the descriptor's own send
   MPI_Request completion = MPI_REQUEST_NULL;  // the user's request, for MPI_Cancel
   // The generation of the letter whose send was started last, and in the lowest bit whether a
   // blocking call holds the slot and gives it back. All else here is written before. release: pairs
   // with the acquire of other threads, for whom a letter that is not started is not there yet.
   std::atomic<std::uint64_t> started{0};
+  layout::LayoutPtr layout;  // null where the data is dense
+  p2p::End from;             // the data
   bool resent = false;
   std::uint64_t next_try = 0;  // tick of the next attempt to deliver
   std::uint64_t patience = 0;  // ticks from then to the one after
@@ -55,8 +62,19 @@ memory::View view_of(const void* address, std::uint32_t rank) {
           .rank = rank};
 }
 
+layout::Elements elements(const p2p::End& end) {
+  return {.layout = end.layout, .count = end.count, .base = end.base};
+}
+
+// The slot is free again.
+void give_back(Slot slot) {
+  if (g.carrier) g.carrier->withdraw(slot);
+  g_sent[slot].layout.reset();
+  g.outbox.release(slot);
+}
+
 void send_pieces(Slot slot, const p2p::SendSlot& letter) {
-  const auto* bytes = static_cast<const std::byte*>(g_sent[slot].buffer);
+  const auto* bytes = reinterpret_cast<const std::byte*>(letter.from.address);
   for (std::uint64_t offset = 0; offset < letter.bytes; offset += kPiece) {
     const auto piece = static_cast<int>(std::min(kPiece, letter.bytes - offset));
     MPI_Request request = MPI_REQUEST_NULL;
@@ -68,8 +86,8 @@ void send_pieces(Slot slot, const p2p::SendSlot& letter) {
 }
 
 // Fetches through the library what memory did not give. The sender notices in its wait loop.
-void receive_again(p2p::SendSlot& slot, const p2p::Descriptor& descriptor, void* to,
-                   std::uint64_t bytes) {
+void receive_stream_again(p2p::SendSlot& slot, const p2p::Descriptor& descriptor, void* to,
+                          std::uint64_t bytes) {
   slot.change(p2p::SlotState::resend);
   g.area(descriptor.sender).outbox.resends.fetch_add(1, std::memory_order_release);
   g.counters().resends.add(1);
@@ -91,6 +109,16 @@ void receive_again(p2p::SendSlot& slot, const p2p::Descriptor& descriptor, void*
       std::memcpy(static_cast<std::byte*>(to) + offset, surplus.data(), bytes - offset);
     }
   }
+}
+
+void receive_again(p2p::SendSlot& slot, const p2p::Descriptor& descriptor, const p2p::End& to,
+                   std::uint64_t bytes) {
+  if (to.layout == nullptr) {
+    return receive_stream_again(slot, descriptor, reinterpret_cast<void*>(to.base), bytes);
+  }
+  const auto packed = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  receive_stream_again(slot, descriptor, packed.get(), bytes);
+  layout::unpack(elements(to), {0, bytes}, packed.get());
 }
 
 // Looks, now and then, for a dead process among those that may hold a chunk of this rank's jobs.
@@ -153,13 +181,33 @@ void release_sender(p2p::SendSlot& slot, std::uint32_t sender) {
   real.Request_free(&request);
 }
 
+// By a belt: threads of both processes, each at its own end. Where all belts are in use by other
+// threads, one of them comes free as soon as its message is over.
+bool move_by_belt(p2p::SendSlot& letter, std::uint32_t sender, const p2p::End& to,
+                  std::uint64_t bytes) {
+  std::optional<std::uint32_t> belt;
+  wait::until([&] {
+    belt = g.carrier->begin(letter, sender, to, bytes);
+    return belt.has_value();
+  });
+  const bool readable = g.reaching && letter.dense != 0;
+  wait::until([&] {
+    if (!g.carrier->drain(*belt) && readable) g.carrier->fetch(*belt, letter.from);
+    return g.carrier->over(*belt);
+  });
+  return g.carrier->finish(*belt);
+}
+
 // Moves the first `bytes` of a message whose letter this rank has taken to `to`; releases the
 // sender.
-void pull(const p2p::Descriptor& descriptor, p2p::SendSlot& letter, void* to, std::uint64_t bytes,
-          steal::Order order) {
-  if (!move_by_many(view_of(to, g.me), letter.from, bytes, order, &letter)) {
-    receive_again(letter, descriptor, to, bytes);
-  }
+void pull(const p2p::Descriptor& descriptor, p2p::SendSlot& letter, const p2p::End& to,
+          std::uint64_t bytes, steal::Order order) {
+  const bool by_job = g.reaching && letter.dense != 0 && to.layout == nullptr;
+  auto* address = reinterpret_cast<void*>(to.base);
+  const bool moved = by_job
+                         ? move_by_many(view_of(address, g.me), letter.from, bytes, order, &letter)
+                         : move_by_belt(letter, descriptor.sender, to, bytes);
+  if (!moved) receive_again(letter, descriptor, to, bytes);
   release_sender(letter, descriptor.sender);
 }
 
@@ -184,8 +232,20 @@ void send_to_self(const void* from, Count count, MPI_Datatype type, void* to, MP
   }
 }
 
+p2p::End end_at(const void* address) { return {.base = layout::address_of(address)}; }
+
+layout::Elements elements_of(const Landing& landing, const layout::Layout& layout) {
+  return {.layout = &layout,
+          .count = static_cast<std::uint64_t>(landing.count),
+          .base = layout::address_of(landing.buffer)};
+}
+
 // The descriptor as it lies in a buffer whose type has gaps.
 void gather_descriptor(const Landing& landing, p2p::Descriptor& descriptor) {
+  if (const layout::LayoutPtr layout = layouts::of(landing.type)) {
+    layout::pack(elements_of(landing, *layout), {0, p2p::kDescriptorBytes}, &descriptor);
+    return;
+  }
   const std::uint64_t element = datatypes::info(landing.type).size;
   const std::uint64_t elements = (p2p::kDescriptorBytes + element - 1) / element;
   std::vector<std::byte> packed(elements * element);
@@ -194,12 +254,22 @@ void gather_descriptor(const Landing& landing, p2p::Descriptor& descriptor) {
   std::memcpy(&descriptor, packed.data(), p2p::kDescriptorBytes);
 }
 
-// Into a buffer with gaps: through a packed copy.
+// Into a buffer with gaps: to its places on a belt, else through a packed copy.
 void pull_scattered(const p2p::Descriptor& descriptor, p2p::SendSlot& letter,
                     const Landing& landing, std::uint64_t bytes) {
-  std::vector<std::byte> packed(bytes);
-  pull(descriptor, letter, packed.data(), bytes, landing.comm->order);
-  send_to_self(packed.data(), bytes, MPI_BYTE, landing.buffer, landing.count, landing.type);
+  const layout::LayoutPtr layout = layouts::of(landing.type);
+  if (layout != nullptr && g.carrying) {
+    const layout::Elements to = elements_of(landing, *layout);
+    const p2p::End end{.layout = to.layout, .count = to.count, .base = to.base};
+    return pull(descriptor, letter, end, bytes, landing.comm->order);
+  }
+  const auto packed = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  pull(descriptor, letter, end_at(packed.get()), bytes, landing.comm->order);
+  if (layout != nullptr) {
+    layout::unpack(elements_of(landing, *layout), {0, bytes}, packed.get());
+  } else {
+    send_to_self(packed.get(), bytes, MPI_BYTE, landing.buffer, landing.count, landing.type);
+  }
 }
 
 bool of_descriptor_size(const MPI_Status& status) {
@@ -258,7 +328,7 @@ Fetched take_over(const p2p::Descriptor& descriptor, const Landing& landing) {
   p2p::SendSlot& letter = letter_of(descriptor);
   const std::uint64_t bytes = std::min(descriptor.bytes, landing.capacity);
   if (landing.dense) {
-    pull(descriptor, letter, landing.buffer, bytes, landing.comm->order);
+    pull(descriptor, letter, end_at(landing.buffer), bytes, landing.comm->order);
   } else {
     pull_scattered(descriptor, letter, landing, bytes);
   }
@@ -288,6 +358,25 @@ p2p::Landing* find_landing(std::uint32_t receiver, const p2p::Descriptor& mine) 
   return nullptr;
 }
 
+// As copy_to(), of data that is not dense: packed and written, by this thread alone.
+bool pack_to(const p2p::Landing& landing, const p2p::SendSlot& letter, const p2p::End& from) {
+  constexpr std::uint64_t kStep = 64U << 10U;
+  const std::uint64_t bytes =
+      std::min(letter.bytes, landing.capacity.load(std::memory_order_relaxed));
+  const auto packed = std::make_unique_for_overwrite<std::byte[]>(kStep);
+  memory::View to = view_of(nullptr, letter.to);
+  const std::uint64_t address = landing.address.load(std::memory_order_relaxed);
+  const auto write = [&](std::uint64_t begin, std::uint64_t end) {
+    layout::pack(elements(from), {begin, end}, packed.get());
+    to.address = address + begin;
+    return memory::write(to, packed.get(), end - begin).ok();
+  };
+  for (std::uint64_t at = p2p::kDescriptorBytes; at < bytes; at += kStep) {
+    if (!write(at, std::min(at + kStep, bytes))) return false;
+  }
+  return write(0, p2p::kDescriptorBytes);
+}
+
 // The message comes to the landing: all but the descriptor's place by many hands, that place last,
 // so that a failure leaves the descriptor as it was.
 bool copy_to(const p2p::Landing& landing, const p2p::SendSlot& letter) {
@@ -313,7 +402,9 @@ bool deliver(Slot slot, p2p::SendSlot& letter) {
   // without the letter. release: before anything is written there (being_delivered).
   landing->bytes.store(letter.bytes, std::memory_order_relaxed);
   landing->state.store(p2p::LandingState::delivering, std::memory_order_release);
-  if (!copy_to(*landing, letter)) {
+  const bool there = g_sent[slot].layout == nullptr ? copy_to(*landing, letter)
+                                                    : pack_to(*landing, letter, g_sent[slot].from);
+  if (!there) {
     landing->state.store(p2p::LandingState::open, std::memory_order_release);
     letter.change(p2p::SlotState::posted);
     return false;
@@ -324,6 +415,7 @@ bool deliver(Slot slot, p2p::SendSlot& letter) {
 }
 
 bool try_to_deliver(Slot slot, p2p::SendSlot& letter) {
+  if (!g.reaching) return false;
   Sent& sent = g_sent[slot];
   if (start_of(slot).generation != letter.generation()) return false;
   const std::uint64_t now = ticks();
@@ -338,15 +430,20 @@ bool try_to_deliver(Slot slot, p2p::SendSlot& letter) {
 // ---- Sending
 // ----------------------------------------------------------------------------------------
 
-bool may_describe(const Outgoing& message, const datatypes::Info& info) {
-  if (!g.describing || message.bytes < g.threshold || !info.dense) return false;
+bool may_describe(Outgoing& message, MPI_Datatype type, const datatypes::Info& info) {
+  if (!g.describing || message.bytes < g.threshold) return false;
+  if (info.dense ? !g.reaching && message.bytes < kLeastByCells : !g.carrying) return false;
   if (!g.switched_on.load(std::memory_order_relaxed)) return false;
   // A receiver with gaps in its buffer has to count the bytes (send_to_self).
   if (message.bytes > INT_MAX && real.Isend_c == nullptr) return false;
   const Comm* comm = comms::find(message.comm);
   if (comm == nullptr) return false;
   const std::int32_t there = comm->on_node(message.dest);
-  return there >= 0 && there != static_cast<std::int32_t>(g.me);
+  if (there < 0 || there == static_cast<std::int32_t>(g.me)) return false;
+  if (info.dense) return true;
+  message.layout = layouts::of(type);
+  message.count = message.bytes / info.size;
+  return message.layout != nullptr;
 }
 
 std::optional<Slot> post_with_fin_tag(const Outgoing& message, std::uint32_t fin_tag,
@@ -357,7 +454,8 @@ std::optional<Slot> post_with_fin_tag(const Outgoing& message, std::uint32_t fin
                                    .bytes = message.bytes,
                                    .communicator = comm.key,
                                    .tag = message.tag,
-                                   .to = static_cast<std::uint32_t>(comm.on_node(message.dest))},
+                                   .to = static_cast<std::uint32_t>(comm.on_node(message.dest)),
+                                   .dense = message.layout == nullptr},
                                   fin_tag);
   if (slot == p2p::Outbox::kNone) {
     g.counters().fallbacks[static_cast<std::size_t>(observe::Fallback::no_slot)].add(1);
@@ -371,7 +469,12 @@ std::optional<Slot> post_with_fin_tag(const Outgoing& message, std::uint32_t fin
                      .generation = g.outbox.slot(slot).generation(),
                      .seal = {}};
   p2p::seal(sent.descriptor);
-  sent.buffer = message.buffer;
+  sent.layout = message.layout;
+  sent.from = {.layout = message.layout.get(),
+               .count = message.count,
+               .base = layout::address_of(message.buffer)};
+  if (g.carrier) g.carrier->announce(slot, sent.from);
+  if (g.carrier && (sent.layout != nullptr || !g.reaching)) g.carrier->let_helpers_in();
   sent.completion = request;
   sent.resent = false;
   sent.patience = ticks_from_ns(kFirstTryNs);
@@ -394,7 +497,7 @@ int send_descriptor(Slot slot, const Outgoing& message) {
       real.Cancel(&sent.completion);
       real.Request_free(&sent.completion);
     }
-    g.outbox.release(slot);
+    give_back(slot);
     return code;
   }
   const std::uint64_t awaited = g.outbox.slot(slot).fin_tag == p2p::kNoFin ? 1 : 0;
@@ -411,7 +514,7 @@ int receive_completion(Slot slot, MPI_Request* request) {
   if (code == MPI_SUCCESS) {
     g_sent[slot].completion = *request;
   } else {
-    g.outbox.release(slot);
+    give_back(slot);
   }
   return code;
 }
@@ -427,7 +530,7 @@ void await_taken(Slot slot) {
     return false;
   });
   wait_request(&g_sent[slot].sending, MPI_STATUS_IGNORE);
-  g.outbox.release(slot);
+  give_back(slot);
 }
 
 void reap_sent() {
@@ -439,7 +542,7 @@ void reap_sent() {
     const Start start = start_of(slot);
     if (start.awaited || !letter.is_done(start.generation)) return;
     wait_request(&g_sent[slot].sending, MPI_STATUS_IGNORE);
-    g.outbox.release(slot);
+    give_back(slot);
   });
   one_reaper.clear(std::memory_order_release);
 }
@@ -465,7 +568,7 @@ bool cancel_described(MPI_Request request) {
       return;
     }
     real.Cancel(&sent.completion);
-    g.outbox.release(slot);
+    give_back(slot);
   });
   return found;
 }
@@ -489,7 +592,8 @@ bool push_sent() {
     // order.
     const p2p::SlotState state = letter.state();
     if (state == p2p::SlotState::claimed) {
-      const std::uint32_t job = letter.job.load(std::memory_order_relaxed);
+      const std::uint64_t job = letter.job.load(std::memory_order_relaxed);
+      if (p2p::OnBelt::is(job)) return;  // the carrier's
       worked = thief().run_one_chunk(g.area(letter.to).jobs.jobs[job], letter.to);
     } else if (state == p2p::SlotState::posted) {
       worked = try_to_deliver(slot, letter);
@@ -532,7 +636,8 @@ Landing landing_for(void* buffer, MPI_Count count, MPI_Datatype type, int source
 }
 
 void show(Landing& landing) {
-  if (landing && landing.dense) landing.shown = g.landings.open(landing.buffer, landing.capacity);
+  if (landing && landing.dense && g.reaching)
+    landing.shown = g.landings.open(landing.buffer, landing.capacity);
 }
 
 void hide(Landing& landing) {

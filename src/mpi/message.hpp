@@ -73,6 +73,8 @@ struct Outgoing {
   int dest;
   int tag;
   MPI_Comm comm;
+  layout::LayoutPtr layout{};  // of an element, where the data is not dense; by may_describe()
+  std::uint64_t count = 0;     // of elements, likewise
 };
 
 // A posted letter: the slot in the outbox whose descriptor is to be sent.
@@ -83,8 +85,8 @@ using Slot = std::uint32_t;
 enum class Completion : std::uint8_t { flag, message };
 
 // Whether this send could be described at all: helping is on, the receiver is another rank of this
-// node, the data is dense and long enough.
-bool may_describe(const Outgoing& message, const datatypes::Info& info);
+// node, the data is long enough, and dense or of a known layout.
+bool may_describe(Outgoing& message, MPI_Datatype type, const datatypes::Info& info);
 
 // Tags of completion messages of persistent sends: [kPersistentTags, kLastTag].
 inline constexpr int kPersistentTags = 8192;

@@ -57,9 +57,9 @@ bool init_described(const void* buffer, MPI_Count count, MPI_Datatype type, int 
                     MPI_Comm comm, MPI_Request* request) {
   if (!g.active || count <= 0) return false;
   const datatypes::Info info = datatypes::info(type);
-  const Outgoing message{buffer, message_bytes(count, info), dest, tag, comm};
+  Outgoing message{buffer, message_bytes(count, info), dest, tag, comm};
   if (message.bytes == p2p::kDescriptorBytes) note_short(dest, comm);
-  if (message.bytes < g.threshold || !may_describe(message, info)) return false;
+  if (message.bytes < g.threshold || !may_describe(message, type, info)) return false;
   const auto fin_tag = take_tag();
   if (!fin_tag) return false;
   // From anyone: the receiver, or this rank itself after an undescribed start.
@@ -67,8 +67,11 @@ bool init_described(const void* buffer, MPI_Count count, MPI_Datatype type, int 
       MPI_SUCCESS) {
     return false;
   }
+  MPI_Datatype kept = type;  // the program may free it before the last start
+  real.Type_contiguous(1, type, &kept);
+  real.Type_commit(&kept);
   const std::lock_guard<std::mutex> hold(g_mutex);
-  g_sends[bits_of(*request)] = {message, count, type, *fin_tag};
+  g_sends[bits_of(*request)] = {message, count, kept, *fin_tag};
   return true;
 }
 
@@ -131,6 +134,8 @@ void forget_send(MPI_Request request) {
   const auto at = g_sends.find(bits_of(request));
   if (at == g_sends.end()) return;
   g_free_tags.push_back(at->second.fin_tag);
+  datatypes::forget(at->second.type);
+  real.Type_free(&at->second.type);
   g_sends.erase(at);
 }
 

@@ -56,7 +56,20 @@ class NodeWork final : public wait::Work {
     progress_undescribed();
   }
 
-  bool own() override { return receive_chunk() || push_sent(); }
+  bool own() override {
+    return receive_chunk() || push_sent() || (g.carrier && g.carrier->move_one());
+  }
+
+  bool lend_to_partner() override {
+    if (!g.carrier || !g.lender) return false;
+    const auto late = g.carrier->who_is_late();
+    return late && lend([&] { return g.lender->lend_to(*late); });
+  }
+
+  bool own_within_own() override {
+    resend_wanted();
+    return (g.carrier && g.carrier->move_one()) || lend_to_partner();
+  }
 
   bool help() override {
     std::atomic<std::uint32_t>& idle = g.node->mine().idle;
@@ -70,7 +83,7 @@ class NodeWork final : public wait::Work {
 
   void idle(bool now) override {
     g.node->mine().idle.store(now ? 1 : 0, std::memory_order_relaxed);
-    if (now && g.helpers != nullptr) look_around();
+    if (now && g.sharing_loops) look_around();
     if (!now && g.workers) g.workers->stop();
   }
 
@@ -109,10 +122,17 @@ class NodeWork final : public wait::Work {
   // This rank's core, for a unit, to a rank with something to do that its own process does best.
   static bool lend_core() {
     if (!g.lender) return false;
-    const std::uint64_t begin = ticks();
-    const lend::Outcome outcome = g.lender->lend([] {
-      if (g.workers && openmp::team_is_idle()) g.workers->start();
+    return lend([] {
+      return g.lender->lend([] {
+        if (g.workers && openmp::team_is_idle()) g.workers->start();
+      });
     });
+  }
+
+  template <class Way>
+  static bool lend(Way&& way) {
+    const std::uint64_t begin = ticks();
+    const lend::Outcome outcome = way();
     if (outcome == lend::Outcome::nothing) return false;
     if (outcome == lend::Outcome::refused) {
       say_once_not_here();
@@ -146,17 +166,20 @@ NodeWork g_work;
 
 // ---- Agreement ----------------------------------------------------------------------------------
 
-// The reason of the lowest rank that has one, known to all ranks of the node afterwards.
-void share_reason(const std::string& reason) {
+// The reason of the lowest rank that has one, known to all ranks of the node.
+std::string shared(const std::string& reason) {
   std::array<char, 160> text{};
   reason.copy(text.data(), text.size() - 1);
   const auto length = static_cast<int>(text.size());
   std::vector<char> all(text.size() * g.ranks);
   real.Allgather(text.data(), length, MPI_CHAR, all.data(), length, MPI_CHAR, g.node_comm);
-  for (std::uint32_t rank = 0; rank < g.ranks && g_why_not.empty(); ++rank) {
-    g_why_not = &all[rank * text.size()];
+  for (std::uint32_t rank = 0; rank < g.ranks; ++rank) {
+    if (all[rank * text.size()] != 0) return &all[rank * text.size()];
   }
+  return {};
 }
+
+void share_reason(const std::string& reason) { g_why_not = shared(reason); }
 
 // All ranks of the job must come here; a rank without the library never does.
 void await_everyone() {
@@ -238,7 +261,10 @@ struct Root {
   std::optional<node::Door> door;
 };
 
-std::size_t area_bytes() { return sizeof(RankArea) + observe::helped_row_bytes(g.ranks); }
+// Where the cells of a rank's belts begin in its area.
+std::size_t cells_offset() { return sizeof(RankArea) + observe::helped_row_bytes(g.ranks); }
+
+std::size_t area_bytes() { return cells_offset() + p2p::cells_bytes(g.ranks); }
 
 std::string reason(const char* what, Status status) {
   return fmt::format("{}: {}", what, describe(status.code));
@@ -317,12 +343,24 @@ std::string probe_peers(const std::vector<Card>& cards) {
   return {};
 }
 
-// Why messages will not be described, empty if they may be.
+// Whether a rank may name the threads of another.
+bool same_processes(const std::vector<Card>& cards) {
+  return std::ranges::all_of(cards, [&](const Card& card) {
+    return card.surroundings.pid_namespace == cards[0].surroundings.pid_namespace;
+  });
+}
+
+// Why no message will be described, whatever can be reached.
+std::string look_for_objections() {
+  if (settings().memory == MemoryWay::none) return "MH_MEMORY=none";
+  return memory::device_runtime_loaded() ? "an accelerator runtime is loaded" : "";
+}
+
+// Why ranks will not read and write each other's memory, empty if they may.
 std::string try_memory(const std::vector<Card>& cards) {
   let_peers_read(cards);
   real.Barrier(g.node_comm);
-  if (settings().memory == MemoryWay::none) return "MH_MEMORY=none";
-  if (memory::device_runtime_loaded()) return "an accelerator runtime is loaded";
+  if (settings().memory == MemoryWay::cells) return "MH_MEMORY=cells";
   return probe_peers(cards);
 }
 
@@ -394,8 +432,17 @@ void build_node() {
   g_segment->close_fd();
   apply_settings();
   g.active = true;
+  share_reason(look_for_objections());
+  if (!g_why_not.empty()) return;
   share_reason(try_memory(cards));
-  g.describing = g_why_not.empty();
+  g.reaching = g_why_not.empty();
+  // Who is late with a message on a belt must be given a core, by a thread of its own process.
+  const std::string why_no_belts = shared(!same_processes(cards) ? "process numbers differ"
+                                          : crowded()            ? "more ranks than cores"
+                                                                 : "");
+  const bool contiguous_too = settings().memory != MemoryWay::cma;
+  g.carrying = why_no_belts.empty() && (g.reaching || contiguous_too);
+  g.describing = g.reaching || g.carrying;
 }
 
 // Loops of this rank's OpenMP regions may be joined.
@@ -417,7 +464,7 @@ void share_cores() {
   const bool loops = settings().openmp || openmp::has_marked_loops();
   // A pair has its own two hands.
   const bool copies = settings().lend_copies && g.describing && g.ranks > 2;
-  if (crowded() || !(loops || copies)) return;
+  if (crowded() || !(loops || copies || g.carrying)) return;
   const auto policy = settings().victim;
   const auto copies_of = [](std::uint32_t rank) { return thief().may_help(rank); };
   g.helpers = new lend::Pool(*g.node, g.area(g.me).lendings, usable_cores() - 1);
@@ -428,14 +475,24 @@ void share_cores() {
   if (copies) {
     g.lent_copies.emplace(*g.helpers, g.area(g.me).jobs, g.counters(), g.node->mine().pid);
   }
+  if (g.carrying) {
+    constexpr std::size_t kOutbox = offsetof(RankArea, outbox);
+    constexpr std::size_t kBelts = offsetof(RankArea, belts);
+    g.carrier.emplace(
+        *g.node, p2p::Carrier::Offsets{.outbox = kOutbox, .belts = kBelts, .cells = cells_offset()},
+        g.counters(), *g.helpers);
+  }
+  g.sharing_loops = loops;
   if (loops) share_loops();
 }
 
 // One line a node where helping was expected and does not come about.
 void say_why_not() {
-  const bool chosen = !settings().enable || settings().memory == MemoryWay::none || g.ranks == 1;
-  if (g.describing || g.me != 0 || chosen) return;
-  say("large messages go through the MPI library: {}; `mh doctor` explains", g_why_not);
+  const bool chosen = !settings().enable || settings().memory == MemoryWay::none ||
+                      settings().memory == MemoryWay::cells || g.ranks == 1;
+  if (g.reaching || g.me != 0 || chosen) return;
+  say("large messages go through {}: {}; `mh doctor` explains",
+      g.carrying ? "shared cells" : "the MPI library", g_why_not);
 }
 
 }  // namespace
@@ -487,16 +544,17 @@ void stop() {
   // anything of this one.
   if (g.active) gate::barrier(MPI_COMM_WORLD);
   openmp::stop();
-  report(g_why_not);
+  report(g.describing ? "" : g_why_not);
   wait::employ(nullptr, {});
   g.workers.reset();
   g.lender.reset();
   g.lent_copies.reset();
+  g.carrier.reset();
   delete std::exchange(g.helpers, nullptr);
   gate::stop();
   if (g.active) comms::stop();
   g.active = false;
-  g.describing = false;
+  g.describing = g.reaching = g.carrying = false;
   real.Comm_free(&g.node_comm);
   real.Comm_free(&g.self_comm);
   // The segment stays mapped: threads of the program may still be inside a call of ours, and the

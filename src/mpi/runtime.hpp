@@ -21,6 +21,7 @@
 #include "mpi/next.hpp"
 #include "node/node.hpp"
 #include "observe/counters.hpp"
+#include "p2p/carrier.hpp"
 #include "p2p/landing.hpp"
 #include "p2p/lent_copies.hpp"
 #include "p2p/outbox.hpp"
@@ -30,12 +31,14 @@
 
 namespace mh::mpi {
 
-// What a rank keeps in the node segment behind its record. The row of helped bytes follows it.
+// What a rank keeps in the node segment behind its record. The row of helped bytes follows it, then
+// the cells of its belts.
 struct alignas(kCacheLine) RankArea {
   observe::Counters counters;
   steal::JobSlots jobs;
   p2p::SharedOutbox outbox;
   p2p::LandingBoard landings;
+  p2p::Belts belts;
   lend::Lendings lendings;
   GateLines gates;
   GateTable gate_table;  // used in the area of rank 0 only
@@ -51,7 +54,9 @@ inline constexpr std::uint64_t kLeastThreshold = 4096;
 struct Runtime {
   bool started = false;     // between start() and stop()
   bool active = false;      // the node segment is there and agreed on
-  bool describing = false;  // large messages may travel as descriptors (memory is reachable)
+  bool describing = false;  // large messages may travel as descriptors: one of the next two
+  bool reaching = false;    // ranks may read and write each other's memory
+  bool carrying = false;    // messages may go by belts (p2p/belt.hpp)
   bool multiple = false;    // the library has granted MPI_THREAD_MULTIPLE
   // Several threads may be in calls of ours: that, or helpers that take turns (in_loop.hpp). Set
   // later only while no call is under way.
@@ -78,9 +83,11 @@ struct Runtime {
   // Only where cores are lent. The pool goes with stop() or not at all: a program may call exit()
   // from a helper's thread, or in a child that has no helpers.
   lend::Pool* helpers = nullptr;
+  bool sharing_loops = false;                  // they are exposed to others
   std::optional<lend::Lender> lender;          // the core this rank waits on
   std::optional<lend::Workers> workers;        // its further ones
   std::optional<p2p::LentCopies> lent_copies;  // only where a third rank could help a pair
+  std::optional<p2p::Carrier> carrier;         // only while `carrying`
 
   [[nodiscard]] RankArea& area(std::uint32_t rank) const {
     return *reinterpret_cast<RankArea*>(node->area(rank));

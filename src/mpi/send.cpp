@@ -51,9 +51,9 @@ template <class Count>
 int depart(Mode mode, const void* buffer, Count count, MPI_Datatype type, int dest, int tag,
            MPI_Comm comm, Departure& departure) {
   const datatypes::Info info = datatypes::info(type);
-  const Outgoing message{buffer, message_bytes(count, info), dest, tag, comm};
+  Outgoing message{buffer, message_bytes(count, info), dest, tag, comm};
   if (message.bytes == p2p::kDescriptorBytes) note_short(dest, comm);
-  if (message.bytes >= g.threshold && may_describe(message, info)) {
+  if (message.bytes >= g.threshold && may_describe(message, type, info)) {
     departure.slot = post(message, Completion::flag);
     if (departure.slot) return send_descriptor(*departure.slot, message);
   }
@@ -100,9 +100,9 @@ int start_send(Mode mode, const void* buffer, Count count, MPI_Datatype type, in
                MPI_Comm comm, MPI_Request* request) {
   if (!g.active) return starting_call<Count>(mode)(buffer, count, type, dest, tag, comm, request);
   const datatypes::Info info = datatypes::info(type);
-  const Outgoing message{buffer, message_bytes(count, info), dest, tag, comm};
+  Outgoing message{buffer, message_bytes(count, info), dest, tag, comm};
   if (message.bytes == p2p::kDescriptorBytes) note_short(dest, comm);
-  if (message.bytes >= g.threshold && may_describe(message, info)) {
+  if (message.bytes >= g.threshold && may_describe(message, type, info)) {
     if (const auto slot = post(message, Completion::message)) {
       int code = receive_completion(*slot, request);
       if (code == MPI_SUCCESS) code = send_descriptor(*slot, message);

@@ -21,6 +21,7 @@ std::uint32_t Outbox::post(const Letter& letter, std::uint32_t fin_tag) {
       slot.sequence = sequence_.fetch_add(1, std::memory_order_relaxed);
       slot.tag = letter.tag;
       slot.to = letter.to;
+      slot.dense = letter.dense ? 1 : 0;
       slot.fin_tag = fin_tag == kOwnTag ? index : fin_tag;
       slot.word.store(SendSlot::word_of(slot.generation() + 1, SlotState::posted),
                       std::memory_order_release);

@@ -13,7 +13,8 @@
 //
 // posted ▶ taken is a compare-and-swap: the receiver found the descriptor, or the sender found it
 // in the receiver's buffer and delivers the message itself (landing.hpp); only one of them moves
-// the data. claimed: a job of the receiver moves it and the sender may help. posted ▶ free: the
+// the data. claimed: a job of the receiver moves it and the sender may help, or it is on a belt and
+// the sender has to. posted ▶ free: the
 // descriptor was cancelled before it was matched. taken ▶ posted: the sender could not deliver.
 //
 // Lies in the node segment. Limit: kSlots messages in flight a rank; further ones travel
@@ -31,6 +32,26 @@
 
 namespace mh::p2p {
 
+// Where a claimed message is being moved: a job of its receiver, or one of the receiver's belts in
+// one of its uses. One word, so that a belt and its use are never taken for those of another
+// letter.
+struct OnBelt {
+  std::uint32_t receiver;
+  std::uint32_t belt;
+  std::uint32_t use;
+
+  static constexpr std::uint64_t kBit = 1ULL << 63U;
+  [[nodiscard]] std::uint64_t word() const {
+    return kBit | std::uint64_t{belt} << 48U | std::uint64_t{receiver} << 32U | use;
+  }
+  static bool is(std::uint64_t word) { return (word & kBit) != 0; }
+  static OnBelt of(std::uint64_t word) {
+    return {.receiver = static_cast<std::uint32_t>(word >> 32U) & 0xffffU,
+            .belt = static_cast<std::uint32_t>(word >> 48U) & 0xffU,
+            .use = static_cast<std::uint32_t>(word)};
+  }
+};
+
 enum class SlotState : std::uint32_t { free, posted, taken, claimed, resend, done };
 
 inline constexpr std::uint32_t kNoFin = 0xffffffffU;
@@ -44,6 +65,7 @@ struct alignas(kCacheLine) SendSlot {
   std::int32_t tag;
   std::uint32_t to;       // receiver, rank on the node
   std::uint32_t fin_tag;  // tag of the completion message the receiver owes, or kNoFin
+  std::uint32_t dense;    // the bytes lie at `from` without gaps; else only the sender knows where
 
   // Written by sender and receiver in turn, as in the picture above: the state, and above it the
   // generation, which counts the uses of this slot. One word, so that who was held up between a
@@ -51,7 +73,7 @@ struct alignas(kCacheLine) SendSlot {
   // Each change is a release and each look an acquire: posted publishes the fields above to the
   // receiver, claimed publishes `job` to the sender, done gives the buffer and the slot back.
   alignas(kCacheLine) std::atomic<std::uint64_t> word{0};
-  std::atomic<std::uint32_t> job{0};  // receiver's job slot, valid from claimed on
+  std::atomic<std::uint64_t> job{0};  // receiver's job slot, or OnBelt; valid from claimed on
 
   static constexpr std::uint64_t word_of(std::uint64_t generation, SlotState state) {
     return generation << kStateBits | static_cast<std::uint64_t>(state);
@@ -108,6 +130,7 @@ struct Letter {
   std::uint64_t communicator;
   std::int32_t tag;
   std::uint32_t to;
+  bool dense = true;
 };
 
 // The sender's private side: which slots are in use. Thread-safe.

@@ -10,7 +10,7 @@ Transfer::Transfer(const steal::Work& work, std::uint32_t me, steal::SlotKeeper&
     : work_(work), me_(me), keeper_(keeper), job_(work.bytes == 0 ? nullptr : keeper.open(work)) {
   if (job_ == nullptr || shown == nullptr) return;
   // Relaxed, then release: the sender's acquire of `claimed` sees which job it is.
-  shown->job.store(static_cast<std::uint32_t>(job_ - mine.jobs), std::memory_order_relaxed);
+  shown->job.store(static_cast<std::uint64_t>(job_ - mine.jobs), std::memory_order_relaxed);
   shown->change(SlotState::claimed);
 }
 

@@ -16,11 +16,17 @@ int g_employments = 0;  // counts employ(): what a thread has learned holds for 
 // Taken with acquire, given back with release: the next holder sees the state the last one left.
 std::atomic_flag g_hands = ATOMIC_FLAG_INIT;
 
+constinit thread_local bool t_has_hands = false;
+
 class Hands {
  public:
-  Hands() : held_(!g_hands.test_and_set(std::memory_order_acquire)) {}
+  Hands() : held_(!g_hands.test_and_set(std::memory_order_acquire)) {
+    if (held_) t_has_hands = true;
+  }
   ~Hands() {
-    if (held_) g_hands.clear(std::memory_order_release);
+    if (!held_) return;
+    t_has_hands = false;
+    g_hands.clear(std::memory_order_release);
   }
   Hands(const Hands&) = delete;
   Hands& operator=(const Hands&) = delete;
@@ -54,8 +60,8 @@ class Vigil {
   // One step of the loop. True if a chunk was moved.
   bool step() {
     const Hands hands;
-    if (!hands) return false;
-    if (do_own()) return true;
+    if (!hands) return t_has_hands && g_work->own_within_own();
+    if (do_own() || g_work->lend_to_partner()) return true;
     // More ranks than cores: the core belongs to whoever has something of its own to do.
     if (g_rules.crowded || ticks() < spin_ends_) return false;
     if (!idle_) {
@@ -70,9 +76,9 @@ class Vigil {
   void end() {
     const std::uint64_t length = ticks() - begin_;
     if (idle_) g_work->idle(false);
+    // Whoever has the hands now ends it as well.
+    if (const Hands hands; hands) g_work->end();
     if (helped_) {
-      // Whoever has the hands now ends it as well.
-      if (const Hands hands; hands) g_work->end();
       idleness().helped();
     } else {
       idleness().ended_alone(length);

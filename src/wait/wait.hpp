@@ -3,10 +3,10 @@
 //
 // until(done) returns when done() is true. While it is not, the rank does, in this order and
 // looking at done() after every step: progress that is ours (messages to send again), a chunk of a
-// job of its own that somebody waits for, a chunk of another rank's job (steal::Thief: same NUMA
-// node first), and else it backs off. A step is at most one chunk, about 100 µs, so a rank is late
-// for its own message by one step at most. done() itself must drive the MPI library (a failed
-// MPI_Test does).
+// job of its own that somebody waits for, its core to the other end of such a message, a chunk of
+// another rank's job (steal::Thief: same NUMA node first), and else it backs off. A step is at most
+// one chunk, about 100 µs, so a rank is late for its own message by one step at most. done() itself
+// must drive the MPI library (a failed MPI_Test does).
 //
 // Thread-safe: any number of threads of a rank may wait; one at a time helps. A thread that is
 // itself a guest on another rank's core gives that back where its wait lasts, and helps nobody.
@@ -29,9 +29,15 @@ class Work {
   virtual void progress() = 0;
   // At most one chunk of a job somebody waits for on our account. True if a chunk was moved.
   virtual bool own() = 0;
+  // The core, for a unit, to a rank whose process is late with a message to or from this one. True
+  // if it went there.
+  virtual bool lend_to_partner() = 0;
+  // What others wait for, where the thread that does this rank's work has to wait within that. True
+  // if a chunk was moved or the core lent. Waits for nothing.
+  virtual bool own_within_own() = 0;
   // At most one chunk of another rank's job. True if a chunk was moved.
   virtual bool help() = 0;
-  // A wait in which work of others was done is over: what has been started for them is ended.
+  // A wait that took a while is over: what has been started for others is ended.
   virtual void end() = 0;
   // The rank is (not) idle: waiting with nothing in hand. Read by thieves that count active ranks.
   virtual void idle(bool now) = 0;

@@ -62,7 +62,7 @@ def test_a_seccomp_filter_is_found_and_explained(error: int) -> None:
 def test_refusal_in_the_table() -> None:
     result = refused(errno.EPERM)
     assert re.search(r"CMA between ranks.*refused", result.stdout)
-    assert re.search(r"messages go through the MPI library", " ".join(result.stdout.split()))
+    assert re.search(r"large messages go through shared cells", " ".join(result.stdout.split()))
     assert max(map(len, result.stdout.splitlines())) <= 80
 
 

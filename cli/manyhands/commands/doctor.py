@@ -185,8 +185,8 @@ def examine_settings(report: Report) -> None:
 def conclusion(report: Report) -> str:
     if report.way == "none":
         return (
-            "Ranks cannot reach each other's memory here: messages go through the MPI library as "
-            "they do without Manyhands."
+            "Ranks cannot reach each other's memory here: large messages go through shared cells, "
+            "or through the MPI library where there are more ranks than cores."
         )
     if any(finding.verdict == LIMIT for finding in report.findings):
         return "Ranks may read each other's memory, but see the limits above."

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace mh::wait {
@@ -15,7 +17,12 @@ class Recorder : public Work {
  public:
   void end() override {}
   void progress() override { ++progressed; }
-  bool own() override { return take(own_chunks, "own"); }
+  bool own() override {
+    if (within) within();
+    return take(own_chunks, "own");
+  }
+  bool lend_to_partner() override { return take(loans, "lend"); }
+  bool own_within_own() override { return take(own_chunks, "within"); }
   bool help() override {
     inside.fetch_add(1);
     EXPECT_EQ(inside.load(), 1) << "two threads help at once";
@@ -30,7 +37,9 @@ class Recorder : public Work {
   bool is_overdue() override { return overdue; }
   void go_home() override { ++went_home; }
 
+  std::function<void()> within;  // what own() does besides
   std::atomic<int> own_chunks{0};
+  std::atomic<int> loans{0};
   std::atomic<int> help_chunks{0};
   std::atomic<int> progressed{0};
   std::atomic<int> became_idle{0};
@@ -86,6 +95,33 @@ TEST_F(Wait, own_chunks_come_before_those_of_others) {
   EXPECT_STREQ(work_.order[0], "own");
   EXPECT_STREQ(work_.order[1], "own");
   EXPECT_STREQ(work_.order[2], "help");
+}
+
+TEST_F(Wait, the_core_goes_to_a_partner_before_others_are_helped_and_without_a_spin) {
+  start(kNever);
+  work_.own_chunks = 1;
+  work_.loans = 1;
+  work_.help_chunks = 1;
+  until(After{100});
+  ASSERT_EQ(work_.order.size(), 2U);
+  EXPECT_STREQ(work_.order[0], "own");
+  EXPECT_STREQ(work_.order[1], "lend");
+}
+
+TEST_F(Wait, a_wait_within_own_work_moves_own_chunks_alone) {
+  start(kAtOnce);
+  work_.own_chunks = 1;
+  work_.help_chunks = 1;
+  bool waited = false;
+  work_.within = [&] {
+    if (std::exchange(waited, true)) return;
+    until([&] { return work_.own_chunks == 0; });
+    EXPECT_EQ(work_.help_chunks, 1);
+    EXPECT_EQ(work_.progressed, 1);
+  };
+  until(After{100});
+  ASSERT_EQ(work_.order.size(), 2U);
+  EXPECT_STREQ(work_.order[0], "within");
 }
 
 TEST_F(Wait, done_is_looked_at_after_every_chunk) {

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "p2p/belt.hpp"
+
+namespace mh::p2p {
+
+std::uint32_t Belt::open(std::uint64_t bytes, std::uint32_t chunk_bytes) {
+  const std::uint32_t use = use_in(fills_.load(std::memory_order_relaxed)) + 1;
+  const auto chunks = static_cast<std::uint32_t>((bytes + chunk_bytes - 1) / chunk_bytes);
+  // relaxed, all of it: published by the releases below.
+  bytes_ = bytes;
+  chunk_bytes_ = chunk_bytes;
+  chunks_.store(chunks, std::memory_order_relaxed);
+  done_.store(0, std::memory_order_relaxed);
+  for (Cell& cell : cells_) cell.turn.store(0, std::memory_order_relaxed);
+  drains_.store(ticket_of(use, chunks), std::memory_order_release);
+  fills_.store(ticket_of(use, chunks), std::memory_order_release);
+  return use;
+}
+
+void Belt::cut(std::uint32_t index, Stretch& stretch) const {
+  const std::uint64_t offset = std::uint64_t{index} * chunk_bytes_;
+  stretch = {.index = index,
+             .offset = offset,
+             .bytes = std::min<std::uint64_t>(chunk_bytes_, bytes_ - offset)};
+}
+
+bool Belt::claim(Ticket& ticket, std::uint32_t use, Stretch& stretch, std::uint32_t turn) {
+  // acquire: see fills_.
+  std::uint64_t now = ticket.load(std::memory_order_acquire);
+  for (;;) {
+    if (use_in(now) != use || left_in(now) == 0) return false;
+    const std::uint32_t index = chunks_.load(std::memory_order_relaxed) - left_in(now);
+    // acquire: pairs with the release in pass_on(); the cell is ours to fill, or filled.
+    const std::uint32_t found = cells_[index % kCells].turn.load(std::memory_order_acquire);
+    if (found != 2 * (index / kCells) + turn) return false;
+    if (ticket.compare_exchange_weak(now, now - 1, std::memory_order_acquire)) {
+      cut(index, stretch);
+      return true;
+    }
+  }
+}
+
+void Belt::pass_on(const Stretch& stretch) {
+  std::atomic<std::uint32_t>& turn = cells_[cell_of(stretch)].turn;
+  turn.store(turn.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+}
+
+void Belt::drained(const Stretch& stretch) {
+  pass_on(stretch);
+  // release: pairs with over(), through the read-modify-writes of the others. After it the receiver
+  // may open the belt again.
+  done_.fetch_add(1, std::memory_order_release);
+}
+
+std::uint32_t Belt::to_fill(std::uint32_t use) const {
+  const std::uint32_t fills = left_in(fills_, use);
+  const std::uint32_t drains = left_in(drains_, use);
+  const std::uint32_t on_belt = drains > fills ? drains - fills : 0;
+  return std::min(fills, on_belt < kCells ? kCells - on_belt : 0);
+}
+
+std::uint32_t Belt::to_drain(std::uint32_t use) const {
+  const std::uint32_t fills = left_in(fills_, use);
+  const std::uint32_t drains = left_in(drains_, use);
+  return drains > fills ? drains - fills : 0;
+}
+
+}  // namespace mh::p2p

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A belt: how a message moves that nobody can copy alone from the sender's memory to the
+// receiver's, because one side's bytes lie scattered or the kernel refuses to copy between
+// processes.
+//
+// Words: a message is cut into *chunks*, ranges of its packed stream, which travel in *cells* of
+// shared memory: threads of the sender's process *fill* them, threads of the receiver's process
+// *drain* them. Chunk i travels in cell i % cells; several are filled and drained at once and
+// finish in any order.
+//
+// A belt belongs to its receiver, who opens it for one message after the other; each is a *use*,
+// and every claim names its use, so that who was held up between a look and a claim gets nothing
+// of a later message. Lies in the node segment; the cells lie elsewhere in it. Limits: 2^32-1
+// chunks a message; a late claim is told apart until 2^32 messages later.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "base/cacheline.hpp"
+
+namespace mh::p2p {
+
+// A claimed part of the packed stream.
+struct Stretch {
+  std::uint32_t index;
+  std::uint64_t offset;
+  std::uint64_t bytes;
+};
+
+// Invariants
+//   B1  A ticket is (use, chunks left), changed by compare-and-swap of whoever takes the next chunk
+//       and by open(), which counts the use. So a claim that succeeds is of the use it names.
+//   B2  bytes_, chunk_bytes_ and chunks_ change only between the last done of a use and the release
+//   of the next
+//       tickets. So between a claim and its end they are the use's; a look at them without a claim
+//       may see anything, and the claim that is made of it fails (B1).
+//   B3  Chunk i is filled when the cell's turn is 2r (r = i / cells) and drained when it is 2r + 1;
+//       each takes the turn on by one. So a cell has one user at a time.
+class alignas(kCacheLine) Belt {
+ public:
+  static constexpr std::uint32_t kCells = 8;
+
+  // Receiver. `bytes` bytes in chunks of `chunk_bytes` (neither is 0; at most a cell). The belt
+  // must be new, or over. Returns the use.
+  std::uint32_t open(std::uint64_t bytes, std::uint32_t chunk_bytes);
+
+  // Sender's process. True: fill the stretch's cell, then filled().
+  [[nodiscard]] bool claim_fill(std::uint32_t use, Stretch& stretch) {
+    return claim(fills_, use, stretch, 0);
+  }
+  void filled(const Stretch& stretch) { pass_on(stretch); }
+
+  // Receiver's process. True: drain the stretch's cell, then drained().
+  [[nodiscard]] bool claim_drain(std::uint32_t use, Stretch& stretch) {
+    return claim(drains_, use, stretch, 1);
+  }
+  void drained(const Stretch& stretch);
+
+  static std::uint32_t cell_of(const Stretch& stretch) { return stretch.index % kCells; }
+
+  // Receiver. Every chunk is done; what other threads drained is visible then.
+  [[nodiscard]] bool over() const {
+    // acquire: pairs with the release in drained().
+    return done_.load(std::memory_order_acquire) == chunks_.load(std::memory_order_relaxed);
+  }
+  // Hints, relaxed, for who thinks of lending its core: chunks that could be begun just now by the
+  // sender's process and by the receiver's.
+  [[nodiscard]] std::uint32_t to_fill(std::uint32_t use) const;
+  [[nodiscard]] std::uint32_t to_drain(std::uint32_t use) const;
+
+ private:
+  friend struct BeltTestAccess;  // pauses between look and claim
+
+  using Ticket = std::atomic<std::uint64_t>;
+  struct alignas(kCacheLine) Cell {
+    // Release on every change, acquire on every look (B3): who takes a turn sees what was done in
+    // the last one.
+    std::atomic<std::uint32_t> turn{0};
+  };
+
+  static constexpr std::uint64_t ticket_of(std::uint32_t use, std::uint32_t left) {
+    return std::uint64_t{use} << 32U | left;
+  }
+  static std::uint32_t use_in(std::uint64_t ticket) {
+    return static_cast<std::uint32_t>(ticket >> 32U);
+  }
+  static std::uint32_t left_in(std::uint64_t ticket) { return static_cast<std::uint32_t>(ticket); }
+  // 0 if that use is over.
+  static std::uint32_t left_in(const Ticket& ticket, std::uint32_t use) {
+    const std::uint64_t now = ticket.load(std::memory_order_relaxed);
+    return use_in(now) == use ? left_in(now) : 0;
+  }
+
+  bool claim(Ticket& ticket, std::uint32_t use, Stretch& stretch, std::uint32_t turn);
+  void cut(std::uint32_t index, Stretch& stretch) const;
+  void pass_on(const Stretch& stretch);
+
+  // Line 0: written by the receiver while the belt is closed. chunks_ is read by those who look
+  // before they claim, hence atomic; relaxed, by B2.
+  std::uint64_t bytes_ = 0;
+  std::uint32_t chunk_bytes_ = 0;
+  std::atomic<std::uint32_t> chunks_{0};
+  // Each on a line of its own, because each has its own kind of users. A ticket is stored by open()
+  // (release) and read before a claim (acquire: the claim sees line 0 and the cells as open() left
+  // them); a claim publishes nothing.
+  alignas(kCacheLine) Ticket fills_{0};
+  alignas(kCacheLine) Ticket drains_{0};
+  alignas(kCacheLine) std::atomic<std::uint32_t> done_{0};
+  Cell cells_[kCells];
+};
+static_assert(std::is_standard_layout_v<Belt>);
+
+}  // namespace mh::p2p

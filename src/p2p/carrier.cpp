@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "p2p/carrier.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/clock.hpp"
+
+namespace mh::p2p {
+namespace {
+
+// Chunks of a message: as many as there are cells in use at a time, or more.
+constexpr std::uint64_t kPage = 4096;
+constexpr std::uint64_t kLeastChunk = 16U << 10U;
+constexpr std::uint64_t kChunks = 16;
+
+layout::Elements elements(const End& end) {
+  return {.layout = end.layout, .count = end.count, .base = end.base};
+}
+
+void* contiguous(const End& end, std::uint64_t offset) {
+  return reinterpret_cast<void*>(end.base + offset);
+}
+
+void pack(const End& from, layout::Range range, std::byte* to) {
+  if (from.layout == nullptr) {
+    std::memcpy(to, contiguous(from, range.begin), range.end - range.begin);
+  } else {
+    layout::pack(elements(from), range, to);
+  }
+}
+
+void unpack(const End& to, layout::Range range, const std::byte* from) {
+  if (to.layout == nullptr) {
+    std::memcpy(contiguous(to, range.begin), from, range.end - range.begin);
+  } else {
+    layout::unpack(elements(to), range, from);
+  }
+}
+
+layout::Range range_of(const Stretch& stretch) {
+  return {stretch.offset, stretch.offset + stretch.bytes};
+}
+
+// The other end is late if there was nothing to do at this one for so long.
+constexpr double kPatienceNs = 5e3;
+// So many chunks are worth a core that is lent for them.
+constexpr std::uint32_t kWorthLending = 2;
+
+}  // namespace
+
+Carrier::Carrier(const node::Node& node, const Offsets& offsets, observe::Counters& counters,
+                 lend::Pool& pool)
+    : node_(node),
+      offsets_(offsets),
+      counters_(counters),
+      pool_(pool),
+      cell_bytes_(cell_bytes(node.ranks())) {}
+
+Carrier::~Carrier() {
+  if (exposed_.test(std::memory_order_relaxed)) pool_.withdraw(lend::Kind::belts);
+}
+
+// Belts offer nothing to whoever has a core: the other end of a message knows when to lend one.
+void Carrier::let_helpers_in() {
+  if (exposed_.test(std::memory_order_relaxed)) return;
+  if (exposed_.test_and_set(std::memory_order_relaxed)) return;
+  // Without helpers each side does its own part.
+  static_cast<void>(pool_.expose(lend::Kind::belts, *this, 0));
+}
+
+Belts& Carrier::belts_of(std::uint32_t rank) const {
+  return *reinterpret_cast<Belts*>(node_.area(rank) + offsets_.belts);
+}
+
+SharedOutbox& Carrier::outbox() const {
+  return *reinterpret_cast<SharedOutbox*>(node_.area(node_.me()) + offsets_.outbox);
+}
+
+Belt& Carrier::belt_of(const OnBelt& on) const { return belts_of(on.receiver).belts[on.belt]; }
+
+std::byte* Carrier::cell_of(const OnBelt& on, const Stretch& stretch) const {
+  const std::size_t cell = std::size_t{on.belt} * Belt::kCells + Belt::cell_of(stretch);
+  return node_.area(on.receiver) + offsets_.cells + cell * cell_bytes_;
+}
+
+void Carrier::note_moved() {
+  if (lend::guest() == lend::Guest::no) moved_at_.store(ticks(), std::memory_order_relaxed);
+}
+
+// A chunk counts once, where it is drained.
+void Carrier::count_moved(std::uint64_t bytes) {
+  if (lend::guest() != lend::Guest::no) {
+    counters_.lent_chunks.add_shared(1);
+    counters_.lent_bytes.add_shared(bytes);
+  } else {
+    counters_.own_chunks_received.add(1);
+    counters_.own_bytes_received.add(bytes);
+  }
+}
+
+std::uint32_t Carrier::chunk_for(std::uint64_t bytes) const {
+  const std::uint64_t share = bytes / kChunks / kPage * kPage;
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
+      share, std::min<std::uint64_t>(kLeastChunk, cell_bytes_), cell_bytes_));
+}
+
+// ---- Sender
+// ----------------------------------------------------------------------------------------
+
+void Carrier::announce(std::uint32_t slot, const End& from) {
+  from_[slot] = from;
+  announced_[slot / 64].fetch_or(1ULL << (slot % 64), std::memory_order_relaxed);
+}
+
+void Carrier::withdraw(std::uint32_t slot) {
+  announced_[slot / 64].fetch_and(~(1ULL << (slot % 64)), std::memory_order_relaxed);
+}
+
+bool Carrier::fill(std::uint32_t slot) {
+  const SendSlot& letter = outbox().slots[slot];
+  // acquire: pairs with the receiver's claimed; `job` is of this letter or a later one, and a claim
+  // for what it names decides.
+  if (letter.state() != SlotState::claimed) return false;
+  const std::uint64_t job = letter.job.load(std::memory_order_relaxed);
+  if (!OnBelt::is(job)) return false;
+  const OnBelt on = OnBelt::of(job);
+  Belt& belt = belt_of(on);
+  Stretch stretch{};
+  if (!belt.claim_fill(on.use, stretch)) return false;
+  pack(from_[slot], range_of(stretch), cell_of(on, stretch));
+  belt.filled(stretch);
+  note_moved();
+  return true;
+}
+
+// ---- Receiver
+// --------------------------------------------------------------------------------------
+
+std::optional<std::uint32_t> Carrier::begin(SendSlot& letter, std::uint32_t sender, const End& to,
+                                            std::uint64_t bytes) {
+  std::uint32_t taken = taken_.load(std::memory_order_relaxed);
+  std::uint32_t index = 0;
+  do {
+    index = static_cast<std::uint32_t>(std::countr_one(taken));
+    if (index == kBelts) return std::nullopt;
+    // acquire: pairs with the release in finish(); the thread that had the belt is done with it.
+  } while (!taken_.compare_exchange_weak(taken, taken | 1U << index, std::memory_order_acquire,
+                                         std::memory_order_relaxed));
+  let_helpers_in();
+  failed_[index] = false;
+  to_[index] = to;
+  note_moved();
+  const OnBelt on{.receiver = node_.me(),
+                  .belt = index,
+                  .use = mine().belts[index].open(bytes, chunk_for(bytes))};
+  senders_[index].store(sender, std::memory_order_relaxed);
+  uses_[index].store(on.word(), std::memory_order_release);
+  // Relaxed, then release: the sender's acquire of `claimed` sees where its message is.
+  letter.job.store(on.word(), std::memory_order_relaxed);
+  letter.change(SlotState::claimed);
+  return index;
+}
+
+bool Carrier::finish(std::uint32_t belt) {
+  const bool complete = !failed_[belt];
+  uses_[belt].store(0, std::memory_order_relaxed);
+  taken_.fetch_and(~(1U << belt), std::memory_order_release);
+  return complete;
+}
+
+bool Carrier::fetch(std::uint32_t belt, const memory::View& from) {
+  const OnBelt on = OnBelt::of(uses_[belt].load(std::memory_order_relaxed));
+  Belt& here = belt_of(on);
+  Stretch stretch{};
+  if (failed_[belt] || !here.claim_fill(on.use, stretch)) return false;
+  const memory::View part{
+      .address = from.address + stretch.offset, .pid = from.pid, .rank = from.rank};
+  failed_[belt] = !memory::read(cell_of(on, stretch), part, stretch.bytes).ok();
+  here.filled(stretch);
+  note_moved();
+  return true;
+}
+
+bool Carrier::drain(std::uint32_t belt) {
+  const std::uint64_t use = uses_[belt].load(std::memory_order_acquire);
+  if (use == 0) return false;
+  const OnBelt on = OnBelt::of(use);
+  Belt& here = belt_of(on);
+  Stretch stretch{};
+  if (!here.claim_drain(on.use, stretch)) return false;
+  unpack(to_[belt], range_of(stretch), cell_of(on, stretch));
+  here.drained(stretch);
+  note_moved();
+  count_moved(stretch.bytes);
+  return true;
+}
+
+// ---- Either
+// ----------------------------------------------------------------------------------------
+
+bool Carrier::move_one() {
+  for (std::uint32_t belt = 0; belt < kBelts; ++belt) {
+    if (drain(belt)) return true;
+  }
+  return fill_any();
+}
+
+bool Carrier::fill_any() {
+  for (std::uint64_t word = 0; word < kWords; ++word) {
+    // relaxed: a hint, as in unit().
+    std::uint64_t bits = announced_[word].load(std::memory_order_relaxed);
+    for (; bits != 0; bits &= bits - 1) {
+      if (fill(static_cast<std::uint32_t>(word * 64) +
+               static_cast<std::uint32_t>(std::countr_zero(bits)))) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+std::optional<std::uint32_t> Carrier::late_sender() const {
+  for (std::uint32_t index = 0; index < kBelts; ++index) {
+    const std::uint64_t use = uses_[index].load(std::memory_order_acquire);
+    if (use == 0) continue;
+    const OnBelt on = OnBelt::of(use);
+    if (belt_of(on).to_fill(on.use) >= kWorthLending)
+      return senders_[index].load(std::memory_order_relaxed);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::uint32_t> Carrier::late_receiver() const {
+  for (std::uint64_t word = 0; word < kWords; ++word) {
+    std::uint64_t bits = announced_[word].load(std::memory_order_relaxed);
+    for (; bits != 0; bits &= bits - 1) {
+      const auto slot = word * 64 + static_cast<std::uint64_t>(std::countr_zero(bits));
+      const SendSlot& letter = outbox().slots[slot];
+      if (letter.state() != SlotState::claimed) continue;
+      const std::uint64_t job = letter.job.load(std::memory_order_relaxed);
+      if (!OnBelt::is(job)) continue;
+      const OnBelt on = OnBelt::of(job);
+      if (belt_of(on).to_drain(on.use) >= kWorthLending) return on.receiver;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::uint32_t> Carrier::who_is_late() const {
+  const std::uint64_t waited = ticks() - moved_at_.load(std::memory_order_relaxed);
+  if (waited < ticks_from_ns(kPatienceNs)) return std::nullopt;
+  const auto sender = late_sender();
+  return sender ? sender : late_receiver();
+}
+
+bool Carrier::wanted() noexcept {
+  // relaxed: a hint.
+  if (taken_.load(std::memory_order_relaxed) != 0) return true;
+  return std::any_of(announced_.begin(), announced_.end(),
+                     [](const auto& word) { return word.load(std::memory_order_relaxed) != 0; });
+}
+
+void Carrier::unit(std::uint32_t /*helper*/, std::uint64_t deadline) noexcept {
+  while (ticks() < deadline && move_one()) {
+  }
+}
+
+}  // namespace mh::p2p

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "p2p/belt.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace mh::p2p {
+
+// A claim that is held up between its look and its compare-and-swap finds the ticket of a later
+// use: what it would compare with is told apart by the use alone.
+struct BeltTestAccess {
+  static std::uint64_t fills(const Belt& belt) { return belt.fills_.load(); }
+};
+
+namespace {
+
+constexpr std::uint32_t kChunk = 64;
+constexpr std::uint64_t kBytes = 100 * kChunk + 7;
+
+class BeltTest : public testing::Test {
+ protected:
+  std::unique_ptr<Belt> belt_ = std::make_unique<Belt>();
+  Stretch stretch_{};
+};
+
+TEST_F(BeltTest, chunks_are_cut_in_order_and_the_last_one_is_short) {
+  const std::uint32_t use = belt_->open(kBytes, kChunk);
+  for (std::uint32_t i = 0; i <= 100; ++i) {
+    ASSERT_TRUE(belt_->claim_fill(use, stretch_));
+    EXPECT_EQ(stretch_.offset, std::uint64_t{i} * kChunk);
+    EXPECT_EQ(stretch_.bytes, i < 100 ? kChunk : 7U);
+    belt_->filled(stretch_);
+    ASSERT_TRUE(belt_->claim_drain(use, stretch_));
+    EXPECT_EQ(stretch_.index, i);
+    EXPECT_FALSE(belt_->over());
+    belt_->drained(stretch_);
+  }
+  EXPECT_TRUE(belt_->over());
+  EXPECT_FALSE(belt_->claim_fill(use, stretch_));
+  EXPECT_FALSE(belt_->claim_drain(use, stretch_));
+}
+
+TEST_F(BeltTest, no_more_is_filled_than_there_are_cells) {
+  const std::uint32_t use = belt_->open(kBytes, kChunk);
+  EXPECT_EQ(belt_->to_fill(use), Belt::kCells);
+  std::vector<Stretch> filled(Belt::kCells);
+  for (Stretch& one : filled) ASSERT_TRUE(belt_->claim_fill(use, one));
+  EXPECT_FALSE(belt_->claim_fill(use, stretch_));
+  EXPECT_EQ(belt_->to_fill(use), 0U);
+  EXPECT_EQ(belt_->to_drain(use), Belt::kCells);
+  // Claimed is not filled, and drained goes in order.
+  belt_->filled(filled[1]);
+  EXPECT_FALSE(belt_->claim_drain(use, stretch_));
+  belt_->filled(filled[0]);
+  ASSERT_TRUE(belt_->claim_drain(use, stretch_));
+  EXPECT_FALSE(belt_->claim_fill(use, filled[2])) << "the cell is still being drained";
+  belt_->drained(stretch_);
+  EXPECT_TRUE(belt_->claim_fill(use, stretch_));
+  EXPECT_EQ(stretch_.index, Belt::kCells);
+}
+
+TEST_F(BeltTest, a_claim_for_an_earlier_use_gets_nothing) {
+  const std::uint32_t first = belt_->open(kChunk, kChunk);
+  ASSERT_TRUE(belt_->claim_fill(first, stretch_));
+  belt_->filled(stretch_);
+  ASSERT_TRUE(belt_->claim_drain(first, stretch_));
+  belt_->drained(stretch_);
+  const std::uint32_t second = belt_->open(kBytes, kChunk);
+  EXPECT_NE(first, second);
+  EXPECT_FALSE(belt_->claim_fill(first, stretch_));
+  EXPECT_FALSE(belt_->claim_drain(first, stretch_));
+  EXPECT_EQ(belt_->to_fill(first), 0U);
+  EXPECT_EQ(BeltTestAccess::fills(*belt_), (std::uint64_t{second} << 32U) + 101);
+}
+
+// Messages of several senders, one after the other on one belt, each with several fillers and
+// drainers that know a use only until it is over and may come late.
+class Crowd {
+ public:
+  static constexpr std::uint32_t kMessages = 300;
+  static constexpr int kHands = 3;
+
+  void run() {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kHands; ++i) {
+      threads.emplace_back([this] { fill(); });
+      threads.emplace_back([this] { drain(); });
+    }
+    for (std::uint32_t message = 0; message < kMessages; ++message) receive(message);
+    ending_.store(true);
+    for (std::thread& thread : threads) thread.join();
+  }
+
+ private:
+  static unsigned char value(std::uint32_t message, std::uint64_t at) {
+    return static_cast<unsigned char>(message * 31 + at / 3);
+  }
+
+  void receive(std::uint32_t message) {
+    const std::uint64_t bytes = 1 + (message * 7919) % (40 * kChunk);
+    to_.assign(bytes, 0);
+    message_ = message;
+    use_.store(belt_.open(bytes, kChunk), std::memory_order_release);
+    while (!belt_.over()) std::this_thread::yield();
+    for (std::uint64_t i = 0; i < bytes; ++i) ASSERT_EQ(to_[i], value(message, i)) << message;
+  }
+
+  void fill() {
+    Stretch stretch{};
+    while (!ending_.load(std::memory_order_relaxed)) {
+      if (!belt_.claim_fill(use_.load(std::memory_order_acquire), stretch)) {
+        std::this_thread::yield();
+        continue;
+      }
+      for (std::uint64_t i = 0; i < stretch.bytes; ++i) {
+        cells_[Belt::cell_of(stretch)][i] = value(message_, stretch.offset + i);
+      }
+      belt_.filled(stretch);
+    }
+  }
+
+  void drain() {
+    Stretch stretch{};
+    while (!ending_.load(std::memory_order_relaxed)) {
+      if (!belt_.claim_drain(use_.load(std::memory_order_acquire), stretch)) {
+        std::this_thread::yield();
+        continue;
+      }
+      std::memcpy(&to_[stretch.offset], cells_[Belt::cell_of(stretch)].data(), stretch.bytes);
+      belt_.drained(stretch);
+    }
+  }
+
+  Belt belt_;
+  std::array<std::array<unsigned char, kChunk>, Belt::kCells> cells_{};
+  std::vector<unsigned char> to_;
+  std::uint32_t message_ = 0;  // no atomic: read after a claim of its use only
+  std::atomic<std::uint32_t> use_{0};
+  std::atomic<bool> ending_{false};
+};
+
+TEST(BeltStress, many_hands_at_many_messages_lose_and_mix_nothing) {
+  const auto crowd = std::make_unique<Crowd>();
+  crowd->run();
+}
+
+}  // namespace
+}  // namespace mh::p2p

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "p2p/carrier.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "support/shared.hpp"
+
+namespace mh::p2p {
+namespace {
+
+constexpr std::uint32_t kRanks = 2;
+
+struct Area {
+  observe::Counters counters;
+  lend::Lendings lendings;
+  SharedOutbox outbox;
+  Belts belts;
+};
+
+// A node of two ranks in this process, and the hands of each.
+class CarrierTest : public testing::Test {
+ protected:
+  static constexpr std::size_t kAreaBytes = sizeof(Area) + cells_bytes(kRanks);
+  static constexpr Carrier::Offsets kOffsets{
+      .outbox = offsetof(Area, outbox), .belts = offsetof(Area, belts), .cells = sizeof(Area)};
+
+  CarrierTest() : memory_(node::Node::bytes_needed(kRanks, kAreaBytes)) {
+    EXPECT_TRUE(node::Node::initialise(memory_.span(), kRanks, kAreaBytes, {}).ok());
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      nodes_.push_back(*node::Node::join(memory_.span(), rank, kRanks, rank));
+      new (nodes_[rank].area(rank)) Area{};
+    }
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      nodes_[rank].settle();
+      pools_.push_back(std::make_unique<lend::Pool>(nodes_[rank], area(rank).lendings, 0));
+      hands_.push_back(
+          std::make_unique<Carrier>(nodes_[rank], kOffsets, area(rank).counters, *pools_[rank]));
+    }
+    outbox_.attach(&area(0).outbox);
+  }
+
+  Area& area(std::uint32_t rank) { return *reinterpret_cast<Area*>(nodes_[rank].area(rank)); }
+
+  // Rank 0 describes a message to rank 1, which takes its letter.
+  std::uint32_t letter(const End& from, std::uint64_t bytes) {
+    const std::uint32_t slot = outbox_.post(
+        {.from = {}, .bytes = bytes, .communicator = 0, .tag = 0, .to = 1, .dense = false}, kNoFin);
+    hands_[0]->announce(slot, from);
+    EXPECT_TRUE(outbox_.slot(slot).take(outbox_.slot(slot).generation()));
+    return slot;
+  }
+  void settle(std::uint32_t slot) {
+    outbox_.slot(slot).change(SlotState::done);
+    hands_[0]->withdraw(slot);
+    outbox_.release(slot);
+  }
+
+  test::SharedMemory memory_;
+  std::vector<node::Node> nodes_;
+  std::vector<std::unique_ptr<lend::Pool>> pools_;
+  std::vector<std::unique_ptr<Carrier>> hands_;
+  Outbox outbox_;
+};
+
+// Bytes in blocks with gaps, or backwards, or without either.
+class Scattered {
+ public:
+  static constexpr std::uint64_t kRoom = 1U << 20U;
+
+  Scattered(std::mt19937& random, std::uint64_t least) : bytes_(2 * kRoom, 0xee) {
+    const auto below = [&](std::uint64_t n) { return random() % n; };
+    const std::uint64_t block = 1 + below(3000);
+    const auto count = static_cast<std::int64_t>(least / block + 1);
+    const std::uint64_t most = kRoom / static_cast<std::uint64_t>(count);
+    const auto stride = static_cast<std::int64_t>(block + below(most - block));
+    const layout::LayoutPtr byte = *layout::named(1, 1);
+    layout_ = *layout::hvector(count, static_cast<std::int64_t>(block),
+                               below(2) == 0 ? stride : -stride, *byte);
+  }
+  [[nodiscard]] End end() {
+    return {.layout = layout_.get(), .count = 1, .base = layout::address_of(&bytes_[kRoom])};
+  }
+  [[nodiscard]] layout::Elements elements() {
+    return {.layout = layout_.get(), .count = 1, .base = end().base};
+  }
+  [[nodiscard]] std::vector<unsigned char>& bytes() { return bytes_; }
+
+ private:
+  std::vector<unsigned char> bytes_;
+  layout::LayoutPtr layout_;
+};
+
+TEST_F(CarrierTest, any_layout_arrives_in_any_other_and_nothing_else_is_written) {
+  std::mt19937 random(7);
+  std::atomic<bool> ending{false};
+  std::thread sender([&] {
+    while (!ending.load()) {
+      if (!hands_[0]->move_one()) std::this_thread::yield();
+    }
+  });
+  for (int round = 0; round < 30; ++round) {
+    const std::uint64_t bytes = 1 + random() % (round % 4 == 0 ? 5000 : 400'000);
+    Scattered from(random, bytes);
+    Scattered to(random, bytes);
+    std::vector<unsigned char> stream(bytes);
+    for (auto& byte : stream) byte = static_cast<unsigned char>(random());
+    layout::unpack(from.elements(), {0, bytes}, stream.data());
+    std::vector<unsigned char> expected = to.bytes();
+    layout::unpack({.layout = to.elements().layout,
+                    .count = 1,
+                    .base = layout::address_of(&expected[Scattered::kRoom])},
+                   {0, bytes}, stream.data());
+    const std::uint32_t slot = letter(from.end(), bytes);
+    const auto belt = hands_[1]->begin(outbox_.slot(slot), 0, to.end(), bytes);
+    ASSERT_TRUE(belt);
+    while (!hands_[1]->over(*belt)) {
+      if (!hands_[1]->drain(*belt)) std::this_thread::yield();
+    }
+    EXPECT_TRUE(hands_[1]->finish(*belt));
+    settle(slot);
+    ASSERT_EQ(to.bytes(), expected) << "round " << round;
+  }
+  ending.store(true);
+  sender.join();
+}
+
+TEST_F(CarrierTest, a_third_message_waits_for_a_belt) {
+  std::vector<unsigned char> data(100'000);
+  const End end{.base = layout::address_of(data.data())};
+  std::vector<std::uint32_t> slots;
+  for (std::uint32_t i = 0; i < kBelts; ++i) {
+    slots.push_back(letter(end, data.size()));
+    EXPECT_EQ(hands_[1]->begin(outbox_.slot(slots[i]), 0, end, data.size()), i);
+  }
+  slots.push_back(letter(end, data.size()));
+  EXPECT_FALSE(hands_[1]->begin(outbox_.slot(slots[kBelts]), 0, end, data.size()));
+  EXPECT_EQ(outbox_.slot(slots[kBelts]).state(), SlotState::taken);
+}
+
+TEST_F(CarrierTest, each_end_knows_when_the_other_is_late) {
+  std::vector<unsigned char> out(2U << 20U, 1);
+  std::vector<unsigned char> in(out.size());
+  EXPECT_FALSE(hands_[1]->wanted());
+  const std::uint32_t slot = letter({.base = layout::address_of(out.data())}, out.size());
+  ASSERT_TRUE(
+      hands_[1]->begin(outbox_.slot(slot), 0, {.base = layout::address_of(in.data())}, out.size()));
+  EXPECT_EQ(hands_[1]->who_is_late(), 0U) << "nothing is filled";
+  EXPECT_FALSE(hands_[0]->who_is_late());
+  while (hands_[0]->move_one()) {
+  }
+  EXPECT_EQ(hands_[0]->who_is_late(), 1U) << "all cells are full";
+  EXPECT_FALSE(hands_[1]->who_is_late());
+  // A helper of the receiver, on the core of the sender.
+  hands_[1]->unit(0, ~std::uint64_t{0});
+  EXPECT_FALSE(hands_[0]->who_is_late());
+}
+
+TEST_F(CarrierTest, a_receiver_fills_by_itself_what_it_can_read) {
+  std::vector<unsigned char> out(300'000, 7);
+  std::vector<unsigned char> in(out.size());
+  const memory::View there{
+      .address = layout::address_of(out.data()), .pid = nodes_[0].mine().pid, .rank = 0};
+  const std::uint32_t slot = letter({.base = there.address}, out.size());
+  const auto belt =
+      hands_[1]->begin(outbox_.slot(slot), 0, {.base = layout::address_of(in.data())}, out.size());
+  while (!hands_[1]->over(*belt)) {
+    if (!hands_[1]->drain(*belt)) ASSERT_TRUE(hands_[1]->fetch(*belt, there));
+  }
+  EXPECT_TRUE(hands_[1]->finish(*belt));
+  EXPECT_EQ(in, out);
+}
+
+}  // namespace
+}  // namespace mh::p2p
