@@ -28,7 +28,7 @@ constexpr std::uint64_t kPiece = 1U << 30U;
 
 // Dense messages from this size on go by cells where the kernel does not copy: faster than the
 // libraries' own way (docs/decisions.md).
-constexpr std::uint64_t kLeastByCells = 64U << 10U;
+constexpr std::uint64_t kLeastByCells = 512U << 10U;
 
 // What only this process knows of a slot of its outbox. Written by the thread that holds the slot.
 struct Sent {

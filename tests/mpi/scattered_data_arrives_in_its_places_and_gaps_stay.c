@@ -13,7 +13,7 @@
 
 enum {
   KINDS = 5,
-  DOUBLES = 60000,
+  DOUBLES = 72000,
   ROOM = 4 * DOUBLES,  // doubles of a buffer
   ORIGIN = ROOM / 2    // where the type's first byte lies: there are negative strides
 };

@@ -8,7 +8,7 @@
 // run: ranks 2 helped MH_MEMORY=cells
 #include "check.h"
 
-enum { BLOCKS = 40000, BYTES = 8 * BLOCKS, PATH = 64 };
+enum { BLOCKS = 80000, BYTES = 8 * BLOCKS, PATH = 64 };
 
 static void send(MPI_Datatype type, int count, const void* data) {
   char path[PATH] = "/tmp/mh-test-XXXXXX";
