@@ -301,3 +301,12 @@ def test_arms_differ_in_settings_only_by_environment_or_arguments():
         assert case.arms[0] is PLAIN or case.name == "bundle"  # helped, both of its arms
         assert len({arm.name for arm in case.arms}) == len(case.arms)
         assert all(isinstance(arm, Arm) and arm.helped for arm in case.arms[1:])
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"machine": 1}'])
+def test_a_file_without_results_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "results.json"
+    file.write_text(text)
+    shown = RUNNER.invoke(APP, ["--from", str(file)])
+    assert shown.exit_code == 2
+    assert "holds no results" in shown.output

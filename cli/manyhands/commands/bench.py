@@ -53,7 +53,13 @@ def bench(
         Path | None, typer.Option("--json", help="Write all samples to this file.")
     ] = None,
     stored: Annotated[
-        Path | None, typer.Option("--from", help="Show results stored by --json; runs nothing.")
+        Path | None,
+        typer.Option(
+            "--from",
+            exists=True,
+            dir_okay=False,
+            help="Show results stored by --json; runs nothing.",
+        ),
     ] = None,
     compare: Annotated[
         bool, typer.Option("--compare", help="Check the project's bars: met or not, per MPI.")
@@ -89,7 +95,7 @@ def bench(
     if plot_file is not None and importlib.util.find_spec("matplotlib") is None:
         say.fail("--plot needs matplotlib: pip install matplotlib")
     if stored is not None:
-        report = json.loads(stored.read_text())
+        report = _stored(stored)
     else:
         preload = (
             None
@@ -123,6 +129,16 @@ def _list(console: Console) -> None:
         short = "short" if case.short else ""
         note = f"\n{'':31}[dim]not here: {obstacle}[/dim]" if obstacle else ""
         console.print(f"{case.name:24}{short:7}{case.title}{note}")
+
+
+def _stored(file: Path) -> dict:
+    try:
+        report = json.loads(file.read_text())
+    except ValueError:
+        report = None
+    if not isinstance(report, dict) or "records" not in report:
+        say.fail(f"{file} holds no results: give a file that `mh bench --json` wrote", say.USAGE)
+    return report
 
 
 def _console() -> Console:
