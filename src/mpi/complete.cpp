@@ -12,6 +12,7 @@
 #include "mpi/message.hpp"
 #include "mpi/runtime.hpp"
 #include "mpi/shortcut.hpp"
+#include "mpi/wires.hpp"
 #include "mpi/wrappers.hpp"
 
 namespace mh::mpi {
@@ -384,7 +385,7 @@ int Request_get_status_some(int incount, const MPI_Request array_of_requests[], 
 }
 
 int Cancel(MPI_Request* request) {
-  if (g.active && cancel_described(*request)) return MPI_SUCCESS;
+  if (g.active && (cancel_described(*request) || wires::keeps(*request))) return MPI_SUCCESS;
   return next.Cancel(request);
 }
 
