@@ -8,6 +8,8 @@
 #include "mpi/contents.hpp"
 #include "mpi/handle_cache.hpp"
 #include "mpi/next.hpp"
+#include "mpi/signature.hpp"
+#include "p2p/descriptor.hpp"
 
 namespace mh::mpi::layouts {
 namespace {
@@ -147,28 +149,41 @@ bool agrees(MPI_Datatype type, const layout::Layout& layout) {
   return lower == layout.true_lower() && lower + extent == layout.true_upper();
 }
 
-LayoutPtr inspect(MPI_Datatype type) {
+// What is known of a type.
+struct Known {
+  LayoutPtr layout;          // null if it has none
+  bool describable = false;  // a descriptor can be received in its place
+};
+
+Known inspect(MPI_Datatype type) {
   const Result<LayoutPtr> layout = read(type, 0);
-  return layout && agrees(type, **layout) ? *layout : nullptr;
+  if (!layout || !agrees(type, **layout)) return {};
+  return {.layout = *layout, .describable = ends_element(type, p2p::kDescriptorBytes)};
 }
 
-// What is known of types, null for those without a layout.
 std::mutex g_mutex;
-std::unordered_map<std::uint64_t, LayoutPtr> g_known;
+std::unordered_map<std::uint64_t, Known> g_known;
+
+Known known(MPI_Datatype type) {
+  if (type == MPI_DATATYPE_NULL) return {};
+  {
+    const std::lock_guard<std::mutex> hold(g_mutex);
+    const auto at = g_known.find(bits_of(type));
+    if (at != g_known.end()) return at->second;
+  }
+  // Not under the lock: a long list takes milliseconds. Two threads may read the same type.
+  Known found = inspect(type);
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  return g_known.emplace(bits_of(type), std::move(found)).first->second;
+}
 
 }  // namespace
 
-LayoutPtr of(MPI_Datatype type) {
-  if (type == MPI_DATATYPE_NULL) return nullptr;
-  {
-    const std::lock_guard<std::mutex> hold(g_mutex);
-    const auto known = g_known.find(bits_of(type));
-    if (known != g_known.end()) return known->second;
-  }
-  // Not under the lock: a long list takes milliseconds. Two threads may read the same type.
-  LayoutPtr found = inspect(type);
-  const std::lock_guard<std::mutex> hold(g_mutex);
-  return g_known.emplace(bits_of(type), std::move(found)).first->second;
+LayoutPtr of(MPI_Datatype type) { return known(type).layout; }
+
+LayoutPtr of_describable(MPI_Datatype type) {
+  const Known found = known(type);
+  return found.describable ? found.layout : nullptr;
 }
 
 void forget(MPI_Datatype type) {

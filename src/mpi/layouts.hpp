@@ -16,6 +16,9 @@ namespace mh::mpi::layouts {
 // Null if there is none. The layout lives as long as anyone holds it, also after MPI_Type_free.
 layout::LayoutPtr of(MPI_Datatype type);
 
+// Null also if a descriptor in place of such data would end within a basic element (signature.hpp).
+layout::LayoutPtr of_describable(MPI_Datatype type);
+
 // MPI_Type_free: the handle may come back as another type.
 void forget(MPI_Datatype type);
 

@@ -442,7 +442,7 @@ bool may_describe(Outgoing& message, MPI_Datatype type, const datatypes::Info& i
   const std::int32_t there = comm->on_node(message.dest);
   if (there < 0 || there == static_cast<std::int32_t>(g.me)) return false;
   if (info.dense) return true;
-  message.layout = layouts::of(type);
+  message.layout = layouts::of_describable(type);
   message.count = message.bytes / info.size;
   return message.layout != nullptr;
 }

@@ -217,7 +217,7 @@ bool may_take(const Outgoing& message, MPI_Datatype type, const datatypes::Info&
   if (!g.wiring || info.dense || message.bytes < std::max(kLeast, g.threshold)) return false;
   if (!g.switched_on.load(std::memory_order_relaxed)) return false;
   const Comm* comm = comms::find(message.comm);
-  return comm != nullptr && comm->is_elsewhere(message.dest) && layouts::of(type) != nullptr;
+  return comm != nullptr && comm->is_elsewhere(message.dest) && layouts::of_describable(type) != nullptr;
 }
 
 std::optional<Wire> take(const Outgoing& message, MPI_Datatype type, const datatypes::Info& info,
