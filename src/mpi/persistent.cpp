@@ -167,32 +167,38 @@ namespace wrap {
 
 int Send_init(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
               MPI_Request* request) {
-  if (init_described(Mode::standard, buf, count, datatype, dest, tag, comm, request)) return MPI_SUCCESS;
+  if (init_described(Mode::standard, buf, count, datatype, dest, tag, comm, request))
+    return MPI_SUCCESS;
   return next.Send_init(buf, count, datatype, dest, tag, comm, request);
 }
 int Send_init_c(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
                 MPI_Comm comm, MPI_Request* request) {
-  if (init_described(Mode::standard, buf, count, datatype, dest, tag, comm, request)) return MPI_SUCCESS;
+  if (init_described(Mode::standard, buf, count, datatype, dest, tag, comm, request))
+    return MPI_SUCCESS;
   return next.Send_init_c(buf, count, datatype, dest, tag, comm, request);
 }
 int Ssend_init(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
                MPI_Request* request) {
-  if (init_described(Mode::synchronous, buf, count, datatype, dest, tag, comm, request)) return MPI_SUCCESS;
+  if (init_described(Mode::synchronous, buf, count, datatype, dest, tag, comm, request))
+    return MPI_SUCCESS;
   return next.Ssend_init(buf, count, datatype, dest, tag, comm, request);
 }
 int Ssend_init_c(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
                  MPI_Comm comm, MPI_Request* request) {
-  if (init_described(Mode::synchronous, buf, count, datatype, dest, tag, comm, request)) return MPI_SUCCESS;
+  if (init_described(Mode::synchronous, buf, count, datatype, dest, tag, comm, request))
+    return MPI_SUCCESS;
   return next.Ssend_init_c(buf, count, datatype, dest, tag, comm, request);
 }
 int Rsend_init(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
                MPI_Request* request) {
-  if (init_described(Mode::ready, buf, count, datatype, dest, tag, comm, request)) return MPI_SUCCESS;
+  if (init_described(Mode::ready, buf, count, datatype, dest, tag, comm, request))
+    return MPI_SUCCESS;
   return next.Rsend_init(buf, count, datatype, dest, tag, comm, request);
 }
 int Rsend_init_c(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
                  MPI_Comm comm, MPI_Request* request) {
-  if (init_described(Mode::ready, buf, count, datatype, dest, tag, comm, request)) return MPI_SUCCESS;
+  if (init_described(Mode::ready, buf, count, datatype, dest, tag, comm, request))
+    return MPI_SUCCESS;
   return next.Rsend_init_c(buf, count, datatype, dest, tag, comm, request);
 }
 

@@ -37,7 +37,8 @@ void fill_once(Stretch& stretch, const Contents& made, std::uint64_t size, int d
     for (std::size_t i = 0; i < made.types() && stretch.open(); ++i) {
       fill(stretch, made.type(i), static_cast<std::uint64_t>(made.number(1 + i)), depth + 1);
     }
-  } else if (const std::uint64_t child = made.types() == 1 ? size_of(made.type(0)) : 0; child != 0) {
+  } else if (const std::uint64_t child = made.types() == 1 ? size_of(made.type(0)) : 0;
+             child != 0) {
     fill(stretch, made.type(0), size / child, depth + 1);
   } else {
     stretch.fits = false;

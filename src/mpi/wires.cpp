@@ -217,7 +217,8 @@ bool may_take(const Outgoing& message, MPI_Datatype type, const datatypes::Info&
   if (!g.wiring || info.dense || message.bytes < std::max(kLeast, g.threshold)) return false;
   if (!g.switched_on.load(std::memory_order_relaxed)) return false;
   const Comm* comm = comms::find(message.comm);
-  return comm != nullptr && comm->is_elsewhere(message.dest) && layouts::of_describable(type) != nullptr;
+  return comm != nullptr && comm->is_elsewhere(message.dest) &&
+         layouts::of_describable(type) != nullptr;
 }
 
 std::optional<Wire> take(const Outgoing& message, MPI_Datatype type, const datatypes::Info& info,
@@ -258,8 +259,8 @@ std::optional<Wire> take(const Outgoing& message, MPI_Datatype type, const datat
 
 int receive_fin(Wire wire, MPI_Request* request) {
   Line& line = *g_lines[wire];
-  const int code = real.Irecv(nullptr, 0, MPI_BYTE, static_cast<int>(g.me), line.fin_tag,
-                              g.node_comm, request);
+  const int code =
+      real.Irecv(nullptr, 0, MPI_BYTE, static_cast<int>(g.me), line.fin_tag, g.node_comm, request);
   const std::lock_guard<std::mutex> hold(g_mutex);
   if (code == MPI_SUCCESS) {
     line.completion = *request;
@@ -427,8 +428,8 @@ class Incoming {
     if (here.buffer == nullptr) {
       count(here.range);
     } else if (here.range.begin < bytes_) {
-      relay_->offer({.range = {here.range.begin, std::min(here.range.end, bytes_)},
-                     .buffer = here.buffer});
+      relay_->offer(
+          {.range = {here.range.begin, std::min(here.range.end, bytes_)}, .buffer = here.buffer});
     } else {
       g_buffers.give(here.buffer);  // more than there is room for
     }
@@ -475,8 +476,8 @@ namespace {
 
 void forget(const Incoming& incoming) {
   const std::lock_guard<std::mutex> hold(g_receiving);
-  const auto gone = std::erase_if(
-      g_incoming, [&](const IncomingPtr& one) { return one.get() == &incoming; });
+  const auto gone =
+      std::erase_if(g_incoming, [&](const IncomingPtr& one) { return one.get() == &incoming; });
   g_coming.fetch_sub(static_cast<std::uint32_t>(gone), std::memory_order_relaxed);
 }
 

@@ -7,17 +7,17 @@
 // lent to it (p2p/relay.hpp). The receiver unpacks likewise what has come while the rest is coming.
 //
 // A send starts by packing everything: when the call is over the library has all of it, and what
-// still has to happen is the library's progress, in whatever call this rank is. So a rank that waits
-// for a wire never waits for a call of ours on the other side that may not come, with one exception:
-// the receiver may sit in a call of the library that depends on this rank, and take nothing. After
-// kPatienceNs without a piece taken a sender therefore counts as done (its buffer has long been
-// free; the pieces are copies), and that receiver gets no more wires.
+// still has to happen is the library's progress, in whatever call this rank is. So a rank that
+// waits for a wire never waits for a call of ours on the other side that may not come, with one
+// exception: the receiver may sit in a call of the library that depends on this rank, and take
+// nothing. After kPatienceNs without a piece taken a sender therefore counts as done (its buffer
+// has long been free; the pieces are copies), and that receiver gets no more wires.
 //
 // Few buffers are used while the receiver keeps up, as many as the message needs where it does not.
 //
-// What stays with the library: dense data, synchronous and buffered sends, intercommunicators, types
-// without a layout, messages that would need more than kMostBuffers buffers, and jobs in which not
-// every rank has neighbours and the library in front. A send cannot be cancelled.
+// What stays with the library: dense data, synchronous and buffered sends, intercommunicators,
+// types without a layout, messages that would need more than kMostBuffers buffers, and jobs in
+// which not every rank has neighbours and the library in front. A send cannot be cancelled.
 #pragma once
 
 #include <cstdint>
@@ -41,9 +41,9 @@ void stop();
 // A message under way, or about to be.
 using Wire = std::uint32_t;
 
-// Whether a message is one that goes by wire. Takes a wire for it, if there is one. With `fin_tag`, the end of it is a message of this
-// rank to itself on the node's communicator, which completes `request`; with kOwnFin the tag is the
-// wire's own.
+// Whether a message is one that goes by wire. Takes a wire for it, if there is one. With `fin_tag`,
+// the end of it is a message of this rank to itself on the node's communicator, which completes
+// `request`; with kOwnFin the tag is the wire's own.
 inline constexpr int kNoFin = -1;
 inline constexpr int kOwnFin = -2;
 bool may_take(const Outgoing& message, MPI_Datatype type, const datatypes::Info& info);

@@ -42,10 +42,10 @@ inline bool opens_descriptor(const void* message, const std::uint64_t (&key)[2])
 // The seal lets a rank that sees a descriptor in memory, without a word from the MPI library, tell
 // that the library has finished writing it.
 inline std::uint64_t seal_word(const Descriptor& descriptor, std::uint64_t index) {
-  const std::uint64_t fields[] = {
-      std::uint64_t{descriptor.sender} << 32U | descriptor.slot, descriptor.bytes,
-      descriptor.generation, std::uint64_t{descriptor.from_world} << 32U | descriptor.to_world,
-      descriptor.piece};
+  const std::uint64_t fields[] = {std::uint64_t{descriptor.sender} << 32U | descriptor.slot,
+                                  descriptor.bytes, descriptor.generation,
+                                  std::uint64_t{descriptor.from_world} << 32U | descriptor.to_world,
+                                  descriptor.piece};
   std::uint64_t word = descriptor.key[1] + index;
   for (const std::uint64_t field : fields) {
     word = (word ^ field) * 0x9e3779b97f4a7c15ULL;

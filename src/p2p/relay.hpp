@@ -38,12 +38,14 @@ struct Load {
 };
 
 // Invariants
-//   R1  next_ is (use, chunks claimed), changed by compare-and-swap of whoever claims and by open(),
+//   R1  next_ is (use, chunks claimed), changed by compare-and-swap of whoever claims and by
+//   open(),
 //       which counts the use; offered_ is (use, chunks offered), changed by the owner. So a claim
 //       that succeeds is of the use it looked at, and of a chunk that was offered.
-//   R2  A cell is written by the owner after the chunk before it was collected and before its own is
-//       offered; end_ and task_ while the relay is empty. So between a claim and its finish they are
-//       the claimed chunk's.
+//   R2  A cell is written by the owner after the chunk before it was collected and before its own
+//   is
+//       offered; end_ and task_ while the relay is empty. So between a claim and its finish they
+//       are the claimed chunk's.
 class Relay {
  public:
   static constexpr std::uint32_t kCells = 8;
@@ -65,15 +67,17 @@ class Relay {
  private:
   struct Cell {
     Load load{};
-    // 1 + the number of the chunk that was finished here last. Release by who has finished it, pairs
-    // with the acquire in collect().
+    // 1 + the number of the chunk that was finished here last. Release by who has finished it,
+    // pairs with the acquire in collect().
     std::atomic<std::uint32_t> finished{0};
   };
 
   static constexpr std::uint64_t word_of(std::uint32_t use, std::uint32_t count) {
     return std::uint64_t{use} << 32U | count;
   }
-  static std::uint32_t use_in(std::uint64_t word) { return static_cast<std::uint32_t>(word >> 32U); }
+  static std::uint32_t use_in(std::uint64_t word) {
+    return static_cast<std::uint32_t>(word >> 32U);
+  }
   static std::uint32_t count_in(std::uint64_t word) { return static_cast<std::uint32_t>(word); }
   // The owner's own word.
   [[nodiscard]] std::uint64_t offers() const { return offered_.load(std::memory_order_relaxed); }
