@@ -8,6 +8,9 @@
 //                  pack-unpack) and separate (MPI_Pack, contiguous message, MPI_Unpack)
 //   --planes LIST  X-Z planes of so many bytes    --z LIST   their depths in doubles
 //   --boxes LIST   all sides of boxes with so many elements a side, instead of planes
+//   --apart        the two are the first ranks of either half of the ranks: of two nodes. The
+//   others
+//                  sleep.
 //   --batches N, --batch-ms T   samples and length of each             (15, 8)
 // Beside each result: the loop by hand on one core, and on both cores at once on two messages, as
 // time for one message; and memcpy of the packed bytes likewise. Every byte that arrives and every
@@ -16,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "../layout/types.h"
 #include "measure.h"
@@ -28,12 +32,15 @@ struct options {
   int ways[kWays];
   int batches;
   double batch_ms;
+  int apart;
+  MPI_Comm pair;  // the two ranks; null for others
 };
 
 // One of the two ranks.
 struct side {
   const Case* c;
   enum way way;
+  MPI_Comm pair;
   int peer;
   int first;  // this side serves
   char* out;  // sent from here
@@ -49,12 +56,12 @@ static int strided(const struct side* s) { return s->way != kPack; }
 static void send_message(const struct side* s) {
   const Case* c = s->c;
   if (s->way != kSeparate) {
-    MPI_Send(s->out, c->count, c->type, s->peer, kTag, MPI_COMM_WORLD);
+    MPI_Send(s->out, c->count, c->type, s->peer, kTag, s->pair);
     return;
   }
   int position = 0;
-  MPI_Pack(s->out, c->count, c->type, s->packed, (int)c->packed, &position, MPI_COMM_WORLD);
-  MPI_Send(s->packed, position, MPI_PACKED, s->peer, kTag, MPI_COMM_WORLD);
+  MPI_Pack(s->out, c->count, c->type, s->packed, (int)c->packed, &position, s->pair);
+  MPI_Send(s->packed, position, MPI_PACKED, s->peer, kTag, s->pair);
 }
 
 static void receive_message(const struct side* s) {
@@ -62,16 +69,15 @@ static void receive_message(const struct side* s) {
   int position = 0;
   switch (s->way) {
     case kPack:
-      MPI_Recv(s->in, (int)(c->packed / (size_t)c->bytes), c->element, s->peer, kTag,
-               MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      MPI_Recv(s->in, (int)(c->packed / (size_t)c->bytes), c->element, s->peer, kTag, s->pair,
+               MPI_STATUS_IGNORE);
       return;
     case kSeparate:
-      MPI_Recv(s->packed, (int)c->packed, MPI_PACKED, s->peer, kTag, MPI_COMM_WORLD,
-               MPI_STATUS_IGNORE);
-      MPI_Unpack(s->packed, (int)c->packed, &position, s->in, c->count, c->type, MPI_COMM_WORLD);
+      MPI_Recv(s->packed, (int)c->packed, MPI_PACKED, s->peer, kTag, s->pair, MPI_STATUS_IGNORE);
+      MPI_Unpack(s->packed, (int)c->packed, &position, s->in, c->count, c->type, s->pair);
       return;
     default:
-      MPI_Recv(s->in, c->count, c->type, s->peer, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      MPI_Recv(s->in, c->count, c->type, s->peer, kTag, s->pair, MPI_STATUS_IGNORE);
   }
 }
 
@@ -116,9 +122,9 @@ static int calibrate(const struct side* s, double batch_ms) {
   if (s->first) {
     calls = (int)(batch_ms * 1e6 / once) + 1;
     if (calls > kMaxCalls) calls = kMaxCalls;
-    MPI_Send(&calls, 1, MPI_INT, s->peer, kTag, MPI_COMM_WORLD);
+    MPI_Send(&calls, 1, MPI_INT, s->peer, kTag, s->pair);
   } else {
-    MPI_Recv(&calls, 1, MPI_INT, s->peer, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Recv(&calls, 1, MPI_INT, s->peer, kTag, s->pair, MPI_STATUS_IGNORE);
   }
   return calls;
 }
@@ -152,11 +158,11 @@ struct beside {
 
 static void measure_beside(const struct side* s, struct beside* b) {
   if (s->first) loop_times(s, MPI_COMM_SELF, b->loop[0]);
-  MPI_Barrier(MPI_COMM_WORLD);
-  loop_times(s, MPI_COMM_WORLD, b->loop[1]);
+  MPI_Barrier(s->pair);
+  loop_times(s, s->pair, b->loop[1]);
   if (s->first) memcpy_rate(MPI_COMM_SELF, s->c->packed, kLoopBatches, b->memcpy[0]);
-  MPI_Barrier(MPI_COMM_WORLD);
-  memcpy_rate(MPI_COMM_WORLD, s->c->packed, kLoopBatches, b->memcpy[1]);
+  MPI_Barrier(s->pair);
+  memcpy_rate(s->pair, s->c->packed, kLoopBatches, b->memcpy[1]);
 }
 
 static void print_result(const struct side* s, const struct samples* time,
@@ -204,8 +210,8 @@ static void measure(const struct side* s, const struct options* o) {
 static void run(const Case* c, void* context) {
   const struct options* o = context;
   int rank;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  struct side s = {.c = c, .peer = !rank, .first = rank == 0, .room = c->memory};
+  MPI_Comm_rank(o->pair, &rank);
+  struct side s = {.c = c, .pair = o->pair, .peer = !rank, .first = rank == 0, .room = c->memory};
   s.out = buffer_new(s.room, 1);
   s.in = buffer_new(s.room, 2);
   s.packed = buffer_new(c->packed, 3);
@@ -236,8 +242,8 @@ static void parse_ways(const char* text, int* ways) {
 
 static struct options parse(int argc, char** argv) {
   static const struct option kLong[] = {
-      {"ways", 1, 0, 'w'},    {"planes", 1, 0, 'p'},   {"z", 1, 0, 'z'}, {"boxes", 1, 0, 'x'},
-      {"batches", 1, 0, 'b'}, {"batch-ms", 1, 0, 'd'}, {0, 0, 0, 0}};
+      {"ways", 1, 0, 'w'},    {"planes", 1, 0, 'p'},   {"z", 1, 0, 'z'},     {"boxes", 1, 0, 'x'},
+      {"batches", 1, 0, 'b'}, {"batch-ms", 1, 0, 'd'}, {"apart", 0, 0, 'a'}, {0, 0, 0, 0}};
   struct options o = {.batches = 15, .batch_ms = 8};
   const char *ways = "pack,pack-unpack", *planes = "32M,1M", *depths = "1,8,64,256,4096";
   for (int option; (option = getopt_long(argc, argv, "", kLong, NULL)) != -1;) {
@@ -260,6 +266,9 @@ static struct options parse(int argc, char** argv) {
       case 'd':
         o.batch_ms = atof(optarg);
         break;
+      case 'a':
+        o.apart = 1;
+        break;
       default:
         fail("unknown option; the head of noncontiguous.c lists them");
     }
@@ -270,20 +279,36 @@ static struct options parse(int argc, char** argv) {
   return o;
 }
 
-int main(int argc, char** argv) {
-  int ranks;
-  MPI_Init(&argc, &argv);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  struct options o = parse(argc, argv);
-  if (ranks != 2) fail("needs two ranks");
-  if (o.batches < 1) fail("--batches must be at least 1");
-  print_config("noncontiguous", argc, argv);
-  for (int i = 0; i < o.planes.count; i++) {
-    for (int k = 0; k < o.depths.count; k++) {
-      plane_case(o.planes.bytes[i], (long)o.depths.bytes[k], run, &o);
+// Until the pair is done, without taking a core from it.
+static void sleep_through(MPI_Request* request) {
+  const struct timespec nap = {.tv_nsec = 5000000};
+  for (int over = 0; !over; MPI_Test(request, &over, MPI_STATUS_IGNORE)) nanosleep(&nap, NULL);
+}
+
+static void measure_all(struct options* o) {
+  for (int i = 0; i < o->planes.count; i++) {
+    for (int k = 0; k < o->depths.count; k++) {
+      plane_case(o->planes.bytes[i], (long)o->depths.bytes[k], run, o);
     }
   }
-  for (int i = 0; i < o.boxes.count; i++) box_cases((int)o.boxes.bytes[i], run, &o);
+  for (int i = 0; i < o->boxes.count; i++) box_cases((int)o->boxes.bytes[i], run, o);
+}
+
+int main(int argc, char** argv) {
+  int rank, ranks;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  struct options o = parse(argc, argv);
+  if (!o.apart && ranks != 2) fail("needs two ranks; with --apart more");
+  if (o.batches < 1) fail("--batches must be at least 1");
+  print_config("noncontiguous", argc, argv);
+  const int paired = rank == 0 || rank == (o.apart ? ranks / 2 : 1);
+  MPI_Comm_split(MPI_COMM_WORLD, paired ? 0 : MPI_UNDEFINED, rank, &o.pair);
+  if (paired) measure_all(&o);
+  MPI_Request everyone;
+  MPI_Ibarrier(MPI_COMM_WORLD, &everyone);
+  sleep_through(&everyone);
   MPI_Finalize();
   return 0;
 }

@@ -66,8 +66,8 @@ struct alignas(kCacheLine) Channel {
 
 // What work is exposed for. An owner may expose one of each kind at a time.
 // In the order in which a helper looks.
-enum class Kind : std::uint8_t { belts, copies, loops };
-inline constexpr std::size_t kKinds = 3;
+enum class Kind : std::uint8_t { belts, wires, copies, loops };
+inline constexpr std::size_t kKinds = 4;
 
 struct alignas(kCacheLine) Offer {
   // About when (ticks) the owner's process would be done with the exposed work of that kind as it

@@ -55,7 +55,7 @@ std::uint64_t Lender::end_of_offer(std::uint32_t rank, std::uint64_t worth) cons
   const auto end_of = [&](Kind kind) {
     return offer.ends[static_cast<std::size_t>(kind)].load(std::memory_order_relaxed);
   };
-  const std::uint64_t loops = end_of(Kind::loops);
+  const std::uint64_t loops = std::max(end_of(Kind::loops), end_of(Kind::wires));
   const std::uint64_t copies = end_of(Kind::copies);
   return copies > loops && copies >= worth && copies_(rank) ? copies : loops;
 }

@@ -51,6 +51,10 @@ struct Comm {
     if (rank_in_comm < 0 || rank_in_comm >= size) return kElsewhere;
     return node_rank_of[static_cast<std::size_t>(rank_in_comm)];
   }
+  // A member on another node; not a wildcard or a bad rank.
+  [[nodiscard]] bool is_elsewhere(int rank_in_comm) const {
+    return rank_in_comm >= 0 && rank_in_comm < size && on_node(rank_in_comm) == kElsewhere;
+  }
 };
 
 namespace comms {

@@ -12,6 +12,7 @@
 #include "mpi/message.hpp"
 #include "mpi/runtime.hpp"
 #include "mpi/shortcut.hpp"
+#include "mpi/wires.hpp"
 #include "mpi/wrappers.hpp"
 
 namespace mh::mpi {
@@ -335,12 +336,12 @@ int Testsome(int incount, MPI_Request array_of_requests[], int* outcount, int ar
 }
 
 int Request_get_status(MPI_Request request, int* flag, MPI_Status* status) {
-  if (!g.active || !ledger.any()) return next.Request_get_status(request, flag, status);
+  if (!g.active) return next.Request_get_status(request, flag, status);
   StatusOrOwn seen(status);
   const int code = next.Request_get_status(request, flag, seen.get());
   if (code != MPI_SUCCESS) return code;
   if (*flag == 0) return test_in_vain(code);
-  peek(request, seen.get());
+  if (ledger.any()) peek(request, seen.get());
   return code;
 }
 
@@ -348,20 +349,22 @@ int Request_get_status_any(int count, const MPI_Request array_of_requests[], int
                            MPI_Status* status) {
   StatusOrOwn seen(status);
   const int code = next.Request_get_status_any(count, array_of_requests, index, flag, seen.get());
-  if (code == MPI_SUCCESS && *flag != 0 && *index != MPI_UNDEFINED && g.active && ledger.any()) {
-    peek(array_of_requests[*index], seen.get());
-  }
+  if (code != MPI_SUCCESS || !g.active) return code;
+  if (*flag == 0) return test_in_vain(code);
+  if (*index != MPI_UNDEFINED && ledger.any()) peek(array_of_requests[*index], seen.get());
   return code;
 }
 
 int Request_get_status_all(int count, const MPI_Request array_of_requests[], int* flag,
                            MPI_Status array_of_statuses[]) {
   if (!g.active || !ledger.any()) {
-    return next.Request_get_status_all(count, array_of_requests, flag, array_of_statuses);
+    const int code = next.Request_get_status_all(count, array_of_requests, flag, array_of_statuses);
+    return g.active && code == MPI_SUCCESS && *flag == 0 ? test_in_vain(code) : code;
   }
   Batch batch(count, array_of_requests, array_of_statuses);
   const int code = next.Request_get_status_all(count, array_of_requests, flag, batch.statuses());
-  for (std::size_t i = 0; code == MPI_SUCCESS && *flag != 0 && i < batch.size(); ++i) {
+  if (code == MPI_SUCCESS && *flag == 0) return test_in_vain(code);
+  for (std::size_t i = 0; code == MPI_SUCCESS && i < batch.size(); ++i) {
     peek(batch.handle(i), &batch.status(i));
   }
   return code;
@@ -370,13 +373,15 @@ int Request_get_status_all(int count, const MPI_Request array_of_requests[], int
 int Request_get_status_some(int incount, const MPI_Request array_of_requests[], int* outcount,
                             int array_of_indices[], MPI_Status array_of_statuses[]) {
   if (!g.active || !ledger.any()) {
-    return next.Request_get_status_some(incount, array_of_requests, outcount, array_of_indices,
-                                        array_of_statuses);
+    const int code = next.Request_get_status_some(incount, array_of_requests, outcount,
+                                                  array_of_indices, array_of_statuses);
+    return g.active && code == MPI_SUCCESS && *outcount == 0 ? test_in_vain(code) : code;
   }
   Batch batch(incount, array_of_requests, array_of_statuses);
   const int code = next.Request_get_status_some(incount, array_of_requests, outcount,
                                                 array_of_indices, batch.statuses());
   if (code != MPI_SUCCESS || *outcount == MPI_UNDEFINED) return code;
+  if (*outcount == 0) return test_in_vain(code);
   for (std::size_t i = 0; i < length(*outcount); ++i) {
     peek(batch.handle(static_cast<std::size_t>(array_of_indices[i])), &batch.status(i));
   }
@@ -384,7 +389,7 @@ int Request_get_status_some(int incount, const MPI_Request array_of_requests[], 
 }
 
 int Cancel(MPI_Request* request) {
-  if (g.active && cancel_described(*request)) return MPI_SUCCESS;
+  if (g.active && (cancel_described(*request) || wires::keeps(*request))) return MPI_SUCCESS;
   return next.Cancel(request);
 }
 

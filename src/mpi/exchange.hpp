@@ -7,14 +7,16 @@
 
 #include "mpi/ledger.hpp"
 #include "mpi/message.hpp"
+#include "mpi/wires.hpp"
 
 namespace mh::mpi {
 
 enum class Mode : std::uint8_t { standard, synchronous, ready };
 
-// A send under way: described (then the slot is awaited) or the library's own request.
+// A send under way: described (then the slot is awaited), by wire, or the library's own request.
 struct Departure {
   std::optional<Slot> slot;
+  std::optional<wires::Wire> wire{};
   MPI_Request request = MPI_REQUEST_NULL;
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/clock.hpp"
 #include "mpi/runtime.hpp"
+#include "mpi/wires.hpp"
 
 namespace mh::mpi {
 
@@ -67,7 +68,7 @@ void Ledger::set_under_way(Entry& entry, bool now) {
   const std::size_t change = now ? 1 : static_cast<std::size_t>(-1);
   under_way_.fetch_add(change, std::memory_order_relaxed);
   const Landing& landing = entry.receipt.landing;
-  if (!landing || landing.shown != nullptr) return;
+  if (!landing || landing.shown != nullptr || landing.by_wire) return;
   unshown_.fetch_add(change, std::memory_order_relaxed);
 }
 
@@ -146,13 +147,23 @@ void await_hand(Entry& entry) {
   wait::until([&] { return take_in_hand(entry); });
 }
 
+// What came for the entry, which the caller has in hand; its receive has completed with `status`.
+void bring(Entry& entry, const MPI_Status& status) {
+  if (entry.coming) {
+    wires::finish(*entry.coming->incoming);
+    entry.fetched = entry.coming->fetched;
+    entry.coming.reset();
+  }
+  if (!entry.fetched) entry.fetched = fetch(entry.receipt.landing, status);
+}
+
 // The receive of an entry that is out of everybody's hands has completed with `status`.
 int account(Entry& entry, MPI_Status* status) {
   Receipt& receipt = entry.receipt;
   if (receipt.envelope) set_envelope(status, *receipt.envelope);
   if (!receipt.landing) return MPI_SUCCESS;
   await_hand(entry);
-  if (!entry.fetched) entry.fetched = fetch(receipt.landing, *status);
+  bring(entry, *status);
   const auto fetched = std::exchange(entry.fetched, std::nullopt);
   put_down(entry);
   hide(receipt.landing);
@@ -183,7 +194,7 @@ void peek(MPI_Request request, MPI_Status* status) {
   if (receipt.envelope) set_envelope(status, *receipt.envelope);
   if (!receipt.landing) return;
   await_hand(*entry);
-  if (!entry->fetched) entry->fetched = fetch(receipt.landing, *status);
+  bring(*entry, *status);
   if (entry->fetched) set_bytes(status, entry->fetched->bytes);
   put_down(*entry);
 }
@@ -221,7 +232,10 @@ void settle_landed() {
     const Receipt& receipt = entry.receipt;
     if (!receipt.landing || !may_have_landed(request, receipt, patient)) return false;
     if (!take_in_hand(entry)) return false;
-    if (!entry.fetched && letter_in(receipt.landing)) return true;
+    if (!entry.fetched && !entry.coming) {
+      entry.coming = coming_to(receipt.landing);
+      if (!entry.coming && letter_in(receipt.landing)) return true;
+    }
     put_down(entry);
     return false;
   });

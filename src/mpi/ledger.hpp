@@ -43,6 +43,7 @@ struct Entry {
   std::atomic<bool> claimed{false};
   // Acquired by exchange, given back by release: the next holder sees what the last one fetched.
   std::atomic<bool> in_hand{false};
+  std::optional<Coming> coming{};    // of the holder: from another node, begun
   std::optional<Fetched> fetched{};  // of the holder; read by the completing thread after it
 };
 using EntryPtr = std::shared_ptr<Entry>;

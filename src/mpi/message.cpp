@@ -11,6 +11,7 @@
 #include "base/say.hpp"
 #include "layout/pack.hpp"
 #include "mpi/runtime.hpp"
+#include "mpi/wires.hpp"
 #include "p2p/arrival.hpp"
 #include "p2p/transfer.hpp"
 
@@ -300,7 +301,7 @@ p2p::SendSlot& letter_of(const p2p::Descriptor& descriptor) {
 // The state of the letter that a descriptor found in memory belongs to; free if that use of the
 // slot is over, or the descriptor is not all there yet.
 p2p::SlotState letter_state(const p2p::Descriptor& found) {
-  if (!p2p::is_sealed(found)) return p2p::SlotState::free;
+  if (found.from_world != 0 || !p2p::is_sealed(found)) return p2p::SlotState::free;
   const p2p::SendSlot& letter = letter_of(found);
   const p2p::SlotState state = letter.state_of(found.generation);
   return state == p2p::SlotState::free || letter.to == g.me ? state : p2p::SlotState::free;
@@ -431,7 +432,7 @@ bool try_to_deliver(Slot slot, p2p::SendSlot& letter) {
 // ----------------------------------------------------------------------------------------
 
 bool may_describe(Outgoing& message, MPI_Datatype type, const datatypes::Info& info) {
-  if (!g.describing || message.bytes < g.threshold) return false;
+  if (!(g.reaching || g.carrying) || message.bytes < g.threshold) return false;
   if (info.dense ? !g.reaching && message.bytes < kLeastByCells : !g.carrying) return false;
   if (!g.switched_on.load(std::memory_order_relaxed)) return false;
   // A receiver with gaps in its buffer has to count the bytes (send_to_self).
@@ -467,6 +468,9 @@ std::optional<Slot> post_with_fin_tag(const Outgoing& message, std::uint32_t fin
                      .slot = slot,
                      .bytes = message.bytes,
                      .generation = g.outbox.slot(slot).generation(),
+                     .from_world = 0,
+                     .to_world = 0,
+                     .piece = 0,
                      .seal = {}};
   p2p::seal(sent.descriptor);
   sent.layout = message.layout;
@@ -616,27 +620,44 @@ void resend_wanted() {
 // ---- Receiving
 // --------------------------------------------------------------------------------------
 
+namespace {
+
+// Who may send a descriptor to a receive with this source.
+struct Senders {
+  bool here;
+  bool elsewhere;
+};
+Senders senders_to(const Comm& comm, int source) {
+  const bool here = (g.reaching || g.carrying) && comm.members.size() > 1;
+  const bool elsewhere = g.wiring && !comm.on_one_node;
+  if (source == MPI_ANY_SOURCE) return {.here = here, .elsewhere = elsewhere};
+  const std::int32_t there = comm.on_node(source);
+  return {.here = here && there >= 0 && there != static_cast<std::int32_t>(g.me),
+          .elsewhere = elsewhere && comm.is_elsewhere(source)};
+}
+
+}  // namespace
+
 Landing landing_for(void* buffer, MPI_Count count, MPI_Datatype type, int source, MPI_Comm handle) {
   if (!g.describing || count <= 0) return {};
   const datatypes::Info info = datatypes::info(type);
   const std::uint64_t capacity = message_bytes(count, info);
   if (capacity < p2p::kDescriptorBytes || (info.dense && buffer == nullptr)) return {};
   Comm* comm = comms::find(handle);
-  if (comm == nullptr || comm->members.size() < 2) return {};
-  if (source != MPI_ANY_SOURCE) {
-    const std::int32_t there = comm->on_node(source);
-    if (there < 0 || there == static_cast<std::int32_t>(g.me)) return {};
-  }
+  if (comm == nullptr) return {};
+  const Senders senders = senders_to(*comm, source);
+  if (!senders.here && !senders.elsewhere) return {};
   return {.comm = comm,
           .buffer = buffer,
           .count = count,
           .type = type,
           .capacity = capacity,
-          .dense = info.dense};
+          .dense = info.dense,
+          .by_wire = !senders.here};
 }
 
 void show(Landing& landing) {
-  if (landing && landing.dense && g.reaching)
+  if (landing && landing.dense && !landing.by_wire && g.reaching)
     landing.shown = g.landings.open(landing.buffer, landing.capacity);
 }
 
@@ -651,6 +672,50 @@ std::optional<p2p::Descriptor> letter_in(const Landing& landing) {
   return found;
 }
 
+namespace {
+
+Fetched fetched_of(const p2p::Descriptor& found, const Landing& landing) {
+  return {.bytes = std::min(found.bytes, landing.capacity),
+          .truncated = found.bytes > landing.capacity};
+}
+
+// Where the type has a layout.
+Coming begin_from_afar(const p2p::Descriptor& found, const Landing& landing,
+                       const layout::LayoutPtr& layout) {
+  const Fetched fetched = fetched_of(found, landing);
+  const p2p::End to{.layout = layout.get(),
+                    .count = static_cast<std::uint64_t>(landing.count),
+                    .base = layout::address_of(landing.buffer)};
+  return {.incoming = wires::begin(found, to, layout, fetched.bytes), .fetched = fetched};
+}
+
+// The receive is complete.
+std::optional<Fetched> fetch_from_afar(const p2p::Descriptor& found, const Landing& landing) {
+  if (!wires::is_new(found)) return std::nullopt;
+  const layout::LayoutPtr layout = landing.dense ? nullptr : layouts::of(landing.type);
+  if (landing.dense || layout != nullptr) {
+    const Coming coming = begin_from_afar(found, landing, layout);
+    wires::finish(*coming.incoming);
+    return coming.fetched;
+  }
+  const Fetched fetched = fetched_of(found, landing);
+  const auto packed = std::make_unique_for_overwrite<std::byte[]>(fetched.bytes);
+  wires::finish(*wires::begin(found, end_at(packed.get()), nullptr, fetched.bytes));
+  send_to_self(packed.get(), fetched.bytes, MPI_BYTE, landing.buffer, landing.count, landing.type);
+  return fetched;
+}
+
+}  // namespace
+
+std::optional<Coming> coming_to(const Landing& landing) {
+  if (!g.wiring) return std::nullopt;
+  const auto found = read_descriptor(landing);
+  if (!found || found->from_world == 0 || !wires::is_new(*found)) return std::nullopt;
+  const layout::LayoutPtr layout = landing.dense ? nullptr : layouts::of(landing.type);
+  if (!landing.dense && layout == nullptr) return std::nullopt;
+  return begin_from_afar(*found, landing, layout);
+}
+
 std::optional<Fetched> fetch(const Landing& landing, const MPI_Status& status) {
   return landing.silent || of_descriptor_size(status) ? fetch(landing) : std::nullopt;
 }
@@ -658,6 +723,7 @@ std::optional<Fetched> fetch(const Landing& landing, const MPI_Status& status) {
 std::optional<Fetched> fetch(const Landing& landing) {
   for (;;) {
     const auto found = read_descriptor(landing);
+    if (found && found->from_world != 0) return fetch_from_afar(*found, landing);
     const bool ours = found && letter_state(*found) != p2p::SlotState::free;
     p2p::SendSlot* letter = ours ? &letter_of(*found) : nullptr;
     switch (p2p::who_moves(letter, ours ? found->generation : 0, landing.shown)) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "mpi/comms.hpp"
@@ -15,6 +16,10 @@
 #include "wait/wait.hpp"
 
 namespace mh::mpi {
+
+namespace wires {
+class Incoming;
+}
 
 // ---- Either side
 // ------------------------------------------------------------------------------------
@@ -140,6 +145,7 @@ struct Landing {
   MPI_Datatype type{};
   std::uint64_t capacity = 0;
   bool dense = false;
+  bool by_wire = false;           // only a rank of another node can send here
   bool silent = false;            // the library does not say in the status what came
   p2p::Landing* shown = nullptr;  // on the landing board, while a started receive is under way
 
@@ -163,6 +169,15 @@ struct Fetched {
 std::optional<Fetched> fetch(const Landing& landing, const MPI_Status& status);
 // As before, where a letter was seen in the buffer (letter_in) and the library was not asked.
 std::optional<Fetched> fetch(const Landing& landing);
+
+// A message of another node that has begun to come in.
+struct Coming {
+  std::shared_ptr<wires::Incoming> incoming;
+  Fetched fetched;  // once it is all there
+};
+// If the descriptor of one lies in the buffer of a receive under way: begins with it. (A library
+// that has completed the receive is not needed; where the type has no layout nothing is begun.)
+std::optional<Coming> coming_to(const Landing& landing);
 
 // As fetch(), and corrects the status. Returns MPI_SUCCESS or MPI_ERR_TRUNCATE (not yet given to an
 // error handler).

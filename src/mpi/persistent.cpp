@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "mpi/exchange.hpp"
 #include "mpi/ledger.hpp"
 #include "mpi/message.hpp"
 #include "mpi/runtime.hpp"
@@ -22,6 +23,7 @@ struct PersistentSend {
   MPI_Count count;
   MPI_Datatype type;
   int fin_tag;
+  bool by_wire;
 };
 
 std::mutex g_mutex;                                         // guards what follows
@@ -53,13 +55,14 @@ std::optional<PersistentSend> find(MPI_Request request) {
 }
 
 // True if `request` now is the persistent receive of a completion message.
-bool init_described(const void* buffer, MPI_Count count, MPI_Datatype type, int dest, int tag,
-                    MPI_Comm comm, MPI_Request* request) {
+bool init_described(Mode mode, const void* buffer, MPI_Count count, MPI_Datatype type, int dest,
+                    int tag, MPI_Comm comm, MPI_Request* request) {
   if (!g.active || count <= 0) return false;
   const datatypes::Info info = datatypes::info(type);
   Outgoing message{buffer, message_bytes(count, info), dest, tag, comm};
   if (message.bytes == p2p::kDescriptorBytes) note_short(dest, comm);
-  if (message.bytes < g.threshold || !may_describe(message, type, info)) return false;
+  const bool by_wire = mode != Mode::synchronous && wires::may_take(message, type, info);
+  if (!by_wire && !may_describe(message, type, info)) return false;
   const auto fin_tag = take_tag();
   if (!fin_tag) return false;
   // From anyone: the receiver, or this rank itself after an undescribed start.
@@ -71,7 +74,7 @@ bool init_described(const void* buffer, MPI_Count count, MPI_Datatype type, int 
   real.Type_contiguous(1, type, &kept);
   real.Type_commit(&kept);
   const std::lock_guard<std::mutex> hold(g_mutex);
-  g_sends[bits_of(*request)] = {message, count, kept, *fin_tag};
+  g_sends[bits_of(*request)] = {message, count, kept, *fin_tag, by_wire};
   return true;
 }
 
@@ -93,7 +96,11 @@ int send_undescribed(const PersistentSend& send) {
 int start_described(MPI_Request* request, const PersistentSend& send) {
   const int code = real.Start(request);
   if (code != MPI_SUCCESS) return code;
-  if (g.switched_on.load(std::memory_order_relaxed)) {
+  if (send.by_wire) {
+    const datatypes::Info info = datatypes::info(send.type);
+    const auto wire = wires::take(send.message, send.type, info, send.fin_tag, *request);
+    if (wire) return wires::send(*wire, send.message);
+  } else if (g.switched_on.load(std::memory_order_relaxed)) {
     if (const auto slot =
             post_with_fin_tag(send.message, static_cast<std::uint32_t>(send.fin_tag), *request)) {
       return send_descriptor(*slot, send.message);
@@ -160,32 +167,38 @@ namespace wrap {
 
 int Send_init(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
               MPI_Request* request) {
-  if (init_described(buf, count, datatype, dest, tag, comm, request)) return MPI_SUCCESS;
+  if (init_described(Mode::standard, buf, count, datatype, dest, tag, comm, request))
+    return MPI_SUCCESS;
   return next.Send_init(buf, count, datatype, dest, tag, comm, request);
 }
 int Send_init_c(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
                 MPI_Comm comm, MPI_Request* request) {
-  if (init_described(buf, count, datatype, dest, tag, comm, request)) return MPI_SUCCESS;
+  if (init_described(Mode::standard, buf, count, datatype, dest, tag, comm, request))
+    return MPI_SUCCESS;
   return next.Send_init_c(buf, count, datatype, dest, tag, comm, request);
 }
 int Ssend_init(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
                MPI_Request* request) {
-  if (init_described(buf, count, datatype, dest, tag, comm, request)) return MPI_SUCCESS;
+  if (init_described(Mode::synchronous, buf, count, datatype, dest, tag, comm, request))
+    return MPI_SUCCESS;
   return next.Ssend_init(buf, count, datatype, dest, tag, comm, request);
 }
 int Ssend_init_c(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
                  MPI_Comm comm, MPI_Request* request) {
-  if (init_described(buf, count, datatype, dest, tag, comm, request)) return MPI_SUCCESS;
+  if (init_described(Mode::synchronous, buf, count, datatype, dest, tag, comm, request))
+    return MPI_SUCCESS;
   return next.Ssend_init_c(buf, count, datatype, dest, tag, comm, request);
 }
 int Rsend_init(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
                MPI_Request* request) {
-  if (init_described(buf, count, datatype, dest, tag, comm, request)) return MPI_SUCCESS;
+  if (init_described(Mode::ready, buf, count, datatype, dest, tag, comm, request))
+    return MPI_SUCCESS;
   return next.Rsend_init(buf, count, datatype, dest, tag, comm, request);
 }
 int Rsend_init_c(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
                  MPI_Comm comm, MPI_Request* request) {
-  if (init_described(buf, count, datatype, dest, tag, comm, request)) return MPI_SUCCESS;
+  if (init_described(Mode::ready, buf, count, datatype, dest, tag, comm, request))
+    return MPI_SUCCESS;
   return next.Rsend_init_c(buf, count, datatype, dest, tag, comm, request);
 }
 

@@ -111,7 +111,7 @@ std::optional<Letter> oldest_letter(std::uint32_t sender, std::uint64_t comm_key
 struct Seen {
   Comm* comm;
   Letter letter;   // the described message it must be, if it is one
-  bool ambiguous;  // it may as well be a short message, or another letter
+  bool ambiguous;  // it may as well be a short message, or another letter; or is of another node
 };
 
 // What a probe saw, by its status; nothing if it is certainly an ordinary message.
@@ -120,6 +120,9 @@ std::optional<Seen> identify(MPI_Comm handle, const MPI_Status& status) {
   Comm* comm = comms::find(handle);
   if (comm == nullptr) return std::nullopt;
   const std::int32_t there = comm->on_node(status.MPI_SOURCE);
+  if (there < 0 && g.wiring && comm->is_elsewhere(status.MPI_SOURCE)) {
+    return Seen{.comm = comm, .letter = {}, .ambiguous = true};
+  }
   if (there < 0 || there == static_cast<std::int32_t>(g.me)) return std::nullopt;
   const auto sender = static_cast<std::uint32_t>(there);
   const auto letter = oldest_letter(sender, comm->key, status.MPI_TAG);
@@ -168,7 +171,7 @@ std::uint64_t renew(MPI_Message* message) {
   if (!p2p::opens_descriptor(content.data(), g.key)) return p2p::kDescriptorBytes;
   p2p::Descriptor descriptor;
   std::memcpy(&descriptor, content.data(), sizeof descriptor);
-  note_taken_out(letter_of(descriptor));
+  if (descriptor.from_world == 0) note_taken_out(letter_of(descriptor));
   return descriptor.bytes;
 }
 

@@ -24,6 +24,7 @@
 #include "mpi/ledger.hpp"
 #include "mpi/message.hpp"
 #include "mpi/report.hpp"
+#include "mpi/wires.hpp"
 #include "node/segment.hpp"
 #include "openmp/marker.hpp"
 #include "openmp/sharing.hpp"
@@ -54,6 +55,7 @@ class NodeWork final : public wait::Work {
     settle_landed();
     progress_orphans();
     progress_undescribed();
+    wires::progress();
   }
 
   bool own() override {
@@ -434,6 +436,7 @@ void build_node() {
   g.active = true;
   share_reason(look_for_objections());
   if (!g_why_not.empty()) return;
+  g.willing = true;
   share_reason(try_memory(cards));
   g.reaching = g_why_not.empty();
   // Who is late with a message on a belt must be given a core, by a thread of its own process.
@@ -463,8 +466,8 @@ void share_loops() {
 void share_cores() {
   const bool loops = settings().openmp || openmp::has_marked_loops();
   // A pair has its own two hands.
-  const bool copies = settings().lend_copies && g.describing && g.ranks > 2;
-  if (crowded() || !(loops || copies || g.carrying)) return;
+  const bool copies = settings().lend_copies && (g.reaching || g.carrying) && g.ranks > 2;
+  if (crowded() || !(loops || copies || g.willing)) return;
   const auto policy = settings().victim;
   const auto copies_of = [](std::uint32_t rank) { return thief().may_help(rank); };
   g.helpers = new lend::Pool(*g.node, g.area(g.me).lendings, usable_cores() - 1);
@@ -530,10 +533,11 @@ void start() {
   build_node();
   say_why_not();
   g.started = true;
+  if (g.active) share_cores();
+  wires::start();
   if (!g.active) return;
   comms::start();
   g.counters().start_tick.set(begin);
-  share_cores();
   wait::employ(&g_work, rules());
 }
 
@@ -543,6 +547,7 @@ void stop() {
   // Wait, with helping hands, for the ranks of this node: after that none of them can still want
   // anything of this one.
   if (g.active) gate::barrier(MPI_COMM_WORLD);
+  wires::stop();
   openmp::stop();
   report(g.describing ? "" : g_why_not);
   wait::employ(nullptr, {});

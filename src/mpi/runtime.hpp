@@ -54,9 +54,11 @@ inline constexpr std::uint64_t kLeastThreshold = 4096;
 struct Runtime {
   bool started = false;     // between start() and stop()
   bool active = false;      // the node segment is there and agreed on
-  bool describing = false;  // large messages may travel as descriptors: one of the next two
+  bool describing = false;  // large messages may travel as descriptors: one of the next three
   bool reaching = false;    // ranks may read and write each other's memory
   bool carrying = false;    // messages may go by belts (p2p/belt.hpp)
+  bool wiring = false;      // messages to other nodes may go by wires (wires.hpp)
+  bool willing = false;     // nothing on this node speaks against helping with messages
   bool multiple = false;    // the library has granted MPI_THREAD_MULTIPLE
   // Several threads may be in calls of ours: that, or helpers that take turns (in_loop.hpp). Set
   // later only while no call is under way.
@@ -73,6 +75,7 @@ struct Runtime {
   std::uint64_t threshold = 0;
 
   MPI_Comm node_comm{};  // ranks of this node, in order; carries completions and resent data
+  MPI_Comm wire_comm{};  // a duplicate of MPI_COMM_WORLD, only while `wiring`
   MPI_Comm self_comm{};  // this rank alone; holds messages that a probe had to take out
   std::optional<steal::SlotKeeper> keeper;
   std::optional<steal::Chunking> chunking;

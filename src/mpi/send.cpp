@@ -5,7 +5,7 @@
 // so that the rank can help meanwhile. A long dense message to a neighbour is described
 // (message.hpp). A described send is a synchronous one (it ends when the bytes were taken), which
 // satisfies the standard, synchronous and ready modes alike; the buffered mode is left to the
-// library.
+// library. A long noncontiguous one to another node goes by wire (wires.hpp).
 #include <type_traits>
 
 #include "mpi/exchange.hpp"
@@ -57,6 +57,10 @@ int depart(Mode mode, const void* buffer, Count count, MPI_Datatype type, int de
     departure.slot = post(message, Completion::flag);
     if (departure.slot) return send_descriptor(*departure.slot, message);
   }
+  if (mode != Mode::synchronous) {
+    departure.wire = wires::take(message, type, info);
+    if (departure.wire) return wires::send(*departure.wire, message);
+  }
   return starting_call<Count>(mode)(buffer, count, type, dest, tag, comm, &departure.request);
 }
 
@@ -64,8 +68,13 @@ template int depart(Mode, const void*, int, MPI_Datatype, int, int, MPI_Comm, De
 template int depart(Mode, const void*, MPI_Count, MPI_Datatype, int, int, MPI_Comm, Departure&);
 
 int await(Departure& departure) {
-  if (!departure.slot) return wait_request(&departure.request, MPI_STATUS_IGNORE);
-  await_taken(*departure.slot);
+  if (departure.slot) {
+    await_taken(*departure.slot);
+  } else if (departure.wire) {
+    wires::await(*departure.wire);
+  } else {
+    return wait_request(&departure.request, MPI_STATUS_IGNORE);
+  }
   return MPI_SUCCESS;
 }
 
@@ -107,6 +116,12 @@ int start_send(Mode mode, const void* buffer, Count count, MPI_Datatype type, in
       int code = receive_completion(*slot, request);
       if (code == MPI_SUCCESS) code = send_descriptor(*slot, message);
       return code;
+    }
+  }
+  if (mode != Mode::synchronous) {
+    if (const auto wire = wires::take(message, type, info, wires::kOwnFin)) {
+      const int code = wires::receive_fin(*wire, request);
+      return code == MPI_SUCCESS ? wires::send(*wire, message) : code;
     }
   }
   return starting_call<Count>(mode)(buffer, count, type, dest, tag, comm, request);

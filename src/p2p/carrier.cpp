@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 #include "base/clock.hpp"
 
@@ -14,30 +13,6 @@ namespace {
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kLeastChunk = 16U << 10U;
 constexpr std::uint64_t kChunks = 16;
-
-layout::Elements elements(const End& end) {
-  return {.layout = end.layout, .count = end.count, .base = end.base};
-}
-
-void* contiguous(const End& end, std::uint64_t offset) {
-  return reinterpret_cast<void*>(end.base + offset);
-}
-
-void pack(const End& from, layout::Range range, std::byte* to) {
-  if (from.layout == nullptr) {
-    std::memcpy(to, contiguous(from, range.begin), range.end - range.begin);
-  } else {
-    layout::pack(elements(from), range, to);
-  }
-}
-
-void unpack(const End& to, layout::Range range, const std::byte* from) {
-  if (to.layout == nullptr) {
-    std::memcpy(contiguous(to, range.begin), from, range.end - range.begin);
-  } else {
-    layout::unpack(elements(to), range, from);
-  }
-}
 
 layout::Range range_of(const Stretch& stretch) {
   return {stretch.offset, stretch.offset + stretch.bytes};

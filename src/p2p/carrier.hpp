@@ -14,11 +14,11 @@
 #include <cstdint>
 #include <optional>
 
-#include "layout/pack.hpp"
 #include "lend/pool.hpp"
 #include "node/node.hpp"
 #include "observe/counters.hpp"
 #include "p2p/belt.hpp"
+#include "p2p/end.hpp"
 #include "p2p/outbox.hpp"
 
 namespace mh::p2p {
@@ -37,13 +37,6 @@ constexpr std::uint32_t cell_bytes(std::uint32_t ranks) {
 constexpr std::size_t cells_bytes(std::uint32_t ranks) {
   return std::size_t{kBelts} * Belt::kCells * cell_bytes(ranks);
 }
-
-// The bytes of a message in this process; contiguous without a layout.
-struct End {
-  const layout::Layout* layout = nullptr;
-  std::uint64_t count = 0;
-  layout::Address base = 0;
-};
 
 class Carrier final : public lend::Work {
  public:

@@ -16,12 +16,17 @@
 namespace mh::p2p {
 
 struct Descriptor {
-  std::uint64_t key[2];      // node::Header::job_key
+  std::uint64_t key[2];      // the same for all ranks that may send descriptors to each other
   std::uint32_t sender;      // rank on the node
-  std::uint32_t slot;        // of the sender's outbox
+  std::uint32_t slot;        // of the sender's outbox; of its wires if it is on another node
   std::uint64_t bytes;       // of the whole message
-  std::uint64_t generation;  // of the slot: which of its uses
-  std::uint64_t seal[7];     // follows from the fields above: all of it is there
+  std::uint64_t generation;  // of the slot: which of its uses; or which of the messages to `to`
+  // Messages to another node only, else 0: the ranks in MPI_COMM_WORLD of the two, counted from 1,
+  // and the bytes of the pieces it comes in.
+  std::uint32_t from_world;
+  std::uint32_t to_world;
+  std::uint64_t piece;
+  std::uint64_t seal[5];  // follows from the fields above: all of it is there
 };
 
 inline constexpr std::size_t kDescriptorBytes = 96;
@@ -37,7 +42,16 @@ inline bool opens_descriptor(const void* message, const std::uint64_t (&key)[2])
 // The seal lets a rank that sees a descriptor in memory, without a word from the MPI library, tell
 // that the library has finished writing it.
 inline std::uint64_t seal_word(const Descriptor& descriptor, std::uint64_t index) {
-  return descriptor.key[1] ^ (descriptor.generation + (index << 56U));
+  const std::uint64_t fields[] = {std::uint64_t{descriptor.sender} << 32U | descriptor.slot,
+                                  descriptor.bytes, descriptor.generation,
+                                  std::uint64_t{descriptor.from_world} << 32U | descriptor.to_world,
+                                  descriptor.piece};
+  std::uint64_t word = descriptor.key[1] + index;
+  for (const std::uint64_t field : fields) {
+    word = (word ^ field) * 0x9e3779b97f4a7c15ULL;
+    word ^= word >> 32U;
+  }
+  return word;
 }
 inline void seal(Descriptor& descriptor) {
   for (std::uint64_t i = 0; i < std::size(descriptor.seal); ++i) {

@@ -9,6 +9,8 @@
 // run: ranks 2 helped MH_MEMORY=cells
 // run: ranks 4 helped MH_MEMORY=cells MH_CORES=8
 // run: ranks 2 helped MH_MEMORY=cma MH_CORES=1
+// run: ranks 4 helped MH_FAKE_NODES=2
+// run: ranks 4 helped MH_FAKE_NODES=2 MH_CORES=4
 #include "check.h"
 
 enum {
@@ -87,7 +89,9 @@ static void check_doubles(double* data, const Side* side, int key, int doubles, 
   free(data);
 }
 
-static int partner(void) { return rank ^ 1; }
+// Half of the ranks send to the other half.
+static int partner(void) { return (rank + ranks / 2) % ranks; }
+static bool is_sender(void) { return rank < ranks / 2; }
 
 static void check_count(const MPI_Status* status, const char* what) {
   int doubles = -1;
@@ -97,8 +101,8 @@ static void check_count(const MPI_Status* status, const char* what) {
 
 static void blocking(int from, int to) {
   MPI_Status status;
-  Side* side = side_of(rank % 2 == 0 ? from : to);
-  if (rank % 2 == 0) {
+  Side* side = side_of(is_sender() ? from : to);
+  if (is_sender()) {
     double* data = filled_doubles(side, rank);
     MPI_Send(data + ORIGIN, side->count, side->type, partner(), TAG, MPI_COMM_WORLD);
     check_doubles(data, side, rank, DOUBLES, "a buffer that was sent");
@@ -149,8 +153,8 @@ static void exchanged(int from, int to) {
 }
 
 static void probed(int from, int to) {
-  Side* side = side_of(rank % 2 == 0 ? from : to);
-  if (rank % 2 == 0) {
+  Side* side = side_of(is_sender() ? from : to);
+  if (is_sender()) {
     double* data = filled_doubles(side, rank);
     MPI_Ssend(data + ORIGIN, side->count, side->type, partner(), TAG, MPI_COMM_WORLD);
     free(data);
@@ -167,24 +171,24 @@ static void probed(int from, int to) {
 }
 
 static void persistent(int from, int to) {
-  Side* side = side_of(rank % 2 == 0 ? from : to);
+  Side* side = side_of(is_sender() ? from : to);
   double* data = blank_doubles();
   MPI_Request request;
-  if (rank % 2 == 0) {
+  if (is_sender()) {
     MPI_Send_init(data + ORIGIN, side->count, side->type, partner(), TAG, MPI_COMM_WORLD, &request);
   } else {
     MPI_Recv_init(data + ORIGIN, side->count, side->type, partner(), TAG, MPI_COMM_WORLD, &request);
   }
   MPI_Type_free(&side->type);
   for (int round = 0; round < 2; ++round) {
-    for (int i = 0; i < DOUBLES && rank % 2 == 0; ++i) {
+    for (int i = 0; i < DOUBLES && is_sender(); ++i) {
       data[ORIGIN + side->place[i]] = value(round, i);
     }
     // Helping is off in the second round: the data goes by the library then.
     MPI_Pcontrol(round == 0);
     MPI_Start(&request);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
-    for (int i = 0; i < DOUBLES && rank % 2 == 1; ++i) {
+    for (int i = 0; i < DOUBLES && !is_sender(); ++i) {
       double got = data[ORIGIN + side->place[i]];
       CHECK(got == value(round, i), "persistent: double %d is %g", i, got);
     }
@@ -201,7 +205,7 @@ static void persistent(int from, int to) {
 static void too_short(int from) {
   Side *out = side_of(from), *in = side_of(3);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  if (rank % 2 == 0) {
+  if (is_sender()) {
     double* data = filled_doubles(out, rank);
     MPI_Send(data + ORIGIN, out->count, out->type, partner(), TAG, MPI_COMM_WORLD);
     free(data);

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// An end of a message: where its bytes lie in this process, and moving ranges of its packed stream
+// to and from there. Any thread, also several at once on disjoint ranges.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "layout/pack.hpp"
+
+namespace mh::p2p {
+
+// Contiguous without a layout.
+struct End {
+  const layout::Layout* layout = nullptr;
+  std::uint64_t count = 0;
+  layout::Address base = 0;
+};
+
+inline layout::Elements elements_of(const End& end) {
+  return {.layout = end.layout, .count = end.count, .base = end.base};
+}
+
+inline void* place_in(const End& contiguous, std::uint64_t offset) {
+  return reinterpret_cast<void*>(contiguous.base + offset);
+}
+
+inline void pack(const End& from, layout::Range range, std::byte* to) {
+  if (from.layout == nullptr) {
+    std::memcpy(to, place_in(from, range.begin), range.end - range.begin);
+  } else {
+    layout::pack(elements_of(from), range, to);
+  }
+}
+
+inline void unpack(const End& to, layout::Range range, const std::byte* from) {
+  if (to.layout == nullptr) {
+    std::memcpy(place_in(to, range.begin), from, range.end - range.begin);
+  } else {
+    layout::unpack(elements_of(to), range, from);
+  }
+}
+
+}  // namespace mh::p2p

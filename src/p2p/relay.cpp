@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "p2p/relay.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/clock.hpp"
+
+namespace mh::p2p {
+namespace {
+
+constexpr double kBytesPerNs = 5;  // of one core that packs; only a hint for lenders
+
+}  // namespace
+
+void Relay::open(const End& end, Task task) {
+  const std::uint32_t use = use_in(offers()) + 1;
+  end_ = end;
+  task_ = task;
+  collected_ = 0;
+  for (Cell& cell : cells_) cell.finished.store(0, std::memory_order_relaxed);
+  next_.store(word_of(use, 0), std::memory_order_relaxed);
+  offered_.store(word_of(use, 0), std::memory_order_release);
+}
+
+void Relay::offer(const Load& load) {
+  const std::uint64_t word = offers();
+  cells_[count_in(word) % kCells].load = load;
+  offered_.store(word + 1, std::memory_order_release);
+}
+
+std::optional<Load> Relay::collect() {
+  if (empty()) return std::nullopt;
+  Cell& cell = cells_[collected_ % kCells];
+  if (cell.finished.load(std::memory_order_acquire) != collected_ + 1) return std::nullopt;
+  ++collected_;
+  return cell.load;
+}
+
+std::optional<std::uint32_t> Relay::claim() {
+  // acquire: in this order, so that a chunk of an earlier use is never taken for one of the next.
+  std::uint64_t next = next_.load(std::memory_order_acquire);
+  for (;;) {
+    const std::uint64_t offered = offered_.load(std::memory_order_acquire);
+    if (use_in(offered) != use_in(next) || count_in(next) >= count_in(offered)) return std::nullopt;
+    if (next_.compare_exchange_weak(next, next + 1, std::memory_order_relaxed,
+                                    std::memory_order_acquire)) {
+      return count_in(next);
+    }
+  }
+}
+
+std::uint64_t Relay::work() {
+  const auto index = claim();
+  if (!index) return 0;
+  Cell& cell = cells_[*index % kCells];
+  const Load load = cell.load;
+  if (task_ == Task::pack) {
+    pack(end_, load.range, load.buffer);
+  } else {
+    unpack(end_, load.range, load.buffer);
+  }
+  cell.finished.store(*index + 1, std::memory_order_release);
+  return load.range.end - load.range.begin;
+}
+
+bool Relay::has_work() const {
+  return next_.load(std::memory_order_relaxed) != offered_.load(std::memory_order_relaxed);
+}
+
+// ---- Relays ----------------------------------------------------------------------------------
+
+Relays::Use::Use(Relays& relays, const End& end, Task task, std::uint64_t bytes)
+    : relays_(relays), relay_(relays.take()) {
+  if (relay_ == nullptr) {
+    own_ = std::make_unique<Relay>();
+    relay_ = own_.get();
+  }
+  relay_->open(end, task);
+  if (own_ || !relays_.may_expose()) return;
+  if (relays_.exposed_.test_and_set(std::memory_order_acquire)) return;
+  const double alone_ns = static_cast<double>(bytes) / kBytesPerNs;
+  // Without helpers the owner does it alone.
+  static_cast<void>(
+      relays_.pool_->expose(lend::Kind::wires, relays_, ticks() + ticks_from_ns(alone_ns)));
+  has_helpers_ = true;
+}
+
+Relays::Use::~Use() {
+  if (has_helpers_) {
+    relays_.pool_->withdraw(lend::Kind::wires);
+    relays_.exposed_.clear(std::memory_order_release);
+  }
+  if (!own_) relays_.give_back(relay_);
+}
+
+void Relays::Use::nothing_more() {
+  if (has_helpers_) relays_.pool_->nothing_left(lend::Kind::wires);
+}
+
+// Nobody waits just now: helpers are not made for nothing.
+bool Relays::may_expose() const {
+  return pool_ != nullptr && (pool_->hired() || node_.somebody_idle());
+}
+
+Relay* Relays::take() {
+  std::uint32_t taken = taken_.load(std::memory_order_relaxed);
+  std::uint32_t index = 0;
+  do {
+    index = static_cast<std::uint32_t>(std::countr_one(taken));
+    if (index == kRelays) return nullptr;
+    // acquire: pairs with the release in give_back(); the thread that had it is done with it.
+  } while (!taken_.compare_exchange_weak(taken, taken | 1U << index, std::memory_order_acquire,
+                                         std::memory_order_relaxed));
+  return &relays_[index];
+}
+
+void Relays::give_back(Relay* relay) {
+  taken_.fetch_and(~(1U << static_cast<std::uint32_t>(relay - relays_.data())),
+                   std::memory_order_release);
+}
+
+bool Relays::work_one() {
+  for (Relay& relay : relays_) {
+    const std::uint64_t bytes = relay.work();
+    if (bytes == 0) continue;
+    counters_.lent_chunks.add_shared(1);
+    counters_.lent_bytes.add_shared(bytes);
+    return true;
+  }
+  return false;
+}
+
+bool Relays::wanted() noexcept {
+  return std::any_of(relays_.begin(), relays_.end(), [](Relay& relay) { return relay.has_work(); });
+}
+
+void Relays::unit(std::uint32_t /*helper*/, std::uint64_t deadline) noexcept {
+  while (ticks() < deadline && work_one()) {
+  }
+}
+
+}  // namespace mh::p2p

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A relay: how the threads of one process pack, or unpack, the chunks of a message that a network
+// carries.
+//
+// Words: the *owner* is the thread that sends or receives the chunks. It *offers* a chunk with the
+// buffer that it is packed into (or has arrived in); any thread of the process, a helper on a lent
+// core too, claims it and does the *work*; the owner *collects* finished chunks in the order in
+// which it offered them. So chunks are packed while earlier ones are sent. Helpers need nothing of
+// MPI.
+//
+// A relay serves one message after the other; each is a *use*, and every claim names its use, so
+// that who was held up between a look and a claim gets nothing of a later message. Process-private.
+// Limits: kCells chunks at a time, 2^32-1 chunks a message; a late claim is told apart until 2^32
+// messages later.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "base/cacheline.hpp"
+#include "lend/pool.hpp"
+#include "node/node.hpp"
+#include "observe/counters.hpp"
+#include "p2p/end.hpp"
+
+namespace mh::p2p {
+
+enum class Task : std::uint8_t { pack, unpack };
+
+// A chunk: a range of the packed stream, and where it is packed.
+struct Load {
+  layout::Range range;
+  std::byte* buffer;
+};
+
+// Invariants
+//   R1  next_ is (use, chunks claimed), changed by compare-and-swap of whoever claims and by
+//   open(),
+//       which counts the use; offered_ is (use, chunks offered), changed by the owner. So a claim
+//       that succeeds is of the use it looked at, and of a chunk that was offered.
+//   R2  A cell is written by the owner after the chunk before it was collected and before its own
+//   is
+//       offered; end_ and task_ while the relay is empty. So between a claim and its finish they
+//       are the claimed chunk's.
+class Relay {
+ public:
+  static constexpr std::uint32_t kCells = 8;
+
+  // Owner. The relay must be empty.
+  void open(const End& end, Task task);
+  [[nodiscard]] bool full() const { return count_in(offers()) - collected_ == kCells; }
+  [[nodiscard]] bool empty() const { return count_in(offers()) == collected_; }
+  [[nodiscard]] std::uint32_t outstanding() const { return count_in(offers()) - collected_; }
+  void offer(const Load& load);  // unless full()
+  // The oldest chunk that was not collected yet, if it is finished.
+  std::optional<Load> collect();
+
+  // Any thread: works at one chunk. Returns its bytes, 0 if there is none.
+  std::uint64_t work();
+  // A hint, relaxed: chunks that nobody has claimed.
+  [[nodiscard]] bool has_work() const;
+
+ private:
+  struct Cell {
+    Load load{};
+    // 1 + the number of the chunk that was finished here last. Release by who has finished it,
+    // pairs with the acquire in collect().
+    std::atomic<std::uint32_t> finished{0};
+  };
+
+  static constexpr std::uint64_t word_of(std::uint32_t use, std::uint32_t count) {
+    return std::uint64_t{use} << 32U | count;
+  }
+  static std::uint32_t use_in(std::uint64_t word) {
+    return static_cast<std::uint32_t>(word >> 32U);
+  }
+  static std::uint32_t count_in(std::uint64_t word) { return static_cast<std::uint32_t>(word); }
+  // The owner's own word.
+  [[nodiscard]] std::uint64_t offers() const { return offered_.load(std::memory_order_relaxed); }
+  std::optional<std::uint32_t> claim();
+
+  End end_{};
+  Task task_ = Task::pack;
+  std::uint32_t collected_ = 0;  // the owner's
+  // Release by the owner, acquire before a claim: the claim sees the cell, end_ and task_.
+  alignas(kCacheLine) std::atomic<std::uint64_t> offered_{0};
+  // relaxed: a claim publishes nothing; open() is published by the next offer.
+  alignas(kCacheLine) std::atomic<std::uint64_t> next_{0};
+  std::array<Cell, kCells> cells_;
+};
+
+// The relays of a process, at which its helpers work. One object a process.
+class Relays final : public lend::Work {
+ public:
+  static constexpr std::uint32_t kRelays = 4;
+
+  // `pool` is null where no cores are lent.
+  Relays(const node::Node& node, observe::Counters& counters, lend::Pool* pool)
+      : node_(node), counters_(counters), pool_(pool) {}
+
+  // A relay for one message of `bytes` bytes; helpers are let in if there are any. Its owner's, one
+  // thread at a time; everything offered has to be collected before it ends. Where all relays are
+  // in use helpers do not come.
+  class Use {
+   public:
+    Use(Relays& relays, const End& end, Task task, std::uint64_t bytes);
+    ~Use();
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+    Relay* operator->() const { return relay_; }
+    // So many chunks keep everybody busy who may be at work.
+    [[nodiscard]] std::uint32_t enough() const { return has_helpers_ ? 4 : 1; }
+    // The owner has offered the last one.
+    void nothing_more();
+
+   private:
+    Relays& relays_;
+    std::unique_ptr<Relay> own_;  // where none was free
+    Relay* relay_;
+    bool has_helpers_ = false;  // this one has told lenders to come
+  };
+
+  void unit(std::uint32_t helper, std::uint64_t deadline) noexcept override;
+  bool wanted() noexcept override;
+
+ private:
+  Relay* take();
+  void give_back(Relay* relay);
+  [[nodiscard]] bool may_expose() const;
+  bool work_one();
+
+  const node::Node& node_;
+  observe::Counters& counters_;
+  lend::Pool* pool_;
+  std::array<Relay, kRelays> relays_{};
+  std::atomic<std::uint32_t> taken_{0};  // a bit for each; acquire and release, as a lock
+  // Set while an offer stands. acquire and release: the pool's calls for a kind are for one thread
+  // at a time.
+  std::atomic_flag exposed_ = ATOMIC_FLAG_INIT;
+};
+
+}  // namespace mh::p2p

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Large noncontiguous messages to another node keep the standard's meaning: true sizes for probes
+// and polls, wildcards, many at once in any order of completion, receives that are too short by
+// much, cancelled and freed requests, small messages of a descriptor's size among them, and
+// receivers that sit in a collective while a message comes.
+//
+// run: ranks 4 helped MH_FAKE_NODES=2
+// run: ranks 4 helped MH_FAKE_NODES=2 MH_CORES=4 MH_MEMORY=cells
+#include "check.h"
+
+enum { ROWS = 3000, WIDTH = 20, STRIDE = 32, DOUBLES = ROWS * WIDTH, ROOM = ROWS * STRIDE };
+
+static MPI_Datatype rows;  // DOUBLES doubles in rows with gaps
+
+static void make_rows(void) {
+  MPI_Type_vector(ROWS, WIDTH, STRIDE, MPI_DOUBLE, &rows);
+  MPI_Type_commit(&rows);
+}
+
+static int partner(void) { return (rank + ranks / 2) % ranks; }
+static bool is_sender(void) { return rank < ranks / 2; }
+
+static double* matrix(int key) {
+  double* data = malloc(sizeof(double) * ROOM);
+  for (int i = 0; i < ROOM; ++i) data[i] = key < 0 ? -1 : key * 1e6 + i;
+  return data;
+}
+
+// Received in rows; the gaps are as before. Takes the matrix.
+static void check_rows(double* data, int key, const char* what) {
+  for (int i = 0; i < ROOM; ++i) {
+    double wanted = i % STRIDE < WIDTH && i / STRIDE < ROWS ? key * 1e6 + i : -1;
+    CHECK(data[i] == wanted, "%s: place %d is %g, not %g", what, i, data[i], wanted);
+  }
+  free(data);
+}
+
+static void check_dense(double* data, int key, const char* what) {
+  for (int i = 0; i < DOUBLES; ++i) {
+    double wanted = key * 1e6 + i / WIDTH * STRIDE + i % WIDTH;
+    CHECK(data[i] == wanted, "%s: double %d is %g, not %g", what, i, data[i], wanted);
+  }
+  free(data);
+}
+
+static void check_size(const MPI_Status* status, int source, int tag, const char* what) {
+  int doubles = -1;
+  MPI_Get_count(status, MPI_DOUBLE, &doubles);
+  CHECK(doubles == DOUBLES, "%s: %d doubles", what, doubles);
+  CHECK(status->MPI_SOURCE == source && status->MPI_TAG == tag, "%s: source %d, tag %d", what,
+        status->MPI_SOURCE, status->MPI_TAG);
+}
+
+// Probed without being taken out, among short messages of just a descriptor's size.
+static void probed(void) {
+  if (is_sender()) {
+    unsigned char* small = filled(DESCRIPTOR, 3);
+    double* data = matrix(1);
+    MPI_Request requests[2];
+    MPI_Isend(small, DESCRIPTOR, MPI_BYTE, partner(), TAG, MPI_COMM_WORLD, &requests[0]);
+    MPI_Isend(data, 1, rows, partner(), TAG, MPI_COMM_WORLD, &requests[1]);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    free(small);
+    free(data);
+    return;
+  }
+  MPI_Status status;
+  MPI_Probe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &status);
+  check_status(&status, partner(), TAG, DESCRIPTOR);
+  unsigned char small[DESCRIPTOR];
+  MPI_Recv(small, DESCRIPTOR, MPI_BYTE, partner(), TAG, MPI_COMM_WORLD, &status);
+  check_status(&status, partner(), TAG, DESCRIPTOR);
+  check_bytes(small, DESCRIPTOR, 3, "a small message");
+  int flag = 0;
+  while (flag == 0) MPI_Iprobe(partner(), TAG, MPI_COMM_WORLD, &flag, &status);
+  check_size(&status, partner(), TAG, "MPI_Iprobe");
+  double* data = malloc(sizeof(double) * DOUBLES);
+  MPI_Recv(data, DOUBLES, MPI_DOUBLE, MPI_ANY_SOURCE, TAG, MPI_COMM_WORLD, &status);
+  check_size(&status, partner(), TAG, "MPI_Recv");
+  check_dense(data, 1, "a probed message");
+}
+
+// More than there are wires, received in the opposite order by whatever completes.
+static void many(void) {
+  enum { MANY = 12 };
+  double *sent[MANY], *received[MANY];
+  MPI_Request requests[2 * MANY];
+  for (int i = 0; i < MANY; ++i) {
+    sent[i] = matrix(i);
+    received[i] = matrix(-1);
+    MPI_Isend(sent[i], 1, rows, partner(), i, MPI_COMM_WORLD, &requests[MANY + i]);
+  }
+  for (int i = MANY - 1; i >= 0; --i) {
+    MPI_Irecv(received[i], 1, rows, i % 2 == 0 ? MPI_ANY_SOURCE : partner(), i, MPI_COMM_WORLD,
+              &requests[i]);
+  }
+  for (int left = 2 * MANY; left > 0;) {
+    int found = 0, indices[2 * MANY];
+    MPI_Status statuses[2 * MANY];
+    MPI_Waitsome(2 * MANY, requests, &found, indices, statuses);
+    for (int i = 0; i < found; ++i) {
+      if (indices[i] < MANY) check_size(&statuses[i], partner(), indices[i], "MPI_Waitsome");
+    }
+    left -= found;
+  }
+  for (int i = 0; i < MANY; ++i) {
+    check_rows(received[i], i, "one of many");
+    free(sent[i]);
+  }
+}
+
+static void polled(void) {
+  double *sent = matrix(2), *received = matrix(-1);
+  MPI_Request requests[2];
+  MPI_Irecv(received, 1, rows, partner(), TAG, MPI_COMM_WORLD, &requests[0]);
+  MPI_Isend(sent, 1, rows, partner(), TAG, MPI_COMM_WORLD, &requests[1]);
+  for (int flag = 0; flag == 0;) MPI_Testall(2, requests, &flag, MPI_STATUSES_IGNORE);
+  check_rows(received, 2, "a polled message");
+  free(sent);
+}
+
+// The receiver is in a collective that the sender enters when its blocking send is over.
+static void received_after_a_collective(void) {
+  double *sent = matrix(4), *received = matrix(-1);
+  MPI_Request request;
+  int one = 1, all = 0;
+  if (is_sender()) {
+    MPI_Send(sent, 1, rows, partner(), TAG, MPI_COMM_WORLD);
+  } else {
+    MPI_Irecv(received, 1, rows, partner(), TAG, MPI_COMM_WORLD, &request);
+  }
+  MPI_Allreduce(&one, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  CHECK(all == ranks, "sum %d", all);
+  if (is_sender()) {
+    free(received);
+  } else {
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    check_rows(received, 4, "received after a collective");
+  }
+  free(sent);
+}
+
+// A send that is cancelled arrives, or does not and says so.
+static void cancelled(void) {
+  if (is_sender()) {
+    double* data = matrix(5);
+    MPI_Request request;
+    MPI_Status status;
+    int gone = 0;
+    MPI_Isend(data, 1, rows, partner(), TAG, MPI_COMM_WORLD, &request);
+    MPI_Cancel(&request);
+    MPI_Wait(&request, &status);
+    MPI_Test_cancelled(&status, &gone);
+    MPI_Send(&gone, 1, MPI_INT, partner(), TAG + 1, MPI_COMM_WORLD);
+    free(data);
+    return;
+  }
+  int gone = 0;
+  MPI_Recv(&gone, 1, MPI_INT, partner(), TAG + 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  if (gone) return;
+  double* data = matrix(-1);
+  MPI_Recv(data, 1, rows, partner(), TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  check_rows(data, 5, "a message that could not be cancelled");
+}
+
+static void freed(void) {
+  static double *sent, *received;
+  MPI_Request request;
+  if (is_sender()) {
+    sent = matrix(6);
+    MPI_Isend(sent, 1, rows, partner(), TAG, MPI_COMM_WORLD, &request);
+    MPI_Request_free(&request);
+    MPI_Send(NULL, 0, MPI_BYTE, partner(), TAG + 1, MPI_COMM_WORLD);
+  } else {
+    received = matrix(-1);
+    MPI_Recv(NULL, 0, MPI_BYTE, partner(), TAG + 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Recv(received, 1, rows, partner(), TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    check_rows(received, 6, "sent with a freed request");
+  }
+}
+
+// Too short for a descriptor even: the error is the library's, and nothing is left behind. From
+// receivers to senders, because who has been left waiting for a receiver sends it no more wires.
+static void much_too_short(void) {
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  if (!is_sender()) {
+    double* data = matrix(7);
+    MPI_Send(data, 1, rows, partner(), TAG, MPI_COMM_WORLD);
+    free(data);
+  } else {
+    double few[2];
+    int code = MPI_Recv(few, 2, MPI_DOUBLE, partner(), TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    CHECK(class_of(code) == MPI_ERR_TRUNCATE, "code %d", code);
+  }
+}
+
+int main(int argc, char** argv) {
+  begin(&argc, &argv);
+  make_rows();
+  probed();
+  many();
+  polled();
+  cancelled();
+  freed();
+  received_after_a_collective();
+  much_too_short();
+  MPI_Type_free(&rows);
+  return end();
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "p2p/relay.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace mh::p2p {
+namespace {
+
+constexpr std::uint64_t kChunk = 64;
+
+End end_at(std::vector<std::byte>& bytes) { return {.base = layout::address_of(bytes.data())}; }
+
+std::byte value(std::uint32_t message, std::uint64_t at) {
+  return static_cast<std::byte>(message * 31 + at / 3);
+}
+
+std::vector<std::byte> message_of(std::uint32_t message, std::uint64_t bytes) {
+  std::vector<std::byte> made(bytes);
+  for (std::uint64_t i = 0; i < bytes; ++i) made[i] = value(message, i);
+  return made;
+}
+
+class RelayTest : public testing::Test {
+ protected:
+  std::unique_ptr<Relay> relay_ = std::make_unique<Relay>();
+  std::array<std::array<std::byte, kChunk>, Relay::kCells> buffers_{};
+  std::vector<std::byte> bytes_ = message_of(1, 20 * kChunk);
+
+  Load chunk(std::uint64_t index) {
+    return {.range = {index * kChunk, (index + 1) * kChunk},
+            .buffer = buffers_[index % Relay::kCells].data()};
+  }
+};
+
+TEST_F(RelayTest, chunks_are_collected_in_the_order_in_which_they_were_offered) {
+  relay_->open(end_at(bytes_), Task::pack);
+  EXPECT_TRUE(relay_->empty());
+  EXPECT_EQ(relay_->work(), 0U) << "nothing was offered";
+  relay_->offer(chunk(0));
+  relay_->offer(chunk(1));
+  EXPECT_FALSE(relay_->collect()) << "nobody has worked at it";
+  EXPECT_EQ(relay_->work(), kChunk);
+  EXPECT_EQ(relay_->work(), kChunk);
+  EXPECT_EQ(relay_->work(), 0U);
+  for (std::uint64_t index = 0; index < 2; ++index) {
+    const auto load = relay_->collect();
+    ASSERT_TRUE(load);
+    EXPECT_EQ(load->range.begin, index * kChunk);
+    EXPECT_EQ(load->buffer[5], value(1, index * kChunk + 5));
+  }
+  EXPECT_TRUE(relay_->empty());
+}
+
+TEST_F(RelayTest, it_is_full_until_the_oldest_chunk_is_collected) {
+  relay_->open(end_at(bytes_), Task::pack);
+  for (std::uint64_t index = 0; index < Relay::kCells; ++index) {
+    EXPECT_FALSE(relay_->full());
+    relay_->offer(chunk(index));
+  }
+  EXPECT_TRUE(relay_->full());
+  relay_->work();
+  EXPECT_TRUE(relay_->full());
+  EXPECT_TRUE(relay_->collect());
+  EXPECT_FALSE(relay_->full());
+  EXPECT_EQ(relay_->outstanding(), Relay::kCells - 1);
+}
+
+TEST_F(RelayTest, unpacking_writes_the_range_and_nothing_else) {
+  std::vector<std::byte> to(3 * kChunk);
+  relay_->open(end_at(to), Task::unpack);
+  std::fill(buffers_[0].begin(), buffers_[0].end(), std::byte{7});
+  relay_->offer({.range = {kChunk, kChunk + 10}, .buffer = buffers_[0].data()});
+  EXPECT_EQ(relay_->work(), 10U);
+  EXPECT_TRUE(relay_->collect());
+  for (std::uint64_t i = 0; i < to.size(); ++i) {
+    EXPECT_EQ(to[i], i >= kChunk && i < kChunk + 10 ? std::byte{7} : std::byte{0}) << i;
+  }
+}
+
+// Messages one after the other, each packed by several threads that know nothing of its begin and
+// end and may come late; what was packed is unpacked by the same threads at another relay.
+class Crowd {
+ public:
+  static constexpr std::uint32_t kMessages = 300;
+  static constexpr int kHands = 3;
+
+  void run() {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kHands; ++i) threads.emplace_back([this] { lend_a_hand(); });
+    for (std::uint32_t message = 0; message < kMessages; ++message) move(message);
+    ending_.store(true);
+    for (std::thread& thread : threads) thread.join();
+  }
+
+ private:
+  void lend_a_hand() {
+    while (!ending_.load(std::memory_order_relaxed)) {
+      if (packing_.work() == 0 && unpacking_.work() == 0) std::this_thread::yield();
+    }
+  }
+
+  // The owner only offers and collects: all the work is the others'.
+  void move(std::uint32_t message) {
+    const std::uint64_t bytes = 1 + (message * 7919) % (40 * kChunk);
+    std::vector<std::byte> from = message_of(message, bytes);
+    std::vector<std::byte> to(bytes);
+    packing_.open(end_at(from), Task::pack);
+    unpacking_.open(end_at(to), Task::unpack);
+    std::vector<std::byte*> free;
+    for (auto& buffer : buffers_) free.push_back(buffer.data());
+    for (std::uint64_t offered = 0, there = 0; there < bytes;) {
+      if (offered < bytes && !packing_.full() && !free.empty()) {
+        const std::uint64_t next = std::min(bytes, offered + kChunk);
+        packing_.offer({.range = {offered, next}, .buffer = free.back()});
+        free.pop_back();
+        offered = next;
+      }
+      if (!unpacking_.full()) {
+        if (const auto packed = packing_.collect()) unpacking_.offer(*packed);
+      }
+      if (const auto done = unpacking_.collect()) {
+        there = done->range.end;
+        free.push_back(done->buffer);
+      }
+    }
+    ASSERT_EQ(to, from) << message;
+  }
+
+  Relay packing_;
+  Relay unpacking_;
+  std::array<std::array<std::byte, kChunk>, 6> buffers_{};
+  std::atomic<bool> ending_{false};
+};
+
+TEST(RelayStress, many_hands_at_many_messages_lose_and_mix_nothing) {
+  const auto crowd = std::make_unique<Crowd>();
+  crowd->run();
+}
+
+}  // namespace
+}  // namespace mh::p2p
