@@ -40,6 +40,12 @@ struct Cut {
   }
 };
 
+// Of the pieces of a message, among all between two ranks. A wire may be used again while the
+// library still holds pieces of its last message, so its number would not do.
+int tag_of(const p2p::Descriptor& descriptor) {
+  return static_cast<int>(descriptor.generation % (kLastTag + 1));
+}
+
 int length_of(layout::Range range) { return static_cast<int>(range.end - range.begin); }
 
 // ---- Buffers ------------------------------------------------------------------------------------
@@ -185,8 +191,8 @@ int world_rank(MPI_Comm comm, int rank) {
 
 void post_piece(Line& line, const p2p::Load& load) {
   Piece piece{.request = MPI_REQUEST_NULL, .buffer = load.buffer};
-  real.Isend(load.buffer, length_of(load.range), MPI_BYTE, line.to,
-             static_cast<int>(line.descriptor.slot), g.wire_comm, &piece.request);
+  real.Isend(load.buffer, length_of(load.range), MPI_BYTE, line.to, tag_of(line.descriptor),
+             g.wire_comm, &piece.request);
   line.in_flight.push_back(piece);
 }
 
@@ -357,7 +363,7 @@ class Incoming {
            std::uint64_t bytes)
       : cut_{.bytes = found.bytes, .piece = found.piece},
         from_(static_cast<int>(found.from_world) - 1),
-        tag_(static_cast<int>(found.slot)),
+        tag_(tag_of(found)),
         to_(to),
         layout_(std::move(layout)),
         bytes_(bytes),

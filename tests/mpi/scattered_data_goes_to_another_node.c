@@ -7,6 +7,7 @@
 //
 // run: ranks 4 helped MH_FAKE_NODES=2
 // run: ranks 4 helped MH_FAKE_NODES=2 MH_CORES=4 MH_MEMORY=cells
+// run: ranks 4 helped MH_FAKE_NODES=2 OMPI_MCA_btl=tcp,self OMPI_MCA_btl_tcp_eager_limit=4194304
 #include "check.h"
 
 enum { ROWS = 3000, WIDTH = 20, STRIDE = 32, DOUBLES = ROWS * WIDTH, ROOM = ROWS * STRIDE };
@@ -164,6 +165,33 @@ static void cancelled(void) {
   check_rows(data, 5, "a message that could not be cancelled");
 }
 
+// The library may have all of a message long before it is received, and the next one as well.
+static void received_in_another_order(void) {
+  enum { MANY = 8 };
+  MPI_Request requests[MANY];
+  double* data[MANY];
+  for (int i = 0; i < MANY; ++i) {
+    data[i] = matrix(is_sender() ? 10 + i : -1);
+    if (is_sender()) {
+      MPI_Isend(data[i], 1, rows, partner(), TAG + i, MPI_COMM_WORLD, &requests[i]);
+      for (int flag = 0, tries = 0; !flag && tries < 1000; ++tries) {
+        MPI_Test(&requests[i], &flag, MPI_STATUS_IGNORE);
+      }
+    }
+  }
+  if (is_sender()) MPI_Send(NULL, 0, MPI_BYTE, partner(), TAG + MANY, MPI_COMM_WORLD);
+  if (!is_sender()) {
+    MPI_Recv(NULL, 0, MPI_BYTE, partner(), TAG + MANY, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    for (int i = MANY - 1; i >= 0; --i) {
+      MPI_Recv(data[i], 1, rows, partner(), TAG + i, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      check_rows(data[i], 10 + i, "received last first");
+    }
+    return;
+  }
+  MPI_Waitall(MANY, requests, MPI_STATUSES_IGNORE);
+  for (int i = 0; i < MANY; ++i) free(data[i]);
+}
+
 static void freed(void) {
   static double *sent, *received;
   MPI_Request request;
@@ -202,6 +230,7 @@ int main(int argc, char** argv) {
   many();
   polled();
   cancelled();
+  received_in_another_order();
   freed();
   received_after_a_collective();
   much_too_short();
