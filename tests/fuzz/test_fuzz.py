@@ -26,6 +26,11 @@ SHAPES = {
     "5 ranks": (5, "--seed 5 --rounds 2"),
     "threads": (2, "--seed 6 --rounds 2 --threads 3"),
 }
+# Of two nodes, helped (Debian's libraries): messages between them have ways of their own.
+NODES_SHAPES = {
+    "4 ranks": (4, "--seed 21 --rounds 4"),
+    "4 ranks, threads": (4, "--seed 21 --rounds 1 --threads 3"),
+}
 LONG_SHAPES = {
     "2 ranks, small pieces": (2, "--seed 2 --rounds 400 --max-bytes 70000"),
     "2 ranks, long": (2, "--seed 11 --rounds 400"),
@@ -47,11 +52,17 @@ def words(request: pytest.FixtureRequest, arguments: str) -> list[str]:
 
 
 def fuzz(
-    mpi: MpiBuild, arm: Arm, ranks: int, arguments: list[str], limit_s: float, memory: str = "auto"
+    mpi: MpiBuild,
+    arm: Arm,
+    ranks: int,
+    arguments: list[str],
+    limit_s: float,
+    memory: str = "auto",
+    nodes: int = 1,
 ) -> Run:
     program = compiled(mpi, "fuzz", SOURCES)
     limit = ["--timeout", str(int(limit_s * 0.6))]
-    env = {"MH_MEMORY": memory}
+    env = {"MH_MEMORY": memory, "MH_FAKE_NODES": str(nodes)}
     done = run(mpi, arm, ranks, [str(program), *arguments, *limit], env, timeout_s=limit_s)
     if done.skipped():
         pytest.skip(done.skipped())
@@ -107,6 +118,18 @@ def test_other_ways_to_memory_see_the_same(
     ranks, arguments = SHAPES["2 ranks"]
     done = fuzz(mpi, helped, ranks, words(request, arguments), LIMIT_S, memory)
     assert observed(done) == seen_plain(mpi, "2 ranks", request), done.told()
+
+
+@pytest.mark.parametrize("shape", NODES_SHAPES)
+def test_two_nodes_see_the_same(
+    mpi: MpiBuild, helped: Arm, shape: str, request: pytest.FixtureRequest
+) -> None:
+    if mpi.name not in FOR_WAYS:
+        pytest.skip("ways of messages are tested under Debian's libraries")
+    ranks, arguments = NODES_SHAPES[shape]
+    plain = fuzz(mpi, Arm("plain"), ranks, words(request, arguments), LIMIT_S)
+    done = fuzz(mpi, helped, ranks, words(request, arguments), LIMIT_S, nodes=2)
+    assert observed(done) == observed(plain), done.told()
 
 
 @pytest.mark.slow

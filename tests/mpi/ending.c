@@ -6,11 +6,16 @@
 // run: by test_endings.py
 #include "check.h"
 
+static MPI_Datatype rows;  // half of LARGE bytes
+static bool in_rows;       // messages are noncontiguous
+
 static void exchange(int times) {
   int next = (rank + 1) % ranks, last = (rank + ranks - 1) % ranks;
   for (int i = 0; i < times; ++i) {
     unsigned char *out = filled(LARGE, rank), *in = blank(LARGE);
-    MPI_Sendrecv(out, LARGE, MPI_BYTE, next, TAG, in, LARGE, MPI_BYTE, last, TAG, MPI_COMM_WORLD,
+    int count = in_rows ? 1 : LARGE;
+    MPI_Datatype type = in_rows ? rows : MPI_BYTE;
+    MPI_Sendrecv(out, count, type, next, TAG, in, count, type, last, TAG, MPI_COMM_WORLD,
                  MPI_STATUS_IGNORE);
     free(in);
     free(out);
@@ -20,6 +25,9 @@ static void exchange(int times) {
 int main(int argc, char** argv) {
   const char* how = argc > 1 ? argv[1] : "";
   begin(&argc, &argv);
+  in_rows = argc > 2 && strcmp(argv[2], "rows") == 0;
+  MPI_Type_vector(LARGE / 2000, 1000, 2000, MPI_BYTE, &rows);
+  MPI_Type_commit(&rows);
   exchange(3);
   printf("READY\n");
   fflush(stdout);

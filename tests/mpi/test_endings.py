@@ -97,3 +97,21 @@ def test_a_rank_killed_from_outside_ends_all(mpi: MpiBuild, helped: Arm, how: st
         os.kill(when_ready(mark, process)[1], signal.SIGKILL)
 
     expect_same_end(mpi, helped, how, meddle)
+
+
+def test_a_rank_killed_between_nodes_ends_all(mpi: MpiBuild, helped: Arm) -> None:
+    """In the middle of noncontiguous messages between two nodes."""
+    if mpi.name not in ("mpich4", "openmpi4"):
+        pytest.skip("settings are tested under Debian's libraries")
+
+    def meddle(process: subprocess.Popen[str], mark: str) -> None:
+        pids = ranks(mark, "/ending", 4)
+        assert process.poll() is None, "the launcher is gone"
+        time.sleep(0.5)
+        os.kill(pids[1], signal.SIGKILL)
+
+    program = [str(compiled(mpi, "ending", [SOURCE])), "wait", "rows"]
+    env = {"MH_FAKE_NODES": "2"}
+    done = run(mpi, helped, 4, program, env, timeout_s=LIMIT_S, meddle=meddle)
+    assert done.code not in (0, TIMED_OUT), done.told()
+    done.expect_clean()
