@@ -20,8 +20,14 @@
 namespace mh::mpi::wires {
 namespace {
 
-// Below this nothing is gained (docs/decisions.md).
+// Below this nothing is gained, nor with blocks that are longer on average (bytes): the library
+// packs them at the speed of memory, straight into what it sends (docs/decisions.md).
 constexpr std::uint64_t kLeast = 128U << 10U;
+#if defined(MH_ABI_OPENMPI)
+constexpr std::uint64_t kLongestBlock = 256;
+#else
+constexpr std::uint64_t kLongestBlock = ~std::uint64_t{0};
+#endif
 constexpr std::uint64_t kPiece = 256U << 10U;
 constexpr std::size_t kMostBuffers = 512;  // of all messages of a rank together
 constexpr std::size_t kKeptBuffers = 32;   // that nobody uses
@@ -217,6 +223,11 @@ void post_pieces(Line& line) {
   }
 }
 
+bool gains(const layout::Layout* layout) {
+  if (layout == nullptr || layout->blocks() == 0) return false;
+  return layout->size() / layout->blocks() <= kLongestBlock;
+}
+
 }  // namespace
 
 bool may_take(const Outgoing& message, MPI_Datatype type, const datatypes::Info& info) {
@@ -224,7 +235,7 @@ bool may_take(const Outgoing& message, MPI_Datatype type, const datatypes::Info&
   if (!g.switched_on.load(std::memory_order_relaxed)) return false;
   const Comm* comm = comms::find(message.comm);
   return comm != nullptr && comm->is_elsewhere(message.dest) &&
-         layouts::of_describable(type) != nullptr;
+         gains(layouts::of_describable(type).get());
 }
 
 std::optional<Wire> take(const Outgoing& message, MPI_Datatype type, const datatypes::Info& info,

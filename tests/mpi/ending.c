@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
   const char* how = argc > 1 ? argv[1] : "";
   begin(&argc, &argv);
   in_rows = argc > 2 && strcmp(argv[2], "rows") == 0;
-  MPI_Type_vector(LARGE / 2000, 1000, 2000, MPI_BYTE, &rows);
+  MPI_Type_vector(LARGE / 200, 100, 200, MPI_BYTE, &rows);
   MPI_Type_commit(&rows);
   exchange(3);
   printf("READY\n");
