@@ -52,17 +52,19 @@ void Belt::drained(const Stretch& stretch) {
   done_.fetch_add(1, std::memory_order_release);
 }
 
-std::uint32_t Belt::to_fill(std::uint32_t use) const {
+bool Belt::fills_are_worth_lending(std::uint32_t use) const {
   const std::uint32_t fills = left_in(fills_, use);
   const std::uint32_t drains = left_in(drains_, use);
   const std::uint32_t on_belt = drains > fills ? drains - fills : 0;
-  return std::min(fills, on_belt < kCells ? kCells - on_belt : 0);
+  const std::uint32_t cells = on_belt < kCells ? kCells - on_belt : 0;
+  return fills != 0 && cells >= std::min(fills, kWorthLending);
 }
 
-std::uint32_t Belt::to_drain(std::uint32_t use) const {
+bool Belt::drains_are_worth_lending(std::uint32_t use) const {
   const std::uint32_t fills = left_in(fills_, use);
   const std::uint32_t drains = left_in(drains_, use);
-  return drains > fills ? drains - fills : 0;
+  const std::uint32_t on_belt = drains > fills ? drains - fills : 0;
+  return on_belt != 0 && (fills == 0 || on_belt >= kWorthLending);
 }
 
 }  // namespace mh::p2p

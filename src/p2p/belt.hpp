@@ -43,6 +43,7 @@ struct Stretch {
 class alignas(kCacheLine) Belt {
  public:
   static constexpr std::uint32_t kCells = 8;
+  static constexpr std::uint32_t kWorthLending = 2;
 
   // Receiver. `bytes` bytes in chunks of `chunk_bytes` (neither is 0; at most a cell). The belt
   // must be new, or over. Returns the use.
@@ -67,10 +68,10 @@ class alignas(kCacheLine) Belt {
     // acquire: pairs with the release in drained().
     return done_.load(std::memory_order_acquire) == chunks_.load(std::memory_order_relaxed);
   }
-  // Hints, relaxed, for who thinks of lending its core: chunks that could be begun just now by the
-  // sender's process and by the receiver's.
-  [[nodiscard]] std::uint32_t to_fill(std::uint32_t use) const;
-  [[nodiscard]] std::uint32_t to_drain(std::uint32_t use) const;
+  // Hints, relaxed, for who thinks of lending its core to the sender's process and to the
+  // receiver's: these could begin kWorthLending chunks just now, or all that are left.
+  [[nodiscard]] bool fills_are_worth_lending(std::uint32_t use) const;
+  [[nodiscard]] bool drains_are_worth_lending(std::uint32_t use) const;
 
  private:
   friend struct BeltTestAccess;  // pauses between look and claim

@@ -20,8 +20,6 @@ layout::Range range_of(const Stretch& stretch) {
 
 // The other end is late if there was nothing to do at this one for so long.
 constexpr double kPatienceNs = 5e3;
-// So many chunks are worth a core that is lent for them.
-constexpr std::uint32_t kWorthLending = 2;
 
 }  // namespace
 
@@ -201,7 +199,7 @@ std::optional<std::uint32_t> Carrier::late_sender() const {
     const std::uint64_t use = uses_[index].load(std::memory_order_acquire);
     if (use == 0) continue;
     const OnBelt on = OnBelt::of(use);
-    if (belt_of(on).to_fill(on.use) >= kWorthLending)
+    if (belt_of(on).fills_are_worth_lending(on.use))
       return senders_[index].load(std::memory_order_relaxed);
   }
   return std::nullopt;
@@ -217,7 +215,7 @@ std::optional<std::uint32_t> Carrier::late_receiver() const {
       const std::uint64_t job = letter.job.load(std::memory_order_relaxed);
       if (!OnBelt::is(job)) continue;
       const OnBelt on = OnBelt::of(job);
-      if (belt_of(on).to_drain(on.use) >= kWorthLending) return on.receiver;
+      if (belt_of(on).drains_are_worth_lending(on.use)) return on.receiver;
     }
   }
   return std::nullopt;

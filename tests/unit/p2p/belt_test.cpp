@@ -48,12 +48,13 @@ TEST_F(BeltTest, chunks_are_cut_in_order_and_the_last_one_is_short) {
 
 TEST_F(BeltTest, no_more_is_filled_than_there_are_cells) {
   const std::uint32_t use = belt_->open(kBytes, kChunk);
-  EXPECT_EQ(belt_->to_fill(use), Belt::kCells);
+  EXPECT_TRUE(belt_->fills_are_worth_lending(use));
+  EXPECT_FALSE(belt_->drains_are_worth_lending(use));
   std::vector<Stretch> filled(Belt::kCells);
   for (Stretch& one : filled) ASSERT_TRUE(belt_->claim_fill(use, one));
   EXPECT_FALSE(belt_->claim_fill(use, stretch_));
-  EXPECT_EQ(belt_->to_fill(use), 0U);
-  EXPECT_EQ(belt_->to_drain(use), Belt::kCells);
+  EXPECT_FALSE(belt_->fills_are_worth_lending(use));
+  EXPECT_TRUE(belt_->drains_are_worth_lending(use));
   // Claimed is not filled, and drained goes in order.
   belt_->filled(filled[1]);
   EXPECT_FALSE(belt_->claim_drain(use, stretch_));
@@ -63,6 +64,24 @@ TEST_F(BeltTest, no_more_is_filled_than_there_are_cells) {
   belt_->drained(stretch_);
   EXPECT_TRUE(belt_->claim_fill(use, stretch_));
   EXPECT_EQ(stretch_.index, Belt::kCells);
+}
+
+// A sender that stays away with one chunk left would else be waited for.
+TEST_F(BeltTest, the_last_chunk_is_worth_a_core) {
+  const std::uint32_t use = belt_->open(2 * kChunk, kChunk);
+  ASSERT_TRUE(belt_->claim_fill(use, stretch_));
+  belt_->filled(stretch_);
+  EXPECT_TRUE(belt_->fills_are_worth_lending(use));
+  EXPECT_FALSE(belt_->drains_are_worth_lending(use)) << "more can be filled first";
+  ASSERT_TRUE(belt_->claim_fill(use, stretch_));
+  belt_->filled(stretch_);
+  EXPECT_FALSE(belt_->fills_are_worth_lending(use));
+  for (int left = 2; left > 0; --left) {
+    EXPECT_TRUE(belt_->drains_are_worth_lending(use)) << left;
+    ASSERT_TRUE(belt_->claim_drain(use, stretch_));
+    belt_->drained(stretch_);
+  }
+  EXPECT_FALSE(belt_->drains_are_worth_lending(use));
 }
 
 TEST_F(BeltTest, a_claim_for_an_earlier_use_gets_nothing) {
@@ -75,7 +94,7 @@ TEST_F(BeltTest, a_claim_for_an_earlier_use_gets_nothing) {
   EXPECT_NE(first, second);
   EXPECT_FALSE(belt_->claim_fill(first, stretch_));
   EXPECT_FALSE(belt_->claim_drain(first, stretch_));
-  EXPECT_EQ(belt_->to_fill(first), 0U);
+  EXPECT_FALSE(belt_->fills_are_worth_lending(first));
   EXPECT_EQ(BeltTestAccess::fills(*belt_), (std::uint64_t{second} << 32U) + 101);
 }
 
