@@ -105,7 +105,7 @@ BENCHMARK(ExposeAlone);
 // iteration is said to take long) and that nobody joins.
 void RegionAlone(benchmark::State& state) {
   const Pair pair;
-  lend::Pool pool(pair.node(0), pair.owners());
+  lend::Pool pool(pair.node(0), pair.owners(), 1);
   openmp::Region region(pool);
   openmp::Site site;
   site.state = openmp::Site::State::shared;

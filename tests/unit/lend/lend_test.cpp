@@ -440,7 +440,7 @@ TEST(VictimChoice, at_random_every_offer_is_taken_now_and_then) {
     }
     ++taken[best];
   }
-  for (const int times : taken) EXPECT_NEAR(times, kTurns / kOffers, kTurns / 20);
+  for (const int times : taken) EXPECT_NEAR(times, 1.0 * kTurns / kOffers, kTurns / 20.0);
 }
 
 // Helpers that give cores back, lenders that take them back, and the ends of units, in any order.

@@ -68,7 +68,7 @@ TEST_F(BeltTest, no_more_is_filled_than_there_are_cells) {
 
 // A sender that stays away with one chunk left would else be waited for.
 TEST_F(BeltTest, the_last_chunk_is_worth_a_core) {
-  const std::uint32_t use = belt_->open(2 * kChunk, kChunk);
+  const std::uint32_t use = belt_->open(2ULL * kChunk, kChunk);
   ASSERT_TRUE(belt_->claim_fill(use, stretch_));
   belt_->filled(stretch_);
   EXPECT_TRUE(belt_->fills_are_worth_lending(use));
@@ -118,7 +118,7 @@ class Crowd {
 
  private:
   static unsigned char value(std::uint32_t message, std::uint64_t at) {
-    return static_cast<unsigned char>(message * 31 + at / 3);
+    return static_cast<unsigned char>(31ULL * message + at / 3);
   }
 
   void receive(std::uint32_t message) {

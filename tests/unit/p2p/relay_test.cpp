@@ -18,7 +18,7 @@ constexpr std::uint64_t kChunk = 64;
 End end_at(std::vector<std::byte>& bytes) { return {.base = layout::address_of(bytes.data())}; }
 
 std::byte value(std::uint32_t message, std::uint64_t at) {
-  return static_cast<std::byte>(message * 31 + at / 3);
+  return static_cast<std::byte>(31ULL * message + at / 3);
 }
 
 std::vector<std::byte> message_of(std::uint32_t message, std::uint64_t bytes) {
@@ -108,7 +108,7 @@ class Crowd {
 
   // The owner only offers and collects: all the work is the others'.
   void move(std::uint32_t message) {
-    const std::uint64_t bytes = 1 + (message * 7919) % (40 * kChunk);
+    const std::uint64_t bytes = 1 + (7919ULL * message) % (40 * kChunk);
     std::vector<std::byte> from = message_of(message, bytes);
     std::vector<std::byte> to(bytes);
     packing_.open(end_at(from), Task::pack);
