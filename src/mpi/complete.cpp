@@ -8,8 +8,10 @@
 #include <array>
 #include <vector>
 
+#include "mpi/landing.hpp"
 #include "mpi/ledger.hpp"
 #include "mpi/message.hpp"
+#include "mpi/outgoing.hpp"
 #include "mpi/runtime.hpp"
 #include "mpi/shortcut.hpp"
 #include "mpi/wires.hpp"

@@ -6,7 +6,6 @@
 #include "mpi/datatypes.hpp"
 #include "mpi/gate.hpp"
 #include "mpi/ledger.hpp"
-#include "mpi/message.hpp"
 #include "mpi/runtime.hpp"
 #include "mpi/wrappers.hpp"
 #include "openmp/sharing.hpp"

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "mpi/ledger.hpp"
-#include "mpi/message.hpp"
+#include "mpi/outgoing.hpp"
 #include "mpi/wires.hpp"
 
 namespace mh::mpi {

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "mpi/landing.hpp"
 #include "mpi/message.hpp"
 
 namespace mh::mpi {

@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "mpi/exchange.hpp"
+#include "mpi/landing.hpp"
 #include "mpi/ledger.hpp"
 #include "mpi/message.hpp"
+#include "mpi/outgoing.hpp"
 #include "mpi/runtime.hpp"
 #include "mpi/wrappers.hpp"
 

@@ -9,8 +9,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "mpi/landing.hpp"
 #include "mpi/ledger.hpp"
 #include "mpi/message.hpp"
+#include "mpi/outgoing.hpp"
 #include "mpi/runtime.hpp"
 #include "mpi/wrappers.hpp"
 

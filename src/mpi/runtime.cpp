@@ -22,7 +22,7 @@
 #include "mpi/gate.hpp"
 #include "mpi/in_loop.hpp"
 #include "mpi/ledger.hpp"
-#include "mpi/message.hpp"
+#include "mpi/outgoing.hpp"
 #include "mpi/report.hpp"
 #include "mpi/wires.hpp"
 #include "node/segment.hpp"

@@ -25,7 +25,7 @@
 #include <memory>
 #include <optional>
 
-#include "mpi/message.hpp"
+#include "mpi/outgoing.hpp"
 #include "p2p/end.hpp"
 
 namespace mh::mpi::wires {

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/landing.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "layout/pack.hpp"
+#include "mpi/layouts.hpp"
+#include "mpi/moving.hpp"
+#include "mpi/runtime.hpp"
+#include "mpi/wires.hpp"
+#include "p2p/arrival.hpp"
+
+namespace mh::mpi {
+namespace {
+
+layout::Elements elements_of(const Landing& landing, const layout::Layout& layout) {
+  return {.layout = &layout,
+          .count = static_cast<std::uint64_t>(landing.count),
+          .base = layout::address_of(landing.buffer)};
+}
+
+// The descriptor as it lies in a buffer whose type has gaps.
+void gather_descriptor(const Landing& landing, p2p::Descriptor& descriptor) {
+  if (const layout::LayoutPtr layout = layouts::of(landing.type)) {
+    layout::pack(elements_of(landing, *layout), {0, p2p::kDescriptorBytes}, &descriptor);
+    return;
+  }
+  const std::uint64_t element = datatypes::info(landing.type).size;
+  const std::uint64_t elements = (p2p::kDescriptorBytes + element - 1) / element;
+  std::vector<std::byte> packed(elements * element);
+  send_to_self(landing.buffer, static_cast<MPI_Count>(elements), landing.type, packed.data(),
+               static_cast<MPI_Count>(packed.size()), MPI_BYTE);
+  std::memcpy(&descriptor, packed.data(), p2p::kDescriptorBytes);
+}
+
+// Into a buffer with gaps: to its places on a belt, else through a packed copy.
+void pull_scattered(const p2p::Descriptor& descriptor, p2p::SendSlot& letter,
+                    const Landing& landing, std::uint64_t bytes) {
+  const layout::LayoutPtr layout = layouts::of(landing.type);
+  if (layout != nullptr && g.carrying) {
+    const layout::Elements to = elements_of(landing, *layout);
+    const p2p::End end{.layout = to.layout, .count = to.count, .base = to.base};
+    return pull(descriptor, letter, end, bytes, landing.comm->order);
+  }
+  const auto packed = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  pull(descriptor, letter, end_at(packed.get()), bytes, landing.comm->order);
+  if (layout != nullptr) {
+    layout::unpack(elements_of(landing, *layout), {0, bytes}, packed.get());
+  } else {
+    send_to_self(packed.get(), static_cast<MPI_Count>(bytes), MPI_BYTE, landing.buffer,
+                 landing.count, landing.type);
+  }
+}
+
+bool of_descriptor_size(const MPI_Status& status) {
+  int bytes = 0;
+  if (real.Get_count(&status, MPI_BYTE, &bytes) != MPI_SUCCESS) return false;
+  if (bytes != static_cast<int>(p2p::kDescriptorBytes)) return false;
+  int cancelled = 0;
+  real.Test_cancelled(&status, &cancelled);
+  return cancelled == 0;
+}
+
+std::optional<p2p::Descriptor> read_descriptor(const Landing& landing) {
+  p2p::Descriptor descriptor;
+  if (landing.dense) {
+    if (!p2p::opens_descriptor(landing.buffer, g.key)) return std::nullopt;
+    std::memcpy(&descriptor, landing.buffer, p2p::kDescriptorBytes);
+    return descriptor;
+  }
+  gather_descriptor(landing, descriptor);
+  if (!p2p::opens_descriptor(&descriptor, g.key)) return std::nullopt;
+  return descriptor;
+}
+
+p2p::SendSlot& letter_of(const p2p::Descriptor& descriptor) {
+  return g.area(descriptor.sender).outbox.slots[descriptor.slot];
+}
+
+// The state of the letter that a descriptor found in memory belongs to; free if that use of the
+// slot is over, or the descriptor is not all there yet.
+p2p::SlotState letter_state(const p2p::Descriptor& found) {
+  if (found.from_world != 0 || !p2p::is_sealed(found)) return p2p::SlotState::free;
+  const p2p::SendSlot& letter = letter_of(found);
+  const p2p::SlotState state = letter.state_of(found.generation);
+  return state == p2p::SlotState::free || letter.to == g.me ? state : p2p::SlotState::free;
+}
+
+// A sender is delivering, or has: waits for the end of that. True if the message is there, false if
+// the sender gave up and the descriptor lies in the buffer as before.
+bool await_delivery(p2p::Landing& shown) {
+  p2p::LandingState state = p2p::LandingState::delivering;
+  wait::until([&] {
+    // acquire: pairs with the sender's last change; the delivered bytes are visible after it.
+    state = shown.state.load(std::memory_order_acquire);
+    return state != p2p::LandingState::delivering;
+  });
+  return state == p2p::LandingState::delivered;
+}
+
+Fetched delivered(const Landing& landing) {
+  const std::uint64_t bytes = landing.shown->bytes.load(std::memory_order_relaxed);
+  return {.bytes = std::min(bytes, landing.capacity), .truncated = bytes > landing.capacity};
+}
+
+// Brings the message whose letter this rank has taken to where its descriptor landed.
+Fetched take_over(const p2p::Descriptor& descriptor, const Landing& landing) {
+  p2p::SendSlot& letter = letter_of(descriptor);
+  const std::uint64_t bytes = std::min(descriptor.bytes, landing.capacity);
+  if (landing.dense) {
+    pull(descriptor, letter, end_at(landing.buffer), bytes, landing.comm->order);
+  } else {
+    pull_scattered(descriptor, letter, landing, bytes);
+  }
+  return {.bytes = bytes, .truncated = descriptor.bytes > landing.capacity};
+}
+
+// Who may send a descriptor to a receive with this source.
+struct Senders {
+  bool here;
+  bool elsewhere;
+};
+Senders senders_to(const Comm& comm, int source) {
+  const bool here = (g.reaching || g.carrying) && comm.members.size() > 1;
+  const bool elsewhere = g.wiring && !comm.on_one_node;
+  if (source == MPI_ANY_SOURCE) return {.here = here, .elsewhere = elsewhere};
+  const std::int32_t there = comm.on_node(source);
+  return {.here = here && there >= 0 && there != static_cast<std::int32_t>(g.me),
+          .elsewhere = elsewhere && comm.is_elsewhere(source)};
+}
+
+}  // namespace
+
+Landing landing_for(void* buffer, MPI_Count count, MPI_Datatype type, int source, MPI_Comm handle) {
+  if (!g.describing || count <= 0) return {};
+  const datatypes::Info info = datatypes::info(type);
+  const std::uint64_t capacity = message_bytes(count, info);
+  if (capacity < p2p::kDescriptorBytes || (info.dense && buffer == nullptr)) return {};
+  Comm* comm = comms::find(handle);
+  if (comm == nullptr) return {};
+  const Senders senders = senders_to(*comm, source);
+  if (!senders.here && !senders.elsewhere) return {};
+  return {.comm = comm,
+          .buffer = buffer,
+          .count = count,
+          .type = type,
+          .capacity = capacity,
+          .dense = info.dense,
+          .by_wire = !senders.here};
+}
+
+void show(Landing& landing) {
+  if (landing && landing.dense && !landing.by_wire && g.reaching)
+    landing.shown = g.landings.open(landing.buffer, landing.capacity);
+}
+
+void hide(Landing& landing) {
+  if (landing.shown != nullptr) g.landings.close(landing.shown);
+  landing.shown = nullptr;
+}
+
+std::optional<p2p::Descriptor> letter_in(const Landing& landing) {
+  const auto found = read_descriptor(landing);
+  if (!found || letter_state(*found) != p2p::SlotState::posted) return std::nullopt;
+  return found;
+}
+
+namespace {
+
+Fetched fetched_of(const p2p::Descriptor& found, const Landing& landing) {
+  return {.bytes = std::min(found.bytes, landing.capacity),
+          .truncated = found.bytes > landing.capacity};
+}
+
+// Where the type has a layout.
+Coming begin_from_afar(const p2p::Descriptor& found, const Landing& landing,
+                       const layout::LayoutPtr& layout) {
+  const Fetched fetched = fetched_of(found, landing);
+  const p2p::End to{.layout = layout.get(),
+                    .count = static_cast<std::uint64_t>(landing.count),
+                    .base = layout::address_of(landing.buffer)};
+  return {.incoming = wires::begin(found, to, layout, fetched.bytes), .fetched = fetched};
+}
+
+// The receive is complete.
+std::optional<Fetched> fetch_from_afar(const p2p::Descriptor& found, const Landing& landing) {
+  if (!wires::is_new(found)) return std::nullopt;
+  const layout::LayoutPtr layout = landing.dense ? nullptr : layouts::of(landing.type);
+  if (landing.dense || layout != nullptr) {
+    const Coming coming = begin_from_afar(found, landing, layout);
+    wires::finish(*coming.incoming);
+    return coming.fetched;
+  }
+  const Fetched fetched = fetched_of(found, landing);
+  const auto packed = std::make_unique_for_overwrite<std::byte[]>(fetched.bytes);
+  wires::finish(*wires::begin(found, end_at(packed.get()), nullptr, fetched.bytes));
+  send_to_self(packed.get(), static_cast<MPI_Count>(fetched.bytes), MPI_BYTE, landing.buffer,
+               landing.count, landing.type);
+  return fetched;
+}
+
+}  // namespace
+
+std::optional<Coming> coming_to(const Landing& landing) {
+  if (!g.wiring) return std::nullopt;
+  const auto found = read_descriptor(landing);
+  if (!found || found->from_world == 0 || !wires::is_new(*found)) return std::nullopt;
+  const layout::LayoutPtr layout = landing.dense ? nullptr : layouts::of(landing.type);
+  if (!landing.dense && layout == nullptr) return std::nullopt;
+  return begin_from_afar(*found, landing, layout);
+}
+
+std::optional<Fetched> fetch(const Landing& landing, const MPI_Status& status) {
+  return landing.silent || of_descriptor_size(status) ? fetch(landing) : std::nullopt;
+}
+
+std::optional<Fetched> fetch(const Landing& landing) {
+  for (;;) {
+    const auto found = read_descriptor(landing);
+    if (found && found->from_world != 0) return fetch_from_afar(*found, landing);
+    const bool ours = found && letter_state(*found) != p2p::SlotState::free;
+    p2p::SendSlot* letter = ours ? &letter_of(*found) : nullptr;
+    switch (p2p::who_moves(letter, ours ? found->generation : 0, landing.shown)) {
+      case p2p::Mover::receiver:
+        return take_over(*found, landing);
+      case p2p::Mover::sender:
+        if (await_delivery(*landing.shown)) return delivered(landing);
+        break;
+      case p2p::Mover::nobody:
+        return std::nullopt;
+      case p2p::Mover::unsettled:
+        relax();
+    }
+  }
+}
+
+int settle(const Landing& landing, MPI_Status* status) {
+  const auto fetched = fetch(landing, *status);
+  if (!fetched) return MPI_SUCCESS;
+  set_bytes(status, fetched->bytes);
+  return fetched->truncated ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
+}
+
+void release_unread(std::uint32_t sender, std::uint32_t slot, std::uint64_t generation) {
+  p2p::SendSlot& letter = g.area(sender).outbox.slots[slot];
+  if (letter.take(generation)) release_sender(letter, sender);
+}
+
+}  // namespace mh::mpi

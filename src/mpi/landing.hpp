@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Large messages, the receiver's side: what a receive does when a descriptor lands in its buffer.
+// The wrappers of receives, probes and completions are written with these.
+//
+// Any thread; a Landing is its receive's alone.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "mpi/comms.hpp"
+#include "mpi/message.hpp"
+#include "p2p/descriptor.hpp"
+#include "p2p/landing.hpp"
+
+namespace mh::mpi {
+
+namespace wires {
+class Incoming;
+}
+
+// Where a descriptor may land. `comm` is null if none can (then the receive is an ordinary one).
+struct Landing {
+  Comm* comm = nullptr;
+  void* buffer = nullptr;
+  MPI_Count count = 0;
+  MPI_Datatype type{};
+  std::uint64_t capacity = 0;
+  bool dense = false;
+  bool by_wire = false;           // only a rank of another node can send here
+  bool silent = false;            // the library does not say in the status what came
+  p2p::Landing* shown = nullptr;  // on the landing board, while a started receive is under way
+
+  explicit operator bool() const { return comm != nullptr; }
+};
+
+Landing landing_for(void* buffer, MPI_Count count, MPI_Datatype type, int source, MPI_Comm comm);
+
+// A started receive: lets its sender find the landing. Only dense ones can be delivered to.
+void show(Landing& landing);
+void hide(Landing& landing);
+
+// What a completed receive brought, if it was a described message.
+struct Fetched {
+  std::uint64_t bytes;  // that are in place
+  bool truncated;       // the message was longer
+};
+
+// The receive has completed with `status`. If a descriptor landed: gets the message, by fetching it
+// or because it was delivered.
+std::optional<Fetched> fetch(const Landing& landing, const MPI_Status& status);
+// As before, where a letter was seen in the buffer (letter_in) and the library was not asked.
+std::optional<Fetched> fetch(const Landing& landing);
+
+// A message of another node that has begun to come in.
+struct Coming {
+  std::shared_ptr<wires::Incoming> incoming;
+  Fetched fetched;  // once it is all there
+};
+// If the descriptor of one lies in the buffer of a receive under way: begins with it. (A library
+// that has completed the receive is not needed; where the type has no layout nothing is begun.)
+std::optional<Coming> coming_to(const Landing& landing);
+
+// As fetch(), and corrects the status. Returns MPI_SUCCESS or MPI_ERR_TRUNCATE (not yet given to an
+// error handler).
+int settle(const Landing& landing, MPI_Status* status);
+
+// The descriptor that lies in the buffer of a receive under way and whose letter waits to be taken.
+// Found by a look into memory; the library has completed the receive, or is about to.
+std::optional<p2p::Descriptor> letter_in(const Landing& landing);
+
+// A receive too small for a descriptor failed with MPI_ERR_TRUNCATE: if it was a descriptor that
+// did not fit, the sender gets its buffer back.
+void truncated(Comm* comm, const MPI_Status& status);
+
+// Gives back the buffer of a letter to this rank that will not be read.
+void release_unread(std::uint32_t sender, std::uint32_t slot, std::uint64_t generation);
+
+}  // namespace mh::mpi

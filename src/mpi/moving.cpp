@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/moving.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "layout/pack.hpp"
+#include "mpi/next.hpp"
+#include "p2p/transfer.hpp"
+#include "wait/wait.hpp"
+
+namespace mh::mpi {
+namespace {
+
+// MPI_BYTE counts are ints: longer data is sent again in pieces.
+constexpr std::uint64_t kPiece = 1U << 30U;
+constexpr int kSelfTag = 32765;  // on the communicator of this rank alone
+
+// Fetches through the library what memory did not give. The sender notices in its wait loop.
+void receive_stream_again(p2p::SendSlot& slot, const p2p::Descriptor& descriptor, void* to,
+                          std::uint64_t bytes) {
+  slot.change(p2p::SlotState::resend);
+  g.area(descriptor.sender).outbox.resends.fetch_add(1, std::memory_order_release);
+  g.counters().resends.add(1);
+  std::vector<std::byte> surplus;  // the sender sends all, also where the receive is too short
+  for (std::uint64_t offset = 0; offset < descriptor.bytes; offset += kPiece) {
+    const std::uint64_t piece = std::min(kPiece, descriptor.bytes - offset);
+    auto* place = static_cast<std::byte*>(to) + offset;
+    if (offset + piece > bytes) {
+      surplus.resize(piece);
+      place = surplus.data();
+    }
+    MPI_Request request = MPI_REQUEST_NULL;
+    real.Irecv(place, static_cast<int>(piece), MPI_BYTE, static_cast<int>(descriptor.sender),
+               kResendTags + static_cast<int>(descriptor.slot), g.node_comm, &request);
+    int flag = 0;
+    wait::until(
+        [&] { return real.Test(&request, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag; });
+    if (!surplus.empty() && offset < bytes) {
+      std::memcpy(static_cast<std::byte*>(to) + offset, surplus.data(), bytes - offset);
+    }
+  }
+}
+
+void receive_again(p2p::SendSlot& slot, const p2p::Descriptor& descriptor, const p2p::End& to,
+                   std::uint64_t bytes) {
+  if (to.layout == nullptr) {
+    return receive_stream_again(slot, descriptor, reinterpret_cast<void*>(to.base), bytes);
+  }
+  const auto packed = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  receive_stream_again(slot, descriptor, packed.get(), bytes);
+  layout::unpack(elements(to), {0, bytes}, packed.get());
+}
+
+// Looks, now and then, for a dead process among those that may hold a chunk of this rank's jobs.
+class Watch {
+ public:
+  bool somebody_died() {
+    const std::uint64_t now = ticks();
+    if (next_look_ == 0) next_look_ = now + interval_;
+    if (now < next_look_) return false;
+    next_look_ = now + interval_;
+    for (std::uint32_t rank = 0; rank < g.ranks; ++rank) {
+      // relaxed: a rank that died between claim and finish has said so long ago.
+      const std::uint32_t owner = g.node->record(rank).visiting.load(std::memory_order_relaxed);
+      if (owner == g.me + 1 && !g.node->alive(rank)) return true;
+    }
+    return false;
+  }
+
+ private:
+  std::uint64_t interval_ = ticks_from_ns(1e9);
+  std::uint64_t next_look_ = 0;
+};
+
+// Null where no core will be lent: nobody waits just now, and helpers are not made for nothing.
+p2p::LentCopies* copies_to_lend() {
+  if (!g.lent_copies) return nullptr;
+  return g.helpers->hired() || g.node->somebody_idle() ? &*g.lent_copies : nullptr;
+}
+
+// By a belt: threads of both processes, each at its own end. Where all belts are in use by other
+// threads, one of them comes free as soon as its message is over.
+bool move_by_belt(p2p::SendSlot& letter, std::uint32_t sender, const p2p::End& to,
+                  std::uint64_t bytes) {
+  std::optional<std::uint32_t> belt;
+  wait::until([&] {
+    belt = g.carrier->begin(letter, sender, to, bytes);
+    return belt.has_value();
+  });
+  const bool readable = g.reaching && letter.dense != 0;
+  wait::until([&] {
+    if (!g.carrier->drain(*belt) && readable) g.carrier->fetch(*belt, letter.from);
+    return g.carrier->over(*belt);
+  });
+  return g.carrier->finish(*belt);
+}
+
+}  // namespace
+
+bool move_by_many(const memory::View& to, const memory::View& from, std::uint64_t bytes,
+                  steal::Order order, p2p::SendSlot* letter) {
+  const steal::Work work{.to = to,
+                         .from = from,
+                         .bytes = bytes,
+                         .chunk_bytes = g.chunking->chunk_for(bytes),
+                         .order = order};
+  p2p::Transfer transfer(work, g.me, *g.keeper, g.area(g.me).jobs, letter);
+  p2p::LentCopies::Offer offer(copies_to_lend(), bytes);
+  Watch watch;
+  wait::until([&] {
+    if (transfer.step(thief())) return true;
+    if (transfer.all_claimed()) offer.nothing_left();
+    if (watch.somebody_died()) transfer.recover();
+    return false;
+  });
+  return transfer.close();
+}
+
+void release_sender(p2p::SendSlot& slot, std::uint32_t sender) {
+  const std::uint32_t fin_tag = slot.fin_tag;  // before the slot is given back
+  // release: what this rank and its helpers read of the buffer is read before the sender writes
+  // there.
+  slot.change(p2p::SlotState::done);
+  if (fin_tag == p2p::kNoFin) return;
+  MPI_Request request = MPI_REQUEST_NULL;
+  real.Isend(nullptr, 0, MPI_BYTE, static_cast<int>(sender), static_cast<int>(fin_tag), g.node_comm,
+             &request);
+  real.Request_free(&request);
+}
+
+void pull(const p2p::Descriptor& descriptor, p2p::SendSlot& letter, const p2p::End& to,
+          std::uint64_t bytes, steal::Order order) {
+  const bool by_job = g.reaching && letter.dense != 0 && to.layout == nullptr;
+  auto* address = reinterpret_cast<void*>(to.base);
+  const bool moved = by_job
+                         ? move_by_many(view_of(address, g.me), letter.from, bytes, order, &letter)
+                         : move_by_belt(letter, descriptor.sender, to, bytes);
+  if (!moved) receive_again(letter, descriptor, to, bytes);
+  release_sender(letter, descriptor.sender);
+}
+
+void send_again(std::uint32_t slot, const p2p::SendSlot& letter) {
+  const auto* bytes = reinterpret_cast<const std::byte*>(letter.from.address);
+  for (std::uint64_t offset = 0; offset < letter.bytes; offset += kPiece) {
+    const auto piece = static_cast<int>(std::min(kPiece, letter.bytes - offset));
+    MPI_Request request = MPI_REQUEST_NULL;
+    real.Isend(bytes + offset, piece, MPI_BYTE, static_cast<int>(letter.to),
+               kResendTags + static_cast<int>(slot), g.node_comm, &request);
+    // The buffer stays in use until the receiver says so, which is later than this request's end.
+    real.Request_free(&request);
+  }
+}
+
+void send_to_self(const void* from, MPI_Count count, MPI_Datatype type, void* to, MPI_Count room,
+                  MPI_Datatype to_type) {
+  static std::mutex one_at_a_time;
+  const ThreadLock hold(one_at_a_time);
+  MPI_Request requests[2];
+  if (real.Irecv_c != nullptr && real.Isend_c != nullptr) {
+    real.Irecv_c(to, room, to_type, 0, kSelfTag, g.self_comm, &requests[0]);
+    real.Isend_c(from, count, type, 0, kSelfTag, g.self_comm, &requests[1]);
+  } else {
+    real.Irecv(to, static_cast<int>(room), to_type, 0, kSelfTag, g.self_comm, &requests[0]);
+    real.Isend(from, static_cast<int>(count), type, 0, kSelfTag, g.self_comm, &requests[1]);
+  }
+  for (MPI_Request& request : requests) {
+    int flag = 0;
+    while (real.Test(&request, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && flag == 0) relax();
+  }
+}
+
+}  // namespace mh::mpi
