@@ -20,13 +20,13 @@
 namespace mh::mpi::wires {
 namespace {
 
-// Below this nothing is gained, nor with blocks that are longer on average (bytes): the library
-// packs them at the speed of memory, straight into what it sends (docs/decisions.md).
+// Below this nothing is gained.
 constexpr std::uint64_t kLeast = 128U << 10U;
+// Open MPI packs as fast itself, straight into what it sends (docs/decisions.md).
 #if defined(MH_ABI_OPENMPI)
-constexpr std::uint64_t kLongestBlock = 256;
+constexpr bool kGains = false;
 #else
-constexpr std::uint64_t kLongestBlock = ~std::uint64_t{0};
+constexpr bool kGains = true;
 #endif
 constexpr std::uint64_t kPiece = 256U << 10U;
 constexpr std::size_t kMostBuffers = 512;  // of all messages of a rank together
@@ -223,11 +223,6 @@ void post_pieces(Line& line) {
   }
 }
 
-bool gains(const layout::Layout* layout) {
-  if (layout == nullptr || layout->blocks() == 0) return false;
-  return layout->size() / layout->blocks() <= kLongestBlock;
-}
-
 }  // namespace
 
 bool may_take(const Outgoing& message, MPI_Datatype type, const datatypes::Info& info) {
@@ -235,7 +230,7 @@ bool may_take(const Outgoing& message, MPI_Datatype type, const datatypes::Info&
   if (!g.switched_on.load(std::memory_order_relaxed)) return false;
   const Comm* comm = comms::find(message.comm);
   return comm != nullptr && comm->is_elsewhere(message.dest) &&
-         gains(layouts::of_describable(type).get());
+         layouts::of_describable(type) != nullptr;
 }
 
 std::optional<Wire> take(const Outgoing& message, MPI_Datatype type, const datatypes::Info& info,
@@ -524,11 +519,18 @@ void progress() {
 
 // ---- Start and end ------------------------------------------------------------------------------
 
+namespace {
+
+// Nodes that are not real are there to be tested, under any library.
+bool wanted() { return g.willing && (kGains || settings().fake_nodes > 1); }
+
+}  // namespace
+
 void start() {
   int size = 0;
   real.Comm_size(MPI_COMM_WORLD, &size);
   if (static_cast<std::uint32_t>(size) == g.ranks) return;  // so it is for every rank, or for none
-  const int mine = g.willing ? 1 : 0;
+  const int mine = wanted() ? 1 : 0;
   int all = 0;
   real.Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
   if (all == 0) return;

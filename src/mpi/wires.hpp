@@ -16,9 +16,9 @@
 // Few buffers are used while the receiver keeps up, as many as the message needs where it does not.
 //
 // What stays with the library: dense data, synchronous and buffered sends, intercommunicators,
-// types without a layout or of blocks that the library packs as fast, messages that would need more
-// than kMostBuffers buffers, and jobs in which not every rank has neighbours and the library in
-// front. A send cannot be cancelled.
+// types without a layout, messages that would need more than kMostBuffers buffers, and jobs in
+// which not every rank has neighbours and the library in front, or whose library gains nothing
+// (Open MPI). A send cannot be cancelled.
 #pragma once
 
 #include <cstdint>

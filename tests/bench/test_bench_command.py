@@ -8,12 +8,14 @@ print what the reader expects. They time nothing: a benchmark is never a test.
 from __future__ import annotations
 
 import json
+import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import typer
 from manyhands import installation
-from manyhands.benchmarks import host, launch, mpis, programs
+from manyhands.benchmarks import host, launch, mpis, nodes, programs
 from manyhands.benchmarks.cases import HELPED, PLAIN, Arm, Case, select
 from manyhands.commands import bench
 from typer.testing import CliRunner
@@ -87,6 +89,18 @@ def test_bars_say_met_and_not_met(stored: Path):
     assert row.count("not met") == 5
     row = next(line for line in shown.splitlines() if line.strip().startswith("latency"))
     assert row.count("not measured") == 5
+
+
+def test_bars_without_cma_have_rows_of_their_own(tmp_path: Path):
+    report = made_up_report()
+    for record in report["records"]:
+        record["case"] = "pingpong-cells"
+    file = tmp_path / "cells.json"
+    file.write_text(json.dumps(report))
+    shown = RUNNER.invoke(APP, ["--from", str(file), "--compare"]).output
+    row = next(line for line in shown.splitlines() if line.strip().startswith("8 MB, no CMA"))
+    assert row.count("2.00 met") == 5
+    assert "8 MB: at least" not in shown
 
 
 def planes_report() -> dict:
@@ -268,6 +282,31 @@ def test_ranks_are_pinned_to_a_core_each(build: mpis.MpiBuild):
     case, _ = TINY["latency"]
     result = launch.run(build, binary_of(build, case), case, PLAIN, HERE, None)
     assert not launch.unpinned(result.config), result.config
+
+
+def namespaces() -> set[str]:
+    listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
+    return {line.split()[0] for line in listed.splitlines() if line}
+
+
+@pytest.mark.skipif(nodes.obstacle() is not None, reason=f"two nodes: {nodes.obstacle()}")
+@pytest.mark.parametrize("build", BUILDS.values(), ids=list(BUILDS))
+def test_two_nodes_are_two_hosts_and_leave_nothing(build: mpis.MpiBuild):
+    (known,) = select(["planes-nodes"], short=False)
+    if build.name in known.not_under:
+        pytest.skip(known.not_under[build.name])
+    few = ("--apart", "--planes", "1M", "--z", "8", "--batches", "2", "--batch-ms", "0.1")
+    case = replace(known, arguments=lambda machine: few)
+    before = namespaces()
+    for arm in (PLAIN, HELPED) if LIBRARY else (PLAIN,):
+        result = launch.run(build, binary_of(build, case), case, arm, HERE, LIBRARY)
+        hosts = result.config["hosts"]
+        assert len(hosts) == 4
+        assert hosts[0] == hosts[1] != hosts[2] == hosts[3]
+    assert namespaces() == before
+    if LIBRARY and build.family == "hydra":
+        assert result.summary is not None
+        assert result.summary["total"]["messages_described"] > 0
 
 
 @pytest.mark.skipif(not BUILDS, reason="no MPI compiler and launcher found")

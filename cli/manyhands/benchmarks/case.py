@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from manyhands.benchmarks import nodes
 from manyhands.benchmarks.host import Machine
 from manyhands.benchmarks.mpis import Placement
 
@@ -69,19 +70,24 @@ class Case:
     variants: Callable[[Machine], tuple[Variant, ...]] = lambda machine: (Variant(),)
     crowded: bool = False  # more ranks than cores is what it is about
     disturbed: bool = False  # a third program takes a core now and then
+    two_nodes: bool = False  # half of the ranks on either, see nodes.py
+    not_under: dict[str, str] = field(default_factory=dict)  # MPI builds, and why
     simulated: bool = False  # no MPI, no cores: a program that computes what would happen
 
     def obstacle(self, machine: Machine, oversubscribe: bool) -> str | None:
         """Why no variant of this case says anything here, or None."""
         if self.numa and machine.numa_nodes < 2:
             return "needs two NUMA nodes"
+        if self.two_nodes and (why := nodes.obstacle()) is not None:
+            return why
         found = [self.lacks(v, machine, oversubscribe) for v in self.variants(machine)]
         return None if None in found else found[0]
 
     def lacks(self, variant: Variant, machine: Machine, oversubscribe: bool) -> str | None:
         """The cores that a variant needs and this machine does not have, or None."""
         wanted = self.ranks_of(variant, machine) * variant.threads
-        if wanted <= machine.cores or oversubscribe or self.crowded or self.simulated:
+        any_number = self.crowded or self.simulated or self.two_nodes
+        if wanted <= machine.cores or oversubscribe or any_number:
             return None
         return f"needs {wanted} cores, {machine.cores} usable here (--oversubscribe runs it)"
 

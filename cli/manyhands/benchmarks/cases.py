@@ -10,6 +10,7 @@ from manyhands.benchmarks.case import HELPED, PLAIN, Arm, Case, all_cores, args,
 from manyhands.benchmarks.host import Machine
 from manyhands.benchmarks.loop_cases import LOOP_CASES
 from manyhands.benchmarks.mpis import Placement
+from manyhands.benchmarks.nodes import LINK
 
 __all__ = ["CASES", "HELPED", "PLAIN", "Arm", "Case", "select"]
 
@@ -32,6 +33,25 @@ def _strategy(name: str) -> Arm:
     return Arm(name, environment={"MH_STRATEGY": name, "MH_CHUNK": "65536"})
 
 
+# The kernel's copy between processes refused, in the words of every library there is.
+_NO_CMA = {
+    "MPIR_CVAR_CH4_CMA_ENABLE": "0",
+    "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
+    "OMPI_MCA_smsc": "^cma",
+    "UCX_TLS": "posix,sysv,self",
+}
+
+
+# Between two nodes of one machine UCX finds shared memory that it then cannot use, and takes each
+# node's way to itself for one to the other.
+_TCP = {
+    "UCX_TLS": "tcp,self",
+    "UCX_NET_DEVICES": LINK,
+    "OMPI_MCA_pml": "ob1",
+    "OMPI_MCA_btl": "self,vader,tcp",
+}
+
+
 def _chunk(kib: int) -> Arm:
     return Arm(f"{kib} KB", environment={"MH_CHUNK": str(kib << 10)})
 
@@ -52,6 +72,15 @@ CASES = (
         ranks(2),
         args("--sizes", BAR_SIZES),
         short=True,
+    ),
+    Case(
+        "pingpong-cells",
+        "PingPong where the kernel does not copy between processes",
+        "pingpong",
+        ranks(2),
+        args("--sizes", BAR_SIZES),
+        arms=(PLAIN, Arm("helped", environment={"MH_MEMORY": "cells"})),
+        environment=_NO_CMA,
     ),
     Case(
         "collectives",
@@ -219,6 +248,16 @@ CASES = (
         "noncontiguous",
         ranks(2),
         args(*_QUICK, "--boxes", "64,128", "--ways", "pack-unpack"),
+    ),
+    Case(
+        "planes-nodes",
+        "X-Z planes between two nodes over TCP, one way",
+        "noncontiguous",
+        ranks(4),
+        args(*_QUICK, "--apart"),
+        environment=_TCP,
+        two_nodes=True,
+        not_under={"mpich4": "its MPI_Finalize may never end over UCX's TCP"},
     ),
     *LOOP_CASES,
     Case(

@@ -24,6 +24,7 @@ from manyhands.benchmarks import examples
 from manyhands.benchmarks.case import OPENMP, Arm, Case, Variant
 from manyhands.benchmarks.host import Machine
 from manyhands.benchmarks.mpis import MpiBuild, Placement
+from manyhands.benchmarks.nodes import Nodes, NodesError, two_nodes
 from manyhands.benchmarks.programs import LaunchError
 from manyhands.benchmarks.stats import Line
 from manyhands.machine import expand
@@ -67,22 +68,36 @@ def run(
                 "MH_SUMMARY_JSON": str(summary_file),
                 **_settings_of(arm, variant),
             }
-        ranks = case.ranks_of(variant, machine)
-        crowded = ranks * variant.threads > machine.cores
-        command = [
-            *build.launch(ranks, Placement.FREE if crowded else case.placement, variant.threads),
+        program = [
             *_with_environment(settings),
             str(binary),
             *case.arguments(machine),
             *variant.arguments,
             *arm.arguments,
         ]
-        with _third_program() if case.disturbed else contextlib.nullcontext():
+        with contextlib.ExitStack() as beside:
+            if case.disturbed:
+                beside.enter_context(_third_program())
+            try:
+                pair = beside.enter_context(two_nodes(Path(scratch))) if case.two_nodes else None
+            except NodesError as error:
+                raise LaunchError(str(error)) from None
+            command = [*_launcher(build, case, variant, machine, pair), *program]
             output = _output(command, _clean_environment() | build.environment())
         lines = _lines(output)
         if not lines or lines[0].get("kind") != "config":
             raise LaunchError(f"{shlex.join(command)} printed no results")
         return Launch(lines[1:], lines[0], _summary(summary_file))
+
+
+def _launcher(
+    build: MpiBuild, case: Case, variant: Variant, machine: Machine, pair: Nodes | None
+) -> list[str]:
+    ranks = case.ranks_of(variant, machine)
+    if pair is not None:
+        return build.launch_across(pair, ranks)
+    crowded = ranks * variant.threads > machine.cores
+    return build.launch(ranks, Placement.FREE if crowded else case.placement, variant.threads)
 
 
 def _threads(variant: Variant) -> dict[str, str]:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from manyhands.benchmarks.nodes import LINK, Nodes
+
 
 class Placement(Enum):
     """Where ranks go: neighbouring cores, alternating NUMA nodes, or wherever the system likes."""
@@ -34,6 +36,22 @@ class MpiBuild:
         if self.family == "none":
             return []
         return [str(self.mpiexec), *self._placing(placement, threads), "-n", str(ranks)]
+
+    def launch_across(self, nodes: Nodes, ranks: int) -> list[str]:
+        """The same on two nodes, half of the ranks on either, wherever they like on its cores."""
+        each = ranks // 2
+        first, second = nodes.addresses
+        words = [str(self.mpiexec)]
+        if self.family == "hydra":
+            words += ["-launcher", "ssh", "-launcher-exec", str(nodes.agent)]
+            words += ["-iface", LINK, "-hosts", f"{first},{second}"]
+            words += ["-ppn", str(each)]
+        else:
+            for framework in ("plm_rsh", "plm_ssh"):  # of Open MPI 4, of 5
+                words += ["--mca", f"{framework}_agent", str(nodes.agent)]
+            words += ["--host", f"{first}:{each},{second}:{each}"]
+            words += self._placing(Placement.FREE, 1)
+        return nodes.on_first([*words, "-n", str(ranks)])
 
     def _placing(self, placement: Placement, threads: int) -> list[str]:
         if self.family == "hydra":

@@ -35,6 +35,9 @@ class Conditions:
 
 def variants(case: Case, build: MpiBuild, given: Conditions) -> list[Variant]:
     """Those that can be run."""
+    if build.name in case.not_under:
+        given.say(f"{build.name} {case.name}: not here, {case.not_under[build.name]}")
+        return []
     found = []
     for variant in case.variants(given.machine):
         lack = case.lacks(variant, given.machine, given.oversubscribe)

@@ -251,6 +251,11 @@ BARS = (
     Bar("latency: within 25 ns", "latency", 8, 8, added_ns=25),
     Bar("collectives: within 5 %", "collective", 0, 8, at_least=WITHIN_5_PERCENT),
 )
+# The same program in another case: where the kernel does not copy between processes.
+CELL_BARS = (
+    Bar("8 MB, no CMA: not slower", "pingpong", 8 << 20, 8 << 20, at_least=1.0),
+    Bar("8 B-32 KB, no CMA: 5 %", "pingpong", 8, 32 << 10, at_least=WITHIN_5_PERCENT),
+)
 
 
 def _planes(name: str, kind: str, size: int, depths: tuple[int, ...], **of_mpi: float) -> Bar:

@@ -346,7 +346,8 @@ def _show_bars(console: Console, report: dict[str, Any], pick: stats.Estimator) 
     ]
     if not any(shown):
         console.print(
-            "no bars: they need latency, pingpong, collectives, planes, bundle, or cases of loops"
+            "no bars: they need latency, pingpong, pingpong-cells, collectives, planes, bundle, or "
+            "cases of loops"
         )
 
 
@@ -374,9 +375,15 @@ def _show_plane_bars(console: Console, report: dict[str, Any], pick: stats.Estim
 
 def _show_message_bars(console: Console, report: dict[str, Any], pick: stats.Estimator) -> bool:
     by_mpi = _by_mpi(report, ("latency", "pingpong", "collectives"), pick)
-    if not by_mpi:
+    cells = _by_mpi(report, ("pingpong-cells",), pick)
+    if not by_mpi and not cells:
         return False
-    verdicts = {name: [stats.judge(bar, c) for bar in stats.BARS] for name, c in by_mpi.items()}
+    asked = [(bar, by_mpi) for bar in stats.BARS if by_mpi]
+    asked += [(bar, cells) for bar in stats.CELL_BARS if cells]
+    verdicts = {
+        name: [stats.judge(bar, measured.get(name, [])) for bar, measured in asked]
+        for name in {**by_mpi, **cells}
+    }
     console.print()
     console.print(tables.bars(verdicts))
     for name, row in verdicts.items():
