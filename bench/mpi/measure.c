@@ -22,8 +22,8 @@ void fail(const char* what) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   fprintf(stderr, "bench: rank %d: %s\n", rank, what);
   fflush(NULL);
-  usleep(300000);  // launchers lose what is said just before an abort, and nothing tells when it is
-                   // out
+  // Launchers lose what is said just before an abort, and nothing tells when it is out.
+  usleep(300000);
   MPI_Abort(MPI_COMM_WORLD, 1);
 }
 

@@ -16,16 +16,22 @@
 namespace mh::mpi {
 namespace {
 
-layout::Elements elements_of(const Landing& landing, const layout::Layout& layout) {
-  return {.layout = &layout,
+// `layout` is null where the buffer has no gaps.
+p2p::End end_of(const Landing& landing, const layout::LayoutPtr& layout) {
+  return {.layout = layout.get(),
           .count = static_cast<std::uint64_t>(landing.count),
           .base = layout::address_of(landing.buffer)};
+}
+
+// What is in place once a message of so many bytes has come.
+Fetched fetched_of(std::uint64_t bytes, const Landing& landing) {
+  return {.bytes = std::min(bytes, landing.capacity), .truncated = bytes > landing.capacity};
 }
 
 // The descriptor as it lies in a buffer whose type has gaps.
 void gather_descriptor(const Landing& landing, p2p::Descriptor& descriptor) {
   if (const layout::LayoutPtr layout = layouts::of(landing.type)) {
-    layout::pack(elements_of(landing, *layout), {0, p2p::kDescriptorBytes}, &descriptor);
+    layout::pack(elements(end_of(landing, layout)), {0, p2p::kDescriptorBytes}, &descriptor);
     return;
   }
   const std::uint64_t element = datatypes::info(landing.type).size;
@@ -41,14 +47,12 @@ void pull_scattered(const p2p::Descriptor& descriptor, p2p::SendSlot& letter,
                     const Landing& landing, std::uint64_t bytes) {
   const layout::LayoutPtr layout = layouts::of(landing.type);
   if (layout != nullptr && g.carrying) {
-    const layout::Elements to = elements_of(landing, *layout);
-    const p2p::End end{.layout = to.layout, .count = to.count, .base = to.base};
-    return pull(descriptor, letter, end, bytes, landing.comm->order);
+    return pull(descriptor, letter, end_of(landing, layout), bytes, landing.comm->order);
   }
   const auto packed = std::make_unique_for_overwrite<std::byte[]>(bytes);
   pull(descriptor, letter, end_at(packed.get()), bytes, landing.comm->order);
   if (layout != nullptr) {
-    layout::unpack(elements_of(landing, *layout), {0, bytes}, packed.get());
+    layout::unpack(elements(end_of(landing, layout)), {0, bytes}, packed.get());
   } else {
     send_to_self(packed.get(), static_cast<MPI_Count>(bytes), MPI_BYTE, landing.buffer,
                  landing.count, landing.type);
@@ -102,20 +106,19 @@ bool await_delivery(p2p::Landing& shown) {
 }
 
 Fetched delivered(const Landing& landing) {
-  const std::uint64_t bytes = landing.shown->bytes.load(std::memory_order_relaxed);
-  return {.bytes = std::min(bytes, landing.capacity), .truncated = bytes > landing.capacity};
+  return fetched_of(landing.shown->bytes.load(std::memory_order_relaxed), landing);
 }
 
 // Brings the message whose letter this rank has taken to where its descriptor landed.
 Fetched take_over(const p2p::Descriptor& descriptor, const Landing& landing) {
   p2p::SendSlot& letter = letter_of(descriptor);
-  const std::uint64_t bytes = std::min(descriptor.bytes, landing.capacity);
+  const Fetched fetched = fetched_of(descriptor.bytes, landing);
   if (landing.dense) {
-    pull(descriptor, letter, end_at(landing.buffer), bytes, landing.comm->order);
+    pull(descriptor, letter, end_at(landing.buffer), fetched.bytes, landing.comm->order);
   } else {
-    pull_scattered(descriptor, letter, landing, bytes);
+    pull_scattered(descriptor, letter, landing, fetched.bytes);
   }
-  return {.bytes = bytes, .truncated = descriptor.bytes > landing.capacity};
+  return fetched;
 }
 
 // Who may send a descriptor to a receive with this source.
@@ -170,18 +173,11 @@ std::optional<p2p::Descriptor> letter_in(const Landing& landing) {
 
 namespace {
 
-Fetched fetched_of(const p2p::Descriptor& found, const Landing& landing) {
-  return {.bytes = std::min(found.bytes, landing.capacity),
-          .truncated = found.bytes > landing.capacity};
-}
-
 // Where the type has a layout.
 Coming begin_from_afar(const p2p::Descriptor& found, const Landing& landing,
                        const layout::LayoutPtr& layout) {
-  const Fetched fetched = fetched_of(found, landing);
-  const p2p::End to{.layout = layout.get(),
-                    .count = static_cast<std::uint64_t>(landing.count),
-                    .base = layout::address_of(landing.buffer)};
+  const Fetched fetched = fetched_of(found.bytes, landing);
+  const p2p::End to = end_of(landing, layout);
   return {.incoming = wires::begin(found, to, layout, fetched.bytes), .fetched = fetched};
 }
 
@@ -194,7 +190,7 @@ std::optional<Fetched> fetch_from_afar(const p2p::Descriptor& found, const Landi
     wires::finish(*coming.incoming);
     return coming.fetched;
   }
-  const Fetched fetched = fetched_of(found, landing);
+  const Fetched fetched = fetched_of(found.bytes, landing);
   const auto packed = std::make_unique_for_overwrite<std::byte[]>(fetched.bytes);
   wires::finish(*wires::begin(found, end_at(packed.get()), nullptr, fetched.bytes));
   send_to_self(packed.get(), static_cast<MPI_Count>(fetched.bytes), MPI_BYTE, landing.buffer,

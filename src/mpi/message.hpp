@@ -56,6 +56,13 @@ inline int wait_request(MPI_Request* request, MPI_Status* status, int looks = wa
   return code;
 }
 
+// Nobody will send what this receive waits for; nothing if there is none.
+inline void drop_receive(MPI_Request& request) {
+  if (request == MPI_REQUEST_NULL) return;
+  real.Cancel(&request);
+  real.Request_free(&request);
+}
+
 bool is_truncation(int code);
 
 // Gives `code` to the error handler of `comm`, as the library would have done.

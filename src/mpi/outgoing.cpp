@@ -219,10 +219,7 @@ int send_descriptor(Slot slot, const Outgoing& message) {
   const int code = next.Isend(&sent.descriptor, p2p::kDescriptorBytes, MPI_BYTE, message.dest,
                               message.tag, message.comm, &sent.sending);
   if (code != MPI_SUCCESS) {
-    if (sent.completion != MPI_REQUEST_NULL) {
-      real.Cancel(&sent.completion);
-      real.Request_free(&sent.completion);
-    }
+    drop_receive(sent.completion);
     give_back(slot);
     return code;
   }

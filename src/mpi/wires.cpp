@@ -295,10 +295,7 @@ int send(Wire wire, const Outgoing& message) {
   }
   const std::lock_guard<std::mutex> hold(g_mutex);
   if (code != MPI_SUCCESS) {
-    if (line.completion != MPI_REQUEST_NULL) {
-      real.Cancel(&line.completion);
-      real.Request_free(&line.completion);
-    }
+    drop_receive(line.completion);
     release(wire);
     return code;
   }

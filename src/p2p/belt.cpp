@@ -52,19 +52,21 @@ void Belt::drained(const Stretch& stretch) {
   done_.fetch_add(1, std::memory_order_release);
 }
 
-bool Belt::fills_are_worth_lending(std::uint32_t use) const {
+std::uint32_t Belt::on_belt(std::uint32_t use) const {
   const std::uint32_t fills = left_in(fills_, use);
   const std::uint32_t drains = left_in(drains_, use);
-  const std::uint32_t on_belt = drains > fills ? drains - fills : 0;
-  const std::uint32_t cells = on_belt < kCells ? kCells - on_belt : 0;
-  return fills != 0 && cells >= std::min(fills, kWorthLending);
+  return drains > fills ? drains - fills : 0;
+}
+
+bool Belt::fills_are_worth_lending(std::uint32_t use) const {
+  const std::uint32_t fills = left_in(fills_, use);
+  const std::uint32_t free = kCells - std::min(on_belt(use), kCells);
+  return fills != 0 && free >= std::min(fills, kWorthLending);
 }
 
 bool Belt::drains_are_worth_lending(std::uint32_t use) const {
-  const std::uint32_t fills = left_in(fills_, use);
-  const std::uint32_t drains = left_in(drains_, use);
-  const std::uint32_t on_belt = drains > fills ? drains - fills : 0;
-  return on_belt != 0 && (fills == 0 || on_belt >= kWorthLending);
+  const std::uint32_t ready = on_belt(use);
+  return ready != 0 && (ready >= kWorthLending || left_in(fills_, use) == 0);
 }
 
 }  // namespace mh::p2p

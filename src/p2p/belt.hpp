@@ -43,7 +43,6 @@ struct Stretch {
 class alignas(kCacheLine) Belt {
  public:
   static constexpr std::uint32_t kCells = 8;
-  static constexpr std::uint32_t kWorthLending = 2;
 
   // Receiver. `bytes` bytes in chunks of `chunk_bytes` (neither is 0; at most a cell). The belt
   // must be new, or over. Returns the use.
@@ -76,6 +75,8 @@ class alignas(kCacheLine) Belt {
  private:
   friend struct BeltTestAccess;  // pauses between look and claim
 
+  static constexpr std::uint32_t kWorthLending = 2;
+
   using Ticket = std::atomic<std::uint64_t>;
   struct alignas(kCacheLine) Cell {
     // Release on every change, acquire on every look (B3): who takes a turn sees what was done in
@@ -96,6 +97,8 @@ class alignas(kCacheLine) Belt {
     return use_in(now) == use ? left_in(now) : 0;
   }
 
+  // Chunks whose filling was claimed and whose draining was not.
+  [[nodiscard]] std::uint32_t on_belt(std::uint32_t use) const;
   bool claim(Ticket& ticket, std::uint32_t use, Stretch& stretch, std::uint32_t turn);
   void cut(std::uint32_t index, Stretch& stretch) const;
   void pass_on(const Stretch& stretch);

@@ -8,7 +8,10 @@ print what the reader expects. They time nothing: a benchmark is never a test.
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +27,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 BUILDS = mpis.find_builds(CHECKOUT)
 HERE = host.describe()
 LIBRARY = installation.library()
+NO_NODES = nodes.obstacle()
 RUNNER = CliRunner()
 APP = typer.Typer()
 APP.command()(bench.bench)
@@ -289,7 +293,7 @@ def namespaces() -> set[str]:
     return {line.split()[0] for line in listed.splitlines() if line}
 
 
-@pytest.mark.skipif(nodes.obstacle() is not None, reason=f"two nodes: {nodes.obstacle()}")
+@pytest.mark.skipif(NO_NODES is not None, reason=f"two nodes: {NO_NODES}")
 @pytest.mark.parametrize("build", BUILDS.values(), ids=list(BUILDS))
 def test_two_nodes_are_two_hosts_and_leave_nothing(build: mpis.MpiBuild):
     (known,) = select(["planes-nodes"], short=False)
@@ -307,6 +311,25 @@ def test_two_nodes_are_two_hosts_and_leave_nothing(build: mpis.MpiBuild):
     if LIBRARY and build.family == "hydra":
         assert result.summary is not None
         assert result.summary["total"]["messages_described"] > 0
+
+
+@pytest.mark.skipif(NO_NODES is not None, reason=f"two nodes: {NO_NODES}")
+def test_a_bench_that_is_told_to_end_leaves_no_nodes():
+    before = namespaces()
+    command = [sys.executable, "-m", "manyhands.main", "bench", "--only", "planes-nodes"]
+    bench = subprocess.Popen([*command, "--control", "--rounds", "1"], cwd=CHECKOUT)
+    try:
+        for _ in range(600):
+            if namespaces() != before or bench.poll() is not None:
+                break
+            time.sleep(0.1)
+        assert namespaces() != before, "it made none"
+        bench.terminate()
+        assert bench.wait(timeout=30) == 128 + signal.SIGTERM
+    finally:
+        bench.kill()
+        bench.wait()
+    assert namespaces() == before
 
 
 @pytest.mark.skipif(not BUILDS, reason="no MPI compiler and launcher found")

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 from harness.launch import Arm, Run, compiled, run
-from manyhands.benchmarks.mpis import MpiBuild
+from manyhands.benchmarks.mpis import WITHOUT_CMA, MpiBuild
 
 HERE = Path(__file__).parent
 LIMIT_S = 60
@@ -72,12 +72,6 @@ def read_ways() -> list[Way]:
 
 
 WAYS = read_ways()
-WITHOUT_CMA = {
-    "MPIR_CVAR_CH4_CMA_ENABLE": "0",
-    "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
-    "OMPI_MCA_smsc": "^cma",
-    "UCX_TLS": "posix,sysv,self",  # "^cma" differs between ranks that see cma and ranks that do not
-}
 
 
 def check_what_was_said(way: Way, done: Run) -> None:

@@ -68,10 +68,10 @@ class Case:
     numa: bool = False  # needs two NUMA nodes
     environment: dict[str, str] = field(default_factory=dict)  # of every arm
     variants: Callable[[Machine], tuple[Variant, ...]] = lambda machine: (Variant(),)
-    crowded: bool = False  # more ranks than cores is what it is about
+    crowded: bool = False  # may have more ranks than cores
     disturbed: bool = False  # a third program takes a core now and then
     two_nodes: bool = False  # half of the ranks on either, see nodes.py
-    not_under: dict[str, str] = field(default_factory=dict)  # MPI builds, and why
+    not_under: dict[str, str] = field(default_factory=dict)  # names of MPI builds, and why
     simulated: bool = False  # no MPI, no cores: a program that computes what would happen
 
     def obstacle(self, machine: Machine, oversubscribe: bool) -> str | None:
@@ -86,8 +86,7 @@ class Case:
     def lacks(self, variant: Variant, machine: Machine, oversubscribe: bool) -> str | None:
         """The cores that a variant needs and this machine does not have, or None."""
         wanted = self.ranks_of(variant, machine) * variant.threads
-        any_number = self.crowded or self.simulated or self.two_nodes
-        if wanted <= machine.cores or oversubscribe or any_number:
+        if wanted <= machine.cores or oversubscribe or self.crowded or self.simulated:
             return None
         return f"needs {wanted} cores, {machine.cores} usable here (--oversubscribe runs it)"
 

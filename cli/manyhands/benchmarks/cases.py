@@ -9,7 +9,7 @@ from __future__ import annotations
 from manyhands.benchmarks.case import HELPED, PLAIN, Arm, Case, all_cores, args, ranks
 from manyhands.benchmarks.host import Machine
 from manyhands.benchmarks.loop_cases import LOOP_CASES
-from manyhands.benchmarks.mpis import Placement
+from manyhands.benchmarks.mpis import WITHOUT_CMA, Placement
 from manyhands.benchmarks.nodes import LINK
 
 __all__ = ["CASES", "HELPED", "PLAIN", "Arm", "Case", "select"]
@@ -31,15 +31,6 @@ def _post_access(machine: Machine) -> tuple[str, ...]:
 
 def _strategy(name: str) -> Arm:
     return Arm(name, environment={"MH_STRATEGY": name, "MH_CHUNK": "65536"})
-
-
-# The kernel's copy between processes refused, in the words of every library there is.
-_NO_CMA = {
-    "MPIR_CVAR_CH4_CMA_ENABLE": "0",
-    "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
-    "OMPI_MCA_smsc": "^cma",
-    "UCX_TLS": "posix,sysv,self",
-}
 
 
 # Between two nodes of one machine UCX finds shared memory that it then cannot use, and takes each
@@ -80,7 +71,7 @@ CASES = (
         ranks(2),
         args("--sizes", BAR_SIZES),
         arms=(PLAIN, Arm("helped", environment={"MH_MEMORY": "cells"})),
-        environment=_NO_CMA,
+        environment=WITHOUT_CMA,
     ),
     Case(
         "collectives",
@@ -256,6 +247,7 @@ CASES = (
         ranks(4),
         args(*_QUICK, "--apart"),
         environment=_TCP,
+        crowded=True,
         two_nodes=True,
         not_under={"mpich4": "its MPI_Finalize may never end over UCX's TCP"},
     ),

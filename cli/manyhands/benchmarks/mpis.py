@@ -15,6 +15,14 @@ from pathlib import Path
 
 from manyhands.benchmarks.nodes import LINK, Nodes
 
+# Libraries that do not ask the kernel to copy between processes, in the words of each.
+WITHOUT_CMA = {
+    "MPIR_CVAR_CH4_CMA_ENABLE": "0",
+    "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
+    "OMPI_MCA_smsc": "^cma",
+    "UCX_TLS": "posix,sysv,self",  # "^cma" differs between ranks that see cma and ranks that do not
+}
+
 
 class Placement(Enum):
     """Where ranks go: neighbouring cores, alternating NUMA nodes, or wherever the system likes."""

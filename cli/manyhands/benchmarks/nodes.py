@@ -4,7 +4,8 @@
 A *node* here is a network namespace, with a UTS and an IPC namespace for every process that is
 started in it, so that an MPI library sees two hosts with nothing but TCP between them: a veth pair.
 A real launcher starts its proxies there by the *agent*, a script that stands in the place of ssh.
-The machine's cores are parted among the nodes. Needs root, and `ip` of iproute2.
+The machine's cores are parted among the nodes. Needs root, `ip` of iproute2
+and `unshare` and `taskset` of util-linux.
 """
 
 from __future__ import annotations
@@ -71,9 +72,11 @@ def obstacle() -> str | None:
     if len(os.sched_getaffinity(0)) < 2:
         return "needs two cores"
     name = f"mh-try-{os.getpid()}"
-    if subprocess.run(["ip", "netns", "add", name], capture_output=True).returncode != 0:
-        return "network namespaces cannot be made here"
-    _ip("netns", "delete", name)
+    try:
+        _ip("netns", "add", name)
+        _ip("netns", "delete", name)
+    except NodesError as error:
+        return f"network namespaces cannot be made here ({error})"
     return None
 
 

@@ -35,13 +35,10 @@ class Conditions:
 
 def variants(case: Case, build: MpiBuild, given: Conditions) -> list[Variant]:
     """Those that can be run."""
-    if build.name in case.not_under:
-        given.say(f"{build.name} {case.name}: not here, {case.not_under[build.name]}")
-        return []
     found = []
     for variant in case.variants(given.machine):
         lack = case.lacks(variant, given.machine, given.oversubscribe)
-        lack = lack or programs.lacking(build, variant.way)
+        lack = lack or programs.lacking(build, variant.way) or case.not_under.get(build.name)
         if lack is None:
             found.append(variant)
         else:

@@ -18,6 +18,7 @@ from manyhands.compilers import clike, find, fortran, linking, process
 from manyhands.compilers.linking import Needs
 from manyhands.compilers.options import CXX, FORTRAN, CommandLine, Input
 from manyhands.compilers.places import Faults, marker
+from manyhands.endings import catch_endings
 
 ACTION_OPTION = {"object": "-c", "assembly": "-S", "syntax": "-fsyntax-only"}
 UNUSED = b"unused-command-line-argument"  # Clang on options that only a link uses
@@ -58,7 +59,7 @@ class Driver:
         action = self.line.action
         if action == "leave" or (action != "link" and not self.line.sources):
             return self.as_it_stands()
-        process.catch_endings()
+        catch_endings()
         try:
             units = {s.at: unit for s in self.line.sources if (unit := self.unit(s)) is not None}
         except Faults as faults:

@@ -8,28 +8,15 @@ Ctrl-C or by a signal, the child is ended first and what is temporary is removed
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from typing import NamedTuple, NoReturn
-
-ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 
 
 class Result(NamedTuple):
     code: int
     out: bytes
     err: bytes
-
-
-def end(number: int, _frame: object) -> NoReturn:
-    sys.exit(128 + number)
-
-
-def catch_endings() -> None:
-    for number in ENDINGS:
-        if signal.getsignal(number) == signal.SIG_DFL:
-            signal.signal(number, end)
 
 
 def become(command: list[str]) -> NoReturn:
