@@ -8,6 +8,7 @@
 #ifndef MH_TESTS_MPI_CHECK_H
 #define MH_TESTS_MPI_CHECK_H
 
+#include <execinfo.h>
 #include <mpi.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -27,11 +28,14 @@ enum {
 
 static int rank, ranks;
 
+// Says where: the alarm goes to the main thread.
 static inline void on_stuck(int number) {
   (void)number;
   char text[64];
   int length = snprintf(text, sizeof text, "rank %d is stuck\n", rank);
   if (write(STDERR_FILENO, text, (size_t)length) < 0) _exit(87);
+  void* frames[32];
+  backtrace_symbols_fd(frames, backtrace(frames, 32), STDERR_FILENO);
   sleep(1);
   _exit(86);
 }

@@ -142,27 +142,33 @@ static void received_after_a_collective(void) {
   free(sent);
 }
 
-// A send that is cancelled arrives, or does not and says so.
+// A send that is cancelled arrives, or does not and says so; then another is sent. Where the
+// receiver was slow before, the send is the library's, and Open MPI's may wait for its receive
+// before it says.
 static void cancelled(void) {
+  enum { FIRST = 5, SECOND = 15 };
+  MPI_Request request;
+  int gone = 0;
   if (is_sender()) {
-    double* data = matrix(5);
-    MPI_Request request;
+    double* data = matrix(FIRST);
     MPI_Status status;
-    int gone = 0;
     MPI_Isend(data, 1, rows, partner(), TAG, MPI_COMM_WORLD, &request);
     MPI_Cancel(&request);
     MPI_Wait(&request, &status);
     MPI_Test_cancelled(&status, &gone);
     MPI_Send(&gone, 1, MPI_INT, partner(), TAG + 1, MPI_COMM_WORLD);
     free(data);
+    if (!gone) return;
+    data = matrix(SECOND);
+    MPI_Send(data, 1, rows, partner(), TAG, MPI_COMM_WORLD);
+    free(data);
     return;
   }
-  int gone = 0;
-  MPI_Recv(&gone, 1, MPI_INT, partner(), TAG + 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-  if (gone) return;
   double* data = matrix(-1);
+  MPI_Irecv(&gone, 1, MPI_INT, partner(), TAG + 1, MPI_COMM_WORLD, &request);
   MPI_Recv(data, 1, rows, partner(), TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-  check_rows(data, 5, "a message that could not be cancelled");
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  check_rows(data, gone ? SECOND : FIRST, "what was not cancelled");
 }
 
 // The library may have all of a message long before it is received, and the next one as well.
