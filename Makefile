@@ -15,8 +15,7 @@ endif
 export CMAKE_GENERATOR := Ninja
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-CONFIGURE = cmake -S . -B build -DCMAKE_BUILD_TYPE=$(BUILD_TYPE) \
-	-DPython3_EXECUTABLE=$(CURDIR)/$(PYTHON)
+CONFIGURE = cmake -S . -B build -DCMAKE_BUILD_TYPE=$(BUILD_TYPE)
 
 .PHONY: help build install demo test bench lint format clean distclean
 .DEFAULT_GOAL := help
