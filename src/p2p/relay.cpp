@@ -43,8 +43,8 @@ std::optional<std::uint32_t> Relay::claim() {
   for (;;) {
     const std::uint64_t offered = offered_.load(std::memory_order_acquire);
     if (use_in(offered) != use_in(next) || count_in(next) >= count_in(offered)) return std::nullopt;
-    if (next_.compare_exchange_weak(next, next + 1, std::memory_order_relaxed,
-                                    std::memory_order_acquire)) {
+    // A failure is the next look; GCC wants the success no weaker.
+    if (next_.compare_exchange_weak(next, next + 1, std::memory_order_acquire)) {
       return count_in(next);
     }
   }
