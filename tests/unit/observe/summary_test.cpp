@@ -268,7 +268,7 @@ TEST(Summary, stays_within_20_lines_of_100_columns_whatever_the_numbers) {
     report.loops.sharing = 1;
     ranks.push_back(report);
     const std::string name(200, static_cast<char>('a' + i % 26));
-    left_out.push_back(region(i, i % kObstacles, name, 0.9, name));
+    left_out.push_back(region(i, static_cast<std::uint32_t>(i % kObstacles), name, 0.9, name));
   }
   const std::vector<std::string> names(100, std::string(50, 'n'));
   const auto lines = lines_of(
