@@ -84,18 +84,34 @@ p2p::LentCopies* copies_to_lend() {
   return g.helpers->hired() || g.node->somebody_idle() ? &*g.lent_copies : nullptr;
 }
 
+// Who could fetch a chunk to its place alone leaves it so long to the sender, which may be about to
+// fill it: on the belt both work at once.
+constexpr double kPatienceNs = 2e3;
+
 // By a belt: threads of both processes, each at its own end. Where all belts are in use by other
 // threads, one of them comes free as soon as its message is over.
 bool move_by_belt(p2p::SendSlot& letter, std::uint32_t sender, const p2p::End& to,
                   std::uint64_t bytes) {
+  const bool readable = g.reaching && letter.dense != 0;
+  const bool alone = readable && to.layout == nullptr;
+  if (!alone) g.carrier->let_helpers_in();
   std::optional<std::uint32_t> belt;
   wait::until([&] {
     belt = g.carrier->begin(letter, sender, to, bytes);
     return belt.has_value();
   });
-  const bool readable = g.reaching && letter.dense != 0;
+  const std::uint64_t patience = alone ? ticks_from_ns(kPatienceNs) : 0;
+  std::uint64_t fetch_from = ticks() + patience;
   wait::until([&] {
-    if (!g.carrier->drain(*belt) && readable) g.carrier->fetch(*belt, letter.from);
+    switch (g.carrier->drain(*belt)) {
+      case p2p::Carrier::Drained::moved:
+        fetch_from = ticks() + patience;
+        break;
+      case p2p::Carrier::Drained::placed:
+        break;
+      case p2p::Carrier::Drained::nothing:
+        if (readable && ticks() >= fetch_from) g.carrier->fetch(*belt, letter.from);
+    }
     return g.carrier->over(*belt);
   });
   return g.carrier->finish(*belt);
@@ -136,7 +152,7 @@ void release_sender(p2p::SendSlot& slot, std::uint32_t sender) {
 
 void pull(const p2p::Descriptor& descriptor, p2p::SendSlot& letter, const p2p::End& to,
           std::uint64_t bytes, steal::Order order) {
-  const bool by_job = g.reaching && letter.dense != 0 && to.layout == nullptr;
+  const bool by_job = g.reaching && !g.cells_pay && letter.dense != 0 && to.layout == nullptr;
   auto* address = reinterpret_cast<void*>(to.base);
   const bool moved = by_job
                          ? move_by_many(view_of(address, g.me), letter.from, bytes, order, &letter)

@@ -415,6 +415,15 @@ void say_settings() {
   for (const std::string& warning : loaded_settings().warnings) say("{}", warning);
 }
 
+// Whether messages that the kernel could copy go by cells: copied twice, but by sender and receiver
+// at the same time and without looking up pages. Third ranks, who would copy too, cannot then; with
+// them it has not been measured.
+bool cells_pay() {
+  constexpr double kSlowPageNs = 150;  // break even at 100 (docs/decisions.md)
+  if (settings().memory != MemoryWay::automatic || g.ranks != 2) return false;
+  return memory::kernel_page_ns(g.node->mine().pid) > kSlowPageNs;
+}
+
 // Builds up the node, step by step; every step is agreed on by all its ranks.
 void build_node() {
   share_reason(!settings().enable          ? "MH_ENABLE=0"
@@ -446,6 +455,7 @@ void build_node() {
   const bool contiguous_too = settings().memory != MemoryWay::cma;
   g.carrying = why_no_belts.empty() && (g.reaching || contiguous_too);
   g.describing = g.reaching || g.carrying;
+  g.cells_pay = g.carrying && g.reaching && cells_pay();
 }
 
 // Loops of this rank's OpenMP regions may be joined.

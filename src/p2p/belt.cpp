@@ -40,6 +40,11 @@ bool Belt::claim(Ticket& ticket, std::uint32_t use, Stretch& stretch, std::uint3
   }
 }
 
+void Belt::fill_over(const Stretch& stretch, bool placed) {
+  cells_[cell_of(stretch)].placed = placed;
+  pass_on(stretch);
+}
+
 void Belt::pass_on(const Stretch& stretch) {
   std::atomic<std::uint32_t>& turn = cells_[cell_of(stretch)].turn;
   turn.store(turn.load(std::memory_order_relaxed) + 1, std::memory_order_release);

@@ -52,7 +52,15 @@ class alignas(kCacheLine) Belt {
   [[nodiscard]] bool claim_fill(std::uint32_t use, Stretch& stretch) {
     return claim(fills_, use, stretch, 0);
   }
-  void filled(const Stretch& stretch) { pass_on(stretch); }
+  void filled(const Stretch& stretch) { fill_over(stretch, false); }
+
+  // Receiver's process, which may also take a chunk that is to be filled and bring its bytes to
+  // their place by itself: then placed(), and there is nothing in the cell to drain.
+  void placed(const Stretch& stretch) { fill_over(stretch, true); }
+  // After claim_drain().
+  [[nodiscard]] bool is_placed(const Stretch& stretch) const {
+    return cells_[cell_of(stretch)].placed;
+  }
 
   // Receiver's process. True: drain the stretch's cell, then drained().
   [[nodiscard]] bool claim_drain(std::uint32_t use, Stretch& stretch) {
@@ -82,6 +90,7 @@ class alignas(kCacheLine) Belt {
     // Release on every change, acquire on every look (B3): who takes a turn sees what was done in
     // the last one.
     std::atomic<std::uint32_t> turn{0};
+    bool placed = false;  // written by who fills, read by who drains
   };
 
   static constexpr std::uint64_t ticket_of(std::uint32_t use, std::uint32_t left) {
@@ -101,6 +110,7 @@ class alignas(kCacheLine) Belt {
   [[nodiscard]] std::uint32_t on_belt(std::uint32_t use) const;
   bool claim(Ticket& ticket, std::uint32_t use, Stretch& stretch, std::uint32_t turn);
   void cut(std::uint32_t index, Stretch& stretch) const;
+  void fill_over(const Stretch& stretch, bool placed);
   void pass_on(const Stretch& stretch);
 
   // Line 0: written by the receiver while the belt is closed. chunks_ is read by those who look

@@ -121,7 +121,6 @@ std::optional<std::uint32_t> Carrier::begin(SendSlot& letter, std::uint32_t send
     // acquire: pairs with the release in finish(); the thread that had the belt is done with it.
   } while (!taken_.compare_exchange_weak(taken, taken | 1U << index, std::memory_order_acquire,
                                          std::memory_order_relaxed));
-  let_helpers_in();
   failed_[index] = false;
   to_[index] = to;
   note_moved();
@@ -148,26 +147,35 @@ bool Carrier::fetch(std::uint32_t belt, const memory::View& from) {
   Belt& here = belt_of(on);
   Stretch stretch{};
   if (failed_[belt] || !here.claim_fill(on.use, stretch)) return false;
+  const End& to = to_[belt];
+  const bool to_its_place = to.layout == nullptr;
   const memory::View part{
       .address = from.address + stretch.offset, .pid = from.pid, .rank = from.rank};
-  failed_[belt] = !memory::read(cell_of(on, stretch), part, stretch.bytes).ok();
-  here.filled(stretch);
+  void* target = to_its_place ? reinterpret_cast<void*>(to.base + stretch.offset)
+                              : static_cast<void*>(cell_of(on, stretch));
+  failed_[belt] = !memory::read(target, part, stretch.bytes).ok();
+  if (to_its_place) {
+    here.placed(stretch);
+  } else {
+    here.filled(stretch);
+  }
   note_moved();
   return true;
 }
 
-bool Carrier::drain(std::uint32_t belt) {
+Carrier::Drained Carrier::drain(std::uint32_t belt) {
   const std::uint64_t use = uses_[belt].load(std::memory_order_acquire);
-  if (use == 0) return false;
+  if (use == 0) return Drained::nothing;
   const OnBelt on = OnBelt::of(use);
   Belt& here = belt_of(on);
   Stretch stretch{};
-  if (!here.claim_drain(on.use, stretch)) return false;
-  unpack(to_[belt], range_of(stretch), cell_of(on, stretch));
+  if (!here.claim_drain(on.use, stretch)) return Drained::nothing;
+  const bool placed = here.is_placed(stretch);
+  if (!placed) unpack(to_[belt], range_of(stretch), cell_of(on, stretch));
   here.drained(stretch);
   note_moved();
   count_moved(stretch.bytes);
-  return true;
+  return placed ? Drained::placed : Drained::moved;
 }
 
 // ---- Either
@@ -175,7 +183,7 @@ bool Carrier::drain(std::uint32_t belt) {
 
 bool Carrier::move_one() {
   for (std::uint32_t belt = 0; belt < kBelts; ++belt) {
-    if (drain(belt)) return true;
+    if (drain(belt) != Drained::nothing) return true;
   }
   return fill_any();
 }

@@ -70,10 +70,13 @@ class Carrier final : public lend::Work {
   // is free. The end stays until over(), then finish().
   std::optional<std::uint32_t> begin(SendSlot& letter, std::uint32_t sender, const End& to,
                                      std::uint64_t bytes);
-  // One chunk of a message that this process receives.
-  bool drain(std::uint32_t belt);
+  // One chunk of a message that this process receives. placed: its bytes had been brought to their
+  // place by fetch() before.
+  enum class Drained : std::uint8_t { nothing, placed, moved };
+  Drained drain(std::uint32_t belt);
   // One chunk of a message whose bytes lie at `from` without gaps and may be read there: its sender
-  // may be away. False also if the belt is full, or all is filled.
+  // may be away. It goes to its place at once where the end has no gaps either. False also if the
+  // belt is full, or all is filled.
   bool fetch(std::uint32_t belt, const memory::View& from);
   [[nodiscard]] bool over(std::uint32_t belt) const { return mine().belts[belt].over(); }
   // After that. The belt is free for others. False if something could not be fetched.

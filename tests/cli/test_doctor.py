@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from manyhands import machine
 from manyhands.commands import doctor
+from manyhands.finding import Report
 
 from .conftest import MH, Mh, environment
 
@@ -44,6 +45,20 @@ def refused(error: int, *words: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_probe_reads_a_sibling_or_says_why_not() -> None:
     assert machine.try_cma(name_ancestor=True) in (0, errno.EPERM, errno.ENOSYS)
+
+
+def test_a_slow_kernel_is_told_from_a_fast_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    for page, words in ((270.0, "two ranks use shared cells"), (60.0, "fast enough")):
+        monkeypatch.setattr(machine, "kernel_page_ns", lambda page=page: page)
+        report = Report()
+        report.way = "cma"
+        doctor.examine_pace(report)
+        assert re.search(f"{page:.0f} ns .*{words}", report.findings[0].found)
+
+
+def test_the_time_of_a_page_is_found_where_the_kernel_copies() -> None:
+    page = machine.kernel_page_ns()
+    assert (page is not None) == (machine.try_cma(name_ancestor=True) == 0)
 
 
 @pytest.mark.parametrize("error", [errno.EPERM, errno.ENOSYS])

@@ -40,7 +40,7 @@ LONG_SHAPES = {
 }
 # Ways to reach memory, besides the one that is found by itself (values of MH_MEMORY). They are
 # ours, not the MPI's, so the short set asks for them where launchers are quick.
-WAYS = ("none", "cells")
+WAYS = ("none", "cma", "cells")
 FOR_WAYS = ("mpich4", "openmpi4")
 
 

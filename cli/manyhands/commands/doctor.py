@@ -22,6 +22,8 @@ from manyhands.finding import LIMIT, NOTE, OK, Report
 
 # --- reaching memory --------------------------------------------------------------------------
 
+SLOW_PAGE_NS = 150  # as in src/mpi/runtime.cpp
+
 
 def why_refused(error: int) -> tuple[str, str]:
     """The likely cause of a refused process_vm_readv, and the remedy."""
@@ -58,7 +60,16 @@ def examine_memory(report: Report) -> None:
     else:
         cause, remedy = why_refused(plain)
         report.add("CMA between ranks", f"refused: {cause}", LIMIT, remedy)
+    examine_pace(report)
     examine_restrictions(report)
+
+
+def examine_pace(report: Report) -> None:
+    page = machine.kernel_page_ns() if report.way != "none" else None
+    if page is None:
+        return
+    way = "slow, so two ranks use shared cells" if page > SLOW_PAGE_NS else "fast enough"
+    report.add("CMA, time a page", f"{page:.0f} ns beyond the copying: {way}")
 
 
 def examine_restrictions(report: Report) -> None:

@@ -14,6 +14,7 @@ namespace mh::p2p {
 namespace {
 
 constexpr std::uint32_t kRanks = 2;
+using Drained = Carrier::Drained;
 
 struct Area {
   observe::Counters counters;
@@ -125,7 +126,7 @@ TEST_F(CarrierTest, any_layout_arrives_in_any_other_and_nothing_else_is_written)
     const auto belt = hands_[1]->begin(outbox_.slot(slot), 0, to.end(), bytes);
     ASSERT_TRUE(belt);
     while (!hands_[1]->over(*belt)) {
-      if (!hands_[1]->drain(*belt)) std::this_thread::yield();
+      if (hands_[1]->drain(*belt) == Drained::nothing) std::this_thread::yield();
     }
     EXPECT_TRUE(hands_[1]->finish(*belt));
     settle(slot);
@@ -175,11 +176,53 @@ TEST_F(CarrierTest, a_receiver_fills_by_itself_what_it_can_read) {
   const auto belt =
       hands_[1]->begin(outbox_.slot(slot), 0, {.base = layout::address_of(in.data())}, out.size());
   while (!hands_[1]->over(*belt)) {
-    const bool moved = hands_[1]->drain(*belt) || hands_[1]->fetch(*belt, there);
+    const bool moved =
+        hands_[1]->drain(*belt) != Drained::nothing || hands_[1]->fetch(*belt, there);
     ASSERT_TRUE(moved);
   }
   EXPECT_TRUE(hands_[1]->finish(*belt));
   EXPECT_EQ(in, out);
+}
+
+TEST_F(CarrierTest, what_is_fetched_to_its_place_is_not_moved_again) {
+  std::vector<unsigned char> out(300'000, 7);
+  std::vector<unsigned char> in(out.size());
+  const memory::View there{
+      .address = layout::address_of(out.data()), .pid = nodes_[0].mine().pid, .rank = 0};
+  const std::uint32_t slot = letter({.base = there.address}, out.size());
+  const auto belt =
+      hands_[1]->begin(outbox_.slot(slot), 0, {.base = layout::address_of(in.data())}, out.size());
+  ASSERT_TRUE(hands_[1]->fetch(*belt, there));
+  EXPECT_EQ(in[0], 7);
+  in[0] = 8;
+  EXPECT_EQ(hands_[1]->drain(*belt), Drained::placed);
+  EXPECT_EQ(in[0], 8);
+  in[0] = 7;
+  ASSERT_TRUE(hands_[0]->fill(slot));
+  EXPECT_EQ(hands_[1]->drain(*belt), Drained::moved);
+  // From here on the cells are used again, by either in turn.
+  for (int turn = 0; !hands_[1]->over(*belt); ++turn) {
+    ASSERT_TRUE(turn % 3 == 0 ? hands_[1]->fetch(*belt, there) : hands_[0]->fill(slot));
+    EXPECT_EQ(hands_[1]->drain(*belt), turn % 3 == 0 ? Drained::placed : Drained::moved);
+  }
+  EXPECT_TRUE(hands_[1]->finish(*belt));
+  EXPECT_EQ(in, out);
+}
+
+TEST_F(CarrierTest, what_cannot_be_fetched_is_said_at_the_end) {
+  std::vector<unsigned char> out(300'000, 7);
+  std::vector<unsigned char> in(out.size());
+  const memory::View nowhere{.address = 8, .pid = nodes_[0].mine().pid, .rank = 0};
+  const std::uint32_t slot = letter({.base = layout::address_of(out.data())}, out.size());
+  const auto belt =
+      hands_[1]->begin(outbox_.slot(slot), 0, {.base = layout::address_of(in.data())}, out.size());
+  ASSERT_TRUE(hands_[1]->fetch(*belt, nowhere));
+  EXPECT_FALSE(hands_[1]->fetch(*belt, nowhere)) << "once is enough";
+  while (!hands_[1]->over(*belt)) {
+    const bool moved = hands_[1]->drain(*belt) != Drained::nothing || hands_[0]->fill(slot);
+    ASSERT_TRUE(moved);
+  }
+  EXPECT_FALSE(hands_[1]->finish(*belt));
 }
 
 }  // namespace
