@@ -88,33 +88,50 @@ p2p::LentCopies* copies_to_lend() {
 // fill it: on the belt both work at once.
 constexpr double kPatienceNs = 2e3;
 
-// By a belt: threads of both processes, each at its own end. Where all belts are in use by other
-// threads, one of them comes free as soon as its message is over.
-bool move_by_belt(p2p::SendSlot& letter, std::uint32_t sender, const p2p::End& to,
-                  std::uint64_t bytes) {
+// A message that is on a belt: threads of both processes move it, each at its own end.
+bool move_along(std::uint32_t belt, const p2p::SendSlot& letter, const p2p::End& to) {
   const bool readable = g.reaching && letter.dense != 0;
   const bool alone = readable && to.layout == nullptr;
-  if (!alone) g.carrier->let_helpers_in();
-  std::optional<std::uint32_t> belt;
-  wait::until([&] {
-    belt = g.carrier->begin(letter, sender, to, bytes);
-    return belt.has_value();
-  });
   const std::uint64_t patience = alone ? ticks_from_ns(kPatienceNs) : 0;
   std::uint64_t fetch_from = ticks() + patience;
   wait::until([&] {
-    switch (g.carrier->drain(*belt)) {
+    switch (g.carrier->drain(belt)) {
       case p2p::Carrier::Drained::moved:
         fetch_from = ticks() + patience;
         break;
       case p2p::Carrier::Drained::placed:
         break;
       case p2p::Carrier::Drained::nothing:
-        if (readable && ticks() >= fetch_from) g.carrier->fetch(*belt, letter.from);
+        if (readable && ticks() >= fetch_from) g.carrier->fetch(belt, letter.from);
     }
-    return g.carrier->over(*belt);
+    return g.carrier->over(belt);
   });
-  return g.carrier->finish(*belt);
+  return g.carrier->finish(belt);
+}
+
+// Where all belts are in use by other threads, one of them comes free as soon as its message is
+// over.
+bool move_by_belt(p2p::SendSlot& letter, std::uint32_t sender, const p2p::End& to,
+                  std::uint64_t bytes) {
+  g.carrier->let_helpers_in();
+  std::optional<std::uint32_t> belt;
+  wait::until([&] {
+    belt = g.carrier->begin(letter, sender, to, bytes);
+    return belt.has_value();
+  });
+  return move_along(*belt, letter, to);
+}
+
+// Neither end has gaps and the kernel could copy: by a belt only where that pays and one is free.
+bool move_dense(p2p::SendSlot& letter, std::uint32_t sender, const p2p::End& to,
+                std::uint64_t bytes, steal::Order order) {
+  if (g.cells_pay) {
+    if (const auto belt = g.carrier->begin(letter, sender, to, bytes)) {
+      return move_along(*belt, letter, to);
+    }
+  }
+  const memory::View there = view_of(reinterpret_cast<void*>(to.base), g.me);
+  return move_by_many(there, letter.from, bytes, order, &letter);
 }
 
 }  // namespace
@@ -152,11 +169,9 @@ void release_sender(p2p::SendSlot& slot, std::uint32_t sender) {
 
 void pull(const p2p::Descriptor& descriptor, p2p::SendSlot& letter, const p2p::End& to,
           std::uint64_t bytes, steal::Order order) {
-  const bool by_job = g.reaching && !g.cells_pay && letter.dense != 0 && to.layout == nullptr;
-  auto* address = reinterpret_cast<void*>(to.base);
-  const bool moved = by_job
-                         ? move_by_many(view_of(address, g.me), letter.from, bytes, order, &letter)
-                         : move_by_belt(letter, descriptor.sender, to, bytes);
+  const bool dense = g.reaching && letter.dense != 0 && to.layout == nullptr;
+  const bool moved = dense ? move_dense(letter, descriptor.sender, to, bytes, order)
+                           : move_by_belt(letter, descriptor.sender, to, bytes);
   if (!moved) receive_again(letter, descriptor, to, bytes);
   release_sender(letter, descriptor.sender);
 }
