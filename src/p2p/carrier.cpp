@@ -58,8 +58,12 @@ std::byte* Carrier::cell_of(const OnBelt& on, const Stretch& stretch) const {
   return node_.area(on.receiver) + offsets_.cells + cell * cell_bytes_;
 }
 
-void Carrier::note_moved() {
-  if (lend::guest() == lend::Guest::no) moved_at_.store(ticks(), std::memory_order_relaxed);
+// A thread of this rank has moved a chunk since `begin`, unless it is a helper.
+void Carrier::note_moved(std::uint64_t begin) {
+  if (lend::guest() != lend::Guest::no) return;
+  const std::uint64_t now = ticks();
+  moved_at_.store(now, std::memory_order_relaxed);
+  counters_.own_copy_ticks.add(now - begin);
 }
 
 // A chunk counts once, where it is drained.
@@ -102,9 +106,10 @@ bool Carrier::fill(std::uint32_t slot) {
   Belt& belt = belt_of(on);
   Stretch stretch{};
   if (!belt.claim_fill(on.use, stretch)) return false;
+  const std::uint64_t begin = ticks();
   pack(from_[slot], range_of(stretch), cell_of(on, stretch));
   belt.filled(stretch);
-  note_moved();
+  note_moved(begin);
   return true;
 }
 
@@ -123,7 +128,7 @@ std::optional<std::uint32_t> Carrier::begin(SendSlot& letter, std::uint32_t send
                                          std::memory_order_relaxed));
   failed_[index] = false;
   to_[index] = to;
-  note_moved();
+  moved_at_.store(ticks(), std::memory_order_relaxed);
   const OnBelt on{.receiver = node_.me(),
                   .belt = index,
                   .use = mine().belts[index].open(bytes, chunk_for(bytes))};
@@ -153,13 +158,14 @@ bool Carrier::fetch(std::uint32_t belt, const memory::View& from) {
       .address = from.address + stretch.offset, .pid = from.pid, .rank = from.rank};
   void* target = to_its_place ? reinterpret_cast<void*>(to.base + stretch.offset)
                               : static_cast<void*>(cell_of(on, stretch));
+  const std::uint64_t begin = ticks();
   failed_[belt] = !memory::read(target, part, stretch.bytes).ok();
   if (to_its_place) {
     here.placed(stretch);
   } else {
     here.filled(stretch);
   }
-  note_moved();
+  note_moved(begin);
   return true;
 }
 
@@ -170,10 +176,11 @@ Carrier::Drained Carrier::drain(std::uint32_t belt) {
   Belt& here = belt_of(on);
   Stretch stretch{};
   if (!here.claim_drain(on.use, stretch)) return Drained::nothing;
+  const std::uint64_t begin = ticks();
   const bool placed = here.is_placed(stretch);
   if (!placed) unpack(to_[belt], range_of(stretch), cell_of(on, stretch));
   here.drained(stretch);
-  note_moved();
+  note_moved(begin);
   count_moved(stretch.bytes);
   return placed ? Drained::placed : Drained::moved;
 }

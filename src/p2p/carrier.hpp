@@ -103,7 +103,7 @@ class Carrier final : public lend::Work {
   bool fill_any();
   [[nodiscard]] std::optional<std::uint32_t> late_sender() const;
   [[nodiscard]] std::optional<std::uint32_t> late_receiver() const;
-  void note_moved();
+  void note_moved(std::uint64_t begin);
   void count_moved(std::uint64_t bytes);
 
   static constexpr std::size_t kWords = SharedOutbox::kSlots / 64;

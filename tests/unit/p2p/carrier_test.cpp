@@ -200,6 +200,8 @@ TEST_F(CarrierTest, what_is_fetched_to_its_place_is_not_moved_again) {
   in[0] = 7;
   ASSERT_TRUE(hands_[0]->fill(slot));
   EXPECT_EQ(hands_[1]->drain(*belt), Drained::moved);
+  EXPECT_GT(area(0).counters.own_copy_ticks.get(), 0U);
+  EXPECT_GT(area(1).counters.own_copy_ticks.get(), 0U);
   // From here on the cells are used again, by either in turn.
   for (int turn = 0; !hands_[1]->over(*belt); ++turn) {
     ASSERT_TRUE(turn % 3 == 0 ? hands_[1]->fetch(*belt, there) : hands_[0]->fill(slot));
