@@ -72,9 +72,10 @@ def read_memory(pid: int, address: int, size: int) -> tuple[bytes, int]:
 def kernel_page_ns() -> float | None:
     """What the kernel's copy costs beyond the copying, in nanoseconds for a page of 4 KB.
 
-    As the library asks it (src/memory/probe.hpp); None where the kernel refuses.
+    As the library asks it (src/memory/probe.hpp), with more pages, among which the time of a call
+    from here is lost. None where the kernel refuses.
     """
-    pages = 64
+    pages = 512
     source = ctypes.create_string_buffer(b"\1" * (pages * 4096), pages * 4096)
     target = ctypes.create_string_buffer(pages * 4096)
     kernel, processor = [], []

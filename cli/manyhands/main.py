@@ -9,6 +9,7 @@ import pkgutil
 import typer
 
 from manyhands import __version__, commands
+from manyhands.endings import catch_endings
 
 app = typer.Typer(
     name="mh",
@@ -43,6 +44,7 @@ def gather() -> None:
 
 
 def main() -> None:
+    catch_endings()
     gather()
     app(prog_name="mh")
 

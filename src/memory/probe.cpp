@@ -4,6 +4,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -93,10 +94,11 @@ Status probe(const View& of_a_known_value, std::uint64_t value) {
   return {};
 }
 
-double kernel_page_ns(pid_t self) {
+double kernel_page_ns() {
   const std::vector<std::byte> from(kPacePages * kPage, std::byte{1});
   std::vector<std::byte> to(from.size());
-  const View there{.address = reinterpret_cast<std::uint64_t>(from.data()), .pid = self, .rank = 0};
+  const View there{
+      .address = reinterpret_cast<std::uint64_t>(from.data()), .pid = ::getpid(), .rank = 0};
   double kernel = kNever;
   double processor = kNever;
   for (int round = 0; round < kPaceRounds; ++round) {

@@ -421,7 +421,7 @@ void say_settings() {
 bool cells_pay() {
   constexpr double kSlowPageNs = 150;  // break even at 100 (docs/decisions.md)
   if (settings().memory != MemoryWay::automatic || g.ranks != 2) return false;
-  return memory::kernel_page_ns(g.node->mine().pid) > kSlowPageNs;
+  return memory::kernel_page_ns() > kSlowPageNs;
 }
 
 // Builds up the node, step by step; every step is agreed on by all its ranks.

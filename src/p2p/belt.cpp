@@ -40,7 +40,7 @@ bool Belt::claim(Ticket& ticket, std::uint32_t use, Stretch& stretch, std::uint3
   }
 }
 
-void Belt::fill_over(const Stretch& stretch, bool placed) {
+void Belt::filled(const Stretch& stretch, bool placed) {
   cells_[cell_of(stretch)].placed = placed;
   pass_on(stretch);
 }

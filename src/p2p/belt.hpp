@@ -52,12 +52,10 @@ class alignas(kCacheLine) Belt {
   [[nodiscard]] bool claim_fill(std::uint32_t use, Stretch& stretch) {
     return claim(fills_, use, stretch, 0);
   }
-  void filled(const Stretch& stretch) { fill_over(stretch, false); }
-
-  // Receiver's process, which may also take a chunk that is to be filled and bring its bytes to
-  // their place by itself: then placed(), and there is nothing in the cell to drain.
-  void placed(const Stretch& stretch) { fill_over(stretch, true); }
-  // After claim_drain().
+  // The receiver's process may do so, too, and bring the bytes to their place by itself: then the
+  // chunk is `placed`, and there is nothing in the cell to drain.
+  void filled(const Stretch& stretch, bool placed = false);
+  // Between claim_drain() and drained().
   [[nodiscard]] bool is_placed(const Stretch& stretch) const {
     return cells_[cell_of(stretch)].placed;
   }
@@ -110,7 +108,6 @@ class alignas(kCacheLine) Belt {
   [[nodiscard]] std::uint32_t on_belt(std::uint32_t use) const;
   bool claim(Ticket& ticket, std::uint32_t use, Stretch& stretch, std::uint32_t turn);
   void cut(std::uint32_t index, Stretch& stretch) const;
-  void fill_over(const Stretch& stretch, bool placed);
   void pass_on(const Stretch& stretch);
 
   // Line 0: written by the receiver while the belt is closed. chunks_ is read by those who look

@@ -153,18 +153,13 @@ bool Carrier::fetch(std::uint32_t belt, const memory::View& from) {
   Stretch stretch{};
   if (failed_[belt] || !here.claim_fill(on.use, stretch)) return false;
   const End& to = to_[belt];
-  const bool to_its_place = to.layout == nullptr;
+  const bool in_place = to.layout == nullptr;
   const memory::View part{
       .address = from.address + stretch.offset, .pid = from.pid, .rank = from.rank};
-  void* target = to_its_place ? reinterpret_cast<void*>(to.base + stretch.offset)
-                              : static_cast<void*>(cell_of(on, stretch));
+  void* target = in_place ? place_in(to, stretch.offset) : cell_of(on, stretch);
   const std::uint64_t begin = ticks();
   failed_[belt] = !memory::read(target, part, stretch.bytes).ok();
-  if (to_its_place) {
-    here.placed(stretch);
-  } else {
-    here.filled(stretch);
-  }
+  here.filled(stretch, in_place);
   note_moved(begin);
   return true;
 }

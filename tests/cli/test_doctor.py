@@ -56,6 +56,11 @@ def test_a_slow_kernel_is_told_from_a_fast_one(monkeypatch: pytest.MonkeyPatch) 
         assert re.search(f"{page:.0f} ns .*{words}", report.findings[0].found)
 
 
+def test_the_bound_of_a_slow_page_is_the_librarys() -> None:
+    runtime = (Path(__file__).resolve().parents[2] / "src/mpi/runtime.cpp").read_text()
+    assert f"kSlowPageNs = {doctor.SLOW_PAGE_NS};" in runtime
+
+
 def test_the_time_of_a_page_is_found_where_the_kernel_copies() -> None:
     page = machine.kernel_page_ns()
     assert (page is not None) == (machine.try_cma(name_ancestor=True) == 0)

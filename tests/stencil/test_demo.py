@@ -7,11 +7,17 @@ No test here looks at how long anything took.
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import typer
+from harness import leftovers
 from manyhands.benchmarks.mpis import find_builds
 from manyhands.commands import demo
 from manyhands.demo import play, problem, show
@@ -184,3 +190,19 @@ def test_plain_against_plain_runs_all_cases_with_equal_results(tmp_path: Path) -
     assert [case["case"]["name"] for case in report["cases"]] == ["packed", "late", "types"]
     assert all(case["plain"]["mpi_s"] > 0 for case in report["cases"])
     assert "Results are identical" in result.output
+
+
+@pytest.mark.skipif(not BUILDS, reason="no MPI here")
+def test_a_demo_that_is_told_to_end_leaves_no_ranks() -> None:
+    command = [sys.executable, "-m", "manyhands.main", "demo", "-n", "2", "--control"]
+    command += ["--mpi", next(iter(BUILDS)), "--seconds", "60"]
+    mark = uuid.uuid4().hex
+    demo_process = subprocess.Popen(command, env={**os.environ, leftovers.MARK: mark})
+    try:
+        leftovers.ranks(mark, "stencil", 2)
+        demo_process.terminate()
+        assert demo_process.wait(timeout=30) == 128 + signal.SIGTERM
+        assert not leftovers.surviving(mark)
+    finally:
+        leftovers.end_processes(mark)
+        demo_process.wait()

@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 import shlex
-import signal
 import subprocess
 import sys
 import tempfile
@@ -27,6 +26,7 @@ from manyhands.benchmarks.mpis import MpiBuild, Placement
 from manyhands.benchmarks.nodes import Nodes, NodesError, two_nodes
 from manyhands.benchmarks.programs import LaunchError
 from manyhands.benchmarks.stats import Line
+from manyhands.endings import end_session
 from manyhands.machine import expand
 
 TIMEOUT_S = 180
@@ -139,7 +139,7 @@ def _clean_environment() -> dict[str, str]:
 
 
 def _output(command: list[str], environment: dict[str, str]) -> str:
-    process = subprocess.Popen(
+    with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -147,15 +147,15 @@ def _output(command: list[str], environment: dict[str, str]) -> str:
         text=True,
         env=environment,
         start_new_session=True,
-    )
-    try:
-        output, errors = process.communicate(timeout=TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        _end(process)
-        raise LaunchError(f"{shlex.join(command)} did not end within {TIMEOUT_S} s") from None
-    except BaseException:  # Ctrl-C: leave no ranks behind
-        _end(process)
-        raise
+    ) as process:
+        try:
+            output, errors = process.communicate(timeout=TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            end_session(process)
+            raise LaunchError(f"{shlex.join(command)} did not end within {TIMEOUT_S} s") from None
+        except BaseException:  # Ctrl-C: leave no ranks behind
+            end_session(process)
+            raise
     if process.returncode != 0:
         raise LaunchError(
             f"{shlex.join(command)} ended with {process.returncode}:\n{_tail(errors or output)}"
@@ -163,19 +163,6 @@ def _output(command: list[str], environment: dict[str, str]) -> str:
     if "cannot be preloaded" in errors:
         raise LaunchError(f"the library could not be preloaded:\n{_tail(errors)}")
     return output
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    """The launcher gets time to end its ranks; then the whole session goes."""
-    for sign in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, sign)
-            process.communicate(timeout=5)
-            return
-        except subprocess.TimeoutExpired:
-            continue
-        except ProcessLookupError:
-            return
 
 
 def _tail(text: str, lines: int = 12) -> str:

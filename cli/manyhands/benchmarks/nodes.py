@@ -4,8 +4,8 @@
 A *node* here is a network namespace, with a UTS and an IPC namespace for every process that is
 started in it, so that an MPI library sees two hosts with nothing but TCP between them: a veth pair.
 A real launcher starts its proxies there by the *agent*, a script that stands in the place of ssh.
-The machine's cores are parted among the nodes. Needs root, `ip` of iproute2
-and `unshare` and `taskset` of util-linux.
+The machine's cores are parted among the nodes. Needs root, `ip` of iproute2 and `unshare` and
+`taskset` of util-linux.
 """
 
 from __future__ import annotations

@@ -31,7 +31,6 @@ from manyhands import installation, say
 from manyhands.benchmarks import host, launch, loops, mpis, plot, runs, stats, tables
 from manyhands.benchmarks.cases import CASES, HELPED, Case, select
 from manyhands.benchmarks.loops import Record
-from manyhands.endings import catch_endings
 
 MIN_ROUNDS = 5
 QUIET_LOAD = 0.5
@@ -104,7 +103,6 @@ def bench(
             else installation.needed_library(library, "--control measures the noise without it")
         )
         cases = _cases(only or [], short)
-        catch_endings()
         report = _measure(console, cases, _builds(mpi or []), rounds, preload, oversubscribe)
     pick = min if best else median
     if json_file is not None:

@@ -11,7 +11,6 @@ import json
 import os
 import re
 import shlex
-import signal
 import subprocess
 import threading
 from collections import deque
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from manyhands.benchmarks.mpis import MpiBuild, Placement
+from manyhands.endings import end_session
 
 TIMEOUT_S = 180
 STEP = re.compile(r"stencil: step (\d+)/\d+")
@@ -110,13 +110,13 @@ def _run_to_end(command: list[str], env: dict[str, str], on_step: Steps) -> list
         env=env,
         start_new_session=True,
     ) as process:
-        watchdog = threading.Timer(TIMEOUT_S, lambda: (late.set(), _end(process)))
+        watchdog = threading.Timer(TIMEOUT_S, lambda: (late.set(), end_session(process)))
         watchdog.start()
         try:
             said = _listen(process, on_step)
             code = process.wait()
         except BaseException:  # Ctrl-C: leave no ranks behind
-            _end(process)
+            end_session(process)
             raise
         finally:
             watchdog.cancel()
@@ -137,19 +137,6 @@ def _listen(process: subprocess.Popen[str], on_step: Steps) -> list[str]:
         elif line.strip():
             said.append(line.rstrip())
     return list(said)
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    """The launcher gets time to end its ranks; then the whole session goes."""
-    for sign in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, sign)
-            process.wait(timeout=5)
-            return
-        except subprocess.TimeoutExpired:
-            continue
-        except ProcessLookupError:
-            return
 
 
 def tail(lines: list[str], count: int = 8) -> str:
