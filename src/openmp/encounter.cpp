@@ -109,11 +109,10 @@ bool run_at(Site& site, const Encounter& met, unsigned own, const Mark* mark,
 
 // Not done: the run time has to run it, by a team of one.
 Outcome run_marked(const Encounter& met, const WholeLoop* whole) {
-  const Mark mark = take_mark();
   if (current != nullptr || shared_region() == nullptr) return {.done = false};
   Site* site = site_of(met);
   if (site == nullptr || is_excluded(*site)) return {.done = false, .timed = site};
-  return {.done = run_at(*site, met, own_threads(0), &mark, whole)};
+  return {.done = run_at(*site, met, own_threads(0), &last_mark(), whole)};
 }
 
 }  // namespace

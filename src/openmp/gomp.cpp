@@ -38,7 +38,7 @@ void parallel(Body body, void* data, unsigned threads, unsigned flags) {
 
 // Steps from one index to another, both included.
 std::uint64_t steps(std::uint64_t distance, std::uint64_t step) {
-  return (distance - 1) / step + 1;
+  return step == 1 ? distance : (distance - 1) / step + 1;  // most loops do without the division
 }
 
 Loop loop_of(long start, long bound, long step) {

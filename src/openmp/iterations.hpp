@@ -31,7 +31,7 @@ class Iterations {
   void open(std::uint64_t count) {
     count_ = count;
     grain_ = 1 + count / kMostUnits;
-    units_ = count / grain_ + (count % grain_ != 0 ? 1 : 0);
+    units_ = grain_ == 1 ? count : (count - 1) / grain_ + 1;
     taken_.store(0, std::memory_order_relaxed);
   }
 

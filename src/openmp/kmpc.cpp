@@ -96,8 +96,8 @@ void run_task(void* data) {
   const Fork& fork = *static_cast<const Fork*>(data);
   const std::int32_t thread = real_kmpc.global_thread_num(fork.location);
   void* frame = nullptr;  // for tools
-  real_kmpc.invoke_microtask(fork.task, thread, real.thread_num(), fork.count, fork.arguments,
-                             &frame);
+  const int number = in_region() ? static_cast<int>(current->number) : real.thread_num();
+  real_kmpc.invoke_microtask(fork.task, thread, number, fork.count, fork.arguments, &frame);
 }
 
 struct Job {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "openmp/marker.hpp"
 
-#include <utility>
-
 #include "openmp/encounter.hpp"
 
 namespace mh::openmp {
@@ -36,6 +34,6 @@ int mark(int schedule, long chunk, int steal_schedule, long steal_chunk) {
   return static_cast<int>(kMarkedTeam);
 }
 
-Mark take_mark() { return std::exchange(t_mark, {}); }
+const Mark& last_mark() { return t_mark; }
 
 }  // namespace mh::openmp

@@ -21,7 +21,7 @@ struct Mark {
 // 5 auto; a chunk of 0 is unspecified. Returns the number of threads to ask for.
 int mark(int schedule, long chunk, int steal_schedule, long steal_chunk);
 
-// The mark of the region that this thread has met.
-Mark take_mark();
+// The mark of the region that this thread has met last.
+const Mark& last_mark();
 
 }  // namespace mh::openmp

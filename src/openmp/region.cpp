@@ -16,6 +16,14 @@ constexpr float kMostReviews = 16;          // of a loop, by its owner: what is 
 constexpr float kReviewNs = 20e3F;          // and not more often: one costs 25 ns
 constexpr std::uint32_t kReviewEvery = 16;  // executions of a tiny loop, or of a short open one
 
+// What was stored in parts a moment ago is not to be loaded as a whole, as compilers copy
+// structures: such a load waits until the stores have left the core.
+std::uint64_t alone(std::uint64_t part) {
+  asm("" : "+r"(part));
+  return part;
+}
+Cut apart(const Cut& cut) { return {.schedule = cut.schedule, .chunk = alone(cut.chunk)}; }
+
 std::uint64_t guided(std::uint64_t left, std::uint64_t threads, std::uint64_t least) {
   return std::max(left / (2 * threads), least);
 }
@@ -32,17 +40,17 @@ std::uint64_t iterations_in(float nanoseconds, float ns_per_iteration) {
 
 }  // namespace
 
-constinit thread_local Participant* current [[gnu::tls_model("initial-exec")]] = nullptr;
-constinit thread_local Participant* part [[gnu::tls_model("initial-exec")]] = nullptr;
+constinit thread_local Participant* current = nullptr;
+constinit thread_local Participant* part = nullptr;
 
 void Region::await_all(const Participant& me) {
   if (me.number == 0) withdraw();
 }
 
 void Region::cuts_as(const Cut& own, const Cut& helpers) {
-  own_ = own;
-  helpers_ = helpers;
-  cuts_given_ = true;
+  own_ = apart(own);
+  helpers_ = apart(helpers);
+  marked_ = true;
 }
 
 void Region::open(const Loop& loop, const Cut& own, bool in_order) {
@@ -52,8 +60,11 @@ void Region::open(const Loop& loop, const Cut& own, bool in_order) {
     while (stage_.load(std::memory_order_acquire) != Stage::open) relax();
     return;
   }
-  loop_ = loop;
-  if (!cuts_given_) own_ = own;
+  loop_ = {.start = alone(loop.start),
+           .step = alone(loop.step),
+           .bound = alone(loop.bound),
+           .count = alone(loop.count)};
+  if (!marked_) own_ = apart(own);
   in_order_ = in_order;
   iterations_.open(loop.count);
   stage_.store(Stage::open, std::memory_order_release);
@@ -103,10 +114,12 @@ bool Region::has_its_turn() const {
 // A loop that helpers may join is looked at often, so that lenders know what is left; a short one
 // seldom, one of a few microseconds in few of its executions.
 std::uint64_t Region::next_review(std::uint64_t done, float rest, float whole) const {
+  constexpr std::uint64_t kNever = ~0ULL;
+  const bool open = rest >= kLeastNs;
+  if (open && whole < 2 * kReviewNs) return kNever;
   const bool tiny = rest < kLeastNs / 4;
-  if (tiny && !has_its_turn()) return ~0ULL;
-  const float least = rest < kLeastNs ? 2 : 1;
-  const float reviews = std::clamp(whole / kReviewNs, least, kMostReviews);
+  if (tiny && !has_its_turn()) return kNever;
+  const float reviews = std::clamp(whole / kReviewNs, open ? 1.F : 2.F, kMostReviews);
   return done + iterations_.count() / static_cast<std::uint64_t>(reviews);
 }
 
@@ -184,7 +197,7 @@ Range Region::next_of_helper(Participant& me) {
 void Region::unit(std::uint32_t helper, std::uint64_t deadline) noexcept {
   Participant me{.role = Participant::Role::helper,
                  .site = site_,
-                 .marked = cuts_given_,
+                 .marked = marked_,
                  .number = own_threads_ + helper,
                  .loops = loops_before_,
                  .deadline = deadline};

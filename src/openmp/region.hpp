@@ -60,12 +60,11 @@ struct Participant {
   }
 };
 
-// Of this thread; null outside of regions that are watched or shared. initial-exec: asked by every
-// call of the OpenMP run time.
-extern constinit thread_local Participant* current [[gnu::tls_model("initial-exec")]];
+// Of this thread; null outside of regions that are watched or shared.
+extern constinit thread_local Participant* current;
 
 // This thread's part, also inside of regions nested in the one it takes part in.
-extern constinit thread_local Participant* part [[gnu::tls_model("initial-exec")]];
+extern constinit thread_local Participant* part;
 
 // Takes the part for the duration.
 class Taking {
@@ -118,7 +117,7 @@ class Region final : public lend::Work {
     own_threads_ = own_threads;
     loops_before_ = 0;
     helpers_ = {};
-    cuts_given_ = false;
+    marked_ = false;
     known_ = false;
     exposed_ = false;
     review_at_ = 0;
@@ -135,7 +134,7 @@ class Region final : public lend::Work {
   [[nodiscard]] Participant member(std::uint32_t number) {
     return {.role = Participant::Role::owner,
             .site = site_,
-            .marked = cuts_given_,
+            .marked = marked_,
             .number = number,
             .loops = loops_before_};
   }
@@ -198,7 +197,7 @@ class Region final : public lend::Work {
   bool in_order_ = false;
   Cut own_;
   Cut helpers_;
-  bool cuts_given_ = false;
+  bool marked_ = false;
   // Of the thread that entered, and of no other: whether helpers may come, and what this execution
   // teaches of the site.
   bool known_ = false;
