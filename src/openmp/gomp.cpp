@@ -36,24 +36,19 @@ void parallel(Body body, void* data, unsigned threads, unsigned flags) {
 
 // ---- Loops --------------------------------------------------------------------------------------
 
-// Steps from one index to another, both included.
-std::uint64_t steps(std::uint64_t distance, std::uint64_t step) {
-  return step == 1 ? distance : (distance - 1) / step + 1;  // most loops do without the division
-}
-
 Loop loop_of(long start, long bound, long step) {
   const auto from = static_cast<std::uint64_t>(start);
   const auto to = static_cast<std::uint64_t>(bound);
   Loop loop{.start = from, .step = static_cast<std::uint64_t>(step), .bound = to};
-  if (step > 0 && start < bound) loop.count = steps(to - from, loop.step);
-  if (step < 0 && start > bound) loop.count = steps(from - to, -loop.step);
+  if (step > 0 && start < bound) loop.count = indices_over(to - from - 1, loop.step);
+  if (step < 0 && start > bound) loop.count = indices_over(from - to - 1, -loop.step);
   return loop;
 }
 
 Loop loop_of(bool up, Ull start, Ull bound, Ull step) {
   Loop loop{.start = start, .step = step, .bound = bound};
-  if (up && start < bound) loop.count = steps(bound - start, step);
-  if (!up && start > bound) loop.count = steps(start - bound, -loop.step);
+  if (up && start < bound) loop.count = indices_over(bound - start - 1, step);
+  if (!up && start > bound) loop.count = indices_over(start - bound - 1, -loop.step);
   return loop;
 }
 

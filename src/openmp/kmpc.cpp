@@ -178,8 +178,8 @@ Loop loop_of(Index low, Index high, std::make_signed_t<Index> step) {
   const auto from = static_cast<std::uint64_t>(low);
   const auto to = static_cast<std::uint64_t>(high);
   Loop loop{.start = from, .step = static_cast<std::uint64_t>(static_cast<std::int64_t>(step))};
-  if (step > 0 && low <= high) loop.count = (to - from) / loop.step + 1;
-  if (step < 0 && low >= high) loop.count = (from - to) / -loop.step + 1;
+  if (step > 0 && low <= high) loop.count = indices_over(to - from, loop.step);
+  if (step < 0 && low >= high) loop.count = indices_over(from - to, -loop.step);
   return loop;
 }
 

@@ -37,6 +37,12 @@ struct Loop {
   std::uint64_t count = 0;
 };
 
+// Indices from one to another that lies so far away, both included; most loops do without the
+// division.
+inline std::uint64_t indices_over(std::uint64_t distance, std::uint64_t step) {
+  return (step == 1 ? distance : distance / step) + 1;
+}
+
 // A thread's part in one execution of a region.
 struct Participant {
   enum class Role : std::uint8_t { watched, owner, helper };

@@ -332,6 +332,25 @@ def test_a_bench_that_is_told_to_end_leaves_no_nodes():
     assert not nodes_of(bench.pid)
 
 
+@pytest.mark.skipif(NO_NODES is not None, reason=f"two nodes: {NO_NODES}")
+def test_a_signal_while_a_node_is_made_leaves_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    real = nodes._ip
+
+    def made_then_ended(*words: str) -> str:
+        said = real(*words)
+        if words[:2] == ("netns", "add"):
+            sys.exit(128 + signal.SIGTERM)
+        return said
+
+    monkeypatch.setattr(nodes, "_ip", made_then_ended)
+    with pytest.raises(SystemExit), nodes.two_nodes(tmp_path):
+        pass
+    with pytest.raises(SystemExit):
+        nodes.obstacle()
+    listed = real("netns", "list")
+    assert not nodes_of(os.getpid()) and f"mh-try-{os.getpid()}" not in listed
+
+
 @pytest.mark.skipif(not BUILDS, reason="no MPI compiler and launcher found")
 def test_a_failing_program_is_an_error_with_its_message():
     build = next(iter(BUILDS.values()))

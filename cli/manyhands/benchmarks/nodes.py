@@ -71,13 +71,25 @@ def obstacle() -> str | None:
         return f"needs {', '.join(lacking)} (iproute2, util-linux)"
     if len(os.sched_getaffinity(0)) < 2:
         return "needs two cores"
-    name = f"mh-try-{os.getpid()}"
     try:
-        _ip("netns", "add", name)
-        _ip("netns", "delete", name)
+        with _namespaces(f"mh-try-{os.getpid()}"):
+            return None
     except NodesError as error:
         return f"network namespaces cannot be made here ({error})"
-    return None
+
+
+@contextlib.contextmanager
+def _namespaces(*names: str) -> Iterator[None]:
+    """For the duration, and gone after it, also where a signal ends us while one is being made."""
+    try:
+        for name in names:
+            _ip("netns", "add", name)
+        yield
+    finally:
+        there = {line.split()[0] for line in _ip("netns", "list").splitlines()}
+        for name in names:
+            if name in there:
+                _ip("netns", "delete", name)  # its end of a pair goes with it
 
 
 @contextlib.contextmanager
@@ -85,24 +97,16 @@ def two_nodes(scratch: Path) -> Iterator[Nodes]:
     """Made for the duration; what still runs in them then is not ours to end."""
     nodes = _plan(scratch)
     both = (nodes.first, nodes.second)
-    made: list[Node] = []
-    try:
-        for node in both:
-            _ip("netns", "add", node.name)
-            made.append(node)
-            _ip("-netns", node.name, "link", "set", "lo", "up")
+    with _namespaces(*(node.name for node in both)):
         ends = [("netns", node.name) for node in both]
         _ip("link", "add", LINK, *ends[0], "type", "veth", "peer", "name", LINK, *ends[1])
         for node in both:
-            address = f"{node.address}/24"
-            _ip("-netns", node.name, "address", "add", address, "dev", LINK)
+            _ip("-netns", node.name, "link", "set", "lo", "up")
+            _ip("-netns", node.name, "address", "add", f"{node.address}/24", "dev", LINK)
             _ip("-netns", node.name, "link", "set", LINK, "up")
         for node in both:
             _await_link(node)
         yield nodes
-    finally:
-        for node in made:
-            _ip("netns", "delete", node.name)  # its end of the pair goes with it
 
 
 def _plan(scratch: Path) -> Nodes:
