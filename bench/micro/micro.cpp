@@ -85,7 +85,7 @@ class Pair {
 
 class NoWork final : public lend::Work {
  public:
-  void unit(std::uint32_t /*helper*/, std::uint64_t /*deadline*/) noexcept override {}
+  bool unit(std::uint32_t /*helper*/, std::uint64_t /*deadline*/) noexcept override { return true; }
 };
 
 // What it costs to expose a loop that nobody joins.
@@ -118,7 +118,7 @@ void RegionAlone(benchmark::State& state) {
     }
   };
   for ([[maybe_unused]] auto turn : state) {
-    site.ns_per_iteration = 8e3F;
+    site.ticks_per_iteration = static_cast<float>(8e3 * ticks_per_ns());
     region.enter(site, body, &region, 1);
     openmp::Participant me = region.member(0);
     openmp::current = &me;

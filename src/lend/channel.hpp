@@ -71,9 +71,24 @@ inline constexpr std::size_t kKinds = 4;
 
 struct alignas(kCacheLine) Offer {
   // About when (ticks) the owner's process would be done with the exposed work of that kind as it
-  // is, 0: nothing is exposed. So an offer gets smaller by itself. Written by the owner and its
-  // helpers. Relaxed: a hint, the owner's process decides what there is.
+  // is, 0: nothing is exposed, or a Brief. So an offer gets smaller by itself. Written by the owner
+  // and its helpers. Relaxed: a hint, the owner's process decides what there is.
   std::atomic<std::uint64_t> ends[kKinds]{};
+};
+
+// An offer of work that takes hardly longer than it takes to say when it ends: how many ticks it
+// takes, from when a lender sees it. Successive ones are told apart by a number.
+struct Brief {
+  static constexpr std::uint64_t kMark = 1ULL << 63U;  // no clock goes so far
+  static constexpr unsigned kTickBits = 40;            // minutes
+
+  static constexpr bool is(std::uint64_t offer) { return (offer & kMark) != 0; }
+  static constexpr std::uint64_t word(std::uint64_t ticks, std::uint64_t number) {
+    return kMark | number << kTickBits | ticks;
+  }
+  static constexpr std::uint64_t ticks(std::uint64_t offer) {
+    return offer & ((1ULL << kTickBits) - 1);
+  }
 };
 
 inline constexpr std::uint32_t kHelpers = 8;

@@ -20,6 +20,10 @@ constexpr double kLeastNs = 15e3;
 // one only ends early when something is wrong or a unit is long.
 constexpr std::int64_t kPatienceNs = 5'000'000;
 
+std::uint64_t offer_of(const Lendings& lendings, Kind kind) {
+  return lendings.offer.ends[static_cast<std::size_t>(kind)].load(std::memory_order_relaxed);
+}
+
 std::uint32_t helpers_at_work(const Lendings& lendings) {
   return static_cast<std::uint32_t>(std::count_if(
       std::begin(lendings.channels), std::end(lendings.channels), [](const Channel& c) {
@@ -36,6 +40,7 @@ Lender::Lender(const node::Node& node, std::size_t offset, VictimPolicy policy, 
       choice_(policy, lender_id(node.me(), core)),
       copies_(std::move(copies)),
       barred_(node.ranks(), false),
+      seen_(node.ranks()),
       id_(lender_id(node.me(), core)) {
   barred_[node.me()] = true;
 }
@@ -49,14 +54,20 @@ std::uint64_t Lender::value_of_offer(std::uint32_t rank, std::uint64_t left) {
   return choice_.value(left, near, [&] { return helpers_at_work(lendings(rank)); });
 }
 
+// A brief offer is as old as this lender knows it.
+std::uint64_t Lender::end_of_loop(std::uint32_t rank, std::uint64_t now) {
+  const std::uint64_t offer = offer_of(lendings(rank), Kind::loops);
+  if (!Brief::is(offer)) return offer;
+  Sight& seen = seen_[rank];
+  if (seen.offer != offer) seen = {.offer = offer, .at = now};
+  return seen.at + Brief::ticks(offer);
+}
+
 // When the last of what is offered there and may be helped ends, if that is after `worth`.
-std::uint64_t Lender::end_of_offer(std::uint32_t rank, std::uint64_t worth) const {
-  const Offer& offer = lendings(rank).offer;
-  const auto end_of = [&](Kind kind) {
-    return offer.ends[static_cast<std::size_t>(kind)].load(std::memory_order_relaxed);
-  };
-  const std::uint64_t loops = std::max(end_of(Kind::loops), end_of(Kind::wires));
-  const std::uint64_t copies = end_of(Kind::copies);
+std::uint64_t Lender::end_of_offer(std::uint32_t rank, std::uint64_t now, std::uint64_t worth) {
+  const std::uint64_t wires = offer_of(lendings(rank), Kind::wires);
+  const std::uint64_t loops = std::max(end_of_loop(rank, now), wires);
+  const std::uint64_t copies = offer_of(lendings(rank), Kind::copies);
   return copies > loops && copies >= worth && copies_(rank) ? copies : loops;
 }
 
@@ -67,7 +78,7 @@ std::uint32_t Lender::choose() {
   const std::uint64_t worth = now + ticks_from_ns(kLeastNs);
   for (std::uint32_t rank = 0; rank < node_.ranks(); ++rank) {
     if (barred_[rank]) continue;
-    const std::uint64_t ends = end_of_offer(rank, worth);
+    const std::uint64_t ends = end_of_offer(rank, now, worth);
     if (ends < worth) continue;
     const std::uint64_t value = value_of_offer(rank, ends - now);
     if (value <= best_value) continue;

@@ -49,7 +49,9 @@ class Lender {
 
   [[nodiscard]] Lendings& lendings(std::uint32_t rank) const;
   [[nodiscard]] std::uint32_t choose();
-  [[nodiscard]] std::uint64_t end_of_offer(std::uint32_t rank, std::uint64_t worth) const;
+  [[nodiscard]] std::uint64_t end_of_offer(std::uint32_t rank, std::uint64_t now,
+                                           std::uint64_t worth);
+  [[nodiscard]] std::uint64_t end_of_loop(std::uint32_t rank, std::uint64_t now);
   [[nodiscard]] std::uint64_t value_of_offer(std::uint32_t rank, std::uint64_t left);
   [[nodiscard]] Channel* hold(std::uint32_t owner) const;
   [[nodiscard]] bool place_here(Channel& channel) const;
@@ -64,6 +66,12 @@ class Lender {
   VictimChoice choice_;
   Admission copies_;
   std::vector<bool> barred_;  // ranks whose helpers cannot run here, or whose process is gone
+  // By rank: the brief offer that was seen last, and when first.
+  struct Sight {
+    std::uint64_t offer = 0;
+    std::uint64_t at = 0;
+  };
+  std::vector<Sight> seen_;
   std::uint32_t id_;
 
   // The hand-over under way, 0: none; else the channel's number among all of the node, and one.

@@ -17,7 +17,6 @@ namespace {
 
 constexpr double kUnitNs = 100e3;         // of a core lent; 50 to 200 µs measured alike
 constexpr double kReclaimAfterNs = 60e3;  // a helper that keeps the owner waiting so long is moved
-constexpr std::uint32_t kSweepEvery = 1024;        // exposures
 constexpr std::int64_t kParkedNs = 1'000'000'000;  // a parked helper looks around this often
 
 // What a helper has borrowed for the unit it is in.
@@ -149,53 +148,40 @@ void Pool::serve(Channel& channel, std::uint32_t word) {
 bool Pool::work_at(Place& place, std::uint32_t helper, std::uint64_t deadline) {
   place.inside.fetch_add(1, std::memory_order_seq_cst);
   Work* work = place.open.load(std::memory_order_seq_cst);
-  const bool wanted = work != nullptr && work->wanted();
-  if (wanted) {
-    work->unit(helper, deadline);
-    place.units.fetch_add(1, std::memory_order_relaxed);
-  }
+  const bool done = work != nullptr && work->unit(helper, deadline);
+  if (done) place.units.fetch_add(1, std::memory_order_relaxed);
   // release: pairs with withdraw(), after which the work may be gone.
   place.inside.fetch_sub(1, std::memory_order_release);
-  return wanted;
+  return done;
 }
 
-Status Pool::expose(Kind kind, Work& work, std::uint64_t ends) {
-  if (!hired()) [[unlikely]] {
-    std::call_once(hiring_, [this] {
-      hiring_went_ = hire();
-      hired_.store(true, std::memory_order_release);
-    });
-  }
-  if (helpers_.empty()) return hiring_went_;
-  Place& here = place(kind);
-  if (++here.exposures % kSweepEvery == 0) sweep();
+// The first time, and now and then.
+Status Pool::let_in(Place& here, Work& work) {
+  std::call_once(hiring_, [this] {
+    hiring_went_ = hire();
+    hired_.store(true, std::memory_order_release);
+  });
+  if (helpers_.empty()) return hiring_went_ ? Status{Code::unsupported} : hiring_went_;
   // release: pairs with the look of a helper, which may as well come too early and find nothing.
   here.open.store(&work, std::memory_order_release);
-  offer(kind).store(ends, std::memory_order_relaxed);
+  sweep();
   return {};
 }
-
-void Pool::expect_end(Kind kind, std::uint64_t ends) {
-  std::atomic<std::uint64_t>& offered = offer(kind);
-  if (offered.load(std::memory_order_relaxed) == 0) return;
-  offered.store(ends, std::memory_order_relaxed);
-}
-
-void Pool::nothing_left(Kind kind) { offer(kind).store(0, std::memory_order_relaxed); }
 
 void Pool::withdraw(Kind kind) {
   Place& here = place(kind);
   here.open.store(nullptr, std::memory_order_seq_cst);
   nothing_left(kind);
   // acquire, through seq_cst: pairs with the release of a helper that leaves.
-  if (here.inside.load(std::memory_order_seq_cst) != 0) await_helpers(here);
+  const auto over = [&here] { return here.inside.load(std::memory_order_seq_cst) == 0; };
+  if (!over()) await_helpers(over);
 }
 
-void Pool::await_helpers(const Place& place) {
+void Pool::await_helpers(const std::function<bool()>& over) {
   const std::uint64_t begin = ticks();
   const std::uint64_t patience = ticks_from_ns(kReclaimAfterNs);
   bool reclaimed = false;
-  while (place.inside.load(std::memory_order_seq_cst) != 0) {
+  while (!over()) {
     const bool patient = ticks() - begin < patience;
     if (patient && !has_waiting_helpers()) {
       relax();

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -26,10 +27,9 @@ class Work {
  public:
   virtual ~Work() = default;
   // Does a part of the work on the thread of helper `helper` (below kHelpers): returns soon after
-  // `deadline` (ticks), or at once if nothing is left to begin. Must not throw.
-  virtual void unit(std::uint32_t helper, std::uint64_t deadline) noexcept = 0;
-  // Whether there is anything to begin; work that is seldom there stays exposed all the time.
-  virtual bool wanted() noexcept { return true; }
+  // `deadline` (ticks), or at once if nothing is left to begin. False: there was nothing to begin,
+  // so the helper looks elsewhere. Must not throw.
+  virtual bool unit(std::uint32_t helper, std::uint64_t deadline) noexcept = 0;
 };
 
 // The calling thread, if it is a helper inside a unit, wherever that unit has led it. Such a thread
@@ -55,19 +55,39 @@ class Pool {
   ~Pool();
 
   // Lenders may send helpers to `work` from now on. `ends`: about when (ticks) this process would
-  // be done with it alone. The first call makes the helpers; `system` if there could be none (the
-  // work is simply not shared then).
-  Status expose(Kind kind, Work& work, std::uint64_t ends);
+  // be done with it alone. The first call makes the helpers; `system` if there could be none,
+  // `unsupported` if nobody would lend a core (the work is simply not shared then). Work that comes
+  // and goes may stay exposed and is offered anew by the same call, which then is two stores.
+  Status expose(Kind kind, Work& work, std::uint64_t ends) {
+    const Status open = open_to_helpers(kind, work);
+    if (open) offer(kind).store(ends, std::memory_order_relaxed);
+    return open;
+  }
+  // The same without a look at the clock, for work of so many ticks: a few microseconds.
+  Status expose_briefly(Kind kind, Work& work, std::uint64_t ticks) {
+    const Status open = open_to_helpers(kind, work);
+    if (open) {
+      const std::uint64_t word = Brief::word(ticks, place(kind).exposures);
+      offer(kind).store(word, std::memory_order_relaxed);
+    }
+    return open;
+  }
 
   // A better guess of that, by the owner or a helper. An offer that is over stays so, unless it
   // ends just now: then a lender may come in vain.
-  void expect_end(Kind kind, std::uint64_t ends);
+  void expect_end(Kind kind, std::uint64_t ends) {
+    std::atomic<std::uint64_t>& offered = offer(kind);
+    if (offered.load(std::memory_order_relaxed) == 0) return;
+    offered.store(ends, std::memory_order_relaxed);
+  }
   // There is nothing to begin any more: no lender shall come in vain.
-  void nothing_left(Kind kind);
+  void nothing_left(Kind kind) { offer(kind).store(0, std::memory_order_relaxed); }
 
-  // Returns when no helper is inside the work any more. A helper that stays long is brought to this
-  // core: the lender's may have gone to somebody else.
+  // Returns when no helper is inside the work any more, and none will be.
   void withdraw(Kind kind);
+  // Returns when `over`, which what helpers do brings about. One that stays long is brought to this
+  // core: the lender's may have gone to somebody else.
+  void await_helpers(const std::function<bool()>& over);
 
   // Helpers that have to wait are on the owner's cores: whoever waits there, too, should not spin.
   [[nodiscard]] bool has_waiting_helpers() const {
@@ -79,12 +99,16 @@ class Pool {
   }
   // Whether the helpers have been made.
   [[nodiscard]] bool hired() const { return hired_.load(std::memory_order_acquire); }
+  // How often work of that kind was exposed. By the thread that exposes it, or after it.
+  [[nodiscard]] std::uint64_t exposures(Kind kind) const { return place(kind).exposures; }
   // Units of that kind run by helpers so far.
   [[nodiscard]] std::uint64_t units(Kind kind) const {
     return place(kind).units.load(std::memory_order_relaxed);
   }
 
  private:
+  static constexpr std::uint64_t kSweepEvery = 1024;  // exposures
+
   // Where work of one kind is exposed. A helper counts itself in before it looks at `open`; the
   // owner takes `open` away before it looks at the count. Both sequentially consistent, so that one
   // of them sees the other: a helper that was not seen finds nothing open.
@@ -92,7 +116,7 @@ class Pool {
     std::atomic<Work*> open{nullptr};
     std::atomic<std::uint32_t> inside{0};
     std::atomic<std::uint64_t> units{0};  // relaxed: a count
-    std::uint32_t exposures = 0;          // of the exposing thread
+    std::uint64_t exposures = 0;          // of the exposing thread
   };
 
   [[nodiscard]] Place& place(Kind kind) { return places_[static_cast<std::size_t>(kind)]; }
@@ -102,11 +126,20 @@ class Pool {
   [[nodiscard]] std::atomic<std::uint64_t>& offer(Kind kind) {
     return mine_.offer.ends[static_cast<std::size_t>(kind)];
   }
+  Status open_to_helpers(Kind kind, Work& work) {
+    Place& here = place(kind);
+    ++here.exposures;
+    // relaxed: of the calling thread, or of one that the work has handed over from.
+    const bool open = here.open.load(std::memory_order_relaxed) == &work;
+    if (open && here.exposures % kSweepEvery != 0) [[likely]]
+      return {};
+    return let_in(here, work);
+  }
+  Status let_in(Place& here, Work& work);
   Status hire();
   void live(Channel& channel);
   void serve(Channel& channel, std::uint32_t word);
   static bool work_at(Place& place, std::uint32_t helper, std::uint64_t deadline);
-  void await_helpers(const Place& place);
   void reclaim();
   void sweep();
 

@@ -100,8 +100,8 @@ bool run_at(Site& site, const Encounter& met, unsigned own, const Mark* mark,
   if (!region.enter(site, met.body, met.data, own)) return false;
   if (mark != nullptr) region.cuts_as(mark->own, mark->helpers);
   if (whole != nullptr) {
-    region.open(whole->loop, whole->own, whole->in_order);
     region.begins_in_loop();
+    region.open(whole->loop, whole->own, whole->in_order);
   }
   run_own_side(region, met, own);
   return true;

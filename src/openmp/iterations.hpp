@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which iterations of a shared loop are still to be done, and who takes which.
+// Which iterations of a shared loop are still to be done, who takes which, and how many helpers are
+// inside.
 //
 // Iterations are numbered from 0 in the loop's own order. The owner's team takes them from the
 // front, helpers from the end, in chunks of any size, until the two meet (MPI Workshare: thieves
-// take from the end). Both ends lie in one word, so a claim is one compare-and-swap, and no
-// iteration is given twice or left out.
+// take from the end). What is left, and the helpers that may take of it, lie in one word, so that
 //
-// Limits: any number of threads claim; open() is for one, while nobody claims. Of loops of more
-// than 2^31 iterations claims are rounded up to multiples of a grain.
+//   I1  a claim is one compare-and-swap: no iteration is given twice or left out;
+//   I2  a helper comes in by one, too, and only while something is left. So once nothing is left
+//       and nobody is inside, that stays so until open(): an owner that reads this has no fence to
+//       pass, and what a loop that nobody joins costs is its claims;
+//   I3  open() may overwrite the word by a plain store: by I2 nobody else changes it just then.
+//
+// Limits: any number of threads claim; open() is for one, while the loop before is settled().
+// kMostHelpers at a time. Of loops of more than 2^29 iterations claims are rounded up to multiples
+// of a grain.
 #pragma once
 
 #include <algorithm>
@@ -28,65 +35,132 @@ struct Range {
 
 class Iterations {
  public:
-  void open(std::uint64_t count) {
+  static constexpr std::uint64_t kMostHelpers = 15;
+
+  // The first up to `most` iterations are the caller's at once.
+  Range open(std::uint64_t count, std::uint64_t most, bool admitting) {
     count_ = count;
     grain_ = 1 + count / kMostUnits;
-    units_ = grain_ == 1 ? count : (count - 1) / grain_ + 1;
-    taken_.store(0, std::memory_order_relaxed);
+    const std::uint64_t units = grain_ == 1 ? count : (count - 1) / grain_ + 1;
+    units_ = units;
+    const std::uint64_t mine = most == 0 ? 0 : std::min(in_units(most), units);
+    // release: pairs with join(); what describes the loop is there. Claims continue the sequence.
+    word_.store(mine | units << kBits | (admitting ? kAdmitting : 0), std::memory_order_release);
+    return range_of({0, mine});
   }
 
   // The next up to `most` (> 0) iterations from the front; empty if none is left.
   Range from_front(std::uint64_t most) {
-    return claim(most, [](Taken now, std::uint64_t units) {
-      return Claim{.units = {now.front, now.front + units}, .after = {now.front + units, now.end}};
+    return claim(most, [](std::uint64_t word, const Word& now, std::uint64_t units) {
+      return Claim{.units = {now.front, now.front + units}, .after = word + units};
     });
   }
 
   // Likewise from the end.
   Range from_end(std::uint64_t most) {
-    return claim(most, [this](Taken now, std::uint64_t units) {
-      const std::uint64_t end = units_ - now.end;
-      return Claim{.units = {end - units, end}, .after = {now.front, now.end + units}};
+    return claim(most, [](std::uint64_t word, const Word& now, std::uint64_t units) {
+      return Claim{.units = {now.end - units, now.end}, .after = word - (units << kBits)};
     });
+  }
+
+  // ---- Helpers
+
+  // From now on they may come in.
+  void admit() {
+    if (unpack(word_.load(std::memory_order_relaxed)).admitting) return;
+    // release: pairs with join(), for what was written since open().
+    word_.fetch_or(kAdmitting, std::memory_order_release);
+  }
+  // No more of them.
+  void refuse() { word_.fetch_and(~kAdmitting, std::memory_order_relaxed); }
+  // Whether one could come in just now; a hint.
+  [[nodiscard]] bool admits() const {
+    return admits(unpack(word_.load(std::memory_order_relaxed)));
+  }
+
+  // A helper comes in; false: there is nothing for it. The loop's description may be looked at
+  // after this only.
+  bool join() { return join(word_.load(std::memory_order_relaxed)); }
+  // It leaves. release: pairs with settled(); what it did is done.
+  void part() { word_.fetch_sub(kHelper, std::memory_order_release); }
+
+  // No helper is inside, and none can come in any more.
+  [[nodiscard]] bool settled() const {
+    const Word word = unpack(word_.load(std::memory_order_acquire));
+    return word.helpers == 0 && !admits(word);
   }
 
   [[nodiscard]] std::uint64_t count() const { return count_; }
   // About as many are not taken yet.
   [[nodiscard]] std::uint64_t left() const {
-    const Taken now = unpack(taken_.load(std::memory_order_relaxed));
-    const std::uint64_t units = units_ - now.front - now.end;
+    const Word now = unpack(word_.load(std::memory_order_relaxed));
+    const std::uint64_t units = now.end - now.front;
     return units == units_ ? count_ : units * grain_;
   }
 
  private:
-  static constexpr std::uint64_t kMostUnits = 1ULL << 31U;
+  friend struct IterationsTestAccess;
 
-  struct Taken {  // units, at either end; together at most units_
-    std::uint64_t front;
-    std::uint64_t end;
+  static constexpr unsigned kBits = 29;
+  static constexpr std::uint64_t kMostUnits = (1ULL << kBits) - 1;
+  static constexpr std::uint64_t kAdmitting = 1ULL << (2 * kBits);
+  static constexpr std::uint64_t kHelper = kAdmitting << 1U;
+  static_assert(kHelper * kMostHelpers >> (2 * kBits + 1) == kMostHelpers, "the count fits");
+
+  struct Word {
+    std::uint64_t front;  // units before it are taken
+    std::uint64_t end;    // and from it on
+    bool admitting;
+    std::uint64_t helpers;  // inside
   };
   struct Claim {
     Range units;
-    Taken after;
+    std::uint64_t after;  // the word
   };
 
-  static std::uint64_t pack(Taken taken) { return taken.front | taken.end << 32U; }
-  static Taken unpack(std::uint64_t word) { return {word & 0xffffffffU, word >> 32U}; }
+  static Word unpack(std::uint64_t word) {
+    return {.front = word & kMostUnits,
+            .end = word >> kBits & kMostUnits,
+            .admitting = (word & kAdmitting) != 0,
+            .helpers = word / kHelper};
+  }
+  static bool admits(const Word& word) {
+    return word.admitting && word.front != word.end && word.helpers < kMostHelpers;
+  }
+
+  // `word`: as it was seen.
+  bool join(std::uint64_t word) {
+    while (admits(unpack(word))) {
+      // acquire: pairs with open() and admit(). The word may have become another loop's: then that
+      // is the loop that was joined.
+      if (word_.compare_exchange_weak(word, word + kHelper, std::memory_order_acquire,
+                                      std::memory_order_relaxed)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  [[nodiscard]] std::uint64_t in_units(std::uint64_t iterations) const {
+    return grain_ == 1 ? iterations : iterations / grain_ + 1;
+  }
+  [[nodiscard]] Range range_of(const Range& units) const {
+    if (grain_ == 1) return units;
+    return {units.first * grain_, units.end == units_ ? count_ : units.end * grain_};
+  }
 
   // relaxed throughout: a claim hands out numbers and publishes nothing. What the loop reads was
-  // published when a helper was woken, and what it wrote is when the helper leaves (lend/pool.hpp).
-  template <class Cut>
-  Range claim(std::uint64_t most, Cut&& cut) {
-    std::uint64_t word = taken_.load(std::memory_order_relaxed);
+  // published by open() or admit(), and what a helper wrote is when it parts.
+  template <class Take>
+  Range claim(std::uint64_t most, Take&& take) {
+    std::uint64_t word = word_.load(std::memory_order_relaxed);
     for (;;) {
-      const Taken now = unpack(word);
-      const std::uint64_t left = units_ - now.front - now.end;
+      const Word now = unpack(word);
+      const std::uint64_t left = now.end - now.front;
       if (left == 0) return {};
-      const std::uint64_t wanted = grain_ == 1 ? most : most / grain_ + 1;
-      const Claim claim = cut(now, std::min(wanted, left));
-      if (taken_.compare_exchange_weak(word, pack(claim.after), std::memory_order_relaxed)) {
-        const bool last = claim.units.end == units_;
-        return {claim.units.first * grain_, last ? count_ : claim.units.end * grain_};
+      const Claim claim = take(word, now, std::min(in_units(most), left));
+      if (word_.compare_exchange_weak(word, claim.after, std::memory_order_relaxed)) {
+        return range_of(claim.units);
       }
     }
   }
@@ -95,7 +169,7 @@ class Iterations {
   std::uint64_t count_ = 0;
   std::uint64_t grain_ = 1;
   std::uint64_t units_ = 0;
-  alignas(kCacheLine) std::atomic<std::uint64_t> taken_{0};  // by all
+  alignas(kCacheLine) std::atomic<std::uint64_t> word_{0};  // by all
 };
 
 }  // namespace mh::openmp

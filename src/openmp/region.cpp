@@ -2,6 +2,7 @@
 #include "openmp/region.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/clock.hpp"
 
@@ -11,40 +12,54 @@ namespace {
 constexpr float kLeastNs = 10e3F;      // a loop shorter than this is done before a helper is awake
 constexpr float kLeastChunkNs = 3e3F;  // of a helper: below, the claims get in the owner's way
 constexpr float kMostChunkNs = 30e3F;
-constexpr std::uint64_t kShareOfRest = 8;   // a helper takes at most this part of what is left
-constexpr float kMostReviews = 16;          // of a loop, by its owner: what is left of it?
-constexpr float kReviewNs = 20e3F;          // and not more often: one costs 25 ns
+constexpr std::uint64_t kShareOfRest = 8;  // a helper takes at most this part of what is left
+constexpr float kMostReviews = 16;         // of a loop, by its owner: what is left of it?
+constexpr float kReviewNs = 20e3F;         // and not more often: one costs 25 ns
+constexpr std::uint64_t kNever = ~0ULL;
 constexpr std::uint32_t kReviewEvery = 16;  // executions of a tiny loop, or of a short open one
 
 // What was stored in parts a moment ago is not to be loaded as a whole, as compilers copy
 // structures: such a load waits until the stores have left the core.
-std::uint64_t alone(std::uint64_t part) {
+std::uint64_t by_itself(std::uint64_t part) {
   asm("" : "+r"(part));
   return part;
 }
-Cut apart(const Cut& cut) { return {.schedule = cut.schedule, .chunk = alone(cut.chunk)}; }
+Cut apart(const Cut& cut) { return {.schedule = cut.schedule, .chunk = by_itself(cut.chunk)}; }
 
 std::uint64_t guided(std::uint64_t left, std::uint64_t threads, std::uint64_t least) {
   return std::max(left / (2 * threads), least);
 }
 
-// Nanoseconds an iteration; never 0, which would say that it is not known.
-float rate_of(std::uint64_t spent, std::uint64_t iterations) {
-  const double rate = ns_from_ticks(spent) / static_cast<double>(iterations);
-  return std::max(static_cast<float>(rate), 1e-3F);
+// Conversions of 64 bits with a sign are one instruction, others several and a branch.
+float as_float(std::uint64_t count) {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+  return static_cast<float>(static_cast<std::int64_t>(std::min(count, kMost)));
+}
+std::uint64_t as_whole(float amount) {
+  return static_cast<std::uint64_t>(static_cast<std::int64_t>(std::min(amount, 1e18F)));
 }
 
-std::uint64_t iterations_in(float nanoseconds, float ns_per_iteration) {
-  return static_cast<std::uint64_t>(nanoseconds / ns_per_iteration);
+// Ticks an iteration; never 0, which would say that it is not known.
+float rate_of(std::uint64_t spent, std::uint64_t iterations) {
+  return std::max(as_float(spent) / as_float(iterations), 1e-3F);
 }
 
 }  // namespace
+
+Region::Region(lend::Pool& pool)
+    : pool_(pool), ticks_per_ns_(static_cast<float>(mh::ticks_per_ns())) {}
+
+// What so many iterations take the owner's team.
+float Region::alone(float rate, std::uint64_t iterations) const {
+  const float together = rate * as_float(iterations);
+  return own_threads_ == 1 ? together : together / static_cast<float>(own_threads_);
+}
 
 constinit thread_local Participant* current = nullptr;
 constinit thread_local Participant* part = nullptr;
 
 void Region::await_all(const Participant& me) {
-  if (me.number == 0) withdraw();
+  if (me.number == 0) part_from_helpers();
 }
 
 void Region::cuts_as(const Cut& own, const Cut& helpers) {
@@ -60,14 +75,24 @@ void Region::open(const Loop& loop, const Cut& own, bool in_order) {
     while (stage_.load(std::memory_order_acquire) != Stage::open) relax();
     return;
   }
-  loop_ = {.start = alone(loop.start),
-           .step = alone(loop.step),
-           .bound = alone(loop.bound),
-           .count = alone(loop.count)};
+  loop_ = {.start = by_itself(loop.start),
+           .step = by_itself(loop.step),
+           .bound = by_itself(loop.bound),
+           .count = by_itself(loop.count)};
   if (!marked_) own_ = apart(own);
   in_order_ = in_order;
-  iterations_.open(loop.count);
+  known_ = is_known();
+  const bool by_one = own_threads_ == 1 && own_.schedule == Schedule::dynamic;
+  whole_ = known_ ? alone(rate(), loop.count) : 0;
+  const bool admitting = whole_ >= in_ticks(kLeastNs);
+  first_ = iterations_.open(loop.count, by_one ? own_.chunk : 0, admitting).end;
   stage_.store(Stage::open, std::memory_order_release);
+}
+
+// By who opens the loop.
+bool Region::is_known() const {
+  return rate() != 0 && site_->state.load(std::memory_order_relaxed) == Site::State::shared &&
+         (current == nullptr || current->obstacle == Obstacle::none);
 }
 
 // By the thread that entered, at its first chunk and then now and then: may helpers come, and how
@@ -75,8 +100,10 @@ void Region::open(const Loop& loop, const Cut& own, bool in_order) {
 // the second chunk, when the first has shown how long iterations take and whether they do what a
 // helper could not.
 void Region::consider(const Participant& me) {
-  const std::uint64_t now = ticks();
   const std::uint64_t before = me.done - me.size;
+  if (before == 0) count_execution();
+  if (before == 0 && is_brief()) return offer_briefly();
+  const std::uint64_t now = ticks();
   if (before == 0) begin_measuring(now);
   if (before == 0 && !known_) {
     review_at_ = 0;  // at the next chunk
@@ -84,22 +111,45 @@ void Region::consider(const Participant& me) {
   }
   if (me.obstacle != Obstacle::none || is_excluded(*site_)) return;
   const float rate = rate_now(now, before);
-  const float of_team = rate / static_cast<float>(own_threads_);
-  const float rest = of_team * static_cast<float>(iterations_.left());
-  const std::uint64_t ends = now + ticks_from_ns(rest);
-  review_at_ = next_review(me.done, rest, of_team * static_cast<float>(iterations_.count()));
-  if (exposed_) {
+  const float rest = alone(rate, iterations_.left());
+  const std::uint64_t ends = now + as_whole(rest);
+  review_at_ = next_review(me.done, rest, alone(rate, iterations_.count()));
+  if (offered_) {
     pool_.expect_end(lend::Kind::loops, ends);
-  } else if (rest >= kLeastNs) {
-    exposed_ = pool_.expose(lend::Kind::loops, *this, ends).ok();
-    exposures_ += exposed_ ? 1 : 0;
+  } else if (rest >= in_ticks(kLeastNs)) {
+    offer(ends);
   }
+}
+
+void Region::offer(std::uint64_t ends) {
+  iterations_.admit();
+  offered_ = pool_.expose(lend::Kind::loops, *this, ends).ok();
+}
+
+// Known to be over before its owner would look at the clock a second time, or to be far from worth
+// it. Now and then the clock is looked at nevertheless.
+bool Region::is_brief() const {
+  if (!known_ || has_its_turn()) return false;
+  return whole_ < in_ticks(kLeastNs / 4) ||
+         (whole_ >= in_ticks(kLeastNs) && whole_ < in_ticks(2 * kReviewNs));
+}
+
+void Region::offer_briefly() {
+  review_at_ = kNever;
+  if (whole_ < in_ticks(kLeastNs)) return;
+  const std::uint64_t rest = as_whole(alone(rate(), iterations_.left()));
+  offered_ = pool_.expose_briefly(lend::Kind::loops, *this, rest).ok();
+}
+
+void Region::await_helpers() {
+  iterations_.refuse();
+  pool_.await_helpers([this] { return iterations_.settled(); });
 }
 
 // The longer of what iterations took the owner of late and what they took whoever looked last: the
 // two work at different ends, and helpers that stay away too early cost more than one in vain.
 float Region::rate_now(std::uint64_t now, std::uint64_t done) {
-  const float known = site_->ns_per_iteration.load(std::memory_order_relaxed);
+  const float known = rate();
   if (done == reviewed_done_) return known;
   const float seen = rate_of(now - reviewed_at_, done - reviewed_done_);
   reviewed_at_ = now;
@@ -114,23 +164,22 @@ bool Region::has_its_turn() const {
 // A loop that helpers may join is looked at often, so that lenders know what is left; a short one
 // seldom, one of a few microseconds in few of its executions.
 std::uint64_t Region::next_review(std::uint64_t done, float rest, float whole) const {
-  constexpr std::uint64_t kNever = ~0ULL;
-  const bool open = rest >= kLeastNs;
-  if (open && whole < 2 * kReviewNs) return kNever;
-  const bool tiny = rest < kLeastNs / 4;
+  const bool open = rest >= in_ticks(kLeastNs);
+  if (open && whole < in_ticks(2 * kReviewNs)) return kNever;
+  const bool tiny = rest < in_ticks(kLeastNs / 4);
   if (tiny && !has_its_turn()) return kNever;
-  const float reviews = std::clamp(whole / kReviewNs, open ? 1.F : 2.F, kMostReviews);
+  const float reviews = std::clamp(whole / in_ticks(kReviewNs), open ? 1.F : 2.F, kMostReviews);
   return done + iterations_.count() / static_cast<std::uint64_t>(reviews);
 }
 
-void Region::begin_measuring(std::uint64_t now) {
+void Region::count_execution() {
   const std::uint32_t before = site_->executions.load(std::memory_order_relaxed);
   site_->executions.store(before + 1, std::memory_order_relaxed);
-  const bool rate_known = site_->ns_per_iteration.load(std::memory_order_relaxed) != 0;
-  known_ = rate_known && site_->state.load(std::memory_order_relaxed) == Site::State::shared;
+}
+
+void Region::begin_measuring(std::uint64_t now) {
   begin_ = now;
   reviewed_at_ = now;
-  reviewed_done_ = 0;
 }
 
 // What an iteration takes, by what the owner did of them until it last looked at the clock.
@@ -139,25 +188,33 @@ void Region::learn(const Participant& owner) {
   if (known_ && !reviewed && !has_its_turn()) return;
   const std::uint64_t spent = (reviewed ? reviewed_at_ : ticks()) - begin_;
   const float rate = rate_of(spent, reviewed ? reviewed_done_ : owner.done);
-  site_->ns_per_iteration.store(rate, std::memory_order_relaxed);
+  site_->ticks_per_iteration.store(rate, std::memory_order_relaxed);
 }
 
 std::uint64_t Region::chunk_of(const Cut& cut, float most_ns) const {
   const std::uint64_t left = iterations_.left();
   if (cut.schedule == Schedule::dynamic) return cut.chunk;
   if (cut.schedule == Schedule::guided) return guided(left, own_threads_ + 1, cut.chunk);
-  const float rate = site_->ns_per_iteration.load(std::memory_order_relaxed);
-  if (rate == 0) return 1;
-  const std::uint64_t least = std::max<std::uint64_t>(iterations_in(kLeastChunkNs, rate), 1);
-  const std::uint64_t most = std::max<std::uint64_t>(iterations_in(most_ns, rate), 1);
+  const float now = rate();
+  if (now == 0) return 1;
+  const auto iterations_in = [&](float ns) {
+    return std::max<std::uint64_t>(as_whole(in_ticks(ns) / now), 1);
+  };
+  const std::uint64_t least = iterations_in(kLeastChunkNs);
+  const std::uint64_t most = iterations_in(most_ns);
   return std::clamp(left / kShareOfRest, least, most);
 }
 
 Range Region::next_of_owner(Participant& me) {
   const bool as_given = own_.schedule == Schedule::dynamic;
-  const Range range = iterations_.from_front(as_given ? own_.chunk : chunk_of(own_, kLeastChunkNs));
+  Range range{.end = first_};
+  if (first_ != 0) {
+    first_ = 0;
+  } else {
+    range = iterations_.from_front(as_given ? own_.chunk : chunk_of(own_, kLeastChunkNs));
+  }
   if (range.empty()) {
-    if (me.number == 0 && exposed_) pool_.nothing_left(lend::Kind::loops);
+    if (me.number == 0 && offered_) pool_.nothing_left(lend::Kind::loops);
     return range;
   }
   me.size = range.size();
@@ -171,10 +228,10 @@ Range Region::next_of_helper(Participant& me) {
   const std::uint64_t now = ticks();
   if (me.size != 0) {
     const float rate = rate_of(now - me.since, me.size);
-    site_->ns_per_iteration.store(rate, std::memory_order_relaxed);
-    const float rest = rate * static_cast<float>(iterations_.left());
+    site_->ticks_per_iteration.store(rate, std::memory_order_relaxed);
+    const float rest = rate * as_float(iterations_.left());
     pool_.expect_end(lend::Kind::loops,
-                     now + ticks_from_ns(rest / static_cast<float>(own_threads_ + 1)));
+                     now + as_whole(rest / static_cast<float>(own_threads_ + 1)));
   }
   if (me.over || now >= me.deadline) return {};
   const std::uint64_t most = chunk_of(helpers_, kMostChunkNs);
@@ -194,15 +251,20 @@ Range Region::next_of_helper(Participant& me) {
   return range;
 }
 
-void Region::unit(std::uint32_t helper, std::uint64_t deadline) noexcept {
+bool Region::unit(std::uint32_t helper, std::uint64_t deadline) noexcept {
+  if (!iterations_.join()) return false;
   Participant me{.role = Participant::Role::helper,
                  .site = site_,
                  .marked = marked_,
                  .number = own_threads_ + helper,
                  .loops = loops_before_,
                  .deadline = deadline};
-  const Taking taking(me);
-  run_body();
+  {
+    const Taking taking(me);
+    run_body();
+  }
+  iterations_.part();
+  return true;
 }
 
 }  // namespace mh::openmp

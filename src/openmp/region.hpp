@@ -7,6 +7,10 @@
 // epilogue, which merges reductions. Nothing of a helper is kept between units: it comes as a late
 // member of the team each time. Source: MPI Workshare, III.
 //
+// A region that helpers may come to stays exposed in the pool; of each execution there is only an
+// offer, and the word of its iterations says who may come in. Before they are in, helpers look at
+// nothing else (iterations.hpp).
+//
 // Limits: one shared region at a time in a process; in others the loop is the owner's own.
 #pragma once
 
@@ -111,7 +115,9 @@ class Outside {
 class Region final : public lend::Work {
  public:
   // `pool` outlives the region.
-  explicit Region(lend::Pool& pool) : pool_(pool) {}
+  explicit Region(lend::Pool& pool);
+  // No helper comes any more. Not while a thread is in the region.
+  void close() { pool_.withdraw(lend::Kind::loops); }
 
   // False if another thread is in the shared region. Else it is this thread's until leave().
   bool enter(Site& site, Body body, void* data, std::uint32_t own_threads) {
@@ -125,14 +131,16 @@ class Region final : public lend::Work {
     helpers_ = {};
     marked_ = false;
     known_ = false;
-    exposed_ = false;
+    offered_ = false;
+    first_ = 0;
     review_at_ = 0;
+    reviewed_done_ = 0;
     stage_.store(Stage::closed, std::memory_order_relaxed);
     return true;
   }
   // The owner is done with the body; returns when all helpers are.
   void leave() {
-    withdraw();
+    part_from_helpers();
     entered_.clear(std::memory_order_release);
   }
 
@@ -147,7 +155,7 @@ class Region final : public lend::Work {
   void run_body() const { body_(data_); }
   // Before leave(), with what thread 0 did and met for the first time.
   void account(const Participant& owner) {
-    if (owner.done != 0 && (exposed_ || !known_)) learn(owner);
+    if (owner.done != 0 && (offered_ || !known_)) learn(owner);
     if (site_->state.load(std::memory_order_relaxed) == Site::State::unseen) {
       decide(*site_, owner.obstacle);
     }
@@ -158,7 +166,7 @@ class Region final : public lend::Work {
   // The owner's team has come to the loop. Any of its threads; the first describes it. `in_order`:
   // each thread must get its iterations in ascending order.
   void open(const Loop& loop, const Cut& own, bool in_order);
-  // The body starts inside the loop.
+  // The body starts inside the loop. Before open().
   void begins_in_loop() { loops_before_ = 1; }
   // The next chunk of this thread; empty: the loop is over for it.
   Range next(Participant& me) {
@@ -171,29 +179,44 @@ class Region final : public lend::Work {
   // are done.
   void await_all(const Participant& me);
 
-  void unit(std::uint32_t helper, std::uint64_t deadline) noexcept override;
+  bool unit(std::uint32_t helper, std::uint64_t deadline) noexcept override;
 
   // Executions that could be joined so far.
-  [[nodiscard]] std::uint64_t exposures() const { return exposures_; }
+  [[nodiscard]] std::uint64_t exposures() const { return pool_.exposures(lend::Kind::loops); }
 
  private:
   enum class Stage : std::uint32_t { closed, opening, open };
 
   Range next_of_owner(Participant& me);
   Range next_of_helper(Participant& me);
+  [[nodiscard]] bool is_known() const;
+  // Times are in ticks, and floats: nothing is converted on the way to an open loop.
+  [[nodiscard]] float in_ticks(float ns) const { return ns * ticks_per_ns_; }
+  [[nodiscard]] float rate() const {
+    return site_->ticks_per_iteration.load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] float alone(float rate, std::uint64_t iterations) const;
   void consider(const Participant& me);
+  void offer(std::uint64_t ends);
+  [[nodiscard]] bool is_brief() const;
+  void offer_briefly();
+  void count_execution();
   void begin_measuring(std::uint64_t now);
   [[nodiscard]] float rate_now(std::uint64_t now, std::uint64_t done);
   [[nodiscard]] bool has_its_turn() const;
   [[nodiscard]] std::uint64_t next_review(std::uint64_t done, float rest, float whole) const;
   void learn(const Participant& owner);
-  void withdraw() {
-    if (exposed_) pool_.withdraw(lend::Kind::loops);
-    exposed_ = false;
+  void part_from_helpers() {
+    if (offered_) pool_.nothing_left(lend::Kind::loops);
+    offered_ = false;
+    if (!iterations_.settled()) [[unlikely]]
+      await_helpers();
   }
+  void await_helpers();
   [[nodiscard]] std::uint64_t chunk_of(const Cut& cut, float most_ns) const;
 
   lend::Pool& pool_;
+  const float ticks_per_ns_;
   Site* site_ = nullptr;
   Body body_ = nullptr;
   void* data_ = nullptr;
@@ -204,15 +227,16 @@ class Region final : public lend::Work {
   Cut own_;
   Cut helpers_;
   bool marked_ = false;
-  // Of the thread that entered, and of no other: whether helpers may come, and what this execution
-  // teaches of the site.
-  bool known_ = false;
-  bool exposed_ = false;
+  bool known_ = false;       // what iterations take, and that helpers may do them
+  float whole_ = 0;          // ticks that the loop takes without helpers, as far as known
+  std::uint64_t first_ = 0;  // iterations taken when the loop was opened, by a team of one
+  // Of the thread that entered, and of no other: whether helpers were told to come, and what this
+  // execution teaches of the site.
+  bool offered_ = false;
   std::uint64_t begin_ = 0;        // ticks, of the first chunk
   std::uint64_t review_at_ = 0;    // iterations done by that thread
   std::uint64_t reviewed_at_ = 0;  // ticks and iterations at the last review
   std::uint64_t reviewed_done_ = 0;
-  std::uint64_t exposures_ = 0;
 
   // Released by the thread that describes the loop, acquired by the rest of its team; helpers come
   // after that by way of the pool.

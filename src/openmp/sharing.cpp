@@ -23,7 +23,8 @@ Whose whose = Whose::marked;
 
 namespace {
 
-std::optional<Region> g_region;
+// Never gone: without MPI_Finalize helpers may come while the process ends.
+std::optional<Region>& g_region = *new std::optional<Region>;
 lend::Pool* g_pool = nullptr;
 
 // A child has none of its parent's helpers, and the parent's place in the node is not its own.
@@ -57,7 +58,10 @@ void look_for_new_objects() {
   if (shared_region() != nullptr) rebind::again();
 }
 
-void stop() { detail::region.store(nullptr, std::memory_order_relaxed); }
+void stop() {
+  Region* const last = detail::region.exchange(nullptr, std::memory_order_relaxed);
+  if (last != nullptr) last->close();
+}
 
 Report report() {
   Report report{};

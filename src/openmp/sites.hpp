@@ -40,7 +40,7 @@ struct alignas(kCacheLine) Site {
   // relaxed: each is a fact of its own, and an old value is only slower.
   std::atomic<State> state{State::unseen};
   std::atomic<Obstacle> obstacle{Obstacle::none};
-  std::atomic<float> ns_per_iteration{0};  // 0: not known yet
+  std::atomic<float> ticks_per_iteration{0};  // 0: not known yet
   std::atomic<std::uint32_t> executions{0};
   // Whether it was compared with the user's lists: released with what they say, then acquired.
   std::atomic<bool> looked_up{false};

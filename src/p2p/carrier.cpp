@@ -238,16 +238,18 @@ std::optional<std::uint32_t> Carrier::who_is_late() const {
   return sender ? sender : late_receiver();
 }
 
-bool Carrier::wanted() noexcept {
+bool Carrier::has_messages() const {
   // relaxed: a hint.
   if (taken_.load(std::memory_order_relaxed) != 0) return true;
   return std::any_of(announced_.begin(), announced_.end(),
                      [](const auto& word) { return word.load(std::memory_order_relaxed) != 0; });
 }
 
-void Carrier::unit(std::uint32_t /*helper*/, std::uint64_t deadline) noexcept {
+bool Carrier::unit(std::uint32_t /*helper*/, std::uint64_t deadline) noexcept {
+  if (!has_messages()) return false;
   while (ticks() < deadline && move_one()) {
   }
+  return true;
 }
 
 }  // namespace mh::p2p

@@ -90,8 +90,7 @@ class Carrier final : public lend::Work {
   // had nothing for a while.
   [[nodiscard]] std::optional<std::uint32_t> who_is_late() const;
 
-  void unit(std::uint32_t helper, std::uint64_t deadline) noexcept override;
-  bool wanted() noexcept override;
+  bool unit(std::uint32_t helper, std::uint64_t deadline) noexcept override;
 
  private:
   [[nodiscard]] Belts& belts_of(std::uint32_t rank) const;
@@ -99,6 +98,7 @@ class Carrier final : public lend::Work {
   [[nodiscard]] SharedOutbox& outbox() const;
   [[nodiscard]] Belt& belt_of(const OnBelt& on) const;
   [[nodiscard]] std::byte* cell_of(const OnBelt& on, const Stretch& stretch) const;
+  [[nodiscard]] bool has_messages() const;
   [[nodiscard]] std::uint32_t chunk_for(std::uint64_t bytes) const;
   bool fill_any();
   [[nodiscard]] std::optional<std::uint32_t> late_sender() const;

@@ -39,12 +39,16 @@ void LentCopies::Offer::nothing_left() {
   if (copies_ != nullptr) copies_->pool_.nothing_left(lend::Kind::copies);
 }
 
-void LentCopies::unit(std::uint32_t /*helper*/, std::uint64_t deadline) noexcept {
+bool LentCopies::unit(std::uint32_t /*helper*/, std::uint64_t deadline) noexcept {
+  bool done = false;
   while (ticks() < deadline) {
-    if (one_chunk()) continue;
-    pool_.nothing_left(lend::Kind::copies);
-    return;
+    if (!one_chunk()) {
+      pool_.nothing_left(lend::Kind::copies);
+      break;
+    }
+    done = true;
   }
+  return done;
 }
 
 // A chunk of any open job; this process is its receiving end, so it is copied once. The rank need

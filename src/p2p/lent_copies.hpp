@@ -46,7 +46,7 @@ class LentCopies final : public lend::Work {
 
   [[nodiscard]] const lend::Pool& pool() const { return pool_; }
 
-  void unit(std::uint32_t helper, std::uint64_t deadline) noexcept override;
+  bool unit(std::uint32_t helper, std::uint64_t deadline) noexcept override;
 
  private:
   bool one_chunk();

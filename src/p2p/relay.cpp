@@ -64,10 +64,6 @@ std::uint64_t Relay::work() {
   return load.range.end - load.range.begin;
 }
 
-bool Relay::has_work() const {
-  return next_.load(std::memory_order_relaxed) != offered_.load(std::memory_order_relaxed);
-}
-
 // ---- Relays ----------------------------------------------------------------------------------
 
 Relays::Use::Use(Relays& relays, const End& end, Task task, std::uint64_t bytes)
@@ -131,13 +127,10 @@ bool Relays::work_one() {
   return false;
 }
 
-bool Relays::wanted() noexcept {
-  return std::any_of(relays_.begin(), relays_.end(), [](Relay& relay) { return relay.has_work(); });
-}
-
-void Relays::unit(std::uint32_t /*helper*/, std::uint64_t deadline) noexcept {
-  while (ticks() < deadline && work_one()) {
-  }
+bool Relays::unit(std::uint32_t /*helper*/, std::uint64_t deadline) noexcept {
+  bool done = false;
+  while (ticks() < deadline && work_one()) done = true;
+  return done;
 }
 
 }  // namespace mh::p2p

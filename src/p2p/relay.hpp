@@ -61,8 +61,6 @@ class Relay {
 
   // Any thread: works at one chunk. Returns its bytes, 0 if there is none.
   std::uint64_t work();
-  // A hint, relaxed: chunks that nobody has claimed.
-  [[nodiscard]] bool has_work() const;
 
  private:
   struct Cell {
@@ -124,8 +122,7 @@ class Relays final : public lend::Work {
     bool has_helpers_ = false;  // this one has told lenders to come
   };
 
-  void unit(std::uint32_t helper, std::uint64_t deadline) noexcept override;
-  bool wanted() noexcept override;
+  bool unit(std::uint32_t helper, std::uint64_t deadline) noexcept override;
 
  private:
   Relay* take();

@@ -37,11 +37,12 @@ constexpr double kPatienceNs = 20e9;
 class Loop final : public Work {
  public:
   explicit Loop(std::uint32_t iterations) : left_(static_cast<std::int64_t>(iterations)) {}
-  void unit(std::uint32_t /*helper*/, std::uint64_t deadline) noexcept override {
+  bool unit(std::uint32_t /*helper*/, std::uint64_t deadline) noexcept override {
     if (closed.load()) late.fetch_add(1);
     by_helpers.fetch_add(run(deadline));
     cpu.store(::sched_getcpu());
     process.store(::getpid());
+    return true;
   }
   std::uint32_t run(std::uint64_t deadline) noexcept {
     std::uint32_t mine = 0;
@@ -68,10 +69,11 @@ class Loop final : public Work {
 class LongUnit final : public Work {
  public:
   explicit LongUnit(Board* board) : board_(board) {}
-  void unit(std::uint32_t /*helper*/, std::uint64_t /*deadline*/) noexcept override {
+  bool unit(std::uint32_t /*helper*/, std::uint64_t /*deadline*/) noexcept override {
     thread.store(static_cast<pid_t>(::syscall(SYS_gettid)));
     board_->flag.store(1);
     while (board_->over.load() == 0) ::usleep(100);
+    return true;
   }
   std::atomic<pid_t> thread{0};
 
@@ -82,7 +84,7 @@ class LongUnit final : public Work {
 // A unit that has to wait for something, and gives its core back for that.
 class WaitingUnit final : public Work {
  public:
-  void unit(std::uint32_t /*helper*/, std::uint64_t /*deadline*/) noexcept override {
+  bool unit(std::uint32_t /*helper*/, std::uint64_t /*deadline*/) noexcept override {
     guest = lend::guest();
     lent = ::sched_getcpu();
     give_core_back();
@@ -90,6 +92,7 @@ class WaitingUnit final : public Work {
     ::sched_getaffinity(0, sizeof cpus, &cpus);
     waits.store(true);
     while (!over.load()) ::usleep(100);
+    return true;
   }
   Guest guest = Guest::no;  // this and the two below: of the unit, to be read when it waits
   int lent = -1;
@@ -348,6 +351,38 @@ TEST(Lend, work_that_is_nearly_done_and_work_of_nobody_is_left_alone) {
   EXPECT_EQ(loop.by_helpers.load(), 0U);
 }
 
+// An offer without a time counts from when a lender has seen it.
+TEST(Lend, a_brief_offer_is_taken_while_it_is_fresh) {
+  Stage stage(2);
+  stage.enter(0);
+  stage.enter(1);
+  Pool pool(stage.node(0), stage.lendings(0), 1);
+  Lender lender(stage.node(1), 0, VictimPolicy::most_work, all);
+  Loop loop(1U << 30U);
+  const auto offer = [&](double ns) {
+    ASSERT_TRUE(pool.expose_briefly(Kind::loops, loop, ticks_from_ns(ns)).ok());
+  };
+  offer(5e3);
+  EXPECT_EQ(lender.lend(), Outcome::nothing) << "not worth it";
+  const auto lends = [&] { return lender.lend() == Outcome::lent; };
+  offer(1e9);
+  EXPECT_TRUE(eventually(lends));  // once the helper is at its channel
+  pool.nothing_left(Kind::loops);
+  EXPECT_EQ(lender.lend(), Outcome::nothing);
+  // Seen, and then not renewed: it is over by itself.
+  offer(200e6);
+  EXPECT_TRUE(eventually(lends));
+  ::usleep(250'000);
+  EXPECT_EQ(lender.lend(), Outcome::nothing);
+  offer(200e6);
+  EXPECT_TRUE(eventually(lends)) << "another one, though it says the same";
+  // Whoever knows better says so.
+  pool.expect_end(Kind::loops, ticks());
+  EXPECT_EQ(lender.lend(), Outcome::nothing);
+  lender.take_back();
+  pool.withdraw(Kind::loops);
+}
+
 TEST(Lend, helpers_take_no_signal_of_the_program) {
   Stage stage(2);
   stage.enter(0);
@@ -391,10 +426,11 @@ TEST(Lend, owner_and_lenders_as_threads) {
     std::uint64_t plain = 0;  // ordered by the hand-over alone
     struct Sum final : Work {
       Sum(Loop& what, std::uint64_t& to) : loop(what), total(to) {}
-      void unit(std::uint32_t /*helper*/, std::uint64_t deadline) noexcept override {
+      bool unit(std::uint32_t /*helper*/, std::uint64_t deadline) noexcept override {
         const std::uint32_t mine = loop.run(deadline);
         const std::lock_guard<std::mutex> hold(mutex);
         total += mine;
+        return true;
       }
       Loop& loop;
       std::uint64_t& total;
@@ -449,11 +485,12 @@ TEST(Lend, cores_go_back_from_both_sides) {
   Stage stage(kLenders + 1);
   for (std::uint32_t rank = 0; rank <= kLenders; ++rank) stage.enter(rank);
   struct Restless final : Work {
-    void unit(std::uint32_t /*helper*/, std::uint64_t /*deadline*/) noexcept override {
+    bool unit(std::uint32_t /*helper*/, std::uint64_t /*deadline*/) noexcept override {
       const std::uint32_t which = begun.fetch_add(1);
       if (which % 2 == 0) give_core_back();
       if (which % 3 == 0) ::sched_yield();
       if (which % 4 == 0) give_core_back();
+      return true;
     }
     std::atomic<std::uint32_t> begun{0};
   } work;

@@ -47,7 +47,7 @@ TEST(Workers, are_never_more_than_an_owner_has_helpers_for) {
 // Units that note on whose behalf they run, one after the other for ever.
 class Endless final : public Work {
  public:
-  void unit(std::uint32_t helper, std::uint64_t deadline) noexcept override {
+  bool unit(std::uint32_t helper, std::uint64_t deadline) noexcept override {
     units.fetch_add(1);
     inside.fetch_add(1);
     {
@@ -56,6 +56,7 @@ class Endless final : public Work {
     }
     while (ticks() < deadline || stay.load()) ::sched_yield();
     inside.fetch_sub(1);
+    return true;
   }
   std::size_t helpers() {
     const std::lock_guard<std::mutex> hold(mutex_);

@@ -2,18 +2,32 @@
 #include "openmp/iterations.hpp"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <random>
 #include <thread>
 #include <vector>
 
+#include "support/sanitizer.hpp"
+
 namespace mh::openmp {
+
+// Stands where a helper is preempted between its look and coming in.
+struct IterationsTestAccess {
+  static std::uint64_t look(const Iterations& all) { return all.word_.load(); }
+  static bool join(Iterations& all, std::uint64_t seen) { return all.join(seen); }
+};
+
 namespace {
+
+using Access = IterationsTestAccess;
 
 TEST(Iterations, none_are_given_of_an_empty_loop) {
   Iterations all;
-  all.open(0);
+  all.open(0, 0, false);
   EXPECT_EQ(all.left(), 0U);
   EXPECT_TRUE(all.from_front(1).empty());
   EXPECT_TRUE(all.from_end(1).empty());
@@ -21,7 +35,7 @@ TEST(Iterations, none_are_given_of_an_empty_loop) {
 
 TEST(Iterations, the_front_and_the_end_meet) {
   Iterations all;
-  all.open(10);
+  all.open(10, 0, false);
   const Range front = all.from_front(4);
   EXPECT_EQ(front.first, 0U);
   EXPECT_EQ(front.end, 4U);
@@ -33,15 +47,25 @@ TEST(Iterations, the_front_and_the_end_meet) {
   EXPECT_TRUE(all.from_front(1).empty());
 }
 
+TEST(Iterations, the_first_chunk_is_taken_by_opening) {
+  Iterations all;
+  const Range first = all.open(10, 4, false);
+  EXPECT_EQ(first.first, 0U);
+  EXPECT_EQ(first.end, 4U);
+  EXPECT_EQ(all.left(), 6U);
+  EXPECT_EQ(all.from_front(1).first, 4U);
+  EXPECT_EQ(all.open(3, 7, false).end, 3U);
+  EXPECT_TRUE(all.from_front(1).empty());
+}
+
 // Chunks as they come, of loops of any size: together they are the loop, each iteration once.
 TEST(Iterations, any_mix_of_claims_covers_the_loop_once) {
   std::mt19937_64 dice(11);
-  const std::vector<std::uint64_t> counts{1,           2,           1000,        (1ULL << 31U) - 1,
-                                          1ULL << 31U, 1ULL << 32U, 1ULL << 40U, ~0ULL};
+  const std::vector<std::uint64_t> counts{
+      1, 2, 1000, (1ULL << 29U) - 2, (1ULL << 29U) - 1, 1ULL << 31U, 1ULL << 40U, ~0ULL};
   for (const std::uint64_t count : counts) {
     Iterations all;
-    all.open(count);
-    std::uint64_t front = 0;
+    std::uint64_t front = all.open(count, dice() % 2 * dice() % 100, false).end;
     std::uint64_t end = count;
     while (front != end) {
       const std::uint64_t most = std::max<std::uint64_t>(1, (end - front) / (1 + dice() % 4));
@@ -67,7 +91,7 @@ TEST(Iterations, any_mix_of_claims_covers_the_loop_once) {
 TEST(Iterations, threads_that_claim_together_get_each_one_once) {
   constexpr std::uint64_t kCount = 200'000;
   Iterations all;
-  all.open(kCount);
+  all.open(kCount, 0, false);
   std::vector<std::vector<Range>> got(4);
   {
     std::vector<std::jthread> threads;
@@ -88,6 +112,116 @@ TEST(Iterations, threads_that_claim_together_get_each_one_once) {
     }
   }
   EXPECT_TRUE(std::ranges::all_of(seen, [](int times) { return times == 1; }));
+}
+
+// ---- Helpers
+
+TEST(Iterations, helpers_come_in_once_they_are_admitted_and_while_something_is_left) {
+  Iterations all;
+  all.open(2, 0, false);
+  EXPECT_FALSE(all.join());
+  EXPECT_TRUE(all.settled());
+  all.admit();
+  EXPECT_FALSE(all.settled());
+  EXPECT_TRUE(all.join());
+  all.refuse();
+  EXPECT_FALSE(all.join());
+  EXPECT_FALSE(all.settled()) << "one is inside";
+  EXPECT_EQ(all.from_end(1).first, 1U) << "and takes part";
+  all.part();
+  EXPECT_TRUE(all.settled());
+  EXPECT_EQ(all.left(), 1U);
+  all.admit();
+  EXPECT_EQ(all.from_front(1).first, 0U);
+  EXPECT_TRUE(all.settled());
+  EXPECT_FALSE(all.join());
+}
+
+TEST(Iterations, so_many_helpers_and_no_more) {
+  Iterations all;
+  all.open(1, 0, true);
+  for (std::uint64_t i = 0; i < Iterations::kMostHelpers; ++i) EXPECT_TRUE(all.join());
+  EXPECT_FALSE(all.join());
+  EXPECT_EQ(all.from_front(5).size(), 1U);
+  for (std::uint64_t i = 0; i < Iterations::kMostHelpers; ++i) {
+    EXPECT_FALSE(all.settled());
+    all.part();
+  }
+  EXPECT_TRUE(all.settled());
+}
+
+TEST(Iterations, a_helper_that_looked_before_the_last_claim_does_not_come_in) {
+  Iterations all;
+  all.open(2, 1, true);
+  const std::uint64_t seen = Access::look(all);
+  EXPECT_FALSE(all.from_front(1).empty());
+  EXPECT_TRUE(all.settled());
+  EXPECT_FALSE(Access::join(all, seen));
+  EXPECT_TRUE(all.settled());
+}
+
+TEST(Iterations, one_that_looked_at_the_loop_before_joins_this_one) {
+  Iterations all;
+  all.open(2, 0, true);
+  const std::uint64_t seen = Access::look(all);
+  EXPECT_EQ(all.from_front(2).size(), 2U);
+  ASSERT_TRUE(all.settled());
+  all.open(2, 0, true);
+  EXPECT_TRUE(Access::join(all, seen));
+  EXPECT_FALSE(all.settled());
+  EXPECT_EQ(all.from_end(2).size(), 2U);
+  all.part();
+  EXPECT_TRUE(all.settled());
+  all.open(5, 5, true);
+  EXPECT_FALSE(Access::join(all, seen)) << "nothing is left of this one";
+}
+
+// Loops of all sizes one after the other, in plain memory, under helpers that never stop looking:
+// what a helper reads and writes without atomics is ordered by coming in and leaving alone.
+TEST(Iterations, loops_follow_one_another_under_helpers) {
+  constexpr int kLoops = test::kSanitized ? 5'000 : 50'000;
+  Iterations all;
+  std::vector<std::uint64_t> done;
+  std::atomic<bool> over{false};
+  std::atomic<std::uint64_t> joined{0};
+  std::vector<std::thread> helpers;
+  for (int t = 0; t < 3; ++t) {
+    helpers.emplace_back([&] {
+      while (!over.load(std::memory_order_relaxed)) {
+        if (!all.join()) {
+          ::sched_yield();
+          continue;
+        }
+        joined.fetch_add(1, std::memory_order_relaxed);
+        for (Range range = all.from_end(2); !range.empty(); range = all.from_end(2)) {
+          for (std::uint64_t i = range.first; i < range.end; ++i) ++done[i];
+        }
+        all.part();
+      }
+    });
+  }
+  std::mt19937_64 dice(5);
+  int loops = 0;
+  const auto patience_ends = std::chrono::steady_clock::now() + std::chrono::seconds(40);
+  while (loops < kLoops ||
+         (joined.load() == 0 && std::chrono::steady_clock::now() < patience_ends)) {
+    const std::uint64_t count = dice() % 20;
+    done.assign(count, 0);
+    const bool at_once = dice() % 2 == 0;
+    Range range = all.open(count, dice() % 3, at_once);
+    if (!at_once) all.admit();
+    if (dice() % 4 == 0) ::sched_yield();
+    for (bool more = true; more; range = all.from_front(1), more = !range.empty()) {
+      for (std::uint64_t i = range.first; i < range.end; ++i) ++done[i];
+    }
+    if (dice() % 8 == 0) all.refuse();
+    while (!all.settled()) ::sched_yield();
+    ASSERT_TRUE(std::ranges::all_of(done, [](std::uint64_t times) { return times == 1; }));
+    ++loops;
+  }
+  over.store(true);
+  for (std::thread& helper : helpers) helper.join();
+  EXPECT_GT(joined.load(), 0U);
 }
 
 }  // namespace

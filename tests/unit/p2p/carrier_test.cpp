@@ -152,7 +152,7 @@ TEST_F(CarrierTest, a_third_message_waits_for_a_belt) {
 TEST_F(CarrierTest, each_end_knows_when_the_other_is_late) {
   std::vector<unsigned char> out(2U << 20U, 1);
   std::vector<unsigned char> in(out.size());
-  EXPECT_FALSE(hands_[1]->wanted());
+  EXPECT_FALSE(hands_[1]->unit(0, ~std::uint64_t{0}));
   const std::uint32_t slot = letter({.base = layout::address_of(out.data())}, out.size());
   ASSERT_TRUE(
       hands_[1]->begin(outbox_.slot(slot), 0, {.base = layout::address_of(in.data())}, out.size()));
@@ -163,7 +163,7 @@ TEST_F(CarrierTest, each_end_knows_when_the_other_is_late) {
   EXPECT_EQ(late_for(0), 1U) << "all cells are full";
   EXPECT_FALSE(hands_[1]->who_is_late());
   // A helper of the receiver, on the core of the sender.
-  hands_[1]->unit(0, ~std::uint64_t{0});
+  EXPECT_TRUE(hands_[1]->unit(0, ~std::uint64_t{0}));
   EXPECT_FALSE(hands_[0]->who_is_late());
 }
 
