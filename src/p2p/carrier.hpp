@@ -8,8 +8,10 @@
 // receiver; further ones wait.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -30,9 +32,15 @@ struct Belts {
   Belt belts[kBelts];
 };
 
-// The cells of a rank of so many on the node: less for each where there are many.
+// A cell of a rank of so many on the node: a power of two, the smaller the more ranks there are, so
+// that all cells of a node are kCellsOfNode at most as long as that leaves kLeastCell for each.
+// Memory that no message has passed through is not there yet.
+inline constexpr std::uint32_t kCellsOfNode = 64U << 20U;
+inline constexpr std::uint32_t kLeastCell = 8U << 10U;
+inline constexpr std::uint32_t kMostCell = 256U << 10U;
 constexpr std::uint32_t cell_bytes(std::uint32_t ranks) {
-  return ranks <= 32 ? 64U << 10U : ranks <= 256 ? 16U << 10U : 8U << 10U;
+  const std::uint32_t share = kCellsOfNode / (kBelts * Belt::kCells) / ranks;
+  return std::bit_floor(std::clamp(share, kLeastCell, kMostCell));
 }
 constexpr std::size_t cells_bytes(std::uint32_t ranks) {
   return std::size_t{kBelts} * Belt::kCells * cell_bytes(ranks);

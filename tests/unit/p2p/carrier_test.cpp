@@ -149,6 +149,18 @@ TEST_F(CarrierTest, a_third_message_waits_for_a_belt) {
   EXPECT_EQ(outbox_.slot(slots[kBelts]).state(), SlotState::taken);
 }
 
+TEST(Cells, are_smaller_where_there_are_many_ranks) {
+  EXPECT_EQ(cell_bytes(1), 256U << 10U);
+  EXPECT_EQ(cell_bytes(16), 256U << 10U);
+  EXPECT_EQ(cell_bytes(17), 128U << 10U);
+  EXPECT_EQ(cell_bytes(100), 32U << 10U);
+  EXPECT_EQ(cell_bytes(512), 8U << 10U);
+  EXPECT_EQ(cell_bytes(4096), 8U << 10U);
+  for (std::uint32_t ranks = 1; ranks <= 512; ++ranks) {
+    ASSERT_LE(ranks * cells_bytes(ranks), kCellsOfNode) << ranks;
+  }
+}
+
 TEST_F(CarrierTest, each_end_knows_when_the_other_is_late) {
   std::vector<unsigned char> out(2U << 20U, 1);
   std::vector<unsigned char> in(out.size());
