@@ -47,6 +47,12 @@ class Lender {
  private:
   static constexpr std::uint32_t kNobody = ~0U;
 
+  // A brief offer, and when it was first seen.
+  struct Sight {
+    std::uint64_t offer = 0;
+    std::uint64_t at = 0;
+  };
+
   [[nodiscard]] Lendings& lendings(std::uint32_t rank) const;
   [[nodiscard]] std::uint32_t choose();
   [[nodiscard]] std::uint64_t end_of_offer(std::uint32_t rank, std::uint64_t now,
@@ -66,12 +72,7 @@ class Lender {
   VictimChoice choice_;
   Admission copies_;
   std::vector<bool> barred_;  // ranks whose helpers cannot run here, or whose process is gone
-  // By rank: the brief offer that was seen last, and when first.
-  struct Sight {
-    std::uint64_t offer = 0;
-    std::uint64_t at = 0;
-  };
-  std::vector<Sight> seen_;
+  std::vector<Sight> seen_;   // the last of each rank
   std::uint32_t id_;
 
   // The hand-over under way, 0: none; else the channel's number among all of the node, and one.

@@ -155,16 +155,16 @@ bool Pool::work_at(Place& place, std::uint32_t helper, std::uint64_t deadline) {
   return done;
 }
 
-// The first time, and now and then.
 Status Pool::let_in(Place& here, Work& work) {
-  std::call_once(hiring_, [this] {
-    hiring_went_ = hire();
-    hired_.store(true, std::memory_order_release);
-  });
+  if (!hired()) {
+    std::call_once(hiring_, [this] {
+      hiring_went_ = hire();
+      hired_.store(true, std::memory_order_release);
+    });
+  }
   if (helpers_.empty()) return hiring_went_ ? Status{Code::unsupported} : hiring_went_;
   // release: pairs with the look of a helper, which may as well come too early and find nothing.
   here.open.store(&work, std::memory_order_release);
-  sweep();
   return {};
 }
 

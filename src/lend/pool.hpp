@@ -99,7 +99,7 @@ class Pool {
   }
   // Whether the helpers have been made.
   [[nodiscard]] bool hired() const { return hired_.load(std::memory_order_acquire); }
-  // How often work of that kind was exposed. By the thread that exposes it, or after it.
+  // How often helpers could come to work of that kind. By the thread that exposes it, or after it.
   [[nodiscard]] std::uint64_t exposures(Kind kind) const { return place(kind).exposures; }
   // Units of that kind run by helpers so far.
   [[nodiscard]] std::uint64_t units(Kind kind) const {
@@ -128,12 +128,13 @@ class Pool {
   }
   Status open_to_helpers(Kind kind, Work& work) {
     Place& here = place(kind);
-    ++here.exposures;
     // relaxed: of the calling thread, or of one that the work has handed over from.
-    const bool open = here.open.load(std::memory_order_relaxed) == &work;
-    if (open && here.exposures % kSweepEvery != 0) [[likely]]
-      return {};
-    return let_in(here, work);
+    if (here.open.load(std::memory_order_relaxed) != &work) [[unlikely]] {
+      if (const Status in = let_in(here, work); !in) return in;
+    }
+    if (++here.exposures % kSweepEvery == 0) [[unlikely]]
+      sweep();
+    return {};
   }
   Status let_in(Place& here, Work& work);
   Status hire();

@@ -7,9 +7,11 @@
 // take from the end). What is left, and the helpers that may take of it, lie in one word, so that
 //
 //   I1  a claim is one compare-and-swap: no iteration is given twice or left out;
-//   I2  a helper comes in by one, too, and only while something is left. So once nothing is left
-//       and nobody is inside, that stays so until open(): an owner that reads this has no fence to
-//       pass, and what a loop that nobody joins costs is its claims;
+//   I2  a helper comes in by one, too, and only while helpers are admitted and something is left.
+//   So
+//       once that is over and nobody is inside, it stays so until the owner opens or admits again:
+//       an owner that reads it has no fence to pass, and what a loop that nobody joins costs is its
+//       claims;
 //   I3  open() may overwrite the word by a plain store: by I2 nobody else changes it just then.
 //
 // Limits: any number of threads claim; open() is for one, while the loop before is settled().
@@ -73,10 +75,6 @@ class Iterations {
   }
   // No more of them.
   void refuse() { word_.fetch_and(~kAdmitting, std::memory_order_relaxed); }
-  // Whether one could come in just now; a hint.
-  [[nodiscard]] bool admits() const {
-    return admits(unpack(word_.load(std::memory_order_relaxed)));
-  }
 
   // A helper comes in; false: there is nothing for it. The loop's description may be looked at
   // after this only.

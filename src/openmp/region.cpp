@@ -12,9 +12,11 @@ namespace {
 constexpr float kLeastNs = 10e3F;      // a loop shorter than this is done before a helper is awake
 constexpr float kLeastChunkNs = 3e3F;  // of a helper: below, the claims get in the owner's way
 constexpr float kMostChunkNs = 30e3F;
+constexpr float kTinyNs = kLeastNs / 4;    // below, a loop is far from worth it
 constexpr std::uint64_t kShareOfRest = 8;  // a helper takes at most this part of what is left
 constexpr float kMostReviews = 16;         // of a loop, by its owner: what is left of it?
 constexpr float kReviewNs = 20e3F;         // and not more often: one costs 25 ns
+constexpr float kBriefNs = 2 * kReviewNs;  // an open loop below is over before a second look
 constexpr std::uint64_t kNever = ~0ULL;
 constexpr std::uint32_t kReviewEvery = 16;  // executions of a tiny loop, or of a short open one
 
@@ -46,6 +48,9 @@ float rate_of(std::uint64_t spent, std::uint64_t iterations) {
 
 }  // namespace
 
+constinit thread_local Participant* current = nullptr;
+constinit thread_local Participant* part = nullptr;
+
 Region::Region(lend::Pool& pool)
     : pool_(pool), ticks_per_ns_(static_cast<float>(mh::ticks_per_ns())) {}
 
@@ -54,9 +59,6 @@ float Region::alone(float rate, std::uint64_t iterations) const {
   const float together = rate * as_float(iterations);
   return own_threads_ == 1 ? together : together / static_cast<float>(own_threads_);
 }
-
-constinit thread_local Participant* current = nullptr;
-constinit thread_local Participant* part = nullptr;
 
 void Region::await_all(const Participant& me) {
   if (me.number == 0) part_from_helpers();
@@ -101,13 +103,15 @@ bool Region::is_known() const {
 // helper could not.
 void Region::consider(const Participant& me) {
   const std::uint64_t before = me.done - me.size;
-  if (before == 0) count_execution();
-  if (before == 0 && is_brief()) return offer_briefly();
+  if (before == 0) {
+    count_execution();
+    if (is_brief()) return offer_briefly();
+  }
   const std::uint64_t now = ticks();
-  if (before == 0) begin_measuring(now);
-  if (before == 0 && !known_) {
-    review_at_ = 0;  // at the next chunk
-    return;
+  if (before == 0) {
+    begin_ = now;
+    reviewed_at_ = now;
+    if (!known_) return;  // the next look is at the next chunk
   }
   if (me.obstacle != Obstacle::none || is_excluded(*site_)) return;
   const float rate = rate_now(now, before);
@@ -126,12 +130,11 @@ void Region::offer(std::uint64_t ends) {
   offered_ = pool_.expose(lend::Kind::loops, *this, ends).ok();
 }
 
-// Known to be over before its owner would look at the clock a second time, or to be far from worth
-// it. Now and then the clock is looked at nevertheless.
+// Known to need no look at the clock. Now and then there is one nevertheless.
 bool Region::is_brief() const {
   if (!known_ || has_its_turn()) return false;
-  return whole_ < in_ticks(kLeastNs / 4) ||
-         (whole_ >= in_ticks(kLeastNs) && whole_ < in_ticks(2 * kReviewNs));
+  return whole_ < in_ticks(kTinyNs) ||
+         (whole_ >= in_ticks(kLeastNs) && whole_ < in_ticks(kBriefNs));
 }
 
 void Region::offer_briefly() {
@@ -165,8 +168,8 @@ bool Region::has_its_turn() const {
 // seldom, one of a few microseconds in few of its executions.
 std::uint64_t Region::next_review(std::uint64_t done, float rest, float whole) const {
   const bool open = rest >= in_ticks(kLeastNs);
-  if (open && whole < in_ticks(2 * kReviewNs)) return kNever;
-  const bool tiny = rest < in_ticks(kLeastNs / 4);
+  if (open && whole < in_ticks(kBriefNs)) return kNever;
+  const bool tiny = rest < in_ticks(kTinyNs);
   if (tiny && !has_its_turn()) return kNever;
   const float reviews = std::clamp(whole / in_ticks(kReviewNs), open ? 1.F : 2.F, kMostReviews);
   return done + iterations_.count() / static_cast<std::uint64_t>(reviews);
@@ -175,11 +178,6 @@ std::uint64_t Region::next_review(std::uint64_t done, float rest, float whole) c
 void Region::count_execution() {
   const std::uint32_t before = site_->executions.load(std::memory_order_relaxed);
   site_->executions.store(before + 1, std::memory_order_relaxed);
-}
-
-void Region::begin_measuring(std::uint64_t now) {
-  begin_ = now;
-  reviewed_at_ = now;
 }
 
 // What an iteration takes, by what the owner did of them until it last looked at the clock.

@@ -25,6 +25,8 @@
 
 namespace mh::openmp {
 
+static_assert(Iterations::kMostHelpers >= lend::kHelpers);
+
 enum class Schedule : std::uint8_t { unspecified, dynamic, guided };
 
 // How one side cuts its chunks; unspecified: by the time that iterations take.
@@ -201,7 +203,6 @@ class Region final : public lend::Work {
   [[nodiscard]] bool is_brief() const;
   void offer_briefly();
   void count_execution();
-  void begin_measuring(std::uint64_t now);
   [[nodiscard]] float rate_now(std::uint64_t now, std::uint64_t done);
   [[nodiscard]] bool has_its_turn() const;
   [[nodiscard]] std::uint64_t next_review(std::uint64_t done, float rest, float whole) const;
@@ -238,8 +239,8 @@ class Region final : public lend::Work {
   std::uint64_t reviewed_at_ = 0;  // ticks and iterations at the last review
   std::uint64_t reviewed_done_ = 0;
 
-  // Released by the thread that describes the loop, acquired by the rest of its team; helpers come
-  // after that by way of the pool.
+  // Released by the thread that describes the loop, acquired by the rest of its team. Helpers learn
+  // of it by coming in (iterations.hpp).
   std::atomic<Stage> stage_{Stage::closed};
   std::atomic_flag entered_ = ATOMIC_FLAG_INIT;
   Iterations iterations_;

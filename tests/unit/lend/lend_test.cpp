@@ -335,52 +335,65 @@ TEST(Lend, a_helper_that_has_to_wait_gives_the_core_back) {
   EXPECT_FALSE(pool.has_waiting_helpers());
 }
 
-TEST(Lend, work_that_is_nearly_done_and_work_of_nobody_is_left_alone) {
-  Stage stage(3);
-  stage.enter(0);
-  stage.enter(1);
-  Pool pool(stage.node(0), stage.lendings(0), 3);
-  Lender lender(stage.node(1), 0, VictimPolicy::most_work, all);
-  EXPECT_EQ(lender.lend(), Outcome::nothing);
+// Rank 0 owns, rank 1 lends, rank 2 never comes.
+class Offers : public testing::Test {
+ protected:
+  Offers() : stage_(3) {
+    stage_.enter(0);
+    stage_.enter(1);
+  }
+
+  Stage stage_;
+  Pool pool_{stage_.node(0), stage_.lendings(0), 3};
+  Lender lender_{stage_.node(1), 0, VictimPolicy::most_work, all};
+};
+
+TEST_F(Offers, of_work_that_is_nearly_done_and_of_nobody_are_left_alone) {
+  EXPECT_EQ(lender_.lend(), Outcome::nothing);
   Loop loop(1'000'000);
-  ASSERT_TRUE(pool.expose(Kind::loops, loop, 9'999).ok());
-  EXPECT_EQ(lender.lend(), Outcome::nothing);
-  pool.nothing_left(Kind::loops);
-  EXPECT_EQ(lender.lend(), Outcome::nothing);
-  pool.withdraw(Kind::loops);
+  ASSERT_TRUE(pool_.expose(Kind::loops, loop, 9'999).ok());
+  EXPECT_EQ(lender_.lend(), Outcome::nothing);
+  pool_.nothing_left(Kind::loops);
+  EXPECT_EQ(lender_.lend(), Outcome::nothing);
+  pool_.withdraw(Kind::loops);
   EXPECT_EQ(loop.by_helpers.load(), 0U);
 }
 
-// An offer without a time counts from when a lender has seen it.
-TEST(Lend, a_brief_offer_is_taken_while_it_is_fresh) {
-  Stage stage(2);
-  stage.enter(0);
-  stage.enter(1);
-  Pool pool(stage.node(0), stage.lendings(0), 1);
-  Lender lender(stage.node(1), 0, VictimPolicy::most_work, all);
+// Without a time they count from when a lender has seen them.
+TEST_F(Offers, that_are_brief_are_taken_while_they_are_fresh) {
   Loop loop(1U << 30U);
   const auto offer = [&](double ns) {
-    ASSERT_TRUE(pool.expose_briefly(Kind::loops, loop, ticks_from_ns(ns)).ok());
+    ASSERT_TRUE(pool_.expose_briefly(Kind::loops, loop, ticks_from_ns(ns)).ok());
   };
   offer(5e3);
-  EXPECT_EQ(lender.lend(), Outcome::nothing) << "not worth it";
-  const auto lends = [&] { return lender.lend() == Outcome::lent; };
+  EXPECT_EQ(lender_.lend(), Outcome::nothing) << "not worth it";
+  const auto lends = [&] { return lender_.lend() == Outcome::lent; };
   offer(1e9);
   EXPECT_TRUE(eventually(lends));  // once the helper is at its channel
-  pool.nothing_left(Kind::loops);
-  EXPECT_EQ(lender.lend(), Outcome::nothing);
+  pool_.nothing_left(Kind::loops);
+  EXPECT_EQ(lender_.lend(), Outcome::nothing);
   // Seen, and then not renewed: it is over by itself.
   offer(200e6);
   EXPECT_TRUE(eventually(lends));
   ::usleep(250'000);
-  EXPECT_EQ(lender.lend(), Outcome::nothing);
+  EXPECT_EQ(lender_.lend(), Outcome::nothing);
   offer(200e6);
   EXPECT_TRUE(eventually(lends)) << "another one, though it says the same";
   // Whoever knows better says so.
-  pool.expect_end(Kind::loops, ticks());
-  EXPECT_EQ(lender.lend(), Outcome::nothing);
-  lender.take_back();
-  pool.withdraw(Kind::loops);
+  pool_.expect_end(Kind::loops, ticks());
+  EXPECT_EQ(lender_.lend(), Outcome::nothing);
+  lender_.take_back();
+  pool_.withdraw(Kind::loops);
+}
+
+TEST(Pool, counts_as_exposed_only_what_somebody_could_join) {
+  Stage stage(1);
+  stage.enter(0);
+  Pool nobody(stage.node(0), stage.lendings(0), 0);
+  Loop loop(1);
+  EXPECT_EQ(nobody.expose(Kind::loops, loop, kLong).code, Code::unsupported);
+  EXPECT_EQ(nobody.exposures(Kind::loops), 0U);
+  EXPECT_EQ(stage.lendings(0).offer.ends[static_cast<std::size_t>(Kind::loops)].load(), 0U);
 }
 
 TEST(Lend, helpers_take_no_signal_of_the_program) {

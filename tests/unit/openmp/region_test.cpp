@@ -135,6 +135,22 @@ TEST(Region, helpers_take_part_and_every_iteration_is_done_once) {
   EXPECT_EQ(site.state.load(), Site::State::shared);
 }
 
+// Short enough to be offered without a look at the clock, once it is known.
+TEST(Region, loops_that_are_known_to_be_short_are_offered_too) {
+  Team team;
+  Site site;
+  constexpr std::uint64_t kFew = 25;
+  const std::uint64_t before = team.region().exposures();
+  for (int round = 0; round < kRounds; ++round) {
+    Work work(team.region());
+    work.loop = {.start = 0, .step = 1, .bound = kFew, .count = kFew};
+    team.execute(site, work);
+    for (std::uint64_t i = 0; i < kFew; ++i) ASSERT_EQ(work.seen[i], 1) << i;
+    ASSERT_EQ(work.sum, kFew * (kFew - 1) / 2);
+  }
+  EXPECT_GT(team.region().exposures(), before);
+}
+
 TEST(Region, in_order_nobody_goes_back) {
   Team team;
   Site site;
