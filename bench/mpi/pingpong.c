@@ -6,6 +6,7 @@
 //   --sizes LIST      message sizes, e.g. 8,64K,8M                     (8 to 8M)
 //   --mode MODE       blocking | nonblocking (Isend/Irecv + Wait) | test (polls MPI_Test) |
 //                     exchange (both directions at once, Waitall; time of one exchange)
+//   --depth N         so many exchanges at a time, of a buffer each; time of one           (1)
 //   --partner RANK    rank that answers                                (1)
 //   --touch           the receiver reads its buffer from low to high; that time is given apart
 //   --echo           one buffer a rank: what was received is what is sent back
@@ -29,6 +30,7 @@ static const char* const kModeNames[] = {"blocking", "nonblocking", "test", "exc
 struct options {
   struct sizes sizes;
   enum mode mode;
+  int depth;
   int partner;
   int touch;
   int fill;
@@ -44,6 +46,7 @@ struct options {
 struct side {
   MPI_Comm comm;
   enum mode mode;
+  int depth;
   int peer;
   int first;  // this side serves
   int touch;
@@ -58,7 +61,7 @@ struct side {
 };
 
 // Calls shorter than this are timed by the batch: reading the clock would show.
-enum { kTimedBytes = 4096, kWarmUps = 4, kMaxCalls = 4000, kTag = 7 };
+enum { kTimedBytes = 4096, kWarmUps = 4, kMaxCalls = 4000, kMaxDepth = 256, kTag = 7 };
 
 static char* next_send(struct side* s) { return s->send_pool + (size_t)s->slot * s->stride; }
 static char* next_receive(struct side* s) { return s->receive_pool + (size_t)s->slot * s->stride; }
@@ -95,11 +98,16 @@ static void receive_message(struct side* s, void* buffer) {
   }
 }
 
+// Ends at the buffer at which it began.
 static void exchange(struct side* s) {
-  MPI_Request both[2];
-  MPI_Irecv(next_receive(s), (int)s->bytes, MPI_BYTE, s->peer, kTag, s->comm, &both[0]);
-  MPI_Isend(next_send(s), (int)s->bytes, MPI_BYTE, s->peer, kTag, s->comm, &both[1]);
-  MPI_Waitall(2, both, MPI_STATUSES_IGNORE);
+  MPI_Request requests[2 * kMaxDepth];
+  for (int i = 0; i < s->depth; i++) {
+    MPI_Request* both = &requests[2 * i];
+    MPI_Irecv(next_receive(s), (int)s->bytes, MPI_BYTE, s->peer, kTag, s->comm, &both[0]);
+    MPI_Isend(next_send(s), (int)s->bytes, MPI_BYTE, s->peer, kTag, s->comm, &both[1]);
+    if (s->depth > 1) s->slot = (s->slot + 1) % s->slots;
+  }
+  MPI_Waitall(2 * s->depth, requests, MPI_STATUSES_IGNORE);
 }
 
 static double read_received(struct side* s) {
@@ -202,6 +210,7 @@ static void print_result(const struct side* s, const struct samples* time,
   printf(
       "{\"kind\": \"pingpong\", \"mode\": \"%s\", \"bytes\": %zu, \"ranks\": %d, \"slots\": %d, ",
       kModeNames[s->mode], s->bytes, ranks, s->slots);
+  if (s->depth > 1) printf("\"depth\": %d, ", s->depth);
   printf("\"calls\": %d, ", calls);
   print_samples(time);
   if (s->touch) {
@@ -214,7 +223,7 @@ static void print_result(const struct side* s, const struct samples* time,
 
 static void measure(struct side* s, const struct options* o, int ranks) {
   const int one_by_one = s->bytes >= kTimedBytes || s->touch || s->fill;
-  const double ways = s->mode == kExchange ? 1 : 2;
+  const double ways = s->mode == kExchange ? s->depth : 2;
   double* time = malloc(3 * kMaxCalls * sizeof(double));
   if (time == NULL) fail("out of memory");
   struct samples sent = samples_new(o->batches, one_by_one);
@@ -245,7 +254,9 @@ static void pingpong(MPI_Comm comm, const struct options* o, size_t bytes, int f
   s.fill = o->fill;
   s.echo = o->echo;
   s.stride = (bytes + 4095) / 4096 * 4096;
+  s.depth = o->depth;
   s.slots = o->cold > s.stride ? (int)(o->cold / s.stride) : 1;
+  if (s.slots < s.depth) s.slots = s.depth;
   const size_t pool = s.stride * (size_t)s.slots;
   s.send_pool = buffer_new(pool, 1);
   s.receive_pool = s.echo ? s.send_pool : buffer_new(pool, 2);
@@ -302,12 +313,20 @@ static enum mode parse_mode(const char* text) {
 }
 
 static struct options parse(int argc, char** argv) {
-  static const struct option kLong[] = {
-      {"sizes", 1, 0, 's'},    {"mode", 1, 0, 'm'},     {"partner", 1, 0, 'p'},
-      {"touch", 0, 0, 't'},    {"fill", 0, 0, 'f'},     {"echo", 0, 0, 'e'},
-      {"access", 1, 0, 'a'},   {"cold", 1, 0, 'c'},     {"batches", 1, 0, 'b'},
-      {"batch-ms", 1, 0, 'd'}, {"no-limit", 0, 0, 'l'}, {0, 0, 0, 0}};
-  struct options o = {.partner = 1, .batches = 15, .batch_ms = 8, .limit = 1};
+  static const struct option kLong[] = {{"sizes", 1, 0, 's'},
+                                        {"mode", 1, 0, 'm'},
+                                        {"partner", 1, 0, 'p'},
+                                        {"depth", 1, 0, 'n'},
+                                        {"touch", 0, 0, 't'},
+                                        {"fill", 0, 0, 'f'},
+                                        {"echo", 0, 0, 'e'},
+                                        {"access", 1, 0, 'a'},
+                                        {"cold", 1, 0, 'c'},
+                                        {"batches", 1, 0, 'b'},
+                                        {"batch-ms", 1, 0, 'd'},
+                                        {"no-limit", 0, 0, 'l'},
+                                        {0, 0, 0, 0}};
+  struct options o = {.partner = 1, .depth = 1, .batches = 15, .batch_ms = 8, .limit = 1};
   const char* sizes = "8,1K,8K,32K,64K,128K,256K,512K,1M,2M,4M,8M";
   for (int option; (option = getopt_long(argc, argv, "", kLong, NULL)) != -1;) {
     switch (option) {
@@ -316,6 +335,9 @@ static struct options parse(int argc, char** argv) {
         break;
       case 'm':
         o.mode = parse_mode(optarg);
+        break;
+      case 'n':
+        o.depth = atoi(optarg);
         break;
       case 'p':
         o.partner = atoi(optarg);
@@ -360,6 +382,10 @@ int main(int argc, char** argv) {
   const struct options o = parse(argc, argv);
   if (o.partner <= 0 || o.partner >= ranks) fail("--partner must be a rank above 0");
   if (o.echo && o.mode == kExchange) fail("--echo cannot exchange: one buffer, two messages");
+  if (o.depth < 1 || o.depth > kMaxDepth) fail("--depth must be 1 to 256");
+  if (o.depth > 1 && (o.mode != kExchange || o.touch || o.fill)) {
+    fail("--depth is for --mode exchange, without --touch and --fill");
+  }
   if (o.batches < 1) fail("--batches must be at least 1");
   const int in_pair = rank == 0 || rank == o.partner;
   MPI_Comm comm = hinted_world(o.access), pair;

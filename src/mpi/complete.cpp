@@ -6,6 +6,7 @@
 // the library clears them, and every request that completes is settled before the caller sees it.
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <vector>
 
 #include "mpi/landing.hpp"
@@ -13,6 +14,7 @@
 #include "mpi/message.hpp"
 #include "mpi/outgoing.hpp"
 #include "mpi/runtime.hpp"
+#include "mpi/short_receives.hpp"
 #include "mpi/shortcut.hpp"
 #include "mpi/wires.hpp"
 #include "mpi/wrappers.hpp"
@@ -25,16 +27,17 @@ template <class T>
 class Scratch {
  public:
   explicit Scratch(std::size_t size) {
-    if (size > few_.size()) many_.resize(size);
-    data_ = many_.empty() ? few_.data() : many_.data();
+    if (size <= few_.size()) return;
+    many_ = std::make_unique_for_overwrite<T[]>(size);
+    data_ = many_.get();
   }
   T* data() { return data_; }
   T& operator[](std::size_t i) { return data_[i]; }
 
  private:
-  std::array<T, 32> few_{};
-  std::vector<T> many_;
-  T* data_;
+  std::array<T, 32> few_;
+  std::unique_ptr<T[]> many_;
+  T* data_ = few_.data();
 };
 
 std::size_t length(int count) { return count > 0 ? static_cast<std::size_t>(count) : 0; }
@@ -71,8 +74,15 @@ class Batch {
   MPI_Status* statuses_;
 };
 
+// Receives are under way that need a look when they complete.
+bool is_watching() { return ledger.any() || short_receives.any(); }
+
 // The communicator of a request is known only from its entry; errors of settling are raised there.
 int settle_and_raise(MPI_Request handle, const EntryPtr& entry, MPI_Status* status) {
+  if (!entry) {
+    short_receives.settle(handle);
+    return MPI_SUCCESS;
+  }
   const int code = settle_request(handle, entry, status);
   return code == MPI_SUCCESS ? code : raise(entry->receipt.landing.comm->handle, code);
 }
@@ -93,11 +103,15 @@ int checked(int code, int count, const MPI_Status* statuses) {
   return code;
 }
 
+// How often a wait looks for its end before it looks around: as a latency-bound exchange needs it,
+// if nothing long is under way.
+int looks() { return g.outbox.empty() && !ledger.any() ? wait::kManyLooks : wait::kFewLooks; }
+
 [[gnu::noinline]] int wait_one(MPI_Request* request, MPI_Status* users) {
   const MPI_Request handle = *request;
   const EntryPtr entry = ledger.find(handle);
   StatusOrOwn status(users);
-  const int code = wait_request(request, status.get());
+  const int code = wait_request(request, status.get(), looks());
   if (code != MPI_SUCCESS) {
     drop_request(handle, entry);
     return checked(code, *status.get());
@@ -105,10 +119,18 @@ int checked(int code, int count, const MPI_Status* statuses) {
   return settle_and_raise(handle, entry, status.get());
 }
 
+// For the only short receive under way.
+[[gnu::noinline]] int wait_short(MPI_Request* request, MPI_Status* status) {
+  if (!may_wait_in_library(true)) return wait_one(request, status);
+  const MPI_Request handle = *request;
+  const int code = next.Wait(request, status);
+  short_receives.settle(handle);
+  return code;
+}
+
 [[gnu::noinline]] int wait_ordinary(MPI_Request* request, MPI_Status* users) {
   StatusOrOwn status(users);
-  const int looks = g.outbox.empty() ? wait::kManyLooks : wait::kFewLooks;
-  return checked(wait_request(request, status.get(), looks), *status.get());
+  return checked(wait_request(request, status.get(), looks()), *status.get());
 }
 
 // Requests of an array complete one by one, so that a long message is fetched as soon as it is
@@ -204,6 +226,12 @@ int settle_all(Batch& batch, int code) {
 
 bool done_or_failed(int code, int flag) { return flag != 0 || code != MPI_SUCCESS; }
 
+// A completed request stays in place.
+void look_at(MPI_Request request, MPI_Status* status) {
+  short_receives.look(request);
+  if (ledger.any()) peek(request, status);
+}
+
 int test_in_vain(int code) {
   wait::polled_in_vain();
   return code;
@@ -211,7 +239,7 @@ int test_in_vain(int code) {
 
 int test_any(int count, MPI_Request* requests, int* index, int* flag, MPI_Status* users) {
   if (!g.active) return next.Testany(count, requests, index, flag, users);
-  if (!ledger.any()) {
+  if (!is_watching()) {
     StatusOrOwn seen(users);
     return checked(next.Testany(count, requests, index, flag, seen.get()), *seen.get());
   }
@@ -228,7 +256,7 @@ int test_any(int count, MPI_Request* requests, int* index, int* flag, MPI_Status
 }
 
 int test_some(int count, MPI_Request* requests, int* found, int* indices, MPI_Status* users) {
-  if (!g.active || !ledger.any()) {
+  if (!g.active || !is_watching()) {
     const int code = next.Testsome(count, requests, found, indices, users);
     return checked(code, *found, users);
   }
@@ -243,7 +271,7 @@ int test_some(int count, MPI_Request* requests, int* found, int* indices, MPI_St
   return WaitAll(count, requests, statuses).run();
 }
 
-[[gnu::noinline]] int wait_all_ordinary(int count, MPI_Request* requests, MPI_Status* statuses) {
+int test_all_until_done(int count, MPI_Request* requests, MPI_Status* statuses) {
   int flag = 0;
   int code = MPI_SUCCESS;
   wait::until([&] {
@@ -253,23 +281,107 @@ int test_some(int count, MPI_Request* requests, int* found, int* indices, MPI_St
   return checked(code, count, statuses);
 }
 
+// The statuses of an array, or none.
+class Statuses {
+ public:
+  explicit Statuses(MPI_Status* users) : users_(users), wanted_(users != MPI_STATUSES_IGNORE) {}
+
+  MPI_Status* at(int i) { return wanted_ ? &users_[i] : MPI_STATUS_IGNORE; }
+  // What `call` does to all of them leaves that of one that is complete as it is.
+  template <class Call>
+  int keeping(int i, Call&& call) {
+    const MPI_Status kept = wanted_ ? users_[i] : MPI_Status{};
+    const int code = call();
+    if (wanted_) users_[i] = kept;
+    return code;
+  }
+
+ private:
+  MPI_Status* users_;
+  bool wanted_;
+};
+
+// A look at one request costs less than one at all of them: waits for the one that is likely to be
+// the last to complete, when mostly all are there, and else for one after the other.
+[[gnu::noinline]] int wait_all_ordinary(int count, MPI_Request* requests, MPI_Status* users,
+                                        int last) {
+  if (!g.errors_are_fatal) return test_all_until_done(count, requests, users);
+  Statuses statuses(users);
+  const auto wait_for = [&](int i) { wait_request(&requests[i], statuses.at(i), looks()); };
+  wait_for(last);
+  int flag = 0;
+  statuses.keeping(last, [&] { return next.Testall(count, requests, &flag, users); });
+  for (int i = count - 1; flag == 0 && i >= 0; --i) {
+    if (i != last) wait_for(i);
+  }
+  return MPI_SUCCESS;
+}
+
+// `last` is likely to complete last.
+int wait_all_any(int count, MPI_Request* requests, MPI_Status* statuses, int last) {
+  if (may_wait_in_library() && g.errors_are_fatal) return next.Waitall(count, requests, statuses);
+  return ledger.any() ? wait_all(count, requests, statuses)
+                      : wait_all_ordinary(count, requests, statuses, last);
+}
+
+// The short receives in an array.
+struct ShortOnes {
+  int last = -1;  // of them in the array
+  std::size_t count = 0;
+  bool of_one_source = true;  // and communicator, so they complete in their order
+};
+
+ShortOnes short_ones(int count, const MPI_Request* requests) {
+  ShortOnes found;
+  const ShortReceive* first = nullptr;
+  for (int i = 0; i < count; ++i) {
+    const ShortReceive* receive = short_receives.find(requests[i]);
+    if (receive == nullptr) continue;
+    if (first == nullptr) first = receive;
+    found.of_one_source = found.of_one_source && receive->source != MPI_ANY_SOURCE &&
+                          receive->source == first->source && receive->comm == first->comm;
+    ++found.count;
+    found.last = i;
+  }
+  return found;
+}
+
+// Some of the requests may be short receives. In a tight loop the library may wait for the rest
+// once the last of them is there: had one before met a message that is too long, whose sender may
+// have to wait for us, that would not have come.
+[[gnu::noinline]] int wait_all_short(int count, MPI_Request* requests, MPI_Status* users) {
+  Scratch<MPI_Request> handles(length(count));
+  std::copy_n(requests, length(count), handles.data());
+  const ShortOnes found = short_ones(count, requests);
+  const bool awaited = found.of_one_source && found.count == short_receives.count();
+  int code = MPI_SUCCESS;
+  if (awaited && may_wait_in_library(true)) {
+    Statuses statuses(users);
+    wait_request(&requests[found.last], statuses.at(found.last), looks());
+    code = statuses.keeping(found.last, [&] { return next.Waitall(count, requests, users); });
+  } else {
+    code = wait_all_any(count, requests, users, found.count == 0 ? count - 1 : found.last);
+  }
+  for (std::size_t i = 0; i < length(count); ++i) short_receives.settle(handles[i]);
+  return code;
+}
+
 }  // namespace
 
 namespace wrap {
 
 int Wait(MPI_Request* request, MPI_Status* status) {
   if (!g.active || request == nullptr) return next.Wait(request, status);
+  if (short_receives.is_all(*request)) return wait_short(request, status);
   // A tail call: see receive.cpp.
   if (may_wait_in_library() && g.errors_are_fatal) return next.Wait(request, status);
-  return ledger.any() ? wait_one(request, status) : wait_ordinary(request, status);
+  return is_watching() ? wait_one(request, status) : wait_ordinary(request, status);
 }
 
 int Waitall(int count, MPI_Request array_of_requests[], MPI_Status array_of_statuses[]) {
-  if (!g.active || count <= 0 || (may_wait_in_library() && g.errors_are_fatal)) {
-    return next.Waitall(count, array_of_requests, array_of_statuses);
-  }
-  return ledger.any() ? wait_all(count, array_of_requests, array_of_statuses)
-                      : wait_all_ordinary(count, array_of_requests, array_of_statuses);
+  if (!g.active || count <= 0) return next.Waitall(count, array_of_requests, array_of_statuses);
+  if (short_receives.any()) return wait_all_short(count, array_of_requests, array_of_statuses);
+  return wait_all_any(count, array_of_requests, array_of_statuses, count - 1);
 }
 
 int Waitany(int count, MPI_Request array_of_requests[], int* index, MPI_Status* status) {
@@ -299,7 +411,7 @@ int Waitsome(int incount, MPI_Request array_of_requests[], int* outcount, int ar
 int Test(MPI_Request* request, int* flag, MPI_Status* status) {
   if (!g.active || request == nullptr) return next.Test(request, flag, status);
   const MPI_Request handle = *request;
-  if (!ledger.any()) {
+  if (!is_watching()) {
     StatusOrOwn seen(status);
     const int code = next.Test(request, flag, seen.get());
     return code == MPI_SUCCESS && *flag == 0 ? test_in_vain(code) : checked(code, *seen.get());
@@ -315,7 +427,7 @@ int Test(MPI_Request* request, int* flag, MPI_Status* status) {
 }
 
 int Testall(int count, MPI_Request array_of_requests[], int* flag, MPI_Status array_of_statuses[]) {
-  if (!g.active || !ledger.any()) {
+  if (!g.active || !is_watching()) {
     const int code = next.Testall(count, array_of_requests, flag, array_of_statuses);
     return g.active && code == MPI_SUCCESS && *flag == 0 ? test_in_vain(code) : code;
   }
@@ -343,7 +455,7 @@ int Request_get_status(MPI_Request request, int* flag, MPI_Status* status) {
   const int code = next.Request_get_status(request, flag, seen.get());
   if (code != MPI_SUCCESS) return code;
   if (*flag == 0) return test_in_vain(code);
-  if (ledger.any()) peek(request, seen.get());
+  look_at(request, seen.get());
   return code;
 }
 
@@ -353,13 +465,13 @@ int Request_get_status_any(int count, const MPI_Request array_of_requests[], int
   const int code = next.Request_get_status_any(count, array_of_requests, index, flag, seen.get());
   if (code != MPI_SUCCESS || !g.active) return code;
   if (*flag == 0) return test_in_vain(code);
-  if (*index != MPI_UNDEFINED && ledger.any()) peek(array_of_requests[*index], seen.get());
+  if (*index != MPI_UNDEFINED) look_at(array_of_requests[*index], seen.get());
   return code;
 }
 
 int Request_get_status_all(int count, const MPI_Request array_of_requests[], int* flag,
                            MPI_Status array_of_statuses[]) {
-  if (!g.active || !ledger.any()) {
+  if (!g.active || !is_watching()) {
     const int code = next.Request_get_status_all(count, array_of_requests, flag, array_of_statuses);
     return g.active && code == MPI_SUCCESS && *flag == 0 ? test_in_vain(code) : code;
   }
@@ -367,14 +479,14 @@ int Request_get_status_all(int count, const MPI_Request array_of_requests[], int
   const int code = next.Request_get_status_all(count, array_of_requests, flag, batch.statuses());
   if (code == MPI_SUCCESS && *flag == 0) return test_in_vain(code);
   for (std::size_t i = 0; code == MPI_SUCCESS && i < batch.size(); ++i) {
-    peek(batch.handle(i), &batch.status(i));
+    look_at(batch.handle(i), &batch.status(i));
   }
   return code;
 }
 
 int Request_get_status_some(int incount, const MPI_Request array_of_requests[], int* outcount,
                             int array_of_indices[], MPI_Status array_of_statuses[]) {
-  if (!g.active || !ledger.any()) {
+  if (!g.active || !is_watching()) {
     const int code = next.Request_get_status_some(incount, array_of_requests, outcount,
                                                   array_of_indices, array_of_statuses);
     return g.active && code == MPI_SUCCESS && *outcount == 0 ? test_in_vain(code) : code;
@@ -385,7 +497,7 @@ int Request_get_status_some(int incount, const MPI_Request array_of_requests[], 
   if (code != MPI_SUCCESS || *outcount == MPI_UNDEFINED) return code;
   if (*outcount == 0) return test_in_vain(code);
   for (std::size_t i = 0; i < length(*outcount); ++i) {
-    peek(batch.handle(static_cast<std::size_t>(array_of_indices[i])), &batch.status(i));
+    look_at(batch.handle(static_cast<std::size_t>(array_of_indices[i])), &batch.status(i));
   }
   return code;
 }

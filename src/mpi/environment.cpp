@@ -7,6 +7,7 @@
 #include "mpi/gate.hpp"
 #include "mpi/ledger.hpp"
 #include "mpi/runtime.hpp"
+#include "mpi/short_receives.hpp"
 #include "mpi/wrappers.hpp"
 #include "openmp/sharing.hpp"
 
@@ -95,7 +96,10 @@ int Comm_set_info(MPI_Comm comm, MPI_Info info) {
 }
 
 int Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler) {
-  if (errhandler != MPI_ERRORS_ARE_FATAL) g.errors_are_fatal = false;
+  if (errhandler != MPI_ERRORS_ARE_FATAL) {
+    g.errors_are_fatal = false;
+    if (g.active) short_receives.hand_over_all();
+  }
   return next.Comm_set_errhandler(comm, errhandler);
 }
 

@@ -17,6 +17,10 @@ template <class Handle>
 std::uint64_t bits_of(Handle handle) {
   return (std::uint64_t)handle;  // NOLINT(google-readability-casting): int or pointer, by ABI
 }
+template <class Handle>
+Handle handle_of(std::uint64_t bits) {
+  return (Handle)bits;  // NOLINT(google-readability-casting): as above
+}
 
 template <std::size_t kEntries = 256>
 class HandleCache {

@@ -11,6 +11,7 @@
 #include "mpi/gate.hpp"
 #include "mpi/next.hpp"
 #include "mpi/runtime.hpp"
+#include "mpi/short_receives.hpp"
 #include "mpi/wrappers.hpp"
 
 namespace mh::mpi::in_loop {
@@ -62,6 +63,7 @@ void note(Participant& me, Rule rule) {
 void count_with_threads() {
   if (g.threads) return;
   gate::stop();
+  short_receives.hand_over_all();
   g.threads = true;
 }
 

@@ -91,6 +91,7 @@ void Ledger::start(Entry& entry) {
 }
 
 EntryPtr Ledger::find(MPI_Request request) {
+  if (!has_entries()) return nullptr;
   const Guard hold(mutex_);
   const auto at = entries_by_handle_.find(bits_of(request));
   if (at == entries_by_handle_.end()) return nullptr;

@@ -15,6 +15,7 @@
 #include "mpi/message.hpp"
 #include "mpi/outgoing.hpp"
 #include "mpi/runtime.hpp"
+#include "mpi/short_receives.hpp"
 #include "mpi/wrappers.hpp"
 
 namespace mh::mpi {
@@ -113,6 +114,7 @@ int start_described(MPI_Request* request, const PersistentSend& send) {
 
 int start_one(MPI_Request* request) {
   if (const auto send = find(*request)) return start_described(request, *send);
+  short_receives.start(*request);
   if (ledger.has_entries()) {
     if (const EntryPtr entry = ledger.find(*request)) {
       show(entry->receipt.landing);
@@ -122,9 +124,23 @@ int start_one(MPI_Request* request) {
   return next.Start(request);
 }
 
+bool keep_short(void* buffer, MPI_Count count, MPI_Datatype type, int source, MPI_Comm comm,
+                MPI_Request request) {
+  const datatypes::Info info = datatypes::info(type);
+  const std::uint64_t bytes = message_bytes(count, info);
+  if (!short_receives.suits(buffer, bytes, info.dense, source)) return false;
+  return short_receives.add(request, {.buffer = buffer,
+                                      .comm = comm,
+                                      .source = source,
+                                      .bytes = static_cast<std::uint32_t>(bytes),
+                                      .persistent = true,
+                                      .under_way = false});
+}
+
 int enter_receive(int code, void* buffer, MPI_Count count, MPI_Datatype type, int source,
                   MPI_Comm comm, const MPI_Request* request) {
   if (code != MPI_SUCCESS || !g.active) return code;
+  if (keep_short(buffer, count, type, source, comm, *request)) return code;
   const Landing landing = landing_for(buffer, count, type, source, comm);
   if (landing) ledger.add_persistent(*request, {.landing = landing, .persistent = true});
   return code;
@@ -229,6 +245,7 @@ int Startall(int count, MPI_Request array_of_requests[]) {
 int Request_free(MPI_Request* request) {
   if (!g.active || *request == MPI_REQUEST_NULL) return next.Request_free(request);
   forget_send(*request);
+  short_receives.hand_over(*request);
   const EntryPtr entry = ledger.find(*request);
   if (!entry) return next.Request_free(request);
   const TypeHold hold(entry->receipt.landing);

@@ -9,6 +9,7 @@
 #include "mpi/exchange.hpp"
 #include "mpi/probe.hpp"
 #include "mpi/runtime.hpp"
+#include "mpi/short_receives.hpp"
 #include "mpi/shortcut.hpp"
 #include "mpi/wrappers.hpp"
 
@@ -197,11 +198,33 @@ void enter(MPI_Request request, Receipt receipt) {
 }
 
 template <class Count>
-int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
-                  MPI_Request* request) {
+[[gnu::noinline]] int start_any_receive(void* buffer, Count count, MPI_Datatype type, int source,
+                                        int tag, MPI_Comm comm, MPI_Request* request) {
   Receipt receipt;
   const int code = begin(buffer, count, type, source, tag, comm, request, receipt);
   if (code == MPI_SUCCESS) enter(*request, receipt);
+  return code;
+}
+
+template <class Count>
+int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+                  MPI_Request* request) {
+  const datatypes::Known known = datatypes::known(count, type);
+  const bool as_given = set_aside_count.load(std::memory_order_relaxed) == 0;
+  if (!g.active || (as_given && known.bytes < p2p::kDescriptorBytes)) {
+    return start(buffer, count, type, source, tag, comm, request);
+  }
+  if (!as_given || !short_receives.suits(buffer, known.bytes, known.dense, source)) {
+    return start_any_receive(buffer, count, type, source, tag, comm, request);
+  }
+  const int code = start(buffer, count, type, source, tag, comm, request);
+  if (code != MPI_SUCCESS) return code;
+  const ShortReceive receive{.buffer = buffer,
+                             .comm = comm,
+                             .source = source,
+                             .bytes = static_cast<std::uint32_t>(known.bytes)};
+  if (!short_receives.add(*request, receive)) [[unlikely]]
+    enter(*request, {.landing = landing_for(buffer, count, type, source, comm)});
   return code;
 }
 
@@ -249,12 +272,10 @@ int Recv_c(void* buf, MPI_Count count, MPI_Datatype datatype, int source, int ta
 }
 int Irecv(void* buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
           MPI_Request* request) {
-  if (!g.active) return next.Irecv(buf, count, datatype, source, tag, comm, request);
   return start_receive(buf, count, datatype, source, tag, comm, request);
 }
 int Irecv_c(void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
             MPI_Request* request) {
-  if (!g.active) return next.Irecv_c(buf, count, datatype, source, tag, comm, request);
   return start_receive(buf, count, datatype, source, tag, comm, request);
 }
 int Mrecv(void* buf, int count, MPI_Datatype datatype, MPI_Message* message, MPI_Status* status) {

@@ -24,6 +24,7 @@
 #include "mpi/ledger.hpp"
 #include "mpi/outgoing.hpp"
 #include "mpi/report.hpp"
+#include "mpi/short_receives.hpp"
 #include "mpi/wires.hpp"
 #include "node/segment.hpp"
 #include "openmp/marker.hpp"
@@ -53,6 +54,8 @@ class NodeWork final : public wait::Work {
   void progress() override {
     resend_wanted();
     settle_landed();
+    short_receives.look_at_all();
+    short_receives.look_at_all();
     progress_orphans();
     progress_undescribed();
     wires::progress();
@@ -370,7 +373,6 @@ std::string try_memory(const std::vector<Card>& cards) {
 
 void apply_settings() {
   const Settings& chosen = settings();
-  g.threshold = std::max<std::uint64_t>(chosen.threshold_bytes, kLeastThreshold);
   g.chunking.emplace(chosen.chunks);
   g.order = steal::order_for(chosen.post_comm_access);
   g.key[0] = g.node->header().job_key[0];
@@ -408,6 +410,14 @@ wait::Rules rules() {
   rules.least_spin = ticks_from_ns(settings().spin_us * 1e3);
   rules.most_spin = rules.least_spin * 16;
   return rules;
+}
+
+// The shortest message that any rank of the job describes: what a receiver need not expect in
+// shorter receives.
+void agree_on_threshold() {
+  std::uint64_t least = g.threshold;
+  real.Allreduce(&g.threshold, &least, 1, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD);
+  g.threshold = least;
 }
 
 void say_settings() {
@@ -537,15 +547,18 @@ void start() {
   MPI_Errhandler handler{};
   real.Comm_get_errhandler(MPI_COMM_WORLD, &handler);
   g.errors_are_fatal = handler == MPI_ERRORS_ARE_FATAL;
+  g.threshold = std::max<std::uint64_t>(settings().threshold_bytes, kLeastThreshold);
   say_settings();
   await_everyone();
   make_communicators();
   build_node();
+  agree_on_threshold();
   say_why_not();
   g.started = true;
   if (g.active) share_cores();
   wires::start();
   if (!g.active) return;
+  if (g.describing && g.errors_are_fatal && !g.threads) short_receives.set_limit(g.threshold);
   comms::start();
   g.counters().start_tick.set(begin);
   wait::employ(&g_work, rules());

@@ -106,9 +106,8 @@ int send(Mode mode, const void* buffer, Count count, MPI_Datatype type, int dest
 }
 
 template <class Count>
-int start_send(Mode mode, const void* buffer, Count count, MPI_Datatype type, int dest, int tag,
-               MPI_Comm comm, MPI_Request* request) {
-  if (!g.active) return starting_call<Count>(mode)(buffer, count, type, dest, tag, comm, request);
+[[gnu::noinline]] int start_any_send(Mode mode, const void* buffer, Count count, MPI_Datatype type,
+                                     int dest, int tag, MPI_Comm comm, MPI_Request* request) {
   const datatypes::Info info = datatypes::info(type);
   Outgoing message{buffer, message_bytes(count, info), dest, tag, comm};
   if (message.bytes == p2p::kDescriptorBytes) note_short(dest, comm);
@@ -126,6 +125,15 @@ int start_send(Mode mode, const void* buffer, Count count, MPI_Datatype type, in
     }
   }
   return starting_call<Count>(mode)(buffer, count, type, dest, tag, comm, request);
+}
+
+template <class Count>
+int start_send(Mode mode, const void* buffer, Count count, MPI_Datatype type, int dest, int tag,
+               MPI_Comm comm, MPI_Request* request) {
+  const std::uint64_t bytes = datatypes::known(count, type).bytes;
+  const bool as_given = !g.active || (bytes < g.threshold && bytes != p2p::kDescriptorBytes);
+  return as_given ? starting_call<Count>(mode)(buffer, count, type, dest, tag, comm, request)
+                  : start_any_send(mode, buffer, count, type, dest, tag, comm, request);
 }
 
 }  // namespace

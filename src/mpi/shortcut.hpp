@@ -11,6 +11,7 @@
 #include "mpi/ledger.hpp"
 #include "mpi/probe.hpp"
 #include "mpi/runtime.hpp"
+#include "mpi/short_receives.hpp"
 #include "wait/pace.hpp"
 
 namespace mh::mpi {
@@ -24,22 +25,24 @@ inline wait::Pace short_calls;
 // No message of so many bytes is described.
 inline bool is_short(std::uint64_t bytes) { return bytes < g.threshold || !g.describing; }
 
-// Nothing of this rank's protocol needs its wait loop.
-inline bool nothing_under_way() {
+// Nothing of this rank's protocol needs its wait loop, but for short receives that are under way.
+inline bool nothing_long_under_way() {
   return g.outbox.empty() && !ledger.any() && loose_ends.load(std::memory_order_relaxed) == 0 &&
          set_aside_count.load(std::memory_order_relaxed) == 0;
 }
 
+inline bool nothing_under_way() { return !short_receives.any() && nothing_long_under_way(); }
+
 // To be asked once for each blocking call whose messages are short, or unknown. Slots of messages
 // that have arrived are given back on the way: one long message in the past must not count for
-// ever.
-inline bool may_wait_in_library() {
+// ever. `awaited`: the call waits for all short receives under way.
+inline bool may_wait_in_library(bool awaited = false) {
   if (g.threads || !short_calls.tight(ticks, [] { return ticks_from_ns(kShortWaitNs); })) {
     return false;
   }
   if (!g.outbox.empty()) [[unlikely]]
     reap_sent();
-  return nothing_under_way();
+  return awaited ? nothing_long_under_way() : nothing_under_way();
 }
 
 // As may_wait_in_library(), without a call; if false, nothing has been asked and that has to be. A

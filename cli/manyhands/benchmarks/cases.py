@@ -110,6 +110,13 @@ CASES = (
         args("--mode", "exchange", "--sizes", PAPER_SIZES),
     ),
     Case(
+        "windows",
+        "Eight short messages each way at a time, MPI_Waitall; time of one",
+        "pingpong",
+        ranks(2),
+        args("--mode", "exchange", "--depth", "8", "--sizes", "8,128,1K,8K", "--no-limit"),
+    ),
+    Case(
         "fresh",
         "PingPong of data just written, and read on arrival",
         "pingpong",
