@@ -30,7 +30,9 @@ static const char kUsage[] =
     "\n"
     "  --nx N --ny N --nz N  elements in x, y, z (default 40 each); z is divided over ranks\n"
     "  --imbalance P         the last rank has P percent more elements than the mean, as far as\n"
-    "                        every other rank keeps one layer of them (default 0)\n"
+    "                        every other rank keeps one layer of them (default 0); several, with\n"
+    "                        commas: solves it with each in turn\n"
+    "  --repeat N            ... so many times (default 1)\n"
     "  --tolerance T         the residual is to fall by this factor (default 1e-8); 0: do all\n"
     "                        iterations and do not check the solution\n"
     "  --iterations N        at most (default 500)\n"
@@ -45,11 +47,14 @@ static const double kErrorFactor = 1.5;
 
 static struct {
   int elements[AXES];
-  int imbalance, iterations;
+  struct wholes imbalances;
+  int repeat, iterations;
   struct chunks chunks;
   double tolerance;
   const char* json_file;
 } options = {.elements = {40, 40, 40},
+             .imbalances = {1, {0}},
+             .repeat = 1,
              .iterations = 500,
              .chunks = {.assembly = 8, .multiply = 128},
              .tolerance = 1e-8};
@@ -58,7 +63,8 @@ static const struct option_row kOptions[] = {
     {"nx", OPTION_WHOLE, &options.elements[X], 2, 4096},
     {"ny", OPTION_WHOLE, &options.elements[Y], 2, 4096},
     {"nz", OPTION_WHOLE, &options.elements[Z], 2, 4096},
-    {"imbalance", OPTION_WHOLE, &options.imbalance, 0, 100000},
+    {"imbalance", OPTION_WHOLES, &options.imbalances, 0, 100000},
+    {"repeat", OPTION_WHOLE, &options.repeat, 1, 1000},
     {"tolerance", OPTION_REAL, &options.tolerance, 0, 0.1},
     {"iterations", OPTION_WHOLE, &options.iterations, 1, 1000000},
     {"chunk", OPTION_WHOLE, &options.chunks.multiply, 1, 1 << 24},
@@ -78,6 +84,7 @@ struct rank_times {
 enum { TIMES_OF_RANK = sizeof(struct rank_times) / sizeof(double) };
 
 struct run {
+  int imbalance;  // asked for
   struct mesh mesh;
   struct matrix matrix;
   struct solver solver;
@@ -184,9 +191,10 @@ static bool solution_is_right(const struct run* run) {
 // --- results
 
 // How much more than the mean the last rank has in fact.
-static double reached_imbalance(const struct mesh* mesh) {
+static double reached_imbalance(const struct run* run) {
+  const struct mesh* mesh = &run->mesh;
   const double mean = (double)mesh->elements[Z] / mesh->ranks;
-  return 100.0 * (mesh_layers_of(mesh, options.imbalance, mesh->ranks - 1) / mean - 1.0);
+  return 100.0 * (mesh_layers_of(mesh, run->imbalance, mesh->ranks - 1) / mean - 1.0);
 }
 
 static double loops_of(const struct rank_times* times) {
@@ -207,7 +215,7 @@ static void write_rank(struct json* json, const struct run* run, int rank) {
   const struct rank_times* times = &run->all[rank];
   json_begin(json, NULL, '{');
   json_whole(json, "rank", rank);
-  json_whole(json, "layers", mesh_layers_of(&run->mesh, options.imbalance, rank));
+  json_whole(json, "layers", mesh_layers_of(&run->mesh, run->imbalance, rank));
   json_real(json, "assembly_s", times->assembly_s);
   json_real(json, "multiply_s", times->multiply_s);
   json_real(json, "vector_s", times->vector_s);
@@ -222,8 +230,8 @@ static void write_problem(struct json* json, const struct run* run) {
   json_whole(json, "ranks", run->mesh.ranks);
   json_whole(json, "threads", loops_threads());
   json_reals(json, "elements", elements, AXES);
-  json_whole(json, "imbalance", options.imbalance);
-  json_real(json, "reached_imbalance", reached_imbalance(&run->mesh));
+  json_whole(json, "imbalance", run->imbalance);
+  json_real(json, "reached_imbalance", reached_imbalance(run));
   json_whole(json, "chunk", options.chunks.multiply);
   json_whole(json, "assembly_chunk", options.chunks.assembly);
 }
@@ -247,14 +255,14 @@ static void write_json(struct json* json, const struct run* run) {
 static void print_result(const struct run* run) {
   printf("finite_elements (%s): %d ranks, %d threads, %d x %d x %d elements, imbalance %.0f %%\n",
          LOOPS_VARIANT, run->mesh.ranks, loops_threads(), options.elements[X], options.elements[Y],
-         options.elements[Z], reached_imbalance(&run->mesh));
+         options.elements[Z], reached_imbalance(run));
   printf("%d iterations: residual %.2e, error %.2e, hash %016llx\n", run->solver.iterations,
          run->solver.reduction, run->error, (unsigned long long)run->hash);
   printf("  rank  layers  assembly ms  loops of solve ms  solve ms\n");
   for (int rank = 0; rank < run->mesh.ranks; ++rank) {
     const struct rank_times* times = &run->all[rank];
     printf("  %4d  %6d  %11.1f  %17.1f  %8.1f\n", rank,
-           mesh_layers_of(&run->mesh, options.imbalance, rank), 1e3 * times->assembly_s,
+           mesh_layers_of(&run->mesh, run->imbalance, rank), 1e3 * times->assembly_s,
            1e3 * loops_of(times), 1e3 * times->solve_s);
   }
   printf("wall: assembly %.1f ms, solve %.1f ms, total %.1f ms; in loops, mean of ranks, %.1f ms\n",
@@ -301,15 +309,47 @@ static int run_on_mesh(struct run* run, struct json* json) {
   return status;
 }
 
-static int run(void) {
-  struct run run = {0};
-  struct json json;
+static int run_with(int imbalance, struct json* json) {
+  struct run run = {.imbalance = imbalance};
   int rank = 0, ranks = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  if (!mesh_create(options.elements, options.imbalance, rank, ranks, &run.mesh)) return 2;
+  if (!mesh_create(options.elements, imbalance, rank, ranks, &run.mesh)) return 2;
+  return run_on_mesh(&run, json);
+}
+
+// Steps in turn, so that all of them meet the same machine. Ends with the first that fails.
+static int run_several(struct json* json) {
+  int status = 0;
+  json_begin(json, "runs", '[');
+  for (int i = 0; i < options.repeat * options.imbalances.count && status == 0; ++i) {
+    json_begin(json, NULL, '{');
+    status = run_with(options.imbalances.values[i % options.imbalances.count], json);
+    json_end(json, '}');
+  }
+  json_end(json, ']');
+  return status;
+}
+
+static bool can_be_divided(void) {
+  struct mesh mesh;
+  int rank = 0, ranks = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  for (int i = 0; i < options.imbalances.count; ++i) {
+    if (!mesh_create(options.elements, options.imbalances.values[i], rank, ranks, &mesh)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static int run(void) {
+  struct json json;
+  if (!can_be_divided()) return 2;
   if (!json_open(&json, "finite_elements", options.json_file)) return 2;
-  const int status = run_on_mesh(&run, &json);
+  const bool single = options.repeat == 1 && options.imbalances.count == 1;
+  const int status = single ? run_with(options.imbalances.values[0], &json) : run_several(&json);
   return json_close(&json, "finite_elements") ? status : 1;
 }
 

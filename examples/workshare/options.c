@@ -29,21 +29,40 @@ static bool refuse(struct value value, const char* accepted) {
 }
 
 static bool refuse_number(struct value value, const char* kind) {
-  char accepted[80];
+  char accepted[120];
   snprintf(accepted, sizeof accepted, "a %s from %.10g to %.10g", kind, value.option->low,
            value.option->high);
   return refuse(value, accepted);
 }
 
+// The number at `text`, if it is one in the option's range and ends with one of `ends`.
+static bool parse_whole(const struct option_row* option, const char* text, const char* ends,
+                        char** end, int* number) {
+  errno = 0;
+  const long found = strtol(text, end, 10);
+  const bool understood = errno == 0 && *end != text && strchr(ends, **end) != NULL;
+  if (!understood || (double)found < option->low || (double)found > option->high) return false;
+  *number = (int)found;
+  return true;
+}
+
 static bool read_whole(struct value value) {
   char* end = NULL;
-  errno = 0;
-  const long number = strtol(value.text, &end, 10);
-  const bool understood = errno == 0 && end != value.text && *end == '\0';
-  if (!understood || (double)number < value.option->low || (double)number > value.option->high) {
-    return refuse_number(value, "whole number");
-  }
-  *(int*)value.option->target = (int)number;
+  return parse_whole(value.option, value.text, "", &end, value.option->target) ||
+         refuse_number(value, "whole number");
+}
+
+static bool read_wholes(struct value value) {
+  struct wholes list = {0, {0}};
+  char* end = (char*)value.text - 1;
+  do {
+    const char* from = end + 1;
+    if (list.count == MAX_WHOLES ||
+        !parse_whole(value.option, from, ",", &end, &list.values[list.count++])) {
+      return refuse_number(value, "whole number (or a list with commas)");
+    }
+  } while (*end == ',');
+  *(struct wholes*)value.option->target = list;
   return true;
 }
 
@@ -82,6 +101,8 @@ static bool apply(struct value value) {
       return true;
     case OPTION_WHOLE:
       return read_whole(value);
+    case OPTION_WHOLES:
+      return read_wholes(value);
     case OPTION_REAL:
       return read_real(value);
     case OPTION_SEED:

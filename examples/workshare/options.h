@@ -10,9 +10,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// What an option fills. FLAG: a bool. WHOLE: an int from `low` to `high`. REAL: a double in the
-// same sense. SEED: a uint64_t. NAME: a const char*, not empty.
-enum option_kind { OPTION_FLAG, OPTION_WHOLE, OPTION_REAL, OPTION_SEED, OPTION_NAME };
+// What an option fills. FLAG: a bool. WHOLE: an int from `low` to `high`. WHOLES: a struct wholes
+// of such, written as a list with commas. REAL: a double in the same sense. SEED: a uint64_t. NAME:
+// a const char*, not empty.
+enum option_kind {
+  OPTION_FLAG,
+  OPTION_WHOLE,
+  OPTION_WHOLES,
+  OPTION_REAL,
+  OPTION_SEED,
+  OPTION_NAME
+};
+
+enum { MAX_WHOLES = 64 };
+
+struct wholes {
+  int count;
+  int values[MAX_WHOLES];
+};
 
 struct option_row {
   const char* name;  // without the dashes

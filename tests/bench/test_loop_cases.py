@@ -145,9 +145,9 @@ def test_tables_of_loops_fit_and_say_met_or_not(tmp_path: Path):
 
 
 def test_the_sweep_goes_from_equal_slabs_to_all_that_two_ranks_can_show():
-    steps = [v.arguments[-1] for v in loop_cases._imbalances(host.describe())]
-    assert steps[0] == "0"
-    assert int(steps[-1]) == 100 * (max(2, host.describe().cores) - 1) or steps[-1] == "500"
+    steps = loop_cases._imbalances(host.describe())
+    assert steps[0] == 0
+    assert steps[-1] in (100 * (max(2, host.describe().cores) - 1), 500)
 
 
 def test_the_policy_called_default_is():
@@ -186,16 +186,18 @@ def test_loops_run_by_every_way_to_compile_them(way: Way):
 @pytest.mark.skipif(not BUILDS or LIBRARY is None, reason="needs an MPI and the built library")
 def test_the_sweep_has_the_same_result_in_every_arm():
     build = next(iter(BUILDS.values()))
-    size = ("--nx", "6", "--ny", "6", "--nz", "8", "--imbalance", "100")
+    size = ("--nx", "6", "--ny", "6", "--nz", "8", "--imbalance", "0,100", "--repeat", "2")
     case = tiny("finite_elements", *size, "--tolerance", "0", "--iterations", "3", "--json", "-")
     binary = programs.compile_program(build, CHECKOUT, case.program, loop_cases.GCC_MARKED)
     variant = Variant("100 %", loop_cases.GCC_MARKED)
-    plain, shared = (
-        launch.run(build, binary, case, arm, host.describe(), LIBRARY, variant).lines[0]
+    (even, plain), (_, shared) = (
+        launch.run(build, binary, case, arm, host.describe(), LIBRARY, variant).lines
         for arm in (PLAIN, SHARED)
     )
-    assert plain["hash"] == shared["hash"]
+    assert even["hash"] == plain["hash"] == shared["hash"]
+    assert (even["over_mean"], even["over_smallest"]) == (0, 0)
     assert (plain["over_mean"], plain["over_smallest"]) == (0.75, 6)  # 7 layers and 1
+    assert len(plain["mean_ns"]) == 2
 
 
 def simulated(*words: str) -> dict[str, list[float]]:

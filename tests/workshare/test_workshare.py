@@ -187,6 +187,14 @@ def test_solution_is_the_same_bit_for_bit_however_it_is_divided(
     assert result == solved.setdefault("result", result)
 
 
+def test_imbalances_are_solved_in_turn_with_one_result(any_programs: Programs) -> None:
+    words = [*SMALL, "--imbalance", "0,50,500", "--repeat", 2]
+    runs = any_programs.report("finite_elements-plain", 2, *words)["runs"]
+    assert [run["imbalance"] for run in runs] == [0, 50, 500] * 2
+    assert [run["times"][1]["layers"] for run in runs] == [4, 6, 7] * 2
+    assert len({run["hash"] for run in runs}) == 1
+
+
 def test_error_falls_with_the_square_of_the_element_size(any_programs: Programs) -> None:
     errors = []
     for n in (4, 8, 16):
@@ -247,8 +255,11 @@ def test_iterations_end_where_they_are_told_to(any_programs: Programs) -> None:
         (
             "finite_elements",
             ["--imbalance", "-5"],
-            "--imbalance -5: expected a whole number from 0",
+            "--imbalance -5: expected a whole number (or a list with commas) from 0",
         ),
+        ("finite_elements", ["--imbalance", "1,"], "--imbalance 1,: expected a whole number (or"),
+        ("finite_elements", ["--imbalance", "1,2x"], "--imbalance 1,2x: expected a whole number"),
+        ("finite_elements", ["--repeat", "0"], "--repeat 0: expected a whole number from 1 to"),
         ("finite_elements", ["--tolerance", "1"], "--tolerance 1: expected a number from 0 to 0.1"),
         ("finite_elements", "--nx 4096 --ny 4096 --nz 4096".split(), "more than 2^31-1 nodes"),
     ],

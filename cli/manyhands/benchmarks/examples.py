@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Results of the example programs (`--json -`) in the form of the benchmark programs' lines.
 
-An example prints one object over several lines and has one time a launch. Its `hash` names the
-result, which must be the same in every arm and variant.
+An example prints one object over several lines: that of its run, or with several a list of them.
+The `hash` of a run names the result, which must be the same in every arm and variant.
 """
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from manyhands.benchmarks.stats import Line
 
@@ -17,16 +18,27 @@ def is_one(output: str) -> bool:
 
 
 def lines(output: str) -> list[Line]:
+    """A line for each imbalance, with the times of all its runs."""
     found = json.loads(output)
-    layers = [rank["layers"] for rank in found["times"]]
-    config = {"kind": "config", "program": found["program"], "ranks": found["ranks"]}
-    line = {
+    runs = found.get("runs", [found])
+    config = {key: runs[0][key] for key in ("program", "ranks")}
+    steps: dict[float, list[dict[str, Any]]] = {}
+    for run in runs:
+        steps.setdefault(run["reached_imbalance"], []).append(run)
+    return [
+        {"kind": "config", **config, "hosts": [], "cpus": []},
+        *(_step(over / 100, of_step) for over, of_step in steps.items()),
+    ]
+
+
+def _step(over_mean: float, runs: list[dict[str, Any]]) -> Line:
+    layers = [rank["layers"] for rank in runs[0]["times"]]
+    return {
         "kind": "loop",
-        "name": found["program"].replace("_", " "),
-        "ranks": found["ranks"],
-        "mean_ns": [1e9 * found["total_s"]],
-        "over_mean": found["reached_imbalance"] / 100,
+        "name": f"{runs[0]['program'].replace('_', ' ')} +{over_mean:.0%}",
+        "ranks": runs[0]["ranks"],
+        "mean_ns": [1e9 * run["total_s"] for run in runs],
+        "over_mean": over_mean,
         "over_smallest": max(layers) / min(layers) - 1,
-        "hash": found["hash"],
+        "hash": " ".join(sorted({run["hash"] for run in runs})),
     }
-    return [config | {"hosts": [], "cpus": []}, line]

@@ -22,6 +22,7 @@ from manyhands.benchmarks.host import Machine
 from manyhands.benchmarks.loops import DEFAULT_VICTIM, IDEAL
 
 LAYERS_A_RANK = 24  # of the finite elements
+TURNS = 5  # of the imbalances in a launch
 FAKE_NODES = 2
 GCC = Way("gcc")
 GCC_MARKED = Way("gcc", marked=True)
@@ -41,7 +42,7 @@ def _crowds(machine: Machine) -> tuple[Variant, ...]:
     return tuple(Variant(f"{count} ranks", GCC, ranks=count) for count in counts)
 
 
-def _imbalances(machine: Machine) -> tuple[Variant, ...]:
+def _imbalances(machine: Machine) -> tuple[int, ...]:
     """In per cent of the mean, 0 to 500, of which one of P ranks can have at most P times as much.
 
     Two ranks end at 100; theirs are the steps at which the larger has 0, 100, ... 500 % more than
@@ -49,17 +50,16 @@ def _imbalances(machine: Machine) -> tuple[Variant, ...]:
     """
     cores = max(2, machine.cores)
     steps = (0, 33, 50, 60, 67, 71, 100) if cores == 2 else range(0, 501, 100)
-    return tuple(
-        Variant(f"{percent} %", GCC_MARKED, arguments=("--imbalance", str(percent)))
-        for percent in steps
-        if percent <= 100 * (cores - 1)
-    )
+    return tuple(percent for percent in steps if percent <= 100 * (cores - 1))
 
 
-def _layers(machine: Machine) -> tuple[str, ...]:
+def _sweep(machine: Machine) -> tuple[str, ...]:
+    """All imbalances in turn within a launch: launches of a noisy host differ by a third."""
     layers = str(LAYERS_A_RANK * max(2, machine.cores))
     size = ("--nx", "40", "--ny", "40", "--nz", layers)
-    return (*size, "--tolerance", "0", "--iterations", "100", "--json", "-")
+    steps = ",".join(str(percent) for percent in _imbalances(machine))
+    turns = ("--imbalance", steps, "--repeat", str(TURNS))
+    return (*size, *turns, "--tolerance", "0", "--iterations", "100", "--json", "-")
 
 
 def _grid(machine: Machine) -> tuple[Variant, ...]:
@@ -138,9 +138,9 @@ LOOP_CASES = (
         "Finite elements, one rank with more than the mean, marked loops",
         "finite_elements",
         all_cores(2),
-        _layers,
+        _sweep,
         arms=(PLAIN, SHARED),
-        variants=_imbalances,
+        variants=_ways(GCC_MARKED),
     ),
     _loops(
         "loops-threads",

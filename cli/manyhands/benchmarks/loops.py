@@ -94,17 +94,17 @@ def sweep(records: list[Record], pick: Estimator) -> list[Step]:
     steps = []
     for record in records:
         plain_name, shared_name = record["arms"][0], record["arms"][-1]
-        pairs = compare(record["rounds"], [plain_name, shared_name], pick)
-        line = _first_line(record)
-        if pairs and line is not None:
-            plain, shared = pairs[0].plain, pairs[0].other
-            steps.append(Step(line["over_mean"], line["over_smallest"], plain, shared))
-    return steps
+        of_name = _lines_with_imbalance(record)
+        for c in compare(record["rounds"], [plain_name, shared_name], pick):
+            line = of_name.get(c.subject.name)
+            if line is not None:
+                steps.append(Step(line["over_mean"], line["over_smallest"], c.plain, c.other))
+    return sorted(steps, key=lambda step: step.over_mean)
 
 
-def _first_line(record: Record) -> Line | None:
+def _lines_with_imbalance(record: Record) -> dict[str, Line]:
     lines = (line for one in record["rounds"] for arm in one.values() for line in arm)
-    return next((line for line in lines if "over_mean" in line), None)
+    return {line["name"]: line for line in lines if "over_mean" in line}
 
 
 def growth(times: list[tuple[float, ...]]) -> float:
