@@ -309,6 +309,7 @@ class Statuses {
   Statuses statuses(users);
   const auto wait_for = [&](int i) { wait_request(&requests[i], statuses.at(i), looks()); };
   wait_for(last);
+  if (count == 1) return MPI_SUCCESS;
   int flag = 0;
   statuses.keeping(last, [&] { return next.Testall(count, requests, &flag, users); });
   for (int i = count - 1; flag == 0 && i >= 0; --i) {
@@ -336,7 +337,7 @@ ShortOnes short_ones(int count, const MPI_Request* requests) {
   const ShortReceive* first = nullptr;
   for (int i = 0; i < count; ++i) {
     const ShortReceive* receive = short_receives.find(requests[i]);
-    if (receive == nullptr) continue;
+    if (receive == nullptr || receive->under_way == 0) continue;
     if (first == nullptr) first = receive;
     found.of_one_source = found.of_one_source && receive->source != MPI_ANY_SOURCE &&
                           receive->source == first->source && receive->comm == first->comm;

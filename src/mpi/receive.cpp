@@ -219,10 +219,11 @@ int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int 
   }
   const int code = start(buffer, count, type, source, tag, comm, request);
   if (code != MPI_SUCCESS) return code;
-  const ShortReceive receive{.buffer = buffer,
-                             .comm = comm,
-                             .source = source,
-                             .bytes = static_cast<std::uint32_t>(known.bytes)};
+  const ShortReceive receive{
+      .buffer = buffer,
+      .comm = comm,
+      .source = source,
+      .bytes = static_cast<std::uint32_t>(known.bytes) & ShortReceive::kMostBytes};
   if (!short_receives.add(*request, receive)) [[unlikely]]
     enter(*request, {.landing = landing_for(buffer, count, type, source, comm)});
   return code;

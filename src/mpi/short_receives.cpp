@@ -22,60 +22,59 @@ Landing landing_of(const ShortReceive& receive) {
 
 }  // namespace
 
-void ShortReceives::enter(std::uint64_t handle, const ShortReceive& receive) {
-  const MPI_Request request = handle_of<MPI_Request>(handle - 1);
-  const Receipt receipt{.landing = landing_of(receive), .persistent = receive.persistent};
-  receive.under_way ? ledger.add(request, receipt) : ledger.add_persistent(request, receipt);
-}
-
 void ShortReceives::start(MPI_Request request) {
-  if (count_ == 0) return;
   const std::uint64_t handle = bits_of(request) + 1;
   Set& set = set_of(handle);
   const std::size_t way = set.way_of(handle);
-  if (way != kWays) set.receives[way].under_way = true;
+  if (way == kWays || set.receives[way].under_way != 0) return;
+  set.receives[way].under_way = 1;
+  ++under_way_;
 }
 
 void ShortReceives::look_at_all() {
   constexpr double kEveryNs = 100e3;
   // Used by the one thread that has the wait loop's hands.
   static std::uint64_t next_look = 0;
-  if (count_ == 0) return;
+  if (under_way_ == 0) return;
   const std::uint64_t now = ticks();
   if (now < next_look) return;
   next_look = now + ticks_from_ns(kEveryNs);
   for (Set& set : sets_) {
     for (std::size_t way = 0; way < kWays; ++way) {
       ShortReceive& receive = set.receives[way];
-      if (set.handles[way] == 0 || !receive.under_way) continue;
+      if (set.handles[way] == 0 || receive.under_way == 0) continue;
       if (p2p::opens_descriptor(receive.buffer, g.key)) raise_overrun(receive);
     }
   }
+}
+
+void ShortReceives::hand_over(Set& set, std::size_t way) {
+  const MPI_Request request = handle_of<MPI_Request>(set.handles[way] - 1);
+  ShortReceive& receive = set.receives[way];
+  const Receipt receipt{.landing = landing_of(receive), .persistent = receive.persistent != 0};
+  receive.under_way != 0 ? ledger.add(request, receipt) : ledger.add_persistent(request, receipt);
+  end(receive);
+  set.handles[way] = 0;
 }
 
 void ShortReceives::hand_over(MPI_Request request) {
   const std::uint64_t handle = bits_of(request) + 1;
   Set& set = set_of(handle);
   const std::size_t way = set.way_of(handle);
-  if (way == kWays) return;
-  clear(set, way);
-  enter(handle, set.receives[way]);
+  if (way != kWays) hand_over(set, way);
 }
 
 void ShortReceives::hand_over_all() {
   limit_ = 0;
   for (Set& set : sets_) {
     for (std::size_t way = 0; way < kWays; ++way) {
-      const std::uint64_t handle = set.handles[way];
-      if (handle == 0) continue;
-      clear(set, way);
-      enter(handle, set.receives[way]);
+      if (set.handles[way] != 0) hand_over(set, way);
     }
   }
 }
 
 [[gnu::cold, gnu::noinline]] void ShortReceives::raise_overrun(ShortReceive& receive) {
-  receive.under_way = false;  // nobody else is to find it while the message is moved
+  end(receive);  // nobody else is to find it while the message is moved
   Landing landing = landing_of(receive);
   landing.silent = true;  // nobody has asked for the status
   MPI_Status status{};

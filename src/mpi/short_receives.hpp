@@ -11,6 +11,7 @@
 // the ledger.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -22,18 +23,22 @@
 namespace mh::mpi {
 
 struct ShortReceive {
+  static constexpr std::uint32_t kMostBytes = (1U << 30U) - 1;
+
   void* buffer;
   MPI_Comm comm;
   std::int32_t source;
-  std::uint32_t bytes;
-  bool persistent = false;
-  bool under_way = true;  // false for a persistent one between its completion and its next start
+  std::uint32_t bytes : 30;
+  std::uint32_t persistent : 1 = 0;
+  std::uint32_t under_way : 1 = 1;  // 0: a persistent one between its completion and its next start
 };
 
 class ShortReceives {
  public:
   // Receives shorter than this may be kept here: none until it is set. Not while any is here.
-  void set_limit(std::uint64_t bytes) { limit_ = bytes; }
+  void set_limit(std::uint64_t bytes) {
+    limit_ = std::min<std::uint64_t>(bytes, ShortReceive::kMostBytes);
+  }
 
   // Whether a receive into this buffer can be kept here, if there is room. Of no use if it is
   // shorter than a descriptor.
@@ -42,8 +47,9 @@ class ShortReceives {
            source != MPI_PROC_NULL;
   }
 
-  [[nodiscard]] bool any() const { return count_ != 0; }
-  [[nodiscard]] std::size_t count() const { return count_; }
+  // Receives under way.
+  [[nodiscard]] bool any() const { return under_way_ != 0; }
+  [[nodiscard]] std::size_t count() const { return under_way_; }
   // Null if it is not here; valid until the next call that is not const.
   [[nodiscard]] const ShortReceive* find(MPI_Request request) const {
     const std::uint64_t handle = bits_of(request) + 1;
@@ -51,9 +57,11 @@ class ShortReceives {
     const std::size_t way = set.way_of(handle);
     return way == kWays ? nullptr : &set.receives[way];
   }
-  // Whether the receive of this request is here, and no other.
+  // Whether this receive is under way and here, and no other.
   [[nodiscard]] bool is_all(MPI_Request request) const {
-    return count_ == 1 && find(request) != nullptr;
+    if (under_way_ != 1) return false;
+    const ShortReceive* receive = find(request);
+    return receive != nullptr && receive->under_way != 0;
   }
 
   // False if there is no room for it.
@@ -61,13 +69,15 @@ class ShortReceives {
     const std::uint64_t handle = bits_of(request) + 1;
     Set& set = set_of(handle);
     std::size_t way = set.way_of(handle);
-    if (way == kWays) [[likely]] {  // else that was completed by a call that we do not see
+    if (way != kWays) [[unlikely]] {  // that was completed by a call that we do not see
+      end(set.receives[way]);
+    } else {
       way = set.way_of(0);
       if (way == kWays) return false;
-      ++count_;
     }
     set.handles[way] = handle;
     set.receives[way] = receive;
+    under_way_ += receive.under_way;
     return true;
   }
 
@@ -91,7 +101,6 @@ class ShortReceives {
  private:
   static constexpr std::size_t kSets = 512;
   static constexpr std::size_t kWays = 2;
-
   struct alignas(kCacheLine) Set {
     std::array<std::uint64_t, kWays> handles{};  // handle + 1, 0 when empty
     std::array<ShortReceive, kWays> receives{};
@@ -102,6 +111,7 @@ class ShortReceives {
       return handles[1] == handle ? 1 : kWays;
     }
   };
+  static_assert(sizeof(Set) == kCacheLine);
 
   // Handles are numbers in a row (MPICH) or addresses: see HandleCache.
   static std::size_t index_of(std::uint64_t handle) {
@@ -109,28 +119,28 @@ class ShortReceives {
   }
   Set& set_of(std::uint64_t handle) { return sets_[index_of(handle)]; }
   [[nodiscard]] const Set& set_of(std::uint64_t handle) const { return sets_[index_of(handle)]; }
-  static void enter(std::uint64_t handle, const ShortReceive& receive);
-  void clear(Set& set, std::size_t way) {
-    set.handles[way] = 0;
-    --count_;
+  void end(ShortReceive& receive) {
+    under_way_ -= receive.under_way;
+    receive.under_way = 0;
   }
   void look(MPI_Request request, bool is_over) {
-    if (count_ == 0) return;
+    if (under_way_ == 0) return;
     const std::uint64_t handle = bits_of(request) + 1;
     Set& set = set_of(handle);
     const std::size_t way = set.way_of(handle);
     if (way == kWays) return;
     ShortReceive& receive = set.receives[way];
     if (is_over) {
-      receive.under_way = false;
-      if (!receive.persistent) clear(set, way);
+      end(receive);
+      if (receive.persistent == 0) set.handles[way] = 0;
     }
     if (p2p::opens_descriptor(receive.buffer, g.key)) [[unlikely]]
       raise_overrun(receive);
   }
-  static void raise_overrun(ShortReceive& receive);
+  void hand_over(Set& set, std::size_t way);
+  void raise_overrun(ShortReceive& receive);
 
-  std::size_t count_ = 0;
+  std::size_t under_way_ = 0;
   std::uint64_t limit_ = 0;
   std::array<Set, kSets> sets_{};
 };

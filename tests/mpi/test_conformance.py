@@ -86,6 +86,12 @@ def check_what_was_said(way: Way, done: Run) -> None:
 FOR_SETTINGS = ("mpich4", "openmpi4")
 
 
+def left_running_by_launcher(done: Run) -> bool:
+    """MPICH 5's launcher may not end the other ranks of an aborted job, plain either (some 1 in
+    300 runs); that says nothing of what is tested here."""
+    return "Abort(" in done.err and "is stuck" in done.err
+
+
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
 def test_program(mpi: MpiBuild, arm: Arm, way: Way) -> None:
     if way.helped_only and not arm.helped:
@@ -95,6 +101,8 @@ def test_program(mpi: MpiBuild, arm: Arm, way: Way) -> None:
     program = compiled(mpi, way.program, [HERE / f"{way.program}.c"])
     env = way.env if way.cma_of_the_mpi else {**way.env, **WITHOUT_CMA}
     done = run(mpi, arm, way.ranks, [str(program)], env, LIMIT_S)
+    if way.fails and left_running_by_launcher(done):
+        done = run(mpi, arm, way.ranks, [str(program)], env, LIMIT_S)
     if done.skipped():
         pytest.skip(done.skipped())
     if way.fails:

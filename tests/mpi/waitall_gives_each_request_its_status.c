@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// MPI_Waitall over short messages of all kinds gives each receive its own status, and the empty one
+// to requests that are null or inactive, in tight loops and when a partner is late, wherever the
+// last message stands in the array.
+//
+// run: ranks 2
+// run: ranks 3
+#include "check.h"
+
+enum { FEW = 9, ROUNDS = 300, ROOM = 3000 };
+
+static int size_of(int i) { return i * i * 30; }
+
+// Message i in place (i * stride) % FEW.
+static void exchange(int round, int stride, int to, int from, bool any) {
+  static unsigned char in[FEW][ROOM], out[FEW][ROOM];
+  static MPI_Request requests[2 * FEW + 2];
+  static MPI_Status statuses[2 * FEW + 2];
+  MPI_Request* none = &requests[2 * FEW];
+  MPI_Request* inactive = &requests[2 * FEW + 1];
+  unsigned char unused[ROOM];
+  *none = MPI_REQUEST_NULL;
+  MPI_Recv_init(unused, ROOM, MPI_BYTE, from, TAG, MPI_COMM_WORLD, inactive);
+  for (int i = 0; i < FEW; ++i) {
+    MPI_Irecv(in[i], ROOM, MPI_BYTE, any ? MPI_ANY_SOURCE : from, 100 + i, MPI_COMM_WORLD,
+              &requests[i * stride % FEW]);
+  }
+  if (rank == 0 && round % 100 == 99) pass_time(2e-3);
+  for (int i = 0; i < FEW; ++i) {
+    memset(out[i], round + i, sizeof out[i]);
+    MPI_Isend(out[i], size_of(i), MPI_BYTE, to, 100 + i, MPI_COMM_WORLD, &requests[FEW + i]);
+  }
+  MPI_Waitall(2 * FEW + 2, requests, statuses);
+  for (int i = 0; i < FEW; ++i) {
+    check_status(&statuses[i * stride % FEW], from, 100 + i, size_of(i));
+    CHECK(i == 0 || in[i][size_of(i) - 1] == (unsigned char)(round + i), "message %d", i);
+    CHECK(requests[i] == MPI_REQUEST_NULL && requests[FEW + i] == MPI_REQUEST_NULL, "left %d", i);
+  }
+  check_status(&statuses[2 * FEW], MPI_ANY_SOURCE, MPI_ANY_TAG, 0);
+  check_status(&statuses[2 * FEW + 1], MPI_ANY_SOURCE, MPI_ANY_TAG, 0);
+  CHECK(*inactive != MPI_REQUEST_NULL, "a persistent request is gone");
+  MPI_Request_free(inactive);
+}
+
+int main(int argc, char** argv) {
+  begin(&argc, &argv);
+  int to = (rank + 1) % ranks, from = (rank + ranks - 1) % ranks;
+  for (int round = 0; round < ROUNDS; ++round) exchange(round, 1, to, from, false);
+  for (int round = 0; round < ROUNDS; ++round) exchange(round, FEW - 1, to, from, false);
+  for (int round = 0; round < ROUNDS; ++round) exchange(round, 2, to, from, true);
+  return end();
+}
