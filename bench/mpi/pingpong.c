@@ -101,12 +101,14 @@ static void receive_message(struct side* s, void* buffer) {
 // Ends at the buffer at which it began.
 static void exchange(struct side* s) {
   MPI_Request requests[2 * kMaxDepth];
+  const int first = s->slot;
   for (int i = 0; i < s->depth; i++) {
+    s->slot = (first + i) % s->slots;
     MPI_Request* both = &requests[2 * i];
     MPI_Irecv(next_receive(s), (int)s->bytes, MPI_BYTE, s->peer, kTag, s->comm, &both[0]);
     MPI_Isend(next_send(s), (int)s->bytes, MPI_BYTE, s->peer, kTag, s->comm, &both[1]);
-    if (s->depth > 1) s->slot = (s->slot + 1) % s->slots;
   }
+  s->slot = first;
   MPI_Waitall(2 * s->depth, requests, MPI_STATUSES_IGNORE);
 }
 
@@ -163,10 +165,13 @@ static void verify(struct side* s, int seed) {
   }
   one_call(s);
   s->fill = fill;
-  const char* in = next_receive(s);
   const int expected = seed + (s->echo ? 1 : !s->first);  // the server's pattern comes back
-  for (size_t i = 0; i < s->bytes; i++) {
-    if ((unsigned char)in[i] != pattern(i, expected)) fail("wrong byte received");
+  for (int message = 0; message < s->depth; message++) {
+    const char* in = next_receive(s);
+    for (size_t i = 0; i < s->bytes; i++) {
+      if ((unsigned char)in[i] != pattern(i, expected)) fail("wrong byte received");
+    }
+    s->slot = (s->slot + 1) % s->slots;
   }
 }
 

@@ -309,13 +309,16 @@ static int run_on_mesh(struct run* run, struct json* json) {
   return status;
 }
 
-static int run_with(int imbalance, struct json* json) {
-  struct run run = {.imbalance = imbalance};
+static bool make_mesh(int imbalance, struct mesh* mesh) {
   int rank = 0, ranks = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  if (!mesh_create(options.elements, imbalance, rank, ranks, &run.mesh)) return 2;
-  return run_on_mesh(&run, json);
+  return mesh_create(options.elements, imbalance, rank, ranks, mesh);
+}
+
+static int run_with(int imbalance, struct json* json) {
+  struct run run = {.imbalance = imbalance};
+  return make_mesh(imbalance, &run.mesh) ? run_on_mesh(&run, json) : 2;
 }
 
 // Steps in turn, so that all of them meet the same machine. Ends with the first that fails.
@@ -331,15 +334,11 @@ static int run_several(struct json* json) {
   return status;
 }
 
+// Before anything is written: with every imbalance.
 static bool can_be_divided(void) {
   struct mesh mesh;
-  int rank = 0, ranks = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   for (int i = 0; i < options.imbalances.count; ++i) {
-    if (!mesh_create(options.elements, options.imbalances.values[i], rank, ranks, &mesh)) {
-      return false;
-    }
+    if (!make_mesh(options.imbalances.values[i], &mesh)) return false;
   }
   return true;
 }

@@ -35,7 +35,8 @@ static bool refuse_number(struct value value, const char* kind) {
   return refuse(value, accepted);
 }
 
-// The number at `text`, if it is one in the option's range and ends with one of `ends`.
+// The number at `text`, if it is one in the option's range; it ends with the text or with one of
+// `ends`.
 static bool parse_whole(const struct option_row* option, const char* text, const char* ends,
                         char** end, int* number) {
   errno = 0;
@@ -54,14 +55,15 @@ static bool read_whole(struct value value) {
 
 static bool read_wholes(struct value value) {
   struct wholes list = {0, {0}};
-  char* end = (char*)value.text - 1;
-  do {
-    const char* from = end + 1;
-    if (list.count == MAX_WHOLES ||
-        !parse_whole(value.option, from, ",", &end, &list.values[list.count++])) {
+  const char* at = value.text;
+  char* end = NULL;
+  for (;; at = end + 1) {
+    if (list.count == MAX_WHOLES) return refuse(value, "at most 64 numbers");
+    if (!parse_whole(value.option, at, ",", &end, &list.values[list.count++])) {
       return refuse_number(value, "whole number (or a list with commas)");
     }
-  } while (*end == ',');
+    if (*end == '\0') break;
+  }
   *(struct wholes*)value.option->target = list;
   return true;
 }

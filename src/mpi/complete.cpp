@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Chapter 3, completion: MPI_Wait*, MPI_Test*, Request_free, Cancel, Request_get_status.
 //
-// Every wait is a loop over the library's matching test. When the ledger is empty (no receive under
-// way in which a descriptor could land) a call is just that; otherwise the handles are noted before
-// the library clears them, and every request that completes is settled before the caller sees it.
+// Every wait is a loop over the library's matching test. When no receive is under way in which a
+// descriptor could land, rightly (the ledger) or by an error (short receives), a call is just that;
+// otherwise the handles are noted before the library clears them, and every request that completes
+// is settled before the caller sees it.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -126,11 +127,6 @@ int looks() { return g.outbox.empty() && !ledger.any() ? wait::kManyLooks : wait
   const int code = next.Wait(request, status);
   short_receives.settle(handle);
   return code;
-}
-
-[[gnu::noinline]] int wait_ordinary(MPI_Request* request, MPI_Status* users) {
-  StatusOrOwn status(users);
-  return checked(wait_request(request, status.get(), looks()), *status.get());
 }
 
 // Requests of an array complete one by one, so that a long message is fetched as soon as it is
@@ -301,31 +297,32 @@ class Statuses {
   bool wanted_;
 };
 
-// A look at one request costs less than one at all of them: waits for the one that is likely to be
-// the last to complete, when mostly all are there, and else for one after the other.
-[[gnu::noinline]] int wait_all_ordinary(int count, MPI_Request* requests, MPI_Status* users,
-                                        int last) {
-  if (!g.errors_are_fatal) return test_all_until_done(count, requests, users);
+// A look at one request costs less than one at all of them: waits for `last`, which is likely to
+// complete last, when mostly all are there, and else for one after the other; or, `in_library`,
+// leaves what is not there yet to the library's own wait.
+[[gnu::noinline]] int wait_all_from(int last, int count, MPI_Request* requests, MPI_Status* users,
+                                    bool in_library) {
   Statuses statuses(users);
   const auto wait_for = [&](int i) { wait_request(&requests[i], statuses.at(i), looks()); };
   wait_for(last);
   if (count == 1) return MPI_SUCCESS;
-  int flag = 0;
-  statuses.keeping(last, [&] { return next.Testall(count, requests, &flag, users); });
+  int flag = 1;
+  const int code = statuses.keeping(last, [&] {
+    return in_library ? next.Waitall(count, requests, users)
+                      : next.Testall(count, requests, &flag, users);
+  });
   for (int i = count - 1; flag == 0 && i >= 0; --i) {
     if (i != last) wait_for(i);
   }
-  return MPI_SUCCESS;
+  return code;
 }
 
-// `last` is likely to complete last.
-int wait_all_any(int count, MPI_Request* requests, MPI_Status* statuses, int last) {
-  if (may_wait_in_library() && g.errors_are_fatal) return next.Waitall(count, requests, statuses);
-  return ledger.any() ? wait_all(count, requests, statuses)
-                      : wait_all_ordinary(count, requests, statuses, last);
+[[gnu::noinline]] int wait_all_ordinary(int count, MPI_Request* requests, MPI_Status* statuses) {
+  return g.errors_are_fatal ? wait_all_from(count - 1, count, requests, statuses, false)
+                            : test_all_until_done(count, requests, statuses);
 }
 
-// The short receives in an array.
+// The short receives under way in an array.
 struct ShortOnes {
   int last = -1;  // of them in the array
   std::size_t count = 0;
@@ -337,7 +334,7 @@ ShortOnes short_ones(int count, const MPI_Request* requests) {
   const ShortReceive* first = nullptr;
   for (int i = 0; i < count; ++i) {
     const ShortReceive* receive = short_receives.find(requests[i]);
-    if (receive == nullptr || receive->under_way == 0) continue;
+    if (receive == nullptr) continue;
     if (first == nullptr) first = receive;
     found.of_one_source = found.of_one_source && receive->source != MPI_ANY_SOURCE &&
                           receive->source == first->source && receive->comm == first->comm;
@@ -347,22 +344,16 @@ ShortOnes short_ones(int count, const MPI_Request* requests) {
   return found;
 }
 
-// Some of the requests may be short receives. In a tight loop the library may wait for the rest
-// once the last of them is there: had one before met a message that is too long, whose sender may
-// have to wait for us, that would not have come.
+// Where short receives are under way and nothing is in the ledger. In a tight loop the library may
+// wait for the rest once the last of them is there: had one before met a message that is too long,
+// whose sender may have to wait for us, that would not have come.
 [[gnu::noinline]] int wait_all_short(int count, MPI_Request* requests, MPI_Status* users) {
   Scratch<MPI_Request> handles(length(count));
   std::copy_n(requests, length(count), handles.data());
   const ShortOnes found = short_ones(count, requests);
   const bool awaited = found.of_one_source && found.count == short_receives.count();
-  int code = MPI_SUCCESS;
-  if (awaited && may_wait_in_library(true)) {
-    Statuses statuses(users);
-    wait_request(&requests[found.last], statuses.at(found.last), looks());
-    code = statuses.keeping(found.last, [&] { return next.Waitall(count, requests, users); });
-  } else {
-    code = wait_all_any(count, requests, users, found.count == 0 ? count - 1 : found.last);
-  }
+  const int last = found.count == 0 ? count - 1 : found.last;
+  const int code = wait_all_from(last, count, requests, users, may_wait_in_library(awaited));
   for (std::size_t i = 0; i < length(count); ++i) short_receives.settle(handles[i]);
   return code;
 }
@@ -376,13 +367,19 @@ int Wait(MPI_Request* request, MPI_Status* status) {
   if (short_receives.is_all(*request)) return wait_short(request, status);
   // A tail call: see receive.cpp.
   if (may_wait_in_library() && g.errors_are_fatal) return next.Wait(request, status);
-  return is_watching() ? wait_one(request, status) : wait_ordinary(request, status);
+  return wait_one(request, status);
 }
 
 int Waitall(int count, MPI_Request array_of_requests[], MPI_Status array_of_statuses[]) {
   if (!g.active || count <= 0) return next.Waitall(count, array_of_requests, array_of_statuses);
-  if (short_receives.any()) return wait_all_short(count, array_of_requests, array_of_statuses);
-  return wait_all_any(count, array_of_requests, array_of_statuses, count - 1);
+  if (short_receives.any() && !ledger.any()) {
+    return wait_all_short(count, array_of_requests, array_of_statuses);
+  }
+  if (may_wait_in_library() && g.errors_are_fatal) {
+    return next.Waitall(count, array_of_requests, array_of_statuses);
+  }
+  return ledger.any() ? wait_all(count, array_of_requests, array_of_statuses)
+                      : wait_all_ordinary(count, array_of_requests, array_of_statuses);
 }
 
 int Waitany(int count, MPI_Request array_of_requests[], int* index, MPI_Status* status) {
@@ -412,11 +409,6 @@ int Waitsome(int incount, MPI_Request array_of_requests[], int* outcount, int ar
 int Test(MPI_Request* request, int* flag, MPI_Status* status) {
   if (!g.active || request == nullptr) return next.Test(request, flag, status);
   const MPI_Request handle = *request;
-  if (!is_watching()) {
-    StatusOrOwn seen(status);
-    const int code = next.Test(request, flag, seen.get());
-    return code == MPI_SUCCESS && *flag == 0 ? test_in_vain(code) : checked(code, *seen.get());
-  }
   const EntryPtr entry = ledger.find(handle);
   StatusOrOwn seen(status);
   const int code = next.Test(request, flag, seen.get());

@@ -22,6 +22,12 @@ Handle handle_of(std::uint64_t bits) {
   return (Handle)bits;  // NOLINT(google-readability-casting): as above
 }
 
+// Where a handle belongs in a table of `size` places. Handles differ in their low bits (MPICH) or
+// above the alignment (pointers): a multiplicative hash spreads both.
+constexpr std::size_t place_in(std::size_t size, std::uint64_t handle) {
+  return static_cast<std::size_t>((handle * 0x9e3779b97f4a7c15ULL) >> 48U) % size;
+}
+
 template <std::size_t kEntries = 256>
 class HandleCache {
  public:
@@ -59,15 +65,10 @@ class HandleCache {
     std::atomic<std::uint64_t> value{0};
   };
 
-  static std::size_t index_of(std::uint64_t handle) {
-    // Handles differ in their low bits (MPICH) or above the alignment (pointers): a multiplicative
-    // hash spreads both.
-    return static_cast<std::size_t>((handle * 0x9e3779b97f4a7c15ULL) >> 48U) % kEntries;
-  }
   [[nodiscard]] const Entry& entry_for(std::uint64_t handle) const {
-    return entries_[index_of(handle)];
+    return entries_[place_in(kEntries, handle)];
   }
-  Entry& entry_for(std::uint64_t handle) { return entries_[index_of(handle)]; }
+  Entry& entry_for(std::uint64_t handle) { return entries_[place_in(kEntries, handle)]; }
 
   std::array<Entry, kEntries> entries_;
 };

@@ -129,13 +129,10 @@ bool keep_short(void* buffer, MPI_Count count, MPI_Datatype type, int source, MP
   const datatypes::Info info = datatypes::info(type);
   const std::uint64_t bytes = message_bytes(count, info);
   if (!short_receives.suits(buffer, bytes, info.dense, source)) return false;
-  return short_receives.add(request,
-                            {.buffer = buffer,
-                             .comm = comm,
-                             .source = source,
-                             .bytes = static_cast<std::uint32_t>(bytes) & ShortReceive::kMostBytes,
-                             .persistent = 1,
-                             .under_way = 0});
+  auto receive = ShortReceive::of(buffer, bytes, source, comm);
+  receive.persistent = 1;
+  receive.under_way = 0;
+  return short_receives.add(request, receive);
 }
 
 int enter_receive(int code, void* buffer, MPI_Count count, MPI_Datatype type, int source,

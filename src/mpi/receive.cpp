@@ -219,11 +219,7 @@ int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int 
   }
   const int code = start(buffer, count, type, source, tag, comm, request);
   if (code != MPI_SUCCESS) return code;
-  const ShortReceive receive{
-      .buffer = buffer,
-      .comm = comm,
-      .source = source,
-      .bytes = static_cast<std::uint32_t>(known.bytes) & ShortReceive::kMostBytes};
+  const auto receive = ShortReceive::of(buffer, known.bytes, source, comm);
   if (!short_receives.add(*request, receive)) [[unlikely]]
     enter(*request, {.landing = landing_for(buffer, count, type, source, comm)});
   return code;

@@ -23,11 +23,9 @@ Landing landing_of(const ShortReceive& receive) {
 }  // namespace
 
 void ShortReceives::start(MPI_Request request) {
-  const std::uint64_t handle = bits_of(request) + 1;
-  Set& set = set_of(handle);
-  const std::size_t way = set.way_of(handle);
-  if (way == kWays || set.receives[way].under_way != 0) return;
-  set.receives[way].under_way = 1;
+  const Place place = place_of(request);
+  if (!place || place.receive().under_way != 0) return;
+  place.receive().under_way = 1;
   ++under_way_;
 }
 
@@ -42,33 +40,31 @@ void ShortReceives::look_at_all() {
   for (Set& set : sets_) {
     for (std::size_t way = 0; way < kWays; ++way) {
       ShortReceive& receive = set.receives[way];
-      if (set.handles[way] == 0 || receive.under_way == 0) continue;
+      if (set.tags[way] == kEmpty || receive.under_way == 0) continue;
       if (p2p::opens_descriptor(receive.buffer, g.key)) raise_overrun(receive);
     }
   }
 }
 
-void ShortReceives::hand_over(Set& set, std::size_t way) {
-  const MPI_Request request = handle_of<MPI_Request>(set.handles[way] - 1);
-  ShortReceive& receive = set.receives[way];
+void ShortReceives::hand_over(const Place& place) {
+  const ShortReceive& receive = place.receive();
   const Receipt receipt{.landing = landing_of(receive), .persistent = receive.persistent != 0};
-  receive.under_way != 0 ? ledger.add(request, receipt) : ledger.add_persistent(request, receipt);
-  end(receive);
-  set.handles[way] = 0;
+  if (receipt.landing) {
+    const auto request = handle_of<MPI_Request>(place.set->tags[place.way] - 1);
+    receive.under_way != 0 ? ledger.add(request, receipt) : ledger.add_persistent(request, receipt);
+  }
+  remove(place);
 }
 
 void ShortReceives::hand_over(MPI_Request request) {
-  const std::uint64_t handle = bits_of(request) + 1;
-  Set& set = set_of(handle);
-  const std::size_t way = set.way_of(handle);
-  if (way != kWays) hand_over(set, way);
+  if (const Place place = place_of(request)) hand_over(place);
 }
 
 void ShortReceives::hand_over_all() {
   limit_ = 0;
   for (Set& set : sets_) {
     for (std::size_t way = 0; way < kWays; ++way) {
-      if (set.handles[way] != 0) hand_over(set, way);
+      if (set.tags[way] != kEmpty) hand_over(Place{.set = &set, .way = way});
     }
   }
 }

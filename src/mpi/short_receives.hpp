@@ -3,8 +3,8 @@
 //
 // Only by an error of the program does a descriptor land in one: the message is too long for it. So
 // nothing has to be known of them but where to look when they complete, and there may be very many
-// of them, of 100 ns each. They are not in the ledger but in a table: two nanoseconds to enter one,
-// as many to find it again.
+// of them, of 100 ns each. They are not in the ledger but in a table of handles, which costs each
+// some ten nanoseconds.
 //
 // For dense buffers, where errors are fatal (an overrun does not return) and one thread at a time
 // is in calls of ours. Limit: kWays receives whose handles fall into one set; a further one goes to
@@ -31,6 +31,14 @@ struct ShortReceive {
   std::uint32_t bytes : 30;
   std::uint32_t persistent : 1 = 0;
   std::uint32_t under_way : 1 = 1;  // 0: a persistent one between its completion and its next start
+
+  // Of at most kMostBytes bytes.
+  static ShortReceive of(void* buffer, std::uint64_t bytes, int source, MPI_Comm comm) {
+    return {.buffer = buffer,
+            .comm = comm,
+            .source = source,
+            .bytes = static_cast<std::uint32_t>(bytes) & kMostBytes};
+  }
 };
 
 class ShortReceives {
@@ -50,32 +58,26 @@ class ShortReceives {
   // Receives under way.
   [[nodiscard]] bool any() const { return under_way_ != 0; }
   [[nodiscard]] std::size_t count() const { return under_way_; }
-  // Null if it is not here; valid until the next call that is not const.
+  // If it is under way and here; valid until the next call that is not const.
   [[nodiscard]] const ShortReceive* find(MPI_Request request) const {
-    const std::uint64_t handle = bits_of(request) + 1;
-    const Set& set = set_of(handle);
-    const std::size_t way = set.way_of(handle);
-    return way == kWays ? nullptr : &set.receives[way];
+    const Set& set = sets_[set_of(request)];
+    const std::size_t way = set.way_of(tag_of(request));
+    return way == kWays || set.receives[way].under_way == 0 ? nullptr : &set.receives[way];
   }
   // Whether this receive is under way and here, and no other.
   [[nodiscard]] bool is_all(MPI_Request request) const {
-    if (under_way_ != 1) return false;
-    const ShortReceive* receive = find(request);
-    return receive != nullptr && receive->under_way != 0;
+    return under_way_ == 1 && find(request) != nullptr;
   }
 
   // False if there is no room for it.
   [[nodiscard]] bool add(MPI_Request request, const ShortReceive& receive) {
-    const std::uint64_t handle = bits_of(request) + 1;
-    Set& set = set_of(handle);
-    std::size_t way = set.way_of(handle);
-    if (way != kWays) [[unlikely]] {  // that was completed by a call that we do not see
-      end(set.receives[way]);
-    } else {
-      way = set.way_of(0);
-      if (way == kWays) return false;
-    }
-    set.handles[way] = handle;
+    const Place old = place_of(request);
+    if (old) [[unlikely]]
+      remove(old);  // completed by a call that we do not see
+    Set& set = sets_[set_of(request)];
+    const std::size_t way = set.way_of(kEmpty);
+    if (way == kWays) return false;
+    set.tags[way] = tag_of(request);
     set.receives[way] = receive;
     under_way_ += receive.under_way;
     return true;
@@ -101,43 +103,53 @@ class ShortReceives {
  private:
   static constexpr std::size_t kSets = 512;
   static constexpr std::size_t kWays = 2;
+  static constexpr std::uint64_t kEmpty = 0;
+
   struct alignas(kCacheLine) Set {
-    std::array<std::uint64_t, kWays> handles{};  // handle + 1, 0 when empty
+    std::array<std::uint64_t, kWays> tags{};
     std::array<ShortReceive, kWays> receives{};
 
-    [[nodiscard]] std::size_t way_of(std::uint64_t handle) const {
-      if (handles[0] == handle) [[likely]]
+    [[nodiscard]] std::size_t way_of(std::uint64_t tag) const {
+      if (tags[0] == tag) [[likely]]
         return 0;
-      return handles[1] == handle ? 1 : kWays;
+      return tags[1] == tag ? 1 : kWays;
     }
   };
   static_assert(sizeof(Set) == kCacheLine);
 
-  // Handles are numbers in a row (MPICH) or addresses: see HandleCache.
-  static std::size_t index_of(std::uint64_t handle) {
-    return static_cast<std::size_t>((handle * 0x9e3779b97f4a7c15ULL) >> 48U) % kSets;
+  // Of a receive that is here, under way or not.
+  struct Place {
+    Set* set;
+    std::size_t way;
+
+    explicit operator bool() const { return way != kWays; }
+    [[nodiscard]] ShortReceive& receive() const { return set->receives[way]; }
+  };
+
+  static std::uint64_t tag_of(MPI_Request request) { return bits_of(request) + 1; }
+  static std::size_t set_of(MPI_Request request) { return place_in(kSets, bits_of(request)); }
+  Place place_of(MPI_Request request) {
+    Set& set = sets_[set_of(request)];
+    return {.set = &set, .way = set.way_of(tag_of(request))};
   }
-  Set& set_of(std::uint64_t handle) { return sets_[index_of(handle)]; }
-  [[nodiscard]] const Set& set_of(std::uint64_t handle) const { return sets_[index_of(handle)]; }
   void end(ShortReceive& receive) {
     under_way_ -= receive.under_way;
     receive.under_way = 0;
   }
+  void remove(const Place& place) {
+    end(place.receive());
+    place.set->tags[place.way] = kEmpty;
+  }
   void look(MPI_Request request, bool is_over) {
     if (under_way_ == 0) return;
-    const std::uint64_t handle = bits_of(request) + 1;
-    Set& set = set_of(handle);
-    const std::size_t way = set.way_of(handle);
-    if (way == kWays) return;
-    ShortReceive& receive = set.receives[way];
-    if (is_over) {
-      end(receive);
-      if (receive.persistent == 0) set.handles[way] = 0;
-    }
+    const Place place = place_of(request);
+    if (!place || place.receive().under_way == 0) return;
+    ShortReceive& receive = place.receive();
+    if (is_over) receive.persistent != 0 ? end(receive) : remove(place);
     if (p2p::opens_descriptor(receive.buffer, g.key)) [[unlikely]]
       raise_overrun(receive);
   }
-  void hand_over(Set& set, std::size_t way);
+  void hand_over(const Place& place);
   void raise_overrun(ShortReceive& receive);
 
   std::size_t under_way_ = 0;

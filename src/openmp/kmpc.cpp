@@ -6,7 +6,6 @@
 #include "openmp/kmpc.hpp"
 
 #include <cstdarg>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -92,31 +91,13 @@ struct Fork {
   void** arguments;
 };
 
-// The microtask with what it shares, without the run time's general way for those of few words.
-void invoke(const Fork& fork, std::int32_t thread, std::int32_t number) {
-  void** const a = fork.arguments;
-  switch (fork.count) {
-    case 0:
-      return fork.task(&thread, &number);
-    case 1:
-      return fork.task(&thread, &number, a[0]);
-    case 2:
-      return fork.task(&thread, &number, a[0], a[1]);
-    case 3:
-      return fork.task(&thread, &number, a[0], a[1], a[2]);
-    case 4:
-      return fork.task(&thread, &number, a[0], a[1], a[2], a[3]);
-    default:
-      void* frame = nullptr;  // for tools
-      real_kmpc.invoke_microtask(fork.task, thread, number, fork.count, a, &frame);
-  }
-}
-
 // A region's body on this thread.
 void run_task(void* data) {
   const Fork& fork = *static_cast<const Fork*>(data);
   const std::int32_t thread = real_kmpc.global_thread_num(fork.location);
-  invoke(fork, thread, in_region() ? static_cast<int>(current->number) : real.thread_num());
+  void* frame = nullptr;  // for tools
+  const int number = in_region() ? static_cast<int>(current->number) : real.thread_num();
+  real_kmpc.invoke_microtask(fork.task, thread, number, fork.count, fork.arguments, &frame);
 }
 
 struct Job {
@@ -155,12 +136,8 @@ void run_fork(Fork& fork) {
 void fork_call(Location* location, std::int32_t count, Microtask task, ...) {
   constexpr std::int32_t kFew = 64;
   void* few[kFew];
-  std::unique_ptr<void*[]> many;
-  void** arguments = few;
-  if (count > kFew) [[unlikely]] {
-    many = std::make_unique_for_overwrite<void*[]>(static_cast<std::size_t>(count));
-    arguments = many.get();
-  }
+  std::vector<void*> many(count > kFew ? static_cast<std::size_t>(count) : 0);
+  void** arguments = many.empty() ? few : many.data();
   va_list list;
   va_start(list, task);
   for (std::int32_t i = 0; i < count; ++i) arguments[i] = va_arg(list, void*);

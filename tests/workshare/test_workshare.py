@@ -259,6 +259,11 @@ def test_iterations_end_where_they_are_told_to(any_programs: Programs) -> None:
         ),
         ("finite_elements", ["--imbalance", "1,"], "--imbalance 1,: expected a whole number (or"),
         ("finite_elements", ["--imbalance", "1,2x"], "--imbalance 1,2x: expected a whole number"),
+        (
+            "finite_elements",
+            ["--imbalance", ",".join(["0"] * 65)],
+            "expected at most 64 numbers",
+        ),
         ("finite_elements", ["--repeat", "0"], "--repeat 0: expected a whole number from 1 to"),
         ("finite_elements", ["--tolerance", "1"], "--tolerance 1: expected a number from 0 to 0.1"),
         ("finite_elements", "--nx 4096 --ny 4096 --nz 4096".split(), "more than 2^31-1 nodes"),
