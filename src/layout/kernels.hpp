@@ -14,11 +14,11 @@
 #include <cstdint>
 #include <cstring>
 
+#include "layout/far.hpp"
+#include "layout/row.hpp"
 #include "layout/walk.hpp"
 
 namespace mh::layout::detail {
-
-inline std::byte* pointer(Address at) { return reinterpret_cast<std::byte*>(at); }
 
 template <bool kPack, std::size_t kBytes>
 inline void move_fixed(std::byte* memory, std::byte* stream) {
@@ -66,16 +66,6 @@ inline void move_short(std::byte* memory, std::byte* stream, std::size_t bytes) 
   if (bytes >= 2) return move_overlapped<kPack, 2>(memory, stream, bytes);
   if (bytes == 1) *(kPack ? stream : memory) = *(kPack ? memory : stream);
 }
-
-// Blocks at one stride in memory and another one in the stream. In a row of a grid that is the size
-// of a block, in a column of records that of a record.
-struct Row {
-  Address at;
-  std::int64_t stride;
-  std::uint64_t length;
-  std::byte* stream;
-  std::uint64_t stream_stride;
-};
 
 // `move` is one block.
 template <class Move>
@@ -359,17 +349,33 @@ void move_records(Address at, const Runs& runs, std::uint64_t count, std::byte* 
 template <bool kPack>
 class Mover {
  public:
-  explicit Mover(std::byte* stream) : stream_(stream) {}
+  Mover(std::byte* stream, Home home) : stream_(stream), home_(home) {}
 
   void block(Address at, std::uint64_t bytes) {
-    move_short<kPack>(pointer(at), stream_, bytes);
+    if (!is_far(bytes)) {
+      move_short<kPack>(pointer(at), stream_, bytes);
+    } else if constexpr (kPack) {
+      far::read(stream_, pointer(at), bytes);
+    } else {
+      far::write(pointer(at), stream_, bytes);
+    }
     stream_ += bytes;
   }
   void rows(Address at, const Rows& rows) {
-    move_rows<kPack>(at, rows, stream_);
+    if (!is_far(rows.block)) {
+      move_rows<kPack>(at, rows, stream_);
+    } else {
+      far::rows_or_columns(at, rows, stream_, kPack ? far::read_row : far::write_row);
+    }
     stream_ += rows.rows * rows.length * rows.block;
   }
   void list(Address at, const Runs& runs, std::uint64_t first, std::uint64_t last) {
+    if (is_far(runs.bytes / runs.runs)) {
+      for (std::uint64_t i = first; i < last; ++i) {
+        block(moved(at, runs.offset[i]), runs.begin_of(i + 1) - runs.begin_of(i));
+      }
+      return;
+    }
     if (runs.end == nullptr) {
       move_even_list<kPack>(at, runs.offset + first, last - first, runs.block, stream_);
     } else {
@@ -378,7 +384,7 @@ class Mover {
     stream_ += runs.begin_of(last) - runs.begin_of(first);
   }
   void lists(Address at, const Runs& runs, std::uint64_t count) {
-    if (runs.runs <= kRecordRuns && count > 1) {
+    if (runs.runs <= kRecordRuns && count > 1 && !is_far(runs.bytes / runs.runs)) {
       move_records<kPack>(at, runs, count, stream_);
       stream_ += count * runs.bytes;
       return;
@@ -388,7 +394,13 @@ class Mover {
   [[nodiscard]] static constexpr bool full() { return false; }
 
  private:
+  // Shorter blocks hold no whole line.
+  [[nodiscard]] bool is_far(std::uint64_t block) const {
+    return home_ == Home::memory && block >= far::kLine && (kHasWide || !kPack);
+  }
+
   std::byte* stream_;
+  Home home_;
 };
 
 }  // namespace mh::layout::detail

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "layout/kernels.hpp"
 #include "layout/wide.hpp"
@@ -75,8 +76,9 @@ class Lister {
 template <bool kPack>
 std::uint64_t move(const Elements& elements, Range range, std::byte* stream) {
   range = within(elements, range);
-  detail::Mover<kPack> mover(stream);
+  detail::Mover<kPack> mover(stream, elements.home);
   walk(*elements.layout, elements.count, elements.base, range, mover);
+  if (!kPack && elements.home == Home::memory) detail::far::written();
   return range.end - range.begin;
 }
 
@@ -122,6 +124,23 @@ std::uint64_t pack(const Elements& from, Range range, void* packed) {
 std::uint64_t unpack(const Elements& to, Range range, const void* packed) {
   // The sink of both directions takes the stream as writable and, unpacking, only reads it.
   return move<false>(to, range, static_cast<std::byte*>(const_cast<void*>(packed)));
+}
+
+void copy_from(Home home, void* packed, const void* from, std::size_t bytes) {
+  if (home == Home::caches || !detail::kHasWide) {
+    std::memcpy(packed, from, bytes);
+  } else {
+    detail::far::read(static_cast<std::byte*>(packed), static_cast<const std::byte*>(from), bytes);
+  }
+}
+
+void copy_to(Home home, void* to, const void* packed, std::size_t bytes) {
+  if (home == Home::caches) {
+    std::memcpy(to, packed, bytes);
+  } else {
+    detail::far::write(static_cast<std::byte*>(to), static_cast<const std::byte*>(packed), bytes);
+    detail::far::written();
+  }
 }
 
 std::uint64_t copy(const Elements& to, const Elements& from, Range range,

@@ -21,11 +21,16 @@
 
 namespace mh::layout {
 
+// Where the bytes of elements are expected to be, and should be once they are written: somewhere in
+// the caches, or in memory because there are too many.
+enum class Home : std::uint8_t { caches, memory };
+
 // `count` elements at `base`, which may be another process's address where only blocks() is asked.
 struct Elements {
   const Layout* layout;
   std::uint64_t count;
   Address base;
+  Home home = Home::caches;
 
   // Bytes of the packed stream; stops at the largest number.
   [[nodiscard]] std::uint64_t bytes() const;
@@ -36,6 +41,10 @@ inline Address address_of(const void* pointer) { return reinterpret_cast<Address
 // Bytes moved: those of the range.
 std::uint64_t pack(const Elements& from, Range range, void* packed);
 std::uint64_t unpack(const Elements& to, Range range, const void* packed);
+
+// The same for contiguous bytes.
+void copy_from(Home home, void* packed, const void* from, std::size_t bytes);
+void copy_to(Home home, void* to, const void* packed, std::size_t bytes);
 
 // From layout to layout, by way of a scratch that stays in the first cache levels (kScratch bytes
 // of it are used at most; without any, nothing is copied). Ends that are contiguous, and sources of

@@ -55,7 +55,6 @@ class NodeWork final : public wait::Work {
     resend_wanted();
     settle_landed();
     short_receives.look_at_all();
-    short_receives.look_at_all();
     progress_orphans();
     progress_undescribed();
     wires::progress();

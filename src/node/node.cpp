@@ -81,7 +81,7 @@ Status Node::initialise(std::span<std::byte> memory, std::uint32_t ranks, std::s
   header->layout = kLayout;
   header->ranks = ranks;
   header->stride = stride_for(area_bytes);
-  header->l2_bytes = topology.l2_bytes;
+  header->cache_bytes = topology.cache_bytes;
   header->numa_nodes = topology.numa_nodes;
   const std::size_t known = std::min<std::size_t>(topology.numa_of_cpu.size(), kMaxCpus);
   std::copy_n(topology.numa_of_cpu.begin(), known, header->numa_of_cpu);

@@ -52,9 +52,14 @@ void map_numa(hwloc_topology_t machine, Topology& topology) {
   topology.numa_nodes = std::max<std::uint16_t>(number, 1);
 }
 
-std::size_t l2_size(hwloc_topology_t machine) {
-  const hwloc_obj_t cache = hwloc_get_obj_by_type(machine, HWLOC_OBJ_L2CACHE, 0);
-  return cache == nullptr ? 0 : static_cast<std::size_t>(cache->attr->cache.size);
+// Where there are several of a level, as on parts of a package, the first one's.
+std::size_t last_cache(hwloc_topology_t machine) {
+  for (const hwloc_obj_type_t level :
+       {HWLOC_OBJ_L4CACHE, HWLOC_OBJ_L3CACHE, HWLOC_OBJ_L2CACHE, HWLOC_OBJ_L1CACHE}) {
+    const hwloc_obj_t cache = hwloc_get_obj_by_type(machine, level, 0);
+    if (cache != nullptr) return static_cast<std::size_t>(cache->attr->cache.size);
+  }
+  return 0;
 }
 
 }  // namespace
@@ -64,7 +69,7 @@ Result<Topology> load_topology(const char* synthetic) {
   if (!machine) return machine.status();
   Topology topology;
   map_numa(machine->get(), topology);
-  topology.l2_bytes = l2_size(machine->get());
+  topology.cache_bytes = last_cache(machine->get());
   return topology;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The shape of this machine: which CPU belongs to which NUMA node, and how large the L2 is.
+// The shape of this machine: which CPU belongs to which NUMA node, and how large the last cache is.
 //
 // The only file that uses hwloc. Loading a topology takes tens of milliseconds, so the root of a
 // node does it and the others read the map from the segment's header. NUMA nodes are numbered 0..
@@ -21,7 +21,7 @@ namespace mh::node {
 
 struct Topology {
   std::uint16_t numa_nodes = 1;
-  std::size_t l2_bytes = 0;                // 0: not known
+  std::size_t cache_bytes = 0;             // of the last cache before memory; 0: not known
   std::vector<std::uint16_t> numa_of_cpu;  // index: CPU number of the operating system
 };
 

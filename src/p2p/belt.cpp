@@ -63,15 +63,19 @@ std::uint32_t Belt::on_belt(std::uint32_t use) const {
   return drains > fills ? drains - fills : 0;
 }
 
-bool Belt::fills_are_worth_lending(std::uint32_t use) const {
+bool Belt::fills_are_worth_lending(std::uint32_t use, std::uint32_t least) const {
   const std::uint32_t fills = left_in(fills_, use);
-  const std::uint32_t free = kCells - std::min(on_belt(use), kCells);
-  return fills != 0 && free >= std::min(fills, kWorthLending);
+  const std::uint32_t on = std::min(on_belt(use), kCells);
+  const std::uint32_t startable = std::min(fills, kCells - on);
+  return startable != 0 && (on == 0 || startable >= least);
 }
 
-bool Belt::drains_are_worth_lending(std::uint32_t use) const {
+bool Belt::drains_are_worth_lending(std::uint32_t use, std::uint32_t least) const {
   const std::uint32_t ready = on_belt(use);
-  return ready != 0 && (ready >= kWorthLending || left_in(fills_, use) == 0);
+  const std::uint32_t taken =
+      chunks_.load(std::memory_order_relaxed) - left_in(drains_, use);
+  const bool nobody_drains = done_.load(std::memory_order_relaxed) == taken;
+  return ready != 0 && (nobody_drains || ready >= least);
 }
 
 }  // namespace mh::p2p

@@ -74,14 +74,12 @@ class alignas(kCacheLine) Belt {
     return done_.load(std::memory_order_acquire) == chunks_.load(std::memory_order_relaxed);
   }
   // Hints, relaxed, for who thinks of lending its core to the sender's process and to the
-  // receiver's: these could begin kWorthLending chunks just now, or all that are left.
-  [[nodiscard]] bool fills_are_worth_lending(std::uint32_t use) const;
-  [[nodiscard]] bool drains_are_worth_lending(std::uint32_t use) const;
+  // receiver's: these could begin `least` chunks just now; or one, where nobody there does any.
+  [[nodiscard]] bool fills_are_worth_lending(std::uint32_t use, std::uint32_t least) const;
+  [[nodiscard]] bool drains_are_worth_lending(std::uint32_t use, std::uint32_t least) const;
 
  private:
   friend struct BeltTestAccess;  // pauses between look and claim
-
-  static constexpr std::uint32_t kWorthLending = 2;
 
   using Ticket = std::atomic<std::uint64_t>;
   struct alignas(kCacheLine) Cell {

@@ -19,7 +19,10 @@ layout::Range range_of(const Stretch& stretch) {
 }
 
 // The other end is late if there was nothing to do at this one for so long.
-constexpr double kPatienceNs = 5e3;
+constexpr double kPatienceNs = 12e3;
+// The least that one who is there must have to do for that. Handing a core over and back takes some
+// 12 us, and what is lent is away for 20 to 40.
+constexpr double kWorthLendingNs = 40e3;
 
 }  // namespace
 
@@ -63,6 +66,7 @@ void Carrier::note_moved(std::uint64_t begin) {
   if (lend::guest() != lend::Guest::no) return;
   const std::uint64_t now = ticks();
   moved_at_.store(now, std::memory_order_relaxed);
+  chunk_ticks_.store(now - begin, std::memory_order_relaxed);
   counters_.own_copy_ticks.add(now - begin);
 }
 
@@ -83,11 +87,19 @@ std::uint32_t Carrier::chunk_for(std::uint64_t bytes) const {
       share, std::min<std::uint64_t>(kLeastChunk, cell_bytes_), cell_bytes_));
 }
 
+// Of a message that does not fit the last cache together with its source, the receiver would not
+// find what was written first, nor does the sender find what it wrote first.
+layout::Home Carrier::home_of(std::uint64_t bytes) const {
+  const std::uint64_t cache = node_.header().cache_bytes;
+  return cache != 0 && bytes > cache / 2 ? layout::Home::memory : layout::Home::caches;
+}
+
 // ---- Sender
 // ----------------------------------------------------------------------------------------
 
 void Carrier::announce(std::uint32_t slot, const End& from) {
   from_[slot] = from;
+  from_[slot].home = home_of(outbox().slots[slot].bytes);
   announced_[slot / 64].fetch_or(1ULL << (slot % 64), std::memory_order_relaxed);
 }
 
@@ -128,6 +140,7 @@ std::optional<std::uint32_t> Carrier::begin(SendSlot& letter, std::uint32_t send
                                          std::memory_order_relaxed));
   failed_[index] = false;
   to_[index] = to;
+  to_[index].home = home_of(bytes);
   moved_at_.store(ticks(), std::memory_order_relaxed);
   const OnBelt on{.receiver = node_.me(),
                   .belt = index,
@@ -204,18 +217,18 @@ bool Carrier::fill_any() {
   return false;
 }
 
-std::optional<std::uint32_t> Carrier::late_sender() const {
+std::optional<std::uint32_t> Carrier::late_sender(std::uint32_t least) const {
   for (std::uint32_t index = 0; index < kBelts; ++index) {
     const std::uint64_t use = uses_[index].load(std::memory_order_acquire);
     if (use == 0) continue;
     const OnBelt on = OnBelt::of(use);
-    if (belt_of(on).fills_are_worth_lending(on.use))
+    if (belt_of(on).fills_are_worth_lending(on.use, least))
       return senders_[index].load(std::memory_order_relaxed);
   }
   return std::nullopt;
 }
 
-std::optional<std::uint32_t> Carrier::late_receiver() const {
+std::optional<std::uint32_t> Carrier::late_receiver(std::uint32_t least) const {
   for (std::uint64_t word = 0; word < kWords; ++word) {
     std::uint64_t bits = announced_[word].load(std::memory_order_relaxed);
     for (; bits != 0; bits &= bits - 1) {
@@ -225,7 +238,7 @@ std::optional<std::uint32_t> Carrier::late_receiver() const {
       const std::uint64_t job = letter.job.load(std::memory_order_relaxed);
       if (!OnBelt::is(job)) continue;
       const OnBelt on = OnBelt::of(job);
-      if (belt_of(on).drains_are_worth_lending(on.use)) return on.receiver;
+      if (belt_of(on).drains_are_worth_lending(on.use, least)) return on.receiver;
     }
   }
   return std::nullopt;
@@ -234,8 +247,10 @@ std::optional<std::uint32_t> Carrier::late_receiver() const {
 std::optional<std::uint32_t> Carrier::who_is_late() const {
   const std::uint64_t waited = ticks() - moved_at_.load(std::memory_order_relaxed);
   if (waited < ticks_from_ns(kPatienceNs)) return std::nullopt;
-  const auto sender = late_sender();
-  return sender ? sender : late_receiver();
+  const std::uint64_t chunk = chunk_ticks_.load(std::memory_order_relaxed);
+  const auto least = static_cast<std::uint32_t>(ticks_from_ns(kWorthLendingNs) / (chunk + 1) + 1);
+  const auto sender = late_sender(least);
+  return sender ? sender : late_receiver(least);
 }
 
 bool Carrier::has_messages() const {

@@ -108,9 +108,10 @@ class Carrier final : public lend::Work {
   [[nodiscard]] std::byte* cell_of(const OnBelt& on, const Stretch& stretch) const;
   [[nodiscard]] bool has_messages() const;
   [[nodiscard]] std::uint32_t chunk_for(std::uint64_t bytes) const;
+  [[nodiscard]] layout::Home home_of(std::uint64_t bytes) const;
   bool fill_any();
-  [[nodiscard]] std::optional<std::uint32_t> late_sender() const;
-  [[nodiscard]] std::optional<std::uint32_t> late_receiver() const;
+  [[nodiscard]] std::optional<std::uint32_t> late_sender(std::uint32_t least) const;
+  [[nodiscard]] std::optional<std::uint32_t> late_receiver(std::uint32_t least) const;
   void note_moved(std::uint64_t begin);
   void count_moved(std::uint64_t bytes);
 
@@ -134,8 +135,10 @@ class Carrier final : public lend::Work {
   // Who sends that. relaxed: a hint.
   std::array<std::atomic<std::uint32_t>, kBelts> senders_{};
   std::array<bool, kBelts> failed_{};  // of the thread that has the belt
-  // When (ticks) a thread of this rank, not a helper, last moved a chunk. relaxed: a hint.
+  // When (ticks) a thread of this rank, not a helper, last moved a chunk, and how long that took.
+  // relaxed: hints.
   std::atomic<std::uint64_t> moved_at_{0};
+  std::atomic<std::uint64_t> chunk_ticks_{0};
   std::atomic<std::uint32_t> taken_{0};  // a bit for each belt; acquire and release, as a lock
 };
 

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 
 #include "layout/pack.hpp"
 
@@ -15,10 +14,11 @@ struct End {
   const layout::Layout* layout = nullptr;
   std::uint64_t count = 0;
   layout::Address base = 0;
+  layout::Home home = layout::Home::caches;
 };
 
 inline layout::Elements elements_of(const End& end) {
-  return {.layout = end.layout, .count = end.count, .base = end.base};
+  return {.layout = end.layout, .count = end.count, .base = end.base, .home = end.home};
 }
 
 inline void* place_in(const End& contiguous, std::uint64_t offset) {
@@ -26,18 +26,18 @@ inline void* place_in(const End& contiguous, std::uint64_t offset) {
 }
 
 inline void pack(const End& from, layout::Range range, std::byte* to) {
-  if (from.layout == nullptr) {
-    std::memcpy(to, place_in(from, range.begin), range.end - range.begin);
-  } else {
+  if (from.layout != nullptr) {
     layout::pack(elements_of(from), range, to);
+  } else {
+    layout::copy_from(from.home, to, place_in(from, range.begin), range.end - range.begin);
   }
 }
 
 inline void unpack(const End& to, layout::Range range, const std::byte* from) {
-  if (to.layout == nullptr) {
-    std::memcpy(place_in(to, range.begin), from, range.end - range.begin);
-  } else {
+  if (to.layout != nullptr) {
     layout::unpack(elements_of(to), range, from);
+  } else {
+    layout::copy_to(to.home, place_in(to, range.begin), from, range.end - range.begin);
   }
 }
 

@@ -45,14 +45,16 @@ struct Case {
   Sample type;
   std::uint64_t count;
   std::vector<std::int64_t> places;  // of each byte of the stream
+  Home home;
 
   Case(RandomTypes& random)
       : type(random.next()),
         count(static_cast<std::uint64_t>(random.between(0, 4))),
-        places(naive::stream(type.reference, count)) {}
+        places(naive::stream(type.reference, count)),
+        home(random.between(0, 1) == 0 ? Home::caches : Home::memory) {}
 
   [[nodiscard]] Elements elements(const Memory& memory) const {
-    return {type.layout.get(), count, memory.base()};
+    return {type.layout.get(), count, memory.base(), home};
   }
   // No byte lies in two places of the stream, so that it can be unpacked.
   [[nodiscard]] bool is_target() const {
@@ -262,7 +264,7 @@ TEST(LongList, of_unequal_blocks) { check_long_list(false); }
 // ---- every kernel ----------------------------------------------------------------------------
 
 // The layout packs and unpacks what `places` says of its stream.
-void check_against(const Layout& layout, const std::vector<std::int64_t>& places) {
+void check_at_home(const Layout& layout, const std::vector<std::int64_t>& places, Home home) {
   ASSERT_EQ(layout.size(), places.size());
   Memory memory(places, 1);
   Memory target(places, 2);
@@ -274,10 +276,15 @@ void check_against(const Layout& layout, const std::vector<std::int64_t>& places
   }
   const Range all{0, places.size()};
   Bytes packed(places.size());
-  pack({&layout, 1, memory.base()}, all, packed.data());
+  pack({&layout, 1, memory.base(), home}, all, packed.data());
   ASSERT_EQ(packed, stream);
-  unpack({&layout, 1, target.base()}, all, stream.data());
+  unpack({&layout, 1, target.base(), home}, all, stream.data());
   ASSERT_EQ(target.bytes(), expected.bytes());
+}
+
+void check_against(const Layout& layout, const std::vector<std::int64_t>& places) {
+  check_at_home(layout, places, Home::caches);
+  check_at_home(layout, places, Home::memory);
 }
 
 void check_grid(std::int64_t bytes, std::int64_t length, std::int64_t stride, std::int64_t rows,
@@ -310,6 +317,38 @@ TEST(Kernels, strides_on_which_stores_crowd) {
       check_grid(bytes, 37, stride, 3, 128);
       check_grid(bytes, 2, 128, 41, stride);
       check_grid(bytes, 16, stride, 1, 0);
+    }
+  }
+}
+
+// In memory the lanes are parts of a row, of a column where rows are short, or of a block.
+TEST(Kernels, long_blocks_in_rows_of_every_length) {
+  for (const std::int64_t bytes : {64, 65, 127, 128, 500, 2048, 2049, 5000}) {
+    for (std::int64_t length = 1; length <= 9; ++length) {
+      check_grid(bytes, length, bytes + 3, 2, 12 * bytes);
+      check_grid(bytes, length, -bytes - 64, 1, 0);
+    }
+    for (std::int64_t rows = 3; rows <= 9; ++rows) check_grid(bytes, 2, bytes + 8, rows, 3 * bytes);
+  }
+}
+
+TEST(Kernels, contiguous_bytes_of_every_length) {
+  constexpr std::size_t kMost = 700;
+  Bytes source(kMost + 64);
+  std::iota(source.begin(), source.end(), static_cast<unsigned char>(0));
+  for (const Home home : {Home::caches, Home::memory}) {
+    for (std::size_t bytes = 0; bytes <= kMost; ++bytes) {
+      for (const std::size_t shift : {std::size_t{0}, std::size_t{1}, std::size_t{48}}) {
+        const auto* from = source.data() + shift;
+        Bytes expected(kMost + 64, 0xee);
+        std::copy_n(from, bytes, expected.data() + shift);
+        Bytes packed(expected.size(), 0xee);
+        Bytes target(expected.size(), 0xee);
+        copy_from(home, packed.data() + shift, from, bytes);
+        copy_to(home, target.data() + shift, from, bytes);
+        ASSERT_EQ(packed, expected) << bytes << " bytes at " << shift;
+        ASSERT_EQ(target, expected) << bytes << " bytes at " << shift;
+      }
     }
   }
 }
@@ -353,7 +392,7 @@ TEST(Kernels, records_of_few_runs_and_of_many) {
 }
 
 TEST(Kernels, lists_of_every_block_size) {
-  for (std::int64_t bytes = 1; bytes <= 70; ++bytes) {
+  for (std::int64_t bytes = 1; bytes <= 150; ++bytes) {
     const std::vector<std::int64_t> offsets = {0, 400, 170, 1000, 2000};
     std::vector<std::int64_t> places;
     for (const std::int64_t offset : offsets) {

@@ -41,10 +41,10 @@ TEST(Topology, two_memories_of_the_same_cpus_are_one_node) {
   EXPECT_EQ(machine->numa_of_cpu[7], 1);
 }
 
-TEST(Topology, reads_the_size_of_the_second_level_cache) {
-  const Result<Topology> machine = load_topology("node:1 l2:2(size=2097152) core:1 pu:1");
+TEST(Topology, reads_the_size_of_the_last_cache) {
+  const Result<Topology> machine = load_topology("node:1 l3:1(size=33554432) l2:2(size=2097152) core:1 pu:1");
   ASSERT_TRUE(machine.ok());
-  EXPECT_EQ(machine->l2_bytes, 2U << 20U);
+  EXPECT_EQ(machine->cache_bytes, 32U << 20U);
 }
 
 TEST(Topology, a_larger_machine_than_the_map_is_survived) {

@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::uint32_t kChunk = 64;
 constexpr std::uint64_t kBytes = 100 * kChunk + 7;
+constexpr std::uint32_t kMany = 1000;  // chunks
 
 class BeltTest : public testing::Test {
  protected:
@@ -48,13 +49,9 @@ TEST_F(BeltTest, chunks_are_cut_in_order_and_the_last_one_is_short) {
 
 TEST_F(BeltTest, no_more_is_filled_than_there_are_cells) {
   const std::uint32_t use = belt_->open(kBytes, kChunk);
-  EXPECT_TRUE(belt_->fills_are_worth_lending(use));
-  EXPECT_FALSE(belt_->drains_are_worth_lending(use));
   std::vector<Stretch> filled(Belt::kCells);
   for (Stretch& one : filled) ASSERT_TRUE(belt_->claim_fill(use, one));
   EXPECT_FALSE(belt_->claim_fill(use, stretch_));
-  EXPECT_FALSE(belt_->fills_are_worth_lending(use));
-  EXPECT_TRUE(belt_->drains_are_worth_lending(use));
   // Claimed is not filled, and drained goes in order.
   belt_->filled(filled[1]);
   EXPECT_FALSE(belt_->claim_drain(use, stretch_));
@@ -66,22 +63,38 @@ TEST_F(BeltTest, no_more_is_filled_than_there_are_cells) {
   EXPECT_EQ(stretch_.index, Belt::kCells);
 }
 
-// A sender that stays away with one chunk left would else be waited for.
-TEST_F(BeltTest, the_last_chunk_is_worth_a_core) {
+// An end that stays away with one chunk left would else be waited for.
+TEST_F(BeltTest, a_single_chunk_is_worth_a_core_where_nobody_is_at_work) {
   const std::uint32_t use = belt_->open(2ULL * kChunk, kChunk);
-  ASSERT_TRUE(belt_->claim_fill(use, stretch_));
-  belt_->filled(stretch_);
-  EXPECT_TRUE(belt_->fills_are_worth_lending(use));
-  EXPECT_FALSE(belt_->drains_are_worth_lending(use)) << "more can be filled first";
-  ASSERT_TRUE(belt_->claim_fill(use, stretch_));
-  belt_->filled(stretch_);
-  EXPECT_FALSE(belt_->fills_are_worth_lending(use));
-  for (int left = 2; left > 0; --left) {
-    EXPECT_TRUE(belt_->drains_are_worth_lending(use)) << left;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(belt_->fills_are_worth_lending(use, kMany));
+    EXPECT_FALSE(belt_->drains_are_worth_lending(use, kMany)) << "nothing is filled";
+    ASSERT_TRUE(belt_->claim_fill(use, stretch_));
+    EXPECT_FALSE(belt_->fills_are_worth_lending(use, kMany)) << "the sender is there";
+    belt_->filled(stretch_);
+    EXPECT_TRUE(belt_->drains_are_worth_lending(use, kMany));
     ASSERT_TRUE(belt_->claim_drain(use, stretch_));
+    EXPECT_FALSE(belt_->drains_are_worth_lending(use, kMany)) << "nothing is left to drain";
     belt_->drained(stretch_);
   }
-  EXPECT_FALSE(belt_->drains_are_worth_lending(use));
+  EXPECT_FALSE(belt_->fills_are_worth_lending(use, kMany));
+  EXPECT_FALSE(belt_->drains_are_worth_lending(use, kMany));
+}
+
+TEST_F(BeltTest, an_end_that_is_at_work_is_lent_a_core_for_many_chunks_only) {
+  constexpr std::uint32_t kLeast = 3;
+  const std::uint32_t use = belt_->open(kBytes, kChunk);
+  std::vector<Stretch> filled(Belt::kCells);
+  for (std::uint32_t i = 0; i < Belt::kCells; ++i) {
+    EXPECT_EQ(belt_->fills_are_worth_lending(use, kLeast), Belt::kCells - i >= kLeast) << i;
+    ASSERT_TRUE(belt_->claim_fill(use, filled[i]));
+  }
+  EXPECT_FALSE(belt_->fills_are_worth_lending(use, kLeast)) << "no cell is free";
+  for (const Stretch& one : filled) belt_->filled(one);
+  for (std::uint32_t left = Belt::kCells; left-- > 0;) {
+    ASSERT_TRUE(belt_->claim_drain(use, stretch_));
+    EXPECT_EQ(belt_->drains_are_worth_lending(use, kLeast), left >= kLeast) << left;
+  }
 }
 
 TEST_F(BeltTest, a_claim_for_an_earlier_use_gets_nothing) {
@@ -94,7 +107,7 @@ TEST_F(BeltTest, a_claim_for_an_earlier_use_gets_nothing) {
   EXPECT_NE(first, second);
   EXPECT_FALSE(belt_->claim_fill(first, stretch_));
   EXPECT_FALSE(belt_->claim_drain(first, stretch_));
-  EXPECT_FALSE(belt_->fills_are_worth_lending(first));
+  EXPECT_FALSE(belt_->fills_are_worth_lending(first, 1));
   EXPECT_EQ(BeltTestAccess::fills(*belt_), (std::uint64_t{second} << 32U) + 101);
 }
 

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Moving blocks of which no cache holds anything, nor shall it: those of messages larger than the
+// last cache.
+//
+// Reading: one stretch of memory after the other leaves most of what a core could fetch at a time
+// unused, because the hardware looks ahead only within a page. So four *lanes* are read abreast,
+// and each asks for the lines of a little later to be brought into the second cache.
+// Writing: whole lines go past the caches, so that they are not read before they are overwritten.
+// What a block begins and ends within is stored as usual. Nothing but a fence orders such stores:
+// written() before anybody is told of the bytes.
+//
+// What each is worth: docs/decisions.md. Reading is for processors with wide registers (kHasWide,
+// kernels.hpp); other processors than x86-64 write as usual.
+#pragma once
+
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "layout/row.hpp"
+
+namespace mh::layout::detail::far {
+
+inline constexpr std::size_t kLine = 64;
+
+// ---- Writing
+// ---------------------------------------------------------------------------------------
+
+#if defined(__x86_64__)
+inline void written() { _mm_sfence(); }
+
+inline void write_line(std::byte* to, const std::byte* from) {
+  auto* line = reinterpret_cast<__m128i*>(to);
+  const auto* source = reinterpret_cast<const __m128i*>(from);
+  const __m128i a = _mm_loadu_si128(source);
+  const __m128i b = _mm_loadu_si128(source + 1);
+  const __m128i c = _mm_loadu_si128(source + 2);
+  const __m128i d = _mm_loadu_si128(source + 3);
+  _mm_stream_si128(line, a);
+  _mm_stream_si128(line + 1, b);
+  _mm_stream_si128(line + 2, c);
+  _mm_stream_si128(line + 3, d);
+}
+
+inline void write(std::byte* to, const std::byte* from, std::size_t bytes) {
+  const std::size_t before = -reinterpret_cast<std::uintptr_t>(to) % kLine;
+  std::size_t at = std::min(before, bytes);
+  if (at != 0) std::memcpy(to, from, at);
+  for (; at + kLine <= bytes; at += kLine) write_line(to + at, from + at);
+  if (at != bytes) std::memcpy(to + at, from + at, bytes - at);
+}
+#else
+inline void written() {}
+inline void write(std::byte* to, const std::byte* from, std::size_t bytes) {
+  std::memcpy(to, from, bytes);
+}
+#endif
+
+inline void write_row(Row row, std::uint64_t block) {
+  for (; row.length != 0; --row.length) {
+    write(pointer(row.at), row.stream, block);
+    row.at = moved(row.at, row.stride);
+    row.stream += row.stream_stride;
+  }
+}
+
+// ---- Reading
+// ---------------------------------------------------------------------------------------
+
+inline constexpr std::uint64_t kLanes = 4;
+// How far ahead a lane looks, in bytes of the stream.
+inline constexpr std::uint64_t kAhead = 2048;
+
+// From one lane to the next.
+struct Apart {
+  std::int64_t memory;
+  std::uint64_t stream;
+};
+
+// From a line of a block to the one that is asked for: `within` bytes on where the block still has
+// them, else `beyond`, in a later block.
+struct Ahead {
+  std::uint64_t within;
+  std::int64_t beyond;
+};
+
+inline Ahead ahead_in(std::uint64_t block, std::int64_t stride) {
+  if (block > kAhead) return {kAhead, stride - static_cast<std::int64_t>(block - kAhead)};
+  return {block, static_cast<std::int64_t>(kAhead / block) * stride};
+}
+
+inline void ask_for(Address line) {
+  constexpr int kToRead = 0;
+  constexpr int kSecondCache = 2;
+  __builtin_prefetch(pointer(line), kToRead, kSecondCache);
+}
+
+// Half a line, in one register where there are such.
+using Half [[gnu::vector_size(32)]] = unsigned char;
+
+// One block of each lane.
+#if defined(__x86_64__)
+[[gnu::target("avx2")]]
+#endif
+inline void
+read_abreast(Address at, std::byte* stream, std::uint64_t block, Apart apart,
+                         Ahead ahead) {
+  std::uint64_t done = 0;
+  for (; done + kLine <= block; done += kLine) {
+    const std::int64_t on = done + ahead.within < block ? static_cast<std::int64_t>(ahead.within)
+                                                        : ahead.beyond;
+    for (std::uint64_t lane = 0; lane < kLanes; ++lane) {
+      const Address line = moved(at + done, lane, apart.memory);
+      std::byte* target = stream + done + lane * apart.stream;
+      ask_for(moved(line, on));
+      Half first;
+      Half second;
+      __builtin_memcpy(&first, pointer(line), sizeof first);
+      __builtin_memcpy(&second, pointer(line) + sizeof first, sizeof second);
+      __builtin_memcpy(target, &first, sizeof first);
+      __builtin_memcpy(target + sizeof first, &second, sizeof second);
+    }
+  }
+  if (done == block) return;
+  for (std::uint64_t lane = 0; lane < kLanes; ++lane) {
+    std::memcpy(stream + done + lane * apart.stream, pointer(moved(at + done, lane, apart.memory)),
+                block - done);
+  }
+}
+
+// One contiguous stretch; the lanes are its quarters.
+inline void read(std::byte* to, const std::byte* from, std::size_t bytes) {
+  const auto at = reinterpret_cast<Address>(from);
+  const std::uint64_t lane = bytes / kLanes / kLine * kLine;
+  read_abreast(at, to, lane, {static_cast<std::int64_t>(lane), lane},
+               {kAhead, static_cast<std::int64_t>(kAhead)});
+  const std::uint64_t done = kLanes * lane;
+  if (done != bytes) std::memcpy(to + done, from + done, bytes - done);
+}
+
+// The lanes are the quarters of the row.
+inline void read_row(Row row, std::uint64_t block) {
+  const Ahead ahead = ahead_in(block, row.stride);
+  const std::uint64_t quarter = row.length / kLanes;
+  const Apart apart{static_cast<std::int64_t>(quarter) * row.stride, quarter * row.stream_stride};
+  for (std::uint64_t k = 0; k < quarter; ++k) {
+    read_abreast(moved(row.at, k, row.stride), row.stream + k * row.stream_stride, block, apart,
+                 ahead);
+  }
+  for (std::uint64_t k = kLanes * quarter; k < row.length; ++k) {
+    read(row.stream + k * row.stream_stride, pointer(moved(row.at, k, row.stride)), block);
+  }
+}
+
+// ---- Rectangles
+// ------------------------------------------------------------------------------------
+
+// By rows, or by columns where those are longer and there are too few blocks in a row.
+template <class MoveRow>
+void rows_or_columns(Address at, const Rows& rows, std::byte* stream, MoveRow&& move) {
+  const std::uint64_t row_bytes = rows.length * rows.block;
+  if (rows.length < kLanes && rows.rows > rows.length) {
+    for (std::uint64_t k = 0; k < rows.length; ++k) {
+      move(Row{moved(at, k, rows.stride), rows.row_stride, rows.rows, stream + k * rows.block,
+               row_bytes},
+           rows.block);
+    }
+    return;
+  }
+  for (std::uint64_t i = 0; i < rows.rows; ++i) {
+    move(Row{moved(at, i, rows.row_stride), rows.stride, rows.length, stream + i * row_bytes,
+             rows.block},
+         rows.block);
+  }
+}
+
+}  // namespace mh::layout::detail::far
