@@ -146,6 +146,7 @@ int main(int argc, char** argv) {
   if (argc > 1) seconds_each = atof(argv[1]);
   if (argc > 2) wanted = argv[2];
   if (mh_engine_open() != 0) MPI_Abort(MPI_COMM_WORLD, 1);
+  if (argc > 3) mh_engine_last_cache(strtoull(argv[3], NULL, 10));
   const long depths[5] = {1, 8, 64, 256, 4096};
   for (int i = 0; i < 5; ++i) plane_case(32U << 20, depths[i], run, NULL);
   for (int i = 0; i < 5; ++i) plane_case(1U << 20, depths[i], run, NULL);

@@ -25,6 +25,12 @@ namespace mh::layout {
 // the caches, or in memory because there are too many.
 enum class Home : std::uint8_t { caches, memory };
 
+// Of so many bytes that are copied: where they do not fit the last cache (0: not known) together
+// with their source, nobody finds there what was written, or read, first.
+constexpr Home home_of(std::uint64_t bytes, std::uint64_t last_cache) {
+  return last_cache != 0 && bytes > last_cache / 2 ? Home::memory : Home::caches;
+}
+
 // `count` elements at `base`, which may be another process's address where only blocks() is asked.
 struct Elements {
   const Layout* layout;

@@ -83,7 +83,8 @@ bool moved(const Call<Count>& call, const layout::Layout& layout, Move move) {
   const std::uint64_t bytes = bytes_of(call, layout.size());
   if (bytes == 0) return false;
   const layout::Elements elements{&layout, static_cast<std::uint64_t>(call.count),
-                                  layout::address_of(call.memory)};
+                                  layout::address_of(call.memory),
+                                  layout::home_of(bytes, g.node->header().cache_bytes)};
   move(elements, layout::Range{0, bytes}, static_cast<const char*>(call.stream) + *call.position);
   *call.position += static_cast<Count>(bytes);
   g.counters().bytes_packed.add(bytes);

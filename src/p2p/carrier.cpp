@@ -87,11 +87,8 @@ std::uint32_t Carrier::chunk_for(std::uint64_t bytes) const {
       share, std::min<std::uint64_t>(kLeastChunk, cell_bytes_), cell_bytes_));
 }
 
-// Of a message that does not fit the last cache together with its source, the receiver would not
-// find what was written first, nor does the sender find what it wrote first.
 layout::Home Carrier::home_of(std::uint64_t bytes) const {
-  const std::uint64_t cache = node_.header().cache_bytes;
-  return cache != 0 && bytes > cache / 2 ? layout::Home::memory : layout::Home::caches;
+  return layout::home_of(bytes, node_.header().cache_bytes);
 }
 
 // ---- Sender

@@ -20,8 +20,12 @@ using namespace mh;
 
 void* find(const char* name) { return dlsym(RTLD_DEFAULT, name); }
 
+std::size_t g_last_cache = 0;
+
 layout::Elements elements(const mh_layout* layout, std::size_t count, const void* base) {
-  return {layout->held.get(), count, layout::address_of(base)};
+  layout::Elements found{layout->held.get(), count, layout::address_of(base)};
+  found.home = layout::home_of(found.bytes(), g_last_cache);
+  return found;
 }
 
 }  // namespace
@@ -36,6 +40,8 @@ int mh_engine_open() {
   }
   return mpi::real.Type_get_contents != nullptr ? 0 : -1;
 }
+
+void mh_engine_last_cache(size_t bytes) { g_last_cache = bytes; }
 
 mh_layout* mh_layout_of(MPI_Datatype type) {
   auto found = mpi::layouts::of(type);

@@ -393,6 +393,7 @@ int main(int argc, char** argv) {
   }
   const uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
   const uint64_t count = argc > 2 ? strtoull(argv[2], NULL, 10) : 500;
+  if (argc > 3) mh_engine_last_cache(strtoull(argv[3], NULL, 10));
   for (int width = 1; width <= 2; ++width) {
     compare_box(MPI_DOUBLE, 8, width, MPI_ORDER_C);
     compare_box(MPI_FLOAT, 4, width, MPI_ORDER_FORTRAN);

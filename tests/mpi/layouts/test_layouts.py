@@ -18,13 +18,15 @@ from manyhands.benchmarks.mpis import MpiBuild
 HERE = Path(__file__).parent
 
 
-def test_packs_what_the_mpi_packs(mpi: MpiBuild) -> None:
+# With a last cache of two bytes everything is moved as what no cache holds.
+@pytest.mark.parametrize("last_cache", ["0", "2"])
+def test_packs_what_the_mpi_packs(mpi: MpiBuild, last_cache: str) -> None:
     abi = {"abi": "abi"}.get(mpi.name, "openmpi" if mpi.family == "openmpi" else "mpich")
     archives = [ROOT / "build/lib" / f"libmh-engine-{abi}.a", ROOT / "build/src/libmh_core.a"]
     if not all(archive.exists() for archive in archives):
         pytest.skip("build/lib/libmh-engine-*.a is not built")
     program = compiled(mpi, "layouts", [HERE / "layouts.c"], archives)
-    done = run(mpi, Arm("plain"), 1, [str(program), "1", "600"])
+    done = run(mpi, Arm("plain"), 1, [str(program), "1", "600", last_cache])
     done.expect("PASS")
 
 
