@@ -108,12 +108,11 @@ using Half [[gnu::vector_size(32)]] = unsigned char;
 [[gnu::target("avx2")]]
 #endif
 inline void
-read_abreast(Address at, std::byte* stream, std::uint64_t block, Apart apart,
-                         Ahead ahead) {
+read_abreast(Address at, std::byte* stream, std::uint64_t block, Apart apart, Ahead ahead) {
   std::uint64_t done = 0;
   for (; done + kLine <= block; done += kLine) {
-    const std::int64_t on = done + ahead.within < block ? static_cast<std::int64_t>(ahead.within)
-                                                        : ahead.beyond;
+    const std::int64_t on =
+        done + ahead.within < block ? static_cast<std::int64_t>(ahead.within) : ahead.beyond;
     for (std::uint64_t lane = 0; lane < kLanes; ++lane) {
       const Address line = moved(at + done, lane, apart.memory);
       std::byte* target = stream + done + lane * apart.stream;

@@ -283,9 +283,15 @@ void move_rows(Address at, const Rows& rows, std::byte* stream) {
 // Runs of one length, known when this is compiled.
 template <bool kPack, std::size_t kBytes>
 void move_list(Address at, const std::int64_t* offset, std::uint64_t runs, std::byte* stream) {
-  for (std::uint64_t i = 0; i < runs; ++i) {
+  constexpr std::uint64_t kUnroll = 4;
+  const auto move = [&](std::uint64_t i) {
     move_fixed<kPack, kBytes>(pointer(moved(at, offset[i])), stream + i * kBytes);
+  };
+  std::uint64_t i = 0;
+  for (; i + kUnroll <= runs; i += kUnroll) {
+    for (std::uint64_t k = 0; k < kUnroll; ++k) move(i + k);
   }
+  for (; i < runs; ++i) move(i);
 }
 
 template <bool kPack>

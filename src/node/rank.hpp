@@ -63,11 +63,11 @@ struct alignas(kCacheLine) WorkBoard {
 };
 
 struct alignas(kCacheLine) Header {
-  std::uint64_t magic;       // kSegmentMagic
-  std::uint32_t layout;      // changes with any structure in the segment; sides must agree
-  std::uint32_t ranks;       // of this node
-  std::uint64_t stride;      // bytes from one rank's record to the next
-  std::uint64_t job_key[2];  // random, one per job and node: opens every descriptor
+  std::uint64_t magic;        // kSegmentMagic
+  std::uint32_t layout;       // changes with any structure in the segment; sides must agree
+  std::uint32_t ranks;        // of this node
+  std::uint64_t stride;       // bytes from one rank's record to the next
+  std::uint64_t job_key[2];   // random, one per job and node: opens every descriptor
   std::uint64_t cache_bytes;  // of the last cache before memory, 0 when not known
   std::uint16_t numa_nodes;
   std::uint16_t numa_of_cpu[kMaxCpus];

@@ -42,7 +42,8 @@ TEST(Topology, two_memories_of_the_same_cpus_are_one_node) {
 }
 
 TEST(Topology, reads_the_size_of_the_last_cache) {
-  const Result<Topology> machine = load_topology("node:1 l3:1(size=33554432) l2:2(size=2097152) core:1 pu:1");
+  const Result<Topology> machine =
+      load_topology("node:1 l3:1(size=33554432) l2:2(size=2097152) core:1 pu:1");
   ASSERT_TRUE(machine.ok());
   EXPECT_EQ(machine->cache_bytes, 32U << 20U);
 }
