@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "layout/kernels.hpp"
-#include "layout/wide.hpp"
 
 namespace mh::layout {
 
@@ -111,11 +110,6 @@ std::uint64_t copy_blocks(const Elements& to, const Elements& from, Range range)
 }
 
 }  // namespace
-
-std::uint64_t Elements::bytes() const {
-  const Wide bytes = Wide{layout->size()} * count;
-  return static_cast<std::uint64_t>(std::min<Wide>(bytes, kLargest));
-}
 
 std::uint64_t pack(const Elements& from, Range range, void* packed) {
   return move<true>(from, range, static_cast<std::byte*>(packed));

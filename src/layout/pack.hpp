@@ -18,6 +18,7 @@
 
 #include "layout/layout.hpp"
 #include "layout/walk.hpp"
+#include "layout/wide.hpp"
 
 namespace mh::layout {
 
@@ -39,7 +40,10 @@ struct Elements {
   Home home = Home::caches;
 
   // Bytes of the packed stream; stops at the largest number.
-  [[nodiscard]] std::uint64_t bytes() const;
+  [[nodiscard]] std::uint64_t bytes() const {
+    const Wide bytes = Wide{layout->size()} * count;
+    return static_cast<std::uint64_t>(bytes < kLargest ? bytes : kLargest);
+  }
 };
 
 inline Address address_of(const void* pointer) { return reinterpret_cast<Address>(pointer); }

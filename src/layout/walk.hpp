@@ -259,6 +259,32 @@ void walk_tree(const Node& element, std::uint64_t count, std::int64_t extent, Ad
   }
 }
 
+// All of a block, a row or a rectangle: nothing to look for.
+template <class Sink>
+void walk_rectangle(const Grid& grid, Address at, Sink& sink) {
+  if (grid.dims == 0) return sink.block(at, grid.block);
+  const Dim& row = grid.dim[0];
+  const Dim column = grid.dims == 2 ? grid.dim[1] : Dim{1, 0};
+  sink.rows(at, {column.count, column.stride, row.count, row.stride, grid.block});
+}
+
+// Apart from the short ways, for which its frame is long.
+template <class Sink>
+[[gnu::noinline]] void walk_any(const Layout& layout, std::uint64_t count, Address at, Range range,
+                                Sink& sink) {
+  const Node& root = *layout.root().node;
+  const std::int64_t extent = layout.extent();
+  if (root.kind == Kind::grid) {
+    if (count == 1) return walk_grid(root.grid, at, range, sink);
+    Grid grid = root.grid;
+    if (extend(grid, count, extent)) return walk_grid(grid, at, range, sink);
+  } else if (root.kind == Kind::runs) {
+    Runs runs = root.runs;
+    if (extend(runs, count, extent)) return walk_runs(runs, at, range, sink);
+  }
+  walk_tree(root, count, extent, at, range, sink);
+}
+
 }  // namespace detail
 
 // Shows the sink the blocks of `range`, which must lie within the stream, of `count` elements.
@@ -267,16 +293,11 @@ void walk(const Layout& layout, std::uint64_t count, Address base, Range range, 
   if (range.begin >= range.end) return;
   const Node& root = *layout.root().node;
   const Address at = moved(base, layout.root().offset);
-  const std::int64_t extent = layout.extent();
-  if (root.kind == Kind::grid) {
-    if (count == 1) return detail::walk_grid(root.grid, at, range, sink);
-    Grid grid = root.grid;
-    if (extend(grid, count, extent)) return detail::walk_grid(grid, at, range, sink);
-  } else if (root.kind == Kind::runs) {
-    Runs runs = root.runs;
-    if (extend(runs, count, extent)) return detail::walk_runs(runs, at, range, sink);
+  if (root.kind == Kind::grid && root.grid.dims <= 2 && count == 1 && range.begin == 0 &&
+      range.end == root.size) {
+    return detail::walk_rectangle(root.grid, at, sink);
   }
-  detail::walk_tree(root, count, extent, at, range, sink);
+  detail::walk_any(layout, count, at, range, sink);
 }
 
 }  // namespace mh::layout
