@@ -28,8 +28,13 @@ struct Left {
 Left g_left;
 
 bool is_ours(const layout::Layout* layout) {
-  if (layout == nullptr || layout->dense() || layout->blocks() == 0) return false;
-  return layout->size() / layout->blocks() <= kLongestBlock;
+  return layout != nullptr && !layout->dense() && layout->blocks() != 0;
+}
+
+// The shortest stream that is packed by the engine: of long blocks one that no cache holds.
+std::uint64_t least_bytes(const layout::Layout& layout) {
+  if (layout.size() / layout.blocks() <= kLongestBlock) return kLeastBytes;
+  return layout::least_in_memory(g.node->header().cache_bytes);
 }
 
 void learn(MPI_Datatype type) {
@@ -39,9 +44,9 @@ void learn(MPI_Datatype type) {
 }
 
 void leave(MPI_Datatype type, const layout::Layout* layout) {
-  const std::uint64_t size = layout == nullptr ? 0 : layout->size();
-  const MPI_Count most = size == 0 ? std::numeric_limits<MPI_Count>::max()
-                                   : static_cast<MPI_Count>((kLeastBytes - 1) / size);
+  const MPI_Count most = layout == nullptr
+                             ? std::numeric_limits<MPI_Count>::max()
+                             : static_cast<MPI_Count>((least_bytes(*layout) - 1) / layout->size());
   g_left.type.store(type, std::memory_order_relaxed);
   g_left.most.store(most, std::memory_order_relaxed);
 }
@@ -66,13 +71,14 @@ struct Call {
 
 // Bytes to be moved by the engine, 0 if the call is the library's.
 template <class Count>
-std::uint64_t bytes_of(const Call<Count>& call, std::uint64_t size) {
+std::uint64_t bytes_of(const Call<Count>& call, const layout::Layout& layout) {
+  const std::uint64_t size = layout.size();
   if (call.count <= 0 || call.position == nullptr || *call.position < 0) return 0;
   if (call.room < *call.position || call.stream == nullptr) return 0;
   if (call.memory == nullptr || call.memory == MPI_BOTTOM) return 0;
   const auto left = static_cast<std::uint64_t>(call.room - *call.position);
   const auto count = static_cast<std::uint64_t>(call.count);
-  if (size == 0 || count > left / size || count * size < kLeastBytes) return 0;
+  if (count > left / size || count * size < least_bytes(layout)) return 0;
   if (next.Pack != real.Pack || comms::find(call.comm) == nullptr) return 0;  // a tool looks on
   return memory::device_runtime_loaded() ? 0 : count * size;
 }
@@ -80,7 +86,7 @@ std::uint64_t bytes_of(const Call<Count>& call, std::uint64_t size) {
 // True if the engine has done it. `move`: layout::pack or layout::unpack.
 template <class Count, class Move>
 bool moved(const Call<Count>& call, const layout::Layout& layout, Move move) {
-  const std::uint64_t bytes = bytes_of(call, layout.size());
+  const std::uint64_t bytes = bytes_of(call, layout);
   if (bytes == 0) return false;
   const layout::Elements elements{&layout, static_cast<std::uint64_t>(call.count),
                                   layout::address_of(call.memory),
