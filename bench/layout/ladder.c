@@ -3,8 +3,9 @@
 // Packing and unpacking on one core: the layout engine, a loop written by hand for each type, and
 // MPI_Pack/MPI_Unpack, in turn in one process. One rank; ladder.py compiles and runs it under each
 // MPI and makes the table. Arguments: seconds for each type and direction; part of a name, to
-// measure those types alone. Every arm's bytes are checked once. Prints a JSON object a line:
-// nanoseconds of a whole call, the median and the least of the rounds.
+// measure those types alone; bytes of the last cache (0: not known). Every arm's bytes are checked
+// once. Prints a JSON object a line: nanoseconds of a whole call, the median and the least of the
+// rounds.
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Moving blocks of which no cache holds anything, nor shall it: those of messages larger than the
-// last cache.
+// Moving blocks of which no cache holds anything, nor shall it: those of streams of more than half
+// the last cache (Home::memory).
 //
 // Reading: one stretch of memory after the other leaves most of what a core could fetch at a time
 // unused, because the hardware looks ahead only within a page. So four *lanes* are read abreast,
@@ -10,7 +10,7 @@
 // written() before anybody is told of the bytes.
 //
 // What each is worth: docs/decisions.md. Reading is for processors with wide registers (kHasWide,
-// kernels.hpp); other processors than x86-64 write as usual.
+// kernels.hpp), writing for x86-64; others move such blocks as all others.
 #pragma once
 
 #if defined(__x86_64__)
@@ -61,12 +61,26 @@ inline void write(std::byte* to, const std::byte* from, std::size_t bytes) {
 }
 #endif
 
-inline void write_row(Row row, std::uint64_t block) {
-  for (; row.length != 0; --row.length) {
-    write(pointer(row.at), row.stream, block);
-    row.at = moved(row.at, row.stride);
-    row.stream += row.stream_stride;
+// Shorter ones may hold no whole line, unless they are lines.
+inline constexpr std::uint64_t kLeastWritten = 2 * kLine - 1;
+
+inline bool are_lines(Address at, const Rows& rows) {
+  const auto all =
+      at | static_cast<Address>(rows.row_stride) | static_cast<Address>(rows.stride) | rows.block;
+  return all % kLine == 0;
+}
+
+// False: nothing was done, such rows gain nothing.
+inline bool write_rows(Address at, const Rows& rows, const std::byte* stream) {
+  if (rows.block < kLeastWritten && !are_lines(at, rows)) return false;
+  for (std::uint64_t i = 0; i < rows.rows; ++i) {
+    const Address row = moved(at, i, rows.row_stride);
+    for (std::uint64_t k = 0; k < rows.length; ++k) {
+      write(pointer(moved(row, k, rows.stride)), stream, rows.block);
+      stream += rows.block;
+    }
   }
+  return true;
 }
 
 // ---- Reading
@@ -75,6 +89,8 @@ inline void write_row(Row row, std::uint64_t block) {
 inline constexpr std::uint64_t kLanes = 4;
 // How far ahead a lane looks, in bytes of the stream.
 inline constexpr std::uint64_t kAhead = 2048;
+// The least that pays: half of what a lane reads was asked for.
+inline constexpr std::uint64_t kLeastRead = 2 * kLanes * kAhead;
 
 // From one lane to the next.
 struct Apart {
@@ -91,7 +107,7 @@ struct Ahead {
 
 inline Ahead ahead_in(std::uint64_t block, std::int64_t stride) {
   if (block > kAhead) return {kAhead, stride - static_cast<std::int64_t>(block - kAhead)};
-  return {block, static_cast<std::int64_t>(kAhead / block) * stride};
+  return {block, static_cast<std::int64_t>(moved(0, kAhead / block, stride))};
 }
 
 inline void ask_for(Address line) {
@@ -156,26 +172,26 @@ inline void read_row(Row row, std::uint64_t block) {
   }
 }
 
-// ---- Rectangles
-// ------------------------------------------------------------------------------------
-
-// By rows, or by columns where those are longer and there are too few blocks in a row.
-template <class MoveRow>
-void rows_or_columns(Address at, const Rows& rows, std::byte* stream, MoveRow&& move) {
+// By rows, or by columns where there are too few blocks in a row for the lanes. False: nothing was
+// done, such rows gain nothing.
+inline bool read_rows(Address at, const Rows& rows, std::byte* stream) {
   const std::uint64_t row_bytes = rows.length * rows.block;
-  if (rows.length < kLanes && rows.rows > rows.length) {
-    for (std::uint64_t k = 0; k < rows.length; ++k) {
-      move(Row{moved(at, k, rows.stride), rows.row_stride, rows.rows, stream + k * rows.block,
-               row_bytes},
-           rows.block);
+  if (rows.block >= kLine && row_bytes >= kLeastRead) {
+    for (std::uint64_t i = 0; i < rows.rows; ++i) {
+      read_row({moved(at, i, rows.row_stride), rows.stride, rows.length, stream + i * row_bytes,
+                rows.block},
+               rows.block);
     }
-    return;
+    return true;
   }
-  for (std::uint64_t i = 0; i < rows.rows; ++i) {
-    move(Row{moved(at, i, rows.row_stride), rows.stride, rows.length, stream + i * row_bytes,
-             rows.block},
-         rows.block);
+  const bool long_columns = rows.length < kLanes && rows.rows * rows.block >= kLeastRead;
+  if (rows.block < kLine || !long_columns) return false;
+  for (std::uint64_t k = 0; k < rows.length; ++k) {
+    read_row(
+        {moved(at, k, rows.stride), rows.row_stride, rows.rows, stream + k * rows.block, row_bytes},
+        rows.block);
   }
+  return true;
 }
 
 }  // namespace mh::layout::detail::far

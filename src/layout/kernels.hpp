@@ -368,11 +368,7 @@ class Mover {
     stream_ += bytes;
   }
   void rows(Address at, const Rows& rows) {
-    if (!is_far(rows.block)) {
-      move_rows<kPack>(at, rows, stream_);
-    } else {
-      far::rows_or_columns(at, rows, stream_, kPack ? far::read_row : far::write_row);
-    }
+    if (!moved_far(at, rows)) move_rows<kPack>(at, rows, stream_);
     stream_ += rows.rows * rows.length * rows.block;
   }
   void list(Address at, const Runs& runs, std::uint64_t first, std::uint64_t last) {
@@ -400,9 +396,18 @@ class Mover {
   [[nodiscard]] static constexpr bool full() { return false; }
 
  private:
-  // Shorter blocks hold no whole line.
+  // Lanes need wide registers, and a long way; what is written past the caches needs neither.
   [[nodiscard]] bool is_far(std::uint64_t block) const {
-    return home_ == Home::memory && block >= far::kLine && (kHasWide || !kPack);
+    if (home_ == Home::caches) return false;
+    return kPack ? kHasWide && block >= far::kLeastRead : block >= far::kLeastWritten;
+  }
+  bool moved_far(Address at, const Rows& rows) const {
+    if (home_ == Home::caches) return false;
+    if constexpr (kPack) {
+      return kHasWide && far::read_rows(at, rows, stream_);
+    } else {
+      return far::write_rows(at, rows, stream_);
+    }
   }
 
   std::byte* stream_;

@@ -121,7 +121,7 @@ std::uint64_t unpack(const Elements& to, Range range, const void* packed) {
 }
 
 void copy_from(Home home, void* packed, const void* from, std::size_t bytes) {
-  if (home == Home::caches || !detail::kHasWide) {
+  if (home == Home::caches || !detail::kHasWide || bytes < detail::far::kLeastRead) {
     std::memcpy(packed, from, bytes);
   } else {
     detail::far::read(static_cast<std::byte*>(packed), static_cast<const std::byte*>(from), bytes);

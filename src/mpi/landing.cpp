@@ -31,7 +31,8 @@ Fetched fetched_of(std::uint64_t bytes, const Landing& landing) {
 // The descriptor as it lies in a buffer whose type has gaps.
 void gather_descriptor(const Landing& landing, p2p::Descriptor& descriptor) {
   if (const layout::LayoutPtr layout = layouts::of(landing.type)) {
-    layout::pack(elements(end_of(landing, layout)), {0, p2p::kDescriptorBytes}, &descriptor);
+    layout::pack(p2p::elements_of(end_of(landing, layout)), {0, p2p::kDescriptorBytes},
+                 &descriptor);
     return;
   }
   const std::uint64_t element = datatypes::info(landing.type).size;
@@ -52,7 +53,7 @@ void pull_scattered(const p2p::Descriptor& descriptor, p2p::SendSlot& letter,
   const auto packed = std::make_unique_for_overwrite<std::byte[]>(bytes);
   pull(descriptor, letter, end_at(packed.get()), bytes, landing.comm->order);
   if (layout != nullptr) {
-    layout::unpack(elements(end_of(landing, layout)), {0, bytes}, packed.get());
+    layout::unpack(p2p::elements_of(end_of(landing, layout)), {0, bytes}, packed.get());
   } else {
     send_to_self(packed.get(), static_cast<MPI_Count>(bytes), MPI_BYTE, landing.buffer,
                  landing.count, landing.type);

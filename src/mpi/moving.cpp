@@ -54,7 +54,7 @@ void receive_again(p2p::SendSlot& slot, const p2p::Descriptor& descriptor, const
   }
   const auto packed = std::make_unique_for_overwrite<std::byte[]>(bytes);
   receive_stream_again(slot, descriptor, packed.get(), bytes);
-  layout::unpack(elements(to), {0, bytes}, packed.get());
+  layout::unpack(p2p::elements_of(to), {0, bytes}, packed.get());
 }
 
 // Looks, now and then, for a dead process among those that may hold a chunk of this rank's jobs.

@@ -26,9 +26,6 @@ inline memory::View view_of(const void* address, std::uint32_t rank) {
           .rank = rank};
 }
 
-inline layout::Elements elements(const p2p::End& end) {
-  return {.layout = end.layout, .count = end.count, .base = end.base};
-}
 inline p2p::End end_at(const void* address) { return {.base = layout::address_of(address)}; }
 
 // Runs a job of this rank with every hand that is free. With `letter`, its sender is one of them.

@@ -91,7 +91,7 @@ bool pack_to(const p2p::Landing& landing, const p2p::SendSlot& letter, const p2p
   memory::View to = view_of(nullptr, letter.to);
   const std::uint64_t address = landing.address.load(std::memory_order_relaxed);
   const auto write = [&](std::uint64_t begin, std::uint64_t end) {
-    layout::pack(elements(from), {begin, end}, packed.get());
+    layout::pack(p2p::elements_of(from), {begin, end}, packed.get());
     to.address = address + begin;
     return memory::write(to, packed.get(), end - begin).ok();
   };

@@ -31,10 +31,13 @@ bool is_ours(const layout::Layout* layout) {
   return layout != nullptr && !layout->dense() && layout->blocks() != 0;
 }
 
-// The shortest stream that is packed by the engine: of long blocks one that no cache holds.
+// The shortest stream that is packed by the engine: of blocks of whole lines one that no cache
+// holds.
 std::uint64_t least_bytes(const layout::Layout& layout) {
-  if (layout.size() / layout.blocks() <= kLongestBlock) return kLeastBytes;
-  return layout::least_in_memory(g.node->header().cache_bytes);
+  constexpr std::uint64_t kLine = 64;
+  const std::uint64_t block = layout.size() / layout.blocks();
+  if (block <= kLongestBlock) return kLeastBytes;
+  return layout::least_in_memory(block < kLine ? 0 : g.node->header().cache_bytes);
 }
 
 void learn(MPI_Datatype type) {

@@ -5,9 +5,9 @@
 // type's first call is the library's own: only if it succeeds is the type read, so a handle that is
 // wrong or not committed gets the library's error. Whatever else looks odd (no room, negative
 // numbers, an unknown communicator, MPI_BOTTOM) is left to the library as well, and so are short
-// streams, types without gaps or of blocks that the library is as quick with, and all of a program
-// that has loaded an accelerator's run time. MPI_Pack_external stays the library's: its bytes are
-// in another order. Any thread.
+// streams, types without gaps, those of blocks that the library is as quick with while a cache
+// holds them, and all of a program that has loaded an accelerator's run time. MPI_Pack_external
+// stays the library's: its bytes are in another order. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@
 
 namespace mh::mpi::packing {
 
-// Shorter streams are the library's, and so are those of blocks that are longer on average (bytes).
+// Shorter streams are the library's, and so are those of blocks that are longer on average (bytes),
+// unless no cache holds them (layout::Home::memory).
 // Open MPI is as fast with long blocks, MPICH with none: docs/decisions.md.
 #if defined(MH_ABI_OPENMPI)
 inline constexpr std::uint64_t kLeastBytes = 2048;

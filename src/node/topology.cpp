@@ -54,10 +54,11 @@ void map_numa(hwloc_topology_t machine, Topology& topology) {
 
 // Where there are several of a level, as on parts of a package, the first one's.
 std::size_t last_cache(hwloc_topology_t machine) {
-  for (const hwloc_obj_type_t level :
-       {HWLOC_OBJ_L4CACHE, HWLOC_OBJ_L3CACHE, HWLOC_OBJ_L2CACHE, HWLOC_OBJ_L1CACHE}) {
+  for (const hwloc_obj_type_t level : {HWLOC_OBJ_L4CACHE, HWLOC_OBJ_L3CACHE, HWLOC_OBJ_L2CACHE}) {
     const hwloc_obj_t cache = hwloc_get_obj_by_type(machine, level, 0);
-    if (cache != nullptr) return static_cast<std::size_t>(cache->attr->cache.size);
+    if (cache != nullptr && cache->attr->cache.size != 0) {
+      return static_cast<std::size_t>(cache->attr->cache.size);
+    }
   }
   return 0;
 }

@@ -73,8 +73,10 @@ bool Belt::fills_are_worth_lending(std::uint32_t use, std::uint32_t least) const
 bool Belt::drains_are_worth_lending(std::uint32_t use, std::uint32_t least) const {
   const std::uint32_t ready = on_belt(use);
   const std::uint32_t taken = chunks_.load(std::memory_order_relaxed) - left_in(drains_, use);
+  const std::uint32_t turn = cells_[taken % kCells].turn.load(std::memory_order_relaxed);
+  const bool filled = turn == 2 * (taken / kCells) + 1;
   const bool nobody_drains = done_.load(std::memory_order_relaxed) == taken;
-  return ready != 0 && (nobody_drains || ready >= least);
+  return ready != 0 && filled && (nobody_drains || ready >= least);
 }
 
 }  // namespace mh::p2p

@@ -61,12 +61,13 @@ std::byte* Carrier::cell_of(const OnBelt& on, const Stretch& stretch) const {
   return node_.area(on.receiver) + offsets_.cells + cell * cell_bytes_;
 }
 
-// A thread of this rank has moved a chunk since `begin`, unless it is a helper.
-void Carrier::note_moved(std::uint64_t begin) {
+// A thread of this rank has moved a chunk since `begin`, unless it is a helper. Not a `whole` one:
+// its bytes were in their place before.
+void Carrier::note_moved(std::uint64_t begin, bool whole) {
   if (lend::guest() != lend::Guest::no) return;
   const std::uint64_t now = ticks();
   moved_at_.store(now, std::memory_order_relaxed);
-  chunk_ticks_.store(now - begin, std::memory_order_relaxed);
+  if (whole) chunk_ticks_.store(now - begin, std::memory_order_relaxed);
   counters_.own_copy_ticks.add(now - begin);
 }
 
@@ -185,7 +186,7 @@ Carrier::Drained Carrier::drain(std::uint32_t belt) {
   const bool placed = here.is_placed(stretch);
   if (!placed) unpack(to_[belt], range_of(stretch), cell_of(on, stretch));
   here.drained(stretch);
-  note_moved(begin);
+  note_moved(begin, !placed);
   count_moved(stretch.bytes);
   return placed ? Drained::placed : Drained::moved;
 }
@@ -244,8 +245,9 @@ std::optional<std::uint32_t> Carrier::late_receiver(std::uint32_t least) const {
 std::optional<std::uint32_t> Carrier::who_is_late() const {
   const std::uint64_t waited = ticks() - moved_at_.load(std::memory_order_relaxed);
   if (waited < ticks_from_ns(kPatienceNs)) return std::nullopt;
-  const std::uint64_t chunk = chunk_ticks_.load(std::memory_order_relaxed);
-  const auto least = static_cast<std::uint32_t>(ticks_from_ns(kWorthLendingNs) / (chunk + 1) + 1);
+  const std::uint64_t chunk =
+      std::max<std::uint64_t>(chunk_ticks_.load(std::memory_order_relaxed), 1);
+  const auto least = static_cast<std::uint32_t>(ticks_from_ns(kWorthLendingNs) / chunk + 1);
   const auto sender = late_sender(least);
   return sender ? sender : late_receiver(least);
 }

@@ -112,7 +112,7 @@ class Carrier final : public lend::Work {
   bool fill_any();
   [[nodiscard]] std::optional<std::uint32_t> late_sender(std::uint32_t least) const;
   [[nodiscard]] std::optional<std::uint32_t> late_receiver(std::uint32_t least) const;
-  void note_moved(std::uint64_t begin);
+  void note_moved(std::uint64_t begin, bool whole = true);
   void count_moved(std::uint64_t bytes);
 
   static constexpr std::size_t kWords = SharedOutbox::kSlots / 64;
@@ -135,8 +135,8 @@ class Carrier final : public lend::Work {
   // Who sends that. relaxed: a hint.
   std::array<std::atomic<std::uint32_t>, kBelts> senders_{};
   std::array<bool, kBelts> failed_{};  // of the thread that has the belt
-  // When (ticks) a thread of this rank, not a helper, last moved a chunk, and how long that took.
-  // relaxed: hints.
+  // When (ticks) a thread of this rank, not a helper, last moved a chunk, and how long one took; 0
+  // before the first. relaxed: hints.
   std::atomic<std::uint64_t> moved_at_{0};
   std::atomic<std::uint64_t> chunk_ticks_{0};
   std::atomic<std::uint32_t> taken_{0};  // a bit for each belt; acquire and release, as a lock

@@ -17,8 +17,9 @@ extern "C" {
 /* Once, after MPI_Init: 0, or -1 if this is not the MPI the archive was compiled for. */
 int mh_engine_open(void);
 
-/* The bytes of the last cache before memory (0, as at first: not known). What does not fit there is
-   moved in the ways for bytes that no cache holds. Not while another thread packs. */
+/* The bytes of the last cache before memory (0, as at first: not known). What is more than
+   half of that is moved in the ways for bytes that no cache holds. Not while another thread packs.
+ */
 void mh_engine_last_cache(size_t bytes);
 
 /* The layout of a type, NULL if it has none. To be closed; outlives the type. */

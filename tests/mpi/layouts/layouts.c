@@ -2,7 +2,8 @@
 //
 // The layout engine against the MPI library: packed bytes, unpacked memory and sizes of the types
 // of halo exchanges and of random ones. One rank. Arguments: the seed of the first random type and
-// how many there are. A failure prints the type and its seed.
+// how many there are, and the bytes of the last cache (0: not known). A failure prints the type and
+// its seed.
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdint.h>

@@ -59,7 +59,7 @@ TEST(Topology, a_description_without_sense_is_an_error) {
   EXPECT_FALSE(load_topology("node:two").ok());
 }
 
-// How runs on a machine of one NUMA node are made to see several.
+// How runs on a machine of one NUMA node are made to see several, or a smaller cache.
 TEST(Topology, can_be_given_to_a_whole_run_by_the_environment_of_hwloc) {
   test::Child child([] {
     ::setenv("HWLOC_SYNTHETIC", "node:2 core:1 pu:1", 1);
@@ -67,6 +67,12 @@ TEST(Topology, can_be_given_to_a_whole_run_by_the_environment_of_hwloc) {
     return machine.ok() && machine->numa_nodes == 2 && machine->numa_of_cpu[1] == 1 ? 0 : 1;
   });
   EXPECT_EQ(child.wait(), 0);
+  test::Child without_cache([] {  // as in tests/fuzz/test_fuzz.py
+    ::setenv("HWLOC_SYNTHETIC", "numa:1 l3:1(size=1024) core:2 pu:1", 1);
+    const Result<Topology> machine = load_topology();
+    return machine.ok() && machine->cache_bytes == 1024 ? 0 : 1;
+  });
+  EXPECT_EQ(without_cache.wait(), 0);
 }
 
 TEST(Topology, of_this_machine_covers_the_cpus_we_may_use) {

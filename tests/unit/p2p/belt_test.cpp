@@ -71,6 +71,7 @@ TEST_F(BeltTest, a_single_chunk_is_worth_a_core_where_nobody_is_at_work) {
     EXPECT_FALSE(belt_->drains_are_worth_lending(use, kMany)) << "nothing is filled";
     ASSERT_TRUE(belt_->claim_fill(use, stretch_));
     EXPECT_FALSE(belt_->fills_are_worth_lending(use, kMany)) << "the sender is there";
+    EXPECT_FALSE(belt_->drains_are_worth_lending(use, kMany)) << "not filled yet";
     belt_->filled(stretch_);
     EXPECT_TRUE(belt_->drains_are_worth_lending(use, kMany));
     ASSERT_TRUE(belt_->claim_drain(use, stretch_));
@@ -108,6 +109,7 @@ TEST_F(BeltTest, a_claim_for_an_earlier_use_gets_nothing) {
   EXPECT_FALSE(belt_->claim_fill(first, stretch_));
   EXPECT_FALSE(belt_->claim_drain(first, stretch_));
   EXPECT_FALSE(belt_->fills_are_worth_lending(first, 1));
+  EXPECT_FALSE(belt_->drains_are_worth_lending(first, 1));
   EXPECT_EQ(BeltTestAccess::fills(*belt_), (std::uint64_t{second} << 32U) + 101);
 }
 
