@@ -331,7 +331,7 @@ TEST(Kernels, long_blocks_in_rows_of_every_length) {
     for (std::int64_t rows = 3; rows <= 9; ++rows) check_grid(bytes, 2, bytes + 8, rows, 3 * bytes);
   }
   for (const std::int64_t bytes : {64, 100, 127}) {
-    check_grid(bytes, 301, 128, 2, 400 * 128);
+    check_grid(bytes, 301, 128, 2, 51'200);
     check_grid(bytes, 301, -192, 1, 0);
     check_grid(bytes, 3, 128, 301, 512);
   }
