@@ -22,11 +22,12 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/cacheline.hpp"
 #include "layout/row.hpp"
 
 namespace mh::layout::detail::far {
 
-inline constexpr std::size_t kLine = 64;
+inline constexpr std::size_t kLine = kCacheLine;
 
 // ---- Writing
 // ---------------------------------------------------------------------------------------

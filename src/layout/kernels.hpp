@@ -372,7 +372,7 @@ class Mover {
     stream_ += rows.rows * rows.length * rows.block;
   }
   void list(Address at, const Runs& runs, std::uint64_t first, std::uint64_t last) {
-    if (is_far(runs.bytes / runs.runs)) {
+    if (are_far(runs)) {
       for (std::uint64_t i = first; i < last; ++i) {
         block(moved(at, runs.offset[i]), runs.begin_of(i + 1) - runs.begin_of(i));
       }
@@ -386,7 +386,7 @@ class Mover {
     stream_ += runs.begin_of(last) - runs.begin_of(first);
   }
   void lists(Address at, const Runs& runs, std::uint64_t count) {
-    if (runs.runs <= kRecordRuns && count > 1 && !is_far(runs.bytes / runs.runs)) {
+    if (runs.runs <= kRecordRuns && count > 1 && !are_far(runs)) {
       move_records<kPack>(at, runs, count, stream_);
       stream_ += count * runs.bytes;
       return;
@@ -400,6 +400,10 @@ class Mover {
   [[nodiscard]] bool is_far(std::uint64_t block) const {
     if (home_ == Home::caches) return false;
     return kPack ? kHasWide && block >= far::kLeastRead : block >= far::kLeastWritten;
+  }
+  // On average.
+  [[nodiscard]] bool are_far(const Runs& runs) const {
+    return home_ == Home::memory && is_far(runs.bytes / runs.runs);
   }
   bool moved_far(Address at, const Rows& rows) const {
     if (home_ == Home::caches) return false;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "layout/kernels.hpp"
 
@@ -121,20 +120,14 @@ std::uint64_t unpack(const Elements& to, Range range, const void* packed) {
 }
 
 void copy_from(Home home, void* packed, const void* from, std::size_t bytes) {
-  if (home == Home::caches || !detail::kHasWide || bytes < detail::far::kLeastRead) {
-    std::memcpy(packed, from, bytes);
-  } else {
-    detail::far::read(static_cast<std::byte*>(packed), static_cast<const std::byte*>(from), bytes);
-  }
+  detail::Mover<true>(static_cast<std::byte*>(packed), home).block(address_of(from), bytes);
 }
 
 void copy_to(Home home, void* to, const void* packed, std::size_t bytes) {
-  if (home == Home::caches) {
-    std::memcpy(to, packed, bytes);
-  } else {
-    detail::far::write(static_cast<std::byte*>(to), static_cast<const std::byte*>(packed), bytes);
-    detail::far::written();
-  }
+  // As in unpack(), the sink only reads the stream.
+  auto* stream = static_cast<std::byte*>(const_cast<void*>(packed));
+  detail::Mover<false>(stream, home).block(address_of(to), bytes);
+  if (home == Home::memory) detail::far::written();
 }
 
 std::uint64_t copy(const Elements& to, const Elements& from, Range range,

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <limits>
 
+#include "base/cacheline.hpp"
 #include "layout/pack.hpp"
 #include "memory/devices.hpp"
 #include "mpi/comms.hpp"
@@ -34,10 +35,9 @@ bool is_ours(const layout::Layout* layout) {
 // The shortest stream that is packed by the engine: of blocks of whole lines one that no cache
 // holds.
 std::uint64_t least_bytes(const layout::Layout& layout) {
-  constexpr std::uint64_t kLine = 64;
   const std::uint64_t block = layout.size() / layout.blocks();
   if (block <= kLongestBlock) return kLeastBytes;
-  return layout::least_in_memory(block < kLine ? 0 : g.node->header().cache_bytes);
+  return layout::least_in_memory(block < kCacheLine ? 0 : g.node->header().cache_bytes);
 }
 
 void learn(MPI_Datatype type) {

@@ -113,25 +113,19 @@ def seen_plain(mpi: MpiBuild, shape: str, request: pytest.FixtureRequest) -> tup
     return known[mpi.name, shape]
 
 
-@pytest.mark.parametrize("memory", WAYS)
+@pytest.mark.parametrize("memory", ("auto", *WAYS))
+@pytest.mark.parametrize("machine", ({}, NO_CACHE), ids=("this", "no cache"))
 def test_other_ways_to_memory_see_the_same(
-    mpi: MpiBuild, helped: Arm, memory: str, request: pytest.FixtureRequest
+    mpi: MpiBuild,
+    helped: Arm,
+    memory: str,
+    machine: dict[str, str],
+    request: pytest.FixtureRequest,
 ) -> None:
     if mpi.name not in FOR_WAYS:
         pytest.skip("ways to memory are tested under Debian's libraries")
     ranks, arguments = SHAPES["2 ranks"]
-    done = fuzz(mpi, helped, ranks, words(request, arguments), LIMIT_S, memory)
-    assert observed(done) == seen_plain(mpi, "2 ranks", request), done.told()
-
-
-@pytest.mark.parametrize("memory", ("auto", "cells"))
-def test_messages_that_no_cache_holds_see_the_same(
-    mpi: MpiBuild, helped: Arm, memory: str, request: pytest.FixtureRequest
-) -> None:
-    if mpi.name not in FOR_WAYS:
-        pytest.skip("ways of messages are tested under Debian's libraries")
-    ranks, arguments = SHAPES["2 ranks"]
-    done = fuzz(mpi, helped, ranks, words(request, arguments), LIMIT_S, memory, machine=NO_CACHE)
+    done = fuzz(mpi, helped, ranks, words(request, arguments), LIMIT_S, memory, machine=machine)
     assert observed(done) == seen_plain(mpi, "2 ranks", request), done.told()
 
 
