@@ -107,6 +107,11 @@ def main() -> None:
     builds = find_builds(ROOT)
     # The standard ABI is MPICH 5 under another name.
     names = options.mpi.split(",") if options.mpi else [name for name in builds if name != "abi"]
+    unknown = [name for name in names if name not in builds]
+    if unknown:
+        sys.exit(
+            f"no MPI compiler and launcher for {', '.join(unknown)}; found: {', '.join(builds)}"
+        )
     results = {name: measured(builds[name], options.seconds, options.only) for name in names}
     if options.json:
         rows = {name: list(result.values()) for name, result in results.items()}
