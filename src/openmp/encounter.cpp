@@ -17,7 +17,7 @@ bool is_static(const Participant& watched) {
 }
 
 // The region as the run time runs it, watched on this thread.
-void watch(Site& site, const Encounter& met) {
+[[gnu::cold, gnu::noinline]] void watch(Site& site, const Encounter& met) {
   Participant me{.role = Participant::Role::watched, .site = &site};
   {
     const Stopwatch stopwatch(&site);
@@ -52,18 +52,35 @@ void run_own_side(Region& region, const Encounter& met, unsigned threads) {
   region.leave();
 }
 
-unsigned own_threads(unsigned wanted) {
-  if (wanted != 0) return wanted;
-  const int most = real.max_threads();
-  return most > 1 ? static_cast<unsigned>(most) : 1;
+// The team that a region of this thread gets without a clause, as the run time said last: asking
+// takes LLVM's as long as a tenth of all that a shared loop costs. It is asked again once the
+// program has said another number, and now and then in case it did so where we cannot see it.
+struct UsualTeam {
+  static constexpr std::uint32_t kAskEvery = 16;
+
+  unsigned threads;
+  std::uint32_t stands_for;  // further regions
+};
+constinit thread_local UsualTeam t_usual_team{};
+
+unsigned usual_team() {
+  if (t_usual_team.stands_for == 0) [[unlikely]] {
+    const int most = real.max_threads();
+    t_usual_team = {.threads = most > 1 ? static_cast<unsigned>(most) : 1,
+                    .stands_for = UsualTeam::kAskEvery};
+  }
+  --t_usual_team.stands_for;
+  return t_usual_team.threads;
 }
+
+unsigned own_threads(unsigned wanted) { return wanted != 0 ? wanted : usual_team(); }
 
 bool is_unseen(const Site& site) {
   return site.state.load(std::memory_order_relaxed) == Site::State::unseen;
 }
 
 // Before anything else is known of a region: whether the user wants it shared.
-void look_up(Site& site, const Encounter& met) {
+[[gnu::cold, gnu::noinline]] void look_up(Site& site, const Encounter& met) {
   site.source.store(met.source, std::memory_order_relaxed);
   if (lists.empty() || site.looked_up.load(std::memory_order_acquire)) return;
   if (!lists.admits(name_of(met.code, met.source))) decide(site, Obstacle::by_user);
@@ -82,7 +99,7 @@ Site* site_of(const Encounter& met) {
 // a team of one that was asked for (num_threads(1), a false if clause).
 Site* candidate(const Encounter& met) {
   if (current != nullptr || shared_region() == nullptr || whose != Whose::all) return nullptr;
-  if (met.threads == 1 || real.level() != 0) return nullptr;
+  if (met.threads == 1 || met.nested()) return nullptr;
   return site_of(met);
 }
 
@@ -94,8 +111,8 @@ struct WholeLoop {
 
 // Runs the region shared; `mark` and `whole` where it was marked, where it is the loop and nothing
 // else. False if another thread is in the shared region.
-bool run_at(Site& site, const Encounter& met, unsigned own, const Mark* mark,
-            const WholeLoop* whole) {
+[[gnu::always_inline]] inline bool run_at(Site& site, const Encounter& met, unsigned own,
+                                          const Mark* mark, const WholeLoop* whole) {
   Region& region = *shared_region();
   if (!region.enter(site, met.body, met.data, own)) return false;
   if (mark != nullptr) region.cuts_as(mark->own, mark->helpers);
@@ -140,6 +157,7 @@ Outcome run_shared(const Encounter& met, const Loop& loop, const Cut& own_cut, b
 
 bool begin_shared(const Loop& loop, const Cut& own, bool in_order) {
   ++current->loops;
+  if (current->loops > 1) current->review_at = 0;
   if (current->role == Participant::Role::helper) return current->loops == 1;
   if (own.schedule == Schedule::unspecified) note(Obstacle::no_loop);
   if (!in_region() || current->loops != 1) return false;
@@ -187,6 +205,20 @@ int active_level() {
   return in_region() && known == 0 ? 1 : known;
 }
 
+// omp_set_num_threads(), in C and in Fortran.
+void set_num_threads(int threads) {
+  t_usual_team = {};
+  real.set_num_threads(threads);
+}
+void set_num_threads_4(const std::int32_t* threads) {
+  t_usual_team = {};
+  real.set_num_threads_4(threads);
+}
+void set_num_threads_8(const std::int64_t* threads) {
+  t_usual_team = {};
+  real.set_num_threads_8(threads);
+}
+
 int in_parallel() { return in_region() ? 1 : real.in_parallel(); }
 
 }  // namespace
@@ -200,6 +232,9 @@ void add_queries(std::vector<Binding>& table) {
     add(table, std::string("omp_get_level") + ending, level, real.level);
     add(table, std::string("omp_get_active_level") + ending, active_level, real.active_level);
   }
+  add(table, "omp_set_num_threads", set_num_threads, real.set_num_threads);
+  add(table, "omp_set_num_threads_", set_num_threads_4, real.set_num_threads_4);
+  add(table, "omp_set_num_threads_8_", set_num_threads_8, real.set_num_threads_8);
   ask(table, "omp_get_max_threads", real.max_threads);
   ask(table, "omp_get_schedule", real.get_schedule);
 }

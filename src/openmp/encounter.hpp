@@ -23,6 +23,7 @@ struct Encounter {
   // Runs a body by a team of the run time.
   void (*run_by_team)(Body, void*, unsigned threads, const void* how);
   const void* how;
+  bool (*nested)();              // whether the calling thread is in a region of the run time's
   const char* source = nullptr;  // see names.hpp
 };
 

@@ -21,13 +21,16 @@ void run_by_team(Body body, void* data, unsigned threads, const void* flags) {
   real.parallel(body, data, threads, *static_cast<const unsigned*>(flags));
 }
 
+bool nested() { return real.level() != 0; }
+
 void parallel(Body body, void* data, unsigned threads, unsigned flags) {
   const Encounter met{.code = reinterpret_cast<const void*>(body),
                       .body = body,
                       .data = data,
                       .threads = threads,
                       .run_by_team = run_by_team,
-                      .how = &flags};
+                      .how = &flags,
+                      .nested = nested};
   const Outcome outcome = run_shared(met);
   if (outcome.done) return;
   const Nested nested(outcome);
@@ -82,7 +85,9 @@ bool begin(Kind kind, const Loop& loop, long chunk) {
 
 template <class Index>
 bool next_chunk(Index* first, Index* end) {
-  return give(shared_region()->loop(), shared_region()->next(*current), first, end);
+  Region& region = *shared_region();
+  const Range range = region.next(*current);
+  return give(region.loop(), range, first, end);
 }
 
 constexpr std::size_t at(Kind kind) { return static_cast<std::size_t>(kind); }
@@ -133,7 +138,8 @@ Outcome run_combined(Kind kind, Body body, void* data, unsigned threads, const L
                       .data = data,
                       .threads = threads,
                       .run_by_team = run_by_team,
-                      .how = &flags};
+                      .how = &flags,
+                      .nested = nested};
   return run_shared(met, loop, cut_of(kind, chunk), in_order(kind));
 }
 

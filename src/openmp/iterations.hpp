@@ -41,9 +41,14 @@ class Iterations {
 
   // The first up to `most` iterations are the caller's at once.
   Range open(std::uint64_t count, std::uint64_t most, bool admitting) {
+    std::uint64_t grain = 1;
+    std::uint64_t units = count;
+    if (count > kMostUnits) [[unlikely]] {
+      grain = count / kMostUnits + 1;
+      units = (count - 1) / grain + 1;
+    }
     count_ = count;
-    grain_ = 1 + count / kMostUnits;
-    const std::uint64_t units = grain_ == 1 ? count : (count - 1) / grain_ + 1;
+    grain_ = grain;
     units_ = units;
     const std::uint64_t mine = most == 0 ? 0 : std::min(in_units(most), units);
     // release: pairs with join(); what describes the loop is there. Claims continue the sequence.
@@ -143,7 +148,8 @@ class Iterations {
     return grain_ == 1 ? iterations : iterations / grain_ + 1;
   }
   [[nodiscard]] Range range_of(const Range& units) const {
-    if (grain_ == 1) return units;
+    if (grain_ == 1) [[likely]]
+      return units;
     return {units.first * grain_, units.end == units_ ? count_ : units.end * grain_};
   }
 

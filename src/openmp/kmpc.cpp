@@ -37,6 +37,8 @@ struct Dispatch {
 struct RealKmpc {
   void (*fork_call)(Location*, std::int32_t, Microtask, ...);
   void (*push_num_threads)(Location*, std::int32_t, std::int32_t);
+  void (*serialized_parallel)(Location*, std::int32_t);
+  void (*end_serialized_parallel)(Location*, std::int32_t);
   std::int32_t (*global_thread_num)(Location*);
   int (*invoke_microtask)(Microtask, int, int, int, void**, void**);
   Dispatch<std::int32_t> dispatch_4;
@@ -81,23 +83,47 @@ Dispatch<std::uint64_t>& dispatch() {
 
 // ---- Regions ------------------------------------------------------------------------------------
 
-// A num_threads clause, until the region that it belongs to; 0: none.
-constinit thread_local std::int32_t t_wanted = 0;
+constexpr std::int32_t kUnasked = -1;
+
+// A num_threads clause, until the region that it belongs to, and what the run time calls the
+// thread.
+struct Clause {
+  std::int32_t threads = 0;  // 0: there was none
+  std::int32_t thread = kUnasked;
+};
+constinit thread_local Clause t_clause;
+
+// Regions that the run time runs and this thread is in. The run time knows it, too, but takes as
+// long to say so as a quarter of a shared loop costs.
+constinit thread_local std::uint32_t t_depth = 0;
+
+bool nested() { return t_depth != 0; }
 
 struct Fork {
   Location* location;
   Microtask task;
   int count;
   void** arguments;
+  std::int32_t thread;  // that met it, as the run time calls it
 };
 
-// A region's body on this thread.
+void call(const Fork& fork, std::int32_t thread, int number) {
+  void* frame = nullptr;  // for tools
+  real_kmpc.invoke_microtask(fork.task, thread, number, fork.count, fork.arguments, &frame);
+}
+
+// A region's body on this thread: of a shared region, or of one that the run time runs.
 void run_task(void* data) {
   const Fork& fork = *static_cast<const Fork*>(data);
-  const std::int32_t thread = real_kmpc.global_thread_num(fork.location);
-  void* frame = nullptr;  // for tools
-  const int number = in_region() ? static_cast<int>(current->number) : real.thread_num();
-  real_kmpc.invoke_microtask(fork.task, thread, number, fork.count, fork.arguments, &frame);
+  if (!in_region()) {
+    ++t_depth;
+    call(fork, real_kmpc.global_thread_num(fork.location), real.thread_num());
+    --t_depth;
+    return;
+  }
+  const auto number = static_cast<int>(current->number);
+  const bool known = number == 0 && fork.thread != kUnasked;
+  call(fork, known ? fork.thread : real_kmpc.global_thread_num(fork.location), number);
 }
 
 struct Job {
@@ -117,37 +143,70 @@ void run_by_team(Body body, void* data, unsigned threads, const void* location) 
   real_kmpc.fork_call(where, 1, reinterpret_cast<Microtask>(run_job), &job);
 }
 
-void run_fork(Fork& fork) {
-  const auto threads = static_cast<unsigned>(std::exchange(t_wanted, 0));
-  const Encounter met{.code = reinterpret_cast<const void*>(fork.task),
+// Apart, so that what is shared does not pay for it.
+[[gnu::noinline]] void run_without_us(Fork& fork, unsigned threads, const Outcome& outcome) {
+  const Nested nested(outcome);
+  run_by_team(run_task, &fork, nested.threads(threads), fork.location);
+}
+
+[[gnu::always_inline]] inline void run_fork(Location* location, Microtask task, std::int32_t count,
+                                            void** arguments) {
+  const Clause clause = std::exchange(t_clause, {});
+  const auto threads = static_cast<unsigned>(clause.threads);
+  Fork fork{.location = location,
+            .task = task,
+            .count = count,
+            .arguments = arguments,
+            .thread = clause.thread};
+  const Encounter met{.code = reinterpret_cast<const void*>(task),
                       .body = run_task,
                       .data = &fork,
                       .threads = threads,
                       .run_by_team = run_by_team,
-                      .how = fork.location,
-                      .source = fork.location != nullptr ? fork.location->source : nullptr};
+                      .how = location,
+                      .nested = nested,
+                      .source = location != nullptr ? location->source : nullptr};
   const Outcome outcome = run_shared(met);
-  if (outcome.done) return;
-  const Nested nested(outcome);
-  run_by_team(run_task, &fork, nested.threads(threads), fork.location);
+  if (!outcome.done) run_without_us(fork, threads, outcome);
+}
+
+void gather(va_list& list, std::int32_t count, void** arguments) {
+  for (std::int32_t i = 0; i < count; ++i) arguments[i] = va_arg(list, void*);
+}
+
+[[gnu::noinline]] void run_fork_of_many(Location* location, Microtask task, std::int32_t count,
+                                        va_list& list) {
+  std::vector<void*> many(static_cast<std::size_t>(count));
+  gather(list, count, many.data());
+  va_end(list);
+  run_fork(location, task, count, many.data());
 }
 
 // NOLINTNEXTLINE(cert-dcl50-cpp): the run time's own signature
 void fork_call(Location* location, std::int32_t count, Microtask task, ...) {
   constexpr std::int32_t kFew = 64;
-  void* few[kFew];
-  std::vector<void*> many(count > kFew ? static_cast<std::size_t>(count) : 0);
-  void** arguments = many.empty() ? few : many.data();
   va_list list;
   va_start(list, task);
-  for (std::int32_t i = 0; i < count; ++i) arguments[i] = va_arg(list, void*);
+  if (count > kFew) [[unlikely]]
+    return run_fork_of_many(location, task, count, list);
+  void* few[kFew];
+  gather(list, count, few);
   va_end(list);
-  Fork fork{.location = location, .task = task, .count = count, .arguments = arguments};
-  run_fork(fork);
+  run_fork(location, task, count, few);
 }
 
-void push_num_threads(Location* /*location*/, std::int32_t /*thread*/, std::int32_t threads) {
-  t_wanted = threads;
+// A region whose if clause is false: its body is called in between.
+void serialized_parallel(Location* location, std::int32_t thread) {
+  ++t_depth;
+  real_kmpc.serialized_parallel(location, thread);
+}
+void end_serialized_parallel(Location* location, std::int32_t thread) {
+  real_kmpc.end_serialized_parallel(location, thread);
+  --t_depth;
+}
+
+void push_num_threads(Location* /*location*/, std::int32_t thread, std::int32_t threads) {
+  t_clause = {.threads = threads, .thread = thread};
 }
 
 // ---- Loops --------------------------------------------------------------------------------------
@@ -186,29 +245,46 @@ Loop loop_of(Index low, Index high, std::make_signed_t<Index> step) {
 template <class Index>
 void dispatch_init(Location* location, std::int32_t thread, std::int32_t schedule, Index low,
                    Index high, std::make_signed_t<Index> step, std::make_signed_t<Index> chunk) {
-  if (current != nullptr && begin_shared(loop_of(low, high, step), cut_of(schedule, chunk),
-                                         (schedule & kMonotonic) != 0)) {
-    return;
-  }
-  if (!is_helper()) {
-    dispatch<Index>().init(location, thread, schedule, low, high, step, chunk);
-  }
+  const bool shared =
+      current != nullptr &&
+      begin_shared(loop_of(low, high, step), cut_of(schedule, chunk), (schedule & kMonotonic) != 0);
+  if (shared || is_helper()) return;
+  dispatch<Index>().init(location, thread, schedule, low, high, step, chunk);
 }
 
 template <class Index>
-int dispatch_next(Location* location, std::int32_t thread, std::int32_t* last, Index* low,
-                  Index* high, std::make_signed_t<Index>* step) {
-  if (!in_shared_loop()) {
-    return is_helper() ? 0 : dispatch<Index>().next(location, thread, last, low, high, step);
-  }
-  const Range range = shared_region()->next(*current);
+int give(const Loop& loop, const Range& range, std::int32_t* last, Index* low, Index* high,
+         std::make_signed_t<Index>* step) {
   if (range.empty()) return 0;
-  const Loop& loop = shared_region()->loop();
   *low = static_cast<Index>(loop.start + range.first * loop.step);
   *high = static_cast<Index>(loop.start + (range.end - 1) * loop.step);
   if (step != nullptr) *step = static_cast<std::make_signed_t<Index>>(loop.step);
   if (last != nullptr) *last = range.end == loop.count ? 1 : 0;
   return 1;
+}
+
+// Apart, so that an owner that goes on does not pay for it.
+template <class Index>
+[[gnu::noinline]] int next_of_any(Location* location, std::int32_t thread, std::int32_t* last,
+                                  Index* low, Index* high, std::make_signed_t<Index>* step) {
+  if (in_shared_loop()) {
+    Region& region = *shared_region();
+    const Range range = region.next(*current);
+    return give(region.loop(), range, last, low, high, step);
+  }
+  return is_helper() ? 0 : dispatch<Index>().next(location, thread, last, low, high, step);
+}
+
+template <class Index>
+int dispatch_next(Location* location, std::int32_t thread, std::int32_t* last, Index* low,
+                  Index* high, std::make_signed_t<Index>* step) {
+  Participant* const me = current;
+  if (me == nullptr || !me->goes_on()) {
+    return next_of_any(location, thread, last, low, high, step);
+  }
+  Region& region = *shared_region();
+  const Range range = region.next_at_once(*me);
+  return give(region.loop(), range, last, low, high, step);
 }
 
 // A fixed share of a loop for each thread of the team: a helper has none.
@@ -323,6 +399,9 @@ void add_dispatch(std::vector<Binding>& table, const std::string& width) {
 void add_kmpc(std::vector<Binding>& table) {
   add(table, "__kmpc_fork_call", fork_call, real_kmpc.fork_call);
   add(table, "__kmpc_push_num_threads", push_num_threads, real_kmpc.push_num_threads);
+  add(table, "__kmpc_serialized_parallel", serialized_parallel, real_kmpc.serialized_parallel);
+  add(table, "__kmpc_end_serialized_parallel", end_serialized_parallel,
+      real_kmpc.end_serialized_parallel);
   ask(table, "__kmpc_global_thread_num", real_kmpc.global_thread_num);
   ask(table, "__kmp_invoke_microtask", real_kmpc.invoke_microtask);
   add_dispatch<std::int32_t>(table, "4");

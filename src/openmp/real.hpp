@@ -70,6 +70,9 @@ struct Real {
   int (*in_parallel)();
   int (*level)();
   int (*active_level)();
+  void (*set_num_threads)(int);
+  void (*set_num_threads_4)(const std::int32_t*);
+  void (*set_num_threads_8)(const std::int64_t*);
 
   // Asked, not answered, by us.
   int (*max_threads)();

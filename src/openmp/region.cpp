@@ -17,8 +17,6 @@ constexpr std::uint64_t kShareOfRest = 8;  // a helper takes at most this part o
 constexpr float kMostReviews = 16;         // of a loop, by its owner: what is left of it?
 constexpr float kReviewNs = 20e3F;         // and not more often: one costs 25 ns
 constexpr float kBriefNs = 2 * kReviewNs;  // an open loop below is over before a second look
-constexpr std::uint64_t kNever = ~0ULL;
-constexpr std::uint32_t kReviewEvery = 16;  // executions of a tiny loop, or of a short open one
 
 // What was stored in parts a moment ago is not to be loaded as a whole, as compilers copy
 // structures: such a load waits until the stores have left the core.
@@ -70,13 +68,18 @@ void Region::cuts_as(const Cut& own, const Cut& helpers) {
   marked_ = true;
 }
 
-void Region::open(const Loop& loop, const Cut& own, bool in_order) {
+// By one thread of the team; the others wait until the loop is open.
+bool Region::is_to_open() {
+  if (own_threads_ == 1) return true;
   Stage closed = Stage::closed;
-  if (own_threads_ > 1 &&
-      !stage_.compare_exchange_strong(closed, Stage::opening, std::memory_order_acquire)) {
-    while (stage_.load(std::memory_order_acquire) != Stage::open) relax();
-    return;
-  }
+  if (stage_.compare_exchange_strong(closed, Stage::opening, std::memory_order_acquire))
+    return true;
+  while (stage_.load(std::memory_order_acquire) != Stage::open) relax();
+  return false;
+}
+
+void Region::open(const Loop& loop, const Cut& own, bool in_order) {
+  if (!is_to_open()) return;
   loop_ = {.start = by_itself(loop.start),
            .step = by_itself(loop.step),
            .bound = by_itself(loop.bound),
@@ -84,11 +87,16 @@ void Region::open(const Loop& loop, const Cut& own, bool in_order) {
   if (!marked_) own_ = apart(own);
   in_order_ = in_order;
   known_ = is_known();
+  whole_ = known_ ? alone(rate(), loop_.count) : 0;
+  count_execution();
+  brief_ = is_brief();
   const bool by_one = own_threads_ == 1 && own_.schedule == Schedule::dynamic;
-  whole_ = known_ ? alone(rate(), loop.count) : 0;
   const bool admitting = whole_ >= in_ticks(kLeastNs);
-  first_ = iterations_.open(loop.count, by_one ? own_.chunk : 0, admitting).end;
+  first_ = iterations_.open(loop_.count, by_one ? own_.chunk : 0, admitting).end;
   stage_.store(Stage::open, std::memory_order_release);
+  if (!brief_ || own_threads_ > 1) return;
+  offer_briefly();
+  if (current != nullptr) current->review_at = kNever;
 }
 
 // By who opens the loop.
@@ -101,11 +109,11 @@ bool Region::is_known() const {
 // long would the loop take without them? Where the site is known the first is seen at once; else at
 // the second chunk, when the first has shown how long iterations take and whether they do what a
 // helper could not.
-void Region::consider(const Participant& me) {
+void Region::consider(Participant& me) {
   const std::uint64_t before = me.done - me.size;
-  if (before == 0) {
-    count_execution();
-    if (is_brief()) return offer_briefly();
+  if (brief_) {  // and by a team, or it would be offered by now
+    me.review_at = kNever;
+    return offer_briefly();
   }
   const std::uint64_t now = ticks();
   if (before == 0) {
@@ -117,7 +125,7 @@ void Region::consider(const Participant& me) {
   const float rate = rate_now(now, before);
   const float rest = alone(rate, iterations_.left());
   const std::uint64_t ends = now + as_whole(rest);
-  review_at_ = next_review(me.done, rest, alone(rate, iterations_.count()));
+  me.review_at = next_review(before, rest, alone(rate, iterations_.count()));
   if (offered_) {
     pool_.expect_end(lend::Kind::loops, ends);
   } else if (rest >= in_ticks(kLeastNs)) {
@@ -130,7 +138,7 @@ void Region::offer(std::uint64_t ends) {
   offered_ = pool_.expose(lend::Kind::loops, *this, ends).ok();
 }
 
-// Known to need no look at the clock. Now and then there is one nevertheless.
+// Now and then there is a look at the clock nevertheless.
 bool Region::is_brief() const {
   if (!known_ || has_its_turn()) return false;
   return whole_ < in_ticks(kTinyNs) ||
@@ -138,10 +146,8 @@ bool Region::is_brief() const {
 }
 
 void Region::offer_briefly() {
-  review_at_ = kNever;
   if (whole_ < in_ticks(kLeastNs)) return;
-  const std::uint64_t rest = as_whole(alone(rate(), iterations_.left()));
-  offered_ = pool_.expose_briefly(lend::Kind::loops, *this, rest).ok();
+  offered_ = pool_.expose_briefly(lend::Kind::loops, *this, as_whole(whole_)).ok();
 }
 
 void Region::await_helpers() {
@@ -158,10 +164,6 @@ float Region::rate_now(std::uint64_t now, std::uint64_t done) {
   reviewed_at_ = now;
   reviewed_done_ = done;
   return std::max(seen, known);
-}
-
-bool Region::has_its_turn() const {
-  return site_->executions.load(std::memory_order_relaxed) % kReviewEvery == 0;
 }
 
 // A loop that helpers may join is looked at often, so that lenders know what is left; a short one
@@ -183,7 +185,6 @@ void Region::count_execution() {
 // What an iteration takes, by what the owner did of them until it last looked at the clock.
 void Region::learn(const Participant& owner) {
   const bool reviewed = reviewed_done_ != 0;
-  if (known_ && !reviewed && !has_its_turn()) return;
   const std::uint64_t spent = (reviewed ? reviewed_at_ : ticks()) - begin_;
   const float rate = rate_of(spent, reviewed ? reviewed_done_ : owner.done);
   site_->ticks_per_iteration.store(rate, std::memory_order_relaxed);
@@ -203,24 +204,7 @@ std::uint64_t Region::chunk_of(const Cut& cut, float most_ns) const {
   return std::clamp(left / kShareOfRest, least, most);
 }
 
-Range Region::next_of_owner(Participant& me) {
-  const bool as_given = own_.schedule == Schedule::dynamic;
-  Range range{.end = first_};
-  if (first_ != 0) {
-    first_ = 0;
-  } else {
-    range = iterations_.from_front(as_given ? own_.chunk : chunk_of(own_, kLeastChunkNs));
-  }
-  if (range.empty()) {
-    if (me.number == 0 && offered_) pool_.nothing_left(lend::Kind::loops);
-    return range;
-  }
-  me.size = range.size();
-  me.done += me.size;
-  if (me.number == 0 && me.done > review_at_) [[unlikely]]
-    consider(me);
-  return range;
-}
+std::uint64_t Region::chunk_of_owner() const { return chunk_of(own_, kLeastChunkNs); }
 
 Range Region::next_of_helper(Participant& me) {
   const std::uint64_t now = ticks();

@@ -62,9 +62,13 @@ struct Participant {
   bool asked_team = false;             // for the number of its threads
   bool over = false;                   // helper: its unit may take no further chunk
   std::uint64_t deadline = 0;          // helper: end of the unit, in ticks
+  std::uint64_t review_at = 0;         // owner, in the loop: when `done` is this, it looks around
   std::uint64_t since = 0;             // when the last chunk was given, and of what size
   std::uint64_t size = 0;
   std::uint64_t done = 0;  // iterations given to this thread
+
+  // Is owner, in the shared loop, and has nothing to do but to take its next chunk.
+  [[nodiscard]] bool goes_on() const { return done < review_at; }
 
   // The region is not one to be shared, for this reason.
   void meets(Obstacle what) {
@@ -133,9 +137,9 @@ class Region final : public lend::Work {
     helpers_ = {};
     marked_ = false;
     known_ = false;
+    brief_ = false;
     offered_ = false;
     first_ = 0;
-    review_at_ = 0;
     reviewed_done_ = 0;
     stage_.store(Stage::closed, std::memory_order_relaxed);
     return true;
@@ -152,12 +156,14 @@ class Region final : public lend::Work {
             .site = site_,
             .marked = marked_,
             .number = number,
-            .loops = loops_before_};
+            .loops = loops_before_,
+            .review_at = number == 0 && !brief_ ? 0 : kNever};
   }
   void run_body() const { body_(data_); }
   // Before leave(), with what thread 0 did and met for the first time.
   void account(const Participant& owner) {
-    if (owner.done != 0 && (offered_ || !known_)) learn(owner);
+    if (teaches(owner)) [[unlikely]]
+      learn(owner);
     if (site_->state.load(std::memory_order_relaxed) == Site::State::unseen) {
       decide(*site_, owner.obstacle);
     }
@@ -174,6 +180,8 @@ class Region final : public lend::Work {
   Range next(Participant& me) {
     return me.role == Participant::Role::owner ? next_of_owner(me) : next_of_helper(me);
   }
+  // Likewise, of one that goes on.
+  Range next_at_once(Participant& me);
   [[nodiscard]] const Loop& loop() const { return loop_; }
   // Threads of a team that helpers belong to, whether they come or not.
   [[nodiscard]] std::uint32_t team() const { return own_threads_ + lend::kHelpers; }
@@ -187,9 +195,17 @@ class Region final : public lend::Work {
   [[nodiscard]] std::uint64_t exposures() const { return pool_.exposures(lend::Kind::loops); }
 
  private:
+  static constexpr std::uint64_t kNever = ~0ULL;
   enum class Stage : std::uint32_t { closed, opening, open };
+  static constexpr std::uint32_t kReviewEvery = 16;  // executions of a tiny or short loop
 
-  Range next_of_owner(Participant& me);
+  Range next_of_owner(Participant& me) {
+    const bool looks_around = !me.goes_on();
+    const Range range = next_at_once(me);
+    if (looks_around && !range.empty()) consider(me);
+    return range;
+  }
+  [[nodiscard]] std::uint64_t chunk_of_owner() const;
   Range next_of_helper(Participant& me);
   [[nodiscard]] bool is_known() const;
   // Times are in ticks, and floats: nothing is converted on the way to an open loop.
@@ -198,13 +214,21 @@ class Region final : public lend::Work {
     return site_->ticks_per_iteration.load(std::memory_order_relaxed);
   }
   [[nodiscard]] float alone(float rate, std::uint64_t iterations) const;
-  void consider(const Participant& me);
+  [[nodiscard]] bool is_to_open();
+  void consider(Participant& me);
   void offer(std::uint64_t ends);
   [[nodiscard]] bool is_brief() const;
   void offer_briefly();
   void count_execution();
   [[nodiscard]] float rate_now(std::uint64_t now, std::uint64_t done);
-  [[nodiscard]] bool has_its_turn() const;
+  // One execution in some is looked at even if all is known.
+  [[nodiscard]] bool has_its_turn() const {
+    return site_->executions.load(std::memory_order_relaxed) % kReviewEvery == 0;
+  }
+  [[nodiscard]] bool teaches(const Participant& owner) const {
+    if (!known_) return owner.done != 0;
+    return offered_ && (reviewed_done_ != 0 || has_its_turn());
+  }
   [[nodiscard]] std::uint64_t next_review(std::uint64_t done, float rest, float whole) const;
   void learn(const Participant& owner);
   void part_from_helpers() {
@@ -224,18 +248,18 @@ class Region final : public lend::Work {
   std::uint32_t own_threads_ = 1;
   std::uint32_t loops_before_ = 0;  // begun when the body starts
   Loop loop_;
-  bool in_order_ = false;
   Cut own_;
   Cut helpers_;
-  bool marked_ = false;
-  bool known_ = false;       // what iterations take, and that helpers may do them
-  float whole_ = 0;          // ticks that the loop takes without helpers, as far as known
   std::uint64_t first_ = 0;  // iterations taken when the loop was opened, by a team of one
+  float whole_ = 0;          // ticks that the loop takes without helpers, as far as known
+  bool in_order_ = false;
+  bool marked_ = false;
+  bool known_ = false;  // what iterations take, and that helpers may do them
+  bool brief_ = false;  // known to need no look at the clock
   // Of the thread that entered, and of no other: whether helpers were told to come, and what this
   // execution teaches of the site.
   bool offered_ = false;
   std::uint64_t begin_ = 0;        // ticks, of the first chunk
-  std::uint64_t review_at_ = 0;    // iterations done by that thread
   std::uint64_t reviewed_at_ = 0;  // ticks and iterations at the last review
   std::uint64_t reviewed_done_ = 0;
 
@@ -245,5 +269,23 @@ class Region final : public lend::Work {
   std::atomic_flag entered_ = ATOMIC_FLAG_INIT;
   Iterations iterations_;
 };
+
+// Here, since it is what a chunk costs.
+inline Range Region::next_at_once(Participant& me) {
+  Range range{.end = first_};
+  if (range.end != 0) {
+    first_ = 0;
+  } else {
+    const bool as_given = own_.schedule == Schedule::dynamic;
+    range = iterations_.from_front(as_given ? own_.chunk : chunk_of_owner());
+  }
+  if (range.empty()) {
+    if (me.number == 0 && offered_) pool_.nothing_left(lend::Kind::loops);
+    return range;
+  }
+  me.size = range.size();
+  me.done += me.size;
+  return range;
+}
 
 }  // namespace mh::openmp

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Loops whose team the program changes in between, and loops inside of regions: rank 0 does them
+ * while the others wait. Prints what is wrong, or that nothing is. */
+#include <mpi.h>
+#include <omp.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { kMost = 16, kIterations = 64, kPatience = 20 };
+static pid_t own[kMost];  /* threads of the team that had an iteration */
+static int owned, wanted; /* how many had one, and have to before anybody goes on */
+static long done, by_others;
+static int nested_by_others;
+
+static int is_helper(void) {
+  char name[16] = "";
+  prctl(PR_GET_NAME, name);
+  return strcmp(name, "mh-helper") == 0;
+}
+
+static void come(pid_t me) {
+#pragma omp critical
+  {
+    int at = 0;
+    while (at < owned && own[at] != me) ++at;
+    if (at == owned && owned < kMost) own[owned++] = me;
+  }
+}
+
+static void work(void) {
+  __atomic_fetch_add(&done, 1, __ATOMIC_RELAXED);
+  for (volatile int k = 0; k < 1000; ++k) continue;
+  if (is_helper()) {
+    __atomic_fetch_add(&by_others, 1, __ATOMIC_RELAXED);
+  } else {
+    come((pid_t)syscall(SYS_gettid));
+  }
+  const time_t patience = time(NULL) + kPatience;
+  while (__atomic_load_n(&owned, __ATOMIC_RELAXED) < wanted && time(NULL) < patience) sched_yield();
+}
+
+__attribute__((noinline)) static void loop(void) {
+#pragma omp parallel for schedule(dynamic, 1)
+  for (int i = 0; i < kIterations; ++i) work();
+}
+
+static int by_team_of(int threads, const char* when) {
+  owned = 0;
+  wanted = threads;
+  done = 0;
+  loop();
+  if (done == kIterations && owned == threads) return 0;
+  printf("%s: %ld of %d iterations, %d threads of %d\n", when, done, kIterations, owned, threads);
+  return 1;
+}
+
+/* In a region of the run time a loop is what the run time makes of it. */
+__attribute__((noinline)) static void inside(int in_parallel) {
+  wanted = 0;
+#pragma omp parallel num_threads(2) if (in_parallel)
+  {
+#pragma omp barrier
+    by_others = 0;
+#pragma omp barrier
+    loop();
+#pragma omp barrier
+    if (omp_get_thread_num() == 0) nested_by_others += by_others != 0;
+  }
+}
+
+static int check(void) {
+  int wrong = 0;
+  for (int i = 0; i < 40; ++i) wrong += by_team_of(1, "as it started");
+  for (int threads = 3; threads != 0; --threads) {
+    omp_set_num_threads(threads);
+    for (int i = 0; i < 20; ++i) wrong += by_team_of(threads, "as it was told");
+  }
+  for (int i = 0; i < 40; ++i) {
+    inside(0);
+    inside(1);
+  }
+  if (nested_by_others != 0) printf("nested loops were shared: %d\n", nested_by_others);
+  return wrong + nested_by_others;
+}
+
+int main(int argc, char** argv) {
+  int rank;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (rank == 0) printf("case teams %s\n", check() == 0 ? "ok" : "WRONG");
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Finalize();
+  return 0;
+}
