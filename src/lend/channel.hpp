@@ -5,7 +5,8 @@
 // (chunks of a message it receives, iterations of its loops). A
 // *lender* is a rank that waits inside MPI and has a core to give. The owner keeps a few parked
 // threads, its *helpers*; a lender moves one of them to its own core, wakes it there and sleeps.
-// The helper works in the owner's process for one *unit*, a fraction of a millisecond, wakes the
+// The helper works in the owner's process for one *unit* (unit_length.hpp: a tenth of a millisecond
+// to some tenths), wakes the
 // lender on the same core and sleeps again: two hand-overs of about a microsecond each.
 //
 // A helper and its lender of the moment agree through the word of a *channel*:
@@ -62,6 +63,8 @@ struct alignas(kCacheLine) Channel {
   // The CPU the helper is bound to, -1: the owner's. Written by whoever moved it; relaxed, a wrong
   // value costs a system call or a unit on the wrong core.
   std::atomic<std::int32_t> cpu{-1};
+  // Ticks that a unit may last. Written by the lender before lent, which publishes it.
+  std::atomic<std::uint64_t> unit{0};
 };
 
 // What work is exposed for. An owner may expose one of each kind at a time.

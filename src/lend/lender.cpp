@@ -16,6 +16,11 @@ namespace {
 
 // What is left must be worth two hand-overs and the wait for the helper's last chunk.
 constexpr double kLeastNs = 15e3;
+// Bounds of a unit, the first one, and what it costs to end one and to begin the next.
+constexpr double kLeastUnitNs = 100e3;
+constexpr double kFirstUnitNs = 200e3;
+constexpr double kMostUnitNs = 800e3;
+constexpr double kLookNs = 3.3e3;
 // Short sleeps on a futex are slow in virtual machines (a timer is programmed for each), and this
 // one only ends early when something is wrong or a unit is long.
 constexpr std::int64_t kPatienceNs = 5'000'000;
@@ -41,7 +46,11 @@ Lender::Lender(const node::Node& node, std::size_t offset, VictimPolicy policy, 
       copies_(std::move(copies)),
       barred_(node.ranks(), false),
       seen_(node.ranks()),
-      id_(lender_id(node.me(), core)) {
+      id_(lender_id(node.me(), core)),
+      unit_({.least = ticks_from_ns(kLeastUnitNs),
+             .first = ticks_from_ns(kFirstUnitNs),
+             .most = ticks_from_ns(kMostUnitNs),
+             .look = ticks_from_ns(kLookNs)}) {
   barred_[node.me()] = true;
 }
 
@@ -117,18 +126,34 @@ Channel& Lender::channel_of(std::uint32_t out) const {
 
 Outcome Lender::lend(const std::function<void()>& before) {
   const bool is_out = out_.load(std::memory_order_relaxed) != 0;
+  learn(false);
   const std::uint32_t owner = is_out ? kNobody : choose();
   if (!is_out && owner == kNobody) return Outcome::nothing;
   if (before) before();
-  return is_out ? wait_for_helper() : hand_over(owner);
+  if (is_out) return wait_for_helper();
+  return hand_over(owner, unit_.length());
 }
 
 Outcome Lender::lend_to(std::uint32_t owner) {
   if (out_.load(std::memory_order_relaxed) != 0) return wait_for_helper();
-  return barred_[owner] ? Outcome::nothing : hand_over(owner);
+  if (barred_[owner]) return Outcome::nothing;
+  const Outcome outcome = hand_over(owner, ticks_from_ns(kLeastUnitNs));
+  away_ = 0;  // what comes then is what the helper was sent for
+  return outcome;
 }
 
-Outcome Lender::hand_over(std::uint32_t owner) {
+// What has become known of the last unit. One that ended early has kept nobody waiting.
+void Lender::learn(bool something_came) {
+  const std::uint64_t away = std::exchange(away_, 0);
+  if (away == 0) return;
+  if (!something_came) {
+    unit_.nothing_came(away);
+  } else if (lent_at_ + away >= whole_at_) {
+    unit_.came_late(away);
+  }
+}
+
+Outcome Lender::hand_over(std::uint32_t owner, std::uint64_t unit) {
   Channel* channel = hold(owner);
   if (channel == nullptr) return Outcome::nothing;
   if (!place_here(*channel)) {
@@ -138,6 +163,9 @@ Outcome Lender::hand_over(std::uint32_t owner) {
   }
   const auto index = static_cast<std::uint32_t>(channel - lendings(owner).channels);
   out_.store(owner * kHelpers + index + 1, std::memory_order_relaxed);
+  lent_at_ = ticks();
+  whole_at_ = lent_at_ + unit;
+  channel->unit.store(unit, std::memory_order_relaxed);
   // release: pairs with the helper's look in live().
   channel->word.store(word(ChannelState::lent), std::memory_order_release);
   futex_wake(channel->word);
@@ -160,6 +188,7 @@ Outcome Lender::wait_for_helper() {
     channel.word.store(kFree, std::memory_order_release);
   }
   out_.store(0, std::memory_order_relaxed);
+  away_ = ticks() - lent_at_;
   return now == lent ? Outcome::nothing : Outcome::lent;
 }
 
@@ -186,6 +215,7 @@ void Lender::recall() {
 }
 
 void Lender::take_back() {
+  learn(true);
   const std::uint32_t out = out_.load(std::memory_order_relaxed);
   if (out == 0) return;
   if (!evict()) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lend/channel.hpp"
+#include "lend/unit_length.hpp"
 #include "lend/victim.hpp"
 #include "node/node.hpp"
 
@@ -61,7 +62,8 @@ class Lender {
   [[nodiscard]] std::uint64_t value_of_offer(std::uint32_t rank, std::uint64_t left);
   [[nodiscard]] Channel* hold(std::uint32_t owner) const;
   [[nodiscard]] bool place_here(Channel& channel) const;
-  Outcome hand_over(std::uint32_t owner);
+  Outcome hand_over(std::uint32_t owner, std::uint64_t unit);
+  void learn(bool something_came);
   Outcome wait_for_helper();
   bool evict();
   [[nodiscard]] std::uint32_t word(ChannelState state) const { return word_of(state, id_); }
@@ -74,6 +76,12 @@ class Lender {
   std::vector<bool> barred_;  // ranks whose helpers cannot run here, or whose process is gone
   std::vector<Sight> seen_;   // the last of each rank
   std::uint32_t id_;
+  // How long units last, and of the last one: when it began, when it was to end, and how long the
+  // core was away, 0 once it is known whether something came meanwhile.
+  UnitLength unit_;
+  std::uint64_t lent_at_ = 0;
+  std::uint64_t whole_at_ = 0;
+  std::uint64_t away_ = 0;
 
   // The hand-over under way, 0: none; else the channel's number among all of the node, and one.
   // Written by the lender's thread. Relaxed: who recalls compares the channel's word.

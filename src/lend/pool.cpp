@@ -15,7 +15,6 @@
 namespace mh::lend {
 namespace {
 
-constexpr double kUnitNs = 100e3;         // of a core lent; 50 to 200 µs measured alike
 constexpr double kReclaimAfterNs = 60e3;  // a helper that keeps the owner waiting so long is moved
 constexpr std::int64_t kParkedNs = 1'000'000'000;  // a parked helper looks around this often
 
@@ -126,7 +125,7 @@ void Pool::serve(Channel& channel, std::uint32_t word) {
             .home = home_,
             .given_back = given_back_,
             .at_home = at_home_,
-            .deadline = ticks() + ticks_from_ns(kUnitNs)};
+            .deadline = ticks() + channel.unit.load(std::memory_order_relaxed)};
   t_loan = &loan;
   const auto helper = static_cast<std::uint32_t>(&channel - mine_.channels);
   for (Place& place : places_) {

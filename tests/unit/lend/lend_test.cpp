@@ -386,6 +386,42 @@ TEST_F(Offers, that_are_brief_are_taken_while_they_are_fresh) {
   pool_.withdraw(Kind::loops);
 }
 
+// Keeps a core until its unit is over, and says how long that was to be.
+class WholeUnit final : public Work {
+ public:
+  bool unit(std::uint32_t /*helper*/, std::uint64_t deadline) noexcept override {
+    length.store(deadline - ticks());
+    while (ticks() < deadline) relax();
+    return true;
+  }
+  std::atomic<std::uint64_t> length{0};
+};
+
+// See unit_length.hpp. What matters to the lender is whether its wait goes on after a unit.
+TEST_F(Offers, are_taken_for_longer_while_nothing_else_comes) {
+  WholeUnit unit;
+  ASSERT_TRUE(pool_.expose(Kind::loops, unit, kLong).ok());
+  const auto lends = [&] {
+    Outcome outcome = lender_.lend();
+    while (outcome == Outcome::still_out) outcome = lender_.lend();
+    return outcome == Outcome::lent;
+  };
+  ASSERT_TRUE(eventually(lends));
+  for (int i = 0; i < 2'000 && unit.length.load() < ticks_from_ns(700e3); ++i) {
+    ASSERT_TRUE(eventually(lends));
+  }
+  EXPECT_GE(unit.length.load(), ticks_from_ns(700e3));
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(eventually(lends));
+    lender_.take_back();
+  }
+  EXPECT_LE(unit.length.load(), ticks_from_ns(400e3));
+  // To the rank at the other end of a message always for the shortest.
+  ASSERT_EQ(lender_.lend_to(0), Outcome::lent);
+  EXPECT_LE(unit.length.load(), ticks_from_ns(100e3));
+  pool_.withdraw(Kind::loops);
+}
+
 TEST(Pool, counts_as_exposed_only_what_somebody_could_join) {
   Stage stage(1);
   stage.enter(0);
