@@ -2,7 +2,8 @@
 // The loops that move blocks between memory and the packed stream, one for each block size.
 //
 // `kPack` says the direction: memory to stream, or stream to memory. Exactly the bytes of the
-// blocks are read and written, never a gap. What was tried and is slower: docs/decisions.md.
+// blocks are written, never a gap, and but for short runs nothing else is read. What was tried and
+// is slower: docs/decisions.md.
 #pragma once
 
 #if defined(__x86_64__)
@@ -316,10 +317,73 @@ void move_even_list(Address at, const std::int64_t* offset, std::uint64_t runs, 
   }
 }
 
+// Whether so many bytes lie in one page, as far as pages are small.
+inline bool in_one_page(const std::byte* from, std::size_t bytes) {
+  constexpr std::uintptr_t kPage = 4096;
+  return reinterpret_cast<std::uintptr_t>(from) % kPage <= kPage - bytes;
+}
+
+#if defined(__x86_64__)
+// Runs of at most kMost bytes, none of which is looked at for its length: kMost bytes are copied of
+// each, and what was too much of one is overwritten by the next. Returns the first run that this
+// cannot be done with, because the stream given to it is about to end there; `stream` goes along.
+//
+// What is read beyond a run lies between the list's runs and in the same page, so that it is there.
+template <std::size_t kMost>
+[[gnu::target("avx2")]] std::uint64_t pack_short_runs(Address at, const Runs& runs,
+                                                      std::uint64_t first, std::uint64_t last,
+                                                      std::byte*& stream) {
+  constexpr auto kReach = static_cast<std::int64_t>(kMost);
+  const std::byte* const end = stream + (runs.end[last - 1] - runs.begin_of(first));
+  const std::int64_t furthest = runs.high - kReach;
+  std::byte* to = stream;
+  std::uint64_t i = first;
+  for (; end - to >= kReach; ++i) {
+    const std::int64_t offset = runs.offset[i];
+    const std::uint64_t length = runs.length[i];
+    std::byte* const from = pointer(moved(at, offset));
+    if (offset > furthest || !in_one_page(from, kMost)) [[unlikely]] {
+      move_short<true>(from, to, length);
+    } else if constexpr (kMost == 32) {
+      store_wide(to, load_wide(from));
+    } else {
+      move_fixed<true, kMost>(from, to);
+    }
+    to += length;
+  }
+  stream = to;
+  return i;
+}
+#else
+template <std::size_t kMost>
+std::uint64_t pack_short_runs(Address /*at*/, const Runs& /*runs*/, std::uint64_t first,
+                              std::uint64_t /*last*/, std::byte*& /*stream*/) {
+  return first;
+}
+#endif
+
+template <bool kPack>
+void move_short_runs(Address at, const Runs& runs, std::uint64_t first, std::uint64_t last,
+                     std::byte* stream) {
+  if constexpr (kPack) {
+    if (kHasWide && runs.longest <= 16) {
+      first = pack_short_runs<16>(at, runs, first, last, stream);
+    } else if (kHasWide && runs.longest <= 32) {
+      first = pack_short_runs<32>(at, runs, first, last, stream);
+    }
+  }
+  for (; first < last; ++first) {
+    const std::uint64_t bytes = runs.length[first];
+    move_short<kPack>(pointer(moved(at, runs.offset[first])), stream, bytes);
+    stream += bytes;
+  }
+}
+
 // Runs of different lengths.
 template <bool kPack>
 void move_uneven_list(Address at, const Runs& runs, std::uint64_t first, std::uint64_t last,
                       std::byte* stream) {
+  if (runs.length != nullptr) return move_short_runs<kPack>(at, runs, first, last, stream);
   std::uint64_t begin = runs.begin_of(first);
   for (std::uint64_t i = first; i < last; ++i) {
     const std::uint64_t bytes = runs.end[i] - begin;

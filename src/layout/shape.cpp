@@ -82,6 +82,7 @@ std::shared_ptr<Node> copy_of(const Node& node) {
   auto made = std::make_shared<Node>(node);
   made->runs.offset = made->offset.data();
   if (made->runs.end != nullptr) made->runs.end = made->end.data();
+  if (made->runs.length != nullptr) made->runs.length = made->length.data();
   return made;
 }
 
@@ -245,17 +246,29 @@ Result<NodePtr> irregular(std::span<const Piece> blocks) {
   made->offset.reserve(blocks.size());
   made->end.reserve(blocks.size());
   bool uniform = true;
+  std::uint64_t longest = 0;
   for (const Piece& piece : blocks) {
     if (!include(*made, piece, blocks[0].offset)) return too_large();
     uniform = uniform && piece.bytes == blocks[0].bytes;
+    longest = std::max(longest, piece.bytes);
   }
   made->blocks = blocks.size();
-  if (uniform) made->end = {};
+  if (uniform) {
+    made->end = {};
+  } else if (longest <= Runs::kShort) {
+    made->length.reserve(blocks.size());
+    for (const Piece& piece : blocks) {
+      made->length.push_back(static_cast<std::uint8_t>(piece.bytes));
+    }
+  }
   made->runs = {.offset = made->offset.data(),
                 .end = uniform ? nullptr : made->end.data(),
+                .length = made->length.empty() ? nullptr : made->length.data(),
                 .runs = blocks.size(),
                 .block = uniform ? blocks[0].bytes : 0,
-                .bytes = made->size};
+                .bytes = made->size,
+                .longest = longest,
+                .high = made->high};
   return NodePtr(std::move(made));
 }
 

@@ -41,11 +41,17 @@ bool extend(Grid& grid, std::uint64_t count, std::int64_t stride);
 
 // A list of blocks, repeated `count` times at `stride`. The arrays belong to the node.
 struct Runs {
+  static constexpr std::uint64_t kShort = 255;
+
   const std::int64_t* offset = nullptr;
   const std::uint64_t* end = nullptr;  // of the stream after each run; null where all have `block`
+  // Of runs of different lengths, where none is longer than kShort: less to read than `end`.
+  const std::uint8_t* length = nullptr;
   std::uint64_t runs = 0;
   std::uint64_t block = 0;
-  std::uint64_t bytes = 0;  // of the list once
+  std::uint64_t bytes = 0;    // of the list once
+  std::uint64_t longest = 0;  // run
+  std::int64_t high = 0;      // where the farthest run ends, as offsets count
   std::uint64_t count = 1;
   std::int64_t stride = 0;
 
@@ -80,6 +86,7 @@ struct Node {
   std::vector<NodePtr> child;
   std::vector<std::int64_t> offset;
   std::vector<std::uint64_t> end;
+  std::vector<std::uint8_t> length;
 };
 
 // A shape somewhere: its first byte lies at `offset`. A null node has no bytes.

@@ -21,7 +21,7 @@ namespace mh::node {
 inline constexpr std::uint32_t kMaxRanks = 1024;  // ranks of one node; more run unhelped
 inline constexpr std::uint32_t kMaxCpus = 2048;   // CPUs the NUMA map covers; beyond: NUMA node 0
 inline constexpr std::uint64_t kSegmentMagic = 0x6d616e7968616e64;  // "manyhand"
-inline constexpr std::uint32_t kLayout = 4;
+inline constexpr std::uint32_t kLayout = 5;
 
 struct alignas(kCacheLine) RankRecord {
   // Written by the rank before the attach barrier, read-only after.

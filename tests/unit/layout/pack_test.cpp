@@ -3,6 +3,7 @@
 #include "layout/pack.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <map>
@@ -405,6 +406,77 @@ TEST(Kernels, lists_of_every_block_size) {
     }
     check_against(**hindexed_block(1, offsets, **named(bytes, 1)), places);
   }
+}
+
+// Runs of 1 to `longest` bytes with gaps, in ascending, descending or mixed order.
+void check_uneven_list(std::int64_t longest, int order) {
+  SCOPED_TRACE(std::to_string(longest) + " in order " + std::to_string(order));
+  constexpr std::int64_t kRuns = 300;
+  std::vector<std::int64_t> lengths;
+  std::vector<std::int64_t> offsets;
+  for (std::int64_t i = 0; i < kRuns; ++i) {
+    lengths.push_back(1 + i * 7 % longest);
+    const std::int64_t slot = order == 0 ? i : order == 1 ? kRuns - 1 - i : i * 77 % kRuns;
+    offsets.push_back(slot * (longest + 3));
+  }
+  std::vector<std::int64_t> places;
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    for (std::int64_t k = 0; k < lengths[i]; ++k) places.push_back(offsets[i] + k);
+  }
+  check_against(**hindexed(lengths, offsets, **named(1, 1)), places);
+}
+
+TEST(Kernels, lists_of_unequal_blocks) {
+  for (std::int64_t longest = 2; longest <= 70; ++longest) {
+    for (const int order : {0, 1, 2}) check_uneven_list(longest, order);
+  }
+  for (const std::int64_t longest : {255, 256, 300}) check_uneven_list(longest, 2);
+}
+
+// Two pages with nothing between them, and none before or behind.
+class Islands {
+ public:
+  Islands() {
+    map_ = ::mmap(nullptr, 5 * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (const std::size_t page : {std::size_t{1}, std::size_t{3}}) {
+      ::mprotect(at(page * kPage), kPage, PROT_READ | PROT_WRITE);
+      for (std::size_t k = 0; k < kPage; ++k) {
+        at(page * kPage)[k] = static_cast<unsigned char>(page * 91 + k);
+      }
+    }
+  }
+  ~Islands() { ::munmap(map_, 5 * kPage); }
+  Islands(const Islands&) = delete;
+  Islands& operator=(const Islands&) = delete;
+  [[nodiscard]] unsigned char* at(std::size_t offset) const {
+    return static_cast<unsigned char*>(map_) + offset;
+  }
+  static constexpr std::size_t kPage = 4096;
+
+ private:
+  void* map_;
+};
+
+TEST(Kernels, read_nothing_of_a_gap_that_is_not_there) {
+  const Islands islands;
+  std::vector<std::int64_t> lengths;
+  std::vector<std::int64_t> offsets;
+  // Up to the end of the first page, from the beginning of the second, and in turn.
+  for (std::int64_t i = 0; i < 40; ++i) {
+    const std::int64_t length = 1 + i % 31;
+    const std::int64_t slot = i / 2 * 32;
+    lengths.push_back(length);
+    offsets.push_back(i % 2 == 0 ? 2 * 4096 - slot - length : 3 * 4096 + slot);
+  }
+  const auto layout = hindexed(lengths, offsets, **named(1, 1));
+  Bytes expected;
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    const unsigned char* from = islands.at(static_cast<std::size_t>(offsets[i]));
+    expected.insert(expected.end(), from, from + lengths[i]);
+  }
+  Bytes packed(expected.size());
+  pack({layout->get(), 1, address_of(islands.at(0))}, {0, packed.size()}, packed.data());
+  EXPECT_EQ(packed, expected);
 }
 
 TEST(Pack, moves_what_there_is_of_a_range_beyond_the_end) {
