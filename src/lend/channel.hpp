@@ -2,12 +2,11 @@
 // Lending a core: what owners and lenders of a node share.
 //
 // Words: an *owner* is a rank with work that its own process does best or that no other can do
-// (chunks of a message it receives, iterations of its loops). A
-// *lender* is a rank that waits inside MPI and has a core to give. The owner keeps a few parked
-// threads, its *helpers*; a lender moves one of them to its own core, wakes it there and sleeps.
-// The helper works in the owner's process for one *unit* (unit_length.hpp: a tenth of a millisecond
-// to some tenths), wakes the
-// lender on the same core and sleeps again: two hand-overs of about a microsecond each.
+// (chunks of a message it receives, iterations of its loops). A *lender* is a rank that waits
+// inside MPI and has a core to give. The owner keeps a few parked threads, its *helpers*; a lender
+// moves one of them to its own core, wakes it there and sleeps. The helper works in the owner's
+// process for one *unit* (0.1 to 0.8 ms, unit_length.hpp), wakes the lender on the same core and
+// sleeps again: two hand-overs of about a microsecond each.
 //
 // A helper and its lender of the moment agree through the word of a *channel*:
 //

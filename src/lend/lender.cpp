@@ -21,6 +21,9 @@ constexpr double kLeastUnitNs = 100e3;
 constexpr double kFirstUnitNs = 200e3;
 constexpr double kMostUnitNs = 800e3;
 constexpr double kLookNs = 3.3e3;
+// A wait that is over so soon after a unit was over when that was. Else a chunk of a message came
+// between.
+constexpr double kAtOnceNs = 20e3;
 // Short sleeps on a futex are slow in virtual machines (a timer is programmed for each), and this
 // one only ends early when something is wrong or a unit is long.
 constexpr std::int64_t kPatienceNs = 5'000'000;
@@ -131,24 +134,26 @@ Outcome Lender::lend(const std::function<void()>& before) {
   if (!is_out && owner == kNobody) return Outcome::nothing;
   if (before) before();
   if (is_out) return wait_for_helper();
+  teaches_ = true;
   return hand_over(owner, unit_.length());
 }
 
 Outcome Lender::lend_to(std::uint32_t owner) {
   if (out_.load(std::memory_order_relaxed) != 0) return wait_for_helper();
   if (barred_[owner]) return Outcome::nothing;
-  const Outcome outcome = hand_over(owner, ticks_from_ns(kLeastUnitNs));
-  away_ = 0;  // what comes then is what the helper was sent for
-  return outcome;
+  learn(false);
+  teaches_ = false;  // what comes then is what the helper was sent for
+  return hand_over(owner, ticks_from_ns(kLeastUnitNs));
 }
 
 // What has become known of the last unit. One that ended early has kept nobody waiting.
 void Lender::learn(bool something_came) {
   const std::uint64_t away = std::exchange(away_, 0);
   if (away == 0) return;
-  if (!something_came) {
+  const std::uint64_t back = lent_at_ + away;
+  if (!something_came || ticks() - back > ticks_from_ns(kAtOnceNs)) {
     unit_.nothing_came(away);
-  } else if (lent_at_ + away >= whole_at_) {
+  } else if (back >= whole_at_) {
     unit_.came_late(away);
   }
 }
@@ -188,7 +193,7 @@ Outcome Lender::wait_for_helper() {
     channel.word.store(kFree, std::memory_order_release);
   }
   out_.store(0, std::memory_order_relaxed);
-  away_ = ticks() - lent_at_;
+  if (teaches_) away_ = ticks() - lent_at_;
   return now == lent ? Outcome::nothing : Outcome::lent;
 }
 
@@ -215,8 +220,9 @@ void Lender::recall() {
 }
 
 void Lender::take_back() {
-  learn(true);
   const std::uint32_t out = out_.load(std::memory_order_relaxed);
+  if (out != 0 && teaches_) away_ = ticks() - lent_at_;
+  learn(true);
   if (out == 0) return;
   if (!evict()) {
     Channel& channel = channel_of(out);

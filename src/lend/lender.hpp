@@ -76,12 +76,14 @@ class Lender {
   std::vector<bool> barred_;  // ranks whose helpers cannot run here, or whose process is gone
   std::vector<Sight> seen_;   // the last of each rank
   std::uint32_t id_;
-  // How long units last, and of the last one: when it began, when it was to end, and how long the
-  // core was away, 0 once it is known whether something came meanwhile.
+  // How long units last, and of the last one: when it began, when it was to end, whether it says
+  // something of how long they should, and how long the core was away, 0 once it is known whether
+  // something came meanwhile.
   UnitLength unit_;
   std::uint64_t lent_at_ = 0;
   std::uint64_t whole_at_ = 0;
   std::uint64_t away_ = 0;
+  bool teaches_ = true;
 
   // The hand-over under way, 0: none; else the channel's number among all of the node, and one.
   // Written by the lender's thread. Relaxed: who recalls compares the channel's word.

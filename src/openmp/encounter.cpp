@@ -9,7 +9,28 @@
 #include "openmp/real.hpp"
 
 namespace mh::openmp {
+
+constinit thread_local std::uint32_t depth = 0;
+
 namespace {
+
+constinit thread_local bool t_is_root = false;
+
+// Whether the calling thread is in a region of the run time's. A thread that was once seen outside
+// of all is none of the run time's own, and is in none but those it has met. Limit: not in one
+// that it had entered before its calls came here.
+bool nested() {
+  if (depth != 0) return true;
+  if (!t_is_root) [[unlikely]]
+    t_is_root = real.level() == 0;
+  return !t_is_root;
+}
+
+void run_by_team(const Encounter& met, Body body, void* data, unsigned threads) {
+  ++depth;
+  met.run_by_team(body, data, threads, met.how);
+  --depth;
+}
 
 // GCC deals a static schedule out by the thread's number and the team's size.
 bool is_static(const Participant& watched) {
@@ -22,7 +43,7 @@ bool is_static(const Participant& watched) {
   {
     const Stopwatch stopwatch(&site);
     const Taking taking(me);
-    met.run_by_team(met.body, met.data, met.threads, met.how);
+    run_by_team(met, met.body, met.data, met.threads);
   }
   if (me.loops == 0) me.meets(Obstacle::no_loop);
   if (me.loops > 1) me.meets(Obstacle::several_loops);
@@ -45,7 +66,7 @@ void run_part_of_team(void* region) {
 // The owner's side of a shared region: this thread, and its team if it has one.
 void run_own_side(Region& region, const Encounter& met, unsigned threads) {
   if (threads > 1) {
-    met.run_by_team(run_part_of_team, &region, threads, met.how);
+    run_by_team(met, run_part_of_team, &region, threads);
   } else {
     run_own_part(region, 0);
   }
@@ -63,11 +84,15 @@ struct UsualTeam {
 };
 constinit thread_local UsualTeam t_usual_team{};
 
+unsigned team_now() {
+  const int most = real.max_threads();
+  return most > 1 ? static_cast<unsigned>(most) : 1;
+}
+
+// Outside of all regions: inside, each task has a number of its own.
 unsigned usual_team() {
   if (t_usual_team.stands_for == 0) [[unlikely]] {
-    const int most = real.max_threads();
-    t_usual_team = {.threads = most > 1 ? static_cast<unsigned>(most) : 1,
-                    .stands_for = UsualTeam::kAskEvery};
+    t_usual_team = {.threads = team_now(), .stands_for = UsualTeam::kAskEvery};
   }
   --t_usual_team.stands_for;
   return t_usual_team.threads;
@@ -99,7 +124,7 @@ Site* site_of(const Encounter& met) {
 // a team of one that was asked for (num_threads(1), a false if clause).
 Site* candidate(const Encounter& met) {
   if (current != nullptr || shared_region() == nullptr || whose != Whose::all) return nullptr;
-  if (met.threads == 1 || met.nested()) return nullptr;
+  if (met.threads == 1 || nested()) return nullptr;
   return site_of(met);
 }
 
@@ -129,7 +154,8 @@ Outcome run_marked(const Encounter& met, const WholeLoop* whole) {
   if (current != nullptr || shared_region() == nullptr) return {.done = false};
   Site* site = site_of(met);
   if (site == nullptr || is_excluded(*site)) return {.done = false, .timed = site};
-  return {.done = run_at(*site, met, own_threads(0), &last_mark(), whole)};
+  const unsigned own = nested() ? team_now() : usual_team();
+  return {.done = run_at(*site, met, own, &last_mark(), whole)};
 }
 
 }  // namespace

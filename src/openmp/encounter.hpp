@@ -23,7 +23,6 @@ struct Encounter {
   // Runs a body by a team of the run time.
   void (*run_by_team)(Body, void*, unsigned threads, const void* how);
   const void* how;
-  bool (*nested)();              // whether the calling thread is in a region of the run time's
   const char* source = nullptr;  // see names.hpp
 };
 
@@ -47,6 +46,10 @@ inline void note(Obstacle what) {
   if (current != nullptr) current->meets(what);
 }
 
+// Regions that the run time runs and this thread has met, as far as that was seen here. The run
+// time knows, too, but LLVM's takes as long to say so as a quarter of a shared loop costs.
+extern constinit thread_local std::uint32_t depth;
+
 // Runs the region if it is to be shared or watched.
 Outcome run_shared(const Encounter& met);
 // Likewise a region that is the loop and nothing else.
@@ -57,7 +60,11 @@ class Nested {
  public:
   explicit Nested(const Outcome& met) : alone_(in_region()), stopwatch_(met.timed) {
     note(Obstacle::nested);
+    ++depth;
   }
+  ~Nested() { --depth; }
+  Nested(const Nested&) = delete;
+  Nested& operator=(const Nested&) = delete;
   // A region inside a shared one has a team of one: its thread may be a helper. So has a marked one
   // that is not shared.
   [[nodiscard]] unsigned threads(unsigned wanted) const {

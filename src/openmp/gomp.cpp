@@ -21,16 +21,13 @@ void run_by_team(Body body, void* data, unsigned threads, const void* flags) {
   real.parallel(body, data, threads, *static_cast<const unsigned*>(flags));
 }
 
-bool nested() { return real.level() != 0; }
-
 void parallel(Body body, void* data, unsigned threads, unsigned flags) {
   const Encounter met{.code = reinterpret_cast<const void*>(body),
                       .body = body,
                       .data = data,
                       .threads = threads,
                       .run_by_team = run_by_team,
-                      .how = &flags,
-                      .nested = nested};
+                      .how = &flags};
   const Outcome outcome = run_shared(met);
   if (outcome.done) return;
   const Nested nested(outcome);
@@ -138,8 +135,7 @@ Outcome run_combined(Kind kind, Body body, void* data, unsigned threads, const L
                       .data = data,
                       .threads = threads,
                       .run_by_team = run_by_team,
-                      .how = &flags,
-                      .nested = nested};
+                      .how = &flags};
   return run_shared(met, loop, cut_of(kind, chunk), in_order(kind));
 }
 

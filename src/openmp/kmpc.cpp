@@ -37,6 +37,7 @@ struct Dispatch {
 struct RealKmpc {
   void (*fork_call)(Location*, std::int32_t, Microtask, ...);
   void (*push_num_threads)(Location*, std::int32_t, std::int32_t);
+  void (*fork_call_if)(Location*, std::int32_t, Microtask, std::int32_t, void*);
   void (*serialized_parallel)(Location*, std::int32_t);
   void (*end_serialized_parallel)(Location*, std::int32_t);
   std::int32_t (*global_thread_num)(Location*);
@@ -93,12 +94,6 @@ struct Clause {
 };
 constinit thread_local Clause t_clause;
 
-// Regions that the run time runs and this thread is in. The run time knows it, too, but takes as
-// long to say so as a quarter of a shared loop costs.
-constinit thread_local std::uint32_t t_depth = 0;
-
-bool nested() { return t_depth != 0; }
-
 struct Fork {
   Location* location;
   Microtask task;
@@ -107,23 +102,15 @@ struct Fork {
   std::int32_t thread;  // that met it, as the run time calls it
 };
 
-void call(const Fork& fork, std::int32_t thread, int number) {
-  void* frame = nullptr;  // for tools
-  real_kmpc.invoke_microtask(fork.task, thread, number, fork.count, fork.arguments, &frame);
-}
-
-// A region's body on this thread: of a shared region, or of one that the run time runs.
+// A region's body on this thread.
 void run_task(void* data) {
   const Fork& fork = *static_cast<const Fork*>(data);
-  if (!in_region()) {
-    ++t_depth;
-    call(fork, real_kmpc.global_thread_num(fork.location), real.thread_num());
-    --t_depth;
-    return;
-  }
-  const auto number = static_cast<int>(current->number);
-  const bool known = number == 0 && fork.thread != kUnasked;
-  call(fork, known ? fork.thread : real_kmpc.global_thread_num(fork.location), number);
+  const bool shared = in_region();
+  const int number = shared ? static_cast<int>(current->number) : real.thread_num();
+  const bool known = shared && number == 0 && fork.thread != kUnasked;
+  const std::int32_t thread = known ? fork.thread : real_kmpc.global_thread_num(fork.location);
+  void* frame = nullptr;  // for tools
+  real_kmpc.invoke_microtask(fork.task, thread, number, fork.count, fork.arguments, &frame);
 }
 
 struct Job {
@@ -164,21 +151,15 @@ void run_by_team(Body body, void* data, unsigned threads, const void* location) 
                       .threads = threads,
                       .run_by_team = run_by_team,
                       .how = location,
-                      .nested = nested,
                       .source = location != nullptr ? location->source : nullptr};
   const Outcome outcome = run_shared(met);
   if (!outcome.done) run_without_us(fork, threads, outcome);
 }
 
-void gather(va_list& list, std::int32_t count, void** arguments) {
-  for (std::int32_t i = 0; i < count; ++i) arguments[i] = va_arg(list, void*);
-}
-
 [[gnu::noinline]] void run_fork_of_many(Location* location, Microtask task, std::int32_t count,
-                                        va_list& list) {
-  std::vector<void*> many(static_cast<std::size_t>(count));
-  gather(list, count, many.data());
-  va_end(list);
+                                        va_list list) {
+  std::vector<void*> many;
+  for (std::int32_t i = 0; i < count; ++i) many.push_back(va_arg(list, void*));
   run_fork(location, task, count, many.data());
 }
 
@@ -187,22 +168,54 @@ void fork_call(Location* location, std::int32_t count, Microtask task, ...) {
   constexpr std::int32_t kFew = 64;
   va_list list;
   va_start(list, task);
-  if (count > kFew) [[unlikely]]
-    return run_fork_of_many(location, task, count, list);
+  if (count > kFew) [[unlikely]] {
+    run_fork_of_many(location, task, count, list);
+    va_end(list);
+    return;
+  }
   void* few[kFew];
-  gather(list, count, few);
+  for (std::int32_t i = 0; i < count; ++i) few[i] = va_arg(list, void*);
   va_end(list);
   run_fork(location, task, count, few);
 }
 
-// A region whose if clause is false: its body is called in between.
+// A region whose if clause is false is run by the thread that meets it, as code of nobody's region:
+// what this thread takes part in waits meanwhile.
+constinit thread_local std::vector<Participant*> t_set_aside;
+
+void begin_alone() {
+  t_clause = {};
+  note(Obstacle::nested);
+  t_set_aside.push_back(std::exchange(current, nullptr));
+  ++depth;
+}
+void end_alone() {
+  if (t_set_aside.empty()) return;  // it began before calls came here
+  --depth;
+  current = t_set_aside.back();
+  t_set_aside.pop_back();
+}
+
+// The body is called in between.
 void serialized_parallel(Location* location, std::int32_t thread) {
-  ++t_depth;
+  begin_alone();
   real_kmpc.serialized_parallel(location, thread);
 }
 void end_serialized_parallel(Location* location, std::int32_t thread) {
   real_kmpc.end_serialized_parallel(location, thread);
-  --t_depth;
+  end_alone();
+}
+
+// Both ways in one call, with at most one argument.
+void fork_call_if(Location* location, std::int32_t count, Microtask task, std::int32_t condition,
+                  void* argument) {
+  if (condition == 0) {
+    begin_alone();
+    real_kmpc.fork_call_if(location, count, task, condition, argument);
+    end_alone();
+  } else {
+    run_fork(location, task, argument != nullptr ? count : 0, &argument);
+  }
 }
 
 void push_num_threads(Location* /*location*/, std::int32_t thread, std::int32_t threads) {
@@ -398,6 +411,7 @@ void add_dispatch(std::vector<Binding>& table, const std::string& width) {
 
 void add_kmpc(std::vector<Binding>& table) {
   add(table, "__kmpc_fork_call", fork_call, real_kmpc.fork_call);
+  add(table, "__kmpc_fork_call_if", fork_call_if, real_kmpc.fork_call_if);
   add(table, "__kmpc_push_num_threads", push_num_threads, real_kmpc.push_num_threads);
   add(table, "__kmpc_serialized_parallel", serialized_parallel, real_kmpc.serialized_parallel);
   add(table, "__kmpc_end_serialized_parallel", end_serialized_parallel,

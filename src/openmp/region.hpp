@@ -67,7 +67,8 @@ struct Participant {
   std::uint64_t size = 0;
   std::uint64_t done = 0;  // iterations given to this thread
 
-  // Is owner, in the shared loop, and has nothing to do but to take its next chunk.
+  // Is of the owner's team, not in a loop after the shared one, and has nothing to do but to take
+  // its next chunk.
   [[nodiscard]] bool goes_on() const { return done < review_at; }
 
   // The region is not one to be shared, for this reason.
@@ -157,7 +158,7 @@ class Region final : public lend::Work {
             .marked = marked_,
             .number = number,
             .loops = loops_before_,
-            .review_at = number == 0 && !brief_ ? 0 : kNever};
+            .review_at = looks_around(number) ? 0 : kNever};
   }
   void run_body() const { body_(data_); }
   // Before leave(), with what thread 0 did and met for the first time.
@@ -199,10 +200,15 @@ class Region final : public lend::Work {
   enum class Stage : std::uint32_t { closed, opening, open };
   static constexpr std::uint32_t kReviewEvery = 16;  // executions of a tiny or short loop
 
+  // Whether a member of the team has to, at its first chunk. What is brief was offered by a team of
+  // one when it was opened; of another team somebody may be opening the loop just now.
+  [[nodiscard]] bool looks_around(std::uint32_t number) const {
+    return number == 0 && (own_threads_ > 1 || !brief_);
+  }
   Range next_of_owner(Participant& me) {
-    const bool looks_around = !me.goes_on();
+    const bool is_due = !me.goes_on();
     const Range range = next_at_once(me);
-    if (looks_around && !range.empty()) consider(me);
+    if (is_due && !range.empty()) consider(me);
     return range;
   }
   [[nodiscard]] std::uint64_t chunk_of_owner() const;

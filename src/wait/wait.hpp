@@ -6,8 +6,8 @@
 // job of its own that somebody waits for, its core to the other end of such a message, a chunk of
 // another rank's job (steal::Thief: same NUMA node first), and else it backs off. A step is at most
 // one chunk, about 100 µs, or one unit of a lent core (lend/unit_length.hpp), so a rank is late for
-// its own message by one step at most. done() itself
-// must drive the MPI library (a failed MPI_Test does).
+// its own message by one step at most. done() itself must drive the MPI library (a failed MPI_Test
+// does).
 //
 // Thread-safe: any number of threads of a rank may wait; one at a time helps. A thread that is
 // itself a guest on another rank's core gives that back where its wait lasts, and helps nobody.

@@ -73,6 +73,42 @@ __attribute__((noinline)) static void inside(int in_parallel) {
   }
 }
 
+/* Regions that are run by one thread, in the midst of a loop that is shared by then. */
+enum { kInner = 8 };
+static unsigned char dealt[kIterations][kInner], handed[kIterations][kInner];
+static int deep;
+
+__attribute__((noinline)) static void alone_in(int i, int in_parallel) {
+#pragma omp parallel for schedule(static) if (in_parallel)
+  for (int k = 0; k < kInner; ++k) ++dealt[i][k];
+#pragma omp parallel for schedule(dynamic, 1) num_threads(2) if (in_parallel)
+  for (int k = 0; k < kInner; ++k) ++handed[i][k];
+}
+
+__attribute__((noinline)) static void loop_around(void) {
+#pragma omp parallel for schedule(dynamic, 1)
+  for (int i = 0; i < kIterations; ++i) {
+    for (volatile int k = 0; k < 1000; ++k) continue;
+    if (deep) alone_in(i, 0);
+  }
+}
+
+static int around(void) {
+  int wrong = 0;
+  for (deep = 0; deep < 2; ++deep) {
+    for (int times = 0; times < 20; ++times) {
+      memset(dealt, 0, sizeof dealt);
+      memset(handed, 0, sizeof handed);
+      loop_around();
+      for (int i = 0; i < kIterations * kInner; ++i) {
+        wrong += dealt[i / kInner][i % kInner] != deep || handed[i / kInner][i % kInner] != deep;
+      }
+    }
+  }
+  if (wrong != 0) printf("regions of one thread: %d places wrong\n", wrong);
+  return wrong;
+}
+
 static int check(void) {
   int wrong = 0;
   for (int i = 0; i < 40; ++i) wrong += by_team_of(1, "as it started");
@@ -80,6 +116,13 @@ static int check(void) {
     omp_set_num_threads(threads);
     for (int i = 0; i < 20; ++i) wrong += by_team_of(threads, "as it was told");
   }
+  wrong += around();
+  omp_set_num_threads(2);
+  for (int i = 0; i < 40; ++i) {
+    alone_in(0, 0); /* whose clause is its own */
+    wrong += by_team_of(2, "after a region of one thread");
+  }
+  omp_set_num_threads(1);
   for (int i = 0; i < 40; ++i) {
     inside(0);
     inside(1);

@@ -118,6 +118,41 @@ void expect_every_iteration_once(const Work& work, std::uint64_t times = 1) {
   ASSERT_EQ(work.last, kCount - 1);
 }
 
+// Such loops need no look at the clock, and one that was opened before its team came is no
+// exception.
+TEST(Region, a_brief_loop_is_offered_whoever_opens_it) {
+  for (const std::uint32_t threads : {1U, 2U, 3U}) {
+    SCOPED_TRACE(threads);
+    test::Stage stage(2);
+    stage.enter(0);
+    lend::Pool pool(stage.node(0), stage.lendings(0), 3);
+    Region region(pool);
+    Site site;
+    const double ns = 20e3 * threads / kCount;
+    decide(site, Obstacle::none);
+    site.ticks_per_iteration.store(static_cast<float>(ns * ticks_per_ns()));
+    const auto nothing = [](void* /*data*/) {};
+    ASSERT_TRUE(region.enter(site, nothing, nullptr, threads));
+    region.begins_in_loop();
+    region.open({.start = 0, .step = 1, .bound = kCount, .count = kCount},
+                {.schedule = Schedule::dynamic, .chunk = 4}, false);
+    Participant second = region.member(1);
+    if (threads > 1) {
+      EXPECT_FALSE(region.next(second).empty());
+    }
+    Participant first = region.member(0);
+    EXPECT_FALSE(region.next(first).empty());
+    constexpr auto kLoops = static_cast<std::size_t>(lend::Kind::loops);
+    EXPECT_NE(stage.lendings(0).offer.ends[kLoops].load(), 0U);
+    while (!region.next(first).empty()) continue;
+    EXPECT_EQ(stage.lendings(0).offer.ends[kLoops].load(), 0U);
+    EXPECT_EQ(first.done + second.done, kCount);
+    region.account(first);
+    region.leave();
+    region.close();
+  }
+}
+
 TEST(Region, helpers_take_part_and_every_iteration_is_done_once) {
   Team team;
   Site site;
