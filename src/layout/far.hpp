@@ -29,8 +29,7 @@ namespace mh::layout::detail::far {
 
 inline constexpr std::size_t kLine = kCacheLine;
 
-// ---- Writing
-// ---------------------------------------------------------------------------------------
+// ---- Writing --------------------------------------------------------------------------------
 
 #if defined(__x86_64__)
 inline void written() { _mm_sfence(); }
@@ -84,8 +83,7 @@ inline bool write_rows(Address at, const Rows& rows, const std::byte* stream) {
   return true;
 }
 
-// ---- Reading
-// ---------------------------------------------------------------------------------------
+// ---- Reading --------------------------------------------------------------------------------
 
 inline constexpr std::uint64_t kLanes = 4;
 // How far ahead a lane looks, in bytes of the stream.

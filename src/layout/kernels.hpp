@@ -362,9 +362,10 @@ std::uint64_t pack_short_runs(Address /*at*/, const Runs& /*runs*/, std::uint64_
 }
 #endif
 
+// Runs of different lengths.
 template <bool kPack>
-void move_short_runs(Address at, const Runs& runs, std::uint64_t first, std::uint64_t last,
-                     std::byte* stream) {
+void move_uneven_list(Address at, const Runs& runs, std::uint64_t first, std::uint64_t last,
+                      std::byte* stream) {
   if constexpr (kPack) {
     if (kHasWide && runs.longest <= 16) {
       first = pack_short_runs<16>(at, runs, first, last, stream);
@@ -373,23 +374,9 @@ void move_short_runs(Address at, const Runs& runs, std::uint64_t first, std::uin
     }
   }
   for (; first < last; ++first) {
-    const std::uint64_t bytes = runs.length[first];
+    const std::uint64_t bytes = runs.length_of(first);
     move_short<kPack>(pointer(moved(at, runs.offset[first])), stream, bytes);
     stream += bytes;
-  }
-}
-
-// Runs of different lengths.
-template <bool kPack>
-void move_uneven_list(Address at, const Runs& runs, std::uint64_t first, std::uint64_t last,
-                      std::byte* stream) {
-  if (runs.length != nullptr) return move_short_runs<kPack>(at, runs, first, last, stream);
-  std::uint64_t begin = runs.begin_of(first);
-  for (std::uint64_t i = first; i < last; ++i) {
-    const std::uint64_t bytes = runs.end[i] - begin;
-    move_short<kPack>(pointer(moved(at, runs.offset[i])), stream, bytes);
-    stream += bytes;
-    begin = runs.end[i];
   }
 }
 
@@ -438,7 +425,7 @@ class Mover {
   void list(Address at, const Runs& runs, std::uint64_t first, std::uint64_t last) {
     if (are_far(runs)) {
       for (std::uint64_t i = first; i < last; ++i) {
-        block(moved(at, runs.offset[i]), runs.begin_of(i + 1) - runs.begin_of(i));
+        block(moved(at, runs.offset[i]), runs.length_of(i));
       }
       return;
     }

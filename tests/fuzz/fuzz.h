@@ -55,8 +55,7 @@ typedef struct {
 
 extern Options options;
 
-// ---- memory layouts of types
-// ---------------------------------------------------------------------
+// ---- memory layouts of types -------------------------------------------------------------------
 
 typedef struct {
   ptrdiff_t at;  // from the address of the item
@@ -87,8 +86,7 @@ const char* element_name_of(int element);
 Layout* layout_make(uint64_t seed, int element, bool contiguous);  // seed 0: the basic type itself
 void layout_free(Layout* layout);
 
-// ---- buffers
-// --------------------------------------------------------------------------------------
+// ---- buffers -----------------------------------------------------------------------------------
 
 typedef struct {
   unsigned char* raw;
@@ -106,8 +104,7 @@ size_t buffer_wrong(const Buffer* buffer, const Layout* layout, uint64_t guard_i
                     size_t bytes, ptrdiff_t* first);
 void buffer_free(Buffer* buffer);
 
-// ---- messages and steps
-// ----------------------------------------------------------------------------
+// ---- messages and steps ------------------------------------------------------------------------
 
 // clang-format off
 #define SEND_MODES(X) X(SEND) X(ISEND) X(SSEND) X(ISSEND) X(BSEND) X(IBSEND) X(SEND_INIT)          \

@@ -34,8 +34,7 @@ int rng_range(Rng* rng, int low, int high) {
 
 bool rng_chance(Rng* rng, int percent) { return rng_below(rng, 100) < (uint32_t)percent; }
 
-// ---- basic types
-// -----------------------------------------------------------------------------------
+// ---- basic types -------------------------------------------------------------------------------
 
 typedef struct {
   const char* name;
@@ -482,8 +481,7 @@ void layout_free(Layout* layout) {
   free(layout);
 }
 
-// ---- payloads and buffers
-// ---------------------------------------------------------------------------
+// ---- payloads and buffers ----------------------------------------------------------------------
 
 static uint64_t payload_word(uint64_t id, uint64_t index) {
   uint64_t x = (id ^ (index * 0x9e3779b97f4a7c15u)) * 0xbf58476d1ce4e5b9u;

@@ -36,8 +36,7 @@ static uint64_t guard_id(const Message* message, OpKind kind) {
   return mix2(message->id, kind == OP_SEND ? 11 : 12);
 }
 
-// ---- communicators
-// ---------------------------------------------------------------------------------
+// ---- communicators -----------------------------------------------------------------------------
 
 static void comm_make(Player* player, CommKind kind) {
   MPI_Comm parent = player->parent;
@@ -86,8 +85,7 @@ void comms_free(Player* player) {
   for (int kind = 0; kind < COMMS; ++kind) comm_drop(player, (CommKind)kind);
 }
 
-// ---- ops
-// --------------------------------------------------------------------------------------------
+// ---- ops ---------------------------------------------------------------------------------------
 
 static Op* op_new(const Message* message, OpKind kind) {
   Op* op = calloc(1, sizeof *op);
@@ -154,8 +152,7 @@ static void place_drop(Place* place) {
   if (place->absolute) MPI_Type_free(&place->type);
 }
 
-// ---- checks
-// -------------------------------------------------------------------------------------------
+// ---- checks ------------------------------------------------------------------------------------
 
 static void rest(Player* player, Op* op) {
   size_t bytes = op->buffer.raw_length;
@@ -303,8 +300,7 @@ static void finish_op(Player* player, Op* op, const MPI_Status* status) {
   op_free(op);
 }
 
-// ---- completion
-// ------------------------------------------------------------------------------------
+// ---- completion --------------------------------------------------------------------------------
 
 static MPI_Status fresh_status(void) {
   MPI_Status status;
@@ -479,8 +475,7 @@ static void complete_pending(Player* player, int percent) {
   free(set);
 }
 
-// ---- sending
-// ----------------------------------------------------------------------------------------
+// ---- sending -----------------------------------------------------------------------------------
 
 static void send_and_finish(Player* player, Op* op, Place place, int target, MPI_Comm comm) {
   const Message* message = &op->message;
@@ -577,8 +572,7 @@ static Op* send_message(Player* player, const Message* message, bool start) {
   return op;
 }
 
-// ---- receiving
-// ----------------------------------------------------------------------------------------
+// ---- receiving ---------------------------------------------------------------------------------
 
 typedef struct {
   int source, tag;
@@ -711,8 +705,7 @@ static Op* recv_message(Player* player, const Message* message, bool gathered, b
   return pending || gathered ? op : NULL;
 }
 
-// ---- steps
-// -------------------------------------------------------------------------------------------
+// ---- steps -------------------------------------------------------------------------------------
 
 static bool is_ready(SendMode mode) {
   return mode == RSEND || mode == IRSEND || mode == RSEND_INIT;
@@ -831,8 +824,7 @@ static void step_gather(Player* player, const Step* step) {
   }
 }
 
-// ---- exchanges
-// ----------------------------------------------------------------------------------------
+// ---- exchanges ---------------------------------------------------------------------------------
 
 // MPICH 4.0 to 5.0 leave the status of MPI_Isendrecv(_replace) unset.
 #ifdef OPEN_MPI
@@ -976,8 +968,7 @@ static void step_exchange(Player* player, const Step* step) {
   }
 }
 
-// ---- persistent groups
-// ---------------------------------------------------------------------------------
+// ---- persistent groups -------------------------------------------------------------------------
 
 static Message repeated(const Message* message, int repeat) {
   Message copy = *message;
@@ -1055,8 +1046,7 @@ static void step_persistent(Player* player, const Step* step) {
   persistent_drop(player, ops, 2 * step->count);
 }
 
-// ---- local acts
-// -----------------------------------------------------------------------------------------
+// ---- local acts --------------------------------------------------------------------------------
 
 // A receive that nobody answers can be cancelled, and its buffer stays as it was.
 static void step_cancel(Player* player, const Step* step) {
@@ -1137,8 +1127,7 @@ static void step_renew(Player* player, const Step* step) {
   comm_make(player, step->comm);
 }
 
-// ---- the round
-// --------------------------------------------------------------------------------------------
+// ---- the round ---------------------------------------------------------------------------------
 
 static void dawdle(Player* player) {
   int way = rng_range(&player->local, 0, 99);
