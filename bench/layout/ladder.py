@@ -8,7 +8,11 @@ for memcpy of the packed bytes (what one core's memory allows). Below 1 the othe
 bars are 1 for MPI_Pack and 1/1.2 for the loop, and what misses one is marked. Each time is the
 median of 61 rounds in which all arms take turns, or with --least the fastest one.
 
-    .venv/bin/python bench/layout/ladder.py --only "face z" --json out.json
+Which pages of memory a process gets decides by 10 to 100 % what an edge of a box takes that is in
+the second cache. So there may be several launches of each MPI (--launches), whose middle is shown;
+what lies below a bar by that, but not in nearly every launch, is a tie and marked otherwise.
+
+    .venv/bin/python bench/layout/ladder.py --only "face z" --launches 9 --json out.json
 """
 
 from __future__ import annotations
@@ -16,11 +20,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 from pathlib import Path
 
 from rich.console import Console
+from rich.progress import track
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,16 +37,19 @@ from manyhands.benchmarks.mpis import MpiBuild, Placement, find_builds  # noqa: 
 HAND_BAR = 1 / 1.2
 
 
-def program_for(build: MpiBuild) -> Path:
+def program_of(build: MpiBuild) -> Path:
+    return ROOT / "build" / "bench" / build.name / "ladder"
+
+
+def compile_for(build: MpiBuild) -> None:
     abi = {"abi": "abi"}.get(build.name, "openmpi" if build.family == "openmpi" else "mpich")
-    program = ROOT / "build" / "bench" / build.name / "ladder"
+    program = program_of(build)
     program.parent.mkdir(parents=True, exist_ok=True)
     archives = [ROOT / f"build/lib/libmh-engine-{abi}.a", ROOT / "build/src/libmh_core.a"]
     flags = ["-O3", "-std=gnu11", "-Wall", "-Wextra", "-Wno-stringop-overflow", f"-I{ROOT}/src"]
     sources = [str(ROOT / "bench/layout" / name) for name in ("ladder.c", "types.c")]
     command = [str(build.mpicc), *flags, *sources, *map(str, archives), "-lstdc++", "-ldl"]
     subprocess.run([*command, "-o", str(program)], check=True)
-    return program
 
 
 def last_cache() -> str:
@@ -49,8 +58,13 @@ def last_cache() -> str:
     return str(max((int(size.strip().removesuffix("K")) << 10 for size in sizes), default=0))
 
 
-def measured(build: MpiBuild, seconds: float, only: str) -> dict[tuple[str, str], dict]:
-    program = program_for(build)
+# The type and the way; what ladder.c prints of them.
+Key = tuple[str, str]
+Launch = dict[Key, dict]
+
+
+def measured(build: MpiBuild, seconds: float, only: str) -> Launch:
+    program = program_of(build)
     command = [*build.launch(1, Placement.CORES), str(program), str(seconds), only, last_cache()]
     environment = {**os.environ, **build.environment()}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
@@ -60,40 +74,55 @@ def measured(build: MpiBuild, seconds: float, only: str) -> dict[tuple[str, str]
     return {(line["type"], line["way"]): line for line in lines}
 
 
-def multiple(value: float, bar: float) -> str:
-    text = f"{value:.2f}"
-    return f"[red]{text}![/red]" if value < bar else text
+class Ratios:
+    """One arm as multiples of the engine, a number a launch, against a bar."""
+
+    def __init__(self, values: list[float], bar: float) -> None:
+        self.middle = statistics.median(values)
+        self.missed = self.middle < bar
+        below = sum(value < bar for value in values)
+        self.tied = self.missed and below < len(values) - len(values) // 8
+
+    def __str__(self) -> str:
+        text = f"{self.middle:.2f}"
+        if not self.missed:
+            return text
+        return f"[yellow]{text}~[/yellow]" if self.tied else f"[red]{text}![/red]"
 
 
-def show(results: dict[str, dict[tuple[str, str], dict]], estimator: int) -> None:
+def show(results: dict[str, list[Launch]], estimator: int) -> None:
     table = Table(title="one core: microseconds of the engine, others as multiples of it")
     for heading in ("type", "way", "KB", "blocks", "engine us", "hand", *results, "memcpy"):
         table.add_column(heading, justify="left" if heading in ("type", "way") else "right")
-    first = next(iter(results.values()))
-    misses = 0
+    first = next(iter(results.values()))[0]
+    bars: dict[str, list[Ratios]] = {"pack": [], "unpack": []}
     for key, line in first.items():
-        runs = [result[key] for result in results.values()]
-        # Hand and engine are the same code in every run: the median of the runs.
-        middle = len(runs) // 2
-        engine = sorted(run["engine"][estimator] for run in runs)[middle]
-        hand = sorted(run["hand"][estimator] / run["engine"][estimator] for run in runs)[middle]
-        copy = sorted(run["memcpy"][estimator] / run["engine"][estimator] for run in runs)[middle]
-        mpis = [run["mpi"][estimator] / run["engine"][estimator] for run in runs]
-        misses += (hand < HAND_BAR) + sum(value < 1 for value in mpis)
+
+        def ratios(arm: str, launches: list[Launch], bar: float, key: Key = key) -> Ratios:
+            lines = [launch[key] for launch in launches]
+            return Ratios([one[arm][estimator] / one["engine"][estimator] for one in lines], bar)
+
+        # Hand and engine are the same code in every launch.
+        all_launches = [launch for launches in results.values() for launch in launches]
+        engine = statistics.median(launch[key]["engine"][estimator] for launch in all_launches)
+        hand = ratios("hand", all_launches, HAND_BAR)
+        mpis = [ratios("mpi", launches, 1) for launches in results.values()]
+        bars[key[1]] += [hand, *mpis]
         table.add_row(
             *key,
-            f"{line['bytes'] / 1024:.0f}"
-            if line["bytes"] >= 10240
-            else f"{line['bytes'] / 1024:.1f}",
+            f"{line['bytes'] / 1024:.{0 if line['bytes'] >= 10240 else 1}f}",
             str(line["blocks"]),
             f"{engine / 1000:.2f}",
-            multiple(hand, HAND_BAR),
-            *(multiple(value, 1) for value in mpis),
-            f"{copy:.2f}",
+            *map(str, (hand, *mpis)),
+            f"{ratios('memcpy', all_launches, 0).middle:.2f}",
         )
     console = Console(width=None if sys.stdout.isatty() else 140)
     console.print(table)
-    console.print(f"{misses} of {len(first) * (len(results) + 1)} bars missed")
+    for way, met in bars.items():
+        missed = sum(ratio.missed for ratio in met)
+        ties = sum(ratio.tied for ratio in met)
+        text = f"{way}: {missed} of {len(met)} bars missed"
+        console.print(text + (f", {ties} of them ties (~)" if ties else ""))
 
 
 def main() -> None:
@@ -101,6 +130,7 @@ def main() -> None:
     parser.add_argument("--mpi", default="", help="names of MPI builds, by commas (default: all)")
     parser.add_argument("--only", default="", help="part of a type's name")
     parser.add_argument("--seconds", type=float, default=0.2, help="for each type and direction")
+    parser.add_argument("--launches", type=int, default=1, help="of each MPI, in turn")
     parser.add_argument("--least", action="store_true", help="the fastest round, not the median")
     parser.add_argument("--json", type=Path, help="store all numbers")
     options = parser.parse_args()
@@ -112,9 +142,14 @@ def main() -> None:
         sys.exit(
             f"no MPI compiler and launcher for {', '.join(unknown)}; found: {', '.join(builds)}"
         )
-    results = {name: measured(builds[name], options.seconds, options.only) for name in names}
+    for name in names:
+        compile_for(builds[name])
+    results: dict[str, list[Launch]] = {name: [] for name in names}
+    rounds = [name for _ in range(options.launches) for name in names]
+    for name in track(rounds, "launches", console=Console(stderr=True), transient=True):
+        results[name].append(measured(builds[name], options.seconds, options.only))
     if options.json:
-        rows = {name: list(result.values()) for name, result in results.items()}
+        rows = {name: [list(launch.values()) for launch in all_] for name, all_ in results.items()}
         options.json.write_text(json.dumps(rows, indent=1))
     show(results, 1 if options.least else 0)
 

@@ -59,7 +59,14 @@ template <bool kPack>
 inline void move_short(std::byte* memory, std::byte* stream, std::size_t bytes) {
   if (bytes >= 16) {
     if (bytes <= 32) return move_overlapped<kPack, 16>(memory, stream, bytes);
-    if (bytes <= 64) return move_overlapped<kPack, 32>(memory, stream, bytes);
+    if (bytes <= 48) {
+      move_fixed<kPack, 16>(memory, stream);
+      return move_overlapped<kPack, 16>(memory + 16, stream + 16, bytes - 16);
+    }
+    if (bytes <= 64) {
+      move_fixed<kPack, 32>(memory, stream);
+      return move_overlapped<kPack, 16>(memory + 32, stream + 32, bytes - 32);
+    }
     return move_bytes<kPack>(memory, stream, bytes);
   }
   if (bytes >= 8) return move_overlapped<kPack, 8>(memory, stream, bytes);
@@ -224,7 +231,7 @@ inline Crowding crowding_of(const Rows& rows) {
   return stride % 512 == 0 ? Crowding::some : Crowding::none;
 }
 
-inline void let_stores_through([[maybe_unused]] Crowding crowding) {
+inline void let_through([[maybe_unused]] Crowding crowding) {
 #if defined(__x86_64__)
   if (crowding == Crowding::severe) {
     _mm_mfence();
@@ -246,11 +253,81 @@ void move_rows_slowly(Address at, const Rows& rows, std::byte* stream, Crowding 
       // The blocks of a short row are apart from each other; row after row they crowd.
       crowd += rows.length < kStoresAtOnce ? 1 : length;
       if (crowd >= kStoresAtOnce) {
-        let_stores_through(crowding);
+        let_through(crowding);
         crowd = 0;
       }
     }
     at = moved(at, rows.row_stride);
+  }
+}
+
+// An access across two lines of which the first cache holds neither is repeated until it holds both,
+// and where all blocks use the same two sets, lines take turns there. So such blocks are moved word
+// by word: 62 of 40 bytes in 170 to 220 ns instead of 290 to 430, from further away 0.6 to 0.9 of
+// the time. Loads need not be let through; in the caches they gain 20 % by it.
+constexpr std::uint64_t kWord = 8;
+constexpr std::uint64_t kMostWords = 8;
+constexpr std::uint64_t kLoadsAtOnce = 12;
+
+inline bool lie_across_lines(Address at, const Rows& rows) {
+  const auto all = at | static_cast<Address>(rows.row_stride) | rows.block;
+  return at % kCacheLine + rows.block > kCacheLine && rows.block <= kMostWords * kWord &&
+         all % kWord == 0 && crowding_of(rows) == Crowding::severe;
+}
+
+template <bool kPack, std::size_t kWords>
+inline void move_words(Address at, std::byte* stream) {
+  using Word [[gnu::may_alias]] = std::uint64_t;
+  // As if each word could change by itself, or the compiler joins them again.
+  auto* const words = reinterpret_cast<volatile Word*>(pointer(at));
+  for (std::size_t i = 0; i < kWords; ++i) {
+    Word word;
+    if constexpr (kPack) {
+      word = words[i];
+      __builtin_memcpy(stream + i * kWord, &word, kWord);
+    } else {
+      __builtin_memcpy(&word, stream + i * kWord, kWord);
+      words[i] = word;
+    }
+  }
+}
+
+template <bool kPack, std::size_t kWords>
+void move_rows_of_words(Address at, const Rows& rows, std::byte* stream) {
+  constexpr std::uint64_t kAtOnce = kPack ? kLoadsAtOnce : kStoresAtOnce;
+  std::uint64_t crowd = 0;
+  for (std::uint64_t i = 0; i < rows.rows; ++i) {
+    Address block = at;
+    for (std::uint64_t k = 0; k < rows.length; ++k) {
+      move_words<kPack, kWords>(block, stream);
+      block = moved(block, rows.stride);
+      stream += kWords * kWord;
+      if (++crowd == kAtOnce) {
+        let_through(kPack ? Crowding::some : Crowding::severe);
+        crowd = 0;
+      }
+    }
+    at = moved(at, rows.row_stride);
+  }
+}
+
+template <bool kPack>
+void move_across_lines(Address at, const Rows& rows, std::byte* stream) {
+  switch (rows.block / kWord) {
+    case 2:
+      return move_rows_of_words<kPack, 2>(at, rows, stream);
+    case 3:
+      return move_rows_of_words<kPack, 3>(at, rows, stream);
+    case 4:
+      return move_rows_of_words<kPack, 4>(at, rows, stream);
+    case 5:
+      return move_rows_of_words<kPack, 5>(at, rows, stream);
+    case 6:
+      return move_rows_of_words<kPack, 6>(at, rows, stream);
+    case 7:
+      return move_rows_of_words<kPack, 7>(at, rows, stream);
+    default:
+      return move_rows_of_words<kPack, kMostWords>(at, rows, stream);
   }
 }
 
@@ -268,8 +345,38 @@ void move_rows_tiled(Address at, const Rows& rows, std::byte* stream, MoveRow&& 
   }
 }
 
+// So few that nothing but a loop is worth its beginning.
+constexpr std::uint64_t kFew = 8;
+
+template <bool kPack>
+void move_few(Address at, const Rows& rows, std::byte* stream) {
+  const auto each = [&](auto&& move) {
+    for (std::uint64_t i = 0; i < rows.rows; ++i) {
+      for (std::uint64_t k = 0; k < rows.length; ++k) {
+        move(pointer(moved(at, k, rows.stride)), stream);
+        stream += rows.block;
+      }
+      at = moved(at, rows.row_stride);
+    }
+  };
+  switch (rows.block) {
+    case 4:
+      return each(move_fixed<kPack, 4>);
+    case 8:
+      return each(move_fixed<kPack, 8>);
+    case 16:
+      return each(move_fixed<kPack, 16>);
+    default:
+      return each([&](std::byte* memory, std::byte* packed) {
+        move_short<kPack>(memory, packed, rows.block);
+      });
+  }
+}
+
 template <bool kPack>
 void move_rows(Address at, const Rows& rows, std::byte* stream) {
+  if (rows.rows * rows.length <= kFew) return move_few<kPack>(at, rows, stream);
+  if (lie_across_lines(at, rows)) return move_across_lines<kPack>(at, rows, stream);
   choose_row<kPack>(rows.block, [&](auto&& move) {
     const bool tiles = tile_of(rows) < rows.length;
     const Crowding crowding = kPack || tiles ? Crowding::none : crowding_of(rows);
@@ -409,17 +516,15 @@ class Mover {
   Mover(std::byte* stream, Home home) : stream_(stream), home_(home) {}
 
   void block(Address at, std::uint64_t bytes) {
-    if (!is_far(bytes)) {
-      move_short<kPack>(pointer(at), stream_, bytes);
-    } else if constexpr (kPack) {
-      far::read(stream_, pointer(at), bytes);
+    if (is_far(bytes)) [[unlikely]] {
+      move_far(at, bytes);
     } else {
-      far::write(pointer(at), stream_, bytes);
+      move_short<kPack>(pointer(at), stream_, bytes);
     }
     stream_ += bytes;
   }
   void rows(Address at, const Rows& rows) {
-    if (!moved_far(at, rows)) move_rows<kPack>(at, rows, stream_);
+    if (home_ == Home::caches || !moved_far(at, rows)) move_rows<kPack>(at, rows, stream_);
     stream_ += rows.rows * rows.length * rows.block;
   }
   void list(Address at, const Runs& runs, std::uint64_t first, std::uint64_t last) {
@@ -456,8 +561,15 @@ class Mover {
   [[nodiscard]] bool are_far(const Runs& runs) const {
     return home_ == Home::memory && is_far(runs.bytes / runs.runs);
   }
-  bool moved_far(Address at, const Rows& rows) const {
-    if (home_ == Home::caches) return false;
+  // Apart, so that little has to be kept for what is short.
+  [[gnu::noinline]] void move_far(Address at, std::uint64_t bytes) const {
+    if constexpr (kPack) {
+      far::read(stream_, pointer(at), bytes);
+    } else {
+      far::write(pointer(at), stream_, bytes);
+    }
+  }
+  [[gnu::noinline]] bool moved_far(Address at, const Rows& rows) const {
     if constexpr (kPack) {
       return kHasWide && far::read_rows(at, rows, stream_);
     } else {

@@ -6,7 +6,8 @@
 // stream it lies; so ranges can be handed out in any order, to anyone. Nothing is allocated and
 // nothing fails; of a range that reaches beyond the stream only the part within is moved.
 //
-// Gaps are never written, and none of their bytes is read. Stream and memory must not overlap.
+// Gaps are never written, and of their bytes only those between the runs of a list of short ones may
+// be read (pack_short_runs() says which). Stream and memory must not overlap.
 // Layouts and buffers are read-only here: any thread, also several at once on disjoint ranges.
 #pragma once
 
@@ -14,11 +15,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "layout/layout.hpp"
 #include "layout/walk.hpp"
-#include "layout/wide.hpp"
 
 namespace mh::layout {
 
@@ -44,8 +45,11 @@ struct Elements {
 
   // Bytes of the packed stream; stops at the largest number.
   [[nodiscard]] std::uint64_t bytes() const {
-    const Wide bytes = Wide{layout->size()} * count;
-    return static_cast<std::uint64_t>(bytes < kLargest ? bytes : kLargest);
+    std::int64_t bytes = 0;
+    if (__builtin_mul_overflow(layout->size(), count, &bytes)) {
+      bytes = std::numeric_limits<std::int64_t>::max();
+    }
+    return static_cast<std::uint64_t>(bytes);
   }
 };
 

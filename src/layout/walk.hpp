@@ -259,10 +259,9 @@ void walk_tree(const Node& element, std::uint64_t count, std::int64_t extent, Ad
   }
 }
 
-// All of a block, a row or a rectangle: nothing to look for.
+// All of a row or a rectangle: nothing to look for.
 template <class Sink>
 void walk_rectangle(const Grid& grid, Address at, Sink& sink) {
-  if (grid.dims == 0) return sink.block(at, grid.block);
   const Dim& row = grid.dim[0];
   const Dim column = grid.dims == 2 ? grid.dim[1] : Dim{1, 0};
   sink.rows(at, {column.count, column.stride, row.count, row.stride, grid.block});
@@ -293,8 +292,9 @@ void walk(const Layout& layout, std::uint64_t count, Address base, Range range, 
   if (range.begin >= range.end) return;
   const Node& root = *layout.root().node;
   const Address at = moved(base, layout.root().offset);
-  if (root.kind == Kind::grid && root.grid.dims <= 2 && count == 1 && range.begin == 0 &&
-      range.end == root.size) {
+  const bool whole = count == 1 && range.begin == 0 && range.end == root.size;
+  if (whole && root.kind == Kind::grid && root.grid.dims <= 2) {
+    if (root.grid.dims == 0) return sink.block(at, root.size);
     return detail::walk_rectangle(root.grid, at, sink);
   }
   detail::walk_any(layout, count, at, range, sink);

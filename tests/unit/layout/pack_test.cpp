@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <numeric>
 #include <vector>
@@ -288,19 +289,22 @@ void check_against(const Layout& layout, const std::vector<std::int64_t>& places
   check_at_home(layout, places, Home::memory);
 }
 
+// The first byte lies at `offset`.
 void check_grid(std::int64_t bytes, std::int64_t length, std::int64_t stride, std::int64_t rows,
-                std::int64_t row_stride) {
+                std::int64_t row_stride, std::int64_t offset = 0) {
   SCOPED_TRACE(std::to_string(bytes) + " x" + std::to_string(length) + " at " +
                std::to_string(stride) + " x" + std::to_string(rows) + " at " +
-               std::to_string(row_stride));
+               std::to_string(row_stride) + " from " + std::to_string(offset));
   std::vector<std::int64_t> places;
   for (std::int64_t i = 0; i < rows; ++i) {
     for (std::int64_t j = 0; j < length; ++j) {
-      for (std::int64_t k = 0; k < bytes; ++k) places.push_back(i * row_stride + j * stride + k);
+      const std::int64_t block = offset + i * row_stride + j * stride;
+      for (std::int64_t k = 0; k < bytes; ++k) places.push_back(block + k);
     }
   }
   const auto row = hvector(length, 1, stride, **named(bytes, 1));
-  const auto grid = hvector(rows, 1, row_stride, **row);
+  const auto rectangle = hvector(rows, 1, row_stride, **row);
+  const auto grid = hindexed_block(1, std::array{offset}, **rectangle);
   ASSERT_EQ((*grid)->root().node->kind, Kind::grid);
   check_against(**grid, places);
 }
@@ -318,6 +322,25 @@ TEST(Kernels, strides_on_which_stores_crowd) {
       check_grid(bytes, 37, stride, 3, 128);
       check_grid(bytes, 2, 128, 41, stride);
       check_grid(bytes, 16, stride, 1, 0);
+    }
+  }
+}
+
+TEST(Kernels, blocks_across_lines_on_strides_that_crowd) {
+  for (std::int64_t offset = 0; offset < 64; offset += 4) {
+    for (std::int64_t bytes = 8; bytes <= 72; bytes += 8) {
+      check_grid(bytes, 37, 4096, 2, 128, offset);
+      check_grid(bytes, 2, 136, 19, -8192, offset);
+    }
+  }
+}
+
+TEST(Kernels, few_blocks) {
+  for (std::int64_t bytes = 1; bytes <= 65; ++bytes) {
+    for (std::int64_t rows = 1; rows <= 9; ++rows) {
+      for (std::int64_t length = 1; length <= 9; ++length) {
+        check_grid(bytes, length, bytes + 3, rows, -700);
+      }
     }
   }
 }
