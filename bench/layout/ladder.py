@@ -112,7 +112,7 @@ def show(results: dict[str, list[Launch]], estimator: int) -> None:
             *key,
             f"{line['bytes'] / 1024:.{0 if line['bytes'] >= 10240 else 1}f}",
             str(line["blocks"]),
-            f"{engine / 1000:.2f}",
+            f"{engine / 1000:.3g}",
             *map(str, (hand, *mpis)),
             f"{ratios('memcpy', all_launches, 0).middle:.2f}",
         )
