@@ -6,9 +6,9 @@
 // stream it lies; so ranges can be handed out in any order, to anyone. Nothing is allocated and
 // nothing fails; of a range that reaches beyond the stream only the part within is moved.
 //
-// Gaps are never written, and of their bytes only those between the runs of a list of short ones may
-// be read (pack_short_runs() says which). Stream and memory must not overlap.
-// Layouts and buffers are read-only here: any thread, also several at once on disjoint ranges.
+// Gaps are never written, and of their bytes only those between the runs of a list of short ones
+// may be read (pack_short_runs() says which). Stream and memory must not overlap. Layouts and
+// buffers are read-only here: any thread, also several at once on disjoint ranges.
 #pragma once
 
 #include <sys/uio.h>

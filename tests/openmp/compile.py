@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import subprocess
@@ -67,11 +68,14 @@ def _compiled(
     if program.exists() and program.stat().st_mtime >= source.stat().st_mtime:
         return program
     program.parent.mkdir(parents=True, exist_ok=True)
-    command = [*wrapper, level, debug, "-o", str(program), str(source), *_flags(compiler)]
+    # Tests run side by side: nobody sees half a program.
+    fresh = program.with_suffix(f".{os.getpid()}")
+    command = [*wrapper, level, debug, "-o", str(fresh), str(source), *_flags(compiler)]
     choose = {f"MPICH_{variable}": compiler, f"OMPI_{variable}": compiler}
     env = ["env", *(f"{key}={value}" for key, value in choose.items())]
     # In the program's folder, where gfortran leaves its modules.
     folder = program.parent
     done = subprocess.run([*env, *command], capture_output=True, text=True, timeout=300, cwd=folder)
     assert done.returncode == 0, f"{shlex.join(command)}\n{done.stderr}"
+    fresh.replace(program)
     return program

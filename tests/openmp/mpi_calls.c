@@ -219,8 +219,16 @@ static void play(const char* what, int rounds) {
     joined = over_all(others != 0, MPI_MAX);
     if (before && round > 4) break;
   }
-  if (rank == 0) printf("%s %s\n", what, joined ? "joined" : "alone");
-  if (done + refused != 0) printf("%s rank %d done %ld refused %ld\n", what, rank, done, refused);
+  /* By one rank, or a launcher may put one's line into another's. */
+  const long mine[2] = {done, refused};
+  long all[2][2];
+  MPI_Gather(mine, 2, MPI_LONG, all, 2, MPI_LONG, 0, MPI_COMM_WORLD);
+  if (rank != 0) return;
+  printf("%s %s\n", what, joined ? "joined" : "alone");
+  for (int r = 0; r < 2; ++r) {
+    if (all[r][0] + all[r][1] == 0) continue;
+    printf("%s rank %d done %ld refused %ld\n", what, r, all[r][0], all[r][1]);
+  }
   fflush(stdout);
 }
 
