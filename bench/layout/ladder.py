@@ -10,7 +10,8 @@ median of 61 rounds in which all arms take turns, or with --least the fastest on
 
 Which pages of memory a process gets decides by 10 to 100 % what an edge of a box takes that is in
 the second cache. So there may be several launches of each MPI (--launches), whose middle is shown;
-what lies below a bar by that, but not in nearly every launch, is a tie and marked otherwise.
+what lies below a bar by that, but in so few launches that a coin would do as well in one case of
+twenty (a sign test), is a tie and marked otherwise. A single launch knows of no ties.
 
     .venv/bin/python bench/layout/ladder.py --only "face z" --launches 9 --json out.json
 """
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -71,17 +73,27 @@ def measured(build: MpiBuild, seconds: float, only: str) -> Launch:
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)} failed:\n{done.stdout[-500:]}{done.stderr[-2000:]}")
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    if not lines:
+        sys.exit(f"no type is called like '{only}'; without --only all are shown")
     return {(line["type"], line["way"]): line for line in lines}
+
+
+def by_chance(below: int, values: int) -> bool:
+    """Whether that many or more of the values are below in at least one case of twenty, where each
+    is as likely below as above."""
+    cases = sum(math.comb(values, k) for k in range(below, values + 1))
+    return 20 * cases >= 2**values
 
 
 class Ratios:
     """One arm as multiples of the engine, a number a launch, against a bar."""
 
-    def __init__(self, values: list[float], bar: float) -> None:
+    def __init__(self, values: list[float], bar: float, may_tie: bool) -> None:
         self.middle = statistics.median(values)
         self.missed = self.middle < bar
-        below = sum(value < bar for value in values)
-        self.tied = self.missed and below < len(values) - len(values) // 8
+        self.tied = (
+            self.missed and may_tie and by_chance(sum(value < bar for value in values), len(values))
+        )
 
     def __str__(self) -> str:
         text = f"{self.middle:.2f}"
@@ -94,13 +106,15 @@ def show(results: dict[str, list[Launch]], estimator: int) -> None:
     table = Table(title="one core: microseconds of the engine, others as multiples of it")
     for heading in ("type", "way", "KB", "blocks", "engine us", "hand", *results, "memcpy"):
         table.add_column(heading, justify="left" if heading in ("type", "way") else "right")
-    first = next(iter(results.values()))[0]
+    first_launches = next(iter(results.values()))
+    first = first_launches[0]
     bars: dict[str, list[Ratios]] = {"pack": [], "unpack": []}
     for key, line in first.items():
 
         def ratios(arm: str, launches: list[Launch], bar: float, key: Key = key) -> Ratios:
             lines = [launch[key] for launch in launches]
-            return Ratios([one[arm][estimator] / one["engine"][estimator] for one in lines], bar)
+            shares = [one[arm][estimator] / one["engine"][estimator] for one in lines]
+            return Ratios(shares, bar, may_tie=len(first_launches) > 1)
 
         # Hand and engine are the same code in every launch.
         all_launches = [launch for launches in results.values() for launch in launches]
@@ -112,7 +126,7 @@ def show(results: dict[str, list[Launch]], estimator: int) -> None:
             *key,
             f"{line['bytes'] / 1024:.{0 if line['bytes'] >= 10240 else 1}f}",
             str(line["blocks"]),
-            f"{engine / 1000:.3g}",
+            f"{engine / 1000:.{0 if engine >= 1e5 else 3 if engine < 1e3 else 2}f}",
             *map(str, (hand, *mpis)),
             f"{ratios('memcpy', all_launches, 0).middle:.2f}",
         )
@@ -134,6 +148,8 @@ def main() -> None:
     parser.add_argument("--least", action="store_true", help="the fastest round, not the median")
     parser.add_argument("--json", type=Path, help="store all numbers")
     options = parser.parse_args()
+    if options.launches < 1:
+        parser.error("--launches: at least 1")
     builds = find_builds(ROOT)
     # The standard ABI is MPICH 5 under another name.
     names = options.mpi.split(",") if options.mpi else [name for name in builds if name != "abi"]

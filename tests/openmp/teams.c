@@ -109,8 +109,43 @@ static int around(void) {
   return wrong;
 }
 
-static int check(void) {
+/* Variables that a loop shares: Clang's code hands on a pointer to each. */
+#define FOUR(each, from) each(from##0) each(from##1) each(from##2) each(from##3)
+#define SIXTEEN(each, from) \
+  FOUR(each, from##0) FOUR(each, from##1) FOUR(each, from##2) FOUR(each, from##3)
+#define SIXTY_FOUR(each, from) \
+  SIXTEEN(each, from##0) SIXTEEN(each, from##1) SIXTEEN(each, from##2) SIXTEEN(each, from##3)
+#define DECLARE(name) long name = 0;
+#define COUNT(name) __atomic_fetch_add(&name, i, __ATOMIC_RELAXED);
+#define COMPARE(name) wrong += name != (long)kIterations * (kIterations - 1) / 2;
+
+#define LOOP_OVER(name, variables)                                                               \
+  __attribute__((noinline)) static int name(void) {                                              \
+    int wrong = 0;                                                                               \
+    variables(DECLARE)                                                                           \
+        _Pragma("omp parallel for schedule(dynamic, 1)") for (int i = 0; i < kIterations; ++i) { \
+      variables(COUNT) for (volatile int k = 0; k < 1000; ++k) continue;                         \
+    }                                                                                            \
+    variables(COMPARE) return wrong;                                                             \
+  }
+#define THREE_OF_THEM(each) each(a) each(b) each(c)
+#define FOUR_OF_THEM(each) FOUR(each, v)
+#define FIVE_OF_THEM(each) FOUR(each, v) each(w)
+#define MANY_OF_THEM(each) SIXTY_FOUR(each, v) FOUR(each, w)
+LOOP_OVER(over_three, THREE_OF_THEM)
+LOOP_OVER(over_four, FOUR_OF_THEM)
+LOOP_OVER(over_five, FIVE_OF_THEM)
+LOOP_OVER(over_many, MANY_OF_THEM)
+
+static int over_variables(void) {
   int wrong = 0;
+  for (int i = 0; i < 20; ++i) wrong += over_three() + over_four() + over_five() + over_many();
+  if (wrong != 0) printf("%d variables are wrong\n", wrong);
+  return wrong;
+}
+
+static int check(void) {
+  int wrong = over_variables();
   for (int i = 0; i < 40; ++i) wrong += by_team_of(1, "as it started");
   for (int threads = 3; threads != 0; --threads) {
     omp_set_num_threads(threads);

@@ -4,6 +4,7 @@ with threads of the waiting rank's core really joining in."""
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,7 +71,10 @@ def written(name: str, text: str) -> Path:
     source = COMPILED / "openmp" / name
     source.parent.mkdir(parents=True, exist_ok=True)
     if not source.exists() or source.read_text() != text:
-        source.write_text(text)
+        # Tests run side by side: nobody reads half a source.
+        fresh = source.with_name(f"{os.getpid()}-{name}")
+        fresh.write_text(text)
+        fresh.replace(source)
     return source
 
 

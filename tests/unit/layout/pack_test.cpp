@@ -28,18 +28,27 @@ class Memory {
       low = std::min(low, place);
       high = std::max(high, place + 1);
     }
-    base_ = kGuard - low;
-    bytes_.resize(static_cast<std::size_t>(high - low + 2 * kGuard));
+    // Place 0 is at the beginning of a line.
+    const std::int64_t before = (kGuard - low + kLine - 1) / kLine * kLine;
+    bytes_.resize(static_cast<std::size_t>(kLine + before + high + kGuard));
+    base_ = before + kLine - static_cast<std::int64_t>(address_of(bytes_.data()) % kLine);
+    first_ = base_ - before;
     std::mt19937_64 random(seed);
-    for (unsigned char& byte : bytes_) byte = static_cast<unsigned char>(random());
+    std::generate(bytes_.begin() + first_, bytes_.end(),
+                  [&] { return static_cast<unsigned char>(random()); });
   }
   unsigned char& at(std::int64_t place) { return bytes_[static_cast<std::size_t>(base_ + place)]; }
   [[nodiscard]] Address base() const { return address_of(bytes_.data() + base_); }
-  [[nodiscard]] const Bytes& bytes() const { return bytes_; }
+  // From the first guard on, at the same places in all memories of these elements.
+  [[nodiscard]] Bytes bytes() const {
+    return {bytes_.begin() + first_, bytes_.end() - kLine + first_};
+  }
 
  private:
   static constexpr std::int64_t kGuard = 24;
+  static constexpr std::int64_t kLine = 64;
   std::int64_t base_ = 0;
+  std::int64_t first_ = 0;
   Bytes bytes_;
 };
 
@@ -330,8 +339,10 @@ TEST(Kernels, blocks_across_lines_on_strides_that_crowd) {
   for (std::int64_t offset = 0; offset < 64; offset += 4) {
     for (std::int64_t bytes = 8; bytes <= 72; bytes += 8) {
       check_grid(bytes, 37, 4096, 2, 128, offset);
-      check_grid(bytes, 2, 136, 19, -8192, offset);
+      check_grid(bytes, 2, 128, 19, -8192, offset);
+      check_grid(bytes, 2, 137, 19, 8192, offset);
     }
+    check_grid(24, 37, 12'288, 20, 24, offset);
   }
 }
 
