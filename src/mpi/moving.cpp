@@ -12,6 +12,7 @@
 #include "layout/pack.hpp"
 #include "mpi/next.hpp"
 #include "p2p/transfer.hpp"
+#include "p2p/ways.hpp"
 #include "wait/wait.hpp"
 
 namespace mh::mpi {
@@ -85,7 +86,8 @@ p2p::LentCopies* copies_to_lend() {
 }
 
 // Who could fetch a chunk to its place alone leaves it so long to the sender, which may be about to
-// fill it: on the belt both work at once.
+// fill it: on the belt both work at once. Counted from when this rank had something to do at a
+// cell, for this message or another: meanwhile the sender may have been at work for that, too.
 constexpr double kPatienceNs = 2e3;
 
 // A message that is on a belt: threads of both processes move it, each at its own end.
@@ -93,16 +95,11 @@ bool move_along(std::uint32_t belt, const p2p::SendSlot& letter, const p2p::End&
   const bool readable = g.reaching && letter.dense != 0;
   const bool alone = readable && to.layout == nullptr;
   const std::uint64_t patience = alone ? ticks_from_ns(kPatienceNs) : 0;
-  std::uint64_t fetch_from = ticks() + patience;
+  const std::uint64_t begin = ticks();
   wait::until([&] {
-    switch (g.carrier->drain(belt)) {
-      case p2p::Carrier::Drained::moved:
-        fetch_from = ticks() + patience;
-        break;
-      case p2p::Carrier::Drained::placed:
-        break;
-      case p2p::Carrier::Drained::nothing:
-        if (readable && ticks() >= fetch_from) g.carrier->fetch(belt, letter.from);
+    if (g.carrier->drain(belt) == p2p::Carrier::Drained::nothing && readable) {
+      const std::uint64_t idle_since = std::max(begin, g.carrier->last_at_a_cell());
+      if (ticks() >= idle_since + patience) g.carrier->fetch(belt, letter.from);
     }
     return g.carrier->over(belt);
   });
@@ -125,13 +122,16 @@ bool move_by_belt(p2p::SendSlot& letter, std::uint32_t sender, const p2p::End& t
 // Neither end has gaps and the kernel could copy: by a belt only where that pays and one is free.
 bool move_dense(p2p::SendSlot& letter, std::uint32_t sender, const p2p::End& to,
                 std::uint64_t bytes, steal::Order order) {
-  if (g.cells_pay) {
-    if (const auto belt = g.carrier->begin(letter, sender, to, bytes)) {
-      return move_along(*belt, letter, to);
-    }
-  }
   const memory::View there = view_of(reinterpret_cast<void*>(to.base), g.me);
-  return move_by_many(there, letter.from, bytes, order, &letter);
+  if (!g.cells_pay) return move_by_many(there, letter.from, bytes, order, &letter);
+  static p2p::Ways ways;
+  const bool by_cells = ways.next(bytes) == p2p::Way::cells;
+  const std::uint64_t start = ticks();
+  const auto belt = by_cells ? g.carrier->begin(letter, sender, to, bytes) : std::nullopt;
+  const bool moved = belt ? move_along(*belt, letter, to)
+                          : move_by_many(there, letter.from, bytes, order, &letter);
+  ways.took(belt ? p2p::Way::cells : p2p::Way::kernel, bytes, ticks() - start);
+  return moved;
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "base/clock.hpp"
 #include "layout/pack.hpp"
 #include "mpi/comms.hpp"
+#include "mpi/ledger.hpp"
 #include "mpi/moving.hpp"
 #include "mpi/runtime.hpp"
 
@@ -22,9 +23,11 @@ namespace {
 static_assert(p2p::SharedOutbox::kSlots <= kResendTags &&
               kResendTags + static_cast<int>(p2p::SharedOutbox::kSlots) <= kPersistentTags);
 
-// Dense messages from this size on go by cells where the kernel does not copy: faster than the
-// libraries' own way (docs/decisions.md).
-constexpr std::uint64_t kLeastByCells = 512U << 10U;
+// Dense messages that would go by cells are the library's up to this size where this rank receives
+// at the same time: both cores are busy then, and what describing costs is not gained by overlap
+// (docs/decisions.md). With many at a time the kernel copies, where it does.
+constexpr std::uint64_t kLeastExchanged = 512U << 10U;
+constexpr std::uint64_t kLeastExchangedByCells = 1U << 20U;
 
 // What only this process knows of a slot of its outbox. Written by the thread that holds the slot.
 struct Sent {
@@ -60,6 +63,10 @@ void give_back(Slot slot) {
 }
 
 // ---- Delivering --------------------------------------------------------------------------------
+
+// When (ticks) a rank was last seen to take a letter of this one: it is in MPI, and comes to the
+// others by itself. Of the thread that does this rank's work.
+std::array<std::uint64_t, node::kMaxRanks> g_taking_at{};
 
 constexpr double kFirstTryNs = 30e3;  // a receiver that waits in MPI is faster than that
 constexpr double kLastTryNs = 1e6;    // tries become this rare
@@ -142,7 +149,8 @@ bool try_to_deliver(Slot slot, p2p::SendSlot& letter) {
   Sent& sent = g_sent[slot];
   if (start_of(slot).generation != letter.generation()) return false;
   const std::uint64_t now = ticks();
-  if (now < sent.next_try) return false;
+  if (now < sent.next_try || now < g_taking_at[letter.to] + ticks_from_ns(kFirstTryNs))
+    return false;
   sent.patience = std::min(2 * sent.patience, ticks_from_ns(kLastTryNs));
   sent.next_try = now + sent.patience;
   return deliver(slot, letter);
@@ -152,9 +160,19 @@ bool try_to_deliver(Slot slot, p2p::SendSlot& letter) {
 
 // ---- Posting
 
+namespace {
+
+bool is_exchanged_by_library(const Outgoing& message) {
+  if (!message.exchanged && !ledger.any()) return false;
+  return g.reaching ? g.cells_pay && message.bytes < kLeastExchanged
+                    : message.bytes < kLeastExchangedByCells;
+}
+
+}  // namespace
+
 bool may_describe(Outgoing& message, MPI_Datatype type, const datatypes::Info& info) {
   if (!(g.reaching || g.carrying) || message.bytes < g.threshold) return false;
-  if (info.dense ? !g.reaching && message.bytes < kLeastByCells : !g.carrying) return false;
+  if (info.dense ? is_exchanged_by_library(message) : !g.carrying) return false;
   if (!g.switched_on.load(std::memory_order_relaxed)) return false;
   // A receiver with gaps in its buffer has to count the bytes (send_to_self).
   if (message.bytes > INT_MAX && real.Isend_c == nullptr) return false;
@@ -314,6 +332,7 @@ bool push_sent() {
     // order.
     const p2p::SlotState state = letter.state();
     if (state == p2p::SlotState::claimed) {
+      g_taking_at[letter.to] = ticks();
       const std::uint64_t job = letter.job.load(std::memory_order_relaxed);
       if (p2p::OnBelt::is(job)) return;  // the carrier's
       worked = thief().run_one_chunk(g.area(letter.to).jobs.jobs[job], letter.to);

@@ -23,6 +23,7 @@ struct Outgoing {
   int dest;
   int tag;
   MPI_Comm comm;
+  bool exchanged = false;      // the sending half of an MPI_Sendrecv
   layout::LayoutPtr layout{};  // of an element, where the data is not dense; by may_describe()
   std::uint64_t count = 0;     // of elements, likewise
 };

@@ -52,7 +52,7 @@ template <class Count>
 int depart(Mode mode, const void* buffer, Count count, MPI_Datatype type, int dest, int tag,
            MPI_Comm comm, Departure& departure) {
   const datatypes::Info info = datatypes::info(type);
-  Outgoing message{buffer, message_bytes(count, info), dest, tag, comm};
+  Outgoing message{buffer, message_bytes(count, info), dest, tag, comm, departure.exchanged};
   if (message.bytes == p2p::kDescriptorBytes) note_short(dest, comm);
   if (message.bytes >= g.threshold && may_describe(message, type, info)) {
     departure.slot = post(message, Completion::flag);

@@ -3,25 +3,39 @@
 
 namespace mh::p2p {
 
-std::uint32_t Belt::open(std::uint64_t bytes, std::uint32_t chunk_bytes) {
+std::uint32_t Belt::open(std::uint64_t bytes, std::uint32_t chunk_bytes, std::uint64_t room) {
   const std::uint32_t use = use_in(fills_.load(std::memory_order_relaxed)) + 1;
   const auto chunks = static_cast<std::uint32_t>((bytes + chunk_bytes - 1) / chunk_bytes);
+  const auto cells =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>({kMostCells, chunks, room / chunk_bytes}));
   // relaxed, all of it: published by the releases below.
+  move_on(std::uint64_t{cells} * chunk_bytes, room);
   bytes_ = bytes;
   chunk_bytes_ = chunk_bytes;
   chunks_.store(chunks, std::memory_order_relaxed);
+  cells_used_.store(cells, std::memory_order_relaxed);
   done_.store(0, std::memory_order_relaxed);
-  for (Cell& cell : cells_) cell.turn.store(0, std::memory_order_relaxed);
+  for (std::uint32_t i = 0; i < cells; ++i) cells_[i].turn.store(0, std::memory_order_relaxed);
   drains_.store(ticket_of(use, chunks), std::memory_order_release);
   fills_.store(ticket_of(use, chunks), std::memory_order_release);
   return use;
 }
 
+// The next use's cells, of `bytes` together, lie behind those of the last one.
+void Belt::move_on(std::uint64_t bytes, std::uint64_t room) {
+  const std::uint64_t last = cells_used_.load(std::memory_order_relaxed);
+  begin_ += last * chunk_bytes_;
+  if (begin_ + bytes > room) begin_ = 0;
+}
+
 void Belt::cut(std::uint32_t index, Stretch& stretch) const {
   const std::uint64_t offset = std::uint64_t{index} * chunk_bytes_;
+  const std::uint32_t cell = index % cells_used_.load(std::memory_order_relaxed);
   stretch = {.index = index,
              .offset = offset,
-             .bytes = std::min<std::uint64_t>(chunk_bytes_, bytes_ - offset)};
+             .bytes = std::min<std::uint64_t>(chunk_bytes_, bytes_ - offset),
+             .cell = cell,
+             .place = begin_ + std::uint64_t{cell} * chunk_bytes_};
 }
 
 bool Belt::claim(Ticket& ticket, std::uint32_t use, Stretch& stretch, std::uint32_t turn) {
@@ -31,8 +45,9 @@ bool Belt::claim(Ticket& ticket, std::uint32_t use, Stretch& stretch, std::uint3
     if (use_in(now) != use || left_in(now) == 0) return false;
     const std::uint32_t index = chunks_.load(std::memory_order_relaxed) - left_in(now);
     // acquire: pairs with the release in pass_on(); the cell is ours to fill, or filled.
-    const std::uint32_t found = cells_[index % kCells].turn.load(std::memory_order_acquire);
-    if (found != 2 * (index / kCells) + turn) return false;
+    const std::uint32_t cells = cells_used_.load(std::memory_order_relaxed);
+    const std::uint32_t found = cells_[index % cells].turn.load(std::memory_order_acquire);
+    if (found != 2 * (index / cells) + turn) return false;
     if (ticket.compare_exchange_weak(now, now - 1, std::memory_order_acquire)) {
       cut(index, stretch);
       return true;
@@ -41,12 +56,12 @@ bool Belt::claim(Ticket& ticket, std::uint32_t use, Stretch& stretch, std::uint3
 }
 
 void Belt::filled(const Stretch& stretch, bool placed) {
-  cells_[cell_of(stretch)].placed = placed;
+  cells_[stretch.cell].placed = placed;
   pass_on(stretch);
 }
 
 void Belt::pass_on(const Stretch& stretch) {
-  std::atomic<std::uint32_t>& turn = cells_[cell_of(stretch)].turn;
+  std::atomic<std::uint32_t>& turn = cells_[stretch.cell].turn;
   turn.store(turn.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
@@ -65,16 +80,18 @@ std::uint32_t Belt::on_belt(std::uint32_t use) const {
 
 bool Belt::fills_are_worth_lending(std::uint32_t use, std::uint32_t least) const {
   const std::uint32_t fills = left_in(fills_, use);
-  const std::uint32_t on = std::min(on_belt(use), kCells);
-  const std::uint32_t startable = std::min(fills, kCells - on);
+  const std::uint32_t cells = cells_used_.load(std::memory_order_relaxed);
+  const std::uint32_t on = std::min(on_belt(use), cells);
+  const std::uint32_t startable = std::min(fills, cells - on);
   return startable != 0 && (on == 0 || startable >= least);
 }
 
 bool Belt::drains_are_worth_lending(std::uint32_t use, std::uint32_t least) const {
   const std::uint32_t ready = on_belt(use);
   const std::uint32_t taken = chunks_.load(std::memory_order_relaxed) - left_in(drains_, use);
-  const std::uint32_t turn = cells_[taken % kCells].turn.load(std::memory_order_relaxed);
-  const bool filled = turn == 2 * (taken / kCells) + 1;
+  const std::uint32_t cells = cells_used_.load(std::memory_order_relaxed);
+  const std::uint32_t turn = cells_[taken % cells].turn.load(std::memory_order_relaxed);
+  const bool filled = turn == 2 * (taken / cells) + 1;
   const bool nobody_drains = done_.load(std::memory_order_relaxed) == taken;
   return ready != 0 && filled && (nobody_drains || ready >= least);
 }

@@ -8,6 +8,10 @@
 // *drain* them. Chunk i travels in cell i % cells; several are filled and drained at once and
 // finish in any order.
 //
+// The belt moves on: a message's cells lie behind those of the message before, and no cell of a
+// message is filled twice before all of the belt was. What was drained just now lies in the caches
+// of both cores, and to fill it again takes twice to four times as long (docs/decisions.md).
+//
 // A belt belongs to its receiver, who opens it for one message after the other; each is a *use*,
 // and every claim names its use, so that who was held up between a look and a claim gets nothing
 // of a later message. Lies in the node segment; the cells lie elsewhere in it. Limits: 2^32-1
@@ -29,24 +33,25 @@ struct Stretch {
   std::uint32_t index;
   std::uint64_t offset;
   std::uint64_t bytes;
+  std::uint32_t cell;
+  std::uint64_t place;  // of the cell, from the belt's beginning
 };
 
 // Invariants
 //   B1  A ticket is (use, chunks left), changed by compare-and-swap of whoever takes the next chunk
 //       and by open(), which counts the use. So a claim that succeeds is of the use it names.
-//   B2  bytes_, chunk_bytes_ and chunks_ change only between the last done of a use and the release
-//   of the next
-//       tickets. So between a claim and its end they are the use's; a look at them without a claim
-//       may see anything, and the claim that is made of it fails (B1).
+//   B2  What lies in line 0 changes only between the last done of a use and the release of the next
+//       tickets. So between a claim and its end it is the use's; a look at it without a claim may
+//       see anything (but no cells_used_ of 0), and the claim that is made of it fails (B1).
 //   B3  Chunk i is filled when the cell's turn is 2r (r = i / cells) and drained when it is 2r + 1;
 //       each takes the turn on by one. So a cell has one user at a time.
 class alignas(kCacheLine) Belt {
  public:
-  static constexpr std::uint32_t kCells = 8;
+  static constexpr std::uint32_t kMostCells = 32;  // of one message at a time
 
-  // Receiver. `bytes` bytes in chunks of `chunk_bytes` (neither is 0; at most a cell). The belt
-  // must be new, or over. Returns the use.
-  std::uint32_t open(std::uint64_t bytes, std::uint32_t chunk_bytes);
+  // Receiver. `bytes` bytes in chunks of `chunk_bytes`, in cells that lie in the first `room` bytes
+  // (at least one chunk; nothing is 0). The belt must be new, or over. Returns the use.
+  std::uint32_t open(std::uint64_t bytes, std::uint32_t chunk_bytes, std::uint64_t room);
 
   // Sender's process. True: fill the stretch's cell, then filled().
   [[nodiscard]] bool claim_fill(std::uint32_t use, Stretch& stretch) {
@@ -56,17 +61,13 @@ class alignas(kCacheLine) Belt {
   // chunk is `placed`, and there is nothing in the cell to drain.
   void filled(const Stretch& stretch, bool placed = false);
   // Between claim_drain() and drained().
-  [[nodiscard]] bool is_placed(const Stretch& stretch) const {
-    return cells_[cell_of(stretch)].placed;
-  }
+  [[nodiscard]] bool is_placed(const Stretch& stretch) const { return cells_[stretch.cell].placed; }
 
   // Receiver's process. True: drain the stretch's cell, then drained().
   [[nodiscard]] bool claim_drain(std::uint32_t use, Stretch& stretch) {
     return claim(drains_, use, stretch, 1);
   }
   void drained(const Stretch& stretch);
-
-  static std::uint32_t cell_of(const Stretch& stretch) { return stretch.index % kCells; }
 
   // Receiver. Every chunk is done; what other threads drained is visible then.
   [[nodiscard]] bool over() const {
@@ -107,19 +108,22 @@ class alignas(kCacheLine) Belt {
   bool claim(Ticket& ticket, std::uint32_t use, Stretch& stretch, std::uint32_t turn);
   void cut(std::uint32_t index, Stretch& stretch) const;
   void pass_on(const Stretch& stretch);
+  void move_on(std::uint64_t bytes, std::uint64_t room);
 
-  // Line 0: written by the receiver while the belt is closed. chunks_ is read by those who look
-  // before they claim, hence atomic; relaxed, by B2.
+  // Line 0: written by the receiver while the belt is closed. Atomic is what those read who look
+  // before they claim; relaxed, by B2.
   std::uint64_t bytes_ = 0;
+  std::uint64_t begin_ = 0;  // of the use's cells, from the belt's beginning
   std::uint32_t chunk_bytes_ = 0;
   std::atomic<std::uint32_t> chunks_{0};
+  std::atomic<std::uint32_t> cells_used_{1};
   // Each on a line of its own, because each has its own kind of users. A ticket is stored by open()
   // (release) and read before a claim (acquire: the claim sees line 0 and the cells as open() left
   // them); a claim publishes nothing.
   alignas(kCacheLine) Ticket fills_{0};
   alignas(kCacheLine) Ticket drains_{0};
   alignas(kCacheLine) std::atomic<std::uint32_t> done_{0};
-  Cell cells_[kCells];
+  Cell cells_[kMostCells];
 };
 static_assert(std::is_standard_layout_v<Belt>);
 

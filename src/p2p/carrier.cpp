@@ -9,10 +9,12 @@
 namespace mh::p2p {
 namespace {
 
-// Chunks of a message: as many as there are cells in use at a time, or more.
+// A message is cut into kChunks chunks; of a large one that many or more, of which a belt holds
+// kLeastCells at a time.
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kLeastChunk = 16U << 10U;
 constexpr std::uint64_t kChunks = 16;
+constexpr std::uint64_t kLeastCells = 8;
 
 layout::Range range_of(const Stretch& stretch) {
   return {stretch.offset, stretch.offset + stretch.bytes};
@@ -32,7 +34,7 @@ Carrier::Carrier(const node::Node& node, const Offsets& offsets, observe::Counte
       offsets_(offsets),
       counters_(counters),
       pool_(pool),
-      cell_bytes_(cell_bytes(node.ranks())) {}
+      belt_bytes_(belt_bytes(node.ranks())) {}
 
 Carrier::~Carrier() {
   if (exposed_.test(std::memory_order_relaxed)) pool_.withdraw(lend::Kind::belts);
@@ -57,17 +59,17 @@ SharedOutbox& Carrier::outbox() const {
 Belt& Carrier::belt_of(const OnBelt& on) const { return belts_of(on.receiver).belts[on.belt]; }
 
 std::byte* Carrier::cell_of(const OnBelt& on, const Stretch& stretch) const {
-  const std::size_t cell = std::size_t{on.belt} * Belt::kCells + Belt::cell_of(stretch);
-  return node_.area(on.receiver) + offsets_.cells + cell * cell_bytes_;
+  const std::size_t belt = std::size_t{on.belt} * belt_bytes_;
+  return node_.area(on.receiver) + offsets_.cells + belt + stretch.place;
 }
 
-// A thread of this rank has moved a chunk since `begin`, unless it is a helper. Not a `whole` one:
-// its bytes were in their place before.
-void Carrier::note_moved(std::uint64_t begin, bool whole) {
+// A thread of this rank has moved a chunk since `begin`, unless it is a helper.
+void Carrier::note_moved(std::uint64_t begin, Way way) {
   if (lend::guest() != lend::Guest::no) return;
   const std::uint64_t now = ticks();
   moved_at_.store(now, std::memory_order_relaxed);
-  if (whole) chunk_ticks_.store(now - begin, std::memory_order_relaxed);
+  if (way == Way::cell) cell_at_.store(now, std::memory_order_relaxed);
+  if (way != Way::in_place) chunk_ticks_.store(now - begin, std::memory_order_relaxed);
   counters_.own_copy_ticks.add(now - begin);
 }
 
@@ -84,8 +86,8 @@ void Carrier::count_moved(std::uint64_t bytes) {
 
 std::uint32_t Carrier::chunk_for(std::uint64_t bytes) const {
   const std::uint64_t share = bytes / kChunks / kPage * kPage;
-  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
-      share, std::min<std::uint64_t>(kLeastChunk, cell_bytes_), cell_bytes_));
+  const std::uint64_t most = belt_bytes_ / kLeastCells;
+  return static_cast<std::uint32_t>(std::clamp(share, std::min(kLeastChunk, most), most));
 }
 
 layout::Home Carrier::home_of(std::uint64_t bytes) const {
@@ -118,7 +120,7 @@ bool Carrier::fill(std::uint32_t slot) {
   const std::uint64_t begin = ticks();
   pack(from_[slot], range_of(stretch), cell_of(on, stretch));
   belt.filled(stretch);
-  note_moved(begin);
+  note_moved(begin, Way::cell);
   return true;
 }
 
@@ -140,7 +142,7 @@ std::optional<std::uint32_t> Carrier::begin(SendSlot& letter, std::uint32_t send
   moved_at_.store(ticks(), std::memory_order_relaxed);
   const OnBelt on{.receiver = node_.me(),
                   .belt = index,
-                  .use = mine().belts[index].open(bytes, chunk_for(bytes))};
+                  .use = mine().belts[index].open(bytes, chunk_for(bytes), belt_bytes_)};
   senders_[index].store(sender, std::memory_order_relaxed);
   uses_[index].store(on.word(), std::memory_order_release);
   // Relaxed, then release: the sender's acquire of `claimed` sees where its message is.
@@ -169,7 +171,7 @@ bool Carrier::fetch(std::uint32_t belt, const memory::View& from) {
   const std::uint64_t begin = ticks();
   failed_[belt] = !memory::read(target, part, stretch.bytes).ok();
   here.filled(stretch, in_place);
-  note_moved(begin);
+  note_moved(begin, Way::fetched);
   return true;
 }
 
@@ -184,7 +186,7 @@ Carrier::Drained Carrier::drain(std::uint32_t belt) {
   const bool placed = here.is_placed(stretch);
   if (!placed) unpack(to_[belt], range_of(stretch), cell_of(on, stretch));
   here.drained(stretch);
-  note_moved(begin, !placed);
+  note_moved(begin, placed ? Way::in_place : Way::cell);
   count_moved(stretch.bytes);
   return placed ? Drained::placed : Drained::moved;
 }

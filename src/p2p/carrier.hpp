@@ -32,18 +32,18 @@ struct Belts {
   Belt belts[kBelts];
 };
 
-// A cell of a rank of so many on the node: a power of two, the smaller the more ranks there are, so
-// that all cells of a node are kCellsOfNode at most as long as that leaves kLeastCell for each.
-// Memory that no message has passed through is not there yet.
-inline constexpr std::uint32_t kCellsOfNode = 64U << 20U;
-inline constexpr std::uint32_t kLeastCell = 8U << 10U;
-inline constexpr std::uint32_t kMostCell = 256U << 10U;
-constexpr std::uint32_t cell_bytes(std::uint32_t ranks) {
-  const std::uint32_t share = kCellsOfNode / (kBelts * Belt::kCells) / ranks;
-  return std::bit_floor(std::clamp(share, kLeastCell, kMostCell));
+// The bytes of a belt's cells, of a rank of so many on the node: a power of two, the smaller the
+// more ranks there are, so that all belts of a node take kBeltsOfNode at most as long as that
+// leaves kLeastBelt for each. Memory that no message has passed through is not there yet.
+inline constexpr std::uint32_t kBeltsOfNode = 64U << 20U;
+inline constexpr std::uint32_t kLeastBelt = 64U << 10U;
+inline constexpr std::uint32_t kMostBelt = 2U << 20U;
+constexpr std::uint32_t belt_bytes(std::uint32_t ranks) {
+  const std::uint32_t share = kBeltsOfNode / kBelts / ranks;
+  return std::bit_floor(std::clamp(share, kLeastBelt, kMostBelt));
 }
 constexpr std::size_t cells_bytes(std::uint32_t ranks) {
-  return std::size_t{kBelts} * Belt::kCells * cell_bytes(ranks);
+  return std::size_t{kBelts} * belt_bytes(ranks);
 }
 
 class Carrier final : public lend::Work {
@@ -92,6 +92,10 @@ class Carrier final : public lend::Work {
 
   // ---- Either
 
+  // When (ticks) a thread of this rank last filled or drained a cell.
+  [[nodiscard]] std::uint64_t last_at_a_cell() const {
+    return cell_at_.load(std::memory_order_relaxed);
+  }
   // One chunk of any message.
   bool move_one();
   // A rank whose process has something to do for a message to or from this one, where this one has
@@ -112,7 +116,9 @@ class Carrier final : public lend::Work {
   bool fill_any();
   [[nodiscard]] std::optional<std::uint32_t> late_sender(std::uint32_t least) const;
   [[nodiscard]] std::optional<std::uint32_t> late_receiver(std::uint32_t least) const;
-  void note_moved(std::uint64_t begin, bool whole = true);
+  // How a chunk was moved: through its cell, past it by the kernel, or it was in its place before.
+  enum class Way : std::uint8_t { cell, fetched, in_place };
+  void note_moved(std::uint64_t begin, Way way);
   void count_moved(std::uint64_t bytes);
 
   static constexpr std::size_t kWords = SharedOutbox::kSlots / 64;
@@ -123,7 +129,7 @@ class Carrier final : public lend::Work {
   lend::Pool& pool_;
   // Helpers may come: set by the first message, by one thread.
   std::atomic_flag exposed_ = ATOMIC_FLAG_INIT;
-  std::uint32_t cell_bytes_;
+  std::uint32_t belt_bytes_;
   // Written by the thread that has the slot or belt, read after a claim only (belt.hpp, B2).
   std::array<End, SharedOutbox::kSlots> from_{};
   std::array<End, kBelts> to_{};
@@ -135,9 +141,10 @@ class Carrier final : public lend::Work {
   // Who sends that. relaxed: a hint.
   std::array<std::atomic<std::uint32_t>, kBelts> senders_{};
   std::array<bool, kBelts> failed_{};  // of the thread that has the belt
-  // When (ticks) a thread of this rank, not a helper, last moved a chunk, and how long one took; 0
-  // before the first. relaxed: hints.
+  // When (ticks) a thread of this rank, not a helper, last moved a chunk, when it last did so
+  // through a cell, and how long one took; 0 before the first. relaxed: hints.
   std::atomic<std::uint64_t> moved_at_{0};
+  std::atomic<std::uint64_t> cell_at_{0};
   std::atomic<std::uint64_t> chunk_ticks_{0};
   std::atomic<std::uint32_t> taken_{0};  // a bit for each belt; acquire and release, as a lock
 };

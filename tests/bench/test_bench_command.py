@@ -204,7 +204,7 @@ TINY = {
         "pingpong",
     ),
     "exchange": (
-        tiny("pingpong", "--sizes", "128K", "--mode", "exchange", "--cold", "1M", "--no-limit"),
+        tiny("pingpong", "--sizes", "1M", "--mode", "exchange", "--cold", "4M", "--no-limit"),
         "pingpong",
     ),
     "hinted": (

@@ -110,6 +110,13 @@ CASES = (
         args("--mode", "exchange", "--sizes", PAPER_SIZES),
     ),
     Case(
+        "exchanges",
+        "Eight long messages each way at a time, MPI_Waitall; time of one",
+        "pingpong",
+        ranks(2),
+        args("--mode", "exchange", "--depth", "8", "--sizes", "64K,256K,512K,1M,8M", "--no-limit"),
+    ),
+    Case(
         "windows",
         "Eight short messages each way at a time, MPI_Waitall; time of one",
         "pingpong",

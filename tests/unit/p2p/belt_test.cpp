@@ -23,6 +23,8 @@ namespace {
 constexpr std::uint32_t kChunk = 64;
 constexpr std::uint64_t kBytes = 100 * kChunk + 7;
 constexpr std::uint32_t kMany = 1000;  // chunks
+constexpr std::uint32_t kCells = 8;
+constexpr std::uint64_t kRoom = kCells * kChunk;
 
 class BeltTest : public testing::Test {
  protected:
@@ -31,7 +33,7 @@ class BeltTest : public testing::Test {
 };
 
 TEST_F(BeltTest, chunks_are_cut_in_order_and_the_last_one_is_short) {
-  const std::uint32_t use = belt_->open(kBytes, kChunk);
+  const std::uint32_t use = belt_->open(kBytes, kChunk, kRoom);
   for (std::uint32_t i = 0; i <= 100; ++i) {
     ASSERT_TRUE(belt_->claim_fill(use, stretch_));
     EXPECT_EQ(stretch_.offset, std::uint64_t{i} * kChunk);
@@ -48,8 +50,8 @@ TEST_F(BeltTest, chunks_are_cut_in_order_and_the_last_one_is_short) {
 }
 
 TEST_F(BeltTest, no_more_is_filled_than_there_are_cells) {
-  const std::uint32_t use = belt_->open(kBytes, kChunk);
-  std::vector<Stretch> filled(Belt::kCells);
+  const std::uint32_t use = belt_->open(kBytes, kChunk, kRoom);
+  std::vector<Stretch> filled(kCells);
   for (Stretch& one : filled) ASSERT_TRUE(belt_->claim_fill(use, one));
   EXPECT_FALSE(belt_->claim_fill(use, stretch_));
   // Claimed is not filled, and drained goes in order.
@@ -60,12 +62,59 @@ TEST_F(BeltTest, no_more_is_filled_than_there_are_cells) {
   EXPECT_FALSE(belt_->claim_fill(use, filled[2])) << "the cell is still being drained";
   belt_->drained(stretch_);
   EXPECT_TRUE(belt_->claim_fill(use, stretch_));
-  EXPECT_EQ(stretch_.index, Belt::kCells);
+  EXPECT_EQ(stretch_.index, kCells);
+}
+
+// The places of a message's chunks, each filled and drained before the next.
+std::vector<std::uint64_t> places_of(Belt& belt, std::uint64_t bytes, std::uint32_t chunk,
+                                     std::uint64_t room) {
+  std::vector<std::uint64_t> places;
+  const std::uint32_t use = belt.open(bytes, chunk, room);
+  Stretch stretch{};
+  while (belt.claim_fill(use, stretch)) {
+    places.push_back(stretch.place);
+    belt.filled(stretch);
+    EXPECT_TRUE(belt.claim_drain(use, stretch));
+    belt.drained(stretch);
+  }
+  EXPECT_TRUE(belt.over());
+  return places;
+}
+
+TEST_F(BeltTest, messages_lie_one_behind_the_other_until_the_belt_is_used_up) {
+  constexpr std::uint64_t kPlaces = 10 * kChunk;
+  using Places = std::vector<std::uint64_t>;
+  const auto places = [&](std::uint64_t bytes, std::uint32_t chunk) {
+    return places_of(*belt_, bytes, chunk, kPlaces);
+  };
+  EXPECT_EQ(places(2ULL * kChunk + 1, kChunk), (Places{0, kChunk, 2 * kChunk}));
+  EXPECT_EQ(places(1, 2 * kChunk), (Places{3 * kChunk}));
+  EXPECT_EQ(places(5ULL * kChunk, kChunk),
+            (Places{5 * kChunk, 6 * kChunk, 7 * kChunk, 8 * kChunk, 9 * kChunk}));
+  EXPECT_EQ(places(1, kChunk), (Places{0})) << "again from the beginning";
+  EXPECT_EQ(places(1, kPlaces), (Places{0})) << "no room behind the last";
+}
+
+TEST_F(BeltTest, no_place_is_used_twice_before_the_belt_is_used_up) {
+  constexpr std::uint64_t kPlaces = 12 * kChunk + 5;
+  const std::vector<std::uint64_t> places = places_of(*belt_, kBytes, kChunk, kPlaces);
+  ASSERT_EQ(places.size(), 101U);
+  for (std::size_t i = 0; i < places.size(); ++i) EXPECT_EQ(places[i], i % 12 * kChunk) << i;
+}
+
+TEST_F(BeltTest, a_message_has_no_more_cells_than_can_be_told_apart) {
+  constexpr std::uint64_t kPlaces = 10ULL * Belt::kMostCells * kChunk;
+  const std::uint32_t use = belt_->open(3ULL * Belt::kMostCells * kChunk, kChunk, kPlaces);
+  for (std::uint32_t i = 0; i < Belt::kMostCells; ++i) {
+    ASSERT_TRUE(belt_->claim_fill(use, stretch_));
+    EXPECT_EQ(stretch_.cell, i);
+  }
+  EXPECT_FALSE(belt_->claim_fill(use, stretch_));
 }
 
 // An end that stays away with one chunk left would else be waited for.
 TEST_F(BeltTest, a_single_chunk_is_worth_a_core_where_nobody_is_at_work) {
-  const std::uint32_t use = belt_->open(2ULL * kChunk, kChunk);
+  const std::uint32_t use = belt_->open(2ULL * kChunk, kChunk, kRoom);
   for (int i = 0; i < 2; ++i) {
     EXPECT_TRUE(belt_->fills_are_worth_lending(use, kMany));
     EXPECT_FALSE(belt_->drains_are_worth_lending(use, kMany)) << "nothing is filled";
@@ -84,27 +133,27 @@ TEST_F(BeltTest, a_single_chunk_is_worth_a_core_where_nobody_is_at_work) {
 
 TEST_F(BeltTest, an_end_that_is_at_work_is_lent_a_core_for_many_chunks_only) {
   constexpr std::uint32_t kLeast = 3;
-  const std::uint32_t use = belt_->open(kBytes, kChunk);
-  std::vector<Stretch> filled(Belt::kCells);
-  for (std::uint32_t i = 0; i < Belt::kCells; ++i) {
-    EXPECT_EQ(belt_->fills_are_worth_lending(use, kLeast), Belt::kCells - i >= kLeast) << i;
+  const std::uint32_t use = belt_->open(kBytes, kChunk, kRoom);
+  std::vector<Stretch> filled(kCells);
+  for (std::uint32_t i = 0; i < kCells; ++i) {
+    EXPECT_EQ(belt_->fills_are_worth_lending(use, kLeast), kCells - i >= kLeast) << i;
     ASSERT_TRUE(belt_->claim_fill(use, filled[i]));
   }
   EXPECT_FALSE(belt_->fills_are_worth_lending(use, kLeast)) << "no cell is free";
   for (const Stretch& one : filled) belt_->filled(one);
-  for (std::uint32_t left = Belt::kCells; left-- > 0;) {
+  for (std::uint32_t left = kCells; left-- > 0;) {
     ASSERT_TRUE(belt_->claim_drain(use, stretch_));
     EXPECT_EQ(belt_->drains_are_worth_lending(use, kLeast), left >= kLeast) << left;
   }
 }
 
 TEST_F(BeltTest, a_claim_for_an_earlier_use_gets_nothing) {
-  const std::uint32_t first = belt_->open(kChunk, kChunk);
+  const std::uint32_t first = belt_->open(kChunk, kChunk, kRoom);
   ASSERT_TRUE(belt_->claim_fill(first, stretch_));
   belt_->filled(stretch_);
   ASSERT_TRUE(belt_->claim_drain(first, stretch_));
   belt_->drained(stretch_);
-  const std::uint32_t second = belt_->open(kBytes, kChunk);
+  const std::uint32_t second = belt_->open(kBytes, kChunk, kRoom);
   EXPECT_NE(first, second);
   EXPECT_FALSE(belt_->claim_fill(first, stretch_));
   EXPECT_FALSE(belt_->claim_drain(first, stretch_));
@@ -140,7 +189,7 @@ class Crowd {
     const std::uint64_t bytes = 1 + (message * 7919) % (40 * kChunk);
     to_.assign(bytes, 0);
     message_ = message;
-    use_.store(belt_.open(bytes, kChunk), std::memory_order_release);
+    use_.store(belt_.open(bytes, kChunk, kRoom), std::memory_order_release);
     while (!belt_.over()) std::this_thread::yield();
     for (std::uint64_t i = 0; i < bytes; ++i) ASSERT_EQ(to_[i], value(message, i)) << message;
   }
@@ -153,7 +202,7 @@ class Crowd {
         continue;
       }
       for (std::uint64_t i = 0; i < stretch.bytes; ++i) {
-        cells_[Belt::cell_of(stretch)][i] = value(message_, stretch.offset + i);
+        cells_[stretch.place + i] = value(message_, stretch.offset + i);
       }
       belt_.filled(stretch);
     }
@@ -166,13 +215,13 @@ class Crowd {
         std::this_thread::yield();
         continue;
       }
-      std::memcpy(&to_[stretch.offset], cells_[Belt::cell_of(stretch)].data(), stretch.bytes);
+      std::memcpy(&to_[stretch.offset], &cells_[stretch.place], stretch.bytes);
       belt_.drained(stretch);
     }
   }
 
   Belt belt_;
-  std::array<std::array<unsigned char, kChunk>, Belt::kCells> cells_{};
+  std::array<unsigned char, kRoom> cells_{};
   std::vector<unsigned char> to_;
   std::uint32_t message_ = 0;  // no atomic: read after a claim of its use only
   std::atomic<std::uint32_t> use_{0};

@@ -149,15 +149,15 @@ TEST_F(CarrierTest, a_third_message_waits_for_a_belt) {
   EXPECT_EQ(outbox_.slot(slots[kBelts]).state(), SlotState::taken);
 }
 
-TEST(Cells, are_smaller_where_there_are_many_ranks) {
-  EXPECT_EQ(cell_bytes(1), 256U << 10U);
-  EXPECT_EQ(cell_bytes(16), 256U << 10U);
-  EXPECT_EQ(cell_bytes(17), 128U << 10U);
-  EXPECT_EQ(cell_bytes(100), 32U << 10U);
-  EXPECT_EQ(cell_bytes(512), 8U << 10U);
-  EXPECT_EQ(cell_bytes(4096), 8U << 10U);
+TEST(Belts, are_smaller_where_there_are_many_ranks) {
+  EXPECT_EQ(belt_bytes(1), 2U << 20U);
+  EXPECT_EQ(belt_bytes(16), 2U << 20U);
+  EXPECT_EQ(belt_bytes(17), 1U << 20U);
+  EXPECT_EQ(belt_bytes(100), 256U << 10U);
+  EXPECT_EQ(belt_bytes(512), 64U << 10U);
+  EXPECT_EQ(belt_bytes(4096), 64U << 10U);
   for (std::uint32_t ranks = 1; ranks <= 512; ++ranks) {
-    ASSERT_LE(ranks * cells_bytes(ranks), kCellsOfNode) << ranks;
+    ASSERT_LE(ranks * cells_bytes(ranks), kBeltsOfNode) << ranks;
   }
 }
 
