@@ -201,6 +201,7 @@ Complaint read_value(std::string_view text, MemoryWay& value, const Row&) {
                               {{"auto", MemoryWay::automatic},
                                {"cma", MemoryWay::cma},
                                {"cells", MemoryWay::cells},
+                               {"either", MemoryWay::either},
                                {"none", MemoryWay::none}});
 }
 

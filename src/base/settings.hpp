@@ -23,7 +23,7 @@ enum class AccessOrder : std::uint8_t { random, low_to_high, high_to_low };
 // at work, on this NUMA node (then the longest offer), or any.
 enum class VictimPolicy : std::uint8_t { most_work, fewest_lenders, nearest, random };
 enum class ThreadLevel : std::uint8_t { automatic, keep, multiple };
-enum class MemoryWay : std::uint8_t { automatic, cma, cells, none };
+enum class MemoryWay : std::uint8_t { automatic, cma, cells, either, none };
 
 // Messages of at least `at_least` bytes are cut into chunks of `chunk` bytes.
 struct ChunkRule {

@@ -68,6 +68,8 @@ void Ledger::set_under_way(Entry& entry, bool now) {
   const std::size_t change = now ? 1 : static_cast<std::size_t>(-1);
   under_way_.fetch_add(change, std::memory_order_relaxed);
   const Landing& landing = entry.receipt.landing;
+  if (landing && landing.capacity >= g.threshold)
+    long_.fetch_add(change, std::memory_order_relaxed);
   if (!landing || landing.shown != nullptr || landing.by_wire) return;
   unshown_.fetch_add(change, std::memory_order_relaxed);
 }

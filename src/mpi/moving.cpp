@@ -124,13 +124,18 @@ bool move_dense(p2p::SendSlot& letter, std::uint32_t sender, const p2p::End& to,
                 std::uint64_t bytes, steal::Order order) {
   const memory::View there = view_of(reinterpret_cast<void*>(to.base), g.me);
   if (!g.cells_pay) return move_by_many(there, letter.from, bytes, order, &letter);
-  static p2p::Ways ways;
+  static p2p::Ways ways;  // of all senders: by default there is one
   const bool by_cells = ways.next(bytes) == p2p::Way::cells;
   const std::uint64_t start = ticks();
   const auto belt = by_cells ? g.carrier->begin(letter, sender, to, bytes) : std::nullopt;
   const bool moved = belt ? move_along(*belt, letter, to)
                           : move_by_many(there, letter.from, bytes, order, &letter);
-  ways.took(belt ? p2p::Way::cells : p2p::Way::kernel, bytes, ticks() - start);
+  const p2p::Way way = belt ? p2p::Way::cells : p2p::Way::kernel;
+  if (moved) {
+    ways.took(way, bytes, ticks() - start);
+  } else {
+    ways.failed(way, bytes);
+  }
   return moved;
 }
 

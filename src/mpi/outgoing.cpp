@@ -163,7 +163,7 @@ bool try_to_deliver(Slot slot, p2p::SendSlot& letter) {
 namespace {
 
 bool is_exchanged_by_library(const Outgoing& message) {
-  if (!message.exchanged && !ledger.any()) return false;
+  if (!message.exchanged && !ledger.any_long()) return false;
   return g.reaching ? g.cells_pay && message.bytes < kLeastExchanged
                     : message.bytes < kLeastExchangedByCells;
 }

@@ -23,7 +23,7 @@ struct Outgoing {
   int dest;
   int tag;
   MPI_Comm comm;
-  bool exchanged = false;      // the sending half of an MPI_Sendrecv
+  bool exchanged = false;      // its sender receives a long message meanwhile
   layout::LayoutPtr layout{};  // of an element, where the data is not dense; by may_describe()
   std::uint64_t count = 0;     // of elements, likewise
 };
@@ -36,7 +36,8 @@ using Slot = std::uint32_t;
 enum class Completion : std::uint8_t { flag, message };
 
 // Whether this send could be described at all: helping is on, the receiver is another rank of this
-// node, the data is long enough, and dense or of a known layout.
+// node, the data is long enough, and dense or of a known layout; and if it would go by cells, it is
+// no part of an exchange, or longer.
 bool may_describe(Outgoing& message, MPI_Datatype type, const datatypes::Info& info);
 
 // Tags of completion messages of persistent sends: [kPersistentTags, kLastTag].

@@ -424,11 +424,12 @@ void say_settings() {
   for (const std::string& warning : loaded_settings().warnings) say("{}", warning);
 }
 
-// Whether messages that the kernel could copy go by cells: copied twice, but by sender and receiver
-// at the same time and without looking up pages. Third ranks, who would copy too, cannot then; with
-// them it has not been measured.
+// Whether messages that the kernel could copy may go by cells: copied twice, but by sender and
+// receiver at the same time and without looking up pages. Third ranks, who would copy too, cannot
+// then; with them it has not been measured.
 bool cells_pay() {
   constexpr double kSlowPageNs = 150;  // break even at 100 (docs/decisions.md)
+  if (settings().memory == MemoryWay::either) return true;
   if (settings().memory != MemoryWay::automatic || g.ranks != 2) return false;
   return memory::kernel_page_ns() > kSlowPageNs;
 }

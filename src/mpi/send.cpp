@@ -3,9 +3,9 @@
 //
 // Short messages go straight on. A message that could wait for its receiver becomes start + wait,
 // so that the rank can help meanwhile. A long dense message to a neighbour is described
-// (outgoing.hpp). A described send is a synchronous one (it ends when the bytes were taken), which
-// satisfies the standard, synchronous and ready modes alike; the buffered mode is left to the
-// library. A long noncontiguous one to another node goes by wire (wires.hpp).
+// where that pays (outgoing.hpp). A described send is a synchronous one (it ends when the bytes
+// were taken), which satisfies the standard, synchronous and ready modes alike; the buffered mode
+// is left to the library. A long noncontiguous one to another node goes by wire (wires.hpp).
 #include <type_traits>
 
 #include "mpi/exchange.hpp"

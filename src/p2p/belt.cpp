@@ -44,8 +44,8 @@ bool Belt::claim(Ticket& ticket, std::uint32_t use, Stretch& stretch, std::uint3
   for (;;) {
     if (use_in(now) != use || left_in(now) == 0) return false;
     const std::uint32_t index = chunks_.load(std::memory_order_relaxed) - left_in(now);
-    // acquire: pairs with the release in pass_on(); the cell is ours to fill, or filled.
     const std::uint32_t cells = cells_used_.load(std::memory_order_relaxed);
+    // acquire: pairs with the release in pass_on(); the cell is ours to fill, or filled.
     const std::uint32_t found = cells_[index % cells].turn.load(std::memory_order_acquire);
     if (found != 2 * (index / cells) + turn) return false;
     if (ticket.compare_exchange_weak(now, now - 1, std::memory_order_acquire)) {

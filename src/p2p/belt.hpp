@@ -8,9 +8,9 @@
 // *drain* them. Chunk i travels in cell i % cells; several are filled and drained at once and
 // finish in any order.
 //
-// The belt moves on: a message's cells lie behind those of the message before, and no cell of a
-// message is filled twice before all of the belt was. What was drained just now lies in the caches
-// of both cores, and to fill it again takes twice to four times as long (docs/decisions.md).
+// The belt moves on: a message's cells lie behind those of the message before, if there is room,
+// and are as many as there is room for. What was drained just now lies in the caches of both cores,
+// and to fill it again takes twice to four times as long (docs/decisions.md).
 //
 // A belt belongs to its receiver, who opens it for one message after the other; each is a *use*,
 // and every claim names its use, so that who was held up between a look and a claim gets nothing

@@ -9,8 +9,8 @@
 namespace mh::p2p {
 namespace {
 
-// A message is cut into kChunks chunks; of a large one that many or more, of which a belt holds
-// kLeastCells at a time.
+// A message is cut into kChunks chunks; a short one into fewer, of kLeastChunk, and a large one
+// into more, of which a belt holds kLeastCells.
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kLeastChunk = 16U << 10U;
 constexpr std::uint64_t kChunks = 16;
@@ -64,12 +64,12 @@ std::byte* Carrier::cell_of(const OnBelt& on, const Stretch& stretch) const {
 }
 
 // A thread of this rank has moved a chunk since `begin`, unless it is a helper.
-void Carrier::note_moved(std::uint64_t begin, Way way) {
+void Carrier::note_moved(std::uint64_t begin, Path path) {
   if (lend::guest() != lend::Guest::no) return;
   const std::uint64_t now = ticks();
   moved_at_.store(now, std::memory_order_relaxed);
-  if (way == Way::cell) cell_at_.store(now, std::memory_order_relaxed);
-  if (way != Way::in_place) chunk_ticks_.store(now - begin, std::memory_order_relaxed);
+  if (path == Path::cell) cell_at_.store(now, std::memory_order_relaxed);
+  if (path != Path::in_place) chunk_ticks_.store(now - begin, std::memory_order_relaxed);
   counters_.own_copy_ticks.add(now - begin);
 }
 
@@ -120,7 +120,7 @@ bool Carrier::fill(std::uint32_t slot) {
   const std::uint64_t begin = ticks();
   pack(from_[slot], range_of(stretch), cell_of(on, stretch));
   belt.filled(stretch);
-  note_moved(begin, Way::cell);
+  note_moved(begin, Path::cell);
   return true;
 }
 
@@ -171,7 +171,7 @@ bool Carrier::fetch(std::uint32_t belt, const memory::View& from) {
   const std::uint64_t begin = ticks();
   failed_[belt] = !memory::read(target, part, stretch.bytes).ok();
   here.filled(stretch, in_place);
-  note_moved(begin, Way::fetched);
+  note_moved(begin, Path::fetched);
   return true;
 }
 
@@ -186,7 +186,7 @@ Carrier::Drained Carrier::drain(std::uint32_t belt) {
   const bool placed = here.is_placed(stretch);
   if (!placed) unpack(to_[belt], range_of(stretch), cell_of(on, stretch));
   here.drained(stretch);
-  note_moved(begin, placed ? Way::in_place : Way::cell);
+  note_moved(begin, placed ? Path::in_place : Path::cell);
   count_moved(stretch.bytes);
   return placed ? Drained::placed : Drained::moved;
 }

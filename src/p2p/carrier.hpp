@@ -117,8 +117,8 @@ class Carrier final : public lend::Work {
   [[nodiscard]] std::optional<std::uint32_t> late_sender(std::uint32_t least) const;
   [[nodiscard]] std::optional<std::uint32_t> late_receiver(std::uint32_t least) const;
   // How a chunk was moved: through its cell, past it by the kernel, or it was in its place before.
-  enum class Way : std::uint8_t { cell, fetched, in_place };
-  void note_moved(std::uint64_t begin, Way way);
+  enum class Path : std::uint8_t { cell, fetched, in_place };
+  void note_moved(std::uint64_t begin, Path path);
   void count_moved(std::uint64_t bytes);
 
   static constexpr std::size_t kWords = SharedOutbox::kSlots / 64;

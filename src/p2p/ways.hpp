@@ -8,7 +8,7 @@
 // taken, and now and then the other is tried, the more rarely the longer nothing has changed.
 //
 // Of a receiver. Thread-safe; threads that meet lose a sample. Limits: sizes are told apart by
-// powers of two, up to 2^(kClasses-1) times kLeast.
+// powers of two from 4 KB to 64 MB; senders are not.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ enum class Way : std::uint8_t { cells, kernel };
 class Ways {
  public:
   // Messages between two trials of the way that seems to take longer, at first and at most, and
-  // messages of a trial: the first of them finds the caches as the other way left them.
+  // messages of a trial.
   static constexpr std::uint32_t kOften = 16;
   static constexpr std::uint32_t kRarely = 4096;
   static constexpr std::uint32_t kTrial = 4;
@@ -49,6 +49,9 @@ class Ways {
     class_of(bytes).add(way, static_cast<float>(ticks) / static_cast<float>(bytes));
   }
 
+  // It did not arrive: something is there that this way cannot move.
+  void failed(Way way, std::uint64_t bytes) { class_of(bytes).avoid(way); }
+
  private:
   static constexpr std::uint64_t kLeast = 4096;
   static constexpr std::uint32_t kClasses = 16;
@@ -72,16 +75,22 @@ class Ways {
     }
 
     // Who was interrupted, or waited for the other end, takes longer; nothing takes less than it
-    // does. So an estimate falls at once and rises slowly.
+    // does. So an estimate falls at once and rises slowly. The first message after a change finds
+    // the caches as the other way left them, and says nothing.
     void add(Way way, float sample) {
       constexpr float kSlowly = 4;
+      if (last_.exchange(way, std::memory_order_relaxed) != way) return;
       const float old = cost(way);
       const float risen = old + (std::min(sample, kSlowly * old) - old) / kSlowly;
       cost_[index(way)].store(old == 0 ? sample : std::min(sample, risen),
                               std::memory_order_relaxed);
     }
 
+    void avoid(Way way) { cost_[index(way)].store(kAvoided, std::memory_order_relaxed); }
+
    private:
+    static constexpr float kAvoided = 1e30F;  // times kSlowly is a number yet
+
     static std::size_t index(Way way) { return static_cast<std::size_t>(way); }
     [[nodiscard]] float cost(Way way) const {
       return cost_[index(way)].load(std::memory_order_relaxed);
@@ -93,6 +102,7 @@ class Ways {
 
     std::array<std::atomic<float>, 2> cost_{};  // ticks a byte; 0 before the first
     std::atomic<Way> usual_{Way::cells};
+    std::atomic<Way> last_{Way::cells};
     std::atomic<std::uint32_t> interval_{kOften};
     std::atomic<std::uint32_t> count_{0};  // messages since the last trial
   };

@@ -48,7 +48,7 @@ def test_the_probe_reads_a_sibling_or_says_why_not() -> None:
 
 
 def test_a_slow_kernel_is_told_from_a_fast_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    for page, words in ((270.0, "two ranks use shared cells"), (60.0, "fast enough")):
+    for page, words in ((270.0, "two ranks try shared cells"), (60.0, "fast enough")):
         monkeypatch.setattr(machine, "kernel_page_ns", lambda page=page: page)
         report = Report()
         report.way = "cma"

@@ -40,7 +40,7 @@ LONG_SHAPES = {
 }
 # Ways to reach memory, besides the one that is found by itself (values of MH_MEMORY). They are
 # ours, not the MPI's, so the short set asks for them where launchers are quick.
-WAYS = ("none", "cma", "cells")
+WAYS = ("none", "cma", "cells", "either")
 FOR_WAYS = ("mpich4", "openmpi4")
 # A machine, as hwloc takes it from the environment, whose last cache holds next to nothing: what
 # is packed by our hands is moved in the ways for messages that are larger than the last cache.

@@ -68,7 +68,7 @@ def examine_pace(report: Report) -> None:
     page = machine.kernel_page_ns() if report.way != "none" else None
     if page is None:
         return
-    way = "slow, so two ranks use shared cells" if page > SLOW_PAGE_NS else "fast enough"
+    way = "slow, so two ranks try shared cells, too" if page > SLOW_PAGE_NS else "fast enough"
     report.add("CMA, time a page", f"{page:.0f} ns beyond the copying: {way}")
 
 

@@ -102,6 +102,19 @@ TEST_F(BeltTest, no_place_is_used_twice_before_the_belt_is_used_up) {
   for (std::size_t i = 0; i < places.size(); ++i) EXPECT_EQ(places[i], i % 12 * kChunk) << i;
 }
 
+TEST_F(BeltTest, cells_of_any_size_stay_within_the_belt) {
+  for (std::uint64_t room = 8; room < 200; room += 7) {
+    for (std::uint32_t chunk = 1; chunk <= room; chunk += 7) {
+      for (const std::uint64_t bytes :
+           {std::uint64_t{chunk} - 1, std::uint64_t{5} * chunk + 2, room}) {
+        for (const std::uint64_t place : places_of(*belt_, bytes + 1, chunk, room)) {
+          ASSERT_LE(place + chunk, room) << room << ' ' << chunk << ' ' << bytes;
+        }
+      }
+    }
+  }
+}
+
 TEST_F(BeltTest, a_message_has_no_more_cells_than_can_be_told_apart) {
   constexpr std::uint64_t kPlaces = 10ULL * Belt::kMostCells * kChunk;
   const std::uint32_t use = belt_->open(3ULL * Belt::kMostCells * kChunk, kChunk, kPlaces);
@@ -187,9 +200,10 @@ class Crowd {
 
   void receive(std::uint32_t message) {
     const std::uint64_t bytes = 1 + (message * 7919) % (40 * kChunk);
+    const std::uint32_t chunk = message % 3 == 0 ? kChunk / 2 + 1 : kChunk;
     to_.assign(bytes, 0);
     message_ = message;
-    use_.store(belt_.open(bytes, kChunk, kRoom), std::memory_order_release);
+    use_.store(belt_.open(bytes, chunk, kRoom), std::memory_order_release);
     while (!belt_.over()) std::this_thread::yield();
     for (std::uint64_t i = 0; i < bytes; ++i) ASSERT_EQ(to_[i], value(message, i)) << message;
   }

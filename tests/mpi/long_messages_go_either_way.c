@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Long dense messages arrive whole where they may go by cells or by the kernel's copy, while both
+// are tried: one way, many at a time, both ways at once, in a shift whose ends have no partner, by
+// persistent requests. PATTERN names one of these, to be run alone.
+//
+// run: ranks 2 MH_MEMORY=either
+// run: ranks 3 helped MH_MEMORY=either
+// run: ranks 2 helped nocma MH_MEMORY=cells
+#include "check.h"
+
+enum { ROUNDS = 200, MANY = 8, BYTES = 2 * THRESHOLD + 24 };
+
+static int after, before;  // this one, in a ring
+static unsigned char *in[MANY], *out[MANY];
+
+static void refill(int round, int i, int step) {
+  // A few bytes tell messages apart; all of them are looked at now and then.
+  out[i][0] = (unsigned char)(round + rank);
+  out[i][BYTES - 1] = (unsigned char)(round + i);
+  in[i][0] = in[i][BYTES - 1] = (unsigned char)~(unsigned)(round + step);
+}
+
+static void look(int round, int i, int from) {
+  CHECK(in[i][0] == (unsigned char)(round + from), "begin of %d in round %d", i, round);
+  CHECK(in[i][BYTES - 1] == (unsigned char)(round + i), "end of %d in round %d", i, round);
+  if (round % 20 == 0) {
+    CHECK(memcmp(in[i] + 1, out[i] + 1, BYTES - 2) == 0, "middle of %d in round %d", i, round);
+  }
+}
+
+static void one_way(int round) {
+  refill(round, 0, 1);
+  if (rank % 2 == 0 && rank + 1 < ranks) {
+    MPI_Send(out[0], BYTES, MPI_BYTE, rank + 1, TAG, MPI_COMM_WORLD);
+  } else if (rank % 2 == 1) {
+    MPI_Recv(in[0], BYTES, MPI_BYTE, rank - 1, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    look(round, 0, rank - 1);
+  }
+}
+
+static void exchange(int round) {
+  MPI_Request requests[2 * MANY];
+  for (int i = 0; i < MANY; ++i) {
+    refill(round, i, 2);
+    MPI_Irecv(in[i], BYTES, MPI_BYTE, before, i, MPI_COMM_WORLD, &requests[i]);
+  }
+  for (int i = 0; i < MANY; ++i) {
+    MPI_Isend(out[i], BYTES, MPI_BYTE, after, i, MPI_COMM_WORLD, &requests[MANY + i]);
+  }
+  MPI_Waitall(2 * MANY, requests, MPI_STATUSES_IGNORE);
+  for (int i = 0; i < MANY; ++i) look(round, i, before);
+}
+
+static void sends_first(int round) {
+  MPI_Request sends[MANY];
+  for (int i = 0; i < MANY; ++i) {
+    refill(round, i, 3);
+    MPI_Isend(out[i], BYTES, MPI_BYTE, after, i, MPI_COMM_WORLD, &sends[i]);
+  }
+  for (int i = 0; i < MANY; ++i) {
+    MPI_Recv(in[i], BYTES, MPI_BYTE, before, i, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    look(round, i, before);
+  }
+  MPI_Waitall(MANY, sends, MPI_STATUSES_IGNORE);
+}
+
+static void sendrecv(int round) {
+  refill(round, 0, 4);
+  MPI_Sendrecv(out[0], BYTES, MPI_BYTE, after, TAG, in[0], BYTES, MPI_BYTE, before, TAG,
+               MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  look(round, 0, before);
+}
+
+static void shift(int round) {
+  refill(round, 0, 5);
+  const int to = rank + 1 < ranks ? rank + 1 : MPI_PROC_NULL;
+  const int from = rank > 0 ? rank - 1 : MPI_PROC_NULL;
+  MPI_Sendrecv(out[0], BYTES, MPI_BYTE, to, TAG, in[0], BYTES, MPI_BYTE, from, TAG, MPI_COMM_WORLD,
+               MPI_STATUS_IGNORE);
+  if (from != MPI_PROC_NULL) look(round, 0, from);
+}
+
+static void persistent(int round) {
+  static MPI_Request requests[2];
+  if (round == 0) {
+    MPI_Recv_init(in[0], BYTES, MPI_BYTE, before, TAG, MPI_COMM_WORLD, &requests[0]);
+    MPI_Send_init(out[0], BYTES, MPI_BYTE, after, TAG, MPI_COMM_WORLD, &requests[1]);
+  }
+  refill(round, 0, 6);
+  MPI_Startall(2, requests);
+  MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+  look(round, 0, before);
+  if (round == ROUNDS - 1) {
+    MPI_Request_free(&requests[0]);
+    MPI_Request_free(&requests[1]);
+  }
+}
+
+static const struct pattern {
+  const char* name;
+  void (*run)(int round);
+} PATTERNS[] = {{"one-way", one_way},   {"exchange", exchange}, {"sends-first", sends_first},
+                {"sendrecv", sendrecv}, {"shift", shift},       {"persistent", persistent}};
+
+int main(int argc, char** argv) {
+  begin(&argc, &argv);
+  after = (rank + 1) % ranks;
+  before = (rank + ranks - 1) % ranks;
+  for (int i = 0; i < MANY; ++i) {
+    in[i] = blank(BYTES);
+    out[i] = filled(BYTES, i);
+  }
+  const char* wanted = getenv("PATTERN");
+  int found = 0;
+  for (size_t p = 0; p < sizeof PATTERNS / sizeof *PATTERNS; ++p) {
+    if (wanted != NULL && strcmp(wanted, PATTERNS[p].name) != 0) continue;
+    ++found;
+    for (int round = 0; round < ROUNDS; ++round) PATTERNS[p].run(round);
+  }
+  CHECK(found > 0, "no such PATTERN");
+  for (int i = 0; i < MANY; ++i) {
+    free(in[i]);
+    free(out[i]);
+  }
+  return end();
+}

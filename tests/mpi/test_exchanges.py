@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which long messages of a pair are described where they may go by cells: none of an exchange."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from harness.launch import Arm, compiled, run
+from manyhands.benchmarks.mpis import WITHOUT_CMA, MpiBuild
+
+SOURCE = Path(__file__).parent / "long_messages_go_either_way.c"
+DESCRIBED = {
+    "one-way": True,
+    "sends-first": True,  # nobody can know yet
+    "shift": True,  # of a pair, in one direction
+    "exchange": False,
+    "sendrecv": False,
+    "persistent": False,
+}
+
+
+@pytest.mark.parametrize("memory", ["either", "cells"])
+@pytest.mark.parametrize("pattern", DESCRIBED)
+def test_only_what_goes_one_way_is_described(
+    mpi: MpiBuild, helped: Arm, pattern: str, memory: str
+) -> None:
+    if mpi.name not in ("mpich4", "openmpi4"):
+        pytest.skip("settings do what they do under any MPI")
+    env = {"MH_MEMORY": memory, "PATTERN": pattern}
+    done = run(mpi, helped, 2, [str(compiled(mpi, SOURCE.stem, [SOURCE]))], {**WITHOUT_CMA, **env})
+    assert done.code == 0, done.told()
+    done.expect_clean()
+    assert done.summary is not None
+    if "cells" in done.summary["not_helping_because"]:
+        pytest.skip("a core for each rank is needed")
+    described = done.summary["total"]["messages_described"]
+    assert (described > 0) == DESCRIBED[pattern], done.told()
