@@ -20,7 +20,7 @@ struct BeltTestAccess {
 
 namespace {
 
-constexpr std::uint32_t kChunk = 64;
+constexpr std::uint64_t kChunk = 64;
 constexpr std::uint64_t kBytes = 100 * kChunk + 7;
 constexpr std::uint32_t kMany = 1000;  // chunks
 constexpr std::uint32_t kCells = 8;
@@ -200,7 +200,7 @@ class Crowd {
 
   void receive(std::uint32_t message) {
     const std::uint64_t bytes = 1 + (message * 7919) % (40 * kChunk);
-    const std::uint32_t chunk = message % 3 == 0 ? kChunk / 2 + 1 : kChunk;
+    const std::uint32_t chunk = message % 3 == 0 ? 33 : 64;
     to_.assign(bytes, 0);
     message_ = message;
     use_.store(belt_.open(bytes, chunk, kRoom), std::memory_order_release);
