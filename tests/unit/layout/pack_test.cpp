@@ -495,12 +495,13 @@ TEST(Kernels, read_nothing_of_a_gap_that_is_not_there) {
   const Islands islands;
   std::vector<std::int64_t> lengths;
   std::vector<std::int64_t> offsets;
+  constexpr auto page = static_cast<std::int64_t>(Islands::kPage);
   // Up to the end of the first page, from the beginning of the second, and in turn.
   for (std::int64_t i = 0; i < 40; ++i) {
     const std::int64_t length = 1 + i % 31;
     const std::int64_t slot = i / 2 * 32;
     lengths.push_back(length);
-    offsets.push_back(i % 2 == 0 ? 2 * 4096 - slot - length : 3 * 4096 + slot);
+    offsets.push_back(i % 2 == 0 ? 2 * page - slot - length : 3 * page + slot);
   }
   const auto layout = hindexed(lengths, offsets, **named(1, 1));
   Bytes expected;

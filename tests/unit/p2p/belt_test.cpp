@@ -199,7 +199,7 @@ class Crowd {
   }
 
   void receive(std::uint32_t message) {
-    const std::uint64_t bytes = 1 + (message * 7919) % (40 * kChunk);
+    const std::uint64_t bytes = 1 + (message * std::uint64_t{7919}) % (40 * kChunk);
     const std::uint32_t chunk = message % 3 == 0 ? 33 : 64;
     to_.assign(bytes, 0);
     message_ = message;
