@@ -58,7 +58,13 @@ TypeHold::~TypeHold() {
 }
 
 void Ledger::put(MPI_Request request, EntryPtr entry) {
-  entries_by_handle_.insert_or_assign(bits_of(request), Held{request, std::move(entry)});
+  const auto [at, is_new] = entries_by_handle_.try_emplace(bits_of(request), Held{request, entry});
+  if (!is_new) {
+    // That request has been completed by a call that nobody saw; or by one of another thread, which
+    // has the entry in its hands, and the last word on it.
+    if (!g.threads) set_under_way(*at->second.entry, false);
+    at->second = Held{request, std::move(entry)};
+  }
   entries_.store(entries_by_handle_.size(), std::memory_order_relaxed);
 }
 
@@ -68,10 +74,9 @@ void Ledger::set_under_way(Entry& entry, bool now) {
   const std::size_t change = now ? 1 : static_cast<std::size_t>(-1);
   under_way_.fetch_add(change, std::memory_order_relaxed);
   const Landing& landing = entry.receipt.landing;
-  if (landing && landing.capacity >= g.threshold)
-    long_.fetch_add(change, std::memory_order_relaxed);
-  if (!landing || landing.shown != nullptr || landing.by_wire) return;
-  unshown_.fetch_add(change, std::memory_order_relaxed);
+  if (!landing || landing.by_wire) return;
+  if (landing.capacity >= g.threshold) long_.fetch_add(change, std::memory_order_relaxed);
+  if (landing.shown == nullptr) unshown_.fetch_add(change, std::memory_order_relaxed);
 }
 
 void Ledger::add(MPI_Request request, const Receipt& receipt) {

@@ -54,7 +54,7 @@ class Ledger {
   // A receive is under way. relaxed: a request is completed by the thread that started it, or by
   // one it told.
   [[nodiscard]] bool any() const { return under_way_.load(std::memory_order_relaxed) != 0; }
-  // ... that may be of a message long enough to be described.
+  // ... that may be of a message of this node, long enough to be described.
   [[nodiscard]] bool any_long() const { return long_.load(std::memory_order_relaxed) != 0; }
   // There is an entry, be it of a persistent receive that is not started.
   [[nodiscard]] bool has_entries() const { return entries_.load(std::memory_order_relaxed) != 0; }
@@ -106,7 +106,7 @@ class Ledger {
 
   std::atomic<std::size_t> entries_{0};
   std::atomic<std::size_t> under_way_{0};
-  std::atomic<std::size_t> long_{0};     // landings under way with room for a described message
+  std::atomic<std::size_t> long_{0};     // landings of this node with room for a described message
   std::atomic<std::size_t> unshown_{0};  // landings under way that are not on the landing board
   std::mutex mutex_;
   std::unordered_map<std::uint64_t, Held> entries_by_handle_;

@@ -89,16 +89,21 @@ p2p::LentCopies* copies_to_lend() {
 // fill it: on the belt both work at once. Counted from when this rank had something to do at a
 // cell, for this message or another: meanwhile the sender may have been at work for that, too.
 constexpr double kPatienceNs = 2e3;
+constexpr double kMostPatienceNs = 50e3;  // if nothing comes while there is always something to do
 
 // A message that is on a belt: threads of both processes move it, each at its own end.
 bool move_along(std::uint32_t belt, const p2p::SendSlot& letter, const p2p::End& to) {
   const bool readable = g.reaching && letter.dense != 0;
   const bool alone = readable && to.layout == nullptr;
   const std::uint64_t patience = alone ? ticks_from_ns(kPatienceNs) : 0;
-  const std::uint64_t begin = ticks();
+  const std::uint64_t most_patience = alone ? ticks_from_ns(kMostPatienceNs) : 0;
+  std::uint64_t came = ticks();
   wait::until([&] {
-    if (g.carrier->drain(belt) == p2p::Carrier::Drained::nothing && readable) {
-      const std::uint64_t idle_since = std::max(begin, g.carrier->last_at_a_cell());
+    const p2p::Carrier::Drained drained = g.carrier->drain(belt);
+    if (drained == p2p::Carrier::Drained::moved) came = ticks();
+    if (drained == p2p::Carrier::Drained::nothing && readable) {
+      const std::uint64_t idle_since =
+          std::clamp(g.carrier->last_at_a_cell(), came, came + most_patience);
       if (ticks() >= idle_since + patience) g.carrier->fetch(belt, letter.from);
     }
     return g.carrier->over(belt);
@@ -134,7 +139,7 @@ bool move_dense(p2p::SendSlot& letter, std::uint32_t sender, const p2p::End& to,
   if (moved) {
     ways.took(way, bytes, ticks() - start);
   } else {
-    ways.failed(way, bytes);
+    ways.refused(bytes);
   }
   return moved;
 }

@@ -431,7 +431,10 @@ bool cells_pay() {
   constexpr double kSlowPageNs = 150;  // break even at 100 (docs/decisions.md)
   if (settings().memory == MemoryWay::either) return true;
   if (settings().memory != MemoryWay::automatic || g.ranks != 2) return false;
-  return memory::kernel_page_ns() > kSlowPageNs;
+  const int slow = memory::kernel_page_ns() > kSlowPageNs ? 1 : 0;
+  int agreed = slow;
+  real.Allreduce(&slow, &agreed, 1, MPI_INT, MPI_MAX, g.node_comm);
+  return agreed != 0;
 }
 
 // Builds up the node, step by step; every step is agreed on by all its ranks.

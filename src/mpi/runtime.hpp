@@ -57,7 +57,7 @@ struct Runtime {
   bool describing = false;  // large messages may travel as descriptors: one of the next three
   bool reaching = false;    // ranks may read and write each other's memory
   bool carrying = false;    // messages may go by belts (p2p/belt.hpp)
-  bool cells_pay = false;   // also those that the kernel could copy: it is slow at it
+  bool cells_pay = false;   // maybe also those that the kernel could copy: it is slow at it
   bool wiring = false;      // messages to other nodes may go by wires (wires.hpp)
   bool willing = false;     // nothing on this node speaks against helping with messages
   bool multiple = false;    // the library has granted MPI_THREAD_MULTIPLE

@@ -59,7 +59,8 @@ int send_and_receive(const void* send_buffer, Count send_count, MPI_Datatype sen
       expect(receive_buffer, receive_count, receive_type, source, receive_tag, comm, arrival);
   if (code != MPI_SUCCESS) return code;
   Departure departure;
-  departure.exchanged = arrival.receipt.landing.capacity >= g.threshold;
+  const Landing& landing = arrival.receipt.landing;
+  departure.exchanged = landing && !landing.by_wire && landing.capacity >= g.threshold;
   code =
       depart(Mode::standard, send_buffer, send_count, send_type, dest, send_tag, comm, departure);
   if (code != MPI_SUCCESS) return withdraw(arrival, code);

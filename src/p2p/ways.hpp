@@ -43,14 +43,14 @@ class Ways {
   void took(Way way, std::uint64_t bytes, std::uint64_t ticks) {
     const std::uint64_t warmed = warmed_.load(std::memory_order_relaxed);
     if (warmed < kWarmUp) {
-      warmed_.store(warmed + bytes, std::memory_order_relaxed);
+      if (way == Way::cells) warmed_.store(warmed + bytes, std::memory_order_relaxed);
       return;
     }
     class_of(bytes).add(way, static_cast<float>(ticks) / static_cast<float>(bytes));
   }
 
-  // It did not arrive: something is there that this way cannot move.
-  void failed(Way way, std::uint64_t bytes) { class_of(bytes).avoid(way); }
+  // It did not arrive, because the kernel refused to copy: by cells, too, a receiver fetches so.
+  void refused(std::uint64_t bytes) { class_of(bytes).avoid(Way::kernel); }
 
  private:
   static constexpr std::uint64_t kLeast = 4096;
@@ -59,19 +59,21 @@ class Ways {
   class Class {
    public:
     Way next() {
-      const Way best = cost(Way::kernel) < cost(Way::cells) ? Way::kernel : Way::cells;
+      const Way usual = usual_.load(std::memory_order_relaxed);
+      const Way other = usual == Way::cells ? Way::kernel : Way::cells;
       const std::uint32_t interval = interval_.load(std::memory_order_relaxed);
       const std::uint32_t count = count_.load(std::memory_order_relaxed) + 1;
-      if (best != usual_.load(std::memory_order_relaxed)) {
-        usual_.store(best, std::memory_order_relaxed);
+      if (cost(other) < kClearly * cost(usual)) {
+        usual_.store(other, std::memory_order_relaxed);
         start(kOften);
-      } else if (count > interval + kTrial) {
-        start(std::min(2 * interval, kRarely));
-      } else {
-        count_.store(count, std::memory_order_relaxed);
-        if (count > interval) return best == Way::cells ? Way::kernel : Way::cells;
+        return other;
       }
-      return best;
+      if (count > interval + kTrial) {
+        start(std::min(2 * interval, kRarely));
+        return usual;
+      }
+      count_.store(count, std::memory_order_relaxed);
+      return count > interval ? other : usual;
     }
 
     // Who was interrupted, or waited for the other end, takes longer; nothing takes less than it
@@ -89,6 +91,7 @@ class Ways {
     void avoid(Way way) { cost_[index(way)].store(kAvoided, std::memory_order_relaxed); }
 
    private:
+    static constexpr float kClearly = 0.8F;   // ways that take about the same do not take turns
     static constexpr float kAvoided = 1e30F;  // times kSlowly is a number yet
 
     static std::size_t index(Way way) { return static_cast<std::size_t>(way); }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <random>
 
 namespace mh::p2p {
 namespace {
@@ -55,19 +56,34 @@ TEST_F(WaysTest, the_first_message_after_a_change_does_not_count) {
   EXPECT_LE(by_kernel(Ways::kOften), Ways::kTrial);
 }
 
-TEST_F(WaysTest, a_way_that_fails_is_avoided) {
+TEST_F(WaysTest, ways_that_take_about_the_same_do_not_take_turns) {
   warm_up();
-  std::uint32_t failed = 0;
+  std::mt19937 random(7);
+  std::uniform_int_distribution<std::uint64_t> noise(85'000, 115'000);
+  std::uint32_t changes = 0;
+  for (std::uint32_t i = 0; i < 20'000; ++i) {
+    cells_ = noise(random);
+    kernel_ = noise(random);
+    const Way way = send();
+    changes += way != last_ ? 1 : 0;
+    last_ = way;
+  }
+  EXPECT_LE(changes, 60U) << "only by trials";
+}
+
+TEST_F(WaysTest, a_refused_way_is_avoided) {
+  warm_up();
+  std::uint32_t refused = 0;
   for (std::uint32_t i = 0; i < 1000; ++i) {
     const Way way = ways_.next(kBytes);
     if (way == Way::kernel) {
-      ways_.failed(way, kBytes);
-      ++failed;
+      ways_.refused(kBytes);
+      ++refused;
     } else {
       ways_.took(way, kBytes, cells_);
     }
   }
-  EXPECT_LE(failed, 1 + 7 * Ways::kTrial) << "only by trials";
+  EXPECT_LE(refused, 1 + 7 * Ways::kTrial) << "only by trials";
 }
 
 TEST_F(WaysTest, the_faster_way_is_taken_and_the_other_tried_ever_more_rarely) {
