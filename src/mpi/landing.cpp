@@ -138,6 +138,10 @@ Senders senders_to(const Comm& comm, int source) {
 
 }  // namespace
 
+bool awaits_long(const Landing& landing) {
+  return landing && !landing.by_wire && landing.capacity >= g.threshold;
+}
+
 Landing landing_for(void* buffer, MPI_Count count, MPI_Datatype type, int source, MPI_Comm handle) {
   if (!g.describing || count <= 0) return {};
   const datatypes::Info info = datatypes::info(type);

@@ -35,6 +35,9 @@ struct Landing {
   explicit operator bool() const { return comm != nullptr; }
 };
 
+// What comes here may be a message of this node that is long enough to be described.
+bool awaits_long(const Landing& landing);
+
 Landing landing_for(void* buffer, MPI_Count count, MPI_Datatype type, int source, MPI_Comm comm);
 
 // A started receive: lets its sender find the landing. Only dense ones can be delivered to.

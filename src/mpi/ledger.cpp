@@ -74,9 +74,9 @@ void Ledger::set_under_way(Entry& entry, bool now) {
   const std::size_t change = now ? 1 : static_cast<std::size_t>(-1);
   under_way_.fetch_add(change, std::memory_order_relaxed);
   const Landing& landing = entry.receipt.landing;
-  if (!landing || landing.by_wire) return;
-  if (landing.capacity >= g.threshold) long_.fetch_add(change, std::memory_order_relaxed);
-  if (landing.shown == nullptr) unshown_.fetch_add(change, std::memory_order_relaxed);
+  if (awaits_long(landing)) long_.fetch_add(change, std::memory_order_relaxed);
+  if (!landing || landing.shown != nullptr || landing.by_wire) return;
+  unshown_.fetch_add(change, std::memory_order_relaxed);
 }
 
 void Ledger::add(MPI_Request request, const Receipt& receipt) {

@@ -25,7 +25,7 @@ static_assert(p2p::SharedOutbox::kSlots <= kResendTags &&
 
 // Dense messages that would go by cells are the library's up to this size where this rank receives
 // at the same time: both cores are busy then, and what describing costs is not gained by overlap
-// (docs/decisions.md). With many at a time the kernel copies, where it does.
+// (docs/decisions.md).
 constexpr std::uint64_t kLeastExchanged = 512U << 10U;
 constexpr std::uint64_t kLeastExchangedByCells = 1U << 20U;
 
@@ -144,23 +144,18 @@ bool deliver(Slot slot, p2p::SendSlot& letter) {
   return true;
 }
 
-bool try_to_deliver(Slot slot, p2p::SendSlot& letter) {
+bool try_to_deliver(Slot slot, p2p::SendSlot& letter, std::uint64_t now) {
   if (!g.reaching) return false;
   Sent& sent = g_sent[slot];
   if (start_of(slot).generation != letter.generation()) return false;
-  const std::uint64_t now = ticks();
-  if (now < sent.next_try || now < g_taking_at[letter.to] + ticks_from_ns(kFirstTryNs))
-    return false;
+  if (now < sent.next_try) return false;
+  if (now < g_taking_at[letter.to] + ticks_from_ns(kFirstTryNs)) return false;
   sent.patience = std::min(2 * sent.patience, ticks_from_ns(kLastTryNs));
   sent.next_try = now + sent.patience;
   return deliver(slot, letter);
 }
 
-}  // namespace
-
-// ---- Posting
-
-namespace {
+// ---- Posting -----------------------------------------------------------------------------------
 
 bool is_exchanged_by_library(const Outgoing& message) {
   if (!message.exchanged && !ledger.any_long()) return false;
@@ -325,6 +320,7 @@ void note_short(int dest, MPI_Comm handle) {
 bool push_sent() {
   if (g.outbox.empty()) return false;
   bool worked = false;
+  const std::uint64_t now = ticks();
   g.outbox.for_each([&](Slot slot, p2p::SendSlot& letter) {
     if (worked) return;
     // acquire: pairs with the receiver's claim; `job` is valid from here on. If the receiver is
@@ -332,12 +328,12 @@ bool push_sent() {
     // order.
     const p2p::SlotState state = letter.state();
     if (state == p2p::SlotState::claimed) {
-      g_taking_at[letter.to] = ticks();
+      g_taking_at[letter.to] = now;
       const std::uint64_t job = letter.job.load(std::memory_order_relaxed);
       if (p2p::OnBelt::is(job)) return;  // the carrier's
       worked = thief().run_one_chunk(g.area(letter.to).jobs.jobs[job], letter.to);
     } else if (state == p2p::SlotState::posted) {
-      worked = try_to_deliver(slot, letter);
+      worked = try_to_deliver(slot, letter, now);
     }
   });
   return worked;

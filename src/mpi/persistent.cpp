@@ -62,8 +62,8 @@ bool init_described(Mode mode, const void* buffer, MPI_Count count, MPI_Datatype
                     int tag, MPI_Comm comm, MPI_Request* request) {
   if (!g.active || count <= 0) return false;
   const datatypes::Info info = datatypes::info(type);
-  // What comes again and again mostly is exchanged, and now nobody knows.
-  Outgoing message{buffer, message_bytes(count, info), dest, tag, comm, true};
+  Outgoing message{buffer, message_bytes(count, info), dest, tag, comm};
+  message.exchanged = true;  // as most of what comes again and again is; now nobody knows
   if (message.bytes == p2p::kDescriptorBytes) note_short(dest, comm);
   const bool by_wire = mode != Mode::synchronous && wires::may_take(message, type, info);
   if (!by_wire && !may_describe(message, type, info)) return false;

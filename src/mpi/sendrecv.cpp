@@ -59,8 +59,7 @@ int send_and_receive(const void* send_buffer, Count send_count, MPI_Datatype sen
       expect(receive_buffer, receive_count, receive_type, source, receive_tag, comm, arrival);
   if (code != MPI_SUCCESS) return code;
   Departure departure;
-  const Landing& landing = arrival.receipt.landing;
-  departure.exchanged = landing && !landing.by_wire && landing.capacity >= g.threshold;
+  departure.exchanged = awaits_long(arrival.receipt.landing);
   code =
       depart(Mode::standard, send_buffer, send_count, send_type, dest, send_tag, comm, departure);
   if (code != MPI_SUCCESS) return withdraw(arrival, code);

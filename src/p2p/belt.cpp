@@ -31,11 +31,10 @@ void Belt::move_on(std::uint64_t bytes, std::uint64_t room) {
 void Belt::cut(std::uint32_t index, Stretch& stretch) const {
   const std::uint64_t offset = std::uint64_t{index} * chunk_bytes_;
   const std::uint32_t cell = index % cells_used_.load(std::memory_order_relaxed);
-  stretch = {.index = index,
-             .offset = offset,
+  stretch = {.offset = offset,
              .bytes = std::min<std::uint64_t>(chunk_bytes_, bytes_ - offset),
-             .cell = cell,
-             .place = begin_ + std::uint64_t{cell} * chunk_bytes_};
+             .place = begin_ + std::uint64_t{cell} * chunk_bytes_,
+             .cell = cell};
 }
 
 bool Belt::claim(Ticket& ticket, std::uint32_t use, Stretch& stretch, std::uint32_t turn) {

@@ -30,11 +30,10 @@ namespace mh::p2p {
 
 // A claimed part of the packed stream.
 struct Stretch {
-  std::uint32_t index;
   std::uint64_t offset;
   std::uint64_t bytes;
+  std::uint64_t place;  // of its cell, from the belt's beginning
   std::uint32_t cell;
-  std::uint64_t place;  // of the cell, from the belt's beginning
 };
 
 // Invariants

@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 
 import pytest
-from harness.launch import Arm, Run, compiled, run
+from harness.launch import QUICK, Arm, Run, compiled, run
 from manyhands.benchmarks.mpis import MpiBuild
 
 SOURCES = sorted(Path(__file__).parent.glob("*.c"))
@@ -41,7 +41,6 @@ LONG_SHAPES = {
 # Ways to reach memory, besides the one that is found by itself (values of MH_MEMORY). They are
 # ours, not the MPI's, so the short set asks for them where launchers are quick.
 WAYS = ("none", "cma", "cells", "either")
-FOR_WAYS = ("mpich4", "openmpi4")
 # A machine, as hwloc takes it from the environment, whose last cache holds next to nothing: what
 # is packed by our hands is moved in the ways for messages that are larger than the last cache.
 NO_CACHE = {"HWLOC_SYNTHETIC": "numa:1 l3:1(size=1024) core:2 pu:1"}
@@ -122,7 +121,7 @@ def test_other_ways_to_memory_see_the_same(
     machine: dict[str, str],
     request: pytest.FixtureRequest,
 ) -> None:
-    if mpi.name not in FOR_WAYS:
+    if mpi.name not in QUICK:
         pytest.skip("ways to memory are tested under Debian's libraries")
     ranks, arguments = SHAPES["2 ranks"]
     done = fuzz(mpi, helped, ranks, words(request, arguments), LIMIT_S, memory, machine=machine)
@@ -133,7 +132,7 @@ def test_other_ways_to_memory_see_the_same(
 def test_two_nodes_see_the_same(
     mpi: MpiBuild, helped: Arm, shape: str, request: pytest.FixtureRequest
 ) -> None:
-    if mpi.name not in FOR_WAYS:
+    if mpi.name not in QUICK:
         pytest.skip("ways of messages are tested under Debian's libraries")
     ranks, arguments = NODES_SHAPES[shape]
     plain = fuzz(mpi, Arm("plain"), ranks, words(request, arguments), LIMIT_S)

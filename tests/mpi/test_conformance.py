@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from harness.launch import Arm, Run, compiled, run
+from harness.launch import QUICK, Arm, Run, compiled, run
 from manyhands.benchmarks.mpis import WITHOUT_CMA, MpiBuild
 
 HERE = Path(__file__).parent
@@ -82,10 +82,6 @@ def check_what_was_said(way: Way, done: Run) -> None:
         assert sum(way.says in line for line in said) == 1, done.told()
 
 
-# Settings do what they do under any MPI; where launchers are quick is enough for them.
-FOR_SETTINGS = ("mpich4", "openmpi4")
-
-
 def left_running_by_launcher(done: Run) -> bool:
     """MPICH 5's launcher may not end the other ranks of an aborted job, plain either (some 1 in
     300 runs); that says nothing of what is tested here."""
@@ -96,7 +92,7 @@ def left_running_by_launcher(done: Run) -> bool:
 def test_program(mpi: MpiBuild, arm: Arm, way: Way) -> None:
     if way.helped_only and not arm.helped:
         pytest.skip("has a meaning helped only")
-    if any(key.startswith("MH_") for key in way.env) and mpi.name not in FOR_SETTINGS:
+    if any(key.startswith("MH_") for key in way.env) and mpi.name not in QUICK:
         pytest.skip("settings are tested under Debian's libraries")
     program = compiled(mpi, way.program, [HERE / f"{way.program}.c"])
     env = way.env if way.cma_of_the_mpi else {**way.env, **WITHOUT_CMA}

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from harness.launch import Arm, compiled, run
+from harness.launch import QUICK, Arm, compiled, run
 from manyhands.benchmarks.mpis import WITHOUT_CMA, MpiBuild
 
 SOURCE = Path(__file__).parent / "long_messages_go_either_way.c"
@@ -27,7 +27,7 @@ DESCRIBED = {
 def test_only_what_goes_one_way_is_described(
     mpi: MpiBuild, helped: Arm, pattern: str, memory: str
 ) -> None:
-    if mpi.name not in ("mpich4", "openmpi4"):
+    if mpi.name not in QUICK:
         pytest.skip("settings do what they do under any MPI")
     env = {"MH_MEMORY": memory, "PATTERN": pattern}
     done = run(mpi, helped, 2, [str(compiled(mpi, SOURCE.stem, [SOURCE]))], {**WITHOUT_CMA, **env})

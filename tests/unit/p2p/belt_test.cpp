@@ -40,7 +40,7 @@ TEST_F(BeltTest, chunks_are_cut_in_order_and_the_last_one_is_short) {
     EXPECT_EQ(stretch_.bytes, i < 100 ? kChunk : 7U);
     belt_->filled(stretch_);
     ASSERT_TRUE(belt_->claim_drain(use, stretch_));
-    EXPECT_EQ(stretch_.index, i);
+    EXPECT_EQ(stretch_.offset, i * kChunk);
     EXPECT_FALSE(belt_->over());
     belt_->drained(stretch_);
   }
@@ -62,7 +62,7 @@ TEST_F(BeltTest, no_more_is_filled_than_there_are_cells) {
   EXPECT_FALSE(belt_->claim_fill(use, filled[2])) << "the cell is still being drained";
   belt_->drained(stretch_);
   EXPECT_TRUE(belt_->claim_fill(use, stretch_));
-  EXPECT_EQ(stretch_.index, kCells);
+  EXPECT_EQ(stretch_.offset, kCells * kChunk);
 }
 
 // The places of a message's chunks, each filled and drained before the next.
