@@ -74,7 +74,8 @@ inline constexpr std::size_t kKinds = 4;
 struct alignas(kCacheLine) Offer {
   // About when (ticks) the owner's process would be done with the exposed work of that kind as it
   // is, 0: nothing is exposed, or a Brief. So an offer gets smaller by itself. Written by the owner
-  // and its helpers. Relaxed: a hint, the owner's process decides what there is.
+  // and its helpers, and for belts by the other end of a message, whose process knows first that
+  // there is one. Relaxed: a hint, the owner's process decides what there is.
   std::atomic<std::uint64_t> ends[kKinds]{};
 };
 

@@ -79,7 +79,8 @@ std::uint64_t Lender::end_of_loop(std::uint32_t rank, std::uint64_t now) {
 std::uint64_t Lender::end_of_offer(std::uint32_t rank, std::uint64_t now, std::uint64_t worth) {
   const std::uint64_t wires = offer_of(lendings(rank), Kind::wires);
   const std::uint64_t loops = std::max(end_of_loop(rank, now), wires);
-  const std::uint64_t copies = offer_of(lendings(rank), Kind::copies);
+  const std::uint64_t copies =
+      std::max(offer_of(lendings(rank), Kind::copies), offer_of(lendings(rank), Kind::belts));
   return copies > loops && copies >= worth && copies_(rank) ? copies : loops;
 }
 

@@ -19,7 +19,7 @@
 
 namespace mh::lend {
 
-// Whether this rank should take a hand in copies of that one.
+// Whether this rank should take a hand in copies of that one, to and from its belts, too.
 using Admission = std::function<bool(std::uint32_t rank)>;
 
 enum class Outcome : std::uint8_t {

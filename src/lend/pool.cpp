@@ -167,6 +167,17 @@ Status Pool::let_in(Place& here, Work& work) {
   return {};
 }
 
+void Pool::suggest_end(std::uint32_t owner, Kind kind, std::uint64_t ends, std::uint64_t slack) {
+  const auto offset = reinterpret_cast<std::byte*>(&mine_) - node_.area(node_.me());
+  auto& there = *reinterpret_cast<Lendings*>(node_.area(owner) + offset);
+  // relaxed, all of it: hints for lenders.
+  std::atomic<std::uint64_t>& offered = there.offer.ends[static_cast<std::size_t>(kind)];
+  const std::uint64_t now = offered.load(std::memory_order_relaxed);
+  const bool near = std::max(now, ends) - std::min(now, ends) <= slack;
+  const bool helpless = there.channels[0].thread.load(std::memory_order_relaxed) == 0;
+  if (!near && !helpless) offered.store(ends, std::memory_order_relaxed);
+}
+
 void Pool::withdraw(Kind kind) {
   Place& here = place(kind);
   here.open.store(nullptr, std::memory_order_seq_cst);

@@ -73,6 +73,9 @@ class alignas(kCacheLine) Belt {
     // acquire: pairs with the release in drained().
     return done_.load(std::memory_order_acquire) == chunks_.load(std::memory_order_relaxed);
   }
+  // Hints, relaxed: the chunks of that use nobody has begun to fill, and to drain.
+  [[nodiscard]] std::uint32_t fills_left(std::uint32_t use) const { return left_in(fills_, use); }
+  [[nodiscard]] std::uint32_t drains_left(std::uint32_t use) const { return left_in(drains_, use); }
   // Hints, relaxed, for who thinks of lending its core to the sender's process and to the
   // receiver's: these could begin `least` chunks just now; or one, where nobody there does any.
   [[nodiscard]] bool fills_are_worth_lending(std::uint32_t use, std::uint32_t least) const;

@@ -25,6 +25,10 @@ constexpr double kPatienceNs = 12e3;
 // The least that one who is there must have to do for that. Handing a core over and back takes some
 // 12 us, and what is lent is away for 20 to 40.
 constexpr double kWorthLendingNs = 40e3;
+// The same for a third rank, whose core has the message in none of its caches.
+constexpr double kWorthInvitingNs = 150e3;
+// Of one core that packs or unpacks, before the first chunk has told more.
+constexpr double kBytesPerNs = 8;
 
 }  // namespace
 
@@ -40,7 +44,6 @@ Carrier::~Carrier() {
   if (exposed_.test(std::memory_order_relaxed)) pool_.withdraw(lend::Kind::belts);
 }
 
-// Belts offer nothing to whoever has a core: the other end of a message knows when to lend one.
 void Carrier::let_helpers_in() {
   if (exposed_.test(std::memory_order_relaxed)) return;
   if (exposed_.test_and_set(std::memory_order_relaxed)) return;
@@ -63,14 +66,23 @@ std::byte* Carrier::cell_of(const OnBelt& on, const Stretch& stretch) const {
   return node_.area(on.receiver) + offsets_.cells + belt + stretch.place;
 }
 
-// A thread of this rank has moved a chunk since `begin`, unless it is a helper.
-void Carrier::note_moved(std::uint64_t begin, Path path) {
-  if (lend::guest() != lend::Guest::no) return;
+// So much is left to begin at that rank's end of a message: ranks that neither send nor receive it
+// may lend their cores there. The two that do know by themselves when to (who_is_late()).
+void Carrier::invite(std::uint32_t rank, std::uint64_t ticks_left) {
+  if (node_.ranks() == 2) return;
+  const bool worth = ticks_left >= ticks_from_ns(kWorthInvitingNs);
+  pool_.suggest_end(rank, lend::Kind::belts, worth ? ticks() + ticks_left : 0, ticks_left / 2);
+}
+
+// A thread of this rank has moved a chunk since `begin`; helpers leave no hints.
+std::uint64_t Carrier::note_moved(std::uint64_t begin, Path path) {
   const std::uint64_t now = ticks();
+  if (lend::guest() != lend::Guest::no) return now - begin;
   moved_at_.store(now, std::memory_order_relaxed);
   if (path == Path::cell) cell_at_.store(now, std::memory_order_relaxed);
   if (path != Path::in_place) chunk_ticks_.store(now - begin, std::memory_order_relaxed);
   counters_.own_copy_ticks.add(now - begin);
+  return now - begin;
 }
 
 // A chunk counts once, where it is drained.
@@ -120,7 +132,8 @@ bool Carrier::fill(std::uint32_t slot) {
   const std::uint64_t begin = ticks();
   pack(from_[slot], range_of(stretch), cell_of(on, stretch));
   belt.filled(stretch);
-  note_moved(begin, Path::cell);
+  const std::uint64_t each = note_moved(begin, Path::cell);
+  invite(node_.me(), belt.fills_left(on.use) * each);
   return true;
 }
 
@@ -144,6 +157,9 @@ std::optional<std::uint32_t> Carrier::begin(SendSlot& letter, std::uint32_t send
                   .belt = index,
                   .use = mine().belts[index].open(bytes, chunk_for(bytes), belt_bytes_)};
   senders_[index].store(sender, std::memory_order_relaxed);
+  const auto alone = ticks_from_ns(static_cast<double>(bytes) / kBytesPerNs);
+  invite(sender, alone);
+  invite(node_.me(), alone);
   uses_[index].store(on.word(), std::memory_order_release);
   // Relaxed, then release: the sender's acquire of `claimed` sees where its message is.
   letter.job.store(on.word(), std::memory_order_relaxed);
@@ -172,6 +188,7 @@ bool Carrier::fetch(std::uint32_t belt, const memory::View& from) {
   failed_[belt] = !memory::read(target, part, stretch.bytes).ok();
   here.filled(stretch, in_place);
   note_moved(begin, Path::fetched);
+  if (here.fills_left(on.use) == 0) invite(senders_[belt].load(std::memory_order_relaxed), 0);
   return true;
 }
 
@@ -186,7 +203,8 @@ Carrier::Drained Carrier::drain(std::uint32_t belt) {
   const bool placed = here.is_placed(stretch);
   if (!placed) unpack(to_[belt], range_of(stretch), cell_of(on, stretch));
   here.drained(stretch);
-  note_moved(begin, placed ? Path::in_place : Path::cell);
+  const std::uint64_t each = note_moved(begin, placed ? Path::in_place : Path::cell);
+  invite(node_.me(), here.drains_left(on.use) * each);
   count_moved(stretch.bytes);
   return placed ? Drained::placed : Drained::moved;
 }

@@ -118,7 +118,9 @@ class Carrier final : public lend::Work {
   [[nodiscard]] std::optional<std::uint32_t> late_receiver(std::uint32_t least) const;
   // How a chunk was moved: through its cell, past it by the kernel, or it was in its place before.
   enum class Path : std::uint8_t { cell, fetched, in_place };
-  void note_moved(std::uint64_t begin, Path path);
+  // Returns how long (ticks) that took.
+  std::uint64_t note_moved(std::uint64_t begin, Path path);
+  void invite(std::uint32_t rank, std::uint64_t ticks_left);
   void count_moved(std::uint64_t bytes);
 
   static constexpr std::size_t kWords = SharedOutbox::kSlots / 64;

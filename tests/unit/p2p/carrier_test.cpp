@@ -13,7 +13,6 @@
 namespace mh::p2p {
 namespace {
 
-constexpr std::uint32_t kRanks = 2;
 using Drained = Carrier::Drained;
 
 struct Area {
@@ -23,20 +22,20 @@ struct Area {
   Belts belts;
 };
 
-// A node of two ranks in this process, and the hands of each.
+// A node of two ranks, or more, in this process, and the hands of each.
 class CarrierTest : public testing::Test {
  protected:
-  static constexpr std::size_t kAreaBytes = sizeof(Area) + cells_bytes(kRanks);
   static constexpr Carrier::Offsets kOffsets{
       .outbox = offsetof(Area, outbox), .belts = offsetof(Area, belts), .cells = sizeof(Area)};
 
-  CarrierTest() : memory_(node::Node::bytes_needed(kRanks, kAreaBytes)) {
-    EXPECT_TRUE(node::Node::initialise(memory_.span(), kRanks, kAreaBytes, {}).ok());
-    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
-      nodes_.push_back(*node::Node::join(memory_.span(), rank, kRanks, rank));
+  explicit CarrierTest(std::uint32_t ranks = 2)
+      : memory_(node::Node::bytes_needed(ranks, area_bytes(ranks))) {
+    EXPECT_TRUE(node::Node::initialise(memory_.span(), ranks, area_bytes(ranks), {}).ok());
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      nodes_.push_back(*node::Node::join(memory_.span(), rank, ranks, rank));
       new (nodes_[rank].area(rank)) Area{};
     }
-    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
       nodes_[rank].settle();
       pools_.push_back(std::make_unique<lend::Pool>(nodes_[rank], area(rank).lendings, 0));
       hands_.push_back(
@@ -45,6 +44,7 @@ class CarrierTest : public testing::Test {
     outbox_.attach(&area(0).outbox);
   }
 
+  static std::size_t area_bytes(std::uint32_t ranks) { return sizeof(Area) + cells_bytes(ranks); }
   Area& area(std::uint32_t rank) { return *reinterpret_cast<Area*>(nodes_[rank].area(rank)); }
 
   // Rank 0 describes a message to rank 1, which takes its letter.
@@ -177,6 +177,62 @@ TEST_F(CarrierTest, each_end_knows_when_the_other_is_late) {
   // A helper of the receiver, on the core of the sender.
   EXPECT_TRUE(hands_[1]->unit(0, ~std::uint64_t{0}));
   EXPECT_FALSE(hands_[0]->who_is_late());
+}
+
+class InvitationTest : public CarrierTest {
+ protected:
+  explicit InvitationTest(std::uint32_t ranks = 3) : CarrierTest(ranks) {
+    // As if there were helpers.
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) area(rank).lendings.channels[0].thread = 1;
+  }
+  bool invites(std::uint32_t rank) {
+    return area(rank).lendings.offer.ends[static_cast<std::size_t>(lend::Kind::belts)] != 0;
+  }
+  std::uint32_t begin(std::uint64_t bytes) {
+    const std::uint32_t slot = letter({.base = layout::address_of(out_.data())}, bytes);
+    const End to{.base = layout::address_of(in_.data())};
+    EXPECT_TRUE(hands_[1]->begin(outbox_.slot(slot), 0, to, bytes));
+    return slot;
+  }
+
+  std::vector<unsigned char> out_ = std::vector<unsigned char>(2U << 20U, 1);
+  std::vector<unsigned char> in_ = std::vector<unsigned char>(out_.size());
+};
+
+TEST_F(InvitationTest, third_ranks_may_come_to_both_ends_while_there_is_something_to_begin) {
+  begin(out_.size());
+  EXPECT_TRUE(invites(0));
+  EXPECT_TRUE(invites(1));
+  EXPECT_FALSE(invites(2));
+  bool filled = true;
+  for (bool drained = true; filled || drained;) {
+    filled = hands_[0]->move_one();
+    drained = hands_[1]->move_one();
+  }
+  EXPECT_EQ(in_, out_);
+  EXPECT_FALSE(invites(0));
+  EXPECT_FALSE(invites(1));
+}
+
+TEST_F(InvitationTest, nobody_comes_for_a_short_message_or_where_there_are_no_helpers) {
+  begin(100'000);
+  EXPECT_FALSE(invites(0));
+  EXPECT_FALSE(invites(1));
+  area(0).lendings.channels[0].thread = 0;
+  begin(out_.size());
+  EXPECT_FALSE(invites(0));
+  EXPECT_TRUE(invites(1));
+}
+
+class PairTest : public InvitationTest {
+ protected:
+  PairTest() : InvitationTest(2) {}
+};
+
+TEST_F(PairTest, a_pair_has_its_own_two_hands) {
+  begin(out_.size());
+  EXPECT_FALSE(invites(0));
+  EXPECT_FALSE(invites(1));
 }
 
 // A message without gaps at either end is on a belt, and its receiver may look where it comes from.

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ranks that wait while two others are at a message of scattered data lend their cores to them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from harness.launch import QUICK, Arm, compiled, run
+from manyhands.benchmarks.mpis import WITHOUT_CMA, MpiBuild
+
+SOURCE = Path(__file__).parent / "third_ranks_lend_their_cores_to_belts.c"
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+@pytest.mark.parametrize("cma", [True, False], ids=["cma", "no-cma"])
+def test_third_ranks_lend_their_cores(mpi: MpiBuild, helped: Arm, cma: bool) -> None:
+    if mpi.name not in QUICK:
+        pytest.skip("settings do what they do under any MPI")
+    env = {"MH_CORES": "4", **({} if cma else WITHOUT_CMA)}
+    done = run(mpi, helped, 4, [str(compiled(mpi, SOURCE.stem, [SOURCE]))], env)
+    assert done.code == 0, done.told()
+    done.expect_clean()
+    assert done.summary is not None
+    lent = [rank["loops"]["units_lent"] for rank in done.summary["ranks"]]
+    assert lent[2] + lent[3] > 0, done.told()
