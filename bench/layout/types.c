@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LIST = 20000, BOX = 64 };
+enum { LIST = 20000, LONG_LIST = 500, BOX = 64 };
 
 // ---- loops by hand -----------------------------------------------------------------------------
 
@@ -62,9 +62,9 @@ BOX_LOOP(Cell)
 static int list_length[LIST], list_place[LIST];
 
 static void move_list(const void* plan, char* memory, char* packed, int packing) {
-  (void)plan;
+  const Case* c = plan;
   double *in = (double*)memory, *out = (double*)packed;
-  for (int i = 0; i < LIST; ++i) {
+  for (int i = 0; i < c->n[0]; ++i) {
     double* block = in + list_place[i];
     for (int k = 0; k < list_length[i]; ++k) {
       if (packing) {
@@ -218,17 +218,24 @@ void box_cases(int side, Visit visit, void* context) {
   MPI_Type_free(&cell);
 }
 
-static void lists(Visit visit, void* context) {
+static Case list_of(int runs, int least, int most) {
   int next = 0;
-  for (int i = 0; i < LIST; ++i) {
+  for (int i = 0; i < runs; ++i) {
     next += 1 + (int)((unsigned)i * 2654435761u >> 30);
     list_place[i] = next;
-    list_length[i] = 1 + (int)((unsigned)i * 40503u >> 13) % 4;
+    list_length[i] = least + (int)((unsigned)i * 40503u >> 13) % (most - least + 1);
     next += list_length[i];
   }
-  Case c = {.count = 1, .memory = (size_t)next * 8, .move = move_list};
-  snprintf(c.name, sizeof c.name, "list of 1-4 doubles");
-  MPI_Type_indexed(LIST, list_length, list_place, MPI_DOUBLE, &c.type);
+  Case c = {.count = 1, .memory = (size_t)next * 8, .move = move_list, .n = {runs}};
+  snprintf(c.name, sizeof c.name, "list of %d-%d doubles", least, most);
+  MPI_Type_indexed(runs, list_length, list_place, MPI_DOUBLE, &c.type);
+  return c;
+}
+
+static void lists(Visit visit, void* context) {
+  Case c = list_of(LONG_LIST, 8, 200);
+  show(&c, visit, context);
+  c = list_of(LIST, 1, 4);
   show(&c, visit, context);
   c.move = move_list_of_ones;
   snprintf(c.name, sizeof c.name, "list of doubles");

@@ -54,6 +54,15 @@ inline void move_overlapped(std::byte* memory, std::byte* stream, std::size_t by
   __builtin_memcpy((kPack ? stream : memory) + behind, &last, kPart);
 }
 
+// One block of more than 64 bytes.
+#if defined(__x86_64__)
+void copy_long(std::byte* to, const std::byte* from, std::size_t bytes);
+#else
+inline void copy_long(std::byte* to, const std::byte* from, std::size_t bytes) {
+  std::memcpy(to, from, bytes);
+}
+#endif
+
 // Up to 64 bytes without a call.
 template <bool kPack>
 inline void move_short(std::byte* memory, std::byte* stream, std::size_t bytes) {
@@ -67,7 +76,7 @@ inline void move_short(std::byte* memory, std::byte* stream, std::size_t bytes) 
       move_fixed<kPack, 32>(memory, stream);
       return move_overlapped<kPack, 16>(memory + 32, stream + 32, bytes - 32);
     }
-    return move_bytes<kPack>(memory, stream, bytes);
+    return kPack ? copy_long(stream, memory, bytes) : copy_long(memory, stream, bytes);
   }
   if (bytes >= 8) return move_overlapped<kPack, 8>(memory, stream, bytes);
   if (bytes >= 4) return move_overlapped<kPack, 4>(memory, stream, bytes);
@@ -105,8 +114,12 @@ inline void move_overlapped_row(const Row& row, std::size_t bytes) {
   });
 }
 
-// The longest blocks that wide registers move faster than the C library does.
-constexpr std::size_t kWideMost = 1024;
+// How wide registers move a block: 32 or 64 bytes at a time from its beginning on, or 64 at a time
+// from the first place on that no store crosses a cache line.
+enum class Parts : std::uint8_t { by_32, by_64, aligned };
+constexpr std::size_t kLeastAligned = 160;
+// The longest blocks that they move faster than the C library does.
+constexpr std::size_t kWideMost = 64U << 10U;
 
 #if defined(__x86_64__)
 // Whether the processor has 32-byte registers.
@@ -138,29 +151,54 @@ template <std::size_t kEnd>
   if constexpr (kHalf != 0) store_wide(to + last + kHalf, end_half);
 }
 
+[[gnu::target("avx2"), gnu::always_inline]] inline void copy_aligned(std::byte* to,
+                                                                     const std::byte* from,
+                                                                     std::size_t bytes) {
+  const std::size_t last = bytes - 64;
+  const __m256i end = load_wide(from + last);
+  const __m256i end_half = load_wide(from + last + 32);
+  store_wide(to, load_wide(from));
+  for (std::size_t at = 32 - reinterpret_cast<std::uintptr_t>(to) % 32; at < last; at += 64) {
+    const __m256i part = load_wide(from + at);
+    const __m256i half = load_wide(from + at + 32);
+    store_wide(to + at, part);
+    store_wide(to + at + 32, half);
+  }
+  store_wide(to + last, end);
+  store_wide(to + last + 32, end_half);
+}
+
+template <Parts kParts>
+[[gnu::target("avx2"), gnu::always_inline]] inline void copy_block(std::byte* to,
+                                                                   const std::byte* from,
+                                                                   std::size_t bytes) {
+  if constexpr (kParts == Parts::aligned) return copy_aligned(to, from, bytes);
+  copy_wide<kParts == Parts::by_32 ? 32 : 64>(to, from, bytes);
+}
+
 // Arguments one by one, so that they travel in registers: a row of two blocks is over at once.
-template <bool kPack, std::size_t kEnd>
+template <bool kPack, Parts kParts>
 [[gnu::target("avx2")]] void move_wide(Address at, std::int64_t stride, std::uint64_t length,
                                        std::byte* stream, std::uint64_t stream_stride,
                                        std::size_t bytes) {
   for (; length != 0; --length) {
     if constexpr (kPack) {
-      copy_wide<kEnd>(stream, pointer(at), bytes);
+      copy_block<kParts>(stream, pointer(at), bytes);
     } else {
-      copy_wide<kEnd>(pointer(at), stream, bytes);
+      copy_block<kParts>(pointer(at), stream, bytes);
     }
     at = moved(at, stride);
     stream += stream_stride;
   }
 }
 
-template <bool kPack, std::size_t kEnd>
+template <bool kPack, Parts kParts>
 void move_wide_row(const Row& row, std::size_t bytes) {
-  move_wide<kPack, kEnd>(row.at, row.stride, row.length, row.stream, row.stream_stride, bytes);
+  move_wide<kPack, kParts>(row.at, row.stride, row.length, row.stream, row.stream_stride, bytes);
 }
 #else
 constexpr bool kHasWide = false;
-template <bool kPack, std::size_t kEnd>
+template <bool kPack, Parts kParts>
 void move_wide_row(const Row& /*row*/, std::size_t /*bytes*/) {}
 #endif
 
@@ -192,10 +230,13 @@ void choose_row(std::size_t bytes, With&& with) {
   if (bytes < 16) return with([=](const Row& row) { move_overlapped_row<kPack, 8>(row, bytes); });
   if (bytes < 32) return with([=](const Row& row) { move_overlapped_row<kPack, 16>(row, bytes); });
   if (kHasWide && bytes < 64) {
-    return with([=](const Row& row) { move_wide_row<kPack, 32>(row, bytes); });
+    return with([=](const Row& row) { move_wide_row<kPack, Parts::by_32>(row, bytes); });
+  }
+  if (kHasWide && bytes < kLeastAligned) {
+    return with([=](const Row& row) { move_wide_row<kPack, Parts::by_64>(row, bytes); });
   }
   if (kHasWide && bytes <= kWideMost) {
-    return with([=](const Row& row) { move_wide_row<kPack, 64>(row, bytes); });
+    return with([=](const Row& row) { move_wide_row<kPack, Parts::aligned>(row, bytes); });
   }
   with([=](const Row& row) {
     move_row_by(row, [=](std::byte* memory, std::byte* stream) {
@@ -215,12 +256,17 @@ inline std::uint64_t tile_of(const Rows& rows) {
 }
 
 // Blocks at a stride of many cache lines that is a power of two, or a multiple of a large one, all
-// lie in few sets of the first cache, as in arrays of 64^3 and the like. A processor that has
-// fetched more lines for stores to come than a set holds throws them out again before it gets to
-// them: 8 to 13 ns a store instead of 0.4. So a few stores at a time are let through (16 of them
-// fit).
+// lie in few sets of the first cache, as in arrays of 64^3 and the like. Intel's processors that
+// have fetched more lines for stores to come than a set holds throw them out again before they get
+// to them: 8 to 13 ns a store instead of 0.4. So a few stores at a time are let through there (16
+// of them fit). AMD's need none of that, and then wait for what they would have fetched meanwhile.
 enum class Crowding : std::uint8_t { none, some, severe };
 constexpr std::uint64_t kBlocksStoredAtOnce = 16;
+#if defined(__x86_64__)
+extern const bool kCrowdsAreSlow;
+#else
+constexpr bool kCrowdsAreSlow = false;
+#endif
 
 // The blocks of a short row are apart from each other; row after row they crowd.
 inline bool are_short(const Rows& rows) { return rows.length < kBlocksStoredAtOnce; }
@@ -388,7 +434,7 @@ void move_rows(Address at, const Rows& rows, std::byte* stream) {
     if (kPack) return move_simply<kPack>(at, rows, stream);
   }
   choose_row<kPack>(rows.block, [&](auto&& move) {
-    if (!kPack && crowding != Crowding::none) {
+    if (!kPack && kCrowdsAreSlow && crowding != Crowding::none) {
       move_rows_slowly(at, rows, stream, crowding, move);
     } else {
       move_rows_tiled(at, rows, stream, move);

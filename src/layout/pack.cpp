@@ -10,11 +10,27 @@ namespace mh::layout {
 
 #if defined(__x86_64__)
 namespace detail {
-// Read by moves of any thread; until this file is initialised, there are no wide registers.
+// Read by moves of any thread; until this file is initialised, there are no wide registers and no
+// fences between stores.
 const bool kHasWide = [] {
   __builtin_cpu_init();
   return __builtin_cpu_supports("avx2") != 0;
 }();
+const bool kCrowdsAreSlow = [] {
+  __builtin_cpu_init();
+  return __builtin_cpu_is("intel") != 0;
+}();
+
+[[gnu::target("avx2")]] static void copy_long_wide(std::byte* to, const std::byte* from,
+                                                   std::size_t bytes) {
+  if (bytes < kLeastAligned) return copy_block<Parts::by_64>(to, from, bytes);
+  copy_block<Parts::aligned>(to, from, bytes);
+}
+
+void copy_long(std::byte* to, const std::byte* from, std::size_t bytes) {
+  if (kHasWide && bytes <= kWideMost) return copy_long_wide(to, from, bytes);
+  std::memcpy(to, from, bytes);
+}
 }  // namespace detail
 #endif
 

@@ -32,12 +32,8 @@ bool is_ours(const layout::Layout* layout) {
   return layout != nullptr && !layout->dense() && layout->blocks() != 0;
 }
 
-// The shortest stream that is packed by the engine: of blocks of whole lines one that no cache
-// holds.
 std::uint64_t least_bytes(const layout::Layout& layout) {
-  const std::uint64_t block = layout.size() / layout.blocks();
-  if (block <= kLongestBlock) return kLeastBytes;
-  return layout::least_in_memory(block < kCacheLine ? 0 : g.node->header().cache_bytes);
+  return packing::least_bytes(layout.size() / layout.blocks());
 }
 
 void learn(MPI_Datatype type) {

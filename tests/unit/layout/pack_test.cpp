@@ -11,6 +11,7 @@
 #include <numeric>
 #include <vector>
 
+#include "layout/kernels.hpp"
 #include "layout/random_type.hpp"
 
 namespace mh::layout {
@@ -335,6 +336,30 @@ TEST(Kernels, strides_on_which_stores_crowd) {
   }
 }
 
+// Only some processors do this by themselves.
+TEST(Kernels, stores_let_through_a_few_at_a_time) {
+  for (const detail::Crowding crowding : {detail::Crowding::some, detail::Crowding::severe}) {
+    for (const std::uint64_t length : {2U, 16U, 37U}) {
+      constexpr std::uint64_t kBlock = 8;
+      constexpr std::int64_t kStride = 4096;
+      const Rows rows{
+          .rows = 19, .row_stride = 16, .length = length, .stride = kStride, .block = kBlock};
+      Bytes stream(rows.rows * rows.length * kBlock);
+      std::iota(stream.begin(), stream.end(), static_cast<unsigned char>(1));
+      Bytes memory(length * kStride + rows.rows * 16, 0xee);
+      Bytes expected = memory;
+      for (std::uint64_t i = 0; i < stream.size(); ++i) {
+        const std::uint64_t block = i / kBlock;
+        expected.at(block / length * 16 + block % length * kStride + i % kBlock) = stream[i];
+      }
+      detail::move_rows_slowly(address_of(memory.data()), rows,
+                               reinterpret_cast<std::byte*>(stream.data()), crowding,
+                               detail::move_fixed_row<false, kBlock>);
+      ASSERT_EQ(memory, expected) << length << " blocks a row";
+    }
+  }
+}
+
 TEST(Kernels, blocks_across_lines_on_strides_that_crowd) {
   for (std::int64_t offset = 0; offset < 64; offset += 4) {
     for (std::int64_t bytes = 8; bytes <= 72; bytes += 8) {
@@ -358,7 +383,7 @@ TEST(Kernels, few_blocks) {
 
 // In memory the lanes are parts of a row, of a column where rows are short, or of a block.
 TEST(Kernels, long_blocks_in_rows_of_every_length) {
-  for (const std::int64_t bytes : {64, 65, 127, 128, 500, 2048, 2049, 5000}) {
+  for (const std::int64_t bytes : {64, 65, 127, 128, 159, 160, 500, 2048, 2049, 5000, 65'537}) {
     for (std::int64_t length = 1; length <= 9; ++length) {
       check_grid(bytes, length, bytes + 3, 2, 12 * bytes);
       check_grid(bytes, length, -bytes - 64, 1, 0);
@@ -464,7 +489,7 @@ TEST(Kernels, lists_of_unequal_blocks) {
   for (std::int64_t longest = 2; longest <= 70; ++longest) {
     for (const int order : {0, 1, 2}) check_uneven_list(longest, order);
   }
-  for (const std::int64_t longest : {255, 256, 300}) check_uneven_list(longest, 2);
+  for (const std::int64_t longest : {159, 160, 255, 256, 300, 2000}) check_uneven_list(longest, 2);
 }
 
 // Two pages with nothing between them, and none before or behind.
