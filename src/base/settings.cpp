@@ -22,11 +22,11 @@ extern char**
 namespace mh {
 namespace {
 
-using Field =
-    std::variant<bool Settings::*, std::uint64_t Settings::*, double Settings::*,
-                 std::string Settings::*, std::vector<std::string> Settings::*,
-                 std::vector<ChunkRule> Settings::*, Strategy Settings::*, VictimPolicy Settings::*,
-                 AccessOrder Settings::*, MemoryWay Settings::*, ThreadLevel Settings::*>;
+using Field = std::variant<bool Settings::*, std::uint64_t Settings::*, double Settings::*,
+                           std::string Settings::*, std::vector<std::string> Settings::*,
+                           Threshold Settings::*, std::vector<ChunkRule> Settings::*,
+                           Strategy Settings::*, VictimPolicy Settings::*, AccessOrder Settings::*,
+                           MemoryWay Settings::*, ThreadLevel Settings::*>;
 
 struct Row {
   SettingText text;
@@ -86,6 +86,19 @@ Complaint read_value(std::string_view text, std::uint64_t& value, const Row& row
       row.text.unit == "bytes" ? "a size such as 65536 or 64K" : "a whole number";
   if (row.high == UINT64_MAX) return fmt::format("{} of at least {}", what, row.low);
   return fmt::format("{} from {} to {}", what, row.low, row.high);
+}
+
+// One size leaves the other as it is.
+Complaint read_value(std::string_view text, Threshold& value, const Row& row) {
+  const std::size_t comma = text.find(',');
+  const bool two = comma != std::string_view::npos;
+  const auto one_way = read_number(trimmed(text.substr(0, comma)));
+  const auto exchanged = two ? read_number(trimmed(text.substr(comma + 1))) : value.exchanged;
+  if (one_way && exchanged && *one_way >= row.low && (!two || *exchanged >= row.low)) {
+    value = {.one_way = *one_way, .exchanged = *exchanged};
+    return {};
+  }
+  return fmt::format("a size of at least {} such as 65536 or 64K, or two such as 64K,8M", row.low);
 }
 
 Complaint read_value(std::string_view text, double& value, const Row&) {

@@ -25,6 +25,12 @@ enum class VictimPolicy : std::uint8_t { most_work, fewest_lenders, nearest, ran
 enum class ThreadLevel : std::uint8_t { automatic, keep, multiple };
 enum class MemoryWay : std::uint8_t { automatic, cma, cells, either, none };
 
+// Bytes from which messages are described, in one direction and in both at once.
+struct Threshold {
+  std::uint64_t one_way;
+  std::uint64_t exchanged;
+};
+
 // Messages of at least `at_least` bytes are cut into chunks of `chunk` bytes.
 struct ChunkRule {
   std::uint64_t at_least;
@@ -33,7 +39,7 @@ struct ChunkRule {
 
 struct Settings {
   bool enable;
-  std::uint64_t threshold_bytes;
+  Threshold threshold;
   std::vector<ChunkRule> chunks;  // ascending, the first for messages of 0 bytes and more
   Strategy strategy;
   AccessOrder post_comm_access;

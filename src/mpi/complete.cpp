@@ -363,6 +363,7 @@ ShortOnes short_ones(int count, const MPI_Request* requests) {
 namespace wrap {
 
 int Wait(MPI_Request* request, MPI_Status* status) {
+  g.exchanges.completes();
   if (!g.active || request == nullptr) return next.Wait(request, status);
   if (short_receives.is_all(*request)) return wait_short(request, status);
   // A tail call: see receive.cpp.
@@ -371,6 +372,7 @@ int Wait(MPI_Request* request, MPI_Status* status) {
 }
 
 int Waitall(int count, MPI_Request array_of_requests[], MPI_Status array_of_statuses[]) {
+  g.exchanges.completes();
   if (!g.active || count <= 0) return next.Waitall(count, array_of_requests, array_of_statuses);
   if (short_receives.any() && !ledger.any()) {
     return wait_all_short(count, array_of_requests, array_of_statuses);
@@ -383,6 +385,7 @@ int Waitall(int count, MPI_Request array_of_requests[], MPI_Status array_of_stat
 }
 
 int Waitany(int count, MPI_Request array_of_requests[], int* index, MPI_Status* status) {
+  g.exchanges.completes();
   if (!g.active) return next.Waitany(count, array_of_requests, index, status);
   int flag = 0;
   int code = MPI_SUCCESS;
@@ -395,6 +398,7 @@ int Waitany(int count, MPI_Request array_of_requests[], int* index, MPI_Status* 
 
 int Waitsome(int incount, MPI_Request array_of_requests[], int* outcount, int array_of_indices[],
              MPI_Status array_of_statuses[]) {
+  g.exchanges.completes();
   if (!g.active) {
     return next.Waitsome(incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
   }
@@ -407,6 +411,7 @@ int Waitsome(int incount, MPI_Request array_of_requests[], int* outcount, int ar
 }
 
 int Test(MPI_Request* request, int* flag, MPI_Status* status) {
+  g.exchanges.completes();
   if (!g.active || request == nullptr) return next.Test(request, flag, status);
   const MPI_Request handle = *request;
   const EntryPtr entry = ledger.find(handle);
@@ -420,6 +425,7 @@ int Test(MPI_Request* request, int* flag, MPI_Status* status) {
 }
 
 int Testall(int count, MPI_Request array_of_requests[], int* flag, MPI_Status array_of_statuses[]) {
+  g.exchanges.completes();
   if (!g.active || !is_watching()) {
     const int code = next.Testall(count, array_of_requests, flag, array_of_statuses);
     return g.active && code == MPI_SUCCESS && *flag == 0 ? test_in_vain(code) : code;
@@ -431,12 +437,14 @@ int Testall(int count, MPI_Request array_of_requests[], int* flag, MPI_Status ar
 }
 
 int Testany(int count, MPI_Request array_of_requests[], int* index, int* flag, MPI_Status* status) {
+  g.exchanges.completes();
   const int code = test_any(count, array_of_requests, index, flag, status);
   return g.active && code == MPI_SUCCESS && *flag == 0 ? test_in_vain(code) : code;
 }
 
 int Testsome(int incount, MPI_Request array_of_requests[], int* outcount, int array_of_indices[],
              MPI_Status array_of_statuses[]) {
+  g.exchanges.completes();
   const int code =
       test_some(incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
   return g.active && code == MPI_SUCCESS && *outcount == 0 ? test_in_vain(code) : code;

@@ -74,7 +74,10 @@ void Ledger::set_under_way(Entry& entry, bool now) {
   const std::size_t change = now ? 1 : static_cast<std::size_t>(-1);
   under_way_.fetch_add(change, std::memory_order_relaxed);
   const Landing& landing = entry.receipt.landing;
-  if (awaits_long(landing)) long_.fetch_add(change, std::memory_order_relaxed);
+  if (awaits_long(landing)) {
+    long_.fetch_add(change, std::memory_order_relaxed);
+    if (now) g.exchanges.starts_receive();
+  }
   if (!landing || landing.shown != nullptr || landing.by_wire) return;
   unshown_.fetch_add(change, std::memory_order_relaxed);
 }

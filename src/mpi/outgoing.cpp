@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "base/clock.hpp"
+#include "base/settings.hpp"
 #include "layout/pack.hpp"
 #include "mpi/comms.hpp"
 #include "mpi/ledger.hpp"
@@ -23,10 +24,9 @@ namespace {
 static_assert(p2p::SharedOutbox::kSlots <= kResendTags &&
               kResendTags + static_cast<int>(p2p::SharedOutbox::kSlots) <= kPersistentTags);
 
-// Dense messages that would go by cells are the library's up to this size where this rank receives
-// at the same time: both cores are busy then, and what describing costs is not gained by overlap
-// (docs/decisions.md).
-constexpr std::uint64_t kLeastExchanged = 512U << 10U;
+// Dense messages are the library's up to the second MH_THRESHOLD where their sender receives at the
+// same time: both cores are busy then, and what describing costs is not gained by overlap
+// (docs/decisions.md). By cells alone it is gained from here on.
 constexpr std::uint64_t kLeastExchangedByCells = 1U << 20U;
 
 // What only this process knows of a slot of its outbox. Written by the thread that holds the slot.
@@ -159,8 +159,10 @@ bool try_to_deliver(Slot slot, p2p::SendSlot& letter, std::uint64_t now) {
 
 bool is_exchanged_by_library(const Outgoing& message) {
   if (!message.exchanged && !ledger.any_long()) return false;
-  return g.reaching ? g.cells_pay && message.bytes < kLeastExchanged
-                    : message.bytes < kLeastExchangedByCells;
+  if (message.bytes >= settings().threshold.exchanged) return false;
+  if (!g.reaching) return message.bytes < kLeastExchangedByCells;
+  const bool others_could_help = g.ranks > 2 && g.node->somebody_idle();
+  return !others_could_help;
 }
 
 }  // namespace

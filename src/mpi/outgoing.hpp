@@ -36,8 +36,8 @@ using Slot = std::uint32_t;
 enum class Completion : std::uint8_t { flag, message };
 
 // Whether this send could be described at all: helping is on, the receiver is another rank of this
-// node, the data is long enough, and dense or of a known layout; and if it would go by cells, it is
-// no part of an exchange, or longer.
+// node, the data is long enough, and dense or of a known layout; and a dense one is no part of an
+// exchange, or longer, or others could help with it.
 bool may_describe(Outgoing& message, MPI_Datatype type, const datatypes::Info& info);
 
 // Tags of completion messages of persistent sends: [kPersistentTags, kLastTag].

@@ -63,7 +63,8 @@ bool init_described(Mode mode, const void* buffer, MPI_Count count, MPI_Datatype
   if (!g.active || count <= 0) return false;
   const datatypes::Info info = datatypes::info(type);
   Outgoing message{buffer, message_bytes(count, info), dest, tag, comm};
-  message.exchanged = true;  // as most of what comes again and again is; now nobody knows
+  // As most of what comes again and again is; whether others will be idle then nobody knows now.
+  message.exchanged = g.ranks == 2;
   if (message.bytes == p2p::kDescriptorBytes) note_short(dest, comm);
   const bool by_wire = mode != Mode::synchronous && wires::may_take(message, type, info);
   if (!by_wire && !may_describe(message, type, info)) return false;

@@ -38,6 +38,7 @@ template <class Count>
 int begin(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
           MPI_Request* request, Receipt& receipt) {
   receipt.landing = landing_for(buffer, count, type, source, comm);
+  if (awaits_long(receipt.landing)) g.exchanges.starts_receive();
   if (set_aside_count.load(std::memory_order_relaxed) != 0) [[unlikely]] {
     if (auto kept = take_set_aside(source, tag, comm)) {
       receipt.envelope = kept->envelope;

@@ -550,7 +550,7 @@ void start() {
   MPI_Errhandler handler{};
   real.Comm_get_errhandler(MPI_COMM_WORLD, &handler);
   g.errors_are_fatal = handler == MPI_ERRORS_ARE_FATAL;
-  g.threshold = std::max<std::uint64_t>(settings().threshold_bytes, kLeastThreshold);
+  g.threshold = std::max<std::uint64_t>(settings().threshold.one_way, kLeastThreshold);
   say_settings();
   await_everyone();
   make_communicators();

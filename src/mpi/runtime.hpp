@@ -22,6 +22,7 @@
 #include "node/node.hpp"
 #include "observe/counters.hpp"
 #include "p2p/carrier.hpp"
+#include "p2p/exchanges.hpp"
 #include "p2p/landing.hpp"
 #include "p2p/lent_copies.hpp"
 #include "p2p/outbox.hpp"
@@ -83,6 +84,7 @@ struct Runtime {
   steal::Order order = steal::Order::both_ends;
   p2p::Outbox outbox;
   p2p::Landings landings;
+  p2p::Exchanges exchanges;
 
   // Only where cores are lent. The pool goes with stop() or not at all: a program may call exit()
   // from a helper's thread, or in a child that has no helpers.

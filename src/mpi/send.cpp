@@ -111,6 +111,7 @@ template <class Count>
   const datatypes::Info info = datatypes::info(type);
   Outgoing message{buffer, message_bytes(count, info), dest, tag, comm};
   if (message.bytes == p2p::kDescriptorBytes) note_short(dest, comm);
+  if (message.bytes >= g.threshold) message.exchanged = g.exchanges.starts_send();
   if (message.bytes >= g.threshold && may_describe(message, type, info)) {
     if (const auto slot = post(message, Completion::message)) {
       int code = receive_completion(*slot, request);

@@ -2,7 +2,7 @@
 //
 // Long dense messages arrive whole where they may go by cells or by the kernel's copy, while both
 // are tried: one way, many at a time, both ways at once, in a shift whose ends have no partner, by
-// persistent requests. PATTERN names one of these, to be run alone.
+// persistent requests, between two of all. PATTERN names one of these, to be run alone.
 //
 // run: ranks 2 MH_MEMORY=either
 // run: ranks 3 helped MH_MEMORY=either MH_CORES=3
@@ -104,11 +104,28 @@ static void persistent(int round) {
   }
 }
 
+// Ranks 0 and 1 exchange, all others wait for the end of that.
+static void two_of_all(int round) {
+  if (rank < 2) {
+    MPI_Request requests[2];
+    refill(round, 0);
+    MPI_Irecv(in[0], BYTES, MPI_BYTE, 1 - rank, TAG, MPI_COMM_WORLD, &requests[0]);
+    MPI_Isend(out[0], BYTES, MPI_BYTE, 1 - rank, TAG, MPI_COMM_WORLD, &requests[1]);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    look(round, 0, 1 - rank);
+  }
+  if (round != ROUNDS - 1) return;
+  for (int i = 2; rank == 0 && i < ranks; ++i)
+    MPI_Send(NULL, 0, MPI_BYTE, i, TAG + 1, MPI_COMM_WORLD);
+  if (rank > 1) MPI_Recv(NULL, 0, MPI_BYTE, 0, TAG + 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
 static const struct pattern {
   const char* name;
   void (*run)(int round);
-} PATTERNS[] = {{"one-way", one_way},   {"exchange", exchange}, {"sends-first", sends_first},
-                {"sendrecv", sendrecv}, {"shift", shift},       {"persistent", persistent}};
+} PATTERNS[] = {{"one-way", one_way},      {"exchange", exchange}, {"sends-first", sends_first},
+                {"sendrecv", sendrecv},    {"shift", shift},       {"persistent", persistent},
+                {"two-of-all", two_of_all}};
 
 int main(int argc, char** argv) {
   begin(&argc, &argv);

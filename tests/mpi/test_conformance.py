@@ -95,7 +95,10 @@ def test_program(mpi: MpiBuild, arm: Arm, way: Way) -> None:
     if any(key.startswith("MH_") for key in way.env) and mpi.name not in QUICK:
         pytest.skip("settings are tested under Debian's libraries")
     program = compiled(mpi, way.program, [HERE / f"{way.program}.c"])
-    env = way.env if way.cma_of_the_mpi else {**way.env, **WITHOUT_CMA}
+    # Exchanges are the library's by default (test_exchanges.py): here they show what is ours.
+    env = {"MH_THRESHOLD": "64K,64K", **way.env}
+    if not way.cma_of_the_mpi:
+        env |= WITHOUT_CMA
     done = run(mpi, arm, way.ranks, [str(program)], env, LIMIT_S)
     if way.fails and left_running_by_launcher(done):
         done = run(mpi, arm, way.ranks, [str(program)], env, LIMIT_S)

@@ -21,6 +21,7 @@ from manyhands.benchmarks.mpis import MpiBuild
 SOURCE = Path(__file__).parent / "ending.c"
 LIMIT_S = 15
 PLAIN = Arm("plain")
+DESCRIBED = {"MH_THRESHOLD": "64K,64K"}  # what is on its way is ours, and not the MPI library's
 PLAIN_RUNS = 15  # at most, in search of a code
 HELPED_RUNS = 7  # where the first ended as no plain run did
 ODD_ENDS = 2  # of these
@@ -29,7 +30,7 @@ ODD_ENDS = 2  # of these
 def end(mpi: MpiBuild, arm: Arm, how: str, meddle: object = None) -> Run:
     """One run; it leaves nothing, unless the launcher itself had to be ended."""
     program = compiled(mpi, "ending", [SOURCE])
-    done = run(mpi, arm, 2, [str(program), how], timeout_s=LIMIT_S, meddle=meddle)
+    done = run(mpi, arm, 2, [str(program), how], DESCRIBED, timeout_s=LIMIT_S, meddle=meddle)
     if done.code != TIMED_OUT:
         done.expect_clean()
     return done

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which long messages of a pair are described where they may go by cells: none of an exchange."""
+"""Which long messages are described: of an exchange none, unless somebody has time for them."""
 
 from __future__ import annotations
 
@@ -11,28 +11,44 @@ from harness.launch import QUICK, Arm, compiled, run
 from manyhands.benchmarks.mpis import WITHOUT_CMA, MpiBuild
 
 SOURCE = Path(__file__).parent / "long_messages_go_either_way.c"
+ROUNDS, MANY = 200, 8  # of the program
 DESCRIBED = {
-    "one-way": True,
-    "sends-first": True,  # nobody can know yet
-    "shift": True,  # of a pair, in one direction
-    "exchange": False,
-    "sendrecv": False,
-    "persistent": False,
+    "one-way": ROUNDS,
+    "sends-first": 2 * MANY,  # of the first round, in which nobody can know yet
+    "shift": ROUNDS,  # of a pair, in one direction
+    "exchange": 0,
+    "sendrecv": 0,
+    "persistent": 0,
+    "two-of-all": 0,
 }
 
 
+def described(mpi: MpiBuild, helped: Arm, ranks: int, env: dict[str, str]) -> int:
+    if mpi.name not in QUICK:
+        pytest.skip("settings do what they do under any MPI")
+    program = str(compiled(mpi, SOURCE.stem, [SOURCE]))
+    done = run(mpi, helped, ranks, [program], {**WITHOUT_CMA, **env})
+    assert done.code == 0, done.told()
+    done.expect_clean()
+    assert done.summary is not None
+    return done.summary["total"]["messages_described"]
+
+
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="cells need a core for each rank")
-@pytest.mark.parametrize("memory", ["either", "cells"])
+@pytest.mark.parametrize("memory", ["auto", "cma", "either", "cells"])
 @pytest.mark.parametrize("pattern", DESCRIBED)
 def test_only_what_goes_one_way_is_described(
     mpi: MpiBuild, helped: Arm, pattern: str, memory: str
 ) -> None:
-    if mpi.name not in QUICK:
-        pytest.skip("settings do what they do under any MPI")
     env = {"MH_MEMORY": memory, "PATTERN": pattern}
-    done = run(mpi, helped, 2, [str(compiled(mpi, SOURCE.stem, [SOURCE]))], {**WITHOUT_CMA, **env})
-    assert done.code == 0, done.told()
-    done.expect_clean()
-    assert done.summary is not None
-    described = done.summary["total"]["messages_described"]
-    assert (described > 0) == DESCRIBED[pattern], done.told()
+    assert described(mpi, helped, 2, env) == DESCRIBED[pattern]
+
+
+@pytest.mark.parametrize("pattern", ["exchange", "sends-first", "sendrecv", "persistent"])
+def test_all_are_described_if_the_user_says_so(mpi: MpiBuild, helped: Arm, pattern: str) -> None:
+    messages = 2 * ROUNDS * (MANY if pattern in ("exchange", "sends-first") else 1)
+    assert described(mpi, helped, 2, {"MH_THRESHOLD": "64K,64K", "PATTERN": pattern}) == messages
+
+
+def test_exchanges_of_two_are_described_while_a_third_is_idle(mpi: MpiBuild, helped: Arm) -> None:
+    assert described(mpi, helped, 3, {"MH_CORES": "3", "PATTERN": "two-of-all"}) > 0

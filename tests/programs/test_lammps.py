@@ -49,7 +49,7 @@ def thermo(done: Run) -> list[str]:
     return lines
 
 
-@pytest.mark.parametrize("threshold", ["64K", "4K"])
+@pytest.mark.parametrize("threshold", ["64K", "4K,4K"])
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_melt_gives_the_same_numbers(
     mpi: MpiBuild, helped: Arm, tmp_path: Path, ranks: int, threshold: str
