@@ -260,6 +260,7 @@ std::optional<std::uint32_t> Carrier::late_receiver(std::uint32_t least) const {
 }
 
 std::optional<std::uint32_t> Carrier::who_is_late() const {
+  if (!has_messages()) return std::nullopt;
   const std::uint64_t waited = ticks() - moved_at_.load(std::memory_order_relaxed);
   if (waited < ticks_from_ns(kPatienceNs)) return std::nullopt;
   const std::uint64_t chunk =
