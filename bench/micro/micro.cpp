@@ -135,7 +135,7 @@ void LendAndReturn(benchmark::State& state) {
   const Pair pair;
   lend::Pool pool(pair.node(0), pair.owners(), 1);
   lend::Lender lender(pair.node(1), 0, lend::VictimPolicy::most_work,
-                      [](std::uint32_t) { return true; });
+                      [](std::uint32_t, lend::Kind) { return true; });
   NoWork work;
   static_cast<void>(pool.expose(lend::Kind::loops, work, ~0ULL));
   while (lender.lend() != lend::Outcome::lent) {

@@ -41,12 +41,12 @@ std::uint32_t helpers_at_work(const Lendings& lendings) {
 
 }  // namespace
 
-Lender::Lender(const node::Node& node, std::size_t offset, VictimPolicy policy, Admission copies,
+Lender::Lender(const node::Node& node, std::size_t offset, VictimPolicy policy, Admission admitted,
                std::uint32_t core)
     : node_(node),
       offset_(offset),
       choice_(policy, lender_id(node.me(), core)),
-      copies_(std::move(copies)),
+      admitted_(std::move(admitted)),
       barred_(node.ranks(), false),
       seen_(node.ranks()),
       id_(lender_id(node.me(), core)),
@@ -77,11 +77,12 @@ std::uint64_t Lender::end_of_loop(std::uint32_t rank, std::uint64_t now) {
 
 // When the last of what is offered there and may be helped ends, if that is after `worth`.
 std::uint64_t Lender::end_of_offer(std::uint32_t rank, std::uint64_t now, std::uint64_t worth) {
-  const std::uint64_t wires = offer_of(lendings(rank), Kind::wires);
-  const std::uint64_t loops = std::max(end_of_loop(rank, now), wires);
-  const std::uint64_t copies =
-      std::max(offer_of(lendings(rank), Kind::copies), offer_of(lendings(rank), Kind::belts));
-  return copies > loops && copies >= worth && copies_(rank) ? copies : loops;
+  std::uint64_t last = std::max(end_of_loop(rank, now), offer_of(lendings(rank), Kind::wires));
+  for (const Kind kind : {Kind::copies, Kind::belts}) {
+    const std::uint64_t ends = offer_of(lendings(rank), kind);
+    if (ends > last && ends >= worth && admitted_(rank, kind)) last = ends;
+  }
+  return last;
 }
 
 std::uint32_t Lender::choose() {

@@ -19,8 +19,8 @@
 
 namespace mh::lend {
 
-// Whether this rank should take a hand in copies of that one, to and from its belts, too.
-using Admission = std::function<bool(std::uint32_t rank)>;
+// Whether this rank should take a hand in work of that one, of that kind.
+using Admission = std::function<bool(std::uint32_t rank, Kind kind)>;
 
 enum class Outcome : std::uint8_t {
   nothing,    // nobody has work for this core
@@ -31,9 +31,9 @@ enum class Outcome : std::uint8_t {
 
 class Lender {
  public:
-  // `offset` is where the Lendings lie in each rank's area; `copies` says whose copies this core
-  // may be lent to. `core` tells the lenders of a rank apart (below kMostCores).
-  Lender(const node::Node& node, std::size_t offset, VictimPolicy policy, Admission copies,
+  // `offset` is where the Lendings lie in each rank's area; `admitted` says whose copies and
+  // belts this core may be lent to. `core` tells the lenders of a rank apart (below kMostCores).
+  Lender(const node::Node& node, std::size_t offset, VictimPolicy policy, Admission admitted,
          std::uint32_t core = 0);
 
   // `before`: called once it is known that somebody has work, before the core goes there.
@@ -72,7 +72,7 @@ class Lender {
   const node::Node& node_;
   std::size_t offset_;
   VictimChoice choice_;
-  Admission copies_;
+  Admission admitted_;
   std::vector<bool> barred_;  // ranks whose helpers cannot run here, or whose process is gone
   std::vector<Sight> seen_;   // the last of each rank
   std::uint32_t id_;

@@ -164,6 +164,8 @@ Status Pool::let_in(Place& here, Work& work) {
   if (helpers_.empty()) return hiring_went_ ? Status{Code::unsupported} : hiring_went_;
   // release: pairs with the look of a helper, which may as well come too early and find nothing.
   here.open.store(&work, std::memory_order_release);
+  const auto kind = static_cast<Kind>(&here - places_);
+  mine_.offer.exposed.fetch_or(bit_of(kind), std::memory_order_relaxed);
   return {};
 }
 
@@ -174,12 +176,13 @@ void Pool::suggest_end(std::uint32_t owner, Kind kind, std::uint64_t ends, std::
   std::atomic<std::uint64_t>& offered = there.offer.ends[static_cast<std::size_t>(kind)];
   const std::uint64_t now = offered.load(std::memory_order_relaxed);
   const bool near = std::max(now, ends) - std::min(now, ends) <= slack;
-  const bool helpless = there.channels[0].thread.load(std::memory_order_relaxed) == 0;
-  if (!near && !helpless) offered.store(ends, std::memory_order_relaxed);
+  const std::uint32_t exposed = there.offer.exposed.load(std::memory_order_relaxed);
+  if (!near && (exposed & bit_of(kind)) != 0) offered.store(ends, std::memory_order_relaxed);
 }
 
 void Pool::withdraw(Kind kind) {
   Place& here = place(kind);
+  mine_.offer.exposed.fetch_and(~bit_of(kind), std::memory_order_relaxed);
   here.open.store(nullptr, std::memory_order_seq_cst);
   nothing_left(kind);
   // acquire, through seq_cst: pairs with the release of a helper that leaves.

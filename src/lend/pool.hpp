@@ -82,7 +82,7 @@ class Pool {
   }
   // The same of the work that stays exposed in `owner`'s process, another's or this one; 0: there
   // is nothing to begin. An offer that ends within `slack` of that stays as it is, since lenders
-  // watch it, and so does that of a process without helpers. Any thread.
+  // watch it, and so does that of a process that exposes no such work. Any thread.
   void suggest_end(std::uint32_t owner, Kind kind, std::uint64_t ends, std::uint64_t slack);
   // There is nothing to begin any more: no lender shall come in vain.
   void nothing_left(Kind kind) { offer(kind).store(0, std::memory_order_relaxed); }

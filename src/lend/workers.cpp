@@ -45,11 +45,11 @@ std::vector<std::int32_t> cpus_for_workers(const node::CpuSet& own, std::int32_t
 }
 
 Workers::Workers(const node::Node& node, std::size_t offset, VictimPolicy policy,
-                 const Admission& copies, const std::vector<std::int32_t>& cpus, double prompt_ns)
+                 const Admission& admitted, const std::vector<std::int32_t>& cpus, double prompt_ns)
     : prompt_(ticks_from_ns(prompt_ns)) {
   for (const std::int32_t cpu : cpus) {
     const auto core = static_cast<std::uint32_t>(workers_.size() + 1);
-    workers_.push_back(std::make_unique<Worker>(node, offset, policy, copies, core, cpu));
+    workers_.push_back(std::make_unique<Worker>(node, offset, policy, admitted, core, cpu));
   }
 }
 

@@ -30,8 +30,9 @@ class Workers {
   static constexpr double kPromptNs = 300e3;
 
   // One worker for each of `cpus`. The other arguments are the lenders'.
-  Workers(const node::Node& node, std::size_t offset, VictimPolicy policy, const Admission& copies,
-          const std::vector<std::int32_t>& cpus, double prompt_ns = kPromptNs);
+  Workers(const node::Node& node, std::size_t offset, VictimPolicy policy,
+          const Admission& admitted, const std::vector<std::int32_t>& cpus,
+          double prompt_ns = kPromptNs);
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
   // Ends the threads; takes the cores back.
@@ -48,9 +49,9 @@ class Workers {
 
  private:
   struct Worker {
-    Worker(const node::Node& node, std::size_t offset, VictimPolicy policy, const Admission& copies,
-           std::uint32_t core, std::int32_t where)
-        : lender(node, offset, policy, copies, core), cpu(where) {}
+    Worker(const node::Node& node, std::size_t offset, VictimPolicy policy,
+           const Admission& admitted, std::uint32_t core, std::int32_t where)
+        : lender(node, offset, policy, admitted, core), cpu(where) {}
     Lender lender;
     std::int32_t cpu;
     std::thread thread;

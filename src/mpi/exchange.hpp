@@ -15,7 +15,7 @@ enum class Mode : std::uint8_t { standard, synchronous, ready };
 
 // A send under way: described (then the slot is awaited), by wire, or the library's own request.
 struct Departure {
-  bool exchanged = false;  // set before depart(): this rank receives a long message meanwhile
+  Exchange exchange = Exchange::unknown;  // set before depart()
   std::optional<Slot> slot;
   std::optional<wires::Wire> wire{};
   MPI_Request request = MPI_REQUEST_NULL;

@@ -66,6 +66,7 @@ bool arrive(Comm& comm) {
 // whose message only this rank can move, a member may be kept from arriving by just that: then all
 // are waited for, in the wait loop, whatever this rank needs.
 Comm* entered(Comm* comm) {
+  g.exchanges.completes();
   if (comm == nullptr || !arrive(*comm)) return nullptr;
   const bool tight = comm->pace.tight(ticks, [] { return ticks_from_ns(kTightNs); });
   if (ledger.needs_this_rank()) {

@@ -157,19 +157,26 @@ bool try_to_deliver(Slot slot, p2p::SendSlot& letter, std::uint64_t now) {
 
 // ---- Posting -----------------------------------------------------------------------------------
 
-bool is_exchanged_by_library(const Outgoing& message) {
-  if (!message.exchanged && !ledger.any_long()) return false;
-  if (message.bytes >= settings().threshold.exchanged) return false;
-  if (!g.reaching) return message.bytes < kLeastExchangedByCells;
-  const bool others_could_help = g.ranks > 2 && g.node->somebody_idle();
-  return !others_could_help;
+bool is_exchanged(Exchange exchange) {
+  if (exchange == Exchange::started) return g.exchanges.starts_send() || ledger.any_long();
+  return exchange == Exchange::yes || (exchange == Exchange::unknown && ledger.any_long());
+}
+
+// A dense message to that rank of the node. Third ranks reach memory that the kernel copies.
+bool is_left_as_exchanged(const Outgoing& message, std::uint32_t receiver) {
+  if (!is_exchanged(message.exchange)) return false;
+  const std::uint64_t most = settings().threshold.exchanged;
+  if (message.bytes >= (g.reaching ? most : std::min(most, kLeastExchangedByCells))) return false;
+  if (g.reaching && g.ranks > 2 && g.node->somebody_else_idle(receiver)) return false;
+  g.counters().messages_exchanged.add(1);
+  return true;
 }
 
 }  // namespace
 
 bool may_describe(Outgoing& message, MPI_Datatype type, const datatypes::Info& info) {
   if (!(g.reaching || g.carrying) || message.bytes < g.threshold) return false;
-  if (info.dense ? is_exchanged_by_library(message) : !g.carrying) return false;
+  if (!info.dense && !g.carrying) return false;
   if (!g.switched_on.load(std::memory_order_relaxed)) return false;
   // A receiver with gaps in its buffer has to count the bytes (send_to_self).
   if (message.bytes > INT_MAX && real.Isend_c == nullptr) return false;
@@ -177,7 +184,7 @@ bool may_describe(Outgoing& message, MPI_Datatype type, const datatypes::Info& i
   if (comm == nullptr) return false;
   const std::int32_t there = comm->on_node(message.dest);
   if (there < 0 || there == static_cast<std::int32_t>(g.me)) return false;
-  if (info.dense) return true;
+  if (info.dense) return !is_left_as_exchanged(message, static_cast<std::uint32_t>(there));
   message.layout = layouts::of_describable(type);
   message.count = message.bytes / info.size;
   return message.layout != nullptr;

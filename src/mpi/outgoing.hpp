@@ -17,13 +17,21 @@
 
 namespace mh::mpi {
 
+// Whether the sender of a message receives a long one meanwhile.
+enum class Exchange : std::uint8_t {
+  unknown,  // what it has started to receive tells
+  started,  // a send that it does not await: what follows such sends tells as well
+  yes,
+  no,
+};
+
 struct Outgoing {
   const void* buffer;
   std::uint64_t bytes;
   int dest;
   int tag;
   MPI_Comm comm;
-  bool exchanged = false;      // its sender receives a long message meanwhile
+  Exchange exchange = Exchange::unknown;
   layout::LayoutPtr layout{};  // of an element, where the data is not dense; by may_describe()
   std::uint64_t count = 0;     // of elements, likewise
 };

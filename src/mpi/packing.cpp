@@ -4,7 +4,6 @@
 #include <atomic>
 #include <limits>
 
-#include "base/cacheline.hpp"
 #include "layout/pack.hpp"
 #include "memory/devices.hpp"
 #include "mpi/comms.hpp"

@@ -63,8 +63,9 @@ bool init_described(Mode mode, const void* buffer, MPI_Count count, MPI_Datatype
   if (!g.active || count <= 0) return false;
   const datatypes::Info info = datatypes::info(type);
   Outgoing message{buffer, message_bytes(count, info), dest, tag, comm};
-  // As most of what comes again and again is; whether others will be idle then nobody knows now.
-  message.exchanged = g.ranks == 2;
+  // Most of what comes again and again is part of one; whether a third rank will be idle then,
+  // which could reach it, nobody knows now.
+  message.exchange = g.ranks == 2 || !g.reaching ? Exchange::yes : Exchange::no;
   if (message.bytes == p2p::kDescriptorBytes) note_short(dest, comm);
   const bool by_wire = mode != Mode::synchronous && wires::may_take(message, type, info);
   if (!by_wire && !may_describe(message, type, info)) return false;

@@ -38,7 +38,6 @@ template <class Count>
 int begin(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
           MPI_Request* request, Receipt& receipt) {
   receipt.landing = landing_for(buffer, count, type, source, comm);
-  if (awaits_long(receipt.landing)) g.exchanges.starts_receive();
   if (set_aside_count.load(std::memory_order_relaxed) != 0) [[unlikely]] {
     if (auto kept = take_set_aside(source, tag, comm)) {
       receipt.envelope = kept->envelope;
@@ -74,6 +73,12 @@ int finish(const Landing& landing, MPI_Status* status) {
   return code == MPI_SUCCESS ? code : raise(landing.comm->handle, code);
 }
 
+// A blocking receive; one that is started is noted in the ledger.
+void hold_and_note(Arrival& arrival) {
+  arrival.hold = TypeHold(arrival.receipt.landing);
+  if (awaits_long(arrival.receipt.landing)) g.exchanges.starts_receive();
+}
+
 }  // namespace
 
 template <class Count>
@@ -82,7 +87,7 @@ int expect(void* buffer, Count count, MPI_Datatype type, int source, int tag, MP
   arrival.comm = comm;
   if (source == MPI_PROC_NULL) return MPI_SUCCESS;  // await() knows it by its request
   const int code = begin(buffer, count, type, source, tag, comm, &arrival.request, arrival.receipt);
-  arrival.hold = TypeHold(arrival.receipt.landing);
+  hold_and_note(arrival);
   return code;
 }
 
@@ -231,7 +236,7 @@ int receive_matched(void* buffer, Count count, MPI_Datatype type, MPI_Message* m
                     MPI_Status* status) {
   Arrival arrival;
   const int code = begin_matched(buffer, count, type, message, &arrival.request, arrival.receipt);
-  arrival.hold = TypeHold(arrival.receipt.landing);
+  hold_and_note(arrival);
   return code == MPI_SUCCESS ? await(arrival, status) : code;
 }
 

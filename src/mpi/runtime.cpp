@@ -492,11 +492,15 @@ void share_cores() {
   const bool copies = settings().lend_copies && (g.reaching || g.carrying) && g.ranks > 2;
   if (crowded() || !(loops || copies || g.willing)) return;
   const auto policy = settings().victim;
-  const auto copies_of = [](std::uint32_t rank) { return thief().may_help(rank); };
+  // Who is at one end of a message on a belt knows better when to lend to the other.
+  const auto admitted = [](std::uint32_t rank, lend::Kind kind) {
+    const bool own = kind == lend::Kind::belts && g.carrier && g.carrier->has_messages();
+    return !own && thief().may_help(rank);
+  };
   g.helpers = new lend::Pool(*g.node, g.area(g.me).lendings, usable_cores() - 1);
-  g.lender.emplace(*g.node, offsetof(RankArea, lendings), policy, copies_of);
+  g.lender.emplace(*g.node, offsetof(RankArea, lendings), policy, admitted);
   if (const auto cpus = worker_cpus(); loops && !cpus.empty()) {
-    g.workers.emplace(*g.node, offsetof(RankArea, lendings), policy, copies_of, cpus);
+    g.workers.emplace(*g.node, offsetof(RankArea, lendings), policy, admitted, cpus);
   }
   if (copies) {
     g.lent_copies.emplace(*g.helpers, g.area(g.me).jobs, g.counters(), g.node->mine().pid);

@@ -52,7 +52,7 @@ template <class Count>
 int depart(Mode mode, const void* buffer, Count count, MPI_Datatype type, int dest, int tag,
            MPI_Comm comm, Departure& departure) {
   const datatypes::Info info = datatypes::info(type);
-  Outgoing message{buffer, message_bytes(count, info), dest, tag, comm, departure.exchanged};
+  Outgoing message{buffer, message_bytes(count, info), dest, tag, comm, departure.exchange};
   if (message.bytes == p2p::kDescriptorBytes) note_short(dest, comm);
   if (message.bytes >= g.threshold && may_describe(message, type, info)) {
     departure.slot = post(message, Completion::flag);
@@ -111,7 +111,7 @@ template <class Count>
   const datatypes::Info info = datatypes::info(type);
   Outgoing message{buffer, message_bytes(count, info), dest, tag, comm};
   if (message.bytes == p2p::kDescriptorBytes) note_short(dest, comm);
-  if (message.bytes >= g.threshold) message.exchanged = g.exchanges.starts_send();
+  message.exchange = Exchange::started;
   if (message.bytes >= g.threshold && may_describe(message, type, info)) {
     if (const auto slot = post(message, Completion::message)) {
       int code = receive_completion(*slot, request);

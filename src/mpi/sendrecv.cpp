@@ -59,7 +59,7 @@ int send_and_receive(const void* send_buffer, Count send_count, MPI_Datatype sen
       expect(receive_buffer, receive_count, receive_type, source, receive_tag, comm, arrival);
   if (code != MPI_SUCCESS) return code;
   Departure departure;
-  departure.exchanged = awaits_long(arrival.receipt.landing);
+  if (awaits_long(arrival.receipt.landing)) departure.exchange = Exchange::yes;
   code =
       depart(Mode::standard, send_buffer, send_count, send_type, dest, send_tag, comm, departure);
   if (code != MPI_SUCCESS) return withdraw(arrival, code);

@@ -170,9 +170,10 @@ std::uint32_t Node::active_on(std::uint16_t numa) const {
   return active;
 }
 
-bool Node::somebody_idle() const {
+bool Node::somebody_else_idle(std::uint32_t but) const {
   for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
-    if (rank != me_ && record(rank).idle.load(std::memory_order_relaxed) != 0) return true;
+    if (rank != me_ && rank != but && record(rank).idle.load(std::memory_order_relaxed) != 0)
+      return true;
   }
   return false;
 }

@@ -68,7 +68,9 @@ class Node {
   // active_on(numa) >= limit, without counting further than needed.
   [[nodiscard]] bool at_least_active(std::uint16_t numa, std::uint64_t limit) const;
   // Whether another rank waits in MPI with nothing in hand, just now.
-  [[nodiscard]] bool somebody_idle() const;
+  [[nodiscard]] bool somebody_idle() const { return somebody_else_idle(me_); }
+  // ... but for that rank.
+  [[nodiscard]] bool somebody_else_idle(std::uint32_t but) const;
   // CPUs that the calling thread may run on, and no other rank.
   [[nodiscard]] CpuSet own_cpus() const;
   // CPUs that any rank of the node may use.

@@ -57,7 +57,8 @@ struct alignas(kCacheLine) Counters {
   Count own_bytes_sent;
   Count others_chunks;  // copied by this rank, a third party
   Count others_bytes;
-  Count bytes_packed;  // by MPI_Pack and MPI_Unpack through the layout engine
+  Count bytes_packed;        // by MPI_Pack and MPI_Unpack through the layout engine
+  Count messages_exchanged;  // long enough, but both ends were busy with others: the library's
 
   // Time. wait_ticks is all time inside the wait loop and contains the other three.
   alignas(kCacheLine) Count wait_ticks;

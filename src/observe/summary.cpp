@@ -108,6 +108,8 @@ std::string why_nobody(std::span<const RankReport> ranks, const Totals& sum,
     return "every large message had to go through the MPI library";
   }
   if (largest_node(ranks) < 2) return "no two ranks are on one node";
+  if (sum.messages_described == 0 && sum.messages_exchanged > 0)
+    return "busy ranks exchanged all large messages; the MPI library did it";
   if (sum.messages_described == 0) return "no message between ranks of a node reached MH_THRESHOLD";
   if (largest_node(ranks) < 3)
     return "no third rank on any node; senders and receivers copied together";
@@ -336,6 +338,7 @@ void put_counts(nlohmann::ordered_json& json, const Counts& counts) {
   json["others_bytes"] = counts.others_bytes;
   json["lent_chunks"] = counts.lent_chunks;
   json["lent_bytes"] = counts.lent_bytes;
+  json["messages_exchanged"] = counts.messages_exchanged;
   json["bytes_packed"] = counts.bytes_packed;
   json["waits"] = counts.waits;
   json["collectives_gated"] = counts.collectives_gated;
@@ -414,6 +417,7 @@ RankReport read_counters(const Counters& counters, std::uint64_t now_ticks, doub
   report.lent_chunks = counters.lent_chunks.get();
   report.lent_bytes = counters.lent_bytes.get();
   report.bytes_packed = counters.bytes_packed.get();
+  report.messages_exchanged = counters.messages_exchanged.get();
   report.waits = counters.waits.get();
   report.collectives_gated = counters.collectives_gated.get();
   return report;
@@ -457,6 +461,7 @@ Totals total(std::span<const RankReport> ranks) {
     sum.others_bytes += rank.others_bytes;
     sum.lent_chunks += rank.lent_chunks;
     sum.lent_bytes += rank.lent_bytes;
+    sum.messages_exchanged += rank.messages_exchanged;
     sum.bytes_packed += rank.bytes_packed;
     sum.waits += rank.waits;
     sum.collectives_gated += rank.collectives_gated;

@@ -76,7 +76,8 @@ struct RankReport {
   std::uint64_t others_bytes;
   std::uint64_t lent_chunks;  // of this rank's receives, on cores that others lent
   std::uint64_t lent_bytes;
-  std::uint64_t bytes_packed;  // by MPI_Pack and MPI_Unpack through the layout engine
+  std::uint64_t messages_exchanged;  // left to the MPI library, as both ends were busy
+  std::uint64_t bytes_packed;        // by MPI_Pack and MPI_Unpack through the layout engine
   std::uint64_t waits;
   std::uint64_t collectives_gated;
   Loops loops;
@@ -104,7 +105,7 @@ struct Totals {
   std::uint64_t messages_described, bytes_described, resends;
   std::array<std::uint64_t, kFallbacks> fallbacks;
   std::uint64_t own_chunks, own_bytes, others_chunks, others_bytes;
-  std::uint64_t lent_chunks, lent_bytes, bytes_packed, waits, collectives_gated;
+  std::uint64_t lent_chunks, lent_bytes, messages_exchanged, bytes_packed, waits, collectives_gated;
   Loops loops;
 };
 Totals total(std::span<const RankReport> ranks);

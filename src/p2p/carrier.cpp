@@ -158,8 +158,10 @@ std::optional<std::uint32_t> Carrier::begin(SendSlot& letter, std::uint32_t send
                   .use = mine().belts[index].open(bytes, chunk_for(bytes), belt_bytes_)};
   senders_[index].store(sender, std::memory_order_relaxed);
   const auto alone = ticks_from_ns(static_cast<double>(bytes) / kBytesPerNs);
-  invite(sender, alone);
-  invite(node_.me(), alone);
+  if (alone >= ticks_from_ns(kWorthInvitingNs)) {  // a longer one may have invited before
+    invite(sender, alone);
+    invite(node_.me(), alone);
+  }
   uses_[index].store(on.word(), std::memory_order_release);
   // Relaxed, then release: the sender's acquire of `claimed` sees where its message is.
   letter.job.store(on.word(), std::memory_order_relaxed);
@@ -204,7 +206,7 @@ Carrier::Drained Carrier::drain(std::uint32_t belt) {
   if (!placed) unpack(to_[belt], range_of(stretch), cell_of(on, stretch));
   here.drained(stretch);
   const std::uint64_t each = note_moved(begin, placed ? Path::in_place : Path::cell);
-  invite(node_.me(), here.drains_left(on.use) * each);
+  if (!placed) invite(node_.me(), here.drains_left(on.use) * each);
   count_moved(stretch.bytes);
   return placed ? Drained::placed : Drained::moved;
 }

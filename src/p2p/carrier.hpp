@@ -92,6 +92,8 @@ class Carrier final : public lend::Work {
 
   // ---- Either
 
+  // A message to or from this rank is on a belt, or may come on one. A hint.
+  [[nodiscard]] bool has_messages() const;
   // When (ticks) a thread of this rank last filled or drained a cell.
   [[nodiscard]] std::uint64_t last_at_a_cell() const {
     return cell_at_.load(std::memory_order_relaxed);
@@ -110,7 +112,6 @@ class Carrier final : public lend::Work {
   [[nodiscard]] SharedOutbox& outbox() const;
   [[nodiscard]] Belt& belt_of(const OnBelt& on) const;
   [[nodiscard]] std::byte* cell_of(const OnBelt& on, const Stretch& stretch) const;
-  [[nodiscard]] bool has_messages() const;
   [[nodiscard]] std::uint32_t chunk_for(std::uint64_t bytes) const;
   [[nodiscard]] layout::Home home_of(std::uint64_t bytes) const;
   bool fill_any();

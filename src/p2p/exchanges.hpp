@@ -32,7 +32,7 @@ class Exchanges {
     if ((state() & kOpen) != 0)
       state_.store(kRemembered * kOne | kOpen | kFollowed, std::memory_order_relaxed);
   }
-  // The rank waits for requests, or looks at them.
+  // The rank waits for requests or for others, or looks at requests.
   void completes() {
     const std::uint32_t now = state();
     if ((now & kOpen) == 0) [[likely]]

@@ -116,7 +116,9 @@ def seen_plain(mpi: MpiBuild, shape: str, request: pytest.FixtureRequest) -> tup
 
 
 @pytest.mark.parametrize("memory", ("auto", *WAYS))
-@pytest.mark.parametrize("machine", (BY_DEFAULT, NO_CACHE), ids=("this", "no cache"))
+@pytest.mark.parametrize(
+    "machine", ({}, BY_DEFAULT, NO_CACHE), ids=("this", "default threshold", "no cache")
+)
 def test_other_ways_to_memory_see_the_same(
     mpi: MpiBuild,
     helped: Arm,

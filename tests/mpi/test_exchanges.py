@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from harness.launch import QUICK, Arm, compiled, run
 from manyhands.benchmarks.mpis import WITHOUT_CMA, MpiBuild
+from manyhands.machine import try_cma
 
 SOURCE = Path(__file__).parent / "long_messages_go_either_way.c"
 ROUNDS, MANY = 200, 8  # of the program
@@ -41,6 +42,8 @@ def test_only_what_goes_one_way_is_described(
     mpi: MpiBuild, helped: Arm, pattern: str, memory: str
 ) -> None:
     env = {"MH_MEMORY": memory, "PATTERN": pattern}
+    if memory == "cma" and try_cma(name_ancestor=True) != 0:
+        pytest.skip("the kernel does not copy between processes here")
     assert described(mpi, helped, 2, env) == DESCRIBED[pattern]
 
 

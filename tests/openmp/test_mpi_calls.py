@@ -17,6 +17,7 @@ LIMIT_S = 100
 KEPT = {"MH_THREAD_LEVEL": "keep"}
 SHARED = {"MH_OPENMP": "1"}
 SERIAL = {"OMP_NUM_THREADS": "1"}
+DESCRIBED = {"MH_THRESHOLD": "64K,64K"}  # also what is part of an exchange
 REFUSED = "in a shared loop: no collective and no one-sided call"
 
 
@@ -31,7 +32,7 @@ def unmodified(mpi: MpiBuild) -> Path:
 
 
 def play(mpi: MpiBuild, arm: Arm, program: Path, words: str, env: dict[str, str]) -> Run:
-    return run(mpi, arm, 2, [str(program), *words.split()], SERIAL | env, LIMIT_S)
+    return run(mpi, arm, 2, [str(program), *words.split()], SERIAL | DESCRIBED | env, LIMIT_S)
 
 
 def obstacles(done: Run) -> dict[str, int]:

@@ -163,8 +163,8 @@ def bound(finding: Finding) -> str:
         return f"Manyhands did not help: {action.why_not}."
     if action.messages == 0:
         return (
-            "Manyhands took over no message: it takes over large contiguous messages between "
-            "ranks of a node, all others travel through the MPI library as before."
+            "Manyhands took over no message: of large ones between ranks of a node it leaves to "
+            "the MPI library what two busy ranks exchange, if it is contiguous and below 8 MB."
         )
     return (
         f"Helping shortens communication alone, which is {percent(share(finding, 'mpi_s'))} of the "

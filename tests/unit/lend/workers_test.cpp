@@ -18,7 +18,7 @@ namespace {
 
 using test::Stage;
 
-bool all(std::uint32_t /*rank*/) { return true; }
+bool all(std::uint32_t /*rank*/, Kind /*kind*/) { return true; }
 constexpr std::uint64_t kLong = ~0ULL;
 constexpr double kPatienceNs = 40e9;
 

@@ -121,6 +121,9 @@ TEST(Summary, a_run_that_helped_nobody_says_why) {
   };
   EXPECT_NE(why().find("nobody: no message between ranks of a node reached MH_THRESHOLD"),
             std::string::npos);
+  ranks[0].messages_exchanged = 2;
+  EXPECT_NE(why().find("nobody: busy ranks exchanged all large messages"), std::string::npos);
+  ranks[0].messages_exchanged = 0;
   EXPECT_NE(why("process_vm_readv is refused").find("nobody: process_vm_readv is refused"),
             std::string::npos);
   ranks[0].fallbacks[0] = 1;

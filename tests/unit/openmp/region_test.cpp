@@ -96,7 +96,7 @@ class Team {
  private:
   void lend(std::uint32_t rank) {
     lend::Lender lender(stage_.node(rank), 0, lend::VictimPolicy::most_work,
-                        [](std::uint32_t) { return true; });
+                        [](std::uint32_t, lend::Kind) { return true; });
     while (!over_.load()) {
       if (lender.lend() == lend::Outcome::nothing) ::sched_yield();
     }

@@ -183,7 +183,10 @@ class InvitationTest : public CarrierTest {
  protected:
   explicit InvitationTest(std::uint32_t ranks = 3) : CarrierTest(ranks) {
     // As if there were helpers.
-    for (std::uint32_t rank = 0; rank < ranks; ++rank) area(rank).lendings.channels[0].thread = 1;
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) expose(rank, true);
+  }
+  void expose(std::uint32_t rank, bool now) {
+    area(rank).lendings.offer.exposed = now ? lend::bit_of(lend::Kind::belts) : 0;
   }
   bool invites(std::uint32_t rank) {
     return area(rank).lendings.offer.ends[static_cast<std::size_t>(lend::Kind::belts)] != 0;
@@ -218,9 +221,16 @@ TEST_F(InvitationTest, nobody_comes_for_a_short_message_or_where_there_are_no_he
   begin(100'000);
   EXPECT_FALSE(invites(0));
   EXPECT_FALSE(invites(1));
-  area(0).lendings.channels[0].thread = 0;
+  expose(0, false);
   begin(out_.size());
   EXPECT_FALSE(invites(0));
+  EXPECT_TRUE(invites(1));
+}
+
+TEST_F(InvitationTest, a_short_message_does_not_take_back_what_a_long_one_offers) {
+  begin(out_.size());
+  begin(100'000);
+  EXPECT_TRUE(invites(0));
   EXPECT_TRUE(invites(1));
 }
 
