@@ -30,12 +30,21 @@ inline void move_fixed(std::byte* memory, std::byte* stream) {
   }
 }
 
+// One block of more than 64 bytes.
+#if defined(__x86_64__)
+void copy_long(std::byte* to, const std::byte* from, std::size_t bytes);
+#else
+inline void copy_long(std::byte* to, const std::byte* from, std::size_t bytes) {
+  std::memcpy(to, from, bytes);
+}
+#endif
+
 template <bool kPack>
 inline void move_bytes(std::byte* memory, std::byte* stream, std::size_t bytes) {
   if constexpr (kPack) {
-    std::memcpy(stream, memory, bytes);
+    copy_long(stream, memory, bytes);
   } else {
-    std::memcpy(memory, stream, bytes);
+    copy_long(memory, stream, bytes);
   }
 }
 
@@ -54,15 +63,6 @@ inline void move_overlapped(std::byte* memory, std::byte* stream, std::size_t by
   __builtin_memcpy((kPack ? stream : memory) + behind, &last, kPart);
 }
 
-// One block of more than 64 bytes.
-#if defined(__x86_64__)
-void copy_long(std::byte* to, const std::byte* from, std::size_t bytes);
-#else
-inline void copy_long(std::byte* to, const std::byte* from, std::size_t bytes) {
-  std::memcpy(to, from, bytes);
-}
-#endif
-
 // Up to 64 bytes without a call.
 template <bool kPack>
 inline void move_short(std::byte* memory, std::byte* stream, std::size_t bytes) {
@@ -76,7 +76,7 @@ inline void move_short(std::byte* memory, std::byte* stream, std::size_t bytes) 
       move_fixed<kPack, 32>(memory, stream);
       return move_overlapped<kPack, 16>(memory + 32, stream + 32, bytes - 32);
     }
-    return kPack ? copy_long(stream, memory, bytes) : copy_long(memory, stream, bytes);
+    return move_bytes<kPack>(memory, stream, bytes);
   }
   if (bytes >= 8) return move_overlapped<kPack, 8>(memory, stream, bytes);
   if (bytes >= 4) return move_overlapped<kPack, 4>(memory, stream, bytes);

@@ -29,11 +29,8 @@ enum class Home : std::uint8_t { caches, memory };
 
 // So many bytes that are copied do not fit the last cache (0: not known) together with their
 // source: nobody finds there what was written, or read, first.
-constexpr std::uint64_t least_in_memory(std::uint64_t last_cache) {
-  return last_cache != 0 ? last_cache / 2 + 1 : ~std::uint64_t{0};
-}
 constexpr Home home_of(std::uint64_t bytes, std::uint64_t last_cache) {
-  return bytes < least_in_memory(last_cache) ? Home::caches : Home::memory;
+  return last_cache != 0 && bytes > last_cache / 2 ? Home::memory : Home::caches;
 }
 
 // `count` elements at `base`, which may be another process's address where only blocks() is asked.

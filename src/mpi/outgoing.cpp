@@ -9,7 +9,6 @@
 #include <memory>
 
 #include "base/clock.hpp"
-#include "base/settings.hpp"
 #include "layout/pack.hpp"
 #include "mpi/comms.hpp"
 #include "mpi/ledger.hpp"
@@ -23,11 +22,6 @@ namespace {
 // those of persistent sends numbers from kPersistentTags on.
 static_assert(p2p::SharedOutbox::kSlots <= kResendTags &&
               kResendTags + static_cast<int>(p2p::SharedOutbox::kSlots) <= kPersistentTags);
-
-// Dense messages are the library's up to the second MH_THRESHOLD where their sender receives at the
-// same time: both cores are busy then, and what describing costs is not gained by overlap
-// (docs/decisions.md). By cells alone it is gained from here on.
-constexpr std::uint64_t kLeastExchangedByCells = 1U << 20U;
 
 // What only this process knows of a slot of its outbox. Written by the thread that holds the slot.
 struct Sent {
@@ -157,16 +151,16 @@ bool try_to_deliver(Slot slot, p2p::SendSlot& letter, std::uint64_t now) {
 
 // ---- Posting -----------------------------------------------------------------------------------
 
+// Remembers a send that is started.
 bool is_exchanged(Exchange exchange) {
   if (exchange == Exchange::started) return g.exchanges.starts_send() || ledger.any_long();
   return exchange == Exchange::yes || (exchange == Exchange::unknown && ledger.any_long());
 }
 
-// A dense message to that rank of the node. Third ranks reach memory that the kernel copies.
+// A dense message to that rank of the node. Both cores of an exchange are busy, and what describing
+// costs is not gained by overlap (docs/decisions.md); a third rank reaches what the kernel copies.
 bool is_left_as_exchanged(const Outgoing& message, std::uint32_t receiver) {
-  if (!is_exchanged(message.exchange)) return false;
-  const std::uint64_t most = settings().threshold.exchanged;
-  if (message.bytes >= (g.reaching ? most : std::min(most, kLeastExchangedByCells))) return false;
+  if (!is_exchanged(message.exchange) || message.bytes >= g.exchange_threshold) return false;
   if (g.reaching && g.ranks > 2 && g.node->somebody_else_idle(receiver)) return false;
   g.counters().messages_exchanged.add(1);
   return true;

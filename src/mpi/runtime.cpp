@@ -41,6 +41,7 @@ using std::chrono::milliseconds;
 
 constexpr int kPokeTag = 32766;  // nobody sends it
 constexpr auto kDoorTimeout = milliseconds(20'000);
+constexpr std::uint64_t kLeastExchangedByCells = 1U << 20U;  // from here on both directions gain
 constexpr double kPatienceNs = 20e9;  // after this long at the start we say what we wait for
 
 std::optional<node::Segment> g_segment;
@@ -467,6 +468,7 @@ void build_node() {
                                                                  : "");
   const bool contiguous_too = settings().memory != MemoryWay::cma;
   g.carrying = why_no_belts.empty() && (g.reaching || contiguous_too);
+  if (!g.reaching) g.exchange_threshold = std::min(g.exchange_threshold, kLeastExchangedByCells);
   g.describing = g.reaching || g.carrying;
   g.cells_pay = g.carrying && g.reaching && cells_pay();
 }
@@ -555,6 +557,7 @@ void start() {
   real.Comm_get_errhandler(MPI_COMM_WORLD, &handler);
   g.errors_are_fatal = handler == MPI_ERRORS_ARE_FATAL;
   g.threshold = std::max<std::uint64_t>(settings().threshold.one_way, kLeastThreshold);
+  g.exchange_threshold = settings().threshold.exchanged;
   say_settings();
   await_everyone();
   make_communicators();

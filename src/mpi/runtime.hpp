@@ -73,8 +73,9 @@ struct Runtime {
   std::uint32_t me = 0;     // rank on the node
   std::uint32_t ranks = 0;  // of the node
   int world_rank = 0;
-  std::uint64_t key[2] = {0, 0};  // opens every descriptor of this node
-  std::uint64_t threshold = 0;
+  std::uint64_t key[2] = {0, 0};         // opens every descriptor of this node
+  std::uint64_t threshold = 0;           // bytes from which messages are described
+  std::uint64_t exchange_threshold = 0;  // ... dense ones whose sender receives a long one, too
 
   MPI_Comm node_comm{};  // ranks of this node, in order; carries completions and resent data
   MPI_Comm wire_comm{};  // a duplicate of MPI_COMM_WORLD, only while `wiring`
