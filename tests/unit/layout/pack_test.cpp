@@ -336,26 +336,49 @@ TEST(Kernels, strides_on_which_stores_crowd) {
   }
 }
 
-// Only some processors do this by themselves.
-TEST(Kernels, stores_let_through_a_few_at_a_time) {
-  for (const detail::Crowding crowding : {detail::Crowding::some, detail::Crowding::severe}) {
-    for (const std::uint64_t length : {2U, 16U, 37U}) {
-      constexpr std::uint64_t kBlock = 8;
-      constexpr std::int64_t kStride = 4096;
-      const Rows rows{
-          .rows = 19, .row_stride = 16, .length = length, .stride = kStride, .block = kBlock};
-      Bytes stream(rows.rows * rows.length * kBlock);
-      std::iota(stream.begin(), stream.end(), static_cast<unsigned char>(1));
-      Bytes memory(length * kStride + rows.rows * 16, 0xee);
-      Bytes expected = memory;
-      for (std::uint64_t i = 0; i < stream.size(); ++i) {
-        const std::uint64_t block = i / kBlock;
-        expected.at(block / length * 16 + block % length * kStride + i % kBlock) = stream[i];
+TEST(Kernels, strides_on_which_loads_crowd) {
+  for (const std::int64_t stride : {4096, -8192}) {
+    for (const std::int64_t bytes : {4, 8, 16}) {
+      for (std::int64_t length = 29; length <= 66; ++length) {
+        check_grid(bytes, length, stride, 2, 24, length % 9);
       }
-      detail::move_rows_slowly(address_of(memory.data()), rows,
-                               reinterpret_cast<std::byte*>(stream.data()), crowding,
-                               detail::move_fixed_row<false, kBlock>);
-      ASSERT_EQ(memory, expected) << length << " blocks a row";
+    }
+  }
+}
+
+// Rows of blocks of 8 bytes at a stride of 4096, unpacked by `unpack(at, rows, stream)`, which only
+// some processors' packing calls by itself.
+template <class Unpack>
+void check_crowded_rows(std::uint64_t length, std::uint64_t block, Unpack&& unpack) {
+  constexpr std::int64_t kStride = 4096;
+  constexpr std::uint64_t kOffset = 40;
+  const std::uint64_t row_stride = 2 * kCacheLine;
+  const Rows rows{.rows = 19,
+                  .row_stride = static_cast<std::int64_t>(row_stride),
+                  .length = length,
+                  .stride = kStride,
+                  .block = block};
+  Bytes stream(rows.rows * rows.length * block);
+  std::iota(stream.begin(), stream.end(), static_cast<unsigned char>(1));
+  Bytes memory(length * kStride + rows.rows * row_stride + kOffset, 0xee);
+  Bytes expected = memory;
+  for (std::uint64_t i = 0; i < stream.size(); ++i) {
+    const std::uint64_t k = i / block;
+    expected.at(kOffset + k / length * row_stride + k % length * kStride + i % block) = stream[i];
+  }
+  unpack(address_of(memory.data() + kOffset), rows, reinterpret_cast<std::byte*>(stream.data()));
+  ASSERT_EQ(memory, expected) << length << " blocks of " << block << " bytes a row";
+}
+
+TEST(Kernels, stores_let_through_a_few_at_a_time) {
+  for (const std::uint64_t length : {2U, 16U, 37U}) {
+    for (const detail::Crowding crowding : {detail::Crowding::some, detail::Crowding::severe}) {
+      check_crowded_rows(length, 8, [&](Address at, const Rows& rows, std::byte* stream) {
+        detail::move_rows_slowly(at, rows, stream, crowding, detail::move_fixed_row<false, 8>);
+      });
+    }
+    for (std::uint64_t block = 16; block <= 64; block += 8) {
+      check_crowded_rows(length, block, detail::move_across_lines<false>);
     }
   }
 }
