@@ -151,12 +151,12 @@ struct WholeLoop {
 }
 
 // Not done: the run time has to run it, by a team of one.
-Outcome run_marked(const Encounter& met, const WholeLoop* whole) {
+[[gnu::always_inline]] inline Outcome run_marked(const Encounter& met, const WholeLoop* whole) {
   if (current != nullptr || shared_region() == nullptr) return {.done = false};
   Site* site = site_of(met);
   if (site == nullptr || is_excluded(*site)) return {.done = false, .timed = site};
   const unsigned own = nested() ? team_now() : usual_team();
-  return {.done = run_at(*site, met, own, &last_mark(), whole)};
+  return {.done = run_at(*site, met, own, &last_mark, whole)};
 }
 
 }  // namespace

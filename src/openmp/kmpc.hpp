@@ -9,5 +9,7 @@
 namespace mh::openmp {
 
 void add_kmpc(std::vector<Binding>& table);
+// The run time numbers the calling thread anew: it is the only one of a new process.
+void forget_number();
 
 }  // namespace mh::openmp

@@ -4,9 +4,10 @@
 #include "openmp/encounter.hpp"
 
 namespace mh::openmp {
-namespace {
 
-constinit thread_local Mark t_mark{};
+constinit thread_local Mark last_mark{};
+
+namespace {
 
 // Chunks of a fixed schedule are given out in order too, as large as is good for the loop.
 Cut cut_of(int schedule, long chunk) {
@@ -30,10 +31,8 @@ Cut cut_of(int schedule, long chunk) {
 
 int mark(int schedule, long chunk, int steal_schedule, long steal_chunk) {
   if (current != nullptr || shared_region() == nullptr) return 1;
-  t_mark = {.own = cut_of(schedule, chunk), .helpers = cut_of(steal_schedule, steal_chunk)};
+  last_mark = {.own = cut_of(schedule, chunk), .helpers = cut_of(steal_schedule, steal_chunk)};
   return static_cast<int>(kMarkedTeam);
 }
-
-const Mark& last_mark() { return t_mark; }
 
 }  // namespace mh::openmp

@@ -22,6 +22,6 @@ struct Mark {
 int mark(int schedule, long chunk, int steal_schedule, long steal_chunk);
 
 // The mark of the region that this thread has met last.
-const Mark& last_mark();
+extern constinit thread_local Mark last_mark;
 
 }  // namespace mh::openmp

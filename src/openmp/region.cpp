@@ -18,14 +18,6 @@ constexpr float kMostReviews = 16;         // of a loop, by its owner: what is l
 constexpr float kReviewNs = 20e3F;         // and not more often: one costs 25 ns
 constexpr float kBriefNs = 2 * kReviewNs;  // an open loop below is over before a second look
 
-// What was stored in parts a moment ago is not to be loaded as a whole, as compilers copy
-// structures: such a load waits until the stores have left the core.
-std::uint64_t by_itself(std::uint64_t part) {
-  asm("" : "+r"(part));
-  return part;
-}
-Cut apart(const Cut& cut) { return {.schedule = cut.schedule, .chunk = by_itself(cut.chunk)}; }
-
 std::uint64_t guided(std::uint64_t left, std::uint64_t threads, std::uint64_t least) {
   return std::max(left / (2 * threads), least);
 }
@@ -60,12 +52,6 @@ float Region::alone(float rate, std::uint64_t iterations) const {
 
 void Region::await_all(const Participant& me) {
   if (me.number == 0) part_from_helpers();
-}
-
-void Region::cuts_as(const Cut& own, const Cut& helpers) {
-  own_ = apart(own);
-  helpers_ = apart(helpers);
-  marked_ = true;
 }
 
 // By one thread of the team; the others wait until the loop is open.

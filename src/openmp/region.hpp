@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/biased_flag.hpp"
 #include "lend/pool.hpp"
 #include "openmp/iterations.hpp"
 #include "openmp/real.hpp"
@@ -34,6 +35,16 @@ struct Cut {
   Schedule schedule = Schedule::unspecified;
   std::uint64_t chunk = 1;
 };
+
+// What was stored in parts a moment ago is not to be loaded as a whole, as compilers copy
+// structures: such a load waits until the stores have left the core.
+inline std::uint64_t by_itself(std::uint64_t part) {
+  asm("" : "+r"(part));
+  return part;
+}
+inline Cut apart(const Cut& cut) {
+  return {.schedule = cut.schedule, .chunk = by_itself(cut.chunk)};
+}
 
 // The loop as the compiler's code describes it; index arithmetic is modulo 2^64.
 struct Loop {
@@ -128,8 +139,7 @@ class Region final : public lend::Work {
 
   // False if another thread is in the shared region. Else it is this thread's until leave().
   bool enter(Site& site, Body body, void* data, std::uint32_t own_threads) {
-    // acquire: pairs with leave() of the thread that was here before.
-    if (entered_.test_and_set(std::memory_order_acquire)) return false;
+    if (!entered_.raise()) return false;
     site_ = &site;
     body_ = body;
     data_ = data;
@@ -148,7 +158,7 @@ class Region final : public lend::Work {
   // The owner is done with the body; returns when all helpers are.
   void leave() {
     part_from_helpers();
-    entered_.clear(std::memory_order_release);
+    entered_.lower();
   }
 
   // A thread of the owner's team; numbered from 0, the thread that entered.
@@ -171,7 +181,11 @@ class Region final : public lend::Work {
   }
 
   // The user's own word on how chunks are cut, instead of what open() will say.
-  void cuts_as(const Cut& own, const Cut& helpers);
+  void cuts_as(const Cut& own, const Cut& helpers) {
+    own_ = apart(own);
+    helpers_ = apart(helpers);
+    marked_ = true;
+  }
   // The owner's team has come to the loop. Any of its threads; the first describes it. `in_order`:
   // each thread must get its iterations in ascending order.
   void open(const Loop& loop, const Cut& own, bool in_order);
@@ -272,7 +286,8 @@ class Region final : public lend::Work {
   // Released by the thread that describes the loop, acquired by the rest of its team. Helpers learn
   // of it by coming in (iterations.hpp).
   std::atomic<Stage> stage_{Stage::closed};
-  std::atomic_flag entered_ = ATOMIC_FLAG_INIT;
+  // By the thread that is in the region: most programs have one that ever is.
+  BiasedFlag<> entered_;
   Iterations iterations_;
 };
 

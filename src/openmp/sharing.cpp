@@ -28,7 +28,10 @@ std::optional<Region>& g_region = *new std::optional<Region>;
 lend::Pool* g_pool = nullptr;
 
 // A child has none of its parent's helpers, and the parent's place in the node is not its own.
-void forget_in_child() { detail::region.store(nullptr, std::memory_order_relaxed); }
+void forget_in_child() {
+  detail::region.store(nullptr, std::memory_order_relaxed);
+  forget_number();
+}
 
 }  // namespace
 

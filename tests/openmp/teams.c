@@ -3,11 +3,14 @@
  * while the others wait. Prints what is wrong, or that nothing is. */
 #include <mpi.h>
 #include <omp.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -144,6 +147,34 @@ static int over_variables(void) {
   return wrong;
 }
 
+/* What LLVM's run time calls the calling thread; compilers ask it so, too. */
+int __kmpc_global_thread_num(void* location) __attribute__((weak));
+
+/* Not the first thread, but the first of its child. */
+static void* fork_here(void* wrong) {
+  *(int*)wrong += over_three();
+  const pid_t child = fork();
+  if (child == 0) {
+    const int number = __kmpc_global_thread_num == NULL ? 0 : __kmpc_global_thread_num(NULL);
+    _exit(number != 0 || over_three() + over_many() != 0);
+  }
+  int status = -1;
+  *(int*)wrong += child < 0 || waitpid(child, &status, 0) != child || status != 0;
+  char left[64]; /* by LLVM's run time, where a process ends without exit handlers */
+  snprintf(left, sizeof left, "/__KMP_REGISTERED_LIB_%d_%d", (int)child, (int)getuid());
+  shm_unlink(left);
+  return NULL;
+}
+
+static int after_fork(void) {
+  pthread_t thread;
+  int wrong = 0;
+  if (pthread_create(&thread, NULL, fork_here, &wrong) != 0) return 1;
+  pthread_join(thread, NULL);
+  if (wrong != 0) printf("wrong in the child of a fork\n");
+  return wrong;
+}
+
 static int check(void) {
   int wrong = over_variables();
   for (int i = 0; i < 40; ++i) wrong += by_team_of(1, "as it started");
@@ -162,6 +193,7 @@ static int check(void) {
     inside(0);
     inside(1);
   }
+  wrong += after_fork();
   if (nested_by_others != 0) printf("nested loops were shared: %d\n", nested_by_others);
   return wrong + nested_by_others;
 }
