@@ -9,7 +9,7 @@
 // other. From then on nobody is favoured.
 //
 // Threads: all. Nobody waits. Limits: where there is no such fence nobody is favoured; where it
-// fails later only the favoured thread ever raises the flag.
+// fails once another thread has come the flag stays down.
 #pragma once
 
 #include <linux/membarrier.h>

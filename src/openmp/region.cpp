@@ -72,10 +72,7 @@ void Region::open(const Loop& loop, const Cut& own, bool in_order) {
            .count = by_itself(loop.count)};
   if (!marked_) own_ = apart(own);
   in_order_ = in_order;
-  known_ = is_known();
-  whole_ = known_ ? alone(rate(), loop_.count) : 0;
-  count_execution();
-  brief_ = is_brief();
+  look_at_loop();
   const bool by_one = own_threads_ == 1 && own_.schedule == Schedule::dynamic;
   const bool admitting = whole_ >= in_ticks(kLeastNs);
   first_ = iterations_.open(loop_.count, by_one ? own_.chunk : 0, admitting).end;
@@ -85,9 +82,27 @@ void Region::open(const Loop& loop, const Cut& own, bool in_order) {
   if (current != nullptr) current->review_at = kNever;
 }
 
-// By who opens the loop.
-bool Region::is_known() const {
-  return rate() != 0 && site_->state.load(std::memory_order_relaxed) == Site::State::shared &&
+// By who opens the loop. What is brief is taken to be so until it has its turn again.
+void Region::look_at_loop() {
+  Outlook& seen = site_->outlook;
+  ++seen.executions;
+  const bool joins = may_be_joined();
+  if (joins && seen.threads == own_threads_ && seen.count == loop_.count && !has_its_turn()) {
+    known_ = true;
+    brief_ = true;
+    whole_ = seen.whole;
+    return;
+  }
+  known_ = joins && rate() != 0;
+  whole_ = known_ ? alone(rate(), loop_.count) : 0;
+  brief_ = is_brief();
+  seen.count = loop_.count;
+  seen.threads = brief_ ? own_threads_ : 0;
+  seen.whole = whole_;
+}
+
+bool Region::may_be_joined() const {
+  return site_->state.load(std::memory_order_relaxed) == Site::State::shared &&
          (current == nullptr || current->obstacle == Obstacle::none);
 }
 
@@ -161,11 +176,6 @@ std::uint64_t Region::next_review(std::uint64_t done, float rest, float whole) c
   if (tiny && !has_its_turn()) return kNever;
   const float reviews = std::clamp(whole / in_ticks(kReviewNs), open ? 1.F : 2.F, kMostReviews);
   return done + iterations_.count() / static_cast<std::uint64_t>(reviews);
-}
-
-void Region::count_execution() {
-  const std::uint32_t before = site_->executions.load(std::memory_order_relaxed);
-  site_->executions.store(before + 1, std::memory_order_relaxed);
 }
 
 // What an iteration takes, by what the owner did of them until it last looked at the clock.

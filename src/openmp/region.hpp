@@ -212,7 +212,7 @@ class Region final : public lend::Work {
  private:
   static constexpr std::uint64_t kNever = ~0ULL;
   enum class Stage : std::uint32_t { closed, opening, open };
-  static constexpr std::uint32_t kReviewEvery = 16;  // executions of a tiny or short loop
+  static constexpr std::uint32_t kReviewEvery = 32;  // executions of a tiny or short loop
 
   // Whether a member of the team has to, at its first chunk. What is brief was offered by a team of
   // one when it was opened; of another team somebody may be opening the loop just now.
@@ -227,7 +227,8 @@ class Region final : public lend::Work {
   }
   [[nodiscard]] std::uint64_t chunk_of_owner() const;
   Range next_of_helper(Participant& me);
-  [[nodiscard]] bool is_known() const;
+  void look_at_loop();
+  [[nodiscard]] bool may_be_joined() const;
   // Times are in ticks, and floats: nothing is converted on the way to an open loop.
   [[nodiscard]] float in_ticks(float ns) const { return ns * ticks_per_ns_; }
   [[nodiscard]] float rate() const {
@@ -239,12 +240,9 @@ class Region final : public lend::Work {
   void offer(std::uint64_t ends);
   [[nodiscard]] bool is_brief() const;
   void offer_briefly();
-  void count_execution();
   [[nodiscard]] float rate_now(std::uint64_t now, std::uint64_t done);
   // One execution in some is looked at even if all is known.
-  [[nodiscard]] bool has_its_turn() const {
-    return site_->executions.load(std::memory_order_relaxed) % kReviewEvery == 0;
-  }
+  [[nodiscard]] bool has_its_turn() const { return site_->outlook.executions % kReviewEvery == 0; }
   [[nodiscard]] bool teaches(const Participant& owner) const {
     if (!known_) return owner.done != 0;
     return offered_ && (reviewed_done_ != 0 || has_its_turn());

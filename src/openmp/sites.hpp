@@ -32,6 +32,15 @@ enum class Obstacle : std::uint8_t {
 };
 inline constexpr std::size_t kObstacles = 11;
 
+// What was found when a shared loop was opened, for later executions of as many iterations by as
+// many threads. By the thread that opens it (region.hpp): one at a time.
+struct Outlook {
+  std::uint64_t count = 0;
+  std::uint32_t threads = 0;     // 0: nothing was found that stands for others
+  std::uint32_t executions = 0;  // so far
+  float whole = 0;               // ticks that the loop takes without helpers
+};
+
 struct alignas(kCacheLine) Site {
   enum class State : std::uint8_t { unseen, shared, excluded };
 
@@ -41,7 +50,6 @@ struct alignas(kCacheLine) Site {
   std::atomic<State> state{State::unseen};
   std::atomic<Obstacle> obstacle{Obstacle::none};
   std::atomic<float> ticks_per_iteration{0};  // 0: not known yet
-  std::atomic<std::uint32_t> executions{0};
   // Whether it was compared with the user's lists: released with what they say, then acquired.
   std::atomic<bool> looked_up{false};
   // Of a region that is not shared: executions until the next is timed, and the ticks spent.
@@ -49,6 +57,7 @@ struct alignas(kCacheLine) Site {
   std::atomic<std::uint64_t> spent{0};
   // Where it is in the source; of the program's own data, null if the compiler has not left it.
   std::atomic<const char*> source{nullptr};
+  Outlook outlook;
 };
 static_assert(sizeof(Site) == kCacheLine);
 

@@ -140,9 +140,13 @@ TEST_F(BiasedFlagTest, favours_nobody_without_a_fence) {
   }
 }
 
-TEST_F(BiasedFlagTest, stays_the_favoured_threads_where_the_fence_fails) {
+TEST_F(BiasedFlagTest, stays_down_while_the_fence_fails) {
   favour_this_thread();
   Seamed::works = false;
+  EXPECT_TRUE(flag_->raise());
+  EXPECT_FALSE(raises_elsewhere());
+  flag_->lower();
+  EXPECT_FALSE(flag_->raise());
   EXPECT_FALSE(raises_elsewhere());
   Seamed::works = true;
   EXPECT_TRUE(raises_and_lowers_elsewhere());
