@@ -311,10 +311,11 @@ void move_rows_slowly(Address at, const Rows& rows, std::byte* stream, Crowding 
 
 // Lines that crowd take each other's places in the first cache the more of them are under way, and
 // so do those asked for beforehand, if they are to come there. So they are asked for in the second
-// cache, and a few at a time come on from there. 62 blocks of 8 bytes, ns, in a cache: packed in
-// 135 to 150 instead of 165 to 185, unpacked in 225 to 260 instead of 280 to 310; packed from
-// memory in 290 instead of 430.
-constexpr std::uint64_t kCrowdAsked = 24;
+// cache, all of a short row before the first is used, and a few at a time come on from there. 62
+// blocks of 8 bytes, ns, in a cache: packed in 115 to 150 instead of 165 to 185, unpacked in 225 to
+// 260 instead of 280 to 310; packed from memory in 290 instead of 430.
+template <bool kPack>
+constexpr std::uint64_t kCrowdAsked = kPack ? 64 : 24;
 template <bool kPack>
 constexpr std::uint64_t kCrowdLoaded = kPack ? 7 : 4;
 // Fewer find room, or nearly so.
@@ -342,12 +343,13 @@ template <bool kPack, class Word>
 void move_crowd(Address at, std::int64_t stride, std::uint64_t length, std::byte* stream) {
   using Block [[gnu::may_alias, gnu::aligned(1)]] = Word;
   auto* const packed = reinterpret_cast<volatile Block*>(stream);
-  for (std::uint64_t k = 0; k < kCrowdAsked; ++k) ask_second_cache(moved(at, k, stride));
+  const std::uint64_t asked = std::min(kCrowdAsked<kPack>, length);
+  for (std::uint64_t k = 0; k < asked; ++k) ask_second_cache(moved(at, k, stride));
   std::array<Word, 8> loaded{};
   static_assert(kCrowdLoaded<kPack> < loaded.size());
   Address zero = 0;
   for (std::uint64_t k = 0; k < length; ++k) {
-    if (k + kCrowdAsked < length) ask_second_cache(moved(at, k + kCrowdAsked, stride));
+    if (k + asked < length) ask_second_cache(moved(at, k + asked, stride));
     auto* const block = reinterpret_cast<volatile Block*>(moved(at, k, stride) + zero);
     const Word there = *block;
     if constexpr (kPack) {
@@ -390,6 +392,7 @@ bool moved_as_crowd(Address at, const Rows& rows, std::byte* stream) {
 // are let through, and so they are when unpacked; elsewhere that takes up to 1.8 times as long.
 constexpr std::uint64_t kWord = 8;
 constexpr std::uint64_t kMostWords = 8;
+constexpr std::uint64_t kWordsAsked = 24;  // blocks ahead
 constexpr std::uint64_t kBlocksLoadedAtOnce = 24;
 
 // Of rows that crowd severely. All blocks lie as the first one does.
@@ -424,8 +427,8 @@ void move_rows_of_words(Address at, const Rows& rows, std::byte* stream) {
   for (std::uint64_t i = 0; i < rows.rows; ++i) {
     for (std::uint64_t k = 0; k < rows.length; ++k) {
       const Address block = moved(at, k, rows.stride);
-      if (kPack && k + kCrowdAsked < rows.length) {
-        const Address later = moved(block, kCrowdAsked, rows.stride);
+      if (kPack && k + kWordsAsked < rows.length) {
+        const Address later = moved(block, kWordsAsked, rows.stride);
         ask_second_cache(later);
         ask_second_cache(later + kWords * kWord - 1);
       }
