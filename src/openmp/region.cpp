@@ -231,6 +231,15 @@ Range Region::next_of_helper(Participant& me) {
 
 bool Region::unit(std::uint32_t helper, std::uint64_t deadline) noexcept {
   if (!iterations_.join()) return false;
+  while (takes_part(helper, deadline)) {
+  }
+  iterations_.part();
+  return true;
+}
+
+// As one late member of the team. True if it had to leave before its time: another may come at
+// once.
+bool Region::takes_part(std::uint32_t helper, std::uint64_t deadline) {
   Participant me{.role = Participant::Role::helper,
                  .site = site_,
                  .marked = marked_,
@@ -241,8 +250,7 @@ bool Region::unit(std::uint32_t helper, std::uint64_t deadline) noexcept {
     const Taking taking(me);
     run_body();
   }
-  iterations_.part();
-  return true;
+  return me.over && iterations_.left() != 0;
 }
 
 }  // namespace mh::openmp

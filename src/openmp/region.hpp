@@ -71,7 +71,7 @@ struct Participant {
   std::uint32_t loops = 0;             // begun so far
   Obstacle obstacle = Obstacle::none;  // met so far
   bool asked_team = false;             // for the number of its threads
-  bool over = false;                   // helper: its unit may take no further chunk
+  bool over = false;                   // helper: may take no further chunk
   std::uint64_t deadline = 0;          // helper: end of the unit, in ticks
   std::uint64_t review_at = 0;         // owner, in the loop: when `done` is this, it looks around
   std::uint64_t since = 0;             // when the last chunk was given, and of what size
@@ -227,6 +227,7 @@ class Region final : public lend::Work {
   }
   [[nodiscard]] std::uint64_t chunk_of_owner() const;
   Range next_of_helper(Participant& me);
+  bool takes_part(std::uint32_t helper, std::uint64_t deadline);
   void look_at_loop();
   [[nodiscard]] bool may_be_joined() const;
   // Times are in ticks, and floats: nothing is converted on the way to an open loop.

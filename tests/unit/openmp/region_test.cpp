@@ -34,6 +34,7 @@ struct Work {
   std::uint64_t sum = 0;
   std::uint64_t last = 0;
   std::uint64_t by_helpers = 0;
+  int merges = 0;
   bool descending = false;  // a thread got a chunk below one it had
   std::mutex merging;
 
@@ -52,6 +53,7 @@ struct Work {
     }
     const std::lock_guard<std::mutex> hold(merging);
     sum += mine;
+    ++merges;
     if (at == kCount) last = at - 1;  // how compilers know the thread of the last iteration
     if (me.role == Participant::Role::helper) by_helpers += mine;
     descending = descending || fell;
@@ -151,6 +153,28 @@ TEST(Region, a_brief_loop_is_offered_whoever_opens_it) {
     region.leave();
     region.close();
   }
+}
+
+// What is in the last iteration is copied out by who does it last of all, so it leaves the loop with
+// it: helpers, who begin at the end, with their first chunk. The core is not given back for that.
+TEST(Region, a_helper_of_the_last_iteration_comes_back_in_the_same_unit) {
+  test::Stage stage(2);
+  stage.enter(0);
+  lend::Pool pool(stage.node(0), stage.lendings(0), 1);
+  Region region(pool);
+  Site site;
+  decide(site, Obstacle::none);
+  site.ticks_per_iteration.store(static_cast<float>(1e3 * ticks_per_ns()));
+  Work work(region);
+  ASSERT_TRUE(region.enter(site, Work::body, &work, 1));
+  region.begins_in_loop();
+  work.own = {.schedule = Schedule::unspecified};  // the owner takes none in advance
+  region.open(work.loop, work.own, work.in_order);
+  EXPECT_TRUE(region.unit(0, ~0ULL));
+  expect_every_iteration_once(work);
+  EXPECT_EQ(work.merges, 2);
+  region.leave();
+  region.close();
 }
 
 TEST(Region, helpers_take_part_and_every_iteration_is_done_once) {
