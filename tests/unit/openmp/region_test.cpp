@@ -155,8 +155,9 @@ TEST(Region, a_brief_loop_is_offered_whoever_opens_it) {
   }
 }
 
-// What is in the last iteration is copied out by who does it last of all, so it leaves the loop with
-// it: helpers, who begin at the end, with their first chunk. The core is not given back for that.
+// What is in the last iteration is copied out by who does it last of all, so it leaves the loop
+// with it: helpers, who begin at the end, with their first chunk. The core is not given back for
+// that.
 TEST(Region, a_helper_of_the_last_iteration_comes_back_in_the_same_unit) {
   test::Stage stage(2);
   stage.enter(0);
