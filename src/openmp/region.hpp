@@ -4,8 +4,9 @@
 // The owner runs the region's body as without us, alone or with its team, and hands itself chunks
 // from the front of the loop. From the moment the loop is open helpers may join: each runs the same
 // body, gets chunks from the end until its unit is over, and leaves through the compiler's own
-// epilogue, which merges reductions. Nothing of a helper is kept between units: it comes as a late
-// member of the team each time. Source: MPI Workshare, III.
+// epilogue, which merges reductions. Nothing of a helper is kept: it comes as a late member of the
+// team each time, and within a unit once more if it did the last iteration, with which it has to
+// leave. Source: MPI Workshare, III.
 //
 // A region that helpers may come to stays exposed in the pool; of each execution there is only an
 // offer, and the word of its iterations says who may come in. Before they are in, helpers look at
