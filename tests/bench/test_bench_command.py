@@ -34,6 +34,23 @@ APP = typer.Typer()
 APP.command()(bench.bench)
 
 
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--rounds", "0"], "greater than or equal to 1"),
+        (["--json", "/nowhere/at/all.json"], "there is no directory"),
+        (["--plot", "/nowhere/at/all.png"], "there is no directory"),
+        (["--json", "/tmp"], "is a directory"),
+    ],
+)
+def test_what_would_lose_the_results_is_refused_before_the_first_launch(
+    words: list[str], complaint: str
+) -> None:
+    result = RUNNER.invoke(APP, ["--short", *words])
+    assert result.exit_code == 2
+    assert complaint in " ".join(result.output.replace("\u2502", " ").split())
+
+
 def made_up_report() -> dict:
     """Five rounds under two MPIs with a 2x speedup at 8 MB and a noisy 64 KB."""
     config = {"ranks": 2, "hosts": ["h", "h"], "cpus": ["0", "1"]}

@@ -6,7 +6,9 @@ No test here looks at how long anything took.
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 import os
 import signal
 import subprocess
@@ -14,6 +16,7 @@ import sys
 import uuid
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 import typer
@@ -21,9 +24,9 @@ from harness import leftovers
 from manyhands.benchmarks.mpis import find_builds
 from manyhands.commands import demo
 from manyhands.demo import play, problem, show
-from manyhands.demo.findings import Did, Finding, Ratio, add_up, sentence
+from manyhands.demo.findings import Did, Finding, Ratio, add_up, left_aside, ratio, sentence
 from manyhands.demo.mpi import NoMpi, choose
-from manyhands.demo.runs import Result
+from manyhands.demo.runs import Result, Setup
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -48,7 +51,7 @@ def finding(speedup: Ratio, did: Did | None = ACTIVE, identical: bool = True) ->
         helped=helped,
         speedup=speedup,
         communication=Ratio(2.0, 1.9, 2.1),
-        rounds=5,
+        rounds=12,
         identical=identical,
         did=did,
         one_gb_per_s=10.0,
@@ -93,6 +96,13 @@ def test_no_gain_comes_with_its_reason(did: Did | None, reason: str) -> None:
     assert reason in sentence(finding(Ratio(1.0, 0.99, 1.01), did))
 
 
+def test_a_gain_of_communication_alone_is_said_where_the_whole_is_noise() -> None:
+    text = sentence(finding(Ratio(1.05, 0.96, 1.45)))
+    assert text.startswith("No difference beyond the noise") and "now takes 50 % less" in text
+    unsure = replace(finding(Ratio(1.05, 0.96, 1.45)), communication=Ratio(1.4, 0.99, 2.7))
+    assert "less" not in sentence(unsure)
+
+
 def test_different_results_outweigh_any_gain() -> None:
     assert "DIFFER" in sentence(finding(Ratio(2.0, 1.9, 2.1), identical=False))
 
@@ -121,6 +131,29 @@ def test_ratios_pair_runs_of_the_same_round() -> None:
     assert not add_up(problem.CASES[0], plain, [*helped[:2], made_up(2.0, 0.2, "b")]).identical
 
 
+def chance_outside(rounds: int, aside: int) -> float:
+    """By counting all ways in which rounds can fall above or below the true median."""
+    ways = [sum(above) for above in itertools.product((0, 1), repeat=rounds)]
+    return sum(n <= aside or n >= rounds - aside for n in ways) / len(ways)
+
+
+@pytest.mark.parametrize("rounds", range(6, 15))
+def test_the_range_holds_the_median_with_95_percent_and_is_no_wider(rounds: int) -> None:
+    aside = left_aside(rounds)
+    assert chance_outside(rounds, aside) <= 0.05 < chance_outside(rounds, aside + 1)
+
+
+@pytest.mark.parametrize("rounds", range(1, 6))
+def test_the_range_of_few_rounds_is_all_of_them(rounds: int) -> None:
+    assert left_aside(rounds) == 0
+
+
+def test_one_disturbed_round_of_twelve_does_not_widen_the_range() -> None:
+    times = [1.0 + i / 100 for i in range(12)]
+    calm = ratio([1.0] * 12, times)
+    assert ratio([1.0] * 12, [*times[:11], 5.0]) == calm
+
+
 # --- sizes ------------------------------------------------------------------------------------
 
 
@@ -145,6 +178,22 @@ def test_process_grid_is_the_one_of_mpi(any_stencil, tmp_path: Path, ranks: int)
     assert tuple(json.loads(file.read_text())["processes"]) == problem.process_grid(ranks)
 
 
+def steps_of_a_run(monkeypatch: pytest.MonkeyPatch, a_step: float, seconds: float) -> int:
+    """How many steps the demo gives a run after a trial in which a step took `a_step`."""
+    counts: list[int] = []
+
+    def run(_: play.Play, __: problem.Case, count: int, *___: object) -> Result:
+        counts.append(count)
+        return made_up(a_step * count, 0.4, "a")
+
+    monkeypatch.setattr(play.Play, "run", run)
+    wish = play.Wish(None, None, 1, seconds, None)
+    with show.Steps(show.console(), 3) as steps:
+        a_play = play.Play(cast(Setup, None), problem.choose(2), wish)
+        a_play.case(problem.CASES[0], math.inf, steps)
+    return counts[-1]
+
+
 # --- the command ------------------------------------------------------------------------------
 
 
@@ -162,6 +211,11 @@ def test_without_any_mpi_the_user_is_told_what_to_do(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("manyhands.demo.mpi.find_builds", lambda _: {})
     monkeypatch.setenv("PATH", "/nowhere")
     result = CliRunner().invoke(APP, ["--control"])
+    assert result.exit_code == 2
+
+
+def test_results_that_could_not_be_written_are_refused_at_once() -> None:
+    result = CliRunner().invoke(APP, ["--control", "--json", "/nowhere/at/all.json"])
     assert result.exit_code == 2
 
 
@@ -190,6 +244,17 @@ def test_plain_against_plain_runs_all_cases_with_equal_results(tmp_path: Path) -
     assert [case["case"]["name"] for case in report["cases"]] == ["packed", "late", "types"]
     assert all(case["plain"]["mpi_s"] > 0 for case in report["cases"])
     assert "Results are identical" in result.output
+
+
+@pytest.mark.parametrize(("a_step", "steps"), [(0.01, 50), (1e3, 20), (0.0, 1000)])
+def test_a_run_has_the_steps_that_fill_its_time(
+    monkeypatch: pytest.MonkeyPatch, a_step: float, steps: int
+) -> None:
+    assert steps_of_a_run(monkeypatch, a_step, 0.5) == steps
+
+
+def test_endless_seconds_are_cut_to_the_most_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert steps_of_a_run(monkeypatch, 0.01, float("inf")) == play.MOST_STEPS
 
 
 @pytest.mark.skipif(not BUILDS, reason="no MPI here")

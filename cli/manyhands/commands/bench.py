@@ -31,6 +31,7 @@ from manyhands import installation, say
 from manyhands.benchmarks import host, launch, loops, mpis, plot, runs, stats, tables
 from manyhands.benchmarks.cases import CASES, HELPED, Case, select
 from manyhands.benchmarks.loops import Record
+from manyhands.outputs import writable
 
 MIN_ROUNDS = 5
 QUIET_LOAD = 0.5
@@ -48,9 +49,12 @@ def bench(
     only: Annotated[
         list[str] | None, typer.Option(help="Case to run; repeatable. --list shows them.")
     ] = None,
-    rounds: Annotated[int, typer.Option(help="Launches of every arm, in turn.")] = MIN_ROUNDS,
+    rounds: Annotated[
+        int, typer.Option(min=1, help="Launches of every arm, in turn.")
+    ] = MIN_ROUNDS,
     json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write all samples to this file.")
+        Path | None,
+        typer.Option("--json", callback=writable, help="Write all samples to this file."),
     ] = None,
     stored: Annotated[
         Path | None,
@@ -68,6 +72,7 @@ def bench(
         Path | None,
         typer.Option(
             "--plot",
+            callback=writable,
             help="Draw speedup over size, times of ranks, times over imbalance into this PNG file.",
         ),
     ] = None,

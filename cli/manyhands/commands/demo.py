@@ -14,9 +14,10 @@ from typing import Annotated
 import typer
 
 from manyhands import installation, say
+from manyhands.outputs import writable
 
-ROUNDS = 5
-SECONDS = 1.0
+ROUNDS = 12  # short ones: a busy moment of the machine falls into few of them
+SECONDS = 0.5
 
 
 def demo(
@@ -31,11 +32,12 @@ def demo(
         ),
     ] = None,
     rounds: Annotated[
-        int, typer.Option(min=1, help="Runs of each kind, in turn; fewer than 5 prove nothing.")
+        int, typer.Option(min=1, help="Runs of each kind, in turn; fewer than 6 prove nothing.")
     ] = ROUNDS,
     seconds: Annotated[float, typer.Option(min=0.01, help="Time of the steps of a run.")] = SECONDS,
     json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write all results to this file.")
+        Path | None,
+        typer.Option("--json", callback=writable, help="Write all results to this file."),
     ] = None,
     control: Annotated[
         bool, typer.Option("--control", help="Plain against plain: the noise of this machine.")

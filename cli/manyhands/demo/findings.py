@@ -2,12 +2,14 @@
 """What the rounds of a case add up to, and what that means in words.
 
 A ratio is plain over helped of the same round, so that a slow drift of the machine cancels; a
-ratio above 1 is a gain. It is called one only when all rounds agree and their range is not wider
-than twice the gain.
+ratio above 1 is a gain. It stands for all rounds by its median and by the range the median lies in
+with 95 % confidence, whatever the noise is like. A gain is claimed only when the whole range is on
+its side and not wider than twice the gain.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from statistics import mean, median
 from typing import Any
@@ -16,15 +18,27 @@ from manyhands.demo.problem import Case
 from manyhands.demo.runs import Result
 
 SMALLEST_CLAIM = 0.01  # of the time; anything less is called no difference
-FEWEST_ROUNDS = 5  # pure chance puts all of five rounds on one side in 6 of 100 cases
+FEWEST_ROUNDS = 6  # pure chance puts all of six rounds on one side in 3 of 100 cases
+BY_CHANCE = 0.05  # at most, that the true median lies outside the range given
 PARTS = ("seconds", "compute_s", "pack_s", "mpi_s", "wait_s")
 
 
 @dataclass(frozen=True)
 class Ratio:
+    """A median of rounds, and where it lies with 95 % confidence (the extremes of few rounds)."""
+
     median: float
     low: float
     high: float
+
+    def gained(self) -> bool:
+        return self.low > 1 and self._clear()
+
+    def lost(self) -> bool:
+        return self.high < 1 and self._clear()
+
+    def _clear(self) -> bool:
+        return abs(self.median - 1) >= max(SMALLEST_CLAIM, (self.high - self.low) / 2)
 
 
 @dataclass(frozen=True)
@@ -69,8 +83,23 @@ def parts(result: Result) -> dict[str, float]:
 
 
 def ratio(plain: list[float], helped: list[float]) -> Ratio:
-    ratios = [p / h if h > 0 else 1.0 for p, h in zip(plain, helped, strict=True)]
-    return Ratio(median(ratios), min(ratios), max(ratios))
+    ratios = sorted(p / h if h > 0 else 1.0 for p, h in zip(plain, helped, strict=True))
+    aside = left_aside(len(ratios))
+    return Ratio(median(ratios), ratios[aside], ratios[-1 - aside])
+
+
+def left_aside(rounds: int) -> int:
+    """How many rounds at either end the range of their median leaves out.
+
+    Each round is above the true median with probability 1/2, so the chance that at most `n` of them
+    are is a sum of binomial coefficients: no assumption about the noise is made.
+    """
+    aside, chance = 0, 2 * 0.5**rounds
+    while True:
+        chance += 2 * math.comb(rounds, aside + 1) * 0.5**rounds
+        if chance > BY_CHANCE:
+            return aside
+        aside += 1
 
 
 def did(summary: dict[str, Any] | None) -> Did | None:
@@ -134,13 +163,11 @@ def sentence(finding: Finding, control: bool = False) -> str:
     if finding.rounds < FEWEST_ROUNDS:
         return f"{finding.rounds} rounds are too few to tell a difference from noise."
     speedup = finding.speedup
-    gained = speedup.median - 1
-    clear = abs(gained) >= max(SMALLEST_CLAIM, (speedup.high - speedup.low) / 2)
-    if clear and speedup.low > 1:
-        verdict = f"The program became {percent(gained)} faster."
+    if speedup.gained():
+        verdict = f"The program became {percent(speedup.median - 1)} faster."
         cause = gain(finding)
-    elif clear and speedup.high < 1:
-        verdict = f"The program became {percent(-gained)} slower."
+    elif speedup.lost():
+        verdict = f"The program became {percent(1 - speedup.median)} slower."
         cause = bound(finding)
     else:
         verdict = "No difference beyond the noise of this machine"
@@ -166,7 +193,10 @@ def bound(finding: Finding) -> str:
             "Manyhands took over no message: of large ones between ranks of a node it leaves to "
             "the MPI library what two busy ranks exchange, if it is contiguous and below 8 MB."
         )
-    return (
+    reach = (
         f"Helping shortens communication alone, which is {percent(share(finding, 'mpi_s'))} of the "
-        f"time here ({percent(share(finding, 'wait_s'))} or more of the time was waiting)."
+        f"time here ({percent(share(finding, 'wait_s'))} or more of the time was waiting)"
     )
+    if not finding.communication.gained():
+        return f"{reach}."
+    return f"{reach}; it now takes {percent(1 - 1 / finding.communication.median)} less."

@@ -132,8 +132,8 @@ class Play:
     def case(self, case: Case, deadline: float, steps: show.Steps) -> Finding:
         trial = self.run(case, TRIAL_STEPS, "trial", steps)
         a_step = trial.times["seconds"] / TRIAL_STEPS
-        count = math.ceil(self.wish.seconds / max(a_step, 1e-6))
-        count = max(FEWEST_STEPS, min(MOST_STEPS, count))
+        wanted = min(MOST_STEPS, self.wish.seconds / max(a_step, 1e-6))
+        count = max(FEWEST_STEPS, math.ceil(wanted))
         plain, helped = [], []
         for i in range(self.wish.rounds):
             if i > 0 and time.monotonic() > deadline:

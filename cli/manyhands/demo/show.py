@@ -107,7 +107,7 @@ def table(finding: Finding, arms: tuple[str, str]) -> Table:
     for name in arms:
         result.add_column(name, justify="right", min_width=11)
     result.add_column("share of plain", justify="right")
-    result.add_column("speedup (range)", min_width=18, justify="right")
+    result.add_column("speedup (95 % range)", min_width=18, justify="right")
     for label, part in ROWS:
         speedup = {"seconds": finding.speedup, "mpi_s": finding.communication}.get(part)
         result.add_row(
