@@ -59,9 +59,9 @@ def finding(speedup: Ratio, did: Did | None = ACTIVE, identical: bool = True) ->
     )
 
 
-def test_a_gain_is_claimed_when_all_rounds_agree() -> None:
+def test_a_gain_is_claimed_when_its_whole_range_is_one() -> None:
     text = sentence(finding(Ratio(1.08, 1.05, 1.1)))
-    assert text.startswith("The program became 8.0 % faster. 20 % of its time was communication")
+    assert text.startswith("The program became 8.0 % faster (5.0 % to 10 %). 20 % of its time was")
     assert "50 % less" in text
 
 
@@ -70,12 +70,14 @@ def test_noise_is_called_noise(speedup: Ratio) -> None:
     assert sentence(finding(speedup)).startswith("No difference beyond the noise")
 
 
-def test_a_gain_smaller_than_its_own_spread_is_noise() -> None:
-    assert sentence(finding(Ratio(1.03, 1.01, 2.5))).startswith("No difference beyond the noise")
+def test_a_gain_of_unsure_size_is_said_with_its_range() -> None:
+    assert "13 % faster (6.0 % to 39 %)" in sentence(finding(Ratio(1.13, 1.06, 1.39)))
+    assert "No difference" in sentence(finding(Ratio(1.13, 0.99, 1.39)))
 
 
 def test_a_loss_is_said_to_be_one() -> None:
-    assert sentence(finding(Ratio(0.9, 0.88, 0.93))).startswith("The program became 10 % slower")
+    text = sentence(finding(Ratio(0.9, 0.88, 0.93)))
+    assert text.startswith("The program became 10 % slower (7.0 % to 12 %).")
 
 
 def test_too_few_rounds_claim_nothing() -> None:

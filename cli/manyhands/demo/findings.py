@@ -2,9 +2,9 @@
 """What the rounds of a case add up to, and what that means in words.
 
 A ratio is plain over helped of the same round, so that a slow drift of the machine cancels; a
-ratio above 1 is a gain. It stands for all rounds by its median and by the range the median lies in
-with 95 % confidence, whatever the noise is like. A gain is claimed only when the whole range is on
-its side and not wider than twice the gain.
+ratio above 1 is a gain. Rounds are summed up by their median and the range in which it lies with
+95 % confidence, however the noise is distributed, if it strikes rounds independently. A gain is
+claimed only when the whole range is on its side.
 """
 
 from __future__ import annotations
@@ -32,13 +32,10 @@ class Ratio:
     high: float
 
     def gained(self) -> bool:
-        return self.low > 1 and self._clear()
+        return self.low > 1 and self.median >= 1 + SMALLEST_CLAIM
 
     def lost(self) -> bool:
-        return self.high < 1 and self._clear()
-
-    def _clear(self) -> bool:
-        return abs(self.median - 1) >= max(SMALLEST_CLAIM, (self.high - self.low) / 2)
+        return self.high < 1 and self.median <= 1 - SMALLEST_CLAIM
 
 
 @dataclass(frozen=True)
@@ -91,8 +88,8 @@ def ratio(plain: list[float], helped: list[float]) -> Ratio:
 def left_aside(rounds: int) -> int:
     """How many rounds at either end the range of their median leaves out.
 
-    Each round is above the true median with probability 1/2, so the chance that at most `n` of them
-    are is a sum of binomial coefficients: no assumption about the noise is made.
+    Each round is above the true median with probability 1/2, so the chance that at most so many of
+    them are is a sum of binomial coefficients.
     """
     aside, chance = 0, 2 * 0.5**rounds
     while True:
@@ -164,10 +161,12 @@ def sentence(finding: Finding, control: bool = False) -> str:
         return f"{finding.rounds} rounds are too few to tell a difference from noise."
     speedup = finding.speedup
     if speedup.gained():
-        verdict = f"The program became {percent(speedup.median - 1)} faster."
+        verdict = f"The program became {percent(speedup.median - 1)} faster "
+        verdict += f"({percent(speedup.low - 1)} to {percent(speedup.high - 1)})."
         cause = gain(finding)
     elif speedup.lost():
-        verdict = f"The program became {percent(1 - speedup.median)} slower."
+        verdict = f"The program became {percent(1 - speedup.median)} slower "
+        verdict += f"({percent(1 - speedup.high)} to {percent(1 - speedup.low)})."
         cause = bound(finding)
     else:
         verdict = "No difference beyond the noise of this machine"
