@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Running cases: every round launches each variant of a case in turn, and of it each arm.
+"""Running cases: every round launches each variant of a case in turn, and of it each arm; the arms
+of every second round in reverse.
 
 Results in memory and in the JSON file: one *record* per MPI, case and variant,
 {"case", "variant", "mpi", "arms": [names], "rounds": [{arm: lines}], "config", "summaries",
@@ -8,12 +9,12 @@ Results in memory and in the JSON file: one *record* per MPI, case and variant,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from manyhands.benchmarks import launch, programs
-from manyhands.benchmarks.case import Case, Variant
+from manyhands.benchmarks.case import Arm, Case, Variant
 from manyhands.benchmarks.host import Machine
 from manyhands.benchmarks.loops import Record
 from manyhands.benchmarks.mpis import MpiBuild
@@ -61,10 +62,16 @@ def run_case(case: Case, build: MpiBuild, chosen: list[Variant], given: Conditio
         for variant in chosen
     ]
     records = [_new_record(case, variant, build) for variant in chosen]
-    for _ in range(rounds_of(case, given.rounds)):
+    for i in range(rounds_of(case, given.rounds)):
+        arms = in_turn(case.arms, i)
         for record, variant, binary in zip(records, chosen, binaries, strict=True):
-            record["rounds"].append(_run_arms(case, variant, build, binary, given, record))
+            record["rounds"].append(_run_arms(case, arms, variant, build, binary, given, record))
     return records
+
+
+def in_turn(arms: Sequence[Arm], nth_round: int) -> Sequence[Arm]:
+    """Who was last begins: no arm gains from a machine that speeds up or slows down."""
+    return arms if nth_round % 2 == 0 else arms[::-1]
 
 
 def _new_record(case: Case, variant: Variant, build: MpiBuild) -> Record:
@@ -82,6 +89,7 @@ def _new_record(case: Case, variant: Variant, build: MpiBuild) -> Record:
 
 def _run_arms(
     case: Case,
+    arms: Sequence[Arm],
     variant: Variant,
     build: MpiBuild,
     binary: Path,
@@ -89,7 +97,7 @@ def _run_arms(
     record: Record,
 ) -> dict[str, list[Line]]:
     done: dict[str, list[Line]] = {}
-    for arm in case.arms:
+    for arm in arms:
         try:
             result = launch.run(build, binary, case, arm, given.machine, given.library, variant)
             _check_same(done, result.lines)
@@ -108,4 +116,4 @@ def _check_same(before: dict[str, list[Line]], lines: list[Line]) -> None:
     """A program that names its result must have the same one in every arm."""
     for others in before.values():
         if [line.get("hash") for line in others] != [line.get("hash") for line in lines]:
-            raise launch.LaunchError("the result differs from that of the plain arm")
+            raise launch.LaunchError("the result differs from that of another arm")

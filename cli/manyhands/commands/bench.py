@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`mh bench`: programs measured plain and helped, in turn.
 
-Every round launches each arm of a case once, plain first; at least five rounds make a ratio with a
-range. The order of launches, pinning and estimators are the same for all arms. docs/benchmarks.md
-says what each number means.
+Every round launches each arm of a case once, and the arms take turns who begins; at least five
+rounds make a ratio with a range. Pinning and estimators are the same for all arms.
+docs/benchmarks.md says what each number means.
 """
 
 from __future__ import annotations
