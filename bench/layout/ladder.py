@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import statistics
 import subprocess
@@ -35,6 +34,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "cli"))
 
 from manyhands.benchmarks.mpis import MpiBuild, Placement, find_builds  # noqa: E402
+from manyhands.benchmarks.rounds import UNLIKELY, chance  # noqa: E402
 
 HAND_BAR = 1 / 1.2
 
@@ -78,22 +78,14 @@ def measured(build: MpiBuild, seconds: float, only: str) -> Launch:
     return {(line["type"], line["way"]): line for line in lines}
 
 
-def by_chance(below: int, values: int) -> bool:
-    """Whether that many or more of the values are below in at least one case of twenty, where each
-    is as likely below as above."""
-    cases = sum(math.comb(values, k) for k in range(below, values + 1))
-    return 20 * cases >= 2**values
-
-
 class Ratios:
     """One arm as multiples of the engine, a number a launch, against a bar."""
 
     def __init__(self, values: list[float], bar: float, may_tie: bool) -> None:
         self.middle = statistics.median(values)
         self.missed = self.middle < bar
-        self.tied = (
-            self.missed and may_tie and by_chance(sum(value < bar for value in values), len(values))
-        )
+        met = sum(value >= bar for value in values)
+        self.tied = self.missed and may_tie and chance(met, len(values)) >= UNLIKELY
 
     def __str__(self) -> str:
         text = f"{self.middle:.2f}"

@@ -6,7 +6,6 @@ No test here looks at how long anything took.
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import os
@@ -24,7 +23,7 @@ from harness import leftovers
 from manyhands.benchmarks.mpis import find_builds
 from manyhands.commands import demo
 from manyhands.demo import play, problem, show
-from manyhands.demo.findings import Did, Finding, Ratio, add_up, left_aside, ratio, sentence
+from manyhands.demo.findings import Did, Finding, Ratio, add_up, ratio, sentence
 from manyhands.demo.mpi import NoMpi, choose
 from manyhands.demo.runs import Result, Setup
 from rich.console import Console
@@ -131,23 +130,6 @@ def test_ratios_pair_runs_of_the_same_round() -> None:
     assert found.plain["mpi_s"] == pytest.approx(0.5)
     assert found.identical
     assert not add_up(problem.CASES[0], plain, [*helped[:2], made_up(2.0, 0.2, "b")]).identical
-
-
-def chance_outside(rounds: int, aside: int) -> float:
-    """By counting all ways in which rounds can fall above or below the true median."""
-    ways = [sum(above) for above in itertools.product((0, 1), repeat=rounds)]
-    return sum(n <= aside or n >= rounds - aside for n in ways) / len(ways)
-
-
-@pytest.mark.parametrize("rounds", range(6, 15))
-def test_the_range_holds_the_median_with_95_percent_and_is_no_wider(rounds: int) -> None:
-    aside = left_aside(rounds)
-    assert chance_outside(rounds, aside) <= 0.05 < chance_outside(rounds, aside + 1)
-
-
-@pytest.mark.parametrize("rounds", range(1, 6))
-def test_the_range_of_few_rounds_is_all_of_them(rounds: int) -> None:
-    assert left_aside(rounds) == 0
 
 
 def test_one_disturbed_round_of_twelve_does_not_widen_the_range() -> None:

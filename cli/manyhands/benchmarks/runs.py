@@ -9,15 +9,16 @@ Results in memory and in the JSON file: one *record* per MPI, case and variant,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from manyhands.benchmarks import launch, programs
-from manyhands.benchmarks.case import Arm, Case, Variant
+from manyhands.benchmarks.case import Case, Variant
 from manyhands.benchmarks.host import Machine
 from manyhands.benchmarks.loops import Record
 from manyhands.benchmarks.mpis import MpiBuild
+from manyhands.benchmarks.rounds import in_turn
 from manyhands.benchmarks.stats import Line
 
 
@@ -62,16 +63,10 @@ def run_case(case: Case, build: MpiBuild, chosen: list[Variant], given: Conditio
         for variant in chosen
     ]
     records = [_new_record(case, variant, build) for variant in chosen]
-    for i in range(rounds_of(case, given.rounds)):
-        arms = in_turn(case.arms, i)
+    for _ in range(rounds_of(case, given.rounds)):
         for record, variant, binary in zip(records, chosen, binaries, strict=True):
-            record["rounds"].append(_run_arms(case, arms, variant, build, binary, given, record))
+            record["rounds"].append(_run_arms(case, variant, build, binary, given, record))
     return records
-
-
-def in_turn(arms: Sequence[Arm], nth_round: int) -> Sequence[Arm]:
-    """Who was last begins: no arm gains from a machine that speeds up or slows down."""
-    return arms if nth_round % 2 == 0 else arms[::-1]
 
 
 def _new_record(case: Case, variant: Variant, build: MpiBuild) -> Record:
@@ -89,7 +84,6 @@ def _new_record(case: Case, variant: Variant, build: MpiBuild) -> Record:
 
 def _run_arms(
     case: Case,
-    arms: Sequence[Arm],
     variant: Variant,
     build: MpiBuild,
     binary: Path,
@@ -97,7 +91,7 @@ def _run_arms(
     record: Record,
 ) -> dict[str, list[Line]]:
     done: dict[str, list[Line]] = {}
-    for arm in arms:
+    for arm in in_turn(case.arms, len(record["rounds"])):
         try:
             result = launch.run(build, binary, case, arm, given.machine, given.library, variant)
             _check_same(done, result.lines)

@@ -3,23 +3,21 @@
 
 A ratio is plain over helped of the same round, so that a slow drift of the machine cancels; a
 ratio above 1 is a gain. Rounds are summed up by their median and the range in which it lies with
-95 % confidence, however the noise is distributed, if it strikes rounds independently. A gain is
-claimed only when the whole range is on its side.
+95 % confidence (a sign test). A gain is claimed only when the whole range is on its side.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
 from statistics import mean, median
 from typing import Any
 
+from manyhands.benchmarks.rounds import left_aside
 from manyhands.demo.problem import Case
 from manyhands.demo.runs import Result
 
 SMALLEST_CLAIM = 0.01  # of the time; anything less is called no difference
 FEWEST_ROUNDS = 6  # pure chance puts all of six rounds on one side in 3 of 100 cases
-BY_CHANCE = 0.05  # at most, that the true median lies outside the range given
 PARTS = ("seconds", "compute_s", "pack_s", "mpi_s", "wait_s")
 
 
@@ -83,20 +81,6 @@ def ratio(plain: list[float], helped: list[float]) -> Ratio:
     ratios = sorted(p / h if h > 0 else 1.0 for p, h in zip(plain, helped, strict=True))
     aside = left_aside(len(ratios))
     return Ratio(median(ratios), ratios[aside], ratios[-1 - aside])
-
-
-def left_aside(rounds: int) -> int:
-    """How many rounds at either end the range of their median leaves out.
-
-    Each round is above the true median with probability 1/2, so the chance that at most so many of
-    them are is a sum of binomial coefficients.
-    """
-    aside, chance = 0, 2 * 0.5**rounds
-    while True:
-        chance += 2 * math.comb(rounds, aside + 1) * 0.5**rounds
-        if chance > BY_CHANCE:
-            return aside
-        aside += 1
 
 
 def did(summary: dict[str, Any] | None) -> Did | None:

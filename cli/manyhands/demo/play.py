@@ -21,6 +21,7 @@ from typing import Any
 from rich.console import Console
 
 from manyhands.benchmarks.mpis import Placement
+from manyhands.benchmarks.rounds import in_turn
 from manyhands.demo import problem, show
 from manyhands.demo.findings import Finding, add_up, sentence
 from manyhands.demo.mpi import choose
@@ -139,8 +140,7 @@ class Play:
             if i > 0 and time.monotonic() > deadline:
                 break
             nth = f"round {i + 1} of {self.wish.rounds}"
-            arms = [("plain", plain), ("helped", helped)]
-            for arm, results in arms if i % 2 == 0 else reversed(arms):
+            for arm, results in in_turn((("plain", plain), ("helped", helped)), i):
                 results.append(self.run(case, count, f"{nth}, {arm}", steps, arm == "helped"))
         steps.skip(2 * (self.wish.rounds - len(plain)))
         return add_up(case, plain, helped)

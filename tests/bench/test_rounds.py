@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rounds: who begins, and the range of their median, checked by counting all outcomes."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from manyhands.benchmarks.rounds import UNLIKELY, chance, in_turn, left_aside
+
+
+def outcomes(rounds: int) -> list[int]:
+    """How many rounds are above the true median, for each way they can fall above or below it."""
+    return [sum(above) for above in itertools.product((0, 1), repeat=rounds)]
+
+
+def chance_outside(rounds: int, aside: int) -> float:
+    """That the true median is not within the range that leaves so many out at either end."""
+    ways = outcomes(rounds)
+    return sum(n <= aside or n >= rounds - aside for n in ways) / len(ways)
+
+
+def test_who_was_last_begins_the_next_round() -> None:
+    order = [in_turn(("plain", "helped"), i) for i in range(3)]
+    assert order == [("plain", "helped"), ("helped", "plain"), ("plain", "helped")]
+
+
+@pytest.mark.parametrize("rounds", range(1, 10))
+def test_chance_is_the_share_of_outcomes(rounds: int) -> None:
+    ways = outcomes(rounds)
+    for most in range(rounds + 1):
+        assert chance(most, rounds) == sum(n <= most for n in ways) / len(ways)
+
+
+@pytest.mark.parametrize("rounds", range(6, 15))
+def test_the_range_holds_the_median_with_95_percent_and_is_no_wider(rounds: int) -> None:
+    aside = left_aside(rounds)
+    assert chance_outside(rounds, aside) <= UNLIKELY < chance_outside(rounds, aside + 1)
+
+
+@pytest.mark.parametrize("rounds", range(1, 6))
+def test_the_range_of_few_rounds_is_all_of_them(rounds: int) -> None:
+    assert left_aside(rounds) == 0
