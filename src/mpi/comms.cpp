@@ -144,6 +144,13 @@ Comm* detail::find_slow(MPI_Comm handle) {
   return found;
 }
 
+Comm* find_key(std::uint64_t key) {
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  const auto at = std::find_if(g_comms.begin(), g_comms.end(),
+                               [key](const auto& known) { return known.second->key == key; });
+  return at == g_comms.end() ? nullptr : at->second.get();
+}
+
 void start() {
   auto world = describe(MPI_COMM_WORLD);
   world->key = kWorldKey;

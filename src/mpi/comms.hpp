@@ -72,6 +72,9 @@ inline Comm* find(MPI_Comm handle) {
   return detail::find_slow(handle);
 }
 
+// The one with that key, null if it was freed.
+Comm* find_key(std::uint64_t key);
+
 void start();  // adopts MPI_COMM_WORLD and MPI_COMM_SELF
 void stop();
 

@@ -12,6 +12,7 @@
 
 #include "mpi/landing.hpp"
 #include "mpi/ledger.hpp"
+#include "mpi/letters.hpp"
 #include "mpi/message.hpp"
 #include "mpi/outgoing.hpp"
 #include "mpi/runtime.hpp"
@@ -88,21 +89,38 @@ int settle_and_raise(MPI_Request handle, const EntryPtr& entry, MPI_Status* stat
   return code == MPI_SUCCESS ? code : raise(entry->receipt.landing.comm->handle, code);
 }
 
-// The outcome of a call for one request. A receive too short for a descriptor may have been matched
-// with one: the error is right, and the sender must get its buffer back.
+// The outcome of a call for one request that had no entry under way. A receive may have been too
+// short for a descriptor, and matched with one: the error is right, and the sender must get its
+// buffer back.
 int checked(int code, const MPI_Status& status) {
-  if (code != MPI_SUCCESS && is_truncation(code)) truncated(nullptr, status);
+  if (code != MPI_SUCCESS && is_truncation(code)) letters::truncated(nullptr, status);
   return code;
 }
 
-// Likewise for several requests; nothing can be said without statuses.
+// Likewise for several requests.
 int checked(int code, int count, const MPI_Status* statuses) {
-  if (code != MPI_ERR_IN_STATUS || statuses == MPI_STATUSES_IGNORE) return code;
-  for (std::size_t i = 0; i < length(count); ++i) {
-    if (statuses[i].MPI_ERROR != MPI_SUCCESS) checked(statuses[i].MPI_ERROR, statuses[i]);
-  }
+  if (code != MPI_ERR_IN_STATUS) return code;
+  for (std::size_t i = 0; i < length(count); ++i) checked(statuses[i].MPI_ERROR, statuses[i]);
   return code;
 }
+
+// The outcome for one that has failed.
+int failed(int code, MPI_Request handle, const EntryPtr& entry, MPI_Status* status) {
+  return drop_request(handle, entry, status) ? code : checked(code, *status);
+}
+
+// Statuses of several requests: the caller's, or, if it wants none and errors return, our own.
+class StatusesOrOwn {
+ public:
+  StatusesOrOwn(int count, MPI_Status* users)
+      : own_(users == MPI_STATUSES_IGNORE && !g.errors_are_fatal ? length(count) : 0),
+        statuses_(users == MPI_STATUSES_IGNORE && !g.errors_are_fatal ? own_.data() : users) {}
+  MPI_Status* get() { return statuses_; }
+
+ private:
+  Scratch<MPI_Status> own_;
+  MPI_Status* statuses_;
+};
 
 // How often a wait looks for its end before it looks around: as a latency-bound exchange needs it,
 // if nothing long is under way.
@@ -113,10 +131,7 @@ int looks() { return g.outbox.empty() && !ledger.any() ? wait::kManyLooks : wait
   const EntryPtr entry = ledger.find(handle);
   StatusOrOwn status(users);
   const int code = wait_request(request, status.get(), looks());
-  if (code != MPI_SUCCESS) {
-    drop_request(handle, entry);
-    return checked(code, *status.get());
-  }
+  if (code != MPI_SUCCESS) return failed(code, handle, entry, status.get());
   return settle_and_raise(handle, entry, status.get());
 }
 
@@ -174,8 +189,7 @@ class WaitAll {
       if (status.MPI_ERROR == MPI_SUCCESS) {
         status.MPI_ERROR = settle_and_raise(batch_.handle(index), batch_.entry(index), &status);
       } else {
-        drop_request(batch_.handle(index), batch_.entry(index));
-        checked(status.MPI_ERROR, status);
+        failed(status.MPI_ERROR, batch_.handle(index), batch_.entry(index), &status);
       }
       errors_ = errors_ || status.MPI_ERROR != MPI_SUCCESS;
       batch_.status(index) = status;
@@ -197,9 +211,9 @@ int settle_some(Batch& batch, int found, const int* indices, int code) {
   for (std::size_t i = 0; i < length(found); ++i) {
     MPI_Status& status = batch.status(i);
     const auto index = static_cast<std::size_t>(indices[i]);
+    if (errors && is_pending(status.MPI_ERROR)) continue;
     if (errors && status.MPI_ERROR != MPI_SUCCESS) {
-      drop_request(batch.handle(index), batch.entry(index));
-      checked(status.MPI_ERROR, status);
+      failed(status.MPI_ERROR, batch.handle(index), batch.entry(index), &status);
       continue;
     }
     const int settled = settle_and_raise(batch.handle(index), batch.entry(index), &status);
@@ -247,20 +261,27 @@ int test_any(int count, MPI_Request* requests, int* index, int* flag, MPI_Status
   if (code == MPI_SUCCESS) {
     return settle_and_raise(batch.handle(at), batch.entry(at), status.get());
   }
-  drop_request(batch.handle(at), batch.entry(at));
-  return checked(code, *status.get());
+  return failed(code, batch.handle(at), batch.entry(at), status.get());
 }
 
 int test_some(int count, MPI_Request* requests, int* found, int* indices, MPI_Status* users) {
-  if (!g.active || !is_watching()) {
-    const int code = next.Testsome(count, requests, found, indices, users);
-    return checked(code, *found, users);
+  if (!g.active) return next.Testsome(count, requests, found, indices, users);
+  if (!is_watching()) {
+    StatusesOrOwn statuses(count, users);
+    const int code = next.Testsome(count, requests, found, indices, statuses.get());
+    return checked(code, *found, statuses.get());
   }
   Batch batch(count, requests, users);
   const int code = next.Testsome(count, requests, found, indices, batch.statuses());
   const bool completed = code == MPI_SUCCESS || code == MPI_ERR_IN_STATUS;
   if (!completed || *found == 0 || *found == MPI_UNDEFINED) return code;
   return settle_some(batch, *found, indices, code);
+}
+
+int test_all_ordinary(int count, MPI_Request* requests, int* flag, MPI_Status* users) {
+  StatusesOrOwn statuses(count, users);
+  const int code = next.Testall(count, requests, flag, statuses.get());
+  return checked(code, count, statuses.get());
 }
 
 [[gnu::noinline]] int wait_all(int count, MPI_Request* requests, MPI_Status* statuses) {
@@ -271,10 +292,10 @@ int test_all_until_done(int count, MPI_Request* requests, MPI_Status* statuses) 
   int flag = 0;
   int code = MPI_SUCCESS;
   wait::until([&] {
-    code = next.Testall(count, requests, &flag, statuses);
+    code = test_all_ordinary(count, requests, &flag, statuses);
     return done_or_failed(code, flag);
   });
-  return checked(code, count, statuses);
+  return code;
 }
 
 // The statuses of an array, or none.
@@ -417,18 +438,16 @@ int Test(MPI_Request* request, int* flag, MPI_Status* status) {
   const EntryPtr entry = ledger.find(handle);
   StatusOrOwn seen(status);
   const int code = next.Test(request, flag, seen.get());
-  if (code != MPI_SUCCESS) {
-    drop_request(handle, entry);
-    return checked(code, *seen.get());
-  }
+  if (code != MPI_SUCCESS) return failed(code, handle, entry, seen.get());
   return *flag != 0 ? settle_and_raise(handle, entry, seen.get()) : test_in_vain(code);
 }
 
 int Testall(int count, MPI_Request array_of_requests[], int* flag, MPI_Status array_of_statuses[]) {
   g.exchanges.completes();
-  if (!g.active || !is_watching()) {
-    const int code = next.Testall(count, array_of_requests, flag, array_of_statuses);
-    return g.active && code == MPI_SUCCESS && *flag == 0 ? test_in_vain(code) : code;
+  if (!g.active) return next.Testall(count, array_of_requests, flag, array_of_statuses);
+  if (!is_watching()) {
+    const int code = test_all_ordinary(count, array_of_requests, flag, array_of_statuses);
+    return code == MPI_SUCCESS && *flag == 0 ? test_in_vain(code) : code;
   }
   Batch batch(count, array_of_requests, array_of_statuses);
   const int code = next.Testall(count, array_of_requests, flag, batch.statuses());
@@ -504,7 +523,11 @@ int Request_get_status_some(int incount, const MPI_Request array_of_requests[], 
 }
 
 int Cancel(MPI_Request* request) {
-  if (g.active && (cancel_described(*request) || wires::keeps(*request))) return MPI_SUCCESS;
+  if (!g.active) return next.Cancel(request);
+  if (cancel_described(*request) || cancel_undescribed(*request) || wires::keeps(*request)) {
+    return MPI_SUCCESS;
+  }
+  await_completion_of(*request);
   return next.Cancel(request);
 }
 

@@ -29,9 +29,10 @@ int await(Departure& departure);
 // A receive under way, and what is to be done when it completes.
 struct Arrival {
   MPI_Request request = MPI_REQUEST_NULL;
-  Receipt receipt;
+  Receipt receipt{};
   TypeHold hold{};
   MPI_Comm comm = MPI_COMM_NULL;
+  bool is_matched = false;  // with a message that a probe has taken out
 };
 
 template <class Count>

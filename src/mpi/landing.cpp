@@ -8,6 +8,7 @@
 
 #include "layout/pack.hpp"
 #include "mpi/layouts.hpp"
+#include "mpi/letters.hpp"
 #include "mpi/moving.hpp"
 #include "mpi/runtime.hpp"
 #include "mpi/wires.hpp"
@@ -25,7 +26,14 @@ p2p::End end_of(const Landing& landing, const layout::LayoutPtr& layout) {
 
 // What is in place once a message of so many bytes has come.
 Fetched fetched_of(std::uint64_t bytes, const Landing& landing) {
-  return {.bytes = std::min(bytes, landing.capacity), .truncated = bytes > landing.capacity};
+  return {.bytes = std::min(bytes, landing.capacity),
+          .code = bytes > landing.capacity ? MPI_ERR_TRUNCATE : MPI_SUCCESS};
+}
+
+// A descriptor has landed and its message is nowhere. It does not stay to be found again.
+Fetched nothing_behind_it(const Landing& landing) {
+  if (landing.dense) std::memset(landing.buffer, 0, p2p::kDescriptorBytes);
+  return {.bytes = 0, .code = MPI_ERR_INTERN};
 }
 
 // The descriptor as it lies in a buffer whose type has gaps.
@@ -43,6 +51,17 @@ void gather_descriptor(const Landing& landing, p2p::Descriptor& descriptor) {
   std::memcpy(&descriptor, packed.data(), p2p::kDescriptorBytes);
 }
 
+// From a packed copy into a buffer with gaps.
+void place(std::byte* packed, std::uint64_t bytes, const Landing& landing,
+           const layout::LayoutPtr& layout) {
+  if (layout != nullptr) {
+    layout::unpack(p2p::elements_of(end_of(landing, layout)), {0, bytes}, packed);
+  } else {
+    send_to_self(packed, static_cast<MPI_Count>(bytes), MPI_BYTE, landing.buffer, landing.count,
+                 landing.type);
+  }
+}
+
 // Into a buffer with gaps: to its places on a belt, else through a packed copy.
 void pull_scattered(const p2p::Descriptor& descriptor, p2p::SendSlot& letter,
                     const Landing& landing, std::uint64_t bytes) {
@@ -52,12 +71,7 @@ void pull_scattered(const p2p::Descriptor& descriptor, p2p::SendSlot& letter,
   }
   const auto packed = std::make_unique_for_overwrite<std::byte[]>(bytes);
   pull(descriptor, letter, end_at(packed.get()), bytes, landing.comm->order);
-  if (layout != nullptr) {
-    layout::unpack(p2p::elements_of(end_of(landing, layout)), {0, bytes}, packed.get());
-  } else {
-    send_to_self(packed.get(), static_cast<MPI_Count>(bytes), MPI_BYTE, landing.buffer,
-                 landing.count, landing.type);
-  }
+  place(packed.get(), bytes, landing, layout);
 }
 
 bool of_descriptor_size(const MPI_Status& status) {
@@ -89,9 +103,7 @@ p2p::SendSlot& letter_of(const p2p::Descriptor& descriptor) {
 // slot is over, or the descriptor is not all there yet.
 p2p::SlotState letter_state(const p2p::Descriptor& found) {
   if (found.from_world != 0 || !p2p::is_sealed(found)) return p2p::SlotState::free;
-  const p2p::SendSlot& letter = letter_of(found);
-  const p2p::SlotState state = letter.state_of(found.generation);
-  return state == p2p::SlotState::free || letter.to == g.me ? state : p2p::SlotState::free;
+  return letter_of(found).state_of(found.generation);
 }
 
 // A sender is delivering, or has: waits for the end of that. True if the message is there, false if
@@ -114,12 +126,38 @@ Fetched delivered(const Landing& landing) {
 Fetched take_over(const p2p::Descriptor& descriptor, const Landing& landing) {
   p2p::SendSlot& letter = letter_of(descriptor);
   const Fetched fetched = fetched_of(descriptor.bytes, landing);
+  letters::forget_before(descriptor.sender, letter);
   if (landing.dense) {
     pull(descriptor, letter, end_at(landing.buffer), fetched.bytes, landing.comm->order);
   } else {
     pull_scattered(descriptor, letter, landing, fetched.bytes);
   }
   return fetched;
+}
+
+// The message of a descriptor whose letter is over: it was kept, or there is none.
+Fetched fetch_kept(const p2p::Descriptor& found, const Landing& landing) {
+  const auto kept = letters::take_kept(found);
+  if (!kept) return nothing_behind_it(landing);
+  const Fetched fetched = fetched_of(found.bytes, landing);
+  if (landing.dense) {
+    std::memcpy(landing.buffer, kept->data.get(), fetched.bytes);
+  } else {
+    place(kept->data.get(), fetched.bytes, landing, layouts::of(landing.type));
+  }
+  return fetched;
+}
+
+// The sender has the letter, and may keep it while the library takes a message back for it.
+p2p::Mover await_mover(p2p::SendSlot* letter, std::uint64_t generation,
+                       const p2p::Landing* shown) {
+  p2p::Mover mover = p2p::Mover::unsettled;
+  wait::until([&] {
+    mover = p2p::who_moves(letter, generation, shown);
+    if (mover == p2p::Mover::unsettled) poke_library();
+    return mover != p2p::Mover::unsettled;
+  });
+  return mover;
 }
 
 // Who may send a descriptor to a receive with this source.
@@ -187,8 +225,8 @@ Coming begin_from_afar(const p2p::Descriptor& found, const Landing& landing,
 }
 
 // The receive is complete.
-std::optional<Fetched> fetch_from_afar(const p2p::Descriptor& found, const Landing& landing) {
-  if (!wires::is_new(found)) return std::nullopt;
+Fetched fetch_from_afar(const p2p::Descriptor& found, const Landing& landing) {
+  if (!wires::is_new(found)) return nothing_behind_it(landing);
   const layout::LayoutPtr layout = landing.dense ? nullptr : layouts::of(landing.type);
   if (landing.dense || layout != nullptr) {
     const Coming coming = begin_from_afar(found, landing, layout);
@@ -198,8 +236,7 @@ std::optional<Fetched> fetch_from_afar(const p2p::Descriptor& found, const Landi
   const Fetched fetched = fetched_of(found.bytes, landing);
   const auto packed = std::make_unique_for_overwrite<std::byte[]>(fetched.bytes);
   wires::finish(*wires::begin(found, end_at(packed.get()), nullptr, fetched.bytes));
-  send_to_self(packed.get(), static_cast<MPI_Count>(fetched.bytes), MPI_BYTE, landing.buffer,
-               landing.count, landing.type);
+  place(packed.get(), fetched.bytes, landing, nullptr);
   return fetched;
 }
 
@@ -224,16 +261,17 @@ std::optional<Fetched> fetch(const Landing& landing) {
     if (found && found->from_world != 0) return fetch_from_afar(*found, landing);
     const bool ours = found && letter_state(*found) != p2p::SlotState::free;
     p2p::SendSlot* letter = ours ? &letter_of(*found) : nullptr;
-    switch (p2p::who_moves(letter, ours ? found->generation : 0, landing.shown)) {
+    switch (await_mover(letter, ours ? found->generation : 0, landing.shown)) {
       case p2p::Mover::receiver:
         return take_over(*found, landing);
       case p2p::Mover::sender:
         if (await_delivery(*landing.shown)) return delivered(landing);
         break;
       case p2p::Mover::nobody:
-        return std::nullopt;
+        if (!found || !p2p::is_sealed(*found)) return std::nullopt;
+        return fetch_kept(*found, landing);
       case p2p::Mover::unsettled:
-        relax();
+        break;
     }
   }
 }
@@ -242,12 +280,7 @@ int settle(const Landing& landing, MPI_Status* status) {
   const auto fetched = fetch(landing, *status);
   if (!fetched) return MPI_SUCCESS;
   set_bytes(status, fetched->bytes);
-  return fetched->truncated ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
-}
-
-void release_unread(std::uint32_t sender, std::uint32_t slot, std::uint64_t generation) {
-  p2p::SendSlot& letter = g.area(sender).outbox.slots[slot];
-  if (letter.take(generation)) release_sender(letter, sender);
+  return fetched->code;
 }
 
 }  // namespace mh::mpi

@@ -47,7 +47,9 @@ void hide(Landing& landing);
 // What a completed receive brought, if it was a described message.
 struct Fetched {
   std::uint64_t bytes;  // that are in place
-  bool truncated;       // the message was longer
+  // MPI_SUCCESS, MPI_ERR_TRUNCATE if the message was longer, or MPI_ERR_INTERN if it cannot be
+  // had.
+  int code;
 };
 
 // The receive has completed with `status`. If a descriptor landed: gets the message, by fetching it
@@ -65,19 +67,11 @@ struct Coming {
 // that has completed the receive is not needed; where the type has no layout nothing is begun.)
 std::optional<Coming> coming_to(const Landing& landing);
 
-// As fetch(), and corrects the status. Returns MPI_SUCCESS or MPI_ERR_TRUNCATE (not yet given to an
-// error handler).
+// As fetch(), and corrects the status. Returns the error, not yet given to an error handler.
 int settle(const Landing& landing, MPI_Status* status);
 
 // The descriptor that lies in the buffer of a receive under way and whose letter waits to be taken.
 // Found by a look into memory; the library has completed the receive, or is about to.
 std::optional<p2p::Descriptor> letter_in(const Landing& landing);
-
-// A receive too small for a descriptor failed with MPI_ERR_TRUNCATE: if it was a descriptor that
-// did not fit, the sender gets its buffer back.
-void truncated(Comm* comm, const MPI_Status& status);
-
-// Gives back the buffer of a letter to this rank that will not be read.
-void release_unread(std::uint32_t sender, std::uint32_t slot, std::uint64_t generation);
 
 }  // namespace mh::mpi

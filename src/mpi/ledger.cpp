@@ -69,8 +69,8 @@ void Ledger::put(MPI_Request request, EntryPtr entry) {
 }
 
 void Ledger::set_under_way(Entry& entry, bool now) {
-  if (entry.under_way == now) return;
-  entry.under_way = now;
+  if (entry.under_way_ == now) return;
+  entry.under_way_ = now;
   const std::size_t change = now ? 1 : static_cast<std::size_t>(-1);
   under_way_.fetch_add(change, std::memory_order_relaxed);
   const Landing& landing = entry.receipt.landing;
@@ -111,6 +111,12 @@ EntryPtr Ledger::find(MPI_Request request) {
   return {entry.get(), [kept = entry](Entry* claimed) {
             claimed->claimed.store(false, std::memory_order_release);
           }};
+}
+
+bool Ledger::is_under_way(const EntryPtr& entry) {
+  if (!entry) return false;
+  const Guard hold(mutex_);
+  return entry->under_way_;
 }
 
 void Ledger::finish(MPI_Request request, const EntryPtr& entry) {
@@ -180,27 +186,29 @@ int account(Entry& entry, MPI_Status* status) {
   hide(receipt.landing);
   if (!fetched) return MPI_SUCCESS;
   set_bytes(status, fetched->bytes);
-  return fetched->truncated ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
+  return fetched->code;
 }
 
 }  // namespace
 
 int settle_request(MPI_Request request, const EntryPtr& entry, MPI_Status* status) {
-  if (!entry || !entry->under_way) return MPI_SUCCESS;
+  if (!ledger.is_under_way(entry)) return MPI_SUCCESS;
   const TypeHold hold(entry->receipt.landing);
   ledger.finish(request, entry);
   return account(*entry, status);
 }
 
-void drop_request(MPI_Request request, const EntryPtr& entry) {
-  if (!entry || !entry->under_way) return;
+bool drop_request(MPI_Request request, const EntryPtr& entry, MPI_Status* status) {
+  if (!ledger.is_under_way(entry)) return false;
   ledger.finish(request, entry);
+  if (entry->receipt.envelope) set_envelope(status, *entry->receipt.envelope);
   hide(entry->receipt.landing);
+  return true;
 }
 
 void peek(MPI_Request request, MPI_Status* status) {
   const EntryPtr entry = ledger.find(request);
-  if (!entry || !entry->under_way) return;
+  if (!ledger.is_under_way(entry)) return;
   const Receipt& receipt = entry->receipt;
   if (receipt.envelope) set_envelope(status, *receipt.envelope);
   if (!receipt.landing) return;

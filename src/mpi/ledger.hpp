@@ -32,13 +32,11 @@ struct Receipt {
   std::optional<Envelope> envelope{};  // the true one, where the library knows another (probe.hpp)
 };
 
-struct Entry {
+class Entry {
+ public:
   explicit Entry(const Receipt& what) : receipt(what) {}
 
   Receipt receipt;  // written by the thread that starts and completes the request
-  // False for a persistent receive between its completion and its next start. Guarded by the
-  // ledger's mutex.
-  bool under_way = false;
   // Some call has found it, and is about to complete the request. Taken by exchange (acquire),
   // given back by release: the next call sees what the last one did.
   std::atomic<bool> claimed{false};
@@ -46,6 +44,12 @@ struct Entry {
   std::atomic<bool> in_hand{false};
   std::optional<Coming> coming{};    // of the holder: from another node, begun
   std::optional<Fetched> fetched{};  // of the holder; read by the completing thread after it
+
+ private:
+  friend class Ledger;
+  // False for a persistent receive between its completion and its next start. Guarded by the
+  // ledger's mutex.
+  bool under_way_ = false;
 };
 using EntryPtr = std::shared_ptr<Entry>;
 
@@ -73,6 +77,7 @@ class Ledger {
   // entry is the caller's alone as long as it keeps the pointer: who asks meanwhile has a handle
   // that the library has given away again, to a request that is none of ours.
   EntryPtr find(MPI_Request request);
+  [[nodiscard]] bool is_under_way(const EntryPtr& entry);
   // The receive is over. A persistent one stays entered.
   void finish(MPI_Request request, const EntryPtr& entry);
   // The request is freed. A receive under way still is, until conclude().
@@ -89,7 +94,7 @@ class Ledger {
     const Guard hold(mutex_);
     std::vector<EntryPtr> found;
     for (auto& [bits, held] : entries_by_handle_) {
-      if (held.entry->under_way && picked(held.request, *held.entry)) found.push_back(held.entry);
+      if (held.entry->under_way_ && picked(held.request, *held.entry)) found.push_back(held.entry);
     }
     return found;
   }
@@ -143,8 +148,9 @@ inline std::atomic<std::size_t> loose_ends{0};
 // error, not yet raised.
 int settle_request(MPI_Request request, const EntryPtr& entry, MPI_Status* status);
 
-// A request has failed or was cancelled: its entry is of no use any more.
-void drop_request(MPI_Request request, const EntryPtr& entry);
+// A request has failed with `status`: its entry is of no use any more. True if it was under way with
+// one.
+bool drop_request(MPI_Request request, const EntryPtr& entry, MPI_Status* status);
 
 // A look at a completed request that leaves it in place: a described message is fetched now, and
 // `status` is corrected.

@@ -64,6 +64,8 @@ inline void drop_receive(MPI_Request& request) {
 }
 
 bool is_truncation(int code);
+// Not an error of this request: it is not complete, because another of the same call failed.
+bool is_pending(int code);
 
 // Gives `code` to the error handler of `comm`, as the library would have done.
 int raise(MPI_Comm comm, int code);

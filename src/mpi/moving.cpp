@@ -11,6 +11,7 @@
 #include "base/clock.hpp"
 #include "layout/pack.hpp"
 #include "mpi/next.hpp"
+#include "mpi/tags.hpp"
 #include "p2p/transfer.hpp"
 #include "p2p/ways.hpp"
 #include "wait/wait.hpp"
@@ -20,7 +21,6 @@ namespace {
 
 // MPI_BYTE counts are ints: longer data is sent again in pieces.
 constexpr std::uint64_t kPiece = 1U << 30U;
-constexpr int kSelfTag = 32765;  // on the communicator of this rank alone
 
 // Fetches through the library what memory did not give. The sender notices in its wait loop.
 void receive_stream_again(p2p::SendSlot& slot, const p2p::Descriptor& descriptor, void* to,
@@ -38,7 +38,7 @@ void receive_stream_again(p2p::SendSlot& slot, const p2p::Descriptor& descriptor
     }
     MPI_Request request = MPI_REQUEST_NULL;
     real.Irecv(place, static_cast<int>(piece), MPI_BYTE, static_cast<int>(descriptor.sender),
-               kResendTags + static_cast<int>(descriptor.slot), g.node_comm, &request);
+               tags::kResends[descriptor.slot], g.node_comm, &request);
     int flag = 0;
     wait::until(
         [&] { return real.Test(&request, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag; });
@@ -58,24 +58,39 @@ void receive_again(p2p::SendSlot& slot, const p2p::Descriptor& descriptor, const
   layout::unpack(p2p::elements_of(to), {0, bytes}, packed.get());
 }
 
-// Looks, now and then, for a dead process among those that may hold a chunk of this rank's jobs.
+// Looks, now and then, for dead processes that hold chunks of this rank's jobs.
 class Watch {
  public:
-  bool somebody_died() {
+  // All chunks of a job are claimed and it is not finished. True once those that are left are in
+  // dead hands, and in no others: then nobody will write to its buffer any more.
+  bool left_to_the_dead() {
     const std::uint64_t now = ticks();
-    if (next_look_ == 0) next_look_ = now + interval_;
+    if (next_look_ == 0) next_look_ = now + ticks_from_ns(kSlowNs);
     if (now < next_look_) return false;
-    next_look_ = now + interval_;
-    for (std::uint32_t rank = 0; rank < g.ranks; ++rank) {
-      // relaxed: a rank that died between claim and finish has said so long ago.
-      const std::uint32_t owner = g.node->record(rank).visiting.load(std::memory_order_relaxed);
-      if (owner == g.me + 1 && !g.node->alive(rank)) return true;
-    }
-    return false;
+    const bool dead = some_died_ && !some_live();
+    some_died_ = dead || some_dead();
+    next_look_ = now + ticks_from_ns(some_died_ ? kDyingNs : kSlowNs);
+    return dead;
   }
 
  private:
-  std::uint64_t interval_ = ticks_from_ns(1e9);
+  static constexpr double kSlowNs = 1e9;
+  // The kernel ends the copy that a killed process is in.
+  static constexpr double kDyingNs = 10e6;
+
+  // Whether a rank that does, or does not, live has a chunk of this rank's jobs.
+  static bool some(bool living) {
+    for (std::uint32_t rank = 0; rank < g.ranks; ++rank) {
+      if (node::is_visited(g.node->record(rank), g.me) && g.node->alive(rank) == living) {
+        return true;
+      }
+    }
+    return false;
+  }
+  static bool some_live() { return some(true); }
+  static bool some_dead() { return some(false); }
+
+  bool some_died_ = false;
   std::uint64_t next_look_ = 0;
 };
 
@@ -158,11 +173,18 @@ bool move_by_many(const memory::View& to, const memory::View& from, std::uint64_
   Watch watch;
   wait::until([&] {
     if (transfer.step(thief())) return true;
-    if (transfer.all_claimed()) offer.nothing_left();
-    if (watch.somebody_died()) transfer.recover();
+    if (!transfer.all_claimed()) return false;
+    offer.nothing_left();
+    if (watch.left_to_the_dead()) transfer.recover();
     return false;
   });
   return transfer.close();
+}
+
+void say_complete(std::uint32_t rank, int tag) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  real.Isend(nullptr, 0, MPI_BYTE, static_cast<int>(rank), tag, g.node_comm, &request);
+  real.Request_free(&request);
 }
 
 void release_sender(p2p::SendSlot& slot, std::uint32_t sender) {
@@ -170,19 +192,20 @@ void release_sender(p2p::SendSlot& slot, std::uint32_t sender) {
   // release: what this rank and its helpers read of the buffer is read before the sender writes
   // there.
   slot.change(p2p::SlotState::done);
-  if (fin_tag == p2p::kNoFin) return;
-  MPI_Request request = MPI_REQUEST_NULL;
-  real.Isend(nullptr, 0, MPI_BYTE, static_cast<int>(sender), static_cast<int>(fin_tag), g.node_comm,
-             &request);
-  real.Request_free(&request);
+  if (fin_tag != p2p::kNoFin) say_complete(sender, static_cast<int>(fin_tag));
 }
 
-void pull(const p2p::Descriptor& descriptor, p2p::SendSlot& letter, const p2p::End& to,
-          std::uint64_t bytes, steal::Order order) {
+void bring(const p2p::Descriptor& descriptor, p2p::SendSlot& letter, const p2p::End& to,
+           std::uint64_t bytes, steal::Order order) {
   const bool dense = g.reaching && letter.dense != 0 && to.layout == nullptr;
   const bool moved = dense ? move_dense(letter, descriptor.sender, to, bytes, order)
                            : move_by_belt(letter, descriptor.sender, to, bytes);
   if (!moved) receive_again(letter, descriptor, to, bytes);
+}
+
+void pull(const p2p::Descriptor& descriptor, p2p::SendSlot& letter, const p2p::End& to,
+          std::uint64_t bytes, steal::Order order) {
+  bring(descriptor, letter, to, bytes, order);
   release_sender(letter, descriptor.sender);
 }
 
@@ -192,7 +215,7 @@ void send_again(std::uint32_t slot, const p2p::SendSlot& letter) {
     const auto piece = static_cast<int>(std::min(kPiece, letter.bytes - offset));
     MPI_Request request = MPI_REQUEST_NULL;
     real.Isend(bytes + offset, piece, MPI_BYTE, static_cast<int>(letter.to),
-               kResendTags + static_cast<int>(slot), g.node_comm, &request);
+               tags::kResends[slot], g.node_comm, &request);
     // The buffer stays in use until the receiver says so, which is later than this request's end.
     real.Request_free(&request);
   }
@@ -204,11 +227,11 @@ void send_to_self(const void* from, MPI_Count count, MPI_Datatype type, void* to
   const ThreadLock hold(one_at_a_time);
   MPI_Request requests[2];
   if (real.Irecv_c != nullptr && real.Isend_c != nullptr) {
-    real.Irecv_c(to, room, to_type, 0, kSelfTag, g.self_comm, &requests[0]);
-    real.Isend_c(from, count, type, 0, kSelfTag, g.self_comm, &requests[1]);
+    real.Irecv_c(to, room, to_type, 0, tags::kRelaid.first, g.self_comm, &requests[0]);
+    real.Isend_c(from, count, type, 0, tags::kRelaid.first, g.self_comm, &requests[1]);
   } else {
-    real.Irecv(to, static_cast<int>(room), to_type, 0, kSelfTag, g.self_comm, &requests[0]);
-    real.Isend(from, static_cast<int>(count), type, 0, kSelfTag, g.self_comm, &requests[1]);
+    real.Irecv(to, static_cast<int>(room), to_type, 0, tags::kRelaid.first, g.self_comm, &requests[0]);
+    real.Isend(from, static_cast<int>(count), type, 0, tags::kRelaid.first, g.self_comm, &requests[1]);
   }
   for (MPI_Request& request : requests) {
     int flag = 0;

@@ -16,9 +16,6 @@
 
 namespace mh::mpi {
 
-// Tags on the node's private communicator from here on, one for each slot: data sent again.
-inline constexpr int kResendTags = 4096;
-
 // Memory of a rank of this node.
 inline memory::View view_of(const void* address, std::uint32_t rank) {
   return {.address = reinterpret_cast<std::uint64_t>(address),
@@ -33,10 +30,15 @@ inline p2p::End end_at(const void* address) { return {.base = layout::address_of
 bool move_by_many(const memory::View& to, const memory::View& from, std::uint64_t bytes,
                   steal::Order order, p2p::SendSlot* letter);
 
-// Moves the first `bytes` of a message whose letter this rank has taken to `to`; releases the
-// sender.
+// Moves the first `bytes` of a message whose letter this rank has taken to `to`.
+void bring(const p2p::Descriptor& descriptor, p2p::SendSlot& letter, const p2p::End& to,
+           std::uint64_t bytes, steal::Order order);
+// As bring(), and releases the sender.
 void pull(const p2p::Descriptor& descriptor, p2p::SendSlot& letter, const p2p::End& to,
           std::uint64_t bytes, steal::Order order);
+
+// To that rank of the node, or to this one: what it waits for with this tag is complete.
+void say_complete(std::uint32_t rank, int tag);
 
 // The sender has its buffer back, and is told so.
 void release_sender(p2p::SendSlot& letter, std::uint32_t sender);

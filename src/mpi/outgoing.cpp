@@ -14,14 +14,10 @@
 #include "mpi/ledger.hpp"
 #include "mpi/moving.hpp"
 #include "mpi/runtime.hpp"
+#include "mpi/tags.hpp"
 
 namespace mh::mpi {
 namespace {
-
-// Tags on the node's private communicator: completion messages of slots use the slot's number,
-// those of persistent sends numbers from kPersistentTags on.
-static_assert(p2p::SharedOutbox::kSlots <= kResendTags &&
-              kResendTags + static_cast<int>(p2p::SharedOutbox::kSlots) <= kPersistentTags);
 
 // What only this process knows of a slot of its outbox. Written by the thread that holds the slot.
 struct Sent {
@@ -39,6 +35,15 @@ struct Sent {
   std::uint64_t patience = 0;  // ticks from then to the one after
 };
 std::array<Sent, p2p::SharedOutbox::kSlots> g_sent;
+
+// Completion messages of the last letters, by tag: whose request each completes. For MPI_Cancel,
+// which must know a request whose letter is over. relaxed: a request is cancelled by the thread that
+// started it, or by one it told.
+struct Fin {
+  std::atomic<MPI_Request> request{};
+  std::atomic<std::uint64_t> sequence{0};  // the letter's, plus one; 0 for none
+};
+std::array<Fin, tags::kSendFins.count> g_fins;
 
 struct Start {
   std::uint64_t generation;
@@ -193,7 +198,8 @@ std::optional<Slot> post_with_fin_tag(const Outgoing& message, std::uint32_t fin
                                    .communicator = comm.key,
                                    .tag = message.tag,
                                    .to = static_cast<std::uint32_t>(comm.on_node(message.dest)),
-                                   .dense = message.layout == nullptr},
+                                   .dense = message.layout == nullptr,
+                                   .ordered = !g.threads},
                                   fin_tag);
   if (slot == p2p::Outbox::kNone) {
     g.counters().fallbacks[static_cast<std::size_t>(observe::Fallback::no_slot)].add(1);
@@ -251,6 +257,8 @@ int receive_completion(Slot slot, MPI_Request* request) {
   const int code = real.Irecv(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, fin_tag, g.node_comm, request);
   if (code == MPI_SUCCESS) {
     g_sent[slot].completion = *request;
+    g_fins[fin_tag].request.store(*request, std::memory_order_relaxed);
+    g_fins[fin_tag].sequence.store(g.outbox.slot(slot).sequence + 1, std::memory_order_relaxed);
   } else {
     give_back(slot);
   }
@@ -286,14 +294,13 @@ void reap_sent() {
 }
 
 bool cancel_described(MPI_Request request) {
-  reap_sent();  // the completed request of a message that arrived may share its handle with this
-                // one
   bool found = false;
   g.outbox.for_each([&](Slot slot, p2p::SendSlot& letter) {
     Sent& sent = g_sent[slot];
     const Start start = start_of(slot);
-    if (found || start.awaited || start.generation != letter.generation()) return;
-    if (sent.completion != request) return;
+    if (found || start.awaited || sent.completion != request) return;
+    // The request of a letter that is over may be complete, and its handle another's by now.
+    if (letter.state_of(start.generation) == p2p::SlotState::free) return;
     found = true;
     if (!letter.take(start.generation)) return;  // its receiver has it
     MPI_Status status;
@@ -306,9 +313,44 @@ bool cancel_described(MPI_Request request) {
       return;
     }
     real.Cancel(&sent.completion);
+    const auto fin_tag = static_cast<int>(letter.fin_tag);
+    if (tags::kSendFins.contains(fin_tag)) g_fins[fin_tag].sequence.store(0);
     give_back(slot);
   });
   return found;
+}
+
+namespace {
+
+// The tag of the completion message for this request, if it was the last described send with that
+// handle.
+std::optional<int> fin_tag_of(MPI_Request request) {
+  if (const auto persistent = persistent_fin(request)) return persistent;
+  std::optional<int> found;
+  std::uint64_t last = 0;
+  for (int tag = 0; tag < tags::kSendFins.count; ++tag) {
+    const std::uint64_t sequence = g_fins[tag].sequence.load(std::memory_order_relaxed);
+    if (sequence <= last) continue;
+    if (g_fins[tag].request.load(std::memory_order_relaxed) != request) continue;
+    last = sequence;
+    found = tag;
+  }
+  return found;
+}
+
+}  // namespace
+
+void await_completion_of(MPI_Request request) {
+  const auto tag = fin_tag_of(request);
+  if (!tag) return;
+  // A second completion message, and a receive for it behind the program's: when that has one, the
+  // program's has one, too. If it had one long ago, the second receive takes the second message.
+  MPI_Request second = MPI_REQUEST_NULL;
+  if (real.Irecv(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, *tag, g.node_comm, &second) != MPI_SUCCESS) {
+    return;
+  }
+  say_complete(g.me, *tag);
+  wait_request(&second, MPI_STATUS_IGNORE);
 }
 
 void note_short(int dest, MPI_Comm handle) {

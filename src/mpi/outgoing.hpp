@@ -48,10 +48,6 @@ enum class Completion : std::uint8_t { flag, message };
 // exchange, or longer, or others could help with it.
 bool may_describe(Outgoing& message, MPI_Datatype type, const datatypes::Info& info);
 
-// Tags of completion messages of persistent sends: [kPersistentTags, kLastTag].
-inline constexpr int kPersistentTags = 8192;
-inline constexpr int kLastTag = 32767;  // every library allows it
-
 // Takes a slot for the message, if there is a free one.
 std::optional<Slot> post(const Outgoing& message, Completion completion);
 // The completion message of a persistent send comes with its own tag and completes `request`.
@@ -70,9 +66,17 @@ void await_taken(Slot slot);
 // Gives back slots whose messages have arrived.
 void reap_sent();
 
-// MPI_Cancel of a described send's request: true if `request` is one (and its fate is settled:
-// either it completes as cancelled or it was matched and completes as usual).
+// MPI_Cancel of a described send's request: true if `request` is that of a letter that is not over
+// (and its fate is settled: either it completes as cancelled or it was matched and completes as
+// usual).
 bool cancel_described(MPI_Request request);
+// ... of a persistent send that was started as the library's: true if `request` is one.
+bool cancel_undescribed(MPI_Request request);
+// ... of one whose letter is over: waits until the request is complete, so that a cancellation
+// finds nothing to cancel. Does nothing for a request of anything else.
+void await_completion_of(MPI_Request request);
+// The tag of the completion messages of a persistent send.
+std::optional<int> persistent_fin(MPI_Request request);
 
 // Notes that an ordinary message of just a descriptor's size goes to `dest`: from then on a probe
 // there cannot tell by its size what it sees (see probe.cpp).

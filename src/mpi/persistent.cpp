@@ -13,9 +13,11 @@
 #include "mpi/landing.hpp"
 #include "mpi/ledger.hpp"
 #include "mpi/message.hpp"
+#include "mpi/moving.hpp"
 #include "mpi/outgoing.hpp"
 #include "mpi/runtime.hpp"
 #include "mpi/short_receives.hpp"
+#include "mpi/tags.hpp"
 #include "mpi/wrappers.hpp"
 
 namespace mh::mpi {
@@ -32,9 +34,10 @@ struct PersistentSend {
 std::mutex g_mutex;                                         // guards what follows
 std::unordered_map<std::uint64_t, PersistentSend> g_sends;  // by handle
 std::vector<int> g_free_tags;
-int g_next_tag = kPersistentTags;
+int g_next_tag = tags::kPersistentFins.first;
 struct Undescribed {
   MPI_Request sending;
+  MPI_Request completion;  // the program's
   int fin_tag;
 };
 std::vector<Undescribed> g_undescribed;
@@ -46,7 +49,7 @@ std::optional<int> take_tag() {
     g_free_tags.pop_back();
     return tag;
   }
-  if (g_next_tag > kLastTag) return std::nullopt;
+  if (!tags::kPersistentFins.contains(g_next_tag)) return std::nullopt;
   return g_next_tag++;
 }
 
@@ -84,7 +87,7 @@ bool init_described(Mode mode, const void* buffer, MPI_Count count, MPI_Datatype
   return true;
 }
 
-int send_undescribed(const PersistentSend& send) {
+int send_undescribed(MPI_Request request, const PersistentSend& send) {
   MPI_Request sending = MPI_REQUEST_NULL;
   const Outgoing& message = send.message;
   const int code = next.Isend_c != nullptr
@@ -94,7 +97,7 @@ int send_undescribed(const PersistentSend& send) {
                                     message.dest, message.tag, message.comm, &sending);
   if (code != MPI_SUCCESS) return code;
   const std::lock_guard<std::mutex> hold(g_mutex);
-  g_undescribed.push_back({sending, send.fin_tag});
+  g_undescribed.push_back({sending, request, send.fin_tag});
   loose_ends.fetch_add(1, std::memory_order_relaxed);
   return MPI_SUCCESS;
 }
@@ -112,7 +115,7 @@ int start_described(MPI_Request* request, const PersistentSend& send) {
       return send_descriptor(*slot, send.message);
     }
   }
-  return send_undescribed(send);
+  return send_undescribed(*request, send);
 }
 
 int start_one(MPI_Request* request) {
@@ -138,9 +141,19 @@ bool keep_short(void* buffer, MPI_Count count, MPI_Datatype type, int source, MP
   return short_receives.add(request, receive);
 }
 
+// Open MPI frees a persistent receive that fails, and gives its handle to the next one.
+void forget_failed(MPI_Request request) {
+  const EntryPtr entry = ledger.find(request);
+  if (!entry) return;
+  ledger.conclude(*entry);
+  hide(entry->receipt.landing);
+  ledger.remove(request);
+}
+
 int enter_receive(int code, void* buffer, MPI_Count count, MPI_Datatype type, int source,
                   MPI_Comm comm, const MPI_Request* request) {
   if (code != MPI_SUCCESS || !g.active) return code;
+  forget_failed(*request);
   if (keep_short(buffer, count, type, source, comm, *request)) return code;
   const Landing landing = landing_for(buffer, count, type, source, comm);
   if (landing) ledger.add_persistent(*request, {.landing = landing, .persistent = true});
@@ -149,7 +162,7 @@ int enter_receive(int code, void* buffer, MPI_Count count, MPI_Datatype type, in
 
 // The program no longer wants to hear of this request. A receive under way still has to be settled.
 int free_receive(MPI_Request* request, const EntryPtr& entry) {
-  if (!entry->under_way) return next.Request_free(request);
+  if (!ledger.is_under_way(entry)) return next.Request_free(request);
   adopt_orphan(*request, entry);
   *request = MPI_REQUEST_NULL;
   return MPI_SUCCESS;
@@ -172,14 +185,34 @@ void progress_undescribed() {
   const std::lock_guard<std::mutex> hold(g_mutex);
   std::erase_if(g_undescribed, [](Undescribed& one) {
     int flag = 0;
-    next.Test(&one.sending, &flag, MPI_STATUS_IGNORE);
+    int cancelled = 0;
+    MPI_Status status{};
+    next.Test(&one.sending, &flag, &status);
     if (flag == 0) return false;
-    MPI_Request request = MPI_REQUEST_NULL;
-    real.Isend(nullptr, 0, MPI_BYTE, static_cast<int>(g.me), one.fin_tag, g.node_comm, &request);
-    real.Request_free(&request);
+    real.Test_cancelled(&status, &cancelled);
+    if (cancelled != 0) {
+      real.Cancel(&one.completion);
+    } else {
+      say_complete(g.me, one.fin_tag);
+    }
     loose_ends.fetch_sub(1, std::memory_order_relaxed);
     return true;
   });
+}
+
+std::optional<int> persistent_fin(MPI_Request request) {
+  const auto send = find(request);
+  return send ? std::optional(send->fin_tag) : std::nullopt;
+}
+
+bool cancel_undescribed(MPI_Request request) {
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  for (Undescribed& one : g_undescribed) {
+    if (one.completion != request) continue;
+    next.Cancel(&one.sending);
+    return true;
+  }
+  return false;
 }
 
 namespace wrap {

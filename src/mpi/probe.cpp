@@ -9,11 +9,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "mpi/landing.hpp"
-#include "mpi/ledger.hpp"
+#include "mpi/letters.hpp"
 #include "mpi/message.hpp"
-#include "mpi/outgoing.hpp"
 #include "mpi/runtime.hpp"
+#include "mpi/tags.hpp"
 #include "mpi/wrappers.hpp"
 
 namespace mh::mpi {
@@ -32,20 +31,6 @@ std::mutex g_mutex;  // guards what follows
 std::vector<Kept> g_kept;
 std::unordered_map<std::uint64_t, Origin> g_origins;  // by message handle
 
-// A use of a slot of some rank's outbox.
-struct Letter {
-  std::uint32_t sender;
-  Slot slot;
-  std::uint64_t generation;
-  std::uint64_t sequence;
-  std::uint64_t bytes;
-  bool operator==(const Letter& other) const {
-    return sender == other.sender && slot == other.slot && generation == other.generation;
-  }
-};
-// Letters whose descriptors a probe has taken out of the library; some may be gone by now.
-std::vector<Letter> g_taken_out;
-
 bool matches(const Kept& kept, int source, int tag, MPI_Comm comm) {
   return kept.comm == comm &&
          (source == MPI_ANY_SOURCE || source == kept.message.envelope.source) &&
@@ -58,61 +43,9 @@ bool shows_descriptor_size(const MPI_Status& status) {
          bytes == static_cast<int>(p2p::kDescriptorBytes);
 }
 
-Letter letter_of(const p2p::Descriptor& descriptor) {
-  return {.sender = descriptor.sender,
-          .slot = descriptor.slot,
-          .generation = descriptor.generation,
-          .sequence = 0,
-          .bytes = descriptor.bytes};
-}
-
-// Letters to this rank, still posted, that the library has matched already: to a receive that the
-// program has not completed yet (their descriptors lie in its buffers) or to a probe that took them
-// out.
-std::vector<Letter> matched_letters() {
-  std::vector<Letter> found;
-  ledger.select([&](MPI_Request, const Entry& entry) {
-    if (!entry.receipt.landing) return false;
-    if (const auto letter = letter_in(entry.receipt.landing)) found.push_back(letter_of(*letter));
-    return false;
-  });
-  const std::lock_guard<std::mutex> hold(g_mutex);
-  std::erase_if(g_taken_out, [](const Letter& letter) {
-    const p2p::SendSlot& slot = g.area(letter.sender).outbox.slots[letter.slot];
-    return slot.state_of(letter.generation) != p2p::SlotState::posted;
-  });
-  found.insert(found.end(), g_taken_out.begin(), g_taken_out.end());
-  return found;
-}
-
-void note_taken_out(const Letter& letter) {
-  const std::lock_guard<std::mutex> hold(g_mutex);
-  g_taken_out.push_back(letter);
-}
-
-// The oldest letter of `sender` to this rank with this tag that nothing has matched yet.
-std::optional<Letter> oldest_letter(std::uint32_t sender, std::uint64_t comm_key, int tag) {
-  const auto gone = matched_letters();
-  std::optional<Letter> oldest;
-  for (Slot slot = 0; slot < p2p::SharedOutbox::kSlots; ++slot) {
-    p2p::SendSlot& letter = g.area(sender).outbox.slots[slot];
-    // A posted letter to this rank changes only if its sender cancels it.
-    if (letter.state() != p2p::SlotState::posted) continue;
-    if (letter.to != g.me || letter.tag != tag || letter.communicator != comm_key) continue;
-    const Letter found{.sender = sender,
-                       .slot = slot,
-                       .generation = letter.generation(),
-                       .sequence = letter.sequence,
-                       .bytes = letter.bytes};
-    if (std::find(gone.begin(), gone.end(), found) != gone.end()) continue;
-    if (!oldest || found.sequence < oldest->sequence) oldest = found;
-  }
-  return oldest;
-}
-
 struct Seen {
   Comm* comm;
-  Letter letter;   // the described message it must be, if it is one
+  Letter letter;   // the described message it must be, if it is not ambiguous
   bool ambiguous;  // it may as well be a short message, or another letter; or is of another node
 };
 
@@ -127,11 +60,16 @@ std::optional<Seen> identify(MPI_Comm handle, const MPI_Status& status) {
   }
   if (there < 0 || there == static_cast<std::int32_t>(g.me)) return std::nullopt;
   const auto sender = static_cast<std::uint32_t>(there);
-  const auto letter = oldest_letter(sender, comm->key, status.MPI_TAG);
+  if (letters::is_kept(sender, comm->key, status.MPI_TAG)) {
+    return Seen{.comm = comm, .letter = {}, .ambiguous = true};
+  }
+  const auto letter = letters::oldest(sender, comm->key, status.MPI_TAG);
   if (!letter) return std::nullopt;
-  // With several threads another one may be receiving the oldest letter just now.
+  // With several threads another one may be receiving the oldest letter just now, or may have sent
+  // a later one before it.
   const bool shorts = g.area(sender).short_sent[g.me].load(std::memory_order_relaxed) != 0;
-  return Seen{.comm = comm, .letter = *letter, .ambiguous = shorts || g.threads};
+  const bool oldest_first = letter->says.ordered != 0 && !g.threads;
+  return Seen{.comm = comm, .letter = *letter, .ambiguous = shorts || !oldest_first};
 }
 
 // The content of a message that this rank sends to itself lives until the send is complete, which
@@ -154,27 +92,36 @@ void post_parcel(const std::array<std::byte, p2p::kDescriptorBytes>& content, in
              &parcel.sending);
 }
 
+struct Renewed {
+  std::uint64_t bytes;           // its true size
+  std::optional<Letter> letter;  // if it is a descriptor's of this node
+};
+
 // Receives the message of descriptor size behind `message`, sees what it is, and makes it a message
-// again, sent from this rank to itself. Returns its true size.
-std::uint64_t renew(MPI_Message* message) {
+// again, sent from this rank to itself.
+Renewed renew(MPI_Message* message) {
   std::array<std::byte, p2p::kDescriptorBytes> content{};
   MPI_Request request = MPI_REQUEST_NULL;
   next.Imrecv(content.data(), static_cast<int>(content.size()), MPI_BYTE, message, &request);
   wait_request(&request, MPI_STATUS_IGNORE);
 
-  static std::atomic<int> serial{0};
-  const int tag = serial.fetch_add(1, std::memory_order_relaxed) & 0x3fff;
+  static std::atomic<std::uint32_t> serial{0};
+  const int tag = tags::kRenewed[serial.fetch_add(1, std::memory_order_relaxed) % tags::kRenewed.count];
   post_parcel(content, tag);
   int flag = 0;
   wait::until([&] {
     real.Improbe(0, tag, g.self_comm, &flag, message, MPI_STATUS_IGNORE);
     return flag != 0;
   });
-  if (!p2p::opens_descriptor(content.data(), g.key)) return p2p::kDescriptorBytes;
+  if (!p2p::opens_descriptor(content.data(), g.key)) {
+    return {.bytes = p2p::kDescriptorBytes, .letter = std::nullopt};
+  }
   p2p::Descriptor descriptor;
   std::memcpy(&descriptor, content.data(), sizeof descriptor);
-  if (descriptor.from_world == 0) note_taken_out(letter_of(descriptor));
-  return descriptor.bytes;
+  if (descriptor.from_world != 0) return {.bytes = descriptor.bytes, .letter = std::nullopt};
+  const Letter letter = letters::of(descriptor);
+  letters::note_taken_out(letter);
+  return {.bytes = descriptor.bytes, .letter = letter};
 }
 
 // An ambiguous message seen by a probe that leaves it in the library: taken out and set aside.
@@ -184,14 +131,15 @@ std::optional<std::uint64_t> set_aside(MPI_Comm comm, const MPI_Status& seen) {
   MPI_Status status{};
   next.Improbe(seen.MPI_SOURCE, seen.MPI_TAG, comm, &flag, &message, &status);
   if (flag == 0) return std::nullopt;  // another thread was faster
-  const std::uint64_t bytes = renew(&message);
+  const Renewed renewed = renew(&message);
   const std::lock_guard<std::mutex> hold(g_mutex);
   g_kept.push_back({.comm = comm,
                     .message = {.message = message,
-                                .envelope = {.source = seen.MPI_SOURCE, .tag = seen.MPI_TAG}},
-                    .bytes = bytes});
+                                .envelope = {.source = seen.MPI_SOURCE, .tag = seen.MPI_TAG},
+                                .letter = renewed.letter},
+                    .bytes = renewed.bytes});
   set_aside_count.store(static_cast<std::uint32_t>(g_kept.size()), std::memory_order_relaxed);
-  return bytes;
+  return renewed.bytes;
 }
 
 // A probe that finds a message set aside reports it without a look into the library.
@@ -220,7 +168,7 @@ int look(int source, int tag, MPI_Comm comm, int* flag, MPI_Status* users) {
   if (code != MPI_SUCCESS || *flag == 0) return code;
   const auto seen = identify(comm, *status.get());
   if (!seen) return code;
-  std::uint64_t bytes = seen->letter.bytes;
+  std::uint64_t bytes = seen->letter.says.bytes;
   if (seen->ambiguous) {
     const auto kept = set_aside(comm, *status.get());
     if (!kept) {
@@ -245,8 +193,10 @@ int take_look(int source, int tag, MPI_Comm comm, int* flag, MPI_Message* messag
     const auto kept = take_set_aside(source, tag, comm);
     *message = kept->message;
     *flag = 1;
-    remember_origin(*message,
-                    {.comm = comms::find(comm), .envelope = kept->envelope, .substitute = true});
+    remember_origin(*message, {.comm = comms::find(comm),
+                               .envelope = kept->envelope,
+                               .substitute = true,
+                               .letter = kept->letter});
     return MPI_SUCCESS;
   }
   StatusOrOwn status(users);
@@ -256,13 +206,16 @@ int take_look(int source, int tag, MPI_Comm comm, int* flag, MPI_Message* messag
   if (!seen) return code;
   Origin origin{.comm = seen->comm,
                 .envelope = {.source = status.get()->MPI_SOURCE, .tag = status.get()->MPI_TAG},
-                .substitute = false};
-  std::uint64_t bytes = seen->letter.bytes;
+                .substitute = false,
+                .letter = seen->letter};
+  std::uint64_t bytes = seen->letter.says.bytes;
   if (seen->ambiguous) {
-    bytes = renew(message);
+    const Renewed renewed = renew(message);
+    bytes = renewed.bytes;
     origin.substitute = true;
+    origin.letter = renewed.letter;
   } else {
-    note_taken_out(seen->letter);
+    letters::note_taken_out(seen->letter);
   }
   remember_origin(*message, origin);
   set_bytes(status.get(), bytes);
@@ -289,29 +242,6 @@ std::optional<Origin> take_origin(MPI_Message message) {
   const Origin origin = at->second;
   g_origins.erase(at);
   return origin;
-}
-
-void truncated(Comm* comm, const MPI_Status& status) {
-  if (!g.describing) return;
-  for (std::uint32_t sender = 0; sender < g.ranks; ++sender) {
-    if (sender == g.me) continue;
-    if (comm != nullptr && comm->on_node(status.MPI_SOURCE) != static_cast<std::int32_t>(sender)) {
-      continue;
-    }
-    for (Slot slot = 0; slot < p2p::SharedOutbox::kSlots && comm == nullptr; ++slot) {
-      // Without the communicator of the receive the letter's own is the only clue.
-      const p2p::SendSlot& letter = g.area(sender).outbox.slots[slot];
-      if (letter.state() != p2p::SlotState::posted) continue;
-      if (letter.to != g.me || letter.tag != status.MPI_TAG) continue;
-      release_unread(sender, slot, letter.generation());
-      return;
-    }
-    if (comm == nullptr) continue;
-    if (const auto letter = oldest_letter(sender, comm->key, status.MPI_TAG)) {
-      release_unread(sender, letter->slot, letter->generation);
-      return;
-    }
-  }
 }
 
 namespace wrap {

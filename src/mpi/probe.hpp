@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "mpi/comms.hpp"
+#include "mpi/letters.hpp"
 #include "mpi/message.hpp"
 #include "mpi/next.hpp"
 
@@ -27,6 +28,7 @@ extern std::atomic<std::uint32_t> set_aside_count;
 struct SetAside {
   MPI_Message message;
   Envelope envelope;
+  std::optional<Letter> letter;  // what it describes, of this node
 };
 
 // The first one that a receive or probe with these arguments would match, taken out.
@@ -37,6 +39,7 @@ struct Origin {
   Comm* comm;
   Envelope envelope;
   bool substitute;  // a message set aside: the library takes this rank for its source
+  std::optional<Letter> letter;  // what it describes, of this node
 };
 std::optional<Origin> take_origin(MPI_Message message);
 

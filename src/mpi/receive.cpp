@@ -33,6 +33,13 @@ int start_matched(void* buffer, MPI_Count count, MPI_Datatype type, MPI_Message*
   return next.Imrecv_c(buffer, count, type, message, request);
 }
 
+// A receive of a known message was started, with `code`. One that has no room for the descriptor
+// will fail, and nobody will read the message.
+int release_if_cut(int code, const Landing& landing, const std::optional<Letter>& letter) {
+  if (code == MPI_SUCCESS && letter && !landing) letters::release_unread(*letter);
+  return code;
+}
+
 // What has to be done when a receive completes, and its start.
 template <class Count>
 int begin(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
@@ -41,7 +48,8 @@ int begin(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI
   if (set_aside_count.load(std::memory_order_relaxed) != 0) [[unlikely]] {
     if (auto kept = take_set_aside(source, tag, comm)) {
       receipt.envelope = kept->envelope;
-      return start_matched(buffer, count, type, &kept->message, request);
+      return release_if_cut(start_matched(buffer, count, type, &kept->message, request),
+                            receipt.landing, kept->letter);
     }
   }
   return start(buffer, count, type, source, tag, comm, request);
@@ -51,18 +59,18 @@ int begin(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI
 template <class Count>
 int begin_matched(void* buffer, Count count, MPI_Datatype type, MPI_Message* message,
                   MPI_Request* request, Receipt& receipt) {
-  if (const auto origin = take_origin(*message)) {
-    receipt.landing =
-        landing_for(buffer, count, type, origin->envelope.source, origin->comm->handle);
-    if (origin->substitute) receipt.envelope = origin->envelope;
-  }
-  return start_matched(buffer, count, type, message, request);
+  const auto origin = take_origin(*message);
+  if (!origin) return start_matched(buffer, count, type, message, request);
+  receipt.landing = landing_for(buffer, count, type, origin->envelope.source, origin->comm->handle);
+  if (origin->substitute) receipt.envelope = origin->envelope;
+  return release_if_cut(start_matched(buffer, count, type, message, request), receipt.landing,
+                        origin->letter);
 }
 
-// A receive shorter than a descriptor may have been matched with one: the library's error is right,
-// and the sender must not wait for ever.
+// A receive with room for less than a descriptor may have been matched with one: the library's
+// error is right, and the sender must not wait for ever.
 int too_short(int code, MPI_Comm comm, const MPI_Status& status) {
-  if (is_truncation(code)) truncated(comms::find(comm), status);
+  if (is_truncation(code)) letters::truncated(comms::find(comm), status);
   return code;
 }
 
@@ -104,17 +112,19 @@ int await(Arrival& arrival, MPI_Status* users) {
   const bool latency = !arrival.receipt.landing && g.outbox.empty();
   const int code =
       wait_request(&arrival.request, status.get(), latency ? wait::kManyLooks : wait::kFewLooks);
-  if (code != MPI_SUCCESS) return too_short(code, arrival.comm, *status.get());
   const Receipt& receipt = arrival.receipt;
   if (receipt.envelope) set_envelope(status.get(), *receipt.envelope);
+  const bool is_known = receipt.landing || receipt.envelope || arrival.is_matched;
+  if (code != MPI_SUCCESS) return is_known ? code : too_short(code, arrival.comm, *status.get());
   return finish(receipt.landing, status.get());
 }
 
 int close_short(int code, void* buffer, MPI_Count count, MPI_Datatype type, int source,
                 MPI_Comm comm, MPI_Status* status) {
-  if (code != MPI_SUCCESS) return too_short(code, comm, *status);
   const datatypes::Info info = datatypes::info(type);
-  if (message_bytes(count, info) < p2p::kDescriptorBytes || buffer == nullptr) return code;
+  const bool has_room = message_bytes(count, info) >= p2p::kDescriptorBytes;
+  if (code != MPI_SUCCESS) return has_room ? code : too_short(code, comm, *status);
+  if (!has_room || buffer == nullptr) return code;
   if (info.dense && !p2p::opens_descriptor(buffer, g.key)) return code;
   return finish(landing_for(buffer, count, type, source, comm), status);
 }
@@ -234,7 +244,7 @@ int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int 
 template <class Count>
 int receive_matched(void* buffer, Count count, MPI_Datatype type, MPI_Message* message,
                     MPI_Status* status) {
-  Arrival arrival;
+  Arrival arrival{.is_matched = true};
   const int code = begin_matched(buffer, count, type, message, &arrival.request, arrival.receipt);
   hold_and_note(arrival);
   return code == MPI_SUCCESS ? await(arrival, status) : code;

@@ -25,6 +25,7 @@
 #include "mpi/outgoing.hpp"
 #include "mpi/report.hpp"
 #include "mpi/short_receives.hpp"
+#include "mpi/tags.hpp"
 #include "mpi/wires.hpp"
 #include "node/segment.hpp"
 #include "openmp/marker.hpp"
@@ -39,7 +40,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr int kPokeTag = 32766;  // nobody sends it
 constexpr auto kDoorTimeout = milliseconds(20'000);
 constexpr std::uint64_t kLeastExchangedByCells = 1U << 20U;  // from here on both directions gain
 constexpr double kPatienceNs = 20e9;  // after this long at the start we say what we wait for
@@ -505,7 +505,7 @@ void share_cores() {
     g.workers.emplace(*g.node, offsetof(RankArea, lendings), policy, admitted, cpus);
   }
   if (copies) {
-    g.lent_copies.emplace(*g.helpers, g.area(g.me).jobs, g.counters(), g.node->mine().pid);
+    g.lent_copies.emplace(*g.helpers, *g.node, g.area(g.me).jobs, g.counters());
   }
   if (g.carrying) {
     constexpr std::size_t kOutbox = offsetof(RankArea, outbox);
@@ -543,7 +543,7 @@ mh_marker marker() { return openmp::mark; }
 void poke_library() {
   // Not on a communicator of one rank: MPICH answers that without any progress.
   int flag = 0;
-  real.Iprobe(MPI_ANY_SOURCE, kPokeTag, g.node_comm, &flag, MPI_STATUS_IGNORE);
+  real.Iprobe(MPI_ANY_SOURCE, tags::kPoke.first, g.node_comm, &flag, MPI_STATUS_IGNORE);
 }
 
 void start() {

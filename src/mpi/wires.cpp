@@ -14,7 +14,9 @@
 
 #include "base/clock.hpp"
 #include "mpi/ledger.hpp"
+#include "mpi/moving.hpp"
 #include "mpi/runtime.hpp"
+#include "mpi/tags.hpp"
 #include "p2p/relay.hpp"
 
 namespace mh::mpi::wires {
@@ -33,9 +35,7 @@ constexpr std::size_t kMostBuffers = 512;  // of all messages of a rank together
 constexpr std::size_t kKeptBuffers = 32;   // that nobody uses
 constexpr double kPatienceNs = 1e9;
 
-// On the node's communicator; outbox slots use tags below.
-constexpr int kFinTags = 1024;
-constexpr std::uint32_t kWires = 64;
+constexpr std::uint32_t kWires = tags::kWireFins.count;
 
 struct Cut {
   std::uint64_t bytes;
@@ -49,7 +49,7 @@ struct Cut {
 // Of the pieces of a message, among all between two ranks. A wire may be used again while the
 // library still holds pieces of its last message, so its number would not do.
 int tag_of(const p2p::Descriptor& descriptor) {
-  return static_cast<int>(descriptor.generation % (kLastTag + 1));
+  return tags::kPieces[descriptor.generation % tags::kPieces.count];
 }
 
 int length_of(layout::Range range) { return static_cast<int>(range.end - range.begin); }
@@ -155,9 +155,7 @@ void release(Wire wire) {
 void say_done(Line& line) {
   line.counts_as_done = true;
   if (line.fin_tag == kNoFin) return;
-  MPI_Request request = MPI_REQUEST_NULL;
-  real.Isend(nullptr, 0, MPI_BYTE, static_cast<int>(g.me), line.fin_tag, g.node_comm, &request);
-  real.Request_free(&request);
+  say_complete(g.me, line.fin_tag);
 }
 
 // With g_mutex: a posted line goes on. True if all of it was taken.
@@ -247,7 +245,7 @@ std::optional<Wire> take(const Outgoing& message, MPI_Datatype type, const datat
   if (!wire) return std::nullopt;
   auto line = std::make_unique<Line>();
   line->to = to;
-  line->fin_tag = fin_tag == kOwnFin ? kFinTags + static_cast<int>(*wire) : fin_tag;
+  line->fin_tag = fin_tag == kOwnFin ? tags::kWireFins[*wire] : fin_tag;
   line->completion = request;
   line->from = {.layout = layout.get(),
                 .count = message.bytes / info.size,
@@ -321,8 +319,10 @@ bool keeps(MPI_Request request) {
   const std::lock_guard<std::mutex> hold(g_mutex);
   for (const auto& line : g_lines) {
     if (line == nullptr || line->completion != request || line->fin_tag == kNoFin) continue;
+    // Its request is complete, and the handle may be another's by now.
+    if (line->counts_as_done) continue;
     // Nothing of the program's is needed any more, so its wait need not depend on the receiver.
-    if (!line->counts_as_done) say_done(*line);
+    say_done(*line);
     return true;
   }
   return false;

@@ -21,7 +21,7 @@ namespace mh::node {
 inline constexpr std::uint32_t kMaxRanks = 1024;  // ranks of one node; more run unhelped
 inline constexpr std::uint32_t kMaxCpus = 2048;   // CPUs the NUMA map covers; beyond: NUMA node 0
 inline constexpr std::uint64_t kSegmentMagic = 0x6d616e7968616e64;  // "manyhand"
-inline constexpr std::uint32_t kLayout = 5;
+inline constexpr std::uint32_t kLayout = 6;
 
 struct alignas(kCacheLine) RankRecord {
   // Written by the rank before the attach barrier, read-only after.
@@ -36,14 +36,54 @@ struct alignas(kCacheLine) RankRecord {
   // 1 while the rank waits inside MPI and has no unit of work in hand (CAB-MPI, III-C3: the flag
   // from which others count active ranks). Relaxed: a stale value only shifts a heuristic.
   alignas(kCacheLine) std::atomic<std::uint32_t> idle{0};
-  // The node-local rank whose chunk this rank has in hand, plus one; 0 for none. By it an owner
-  // that has waited long for a chunk tells a slow thief from a dead one. Relaxed: read only after a
-  // long wait.
-  std::atomic<std::uint32_t> visiting{0};
+  // One word for each thread of this rank that may have a chunk in hand (Visit): the node-local rank
+  // that owns the chunk, plus one; 0 for none. By them an owner that has waited long for a chunk
+  // tells a slow thief from a dead one.
+  static constexpr std::uint32_t kVisits = 16;
+  alignas(kCacheLine) std::atomic<std::uint32_t> visiting[kVisits] = {};
 };
 
 static_assert(std::is_standard_layout_v<RankRecord>);
-static_assert(sizeof(RankRecord) == 2 * kCacheLine);
+static_assert(sizeof(RankRecord) == 3 * kCacheLine);
+
+// Announces that the calling thread may take a chunk of a job of `owner`, and that it has none any
+// more. Begins before the claim, so that no owner ever waits for a chunk of which no rank says that
+// it has it. Limit: kVisits at a time for a rank; a further one is false, and must claim nothing.
+class Visit {
+ public:
+  Visit(RankRecord& mine, std::uint32_t owner) {
+    for (std::atomic<std::uint32_t>& word : mine.visiting) {
+      std::uint32_t nobody = 0;
+      if (word.load(std::memory_order_relaxed) != 0) continue;
+      if (!word.compare_exchange_strong(nobody, owner + 1, std::memory_order_relaxed)) continue;
+      // release: pairs with the acquire of is_visited(), whose caller has seen the claim.
+      std::atomic_thread_fence(std::memory_order_release);
+      word_ = &word;
+      return;
+    }
+  }
+  // release: pairs with the acquire of is_visited(); what was done meanwhile is over.
+  ~Visit() {
+    if (word_ != nullptr) word_->store(0, std::memory_order_release);
+  }
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+
+  explicit operator bool() const { return word_ != nullptr; }
+
+ private:
+  std::atomic<std::uint32_t>* word_ = nullptr;
+};
+
+// Whether a thread of that rank may have a chunk of a job of `owner` in hand, among those whose
+// claims the caller has seen.
+inline bool is_visited(const RankRecord& by, std::uint32_t owner) {
+  std::atomic_thread_fence(std::memory_order_acquire);
+  for (const std::atomic<std::uint32_t>& word : by.visiting) {
+    if (word.load(std::memory_order_acquire) == owner + 1) return true;
+  }
+  return false;
+}
 
 // Which ranks have an open job: one bit a rank, so that an idle rank looks at one or two lines, not
 // at every rank's slots. Set and cleared by the job's owner only (fetch_or/fetch_and, relaxed: a

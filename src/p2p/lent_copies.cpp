@@ -51,18 +51,19 @@ bool LentCopies::unit(std::uint32_t /*helper*/, std::uint64_t deadline) noexcept
   return done;
 }
 
-// A chunk of any open job; this process is its receiving end, so it is copied once. The rank need
-// not be marked as visiting: whoever waits for this chunk is in the process that dies with it.
+// A chunk of any open job; this process is its receiving end, so it is copied once.
 bool LentCopies::one_chunk() {
   // relaxed: a hint; the ticket of each job decides.
   for (std::uint32_t open = jobs_.open.load(std::memory_order_relaxed); open != 0;
        open &= open - 1) {
     steal::Job& job = jobs_.jobs[std::countr_zero(open)];
     steal::Chunk chunk{};
-    if (!job.has_work() || !job.claim(chunk, steal::End::other)) continue;
+    if (!job.has_work()) continue;
+    const node::Visit visit(node_.mine(), node_.me());
+    if (!visit || !job.claim(chunk, steal::End::other)) continue;
     const steal::Work work = job.work();  // a copy: nothing may be touched after finish()
     const Status copied = memory::copy(at(work.to, chunk.offset), at(work.from, chunk.offset),
-                                       chunk.bytes, self_, {});
+                                       chunk.bytes, node_.mine().pid, {});
     job.finish(copied.ok());
     counters_.lent_chunks.add_shared(copied.ok() ? 1 : 0);
     counters_.lent_bytes.add_shared(copied.ok() ? chunk.bytes : 0);

@@ -10,12 +10,11 @@
 // chunks of any open job of this rank.
 #pragma once
 
-#include <sys/types.h>
-
 #include <atomic>
 #include <cstdint>
 
 #include "lend/pool.hpp"
+#include "node/node.hpp"
 #include "observe/counters.hpp"
 #include "steal/slots.hpp"
 
@@ -26,9 +25,10 @@ inline constexpr std::uint64_t kLeastLentBytes = 4U << 20U;
 
 class LentCopies final : public lend::Work {
  public:
-  // `jobs` and `counters` are this rank's, `self` its process as the node knows it.
-  LentCopies(lend::Pool& pool, steal::JobSlots& jobs, observe::Counters& counters, pid_t self)
-      : pool_(pool), jobs_(jobs), counters_(counters), self_(self) {}
+  // `jobs` and `counters` are this rank's.
+  LentCopies(lend::Pool& pool, const node::Node& node, steal::JobSlots& jobs,
+             observe::Counters& counters)
+      : pool_(pool), node_(node), jobs_(jobs), counters_(counters) {}
 
   // While it lives, lenders may come for an open job of `bytes` bytes. Any thread.
   class Offer {
@@ -52,9 +52,9 @@ class LentCopies final : public lend::Work {
   bool one_chunk();
 
   lend::Pool& pool_;
+  const node::Node& node_;
   steal::JobSlots& jobs_;
   observe::Counters& counters_;
-  pid_t self_;
   // Set while an offer stands. acquire and release: the pool's calls for a kind are for one thread
   // at a time.
   std::atomic_flag offered_ = ATOMIC_FLAG_INIT;

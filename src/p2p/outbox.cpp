@@ -2,6 +2,35 @@
 #include "p2p/outbox.hpp"
 
 namespace mh::p2p {
+namespace {
+
+// A field that posted() reads while it may be written.
+template <class T>
+void put(T& field, T value) {
+  std::atomic_ref<T>(field).store(value, std::memory_order_relaxed);
+}
+template <class T>
+T get(const T& field) {
+  return std::atomic_ref<T>(const_cast<T&>(field)).load(std::memory_order_relaxed);
+}
+
+}  // namespace
+
+std::optional<Posted> SendSlot::posted() const {
+  const std::uint64_t before = word.load(std::memory_order_acquire);
+  if (state_in(before) != SlotState::posted) return std::nullopt;
+  const Posted copy{.generation = before >> kStateBits,
+                    .bytes = get(bytes),
+                    .communicator = get(communicator),
+                    .sequence = get(sequence),
+                    .tag = get(tag),
+                    .to = get(to),
+                    .ordered = get(ordered)};
+  // acquire: pairs with the fence in Outbox::post().
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (word.load(std::memory_order_relaxed) != before) return std::nullopt;
+  return copy;
+}
 
 std::uint32_t Outbox::post(const Letter& letter, std::uint32_t fin_tag) {
   for (std::uint32_t word = 0; word < kWords; ++word) {
@@ -15,16 +44,20 @@ std::uint32_t Outbox::post(const Letter& letter, std::uint32_t fin_tag) {
       const std::uint32_t index = word * 64 + bit;
       used_.fetch_add(1, std::memory_order_relaxed);
       SendSlot& slot = shared_->slots[index];
+      const std::uint64_t generation = slot.generation() + 1;
+      // release: pairs with the fence in posted(). Who reads what is written from here on finds
+      // that the letter before is over.
+      std::atomic_thread_fence(std::memory_order_release);
       slot.from = letter.from;
-      slot.bytes = letter.bytes;
-      slot.communicator = letter.communicator;
-      slot.sequence = sequence_.fetch_add(1, std::memory_order_relaxed);
-      slot.tag = letter.tag;
-      slot.to = letter.to;
+      put(slot.bytes, letter.bytes);
+      put(slot.communicator, letter.communicator);
+      put(slot.sequence, sequence_.fetch_add(1, std::memory_order_relaxed));
+      put(slot.tag, letter.tag);
+      put(slot.to, letter.to);
+      put(slot.ordered, letter.ordered ? 1U : 0U);
       slot.dense = letter.dense ? 1 : 0;
-      slot.fin_tag = fin_tag == kOwnTag ? index : fin_tag;
-      slot.word.store(SendSlot::word_of(slot.generation() + 1, SlotState::posted),
-                      std::memory_order_release);
+      slot.fin_tag = fin_tag == kOwnTag ? SendSlot::own_fin(index, generation) : fin_tag;
+      slot.word.store(SendSlot::word_of(generation, SlotState::posted), std::memory_order_release);
       return index;
     }
   }

@@ -25,6 +25,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <type_traits>
 
 #include "base/cacheline.hpp"
@@ -56,8 +57,20 @@ enum class SlotState : std::uint32_t { free, posted, taken, claimed, resend, don
 
 inline constexpr std::uint32_t kNoFin = 0xffffffffU;
 
+// A copy of what a posted letter says.
+struct Posted {
+  std::uint64_t generation;
+  std::uint64_t bytes;
+  std::uint64_t communicator;
+  std::uint64_t sequence;
+  std::int32_t tag;
+  std::uint32_t to;
+  std::uint32_t ordered;
+};
+
 struct alignas(kCacheLine) SendSlot {
-  // Written by the sender while free, read by the receiver once posted (ordered by `state`).
+  // Written by the sender while free, read by whoever has the letter, or names its generation
+  // while it is not over (ordered by `word`). Others read a copy: posted().
   memory::View from;
   std::uint64_t bytes;
   std::uint64_t communicator;  // its key: the same number on every member
@@ -66,6 +79,7 @@ struct alignas(kCacheLine) SendSlot {
   std::uint32_t to;       // receiver, rank on the node
   std::uint32_t fin_tag;  // tag of the completion message the receiver owes, or kNoFin
   std::uint32_t dense;    // the bytes lie at `from` without gaps; else only the sender knows where
+  std::uint32_t ordered;  // the sender's messages are sent in the order of `sequence`
 
   // Written by sender and receiver in turn, as in the picture above: the state, and above it the
   // generation, which counts the uses of this slot. One word, so that who was held up between a
@@ -74,6 +88,14 @@ struct alignas(kCacheLine) SendSlot {
   // receiver, claimed publishes `job` to the sender, done gives the buffer and the slot back.
   alignas(kCacheLine) std::atomic<std::uint64_t> word{0};
   std::atomic<std::uint64_t> job{0};  // receiver's job slot, or OnBelt; valid from claimed on
+
+  // Tags of completion messages, one for each of the last kFinUses uses of a slot: a message that
+  // is slow to come is not taken for that of the next letter.
+  static constexpr std::uint32_t kFinUses = 32;
+  static constexpr std::uint32_t kOwnFins = 128 * kFinUses;
+  static constexpr std::uint32_t own_fin(std::uint32_t slot, std::uint64_t generation) {
+    return slot * kFinUses + static_cast<std::uint32_t>(generation % kFinUses);
+  }
 
   static constexpr std::uint64_t word_of(std::uint64_t generation, SlotState state) {
     return generation << kStateBits | static_cast<std::uint64_t>(state);
@@ -92,6 +114,9 @@ struct alignas(kCacheLine) SendSlot {
   [[nodiscard]] bool is_done(std::uint64_t generation) const {
     return word.load(std::memory_order_acquire) == word_of(generation, SlotState::done);
   }
+  // What a posted letter says, to one who only looks: the sender may cancel it, and post another in
+  // its place, meanwhile.
+  [[nodiscard]] std::optional<Posted> posted() const;
   // By the side whose arrow it is in the picture.
   void change(SlotState next) {
     word.store(word_of(generation(), next), std::memory_order_release);
@@ -115,6 +140,7 @@ static_assert(std::is_standard_layout_v<SendSlot>);
 
 struct SharedOutbox {
   static constexpr std::uint32_t kSlots = 128;
+  static_assert(SendSlot::kOwnFins == kSlots * SendSlot::kFinUses);
 
   // Counts the slots receivers have put into `resend`; written by receivers, watched by the sender.
   // release by the receiver after the state change, acquire by the sender before it scans the
@@ -131,6 +157,7 @@ struct Letter {
   std::int32_t tag;
   std::uint32_t to;
   bool dense = true;
+  bool ordered = true;
 };
 
 // The sender's private side: which slots are in use. Thread-safe.
@@ -141,7 +168,7 @@ class Outbox {
   void attach(SharedOutbox* shared) { shared_ = shared; }
 
   // Takes a slot and posts the letter in it; kNone when all are in use. With `fin_tag` == kOwnTag
-  // the slot's own number is the tag of the completion message.
+  // the completion message has the letter's own tag, own_fin().
   static constexpr std::uint32_t kOwnTag = 0xfffffffeU;
   std::uint32_t post(const Letter& letter, std::uint32_t fin_tag);
 

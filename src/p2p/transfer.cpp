@@ -16,13 +16,13 @@ Transfer::Transfer(const steal::Work& work, std::uint32_t me, steal::SlotKeeper&
 
 bool Transfer::step(steal::Thief& thief) {
   if (job_ == nullptr) return step_alone();
-  if (thief.run_one_chunk(*job_, me_)) return job_->finished();
+  if (thief.run_own_chunk(*job_)) return job_->finished();
   keeper_.hide(*job_);
   return job_->finished();
 }
 
 void Transfer::recover() {
-  keeper_.abandon(*job_);
+  keeper_.close(*job_);
   job_ = nullptr;
   copied_ = 0;
 }

@@ -33,7 +33,8 @@ class Transfer {
   // No chunk is left to claim, though some may still be in other hands.
   [[nodiscard]] bool all_claimed() const { return job_ != nullptr && !job_->has_work(); }
 
-  // A helper died with a chunk in its hands: stop waiting for it and copy everything again, alone.
+  // After all_claimed(), once the chunks that are left are in dead hands and nobody living has one:
+  // stop waiting for them and copy everything again, alone.
   void recover();
 
   // After step() said so. Frees the job. True when all bytes are in place.

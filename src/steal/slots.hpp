@@ -42,12 +42,8 @@ class SlotKeeper {
   // that nobody comes to look. Optional, idempotent.
   void hide(const Job& job);
 
-  // After job.finished(): the slot may be reused.
+  // After job.finished(), or once nobody living has a chunk of it: the slot may be reused.
   void close(Job& job);
-
-  // A chunk of this job is in the hands of a dead process and will never be finished: the slot is
-  // not reused, because its memory may no longer be written.
-  void abandon(const Job& job) { hide(job); }
 
   [[nodiscard]] std::uint32_t in_use() const { return used_.load(std::memory_order_relaxed); }
 

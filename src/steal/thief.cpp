@@ -108,28 +108,30 @@ void Thief::count(const Work& work, const Chunk& chunk, std::uint32_t owner,
 
 bool Thief::run_one_chunk(Job& job, std::uint32_t owner) {
   if (!job.has_work()) return false;
+  const node::Visit visit(node_->mine(), owner);
+  return visit && claim_and_copy(job, owner);
+}
+
+bool Thief::run_own_chunk(Job& job) {
+  return job.has_work() && claim_and_copy(job, node_->me());
+}
+
+bool Thief::claim_and_copy(Job& job, std::uint32_t owner) {
   Chunk chunk{};
-  // Before the claim, so that no owner ever waits for a chunk of which no rank says that it has it.
-  // relaxed: read after long waits only.
-  std::atomic<std::uint32_t>& visiting = node_->mine().visiting;
-  visiting.store(owner + 1, std::memory_order_relaxed);
-  const bool claimed = job.claim(chunk, owner == node_->me() ? End::owner : End::other);
-  if (claimed) {
-    const Work work = job.work();  // a copy: nothing of the job may be touched after finish()
-    const std::uint64_t start = ticks();
-    const Status copied = copy_chunk(work, chunk);
-    const std::uint64_t spent = ticks() - start;
-    job.finish(copied.ok());
-    if (copied.ok()) {
-      count(work, chunk, owner, spent);
-    } else {
-      last_failure_ = copied;
-      const bool third_party = work.to.pid != pid_ && work.from.pid != pid_;
-      if (third_party && copied.code == Code::refused) retired_ = true;
-    }
+  if (!job.claim(chunk, owner == node_->me() ? End::owner : End::other)) return false;
+  const Work work = job.work();  // a copy: nothing of the job may be touched after finish()
+  const std::uint64_t start = ticks();
+  const Status copied = copy_chunk(work, chunk);
+  const std::uint64_t spent = ticks() - start;
+  job.finish(copied.ok());
+  if (copied.ok()) {
+    count(work, chunk, owner, spent);
+  } else {
+    last_failure_ = copied;
+    const bool third_party = work.to.pid != pid_ && work.from.pid != pid_;
+    if (third_party && copied.code == Code::refused) retired_ = true;
   }
-  visiting.store(0, std::memory_order_relaxed);
-  return claimed;
+  return true;
 }
 
 Outcome Thief::help_rank(std::uint32_t victim) {

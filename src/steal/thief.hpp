@@ -40,8 +40,12 @@ class Thief {
   Thief(const node::Node& node, const AreaOffsets& offsets, Strategy strategy,
         std::uint64_t saturate_ranks);
 
-  // Takes one chunk of the job of `owner` (this rank included) and copies it. False: none was left.
+  // Takes one chunk of the job of `owner` (this rank included) and copies it. False: none was left,
+  // or too many threads of this rank have chunks in hand.
   bool run_one_chunk(Job& job, std::uint32_t owner);
+  // As run_one_chunk(), for the thread that waits for this job: it needs no word to itself that it
+  // has a chunk.
+  bool run_own_chunk(Job& job);
 
   // One chunk for one victim by the strategy; never for this rank itself. Nobody has work: one or
   // two loads (the work board).
@@ -68,6 +72,7 @@ class Thief {
   std::uint32_t pick(const Mask& mask);
   std::uint32_t random();
   [[nodiscard]] bool remote_allowed(std::uint32_t victim) const;
+  bool claim_and_copy(Job& job, std::uint32_t owner);
   Status copy_chunk(const Work& work, const Chunk& chunk);
   void count(const Work& work, const Chunk& chunk, std::uint32_t owner, std::uint64_t spent_ticks);
 

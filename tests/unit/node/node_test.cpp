@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <list>
+#include <memory>
 
 #include "support/child.hpp"
 #include "support/shared.hpp"
@@ -156,6 +158,33 @@ TEST(Node, a_cpu_belongs_to_a_rank_that_shares_it_with_nobody) {
   EXPECT_EQ(alone.nodes[0].own_cpus(), allowed_cpus());
   Fixture pair(2);  // both run where this process may
   EXPECT_TRUE(pair.nodes[0].own_cpus().none());
+}
+
+TEST(Visits, of_several_threads_do_not_hide_each_other) {
+  auto record = std::make_unique<RankRecord>();
+  {
+    const Visit one(*record, 3);
+    {
+      const Visit other(*record, 5);
+      EXPECT_TRUE(is_visited(*record, 5));
+    }
+    EXPECT_FALSE(is_visited(*record, 5));
+    EXPECT_TRUE(is_visited(*record, 3));
+  }
+  EXPECT_FALSE(is_visited(*record, 3));
+}
+
+TEST(Visits, too_many_at_a_time_are_refused_and_leave_the_others) {
+  auto record = std::make_unique<RankRecord>();
+  std::list<Visit> visits;
+  for (std::uint32_t i = 0; i < RankRecord::kVisits; ++i) {
+    visits.emplace_back(*record, i);
+    EXPECT_TRUE(visits.back());
+  }
+  EXPECT_FALSE(Visit(*record, 99));
+  visits.pop_front();
+  EXPECT_TRUE(Visit(*record, 99));
+  for (std::uint32_t i = 1; i < RankRecord::kVisits; ++i) EXPECT_TRUE(is_visited(*record, i));
 }
 
 TEST(Alive, a_running_process_is_and_a_zombie_or_a_collected_one_is_not) {

@@ -34,10 +34,61 @@ TEST_F(OutboxTest, a_posted_letter_says_what_the_receiver_has_to_know) {
   EXPECT_EQ(slot.fin_tag, kNoFin);
 }
 
-TEST_F(OutboxTest, own_tag_is_the_number_of_the_slot) {
-  static_cast<void>(outbox_.post(letter(0), kNoFin));
-  const std::uint32_t index = outbox_.post(letter(0), Outbox::kOwnTag);
-  EXPECT_EQ(outbox_.slot(index).fin_tag, index);
+TEST_F(OutboxTest, own_tags_differ_between_letters_and_between_uses_of_a_slot) {
+  std::set<std::uint32_t> tags;
+  for (std::uint32_t use = 0; use < SendSlot::kFinUses; ++use) {
+    const std::uint32_t first = outbox_.post(letter(0), Outbox::kOwnTag);
+    const std::uint32_t second = outbox_.post(letter(0), Outbox::kOwnTag);
+    for (const std::uint32_t index : {first, second}) {
+      tags.insert(outbox_.slot(index).fin_tag);
+      EXPECT_LT(outbox_.slot(index).fin_tag, SendSlot::kOwnFins);
+      outbox_.release(index);
+    }
+  }
+  EXPECT_EQ(tags.size(), 2 * SendSlot::kFinUses);
+}
+
+TEST_F(OutboxTest, who_only_looks_sees_posted_letters_alone) {
+  const std::uint32_t index = outbox_.post(letter(5), kNoFin);
+  const auto says = outbox_.slot(index).posted();
+  ASSERT_TRUE(says);
+  EXPECT_EQ(says->tag, 5);
+  EXPECT_EQ(says->generation, outbox_.slot(index).generation());
+  ASSERT_TRUE(outbox_.slot(index).take(says->generation));
+  EXPECT_FALSE(outbox_.slot(index).posted());
+}
+
+// A letter to another rank may be over, and another one in its place, at any moment.
+TEST_F(OutboxTest, who_only_looks_never_sees_parts_of_two_letters) {
+  const auto all = [](std::uint32_t value) {
+    return Letter{.from = {},
+                  .bytes = value,
+                  .communicator = value,
+                  .tag = static_cast<std::int32_t>(value),
+                  .to = value};
+  };
+  std::atomic<bool> stop{false};
+  const std::uint32_t first = outbox_.post(all(0), kNoFin);
+  std::thread sender([&] {
+    for (std::uint32_t value = 1; !stop.load(); ++value) {
+      outbox_.release(first);
+      static_cast<void>(outbox_.post(all(value), kNoFin));
+    }
+  });
+  int seen = 0;
+  int mixed = 0;
+  for (std::uint32_t last = 0; seen < 2000;) {
+    const auto says = outbox_.slot(first).posted();
+    if (!says || says->to == last) continue;
+    last = says->to;
+    ++seen;
+    const bool whole = says->bytes == last && says->communicator == last &&
+                       says->tag == static_cast<std::int32_t>(last) && says->sequence == last;
+    if (!whole) ++mixed;
+  }
+  stop.store(true);
+  sender.join();
+  EXPECT_EQ(mixed, 0);
 }
 
 TEST_F(OutboxTest, a_full_outbox_refuses_and_takes_again_after_a_release) {

@@ -56,7 +56,7 @@ TEST(Thief, copies_chunk_by_chunk_until_the_job_is_done) {
   EXPECT_FALSE(job.failed());
   EXPECT_EQ(f.to, f.from);
   EXPECT_EQ(thief.help(), Outcome::nothing);
-  EXPECT_EQ(f.node(0).mine().visiting.load(), 0U);
+  EXPECT_FALSE(node::is_visited(f.node(0).mine(), 1));
 }
 
 TEST(Thief, does_not_help_itself_by_help) {
