@@ -2,11 +2,15 @@
 #include "lend/pool.hpp"
 
 #include <pthread.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <system_error>
+#include <cerrno>
+#include <memory>
+#include <new>
+#include <utility>
 
 #include "base/clock.hpp"
 #include "lend/futex.hpp"
@@ -63,8 +67,8 @@ void give_core_back() {
   channel.cpu.store(-1, std::memory_order_relaxed);
 }
 
-Pool::Pool(const node::Node& node, Lendings& mine, std::uint32_t lenders)
-    : node_(node), mine_(mine), lenders_(lenders) {
+Pool::Pool(const node::Node& node, Lendings& mine, std::uint32_t lenders, std::size_t stack)
+    : node_(node), mine_(mine), lenders_(lenders), stack_(stack) {
   CPU_ZERO(&home_);
   ::sched_getaffinity(0, sizeof home_, &home_);
 }
@@ -79,26 +83,58 @@ Pool::~Pool() {
     futex_wake(channel.word);
     futex_wake(channel.word);
   }
-  for (std::thread& helper : helpers_) helper.join();
+  for (const pthread_t helper : helpers_) ::pthread_join(helper, nullptr);
   for (std::size_t i = 0; i < helpers_.size(); ++i) {
     mine_.channels[i].word.store(kFree, std::memory_order_release);
   }
 }
 
+// What helpers' stacks may take of a limited address space: a program that lives with little of it
+// needs that itself.
+std::size_t Pool::affordable_stack(std::uint32_t helpers) const {
+  constexpr std::size_t kPart = 16;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return stack_;
+  return limit.rlim_cur / kPart / helpers < stack_ ? 0 : stack_;
+}
+
 Status Pool::hire() {
-  const AllSignalsBlocked guard;
+  const SignalsBlocked guard;
   const std::uint32_t count = std::min(kHelpers, lenders_);
+  if (count == 0) return {};
   helpers_.reserve(count);
-  for (std::uint32_t i = 0; i < count; ++i) {
-    Channel& channel = mine_.channels[i];
-    try {
-      helpers_.emplace_back([this, &channel] { live(channel); });
-    } catch (const std::system_error& error) {
-      return {Code::system, error.code().value()};
-    }
-    ::pthread_setname_np(helpers_.back().native_handle(), "mh-helper");
+  std::size_t stack = affordable_stack(count);
+  if (stack != 0 && !hire_one(mine_.channels[0], stack)) stack = 0;
+  cramped_.store(stack < stack_, std::memory_order_relaxed);
+  while (helpers_.size() < count && hire_one(mine_.channels[helpers_.size()], stack)) {
   }
-  return {};
+  return helpers_.empty() ? Status{Code::system, EAGAIN} : Status{};
+}
+
+// A stack of 0 bytes is one as threads of this program have it.
+bool Pool::hire_one(Channel& channel, std::size_t stack) {
+  using Start = std::pair<Pool*, Channel*>;
+  pthread_attr_t attributes;
+  if (::pthread_attr_init(&attributes) != 0) return false;
+  std::size_t usual = 0;
+  ::pthread_attr_getstacksize(&attributes, &usual);
+  if (stack > usual) ::pthread_attr_setstacksize(&attributes, stack);
+  auto* const start = new (std::nothrow) Start(this, &channel);
+  const auto run = [](void* data) -> void* {
+    const std::unique_ptr<Start> mine(static_cast<Start*>(data));
+    mine->first->live(*mine->second);
+    return nullptr;
+  };
+  pthread_t helper{};
+  const bool made = start != nullptr && ::pthread_create(&helper, &attributes, run, start) == 0;
+  ::pthread_attr_destroy(&attributes);
+  if (!made) {
+    delete start;
+    return false;
+  }
+  ::pthread_setname_np(helper, "mh-helper");
+  helpers_.push_back(helper);
+  return true;
 }
 
 void Pool::live(Channel& channel) {
@@ -162,6 +198,7 @@ Status Pool::let_in(Place& here, Work& work) {
     });
   }
   if (helpers_.empty()) return hiring_went_ ? Status{Code::unsupported} : hiring_went_;
+  if (is_cramped() && &here == &place(Kind::loops)) return {Code::unsupported};
   // release: pairs with the look of a helper, which may as well come too early and find nothing.
   here.open.store(&work, std::memory_order_release);
   const auto kind = static_cast<Kind>(&here - places_);

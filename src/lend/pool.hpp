@@ -6,14 +6,13 @@
 // Source: MPI Workshare (shared loops), without its shared address space.
 #pragma once
 
+#include <pthread.h>
 #include <sched.h>
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "base/result.hpp"
@@ -47,8 +46,9 @@ void give_core_back();
 class Pool {
  public:
   // `mine` is this rank's part of the segment; `lenders` cores at most will be lent to it at a
-  // time. No thread is made yet.
-  Pool(const node::Node& node, Lendings& mine, std::uint32_t lenders);
+  // time. `stack`: bytes that a helper's stack must have for the program's own code (loops); 0:
+  // there will be none. No thread is made yet.
+  Pool(const node::Node& node, Lendings& mine, std::uint32_t lenders, std::size_t stack = 0);
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
   // Ends the helpers; nothing may be exposed.
@@ -101,6 +101,9 @@ class Pool {
   [[nodiscard]] std::uint64_t given_back() const {
     return given_back_.load(std::memory_order_relaxed);
   }
+  // Helpers have been made whose stacks are too small for the program's own code: there was not
+  // enough address space for others. Loops are not exposed then.
+  [[nodiscard]] bool is_cramped() const { return cramped_.load(std::memory_order_relaxed); }
   // Whether the helpers have been made.
   [[nodiscard]] bool hired() const { return hired_.load(std::memory_order_acquire); }
   // How often helpers could come to work of that kind. By the thread that exposes it, or after it.
@@ -142,6 +145,8 @@ class Pool {
   }
   Status let_in(Place& here, Work& work);
   Status hire();
+  bool hire_one(Channel& channel, std::size_t stack);
+  [[nodiscard]] std::size_t affordable_stack(std::uint32_t helpers) const;
   void live(Channel& channel);
   void serve(Channel& channel, std::uint32_t word);
   static bool work_at(Place& place, std::uint32_t helper, std::uint64_t deadline);
@@ -151,12 +156,14 @@ class Pool {
   const node::Node& node_;
   Lendings& mine_;
   std::uint32_t lenders_;
+  std::size_t stack_;
   cpu_set_t home_{};  // where the owner may run
   // Made by the first that exposes something; the release of `hired_` pairs with hired().
   std::once_flag hiring_;
   Status hiring_went_;
-  std::vector<std::thread> helpers_;
+  std::vector<pthread_t> helpers_;
   std::atomic<bool> hired_{false};
+  std::atomic<bool> cramped_{false};  // relaxed: before hired_, whose release publishes it
   std::atomic<bool> ending_{false};  // relaxed, looked at by helpers that a wake-up follows
   // relaxed: counts
   std::atomic<std::uint64_t> given_back_{0};

@@ -65,7 +65,7 @@ Workers::~Workers() {
 
 void Workers::hire() {
   hired_ = true;
-  const AllSignalsBlocked guard;
+  const SignalsBlocked guard;
   for (auto& worker : workers_) {
     try {
       worker->thread = std::thread([this, &worker] { live(*worker); });
@@ -95,7 +95,7 @@ void Workers::stop() {
 
 void Workers::live(Worker& worker) {
   step_back();
-  if (!bind_thread(0, worker.cpu)) return;
+  if (!bind_this_thread(worker.cpu)) return;
   for (std::uint32_t seen = 0; !ending_.load(std::memory_order_relaxed);) {
     asleep_.fetch_add(1, std::memory_order_relaxed);
     futex_wait(calls_, seen, kParkedNs);

@@ -39,6 +39,7 @@ constexpr std::array<ObstacleText, kObstacles> kObstacleTexts = {{
     {"mpi", "MPI calls", "MPI calls: run with MH_THREAD_LEVEL=multiple"},
     {"collectives", "collective or one-sided MPI calls",
      "collective and one-sided calls: out of the loop"},
+    {"other_calls", "other calls of OpenMP", "other calls of OpenMP: out of the loop's region"},
     {"by_user", "left out by a list", ""},
 }};
 constexpr std::uint32_t kByUser = kObstacles - 1;

@@ -27,7 +27,7 @@ struct Helped {
 };
 
 // Parallel loops whose iterations other ranks may do, and those they may not.
-inline constexpr std::size_t kObstacles = 10;
+inline constexpr std::size_t kObstacles = 11;
 struct Loops {
   std::uint64_t regions_shared;
   std::uint64_t regions_excluded[kObstacles];  // see kObstacleTexts in summary.cpp

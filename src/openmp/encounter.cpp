@@ -3,9 +3,12 @@
 
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "openmp/marker.hpp"
 #include "openmp/names.hpp"
+#include "openmp/reach.hpp"
 #include "openmp/real.hpp"
 
 namespace mh::openmp {
@@ -47,6 +50,7 @@ bool is_static(const Participant& watched) {
   }
   if (me.loops == 0) me.meets(Obstacle::no_loop);
   if (me.loops > 1) me.meets(Obstacle::several_loops);
+  if (me.obstacle == Obstacle::none) me.meets(obstacle_within_reach(met.code));
   decide(site, is_static(me) ? Obstacle::no_loop : me.obstacle);
 }
 
@@ -110,6 +114,12 @@ bool is_unseen(const Site& site) {
   if (lists.empty() || site.looked_up.load(std::memory_order_acquire)) return;
   if (!lists.admits(name_of(met.code, met.source))) decide(site, Obstacle::by_user);
   site.looked_up.store(true, std::memory_order_release);
+}
+
+// A region that need not be watched.
+[[gnu::cold, gnu::noinline]] void look_into(Site& site, const Encounter& met) {
+  const Obstacle found = obstacle_within_reach(met.code);
+  if (found != Obstacle::none) decide(site, found);
 }
 
 // Null if there is no room for it.
@@ -176,18 +186,45 @@ Outcome run_shared(const Encounter& met, const Loop& loop, const Cut& own_cut, b
   const WholeLoop whole{.loop = loop, .own = own_cut, .in_order = in_order};
   if (met.threads == kMarkedTeam) return run_marked(met, &whole);
   Site* site = candidate(met);
+  if (site != nullptr && is_unseen(*site)) [[unlikely]]
+    look_into(*site, met);
   if (site == nullptr || is_excluded(*site)) return {.done = false, .timed = site};
   // schedule(runtime) may be another the next time.
   if (own_cut.schedule == Schedule::unspecified) return {.done = false, .timed = site};
   return {.done = run_at(*site, met, own_threads(met.threads), nullptr, &whole)};
 }
 
+namespace {
+
+constinit thread_local std::vector<Participant*> t_set_aside;
+
+}  // namespace
+
+void begin_set_aside() {
+  note(Obstacle::nested);
+  t_set_aside.push_back(std::exchange(current, nullptr));
+  ++depth;
+}
+
+void end_set_aside() {
+  if (t_set_aside.empty()) return;  // it began before calls came here
+  --depth;
+  current = t_set_aside.back();
+  t_set_aside.pop_back();
+}
+
 bool begin_shared(const Loop& loop, const Cut& own, bool in_order) {
-  ++current->loops;
-  if (current->loops > 1) current->review_at = 0;
-  if (current->role == Participant::Role::helper) return current->loops == 1;
-  if (own.schedule == Schedule::unspecified) note(Obstacle::no_loop);
-  if (!in_region() || current->loops != 1) return false;
+  Participant& me = *current;
+  const bool is_first = me.loops == 0;
+  ++me.loops;
+  if (me.role == Participant::Role::helper) return is_first;
+  if (own.schedule == Schedule::unspecified && !me.marked) {
+    note(Obstacle::no_loop);
+    me.strays();
+    return false;
+  }
+  if (!is_first) me.strays();
+  if (!in_region() || !is_first) return false;
   shared_region()->open(loop, own, in_order);
   return true;
 }
@@ -234,14 +271,17 @@ int active_level() {
 
 // omp_set_num_threads(), in C and in Fortran.
 void set_num_threads(int threads) {
+  note(Obstacle::other_calls);
   t_usual_team = {};
   real.set_num_threads(threads);
 }
 void set_num_threads_4(const std::int32_t* threads) {
+  note(Obstacle::other_calls);
   t_usual_team = {};
   real.set_num_threads_4(threads);
 }
 void set_num_threads_8(const std::int64_t* threads) {
+  note(Obstacle::other_calls);
   t_usual_team = {};
   real.set_num_threads_8(threads);
 }

@@ -2,10 +2,11 @@
 // A thread of the program meets a parallel region or a loop: what happens is the same for every
 // OpenMP run time. The entry points (gomp.cpp, kmpc.cpp) translate to and from these.
 //
-// A region is shared if it is a loop and nothing else (GCC has calls for that), if its directive
-// was marked (marker.hpp), or if it was seen to be of that kind when it was run the first time.
-// What was seen is taken to hold for later executions, which is the user's to know: see
-// docs/openmp.md.
+// A region is shared if its directive was marked (marker.hpp), or if every call that it makes into
+// the run time is permitted (calls.hpp): those that it was seen to make when it was run the first
+// time, unless it is a loop and nothing else (GCC has calls for that), and those that its code can
+// reach (reach.hpp). A region may still reach others, through a pointer or another library. Then it
+// is not shared any more, and what has been begun ends as OpenMP says.
 #pragma once
 
 #include "openmp/marker.hpp"
@@ -41,14 +42,36 @@ inline bool is_helper() { return current != nullptr && current->role == Particip
 // team's: a helper gets nothing of them.
 inline bool in_shared_loop() { return in_region() && current->loops == 1; }
 
-// Something was met that keeps a watched region from being shared.
+// This thread's region does what keeps it from being shared; what has been begun comes to its end.
+// None: it does not.
 inline void note(Obstacle what) {
-  if (current != nullptr) current->meets(what);
+  if (current == nullptr || what == Obstacle::none) return;
+  if (current->marked) {
+    current->meets(what);
+  } else {
+    exclude(*current, what);
+  }
+}
+
+// The calling thread's team waits for all of its threads, by `together`, and so do helpers.
+template <class Together>
+void meet_team(Together&& together) {
+  if (!in_region()) return together();
+  Region& region = *shared_region();
+  if (is_helper()) return region.await_team();
+  region.before_barrier(*current);
+  together();
+  region.after_barrier(*current);
 }
 
 // Regions that the run time runs and this thread has met, as far as that was seen here. The run
 // time knows, too, but LLVM's takes as long to say so as a quarter of a shared loop costs.
 extern constinit thread_local std::uint32_t depth;
+
+// The calling thread runs code of nobody's region, in a region of the run time, from here to there:
+// what it takes part in waits meanwhile.
+void begin_set_aside();
+void end_set_aside();
 
 // Runs the region if it is to be shared or watched.
 Outcome run_shared(const Encounter& met);
@@ -77,8 +100,8 @@ class Nested {
   Stopwatch stopwatch_;
 };
 
-// This thread, of a region, begins a loop; `unspecified`: one with a fixed schedule. True if it is
-// the shared one, which then is open.
+// This thread, of a region, begins a loop; `unspecified`: one whose iterations cannot be handed out
+// in any order. True if it is the shared one, which then is open.
 bool begin_shared(const Loop& loop, const Cut& own, bool in_order);
 
 // The schedule that schedule(runtime) stands for just now; unspecified if that is a fixed one.

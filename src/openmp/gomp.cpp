@@ -165,68 +165,52 @@ void loop_end_nowait() {
   if (!in_shared_loop() && !is_helper()) real.loop_end_nowait();
 }
 
-// With a barrier: what comes after may need all iterations.
-void loop_end() {
-  if (is_helper()) return;
-  if (!in_shared_loop()) {
-    note(Obstacle::barrier);
-    return real.loop_end();
-  }
-  shared_region()->await_all(*current);
-  real.barrier();
-}
-
 // ---- What else a region may do ------------------------------------------------------------------
 //
-// Seen while a region is watched, each of these excludes it. In a shared region a helper stays out
-// of them: what is done once is the owner's.
+// Each of these keeps a region from being shared. For those that have no function here, see
+// calls.hpp. Where a region is shared already a helper gets nothing of them, and waits with the team
+// where that waits.
 
 void barrier() {
   note(Obstacle::barrier);
-  if (!is_helper()) real.barrier();
+  meet_team(real.barrier);
 }
 
-bool single_start() {
+void loop_end() {
+  if (in_shared_loop() || is_helper()) return barrier();
+  note(Obstacle::barrier);
+  meet_team(real.loop_end);
+}
+
+void sections_end() {
   note(Obstacle::single);
-  return !is_helper() && real.single_start();
+  meet_team(real.sections_end);
 }
 
 void* single_copy_start() {
   note(Obstacle::single);
-  return real.single_copy_start();
+  return is_helper() ? shared_region()->await_copy() : real.single_copy_start();
 }
 
-unsigned sections_start(unsigned count) {
-  note(Obstacle::single);
-  return is_helper() ? 0 : real.sections_start(count);
+void single_copy_end(void* data) {
+  if (in_region()) shared_region()->give_copy(data);
+  real.single_copy_end(data);
 }
 
-unsigned sections_next() { return is_helper() ? 0 : real.sections_next(); }
-
-void ordered_start() {
-  note(Obstacle::single);
-  real.ordered_start();
+void parallel_loop_static(Body body, void* data, unsigned threads, long from, long bound, long step,
+                          long chunk, unsigned flags) {
+  const Nested nested({.done = false});
+  real.parallel_loop_static(body, data, nested.threads(threads), from, bound, step, chunk, flags);
 }
 
-bool cancel(int which, bool now) {
-  note(Obstacle::single);
-  return real.cancel(which, now);
+void parallel_sections(Body body, void* data, unsigned threads, unsigned count, unsigned flags) {
+  const Nested nested({.done = false});
+  real.parallel_sections(body, data, nested.threads(threads), count, flags);
 }
 
-bool cancellation_point(int which) {
-  note(Obstacle::single);
-  return real.cancellation_point(which);
-}
-
-void task(Body body, void* data, void (*copy)(void*, void*), long bytes, long alignment, bool now,
-          unsigned flags, void** depend, int priority, void* detach) {
-  note(Obstacle::tasks);
-  real.task(body, data, copy, bytes, alignment, now, flags, depend, priority, detach);
-}
-
-void taskwait() {
-  note(Obstacle::tasks);
-  real.taskwait();
+unsigned parallel_reductions(Body body, void* data, unsigned threads, unsigned flags) {
+  const Nested nested({.done = false});
+  return real.parallel_reductions(body, data, nested.threads(threads), flags);
 }
 
 // ---- The table ----------------------------------------------------------------------------------
@@ -270,15 +254,12 @@ void add_gomp(std::vector<Binding>& table) {
   add(table, "GOMP_loop_end", loop_end, real.loop_end);
   add(table, "GOMP_loop_end_nowait", loop_end_nowait, real.loop_end_nowait);
   add(table, "GOMP_barrier", barrier, real.barrier);
-  add(table, "GOMP_single_start", single_start, real.single_start);
+  add(table, "GOMP_sections_end", sections_end, real.sections_end);
   add(table, "GOMP_single_copy_start", single_copy_start, real.single_copy_start);
-  add(table, "GOMP_sections_start", sections_start, real.sections_start);
-  add(table, "GOMP_sections_next", sections_next, real.sections_next);
-  add(table, "GOMP_ordered_start", ordered_start, real.ordered_start);
-  add(table, "GOMP_cancel", cancel, real.cancel);
-  add(table, "GOMP_cancellation_point", cancellation_point, real.cancellation_point);
-  add(table, "GOMP_task", task, real.task);
-  add(table, "GOMP_taskwait", taskwait, real.taskwait);
+  add(table, "GOMP_single_copy_end", single_copy_end, real.single_copy_end);
+  add(table, "GOMP_parallel_loop_static", parallel_loop_static, real.parallel_loop_static);
+  add(table, "GOMP_parallel_sections", parallel_sections, real.parallel_sections);
+  add(table, "GOMP_parallel_reductions", parallel_reductions, real.parallel_reductions);
 }
 
 }  // namespace mh::openmp

@@ -72,9 +72,12 @@ class Iterations {
 
   // ---- Helpers
 
+  [[nodiscard]] bool admitting() const {
+    return unpack(word_.load(std::memory_order_relaxed)).admitting;
+  }
   // From now on they may come in.
   void admit() {
-    if (unpack(word_.load(std::memory_order_relaxed)).admitting) return;
+    if (admitting()) return;
     // release: pairs with join(), for what was written since open().
     word_.fetch_or(kAdmitting, std::memory_order_release);
   }
@@ -91,6 +94,11 @@ class Iterations {
   [[nodiscard]] bool settled() const {
     const Word word = unpack(word_.load(std::memory_order_acquire));
     return word.helpers == 0 && !admits(word);
+  }
+
+  // Helpers inside.
+  [[nodiscard]] std::uint64_t helpers() const {
+    return unpack(word_.load(std::memory_order_acquire)).helpers;
   }
 
   [[nodiscard]] std::uint64_t count() const { return count_; }

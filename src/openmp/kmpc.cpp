@@ -54,13 +54,8 @@ struct RealKmpc {
                          void (*)(void*, void*), Lock*);
   void (*end_reduce)(Location*, std::int32_t, Lock*);
   void (*barrier)(Location*, std::int32_t);
-  std::int32_t (*single)(Location*, std::int32_t);
-  std::int32_t (*master)(Location*, std::int32_t);
-  std::int32_t (*masked)(Location*, std::int32_t, std::int32_t);
-  void (*ordered)(Location*, std::int32_t);
-  std::int32_t (*cancel)(Location*, std::int32_t, std::int32_t);
-  std::int32_t (*cancellation_point)(Location*, std::int32_t, std::int32_t);
-  void* (*task_alloc)(Location*, std::int32_t, std::int32_t, std::size_t, std::size_t, void*);
+  void (*copyprivate)(Location*, std::int32_t, std::size_t, void*, void (*)(void*, void*),
+                      std::int32_t);
 };
 RealKmpc real_kmpc;
 
@@ -217,21 +212,10 @@ void fork_call(Location* location, std::int32_t count, Microtask task, void* fir
   va_end(others);
 }
 
-// A region whose if clause is false is run by the thread that meets it, as code of nobody's region:
-// what this thread takes part in waits meanwhile.
-constinit thread_local std::vector<Participant*> t_set_aside;
-
+// A region whose if clause is false is run by the thread that meets it, as code of nobody's region.
 void begin_alone() {
   t_clause = {};
-  note(Obstacle::nested);
-  t_set_aside.push_back(std::exchange(current, nullptr));
-  ++depth;
-}
-void end_alone() {
-  if (t_set_aside.empty()) return;  // it began before calls came here
-  --depth;
-  current = t_set_aside.back();
-  t_set_aside.pop_back();
+  begin_set_aside();
 }
 
 // The body is called in between.
@@ -241,7 +225,7 @@ void serialized_parallel(Location* location, std::int32_t thread) {
 }
 void end_serialized_parallel(Location* location, std::int32_t thread) {
   real_kmpc.end_serialized_parallel(location, thread);
-  end_alone();
+  end_set_aside();
 }
 
 // Both ways in one call, with at most one argument.
@@ -250,7 +234,7 @@ void fork_call_if(Location* location, std::int32_t count, Microtask task, std::i
   if (condition == 0) {
     begin_alone();
     real_kmpc.fork_call_if(location, count, task, condition, argument);
-    end_alone();
+    end_set_aside();
   } else {
     void* one[kInRegisters] = {argument};
     run_fork(location, task, argument != nullptr ? count : 0, one);
@@ -354,8 +338,8 @@ void static_init(Location* location, std::int32_t thread, std::int32_t schedule,
 
 // ---- What else a region may do ------------------------------------------------------------------
 //
-// Seen while a region is watched, each of these excludes it; reductions do not. In a shared region
-// a helper stays out of what is done once.
+// Reductions are permitted, the others keep a region from being shared. For those that have no
+// function here, see calls.hpp.
 
 // The run time takes its team for the only one to reduce, so in shared regions they are reduced
 // under a lock of ours: 1 says "combine, then tell me".
@@ -390,52 +374,24 @@ std::int32_t reduce(Location* location, std::int32_t thread, std::int32_t count,
 void end_reduce(Location* location, std::int32_t thread, Lock* lock) {
   if (!in_region()) return real_kmpc.end_reduce(location, thread, lock);
   g_reducing.unlock();
-  if (is_helper()) return;
-  shared_region()->await_all(*current);
-  real_kmpc.barrier(location, thread);
+  meet_team([&] { real_kmpc.barrier(location, thread); });
 }
 
 void barrier(Location* location, std::int32_t thread) {
   note(Obstacle::barrier);
-  if (is_helper()) return;
-  if (in_region()) shared_region()->await_all(*current);
-  real_kmpc.barrier(location, thread);
+  meet_team([&] { real_kmpc.barrier(location, thread); });
 }
 
-std::int32_t single(Location* location, std::int32_t thread) {
+// The end of a `single` whose thread gives its values to the others, with a barrier.
+void copyprivate(Location* location, std::int32_t thread, std::size_t bytes, void* data,
+                 void (*copy)(void*, void*), std::int32_t is_chosen) {
   note(Obstacle::single);
-  return is_helper() ? 0 : real_kmpc.single(location, thread);
-}
-
-std::int32_t master(Location* location, std::int32_t thread) {
-  note(Obstacle::thread_number);
-  return is_helper() ? 0 : real_kmpc.master(location, thread);
-}
-
-std::int32_t masked(Location* location, std::int32_t thread, std::int32_t filter) {
-  note(Obstacle::thread_number);
-  return is_helper() ? 0 : real_kmpc.masked(location, thread, filter);
-}
-
-void ordered(Location* location, std::int32_t thread) {
-  note(Obstacle::single);
-  real_kmpc.ordered(location, thread);
-}
-
-std::int32_t cancel(Location* location, std::int32_t thread, std::int32_t which) {
-  note(Obstacle::single);
-  return real_kmpc.cancel(location, thread, which);
-}
-
-std::int32_t cancellation_point(Location* location, std::int32_t thread, std::int32_t which) {
-  note(Obstacle::single);
-  return real_kmpc.cancellation_point(location, thread, which);
-}
-
-void* task_alloc(Location* location, std::int32_t thread, std::int32_t flags, std::size_t bytes,
-                 std::size_t shared, void* entry) {
-  note(Obstacle::tasks);
-  return real_kmpc.task_alloc(location, thread, flags, bytes, shared, entry);
+  if (is_helper()) {
+    if (void* const from = shared_region()->await_copy()) copy(data, from);
+  } else if (in_region() && is_chosen != 0) {
+    shared_region()->give_copy(data);
+  }
+  meet_team([&] { real_kmpc.copyprivate(location, thread, bytes, data, copy, is_chosen); });
 }
 
 template <class Index>
@@ -468,13 +424,7 @@ void add_kmpc(std::vector<Binding>& table) {
   add(table, "__kmpc_reduce", reduce, real_kmpc.reduce);
   add(table, "__kmpc_end_reduce", end_reduce, real_kmpc.end_reduce);
   add(table, "__kmpc_barrier", barrier, real_kmpc.barrier);
-  add(table, "__kmpc_single", single, real_kmpc.single);
-  add(table, "__kmpc_master", master, real_kmpc.master);
-  add(table, "__kmpc_masked", masked, real_kmpc.masked);
-  add(table, "__kmpc_ordered", ordered, real_kmpc.ordered);
-  add(table, "__kmpc_cancel", cancel, real_kmpc.cancel);
-  add(table, "__kmpc_cancellationpoint", cancellation_point, real_kmpc.cancellation_point);
-  add(table, "__kmpc_omp_task_alloc", task_alloc, real_kmpc.task_alloc);
+  add(table, "__kmpc_copyprivate", copyprivate, real_kmpc.copyprivate);
 }
 
 }  // namespace mh::openmp

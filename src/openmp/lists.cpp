@@ -4,9 +4,7 @@
 #include <algorithm>
 
 namespace mh::openmp {
-namespace {
 
-// `*` stands for any characters, also none.
 bool fits(std::string_view pattern, std::string_view text) {
   constexpr std::size_t kNone = std::string_view::npos;
   std::size_t p = 0;
@@ -28,6 +26,8 @@ bool fits(std::string_view pattern, std::string_view text) {
   }
   return pattern.find_first_not_of('*', p) == kNone;
 }
+
+namespace {
 
 // The colon of "object:pattern", which is not one of "::".
 std::size_t lone_colon(std::string_view pattern) {

@@ -18,6 +18,8 @@
 
 namespace mh::openmp {
 
+// Whether a pattern stands for this text; `*` for any characters, also none.
+bool fits(std::string_view pattern, std::string_view text);
 bool matches(std::string_view pattern, const Name& name);
 
 class Lists {

@@ -54,16 +54,13 @@ struct Real {
   void (*loop_end_nowait)();
 
   // What a region may do that keeps its loop from being shared.
+  void (*parallel_loop_static)(Body, void*, unsigned, long, long, long, long, unsigned);
+  void (*parallel_sections)(Body, void*, unsigned, unsigned, unsigned);
+  unsigned (*parallel_reductions)(Body, void*, unsigned, unsigned);
   void (*barrier)();
-  bool (*single_start)();
+  void (*sections_end)();
   void* (*single_copy_start)();
-  unsigned (*sections_start)(unsigned);
-  unsigned (*sections_next)();
-  void (*ordered_start)();
-  bool (*cancel)(int, bool);
-  bool (*cancellation_point)(int);
-  void (*task)(Body, void*, void (*)(void*, void*), long, long, bool, unsigned, void**, int, void*);
-  void (*taskwait)();
+  void (*single_copy_end)(void*);
   // Of any OpenMP run time.
   int (*thread_num)();
   int (*num_threads)();

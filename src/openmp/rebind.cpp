@@ -9,6 +9,9 @@
 #include <unordered_map>
 #include <utility>
 
+#include "openmp/calls.hpp"
+#include "openmp/stubs.hpp"
+
 extern "C" {
 #include "base/elf.h"
 }
@@ -20,7 +23,7 @@ constexpr const char* kMark = "GOMP_parallel";  // every run time for GCC's code
 
 std::vector<Binding> g_bindings;
 std::unordered_map<std::string_view, void*> g_ours;  // by name
-const ElfW(Dyn) * g_run_time = nullptr;
+mh_object g_run_time{};
 unsigned long long g_loads = 0;  // objects loaded when we looked last
 
 // A part of an object that the loader made read-only after it had filled the places in it.
@@ -45,9 +48,25 @@ bool set_protection(const ReadOnly& part, int protection) {
   return ::mprotect(reinterpret_cast<void*>(part.low), part.high - part.low, protection) == 0;
 }
 
-void rebind_one(const char* name, void** place, void* read_only) {
+void* function_of_run_time(const char* name) {
+  if (!is_run_time_name(name)) return nullptr;
+  const ElfW(Sym)* symbol = mh_symbol(&g_run_time, name);
+  if (symbol == nullptr || ELF64_ST_TYPE(symbol->st_info) != STT_FUNC) return nullptr;
+  return reinterpret_cast<void*>(g_run_time.base + symbol->st_value);
+}
+
+// What calls of this name are to reach; null: what they reach now.
+void* instead_of(const char* name) {
   const auto found = g_ours.find(name);
-  if (found == g_ours.end() || *place == found->second) return;
+  if (found != g_ours.end()) return found->second;
+  void* const real = function_of_run_time(name);
+  const bool is_permitted = real == nullptr || rule_of(name).obstacle == Obstacle::none;
+  return is_permitted ? nullptr : stubs::for_call(name, real);
+}
+
+void rebind_one(const char* name, void** place, void* read_only) {
+  void* const ours = instead_of(name);
+  if (ours == nullptr || *place == ours) return;
   auto& part = *static_cast<ReadOnly*>(read_only);
   const auto address = reinterpret_cast<std::uintptr_t>(place);
   if (address >= part.low && address < part.high && !part.opened) {
@@ -55,13 +74,13 @@ void rebind_one(const char* name, void** place, void* read_only) {
     if (!part.opened) return;
   }
   // Another thread may be calling through this place: it gets the one function or the other.
-  __atomic_store_n(place, found->second, __ATOMIC_RELAXED);
+  __atomic_store_n(place, ours, __ATOMIC_RELAXED);
 }
 
 int rebind_object(dl_phdr_info* info, std::size_t /*bytes*/, void* /*data*/) {
   g_loads = info->dlpi_adds;
   const mh_object object = mh_object_of(info);
-  if (object.dynamic == nullptr || object.dynamic == g_run_time) return 0;
+  if (object.dynamic == nullptr || object.dynamic == g_run_time.dynamic) return 0;
   ReadOnly part = read_only_part(*info);
   mh_imports(&object, rebind_one, &part);
   if (part.opened) set_protection(part, PROT_READ);
@@ -109,8 +128,10 @@ bool imported(const char* name) {
   return ::dl_iterate_phdr(search_object, &search) != 0;
 }
 
+bool is_of_run_time(const char* name) { return function_of_run_time(name) != nullptr; }
+
 Status start(std::vector<Binding> bindings) {
-  if (g_run_time != nullptr) return {};
+  if (g_run_time.dynamic != nullptr) return {};
   RunTimes found;
   ::dl_iterate_phdr(look_for_run_time, &found);
   if (found.count != 1) return {Code::unsupported};
@@ -121,7 +142,7 @@ Status start(std::vector<Binding> bindings) {
     *binding.real = real;
     if (binding.ours != nullptr) g_ours.emplace(binding.name, binding.ours);
   }
-  g_run_time = found.first.dynamic;
+  g_run_time = found.first;
   ::dl_iterate_phdr(rebind_object, nullptr);
   return {};
 }

@@ -3,7 +3,8 @@
 //
 // The places are the ones that the loader fills (global offset tables), so the calls of one process
 // are turned around when it wants its loops shared, and no other program ever meets our OpenMP
-// functions: nothing of the kind is exported. Objects with a private copy of a run time keep it.
+// functions: nothing of the kind is exported. Calls that are neither ours nor permitted are noticed
+// (stubs.hpp). Objects with a private copy of a run time keep it.
 #pragma once
 
 #include <vector>
@@ -15,6 +16,9 @@ namespace mh::openmp::rebind {
 
 // Whether a loaded object refers to this function.
 bool imported(const char* name);
+
+// Whether the process's run time has a function of this name.
+bool is_of_run_time(const char* name);
 
 // Fills in each binding's `real`, then rebinds. `unsupported` if no loaded object, or more than
 // one, is an OpenMP run time. One thread; not undone: our functions forward what is not theirs.

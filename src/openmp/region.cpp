@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "openmp/region.hpp"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -50,8 +52,41 @@ float Region::alone(float rate, std::uint64_t iterations) const {
   return own_threads_ == 1 ? together : together / static_cast<float>(own_threads_);
 }
 
-void Region::await_all(const Participant& me) {
-  if (me.number == 0) part_from_helpers();
+void Region::before_barrier(const Participant& me) {
+  if (me.number != 0) return;
+  if (offered_) pool_.nothing_left(lend::Kind::loops);
+  offered_ = false;
+  if (iterations_.settled()) return;
+  iterations_.refuse();
+  // acquire: pairs with the release of await_team().
+  pool_.await_helpers(
+      [this] { return at_barrier_.load(std::memory_order_acquire) == iterations_.helpers(); });
+}
+
+void Region::after_barrier(const Participant& me) {
+  if (me.number == 0) let_go_on();
+}
+
+void Region::let_go_on() {
+  // relaxed, both: helpers come again after they have seen what follows.
+  if (at_barrier_.exchange(0, std::memory_order_relaxed) == 0) return;
+  copy_.store(nullptr, std::memory_order_relaxed);
+  passed_.fetch_add(1, std::memory_order_release);
+}
+
+void Region::await_team() {
+  const std::uint32_t before = passed_.load(std::memory_order_relaxed);
+  lend::give_core_back();
+  at_barrier_.fetch_add(1, std::memory_order_release);
+  while (passed_.load(std::memory_order_acquire) == before) ::sched_yield();
+}
+
+void* Region::await_copy() {
+  lend::give_core_back();
+  void* copy = nullptr;
+  // acquire: pairs with give_copy(). An owner that leaves the region has none to give.
+  while ((copy = copy_.load(std::memory_order_acquire)) == nullptr && !leaving_.load(std::memory_order_relaxed)) ::sched_yield();
+  return copy;
 }
 
 // By one thread of the team; the others wait until the loop is open.
@@ -75,6 +110,7 @@ void Region::open(const Loop& loop, const Cut& own, bool in_order) {
   look_at_loop();
   const bool by_one = own_threads_ == 1 && own_.schedule == Schedule::dynamic;
   const bool admitting = whole_ >= in_ticks(kLeastNs);
+  if (admitting) surroundings_ = Surroundings::now();
   first_ = iterations_.open(loop_.count, by_one ? own_.chunk : 0, admitting).end;
   stage_.store(Stage::open, std::memory_order_release);
   if (!brief_ || own_threads_ > 1) return;
@@ -135,6 +171,7 @@ void Region::consider(Participant& me) {
 }
 
 void Region::offer(std::uint64_t ends) {
+  if (!iterations_.admitting()) surroundings_ = Surroundings::now();
   iterations_.admit();
   offered_ = pool_.expose(lend::Kind::loops, *this, ends).ok();
 }
@@ -151,9 +188,15 @@ void Region::offer_briefly() {
   offered_ = pool_.expose_briefly(lend::Kind::loops, *this, as_whole(whole_)).ok();
 }
 
+// One that waits for the team at a barrier which this execution does not have goes on.
 void Region::await_helpers() {
   iterations_.refuse();
-  pool_.await_helpers([this] { return iterations_.settled(); });
+  leaving_.store(true, std::memory_order_relaxed);
+  pool_.await_helpers([this] {
+    let_go_on();
+    return iterations_.settled();
+  });
+  leaving_.store(false, std::memory_order_relaxed);
 }
 
 // The longer of what iterations took the owner of late and what they took whoever looked last: the
@@ -237,6 +280,12 @@ bool Region::unit(std::uint32_t helper, std::uint64_t deadline) noexcept {
   return true;
 }
 
+// relaxed: parting publishes it.
+void Region::raise_in_owner() {
+  const std::uint32_t raised = FloatingPoint::raised();
+  if (raised != 0) raised_.fetch_or(raised, std::memory_order_relaxed);
+}
+
 // As one late member of the team. True if it had to leave before its time: another may come at
 // once.
 bool Region::takes_part(std::uint32_t helper, std::uint64_t deadline) {
@@ -247,8 +296,10 @@ bool Region::takes_part(std::uint32_t helper, std::uint64_t deadline) {
                  .loops = loops_before_,
                  .deadline = deadline};
   {
+    const Adopted adopted(surroundings_);
     const Taking taking(me);
     run_body();
+    raise_in_owner();
   }
   return me.over && iterations_.left() != 0;
 }

@@ -24,6 +24,7 @@
 #include "openmp/iterations.hpp"
 #include "openmp/real.hpp"
 #include "openmp/sites.hpp"
+#include "openmp/surroundings.hpp"
 
 namespace mh::openmp {
 
@@ -65,11 +66,13 @@ inline std::uint64_t indices_over(std::uint64_t distance, std::uint64_t step) {
 struct Participant {
   enum class Role : std::uint8_t { watched, owner, helper };
 
+  static constexpr std::uint32_t kStrayed = 2;
+
   Role role;
   Site* site;
   bool marked = false;                 // by the user: the loop is to be shared
   std::uint32_t number = 0;            // in the team
-  std::uint32_t loops = 0;             // begun so far
+  std::uint32_t loops = 0;             // begun so far; kStrayed: several, or another kind
   Obstacle obstacle = Obstacle::none;  // met so far
   bool asked_team = false;             // for the number of its threads
   bool over = false;                   // helper: may take no further chunk
@@ -82,6 +85,12 @@ struct Participant {
   // Is of the owner's team, not in a loop after the shared one, and has nothing to do but to take
   // its next chunk.
   [[nodiscard]] bool goes_on() const { return done < review_at; }
+
+  // Begins a loop that is not the shared one.
+  void strays() {
+    loops = kStrayed;
+    review_at = 0;
+  }
 
   // The region is not one to be shared, for this reason.
   void meets(Obstacle what) {
@@ -201,9 +210,22 @@ class Region final : public lend::Work {
   [[nodiscard]] const Loop& loop() const { return loop_; }
   // Threads of a team that helpers belong to, whether they come or not.
   [[nodiscard]] std::uint32_t team() const { return own_threads_ + lend::kHelpers; }
-  // A thread of the owner's team waits here for helpers; after a barrier of the team all iterations
-  // are done.
-  void await_all(const Participant& me);
+  // ---- A barrier of the team, which a helper comes to as well if it has the loop behind it.
+  //
+  // A region with a barrier in front of its loop is not joined.
+
+  // The first thread of the team waits for helpers before it goes to the others ...
+  void before_barrier(const Participant& me);
+  // ... and lets them go on after.
+  void after_barrier(const Participant& me);
+  // A helper waits for the team.
+  void await_team();
+  // What one thread of the team gives to the others; null if it has none.
+  void give_copy(void* data) {
+    // release: pairs with await_copy().
+    copy_.store(data, std::memory_order_release);
+  }
+  void* await_copy();
 
   bool unit(std::uint32_t helper, std::uint64_t deadline) noexcept override;
 
@@ -256,8 +278,13 @@ class Region final : public lend::Work {
     offered_ = false;
     if (!iterations_.settled()) [[unlikely]]
       await_helpers();
+    // relaxed: settled() has acquired what they wrote.
+    if (raised_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      FloatingPoint::raise(raised_.exchange(0, std::memory_order_relaxed));
   }
   void await_helpers();
+  void let_go_on();
+  void raise_in_owner();
   [[nodiscard]] std::uint64_t chunk_of(const Cut& cut, float most_ns) const;
 
   lend::Pool& pool_;
@@ -283,9 +310,20 @@ class Region final : public lend::Work {
   std::uint64_t reviewed_at_ = 0;  // ticks and iterations at the last review
   std::uint64_t reviewed_done_ = 0;
 
+  // Of the thread that lets helpers in, before it does: published with the word of iterations_.
+  Surroundings surroundings_{};
+  std::atomic<std::uint32_t> raised_{0};  // floating-point exceptions, by helpers
+
   // Released by the thread that describes the loop, acquired by the rest of its team. Helpers learn
   // of it by coming in (iterations.hpp).
   std::atomic<Stage> stage_{Stage::closed};
+  // Helpers at a barrier (release: pairs with before_barrier(); what they did is done), how often
+  // such helpers were let go on (release: pairs with await_team()), what the team gives to each of
+  // its threads there.
+  std::atomic<std::uint32_t> at_barrier_{0};
+  std::atomic<std::uint32_t> passed_{0};
+  std::atomic<void*> copy_{nullptr};
+  std::atomic<bool> leaving_{false};  // relaxed: ends a wait for what will not come
   // By the thread that is in the region: most programs have one that ever is.
   BiasedFlag<> entered_;
   Iterations iterations_;

@@ -28,9 +28,10 @@ enum class Obstacle : std::uint8_t {
   nested,       // parallel inside parallel
   mpi,          // calls MPI, of which one thread at a time may be inside
   collectives,  // MPI calls that count on the order of iterations: collective and one-sided ones
+  other_calls,  // of the run time, that are not known to be harmless (calls.hpp)
   by_user,
 };
-inline constexpr std::size_t kObstacles = 11;
+inline constexpr std::size_t kObstacles = 12;
 
 // What was found when a shared loop was opened, for later executions of as many iterations by as
 // many threads. By the thread that opens it (region.hpp): one at a time.

@@ -126,6 +126,42 @@ NOT_SHARED = {
     "sections": "#pragma omp parallel\n{\n#pragma omp sections nowait\n{\n#pragma omp section\n"
     "DO(0);\n#pragma omp section\nDO(1);\n}\n#pragma omp for schedule(dynamic)\n"
     "for (int i = 2; i < n; ++i) DO(i);\n}",
+    "doacross_after": "int a[N];\nmemset(a, 0, sizeof a);\n#pragma omp parallel\n{\n"
+    "#pragma omp for schedule(dynamic) nowait\nfor (int i = 0; i < n; ++i) DO(i);\n"
+    "#pragma omp for ordered(1) schedule(dynamic) nowait\nfor (int i = 0; i < n; ++i) {\n"
+    "#pragma omp ordered depend(sink : i - 1)\na[i] = i == 0 ? 1 : a[i - 1] + 1;\n"
+    "#pragma omp ordered depend(source)\n}\n}\n"
+    "for (int i = 0; i < n; ++i) if (a[i] != i + 1) bad = 1;",
+    "doacross_before": "int a[N];\nmemset(a, 0, sizeof a);\n#pragma omp parallel\n{\n"
+    "#pragma omp for ordered(1) schedule(dynamic) nowait\nfor (int i = 0; i < n; ++i) {\n"
+    "#pragma omp ordered depend(sink : i - 1)\na[i] = i == 0 ? 1 : a[i - 1] + 1;\n"
+    "#pragma omp ordered depend(source)\n}\n"
+    "#pragma omp for schedule(dynamic) nowait\nfor (int i = 0; i < n; ++i) DO(i);\n}\n"
+    "for (int i = 0; i < n; ++i) if (a[i] != i + 1) bad = 1;",
+    "doacross_alone": "int a[N];\nmemset(a, 0, sizeof a);\n#pragma omp parallel for ordered(1) schedule(dynamic)\n"
+    "for (int i = 0; i < n; ++i) {\nDO(i);\n#pragma omp ordered depend(sink : i - 1)\n"
+    "a[i] = i == 0 ? 1 : a[i - 1] + 1;\n#pragma omp ordered depend(source)\n}\n"
+    "for (int i = 0; i < n; ++i) if (a[i] != i + 1) bad = 1;",
+    "doacross_wide": "int a[N];\nmemset(a, 0, sizeof a);\n#pragma omp parallel\n{\n"
+    "#pragma omp for schedule(guided) nowait\nfor (int i = 0; i < n; ++i) DO(i);\n"
+    "#pragma omp for ordered(1) schedule(guided) nowait\n"
+    "for (unsigned long i = 0; i < (unsigned long)n; ++i) {\n"
+    "#pragma omp ordered depend(sink : i - 1)\na[i] = i == 0 ? 1 : a[i - 1] + 1;\n"
+    "#pragma omp ordered depend(source)\n}\n}\n"
+    "for (int i = 0; i < n; ++i) if (a[i] != i + 1) bad = 1;",
+    "ordered_after": "int last = n / 2 - 1;\n#pragma omp parallel\n{\n"
+    "#pragma omp for schedule(dynamic) nowait\nfor (int i = 0; i < n / 2; ++i) DO(i);\n"
+    "#pragma omp for ordered schedule(dynamic) nowait\nfor (int i = n / 2; i < n; ++i) {\n"
+    "DO(i);\nif (i % 2) {\n#pragma omp ordered\n{ if (i <= last) bad = 1; last = i; }\n}\n}\n}",
+    "static_after": "#pragma omp parallel\n{\n#pragma omp for schedule(dynamic) nowait\n"
+    "for (int i = 0; i < n / 2; ++i) DO(i);\n#pragma omp for schedule(static) nowait\n"
+    "for (int i = n / 2; i < n; ++i) DO(i);\n}",
+    "taskloop": "#pragma omp parallel\n{\n#pragma omp for schedule(dynamic) nowait\n"
+    "for (int i = 0; i < n / 2; ++i) DO(i);\n#pragma omp master\n#pragma omp taskloop\n"
+    "for (int i = n / 2; i < n; ++i) DO(i);\n}",
+    "copied": "int k = 0;\n#pragma omp parallel firstprivate(k)\n{\n"
+    "#pragma omp for schedule(dynamic) nowait\nfor (int i = 0; i < n; ++i) DO(i);\n"
+    "#pragma omp single copyprivate(k)\nk = 1;\nif (k != 1) bad = 1;\n}",
     "nested": "#pragma omp parallel for schedule(dynamic, 50)\n"
     "for (int k = 0; k < n; k += 50) {\n#pragma omp parallel for schedule(dynamic)\n"
     "for (int i = k; i < k + 50; ++i) DO(i);\n}",
@@ -176,7 +212,7 @@ static const struct { const char* name; int (*run)(int); int shared; } cases[] =
 static void play(int which) {
   others = 0;
   int right = 1, times = 0;
-  for (; right && times < (cases[which].shared ? most : 4); ++times) {
+  for (; right && times < (cases[which].shared ? most : 40); ++times) {
     memset(seen, 0, sizeof seen);
     patient = times > 500;
     right = cases[which].run(N);

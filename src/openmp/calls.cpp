@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "openmp/calls.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+#include "openmp/lists.hpp"
+
+namespace mh::openmp {
+namespace {
+
+struct Row {
+  std::string_view names;  // `*` stands for any characters
+  Obstacle obstacle;
+  Effect effect = Effect::none;
+};
+
+// The first row that fits. GCC's names are those of libgomp.map up to GCC 15, LLVM's those of
+// dllexports up to LLVM 19.
+constexpr Row kRows[] = {
+    // Regions in regions. The first four are of GCC before 4.9.
+    {"GOMP_parallel_start", Obstacle::nested, Effect::begins_region},
+    {"GOMP_parallel_sections_start", Obstacle::nested, Effect::begins_region},
+    {"GOMP_parallel_loop_*_start", Obstacle::nested, Effect::begins_region},
+    {"GOMP_parallel_end", Obstacle::nested, Effect::ends_region},
+    {"GOMP_parallel", Obstacle::none},
+    {"GOMP_parallel_loop_*", Obstacle::none},
+    {"GOMP_parallel_sections", Obstacle::none},
+    {"GOMP_parallel_reductions", Obstacle::none},
+    {"__kmpc_fork_call", Obstacle::none},
+    {"__kmpc_fork_call_if", Obstacle::none},
+    {"__kmpc_push_num_threads", Obstacle::none},
+    {"__kmpc_serialized_parallel", Obstacle::none},
+    {"__kmpc_end_serialized_parallel", Obstacle::none},
+
+    // Loops that cannot be joined, and those that can.
+    {"GOMP_loop_*static_start", Obstacle::no_loop, Effect::begins_loop},
+    {"GOMP_loop_*static_next", Obstacle::no_loop, Effect::owners_only},
+    {"GOMP_loop_*ordered_*start", Obstacle::single, Effect::begins_loop},
+    {"GOMP_loop_*doacross_*start", Obstacle::single, Effect::begins_loop},
+    {"GOMP_loop_start", Obstacle::tasks, Effect::begins_loop},
+    {"GOMP_loop_ull_start", Obstacle::tasks, Effect::begins_loop},
+    {"GOMP_loop_*ordered_*next", Obstacle::single, Effect::owners_only},
+    {"GOMP_loop_*dynamic_start", Obstacle::none},
+    {"GOMP_loop_*dynamic_next", Obstacle::none},
+    {"GOMP_loop_*guided_start", Obstacle::none},
+    {"GOMP_loop_*guided_next", Obstacle::none},
+    {"GOMP_loop_*runtime_start", Obstacle::none},
+    {"GOMP_loop_*runtime_next", Obstacle::none},
+    {"GOMP_loop_end_nowait", Obstacle::none},
+    {"__kmpc_for_static_init_*", Obstacle::no_loop},
+    {"__kmpc_for_static_fini", Obstacle::none},
+    {"__kmpc_dispatch_init_*", Obstacle::none},
+    {"__kmpc_dispatch_next_*", Obstacle::none},
+    {"__kmpc_dispatch_deinit", Obstacle::none},
+    {"__kmpc_dispatch_fini_*", Obstacle::single, Effect::owners_only},
+
+    // Barriers.
+    {"GOMP_loop_end", Obstacle::barrier},
+    {"GOMP_loop_end_cancel", Obstacle::barrier, Effect::owners_only},
+    {"GOMP_barrier", Obstacle::barrier},
+    {"GOMP_barrier_cancel", Obstacle::barrier, Effect::owners_only},
+    {"__kmpc_barrier", Obstacle::barrier},
+    {"__kmpc_barrier_*", Obstacle::barrier, Effect::owners_only},
+    {"__kmpc_cancel_barrier", Obstacle::barrier, Effect::owners_only},
+    {"__kmpc_reduce", Obstacle::barrier},
+    {"__kmpc_end_reduce", Obstacle::barrier},
+
+    // What a team does once, or in order.
+    {"GOMP_single_start", Obstacle::single, Effect::owners_only},
+    {"GOMP_single_copy_*", Obstacle::single},
+    {"GOMP_sections_end", Obstacle::single},
+    {"GOMP_sections*", Obstacle::single, Effect::owners_only},
+    {"GOMP_scope_*", Obstacle::single, Effect::owners_only},
+    {"GOMP_ordered_*", Obstacle::single, Effect::owners_only},
+    {"GOMP_doacross_*", Obstacle::single, Effect::owners_only},
+    {"GOMP_cancel", Obstacle::single},
+    {"GOMP_cancellation_point", Obstacle::single},
+    {"__kmpc_single", Obstacle::single, Effect::owners_only},
+    {"__kmpc_end_single", Obstacle::single, Effect::owners_only},
+    {"__kmpc_copyprivate", Obstacle::single},
+    {"__kmpc_*scope", Obstacle::single, Effect::owners_only},
+    {"__kmpc_*section*", Obstacle::single, Effect::owners_only},
+    {"__kmpc_ordered", Obstacle::single},
+    {"__kmpc_end_ordered", Obstacle::single, Effect::owners_only},
+    {"__kmpc_doacross_*", Obstacle::single, Effect::owners_only},
+    {"__kmpc_cancel", Obstacle::single},
+    {"__kmpc_cancellationpoint", Obstacle::single},
+
+    // Tasks. A helper does its own at once.
+    {"GOMP_task*", Obstacle::tasks},
+    {"GOMP_workshare_task_*", Obstacle::tasks, Effect::owners_only},
+    {"__kmpc_omp_task*", Obstacle::tasks},
+    {"__kmpc_task*", Obstacle::tasks},
+    {"__kmpc_end_taskgroup", Obstacle::tasks},
+    {"__kmpc_omp_wait_deps", Obstacle::tasks},
+
+    // Mutual exclusion, reductions, memory: as in any thread.
+    {"GOMP_critical_*", Obstacle::none},
+    {"GOMP_atomic_*", Obstacle::none},
+    {"GOMP_alloc", Obstacle::none},
+    {"GOMP_free", Obstacle::none},
+    {"__kmpc_critical*", Obstacle::none},
+    {"__kmpc_end_critical", Obstacle::none},
+    {"__kmpc_atomic_*", Obstacle::none},
+    {"__kmpc_*_lock", Obstacle::none},
+    {"__kmpc_*_lock_with_hint", Obstacle::none},
+    {"__kmpc_reduce_nowait", Obstacle::none},
+    {"__kmpc_end_reduce_nowait", Obstacle::none},
+    {"__kmpc_flush", Obstacle::none},
+    {"__kmpc_alloc", Obstacle::none},
+    {"__kmpc_aligned_alloc", Obstacle::none},
+    {"__kmpc_calloc", Obstacle::none},
+    {"__kmpc_realloc", Obstacle::none},
+    {"__kmpc_free", Obstacle::none},
+    {"__kmpc_threadprivate*", Obstacle::none},
+    {"omp_*_lock", Obstacle::none},
+    {"omp_*_lock_with_hint", Obstacle::none},
+    {"omp_alloc", Obstacle::none},
+    {"omp_aligned_alloc", Obstacle::none},
+    {"omp_calloc", Obstacle::none},
+    {"omp_aligned_calloc", Obstacle::none},
+    {"omp_realloc", Obstacle::none},
+    {"omp_free", Obstacle::none},
+
+    // Questions whose answers are the same for every thread, and those that are not.
+    {"omp_get_wtime", Obstacle::none},
+    {"omp_get_wtick", Obstacle::none},
+    {"omp_in_parallel", Obstacle::none},
+    {"omp_is_initial_device", Obstacle::none},
+    {"omp_get_num_devices", Obstacle::none},
+    {"__kmpc_global_thread_num", Obstacle::none},  // its own code asks, for the run time
+    {"__kmpc_*_num_threads", Obstacle::thread_number},
+    {"__kmpc_bound_thread_num", Obstacle::thread_number},
+    {"__kmpc_*master", Obstacle::thread_number, Effect::owners_only},
+    {"__kmpc_*masked", Obstacle::thread_number, Effect::owners_only},
+    {"omp_get_thread_num", Obstacle::thread_number},
+    {"omp_get_ancestor_thread_num", Obstacle::thread_number},
+    {"omp_get_num_threads", Obstacle::thread_number},
+    {"omp_get_max_threads", Obstacle::thread_number},
+    {"omp_get_team_size", Obstacle::thread_number},
+    {"omp_get_num_procs", Obstacle::thread_number},
+    {"omp_get_level", Obstacle::thread_number},
+    {"omp_get_active_level", Obstacle::thread_number},
+};
+
+// Fortran's names are further names of the same functions.
+std::string_view without_fortrans_ending(std::string_view name) {
+  if (!name.starts_with("omp_")) return name;
+  if (name.ends_with("_8_")) name.remove_suffix(3);
+  if (name.ends_with("_")) name.remove_suffix(1);
+  return name;
+}
+
+}  // namespace
+
+bool is_run_time_name(std::string_view name) {
+  constexpr std::array<std::string_view, 8> kBeginnings = {"GOMP_", "GOACC_", "omp_",   "ompc_",
+                                                           "ompx_", "__kmp",  "kmp_", "kmpc_"};
+  return std::any_of(kBeginnings.begin(), kBeginnings.end(),
+                     [&](std::string_view beginning) { return name.starts_with(beginning); });
+}
+
+Rule rule_of(std::string_view name) {
+  const std::string_view known = without_fortrans_ending(name);
+  const auto* const row = std::find_if(std::begin(kRows), std::end(kRows),
+                                       [&](const Row& r) { return fits(r.names, known); });
+  if (row == std::end(kRows)) return {.obstacle = Obstacle::other_calls};
+  return {.obstacle = row->obstacle, .effect = row->effect};
+}
+
+}  // namespace mh::openmp

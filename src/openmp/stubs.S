@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* MH_STUBS entry points, 16 bytes from one to the next, that ask mh_openmp_noticed() where the call
+ * goes on; see stubs.hpp. */
+#include "openmp/stubs.h"
+
+        .text
+
+#if defined(__x86_64__)
+#include "base/detour_x86_64.S"
+        detour  noticed, mh_openmp_noticed, 8(%rbp)     /* the caller's return address */
+#elif defined(__aarch64__)
+#include "base/detour_aarch64.S"
+        detour  noticed, mh_openmp_noticed, x30
+#else
+#error "write a detour_<architecture>.S"
+#endif
+
+        .hidden mh_openmp_stubs
+        .globl  mh_openmp_stubs
+        .type   mh_openmp_stubs, %function
+        .p2align 4
+mh_openmp_stubs:
+        .cfi_startproc
+        .set    number, 0
+        .rept   MH_STUBS
+        .p2align 4
+        numbered number, noticed
+        .set    number, number + 1
+        .endr
+        .cfi_endproc
+        .size   mh_openmp_stubs, . - mh_openmp_stubs
+
+        .section .note.GNU-stack, "", %progbits

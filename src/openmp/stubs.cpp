@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "openmp/stubs.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+
+#include "openmp/calls.hpp"
+#include "openmp/encounter.hpp"
+#include "openmp/stubs.h"
+
+extern "C" {
+[[gnu::visibility("hidden")]] extern const char mh_openmp_stubs[];
+[[gnu::visibility("hidden")]] void* mh_openmp_noticed(std::uint32_t number, const void* caller);
+}
+
+namespace mh::openmp::stubs {
+namespace {
+
+constexpr std::size_t kBytes = 16;
+
+struct Stub {
+  void* real;
+  Rule rule;
+};
+// Each is written before its address is given away.
+std::array<Stub, MH_STUBS> g_stubs;
+std::unordered_map<std::string, std::uint32_t>& g_numbers =
+    *new std::unordered_map<std::string, std::uint32_t>;  // never gone: exit handlers may call
+std::atomic<bool> g_past_the_end{false};                  // relaxed: a fact of its own
+
+// In the place of a call that a helper does not make: no chunk, no section, not the chosen one.
+std::uintptr_t nothing() { return 0; }
+
+bool is_skipped(const Rule& rule) { return rule.effect != Effect::none && is_helper(); }
+
+}  // namespace
+
+void* for_call(std::string_view name, void* real) {
+  const auto number = static_cast<std::uint32_t>(g_numbers.size());
+  const auto found = g_numbers.find(std::string(name));
+  const std::uint32_t at = found != g_numbers.end() ? found->second : number;
+  if (at == MH_STUBS) {
+    g_past_the_end.store(true, std::memory_order_relaxed);
+    return nullptr;
+  }
+  if (at == number) {
+    g_stubs[at] = {.real = real, .rule = rule_of(name)};
+    g_numbers.emplace(name, number);
+  }
+  return const_cast<char*>(mh_openmp_stubs) + at * kBytes;
+}
+
+bool past_the_end() { return g_past_the_end.load(std::memory_order_relaxed); }
+
+// Where the call goes on.
+static void* noticed(const Stub& stub) {
+  const Rule& rule = stub.rule;
+  if (rule.effect == Effect::begins_region) {
+    begin_set_aside();
+    return stub.real;
+  }
+  if (rule.effect == Effect::ends_region) {
+    end_set_aside();
+    return stub.real;
+  }
+  if (current == nullptr) return stub.real;
+  note(rule.obstacle);
+  if (rule.effect == Effect::begins_loop) current->strays();
+  return is_skipped(rule) ? reinterpret_cast<void*>(nothing) : stub.real;
+}
+
+}  // namespace mh::openmp::stubs
+
+void* mh_openmp_noticed(std::uint32_t number, const void* /*caller*/) {
+  return mh::openmp::stubs::noticed(mh::openmp::stubs::g_stubs[number]);
+}
