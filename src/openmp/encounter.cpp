@@ -245,15 +245,26 @@ Cut cut_at_run_time() {
 
 namespace {
 
+// A marked region has a team of which helpers are members. Any other has the owner's, as it would
+// have without us; a helper that asks although nobody did when the region was watched gets a number
+// of its own. If it has asked for the team as well, it is about to take its share of a static loop:
+// GCC computes that from the two, and the last thread of so large a team has none. Limit: of loops
+// of less than a million iterations.
+constexpr int kManyThreads = 1 << 20;
+
 int thread_num() {
   note(Obstacle::thread_number);
-  return in_region() ? static_cast<int>(current->number) : real.thread_num();
+  if (!in_region()) return real.thread_num();
+  const bool takes_share = is_helper() && !current->marked && current->asked_team;
+  return takes_share ? kManyThreads - 1 : static_cast<int>(current->number);
 }
 
 int num_threads() {
   note(Obstacle::thread_number);
   if (current != nullptr) current->asked_team = true;
-  return in_region() ? static_cast<int>(shared_region()->team()) : real.num_threads();
+  if (!in_region()) return real.num_threads();
+  if (current->marked) return static_cast<int>(shared_region()->team());
+  return is_helper() ? kManyThreads : static_cast<int>(shared_region()->own_threads());
 }
 
 // The run time does not know of a shared region that its owner runs alone, nor of helpers.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "openmp/calls.hpp"
+#include "openmp/instructions.hpp"
 #include "openmp/rebind.hpp"
 #include "openmp/stubs.hpp"
 
@@ -19,69 +20,20 @@ extern "C" {
 }
 
 namespace mh::openmp {
-namespace reach {
 namespace {
 
-template <class Value>
-Value read(const std::uint8_t* from) {
-  Value value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
-}
+using instructions::read;
+using instructions::Target;
+using instructions::Visit;
 
-// The number of so many bits whose lowest is `low`, with its sign.
-std::int64_t field(std::uint32_t word, unsigned low, unsigned bits) {
-  const auto high = static_cast<std::int64_t>(std::uint64_t{word} << (64U - low - bits));
-  return high >> (64U - bits);
-}
-
-}  // namespace
-
-// Instructions begin anywhere. A distance counts from its own end, where the instruction ends too.
-void x86_64(std::span<const std::uint8_t> code, std::uintptr_t address, const Visit& visit) {
-  constexpr std::size_t kDistance = sizeof(std::int32_t);
-  for (std::size_t at = 1; at + kDistance <= code.size(); ++at) {
-    const auto distance = static_cast<std::uintptr_t>(read<std::int32_t>(&code[at]));
-    const std::uintptr_t to = address + at + kDistance + distance;
-    const bool calls = (code[at - 1] & 0xfeU) == 0xe8;  // and jmp
-    const bool branches = at > 1 && code[at - 2] == 0x0f && (code[at - 1] & 0xf0U) == 0x80;
-    if (calls || branches) visit(Target::code, to);
-    const bool is_relative = (code[at - 1] & 0xc7U) == 0x05;  // to rip
-    if (is_relative) visit(Target::place, to);
-  }
-}
-
-void aarch64(std::span<const std::uint8_t> code, std::uintptr_t address, const Visit& visit) {
-  constexpr std::size_t kBytes = 4;
-  std::uintptr_t pages[32] = {};  // what adrp has put into each register
-  for (std::size_t at = 0; at + kBytes <= code.size(); at += kBytes) {
-    const auto word = read<std::uint32_t>(&code[at]);
-    const std::uintptr_t here = address + at;
-    const auto go = [&](std::int64_t words) {
-      visit(Target::code, here + static_cast<std::uintptr_t>(words) * kBytes);
-    };
-    if ((word & 0x7c000000U) == 0x14000000U) go(field(word, 0, 26));  // b, bl
-    if ((word & 0xff000010U) == 0x54000000U) go(field(word, 5, 19));  // b.condition
-    if ((word & 0x7e000000U) == 0x34000000U) go(field(word, 5, 19));  // cbz, cbnz
-    if ((word & 0x9f000000U) == 0x90000000U) {                        // adrp
-      const auto high = static_cast<std::uint64_t>(field(word, 5, 19)) << 2U;
-      const std::uint64_t page = high | (word >> 29U & 3U);
-      pages[word & 31U] = (here & ~std::uintptr_t{0xfff}) + (page << 12U);
-    }
-    if ((word & 0xffc00000U) == 0xf9400000U) {  // ldr of 64 bits
-      visit(Target::place, pages[word >> 5U & 31U] + (word >> 10U & 0xfffU) * 8);
-    }
-  }
-}
-
-namespace {
-
-void look_through(std::span<const std::uint8_t> code, const Visit& visit) {
-  const auto address = reinterpret_cast<std::uintptr_t>(code.data());
+// False: it is not understood.
+bool look_through(std::span<const std::uint8_t> code, const Visit& visit) {
 #if defined(__x86_64__)
-  x86_64(code, address, visit);
+  return instructions::x86_64(code, reinterpret_cast<std::uintptr_t>(code.data()), visit);
 #elif defined(__aarch64__)
-  aarch64(code, address, visit);
+  return instructions::aarch64(code, reinterpret_cast<std::uintptr_t>(code.data()), visit);
+#else
+  return code.empty() && !visit;
 #endif
 }
 
@@ -99,7 +51,7 @@ class Functions {
   }
   [[nodiscard]] bool empty() const { return count_ == 0; }
 
-  // The one that contains the address, and what lies between it and the next. `code`: what the
+  // The function that contains the address, or what lies between two of them. `code`: what the
   // object has of it.
   [[nodiscard]] std::span<const std::uint8_t> around(std::uintptr_t address,
                                                      std::span<const std::uint8_t> code) const {
@@ -110,18 +62,34 @@ class Functions {
       (begin(middle) <= address ? low : high) = begin(middle) <= address ? middle + 1 : middle;
     }
     const auto first = reinterpret_cast<std::uintptr_t>(code.data());
-    const std::uintptr_t from = low == 0 ? first : std::max(begin(low - 1), first);
-    const std::uintptr_t end = first + code.size();
-    const std::uintptr_t to = low == count_ ? end : std::min(begin(low), end);
+    const std::uintptr_t limit = first + code.size();
+    std::uintptr_t from = low == 0 ? first : std::max(begin(low - 1), first);
+    std::uintptr_t to = low == count_ ? limit : std::min(begin(low), limit);
+    if (const std::uintptr_t end = low == 0 ? 0 : end_of(low - 1); end != 0) {
+      if (address < end) to = std::min(to, end);
+      if (address >= end) from = std::max(from, end);
+    }
     return code.subspan(from - first, to - from);
   }
 
  private:
-  [[nodiscard]] std::uintptr_t begin(std::size_t index) const {
-    constexpr std::size_t kTable = 12;
-    constexpr std::size_t kRow = 8;
+  static constexpr std::size_t kTable = 12;
+  static constexpr std::size_t kRow = 8;
+
+  // Words of the table count from the header on.
+  [[nodiscard]] std::uintptr_t at(std::size_t offset) const {
     return reinterpret_cast<std::uintptr_t>(header_) +
-           static_cast<std::uintptr_t>(read<std::int32_t>(header_ + kTable + index * kRow));
+           static_cast<std::uintptr_t>(read<std::int32_t>(header_ + offset));
+  }
+  [[nodiscard]] std::uintptr_t begin(std::size_t index) const { return at(kTable + index * kRow); }
+
+  // 0: not known. An entry has its function's beginning and length after two other words; they are
+  // words themselves, the first of them a distance, wherever that yields what the table says.
+  [[nodiscard]] std::uintptr_t end_of(std::size_t index) const {
+    const std::uintptr_t entry = at(kTable + index * kRow + kRow / 2);
+    const auto* const where = reinterpret_cast<const std::uint8_t*>(entry) + 8;
+    const std::uintptr_t says = entry + 8 + static_cast<std::uintptr_t>(read<std::int32_t>(where));
+    return says == begin(index) ? says + read<std::uint32_t>(where + 4) : 0;
   }
 
   const std::uint8_t* header_ = nullptr;
@@ -179,6 +147,8 @@ int find_object(dl_phdr_info* info, std::size_t /*bytes*/, void* data) {
   return 1;
 }
 
+constexpr std::size_t kMost = 4U << 20U;  // bytes of code
+
 // One walk from a region's code on.
 class Walk {
  public:
@@ -190,8 +160,9 @@ class Walk {
       const auto next = open_.back();
       open_.pop_back();
       seen_bytes_ += next.size();
-      if (seen_bytes_ > kMost) return object_.worst;
-      look_through(next, [this](Target what, std::uintptr_t to) { meet(what, to); });
+      const bool understood = seen_bytes_ <= kMost && look_through(
+          next, [this](Target what, std::uintptr_t to) { meet(what, to); });
+      if (!understood) return object_.worst;
     }
     return found_;
   }
@@ -258,17 +229,9 @@ class Walk {
   std::unordered_set<const std::uint8_t*> seen_;
 };
 
-#if defined(__x86_64__) || defined(__aarch64__)
-constexpr bool kCanLook = true;
-#else
-constexpr bool kCanLook = false;
-#endif
-
 }  // namespace
-}  // namespace reach
 
 Obstacle obstacle_within_reach(const void* code) {
-  using namespace reach;
   Wanted wanted{.code = static_cast<const std::uint8_t*>(code)};
   if (stubs::past_the_end() || ::dl_iterate_phdr(find_object, &wanted) == 0) {
     return Obstacle::other_calls;
@@ -276,7 +239,7 @@ Obstacle obstacle_within_reach(const void* code) {
   Object& object = wanted.object;
   mh_imports(&object.known, take_import, &object);
   if (object.worst == Obstacle::none) return Obstacle::none;
-  if (!kCanLook || object.functions.empty()) return object.worst;
+  if (object.functions.empty()) return object.worst;
   return Walk(object).from(reinterpret_cast<std::uintptr_t>(code));
 }
 

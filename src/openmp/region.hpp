@@ -208,6 +208,7 @@ class Region final : public lend::Work {
   // Likewise, of one that goes on.
   Range next_at_once(Participant& me);
   [[nodiscard]] const Loop& loop() const { return loop_; }
+  [[nodiscard]] std::uint32_t own_threads() const { return own_threads_; }
   // Threads of a team that helpers belong to, whether they come or not.
   [[nodiscard]] std::uint32_t team() const { return own_threads_ + lend::kHelpers; }
   // ---- A barrier of the team, which a helper comes to as well if it has the loop behind it.

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "openmp/instructions.hpp"
+
+#include <algorithm>
+
+namespace mh::openmp::instructions {
+namespace {
+
+using Byte = std::uint8_t;
+
+// ---- x86-64 (Intel's manual, volume 2, appendix A) ----------------------------------------------
+
+// What follows an opcode.
+struct Form {
+  bool valid = true;
+  bool modrm = false;
+  std::uint8_t immediate = 0;  // bytes
+};
+constexpr Form kNone{};
+constexpr Form kInvalid{.valid = false};
+constexpr Form with_modrm(unsigned immediate = 0) {
+  return {.modrm = true, .immediate = static_cast<std::uint8_t>(immediate)};
+}
+constexpr Form plain(unsigned immediate) {
+  return {.immediate = static_cast<std::uint8_t>(immediate)};
+}
+
+constexpr bool within(Byte value, Byte first, Byte last) { return value >= first && value <= last; }
+
+struct Prefixes {
+  bool narrow = false;  // operands of 16 bits
+  bool wide = false;    // of 64
+  bool short_addresses = false;
+  // Of an immediate that is as wide as its operand, up to 32 bits.
+  [[nodiscard]] unsigned operand() const { return narrow && !wide ? 2 : 4; }
+};
+
+// Opcodes of one byte; `next` is the one after, which tells some apart.
+Form first_map(Byte opcode, Byte next, const Prefixes& with) {
+  const unsigned operand = with.operand();
+  const bool tests = (next >> 3U & 7U) < 2;
+  if (opcode < 0x40) {
+    const Byte low = opcode & 7U;
+    return low < 4 ? with_modrm() : low == 4 ? plain(1) : low == 5 ? plain(operand) : kInvalid;
+  }
+  if (within(opcode, 0x50, 0x5f)) return kNone;
+  if (within(opcode, 0x70, 0x7f)) return plain(1);
+  if (within(opcode, 0x84, 0x8e)) return with_modrm();
+  if (within(opcode, 0xa0, 0xa3)) return plain(with.short_addresses ? 4 : 8);
+  if (within(opcode, 0xb0, 0xb7)) return plain(1);
+  if (within(opcode, 0xb8, 0xbf)) return plain(with.wide ? 8 : operand);
+  if (within(opcode, 0xd0, 0xd3) || within(opcode, 0xd8, 0xdf)) return with_modrm();
+  if (within(opcode, 0xe0, 0xe7)) return plain(1);
+  switch (opcode) {
+    case 0x63: case 0xfe: case 0xff:
+      return with_modrm();
+    case 0x8f:  // with another second byte, AMD's XOP
+      return (next >> 3U & 7U) == 0 ? with_modrm() : kInvalid;
+    case 0x68: case 0xa9:
+      return plain(operand);
+    case 0x69: case 0x81: case 0xc7:
+      return with_modrm(operand);
+    case 0x6a: case 0xa8: case 0xcd: case 0xeb:
+      return plain(1);
+    case 0x6b: case 0x80: case 0x83: case 0xc0: case 0xc1: case 0xc6:
+      return with_modrm(1);
+    case 0xc2: case 0xca:
+      return plain(2);
+    case 0xc8:
+      return plain(3);
+    case 0xe8: case 0xe9:
+      return plain(4);
+    case 0xf6:
+      return with_modrm(tests ? 1 : 0);
+    case 0xf7:
+      return with_modrm(tests ? operand : 0);
+    case 0x60: case 0x61: case 0x62: case 0x82: case 0x9a: case 0xc4: case 0xc5: case 0xce:
+    case 0xd4: case 0xd5: case 0xd6: case 0xea:
+      return kInvalid;
+    default:
+      return kNone;
+  }
+}
+
+// Opcodes after 0f, and those of vector instructions of map 1.
+Form second_map(Byte opcode) {
+  if (within(opcode, 0x80, 0x8f)) return plain(4);
+  if (within(opcode, 0x70, 0x73) || within(opcode, 0xc4, 0xc6)) return with_modrm(1);
+  if (within(opcode, 0x30, 0x37) || within(opcode, 0xc8, 0xcf) || within(opcode, 0xa0, 0xa2) ||
+      within(opcode, 0xa8, 0xaa) || within(opcode, 0x05, 0x09)) {
+    return kNone;
+  }
+  switch (opcode) {
+    case 0x0f: case 0xa4: case 0xac: case 0xba: case 0xc2:
+      return with_modrm(1);
+    case 0x0b: case 0x0e: case 0x77:
+      return kNone;
+    case 0x04: case 0x0a: case 0x0c: case 0x24: case 0x25: case 0x26: case 0x27: case 0x36:
+      return kInvalid;
+    default:
+      return with_modrm();
+  }
+}
+
+// Of a map by its number, as vector prefixes name it.
+Form of_map(unsigned map, Byte opcode) {
+  switch (map) {
+    case 1:
+      return second_map(opcode);
+    case 2: case 5: case 6:
+      return with_modrm();
+    case 3:
+      return with_modrm(1);
+    default:
+      return kInvalid;
+  }
+}
+
+// An instruction as far as it was read.
+struct Decoded {
+  std::size_t opcode = 0;    // where its last byte is
+  std::size_t distance = 0;  // where a distance from the instruction's end is, 0: there is none
+  bool goes = false;         // that is where it goes
+  std::size_t length = 0;    // 0: it is none
+};
+
+class Decoder {
+ public:
+  explicit Decoder(std::span<const Byte> code) : code_(code) {}
+
+  Decoded run() {
+    take_prefixes();
+    const Form form = take_opcode();
+    if (!form.valid) return {};
+    if (form.modrm) take_modrm();
+    if (goes_) done_.distance = at_;
+    at_ += form.immediate;
+    if (at_ > code_.size()) return {};
+    done_.goes = goes_;
+    done_.length = at_;
+    return done_;
+  }
+
+ private:
+  // Behind the end everything is 0: the length tells.
+  [[nodiscard]] Byte peek(std::size_t ahead = 0) const {
+    return at_ + ahead < code_.size() ? code_[at_ + ahead] : Byte{0};
+  }
+  Byte take() {
+    const Byte byte = peek();
+    ++at_;
+    return byte;
+  }
+
+  void take_prefixes() {
+    static constexpr Byte kPrefixes[] = {0x66, 0x67, 0xf0, 0xf2, 0xf3, 0x2e,
+                                         0x36, 0x3e, 0x26, 0x64, 0x65};
+    while (std::find(std::begin(kPrefixes), std::end(kPrefixes), peek()) != std::end(kPrefixes)) {
+      if (at_ == code_.size()) return;
+      with_.narrow = with_.narrow || peek() == 0x66;
+      with_.short_addresses = with_.short_addresses || peek() == 0x67;
+      ++at_;
+    }
+    if ((peek() & 0xf0U) == 0x40) with_.wide = (take() & 8U) != 0;
+  }
+
+  Form take_opcode() {
+    const Byte first = take();
+    if (first == 0x0f) return take_second();
+    if (first == 0xc5) return take_vector(1, 1);
+    if (first == 0xc4) return take_vector(peek() & 0x1fU, 2);
+    if (first == 0x62) return take_vector(peek() & 7U, 3);
+    goes_ = first == 0xe8 || first == 0xe9;
+    return first_map(first, peek(), with_);
+  }
+
+  Form take_second() {
+    const Byte second = take();
+    if (second == 0x38 || second == 0x3a) {
+      ++at_;
+      return with_modrm(second == 0x3a ? 1 : 0);
+    }
+    goes_ = within(second, 0x80, 0x8f);
+    return second_map(second);
+  }
+
+  // `payload`: bytes between the prefix's first and the opcode.
+  Form take_vector(unsigned map, std::size_t payload) {
+    at_ += payload;
+    return of_map(map, take());
+  }
+
+  void take_modrm() {
+    const Byte modrm = take();
+    const unsigned mode = modrm >> 6U;
+    const unsigned memory = modrm & 7U;
+    if (mode == 3) return;
+    if (mode == 0 && memory == 5) done_.distance = at_;
+    const bool has_index = memory == 4;
+    const bool no_base = has_index && (peek() & 7U) == 5;
+    if (has_index) ++at_;
+    if (mode == 1) at_ += 1;
+    if (mode == 2 || (mode == 0 && (memory == 5 || no_base))) at_ += 4;
+  }
+
+  std::span<const Byte> code_;
+  std::size_t at_ = 0;
+  Prefixes with_;
+  bool goes_ = false;
+  Decoded done_;
+};
+
+// ---- aarch64 ------------------------------------------------------------------------------------
+
+// The number of so many bits whose lowest is `low`, with its sign.
+std::int64_t field(std::uint32_t word, unsigned low, unsigned bits) {
+  const auto high = static_cast<std::int64_t>(std::uint64_t{word} << (64U - low - bits));
+  return high >> (64U - bits);
+}
+
+}  // namespace
+
+std::size_t length(std::span<const std::uint8_t> code) { return Decoder(code).run().length; }
+
+bool x86_64(std::span<const std::uint8_t> code, std::uintptr_t address, const Visit& visit) {
+  for (std::size_t at = 0; at < code.size();) {
+    const Decoded now = Decoder(code.subspan(at)).run();
+    if (now.length == 0) return false;
+    const std::size_t begin = at;
+    at += now.length;
+    if (now.distance == 0) continue;
+    const auto distance = read<std::int32_t>(&code[begin + now.distance]);
+    visit(now.goes ? Target::code : Target::place,
+          address + at + static_cast<std::uintptr_t>(distance));
+  }
+  return true;
+}
+
+bool aarch64(std::span<const std::uint8_t> code, std::uintptr_t address, const Visit& visit) {
+  constexpr std::size_t kBytes = 4;
+  std::uintptr_t pages[32] = {};  // what adrp has put into each register
+  for (std::size_t at = 0; at + kBytes <= code.size(); at += kBytes) {
+    const auto word = read<std::uint32_t>(&code[at]);
+    const std::uintptr_t here = address + at;
+    const auto go = [&](std::int64_t words) {
+      visit(Target::code, here + static_cast<std::uintptr_t>(words) * kBytes);
+    };
+    if ((word & 0x7c000000U) == 0x14000000U) go(field(word, 0, 26));  // b, bl
+    if ((word & 0xff000010U) == 0x54000000U) go(field(word, 5, 19));  // b.condition
+    if ((word & 0x7e000000U) == 0x34000000U) go(field(word, 5, 19));  // cbz, cbnz
+    if ((word & 0x9f000000U) == 0x90000000U) {                        // adrp
+      const auto high = static_cast<std::uint64_t>(field(word, 5, 19)) << 2U;
+      const std::uint64_t page = high | (word >> 29U & 3U);
+      pages[word & 31U] = (here & ~std::uintptr_t{0xfff}) + (page << 12U);
+    }
+    if ((word & 0xffc00000U) == 0xf9400000U) {  // ldr of 64 bits
+      visit(Target::place, pages[word >> 5U & 31U] + (word >> 10U & 0xfffU) * std::uintptr_t{8});
+    }
+  }
+  return true;
+}
+
+}  // namespace mh::openmp::instructions

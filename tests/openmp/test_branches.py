@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Regions that do in a later execution what keeps a region from being shared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from harness.launch import Arm, run
+from manyhands.benchmarks.mpis import MpiBuild
+
+from openmp.compile import compiled_openmp, only
+from openmp.test_matrix import ends
+
+SOURCE = Path(__file__).parent / "branches.c"
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("compiler", ["gcc", "clang-14"])
+def test_what_a_region_does_one_day_is_right(
+    mpi: MpiBuild, helped: Arm, compiler: str, threads: int
+) -> None:
+    only(mpi, "mpich4")
+    program = compiled_openmp(mpi, compiler, "-O2", SOURCE)
+    env = {"MH_OPENMP": "1", "OMP_NUM_THREADS": str(threads)}
+    seen = ends(run(mpi, helped, 2, [str(program)], env, 100))
+    assert not [name for name, (right, _) in seen.items() if right != "ok"]
+    in_sight = {name for name in seen if not name.startswith(("hidden_", "before_"))}
+    # What the code can reach keeps a region from being shared before it comes to it.
+    assert not [name for name in in_sight if seen[name][1] == "joined"]
+    assert len(in_sight) == 10
+    if threads == 1:
+        assert not [name for name in seen.keys() - in_sight if seen[name][1] == "alone"]
