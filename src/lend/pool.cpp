@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/say.hpp"
 #include "lend/futex.hpp"
 #include "lend/signals.hpp"
 
@@ -91,21 +92,24 @@ Pool::~Pool() {
 
 // What helpers' stacks may take of a limited address space: a program that lives with little of it
 // needs that itself.
-std::size_t Pool::affordable_stack(std::uint32_t helpers) const {
+std::size_t Pool::affordable_stack() const {
   constexpr std::size_t kPart = 16;
   rlimit limit{};
   if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return stack_;
-  return limit.rlim_cur / kPart / helpers < stack_ ? 0 : stack_;
+  return limit.rlim_cur / kPart < stack_ * helpers() ? 0 : stack_;
 }
 
 Status Pool::hire() {
   const SignalsBlocked guard;
-  const std::uint32_t count = std::min(kHelpers, lenders_);
+  const std::uint32_t count = helpers();
   if (count == 0) return {};
   helpers_.reserve(count);
-  std::size_t stack = affordable_stack(count);
+  std::size_t stack = affordable_stack();
   if (stack != 0 && !hire_one(mine_.channels[0], stack)) stack = 0;
-  cramped_.store(stack < stack_, std::memory_order_relaxed);
+  if (stack < stack_) {
+    cramped_.store(true, std::memory_order_relaxed);
+    say("loops of rank {} are not shared: no stacks of {} MB", node_.mine().world_rank, stack_ >> 20U);
+  }
   while (helpers_.size() < count && hire_one(mine_.channels[helpers_.size()], stack)) {
   }
   return helpers_.empty() ? Status{Code::system, EAGAIN} : Status{};
@@ -198,7 +202,7 @@ Status Pool::let_in(Place& here, Work& work) {
     });
   }
   if (helpers_.empty()) return hiring_went_ ? Status{Code::unsupported} : hiring_went_;
-  if (is_cramped() && &here == &place(Kind::loops)) return {Code::unsupported};
+  if (cramped_.load(std::memory_order_relaxed) && &here == &place(Kind::loops)) return {Code::unsupported};
   // release: pairs with the look of a helper, which may as well come too early and find nothing.
   here.open.store(&work, std::memory_order_release);
   const auto kind = static_cast<Kind>(&here - places_);

@@ -9,7 +9,9 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -101,9 +103,9 @@ class Pool {
   [[nodiscard]] std::uint64_t given_back() const {
     return given_back_.load(std::memory_order_relaxed);
   }
-  // Helpers have been made whose stacks are too small for the program's own code: there was not
-  // enough address space for others. Loops are not exposed then.
-  [[nodiscard]] bool is_cramped() const { return cramped_.load(std::memory_order_relaxed); }
+  // Whether stacks for the program's own code may be made. Else loops are not exposed; nor if it
+  // turns out that they cannot.
+  [[nodiscard]] bool has_room() const { return affordable_stack() == stack_; }
   // Whether the helpers have been made.
   [[nodiscard]] bool hired() const { return hired_.load(std::memory_order_acquire); }
   // How often helpers could come to work of that kind. By the thread that exposes it, or after it.
@@ -146,7 +148,8 @@ class Pool {
   Status let_in(Place& here, Work& work);
   Status hire();
   bool hire_one(Channel& channel, std::size_t stack);
-  [[nodiscard]] std::size_t affordable_stack(std::uint32_t helpers) const;
+  [[nodiscard]] std::uint32_t helpers() const { return std::min(kHelpers, lenders_); }
+  [[nodiscard]] std::size_t affordable_stack() const;
   void live(Channel& channel);
   void serve(Channel& channel, std::uint32_t word);
   static bool work_at(Place& place, std::uint32_t helper, std::uint64_t deadline);

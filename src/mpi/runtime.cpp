@@ -30,6 +30,7 @@
 #include "node/segment.hpp"
 #include "openmp/marker.hpp"
 #include "openmp/sharing.hpp"
+#include "openmp/stack.hpp"
 #include "wait/wait.hpp"
 
 namespace mh::mpi {
@@ -348,13 +349,6 @@ std::string probe_peers(const std::vector<Card>& cards) {
   return {};
 }
 
-// Whether a rank may name the threads of another.
-bool same_processes(const std::vector<Card>& cards) {
-  return std::ranges::all_of(cards, [&](const Card& card) {
-    return card.surroundings.pid_namespace == cards[0].surroundings.pid_namespace;
-  });
-}
-
 // Why no message will be described, whatever can be reached.
 std::string look_for_objections() {
   if (settings().memory == MemoryWay::none) return "MH_MEMORY=none";
@@ -463,7 +457,7 @@ void build_node() {
   share_reason(try_memory(cards));
   g.reaching = g_why_not.empty();
   // Who is late with a message on a belt must be given a core, by a thread of its own process.
-  const std::string why_no_belts = shared(!same_processes(cards) ? "process numbers differ"
+  const std::string why_no_belts = shared(!g.node->one_pid_namespace() ? "process numbers differ"
                                           : crowded()            ? "more ranks than cores"
                                                                  : "");
   const bool contiguous_too = settings().memory != MemoryWay::cma;
@@ -487,19 +481,33 @@ void share_loops() {
   }
 }
 
+// Once a node.
+void say_no_loops(std::string_view reason) {
+  if (g.me == 0) say("loops are not shared: {}", reason);
+}
+
 // This rank's waits lend its core, and others lend theirs to its large receives and its loops.
 void share_cores() {
-  const bool loops = settings().openmp || openmp::has_marked_loops();
+  bool loops = settings().openmp || openmp::has_marked_loops();
   // A pair has its own two hands.
   const bool copies = settings().lend_copies && (g.reaching || g.carrying) && g.ranks > 2;
   if (crowded() || !(loops || copies || g.willing)) return;
+  if (!g.node->one_pid_namespace()) {
+    if (loops) say_no_loops("ranks run in different pid namespaces");
+    return;
+  }
   const auto policy = settings().victim;
   // Who is at one end of a message on a belt knows better when to lend to the other.
   const auto admitted = [](std::uint32_t rank, lend::Kind kind) {
     const bool own = kind == lend::Kind::belts && g.carrier && g.carrier->has_messages();
     return !own && thief().may_help(rank);
   };
-  g.helpers = new lend::Pool(*g.node, g.area(g.me).lendings, usable_cores() - 1);
+  g.helpers = new lend::Pool(*g.node, g.area(g.me).lendings, usable_cores() - 1,
+                             loops ? openmp::stack_for_loops() : 0);
+  if (loops && !g.helpers->has_room()) {
+    say_no_loops("too little address space (ulimit -v) for stacks as large as the program's own");
+    loops = false;
+  }
   g.lender.emplace(*g.node, offsetof(RankArea, lendings), policy, admitted);
   if (const auto cpus = worker_cpus(); loops && !cpus.empty()) {
     g.workers.emplace(*g.node, offsetof(RankArea, lendings), policy, admitted, cpus);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,6 +36,21 @@ bool fits(const Header& header, std::size_t bytes, std::uint32_t me, std::uint32
   return header.magic == kSegmentMagic && header.layout == kLayout && header.ranks == ranks &&
          me < ranks && header.stride >= sizeof(RankRecord) && header.stride % kCacheLine == 0 &&
          sizeof(Header) + ranks * header.stride <= bytes;
+}
+
+std::uint64_t own_pid_namespace() {
+  struct stat found {};
+  return ::stat("/proc/self/ns/pid", &found) == 0 ? found.st_ino : 0;
+}
+
+// Whether /proc has the processes of this namespace, and not those of the one around it.
+bool proc_is_ours() {
+  std::array<char, 32> number{};
+  const ssize_t length = ::readlink("/proc/self", number.data(), number.size());
+  if (length <= 0) return false;
+  pid_t pid = 0;
+  std::from_chars(number.data(), number.data() + length, pid);
+  return pid == ::getpid();
 }
 
 }  // namespace
@@ -108,7 +124,8 @@ Result<Node> Node::join(std::span<std::byte> memory, std::uint32_t me, std::uint
 void Node::write_own_record(std::uint32_t world_rank) {
   auto* own = new (&mine()) RankRecord{};
   own->pid = ::getpid();
-  own->start_time = start_time_of(own->pid);
+  own->start_time = proc_is_ours() ? start_time_of(own->pid) : 0;
+  own->pid_namespace = own_pid_namespace();
   own->world_rank = world_rank;
   own->cpu = ::sched_getcpu();
   const auto numa_of = [&](std::size_t cpu) {
@@ -136,6 +153,10 @@ void Node::settle() {
     const std::uint16_t numa = record(rank).numa;
     if (numa < by_numa_.size()) by_numa_[numa].push_back(rank);
   }
+  one_pid_namespace_ = mine().pid_namespace != 0;
+  for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
+    if (record(rank).pid_namespace != mine().pid_namespace) one_pid_namespace_ = false;
+  }
   usable_cpus_ = 0;
   for (const auto& word : header_->affinity) {
     usable_cpus_ += static_cast<std::uint32_t>(std::popcount(word.load(std::memory_order_relaxed)));
@@ -153,8 +174,9 @@ CpuSet Node::own_cpus() const {
 
 bool Node::alive(std::uint32_t rank) const {
   const RankRecord& other = record(rank);
+  if (other.pid_namespace != mine().pid_namespace) return true;
   if (::kill(other.pid, 0) != 0 && errno == ESRCH) return false;
-  return start_time_of(other.pid) == other.start_time;
+  return other.start_time == 0 || start_time_of(other.pid) == other.start_time;
 }
 
 std::span<const std::uint32_t> Node::ranks_on(std::uint16_t numa) const {

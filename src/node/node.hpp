@@ -57,8 +57,9 @@ class Node {
     return first_record_ + rank * header_->stride + sizeof(RankRecord);
   }
 
-  // Whether that process still runs (a zombie does not). A system call and, if it seems to live, a
-  // look into /proc: for bounded waits, not for every turn of a loop.
+  // Whether that process still runs (a zombie does not). True where it cannot be told: its number
+  // is one of another namespace. A system call and, if it seems to live, a look into /proc: for
+  // bounded waits, not for every turn of a loop.
   [[nodiscard]] bool alive(std::uint32_t rank) const;
 
   // After settle():
@@ -71,6 +72,8 @@ class Node {
   [[nodiscard]] bool somebody_idle() const { return somebody_else_idle(me_); }
   // ... but for that rank.
   [[nodiscard]] bool somebody_else_idle(std::uint32_t but) const;
+  // Whether the ranks name processes and threads by the same numbers.
+  [[nodiscard]] bool one_pid_namespace() const { return one_pid_namespace_; }
   // CPUs that the calling thread may run on, and no other rank.
   [[nodiscard]] CpuSet own_cpus() const;
   // CPUs that any rank of the node may use.
@@ -85,6 +88,7 @@ class Node {
   std::byte* first_record_;
   std::uint32_t me_;
   std::uint32_t usable_cpus_ = 0;
+  bool one_pid_namespace_ = false;
   std::vector<std::vector<std::uint32_t>> by_numa_;
 };
 

@@ -27,7 +27,10 @@ struct alignas(kCacheLine) RankRecord {
   // Written by the rank before the attach barrier, read-only after.
   pid_t pid = 0;
   std::uint32_t world_rank = 0;
-  std::uint64_t start_time = 0;  // field 22 of /proc/PID/stat: with pid, names one process for ever
+  // Field 22 of /proc/PID/stat: with pid, names one process for ever. 0 where /proc is of other
+  // processes.
+  std::uint64_t start_time = 0;
+  std::uint64_t pid_namespace = 0;  // in which pid is a number; 0: not known
   std::int32_t cpu = -1;         // the one CPU this rank is bound to, or where it ran at start
   std::uint16_t numa = 0;        // NUMA node of that CPU
   bool bound = false;            // bound to CPUs of one NUMA node

@@ -36,10 +36,10 @@ def only(mpi: MpiBuild, *names: str) -> None:
 
 def _flags(compiler: str) -> list[str]:
     if compiler != "clang-14":
-        return ["-fopenmp"]
+        return ["-fopenmp", "-lm"]
     # Debian's clang finds its own run time here; the loader has to be told.
     folder = "/usr/lib/llvm-14/lib"
-    return ["-fopenmp", f"-L{folder}", f"-Wl,-rpath,{folder}", "-l:libatomic.so.1"]
+    return ["-fopenmp", "-lm", f"-L{folder}", f"-Wl,-rpath,{folder}", "-l:libatomic.so.1"]
 
 
 def compiled_marked(mpi: MpiBuild, compiler: str, level: str, source: Path) -> Path:

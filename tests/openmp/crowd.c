@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A loop that several helpers join at once: iterations sleep, so that two cores are enough for all.
+ * Rank 0 runs it until as many different helpers, and as many threads of its own team, have done
+ * iterations as the arguments say, while the other ranks wait.
+ *
+ * Prints `case crowd ok|WRONG joined|alone`, and how many there were. */
+#include <mpi.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { N = 400, MOST = 200, THREADS = 64 };
+struct threads {
+  pid_t numbers[THREADS];
+  int count;
+};
+static struct threads helpers, team;
+static int seen[N];
+
+static void note(struct threads* who, pid_t me) {
+#pragma omp critical
+  {
+    int at = 0;
+    while (at < who->count && who->numbers[at] != me) ++at;
+    if (at == who->count && at < THREADS) who->numbers[who->count++] = me;
+  }
+}
+
+static void work(int i) {
+  char name[16] = "";
+  const struct timespec pause = {0, 20000};
+  prctl(PR_GET_NAME, name);
+  note(strcmp(name, "mh-helper") == 0 ? &helpers : &team, (pid_t)syscall(SYS_gettid));
+  nanosleep(&pause, NULL);
+  __atomic_fetch_add(&seen[i], 1, __ATOMIC_RELAXED);
+}
+
+static long loop(void) {
+  long sum = 0;
+#pragma omp parallel for schedule(dynamic, 1) reduction(+ : sum)
+  for (int i = 0; i < N; ++i) {
+    work(i);
+    sum += i;
+  }
+  return sum;
+}
+
+int main(int argc, char** argv) {
+  int rank, times = 0, right = 1;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const int wanted = argc > 1 ? atoi(argv[1]) : 3, own = argc > 2 ? atoi(argv[2]) : 1;
+  for (; rank == 0 && times < MOST && (helpers.count < wanted || team.count < own); ++times) {
+    if (loop() != (long)N * (N - 1) / 2) right = 0;
+  }
+  for (int i = 0; i < N; ++i) right = right && seen[i] == times;
+  if (rank == 0) {
+    printf("case crowd %s %s\n", right ? "ok" : "WRONG", helpers.count ? "joined" : "alone");
+    printf("helpers %d team %d\n", helpers.count, team.count);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Finalize();
+  return 0;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Nobody moves the program's own threads: rank 0 has loops with a team of two while the others wait,
+ * and looks at where its threads may run. Prints whether that stayed as it was. */
+#define _GNU_SOURCE
+#include <mpi.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+enum { N = 200, TIMES = 1000 };
+static cpu_set_t at_first;
+static long others, moved;
+
+static void work(int i) {
+  char name[16] = "";
+  cpu_set_t now;
+  for (volatile int k = 0; k < 500 + i; ++k) continue;
+  prctl(PR_GET_NAME, name);
+  if (strcmp(name, "mh-helper") == 0) {
+    __atomic_fetch_add(&others, 1, __ATOMIC_RELAXED);
+    return;
+  }
+  sched_getaffinity(0, sizeof now, &now);
+  if (!CPU_EQUAL(&now, &at_first)) __atomic_fetch_add(&moved, 1, __ATOMIC_RELAXED);
+}
+
+int main(int argc, char** argv) {
+  int rank;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  sched_getaffinity(0, sizeof at_first, &at_first);
+  for (int times = 0; rank == 0 && times < TIMES; ++times) {
+#pragma omp parallel for schedule(dynamic, 1)
+    for (int i = 0; i < N; ++i) work(i);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  work(0);
+  int all = 0, mine = moved != 0;
+  MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  if (rank == 0) {
+    printf("case pinned %s %s\n", all == 0 ? "ok" : "WRONG", others != 0 ? "joined" : "alone");
+  }
+  MPI_Finalize();
+  return 0;
+}

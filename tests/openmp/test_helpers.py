@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Who does the iterations: several helpers at a time, a team and helpers, nobody where no core can be
+lent."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from harness.launch import Arm, run
+from manyhands.benchmarks.mpis import MpiBuild
+
+from openmp.compile import compiled_openmp, only
+from openmp.test_matrix import ends
+
+HERE = Path(__file__).parent
+COMPILERS = pytest.mark.parametrize("compiler", ["gcc", "clang-14"])
+
+
+@COMPILERS
+@pytest.mark.parametrize("own", [1, 2], ids=["alone", "team"])
+def test_three_helpers_join_a_loop(mpi: MpiBuild, helped: Arm, compiler: str, own: int) -> None:
+    only(mpi, "mpich4", "openmpi4")
+    program = compiled_openmp(mpi, compiler, "-O2", HERE / "crowd.c")
+    # A core for each rank is assumed.
+    env = {"MH_OPENMP": "1", "MH_CORES": "4", "OMP_NUM_THREADS": str(own)}
+    done = run(mpi, helped, 4, [str(program), "3", str(own)], env, 60)
+    assert ends(done) == {"crowd": ("ok", "joined")}, done.told()
+    words = next(line for line in done.out.splitlines() if line.startswith("helpers ")).split()
+    assert int(words[1]) >= 3 and int(words[3]) == own, done.told()
+    assert done.summary is not None, done.told()
+    assert done.summary["total"]["loops"]["units_by_others"] >= 3, done.summary
+
+
+def has_namespaces() -> bool:
+    if shutil.which("unshare") is None:
+        return False
+    return subprocess.run(["unshare", "--pid", "--fork", "true"], capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(not has_namespaces(), reason="no pid namespace may be made here")
+def test_ranks_in_pid_namespaces_of_their_own_move_nobody(mpi: MpiBuild, helped: Arm) -> None:
+    only(mpi, "mpich4", "openmpi4")
+    program = compiled_openmp(mpi, "gcc", "-O2", HERE / "pinned.c")
+    own = ["unshare", "--pid", "--fork", "--kill-child", str(program)]
+    env = {"MH_OPENMP": "1", "OMP_NUM_THREADS": "2"}
+    done = run(mpi, helped, 2, own, env, 60)
+    assert ends(done) == {"pinned": ("ok", "alone")}, done.told()
+    said = "manyhands: loops are not shared: ranks run in different pid namespaces"
+    assert done.err.count(said) == 1, done.told()
