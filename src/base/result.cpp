@@ -47,6 +47,8 @@ const char* describe(Code code) {
       return "the two sides do not belong together";
     case Code::unsupported:
       return "not available on this system";
+    case Code::misuse:
+      return "call not allowed here or with these arguments";
     case Code::system:
       return "system call failed";
   }

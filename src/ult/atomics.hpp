@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the protocols of this room are made of: atomics, two fences, and sleeping on a word.
+//
+// Every protocol (bits.hpp, state.hpp, doorbell.hpp) is a template over such a policy. `Machine` is
+// the real one. The tests have another one, under which the same headers are run through all
+// interleavings with delayed stores (tests/unit/ult/checker.hpp).
+#pragma once
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <ctime>
+
+#include "base/biased_flag.hpp"
+
+namespace mh::ult {
+
+struct Machine {
+  template <class T>
+  using Atomic = std::atomic<T>;
+
+  // The two halves of an asymmetric Dekker handshake. The frequent side passes light_fence() and
+  // pays nothing; the rare side passes heavy_fence(), in which the operating system has every
+  // thread of the process pass a full fence. False: the system has none, and the caller must not
+  // rely on the handshake.
+  static bool prepare_fences() { return ProcessFence::prepare(); }
+  static void light_fence() { ProcessFence::pass_alone(); }
+  static bool heavy_fence() { return ProcessFence::pass(); }
+
+  // Sleeps while `word` is `value`; limit_ns 0: without limit. May return early for no reason.
+  static void sleep(Atomic<std::uint32_t>& word, std::uint32_t value, std::int64_t limit_ns) {
+    constexpr std::int64_t kSecond = 1'000'000'000;
+    const timespec limit{.tv_sec = limit_ns / kSecond, .tv_nsec = limit_ns % kSecond};
+    ::syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, limit_ns == 0 ? nullptr : &limit,
+              nullptr, 0);
+  }
+  // `word` may be gone already: the system looks at its address only.
+  static void wake(const Atomic<std::uint32_t>* word) {
+    ::syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  }
+};
+
+}  // namespace mh::ult

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a worker runs next, out of its own sets.
+#include "ult/worker.hpp"
+
+namespace mh::ult::detail {
+
+// This worker. The task is claimed: it must be run.
+Record* Worker::choose() {
+  turns_.add();
+  if (turns_.get() % kFairTurns == 0) {
+    if (Record* record = choose_in_turn()) return record;
+  }
+  if (signals_.may_have()) {
+    if (Record* record = choose_signalled()) return record;
+  }
+  if (fresh_.may_have()) {
+    if (Record* record = choose_fresh()) return record;
+  }
+  return started_.may_have() ? choose_started() : nullptr;
+}
+
+Record* Worker::choose_in_turn() {
+  switch (turns_.get() / kFairTurns % 3) {
+    case 0:
+      return choose_signalled();
+    case 1:
+      if (const std::uint32_t slot = fresh_.next_from(fresh_cursor_); slot != kNoSlot) {
+        fresh_cursor_ = slot + 1;
+        return choose_own(fresh_, slot);
+      }
+      return nullptr;
+    default:
+      return choose_started();
+  }
+}
+
+Record* Worker::choose_signalled() {
+  for (;;) {
+    const std::uint32_t slot = signals_.find(signal_cursor_);
+    if (slot == kNoSlot) return nullptr;
+    signal_cursor_ = slot + 1;
+    if (!signals_.take(slot)) continue;
+    Record* record = slots_[slot].load(std::memory_order_acquire);
+    if (record->state.claim_signalled()) return record;
+  }
+}
+
+Record* Worker::choose_fresh() {
+  const bool newest = core.config.order == Order::depth_first;
+  for (;;) {
+    const std::uint32_t slot = newest ? fresh_.last() : fresh_.next_from(fresh_cursor_);
+    if (slot == kNoSlot) return nullptr;
+    fresh_cursor_ = slot + 1;
+    if (Record* record = choose_own(fresh_, slot)) return record;
+  }
+}
+
+Record* Worker::choose_started() {
+  for (;;) {
+    const std::uint32_t slot = started_.next_from(started_cursor_);
+    if (slot == kNoSlot) return nullptr;
+    started_cursor_ = slot + 1;
+    if (Record* record = choose_own(started_, slot)) return record;
+  }
+}
+
+// The bit is old if a thief was here first; it goes in any case.
+Record* Worker::choose_own(OwnBits<Machine>& set, std::uint32_t slot) {
+  set.clear(slot);
+  Record* record = slots_[slot].load(std::memory_order_relaxed);
+  return record->state.claim_ready() ? record : nullptr;
+}
+
+}  // namespace mh::ult::detail

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A scheduler from its start to its end.
+#include <pthread.h>
+#include <sched.h>
+#include <sys/mman.h>
+
+#include <cstdio>
+#include <mutex>
+#include <new>
+#include <system_error>
+
+#include "base/clock.hpp"
+#include "base/say.hpp"
+#include "ult/worker.hpp"
+
+namespace mh::ult::detail {
+namespace {
+
+std::uint32_t cores_of_process(cpu_set_t& set) {
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return static_cast<std::uint32_t>(CPU_COUNT(&set));
+}
+
+std::uint32_t cores_of_process() {
+  cpu_set_t set;
+  return cores_of_process(set);
+}
+
+// The core of worker `number`: the cores that the process may use, in turn.
+void bind_to_core(std::thread& thread, std::uint32_t number) {
+  cpu_set_t all;
+  const std::uint32_t count = cores_of_process(all);
+  std::uint32_t left = number % std::max(1U, count);
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &all) || left-- != 0) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    ::pthread_setaffinity_np(thread.native_handle(), sizeof one, &one);
+    return;
+  }
+}
+
+constexpr std::uint32_t kFewestSlots = 512;
+constexpr unsigned kMostWorkers = 4096;
+constexpr std::size_t kSmallestStack = std::size_t{8} * 1024;
+constexpr std::size_t kLargestStack = std::size_t{1} << 30U;
+
+bool in_range(const Config& config) {
+  return config.workers <= kMostWorkers && config.tasks_per_worker >= kFewestSlots &&
+         config.tasks_per_worker <= kMaxSlots && config.stack_bytes >= kSmallestStack &&
+         config.stack_bytes <= kLargestStack && config.spin.count() >= 0 && config.name != nullptr;
+}
+
+// Room for tasks that run on the stack of their joiner, each with what it is promised.
+std::size_t mapped_stack(const Config& config) {
+  return config.inline_joins ? 4 * config.stack_bytes : config.stack_bytes;
+}
+
+}  // namespace
+
+// Every scheduler of the process, for the debugger (tasks_gdb.py).
+[[gnu::used]] Core* first_core = nullptr;
+namespace {
+std::mutex cores_mutex;  // of the list
+}
+
+RecordMemory::RecordMemory(std::uint32_t slots) : bytes_(slots * sizeof(Record)) {
+  void* memory = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory != MAP_FAILED) records_ = static_cast<Record*>(memory);
+}
+
+RecordMemory::~RecordMemory() {
+  if (records_ != nullptr) ::munmap(records_, bytes_);
+}
+
+Core::Core(const Config& wanted, std::uint32_t workers_wanted)
+    : config(wanted),
+      count(workers_wanted),
+      shape{(wanted.tasks_per_worker + kWordBits - 1) / kWordBits * kWordBits},
+      oversubscribed(workers_wanted > cores_of_process()),
+      stealing(wanted.steal && workers_wanted > 1),
+      spin_ticks(oversubscribed ? 0
+                                : ticks_from_ns(1e3 * static_cast<double>(wanted.spin.count()))),
+      patience_ticks(ticks_from_ns(kPatienceNs)),
+      depot(mapped_stack(wanted), wanted.guard_pages) {
+  for (std::uint32_t i = 0; i < count; ++i) workers.push_back(std::make_unique<Worker>(*this, i));
+  const std::lock_guard lock(cores_mutex);
+  next = std::exchange(first_core, this);
+}
+
+Core::~Core() {
+  stop();
+  const std::lock_guard lock(cores_mutex);
+  Core** place = &first_core;
+  while (*place != this) place = &(*place)->next;
+  *place = next;
+}
+
+Status Core::launch() {
+  for (const auto& worker : workers) {
+    if (!worker->ok()) return {Code::full};
+  }
+  for (const auto& worker : workers) {
+    std::snprintf(worker->name, sizeof worker->name, "%.9s-%u", config.name, worker->id);
+    worker->thread = std::thread([&worker = *worker] { worker.live(); });
+    ::pthread_setname_np(worker->thread.native_handle(), worker->name);
+    if (config.bind) bind_to_core(worker->thread, worker->id);
+  }
+  return {};
+}
+
+void Core::stop() {
+  stopping.store(true, std::memory_order_seq_cst);
+  for (const auto& worker : workers) {
+    // One whose thread could not be started will never count itself.
+    if (!worker->thread.joinable()) done.fetch_add(1, std::memory_order_seq_cst);
+  }
+  for (const auto& worker : workers) {
+    worker->bell.ring(watch);
+    if (worker->thread.joinable()) worker->thread.join();
+  }
+}
+
+std::uint64_t Core::abandoned() const {
+  std::uint64_t blocked = 0;
+  for (const auto& worker : workers) blocked += worker->count_blocked();
+  return blocked;
+}
+
+void Core::ring_a_sleeper(std::uint32_t from) {
+  for (std::uint32_t i = 1; i <= count; ++i) {
+    if (workers[(from + i) % count]->bell.ring_sleeper(watch)) return;
+  }
+}
+
+// Tasks that have begun and not ended. After the threads have ended.
+std::uint64_t Worker::count_blocked() const {
+  std::uint64_t blocked = 0;
+  for (std::uint32_t slot = 0; slot < core.shape.slots; ++slot) {
+    const Record* record = slots_[slot].load(std::memory_order_relaxed);
+    if (record != nullptr && record->state.phase() == Phase::blocked) ++blocked;
+  }
+  return blocked;
+}
+
+void Worker::adopt_thread_stack(Fibre& fibre) {
+  pthread_attr_t attributes;
+  void* low = nullptr;
+  std::size_t bytes = 0;
+  if (::pthread_getattr_np(::pthread_self(), &attributes) == 0) {
+    ::pthread_attr_getstack(&attributes, &low, &bytes);
+    ::pthread_attr_destroy(&attributes);
+  }
+  fibre.adopt(static_cast<std::byte*>(low), bytes);
+}
+
+// --- the interface ----------------------------------------------------------------------------
+
+Result<Core*> start(const Config& config) noexcept {
+  if (!in_range(config)) return Status{Code::misuse};
+  const unsigned count = config.workers == 0 ? cores_of_process() : config.workers;
+  Machine::prepare_fences();
+  try {
+    auto core = std::make_unique<Core>(config, count);
+    if (const Status status = core->launch(); !status) return status;
+    return core.release();
+  } catch (const std::bad_alloc&) {
+    return Status{Code::full};
+  } catch (const std::system_error& error) {
+    return from_errno(error.code().value());
+  }
+}
+
+void finish(Core* core) noexcept {
+  core->stop();
+  if (const std::uint64_t left = core->abandoned(); left != 0) {
+    say("scheduler {} ended while {} of its tasks still waited for a signal", core->config.name,
+        left);
+  }
+  delete core;
+}
+
+unsigned workers(const Core* core) noexcept { return core->count; }
+
+const char* worker_name(const Core* core, unsigned worker) noexcept {
+  return core->workers[worker]->name;
+}
+
+Counters counters(const Core* core, unsigned worker) noexcept {
+  const Counts& c = core->workers[worker]->counts;
+  return {.spawned = c.spawned.get(),
+          .finished = c.finished.get(),
+          .inlined = c.inlined.get(),
+          .switches = c.switches.get(),
+          .stolen = c.stolen.get(),
+          .migrated = c.migrated.get(),
+          .refused = c.refused.get(),
+          .slept = c.slept.get(),
+          .stacks = core->depot.mapped(),
+          .unguarded = core->depot.unguarded()};
+}
+
+}  // namespace mh::ult::detail

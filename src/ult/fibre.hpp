@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A stack as tools see it: what ThreadSanitizer, AddressSanitizer and Valgrind are told, so that a
+// switch from one stack to another is not taken for a race, an overflow or lost memory.
+//
+// In a build without sanitizers only Valgrind's registration is left, a few instructions for each
+// stack that is mapped, none for a switch.
+#pragma once
+
+#include <cstddef>
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define MH_ULT_TSAN 1
+#endif
+#if __has_feature(address_sanitizer)
+#define MH_ULT_ASAN 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define MH_ULT_TSAN 1
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define MH_ULT_ASAN 1
+#endif
+
+#ifdef MH_ULT_TSAN
+#include <sanitizer/tsan_interface.h>
+#endif
+#ifdef MH_ULT_ASAN
+#include <sanitizer/common_interface_defs.h>
+#endif
+#if __has_include(<valgrind/valgrind.h>)
+#include <valgrind/valgrind.h>
+#define MH_ULT_VALGRIND 1
+#endif
+
+namespace mh::ult {
+
+class Fibre {
+ public:
+  // For a stack that we mapped.
+  void create(std::byte* low, std::size_t bytes) {
+    describe(low, bytes);
+#ifdef MH_ULT_TSAN
+    tsan_ = __tsan_create_fiber(0);
+#endif
+#ifdef MH_ULT_VALGRIND
+    valgrind_ = VALGRIND_STACK_REGISTER(low, low + bytes);
+#endif
+  }
+  void destroy() {
+#ifdef MH_ULT_TSAN
+    __tsan_destroy_fiber(tsan_);
+#endif
+#ifdef MH_ULT_VALGRIND
+    VALGRIND_STACK_DEREGISTER(valgrind_);
+#endif
+  }
+
+  // For the stack of the calling thread.
+  void adopt(std::byte* low, std::size_t bytes) {
+    describe(low, bytes);
+#ifdef MH_ULT_TSAN
+    tsan_ = __tsan_get_current_fiber();
+#endif
+  }
+
+  // On the old stack, right before a switch to `next`. `last`: nothing comes back to this stack as
+  // it is now; what runs on it next begins anew.
+  void depart([[maybe_unused]] Fibre& next, [[maybe_unused]] bool last) {
+#ifdef MH_ULT_ASAN
+    __sanitizer_start_switch_fiber(last ? nullptr : &asan_, next.low_, next.bytes_);
+#endif
+#ifdef MH_ULT_TSAN
+    __tsan_switch_to_fiber(next.tsan_, 0);
+#endif
+  }
+  // On the new stack, right after the switch. `first`: it begins anew.
+  void arrive([[maybe_unused]] bool first) {
+#ifdef MH_ULT_ASAN
+    __sanitizer_finish_switch_fiber(first ? nullptr : asan_, nullptr, nullptr);
+#endif
+  }
+
+ private:
+  void describe([[maybe_unused]] std::byte* low, [[maybe_unused]] std::size_t bytes) {
+#ifdef MH_ULT_ASAN
+    low_ = low;
+    bytes_ = bytes;
+#endif
+  }
+
+#ifdef MH_ULT_TSAN
+  void* tsan_ = nullptr;
+#endif
+#ifdef MH_ULT_ASAN
+  void* asan_ = nullptr;
+  std::byte* low_ = nullptr;
+  std::size_t bytes_ = 0;
+#endif
+#ifdef MH_ULT_VALGRIND
+  unsigned valgrind_ = 0;
+#endif
+};
+
+}  // namespace mh::ult

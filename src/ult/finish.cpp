@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The end of a task, and those who wait for it.
+//
+// A task ends with one exchange of Record::joiner, which tells it who waits, and whoever joins
+// after that that nobody need wait. The last child of a group tells by Group::left. A parent that
+// is off its stack is run at once by the worker on which the child ended; one that is not yet gets
+// a signal.
+#include "ult/worker.hpp"
+
+namespace mh::ult::detail {
+namespace {
+
+void drop_locals(Record* record);
+
+Outcome outcome_of(Record* record) {
+  return {{record->refused}, std::exchange(record->thrown, nullptr)};
+}
+
+}  // namespace
+
+// In the task itself, on its stack.
+void Worker::run_body(Record* record) {
+  try {
+    record->body(record->storage, true);
+  } catch (...) {
+    record->thrown = std::current_exception();
+  }
+  if (record->locals != nullptr) drop_locals(record);
+}
+
+// This worker, still on the task's stack. Returns a task to run next, if the end of this one gives
+// one. The record must not be touched afterwards.
+Record* Worker::finish(Record* record) {
+  current = nullptr;
+  counts.finished.add();
+  record->state.end();
+  return record->group != nullptr ? tell_group(record) : tell_joiner(record);
+}
+
+Record* Worker::tell_group(Record* record) {
+  Group& group = *record->group;
+  note(group, record);
+  Record* parent = group.parent;
+  release(record, this);
+  // acq_rel: partner is the parent's look at `left`. The group may be gone after this.
+  return group.left.fetch_sub(1, std::memory_order_acq_rel) == 1 ? wake(parent) : nullptr;
+}
+
+Record* Worker::tell_joiner(Record* record) {
+  // acq_rel: whoever joins acquires what the task wrote; a waiter was published by its own
+  // exchange.
+  const std::uintptr_t was = record->joiner.exchange(kEnded, std::memory_order_acq_rel);
+  if (was == kNobody) return nullptr;
+  if (was == kDetached) {
+    record->thrown = nullptr;
+    release(record, this);
+    return nullptr;
+  }
+  if ((was & kSleeperBit) != 0) {
+    auto* word = &reinterpret_cast<Sleeper*>(was & ~kSleeperBit)->ended;
+    word->store(1, std::memory_order_release);
+    Machine::wake(word);
+    return nullptr;
+  }
+  return wake(reinterpret_cast<Record*>(was));
+}
+
+// Without stealing a task is run by its home alone.
+bool Worker::may_run(const Record* record) const {
+  return core.stealing || record->location.load(std::memory_order_relaxed).worker == id;
+}
+
+// The task that waited: this worker runs it next, if it may.
+Record* Worker::wake(Record* waiter) {
+  if (may_run(waiter) && waiter->state.resume()) return waiter;
+  detail::signal(waiter);
+  return nullptr;
+}
+
+// A task that is claimed and cannot run for want of a stack.
+Record* Worker::refuse(Record* record) {
+  record->body(record->storage, false);
+  record->refused = Code::full;
+  return finish(record);
+}
+
+// What a child leaves to its group.
+void Worker::note(Group& group, Record* record) {
+  if (record->refused != Code::ok) group.refused.store(true, std::memory_order_relaxed);
+  if (record->thrown == nullptr) return;
+  if (!group.has_thrown.exchange(true, std::memory_order_relaxed)) {
+    group.thrown = std::exchange(record->thrown, nullptr);
+  }
+  record->thrown = nullptr;
+}
+
+// Whether the running task's stack has as much left as any task is promised.
+bool Worker::has_room() const {
+  const auto* here = static_cast<const std::byte*>(__builtin_frame_address(0));
+  const std::byte* low = current->stack.load(std::memory_order_relaxed)->low;
+  return here - low >= static_cast<std::ptrdiff_t>(core.config.stack_bytes);
+}
+
+// A claimed task that has not begun, as a call on the stack of the running one, which waits for it
+// anyway. It is the current task meanwhile: it may block, be signalled, be stolen, with all that is
+// below it on the stack. Returns the worker on which it ended.
+Worker* Worker::run_inline(Record* record) {
+  Record* parent = current;
+  record->stack.store(parent->stack.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  record->borrows = true;
+  current = record;
+  run_body(record);
+  Worker* worker = this_thread_worker();
+  worker->current = parent;
+  worker->counts.finished.add();
+  worker->counts.inlined.add();
+  record->state.end();
+  return worker;
+}
+
+// This worker, in a task that is not the one to be joined. Returns when that one has ended.
+void Worker::join(Record* record) {
+  // acquire: partner is the exchange in tell_joiner().
+  if (record->joiner.load(std::memory_order_acquire) == kEnded) return;
+  if (may_run(record) && record->state.claim_ready()) {
+    if (const Location at = record->location.load(std::memory_order_relaxed); at.worker == id) {
+      fresh_.clear(at.slot);
+    }
+    const bool begun = record->stack.load(std::memory_order_relaxed) != nullptr;
+    if (!begun && core.config.inline_joins && has_room()) {
+      run_inline(record);
+      return;
+    }
+    // Nobody else may run it: straight there, and it comes straight back.
+    record->joiner.store(reinterpret_cast<std::uintptr_t>(current), std::memory_order_relaxed);
+    leave(After::blocked, with_stack(record));
+  } else {
+    std::uintptr_t nobody = kNobody;
+    const auto me = reinterpret_cast<std::uintptr_t>(current);
+    if (!record->joiner.compare_exchange_strong(nobody, me, std::memory_order_acq_rel)) return;
+  }
+  while (record->joiner.load(std::memory_order_acquire) != kEnded) ult::wait();
+}
+
+// The newest task of this worker, if it is a child of the group that has not begun: run here.
+// False: there is no such task.
+bool Worker::take_child(Group& group) {
+  const std::uint32_t slot = fresh_.last();
+  if (slot == kNoSlot) return false;
+  Record* record = choose_own(fresh_, slot);
+  if (record == nullptr) return true;
+  const bool begun = record->stack.load(std::memory_order_relaxed) != nullptr;
+  if (record->group != &group || begun || !has_room()) {
+    record->state.make_ready();
+    fresh_.set(slot);
+    announce();
+    return false;
+  }
+  Worker* worker = run_inline(record);
+  ++group.run_by_parent;
+  note(group, record);
+  release(record, worker);
+  return true;
+}
+
+void wait(Group& group) noexcept {
+  if (group.spawned == 0) return;
+  Worker* worker = this_thread_worker();
+  if (worker->core.config.inline_joins) {
+    while (worker->take_child(group)) worker = this_thread_worker();
+  }
+  const std::int64_t elsewhere = group.spawned - group.run_by_parent;
+  group.spawned = group.run_by_parent = 0;
+  // Nothing counted and nothing to count: the children were all run here.
+  if (elsewhere == 0) return;
+  // acq_rel: partner is the counting down in tell_group().
+  if (group.left.fetch_add(elsewhere, std::memory_order_acq_rel) + elsewhere == 0) return;
+  while (group.left.load(std::memory_order_acquire) != 0) ult::wait();
+}
+
+namespace {
+
+// An ordinary thread.
+void sleep_until_ended(Record* record) {
+  Sleeper sleeper;
+  std::uintptr_t nobody = kNobody;
+  const auto me = reinterpret_cast<std::uintptr_t>(&sleeper) | kSleeperBit;
+  if (!record->joiner.compare_exchange_strong(nobody, me, std::memory_order_acq_rel)) return;
+  while (sleeper.ended.load(std::memory_order_acquire) == 0) Machine::sleep(sleeper.ended, 0, 0);
+}
+
+}  // namespace
+
+Outcome join(Record* record) noexcept {
+  Worker* worker = this_thread_worker();
+  if (worker != nullptr && worker->current != nullptr) {
+    worker->join(record);
+  } else {
+    sleep_until_ended(record);
+  }
+  Outcome outcome = outcome_of(record);
+  Worker::release(record, this_thread_worker());
+  return outcome;
+}
+
+void detach(Record* record) noexcept {
+  // acq_rel: partner is the exchange in tell_joiner(); the second of the two gives the record back.
+  if (record->joiner.exchange(kDetached, std::memory_order_acq_rel) != kEnded) return;
+  record->thrown = nullptr;
+  Worker::release(record, this_thread_worker());
+}
+
+// --- storage of a task's own -----------------------------------------------------------------
+
+namespace {
+
+// Keys are given out once and stay. relaxed: a key is used after its Local exists.
+std::atomic<int> next_key{0};
+std::atomic<void (*)(void*)> destroyers[kLocalKeys];
+
+void drop_locals(Record* record) {
+  void** locals = std::exchange(record->locals, nullptr);
+  for (int key = 0; key < kLocalKeys; ++key) {
+    if (locals[key] != nullptr) destroyers[key].load(std::memory_order_relaxed)(locals[key]);
+  }
+  delete[] locals;
+}
+
+}  // namespace
+
+int make_local_key(void (*destroy)(void*)) noexcept {
+  int key = next_key.load(std::memory_order_relaxed);
+  do {
+    if (key == kLocalKeys) return -1;
+  } while (!next_key.compare_exchange_weak(key, key + 1, std::memory_order_relaxed));
+  destroyers[key].store(destroy, std::memory_order_relaxed);
+  return key;
+}
+
+void** local(int key) noexcept {
+  Record* record = self();
+  if (record == nullptr) return nullptr;
+  if (record->locals == nullptr) record->locals = new (std::nothrow) void* [kLocalKeys] {};
+  return record->locals == nullptr ? nullptr : record->locals + key;
+}
+
+}  // namespace mh::ult::detail

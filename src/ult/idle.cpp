@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A worker without work of its own: it looks, it steals, it sleeps (doorbell.hpp).
+//
+// A thief goes through the words of its victim's sets from the oldest slot on, the end that the
+// victim comes to last. It copies a word and works it down; each task is claimed when its turn
+// comes, so nothing is hidden from others meanwhile. Signalled tasks are left to a victim that is
+// about to come to them itself: only one that has chosen nothing for a while loses them.
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "base/clock.hpp"
+#include "ult/worker.hpp"
+
+namespace mh::ult::detail {
+namespace {
+constexpr std::chrono::microseconds kStopPoll{50};
+}
+
+// The root: the next task, claimed. nullptr: the scheduler ends.
+Record* Worker::find() {
+  for (;;) {
+    if (Record* record = choose()) return record;
+    if (Record* record = seek()) return record;
+    if (core.stopping.load(std::memory_order_seq_cst)) {
+      if (all_done()) return nullptr;
+    } else {
+      nap();
+    }
+  }
+}
+
+Record* Worker::seek() {
+  Watch<Machine>& watch = core.watch;
+  if (core.stealing) watch.seekers.fetch_add(1, std::memory_order_seq_cst);
+  const std::uint64_t start = ticks();
+  Record* record = nullptr;
+  do {
+    record = core.stealing ? steal() : nullptr;
+    if (record == nullptr) record = choose();
+    if (record != nullptr) break;
+    relax();
+  } while (ticks() - start < core.spin_ticks);
+  if (!core.stealing) return record;
+  // The last seeker that leaves with work leaves nobody for what spawners have left to it.
+  const bool last = watch.seekers.fetch_sub(1, std::memory_order_seq_cst) == 1;
+  if (record != nullptr) {
+    fruitless_ = false;
+    if (last && watch.sleepers.load(std::memory_order_seq_cst) != 0) core.ring_a_sleeper(id);
+  }
+  return record;
+}
+
+void Worker::nap() {
+  counts.slept.add();
+  if (!core.stealing) {
+    // Nobody's help is wanted, so only its own signals ring.
+    return bell.rest(core.watch, Sleep::dozing, 0, [this] { return has_work(); });
+  }
+  if (fruitless_ || others_wait()) {
+    fruitless_ = false;
+    doze_ns_ = std::clamp(2 * doze_ns_, kShortestDoze, kLongestDoze);
+    return bell.rest(core.watch, Sleep::dozing, doze_ns_, [this] { return has_work(); });
+  }
+  bell.rest(core.watch, Sleep::asleep, 0, [this] { return has_work() || has_prey(); });
+  fruitless_ = true;
+}
+
+// Tasks of its own. A stopping scheduler is work, too.
+bool Worker::has_work() const {
+  return has_signals() || core.stopping.load(std::memory_order_seq_cst);
+}
+
+// Whether some other worker has a task that could be stolen now or soon.
+bool Worker::has_prey() const {
+  const auto ready = [](const Worker& victim, const OwnBits<Machine>& set) {
+    for (std::uint32_t slot = set.first_from(0); slot != kNoSlot; slot = set.first_from(slot + 1)) {
+      const Record* record = victim.slots_[slot].load(std::memory_order_acquire);
+      if (record->state.phase() == Phase::ready) return true;
+    }
+    return false;
+  };
+  for (const auto& victim : core.workers) {
+    if (victim.get() == this) continue;
+    if (ready(*victim, victim->fresh_) || ready(*victim, victim->started_)) return true;
+  }
+  return others_wait();
+}
+
+bool Worker::others_wait() const {
+  for (const auto& victim : core.workers) {
+    if (victim.get() != this && victim->has_signals()) return true;
+  }
+  return false;
+}
+
+// While the scheduler stops: true when no worker has found anything at the same time.
+bool Worker::all_done() {
+  core.done.fetch_add(1, std::memory_order_seq_cst);
+  while (core.done.load(std::memory_order_seq_cst) < core.workers.size()) {
+    if (has_signals() || has_prey()) {
+      core.done.fetch_sub(1, std::memory_order_seq_cst);
+      return false;
+    }
+    std::this_thread::sleep_for(kStopPoll);
+  }
+  return true;
+}
+
+// --- stealing ---------------------------------------------------------------------------------
+
+Record* Worker::steal() {
+  Record* record = work_loot();
+  const auto count = static_cast<std::uint32_t>(core.workers.size());
+  random_ = random_ * 1664525U + 1013904223U;
+  for (std::uint32_t i = 0; record == nullptr && i < count; ++i) {
+    const std::uint32_t victim = (random_ / 65536U + i) % count;
+    if (victim != id) record = rob(*core.workers[victim]);
+  }
+  if (record != nullptr) {
+    doze_ns_ = 0;
+    counts.stolen.add();
+  }
+  return record;
+}
+
+Record* Worker::work_loot() {
+  while (loot_.bits != 0) {
+    const std::uint32_t slot = loot_.first_slot + lowest(loot_.bits);
+    loot_.bits &= loot_.bits - 1;
+    // acquire: the record in a slot is published with release, by migrate() and record_at().
+    Record* record = loot_.victim->slots_[slot].load(std::memory_order_acquire);
+    if (record->state.claim_ready()) return record;
+  }
+  return nullptr;
+}
+
+Record* Worker::rob(Worker& victim) {
+  if (Record* record = rob_set(victim, victim.fresh_)) return record;
+  if (Record* record = rob_set(victim, victim.started_)) return record;
+  return victim.signals_.may_have() ? rob_signals(victim) : nullptr;
+}
+
+Record* Worker::rob_set(Worker& victim, const OwnBits<Machine>& set) {
+  if (!set.may_have()) return nullptr;
+  for (std::uint32_t slot = set.first_from(0); slot != kNoSlot;) {
+    const std::uint32_t leaf = slot / kWordBits;
+    loot_ = {&victim, leaf * kWordBits, set.leaf_word(leaf)};
+    if (Record* record = work_loot()) return record;
+    slot = set.first_from((leaf + 1) * kWordBits);
+  }
+  return nullptr;
+}
+
+Record* Worker::rob_signals(Worker& victim) {
+  Seen& seen = seen_[victim.id];
+  const std::uint64_t turns = victim.turns_.get();
+  const std::uint64_t now = ticks();
+  if (seen.turns != turns) {
+    seen = {turns, now};
+    return nullptr;
+  }
+  if (now - seen.ticks < core.patience_ticks) return nullptr;
+  for (std::uint32_t slot = victim.signals_.first_from(0); slot != kNoSlot;
+       slot = victim.signals_.first_from(slot + 1)) {
+    if (!victim.signals_.take(slot)) continue;
+    Record* record = victim.slots_[slot].load(std::memory_order_acquire);
+    if (record->state.claim_signalled()) return record;
+  }
+  return nullptr;
+}
+
+}  // namespace mh::ult::detail

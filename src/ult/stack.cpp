@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "ult/stack.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <new>
+
+namespace mh::ult {
+namespace {
+
+std::size_t round_up(std::size_t bytes, std::size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+}  // namespace
+
+StackDepot::StackDepot(std::size_t bytes, bool guarded)
+    : page_(static_cast<std::size_t>(::sysconf(_SC_PAGESIZE))),
+      stride_(page_ + round_up(bytes + round_up(sizeof(Stack), 64), page_)),
+      guarded_(guarded) {}
+
+StackDepot::~StackDepot() {
+  for (std::byte* slab : slabs_) {
+    for (int i = 0; i < kBatch; ++i) {
+      std::byte* top = slab + static_cast<std::size_t>(i + 1) * stride_;
+      auto* stack = reinterpret_cast<Stack*>(top - round_up(sizeof(Stack), 64));
+      stack->fibre.destroy();
+      stack->~Stack();
+    }
+    ::munmap(slab, stride_ * kBatch);
+  }
+}
+
+Stack* StackDepot::take() {
+  const std::lock_guard lock(mutex_);
+  if (lists_.empty()) return map_slab();
+  Stack* list = lists_.back();
+  lists_.pop_back();
+  return list;
+}
+
+void StackDepot::put(Stack* list) {
+  const std::lock_guard lock(mutex_);
+  lists_.push_back(list);
+}
+
+Stack* StackDepot::map_slab() {
+  void* memory = ::mmap(nullptr, stride_ * kBatch, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  auto* slab = static_cast<std::byte*>(memory);
+  // A huge page would give each stack 2 MB of memory. Where the call is unknown there are none.
+  ::madvise(slab, stride_ * kBatch, MADV_NOHUGEPAGE);
+  slabs_.push_back(slab);
+  Stack* list = nullptr;
+  for (int i = 0; i < kBatch; ++i) {
+    Stack* stack = make(slab + static_cast<std::size_t>(i) * stride_);
+    stack->next = list;
+    list = stack;
+  }
+  mapped_.fetch_add(kBatch, std::memory_order_relaxed);
+  return list;
+}
+
+Stack* StackDepot::make(std::byte* base) {
+  const bool guard = guarded_ && ::mprotect(base, page_, PROT_NONE) == 0;
+  if (guarded_ && !guard) unguarded_.fetch_add(1, std::memory_order_relaxed);
+  auto* stack = new (base + stride_ - round_up(sizeof(Stack), 64)) Stack;
+  stack->low = base + page_;
+  stack->fibre.create(stack->low, stack->bytes());
+  return stack;
+}
+
+void StackPool::refill() {
+  first_ = depot_.take();
+  for (Stack* stack = first_; stack != nullptr; stack = stack->next) ++count_;
+}
+
+void StackPool::spill() {
+  Stack* list = first_;
+  Stack* last = first_;
+  for (int i = 1; i < StackDepot::kBatch; ++i) last = last->next;
+  first_ = last->next;
+  last->next = nullptr;
+  count_ -= StackDepot::kBatch;
+  depot_.put(list);
+}
+
+}  // namespace mh::ult

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The slow halves of manyhands/ult/sync.hpp.
+#include "manyhands/ult/sync.hpp"
+
+#include <sched.h>
+
+#include <mutex>
+
+#include "base/clock.hpp"
+#include "ult/atomics.hpp"
+
+namespace mh::ult {
+namespace detail {
+namespace {
+constexpr unsigned kSpins = 64;  // looks before the core is given up; about a microsecond
+}
+
+void back_off(unsigned turn) noexcept {
+  if (turn < kSpins) {
+    relax();
+  } else {
+    ::sched_yield();
+  }
+}
+
+void sleep(Waiting& waiting) noexcept {
+  while (waiting.woken.load(std::memory_order_acquire) == 0) {
+    if (waiting.task != nullptr) {
+      ult::wait();
+    } else {
+      Machine::sleep(waiting.woken, 0, 0);
+    }
+  }
+}
+
+void wake(Waiting* waiting) noexcept {
+  Record* task = waiting->task;
+  auto* word = &waiting->woken;
+  word->store(1, std::memory_order_release);
+  if (task != nullptr) {
+    signal(task);
+  } else {
+    Machine::wake(word);
+  }
+}
+
+void wake_all(Waiting* list) noexcept {
+  while (list != nullptr) {
+    Waiting* next = list->next;
+    wake(list);
+    list = next;
+  }
+}
+
+}  // namespace detail
+
+void Mutex::lock_queued() noexcept {
+  detail::Waiting me{.task = detail::self()};
+  {
+    const std::lock_guard guard(guard_);
+    // Says that there is a queue. Free in the meantime: then the lock is ours, and unlock() finds
+    // an empty queue.
+    if (word_.exchange(kAwaited, std::memory_order_acquire) == kFree) return;
+    queue_.push(&me);
+  }
+  detail::sleep(me);
+}
+
+void Mutex::hand_over() noexcept {
+  detail::Waiting* next = nullptr;
+  {
+    const std::lock_guard guard(guard_);
+    next = queue_.pop();
+    if (queue_.empty()) word_.store(next == nullptr ? kFree : kHeld, std::memory_order_release);
+  }
+  // The release and acquire of `woken` take the place of the lock word's.
+  if (next != nullptr) detail::wake(next);
+}
+
+bool Barrier::wait() noexcept {
+  detail::Waiting me{.task = detail::self()};
+  guard_.lock();
+  if (++arrived_ < count_) {
+    queue_.push(&me);
+    guard_.unlock();
+    detail::sleep(me);
+    return false;
+  }
+  arrived_ = 0;
+  detail::Waiting* all = queue_.pop_all();
+  guard_.unlock();
+  detail::wake_all(all);
+  return true;
+}
+
+void Semaphore::acquire() noexcept {
+  detail::Waiting me{.task = detail::self()};
+  {
+    const std::lock_guard guard(guard_);
+    if (count_ != 0) {
+      --count_;
+      return;
+    }
+    queue_.push(&me);
+  }
+  detail::sleep(me);
+}
+
+bool Semaphore::try_acquire() noexcept {
+  const std::lock_guard guard(guard_);
+  if (count_ == 0) return false;
+  --count_;
+  return true;
+}
+
+void Semaphore::release(std::uint32_t count) noexcept {
+  while (count-- != 0) {
+    detail::Waiting* next = nullptr;
+    {
+      const std::lock_guard guard(guard_);
+      next = queue_.pop();
+      if (next == nullptr) ++count_;
+    }
+    if (next != nullptr) detail::wake(next);
+  }
+}
+
+void Event::set() noexcept {
+  detail::Waiting* all = nullptr;
+  {
+    const std::lock_guard guard(guard_);
+    set_.store(true, std::memory_order_release);
+    all = queue_.pop_all();
+  }
+  detail::wake_all(all);
+}
+
+void Event::wait() noexcept {
+  detail::Waiting me{.task = detail::self()};
+  {
+    const std::lock_guard guard(guard_);
+    if (set_.load(std::memory_order_acquire)) return;
+    queue_.push(&me);
+  }
+  detail::sleep(me);
+}
+
+}  // namespace mh::ult

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a task asks of its worker: new tasks, yield, wait and signal; and the giving out of slots.
+#include "ult/worker.hpp"
+
+#include <cxxabi.h>
+#include <sched.h>
+
+#include <new>
+
+namespace mh::ult::detail {
+namespace {
+
+thread_local Worker* thread_worker = nullptr;
+
+}  // namespace
+
+[[gnu::noinline]] Worker* this_thread_worker() {
+  asm volatile("" ::: "memory");
+  return thread_worker;
+}
+
+Worker::Worker(Core& owner, std::uint32_t number)
+    : core(owner),
+      id(number),
+      records_(owner.shape.slots),
+      slots_(new std::atomic<Record*>[owner.shape.slots] {}),
+      stacks_(owner.depot),
+      seen_(owner.count),
+      random_(number + 1),
+      fresh_words_(owner.shape),
+      started_words_(owner.shape),
+      signal_words_(owner.shape),
+      free_own_words_(owner.shape),
+      free_shared_words_(owner.shape),
+      fresh_(owner.shape, fresh_words_.words()),
+      started_(owner.shape, started_words_.words()),
+      free_own_(owner.shape, free_own_words_.words()),
+      signals_(owner.shape, signal_words_.words()),
+      free_shared_(owner.shape, free_shared_words_.words()) {
+  for (std::uint32_t slot = 0; slot < owner.shape.slots; ++slot) free_shared_.set(slot);
+}
+
+// The thread's whole life, on the root.
+void Worker::live() {
+  thread_worker = this;
+  exceptions_ = abi::__cxa_get_globals();
+  adopt_thread_stack(root_fibre_);
+  while (Record* next = find()) {
+    next = with_stack(next);
+    if (next != nullptr) leave(After::left_root, next);
+  }
+}
+
+// --- slots and records ------------------------------------------------------------------------
+
+// This worker: a free slot from `after` on if there is one, so that a child comes after its parent;
+// kNoSlot. Slots that only this worker gives out first; then a word of the others.
+std::uint32_t Worker::take_slot(std::uint32_t after) {
+  while (free_count_ == 0) {
+    const std::uint32_t found = free_shared_.find(after);
+    if (found == kNoSlot) return kNoSlot;
+    const std::uint64_t word = free_shared_.take_word(found / kWordBits);
+    if (word == 0) continue;  // somebody else was quicker
+    free_own_.set_word(found / kWordBits, word);
+    free_count_ = static_cast<std::uint32_t>(std::popcount(word));
+  }
+  const std::uint32_t slot = free_own_.next_from(after);
+  free_own_.clear(slot);
+  --free_count_;
+  return slot;
+}
+
+// The record in a slot that the caller has taken. The first time a slot is used it gets the record
+// of the same number.
+Record* Worker::record_at(std::uint32_t slot) {
+  Record* record = slots_[slot].load(std::memory_order_acquire);
+  if (record == nullptr) {
+    record = new (records_.at(slot)) Record;
+    slots_[slot].store(record, std::memory_order_release);
+  }
+  return record;
+}
+
+Record* Worker::prepare(std::uint32_t slot) {
+  Record* record = record_at(slot);
+  record->borrows = false;
+  record->refused = Code::ok;
+  record->stack.store(nullptr, std::memory_order_relaxed);
+  record->exceptions = {};
+  record->location.store({id, slot}, std::memory_order_relaxed);
+  record->joiner.store(kNobody, std::memory_order_relaxed);
+  record->core = &core;
+  return record;
+}
+
+// This worker, in a task.
+Record* Worker::draft() {
+  const Location parent = current->location.load(std::memory_order_relaxed);
+  const std::uint32_t slot = take_slot(parent.worker == id ? parent.slot + 1 : 0);
+  if (slot == kNoSlot) [[unlikely]] {
+    counts.refused.add();
+    return nullptr;
+  }
+  counts.spawned.add();
+  return prepare(slot);
+}
+
+// Any thread. Slots that the worker keeps for itself, at most an eighth of all, are not found.
+Record* Worker::draft_shared() {
+  for (;;) {
+    const std::uint32_t slot = free_shared_.first_from(0);
+    if (slot == kNoSlot) return nullptr;
+    if (free_shared_.take(slot)) return prepare(slot);
+  }
+}
+
+void Worker::release(Record* record, Worker* here) {
+  const Location at = record->location.load(std::memory_order_relaxed);
+  Worker& home = *record->core->workers[at.worker];
+  if (&home == here && here->free_count_ < home.core.shape.slots / 8) {
+    home.free_own_.set(at.slot);
+    ++home.free_count_;
+  } else {
+    home.free_shared_.set(at.slot);
+  }
+}
+
+// --- making ready -----------------------------------------------------------------------------
+
+void Worker::publish(Record* record) {
+  const std::uint32_t slot = record->location.load(std::memory_order_relaxed).slot;
+  record->state.start_ready(!core.stealing);
+  fresh_.set(slot);
+  announce();
+}
+
+void Worker::publish_shared(Record* record, const Worker* caller) {
+  const std::uint32_t slot = record->location.load(std::memory_order_relaxed).slot;
+  record->state.start_ready(!core.stealing);
+  signal(slot, caller);
+}
+
+// After something has been published that a thief could take.
+void Worker::announce() {
+  if (core.watch.wants_thief()) [[unlikely]]
+    core.ring_a_sleeper(id);
+}
+
+void Worker::signal(std::uint32_t slot, const Worker* caller) {
+  signals_.set(slot);
+  if (this != caller && bell.ring(core.watch)) return;
+  announce();
+}
+
+// This worker: the same for a task of its own, without an atomic on the shared set. The location is
+// read again, because the task may have moved before its state was changed.
+void Worker::signal_own(Record* record, Location location) {
+  if (!record->state.nudge()) return;
+  const Location now = record->location.load(std::memory_order_seq_cst);
+  if (now == location) {
+    started_.set(location.slot);
+    announce();
+  } else {
+    core.workers[now.worker]->signal(now.slot, this);
+  }
+}
+
+void signal(Record* record) noexcept {
+  Worker* here = this_thread_worker();
+  Location at = record->location.load(std::memory_order_seq_cst);
+  for (;;) {
+    Worker& home = *record->core->workers[at.worker];
+    if (&home == here) {
+      here->signal_own(record, at);
+    } else {
+      home.signal(at.slot, here);
+    }
+    // If the task has migrated in between, the bit was set in its old place (Worker::migrate()).
+    const Location now = record->location.load(std::memory_order_seq_cst);
+    if (now == at) return;
+    at = now;
+  }
+}
+
+// --- giving way -------------------------------------------------------------------------------
+
+void Worker::yield() {
+  if (Record* next = with_stack(choose())) {
+    leave(After::yielded, next);
+  } else if (core.oversubscribed) {
+    ::sched_yield();
+  }
+}
+
+void Worker::wait() {
+  if (current->state.consume()) return;
+  const Location home = current->location.load(std::memory_order_relaxed);
+  if (home.worker == id && signals_.has(home.slot) && signals_.take(home.slot)) return;
+  leave(After::blocked, with_stack(choose()));
+}
+
+// --- the interface ----------------------------------------------------------------------------
+
+namespace {
+
+Draft as_draft(Record* record) { return {record, record == nullptr ? nullptr : record->storage}; }
+
+}  // namespace
+
+Record* self() noexcept {
+  const Worker* worker = this_thread_worker();
+  return worker == nullptr ? nullptr : worker->current;
+}
+
+Draft draft() noexcept { return as_draft(this_thread_worker()->draft()); }
+
+bool has_worker(unsigned worker) noexcept {
+  return worker < this_thread_worker()->core.workers.size();
+}
+
+Draft draft_on(unsigned worker) noexcept {
+  Worker* here = this_thread_worker();
+  if (worker == here->id) return draft();
+  return draft_anywhere(&here->core, worker);
+}
+
+Draft draft_anywhere(Core* core, unsigned worker) noexcept {
+  if (worker == kNoWorker) {
+    const std::uint32_t next = core->next_worker.fetch_add(1, std::memory_order_relaxed);
+    worker = next % static_cast<unsigned>(core->workers.size());
+  }
+  Worker& home = *core->workers[worker];
+  Record* record = home.draft_shared();
+  if (record == nullptr) core->refused.fetch_add(1, std::memory_order_relaxed);
+  return as_draft(record);
+}
+
+void discard(Record* record) noexcept { Worker::release(record, this_thread_worker()); }
+
+void publish(Record* record, Body body, const char* name, Group* group) noexcept {
+  record->body = body;
+  record->name = name;
+  record->group = group;
+  Worker* here = this_thread_worker();
+  Worker* home =
+      record->core->workers[record->location.load(std::memory_order_relaxed).worker].get();
+  if (home == here && here->current != nullptr) {
+    here->publish(record);
+  } else {
+    home->publish_shared(record, here);
+  }
+}
+
+}  // namespace mh::ult::detail
+
+namespace mh::ult {
+
+void yield() noexcept {
+  detail::Worker* worker = detail::this_thread_worker();
+  if (worker != nullptr && worker->current != nullptr) {
+    worker->yield();
+  } else {
+    ::sched_yield();
+  }
+}
+
+void wait() noexcept {
+  detail::Worker* worker = detail::this_thread_worker();
+  if (worker != nullptr && worker->current != nullptr) worker->wait();
+}
+
+unsigned this_worker() noexcept {
+  const detail::Worker* worker = detail::this_thread_worker();
+  return worker == nullptr ? kNoWorker : worker->id;
+}
+
+}  // namespace mh::ult
