@@ -25,9 +25,9 @@
 // alone.
 #pragma once
 
+#include <atomic>
 #include <bit>
 #include <cstdint>
-#include <cstring>
 
 namespace mh::ult {
 

@@ -118,8 +118,9 @@ void Core::stop() {
     // One whose thread could not be started will never count itself.
     if (!worker->thread.joinable()) done.fetch_add(1, std::memory_order_seq_cst);
   }
+  // None ends before all are idle.
+  for (const auto& worker : workers) worker->bell.ring(watch);
   for (const auto& worker : workers) {
-    worker->bell.ring(watch);
     if (worker->thread.joinable()) worker->thread.join();
   }
 }

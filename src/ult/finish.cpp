@@ -31,7 +31,6 @@ void Worker::run_body(Record* record) {
 // This worker, still on the task's stack. Returns a task to run next, if the end of this one gives
 // one. The record must not be touched afterwards.
 Record* Worker::finish(Record* record) {
-  current = nullptr;
   counts.finished.add();
   record->state.end();
   return record->group != nullptr ? tell_group(record) : tell_joiner(record);
@@ -47,11 +46,9 @@ Record* Worker::tell_group(Record* record) {
 }
 
 Record* Worker::tell_joiner(Record* record) {
-  // acq_rel: whoever joins acquires what the task wrote; a waiter was published by its own
-  // exchange.
-  const std::uintptr_t was = record->joiner.exchange(kEnded, std::memory_order_acq_rel);
-  if (was == kNobody) return nullptr;
-  if (was == kDetached) {
+  const std::uintptr_t was = record->joiner.end();
+  if (was == JoinWord<Machine>::kNobody) return nullptr;
+  if (was == JoinWord<Machine>::kDetached) {
     record->thrown = nullptr;
     release(record, this);
     return nullptr;
@@ -120,8 +117,7 @@ Worker* Worker::run_inline(Record* record) {
 
 // This worker, in a task that is not the one to be joined. Returns when that one has ended.
 void Worker::join(Record* record) {
-  // acquire: partner is the exchange in tell_joiner().
-  if (record->joiner.load(std::memory_order_acquire) == kEnded) return;
+  if (record->joiner.ended()) return;
   if (may_run(record) && record->state.claim_ready()) {
     if (const Location at = record->location.load(std::memory_order_relaxed); at.worker == id) {
       fresh_.clear(at.slot);
@@ -132,14 +128,12 @@ void Worker::join(Record* record) {
       return;
     }
     // Nobody else may run it: straight there, and it comes straight back.
-    record->joiner.store(reinterpret_cast<std::uintptr_t>(current), std::memory_order_relaxed);
+    record->joiner.set(reinterpret_cast<std::uintptr_t>(current));
     leave(After::blocked, with_stack(record));
   } else {
-    std::uintptr_t nobody = kNobody;
-    const auto me = reinterpret_cast<std::uintptr_t>(current);
-    if (!record->joiner.compare_exchange_strong(nobody, me, std::memory_order_acq_rel)) return;
+    if (!record->joiner.enlist(reinterpret_cast<std::uintptr_t>(current))) return;
   }
-  while (record->joiner.load(std::memory_order_acquire) != kEnded) ult::wait();
+  while (!record->joiner.ended()) ult::wait();
 }
 
 // The newest task of this worker, if it is a child of the group that has not begun: run here.
@@ -183,9 +177,7 @@ namespace {
 // An ordinary thread.
 void sleep_until_ended(Record* record) {
   Sleeper sleeper;
-  std::uintptr_t nobody = kNobody;
-  const auto me = reinterpret_cast<std::uintptr_t>(&sleeper) | kSleeperBit;
-  if (!record->joiner.compare_exchange_strong(nobody, me, std::memory_order_acq_rel)) return;
+  if (!record->joiner.enlist(reinterpret_cast<std::uintptr_t>(&sleeper) | kSleeperBit)) return;
   while (sleeper.ended.load(std::memory_order_acquire) == 0) Machine::sleep(sleeper.ended, 0, 0);
 }
 
@@ -204,8 +196,7 @@ Outcome join(Record* record) noexcept {
 }
 
 void detach(Record* record) noexcept {
-  // acq_rel: partner is the exchange in tell_joiner(); the second of the two gives the record back.
-  if (record->joiner.exchange(kDetached, std::memory_order_acq_rel) != kEnded) return;
+  if (record->joiner.detach()) return;
   record->thrown = nullptr;
   Worker::release(record, this_thread_worker());
 }

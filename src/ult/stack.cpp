@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <new>
 
 namespace mh::ult {
@@ -11,6 +12,19 @@ namespace {
 
 std::size_t round_up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
+}
+
+// Guard pages that this process may still have. relaxed: a budget.
+std::atomic<long>& guards_left() {
+  static std::atomic<long> left = [] {
+    long mappings = 0;
+    if (std::FILE* file = std::fopen("/proc/sys/vm/max_map_count", "re")) {
+      if (std::fscanf(file, "%ld", &mappings) != 1) mappings = 0;
+      std::fclose(file);
+    }
+    return (mappings > 0 ? mappings : 65530) / 4;
+  }();
+  return left;
 }
 
 }  // namespace
@@ -30,6 +44,7 @@ StackDepot::~StackDepot() {
     }
     ::munmap(slab, stride_ * kBatch);
   }
+  guards_left().fetch_add(guards_, std::memory_order_relaxed);
 }
 
 Stack* StackDepot::take() {
@@ -64,12 +79,22 @@ Stack* StackDepot::map_slab() {
 }
 
 Stack* StackDepot::make(std::byte* base) {
-  const bool guard = guarded_ && ::mprotect(base, page_, PROT_NONE) == 0;
-  if (guarded_ && !guard) unguarded_.fetch_add(1, std::memory_order_relaxed);
+  if (!guard(base)) unguarded_.fetch_add(1, std::memory_order_relaxed);
   auto* stack = new (base + stride_ - round_up(sizeof(Stack), 64)) Stack;
   stack->low = base + page_;
   stack->fibre.create(stack->low, stack->bytes());
   return stack;
+}
+
+bool StackDepot::guard(std::byte* base) {
+  if (!guarded_) return false;
+  if (guards_left().fetch_sub(1, std::memory_order_relaxed) > 0 &&
+      ::mprotect(base, page_, PROT_NONE) == 0) {
+    ++guards_;
+    return true;
+  }
+  guards_left().fetch_add(1, std::memory_order_relaxed);
+  return false;
 }
 
 void StackPool::refill() {

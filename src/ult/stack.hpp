@@ -9,7 +9,8 @@
 // A task gets a stack when it first runs, not when it is spawned.
 //
 // Limits: an address space has a limited number of mappings (vm.max_map_count, 65,530 by default)
-// and a guard page costs two. Past it stacks have no guard page; the depot counts them.
+// and a guard page costs two. The stacks of a process take at most half of them; further stacks have
+// no guard page, and the depot counts those.
 #pragma once
 
 #include <atomic>
@@ -53,13 +54,15 @@ class StackDepot {
  private:
   Stack* map_slab();
   Stack* make(std::byte* base);
+  bool guard(std::byte* base);
 
   std::size_t page_;
   std::size_t stride_;  // from one guard page to the next
   bool guarded_;
-  std::mutex mutex_;  // of the two below
+  std::mutex mutex_;  // of the three below
   std::vector<Stack*> lists_;
   std::vector<std::byte*> slabs_;
+  long guards_ = 0;
   // relaxed: counters.
   std::atomic<std::uint64_t> mapped_{0};
   std::atomic<std::uint64_t> unguarded_{0};

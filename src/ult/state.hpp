@@ -29,6 +29,7 @@
 // a loop.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 namespace mh::ult {
@@ -147,5 +148,20 @@ class State {
   typename A::template Atomic<Phase> word_{Phase::free};
   bool alone_ = false;  // fixed for all tasks of a scheduler, written before the first claim
 };
+
+// A signal to a task that may migrate meanwhile. `send(place)` sets the task's bit in that place, a
+// read-modify-write. Then the location is read again: a migration writes it, and the task looks at
+// its condition after that. So either the new location is seen here, and gets a bit as well, or the
+// task sees the condition.
+template <class Location, class Send>
+void send_signal(const Location& location, Send send) {
+  auto at = location.load(std::memory_order_seq_cst);
+  for (;;) {
+    send(at);
+    const auto now = location.load(std::memory_order_seq_cst);
+    if (now == at) return;
+    at = now;
+  }
+}
 
 }  // namespace mh::ult

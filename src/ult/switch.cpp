@@ -154,6 +154,7 @@ void Worker::enter(void* from, Worker* worker) {
     run_body(record);
     worker = this_thread_worker();
     Stack* stack = record->stack.load(std::memory_order_relaxed);
+    worker->current = nullptr;
     Record* next = worker->finish(record);
     if (next == nullptr) next = worker->choose();
     if (next != nullptr && next->stack.load(std::memory_order_relaxed) == nullptr) {

@@ -44,6 +44,7 @@
 #include "ult/atomics.hpp"
 #include "ult/bits.hpp"
 #include "ult/doorbell.hpp"
+#include "ult/join_word.hpp"
 #include "ult/stack.hpp"
 #include "ult/state.hpp"
 
@@ -66,11 +67,7 @@ struct Location {
 };
 static_assert(std::atomic<Location>::is_always_lock_free);
 
-// Who waits for the end of a task: Record::joiner holds one of these, a Record of the joiner, or a
-// Sleeper with its lowest bit set.
-inline constexpr std::uintptr_t kNobody = 0;
-inline constexpr std::uintptr_t kEnded = 2;
-inline constexpr std::uintptr_t kDetached = 4;
+// Names in Record::joiner: a Record, or a Sleeper with this bit.
 inline constexpr std::uintptr_t kSleeperBit = 1;
 
 // An ordinary thread that joins.
@@ -92,7 +89,7 @@ struct alignas(kCacheLine) Record {
   // Read by those who signal and join; written when the task is made, when it migrates, and once
   // by whoever joins. seq_cst on location: partner is the other access of signal() and migrate().
   alignas(kCacheLine) std::atomic<Location> location{Location{0, 0}};
-  std::atomic<std::uintptr_t> joiner{kNobody};
+  JoinWord<Machine> joiner;
   Core* core = nullptr;
   const char* name = nullptr;
   Body body = nullptr;

@@ -88,7 +88,7 @@ Record* Worker::prepare(std::uint32_t slot) {
   record->stack.store(nullptr, std::memory_order_relaxed);
   record->exceptions = {};
   record->location.store({id, slot}, std::memory_order_relaxed);
-  record->joiner.store(kNobody, std::memory_order_relaxed);
+  record->joiner.set(JoinWord<Machine>::kNobody);
   record->core = &core;
   return record;
 }
@@ -167,19 +167,14 @@ void Worker::signal_own(Record* record, Location location) {
 
 void signal(Record* record) noexcept {
   Worker* here = this_thread_worker();
-  Location at = record->location.load(std::memory_order_seq_cst);
-  for (;;) {
+  send_signal(record->location, [=](Location at) {
     Worker& home = *record->core->workers[at.worker];
     if (&home == here) {
       here->signal_own(record, at);
     } else {
       home.signal(at.slot, here);
     }
-    // If the task has migrated in between, the bit was set in its old place (Worker::migrate()).
-    const Location now = record->location.load(std::memory_order_seq_cst);
-    if (now == at) return;
-    at = now;
-  }
+  });
 }
 
 // --- giving way -------------------------------------------------------------------------------

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Where light tasks end: no slot, no stack, wrong arguments, wrong callers; sleeping workers; order.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "manyhands/ult.hpp"
+#include "support/sanitizer.hpp"
+
+namespace mh::ult {
+namespace {
+
+using namespace std::chrono_literals;
+
+Scheduler started(const Config& config) {
+  Result<Scheduler> scheduler = Scheduler::start(config);
+  EXPECT_TRUE(scheduler.ok());
+  return std::move(*scheduler);
+}
+
+Config with(unsigned workers, std::uint32_t tasks = 512) {
+  Config config;
+  config.workers = workers;
+  config.tasks_per_worker = tasks;
+  return config;
+}
+
+TEST(UltLimits, a_config_out_of_range_is_refused) {
+  Config small = with(1, 511);
+  Config large = with(1, (1U << 18U) + 1);
+  Config thin = with(1);
+  thin.stack_bytes = 100;
+  Config nameless = with(1);
+  nameless.name = nullptr;
+  for (const Config& config : {small, large, thin, nameless, with(5000)}) {
+    EXPECT_EQ(Scheduler::start(config).status().code, Code::misuse);
+  }
+}
+
+TEST(UltLimits, calls_that_only_tasks_may_make_are_refused_elsewhere) {
+  EXPECT_EQ(spawn([] {}).status().code, Code::misuse);
+  EXPECT_EQ(spawn_on(0, [] {}).status().code, Code::misuse);
+  EXPECT_EQ(this_worker(), kNoWorker);
+  EXPECT_FALSE(self());
+  wait();
+  yield();
+  Scheduler scheduler = started(with(1));
+  EXPECT_EQ(scheduler.spawn_on(1, [] {}).status().code, Code::misuse);
+  EXPECT_TRUE(scheduler.run([&] {
+    EXPECT_EQ(scheduler.run([] {}).code, Code::misuse);
+    EXPECT_EQ(Task().join().code, Code::misuse);
+  }));
+}
+
+// Every slot that a worker has is given out, then `full`, then again all of them.
+TEST(UltLimits, a_worker_out_of_slots_says_so_and_recovers) {
+  for (const std::uint32_t slots : {512U, 4096U + 64U}) {
+    Scheduler scheduler = started(with(1, slots));
+    EXPECT_TRUE(scheduler.run([slots] {
+      for (int round = 0; round < 3; ++round) {
+        std::vector<Task> tasks;
+        for (;;) {
+          Result<Task> task = spawn([] {});
+          if (!task) {
+            EXPECT_EQ(task.status().code, Code::full);
+            break;
+          }
+          tasks.push_back(std::move(*task));
+        }
+        EXPECT_EQ(tasks.size(), slots - 1);  // this task has one
+        for (Task& task : tasks) EXPECT_TRUE(task.join().ok());
+      }
+    }));
+    EXPECT_EQ(scheduler.counters(0).refused, 3U);
+  }
+}
+
+TEST(UltLimits, other_threads_find_seven_eighths_of_the_slots_at_least) {
+  Scheduler scheduler = started(with(1, 512));
+  EXPECT_TRUE(scheduler.run([] {
+    Group group;
+    for (int i = 0; i < 400; ++i) group.spawn([] {});
+    EXPECT_TRUE(group.wait().ok());
+  }));
+  Event open;
+  std::vector<Task> tasks;
+  for (Result<Task> task = scheduler.spawn([&] { open.wait(); }); task.ok();
+       task = scheduler.spawn([&] { open.wait(); })) {
+    tasks.push_back(std::move(*task));
+  }
+  EXPECT_GE(tasks.size(), 512U * 7 / 8);
+  open.set();
+  for (Task& task : tasks) EXPECT_TRUE(task.join().ok());
+}
+
+TEST(UltLimits, a_group_needs_no_slots_to_make_progress) {
+  Scheduler scheduler = started(with(2, 512));
+  EXPECT_TRUE(scheduler.run([] {
+    std::atomic<int> ran{0};
+    Group group;
+    for (int i = 0; i < 5000; ++i) group.spawn([&ran] { ++ran; });
+    EXPECT_TRUE(group.wait().ok());
+    EXPECT_EQ(ran, 5000);
+  }));
+}
+
+// 256 K tasks of one worker at a time, none of which has begun.
+TEST(UltLimits, a_quarter_of_a_million_tasks_exist_at_a_time) {
+  static constexpr std::uint32_t kTasks = 1U << 18U;
+  Scheduler scheduler = started(with(1, kTasks));
+  EXPECT_TRUE(scheduler.run([] {
+    std::vector<Task> tasks;
+    std::uint64_t ran = 0;
+    for (std::uint32_t i = 1; i < kTasks; ++i) {
+      Result<Task> task = spawn([&ran] { ++ran; });
+      ASSERT_TRUE(task.ok());
+      tasks.push_back(std::move(*task));
+    }
+    EXPECT_EQ(spawn([] {}).status().code, Code::full);
+    tasks.clear();
+    EXPECT_EQ(ran, kTasks - 1);
+  }));
+}
+
+// Tasks that all have begun: more stacks than mappings allow guard pages for.
+TEST(UltLimits, forty_thousand_blocked_tasks_have_stacks) {
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer's fibres are fewer";
+  static constexpr int kTasks = 40000;
+  Config config = with(1, 1U << 16U);
+  config.stack_bytes = 8 * 1024;
+  Scheduler scheduler = started(config);
+  EXPECT_TRUE(scheduler.run([] {
+    Event open;
+    int begun = 0;
+    int passed = 0;
+    Group group;
+    for (int i = 0; i < kTasks; ++i) {
+      group.spawn([&] {
+        ++begun;
+        open.wait();
+        ++passed;
+      });
+    }
+    while (begun != kTasks) yield();
+    open.set();
+    EXPECT_TRUE(group.wait().ok());
+    EXPECT_EQ(passed, kTasks);
+  }));
+  const Counters counters = scheduler.counters(0);
+  EXPECT_GE(counters.stacks, 40000U);
+  EXPECT_GT(counters.unguarded, 0U);
+  EXPECT_LT(counters.unguarded, counters.stacks);
+}
+
+// No memory for stacks: the joiner learns it; nothing hangs, and what can run runs.
+TEST(UltLimits, a_task_without_a_stack_is_refused_to_its_joiner) {
+  if (test::kSanitized) GTEST_SKIP() << "sanitizers need the address space";
+  Config config = with(1);
+  config.stack_bytes = std::size_t{1} << 20U;
+  Scheduler scheduler = started(config);
+  EXPECT_TRUE(scheduler.run([] {}));
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  int refused = 0;
+  int ran = 0;
+  Event open;
+  EXPECT_TRUE(scheduler.run([&] {
+    std::vector<Task> tasks;
+    tasks.reserve(100);
+    const rlimit none{1, before.rlim_max};  // from now on no mapping succeeds
+    ASSERT_EQ(setrlimit(RLIMIT_AS, &none), 0);
+    for (int i = 0; i < 100; ++i) {
+      tasks.push_back(std::move(*spawn([&] {
+        open.wait();
+        ++ran;
+      })));
+    }
+    for (int i = 0; i < 20; ++i) yield();  // all of them begin, as far as there are stacks
+    ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+    open.set();
+    for (Task& task : tasks) refused += task.join().code == Code::full ? 1 : 0;
+  }));
+  EXPECT_GT(refused, 0);
+  EXPECT_EQ(refused + ran, 100);
+}
+
+// A task that is joined runs on the joiner's stack only while that has room for a whole task.
+int sum_to(int n) {
+  volatile char ballast[2048];
+  ballast[0] = static_cast<char>(n);
+  if (n == 0) return ballast[0];
+  int below = 0;
+  Result<Task> task = spawn([&below, n] { below = sum_to(n - 1); });
+  EXPECT_TRUE(task && task->join().ok());
+  return below + n;
+}
+
+TEST(UltLimits, deep_recursion_goes_on_on_new_stacks) {
+  Config config = with(1, 4096);
+  if (test::kSanitized) config.stack_bytes *= 4;
+  Scheduler scheduler = started(config);
+  EXPECT_TRUE(scheduler.run([] { EXPECT_EQ(sum_to(2000), 2001000); }));
+  EXPECT_GT(scheduler.counters(0).inlined, 1000U);
+  EXPECT_LT(scheduler.counters(0).inlined, 2000U);
+}
+
+TEST(UltLimitsDeathTest, a_stack_that_is_too_small_faults_at_its_guard_page) {
+  if (test::kSanitized) GTEST_SKIP() << "sanitizers take the fault";
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_EXIT(
+      {
+        Config config = with(1);
+        config.inline_joins = false;
+        Scheduler scheduler = started(config);
+        (void)scheduler.run([] {
+          volatile char ballast[256 * 1024];
+          for (std::size_t i = sizeof ballast; i-- > 0;) ballast[i] = 1;
+        });
+      },
+      testing::KilledBySignal(SIGSEGV), "");
+}
+
+// --- order ------------------------------------------------------------------------------------
+
+std::vector<int> order_of_ten(Order order) {
+  Config config = with(1);
+  config.order = order;
+  config.inline_joins = false;
+  Scheduler scheduler = started(config);
+  std::vector<int> ran;
+  EXPECT_TRUE(scheduler.run([&] {
+    Group group;
+    for (int i = 0; i < 10; ++i) group.spawn([&ran, i] { ran.push_back(i); });
+    EXPECT_TRUE(group.wait().ok());
+  }));
+  return ran;
+}
+
+TEST(UltOrder, depth_first_runs_the_newest_first_and_breadth_first_the_oldest) {
+  const std::vector<int> up{0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+  EXPECT_EQ(order_of_ten(Order::breadth_first), up);
+  EXPECT_EQ(order_of_ten(Order::depth_first), std::vector<int>(up.rbegin(), up.rend()));
+}
+
+// --- stealing and sleeping --------------------------------------------------------------------
+
+double cpu_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+TEST(UltIdle, idle_workers_sleep) {
+  Scheduler scheduler = started(with(3));
+  EXPECT_TRUE(scheduler.run([] {}));
+  std::this_thread::sleep_for(100ms);
+  const double before = cpu_seconds();
+  std::this_thread::sleep_for(300ms);
+  EXPECT_LT(cpu_seconds() - before, 0.1);
+}
+
+// The parent never comes back to its scheduler while the child is not run: a sleeper must.
+TEST(UltIdle, a_sleeping_worker_is_woken_to_steal_from_a_busy_one) {
+  Scheduler scheduler = started(with(2));
+  for (int round = 0; round < 20; ++round) {
+    std::this_thread::sleep_for(2ms);
+    EXPECT_TRUE(scheduler.run([] {
+      std::atomic<bool> ran{false};
+      Result<Task> child = spawn([&ran] { ran = true; });
+      while (!ran.load()) std::this_thread::yield();
+      EXPECT_TRUE(child && child->join().ok());
+    }));
+  }
+  EXPECT_GE(scheduler.counters(0).stolen + scheduler.counters(1).stolen, 20U);
+}
+
+// The same for a task that was signalled.
+TEST(UltIdle, a_signalled_task_of_a_busy_worker_is_stolen) {
+  Scheduler scheduler = started(with(2));
+  for (int round = 0; round < 20; ++round) {
+    EXPECT_TRUE(scheduler.run([] {
+      std::atomic<bool> go{false};
+      std::atomic<bool> ran{false};
+      Result<Task> child = spawn([&] {
+        while (!go.load()) wait();
+        ran = true;
+      });
+      ASSERT_TRUE(child.ok());
+      for (int i = 0; i < 3; ++i) yield();
+      go = true;
+      child->ref().signal();
+      while (!ran.load()) std::this_thread::yield();
+      EXPECT_TRUE(child->join().ok());
+    }));
+  }
+}
+
+TEST(UltIdle, a_stolen_task_that_yields_becomes_the_thiefs_own) {
+  Scheduler scheduler = started(with(2));
+  EXPECT_TRUE(scheduler.run([] {
+    std::atomic<bool> stop{false};
+    const unsigned home = this_worker();
+    Result<Task> child = spawn([&] {
+      // Something to switch to, or a yield is nothing.
+      Result<Task> other = spawn([&stop] {
+        while (!stop.load()) yield();
+      });
+      while (this_worker() == home) yield();
+      for (int i = 0; i < 100; ++i) yield();
+      stop = true;
+      EXPECT_TRUE(other && other->join().ok());
+    });
+    while (!stop.load()) std::this_thread::yield();
+    EXPECT_TRUE(child && child->join().ok());
+  }));
+  EXPECT_GE(scheduler.counters(0).migrated + scheduler.counters(1).migrated, 1U);
+}
+
+TEST(UltIdle, without_stealing_a_task_stays_where_it_is_put) {
+  Config config = with(2);
+  config.steal = false;
+  Scheduler scheduler = started(config);
+  EXPECT_TRUE(scheduler.run([] {
+    for (unsigned worker = 0; worker < 2; ++worker) {
+      Result<Task> task = spawn_on(worker, [worker] {
+        for (int i = 0; i < 100; ++i) {
+          EXPECT_EQ(this_worker(), worker);
+          yield();
+        }
+      });
+      EXPECT_TRUE(task && task->join().ok());
+    }
+  }));
+}
+
+TEST(UltEnd, tasks_that_nobody_wakes_are_given_up_with_a_word) {
+  testing::internal::CaptureStderr();
+  {
+    Scheduler scheduler = started(with(2));
+    EXPECT_TRUE(scheduler.run([] {
+      for (int i = 0; i < 3; ++i) {
+        Result<Task> task = spawn([] {
+          for (;;) wait();
+        });
+        ASSERT_TRUE(task.ok());
+        task->detach();
+      }
+      for (int i = 0; i < 10; ++i) yield();
+    }));
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "manyhands: scheduler ult ended while 3 of its tasks still waited for a signal\n");
+}
+
+}  // namespace
+}  // namespace mh::ult

@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The protocols of src/ult under all interleavings (checker.hpp). Each scenario says what must hold;
+// for each rule that a protocol rests on, another scenario breaks the rule and must be found out.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "ult/bits.hpp"
+#include "ult/checker.hpp"
+#include "ult/doorbell.hpp"
+#include "ult/join_word.hpp"
+#include "ult/state.hpp"
+#include "support/sanitizer.hpp"
+
+namespace mh::ult::check {
+namespace {
+
+using Threads = std::vector<std::function<void()>>;
+using Flag = Model::Atomic<std::uint32_t>;
+
+// A sanitizer makes each switch of the checker's threads many times slower.
+Bounds preempted(int times) { return {.preemptions = test::kSanitized ? 1 : times}; }
+
+void expect_holds(const Verdict& verdict, std::uint64_t at_least) {
+  EXPECT_EQ(verdict.failure, "") << "after" << verdict.trace;
+  EXPECT_TRUE(verdict.complete) << verdict.executions << " executions were not all";
+  EXPECT_GE(verdict.executions, at_least) << "the scenario is too small to say anything";
+}
+
+// --- the checker itself -----------------------------------------------------------------------
+
+// Store, then look at the other's store: on x86 both may miss.
+template <bool kFenced>
+struct StoreBuffers {
+  Flag x{0}, y{0};
+  std::uint32_t seen_x = 1, seen_y = 1;
+
+  Threads threads() {
+    const auto order = kFenced ? std::memory_order_seq_cst : std::memory_order_release;
+    return {[this, order] {
+              x.store(1, order);
+              seen_y = y.load();
+            },
+            [this, order] {
+              y.store(1, order);
+              seen_x = x.load();
+            }};
+  }
+  void at_end() { require(seen_x + seen_y != 0, "both missed the other's store"); }
+};
+
+TEST(Checker, finds_what_store_buffers_do) {
+  EXPECT_EQ(explore<StoreBuffers<false>>().failure, "both missed the other's store");
+  expect_holds(explore<StoreBuffers<true>>(), 4);
+}
+
+struct SleepsForEver {
+  Flag word{0};
+  Threads threads() {
+    return {[this] { Model::sleep(word, 0, 0); },
+            [this] {
+              Model::wake(&word);
+              word.store(1);
+            }};
+  }
+  void at_end() {}
+};
+
+TEST(Checker, finds_a_sleeper_that_nobody_wakes) {
+  EXPECT_EQ(explore<SleepsForEver>().failure, "nobody can go on");
+}
+
+// --- sets of bits -----------------------------------------------------------------------------
+
+template <std::uint32_t kSlots>
+struct Memory {
+  std::array<Model::Atomic<std::uint64_t>, Shape{kSlots}.words()> words{};
+};
+
+// Two set bits of one word while the owner looks, takes what it finds, and tidies the hints.
+template <std::uint32_t kSlots>
+struct SettersAndOwner {
+  static constexpr std::uint32_t kFirst = kSlots - 60, kSecond = kSlots - 1;
+  Memory<kSlots> memory;
+  SharedBits<Model> bits{Shape{kSlots}, memory.words.data()};
+  int taken = 0;
+
+  Threads threads() {
+    return {[this] { bits.set(kFirst); }, [this] { bits.set(kSecond); },
+            [this] {
+              for (int look = 0; look < 2; ++look) take_one();
+            }};
+  }
+  void take_one() {
+    const std::uint32_t slot = bits.find(0);
+    if (slot != kNoSlot && bits.take(slot)) ++taken;
+  }
+  void at_end() {
+    for (int look = 0; look < 2; ++look) take_one();
+    require(taken == 2, "a bit was lost, or taken twice");
+  }
+};
+
+TEST(SharedBitsModel, no_bit_is_lost_while_the_owner_clears_hints) {
+  expect_holds(explore<SettersAndOwner<512>>(preempted(3)), 100);
+  expect_holds(explore<SettersAndOwner<8192>>(preempted(2)), 100);
+}
+
+// The order of the dissertation: hint first when setting, leaf first when clearing.
+struct PublishedOrder {
+  Model::Atomic<std::uint64_t> hint{0}, leaf{0};
+  bool taken = false;
+
+  void look() {
+    if (hint.load() == 0) return;
+    if (leaf.exchange(0) != 0) taken = true;
+    hint.exchange(0);
+  }
+  Threads threads() {
+    return {[this] {
+              hint.fetch_or(1);
+              leaf.fetch_or(1);
+            },
+            [this] { look(); }};
+  }
+  void at_end() {
+    look();
+    require(taken, "the bit was lost");
+  }
+};
+
+TEST(SharedBitsModel, the_order_printed_in_the_dissertation_loses_a_bit) {
+  EXPECT_EQ(explore<PublishedOrder>().failure, "the bit was lost");
+}
+
+struct TwoTakers {
+  Memory<512> memory;
+  SharedBits<Model> bits{Shape{512}, memory.words.data()};
+  int taken = 0;
+
+  TwoTakers() { bits.set(3); }
+  Threads threads() {
+    const auto take = [this] { taken += bits.take(3) ? 1 : 0; };
+    return {take, take, [this] { taken += bits.take_word(0) != 0 ? 1 : 0; }};
+  }
+  void at_end() { require(taken == 1, "a bit was taken twice or not at all"); }
+};
+
+TEST(SharedBitsModel, one_of_several_takers_gets_a_bit) { expect_holds(explore<TwoTakers>(), 6); }
+
+// --- one task that waits for a condition ------------------------------------------------------
+
+constexpr std::uint32_t kSlot = 7;
+
+// The world of one task: `while (!condition) wait();`. Whoever claims it runs it.
+struct OneTask {
+  Memory<512> memory;
+  SharedBits<Model> signals{Shape{512}, memory.words.data()};
+  State<Model> state;
+  Flag condition{0}, done{0};
+  Watch<Model> watch;
+  Doorbell<Model> bell;  // of the home
+  bool runs = false;
+
+  // On whatever worker has claimed it, until it blocks or ends.
+  void run() {
+    require(!runs, "the task runs twice at a time");
+    runs = true;
+    while (condition.load(std::memory_order_acquire) == 0) {
+      if (state.consume()) continue;
+      runs = false;  // off its stack
+      if (!state.block()) publish();
+      return;
+    }
+    runs = false;
+    state.end();
+    done.store(1, std::memory_order_seq_cst);
+    bell.ring(watch);  // lets the home's loop below end
+  }
+  void publish() {
+    signals.set(kSlot);
+    bell.ring(watch);
+  }
+  bool take() {
+    const std::uint32_t slot = signals.first_from(0);
+    return slot != kNoSlot && signals.take(slot) && state.claim_signalled();
+  }
+  void home() {
+    while (done.load() == 0) {
+      const std::uint32_t slot = signals.find(0);
+      if (slot != kNoSlot) {
+        if (signals.take(slot) && state.claim_signalled()) run();
+      } else {
+        bell.rest(watch, Sleep::asleep, 0,
+                  [this] { return signals.first_from(0) != kNoSlot || done.load() != 0; });
+      }
+    }
+  }
+  void signaller() {
+    condition.store(1, std::memory_order_release);
+    publish();
+  }
+  void at_end() const { require(!runs && state.phase() == Phase::free, "the task did not end"); }
+};
+
+struct BlockedTask : OneTask {
+  BlockedTask() {
+    state.start_ready(false);
+    state.claim_ready();
+    state.block();
+  }
+  Threads threads() {
+    return {[this] { home(); }, [this] { signaller(); }};
+  }
+};
+
+TEST(SignalModel, a_blocked_task_is_woken_and_its_sleeping_worker_too) {
+  expect_holds(explore<BlockedTask>(preempted(4)), 50);
+}
+
+// It was stolen and runs on the thief when it is signalled: the home finds the bit.
+struct StolenTask : OneTask {
+  StolenTask() {
+    state.start_ready(false);
+    state.claim_ready();
+  }
+  Threads threads() {
+    return {[this] { home(); }, [this] { run(); }, [this] { signaller(); }};
+  }
+};
+
+TEST(SignalModel, a_stolen_task_keeps_the_signal_that_comes_while_it_runs) {
+  expect_holds(explore<StolenTask>(preempted(2)), 1000);
+}
+
+// Two signals, of which the first may come too early, and a thief that also takes bits.
+struct TwoSignals : BlockedTask {
+  Threads threads() {
+    return {[this] { home(); },
+            [this] {
+              publish();
+              signaller();
+            },
+            [this] {
+              if (take()) run();
+            }};
+  }
+};
+
+TEST(SignalModel, two_signals_and_a_thief_run_the_task_once_at_a_time) {
+  expect_holds(explore<TwoSignals>(preempted(2)), 1000);
+}
+
+// Broken on purpose: the finder of a running task's bit drops it.
+struct DroppedSignal : StolenTask {
+  Threads threads() {
+    return {[this] {
+              while (done.load() == 0) {
+                const std::uint32_t slot = signals.find(0);
+                if (slot != kNoSlot) {
+                  const bool blocked = signals.take(slot) && state.phase() == Phase::blocked;
+                  if (blocked && state.claim_signalled()) run();
+                } else {
+                  bell.rest(watch, Sleep::asleep, 0,
+                            [this] { return signals.first_from(0) != kNoSlot || done.load() != 0; });
+                }
+              }
+            },
+            [this] { run(); }, [this] { signaller(); }};
+  }
+};
+
+TEST(SignalModel, without_the_signalled_state_a_wake_up_is_lost) {
+  EXPECT_EQ(explore<DroppedSignal>().failure, "nobody can go on");
+}
+
+// nudge(): the signaller is the home itself; a thief runs the task.
+struct NudgedTask : StolenTask {
+  Threads threads() {
+    return {[this] {
+              condition.store(1, std::memory_order_release);
+              if (state.nudge()) publish();
+              home();
+            },
+            [this] { run(); }};
+  }
+};
+
+TEST(SignalModel, a_signal_by_the_home_itself_is_kept_too) {
+  expect_holds(explore<NudgedTask>(preempted(4)), 20);
+}
+
+// Yield on the thief while a finder marks it signalled: ready again, and it sees the condition.
+struct YieldingTask : OneTask {
+  YieldingTask() {
+    state.start_ready(false);
+    state.claim_ready();
+  }
+  Threads threads() {
+    return {[this] { home(); },
+            [this] {
+              state.make_ready();
+              publish();
+            },
+            [this] { signaller(); }};
+  }
+};
+
+TEST(SignalModel, a_signal_during_a_yield_is_not_lost) {
+  expect_holds(explore<YieldingTask>(preempted(2)), 100);
+}
+
+// --- migration --------------------------------------------------------------------------------
+
+// The task looks at its condition, migrates, looks again and blocks; the signaller may have read the
+// old location. `kAgain`: whether the signaller reads it once more, as send_signal() does.
+template <bool kAgain>
+struct MigratingTask {
+  std::array<Memory<512>, 2> memory;
+  std::array<SharedBits<Model>, 2> signals{SharedBits<Model>{Shape{512}, memory[0].words.data()},
+                                           SharedBits<Model>{Shape{512}, memory[1].words.data()}};
+  Model::Atomic<std::uint32_t> location{0};
+  State<Model> state;
+  Flag condition{0};
+  bool ended = false;
+
+  MigratingTask() {
+    state.start_ready(false);
+    state.claim_ready();
+  }
+  void run() {
+    while (condition.load() == 0) {
+      if (state.consume()) continue;
+      if (!state.block()) signals[1].set(kSlot);
+      return;
+    }
+    ended = true;
+  }
+  void send() {
+    const auto set = [this](std::uint32_t at) { signals[at].set(kSlot); };
+    condition.store(1, std::memory_order_relaxed);
+    if constexpr (kAgain) {
+      send_signal(location, set);
+    } else {
+      set(location.load());
+    }
+  }
+  Threads threads() {
+    return {[this] {
+              location.store(1, std::memory_order_seq_cst);
+              run();
+            },
+            [this] { send(); }};
+  }
+  void at_end() {
+    if (!ended && signals[1].take(kSlot) && state.claim_signalled()) run();
+    require(ended, "the signal went to the old place");
+  }
+};
+
+TEST(SignalModel, a_task_that_migrates_meanwhile_is_found) {
+  expect_holds(explore<MigratingTask<true>>(preempted(4)), 20);
+  EXPECT_EQ(explore<MigratingTask<false>>().failure, "the signal went to the old place");
+}
+
+// --- join -------------------------------------------------------------------------------------
+
+struct Joining {
+  JoinWord<Model> word;
+  State<Model> parent;  // runs at first
+  bool went_on = false;
+  bool released = false;
+
+  Joining() {
+    parent.start_ready(false);
+    parent.claim_ready();
+  }
+  // The parent, on whatever worker runs it, from when it looks at the word.
+  void go_on() {
+    while (!word.ended()) {
+      if (parent.consume()) continue;
+      if (parent.block()) return;
+      require(parent.claim_ready(), "a ready parent that nobody else knows of");
+    }
+    require(!went_on, "the parent went on twice");
+    went_on = true;
+  }
+  void child() {
+    const std::uintptr_t waiter = word.end();
+    if (waiter == JoinWord<Model>::kNobody) return;
+    if (parent.resume() || parent.claim_signalled()) go_on();
+  }
+  void join() {
+    if (!word.ended() && word.enlist(64)) return go_on();
+    require(!went_on, "the parent went on twice");
+    went_on = true;
+  }
+  Threads threads() {
+    return {[this] { join(); }, [this] { child(); }};
+  }
+  void at_end() const { require(went_on, "the parent waits for ever"); }
+};
+
+TEST(JoinModel, the_parent_goes_on_once) { expect_holds(explore<Joining>(preempted(5)), 10); }
+
+struct Detaching {
+  JoinWord<Model> word;
+  int released = 0;
+  Threads threads() {
+    return {[this] { released += word.detach() ? 0 : 1; },
+            [this] { released += word.end() == JoinWord<Model>::kDetached ? 1 : 0; }};
+  }
+  void at_end() const { require(released == 1, "the record was given back not once"); }
+};
+
+TEST(JoinModel, a_detached_record_is_given_back_once) { expect_holds(explore<Detaching>(), 2); }
+
+// --- sleeping and waking of thieves -----------------------------------------------------------
+
+// A policy whose heavy fence only drains the caller's own stores: what an ordinary fence does.
+struct WeakFence : Model {
+  static bool heavy_fence() {
+    Explorer::now().step();
+    Explorer::now().drain();
+    return true;
+  }
+};
+
+// A busy worker spawns kThieves tasks and never looks again; each thief runs one of them.
+template <class A, int kThieves>
+struct SpawnerAndThieves {
+  Memory<512> memory;
+  OwnBits<A> fresh{Shape{512}, memory.words.data()};
+  std::array<State<A>, kThieves> tasks;
+  Watch<A> watch;
+  std::array<Doorbell<A>, kThieves> bells;
+  int run = 0;
+
+  void ring_a_sleeper() {
+    for (auto& bell : bells) {
+      if (bell.ring_sleeper(watch)) return;
+    }
+  }
+  void spawner() {
+    for (std::uint32_t i = 0; i < kThieves; ++i) {
+      tasks[i].start_ready(false);
+      fresh.set(i);
+      if (watch.wants_thief()) ring_a_sleeper();
+    }
+  }
+  bool steal() {
+    for (std::uint32_t slot = fresh.first_from(0); slot != kNoSlot;
+         slot = fresh.first_from(slot + 1)) {
+      if (tasks[slot].claim_ready()) return true;
+    }
+    return false;
+  }
+  bool prey() const {
+    for (std::uint32_t slot = fresh.first_from(0); slot != kNoSlot;
+         slot = fresh.first_from(slot + 1)) {
+      if (tasks[slot].phase() == Phase::ready) return true;
+    }
+    return false;
+  }
+  // As Worker::seek() and Worker::nap().
+  void thief(std::size_t me) {
+    for (;;) {
+      watch.seekers.fetch_add(1);
+      const bool found = steal();
+      const bool last = watch.seekers.fetch_sub(1) == 1;
+      if (found) {
+        if (last && watch.sleepers.load() != 0) ring_a_sleeper();
+        ++run;
+        return;
+      }
+      bells[me].rest(watch, Sleep::asleep, 0, [this] { return prey(); });
+    }
+  }
+  Threads threads() {
+    Threads all{[this] { spawner(); }};
+    for (std::size_t i = 0; i < kThieves; ++i) all.push_back([this, i] { thief(i); });
+    return all;
+  }
+  void at_end() const { require(run == kThieves, "a task was left, or run twice"); }
+};
+
+TEST(DoorbellModel, a_sleeping_thief_is_rung_for_a_task_of_a_busy_worker) {
+  expect_holds(explore<SpawnerAndThieves<Model, 1>>(preempted(2)), 100);
+}
+
+TEST(DoorbellModel, two_thieves_and_two_tasks_meet) {
+  expect_holds(explore<SpawnerAndThieves<Model, 2>>(preempted(0)),
+               1000);
+}
+
+TEST(DoorbellModel, an_ordinary_fence_of_the_sleeper_is_not_enough) {
+  EXPECT_EQ((explore<SpawnerAndThieves<WeakFence, 1>>().failure), "nobody can go on");
+}
+
+}  // namespace
+}  // namespace mh::ult::check
