@@ -91,8 +91,9 @@ int mh_ult_run(mh_ult_scheduler* scheduler, mh_ult_function* function, void* arg
 }
 
 int mh_ult_spawn(mh_ult_function* function, void* argument, mh_ult_task** task) {
-  if (ult::detail::self() == nullptr) return MH_ULT_MISUSE;
-  return launch(ult::detail::draft(), {function, argument}, task);
+  const ult::detail::Draft draft = ult::detail::draft();
+  if (draft.parent == nullptr) return MH_ULT_MISUSE;
+  return launch(draft, {function, argument}, task);
 }
 
 int mh_ult_spawn_on(mh_ult_scheduler* scheduler, unsigned worker, mh_ult_function* function,

@@ -5,7 +5,6 @@
 #include <sys/mman.h>
 
 #include <cstdio>
-#include <mutex>
 #include <new>
 #include <system_error>
 
@@ -42,6 +41,7 @@ void bind_to_core(std::thread& thread, std::uint32_t number) {
   }
 }
 
+constexpr int kQuietLooks = 64;  // one to two microseconds
 constexpr std::uint32_t kFewestSlots = 512;
 constexpr unsigned kMostWorkers = 4096;
 constexpr std::size_t kSmallestStack = std::size_t{8} * 1024;
@@ -60,12 +60,6 @@ std::size_t mapped_stack(const Config& config) {
 
 }  // namespace
 
-// Every scheduler of the process, for the debugger (tasks_gdb.py).
-[[gnu::used]] Core* first_core = nullptr;
-namespace {
-std::mutex cores_mutex;  // of the list
-}
-
 RecordMemory::RecordMemory(std::uint32_t slots) : bytes_(slots * sizeof(Record)) {
   void* memory = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -82,22 +76,16 @@ Core::Core(const Config& wanted, std::uint32_t workers_wanted)
       shape{(wanted.tasks_per_worker + kWordBits - 1) / kWordBits * kWordBits},
       oversubscribed(workers_wanted > cores_of_process()),
       stealing(wanted.steal && workers_wanted > 1),
+      quiet_looks(oversubscribed || wanted.spin.count() == 0 ? 1 : kQuietLooks),
       spin_ticks(oversubscribed ? 0
                                 : ticks_from_ns(1e3 * static_cast<double>(wanted.spin.count()))),
       patience_ticks(ticks_from_ns(kPatienceNs)),
       depot(mapped_stack(wanted), wanted.guard_pages) {
   for (std::uint32_t i = 0; i < count; ++i) workers.push_back(std::make_unique<Worker>(*this, i));
-  const std::lock_guard lock(cores_mutex);
-  next = std::exchange(first_core, this);
+  debug.emplace(*this);
 }
 
-Core::~Core() {
-  stop();
-  const std::lock_guard lock(cores_mutex);
-  Core** place = &first_core;
-  while (*place != this) place = &(*place)->next;
-  *place = next;
-}
+Core::~Core() { stop(); }
 
 Status Core::launch() {
   for (const auto& worker : workers) {
@@ -176,6 +164,9 @@ Result<Core*> start(const Config& config) noexcept {
 }
 
 void finish(Core* core) noexcept {
+  // By exit() in one of its tasks: the workers end with the process.
+  const Worker* here = this_thread_worker();
+  if (here != nullptr && &here->core == core) return;
   core->stop();
   if (const std::uint64_t left = core->abandoned(); left != 0) {
     say("scheduler {} ended while {} of its tasks still waited for a signal", core->config.name,

@@ -15,6 +15,7 @@
 namespace mh::ult::detail {
 namespace {
 constexpr std::chrono::microseconds kStopPoll{50};
+constexpr int kLooksPerSteal = 8;
 }
 
 // The root: the next task, claimed. nullptr: the scheduler ends.
@@ -30,7 +31,23 @@ Record* Worker::find() {
   }
 }
 
+// Without a word to `watch`, whose line all seekers write: who waits for a signal that is on its way
+// would pay for that.
+Record* Worker::look_quietly() {
+  for (int look = 0; look < core.quiet_looks; ++look) {
+    if (core.stealing && look % kLooksPerSteal == 0) {
+      if (Record* record = steal()) return record;
+    }
+    if (signals_.may_have()) {
+      if (Record* record = choose()) return record;
+    }
+    relax();
+  }
+  return nullptr;
+}
+
 Record* Worker::seek() {
+  if (Record* record = look_quietly()) return record;
   Watch<Machine>& watch = core.watch;
   if (core.stealing) watch.seekers.fetch_add(1, std::memory_order_seq_cst);
   const std::uint64_t start = ticks();

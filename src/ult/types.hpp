@@ -34,6 +34,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <type_traits>
 #include <vector>
@@ -43,6 +44,7 @@
 #include "manyhands/ult/scheduler.hpp"
 #include "ult/atomics.hpp"
 #include "ult/bits.hpp"
+#include "ult/debug.hpp"
 #include "ult/doorbell.hpp"
 #include "ult/join_word.hpp"
 #include "ult/stack.hpp"
@@ -60,7 +62,7 @@ struct Exceptions {
   std::uintptr_t uncaught = 0;
 };
 
-struct Location {
+struct alignas(8) Location {
   std::uint32_t worker;
   std::uint32_t slot;
   bool operator==(const Location&) const = default;
@@ -181,11 +183,12 @@ class Core {
   const Shape shape;
   const bool oversubscribed;  // more workers than cores: nobody spins
   const bool stealing;        // config.steal, and there are two
+  const int quiet_looks;  // see Worker::look_quietly()
   const std::uint64_t spin_ticks;
   const std::uint64_t patience_ticks;
   StackDepot depot;
   std::vector<std::unique_ptr<Worker>> workers;
-  Core* next = nullptr;  // in the list that the debugger reads
+  std::optional<DebugEntry> debug;
 
   // Shared by all in the work loop.
   Watch<Machine> watch;

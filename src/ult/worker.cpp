@@ -54,20 +54,26 @@ void Worker::live() {
 // --- slots and records ------------------------------------------------------------------------
 
 // This worker: a free slot from `after` on if there is one, so that a child comes after its parent;
-// kNoSlot. Slots that only this worker gives out first; then a word of the others.
+// kNoSlot.
 std::uint32_t Worker::take_slot(std::uint32_t after) {
-  while (free_count_ == 0) {
-    const std::uint32_t found = free_shared_.find(after);
-    if (found == kNoSlot) return kNoSlot;
-    const std::uint64_t word = free_shared_.take_word(found / kWordBits);
-    if (word == 0) continue;  // somebody else was quicker
-    free_own_.set_word(found / kWordBits, word);
-    free_count_ = static_cast<std::uint32_t>(std::popcount(word));
-  }
+  if (free_count_ == 0 && !find_free_slots(after)) [[unlikely]] return kNoSlot;
   const std::uint32_t slot = free_own_.next_from(after);
   free_own_.clear(slot);
   --free_count_;
   return slot;
+}
+
+// This worker has given out all that only it gives out: it takes a word of those that all may take.
+[[gnu::noinline]] bool Worker::find_free_slots(std::uint32_t after) {
+  for (;;) {
+    const std::uint32_t found = free_shared_.find(after);
+    if (found == kNoSlot) return false;
+    const std::uint64_t word = free_shared_.take_word(found / kWordBits);
+    if (word == 0) continue;  // somebody else was quicker
+    free_own_.set_word(found / kWordBits, word);
+    free_count_ = static_cast<std::uint32_t>(std::popcount(word));
+    return true;
+  }
 }
 
 // The record in a slot that the caller has taken. The first time a slot is used it gets the record
@@ -114,28 +120,29 @@ Record* Worker::draft_shared() {
   }
 }
 
+bool Worker::is_home(const Worker* worker, const Record* record, Location at) {
+  return worker != nullptr && worker->id == at.worker && &worker->core == record->core;
+}
+
 void Worker::release(Record* record, Worker* here) {
   const Location at = record->location.load(std::memory_order_relaxed);
-  Worker& home = *record->core->workers[at.worker];
-  if (&home == here && here->free_count_ < home.core.shape.slots / 8) {
-    home.free_own_.set(at.slot);
-    ++home.free_count_;
+  if (is_home(here, record, at) && here->free_count_ < here->core.shape.slots / 8) {
+    here->free_own_.set(at.slot);
+    ++here->free_count_;
   } else {
-    home.free_shared_.set(at.slot);
+    record->core->workers[at.worker]->free_shared_.set(at.slot);
   }
 }
 
 // --- making ready -----------------------------------------------------------------------------
 
-void Worker::publish(Record* record) {
-  const std::uint32_t slot = record->location.load(std::memory_order_relaxed).slot;
+void Worker::publish(Record* record, std::uint32_t slot) {
   record->state.start_ready(!core.stealing);
   fresh_.set(slot);
   announce();
 }
 
-void Worker::publish_shared(Record* record, const Worker* caller) {
-  const std::uint32_t slot = record->location.load(std::memory_order_relaxed).slot;
+void Worker::publish_shared(Record* record, std::uint32_t slot, const Worker* caller) {
   record->state.start_ready(!core.stealing);
   signal(slot, caller);
 }
@@ -198,7 +205,9 @@ void Worker::wait() {
 
 namespace {
 
-Draft as_draft(Record* record) { return {record, record == nullptr ? nullptr : record->storage}; }
+Draft as_draft(Record* record, Record* parent) {
+  return {record, record == nullptr ? nullptr : record->storage, parent};
+}
 
 }  // namespace
 
@@ -207,7 +216,11 @@ Record* self() noexcept {
   return worker == nullptr ? nullptr : worker->current;
 }
 
-Draft draft() noexcept { return as_draft(this_thread_worker()->draft()); }
+Draft draft() noexcept {
+  Worker* worker = this_thread_worker();
+  if (worker == nullptr || worker->current == nullptr) return {nullptr, nullptr, nullptr};
+  return as_draft(worker->draft(), worker->current);
+}
 
 bool has_worker(unsigned worker) noexcept {
   return worker < this_thread_worker()->core.workers.size();
@@ -227,7 +240,7 @@ Draft draft_anywhere(Core* core, unsigned worker) noexcept {
   Worker& home = *core->workers[worker];
   Record* record = home.draft_shared();
   if (record == nullptr) core->refused.fetch_add(1, std::memory_order_relaxed);
-  return as_draft(record);
+  return as_draft(record, nullptr);
 }
 
 void discard(Record* record) noexcept { Worker::release(record, this_thread_worker()); }
@@ -237,12 +250,11 @@ void publish(Record* record, Body body, const char* name, Group* group) noexcept
   record->name = name;
   record->group = group;
   Worker* here = this_thread_worker();
-  Worker* home =
-      record->core->workers[record->location.load(std::memory_order_relaxed).worker].get();
-  if (home == here && here->current != nullptr) {
-    here->publish(record);
+  const Location at = record->location.load(std::memory_order_relaxed);
+  if (Worker::is_home(here, record, at)) {
+    here->publish(record, at.slot);
   } else {
-    home->publish_shared(record, here);
+    record->core->workers[at.worker]->publish_shared(record, at.slot, here);
   }
 }
 

@@ -31,7 +31,7 @@ class alignas(kCacheLine) Worker {
   // --- this worker, in a task ---
   // A record for a new task, with a slot of this worker; nullptr: none free.
   Record* draft();
-  void publish(Record* record);
+  void publish(Record* record, std::uint32_t slot);
   void yield();
   void wait();
   void join(Record* record);
@@ -39,13 +39,15 @@ class alignas(kCacheLine) Worker {
 
   // --- any thread ---
   Record* draft_shared();
-  void publish_shared(Record* record, const Worker* caller);
+  void publish_shared(Record* record, std::uint32_t slot, const Worker* caller);
   // Sets the bit of a task of this worker and wakes the worker if it sleeps.
   void signal(std::uint32_t slot, const Worker* caller);
   // This worker: the same for a task of its own, by its state.
   void signal_own(Record* record, Location location);
   // `here`: the calling worker, or nullptr. Gives the slot back.
   static void release(Record* record, Worker* here);
+  [[nodiscard]] static bool is_home(const Worker* worker, const Record* record, Location at);
+  [[nodiscard]] DebugWorker debug() const;
   // After the end of all threads.
   [[nodiscard]] std::uint64_t count_blocked() const;
 
@@ -71,6 +73,7 @@ class alignas(kCacheLine) Worker {
   // --- idle: stealing and sleeping (idle.cpp) ---
   Record* find();
   Record* seek();
+  Record* look_quietly();
   Record* steal();
   Record* work_loot();
   Record* rob(Worker& victim);
@@ -109,6 +112,7 @@ class alignas(kCacheLine) Worker {
 
   // --- slots and publishing (worker.cpp) ---
   std::uint32_t take_slot(std::uint32_t after);
+  bool find_free_slots(std::uint32_t after);
   Record* record_at(std::uint32_t slot);
   Record* prepare(std::uint32_t slot);
   void announce();

@@ -39,11 +39,9 @@ class Group {
   // make progress.
   template <class F>
   void spawn(F&& function, const char* name = nullptr) {
-    core_.parent = detail::self();
-    auto* record = core_.parent == nullptr
-                       ? nullptr
-                       : detail::launch(detail::draft(), std::forward<F>(function), name, &core_);
-    if (record != nullptr) {
+    const detail::Draft draft = detail::draft();
+    core_.parent = draft.parent;
+    if (detail::launch(draft, std::forward<F>(function), name, &core_) != nullptr) {
       ++core_.spawned;
     } else {
       run_here(function);

@@ -27,10 +27,12 @@ struct Group;
 // Runs the callable in `storage` (or does not) and destroys it.
 using Body = void (*)(void* storage, bool run);
 
-// A task that is not published yet. No record: all slots of the worker are taken.
+// A task that is not published yet. No record: all slots of the worker are taken. No parent: the
+// caller is not a task.
 struct Draft {
   Record* record;
   void* storage;
+  Record* parent;
 };
 inline constexpr std::size_t kStorage = 128;  // callables up to this size are kept in the record
 
@@ -172,8 +174,9 @@ MH_ULT_API unsigned this_worker() noexcept;
 
 template <class F>
 Result<Task> spawn(F&& function, const char* name) {
-  if (!self()) return Status{Code::misuse};
-  auto* record = detail::launch(detail::draft(), std::forward<F>(function), name, nullptr);
+  const detail::Draft draft = detail::draft();
+  if (draft.parent == nullptr) return Status{Code::misuse};
+  auto* record = detail::launch(draft, std::forward<F>(function), name, nullptr);
   if (record == nullptr) return Status{Code::full};
   return Task(record);
 }

@@ -39,14 +39,15 @@ struct StoreBuffers {
   Flag x{0}, y{0};
   std::uint32_t seen_x = 1, seen_y = 1;
 
+  static constexpr auto kOrder = kFenced ? std::memory_order_seq_cst : std::memory_order_release;
+
   Threads threads() {
-    const auto order = kFenced ? std::memory_order_seq_cst : std::memory_order_release;
-    return {[this, order] {
-              x.store(1, order);
+    return {[this] {
+              x.store(1, kOrder);
               seen_y = y.load();
             },
-            [this, order] {
-              y.store(1, order);
+            [this] {
+              y.store(1, kOrder);
               seen_x = x.load();
             }};
   }

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Three tasks wait for a message; a fourth stops the program so that a debugger can look.
+#include <csignal>
+#include <cstdio>
+
+#include <manyhands/ult.hpp>
+
+namespace ult = mh::ult;
+
+ult::Event message;
+
+void wait_for_a_message() {
+  message.wait();
+  std::puts("got it");
+}
+
+int main() {
+  ult::Config config;
+  config.workers = 2;
+  auto scheduler = ult::Scheduler::start(config);
+  if (!scheduler) return 1;
+  const mh::Status status = scheduler->run([] {
+    std::atomic<int> begun{0};
+    ult::Group group;
+    for (int i = 0; i < 3; ++i) {
+      group.spawn(
+          [&begun] {
+            ++begun;
+            wait_for_a_message();
+          },
+          "receiver");
+    }
+    group.spawn(
+        [&begun] {
+          while (begun != 3) ult::yield();
+          for (int i = 0; i < 100; ++i) ult::yield();  // until they are off their stacks
+          std::raise(SIGTRAP);
+          message.set();
+        },
+        "trap");
+    (void)group.wait();
+  });
+  return status ? 0 : 1;
+}
