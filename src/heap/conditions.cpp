@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "heap/conditions.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "heap/system.hpp"
+
+namespace mh::heap {
+namespace {
+
+constexpr const char* kHugePages = "/sys/kernel/mm/transparent_hugepage/";
+
+struct Reason {
+  Verdict verdict;
+  const char* text;
+};
+
+constexpr Reason kReasons[] = {
+    {Verdict::good, "large allocations are shared"},
+    {Verdict::switched_off, "MH_HEAP is off, which is the default"},
+    {Verdict::other_allocator,
+     "the program has an allocator of its own; run it with the C library's malloc"},
+    {Verdict::checker, "a sanitizer or Valgrind watches this program's memory"},
+    {Verdict::address_limit, "address space is limited; set 'ulimit -v unlimited'"},
+    {Verdict::data_limit, "private memory is limited; set 'ulimit -d unlimited'"},
+    {Verdict::file_limit, "the size of files is limited; set 'ulimit -f unlimited'"},
+    {Verdict::strict_memory,
+     "vm.overcommit_memory is 2; MH_HEAP=on works, but memory is taken when it is allocated"},
+    {Verdict::huge_pages_lost,
+     "private memory has huge pages here and shared memory has none; write 'advise' to "
+     "/sys/kernel/mm/transparent_hugepage/shmem_enabled"},
+    {Verdict::memory_short,
+     "memory is nearly used up (see memory.max of the control group); MH_HEAP=on works"},
+    {Verdict::no_file, "the system refuses shared memory without a name (memfd_create, mmap)"},
+};
+
+bool is_limited(__rlimit_resource resource) {
+  rlimit limit{};
+  return ::getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
+// "always [madvise] never" has chosen "madvise".
+bool has_chosen(const char* file, const char* word) {
+  char path[128];
+  char text[128];
+  char chosen[32];
+  std::snprintf(path, sizeof path, "%s%s", kHugePages, file);
+  std::snprintf(chosen, sizeof chosen, "[%s]", word);
+  return read_text(path, text, sizeof text) && std::strstr(text, chosen) != nullptr;
+}
+
+bool shared_memory_gets_huge_pages() {
+  for (const char* word : {"always", "within_size", "advise", "force"}) {
+    if (has_chosen("shmem_enabled", word)) return true;
+  }
+  return false;
+}
+
+// The number behind `key` in a text of lines "key: number kB".
+std::uint64_t kibibytes(const char* text, const char* key) {
+  const char* line = std::strstr(text, key);
+  return line == nullptr ? UINT64_MAX : std::strtoull(line + std::strlen(key), nullptr, 10) << 10U;
+}
+
+// This process's control group for memory: "0::/a/b" (version 2) or "4:memory:/a/b".
+bool memory_group(char* group, std::size_t bytes, bool* second_version) {
+  char text[4096];
+  if (!read_text("/proc/self/cgroup", text, sizeof text)) return false;
+  const char* found = std::strstr(text, ":memory:");
+  *second_version = found == nullptr;
+  if (found == nullptr) found = std::strstr(text, "0::");
+  if (found == nullptr) return false;
+  const char* path = std::strchr(found, '/');
+  if (path == nullptr) return false;
+  std::snprintf(group, bytes, "%.*s", static_cast<int>(std::strcspn(path, "\n")), path);
+  return true;
+}
+
+std::uint64_t number_in(const char* folder, const char* group, const char* file) {
+  char path[4400];
+  char text[64];
+  std::snprintf(path, sizeof path, "%s%s/%s", folder, group, file);
+  if (!read_text(path, text, sizeof text) || text[0] < '0' || text[0] > '9') return UINT64_MAX;
+  return std::strtoull(text, nullptr, 10);
+}
+
+struct Group {
+  std::uint64_t limit = UINT64_MAX;
+  std::uint64_t used = 0;
+};
+
+// File contents that nobody uses count as used by the group, and go first when memory is short.
+std::uint64_t unused_files(const char* folder, const char* group, const char* key) {
+  char path[4400];
+  char text[4096];
+  std::snprintf(path, sizeof path, "%s%s/memory.stat", folder, group);
+  if (!read_text(path, text, sizeof text)) return 0;
+  const char* line = std::strstr(text, key);
+  return line == nullptr ? 0 : std::strtoull(line + std::strlen(key), nullptr, 10);
+}
+
+// Inside a container the group's files lie at the root of the file system that it sees.
+Group group_at(const char* group, bool second_version) {
+  const char* folder = second_version ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+  const char* limit = second_version ? "memory.max" : "memory.limit_in_bytes";
+  const char* used = second_version ? "memory.current" : "memory.usage_in_bytes";
+  const char* files = second_version ? "\ninactive_file " : "\ntotal_inactive_file ";
+  for (const char* place : {group, ""}) {
+    const std::uint64_t bytes = number_in(folder, place, limit);
+    const std::uint64_t now = number_in(folder, place, used);
+    if (bytes == UINT64_MAX || now == UINT64_MAX) continue;
+    return {bytes, now - std::min(now, unused_files(folder, place, files))};
+  }
+  return {};
+}
+
+Group group() {
+  char path[4096];
+  bool second_version = false;
+  if (!memory_group(path, sizeof path, &second_version)) return {};
+  return group_at(path, second_version);
+}
+
+bool kernel_collapses() {
+  // A length of zero succeeds where the advice is known, and does nothing.
+  return ::madvise(nullptr, 0, kMadvCollapse) == 0;
+}
+
+}  // namespace
+
+Mode mode_of(const char* text) {
+  if (text != nullptr && std::strcmp(text, "on") == 0) return Mode::on;
+  if (text != nullptr && std::strcmp(text, "auto") == 0) return Mode::automatic;
+  return Mode::off;
+}
+
+const char* explain(Verdict verdict) {
+  for (const Reason& reason : kReasons) {
+    if (reason.verdict == verdict) return reason.text;
+  }
+  return "";
+}
+
+bool read_text(const char* path, char* text, std::size_t bytes) {
+  const int file = ::open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  const ssize_t length = ::read(file, text, bytes - 1);
+  ::close(file);
+  text[std::max<ssize_t>(length, 0)] = 0;
+  return length > 0;
+}
+
+Memory memory() {
+  Memory memory;
+  char text[4096];
+  if (read_text("/proc/meminfo", text, sizeof text)) {
+    memory.total = kibibytes(text, "MemTotal:");
+    memory.available = kibibytes(text, "MemAvailable:");
+  }
+  const Group group = heap::group();
+  memory.total = std::min(memory.total, group.limit);
+  if (group.limit != UINT64_MAX) {
+    const std::uint64_t left = group.limit - std::min(group.limit, group.used);
+    memory.available = std::min(memory.available, left);
+  }
+  return memory;
+}
+
+bool limited() { return is_limited(RLIMIT_AS) || is_limited(RLIMIT_DATA); }
+
+Facts gather() {
+  Facts facts;
+  char text[32];
+  const int kept = errno;
+  facts.address_limit = is_limited(RLIMIT_AS);
+  facts.data_limit = is_limited(RLIMIT_DATA);
+  facts.file_limit = is_limited(RLIMIT_FSIZE);
+  facts.strict_memory =
+      read_text("/proc/sys/vm/overcommit_memory", text, sizeof text) && text[0] == '2';
+  facts.private_huge = has_chosen("enabled", "always");
+  facts.shared_huge = shared_memory_gets_huge_pages();
+  facts.collapse = kernel_collapses();
+  const Memory memory = heap::memory();
+  facts.memory_short = memory.available < memory.total / 16;
+  errno = kept;
+  return facts;
+}
+
+Verdict judge(Mode mode, const Facts& facts) {
+  if (mode == Mode::off) return Verdict::switched_off;
+  if (!facts.c_library_next) return Verdict::other_allocator;
+  if (facts.checker) return Verdict::checker;
+  if (facts.address_limit) return Verdict::address_limit;
+  if (facts.data_limit) return Verdict::data_limit;
+  if (facts.file_limit) return Verdict::file_limit;
+  if (mode == Mode::on) return Verdict::good;
+  if (facts.strict_memory) return Verdict::strict_memory;
+  if (facts.private_huge && !facts.shared_huge && !facts.collapse) return Verdict::huge_pages_lost;
+  if (facts.memory_short) return Verdict::memory_short;
+  return Verdict::good;
+}
+
+}  // namespace mh::heap

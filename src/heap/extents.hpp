@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Which pages of the heap are in use: runs of pages, their neighbours, and the free ones by length.
+//
+// Owns numbers only: it makes no system call and knows no address, so it is tested by itself.
+//
+//   page    the unit of allocation; pages are numbered from 0.
+//   extent  a run of pages that belong together. It is *used*, *kept* (free; its pages may hold
+//           memory and old contents), *empty* (free; its pages hold no memory and read as zero) or
+//           *leaving* (free, but its memory is just given back to the system).
+//
+// Invariants: extents cover pages [0, size()) without gap or overlap; no two neighbours are both
+// kept or both empty; each kept or empty extent is in exactly one bin, each kept one also in the
+// list by age; kept() is the sum of kept extents. check() verifies all of them.
+//
+// Boundary tags lie in a table beside the heap, not in it: nobody who writes past the end of a
+// block meets them. All operations but check() take constant time. Not thread-safe: the caller has
+// a lock. Limit: 2^32 - 2 pages (16 TiB).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace mh::heap {
+
+using Page = std::uint32_t;
+inline constexpr Page kNoPage = UINT32_MAX;
+
+enum class ExtentState : std::uint8_t { none, used, kept, empty, leaving };
+
+// One for each page, zero at first. The first page of an extent has all fields, the last one has
+// `pages` and `state`; those between are stale.
+struct Tag {
+  Page pages;
+  Page next, previous;  // in the bin; of used extents the caller's number
+  Page younger, older;  // by age, of kept extents
+  ExtentState state;
+  std::uint8_t first;  // 1: the first page of an extent
+};
+static_assert(sizeof(Tag) == 24);
+
+struct Taken {
+  Page first = kNoPage;
+  bool zero = false;  // every byte reads as zero
+  explicit operator bool() const { return first != kNoPage; }
+};
+
+struct Run {
+  Page first = kNoPage;
+  Page pages = 0;
+  explicit operator bool() const { return pages != 0; }
+};
+
+class Extents {
+ public:
+  // Room for `size() + pages` tags must lie at `tags`; what was there is at its place. The new
+  // pages are empty.
+  void add(Tag* tags, Page pages);
+  [[nodiscard]] Page size() const { return size_; }
+
+  // A used extent of `pages` pages whose first page is a multiple of `alignment` (a power of two),
+  // counted from page `origin`.
+  enum class From : std::uint8_t { kept_first, empty };
+  Taken take(Page pages, Page alignment, Page origin = 0, From from = From::kept_first);
+  // A used extent becomes kept.
+  void give(Page first);
+  // Whether a used extent begins at this page.
+  [[nodiscard]] bool begins_used(Page first) const {
+    return first < size_ && tags_[first].first != 0 && tags_[first].state == ExtentState::used;
+  }
+  [[nodiscard]] Page pages_of(Page first) const { return tags_[first].pages; }
+  // A number of the caller's for a used extent; it stays while the extent is used.
+  void note(Page first, std::uint64_t number) {
+    tags_[first].next = static_cast<Page>(number);
+    tags_[first].previous = static_cast<Page>(number >> 32U);
+  }
+  [[nodiscard]] std::uint64_t noted(Page first) const {
+    return tags_[first].next | std::uint64_t{tags_[first].previous} << 32U;
+  }
+
+  // Makes a used extent `pages` pages long, in its place. Larger: only if the pages behind it are
+  // free; else it stays as it is, and the answer is false. Smaller: the end becomes kept.
+  bool resize(Page first, Page pages);
+
+  // Takes up to `pages` pages from the end of the extent that was kept for longest; they are
+  // leaving until left() is called (or give(), if they still hold memory).
+  Run leave(Page pages);
+  // A used or leaving extent becomes empty.
+  void left(Page first);
+
+  [[nodiscard]] std::uint64_t kept() const { return kept_; }
+  // The first broken invariant, or nullptr.
+  [[nodiscard]] const char* check() const;
+
+ private:
+  // Eight bins for each power of two.
+  static constexpr unsigned kBins = 240;
+  struct Bins {
+    std::array<std::uint64_t, (kBins + 63) / 64> occupied{};
+    std::array<Page, kBins> heads = filled();
+    static constexpr std::array<Page, kBins> filled() {
+      std::array<Page, kBins> heads{};
+      for (Page& head : heads) head = kNoPage;
+      return heads;
+    }
+  };
+
+  static unsigned bin_of(Page pages);
+  Bins& bins_of(ExtentState state) { return state == ExtentState::kept ? kept_bins_ : empty_bins_; }
+  [[nodiscard]] bool is_free(Page first) const;
+  [[nodiscard]] Page before(Page first) const;
+
+  void mark(Page first, Page pages, ExtentState state);
+  void erase(Page first);
+  void insert(Page first, Page pages, ExtentState state);
+  void insert_merged(Page first, Page pages, ExtentState state);
+  void link_youngest(Page first);
+  void unlink_age(Page first);
+
+  Page find(const Bins& bins, Page pages, Page alignment, Page origin) const;
+  [[nodiscard]] Page find_in(Page head, unsigned looks, Page pages, Page alignment,
+                             Page origin) const;
+  [[nodiscard]] Page place(Page first, Page pages, Page alignment, Page origin) const;
+  [[nodiscard]] const char* check_free(Page first) const;
+
+  Tag* tags_ = nullptr;
+  Page size_ = 0;
+  Page oldest_ = kNoPage;
+  Page youngest_ = kNoPage;
+  std::uint64_t kept_ = 0;
+  Bins kept_bins_;
+  Bins empty_bins_;
+};
+
+}  // namespace mh::heap

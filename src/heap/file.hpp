@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The memory of the heap: a memfd without a name that this process maps, and its peers may map too.
+//
+// A byte of this process at address A lies at offset A of the file: no table is needed to
+// translate, and huge pages fit on both sides. The file is as large as the address space and
+// sparse; seals keep its size, so a mapped byte stays a byte whatever a peer does. Page 0 of the
+// file is the Header.
+//
+//   shared   the process maps the file itself; what it writes is what peers read.
+//   copied   a fork()ed child: its memory is private and anonymous; it has no part in the file.
+//   retired  the process maps the file copy-on-write: what it writes is its own from then on. The
+//   last
+//            resort at fork() where a copy is not possible. Peers are told by Header::closed.
+//
+// Nothing here allocates or uses the C++ run time: it runs below malloc. Not thread-safe but for
+// holds(); the caller has a lock.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace mh::heap {
+
+// Above: as large as the address space of user programs may be.
+inline constexpr std::uint64_t kFileBytes = 1ULL << 48U;
+// From the base of a heap on nobody else has anything to look for.
+inline constexpr std::uint64_t kMaxHeapBytes = 4ULL << 40U;
+inline constexpr std::size_t kHugePage = 2U << 20U;
+inline constexpr std::uint32_t kMaxStatics = 16;
+
+struct Span {
+  std::uint64_t address;
+  std::uint64_t bytes;
+};
+
+// Written by the owner alone. `bytes` and `statics` only grow.
+struct Header {
+  static constexpr std::uint64_t kMagic = 0x6d682d686561702d;  // "mh-heap-"
+  static constexpr std::uint32_t kLayout = 1;
+  std::uint64_t magic;
+  std::uint32_t layout;
+  std::atomic<std::uint32_t> closed;   // 1: retired; release, pairs with the acquire in views
+  std::uint64_t base;                  // of the heap
+  std::atomic<std::uint64_t> bytes;    // mapped from there on; release, pairs as above
+  std::atomic<std::uint32_t> statics;  // release: the spans before it are written
+  Span spans[kMaxStatics];
+};
+static_assert(std::is_standard_layout_v<Header> && sizeof(Header) <= 4096);
+
+class File {
+ public:
+  enum class State : std::uint8_t { none, shared, copied, retired };
+
+  // Makes the file and maps its first `bytes` bytes at an address chosen at random.
+  bool open(std::size_t bytes);
+  [[nodiscard]] State state() const { return state_.load(std::memory_order_relaxed); }
+  [[nodiscard]] bool shared() const { return state() == State::shared; }
+
+  [[nodiscard]] std::uint64_t base() const { return base_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  // Any thread. Relaxed: who asks has the address from an allocation that came after.
+  [[nodiscard]] bool holds(const void* address) const {
+    return reinterpret_cast<std::uint64_t>(address) - base() < bytes();
+  }
+  // Whether peers can reach all of [address, address + bytes): in the heap or one static span.
+  [[nodiscard]] bool reaches(std::uint64_t address, std::size_t bytes) const;
+
+  // Maps `bytes` more behind what is mapped.
+  bool grow(std::size_t bytes);
+  // Makes the kernel find pages for a part of the heap now, or say that it has none.
+  bool reserve(std::uint64_t address, std::size_t bytes);
+  // Gives the memory of a part of the heap back to the system; it reads as zero then.
+  bool drop(std::uint64_t address, std::size_t bytes) const;
+  // Moves memory of this process (whole pages, private, writable) into the file, under its address.
+  // `copied` bytes at its start are taken over, the rest is zero.
+  bool move_in(const Span& span, std::uint64_t copied);
+
+  // The descriptor, or -1 if the program has closed it (or put another file in its place).
+  [[nodiscard]] int descriptor() const;
+  [[nodiscard]] std::uint64_t static_bytes() const;
+  // Bytes of memory in the file.
+  [[nodiscard]] std::uint64_t resident() const;
+
+  // In the child after fork(), while the parent waits: an own copy of everything. False: there was
+  // no memory for it; the child is retired then, and the parent must retire before it goes on.
+  bool copy();
+  bool retire();
+
+ private:
+  bool make_file();
+  bool make_header(std::uint64_t base, std::size_t bytes);
+  void become(State state) { state_.store(state, std::memory_order_relaxed); }
+  void forget();
+  [[nodiscard]] Span part(std::uint32_t index) const;
+  [[nodiscard]] std::uint32_t parts() const;
+  bool copy_span(const Span& span) const;
+
+  // Relaxed everywhere: written under the caller's lock or before a second thread is there.
+  std::atomic<std::uint64_t> base_{0};
+  std::atomic<std::size_t> bytes_{0};
+  std::atomic<std::uint32_t> static_count_{0};
+  Span statics_[kMaxStatics]{};
+  Header* header_ = nullptr;
+  int fd_ = -1;
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
+  std::atomic<State> state_{State::none};
+};
+
+}  // namespace mh::heap

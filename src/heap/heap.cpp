@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "heap/heap.hpp"
+
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace mh::heap {
+namespace {
+
+constexpr std::size_t kFirstStep = 64U << 20U;
+constexpr std::size_t kStagger = 256;
+constexpr std::uint32_t kPlaces = 16;
+// From here on a block begins in a huge page of its own.
+constexpr std::size_t kHugeBlock = 4U << 20U;
+constexpr std::uint64_t kLookEveryMs = 250;
+
+// Held for a scope.
+class Hold {
+ public:
+  explicit Hold(pthread_mutex_t& lock) : lock_(lock) { ::pthread_mutex_lock(&lock_); }
+  Hold(const Hold&) = delete;
+  Hold& operator=(const Hold&) = delete;
+  ~Hold() { ::pthread_mutex_unlock(&lock_); }
+
+ private:
+  pthread_mutex_t& lock_;
+};
+
+// What the program's errno was, given back at the end of a scope.
+class KeepErrno {
+ public:
+  KeepErrno() = default;
+  KeepErrno(const KeepErrno&) = delete;
+  KeepErrno& operator=(const KeepErrno&) = delete;
+  ~KeepErrno() { errno = kept_; }
+
+ private:
+  int kept_ = errno;
+};
+
+std::uint64_t milliseconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1000 +
+         static_cast<std::uint64_t>(now.tv_nsec) / 1'000'000;
+}
+
+constexpr std::size_t round_up(std::size_t bytes, std::size_t to) {
+  return (bytes + to - 1) / to * to;
+}
+
+// Spread over a page by the number of the extent's first page: the same extent has the same offset
+// each time, and neighbours of equal size have different ones.
+std::size_t stagger_of(Page first) { return (first * 0x9E3779B1U >> 28U) % kPlaces * kStagger; }
+
+}  // namespace
+
+Heap::Options Heap::options_for(const Facts& facts) {
+  constexpr std::uint64_t kLeast = 32U << 20U;
+  constexpr std::uint64_t kMost = 1U << 30U;
+  Options options;
+  options.reserve = facts.strict_memory;
+  options.promote_asked = !facts.shared_huge && facts.collapse;
+  options.promote = facts.private_huge && options.promote_asked;
+  const std::uint64_t total = memory().total;
+  if (total == UINT64_MAX) return options;
+  const auto cpus = static_cast<std::uint64_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
+  options.largest = total;
+  options.keep = std::clamp(total / cpus / 16, kLeast, kMost);
+  return options;
+}
+
+void Heap::start(const Options& options) {
+  options_ = options;
+  bound_.store(options.keep, std::memory_order_relaxed);
+  page_bytes_ = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  started_.store(true, std::memory_order_relaxed);
+}
+
+// --- growth -----------------------------------------------------------------------------------
+
+bool Heap::make_room_for_tags(std::size_t pages) {
+  const std::size_t needed = round_up(pages * sizeof(Tag), page_bytes_);
+  if (needed <= tag_bytes_) return true;
+  void* room = tags_ == nullptr ? ::mmap(nullptr, needed, PROT_READ | PROT_WRITE,
+                                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+                                : ::mremap(tags_, tag_bytes_, needed, MREMAP_MAYMOVE);
+  if (room == MAP_FAILED) return false;
+  tags_ = static_cast<Tag*>(room);
+  tag_bytes_ = needed;
+  return true;
+}
+
+bool Heap::open_locked() {
+  if (file_.state() != File::State::none) return true;
+  if (refused_ || !started()) return false;
+  const std::size_t pages = kFirstStep / page_bytes_;
+  refused_ = !make_room_for_tags(pages) || !file_.open(kFirstStep);
+  if (!refused_) extents_.add(tags_, static_cast<Page>(pages));
+  return !refused_;
+}
+
+bool Heap::grow_locked(std::size_t bytes) {
+  const std::size_t now = file_.bytes();
+  const std::size_t step = round_up(std::max({bytes, kFirstStep, now / 8}), kHugePage);
+  const std::size_t pages = (now + step) / page_bytes_;
+  if (pages >= kNoPage || limited() || !make_room_for_tags(pages) || !file_.grow(step)) {
+    return false;
+  }
+  extents_.add(tags_, static_cast<Page>(step / page_bytes_));
+  return true;
+}
+
+bool Heap::ensure_file() {
+  const KeepErrno keep;
+  const Hold hold(lock_);
+  return open_locked() && file_.shared();
+}
+
+// --- allocation -------------------------------------------------------------------------------
+
+// Room for the stagger, whether there is one or not: a freed block then fits the next of its size.
+Page Heap::pages_for(std::size_t bytes, std::size_t alignment) const {
+  const std::size_t room = alignment <= kStagger ? kStagger * (kPlaces - 1) : 0;
+  return static_cast<Page>((bytes + room + page_bytes_ - 1) / page_bytes_);
+}
+
+void* Heap::place(Page first, std::size_t alignment) const {
+  const std::size_t offset = alignment <= kStagger ? stagger_of(first) : 0;
+  return reinterpret_cast<void*>(address_of(first) + offset);
+}
+
+void Heap::count_locked(Page first, std::size_t bytes) {
+  extents_.note(first, bytes);
+  stats_.used += bytes;
+  stats_.peak = std::max(stats_.peak, stats_.used);
+  stats_.waste += bytes_of(first) - bytes;
+}
+
+void Heap::discount_locked(Page first) {
+  stats_.used -= extents_.noted(first);
+  stats_.waste -= bytes_of(first) - extents_.noted(first);
+}
+
+Taken Heap::take_locked(const Wish& wish) {
+  if (!open_locked()) return {};
+  const Page pages = pages_for(wish.room, wish.alignment);
+  const std::size_t by =
+      std::max({wish.alignment, wish.room >= kHugeBlock ? kHugePage : 1, page_bytes_});
+  const auto aligned = static_cast<Page>(by / page_bytes_);
+  const auto origin = static_cast<Page>(file_.base() / page_bytes_ & (aligned - 1));
+  const auto from = wish.fresh ? Extents::From::empty : Extents::From::kept_first;
+  Taken taken = extents_.take(pages, aligned, origin, from);
+  if (!taken && grow_locked((std::size_t{pages} + aligned) * page_bytes_)) {
+    taken = extents_.take(pages, aligned, origin, from);
+  }
+  // Fresh memory is where a limit would be met.
+  if (taken && taken.zero && limited()) {
+    extents_.left(taken.first);
+    return {};
+  }
+  if (!taken) return taken;
+  count_locked(taken.first, wish.bytes);
+  ++stats_.blocks;
+  if (options_.promote && taken.zero)
+    promotion_.add(address_of(taken.first), bytes_of(taken.first));
+  return taken;
+}
+
+// Nothing: not served. Where memory is taken at once, that is done without the lock.
+Taken Heap::take(const Wish& wish) {
+  Taken taken;
+  std::size_t bytes = 0;
+  {
+    const Hold hold(lock_);
+    taken = take_locked(wish);
+    if (!taken || !taken.zero || !options_.reserve) return taken;
+    bytes = bytes_of(taken.first);
+  }
+  if (file_.reserve(address_of(taken.first), bytes)) return taken;
+  const Hold hold(lock_);
+  discount_locked(taken.first);
+  extents_.left(taken.first);
+  return {};
+}
+
+void* Heap::allocate(std::size_t bytes, std::size_t alignment, bool zero) {
+  if (!started() || bytes > options_.largest || alignment > options_.largest) return nullptr;
+  const KeepErrno keep;
+  const Taken taken = take({.bytes = bytes, .room = bytes, .alignment = alignment});
+  if (!taken) return nullptr;
+  void* block = place(taken.first, alignment);
+  if (zero && !taken.zero) std::memset(block, 0, bytes);
+  improve(1);
+  return block;
+}
+
+// --- release ----------------------------------------------------------------------------------
+
+Page Heap::extent_of(const void* block) const {
+  const auto page =
+      static_cast<Page>((reinterpret_cast<std::uint64_t>(block) - file_.base()) / page_bytes_);
+  return extents_.begins_used(page) ? page : kNoPage;
+}
+
+void Heap::release(void* block) {
+  const KeepErrno keep;
+  std::uint64_t kept = 0;
+  {
+    const Hold hold(lock_);
+    const Page first = extent_of(block);
+    if (first == kNoPage) return;
+    discount_locked(first);
+    extents_.give(first);
+    look_at_memory_locked();
+    kept = extents_.kept() * page_bytes_;
+  }
+  const std::uint64_t bound = bound_.load(std::memory_order_relaxed);
+  if (kept > bound) give_back(bound);
+  improve(1);
+}
+
+void Heap::look_at_memory_locked() {
+  const std::uint64_t now = milliseconds();
+  if (now - looked_at_ms_ < kLookEveryMs) return;
+  looked_at_ms_ = now;
+  const Memory memory = heap::memory();
+  const bool is_short = memory.available < memory.total / 16;
+  bound_.store(is_short ? 0 : options_.keep, std::memory_order_relaxed);
+}
+
+void Heap::give_back(std::uint64_t bound) {
+  for (;;) {
+    Run run;
+    {
+      const Hold hold(lock_);
+      const std::uint64_t kept = extents_.kept() * page_bytes_;
+      if (kept <= bound) return;
+      // Whole huge pages, and a little more than needed, so that not every release comes here.
+      const std::uint64_t excess = round_up(kept - bound + bound / 16, kHugePage);
+      run = extents_.leave(static_cast<Page>(excess / page_bytes_));
+    }
+    const std::size_t bytes = std::size_t{run.pages} * page_bytes_;
+    const bool dropped = file_.drop(address_of(run.first), bytes);
+    const Hold hold(lock_);
+    if (!dropped) {  // it may hold memory still (locked by the program), so it stays kept
+      extents_.give(run.first);
+      return;
+    }
+    stats_.returned += bytes;
+    extents_.left(run.first);
+  }
+}
+
+void Heap::trim() {
+  const KeepErrno keep;
+  give_back(0);
+}
+
+// --- resizing ---------------------------------------------------------------------------------
+
+std::size_t Heap::usable(const void* block) {
+  const Hold hold(lock_);
+  const Page first = extent_of(block);
+  if (first == kNoPage) return 0;
+  return address_of(first) + bytes_of(first) - reinterpret_cast<std::uint64_t>(block);
+}
+
+// In its place. Room of more than half is given back, a little is kept for the next time.
+bool Heap::resize_locked(Page first, std::size_t bytes) {
+  const Page pages = pages_for(bytes, 1);
+  const Page now = extents_.pages_of(first);
+  if (pages > now && (options_.reserve || limited())) return false;
+  const std::size_t before = extents_.noted(first);
+  discount_locked(first);
+  const bool fits = (pages <= now && pages >= now / 2) || extents_.resize(first, pages);
+  count_locked(first, fits ? bytes : before);
+  return fits;
+}
+
+void* Heap::resize(void* block, std::size_t bytes) {
+  if (bytes > options_.largest) return nullptr;
+  const KeepErrno keep;
+  std::size_t before = 0;
+  {
+    const Hold hold(lock_);
+    const Page first = extent_of(block);
+    if (first == kNoPage) return nullptr;
+    before = extents_.noted(first);
+    if (resize_locked(first, bytes)) return block;
+  }
+  return moved(block, before, bytes);
+}
+
+// A block that has grown will grow again, so it takes half as much again of memory that holds
+// nothing: that is address space alone until it is touched.
+void* Heap::moved(void* block, std::size_t from, std::size_t to) {
+  constexpr std::size_t kMostRoom = 1U << 30U;
+  Taken taken;
+  if (!options_.reserve) {
+    taken = take({.bytes = to, .room = to + std::min(to / 2, kMostRoom), .fresh = true});
+  }
+  if (!taken) taken = take({.bytes = to, .room = to});
+  if (!taken) return nullptr;
+  void* there = place(taken.first, 1);
+  std::memcpy(there, block, std::min(from, to));
+  release(block);
+  return there;
+}
+
+// --- huge pages -------------------------------------------------------------------------------
+
+void Heap::wants_huge(const void* address, std::size_t bytes) {
+  if (!options_.promote_asked || !owns(address)) return;
+  const Hold hold(lock_);
+  promotion_.add(reinterpret_cast<std::uint64_t>(address), bytes);
+}
+
+bool Heap::improve_one() {
+  std::uint64_t address = 0;
+  {
+    const Hold hold(lock_);
+    address = promotion_.next();
+  }
+  if (address == 0) return false;
+  const bool done = Promotion::collapse(address);
+  const Hold hold(lock_);
+  promotion_.settle(address, !done);
+  return true;
+}
+
+// Not more often than the coarse clock ticks: a look at memory that nobody touches is not free.
+bool Heap::improve(unsigned chunks) {
+  if (!options_.promote && !options_.promote_asked) return false;
+  const std::uint64_t now = milliseconds();
+  if (improved_ms_.exchange(now, std::memory_order_relaxed) == now) return false;
+  while (chunks > 0 && improve_one()) --chunks;
+  return chunks == 0;
+}
+
+// --- the rest ---------------------------------------------------------------------------------
+
+Stats Heap::stats() {
+  const Hold hold(lock_);
+  Stats stats = stats_;
+  stats.kept = extents_.kept() * page_bytes_;
+  stats.mapped = file_.bytes();
+  stats.resident = file_.resident();
+  stats.statics = file_.static_bytes();
+  return stats;
+}
+
+void Heap::lock() { ::pthread_mutex_lock(&lock_); }
+void Heap::unlock() { ::pthread_mutex_unlock(&lock_); }
+
+const char* Heap::check() {
+  const Hold hold(lock_);
+  return extents_.check();
+}
+
+}  // namespace mh::heap

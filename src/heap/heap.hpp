@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The heap: blocks of kThreshold bytes and more in memory that peers of the node can map.
+//
+// What it does not serve (small, more than the machine has, no memory, a limit of the process) it
+// answers with nullptr, and the caller asks the next allocator: the program then gets the answer
+// that it would have got without us.
+//
+//   block    what the program has. It begins in the first page of its extent, at a multiple of 256
+//            bytes that differs from extent to extent: blocks of a power of two would else all
+//            begin alike modulo 4096, and lie in the same sets of the cache.
+//   kept     memory of freed blocks that is used again for the next, up to a bound; beyond, and
+//   when
+//            memory is short, it goes back to the system. First touches are the dearest part of
+//            shared memory.
+//
+// One lock; it is never held during a system call that takes memory from or gives memory to the
+// system, but for growth (once in 64 MB). No thread-local data, no C++ run time, no destructor:
+// calls may come before constructors, from threads that end, and after exit().
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "heap/conditions.hpp"
+#include "heap/extents.hpp"
+#include "heap/file.hpp"
+#include "heap/promotion.hpp"
+
+namespace mh::heap {
+
+inline constexpr std::size_t kThreshold = 64U << 10U;
+
+struct Stats {
+  std::uint64_t used;      // bytes that the program has asked for and not freed
+  std::uint64_t peak;      // ... at most
+  std::uint64_t waste;     // bytes of used extents that nobody asked for
+  std::uint64_t kept;      // bytes of freed blocks kept for the next
+  std::uint64_t mapped;    // address space
+  std::uint64_t resident;  // memory, kept and static included
+  std::uint64_t blocks;    // allocations served so far
+  std::uint64_t returned;  // bytes given back to the system so far
+  std::uint64_t statics;   // bytes of static memory moved in
+};
+
+class Heap {
+ public:
+  struct Options {
+    bool reserve = false;                // memory is taken when it is allocated (strict accounting)
+    bool promote = false;                // private memory would get huge pages at first touch
+    bool promote_asked = false;          // ... where the program asks for them
+    std::uint64_t largest = UINT64_MAX;  // block that is served
+    std::uint64_t keep = 256U << 20U;    // bound of what is kept
+  };
+  // Options that fit this machine.
+  static Options options_for(const Facts& facts);
+
+  // Once, before any other call but owns(). Nothing is mapped before the first block.
+  void start(const Options& options);
+  [[nodiscard]] bool started() const { return started_.load(std::memory_order_relaxed); }
+
+  // `alignment` is a power of two. nullptr: not served; errno is as it was.
+  void* allocate(std::size_t bytes, std::size_t alignment, bool zero);
+  // Only for blocks of this heap. Anything else that lies in its memory is ignored.
+  void release(void* block);
+  // In place or moved; nullptr: neither, and the block is as it was.
+  void* resize(void* block, std::size_t bytes);
+  [[nodiscard]] std::size_t usable(const void* block);
+  [[nodiscard]] bool owns(const void* address) const { return file_.holds(address); }
+  // Gives all kept memory back.
+  void trim();
+  // The program has asked for huge pages there.
+  void wants_huge(const void* address, std::size_t bytes);
+  // Makes huge pages of touched memory, where private memory would have had them: at most `chunks`
+  // of 2 MB; for whoever has time. False: nothing to do for now.
+  bool improve(unsigned chunks);
+
+  [[nodiscard]] File& file() { return file_; }
+  // Makes the file, if nothing has been allocated yet; false: there is none.
+  bool ensure_file();
+  [[nodiscard]] Stats stats();
+
+  // Around fork(): the lock is held in between.
+  void lock();
+  void unlock();
+  // The first broken invariant, or nullptr.
+  [[nodiscard]] const char* check();
+
+ private:
+  // What is asked for: `room` bytes or more are taken for a block of `bytes`.
+  struct Wish {
+    std::size_t bytes;
+    std::size_t room;
+    std::size_t alignment = 1;
+    bool fresh = false;  // from memory that holds nothing
+  };
+
+  [[nodiscard]] bool open_locked();
+  [[nodiscard]] bool grow_locked(std::size_t bytes);
+  [[nodiscard]] bool make_room_for_tags(std::size_t pages);
+  Taken take_locked(const Wish& wish);
+  Taken take(const Wish& wish);
+  void count_locked(Page first, std::size_t bytes);
+  void discount_locked(Page first);
+  [[nodiscard]] bool resize_locked(Page first, std::size_t bytes);
+  void* moved(void* block, std::size_t from, std::size_t to);
+  [[nodiscard]] void* place(Page first, std::size_t alignment) const;
+  [[nodiscard]] Page extent_of(const void* block) const;
+  [[nodiscard]] std::uint64_t address_of(Page page) const {
+    return file_.base() + page * page_bytes_;
+  }
+  [[nodiscard]] std::size_t bytes_of(Page first) const {
+    return extents_.pages_of(first) * page_bytes_;
+  }
+  [[nodiscard]] Page pages_for(std::size_t bytes, std::size_t alignment) const;
+  void give_back(std::uint64_t bound);
+  void look_at_memory_locked();
+  bool improve_one();
+
+  pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;
+  std::atomic<bool> started_{false};
+  // Written by start() alone.
+  Options options_;
+  std::size_t page_bytes_ = 4096;
+  // All below: under the lock, but for what File and the atomics say.
+  File file_;
+  Extents extents_;
+  Promotion promotion_;
+  Tag* tags_ = nullptr;
+  std::size_t tag_bytes_ = 0;
+  bool refused_ = false;  // no file; not tried again
+  std::uint64_t looked_at_ms_ = 0;
+  std::atomic<std::uint64_t> bound_{0};        // of kept bytes, now; relaxed: a hint
+  std::atomic<std::uint64_t> improved_ms_{0};  // relaxed: a hint
+  Stats stats_{};
+};
+
+}  // namespace mh::heap

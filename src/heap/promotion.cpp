@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "heap/promotion.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "heap/file.hpp"
+#include "heap/system.hpp"
+
+namespace mh::heap {
+
+void Promotion::add(std::uint64_t address, std::uint64_t bytes) {
+  const std::uint64_t start = (address + kHugePage - 1) / kHugePage * kHugePage;
+  const std::uint64_t end = (address + bytes) / kHugePage * kHugePage;
+  if (start >= end) return;
+  for (std::size_t i = 0; i < count_; ++i) {
+    if (ranges_[i].start <= start && end <= ranges_[i].end) return;
+  }
+  if (count_ < kRanges) ranges_[count_++] = {start, end, start, false};
+}
+
+std::uint64_t Promotion::next() {
+  for (std::size_t looked = 0; looked < 2 * kRanges && count_ > 0; ++looked) {
+    current_ %= count_;
+    Range& range = ranges_[current_];
+    if (range.at < range.end) {
+      const std::uint64_t address = range.at;
+      range.at += kHugePage;
+      return address;
+    }
+    if (range.again) {
+      range.at = range.start;
+      range.again = false;
+      ++current_;
+      return 0;  // one pass at a time: nothing new may have been touched yet
+    }
+    range = ranges_[--count_];
+  }
+  return 0;
+}
+
+void Promotion::settle(std::uint64_t address, bool untouched) {
+  for (std::size_t i = 0; i < count_; ++i) {
+    Range& range = ranges_[i];
+    if (range.start <= address && address < range.end) range.again = range.again || untouched;
+  }
+}
+
+bool Promotion::collapse(std::uint64_t address) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  unsigned char here[kHugePage / 4096];
+  void* memory = reinterpret_cast<void*>(address);
+  const int kept = errno;
+  std::size_t touched = 0;
+  if (::mincore(memory, kHugePage, here) == 0) {
+    for (std::size_t i = 0; i < kHugePage / page; ++i) touched += here[i] & 1U;
+  }
+  const bool enough = touched >= kHugePage / page / 2;
+  // A refusal (no huge page is free) is no reason to ask again and again.
+  if (enough) ::madvise(memory, kHugePage, kMadvCollapse);
+  errno = kept;
+  return enough;
+}
+
+}  // namespace mh::heap

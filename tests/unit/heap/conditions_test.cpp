@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "heap/conditions.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <string>
+
+#include "support/child.hpp"
+
+namespace mh::heap {
+namespace {
+
+Verdict with(bool Facts::*field, Mode mode, bool value = true) {
+  Facts facts;
+  facts.*field = value;
+  return judge(mode, facts);
+}
+
+TEST(Conditions, an_ordinary_machine_is_good_when_asked_for) {
+  EXPECT_EQ(judge(Mode::on, {}), Verdict::good);
+  EXPECT_EQ(judge(Mode::automatic, {}), Verdict::good);
+  EXPECT_EQ(judge(Mode::off, {}), Verdict::switched_off);
+}
+
+TEST(Conditions, off_is_the_default_and_what_is_not_known) {
+  EXPECT_EQ(mode_of(nullptr), Mode::off);
+  EXPECT_EQ(mode_of("off"), Mode::off);
+  EXPECT_EQ(mode_of("ON"), Mode::off);
+  EXPECT_EQ(mode_of("auto"), Mode::automatic);
+  EXPECT_EQ(mode_of("on"), Mode::on);
+}
+
+TEST(Conditions, what_would_break_a_program_is_off_even_if_asked_for) {
+  for (const Mode mode : {Mode::automatic, Mode::on}) {
+    EXPECT_EQ(with(&Facts::c_library_next, mode, false), Verdict::other_allocator);
+    EXPECT_EQ(with(&Facts::checker, mode), Verdict::checker);
+    EXPECT_EQ(with(&Facts::address_limit, mode), Verdict::address_limit);
+    EXPECT_EQ(with(&Facts::data_limit, mode), Verdict::data_limit);
+    EXPECT_EQ(with(&Facts::file_limit, mode), Verdict::file_limit);
+  }
+}
+
+TEST(Conditions, what_would_cost_is_off_unless_asked_for) {
+  EXPECT_EQ(with(&Facts::strict_memory, Mode::automatic), Verdict::strict_memory);
+  EXPECT_EQ(with(&Facts::memory_short, Mode::automatic), Verdict::memory_short);
+  EXPECT_EQ(with(&Facts::private_huge, Mode::automatic), Verdict::huge_pages_lost);
+  EXPECT_EQ(with(&Facts::strict_memory, Mode::on), Verdict::good);
+  EXPECT_EQ(with(&Facts::memory_short, Mode::on), Verdict::good);
+  EXPECT_EQ(with(&Facts::private_huge, Mode::on), Verdict::good);
+}
+
+TEST(Conditions, huge_pages_are_not_lost_where_shared_memory_has_them_or_can_be_collapsed) {
+  Facts facts;
+  facts.private_huge = true;
+  facts.shared_huge = true;
+  EXPECT_EQ(judge(Mode::automatic, facts), Verdict::good);
+  facts.shared_huge = false;
+  facts.collapse = true;
+  EXPECT_EQ(judge(Mode::automatic, facts), Verdict::good);
+}
+
+TEST(Conditions, each_verdict_has_a_text_of_its_own) {
+  std::string all;
+  for (int i = 0; i <= static_cast<int>(Verdict::no_file); ++i) {
+    const std::string text = explain(static_cast<Verdict>(i));
+    EXPECT_GT(text.size(), 20U) << i;
+    EXPECT_EQ(all.find(text), std::string::npos) << text;
+    all += text + "\n";
+  }
+}
+
+TEST(Conditions, memory_is_that_of_the_machine_or_less) {
+  const Memory found = memory();
+  EXPECT_GT(found.total, 1U << 20U);
+  EXPECT_LE(found.available, found.total);
+  EXPECT_NE(found.total, UINT64_MAX);
+}
+
+TEST(Conditions, limits_of_this_process_are_seen) {
+  struct Limit {
+    __rlimit_resource resource;
+    bool Facts::*field;
+  };
+  for (const Limit& limit :
+       {Limit{RLIMIT_AS, &Facts::address_limit}, Limit{RLIMIT_DATA, &Facts::data_limit},
+        Limit{RLIMIT_FSIZE, &Facts::file_limit}}) {
+    test::Child child([&] {
+      const rlimit value{1ULL << 45U, RLIM_INFINITY};
+      const bool before = gather().*limit.field;
+      return !before && ::setrlimit(limit.resource, &value) == 0 && gather().*limit.field ? 0 : 1;
+    });
+    EXPECT_EQ(child.wait(), 0) << limit.resource;
+  }
+}
+
+}  // namespace
+}  // namespace mh::heap
