@@ -177,10 +177,13 @@ bool File::drop(std::uint64_t address, std::size_t bytes) const {
   return map_over({address, bytes}, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
 }
 
-bool File::move_in(const Span& span, std::uint64_t copied) {
+bool File::write(std::uint64_t address, std::size_t bytes) {
+  return shared() && address + bytes <= kFileBytes && write_all(fd_, address, address + bytes);
+}
+
+bool File::move_in(const Span& span) {
   const std::uint32_t count = static_count_.load(std::memory_order_relaxed);
   if (!shared() || count == kMaxStatics || span.address + span.bytes > kFileBytes) return false;
-  if (!write_all(fd_, span.address, span.address + copied)) return false;
   if (!map_over(span, MAP_SHARED, fd_)) return false;
   statics_[count] = span;
   header_->spans[count] = span;

@@ -75,9 +75,11 @@ class File {
   bool reserve(std::uint64_t address, std::size_t bytes);
   // Gives the memory of a part of the heap back to the system; it reads as zero then.
   bool drop(std::uint64_t address, std::size_t bytes) const;
-  // Moves memory of this process (whole pages, private, writable) into the file, under its address.
-  // `copied` bytes at its start are taken over, the rest is zero.
-  bool move_in(const Span& span, std::uint64_t copied);
+  // Moves memory of this process (whole pages, private, writable) into the file, under its address:
+  // first what it holds is written, then the file is mapped in its place. What was not written is
+  // zero. For a process of one thread.
+  bool write(std::uint64_t address, std::size_t bytes);
+  bool move_in(const Span& span);
 
   // The descriptor, or -1 if the program has closed it (or put another file in its place).
   [[nodiscard]] int descriptor() const;

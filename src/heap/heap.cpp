@@ -77,6 +77,7 @@ Heap::Options Heap::options_for(const Facts& facts) {
 
 void Heap::start(const Options& options) {
   options_ = options;
+  options_.largest = std::min(options.largest, kMaxHeapBytes / 4);
   bound_.store(options.keep, std::memory_order_relaxed);
   page_bytes_ = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   started_.store(true, std::memory_order_relaxed);

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The allocator behind us: each function of the malloc family as the next object in the loader's
+// order defines it, which is what RTLD_NEXT means.
+//
+// Found by reading symbol tables in memory (base/elf.h), not by dlsym(), which may allocate: we are
+// asked for memory before anything else has run.
+#pragma once
+
+#include <cstddef>
+
+namespace mh::heap {
+
+struct Next {
+  void* (*malloc)(std::size_t);
+  void (*free)(void*);
+  void* (*calloc)(std::size_t, std::size_t);
+  void* (*realloc)(void*, std::size_t);
+  void* (*memalign)(std::size_t, std::size_t);
+  int (*posix_memalign)(void**, std::size_t, std::size_t);
+  void* (*aligned_alloc)(std::size_t, std::size_t);
+  void* (*valloc)(std::size_t);
+  void* (*pvalloc)(std::size_t);
+  std::size_t (*usable_size)(void*);
+  int (*madvise)(void*, std::size_t, int);
+};
+
+struct Surroundings {
+  bool c_library_next = false;  // the loader binds malloc to us, and the next is the C library's
+  bool checker = false;         // a sanitizer or Valgrind is in the process
+};
+
+// The C library has all of them, and every program has the C library.
+void find_next(Next& next);
+Surroundings look_around();
+
+}  // namespace mh::heap

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// libmanyhands-heap.so: the malloc family as the program sees it.
+//
+// Small blocks, and all that the heap does not serve, are the next allocator's: a comparison and a
+// jump. A block is told by its address. Without MH_HEAP=on or auto this library is not in the
+// process at all. Nothing happens before the constructor but forwarding; there is no destructor. No
+// C++ run time: this library is mapped into every process of a job.
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "heap/conditions.hpp"
+#include "heap/door.h"
+#include "heap/forking.hpp"
+#include "heap/heap.hpp"
+#include "heap/next.hpp"
+#include "heap/statics.hpp"
+
+#define MH_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+using mh::heap::Facts;
+using mh::heap::Heap;
+using mh::heap::Next;
+using mh::heap::Verdict;
+
+constinit Heap heap;
+constinit mh::heap::Forking forking(heap);
+constinit std::atomic<Verdict> verdict{Verdict::switched_off};
+
+// --- the next allocator -----------------------------------------------------------------------
+
+// Written once, before the second thread: the loader allocates before it starts the program.
+constinit Next next{};
+constinit std::atomic<bool> found_next{false};
+
+void before_fork() { forking.prepare(); }
+void after_fork_in_parent() { forking.parent(); }
+void after_fork_in_child() { forking.child(); }
+
+// The first call of all. Our handlers of fork() are registered now, before anybody else's: in the
+// child they run first, in the parent they hold back the others.
+[[gnu::noinline]] void start_forwarding() {
+  mh::heap::find_next(next);
+  found_next.store(true, std::memory_order_release);
+  ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+// Acquire: pairs with the release above.
+inline const Next& forward() {
+  if (!found_next.load(std::memory_order_acquire)) [[unlikely]]
+    start_forwarding();
+  return next;
+}
+
+// --- large blocks -----------------------------------------------------------------------------
+
+constexpr std::size_t kMallocAlignment = alignof(std::max_align_t);
+
+bool is_power_of_two(std::size_t number) { return number != 0 && (number & (number - 1)) == 0; }
+
+[[gnu::noinline]] void* large(std::size_t bytes) {
+  void* block = heap.allocate(bytes, kMallocAlignment, false);
+  return block != nullptr ? block : forward().malloc(bytes);
+}
+
+void* aligned(std::size_t alignment, std::size_t bytes) {
+  if (bytes < mh::heap::kThreshold || !is_power_of_two(alignment)) return nullptr;
+  return heap.allocate(bytes, alignment < kMallocAlignment ? kMallocAlignment : alignment, false);
+}
+
+// From our memory into the next allocator's, or the other way round.
+void* carry(void* from, std::size_t have, void* to, std::size_t want) {
+  if (to == nullptr) return nullptr;
+  std::memcpy(to, from, have < want ? have : want);
+  ::free(from);
+  return to;
+}
+
+void* resize_ours(void* block, std::size_t bytes) {
+  if (bytes == 0) {
+    ::free(block);
+    return nullptr;
+  }
+  if (bytes >= mh::heap::kThreshold) {
+    void* there = heap.resize(block, bytes);
+    if (there != nullptr) return there;
+  }
+  return carry(block, heap.usable(block), forward().malloc(bytes), bytes);
+}
+
+// A block that is large already stays where it is: it may have been refused before, and the C
+// library moves such blocks by their page tables.
+void* resize_others(void* block, std::size_t bytes) {
+  if (block != nullptr && bytes >= mh::heap::kThreshold) {
+    const std::size_t have = forward().usable_size(block);
+    if (have < mh::heap::kThreshold) {
+      void* there = heap.allocate(bytes, kMallocAlignment, false);
+      if (there != nullptr) return carry(block, have, there, bytes);
+    }
+  }
+  return forward().realloc(block, bytes);
+}
+
+// --- the start --------------------------------------------------------------------------------
+
+Facts facts_here() {
+  Facts facts = mh::heap::gather();
+  const mh::heap::Surroundings around = mh::heap::look_around();
+  facts.c_library_next = around.c_library_next;
+  facts.checker = around.checker;
+  return facts;
+}
+
+bool make_file() { return heap.ensure_file(); }
+
+[[gnu::constructor]] void begin() {
+  const mh::heap::Mode mode = mh::heap::mode_of(::getenv("MH_HEAP"));
+  if (mode == mh::heap::Mode::off) return;
+  (void)forward();
+  const Facts facts = facts_here();
+  verdict.store(mh::heap::judge(mode, facts), std::memory_order_relaxed);
+  if (verdict.load(std::memory_order_relaxed) != Verdict::good) return;
+  heap.start(Heap::options_for(facts));
+  mh::heap::move_statics(heap.file(), make_file);
+}
+
+// --- the door ---------------------------------------------------------------------------------
+
+int descriptor() {
+  if (!heap.started()) return -1;
+  if (!heap.ensure_file()) {
+    verdict.store(Verdict::no_file, std::memory_order_relaxed);
+    return -1;
+  }
+  return heap.file().descriptor();
+}
+
+int reaches(std::uint64_t address, std::uint64_t bytes) {
+  return heap.file().reaches(address, bytes) ? 1 : 0;
+}
+
+int improve(unsigned chunks) { return heap.improve(chunks) ? 1 : 0; }
+
+void stats(mh_heap_stats* to) {
+  const mh::heap::Stats now = heap.stats();
+  *to = {now.used,     now.peak,   now.waste,    now.kept,   now.mapped,
+         now.resident, now.blocks, now.returned, now.statics};
+}
+
+const char* why() { return mh::heap::explain(verdict.load(std::memory_order_relaxed)); }
+
+constexpr mh_heap_door kDoor = {
+    MH_HEAP_DOOR_LAYOUT, sizeof(mh_heap_door), descriptor, reaches, improve, stats, why};
+
+}  // namespace
+
+MH_EXPORT const mh_heap_door* mh_heap_open_door() { return &kDoor; }
+
+// Asked for by a program that has opened this library to look: what is behind us in such a process
+// says nothing about the programs that will be run.
+MH_EXPORT int mh_heap_explain(const char* mode, const char** why) {
+  const Verdict found = mh::heap::judge(mh::heap::mode_of(mode), mh::heap::gather());
+  *why = mh::heap::explain(found);
+  return found == Verdict::good ? 1 : 0;
+}
+
+// --- what the program calls -------------------------------------------------------------------
+
+MH_EXPORT void* malloc(std::size_t bytes) {
+  if (bytes < mh::heap::kThreshold) [[likely]]
+    return forward().malloc(bytes);
+  return large(bytes);
+}
+
+MH_EXPORT void free(void* block) {
+  if (heap.owns(block)) [[unlikely]]
+    return heap.release(block);
+  forward().free(block);
+}
+
+MH_EXPORT void* calloc(std::size_t count, std::size_t each) {
+  std::size_t bytes = 0;
+  if (!__builtin_mul_overflow(count, each, &bytes) && bytes >= mh::heap::kThreshold) {
+    void* block = heap.allocate(bytes, kMallocAlignment, true);
+    if (block != nullptr) return block;
+  }
+  return forward().calloc(count, each);
+}
+
+MH_EXPORT void* realloc(void* block, std::size_t bytes) {
+  return heap.owns(block) ? resize_ours(block, bytes) : resize_others(block, bytes);
+}
+
+MH_EXPORT void* reallocarray(void* block, std::size_t count, std::size_t each) {
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(count, each, &bytes)) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  return ::realloc(block, bytes);
+}
+
+MH_EXPORT void* memalign(std::size_t alignment, std::size_t bytes) {
+  void* block = aligned(alignment, bytes);
+  return block != nullptr ? block : forward().memalign(alignment, bytes);
+}
+
+MH_EXPORT void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
+  void* block = aligned(alignment, bytes);
+  return block != nullptr ? block : forward().aligned_alloc(alignment, bytes);
+}
+
+MH_EXPORT int posix_memalign(void** place, std::size_t alignment, std::size_t bytes) {
+  void* block = alignment % sizeof(void*) == 0 ? aligned(alignment, bytes) : nullptr;
+  if (block == nullptr) return forward().posix_memalign(place, alignment, bytes);
+  *place = block;
+  return 0;
+}
+
+MH_EXPORT void* valloc(std::size_t bytes) {
+  void* block = aligned(static_cast<std::size_t>(::getpagesize()), bytes);
+  return block != nullptr ? block : forward().valloc(bytes);
+}
+
+MH_EXPORT void* pvalloc(std::size_t bytes) {
+  const auto page = static_cast<std::size_t>(::getpagesize());
+  void* block =
+      bytes <= SIZE_MAX - page ? aligned(page, (bytes + page - 1) & ~(page - 1)) : nullptr;
+  return block != nullptr ? block : forward().pvalloc(bytes);
+}
+
+MH_EXPORT std::size_t malloc_usable_size(void* block) {
+  return heap.owns(block) ? heap.usable(block) : forward().usable_size(block);
+}
+
+// C23. Known to the C library from 2.43 on, whose own would not know our blocks.
+MH_EXPORT void free_sized(void* block, std::size_t) { ::free(block); }
+MH_EXPORT void free_aligned_sized(void* block, std::size_t, std::size_t) { ::free(block); }
+
+// A program that asks for huge pages (NumPy does) asks for them here, too.
+MH_EXPORT int madvise(void* address, std::size_t bytes, int advice) {
+  const int answer = forward().madvise(address, bytes, advice);
+  if (advice == MADV_HUGEPAGE && answer == 0) heap.wants_huge(address, bytes);
+  return answer;
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "heap/statics.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "heap/conditions.hpp"
+
+namespace mh::heap {
+namespace {
+
+constexpr std::uint64_t kPresent = 1ULL << 63U;
+constexpr std::uint64_t kSwapped = 1ULL << 62U;
+
+bool one_thread() {
+  char text[4096];
+  if (!read_text("/proc/self/status", text, sizeof text)) return false;
+  const char* line = std::strstr(text, "\nThreads:\t1\n");
+  return line != nullptr;
+}
+
+// Writes the pages of zero-filled memory that somebody has touched: /proc/self/pagemap has a word
+// for each page. False: it cannot be read, or there is no memory.
+bool write_touched(File& file, int pagemap, std::uint64_t at, std::uint64_t end, std::size_t page) {
+  std::uint64_t words[512];
+  while (at < end) {
+    const std::size_t pages = std::min<std::size_t>(512, (end - at) / page);
+    const auto offset = static_cast<off_t>(at / page * sizeof words[0]);
+    const auto bytes = static_cast<ssize_t>(pages * sizeof words[0]);
+    if (::pread(pagemap, words, static_cast<std::size_t>(bytes), offset) != bytes) return false;
+    for (std::size_t i = 0; i < pages; ++i) {
+      const bool touched = (words[i] & (kPresent | kSwapped)) != 0;
+      if (touched && !file.write(at + i * page, page)) return false;
+    }
+    at += pages * page;
+  }
+  return true;
+}
+
+bool move(File& file, const Movable& part, std::size_t page) {
+  const int pagemap = ::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  if (pagemap < 0) return false;
+  const std::uint64_t end = part.span.address + part.span.bytes;
+  const std::uint64_t data = std::min(part.data, end);
+  const bool written = file.write(part.span.address, data - part.span.address) &&
+                       write_touched(file, pagemap, data, end, page);
+  ::close(pagemap);
+  return written && file.move_in(part.span);
+}
+
+struct Search {
+  Movable found[kMaxStatics];
+  std::size_t count = 0;
+  std::size_t page = 0;
+};
+
+// The program itself comes first.
+int look_at_program(dl_phdr_info* info, std::size_t, void* data) {
+  auto& search = *static_cast<Search*>(data);
+  for (int i = 0; i < info->dlpi_phnum && search.count < kMaxStatics; ++i) {
+    const Movable part = movable(*info, info->dlpi_phdr[i], search.page);
+    if (part.span.bytes >= kStaticThreshold) search.found[search.count++] = part;
+  }
+  return 1;
+}
+
+}  // namespace
+
+Movable movable(const dl_phdr_info& info, const ElfW(Phdr) & segment, std::size_t page) {
+  if (segment.p_type != PT_LOAD || (segment.p_flags & PF_W) == 0) return {};
+  std::uint64_t start = info.dlpi_addr + segment.p_vaddr;
+  const std::uint64_t end = (start + segment.p_memsz) & ~(page - 1);
+  std::uint64_t data = start + segment.p_filesz;
+  for (int i = 0; i < info.dlpi_phnum; ++i) {
+    const ElfW(Phdr)& other = info.dlpi_phdr[i];
+    const std::uint64_t from = info.dlpi_addr + other.p_vaddr;
+    // The loader makes these read-only.
+    if (other.p_type == PT_GNU_RELRO && from >= start && from < end) {
+      start = from + other.p_memsz;
+    }
+  }
+  start = (start + page - 1) & ~(page - 1);
+  data = std::max(start, (data + page - 1) & ~(page - 1));
+  if (start >= end) return {};
+  return {{start, end - start}, data};
+}
+
+std::uint64_t move_statics(File& file, bool (*ready)()) {
+  Search search;
+  search.page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  ::dl_iterate_phdr(look_at_program, &search);
+  if (search.count == 0 || !one_thread() || !ready()) return 0;
+  std::uint64_t moved = 0;
+  for (std::size_t i = 0; i < search.count; ++i) {
+    if (move(file, search.found[i], search.page)) moved += search.found[i].span.bytes;
+  }
+  return moved;
+}
+
+}  // namespace mh::heap

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Large static arrays of the program (.data and .bss; Fortran COMMON and module arrays) in the
+// file.
+//
+// They keep their addresses: what they hold is written into the file, which is then mapped in their
+// place. Only whole pages that stay writable, only of the program itself (not of its libraries),
+// only before main() and while there is one thread.
+#pragma once
+
+#include <link.h>
+
+#include <cstddef>
+
+#include "heap/file.hpp"
+
+namespace mh::heap {
+
+inline constexpr std::size_t kStaticThreshold = 1U << 20U;
+
+// The part of a writable segment that can be moved: `data` is where zero-filled memory begins.
+struct Movable {
+  Span span{};
+  std::uint64_t data = 0;
+};
+Movable movable(const dl_phdr_info& info, const ElfW(Phdr) & segment, std::size_t page);
+
+// Moves what is large enough; the bytes moved. `ready` makes the file and is called if there is
+// any.
+std::uint64_t move_statics(File& file, bool (*ready)());
+
+}  // namespace mh::heap
