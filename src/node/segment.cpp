@@ -17,6 +17,7 @@
 #include <fstream>
 #include <limits>
 #include <string>
+#include <vector>
 
 namespace mh::node {
 namespace {
@@ -136,49 +137,68 @@ union ControlSpace {
   char bytes[CMSG_SPACE(sizeof(int))];
 };
 
-// One byte of payload with the descriptor; it always fits into a fresh socket's buffer.
-Status send_fd(int socket, int fd) {
-  char byte = 'm';
-  iovec payload{&byte, 1};
-  ControlSpace space{};
+// What travels with a descriptor, or alone: the rank whose it is.
+constexpr std::uint32_t kOfRoot = UINT32_MAX - 1;
+constexpr std::uint32_t kNoMore = UINT32_MAX;
+
+msghdr message_for(iovec& payload) {
   msghdr message{};
   message.msg_iov = &payload;
   message.msg_iovlen = 1;
-  message.msg_control = space.bytes;
-  message.msg_controllen = sizeof space.bytes;
-  cmsghdr* control = CMSG_FIRSTHDR(&message);
-  control->cmsg_level = SOL_SOCKET;
-  control->cmsg_type = SCM_RIGHTS;
-  control->cmsg_len = CMSG_LEN(sizeof fd);
-  std::memcpy(CMSG_DATA(control), &fd, sizeof fd);
-  while (::sendmsg(socket, &message, MSG_NOSIGNAL) != 1) {
-    if (errno != EINTR) return from_errno(errno);
+  return message;
+}
+
+// `fd` is -1 for none. A few bytes always fit into a fresh socket's buffer; a full one is waited
+// for.
+Status send_fd(int socket, std::uint32_t rank, int fd, Clock::time_point deadline) {
+  iovec payload{&rank, sizeof rank};
+  ControlSpace space{};
+  msghdr message = message_for(payload);
+  if (fd >= 0) {
+    message.msg_control = space.bytes;
+    message.msg_controllen = sizeof space.bytes;
+    cmsghdr* control = CMSG_FIRSTHDR(&message);
+    control->cmsg_level = SOL_SOCKET;
+    control->cmsg_type = SCM_RIGHTS;
+    control->cmsg_len = CMSG_LEN(sizeof fd);
+    std::memcpy(CMSG_DATA(control), &fd, sizeof fd);
+  }
+  while (::sendmsg(socket, &message, MSG_NOSIGNAL) < 0) {
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN) return from_errno(errno);
+    if (const Status ready = wait_for(socket, POLLOUT, deadline); !ready) return ready;
   }
   return {};
 }
 
-Result<Fd> receive_fd(int socket) {
-  char byte = 0;
-  iovec payload{&byte, 1};
+struct Received {
+  std::uint32_t rank = kNoMore;
+  Fd fd;  // may be none
+};
+
+// refused: the other side has turned us away.
+Result<Received> receive_fd(int socket, Clock::time_point deadline) {
+  if (const Status ready = wait_for(socket, POLLIN, deadline); !ready) return ready;
+  Received received;
+  iovec payload{&received.rank, sizeof received.rank};
   ControlSpace space{};
-  msghdr message{};
-  message.msg_iov = &payload;
-  message.msg_iovlen = 1;
+  msghdr message = message_for(payload);
   message.msg_control = space.bytes;
   message.msg_controllen = sizeof space.bytes;
-  ssize_t received = 0;
+  ssize_t bytes = 0;
   do {
-    received = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-  } while (received < 0 && errno == EINTR);
-  if (received < 0) return from_errno(errno);
+    bytes = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+  } while (bytes < 0 && errno == EINTR);
+  if (bytes < 0) return from_errno(errno);
   const cmsghdr* control = CMSG_FIRSTHDR(&message);
-  if (received == 0 || control == nullptr || control->cmsg_type != SCM_RIGHTS ||
-      control->cmsg_len != CMSG_LEN(sizeof(int))) {
-    return Status{Code::refused, 0};  // turned away
+  if (control != nullptr && control->cmsg_type == SCM_RIGHTS &&
+      control->cmsg_len == CMSG_LEN(sizeof(int))) {
+    int fd = -1;
+    std::memcpy(&fd, CMSG_DATA(control), sizeof fd);
+    received.fd = Fd(fd);
   }
-  int fd = -1;
-  std::memcpy(&fd, CMSG_DATA(control), sizeof fd);
-  return Fd(fd);
+  if (bytes != sizeof received.rank) return Status{Code::refused, 0};
+  return received;
 }
 
 // A full backlog shows as EAGAIN: the root is slower than its peers, so try again for a while.
@@ -234,29 +254,94 @@ Result<Door> Door::open() {
   return Door(std::move(*socket), *name);
 }
 
+// The next process of this user that comes through the door.
+Result<Fd> Door::next_peer(Clock::time_point deadline) {
+  for (;;) {
+    if (const Status ready = wait_for(listener_.get(), POLLIN, deadline); !ready) return ready;
+    Fd peer(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (peer.valid() && of_same_user(peer.get())) return peer;
+    if (!peer.valid() && errno != EINTR && errno != EAGAIN && errno != ECONNABORTED) {
+      return from_errno(errno);
+    }
+  }
+}
+
+Result<Fd> Door::enter(const DoorName& name, Clock::time_point deadline) {
+  Result<Fd> socket = open_socket();
+  if (!socket) return socket.status();
+  const Status connected = connect_until(socket->get(), address_of(name), deadline);
+  if (!connected) return connected;
+  if (!of_same_user(socket->get())) return Status{Code::refused, EPERM};
+  return socket;
+}
+
 Status Door::hand_over(int peers, int fd, Milliseconds timeout) {
   const auto deadline = Clock::now() + timeout;
   for (int served = 0; served < peers;) {
-    if (const Status ready = wait_for(listener_.get(), POLLIN, deadline); !ready) return ready;
-    const Fd peer(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!peer.valid()) {
-      if (errno == EINTR || errno == EAGAIN || errno == ECONNABORTED) continue;
-      return from_errno(errno);
-    }
-    if (of_same_user(peer.get()) && send_fd(peer.get(), fd).ok()) ++served;
+    const Result<Fd> peer = next_peer(deadline);
+    if (!peer) return peer.status();
+    if (send_fd(peer->get(), kOfRoot, fd, deadline).ok()) ++served;
   }
   return {};
 }
 
 Result<Fd> Door::fetch(const DoorName& name, Milliseconds timeout) {
   const auto deadline = Clock::now() + timeout;
-  const Result<Fd> socket = open_socket();
+  const Result<Fd> socket = enter(name, deadline);
   if (!socket) return socket.status();
-  const Status connected = connect_until(socket->get(), address_of(name), deadline);
-  if (!connected) return connected;
-  if (!of_same_user(socket->get())) return Status{Code::refused, EPERM};
-  if (const Status ready = wait_for(socket->get(), POLLIN, deadline); !ready) return ready;
-  return receive_fd(socket->get());
+  Result<Received> received = receive_fd(socket->get(), deadline);
+  if (!received) return received.status();
+  if (!received->fd.valid()) return Status{Code::refused, 0};
+  return std::move(received->fd);
+}
+
+// What every process gave lies with the root until all have come; then one after the other is given
+// everything, and closes its socket when it has it, so that few descriptors are under way at a
+// time.
+Status Door::exchange(std::uint32_t me, std::uint32_t ranks, int fd, const Take& take,
+                      Milliseconds timeout) {
+  const auto deadline = Clock::now() + timeout;
+  std::vector<Fd> sockets(ranks);
+  std::vector<Fd> given(ranks);
+  for (std::uint32_t come = 1; come < ranks;) {
+    Result<Fd> peer = next_peer(deadline);
+    if (!peer) return peer.status();
+    Result<Received> first = receive_fd(peer->get(), deadline);
+    if (!first || first->rank >= ranks || first->rank == me) continue;  // no rank of ours
+    if (sockets[first->rank].valid()) continue;
+    given[first->rank] = std::move(first->fd);
+    sockets[first->rank] = std::move(*peer);
+    ++come;
+  }
+  const auto fd_of = [&](std::uint32_t rank) { return rank == me ? fd : given[rank].get(); };
+  for (std::uint32_t to = 0; to < ranks; ++to) {
+    if (to == me) continue;
+    Status sent;
+    for (std::uint32_t of = 0; of < ranks && sent.ok(); ++of) {
+      if (of != to && fd_of(of) >= 0) sent = send_fd(sockets[to].get(), of, fd_of(of), deadline);
+    }
+    if (sent.ok()) sent = send_fd(sockets[to].get(), kNoMore, -1, deadline);
+    if (sent.ok()) sent = wait_for(sockets[to].get(), POLLIN, deadline);
+    if (sent.code == Code::gone && sent.sys_errno == ETIMEDOUT) return sent;
+  }
+  for (std::uint32_t of = 0; of < ranks; ++of) {
+    if (given[of].valid()) take(of, std::move(given[of]));
+  }
+  return {};
+}
+
+Status Door::exchange_with(const DoorName& name, std::uint32_t me, int fd, const Take& take,
+                           Milliseconds timeout) {
+  const auto deadline = Clock::now() + timeout;
+  const Result<Fd> socket = enter(name, deadline);
+  if (!socket) return socket.status();
+  if (const Status sent = send_fd(socket->get(), me, fd, deadline); !sent) return sent;
+  for (;;) {
+    Result<Received> received = receive_fd(socket->get(), deadline);
+    if (!received) return received.status();
+    if (received->rank == kNoMore) return {};
+    if (received->fd.valid()) take(received->rank, std::move(received->fd));
+  }
 }
 
 }  // namespace mh::node

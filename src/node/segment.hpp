@@ -12,6 +12,8 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <span>
 #include <utility>
 
@@ -71,8 +73,21 @@ class Door {
   // believed.
   static Result<Fd> fetch(const DoorName& name, Milliseconds timeout);
 
+  // Each process of a node gives all others a descriptor, or none (-1). `take` is called once for
+  // each other rank that gave one, and may keep it or not: no process holds all at once but the
+  // root.
+  using Take = std::function<void(std::uint32_t rank, Fd fd)>;
+  // Root, `me` being its rank. code gone when not all came within `timeout`.
+  Status exchange(std::uint32_t me, std::uint32_t ranks, int fd, const Take& take,
+                  Milliseconds timeout);
+  // The others.
+  static Status exchange_with(const DoorName& name, std::uint32_t me, int fd, const Take& take,
+                              Milliseconds timeout);
+
  private:
   Door(Fd listener, const DoorName& name) : listener_(std::move(listener)), name_(name) {}
+  Result<Fd> next_peer(std::chrono::steady_clock::time_point deadline);
+  static Result<Fd> enter(const DoorName& name, std::chrono::steady_clock::time_point deadline);
 
   Fd listener_;
   DoorName name_{};

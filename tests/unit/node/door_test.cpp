@@ -145,6 +145,54 @@ TEST(Door, a_sandbox_without_sockets_is_a_refusal) {
   EXPECT_EQ(static_cast<Code>(child.wait()), Code::refused);
 }
 
+// Each rank gives a file with its number in it, and takes the others'.
+int exchange_numbers(std::uint32_t me, std::uint32_t ranks, Door* root, const DoorName& name,
+                     std::uint32_t silent) {
+  Result<Segment> own = Segment::create(kBytes);
+  if (!own) return 1;
+  cell(*own, 0).store(static_cast<int>(100 + me));
+  std::uint32_t right = 0;
+  const Door::Take take = [&](std::uint32_t rank, Fd fd) {
+    Result<Segment> theirs = Segment::attach(std::move(fd), kBytes);
+    if (theirs && cell(*theirs, 0).load() == static_cast<int>(100 + rank)) ++right;
+  };
+  const int fd = me == silent ? -1 : own->fd();
+  const Status status = root != nullptr ? root->exchange(me, ranks, fd, take, kPatience)
+                                        : Door::exchange_with(name, me, fd, take, kPatience);
+  if (!status) return 2;
+  return right == ranks - 1 - (me == silent ? 0 : 1) ? 0 : 3;
+}
+
+TEST(Door, every_rank_gets_what_every_other_gives) {
+  constexpr std::uint32_t kRanks = 9;
+  constexpr std::uint32_t kRoot = 4;
+  constexpr std::uint32_t kSilent = 2;  // gives nothing
+  Result<Door> door = Door::open();
+  ASSERT_TRUE(door.ok());
+  std::vector<test::Child> ranks;
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+    ranks.emplace_back([&, rank] {
+      Door* root = rank == kRoot ? &*door : nullptr;
+      return exchange_numbers(rank, kRanks, root, door->name(), kSilent);
+    });
+  }
+  for (test::Child& rank : ranks) EXPECT_EQ(rank.wait(), 0);
+}
+
+TEST(Door, an_exchange_survives_one_that_leaves_and_ends_when_one_never_comes) {
+  Result<Door> door = Door::open();
+  Result<Segment> segment = Segment::create(kBytes);
+  ASSERT_TRUE(door.ok() && segment.ok());
+  EXPECT_EQ(Door::fetch(door->name(), milliseconds(0)).status().code, Code::gone);
+  const Door::Take nothing = [](std::uint32_t, Fd) {};
+  test::Child peer([&] {
+    const Status status = Door::exchange_with(door->name(), 1, -1, nothing, kPatience);
+    return static_cast<int>(status.code);
+  });
+  EXPECT_EQ(door->exchange(0, 3, segment->fd(), nothing, milliseconds(500)).code, Code::gone);
+  EXPECT_EQ(static_cast<Code>(peer.wait()), Code::refused);
+}
+
 TEST(Door, leaves_no_descriptor_and_no_name) {
   const auto descriptors = [] {
     const std::filesystem::directory_iterator all("/proc/self/fd");

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The place of views: 64 TB from kFirst on, below programs and stacks and above heaps (file.cpp),
+// in one slot for each rank. A slot is at least 64 GB; its view begins in its first quarter and may
+// grow to its third, so that a quarter at least lies between two views. What a slot does not hold
+// is not viewed. Static spans lie in the last quarter but one eighth.
+#include "heap/views.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "heap/system.hpp"
+
+namespace mh::heap {
+namespace {
+
+constexpr std::uint64_t kFirst = 16ULL << 40U;
+constexpr std::uint64_t kAll = 64ULL << 40U;
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }
+
+std::uint64_t random_below(std::uint64_t bound) {
+  std::uint64_t random = 0;
+  if (::getrandom(&random, sizeof random, 0) != sizeof random) return 0;
+  return random % bound;
+}
+
+std::uint64_t page_bytes() { return static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)); }
+
+// At this address or not at all.
+std::byte* map_at(std::uint64_t address, const Span& span, int fd) {
+  void* got = ::mmap(pointer(address), span.bytes, PROT_READ, MAP_SHARED | kMapFixedNoReplace, fd,
+                     static_cast<off_t>(span.address));
+  if (got == MAP_FAILED) return nullptr;
+  if (got != pointer(address)) {
+    ::munmap(got, span.bytes);
+    return nullptr;
+  }
+  ::madvise(got, span.bytes, MADV_DONTFORK);
+  ::madvise(got, span.bytes, MADV_DONTDUMP);
+  return static_cast<std::byte*>(got);
+}
+
+bool is_sealed(int fd) {
+  struct stat facts {};
+  return ::fstat(fd, &facts) == 0 && static_cast<std::uint64_t>(facts.st_size) == kFileBytes &&
+         (::fcntl(fd, F_GET_SEALS) & kSeals) == kSeals;
+}
+
+}  // namespace
+
+Views::Views(std::uint32_t ranks)
+    : stride_(std::bit_floor(kAll / std::max(ranks, 1U))), peers_(ranks) {}
+
+std::uint64_t Views::slot_of(std::uint32_t rank) const { return kFirst + rank * stride_; }
+
+Status Views::attach(std::uint32_t rank, Fd fd) {
+  if (rank >= peers_.size() || peers_[rank].header != nullptr || !is_sealed(fd.get())) {
+    return {Code::mismatch, 0};
+  }
+  return map(rank, fd.get());
+}
+
+Status Views::map(std::uint32_t rank, int fd) {
+  Peer& peer = peers_[rank];
+  void* page = ::mmap(nullptr, sizeof(Header), PROT_READ, MAP_SHARED, fd, 0);
+  if (page == MAP_FAILED) return from_errno(errno);
+  const auto* header = static_cast<const Header*>(page);
+  const Span heap{header->base, header->bytes.load(std::memory_order_acquire)};
+  if (header->magic != Header::kMagic || header->layout != Header::kLayout || heap.bytes == 0) {
+    ::munmap(page, sizeof(Header));
+    return {Code::mismatch, 0};
+  }
+  const std::uint64_t start = random_below(stride_ / 4 / kHugePage) * kHugePage;
+  peer.view = heap.bytes <= stride_ / 2 ? map_at(slot_of(rank) + start, heap, fd) : nullptr;
+  if (peer.view == nullptr) {
+    ::munmap(page, sizeof(Header));
+    return {Code::full, 0};
+  }
+  peer.base = heap.address;
+  peer.header = header;
+  map_statics(peer, slot_of(rank), fd);
+  peer.mapped.store(heap.bytes, std::memory_order_release);
+  return {};
+}
+
+void Views::map_statics(Peer& peer, std::uint64_t slot, int fd) const {
+  std::uint64_t at = slot + stride_ / 4 * 3 + random_below(stride_ / 16 / kHugePage) * kHugePage;
+  const std::uint64_t end = slot + stride_ / 8 * 7;
+  const std::uint32_t count = peer.header->statics.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < std::min(count, kMaxStatics); ++i) {
+    const Span span = peer.header->spans[i];
+    const std::uint64_t place = at + span.address % kHugePage;  // huge pages fit on both sides
+    if (span.bytes > end - place) continue;
+    std::byte* view = map_at(place, span, fd);
+    if (view == nullptr) continue;
+    peer.parts[peer.statics++] = {span, view};
+    at = (place + span.bytes + 2 * kHugePage) / kHugePage * kHugePage;
+    if (at >= end) return;
+  }
+}
+
+// The peer's heap has grown: the view grows behind itself, which needs no descriptor.
+void Views::extend(Peer& peer) const {
+  const std::lock_guard lock(peer.extending);
+  const std::uint64_t now = peer.mapped.load(std::memory_order_relaxed);
+  const std::uint64_t wanted = peer.header->bytes.load(std::memory_order_acquire);
+  if (wanted <= now || wanted > stride_ / 2) return;
+  const std::uint64_t page = page_bytes();
+  void* last = peer.view + now - page;
+  if (::mremap(last, page, page + wanted - now, 0) == MAP_FAILED) return;
+  peer.mapped.store(wanted, std::memory_order_release);
+}
+
+const std::byte* Views::elsewhere(std::uint32_t rank, std::uint64_t address,
+                                  std::size_t bytes) const {
+  Peer& peer = peers_[rank];
+  if (peer.header == nullptr || !open(peer)) return nullptr;
+  for (std::uint32_t i = 0; i < peer.statics; ++i) {
+    const Span& span = peer.parts[i].span;
+    const std::uint64_t offset = address - span.address;
+    if (offset < span.bytes && bytes <= span.bytes - offset) return peer.parts[i].view + offset;
+  }
+  const std::uint64_t offset = address - peer.base;
+  const auto within = [&](std::uint64_t size) { return offset < size && bytes <= size - offset; };
+  if (!within(peer.header->bytes.load(std::memory_order_acquire))) return nullptr;
+  if (!within(peer.mapped.load(std::memory_order_acquire))) extend(peer);
+  return within(peer.mapped.load(std::memory_order_acquire)) ? peer.view + offset : nullptr;
+}
+
+bool Views::allow_writing(Peer& peer) const {
+  if (peer.writable.load(std::memory_order_acquire)) return true;
+  const std::lock_guard lock(peer.extending);
+  const std::uint64_t mapped = peer.mapped.load(std::memory_order_relaxed);
+  bool all = ::mprotect(peer.view, mapped, PROT_READ | PROT_WRITE) == 0;
+  for (std::uint32_t i = 0; i < peer.statics; ++i) {
+    const StaticView& part = peer.parts[i];
+    all = all && ::mprotect(part.view, part.span.bytes, PROT_READ | PROT_WRITE) == 0;
+  }
+  // Release: who sees it may write. What is added later has the protection of what is there.
+  if (all) peer.writable.store(true, std::memory_order_release);
+  return all;
+}
+
+std::byte* Views::to(std::uint32_t rank, std::uint64_t address, std::size_t bytes) {
+  const std::byte* here = at(rank, address, bytes);
+  if (here == nullptr || !allow_writing(peers_[rank])) return nullptr;
+  return const_cast<std::byte*>(here);
+}
+
+}  // namespace mh::heap
