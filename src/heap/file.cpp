@@ -9,8 +9,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <new>
 
+#include "heap/conditions.hpp"
 #include "heap/system.hpp"
 
 namespace mh::heap {
@@ -58,6 +61,13 @@ int high_descriptor(int fd) {
   if (high < 0) return fd;  // a low limit of descriptors
   ::close(fd);
   return high;
+}
+
+bool has_swap() {
+  char text[4096];
+  if (!read_text("/proc/meminfo", text, sizeof text)) return true;
+  const char* line = std::strstr(text, "SwapTotal:");
+  return line == nullptr || std::strtoull(line + std::strlen("SwapTotal:"), nullptr, 10) != 0;
 }
 
 bool read_all(int fd, std::uint64_t at, std::uint64_t end) {
@@ -203,7 +213,8 @@ int File::descriptor() const {
 
 std::uint64_t File::resident() const {
   struct stat facts {};
-  if (fd_ < 0 || ::fstat(fd_, &facts) != 0) return 0;
+  const int fd = descriptor();
+  if (fd < 0 || ::fstat(fd, &facts) != 0) return 0;
   return static_cast<std::uint64_t>(facts.st_blocks) * 512;
 }
 
@@ -221,15 +232,15 @@ Span File::part(std::uint32_t index) const {
 }
 
 // Holes stay holes.
-bool File::copy_span(const Span& span) const {
+bool File::copy_by_file(const Span& span, int fd) const {
   if (!map_over(span, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1)) return false;
   const auto end = static_cast<off_t>(span.address + span.bytes);
   for (auto at = static_cast<off_t>(span.address); at < end;) {
-    const off_t data = ::lseek(fd_, at, SEEK_DATA);
+    const off_t data = ::lseek(fd, at, SEEK_DATA);
     if (data < 0 || data >= end) return data >= 0 || errno == ENXIO;
-    const off_t hole = std::min(::lseek(fd_, data, SEEK_HOLE), end);
+    const off_t hole = std::min(::lseek(fd, data, SEEK_HOLE), end);
     if (hole < 0) return false;
-    if (!read_all(fd_, static_cast<std::uint64_t>(data), static_cast<std::uint64_t>(hole))) {
+    if (!read_all(fd, static_cast<std::uint64_t>(data), static_cast<std::uint64_t>(hole))) {
       return false;
     }
     at = hole;
@@ -237,11 +248,36 @@ bool File::copy_span(const Span& span) const {
   return true;
 }
 
+// For a program that has closed the descriptor. The kernel says which pages are in memory, but not
+// which are swapped out: with swap, all are read.
+bool File::copy_by_memory(const Span& span) const {
+  constexpr std::size_t kPiece = kHugePage;
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const bool all = has_swap();
+  unsigned char here[kPiece / 4096];
+  for (std::uint64_t at = span.address; at < span.address + span.bytes; at += kPiece) {
+    const std::size_t bytes = std::min<std::uint64_t>(kPiece, span.address + span.bytes - at);
+    void* copy =
+        ::mmap(nullptr, bytes, kWritable, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (copy == MAP_FAILED || ::mincore(pointer(at), bytes, here) != 0) return false;
+    for (std::size_t i = 0; i < bytes / page; ++i) {
+      if (!all && (here[i] & 1U) == 0) continue;
+      std::memcpy(static_cast<std::byte*>(copy) + i * page, pointer(at + i * page), page);
+    }
+    constexpr int kTo = MREMAP_MAYMOVE | MREMAP_FIXED;
+    if (::mremap(copy, bytes, bytes, kTo, pointer(at)) == MAP_FAILED) return false;
+  }
+  return true;
+}
+
 bool File::copy() {
   ::munmap(header_, sizeof(Header));
   header_ = nullptr;
+  const int fd = descriptor();
   bool copied = true;
-  for (std::uint32_t i = 0; i < parts() && copied; ++i) copied = copy_span(part(i));
+  for (std::uint32_t i = 0; i < parts() && copied; ++i) {
+    copied = fd >= 0 ? copy_by_file(part(i), fd) : copy_by_memory(part(i));
+  }
   if (copied) {
     become(State::copied);
     forget();

@@ -99,7 +99,8 @@ class File {
   void forget();
   [[nodiscard]] Span part(std::uint32_t index) const;
   [[nodiscard]] std::uint32_t parts() const;
-  bool copy_span(const Span& span) const;
+  [[nodiscard]] bool copy_by_file(const Span& span, int fd) const;
+  [[nodiscard]] bool copy_by_memory(const Span& span) const;
 
   // Relaxed everywhere: written under the caller's lock or before a second thread is there.
   std::atomic<std::uint64_t> base_{0};

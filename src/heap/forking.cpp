@@ -30,7 +30,8 @@ void tell(int to, char word) {
 
 bool Forking::can_copy() const {
   const File& file = heap_.file();
-  return file.descriptor() >= 0 && file.resident() < memory().available;
+  // Without the descriptor there is no other way.
+  return file.descriptor() < 0 || file.resident() < memory().available;
 }
 
 // Signals wait: a handler in the child would meet memory that is being replaced.

@@ -72,17 +72,18 @@ int look_at_program(dl_phdr_info* info, std::size_t, void* data) {
 Movable movable(const dl_phdr_info& info, const ElfW(Phdr) & segment, std::size_t page) {
   if (segment.p_type != PT_LOAD || (segment.p_flags & PF_W) == 0) return {};
   std::uint64_t start = info.dlpi_addr + segment.p_vaddr;
-  const std::uint64_t end = (start + segment.p_memsz) & ~(page - 1);
+  // Pages at the ends are this segment's alone: segments share none, and brk begins behind.
+  const std::uint64_t end = (start + segment.p_memsz + page - 1) & ~(page - 1);
   std::uint64_t data = start + segment.p_filesz;
   for (int i = 0; i < info.dlpi_phnum; ++i) {
     const ElfW(Phdr)& other = info.dlpi_phdr[i];
     const std::uint64_t from = info.dlpi_addr + other.p_vaddr;
-    // The loader makes these read-only.
+    // The loader makes these read-only, but for the page in which they end.
     if (other.p_type == PT_GNU_RELRO && from >= start && from < end) {
       start = from + other.p_memsz;
     }
   }
-  start = (start + page - 1) & ~(page - 1);
+  start &= ~(page - 1);
   data = std::max(start, (data + page - 1) & ~(page - 1));
   if (start >= end) return {};
   return {{start, end - start}, data};

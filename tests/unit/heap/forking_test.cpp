@@ -95,12 +95,26 @@ TEST(Forking, neither_side_sees_what_the_other_writes) {
   EXPECT_EQ(child.wait(), 0);
 }
 
-TEST(Forking, without_the_descriptor_both_sides_keep_what_they_have) {
+TEST(Forking, without_the_descriptor_too) {
   test::Barrier& turn = shared_barrier();
   test::Child child([&] {
     Stage stage;
     (void)stage.block(kMega, 9);
-    if (!test::deny(SYS_pipe2, EMFILE)) return kSkip;  // the same, and the descriptor is there
+    char* sparse = static_cast<char*>(stage.heap.allocate(100 * kMega, 16, false));
+    sparse[50 * kMega] = 1;
+    ::close(stage.heap.file().descriptor());
+    if (const int code = writes_stay_apart(stage, turn)) return code;
+    return stage.heap.file().shared() && sparse[50 * kMega] == 1 ? 0 : 99;
+  });
+  EXPECT_EQ(child.wait(), 0);
+}
+
+TEST(Forking, where_no_copy_is_possible_both_sides_keep_what_they_have) {
+  test::Barrier& turn = shared_barrier();
+  test::Child child([&] {
+    Stage stage;
+    (void)stage.block(kMega, 9);
+    if (!test::deny(SYS_pipe2, EMFILE)) return kSkip;
     if (const int code = writes_stay_apart(stage, turn)) return code;
     return stage.heap.file().state() == File::State::retired ? 0 : 99;
   });

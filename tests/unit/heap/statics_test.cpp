@@ -86,13 +86,13 @@ struct Segment {
   }
 };
 
-TEST(Statics, only_whole_pages_that_stay_writable_are_moved) {
+TEST(Statics, pages_that_stay_writable_are_moved_and_no_other) {
   Segment segment;
   segment.parts[0] = part(PT_LOAD, PF_R | PF_W, 0x1e10, 0x3000, 0x10'0100);
   segment.parts[1] = part(PT_GNU_RELRO, PF_R, 0x1e10, 0x1f0, 0x1f0);
   const Movable found = segment.look();
   EXPECT_EQ(found.span.address, 0x10002000U);
-  EXPECT_EQ(found.span.address + found.span.bytes, 0x10101000U);
+  EXPECT_EQ(found.span.address + found.span.bytes, 0x10102000U);
   EXPECT_EQ(found.data, 0x10005000U);
 }
 
@@ -104,10 +104,11 @@ TEST(Statics, code_and_constants_are_left_alone) {
   EXPECT_EQ(segment.look().span.bytes, 0U);
 }
 
-TEST(Statics, a_segment_within_a_page_has_nothing_to_move) {
+TEST(Statics, the_page_in_which_constants_end_is_writable_and_moved) {
   Segment segment;
-  segment.parts[0] = part(PT_LOAD, PF_R | PF_W, 0x1010, 0x10, 0x20);
-  EXPECT_EQ(segment.look().span.bytes, 0U);
+  segment.parts[0] = part(PT_LOAD, PF_R | PF_W, 0x1010, 0x5000, 0x200000);
+  segment.parts[1] = part(PT_GNU_RELRO, PF_R, 0x1010, 0x2100, 0x2100);
+  EXPECT_EQ(segment.look().span.address, 0x10003000U);
 }
 
 }  // namespace

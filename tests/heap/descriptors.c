@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A program that counts, closes and reuses descriptors, and forks after it. */
+#include <fcntl.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "heap.h"
+
+int main(void) {
+  tell();
+  char* block = malloc(4 << 20);
+  memset(block, 1, 4 << 20);
+  const int next = open("/dev/null", O_RDONLY);
+  EXPECT(next == 3); /* the lowest number is the program's */
+  for (int fd = 3; fd < 3000; ++fd) close(fd);
+  for (int i = 0; i < 1200; ++i) EXPECT(open("/dev/null", O_RDONLY) == 3 + i);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    EXPECT(block[1 << 20] == 1);
+    memset(block, 2, 4 << 20);
+    for (int fd = 3; fd < 1203; ++fd) EXPECT(fcntl(fd, F_GETFD) >= 0);
+    _exit(0);
+  }
+  int status = 1;
+  EXPECT(waitpid(pid, &status, 0) == pid && status == 0);
+  for (size_t i = 0; i < 4 << 20; ++i) EXPECT(block[i] == 1);
+  for (int fd = 3; fd < 1203; ++fd) EXPECT(fcntl(fd, F_GETFD) >= 0);
+  free(malloc(200 << 20));
+  puts("right");
+  return 0;
+}

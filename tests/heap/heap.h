@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* For the programs of tests/heap: what the preloaded heap says of itself, and expectations. */
+#ifndef MH_TESTS_HEAP_H
+#define MH_TESTS_HEAP_H
+
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "heap/door.h"
+
+static const struct mh_heap_door* door(void) {
+  mh_heap_open_door_function* open =
+      (mh_heap_open_door_function*)dlsym(RTLD_DEFAULT, "mh_heap_open_door");
+  return open != NULL ? open() : NULL;
+}
+
+/* Whether peers could reach it. */
+static int shared(const void* address, size_t bytes) {
+  return door() != NULL && door()->reaches((uintptr_t)address, bytes);
+}
+
+/* "heap: large allocations are shared" or why not; without the library "heap: not here". */
+static void tell(void) { printf("heap: %s\n", door() != NULL ? door()->why() : "not here"); }
+
+#define EXPECT(what)                                                 \
+  do {                                                               \
+    if (!(what)) {                                                   \
+      fprintf(stderr, "%s:%d: not %s\n", __FILE__, __LINE__, #what); \
+      exit(1);                                                       \
+    }                                                                \
+  } while (0)
+
+#endif
