@@ -136,6 +136,10 @@ Page Extents::find(const Bins& bins, Page pages, Page alignment, Page origin) co
 Taken Extents::take(Page pages, Page alignment, Page origin, From from) {
   if (pages == 0 || size_ == 0) return {};
   Page found = from == From::empty ? kNoPage : find(kept_bins_, pages, alignment, origin);
+  if (found == kNoPage && from == From::kept_first) {
+    const Taken joined = take_joined(pages, alignment, origin);
+    if (joined) return joined;
+  }
   if (found == kNoPage) found = find(empty_bins_, pages, alignment, origin);
   if (found == kNoPage) return {};
   const ExtentState state = tags_[found].state;
@@ -147,6 +151,28 @@ Taken Extents::take(Page pages, Page alignment, Page origin, From from) {
   if (start > found) insert(found, start - found, state);
   if (start + pages < end) insert(start + pages, end - start - pages, state);
   return {start, state == ExtentState::empty};
+}
+
+// A kept extent that is half of what is wanted at least, with the empty one behind it: of large
+// blocks more may have been given back than kept.
+Taken Extents::take_joined(Page pages, Page alignment, Page origin) {
+  const unsigned least = bin_of(pages / 2 + 1);
+  for (unsigned bin = bin_of(pages); bin + 1 > least; --bin) {
+    const Page first = kept_bins_.heads[bin];
+    if (first == kNoPage) continue;
+    const Page behind = first + tags_[first].pages;
+    if (behind >= size_ || tags_[behind].state != ExtentState::empty) continue;
+    const Page end = behind + tags_[behind].pages;
+    if (end - first < pages || place(first, 1, alignment, origin) != first) continue;
+    erase(first);
+    erase(behind);
+    mark(first, pages, ExtentState::used);
+    if (first + pages < behind) insert(first + pages, behind - first - pages, ExtentState::kept);
+    const Page rest = std::max(behind, first + pages);
+    if (rest < end) insert(rest, end - rest, ExtentState::empty);
+    return {first, false};
+  }
+  return {};
 }
 
 void Extents::give(Page first) { insert_merged(first, tags_[first].pages, ExtentState::kept); }

@@ -117,6 +117,7 @@ class Extents {
   void link_youngest(Page first);
   void unlink_age(Page first);
 
+  Taken take_joined(Page pages, Page alignment, Page origin);
   Page find(const Bins& bins, Page pages, Page alignment, Page origin) const;
   [[nodiscard]] Page find_in(Page head, unsigned looks, Page pages, Page alignment,
                              Page origin) const;

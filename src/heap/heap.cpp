@@ -62,7 +62,7 @@ std::size_t stagger_of(Page first) { return (first * 0x9E3779B1U >> 28U) % kPlac
 
 Heap::Options Heap::options_for(const Facts& facts) {
   constexpr std::uint64_t kLeast = 32U << 20U;
-  constexpr std::uint64_t kMost = 1U << 30U;
+  constexpr std::uint64_t kMost = 2ULL << 30U;
   Options options;
   options.reserve = facts.strict_memory;
   options.promote_asked = !facts.shared_huge && facts.collapse;
@@ -166,6 +166,7 @@ Taken Heap::take_locked(const Wish& wish) {
     return {};
   }
   if (!taken) return taken;
+  if (taken.zero) look_at_memory_locked();
   count_locked(taken.first, wish.bytes);
   ++stats_.blocks;
   if (options_.promote && taken.zero)
@@ -197,6 +198,7 @@ void* Heap::allocate(std::size_t bytes, std::size_t alignment, bool zero) {
   if (!taken) return nullptr;
   void* block = place(taken.first, alignment);
   if (zero && !taken.zero) std::memset(block, 0, bytes);
+  if (bound_.load(std::memory_order_relaxed) == 0) give_back(0);
   improve(1);
   return block;
 }

@@ -20,7 +20,9 @@ static void check(void* block, size_t alignment, size_t bytes) {
   EXPECT(block != NULL);
   EXPECT((uintptr_t)block % alignment == 0);
   EXPECT(malloc_usable_size(block) >= bytes);
-  memset(block, 0xa5, bytes);
+  const size_t at_ends = bytes < 4096 ? bytes : 4096;
+  memset(block, 0xa5, at_ends);
+  memset((char*)block + bytes - at_ends, 0xa5, at_ends);
   sink = block;
   free(block);
 }

@@ -17,12 +17,12 @@ static const struct mh_heap_door* door(void) {
 }
 
 /* Whether peers could reach it. */
-static int shared(const void* address, size_t bytes) {
+static inline int shared(const void* address, size_t bytes) {
   return door() != NULL && door()->reaches((uintptr_t)address, bytes);
 }
 
 /* "heap: large allocations are shared" or why not; without the library "heap: not here". */
-static void tell(void) { printf("heap: %s\n", door() != NULL ? door()->why() : "not here"); }
+static inline void tell(void) { printf("heap: %s\n", door() != NULL ? door()->why() : "not here"); }
 
 #define EXPECT(what)                                                 \
   do {                                                               \

@@ -56,6 +56,19 @@ TEST(Extents, a_freed_extent_is_used_again_before_fresh_pages) {
   }
 }
 
+TEST(Extents, a_block_of_which_the_end_was_given_back_is_used_again) {
+  Stage stage(10'000);
+  const Taken large = stage.extents.take(1000, 1);
+  stage.extents.give(large.first);
+  const heap::Run run = stage.extents.leave(300);
+  stage.extents.left(run.first);
+  const Taken again = stage.extents.take(1000, 1);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again.first, large.first);
+  EXPECT_FALSE(again.zero);
+  EXPECT_EQ(stage.extents.check(), nullptr);
+}
+
 TEST(Extents, empty_pages_are_taken_where_asked_for) {
   Stage stage(1000);
   const Taken old = stage.extents.take(10, 1);

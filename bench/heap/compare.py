@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Costs of allocation under several allocators, in turn: glibc's, ours, and others installed.
+
+Run it on a quiet machine: bench/heap/compare.py [--rounds 3] [random]. Medians of the rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = ROOT / "build" / "bin" / "mh-allocation"
+HEAP = ROOT / "build" / "lib" / "libmanyhands-heap.so"
+LIBRARIES = Path("/usr/lib/x86_64-linux-gnu")
+ALLOCATORS = {
+    "glibc": {},
+    "off": {"LD_PRELOAD": str(HEAP), "MH_HEAP": "off"},
+    "auto": {"LD_PRELOAD": str(HEAP), "MH_HEAP": "auto"},
+    "mimalloc": {"LD_PRELOAD": str(LIBRARIES / "libmimalloc.so.2")},
+    "jemalloc": {"LD_PRELOAD": str(LIBRARIES / "libjemalloc.so.2")},
+}
+
+
+def measure(environment: dict[str, str], what: list[str]) -> dict[str, float]:
+    done = subprocess.run(
+        [str(PROGRAM), *what], env=os.environ | environment, capture_output=True, text=True
+    )
+    words = (line.split() for line in done.stdout.splitlines())
+    return {name: float(value) for name, value in words}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", nargs="*", help="'random': reads over 2 GB, alone")
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    found = {
+        name: environment
+        for name, environment in ALLOCATORS.items()
+        if Path(environment.get("LD_PRELOAD", "/")).exists()
+    }
+    results: dict[str, list[dict[str, float]]] = {name: [] for name in found}
+    for _ in range(options.rounds):
+        for name, environment in found.items():
+            results[name].append(measure(environment, options.what))
+    print(f"{'':16}" + "".join(f"{name:>12}" for name in found))
+    for row in results["glibc"][0]:
+        values = [statistics.median(one[row] for one in results[name]) for name in found]
+        print(f"{row:16}" + "".join(f"{value:12.1f}" for value in values))
+
+
+if __name__ == "__main__":
+    main()
