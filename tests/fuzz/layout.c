@@ -5,11 +5,11 @@
 // A layout is built twice at the same time, once by MPI and once as a list of blocks, so that the
 // fuzzer can say for each byte of a buffer what it must be without asking MPI. No type overlaps
 // itself, extents are never smaller than what an item covers and never negative.
+#include "layout.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "fuzz.h"
 
 enum { GUARD = 96, MAX_ELEMENTS = 96 };
 

@@ -40,8 +40,10 @@ def compiled(
     With archives of ours, which are C++ inside, it may include their headers from src/.
     """
     program = COMPILED / build.name / name
-    folder = sources[0].parent
-    newest = max(path.stat().st_mtime for path in [*sources, *archives, *folder.glob("*.h")])
+    headers = [
+        header for folder in {path.parent for path in sources} for header in folder.glob("*.h")
+    ]
+    newest = max(path.stat().st_mtime for path in [*sources, *archives, *headers])
     if program.exists() and program.stat().st_mtime >= newest:
         return program
     program.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Programs that go wrong and go on see the same, plain and helped: each call, status and buffer.
+
+Each rank writes a trace (errors.h). The traces of a helped run must have the same lines, round for
+round, as those of the plain run; the first round that differs is shown, and how to repeat it.
+`--fuzz-rounds` and `--fuzz-seed` make a longer search; rounds are run in batches of a hundred.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+from harness.launch import QUICK, Arm, Run, compiled, run
+from manyhands.benchmarks.mpis import MpiBuild
+
+HERE = Path(__file__).parent
+SOURCES = [*sorted(HERE.glob("*.c")), HERE.parent / "layout.c"]
+BATCH = 100  # rounds of one run
+LIMIT_S = 300
+ROUND = re.compile(r"^round (\d+) ")
+
+# name: ranks, seed, rounds
+SHAPES = {"2 ranks": (2, 1, 30), "3 ranks": (3, 2, 10), "4 ranks": (4, 3, 6)}
+# What may decide how a message goes. With more than two ranks third ones help, whatever the machine.
+WAYS = {
+    "by default": {},
+    "all described": {"MH_THRESHOLD": "64K,64K"},
+    "short ones described": {"MH_THRESHOLD": "4K,4K"},
+    "cells": {"MH_MEMORY": "cells", "MH_THRESHOLD": "4K,4K"},
+    "two nodes": {"MH_FAKE_NODES": "2", "MH_THRESHOLD": "4K,4K"},
+}
+
+Trace = dict[int, list[str]]  # lines by round
+
+
+def read_trace(path: Path) -> Trace:
+    rounds: Trace = defaultdict(list)
+    if not path.exists():
+        return rounds
+    for line in path.read_text(errors="replace").splitlines():
+        if match := ROUND.match(line):
+            rounds[int(match[1])].append(line)
+    return rounds
+
+
+def errors(
+    mpi: MpiBuild, arm: Arm, ranks: int, words: list[str], env: dict[str, str], folder: Path
+) -> tuple[Run, list[Trace]]:
+    folder.mkdir(exist_ok=True)
+    program = compiled(mpi, "errors", SOURCES)
+    trace = folder / "trace"
+    # Third ranks help where each rank has a core.
+    settings = {"MH_CORES": str(max(ranks, len(os.sched_getaffinity(0)))), **env}
+    command = [str(program), *words, "--timeout", str(LIMIT_S // 5), "--trace", str(trace)]
+    done = run(mpi, arm, ranks, command, settings, timeout_s=LIMIT_S)
+    return done, [read_trace(folder / f"trace.{rank}") for rank in range(ranks)]
+
+
+def differences(plain: Trace, helped: Trace) -> str | None:
+    """The first round in which the lines differ."""
+    for number in sorted({*plain, *helped}):
+        ours, theirs = Counter(helped[number]), Counter(plain[number])
+        if ours == theirs:
+            continue
+        missing = [f"  plain:  {line}" for line in (theirs - ours).elements()]
+        added = [f"  helped: {line}" for line in (ours - theirs).elements()]
+        return "\n".join([f"round {number}:", *missing[:12], *added[:12]])
+    return None
+
+
+def compare(
+    mpi: MpiBuild,
+    helped: Arm,
+    ranks: int,
+    words: list[str],
+    env: dict[str, str],
+    folder: Path,
+) -> None:
+    plain, expected = errors(mpi, Arm("plain"), ranks, words, {}, folder / "plain")
+    assert plain.code == 0, f"the plain library fails\n{plain.told()}"
+    done, seen = errors(mpi, helped, ranks, words, env, folder / "helped")
+    told = []
+    for rank in range(ranks):
+        if found := differences(expected[rank], seen[rank]):
+            told += [f"rank {rank}, {found}"]
+    assert not told, "\n".join([*told, done.told()])
+    assert done.code == 0, done.told()
+    done.expect_clean()
+
+
+def batches(request: pytest.FixtureRequest, seed: int, rounds: int) -> list[list[str]]:
+    """The arguments of each run."""
+    asked_seed, asked = (request.config.getoption(key) for key in ("--fuzz-seed", "--fuzz-rounds"))
+    seed = asked_seed if asked_seed is not None else seed
+    rounds = asked if asked is not None else rounds
+    return [
+        [
+            "--seed",
+            str(seed),
+            "--first-round",
+            str(first),
+            "--rounds",
+            str(min(BATCH, rounds - first)),
+        ]
+        for first in range(0, rounds, BATCH)
+    ]
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_errors_are_seen_as_without_help(
+    mpi: MpiBuild, helped: Arm, shape: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    ranks, seed, rounds = SHAPES[shape]
+    for words in batches(request, seed, rounds):
+        compare(mpi, helped, ranks, words, {}, tmp_path)
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("way", [way for way in WAYS if WAYS[way]])
+def test_errors_are_seen_whatever_way_messages_go(
+    mpi: MpiBuild, helped: Arm, way: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    if mpi.name not in QUICK:
+        pytest.skip("settings do what they do under any MPI")
+    ranks = 4 if "MH_FAKE_NODES" in WAYS[way] else 2
+    for words in batches(request, 9, 6 if ranks > 2 else 12):
+        compare(mpi, helped, ranks, words, WAYS[way], tmp_path)
