@@ -396,12 +396,10 @@ class Incoming {
   bool advance() {
     while (!over() && coming_.size() < kAhead && posted_ < cut_.pieces() && receive_next()) {
     }
-    if (!coming_.empty()) {
-      int flag = 0;
-      real.Test(&coming_.front().request, &flag, MPI_STATUS_IGNORE);
-      if (flag != 0) arrived();
-    }
-    relay_->work();
+    const bool came = next_came();
+    if (came) arrived();
+    // What has come any thread can unpack; what comes next only the owner can receive.
+    if (!came || relay_->outstanding() >= relay_.enough()) relay_->work();
     while (const auto load = relay_->collect()) {
       count(load->range);
       g_buffers.give(load->buffer);
@@ -428,6 +426,13 @@ class Incoming {
     coming_.push_back(next);
     ++posted_;
     return true;
+  }
+
+  bool next_came() {
+    if (coming_.empty()) return false;
+    int flag = 0;
+    real.Test(&coming_.front().request, &flag, MPI_STATUS_IGNORE);
+    return flag != 0;
   }
 
   // The oldest piece is here.

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Rank 0 sends long messages to the rank TO while all others wait for the last of them, so every
+// core of the node is free for them. What arrives is right and the gaps stay. TYPE is `contiguous`,
+// `scattered` (at both ends), or `one-sided` (gaps at the receiver alone). With SENDER=sleeps that
+// rank spends a while outside MPI behind each message. ROUNDS says how many there are.
+//
+// run: ranks 2
+// run: ranks 3 MH_CORES=3 TYPE=scattered
+// run: ranks 4 helped MH_CORES=4 MH_FAKE_NODES=2 TYPE=scattered TO=2
+// run: ranks 4 helped MH_CORES=4 MH_FAKE_NODES=2 TYPE=one-sided TO=2
+#include "check.h"
+
+enum { BYTES = 4 << 20, BLOCK = 64, BLOCKS = BYTES / BLOCK, GO = TAG + 1 };
+
+static const char* text(const char* name, const char* otherwise) {
+  const char* found = getenv(name);
+  return found != NULL ? found : otherwise;
+}
+
+static MPI_Datatype type_of(bool scattered) {
+  MPI_Datatype type;
+  if (scattered) {
+    MPI_Type_vector(BLOCKS, BLOCK, 2 * BLOCK, MPI_BYTE, &type);
+  } else {
+    MPI_Type_contiguous(BYTES, MPI_BYTE, &type);
+  }
+  MPI_Type_commit(&type);
+  return type;
+}
+
+static size_t place_of(size_t byte, bool scattered) {
+  return scattered ? byte / BLOCK * 2 * BLOCK + byte % BLOCK : byte;
+}
+
+static void send(int to, bool scattered, int round) {
+  MPI_Datatype type = type_of(scattered);
+  unsigned char* data = blank(2 * BYTES);
+  for (size_t i = 0; i < BYTES; ++i) data[place_of(i, scattered)] = byte_of(round, i);
+  if (strcmp(text("SENDER", "waits"), "sleeps") == 0) {
+    MPI_Request request;
+    MPI_Isend(data, 1, type, to, TAG, MPI_COMM_WORLD, &request);
+    usleep(20000);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+  } else {
+    MPI_Send(data, 1, type, to, TAG, MPI_COMM_WORLD);
+  }
+  MPI_Type_free(&type);
+  free(data);
+}
+
+static void receive(bool scattered, int round) {
+  MPI_Datatype type = type_of(scattered);
+  unsigned char* data = blank(2 * BYTES);
+  memset(data, 0xEE, 2 * BYTES);
+  MPI_Status status;
+  MPI_Recv(data, 1, type, 0, TAG, MPI_COMM_WORLD, &status);
+  check_status(&status, 0, TAG, BYTES);
+  for (size_t i = 0; i < BYTES; ++i) {
+    CHECK(data[place_of(i, scattered)] == byte_of(round, i), "byte %zu", i);
+  }
+  for (size_t i = BLOCK; scattered && i < 2 * BYTES; ++i) {
+    CHECK(i % (2 * BLOCK) < BLOCK || data[i] == 0xEE, "gap at %zu", i);
+  }
+  MPI_Type_free(&type);
+  free(data);
+}
+
+int main(int argc, char** argv) {
+  begin(&argc, &argv);
+  const int to = atoi(text("TO", "1")), rounds = atoi(text("ROUNDS", "12"));
+  const char* type = text("TYPE", "contiguous");
+  const bool gaps_here = strcmp(type, "contiguous") != 0;
+  const bool gaps_there = strcmp(type, "scattered") == 0;
+  for (int round = 0; round < rounds; ++round) {
+    if (rank == 0) send(to, gaps_there, round);
+    if (rank == to) receive(gaps_here, round);
+    for (int i = 1; rank == to && i < ranks; ++i) {
+      if (i != to) MPI_Send(NULL, 0, MPI_BYTE, i, GO, MPI_COMM_WORLD);
+    }
+    if (rank != 0 && rank != to)
+      MPI_Recv(NULL, 0, MPI_BYTE, to, GO, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    alarm(STUCK_SECONDS);
+  }
+  return end();
+}

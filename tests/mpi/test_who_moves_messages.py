@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Who moved the bytes of long messages: both ends, ranks at neither end, and threads on lent cores.
+
+Results are right without any helper, so only this tells that they are there. MH_CORES says that
+each rank has a core: so ranks at neither end help on a machine of two. Whether the core of a
+helper is its own at the moment when it is needed is up to the machine: what may happen in each
+message is waited for over more and more of them; what must always hold is checked each time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness.launch import QUICK, Arm, compiled, run
+from manyhands.benchmarks.mpis import WITHOUT_CMA, MpiBuild
+
+SOURCE = Path(__file__).parent / "one_long_message_while_all_others_wait.c"
+LENGTH = 4 << 20
+ROUNDS = (10, 40, 160, 640)  # messages of a run; the next one is made if a helper was not seen
+
+pytestmark = [
+    pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores"),
+    pytest.mark.parametrize("mpi", QUICK, indirect=True),
+]
+
+
+class Seen:
+    """What the ranks of a run did."""
+
+    def __init__(self, summary: dict[str, Any], rounds: int) -> None:
+        self.summary = summary
+        self.bytes = rounds * LENGTH
+        self.described = summary["total"]["messages_described"] / rounds
+
+    def sum(self, key: str, *ranks: int) -> int:
+        return sum(self.summary["ranks"][rank][key] for rank in ranks)
+
+    def own(self, *ranks: int) -> int:
+        """Bytes that these ranks moved of messages they send or receive."""
+        return self.sum("own_bytes", *ranks)
+
+    def others(self, *ranks: int) -> int:
+        """Bytes that these ranks copied between two others."""
+        return self.sum("others_bytes", *ranks)
+
+    def by_helpers(self, *ranks: int) -> int:
+        """Bytes that threads of these ranks moved on cores of others."""
+        return self.sum("lent_bytes", *ranks)
+
+    def cores_lent(self, *ranks: int) -> int:
+        return sum(self.summary["ranks"][rank]["loops"]["units_lent"] for rank in ranks)
+
+
+def run_until(
+    mpi: MpiBuild,
+    helped: Arm,
+    ranks: int,
+    env: dict[str, str],
+    happens: Callable[[Seen], bool] = lambda seen: True,
+) -> Seen:
+    """A run in which it happens; of several, each longer than the one before."""
+    program = str(compiled(mpi, SOURCE.stem, [SOURCE]))
+    for rounds in ROUNDS:
+        settings = {"MH_CORES": str(ranks), **env, "ROUNDS": str(rounds)}
+        done = run(mpi, helped, ranks, [program], settings, timeout_s=100)
+        done.expect("PASS")
+        assert done.summary is not None
+        seen = Seen(done.summary, rounds)
+        if happens(seen):
+            return seen
+    pytest.fail(f"not seen in {sum(ROUNDS)} messages\n{done.told()}\n{done.summary}")
+
+
+# ---- Contiguous ----------------------------------------------------------------------------------
+
+
+def test_sender_and_receiver_copy_a_contiguous_message(mpi: MpiBuild, helped: Arm) -> None:
+    env = {"MH_MEMORY": "cma"}
+    seen = run_until(mpi, helped, 2, env, lambda seen: seen.own(0) > 0 and seen.own(1) > 0)
+    assert seen.described == 1
+    assert seen.own(0, 1) == seen.bytes
+
+
+def test_third_ranks_copy_a_contiguous_message(mpi: MpiBuild, helped: Arm) -> None:
+    env = {"MH_MEMORY": "cma", "SENDER": "sleeps"}
+    seen = run_until(mpi, helped, 4, env, lambda seen: seen.others(2, 3) > 0)
+    assert {pair["victim"] for pair in seen.summary["helped"]} == {1}, "jobs are the receiver's"
+    assert {pair["helper"] for pair in seen.summary["helped"]} <= {2, 3}
+    assert seen.own(0, 1) + seen.others(2, 3) == seen.bytes
+
+
+def test_helpers_of_the_receiver_copy_on_the_cores_of_third_ranks(
+    mpi: MpiBuild, helped: Arm
+) -> None:
+    env = {"MH_MEMORY": "cma", "MH_LEND_COPIES": "1", "SENDER": "sleeps"}
+    seen = run_until(mpi, helped, 4, env, lambda seen: seen.by_helpers(1) > 0)
+    assert seen.cores_lent(2, 3) > 0
+    assert seen.own(0, 1) + seen.others(2, 3) + seen.by_helpers(1) == seen.bytes
+
+
+def test_the_receiver_drains_all_that_goes_through_cells(mpi: MpiBuild, helped: Arm) -> None:
+    seen = run_until(mpi, helped, 2, {"MH_MEMORY": "cells"})
+    assert seen.described == 1
+    assert seen.own(1) + seen.by_helpers(1) == seen.bytes
+
+
+# ---- Scattered -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("type", ["scattered", "one-sided"])
+def test_the_receiver_unpacks_all_of_a_scattered_message(
+    mpi: MpiBuild, helped: Arm, type: str
+) -> None:
+    seen = run_until(mpi, helped, 2, {"TYPE": type})
+    assert seen.described == 1
+    assert seen.own(1) + seen.by_helpers(1) == seen.bytes
+
+
+def test_a_waiting_receiver_lends_its_core_to_its_sender(mpi: MpiBuild, helped: Arm) -> None:
+    """... which is outside MPI."""
+    env = {"TYPE": "scattered", "SENDER": "sleeps"}
+    run_until(mpi, helped, 2, env, lambda seen: seen.cores_lent(1) > 0)
+
+
+def test_helpers_of_the_receiver_unpack_on_lent_cores(mpi: MpiBuild, helped: Arm) -> None:
+    env = {"TYPE": "scattered"}
+    seen = run_until(mpi, helped, 4, env, lambda seen: seen.by_helpers(1) > 0)
+    assert seen.cores_lent(0, 2, 3) > 0
+    assert seen.own(1) + seen.by_helpers(1) == seen.bytes
+
+
+@pytest.mark.parametrize("cma", [True, False], ids=["cma", "no-cma"])
+def test_third_ranks_lend_their_cores_to_scattered_messages(
+    mpi: MpiBuild, helped: Arm, cma: bool
+) -> None:
+    env = {"TYPE": "scattered", "SENDER": "sleeps", **({} if cma else WITHOUT_CMA)}
+    run_until(mpi, helped, 4, env, lambda seen: seen.cores_lent(2, 3) > 0)
+
+
+# ---- Between nodes: ranks 0 and 1 are on one, 2 and 3 on another; 0 sends to 2, 1 and 3 wait -----
+
+TO_ANOTHER_NODE = {"TO": "2", "MH_FAKE_NODES": "2"}
+
+
+def test_a_neighbour_packs_what_goes_to_another_node(mpi: MpiBuild, helped: Arm) -> None:
+    env = {"TYPE": "scattered", **TO_ANOTHER_NODE}
+    seen = run_until(mpi, helped, 4, env, lambda seen: seen.by_helpers(0) > 0)
+    assert seen.described == 1
+    assert seen.cores_lent(1) > 0
+
+
+def test_a_neighbour_unpacks_what_comes_from_another_node(mpi: MpiBuild, helped: Arm) -> None:
+    env = {"TYPE": "scattered", **TO_ANOTHER_NODE}
+    seen = run_until(mpi, helped, 4, env, lambda seen: seen.by_helpers(2) > 0)
+    assert seen.cores_lent(3) > 0
+
+
+def test_nobody_touches_a_contiguous_message_to_another_node(mpi: MpiBuild, helped: Arm) -> None:
+    seen = run_until(mpi, helped, 4, {"TYPE": "one-sided", **TO_ANOTHER_NODE})
+    assert seen.described == 0
+    assert seen.own(0, 1, 2, 3) + seen.others(0, 1, 2, 3) + seen.by_helpers(0, 1, 2, 3) == 0
