@@ -5,6 +5,7 @@
 #include "mpi/comms.hpp"
 #include "mpi/datatypes.hpp"
 #include "mpi/gate.hpp"
+#include "mpi/handlers.hpp"
 #include "mpi/ledger.hpp"
 #include "mpi/runtime.hpp"
 #include "mpi/short_receives.hpp"
@@ -79,12 +80,14 @@ int Barrier(MPI_Comm comm) {
 }
 
 int Comm_free(MPI_Comm* comm) {
+  handlers::note_change();
   gate::forget(*comm);
   if (g.active) comms::forget(*comm);
   return next.Comm_free(comm);
 }
 
 int Comm_disconnect(MPI_Comm* comm) {
+  handlers::note_change();
   gate::forget(*comm);
   if (g.active) comms::forget(*comm);
   return next.Comm_disconnect(comm);
@@ -96,6 +99,7 @@ int Comm_set_info(MPI_Comm comm, MPI_Info info) {
 }
 
 int Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler) {
+  handlers::note_change();
   if (errhandler != MPI_ERRORS_ARE_FATAL) {
     g.errors_are_fatal = false;
     if (g.active) short_receives.hand_over_all();

@@ -268,7 +268,7 @@ int Recv_init_c(void* buf, MPI_Count count, MPI_Datatype datatype, int source, i
 int Start(MPI_Request* request) { return g.active ? start_one(request) : next.Start(request); }
 
 int Startall(int count, MPI_Request array_of_requests[]) {
-  if (!g.active) return next.Startall(count, array_of_requests);
+  if (!g.active || count <= 0) return next.Startall(count, array_of_requests);
   for (int i = 0; i < count; ++i) {
     const int code = start_one(&array_of_requests[i]);
     if (code != MPI_SUCCESS) return code;

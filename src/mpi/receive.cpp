@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "mpi/exchange.hpp"
+#include "mpi/handlers.hpp"
 #include "mpi/probe.hpp"
 #include "mpi/runtime.hpp"
 #include "mpi/short_receives.hpp"
@@ -110,8 +111,14 @@ int await(Arrival& arrival, MPI_Status* users) {
   StatusOrOwn status(users);
   // A short receive of a rank that sends nothing long: only its latency counts.
   const bool latency = !arrival.receipt.landing && g.outbox.empty();
-  const int code =
-      wait_request(&arrival.request, status.get(), latency ? wait::kManyLooks : wait::kFewLooks);
+  const int looks = latency ? wait::kManyLooks : wait::kFewLooks;
+  int code = MPI_SUCCESS;
+  if (g.errors_are_fatal) {
+    code = wait_request(&arrival.request, status.get(), looks);
+  } else {
+    handlers::ErrorsOf comm(arrival.comm);
+    code = comm.raised(wait_request(&arrival.request, status.get(), looks));
+  }
   const Receipt& receipt = arrival.receipt;
   if (receipt.envelope) set_envelope(status.get(), *receipt.envelope);
   const bool is_known = receipt.landing || receipt.envelope || arrival.is_matched;

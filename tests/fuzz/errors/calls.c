@@ -196,7 +196,10 @@ static void with_nobody(Rng* rng) {
   MPI_Isend(space, count, MPI_INT, nobody, 1, comm, &request);
   see("Isend to nobody: %s", class_of(MPI_Wait(&request, MPI_STATUS_IGNORE)));
   MPI_Irecv(space, count, MPI_INT, nobody, 1, comm, &request);
-  finish("Irecv from nobody", &request);
+  if (left_out("status of Irecv from nobody"))
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+  else
+    finish("Irecv from nobody", &request);
   code = MPI_Sendrecv(space, count, MPI_INT, nobody, 1, space + INTS / 2, count, MPI_INT, nobody, 1,
                       comm, &status);
   see_empty("Sendrecv with nobody", code, &status);

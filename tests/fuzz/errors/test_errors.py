@@ -25,7 +25,7 @@ ROUND = re.compile(r"^round (\d+) ")
 
 # name: ranks, seed, rounds
 SHAPES = {"2 ranks": (2, 1, 30), "3 ranks": (3, 2, 10), "4 ranks": (4, 3, 6)}
-# What may decide how a message goes. With more than two ranks third ones help, whatever the machine.
+# What may decide how a message goes. With more than two ranks third ones help on any machine.
 WAYS = {
     "by default": {},
     "all described": {"MH_THRESHOLD": "64K,64K"},

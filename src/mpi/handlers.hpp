@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Which communicator's error handler a failing receive calls.
+//
+// A blocking receive is a started one and tests here. MPICH 4.0 raises the errors of completions
+// for MPI_COMM_WORLD, so a receive would end a job whose own communicator returns its errors. Where
+// the two handlers differ, both are set aside while the rank waits, and the error is raised for the
+// receive's communicator. Limit: errors of other threads meanwhile.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "mpi/next.hpp"
+
+namespace mh::mpi::handlers {
+
+// How often an error handler was set or a communicator freed. relaxed: a program that changes a
+// handler while another thread waits on that communicator has no certain outcome.
+inline std::atomic<std::uint32_t> changes{0};
+inline void note_change() { changes.fetch_add(1, std::memory_order_relaxed); }
+
+// While it lives, errors on a communicator are returned.
+class SetAside {
+ public:
+  explicit SetAside(MPI_Comm comm);
+  ~SetAside();
+  SetAside(const SetAside&) = delete;
+  SetAside& operator=(const SetAside&) = delete;
+
+ private:
+  MPI_Comm comm_;
+  MPI_Errhandler handler_;
+};
+
+// For the wait of one blocking receive.
+class ErrorsOf {
+ public:
+  explicit ErrorsOf(MPI_Comm comm);  // MPI_COMM_NULL where it is not known
+
+  // The outcome of the wait, once. An error is raised if the library has not done so.
+  int raised(int code);
+
+ private:
+  MPI_Comm comm_;
+  std::optional<SetAside> world_;
+  std::optional<SetAside> own_;
+};
+
+}  // namespace mh::mpi::handlers
