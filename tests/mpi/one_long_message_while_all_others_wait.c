@@ -3,7 +3,8 @@
 // Rank 0 sends long messages to the rank TO while all others wait for the last of them, so every
 // core of the node is free for them. What arrives is right and the gaps stay. TYPE is `contiguous`,
 // `scattered` (at both ends), or `one-sided` (gaps at the receiver alone). With SENDER=sleeps that
-// rank spends a while outside MPI behind each message. ROUNDS says how many there are.
+// rank spends a while outside MPI behind each message. ROUNDS says how many there are. The others
+// wait in MPI_Recv, or as WAITERS says in MPI_Waitall or MPI_Barrier, or in a loop of MPI_Test.
 //
 // run: ranks 2
 // run: ranks 3 MH_CORES=3 TYPE=scattered
@@ -66,20 +67,39 @@ static void receive(bool scattered, int round) {
   free(data);
 }
 
+static void call_the_others(void) {
+  for (int i = 1; i < ranks; ++i) {
+    if (i != rank) MPI_Send(NULL, 0, MPI_BYTE, i, GO, MPI_COMM_WORLD);
+  }
+}
+
+static void wait_for(int receiver, const char* how) {
+  MPI_Request request;
+  int flag = 0;
+  if (strcmp(how, "recv") == 0) {
+    MPI_Recv(NULL, 0, MPI_BYTE, receiver, GO, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    return;
+  }
+  MPI_Irecv(NULL, 0, MPI_BYTE, receiver, GO, MPI_COMM_WORLD, &request);
+  if (strcmp(how, "barrier") == 0) MPI_Barrier(MPI_COMM_WORLD);
+  while (strcmp(how, "test") == 0 && !flag) MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+  MPI_Waitall(1, &request, MPI_STATUSES_IGNORE);
+}
+
 int main(int argc, char** argv) {
   begin(&argc, &argv);
   const int to = atoi(text("TO", "1")), rounds = atoi(text("ROUNDS", "12"));
+  const char* waiters = text("WAITERS", "recv");
   const char* type = text("TYPE", "contiguous");
   const bool gaps_here = strcmp(type, "contiguous") != 0;
   const bool gaps_there = strcmp(type, "scattered") == 0;
   for (int round = 0; round < rounds; ++round) {
     if (rank == 0) send(to, gaps_there, round);
     if (rank == to) receive(gaps_here, round);
-    for (int i = 1; rank == to && i < ranks; ++i) {
-      if (i != to) MPI_Send(NULL, 0, MPI_BYTE, i, GO, MPI_COMM_WORLD);
-    }
-    if (rank != 0 && rank != to)
-      MPI_Recv(NULL, 0, MPI_BYTE, to, GO, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (rank == to) call_the_others();
+    if (rank != 0 && rank != to) wait_for(to, waiters);
+    const bool in_barrier = rank == 0 || rank == to;
+    if (strcmp(waiters, "barrier") == 0 && in_barrier) MPI_Barrier(MPI_COMM_WORLD);
     alarm(STUCK_SECONDS);
   }
   return end();

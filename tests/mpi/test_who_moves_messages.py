@@ -85,12 +85,19 @@ def test_sender_and_receiver_copy_a_contiguous_message(mpi: MpiBuild, helped: Ar
     assert seen.own(0, 1) == seen.bytes
 
 
-def test_third_ranks_copy_a_contiguous_message(mpi: MpiBuild, helped: Arm) -> None:
-    env = {"MH_MEMORY": "cma", "SENDER": "sleeps"}
+@pytest.mark.parametrize("waiters", ["recv", "waitall", "barrier"])
+def test_third_ranks_copy_a_contiguous_message(mpi: MpiBuild, helped: Arm, waiters: str) -> None:
+    env = {"MH_MEMORY": "cma", "SENDER": "sleeps", "WAITERS": waiters}
     seen = run_until(mpi, helped, 4, env, lambda seen: seen.others(2, 3) > 0)
     assert {pair["victim"] for pair in seen.summary["helped"]} == {1}, "jobs are the receiver's"
     assert {pair["helper"] for pair in seen.summary["helped"]} <= {2, 3}
     assert seen.own(0, 1) + seen.others(2, 3) == seen.bytes
+
+
+def test_polling_ranks_move_their_own_messages_alone(mpi: MpiBuild, helped: Arm) -> None:
+    seen = run_until(mpi, helped, 4, {"MH_MEMORY": "cma", "WAITERS": "test"})
+    assert seen.others(2, 3) == 0
+    assert seen.cores_lent(2, 3) == 0
 
 
 def test_helpers_of_the_receiver_copy_on_the_cores_of_third_ranks(
