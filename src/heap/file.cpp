@@ -22,10 +22,6 @@ namespace {
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 constexpr int kWritable = PROT_READ | PROT_WRITE;
 
-// Bases of heaps: far from what the kernel places itself (programs, brk, stacks, mappings), so that
-// a heap can grow, and below the views of peers (view.hpp).
-constexpr std::uint64_t kLowestBase = 2ULL << 40U;
-constexpr std::uint64_t kBases = 8ULL << 10U;  // in steps of 1 GB
 constexpr int kTries = 16;
 
 // High, so that the program's own descriptors get the numbers they would have had.
@@ -38,7 +34,7 @@ std::uint64_t random_base() {
   if (::getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random) {
     random = static_cast<std::uint64_t>(::getpid());
   }
-  return kLowestBase + (random % kBases << 30U);
+  return kPlan.first_base + (random % kPlan.bases << 30U);
 }
 
 // False: something lies there, or the address space is smaller.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What headers of older C libraries lack.
+// What headers of older C libraries lack, and where in the address space the heap's mappings lie.
 #pragma once
 
 #include <sys/mman.h>
+
+#include <cstdint>
 
 namespace mh::heap {
 
@@ -15,6 +17,28 @@ inline constexpr int kMadvCollapse = 25;             // Linux 6.1
 inline constexpr int kMapFixedNoReplace = MAP_FIXED_NOREPLACE;
 #else
 inline constexpr int kMapFixedNoReplace = 0x100000;  // Linux 4.17; older kernels take it as a hint
+#endif
+
+// Far from all that the kernel places itself: programs and brk below 86 TB, stacks and mappings
+// below 128 TB. First the heap of this process, at a multiple of 1 GB; behind all that it may grow
+// to, the views of peers.
+struct AddressPlan {
+  std::uint64_t first_base;
+  std::uint64_t bases;  // in steps of 1 GB
+  std::uint64_t first_view;
+  std::uint64_t views;  // bytes
+};
+#if defined(__SANITIZE_THREAD__)
+#define MH_HEAP_UNDER_TSAN
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define MH_HEAP_UNDER_TSAN
+#endif
+#endif
+#ifdef MH_HEAP_UNDER_TSAN  // which knows a few ranges only
+inline constexpr AddressPlan kPlan{0x7e80'0000'0000, 64, 0x7ea0'0000'0000, 512ULL << 30U};
+#else
+inline constexpr AddressPlan kPlan{24ULL << 40U, 4096, 32ULL << 40U, 48ULL << 40U};
 #endif
 
 }  // namespace mh::heap

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The place of views: 64 TB from kFirst on, below programs and stacks and above heaps (file.cpp),
-// in one slot for each rank. A slot is at least 64 GB; its view begins in its first quarter and may
-// grow to its third, so that a quarter at least lies between two views. What a slot does not hold
-// is not viewed. Static spans lie in the last quarter but one eighth.
+// One slot for each rank (system.hpp says where), of 32 GB for 1024 ranks and more for fewer. Its
+// view begins in its first quarter and may grow by half of it, so that the views of two ranks are
+// apart. What a slot does not hold is not viewed. Static spans lie in the first half of its last
+// quarter.
 #include "heap/views.hpp"
 
 #include <fcntl.h>
@@ -19,8 +19,6 @@
 namespace mh::heap {
 namespace {
 
-constexpr std::uint64_t kFirst = 16ULL << 40U;
-constexpr std::uint64_t kAll = 64ULL << 40U;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }
@@ -56,9 +54,9 @@ bool is_sealed(int fd) {
 }  // namespace
 
 Views::Views(std::uint32_t ranks)
-    : stride_(std::bit_floor(kAll / std::max(ranks, 1U))), peers_(ranks) {}
+    : stride_(std::bit_floor(kPlan.views / std::max(ranks, 1U))), peers_(ranks) {}
 
-std::uint64_t Views::slot_of(std::uint32_t rank) const { return kFirst + rank * stride_; }
+std::uint64_t Views::slot_of(std::uint32_t rank) const { return kPlan.first_view + rank * stride_; }
 
 Status Views::attach(std::uint32_t rank, Fd fd) {
   if (rank >= peers_.size() || peers_[rank].header != nullptr || !is_sealed(fd.get())) {
