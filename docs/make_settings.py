@@ -23,11 +23,31 @@ None has to be set. A setting is an environment variable of the ranks:
 
 or a line `MH_KEY = value` in the *tune file* of the host, where `mh tune` puts what it has
 measured. The environment goes before the tune file, the tune file before the default. `mh config`
-shows every value and where it comes from.
+shows the values and where they come from, `mh config --all` also those for experts and tests.
+"""
+
+# Group in the table of settings, and its heading.
+GROUPS = {
+    "user": """
+| setting | default | values | meaning |
+|---|---|---|---|
+""",
+    "expert": """
+## For experts
+
+What a benchmark may want to vary. The defaults were measured (`docs/decisions.md`), and `mh tune`
+measures some of them for a machine.
 
 | setting | default | values | meaning |
 |---|---|---|---|
-"""
+""",
+    "test": """
+## For tests
+
+| setting | default | values | meaning |
+|---|---|---|---|
+""",
+}
 
 TAIL = """
 ## Values
@@ -84,7 +104,10 @@ def row(setting: dict[str, str]) -> str:
 
 def page() -> str:
     settings = json.loads(TABLE.read_text(encoding="utf-8"))["settings"]
-    return HEAD + "".join(row(setting) for setting in settings) + TAIL
+    text = HEAD
+    for group, heading in GROUPS.items():
+        text += heading + "".join(row(setting) for setting in settings if setting["group"] == group)
+    return text + TAIL
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ FACTOR = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 @dataclass(frozen=True)
 class Setting:
     key: str
+    group: str  # user, expert or test
     type: str
     default: str
     unit: str
@@ -55,6 +56,7 @@ def table() -> list[Setting]:
     return [
         Setting(
             row["key"],
+            row["group"],
             row["type"],
             row["default"],
             row["unit"],

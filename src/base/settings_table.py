@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 SIZE_SUFFIX = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+GROUPS = ("user", "expert", "test")
+MOST_FOR_USERS = 12
 NO_LIMIT = (1 << 64) - 1
 
 
@@ -33,8 +35,12 @@ def row(setting: dict[str, str]) -> str:
 def main(source: str, target: str) -> None:
     settings = json.loads(Path(source).read_text(encoding="utf-8"))["settings"]
     keys = [setting["key"] for setting in settings]
-    if len(set(keys)) != len(keys) or len(keys) > 20 or any(k[:3] != "MH_" for k in keys):
-        sys.exit(f"{source}: keys must be distinct, start with MH_ and be at most 20")
+    if len(set(keys)) != len(keys) or any(k[:3] != "MH_" for k in keys):
+        sys.exit(f"{source}: keys must be distinct and start with MH_")
+    if any(setting["group"] not in GROUPS for setting in settings):
+        sys.exit(f"{source}: a setting's group is one of {', '.join(GROUPS)}")
+    if sum(setting["group"] == "user" for setting in settings) > MOST_FOR_USERS:
+        sys.exit(f"{source}: at most {MOST_FOR_USERS} settings are for users")
     lines = [f"// Made from {Path(source).name} by settings_table.py.", *map(row, settings)]
     Path(target).parent.mkdir(parents=True, exist_ok=True)
     Path(target).write_text("\n".join(lines) + "\n", encoding="utf-8")

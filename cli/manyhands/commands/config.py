@@ -1,22 +1,35 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`mh config`: every setting, its value now, and where the value comes from."""
+"""`mh config`: the settings, their values now, and where the values come from."""
 
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import typer
 
 from manyhands import installation, say, settings
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+HEADINGS = {
+    "user": "What a run may need",
+    "expert": "For experts: what a benchmark may want to vary",
+    "test": "For tests",
+}
+
 
 def config(
-    as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
+    everything: bool = typer.Option(False, "--all", help="Also settings for experts and tests."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON (all settings)."),
 ) -> None:
-    """Show every setting, its value now, and where it comes from.
+    """Show the settings, their values now, and where they come from.
 
-    A setting is an environment variable, or a line 'MH_KEY = value' of this host's tune file, which
-    the environment overrides.
+    Settings for experts and tests are shown with --all, or where one has been set. A setting is an
+    environment variable, or a line 'MH_KEY = value' of this host's tune file, which the environment
+    overrides.
     """
     values, complaints = settings.current()
     if not values:
@@ -24,7 +37,7 @@ def config(
     if as_json:
         print_json(values, complaints)
     else:
-        print_table(values)
+        print_groups(values, everything)
     for complaint in complaints:
         say.note(complaint)
 
@@ -33,6 +46,7 @@ def print_json(values: list[settings.Value], complaints: list[str]) -> None:
     rows = [
         {
             "key": value.setting.key,
+            "group": value.setting.group,
             "value": value.text,
             "from": value.source,
             "default": value.setting.default,
@@ -55,24 +69,38 @@ def print_json(values: list[settings.Value], complaints: list[str]) -> None:
     )
 
 
-def print_table(values: list[settings.Value]) -> None:
+def print_groups(values: list[settings.Value], everything: bool) -> None:
     from rich.console import Console
-    from rich.markup import escape
-    from rich.padding import Padding
 
     console = Console(highlight=False)
     width = max(len(value.setting.key) for value in values)
-    for value in values:
-        setting = value.setting
-        number = not setting.unit or not value.text or ":" in value.text
-        text = escape(value.text or "-") if number else f"{value.text} {setting.unit}"
-        origin = "[dim]default[/]" if value.source == "default" else f"[green]{value.source}[/]"
-        console.print(f"[bold]{setting.key:{width}}[/] {text}  {origin}", soft_wrap=True)
-        console.print(Padding(f"[dim]{escape(setting.meaning)}[/]", (0, 0, 0, 4)))
+    hidden = 0
+    for group, heading in HEADINGS.items():
+        rows = [value for value in values if value.setting.group == group]
+        shown = [row for row in rows if everything or group == "user" or row.source != "default"]
+        hidden += len(rows) - len(shown)
+        if shown and group != "user":
+            console.print(f"\n{heading}")
+        for value in shown:
+            print_value(console, value, width)
+    if hidden:
+        console.print(f"\n{hidden} more for experts and tests: mh config --all")
     file = settings.tune_file()
     if file is not None:
         state = "" if file.is_file() else " (not there; mh tune writes it)"
         console.print(f"tune file: {file}{state}", soft_wrap=True)
+
+
+def print_value(console: Console, value: settings.Value, width: int) -> None:
+    from rich.markup import escape
+    from rich.padding import Padding
+
+    setting = value.setting
+    number = not setting.unit or not value.text or ":" in value.text
+    text = escape(value.text or "-") if number else f"{value.text} {setting.unit}"
+    origin = "[dim]default[/]" if value.source == "default" else f"[green]{value.source}[/]"
+    console.print(f"[bold]{setting.key:{width}}[/] {text}  {origin}", soft_wrap=True)
+    console.print(Padding(f"[dim]{escape(setting.meaning)}[/]", (0, 0, 0, 4)))
 
 
 def register(app: typer.Typer) -> None:
