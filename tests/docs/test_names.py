@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What comments and pages name is there: files, and functions of ours."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+FILE = re.compile(r"(?<![\w./~$<{*-])([\w-]+(?:/[\w-]+)*\.(?:hpp|cpp|c|h|py|json))\b(?![\w(])")
+CALL = re.compile(r"\b([a-z_][a-z0-9_]*(?:::[a-z_][a-z0-9_]*)*)\(\)")
+# Of MPI, the C library, and what pages give as examples of a program.
+NOT_OURS = {
+    "mpi.h",
+    "mpi_abi.h",
+    "omp.h",
+    "kmp.h",
+    "unistd.h",
+    "app.cpp",
+    "simulation.py",
+    "r.json",
+}
+NOT_OURS |= {"dladdr", "posix_fallocate"}
+GENERATED = {"next.hpp", "next.cpp", "wrappers.hpp", "wrappers.cpp"}  # src/mpi/generate.py
+
+
+@cache
+def tracked() -> list[Path]:
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+    return [ROOT / name for name in done.stdout.decode().split("\0") if name]
+
+
+def sources() -> list[Path]:
+    rooms = ("src", "tests", "bench", "examples")
+    wanted = {".c", ".cpp", ".h", ".hpp"}
+    found = [path for path in tracked() if path.suffix in wanted and path.exists()]
+    return [path for path in found if path.relative_to(ROOT).parts[0] in rooms]
+
+
+def pages() -> list[Path]:
+    return [path for path in tracked() if path.suffix == ".md" and path.exists()]
+
+
+@cache
+def endings() -> set[str]:
+    """Each path of the repository, and all it may be called by: its last parts."""
+    found = set(GENERATED)
+    for path in tracked():
+        parts = path.relative_to(ROOT).parts
+        found |= {"/".join(parts[i:]) for i in range(len(parts))}
+    return found
+
+
+@cache
+def identifiers() -> set[str]:
+    """All words of code, comments left out."""
+    code = "\n".join(COMMENT.sub("", path.read_text()) for path in sources())
+    return set(re.findall(r"\b[A-Za-z_]\w*\b", code))
+
+
+def comments(path: Path) -> str:
+    return "\n".join(COMMENT.findall(path.read_text()))
+
+
+@pytest.mark.parametrize("path", pages(), ids=lambda path: path.name)
+def test_files_named_on_a_page_exist(path: Path) -> None:
+    named = set(FILE.findall(path.read_text())) - NOT_OURS
+    assert sorted(named - endings()) == []
+
+
+def test_files_named_in_comments_exist() -> None:
+    missing = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in sources()
+        for name in set(FILE.findall(comments(path))) - NOT_OURS - endings()
+    }
+    assert sorted(missing) == []
+
+
+def test_functions_named_in_comments_exist() -> None:
+    missing = {
+        f"{path.relative_to(ROOT)}: {name}()"
+        for path in sources()
+        for name in set(CALL.findall(comments(path)))
+        if name.rpartition("::")[2] not in identifiers() | NOT_OURS
+    }
+    assert sorted(missing) == []
