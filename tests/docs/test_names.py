@@ -18,6 +18,7 @@ CALL = re.compile(r"\b([a-z_][a-z0-9_]*(?:::[a-z_][a-z0-9_]*)*)\(\)")
 NOT_OURS = {
     "mpi.h",
     "mpi_abi.h",
+    "mpif.h",
     "omp.h",
     "kmp.h",
     "unistd.h",
