@@ -26,7 +26,7 @@ NOT_OURS = {
     "simulation.py",
     "r.json",
 }
-NOT_OURS |= {"dladdr", "posix_fallocate"}
+NOT_OURS |= {"mailbox.cpp", "dladdr", "posix_fallocate", "clone", "posix_spawn", "popen"}
 GENERATED = {"next.hpp", "next.cpp", "wrappers.hpp", "wrappers.cpp"}  # src/mpi/generate.py
 
 
