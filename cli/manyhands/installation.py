@@ -8,6 +8,7 @@ below PREFIX or run by a Python that lives in PREFIX).
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 from manyhands import say
 
 LIBRARY = "libmanyhands.so"
+HEAP = "libmanyhands-heap.so"  # beside it; preloaded as well where MH_HEAP asks for it
 SETTINGS = "settings.json"
 
 
@@ -43,6 +45,18 @@ def library() -> Path | None:
             if (prefix / folder / LIBRARY).exists():
                 return prefix / folder / LIBRARY
     return None
+
+
+def heap(front: Path) -> Path | None:
+    """The library of the shared heap that belongs to this one."""
+    beside = front.with_name(HEAP)
+    return beside if beside.exists() else None
+
+
+def preloaded(front: Path) -> list[Path]:
+    """What is preloaded, in order. The heap costs nothing where it is off: it is not there."""
+    beside = heap(front) if os.environ.get("MH_HEAP", "").strip() in ("on", "auto") else None
+    return [beside, front] if beside else [front]
 
 
 def needed_library(given: Path | None, otherwise: str) -> Path:

@@ -295,3 +295,15 @@ def mpi_with_variants() -> list[FoundMpi]:
         variant = front and front.parent / f"libmanyhands-{library.family.value}.so"
         result.append(FoundMpi(library, variant if variant and variant.exists() else None))
     return result
+
+
+# --- shared heap ------------------------------------------------------------------------------
+
+
+def heap_verdict(library: Path, mode: str) -> tuple[bool, str]:
+    """Whether MH_HEAP=`mode` would share large allocations here, and why not: "cause; remedy"."""
+    explain = ctypes.CDLL(str(library)).mh_heap_explain
+    explain.argtypes = (ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p))
+    why = ctypes.c_char_p()
+    good = explain(mode.encode(), ctypes.byref(why))
+    return bool(good), (why.value or b"").decode()

@@ -23,6 +23,10 @@ NUMBER = re.compile(r"^(\d+)(?:([KMG])(?:i?B)?)?$", re.IGNORECASE)
 FACTOR = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
+# Read by the preloaded heap itself (src/heap), where nothing is parsed; as in settings.cpp.
+HEAP_KEY = "MH_HEAP"
+
+
 @dataclass(frozen=True)
 class Setting:
     key: str
@@ -179,7 +183,7 @@ def unknown_keys(rows: list[Setting], given: Mapping[str, str], where: str) -> l
     known = [setting.key for setting in rows]
     complaints = []
     for key in sorted(given):
-        if key.startswith("MH_") and key not in known:
+        if key.startswith("MH_") and key not in (*known, HEAP_KEY):
             nearest = difflib.get_close_matches(key, known, n=1, cutoff=0.0)
             hint = f"; did you mean {nearest[0]}?" if nearest else ""
             complaints.append(f"{key} ({where}) is not a setting{hint}")

@@ -266,6 +266,8 @@ std::string unknown_key(std::string_view key, std::string_view place) {
 // Takes one "key is text" from `place` ("" for the environment) into the settings, or warns.
 void apply(LoadedSettings& loaded, std::string_view key, std::string_view text,
            std::string_view place) {
+  // Read by the preloaded heap itself (src/heap), below all that could parse a table.
+  if (key == "MH_HEAP") return;
   const Row* row = find_row(key);
   if (row == nullptr) {
     loaded.warnings.push_back(unknown_key(key, place));

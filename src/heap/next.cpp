@@ -44,7 +44,8 @@ struct Search {
   const char* first = nullptr;  // object that defines malloc, in the loader's order
   const char* next = nullptr;   // ... behind us
   bool checker = false;
-  void* found[kFunctions] = {};
+  void* found[kFunctions] = {};   // behind us
+  void* before[kFunctions] = {};  // before us: a library loaded late has nothing behind it
 };
 
 bool is_checker(const char* file) {
@@ -54,9 +55,9 @@ bool is_checker(const char* file) {
   return false;
 }
 
-void look_for_functions(const mh_object& object, Search& search) {
+void look_for_functions(const mh_object& object, void** found) {
   for (std::size_t i = 0; i < kFunctions; ++i) {
-    if (search.found[i] == nullptr) search.found[i] = mh_address(&object, kWanted[i].name);
+    if (found[i] == nullptr) found[i] = mh_address(&object, kWanted[i].name);
   }
 }
 
@@ -71,7 +72,9 @@ int look(dl_phdr_info* info, std::size_t, void* data) {
     search.passed_self = true;
   } else if (search.passed_self) {
     if (defines && search.next == nullptr) search.next = mh_soname(&object);
-    look_for_functions(object, search);
+    look_for_functions(object, search.found);
+  } else {
+    look_for_functions(object, search.before);
   }
   return 0;
 }
@@ -81,6 +84,9 @@ int look(dl_phdr_info* info, std::size_t, void* data) {
 void find_next(Next& next) {
   Search search;
   ::dl_iterate_phdr(look, &search);
+  for (std::size_t i = 0; i < kFunctions; ++i) {
+    if (search.found[i] == nullptr) search.found[i] = search.before[i];
+  }
   std::memcpy(&next, search.found, sizeof next);
 }
 

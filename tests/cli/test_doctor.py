@@ -47,6 +47,23 @@ def test_the_probe_reads_a_sibling_or_says_why_not() -> None:
     assert machine.try_cma(name_ancestor=True) in (0, errno.EPERM, errno.ENOSYS)
 
 
+def test_the_heap_is_off_and_what_it_would_be_is_said(mh: Mh, library: Path) -> None:
+    found = findings(mh("doctor", "--json").stdout)["shared heap"]
+    assert found["found"].startswith("off, the default; MH_HEAP=auto ")
+    on = findings(mh("doctor", "--json", MH_HEAP="on").stdout)["shared heap"]
+    assert on["found"] == "large allocations are shared"
+
+
+def test_a_limit_that_keeps_the_heap_off_is_named_with_its_remedy(library: Path) -> None:
+    command = ["sh", "-c", 'ulimit -f 1000000; exec "$@"', "sh", *MH, "doctor", "--json"]
+    done = subprocess.run(
+        command, env=environment(MH_HEAP="on"), capture_output=True, text=True, timeout=60
+    )
+    found = findings(done.stdout)["shared heap"]
+    assert found["found"] == "off: the size of files is limited"
+    assert found["advice"] == "set 'ulimit -f unlimited'"
+
+
 def test_a_slow_kernel_is_told_from_a_fast_one(monkeypatch: pytest.MonkeyPatch) -> None:
     for page, words in ((270.0, "two ranks try shared cells"), (60.0, "fast enough")):
         monkeypatch.setattr(machine, "kernel_page_ns", lambda page=page: page)

@@ -132,6 +132,19 @@ def test_a_preload_given_to_the_launcher_stays_in_front(mh: Mh, hydra: Path, lib
     assert line.count("LD_PRELOAD") == 1
 
 
+@pytest.mark.parametrize("mode", ["off", "auto", "on"])
+def test_the_heap_is_preloaded_where_it_is_asked_for(
+    mh: Mh, hydra: Path, library: Path, mode: str
+) -> None:
+    heap = library.with_name("libmanyhands-heap.so")
+    ours = str(library) if mode == "off" else f"{heap}:{library}"
+    line = dry_run(mh, hydra, "-n", "1", MH_HEAP=mode, LD_PRELOAD="/t.so")
+    assert f"-genv LD_PRELOAD /t.so:{ours} " in line
+    assert f"-genv MH_HEAP {mode}" in line
+    assert mh("preload", MH_HEAP=mode).stdout == f"{ours}\n"
+    assert mh("config", MH_HEAP=mode).stderr == ""
+
+
 def test_summary_is_on_unless_set(mh: Mh, hydra: Path, library: Path) -> None:
     assert "-genv MH_SUMMARY 1" in dry_run(mh, hydra, "-n", "1")
     assert "-genv MH_SUMMARY 0" in dry_run(mh, hydra, "-n", "1", MH_SUMMARY="0")

@@ -150,6 +150,30 @@ def test_descriptors_are_the_programs_own(built) -> None:
     assert lines(run([built("descriptors.c")])) == [GOOD, "right"]
 
 
+LATE = """
+#include <stdlib.h>
+#include "heap.h"
+int main(int count, char** arguments) {
+  void* late = dlopen(arguments[count - 1], RTLD_NOW | RTLD_GLOBAL);
+  EXPECT(late != NULL);
+  void* (*allocate)(size_t) = (void* (*)(size_t))dlsym(late, "malloc");
+  char* block = allocate(1 << 20);
+  EXPECT(block != NULL && !shared(block, 1));
+  free(block);
+  tell();
+  return 0;
+}
+"""
+
+
+def test_loaded_late_it_serves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "late.c").write_text(LATE)
+    where = [f"-I{ROOT / 'src'}", f"-I{HERE}", str(tmp_path / "late.c")]
+    program = tmp_path / "late"
+    subprocess.run(["gcc", *FLAGS, *where, "-o", str(program), "-ldl"], check=True)
+    assert lines(run([program, LIBRARY], None, MH_HEAP="on")) == [OTHER]
+
+
 MULTIPROCESSING = """
 import multiprocessing as mp, os, subprocess, sys
 data = bytearray(30 << 20)

@@ -153,6 +153,23 @@ def examine_pages(report: Report) -> None:
     )
 
 
+def examine_heap(report: Report) -> None:
+    """Whether large allocations of ranks started from here can be shared: what the heap says."""
+    library = installation.library()
+    beside = installation.heap(library) if library else None
+    if beside is None:
+        return
+    asked = os.environ.get("MH_HEAP", "off").strip()
+    mode = asked if asked in ("on", "auto") else "auto"
+    good, why = machine.heap_verdict(beside, mode)
+    cause, _, remedy = why.partition("; ")
+    if asked == mode:
+        report.add("shared heap", cause if good else f"off: {cause}", OK if good else NOTE, remedy)
+    else:
+        could = "works here" if good else f"would leave it off: {cause}"
+        report.add("shared heap", f"off, the default; MH_HEAP=auto {could}", OK, remedy)
+
+
 # --- MPI --------------------------------------------------------------------------------------
 
 
@@ -231,6 +248,7 @@ def examine_machine(report: Report) -> str:
         examine_memory,
         examine_cores,
         examine_pages,
+        examine_heap,
         examine_mpi,
         examine_settings,
     ):

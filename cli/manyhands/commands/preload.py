@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`mh preload`: the path of the one library, for use with a plain LD_PRELOAD."""
+"""`mh preload`: what a plain LD_PRELOAD takes: the one library, and with MH_HEAP the heap's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def preload() -> None:
     library = installation.library()
     if library is None:
         say.fail(installation.what_is_missing())
-    print(library)
+    print(":".join(map(str, installation.preloaded(library))))
 
 
 def register(app: typer.Typer) -> None:

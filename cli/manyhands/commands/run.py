@@ -46,9 +46,10 @@ def is_rank() -> bool:
 
 
 def preload_with(library: Path, others: str | None) -> str:
-    """LD_PRELOAD with the library last: a tool that was set up before stays in front."""
-    kept = [path for path in (others or "").replace(":", " ").split() if path != str(library)]
-    return ":".join([*kept, str(library)])
+    """LD_PRELOAD with ours last: a tool that was set up before stays in front."""
+    ours = [str(path) for path in installation.preloaded(library)]
+    kept = [path for path in (others or "").replace(":", " ").split() if path not in ours]
+    return ":".join([*kept, *ours])
 
 
 def rank_environment(library: Path, preload: str | None) -> dict[str, str]:

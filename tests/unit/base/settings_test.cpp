@@ -51,6 +51,11 @@ TEST(Settings, the_table_has_at_most_20_distinct_keys_each_with_a_meaning) {
   EXPECT_LE(keys.size(), 20U);
 }
 
+TEST(Settings, the_key_of_the_heap_is_no_mistake) {
+  EXPECT_TRUE(from({{"MH_HEAP", "auto"}}).warnings.empty());
+  EXPECT_FALSE(from({{"MH_HEAPS", "auto"}}).warnings.empty());
+}
+
 TEST(Settings, sizes_take_binary_suffixes) {
   EXPECT_EQ(from({{"MH_THRESHOLD", "128K"}}).settings.threshold.one_way, 128U << 10U);
   EXPECT_EQ(from({{"MH_THRESHOLD", "2M"}}).settings.threshold.one_way, 2U << 20U);
