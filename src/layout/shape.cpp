@@ -246,8 +246,10 @@ Result<NodePtr> irregular(std::span<const Piece> blocks) {
   made->offset.reserve(blocks.size());
   made->end.reserve(blocks.size());
   bool uniform = true;
+  bool ascending = true;
   std::uint64_t longest = 0;
   for (const Piece& piece : blocks) {
+    ascending = ascending && piece.offset - blocks[0].offset >= made->high;
     if (!include(*made, piece, blocks[0].offset)) return too_large();
     uniform = uniform && piece.bytes == blocks[0].bytes;
     longest = std::max(longest, piece.bytes);
@@ -268,7 +270,8 @@ Result<NodePtr> irregular(std::span<const Piece> blocks) {
                 .block = uniform ? blocks[0].bytes : 0,
                 .bytes = made->size,
                 .longest = longest,
-                .high = made->high};
+                .high = made->high,
+                .ascending = ascending};
   return NodePtr(std::move(made));
 }
 

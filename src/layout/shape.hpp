@@ -52,6 +52,7 @@ struct Runs {
   std::uint64_t bytes = 0;    // of the list once
   std::uint64_t longest = 0;  // run
   std::int64_t high = 0;      // where the farthest run ends, as offsets count
+  bool ascending = false;     // each run lies behind the one before
   std::uint64_t count = 1;
   std::int64_t stride = 0;
 
