@@ -9,17 +9,13 @@
 #include <unordered_map>
 
 #include "base/settings.hpp"
-#include "mpi/ledger.hpp"
 #include "mpi/runtime.hpp"
 
 namespace mh::mpi::comms {
 namespace {
 
-std::mutex g_mutex;                                                // guards what follows
-std::unordered_map<std::uint64_t, std::unique_ptr<Comm>> g_comms;  // by handle
-std::unordered_map<std::uint64_t, std::uint64_t> g_children;       // by hash: how many so far
-// Freed, but receives under way may still refer to them: kept until none is.
-std::vector<std::unique_ptr<Comm>> g_retired;
+std::mutex g_mutex;  // guards what follows, and the children of each
+std::unordered_map<std::uint64_t, std::shared_ptr<Comm>> g_comms;  // by handle
 
 constexpr std::uint64_t kWorldKey = 1;
 constexpr int kShadowSalt = -2;
@@ -32,11 +28,11 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
 }
 
 // The number of this child among its like, so that a repeated constructor gives new keys.
-std::uint64_t child_key(std::uint64_t parent, const Comm& child, int salt) {
-  std::uint64_t like = mix(parent, static_cast<std::uint64_t>(salt));
+std::uint64_t child_key(Comm& parent, const Comm& child, int salt) {
+  std::uint64_t like = mix(parent.key, static_cast<std::uint64_t>(salt));
   for (const Comm::Member& member : child.members) like = mix(like, member.node_rank + 1);
   const std::lock_guard<std::mutex> hold(g_mutex);
-  return mix(like, ++g_children[like]) | 2U;  // never 0 (free) and never the world's
+  return mix(like, ++parent.children[like]) | 2U;  // never 0 (free) and never the world's
 }
 
 // Fills in who of `comm` is on this node. One library call for the ranks of the node, whatever the
@@ -113,15 +109,15 @@ void enter_group(Comm& comm) {
   }
 }
 
-std::unique_ptr<Comm> describe(MPI_Comm handle) {
-  auto comm = std::make_unique<Comm>();
+std::shared_ptr<Comm> describe(MPI_Comm handle) {
+  auto comm = std::make_shared<Comm>();
   comm->handle = handle;
   comm->order = g.order;
   locate_members(*comm);
   return comm;
 }
 
-void insert(std::unique_ptr<Comm> comm) {
+void insert(std::shared_ptr<Comm> comm) {
   const std::uint64_t bits = bits_of(comm->handle);
   Comm* found = comm.get();
   const std::lock_guard<std::mutex> hold(g_mutex);
@@ -151,13 +147,17 @@ Comm* find_key(std::uint64_t key) {
   return at == g_comms.end() ? nullptr : at->second.get();
 }
 
+MPI_Comm for_errors(const Comm& comm) {
+  return find(comm.handle) == &comm ? comm.handle : MPI_COMM_WORLD;
+}
+
 void start() {
   auto world = describe(MPI_COMM_WORLD);
   world->key = kWorldKey;
   enter_group(*world);
-  insert(std::move(world));
   auto self = describe(MPI_COMM_SELF);
-  self->key = child_key(kWorldKey, *self, kShadowSalt);
+  self->key = child_key(*world, *self, kShadowSalt);
+  insert(std::move(world));
   insert(std::move(self));
 }
 
@@ -165,30 +165,30 @@ void stop() {
   const std::lock_guard<std::mutex> hold(g_mutex);
   for (const auto& [bits, comm] : g_comms) detail::cache.drop(bits);
   g_comms.clear();
-  g_children.clear();
 }
 
 void adopt(MPI_Comm parent, MPI_Comm fresh, int salt) {
   if (fresh == MPI_COMM_NULL) return;
-  const Comm* origin = find(parent);
+  Comm* origin = find(parent);
   if (origin == nullptr) return;
   int inter = 0;
   real.Comm_test_inter(fresh, &inter);
   if (inter != 0) return;
   auto comm = describe(fresh);
   comm->order = origin->order;
-  comm->key = child_key(origin->key, *comm, salt);
+  comm->key = child_key(*origin, *comm, salt);
   enter_group(*comm);
   insert(std::move(comm));
 }
 
 std::unique_ptr<Comm> shadow(MPI_Comm parent) {
-  const Comm* origin = find(parent);
+  Comm* origin = find(parent);
   if (origin == nullptr) return nullptr;
   auto comm = std::make_unique<Comm>(*origin);
+  comm->children.clear();
   comm->arrivals = nullptr;
   comm->arrived = 0;
-  comm->key = child_key(origin->key, *comm, kShadowSalt);
+  comm->key = child_key(*origin, *comm, kShadowSalt);
   enter_group(*comm);
   return comm;
 }
@@ -201,7 +201,7 @@ void leave(Comm& comm) {
 }
 
 void forget(MPI_Comm handle) {
-  std::unique_ptr<Comm> gone;
+  std::shared_ptr<Comm> gone;
   {
     const std::lock_guard<std::mutex> hold(g_mutex);
     const auto at = g_comms.find(bits_of(handle));
@@ -211,12 +211,7 @@ void forget(MPI_Comm handle) {
     }
     detail::cache.drop(bits_of(handle));
   }
-  if (!gone) return;
-  leave(*gone);
-  const std::lock_guard<std::mutex> hold(g_mutex);
-  const bool referred_to = ledger.has_entries() || loose_ends.load(std::memory_order_relaxed) != 0;
-  if (!referred_to) g_retired.clear();
-  g_retired.push_back(std::move(gone));
+  if (gone) leave(*gone);
 }
 
 }  // namespace mh::mpi::comms

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "mpi/abi.hpp"
@@ -20,7 +21,8 @@
 
 namespace mh::mpi {
 
-struct Comm {
+// Shared by those who may still refer to it when it is freed: receives under way.
+struct Comm : std::enable_shared_from_this<Comm> {
   MPI_Comm handle;
   std::uint64_t key;  // the same on all members of this node
   int size;
@@ -28,6 +30,8 @@ struct Comm {
   std::vector<std::int16_t> node_rank_of;  // by rank in the communicator; kElsewhere off this node
   bool on_one_node;                        // all members are here
   steal::Order order;                      // post_comm_access
+  // Made of it so far, by members and salt. Guarded by the mutex of all communicators.
+  std::unordered_map<std::uint64_t, std::uint64_t> children;
 
   // A member on this node and, if there is a gate, its line in the segment (GateLines).
   struct Member {
@@ -64,7 +68,7 @@ inline HandleCache<1024> cache;
 Comm* find_slow(MPI_Comm handle);
 }  // namespace detail
 
-// Null for a communicator that was not adopted. Any thread.
+// Null for a communicator that was not adopted. Any thread. Valid until the communicator is freed.
 inline Comm* find(MPI_Comm handle) {
   std::uint64_t word = 0;
   if (detail::cache.find(bits_of(handle), word)) [[likely]]
@@ -74,6 +78,13 @@ inline Comm* find(MPI_Comm handle) {
 
 // The one with that key, null if it was freed.
 Comm* find_key(std::uint64_t key);
+// Keeps it while a message may still come on it; null stays null.
+inline std::shared_ptr<Comm> share(Comm* comm) {
+  return comm == nullptr ? nullptr : comm->shared_from_this();
+}
+// Where an error of a call on it is raised: where the library would, or, once it is freed,
+// MPI_COMM_WORLD.
+MPI_Comm for_errors(const Comm& comm);
 
 void start();  // adopts MPI_COMM_WORLD and MPI_COMM_SELF
 void stop();
@@ -84,7 +95,7 @@ void adopt(MPI_Comm parent, MPI_Comm fresh, int salt = 0);
 // A second gate over the members of `parent`, for an object with collectives of its own (a window).
 std::unique_ptr<Comm> shadow(MPI_Comm parent);
 void leave(Comm& comm);
-// Before the communicator is freed.
+// Before the communicator is freed. It lives on as long as somebody shares it.
 void forget(MPI_Comm handle);
 
 }  // namespace comms

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "mpi/landing.hpp"
@@ -86,7 +87,7 @@ int settle_and_raise(MPI_Request handle, const EntryPtr& entry, MPI_Status* stat
     return MPI_SUCCESS;
   }
   const int code = settle_request(handle, entry, status);
-  return code == MPI_SUCCESS ? code : raise(entry->receipt.landing.comm->handle, code);
+  return code == MPI_SUCCESS ? code : raise(comms::for_errors(*entry->receipt.comm), code);
 }
 
 // The outcome of a call for one request that had no entry under way. A receive may have been too
@@ -152,22 +153,25 @@ class WaitAll {
       : count_(count),
         requests_(requests),
         batch_(count, requests, users),
+        left_(length(count)),
         indices_(length(count)),
-        completed_(length(count)) {}
+        completed_(length(count)),
+        codes_(length(count)) {}
 
   int run() {
     clear_statuses();
+    std::copy_n(requests_, batch_.size(), left_.data());
     int code = MPI_SUCCESS;
     wait::until([&] {
       int found = 0;
-      code = next.Testsome(count_, requests_, &found, indices_.data(), completed_.data());
+      code = next.Testsome(count_, left_.data(), &found, indices_.data(), completed_.data());
       if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) return true;
       if (found == MPI_UNDEFINED) return true;
       take(found, code == MPI_ERR_IN_STATUS);
       return false;
     });
     if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) return code;
-    return errors_ ? MPI_ERR_IN_STATUS : MPI_SUCCESS;
+    return errors_ ? with_errors() : MPI_SUCCESS;
   }
 
  private:
@@ -177,30 +181,46 @@ class WaitAll {
     MPI_Status empty{};
     int flag = 0;
     real.Test(&none, &flag, &empty);
-    empty.MPI_ERROR = MPI_SUCCESS;
-    std::fill_n(batch_.statuses(), batch_.size(), empty);
+    for (std::size_t i = 0; i < batch_.size(); ++i) set_status(i, empty);
+    std::fill_n(codes_.data(), batch_.size(), MPI_SUCCESS);
+  }
+
+  // Its error is the program's own unless the call has one.
+  void set_status(std::size_t i, const MPI_Status& status) {
+    const int error = batch_.status(i).MPI_ERROR;
+    batch_.status(i) = status;
+    batch_.status(i).MPI_ERROR = error;
+  }
+  int with_errors() {
+    for (std::size_t i = 0; i < batch_.size(); ++i) batch_.status(i).MPI_ERROR = codes_[i];
+    return MPI_ERR_IN_STATUS;
   }
 
   void take(int found, bool with_errors) {
     for (std::size_t i = 0; i < length(found); ++i) {
       const auto index = static_cast<std::size_t>(indices_[i]);
       MPI_Status& status = completed_[i];
-      if (!with_errors) status.MPI_ERROR = MPI_SUCCESS;
-      if (status.MPI_ERROR == MPI_SUCCESS) {
-        status.MPI_ERROR = settle_and_raise(batch_.handle(index), batch_.entry(index), &status);
+      // MPICH 4.0 takes a persistent collective that is complete for an active one.
+      requests_[index] = std::exchange(left_[index], MPI_REQUEST_NULL);
+      int& code = codes_[index];
+      code = with_errors ? status.MPI_ERROR : MPI_SUCCESS;
+      if (code == MPI_SUCCESS) {
+        code = settle_and_raise(batch_.handle(index), batch_.entry(index), &status);
       } else {
-        failed(status.MPI_ERROR, batch_.handle(index), batch_.entry(index), &status);
+        failed(code, batch_.handle(index), batch_.entry(index), &status);
       }
-      errors_ = errors_ || status.MPI_ERROR != MPI_SUCCESS;
-      batch_.status(index) = status;
+      errors_ = errors_ || code != MPI_SUCCESS;
+      set_status(index, status);
     }
   }
 
   int count_;
   MPI_Request* requests_;
   Batch batch_;
+  Scratch<MPI_Request> left_;
   Scratch<int> indices_;
   Scratch<MPI_Status> completed_;
+  Scratch<int> codes_;
   bool errors_ = false;
 };
 
@@ -288,59 +308,102 @@ int test_all_ordinary(int count, MPI_Request* requests, int* flag, MPI_Status* u
   return WaitAll(count, requests, statuses).run();
 }
 
-int test_all_until_done(int count, MPI_Request* requests, MPI_Status* statuses) {
-  int flag = 0;
-  int code = MPI_SUCCESS;
-  wait::until([&] {
-    code = test_all_ordinary(count, requests, &flag, statuses);
-    return done_or_failed(code, flag);
-  });
-  return code;
-}
-
-// The statuses of an array, or none.
-class Statuses {
+// Requests of an array are completed one by one, or as many as are there. Never by MPI_Testall:
+// that of MPICH 4.0 fails if a persistent collective is among them.
+class OneByOne {
  public:
-  explicit Statuses(MPI_Status* users) : users_(users), wanted_(users != MPI_STATUSES_IGNORE) {}
-
-  MPI_Status* at(int i) { return wanted_ ? &users_[i] : MPI_STATUS_IGNORE; }
-  // What `call` does to all of them leaves that of one that is complete as it is.
-  template <class Call>
-  int keeping(int i, Call&& call) {
-    const MPI_Status kept = wanted_ ? users_[i] : MPI_Status{};
-    const int code = call();
-    if (wanted_) users_[i] = kept;
-    return code;
+  OneByOne(int count, MPI_Request* requests, MPI_Status* users)
+      : count_(count),
+        requests_(requests),
+        users_(users == MPI_STATUSES_IGNORE ? nullptr : users),
+        codes_(length(count)) {
+    std::fill_n(codes_.data(), length(count), kOpen);
   }
 
+  void wait_for(int i) {
+    note(i,
+         wait_request(&requests_[i], users_ == nullptr ? MPI_STATUS_IGNORE : &users_[i], looks()));
+  }
+  // False if some are left.
+  bool take_those_there() {
+    Scratch<int> indices(length(count_));
+    Scratch<MPI_Status> statuses(users_ == nullptr ? 0 : length(count_));
+    int found = 0;
+    const int code = next.Testsome(count_, requests_, &found, indices.data(),
+                                   users_ == nullptr ? MPI_STATUSES_IGNORE : statuses.data());
+    failed_ = failed_ || code != MPI_SUCCESS;
+    if (found == MPI_UNDEFINED) return users_ == nullptr;
+    for (std::size_t k = 0; k < length(found); ++k) {
+      if (codes_[static_cast<std::size_t>(indices[k])] != kOpen) continue;
+      take(indices[k], code, users_ == nullptr ? nullptr : &statuses[k]);
+    }
+    return done_ == count_;
+  }
+  void wait_for_rest() {
+    for (int i = count_ - 1; i >= 0; --i) {
+      if (codes_[static_cast<std::size_t>(i)] == kOpen) wait_for(i);
+    }
+  }
+  // All but one, which is complete.
+  int leave_to_library(int one) {
+    const MPI_Status kept = users_ == nullptr ? MPI_Status{} : users_[one];
+    const int code =
+        next.Waitall(count_, requests_, users_ == nullptr ? MPI_STATUSES_IGNORE : users_);
+    if (users_ == nullptr) return code;
+    users_[one] = kept;
+    if (code == MPI_ERR_IN_STATUS) users_[one].MPI_ERROR = MPI_SUCCESS;
+    return code;
+  }
+  int result() {
+    if (!failed_) return MPI_SUCCESS;
+    for (std::size_t i = 0; users_ != nullptr && i < length(count_); ++i) {
+      users_[i].MPI_ERROR = codes_[i] == kOpen ? MPI_SUCCESS : codes_[i];
+    }
+    return MPI_ERR_IN_STATUS;
+  }
+  [[nodiscard]] bool failed() const { return failed_; }
+
  private:
-  MPI_Status* users_;
-  bool wanted_;
+  static constexpr int kOpen = -1;
+
+  void note(int i, int code) {
+    codes_[static_cast<std::size_t>(i)] = code;
+    failed_ = failed_ || code != MPI_SUCCESS;
+    ++done_;
+  }
+  void take(int i, int code, const MPI_Status* status) {
+    note(i, code == MPI_ERR_IN_STATUS && status != nullptr ? status->MPI_ERROR : MPI_SUCCESS);
+    if (status == nullptr) return;
+    const int error = users_[i].MPI_ERROR;
+    users_[i] = *status;
+    users_[i].MPI_ERROR = error;
+  }
+
+  int count_;
+  MPI_Request* requests_;
+  MPI_Status* users_;   // null if nobody wants them
+  Scratch<int> codes_;  // of those that are complete
+  int done_ = 0;
+  bool failed_ = false;
 };
 
 // A look at one request costs less than one at all of them: waits for `last`, which is likely to
 // complete last, when mostly all are there, and else for one after the other; or, `in_library`,
-// leaves what is not there yet to the library's own wait.
+// leaves what is not there yet to the library's own wait. Where errors end the program; those of
+// files and windows may return all the same.
 [[gnu::noinline]] int wait_all_from(int last, int count, MPI_Request* requests, MPI_Status* users,
                                     bool in_library) {
-  Statuses statuses(users);
-  const auto wait_for = [&](int i) { wait_request(&requests[i], statuses.at(i), looks()); };
-  wait_for(last);
-  if (count == 1) return MPI_SUCCESS;
-  int flag = 1;
-  const int code = statuses.keeping(last, [&] {
-    return in_library ? next.Waitall(count, requests, users)
-                      : next.Testall(count, requests, &flag, users);
-  });
-  for (int i = count - 1; flag == 0 && i >= 0; --i) {
-    if (i != last) wait_for(i);
-  }
-  return code;
+  OneByOne all(count, requests, users);
+  all.wait_for(last);
+  if (count == 1) return all.result();
+  if (in_library && !all.failed()) return all.leave_to_library(last);
+  if (!all.take_those_there()) all.wait_for_rest();
+  return all.result();
 }
 
 [[gnu::noinline]] int wait_all_ordinary(int count, MPI_Request* requests, MPI_Status* statuses) {
   return g.errors_are_fatal ? wait_all_from(count - 1, count, requests, statuses, false)
-                            : test_all_until_done(count, requests, statuses);
+                            : wait_all(count, requests, statuses);
 }
 
 // The short receives under way in an array.

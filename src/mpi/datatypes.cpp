@@ -83,6 +83,12 @@ void free_parked() {
   });
 }
 
+void stop() {
+  const std::lock_guard<std::mutex> hold(g_parked_mutex);
+  for (MPI_Datatype type : g_parked) next.Type_free(&type);
+  g_parked.clear();
+}
+
 Info detail::inspect(MPI_Datatype type) {
   if (type == MPI_DATATYPE_NULL) return {0, false};
   const Info found{size_of(type), dense(type)};

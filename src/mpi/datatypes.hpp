@@ -61,5 +61,7 @@ inline void forget(MPI_Datatype type) {
 // receive does. (The library would keep it alive for its own request only.)
 void park(MPI_Datatype type);
 void free_parked();
+// Before the library ends: all of them.
+void stop();
 
 }  // namespace mh::mpi::datatypes

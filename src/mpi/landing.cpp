@@ -10,6 +10,7 @@
 #include "mpi/layouts.hpp"
 #include "mpi/letters.hpp"
 #include "mpi/moving.hpp"
+#include "mpi/overlaps.hpp"
 #include "mpi/runtime.hpp"
 #include "mpi/wires.hpp"
 #include "p2p/arrival.hpp"
@@ -51,16 +52,22 @@ void gather_descriptor(const Landing& landing, p2p::Descriptor& descriptor) {
   std::memcpy(&descriptor, packed.data(), p2p::kDescriptorBytes);
 }
 
-// From a packed copy into a buffer with gaps.
-void place(std::byte* packed, std::uint64_t bytes, const Landing& landing,
-           const layout::LayoutPtr& layout) {
-  if (layout != nullptr) {
-    layout::unpack(p2p::elements_of(end_of(landing, layout)), {0, bytes}, packed);
+}  // namespace
+
+const Landing& Landing::place() const { return bounce == nullptr ? *this : bounce->place; }
+
+void unpack_to(const Landing& place, const std::byte* packed, std::uint64_t bytes) {
+  if (place.dense) {
+    std::memcpy(place.buffer, packed, bytes);
+  } else if (const layout::LayoutPtr layout = layouts::of(place.type)) {
+    layout::unpack(p2p::elements_of(end_of(place, layout)), {0, bytes}, packed);
   } else {
-    send_to_self(packed, static_cast<MPI_Count>(bytes), MPI_BYTE, landing.buffer, landing.count,
-                 landing.type);
+    send_to_self(packed, static_cast<MPI_Count>(bytes), MPI_BYTE, place.buffer, place.count,
+                 place.type);
   }
 }
+
+namespace {
 
 // Into a buffer with gaps: to its places on a belt, else through a packed copy.
 void pull_scattered(const p2p::Descriptor& descriptor, p2p::SendSlot& letter,
@@ -71,7 +78,7 @@ void pull_scattered(const p2p::Descriptor& descriptor, p2p::SendSlot& letter,
   }
   const auto packed = std::make_unique_for_overwrite<std::byte[]>(bytes);
   pull(descriptor, letter, end_at(packed.get()), bytes, landing.comm->order);
-  place(packed.get(), bytes, landing, layout);
+  unpack_to(landing, packed.get(), bytes);
 }
 
 bool of_descriptor_size(const MPI_Status& status) {
@@ -127,11 +134,14 @@ Fetched take_over(const p2p::Descriptor& descriptor, const Landing& landing) {
   p2p::SendSlot& letter = letter_of(descriptor);
   const Fetched fetched = fetched_of(descriptor.bytes, landing);
   letters::forget_before(descriptor.sender, letter);
-  if (landing.dense) {
-    pull(descriptor, letter, end_at(landing.buffer), fetched.bytes, landing.comm->order);
+  const bool is_straight = landing.bounce != nullptr && landing.bounce->straight;
+  const Landing& to = is_straight ? landing.place() : landing;
+  if (to.dense) {
+    pull(descriptor, letter, end_at(to.buffer), fetched.bytes, to.comm->order);
   } else {
-    pull_scattered(descriptor, letter, landing, fetched.bytes);
+    pull_scattered(descriptor, letter, to, fetched.bytes);
   }
+  if (is_straight) landing.bounce->placed = true;
   return fetched;
 }
 
@@ -143,7 +153,7 @@ Fetched fetch_kept(const p2p::Descriptor& found, const Landing& landing) {
   if (landing.dense) {
     std::memcpy(landing.buffer, kept->data.get(), fetched.bytes);
   } else {
-    place(kept->data.get(), fetched.bytes, landing, layouts::of(landing.type));
+    unpack_to(landing, kept->data.get(), fetched.bytes);
   }
   return fetched;
 }
@@ -176,20 +186,34 @@ Senders senders_to(const Comm& comm, int source) {
 
 }  // namespace
 
+Landing without_descriptor(void* buffer, MPI_Count count, MPI_Datatype type) {
+  if (count <= 0) return {};
+  const datatypes::Info info = datatypes::info(type);
+  return {.buffer = buffer,
+          .count = count,
+          .type = type,
+          .capacity = message_bytes(count, info),
+          .dense = info.dense};
+}
+
 bool awaits_long(const Landing& landing) {
   return landing && !landing.by_wire && landing.capacity >= g.threshold;
 }
 
 Landing landing_for(void* buffer, MPI_Count count, MPI_Datatype type, int source, MPI_Comm handle) {
   if (!g.describing || count <= 0) return {};
+  Comm* comm = comms::find(handle);
+  return comm == nullptr ? Landing{} : landing_on(*comm, buffer, count, type, source);
+}
+
+Landing landing_on(Comm& comm, void* buffer, MPI_Count count, MPI_Datatype type, int source) {
+  if (!g.describing || count <= 0) return {};
   const datatypes::Info info = datatypes::info(type);
   const std::uint64_t capacity = message_bytes(count, info);
   if (capacity < p2p::kDescriptorBytes || (info.dense && buffer == nullptr)) return {};
-  Comm* comm = comms::find(handle);
-  if (comm == nullptr) return {};
-  const Senders senders = senders_to(*comm, source);
+  const Senders senders = senders_to(comm, source);
   if (!senders.here && !senders.elsewhere) return {};
-  return {.comm = comm,
+  return {.comm = &comm,
           .buffer = buffer,
           .count = count,
           .type = type,
@@ -236,7 +260,7 @@ Fetched fetch_from_afar(const p2p::Descriptor& found, const Landing& landing) {
   const Fetched fetched = fetched_of(found.bytes, landing);
   const auto packed = std::make_unique_for_overwrite<std::byte[]>(fetched.bytes);
   wires::finish(*wires::begin(found, end_at(packed.get()), nullptr, fetched.bytes));
-  place(packed.get(), fetched.bytes, landing, nullptr);
+  unpack_to(landing, packed.get(), fetched.bytes);
   return fetched;
 }
 

@@ -19,6 +19,7 @@ namespace mh::mpi {
 namespace wires {
 class Incoming;
 }
+struct Bounce;
 
 // Where a descriptor may land. `comm` is null if none can (then the receive is an ordinary one).
 struct Landing {
@@ -31,14 +32,22 @@ struct Landing {
   bool by_wire = false;           // only a rank of another node can send here
   bool silent = false;            // the library does not say in the status what came
   p2p::Landing* shown = nullptr;  // on the landing board, while a started receive is under way
+  // The buffer is this one, from where the message comes to its place (overlaps.hpp). Also without
+  // a communicator.
+  std::shared_ptr<Bounce> bounce{};
 
   explicit operator bool() const { return comm != nullptr; }
+  // The buffer of the program.
+  [[nodiscard]] const Landing& place() const;
 };
+// A buffer in which no descriptor can land.
+Landing without_descriptor(void* buffer, MPI_Count count, MPI_Datatype type);
 
 // What comes here may be a message of this node that is long enough to be described.
 bool awaits_long(const Landing& landing);
 
 Landing landing_for(void* buffer, MPI_Count count, MPI_Datatype type, int source, MPI_Comm comm);
+Landing landing_on(Comm& comm, void* buffer, MPI_Count count, MPI_Datatype type, int source);
 
 // A started receive: lets its sender find the landing. Only dense ones can be delivered to.
 void show(Landing& landing);
@@ -69,6 +78,9 @@ std::optional<Coming> coming_to(const Landing& landing);
 
 // As fetch(), and corrects the status. Returns the error, not yet given to an error handler.
 int settle(const Landing& landing, MPI_Status* status);
+
+// Bytes of the packed stream to the program's buffer.
+void unpack_to(const Landing& place, const std::byte* packed, std::uint64_t bytes);
 
 // The descriptor that lies in the buffer of a receive under way and whose letter waits to be taken.
 // Found by a look into memory; the library has completed the receive, or is about to.

@@ -30,9 +30,12 @@ bool is_held(MPI_Datatype type) {
 std::mutex g_orphans_mutex;
 std::vector<Orphan> g_orphans;
 
+// To place what comes there.
+bool needs_type(const Landing& place) { return place.capacity != 0 && !place.dense; }
+
 bool scatters(const Entry& entry, MPI_Datatype type) {
-  const Landing& landing = entry.receipt.landing;
-  return landing && !landing.dense && landing.type == type;
+  const Landing& place = entry.receipt.landing.place();
+  return needs_type(place) && place.type == type;
 }
 
 bool orphans_use(MPI_Datatype type) {
@@ -45,10 +48,10 @@ bool orphans_use(MPI_Datatype type) {
 }  // namespace
 
 TypeHold::TypeHold(const Landing& landing) {
-  if (!g.threads || !landing || landing.dense) return;
-  held_ = landing.type;
+  if (!g.threads || !needs_type(landing.place())) return;
+  held_ = landing.place().type;
   const std::lock_guard<std::mutex> hold(g_held_mutex);
-  g_held.push_back(landing.type);
+  g_held.push_back(*held_);
 }
 
 TypeHold::~TypeHold() {
@@ -164,6 +167,9 @@ void await_hand(Entry& entry) {
   wait::until([&] { return take_in_hand(entry); });
 }
 
+// Whether something has to be done with what comes there.
+bool matters(const Landing& landing) { return landing || landing.bounce != nullptr; }
+
 // What came for the entry, which the caller has in hand; its receive has completed with `status`.
 void bring(Entry& entry, const MPI_Status& status) {
   if (entry.coming) {
@@ -171,21 +177,29 @@ void bring(Entry& entry, const MPI_Status& status) {
     entry.fetched = entry.coming->fetched;
     entry.coming.reset();
   }
-  if (!entry.fetched) entry.fetched = fetch(entry.receipt.landing, status);
+  const Landing& landing = entry.receipt.landing;
+  if (entry.fetched) return;
+  if (landing.bounce) overlaps.begin_fetch(landing);
+  entry.fetched = fetch(landing, status);
+  if (landing.bounce) overlaps.end_fetch(landing);
 }
 
 // The receive of an entry that is out of everybody's hands has completed with `status`.
 int account(Entry& entry, MPI_Status* status) {
   Receipt& receipt = entry.receipt;
   if (receipt.envelope) set_envelope(status, *receipt.envelope);
-  if (!receipt.landing) return MPI_SUCCESS;
+  if (!matters(receipt.landing)) return MPI_SUCCESS;
   await_hand(entry);
   bring(entry, *status);
   const auto fetched = std::exchange(entry.fetched, std::nullopt);
   put_down(entry);
   hide(receipt.landing);
+  if (fetched) set_bytes(status, fetched->bytes);
+  if (receipt.landing.bounce) {
+    overlaps.put_in_place(receipt.landing, *status);
+    Overlaps::finish(receipt.landing);
+  }
   if (!fetched) return MPI_SUCCESS;
-  set_bytes(status, fetched->bytes);
   return fetched->code;
 }
 
@@ -211,11 +225,22 @@ void peek(MPI_Request request, MPI_Status* status) {
   if (!ledger.is_under_way(entry)) return;
   const Receipt& receipt = entry->receipt;
   if (receipt.envelope) set_envelope(status, *receipt.envelope);
-  if (!receipt.landing) return;
+  if (!matters(receipt.landing)) return;
   await_hand(*entry);
   bring(*entry, *status);
   if (entry->fetched) set_bytes(status, entry->fetched->bytes);
   put_down(*entry);
+  if (receipt.landing.bounce) overlaps.put_in_place(receipt.landing, *status);
+}
+
+Head fetch_head(Entry& entry) {
+  // Who has it in hand has read what landed.
+  if (!ledger.is_under_way(entry.shared_from_this()) || !take_in_hand(entry)) return Head::over;
+  const bool here = entry.fetched || entry.coming;
+  if (!here) entry.fetched = fetch(entry.receipt.landing);
+  const Head head = here ? Head::over : entry.fetched ? Head::fetched : Head::may_come;
+  put_down(entry);
+  return head;
 }
 
 namespace {
@@ -281,6 +306,7 @@ void progress_orphans() {
   {
     const std::lock_guard<std::mutex> hold(g_orphans_mutex);
     std::erase_if(g_orphans, [&](Orphan& orphan) {
+      if (orphan.entry->receipt.landing.bounce && overlaps.is_placing()) return false;
       int flag = 0;
       MPI_Status status{};
       next.Test(&orphan.request, &flag, &status);

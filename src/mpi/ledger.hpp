@@ -22,19 +22,27 @@
 
 #include "mpi/landing.hpp"
 #include "mpi/message.hpp"
+#include "mpi/overlaps.hpp"
 
 namespace mh::mpi {
 
 // What has to be done when a receive completes.
 struct Receipt {
-  Landing landing{};  // may be empty, if only the envelope is of interest
+  Landing landing{};             // may be empty, if only the envelope is of interest
+  std::shared_ptr<Comm> comm{};  // the landing's, once the program may free it before the end
   bool persistent = false;
   std::optional<Envelope> envelope{};  // the true one, where the library knows another (probe.hpp)
 };
 
-class Entry {
+class Entry : public std::enable_shared_from_this<Entry> {
  public:
-  explicit Entry(const Receipt& what) : receipt(what) {}
+  explicit Entry(const Receipt& what) : receipt(what) {
+    if (receipt.comm == nullptr) receipt.comm = comms::share(receipt.landing.comm);
+    overlaps.add(*this);
+  }
+  ~Entry() { overlaps.remove(*this); }
+  Entry(const Entry&) = delete;
+  Entry& operator=(const Entry&) = delete;
 
   Receipt receipt;  // written by the thread that starts and completes the request
   // Some call has found it, and is about to complete the request. Taken by exchange (acquire),
@@ -139,8 +147,9 @@ class TypeHold {
   std::optional<MPI_Datatype> held_;
 };
 
-// What the program no longer waits for and only the wait loop brings to its end: receives whose
-// requests it freed, persistent sends that could not be described. relaxed, a hint.
+// What the program no longer waits for and only the wait loop brings to its end: receives and
+// persistent sends whose requests it freed, persistent sends that could not be described. relaxed,
+// a hint.
 inline std::atomic<std::size_t> loose_ends{0};
 
 // A request has completed with `status` (never MPI_STATUS_IGNORE while ledger.any()): does what its
@@ -151,6 +160,11 @@ int settle_request(MPI_Request request, const EntryPtr& entry, MPI_Status* statu
 // A request has failed with `status`: its entry is of no use any more. True if it was under way with
 // one.
 bool drop_request(MPI_Request request, const EntryPtr& entry, MPI_Status* status);
+
+// A descriptor has landed in the head of a receive under way, or not (overlaps.hpp): its message is
+// fetched now.
+enum class Head : std::uint8_t { over, fetched, may_come };
+Head fetch_head(Entry& entry);
 
 // A look at a completed request that leaves it in place: a described message is fetched now, and
 // `status` is corrected.
@@ -164,8 +178,11 @@ void settle_landed();
 void adopt_orphan(MPI_Request request, const EntryPtr& entry);
 void progress_orphans();
 
-// Persistent sends that may be described. Each start of one that cannot be is sent as it is, and
-// this rank sends the completion itself when that is done.
-void progress_undescribed();
+// Persistent sends that may be described (persistent.cpp). Part of the wait loop: started ones that
+// were not described are sent as they are, and this rank sends the completion itself when that is
+// done; freed ones are given back when they are over.
+void progress_persistent();
+// Before the node's communicator is freed.
+void stop_persistent();
 
 }  // namespace mh::mpi

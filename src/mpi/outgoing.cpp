@@ -166,6 +166,8 @@ bool is_exchanged(Exchange exchange) {
 // costs is not gained by overlap (docs/decisions.md); a third rank reaches what the kernel copies.
 bool is_left_as_exchanged(const Outgoing& message, std::uint32_t receiver) {
   if (!is_exchanged(message.exchange) || message.bytes >= g.exchange_threshold) return false;
+  // As here, so there, most likely: what is not described is copied once more (overlaps.hpp).
+  if (overlaps.any_bounced()) return false;
   if (g.reaching && g.ranks > 2 && g.node->somebody_else_idle(receiver)) return false;
   g.counters().messages_exchanged.add(1);
   return true;
@@ -240,7 +242,6 @@ int send_descriptor(Slot slot, const Outgoing& message) {
   const int code = next.Isend(&sent.descriptor, p2p::kDescriptorBytes, MPI_BYTE, message.dest,
                               message.tag, message.comm, &sent.sending);
   if (code != MPI_SUCCESS) {
-    drop_receive(sent.completion);
     give_back(slot);
     return code;
   }

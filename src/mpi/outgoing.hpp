@@ -54,7 +54,8 @@ std::optional<Slot> post(const Outgoing& message, Completion completion);
 std::optional<Slot> post_with_fin_tag(const Outgoing& message, std::uint32_t fin_tag,
                                       MPI_Request request);
 
-// Sends the slot's descriptor on the user's communicator. On failure the slot is given back.
+// Sends the slot's descriptor on the user's communicator. On failure the slot is given back, and no
+// completion message will come.
 int send_descriptor(Slot slot, const Outgoing& message);
 
 // The receive of the completion message: the user's request of a described MPI_Isend.

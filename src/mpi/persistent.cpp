@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Chapter 3, persistent requests, and MPI_Request_free.
 //
-// A persistent send that may be described is, for the program, the persistent receive of its
-// completion message. Each start describes the message anew; a start that cannot (no free slot,
-// helping switched off) sends the data as it is, and this rank sends the completion message to
-// itself when that is done.
+// Each is made by the library first, which looks at the arguments. A persistent send that may be
+// described is then, for the program, the persistent receive of its completion message. Each start
+// describes the message anew. A start that cannot (no free slot, helping switched off, the
+// communicator freed) starts the library's own request, and this rank sends the completion message
+// to itself when that is done.
+//
+// The tag of a completion message is used again only when no message with it is under way: a send
+// that is freed while active is kept until then.
+#include <limits>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
@@ -15,6 +20,7 @@
 #include "mpi/message.hpp"
 #include "mpi/moving.hpp"
 #include "mpi/outgoing.hpp"
+#include "mpi/overlaps.hpp"
 #include "mpi/runtime.hpp"
 #include "mpi/short_receives.hpp"
 #include "mpi/tags.hpp"
@@ -25,22 +31,29 @@ namespace {
 
 struct PersistentSend {
   Outgoing message;
-  MPI_Count count;
-  MPI_Datatype type;
+  std::uint64_t communicator;  // its key: the handle may belong to another one by now
+  MPI_Request plain;           // the library's own request, which sends the data as it is
+  MPI_Datatype type;           // by wire only, else MPI_DATATYPE_NULL
   int fin_tag;
-  bool by_wire;
+};
+
+// A start of the library's own request that is under way.
+struct Undescribed {
+  MPI_Request plain;
+  MPI_Request request;  // the program's: the receive of the completion message
+  int fin_tag;
+};
+struct Freed {
+  MPI_Request request;
+  PersistentSend send;
 };
 
 std::mutex g_mutex;                                         // guards what follows
-std::unordered_map<std::uint64_t, PersistentSend> g_sends;  // by handle
+std::unordered_map<std::uint64_t, PersistentSend> g_sends;  // by the program's handle
+std::vector<Undescribed> g_undescribed;
+std::vector<Freed> g_freed;  // by the program, while active
 std::vector<int> g_free_tags;
 int g_next_tag = tags::kPersistentFins.first;
-struct Undescribed {
-  MPI_Request sending;
-  MPI_Request completion;  // the program's
-  int fin_tag;
-};
-std::vector<Undescribed> g_undescribed;
 
 std::optional<int> take_tag() {
   const std::lock_guard<std::mutex> hold(g_mutex);
@@ -60,10 +73,31 @@ std::optional<PersistentSend> find(MPI_Request request) {
   return at->second;
 }
 
-// True if `request` now is the persistent receive of a completion message.
-bool init_described(Mode mode, const void* buffer, MPI_Count count, MPI_Datatype type, int dest,
-                    int tag, MPI_Comm comm, MPI_Request* request) {
-  if (!g.active || count <= 0) return false;
+// ---- Making a send -----------------------------------------------------------------------------
+
+// The program may free the type before the last start.
+MPI_Datatype kept(MPI_Datatype type) {
+  MPI_Datatype copy = MPI_DATATYPE_NULL;
+  real.Type_contiguous(1, type, &copy);
+  real.Type_commit(&copy);
+  return copy;
+}
+
+// With g_mutex. `request` is not active.
+void dispose(MPI_Request request, PersistentSend& send) {
+  real.Request_free(&request);
+  real.Request_free(&send.plain);
+  if (send.type != MPI_DATATYPE_NULL) {
+    datatypes::forget(send.type);
+    real.Type_free(&send.type);
+  }
+  g_free_tags.push_back(send.fin_tag);
+}
+
+// The library has made `request`. If the message may be described, the program gets the receive of
+// its completion message instead.
+void describe(Mode mode, const void* buffer, MPI_Count count, MPI_Datatype type, int dest, int tag,
+              MPI_Comm comm, MPI_Request* request) {
   const datatypes::Info info = datatypes::info(type);
   Outgoing message{buffer, message_bytes(count, info), dest, tag, comm};
   // Most of what comes again and again is part of one; whether a third rank will be idle then,
@@ -71,64 +105,88 @@ bool init_described(Mode mode, const void* buffer, MPI_Count count, MPI_Datatype
   message.exchange = g.ranks == 2 || !g.reaching ? Exchange::yes : Exchange::no;
   if (message.bytes == p2p::kDescriptorBytes) note_short(dest, comm);
   const bool by_wire = mode != Mode::synchronous && wires::may_take(message, type, info);
-  if (!by_wire && !may_describe(message, type, info)) return false;
+  if (!by_wire && !may_describe(message, type, info)) return;
   const auto fin_tag = take_tag();
-  if (!fin_tag) return false;
+  if (!fin_tag) return;
+  PersistentSend send{.message = message,
+                      .communicator = comms::find(comm)->key,
+                      .plain = *request,
+                      .type = by_wire ? kept(type) : MPI_DATATYPE_NULL,
+                      .fin_tag = *fin_tag};
   // From anyone: the receiver, or this rank itself after an undescribed start.
-  if (real.Recv_init(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, *fin_tag, g.node_comm, request) !=
-      MPI_SUCCESS) {
-    return false;
+  real.Recv_init(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, *fin_tag, g.node_comm, request);
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  g_sends.insert_or_assign(bits_of(*request), std::move(send));
+}
+
+int enter_send(int code, Mode mode, const void* buffer, MPI_Count count, MPI_Datatype type,
+               int dest, int tag, MPI_Comm comm, MPI_Request* request) {
+  if (code == MPI_SUCCESS && g.active && count > 0) {
+    describe(mode, buffer, count, type, dest, tag, comm, request);
   }
-  MPI_Datatype kept = type;  // the program may free it before the last start
-  real.Type_contiguous(1, type, &kept);
-  real.Type_commit(&kept);
-  const std::lock_guard<std::mutex> hold(g_mutex);
-  g_sends[bits_of(*request)] = {message, count, kept, *fin_tag, by_wire};
-  return true;
+  return code;
 }
 
-int send_undescribed(MPI_Request request, const PersistentSend& send) {
-  MPI_Request sending = MPI_REQUEST_NULL;
-  const Outgoing& message = send.message;
-  const int code = next.Isend_c != nullptr
-                       ? next.Isend_c(message.buffer, send.count, send.type, message.dest,
-                                      message.tag, message.comm, &sending)
-                       : next.Isend(message.buffer, static_cast<int>(send.count), send.type,
-                                    message.dest, message.tag, message.comm, &sending);
+// ---- Starting ----------------------------------------------------------------------------------
+
+// The receive of a completion message that will not come. The request stays, inactive.
+void call_off(MPI_Request* request) {
+  real.Cancel(request);
+  wait_request(request, MPI_STATUS_IGNORE);
+}
+
+int start_plain(MPI_Request request, const PersistentSend& send) {
+  MPI_Request plain = send.plain;
+  const int code = next.Start(&plain);
   if (code != MPI_SUCCESS) return code;
   const std::lock_guard<std::mutex> hold(g_mutex);
-  g_undescribed.push_back({sending, request, send.fin_tag});
+  g_undescribed.push_back({.plain = plain, .request = request, .fin_tag = send.fin_tag});
   loose_ends.fetch_add(1, std::memory_order_relaxed);
-  return MPI_SUCCESS;
+  return code;
 }
 
-int start_described(MPI_Request* request, const PersistentSend& send) {
-  const int code = real.Start(request);
-  if (code != MPI_SUCCESS) return code;
-  if (send.by_wire) {
+int send_started(MPI_Request request, const PersistentSend& send) {
+  const Comm* comm = comms::find(send.message.comm);
+  if (comm == nullptr || comm->key != send.communicator) return start_plain(request, send);
+  if (send.type != MPI_DATATYPE_NULL) {
     const datatypes::Info info = datatypes::info(send.type);
-    const auto wire = wires::take(send.message, send.type, info, send.fin_tag, *request);
+    const auto wire = wires::take(send.message, send.type, info, send.fin_tag, request);
     if (wire) return wires::send(*wire, send.message);
   } else if (g.switched_on.load(std::memory_order_relaxed)) {
     if (const auto slot =
-            post_with_fin_tag(send.message, static_cast<std::uint32_t>(send.fin_tag), *request)) {
+            post_with_fin_tag(send.message, static_cast<std::uint32_t>(send.fin_tag), request)) {
       return send_descriptor(*slot, send.message);
     }
   }
-  return send_undescribed(*request, send);
+  return start_plain(request, send);
+}
+
+int start_send(MPI_Request* request, const PersistentSend& send) {
+  int code = real.Start(request);
+  if (code != MPI_SUCCESS) return code;
+  code = send_started(*request, send);
+  if (code != MPI_SUCCESS) call_off(request);
+  return code;
+}
+
+int start_receive(MPI_Request* request) {
+  const int code = next.Start(request);
+  if (code != MPI_SUCCESS) return code;
+  short_receives.start(*request);
+  if (!ledger.has_entries()) return code;
+  if (const EntryPtr entry = ledger.find(*request)) {
+    show(entry->receipt.landing);
+    ledger.start(*entry);
+  }
+  return code;
 }
 
 int start_one(MPI_Request* request) {
-  if (const auto send = find(*request)) return start_described(request, *send);
-  short_receives.start(*request);
-  if (ledger.has_entries()) {
-    if (const EntryPtr entry = ledger.find(*request)) {
-      show(entry->receipt.landing);
-      ledger.start(*entry);
-    }
-  }
-  return next.Start(request);
+  const auto send = find(*request);
+  return send ? start_send(request, *send) : start_receive(request);
 }
+
+// ---- Receives ----------------------------------------------------------------------------------
 
 bool keep_short(void* buffer, MPI_Count count, MPI_Datatype type, int source, MPI_Comm comm,
                 MPI_Request request) {
@@ -143,6 +201,7 @@ bool keep_short(void* buffer, MPI_Count count, MPI_Datatype type, int source, MP
 
 // Open MPI frees a persistent receive that fails, and gives its handle to the next one.
 void forget_failed(MPI_Request request) {
+  overlaps.remove_persistent(request);
   const EntryPtr entry = ledger.find(request);
   if (!entry) return;
   ledger.conclude(*entry);
@@ -150,13 +209,39 @@ void forget_failed(MPI_Request request) {
   ledger.remove(request);
 }
 
-int enter_receive(int code, void* buffer, MPI_Count count, MPI_Datatype type, int source,
-                  MPI_Comm comm, const MPI_Request* request) {
-  if (code != MPI_SUCCESS || !g.active) return code;
+void enter_receive(const Landing& landing, int source, MPI_Comm comm, MPI_Request request) {
+  if (landing.capacity == 0) return;
+  const bool is_simple = landing.bounce == nullptr;
+  if (is_simple && keep_short(landing.buffer, landing.count, landing.type, source, comm, request)) {
+    return overlaps.add_persistent(request, landing);
+  }
+  if (is_simple && !landing) return overlaps.add_persistent(request, landing);
+  ledger.add_persistent(request, {.landing = landing, .persistent = true});
+}
+
+int make(void* buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+         MPI_Request* request) {
+  return next.Recv_init(buffer, count, type, source, tag, comm, request);
+}
+int make(void* buffer, MPI_Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+         MPI_Request* request) {
+  return next.Recv_init_c(buffer, count, type, source, tag, comm, request);
+}
+
+template <class Count>
+int make_receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+                 MPI_Request* request) {
+  if (!g.active) return make(buffer, count, type, source, tag, comm, request);
+  Landing landing = landing_for(buffer, count, type, source, comm);
+  if (!landing) landing = without_descriptor(buffer, count, type);
+  if (source == MPI_PROC_NULL) landing = {};
+  overlaps.avoid(landing, static_cast<std::uint64_t>(std::numeric_limits<Count>::max()));
+  const int code = landing.bounce ? make(landing.buffer, static_cast<Count>(landing.count),
+                                         landing.type, source, tag, comm, request)
+                                  : make(buffer, count, type, source, tag, comm, request);
+  if (code != MPI_SUCCESS) return code;
   forget_failed(*request);
-  if (keep_short(buffer, count, type, source, comm, *request)) return code;
-  const Landing landing = landing_for(buffer, count, type, source, comm);
-  if (landing) ledger.add_persistent(*request, {.landing = landing, .persistent = true});
+  enter_receive(landing, source, comm, *request);
   return code;
 }
 
@@ -168,36 +253,92 @@ int free_receive(MPI_Request* request, const EntryPtr& entry) {
   return MPI_SUCCESS;
 }
 
-void forget_send(MPI_Request request) {
+// ---- The end of a send -------------------------------------------------------------------------
+
+// True if `request` is the receive of a completion message that has not come yet.
+bool is_active(MPI_Request request) {
+  int flag = 1;
+  real.Request_get_status(request, &flag, MPI_STATUS_IGNORE);
+  return flag == 0;
+}
+
+// True if `request` is a persistent send of ours.
+bool free_send(MPI_Request request) {
   const std::lock_guard<std::mutex> hold(g_mutex);
   const auto at = g_sends.find(bits_of(request));
-  if (at == g_sends.end()) return;
-  g_free_tags.push_back(at->second.fin_tag);
-  datatypes::forget(at->second.type);
-  real.Type_free(&at->second.type);
+  if (at == g_sends.end()) return false;
+  if (is_active(request)) {
+    g_freed.push_back({.request = request, .send = std::move(at->second)});
+    loose_ends.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    dispose(request, at->second);
+  }
   g_sends.erase(at);
+  return true;
+}
+
+// With g_mutex. True if the data is sent: the program's request completes.
+bool conclude(Undescribed& one) {
+  int flag = 0;
+  MPI_Status status;
+  const int code = next.Test(&one.plain, &flag, &status);
+  if (code == MPI_SUCCESS && flag == 0) return false;
+  int cancelled = 0;
+  if (code == MPI_SUCCESS) real.Test_cancelled(&status, &cancelled);
+  if (cancelled != 0) {
+    real.Cancel(&one.request);
+    return true;
+  }
+  say_complete(g.me, one.fin_tag);
+  return true;
+}
+
+// With g_mutex. True if the completion message of a freed send has come.
+bool conclude(Freed& one) {
+  int flag = 0;
+  real.Test(&one.request, &flag, MPI_STATUS_IGNORE);
+  if (flag != 0) dispose(one.request, one.send);
+  return flag != 0;
+}
+
+template <class One>
+void conclude_all(std::vector<One>& ends) {
+  const std::size_t over = std::erase_if(ends, [](One& one) { return conclude(one); });
+  loose_ends.fetch_sub(over, std::memory_order_relaxed);
 }
 
 }  // namespace
 
-void progress_undescribed() {
+void progress_persistent() {
   if (loose_ends.load(std::memory_order_relaxed) == 0) return;
   const std::lock_guard<std::mutex> hold(g_mutex);
-  std::erase_if(g_undescribed, [](Undescribed& one) {
-    int flag = 0;
-    int cancelled = 0;
-    MPI_Status status{};
-    next.Test(&one.sending, &flag, &status);
-    if (flag == 0) return false;
-    real.Test_cancelled(&status, &cancelled);
-    if (cancelled != 0) {
-      real.Cancel(&one.completion);
-    } else {
-      say_complete(g.me, one.fin_tag);
-    }
-    loose_ends.fetch_sub(1, std::memory_order_relaxed);
+  conclude_all(g_undescribed);
+  conclude_all(g_freed);
+}
+
+bool cancel_undescribed(MPI_Request request) {
+  if (loose_ends.load(std::memory_order_relaxed) == 0) return false;
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  for (Undescribed& one : g_undescribed) {
+    if (one.request != request) continue;
+    next.Cancel(&one.plain);  // conclude() sees what becomes of it
     return true;
-  });
+  }
+  return false;
+}
+
+void stop_persistent() {
+  progress_persistent();
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  for (Freed& one : g_freed) {
+    call_off(&one.request);
+    dispose(one.request, one.send);
+  }
+  // What the program has not freed is its own affair; ours are the requests behind.
+  for (auto& [bits, send] : g_sends) real.Request_free(&send.plain);
+  g_freed.clear();
+  g_sends.clear();
+  g_undescribed.clear();
 }
 
 std::optional<int> persistent_fin(MPI_Request request) {
@@ -205,64 +346,46 @@ std::optional<int> persistent_fin(MPI_Request request) {
   return send ? std::optional(send->fin_tag) : std::nullopt;
 }
 
-bool cancel_undescribed(MPI_Request request) {
-  const std::lock_guard<std::mutex> hold(g_mutex);
-  for (Undescribed& one : g_undescribed) {
-    if (one.completion != request) continue;
-    next.Cancel(&one.sending);
-    return true;
-  }
-  return false;
-}
-
 namespace wrap {
 
 int Send_init(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
               MPI_Request* request) {
-  if (init_described(Mode::standard, buf, count, datatype, dest, tag, comm, request))
-    return MPI_SUCCESS;
-  return next.Send_init(buf, count, datatype, dest, tag, comm, request);
+  const int code = next.Send_init(buf, count, datatype, dest, tag, comm, request);
+  return enter_send(code, Mode::standard, buf, count, datatype, dest, tag, comm, request);
 }
 int Send_init_c(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
                 MPI_Comm comm, MPI_Request* request) {
-  if (init_described(Mode::standard, buf, count, datatype, dest, tag, comm, request))
-    return MPI_SUCCESS;
-  return next.Send_init_c(buf, count, datatype, dest, tag, comm, request);
+  const int code = next.Send_init_c(buf, count, datatype, dest, tag, comm, request);
+  return enter_send(code, Mode::standard, buf, count, datatype, dest, tag, comm, request);
 }
 int Ssend_init(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
                MPI_Request* request) {
-  if (init_described(Mode::synchronous, buf, count, datatype, dest, tag, comm, request))
-    return MPI_SUCCESS;
-  return next.Ssend_init(buf, count, datatype, dest, tag, comm, request);
+  const int code = next.Ssend_init(buf, count, datatype, dest, tag, comm, request);
+  return enter_send(code, Mode::synchronous, buf, count, datatype, dest, tag, comm, request);
 }
 int Ssend_init_c(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
                  MPI_Comm comm, MPI_Request* request) {
-  if (init_described(Mode::synchronous, buf, count, datatype, dest, tag, comm, request))
-    return MPI_SUCCESS;
-  return next.Ssend_init_c(buf, count, datatype, dest, tag, comm, request);
+  const int code = next.Ssend_init_c(buf, count, datatype, dest, tag, comm, request);
+  return enter_send(code, Mode::synchronous, buf, count, datatype, dest, tag, comm, request);
 }
 int Rsend_init(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
                MPI_Request* request) {
-  if (init_described(Mode::ready, buf, count, datatype, dest, tag, comm, request))
-    return MPI_SUCCESS;
-  return next.Rsend_init(buf, count, datatype, dest, tag, comm, request);
+  const int code = next.Rsend_init(buf, count, datatype, dest, tag, comm, request);
+  return enter_send(code, Mode::ready, buf, count, datatype, dest, tag, comm, request);
 }
 int Rsend_init_c(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
                  MPI_Comm comm, MPI_Request* request) {
-  if (init_described(Mode::ready, buf, count, datatype, dest, tag, comm, request))
-    return MPI_SUCCESS;
-  return next.Rsend_init_c(buf, count, datatype, dest, tag, comm, request);
+  const int code = next.Rsend_init_c(buf, count, datatype, dest, tag, comm, request);
+  return enter_send(code, Mode::ready, buf, count, datatype, dest, tag, comm, request);
 }
 
 int Recv_init(void* buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
               MPI_Request* request) {
-  const int code = next.Recv_init(buf, count, datatype, source, tag, comm, request);
-  return enter_receive(code, buf, count, datatype, source, comm, request);
+  return make_receive(buf, count, datatype, source, tag, comm, request);
 }
 int Recv_init_c(void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
                 MPI_Comm comm, MPI_Request* request) {
-  const int code = next.Recv_init_c(buf, count, datatype, source, tag, comm, request);
-  return enter_receive(code, buf, count, datatype, source, comm, request);
+  return make_receive(buf, count, datatype, source, tag, comm, request);
 }
 
 int Start(MPI_Request* request) { return g.active ? start_one(request) : next.Start(request); }
@@ -278,8 +401,12 @@ int Startall(int count, MPI_Request array_of_requests[]) {
 
 int Request_free(MPI_Request* request) {
   if (!g.active || *request == MPI_REQUEST_NULL) return next.Request_free(request);
-  forget_send(*request);
+  if (free_send(*request)) {
+    *request = MPI_REQUEST_NULL;
+    return MPI_SUCCESS;
+  }
   short_receives.hand_over(*request);
+  overlaps.remove_persistent(*request);
   const EntryPtr entry = ledger.find(*request);
   if (!entry) return next.Request_free(request);
   const TypeHold hold(entry->receipt.landing);

@@ -193,7 +193,7 @@ int take_look(int source, int tag, MPI_Comm comm, int* flag, MPI_Message* messag
     const auto kept = take_set_aside(source, tag, comm);
     *message = kept->message;
     *flag = 1;
-    remember_origin(*message, {.comm = comms::find(comm),
+    remember_origin(*message, {.comm = comms::share(comms::find(comm)),
                                .envelope = kept->envelope,
                                .substitute = true,
                                .letter = kept->letter});
@@ -204,7 +204,7 @@ int take_look(int source, int tag, MPI_Comm comm, int* flag, MPI_Message* messag
   if (code != MPI_SUCCESS || *flag == 0) return code;
   const auto seen = identify(comm, *status.get());
   if (!seen) return code;
-  Origin origin{.comm = seen->comm,
+  Origin origin{.comm = comms::share(seen->comm),
                 .envelope = {.source = status.get()->MPI_SOURCE, .tag = status.get()->MPI_TAG},
                 .substitute = false,
                 .letter = seen->letter};

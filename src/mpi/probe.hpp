@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "mpi/comms.hpp"
@@ -36,7 +37,7 @@ std::optional<SetAside> take_set_aside(int source, int tag, MPI_Comm comm);
 
 // A receive by message handle (MPI_Mprobe) needs to know where the message came from.
 struct Origin {
-  Comm* comm;
+  std::shared_ptr<Comm> comm;  // the program may free it before it receives the message
   Envelope envelope;
   bool substitute;  // a message set aside: the library takes this rank for its source
   std::optional<Letter> letter;  // what it describes, of this node

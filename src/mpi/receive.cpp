@@ -4,10 +4,12 @@
 // A blocking receive is start + wait, which costs the same in every supported library and lets the
 // rank help. A receive in whose buffer a descriptor may land is settled when it completes: at once
 // in a blocking call, through the ledger otherwise.
+#include <limits>
 #include <type_traits>
 
 #include "mpi/exchange.hpp"
 #include "mpi/handlers.hpp"
+#include "mpi/overlaps.hpp"
 #include "mpi/probe.hpp"
 #include "mpi/runtime.hpp"
 #include "mpi/short_receives.hpp"
@@ -41,11 +43,24 @@ int release_if_cut(int code, const Landing& landing, const std::optional<Letter>
   return code;
 }
 
+// A receive that clashes with another gets a bounce buffer.
+template <class Count>
+void avoid_clash(Landing& landing, void*& buffer, Count& count, MPI_Datatype& type) {
+  if (!g.describing) return;
+  if (!landing) landing = without_descriptor(buffer, count, type);
+  overlaps.avoid(landing, static_cast<std::uint64_t>(std::numeric_limits<Count>::max()));
+  if (!landing.bounce) return;
+  buffer = landing.buffer;
+  count = static_cast<Count>(landing.count);
+  type = landing.type;
+}
+
 // What has to be done when a receive completes, and its start.
 template <class Count>
 int begin(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
           MPI_Request* request, Receipt& receipt) {
   receipt.landing = landing_for(buffer, count, type, source, comm);
+  if (source != MPI_PROC_NULL) avoid_clash(receipt.landing, buffer, count, type);
   if (set_aside_count.load(std::memory_order_relaxed) != 0) [[unlikely]] {
     if (auto kept = take_set_aside(source, tag, comm)) {
       receipt.envelope = kept->envelope;
@@ -61,11 +76,16 @@ template <class Count>
 int begin_matched(void* buffer, Count count, MPI_Datatype type, MPI_Message* message,
                   MPI_Request* request, Receipt& receipt) {
   const auto origin = take_origin(*message);
-  if (!origin) return start_matched(buffer, count, type, message, request);
-  receipt.landing = landing_for(buffer, count, type, origin->envelope.source, origin->comm->handle);
-  if (origin->substitute) receipt.envelope = origin->envelope;
-  return release_if_cut(start_matched(buffer, count, type, message, request), receipt.landing,
-                        origin->letter);
+  if (origin) {
+    receipt.comm = origin->comm;
+    if (origin->comm) {
+      receipt.landing = landing_on(*origin->comm, buffer, count, type, origin->envelope.source);
+    }
+    if (origin->substitute) receipt.envelope = origin->envelope;
+  }
+  avoid_clash(receipt.landing, buffer, count, type);
+  const int code = start_matched(buffer, count, type, message, request);
+  return origin ? release_if_cut(code, receipt.landing, origin->letter) : code;
 }
 
 // A receive with room for less than a descriptor may have been matched with one: the library's
@@ -77,14 +97,21 @@ int too_short(int code, MPI_Comm comm, const MPI_Status& status) {
 
 // What may lie in the buffer of a completed receive becomes the message; errors are raised.
 int finish(const Landing& landing, MPI_Status* status) {
-  if (!landing) return MPI_SUCCESS;
+  if (!landing && !landing.bounce) return MPI_SUCCESS;
+  if (landing.bounce) overlaps.begin_fetch(landing);
   const int code = settle(landing, status);
-  return code == MPI_SUCCESS ? code : raise(landing.comm->handle, code);
+  if (landing.bounce) {
+    overlaps.end_fetch(landing);
+    overlaps.put_in_place(landing, *status);
+  }
+  return code == MPI_SUCCESS ? code : raise(comms::for_errors(*landing.comm), code);
 }
 
 // A blocking receive; one that is started is noted in the ledger.
 void hold_and_note(Arrival& arrival) {
   arrival.hold = TypeHold(arrival.receipt.landing);
+  // Another thread may free it meanwhile.
+  if (g.threads) arrival.receipt.comm = comms::share(arrival.receipt.landing.comm);
   if (awaits_long(arrival.receipt.landing)) g.exchanges.starts_receive();
 }
 
@@ -215,7 +242,8 @@ int receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, M
 }
 
 void enter(MPI_Request request, Receipt receipt) {
-  if (!receipt.landing && !receipt.envelope) return;
+  if (!receipt.landing) overlaps.note(receipt.landing);
+  if (!receipt.landing && !receipt.landing.bounce && !receipt.envelope) return;
   show(receipt.landing);
   ledger.add(request, receipt);
 }
@@ -232,14 +260,18 @@ template <class Count>
 template <class Count>
 int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
                   MPI_Request* request) {
+  if (!g.active) return start(buffer, count, type, source, tag, comm, request);
   const datatypes::Known known = datatypes::known(count, type);
-  const bool as_given = set_aside_count.load(std::memory_order_relaxed) == 0;
-  if (!g.active || (as_given && known.bytes < p2p::kDescriptorBytes)) {
+  const bool as_given = set_aside_count.load(std::memory_order_relaxed) == 0 && known.dense &&
+                        !(overlaps.any_heads() && overlaps.meets_head(buffer, known.bytes));
+  if (as_given && known.bytes < p2p::kDescriptorBytes) {
+    overlaps.note(buffer, known.bytes);
     return start(buffer, count, type, source, tag, comm, request);
   }
   if (!as_given || !short_receives.suits(buffer, known.bytes, known.dense, source)) {
     return start_any_receive(buffer, count, type, source, tag, comm, request);
   }
+  overlaps.pass();
   const int code = start(buffer, count, type, source, tag, comm, request);
   if (code != MPI_SUCCESS) return code;
   const auto receive = ShortReceive::of(buffer, known.bytes, source, comm);
@@ -272,6 +304,7 @@ int enter_combined(int code, void* buffer, MPI_Count count, MPI_Datatype type, i
                    MPI_Comm comm, const MPI_Request* request) {
   if (code == MPI_SUCCESS && g.active) {
     Receipt receipt{.landing = landing_for(buffer, count, type, source, comm)};
+    if (!receipt.landing) receipt.landing = without_descriptor(buffer, count, type);
     receipt.landing.silent = true;  // in MPICH from 4.1 on, for one
     enter(*request, receipt);
   }

@@ -58,7 +58,7 @@ class NodeWork final : public wait::Work {
     settle_landed();
     short_receives.look_at_all();
     progress_orphans();
-    progress_undescribed();
+    progress_persistent();
     wires::progress();
   }
 
@@ -598,7 +598,11 @@ void stop() {
   g.carrier.reset();
   delete std::exchange(g.helpers, nullptr);
   gate::stop();
-  if (g.active) comms::stop();
+  if (g.active) {
+    stop_persistent();
+    datatypes::stop();
+    comms::stop();
+  }
   g.active = false;
   g.describing = g.reaching = g.carrying = false;
   real.Comm_free(&g.node_comm);

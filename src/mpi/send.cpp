@@ -115,14 +115,19 @@ template <class Count>
   if (message.bytes >= g.threshold && may_describe(message, type, info)) {
     if (const auto slot = post(message, Completion::message)) {
       int code = receive_completion(*slot, request);
-      if (code == MPI_SUCCESS) code = send_descriptor(*slot, message);
+      if (code != MPI_SUCCESS) return code;
+      code = send_descriptor(*slot, message);
+      if (code != MPI_SUCCESS) drop_receive(*request);
       return code;
     }
   }
   if (mode != Mode::synchronous) {
     if (const auto wire = wires::take(message, type, info, wires::kOwnFin)) {
-      const int code = wires::receive_fin(*wire, request);
-      return code == MPI_SUCCESS ? wires::send(*wire, message) : code;
+      int code = wires::receive_fin(*wire, request);
+      if (code != MPI_SUCCESS) return code;
+      code = wires::send(*wire, message);
+      if (code != MPI_SUCCESS) drop_receive(*request);
+      return code;
     }
   }
   return starting_call<Count>(mode)(buffer, count, type, dest, tag, comm, request);

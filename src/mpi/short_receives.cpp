@@ -29,6 +29,19 @@ void ShortReceives::start(MPI_Request request) {
   ++under_way_;
 }
 
+bool ShortReceives::meets(std::uint64_t begin, std::uint64_t end) const {
+  if (under_way_ == 0 || begin >= highest_ || lowest_ >= end) return false;
+  return std::any_of(sets_.begin(), sets_.end(), [&](const Set& set) {
+    for (std::size_t way = 0; way < kWays; ++way) {
+      const ShortReceive& receive = set.receives[way];
+      if (set.tags[way] == kEmpty || receive.under_way == 0) continue;
+      const auto first = reinterpret_cast<std::uint64_t>(receive.buffer);
+      if (first < end && begin < first + receive.bytes) return true;
+    }
+    return false;
+  });
+}
+
 void ShortReceives::look_at_all() {
   constexpr double kEveryNs = 100e3;
   // Used by the one thread that has the wait loop's hands.

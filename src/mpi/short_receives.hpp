@@ -69,6 +69,9 @@ class ShortReceives {
     return under_way_ == 1 && find(request) != nullptr;
   }
 
+  // One under way into these addresses.
+  [[nodiscard]] bool meets(std::uint64_t begin, std::uint64_t end) const;
+
   // False if there is no room for it.
   [[nodiscard]] bool add(MPI_Request request, const ShortReceive& receive) {
     const Place old = place_of(request);
@@ -79,7 +82,14 @@ class ShortReceives {
     if (way == kWays) return false;
     set.tags[way] = tag_of(request);
     set.receives[way] = receive;
+    if (under_way_ == 0) {
+      lowest_ = ~std::uint64_t{0};
+      highest_ = 0;
+    }
     under_way_ += receive.under_way;
+    const auto begin = reinterpret_cast<std::uint64_t>(receive.buffer);
+    lowest_ = std::min<std::uint64_t>(lowest_, begin);
+    highest_ = std::max<std::uint64_t>(highest_, begin + receive.bytes);
     return true;
   }
 
@@ -153,6 +163,9 @@ class ShortReceives {
   void raise_overrun(ShortReceive& receive);
 
   std::size_t under_way_ = 0;
+  // All that were added since none was under way lie between.
+  std::uint64_t lowest_ = 0;
+  std::uint64_t highest_ = 0;
   std::uint64_t limit_ = 0;
   std::array<Set, kSets> sets_{};
 };

@@ -293,7 +293,6 @@ int send(Wire wire, const Outgoing& message) {
   }
   const std::lock_guard<std::mutex> hold(g_mutex);
   if (code != MPI_SUCCESS) {
-    drop_receive(line.completion);
     release(wire);
     return code;
   }

@@ -52,7 +52,7 @@ std::optional<Wire> take(const Outgoing& message, MPI_Datatype type, const datat
                          int fin_tag = kNoFin, MPI_Request request = MPI_REQUEST_NULL);
 // The receive of that message: the user's request. On failure the wire is given back.
 int receive_fin(Wire wire, MPI_Request* request);
-// Packs and sends. On failure the wire is given back.
+// Packs and sends. On failure the wire is given back, and no fin will come.
 int send(Wire wire, const Outgoing& message);
 // Without a fin: waits until the receiver has it; gives the wire back.
 void await(Wire wire);

@@ -111,5 +111,6 @@ def test_program(mpi: MpiBuild, arm: Arm, way: Way) -> None:
         done.expect_clean()
         return
     done.expect("PASS")
+    assert done.out.splitlines() == ["PASS"], f"more on standard output\n{done.told()}"
     if arm.helped:
         check_what_was_said(way, done)
