@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The cases of bench/ult/compare.py, written once for all run times of light tasks.
 //
-// Each run time is a program of its own: a Runtime (adapter) and `return bench::main<Runtime>(...)`.
-// `PROGRAM CASE` prints one number: nanoseconds an operation, the median of kRepeats measurements in
-// one process after a first one that does not count; nothing where the run time lacks the operation.
+// Each run time is a program of its own: a Runtime (adapter) and `return
+// bench::main<Runtime>(...)`. `PROGRAM CASE` prints one number: nanoseconds an operation, the
+// median of kRepeats measurements in one process after a first one that does not count; nothing
+// where the run time lacks the operation.
 //
 // What a Runtime has:
 //   run(workers, f)             f as a task, on so many workers; returns when it has ended
@@ -264,7 +265,8 @@ template <class R>
 struct Node {
   static constexpr int kRoots = 2000;
   static constexpr int kFan = 8;
-  static constexpr std::uint64_t kOdds = 535'810'000;  // 0.12475; with the root's hash: 941,240 nodes
+  static constexpr std::uint64_t kOdds =
+      535'810'000;  // 0.12475; with the root's hash: 941,240 nodes
   std::uint64_t hash = 0;
   long below = 0;
 

@@ -11,8 +11,8 @@ machine; the first line says how busy it was.
     bench/ult/compare.py --cases fib tree-1 tree-2 --run-times manyhands argobots onetbb
 
 Cases: nanoseconds of one operation (create-join of 256 empty tasks, yield, signal until the other
-task runs on the same worker and between two, lock by 8 tasks on one worker and on two, barrier of 16
-tasks) or of a whole computation (fib(25), ten queens, a tree of 941,240 nodes; on two workers,
+task runs on the same worker and between two, lock by 8 tasks on one worker and on two, barrier of
+16 tasks) or of a whole computation (fib(25), ten queens, a tree of 941,240 nodes; on two workers,
 tree-1 on one). tree-2 is compared with its ideal as well: half of tree-1.
 """
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// MassiveThreads. It has no task on a given worker, and a task that is woken runs on the worker of the
-// one that woke it: so no signal between two workers.
+// MassiveThreads. It has no task on a given worker, and a task that is woken runs on the worker of
+// the one that woke it: so no signal between two workers.
 #include <myth/myth.h>
 
 #include <cstdlib>

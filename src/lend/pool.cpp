@@ -108,7 +108,8 @@ Status Pool::hire() {
   if (stack != 0 && !hire_one(mine_.channels[0], stack)) stack = 0;
   if (stack < stack_) {
     cramped_.store(true, std::memory_order_relaxed);
-    say("loops of rank {} are not shared: no stacks of {} MB", node_.mine().world_rank, stack_ >> 20U);
+    say("loops of rank {} are not shared: no stacks of {} MB", node_.mine().world_rank,
+        stack_ >> 20U);
   }
   while (helpers_.size() < count && hire_one(mine_.channels[helpers_.size()], stack)) {
   }
@@ -202,7 +203,8 @@ Status Pool::let_in(Place& here, Work& work) {
     });
   }
   if (helpers_.empty()) return hiring_went_ ? Status{Code::unsupported} : hiring_went_;
-  if (cramped_.load(std::memory_order_relaxed) && &here == &place(Kind::loops)) return {Code::unsupported};
+  if (cramped_.load(std::memory_order_relaxed) && &here == &place(Kind::loops))
+    return {Code::unsupported};
   // release: pairs with the look of a helper, which may as well come too early and find nothing.
   here.open.store(&work, std::memory_order_release);
   const auto kind = static_cast<Kind>(&here - places_);

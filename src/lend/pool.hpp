@@ -167,7 +167,7 @@ class Pool {
   std::vector<pthread_t> helpers_;
   std::atomic<bool> hired_{false};
   std::atomic<bool> cramped_{false};  // relaxed: before hired_, whose release publishes it
-  std::atomic<bool> ending_{false};  // relaxed, looked at by helpers that a wake-up follows
+  std::atomic<bool> ending_{false};   // relaxed, looked at by helpers that a wake-up follows
   // relaxed: counts
   std::atomic<std::uint64_t> given_back_{0};
   std::atomic<std::uint32_t> at_home_{0};

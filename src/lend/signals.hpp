@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Threads of ours take no signal that somebody sends to the program. Those that code brings upon
-// itself (a fault, a trapped division) are its thread's own: programs answer them, and a thread that
-// blocks one is ended by it, with its process.
+// itself (a fault, a trapped division) are its thread's own: programs answer them, and a thread
+// that blocks one is ended by it, with its process.
 #pragma once
 
 #include <pthread.h>

@@ -159,8 +159,7 @@ Fetched fetch_kept(const p2p::Descriptor& found, const Landing& landing) {
 }
 
 // The sender has the letter, and may keep it while the library takes a message back for it.
-p2p::Mover await_mover(p2p::SendSlot* letter, std::uint64_t generation,
-                       const p2p::Landing* shown) {
+p2p::Mover await_mover(p2p::SendSlot* letter, std::uint64_t generation, const p2p::Landing* shown) {
   p2p::Mover mover = p2p::Mover::unsettled;
   wait::until([&] {
     mover = p2p::who_moves(letter, generation, shown);

@@ -157,8 +157,8 @@ inline std::atomic<std::size_t> loose_ends{0};
 // error, not yet raised.
 int settle_request(MPI_Request request, const EntryPtr& entry, MPI_Status* status);
 
-// A request has failed with `status`: its entry is of no use any more. True if it was under way with
-// one.
+// A request has failed with `status`: its entry is of no use any more. True if it was under way
+// with one.
 bool drop_request(MPI_Request request, const EntryPtr& entry, MPI_Status* status);
 
 // A descriptor has landed in the head of a receive under way, or not (overlaps.hpp): its message is

@@ -83,9 +83,8 @@ std::vector<Letter> unmatched(std::uint32_t sender,
     const Letter letter{.sender = sender, .slot = slot, .says = *says};
     if (!contains(gone, letter)) found.push_back(letter);
   }
-  std::sort(found.begin(), found.end(), [](const Letter& a, const Letter& b) {
-    return a.says.sequence < b.says.sequence;
-  });
+  std::sort(found.begin(), found.end(),
+            [](const Letter& a, const Letter& b) { return a.says.sequence < b.says.sequence; });
   return found;
 }
 
@@ -161,13 +160,13 @@ void truncated(const Comm* comm, const MPI_Status& status) {
   if (!(g.reaching || g.carrying)) return;
   for (std::uint32_t sender = 0; sender < g.ranks; ++sender) {
     if (sender == g.me) continue;
-    const auto doubtful = unmatched(sender, [&](const p2p::Posted& says) {
-      return may_be_cut(says, sender, comm, status);
-    });
+    const auto doubtful = unmatched(
+        sender, [&](const p2p::Posted& says) { return may_be_cut(says, sender, comm, status); });
     // Of one communicator the library matches the oldest first.
     std::vector<std::uint64_t> seen;
     for (const Letter& letter : doubtful) {
-      const bool first = std::find(seen.begin(), seen.end(), letter.says.communicator) == seen.end();
+      const bool first =
+          std::find(seen.begin(), seen.end(), letter.says.communicator) == seen.end();
       const bool ordered = letter.says.ordered != 0 && !g.threads;
       if (first || !ordered) keep(letter);
       seen.push_back(letter.says.communicator);
@@ -187,9 +186,8 @@ bool is_kept(std::uint32_t sender, std::uint64_t communicator, int tag) {
 
 std::optional<Kept> take_kept(const p2p::Descriptor& descriptor) {
   const std::lock_guard<std::mutex> hold(g_mutex);
-  const auto at = std::find_if(g_kept.begin(), g_kept.end(), [&](const Kept& kept) {
-    return kept.letter == of(descriptor);
-  });
+  const auto at = std::find_if(g_kept.begin(), g_kept.end(),
+                               [&](const Kept& kept) { return kept.letter == of(descriptor); });
   if (at == g_kept.end()) return std::nullopt;
   Kept found = std::move(*at);
   g_kept.erase(at);

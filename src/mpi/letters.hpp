@@ -36,8 +36,7 @@ struct Letter {
   p2p::Posted says;
 
   bool operator==(const Letter& other) const {
-    return sender == other.sender && slot == other.slot &&
-           says.generation == other.says.generation;
+    return sender == other.sender && slot == other.slot && says.generation == other.says.generation;
   }
 };
 

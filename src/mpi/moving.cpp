@@ -214,8 +214,8 @@ void send_again(std::uint32_t slot, const p2p::SendSlot& letter) {
   for (std::uint64_t offset = 0; offset < letter.bytes; offset += kPiece) {
     const auto piece = static_cast<int>(std::min(kPiece, letter.bytes - offset));
     MPI_Request request = MPI_REQUEST_NULL;
-    real.Isend(bytes + offset, piece, MPI_BYTE, static_cast<int>(letter.to),
-               tags::kResends[slot], g.node_comm, &request);
+    real.Isend(bytes + offset, piece, MPI_BYTE, static_cast<int>(letter.to), tags::kResends[slot],
+               g.node_comm, &request);
     // The buffer stays in use until the receiver says so, which is later than this request's end.
     real.Request_free(&request);
   }
@@ -230,8 +230,10 @@ void send_to_self(const void* from, MPI_Count count, MPI_Datatype type, void* to
     real.Irecv_c(to, room, to_type, 0, tags::kRelaid.first, g.self_comm, &requests[0]);
     real.Isend_c(from, count, type, 0, tags::kRelaid.first, g.self_comm, &requests[1]);
   } else {
-    real.Irecv(to, static_cast<int>(room), to_type, 0, tags::kRelaid.first, g.self_comm, &requests[0]);
-    real.Isend(from, static_cast<int>(count), type, 0, tags::kRelaid.first, g.self_comm, &requests[1]);
+    real.Irecv(to, static_cast<int>(room), to_type, 0, tags::kRelaid.first, g.self_comm,
+               &requests[0]);
+    real.Isend(from, static_cast<int>(count), type, 0, tags::kRelaid.first, g.self_comm,
+               &requests[1]);
   }
   for (MPI_Request& request : requests) {
     int flag = 0;

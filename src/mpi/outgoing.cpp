@@ -37,8 +37,8 @@ struct Sent {
 std::array<Sent, p2p::SharedOutbox::kSlots> g_sent;
 
 // Completion messages of the last letters, by tag: whose request each completes. For MPI_Cancel,
-// which must know a request whose letter is over. relaxed: a request is cancelled by the thread that
-// started it, or by one it told.
+// which must know a request whose letter is over. relaxed: a request is cancelled by the thread
+// that started it, or by one it told.
 struct Fin {
   std::atomic<MPI_Request> request{};
   std::atomic<std::uint64_t> sequence{0};  // the letter's, plus one; 0 for none

@@ -106,7 +106,8 @@ Renewed renew(MPI_Message* message) {
   wait_request(&request, MPI_STATUS_IGNORE);
 
   static std::atomic<std::uint32_t> serial{0};
-  const int tag = tags::kRenewed[serial.fetch_add(1, std::memory_order_relaxed) % tags::kRenewed.count];
+  const int tag =
+      tags::kRenewed[serial.fetch_add(1, std::memory_order_relaxed) % tags::kRenewed.count];
   post_parcel(content, tag);
   int flag = 0;
   wait::until([&] {

@@ -39,7 +39,7 @@ std::optional<SetAside> take_set_aside(int source, int tag, MPI_Comm comm);
 struct Origin {
   std::shared_ptr<Comm> comm;  // the program may free it before it receives the message
   Envelope envelope;
-  bool substitute;  // a message set aside: the library takes this rank for its source
+  bool substitute;               // a message set aside: the library takes this rank for its source
   std::optional<Letter> letter;  // what it describes, of this node
 };
 std::optional<Origin> take_origin(MPI_Message message);

@@ -458,8 +458,8 @@ void build_node() {
   g.reaching = g_why_not.empty();
   // Who is late with a message on a belt must be given a core, by a thread of its own process.
   const std::string why_no_belts = shared(!g.node->one_pid_namespace() ? "process numbers differ"
-                                          : crowded()            ? "more ranks than cores"
-                                                                 : "");
+                                          : crowded()                  ? "more ranks than cores"
+                                                                       : "");
   const bool contiguous_too = settings().memory != MemoryWay::cma;
   g.carrying = why_no_belts.empty() && (g.reaching || contiguous_too);
   if (!g.reaching) g.exchange_threshold = std::min(g.exchange_threshold, kLeastExchangedByCells);

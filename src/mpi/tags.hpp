@@ -43,8 +43,7 @@ constexpr bool disjoint(const std::array<Range, kRanges>& ranges) {
 // Completion messages of described sends (MPI_Isend and its kin), by SendSlot::own_fin().
 inline constexpr Range kSendFins{0, static_cast<int>(p2p::SendSlot::kOwnFins)};
 // Data that a receiver could not reach, by slot of the sender's outbox.
-inline constexpr Range kResends{kSendFins.end(),
-                                static_cast<int>(p2p::SharedOutbox::kSlots)};
+inline constexpr Range kResends{kSendFins.end(), static_cast<int>(p2p::SharedOutbox::kSlots)};
 // Completion messages of sends to other nodes, by wire.
 inline constexpr Range kWireFins{kResends.end(), 64};
 // Nobody sends it: what a rank probes for to drive the library.

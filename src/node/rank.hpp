@@ -31,17 +31,17 @@ struct alignas(kCacheLine) RankRecord {
   // processes.
   std::uint64_t start_time = 0;
   std::uint64_t pid_namespace = 0;  // in which pid is a number; 0: not known
-  std::int32_t cpu = -1;         // the one CPU this rank is bound to, or where it ran at start
-  std::uint16_t numa = 0;        // NUMA node of that CPU
-  bool bound = false;            // bound to CPUs of one NUMA node
+  std::int32_t cpu = -1;            // the one CPU this rank is bound to, or where it ran at start
+  std::uint16_t numa = 0;           // NUMA node of that CPU
+  bool bound = false;               // bound to CPUs of one NUMA node
 
   // Written by the rank while it runs, read by thieves.
   // 1 while the rank waits inside MPI and has no unit of work in hand (CAB-MPI, III-C3: the flag
   // from which others count active ranks). Relaxed: a stale value only shifts a heuristic.
   alignas(kCacheLine) std::atomic<std::uint32_t> idle{0};
-  // One word for each thread of this rank that may have a chunk in hand (Visit): the node-local rank
-  // that owns the chunk, plus one; 0 for none. By them an owner that has waited long for a chunk
-  // tells a slow thief from a dead one.
+  // One word for each thread of this rank that may have a chunk in hand (Visit): the node-local
+  // rank that owns the chunk, plus one; 0 for none. By them an owner that has waited long for a
+  // chunk tells a slow thief from a dead one.
   static constexpr std::uint32_t kVisits = 16;
   alignas(kCacheLine) std::atomic<std::uint32_t> visiting[kVisits] = {};
 };

@@ -156,7 +156,7 @@ std::string_view without_fortrans_ending(std::string_view name) {
 }  // namespace
 
 bool is_run_time_name(std::string_view name) {
-  constexpr std::array<std::string_view, 8> kBeginnings = {"GOMP_", "GOACC_", "omp_",   "ompc_",
+  constexpr std::array<std::string_view, 8> kBeginnings = {"GOMP_", "GOACC_", "omp_", "ompc_",
                                                            "ompx_", "__kmp",  "kmp_", "kmpc_"};
   return std::any_of(kBeginnings.begin(), kBeginnings.end(),
                      [&](std::string_view beginning) { return name.starts_with(beginning); });

@@ -168,8 +168,8 @@ void loop_end_nowait() {
 // ---- What else a region may do ------------------------------------------------------------------
 //
 // Each of these keeps a region from being shared. For those that have no function here, see
-// calls.hpp. Where a region is shared already a helper gets nothing of them, and waits with the team
-// where that waits.
+// calls.hpp. Where a region is shared already a helper gets nothing of them, and waits with the
+// team where that waits.
 
 void barrier() {
   note(Obstacle::barrier);

@@ -52,30 +52,55 @@ Form first_map(Byte opcode, Byte next, const Prefixes& with) {
   if (within(opcode, 0xd0, 0xd3) || within(opcode, 0xd8, 0xdf)) return with_modrm();
   if (within(opcode, 0xe0, 0xe7)) return plain(1);
   switch (opcode) {
-    case 0x63: case 0xfe: case 0xff:
+    case 0x63:
+    case 0xfe:
+    case 0xff:
       return with_modrm();
     case 0x8f:  // with another second byte, AMD's XOP
       return (next >> 3U & 7U) == 0 ? with_modrm() : kInvalid;
-    case 0x68: case 0xa9:
+    case 0x68:
+    case 0xa9:
       return plain(operand);
-    case 0x69: case 0x81: case 0xc7:
+    case 0x69:
+    case 0x81:
+    case 0xc7:
       return with_modrm(operand);
-    case 0x6a: case 0xa8: case 0xcd: case 0xeb:
+    case 0x6a:
+    case 0xa8:
+    case 0xcd:
+    case 0xeb:
       return plain(1);
-    case 0x6b: case 0x80: case 0x83: case 0xc0: case 0xc1: case 0xc6:
+    case 0x6b:
+    case 0x80:
+    case 0x83:
+    case 0xc0:
+    case 0xc1:
+    case 0xc6:
       return with_modrm(1);
-    case 0xc2: case 0xca:
+    case 0xc2:
+    case 0xca:
       return plain(2);
     case 0xc8:
       return plain(3);
-    case 0xe8: case 0xe9:
+    case 0xe8:
+    case 0xe9:
       return plain(4);
     case 0xf6:
       return with_modrm(tests ? 1 : 0);
     case 0xf7:
       return with_modrm(tests ? operand : 0);
-    case 0x60: case 0x61: case 0x62: case 0x82: case 0x9a: case 0xc4: case 0xc5: case 0xce:
-    case 0xd4: case 0xd5: case 0xd6: case 0xea:
+    case 0x60:
+    case 0x61:
+    case 0x62:
+    case 0x82:
+    case 0x9a:
+    case 0xc4:
+    case 0xc5:
+    case 0xce:
+    case 0xd4:
+    case 0xd5:
+    case 0xd6:
+    case 0xea:
       return kInvalid;
     default:
       return kNone;
@@ -91,11 +116,24 @@ Form second_map(Byte opcode) {
     return kNone;
   }
   switch (opcode) {
-    case 0x0f: case 0xa4: case 0xac: case 0xba: case 0xc2:
+    case 0x0f:
+    case 0xa4:
+    case 0xac:
+    case 0xba:
+    case 0xc2:
       return with_modrm(1);
-    case 0x0b: case 0x0e: case 0x77:
+    case 0x0b:
+    case 0x0e:
+    case 0x77:
       return kNone;
-    case 0x04: case 0x0a: case 0x0c: case 0x24: case 0x25: case 0x26: case 0x27: case 0x36:
+    case 0x04:
+    case 0x0a:
+    case 0x0c:
+    case 0x24:
+    case 0x25:
+    case 0x26:
+    case 0x27:
+    case 0x36:
       return kInvalid;
     default:
       return with_modrm();
@@ -107,7 +145,9 @@ Form of_map(unsigned map, Byte opcode) {
   switch (map) {
     case 1:
       return second_map(opcode);
-    case 2: case 5: case 6:
+    case 2:
+    case 5:
+    case 6:
       return with_modrm();
     case 3:
       return with_modrm(1);

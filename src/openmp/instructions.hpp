@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What machine code refers to: the functions that it calls or jumps to, and the places of the loader
-// that it reads addresses from.
+// What machine code refers to: the functions that it calls or jumps to, and the places of the
+// loader that it reads addresses from.
 //
 // On x86-64 instructions are told apart by their lengths alone, as compilers write them: one after
 // another, without data in between. Limit: instructions of user programs up to AVX-512.

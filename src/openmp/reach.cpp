@@ -37,7 +37,8 @@ bool look_through(std::span<const std::uint8_t> code, const Visit& visit) {
 #endif
 }
 
-// Where the functions of an object begin, as DWARF's .eh_frame_hdr says (Linux Standard Base, 10.6).
+// Where the functions of an object begin, as DWARF's .eh_frame_hdr says (Linux Standard
+// Base, 10.6).
 class Functions {
  public:
   Functions() = default;
@@ -108,7 +109,7 @@ struct Object {
   std::vector<std::span<const std::uint8_t>> code{};
   Functions functions{};
   std::unordered_map<std::uintptr_t, Import> imports{};  // by place
-  Obstacle worst = Obstacle::none;                     // of those, the first that is one
+  Obstacle worst = Obstacle::none;                       // of those, the first that is one
 };
 
 void take_import(const char* name, void** place, void* data) {
@@ -160,8 +161,9 @@ class Walk {
       const auto next = open_.back();
       open_.pop_back();
       seen_bytes_ += next.size();
-      const bool understood = seen_bytes_ <= kMost && look_through(
-          next, [this](Target what, std::uintptr_t to) { meet(what, to); });
+      const bool understood =
+          seen_bytes_ <= kMost &&
+          look_through(next, [this](Target what, std::uintptr_t to) { meet(what, to); });
       if (!understood) return object_.worst;
     }
     return found_;
@@ -206,7 +208,8 @@ class Walk {
     static constexpr std::uint8_t kLandingPad[] = {0xf3, 0x0f, 0x1e, 0xfa};
     constexpr std::uint8_t kBound = 0xf2;
     std::size_t at = 0;
-    if (code.size() >= std::size(kLandingPad) && std::equal(std::begin(kLandingPad), std::end(kLandingPad), &code[0]))
+    if (code.size() >= std::size(kLandingPad) &&
+        std::equal(std::begin(kLandingPad), std::end(kLandingPad), &code[0]))
       at += std::size(kLandingPad);
     if (at < code.size() && code[at] == kBound) ++at;
     const bool jumps = at + kJump <= code.size() && code[at] == 0xff && code[at + 1] == 0x25;

@@ -85,7 +85,9 @@ void* Region::await_copy() {
   lend::give_core_back();
   void* copy = nullptr;
   // acquire: pairs with give_copy(). An owner that leaves the region has none to give.
-  while ((copy = copy_.load(std::memory_order_acquire)) == nullptr && !leaving_.load(std::memory_order_relaxed)) ::sched_yield();
+  while ((copy = copy_.load(std::memory_order_acquire)) == nullptr &&
+         !leaving_.load(std::memory_order_relaxed))
+    ::sched_yield();
   return copy;
 }
 

@@ -58,8 +58,8 @@ std::optional<std::size_t> stack_size(std::string_view text, std::size_t unit) {
   std::uint64_t number = 0;
   const auto end = std::from_chars(whole.data(), whole.data() + whole.size(), number);
   if (end.ec != std::errc{}) return {};
-  const std::size_t bytes = bytes_of(
-      trimmed(whole.substr(static_cast<std::size_t>(end.ptr - whole.data()))), unit);
+  const std::size_t bytes =
+      bytes_of(trimmed(whole.substr(static_cast<std::size_t>(end.ptr - whole.data()))), unit);
   std::size_t size = 0;
   if (bytes == 0 || __builtin_mul_overflow(number, bytes, &size)) return {};
   return size;

@@ -95,9 +95,8 @@ struct Surroundings {
 
   // Of the calling thread.
   static Surroundings now() {
-    return {.floating_point = FloatingPoint::now(),
-            .locale = ::uselocale(locale_t{}),
-            .error = errno};
+    return {
+        .floating_point = FloatingPoint::now(), .locale = ::uselocale(locale_t{}), .error = errno};
   }
 };
 

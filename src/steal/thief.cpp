@@ -112,9 +112,7 @@ bool Thief::run_one_chunk(Job& job, std::uint32_t owner) {
   return visit && claim_and_copy(job, owner);
 }
 
-bool Thief::run_own_chunk(Job& job) {
-  return job.has_work() && claim_and_copy(job, node_->me());
-}
+bool Thief::run_own_chunk(Job& job) { return job.has_work() && claim_and_copy(job, node_->me()); }
 
 bool Thief::claim_and_copy(Job& job, std::uint32_t owner) {
   Chunk chunk{};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a debugger reads (tasks_gdb.py): plain structures under plain names, so that it needs no debug
-// information and works on a core file of an optimized build.
+// What a debugger reads (tasks_gdb.py): plain structures under plain names, so that it needs no
+// debug information and works on a core file of an optimized build.
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -33,10 +33,8 @@ std::mutex cores_mutex;  // of the list; the debugger looks when everything stan
 
 DebugEntry::DebugEntry(const Core& core) {
   for (const auto& worker : core.workers) workers_.push_back(worker->debug());
-  core_ = {.workers = core.count,
-           .slots = core.shape.slots,
-           .list = workers_.data(),
-           .next = nullptr};
+  core_ = {
+      .workers = core.count, .slots = core.shape.slots, .list = workers_.data(), .next = nullptr};
   const std::lock_guard lock(cores_mutex);
   core_.next = std::exchange(mh_ult_debug_cores, &core_);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How a debugger finds the tasks of a process: a list of schedulers in plain structures (debug.cpp).
+// How a debugger finds the tasks of a process: a list of schedulers in plain structures
+// (debug.cpp).
 #pragma once
 
 #include <atomic>

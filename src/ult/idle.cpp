@@ -16,7 +16,7 @@ namespace mh::ult::detail {
 namespace {
 constexpr std::chrono::microseconds kStopPoll{50};
 constexpr int kLooksPerSteal = 8;
-}
+}  // namespace
 
 // The root: the next task, claimed. nullptr: the scheduler ends.
 Record* Worker::find() {
@@ -31,8 +31,8 @@ Record* Worker::find() {
   }
 }
 
-// Without a word to `watch`, whose line all seekers write: who waits for a signal that is on its way
-// would pay for that.
+// Without a word to `watch`, whose line all seekers write: who waits for a signal that is on its
+// way would pay for that.
 Record* Worker::look_quietly() {
   for (int look = 0; look < core.quiet_looks; ++look) {
     if (core.stealing && look % kLooksPerSteal == 0) {

@@ -7,8 +7,8 @@
 //   if was names somebody:             if word.cas(nobody, me) succeeds:
 //     wake that one                      block until word is ended
 //
-// Either the exchange finds the name, or the compare-and-swap finds `ended`. Each is released by one
-// side and acquired by the other: the joiner sees what the task wrote.
+// Either the exchange finds the name, or the compare-and-swap finds `ended`. Each is released by
+// one side and acquired by the other: the joiner sees what the task wrote.
 #pragma once
 
 #include <atomic>

@@ -9,8 +9,8 @@
 // A task gets a stack when it first runs, not when it is spawned.
 //
 // Limits: an address space has a limited number of mappings (vm.max_map_count, 65,530 by default)
-// and a guard page costs two. The stacks of a process take at most half of them; further stacks have
-// no guard page, and the depot counts those.
+// and a guard page costs two. The stacks of a process take at most half of them; further stacks
+// have no guard page, and the depot counts those.
 #pragma once
 
 #include <atomic>

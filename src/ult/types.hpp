@@ -183,7 +183,7 @@ class Core {
   const Shape shape;
   const bool oversubscribed;  // more workers than cores: nobody spins
   const bool stealing;        // config.steal, and there are two
-  const int quiet_looks;  // see Worker::look_quietly()
+  const int quiet_looks;      // see Worker::look_quietly()
   const std::uint64_t spin_ticks;
   const std::uint64_t patience_ticks;
   StackDepot depot;

@@ -56,7 +56,8 @@ void Worker::live() {
 // This worker: a free slot from `after` on if there is one, so that a child comes after its parent;
 // kNoSlot.
 std::uint32_t Worker::take_slot(std::uint32_t after) {
-  if (free_count_ == 0 && !find_free_slots(after)) [[unlikely]] return kNoSlot;
+  if (free_count_ == 0 && !find_free_slots(after)) [[unlikely]]
+    return kNoSlot;
   const std::uint32_t slot = free_own_.next_from(after);
   free_own_.clear(slot);
   --free_count_;

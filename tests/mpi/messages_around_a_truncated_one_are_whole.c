@@ -2,8 +2,8 @@
 //
 // A receive that is too short fails with MPI_ERR_TRUNCATE and takes its own message, no other. Two
 // ranks send short and large messages of few tags on two communicators, all at once; the third
-// receives each by a call, a capacity, a type and wildcards chosen at random. Every other message is
-// whole, every send ends, and every truncated receive is one whose message was longer than its
+// receives each by a call, a capacity, a type and wildcards chosen at random. Every other message
+// is whole, every send ends, and every truncated receive is one whose message was longer than its
 // buffer.
 //
 // run: ranks 3
@@ -104,7 +104,8 @@ static Batch batch_of(int number, int sender) {
                              .tag = TAG + below(TAGS),
                              .size = sizes[below(LENGTH(sizes))],
                              .key = (number * SENDERS + sender) * MESSAGES + i};
-    batch.all[i].strided = batch.all[i].size % ELEMENT == 0 && batch.all[i].size > 0 && below(3) == 0;
+    batch.all[i].strided =
+        batch.all[i].size % ELEMENT == 0 && batch.all[i].size > 0 && below(3) == 0;
   }
   return batch;
 }
@@ -182,7 +183,8 @@ static int receive_matched(const Receive* how, MPI_Status* status) {
   MPI_Message message;
   MPI_Request request;
   MPI_Mprobe(how->source, how->tag, comms[how->comm], &message, status);
-  if (how->way == MRECV) return MPI_Mrecv(how->data, how->all.count, how->all.type, &message, status);
+  if (how->way == MRECV)
+    return MPI_Mrecv(how->data, how->all.count, how->all.type, &message, status);
   MPI_Imrecv(how->data, how->all.count, how->all.type, &message, &request);
   return MPI_Wait(&request, status);
 }
@@ -202,27 +204,27 @@ static int receive(const Receive* how, MPI_Status* status) {
   MPI_Request request;
   switch (how->way) {
     case RECV:
-      return MPI_Recv(how->data, how->all.count, how->all.type, how->source, how->tag, comm, status);
+      return MPI_Recv(how->data, how->all.count, how->all.type, how->source, how->tag, comm,
+                      status);
     case MRECV:
     case IMRECV:
       return receive_matched(how, status);
     case PERSISTENT:
       return receive_persistently(how, status);
     case SENDRECV:
-      return MPI_Sendrecv(NULL, 0, MPI_BYTE, MPI_PROC_NULL, 0, how->data, how->all.count, how->all.type,
-                          how->source, how->tag, comm, status);
+      return MPI_Sendrecv(NULL, 0, MPI_BYTE, MPI_PROC_NULL, 0, how->data, how->all.count,
+                          how->all.type, how->source, how->tag, comm, status);
     case PROBE:
       MPI_Probe(how->source, how->tag, comm, status);
-      return MPI_Recv(how->data, how->all.count, how->all.type, status->MPI_SOURCE, status->MPI_TAG, comm,
-                      status);
+      return MPI_Recv(how->data, how->all.count, how->all.type, status->MPI_SOURCE, status->MPI_TAG,
+                      comm, status);
     default:
       MPI_Irecv(how->data, how->all.count, how->all.type, how->source, how->tag, comm, &request);
       return wait_any_way(how->way, &request, status);
   }
 }
 
-static void check_outcome(Receive* how, const Message* one, int code,
-                          const MPI_Status* status) {
+static void check_outcome(Receive* how, const Message* one, int code, const MPI_Status* status) {
   if (one->size > how->capacity) {
     CHECK(class_of(code) == MPI_ERR_TRUNCATE, "way %d: %d bytes into %d: error class %d", how->way,
           one->size, how->capacity, class_of(code));

@@ -40,7 +40,8 @@ static void do_barrier(void) {
   came += 1;
 #pragma omp barrier
   for (int i = 0; i < N; ++i) {
-    if (__atomic_load_n(&seen[i], __ATOMIC_RELAXED) != 1) __atomic_store_n(&missing, 1, __ATOMIC_RELAXED);
+    if (__atomic_load_n(&seen[i], __ATOMIC_RELAXED) != 1)
+      __atomic_store_n(&missing, 1, __ATOMIC_RELAXED);
   }
 }
 static void after_barrier(void) { expect(came > 0 && !missing); }
@@ -121,25 +122,25 @@ static void after_master(void) { expect(masters == 1); }
 
 /* ---- The regions */
 
-#define REGIONS(what)                                                         \
-  __attribute__((noinline)) static void region_with_##what(void) {            \
-    _Pragma("omp parallel") {                                                 \
+#define REGIONS(what)                                                                      \
+  __attribute__((noinline)) static void region_with_##what(void) {                         \
+    _Pragma("omp parallel") {                                                              \
       _Pragma("omp for schedule(dynamic, 2) nowait") for (int i = 0; i < N; ++i) visit(i); \
-      if (other_branch) do_##what();                                          \
-    }                                                                         \
-  }                                                                           \
-  static void (*volatile hidden_##what)(void) = do_##what;                    \
-  __attribute__((noinline)) static void region_with_hidden_##what(void) {     \
-    _Pragma("omp parallel") {                                                 \
+      if (other_branch) do_##what();                                                       \
+    }                                                                                      \
+  }                                                                                        \
+  static void (*volatile hidden_##what)(void) = do_##what;                                 \
+  __attribute__((noinline)) static void region_with_hidden_##what(void) {                  \
+    _Pragma("omp parallel") {                                                              \
       _Pragma("omp for schedule(dynamic, 2) nowait") for (int i = 0; i < N; ++i) visit(i); \
-      if (other_branch) hidden_##what();                                      \
-    }                                                                         \
-  }                                                                           \
-  __attribute__((noinline)) static void region_before_##what(void) {          \
-    _Pragma("omp parallel") {                                                 \
-      if (other_branch) hidden_##what();                                      \
+      if (other_branch) hidden_##what();                                                   \
+    }                                                                                      \
+  }                                                                                        \
+  __attribute__((noinline)) static void region_before_##what(void) {                       \
+    _Pragma("omp parallel") {                                                              \
+      if (other_branch) hidden_##what();                                                   \
       _Pragma("omp for schedule(dynamic, 2) nowait") for (int i = 0; i < N; ++i) visit(i); \
-    }                                                                         \
+    }                                                                                      \
   }
 
 REGIONS(barrier)
@@ -155,9 +156,10 @@ REGIONS(master)
 
 static void nothing(void) {}
 
-#define ROWS(what, after)                                          \
-  {#what, region_with_##what, after}, {"hidden_" #what, region_with_hidden_##what, after}, \
-      {"before_" #what, region_before_##what, after}
+#define ROWS(what, after)                                                                    \
+  {#what, region_with_##what, after}, {"hidden_" #what, region_with_hidden_##what, after}, { \
+    "before_" #what, region_before_##what, after                                             \
+  }
 static const struct {
   const char* name;
   void (*run)(void);
@@ -166,9 +168,15 @@ static const struct {
     {"hidden_barrier", region_with_hidden_barrier, after_barrier},
     {"barrier", region_with_barrier, after_barrier},
     {"before_barrier", region_before_barrier, nothing},
-    ROWS(single, after_single),     ROWS(copied, after_single), ROWS(sections, after_sections),
-    ROWS(loop, after_loop),         ROWS(fixed, after_loop),    ROWS(ordered, after_loop),
-    ROWS(doacross, after_doacross), ROWS(tasks, after_tasks),   ROWS(master, after_master),
+    ROWS(single, after_single),
+    ROWS(copied, after_single),
+    ROWS(sections, after_sections),
+    ROWS(loop, after_loop),
+    ROWS(fixed, after_loop),
+    ROWS(ordered, after_loop),
+    ROWS(doacross, after_doacross),
+    ROWS(tasks, after_tasks),
+    ROWS(master, after_master),
 };
 
 static void run_once(int which) {

@@ -138,7 +138,8 @@ NOT_SHARED = {
     "#pragma omp ordered depend(source)\n}\n"
     "#pragma omp for schedule(dynamic) nowait\nfor (int i = 0; i < n; ++i) DO(i);\n}\n"
     "for (int i = 0; i < n; ++i) if (a[i] != i + 1) bad = 1;",
-    "doacross_alone": "int a[N];\nmemset(a, 0, sizeof a);\n#pragma omp parallel for ordered(1) schedule(dynamic)\n"
+    "doacross_alone": "int a[N];\nmemset(a, 0, sizeof a);\n"
+    "#pragma omp parallel for ordered(1) schedule(dynamic)\n"
     "for (int i = 0; i < n; ++i) {\nDO(i);\n#pragma omp ordered depend(sink : i - 1)\n"
     "a[i] = i == 0 ? 1 : a[i - 1] + 1;\n#pragma omp ordered depend(source)\n}\n"
     "for (int i = 0; i < n; ++i) if (a[i] != i + 1) bad = 1;",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Nobody moves the program's own threads: rank 0 has loops with a team of two while the others wait,
- * and looks at where its threads may run. Prints whether that stayed as it was. */
+/* Nobody moves the program's own threads: rank 0 has loops with a team of two while the others
+ * wait, and looks at where its threads may run. Prints whether that stayed as it was. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <sched.h>

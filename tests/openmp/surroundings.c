@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a loop body can see of its thread is the same on a helper: each case is a loop in which every
- * iteration looks at one such thing, run until helpers have done iterations.
+/* What a loop body can see of its thread is the same on a helper: each case is a loop in which
+ * every iteration looks at one such thing, run until helpers have done iterations.
  *
  * Prints `case NAME ok|WRONG joined|alone`. */
 #include <errno.h>
@@ -41,10 +41,9 @@ static void work(int i, int right) {
   if (!right) __atomic_fetch_add(&wrong, 1, __ATOMIC_RELAXED);
 }
 
-#define OVER(name, right)                                             \
-  __attribute__((noinline)) static void name(void) {                  \
-    _Pragma("omp parallel for schedule(dynamic, 2)")                  \
-    for (int i = 0; i < N; ++i) work(i, right);                       \
+#define OVER(name, right)                                                                        \
+  __attribute__((noinline)) static void name(void) {                                             \
+    _Pragma("omp parallel for schedule(dynamic, 2)") for (int i = 0; i < N; ++i) work(i, right); \
   }
 
 static volatile double zero = 0, one = 1, three = 3, tiny = DBL_MIN, infinite;
@@ -77,7 +76,9 @@ static void flush(void) {
   _mm_setcsr(_mm_getcsr() | 0x8040);
 #endif
 }
-static void choose_locale(void) { uselocale(locale = newlocale(LC_ALL_MASK, "C.UTF-8", (locale_t)0)); }
+static void choose_locale(void) {
+  uselocale(locale = newlocale(LC_ALL_MASK, "C.UTF-8", (locale_t)0));
+}
 static void fail(void) { errno = ERANGE; }
 static void restore(void) {
   fesetenv(FE_DFL_ENV);
@@ -125,9 +126,13 @@ static const struct {
   const char* name;
   void (*before)(void);
   void (*run)(void);
-} cases[] = {{"nothing", restore, nothing}, {"rounding", round_upward, rounding}, {"wide", narrow, wide},
-             {"flushing", flush, flushing},        {"locales", choose_locale, locales},
-             {"errors", fail, errors},             {"exceptions", raise_nothing, exceptions},
+} cases[] = {{"nothing", restore, nothing},
+             {"rounding", round_upward, rounding},
+             {"wide", narrow, wide},
+             {"flushing", flush, flushing},
+             {"locales", choose_locale, locales},
+             {"errors", fail, errors},
+             {"exceptions", raise_nothing, exceptions},
              {"faults", answer_faults, faults}};
 
 static void play(int which) {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who does the iterations: several helpers at a time, a team and helpers, nobody where no core can be
-lent."""
+"""Who does the iterations: several helpers at a time, a team and helpers, nobody where no core can
+be lent.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ def test_three_helpers_join_a_loop(mpi: MpiBuild, helped: Arm, compiler: str, ow
 def has_namespaces() -> bool:
     if shutil.which("unshare") is None:
         return False
-    return subprocess.run(["unshare", "--pid", "--fork", "true"], capture_output=True).returncode == 0
+    return (
+        subprocess.run(["unshare", "--pid", "--fork", "true"], capture_output=True).returncode == 0
+    )
 
 
 @pytest.mark.skipif(not has_namespaces(), reason="no pid namespace may be made here")

@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define EXPECT(condition)                                             \
-  do {                                                                \
-    if (!(condition)) {                                               \
-      printf("%s:%d: not %s\n", __FILE__, __LINE__, #condition);      \
-      exit(1);                                                        \
-    }                                                                 \
+#define EXPECT(condition)                                        \
+  do {                                                           \
+    if (!(condition)) {                                          \
+      printf("%s:%d: not %s\n", __FILE__, __LINE__, #condition); \
+      exit(1);                                                   \
+    }                                                            \
   } while (0)
 
 static mh_ult_scheduler* scheduler;

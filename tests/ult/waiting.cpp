@@ -2,7 +2,6 @@
 // Three tasks wait for a message; a fourth stops the program so that a debugger can look.
 #include <csignal>
 #include <cstdio>
-
 #include <manyhands/ult.hpp>
 
 namespace ult = mh::ult;

@@ -156,8 +156,7 @@ struct Model {
                                  std::memory_order = std::memory_order_seq_cst,
                                  std::memory_order = std::memory_order_seq_cst) {
       const T wanted = expected;
-      expected =
-          change([&](std::uint64_t was) { return was == to(wanted) ? to(value) : was; });
+      expected = change([&](std::uint64_t was) { return was == to(wanted) ? to(value) : was; });
       return expected == wanted;
     }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where light tasks end: no slot, no stack, wrong arguments, wrong callers; sleeping workers; order.
+// Where light tasks end: no slot, no stack, wrong arguments, wrong callers; sleeping workers;
+// order.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 

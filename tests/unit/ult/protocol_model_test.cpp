@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The protocols of src/ult under all interleavings (checker.hpp). Each scenario says what must hold;
-// for each rule that a protocol rests on, another scenario breaks the rule and must be found out.
+// The protocols of src/ult under all interleavings (checker.hpp). Each scenario says what must
+// hold; for each rule that a protocol rests on, another scenario breaks the rule and must be found
+// out.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -9,12 +10,12 @@
 #include <memory>
 #include <vector>
 
+#include "support/sanitizer.hpp"
 #include "ult/bits.hpp"
 #include "ult/checker.hpp"
 #include "ult/doorbell.hpp"
 #include "ult/join_word.hpp"
 #include "ult/state.hpp"
-#include "support/sanitizer.hpp"
 
 namespace mh::ult::check {
 namespace {
@@ -266,8 +267,9 @@ struct DroppedSignal : StolenTask {
                   const bool blocked = signals.take(slot) && state.phase() == Phase::blocked;
                   if (blocked && state.claim_signalled()) run();
                 } else {
-                  bell.rest(watch, Sleep::asleep, 0,
-                            [this] { return signals.first_from(0) != kNoSlot || done.load() != 0; });
+                  bell.rest(watch, Sleep::asleep, 0, [this] {
+                    return signals.first_from(0) != kNoSlot || done.load() != 0;
+                  });
                 }
               }
             },
@@ -317,8 +319,8 @@ TEST(SignalModel, a_signal_during_a_yield_is_not_lost) {
 
 // --- migration --------------------------------------------------------------------------------
 
-// The task looks at its condition, migrates, looks again and blocks; the signaller may have read the
-// old location. `kAgain`: whether the signaller reads it once more, as send_signal() does.
+// The task looks at its condition, migrates, looks again and blocks; the signaller may have read
+// the old location. `kAgain`: whether the signaller reads it once more, as send_signal() does.
 template <bool kAgain>
 struct MigratingTask {
   std::array<Memory<512>, 2> memory;
@@ -494,8 +496,7 @@ TEST(DoorbellModel, a_sleeping_thief_is_rung_for_a_task_of_a_busy_worker) {
 }
 
 TEST(DoorbellModel, two_thieves_and_two_tasks_meet) {
-  expect_holds(explore<SpawnerAndThieves<Model, 2>>(preempted(0)),
-               1000);
+  expect_holds(explore<SpawnerAndThieves<Model, 2>>(preempted(0)), 1000);
 }
 
 TEST(DoorbellModel, an_ordinary_fence_of_the_sleeper_is_not_enough) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// No lost wake-up in so many random operations: tokens that are passed from task to task, each pass a
-// signal and a wait, with yields, spawns, joins, locks and signals from ordinary threads between. A
-// lost wake-up is a hang, which the time limit of the test finds. MH_ULT_STRESS sets the number of
-// operations of each kind of scheduler: 100000000 is the long form (two minutes on two cores).
+// No lost wake-up in so many random operations: tokens that are passed from task to task, each pass
+// a signal and a wait, with yields, spawns, joins, locks and signals from ordinary threads between.
+// A lost wake-up is a hang, which the time limit of the test finds. MH_ULT_STRESS sets the number
+// of operations of each kind of scheduler: 100000000 is the long form (two minutes on two cores).
 #include <gtest/gtest.h>
 
 #include <array>
 #include <atomic>
-#include <cstdint>
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <thread>

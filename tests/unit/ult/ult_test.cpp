@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What tasks may rely on, for schedulers of every kind.
+#include "manyhands/ult.hpp"
+
 #include <gtest/gtest.h>
 
 #include <array>
 #include <atomic>
-#include <future>
 #include <exception>
+#include <future>
 #include <memory>
 #include <numeric>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
-
-#include "manyhands/ult.hpp"
 
 namespace mh::ult {
 namespace {
