@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Nobody moves the program's own threads: rank 0 has loops with a team of two while the others
- * wait, and looks at where its threads may run. Prints whether that stayed as it was. */
+/* Nobody moves the program's own threads: rank 0 has loops while the others wait, and all ranks have
+ * threads of their own, which look at where they may run. Prints whether that stayed as it was. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <sched.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-enum { N = 200, TIMES = 1000 };
+enum { N = 200, TIMES = 1000, OWN = 16 };
 static cpu_set_t at_first;
 static long others, moved;
 
@@ -25,17 +25,26 @@ static void work(int i) {
   if (!CPU_EQUAL(&now, &at_first)) __atomic_fetch_add(&moved, 1, __ATOMIC_RELAXED);
 }
 
+/* Of the ranks that wait so many that a number of a thread of rank 0 is one of theirs as well, where
+ * each rank counts from 1. */
+static void team(int rank) {
+#pragma omp parallel num_threads(rank == 0 ? 2 : OWN)
+  work(0);
+}
+
 int main(int argc, char** argv) {
   int rank;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   sched_getaffinity(0, sizeof at_first, &at_first);
+  team(rank);
+  MPI_Barrier(MPI_COMM_WORLD);
   for (int times = 0; rank == 0 && times < TIMES; ++times) {
 #pragma omp parallel for schedule(dynamic, 1)
     for (int i = 0; i < N; ++i) work(i);
   }
   MPI_Barrier(MPI_COMM_WORLD);
-  work(0);
+  team(rank);
   int all = 0, mine = moved != 0;
   MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
   if (rank == 0) {

@@ -2,7 +2,9 @@
 // Lending between real processes: the owner is the test, lenders are forks of it. A unit that runs
 // on a lender's core still sees the owner's memory and process.
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -13,6 +15,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "lend/affinity.hpp"
 #include "lend/futex.hpp"
 #include "lend/lender.hpp"
 #include "lend/pool.hpp"
@@ -143,6 +146,88 @@ bool bind_to(std::size_t cpu) {
   CPU_ZERO(&set);
   CPU_SET(cpu, &set);
   return ::sched_setaffinity(0, sizeof set, &set) == 0;
+}
+
+TEST(Affinity, a_thread_that_is_not_there_is_not_the_calling_one) {
+  test::Child child([] {
+    cpu_set_t before;
+    cpu_set_t after;
+    ::sched_getaffinity(0, sizeof before, &before);
+    if (bind_thread(0, ::sched_getcpu())) return 1;
+    ::sched_getaffinity(0, sizeof after, &after);
+    if (!CPU_EQUAL(&before, &after)) return 2;
+    if (!bind_this_thread(::sched_getcpu())) return 3;
+    ::sched_getaffinity(0, sizeof after, &after);
+    return CPU_COUNT(&after) == 1 ? 0 : 4;
+  });
+  EXPECT_EQ(child.wait(), 0);
+}
+
+// What the program's own code finds on a helper.
+class Look final : public Work {
+ public:
+  bool unit(std::uint32_t /*helper*/, std::uint64_t /*deadline*/) noexcept override {
+    pthread_attr_t attributes;
+    if (::pthread_getattr_np(::pthread_self(), &attributes) == 0) {
+      std::size_t bytes = 0;
+      ::pthread_attr_getstacksize(&attributes, &bytes);
+      ::pthread_attr_destroy(&attributes);
+      stack.store(bytes);
+    }
+    sigset_t blocked;
+    ::pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+    interrupts_blocked.store(::sigismember(&blocked, SIGINT) == 1);
+    faults_blocked.store(::sigismember(&blocked, SIGSEGV) == 1);
+    return true;
+  }
+  std::atomic<std::size_t> stack{0};
+  std::atomic<bool> interrupts_blocked{false};
+  std::atomic<bool> faults_blocked{true};
+};
+
+// Lends until a helper has looked around.
+void look_around(Stage& stage, Pool& pool, Kind kind, Look& look) {
+  ASSERT_TRUE(pool.expose(kind, look, kLong).ok());
+  Lender lender(stage.node(1), 0, VictimPolicy::most_work, all);
+  EXPECT_TRUE(eventually([&] {
+    lender.lend();
+    return look.stack.load() != 0;
+  }));
+  lender.take_back();
+  pool.withdraw(kind);
+}
+
+TEST(Lend, helpers_have_the_stack_they_are_to_have_and_answer_their_own_faults) {
+  constexpr std::size_t kStack = 100U << 20U;
+  Stage stage(2);
+  stage.enter(0);
+  Pool pool(stage.node(0), stage.lendings(0), 1, kStack);
+  EXPECT_TRUE(pool.has_room());
+  Look look;
+  look_around(stage, pool, Kind::loops, look);
+  EXPECT_GE(look.stack.load(), kStack);
+  EXPECT_TRUE(look.interrupts_blocked.load());
+  EXPECT_FALSE(look.faults_blocked.load());
+}
+
+// Helpers with small stacks are good for messages.
+TEST(Lend, without_room_for_such_stacks_there_are_helpers_but_not_for_loops) {
+  if (test::kSanitized) GTEST_SKIP() << "sanitizers need all address space";
+  test::Child child([] {
+    rlimit limit{};
+    ::getrlimit(RLIMIT_AS, &limit);
+    limit.rlim_cur = 1U << 30U;
+    if (::setrlimit(RLIMIT_AS, &limit) != 0) return 1;
+    Stage stage(2);
+    stage.enter(0);
+    Pool pool(stage.node(0), stage.lendings(0), 1, 100U << 20U);
+    if (pool.has_room()) return 2;
+    Look look;
+    if (pool.expose(Kind::loops, look, kLong).code != Code::unsupported) return 3;
+    look_around(stage, pool, Kind::copies, look);
+    return look.stack.load() != 0 ? 0 : 4;
+  });
+  EXPECT_EQ(child.wait(), 0);
 }
 
 TEST(Lend, a_helper_works_in_the_owners_process_on_the_lenders_core) {

@@ -157,6 +157,26 @@ TEST_F(WorkersTest, they_end_with_a_core_lent) {
   pool_.withdraw(Kind::loops);
 }
 
+// Of several threads that wait one lends while another goes on.
+TEST_F(WorkersTest, a_stop_beside_a_start_is_harmless) {
+  ASSERT_TRUE(pool_.expose(Kind::loops, work_, kLong).ok());
+  std::atomic<bool> over{false};
+  std::thread other([&] {
+    while (!over.load()) workers_.stop();
+  });
+  EXPECT_TRUE(started_until([&] { return work_.units.load() > 5; }));
+  over.store(true);
+  other.join();
+  workers_.stop();
+  std::uint32_t before = 0;
+  EXPECT_TRUE(eventually([&] {
+    before = work_.units.load();
+    ::usleep(20'000);
+    return work_.units.load() == before && work_.inside.load() == 0;
+  }));
+  pool_.withdraw(Kind::loops);
+}
+
 TEST_F(WorkersTest, none_that_were_never_needed_are_made) {
   workers_.stop();
   EXPECT_EQ(workers_.units(), 0U);

@@ -214,6 +214,22 @@ TEST(Alive, a_new_process_with_an_old_pid_is_another_one) {
   EXPECT_FALSE(f.nodes[0].alive(0));
 }
 
+TEST(Alive, of_another_namespace_nothing_is_known) {
+  Fixture f(2);
+  EXPECT_TRUE(f.nodes[0].one_pid_namespace());
+  f.nodes[0].record(1).pid_namespace += 1;
+  f.nodes[0].record(1).pid = 0x3fffffff;  // nobody's number here
+  EXPECT_TRUE(f.nodes[0].alive(1));
+  f.nodes[0].settle();
+  EXPECT_FALSE(f.nodes[0].one_pid_namespace());
+}
+
+TEST(Alive, a_process_whose_start_is_not_known_is_its_number) {
+  Fixture f(1);
+  f.nodes[0].record(0).start_time = 0;
+  EXPECT_TRUE(f.nodes[0].alive(0));
+}
+
 TEST(StartTime, is_the_same_at_every_look_and_0_for_nobody) {
   EXPECT_EQ(start_time_of(::getpid()), start_time_of(::getpid()));
   EXPECT_NE(start_time_of(::getpid()), 0U);

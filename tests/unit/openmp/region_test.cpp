@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <atomic>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -83,8 +84,8 @@ class Team {
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
-  void execute(Site& site, Work& work, const Cut& helpers = {}) {
-    ASSERT_TRUE(region_.enter(site, Work::body, &work, 1));
+  void execute(Site& site, Work& work, const Cut& helpers = {}, Body body = Work::body) {
+    ASSERT_TRUE(region_.enter(site, body, &work, 1));
     if (helpers.schedule != Schedule::unspecified) region_.cuts_as(work.own, helpers);
     Participant me = region_.member(0);
     current = &me;
@@ -209,6 +210,57 @@ TEST(Region, loops_that_are_known_to_be_short_are_offered_too) {
     ASSERT_EQ(work.sum, kFew * (kFew - 1) / 2);
   }
   EXPECT_GT(team.region().exposures(), before);
+}
+
+// Nobody knew of the barrier behind the loop: helpers that are inside wait there with the owner.
+struct WithBarrier : Work {
+  using Work::Work;
+  std::atomic<int> too_early{0};
+
+  static void body(void* data) {
+    auto& work = *static_cast<WithBarrier*>(data);
+    work.run();
+    if (current->role == Participant::Role::helper) {
+      work.region->await_team();
+    } else {
+      work.region->before_barrier(*current);
+      work.region->after_barrier(*current);
+    }
+    for (const int times : work.seen) work.too_early += times == 1 ? 0 : 1;
+  }
+};
+
+TEST(Region, at_a_barrier_behind_the_loop_helpers_wait_with_the_owner) {
+  Team team;
+  Site site;
+  std::uint64_t helped = 0;
+  const std::uint64_t patience_ends = ticks() + ticks_from_ns(40e9);
+  for (int round = 0; round < kRounds || (helped == 0 && ticks() < patience_ends); ++round) {
+    WithBarrier work(team.region());
+    team.execute(site, work, {}, WithBarrier::body);
+    expect_every_iteration_once(work);
+    ASSERT_EQ(work.too_early.load(), 0);
+    helped += work.by_helpers;
+  }
+  EXPECT_GT(helped, 0U);
+}
+
+TEST(Region, a_helper_is_not_kept_at_a_barrier_that_the_owner_does_not_have) {
+  Team team;
+  Site site;
+  struct Alone : Work {
+    using Work::Work;
+    static void body(void* data) {
+      auto& work = *static_cast<Alone*>(data);
+      work.run();
+      if (current->role == Participant::Role::helper) work.region->await_team();
+    }
+  };
+  for (int round = 0; round < kRounds; ++round) {
+    Alone work(team.region());
+    team.execute(site, work, {}, Alone::body);
+    expect_every_iteration_once(work);
+  }
 }
 
 TEST(Region, in_order_nobody_goes_back) {

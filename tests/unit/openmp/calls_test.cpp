@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "openmp/calls.hpp"
+
+#include <gtest/gtest.h>
+
+namespace mh::openmp {
+namespace {
+
+TEST(Calls, what_is_not_known_is_not_permitted) {
+  for (const char* name : {"GOMP_of_the_future", "__kmpc_of_the_future", "omp_set_schedule",
+                           "omp_get_partition_num_places", "GOMP_loop_of_the_future_start"}) {
+    EXPECT_EQ(rule_of(name).obstacle, Obstacle::other_calls) << name;
+    EXPECT_TRUE(is_run_time_name(name)) << name;
+  }
+}
+
+TEST(Calls, what_shared_loops_consist_of_is_permitted) {
+  for (const char* name :
+       {"GOMP_parallel", "GOMP_parallel_loop_nonmonotonic_dynamic", "GOMP_loop_dynamic_start",
+        "GOMP_loop_ull_nonmonotonic_guided_next", "GOMP_loop_maybe_nonmonotonic_runtime_start",
+        "GOMP_loop_end_nowait", "GOMP_critical_name_start", "GOMP_atomic_end", "__kmpc_fork_call",
+        "__kmpc_global_thread_num", "__kmpc_dispatch_init_8u", "__kmpc_dispatch_next_4",
+        "__kmpc_reduce_nowait", "__kmpc_critical_with_hint", "__kmpc_atomic_float8_add",
+        "omp_get_wtime_", "omp_set_nest_lock", "omp_unset_lock_"}) {
+    EXPECT_EQ(rule_of(name).obstacle, Obstacle::none) << name;
+    EXPECT_EQ(rule_of(name).effect, Effect::none) << name;
+  }
+}
+
+// Another loop than the shared one: what follows it must not be taken for chunks of that.
+TEST(Calls, other_loops_begin_loops) {
+  for (const char* name :
+       {"GOMP_loop_doacross_dynamic_start", "GOMP_loop_ull_doacross_guided_start",
+        "GOMP_loop_doacross_start", "GOMP_loop_ordered_dynamic_start", "GOMP_loop_ordered_start",
+        "GOMP_loop_ull_ordered_static_start", "GOMP_loop_static_start", "GOMP_loop_start"}) {
+    EXPECT_NE(rule_of(name).obstacle, Obstacle::none) << name;
+    EXPECT_EQ(rule_of(name).effect, Effect::begins_loop) << name;
+  }
+  EXPECT_EQ(rule_of("GOMP_loop_ull_ordered_runtime_next").effect, Effect::owners_only);
+  EXPECT_EQ(rule_of("GOMP_loop_static_next").effect, Effect::owners_only);
+}
+
+TEST(Calls, obstacles_are_told_apart) {
+  EXPECT_EQ(rule_of("omp_get_thread_num").obstacle, Obstacle::thread_number);
+  EXPECT_EQ(rule_of("omp_get_ancestor_thread_num_8_").obstacle, Obstacle::thread_number);
+  EXPECT_EQ(rule_of("GOMP_loop_end").obstacle, Obstacle::barrier);
+  EXPECT_EQ(rule_of("__kmpc_cancel_barrier").obstacle, Obstacle::barrier);
+  EXPECT_EQ(rule_of("GOMP_sections2_start").obstacle, Obstacle::single);
+  EXPECT_EQ(rule_of("__kmpc_doacross_wait").obstacle, Obstacle::single);
+  EXPECT_EQ(rule_of("GOMP_taskloop_ull").obstacle, Obstacle::tasks);
+  EXPECT_EQ(rule_of("__kmpc_omp_task_with_deps").obstacle, Obstacle::tasks);
+  EXPECT_EQ(rule_of("__kmpc_for_static_init_8u").obstacle, Obstacle::no_loop);
+  EXPECT_EQ(rule_of("GOMP_parallel_loop_guided_start").effect, Effect::begins_region);
+  EXPECT_EQ(rule_of("GOMP_parallel_end").effect, Effect::ends_region);
+}
+
+TEST(Calls, names_of_programs_are_their_own) {
+  for (const char* name : {"solver_omp_step", "gomp_parallel", "MPI_Send", "open", ""}) {
+    EXPECT_FALSE(is_run_time_name(name)) << name;
+  }
+}
+
+}  // namespace
+}  // namespace mh::openmp
