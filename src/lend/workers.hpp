@@ -38,12 +38,12 @@ class Workers {
   // Ends the threads; takes the cores back.
   ~Workers();
 
-  // A thread of this rank waits and somebody has work. Cheap while the workers are at it. One thread
-  // at a time: the one that lends for its rank.
+  // A thread of this rank waits and somebody has work. Cheap while the workers are at it. One
+  // thread at a time: the one that lends for its rank.
   void start();
-  // A thread of this rank that has waited goes on: no core is lent any more. Helpers that have one go
-  // to their owners'. Any thread, beside start() too: whoever starts stops later, so nothing is lent
-  // when the last has stopped; another that still waits starts again.
+  // A thread of this rank that has waited goes on: no core is lent any more. Helpers that have one
+  // go to their owners'. Any thread, beside start() too: whoever starts stops later, so nothing is
+  // lent when the last has stopped; another that still waits starts again.
   void stop();
 
   // Units done on the workers' cores so far. Any thread.

@@ -153,7 +153,8 @@ NOT_SHARED = {
     "ordered_after": "int last = n / 2 - 1;\n#pragma omp parallel\n{\n"
     "#pragma omp for schedule(dynamic) nowait\nfor (int i = 0; i < n / 2; ++i) DO(i);\n"
     "#pragma omp for ordered schedule(dynamic) nowait\nfor (int i = n / 2; i < n; ++i) {\n"
-    "DO(i);\nif (i % 2) {\n#pragma omp ordered\n{ if (i <= last) bad = 1; last = i; }\n}\n}\n}",
+    "DO(i);\nif (i % 2) {\n#pragma omp ordered\n"
+    "{ if (i <= last) bad = 1; last = i; }\n}\n}\n}",
     "static_after": "#pragma omp parallel\n{\n#pragma omp for schedule(dynamic) nowait\n"
     "for (int i = 0; i < n / 2; ++i) DO(i);\n#pragma omp for schedule(static) nowait\n"
     "for (int i = n / 2; i < n; ++i) DO(i);\n}",

@@ -16,9 +16,8 @@ constexpr std::uintptr_t kHere = 0x10000;
 
 Found in_x86_64(const Bytes& code) {
   Found found;
-  EXPECT_TRUE(x86_64(code, kHere, [&](Target what, std::uintptr_t to) {
-    found.emplace_back(what, to);
-  }));
+  EXPECT_TRUE(
+      x86_64(code, kHere, [&](Target what, std::uintptr_t to) { found.emplace_back(what, to); }));
   return found;
 }
 
@@ -43,22 +42,22 @@ TEST(X86, what_looks_like_a_call_within_others_is_none) {
 
 TEST(X86, lengths) {
   const std::vector<Bytes> whole = {
-      {0xc3},                                                        // ret
-      {0xf3, 0x0f, 0x1e, 0xfa},                                      // endbr64
-      {0x66, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0},                       // nopw 0(%rax,%rax,1)
-      {0x66, 0xc7, 0x00, 0x34, 0x12},                                // movw $0x1234,(%rax)
-      {0x48, 0xb8, 1, 2, 3, 4, 5, 6, 7, 8},                          // movabs
-      {0x48, 0xc7, 0x44, 0x24, 8, 1, 0, 0, 0},                       // movq $1,8(%rsp)
-      {0xf7, 0xc1, 1, 0, 0, 0},                                      // test $1,%ecx
-      {0xf7, 0xd9},                                                  // neg %ecx
-      {0x8b, 0x04, 0x25, 1, 0, 0, 0},                                // mov 1,%eax
-      {0x66, 0x0f, 0x3a, 0x0f, 0xc1, 8},                             // palignr
-      {0xc5, 0xf8, 0x77},                                            // vzeroupper
-      {0xc5, 0xfd, 0x70, 0xc0, 0x1b},                                // vpshufd
-      {0xc4, 0xe3, 0x7d, 0x19, 0xc1, 1},                             // vextractf128
-      {0x62, 0xf1, 0x7c, 0x48, 0x28, 0x44, 0x24, 1},                 // vmovaps 64(%rsp),%zmm0
-      {0xf0, 0x48, 0x0f, 0xb1, 0x0d, 0, 0, 0, 0},                    // lock cmpxchg
-      {0x2e, 0x2e, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0, 0},  // padding
+      {0xc3},                                                     // ret
+      {0xf3, 0x0f, 0x1e, 0xfa},                                   // endbr64
+      {0x66, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0},                    // nopw 0(%rax,%rax,1)
+      {0x66, 0xc7, 0x00, 0x34, 0x12},                             // movw $0x1234,(%rax)
+      {0x48, 0xb8, 1, 2, 3, 4, 5, 6, 7, 8},                       // movabs
+      {0x48, 0xc7, 0x44, 0x24, 8, 1, 0, 0, 0},                    // movq $1,8(%rsp)
+      {0xf7, 0xc1, 1, 0, 0, 0},                                   // test $1,%ecx
+      {0xf7, 0xd9},                                               // neg %ecx
+      {0x8b, 0x04, 0x25, 1, 0, 0, 0},                             // mov 1,%eax
+      {0x66, 0x0f, 0x3a, 0x0f, 0xc1, 8},                          // palignr
+      {0xc5, 0xf8, 0x77},                                         // vzeroupper
+      {0xc5, 0xfd, 0x70, 0xc0, 0x1b},                             // vpshufd
+      {0xc4, 0xe3, 0x7d, 0x19, 0xc1, 1},                          // vextractf128
+      {0x62, 0xf1, 0x7c, 0x48, 0x28, 0x44, 0x24, 1},              // vmovaps 64(%rsp),%zmm0
+      {0xf0, 0x48, 0x0f, 0xb1, 0x0d, 0, 0, 0, 0},                 // lock cmpxchg
+      {0x2e, 0x2e, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0},  // padding
   };
   for (const Bytes& one : whole) {
     Bytes followed = one;
@@ -78,17 +77,16 @@ TEST(X86, what_is_no_instruction_is_said) {
 Found in_aarch64(const std::vector<std::uint32_t>& words) {
   Found found;
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(words.data());
-  EXPECT_TRUE(aarch64({bytes, words.size() * 4}, kHere, [&](Target what, std::uintptr_t to) {
-    found.emplace_back(what, to);
-  }));
+  EXPECT_TRUE(aarch64({bytes, words.size() * 4}, kHere,
+                      [&](Target what, std::uintptr_t to) { found.emplace_back(what, to); }));
   return found;
 }
 
 TEST(Aarch64, calls_and_jumps_say_where_they_go) {
-  EXPECT_EQ(in_aarch64({0x94000004}), (Found{{Target::code, kHere + 16}}));              // bl
-  EXPECT_EQ(in_aarch64({0xd503201f, 0x17ffffff}), (Found{{Target::code, kHere}}));       // nop, b
-  EXPECT_EQ(in_aarch64({0x54000040}), (Found{{Target::code, kHere + 8}}));               // b.eq
-  EXPECT_EQ(in_aarch64({0xb4000060}), (Found{{Target::code, kHere + 12}}));              // cbz x0
+  EXPECT_EQ(in_aarch64({0x94000004}), (Found{{Target::code, kHere + 16}}));         // bl
+  EXPECT_EQ(in_aarch64({0xd503201f, 0x17ffffff}), (Found{{Target::code, kHere}}));  // nop, b
+  EXPECT_EQ(in_aarch64({0x54000040}), (Found{{Target::code, kHere + 8}}));          // b.eq
+  EXPECT_EQ(in_aarch64({0xb4000060}), (Found{{Target::code, kHere + 12}}));         // cbz x0
 }
 
 // adrp x16,#0x2000; ldr x17,[x16,#0x18]; br x17: how linkers call on.

@@ -28,6 +28,7 @@ TEST_F(SurroundingsTest, another_thread_takes_them_over_and_gives_them_back) {
   errno = ERANGE;
   const Surroundings mine = Surroundings::now();
   std::thread([&] {
+    std::fesetround(FE_TONEAREST);  // a new thread has those of its maker
     {
       const Adopted adopted(mine);
       EXPECT_EQ(errno, ERANGE);
