@@ -1,11 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Who does the iterations: several helpers at a time, a team and helpers, nobody where no core can
-<<<<<<< HEAD
-be lent.
-"""
-=======
 be lent."""
->>>>>>> 0c447d6 (OpenMP: documentation of what is permitted; tests repaired)
 
 from __future__ import annotations
 
