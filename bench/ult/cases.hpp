@@ -87,32 +87,34 @@ double yield() {
   });
 }
 
-// Two tasks signal each other in turn: the time from a signal until the other task runs.
+// Two tasks, of the same code, signal each other in turn: the time from a signal until the other
+// task runs.
 template <class R>
 struct PingPong {
   static constexpr int kRounds = R::kHeavy ? 5'000 : 100'000;
-  typename R::Gate ping, pong;
+  struct Player {
+    typename R::Gate gate;
+    Player* other = nullptr;
+    bool begins = false;
+  };
 
-  static void first(void* self) {
-    auto* game = static_cast<PingPong*>(self);
+  static void play(void* self) {
+    auto* player = static_cast<Player*>(self);
+    if (player->begins) player->other->gate.signal();
     for (int i = 0; i < kRounds; ++i) {
-      game->ping.signal();
-      game->pong.wait();
-    }
-  }
-  static void second(void* self) {
-    auto* game = static_cast<PingPong*>(self);
-    for (int i = 0; i < kRounds; ++i) {
-      game->ping.wait();
-      game->pong.signal();
+      player->gate.wait();
+      if (i + 1 < kRounds || !player->begins) player->other->gate.signal();
     }
   }
   static double once(int other_worker) {
-    PingPong game;
+    Player first, second;
+    first.other = &second;
+    second.other = &first;
+    first.begins = true;
     const Clock clock;
     typename R::Children children;
-    R::fork_on(children, other_worker, &second, &game);
-    R::fork_on(children, 0, &first, &game);
+    R::fork_on(children, other_worker, &play, &second);
+    R::fork_on(children, 0, &play, &first);
     children.join();
     return clock.ns() / (2.0 * kRounds);
   }

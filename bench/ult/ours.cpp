@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Manyhands, three times: as it is; with joined tasks always on stacks of their own
+// (MH_BENCH_OWN_STACKS); and with one worker more, which a blocking call holds, so that one worker
+// alone pays what sharing costs (MH_BENCH_SHARED). The last is what two workers are compared with.
+#include <unistd.h>
+
 #include <atomic>
 #include <utility>
 #include <vector>
@@ -10,7 +15,42 @@ namespace {
 
 namespace ult = mh::ult;
 
-template <bool kInlineJoins>
+#ifdef MH_BENCH_OWN_STACKS
+constexpr bool kInlineJoins = false;
+#else
+constexpr bool kInlineJoins = true;
+#endif
+#ifdef MH_BENCH_SHARED
+constexpr int kHeld = 1;
+#else
+constexpr int kHeld = 0;
+#endif
+
+// Takes the last workers out of play as long as it lives.
+class Hold {
+ public:
+  Hold(ult::Scheduler& scheduler, int workers) {
+    if (kHeld == 0 || ::pipe(ends_) != 0) return;
+    auto task = scheduler.spawn_on(static_cast<unsigned>(workers), [this] {
+      begun_ = true;
+      char byte = 0;
+      (void)!::read(ends_[0], &byte, 1);
+    });
+    task_ = std::move(*task);
+    while (!begun_) ::usleep(10);
+  }
+  ~Hold() {
+    if (task_.joinable()) (void)!::write(ends_[1], "x", 1);
+  }
+  Hold(const Hold&) = delete;
+  Hold& operator=(const Hold&) = delete;
+
+ private:
+  int ends_[2] = {-1, -1};
+  std::atomic<bool> begun_{false};
+  ult::Task task_;
+};
+
 struct Manyhands {
   static constexpr bool kHeavy = false;
   static constexpr bool kPlaces = true;
@@ -18,10 +58,12 @@ struct Manyhands {
   template <class F>
   static void run(int workers, F f) {
     ult::Config config;
-    config.workers = static_cast<unsigned>(workers);
+    config.workers = static_cast<unsigned>(workers + kHeld);
     config.inline_joins = kInlineJoins;
     auto scheduler = ult::Scheduler::start(config);
-    (void)scheduler->run(f);
+    const Hold hold(*scheduler, workers);
+    auto task = scheduler->spawn_on(0, f);
+    (void)task->join();
   }
 
   // Children that anybody may run; those on a given worker have handles.
@@ -68,10 +110,4 @@ struct Manyhands {
 
 }  // namespace
 
-int main(int count, char** words) {
-#ifdef MH_BENCH_OWN_STACKS
-  return bench::main<Manyhands<false>>(count, words);
-#else
-  return bench::main<Manyhands<true>>(count, words);
-#endif
-}
+int main(int count, char** words) { return bench::main<Manyhands>(count, words); }

@@ -36,7 +36,7 @@ struct [[nodiscard]] Status {
 // Category of a failed system call.
 Status from_errno(int sys_errno);
 // A short phrase for messages: "operation not permitted", never a sentence.
-const char* describe(Code code);
+[[gnu::visibility("default")]] const char* describe(Code code);
 
 template <class T>
 class [[nodiscard]] Result {

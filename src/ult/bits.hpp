@@ -9,8 +9,8 @@
 //   hint words  [0 1 .. ] [1 0 .. ]      64 words, in sets of two levels only
 //   leaf words  [....][.1..]  [1...]     up to 4096 words
 //
-// There are two kinds. An OwnBits is written by one thread, with plain stores, and read by all; its
-// hints are exact for the writer. A SharedBits is set by any thread with one atomic or.
+// There are two kinds. An OwnBits is written by one thread, with plain stores, and read by all. A
+// SharedBits is set by any thread with one atomic or.
 //
 // SharedBits, order of writing. set(): leaf first, then its hint, then the root. A hint is cleared
 // by the owner of the set alone, who then looks at the word below again and sets the hint again if
@@ -126,8 +126,9 @@ class BitSet {
   Word* leaves_;
 };
 
-// Written by one thread. Other readers may find bits that are gone, and miss the newest ones unless
-// a fence stands between (doorbell.hpp).
+// Written by one thread, its owner, with plain stores. Other readers may find bits that are gone,
+// and miss the newest ones unless a fence stands between (doorbell.hpp). A hint stays when the last
+// bit below it goes; the owner lowers it when a search finds nothing there.
 template <class A>
 class OwnBits : public BitSet<A> {
   using Base = BitSet<A>;
@@ -138,56 +139,94 @@ class OwnBits : public BitSet<A> {
 
   void set(std::uint32_t slot) {
     const std::uint32_t leaf = slot / kWordBits;
+    Word& word = this->leaves_[leaf];
     // release: a thief that finds the bit reads the slot's record next.
-    put(this->leaves_[leaf], own(this->leaves_[leaf]) | bit(slot), std::memory_order_release);
-    if (this->shape_.two_levels()) {
-      raise(this->hints_[leaf / kWordBits], bit(leaf));
-      raise(*this->root_, bit(leaf / kWordBits));
-    } else {
-      raise(*this->root_, bit(leaf));
-    }
+    word.store(own(word) | bit(slot), std::memory_order_release);
+    raise_hints(leaf);
   }
 
   void clear(std::uint32_t slot) {
-    const std::uint32_t leaf = slot / kWordBits;
-    put_leaf(leaf, own(this->leaves_[leaf]) & ~bit(slot));
+    Word& word = this->leaves_[slot / kWordBits];
+    word.store(own(word) & ~bit(slot), std::memory_order_relaxed);
   }
 
-  // A whole word at a time; the word was empty.
+  // A whole word at a time.
   void set_word(std::uint32_t leaf, std::uint64_t word) {
-    set(leaf * kWordBits);
-    put_leaf(leaf, word);
+    this->leaves_[leaf].store(word, std::memory_order_release);
+    raise_hints(leaf);
   }
 
-  // The last slot that has a bit; kNoSlot.
-  [[nodiscard]] std::uint32_t last() const {
-    const std::uint64_t root = own(*this->root_);
-    if (root == 0) return kNoSlot;
-    std::uint32_t leaf = highest(root);
-    if (this->shape_.two_levels()) leaf = leaf * kWordBits + highest(own(this->hints_[leaf]));
-    return leaf * kWordBits + highest(own(this->leaves_[leaf]));
+  // Owner: the first slot from `start` on, around the end, that has a bit; kNoSlot.
+  std::uint32_t find(std::uint32_t start) {
+    const std::uint32_t leaf = start / kWordBits;
+    if (!this->shape_.two_levels() && own(*this->root_) == bit(leaf) &&
+        start < this->shape_.slots) {
+      // Few tasks: all of them in one word.
+      const std::uint64_t word = own(this->leaves_[leaf]);
+      if (word == 0) {
+        lower_hints(leaf);
+        return kNoSlot;
+      }
+      const std::uint64_t later = word & from_bit(start % kWordBits);
+      return leaf * kWordBits + lowest(later != 0 ? later : word);
+    }
+    const std::uint32_t slot = find_up_from(start);
+    return slot != kNoSlot || start == 0 ? slot : find_up_from(0);
+  }
+
+  // Owner: the last slot that has a bit; kNoSlot.
+  std::uint32_t find_last() {
+    while (const std::uint64_t root = own(*this->root_)) {
+      std::uint32_t leaf = highest(root);
+      if (this->shape_.two_levels()) leaf = leaf * kWordBits + highest(own(this->hints_[leaf]));
+      const std::uint64_t word = own(this->leaves_[leaf]);
+      if (word != 0) return leaf * kWordBits + highest(word);
+      lower_hints(leaf);
+    }
+    return kNoSlot;
   }
 
  private:
   // relaxed: this thread alone writes.
   static std::uint64_t own(const Word& word) { return word.load(std::memory_order_relaxed); }
-  static void put(Word& word, std::uint64_t value, std::memory_order order) {
-    word.store(value, order);
+
+  std::uint32_t find_up_from(std::uint32_t start) {
+    std::uint32_t leaf = this->next_leaf(start / kWordBits);
+    std::uint64_t mask =
+        leaf == start / kWordBits ? from_bit(start % kWordBits) : ~std::uint64_t{0};
+    while (leaf != kNoSlot) {
+      const std::uint64_t word = own(this->leaves_[leaf]);
+      if ((word & mask) != 0) return leaf * kWordBits + lowest(word & mask);
+      if (word == 0) lower_hints(leaf);
+      leaf = this->next_leaf(leaf + 1);
+      mask = ~std::uint64_t{0};
+    }
+    return kNoSlot;
   }
+
+  void raise_hints(std::uint32_t leaf) {
+    if (this->shape_.two_levels()) {
+      raise(this->hints_[leaf / kWordBits], bit(leaf));
+      leaf /= kWordBits;
+    }
+    raise(*this->root_, bit(leaf));
+  }
+  void lower_hints(std::uint32_t leaf) {
+    if (this->shape_.two_levels()) {
+      Word& hint = this->hints_[leaf / kWordBits];
+      lower(hint, bit(leaf));
+      if (own(hint) != 0) return;
+      leaf /= kWordBits;
+    }
+    lower(*this->root_, bit(leaf));
+  }
+  // release: the leaf before its hint.
   static void raise(Word& word, std::uint64_t mask) {
     const std::uint64_t now = own(word);
-    if ((now & mask) == 0) put(word, now | mask, std::memory_order_release);
-  }
-  void put_leaf(std::uint32_t leaf, std::uint64_t word) {
-    put(this->leaves_[leaf], word, std::memory_order_relaxed);
-    if (word != 0) return;
-    if (!this->shape_.two_levels()) return lower(*this->root_, bit(leaf));
-    Word& hint = this->hints_[leaf / kWordBits];
-    lower(hint, bit(leaf));
-    if (own(hint) == 0) lower(*this->root_, bit(leaf / kWordBits));
+    if ((now & mask) == 0) word.store(now | mask, std::memory_order_release);
   }
   static void lower(Word& word, std::uint64_t mask) {
-    put(word, own(word) & ~mask, std::memory_order_relaxed);
+    word.store(own(word) & ~mask, std::memory_order_relaxed);
   }
 };
 

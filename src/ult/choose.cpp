@@ -10,6 +10,10 @@ Record* Worker::choose() {
   if (turns_.get() % kFairTurns == 0) {
     if (Record* record = choose_in_turn()) return record;
   }
+  if (Record* record = next_.load(std::memory_order_relaxed)) {
+    next_.store(nullptr, std::memory_order_relaxed);
+    if (record->state.claim_ready()) return record;
+  }
   if (signals_.may_have()) {
     if (Record* record = choose_signalled()) return record;
   }
@@ -24,7 +28,7 @@ Record* Worker::choose_in_turn() {
     case 0:
       return choose_signalled();
     case 1:
-      if (const std::uint32_t slot = fresh_.next_from(fresh_cursor_); slot != kNoSlot) {
+      if (const std::uint32_t slot = fresh_.find(fresh_cursor_); slot != kNoSlot) {
         fresh_cursor_ = slot + 1;
         return choose_own(fresh_, slot);
       }
@@ -48,7 +52,7 @@ Record* Worker::choose_signalled() {
 Record* Worker::choose_fresh() {
   const bool newest = core.config.order == Order::depth_first;
   for (;;) {
-    const std::uint32_t slot = newest ? fresh_.last() : fresh_.next_from(fresh_cursor_);
+    const std::uint32_t slot = newest ? fresh_.find_last() : fresh_.find(fresh_cursor_);
     if (slot == kNoSlot) return nullptr;
     fresh_cursor_ = slot + 1;
     if (Record* record = choose_own(fresh_, slot)) return record;
@@ -57,7 +61,7 @@ Record* Worker::choose_fresh() {
 
 Record* Worker::choose_started() {
   for (;;) {
-    const std::uint32_t slot = started_.next_from(started_cursor_);
+    const std::uint32_t slot = started_.find(started_cursor_);
     if (slot == kNoSlot) return nullptr;
     started_cursor_ = slot + 1;
     if (Record* record = choose_own(started_, slot)) return record;

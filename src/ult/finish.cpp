@@ -139,7 +139,7 @@ void Worker::join(Record* record) {
 // The newest task of this worker, if it is a child of the group that has not begun: run here.
 // False: there is no such task.
 bool Worker::take_child(Group& group) {
-  const std::uint32_t slot = fresh_.last();
+  const std::uint32_t slot = fresh_.find_last();
   if (slot == kNoSlot) return false;
   Record* record = choose_own(fresh_, slot);
   if (record == nullptr) return true;

@@ -85,7 +85,7 @@ void Worker::nap() {
 
 // Tasks of its own. A stopping scheduler is work, too.
 bool Worker::has_work() const {
-  return has_signals() || core.stopping.load(std::memory_order_seq_cst);
+  return has_signalled() || core.stopping.load(std::memory_order_seq_cst);
 }
 
 // Whether some other worker has a task that could be stolen now or soon.
@@ -106,7 +106,7 @@ bool Worker::has_prey() const {
 
 bool Worker::others_wait() const {
   for (const auto& victim : core.workers) {
-    if (victim.get() != this && victim->has_signals()) return true;
+    if (victim.get() != this && victim->has_signalled()) return true;
   }
   return false;
 }
@@ -115,7 +115,7 @@ bool Worker::others_wait() const {
 bool Worker::all_done() {
   core.done.fetch_add(1, std::memory_order_seq_cst);
   while (core.done.load(std::memory_order_seq_cst) < core.workers.size()) {
-    if (has_signals() || has_prey()) {
+    if (has_signalled() || has_prey()) {
       core.done.fetch_sub(1, std::memory_order_seq_cst);
       return false;
     }
@@ -155,7 +155,7 @@ Record* Worker::work_loot() {
 Record* Worker::rob(Worker& victim) {
   if (Record* record = rob_set(victim, victim.fresh_)) return record;
   if (Record* record = rob_set(victim, victim.started_)) return record;
-  return victim.signals_.may_have() ? rob_signals(victim) : nullptr;
+  return victim.has_signalled() ? rob_signalled(victim) : nullptr;
 }
 
 Record* Worker::rob_set(Worker& victim, const OwnBits<Machine>& set) {
@@ -169,7 +169,7 @@ Record* Worker::rob_set(Worker& victim, const OwnBits<Machine>& set) {
   return nullptr;
 }
 
-Record* Worker::rob_signals(Worker& victim) {
+Record* Worker::rob_signalled(Worker& victim) {
   Seen& seen = seen_[victim.id];
   const std::uint64_t turns = victim.turns_.get();
   const std::uint64_t now = ticks();
@@ -178,6 +178,9 @@ Record* Worker::rob_signals(Worker& victim) {
     return nullptr;
   }
   if (now - seen.ticks < core.patience_ticks) return nullptr;
+  // acquire: partner is the release in signal_own().
+  Record* next = victim.next_.load(std::memory_order_acquire);
+  if (next != nullptr && next->state.claim_ready()) return next;
   for (std::uint32_t slot = victim.signals_.first_from(0); slot != kNoSlot;
        slot = victim.signals_.first_from(slot + 1)) {
     if (!victim.signals_.take(slot)) continue;

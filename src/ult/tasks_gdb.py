@@ -12,6 +12,7 @@ that joined it, where that one runs it on its own stack.
 
 from __future__ import annotations
 
+import itertools
 import struct
 from typing import Any, NamedTuple
 
@@ -90,7 +91,8 @@ class TaskUnwinder(Unwinder):
         sp, pc = frame.read_register("rsp"), frame.read_register("rip")
         if self.context == 0 or int(sp) != self.newest:
             return None
-        info = frame.create_unwind_info(FrameId(sp, pc))
+        # As if the newest frame lay on the task's stack: gdb wants callers at higher addresses.
+        info = frame.create_unwind_info(FrameId(gdb.Value(self.context).cast(sp.type), pc))
         for register, offset in SAVED.items():
             (value,) = words(self.context + offset, "<Q")
             info.add_saved_register(register, gdb.Value(value).cast(sp.type))
@@ -117,7 +119,8 @@ def frames(one: Task) -> list[str]:
     finally:
         UNWINDER.context = 0
         gdb.invalidate_cached_frames()
-    return [line for line in lines if line.startswith("#")][1:]
+    framed = [line for line in lines if line.startswith("#")][1:]
+    return list(itertools.takewhile(lambda line: " in make_fcontext" not in line, framed))
 
 
 def headline(one: Task) -> str:

@@ -58,7 +58,7 @@ void Worker::live() {
 std::uint32_t Worker::take_slot(std::uint32_t after) {
   if (free_count_ == 0 && !find_free_slots(after)) [[unlikely]]
     return kNoSlot;
-  const std::uint32_t slot = free_own_.next_from(after);
+  const std::uint32_t slot = free_own_.find(after);
   free_own_.clear(slot);
   --free_count_;
   return slot;
@@ -166,7 +166,11 @@ void Worker::signal_own(Record* record, Location location) {
   if (!record->state.nudge()) return;
   const Location now = record->location.load(std::memory_order_seq_cst);
   if (now == location) {
-    started_.set(location.slot);
+    if (next_.load(std::memory_order_relaxed) == nullptr) {
+      next_.store(record, std::memory_order_release);
+    } else {
+      started_.set(location.slot);
+    }
     announce();
   } else {
     core.workers[now.worker]->signal(now.slot, this);
@@ -176,11 +180,10 @@ void Worker::signal_own(Record* record, Location location) {
 void signal(Record* record) noexcept {
   Worker* here = this_thread_worker();
   send_signal(record->location, [=](Location at) {
-    Worker& home = *record->core->workers[at.worker];
-    if (&home == here) {
+    if (Worker::is_home(here, record, at)) {
       here->signal_own(record, at);
     } else {
-      home.signal(at.slot, here);
+      record->core->workers[at.worker]->signal(at.slot, here);
     }
   });
 }
@@ -198,7 +201,10 @@ void Worker::yield() {
 void Worker::wait() {
   if (current->state.consume()) return;
   const Location home = current->location.load(std::memory_order_relaxed);
-  if (home.worker == id && signals_.has(home.slot) && signals_.take(home.slot)) return;
+  if (signals_.may_have() && home.worker == id && signals_.has(home.slot) &&
+      signals_.take(home.slot)) {
+    return;
+  }
   leave(After::blocked, with_stack(choose()));
 }
 

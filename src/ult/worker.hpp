@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One worker: chooses what to run next, switches to it, steals, sleeps.
 //
-// Order of choice: signalled tasks, then spawned ones (newest first, or oldest), then those that
-// yielded. Every kFairTurns-th choice takes the three in turn instead, each around its slots, so
-// that no ready task waits for ever. A task that gives up its stack makes the choice itself and
-// jumps straight to the next one; only a worker without work returns to the stack of its thread
-// (the *root*).
+// Order of choice: signalled tasks (the one that the worker itself signalled first), then spawned
+// ones (newest first, or oldest), then those that yielded. Every kFairTurns-th choice takes the
+// three in turn instead, each around its slots, so that no ready task waits for ever. A task that
+// gives up its stack makes the choice itself and jumps straight to the next one; only a worker
+// without work returns to the stack of its thread (the *root*).
 //
 // Functions say who calls them: "this worker" is the thread itself, on the root or in a task.
 #pragma once
@@ -78,9 +78,11 @@ class alignas(kCacheLine) Worker {
   Record* work_loot();
   Record* rob(Worker& victim);
   Record* rob_set(Worker& victim, const OwnBits<Machine>& set);
-  Record* rob_signals(Worker& victim);
+  Record* rob_signalled(Worker& victim);
   void nap();
-  [[nodiscard]] bool has_signals() const { return signals_.first_from(0) != kNoSlot; }
+  [[nodiscard]] bool has_signalled() const {
+    return next_.load(std::memory_order_relaxed) != nullptr || signals_.first_from(0) != kNoSlot;
+  }
   [[nodiscard]] bool has_work() const;
   [[nodiscard]] bool has_prey() const;
   [[nodiscard]] bool others_wait() const;
@@ -121,7 +123,7 @@ class alignas(kCacheLine) Worker {
 
   // Fixed at start.
   RecordMemory records_;
-  std::unique_ptr<std::atomic<Record*>[]> slots_;  // release and acquire: see rob_set()
+  std::unique_ptr<std::atomic<Record*>[]> slots_;  // release and acquire: see work_loot()
 
   // This worker alone.
   alignas(kCacheLine) void* root_ = nullptr;  // context of the root; off the root only
@@ -141,6 +143,9 @@ class alignas(kCacheLine) Worker {
   std::uint32_t random_;
   std::int64_t doze_ns_ = 0;
   bool fruitless_ = false;  // woken, and nothing found since
+  // A task that this worker has signalled itself, to run next: one more place for a bit, as it
+  // were. Written by this worker, like fresh_; read by thieves.
+  std::atomic<Record*> next_{nullptr};
   // Choices made: this worker writes, thieves read.
   Count turns_;
 

@@ -16,9 +16,9 @@ namespace detail {
 // comes back to 0 once, with the last of them, and that child resumes the parent.
 struct Group {
   std::atomic<std::int64_t> left{0};
-  std::int64_t spawned = 0;        // parent only
-  std::int64_t run_by_parent = 0;  // parent only, in wait()
-  Record* parent = nullptr;
+  std::int64_t spawned = 0;             // parent only
+  std::int64_t run_by_parent = 0;       // parent only, in wait()
+  Record* parent = nullptr;             // written before the first child is published
   std::atomic<bool> has_thrown{false};  // set by the first child that throws, which then owns ...
   std::exception_ptr thrown;            // ... this; the counting down of `left` publishes it
   std::atomic<bool> refused{false};     // a child had no stack
@@ -40,7 +40,8 @@ class Group {
   template <class F>
   void spawn(F&& function, const char* name = nullptr) {
     const detail::Draft draft = detail::draft();
-    core_.parent = draft.parent;
+    // Only once: children that end read it.
+    if (core_.parent != draft.parent) core_.parent = draft.parent;
     if (detail::launch(draft, std::forward<F>(function), name, &core_) != nullptr) {
       ++core_.spawned;
     } else {

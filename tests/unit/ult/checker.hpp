@@ -201,6 +201,10 @@ Verdict Explorer::explore(const Bounds& bounds) {
   path_.clear();
   failure_.clear();
   do {
+    // ThreadSanitizer keeps the frames of coroutines that were left in the middle.
+    if (verdict.executions % 1024 == 1023) {
+      for (Thread& thread : threads_) thread.fibre.renew();
+    }
     auto scenario = std::make_unique<Scenario>();
     prepare(scenario->threads());
     execute(bounds);

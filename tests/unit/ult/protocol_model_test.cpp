@@ -4,6 +4,7 @@
 // out.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -24,11 +25,14 @@ using Threads = std::vector<std::function<void()>>;
 using Flag = Model::Atomic<std::uint32_t>;
 
 // A sanitizer makes each switch of the checker's threads many times slower.
-Bounds preempted(int times) { return {.preemptions = test::kSanitized ? 1 : times}; }
+Bounds preempted(int times) {
+  return {.preemptions = test::kSanitized ? std::min(times, 1) : times};
+}
 
 void expect_holds(const Verdict& verdict, std::uint64_t at_least) {
   EXPECT_EQ(verdict.failure, "") << "after" << verdict.trace;
   EXPECT_TRUE(verdict.complete) << verdict.executions << " executions were not all";
+  if (test::kSanitized) return;
   EXPECT_GE(verdict.executions, at_least) << "the scenario is too small to say anything";
 }
 
