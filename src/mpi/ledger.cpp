@@ -28,7 +28,8 @@ bool is_held(MPI_Datatype type) {
 }
 
 std::mutex g_orphans_mutex;
-std::vector<Orphan> g_orphans;
+// Never destroyed: what is left at the end of the process refers to what is gone by then.
+std::vector<Orphan>& g_orphans = *new std::vector<Orphan>;
 
 // To place what comes there.
 bool needs_type(const Landing& place) { return place.capacity != 0 && !place.dense; }

@@ -122,7 +122,9 @@ class Ledger {
   std::atomic<std::size_t> long_{0};     // landings of this node with room for a described message
   std::atomic<std::size_t> unshown_{0};  // landings under way that are not on the landing board
   std::mutex mutex_;
-  std::unordered_map<std::uint64_t, Held> entries_by_handle_;
+  // Never destroyed: what is left at the end of the process refers to what is gone by then.
+  std::unordered_map<std::uint64_t, Held>& entries_by_handle_ =
+      *new std::unordered_map<std::uint64_t, Held>;
 };
 
 extern Ledger ledger;
