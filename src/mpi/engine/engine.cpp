@@ -7,7 +7,7 @@
 #include <string>
 
 #include "layout/pack.hpp"
-#include "mpi/layouts.hpp"
+#include "mpi/datatype/layouts.hpp"
 #include "mpi/next.hpp"
 
 struct mh_layout {

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Start and end (chapter 11), and the calls that change what we know of handles: communicators,
+// windows, datatypes, error handlers. Also the barrier.
+#include "base/settings.hpp"
+#include "mpi/job/comms.hpp"
+#include "mpi/datatype/datatypes.hpp"
+#include "mpi/collective/gate.hpp"
+#include "mpi/protocol/handlers.hpp"
+#include "mpi/protocol/ledger.hpp"
+#include "mpi/job/runtime.hpp"
+#include "mpi/protocol/short_receives.hpp"
+#include "mpi/wrappers.hpp"
+#include "openmp/sharing.hpp"
+
+namespace mh::mpi {
+namespace {
+
+constexpr const char* kAccessKey = "post_comm_access";
+
+// The hint of CAB-MPI, III-E1. Unknown values are no hint; unknown keys are the library's business.
+void read_access_hint(MPI_Comm handle, MPI_Info info) {
+  Comm* comm = comms::find(handle);
+  if (comm == nullptr || info == MPI_INFO_NULL) return;
+  char value[16] = {};
+  int flag = 0;
+  real.Info_get(info, kAccessKey, static_cast<int>(sizeof value) - 1, value, &flag);
+  if (flag == 0) return;
+  const std::string_view wanted = value;
+  if (wanted == "lo-to-hi") comm->order = steal::order_for(AccessOrder::low_to_high);
+  if (wanted == "hi-to-lo") comm->order = steal::order_for(AccessOrder::high_to_low);
+  if (wanted == "random") comm->order = steal::order_for(AccessOrder::random);
+}
+
+// Iterations that others do may call MPI at any time. MPI allows the library to grant more than was
+// asked for, so the program sees what there is.
+bool wants_all_threads() {
+  switch (settings().thread_level) {
+    case ThreadLevel::automatic:
+      return openmp::has_marked_loops();
+    case ThreadLevel::multiple:
+      return true;
+    case ThreadLevel::keep:
+      break;
+  }
+  return false;
+}
+
+}  // namespace
+
+namespace wrap {
+
+int Init(int* argc, char*** argv) {
+  int provided = MPI_THREAD_SINGLE;
+  const int code = wants_all_threads()
+                       ? next.Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided)
+                       : next.Init(argc, argv);
+  if (code == MPI_SUCCESS) start();
+  return code;
+}
+
+int Init_thread(int* argc, char*** argv, int required, int* provided) {
+  const int level = wants_all_threads() ? MPI_THREAD_MULTIPLE : required;
+  const int code = next.Init_thread(argc, argv, level, provided);
+  if (code == MPI_SUCCESS) start();
+  return code;
+}
+
+int Finalize() {
+  stop();
+  return next.Finalize();
+}
+
+int Abort(MPI_Comm comm, int errorcode) { return next.Abort(comm, errorcode); }
+
+void Pcontrol(int level) { g.switched_on.store(level != 0, std::memory_order_relaxed); }
+
+int Barrier(MPI_Comm comm) {
+  if (g.active && gate::barrier(comm)) return MPI_SUCCESS;
+  return next.Barrier(comm);
+}
+
+int Comm_free(MPI_Comm* comm) {
+  handlers::note_change();
+  gate::forget(*comm);
+  if (g.active) comms::forget(*comm);
+  return next.Comm_free(comm);
+}
+
+int Comm_disconnect(MPI_Comm* comm) {
+  handlers::note_change();
+  gate::forget(*comm);
+  if (g.active) comms::forget(*comm);
+  return next.Comm_disconnect(comm);
+}
+
+int Comm_set_info(MPI_Comm comm, MPI_Info info) {
+  if (g.active) read_access_hint(comm, info);
+  return next.Comm_set_info(comm, info);
+}
+
+int Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler) {
+  handlers::note_change();
+  if (errhandler != MPI_ERRORS_ARE_FATAL) {
+    g.errors_are_fatal = false;
+    if (g.active) short_receives.hand_over_all();
+  }
+  return next.Comm_set_errhandler(comm, errhandler);
+}
+
+int Win_free(MPI_Win* win) {
+  if (g.active) windows::forget(*win);
+  return next.Win_free(win);
+}
+
+int Type_free(MPI_Datatype* datatype) {
+  if (g.active) {
+    datatypes::free_parked();
+    if (ledger.uses(*datatype)) {
+      datatypes::park(*datatype);
+      *datatype = MPI_DATATYPE_NULL;
+      return MPI_SUCCESS;
+    }
+  }
+  datatypes::forget(*datatype);
+  return next.Type_free(datatype);
+}
+
+}  // namespace wrap
+}  // namespace mh::mpi

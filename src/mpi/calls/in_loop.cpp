@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/calls/in_loop.hpp"
+
+#include <sched.h>
+
+#include <atomic>
+
+#include "base/say.hpp"
+#include "lend/pool.hpp"
+#include "mpi/front/entry.hpp"
+#include "mpi/collective/gate.hpp"
+#include "mpi/next.hpp"
+#include "mpi/job/runtime.hpp"
+#include "mpi/protocol/short_receives.hpp"
+#include "mpi/wrappers.hpp"
+
+namespace mh::mpi::in_loop {
+namespace {
+
+using openmp::Obstacle;
+using openmp::Participant;
+
+// First come, first served: a thread that passes the library on and wants it back queues behind
+// those that wait.
+class Queue {
+ public:
+  void take() {
+    const std::uint32_t mine = next_.fetch_add(1, std::memory_order_relaxed);
+    if (is_served(mine)) return;
+    lend::give_core_back();
+    while (!is_served(mine)) ::sched_yield();
+  }
+  void pass() {
+    // Written by the thread that is served. release: pairs with is_served() of the next one, which
+    // sees what this one did in the library.
+    served_.store(served_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+  // Somebody waits. For the thread that is served; relaxed: a hint, looked at again soon.
+  [[nodiscard]] bool is_wanted() const {
+    return next_.load(std::memory_order_relaxed) - served_.load(std::memory_order_relaxed) > 1;
+  }
+
+ private:
+  [[nodiscard]] bool is_served(std::uint32_t number) const {
+    return served_.load(std::memory_order_acquire) == number;
+  }
+  std::atomic<std::uint32_t> next_{0};
+  std::atomic<std::uint32_t> served_{0};
+};
+Queue g_library;
+
+constinit thread_local bool t_in_call = false;
+constinit thread_local bool t_may_pass = false;  // this thread's call lets others have their turns
+
+void note(Participant& me, Rule rule) {
+  if (me.marked) return;
+  if (rule == Rule::refused) openmp::exclude(me, Obstacle::collectives);
+  if (!g.multiple) openmp::exclude(me, Obstacle::mpi);
+}
+
+// From the first helper on that comes to MPI this rank counts as one with threads. Its owner is in
+// no call just now. A call that began before lets nobody in while it waits.
+void count_with_threads() {
+  if (g.threads) return;
+  gate::stop();
+  short_receives.hand_over_all();
+  g.threads = true;
+}
+
+}  // namespace
+
+Turn::Turn(Participant& me, Rule rule) : me_(me), outermost_(!t_in_call) {
+  if (!outermost_) return;
+  t_in_call = true;
+  note(me, rule);
+  has_library_ = !g.multiple && me.role != Participant::Role::watched;
+  if (!has_library_) return;
+  g_library.take();
+  if (me.role == Participant::Role::helper) count_with_threads();
+  t_may_pass = g.threads;
+}
+
+Turn::~Turn() {
+  if (!outermost_) return;
+  t_in_call = false;
+  t_may_pass = false;
+  if (has_library_) g_library.pass();
+}
+
+bool Turn::refuses(const char* call) const {
+  if (!outermost_ || !(me_.marked || me_.role == Participant::Role::helper)) return false;
+  static Once once;
+  if (once()) {
+    say("rank {} calls {} in a shared loop: no collective and no one-sided call may be made there, "
+        "because iterations run in any order; move it out, or do not share the loop",
+        g.world_rank, call);
+  }
+  return true;
+}
+
+int raise_on_comm(MPI_Comm comm) {
+  real.Comm_call_errhandler(comm, MPI_ERR_OTHER);
+  return MPI_ERR_OTHER;
+}
+
+int raise_on_window(MPI_Win window) {
+  real.Win_call_errhandler(window, MPI_ERR_OTHER);
+  return MPI_ERR_OTHER;
+}
+
+void let_others() {
+  if (!t_may_pass || !g_library.is_wanted()) return;
+  g_library.pass();
+  g_library.take();
+}
+
+void start() { refill(fill_entries_for_loops); }
+
+}  // namespace mh::mpi::in_loop

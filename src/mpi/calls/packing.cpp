@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/calls/packing.hpp"
+
+#include <atomic>
+#include <limits>
+
+#include "layout/pack.hpp"
+#include "memory/devices.hpp"
+#include "mpi/job/comms.hpp"
+#include "mpi/datatype/datatypes.hpp"
+#include "mpi/job/runtime.hpp"
+#include "mpi/wrappers.hpp"
+
+namespace mh::mpi {
+namespace packing {
+namespace {
+
+// By type: the address of its layout, which layouts::of() keeps until the type is freed, or 0 where
+// its streams are the library's.
+HandleCache<> g_layouts;
+
+// The last type that was left to the library, and up to which count: the shortest calls take 12 ns.
+// Relaxed, and the two need not fit together: to leave a call to the library is never wrong.
+struct Left {
+  std::atomic<MPI_Datatype> type{};
+  std::atomic<MPI_Count> most{-1};
+};
+Left g_left;
+
+bool is_ours(const layout::Layout* layout) {
+  return layout != nullptr && !layout->dense() && layout->blocks() != 0;
+}
+
+std::uint64_t least_bytes(const layout::Layout& layout) {
+  return packing::least_bytes(layout.size() / layout.blocks());
+}
+
+void learn(MPI_Datatype type) {
+  const layout::LayoutPtr layout = layouts::of(type);
+  g_layouts.fill(bits_of(type),
+                 is_ours(layout.get()) ? reinterpret_cast<std::uint64_t>(layout.get()) : 0);
+}
+
+void leave(MPI_Datatype type, const layout::Layout* layout) {
+  const MPI_Count most = layout == nullptr
+                             ? std::numeric_limits<MPI_Count>::max()
+                             : static_cast<MPI_Count>((least_bytes(*layout) - 1) / layout->size());
+  g_left.type.store(type, std::memory_order_relaxed);
+  g_left.most.store(most, std::memory_order_relaxed);
+}
+
+template <class Count>
+bool is_left(MPI_Datatype type, Count count) {
+  return type == g_left.type.load(std::memory_order_relaxed) &&
+         count <= g_left.most.load(std::memory_order_relaxed);
+}
+
+// A call as it was made: `room` bytes at `stream`, of which `*position` are behind us.
+template <class Count>
+struct Call {
+  const void* memory;
+  Count count;
+  MPI_Datatype type;
+  const void* stream;
+  Count room;
+  Count* position;
+  MPI_Comm comm;
+};
+
+// Bytes to be moved by the engine, 0 if the call is the library's.
+template <class Count>
+std::uint64_t bytes_of(const Call<Count>& call, const layout::Layout& layout) {
+  const std::uint64_t size = layout.size();
+  if (call.count <= 0 || call.position == nullptr || *call.position < 0) return 0;
+  if (call.room < *call.position || call.stream == nullptr) return 0;
+  if (call.memory == nullptr || call.memory == MPI_BOTTOM) return 0;
+  const auto left = static_cast<std::uint64_t>(call.room - *call.position);
+  const auto count = static_cast<std::uint64_t>(call.count);
+  if (count > left / size || count * size < least_bytes(layout)) return 0;
+  if (next.Pack != real.Pack || comms::find(call.comm) == nullptr) return 0;  // a tool looks on
+  return memory::device_runtime_loaded() ? 0 : count * size;
+}
+
+// True if the engine has done it. `move`: layout::pack or layout::unpack.
+template <class Count, class Move>
+bool moved(const Call<Count>& call, const layout::Layout& layout, Move move) {
+  const std::uint64_t bytes = bytes_of(call, layout);
+  if (bytes == 0) return false;
+  const layout::Elements elements{&layout, static_cast<std::uint64_t>(call.count),
+                                  layout::address_of(call.memory),
+                                  layout::home_of(bytes, g.node->header().cache_bytes)};
+  move(elements, layout::Range{0, bytes}, static_cast<const char*>(call.stream) + *call.position);
+  *call.position += static_cast<Count>(bytes);
+  g.counters().bytes_packed.add(bytes);
+  return true;
+}
+
+constexpr auto kPack = [](const layout::Elements& from, layout::Range range, const char* stream) {
+  layout::pack(from, range, const_cast<char*>(stream));  // the caller's to write
+};
+constexpr auto kUnpack = [](const layout::Elements& to, layout::Range range, const char* stream) {
+  layout::unpack(to, range, stream);
+};
+
+// `library()` makes the call as it was made.
+template <class Count, class Move, class Library>
+[[gnu::noinline]] int serve(const Call<Count>& call, Move move, Library library) {
+  if (!g.active) return library();
+  std::uint64_t address = 0;
+  if (!g_layouts.find(bits_of(call.type), address)) {
+    const int result = library();
+    if (result == MPI_SUCCESS) learn(call.type);
+    return result;
+  }
+  const auto* layout = reinterpret_cast<const layout::Layout*>(address);
+  if (layout != nullptr && moved(call, *layout, move)) return MPI_SUCCESS;
+  leave(call.type, layout);
+  return library();
+}
+
+}  // namespace
+
+void forget(MPI_Datatype type) {
+  g_layouts.drop(bits_of(type));
+  if (g_left.type.load(std::memory_order_relaxed) == type) {
+    g_left.most.store(-1, std::memory_order_relaxed);
+  }
+}
+
+}  // namespace packing
+
+namespace wrap {
+
+int Pack(const void* inbuf, int incount, MPI_Datatype datatype, void* outbuf, int outsize,
+         int* position, MPI_Comm comm) {
+  if (packing::is_left(datatype, incount)) {
+    return next.Pack(inbuf, incount, datatype, outbuf, outsize, position, comm);
+  }
+  return packing::serve(
+      packing::Call<int>{inbuf, incount, datatype, outbuf, outsize, position, comm}, packing::kPack,
+      [&] { return next.Pack(inbuf, incount, datatype, outbuf, outsize, position, comm); });
+}
+int Pack_c(const void* inbuf, MPI_Count incount, MPI_Datatype datatype, void* outbuf,
+           MPI_Count outsize, MPI_Count* position, MPI_Comm comm) {
+  if (packing::is_left(datatype, incount)) {
+    return next.Pack_c(inbuf, incount, datatype, outbuf, outsize, position, comm);
+  }
+  return packing::serve(
+      packing::Call<MPI_Count>{inbuf, incount, datatype, outbuf, outsize, position, comm},
+      packing::kPack,
+      [&] { return next.Pack_c(inbuf, incount, datatype, outbuf, outsize, position, comm); });
+}
+int Unpack(const void* inbuf, int insize, int* position, void* outbuf, int outcount,
+           MPI_Datatype datatype, MPI_Comm comm) {
+  if (packing::is_left(datatype, outcount)) {
+    return next.Unpack(inbuf, insize, position, outbuf, outcount, datatype, comm);
+  }
+  return packing::serve(
+      packing::Call<int>{outbuf, outcount, datatype, inbuf, insize, position, comm},
+      packing::kUnpack,
+      [&] { return next.Unpack(inbuf, insize, position, outbuf, outcount, datatype, comm); });
+}
+int Unpack_c(const void* inbuf, MPI_Count insize, MPI_Count* position, void* outbuf,
+             MPI_Count outcount, MPI_Datatype datatype, MPI_Comm comm) {
+  if (packing::is_left(datatype, outcount)) {
+    return next.Unpack_c(inbuf, insize, position, outbuf, outcount, datatype, comm);
+  }
+  return packing::serve(
+      packing::Call<MPI_Count>{outbuf, outcount, datatype, inbuf, insize, position, comm},
+      packing::kUnpack,
+      [&] { return next.Unpack_c(inbuf, insize, position, outbuf, outcount, datatype, comm); });
+}
+
+}  // namespace wrap
+}  // namespace mh::mpi

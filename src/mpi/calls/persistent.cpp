@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Chapter 3, persistent requests, and MPI_Request_free.
+//
+// Each is made by the library first, which looks at the arguments. A persistent send that may be
+// described is then, for the program, the persistent receive of its completion message. Each start
+// describes the message anew. A start that cannot (no free slot, helping switched off, the
+// communicator freed) starts the library's own request, and this rank sends the completion message
+// to itself when that is done.
+//
+// The tag of a completion message is used again only when no message with it is under way: a send
+// that is freed while active is kept until then.
+#include <limits>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "mpi/calls/exchange.hpp"
+#include "mpi/protocol/landing.hpp"
+#include "mpi/protocol/ledger.hpp"
+#include "mpi/protocol/message.hpp"
+#include "mpi/protocol/moving.hpp"
+#include "mpi/protocol/outgoing.hpp"
+#include "mpi/protocol/overlaps.hpp"
+#include "mpi/job/runtime.hpp"
+#include "mpi/protocol/short_receives.hpp"
+#include "mpi/tags.hpp"
+#include "mpi/wrappers.hpp"
+
+namespace mh::mpi {
+namespace {
+
+struct PersistentSend {
+  Outgoing message;
+  std::uint64_t communicator;  // its key: the handle may belong to another one by now
+  MPI_Request plain;           // the library's own request, which sends the data as it is
+  MPI_Datatype type;           // by wire only, else MPI_DATATYPE_NULL
+  int fin_tag;
+};
+
+// A start of the library's own request that is under way.
+struct Undescribed {
+  MPI_Request plain;
+  MPI_Request request;  // the program's: the receive of the completion message
+  int fin_tag;
+};
+struct Freed {
+  MPI_Request request;
+  PersistentSend send;
+};
+
+std::mutex g_mutex;                                         // guards what follows
+std::unordered_map<std::uint64_t, PersistentSend> g_sends;  // by the program's handle
+std::vector<Undescribed> g_undescribed;
+std::vector<Freed> g_freed;  // by the program, while active
+std::vector<int> g_free_tags;
+int g_next_tag = tags::kPersistentFins.first;
+
+std::optional<int> take_tag() {
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  if (!g_free_tags.empty()) {
+    const int tag = g_free_tags.back();
+    g_free_tags.pop_back();
+    return tag;
+  }
+  if (!tags::kPersistentFins.contains(g_next_tag)) return std::nullopt;
+  return g_next_tag++;
+}
+
+std::optional<PersistentSend> find(MPI_Request request) {
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  const auto at = g_sends.find(bits_of(request));
+  if (at == g_sends.end()) return std::nullopt;
+  return at->second;
+}
+
+// ---- Making a send -----------------------------------------------------------------------------
+
+// The program may free the type before the last start.
+MPI_Datatype kept(MPI_Datatype type) {
+  MPI_Datatype copy = MPI_DATATYPE_NULL;
+  real.Type_contiguous(1, type, &copy);
+  real.Type_commit(&copy);
+  return copy;
+}
+
+// With g_mutex. `request` is not active.
+void dispose(MPI_Request request, PersistentSend& send) {
+  real.Request_free(&request);
+  real.Request_free(&send.plain);
+  if (send.type != MPI_DATATYPE_NULL) {
+    datatypes::forget(send.type);
+    real.Type_free(&send.type);
+  }
+  g_free_tags.push_back(send.fin_tag);
+}
+
+// The library has made `request`. If the message may be described, the program gets the receive of
+// its completion message instead.
+void describe(Mode mode, const void* buffer, MPI_Count count, MPI_Datatype type, int dest, int tag,
+              MPI_Comm comm, MPI_Request* request) {
+  const datatypes::Info info = datatypes::info(type);
+  Outgoing message{buffer, message_bytes(count, info), dest, tag, comm};
+  // Most of what comes again and again is part of one; whether a third rank will be idle then,
+  // which could reach it, nobody knows now.
+  message.exchange = g.ranks == 2 || !g.reaching ? Exchange::yes : Exchange::no;
+  if (message.bytes == p2p::kDescriptorBytes) note_short(dest, comm);
+  const bool by_wire = mode != Mode::synchronous && wires::may_take(message, type, info);
+  if (!by_wire && !may_describe(message, type, info)) return;
+  const auto fin_tag = take_tag();
+  if (!fin_tag) return;
+  PersistentSend send{.message = message,
+                      .communicator = comms::find(comm)->key,
+                      .plain = *request,
+                      .type = by_wire ? kept(type) : MPI_DATATYPE_NULL,
+                      .fin_tag = *fin_tag};
+  // From anyone: the receiver, or this rank itself after an undescribed start.
+  real.Recv_init(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, *fin_tag, g.node_comm, request);
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  g_sends.insert_or_assign(bits_of(*request), std::move(send));
+}
+
+int enter_send(int code, Mode mode, const void* buffer, MPI_Count count, MPI_Datatype type,
+               int dest, int tag, MPI_Comm comm, MPI_Request* request) {
+  if (code == MPI_SUCCESS && g.active && count > 0) {
+    describe(mode, buffer, count, type, dest, tag, comm, request);
+  }
+  return code;
+}
+
+// ---- Starting ----------------------------------------------------------------------------------
+
+// The receive of a completion message that will not come. The request stays, inactive.
+void call_off(MPI_Request* request) {
+  real.Cancel(request);
+  wait_request(request, MPI_STATUS_IGNORE);
+}
+
+int start_plain(MPI_Request request, const PersistentSend& send) {
+  MPI_Request plain = send.plain;
+  const int code = next.Start(&plain);
+  if (code != MPI_SUCCESS) return code;
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  g_undescribed.push_back({.plain = plain, .request = request, .fin_tag = send.fin_tag});
+  loose_ends.fetch_add(1, std::memory_order_relaxed);
+  return code;
+}
+
+int send_started(MPI_Request request, const PersistentSend& send) {
+  const Comm* comm = comms::find(send.message.comm);
+  if (comm == nullptr || comm->key != send.communicator) return start_plain(request, send);
+  if (send.type != MPI_DATATYPE_NULL) {
+    const datatypes::Info info = datatypes::info(send.type);
+    const auto wire = wires::take(send.message, send.type, info, send.fin_tag, request);
+    if (wire) return wires::send(*wire, send.message);
+  } else if (g.switched_on.load(std::memory_order_relaxed)) {
+    if (const auto slot =
+            post_with_fin_tag(send.message, static_cast<std::uint32_t>(send.fin_tag), request)) {
+      return send_descriptor(*slot, send.message);
+    }
+  }
+  return start_plain(request, send);
+}
+
+int start_send(MPI_Request* request, const PersistentSend& send) {
+  int code = real.Start(request);
+  if (code != MPI_SUCCESS) return code;
+  code = send_started(*request, send);
+  if (code != MPI_SUCCESS) call_off(request);
+  return code;
+}
+
+int start_receive(MPI_Request* request) {
+  const int code = next.Start(request);
+  if (code != MPI_SUCCESS) return code;
+  short_receives.start(*request);
+  if (!ledger.has_entries()) return code;
+  if (const EntryPtr entry = ledger.find(*request)) {
+    show(entry->receipt.landing);
+    ledger.start(*entry);
+  }
+  return code;
+}
+
+int start_one(MPI_Request* request) {
+  const auto send = find(*request);
+  return send ? start_send(request, *send) : start_receive(request);
+}
+
+// ---- Receives ----------------------------------------------------------------------------------
+
+bool keep_short(void* buffer, MPI_Count count, MPI_Datatype type, int source, MPI_Comm comm,
+                MPI_Request request) {
+  const datatypes::Info info = datatypes::info(type);
+  const std::uint64_t bytes = message_bytes(count, info);
+  if (!short_receives.suits(buffer, bytes, info.dense, source)) return false;
+  auto receive = ShortReceive::of(buffer, bytes, source, comm);
+  receive.persistent = 1;
+  receive.under_way = 0;
+  return short_receives.add(request, receive);
+}
+
+// Open MPI frees a persistent receive that fails, and gives its handle to the next one.
+void forget_failed(MPI_Request request) {
+  overlaps.remove_persistent(request);
+  const EntryPtr entry = ledger.find(request);
+  if (!entry) return;
+  ledger.conclude(*entry);
+  hide(entry->receipt.landing);
+  ledger.remove(request);
+}
+
+void enter_receive(const Landing& landing, int source, MPI_Comm comm, MPI_Request request) {
+  if (landing.capacity == 0) return;
+  const bool is_simple = landing.bounce == nullptr;
+  if (is_simple && keep_short(landing.buffer, landing.count, landing.type, source, comm, request)) {
+    return overlaps.add_persistent(request, landing);
+  }
+  if (is_simple && !landing) return overlaps.add_persistent(request, landing);
+  ledger.add_persistent(request, {.landing = landing, .persistent = true});
+}
+
+int make(void* buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+         MPI_Request* request) {
+  return next.Recv_init(buffer, count, type, source, tag, comm, request);
+}
+int make(void* buffer, MPI_Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+         MPI_Request* request) {
+  return next.Recv_init_c(buffer, count, type, source, tag, comm, request);
+}
+
+template <class Count>
+int make_receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+                 MPI_Request* request) {
+  if (!g.active) return make(buffer, count, type, source, tag, comm, request);
+  Landing landing = landing_for(buffer, count, type, source, comm);
+  if (!landing) landing = without_descriptor(buffer, count, type);
+  if (source == MPI_PROC_NULL) landing = {};
+  overlaps.avoid(landing, static_cast<std::uint64_t>(std::numeric_limits<Count>::max()));
+  const int code = landing.bounce ? make(landing.buffer, static_cast<Count>(landing.count),
+                                         landing.type, source, tag, comm, request)
+                                  : make(buffer, count, type, source, tag, comm, request);
+  if (code != MPI_SUCCESS) return code;
+  forget_failed(*request);
+  enter_receive(landing, source, comm, *request);
+  return code;
+}
+
+// The program no longer wants to hear of this request. A receive under way still has to be settled.
+int free_receive(MPI_Request* request, const EntryPtr& entry) {
+  if (!ledger.is_under_way(entry)) return next.Request_free(request);
+  adopt_orphan(*request, entry);
+  *request = MPI_REQUEST_NULL;
+  return MPI_SUCCESS;
+}
+
+// ---- The end of a send -------------------------------------------------------------------------
+
+// True if `request` is the receive of a completion message that has not come yet.
+bool is_active(MPI_Request request) {
+  int flag = 1;
+  real.Request_get_status(request, &flag, MPI_STATUS_IGNORE);
+  return flag == 0;
+}
+
+// True if `request` is a persistent send of ours.
+bool free_send(MPI_Request request) {
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  const auto at = g_sends.find(bits_of(request));
+  if (at == g_sends.end()) return false;
+  if (is_active(request)) {
+    g_freed.push_back({.request = request, .send = std::move(at->second)});
+    loose_ends.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    dispose(request, at->second);
+  }
+  g_sends.erase(at);
+  return true;
+}
+
+// With g_mutex. True if the data is sent: the program's request completes.
+bool conclude(Undescribed& one) {
+  int flag = 0;
+  MPI_Status status;
+  const int code = next.Test(&one.plain, &flag, &status);
+  if (code == MPI_SUCCESS && flag == 0) return false;
+  int cancelled = 0;
+  if (code == MPI_SUCCESS) real.Test_cancelled(&status, &cancelled);
+  if (cancelled != 0) {
+    real.Cancel(&one.request);
+    return true;
+  }
+  say_complete(g.me, one.fin_tag);
+  return true;
+}
+
+// With g_mutex. True if the completion message of a freed send has come.
+bool conclude(Freed& one) {
+  int flag = 0;
+  real.Test(&one.request, &flag, MPI_STATUS_IGNORE);
+  if (flag != 0) dispose(one.request, one.send);
+  return flag != 0;
+}
+
+template <class One>
+void conclude_all(std::vector<One>& ends) {
+  const std::size_t over = std::erase_if(ends, [](One& one) { return conclude(one); });
+  loose_ends.fetch_sub(over, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+void progress_persistent() {
+  if (loose_ends.load(std::memory_order_relaxed) == 0) return;
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  conclude_all(g_undescribed);
+  conclude_all(g_freed);
+}
+
+bool cancel_undescribed(MPI_Request request) {
+  if (loose_ends.load(std::memory_order_relaxed) == 0) return false;
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  for (Undescribed& one : g_undescribed) {
+    if (one.request != request) continue;
+    next.Cancel(&one.plain);  // conclude() sees what becomes of it
+    return true;
+  }
+  return false;
+}
+
+void stop_persistent() {
+  progress_persistent();
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  for (Freed& one : g_freed) {
+    call_off(&one.request);
+    dispose(one.request, one.send);
+  }
+  // What the program has not freed is its own affair; ours are the requests behind.
+  for (auto& [bits, send] : g_sends) real.Request_free(&send.plain);
+  g_freed.clear();
+  g_sends.clear();
+  g_undescribed.clear();
+}
+
+std::optional<int> persistent_fin(MPI_Request request) {
+  const auto send = find(request);
+  return send ? std::optional(send->fin_tag) : std::nullopt;
+}
+
+namespace wrap {
+
+int Send_init(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+              MPI_Request* request) {
+  const int code = next.Send_init(buf, count, datatype, dest, tag, comm, request);
+  return enter_send(code, Mode::standard, buf, count, datatype, dest, tag, comm, request);
+}
+int Send_init_c(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
+                MPI_Comm comm, MPI_Request* request) {
+  const int code = next.Send_init_c(buf, count, datatype, dest, tag, comm, request);
+  return enter_send(code, Mode::standard, buf, count, datatype, dest, tag, comm, request);
+}
+int Ssend_init(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+               MPI_Request* request) {
+  const int code = next.Ssend_init(buf, count, datatype, dest, tag, comm, request);
+  return enter_send(code, Mode::synchronous, buf, count, datatype, dest, tag, comm, request);
+}
+int Ssend_init_c(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
+                 MPI_Comm comm, MPI_Request* request) {
+  const int code = next.Ssend_init_c(buf, count, datatype, dest, tag, comm, request);
+  return enter_send(code, Mode::synchronous, buf, count, datatype, dest, tag, comm, request);
+}
+int Rsend_init(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+               MPI_Request* request) {
+  const int code = next.Rsend_init(buf, count, datatype, dest, tag, comm, request);
+  return enter_send(code, Mode::ready, buf, count, datatype, dest, tag, comm, request);
+}
+int Rsend_init_c(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
+                 MPI_Comm comm, MPI_Request* request) {
+  const int code = next.Rsend_init_c(buf, count, datatype, dest, tag, comm, request);
+  return enter_send(code, Mode::ready, buf, count, datatype, dest, tag, comm, request);
+}
+
+int Recv_init(void* buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+              MPI_Request* request) {
+  return make_receive(buf, count, datatype, source, tag, comm, request);
+}
+int Recv_init_c(void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
+                MPI_Comm comm, MPI_Request* request) {
+  return make_receive(buf, count, datatype, source, tag, comm, request);
+}
+
+int Start(MPI_Request* request) { return g.active ? start_one(request) : next.Start(request); }
+
+int Startall(int count, MPI_Request array_of_requests[]) {
+  if (!g.active || count <= 0) return next.Startall(count, array_of_requests);
+  for (int i = 0; i < count; ++i) {
+    const int code = start_one(&array_of_requests[i]);
+    if (code != MPI_SUCCESS) return code;
+  }
+  return MPI_SUCCESS;
+}
+
+int Request_free(MPI_Request* request) {
+  if (!g.active || *request == MPI_REQUEST_NULL) return next.Request_free(request);
+  if (free_send(*request)) {
+    *request = MPI_REQUEST_NULL;
+    return MPI_SUCCESS;
+  }
+  short_receives.hand_over(*request);
+  overlaps.remove_persistent(*request);
+  const EntryPtr entry = ledger.find(*request);
+  if (!entry) return next.Request_free(request);
+  const TypeHold hold(entry->receipt.landing);
+  ledger.remove(*request);
+  return free_receive(request, entry);
+}
+
+}  // namespace wrap
+}  // namespace mh::mpi

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/calls/probe.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <list>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "mpi/protocol/letters.hpp"
+#include "mpi/protocol/message.hpp"
+#include "mpi/job/runtime.hpp"
+#include "mpi/tags.hpp"
+#include "mpi/wrappers.hpp"
+
+namespace mh::mpi {
+
+std::atomic<std::uint32_t> set_aside_count{0};
+
+namespace {
+
+struct Kept {
+  MPI_Comm comm;
+  SetAside message;
+  std::uint64_t bytes;  // its true size
+};
+
+std::mutex g_mutex;  // guards what follows
+std::vector<Kept> g_kept;
+std::unordered_map<std::uint64_t, Origin> g_origins;  // by message handle
+
+bool matches(const Kept& kept, int source, int tag, MPI_Comm comm) {
+  return kept.comm == comm &&
+         (source == MPI_ANY_SOURCE || source == kept.message.envelope.source) &&
+         (tag == MPI_ANY_TAG || tag == kept.message.envelope.tag);
+}
+
+bool shows_descriptor_size(const MPI_Status& status) {
+  int bytes = 0;
+  return real.Get_count(&status, MPI_BYTE, &bytes) == MPI_SUCCESS &&
+         bytes == static_cast<int>(p2p::kDescriptorBytes);
+}
+
+struct Seen {
+  Comm* comm;
+  Letter letter;   // the described message it must be, if it is not ambiguous
+  bool ambiguous;  // it may as well be a short message, or another letter; or is of another node
+};
+
+// What a probe saw, by its status; nothing if it is certainly an ordinary message.
+std::optional<Seen> identify(MPI_Comm handle, const MPI_Status& status) {
+  if (!g.describing || !shows_descriptor_size(status)) return std::nullopt;
+  Comm* comm = comms::find(handle);
+  if (comm == nullptr) return std::nullopt;
+  const std::int32_t there = comm->on_node(status.MPI_SOURCE);
+  if (there < 0 && g.wiring && comm->is_elsewhere(status.MPI_SOURCE)) {
+    return Seen{.comm = comm, .letter = {}, .ambiguous = true};
+  }
+  if (there < 0 || there == static_cast<std::int32_t>(g.me)) return std::nullopt;
+  const auto sender = static_cast<std::uint32_t>(there);
+  if (letters::is_kept(sender, comm->key, status.MPI_TAG)) {
+    return Seen{.comm = comm, .letter = {}, .ambiguous = true};
+  }
+  const auto letter = letters::oldest(sender, comm->key, status.MPI_TAG);
+  if (!letter) return std::nullopt;
+  // With several threads another one may be receiving the oldest letter just now, or may have sent
+  // a later one before it.
+  const bool shorts = g.area(sender).short_sent[g.me].load(std::memory_order_relaxed) != 0;
+  const bool oldest_first = letter->says.ordered != 0 && !g.threads;
+  return Seen{.comm = comm, .letter = *letter, .ambiguous = shorts || !oldest_first};
+}
+
+// The content of a message that this rank sends to itself lives until the send is complete, which
+// in some libraries is when the message is received.
+struct Parcel {
+  std::array<std::byte, p2p::kDescriptorBytes> content;
+  MPI_Request sending = MPI_REQUEST_NULL;
+};
+std::list<Parcel> g_parcels;  // guarded by g_mutex
+
+void post_parcel(const std::array<std::byte, p2p::kDescriptorBytes>& content, int tag) {
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  g_parcels.remove_if([](Parcel& parcel) {
+    int flag = 0;
+    real.Test(&parcel.sending, &flag, MPI_STATUS_IGNORE);
+    return flag != 0;
+  });
+  Parcel& parcel = g_parcels.emplace_back(Parcel{.content = content});
+  real.Isend(parcel.content.data(), static_cast<int>(content.size()), MPI_BYTE, 0, tag, g.self_comm,
+             &parcel.sending);
+}
+
+struct Renewed {
+  std::uint64_t bytes;           // its true size
+  std::optional<Letter> letter;  // if it is a descriptor's of this node
+};
+
+// Receives the message of descriptor size behind `message`, sees what it is, and makes it a message
+// again, sent from this rank to itself.
+Renewed renew(MPI_Message* message) {
+  std::array<std::byte, p2p::kDescriptorBytes> content{};
+  MPI_Request request = MPI_REQUEST_NULL;
+  next.Imrecv(content.data(), static_cast<int>(content.size()), MPI_BYTE, message, &request);
+  wait_request(&request, MPI_STATUS_IGNORE);
+
+  static std::atomic<std::uint32_t> serial{0};
+  const int tag =
+      tags::kRenewed[serial.fetch_add(1, std::memory_order_relaxed) % tags::kRenewed.count];
+  post_parcel(content, tag);
+  int flag = 0;
+  wait::until([&] {
+    real.Improbe(0, tag, g.self_comm, &flag, message, MPI_STATUS_IGNORE);
+    return flag != 0;
+  });
+  if (!p2p::opens_descriptor(content.data(), g.key)) {
+    return {.bytes = p2p::kDescriptorBytes, .letter = std::nullopt};
+  }
+  p2p::Descriptor descriptor;
+  std::memcpy(&descriptor, content.data(), sizeof descriptor);
+  if (descriptor.from_world != 0) return {.bytes = descriptor.bytes, .letter = std::nullopt};
+  const Letter letter = letters::of(descriptor);
+  letters::note_taken_out(letter);
+  return {.bytes = descriptor.bytes, .letter = letter};
+}
+
+// An ambiguous message seen by a probe that leaves it in the library: taken out and set aside.
+std::optional<std::uint64_t> set_aside(MPI_Comm comm, const MPI_Status& seen) {
+  MPI_Message message{};
+  int flag = 0;
+  MPI_Status status{};
+  next.Improbe(seen.MPI_SOURCE, seen.MPI_TAG, comm, &flag, &message, &status);
+  if (flag == 0) return std::nullopt;  // another thread was faster
+  const Renewed renewed = renew(&message);
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  g_kept.push_back({.comm = comm,
+                    .message = {.message = message,
+                                .envelope = {.source = seen.MPI_SOURCE, .tag = seen.MPI_TAG},
+                                .letter = renewed.letter},
+                    .bytes = renewed.bytes});
+  set_aside_count.store(static_cast<std::uint32_t>(g_kept.size()), std::memory_order_relaxed);
+  return renewed.bytes;
+}
+
+// A probe that finds a message set aside reports it without a look into the library.
+bool peek_set_aside(int source, int tag, MPI_Comm comm, MPI_Status* status) {
+  if (set_aside_count.load(std::memory_order_relaxed) == 0) return false;
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  for (const Kept& kept : g_kept) {
+    if (!matches(kept, source, tag, comm)) continue;
+    if (status != MPI_STATUS_IGNORE) {
+      set_envelope(status, kept.message.envelope);
+      set_bytes(status, kept.bytes);
+      real.Status_set_cancelled(status, 0);
+    }
+    return true;
+  }
+  return false;
+}
+
+int look(int source, int tag, MPI_Comm comm, int* flag, MPI_Status* users) {
+  if (peek_set_aside(source, tag, comm, users)) {
+    *flag = 1;
+    return MPI_SUCCESS;
+  }
+  StatusOrOwn status(users);
+  const int code = next.Iprobe(source, tag, comm, flag, status.get());
+  if (code != MPI_SUCCESS || *flag == 0) return code;
+  const auto seen = identify(comm, *status.get());
+  if (!seen) return code;
+  std::uint64_t bytes = seen->letter.says.bytes;
+  if (seen->ambiguous) {
+    const auto kept = set_aside(comm, *status.get());
+    if (!kept) {
+      *flag = 0;
+      return MPI_SUCCESS;
+    }
+    bytes = *kept;
+  }
+  set_bytes(status.get(), bytes);
+  return code;
+}
+
+void remember_origin(MPI_Message message, const Origin& origin) {
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  g_origins[bits_of(message)] = origin;
+}
+
+// A message of a probe that takes it out: its true size into the status, its origin remembered.
+int take_look(int source, int tag, MPI_Comm comm, int* flag, MPI_Message* message,
+              MPI_Status* users) {
+  if (peek_set_aside(source, tag, comm, users)) {
+    const auto kept = take_set_aside(source, tag, comm);
+    *message = kept->message;
+    *flag = 1;
+    remember_origin(*message, {.comm = comms::share(comms::find(comm)),
+                               .envelope = kept->envelope,
+                               .substitute = true,
+                               .letter = kept->letter});
+    return MPI_SUCCESS;
+  }
+  StatusOrOwn status(users);
+  const int code = next.Improbe(source, tag, comm, flag, message, status.get());
+  if (code != MPI_SUCCESS || *flag == 0) return code;
+  const auto seen = identify(comm, *status.get());
+  if (!seen) return code;
+  Origin origin{.comm = comms::share(seen->comm),
+                .envelope = {.source = status.get()->MPI_SOURCE, .tag = status.get()->MPI_TAG},
+                .substitute = false,
+                .letter = seen->letter};
+  std::uint64_t bytes = seen->letter.says.bytes;
+  if (seen->ambiguous) {
+    const Renewed renewed = renew(message);
+    bytes = renewed.bytes;
+    origin.substitute = true;
+    origin.letter = renewed.letter;
+  } else {
+    letters::note_taken_out(seen->letter);
+  }
+  remember_origin(*message, origin);
+  set_bytes(status.get(), bytes);
+  return code;
+}
+
+}  // namespace
+
+std::optional<SetAside> take_set_aside(int source, int tag, MPI_Comm comm) {
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  const auto at = std::find_if(g_kept.begin(), g_kept.end(),
+                               [&](const Kept& kept) { return matches(kept, source, tag, comm); });
+  if (at == g_kept.end()) return std::nullopt;
+  const SetAside found = at->message;
+  g_kept.erase(at);
+  set_aside_count.store(static_cast<std::uint32_t>(g_kept.size()), std::memory_order_relaxed);
+  return found;
+}
+
+std::optional<Origin> take_origin(MPI_Message message) {
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  const auto at = g_origins.find(bits_of(message));
+  if (at == g_origins.end()) return std::nullopt;
+  const Origin origin = at->second;
+  g_origins.erase(at);
+  return origin;
+}
+
+namespace wrap {
+
+int Iprobe(int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status) {
+  if (!g.active) return next.Iprobe(source, tag, comm, flag, status);
+  const int code = look(source, tag, comm, flag, status);
+  if (code == MPI_SUCCESS && *flag == 0) wait::polled_in_vain();
+  return code;
+}
+
+int Probe(int source, int tag, MPI_Comm comm, MPI_Status* status) {
+  if (!g.active) return next.Probe(source, tag, comm, status);
+  int flag = 0;
+  int code = MPI_SUCCESS;
+  wait::until([&] {
+    code = look(source, tag, comm, &flag, status);
+    return flag != 0 || code != MPI_SUCCESS;
+  });
+  return code;
+}
+
+int Improbe(int source, int tag, MPI_Comm comm, int* flag, MPI_Message* message,
+            MPI_Status* status) {
+  if (!g.active) return next.Improbe(source, tag, comm, flag, message, status);
+  const int code = take_look(source, tag, comm, flag, message, status);
+  if (code == MPI_SUCCESS && *flag == 0) wait::polled_in_vain();
+  return code;
+}
+
+int Mprobe(int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status) {
+  if (!g.active) return next.Mprobe(source, tag, comm, message, status);
+  int flag = 0;
+  int code = MPI_SUCCESS;
+  wait::until([&] {
+    code = take_look(source, tag, comm, &flag, message, status);
+    return flag != 0 || code != MPI_SUCCESS;
+  });
+  return code;
+}
+
+}  // namespace wrap
+}  // namespace mh::mpi

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Chapter 3, receiving: MPI_Recv, Irecv, Mrecv, Imrecv and the receiving half of MPI_Isendrecv.
+//
+// A blocking receive is start + wait, which costs the same in every supported library and lets the
+// rank help. A receive in whose buffer a descriptor may land is settled when it completes: at once
+// in a blocking call, through the ledger otherwise.
+#include <limits>
+#include <type_traits>
+
+#include "mpi/calls/exchange.hpp"
+#include "mpi/protocol/handlers.hpp"
+#include "mpi/protocol/overlaps.hpp"
+#include "mpi/calls/probe.hpp"
+#include "mpi/job/runtime.hpp"
+#include "mpi/protocol/short_receives.hpp"
+#include "mpi/calls/shortcut.hpp"
+#include "mpi/wrappers.hpp"
+
+namespace mh::mpi {
+namespace {
+
+int start(void* buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+          MPI_Request* request) {
+  return next.Irecv(buffer, count, type, source, tag, comm, request);
+}
+int start(void* buffer, MPI_Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+          MPI_Request* request) {
+  return next.Irecv_c(buffer, count, type, source, tag, comm, request);
+}
+int start_matched(void* buffer, int count, MPI_Datatype type, MPI_Message* message,
+                  MPI_Request* request) {
+  return next.Imrecv(buffer, count, type, message, request);
+}
+int start_matched(void* buffer, MPI_Count count, MPI_Datatype type, MPI_Message* message,
+                  MPI_Request* request) {
+  return next.Imrecv_c(buffer, count, type, message, request);
+}
+
+// A receive of a known message was started, with `code`. One that has no room for the descriptor
+// will fail, and nobody will read the message.
+int release_if_cut(int code, const Landing& landing, const std::optional<Letter>& letter) {
+  if (code == MPI_SUCCESS && letter && !landing) letters::release_unread(*letter);
+  return code;
+}
+
+// A receive that clashes with another gets a bounce buffer.
+template <class Count>
+void avoid_clash(Landing& landing, void*& buffer, Count& count, MPI_Datatype& type) {
+  if (!g.describing) return;
+  if (!landing) landing = without_descriptor(buffer, count, type);
+  overlaps.avoid(landing, static_cast<std::uint64_t>(std::numeric_limits<Count>::max()));
+  if (!landing.bounce) return;
+  buffer = landing.buffer;
+  count = static_cast<Count>(landing.count);
+  type = landing.type;
+}
+
+// What has to be done when a receive completes, and its start.
+template <class Count>
+int begin(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+          MPI_Request* request, Receipt& receipt) {
+  receipt.landing = landing_for(buffer, count, type, source, comm);
+  if (source != MPI_PROC_NULL) avoid_clash(receipt.landing, buffer, count, type);
+  if (set_aside_count.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+    if (auto kept = take_set_aside(source, tag, comm)) {
+      receipt.envelope = kept->envelope;
+      return release_if_cut(start_matched(buffer, count, type, &kept->message, request),
+                            receipt.landing, kept->letter);
+    }
+  }
+  return start(buffer, count, type, source, tag, comm, request);
+}
+
+// As begin(), for a message that a probe has taken out.
+template <class Count>
+int begin_matched(void* buffer, Count count, MPI_Datatype type, MPI_Message* message,
+                  MPI_Request* request, Receipt& receipt) {
+  const auto origin = take_origin(*message);
+  if (origin) {
+    receipt.comm = origin->comm;
+    if (origin->comm) {
+      receipt.landing = landing_on(*origin->comm, buffer, count, type, origin->envelope.source);
+    }
+    if (origin->substitute) receipt.envelope = origin->envelope;
+  }
+  avoid_clash(receipt.landing, buffer, count, type);
+  const int code = start_matched(buffer, count, type, message, request);
+  return origin ? release_if_cut(code, receipt.landing, origin->letter) : code;
+}
+
+// A receive with room for less than a descriptor may have been matched with one: the library's
+// error is right, and the sender must not wait for ever.
+int too_short(int code, MPI_Comm comm, const MPI_Status& status) {
+  if (is_truncation(code)) letters::truncated(comms::find(comm), status);
+  return code;
+}
+
+// What may lie in the buffer of a completed receive becomes the message; errors are raised.
+int finish(const Landing& landing, MPI_Status* status) {
+  if (!landing && !landing.bounce) return MPI_SUCCESS;
+  if (landing.bounce) overlaps.begin_fetch(landing);
+  const int code = settle(landing, status);
+  if (landing.bounce) {
+    overlaps.end_fetch(landing);
+    overlaps.put_in_place(landing, *status);
+  }
+  return code == MPI_SUCCESS ? code : raise(comms::for_errors(*landing.comm), code);
+}
+
+// A blocking receive; one that is started is noted in the ledger.
+void hold_and_note(Arrival& arrival) {
+  arrival.hold = TypeHold(arrival.receipt.landing);
+  // Another thread may free it meanwhile.
+  if (g.threads) arrival.receipt.comm = comms::share(arrival.receipt.landing.comm);
+  if (awaits_long(arrival.receipt.landing)) g.exchanges.starts_receive();
+}
+
+}  // namespace
+
+template <class Count>
+int expect(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+           Arrival& arrival) {
+  arrival.comm = comm;
+  if (source == MPI_PROC_NULL) return MPI_SUCCESS;  // await() knows it by its request
+  const int code = begin(buffer, count, type, source, tag, comm, &arrival.request, arrival.receipt);
+  hold_and_note(arrival);
+  return code;
+}
+
+template int expect(void*, int, MPI_Datatype, int, int, MPI_Comm, Arrival&);
+template int expect(void*, MPI_Count, MPI_Datatype, int, int, MPI_Comm, Arrival&);
+
+int await(Arrival& arrival, MPI_Status* users) {
+  // From nobody: the blocking call gives the status that the standard asks for in every library.
+  if (arrival.request == MPI_REQUEST_NULL) {
+    return next.Recv(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, arrival.comm, users);
+  }
+  StatusOrOwn status(users);
+  // A short receive of a rank that sends nothing long: only its latency counts.
+  const bool latency = !arrival.receipt.landing && g.outbox.empty();
+  const int looks = latency ? wait::kManyLooks : wait::kFewLooks;
+  int code = MPI_SUCCESS;
+  if (g.errors_are_fatal) {
+    code = wait_request(&arrival.request, status.get(), looks);
+  } else {
+    handlers::ErrorsOf comm(arrival.comm);
+    code = comm.raised(wait_request(&arrival.request, status.get(), looks));
+  }
+  const Receipt& receipt = arrival.receipt;
+  if (receipt.envelope) set_envelope(status.get(), *receipt.envelope);
+  const bool is_known = receipt.landing || receipt.envelope || arrival.is_matched;
+  if (code != MPI_SUCCESS) return is_known ? code : too_short(code, arrival.comm, *status.get());
+  return finish(receipt.landing, status.get());
+}
+
+int close_short(int code, void* buffer, MPI_Count count, MPI_Datatype type, int source,
+                MPI_Comm comm, MPI_Status* status) {
+  const datatypes::Info info = datatypes::info(type);
+  const bool has_room = message_bytes(count, info) >= p2p::kDescriptorBytes;
+  if (code != MPI_SUCCESS) return has_room ? code : too_short(code, comm, *status);
+  if (!has_room || buffer == nullptr) return code;
+  if (info.dense && !p2p::opens_descriptor(buffer, g.key)) return code;
+  return finish(landing_for(buffer, count, type, source, comm), status);
+}
+
+namespace {
+
+int receive_now(void* buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+                MPI_Status* status) {
+  return next.Recv(buffer, count, type, source, tag, comm, status);
+}
+int receive_now(void* buffer, MPI_Count count, MPI_Datatype type, int source, int tag,
+                MPI_Comm comm, MPI_Status* status) {
+  return next.Recv_c(buffer, count, type, source, tag, comm, status);
+}
+
+template <class Count>
+[[gnu::noinline]] int receive_short(void* buffer, Count count, MPI_Datatype type, int source,
+                                    int tag, MPI_Comm comm, MPI_Status* users) {
+  StatusOrOwn status(users);
+  const int code = receive_now(buffer, count, type, source, tag, comm, status.get());
+  return close_short(code, buffer, count, type, source, comm, status.get());
+}
+
+template <class Count>
+[[gnu::noinline]] int receive_helping(void* buffer, Count count, MPI_Datatype type, int source,
+                                      int tag, MPI_Comm comm, MPI_Status* status) {
+  Arrival arrival;
+  const int code = expect(buffer, count, type, source, tag, comm, arrival);
+  return code == MPI_SUCCESS ? await(arrival, status) : code;
+}
+
+template <class Count>
+[[gnu::noinline]] int receive_any(void* buffer, Count count, MPI_Datatype type, int source, int tag,
+                                  MPI_Comm comm, MPI_Status* status) {
+  const bool is_fast =
+      is_short(message_bytes(count, datatypes::info(type))) && may_wait_in_library();
+  return is_fast ? receive_short(buffer, count, type, source, tag, comm, status)
+                 : receive_helping(buffer, count, type, source, tag, comm, status);
+}
+
+// The message in this buffer, which is shorter than any described one, is a descriptor. The status
+// may not say so.
+[[gnu::cold, gnu::noinline]] int close_overrun(void* buffer, MPI_Count count, MPI_Datatype type,
+                                               int source, MPI_Comm comm, MPI_Status* users) {
+  StatusOrOwn status(users);
+  Landing landing = landing_for(buffer, count, type, source, comm);
+  landing.silent = true;
+  return finish(landing, status.get());
+}
+
+// As receive_short(), for a dense buffer with room for a descriptor, where errors are fatal: two
+// words of the buffer tell that none is there. A status that the caller does not want costs some
+// libraries time.
+template <class Count>
+[[gnu::noinline]] int receive_dense(void* buffer, Count count, MPI_Datatype type, int source,
+                                    int tag, MPI_Comm comm, MPI_Status* status) {
+  const int code = receive_now(buffer, count, type, source, tag, comm, status);
+  if (code != MPI_SUCCESS || !p2p::opens_descriptor(buffer, g.key)) [[likely]]
+    return code;
+  return close_overrun(buffer, count, type, source, comm, status);
+}
+
+template <class Count>
+int receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+            MPI_Status* status) {
+  if (!g.active) return receive_now(buffer, count, type, source, tag, comm, status);
+  const datatypes::Known known = datatypes::known(count, type);
+  if (known.bytes >= g.threshold || !passes()) {
+    return receive_any(buffer, count, type, source, tag, comm, status);
+  }
+  if (!g.errors_are_fatal) return receive_short(buffer, count, type, source, tag, comm, status);
+  // Too short for a descriptor, and the library would not come back with an error: nothing is left
+  // to do after it. As a tail call this spares a return from deep in the library's wait, which is
+  // 50 ns in Open MPI 5.
+  if (known.bytes < p2p::kDescriptorBytes) {
+    return receive_now(buffer, count, type, source, tag, comm, status);
+  }
+  return known.dense && buffer != nullptr
+             ? receive_dense(buffer, count, type, source, tag, comm, status)
+             : receive_short(buffer, count, type, source, tag, comm, status);
+}
+
+void enter(MPI_Request request, Receipt receipt) {
+  if (!receipt.landing) overlaps.note(receipt.landing);
+  if (!receipt.landing && !receipt.landing.bounce && !receipt.envelope) return;
+  show(receipt.landing);
+  ledger.add(request, receipt);
+}
+
+template <class Count>
+[[gnu::noinline]] int start_any_receive(void* buffer, Count count, MPI_Datatype type, int source,
+                                        int tag, MPI_Comm comm, MPI_Request* request) {
+  Receipt receipt;
+  const int code = begin(buffer, count, type, source, tag, comm, request, receipt);
+  if (code == MPI_SUCCESS) enter(*request, receipt);
+  return code;
+}
+
+template <class Count>
+int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+                  MPI_Request* request) {
+  if (!g.active) return start(buffer, count, type, source, tag, comm, request);
+  const datatypes::Known known = datatypes::known(count, type);
+  const bool as_given = set_aside_count.load(std::memory_order_relaxed) == 0 && known.dense &&
+                        !(overlaps.any_heads() && overlaps.meets_head(buffer, known.bytes));
+  if (as_given && known.bytes < p2p::kDescriptorBytes) {
+    overlaps.note(buffer, known.bytes);
+    return start(buffer, count, type, source, tag, comm, request);
+  }
+  if (!as_given || !short_receives.suits(buffer, known.bytes, known.dense, source)) {
+    return start_any_receive(buffer, count, type, source, tag, comm, request);
+  }
+  overlaps.pass();
+  const int code = start(buffer, count, type, source, tag, comm, request);
+  if (code != MPI_SUCCESS) return code;
+  const auto receive = ShortReceive::of(buffer, known.bytes, source, comm);
+  if (!short_receives.add(*request, receive)) [[unlikely]]
+    enter(*request, {.landing = landing_for(buffer, count, type, source, comm)});
+  return code;
+}
+
+template <class Count>
+int receive_matched(void* buffer, Count count, MPI_Datatype type, MPI_Message* message,
+                    MPI_Status* status) {
+  Arrival arrival{.is_matched = true};
+  const int code = begin_matched(buffer, count, type, message, &arrival.request, arrival.receipt);
+  hold_and_note(arrival);
+  return code == MPI_SUCCESS ? await(arrival, status) : code;
+}
+
+template <class Count>
+int start_receive_matched(void* buffer, Count count, MPI_Datatype type, MPI_Message* message,
+                          MPI_Request* request) {
+  Receipt receipt;
+  const int code = begin_matched(buffer, count, type, message, request, receipt);
+  if (code == MPI_SUCCESS) enter(*request, receipt);
+  return code;
+}
+
+// The request of a combined send-receive: what lands in its receive buffer is settled like any
+// receive.
+int enter_combined(int code, void* buffer, MPI_Count count, MPI_Datatype type, int source,
+                   MPI_Comm comm, const MPI_Request* request) {
+  if (code == MPI_SUCCESS && g.active) {
+    Receipt receipt{.landing = landing_for(buffer, count, type, source, comm)};
+    if (!receipt.landing) receipt.landing = without_descriptor(buffer, count, type);
+    receipt.landing.silent = true;  // in MPICH from 4.1 on, for one
+    enter(*request, receipt);
+  }
+  return code;
+}
+
+}  // namespace
+
+namespace wrap {
+
+int Recv(void* buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+         MPI_Status* status) {
+  return receive(buf, count, datatype, source, tag, comm, status);
+}
+int Recv_c(void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+           MPI_Status* status) {
+  return receive(buf, count, datatype, source, tag, comm, status);
+}
+int Irecv(void* buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+          MPI_Request* request) {
+  return start_receive(buf, count, datatype, source, tag, comm, request);
+}
+int Irecv_c(void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+            MPI_Request* request) {
+  return start_receive(buf, count, datatype, source, tag, comm, request);
+}
+int Mrecv(void* buf, int count, MPI_Datatype datatype, MPI_Message* message, MPI_Status* status) {
+  if (!g.active) return next.Mrecv(buf, count, datatype, message, status);
+  return receive_matched(buf, count, datatype, message, status);
+}
+int Mrecv_c(void* buf, MPI_Count count, MPI_Datatype datatype, MPI_Message* message,
+            MPI_Status* status) {
+  if (!g.active) return next.Mrecv_c(buf, count, datatype, message, status);
+  return receive_matched(buf, count, datatype, message, status);
+}
+int Imrecv(void* buf, int count, MPI_Datatype datatype, MPI_Message* message,
+           MPI_Request* request) {
+  if (!g.active) return next.Imrecv(buf, count, datatype, message, request);
+  return start_receive_matched(buf, count, datatype, message, request);
+}
+int Imrecv_c(void* buf, MPI_Count count, MPI_Datatype datatype, MPI_Message* message,
+             MPI_Request* request) {
+  if (!g.active) return next.Imrecv_c(buf, count, datatype, message, request);
+  return start_receive_matched(buf, count, datatype, message, request);
+}
+
+int Isendrecv(const void* sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag,
+              void* recvbuf, int recvcount, MPI_Datatype recvtype, int source, int recvtag,
+              MPI_Comm comm, MPI_Request* request) {
+  const int code = next.Isendrecv(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount,
+                                  recvtype, source, recvtag, comm, request);
+  return enter_combined(code, recvbuf, recvcount, recvtype, source, comm, request);
+}
+int Isendrecv_c(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest,
+                int sendtag, void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source,
+                int recvtag, MPI_Comm comm, MPI_Request* request) {
+  const int code = next.Isendrecv_c(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount,
+                                    recvtype, source, recvtag, comm, request);
+  return enter_combined(code, recvbuf, recvcount, recvtype, source, comm, request);
+}
+int Isendrecv_replace(void* buf, int count, MPI_Datatype datatype, int dest, int sendtag,
+                      int source, int recvtag, MPI_Comm comm, MPI_Request* request) {
+  const int code =
+      next.Isendrecv_replace(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
+  return enter_combined(code, buf, count, datatype, source, comm, request);
+}
+int Isendrecv_replace_c(void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag,
+                        int source, int recvtag, MPI_Comm comm, MPI_Request* request) {
+  const int code =
+      next.Isendrecv_replace_c(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
+  return enter_combined(code, buf, count, datatype, source, comm, request);
+}
+
+}  // namespace wrap
+}  // namespace mh::mpi

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Chapter 3, sending: MPI_Send, Ssend, Rsend and their non-blocking forms.
+//
+// Short messages go straight on. A message that could wait for its receiver becomes start + wait,
+// so that the rank can help meanwhile. A long dense message to a neighbour is described
+// where that pays (outgoing.hpp). A described send is a synchronous one (it ends when the bytes
+// were taken), which satisfies the standard, synchronous and ready modes alike; the buffered mode
+// is left to the library. A long noncontiguous one to another node goes by wire (wires.hpp).
+#include <type_traits>
+
+#include "mpi/calls/exchange.hpp"
+#include "mpi/protocol/message.hpp"
+#include "mpi/protocol/outgoing.hpp"
+#include "mpi/job/runtime.hpp"
+#include "mpi/calls/shortcut.hpp"
+#include "mpi/wrappers.hpp"
+
+namespace mh::mpi {
+namespace {
+
+// Below this a standard-mode send never waits for its receiver (every supported library sends it
+// eagerly), so it needs no wait loop and no request.
+constexpr std::uint64_t kNeverWaits = 2048;
+
+template <class Count>
+constexpr bool kLarge = !std::is_same_v<Count, int>;
+
+// The library's call for a mode and the width of its count.
+template <class Count>
+auto blocking_call(Mode mode) {
+  if constexpr (kLarge<Count>) {
+    return mode == Mode::standard ? next.Send_c : mode == Mode::ready ? next.Rsend_c : next.Ssend_c;
+  } else {
+    return mode == Mode::standard ? next.Send : mode == Mode::ready ? next.Rsend : next.Ssend;
+  }
+}
+
+template <class Count>
+auto starting_call(Mode mode) {
+  if constexpr (kLarge<Count>) {
+    return mode == Mode::standard ? next.Isend_c
+           : mode == Mode::ready  ? next.Irsend_c
+                                  : next.Issend_c;
+  } else {
+    return mode == Mode::standard ? next.Isend : mode == Mode::ready ? next.Irsend : next.Issend;
+  }
+}
+
+}  // namespace
+
+template <class Count>
+int depart(Mode mode, const void* buffer, Count count, MPI_Datatype type, int dest, int tag,
+           MPI_Comm comm, Departure& departure) {
+  const datatypes::Info info = datatypes::info(type);
+  Outgoing message{buffer, message_bytes(count, info), dest, tag, comm, departure.exchange};
+  if (message.bytes == p2p::kDescriptorBytes) note_short(dest, comm);
+  if (message.bytes >= g.threshold && may_describe(message, type, info)) {
+    departure.slot = post(message, Completion::flag);
+    if (departure.slot) return send_descriptor(*departure.slot, message);
+  }
+  if (mode != Mode::synchronous) {
+    departure.wire = wires::take(message, type, info);
+    if (departure.wire) return wires::send(*departure.wire, message);
+  }
+  return starting_call<Count>(mode)(buffer, count, type, dest, tag, comm, &departure.request);
+}
+
+template int depart(Mode, const void*, int, MPI_Datatype, int, int, MPI_Comm, Departure&);
+template int depart(Mode, const void*, MPI_Count, MPI_Datatype, int, int, MPI_Comm, Departure&);
+
+int await(Departure& departure) {
+  if (departure.slot) {
+    await_taken(*departure.slot);
+  } else if (departure.wire) {
+    wires::await(*departure.wire);
+  } else {
+    return wait_request(&departure.request, MPI_STATUS_IGNORE);
+  }
+  return MPI_SUCCESS;
+}
+
+namespace {
+
+template <class Count>
+[[gnu::noinline]] int send_any(Mode mode, const void* buffer, Count count, MPI_Datatype type,
+                               int dest, int tag, MPI_Comm comm) {
+  const std::uint64_t bytes = message_bytes(count, datatypes::info(type));
+  const bool never_waits = bytes < kNeverWaits && mode != Mode::synchronous;
+  if (never_waits || (is_short(bytes) && may_wait_in_library())) {
+    if (bytes == p2p::kDescriptorBytes) note_short(dest, comm);
+    return blocking_call<Count>(mode)(buffer, count, type, dest, tag, comm);
+  }
+  Departure departure;
+  const int code = depart(mode, buffer, count, type, dest, tag, comm, departure);
+  return code == MPI_SUCCESS ? await(departure) : code;
+}
+
+template <class Count>
+int send(Mode mode, const void* buffer, Count count, MPI_Datatype type, int dest, int tag,
+         MPI_Comm comm) {
+  const std::uint64_t bytes = datatypes::known(count, type).bytes;
+  const bool ends_there = !g.active || (bytes < kNeverWaits && bytes != p2p::kDescriptorBytes &&
+                                        mode != Mode::synchronous);
+  return ends_there ? blocking_call<Count>(mode)(buffer, count, type, dest, tag, comm)
+                    : send_any(mode, buffer, count, type, dest, tag, comm);
+}
+
+template <class Count>
+[[gnu::noinline]] int start_any_send(Mode mode, const void* buffer, Count count, MPI_Datatype type,
+                                     int dest, int tag, MPI_Comm comm, MPI_Request* request) {
+  const datatypes::Info info = datatypes::info(type);
+  Outgoing message{buffer, message_bytes(count, info), dest, tag, comm};
+  if (message.bytes == p2p::kDescriptorBytes) note_short(dest, comm);
+  message.exchange = Exchange::started;
+  if (message.bytes >= g.threshold && may_describe(message, type, info)) {
+    if (const auto slot = post(message, Completion::message)) {
+      int code = receive_completion(*slot, request);
+      if (code != MPI_SUCCESS) return code;
+      code = send_descriptor(*slot, message);
+      if (code != MPI_SUCCESS) drop_receive(*request);
+      return code;
+    }
+  }
+  if (mode != Mode::synchronous) {
+    if (const auto wire = wires::take(message, type, info, wires::kOwnFin)) {
+      int code = wires::receive_fin(*wire, request);
+      if (code != MPI_SUCCESS) return code;
+      code = wires::send(*wire, message);
+      if (code != MPI_SUCCESS) drop_receive(*request);
+      return code;
+    }
+  }
+  return starting_call<Count>(mode)(buffer, count, type, dest, tag, comm, request);
+}
+
+template <class Count>
+int start_send(Mode mode, const void* buffer, Count count, MPI_Datatype type, int dest, int tag,
+               MPI_Comm comm, MPI_Request* request) {
+  const std::uint64_t bytes = datatypes::known(count, type).bytes;
+  const bool as_given = !g.active || (bytes < g.threshold && bytes != p2p::kDescriptorBytes);
+  return as_given ? starting_call<Count>(mode)(buffer, count, type, dest, tag, comm, request)
+                  : start_any_send(mode, buffer, count, type, dest, tag, comm, request);
+}
+
+}  // namespace
+
+namespace wrap {
+
+int Send(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm) {
+  return send(Mode::standard, buf, count, datatype, dest, tag, comm);
+}
+int Send_c(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
+           MPI_Comm comm) {
+  return send(Mode::standard, buf, count, datatype, dest, tag, comm);
+}
+int Ssend(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm) {
+  return send(Mode::synchronous, buf, count, datatype, dest, tag, comm);
+}
+int Ssend_c(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
+            MPI_Comm comm) {
+  return send(Mode::synchronous, buf, count, datatype, dest, tag, comm);
+}
+int Rsend(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm) {
+  return send(Mode::ready, buf, count, datatype, dest, tag, comm);
+}
+int Rsend_c(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
+            MPI_Comm comm) {
+  return send(Mode::ready, buf, count, datatype, dest, tag, comm);
+}
+
+int Isend(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+          MPI_Request* request) {
+  return start_send(Mode::standard, buf, count, datatype, dest, tag, comm, request);
+}
+int Isend_c(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
+            MPI_Comm comm, MPI_Request* request) {
+  return start_send(Mode::standard, buf, count, datatype, dest, tag, comm, request);
+}
+int Issend(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+           MPI_Request* request) {
+  return start_send(Mode::synchronous, buf, count, datatype, dest, tag, comm, request);
+}
+int Issend_c(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
+             MPI_Comm comm, MPI_Request* request) {
+  return start_send(Mode::synchronous, buf, count, datatype, dest, tag, comm, request);
+}
+int Irsend(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+           MPI_Request* request) {
+  return start_send(Mode::ready, buf, count, datatype, dest, tag, comm, request);
+}
+int Irsend_c(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
+             MPI_Comm comm, MPI_Request* request) {
+  return start_send(Mode::ready, buf, count, datatype, dest, tag, comm, request);
+}
+
+}  // namespace wrap
+}  // namespace mh::mpi

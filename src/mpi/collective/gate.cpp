@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/collective/gate.hpp"
+
+#include <mutex>
+#include <unordered_map>
+
+#include "base/clock.hpp"
+#include "mpi/protocol/ledger.hpp"
+#include "mpi/job/runtime.hpp"
+#include "wait/wait.hpp"
+
+namespace mh::mpi::gate {
+namespace {
+
+constexpr double kTightNs = 10'000;  // between collectives; a gate costs less than 2 % of it
+constexpr int kPokeEvery = 8;        // looks at memory between two pokes at the library
+
+bool has_arrived(const Comm& comm, const Comm::Member& member) {
+  // acquire: pairs with the release in count_on() of that rank.
+  return member.arrivals->load(std::memory_order_acquire) >= comm.arrived;
+}
+
+// Waits until done(); keeps the library's progress going, on which a late rank may depend.
+template <class Done>
+void wait_poking(Done&& done) {
+  int looks = 0;
+  wait::until([&] {
+    if (done()) return true;
+    if (++looks % kPokeEvery == 0) poke_library();
+    return false;
+  });
+}
+
+// Waits for the members for which needed(member).
+template <class Needed>
+void wait_for(Comm& comm, Needed&& needed) {
+  std::size_t settled = 0;  // members before this one are there or not needed
+  wait_poking([&] {
+    while (settled < comm.members.size() &&
+           (!needed(comm.members[settled]) || has_arrived(comm, comm.members[settled]))) {
+      ++settled;
+    }
+    return settled == comm.members.size();
+  });
+  g.counters().collectives_gated.add(1);
+}
+
+void wait_for_all(Comm& comm) {
+  wait_for(comm, [](const Comm::Member&) { return true; });
+}
+
+template <class Count>
+void wait_for_senders(Comm& comm, const Count* counts) {
+  if (counts == nullptr) return;
+  wait_for(comm, [&](const Comm::Member& member) { return counts[member.rank] > 0; });
+}
+
+// Counts the arrival. False when nobody can wait on this communicator.
+bool arrive(Comm& comm) {
+  if (comm.arrivals == nullptr) return false;
+  comm.arrived = detail::count_on(*comm.arrivals);
+  return true;
+}
+
+// Counts the arrival; null where there is nothing left to wait for. Where a receive is under way
+// whose message only this rank can move, a member may be kept from arriving by just that: then all
+// are waited for, in the wait loop, whatever this rank needs.
+Comm* entered(Comm* comm) {
+  g.exchanges.completes();
+  if (comm == nullptr || !arrive(*comm)) return nullptr;
+  const bool tight = comm->pace.tight(ticks, [] { return ticks_from_ns(kTightNs); });
+  if (ledger.needs_this_rank()) {
+    wait_for_all(*comm);
+    return nullptr;
+  }
+  return tight ? nullptr : comm;
+}
+
+// The tight loop is over, or another communicator comes in between.
+void end_tight_loop() {
+  if (detail::tight.comm != nullptr && detail::tight.left > 1) {
+    detail::tight.comm->pace.give_back(detail::tight.left - 1);
+  }
+  detail::tight = {};
+}
+
+// As before, and lets the further calls of a tight loop pass.
+Comm* entered(MPI_Comm handle) {
+  if (!g.active) return nullptr;
+  end_tight_loop();
+  Comm* comm = comms::find(handle);
+  Comm* to_wait_on = entered(comm);
+  if (comm == nullptr || comm->arrivals == nullptr || g.threads) return to_wait_on;
+  if (const std::uint32_t granted = comm->pace.grant(); granted != 0) {
+    detail::tight = {
+        .handle = handle, .left = granted + 1, .arrivals = comm->arrivals, .comm = comm};
+  }
+  return to_wait_on;
+}
+
+}  // namespace
+
+void all(MPI_Comm handle, bool moves_data) {
+  Comm* comm = entered(handle);
+  if (comm != nullptr && moves_data) wait_for_all(*comm);
+}
+
+void on_root(MPI_Comm handle, int root, bool moves_data) {
+  Comm* comm = entered(handle);
+  if (comm == nullptr || !moves_data || root == comm->rank) return;
+  wait_for(*comm, [root](const Comm::Member& member) { return member.rank == root; });
+}
+
+void at_root(MPI_Comm handle, int root, bool moves_data) {
+  Comm* comm = entered(handle);
+  if (comm != nullptr && moves_data && root == comm->rank) wait_for_all(*comm);
+}
+
+void on_lower(MPI_Comm handle, bool moves_data) {
+  Comm* comm = entered(handle);
+  if (comm == nullptr || !moves_data) return;
+  wait_for(*comm, [comm](const Comm::Member& member) { return member.rank < comm->rank; });
+}
+
+void none(MPI_Comm handle) { entered(handle); }
+
+void on_counts(MPI_Comm handle, const int* counts) {
+  if (Comm* comm = entered(handle)) wait_for_senders(*comm, counts);
+}
+void on_counts(MPI_Comm handle, const MPI_Count* counts) {
+  if (Comm* comm = entered(handle)) wait_for_senders(*comm, counts);
+}
+
+void at_root_counts(MPI_Comm handle, int root, const int* counts) {
+  Comm* comm = entered(handle);
+  if (comm != nullptr && root == comm->rank) wait_for_senders(*comm, counts);
+}
+void at_root_counts(MPI_Comm handle, int root, const MPI_Count* counts) {
+  Comm* comm = entered(handle);
+  if (comm != nullptr && root == comm->rank) wait_for_senders(*comm, counts);
+}
+
+bool barrier(MPI_Comm handle) {
+  Comm* comm = comms::find(handle);
+  if (comm == nullptr || !arrive(*comm)) return false;
+  wait_for_all(*comm);
+  return comm->on_one_node;
+}
+
+}  // namespace mh::mpi::gate
+
+namespace mh::mpi::windows {
+namespace {
+
+std::mutex g_mutex;
+std::unordered_map<std::uint64_t, std::unique_ptr<Comm>> g_windows;
+
+Comm* find(MPI_Win win) {
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  const auto at = g_windows.find(bits_of(win));
+  return at == g_windows.end() ? nullptr : at->second.get();
+}
+
+}  // namespace
+
+void adopt(MPI_Comm comm, MPI_Win win) {
+  auto gate = comms::shadow(comm);
+  if (gate == nullptr) return;
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  g_windows[bits_of(win)] = std::move(gate);
+}
+
+void forget(MPI_Win win) {
+  std::unique_ptr<Comm> gone;
+  {
+    const std::lock_guard<std::mutex> hold(g_mutex);
+    const auto at = g_windows.find(bits_of(win));
+    if (at == g_windows.end()) return;
+    gone = std::move(at->second);
+    g_windows.erase(at);
+  }
+  comms::leave(*gone);
+}
+
+}  // namespace mh::mpi::windows
+
+void mh::mpi::gate::window(MPI_Win win) {
+  if (Comm* comm = g.active ? entered(windows::find(win)) : nullptr) wait_for_all(*comm);
+}

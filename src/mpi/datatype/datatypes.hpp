@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a transfer has to know of a datatype: its size, and whether its elements lie without gaps
+// and in order from the first byte on, so that `count` of them are simply count * size bytes.
+//
+// Found out once per datatype from the standard's own inquiry calls and cached until MPI_Type_free.
+// Any thread.
+#pragma once
+
+#include <cstdint>
+
+#include "mpi/abi.hpp"
+#include "mpi/handle_cache.hpp"
+#include "mpi/datatype/layouts.hpp"
+#include "mpi/calls/packing.hpp"
+
+namespace mh::mpi::datatypes {
+
+struct Info {
+  std::uint64_t size;  // bytes of one element of this type
+  bool dense;
+};
+
+namespace detail {
+inline HandleCache<> cache;
+Info inspect(MPI_Datatype type);
+
+inline Info unpack(std::uint64_t word) { return {word >> 1U, (word & 1U) != 0}; }
+inline std::uint64_t pack(Info info) { return info.size << 1U | (info.dense ? 1U : 0U); }
+}  // namespace detail
+
+// Of `count` elements of a type that has been asked about before, else kUnknown bytes; without a
+// call, so that a wrapper may ask on its shortest way.
+inline constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
+struct Known {
+  std::uint64_t bytes;
+  bool dense;
+};
+template <class Count>
+Known known(Count count, MPI_Datatype type) {
+  std::uint64_t word = 0;
+  if (count < 0 || !detail::cache.find(bits_of(type), word)) return {kUnknown, false};
+  const Info info = detail::unpack(word);
+  return {info.size * static_cast<std::uint64_t>(count), info.dense};
+}
+
+inline Info info(MPI_Datatype type) {
+  std::uint64_t word = 0;
+  if (detail::cache.find(bits_of(type), word)) [[likely]]
+    return detail::unpack(word);
+  return detail::inspect(type);
+}
+
+// MPI_Type_free: the handle may come back as another type.
+inline void forget(MPI_Datatype type) {
+  detail::cache.drop(bits_of(type));
+  packing::forget(type);
+  layouts::forget(type);
+}
+
+// A type that the program freed while a receive under way still needs it: freed for it once no
+// receive does. (The library would keep it alive for its own request only.)
+void park(MPI_Datatype type);
+void free_parked();
+// Before the library ends: all of them.
+void stop();
+
+}  // namespace mh::mpi::datatypes

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/datatype/layouts.hpp"
+
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "mpi/datatype/contents.hpp"
+#include "mpi/handle_cache.hpp"
+#include "mpi/next.hpp"
+#include "mpi/datatype/signature.hpp"
+#include "p2p/descriptor.hpp"
+
+namespace mh::mpi::layouts {
+namespace {
+
+using layout::LayoutPtr;
+
+constexpr int kDeepest = 64;  // levels of a type as it was made
+constexpr Status kUnknown{Code::unsupported};
+
+Result<LayoutPtr> read(MPI_Datatype type, int depth);
+
+Result<LayoutPtr> basic(MPI_Datatype type) {
+  MPI_Count size = 0;
+  MPI_Count lower = 0;
+  MPI_Count extent = 0;
+  real.Type_size_x(type, &size);
+  real.Type_get_extent_x(type, &lower, &extent);
+  if (size < 0 || lower != 0 || extent != size) return kUnknown;
+  return layout::named(size, 1);
+}
+
+layout::Order order_of(int order) {
+  return order == MPI_ORDER_C ? layout::Order::c : layout::Order::fortran;
+}
+
+layout::Distribution distribution_of(int distribution) {
+  if (distribution == MPI_DISTRIBUTE_BLOCK) return layout::Distribution::block;
+  return distribution == MPI_DISTRIBUTE_CYCLIC ? layout::Distribution::cyclic
+                                               : layout::Distribution::none;
+}
+
+Result<LayoutPtr> subarray(const Contents& made, const layout::Layout& child) {
+  const auto dims = static_cast<std::size_t>(made.front(0));
+  const auto numbers = [&](std::size_t part) { return made.numbers_behind(1, part * dims, dims); };
+  return layout::subarray(numbers(0), numbers(1), numbers(2), order_of(made.behind(1, 3 * dims)),
+                          child);
+}
+
+Result<LayoutPtr> darray(const Contents& made, const layout::Layout& child) {
+  const auto dims = static_cast<std::size_t>(made.front(2));
+  const std::vector<std::int64_t> sizes = made.numbers_behind(3, 0, dims);
+  const auto integer = [&](std::size_t part, std::size_t d) {
+    return made.behind(3 + part * dims + d, dims);
+  };
+  std::vector<layout::Distributed> distributed;
+  for (std::size_t d = 0; d < dims; ++d) {
+    const int argument = integer(1, d);
+    distributed.push_back(
+        {.size = sizes[d],
+         .how = distribution_of(integer(0, d)),
+         .argument = argument == MPI_DISTRIBUTE_DFLT_DARG ? layout::kDefaultArgument : argument,
+         .processes = integer(2, d)});
+  }
+  return layout::darray(made.front(1), distributed, order_of(integer(3, 0)), child);
+}
+
+Result<LayoutPtr> structure(const Contents& made, int depth) {
+  const auto count = static_cast<std::size_t>(made.number(0));
+  std::vector<LayoutPtr> children;
+  for (std::size_t i = 0; i < made.types(); ++i) {
+    // Members of one type are read once.
+    const bool again = i > 0 && made.type(i) == made.type(i - 1);
+    Result<LayoutPtr> child =
+        again ? Result<LayoutPtr>(children.back()) : read(made.type(i), depth + 1);
+    if (!child) return child;
+    children.push_back(*child);
+  }
+  return layout::structure(made.numbers(1, count), made.places(count, 1 + count), children);
+}
+
+// Constructors of one component type.
+Result<LayoutPtr> composed(const Contents& made, const LayoutPtr& part) {
+  const layout::Layout& child = *part;
+  const auto listed = [&] { return static_cast<std::size_t>(made.number(0)); };
+  switch (made.combiner()) {
+    case MPI_COMBINER_DUP:
+      return part;
+    case MPI_COMBINER_CONTIGUOUS:
+      return layout::contiguous(made.number(0), child);
+    case MPI_COMBINER_VECTOR:
+      return layout::vector(made.number(0), made.number(1), made.number(2), child);
+    case MPI_COMBINER_HVECTOR:
+      return layout::hvector(made.number(0), made.number(1), made.place(0, 2), child);
+    case MPI_COMBINER_INDEXED:
+      return layout::indexed(made.numbers(1, listed()), made.numbers(1 + listed(), listed()),
+                             child);
+    case MPI_COMBINER_HINDEXED:
+      return layout::hindexed(made.numbers(1, listed()), made.places(listed(), 1 + listed()),
+                              child);
+    case MPI_COMBINER_INDEXED_BLOCK:
+      return layout::indexed_block(made.number(1), made.numbers(2, listed()), child);
+    case MPI_COMBINER_HINDEXED_BLOCK:
+      return layout::hindexed_block(made.number(1), made.places(listed(), 2), child);
+    case MPI_COMBINER_SUBARRAY:
+      return subarray(made, child);
+    case MPI_COMBINER_DARRAY:
+      return darray(made, child);
+    case MPI_COMBINER_RESIZED:
+      return layout::resized(made.place(0, 0), made.place(1, 0), child);
+    default:
+      return kUnknown;
+  }
+}
+
+// With the library's own bounds: where the standard leaves a choice (padding), they decide.
+Result<LayoutPtr> with_bounds_of(MPI_Datatype type, const LayoutPtr& layout) {
+  MPI_Count lower = 0;
+  MPI_Count extent = 0;
+  real.Type_get_extent_x(type, &lower, &extent);
+  if (lower == layout->lower() && extent == layout->extent()) return layout;
+  return layout::resized(lower, extent, *layout);
+}
+
+Result<LayoutPtr> read(MPI_Datatype type, int depth) {
+  const Contents made(type);
+  if (!made.readable() || depth > kDeepest) return kUnknown;
+  if (made.is_predefined()) return basic(type);
+  Result<LayoutPtr> layout = kUnknown;
+  if (made.combiner() == MPI_COMBINER_STRUCT) {
+    layout = structure(made, depth);
+  } else if (made.types() == 1) {
+    Result<LayoutPtr> child = read(made.type(0), depth + 1);
+    if (!child) return child;
+    layout = composed(made, *child);
+  }
+  return layout ? with_bounds_of(type, *layout) : layout;
+}
+
+bool agrees(MPI_Datatype type, const layout::Layout& layout) {
+  MPI_Count size = 0;
+  MPI_Count lower = 0;
+  MPI_Count extent = 0;
+  real.Type_size_x(type, &size);
+  if (size < 0 || static_cast<std::uint64_t>(size) != layout.size()) return false;
+  if (size == 0) return true;  // of nothing, libraries say different bounds
+  real.Type_get_true_extent_x(type, &lower, &extent);
+  return lower == layout.true_lower() && lower + extent == layout.true_upper();
+}
+
+// What is known of a type.
+struct Known {
+  LayoutPtr layout;          // null if it has none
+  bool describable = false;  // a descriptor can be received in its place
+};
+
+Known inspect(MPI_Datatype type) {
+  const Result<LayoutPtr> layout = read(type, 0);
+  if (!layout || !agrees(type, **layout)) return {};
+  return {.layout = *layout, .describable = ends_element(type, p2p::kDescriptorBytes)};
+}
+
+std::mutex g_mutex;
+std::unordered_map<std::uint64_t, Known> g_known;
+
+Known known(MPI_Datatype type) {
+  if (type == MPI_DATATYPE_NULL) return {};
+  {
+    const std::lock_guard<std::mutex> hold(g_mutex);
+    const auto at = g_known.find(bits_of(type));
+    if (at != g_known.end()) return at->second;
+  }
+  // Not under the lock: a long list takes milliseconds. Two threads may read the same type.
+  Known found = inspect(type);
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  return g_known.emplace(bits_of(type), std::move(found)).first->second;
+}
+
+}  // namespace
+
+LayoutPtr of(MPI_Datatype type) { return known(type).layout; }
+
+LayoutPtr of_describable(MPI_Datatype type) {
+  const Known found = known(type);
+  return found.describable ? found.layout : nullptr;
+}
+
+void forget(MPI_Datatype type) {
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  g_known.erase(bits_of(type));
+}
+
+}  // namespace mh::mpi::layouts

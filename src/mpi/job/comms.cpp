@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/job/comms.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <mutex>
+#include <numeric>
+#include <unordered_map>
+
+#include "base/settings.hpp"
+#include "mpi/job/runtime.hpp"
+
+namespace mh::mpi::comms {
+namespace {
+
+std::mutex g_mutex;  // guards what follows, and the children of each
+std::unordered_map<std::uint64_t, std::shared_ptr<Comm>> g_comms;  // by handle
+
+constexpr std::uint64_t kWorldKey = 1;
+constexpr int kShadowSalt = -2;
+
+std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
+  hash ^= value + 0x9e3779b97f4a7c15ULL + (hash << 6U) + (hash >> 2U);
+  hash ^= hash >> 33U;
+  hash *= 0xff51afd7ed558ccdULL;
+  return hash ^ (hash >> 33U);
+}
+
+// The number of this child among its like, so that a repeated constructor gives new keys.
+std::uint64_t child_key(Comm& parent, const Comm& child, int salt) {
+  std::uint64_t like = mix(parent.key, static_cast<std::uint64_t>(salt));
+  for (const Comm::Member& member : child.members) like = mix(like, member.node_rank + 1);
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  return mix(like, ++parent.children[like]) | 2U;  // never 0 (free) and never the world's
+}
+
+// Fills in who of `comm` is on this node. One library call for the ranks of the node, whatever the
+// size.
+void locate_members(Comm& comm) {
+  real.Comm_size(comm.handle, &comm.size);
+  real.Comm_rank(comm.handle, &comm.rank);
+  comm.node_rank_of.assign(static_cast<std::size_t>(comm.size), Comm::kElsewhere);
+  MPI_Group node_group{};
+  MPI_Group group{};
+  real.Comm_group(g.node_comm, &node_group);
+  real.Comm_group(comm.handle, &group);
+  std::vector<int> here(g.ranks);
+  std::iota(here.begin(), here.end(), 0);
+  std::vector<int> there(g.ranks, MPI_UNDEFINED);
+  real.Group_translate_ranks(node_group, static_cast<int>(g.ranks), here.data(), group,
+                             there.data());
+  real.Group_free(&node_group);
+  real.Group_free(&group);
+  for (std::uint32_t rank = 0; rank < g.ranks; ++rank) {
+    if (there[rank] == MPI_UNDEFINED) continue;
+    comm.node_rank_of[static_cast<std::size_t>(there[rank])] = static_cast<std::int16_t>(rank);
+    comm.members.push_back({.rank = there[rank], .node_rank = rank});
+  }
+  std::sort(comm.members.begin(), comm.members.end(),
+            [](const Comm::Member& a, const Comm::Member& b) { return a.rank < b.rank; });
+  comm.on_one_node = comm.members.size() == static_cast<std::size_t>(comm.size);
+}
+
+GateTable& table() { return g.area(0).gate_table; }
+
+class TableLock {
+ public:
+  TableLock() {
+    // acquire: pairs with the release below of the last holder, maybe in another process. A holder
+    // that dies here takes the whole job with it (its launcher ends the others).
+    while (table().lock.exchange(1, std::memory_order_acquire) != 0) sched_yield();
+  }
+  ~TableLock() { table().lock.store(0, std::memory_order_release); }
+  TableLock(const TableLock&) = delete;
+  TableLock& operator=(const TableLock&) = delete;
+};
+
+std::uint32_t make_entry(std::uint64_t key, std::size_t members) {
+  GateTable& gates = table();
+  if (gates.frozen != 0) return kNoGroup;
+  for (std::uint32_t index = 0; index < kGroups; ++index) {
+    if (gates.entries[index].key != 0) continue;
+    gates.entries[index] = {key, static_cast<std::uint32_t>(members)};
+    for (std::uint32_t rank = 0; rank < g.ranks; ++rank) {
+      // relaxed: published to the members by the lock, which each of them takes to find the entry.
+      g.area(rank).gates.line[index].arrivals.store(0, std::memory_order_relaxed);
+    }
+    return index;
+  }
+  gates.frozen = 1;
+  return kNoGroup;
+}
+
+std::uint32_t find_or_make_entry(const Comm& comm) {
+  const TableLock hold;
+  for (std::uint32_t index = 0; index < kGroups; ++index) {
+    if (table().entries[index].key == comm.key) return index;
+  }
+  return make_entry(comm.key, comm.members.size());
+}
+
+void enter_group(Comm& comm) {
+  comm.group = comm.members.size() < 2 ? kNoGroup : find_or_make_entry(comm);
+  if (comm.group == kNoGroup) return;
+  for (Comm::Member& member : comm.members) {
+    member.arrivals = &g.area(member.node_rank).gates.line[comm.group].arrivals;
+    if (member.node_rank == g.me) comm.arrivals = member.arrivals;
+  }
+}
+
+std::shared_ptr<Comm> describe(MPI_Comm handle) {
+  auto comm = std::make_shared<Comm>();
+  comm->handle = handle;
+  comm->order = g.order;
+  locate_members(*comm);
+  return comm;
+}
+
+void insert(std::shared_ptr<Comm> comm) {
+  const std::uint64_t bits = bits_of(comm->handle);
+  Comm* found = comm.get();
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  g_comms[bits] = std::move(comm);
+  detail::cache.drop(bits);
+  detail::cache.fill(bits, reinterpret_cast<std::uintptr_t>(found));
+}
+
+}  // namespace
+
+Comm* detail::find_slow(MPI_Comm handle) {
+  if (!g.active) return nullptr;
+  Comm* found = nullptr;
+  {
+    const std::lock_guard<std::mutex> hold(g_mutex);
+    const auto at = g_comms.find(bits_of(handle));
+    if (at != g_comms.end()) found = at->second.get();
+  }
+  cache.fill(bits_of(handle), reinterpret_cast<std::uintptr_t>(found));
+  return found;
+}
+
+Comm* find_key(std::uint64_t key) {
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  const auto at = std::find_if(g_comms.begin(), g_comms.end(),
+                               [key](const auto& known) { return known.second->key == key; });
+  return at == g_comms.end() ? nullptr : at->second.get();
+}
+
+MPI_Comm for_errors(const Comm& comm) {
+  return find(comm.handle) == &comm ? comm.handle : MPI_COMM_WORLD;
+}
+
+void start() {
+  auto world = describe(MPI_COMM_WORLD);
+  world->key = kWorldKey;
+  enter_group(*world);
+  auto self = describe(MPI_COMM_SELF);
+  self->key = child_key(*world, *self, kShadowSalt);
+  insert(std::move(world));
+  insert(std::move(self));
+}
+
+void stop() {
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  for (const auto& [bits, comm] : g_comms) detail::cache.drop(bits);
+  g_comms.clear();
+}
+
+void adopt(MPI_Comm parent, MPI_Comm fresh, int salt) {
+  if (fresh == MPI_COMM_NULL) return;
+  Comm* origin = find(parent);
+  if (origin == nullptr) return;
+  int inter = 0;
+  real.Comm_test_inter(fresh, &inter);
+  if (inter != 0) return;
+  auto comm = describe(fresh);
+  comm->order = origin->order;
+  comm->key = child_key(*origin, *comm, salt);
+  enter_group(*comm);
+  insert(std::move(comm));
+}
+
+std::unique_ptr<Comm> shadow(MPI_Comm parent) {
+  Comm* origin = find(parent);
+  if (origin == nullptr) return nullptr;
+  auto comm = std::make_unique<Comm>(*origin);
+  comm->children.clear();
+  comm->arrivals = nullptr;
+  comm->arrived = 0;
+  comm->key = child_key(*origin, *comm, kShadowSalt);
+  enter_group(*comm);
+  return comm;
+}
+
+void leave(Comm& comm) {
+  if (comm.group == kNoGroup) return;
+  const TableLock hold;
+  GateTable::Entry& entry = table().entries[comm.group];
+  if (--entry.to_leave == 0) entry.key = 0;
+}
+
+void forget(MPI_Comm handle) {
+  std::shared_ptr<Comm> gone;
+  {
+    const std::lock_guard<std::mutex> hold(g_mutex);
+    const auto at = g_comms.find(bits_of(handle));
+    if (at != g_comms.end()) {
+      gone = std::move(at->second);
+      g_comms.erase(at);
+    }
+    detail::cache.drop(bits_of(handle));
+  }
+  if (gone) leave(*gone);
+}
+
+}  // namespace mh::mpi::comms

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Communicators as we know them: which of their ranks share this node, and their gate.
+//
+// A communicator is *adopted* when its constructor returns, on every member alike and without any
+// communication: its key is computed from its parent's key, its members on this node and how many
+// communicators with just these members the parent has had. Intercommunicators, and communicators
+// whose constructors we do not see, are not adopted; everything on them passes through untouched.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "mpi/abi.hpp"
+#include "mpi/job/gate_table.hpp"
+#include "mpi/handle_cache.hpp"
+#include "steal/job.hpp"
+#include "wait/pace.hpp"
+
+namespace mh::mpi {
+
+// Shared by those who may still refer to it when it is freed: receives under way.
+struct Comm : std::enable_shared_from_this<Comm> {
+  MPI_Comm handle;
+  std::uint64_t key;  // the same on all members of this node
+  int size;
+  int rank;
+  std::vector<std::int16_t> node_rank_of;  // by rank in the communicator; kElsewhere off this node
+  bool on_one_node;                        // all members are here
+  steal::Order order;                      // post_comm_access
+  // Made of it so far, by members and salt. Guarded by the mutex of all communicators.
+  std::unordered_map<std::uint64_t, std::uint64_t> children;
+
+  // A member on this node and, if there is a gate, its line in the segment (GateLines).
+  struct Member {
+    int rank;                 // in this communicator
+    std::uint32_t node_rank;  // on the node
+    std::atomic<std::uint64_t>* arrivals = nullptr;
+  };
+  std::vector<Member> members;  // ascending by rank, this one included
+
+  // The gate. `arrived` counts the collectives this rank has entered; `arrivals` is its own line,
+  // null without a gate.
+  std::atomic<std::uint64_t>* arrivals = nullptr;
+  std::uint32_t group = kNoGroup;
+  std::uint64_t arrived = 0;
+  wait::Pace pace{};  // of its collectives: when gating pays, see gate.hpp
+
+  static constexpr std::int16_t kElsewhere = -1;
+
+  // Rank on this node of `rank`, kElsewhere for another node, a wildcard or a bad rank.
+  [[nodiscard]] std::int32_t on_node(int rank_in_comm) const {
+    if (rank_in_comm < 0 || rank_in_comm >= size) return kElsewhere;
+    return node_rank_of[static_cast<std::size_t>(rank_in_comm)];
+  }
+  // A member on another node; not a wildcard or a bad rank.
+  [[nodiscard]] bool is_elsewhere(int rank_in_comm) const {
+    return rank_in_comm >= 0 && rank_in_comm < size && on_node(rank_in_comm) == kElsewhere;
+  }
+};
+
+namespace comms {
+
+namespace detail {
+inline HandleCache<1024> cache;
+Comm* find_slow(MPI_Comm handle);
+}  // namespace detail
+
+// Null for a communicator that was not adopted. Any thread. Valid until the communicator is freed.
+inline Comm* find(MPI_Comm handle) {
+  std::uint64_t word = 0;
+  if (detail::cache.find(bits_of(handle), word)) [[likely]]
+    return reinterpret_cast<Comm*>(word);
+  return detail::find_slow(handle);
+}
+
+// The one with that key, null if it was freed.
+Comm* find_key(std::uint64_t key);
+// Keeps it while a message may still come on it; null stays null.
+inline std::shared_ptr<Comm> share(Comm* comm) {
+  return comm == nullptr ? nullptr : comm->shared_from_this();
+}
+// Where an error of a call on it is raised: where the library would, or, once it is freed,
+// MPI_COMM_WORLD.
+MPI_Comm for_errors(const Comm& comm);
+
+void start();  // adopts MPI_COMM_WORLD and MPI_COMM_SELF
+void stop();
+
+// After a constructor succeeded on all of `parent`'s members that are in `fresh` (which may be
+// MPI_COMM_NULL here). `salt` tells apart constructors that not all of the parent's members call.
+void adopt(MPI_Comm parent, MPI_Comm fresh, int salt = 0);
+// A second gate over the members of `parent`, for an object with collectives of its own (a window).
+std::unique_ptr<Comm> shadow(MPI_Comm parent);
+void leave(Comm& comm);
+// Before the communicator is freed. It lives on as long as somebody shares it.
+void forget(MPI_Comm handle);
+
+}  // namespace comms
+}  // namespace mh::mpi

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/lifecycle/report.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <type_traits>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/say.hpp"
+#include "base/settings.hpp"
+#include "mpi/job/runtime.hpp"
+#include "observe/summary.hpp"
+#include "openmp/sharing.hpp"
+
+namespace mh::mpi {
+namespace {
+
+using observe::Helped;
+using observe::RankReport;
+
+bool anyone_asks() {
+  int wanted = settings().summary || !settings().summary_json.empty() ? 1 : 0;
+  real.Bcast(&wanted, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  return wanted != 0;
+}
+
+void own_loops(observe::Loops& loops) {
+  // Obstacle::none has no place in the report.
+  static_assert(openmp::kObstacles == observe::kObstacles + 1);
+  const openmp::Report report = openmp::report();
+  loops.regions_shared = report.shared;
+  std::copy_n(&report.excluded[1], observe::kObstacles, loops.regions_excluded);
+  loops.exposures = report.exposures;
+  loops.units_by_others = report.units;
+  if (g.workers) loops.units_lent += g.workers->units();
+  loops.units_waited = report.units_waited;
+  loops.names_used = openmp::lists.used();
+  loops.sharing = report.on ? 1 : 0;
+}
+
+template <std::size_t bytes>
+void copy_text(char (&to)[bytes], const std::string& text) {
+  std::snprintf(to, bytes, "%s", text.c_str());
+}
+
+std::vector<observe::Region> own_regions(double elapsed_s) {
+  constexpr std::size_t kMost = 32;
+  std::vector<observe::Region> rows;
+  for (const openmp::Hot& hot : openmp::hottest(kMost)) {
+    observe::Region row{};
+    row.world_rank = static_cast<std::uint32_t>(g.world_rank);
+    row.obstacle = static_cast<std::uint32_t>(hot.obstacle) - 1;
+    row.seconds = hot.seconds;
+    row.part = elapsed_s > 0 ? std::min(hot.seconds / elapsed_s, 1.0) : 0;
+    copy_text(row.name, hot.name.shown());
+    copy_text(row.at, hot.name.at);
+    copy_text(row.source, hot.name.source);
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+std::vector<std::string> listed_names() {
+  std::vector<std::string> names = settings().openmp_exclude;
+  const std::vector<std::string>& only = settings().openmp_only;
+  names.insert(names.end(), only.begin(), only.end());
+  return names;
+}
+
+RankReport own_report() {
+  RankReport mine{};
+  if (g.active) mine = observe::read_counters(g.counters(), ticks(), ticks_per_ns() * 1e9);
+  own_loops(mine.loops);
+  mine.world_rank = static_cast<std::uint32_t>(g.world_rank);
+  mine.helping = g.describing ? 1 : 0;
+  // The node is named by its first world rank here and renumbered by rank 0.
+  mine.node = g.active ? g.node->record(0).world_rank : static_cast<std::uint32_t>(g.world_rank);
+  return mine;
+}
+
+std::vector<Helped> own_help() {
+  std::vector<Helped> rows;
+  if (!g.active) return rows;
+  const auto* helped =
+      reinterpret_cast<const observe::Count*>(g.node->area(g.me) + sizeof(RankArea));
+  for (std::uint32_t victim = 0; victim < g.ranks; ++victim) {
+    if (helped[victim].get() == 0) continue;
+    rows.push_back({.helper = static_cast<std::uint32_t>(g.world_rank),
+                    .victim = g.node->record(victim).world_rank,
+                    .bytes = helped[victim].get()});
+  }
+  return rows;
+}
+
+// The rows of all ranks, at rank 0.
+template <class Row>
+std::vector<Row> gather(const std::vector<Row>& mine, int ranks) {
+  static_assert(std::is_trivially_copyable_v<Row>);
+  const auto bytes = static_cast<int>(mine.size() * sizeof(Row));
+  std::vector<int> counts(static_cast<std::size_t>(ranks));
+  std::vector<int> places(counts.size());
+  real.Gather(&bytes, 1, MPI_INT, counts.data(), 1, MPI_INT, 0, MPI_COMM_WORLD);
+  int total = 0;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    places[i] = total;
+    total += counts[i];
+  }
+  std::vector<Row> all(static_cast<std::size_t>(total) / sizeof(Row));
+  real.Gatherv(mine.data(), bytes, MPI_BYTE, all.data(), counts.data(), places.data(), MPI_BYTE, 0,
+               MPI_COMM_WORLD);
+  return all;
+}
+
+void number_nodes(std::vector<RankReport>& reports) {
+  std::vector<std::uint32_t> first;
+  for (RankReport& report : reports) {
+    const std::uint32_t name = report.node;
+    const auto at = std::find(first.begin(), first.end(), name);
+    report.node = static_cast<std::uint32_t>(at - first.begin());
+    if (at == first.end()) first.push_back(name);
+  }
+}
+
+void print(const std::string& text) {
+  std::fflush(stderr);
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t written = write(STDERR_FILENO, text.data() + done, text.size() - done);
+    if (written <= 0) return;
+    done += static_cast<std::size_t>(written);
+  }
+}
+
+void store(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text << '\n';
+  if (!file.flush()) say("cannot write MH_SUMMARY_JSON={}: {}", path, std::strerror(errno));
+}
+
+}  // namespace
+
+void report(const std::string& why_not) {
+  if (!anyone_asks()) return;
+  int ranks = 0;
+  real.Comm_size(MPI_COMM_WORLD, &ranks);
+  const RankReport mine = own_report();
+  std::vector<RankReport> reports = gather(std::vector{mine}, ranks);
+  const std::vector<Helped> helped = gather(own_help(), ranks);
+  const std::vector<observe::Region> left_out = gather(own_regions(mine.elapsed_s), ranks);
+  const std::vector<std::string> names = listed_names();
+  const observe::Regions regions{.left_out = left_out, .names = names};
+  if (g.world_rank != 0) return;
+  number_nodes(reports);
+  if (settings().summary) print(observe::render_summary(reports, helped, why_not, regions));
+  if (!settings().summary_json.empty()) {
+    store(settings().summary_json, observe::render_json(reports, helped, why_not, regions));
+  }
+}
+
+}  // namespace mh::mpi

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/protocol/ledger.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "mpi/job/runtime.hpp"
+#include "mpi/protocol/wires.hpp"
+
+namespace mh::mpi {
+
+Ledger ledger;
+
+namespace {
+
+struct Orphan {
+  MPI_Request request;
+  EntryPtr entry;
+};
+std::mutex g_held_mutex;
+std::vector<MPI_Datatype> g_held;
+
+bool is_held(MPI_Datatype type) {
+  if (!g.threads) return false;
+  const std::lock_guard<std::mutex> hold(g_held_mutex);
+  return std::find(g_held.begin(), g_held.end(), type) != g_held.end();
+}
+
+std::mutex g_orphans_mutex;
+// Never destroyed: what is left at the end of the process refers to what is gone by then.
+std::vector<Orphan>& g_orphans = *new std::vector<Orphan>;
+
+// To place what comes there.
+bool needs_type(const Landing& place) { return place.capacity != 0 && !place.dense; }
+
+bool scatters(const Entry& entry, MPI_Datatype type) {
+  const Landing& place = entry.receipt.landing.place();
+  return needs_type(place) && place.type == type;
+}
+
+bool orphans_use(MPI_Datatype type) {
+  if (loose_ends.load(std::memory_order_relaxed) == 0) return false;
+  const std::lock_guard<std::mutex> hold(g_orphans_mutex);
+  return std::any_of(g_orphans.begin(), g_orphans.end(),
+                     [type](const Orphan& orphan) { return scatters(*orphan.entry, type); });
+}
+
+}  // namespace
+
+TypeHold::TypeHold(const Landing& landing) {
+  if (!g.threads || !needs_type(landing.place())) return;
+  held_ = landing.place().type;
+  const std::lock_guard<std::mutex> hold(g_held_mutex);
+  g_held.push_back(*held_);
+}
+
+TypeHold::~TypeHold() {
+  if (!held_) return;
+  const std::lock_guard<std::mutex> hold(g_held_mutex);
+  g_held.erase(std::find(g_held.begin(), g_held.end(), *held_));
+}
+
+void Ledger::put(MPI_Request request, EntryPtr entry) {
+  const auto [at, is_new] = entries_by_handle_.try_emplace(bits_of(request), Held{request, entry});
+  if (!is_new) {
+    // That request has been completed by a call that nobody saw; or by one of another thread, which
+    // has the entry in its hands, and the last word on it.
+    if (!g.threads) set_under_way(*at->second.entry, false);
+    at->second = Held{request, std::move(entry)};
+  }
+  entries_.store(entries_by_handle_.size(), std::memory_order_relaxed);
+}
+
+void Ledger::set_under_way(Entry& entry, bool now) {
+  if (entry.under_way_ == now) return;
+  entry.under_way_ = now;
+  const std::size_t change = now ? 1 : static_cast<std::size_t>(-1);
+  under_way_.fetch_add(change, std::memory_order_relaxed);
+  const Landing& landing = entry.receipt.landing;
+  if (awaits_long(landing)) {
+    long_.fetch_add(change, std::memory_order_relaxed);
+    if (now) g.exchanges.starts_receive();
+  }
+  if (!landing || landing.shown != nullptr || landing.by_wire) return;
+  unshown_.fetch_add(change, std::memory_order_relaxed);
+}
+
+void Ledger::add(MPI_Request request, const Receipt& receipt) {
+  auto entry = std::make_shared<Entry>(receipt);
+  const Guard hold(mutex_);
+  set_under_way(*entry, true);
+  put(request, std::move(entry));
+}
+
+void Ledger::add_persistent(MPI_Request request, const Receipt& receipt) {
+  auto entry = std::make_shared<Entry>(receipt);
+  const Guard hold(mutex_);
+  put(request, std::move(entry));
+}
+
+void Ledger::start(Entry& entry) {
+  const Guard hold(mutex_);
+  set_under_way(entry, true);
+}
+
+EntryPtr Ledger::find(MPI_Request request) {
+  if (!has_entries()) return nullptr;
+  const Guard hold(mutex_);
+  const auto at = entries_by_handle_.find(bits_of(request));
+  if (at == entries_by_handle_.end()) return nullptr;
+  const EntryPtr& entry = at->second.entry;
+  if (!g.threads) return entry;
+  if (entry->claimed.exchange(true, std::memory_order_acquire)) return nullptr;
+  return {entry.get(), [kept = entry](Entry* claimed) {
+            claimed->claimed.store(false, std::memory_order_release);
+          }};
+}
+
+bool Ledger::is_under_way(const EntryPtr& entry) {
+  if (!entry) return false;
+  const Guard hold(mutex_);
+  return entry->under_way_;
+}
+
+void Ledger::finish(MPI_Request request, const EntryPtr& entry) {
+  const Guard hold(mutex_);
+  set_under_way(*entry, false);
+  if (entry->receipt.persistent) return;
+  const auto at = entries_by_handle_.find(bits_of(request));
+  // The handle may have come back as another thread's receive.
+  if (at == entries_by_handle_.end() || at->second.entry != entry) return;
+  entries_by_handle_.erase(at);
+  entries_.store(entries_by_handle_.size(), std::memory_order_relaxed);
+}
+
+void Ledger::remove(MPI_Request request) {
+  const Guard hold(mutex_);
+  entries_by_handle_.erase(bits_of(request));
+  entries_.store(entries_by_handle_.size(), std::memory_order_relaxed);
+}
+
+void Ledger::conclude(Entry& entry) {
+  const Guard hold(mutex_);
+  set_under_way(entry, false);
+}
+
+bool Ledger::uses(MPI_Datatype type) {
+  if (has_entries()) {
+    const Guard hold(mutex_);
+    if (std::any_of(entries_by_handle_.begin(), entries_by_handle_.end(),
+                    [type](const auto& held) { return scatters(*held.second.entry, type); })) {
+      return true;
+    }
+  }
+  // In this order, in which receives go.
+  return orphans_use(type) || is_held(type);
+}
+
+namespace {
+
+bool take_in_hand(Entry& entry) { return !entry.in_hand.exchange(true, std::memory_order_acquire); }
+void put_down(Entry& entry) { entry.in_hand.store(false, std::memory_order_release); }
+
+// Waits for whoever has the entry in hand. Never called by the thread that has: a fetch is the only
+// thing done meanwhile.
+void await_hand(Entry& entry) {
+  wait::until([&] { return take_in_hand(entry); });
+}
+
+// Whether something has to be done with what comes there.
+bool matters(const Landing& landing) { return landing || landing.bounce != nullptr; }
+
+// What came for the entry, which the caller has in hand; its receive has completed with `status`.
+void bring(Entry& entry, const MPI_Status& status) {
+  if (entry.coming) {
+    wires::finish(*entry.coming->incoming);
+    entry.fetched = entry.coming->fetched;
+    entry.coming.reset();
+  }
+  const Landing& landing = entry.receipt.landing;
+  if (entry.fetched) return;
+  if (landing.bounce) overlaps.begin_fetch(landing);
+  entry.fetched = fetch(landing, status);
+  if (landing.bounce) overlaps.end_fetch(landing);
+}
+
+// The receive of an entry that is out of everybody's hands has completed with `status`.
+int account(Entry& entry, MPI_Status* status) {
+  Receipt& receipt = entry.receipt;
+  if (receipt.envelope) set_envelope(status, *receipt.envelope);
+  if (!matters(receipt.landing)) return MPI_SUCCESS;
+  await_hand(entry);
+  bring(entry, *status);
+  const auto fetched = std::exchange(entry.fetched, std::nullopt);
+  put_down(entry);
+  hide(receipt.landing);
+  if (fetched) set_bytes(status, fetched->bytes);
+  if (receipt.landing.bounce) {
+    overlaps.put_in_place(receipt.landing, *status);
+    Overlaps::finish(receipt.landing);
+  }
+  if (!fetched) return MPI_SUCCESS;
+  return fetched->code;
+}
+
+}  // namespace
+
+int settle_request(MPI_Request request, const EntryPtr& entry, MPI_Status* status) {
+  if (!ledger.is_under_way(entry)) return MPI_SUCCESS;
+  const TypeHold hold(entry->receipt.landing);
+  ledger.finish(request, entry);
+  return account(*entry, status);
+}
+
+bool drop_request(MPI_Request request, const EntryPtr& entry, MPI_Status* status) {
+  if (!ledger.is_under_way(entry)) return false;
+  ledger.finish(request, entry);
+  if (entry->receipt.envelope) set_envelope(status, *entry->receipt.envelope);
+  hide(entry->receipt.landing);
+  return true;
+}
+
+void peek(MPI_Request request, MPI_Status* status) {
+  const EntryPtr entry = ledger.find(request);
+  if (!ledger.is_under_way(entry)) return;
+  const Receipt& receipt = entry->receipt;
+  if (receipt.envelope) set_envelope(status, *receipt.envelope);
+  if (!matters(receipt.landing)) return;
+  await_hand(*entry);
+  bring(*entry, *status);
+  if (entry->fetched) set_bytes(status, entry->fetched->bytes);
+  put_down(*entry);
+  if (receipt.landing.bounce) overlaps.put_in_place(receipt.landing, *status);
+}
+
+Head fetch_head(Entry& entry) {
+  // Who has it in hand has read what landed.
+  if (!ledger.is_under_way(entry.shared_from_this()) || !take_in_hand(entry)) return Head::over;
+  const bool here = entry.fetched || entry.coming;
+  if (!here) entry.fetched = fetch(entry.receipt.landing);
+  const Head head = here ? Head::over : entry.fetched ? Head::fetched : Head::may_come;
+  put_down(entry);
+  return head;
+}
+
+namespace {
+
+// Whether a look into the buffer is worth its price. Where the buffer has gaps a look costs a
+// message to ourselves, so the library is asked first whether something came, unless that does
+// harm: another thread may complete the request just then, and some libraries take a persistent
+// request that was looked at for a completed one.
+bool may_have_landed(MPI_Request request, const Receipt& receipt, bool patient) {
+  if (receipt.landing.dense) return true;
+  if (g.threads || receipt.persistent) return patient;
+  int flag = 0;
+  MPI_Status status{};
+  return real.Request_get_status(request, &flag, &status) == MPI_SUCCESS && flag != 0;
+}
+
+}  // namespace
+
+void settle_landed() {
+  constexpr double kEveryNs = 3e3;
+  constexpr double kGatherEveryNs = 30e3;
+  // Used by the one thread that has the wait loop's hands.
+  static std::uint64_t next_look = 0;
+  static std::uint64_t next_gather = 0;
+  if (!ledger.any()) return;
+  const std::uint64_t now = ticks();
+  if (now < next_look) return;
+  next_look = now + ticks_from_ns(kEveryNs);
+  const bool patient = now >= next_gather;
+  if (patient) next_gather = now + ticks_from_ns(kGatherEveryNs);
+
+  const auto landed = ledger.select([&](MPI_Request request, Entry& entry) {
+    const Receipt& receipt = entry.receipt;
+    if (!receipt.landing || !may_have_landed(request, receipt, patient)) return false;
+    if (!take_in_hand(entry)) return false;
+    if (!entry.fetched && !entry.coming) {
+      entry.coming = coming_to(receipt.landing);
+      if (!entry.coming && letter_in(receipt.landing)) return true;
+    }
+    put_down(entry);
+    return false;
+  });
+  for (const EntryPtr& entry : landed) {
+    entry->fetched = fetch(entry->receipt.landing);
+    put_down(*entry);
+  }
+}
+
+void adopt_orphan(MPI_Request request, const EntryPtr& entry) {
+  const std::lock_guard<std::mutex> hold(g_orphans_mutex);
+  g_orphans.push_back({request, entry});
+  loose_ends.fetch_add(1, std::memory_order_relaxed);
+}
+
+void progress_orphans() {
+  if (loose_ends.load(std::memory_order_relaxed) == 0) return;
+  struct Completed {
+    Orphan orphan;
+    MPI_Status status;
+    TypeHold hold;
+  };
+  std::vector<Completed> completed;
+  {
+    const std::lock_guard<std::mutex> hold(g_orphans_mutex);
+    std::erase_if(g_orphans, [&](Orphan& orphan) {
+      if (orphan.entry->receipt.landing.bounce && overlaps.is_placing()) return false;
+      int flag = 0;
+      MPI_Status status{};
+      next.Test(&orphan.request, &flag, &status);
+      if (flag == 0) return false;
+      completed.push_back({orphan, status, TypeHold(orphan.entry->receipt.landing)});
+      return true;
+    });
+  }
+  for (auto& [orphan, status, hold] : completed) {
+    ledger.conclude(*orphan.entry);
+    account(*orphan.entry, &status);
+    if (orphan.request != MPI_REQUEST_NULL) next.Request_free(&orphan.request);
+    loose_ends.fetch_sub(1, std::memory_order_relaxed);
+  }
+}
+
+}  // namespace mh::mpi

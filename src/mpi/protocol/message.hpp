@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What both sides of a message are written with: sizes, statuses, waiting for a request, errors.
+// Any thread.
+#pragma once
+
+#include <cstdint>
+
+#include "mpi/datatype/datatypes.hpp"
+#include "mpi/next.hpp"
+#include "wait/wait.hpp"
+
+namespace mh::mpi {
+
+// Bytes of `count` elements, 0 for a negative count (the library reports that).
+template <class Count>
+std::uint64_t message_bytes(Count count, const datatypes::Info& info) {
+  return count > 0 ? static_cast<std::uint64_t>(count) * info.size : 0;
+}
+
+// A status of our own where the caller gave none, so that we can look at what was received.
+class StatusOrOwn {
+ public:
+  explicit StatusOrOwn(MPI_Status* users) : users_(users == MPI_STATUS_IGNORE ? nullptr : users) {}
+  MPI_Status* get() { return users_ != nullptr ? users_ : &own_; }
+
+ private:
+  MPI_Status* users_;
+  MPI_Status own_{};
+};
+
+// Where a message came from, as its receiver sees it.
+struct Envelope {
+  int source;
+  int tag;
+};
+
+inline void set_envelope(MPI_Status* status, const Envelope& envelope) {
+  status->MPI_SOURCE = envelope.source;
+  status->MPI_TAG = envelope.tag;
+}
+
+inline void set_bytes(MPI_Status* status, std::uint64_t bytes) {
+  real.Status_set_elements_x(status, MPI_BYTE, static_cast<MPI_Count>(bytes));
+}
+
+// Waits for one active request with the wait loop; as MPI_Wait otherwise.
+inline int wait_request(MPI_Request* request, MPI_Status* status, int looks = wait::kFewLooks) {
+  int flag = 0;
+  int code = MPI_SUCCESS;
+  wait::until(
+      [&] {
+        code = next.Test(request, &flag, status);
+        return flag != 0 || code != MPI_SUCCESS;
+      },
+      looks);
+  return code;
+}
+
+// Nobody will send what this receive waits for; nothing if there is none.
+inline void drop_receive(MPI_Request& request) {
+  if (request == MPI_REQUEST_NULL) return;
+  real.Cancel(&request);
+  real.Request_free(&request);
+}
+
+bool is_truncation(int code);
+// Not an error of this request: it is not complete, because another of the same call failed.
+bool is_pending(int code);
+
+// Gives `code` to the error handler of `comm`, as the library would have done.
+int raise(MPI_Comm comm, int code);
+
+}  // namespace mh::mpi

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/protocol/moving.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "layout/pack.hpp"
+#include "mpi/next.hpp"
+#include "mpi/tags.hpp"
+#include "p2p/transfer.hpp"
+#include "p2p/ways.hpp"
+#include "wait/wait.hpp"
+
+namespace mh::mpi {
+namespace {
+
+// MPI_BYTE counts are ints: longer data is sent again in pieces.
+constexpr std::uint64_t kPiece = 1U << 30U;
+
+// Fetches through the library what memory did not give. The sender notices in its wait loop.
+void receive_stream_again(p2p::SendSlot& slot, const p2p::Descriptor& descriptor, void* to,
+                          std::uint64_t bytes) {
+  slot.change(p2p::SlotState::resend);
+  g.area(descriptor.sender).outbox.resends.fetch_add(1, std::memory_order_release);
+  g.counters().resends.add(1);
+  std::vector<std::byte> surplus;  // the sender sends all, also where the receive is too short
+  for (std::uint64_t offset = 0; offset < descriptor.bytes; offset += kPiece) {
+    const std::uint64_t piece = std::min(kPiece, descriptor.bytes - offset);
+    auto* place = static_cast<std::byte*>(to) + offset;
+    if (offset + piece > bytes) {
+      surplus.resize(piece);
+      place = surplus.data();
+    }
+    MPI_Request request = MPI_REQUEST_NULL;
+    real.Irecv(place, static_cast<int>(piece), MPI_BYTE, static_cast<int>(descriptor.sender),
+               tags::kResends[descriptor.slot], g.node_comm, &request);
+    int flag = 0;
+    wait::until(
+        [&] { return real.Test(&request, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag; });
+    if (!surplus.empty() && offset < bytes) {
+      std::memcpy(static_cast<std::byte*>(to) + offset, surplus.data(), bytes - offset);
+    }
+  }
+}
+
+void receive_again(p2p::SendSlot& slot, const p2p::Descriptor& descriptor, const p2p::End& to,
+                   std::uint64_t bytes) {
+  if (to.layout == nullptr) {
+    return receive_stream_again(slot, descriptor, reinterpret_cast<void*>(to.base), bytes);
+  }
+  const auto packed = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  receive_stream_again(slot, descriptor, packed.get(), bytes);
+  layout::unpack(p2p::elements_of(to), {0, bytes}, packed.get());
+}
+
+// Looks, now and then, for dead processes that hold chunks of this rank's jobs.
+class Watch {
+ public:
+  // All chunks of a job are claimed and it is not finished. True once those that are left are in
+  // dead hands, and in no others: then nobody will write to its buffer any more.
+  bool left_to_the_dead() {
+    const std::uint64_t now = ticks();
+    if (next_look_ == 0) next_look_ = now + ticks_from_ns(kSlowNs);
+    if (now < next_look_) return false;
+    const bool dead = some_died_ && !some_live();
+    some_died_ = dead || some_dead();
+    next_look_ = now + ticks_from_ns(some_died_ ? kDyingNs : kSlowNs);
+    return dead;
+  }
+
+ private:
+  static constexpr double kSlowNs = 1e9;
+  // The kernel ends the copy that a killed process is in.
+  static constexpr double kDyingNs = 10e6;
+
+  // Whether a rank that does, or does not, live has a chunk of this rank's jobs.
+  static bool some(bool living) {
+    for (std::uint32_t rank = 0; rank < g.ranks; ++rank) {
+      if (node::is_visited(g.node->record(rank), g.me) && g.node->alive(rank) == living) {
+        return true;
+      }
+    }
+    return false;
+  }
+  static bool some_live() { return some(true); }
+  static bool some_dead() { return some(false); }
+
+  bool some_died_ = false;
+  std::uint64_t next_look_ = 0;
+};
+
+// Null where no core will be lent: nobody waits just now, and helpers are not made for nothing.
+p2p::LentCopies* copies_to_lend() {
+  if (!g.lent_copies) return nullptr;
+  return g.helpers->hired() || g.node->somebody_idle() ? &*g.lent_copies : nullptr;
+}
+
+// Who could fetch a chunk to its place alone leaves it so long to the sender, which may be about to
+// fill it: on the belt both work at once. Counted from when this rank had something to do at a
+// cell, for this message or another: meanwhile the sender may have been at work for that, too.
+constexpr double kPatienceNs = 2e3;
+constexpr double kMostPatienceNs = 50e3;  // if nothing comes while there is always something to do
+
+// A message that is on a belt: threads of both processes move it, each at its own end.
+bool move_along(std::uint32_t belt, const p2p::SendSlot& letter, const p2p::End& to) {
+  const bool readable = g.reaching && letter.dense != 0;
+  const bool alone = readable && to.layout == nullptr;
+  const std::uint64_t patience = alone ? ticks_from_ns(kPatienceNs) : 0;
+  const std::uint64_t most_patience = alone ? ticks_from_ns(kMostPatienceNs) : 0;
+  std::uint64_t came = ticks();
+  wait::until([&] {
+    const p2p::Carrier::Drained drained = g.carrier->drain(belt);
+    if (drained == p2p::Carrier::Drained::moved) came = ticks();
+    if (drained == p2p::Carrier::Drained::nothing && readable) {
+      const std::uint64_t idle_since =
+          std::clamp(g.carrier->last_at_a_cell(), came, came + most_patience);
+      if (ticks() >= idle_since + patience) g.carrier->fetch(belt, letter.from);
+    }
+    return g.carrier->over(belt);
+  });
+  return g.carrier->finish(belt);
+}
+
+// Where all belts are in use by other threads, one of them comes free as soon as its message is
+// over.
+bool move_by_belt(p2p::SendSlot& letter, std::uint32_t sender, const p2p::End& to,
+                  std::uint64_t bytes) {
+  g.carrier->let_helpers_in();
+  std::optional<std::uint32_t> belt;
+  wait::until([&] {
+    belt = g.carrier->begin(letter, sender, to, bytes);
+    return belt.has_value();
+  });
+  return move_along(*belt, letter, to);
+}
+
+// Neither end has gaps and the kernel could copy: by a belt only where that pays and one is free.
+bool move_dense(p2p::SendSlot& letter, std::uint32_t sender, const p2p::End& to,
+                std::uint64_t bytes, steal::Order order) {
+  const memory::View there = view_of(reinterpret_cast<void*>(to.base), g.me);
+  if (!g.cells_pay) return move_by_many(there, letter.from, bytes, order, &letter);
+  static p2p::Ways ways;  // of all senders: by default there is one
+  const bool by_cells = ways.next(bytes) == p2p::Way::cells;
+  const std::uint64_t start = ticks();
+  const auto belt = by_cells ? g.carrier->begin(letter, sender, to, bytes) : std::nullopt;
+  const bool moved = belt ? move_along(*belt, letter, to)
+                          : move_by_many(there, letter.from, bytes, order, &letter);
+  const p2p::Way way = belt ? p2p::Way::cells : p2p::Way::kernel;
+  if (moved) {
+    ways.took(way, bytes, ticks() - start);
+  } else {
+    ways.refused(bytes);
+  }
+  return moved;
+}
+
+}  // namespace
+
+bool move_by_many(const memory::View& to, const memory::View& from, std::uint64_t bytes,
+                  steal::Order order, p2p::SendSlot* letter) {
+  const steal::Work work{.to = to,
+                         .from = from,
+                         .bytes = bytes,
+                         .chunk_bytes = g.chunking->chunk_for(bytes),
+                         .order = order};
+  p2p::Transfer transfer(work, g.me, *g.keeper, g.area(g.me).jobs, letter);
+  p2p::LentCopies::Offer offer(copies_to_lend(), bytes);
+  Watch watch;
+  wait::until([&] {
+    if (transfer.step(thief())) return true;
+    if (!transfer.all_claimed()) return false;
+    offer.nothing_left();
+    if (watch.left_to_the_dead()) transfer.recover();
+    return false;
+  });
+  return transfer.close();
+}
+
+void say_complete(std::uint32_t rank, int tag) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  real.Isend(nullptr, 0, MPI_BYTE, static_cast<int>(rank), tag, g.node_comm, &request);
+  real.Request_free(&request);
+}
+
+void release_sender(p2p::SendSlot& slot, std::uint32_t sender) {
+  const std::uint32_t fin_tag = slot.fin_tag;  // before the slot is given back
+  // release: what this rank and its helpers read of the buffer is read before the sender writes
+  // there.
+  slot.change(p2p::SlotState::done);
+  if (fin_tag != p2p::kNoFin) say_complete(sender, static_cast<int>(fin_tag));
+}
+
+void bring(const p2p::Descriptor& descriptor, p2p::SendSlot& letter, const p2p::End& to,
+           std::uint64_t bytes, steal::Order order) {
+  const bool dense = g.reaching && letter.dense != 0 && to.layout == nullptr;
+  const bool moved = dense ? move_dense(letter, descriptor.sender, to, bytes, order)
+                           : move_by_belt(letter, descriptor.sender, to, bytes);
+  if (!moved) receive_again(letter, descriptor, to, bytes);
+}
+
+void pull(const p2p::Descriptor& descriptor, p2p::SendSlot& letter, const p2p::End& to,
+          std::uint64_t bytes, steal::Order order) {
+  bring(descriptor, letter, to, bytes, order);
+  release_sender(letter, descriptor.sender);
+}
+
+void send_again(std::uint32_t slot, const p2p::SendSlot& letter) {
+  const auto* bytes = reinterpret_cast<const std::byte*>(letter.from.address);
+  for (std::uint64_t offset = 0; offset < letter.bytes; offset += kPiece) {
+    const auto piece = static_cast<int>(std::min(kPiece, letter.bytes - offset));
+    MPI_Request request = MPI_REQUEST_NULL;
+    real.Isend(bytes + offset, piece, MPI_BYTE, static_cast<int>(letter.to), tags::kResends[slot],
+               g.node_comm, &request);
+    // The buffer stays in use until the receiver says so, which is later than this request's end.
+    real.Request_free(&request);
+  }
+}
+
+void send_to_self(const void* from, MPI_Count count, MPI_Datatype type, void* to, MPI_Count room,
+                  MPI_Datatype to_type) {
+  static std::mutex one_at_a_time;
+  const ThreadLock hold(one_at_a_time);
+  MPI_Request requests[2];
+  if (real.Irecv_c != nullptr && real.Isend_c != nullptr) {
+    real.Irecv_c(to, room, to_type, 0, tags::kRelaid.first, g.self_comm, &requests[0]);
+    real.Isend_c(from, count, type, 0, tags::kRelaid.first, g.self_comm, &requests[1]);
+  } else {
+    real.Irecv(to, static_cast<int>(room), to_type, 0, tags::kRelaid.first, g.self_comm,
+               &requests[0]);
+    real.Isend(from, static_cast<int>(count), type, 0, tags::kRelaid.first, g.self_comm,
+               &requests[1]);
+  }
+  for (MPI_Request& request : requests) {
+    int flag = 0;
+    while (real.Test(&request, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && flag == 0) relax();
+  }
+}
+
+}  // namespace mh::mpi

@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/protocol/outgoing.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <climits>
+#include <cstring>
+#include <memory>
+
+#include "base/clock.hpp"
+#include "layout/pack.hpp"
+#include "mpi/job/comms.hpp"
+#include "mpi/protocol/ledger.hpp"
+#include "mpi/protocol/moving.hpp"
+#include "mpi/job/runtime.hpp"
+#include "mpi/tags.hpp"
+
+namespace mh::mpi {
+namespace {
+
+// What only this process knows of a slot of its outbox. Written by the thread that holds the slot.
+struct Sent {
+  p2p::Descriptor descriptor;
+  MPI_Request sending = MPI_REQUEST_NULL;     // the descriptor's own send
+  MPI_Request completion = MPI_REQUEST_NULL;  // the user's request, for MPI_Cancel
+  // The generation of the letter whose send was started last, and in the lowest bit whether a
+  // blocking call holds the slot and gives it back. All else here is written before. release: pairs
+  // with the acquire of other threads, for whom a letter that is not started is not there yet.
+  std::atomic<std::uint64_t> started{0};
+  layout::LayoutPtr layout;  // null where the data is dense
+  p2p::End from;             // the data
+  bool resent = false;
+  std::uint64_t next_try = 0;  // tick of the next attempt to deliver
+  std::uint64_t patience = 0;  // ticks from then to the one after
+};
+std::array<Sent, p2p::SharedOutbox::kSlots> g_sent;
+
+// Completion messages of the last letters, by tag: whose request each completes. For MPI_Cancel,
+// which must know a request whose letter is over. relaxed: a request is cancelled by the thread
+// that started it, or by one it told.
+struct Fin {
+  std::atomic<MPI_Request> request{};
+  std::atomic<std::uint64_t> sequence{0};  // the letter's, plus one; 0 for none
+};
+std::array<Fin, tags::kSendFins.count> g_fins;
+
+struct Start {
+  std::uint64_t generation;
+  bool awaited;
+};
+Start start_of(Slot slot) {
+  const std::uint64_t started = g_sent[slot].started.load(std::memory_order_acquire);
+  return {.generation = started >> 1U, .awaited = (started & 1U) != 0};
+}
+
+// The slot is free again.
+void give_back(Slot slot) {
+  if (g.carrier) g.carrier->withdraw(slot);
+  g_sent[slot].layout.reset();
+  g.outbox.release(slot);
+}
+
+// ---- Delivering --------------------------------------------------------------------------------
+
+// When (ticks) a rank was last seen to take a letter of this one: it is in MPI, and comes to the
+// others by itself. Of the thread that does this rank's work.
+std::array<std::uint64_t, node::kMaxRanks> g_taking_at{};
+
+constexpr double kFirstTryNs = 30e3;  // a receiver that waits in MPI is faster than that
+constexpr double kLastTryNs = 1e6;    // tries become this rare
+
+// The landing of `receiver` in which this rank's descriptor lies.
+p2p::Landing* find_landing(std::uint32_t receiver, const p2p::Descriptor& mine) {
+  p2p::LandingBoard& board = g.area(receiver).landings;
+  const std::uint32_t extent = board.extent.load(std::memory_order_relaxed);
+  for (std::uint32_t i = 0; i < extent; ++i) {
+    p2p::Landing& landing = board.landings[i];
+    // acquire: pairs with the receiver's open().
+    if (landing.state.load(std::memory_order_acquire) != p2p::LandingState::open) continue;
+    memory::View there = view_of(nullptr, receiver);
+    there.address = landing.address.load(std::memory_order_relaxed);
+    p2p::Descriptor found;
+    if (!memory::read(&found, there, sizeof found).ok()) continue;
+    if (std::memcmp(&found, &mine, sizeof found) == 0) return &landing;
+  }
+  return nullptr;
+}
+
+// As copy_to(), of data that is not dense: packed and written, by this thread alone.
+bool pack_to(const p2p::Landing& landing, const p2p::SendSlot& letter, const p2p::End& from) {
+  constexpr std::uint64_t kStep = 64U << 10U;
+  const std::uint64_t bytes =
+      std::min(letter.bytes, landing.capacity.load(std::memory_order_relaxed));
+  const auto packed = std::make_unique_for_overwrite<std::byte[]>(kStep);
+  memory::View to = view_of(nullptr, letter.to);
+  const std::uint64_t address = landing.address.load(std::memory_order_relaxed);
+  const auto write = [&](std::uint64_t begin, std::uint64_t end) {
+    layout::pack(p2p::elements_of(from), {begin, end}, packed.get());
+    to.address = address + begin;
+    return memory::write(to, packed.get(), end - begin).ok();
+  };
+  for (std::uint64_t at = p2p::kDescriptorBytes; at < bytes; at += kStep) {
+    if (!write(at, std::min(at + kStep, bytes))) return false;
+  }
+  return write(0, p2p::kDescriptorBytes);
+}
+
+// The message comes to the landing: all but the descriptor's place by many hands, that place last,
+// so that a failure leaves the descriptor as it was.
+bool copy_to(const p2p::Landing& landing, const p2p::SendSlot& letter) {
+  const std::uint64_t bytes =
+      std::min(letter.bytes, landing.capacity.load(std::memory_order_relaxed));
+  memory::View to = view_of(nullptr, letter.to);
+  to.address = landing.address.load(std::memory_order_relaxed) + p2p::kDescriptorBytes;
+  memory::View from = letter.from;
+  from.address += p2p::kDescriptorBytes;
+  if (!move_by_many(to, from, bytes - p2p::kDescriptorBytes, g.order, nullptr)) return false;
+  to.address -= p2p::kDescriptorBytes;
+  return memory::write(to, reinterpret_cast<const void*>(letter.from.address),
+                       p2p::kDescriptorBytes)
+      .ok();
+}
+
+bool deliver(Slot slot, p2p::SendSlot& letter) {
+  const p2p::Descriptor mine = g_sent[slot].descriptor;
+  p2p::Landing* landing = find_landing(letter.to, mine);
+  // While we looked, this letter may have come to its end, and the slot to another.
+  if (landing == nullptr || !letter.take(mine.generation)) return false;
+  // Only this rank changes an open landing that holds its descriptor: its receiver cannot close it
+  // without the letter. release: before anything is written there (being_delivered).
+  landing->bytes.store(letter.bytes, std::memory_order_relaxed);
+  landing->state.store(p2p::LandingState::delivering, std::memory_order_release);
+  const bool there = g_sent[slot].layout == nullptr ? copy_to(*landing, letter)
+                                                    : pack_to(*landing, letter, g_sent[slot].from);
+  if (!there) {
+    landing->state.store(p2p::LandingState::open, std::memory_order_release);
+    letter.change(p2p::SlotState::posted);
+    return false;
+  }
+  landing->state.store(p2p::LandingState::delivered, std::memory_order_release);
+  release_sender(letter, g.me);
+  return true;
+}
+
+bool try_to_deliver(Slot slot, p2p::SendSlot& letter, std::uint64_t now) {
+  if (!g.reaching) return false;
+  Sent& sent = g_sent[slot];
+  if (start_of(slot).generation != letter.generation()) return false;
+  if (now < sent.next_try) return false;
+  if (now < g_taking_at[letter.to] + ticks_from_ns(kFirstTryNs)) return false;
+  sent.patience = std::min(2 * sent.patience, ticks_from_ns(kLastTryNs));
+  sent.next_try = now + sent.patience;
+  return deliver(slot, letter);
+}
+
+// ---- Posting -----------------------------------------------------------------------------------
+
+// Remembers a send that is started.
+bool is_exchanged(Exchange exchange) {
+  if (exchange == Exchange::started) return g.exchanges.starts_send() || ledger.any_long();
+  return exchange == Exchange::yes || (exchange == Exchange::unknown && ledger.any_long());
+}
+
+// A dense message to that rank of the node. Both cores of an exchange are busy, and what describing
+// costs is not gained by overlap (docs/decisions.md); a third rank reaches what the kernel copies.
+bool is_left_as_exchanged(const Outgoing& message, std::uint32_t receiver) {
+  if (!is_exchanged(message.exchange) || message.bytes >= g.exchange_threshold) return false;
+  // As here, so there, most likely: what is not described is copied once more (overlaps.hpp).
+  if (overlaps.any_bounced()) return false;
+  if (g.reaching && g.ranks > 2 && g.node->somebody_else_idle(receiver)) return false;
+  g.counters().messages_exchanged.add(1);
+  return true;
+}
+
+}  // namespace
+
+bool may_describe(Outgoing& message, MPI_Datatype type, const datatypes::Info& info) {
+  if (!(g.reaching || g.carrying) || message.bytes < g.threshold) return false;
+  if (!info.dense && !g.carrying) return false;
+  if (!g.switched_on.load(std::memory_order_relaxed)) return false;
+  // A receiver with gaps in its buffer has to count the bytes (send_to_self).
+  if (message.bytes > INT_MAX && real.Isend_c == nullptr) return false;
+  const Comm* comm = comms::find(message.comm);
+  if (comm == nullptr) return false;
+  const std::int32_t there = comm->on_node(message.dest);
+  if (there < 0 || there == static_cast<std::int32_t>(g.me)) return false;
+  if (info.dense) return !is_left_as_exchanged(message, static_cast<std::uint32_t>(there));
+  message.layout = layouts::of_describable(type);
+  message.count = message.bytes / info.size;
+  return message.layout != nullptr;
+}
+
+std::optional<Slot> post_with_fin_tag(const Outgoing& message, std::uint32_t fin_tag,
+                                      MPI_Request request) {
+  reap_sent();
+  const Comm& comm = *comms::find(message.comm);
+  const Slot slot = g.outbox.post({.from = view_of(message.buffer, g.me),
+                                   .bytes = message.bytes,
+                                   .communicator = comm.key,
+                                   .tag = message.tag,
+                                   .to = static_cast<std::uint32_t>(comm.on_node(message.dest)),
+                                   .dense = message.layout == nullptr,
+                                   .ordered = !g.threads},
+                                  fin_tag);
+  if (slot == p2p::Outbox::kNone) {
+    g.counters().fallbacks[static_cast<std::size_t>(observe::Fallback::no_slot)].add(1);
+    return std::nullopt;
+  }
+  Sent& sent = g_sent[slot];
+  sent.descriptor = {.key = {g.key[0], g.key[1]},
+                     .sender = g.me,
+                     .slot = slot,
+                     .bytes = message.bytes,
+                     .generation = g.outbox.slot(slot).generation(),
+                     .from_world = 0,
+                     .to_world = 0,
+                     .piece = 0,
+                     .seal = {}};
+  p2p::seal(sent.descriptor);
+  sent.layout = message.layout;
+  sent.from = {.layout = message.layout.get(),
+               .count = message.count,
+               .base = layout::address_of(message.buffer)};
+  if (g.carrier) g.carrier->announce(slot, sent.from);
+  if (g.carrier && (sent.layout != nullptr || !g.reaching)) g.carrier->let_helpers_in();
+  sent.completion = request;
+  sent.resent = false;
+  sent.patience = ticks_from_ns(kFirstTryNs);
+  sent.next_try = ticks() + sent.patience;
+  return slot;
+}
+
+std::optional<Slot> post(const Outgoing& message, Completion completion) {
+  return post_with_fin_tag(message,
+                           completion == Completion::flag ? p2p::kNoFin : p2p::Outbox::kOwnTag,
+                           MPI_REQUEST_NULL);
+}
+
+int send_descriptor(Slot slot, const Outgoing& message) {
+  Sent& sent = g_sent[slot];
+  const int code = next.Isend(&sent.descriptor, p2p::kDescriptorBytes, MPI_BYTE, message.dest,
+                              message.tag, message.comm, &sent.sending);
+  if (code != MPI_SUCCESS) {
+    give_back(slot);
+    return code;
+  }
+  const std::uint64_t awaited = g.outbox.slot(slot).fin_tag == p2p::kNoFin ? 1 : 0;
+  sent.started.store(sent.descriptor.generation << 1U | awaited, std::memory_order_release);
+  g.counters().messages_described.add(1);
+  g.counters().bytes_described.add(message.bytes);
+  return MPI_SUCCESS;
+}
+
+int receive_completion(Slot slot, MPI_Request* request) {
+  const auto fin_tag = static_cast<int>(g.outbox.slot(slot).fin_tag);
+  // From anyone: the receiver, or this rank itself if it delivers.
+  const int code = real.Irecv(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, fin_tag, g.node_comm, request);
+  if (code == MPI_SUCCESS) {
+    g_sent[slot].completion = *request;
+    g_fins[fin_tag].request.store(*request, std::memory_order_relaxed);
+    g_fins[fin_tag].sequence.store(g.outbox.slot(slot).sequence + 1, std::memory_order_relaxed);
+  } else {
+    give_back(slot);
+  }
+  return code;
+}
+
+void await_taken(Slot slot) {
+  constexpr int kPokeEvery = 4;  // looks at the flag between two pokes at the library
+  p2p::SendSlot& letter = g.outbox.slot(slot);
+  int looks = 0;
+  wait::until([&] {
+    // acquire: pairs with the receiver's last change; after it the buffer is ours again.
+    if (letter.state() == p2p::SlotState::done) return true;
+    if (++looks % kPokeEvery == 0) poke_library();
+    return false;
+  });
+  wait_request(&g_sent[slot].sending, MPI_STATUS_IGNORE);
+  give_back(slot);
+}
+
+void reap_sent() {
+  if (g.outbox.empty()) return;
+  // Who finds another at it goes on: that one may wait, and need the library for it.
+  static std::atomic_flag one_reaper = ATOMIC_FLAG_INIT;
+  if (one_reaper.test_and_set(std::memory_order_acquire)) return;
+  g.outbox.for_each([](Slot slot, p2p::SendSlot& letter) {
+    const Start start = start_of(slot);
+    if (start.awaited || !letter.is_done(start.generation)) return;
+    wait_request(&g_sent[slot].sending, MPI_STATUS_IGNORE);
+    give_back(slot);
+  });
+  one_reaper.clear(std::memory_order_release);
+}
+
+bool cancel_described(MPI_Request request) {
+  bool found = false;
+  g.outbox.for_each([&](Slot slot, p2p::SendSlot& letter) {
+    Sent& sent = g_sent[slot];
+    const Start start = start_of(slot);
+    if (found || start.awaited || sent.completion != request) return;
+    // The request of a letter that is over may be complete, and its handle another's by now.
+    if (letter.state_of(start.generation) == p2p::SlotState::free) return;
+    found = true;
+    if (!letter.take(start.generation)) return;  // its receiver has it
+    MPI_Status status;
+    next.Cancel(&sent.sending);
+    wait_request(&sent.sending, &status);
+    int cancelled = 0;
+    real.Test_cancelled(&status, &cancelled);
+    if (cancelled == 0) {
+      letter.change(p2p::SlotState::posted);
+      return;
+    }
+    real.Cancel(&sent.completion);
+    const auto fin_tag = static_cast<int>(letter.fin_tag);
+    if (tags::kSendFins.contains(fin_tag)) g_fins[fin_tag].sequence.store(0);
+    give_back(slot);
+  });
+  return found;
+}
+
+namespace {
+
+// The tag of the completion message for this request, if it was the last described send with that
+// handle.
+std::optional<int> fin_tag_of(MPI_Request request) {
+  if (const auto persistent = persistent_fin(request)) return persistent;
+  std::optional<int> found;
+  std::uint64_t last = 0;
+  for (int tag = 0; tag < tags::kSendFins.count; ++tag) {
+    const std::uint64_t sequence = g_fins[tag].sequence.load(std::memory_order_relaxed);
+    if (sequence <= last) continue;
+    if (g_fins[tag].request.load(std::memory_order_relaxed) != request) continue;
+    last = sequence;
+    found = tag;
+  }
+  return found;
+}
+
+}  // namespace
+
+void await_completion_of(MPI_Request request) {
+  const auto tag = fin_tag_of(request);
+  if (!tag) return;
+  // A second completion message, and a receive for it behind the program's: when that has one, the
+  // program's has one, too. If it had one long ago, the second receive takes the second message.
+  MPI_Request second = MPI_REQUEST_NULL;
+  if (real.Irecv(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, *tag, g.node_comm, &second) != MPI_SUCCESS) {
+    return;
+  }
+  say_complete(g.me, *tag);
+  wait_request(&second, MPI_STATUS_IGNORE);
+}
+
+void note_short(int dest, MPI_Comm handle) {
+  if (!g.describing) return;
+  const Comm* comm = comms::find(handle);
+  const std::int32_t there = comm == nullptr ? Comm::kElsewhere : comm->on_node(dest);
+  if (there < 0) return;
+  // relaxed: the message itself carries the order to the receiver.
+  g.area(g.me).short_sent[there].store(1, std::memory_order_relaxed);
+}
+
+bool push_sent() {
+  if (g.outbox.empty()) return false;
+  bool worked = false;
+  const std::uint64_t now = ticks();
+  g.outbox.for_each([&](Slot slot, p2p::SendSlot& letter) {
+    if (worked) return;
+    // acquire: pairs with the receiver's claim; `job` is valid from here on. If the receiver is
+    // done by now and its job slot serves another message, a chunk of that is claimed in good
+    // order.
+    const p2p::SlotState state = letter.state();
+    if (state == p2p::SlotState::claimed) {
+      g_taking_at[letter.to] = now;
+      const std::uint64_t job = letter.job.load(std::memory_order_relaxed);
+      if (p2p::OnBelt::is(job)) return;  // the carrier's
+      worked = thief().run_one_chunk(g.area(letter.to).jobs.jobs[job], letter.to);
+    } else if (state == p2p::SlotState::posted) {
+      worked = try_to_deliver(slot, letter, now);
+    }
+  });
+  return worked;
+}
+
+void resend_wanted() {
+  if (!g.outbox.resends_wanted()) return;
+  g.outbox.for_each([](Slot slot, p2p::SendSlot& letter) {
+    // acquire: pairs with the receiver's release in receive_again().
+    if (letter.state() != p2p::SlotState::resend) return;
+    if (g_sent[slot].resent) return;
+    g_sent[slot].resent = true;
+    send_again(slot, letter);
+  });
+}
+
+}  // namespace mh::mpi

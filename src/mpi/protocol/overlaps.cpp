@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/protocol/overlaps.hpp"
+
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <new>
+#include <span>
+#include <utility>
+
+#include "layout/pack.hpp"
+#include "mpi/protocol/ledger.hpp"
+#include "mpi/job/runtime.hpp"
+#include "mpi/protocol/short_receives.hpp"
+#include "p2p/descriptor.hpp"
+
+namespace mh::mpi {
+
+Overlaps overlaps;
+
+namespace {
+
+using layout::AddressRange;
+
+// Where a type has no layout: all between its bounds.
+AddressRange bounds_without_layout(const Landing& landing) {
+  MPI_Count lower = 0;
+  MPI_Count extent = 0;
+  MPI_Count true_lower = 0;
+  MPI_Count true_extent = 0;
+  real.Type_get_extent_x(landing.type, &lower, &extent);
+  real.Type_get_true_extent_x(landing.type, &true_lower, &true_extent);
+  const MPI_Count far = extent * (landing.count - 1);
+  const layout::Address base = layout::address_of(landing.buffer);
+  return {.begin = layout::moved(base, true_lower + std::min<MPI_Count>(far, 0)),
+          .end = layout::moved(base, true_lower + true_extent + std::max<MPI_Count>(far, 0))};
+}
+
+Memory memory_of(const Landing& landing) {
+  const layout::Address base = layout::address_of(landing.buffer);
+  if (landing.dense) return {.bounds = {.begin = base, .end = base + landing.capacity}};
+  Memory memory{.layout = layouts::of(landing.type),
+                .count = static_cast<std::uint64_t>(landing.count),
+                .base = base};
+  memory.bounds = memory.layout == nullptr
+                      ? bounds_without_layout(landing)
+                      : layout::bounds_of({memory.layout.get(), memory.count, memory.base});
+  return memory;
+}
+
+bool meets(const Memory& memory, const AddressRange& range) {
+  if (!layout::overlap(memory.bounds, range)) return false;
+  return memory.layout == nullptr ||
+         layout::touches({memory.layout.get(), memory.count, memory.base}, range);
+}
+
+// Whether `met` holds for a block of the head of a receive into this memory.
+template <class Met>
+bool any_of_head(const Memory& memory, Met&& met) {
+  if (memory.layout == nullptr) {
+    const layout::Address begin = memory.bounds.begin;
+    return met(AddressRange{.begin = begin,
+                            .end = std::min(memory.bounds.end, begin + p2p::kDescriptorBytes)});
+  }
+  std::array<iovec, p2p::kDescriptorBytes> blocks;
+  const layout::Blocks found = layout::blocks({memory.layout.get(), memory.count, memory.base},
+                                              {0, p2p::kDescriptorBytes}, blocks);
+  return std::any_of(blocks.begin(), blocks.begin() + static_cast<std::ptrdiff_t>(found.used),
+                     [&](const iovec& block) {
+                       const layout::Address begin = layout::address_of(block.iov_base);
+                       return met(AddressRange{.begin = begin, .end = begin + block.iov_len});
+                     });
+}
+
+bool head_meets(const Memory& head, const Memory& memory) {
+  if (!layout::overlap(head.bounds, memory.bounds)) return false;
+  return any_of_head(head, [&](const AddressRange& range) { return meets(memory, range); });
+}
+
+// Shorter ones get a descriptor by an error of the program only.
+bool has_head(const Landing& landing) { return landing && landing.capacity >= g.threshold; }
+
+}  // namespace
+
+Bounce::Bounce() { overlaps.bounced_.fetch_add(1, std::memory_order_relaxed); }
+Bounce::~Bounce() { overlaps.bounced_.fetch_sub(1, std::memory_order_relaxed); }
+
+// ---- What is under way -------------------------------------------------------------------------
+
+void Overlaps::put(Pending pending) {
+  const ThreadLock hold(mutex_);
+  heads_.fetch_add(pending.has_head ? 1 : 0, std::memory_order_relaxed);
+  pending_.push_back(std::move(pending));
+  known_.store(pending_.size(), std::memory_order_relaxed);
+}
+
+void Overlaps::drop(std::size_t index) {
+  heads_.fetch_sub(pending_[index].has_head ? 1 : 0, std::memory_order_relaxed);
+  std::swap(pending_[index], pending_.back());
+  pending_.pop_back();
+  known_.store(pending_.size(), std::memory_order_relaxed);
+}
+
+void Overlaps::add(Entry& entry) {
+  const Landing& landing = entry.receipt.landing;
+  if (!landing || landing.bounce) return;
+  pass();
+  put({.memory = memory_of(landing), .entry = &entry, .handle = 0, .has_head = has_head(landing)});
+}
+
+void Overlaps::remove(Entry& entry) {
+  const ThreadLock hold(mutex_);
+  for (std::size_t i = pending_.size(); i-- > 0;) {
+    if (pending_[i].entry == &entry) return drop(i);
+  }
+}
+
+void Overlaps::add_persistent(MPI_Request request, const Landing& landing) {
+  if (landing.capacity == 0) return;
+  put({.memory = memory_of(landing),
+       .entry = nullptr,
+       .handle = bits_of(request),
+       .has_head = false});
+}
+
+void Overlaps::remove_persistent(MPI_Request request) {
+  if (known_.load(std::memory_order_relaxed) == 0) return;
+  const ThreadLock hold(mutex_);
+  for (std::size_t i = pending_.size(); i-- > 0;) {
+    if (pending_[i].entry == nullptr && pending_[i].handle == bits_of(request)) return drop(i);
+  }
+}
+
+void Overlaps::note(const AddressRange& range) {
+  const std::uint32_t at = now() + 1;
+  clock_.store(at, std::memory_order_relaxed);
+  last_note_.store(at, std::memory_order_relaxed);
+  Note& note = notes_[at % kNotes];
+  note.at.store(at, std::memory_order_relaxed);
+  note.begin.store(range.begin, std::memory_order_relaxed);
+  note.end.store(range.end, std::memory_order_relaxed);
+}
+
+void Overlaps::note(const Landing& landing) {
+  if (landing.capacity != 0) note(memory_of(landing).bounds);
+}
+
+// ---- Clashes -----------------------------------------------------------------------------------
+
+bool Overlaps::may_clash(const Landing& landing) const {
+  if (landing.capacity == 0) return false;
+  if (any_heads()) return true;
+  if (!has_head(landing)) return false;
+  return known_.load(std::memory_order_relaxed) != 0 || short_receives.any() || any_notes();
+}
+
+bool Overlaps::meets_head(const void* buffer, std::uint64_t bytes) {
+  const layout::Address begin = layout::address_of(buffer);
+  const AddressRange range{.begin = begin, .end = begin + bytes};
+  const ThreadLock hold(mutex_);
+  return std::any_of(pending_.begin(), pending_.end(), [&](const Pending& other) {
+    return other.has_head && layout::overlap(other.memory.bounds, range) &&
+           any_of_head(other.memory,
+                       [&](const AddressRange& head) { return layout::overlap(head, range); });
+  });
+}
+
+bool Overlaps::clashes(const Landing& landing) {
+  const Memory mine = memory_of(landing);
+  const bool is_long = has_head(landing);
+  {
+    const ThreadLock hold(mutex_);
+    for (const Pending& other : pending_) {
+      if (other.has_head && head_meets(other.memory, mine)) return true;
+      if (is_long && head_meets(mine, other.memory)) return true;
+    }
+  }
+  if (!is_long) return false;
+  return any_of_head(mine, [&](const AddressRange& head) {
+    if (short_receives.meets(head.begin, head.end)) return true;
+    return any_notes() && std::any_of(notes_.begin(), notes_.end(), [&](const Note& note) {
+             if (now() - note.at.load(std::memory_order_relaxed) >= kMemory) return false;
+             return layout::overlap({.begin = note.begin.load(std::memory_order_relaxed),
+                                     .end = note.end.load(std::memory_order_relaxed)},
+                                    head);
+           });
+  });
+}
+
+void Overlaps::divert(Landing& landing, std::uint64_t most) {
+  if (landing.capacity > most || !clashes(landing)) return;
+  auto bounce = std::make_shared<Bounce>();
+  bounce->memory.reset(new (std::nothrow) std::byte[landing.capacity]);
+  if (bounce->memory == nullptr) return;
+  bounce->place = landing;
+  landing.buffer = bounce->memory.get();
+  landing.count = static_cast<MPI_Count>(landing.capacity);
+  landing.type = MPI_BYTE;
+  landing.dense = true;
+  landing.bounce = std::move(bounce);
+}
+
+// ---- Into place --------------------------------------------------------------------------------
+
+std::vector<EntryPtr> Overlaps::heads_in(const Memory& memory) {
+  std::vector<EntryPtr> found;
+  const ThreadLock hold(mutex_);
+  for (const Pending& other : pending_) {
+    if (!other.has_head || !head_meets(other.memory, memory)) continue;
+    // Null if it is about to go.
+    if (EntryPtr entry = other.entry->weak_from_this().lock()) found.push_back(std::move(entry));
+  }
+  return found;
+}
+
+// Fetches the messages of descriptors that have landed in this memory. True if none can land there
+// any more; false if one may, but none has.
+bool Overlaps::clear_the_way(const Landing& place) {
+  const Memory memory = memory_of(place);
+  for (;;) {
+    bool none_to_come = true;
+    bool fetched = false;
+    for (const EntryPtr& entry : heads_in(memory)) {
+      const Head head = fetch_head(*entry);
+      fetched = fetched || head == Head::fetched;
+      none_to_come = none_to_come && head != Head::may_come;
+    }
+    // While one was fetched, another may have landed.
+    if (!fetched) return none_to_come;
+  }
+}
+
+void Overlaps::begin_fetch(const Landing& landing) {
+  landing.bounce->straight = !is_placing() && clear_the_way(landing.bounce->place);
+  placing_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Overlaps::end_fetch(const Landing& landing) {
+  landing.bounce->straight = false;
+  placing_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void Overlaps::put_in_place(const Landing& landing, const MPI_Status& status) {
+  if (landing.bounce->placed) return;
+  landing.bounce->placed = true;
+  int cancelled = 0;
+  real.Test_cancelled(&status, &cancelled);
+  if (cancelled != 0) return;
+  MPI_Count bytes = 0;
+  real.Get_elements_x(&status, MPI_BYTE, &bytes);
+  if (bytes <= 0) return;
+  clear_the_way(landing.bounce->place);
+  unpack_to(landing.bounce->place, landing.bounce->memory.get(), static_cast<std::uint64_t>(bytes));
+}
+
+}  // namespace mh::mpi

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/protocol/short_receives.hpp"
+
+#include "base/clock.hpp"
+#include "mpi/protocol/ledger.hpp"
+#include "mpi/protocol/message.hpp"
+
+namespace mh::mpi {
+
+ShortReceives short_receives;
+
+namespace {
+
+// The communicator may have been freed since.
+MPI_Comm comm_of(const ShortReceive& receive) {
+  return comms::find(receive.comm) != nullptr ? receive.comm : MPI_COMM_WORLD;
+}
+
+Landing landing_of(const ShortReceive& receive) {
+  return landing_for(receive.buffer, receive.bytes, MPI_BYTE, MPI_ANY_SOURCE, comm_of(receive));
+}
+
+}  // namespace
+
+void ShortReceives::start(MPI_Request request) {
+  const Place place = place_of(request);
+  if (!place || place.receive().under_way != 0) return;
+  place.receive().under_way = 1;
+  ++under_way_;
+}
+
+bool ShortReceives::meets(std::uint64_t begin, std::uint64_t end) const {
+  if (under_way_ == 0 || begin >= highest_ || lowest_ >= end) return false;
+  return std::any_of(sets_.begin(), sets_.end(), [&](const Set& set) {
+    for (std::size_t way = 0; way < kWays; ++way) {
+      const ShortReceive& receive = set.receives[way];
+      if (set.tags[way] == kEmpty || receive.under_way == 0) continue;
+      const auto first = reinterpret_cast<std::uint64_t>(receive.buffer);
+      if (first < end && begin < first + receive.bytes) return true;
+    }
+    return false;
+  });
+}
+
+void ShortReceives::look_at_all() {
+  constexpr double kEveryNs = 100e3;
+  // Used by the one thread that has the wait loop's hands.
+  static std::uint64_t next_look = 0;
+  if (under_way_ == 0) return;
+  const std::uint64_t now = ticks();
+  if (now < next_look) return;
+  next_look = now + ticks_from_ns(kEveryNs);
+  for (Set& set : sets_) {
+    for (std::size_t way = 0; way < kWays; ++way) {
+      ShortReceive& receive = set.receives[way];
+      if (set.tags[way] == kEmpty || receive.under_way == 0) continue;
+      if (p2p::opens_descriptor(receive.buffer, g.key)) raise_overrun(receive);
+    }
+  }
+}
+
+void ShortReceives::hand_over(const Place& place) {
+  const ShortReceive& receive = place.receive();
+  const Receipt receipt{.landing = landing_of(receive), .persistent = receive.persistent != 0};
+  if (receipt.landing) {
+    const auto request = handle_of<MPI_Request>(place.set->tags[place.way] - 1);
+    receive.under_way != 0 ? ledger.add(request, receipt) : ledger.add_persistent(request, receipt);
+  }
+  remove(place);
+}
+
+void ShortReceives::hand_over(MPI_Request request) {
+  if (const Place place = place_of(request)) hand_over(place);
+}
+
+void ShortReceives::hand_over_all() {
+  limit_ = 0;
+  for (Set& set : sets_) {
+    for (std::size_t way = 0; way < kWays; ++way) {
+      if (set.tags[way] != kEmpty) hand_over(Place{.set = &set, .way = way});
+    }
+  }
+}
+
+[[gnu::cold, gnu::noinline]] void ShortReceives::raise_overrun(ShortReceive& receive) {
+  end(receive);  // nobody else is to find it while the message is moved
+  Landing landing = landing_of(receive);
+  landing.silent = true;  // nobody has asked for the status
+  MPI_Status status{};
+  const int code = landing ? mpi::settle(landing, &status) : MPI_SUCCESS;
+  if (code != MPI_SUCCESS) raise(comm_of(receive), code);
+}
+
+}  // namespace mh::mpi
