@@ -38,7 +38,8 @@ constexpr bool disjoint(const std::array<Range, kRanges>& ranges) {
   return true;
 }
 
-// ---- g.node_comm -------------------------------------------------------------------------------
+// ---- config.node_comm
+// -------------------------------------------------------------------------------
 
 // Completion messages of described sends (MPI_Isend and its kin), by SendSlot::own_fin().
 inline constexpr Range kSendFins{0, static_cast<int>(p2p::SendSlot::kOwnFins)};
@@ -53,7 +54,8 @@ inline constexpr Range kPersistentFins{kPoke.end(), kLast + 1 - kPoke.end()};
 
 static_assert(disjoint(std::array{kSendFins, kResends, kWireFins, kPoke, kPersistentFins}));
 
-// ---- g.self_comm -------------------------------------------------------------------------------
+// ---- config.self_comm
+// -------------------------------------------------------------------------------
 
 // Messages that a probe has taken out and sent to its own rank, in turn.
 inline constexpr Range kRenewed{0, 1 << 14U};
@@ -62,7 +64,8 @@ inline constexpr Range kRelaid{kRenewed.end(), 1};
 
 static_assert(disjoint(std::array{kRenewed, kRelaid}));
 
-// ---- g.wire_comm -------------------------------------------------------------------------------
+// ---- config.wire_comm
+// -------------------------------------------------------------------------------
 
 // Pieces of a message to another node, by the number of the message between the two ranks.
 inline constexpr Range kPieces{0, kLast + 1};

@@ -11,14 +11,16 @@
 #include <utility>
 #include <vector>
 
+#include "mpi/calls/shortcut.hpp"
+#include "mpi/job/services.hpp"
+#include "mpi/job/switches.hpp"
+#include "mpi/next.hpp"
 #include "mpi/protocol/landing.hpp"
 #include "mpi/protocol/ledger.hpp"
 #include "mpi/protocol/letters.hpp"
 #include "mpi/protocol/message.hpp"
 #include "mpi/protocol/outgoing.hpp"
-#include "mpi/job/runtime.hpp"
 #include "mpi/protocol/short_receives.hpp"
-#include "mpi/calls/shortcut.hpp"
 #include "mpi/protocol/wires.hpp"
 #include "mpi/wrappers.hpp"
 
@@ -55,7 +57,7 @@ class Batch {
         statuses_(users == MPI_STATUSES_IGNORE ? own_.data() : users) {
     if (requests == nullptr) return;
     std::copy_n(requests, count_, handles_.data());
-    if (!g.threads) return;
+    if (!switches.threads) return;
     entries_.reserve(count_);
     for (std::size_t i = 0; i < count_; ++i) entries_.push_back(ledger.find(handles_[i]));
   }
@@ -66,7 +68,9 @@ class Batch {
   MPI_Status& status(std::size_t i) { return statuses_[i]; }
   MPI_Request handle(std::size_t i) { return handles_[i]; }
   // Looked up early where another thread may use the handle again as soon as it is completed.
-  EntryPtr entry(std::size_t i) { return g.threads ? entries_[i] : ledger.find(handles_[i]); }
+  EntryPtr entry(std::size_t i) {
+    return switches.threads ? entries_[i] : ledger.find(handles_[i]);
+  }
   [[nodiscard]] std::size_t size() const { return count_; }
 
  private:
@@ -114,8 +118,9 @@ int failed(int code, MPI_Request handle, const EntryPtr& entry, MPI_Status* stat
 class StatusesOrOwn {
  public:
   StatusesOrOwn(int count, MPI_Status* users)
-      : own_(users == MPI_STATUSES_IGNORE && !g.errors_are_fatal ? length(count) : 0),
-        statuses_(users == MPI_STATUSES_IGNORE && !g.errors_are_fatal ? own_.data() : users) {}
+      : own_(users == MPI_STATUSES_IGNORE && !switches.errors_are_fatal ? length(count) : 0),
+        statuses_(users == MPI_STATUSES_IGNORE && !switches.errors_are_fatal ? own_.data()
+                                                                             : users) {}
   MPI_Status* get() { return statuses_; }
 
  private:
@@ -125,7 +130,9 @@ class StatusesOrOwn {
 
 // How often a wait looks for its end before it looks around: as a latency-bound exchange needs it,
 // if nothing long is under way.
-int looks() { return g.outbox.empty() && !ledger.any() ? wait::kManyLooks : wait::kFewLooks; }
+int looks() {
+  return services.outbox.empty() && !ledger.any() ? wait::kManyLooks : wait::kFewLooks;
+}
 
 [[gnu::noinline]] int wait_one(MPI_Request* request, MPI_Status* users) {
   const MPI_Request handle = *request;
@@ -268,7 +275,7 @@ int test_in_vain(int code) {
 }
 
 int test_any(int count, MPI_Request* requests, int* index, int* flag, MPI_Status* users) {
-  if (!g.active) return next.Testany(count, requests, index, flag, users);
+  if (!switches.active) return next.Testany(count, requests, index, flag, users);
   if (!is_watching()) {
     StatusOrOwn seen(users);
     return checked(next.Testany(count, requests, index, flag, seen.get()), *seen.get());
@@ -285,7 +292,7 @@ int test_any(int count, MPI_Request* requests, int* index, int* flag, MPI_Status
 }
 
 int test_some(int count, MPI_Request* requests, int* found, int* indices, MPI_Status* users) {
-  if (!g.active) return next.Testsome(count, requests, found, indices, users);
+  if (!switches.active) return next.Testsome(count, requests, found, indices, users);
   if (!is_watching()) {
     StatusesOrOwn statuses(count, users);
     const int code = next.Testsome(count, requests, found, indices, statuses.get());
@@ -402,8 +409,8 @@ class OneByOne {
 }
 
 [[gnu::noinline]] int wait_all_ordinary(int count, MPI_Request* requests, MPI_Status* statuses) {
-  return g.errors_are_fatal ? wait_all_from(count - 1, count, requests, statuses, false)
-                            : wait_all(count, requests, statuses);
+  return switches.errors_are_fatal ? wait_all_from(count - 1, count, requests, statuses, false)
+                                   : wait_all(count, requests, statuses);
 }
 
 // The short receives under way in an array.
@@ -447,21 +454,22 @@ ShortOnes short_ones(int count, const MPI_Request* requests) {
 namespace wrap {
 
 int Wait(MPI_Request* request, MPI_Status* status) {
-  g.exchanges.completes();
-  if (!g.active || request == nullptr) return next.Wait(request, status);
+  services.exchanges.completes();
+  if (!switches.active || request == nullptr) return next.Wait(request, status);
   if (short_receives.is_all(*request)) return wait_short(request, status);
   // A tail call: see receive.cpp.
-  if (may_wait_in_library() && g.errors_are_fatal) return next.Wait(request, status);
+  if (may_wait_in_library() && switches.errors_are_fatal) return next.Wait(request, status);
   return wait_one(request, status);
 }
 
 int Waitall(int count, MPI_Request array_of_requests[], MPI_Status array_of_statuses[]) {
-  g.exchanges.completes();
-  if (!g.active || count <= 0) return next.Waitall(count, array_of_requests, array_of_statuses);
+  services.exchanges.completes();
+  if (!switches.active || count <= 0)
+    return next.Waitall(count, array_of_requests, array_of_statuses);
   if (short_receives.any() && !ledger.any()) {
     return wait_all_short(count, array_of_requests, array_of_statuses);
   }
-  if (may_wait_in_library() && g.errors_are_fatal) {
+  if (may_wait_in_library() && switches.errors_are_fatal) {
     return next.Waitall(count, array_of_requests, array_of_statuses);
   }
   return ledger.any() ? wait_all(count, array_of_requests, array_of_statuses)
@@ -469,8 +477,8 @@ int Waitall(int count, MPI_Request array_of_requests[], MPI_Status array_of_stat
 }
 
 int Waitany(int count, MPI_Request array_of_requests[], int* index, MPI_Status* status) {
-  g.exchanges.completes();
-  if (!g.active) return next.Waitany(count, array_of_requests, index, status);
+  services.exchanges.completes();
+  if (!switches.active) return next.Waitany(count, array_of_requests, index, status);
   int flag = 0;
   int code = MPI_SUCCESS;
   wait::until([&] {
@@ -482,8 +490,8 @@ int Waitany(int count, MPI_Request array_of_requests[], int* index, MPI_Status* 
 
 int Waitsome(int incount, MPI_Request array_of_requests[], int* outcount, int array_of_indices[],
              MPI_Status array_of_statuses[]) {
-  g.exchanges.completes();
-  if (!g.active) {
+  services.exchanges.completes();
+  if (!switches.active) {
     return next.Waitsome(incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
   }
   int code = MPI_SUCCESS;
@@ -495,8 +503,8 @@ int Waitsome(int incount, MPI_Request array_of_requests[], int* outcount, int ar
 }
 
 int Test(MPI_Request* request, int* flag, MPI_Status* status) {
-  g.exchanges.completes();
-  if (!g.active || request == nullptr) return next.Test(request, flag, status);
+  services.exchanges.completes();
+  if (!switches.active || request == nullptr) return next.Test(request, flag, status);
   const MPI_Request handle = *request;
   const EntryPtr entry = ledger.find(handle);
   StatusOrOwn seen(status);
@@ -506,8 +514,8 @@ int Test(MPI_Request* request, int* flag, MPI_Status* status) {
 }
 
 int Testall(int count, MPI_Request array_of_requests[], int* flag, MPI_Status array_of_statuses[]) {
-  g.exchanges.completes();
-  if (!g.active) return next.Testall(count, array_of_requests, flag, array_of_statuses);
+  services.exchanges.completes();
+  if (!switches.active) return next.Testall(count, array_of_requests, flag, array_of_statuses);
   if (!is_watching()) {
     const int code = test_all_ordinary(count, array_of_requests, flag, array_of_statuses);
     return code == MPI_SUCCESS && *flag == 0 ? test_in_vain(code) : code;
@@ -519,21 +527,21 @@ int Testall(int count, MPI_Request array_of_requests[], int* flag, MPI_Status ar
 }
 
 int Testany(int count, MPI_Request array_of_requests[], int* index, int* flag, MPI_Status* status) {
-  g.exchanges.completes();
+  services.exchanges.completes();
   const int code = test_any(count, array_of_requests, index, flag, status);
-  return g.active && code == MPI_SUCCESS && *flag == 0 ? test_in_vain(code) : code;
+  return switches.active && code == MPI_SUCCESS && *flag == 0 ? test_in_vain(code) : code;
 }
 
 int Testsome(int incount, MPI_Request array_of_requests[], int* outcount, int array_of_indices[],
              MPI_Status array_of_statuses[]) {
-  g.exchanges.completes();
+  services.exchanges.completes();
   const int code =
       test_some(incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
-  return g.active && code == MPI_SUCCESS && *outcount == 0 ? test_in_vain(code) : code;
+  return switches.active && code == MPI_SUCCESS && *outcount == 0 ? test_in_vain(code) : code;
 }
 
 int Request_get_status(MPI_Request request, int* flag, MPI_Status* status) {
-  if (!g.active) return next.Request_get_status(request, flag, status);
+  if (!switches.active) return next.Request_get_status(request, flag, status);
   StatusOrOwn seen(status);
   const int code = next.Request_get_status(request, flag, seen.get());
   if (code != MPI_SUCCESS) return code;
@@ -546,7 +554,7 @@ int Request_get_status_any(int count, const MPI_Request array_of_requests[], int
                            MPI_Status* status) {
   StatusOrOwn seen(status);
   const int code = next.Request_get_status_any(count, array_of_requests, index, flag, seen.get());
-  if (code != MPI_SUCCESS || !g.active) return code;
+  if (code != MPI_SUCCESS || !switches.active) return code;
   if (*flag == 0) return test_in_vain(code);
   if (*index != MPI_UNDEFINED) look_at(array_of_requests[*index], seen.get());
   return code;
@@ -554,9 +562,9 @@ int Request_get_status_any(int count, const MPI_Request array_of_requests[], int
 
 int Request_get_status_all(int count, const MPI_Request array_of_requests[], int* flag,
                            MPI_Status array_of_statuses[]) {
-  if (!g.active || !is_watching()) {
+  if (!switches.active || !is_watching()) {
     const int code = next.Request_get_status_all(count, array_of_requests, flag, array_of_statuses);
-    return g.active && code == MPI_SUCCESS && *flag == 0 ? test_in_vain(code) : code;
+    return switches.active && code == MPI_SUCCESS && *flag == 0 ? test_in_vain(code) : code;
   }
   Batch batch(count, array_of_requests, array_of_statuses);
   const int code = next.Request_get_status_all(count, array_of_requests, flag, batch.statuses());
@@ -569,10 +577,10 @@ int Request_get_status_all(int count, const MPI_Request array_of_requests[], int
 
 int Request_get_status_some(int incount, const MPI_Request array_of_requests[], int* outcount,
                             int array_of_indices[], MPI_Status array_of_statuses[]) {
-  if (!g.active || !is_watching()) {
+  if (!switches.active || !is_watching()) {
     const int code = next.Request_get_status_some(incount, array_of_requests, outcount,
                                                   array_of_indices, array_of_statuses);
-    return g.active && code == MPI_SUCCESS && *outcount == 0 ? test_in_vain(code) : code;
+    return switches.active && code == MPI_SUCCESS && *outcount == 0 ? test_in_vain(code) : code;
   }
   Batch batch(incount, array_of_requests, array_of_statuses);
   const int code = next.Request_get_status_some(incount, array_of_requests, outcount,
@@ -586,7 +594,7 @@ int Request_get_status_some(int incount, const MPI_Request array_of_requests[], 
 }
 
 int Cancel(MPI_Request* request) {
-  if (!g.active) return next.Cancel(request);
+  if (!switches.active) return next.Cancel(request);
   if (cancel_described(*request) || cancel_undescribed(*request) || wires::keeps(*request)) {
     return MPI_SUCCESS;
   }

@@ -2,15 +2,18 @@
 // Start and end (chapter 11), and the calls that change what we know of handles: communicators,
 // windows, datatypes, error handlers. Also the barrier.
 #include "base/settings.hpp"
-#include "mpi/job/comms.hpp"
-#include "mpi/datatype/datatypes.hpp"
 #include "mpi/collective/gate.hpp"
+#include "mpi/datatype/datatypes.hpp"
+#include "mpi/job/comms.hpp"
+#include "mpi/job/switches.hpp"
+#include "mpi/lifecycle/bootstrap.hpp"
+#include "mpi/next.hpp"
 #include "mpi/protocol/handlers.hpp"
 #include "mpi/protocol/ledger.hpp"
-#include "mpi/job/runtime.hpp"
 #include "mpi/protocol/short_receives.hpp"
 #include "mpi/wrappers.hpp"
 #include "openmp/sharing.hpp"
+#include "steal/chunking.hpp"
 
 namespace mh::mpi {
 namespace {
@@ -72,48 +75,48 @@ int Finalize() {
 
 int Abort(MPI_Comm comm, int errorcode) { return next.Abort(comm, errorcode); }
 
-void Pcontrol(int level) { g.switched_on.store(level != 0, std::memory_order_relaxed); }
+void Pcontrol(int level) { switches.switched_on.store(level != 0, std::memory_order_relaxed); }
 
 int Barrier(MPI_Comm comm) {
-  if (g.active && gate::barrier(comm)) return MPI_SUCCESS;
+  if (switches.active && gate::barrier(comm)) return MPI_SUCCESS;
   return next.Barrier(comm);
 }
 
 int Comm_free(MPI_Comm* comm) {
   handlers::note_change();
   gate::forget(*comm);
-  if (g.active) comms::forget(*comm);
+  if (switches.active) comms::forget(*comm);
   return next.Comm_free(comm);
 }
 
 int Comm_disconnect(MPI_Comm* comm) {
   handlers::note_change();
   gate::forget(*comm);
-  if (g.active) comms::forget(*comm);
+  if (switches.active) comms::forget(*comm);
   return next.Comm_disconnect(comm);
 }
 
 int Comm_set_info(MPI_Comm comm, MPI_Info info) {
-  if (g.active) read_access_hint(comm, info);
+  if (switches.active) read_access_hint(comm, info);
   return next.Comm_set_info(comm, info);
 }
 
 int Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler) {
   handlers::note_change();
   if (errhandler != MPI_ERRORS_ARE_FATAL) {
-    g.errors_are_fatal = false;
-    if (g.active) short_receives.hand_over_all();
+    switches.errors_are_fatal = false;
+    if (switches.active) short_receives.hand_over_all();
   }
   return next.Comm_set_errhandler(comm, errhandler);
 }
 
 int Win_free(MPI_Win* win) {
-  if (g.active) windows::forget(*win);
+  if (switches.active) windows::forget(*win);
   return next.Win_free(win);
 }
 
 int Type_free(MPI_Datatype* datatype) {
-  if (g.active) {
+  if (switches.active) {
     datatypes::free_parked();
     if (ledger.uses(*datatype)) {
       datatypes::park(*datatype);

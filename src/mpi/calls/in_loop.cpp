@@ -7,10 +7,11 @@
 
 #include "base/say.hpp"
 #include "lend/pool.hpp"
-#include "mpi/front/entry.hpp"
 #include "mpi/collective/gate.hpp"
+#include "mpi/front/entry.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
-#include "mpi/job/runtime.hpp"
 #include "mpi/protocol/short_receives.hpp"
 #include "mpi/wrappers.hpp"
 
@@ -55,16 +56,16 @@ constinit thread_local bool t_may_pass = false;  // this thread's call lets othe
 void note(Participant& me, Rule rule) {
   if (me.marked) return;
   if (rule == Rule::refused) openmp::exclude(me, Obstacle::collectives);
-  if (!g.multiple) openmp::exclude(me, Obstacle::mpi);
+  if (!config.multiple) openmp::exclude(me, Obstacle::mpi);
 }
 
 // From the first helper on that comes to MPI this rank counts as one with threads. Its owner is in
 // no call just now. A call that began before lets nobody in while it waits.
 void count_with_threads() {
-  if (g.threads) return;
+  if (switches.threads) return;
   gate::stop();
   short_receives.hand_over_all();
-  g.threads = true;
+  switches.threads = true;
 }
 
 }  // namespace
@@ -73,11 +74,11 @@ Turn::Turn(Participant& me, Rule rule) : me_(me), outermost_(!t_in_call) {
   if (!outermost_) return;
   t_in_call = true;
   note(me, rule);
-  has_library_ = !g.multiple && me.role != Participant::Role::watched;
+  has_library_ = !config.multiple && me.role != Participant::Role::watched;
   if (!has_library_) return;
   g_library.take();
   if (me.role == Participant::Role::helper) count_with_threads();
-  t_may_pass = g.threads;
+  t_may_pass = switches.threads;
 }
 
 Turn::~Turn() {
@@ -93,7 +94,7 @@ bool Turn::refuses(const char* call) const {
   if (once()) {
     say("rank {} calls {} in a shared loop: no collective and no one-sided call may be made there, "
         "because iterations run in any order; move it out, or do not share the loop",
-        g.world_rank, call);
+        config.world_rank, call);
   }
   return true;
 }

@@ -6,9 +6,11 @@
 
 #include "layout/pack.hpp"
 #include "memory/devices.hpp"
-#include "mpi/job/comms.hpp"
 #include "mpi/datatype/datatypes.hpp"
-#include "mpi/job/runtime.hpp"
+#include "mpi/job/comms.hpp"
+#include "mpi/job/services.hpp"
+#include "mpi/job/switches.hpp"
+#include "mpi/next.hpp"
 #include "mpi/wrappers.hpp"
 
 namespace mh::mpi {
@@ -88,10 +90,10 @@ bool moved(const Call<Count>& call, const layout::Layout& layout, Move move) {
   if (bytes == 0) return false;
   const layout::Elements elements{&layout, static_cast<std::uint64_t>(call.count),
                                   layout::address_of(call.memory),
-                                  layout::home_of(bytes, g.node->header().cache_bytes)};
+                                  layout::home_of(bytes, services.node->header().cache_bytes)};
   move(elements, layout::Range{0, bytes}, static_cast<const char*>(call.stream) + *call.position);
   *call.position += static_cast<Count>(bytes);
-  g.counters().bytes_packed.add(bytes);
+  services.counters().bytes_packed.add(bytes);
   return true;
 }
 
@@ -105,7 +107,7 @@ constexpr auto kUnpack = [](const layout::Elements& to, layout::Range range, con
 // `library()` makes the call as it was made.
 template <class Count, class Move, class Library>
 [[gnu::noinline]] int serve(const Call<Count>& call, Move move, Library library) {
-  if (!g.active) return library();
+  if (!switches.active) return library();
   std::uint64_t address = 0;
   if (!g_layouts.find(bits_of(call.type), address)) {
     const int result = library();

@@ -15,13 +15,15 @@
 #include <vector>
 
 #include "mpi/calls/exchange.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/job/switches.hpp"
+#include "mpi/next.hpp"
 #include "mpi/protocol/landing.hpp"
 #include "mpi/protocol/ledger.hpp"
 #include "mpi/protocol/message.hpp"
 #include "mpi/protocol/moving.hpp"
 #include "mpi/protocol/outgoing.hpp"
 #include "mpi/protocol/overlaps.hpp"
-#include "mpi/job/runtime.hpp"
 #include "mpi/protocol/short_receives.hpp"
 #include "mpi/tags.hpp"
 #include "mpi/wrappers.hpp"
@@ -102,7 +104,7 @@ void describe(Mode mode, const void* buffer, MPI_Count count, MPI_Datatype type,
   Outgoing message{buffer, message_bytes(count, info), dest, tag, comm};
   // Most of what comes again and again is part of one; whether a third rank will be idle then,
   // which could reach it, nobody knows now.
-  message.exchange = g.ranks == 2 || !g.reaching ? Exchange::yes : Exchange::no;
+  message.exchange = config.ranks == 2 || !config.reaching ? Exchange::yes : Exchange::no;
   if (message.bytes == p2p::kDescriptorBytes) note_short(dest, comm);
   const bool by_wire = mode != Mode::synchronous && wires::may_take(message, type, info);
   if (!by_wire && !may_describe(message, type, info)) return;
@@ -114,14 +116,14 @@ void describe(Mode mode, const void* buffer, MPI_Count count, MPI_Datatype type,
                       .type = by_wire ? kept(type) : MPI_DATATYPE_NULL,
                       .fin_tag = *fin_tag};
   // From anyone: the receiver, or this rank itself after an undescribed start.
-  real.Recv_init(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, *fin_tag, g.node_comm, request);
+  real.Recv_init(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, *fin_tag, config.node_comm, request);
   const std::lock_guard<std::mutex> hold(g_mutex);
   g_sends.insert_or_assign(bits_of(*request), std::move(send));
 }
 
 int enter_send(int code, Mode mode, const void* buffer, MPI_Count count, MPI_Datatype type,
                int dest, int tag, MPI_Comm comm, MPI_Request* request) {
-  if (code == MPI_SUCCESS && g.active && count > 0) {
+  if (code == MPI_SUCCESS && switches.active && count > 0) {
     describe(mode, buffer, count, type, dest, tag, comm, request);
   }
   return code;
@@ -152,7 +154,7 @@ int send_started(MPI_Request request, const PersistentSend& send) {
     const datatypes::Info info = datatypes::info(send.type);
     const auto wire = wires::take(send.message, send.type, info, send.fin_tag, request);
     if (wire) return wires::send(*wire, send.message);
-  } else if (g.switched_on.load(std::memory_order_relaxed)) {
+  } else if (switches.switched_on.load(std::memory_order_relaxed)) {
     if (const auto slot =
             post_with_fin_tag(send.message, static_cast<std::uint32_t>(send.fin_tag), request)) {
       return send_descriptor(*slot, send.message);
@@ -231,7 +233,7 @@ int make(void* buffer, MPI_Count count, MPI_Datatype type, int source, int tag, 
 template <class Count>
 int make_receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
                  MPI_Request* request) {
-  if (!g.active) return make(buffer, count, type, source, tag, comm, request);
+  if (!switches.active) return make(buffer, count, type, source, tag, comm, request);
   Landing landing = landing_for(buffer, count, type, source, comm);
   if (!landing) landing = without_descriptor(buffer, count, type);
   if (source == MPI_PROC_NULL) landing = {};
@@ -289,7 +291,7 @@ bool conclude(Undescribed& one) {
     real.Cancel(&one.request);
     return true;
   }
-  say_complete(g.me, one.fin_tag);
+  say_complete(config.me, one.fin_tag);
   return true;
 }
 
@@ -388,10 +390,12 @@ int Recv_init_c(void* buf, MPI_Count count, MPI_Datatype datatype, int source, i
   return make_receive(buf, count, datatype, source, tag, comm, request);
 }
 
-int Start(MPI_Request* request) { return g.active ? start_one(request) : next.Start(request); }
+int Start(MPI_Request* request) {
+  return switches.active ? start_one(request) : next.Start(request);
+}
 
 int Startall(int count, MPI_Request array_of_requests[]) {
-  if (!g.active || count <= 0) return next.Startall(count, array_of_requests);
+  if (!switches.active || count <= 0) return next.Startall(count, array_of_requests);
   for (int i = 0; i < count; ++i) {
     const int code = start_one(&array_of_requests[i]);
     if (code != MPI_SUCCESS) return code;
@@ -400,7 +404,7 @@ int Startall(int count, MPI_Request array_of_requests[]) {
 }
 
 int Request_free(MPI_Request* request) {
-  if (!g.active || *request == MPI_REQUEST_NULL) return next.Request_free(request);
+  if (!switches.active || *request == MPI_REQUEST_NULL) return next.Request_free(request);
   if (free_send(*request)) {
     *request = MPI_REQUEST_NULL;
     return MPI_SUCCESS;

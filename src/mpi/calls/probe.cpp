@@ -9,9 +9,12 @@
 #include <unordered_map>
 #include <vector>
 
+#include "mpi/job/config.hpp"
+#include "mpi/job/services.hpp"
+#include "mpi/job/switches.hpp"
+#include "mpi/next.hpp"
 #include "mpi/protocol/letters.hpp"
 #include "mpi/protocol/message.hpp"
-#include "mpi/job/runtime.hpp"
 #include "mpi/tags.hpp"
 #include "mpi/wrappers.hpp"
 
@@ -51,14 +54,14 @@ struct Seen {
 
 // What a probe saw, by its status; nothing if it is certainly an ordinary message.
 std::optional<Seen> identify(MPI_Comm handle, const MPI_Status& status) {
-  if (!g.describing || !shows_descriptor_size(status)) return std::nullopt;
+  if (!config.describing || !shows_descriptor_size(status)) return std::nullopt;
   Comm* comm = comms::find(handle);
   if (comm == nullptr) return std::nullopt;
   const std::int32_t there = comm->on_node(status.MPI_SOURCE);
-  if (there < 0 && g.wiring && comm->is_elsewhere(status.MPI_SOURCE)) {
+  if (there < 0 && config.wiring && comm->is_elsewhere(status.MPI_SOURCE)) {
     return Seen{.comm = comm, .letter = {}, .ambiguous = true};
   }
-  if (there < 0 || there == static_cast<std::int32_t>(g.me)) return std::nullopt;
+  if (there < 0 || there == static_cast<std::int32_t>(config.me)) return std::nullopt;
   const auto sender = static_cast<std::uint32_t>(there);
   if (letters::is_kept(sender, comm->key, status.MPI_TAG)) {
     return Seen{.comm = comm, .letter = {}, .ambiguous = true};
@@ -67,8 +70,9 @@ std::optional<Seen> identify(MPI_Comm handle, const MPI_Status& status) {
   if (!letter) return std::nullopt;
   // With several threads another one may be receiving the oldest letter just now, or may have sent
   // a later one before it.
-  const bool shorts = g.area(sender).short_sent[g.me].load(std::memory_order_relaxed) != 0;
-  const bool oldest_first = letter->says.ordered != 0 && !g.threads;
+  const bool shorts =
+      services.area(sender).short_sent[config.me].load(std::memory_order_relaxed) != 0;
+  const bool oldest_first = letter->says.ordered != 0 && !switches.threads;
   return Seen{.comm = comm, .letter = *letter, .ambiguous = shorts || !oldest_first};
 }
 
@@ -88,8 +92,8 @@ void post_parcel(const std::array<std::byte, p2p::kDescriptorBytes>& content, in
     return flag != 0;
   });
   Parcel& parcel = g_parcels.emplace_back(Parcel{.content = content});
-  real.Isend(parcel.content.data(), static_cast<int>(content.size()), MPI_BYTE, 0, tag, g.self_comm,
-             &parcel.sending);
+  real.Isend(parcel.content.data(), static_cast<int>(content.size()), MPI_BYTE, 0, tag,
+             config.self_comm, &parcel.sending);
 }
 
 struct Renewed {
@@ -111,10 +115,10 @@ Renewed renew(MPI_Message* message) {
   post_parcel(content, tag);
   int flag = 0;
   wait::until([&] {
-    real.Improbe(0, tag, g.self_comm, &flag, message, MPI_STATUS_IGNORE);
+    real.Improbe(0, tag, config.self_comm, &flag, message, MPI_STATUS_IGNORE);
     return flag != 0;
   });
-  if (!p2p::opens_descriptor(content.data(), g.key)) {
+  if (!p2p::opens_descriptor(content.data(), config.key)) {
     return {.bytes = p2p::kDescriptorBytes, .letter = std::nullopt};
   }
   p2p::Descriptor descriptor;
@@ -248,14 +252,14 @@ std::optional<Origin> take_origin(MPI_Message message) {
 namespace wrap {
 
 int Iprobe(int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status) {
-  if (!g.active) return next.Iprobe(source, tag, comm, flag, status);
+  if (!switches.active) return next.Iprobe(source, tag, comm, flag, status);
   const int code = look(source, tag, comm, flag, status);
   if (code == MPI_SUCCESS && *flag == 0) wait::polled_in_vain();
   return code;
 }
 
 int Probe(int source, int tag, MPI_Comm comm, MPI_Status* status) {
-  if (!g.active) return next.Probe(source, tag, comm, status);
+  if (!switches.active) return next.Probe(source, tag, comm, status);
   int flag = 0;
   int code = MPI_SUCCESS;
   wait::until([&] {
@@ -267,14 +271,14 @@ int Probe(int source, int tag, MPI_Comm comm, MPI_Status* status) {
 
 int Improbe(int source, int tag, MPI_Comm comm, int* flag, MPI_Message* message,
             MPI_Status* status) {
-  if (!g.active) return next.Improbe(source, tag, comm, flag, message, status);
+  if (!switches.active) return next.Improbe(source, tag, comm, flag, message, status);
   const int code = take_look(source, tag, comm, flag, message, status);
   if (code == MPI_SUCCESS && *flag == 0) wait::polled_in_vain();
   return code;
 }
 
 int Mprobe(int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status) {
-  if (!g.active) return next.Mprobe(source, tag, comm, message, status);
+  if (!switches.active) return next.Mprobe(source, tag, comm, message, status);
   int flag = 0;
   int code = MPI_SUCCESS;
   wait::until([&] {

@@ -15,9 +15,9 @@
 #include <optional>
 
 #include "mpi/job/comms.hpp"
+#include "mpi/next.hpp"
 #include "mpi/protocol/letters.hpp"
 #include "mpi/protocol/message.hpp"
-#include "mpi/next.hpp"
 
 namespace mh::mpi {
 

@@ -8,12 +8,15 @@
 #include <type_traits>
 
 #include "mpi/calls/exchange.hpp"
+#include "mpi/calls/probe.hpp"
+#include "mpi/calls/shortcut.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/job/services.hpp"
+#include "mpi/job/switches.hpp"
+#include "mpi/next.hpp"
 #include "mpi/protocol/handlers.hpp"
 #include "mpi/protocol/overlaps.hpp"
-#include "mpi/calls/probe.hpp"
-#include "mpi/job/runtime.hpp"
 #include "mpi/protocol/short_receives.hpp"
-#include "mpi/calls/shortcut.hpp"
 #include "mpi/wrappers.hpp"
 
 namespace mh::mpi {
@@ -46,7 +49,7 @@ int release_if_cut(int code, const Landing& landing, const std::optional<Letter>
 // A receive that clashes with another gets a bounce buffer.
 template <class Count>
 void avoid_clash(Landing& landing, void*& buffer, Count& count, MPI_Datatype& type) {
-  if (!g.describing) return;
+  if (!config.describing) return;
   if (!landing) landing = without_descriptor(buffer, count, type);
   overlaps.avoid(landing, static_cast<std::uint64_t>(std::numeric_limits<Count>::max()));
   if (!landing.bounce) return;
@@ -111,8 +114,8 @@ int finish(const Landing& landing, MPI_Status* status) {
 void hold_and_note(Arrival& arrival) {
   arrival.hold = TypeHold(arrival.receipt.landing);
   // Another thread may free it meanwhile.
-  if (g.threads) arrival.receipt.comm = comms::share(arrival.receipt.landing.comm);
-  if (awaits_long(arrival.receipt.landing)) g.exchanges.starts_receive();
+  if (switches.threads) arrival.receipt.comm = comms::share(arrival.receipt.landing.comm);
+  if (awaits_long(arrival.receipt.landing)) services.exchanges.starts_receive();
 }
 
 }  // namespace
@@ -137,10 +140,10 @@ int await(Arrival& arrival, MPI_Status* users) {
   }
   StatusOrOwn status(users);
   // A short receive of a rank that sends nothing long: only its latency counts.
-  const bool latency = !arrival.receipt.landing && g.outbox.empty();
+  const bool latency = !arrival.receipt.landing && services.outbox.empty();
   const int looks = latency ? wait::kManyLooks : wait::kFewLooks;
   int code = MPI_SUCCESS;
-  if (g.errors_are_fatal) {
+  if (switches.errors_are_fatal) {
     code = wait_request(&arrival.request, status.get(), looks);
   } else {
     handlers::ErrorsOf comm(arrival.comm);
@@ -159,7 +162,7 @@ int close_short(int code, void* buffer, MPI_Count count, MPI_Datatype type, int 
   const bool has_room = message_bytes(count, info) >= p2p::kDescriptorBytes;
   if (code != MPI_SUCCESS) return has_room ? code : too_short(code, comm, *status);
   if (!has_room || buffer == nullptr) return code;
-  if (info.dense && !p2p::opens_descriptor(buffer, g.key)) return code;
+  if (info.dense && !p2p::opens_descriptor(buffer, config.key)) return code;
   return finish(landing_for(buffer, count, type, source, comm), status);
 }
 
@@ -216,7 +219,7 @@ template <class Count>
 [[gnu::noinline]] int receive_dense(void* buffer, Count count, MPI_Datatype type, int source,
                                     int tag, MPI_Comm comm, MPI_Status* status) {
   const int code = receive_now(buffer, count, type, source, tag, comm, status);
-  if (code != MPI_SUCCESS || !p2p::opens_descriptor(buffer, g.key)) [[likely]]
+  if (code != MPI_SUCCESS || !p2p::opens_descriptor(buffer, config.key)) [[likely]]
     return code;
   return close_overrun(buffer, count, type, source, comm, status);
 }
@@ -224,12 +227,13 @@ template <class Count>
 template <class Count>
 int receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
             MPI_Status* status) {
-  if (!g.active) return receive_now(buffer, count, type, source, tag, comm, status);
+  if (!switches.active) return receive_now(buffer, count, type, source, tag, comm, status);
   const datatypes::Known known = datatypes::known(count, type);
-  if (known.bytes >= g.threshold || !passes()) {
+  if (known.bytes >= config.threshold || !passes()) {
     return receive_any(buffer, count, type, source, tag, comm, status);
   }
-  if (!g.errors_are_fatal) return receive_short(buffer, count, type, source, tag, comm, status);
+  if (!switches.errors_are_fatal)
+    return receive_short(buffer, count, type, source, tag, comm, status);
   // Too short for a descriptor, and the library would not come back with an error: nothing is left
   // to do after it. As a tail call this spares a return from deep in the library's wait, which is
   // 50 ns in Open MPI 5.
@@ -260,7 +264,7 @@ template <class Count>
 template <class Count>
 int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
                   MPI_Request* request) {
-  if (!g.active) return start(buffer, count, type, source, tag, comm, request);
+  if (!switches.active) return start(buffer, count, type, source, tag, comm, request);
   const datatypes::Known known = datatypes::known(count, type);
   const bool as_given = set_aside_count.load(std::memory_order_relaxed) == 0 && known.dense &&
                         !(overlaps.any_heads() && overlaps.meets_head(buffer, known.bytes));
@@ -302,7 +306,7 @@ int start_receive_matched(void* buffer, Count count, MPI_Datatype type, MPI_Mess
 // receive.
 int enter_combined(int code, void* buffer, MPI_Count count, MPI_Datatype type, int source,
                    MPI_Comm comm, const MPI_Request* request) {
-  if (code == MPI_SUCCESS && g.active) {
+  if (code == MPI_SUCCESS && switches.active) {
     Receipt receipt{.landing = landing_for(buffer, count, type, source, comm)};
     if (!receipt.landing) receipt.landing = without_descriptor(buffer, count, type);
     receipt.landing.silent = true;  // in MPICH from 4.1 on, for one
@@ -332,22 +336,22 @@ int Irecv_c(void* buf, MPI_Count count, MPI_Datatype datatype, int source, int t
   return start_receive(buf, count, datatype, source, tag, comm, request);
 }
 int Mrecv(void* buf, int count, MPI_Datatype datatype, MPI_Message* message, MPI_Status* status) {
-  if (!g.active) return next.Mrecv(buf, count, datatype, message, status);
+  if (!switches.active) return next.Mrecv(buf, count, datatype, message, status);
   return receive_matched(buf, count, datatype, message, status);
 }
 int Mrecv_c(void* buf, MPI_Count count, MPI_Datatype datatype, MPI_Message* message,
             MPI_Status* status) {
-  if (!g.active) return next.Mrecv_c(buf, count, datatype, message, status);
+  if (!switches.active) return next.Mrecv_c(buf, count, datatype, message, status);
   return receive_matched(buf, count, datatype, message, status);
 }
 int Imrecv(void* buf, int count, MPI_Datatype datatype, MPI_Message* message,
            MPI_Request* request) {
-  if (!g.active) return next.Imrecv(buf, count, datatype, message, request);
+  if (!switches.active) return next.Imrecv(buf, count, datatype, message, request);
   return start_receive_matched(buf, count, datatype, message, request);
 }
 int Imrecv_c(void* buf, MPI_Count count, MPI_Datatype datatype, MPI_Message* message,
              MPI_Request* request) {
-  if (!g.active) return next.Imrecv_c(buf, count, datatype, message, request);
+  if (!switches.active) return next.Imrecv_c(buf, count, datatype, message, request);
   return start_receive_matched(buf, count, datatype, message, request);
 }
 

@@ -9,10 +9,12 @@
 #include <type_traits>
 
 #include "mpi/calls/exchange.hpp"
+#include "mpi/calls/shortcut.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/job/switches.hpp"
+#include "mpi/next.hpp"
 #include "mpi/protocol/message.hpp"
 #include "mpi/protocol/outgoing.hpp"
-#include "mpi/job/runtime.hpp"
-#include "mpi/calls/shortcut.hpp"
 #include "mpi/wrappers.hpp"
 
 namespace mh::mpi {
@@ -54,7 +56,7 @@ int depart(Mode mode, const void* buffer, Count count, MPI_Datatype type, int de
   const datatypes::Info info = datatypes::info(type);
   Outgoing message{buffer, message_bytes(count, info), dest, tag, comm, departure.exchange};
   if (message.bytes == p2p::kDescriptorBytes) note_short(dest, comm);
-  if (message.bytes >= g.threshold && may_describe(message, type, info)) {
+  if (message.bytes >= config.threshold && may_describe(message, type, info)) {
     departure.slot = post(message, Completion::flag);
     if (departure.slot) return send_descriptor(*departure.slot, message);
   }
@@ -99,8 +101,9 @@ template <class Count>
 int send(Mode mode, const void* buffer, Count count, MPI_Datatype type, int dest, int tag,
          MPI_Comm comm) {
   const std::uint64_t bytes = datatypes::known(count, type).bytes;
-  const bool ends_there = !g.active || (bytes < kNeverWaits && bytes != p2p::kDescriptorBytes &&
-                                        mode != Mode::synchronous);
+  const bool ends_there =
+      !switches.active ||
+      (bytes < kNeverWaits && bytes != p2p::kDescriptorBytes && mode != Mode::synchronous);
   return ends_there ? blocking_call<Count>(mode)(buffer, count, type, dest, tag, comm)
                     : send_any(mode, buffer, count, type, dest, tag, comm);
 }
@@ -112,7 +115,7 @@ template <class Count>
   Outgoing message{buffer, message_bytes(count, info), dest, tag, comm};
   if (message.bytes == p2p::kDescriptorBytes) note_short(dest, comm);
   message.exchange = Exchange::started;
-  if (message.bytes >= g.threshold && may_describe(message, type, info)) {
+  if (message.bytes >= config.threshold && may_describe(message, type, info)) {
     if (const auto slot = post(message, Completion::message)) {
       int code = receive_completion(*slot, request);
       if (code != MPI_SUCCESS) return code;
@@ -137,7 +140,8 @@ template <class Count>
 int start_send(Mode mode, const void* buffer, Count count, MPI_Datatype type, int dest, int tag,
                MPI_Comm comm, MPI_Request* request) {
   const std::uint64_t bytes = datatypes::known(count, type).bytes;
-  const bool as_given = !g.active || (bytes < g.threshold && bytes != p2p::kDescriptorBytes);
+  const bool as_given =
+      !switches.active || (bytes < config.threshold && bytes != p2p::kDescriptorBytes);
   return as_given ? starting_call<Count>(mode)(buffer, count, type, dest, tag, comm, request)
                   : start_any_send(mode, buffer, count, type, dest, tag, comm, request);
 }

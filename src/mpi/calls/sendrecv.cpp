@@ -4,8 +4,9 @@
 #include <memory>
 
 #include "mpi/calls/exchange.hpp"
-#include "mpi/job/runtime.hpp"
 #include "mpi/calls/shortcut.hpp"
+#include "mpi/job/switches.hpp"
+#include "mpi/next.hpp"
 #include "mpi/wrappers.hpp"
 
 namespace mh::mpi {
@@ -144,7 +145,7 @@ namespace wrap {
 int Sendrecv(const void* sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag,
              void* recvbuf, int recvcount, MPI_Datatype recvtype, int source, int recvtag,
              MPI_Comm comm, MPI_Status* status) {
-  if (!g.active) {
+  if (!switches.active) {
     return next.Sendrecv(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype,
                          source, recvtag, comm, status);
   }
@@ -154,7 +155,7 @@ int Sendrecv(const void* sendbuf, int sendcount, MPI_Datatype sendtype, int dest
 int Sendrecv_c(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest,
                int sendtag, void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source,
                int recvtag, MPI_Comm comm, MPI_Status* status) {
-  if (!g.active) {
+  if (!switches.active) {
     return next.Sendrecv_c(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount,
                            recvtype, source, recvtag, comm, status);
   }
@@ -163,7 +164,7 @@ int Sendrecv_c(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, 
 }
 int Sendrecv_replace(void* buf, int count, MPI_Datatype datatype, int dest, int sendtag, int source,
                      int recvtag, MPI_Comm comm, MPI_Status* status) {
-  if (!g.active || count <= 0 || datatype == MPI_DATATYPE_NULL) {
+  if (!switches.active || count <= 0 || datatype == MPI_DATATYPE_NULL) {
     return next.Sendrecv_replace(buf, count, datatype, dest, sendtag, source, recvtag, comm,
                                  status);
   }
@@ -172,7 +173,7 @@ int Sendrecv_replace(void* buf, int count, MPI_Datatype datatype, int dest, int 
 }
 int Sendrecv_replace_c(void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag,
                        int source, int recvtag, MPI_Comm comm, MPI_Status* status) {
-  if (!g.active || count <= 0 || datatype == MPI_DATATYPE_NULL) {
+  if (!switches.active || count <= 0 || datatype == MPI_DATATYPE_NULL) {
     return next.Sendrecv_replace_c(buf, count, datatype, dest, sendtag, source, recvtag, comm,
                                    status);
   }

@@ -8,9 +8,12 @@
 #pragma once
 
 #include "base/clock.hpp"
-#include "mpi/protocol/ledger.hpp"
 #include "mpi/calls/probe.hpp"
-#include "mpi/job/runtime.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/job/services.hpp"
+#include "mpi/job/switches.hpp"
+#include "mpi/protocol/ledger.hpp"
+#include "mpi/protocol/outgoing.hpp"
 #include "mpi/protocol/short_receives.hpp"
 #include "wait/pace.hpp"
 
@@ -23,11 +26,12 @@ inline constexpr double kShortWaitNs = 6e3;
 inline wait::Pace short_calls;
 
 // No message of so many bytes is described.
-inline bool is_short(std::uint64_t bytes) { return bytes < g.threshold || !g.describing; }
+inline bool is_short(std::uint64_t bytes) { return bytes < config.threshold || !config.describing; }
 
 // Nothing of this rank's protocol needs its wait loop, but for short receives that are under way.
 inline bool nothing_long_under_way() {
-  return g.outbox.empty() && !ledger.any() && loose_ends.load(std::memory_order_relaxed) == 0 &&
+  return services.outbox.empty() && !ledger.any() &&
+         loose_ends.load(std::memory_order_relaxed) == 0 &&
          set_aside_count.load(std::memory_order_relaxed) == 0;
 }
 
@@ -37,16 +41,18 @@ inline bool nothing_under_way() { return !short_receives.any() && nothing_long_u
 // that have arrived are given back on the way: one long message in the past must not count for
 // ever. `awaited`: the call waits for all short receives under way.
 inline bool may_wait_in_library(bool awaited = false) {
-  if (g.threads || !short_calls.tight(ticks, [] { return ticks_from_ns(kShortWaitNs); })) {
+  if (switches.threads || !short_calls.tight(ticks, [] { return ticks_from_ns(kShortWaitNs); })) {
     return false;
   }
-  if (!g.outbox.empty()) [[unlikely]]
+  if (!services.outbox.empty()) [[unlikely]]
     reap_sent();
   return awaited ? nothing_long_under_way() : nothing_under_way();
 }
 
 // As may_wait_in_library(), without a call; if false, nothing has been asked and that has to be. A
 // wrapper that gets by here saves no registers: a message of 8 bytes takes 110 ns in Open MPI.
-inline bool passes() { return !g.threads && nothing_under_way() && short_calls.known_tight(); }
+inline bool passes() {
+  return !switches.threads && nothing_under_way() && short_calls.known_tight();
+}
 
 }  // namespace mh::mpi

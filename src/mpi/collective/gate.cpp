@@ -5,8 +5,9 @@
 #include <unordered_map>
 
 #include "base/clock.hpp"
+#include "mpi/job/services.hpp"
+#include "mpi/job/switches.hpp"
 #include "mpi/protocol/ledger.hpp"
-#include "mpi/job/runtime.hpp"
 #include "wait/wait.hpp"
 
 namespace mh::mpi::gate {
@@ -42,7 +43,7 @@ void wait_for(Comm& comm, Needed&& needed) {
     }
     return settled == comm.members.size();
   });
-  g.counters().collectives_gated.add(1);
+  services.counters().collectives_gated.add(1);
 }
 
 void wait_for_all(Comm& comm) {
@@ -66,7 +67,7 @@ bool arrive(Comm& comm) {
 // whose message only this rank can move, a member may be kept from arriving by just that: then all
 // are waited for, in the wait loop, whatever this rank needs.
 Comm* entered(Comm* comm) {
-  g.exchanges.completes();
+  services.exchanges.completes();
   if (comm == nullptr || !arrive(*comm)) return nullptr;
   const bool tight = comm->pace.tight(ticks, [] { return ticks_from_ns(kTightNs); });
   if (ledger.needs_this_rank()) {
@@ -86,11 +87,11 @@ void end_tight_loop() {
 
 // As before, and lets the further calls of a tight loop pass.
 Comm* entered(MPI_Comm handle) {
-  if (!g.active) return nullptr;
+  if (!switches.active) return nullptr;
   end_tight_loop();
   Comm* comm = comms::find(handle);
   Comm* to_wait_on = entered(comm);
-  if (comm == nullptr || comm->arrivals == nullptr || g.threads) return to_wait_on;
+  if (comm == nullptr || comm->arrivals == nullptr || switches.threads) return to_wait_on;
   if (const std::uint32_t granted = comm->pace.grant(); granted != 0) {
     detail::tight = {
         .handle = handle, .left = granted + 1, .arrivals = comm->arrivals, .comm = comm};
@@ -185,5 +186,5 @@ void forget(MPI_Win win) {
 }  // namespace mh::mpi::windows
 
 void mh::mpi::gate::window(MPI_Win win) {
-  if (Comm* comm = g.active ? entered(windows::find(win)) : nullptr) wait_for_all(*comm);
+  if (Comm* comm = switches.active ? entered(windows::find(win)) : nullptr) wait_for_all(*comm);
 }

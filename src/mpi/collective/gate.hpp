@@ -20,8 +20,8 @@
 
 #include "base/cacheline.hpp"
 #include "mpi/job/comms.hpp"
+#include "mpi/job/config.hpp"
 #include "mpi/protocol/ledger.hpp"
-#include "mpi/job/runtime.hpp"
 
 namespace mh::mpi::gate {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "mpi/datatype/contents.hpp"
-#include "mpi/protocol/ledger.hpp"
 #include "mpi/next.hpp"
+#include "mpi/protocol/ledger.hpp"
 
 namespace mh::mpi::datatypes {
 namespace {

@@ -9,9 +9,9 @@
 #include <cstdint>
 
 #include "mpi/abi.hpp"
-#include "mpi/handle_cache.hpp"
-#include "mpi/datatype/layouts.hpp"
 #include "mpi/calls/packing.hpp"
+#include "mpi/datatype/layouts.hpp"
+#include "mpi/handle_cache.hpp"
 
 namespace mh::mpi::datatypes {
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "mpi/datatype/contents.hpp"
+#include "mpi/datatype/signature.hpp"
 #include "mpi/handle_cache.hpp"
 #include "mpi/next.hpp"
-#include "mpi/datatype/signature.hpp"
 #include "p2p/descriptor.hpp"
 
 namespace mh::mpi::layouts {

@@ -9,7 +9,10 @@
 #include <unordered_map>
 
 #include "base/settings.hpp"
-#include "mpi/job/runtime.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/job/services.hpp"
+#include "mpi/job/switches.hpp"
+#include "mpi/next.hpp"
 
 namespace mh::mpi::comms {
 namespace {
@@ -43,16 +46,16 @@ void locate_members(Comm& comm) {
   comm.node_rank_of.assign(static_cast<std::size_t>(comm.size), Comm::kElsewhere);
   MPI_Group node_group{};
   MPI_Group group{};
-  real.Comm_group(g.node_comm, &node_group);
+  real.Comm_group(config.node_comm, &node_group);
   real.Comm_group(comm.handle, &group);
-  std::vector<int> here(g.ranks);
+  std::vector<int> here(config.ranks);
   std::iota(here.begin(), here.end(), 0);
-  std::vector<int> there(g.ranks, MPI_UNDEFINED);
-  real.Group_translate_ranks(node_group, static_cast<int>(g.ranks), here.data(), group,
+  std::vector<int> there(config.ranks, MPI_UNDEFINED);
+  real.Group_translate_ranks(node_group, static_cast<int>(config.ranks), here.data(), group,
                              there.data());
   real.Group_free(&node_group);
   real.Group_free(&group);
-  for (std::uint32_t rank = 0; rank < g.ranks; ++rank) {
+  for (std::uint32_t rank = 0; rank < config.ranks; ++rank) {
     if (there[rank] == MPI_UNDEFINED) continue;
     comm.node_rank_of[static_cast<std::size_t>(there[rank])] = static_cast<std::int16_t>(rank);
     comm.members.push_back({.rank = there[rank], .node_rank = rank});
@@ -62,7 +65,7 @@ void locate_members(Comm& comm) {
   comm.on_one_node = comm.members.size() == static_cast<std::size_t>(comm.size);
 }
 
-GateTable& table() { return g.area(0).gate_table; }
+GateTable& table() { return services.area(0).gate_table; }
 
 class TableLock {
  public:
@@ -82,9 +85,9 @@ std::uint32_t make_entry(std::uint64_t key, std::size_t members) {
   for (std::uint32_t index = 0; index < kGroups; ++index) {
     if (gates.entries[index].key != 0) continue;
     gates.entries[index] = {key, static_cast<std::uint32_t>(members)};
-    for (std::uint32_t rank = 0; rank < g.ranks; ++rank) {
+    for (std::uint32_t rank = 0; rank < config.ranks; ++rank) {
       // relaxed: published to the members by the lock, which each of them takes to find the entry.
-      g.area(rank).gates.line[index].arrivals.store(0, std::memory_order_relaxed);
+      services.area(rank).gates.line[index].arrivals.store(0, std::memory_order_relaxed);
     }
     return index;
   }
@@ -104,15 +107,15 @@ void enter_group(Comm& comm) {
   comm.group = comm.members.size() < 2 ? kNoGroup : find_or_make_entry(comm);
   if (comm.group == kNoGroup) return;
   for (Comm::Member& member : comm.members) {
-    member.arrivals = &g.area(member.node_rank).gates.line[comm.group].arrivals;
-    if (member.node_rank == g.me) comm.arrivals = member.arrivals;
+    member.arrivals = &services.area(member.node_rank).gates.line[comm.group].arrivals;
+    if (member.node_rank == config.me) comm.arrivals = member.arrivals;
   }
 }
 
 std::shared_ptr<Comm> describe(MPI_Comm handle) {
   auto comm = std::make_shared<Comm>();
   comm->handle = handle;
-  comm->order = g.order;
+  comm->order = config.order;
   locate_members(*comm);
   return comm;
 }
@@ -129,7 +132,7 @@ void insert(std::shared_ptr<Comm> comm) {
 }  // namespace
 
 Comm* detail::find_slow(MPI_Comm handle) {
-  if (!g.active) return nullptr;
+  if (!switches.active) return nullptr;
   Comm* found = nullptr;
   {
     const std::lock_guard<std::mutex> hold(g_mutex);

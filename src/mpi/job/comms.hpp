@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "mpi/abi.hpp"
-#include "mpi/job/gate_table.hpp"
 #include "mpi/handle_cache.hpp"
+#include "mpi/job/gate_table.hpp"
 #include "steal/job.hpp"
 #include "wait/pace.hpp"
 

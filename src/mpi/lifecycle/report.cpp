@@ -14,7 +14,10 @@
 #include "base/clock.hpp"
 #include "base/say.hpp"
 #include "base/settings.hpp"
-#include "mpi/job/runtime.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/job/services.hpp"
+#include "mpi/job/switches.hpp"
+#include "mpi/next.hpp"
 #include "observe/summary.hpp"
 #include "openmp/sharing.hpp"
 
@@ -38,7 +41,7 @@ void own_loops(observe::Loops& loops) {
   std::copy_n(&report.excluded[1], observe::kObstacles, loops.regions_excluded);
   loops.exposures = report.exposures;
   loops.units_by_others = report.units;
-  if (g.workers) loops.units_lent += g.workers->units();
+  if (services.workers) loops.units_lent += services.workers->units();
   loops.units_waited = report.units_waited;
   loops.names_used = openmp::lists.used();
   loops.sharing = report.on ? 1 : 0;
@@ -54,7 +57,7 @@ std::vector<observe::Region> own_regions(double elapsed_s) {
   std::vector<observe::Region> rows;
   for (const openmp::Hot& hot : openmp::hottest(kMost)) {
     observe::Region row{};
-    row.world_rank = static_cast<std::uint32_t>(g.world_rank);
+    row.world_rank = static_cast<std::uint32_t>(config.world_rank);
     row.obstacle = static_cast<std::uint32_t>(hot.obstacle) - 1;
     row.seconds = hot.seconds;
     row.part = elapsed_s > 0 ? std::min(hot.seconds / elapsed_s, 1.0) : 0;
@@ -75,24 +78,26 @@ std::vector<std::string> listed_names() {
 
 RankReport own_report() {
   RankReport mine{};
-  if (g.active) mine = observe::read_counters(g.counters(), ticks(), ticks_per_ns() * 1e9);
+  if (switches.active)
+    mine = observe::read_counters(services.counters(), ticks(), ticks_per_ns() * 1e9);
   own_loops(mine.loops);
-  mine.world_rank = static_cast<std::uint32_t>(g.world_rank);
-  mine.helping = g.describing ? 1 : 0;
+  mine.world_rank = static_cast<std::uint32_t>(config.world_rank);
+  mine.helping = config.describing ? 1 : 0;
   // The node is named by its first world rank here and renumbered by rank 0.
-  mine.node = g.active ? g.node->record(0).world_rank : static_cast<std::uint32_t>(g.world_rank);
+  mine.node = switches.active ? services.node->record(0).world_rank
+                              : static_cast<std::uint32_t>(config.world_rank);
   return mine;
 }
 
 std::vector<Helped> own_help() {
   std::vector<Helped> rows;
-  if (!g.active) return rows;
+  if (!switches.active) return rows;
   const auto* helped =
-      reinterpret_cast<const observe::Count*>(g.node->area(g.me) + sizeof(RankArea));
-  for (std::uint32_t victim = 0; victim < g.ranks; ++victim) {
+      reinterpret_cast<const observe::Count*>(services.node->area(config.me) + sizeof(RankArea));
+  for (std::uint32_t victim = 0; victim < config.ranks; ++victim) {
     if (helped[victim].get() == 0) continue;
-    rows.push_back({.helper = static_cast<std::uint32_t>(g.world_rank),
-                    .victim = g.node->record(victim).world_rank,
+    rows.push_back({.helper = static_cast<std::uint32_t>(config.world_rank),
+                    .victim = services.node->record(victim).world_rank,
                     .bytes = helped[victim].get()});
   }
   return rows;
@@ -154,7 +159,7 @@ void report(const std::string& why_not) {
   const std::vector<observe::Region> left_out = gather(own_regions(mine.elapsed_s), ranks);
   const std::vector<std::string> names = listed_names();
   const observe::Regions regions{.left_out = left_out, .names = names};
-  if (g.world_rank != 0) return;
+  if (config.world_rank != 0) return;
   number_nodes(reports);
   if (settings().summary) print(observe::render_summary(reports, helped, why_not, regions));
   if (!settings().summary_json.empty()) {

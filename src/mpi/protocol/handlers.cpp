@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mpi/protocol/handlers.hpp"
 
+#include "mpi/job/switches.hpp"
+#include "mpi/next.hpp"
 #include "mpi/protocol/message.hpp"
-#include "mpi/job/runtime.hpp"
 
 namespace mh::mpi::handlers {
 namespace {
@@ -57,7 +58,7 @@ SetAside::~SetAside() {
 }
 
 ErrorsOf::ErrorsOf(MPI_Comm comm) : comm_(comm) {
-  if (!kRaisesElsewhere || g.errors_are_fatal || comm == MPI_COMM_NULL) return;
+  if (!kRaisesElsewhere || switches.errors_are_fatal || comm == MPI_COMM_NULL) return;
   if (!differs_from_world(comm)) return;
   world_.emplace(MPI_COMM_WORLD);
   own_.emplace(comm);

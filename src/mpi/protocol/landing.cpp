@@ -8,10 +8,12 @@
 
 #include "layout/pack.hpp"
 #include "mpi/datatype/layouts.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/job/services.hpp"
+#include "mpi/next.hpp"
 #include "mpi/protocol/letters.hpp"
 #include "mpi/protocol/moving.hpp"
 #include "mpi/protocol/overlaps.hpp"
-#include "mpi/job/runtime.hpp"
 #include "mpi/protocol/wires.hpp"
 #include "p2p/arrival.hpp"
 
@@ -73,7 +75,7 @@ namespace {
 void pull_scattered(const p2p::Descriptor& descriptor, p2p::SendSlot& letter,
                     const Landing& landing, std::uint64_t bytes) {
   const layout::LayoutPtr layout = layouts::of(landing.type);
-  if (layout != nullptr && g.carrying) {
+  if (layout != nullptr && config.carrying) {
     return pull(descriptor, letter, end_of(landing, layout), bytes, landing.comm->order);
   }
   const auto packed = std::make_unique_for_overwrite<std::byte[]>(bytes);
@@ -93,17 +95,17 @@ bool of_descriptor_size(const MPI_Status& status) {
 std::optional<p2p::Descriptor> read_descriptor(const Landing& landing) {
   p2p::Descriptor descriptor;
   if (landing.dense) {
-    if (!p2p::opens_descriptor(landing.buffer, g.key)) return std::nullopt;
+    if (!p2p::opens_descriptor(landing.buffer, config.key)) return std::nullopt;
     std::memcpy(&descriptor, landing.buffer, p2p::kDescriptorBytes);
     return descriptor;
   }
   gather_descriptor(landing, descriptor);
-  if (!p2p::opens_descriptor(&descriptor, g.key)) return std::nullopt;
+  if (!p2p::opens_descriptor(&descriptor, config.key)) return std::nullopt;
   return descriptor;
 }
 
 p2p::SendSlot& letter_of(const p2p::Descriptor& descriptor) {
-  return g.area(descriptor.sender).outbox.slots[descriptor.slot];
+  return services.area(descriptor.sender).outbox.slots[descriptor.slot];
 }
 
 // The state of the letter that a descriptor found in memory belongs to; free if that use of the
@@ -175,11 +177,11 @@ struct Senders {
   bool elsewhere;
 };
 Senders senders_to(const Comm& comm, int source) {
-  const bool here = (g.reaching || g.carrying) && comm.members.size() > 1;
-  const bool elsewhere = g.wiring && !comm.on_one_node;
+  const bool here = (config.reaching || config.carrying) && comm.members.size() > 1;
+  const bool elsewhere = config.wiring && !comm.on_one_node;
   if (source == MPI_ANY_SOURCE) return {.here = here, .elsewhere = elsewhere};
   const std::int32_t there = comm.on_node(source);
-  return {.here = here && there >= 0 && there != static_cast<std::int32_t>(g.me),
+  return {.here = here && there >= 0 && there != static_cast<std::int32_t>(config.me),
           .elsewhere = elsewhere && comm.is_elsewhere(source)};
 }
 
@@ -196,17 +198,17 @@ Landing without_descriptor(void* buffer, MPI_Count count, MPI_Datatype type) {
 }
 
 bool awaits_long(const Landing& landing) {
-  return landing && !landing.by_wire && landing.capacity >= g.threshold;
+  return landing && !landing.by_wire && landing.capacity >= config.threshold;
 }
 
 Landing landing_for(void* buffer, MPI_Count count, MPI_Datatype type, int source, MPI_Comm handle) {
-  if (!g.describing || count <= 0) return {};
+  if (!config.describing || count <= 0) return {};
   Comm* comm = comms::find(handle);
   return comm == nullptr ? Landing{} : landing_on(*comm, buffer, count, type, source);
 }
 
 Landing landing_on(Comm& comm, void* buffer, MPI_Count count, MPI_Datatype type, int source) {
-  if (!g.describing || count <= 0) return {};
+  if (!config.describing || count <= 0) return {};
   const datatypes::Info info = datatypes::info(type);
   const std::uint64_t capacity = message_bytes(count, info);
   if (capacity < p2p::kDescriptorBytes || (info.dense && buffer == nullptr)) return {};
@@ -222,12 +224,12 @@ Landing landing_on(Comm& comm, void* buffer, MPI_Count count, MPI_Datatype type,
 }
 
 void show(Landing& landing) {
-  if (landing && landing.dense && !landing.by_wire && g.reaching)
-    landing.shown = g.landings.open(landing.buffer, landing.capacity);
+  if (landing && landing.dense && !landing.by_wire && config.reaching)
+    landing.shown = services.landings.open(landing.buffer, landing.capacity);
 }
 
 void hide(Landing& landing) {
-  if (landing.shown != nullptr) g.landings.close(landing.shown);
+  if (landing.shown != nullptr) services.landings.close(landing.shown);
   landing.shown = nullptr;
 }
 
@@ -266,7 +268,7 @@ Fetched fetch_from_afar(const p2p::Descriptor& found, const Landing& landing) {
 }  // namespace
 
 std::optional<Coming> coming_to(const Landing& landing) {
-  if (!g.wiring) return std::nullopt;
+  if (!config.wiring) return std::nullopt;
   const auto found = read_descriptor(landing);
   if (!found || found->from_world == 0 || !wires::is_new(*found)) return std::nullopt;
   const layout::LayoutPtr layout = landing.dense ? nullptr : layouts::of(landing.type);

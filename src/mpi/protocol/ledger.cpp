@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "base/clock.hpp"
-#include "mpi/job/runtime.hpp"
+#include "mpi/job/services.hpp"
+#include "mpi/job/switches.hpp"
+#include "mpi/next.hpp"
 #include "mpi/protocol/wires.hpp"
 
 namespace mh::mpi {
@@ -22,7 +24,7 @@ std::mutex g_held_mutex;
 std::vector<MPI_Datatype> g_held;
 
 bool is_held(MPI_Datatype type) {
-  if (!g.threads) return false;
+  if (!switches.threads) return false;
   const std::lock_guard<std::mutex> hold(g_held_mutex);
   return std::find(g_held.begin(), g_held.end(), type) != g_held.end();
 }
@@ -49,7 +51,7 @@ bool orphans_use(MPI_Datatype type) {
 }  // namespace
 
 TypeHold::TypeHold(const Landing& landing) {
-  if (!g.threads || !needs_type(landing.place())) return;
+  if (!switches.threads || !needs_type(landing.place())) return;
   held_ = landing.place().type;
   const std::lock_guard<std::mutex> hold(g_held_mutex);
   g_held.push_back(*held_);
@@ -66,7 +68,7 @@ void Ledger::put(MPI_Request request, EntryPtr entry) {
   if (!is_new) {
     // That request has been completed by a call that nobody saw; or by one of another thread, which
     // has the entry in its hands, and the last word on it.
-    if (!g.threads) set_under_way(*at->second.entry, false);
+    if (!switches.threads) set_under_way(*at->second.entry, false);
     at->second = Held{request, std::move(entry)};
   }
   entries_.store(entries_by_handle_.size(), std::memory_order_relaxed);
@@ -80,7 +82,7 @@ void Ledger::set_under_way(Entry& entry, bool now) {
   const Landing& landing = entry.receipt.landing;
   if (awaits_long(landing)) {
     long_.fetch_add(change, std::memory_order_relaxed);
-    if (now) g.exchanges.starts_receive();
+    if (now) services.exchanges.starts_receive();
   }
   if (!landing || landing.shown != nullptr || landing.by_wire) return;
   unshown_.fetch_add(change, std::memory_order_relaxed);
@@ -110,7 +112,7 @@ EntryPtr Ledger::find(MPI_Request request) {
   const auto at = entries_by_handle_.find(bits_of(request));
   if (at == entries_by_handle_.end()) return nullptr;
   const EntryPtr& entry = at->second.entry;
-  if (!g.threads) return entry;
+  if (!switches.threads) return entry;
   if (entry->claimed.exchange(true, std::memory_order_acquire)) return nullptr;
   return {entry.get(), [kept = entry](Entry* claimed) {
             claimed->claimed.store(false, std::memory_order_release);
@@ -252,7 +254,7 @@ namespace {
 // request that was looked at for a completed one.
 bool may_have_landed(MPI_Request request, const Receipt& receipt, bool patient) {
   if (receipt.landing.dense) return true;
-  if (g.threads || receipt.persistent) return patient;
+  if (switches.threads || receipt.persistent) return patient;
   int flag = 0;
   MPI_Status status{};
   return real.Request_get_status(request, &flag, &status) == MPI_SUCCESS && flag != 0;

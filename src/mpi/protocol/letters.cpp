@@ -6,10 +6,12 @@
 #include <new>
 #include <utility>
 
+#include "mpi/job/config.hpp"
+#include "mpi/job/services.hpp"
+#include "mpi/job/switches.hpp"
 #include "mpi/protocol/landing.hpp"
 #include "mpi/protocol/ledger.hpp"
 #include "mpi/protocol/moving.hpp"
-#include "mpi/job/runtime.hpp"
 
 namespace mh::mpi::letters {
 
@@ -31,7 +33,7 @@ bool contains(const std::vector<Letter>& letters, const Letter& letter) {
 }
 
 p2p::SendSlot& slot_of(const Letter& letter) {
-  return g.area(letter.sender).outbox.slots[letter.slot];
+  return services.area(letter.sender).outbox.slots[letter.slot];
 }
 
 // Letters to this rank, still posted, that the library has matched already: to a receive that the
@@ -64,7 +66,7 @@ Letter of(const p2p::Descriptor& descriptor) {
                    .communicator = 0,
                    .sequence = 0,
                    .tag = 0,
-                   .to = g.me,
+                   .to = config.me,
                    .ordered = 0}};
 }
 
@@ -78,8 +80,8 @@ std::vector<Letter> unmatched(std::uint32_t sender,
   const auto gone = matched();
   std::vector<Letter> found;
   for (std::uint32_t slot = 0; slot < p2p::SharedOutbox::kSlots; ++slot) {
-    const auto says = g.area(sender).outbox.slots[slot].posted();
-    if (!says || says->to != g.me || !wanted(*says)) continue;
+    const auto says = services.area(sender).outbox.slots[slot].posted();
+    if (!says || says->to != config.me || !wanted(*says)) continue;
     const Letter letter{.sender = sender, .slot = slot, .says = *says};
     if (!contains(gone, letter)) found.push_back(letter);
   }
@@ -138,7 +140,7 @@ void keep(const Letter& letter) {
                                      .to_world = 0,
                                      .piece = 0,
                                      .seal = {}};
-    bring(descriptor, slot, end_at(kept.data.get()), bytes, g.order);
+    bring(descriptor, slot, end_at(kept.data.get()), bytes, config.order);
     add(std::move(kept));
   }
   release_sender(slot, letter.sender);
@@ -157,9 +159,9 @@ bool may_be_cut(const p2p::Posted& says, std::uint32_t sender, const Comm* comm,
 }  // namespace
 
 void truncated(const Comm* comm, const MPI_Status& status) {
-  if (!(g.reaching || g.carrying)) return;
-  for (std::uint32_t sender = 0; sender < g.ranks; ++sender) {
-    if (sender == g.me) continue;
+  if (!(config.reaching || config.carrying)) return;
+  for (std::uint32_t sender = 0; sender < config.ranks; ++sender) {
+    if (sender == config.me) continue;
     const auto doubtful = unmatched(
         sender, [&](const p2p::Posted& says) { return may_be_cut(says, sender, comm, status); });
     // Of one communicator the library matches the oldest first.
@@ -167,7 +169,7 @@ void truncated(const Comm* comm, const MPI_Status& status) {
     for (const Letter& letter : doubtful) {
       const bool first =
           std::find(seen.begin(), seen.end(), letter.says.communicator) == seen.end();
-      const bool ordered = letter.says.ordered != 0 && !g.threads;
+      const bool ordered = letter.says.ordered != 0 && !switches.threads;
       if (first || !ordered) keep(letter);
       seen.push_back(letter.says.communicator);
     }
@@ -198,7 +200,7 @@ std::optional<Kept> take_kept(const p2p::Descriptor& descriptor) {
 void forget_before(std::uint32_t sender, const p2p::SendSlot& later) {
   if (kept_count.load(std::memory_order_relaxed) == 0) return;
   // One that lies in the buffer of a receive was matched before, and may be fetched later.
-  if (g.threads || later.ordered == 0 || ledger.any()) return;
+  if (switches.threads || later.ordered == 0 || ledger.any()) return;
   const std::lock_guard<std::mutex> hold(g_mutex);
   std::erase_if(g_kept, [&](const Kept& kept) {
     const p2p::Posted& says = kept.letter.says;

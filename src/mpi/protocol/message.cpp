@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mpi/protocol/message.hpp"
 
+#include "mpi/next.hpp"
+
 namespace mh::mpi {
 
 namespace {

@@ -10,6 +10,9 @@
 
 #include "base/clock.hpp"
 #include "layout/pack.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/job/services.hpp"
+#include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
 #include "mpi/tags.hpp"
 #include "p2p/transfer.hpp"
@@ -26,8 +29,8 @@ constexpr std::uint64_t kPiece = 1U << 30U;
 void receive_stream_again(p2p::SendSlot& slot, const p2p::Descriptor& descriptor, void* to,
                           std::uint64_t bytes) {
   slot.change(p2p::SlotState::resend);
-  g.area(descriptor.sender).outbox.resends.fetch_add(1, std::memory_order_release);
-  g.counters().resends.add(1);
+  services.area(descriptor.sender).outbox.resends.fetch_add(1, std::memory_order_release);
+  services.counters().resends.add(1);
   std::vector<std::byte> surplus;  // the sender sends all, also where the receive is too short
   for (std::uint64_t offset = 0; offset < descriptor.bytes; offset += kPiece) {
     const std::uint64_t piece = std::min(kPiece, descriptor.bytes - offset);
@@ -38,7 +41,7 @@ void receive_stream_again(p2p::SendSlot& slot, const p2p::Descriptor& descriptor
     }
     MPI_Request request = MPI_REQUEST_NULL;
     real.Irecv(place, static_cast<int>(piece), MPI_BYTE, static_cast<int>(descriptor.sender),
-               tags::kResends[descriptor.slot], g.node_comm, &request);
+               tags::kResends[descriptor.slot], config.node_comm, &request);
     int flag = 0;
     wait::until(
         [&] { return real.Test(&request, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag; });
@@ -80,8 +83,9 @@ class Watch {
 
   // Whether a rank that does, or does not, live has a chunk of this rank's jobs.
   static bool some(bool living) {
-    for (std::uint32_t rank = 0; rank < g.ranks; ++rank) {
-      if (node::is_visited(g.node->record(rank), g.me) && g.node->alive(rank) == living) {
+    for (std::uint32_t rank = 0; rank < config.ranks; ++rank) {
+      if (node::is_visited(services.node->record(rank), config.me) &&
+          services.node->alive(rank) == living) {
         return true;
       }
     }
@@ -96,8 +100,9 @@ class Watch {
 
 // Null where no core will be lent: nobody waits just now, and helpers are not made for nothing.
 p2p::LentCopies* copies_to_lend() {
-  if (!g.lent_copies) return nullptr;
-  return g.helpers->hired() || g.node->somebody_idle() ? &*g.lent_copies : nullptr;
+  if (!services.lent_copies) return nullptr;
+  return services.helpers->hired() || services.node->somebody_idle() ? &*services.lent_copies
+                                                                     : nullptr;
 }
 
 // Who could fetch a chunk to its place alone leaves it so long to the sender, which may be about to
@@ -108,32 +113,32 @@ constexpr double kMostPatienceNs = 50e3;  // if nothing comes while there is alw
 
 // A message that is on a belt: threads of both processes move it, each at its own end.
 bool move_along(std::uint32_t belt, const p2p::SendSlot& letter, const p2p::End& to) {
-  const bool readable = g.reaching && letter.dense != 0;
+  const bool readable = config.reaching && letter.dense != 0;
   const bool alone = readable && to.layout == nullptr;
   const std::uint64_t patience = alone ? ticks_from_ns(kPatienceNs) : 0;
   const std::uint64_t most_patience = alone ? ticks_from_ns(kMostPatienceNs) : 0;
   std::uint64_t came = ticks();
   wait::until([&] {
-    const p2p::Carrier::Drained drained = g.carrier->drain(belt);
+    const p2p::Carrier::Drained drained = services.carrier->drain(belt);
     if (drained == p2p::Carrier::Drained::moved) came = ticks();
     if (drained == p2p::Carrier::Drained::nothing && readable) {
       const std::uint64_t idle_since =
-          std::clamp(g.carrier->last_at_a_cell(), came, came + most_patience);
-      if (ticks() >= idle_since + patience) g.carrier->fetch(belt, letter.from);
+          std::clamp(services.carrier->last_at_a_cell(), came, came + most_patience);
+      if (ticks() >= idle_since + patience) services.carrier->fetch(belt, letter.from);
     }
-    return g.carrier->over(belt);
+    return services.carrier->over(belt);
   });
-  return g.carrier->finish(belt);
+  return services.carrier->finish(belt);
 }
 
 // Where all belts are in use by other threads, one of them comes free as soon as its message is
 // over.
 bool move_by_belt(p2p::SendSlot& letter, std::uint32_t sender, const p2p::End& to,
                   std::uint64_t bytes) {
-  g.carrier->let_helpers_in();
+  services.carrier->let_helpers_in();
   std::optional<std::uint32_t> belt;
   wait::until([&] {
-    belt = g.carrier->begin(letter, sender, to, bytes);
+    belt = services.carrier->begin(letter, sender, to, bytes);
     return belt.has_value();
   });
   return move_along(*belt, letter, to);
@@ -142,12 +147,12 @@ bool move_by_belt(p2p::SendSlot& letter, std::uint32_t sender, const p2p::End& t
 // Neither end has gaps and the kernel could copy: by a belt only where that pays and one is free.
 bool move_dense(p2p::SendSlot& letter, std::uint32_t sender, const p2p::End& to,
                 std::uint64_t bytes, steal::Order order) {
-  const memory::View there = view_of(reinterpret_cast<void*>(to.base), g.me);
-  if (!g.cells_pay) return move_by_many(there, letter.from, bytes, order, &letter);
+  const memory::View there = view_of(reinterpret_cast<void*>(to.base), config.me);
+  if (!config.cells_pay) return move_by_many(there, letter.from, bytes, order, &letter);
   static p2p::Ways ways;  // of all senders: by default there is one
   const bool by_cells = ways.next(bytes) == p2p::Way::cells;
   const std::uint64_t start = ticks();
-  const auto belt = by_cells ? g.carrier->begin(letter, sender, to, bytes) : std::nullopt;
+  const auto belt = by_cells ? services.carrier->begin(letter, sender, to, bytes) : std::nullopt;
   const bool moved = belt ? move_along(*belt, letter, to)
                           : move_by_many(there, letter.from, bytes, order, &letter);
   const p2p::Way way = belt ? p2p::Way::cells : p2p::Way::kernel;
@@ -166,9 +171,9 @@ bool move_by_many(const memory::View& to, const memory::View& from, std::uint64_
   const steal::Work work{.to = to,
                          .from = from,
                          .bytes = bytes,
-                         .chunk_bytes = g.chunking->chunk_for(bytes),
+                         .chunk_bytes = services.chunking->chunk_for(bytes),
                          .order = order};
-  p2p::Transfer transfer(work, g.me, *g.keeper, g.area(g.me).jobs, letter);
+  p2p::Transfer transfer(work, config.me, *services.keeper, services.own_area().jobs, letter);
   p2p::LentCopies::Offer offer(copies_to_lend(), bytes);
   Watch watch;
   wait::until([&] {
@@ -183,7 +188,7 @@ bool move_by_many(const memory::View& to, const memory::View& from, std::uint64_
 
 void say_complete(std::uint32_t rank, int tag) {
   MPI_Request request = MPI_REQUEST_NULL;
-  real.Isend(nullptr, 0, MPI_BYTE, static_cast<int>(rank), tag, g.node_comm, &request);
+  real.Isend(nullptr, 0, MPI_BYTE, static_cast<int>(rank), tag, config.node_comm, &request);
   real.Request_free(&request);
 }
 
@@ -197,7 +202,7 @@ void release_sender(p2p::SendSlot& slot, std::uint32_t sender) {
 
 void bring(const p2p::Descriptor& descriptor, p2p::SendSlot& letter, const p2p::End& to,
            std::uint64_t bytes, steal::Order order) {
-  const bool dense = g.reaching && letter.dense != 0 && to.layout == nullptr;
+  const bool dense = config.reaching && letter.dense != 0 && to.layout == nullptr;
   const bool moved = dense ? move_dense(letter, descriptor.sender, to, bytes, order)
                            : move_by_belt(letter, descriptor.sender, to, bytes);
   if (!moved) receive_again(letter, descriptor, to, bytes);
@@ -215,7 +220,7 @@ void send_again(std::uint32_t slot, const p2p::SendSlot& letter) {
     const auto piece = static_cast<int>(std::min(kPiece, letter.bytes - offset));
     MPI_Request request = MPI_REQUEST_NULL;
     real.Isend(bytes + offset, piece, MPI_BYTE, static_cast<int>(letter.to), tags::kResends[slot],
-               g.node_comm, &request);
+               config.node_comm, &request);
     // The buffer stays in use until the receiver says so, which is later than this request's end.
     real.Request_free(&request);
   }
@@ -227,12 +232,12 @@ void send_to_self(const void* from, MPI_Count count, MPI_Datatype type, void* to
   const ThreadLock hold(one_at_a_time);
   MPI_Request requests[2];
   if (real.Irecv_c != nullptr && real.Isend_c != nullptr) {
-    real.Irecv_c(to, room, to_type, 0, tags::kRelaid.first, g.self_comm, &requests[0]);
-    real.Isend_c(from, count, type, 0, tags::kRelaid.first, g.self_comm, &requests[1]);
+    real.Irecv_c(to, room, to_type, 0, tags::kRelaid.first, config.self_comm, &requests[0]);
+    real.Isend_c(from, count, type, 0, tags::kRelaid.first, config.self_comm, &requests[1]);
   } else {
-    real.Irecv(to, static_cast<int>(room), to_type, 0, tags::kRelaid.first, g.self_comm,
+    real.Irecv(to, static_cast<int>(room), to_type, 0, tags::kRelaid.first, config.self_comm,
                &requests[0]);
-    real.Isend(from, static_cast<int>(count), type, 0, tags::kRelaid.first, g.self_comm,
+    real.Isend(from, static_cast<int>(count), type, 0, tags::kRelaid.first, config.self_comm,
                &requests[1]);
   }
   for (MPI_Request& request : requests) {

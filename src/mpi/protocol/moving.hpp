@@ -8,7 +8,8 @@
 
 #include <cstdint>
 
-#include "mpi/job/runtime.hpp"
+#include "mpi/abi.hpp"
+#include "mpi/job/services.hpp"
 #include "p2p/descriptor.hpp"
 #include "p2p/end.hpp"
 #include "p2p/outbox.hpp"
@@ -19,7 +20,7 @@ namespace mh::mpi {
 // Memory of a rank of this node.
 inline memory::View view_of(const void* address, std::uint32_t rank) {
   return {.address = reinterpret_cast<std::uint64_t>(address),
-          .pid = g.node->record(rank).pid,
+          .pid = services.node->record(rank).pid,
           .rank = rank};
 }
 

@@ -11,9 +11,12 @@
 #include "base/clock.hpp"
 #include "layout/pack.hpp"
 #include "mpi/job/comms.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/job/services.hpp"
+#include "mpi/job/switches.hpp"
+#include "mpi/next.hpp"
 #include "mpi/protocol/ledger.hpp"
 #include "mpi/protocol/moving.hpp"
-#include "mpi/job/runtime.hpp"
 #include "mpi/tags.hpp"
 
 namespace mh::mpi {
@@ -56,9 +59,9 @@ Start start_of(Slot slot) {
 
 // The slot is free again.
 void give_back(Slot slot) {
-  if (g.carrier) g.carrier->withdraw(slot);
+  if (services.carrier) services.carrier->withdraw(slot);
   g_sent[slot].layout.reset();
-  g.outbox.release(slot);
+  services.outbox.release(slot);
 }
 
 // ---- Delivering --------------------------------------------------------------------------------
@@ -72,7 +75,7 @@ constexpr double kLastTryNs = 1e6;    // tries become this rare
 
 // The landing of `receiver` in which this rank's descriptor lies.
 p2p::Landing* find_landing(std::uint32_t receiver, const p2p::Descriptor& mine) {
-  p2p::LandingBoard& board = g.area(receiver).landings;
+  p2p::LandingBoard& board = services.area(receiver).landings;
   const std::uint32_t extent = board.extent.load(std::memory_order_relaxed);
   for (std::uint32_t i = 0; i < extent; ++i) {
     p2p::Landing& landing = board.landings[i];
@@ -115,7 +118,7 @@ bool copy_to(const p2p::Landing& landing, const p2p::SendSlot& letter) {
   to.address = landing.address.load(std::memory_order_relaxed) + p2p::kDescriptorBytes;
   memory::View from = letter.from;
   from.address += p2p::kDescriptorBytes;
-  if (!move_by_many(to, from, bytes - p2p::kDescriptorBytes, g.order, nullptr)) return false;
+  if (!move_by_many(to, from, bytes - p2p::kDescriptorBytes, config.order, nullptr)) return false;
   to.address -= p2p::kDescriptorBytes;
   return memory::write(to, reinterpret_cast<const void*>(letter.from.address),
                        p2p::kDescriptorBytes)
@@ -139,12 +142,12 @@ bool deliver(Slot slot, p2p::SendSlot& letter) {
     return false;
   }
   landing->state.store(p2p::LandingState::delivered, std::memory_order_release);
-  release_sender(letter, g.me);
+  release_sender(letter, config.me);
   return true;
 }
 
 bool try_to_deliver(Slot slot, p2p::SendSlot& letter, std::uint64_t now) {
-  if (!g.reaching) return false;
+  if (!config.reaching) return false;
   Sent& sent = g_sent[slot];
   if (start_of(slot).generation != letter.generation()) return false;
   if (now < sent.next_try) return false;
@@ -158,33 +161,34 @@ bool try_to_deliver(Slot slot, p2p::SendSlot& letter, std::uint64_t now) {
 
 // Remembers a send that is started.
 bool is_exchanged(Exchange exchange) {
-  if (exchange == Exchange::started) return g.exchanges.starts_send() || ledger.any_long();
+  if (exchange == Exchange::started) return services.exchanges.starts_send() || ledger.any_long();
   return exchange == Exchange::yes || (exchange == Exchange::unknown && ledger.any_long());
 }
 
 // A dense message to that rank of the node. Both cores of an exchange are busy, and what describing
 // costs is not gained by overlap (docs/decisions.md); a third rank reaches what the kernel copies.
 bool is_left_as_exchanged(const Outgoing& message, std::uint32_t receiver) {
-  if (!is_exchanged(message.exchange) || message.bytes >= g.exchange_threshold) return false;
+  if (!is_exchanged(message.exchange) || message.bytes >= config.exchange_threshold) return false;
   // As here, so there, most likely: what is not described is copied once more (overlaps.hpp).
   if (overlaps.any_bounced()) return false;
-  if (g.reaching && g.ranks > 2 && g.node->somebody_else_idle(receiver)) return false;
-  g.counters().messages_exchanged.add(1);
+  if (config.reaching && config.ranks > 2 && services.node->somebody_else_idle(receiver))
+    return false;
+  services.counters().messages_exchanged.add(1);
   return true;
 }
 
 }  // namespace
 
 bool may_describe(Outgoing& message, MPI_Datatype type, const datatypes::Info& info) {
-  if (!(g.reaching || g.carrying) || message.bytes < g.threshold) return false;
-  if (!info.dense && !g.carrying) return false;
-  if (!g.switched_on.load(std::memory_order_relaxed)) return false;
+  if (!(config.reaching || config.carrying) || message.bytes < config.threshold) return false;
+  if (!info.dense && !config.carrying) return false;
+  if (!switches.switched_on.load(std::memory_order_relaxed)) return false;
   // A receiver with gaps in its buffer has to count the bytes (send_to_self).
   if (message.bytes > INT_MAX && real.Isend_c == nullptr) return false;
   const Comm* comm = comms::find(message.comm);
   if (comm == nullptr) return false;
   const std::int32_t there = comm->on_node(message.dest);
-  if (there < 0 || there == static_cast<std::int32_t>(g.me)) return false;
+  if (there < 0 || there == static_cast<std::int32_t>(config.me)) return false;
   if (info.dense) return !is_left_as_exchanged(message, static_cast<std::uint32_t>(there));
   message.layout = layouts::of_describable(type);
   message.count = message.bytes / info.size;
@@ -195,24 +199,25 @@ std::optional<Slot> post_with_fin_tag(const Outgoing& message, std::uint32_t fin
                                       MPI_Request request) {
   reap_sent();
   const Comm& comm = *comms::find(message.comm);
-  const Slot slot = g.outbox.post({.from = view_of(message.buffer, g.me),
-                                   .bytes = message.bytes,
-                                   .communicator = comm.key,
-                                   .tag = message.tag,
-                                   .to = static_cast<std::uint32_t>(comm.on_node(message.dest)),
-                                   .dense = message.layout == nullptr,
-                                   .ordered = !g.threads},
-                                  fin_tag);
+  const Slot slot =
+      services.outbox.post({.from = view_of(message.buffer, config.me),
+                            .bytes = message.bytes,
+                            .communicator = comm.key,
+                            .tag = message.tag,
+                            .to = static_cast<std::uint32_t>(comm.on_node(message.dest)),
+                            .dense = message.layout == nullptr,
+                            .ordered = !switches.threads},
+                           fin_tag);
   if (slot == p2p::Outbox::kNone) {
-    g.counters().fallbacks[static_cast<std::size_t>(observe::Fallback::no_slot)].add(1);
+    services.counters().fallbacks[static_cast<std::size_t>(observe::Fallback::no_slot)].add(1);
     return std::nullopt;
   }
   Sent& sent = g_sent[slot];
-  sent.descriptor = {.key = {g.key[0], g.key[1]},
-                     .sender = g.me,
+  sent.descriptor = {.key = {config.key[0], config.key[1]},
+                     .sender = config.me,
                      .slot = slot,
                      .bytes = message.bytes,
-                     .generation = g.outbox.slot(slot).generation(),
+                     .generation = services.outbox.slot(slot).generation(),
                      .from_world = 0,
                      .to_world = 0,
                      .piece = 0,
@@ -222,8 +227,9 @@ std::optional<Slot> post_with_fin_tag(const Outgoing& message, std::uint32_t fin
   sent.from = {.layout = message.layout.get(),
                .count = message.count,
                .base = layout::address_of(message.buffer)};
-  if (g.carrier) g.carrier->announce(slot, sent.from);
-  if (g.carrier && (sent.layout != nullptr || !g.reaching)) g.carrier->let_helpers_in();
+  if (services.carrier) services.carrier->announce(slot, sent.from);
+  if (services.carrier && (sent.layout != nullptr || !config.reaching))
+    services.carrier->let_helpers_in();
   sent.completion = request;
   sent.resent = false;
   sent.patience = ticks_from_ns(kFirstTryNs);
@@ -245,21 +251,23 @@ int send_descriptor(Slot slot, const Outgoing& message) {
     give_back(slot);
     return code;
   }
-  const std::uint64_t awaited = g.outbox.slot(slot).fin_tag == p2p::kNoFin ? 1 : 0;
+  const std::uint64_t awaited = services.outbox.slot(slot).fin_tag == p2p::kNoFin ? 1 : 0;
   sent.started.store(sent.descriptor.generation << 1U | awaited, std::memory_order_release);
-  g.counters().messages_described.add(1);
-  g.counters().bytes_described.add(message.bytes);
+  services.counters().messages_described.add(1);
+  services.counters().bytes_described.add(message.bytes);
   return MPI_SUCCESS;
 }
 
 int receive_completion(Slot slot, MPI_Request* request) {
-  const auto fin_tag = static_cast<int>(g.outbox.slot(slot).fin_tag);
+  const auto fin_tag = static_cast<int>(services.outbox.slot(slot).fin_tag);
   // From anyone: the receiver, or this rank itself if it delivers.
-  const int code = real.Irecv(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, fin_tag, g.node_comm, request);
+  const int code =
+      real.Irecv(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, fin_tag, config.node_comm, request);
   if (code == MPI_SUCCESS) {
     g_sent[slot].completion = *request;
     g_fins[fin_tag].request.store(*request, std::memory_order_relaxed);
-    g_fins[fin_tag].sequence.store(g.outbox.slot(slot).sequence + 1, std::memory_order_relaxed);
+    g_fins[fin_tag].sequence.store(services.outbox.slot(slot).sequence + 1,
+                                   std::memory_order_relaxed);
   } else {
     give_back(slot);
   }
@@ -268,7 +276,7 @@ int receive_completion(Slot slot, MPI_Request* request) {
 
 void await_taken(Slot slot) {
   constexpr int kPokeEvery = 4;  // looks at the flag between two pokes at the library
-  p2p::SendSlot& letter = g.outbox.slot(slot);
+  p2p::SendSlot& letter = services.outbox.slot(slot);
   int looks = 0;
   wait::until([&] {
     // acquire: pairs with the receiver's last change; after it the buffer is ours again.
@@ -281,11 +289,11 @@ void await_taken(Slot slot) {
 }
 
 void reap_sent() {
-  if (g.outbox.empty()) return;
+  if (services.outbox.empty()) return;
   // Who finds another at it goes on: that one may wait, and need the library for it.
   static std::atomic_flag one_reaper = ATOMIC_FLAG_INIT;
   if (one_reaper.test_and_set(std::memory_order_acquire)) return;
-  g.outbox.for_each([](Slot slot, p2p::SendSlot& letter) {
+  services.outbox.for_each([](Slot slot, p2p::SendSlot& letter) {
     const Start start = start_of(slot);
     if (start.awaited || !letter.is_done(start.generation)) return;
     wait_request(&g_sent[slot].sending, MPI_STATUS_IGNORE);
@@ -296,7 +304,7 @@ void reap_sent() {
 
 bool cancel_described(MPI_Request request) {
   bool found = false;
-  g.outbox.for_each([&](Slot slot, p2p::SendSlot& letter) {
+  services.outbox.for_each([&](Slot slot, p2p::SendSlot& letter) {
     Sent& sent = g_sent[slot];
     const Start start = start_of(slot);
     if (found || start.awaited || sent.completion != request) return;
@@ -347,27 +355,28 @@ void await_completion_of(MPI_Request request) {
   // A second completion message, and a receive for it behind the program's: when that has one, the
   // program's has one, too. If it had one long ago, the second receive takes the second message.
   MPI_Request second = MPI_REQUEST_NULL;
-  if (real.Irecv(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, *tag, g.node_comm, &second) != MPI_SUCCESS) {
+  if (real.Irecv(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, *tag, config.node_comm, &second) !=
+      MPI_SUCCESS) {
     return;
   }
-  say_complete(g.me, *tag);
+  say_complete(config.me, *tag);
   wait_request(&second, MPI_STATUS_IGNORE);
 }
 
 void note_short(int dest, MPI_Comm handle) {
-  if (!g.describing) return;
+  if (!config.describing) return;
   const Comm* comm = comms::find(handle);
   const std::int32_t there = comm == nullptr ? Comm::kElsewhere : comm->on_node(dest);
   if (there < 0) return;
   // relaxed: the message itself carries the order to the receiver.
-  g.area(g.me).short_sent[there].store(1, std::memory_order_relaxed);
+  services.own_area().short_sent[there].store(1, std::memory_order_relaxed);
 }
 
 bool push_sent() {
-  if (g.outbox.empty()) return false;
+  if (services.outbox.empty()) return false;
   bool worked = false;
   const std::uint64_t now = ticks();
-  g.outbox.for_each([&](Slot slot, p2p::SendSlot& letter) {
+  services.outbox.for_each([&](Slot slot, p2p::SendSlot& letter) {
     if (worked) return;
     // acquire: pairs with the receiver's claim; `job` is valid from here on. If the receiver is
     // done by now and its job slot serves another message, a chunk of that is claimed in good
@@ -377,7 +386,7 @@ bool push_sent() {
       g_taking_at[letter.to] = now;
       const std::uint64_t job = letter.job.load(std::memory_order_relaxed);
       if (p2p::OnBelt::is(job)) return;  // the carrier's
-      worked = thief().run_one_chunk(g.area(letter.to).jobs.jobs[job], letter.to);
+      worked = thief().run_one_chunk(services.area(letter.to).jobs.jobs[job], letter.to);
     } else if (state == p2p::SlotState::posted) {
       worked = try_to_deliver(slot, letter, now);
     }
@@ -386,8 +395,8 @@ bool push_sent() {
 }
 
 void resend_wanted() {
-  if (!g.outbox.resends_wanted()) return;
-  g.outbox.for_each([](Slot slot, p2p::SendSlot& letter) {
+  if (!services.outbox.resends_wanted()) return;
+  services.outbox.for_each([](Slot slot, p2p::SendSlot& letter) {
     // acquire: pairs with the receiver's release in receive_again().
     if (letter.state() != p2p::SlotState::resend) return;
     if (g_sent[slot].resent) return;

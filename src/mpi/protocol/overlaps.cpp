@@ -9,8 +9,10 @@
 #include <utility>
 
 #include "layout/pack.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/job/switches.hpp"
+#include "mpi/next.hpp"
 #include "mpi/protocol/ledger.hpp"
-#include "mpi/job/runtime.hpp"
 #include "mpi/protocol/short_receives.hpp"
 #include "p2p/descriptor.hpp"
 
@@ -78,7 +80,7 @@ bool head_meets(const Memory& head, const Memory& memory) {
 }
 
 // Shorter ones get a descriptor by an error of the program only.
-bool has_head(const Landing& landing) { return landing && landing.capacity >= g.threshold; }
+bool has_head(const Landing& landing) { return landing && landing.capacity >= config.threshold; }
 
 }  // namespace
 

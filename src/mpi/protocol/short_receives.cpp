@@ -2,6 +2,7 @@
 #include "mpi/protocol/short_receives.hpp"
 
 #include "base/clock.hpp"
+#include "mpi/job/config.hpp"
 #include "mpi/protocol/ledger.hpp"
 #include "mpi/protocol/message.hpp"
 
@@ -54,7 +55,7 @@ void ShortReceives::look_at_all() {
     for (std::size_t way = 0; way < kWays; ++way) {
       ShortReceive& receive = set.receives[way];
       if (set.tags[way] == kEmpty || receive.under_way == 0) continue;
-      if (p2p::opens_descriptor(receive.buffer, g.key)) raise_overrun(receive);
+      if (p2p::opens_descriptor(receive.buffer, config.key)) raise_overrun(receive);
     }
   }
 }

@@ -17,7 +17,7 @@
 #include <cstdint>
 
 #include "mpi/handle_cache.hpp"
-#include "mpi/job/runtime.hpp"
+#include "mpi/job/config.hpp"
 #include "p2p/descriptor.hpp"
 
 namespace mh::mpi {
@@ -156,7 +156,7 @@ class ShortReceives {
     if (!place || place.receive().under_way == 0) return;
     ShortReceive& receive = place.receive();
     if (is_over) receive.persistent != 0 ? end(receive) : remove(place);
-    if (p2p::opens_descriptor(receive.buffer, g.key)) [[unlikely]]
+    if (p2p::opens_descriptor(receive.buffer, config.key)) [[unlikely]]
       raise_overrun(receive);
   }
   void hand_over(const Place& place);

@@ -13,9 +13,12 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/job/services.hpp"
+#include "mpi/job/switches.hpp"
+#include "mpi/next.hpp"
 #include "mpi/protocol/ledger.hpp"
 #include "mpi/protocol/moving.hpp"
-#include "mpi/job/runtime.hpp"
 #include "mpi/tags.hpp"
 #include "p2p/relay.hpp"
 
@@ -93,7 +96,7 @@ class Buffers {
 };
 Buffers g_buffers;
 
-// Made by start(), like the group; used while g.wiring.
+// Made by start(), like the group; used while config.wiring.
 std::optional<p2p::Relays> g_relays;
 MPI_Group g_world = MPI_GROUP_NULL;
 
@@ -155,7 +158,7 @@ void release(Wire wire) {
 void say_done(Line& line) {
   line.counts_as_done = true;
   if (line.fin_tag == kNoFin) return;
-  say_complete(g.me, line.fin_tag);
+  say_complete(config.me, line.fin_tag);
 }
 
 // With g_mutex: a posted line goes on. True if all of it was taken.
@@ -196,7 +199,7 @@ int world_rank(MPI_Comm comm, int rank) {
 void post_piece(Line& line, const p2p::Load& load) {
   Piece piece{.request = MPI_REQUEST_NULL, .buffer = load.buffer};
   real.Isend(load.buffer, length_of(load.range), MPI_BYTE, line.to, tag_of(line.descriptor),
-             g.wire_comm, &piece.request);
+             config.wire_comm, &piece.request);
   line.in_flight.push_back(piece);
 }
 
@@ -224,8 +227,9 @@ void post_pieces(Line& line) {
 }  // namespace
 
 bool may_take(const Outgoing& message, MPI_Datatype type, const datatypes::Info& info) {
-  if (!g.wiring || info.dense || message.bytes < std::max(kLeast, g.threshold)) return false;
-  if (!g.switched_on.load(std::memory_order_relaxed)) return false;
+  if (!config.wiring || info.dense || message.bytes < std::max(kLeast, config.threshold))
+    return false;
+  if (!switches.switched_on.load(std::memory_order_relaxed)) return false;
   const Comm* comm = comms::find(message.comm);
   return comm != nullptr && comm->is_elsewhere(message.dest) &&
          layouts::of_describable(type) != nullptr;
@@ -251,12 +255,12 @@ std::optional<Wire> take(const Outgoing& message, MPI_Datatype type, const datat
                 .count = message.bytes / info.size,
                 .base = layout::address_of(message.buffer)};
   line->layout = std::move(layout);
-  line->descriptor = {.key = {g.key[0], g.key[1]},
-                      .sender = g.me,
+  line->descriptor = {.key = {config.key[0], config.key[1]},
+                      .sender = config.me,
                       .slot = *wire,
                       .bytes = cut.bytes,
                       .generation = ++g_sent[to],
-                      .from_world = static_cast<std::uint32_t>(g.world_rank) + 1,
+                      .from_world = static_cast<std::uint32_t>(config.world_rank) + 1,
                       .to_world = static_cast<std::uint32_t>(to) + 1,
                       .piece = cut.piece,
                       .seal = {}};
@@ -269,8 +273,8 @@ std::optional<Wire> take(const Outgoing& message, MPI_Datatype type, const datat
 
 int receive_fin(Wire wire, MPI_Request* request) {
   Line& line = *g_lines[wire];
-  const int code =
-      real.Irecv(nullptr, 0, MPI_BYTE, static_cast<int>(g.me), line.fin_tag, g.node_comm, request);
+  const int code = real.Irecv(nullptr, 0, MPI_BYTE, static_cast<int>(config.me), line.fin_tag,
+                              config.node_comm, request);
   const std::lock_guard<std::mutex> hold(g_mutex);
   if (code == MPI_SUCCESS) {
     line.completion = *request;
@@ -288,8 +292,8 @@ int send(Wire wire, const Outgoing& message) {
   if (code == MPI_SUCCESS) {
     line.in_flight.push_back(piece);
     post_pieces(line);
-    g.counters().messages_described.add(1);
-    g.counters().bytes_described.add(message.bytes);
+    services.counters().messages_described.add(1);
+    services.counters().bytes_described.add(message.bytes);
   }
   const std::lock_guard<std::mutex> hold(g_mutex);
   if (code != MPI_SUCCESS) {
@@ -421,7 +425,8 @@ class Incoming {
       place = next.buffer = g_buffers.take();
       if (place == nullptr) return false;
     }
-    real.Irecv(place, length_of(next.range), MPI_BYTE, from_, tag_, g.wire_comm, &next.request);
+    real.Irecv(place, length_of(next.range), MPI_BYTE, from_, tag_, config.wire_comm,
+               &next.request);
     coming_.push_back(next);
     ++posted_;
     return true;
@@ -450,8 +455,8 @@ class Incoming {
   }
 
   static void count(layout::Range range) {
-    g.counters().own_chunks_received.add(1);
-    g.counters().own_bytes_received.add(range.end - range.begin);
+    services.counters().own_chunks_received.add(1);
+    services.counters().own_bytes_received.add(range.end - range.begin);
   }
 
   Cut cut_;
@@ -468,7 +473,8 @@ class Incoming {
 };
 
 bool is_new(const p2p::Descriptor& found) {
-  if (!g.wiring || found.to_world != static_cast<std::uint32_t>(g.world_rank) + 1) return false;
+  if (!config.wiring || found.to_world != static_cast<std::uint32_t>(config.world_rank) + 1)
+    return false;
   if (!p2p::is_sealed(found)) return false;
   const std::lock_guard<std::mutex> hold(g_receiving);
   const auto from = g_received.find(found.from_world);
@@ -523,23 +529,24 @@ void progress() {
 namespace {
 
 // Nodes that are not real are there to be tested, under any library.
-bool wanted() { return g.willing && (kGains || settings().fake_nodes > 1); }
+bool wanted() { return config.willing && (kGains || settings().fake_nodes > 1); }
 
 }  // namespace
 
 void start() {
   int size = 0;
   real.Comm_size(MPI_COMM_WORLD, &size);
-  if (static_cast<std::uint32_t>(size) == g.ranks) return;  // so it is for every rank, or for none
+  if (static_cast<std::uint32_t>(size) == config.ranks)
+    return;  // so it is for every rank, or for none
   const int mine = wanted() ? 1 : 0;
   int all = 0;
   real.Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
   if (all == 0) return;
-  if (real.Comm_dup(MPI_COMM_WORLD, &g.wire_comm) != MPI_SUCCESS) return;
+  if (real.Comm_dup(MPI_COMM_WORLD, &detail::config.wire_comm) != MPI_SUCCESS) return;
   real.Comm_group(MPI_COMM_WORLD, &g_world);
-  real.Bcast(g.key, sizeof g.key, MPI_BYTE, 0, MPI_COMM_WORLD);
-  g_relays.emplace(*g.node, g.counters(), g.helpers);
-  g.wiring = g.describing = true;
+  real.Bcast(detail::config.key, sizeof config.key, MPI_BYTE, 0, MPI_COMM_WORLD);
+  g_relays.emplace(*services.node, services.counters(), services.helpers);
+  detail::config.wiring = detail::config.describing = true;
 }
 
 namespace {
@@ -549,7 +556,7 @@ void throw_away() {
   int flag = 0;
   MPI_Message message{};
   MPI_Status status{};
-  real.Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, g.wire_comm, &flag, &message, &status);
+  real.Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, config.wire_comm, &flag, &message, &status);
   if (flag == 0) return;
   std::byte* buffer = g_buffers.take();
   if (buffer == nullptr) return;
@@ -562,7 +569,7 @@ void throw_away() {
 }  // namespace
 
 void stop() {
-  if (!g.wiring) return;
+  if (!config.wiring) return;
   MPI_Request everyone = MPI_REQUEST_NULL;
   bool asked = false;
   wait::until([&] {
@@ -577,10 +584,10 @@ void stop() {
     int flag = 0;
     return asked && (real.Test(&everyone, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag != 0);
   });
-  g.wiring = false;
+  detail::config.wiring = false;
   g_relays.reset();
   real.Group_free(&g_world);
-  real.Comm_free(&g.wire_comm);
+  real.Comm_free(&detail::config.wire_comm);
 }
 
 }  // namespace mh::mpi::wires

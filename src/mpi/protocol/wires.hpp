@@ -32,7 +32,7 @@ namespace mh::mpi::wires {
 
 // ---- Start and end, collective over MPI_COMM_WORLD
 
-// Finds out whether the ranks of all nodes understand each other (g.wiring).
+// Finds out whether the ranks of all nodes understand each other (config.wiring).
 void start();
 // Waits until everything sent was received; pieces of messages that nobody wanted are thrown away.
 void stop();

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a rank keeps in the node segment behind its record.
+//
+// The row of helped bytes follows it, then the cells of its belts. Each member says who writes it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/cacheline.hpp"
+#include "lend/channel.hpp"
+#include "mpi/job/gate_table.hpp"
+#include "node/node.hpp"
+#include "observe/counters.hpp"
+#include "p2p/carrier.hpp"
+#include "p2p/landing.hpp"
+#include "p2p/outbox.hpp"
+#include "steal/job.hpp"
+#include "steal/slots.hpp"
+
+namespace mh::mpi {
+
+struct alignas(kCacheLine) RankArea {
+  observe::Counters counters;
+  steal::JobSlots jobs;
+  p2p::SharedOutbox outbox;
+  p2p::LandingBoard landings;
+  p2p::Belts belts;
+  lend::Lendings lendings;
+  GateLines gates;
+  GateTable gate_table;  // used in the area of rank 0 only
+  // short_sent[r] != 0: this rank has sent rank r an ordinary message of just a descriptor's size.
+  // Written by this rank, read by receivers that probe; relaxed, ordered by the message itself.
+  std::atomic<std::uint8_t> short_sent[node::kMaxRanks];
+};
+static_assert(alignof(RankArea) == kCacheLine && sizeof(RankArea) % kCacheLine == 0);
+
+}  // namespace mh::mpi

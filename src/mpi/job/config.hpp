@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What this process knows of the job: who it is, what the ranks of its node have agreed on, its
+// private communicators.
+//
+// Read-only between start-up and MPI_Finalize; any thread reads it without a lock. Only
+// lifecycle/bootstrap.cpp and, for messages between nodes, protocol/wires.cpp write to it, both
+// while no other thread is in a call of ours.
+#pragma once
+
+#include <cstdint>
+
+#include "mpi/abi.hpp"
+#include "steal/job.hpp"
+
+namespace mh::mpi {
+
+// MH_THRESHOLD is brought up to this: a message that is hardly longer than its descriptor gains
+// nothing.
+inline constexpr std::uint64_t kLeastThreshold = 4096;
+
+struct Config {
+  bool describing = false;     // large messages may travel as descriptors: one of the next three
+  bool reaching = false;       // ranks may read and write each other's memory
+  bool carrying = false;       // messages may go by belts (p2p/belt.hpp)
+  bool cells_pay = false;      // maybe also those that the kernel could copy: it is slow at it
+  bool wiring = false;         // messages to other nodes may go by wires (protocol/wires.hpp)
+  bool willing = false;        // nothing on this node speaks against helping with messages
+  bool multiple = false;       // the library has granted MPI_THREAD_MULTIPLE
+  bool sharing_loops = false;  // this rank's loops are exposed to others
+
+  std::uint32_t me = 0;     // rank on the node
+  std::uint32_t ranks = 0;  // of the node
+  int world_rank = 0;
+  std::uint64_t key[2] = {0, 0};         // opens every descriptor of this node
+  std::uint64_t threshold = 0;           // bytes from which messages are described
+  std::uint64_t exchange_threshold = 0;  // ... dense ones whose sender receives a long one, too
+  steal::Order order = steal::Order::both_ends;
+
+  MPI_Comm node_comm{};  // ranks of this node, in order; carries completions and resent data
+  MPI_Comm wire_comm{};  // a duplicate of MPI_COMM_WORLD, only while `wiring`
+  MPI_Comm self_comm{};  // this rank alone; holds messages that a probe had to take out
+};
+
+namespace detail {
+extern Config config;  // for the two writers
+}
+inline constexpr const Config& config = detail::config;
+
+}  // namespace mh::mpi

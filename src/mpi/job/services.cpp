@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/job/services.hpp"
+
+#include <cstddef>
+
+#include "base/settings.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/job/switches.hpp"
+#include "mpi/next.hpp"
+#include "mpi/tags.hpp"
+
+namespace mh::mpi {
+
+Config detail::config;
+Switches switches;
+Services services;
+
+steal::Thief& thief() {
+  constexpr steal::AreaOffsets kOffsets{.slots = offsetof(RankArea, jobs),
+                                        .counters = offsetof(RankArea, counters),
+                                        .helped = sizeof(RankArea)};
+  thread_local steal::Thief hands(*services.node, kOffsets, settings().strategy,
+                                  settings().saturate_ranks);
+  return hands;
+}
+
+void poke_library() {
+  // Not on a communicator of one rank: MPICH answers that without any progress.
+  int flag = 0;
+  real.Iprobe(MPI_ANY_SOURCE, tags::kPoke.first, config.node_comm, &flag, MPI_STATUS_IGNORE);
+}
+
+}  // namespace mh::mpi

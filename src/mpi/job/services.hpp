@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What works for this process: its node segment, send queue, job slots, helpers, pipelines.
+//
+// Made by lifecycle/bootstrap.cpp at start-up and taken down at MPI_Finalize; each service says
+// itself which threads may use it. What is optional is there only where it can be used.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "lend/lender.hpp"
+#include "lend/pool.hpp"
+#include "lend/workers.hpp"
+#include "mpi/job/area.hpp"
+#include "node/node.hpp"
+#include "observe/counters.hpp"
+#include "p2p/carrier.hpp"
+#include "p2p/exchanges.hpp"
+#include "p2p/landing.hpp"
+#include "p2p/lent_copies.hpp"
+#include "p2p/outbox.hpp"
+#include "steal/chunking.hpp"
+#include "steal/slots.hpp"
+#include "steal/thief.hpp"
+
+namespace mh::mpi {
+
+struct Services {
+  std::optional<node::Node> node;
+  std::optional<steal::SlotKeeper> keeper;
+  std::optional<steal::Chunking> chunking;
+  p2p::Outbox outbox;
+  p2p::Landings landings;
+  p2p::Exchanges exchanges;
+
+  // Only where cores are lent. The pool goes with stop() or not at all: a program may call exit()
+  // from a helper's thread, or in a child that has no helpers.
+  lend::Pool* helpers = nullptr;
+  std::optional<lend::Lender> lender;          // the core this rank waits on
+  std::optional<lend::Workers> workers;        // its further ones
+  std::optional<p2p::LentCopies> lent_copies;  // only where a third rank could help a pair
+  std::optional<p2p::Carrier> carrier;         // only while `config.carrying`
+
+  [[nodiscard]] RankArea& area(std::uint32_t rank) const {
+    return *reinterpret_cast<RankArea*>(node->area(rank));
+  }
+  [[nodiscard]] RankArea& own_area() const { return area(node->me()); }
+  [[nodiscard]] observe::Counters& counters() const { return own_area().counters; }
+};
+
+extern Services services;
+
+// This thread's hands (scratch memory, victim state), made at the first use. Only while active.
+steal::Thief& thief();
+
+// Drives the MPI library's own progress from a wait that looks at memory only.
+void poke_library();
+
+}  // namespace mh::mpi

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The few facts of a process that change while it runs.
+//
+// Each names its writers. All but `switched_on` change only while no other thread of the program is
+// in a call of ours, so they are plain words.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+
+namespace mh::mpi {
+
+struct Switches {
+  // While this is false every wrapper forwards its call unchanged. By start() and stop(): the node
+  // segment is there and agreed on.
+  bool active = false;
+  bool started = false;  // between start() and stop(), which write it
+  // Several threads may be in calls of ours: the library has granted MPI_THREAD_MULTIPLE, or
+  // helpers take turns (calls/in_loop.cpp sets it then).
+  bool threads = false;
+  // No communicator has had an error handler but MPI_ERRORS_ARE_FATAL: what fails does not return.
+  // By start() and MPI_Comm_set_errhandler.
+  bool errors_are_fatal = false;
+  std::atomic<bool> switched_on{true};  // MPI_Pcontrol; relaxed, takes effect soon
+};
+
+extern Switches switches;
+
+// A lock that only programs with MPI_THREAD_MULTIPLE pay for.
+class ThreadLock {
+ public:
+  explicit ThreadLock(std::mutex& mutex) : mutex_(switches.threads ? &mutex : nullptr) {
+    if (mutex_ != nullptr) mutex_->lock();
+  }
+  ~ThreadLock() {
+    if (mutex_ != nullptr) mutex_->unlock();
+  }
+  ThreadLock(const ThreadLock&) = delete;
+  ThreadLock& operator=(const ThreadLock&) = delete;
+
+ private:
+  std::mutex* mutex_;
+};
+
+}  // namespace mh::mpi

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/lifecycle/cores.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/say.hpp"
+#include "base/settings.hpp"
+#include "mpi/calls/in_loop.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/job/services.hpp"
+#include "mpi/job/switches.hpp"
+#include "mpi/lifecycle/node_setup.hpp"
+#include "openmp/sharing.hpp"
+#include "openmp/stack.hpp"
+
+namespace mh::mpi::cores {
+namespace {
+
+// Where this rank's workers live: on cores that are its alone, or, where cores are only assumed, on
+// any, in fair shares.
+std::vector<std::int32_t> worker_cpus() {
+  const std::int32_t here = services.node->mine().cpu;
+  if (settings().cores == 0) return lend::cpus_for_workers(services.node->own_cpus(), here);
+  const std::size_t share = node_setup::usable_cores() / config.ranks - 1;
+  return std::vector<std::int32_t>(std::min(share, lend::Workers::kMost), here);
+}
+
+// Loops of this rank's OpenMP regions may be joined.
+void share_loops() {
+  const auto whose = settings().openmp ? openmp::Whose::all : openmp::Whose::marked;
+  openmp::lists.set(settings().openmp_exclude, settings().openmp_only);
+  const Status shared = openmp::start(*services.helpers, whose);
+  if (shared) {
+    switches.threads = switches.threads || openmp::has_marked_loops();
+    in_loop::start();
+  } else if (config.me == 0) {
+    say("no loops are shared: the program has {} OpenMP run time",
+        shared.code == Code::unsupported ? "no, or more than one," : "no usable");
+  }
+}
+
+// Once a node.
+void say_no_loops(std::string_view reason) {
+  if (config.me == 0) say("loops are not shared: {}", reason);
+}
+
+}  // namespace
+
+// This rank's waits lend its core, and others lend theirs to its large receives and its loops.
+void share() {
+  bool loops = settings().openmp || openmp::has_marked_loops();
+  // A pair has its own two hands.
+  const bool copies =
+      settings().lend_copies && (config.reaching || config.carrying) && config.ranks > 2;
+  if (node_setup::oversubscribed() || !(loops || copies || config.willing)) return;
+  if (!services.node->one_pid_namespace()) {
+    if (loops) say_no_loops("ranks run in different pid namespaces");
+    return;
+  }
+  const auto policy = settings().victim;
+  // Who is at one end of a message on a belt knows better when to lend to the other.
+  const auto admitted = [](std::uint32_t rank, lend::Kind kind) {
+    const bool own =
+        kind == lend::Kind::belts && services.carrier && services.carrier->has_messages();
+    return !own && thief().may_help(rank);
+  };
+  services.helpers =
+      new lend::Pool(*services.node, services.own_area().lendings, node_setup::usable_cores() - 1,
+                     loops ? openmp::stack_for_loops() : 0);
+  if (loops && !services.helpers->has_room()) {
+    say_no_loops("too little address space (ulimit -v) for stacks as large as the program's own");
+    loops = false;
+  }
+  services.lender.emplace(*services.node, offsetof(RankArea, lendings), policy, admitted);
+  if (const auto cpus = worker_cpus(); loops && !cpus.empty()) {
+    services.workers.emplace(*services.node, offsetof(RankArea, lendings), policy, admitted, cpus);
+  }
+  if (copies) {
+    services.lent_copies.emplace(*services.helpers, *services.node, services.own_area().jobs,
+                                 services.counters());
+  }
+  if (config.carrying) {
+    constexpr std::size_t kOutbox = offsetof(RankArea, outbox);
+    constexpr std::size_t kBelts = offsetof(RankArea, belts);
+    services.carrier.emplace(
+        *services.node,
+        p2p::Carrier::Offsets{
+            .outbox = kOutbox, .belts = kBelts, .cells = node_setup::cells_offset()},
+        services.counters(), *services.helpers);
+  }
+  detail::config.sharing_loops = loops;
+  if (loops) share_loops();
+}
+
+void take_back() {
+  services.workers.reset();
+  services.lender.reset();
+  services.lent_copies.reset();
+  services.carrier.reset();
+  delete std::exchange(services.helpers, nullptr);
+}
+
+wait::Rules rules() {
+  wait::Rules rules;
+  rules.crowded = node_setup::oversubscribed();
+  rules.least_spin = ticks_from_ns(settings().spin_us * 1e3);
+  rules.most_spin = rules.least_spin * 16;
+  return rules;
+}
+
+}  // namespace mh::mpi::cores

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/lifecycle/node_setup.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/say.hpp"
+#include "base/settings.hpp"
+#include "memory/devices.hpp"
+#include "memory/probe.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/job/services.hpp"
+#include "mpi/job/switches.hpp"
+#include "mpi/next.hpp"
+#include "node/segment.hpp"
+#include "wait/wait.hpp"
+
+namespace mh::mpi::node_setup {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr auto kDoorTimeout = milliseconds(20'000);
+constexpr std::uint64_t kLeastExchangedByCells = 1U << 20U;  // from here on both directions gain
+constexpr double kPatienceNs = 20e9;  // after this long at the start we say what we wait for
+
+std::optional<node::Segment> g_segment;
+std::string g_why_not;
+std::uint64_t g_probe_word = 0;
+
+// ---- Agreement ----------------------------------------------------------------------------------
+
+// The reason of the lowest rank that has one, known to all ranks of the node.
+std::string shared(const std::string& reason) {
+  std::array<char, 160> text{};
+  reason.copy(text.data(), text.size() - 1);
+  const auto length = static_cast<int>(text.size());
+  std::vector<char> all(text.size() * config.ranks);
+  real.Allgather(text.data(), length, MPI_CHAR, all.data(), length, MPI_CHAR, config.node_comm);
+  for (std::uint32_t rank = 0; rank < config.ranks; ++rank) {
+    if (all[rank * text.size()] != 0) return &all[rank * text.size()];
+  }
+  return {};
+}
+
+void share_reason(const std::string& reason) { g_why_not = shared(reason); }
+
+// ---- Who is on the node -------------------------------------------------------------------------
+
+// What the ranks of a node tell each other first; with it a peer can try to read this rank.
+struct Card {
+  memory::Surroundings surroundings;
+  std::uint64_t address;
+  std::uint64_t value;
+  std::int32_t pid;
+};
+static_assert(std::is_trivially_copyable_v<Card>);
+
+std::vector<Card> exchange_cards() {
+  g_probe_word = ticks() ^ (static_cast<std::uint64_t>(getpid()) << 40U);
+  const Card mine{.surroundings = memory::look_around(),
+                  .address = reinterpret_cast<std::uint64_t>(&g_probe_word),
+                  .value = g_probe_word,
+                  .pid = getpid()};
+  std::vector<Card> cards(config.ranks);
+  real.Allgather(&mine, sizeof mine, MPI_BYTE, cards.data(), sizeof mine, MPI_BYTE,
+                 config.node_comm);
+  return cards;
+}
+
+// The door of the segment is an address in a network namespace.
+std::string check_network(const std::vector<Card>& cards) {
+  const bool same = std::ranges::all_of(cards, [&](const Card& card) {
+    return card.surroundings.net_namespace == cards[0].surroundings.net_namespace;
+  });
+  return same ? "" : "ranks of the node run in different network namespaces";
+}
+
+// ---- The segment --------------------------------------------------------------------------------
+
+struct Invitation {
+  std::uint64_t bytes;  // 0: the root could not make a segment
+  node::DoorName door;
+};
+static_assert(std::is_trivially_copyable_v<Invitation>);
+
+struct Root {
+  std::optional<node::Segment> segment;
+  std::optional<node::Door> door;
+};
+
+std::size_t area_bytes() { return cells_offset() + p2p::cells_bytes(config.ranks); }
+
+std::string reason(const char* what, Status status) {
+  return fmt::format("{}: {}", what, describe(status.code));
+}
+
+// The first rank of the node makes the segment.
+std::string make_segment(Root& root, Invitation& invitation) {
+  const std::size_t bytes = node::Node::bytes_needed(config.ranks, area_bytes());
+  auto segment = node::Segment::create(bytes);
+  if (!segment) return reason("no shared memory", segment.status());
+  auto topology = node::load_topology();
+  const Status initialised =
+      node::Node::initialise({segment->data(), segment->size()}, config.ranks, area_bytes(),
+                             topology ? *topology : node::Topology{});
+  if (!initialised) return reason("no node segment", initialised);
+  auto door = node::Door::open();
+  if (!door) return reason("no socket to pass shared memory on", door.status());
+  invitation = {.bytes = bytes, .door = door->name()};
+  root.segment = std::move(*segment);
+  root.door = std::move(*door);
+  return {};
+}
+
+std::string fetch_segment(const Invitation& invitation) {
+  auto fd = node::Door::fetch(invitation.door, kDoorTimeout);
+  if (!fd) return reason("the shared memory of the node is out of reach", fd.status());
+  auto segment = node::Segment::attach(std::move(*fd), invitation.bytes);
+  if (!segment) return reason("no shared memory", segment.status());
+  g_segment = std::move(*segment);
+  return {};
+}
+
+std::string enter_segment() {
+  Root root;
+  Invitation invitation{};
+  std::string failure;
+  if (config.me == 0) failure = make_segment(root, invitation);
+  real.Bcast(&invitation, sizeof invitation, MPI_BYTE, 0, config.node_comm);
+  if (invitation.bytes == 0) return failure;
+  if (config.me != 0) return fetch_segment(invitation);
+  const Status handed =
+      root.door->hand_over(static_cast<int>(config.ranks) - 1, root.segment->fd(), kDoorTimeout);
+  g_segment = std::move(root.segment);
+  return handed ? "" : reason("shared memory was not passed on", handed);
+}
+
+std::string join_node() {
+  auto node = node::Node::join({g_segment->data(), g_segment->size()}, config.me, config.ranks,
+                               static_cast<std::uint32_t>(config.world_rank));
+  if (!node) return reason("the node segment does not fit", node.status());
+  services.node.emplace(std::move(*node));
+  new (services.node->area(config.me)) RankArea;
+  return {};
+}
+
+// ---- Reaching each other's memory ---------------------------------------------------------------
+
+void let_peers_read(const std::vector<Card>& cards) {
+  if (cards[config.me].surroundings.yama_scope != 1) return;
+  std::vector<pid_t> pids;
+  for (const Card& card : cards) pids.push_back(card.pid);
+  static_cast<void>(memory::allow_ranks_to_read(pids));  // the probe tells whether it helped
+}
+
+std::string probe_peers(const std::vector<Card>& cards) {
+  for (std::uint32_t rank = 0; rank < config.ranks; ++rank) {
+    if (rank == config.me) continue;
+    const Card& card = cards[rank];
+    if (card.surroundings.pid_namespace != cards[config.me].surroundings.pid_namespace) {
+      return "ranks run in different pid namespaces";
+    }
+    const memory::View word{.address = card.address, .pid = card.pid, .rank = rank};
+    const Status reached = memory::probe(word, card.value);
+    if (!reached) return reason("ranks cannot read each other's memory", reached);
+  }
+  return {};
+}
+
+// Why no message will be described, whatever can be reached.
+std::string look_for_objections() {
+  if (settings().memory == MemoryWay::none) return "MH_MEMORY=none";
+  return memory::device_runtime_loaded() ? "an accelerator runtime is loaded" : "";
+}
+
+// Why ranks will not read and write each other's memory, empty if they may.
+std::string try_memory(const std::vector<Card>& cards) {
+  let_peers_read(cards);
+  real.Barrier(config.node_comm);
+  if (settings().memory == MemoryWay::cells) return "MH_MEMORY=cells";
+  return probe_peers(cards);
+}
+
+// ---- Start and stop -----------------------------------------------------------------------------
+
+void apply_settings() {
+  const Settings& chosen = settings();
+  services.chunking.emplace(chosen.chunks);
+  detail::config.order = steal::order_for(chosen.post_comm_access);
+  detail::config.key[0] = services.node->header().job_key[0];
+  detail::config.key[1] = services.node->header().job_key[1];
+  services.outbox.attach(&services.own_area().outbox);
+  services.landings.attach(&services.own_area().landings);
+  services.keeper.emplace(services.own_area().jobs, services.node->board(), config.me);
+}
+
+// Whether messages that the kernel could copy may go by cells: copied twice, but by sender and
+// receiver at the same time and without looking up pages. Third ranks, who would copy too, cannot
+// then; with them it has not been measured.
+bool cells_pay() {
+  constexpr double kSlowPageNs = 150;  // break even at 100 (docs/decisions.md)
+  if (settings().memory == MemoryWay::either) return true;
+  if (settings().memory != MemoryWay::automatic || config.ranks != 2) return false;
+  const int slow = memory::kernel_page_ns() > kSlowPageNs ? 1 : 0;
+  int agreed = slow;
+  real.Allreduce(&slow, &agreed, 1, MPI_INT, MPI_MAX, config.node_comm);
+  return agreed != 0;
+}
+
+}  // namespace
+
+// All ranks of the job must come here; a rank without the library never does.
+void await_everyone() {
+  MPI_Request request = MPI_REQUEST_NULL;
+  if (real.Ibarrier(MPI_COMM_WORLD, &request) != MPI_SUCCESS) return;
+  const std::uint64_t begin = ticks();
+  bool said = false;
+  int flag = 0;
+  wait::until([&] {
+    if (!said && config.world_rank == 0 && ticks() - begin > ticks_from_ns(kPatienceNs)) {
+      said = true;
+      say("still waiting for all ranks to start; LD_PRELOAD must be set for every rank of the job");
+    }
+    return real.Test(&request, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag != 0;
+  });
+}
+
+void make_communicators() {
+  MPI_Comm shared = MPI_COMM_NULL;
+  real.Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, config.world_rank, MPI_INFO_NULL,
+                       &shared);
+  int rank = 0;
+  int size = 0;
+  real.Comm_rank(shared, &rank);
+  real.Comm_size(shared, &size);
+  const auto ranks = static_cast<std::uint64_t>(size);
+  const auto nodes = std::clamp<std::uint64_t>(settings().fake_nodes, 1, ranks);
+  const auto color = static_cast<int>(static_cast<std::uint64_t>(rank) * nodes / ranks);
+  real.Comm_split(shared, color, rank, &detail::config.node_comm);
+  real.Comm_free(&shared);
+  real.Comm_dup(MPI_COMM_SELF, &detail::config.self_comm);
+  real.Comm_set_errhandler(config.node_comm, MPI_ERRORS_RETURN);
+  real.Comm_set_errhandler(config.self_comm, MPI_ERRORS_RETURN);
+  real.Comm_rank(config.node_comm, &rank);
+  real.Comm_size(config.node_comm, &size);
+  detail::config.me = static_cast<std::uint32_t>(rank);
+  detail::config.ranks = static_cast<std::uint32_t>(size);
+}
+
+// Where the cells of a rank's belts begin in its area.
+std::size_t cells_offset() { return sizeof(RankArea) + observe::helped_row_bytes(config.ranks); }
+
+// Of this node; nodes that are parts of one machine have at most their part of its cores.
+std::uint32_t usable_cores() {
+  const std::uint64_t assumed = settings().cores;
+  if (assumed != 0) return static_cast<std::uint32_t>(assumed);
+  const auto parts = static_cast<std::uint32_t>(settings().fake_nodes);
+  if (parts == 1) return services.node->usable_cpus();
+  const auto all = static_cast<std::uint32_t>(::sysconf(_SC_NPROCESSORS_ONLN));
+  return std::min(services.node->usable_cpus(), std::max(all / parts, 1U));
+}
+
+// More ranks than cores: a core that waits is somebody else's.
+bool oversubscribed() { return config.ranks > usable_cores(); }
+
+// The shortest message that any rank of the job describes: what a receiver need not expect in
+// shorter receives.
+void agree_on_threshold() {
+  std::uint64_t least = config.threshold;
+  real.Allreduce(&detail::config.threshold, &least, 1, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD);
+  detail::config.threshold = least;
+}
+
+// Builds up the node, step by step; every step is agreed on by all its ranks.
+void build_node() {
+  share_reason(!settings().enable               ? "MH_ENABLE=0"
+               : config.ranks == 1              ? "one rank on the node"
+               : config.ranks > node::kMaxRanks ? "more ranks on the node than supported"
+                                                : "");
+  if (!g_why_not.empty()) return;
+  const std::vector<Card> cards = exchange_cards();
+  share_reason(check_network(cards));
+  if (!g_why_not.empty()) return;
+  share_reason(enter_segment());
+  if (!g_why_not.empty()) return;
+  share_reason(join_node());
+  if (!g_why_not.empty()) return;
+  real.Barrier(config.node_comm);
+  services.node->settle();
+  g_segment->close_fd();
+  apply_settings();
+  switches.active = true;
+  share_reason(look_for_objections());
+  if (!g_why_not.empty()) return;
+  detail::config.willing = true;
+  share_reason(try_memory(cards));
+  detail::config.reaching = g_why_not.empty();
+  // Who is late with a message on a belt must be given a core, by a thread of its own process.
+  const std::string why_no_belts =
+      shared(!services.node->one_pid_namespace() ? "process numbers differ"
+             : oversubscribed()                  ? "more ranks than cores"
+                                                 : "");
+  const bool contiguous_too = settings().memory != MemoryWay::cma;
+  detail::config.carrying = why_no_belts.empty() && (config.reaching || contiguous_too);
+  if (!config.reaching)
+    detail::config.exchange_threshold = std::min(config.exchange_threshold, kLeastExchangedByCells);
+  detail::config.describing = config.reaching || config.carrying;
+  detail::config.cells_pay = config.carrying && config.reaching && cells_pay();
+}
+
+const std::string& why_not() { return g_why_not; }
+
+}  // namespace mh::mpi::node_setup

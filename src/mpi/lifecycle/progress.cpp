@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/lifecycle/progress.hpp"
+
+#include <sched.h>
+
+#include <atomic>
+
+#include "base/clock.hpp"
+#include "base/say.hpp"
+#include "mpi/calls/in_loop.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/job/services.hpp"
+#include "mpi/protocol/ledger.hpp"
+#include "mpi/protocol/outgoing.hpp"
+#include "mpi/protocol/short_receives.hpp"
+#include "mpi/protocol/wires.hpp"
+#include "openmp/sharing.hpp"
+
+namespace mh::mpi {
+namespace {
+
+class NodeWork final : public wait::Work {
+ public:
+  void progress() override {
+    resend_wanted();
+    settle_landed();
+    short_receives.look_at_all();
+    progress_orphans();
+    progress_persistent();
+    wires::progress();
+  }
+
+  bool own() override {
+    return receive_chunk() || push_sent() || (services.carrier && services.carrier->move_one());
+  }
+
+  bool lend_to_partner() override {
+    if (!services.carrier || !services.lender) return false;
+    const auto late = services.carrier->who_is_late();
+    return late && lend([&] { return services.lender->lend_to(*late); });
+  }
+
+  bool own_within_own() override {
+    resend_wanted();
+    return (services.carrier && services.carrier->move_one()) || lend_to_partner();
+  }
+
+  bool help() override {
+    std::atomic<std::uint32_t>& idle = services.node->mine().idle;
+    // relaxed: a hint for ranks that count the active ones.
+    idle.store(0, std::memory_order_relaxed);
+    // A helper of the receiver copies a chunk once, this rank would copy it twice.
+    const bool worked =
+        services.lent_copies ? lend_core() || copy_chunk() : copy_chunk() || lend_core();
+    idle.store(1, std::memory_order_relaxed);
+    return worked;
+  }
+
+  void idle(bool now) override {
+    services.node->mine().idle.store(now ? 1 : 0, std::memory_order_relaxed);
+    if (now && config.sharing_loops) look_around();
+    if (!now && services.workers) services.workers->stop();
+  }
+
+  void end() override {
+    if (services.lender) services.lender->take_back();
+  }
+
+  void account(std::uint64_t waited) override {
+    services.counters().wait_ticks.add(waited);
+    services.counters().waits.add(1);
+  }
+
+  void between_looks() override {
+    in_loop::let_others();
+    if (services.helpers != nullptr && services.helpers->has_waiting_helpers()) ::sched_yield();
+  }
+  bool is_guest() override { return lend::guest() != lend::Guest::no; }
+  bool is_overdue() override { return lend::guest() == lend::Guest::overdue; }
+  void go_home() override { lend::give_core_back(); }
+
+ private:
+  // A chunk of another rank's message.
+  static bool copy_chunk() { return thief().help() == steal::Outcome::worked; }
+
+  // A chunk of a message this rank receives.
+  static bool receive_chunk() {
+    steal::JobSlots& mine = services.own_area().jobs;
+    // relaxed: written by this rank alone.
+    for (std::uint32_t open = mine.open.load(std::memory_order_relaxed); open != 0;
+         open &= open - 1) {
+      if (thief().run_one_chunk(mine.jobs[__builtin_ctz(open)], config.me)) return true;
+    }
+    return false;
+  }
+
+  // This rank's core, for a unit, to a rank with something to do that its own process does best.
+  static bool lend_core() {
+    if (!services.lender) return false;
+    return lend([] {
+      return services.lender->lend([] {
+        if (services.workers && openmp::team_is_idle()) services.workers->start();
+      });
+    });
+  }
+
+  template <class Way>
+  static bool lend(Way&& way) {
+    const std::uint64_t begin = ticks();
+    const lend::Outcome outcome = way();
+    if (outcome == lend::Outcome::nothing) return false;
+    if (outcome == lend::Outcome::refused) {
+      say_once_not_here();
+      return false;
+    }
+    services.counters().lent_ticks.add(ticks() - begin);
+    services.counters().lent_units.add(outcome == lend::Outcome::lent ? 1 : 0);
+    return true;
+  }
+
+  // Objects that were loaded since (Python's extension modules) may have loops as well.
+  static void look_around() {
+    constexpr double kEveryNs = 50e6;
+    static std::uint64_t next_look = 0;  // of the one thread that has the wait loop's hands
+    const std::uint64_t now = ticks();
+    if (now < next_look) return;
+    next_look = now + ticks_from_ns(kEveryNs);
+    openmp::look_for_new_objects();
+  }
+
+  static void say_once_not_here() {
+    static bool said = false;
+    if (!said && openmp::shared_region() != nullptr)
+      say("loops: a rank may not run on the cores of another (cpusets); start the job "
+          "with one set of cores for all ranks of a node to have loops shared");
+    said = true;
+  }
+};
+
+}  // namespace
+
+wait::Work& node_work() {
+  static NodeWork work;
+  return work;
+}
+
+}  // namespace mh::mpi
