@@ -43,6 +43,12 @@ def write(root: Path, name: str, text: str) -> None:
         ("src/steal/a.hpp", "wait/x.hpp", "src/steal may not use src/wait"),
         ("src/steal/a.hpp", "../wait/x.hpp", "src/steal may not use src/wait"),
         ("src/mpi/front/a.c", "p2p/x.hpp", None),
+        ("src/mpi/calls/a.cpp", "mpi/protocol/x.hpp", None),
+        (
+            "src/mpi/datatype/a.cpp",
+            "mpi/protocol/x.hpp",
+            "src/mpi/datatype may not use src/mpi/protocol",
+        ),
         ("tests/unit/a.cpp", "mpi/x.hpp", None),
         ("src/observe/a.cpp", "base/generated.inc", None),
         ("src/p2p/a.cpp", "mpi/generated.inc", "src/p2p may not use src/mpi"),

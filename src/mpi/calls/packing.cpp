@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "mpi/calls/packing.hpp"
-
-#include <atomic>
-#include <limits>
+// Chapter 5, MPI_Pack and MPI_Unpack: by the layout engine where datatype/packing.hpp says so.
+#include "mpi/datatype/packing.hpp"
 
 #include "layout/pack.hpp"
 #include "memory/devices.hpp"
-#include "mpi/datatype/datatypes.hpp"
 #include "mpi/job/comms.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
@@ -16,46 +13,6 @@
 namespace mh::mpi {
 namespace packing {
 namespace {
-
-// By type: the address of its layout, which layouts::of() keeps until the type is freed, or 0 where
-// its streams are the library's.
-HandleCache<> g_layouts;
-
-// The last type that was left to the library, and up to which count: the shortest calls take 12 ns.
-// Relaxed, and the two need not fit together: to leave a call to the library is never wrong.
-struct Left {
-  std::atomic<MPI_Datatype> type{};
-  std::atomic<MPI_Count> most{-1};
-};
-Left g_left;
-
-bool is_ours(const layout::Layout* layout) {
-  return layout != nullptr && !layout->dense() && layout->blocks() != 0;
-}
-
-std::uint64_t least_bytes(const layout::Layout& layout) {
-  return packing::least_bytes(layout.size() / layout.blocks());
-}
-
-void learn(MPI_Datatype type) {
-  const layout::LayoutPtr layout = layouts::of(type);
-  g_layouts.fill(bits_of(type),
-                 is_ours(layout.get()) ? reinterpret_cast<std::uint64_t>(layout.get()) : 0);
-}
-
-void leave(MPI_Datatype type, const layout::Layout* layout) {
-  const MPI_Count most = layout == nullptr
-                             ? std::numeric_limits<MPI_Count>::max()
-                             : static_cast<MPI_Count>((least_bytes(*layout) - 1) / layout->size());
-  g_left.type.store(type, std::memory_order_relaxed);
-  g_left.most.store(most, std::memory_order_relaxed);
-}
-
-template <class Count>
-bool is_left(MPI_Datatype type, Count count) {
-  return type == g_left.type.load(std::memory_order_relaxed) &&
-         count <= g_left.most.load(std::memory_order_relaxed);
-}
 
 // A call as it was made: `room` bytes at `stream`, of which `*position` are behind us.
 template <class Count>
@@ -108,27 +65,18 @@ constexpr auto kUnpack = [](const layout::Elements& to, layout::Range range, con
 template <class Count, class Move, class Library>
 [[gnu::noinline]] int serve(const Call<Count>& call, Move move, Library library) {
   if (!switches.active) return library();
-  std::uint64_t address = 0;
-  if (!g_layouts.find(bits_of(call.type), address)) {
+  const Known known = find(call.type);
+  if (!known.known) {
     const int result = library();
     if (result == MPI_SUCCESS) learn(call.type);
     return result;
   }
-  const auto* layout = reinterpret_cast<const layout::Layout*>(address);
-  if (layout != nullptr && moved(call, *layout, move)) return MPI_SUCCESS;
-  leave(call.type, layout);
+  if (known.layout != nullptr && moved(call, *known.layout, move)) return MPI_SUCCESS;
+  leave(call.type, known.layout);
   return library();
 }
 
 }  // namespace
-
-void forget(MPI_Datatype type) {
-  g_layouts.drop(bits_of(type));
-  if (g_left.type.load(std::memory_order_relaxed) == type) {
-    g_left.most.store(-1, std::memory_order_relaxed);
-  }
-}
-
 }  // namespace packing
 
 namespace wrap {

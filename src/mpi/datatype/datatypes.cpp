@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mpi/datatype/datatypes.hpp"
 
-#include <mutex>
-#include <vector>
-
 #include "mpi/datatype/contents.hpp"
 #include "mpi/next.hpp"
-#include "mpi/protocol/ledger.hpp"
 
 namespace mh::mpi::datatypes {
 namespace {
@@ -63,31 +59,7 @@ bool dense(MPI_Datatype type) {
   return size != 0 && tiles(type, size) && keeps_order(type);
 }
 
-std::mutex g_parked_mutex;
-std::vector<MPI_Datatype> g_parked;
-
 }  // namespace
-
-void park(MPI_Datatype type) {
-  const std::lock_guard<std::mutex> hold(g_parked_mutex);
-  g_parked.push_back(type);
-}
-
-void free_parked() {
-  const std::lock_guard<std::mutex> hold(g_parked_mutex);
-  std::erase_if(g_parked, [](MPI_Datatype type) {
-    if (ledger.uses(type)) return false;
-    forget(type);
-    next.Type_free(&type);
-    return true;
-  });
-}
-
-void stop() {
-  const std::lock_guard<std::mutex> hold(g_parked_mutex);
-  for (MPI_Datatype type : g_parked) next.Type_free(&type);
-  g_parked.clear();
-}
 
 Info detail::inspect(MPI_Datatype type) {
   if (type == MPI_DATATYPE_NULL) return {0, false};

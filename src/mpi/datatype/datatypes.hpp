@@ -9,8 +9,8 @@
 #include <cstdint>
 
 #include "mpi/abi.hpp"
-#include "mpi/calls/packing.hpp"
 #include "mpi/datatype/layouts.hpp"
+#include "mpi/datatype/packing.hpp"
 #include "mpi/handle_cache.hpp"
 
 namespace mh::mpi::datatypes {
@@ -56,12 +56,5 @@ inline void forget(MPI_Datatype type) {
   packing::forget(type);
   layouts::forget(type);
 }
-
-// A type that the program freed while a receive under way still needs it: freed for it once no
-// receive does. (The library would keep it alive for its own request only.)
-void park(MPI_Datatype type);
-void free_parked();
-// Before the library ends: all of them.
-void stop();
 
 }  // namespace mh::mpi::datatypes

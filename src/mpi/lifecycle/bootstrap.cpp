@@ -18,6 +18,7 @@
 #include "mpi/lifecycle/report.hpp"
 #include "mpi/next.hpp"
 #include "mpi/protocol/ledger.hpp"
+#include "mpi/protocol/parked_types.hpp"
 #include "mpi/protocol/short_receives.hpp"
 #include "mpi/protocol/wires.hpp"
 #include "openmp/marker.hpp"
@@ -88,7 +89,7 @@ void stop() {
   gate::stop();
   if (switches.active) {
     stop_persistent();
-    datatypes::stop();
+    parked_types::stop();
     comms::stop();
   }
   switches.active = false;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Start and end (chapter 11), and the calls that change what we know of handles: communicators,
-// windows, datatypes, error handlers. Also the barrier.
-#include "base/settings.hpp"
+// Calls that change what is known of handles: communicators, windows, datatypes, error handlers.
+// Also the barrier.
+#include <string_view>
+
 #include "mpi/collective/gate.hpp"
 #include "mpi/datatype/datatypes.hpp"
 #include "mpi/job/comms.hpp"
 #include "mpi/job/switches.hpp"
-#include "mpi/lifecycle/bootstrap.hpp"
 #include "mpi/next.hpp"
 #include "mpi/protocol/handlers.hpp"
 #include "mpi/protocol/ledger.hpp"
+#include "mpi/protocol/parked_types.hpp"
 #include "mpi/protocol/short_receives.hpp"
 #include "mpi/wrappers.hpp"
-#include "openmp/sharing.hpp"
 #include "steal/chunking.hpp"
 
 namespace mh::mpi {
@@ -34,48 +34,9 @@ void read_access_hint(MPI_Comm handle, MPI_Info info) {
   if (wanted == "random") comm->order = steal::order_for(AccessOrder::random);
 }
 
-// Iterations that others do may call MPI at any time. MPI allows the library to grant more than was
-// asked for, so the program sees what there is.
-bool wants_all_threads() {
-  switch (settings().thread_level) {
-    case ThreadLevel::automatic:
-      return openmp::has_marked_loops();
-    case ThreadLevel::multiple:
-      return true;
-    case ThreadLevel::keep:
-      break;
-  }
-  return false;
-}
-
 }  // namespace
 
 namespace wrap {
-
-int Init(int* argc, char*** argv) {
-  int provided = MPI_THREAD_SINGLE;
-  const int code = wants_all_threads()
-                       ? next.Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided)
-                       : next.Init(argc, argv);
-  if (code == MPI_SUCCESS) start();
-  return code;
-}
-
-int Init_thread(int* argc, char*** argv, int required, int* provided) {
-  const int level = wants_all_threads() ? MPI_THREAD_MULTIPLE : required;
-  const int code = next.Init_thread(argc, argv, level, provided);
-  if (code == MPI_SUCCESS) start();
-  return code;
-}
-
-int Finalize() {
-  stop();
-  return next.Finalize();
-}
-
-int Abort(MPI_Comm comm, int errorcode) { return next.Abort(comm, errorcode); }
-
-void Pcontrol(int level) { switches.switched_on.store(level != 0, std::memory_order_relaxed); }
 
 int Barrier(MPI_Comm comm) {
   if (switches.active && gate::barrier(comm)) return MPI_SUCCESS;
@@ -117,9 +78,9 @@ int Win_free(MPI_Win* win) {
 
 int Type_free(MPI_Datatype* datatype) {
   if (switches.active) {
-    datatypes::free_parked();
+    parked_types::free_unused();
     if (ledger.uses(*datatype)) {
-      datatypes::park(*datatype);
+      parked_types::park(*datatype);
       *datatype = MPI_DATATYPE_NULL;
       return MPI_SUCCESS;
     }
