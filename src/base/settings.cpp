@@ -26,7 +26,7 @@ using Field = std::variant<bool Settings::*, std::uint64_t Settings::*, double S
                            std::string Settings::*, std::vector<std::string> Settings::*,
                            Threshold Settings::*, std::vector<ChunkRule> Settings::*,
                            Strategy Settings::*, VictimPolicy Settings::*, AccessOrder Settings::*,
-                           MemoryWay Settings::*, ThreadLevel Settings::*>;
+                           MemoryPath Settings::*, ThreadLevel Settings::*>;
 
 struct Row {
   SettingText text;
@@ -209,13 +209,13 @@ Complaint read_value(std::string_view text, AccessOrder& value, const Row&) {
                                  {"hi-to-lo", AccessOrder::high_to_low}});
 }
 
-Complaint read_value(std::string_view text, MemoryWay& value, const Row&) {
-  return read_word<MemoryWay>(text, value,
-                              {{"auto", MemoryWay::automatic},
-                               {"cma", MemoryWay::cma},
-                               {"cells", MemoryWay::cells},
-                               {"either", MemoryWay::either},
-                               {"none", MemoryWay::none}});
+Complaint read_value(std::string_view text, MemoryPath& value, const Row&) {
+  return read_word<MemoryPath>(text, value,
+                               {{"auto", MemoryPath::automatic},
+                                {"cma", MemoryPath::cma},
+                                {"cells", MemoryPath::cells},
+                                {"either", MemoryPath::either},
+                                {"none", MemoryPath::none}});
 }
 
 Complaint read_value(std::string_view text, ThreadLevel& value, const Row&) {

@@ -23,7 +23,7 @@ enum class AccessOrder : std::uint8_t { random, low_to_high, high_to_low };
 // at work, on this NUMA node (then the longest offer), or any.
 enum class VictimPolicy : std::uint8_t { most_work, fewest_lenders, nearest, random };
 enum class ThreadLevel : std::uint8_t { automatic, keep, multiple };
-enum class MemoryWay : std::uint8_t { automatic, cma, cells, either, none };
+enum class MemoryPath : std::uint8_t { automatic, cma, cells, either, none };
 
 // Bytes from which messages are described, in one direction and in both at once.
 struct Threshold {
@@ -44,7 +44,7 @@ struct Settings {
   Strategy strategy;
   AccessOrder post_comm_access;
   std::uint64_t saturate_ranks;
-  MemoryWay memory;
+  MemoryPath memory;
   bool openmp;
   bool lend_copies;
   VictimPolicy victim;

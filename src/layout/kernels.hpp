@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "layout/far.hpp"
+#include "layout/non_temporal.hpp"
 #include "layout/row.hpp"
 #include "layout/walk.hpp"
 
@@ -655,7 +655,7 @@ void move_records(Address at, const Runs& runs, std::uint64_t count, std::byte* 
 template <bool kPack>
 class Mover {
  public:
-  Mover(std::byte* stream, Home home) : stream_(stream), home_(home) {}
+  Mover(std::byte* stream, CacheLevel cache_level) : stream_(stream), home_(cache_level) {}
 
   void block(Address at, std::uint64_t bytes) {
     if (is_far(bytes)) [[unlikely]] {
@@ -666,7 +666,7 @@ class Mover {
     stream_ += bytes;
   }
   void rows(Address at, const Rows& rows) {
-    if (home_ == Home::caches || !moved_far(at, rows)) move_rows<kPack>(at, rows, stream_);
+    if (home_ == CacheLevel::caches || !moved_far(at, rows)) move_rows<kPack>(at, rows, stream_);
     stream_ += rows.rows * rows.length * rows.block;
   }
   void list(Address at, const Runs& runs, std::uint64_t first, std::uint64_t last) {
@@ -696,12 +696,12 @@ class Mover {
  private:
   // Lanes need wide registers, and a long way; what is written past the caches needs neither.
   [[nodiscard]] bool is_far(std::uint64_t block) const {
-    if (home_ == Home::caches) return false;
+    if (home_ == CacheLevel::caches) return false;
     return kPack ? kHasWide && block >= far::kLeastRead : block >= far::kLeastWritten;
   }
   // On average.
   [[nodiscard]] bool are_far(const Runs& runs) const {
-    return home_ == Home::memory && is_far(runs.bytes / runs.runs);
+    return home_ == CacheLevel::memory && is_far(runs.bytes / runs.runs);
   }
   // Apart, so that little has to be kept for what is short.
   [[gnu::noinline]] void move_far(Address at, std::uint64_t bytes) const {
@@ -720,7 +720,7 @@ class Mover {
   }
 
   std::byte* stream_;
-  Home home_;
+  CacheLevel home_;
 };
 
 }  // namespace mh::layout::detail

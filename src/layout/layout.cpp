@@ -222,7 +222,7 @@ Result<Placed> distributed(const Distributed& dim, std::int64_t coordinate, std:
 
 }  // namespace
 
-bool Layout::dense() const {
+bool Layout::contiguous() const {
   const Node* node = root_.node.get();
   return node != nullptr && node->kind == Kind::grid && node->grid.dims == 0 && root_.offset == 0 &&
          bounds_.lower == 0 && static_cast<std::uint64_t>(extent_) == node->size;

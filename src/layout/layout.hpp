@@ -47,7 +47,7 @@ class Layout {
     return root_.node ? root_.offset + root_.node->high : 0;
   }
   // Any number of elements is one block that begins at the buffer.
-  [[nodiscard]] bool dense() const;
+  [[nodiscard]] bool contiguous() const;
   // Contiguous blocks of one element, as the kernels see them.
   [[nodiscard]] std::uint64_t blocks() const { return root_.node ? root_.node->blocks : 0; }
 

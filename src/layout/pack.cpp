@@ -90,9 +90,9 @@ class Lister {
 template <bool kPack>
 std::uint64_t move(const Elements& elements, Range range, std::byte* stream) {
   range = within(elements, range);
-  detail::Mover<kPack> mover(stream, elements.home);
+  detail::Mover<kPack> mover(stream, elements.cache_level);
   walk(*elements.layout, elements.count, elements.base, range, mover);
-  if (!kPack && elements.home == Home::memory) detail::far::written();
+  if (!kPack && elements.cache_level == CacheLevel::memory) detail::far::written();
   return range.end - range.begin;
 }
 
@@ -135,15 +135,15 @@ std::uint64_t unpack(const Elements& to, Range range, const void* packed) {
   return move<false>(to, range, static_cast<std::byte*>(const_cast<void*>(packed)));
 }
 
-void copy_from(Home home, void* packed, const void* from, std::size_t bytes) {
-  detail::Mover<true>(static_cast<std::byte*>(packed), home).block(address_of(from), bytes);
+void copy_from(CacheLevel cache_level, void* packed, const void* from, std::size_t bytes) {
+  detail::Mover<true>(static_cast<std::byte*>(packed), cache_level).block(address_of(from), bytes);
 }
 
-void copy_to(Home home, void* to, const void* packed, std::size_t bytes) {
+void copy_to(CacheLevel cache_level, void* to, const void* packed, std::size_t bytes) {
   // As in unpack(), the sink only reads the stream.
   auto* stream = static_cast<std::byte*>(const_cast<void*>(packed));
-  detail::Mover<false>(stream, home).block(address_of(to), bytes);
-  if (home == Home::memory) detail::far::written();
+  detail::Mover<false>(stream, cache_level).block(address_of(to), bytes);
+  if (cache_level == CacheLevel::memory) detail::far::written();
 }
 
 std::uint64_t copy(const Elements& to, const Elements& from, Range range,

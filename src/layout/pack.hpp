@@ -25,12 +25,12 @@ namespace mh::layout {
 
 // Where the bytes of elements are expected to be, and should be once they are written: somewhere in
 // the caches, or in memory because there are too many.
-enum class Home : std::uint8_t { caches, memory };
+enum class CacheLevel : std::uint8_t { caches, memory };
 
 // So many bytes that are copied do not fit the last cache (0: not known) together with their
 // source: nobody finds there what was written, or read, first.
-constexpr Home home_of(std::uint64_t bytes, std::uint64_t last_cache) {
-  return last_cache != 0 && bytes > last_cache / 2 ? Home::memory : Home::caches;
+constexpr CacheLevel cache_level_of(std::uint64_t bytes, std::uint64_t last_cache) {
+  return last_cache != 0 && bytes > last_cache / 2 ? CacheLevel::memory : CacheLevel::caches;
 }
 
 // `count` elements at `base`, which may be another process's address where only blocks() is asked.
@@ -38,7 +38,7 @@ struct Elements {
   const Layout* layout;
   std::uint64_t count;
   Address base;
-  Home home = Home::caches;
+  CacheLevel cache_level = CacheLevel::caches;
 
   // Bytes of the packed stream; stops at the largest number.
   [[nodiscard]] std::uint64_t bytes() const {
@@ -57,8 +57,8 @@ std::uint64_t pack(const Elements& from, Range range, void* packed);
 std::uint64_t unpack(const Elements& to, Range range, const void* packed);
 
 // The same for contiguous bytes.
-void copy_from(Home home, void* packed, const void* from, std::size_t bytes);
-void copy_to(Home home, void* to, const void* packed, std::size_t bytes);
+void copy_from(CacheLevel cache_level, void* packed, const void* from, std::size_t bytes);
+void copy_to(CacheLevel cache_level, void* to, const void* packed, std::size_t bytes);
 
 // From layout to layout, by way of a scratch that stays in the first cache levels (kScratch bytes
 // of it are used at most; without any, nothing is copied). Ends that are contiguous, and sources of

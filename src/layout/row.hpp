@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the loops over blocks (kernels.hpp, far.hpp) are given.
+// What the loops over blocks (kernels.hpp, non_temporal.hpp) are given.
 #pragma once
 
 #include <cstddef>

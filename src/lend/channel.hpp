@@ -68,15 +68,15 @@ struct alignas(kCacheLine) Channel {
 
 // What work is exposed for. An owner may expose one of each kind at a time.
 // In the order in which a helper looks.
-enum class Kind : std::uint8_t { belts, wires, copies, loops };
+enum class Kind : std::uint8_t { pipelines, internode, copies, loops };
 inline constexpr std::size_t kKinds = 4;
 constexpr std::uint32_t bit_of(Kind kind) { return 1U << static_cast<unsigned>(kind); }
 
 struct alignas(kCacheLine) Offer {
   // About when (ticks) the owner's process would be done with the exposed work of that kind as it
   // is, 0: nothing is exposed, or a Brief. So an offer gets smaller by itself. Written by the owner
-  // and its helpers, and for belts by the other end of a message, whose process knows first that
-  // there is one. Relaxed: a hint, the owner's process decides what there is.
+  // and its helpers, and for pipelines by the other end of a message, whose process knows first
+  // that there is one. Relaxed: a hint, the owner's process decides what there is.
   std::atomic<std::uint64_t> ends[kKinds]{};
   // Bit k: work of kind k is exposed, be there something to begin or not. Written by the owner,
   // relaxed: a hint for ranks that know more of its work than it does.

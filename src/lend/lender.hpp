@@ -32,7 +32,8 @@ enum class Outcome : std::uint8_t {
 class Lender {
  public:
   // `offset` is where the Lendings lie in each rank's area; `admitted` says whose copies and
-  // belts this core may be lent to. `core` tells the lenders of a rank apart (below kMostCores).
+  // pipelines this core may be lent to. `core` tells the lenders of a rank apart (below
+  // kMostCores).
   Lender(const node::Node& node, std::size_t offset, VictimPolicy policy, Admission admitted,
          std::uint32_t core = 0);
 

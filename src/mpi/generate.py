@@ -271,7 +271,7 @@ void fill_entries_for_loops(mh_table& table, bool guarded);
 
 
 def gate_body(call: Call) -> str:
-    if call.before.startswith("gate::") and "(comm," in call.before and not call.after:
+    if call.before.startswith("arrivals::") and "(comm," in call.before and not call.after:
         return quick_gate_body(call)
     return plain_body(call, f"int {call.prototype.name}(")
 
@@ -282,7 +282,9 @@ def quick_gate_body(call: Call) -> str:
     slow = plain_body(call, f"[[gnu::noinline]] static int gated_{p.name}(")
     quick = [
         wrap_lines(f"int {p.name}(", p.declared, ") {"),
-        wrap_lines(f"  if (gate::passes(comm)) return next.{p.name}(", p.arguments, ");", "      "),
+        wrap_lines(
+            f"  if (arrivals::passes(comm)) return next.{p.name}(", p.arguments, ");", "      "
+        ),
         wrap_lines(f"  return gated_{p.name}(", p.arguments, ");", "      "),
     ]
     return "\n".join([slow, "", *quick, "}"])

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "p2p/outbox.hpp"
+#include "p2p/send_queue.hpp"
 
 namespace mh::mpi::tags {
 
@@ -43,16 +43,17 @@ constexpr bool disjoint(const std::array<Range, kRanges>& ranges) {
 
 // Completion messages of described sends (MPI_Isend and its kin), by SendSlot::own_fin().
 inline constexpr Range kSendFins{0, static_cast<int>(p2p::SendSlot::kOwnFins)};
-// Data that a receiver could not reach, by slot of the sender's outbox.
-inline constexpr Range kResends{kSendFins.end(), static_cast<int>(p2p::SharedOutbox::kSlots)};
-// Completion messages of sends to other nodes, by wire.
-inline constexpr Range kWireFins{kResends.end(), 64};
+// Data that a receiver could not reach, by slot of the sender's send queue.
+inline constexpr Range kResends{kSendFins.end(), static_cast<int>(p2p::SharedSendQueue::kSlots)};
+// Completion messages of sends to other nodes, by internode pipeline.
+inline constexpr Range kInternodeFins{kResends.end(), 64};
 // Nobody sends it: what a rank probes for to drive the library.
-inline constexpr Range kPoke{kWireFins.end(), 1};
+inline constexpr Range kProgressKick{kInternodeFins.end(), 1};
 // Completion messages of persistent sends: each has its own until it is freed.
-inline constexpr Range kPersistentFins{kPoke.end(), kLast + 1 - kPoke.end()};
+inline constexpr Range kPersistentFins{kProgressKick.end(), kLast + 1 - kProgressKick.end()};
 
-static_assert(disjoint(std::array{kSendFins, kResends, kWireFins, kPoke, kPersistentFins}));
+static_assert(disjoint(std::array{kSendFins, kResends, kInternodeFins, kProgressKick,
+                                  kPersistentFins}));
 
 // ---- config.self_comm
 // -------------------------------------------------------------------------------
@@ -64,7 +65,7 @@ inline constexpr Range kRelaid{kRenewed.end(), 1};
 
 static_assert(disjoint(std::array{kRenewed, kRelaid}));
 
-// ---- config.wire_comm
+// ---- config.internode_comm
 // -------------------------------------------------------------------------------
 
 // Pieces of a message to another node, by the number of the message between the two ranks.

@@ -20,7 +20,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
-// What a unit's letter stands for, 0: nothing.
+// What a unit's send descriptor stands for, 0: nothing.
 std::size_t bytes_of(std::string_view letter, std::size_t otherwise) {
   if (letter.empty()) return otherwise;
   if (letter.size() > 1) return 0;

@@ -14,11 +14,12 @@ struct End {
   const layout::Layout* layout = nullptr;
   std::uint64_t count = 0;
   layout::Address base = 0;
-  layout::Home home = layout::Home::caches;
+  layout::CacheLevel cache_level = layout::CacheLevel::caches;
 };
 
 inline layout::Elements elements_of(const End& end) {
-  return {.layout = end.layout, .count = end.count, .base = end.base, .home = end.home};
+  return {
+      .layout = end.layout, .count = end.count, .base = end.base, .cache_level = end.cache_level};
 }
 
 inline void* place_in(const End& contiguous, std::uint64_t offset) {
@@ -29,7 +30,7 @@ inline void pack(const End& from, layout::Range range, std::byte* to) {
   if (from.layout != nullptr) {
     layout::pack(elements_of(from), range, to);
   } else {
-    layout::copy_from(from.home, to, place_in(from, range.begin), range.end - range.begin);
+    layout::copy_from(from.cache_level, to, place_in(from, range.begin), range.end - range.begin);
   }
 }
 
@@ -37,7 +38,7 @@ inline void unpack(const End& to, layout::Range range, const std::byte* from) {
   if (to.layout != nullptr) {
     layout::unpack(elements_of(to), range, from);
   } else {
-    layout::copy_to(to.home, place_in(to, range.begin), from, range.end - range.begin);
+    layout::copy_to(to.cache_level, place_in(to, range.begin), from, range.end - range.begin);
   }
 }
 

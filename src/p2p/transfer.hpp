@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The receiver's side of a described message: its bytes as a job for many hands.
 //
-// An Incoming lives from the landing of a descriptor to the moment the sender may have its buffer
-// back. It belongs to one thread of the receiver; sender and helpers meet it only through the job.
-// No MPI here: how to get the data when memory cannot be reached, and the completion message, are
-// the caller's.
+// An Incoming lives from the posted receive of a descriptor to the moment the sender may have its
+// buffer back. It belongs to one thread of the receiver; sender and helpers meet it only through
+// the job. No MPI here: how to get the data when memory cannot be reached, and the completion
+// message, are the caller's.
 #pragma once
 
 #include <cstdint>
 
 #include "memory/view.hpp"
 #include "node/node.hpp"
-#include "p2p/outbox.hpp"
+#include "p2p/send_queue.hpp"
 #include "steal/slots.hpp"
 #include "steal/thief.hpp"
 
@@ -19,8 +19,8 @@ namespace mh::p2p {
 
 class Transfer {
  public:
-  // Moves work.bytes bytes as a job of rank `me`, the caller. With `shown`, the letter (state
-  // taken) says from now on which job that is, so that its sender can help.
+  // Moves work.bytes bytes as a job of rank `me`, the caller. With `shown`, the send descriptor
+  // (state taken) says from now on which job that is, so that its sender can help.
   Transfer(const steal::Work& work, std::uint32_t me, steal::SlotKeeper& keeper,
            const steal::JobSlots& mine, SendSlot* shown);
   Transfer(const Transfer&) = delete;

@@ -29,7 +29,8 @@ class Ways {
   static constexpr std::uint32_t kRarely = 4096;
   static constexpr std::uint32_t kTrial = 4;
   // So many bytes go through cells before the first sample: their memory comes with its first use,
-  // in several rounds of a belt of 2 MB, because who waits for it fetches other chunks meanwhile.
+  // in several rounds of a pipeline of 2 MB, because who waits for it fetches other chunks
+  // meanwhile.
   static constexpr std::uint64_t kWarmUp = 8U << 20U;
 
   // For the next message of so many bytes.

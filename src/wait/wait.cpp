@@ -53,9 +53,9 @@ bool do_own() {
 }
 
 // One wait: when it began, where its time went.
-class Vigil {
+class WaitScope {
  public:
-  explicit Vigil(std::uint64_t now) : begin_(now), spin_ends_(now + idleness().spin()) {}
+  explicit WaitScope(std::uint64_t now) : begin_(now), spin_ends_(now + idleness().spin()) {}
 
   // One step of the loop. True if a chunk was moved.
   bool step() {
@@ -127,9 +127,9 @@ void until_slow(Predicate done) {
     return;
   }
   if (g_work->is_guest()) return until_as_guest(done);
-  Vigil vigil(ticks());
+  WaitScope scope(ticks());
   while (!done()) {
-    if (vigil.step()) continue;
+    if (scope.step()) continue;
     g_work->between_looks();
     if (g_rules.crowded) {
       sched_yield();
@@ -137,7 +137,7 @@ void until_slow(Predicate done) {
       relax();
     }
   }
-  vigil.end();
+  scope.end();
 }
 
 }  // namespace detail

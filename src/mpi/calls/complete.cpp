@@ -2,9 +2,9 @@
 // Chapter 3, completion: MPI_Wait*, MPI_Test*, Request_free, Cancel, Request_get_status.
 //
 // Every wait is a loop over the library's matching test. When no receive is under way in which a
-// descriptor could land, rightly (the ledger) or by an error (short receives), a call is just that;
-// otherwise the handles are noted before the library clears them, and every request that completes
-// is settled before the caller sees it.
+// descriptor could land, rightly (the pending requests) or by an error (short receives), a call is
+// just that; otherwise the handles are noted before the library clears them, and every request that
+// completes is settled before the caller sees it.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -15,13 +15,13 @@
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
-#include "mpi/protocol/landing.hpp"
-#include "mpi/protocol/ledger.hpp"
-#include "mpi/protocol/letters.hpp"
+#include "mpi/protocol/internode.hpp"
 #include "mpi/protocol/message.hpp"
-#include "mpi/protocol/outgoing.hpp"
+#include "mpi/protocol/pending_requests.hpp"
+#include "mpi/protocol/receiver.hpp"
+#include "mpi/protocol/send_descriptors.hpp"
+#include "mpi/protocol/sender.hpp"
 #include "mpi/protocol/short_receives.hpp"
-#include "mpi/protocol/wires.hpp"
 #include "mpi/wrappers.hpp"
 
 namespace mh::mpi {
@@ -59,7 +59,7 @@ class Batch {
     std::copy_n(requests, count_, handles_.data());
     if (!switches.threads) return;
     entries_.reserve(count_);
-    for (std::size_t i = 0; i < count_; ++i) entries_.push_back(ledger.find(handles_[i]));
+    for (std::size_t i = 0; i < count_; ++i) entries_.push_back(pending_requests.find(handles_[i]));
   }
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;
@@ -68,24 +68,24 @@ class Batch {
   MPI_Status& status(std::size_t i) { return statuses_[i]; }
   MPI_Request handle(std::size_t i) { return handles_[i]; }
   // Looked up early where another thread may use the handle again as soon as it is completed.
-  EntryPtr entry(std::size_t i) {
-    return switches.threads ? entries_[i] : ledger.find(handles_[i]);
+  PendingReceivePtr entry(std::size_t i) {
+    return switches.threads ? entries_[i] : pending_requests.find(handles_[i]);
   }
   [[nodiscard]] std::size_t size() const { return count_; }
 
  private:
   std::size_t count_;
   Scratch<MPI_Request> handles_;
-  std::vector<EntryPtr> entries_;  // empty without threads
+  std::vector<PendingReceivePtr> entries_;  // empty without threads
   Scratch<MPI_Status> own_;
   MPI_Status* statuses_;
 };
 
 // Receives are under way that need a look when they complete.
-bool is_watching() { return ledger.any() || short_receives.any(); }
+bool is_watching() { return pending_requests.any() || short_receives.any(); }
 
 // The communicator of a request is known only from its entry; errors of settling are raised there.
-int settle_and_raise(MPI_Request handle, const EntryPtr& entry, MPI_Status* status) {
+int settle_and_raise(MPI_Request handle, const PendingReceivePtr& entry, MPI_Status* status) {
   if (!entry) {
     short_receives.settle(handle);
     return MPI_SUCCESS;
@@ -98,7 +98,7 @@ int settle_and_raise(MPI_Request handle, const EntryPtr& entry, MPI_Status* stat
 // short for a descriptor, and matched with one: the error is right, and the sender must get its
 // buffer back.
 int checked(int code, const MPI_Status& status) {
-  if (code != MPI_SUCCESS && is_truncation(code)) letters::truncated(nullptr, status);
+  if (code != MPI_SUCCESS && is_truncation(code)) send_descriptors::truncated(nullptr, status);
   return code;
 }
 
@@ -110,7 +110,7 @@ int checked(int code, int count, const MPI_Status* statuses) {
 }
 
 // The outcome for one that has failed.
-int failed(int code, MPI_Request handle, const EntryPtr& entry, MPI_Status* status) {
+int failed(int code, MPI_Request handle, const PendingReceivePtr& entry, MPI_Status* status) {
   return drop_request(handle, entry, status) ? code : checked(code, *status);
 }
 
@@ -131,12 +131,13 @@ class StatusesOrOwn {
 // How often a wait looks for its end before it looks around: as a latency-bound exchange needs it,
 // if nothing long is under way.
 int looks() {
-  return services.outbox.empty() && !ledger.any() ? wait::kManyLooks : wait::kFewLooks;
+  return services.send_queue.empty() && !pending_requests.any() ? wait::kManyLooks
+                                                                : wait::kFewLooks;
 }
 
 [[gnu::noinline]] int wait_one(MPI_Request* request, MPI_Status* users) {
   const MPI_Request handle = *request;
-  const EntryPtr entry = ledger.find(handle);
+  const PendingReceivePtr entry = pending_requests.find(handle);
   StatusOrOwn status(users);
   const int code = wait_request(request, status.get(), looks());
   if (code != MPI_SUCCESS) return failed(code, handle, entry, status.get());
@@ -266,7 +267,7 @@ bool done_or_failed(int code, int flag) { return flag != 0 || code != MPI_SUCCES
 // A completed request stays in place.
 void look_at(MPI_Request request, MPI_Status* status) {
   short_receives.look(request);
-  if (ledger.any()) peek(request, status);
+  if (pending_requests.any()) peek(request, status);
 }
 
 int test_in_vain(int code) {
@@ -435,9 +436,9 @@ ShortOnes short_ones(int count, const MPI_Request* requests) {
   return found;
 }
 
-// Where short receives are under way and nothing is in the ledger. In a tight loop the library may
-// wait for the rest once the last of them is there: had one before met a message that is too long,
-// whose sender may have to wait for us, that would not have come.
+// Where short receives are under way and nothing is in the pending requests. In a tight loop the
+// library may wait for the rest once the last of them is there: had one before met a message that
+// is too long, whose sender may have to wait for us, that would not have come.
 [[gnu::noinline]] int wait_all_short(int count, MPI_Request* requests, MPI_Status* users) {
   Scratch<MPI_Request> handles(length(count));
   std::copy_n(requests, length(count), handles.data());
@@ -466,14 +467,14 @@ int Waitall(int count, MPI_Request array_of_requests[], MPI_Status array_of_stat
   services.exchanges.completes();
   if (!switches.active || count <= 0)
     return next.Waitall(count, array_of_requests, array_of_statuses);
-  if (short_receives.any() && !ledger.any()) {
+  if (short_receives.any() && !pending_requests.any()) {
     return wait_all_short(count, array_of_requests, array_of_statuses);
   }
   if (may_wait_in_library() && switches.errors_are_fatal) {
     return next.Waitall(count, array_of_requests, array_of_statuses);
   }
-  return ledger.any() ? wait_all(count, array_of_requests, array_of_statuses)
-                      : wait_all_ordinary(count, array_of_requests, array_of_statuses);
+  return pending_requests.any() ? wait_all(count, array_of_requests, array_of_statuses)
+                                : wait_all_ordinary(count, array_of_requests, array_of_statuses);
 }
 
 int Waitany(int count, MPI_Request array_of_requests[], int* index, MPI_Status* status) {
@@ -506,7 +507,7 @@ int Test(MPI_Request* request, int* flag, MPI_Status* status) {
   services.exchanges.completes();
   if (!switches.active || request == nullptr) return next.Test(request, flag, status);
   const MPI_Request handle = *request;
-  const EntryPtr entry = ledger.find(handle);
+  const PendingReceivePtr entry = pending_requests.find(handle);
   StatusOrOwn seen(status);
   const int code = next.Test(request, flag, seen.get());
   if (code != MPI_SUCCESS) return failed(code, handle, entry, seen.get());
@@ -595,7 +596,7 @@ int Request_get_status_some(int incount, const MPI_Request array_of_requests[], 
 
 int Cancel(MPI_Request* request) {
   if (!switches.active) return next.Cancel(request);
-  if (cancel_described(*request) || cancel_undescribed(*request) || wires::keeps(*request)) {
+  if (cancel_described(*request) || cancel_undescribed(*request) || internode::keeps(*request)) {
     return MPI_SUCCESS;
   }
   await_completion_of(*request);

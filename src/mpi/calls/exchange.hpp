@@ -5,19 +5,20 @@
 // `Count` is int or MPI_Count (the library's _c forms).
 #pragma once
 
-#include "mpi/protocol/ledger.hpp"
-#include "mpi/protocol/outgoing.hpp"
-#include "mpi/protocol/wires.hpp"
+#include "mpi/protocol/internode.hpp"
+#include "mpi/protocol/pending_requests.hpp"
+#include "mpi/protocol/sender.hpp"
 
 namespace mh::mpi {
 
 enum class Mode : std::uint8_t { standard, synchronous, ready };
 
-// A send under way: described (then the slot is awaited), by wire, or the library's own request.
+// A send under way: described (then the slot is awaited), by internode pipeline, or the library's
+// own request.
 struct Departure {
   Exchange exchange = Exchange::unknown;  // set before depart()
   std::optional<Slot> slot;
-  std::optional<wires::Wire> wire{};
+  std::optional<internode::SendId> wire{};
   MPI_Request request = MPI_REQUEST_NULL;
 };
 

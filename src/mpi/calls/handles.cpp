@@ -3,14 +3,14 @@
 // Also the barrier.
 #include <string_view>
 
-#include "mpi/collective/gate.hpp"
+#include "mpi/collective/arrivals.hpp"
 #include "mpi/datatype/datatypes.hpp"
 #include "mpi/job/comms.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
 #include "mpi/protocol/handlers.hpp"
-#include "mpi/protocol/ledger.hpp"
 #include "mpi/protocol/parked_types.hpp"
+#include "mpi/protocol/pending_requests.hpp"
 #include "mpi/protocol/short_receives.hpp"
 #include "mpi/wrappers.hpp"
 #include "steal/chunking.hpp"
@@ -39,20 +39,20 @@ void read_access_hint(MPI_Comm handle, MPI_Info info) {
 namespace wrap {
 
 int Barrier(MPI_Comm comm) {
-  if (switches.active && gate::barrier(comm)) return MPI_SUCCESS;
+  if (switches.active && arrivals::barrier(comm)) return MPI_SUCCESS;
   return next.Barrier(comm);
 }
 
 int Comm_free(MPI_Comm* comm) {
   handlers::note_change();
-  gate::forget(*comm);
+  arrivals::forget(*comm);
   if (switches.active) comms::forget(*comm);
   return next.Comm_free(comm);
 }
 
 int Comm_disconnect(MPI_Comm* comm) {
   handlers::note_change();
-  gate::forget(*comm);
+  arrivals::forget(*comm);
   if (switches.active) comms::forget(*comm);
   return next.Comm_disconnect(comm);
 }
@@ -79,7 +79,7 @@ int Win_free(MPI_Win* win) {
 int Type_free(MPI_Datatype* datatype) {
   if (switches.active) {
     parked_types::free_unused();
-    if (ledger.uses(*datatype)) {
+    if (pending_requests.uses(*datatype)) {
       parked_types::park(*datatype);
       *datatype = MPI_DATATYPE_NULL;
       return MPI_SUCCESS;

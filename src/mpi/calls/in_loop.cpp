@@ -7,7 +7,7 @@
 
 #include "base/say.hpp"
 #include "lend/pool.hpp"
-#include "mpi/collective/gate.hpp"
+#include "mpi/collective/arrivals.hpp"
 #include "mpi/front/entry.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/switches.hpp"
@@ -63,7 +63,7 @@ void note(Participant& me, Rule rule) {
 // no call just now. A call that began before lets nobody in while it waits.
 void count_with_threads() {
   if (switches.threads) return;
-  gate::stop();
+  arrivals::stop();
   short_receives.hand_over_all();
   switches.threads = true;
 }

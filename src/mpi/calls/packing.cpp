@@ -45,9 +45,9 @@ template <class Count, class Move>
 bool moved(const Call<Count>& call, const layout::Layout& layout, Move move) {
   const std::uint64_t bytes = bytes_of(call, layout);
   if (bytes == 0) return false;
-  const layout::Elements elements{&layout, static_cast<std::uint64_t>(call.count),
-                                  layout::address_of(call.memory),
-                                  layout::home_of(bytes, services.node->header().cache_bytes)};
+  const layout::Elements elements{
+      &layout, static_cast<std::uint64_t>(call.count), layout::address_of(call.memory),
+      layout::cache_level_of(bytes, services.node->header().cache_bytes)};
   move(elements, layout::Range{0, bytes}, static_cast<const char*>(call.stream) + *call.position);
   *call.position += static_cast<Count>(bytes);
   services.counters().bytes_packed.add(bytes);

@@ -18,13 +18,13 @@
 #include "mpi/job/config.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
-#include "mpi/protocol/landing.hpp"
-#include "mpi/protocol/ledger.hpp"
 #include "mpi/protocol/message.hpp"
-#include "mpi/protocol/moving.hpp"
-#include "mpi/protocol/outgoing.hpp"
 #include "mpi/protocol/overlaps.hpp"
+#include "mpi/protocol/pending_requests.hpp"
+#include "mpi/protocol/receiver.hpp"
+#include "mpi/protocol/sender.hpp"
 #include "mpi/protocol/short_receives.hpp"
+#include "mpi/protocol/transfer.hpp"
 #include "mpi/tags.hpp"
 #include "mpi/wrappers.hpp"
 
@@ -35,7 +35,7 @@ struct PersistentSend {
   Outgoing message;
   std::uint64_t communicator;  // its key: the handle may belong to another one by now
   MPI_Request plain;           // the library's own request, which sends the data as it is
-  MPI_Datatype type;           // by wire only, else MPI_DATATYPE_NULL
+  MPI_Datatype type;           // by internode pipeline only, else MPI_DATATYPE_NULL
   int fin_tag;
 };
 
@@ -106,14 +106,14 @@ void describe(Mode mode, const void* buffer, MPI_Count count, MPI_Datatype type,
   // which could reach it, nobody knows now.
   message.exchange = config.ranks == 2 || !config.reaching ? Exchange::yes : Exchange::no;
   if (message.bytes == p2p::kDescriptorBytes) note_short(dest, comm);
-  const bool by_wire = mode != Mode::synchronous && wires::may_take(message, type, info);
-  if (!by_wire && !may_describe(message, type, info)) return;
+  const bool by_internode = mode != Mode::synchronous && internode::may_take(message, type, info);
+  if (!by_internode && !may_describe(message, type, info)) return;
   const auto fin_tag = take_tag();
   if (!fin_tag) return;
   PersistentSend send{.message = message,
                       .communicator = comms::find(comm)->key,
                       .plain = *request,
-                      .type = by_wire ? kept(type) : MPI_DATATYPE_NULL,
+                      .type = by_internode ? kept(type) : MPI_DATATYPE_NULL,
                       .fin_tag = *fin_tag};
   // From anyone: the receiver, or this rank itself after an undescribed start.
   real.Recv_init(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, *fin_tag, config.node_comm, request);
@@ -143,7 +143,7 @@ int start_plain(MPI_Request request, const PersistentSend& send) {
   if (code != MPI_SUCCESS) return code;
   const std::lock_guard<std::mutex> hold(g_mutex);
   g_undescribed.push_back({.plain = plain, .request = request, .fin_tag = send.fin_tag});
-  loose_ends.fetch_add(1, std::memory_order_relaxed);
+  detached_operations.fetch_add(1, std::memory_order_relaxed);
   return code;
 }
 
@@ -152,8 +152,8 @@ int send_started(MPI_Request request, const PersistentSend& send) {
   if (comm == nullptr || comm->key != send.communicator) return start_plain(request, send);
   if (send.type != MPI_DATATYPE_NULL) {
     const datatypes::Info info = datatypes::info(send.type);
-    const auto wire = wires::take(send.message, send.type, info, send.fin_tag, request);
-    if (wire) return wires::send(*wire, send.message);
+    const auto wire = internode::take(send.message, send.type, info, send.fin_tag, request);
+    if (wire) return internode::send(*wire, send.message);
   } else if (switches.switched_on.load(std::memory_order_relaxed)) {
     if (const auto slot =
             post_with_fin_tag(send.message, static_cast<std::uint32_t>(send.fin_tag), request)) {
@@ -175,10 +175,10 @@ int start_receive(MPI_Request* request) {
   const int code = next.Start(request);
   if (code != MPI_SUCCESS) return code;
   short_receives.start(*request);
-  if (!ledger.has_entries()) return code;
-  if (const EntryPtr entry = ledger.find(*request)) {
-    show(entry->receipt.landing);
-    ledger.start(*entry);
+  if (!pending_requests.has_entries()) return code;
+  if (const PendingReceivePtr entry = pending_requests.find(*request)) {
+    show(entry->receipt.target);
+    pending_requests.start(*entry);
   }
   return code;
 }
@@ -194,7 +194,7 @@ bool keep_short(void* buffer, MPI_Count count, MPI_Datatype type, int source, MP
                 MPI_Request request) {
   const datatypes::Info info = datatypes::info(type);
   const std::uint64_t bytes = message_bytes(count, info);
-  if (!short_receives.suits(buffer, bytes, info.dense, source)) return false;
+  if (!short_receives.suits(buffer, bytes, info.contiguous, source)) return false;
   auto receive = ShortReceive::of(buffer, bytes, source, comm);
   receive.persistent = 1;
   receive.under_way = 0;
@@ -204,21 +204,21 @@ bool keep_short(void* buffer, MPI_Count count, MPI_Datatype type, int source, MP
 // Open MPI frees a persistent receive that fails, and gives its handle to the next one.
 void forget_failed(MPI_Request request) {
   overlaps.remove_persistent(request);
-  const EntryPtr entry = ledger.find(request);
+  const PendingReceivePtr entry = pending_requests.find(request);
   if (!entry) return;
-  ledger.conclude(*entry);
-  hide(entry->receipt.landing);
-  ledger.remove(request);
+  pending_requests.conclude(*entry);
+  hide(entry->receipt.target);
+  pending_requests.remove(request);
 }
 
-void enter_receive(const Landing& landing, int source, MPI_Comm comm, MPI_Request request) {
-  if (landing.capacity == 0) return;
-  const bool is_simple = landing.bounce == nullptr;
-  if (is_simple && keep_short(landing.buffer, landing.count, landing.type, source, comm, request)) {
-    return overlaps.add_persistent(request, landing);
+void enter_receive(const ReceiveTarget& target, int source, MPI_Comm comm, MPI_Request request) {
+  if (target.capacity == 0) return;
+  const bool is_simple = target.bounce == nullptr;
+  if (is_simple && keep_short(target.buffer, target.count, target.type, source, comm, request)) {
+    return overlaps.add_persistent(request, target);
   }
-  if (is_simple && !landing) return overlaps.add_persistent(request, landing);
-  ledger.add_persistent(request, {.landing = landing, .persistent = true});
+  if (is_simple && !target) return overlaps.add_persistent(request, target);
+  pending_requests.add_persistent(request, {.target = target, .persistent = true});
 }
 
 int make(void* buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
@@ -234,22 +234,22 @@ template <class Count>
 int make_receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
                  MPI_Request* request) {
   if (!switches.active) return make(buffer, count, type, source, tag, comm, request);
-  Landing landing = landing_for(buffer, count, type, source, comm);
-  if (!landing) landing = without_descriptor(buffer, count, type);
-  if (source == MPI_PROC_NULL) landing = {};
-  overlaps.avoid(landing, static_cast<std::uint64_t>(std::numeric_limits<Count>::max()));
-  const int code = landing.bounce ? make(landing.buffer, static_cast<Count>(landing.count),
-                                         landing.type, source, tag, comm, request)
-                                  : make(buffer, count, type, source, tag, comm, request);
+  ReceiveTarget target = target_for(buffer, count, type, source, comm);
+  if (!target) target = without_descriptor(buffer, count, type);
+  if (source == MPI_PROC_NULL) target = {};
+  overlaps.avoid(target, static_cast<std::uint64_t>(std::numeric_limits<Count>::max()));
+  const int code = target.bounce ? make(target.buffer, static_cast<Count>(target.count),
+                                        target.type, source, tag, comm, request)
+                                 : make(buffer, count, type, source, tag, comm, request);
   if (code != MPI_SUCCESS) return code;
   forget_failed(*request);
-  enter_receive(landing, source, comm, *request);
+  enter_receive(target, source, comm, *request);
   return code;
 }
 
 // The program no longer wants to hear of this request. A receive under way still has to be settled.
-int free_receive(MPI_Request* request, const EntryPtr& entry) {
-  if (!ledger.is_under_way(entry)) return next.Request_free(request);
+int free_receive(MPI_Request* request, const PendingReceivePtr& entry) {
+  if (!pending_requests.is_under_way(entry)) return next.Request_free(request);
   adopt_orphan(*request, entry);
   *request = MPI_REQUEST_NULL;
   return MPI_SUCCESS;
@@ -271,7 +271,7 @@ bool free_send(MPI_Request request) {
   if (at == g_sends.end()) return false;
   if (is_active(request)) {
     g_freed.push_back({.request = request, .send = std::move(at->second)});
-    loose_ends.fetch_add(1, std::memory_order_relaxed);
+    detached_operations.fetch_add(1, std::memory_order_relaxed);
   } else {
     dispose(request, at->second);
   }
@@ -306,20 +306,20 @@ bool conclude(Freed& one) {
 template <class One>
 void conclude_all(std::vector<One>& ends) {
   const std::size_t over = std::erase_if(ends, [](One& one) { return conclude(one); });
-  loose_ends.fetch_sub(over, std::memory_order_relaxed);
+  detached_operations.fetch_sub(over, std::memory_order_relaxed);
 }
 
 }  // namespace
 
 void progress_persistent() {
-  if (loose_ends.load(std::memory_order_relaxed) == 0) return;
+  if (detached_operations.load(std::memory_order_relaxed) == 0) return;
   const std::lock_guard<std::mutex> hold(g_mutex);
   conclude_all(g_undescribed);
   conclude_all(g_freed);
 }
 
 bool cancel_undescribed(MPI_Request request) {
-  if (loose_ends.load(std::memory_order_relaxed) == 0) return false;
+  if (detached_operations.load(std::memory_order_relaxed) == 0) return false;
   const std::lock_guard<std::mutex> hold(g_mutex);
   for (Undescribed& one : g_undescribed) {
     if (one.request != request) continue;
@@ -411,10 +411,10 @@ int Request_free(MPI_Request* request) {
   }
   short_receives.hand_over(*request);
   overlaps.remove_persistent(*request);
-  const EntryPtr entry = ledger.find(*request);
+  const PendingReceivePtr entry = pending_requests.find(*request);
   if (!entry) return next.Request_free(request);
-  const TypeHold hold(entry->receipt.landing);
-  ledger.remove(*request);
+  const TypeHold hold(entry->receipt.target);
+  pending_requests.remove(*request);
   return free_receive(request, entry);
 }
 

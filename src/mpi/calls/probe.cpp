@@ -13,8 +13,8 @@
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
-#include "mpi/protocol/letters.hpp"
 #include "mpi/protocol/message.hpp"
+#include "mpi/protocol/send_descriptors.hpp"
 #include "mpi/tags.hpp"
 #include "mpi/wrappers.hpp"
 
@@ -48,8 +48,9 @@ bool shows_descriptor_size(const MPI_Status& status) {
 
 struct Seen {
   Comm* comm;
-  Letter letter;   // the described message it must be, if it is not ambiguous
-  bool ambiguous;  // it may as well be a short message, or another letter; or is of another node
+  SendDescriptor send;  // the described message it must be, if it is not ambiguous
+  bool ambiguous;       // it may as well be a short message, or another send descriptor; or is of
+                        // another node
 };
 
 // What a probe saw, by its status; nothing if it is certainly an ordinary message.
@@ -58,22 +59,22 @@ std::optional<Seen> identify(MPI_Comm handle, const MPI_Status& status) {
   Comm* comm = comms::find(handle);
   if (comm == nullptr) return std::nullopt;
   const std::int32_t there = comm->on_node(status.MPI_SOURCE);
-  if (there < 0 && config.wiring && comm->is_elsewhere(status.MPI_SOURCE)) {
-    return Seen{.comm = comm, .letter = {}, .ambiguous = true};
+  if (there < 0 && config.internode && comm->is_elsewhere(status.MPI_SOURCE)) {
+    return Seen{.comm = comm, .send = {}, .ambiguous = true};
   }
   if (there < 0 || there == static_cast<std::int32_t>(config.me)) return std::nullopt;
   const auto sender = static_cast<std::uint32_t>(there);
-  if (letters::is_kept(sender, comm->key, status.MPI_TAG)) {
-    return Seen{.comm = comm, .letter = {}, .ambiguous = true};
+  if (send_descriptors::is_kept(sender, comm->key, status.MPI_TAG)) {
+    return Seen{.comm = comm, .send = {}, .ambiguous = true};
   }
-  const auto letter = letters::oldest(sender, comm->key, status.MPI_TAG);
-  if (!letter) return std::nullopt;
-  // With several threads another one may be receiving the oldest letter just now, or may have sent
-  // a later one before it.
+  const auto send = send_descriptors::oldest(sender, comm->key, status.MPI_TAG);
+  if (!send) return std::nullopt;
+  // With several threads another one may be receiving the oldest send descriptor just now, or may
+  // have sent a later one before it.
   const bool shorts =
       services.area(sender).short_sent[config.me].load(std::memory_order_relaxed) != 0;
-  const bool oldest_first = letter->says.ordered != 0 && !switches.threads;
-  return Seen{.comm = comm, .letter = *letter, .ambiguous = shorts || !oldest_first};
+  const bool oldest_first = send->says.ordered != 0 && !switches.threads;
+  return Seen{.comm = comm, .send = *send, .ambiguous = shorts || !oldest_first};
 }
 
 // The content of a message that this rank sends to itself lives until the send is complete, which
@@ -97,8 +98,8 @@ void post_parcel(const std::array<std::byte, p2p::kDescriptorBytes>& content, in
 }
 
 struct Renewed {
-  std::uint64_t bytes;           // its true size
-  std::optional<Letter> letter;  // if it is a descriptor's of this node
+  std::uint64_t bytes;                 // its true size
+  std::optional<SendDescriptor> send;  // if it is a descriptor's of this node
 };
 
 // Receives the message of descriptor size behind `message`, sees what it is, and makes it a message
@@ -119,14 +120,14 @@ Renewed renew(MPI_Message* message) {
     return flag != 0;
   });
   if (!p2p::opens_descriptor(content.data(), config.key)) {
-    return {.bytes = p2p::kDescriptorBytes, .letter = std::nullopt};
+    return {.bytes = p2p::kDescriptorBytes, .send = std::nullopt};
   }
   p2p::Descriptor descriptor;
   std::memcpy(&descriptor, content.data(), sizeof descriptor);
-  if (descriptor.from_world != 0) return {.bytes = descriptor.bytes, .letter = std::nullopt};
-  const Letter letter = letters::of(descriptor);
-  letters::note_taken_out(letter);
-  return {.bytes = descriptor.bytes, .letter = letter};
+  if (descriptor.from_world != 0) return {.bytes = descriptor.bytes, .send = std::nullopt};
+  const SendDescriptor send = send_descriptors::of(descriptor);
+  send_descriptors::note_taken_out(send);
+  return {.bytes = descriptor.bytes, .send = send};
 }
 
 // An ambiguous message seen by a probe that leaves it in the library: taken out and set aside.
@@ -141,7 +142,7 @@ std::optional<std::uint64_t> set_aside(MPI_Comm comm, const MPI_Status& seen) {
   g_kept.push_back({.comm = comm,
                     .message = {.message = message,
                                 .envelope = {.source = seen.MPI_SOURCE, .tag = seen.MPI_TAG},
-                                .letter = renewed.letter},
+                                .send = renewed.send},
                     .bytes = renewed.bytes});
   set_aside_count.store(static_cast<std::uint32_t>(g_kept.size()), std::memory_order_relaxed);
   return renewed.bytes;
@@ -173,7 +174,7 @@ int look(int source, int tag, MPI_Comm comm, int* flag, MPI_Status* users) {
   if (code != MPI_SUCCESS || *flag == 0) return code;
   const auto seen = identify(comm, *status.get());
   if (!seen) return code;
-  std::uint64_t bytes = seen->letter.says.bytes;
+  std::uint64_t bytes = seen->send.says.bytes;
   if (seen->ambiguous) {
     const auto kept = set_aside(comm, *status.get());
     if (!kept) {
@@ -201,7 +202,7 @@ int take_look(int source, int tag, MPI_Comm comm, int* flag, MPI_Message* messag
     remember_origin(*message, {.comm = comms::share(comms::find(comm)),
                                .envelope = kept->envelope,
                                .substitute = true,
-                               .letter = kept->letter});
+                               .send = kept->send});
     return MPI_SUCCESS;
   }
   StatusOrOwn status(users);
@@ -212,15 +213,15 @@ int take_look(int source, int tag, MPI_Comm comm, int* flag, MPI_Message* messag
   Origin origin{.comm = comms::share(seen->comm),
                 .envelope = {.source = status.get()->MPI_SOURCE, .tag = status.get()->MPI_TAG},
                 .substitute = false,
-                .letter = seen->letter};
-  std::uint64_t bytes = seen->letter.says.bytes;
+                .send = seen->send};
+  std::uint64_t bytes = seen->send.says.bytes;
   if (seen->ambiguous) {
     const Renewed renewed = renew(message);
     bytes = renewed.bytes;
     origin.substitute = true;
-    origin.letter = renewed.letter;
+    origin.send = renewed.send;
   } else {
-    letters::note_taken_out(seen->letter);
+    send_descriptors::note_taken_out(seen->send);
   }
   remember_origin(*message, origin);
   set_bytes(status.get(), bytes);

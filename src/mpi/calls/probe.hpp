@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Telling what a probe saw: a descriptor shows as a message of kDescriptorBytes, and its true size
-// is looked up in the sender's outbox.
+// is looked up in the sender's send queue.
 //
 // Words: a *short* message is an ordinary one of just a descriptor's size. Where a sender has sent
 // a rank both short messages and descriptors of one tag, size alone cannot tell them apart; then
@@ -16,8 +16,8 @@
 
 #include "mpi/job/comms.hpp"
 #include "mpi/next.hpp"
-#include "mpi/protocol/letters.hpp"
 #include "mpi/protocol/message.hpp"
+#include "mpi/protocol/send_descriptors.hpp"
 
 namespace mh::mpi {
 
@@ -29,7 +29,7 @@ extern std::atomic<std::uint32_t> set_aside_count;
 struct SetAside {
   MPI_Message message;
   Envelope envelope;
-  std::optional<Letter> letter;  // what it describes, of this node
+  std::optional<SendDescriptor> send;  // what it describes, of this node
 };
 
 // The first one that a receive or probe with these arguments would match, taken out.
@@ -39,8 +39,8 @@ std::optional<SetAside> take_set_aside(int source, int tag, MPI_Comm comm);
 struct Origin {
   std::shared_ptr<Comm> comm;  // the program may free it before it receives the message
   Envelope envelope;
-  bool substitute;               // a message set aside: the library takes this rank for its source
-  std::optional<Letter> letter;  // what it describes, of this node
+  bool substitute;  // a message set aside: the library takes this rank for its source
+  std::optional<SendDescriptor> send;  // what it describes, of this node
 };
 std::optional<Origin> take_origin(MPI_Message message);
 

@@ -3,7 +3,7 @@
 //
 // A blocking receive is start + wait, which costs the same in every supported library and lets the
 // rank help. A receive in whose buffer a descriptor may land is settled when it completes: at once
-// in a blocking call, through the ledger otherwise.
+// in a blocking call, through the pending requests otherwise.
 #include <limits>
 #include <type_traits>
 
@@ -41,34 +41,35 @@ int start_matched(void* buffer, MPI_Count count, MPI_Datatype type, MPI_Message*
 
 // A receive of a known message was started, with `code`. One that has no room for the descriptor
 // will fail, and nobody will read the message.
-int release_if_cut(int code, const Landing& landing, const std::optional<Letter>& letter) {
-  if (code == MPI_SUCCESS && letter && !landing) letters::release_unread(*letter);
+int release_if_cut(int code, const ReceiveTarget& target,
+                   const std::optional<SendDescriptor>& send) {
+  if (code == MPI_SUCCESS && send && !target) send_descriptors::release_unread(*send);
   return code;
 }
 
 // A receive that clashes with another gets a bounce buffer.
 template <class Count>
-void avoid_clash(Landing& landing, void*& buffer, Count& count, MPI_Datatype& type) {
+void avoid_clash(ReceiveTarget& target, void*& buffer, Count& count, MPI_Datatype& type) {
   if (!config.describing) return;
-  if (!landing) landing = without_descriptor(buffer, count, type);
-  overlaps.avoid(landing, static_cast<std::uint64_t>(std::numeric_limits<Count>::max()));
-  if (!landing.bounce) return;
-  buffer = landing.buffer;
-  count = static_cast<Count>(landing.count);
-  type = landing.type;
+  if (!target) target = without_descriptor(buffer, count, type);
+  overlaps.avoid(target, static_cast<std::uint64_t>(std::numeric_limits<Count>::max()));
+  if (!target.bounce) return;
+  buffer = target.buffer;
+  count = static_cast<Count>(target.count);
+  type = target.type;
 }
 
 // What has to be done when a receive completes, and its start.
 template <class Count>
 int begin(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
           MPI_Request* request, Receipt& receipt) {
-  receipt.landing = landing_for(buffer, count, type, source, comm);
-  if (source != MPI_PROC_NULL) avoid_clash(receipt.landing, buffer, count, type);
+  receipt.target = target_for(buffer, count, type, source, comm);
+  if (source != MPI_PROC_NULL) avoid_clash(receipt.target, buffer, count, type);
   if (set_aside_count.load(std::memory_order_relaxed) != 0) [[unlikely]] {
     if (auto kept = take_set_aside(source, tag, comm)) {
       receipt.envelope = kept->envelope;
       return release_if_cut(start_matched(buffer, count, type, &kept->message, request),
-                            receipt.landing, kept->letter);
+                            receipt.target, kept->send);
     }
   }
   return start(buffer, count, type, source, tag, comm, request);
@@ -82,40 +83,40 @@ int begin_matched(void* buffer, Count count, MPI_Datatype type, MPI_Message* mes
   if (origin) {
     receipt.comm = origin->comm;
     if (origin->comm) {
-      receipt.landing = landing_on(*origin->comm, buffer, count, type, origin->envelope.source);
+      receipt.target = target_on(*origin->comm, buffer, count, type, origin->envelope.source);
     }
     if (origin->substitute) receipt.envelope = origin->envelope;
   }
-  avoid_clash(receipt.landing, buffer, count, type);
+  avoid_clash(receipt.target, buffer, count, type);
   const int code = start_matched(buffer, count, type, message, request);
-  return origin ? release_if_cut(code, receipt.landing, origin->letter) : code;
+  return origin ? release_if_cut(code, receipt.target, origin->send) : code;
 }
 
 // A receive with room for less than a descriptor may have been matched with one: the library's
 // error is right, and the sender must not wait for ever.
 int too_short(int code, MPI_Comm comm, const MPI_Status& status) {
-  if (is_truncation(code)) letters::truncated(comms::find(comm), status);
+  if (is_truncation(code)) send_descriptors::truncated(comms::find(comm), status);
   return code;
 }
 
 // What may lie in the buffer of a completed receive becomes the message; errors are raised.
-int finish(const Landing& landing, MPI_Status* status) {
-  if (!landing && !landing.bounce) return MPI_SUCCESS;
-  if (landing.bounce) overlaps.begin_fetch(landing);
-  const int code = settle(landing, status);
-  if (landing.bounce) {
-    overlaps.end_fetch(landing);
-    overlaps.put_in_place(landing, *status);
+int finish(const ReceiveTarget& target, MPI_Status* status) {
+  if (!target && !target.bounce) return MPI_SUCCESS;
+  if (target.bounce) overlaps.begin_fetch(target);
+  const int code = settle(target, status);
+  if (target.bounce) {
+    overlaps.end_fetch(target);
+    overlaps.put_in_place(target, *status);
   }
-  return code == MPI_SUCCESS ? code : raise(comms::for_errors(*landing.comm), code);
+  return code == MPI_SUCCESS ? code : raise(comms::for_errors(*target.comm), code);
 }
 
-// A blocking receive; one that is started is noted in the ledger.
+// A blocking receive; one that is started is noted in the pending requests.
 void hold_and_note(Arrival& arrival) {
-  arrival.hold = TypeHold(arrival.receipt.landing);
+  arrival.hold = TypeHold(arrival.receipt.target);
   // Another thread may free it meanwhile.
-  if (switches.threads) arrival.receipt.comm = comms::share(arrival.receipt.landing.comm);
-  if (awaits_long(arrival.receipt.landing)) services.exchanges.starts_receive();
+  if (switches.threads) arrival.receipt.comm = comms::share(arrival.receipt.target.comm);
+  if (awaits_long(arrival.receipt.target)) services.exchanges.starts_receive();
 }
 
 }  // namespace
@@ -140,7 +141,7 @@ int await(Arrival& arrival, MPI_Status* users) {
   }
   StatusOrOwn status(users);
   // A short receive of a rank that sends nothing long: only its latency counts.
-  const bool latency = !arrival.receipt.landing && services.outbox.empty();
+  const bool latency = !arrival.receipt.target && services.send_queue.empty();
   const int looks = latency ? wait::kManyLooks : wait::kFewLooks;
   int code = MPI_SUCCESS;
   if (switches.errors_are_fatal) {
@@ -151,9 +152,9 @@ int await(Arrival& arrival, MPI_Status* users) {
   }
   const Receipt& receipt = arrival.receipt;
   if (receipt.envelope) set_envelope(status.get(), *receipt.envelope);
-  const bool is_known = receipt.landing || receipt.envelope || arrival.is_matched;
+  const bool is_known = receipt.target || receipt.envelope || arrival.is_matched;
   if (code != MPI_SUCCESS) return is_known ? code : too_short(code, arrival.comm, *status.get());
-  return finish(receipt.landing, status.get());
+  return finish(receipt.target, status.get());
 }
 
 int close_short(int code, void* buffer, MPI_Count count, MPI_Datatype type, int source,
@@ -162,8 +163,8 @@ int close_short(int code, void* buffer, MPI_Count count, MPI_Datatype type, int 
   const bool has_room = message_bytes(count, info) >= p2p::kDescriptorBytes;
   if (code != MPI_SUCCESS) return has_room ? code : too_short(code, comm, *status);
   if (!has_room || buffer == nullptr) return code;
-  if (info.dense && !p2p::opens_descriptor(buffer, config.key)) return code;
-  return finish(landing_for(buffer, count, type, source, comm), status);
+  if (info.contiguous && !p2p::opens_descriptor(buffer, config.key)) return code;
+  return finish(target_for(buffer, count, type, source, comm), status);
 }
 
 namespace {
@@ -207,14 +208,14 @@ template <class Count>
 [[gnu::cold, gnu::noinline]] int close_overrun(void* buffer, MPI_Count count, MPI_Datatype type,
                                                int source, MPI_Comm comm, MPI_Status* users) {
   StatusOrOwn status(users);
-  Landing landing = landing_for(buffer, count, type, source, comm);
-  landing.silent = true;
-  return finish(landing, status.get());
+  ReceiveTarget target = target_for(buffer, count, type, source, comm);
+  target.silent = true;
+  return finish(target, status.get());
 }
 
-// As receive_short(), for a dense buffer with room for a descriptor, where errors are fatal: two
-// words of the buffer tell that none is there. A status that the caller does not want costs some
-// libraries time.
+// As receive_short(), for a contiguous buffer with room for a descriptor, where errors are fatal:
+// two words of the buffer tell that none is there. A status that the caller does not want costs
+// some libraries time.
 template <class Count>
 [[gnu::noinline]] int receive_dense(void* buffer, Count count, MPI_Datatype type, int source,
                                     int tag, MPI_Comm comm, MPI_Status* status) {
@@ -240,16 +241,16 @@ int receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, M
   if (known.bytes < p2p::kDescriptorBytes) {
     return receive_now(buffer, count, type, source, tag, comm, status);
   }
-  return known.dense && buffer != nullptr
+  return known.contiguous && buffer != nullptr
              ? receive_dense(buffer, count, type, source, tag, comm, status)
              : receive_short(buffer, count, type, source, tag, comm, status);
 }
 
 void enter(MPI_Request request, Receipt receipt) {
-  if (!receipt.landing) overlaps.note(receipt.landing);
-  if (!receipt.landing && !receipt.landing.bounce && !receipt.envelope) return;
-  show(receipt.landing);
-  ledger.add(request, receipt);
+  if (!receipt.target) overlaps.note(receipt.target);
+  if (!receipt.target && !receipt.target.bounce && !receipt.envelope) return;
+  show(receipt.target);
+  pending_requests.add(request, receipt);
 }
 
 template <class Count>
@@ -266,13 +267,13 @@ int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int 
                   MPI_Request* request) {
   if (!switches.active) return start(buffer, count, type, source, tag, comm, request);
   const datatypes::Known known = datatypes::known(count, type);
-  const bool as_given = set_aside_count.load(std::memory_order_relaxed) == 0 && known.dense &&
+  const bool as_given = set_aside_count.load(std::memory_order_relaxed) == 0 && known.contiguous &&
                         !(overlaps.any_heads() && overlaps.meets_head(buffer, known.bytes));
   if (as_given && known.bytes < p2p::kDescriptorBytes) {
     overlaps.note(buffer, known.bytes);
     return start(buffer, count, type, source, tag, comm, request);
   }
-  if (!as_given || !short_receives.suits(buffer, known.bytes, known.dense, source)) {
+  if (!as_given || !short_receives.suits(buffer, known.bytes, known.contiguous, source)) {
     return start_any_receive(buffer, count, type, source, tag, comm, request);
   }
   overlaps.pass();
@@ -280,7 +281,7 @@ int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int 
   if (code != MPI_SUCCESS) return code;
   const auto receive = ShortReceive::of(buffer, known.bytes, source, comm);
   if (!short_receives.add(*request, receive)) [[unlikely]]
-    enter(*request, {.landing = landing_for(buffer, count, type, source, comm)});
+    enter(*request, {.target = target_for(buffer, count, type, source, comm)});
   return code;
 }
 
@@ -307,9 +308,9 @@ int start_receive_matched(void* buffer, Count count, MPI_Datatype type, MPI_Mess
 int enter_combined(int code, void* buffer, MPI_Count count, MPI_Datatype type, int source,
                    MPI_Comm comm, const MPI_Request* request) {
   if (code == MPI_SUCCESS && switches.active) {
-    Receipt receipt{.landing = landing_for(buffer, count, type, source, comm)};
-    if (!receipt.landing) receipt.landing = without_descriptor(buffer, count, type);
-    receipt.landing.silent = true;  // in MPICH from 4.1 on, for one
+    Receipt receipt{.target = target_for(buffer, count, type, source, comm)};
+    if (!receipt.target) receipt.target = without_descriptor(buffer, count, type);
+    receipt.target.silent = true;  // in MPICH from 4.1 on, for one
     enter(*request, receipt);
   }
   return code;

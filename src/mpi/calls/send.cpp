@@ -2,10 +2,11 @@
 // Chapter 3, sending: MPI_Send, Ssend, Rsend and their non-blocking forms.
 //
 // Short messages go straight on. A message that could wait for its receiver becomes start + wait,
-// so that the rank can help meanwhile. A long dense message to a neighbour is described
-// where that pays (outgoing.hpp). A described send is a synchronous one (it ends when the bytes
+// so that the rank can help meanwhile. A long contiguous message to a neighbour is described
+// where that pays (sender.hpp). A described send is a synchronous one (it ends when the bytes
 // were taken), which satisfies the standard, synchronous and ready modes alike; the buffered mode
-// is left to the library. A long noncontiguous one to another node goes by wire (wires.hpp).
+// is left to the library. A long noncontiguous one to another node goes by internode pipeline
+// (internode.hpp).
 #include <type_traits>
 
 #include "mpi/calls/exchange.hpp"
@@ -14,7 +15,7 @@
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
 #include "mpi/protocol/message.hpp"
-#include "mpi/protocol/outgoing.hpp"
+#include "mpi/protocol/sender.hpp"
 #include "mpi/wrappers.hpp"
 
 namespace mh::mpi {
@@ -61,8 +62,8 @@ int depart(Mode mode, const void* buffer, Count count, MPI_Datatype type, int de
     if (departure.slot) return send_descriptor(*departure.slot, message);
   }
   if (mode != Mode::synchronous) {
-    departure.wire = wires::take(message, type, info);
-    if (departure.wire) return wires::send(*departure.wire, message);
+    departure.wire = internode::take(message, type, info);
+    if (departure.wire) return internode::send(*departure.wire, message);
   }
   return starting_call<Count>(mode)(buffer, count, type, dest, tag, comm, &departure.request);
 }
@@ -74,7 +75,7 @@ int await(Departure& departure) {
   if (departure.slot) {
     await_taken(*departure.slot);
   } else if (departure.wire) {
-    wires::await(*departure.wire);
+    internode::await(*departure.wire);
   } else {
     return wait_request(&departure.request, MPI_STATUS_IGNORE);
   }
@@ -125,10 +126,10 @@ template <class Count>
     }
   }
   if (mode != Mode::synchronous) {
-    if (const auto wire = wires::take(message, type, info, wires::kOwnFin)) {
-      int code = wires::receive_fin(*wire, request);
+    if (const auto wire = internode::take(message, type, info, internode::kOwnFin)) {
+      int code = internode::receive_fin(*wire, request);
       if (code != MPI_SUCCESS) return code;
-      code = wires::send(*wire, message);
+      code = internode::send(*wire, message);
       if (code != MPI_SUCCESS) drop_receive(*request);
       return code;
     }

@@ -63,7 +63,7 @@ int send_and_receive(const void* send_buffer, Count send_count, MPI_Datatype sen
       expect(receive_buffer, receive_count, receive_type, source, receive_tag, comm, arrival);
   if (code != MPI_SUCCESS) return code;
   Departure departure;
-  if (awaits_long(arrival.receipt.landing)) departure.exchange = Exchange::yes;
+  if (awaits_long(arrival.receipt.target)) departure.exchange = Exchange::yes;
   code =
       depart(Mode::standard, send_buffer, send_count, send_type, dest, send_tag, comm, departure);
   if (code != MPI_SUCCESS) return withdraw(arrival, code);
@@ -98,10 +98,10 @@ int pack(const void* buffer, MPI_Count count, MPI_Datatype type, void* packed, M
 template <class Count>
 class Departing {
  public:
-  // Dense data are copied as bytes and keep their type; others are packed by the library.
+  // Contiguous data are copied as bytes and keep their type; others are packed by the library.
   int take(const void* buffer, Count count, MPI_Datatype type, MPI_Comm comm) {
     const datatypes::Info info = datatypes::info(type);
-    if (info.dense) {
+    if (info.contiguous) {
       bytes_.reset(new std::byte[message_bytes(count, info)]);
       std::memcpy(bytes_.get(), buffer, message_bytes(count, info));
       count_ = count;

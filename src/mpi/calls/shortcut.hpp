@@ -12,8 +12,8 @@
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
-#include "mpi/protocol/ledger.hpp"
-#include "mpi/protocol/outgoing.hpp"
+#include "mpi/protocol/pending_requests.hpp"
+#include "mpi/protocol/sender.hpp"
 #include "mpi/protocol/short_receives.hpp"
 #include "wait/pace.hpp"
 
@@ -30,8 +30,8 @@ inline bool is_short(std::uint64_t bytes) { return bytes < config.threshold || !
 
 // Nothing of this rank's protocol needs its wait loop, but for short receives that are under way.
 inline bool nothing_long_under_way() {
-  return services.outbox.empty() && !ledger.any() &&
-         loose_ends.load(std::memory_order_relaxed) == 0 &&
+  return services.send_queue.empty() && !pending_requests.any() &&
+         detached_operations.load(std::memory_order_relaxed) == 0 &&
          set_aside_count.load(std::memory_order_relaxed) == 0;
 }
 
@@ -44,7 +44,7 @@ inline bool may_wait_in_library(bool awaited = false) {
   if (switches.threads || !short_calls.tight(ticks, [] { return ticks_from_ns(kShortWaitNs); })) {
     return false;
   }
-  if (!services.outbox.empty()) [[unlikely]]
+  if (!services.send_queue.empty()) [[unlikely]]
     reap_sent();
   return awaited ? nothing_long_under_way() : nothing_under_way();
 }

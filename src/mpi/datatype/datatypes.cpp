@@ -26,11 +26,11 @@ bool tiles(MPI_Datatype type, std::uint64_t size) {
   return lower == 0 && true_lower == 0 && extent == wanted && true_extent == wanted;
 }
 
-bool dense(MPI_Datatype type);
+bool contiguous(MPI_Datatype type);
 
 // A tiling type can still hold its bytes in another order (an indexed type with swapped blocks), so
 // the constructor is asked as well. Only those that keep the order by their nature are accepted;
-// any other is not dense, which costs speed and never correctness.
+// any other is not contiguous, which costs speed and never correctness.
 bool keeps_order(MPI_Datatype type) {
   const Contents contents(type);
   if (!contents.readable()) return false;
@@ -40,12 +40,12 @@ bool keeps_order(MPI_Datatype type) {
     case MPI_COMBINER_CONTIGUOUS:
     case MPI_COMBINER_RESIZED:
     case MPI_COMBINER_SUBARRAY:  // one that tiles is the whole array, in its order
-      return contents.types() == 1 && dense(contents.type(0));
+      return contents.types() == 1 && contiguous(contents.type(0));
     case MPI_COMBINER_VECTOR:
-      return contents.types() == 1 && dense(contents.type(0)) &&
+      return contents.types() == 1 && contiguous(contents.type(0)) &&
              (contents.number(0) <= 1 || contents.number(1) == contents.number(2));
     case MPI_COMBINER_HVECTOR:
-      return contents.types() == 1 && dense(contents.type(0)) &&
+      return contents.types() == 1 && contiguous(contents.type(0)) &&
              (contents.number(0) <= 1 ||
               contents.place(0, 2) ==
                   contents.number(1) * static_cast<std::int64_t>(size_of(contents.type(0))));
@@ -54,7 +54,7 @@ bool keeps_order(MPI_Datatype type) {
   }
 }
 
-bool dense(MPI_Datatype type) {
+bool contiguous(MPI_Datatype type) {
   const std::uint64_t size = size_of(type);
   return size != 0 && tiles(type, size) && keeps_order(type);
 }
@@ -63,7 +63,7 @@ bool dense(MPI_Datatype type) {
 
 Info detail::inspect(MPI_Datatype type) {
   if (type == MPI_DATATYPE_NULL) return {0, false};
-  const Info found{size_of(type), dense(type)};
+  const Info found{size_of(type), contiguous(type)};
   cache.fill(bits_of(type), pack(found));
   return found;
 }

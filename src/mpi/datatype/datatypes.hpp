@@ -17,7 +17,7 @@ namespace mh::mpi::datatypes {
 
 struct Info {
   std::uint64_t size;  // bytes of one element of this type
-  bool dense;
+  bool contiguous;
 };
 
 namespace detail {
@@ -25,7 +25,7 @@ inline HandleCache<> cache;
 Info inspect(MPI_Datatype type);
 
 inline Info unpack(std::uint64_t word) { return {word >> 1U, (word & 1U) != 0}; }
-inline std::uint64_t pack(Info info) { return info.size << 1U | (info.dense ? 1U : 0U); }
+inline std::uint64_t pack(Info info) { return info.size << 1U | (info.contiguous ? 1U : 0U); }
 }  // namespace detail
 
 // Of `count` elements of a type that has been asked about before, else kUnknown bytes; without a
@@ -33,14 +33,14 @@ inline std::uint64_t pack(Info info) { return info.size << 1U | (info.dense ? 1U
 inline constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
 struct Known {
   std::uint64_t bytes;
-  bool dense;
+  bool contiguous;
 };
 template <class Count>
 Known known(Count count, MPI_Datatype type) {
   std::uint64_t word = 0;
   if (count < 0 || !detail::cache.find(bits_of(type), word)) return {kUnknown, false};
   const Info info = detail::unpack(word);
-  return {info.size * static_cast<std::uint64_t>(count), info.dense};
+  return {info.size * static_cast<std::uint64_t>(count), info.contiguous};
 }
 
 inline Info info(MPI_Datatype type) {

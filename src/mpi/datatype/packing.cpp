@@ -9,7 +9,7 @@ namespace mh::mpi::packing {
 namespace {
 
 bool is_ours(const layout::Layout* layout) {
-  return layout != nullptr && !layout->dense() && layout->blocks() != 0;
+  return layout != nullptr && !layout->contiguous() && layout->blocks() != 0;
 }
 
 }  // namespace

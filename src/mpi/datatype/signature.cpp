@@ -12,7 +12,7 @@ namespace {
 constexpr int kDeepest = 64;  // levels of a type as it was made
 
 // What is left of a stretch of bytes that is filled with basic elements.
-struct Stretch {
+struct PipelineChunk {
   std::uint64_t left;
   bool fits = true;  // no element reaches beyond it
   [[nodiscard]] bool open() const { return left != 0 && fits; }
@@ -24,15 +24,15 @@ std::uint64_t size_of(MPI_Datatype type) {
   return size > 0 ? static_cast<std::uint64_t>(size) : 0;
 }
 
-void fill(Stretch& stretch, MPI_Datatype type, std::uint64_t copies, int depth);
+void fill(PipelineChunk& stretch, MPI_Datatype type, std::uint64_t copies, int depth);
 
-void fill_basic(Stretch& stretch, std::uint64_t size, std::uint64_t copies) {
+void fill_basic(PipelineChunk& stretch, std::uint64_t size, std::uint64_t copies) {
   const std::uint64_t used = std::min(copies, stretch.left / size) * size;
   stretch.left -= used;
   stretch.fits = stretch.left == 0 || used == copies * size;
 }
 
-void fill_once(Stretch& stretch, const Contents& made, std::uint64_t size, int depth) {
+void fill_once(PipelineChunk& stretch, const Contents& made, std::uint64_t size, int depth) {
   if (made.combiner() == MPI_COMBINER_STRUCT) {
     for (std::size_t i = 0; i < made.types() && stretch.open(); ++i) {
       fill(stretch, made.type(i), static_cast<std::uint64_t>(made.number(1 + i)), depth + 1);
@@ -45,7 +45,7 @@ void fill_once(Stretch& stretch, const Contents& made, std::uint64_t size, int d
   }
 }
 
-void fill(Stretch& stretch, MPI_Datatype type, std::uint64_t copies, int depth) {
+void fill(PipelineChunk& stretch, MPI_Datatype type, std::uint64_t copies, int depth) {
   const std::uint64_t size = size_of(type);
   if (size == 0 || copies == 0) return;
   const Contents made(type);
@@ -58,7 +58,7 @@ void fill(Stretch& stretch, MPI_Datatype type, std::uint64_t copies, int depth) 
 }  // namespace
 
 bool ends_element(MPI_Datatype type, std::uint64_t bytes) {
-  Stretch stretch{.left = bytes};
+  PipelineChunk stretch{.left = bytes};
   fill(stretch, type, bytes, 0);
   return stretch.fits && stretch.left == 0;
 }

@@ -24,7 +24,7 @@ std::size_t g_last_cache = 0;
 
 layout::Elements elements(const mh_layout* layout, std::size_t count, const void* base) {
   layout::Elements found{layout->held.get(), count, layout::address_of(base)};
-  found.home = layout::home_of(found.bytes(), g_last_cache);
+  found.cache_level = layout::cache_level_of(found.bytes(), g_last_cache);
   return found;
 }
 

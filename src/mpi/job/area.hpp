@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a rank keeps in the node segment behind its record.
 //
-// The row of helped bytes follows it, then the cells of its belts. Each member says who writes it.
+// The row of helped bytes follows it, then the cells of its pipelines. Each member says who writes
+// it.
 #pragma once
 
 #include <atomic>
@@ -9,12 +10,12 @@
 
 #include "base/cacheline.hpp"
 #include "lend/channel.hpp"
-#include "mpi/job/gate_table.hpp"
+#include "mpi/job/arrival_table.hpp"
 #include "node/node.hpp"
 #include "observe/counters.hpp"
-#include "p2p/carrier.hpp"
-#include "p2p/landing.hpp"
-#include "p2p/outbox.hpp"
+#include "p2p/pipeline_engine.hpp"
+#include "p2p/posted_receives.hpp"
+#include "p2p/send_queue.hpp"
 #include "steal/job.hpp"
 #include "steal/slots.hpp"
 
@@ -23,12 +24,12 @@ namespace mh::mpi {
 struct alignas(kCacheLine) RankArea {
   observe::Counters counters;
   steal::JobSlots jobs;
-  p2p::SharedOutbox outbox;
-  p2p::LandingBoard landings;
-  p2p::Belts belts;
+  p2p::SharedSendQueue send_queue;
+  p2p::PostedReceiveTable posted_receives;
+  p2p::Pipelines pipelines;
   lend::Lendings lendings;
-  GateLines gates;
-  GateTable gate_table;  // used in the area of rank 0 only
+  ArrivalLines arrival_lines;
+  ArrivalTable arrival_table;  // used in the area of rank 0 only
   // short_sent[r] != 0: this rank has sent rank r an ordinary message of just a descriptor's size.
   // Written by this rank, read by receivers that probe; relaxed, ordered by the message itself.
   std::atomic<std::uint8_t> short_sent[node::kMaxRanks];

@@ -65,7 +65,7 @@ void locate_members(Comm& comm) {
   comm.on_one_node = comm.members.size() == static_cast<std::size_t>(comm.size);
 }
 
-GateTable& table() { return services.area(0).gate_table; }
+ArrivalTable& table() { return services.area(0).arrival_table; }
 
 class TableLock {
  public:
@@ -80,18 +80,18 @@ class TableLock {
 };
 
 std::uint32_t make_entry(std::uint64_t key, std::size_t members) {
-  GateTable& gates = table();
-  if (gates.frozen != 0) return kNoGroup;
+  ArrivalTable& all = table();
+  if (all.frozen != 0) return kNoGroup;
   for (std::uint32_t index = 0; index < kGroups; ++index) {
-    if (gates.entries[index].key != 0) continue;
-    gates.entries[index] = {key, static_cast<std::uint32_t>(members)};
+    if (all.entries[index].key != 0) continue;
+    all.entries[index] = {key, static_cast<std::uint32_t>(members)};
     for (std::uint32_t rank = 0; rank < config.ranks; ++rank) {
       // relaxed: published to the members by the lock, which each of them takes to find the entry.
-      services.area(rank).gates.line[index].arrivals.store(0, std::memory_order_relaxed);
+      services.area(rank).arrival_lines.line[index].arrivals.store(0, std::memory_order_relaxed);
     }
     return index;
   }
-  gates.frozen = 1;
+  all.frozen = 1;
   return kNoGroup;
 }
 
@@ -107,7 +107,7 @@ void enter_group(Comm& comm) {
   comm.group = comm.members.size() < 2 ? kNoGroup : find_or_make_entry(comm);
   if (comm.group == kNoGroup) return;
   for (Comm::Member& member : comm.members) {
-    member.arrivals = &services.area(member.node_rank).gates.line[comm.group].arrivals;
+    member.arrivals = &services.area(member.node_rank).arrival_lines.line[comm.group].arrivals;
     if (member.node_rank == config.me) comm.arrivals = member.arrivals;
   }
 }
@@ -199,7 +199,7 @@ std::unique_ptr<Comm> shadow(MPI_Comm parent) {
 void leave(Comm& comm) {
   if (comm.group == kNoGroup) return;
   const TableLock hold;
-  GateTable::Entry& entry = table().entries[comm.group];
+  ArrivalTable::Entry& entry = table().entries[comm.group];
   if (--entry.to_leave == 0) entry.key = 0;
 }
 

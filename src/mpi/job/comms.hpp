@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Communicators as we know them: which of their ranks share this node, and their gate.
+// Communicators as we know them: which of their ranks share this node, and their arrival counts.
 //
 // A communicator is *adopted* when its constructor returns, on every member alike and without any
 // communication: its key is computed from its parent's key, its members on this node and how many
@@ -15,7 +15,7 @@
 
 #include "mpi/abi.hpp"
 #include "mpi/handle_cache.hpp"
-#include "mpi/job/gate_table.hpp"
+#include "mpi/job/arrival_table.hpp"
 #include "steal/job.hpp"
 #include "wait/pace.hpp"
 
@@ -33,7 +33,7 @@ struct Comm : std::enable_shared_from_this<Comm> {
   // Made of it so far, by members and salt. Guarded by the mutex of all communicators.
   std::unordered_map<std::uint64_t, std::uint64_t> children;
 
-  // A member on this node and, if there is a gate, its line in the segment (GateLines).
+  // A member on this node and, if there is an arrival barrier, its line in the segment (GateLines).
   struct Member {
     int rank;                 // in this communicator
     std::uint32_t node_rank;  // on the node
@@ -41,12 +41,12 @@ struct Comm : std::enable_shared_from_this<Comm> {
   };
   std::vector<Member> members;  // ascending by rank, this one included
 
-  // The gate. `arrived` counts the collectives this rank has entered; `arrivals` is its own line,
-  // null without a gate.
+  // Its collectives. `arrived` counts the collectives this rank has entered; `arrivals` is its own line,
+  // null without an arrival barrier.
   std::atomic<std::uint64_t>* arrivals = nullptr;
   std::uint32_t group = kNoGroup;
   std::uint64_t arrived = 0;
-  wait::Pace pace{};  // of its collectives: when gating pays, see gate.hpp
+  wait::Pace pace{};  // of its collectives: when gating pays, see arrivals.hpp
 
   static constexpr std::int16_t kElsewhere = -1;
 
@@ -92,7 +92,8 @@ void stop();
 // After a constructor succeeded on all of `parent`'s members that are in `fresh` (which may be
 // MPI_COMM_NULL here). `salt` tells apart constructors that not all of the parent's members call.
 void adopt(MPI_Comm parent, MPI_Comm fresh, int salt = 0);
-// A second gate over the members of `parent`, for an object with collectives of its own (a window).
+// A second arrival barrier over the members of `parent`, for an object with collectives of its own
+// (a window).
 std::unique_ptr<Comm> shadow(MPI_Comm parent);
 void leave(Comm& comm);
 // Before the communicator is freed. It lives on as long as somebody shares it.

@@ -19,11 +19,12 @@ namespace mh::mpi {
 inline constexpr std::uint64_t kLeastThreshold = 4096;
 
 struct Config {
-  bool describing = false;     // large messages may travel as descriptors: one of the next three
-  bool reaching = false;       // ranks may read and write each other's memory
-  bool carrying = false;       // messages may go by belts (p2p/belt.hpp)
-  bool cells_pay = false;      // maybe also those that the kernel could copy: it is slow at it
-  bool wiring = false;         // messages to other nodes may go by wires (protocol/wires.hpp)
+  bool describing = false;  // large messages may travel as descriptors: one of the next three
+  bool reaching = false;    // ranks may read and write each other's memory
+  bool pipelining = false;  // messages may go by pipelines (p2p/pipeline.hpp)
+  bool cells_pay = false;   // maybe also those that the kernel could copy: it is slow at it
+  bool internode =
+      false;  // messages to other nodes may go by internode pipelines (protocol/wires.hpp)
   bool willing = false;        // nothing on this node speaks against helping with messages
   bool multiple = false;       // the library has granted MPI_THREAD_MULTIPLE
   bool sharing_loops = false;  // this rank's loops are exposed to others
@@ -31,14 +32,15 @@ struct Config {
   std::uint32_t me = 0;     // rank on the node
   std::uint32_t ranks = 0;  // of the node
   int world_rank = 0;
-  std::uint64_t key[2] = {0, 0};         // opens every descriptor of this node
-  std::uint64_t threshold = 0;           // bytes from which messages are described
-  std::uint64_t exchange_threshold = 0;  // ... dense ones whose sender receives a long one, too
+  std::uint64_t key[2] = {0, 0};  // opens every descriptor of this node
+  std::uint64_t threshold = 0;    // bytes from which messages are described
+  std::uint64_t exchange_threshold =
+      0;  // ... contiguous ones whose sender receives a long one, too
   steal::Order order = steal::Order::both_ends;
 
-  MPI_Comm node_comm{};  // ranks of this node, in order; carries completions and resent data
-  MPI_Comm wire_comm{};  // a duplicate of MPI_COMM_WORLD, only while `wiring`
-  MPI_Comm self_comm{};  // this rank alone; holds messages that a probe had to take out
+  MPI_Comm node_comm{};       // ranks of this node, in order; carries completions and resent data
+  MPI_Comm internode_comm{};  // a duplicate of MPI_COMM_WORLD, only while `wiring`
+  MPI_Comm self_comm{};       // this rank alone; holds messages that a probe had to take out
 };
 
 namespace detail {

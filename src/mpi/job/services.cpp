@@ -24,10 +24,11 @@ steal::Thief& thief() {
   return hands;
 }
 
-void poke_library() {
+void kick_progress() {
   // Not on a communicator of one rank: MPICH answers that without any progress.
   int flag = 0;
-  real.Iprobe(MPI_ANY_SOURCE, tags::kPoke.first, config.node_comm, &flag, MPI_STATUS_IGNORE);
+  real.Iprobe(MPI_ANY_SOURCE, tags::kProgressKick.first, config.node_comm, &flag,
+              MPI_STATUS_IGNORE);
 }
 
 }  // namespace mh::mpi

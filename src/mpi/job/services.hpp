@@ -14,11 +14,11 @@
 #include "mpi/job/area.hpp"
 #include "node/node.hpp"
 #include "observe/counters.hpp"
-#include "p2p/carrier.hpp"
 #include "p2p/exchanges.hpp"
-#include "p2p/landing.hpp"
 #include "p2p/lent_copies.hpp"
-#include "p2p/outbox.hpp"
+#include "p2p/pipeline_engine.hpp"
+#include "p2p/posted_receives.hpp"
+#include "p2p/send_queue.hpp"
 #include "steal/chunking.hpp"
 #include "steal/slots.hpp"
 #include "steal/thief.hpp"
@@ -29,17 +29,17 @@ struct Services {
   std::optional<node::Node> node;
   std::optional<steal::SlotKeeper> keeper;
   std::optional<steal::Chunking> chunking;
-  p2p::Outbox outbox;
-  p2p::Landings landings;
+  p2p::SendQueue send_queue;
+  p2p::PostedReceives posted_receives;
   p2p::Exchanges exchanges;
 
   // Only where cores are lent. The pool goes with stop() or not at all: a program may call exit()
   // from a helper's thread, or in a child that has no helpers.
   lend::Pool* helpers = nullptr;
-  std::optional<lend::Lender> lender;          // the core this rank waits on
-  std::optional<lend::Workers> workers;        // its further ones
-  std::optional<p2p::LentCopies> lent_copies;  // only where a third rank could help a pair
-  std::optional<p2p::Carrier> carrier;         // only while `config.carrying`
+  std::optional<lend::Lender> lender;                  // the core this rank waits on
+  std::optional<lend::Workers> workers;                // its further ones
+  std::optional<p2p::LentCopies> lent_copies;          // only where a third rank could help a pair
+  std::optional<p2p::PipelineEngine> pipeline_engine;  // only while `config.pipelining`
 
   [[nodiscard]] RankArea& area(std::uint32_t rank) const {
     return *reinterpret_cast<RankArea*>(node->area(rank));
@@ -54,6 +54,6 @@ extern Services services;
 steal::Thief& thief();
 
 // Drives the MPI library's own progress from a wait that looks at memory only.
-void poke_library();
+void kick_progress();
 
 }  // namespace mh::mpi

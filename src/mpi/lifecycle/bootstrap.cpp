@@ -6,7 +6,7 @@
 #include "base/clock.hpp"
 #include "base/say.hpp"
 #include "base/settings.hpp"
-#include "mpi/collective/gate.hpp"
+#include "mpi/collective/arrivals.hpp"
 #include "mpi/front/entry.hpp"
 #include "mpi/job/comms.hpp"
 #include "mpi/job/config.hpp"
@@ -17,10 +17,10 @@
 #include "mpi/lifecycle/progress.hpp"
 #include "mpi/lifecycle/report.hpp"
 #include "mpi/next.hpp"
-#include "mpi/protocol/ledger.hpp"
+#include "mpi/protocol/internode.hpp"
 #include "mpi/protocol/parked_types.hpp"
+#include "mpi/protocol/pending_requests.hpp"
 #include "mpi/protocol/short_receives.hpp"
-#include "mpi/protocol/wires.hpp"
 #include "openmp/marker.hpp"
 #include "openmp/sharing.hpp"
 #include "wait/wait.hpp"
@@ -35,11 +35,11 @@ void say_settings() {
 
 // One line a node where helping was expected and does not come about.
 void say_why_not() {
-  const bool chosen = !settings().enable || settings().memory == MemoryWay::none ||
-                      settings().memory == MemoryWay::cells || config.ranks == 1;
+  const bool chosen = !settings().enable || settings().memory == MemoryPath::none ||
+                      settings().memory == MemoryPath::cells || config.ranks == 1;
   if (config.reaching || config.me != 0 || chosen) return;
   say("large messages go through {}: {}; `mh doctor` explains",
-      config.carrying ? "shared cells" : "the MPI library", node_setup::why_not());
+      config.pipelining ? "shared cells" : "the MPI library", node_setup::why_not());
 }
 
 }  // namespace
@@ -66,7 +66,7 @@ void start() {
   say_why_not();
   switches.started = true;
   if (switches.active) cores::share();
-  wires::start();
+  internode::start();
   if (!switches.active) return;
   if (config.describing && switches.errors_are_fatal && !switches.threads)
     short_receives.set_limit(config.threshold);
@@ -80,20 +80,20 @@ void stop() {
   switches.started = false;
   // Wait, with helping hands, for the ranks of this node: after that none of them can still want
   // anything of this one.
-  if (switches.active) gate::barrier(MPI_COMM_WORLD);
-  wires::stop();
+  if (switches.active) arrivals::barrier(MPI_COMM_WORLD);
+  internode::stop();
   openmp::stop();
   report(config.describing ? "" : node_setup::why_not());
   wait::employ(nullptr, {});
   cores::take_back();
-  gate::stop();
+  arrivals::stop();
   if (switches.active) {
     stop_persistent();
     parked_types::stop();
     comms::stop();
   }
   switches.active = false;
-  detail::config.describing = detail::config.reaching = detail::config.carrying = false;
+  detail::config.describing = detail::config.reaching = detail::config.pipelining = false;
   real.Comm_free(&detail::config.node_comm);
   real.Comm_free(&detail::config.self_comm);
   // The segment stays mapped: threads of the program may still be inside a call of ours, and the

@@ -56,17 +56,17 @@ void share() {
   bool loops = settings().openmp || openmp::has_marked_loops();
   // A pair has its own two hands.
   const bool copies =
-      settings().lend_copies && (config.reaching || config.carrying) && config.ranks > 2;
+      settings().lend_copies && (config.reaching || config.pipelining) && config.ranks > 2;
   if (node_setup::oversubscribed() || !(loops || copies || config.willing)) return;
   if (!services.node->one_pid_namespace()) {
     if (loops) say_no_loops("ranks run in different pid namespaces");
     return;
   }
   const auto policy = settings().victim;
-  // Who is at one end of a message on a belt knows better when to lend to the other.
+  // Who is at one end of a message on a pipeline knows better when to lend to the other.
   const auto admitted = [](std::uint32_t rank, lend::Kind kind) {
-    const bool own =
-        kind == lend::Kind::belts && services.carrier && services.carrier->has_messages();
+    const bool own = kind == lend::Kind::pipelines && services.pipeline_engine &&
+                     services.pipeline_engine->has_messages();
     return !own && thief().may_help(rank);
   };
   services.helpers =
@@ -84,13 +84,13 @@ void share() {
     services.lent_copies.emplace(*services.helpers, *services.node, services.own_area().jobs,
                                  services.counters());
   }
-  if (config.carrying) {
-    constexpr std::size_t kOutbox = offsetof(RankArea, outbox);
-    constexpr std::size_t kBelts = offsetof(RankArea, belts);
-    services.carrier.emplace(
+  if (config.pipelining) {
+    constexpr std::size_t kSendQueue = offsetof(RankArea, send_queue);
+    constexpr std::size_t kPipelines = offsetof(RankArea, pipelines);
+    services.pipeline_engine.emplace(
         *services.node,
-        p2p::Carrier::Offsets{
-            .outbox = kOutbox, .belts = kBelts, .cells = node_setup::cells_offset()},
+        p2p::PipelineEngine::Offsets{
+            .send_queue = kSendQueue, .pipelines = kPipelines, .cells = node_setup::cells_offset()},
         services.counters(), *services.helpers);
   }
   detail::config.sharing_loops = loops;
@@ -101,7 +101,7 @@ void take_back() {
   services.workers.reset();
   services.lender.reset();
   services.lent_copies.reset();
-  services.carrier.reset();
+  services.pipeline_engine.reset();
   delete std::exchange(services.helpers, nullptr);
 }
 

@@ -178,7 +178,7 @@ std::string probe_peers(const std::vector<Card>& cards) {
 
 // Why no message will be described, whatever can be reached.
 std::string look_for_objections() {
-  if (settings().memory == MemoryWay::none) return "MH_MEMORY=none";
+  if (settings().memory == MemoryPath::none) return "MH_MEMORY=none";
   return memory::device_runtime_loaded() ? "an accelerator runtime is loaded" : "";
 }
 
@@ -186,7 +186,7 @@ std::string look_for_objections() {
 std::string try_memory(const std::vector<Card>& cards) {
   let_peers_read(cards);
   real.Barrier(config.node_comm);
-  if (settings().memory == MemoryWay::cells) return "MH_MEMORY=cells";
+  if (settings().memory == MemoryPath::cells) return "MH_MEMORY=cells";
   return probe_peers(cards);
 }
 
@@ -198,8 +198,8 @@ void apply_settings() {
   detail::config.order = steal::order_for(chosen.post_comm_access);
   detail::config.key[0] = services.node->header().job_key[0];
   detail::config.key[1] = services.node->header().job_key[1];
-  services.outbox.attach(&services.own_area().outbox);
-  services.landings.attach(&services.own_area().landings);
+  services.send_queue.attach(&services.own_area().send_queue);
+  services.posted_receives.attach(&services.own_area().posted_receives);
   services.keeper.emplace(services.own_area().jobs, services.node->board(), config.me);
 }
 
@@ -208,8 +208,8 @@ void apply_settings() {
 // then; with them it has not been measured.
 bool cells_pay() {
   constexpr double kSlowPageNs = 150;  // break even at 100 (docs/decisions.md)
-  if (settings().memory == MemoryWay::either) return true;
-  if (settings().memory != MemoryWay::automatic || config.ranks != 2) return false;
+  if (settings().memory == MemoryPath::either) return true;
+  if (settings().memory != MemoryPath::automatic || config.ranks != 2) return false;
   const int slow = memory::kernel_page_ns() > kSlowPageNs ? 1 : 0;
   int agreed = slow;
   real.Allreduce(&slow, &agreed, 1, MPI_INT, MPI_MAX, config.node_comm);
@@ -256,7 +256,7 @@ void make_communicators() {
   detail::config.ranks = static_cast<std::uint32_t>(size);
 }
 
-// Where the cells of a rank's belts begin in its area.
+// Where the cells of a rank's pipelines begin in its area.
 std::size_t cells_offset() { return sizeof(RankArea) + observe::helped_row_bytes(config.ranks); }
 
 // Of this node; nodes that are parts of one machine have at most their part of its cores.
@@ -304,17 +304,17 @@ void build_node() {
   detail::config.willing = true;
   share_reason(try_memory(cards));
   detail::config.reaching = g_why_not.empty();
-  // Who is late with a message on a belt must be given a core, by a thread of its own process.
-  const std::string why_no_belts =
+  // Who is late with a message on a pipeline must be given a core, by a thread of its own process.
+  const std::string why_no_pipelines =
       shared(!services.node->one_pid_namespace() ? "process numbers differ"
              : oversubscribed()                  ? "more ranks than cores"
                                                  : "");
-  const bool contiguous_too = settings().memory != MemoryWay::cma;
-  detail::config.carrying = why_no_belts.empty() && (config.reaching || contiguous_too);
+  const bool contiguous_too = settings().memory != MemoryPath::cma;
+  detail::config.pipelining = why_no_pipelines.empty() && (config.reaching || contiguous_too);
   if (!config.reaching)
     detail::config.exchange_threshold = std::min(config.exchange_threshold, kLeastExchangedByCells);
-  detail::config.describing = config.reaching || config.carrying;
-  detail::config.cells_pay = config.carrying && config.reaching && cells_pay();
+  detail::config.describing = config.reaching || config.pipelining;
+  detail::config.cells_pay = config.pipelining && config.reaching && cells_pay();
 }
 
 const std::string& why_not() { return g_why_not; }

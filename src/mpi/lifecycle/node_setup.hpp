@@ -35,7 +35,7 @@ std::uint32_t usable_cores();
 // More ranks than cores: a core that waits is somebody else's.
 bool oversubscribed();
 
-// Where the cells of a rank's belts begin in its area.
+// Where the cells of a rank's pipelines begin in its area.
 std::size_t cells_offset();
 
 }  // namespace mh::mpi::node_setup

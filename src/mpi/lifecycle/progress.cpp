@@ -10,10 +10,10 @@
 #include "mpi/calls/in_loop.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
-#include "mpi/protocol/ledger.hpp"
-#include "mpi/protocol/outgoing.hpp"
+#include "mpi/protocol/internode.hpp"
+#include "mpi/protocol/pending_requests.hpp"
+#include "mpi/protocol/sender.hpp"
 #include "mpi/protocol/short_receives.hpp"
-#include "mpi/protocol/wires.hpp"
 #include "openmp/sharing.hpp"
 
 namespace mh::mpi {
@@ -27,22 +27,23 @@ class NodeWork final : public wait::Work {
     short_receives.look_at_all();
     progress_orphans();
     progress_persistent();
-    wires::progress();
+    internode::progress();
   }
 
   bool own() override {
-    return receive_chunk() || push_sent() || (services.carrier && services.carrier->move_one());
+    return receive_chunk() || push_sent() ||
+           (services.pipeline_engine && services.pipeline_engine->move_one());
   }
 
   bool lend_to_partner() override {
-    if (!services.carrier || !services.lender) return false;
-    const auto late = services.carrier->who_is_late();
+    if (!services.pipeline_engine || !services.lender) return false;
+    const auto late = services.pipeline_engine->who_is_late();
     return late && lend([&] { return services.lender->lend_to(*late); });
   }
 
   bool own_within_own() override {
     resend_wanted();
-    return (services.carrier && services.carrier->move_one()) || lend_to_partner();
+    return (services.pipeline_engine && services.pipeline_engine->move_one()) || lend_to_partner();
   }
 
   bool help() override {

@@ -12,7 +12,7 @@
 #include "mpi/job/config.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
-#include "mpi/protocol/ledger.hpp"
+#include "mpi/protocol/pending_requests.hpp"
 #include "mpi/protocol/short_receives.hpp"
 #include "p2p/descriptor.hpp"
 
@@ -25,27 +25,27 @@ namespace {
 using layout::AddressRange;
 
 // Where a type has no layout: all between its bounds.
-AddressRange bounds_without_layout(const Landing& landing) {
+AddressRange bounds_without_layout(const ReceiveTarget& target) {
   MPI_Count lower = 0;
   MPI_Count extent = 0;
   MPI_Count true_lower = 0;
   MPI_Count true_extent = 0;
-  real.Type_get_extent_x(landing.type, &lower, &extent);
-  real.Type_get_true_extent_x(landing.type, &true_lower, &true_extent);
-  const MPI_Count far = extent * (landing.count - 1);
-  const layout::Address base = layout::address_of(landing.buffer);
+  real.Type_get_extent_x(target.type, &lower, &extent);
+  real.Type_get_true_extent_x(target.type, &true_lower, &true_extent);
+  const MPI_Count far = extent * (target.count - 1);
+  const layout::Address base = layout::address_of(target.buffer);
   return {.begin = layout::moved(base, true_lower + std::min<MPI_Count>(far, 0)),
           .end = layout::moved(base, true_lower + true_extent + std::max<MPI_Count>(far, 0))};
 }
 
-Memory memory_of(const Landing& landing) {
-  const layout::Address base = layout::address_of(landing.buffer);
-  if (landing.dense) return {.bounds = {.begin = base, .end = base + landing.capacity}};
-  Memory memory{.layout = layouts::of(landing.type),
-                .count = static_cast<std::uint64_t>(landing.count),
+Memory memory_of(const ReceiveTarget& target) {
+  const layout::Address base = layout::address_of(target.buffer);
+  if (target.contiguous) return {.bounds = {.begin = base, .end = base + target.capacity}};
+  Memory memory{.layout = layouts::of(target.type),
+                .count = static_cast<std::uint64_t>(target.count),
                 .base = base};
   memory.bounds = memory.layout == nullptr
-                      ? bounds_without_layout(landing)
+                      ? bounds_without_layout(target)
                       : layout::bounds_of({memory.layout.get(), memory.count, memory.base});
   return memory;
 }
@@ -80,7 +80,7 @@ bool head_meets(const Memory& head, const Memory& memory) {
 }
 
 // Shorter ones get a descriptor by an error of the program only.
-bool has_head(const Landing& landing) { return landing && landing.capacity >= config.threshold; }
+bool has_head(const ReceiveTarget& target) { return target && target.capacity >= config.threshold; }
 
 }  // namespace
 
@@ -103,23 +103,23 @@ void Overlaps::drop(std::size_t index) {
   known_.store(pending_.size(), std::memory_order_relaxed);
 }
 
-void Overlaps::add(Entry& entry) {
-  const Landing& landing = entry.receipt.landing;
-  if (!landing || landing.bounce) return;
+void Overlaps::add(PendingReceive& entry) {
+  const ReceiveTarget& target = entry.receipt.target;
+  if (!target || target.bounce) return;
   pass();
-  put({.memory = memory_of(landing), .entry = &entry, .handle = 0, .has_head = has_head(landing)});
+  put({.memory = memory_of(target), .entry = &entry, .handle = 0, .has_head = has_head(target)});
 }
 
-void Overlaps::remove(Entry& entry) {
+void Overlaps::remove(PendingReceive& entry) {
   const ThreadLock hold(mutex_);
   for (std::size_t i = pending_.size(); i-- > 0;) {
     if (pending_[i].entry == &entry) return drop(i);
   }
 }
 
-void Overlaps::add_persistent(MPI_Request request, const Landing& landing) {
-  if (landing.capacity == 0) return;
-  put({.memory = memory_of(landing),
+void Overlaps::add_persistent(MPI_Request request, const ReceiveTarget& target) {
+  if (target.capacity == 0) return;
+  put({.memory = memory_of(target),
        .entry = nullptr,
        .handle = bits_of(request),
        .has_head = false});
@@ -143,16 +143,16 @@ void Overlaps::note(const AddressRange& range) {
   note.end.store(range.end, std::memory_order_relaxed);
 }
 
-void Overlaps::note(const Landing& landing) {
-  if (landing.capacity != 0) note(memory_of(landing).bounds);
+void Overlaps::note(const ReceiveTarget& target) {
+  if (target.capacity != 0) note(memory_of(target).bounds);
 }
 
 // ---- Clashes -----------------------------------------------------------------------------------
 
-bool Overlaps::may_clash(const Landing& landing) const {
-  if (landing.capacity == 0) return false;
+bool Overlaps::may_clash(const ReceiveTarget& target) const {
+  if (target.capacity == 0) return false;
   if (any_heads()) return true;
-  if (!has_head(landing)) return false;
+  if (!has_head(target)) return false;
   return known_.load(std::memory_order_relaxed) != 0 || short_receives.any() || any_notes();
 }
 
@@ -167,9 +167,9 @@ bool Overlaps::meets_head(const void* buffer, std::uint64_t bytes) {
   });
 }
 
-bool Overlaps::clashes(const Landing& landing) {
-  const Memory mine = memory_of(landing);
-  const bool is_long = has_head(landing);
+bool Overlaps::clashes(const ReceiveTarget& target) {
+  const Memory mine = memory_of(target);
+  const bool is_long = has_head(target);
   {
     const ThreadLock hold(mutex_);
     for (const Pending& other : pending_) {
@@ -189,40 +189,41 @@ bool Overlaps::clashes(const Landing& landing) {
   });
 }
 
-void Overlaps::divert(Landing& landing, std::uint64_t most) {
-  if (landing.capacity > most || !clashes(landing)) return;
+void Overlaps::divert(ReceiveTarget& target, std::uint64_t most) {
+  if (target.capacity > most || !clashes(target)) return;
   auto bounce = std::make_shared<Bounce>();
-  bounce->memory.reset(new (std::nothrow) std::byte[landing.capacity]);
+  bounce->memory.reset(new (std::nothrow) std::byte[target.capacity]);
   if (bounce->memory == nullptr) return;
-  bounce->place = landing;
-  landing.buffer = bounce->memory.get();
-  landing.count = static_cast<MPI_Count>(landing.capacity);
-  landing.type = MPI_BYTE;
-  landing.dense = true;
-  landing.bounce = std::move(bounce);
+  bounce->place = target;
+  target.buffer = bounce->memory.get();
+  target.count = static_cast<MPI_Count>(target.capacity);
+  target.type = MPI_BYTE;
+  target.contiguous = true;
+  target.bounce = std::move(bounce);
 }
 
 // ---- Into place --------------------------------------------------------------------------------
 
-std::vector<EntryPtr> Overlaps::heads_in(const Memory& memory) {
-  std::vector<EntryPtr> found;
+std::vector<PendingReceivePtr> Overlaps::heads_in(const Memory& memory) {
+  std::vector<PendingReceivePtr> found;
   const ThreadLock hold(mutex_);
   for (const Pending& other : pending_) {
     if (!other.has_head || !head_meets(other.memory, memory)) continue;
     // Null if it is about to go.
-    if (EntryPtr entry = other.entry->weak_from_this().lock()) found.push_back(std::move(entry));
+    if (PendingReceivePtr entry = other.entry->weak_from_this().lock())
+      found.push_back(std::move(entry));
   }
   return found;
 }
 
 // Fetches the messages of descriptors that have landed in this memory. True if none can land there
 // any more; false if one may, but none has.
-bool Overlaps::clear_the_way(const Landing& place) {
+bool Overlaps::clear_the_way(const ReceiveTarget& place) {
   const Memory memory = memory_of(place);
   for (;;) {
     bool none_to_come = true;
     bool fetched = false;
-    for (const EntryPtr& entry : heads_in(memory)) {
+    for (const PendingReceivePtr& entry : heads_in(memory)) {
       const Head head = fetch_head(*entry);
       fetched = fetched || head == Head::fetched;
       none_to_come = none_to_come && head != Head::may_come;
@@ -232,27 +233,27 @@ bool Overlaps::clear_the_way(const Landing& place) {
   }
 }
 
-void Overlaps::begin_fetch(const Landing& landing) {
-  landing.bounce->straight = !is_placing() && clear_the_way(landing.bounce->place);
+void Overlaps::begin_fetch(const ReceiveTarget& target) {
+  target.bounce->straight = !is_placing() && clear_the_way(target.bounce->place);
   placing_.fetch_add(1, std::memory_order_relaxed);
 }
 
-void Overlaps::end_fetch(const Landing& landing) {
-  landing.bounce->straight = false;
+void Overlaps::end_fetch(const ReceiveTarget& target) {
+  target.bounce->straight = false;
   placing_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-void Overlaps::put_in_place(const Landing& landing, const MPI_Status& status) {
-  if (landing.bounce->placed) return;
-  landing.bounce->placed = true;
+void Overlaps::put_in_place(const ReceiveTarget& target, const MPI_Status& status) {
+  if (target.bounce->placed) return;
+  target.bounce->placed = true;
   int cancelled = 0;
   real.Test_cancelled(&status, &cancelled);
   if (cancelled != 0) return;
   MPI_Count bytes = 0;
   real.Get_elements_x(&status, MPI_BYTE, &bytes);
   if (bytes <= 0) return;
-  clear_the_way(landing.bounce->place);
-  unpack_to(landing.bounce->place, landing.bounce->memory.get(), static_cast<std::uint64_t>(bytes));
+  clear_the_way(target.bounce->place);
+  unpack_to(target.bounce->place, target.bounce->memory.get(), static_cast<std::uint64_t>(bytes));
 }
 
 }  // namespace mh::mpi

@@ -28,11 +28,11 @@
 #include <vector>
 
 #include "layout/touch.hpp"
-#include "mpi/protocol/landing.hpp"
+#include "mpi/protocol/receiver.hpp"
 
 namespace mh::mpi {
 
-class Entry;
+class PendingReceive;
 
 // The buffer of one receive, and where its message belongs. Of the thread that has the receive.
 struct Bounce {
@@ -42,7 +42,7 @@ struct Bounce {
   Bounce& operator=(const Bounce&) = delete;
 
   std::unique_ptr<std::byte[]> memory;
-  Landing place;
+  ReceiveTarget place;
   bool straight = false;  // a described message may go to its place at once
   bool placed = false;    // it is there
 };
@@ -65,12 +65,12 @@ class Overlaps {
   // Whether a contiguous receive would write to a head.
   [[nodiscard]] bool meets_head(const void* buffer, std::uint64_t bytes);
 
-  // A receive into `landing` is about to be started: if it clashes with another, the landing
+  // A receive into `target` is about to be started: if it clashes with another, the target
   // becomes a bounce buffer. Without a communicator no descriptor comes there. `most`: bytes that
   // the call can take.
-  void avoid(Landing& landing, std::uint64_t most) {
-    if (may_clash(landing)) [[unlikely]]
-      divert(landing, most);
+  void avoid(ReceiveTarget& target, std::uint64_t most) {
+    if (may_clash(target)) [[unlikely]]
+      divert(target, most);
   }
 
   // A started receive that nothing else remembers; one that something does.
@@ -78,24 +78,24 @@ class Overlaps {
     const auto begin = reinterpret_cast<layout::Address>(buffer);
     note({.begin = begin, .end = begin + bytes});
   }
-  void note(const Landing& landing);
+  void note(const ReceiveTarget& target);
   void pass() { clock_.store(now() + 1, std::memory_order_relaxed); }
 
-  // Entries of the ledger, while they are there.
-  void add(Entry& entry);
-  void remove(Entry& entry);
+  // Entries of the pending requests, while they are there.
+  void add(PendingReceive& entry);
+  void remove(PendingReceive& entry);
   // Persistent receives that have none.
-  void add_persistent(MPI_Request request, const Landing& landing);
+  void add_persistent(MPI_Request request, const ReceiveTarget& target);
   void remove_persistent(MPI_Request request);
 
   // Around what fetches the message of a completed receive: it may go straight to its place, if no
   // descriptor can still land in a head there.
-  void begin_fetch(const Landing& landing);
-  void end_fetch(const Landing& landing);
+  void begin_fetch(const ReceiveTarget& target);
+  void end_fetch(const ReceiveTarget& target);
   // The message, as `status` has it, comes to its place, if it is not there.
-  void put_in_place(const Landing& landing, const MPI_Status& status);
+  void put_in_place(const ReceiveTarget& target, const MPI_Status& status);
   // The request is complete; a persistent one may be started again.
-  static void finish(const Landing& landing) { landing.bounce->placed = false; }
+  static void finish(const ReceiveTarget& target) { target.bounce->placed = false; }
   // A message is on its way straight to its place: by the wait loop no other is put there.
   [[nodiscard]] bool is_placing() const { return placing_.load(std::memory_order_relaxed) != 0; }
 
@@ -106,8 +106,8 @@ class Overlaps {
 
   struct Pending {
     Memory memory;
-    Entry* entry;          // null for a persistent receive that has none
-    std::uint64_t handle;  // of that
+    PendingReceive* entry;  // null for a persistent receive that has none
+    std::uint64_t handle;   // of that
     bool has_head;
   };
   struct Note {
@@ -120,14 +120,14 @@ class Overlaps {
   [[nodiscard]] bool any_notes() const {
     return now() - last_note_.load(std::memory_order_relaxed) < kMemory;
   }
-  [[nodiscard]] bool may_clash(const Landing& landing) const;
-  [[nodiscard]] bool clashes(const Landing& landing);
-  void divert(Landing& landing, std::uint64_t most);
+  [[nodiscard]] bool may_clash(const ReceiveTarget& target) const;
+  [[nodiscard]] bool clashes(const ReceiveTarget& target);
+  void divert(ReceiveTarget& target, std::uint64_t most);
   void note(const layout::AddressRange& range);
   void put(Pending pending);
   void drop(std::size_t index);
-  bool clear_the_way(const Landing& place);
-  std::vector<std::shared_ptr<Entry>> heads_in(const Memory& memory);
+  bool clear_the_way(const ReceiveTarget& place);
+  std::vector<std::shared_ptr<PendingReceive>> heads_in(const Memory& memory);
 
   std::atomic<std::size_t> heads_{0};
   std::atomic<std::size_t> known_{0};

@@ -6,7 +6,7 @@
 
 #include "mpi/datatype/datatypes.hpp"
 #include "mpi/next.hpp"
-#include "mpi/protocol/ledger.hpp"
+#include "mpi/protocol/pending_requests.hpp"
 
 namespace mh::mpi::parked_types {
 namespace {
@@ -24,7 +24,7 @@ void park(MPI_Datatype type) {
 void free_unused() {
   const std::lock_guard<std::mutex> hold(g_mutex);
   std::erase_if(g_parked, [](MPI_Datatype type) {
-    if (ledger.uses(type)) return false;
+    if (pending_requests.uses(type)) return false;
     datatypes::forget(type);
     next.Type_free(&type);
     return true;

@@ -3,8 +3,8 @@
 
 #include "base/clock.hpp"
 #include "mpi/job/config.hpp"
-#include "mpi/protocol/ledger.hpp"
 #include "mpi/protocol/message.hpp"
+#include "mpi/protocol/pending_requests.hpp"
 
 namespace mh::mpi {
 
@@ -17,8 +17,8 @@ MPI_Comm comm_of(const ShortReceive& receive) {
   return comms::find(receive.comm) != nullptr ? receive.comm : MPI_COMM_WORLD;
 }
 
-Landing landing_of(const ShortReceive& receive) {
-  return landing_for(receive.buffer, receive.bytes, MPI_BYTE, MPI_ANY_SOURCE, comm_of(receive));
+ReceiveTarget target_of(const ShortReceive& receive) {
+  return target_for(receive.buffer, receive.bytes, MPI_BYTE, MPI_ANY_SOURCE, comm_of(receive));
 }
 
 }  // namespace
@@ -62,10 +62,11 @@ void ShortReceives::look_at_all() {
 
 void ShortReceives::hand_over(const Place& place) {
   const ShortReceive& receive = place.receive();
-  const Receipt receipt{.landing = landing_of(receive), .persistent = receive.persistent != 0};
-  if (receipt.landing) {
+  const Receipt receipt{.target = target_of(receive), .persistent = receive.persistent != 0};
+  if (receipt.target) {
     const auto request = handle_of<MPI_Request>(place.set->tags[place.way] - 1);
-    receive.under_way != 0 ? ledger.add(request, receipt) : ledger.add_persistent(request, receipt);
+    receive.under_way != 0 ? pending_requests.add(request, receipt)
+                           : pending_requests.add_persistent(request, receipt);
   }
   remove(place);
 }
@@ -85,10 +86,10 @@ void ShortReceives::hand_over_all() {
 
 [[gnu::cold, gnu::noinline]] void ShortReceives::raise_overrun(ShortReceive& receive) {
   end(receive);  // nobody else is to find it while the message is moved
-  Landing landing = landing_of(receive);
-  landing.silent = true;  // nobody has asked for the status
+  ReceiveTarget target = target_of(receive);
+  target.silent = true;  // nobody has asked for the status
   MPI_Status status{};
-  const int code = landing ? mpi::settle(landing, &status) : MPI_SUCCESS;
+  const int code = target ? mpi::settle(target, &status) : MPI_SUCCESS;
   if (code != MPI_SUCCESS) raise(comm_of(receive), code);
 }
 

@@ -3,12 +3,12 @@
 //
 // Only by an error of the program does a descriptor land in one: the message is too long for it. So
 // nothing has to be known of them but where to look when they complete, and there may be very many
-// of them, of 100 ns each. They are not in the ledger but in a table of handles, which costs each
-// some ten nanoseconds.
+// of them, of 100 ns each. They are not in the pending requests but in a table of handles, which
+// costs each some ten nanoseconds.
 //
-// For dense buffers, where errors are fatal (an overrun does not return) and one thread at a time
-// is in calls of ours. Limit: kWays receives whose handles fall into one set; a further one goes to
-// the ledger.
+// For contiguous buffers, where errors are fatal (an overrun does not return) and one thread at a
+// time is in calls of ours. Limit: kWays receives whose handles fall into one set; a further one
+// goes to the pending requests.
 #pragma once
 
 #include <algorithm>
@@ -50,8 +50,9 @@ class ShortReceives {
 
   // Whether a receive into this buffer can be kept here, if there is room. Of no use if it is
   // shorter than a descriptor.
-  [[nodiscard]] bool suits(const void* buffer, std::uint64_t bytes, bool dense, int source) const {
-    return bytes < limit_ && bytes >= p2p::kDescriptorBytes && dense && buffer != nullptr &&
+  [[nodiscard]] bool suits(const void* buffer, std::uint64_t bytes, bool contiguous,
+                           int source) const {
+    return bytes < limit_ && bytes >= p2p::kDescriptorBytes && contiguous && buffer != nullptr &&
            source != MPI_PROC_NULL;
   }
 
@@ -105,8 +106,8 @@ class ShortReceives {
   // A persistent receive is started.
   void start(MPI_Request request);
 
-  // To the ledger, if it is here: one whose request the program frees; all for good, because from
-  // now on an overrun is an error that returns.
+  // To the pending requests, if it is here: one whose request the program frees; all for good,
+  // because from now on an overrun is an error that returns.
   void hand_over(MPI_Request request);
   void hand_over_all();
 

@@ -26,7 +26,7 @@ TEST(Settings, defaults_are_those_of_the_table) {
   EXPECT_EQ(loaded.settings.threshold.one_way, 65536U);
   EXPECT_EQ(loaded.settings.strategy, Strategy::throughput);
   EXPECT_EQ(loaded.settings.post_comm_access, AccessOrder::random);
-  EXPECT_EQ(loaded.settings.memory, MemoryWay::automatic);
+  EXPECT_EQ(loaded.settings.memory, MemoryPath::automatic);
   EXPECT_EQ(loaded.settings.fake_nodes, 1U);
   EXPECT_EQ(loaded.settings.saturate_ranks, 4U);
   EXPECT_FALSE(loaded.settings.summary);
@@ -71,7 +71,7 @@ TEST(Settings, words_choose_strategy_order_and_memory) {
             AccessOrder::low_to_high);
   EXPECT_EQ(from({{"MH_POST_COMM_ACCESS", "hi-to-lo"}}).settings.post_comm_access,
             AccessOrder::high_to_low);
-  EXPECT_EQ(from({{"MH_MEMORY", "none"}}).settings.memory, MemoryWay::none);
+  EXPECT_EQ(from({{"MH_MEMORY", "none"}}).settings.memory, MemoryPath::none);
 }
 
 TEST(Settings, names_are_separated_by_commas) {

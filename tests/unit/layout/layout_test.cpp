@@ -122,7 +122,7 @@ TEST(Canonical, structs_with_gaps_are_lists) {
 TEST(Canonical, order_of_the_type_map_is_kept) {
   EXPECT_EQ(words(hindexed(List{1, 1, 1}, List{8, 0, 24}, *basic())), "8: runs 8@0 8@-8 8@16");
   EXPECT_EQ(words(hindexed(List{1, 1}, List{8, 0}, *basic())), "8: 8 x2-8");
-  EXPECT_FALSE((*hindexed(List{1, 1}, List{8, 0}, *basic()))->dense());
+  EXPECT_FALSE((*hindexed(List{1, 1}, List{8, 0}, *basic()))->contiguous());
 }
 
 TEST(Canonical, more_dimensions_than_a_grid_has) {
@@ -141,13 +141,13 @@ TEST(Canonical, more_dimensions_than_a_grid_has) {
 }
 
 TEST(Dense, says_that_elements_tile_memory_from_the_buffer_on) {
-  EXPECT_TRUE(basic()->dense());
-  EXPECT_TRUE((*contiguous(3, *basic()))->dense());
-  EXPECT_FALSE((*contiguous(0, *basic()))->dense());
-  EXPECT_FALSE((*vector(3, 1, 2, *basic()))->dense());
-  EXPECT_FALSE((*resized(0, 16, *basic()))->dense());
-  EXPECT_FALSE((*resized(-8, 8, *basic()))->dense());
-  EXPECT_FALSE((*hindexed_block(1, List{8}, *basic()))->dense());
+  EXPECT_TRUE(basic()->contiguous());
+  EXPECT_TRUE((*contiguous(3, *basic()))->contiguous());
+  EXPECT_FALSE((*contiguous(0, *basic()))->contiguous());
+  EXPECT_FALSE((*vector(3, 1, 2, *basic()))->contiguous());
+  EXPECT_FALSE((*resized(0, 16, *basic()))->contiguous());
+  EXPECT_FALSE((*resized(-8, 8, *basic()))->contiguous());
+  EXPECT_FALSE((*hindexed_block(1, List{8}, *basic()))->contiguous());
 }
 
 void expect_refused(const Result<LayoutPtr>& layout, int why) {

@@ -57,16 +57,16 @@ struct Case {
   Sample type;
   std::uint64_t count;
   std::vector<std::int64_t> places;  // of each byte of the stream
-  Home home;
+  CacheLevel cache_level;
 
   Case(RandomTypes& random)
       : type(random.next()),
         count(static_cast<std::uint64_t>(random.between(0, 4))),
         places(naive::stream(type.reference, count)),
-        home(random.between(0, 1) == 0 ? Home::caches : Home::memory) {}
+        cache_level(random.between(0, 1) == 0 ? CacheLevel::caches : CacheLevel::memory) {}
 
   [[nodiscard]] Elements elements(const Memory& memory) const {
-    return {type.layout.get(), count, memory.base(), home};
+    return {type.layout.get(), count, memory.base(), cache_level};
   }
   // No byte lies in two places of the stream, so that it can be unpacked.
   [[nodiscard]] bool is_target() const {
@@ -111,7 +111,7 @@ TEST(Random, types_have_the_bounds_of_the_standard) {
     ASSERT_EQ(layout.true_upper(), reference.true_upper());
     std::vector<std::int64_t> in_order(drawn.places.size());
     std::iota(in_order.begin(), in_order.end(), 0);
-    if (layout.dense()) {
+    if (layout.contiguous()) {
       ASSERT_EQ(drawn.places, in_order);
     }
   });
@@ -276,7 +276,8 @@ TEST(LongList, of_unequal_blocks) { check_long_list(false); }
 // ---- every kernel ----------------------------------------------------------------------------
 
 // The layout packs and unpacks what `places` says of its stream.
-void check_at_home(const Layout& layout, const std::vector<std::int64_t>& places, Home home) {
+void check_at_home(const Layout& layout, const std::vector<std::int64_t>& places,
+                   CacheLevel cache_level) {
   ASSERT_EQ(layout.size(), places.size());
   Memory memory(places, 1);
   Memory target(places, 2);
@@ -288,15 +289,15 @@ void check_at_home(const Layout& layout, const std::vector<std::int64_t>& places
   }
   const Range all{0, places.size()};
   Bytes packed(places.size());
-  pack({&layout, 1, memory.base(), home}, all, packed.data());
+  pack({&layout, 1, memory.base(), cache_level}, all, packed.data());
   ASSERT_EQ(packed, stream);
-  unpack({&layout, 1, target.base(), home}, all, stream.data());
+  unpack({&layout, 1, target.base(), cache_level}, all, stream.data());
   ASSERT_EQ(target.bytes(), expected.bytes());
 }
 
 void check_against(const Layout& layout, const std::vector<std::int64_t>& places) {
-  check_at_home(layout, places, Home::caches);
-  check_at_home(layout, places, Home::memory);
+  check_at_home(layout, places, CacheLevel::caches);
+  check_at_home(layout, places, CacheLevel::memory);
 }
 
 // The first byte lies at `offset`.
@@ -424,7 +425,7 @@ TEST(Kernels, contiguous_bytes_of_every_length) {
   constexpr std::size_t kMost = 20'000;
   Bytes source(kMost + 64);
   std::iota(source.begin(), source.end(), static_cast<unsigned char>(0));
-  for (const Home home : {Home::caches, Home::memory}) {
+  for (const CacheLevel cache_level : {CacheLevel::caches, CacheLevel::memory}) {
     for (std::size_t bytes = 0; bytes <= kMost; bytes += bytes < 300 ? 1 : 61) {
       for (const std::size_t shift : {std::size_t{0}, std::size_t{1}, std::size_t{48}}) {
         const auto* from = source.data() + shift;
@@ -432,8 +433,8 @@ TEST(Kernels, contiguous_bytes_of_every_length) {
         std::copy_n(from, bytes, expected.data() + shift);
         Bytes packed(expected.size(), 0xee);
         Bytes target(expected.size(), 0xee);
-        copy_from(home, packed.data() + shift, from, bytes);
-        copy_to(home, target.data() + shift, from, bytes);
+        copy_from(cache_level, packed.data() + shift, from, bytes);
+        copy_to(cache_level, target.data() + shift, from, bytes);
         ASSERT_EQ(packed, expected) << bytes << " bytes at " << shift;
         ASSERT_EQ(target, expected) << bytes << " bytes at " << shift;
       }

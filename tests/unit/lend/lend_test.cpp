@@ -476,23 +476,23 @@ TEST_F(Offers, are_made_by_others_for_what_is_exposed) {
   Loop loop(1U << 30U);
   const std::uint64_t later = ticks() + ticks_from_ns(1e9);
   Pool other(stage_.node(1), stage_.lendings(1), 3);
-  other.suggest_end(0, Kind::belts, later, 0);
+  other.suggest_end(0, Kind::pipelines, later, 0);
   EXPECT_EQ(lender_.lend(), Outcome::nothing) << "nothing is exposed";
-  ASSERT_TRUE(pool_.expose(Kind::belts, loop, 0).ok());
+  ASSERT_TRUE(pool_.expose(Kind::pipelines, loop, 0).ok());
   EXPECT_EQ(lender_.lend(), Outcome::nothing) << "nothing can begin";
-  other.suggest_end(0, Kind::belts, later, 0);
+  other.suggest_end(0, Kind::pipelines, later, 0);
   Lender busy(stage_.node(1), 0, VictimPolicy::most_work,
-              [](std::uint32_t, Kind kind) { return kind != Kind::belts; });
+              [](std::uint32_t, Kind kind) { return kind != Kind::pipelines; });
   EXPECT_EQ(busy.lend(), Outcome::nothing);
   EXPECT_TRUE(eventually([&] { return lender_.lend() == Outcome::lent; }));
-  other.suggest_end(0, Kind::belts, 0, 0);
+  other.suggest_end(0, Kind::pipelines, 0, 0);
   EXPECT_EQ(lender_.lend(), Outcome::nothing);
-  other.suggest_end(0, Kind::belts, later, 0);
-  other.suggest_end(0, Kind::belts, later + 5, 10);
+  other.suggest_end(0, Kind::pipelines, later, 0);
+  other.suggest_end(0, Kind::pipelines, later + 5, 10);
   EXPECT_EQ(stage_.lendings(0).offer.ends[0].load(), later) << "near enough";
   lender_.take_back();
-  pool_.withdraw(Kind::belts);
-  other.suggest_end(0, Kind::belts, later, 0);
+  pool_.withdraw(Kind::pipelines);
+  other.suggest_end(0, Kind::pipelines, later, 0);
   EXPECT_EQ(lender_.lend(), Outcome::nothing);
 }
 

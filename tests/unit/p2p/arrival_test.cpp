@@ -16,12 +16,12 @@ class ArrivalTest : public testing::Test {
  protected:
   ArrivalTest() {
     letter_.word = SendSlot::word_of(kUse, SlotState::posted);
-    landing_.state = LandingState::open;
+    landing_.state = PostedState::open;
   }
   Mover asked() { return who_moves(&letter_, kUse, &landing_); }
 
   SendSlot letter_;
-  Landing landing_;
+  PostedReceive landing_;
 };
 
 TEST_F(ArrivalTest, the_receiver_moves_what_nobody_has_taken) {
@@ -40,15 +40,15 @@ TEST_F(ArrivalTest, a_descriptor_of_a_use_that_is_over_is_the_users_bytes) {
   EXPECT_EQ(letter_.state(), SlotState::posted);
 }
 
-// Each step of a sender that delivers, seen by a receiver that read the descriptor before the
+// Each step of a sender that pushes, seen by a receiver that read the descriptor before the
 // first.
 TEST_F(ArrivalTest, a_delivery_is_never_overlooked) {
   ASSERT_TRUE(letter_.take(kUse));
   EXPECT_EQ(asked(), Mover::unsettled);
-  landing_.state = LandingState::delivering;
+  landing_.state = PostedState::pushing;
   EXPECT_EQ(asked(), Mover::sender);
   EXPECT_EQ(who_moves(nullptr, 0, &landing_), Mover::sender);  // the descriptor is written over
-  landing_.state = LandingState::delivered;
+  landing_.state = PostedState::pushed;
   EXPECT_EQ(asked(), Mover::sender);
   letter_.change(SlotState::done);
   EXPECT_EQ(asked(), Mover::sender);
@@ -59,8 +59,8 @@ TEST_F(ArrivalTest, a_delivery_is_never_overlooked) {
 
 TEST_F(ArrivalTest, a_delivery_that_failed_is_the_receivers_again) {
   ASSERT_TRUE(letter_.take(kUse));
-  landing_.state = LandingState::delivering;
-  landing_.state = LandingState::open;
+  landing_.state = PostedState::pushing;
+  landing_.state = PostedState::open;
   EXPECT_EQ(asked(), Mover::unsettled);
   letter_.change(SlotState::posted);
   EXPECT_EQ(asked(), Mover::receiver);
@@ -71,17 +71,17 @@ TEST_F(ArrivalTest, one_side_moves_each_message) {
   constexpr std::uint64_t kMessages = 100'000;
   std::atomic<std::uint64_t> posted{0};
   std::atomic<std::uint64_t> received{0};
-  std::uint64_t delivered = 0;
+  std::uint64_t pushed = 0;
   std::thread sender([&] {
     for (std::uint64_t use = 1; use <= kMessages; ++use) {
       letter_.word.store(SendSlot::word_of(use, SlotState::posted), std::memory_order_release);
       posted.store(use, std::memory_order_release);
       if (use % 3 == 0) std::this_thread::yield();
       if (letter_.take(use)) {
-        landing_.state.store(LandingState::delivering, std::memory_order_release);
-        landing_.state.store(LandingState::delivered, std::memory_order_release);
+        landing_.state.store(PostedState::pushing, std::memory_order_release);
+        landing_.state.store(PostedState::pushed, std::memory_order_release);
         letter_.change(SlotState::done);
-        ++delivered;
+        ++pushed;
       }
       while (received.load(std::memory_order_acquire) != use) std::this_thread::yield();
     }
@@ -95,7 +95,7 @@ TEST_F(ArrivalTest, one_side_moves_each_message) {
     ASSERT_NE(mover, Mover::nobody) << use;
     if (mover == Mover::sender) {
       while (letter_.state_of(use) != SlotState::free) std::this_thread::yield();
-      landing_.state.store(LandingState::open, std::memory_order_relaxed);
+      landing_.state.store(PostedState::open, std::memory_order_relaxed);
       ++brought;
     } else {
       letter_.change(SlotState::done);
@@ -105,7 +105,7 @@ TEST_F(ArrivalTest, one_side_moves_each_message) {
   }
   sender.join();
   EXPECT_EQ(moved + brought, kMessages);
-  EXPECT_EQ(brought, delivered);
+  EXPECT_EQ(brought, pushed);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "p2p/carrier.hpp"
+#include "p2p/pipeline_engine.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -10,13 +10,13 @@ namespace mh::p2p {
 namespace {
 
 // A message is cut into kChunks chunks; a short one into fewer, of kLeastChunk, and a large one
-// into more, of which a belt holds kLeastCells.
+// into more, of which a pipeline holds kLeastCells.
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kLeastChunk = 16U << 10U;
 constexpr std::uint64_t kChunks = 16;
 constexpr std::uint64_t kLeastCells = 8;
 
-layout::Range range_of(const Stretch& stretch) {
+layout::Range range_of(const PipelineChunk& stretch) {
   return {stretch.offset, stretch.offset + stretch.bytes};
 }
 
@@ -32,50 +32,52 @@ constexpr double kBytesPerNs = 8;
 
 }  // namespace
 
-Carrier::Carrier(const node::Node& node, const Offsets& offsets, observe::Counters& counters,
-                 lend::Pool& pool)
+PipelineEngine::PipelineEngine(const node::Node& node, const Offsets& offsets,
+                               observe::Counters& counters, lend::Pool& pool)
     : node_(node),
       offsets_(offsets),
       counters_(counters),
       pool_(pool),
-      belt_bytes_(belt_bytes(node.ranks())) {}
+      pipeline_bytes_(pipeline_bytes(node.ranks())) {}
 
-Carrier::~Carrier() {
-  if (exposed_.test(std::memory_order_relaxed)) pool_.withdraw(lend::Kind::belts);
+PipelineEngine::~PipelineEngine() {
+  if (exposed_.test(std::memory_order_relaxed)) pool_.withdraw(lend::Kind::pipelines);
 }
 
-void Carrier::let_helpers_in() {
+void PipelineEngine::let_helpers_in() {
   if (exposed_.test(std::memory_order_relaxed)) return;
   if (exposed_.test_and_set(std::memory_order_relaxed)) return;
   // Without helpers each side does its own part.
-  static_cast<void>(pool_.expose(lend::Kind::belts, *this, 0));
+  static_cast<void>(pool_.expose(lend::Kind::pipelines, *this, 0));
 }
 
-Belts& Carrier::belts_of(std::uint32_t rank) const {
-  return *reinterpret_cast<Belts*>(node_.area(rank) + offsets_.belts);
+Pipelines& PipelineEngine::pipelines_of(std::uint32_t rank) const {
+  return *reinterpret_cast<Pipelines*>(node_.area(rank) + offsets_.pipelines);
 }
 
-SharedOutbox& Carrier::outbox() const {
-  return *reinterpret_cast<SharedOutbox*>(node_.area(node_.me()) + offsets_.outbox);
+SharedSendQueue& PipelineEngine::send_queue() const {
+  return *reinterpret_cast<SharedSendQueue*>(node_.area(node_.me()) + offsets_.send_queue);
 }
 
-Belt& Carrier::belt_of(const OnBelt& on) const { return belts_of(on.receiver).belts[on.belt]; }
+Pipeline& PipelineEngine::pipeline_of(const OnPipeline& on) const {
+  return pipelines_of(on.receiver).pipelines[on.pipeline];
+}
 
-std::byte* Carrier::cell_of(const OnBelt& on, const Stretch& stretch) const {
-  const std::size_t belt = std::size_t{on.belt} * belt_bytes_;
-  return node_.area(on.receiver) + offsets_.cells + belt + stretch.place;
+std::byte* PipelineEngine::cell_of(const OnPipeline& on, const PipelineChunk& stretch) const {
+  const std::size_t pipeline = std::size_t{on.pipeline} * pipeline_bytes_;
+  return node_.area(on.receiver) + offsets_.cells + pipeline + stretch.place;
 }
 
 // So much is left to begin at that rank's end of a message: ranks that neither send nor receive it
 // may lend their cores there. The two that do know by themselves when to (who_is_late()).
-void Carrier::invite(std::uint32_t rank, std::uint64_t ticks_left) {
+void PipelineEngine::invite(std::uint32_t rank, std::uint64_t ticks_left) {
   if (node_.ranks() == 2) return;
   const bool worth = ticks_left >= ticks_from_ns(kWorthInvitingNs);
-  pool_.suggest_end(rank, lend::Kind::belts, worth ? ticks() + ticks_left : 0, ticks_left / 2);
+  pool_.suggest_end(rank, lend::Kind::pipelines, worth ? ticks() + ticks_left : 0, ticks_left / 2);
 }
 
 // A thread of this rank has moved a chunk since `begin`; helpers leave no hints.
-std::uint64_t Carrier::note_moved(std::uint64_t begin, Path path) {
+std::uint64_t PipelineEngine::note_moved(std::uint64_t begin, Path path) {
   const std::uint64_t now = ticks();
   if (lend::guest() != lend::Guest::no) return now - begin;
   moved_at_.store(now, std::memory_order_relaxed);
@@ -86,7 +88,7 @@ std::uint64_t Carrier::note_moved(std::uint64_t begin, Path path) {
 }
 
 // A chunk counts once, where it is drained.
-void Carrier::count_moved(std::uint64_t bytes) {
+void PipelineEngine::count_moved(std::uint64_t bytes) {
   if (lend::guest() != lend::Guest::no) {
     counters_.lent_chunks.add_shared(1);
     counters_.lent_bytes.add_shared(bytes);
@@ -96,66 +98,68 @@ void Carrier::count_moved(std::uint64_t bytes) {
   }
 }
 
-std::uint32_t Carrier::chunk_for(std::uint64_t bytes) const {
+std::uint32_t PipelineEngine::chunk_for(std::uint64_t bytes) const {
   const std::uint64_t share = bytes / kChunks / kPage * kPage;
-  const std::uint64_t most = belt_bytes_ / kLeastCells;
+  const std::uint64_t most = pipeline_bytes_ / kLeastCells;
   return static_cast<std::uint32_t>(std::clamp(share, std::min(kLeastChunk, most), most));
 }
 
-layout::Home Carrier::home_of(std::uint64_t bytes) const {
-  return layout::home_of(bytes, node_.header().cache_bytes);
+layout::CacheLevel PipelineEngine::cache_level_of(std::uint64_t bytes) const {
+  return layout::cache_level_of(bytes, node_.header().cache_bytes);
 }
 
 // ---- Sender ------------------------------------------------------------------------------------
 
-void Carrier::announce(std::uint32_t slot, const End& from) {
+void PipelineEngine::announce(std::uint32_t slot, const End& from) {
   from_[slot] = from;
-  from_[slot].home = home_of(outbox().slots[slot].bytes);
+  from_[slot].cache_level = cache_level_of(send_queue().slots[slot].bytes);
   announced_[slot / 64].fetch_or(1ULL << (slot % 64), std::memory_order_relaxed);
 }
 
-void Carrier::withdraw(std::uint32_t slot) {
+void PipelineEngine::withdraw(std::uint32_t slot) {
   announced_[slot / 64].fetch_and(~(1ULL << (slot % 64)), std::memory_order_relaxed);
 }
 
-bool Carrier::fill(std::uint32_t slot) {
-  const SendSlot& letter = outbox().slots[slot];
-  // acquire: pairs with the receiver's claimed; `job` is of this letter or a later one, and a claim
-  // for what it names decides.
-  if (letter.state() != SlotState::claimed) return false;
-  const std::uint64_t job = letter.job.load(std::memory_order_relaxed);
-  if (!OnBelt::is(job)) return false;
-  const OnBelt on = OnBelt::of(job);
-  Belt& belt = belt_of(on);
-  Stretch stretch{};
-  if (!belt.claim_fill(on.use, stretch)) return false;
+bool PipelineEngine::fill(std::uint32_t slot) {
+  const SendSlot& send = send_queue().slots[slot];
+  // acquire: pairs with the receiver's claimed; `job` is of this send descriptor or a later one,
+  // and a claim for what it names decides.
+  if (send.state() != SlotState::claimed) return false;
+  const std::uint64_t job = send.job.load(std::memory_order_relaxed);
+  if (!OnPipeline::is(job)) return false;
+  const OnPipeline on = OnPipeline::of(job);
+  Pipeline& pipeline = pipeline_of(on);
+  PipelineChunk stretch{};
+  if (!pipeline.claim_fill(on.use, stretch)) return false;
   const std::uint64_t begin = ticks();
   pack(from_[slot], range_of(stretch), cell_of(on, stretch));
-  belt.filled(stretch);
+  pipeline.filled(stretch);
   const std::uint64_t each = note_moved(begin, Path::cell);
-  invite(node_.me(), belt.fills_left(on.use) * each);
+  invite(node_.me(), pipeline.fills_left(on.use) * each);
   return true;
 }
 
 // ---- Receiver ----------------------------------------------------------------------------------
 
-std::optional<std::uint32_t> Carrier::begin(SendSlot& letter, std::uint32_t sender, const End& to,
-                                            std::uint64_t bytes) {
+std::optional<std::uint32_t> PipelineEngine::begin(SendSlot& send, std::uint32_t sender,
+                                                   const End& to, std::uint64_t bytes) {
   std::uint32_t taken = taken_.load(std::memory_order_relaxed);
   std::uint32_t index = 0;
   do {
     index = static_cast<std::uint32_t>(std::countr_one(taken));
-    if (index == kBelts) return std::nullopt;
-    // acquire: pairs with the release in finish(); the thread that had the belt is done with it.
+    if (index == kPipelines) return std::nullopt;
+    // acquire: pairs with the release in finish(); the thread that had the pipeline is done with
+    // it.
   } while (!taken_.compare_exchange_weak(taken, taken | 1U << index, std::memory_order_acquire,
                                          std::memory_order_relaxed));
   failed_[index] = false;
   to_[index] = to;
-  to_[index].home = home_of(bytes);
+  to_[index].cache_level = cache_level_of(bytes);
   moved_at_.store(ticks(), std::memory_order_relaxed);
-  const OnBelt on{.receiver = node_.me(),
-                  .belt = index,
-                  .use = mine().belts[index].open(bytes, chunk_for(bytes), belt_bytes_)};
+  const OnPipeline on{
+      .receiver = node_.me(),
+      .pipeline = index,
+      .use = mine().pipelines[index].open(bytes, chunk_for(bytes), pipeline_bytes_)};
   senders_[index].store(sender, std::memory_order_relaxed);
   const auto alone = ticks_from_ns(static_cast<double>(bytes) / kBytesPerNs);
   if (alone >= ticks_from_ns(kWorthInvitingNs)) {  // a longer one may have invited before
@@ -164,46 +168,46 @@ std::optional<std::uint32_t> Carrier::begin(SendSlot& letter, std::uint32_t send
   }
   uses_[index].store(on.word(), std::memory_order_release);
   // Relaxed, then release: the sender's acquire of `claimed` sees where its message is.
-  letter.job.store(on.word(), std::memory_order_relaxed);
-  letter.change(SlotState::claimed);
+  send.job.store(on.word(), std::memory_order_relaxed);
+  send.change(SlotState::claimed);
   return index;
 }
 
-bool Carrier::finish(std::uint32_t belt) {
-  const bool complete = !failed_[belt];
-  uses_[belt].store(0, std::memory_order_relaxed);
-  taken_.fetch_and(~(1U << belt), std::memory_order_release);
+bool PipelineEngine::finish(std::uint32_t pipeline) {
+  const bool complete = !failed_[pipeline];
+  uses_[pipeline].store(0, std::memory_order_relaxed);
+  taken_.fetch_and(~(1U << pipeline), std::memory_order_release);
   return complete;
 }
 
-bool Carrier::fetch(std::uint32_t belt, const memory::View& from) {
-  const OnBelt on = OnBelt::of(uses_[belt].load(std::memory_order_relaxed));
-  Belt& here = belt_of(on);
-  Stretch stretch{};
-  if (failed_[belt] || !here.claim_fill(on.use, stretch)) return false;
-  const End& to = to_[belt];
+bool PipelineEngine::fetch(std::uint32_t pipeline, const memory::View& from) {
+  const OnPipeline on = OnPipeline::of(uses_[pipeline].load(std::memory_order_relaxed));
+  Pipeline& here = pipeline_of(on);
+  PipelineChunk stretch{};
+  if (failed_[pipeline] || !here.claim_fill(on.use, stretch)) return false;
+  const End& to = to_[pipeline];
   const bool in_place = to.layout == nullptr;
   const memory::View part{
       .address = from.address + stretch.offset, .pid = from.pid, .rank = from.rank};
   void* target = in_place ? place_in(to, stretch.offset) : cell_of(on, stretch);
   const std::uint64_t begin = ticks();
-  failed_[belt] = !memory::read(target, part, stretch.bytes).ok();
+  failed_[pipeline] = !memory::read(target, part, stretch.bytes).ok();
   here.filled(stretch, in_place);
   note_moved(begin, Path::fetched);
-  if (here.fills_left(on.use) == 0) invite(senders_[belt].load(std::memory_order_relaxed), 0);
+  if (here.fills_left(on.use) == 0) invite(senders_[pipeline].load(std::memory_order_relaxed), 0);
   return true;
 }
 
-Carrier::Drained Carrier::drain(std::uint32_t belt) {
-  const std::uint64_t use = uses_[belt].load(std::memory_order_acquire);
+PipelineEngine::Drained PipelineEngine::drain(std::uint32_t pipeline) {
+  const std::uint64_t use = uses_[pipeline].load(std::memory_order_acquire);
   if (use == 0) return Drained::nothing;
-  const OnBelt on = OnBelt::of(use);
-  Belt& here = belt_of(on);
-  Stretch stretch{};
+  const OnPipeline on = OnPipeline::of(use);
+  Pipeline& here = pipeline_of(on);
+  PipelineChunk stretch{};
   if (!here.claim_drain(on.use, stretch)) return Drained::nothing;
   const std::uint64_t begin = ticks();
   const bool placed = here.is_placed(stretch);
-  if (!placed) unpack(to_[belt], range_of(stretch), cell_of(on, stretch));
+  if (!placed) unpack(to_[pipeline], range_of(stretch), cell_of(on, stretch));
   here.drained(stretch);
   const std::uint64_t each = note_moved(begin, placed ? Path::in_place : Path::cell);
   if (!placed) invite(node_.me(), here.drains_left(on.use) * each);
@@ -213,14 +217,14 @@ Carrier::Drained Carrier::drain(std::uint32_t belt) {
 
 // ---- Either ------------------------------------------------------------------------------------
 
-bool Carrier::move_one() {
-  for (std::uint32_t belt = 0; belt < kBelts; ++belt) {
-    if (drain(belt) != Drained::nothing) return true;
+bool PipelineEngine::move_one() {
+  for (std::uint32_t pipeline = 0; pipeline < kPipelines; ++pipeline) {
+    if (drain(pipeline) != Drained::nothing) return true;
   }
   return fill_any();
 }
 
-bool Carrier::fill_any() {
+bool PipelineEngine::fill_any() {
   for (std::uint64_t word = 0; word < kWords; ++word) {
     // relaxed: a hint, as in unit().
     std::uint64_t bits = announced_[word].load(std::memory_order_relaxed);
@@ -234,34 +238,34 @@ bool Carrier::fill_any() {
   return false;
 }
 
-std::optional<std::uint32_t> Carrier::late_sender(std::uint32_t least) const {
-  for (std::uint32_t index = 0; index < kBelts; ++index) {
+std::optional<std::uint32_t> PipelineEngine::late_sender(std::uint32_t least) const {
+  for (std::uint32_t index = 0; index < kPipelines; ++index) {
     const std::uint64_t use = uses_[index].load(std::memory_order_acquire);
     if (use == 0) continue;
-    const OnBelt on = OnBelt::of(use);
-    if (belt_of(on).fills_are_worth_lending(on.use, least))
+    const OnPipeline on = OnPipeline::of(use);
+    if (pipeline_of(on).fills_are_worth_lending(on.use, least))
       return senders_[index].load(std::memory_order_relaxed);
   }
   return std::nullopt;
 }
 
-std::optional<std::uint32_t> Carrier::late_receiver(std::uint32_t least) const {
+std::optional<std::uint32_t> PipelineEngine::late_receiver(std::uint32_t least) const {
   for (std::uint64_t word = 0; word < kWords; ++word) {
     std::uint64_t bits = announced_[word].load(std::memory_order_relaxed);
     for (; bits != 0; bits &= bits - 1) {
       const auto slot = word * 64 + static_cast<std::uint64_t>(std::countr_zero(bits));
-      const SendSlot& letter = outbox().slots[slot];
-      if (letter.state() != SlotState::claimed) continue;
-      const std::uint64_t job = letter.job.load(std::memory_order_relaxed);
-      if (!OnBelt::is(job)) continue;
-      const OnBelt on = OnBelt::of(job);
-      if (belt_of(on).drains_are_worth_lending(on.use, least)) return on.receiver;
+      const SendSlot& send = send_queue().slots[slot];
+      if (send.state() != SlotState::claimed) continue;
+      const std::uint64_t job = send.job.load(std::memory_order_relaxed);
+      if (!OnPipeline::is(job)) continue;
+      const OnPipeline on = OnPipeline::of(job);
+      if (pipeline_of(on).drains_are_worth_lending(on.use, least)) return on.receiver;
     }
   }
   return std::nullopt;
 }
 
-std::optional<std::uint32_t> Carrier::who_is_late() const {
+std::optional<std::uint32_t> PipelineEngine::who_is_late() const {
   if (!has_messages()) return std::nullopt;
   const std::uint64_t waited = ticks() - moved_at_.load(std::memory_order_relaxed);
   if (waited < ticks_from_ns(kPatienceNs)) return std::nullopt;
@@ -272,14 +276,14 @@ std::optional<std::uint32_t> Carrier::who_is_late() const {
   return sender ? sender : late_receiver(least);
 }
 
-bool Carrier::has_messages() const {
+bool PipelineEngine::has_messages() const {
   // relaxed: a hint.
   if (taken_.load(std::memory_order_relaxed) != 0) return true;
   return std::any_of(announced_.begin(), announced_.end(),
                      [](const auto& word) { return word.load(std::memory_order_relaxed) != 0; });
 }
 
-bool Carrier::unit(std::uint32_t /*helper*/, std::uint64_t deadline) noexcept {
+bool PipelineEngine::unit(std::uint32_t /*helper*/, std::uint64_t deadline) noexcept {
   if (!has_messages()) return false;
   while (ticks() < deadline && move_one()) {
   }

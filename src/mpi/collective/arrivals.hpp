@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Gates: how a rank waits for a late neighbour in a blocking collective and helps meanwhile.
+// Arrival barriers: how a rank waits for a late neighbour in a blocking collective and helps
+// meanwhile.
 //
 // Every rank counts its arrival in the node segment (one store to a line of its own). A rank whose
 // part of the collective depends on others waits here, in the wait loop, until those have arrived;
@@ -21,9 +22,9 @@
 #include "base/cacheline.hpp"
 #include "mpi/job/comms.hpp"
 #include "mpi/job/config.hpp"
-#include "mpi/protocol/ledger.hpp"
+#include "mpi/protocol/pending_requests.hpp"
 
-namespace mh::mpi::gate {
+namespace mh::mpi::arrivals {
 
 namespace detail {
 // The communicator whose collectives come in a tight loop just now; never with several threads.
@@ -46,13 +47,13 @@ inline std::uint64_t count_on(std::atomic<std::uint64_t>& arrivals) {
 }
 }  // namespace detail
 
-// The way past a gate in a tight loop of collectives: counts the arrival and is true if there is
-// nothing to wait for. If false, nothing is counted yet and the gate itself must follow. As short
-// as it can be, and without a call, so that a wrapper which gets by here saves no registers: Open
-// MPI's whole reduction of 8 bytes may take 90 ns.
+// The way past an arrival barrier in a tight loop of collectives: counts the arrival and is true if
+// there is nothing to wait for. If false, nothing is counted yet and the arrival barrier itself
+// must follow. As short as it can be, and without a call, so that a wrapper which gets by here
+// saves no registers: Open MPI's whole reduction of 8 bytes may take 90 ns.
 inline bool passes(MPI_Comm handle) {
   detail::TightLoop& tight = detail::tight;
-  if (handle != tight.handle || tight.left <= 1 || ledger.needs_this_rank()) return false;
+  if (handle != tight.handle || tight.left <= 1 || pending_requests.needs_this_rank()) return false;
   --tight.left;
   detail::count_on(*tight.arrivals);
   return true;
@@ -82,11 +83,11 @@ void window(MPI_Win win);
 // barrier still has to run (after the members of this node have arrived).
 bool barrier(MPI_Comm comm);
 
-}  // namespace mh::mpi::gate
+}  // namespace mh::mpi::arrivals
 
 namespace mh::mpi::windows {
 
-// A window's collectives have an order of their own, so it has a gate of its own.
+// A window's collectives have an order of their own, so it has an arrival barrier of its own.
 void adopt(MPI_Comm comm, MPI_Win win);
 void forget(MPI_Win win);
 

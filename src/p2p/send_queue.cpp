@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "p2p/outbox.hpp"
+#include "p2p/send_queue.hpp"
 
 namespace mh::p2p {
 namespace {
@@ -26,13 +26,13 @@ std::optional<Posted> SendSlot::posted() const {
                     .tag = get(tag),
                     .to = get(to),
                     .ordered = get(ordered)};
-  // acquire: pairs with the fence in Outbox::post().
+  // acquire: pairs with the fence in Send queue::post().
   std::atomic_thread_fence(std::memory_order_acquire);
   if (word.load(std::memory_order_relaxed) != before) return std::nullopt;
   return copy;
 }
 
-std::uint32_t Outbox::post(const Letter& letter, std::uint32_t fin_tag) {
+std::uint32_t SendQueue::post(const Letter& send, std::uint32_t fin_tag) {
   for (std::uint32_t word = 0; word < kWords; ++word) {
     std::uint64_t bits = taken_[word].load(std::memory_order_relaxed);
     while (~bits != 0) {
@@ -46,16 +46,16 @@ std::uint32_t Outbox::post(const Letter& letter, std::uint32_t fin_tag) {
       SendSlot& slot = shared_->slots[index];
       const std::uint64_t generation = slot.generation() + 1;
       // release: pairs with the fence in posted(). Who reads what is written from here on finds
-      // that the letter before is over.
+      // that the send descriptor before is over.
       std::atomic_thread_fence(std::memory_order_release);
-      slot.from = letter.from;
-      put(slot.bytes, letter.bytes);
-      put(slot.communicator, letter.communicator);
+      slot.from = send.from;
+      put(slot.bytes, send.bytes);
+      put(slot.communicator, send.communicator);
       put(slot.sequence, sequence_.fetch_add(1, std::memory_order_relaxed));
-      put(slot.tag, letter.tag);
-      put(slot.to, letter.to);
-      put(slot.ordered, letter.ordered ? 1U : 0U);
-      slot.dense = letter.dense ? 1 : 0;
+      put(slot.tag, send.tag);
+      put(slot.to, send.to);
+      put(slot.ordered, send.ordered ? 1U : 0U);
+      slot.contiguous = send.contiguous ? 1 : 0;
       slot.fin_tag = fin_tag == kOwnTag ? SendSlot::own_fin(index, generation) : fin_tag;
       slot.word.store(SendSlot::word_of(generation, SlotState::posted), std::memory_order_release);
       return index;
@@ -64,7 +64,7 @@ std::uint32_t Outbox::post(const Letter& letter, std::uint32_t fin_tag) {
   return kNone;
 }
 
-void Outbox::release(std::uint32_t index) {
+void SendQueue::release(std::uint32_t index) {
   shared_->slots[index].change(SlotState::free);
   used_.fetch_sub(1, std::memory_order_relaxed);
   taken_[index / 64].fetch_and(~(1ULL << (index % 64)), std::memory_order_release);

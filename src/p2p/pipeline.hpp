@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A belt: how a message moves that nobody can copy alone from the sender's memory to the
+// A pipeline: how a message moves that nobody can copy alone from the sender's memory to the
 // receiver's, because one side's bytes lie scattered or the kernel refuses to copy between
 // processes.
 //
@@ -8,14 +8,14 @@
 // *drain* them. Chunk i travels in cell i % cells; several are filled and drained at once and
 // finish in any order.
 //
-// The belt moves on: a message's cells lie behind those of the message before, if there is room,
-// and are as many as there is room for. What was drained just now lies in the caches of both cores,
-// and to fill it again takes twice to four times as long (docs/decisions.md).
+// The pipeline moves on: a message's cells lie behind those of the message before, if there is
+// room, and are as many as there is room for. What was drained just now lies in the caches of both
+// cores, and to fill it again takes twice to four times as long (docs/decisions.md).
 //
-// A belt belongs to its receiver, who opens it for one message after the other; each is a *use*,
-// and every claim names its use, so that who was held up between a look and a claim gets nothing
-// of a later message. Lies in the node segment; the cells lie elsewhere in it. Limits: 2^32-1
-// chunks a message; a late claim is told apart until 2^32 messages later.
+// A pipeline belongs to its receiver, who opens it for one message after the other; each is a
+// *use*, and every claim names its use, so that who was held up between a look and a claim gets
+// nothing of a later message. Lies in the node segment; the cells lie elsewhere in it. Limits:
+// 2^32-1 chunks a message; a late claim is told apart until 2^32 messages later.
 #pragma once
 
 #include <algorithm>
@@ -29,10 +29,10 @@
 namespace mh::p2p {
 
 // A claimed part of the packed stream.
-struct Stretch {
+struct PipelineChunk {
   std::uint64_t offset;
   std::uint64_t bytes;
-  std::uint64_t place;  // of its cell, from the belt's beginning
+  std::uint64_t place;  // of its cell, from the pipeline's beginning
   std::uint32_t cell;
 };
 
@@ -44,29 +44,31 @@ struct Stretch {
 //       see anything (but no cells_used_ of 0), and the claim that is made of it fails (B1).
 //   B3  Chunk i is filled when the cell's turn is 2r (r = i / cells) and drained when it is 2r + 1;
 //       each takes the turn on by one. So a cell has one user at a time.
-class alignas(kCacheLine) Belt {
+class alignas(kCacheLine) Pipeline {
  public:
   static constexpr std::uint32_t kMostCells = 32;  // of one message at a time
 
   // Receiver. `bytes` bytes in chunks of `chunk_bytes`, in cells that lie in the first `room` bytes
-  // (at least one chunk; nothing is 0). The belt must be new, or over. Returns the use.
+  // (at least one chunk; nothing is 0). The pipeline must be new, or over. Returns the use.
   std::uint32_t open(std::uint64_t bytes, std::uint32_t chunk_bytes, std::uint64_t room);
 
   // Sender's process. True: fill the stretch's cell, then filled().
-  [[nodiscard]] bool claim_fill(std::uint32_t use, Stretch& stretch) {
+  [[nodiscard]] bool claim_fill(std::uint32_t use, PipelineChunk& stretch) {
     return claim(fills_, use, stretch, 0);
   }
   // The receiver's process may do so, too, and bring the bytes to their place by itself: then the
   // chunk is `placed`, and there is nothing in the cell to drain.
-  void filled(const Stretch& stretch, bool placed = false);
+  void filled(const PipelineChunk& stretch, bool placed = false);
   // Between claim_drain() and drained().
-  [[nodiscard]] bool is_placed(const Stretch& stretch) const { return cells_[stretch.cell].placed; }
+  [[nodiscard]] bool is_placed(const PipelineChunk& stretch) const {
+    return cells_[stretch.cell].placed;
+  }
 
   // Receiver's process. True: drain the stretch's cell, then drained().
-  [[nodiscard]] bool claim_drain(std::uint32_t use, Stretch& stretch) {
+  [[nodiscard]] bool claim_drain(std::uint32_t use, PipelineChunk& stretch) {
     return claim(drains_, use, stretch, 1);
   }
-  void drained(const Stretch& stretch);
+  void drained(const PipelineChunk& stretch);
 
   // Receiver. Every chunk is done; what other threads drained is visible then.
   [[nodiscard]] bool over() const {
@@ -82,7 +84,7 @@ class alignas(kCacheLine) Belt {
   [[nodiscard]] bool drains_are_worth_lending(std::uint32_t use, std::uint32_t least) const;
 
  private:
-  friend struct BeltTestAccess;  // pauses between look and claim
+  friend struct PipelineTestAccess;  // pauses between look and claim
 
   using Ticket = std::atomic<std::uint64_t>;
   struct alignas(kCacheLine) Cell {
@@ -106,16 +108,16 @@ class alignas(kCacheLine) Belt {
   }
 
   // Chunks whose filling was claimed and whose draining was not.
-  [[nodiscard]] std::uint32_t on_belt(std::uint32_t use) const;
-  bool claim(Ticket& ticket, std::uint32_t use, Stretch& stretch, std::uint32_t turn);
-  void cut(std::uint32_t index, Stretch& stretch) const;
-  void pass_on(const Stretch& stretch);
+  [[nodiscard]] std::uint32_t on_pipeline(std::uint32_t use) const;
+  bool claim(Ticket& ticket, std::uint32_t use, PipelineChunk& stretch, std::uint32_t turn);
+  void cut(std::uint32_t index, PipelineChunk& stretch) const;
+  void pass_on(const PipelineChunk& stretch);
   void move_on(std::uint64_t bytes, std::uint64_t room);
 
-  // Line 0: written by the receiver while the belt is closed. Atomic is what those read who look
-  // before they claim; relaxed, by B2.
+  // Line 0: written by the receiver while the pipeline is closed. Atomic is what those read who
+  // look before they claim; relaxed, by B2.
   std::uint64_t bytes_ = 0;
-  std::uint64_t begin_ = 0;  // of the use's cells, from the belt's beginning
+  std::uint64_t begin_ = 0;  // of the use's cells, from the pipeline's beginning
   std::uint32_t chunk_bytes_ = 0;
   std::atomic<std::uint32_t> chunks_{0};
   std::atomic<std::uint32_t> cells_used_{1};
@@ -127,6 +129,6 @@ class alignas(kCacheLine) Belt {
   alignas(kCacheLine) std::atomic<std::uint32_t> done_{0};
   Cell cells_[kMostCells];
 };
-static_assert(std::is_standard_layout_v<Belt>);
+static_assert(std::is_standard_layout_v<Pipeline>);
 
 }  // namespace mh::p2p

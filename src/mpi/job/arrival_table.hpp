@@ -30,7 +30,7 @@ namespace mh::mpi {
 inline constexpr std::uint32_t kGroups = 256;
 inline constexpr std::uint32_t kNoGroup = 0xffffffffU;
 
-struct GateLines {
+struct ArrivalLines {
   struct alignas(kCacheLine) Line {
     // Written by the rank of this area, by release: what it did before the collective is visible to
     // those whose acquire sees the count. Zeroed by whoever makes the entry, under the lock (G2).
@@ -39,7 +39,7 @@ struct GateLines {
   Line line[kGroups];
 };
 
-struct alignas(kCacheLine) GateTable {
+struct alignas(kCacheLine) ArrivalTable {
   struct Entry {
     std::uint64_t key = 0;  // 0: free
     std::uint32_t to_leave = 0;
@@ -50,6 +50,6 @@ struct alignas(kCacheLine) GateTable {
   std::uint32_t frozen = 0;
   Entry entries[kGroups];
 };
-static_assert(std::is_standard_layout_v<GateTable> && std::is_standard_layout_v<GateLines>);
+static_assert(std::is_standard_layout_v<ArrivalTable> && std::is_standard_layout_v<ArrivalLines>);
 
 }  // namespace mh::mpi

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "mpi/protocol/letters.hpp"
+#include "mpi/protocol/send_descriptors.hpp"
 
 #include <algorithm>
 #include <mutex>
@@ -9,48 +9,50 @@
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
-#include "mpi/protocol/landing.hpp"
-#include "mpi/protocol/ledger.hpp"
-#include "mpi/protocol/moving.hpp"
+#include "mpi/protocol/pending_requests.hpp"
+#include "mpi/protocol/receiver.hpp"
+#include "mpi/protocol/transfer.hpp"
 
-namespace mh::mpi::letters {
+namespace mh::mpi::send_descriptors {
 
 std::atomic<std::uint32_t> kept_count{0};
 
 namespace {
 
 std::mutex g_mutex;  // guards what follows
-// Letters whose descriptors a probe has taken out of the library; some may be received by now.
-std::vector<Letter> g_taken_out;
+// Send descriptors whose descriptors a probe has taken out of the library; some may be received by
+// now.
+std::vector<SendDescriptor> g_taken_out;
 std::vector<Kept> g_kept;  // the oldest first
 
 void count_kept() {
   kept_count.store(static_cast<std::uint32_t>(g_kept.size()), std::memory_order_relaxed);
 }
 
-bool contains(const std::vector<Letter>& letters, const Letter& letter) {
-  return std::find(letters.begin(), letters.end(), letter) != letters.end();
+bool contains(const std::vector<SendDescriptor>& sends, const SendDescriptor& send) {
+  return std::find(sends.begin(), sends.end(), send) != sends.end();
 }
 
-p2p::SendSlot& slot_of(const Letter& letter) {
-  return services.area(letter.sender).outbox.slots[letter.slot];
+p2p::SendSlot& slot_of(const SendDescriptor& send) {
+  return services.area(send.sender).send_queue.slots[send.slot];
 }
 
-// Letters to this rank, still posted, that the library has matched already: to a receive that the
-// program has not completed yet (their descriptors lie in its buffers) or to a probe that took them
-// out.
-std::vector<Letter> matched() {
-  std::vector<Letter> found;
-  ledger.select([&](MPI_Request, const Entry& entry) {
-    if (!entry.receipt.landing) return false;
-    if (const auto descriptor = letter_in(entry.receipt.landing)) found.push_back(of(*descriptor));
+// Send descriptors to this rank, still posted, that the library has matched already: to a receive
+// that the program has not completed yet (their descriptors lie in its buffers) or to a probe that
+// took them out.
+std::vector<SendDescriptor> matched() {
+  std::vector<SendDescriptor> found;
+  pending_requests.select([&](MPI_Request, const PendingReceive& entry) {
+    if (!entry.receipt.target) return false;
+    if (const auto descriptor = descriptor_in(entry.receipt.target))
+      found.push_back(of(*descriptor));
     return false;
   });
   const std::lock_guard<std::mutex> hold(g_mutex);
-  std::erase_if(g_taken_out, [](const Letter& letter) {
-    if (slot_of(letter).state_of(letter.says.generation) == p2p::SlotState::posted) return false;
+  std::erase_if(g_taken_out, [](const SendDescriptor& send) {
+    if (slot_of(send).state_of(send.says.generation) == p2p::SlotState::posted) return false;
     return std::none_of(g_kept.begin(), g_kept.end(),
-                        [&](const Kept& kept) { return kept.letter == letter; });
+                        [&](const Kept& kept) { return kept.send == send; });
   });
   found.insert(found.end(), g_taken_out.begin(), g_taken_out.end());
   return found;
@@ -58,7 +60,7 @@ std::vector<Letter> matched() {
 
 }  // namespace
 
-Letter of(const p2p::Descriptor& descriptor) {
+SendDescriptor of(const p2p::Descriptor& descriptor) {
   return {.sender = descriptor.sender,
           .slot = descriptor.slot,
           .says = {.generation = descriptor.generation,
@@ -70,27 +72,28 @@ Letter of(const p2p::Descriptor& descriptor) {
                    .ordered = 0}};
 }
 
-void note_taken_out(const Letter& letter) {
+void note_taken_out(const SendDescriptor& send) {
   const std::lock_guard<std::mutex> hold(g_mutex);
-  g_taken_out.push_back(letter);
+  g_taken_out.push_back(send);
 }
 
-std::vector<Letter> unmatched(std::uint32_t sender,
-                              const std::function<bool(const p2p::Posted&)>& wanted) {
+std::vector<SendDescriptor> unmatched(std::uint32_t sender,
+                                      const std::function<bool(const p2p::Posted&)>& wanted) {
   const auto gone = matched();
-  std::vector<Letter> found;
-  for (std::uint32_t slot = 0; slot < p2p::SharedOutbox::kSlots; ++slot) {
-    const auto says = services.area(sender).outbox.slots[slot].posted();
+  std::vector<SendDescriptor> found;
+  for (std::uint32_t slot = 0; slot < p2p::SharedSendQueue::kSlots; ++slot) {
+    const auto says = services.area(sender).send_queue.slots[slot].posted();
     if (!says || says->to != config.me || !wanted(*says)) continue;
-    const Letter letter{.sender = sender, .slot = slot, .says = *says};
-    if (!contains(gone, letter)) found.push_back(letter);
+    const SendDescriptor send{.sender = sender, .slot = slot, .says = *says};
+    if (!contains(gone, send)) found.push_back(send);
   }
-  std::sort(found.begin(), found.end(),
-            [](const Letter& a, const Letter& b) { return a.says.sequence < b.says.sequence; });
+  std::sort(found.begin(), found.end(), [](const SendDescriptor& a, const SendDescriptor& b) {
+    return a.says.sequence < b.says.sequence;
+  });
   return found;
 }
 
-std::optional<Letter> oldest(std::uint32_t sender, std::uint64_t communicator, int tag) {
+std::optional<SendDescriptor> oldest(std::uint32_t sender, std::uint64_t communicator, int tag) {
   const auto found = unmatched(sender, [&](const p2p::Posted& says) {
     return says.tag == tag && says.communicator == communicator;
   });
@@ -98,24 +101,25 @@ std::optional<Letter> oldest(std::uint32_t sender, std::uint64_t communicator, i
   return found.front();
 }
 
-void release_unread(const Letter& letter) {
-  p2p::SendSlot& slot = slot_of(letter);
-  if (slot.take(letter.says.generation)) release_sender(slot, letter.sender);
+void release_unread(const SendDescriptor& send) {
+  p2p::SendSlot& slot = slot_of(send);
+  if (slot.take(send.says.generation)) release_sender(slot, send.sender);
   const std::lock_guard<std::mutex> hold(g_mutex);
-  std::erase_if(g_kept, [&](const Kept& kept) { return kept.letter == letter; });
+  std::erase_if(g_kept, [&](const Kept& kept) { return kept.send == send; });
   count_kept();
 }
 
-// ---- Doubtful letters --------------------------------------------------------------------------
+// ---- Doubtful send descriptors
+// --------------------------------------------------------------------------
 
 namespace {
 
 void add(Kept kept) {
   const std::lock_guard<std::mutex> hold(g_mutex);
   std::uint64_t bytes = 0;
-  for (const Kept& one : g_kept) bytes += one.letter.says.bytes;
+  for (const Kept& one : g_kept) bytes += one.send.says.bytes;
   while (!g_kept.empty() && bytes > kMostKept) {
-    bytes -= g_kept.front().letter.says.bytes;
+    bytes -= g_kept.front().send.says.bytes;
     g_kept.erase(g_kept.begin());
   }
   g_kept.push_back(std::move(kept));
@@ -123,19 +127,19 @@ void add(Kept kept) {
 }
 
 // Brings the message here. It is kept before its sender may post another in the slot, so that who
-// finds the letter over finds the message.
-void keep(const Letter& letter) {
-  p2p::SendSlot& slot = slot_of(letter);
-  if (!slot.take(letter.says.generation)) return;
-  const std::uint64_t bytes = letter.says.bytes;
-  Kept kept{.letter = letter,
+// finds the send descriptor over finds the message.
+void keep(const SendDescriptor& send) {
+  p2p::SendSlot& slot = slot_of(send);
+  if (!slot.take(send.says.generation)) return;
+  const std::uint64_t bytes = send.says.bytes;
+  Kept kept{.send = send,
             .data = std::unique_ptr<std::byte[]>(new (std::nothrow) std::byte[bytes])};
   if (kept.data) {
     const p2p::Descriptor descriptor{.key = {},
-                                     .sender = letter.sender,
-                                     .slot = letter.slot,
+                                     .sender = send.sender,
+                                     .slot = send.slot,
                                      .bytes = bytes,
-                                     .generation = letter.says.generation,
+                                     .generation = send.says.generation,
                                      .from_world = 0,
                                      .to_world = 0,
                                      .piece = 0,
@@ -143,10 +147,11 @@ void keep(const Letter& letter) {
     bring(descriptor, slot, end_at(kept.data.get()), bytes, config.order);
     add(std::move(kept));
   }
-  release_sender(slot, letter.sender);
+  release_sender(slot, send.sender);
 }
 
-// Whether a receive on that communicator, null if not known, may have met this letter of `sender`.
+// Whether a receive on that communicator, null if not known, may have met this send descriptor of
+// `sender`.
 bool may_be_cut(const p2p::Posted& says, std::uint32_t sender, const Comm* comm,
                 const MPI_Status& status) {
   if (says.tag != status.MPI_TAG) return false;
@@ -159,19 +164,18 @@ bool may_be_cut(const p2p::Posted& says, std::uint32_t sender, const Comm* comm,
 }  // namespace
 
 void truncated(const Comm* comm, const MPI_Status& status) {
-  if (!(config.reaching || config.carrying)) return;
+  if (!(config.reaching || config.pipelining)) return;
   for (std::uint32_t sender = 0; sender < config.ranks; ++sender) {
     if (sender == config.me) continue;
     const auto doubtful = unmatched(
         sender, [&](const p2p::Posted& says) { return may_be_cut(says, sender, comm, status); });
     // Of one communicator the library matches the oldest first.
     std::vector<std::uint64_t> seen;
-    for (const Letter& letter : doubtful) {
-      const bool first =
-          std::find(seen.begin(), seen.end(), letter.says.communicator) == seen.end();
-      const bool ordered = letter.says.ordered != 0 && !switches.threads;
-      if (first || !ordered) keep(letter);
-      seen.push_back(letter.says.communicator);
+    for (const SendDescriptor& send : doubtful) {
+      const bool first = std::find(seen.begin(), seen.end(), send.says.communicator) == seen.end();
+      const bool ordered = send.says.ordered != 0 && !switches.threads;
+      if (first || !ordered) keep(send);
+      seen.push_back(send.says.communicator);
     }
   }
 }
@@ -180,16 +184,15 @@ bool is_kept(std::uint32_t sender, std::uint64_t communicator, int tag) {
   if (kept_count.load(std::memory_order_relaxed) == 0) return false;
   const std::lock_guard<std::mutex> hold(g_mutex);
   return std::any_of(g_kept.begin(), g_kept.end(), [&](const Kept& kept) {
-    const Letter& letter = kept.letter;
-    return letter.sender == sender && letter.says.communicator == communicator &&
-           letter.says.tag == tag;
+    const SendDescriptor& send = kept.send;
+    return send.sender == sender && send.says.communicator == communicator && send.says.tag == tag;
   });
 }
 
 std::optional<Kept> take_kept(const p2p::Descriptor& descriptor) {
   const std::lock_guard<std::mutex> hold(g_mutex);
   const auto at = std::find_if(g_kept.begin(), g_kept.end(),
-                               [&](const Kept& kept) { return kept.letter == of(descriptor); });
+                               [&](const Kept& kept) { return kept.send == of(descriptor); });
   if (at == g_kept.end()) return std::nullopt;
   Kept found = std::move(*at);
   g_kept.erase(at);
@@ -200,15 +203,15 @@ std::optional<Kept> take_kept(const p2p::Descriptor& descriptor) {
 void forget_before(std::uint32_t sender, const p2p::SendSlot& later) {
   if (kept_count.load(std::memory_order_relaxed) == 0) return;
   // One that lies in the buffer of a receive was matched before, and may be fetched later.
-  if (switches.threads || later.ordered == 0 || ledger.any()) return;
+  if (switches.threads || later.ordered == 0 || pending_requests.any()) return;
   const std::lock_guard<std::mutex> hold(g_mutex);
   std::erase_if(g_kept, [&](const Kept& kept) {
-    const p2p::Posted& says = kept.letter.says;
-    return kept.letter.sender == sender && says.communicator == later.communicator &&
+    const p2p::Posted& says = kept.send.says;
+    return kept.send.sender == sender && says.communicator == later.communicator &&
            says.tag == later.tag && says.sequence < later.sequence &&
-           !contains(g_taken_out, kept.letter);
+           !contains(g_taken_out, kept.send);
   });
   count_kept();
 }
 
-}  // namespace mh::mpi::letters
+}  // namespace mh::mpi::send_descriptors

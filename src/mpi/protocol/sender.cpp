@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "mpi/protocol/outgoing.hpp"
+#include "mpi/protocol/sender.hpp"
 
 #include <algorithm>
 #include <array>
@@ -15,36 +15,38 @@
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
-#include "mpi/protocol/ledger.hpp"
-#include "mpi/protocol/moving.hpp"
+#include "mpi/protocol/pending_requests.hpp"
+#include "mpi/protocol/transfer.hpp"
 #include "mpi/tags.hpp"
 
 namespace mh::mpi {
 namespace {
 
-// What only this process knows of a slot of its outbox. Written by the thread that holds the slot.
+// What only this process knows of a slot of its send queue. Written by the thread that holds the
+// slot.
 struct Sent {
   p2p::Descriptor descriptor;
   MPI_Request sending = MPI_REQUEST_NULL;     // the descriptor's own send
   MPI_Request completion = MPI_REQUEST_NULL;  // the user's request, for MPI_Cancel
-  // The generation of the letter whose send was started last, and in the lowest bit whether a
-  // blocking call holds the slot and gives it back. All else here is written before. release: pairs
-  // with the acquire of other threads, for whom a letter that is not started is not there yet.
+  // The generation of the send descriptor whose send was started last, and in the lowest bit
+  // whether a blocking call holds the slot and gives it back. All else here is written before.
+  // release: pairs with the acquire of other threads, for whom a send descriptor that is not
+  // started is not there yet.
   std::atomic<std::uint64_t> started{0};
-  layout::LayoutPtr layout;  // null where the data is dense
+  layout::LayoutPtr layout;  // null where the data is contiguous
   p2p::End from;             // the data
   bool resent = false;
-  std::uint64_t next_try = 0;  // tick of the next attempt to deliver
+  std::uint64_t next_try = 0;  // tick of the next attempt to push
   std::uint64_t patience = 0;  // ticks from then to the one after
 };
-std::array<Sent, p2p::SharedOutbox::kSlots> g_sent;
+std::array<Sent, p2p::SharedSendQueue::kSlots> g_sent;
 
-// Completion messages of the last letters, by tag: whose request each completes. For MPI_Cancel,
-// which must know a request whose letter is over. relaxed: a request is cancelled by the thread
-// that started it, or by one it told.
+// Completion messages of the last send descriptors, by tag: whose request each completes. For
+// MPI_Cancel, which must know a request whose send descriptor is over. relaxed: a request is
+// cancelled by the thread that started it, or by one it told.
 struct Fin {
   std::atomic<MPI_Request> request{};
-  std::atomic<std::uint64_t> sequence{0};  // the letter's, plus one; 0 for none
+  std::atomic<std::uint64_t> sequence{0};  // the send descriptor's, plus one; 0 for none
 };
 std::array<Fin, tags::kSendFins.count> g_fins;
 
@@ -59,45 +61,44 @@ Start start_of(Slot slot) {
 
 // The slot is free again.
 void give_back(Slot slot) {
-  if (services.carrier) services.carrier->withdraw(slot);
+  if (services.pipeline_engine) services.pipeline_engine->withdraw(slot);
   g_sent[slot].layout.reset();
-  services.outbox.release(slot);
+  services.send_queue.release(slot);
 }
 
 // ---- Delivering --------------------------------------------------------------------------------
 
-// When (ticks) a rank was last seen to take a letter of this one: it is in MPI, and comes to the
-// others by itself. Of the thread that does this rank's work.
+// When (ticks) a rank was last seen to take a send descriptor of this one: it is in MPI, and comes
+// to the others by itself. Of the thread that does this rank's work.
 std::array<std::uint64_t, node::kMaxRanks> g_taking_at{};
 
 constexpr double kFirstTryNs = 30e3;  // a receiver that waits in MPI is faster than that
 constexpr double kLastTryNs = 1e6;    // tries become this rare
 
-// The landing of `receiver` in which this rank's descriptor lies.
-p2p::Landing* find_landing(std::uint32_t receiver, const p2p::Descriptor& mine) {
-  p2p::LandingBoard& board = services.area(receiver).landings;
+// The target of `receiver` in which this rank's descriptor lies.
+p2p::PostedReceive* find_posted(std::uint32_t receiver, const p2p::Descriptor& mine) {
+  p2p::PostedReceiveTable& board = services.area(receiver).posted_receives;
   const std::uint32_t extent = board.extent.load(std::memory_order_relaxed);
   for (std::uint32_t i = 0; i < extent; ++i) {
-    p2p::Landing& landing = board.landings[i];
+    p2p::PostedReceive& posted = board.posted_receives[i];
     // acquire: pairs with the receiver's open().
-    if (landing.state.load(std::memory_order_acquire) != p2p::LandingState::open) continue;
+    if (posted.state.load(std::memory_order_acquire) != p2p::PostedState::open) continue;
     memory::View there = view_of(nullptr, receiver);
-    there.address = landing.address.load(std::memory_order_relaxed);
+    there.address = posted.address.load(std::memory_order_relaxed);
     p2p::Descriptor found;
     if (!memory::read(&found, there, sizeof found).ok()) continue;
-    if (std::memcmp(&found, &mine, sizeof found) == 0) return &landing;
+    if (std::memcmp(&found, &mine, sizeof found) == 0) return &posted;
   }
   return nullptr;
 }
 
-// As copy_to(), of data that is not dense: packed and written, by this thread alone.
-bool pack_to(const p2p::Landing& landing, const p2p::SendSlot& letter, const p2p::End& from) {
+// As copy_to(), of data that is not contiguous: packed and written, by this thread alone.
+bool pack_to(const p2p::PostedReceive& posted, const p2p::SendSlot& send, const p2p::End& from) {
   constexpr std::uint64_t kStep = 64U << 10U;
-  const std::uint64_t bytes =
-      std::min(letter.bytes, landing.capacity.load(std::memory_order_relaxed));
+  const std::uint64_t bytes = std::min(send.bytes, posted.capacity.load(std::memory_order_relaxed));
   const auto packed = std::make_unique_for_overwrite<std::byte[]>(kStep);
-  memory::View to = view_of(nullptr, letter.to);
-  const std::uint64_t address = landing.address.load(std::memory_order_relaxed);
+  memory::View to = view_of(nullptr, send.to);
+  const std::uint64_t address = posted.address.load(std::memory_order_relaxed);
   const auto write = [&](std::uint64_t begin, std::uint64_t end) {
     layout::pack(p2p::elements_of(from), {begin, end}, packed.get());
     to.address = address + begin;
@@ -109,64 +110,65 @@ bool pack_to(const p2p::Landing& landing, const p2p::SendSlot& letter, const p2p
   return write(0, p2p::kDescriptorBytes);
 }
 
-// The message comes to the landing: all but the descriptor's place by many hands, that place last,
+// The message comes to the target: all but the descriptor's place by many hands, that place last,
 // so that a failure leaves the descriptor as it was.
-bool copy_to(const p2p::Landing& landing, const p2p::SendSlot& letter) {
-  const std::uint64_t bytes =
-      std::min(letter.bytes, landing.capacity.load(std::memory_order_relaxed));
-  memory::View to = view_of(nullptr, letter.to);
-  to.address = landing.address.load(std::memory_order_relaxed) + p2p::kDescriptorBytes;
-  memory::View from = letter.from;
+bool copy_to(const p2p::PostedReceive& posted, const p2p::SendSlot& send) {
+  const std::uint64_t bytes = std::min(send.bytes, posted.capacity.load(std::memory_order_relaxed));
+  memory::View to = view_of(nullptr, send.to);
+  to.address = posted.address.load(std::memory_order_relaxed) + p2p::kDescriptorBytes;
+  memory::View from = send.from;
   from.address += p2p::kDescriptorBytes;
   if (!move_by_many(to, from, bytes - p2p::kDescriptorBytes, config.order, nullptr)) return false;
   to.address -= p2p::kDescriptorBytes;
-  return memory::write(to, reinterpret_cast<const void*>(letter.from.address),
-                       p2p::kDescriptorBytes)
+  return memory::write(to, reinterpret_cast<const void*>(send.from.address), p2p::kDescriptorBytes)
       .ok();
 }
 
-bool deliver(Slot slot, p2p::SendSlot& letter) {
+bool push(Slot slot, p2p::SendSlot& send) {
   const p2p::Descriptor mine = g_sent[slot].descriptor;
-  p2p::Landing* landing = find_landing(letter.to, mine);
-  // While we looked, this letter may have come to its end, and the slot to another.
-  if (landing == nullptr || !letter.take(mine.generation)) return false;
-  // Only this rank changes an open landing that holds its descriptor: its receiver cannot close it
-  // without the letter. release: before anything is written there (being_delivered).
-  landing->bytes.store(letter.bytes, std::memory_order_relaxed);
-  landing->state.store(p2p::LandingState::delivering, std::memory_order_release);
-  const bool there = g_sent[slot].layout == nullptr ? copy_to(*landing, letter)
-                                                    : pack_to(*landing, letter, g_sent[slot].from);
+  p2p::PostedReceive* posted = find_posted(send.to, mine);
+  // While we looked, this send descriptor may have come to its end, and the slot to another.
+  if (posted == nullptr || !send.take(mine.generation)) return false;
+  // Only this rank changes an open target that holds its descriptor: its receiver cannot close it
+  // without the send descriptor. release: before anything is written there (being_delivered).
+  posted->bytes.store(send.bytes, std::memory_order_relaxed);
+  posted->state.store(p2p::PostedState::pushing, std::memory_order_release);
+  const bool there = g_sent[slot].layout == nullptr ? copy_to(*posted, send)
+                                                    : pack_to(*posted, send, g_sent[slot].from);
   if (!there) {
-    landing->state.store(p2p::LandingState::open, std::memory_order_release);
-    letter.change(p2p::SlotState::posted);
+    posted->state.store(p2p::PostedState::open, std::memory_order_release);
+    send.change(p2p::SlotState::posted);
     return false;
   }
-  landing->state.store(p2p::LandingState::delivered, std::memory_order_release);
-  release_sender(letter, config.me);
+  posted->state.store(p2p::PostedState::pushed, std::memory_order_release);
+  release_sender(send, config.me);
   return true;
 }
 
-bool try_to_deliver(Slot slot, p2p::SendSlot& letter, std::uint64_t now) {
+bool try_to_push(Slot slot, p2p::SendSlot& send, std::uint64_t now) {
   if (!config.reaching) return false;
   Sent& sent = g_sent[slot];
-  if (start_of(slot).generation != letter.generation()) return false;
+  if (start_of(slot).generation != send.generation()) return false;
   if (now < sent.next_try) return false;
-  if (now < g_taking_at[letter.to] + ticks_from_ns(kFirstTryNs)) return false;
+  if (now < g_taking_at[send.to] + ticks_from_ns(kFirstTryNs)) return false;
   sent.patience = std::min(2 * sent.patience, ticks_from_ns(kLastTryNs));
   sent.next_try = now + sent.patience;
-  return deliver(slot, letter);
+  return push(slot, send);
 }
 
 // ---- Posting -----------------------------------------------------------------------------------
 
 // Remembers a send that is started.
 bool is_exchanged(Exchange exchange) {
-  if (exchange == Exchange::started) return services.exchanges.starts_send() || ledger.any_long();
-  return exchange == Exchange::yes || (exchange == Exchange::unknown && ledger.any_long());
+  if (exchange == Exchange::started)
+    return services.exchanges.starts_send() || pending_requests.any_long();
+  return exchange == Exchange::yes ||
+         (exchange == Exchange::unknown && pending_requests.any_long());
 }
 
-// A dense message to that rank of the node. Both cores of an exchange are busy, and what describing
-// costs is not gained by overlap (docs/decisions.md); a third rank reaches what the kernel copies.
+// A contiguous message to that rank of the node. Both cores of an exchange are busy, and what
+// describing costs is not gained by overlap (docs/decisions.md); a third rank reaches what the
+// kernel copies.
 bool is_left_as_exchanged(const Outgoing& message, std::uint32_t receiver) {
   if (!is_exchanged(message.exchange) || message.bytes >= config.exchange_threshold) return false;
   // As here, so there, most likely: what is not described is copied once more (overlaps.hpp).
@@ -180,8 +182,8 @@ bool is_left_as_exchanged(const Outgoing& message, std::uint32_t receiver) {
 }  // namespace
 
 bool may_describe(Outgoing& message, MPI_Datatype type, const datatypes::Info& info) {
-  if (!(config.reaching || config.carrying) || message.bytes < config.threshold) return false;
-  if (!info.dense && !config.carrying) return false;
+  if (!(config.reaching || config.pipelining) || message.bytes < config.threshold) return false;
+  if (!info.contiguous && !config.pipelining) return false;
   if (!switches.switched_on.load(std::memory_order_relaxed)) return false;
   // A receiver with gaps in its buffer has to count the bytes (send_to_self).
   if (message.bytes > INT_MAX && real.Isend_c == nullptr) return false;
@@ -189,7 +191,7 @@ bool may_describe(Outgoing& message, MPI_Datatype type, const datatypes::Info& i
   if (comm == nullptr) return false;
   const std::int32_t there = comm->on_node(message.dest);
   if (there < 0 || there == static_cast<std::int32_t>(config.me)) return false;
-  if (info.dense) return !is_left_as_exchanged(message, static_cast<std::uint32_t>(there));
+  if (info.contiguous) return !is_left_as_exchanged(message, static_cast<std::uint32_t>(there));
   message.layout = layouts::of_describable(type);
   message.count = message.bytes / info.size;
   return message.layout != nullptr;
@@ -200,15 +202,15 @@ std::optional<Slot> post_with_fin_tag(const Outgoing& message, std::uint32_t fin
   reap_sent();
   const Comm& comm = *comms::find(message.comm);
   const Slot slot =
-      services.outbox.post({.from = view_of(message.buffer, config.me),
-                            .bytes = message.bytes,
-                            .communicator = comm.key,
-                            .tag = message.tag,
-                            .to = static_cast<std::uint32_t>(comm.on_node(message.dest)),
-                            .dense = message.layout == nullptr,
-                            .ordered = !switches.threads},
-                           fin_tag);
-  if (slot == p2p::Outbox::kNone) {
+      services.send_queue.post({.from = view_of(message.buffer, config.me),
+                                .bytes = message.bytes,
+                                .communicator = comm.key,
+                                .tag = message.tag,
+                                .to = static_cast<std::uint32_t>(comm.on_node(message.dest)),
+                                .contiguous = message.layout == nullptr,
+                                .ordered = !switches.threads},
+                               fin_tag);
+  if (slot == p2p::SendQueue::kNone) {
     services.counters().fallbacks[static_cast<std::size_t>(observe::Fallback::no_slot)].add(1);
     return std::nullopt;
   }
@@ -217,7 +219,7 @@ std::optional<Slot> post_with_fin_tag(const Outgoing& message, std::uint32_t fin
                      .sender = config.me,
                      .slot = slot,
                      .bytes = message.bytes,
-                     .generation = services.outbox.slot(slot).generation(),
+                     .generation = services.send_queue.slot(slot).generation(),
                      .from_world = 0,
                      .to_world = 0,
                      .piece = 0,
@@ -227,9 +229,9 @@ std::optional<Slot> post_with_fin_tag(const Outgoing& message, std::uint32_t fin
   sent.from = {.layout = message.layout.get(),
                .count = message.count,
                .base = layout::address_of(message.buffer)};
-  if (services.carrier) services.carrier->announce(slot, sent.from);
-  if (services.carrier && (sent.layout != nullptr || !config.reaching))
-    services.carrier->let_helpers_in();
+  if (services.pipeline_engine) services.pipeline_engine->announce(slot, sent.from);
+  if (services.pipeline_engine && (sent.layout != nullptr || !config.reaching))
+    services.pipeline_engine->let_helpers_in();
   sent.completion = request;
   sent.resent = false;
   sent.patience = ticks_from_ns(kFirstTryNs);
@@ -239,7 +241,7 @@ std::optional<Slot> post_with_fin_tag(const Outgoing& message, std::uint32_t fin
 
 std::optional<Slot> post(const Outgoing& message, Completion completion) {
   return post_with_fin_tag(message,
-                           completion == Completion::flag ? p2p::kNoFin : p2p::Outbox::kOwnTag,
+                           completion == Completion::flag ? p2p::kNoFin : p2p::SendQueue::kOwnTag,
                            MPI_REQUEST_NULL);
 }
 
@@ -251,7 +253,7 @@ int send_descriptor(Slot slot, const Outgoing& message) {
     give_back(slot);
     return code;
   }
-  const std::uint64_t awaited = services.outbox.slot(slot).fin_tag == p2p::kNoFin ? 1 : 0;
+  const std::uint64_t awaited = services.send_queue.slot(slot).fin_tag == p2p::kNoFin ? 1 : 0;
   sent.started.store(sent.descriptor.generation << 1U | awaited, std::memory_order_release);
   services.counters().messages_described.add(1);
   services.counters().bytes_described.add(message.bytes);
@@ -259,14 +261,14 @@ int send_descriptor(Slot slot, const Outgoing& message) {
 }
 
 int receive_completion(Slot slot, MPI_Request* request) {
-  const auto fin_tag = static_cast<int>(services.outbox.slot(slot).fin_tag);
-  // From anyone: the receiver, or this rank itself if it delivers.
+  const auto fin_tag = static_cast<int>(services.send_queue.slot(slot).fin_tag);
+  // From anyone: the receiver, or this rank itself if it pushes.
   const int code =
       real.Irecv(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, fin_tag, config.node_comm, request);
   if (code == MPI_SUCCESS) {
     g_sent[slot].completion = *request;
     g_fins[fin_tag].request.store(*request, std::memory_order_relaxed);
-    g_fins[fin_tag].sequence.store(services.outbox.slot(slot).sequence + 1,
+    g_fins[fin_tag].sequence.store(services.send_queue.slot(slot).sequence + 1,
                                    std::memory_order_relaxed);
   } else {
     give_back(slot);
@@ -275,13 +277,13 @@ int receive_completion(Slot slot, MPI_Request* request) {
 }
 
 void await_taken(Slot slot) {
-  constexpr int kPokeEvery = 4;  // looks at the flag between two pokes at the library
-  p2p::SendSlot& letter = services.outbox.slot(slot);
+  constexpr int kKickEvery = 4;  // looks at the flag between two kicks at the library
+  p2p::SendSlot& send = services.send_queue.slot(slot);
   int looks = 0;
   wait::until([&] {
     // acquire: pairs with the receiver's last change; after it the buffer is ours again.
-    if (letter.state() == p2p::SlotState::done) return true;
-    if (++looks % kPokeEvery == 0) poke_library();
+    if (send.state() == p2p::SlotState::done) return true;
+    if (++looks % kKickEvery == 0) kick_progress();
     return false;
   });
   wait_request(&g_sent[slot].sending, MPI_STATUS_IGNORE);
@@ -289,13 +291,13 @@ void await_taken(Slot slot) {
 }
 
 void reap_sent() {
-  if (services.outbox.empty()) return;
+  if (services.send_queue.empty()) return;
   // Who finds another at it goes on: that one may wait, and need the library for it.
   static std::atomic_flag one_reaper = ATOMIC_FLAG_INIT;
   if (one_reaper.test_and_set(std::memory_order_acquire)) return;
-  services.outbox.for_each([](Slot slot, p2p::SendSlot& letter) {
+  services.send_queue.for_each([](Slot slot, p2p::SendSlot& send) {
     const Start start = start_of(slot);
-    if (start.awaited || !letter.is_done(start.generation)) return;
+    if (start.awaited || !send.is_done(start.generation)) return;
     wait_request(&g_sent[slot].sending, MPI_STATUS_IGNORE);
     give_back(slot);
   });
@@ -304,25 +306,26 @@ void reap_sent() {
 
 bool cancel_described(MPI_Request request) {
   bool found = false;
-  services.outbox.for_each([&](Slot slot, p2p::SendSlot& letter) {
+  services.send_queue.for_each([&](Slot slot, p2p::SendSlot& send) {
     Sent& sent = g_sent[slot];
     const Start start = start_of(slot);
     if (found || start.awaited || sent.completion != request) return;
-    // The request of a letter that is over may be complete, and its handle another's by now.
-    if (letter.state_of(start.generation) == p2p::SlotState::free) return;
+    // The request of a send descriptor that is over may be complete, and its handle another's by
+    // now.
+    if (send.state_of(start.generation) == p2p::SlotState::free) return;
     found = true;
-    if (!letter.take(start.generation)) return;  // its receiver has it
+    if (!send.take(start.generation)) return;  // its receiver has it
     MPI_Status status;
     next.Cancel(&sent.sending);
     wait_request(&sent.sending, &status);
     int cancelled = 0;
     real.Test_cancelled(&status, &cancelled);
     if (cancelled == 0) {
-      letter.change(p2p::SlotState::posted);
+      send.change(p2p::SlotState::posted);
       return;
     }
     real.Cancel(&sent.completion);
-    const auto fin_tag = static_cast<int>(letter.fin_tag);
+    const auto fin_tag = static_cast<int>(send.fin_tag);
     if (tags::kSendFins.contains(fin_tag)) g_fins[fin_tag].sequence.store(0);
     give_back(slot);
   });
@@ -373,35 +376,35 @@ void note_short(int dest, MPI_Comm handle) {
 }
 
 bool push_sent() {
-  if (services.outbox.empty()) return false;
+  if (services.send_queue.empty()) return false;
   bool worked = false;
   const std::uint64_t now = ticks();
-  services.outbox.for_each([&](Slot slot, p2p::SendSlot& letter) {
+  services.send_queue.for_each([&](Slot slot, p2p::SendSlot& send) {
     if (worked) return;
     // acquire: pairs with the receiver's claim; `job` is valid from here on. If the receiver is
     // done by now and its job slot serves another message, a chunk of that is claimed in good
     // order.
-    const p2p::SlotState state = letter.state();
+    const p2p::SlotState state = send.state();
     if (state == p2p::SlotState::claimed) {
-      g_taking_at[letter.to] = now;
-      const std::uint64_t job = letter.job.load(std::memory_order_relaxed);
-      if (p2p::OnBelt::is(job)) return;  // the carrier's
-      worked = thief().run_one_chunk(services.area(letter.to).jobs.jobs[job], letter.to);
+      g_taking_at[send.to] = now;
+      const std::uint64_t job = send.job.load(std::memory_order_relaxed);
+      if (p2p::OnPipeline::is(job)) return;  // the pipeline engine's
+      worked = thief().run_one_chunk(services.area(send.to).jobs.jobs[job], send.to);
     } else if (state == p2p::SlotState::posted) {
-      worked = try_to_deliver(slot, letter, now);
+      worked = try_to_push(slot, send, now);
     }
   });
   return worked;
 }
 
 void resend_wanted() {
-  if (!services.outbox.resends_wanted()) return;
-  services.outbox.for_each([](Slot slot, p2p::SendSlot& letter) {
+  if (!services.send_queue.resends_wanted()) return;
+  services.send_queue.for_each([](Slot slot, p2p::SendSlot& send) {
     // acquire: pairs with the receiver's release in receive_again().
-    if (letter.state() != p2p::SlotState::resend) return;
+    if (send.state() != p2p::SlotState::resend) return;
     if (g_sent[slot].resent) return;
     g_sent[slot].resent = true;
-    send_again(slot, letter);
+    send_again(slot, send);
   });
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "p2p/carrier.hpp"
+#include "p2p/pipeline_engine.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,22 +13,23 @@
 namespace mh::p2p {
 namespace {
 
-using Drained = Carrier::Drained;
+using Drained = PipelineEngine::Drained;
 
 struct Area {
   observe::Counters counters;
   lend::Lendings lendings;
-  SharedOutbox outbox;
-  Belts belts;
+  SharedSendQueue send_queue;
+  Pipelines pipelines;
 };
 
 // A node of two ranks, or more, in this process, and the hands of each.
-class CarrierTest : public testing::Test {
+class PipelineEngineTest : public testing::Test {
  protected:
-  static constexpr Carrier::Offsets kOffsets{
-      .outbox = offsetof(Area, outbox), .belts = offsetof(Area, belts), .cells = sizeof(Area)};
+  static constexpr PipelineEngine::Offsets kOffsets{.send_queue = offsetof(Area, send_queue),
+                                                    .pipelines = offsetof(Area, pipelines),
+                                                    .cells = sizeof(Area)};
 
-  explicit CarrierTest(std::uint32_t ranks = 2)
+  explicit PipelineEngineTest(std::uint32_t ranks = 2)
       : memory_(node::Node::bytes_needed(ranks, area_bytes(ranks))) {
     EXPECT_TRUE(node::Node::initialise(memory_.span(), ranks, area_bytes(ranks), {}).ok());
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
@@ -38,21 +39,22 @@ class CarrierTest : public testing::Test {
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
       nodes_[rank].settle();
       pools_.push_back(std::make_unique<lend::Pool>(nodes_[rank], area(rank).lendings, 0));
-      hands_.push_back(
-          std::make_unique<Carrier>(nodes_[rank], kOffsets, area(rank).counters, *pools_[rank]));
+      hands_.push_back(std::make_unique<PipelineEngine>(nodes_[rank], kOffsets, area(rank).counters,
+                                                        *pools_[rank]));
     }
-    outbox_.attach(&area(0).outbox);
+    send_queue_.attach(&area(0).send_queue);
   }
 
   static std::size_t area_bytes(std::uint32_t ranks) { return sizeof(Area) + cells_bytes(ranks); }
   Area& area(std::uint32_t rank) { return *reinterpret_cast<Area*>(nodes_[rank].area(rank)); }
 
-  // Rank 0 describes a message to rank 1, which takes its letter.
-  std::uint32_t letter(const End& from, std::uint64_t bytes) {
-    const std::uint32_t slot = outbox_.post(
-        {.from = {}, .bytes = bytes, .communicator = 0, .tag = 0, .to = 1, .dense = false}, kNoFin);
+  // Rank 0 describes a message to rank 1, which takes its send descriptor.
+  std::uint32_t send(const End& from, std::uint64_t bytes) {
+    const std::uint32_t slot = send_queue_.post(
+        {.from = {}, .bytes = bytes, .communicator = 0, .tag = 0, .to = 1, .contiguous = false},
+        kNoFin);
     hands_[0]->announce(slot, from);
-    EXPECT_TRUE(outbox_.slot(slot).take(outbox_.slot(slot).generation()));
+    EXPECT_TRUE(send_queue_.slot(slot).take(send_queue_.slot(slot).generation()));
     return slot;
   }
   // After some time with nothing to do.
@@ -62,16 +64,16 @@ class CarrierTest : public testing::Test {
     }
   }
   void settle(std::uint32_t slot) {
-    outbox_.slot(slot).change(SlotState::done);
+    send_queue_.slot(slot).change(SlotState::done);
     hands_[0]->withdraw(slot);
-    outbox_.release(slot);
+    send_queue_.release(slot);
   }
 
   test::SharedMemory memory_;
   std::vector<node::Node> nodes_;
   std::vector<std::unique_ptr<lend::Pool>> pools_;
-  std::vector<std::unique_ptr<Carrier>> hands_;
-  Outbox outbox_;
+  std::vector<std::unique_ptr<PipelineEngine>> hands_;
+  SendQueue send_queue_;
 };
 
 // Bytes in blocks with gaps, or backwards, or without either.
@@ -102,7 +104,7 @@ class Scattered {
   layout::LayoutPtr layout_;
 };
 
-TEST_F(CarrierTest, any_layout_arrives_in_any_other_and_nothing_else_is_written) {
+TEST_F(PipelineEngineTest, any_layout_arrives_in_any_other_and_nothing_else_is_written) {
   std::mt19937 random(7);
   std::atomic<bool> ending{false};
   std::thread sender([&] {
@@ -122,13 +124,13 @@ TEST_F(CarrierTest, any_layout_arrives_in_any_other_and_nothing_else_is_written)
                     .count = 1,
                     .base = layout::address_of(&expected[Scattered::kRoom])},
                    {0, bytes}, stream.data());
-    const std::uint32_t slot = letter(from.end(), bytes);
-    const auto belt = hands_[1]->begin(outbox_.slot(slot), 0, to.end(), bytes);
-    ASSERT_TRUE(belt);
-    while (!hands_[1]->over(*belt)) {
-      if (hands_[1]->drain(*belt) == Drained::nothing) std::this_thread::yield();
+    const std::uint32_t slot = send(from.end(), bytes);
+    const auto pipeline = hands_[1]->begin(send_queue_.slot(slot), 0, to.end(), bytes);
+    ASSERT_TRUE(pipeline);
+    while (!hands_[1]->over(*pipeline)) {
+      if (hands_[1]->drain(*pipeline) == Drained::nothing) std::this_thread::yield();
     }
-    EXPECT_TRUE(hands_[1]->finish(*belt));
+    EXPECT_TRUE(hands_[1]->finish(*pipeline));
     settle(slot);
     ASSERT_EQ(to.bytes(), expected) << "round " << round;
   }
@@ -136,38 +138,38 @@ TEST_F(CarrierTest, any_layout_arrives_in_any_other_and_nothing_else_is_written)
   sender.join();
 }
 
-TEST_F(CarrierTest, a_third_message_waits_for_a_belt) {
+TEST_F(PipelineEngineTest, a_third_message_waits_for_a_belt) {
   std::vector<unsigned char> data(100'000);
   const End end{.base = layout::address_of(data.data())};
   std::vector<std::uint32_t> slots;
-  for (std::uint32_t i = 0; i < kBelts; ++i) {
-    slots.push_back(letter(end, data.size()));
-    EXPECT_EQ(hands_[1]->begin(outbox_.slot(slots[i]), 0, end, data.size()), i);
+  for (std::uint32_t i = 0; i < kPipelines; ++i) {
+    slots.push_back(send(end, data.size()));
+    EXPECT_EQ(hands_[1]->begin(send_queue_.slot(slots[i]), 0, end, data.size()), i);
   }
-  slots.push_back(letter(end, data.size()));
-  EXPECT_FALSE(hands_[1]->begin(outbox_.slot(slots[kBelts]), 0, end, data.size()));
-  EXPECT_EQ(outbox_.slot(slots[kBelts]).state(), SlotState::taken);
+  slots.push_back(send(end, data.size()));
+  EXPECT_FALSE(hands_[1]->begin(send_queue_.slot(slots[kPipelines]), 0, end, data.size()));
+  EXPECT_EQ(send_queue_.slot(slots[kPipelines]).state(), SlotState::taken);
 }
 
-TEST(Belts, are_smaller_where_there_are_many_ranks) {
-  EXPECT_EQ(belt_bytes(1), 2U << 20U);
-  EXPECT_EQ(belt_bytes(16), 2U << 20U);
-  EXPECT_EQ(belt_bytes(17), 1U << 20U);
-  EXPECT_EQ(belt_bytes(100), 256U << 10U);
-  EXPECT_EQ(belt_bytes(512), 64U << 10U);
-  EXPECT_EQ(belt_bytes(4096), 64U << 10U);
+TEST(Pipelines, are_smaller_where_there_are_many_ranks) {
+  EXPECT_EQ(pipeline_bytes(1), 2U << 20U);
+  EXPECT_EQ(pipeline_bytes(16), 2U << 20U);
+  EXPECT_EQ(pipeline_bytes(17), 1U << 20U);
+  EXPECT_EQ(pipeline_bytes(100), 256U << 10U);
+  EXPECT_EQ(pipeline_bytes(512), 64U << 10U);
+  EXPECT_EQ(pipeline_bytes(4096), 64U << 10U);
   for (std::uint32_t ranks = 1; ranks <= 512; ++ranks) {
-    ASSERT_LE(ranks * cells_bytes(ranks), kBeltsOfNode) << ranks;
+    ASSERT_LE(ranks * cells_bytes(ranks), kPipelineBytesOfNode) << ranks;
   }
 }
 
-TEST_F(CarrierTest, each_end_knows_when_the_other_is_late) {
+TEST_F(PipelineEngineTest, each_end_knows_when_the_other_is_late) {
   std::vector<unsigned char> out(2U << 20U, 1);
   std::vector<unsigned char> in(out.size());
   EXPECT_FALSE(hands_[1]->unit(0, ~std::uint64_t{0}));
-  const std::uint32_t slot = letter({.base = layout::address_of(out.data())}, out.size());
-  ASSERT_TRUE(
-      hands_[1]->begin(outbox_.slot(slot), 0, {.base = layout::address_of(in.data())}, out.size()));
+  const std::uint32_t slot = send({.base = layout::address_of(out.data())}, out.size());
+  ASSERT_TRUE(hands_[1]->begin(send_queue_.slot(slot), 0, {.base = layout::address_of(in.data())},
+                               out.size()));
   EXPECT_EQ(late_for(1), 0U) << "nothing is filled";
   EXPECT_FALSE(hands_[0]->who_is_late());
   while (hands_[0]->move_one()) {
@@ -179,22 +181,22 @@ TEST_F(CarrierTest, each_end_knows_when_the_other_is_late) {
   EXPECT_FALSE(hands_[0]->who_is_late());
 }
 
-class InvitationTest : public CarrierTest {
+class InvitationTest : public PipelineEngineTest {
  protected:
-  explicit InvitationTest(std::uint32_t ranks = 3) : CarrierTest(ranks) {
+  explicit InvitationTest(std::uint32_t ranks = 3) : PipelineEngineTest(ranks) {
     // As if there were helpers.
     for (std::uint32_t rank = 0; rank < ranks; ++rank) expose(rank, true);
   }
   void expose(std::uint32_t rank, bool now) {
-    area(rank).lendings.offer.exposed = now ? lend::bit_of(lend::Kind::belts) : 0;
+    area(rank).lendings.offer.exposed = now ? lend::bit_of(lend::Kind::pipelines) : 0;
   }
   bool invites(std::uint32_t rank) {
-    return area(rank).lendings.offer.ends[static_cast<std::size_t>(lend::Kind::belts)] != 0;
+    return area(rank).lendings.offer.ends[static_cast<std::size_t>(lend::Kind::pipelines)] != 0;
   }
   std::uint32_t begin(std::uint64_t bytes) {
-    const std::uint32_t slot = letter({.base = layout::address_of(out_.data())}, bytes);
+    const std::uint32_t slot = send({.base = layout::address_of(out_.data())}, bytes);
     const End to{.base = layout::address_of(in_.data())};
-    EXPECT_TRUE(hands_[1]->begin(outbox_.slot(slot), 0, to, bytes));
+    EXPECT_TRUE(hands_[1]->begin(send_queue_.slot(slot), 0, to, bytes));
     return slot;
   }
 
@@ -245,35 +247,36 @@ TEST_F(PairTest, a_pair_has_its_own_two_hands) {
   EXPECT_FALSE(invites(1));
 }
 
-// A message without gaps at either end is on a belt, and its receiver may look where it comes from.
-class DenseTest : public CarrierTest {
+// A message without gaps at either end is on a pipeline, and its receiver may look where it comes
+// from.
+class DenseTest : public PipelineEngineTest {
  protected:
   static constexpr unsigned char kSent = 7;
 
   DenseTest() {
-    const auto belt = hands_[1]->begin(outbox_.slot(slot_), 0,
-                                       {.base = layout::address_of(in_.data())}, in_.size());
-    EXPECT_TRUE(belt);
-    belt_ = belt.value_or(0);
+    const auto pipeline = hands_[1]->begin(send_queue_.slot(slot_), 0,
+                                           {.base = layout::address_of(in_.data())}, in_.size());
+    EXPECT_TRUE(pipeline);
+    pipeline_ = pipeline.value_or(0);
   }
   void SetUp() override {
     unsigned char byte = 0;
     if (!memory::read(&byte, there_, 1).ok()) GTEST_SKIP() << "the kernel does not copy here";
   }
 
-  bool fetch() { return hands_[1]->fetch(belt_, there_); }
-  Drained drain() { return hands_[1]->drain(belt_); }
+  bool fetch() { return hands_[1]->fetch(pipeline_, there_); }
+  Drained drain() { return hands_[1]->drain(pipeline_); }
   bool fill() { return hands_[0]->fill(slot_); }
-  bool over() { return hands_[1]->over(belt_); }
+  bool over() { return hands_[1]->over(pipeline_); }
   // True if all of it could be fetched.
-  bool finish() { return hands_[1]->finish(belt_); }
+  bool finish() { return hands_[1]->finish(pipeline_); }
 
   std::vector<unsigned char> out_ = std::vector<unsigned char>(300'000, kSent);
   std::vector<unsigned char> in_ = std::vector<unsigned char>(out_.size());
   memory::View there_{
       .address = layout::address_of(out_.data()), .pid = nodes_[0].mine().pid, .rank = 0};
-  std::uint32_t slot_ = letter({.base = there_.address}, out_.size());
-  std::uint32_t belt_ = 0;
+  std::uint32_t slot_ = send({.base = there_.address}, out_.size());
+  std::uint32_t pipeline_ = 0;
 };
 
 TEST_F(DenseTest, a_receiver_fetches_by_itself_what_it_can_read) {

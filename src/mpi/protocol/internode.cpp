@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "mpi/protocol/wires.hpp"
+#include "mpi/protocol/internode.hpp"
 
 #include <algorithm>
 #include <array>
@@ -17,12 +17,12 @@
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
-#include "mpi/protocol/ledger.hpp"
-#include "mpi/protocol/moving.hpp"
+#include "mpi/protocol/pending_requests.hpp"
+#include "mpi/protocol/transfer.hpp"
 #include "mpi/tags.hpp"
-#include "p2p/relay.hpp"
+#include "p2p/pack_pipeline.hpp"
 
-namespace mh::mpi::wires {
+namespace mh::mpi::internode {
 namespace {
 
 // Below this nothing is gained.
@@ -38,7 +38,7 @@ constexpr std::size_t kMostBuffers = 512;  // of all messages of a rank together
 constexpr std::size_t kKeptBuffers = 32;   // that nobody uses
 constexpr double kPatienceNs = 1e9;
 
-constexpr std::uint32_t kWires = tags::kWireFins.count;
+constexpr std::uint32_t kInternodeSends = tags::kInternodeFins.count;
 
 struct Cut {
   std::uint64_t bytes;
@@ -49,8 +49,8 @@ struct Cut {
   }
 };
 
-// Of the pieces of a message, among all between two ranks. A wire may be used again while the
-// library still holds pieces of its last message, so its number would not do.
+// Of the pieces of a message, among all between two ranks. An internode pipeline may be used again
+// while the library still holds pieces of its last message, so its number would not do.
 int tag_of(const p2p::Descriptor& descriptor) {
   return tags::kPieces[descriptor.generation % tags::kPieces.count];
 }
@@ -96,8 +96,8 @@ class Buffers {
 };
 Buffers g_buffers;
 
-// Made by start(), like the group; used while config.wiring.
-std::optional<p2p::Relays> g_relays;
+// Made by start(), like the group; used while config.internode.
+std::optional<p2p::PackPipelines> g_pack_pipelines;
 MPI_Group g_world = MPI_GROUP_NULL;
 
 // ---- Sending ------------------------------------------------------------------------------------
@@ -135,23 +135,23 @@ struct Line {
 };
 
 std::mutex g_mutex;  // guards what follows, and lines that are posted
-std::array<std::unique_ptr<Line>, kWires> g_lines;
+std::array<std::unique_ptr<Line>, kInternodeSends> g_lines;
 std::unordered_map<int, std::uint64_t> g_sent;  // messages so far, by receiver
 std::set<int> g_avoided;                        // receivers that did not take what was sent
 std::atomic<std::uint32_t> g_taken{0};          // lines in use; relaxed, a hint
 
-std::optional<Wire> free_line() {
-  for (Wire wire = 0; wire < kWires; ++wire) {
+std::optional<SendId> free_line() {
+  for (SendId wire = 0; wire < kInternodeSends; ++wire) {
     if (g_lines[wire] == nullptr) return wire;
   }
   return std::nullopt;
 }
 
 // With g_mutex.
-void release(Wire wire) {
+void release(SendId wire) {
   g_lines[wire].reset();
   g_taken.fetch_sub(1, std::memory_order_relaxed);
-  loose_ends.fetch_sub(1, std::memory_order_relaxed);
+  detached_operations.fetch_sub(1, std::memory_order_relaxed);
 }
 
 // With g_mutex. The request of the program completes.
@@ -177,7 +177,7 @@ void progress_sends() {
   if (g_taken.load(std::memory_order_relaxed) == 0) return;
   const std::unique_lock<std::mutex> hold(g_mutex, std::try_to_lock);
   if (!hold) return;
-  for (Wire wire = 0; wire < kWires; ++wire) {
+  for (SendId wire = 0; wire < kInternodeSends; ++wire) {
     Line* line = g_lines[wire].get();
     // One that a blocking call waits for is looked at, and given back, there.
     if (line == nullptr || !line->posted) continue;
@@ -199,24 +199,24 @@ int world_rank(MPI_Comm comm, int rank) {
 void post_piece(Line& line, const p2p::Load& load) {
   Piece piece{.request = MPI_REQUEST_NULL, .buffer = load.buffer};
   real.Isend(load.buffer, length_of(load.range), MPI_BYTE, line.to, tag_of(line.descriptor),
-             config.wire_comm, &piece.request);
+             config.internode_comm, &piece.request);
   line.in_flight.push_back(piece);
 }
 
 // Packs and posts all of it, with the hands that are there.
 void post_pieces(Line& line) {
   const Cut cut{.bytes = line.descriptor.bytes, .piece = line.descriptor.piece};
-  p2p::Relays::Use relay(*g_relays, line.from, p2p::Task::pack, cut.bytes);
+  p2p::PackPipelines::Use pack_pipeline(*g_pack_pipelines, line.from, p2p::Task::pack, cut.bytes);
   std::uint64_t offered = 0;
   for (std::uint64_t posted = 0; posted < cut.pieces();) {
-    while (offered < cut.pieces() && relay->outstanding() < relay.enough()) {
+    while (offered < cut.pieces() && pack_pipeline->outstanding() < pack_pipeline.enough()) {
       std::byte* buffer = g_buffers.take();
       if (buffer == nullptr) break;  // one comes back when a piece was taken
-      relay->offer({.range = cut.range(offered++), .buffer = buffer});
-      if (offered == cut.pieces()) relay.nothing_more();
+      pack_pipeline->offer({.range = cut.range(offered++), .buffer = buffer});
+      if (offered == cut.pieces()) pack_pipeline.nothing_more();
     }
-    relay->work();
-    while (const auto load = relay->collect()) {
+    pack_pipeline->work();
+    while (const auto load = pack_pipeline->collect()) {
       post_piece(line, *load);
       ++posted;
     }
@@ -227,7 +227,7 @@ void post_pieces(Line& line) {
 }  // namespace
 
 bool may_take(const Outgoing& message, MPI_Datatype type, const datatypes::Info& info) {
-  if (!config.wiring || info.dense || message.bytes < std::max(kLeast, config.threshold))
+  if (!config.internode || info.contiguous || message.bytes < std::max(kLeast, config.threshold))
     return false;
   if (!switches.switched_on.load(std::memory_order_relaxed)) return false;
   const Comm* comm = comms::find(message.comm);
@@ -235,8 +235,8 @@ bool may_take(const Outgoing& message, MPI_Datatype type, const datatypes::Info&
          layouts::of_describable(type) != nullptr;
 }
 
-std::optional<Wire> take(const Outgoing& message, MPI_Datatype type, const datatypes::Info& info,
-                         int fin_tag, MPI_Request request) {
+std::optional<SendId> take(const Outgoing& message, MPI_Datatype type, const datatypes::Info& info,
+                           int fin_tag, MPI_Request request) {
   if (!may_take(message, type, info)) return std::nullopt;
   const Cut cut{.bytes = message.bytes, .piece = kPiece};
   if (!g_buffers.allows(cut.pieces())) return std::nullopt;
@@ -249,7 +249,7 @@ std::optional<Wire> take(const Outgoing& message, MPI_Datatype type, const datat
   if (!wire) return std::nullopt;
   auto line = std::make_unique<Line>();
   line->to = to;
-  line->fin_tag = fin_tag == kOwnFin ? tags::kWireFins[*wire] : fin_tag;
+  line->fin_tag = fin_tag == kOwnFin ? tags::kInternodeFins[*wire] : fin_tag;
   line->completion = request;
   line->from = {.layout = layout.get(),
                 .count = message.bytes / info.size,
@@ -267,11 +267,11 @@ std::optional<Wire> take(const Outgoing& message, MPI_Datatype type, const datat
   p2p::seal(line->descriptor);
   g_lines[*wire] = std::move(line);
   g_taken.fetch_add(1, std::memory_order_relaxed);
-  loose_ends.fetch_add(1, std::memory_order_relaxed);
+  detached_operations.fetch_add(1, std::memory_order_relaxed);
   return wire;
 }
 
-int receive_fin(Wire wire, MPI_Request* request) {
+int receive_fin(SendId wire, MPI_Request* request) {
   Line& line = *g_lines[wire];
   const int code = real.Irecv(nullptr, 0, MPI_BYTE, static_cast<int>(config.me), line.fin_tag,
                               config.node_comm, request);
@@ -284,7 +284,7 @@ int receive_fin(Wire wire, MPI_Request* request) {
   return code;
 }
 
-int send(Wire wire, const Outgoing& message) {
+int send(SendId wire, const Outgoing& message) {
   Line& line = *g_lines[wire];
   Piece piece{.request = MPI_REQUEST_NULL, .buffer = nullptr};
   const int code = next.Isend(&line.descriptor, p2p::kDescriptorBytes, MPI_BYTE, message.dest,
@@ -306,7 +306,7 @@ int send(Wire wire, const Outgoing& message) {
   return code;
 }
 
-void await(Wire wire) {
+void await(SendId wire) {
   wait::until([&] {
     const std::lock_guard<std::mutex> hold(g_mutex);
     Line& line = *g_lines[wire];
@@ -373,7 +373,7 @@ class Incoming {
         to_(to),
         layout_(std::move(layout)),
         bytes_(bytes),
-        relay_(*g_relays, to_, p2p::Task::unpack, bytes) {}
+        pack_pipeline_(*g_pack_pipelines, to_, p2p::Task::unpack, bytes) {}
 
   // A piece is received, or a chunk unpacked. True when all is there. One thread at a time does it;
   // for others nothing is known.
@@ -402,8 +402,8 @@ class Incoming {
     const bool came = next_came();
     if (came) arrived();
     // What has come any thread can unpack; what comes next only the owner can receive.
-    if (!came || relay_->outstanding() >= relay_.enough()) relay_->work();
-    while (const auto load = relay_->collect()) {
+    if (!came || pack_pipeline_->outstanding() >= pack_pipeline_.enough()) pack_pipeline_->work();
+    while (const auto load = pack_pipeline_->collect()) {
       count(load->range);
       g_buffers.give(load->buffer);
     }
@@ -411,12 +411,12 @@ class Incoming {
   }
 
   [[nodiscard]] bool over() const {
-    return posted_ == cut_.pieces() && coming_.empty() && relay_->empty();
+    return posted_ == cut_.pieces() && coming_.empty() && pack_pipeline_->empty();
   }
 
   // False if there is no room just now.
   bool receive_next() {
-    if (coming_.size() + relay_->outstanding() >= p2p::Relay::kCells) return false;
+    if (coming_.size() + pack_pipeline_->outstanding() >= p2p::PackPipeline::kCells) return false;
     Coming next{.request = MPI_REQUEST_NULL, .range = cut_.range(posted_), .buffer = nullptr};
     void* place = nullptr;
     if (to_.layout == nullptr && next.range.end <= bytes_) {
@@ -425,7 +425,7 @@ class Incoming {
       place = next.buffer = g_buffers.take();
       if (place == nullptr) return false;
     }
-    real.Irecv(place, length_of(next.range), MPI_BYTE, from_, tag_, config.wire_comm,
+    real.Irecv(place, length_of(next.range), MPI_BYTE, from_, tag_, config.internode_comm,
                &next.request);
     coming_.push_back(next);
     ++posted_;
@@ -446,12 +446,12 @@ class Incoming {
     if (here.buffer == nullptr) {
       count(here.range);
     } else if (here.range.begin < bytes_) {
-      relay_->offer(
+      pack_pipeline_->offer(
           {.range = {here.range.begin, std::min(here.range.end, bytes_)}, .buffer = here.buffer});
     } else {
       g_buffers.give(here.buffer);  // more than there is room for
     }
-    if (posted_ == cut_.pieces() && coming_.empty()) relay_.nothing_more();
+    if (posted_ == cut_.pieces() && coming_.empty()) pack_pipeline_.nothing_more();
   }
 
   static void count(layout::Range range) {
@@ -465,7 +465,7 @@ class Incoming {
   p2p::End to_;
   layout::LayoutPtr layout_;
   std::uint64_t bytes_;
-  p2p::Relays::Use relay_;
+  p2p::PackPipelines::Use pack_pipeline_;
   std::deque<Coming> coming_;
   std::uint64_t posted_ = 0;
   std::atomic_flag busy_ = ATOMIC_FLAG_INIT;  // acquire and release, as a lock
@@ -473,7 +473,7 @@ class Incoming {
 };
 
 bool is_new(const p2p::Descriptor& found) {
-  if (!config.wiring || found.to_world != static_cast<std::uint32_t>(config.world_rank) + 1)
+  if (!config.internode || found.to_world != static_cast<std::uint32_t>(config.world_rank) + 1)
     return false;
   if (!p2p::is_sealed(found)) return false;
   const std::lock_guard<std::mutex> hold(g_receiving);
@@ -542,11 +542,11 @@ void start() {
   int all = 0;
   real.Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
   if (all == 0) return;
-  if (real.Comm_dup(MPI_COMM_WORLD, &detail::config.wire_comm) != MPI_SUCCESS) return;
+  if (real.Comm_dup(MPI_COMM_WORLD, &detail::config.internode_comm) != MPI_SUCCESS) return;
   real.Comm_group(MPI_COMM_WORLD, &g_world);
   real.Bcast(detail::config.key, sizeof config.key, MPI_BYTE, 0, MPI_COMM_WORLD);
-  g_relays.emplace(*services.node, services.counters(), services.helpers);
-  detail::config.wiring = detail::config.describing = true;
+  g_pack_pipelines.emplace(*services.node, services.counters(), services.helpers);
+  detail::config.internode = detail::config.describing = true;
 }
 
 namespace {
@@ -556,7 +556,7 @@ void throw_away() {
   int flag = 0;
   MPI_Message message{};
   MPI_Status status{};
-  real.Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, config.wire_comm, &flag, &message, &status);
+  real.Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, config.internode_comm, &flag, &message, &status);
   if (flag == 0) return;
   std::byte* buffer = g_buffers.take();
   if (buffer == nullptr) return;
@@ -569,12 +569,12 @@ void throw_away() {
 }  // namespace
 
 void stop() {
-  if (!config.wiring) return;
+  if (!config.internode) return;
   MPI_Request everyone = MPI_REQUEST_NULL;
   bool asked = false;
   wait::until([&] {
     progress();
-    const bool receives = ledger.any() || g_coming.load(std::memory_order_relaxed) != 0;
+    const bool receives = pending_requests.any() || g_coming.load(std::memory_order_relaxed) != 0;
     if (!receives) throw_away();
     const bool at_rest = g_taken.load(std::memory_order_relaxed) == 0 &&
                          g_coming.load(std::memory_order_relaxed) == 0;
@@ -584,10 +584,10 @@ void stop() {
     int flag = 0;
     return asked && (real.Test(&everyone, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag != 0);
   });
-  detail::config.wiring = false;
-  g_relays.reset();
+  detail::config.internode = false;
+  g_pack_pipelines.reset();
   real.Group_free(&g_world);
-  real.Comm_free(&detail::config.wire_comm);
+  real.Comm_free(&detail::config.internode_comm);
 }
 
-}  // namespace mh::mpi::wires
+}  // namespace mh::mpi::internode

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "p2p/relay.hpp"
+#include "p2p/pack_pipeline.hpp"
 
 #include <gtest/gtest.h>
 
@@ -27,58 +27,58 @@ std::vector<std::byte> message_of(std::uint32_t message, std::uint64_t bytes) {
   return made;
 }
 
-class RelayTest : public testing::Test {
+class PackPipelineTest : public testing::Test {
  protected:
-  std::unique_ptr<Relay> relay_ = std::make_unique<Relay>();
-  std::array<std::array<std::byte, kChunk>, Relay::kCells> buffers_{};
+  std::unique_ptr<PackPipeline> pack_pipeline_ = std::make_unique<PackPipeline>();
+  std::array<std::array<std::byte, kChunk>, PackPipeline::kCells> buffers_{};
   std::vector<std::byte> bytes_ = message_of(1, 20 * kChunk);
 
   Load chunk(std::uint64_t index) {
     return {.range = {index * kChunk, (index + 1) * kChunk},
-            .buffer = buffers_[index % Relay::kCells].data()};
+            .buffer = buffers_[index % PackPipeline::kCells].data()};
   }
 };
 
-TEST_F(RelayTest, chunks_are_collected_in_the_order_in_which_they_were_offered) {
-  relay_->open(end_at(bytes_), Task::pack);
-  EXPECT_TRUE(relay_->empty());
-  EXPECT_EQ(relay_->work(), 0U) << "nothing was offered";
-  relay_->offer(chunk(0));
-  relay_->offer(chunk(1));
-  EXPECT_FALSE(relay_->collect()) << "nobody has worked at it";
-  EXPECT_EQ(relay_->work(), kChunk);
-  EXPECT_EQ(relay_->work(), kChunk);
-  EXPECT_EQ(relay_->work(), 0U);
+TEST_F(PackPipelineTest, chunks_are_collected_in_the_order_in_which_they_were_offered) {
+  pack_pipeline_->open(end_at(bytes_), Task::pack);
+  EXPECT_TRUE(pack_pipeline_->empty());
+  EXPECT_EQ(pack_pipeline_->work(), 0U) << "nothing was offered";
+  pack_pipeline_->offer(chunk(0));
+  pack_pipeline_->offer(chunk(1));
+  EXPECT_FALSE(pack_pipeline_->collect()) << "nobody has worked at it";
+  EXPECT_EQ(pack_pipeline_->work(), kChunk);
+  EXPECT_EQ(pack_pipeline_->work(), kChunk);
+  EXPECT_EQ(pack_pipeline_->work(), 0U);
   for (std::uint64_t index = 0; index < 2; ++index) {
-    const auto load = relay_->collect();
+    const auto load = pack_pipeline_->collect();
     ASSERT_TRUE(load);
     EXPECT_EQ(load->range.begin, index * kChunk);
     EXPECT_EQ(load->buffer[5], value(1, index * kChunk + 5));
   }
-  EXPECT_TRUE(relay_->empty());
+  EXPECT_TRUE(pack_pipeline_->empty());
 }
 
-TEST_F(RelayTest, it_is_full_until_the_oldest_chunk_is_collected) {
-  relay_->open(end_at(bytes_), Task::pack);
-  for (std::uint64_t index = 0; index < Relay::kCells; ++index) {
-    EXPECT_FALSE(relay_->full());
-    relay_->offer(chunk(index));
+TEST_F(PackPipelineTest, it_is_full_until_the_oldest_chunk_is_collected) {
+  pack_pipeline_->open(end_at(bytes_), Task::pack);
+  for (std::uint64_t index = 0; index < PackPipeline::kCells; ++index) {
+    EXPECT_FALSE(pack_pipeline_->full());
+    pack_pipeline_->offer(chunk(index));
   }
-  EXPECT_TRUE(relay_->full());
-  relay_->work();
-  EXPECT_TRUE(relay_->full());
-  EXPECT_TRUE(relay_->collect());
-  EXPECT_FALSE(relay_->full());
-  EXPECT_EQ(relay_->outstanding(), Relay::kCells - 1);
+  EXPECT_TRUE(pack_pipeline_->full());
+  pack_pipeline_->work();
+  EXPECT_TRUE(pack_pipeline_->full());
+  EXPECT_TRUE(pack_pipeline_->collect());
+  EXPECT_FALSE(pack_pipeline_->full());
+  EXPECT_EQ(pack_pipeline_->outstanding(), PackPipeline::kCells - 1);
 }
 
-TEST_F(RelayTest, unpacking_writes_the_range_and_nothing_else) {
+TEST_F(PackPipelineTest, unpacking_writes_the_range_and_nothing_else) {
   std::vector<std::byte> to(3 * kChunk);
-  relay_->open(end_at(to), Task::unpack);
+  pack_pipeline_->open(end_at(to), Task::unpack);
   std::fill(buffers_[0].begin(), buffers_[0].end(), std::byte{7});
-  relay_->offer({.range = {kChunk, kChunk + 10}, .buffer = buffers_[0].data()});
-  EXPECT_EQ(relay_->work(), 10U);
-  EXPECT_TRUE(relay_->collect());
+  pack_pipeline_->offer({.range = {kChunk, kChunk + 10}, .buffer = buffers_[0].data()});
+  EXPECT_EQ(pack_pipeline_->work(), 10U);
+  EXPECT_TRUE(pack_pipeline_->collect());
   for (std::uint64_t i = 0; i < to.size(); ++i) {
     EXPECT_EQ(to[i], i >= kChunk && i < kChunk + 10 ? std::byte{7} : std::byte{0}) << i;
   }
@@ -133,13 +133,13 @@ class Crowd {
     ASSERT_EQ(to, from) << message;
   }
 
-  Relay packing_;
-  Relay unpacking_;
+  PackPipeline packing_;
+  PackPipeline unpacking_;
   std::array<std::array<std::byte, kChunk>, 6> buffers_{};
   std::atomic<bool> ending_{false};
 };
 
-TEST(RelayStress, many_hands_at_many_messages_lose_and_mix_nothing) {
+TEST(PackPipelineStress, many_hands_at_many_messages_lose_and_mix_nothing) {
   const auto crowd = std::make_unique<Crowd>();
   crowd->run();
 }

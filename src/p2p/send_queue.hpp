@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The outbox: one slot for each large message a rank has described and whose buffer is still in
+// The send queue: one slot for each large message a rank has described and whose buffer is still in
 // use.
 //
-// Words: the *sender* owns the outbox; the *receiver* of a message moves its slot along. A
+// Words: the *sender* owns the send queue; the *receiver* of a message moves its slot along. A
 // descriptor names a slot, the slot says where the bytes are, and its state is how the two agree on
 // the end:
 //
@@ -12,10 +12,10 @@
 //                    └──sender──▶ free└──sender──▶ posted
 //
 // posted ▶ taken is a compare-and-swap: the receiver found the descriptor, or the sender found it
-// in the receiver's buffer and delivers the message itself (landing.hpp); only one of them moves
-// the data. claimed: a job of the receiver moves it and the sender may help, or it is on a belt and
-// the sender has to. posted ▶ free: the
-// descriptor was cancelled before it was matched. taken ▶ posted: the sender could not deliver.
+// in the receiver's buffer and pushes the message itself (posted_receives.hpp); only one of them
+// moves the data. claimed: a job of the receiver moves it and the sender may help, or it is on a
+// pipeline and the sender has to. posted ▶ free: the descriptor was cancelled before it was
+// matched. taken ▶ posted: the sender could not push.
 //
 // Lies in the node segment. Limit: kSlots messages in flight a rank; further ones travel
 // undescribed.
@@ -33,22 +33,22 @@
 
 namespace mh::p2p {
 
-// Where a claimed message is being moved: a job of its receiver, or one of the receiver's belts in
-// one of its uses. One word, so that a belt and its use are never taken for those of another
-// letter.
-struct OnBelt {
+// Where a claimed message is being moved: a job of its receiver, or one of the receiver's pipelines
+// in one of its uses. One word, so that a pipeline and its use are never taken for those of another
+// send descriptor.
+struct OnPipeline {
   std::uint32_t receiver;
-  std::uint32_t belt;
+  std::uint32_t pipeline;
   std::uint32_t use;
 
   static constexpr std::uint64_t kBit = 1ULL << 63U;
   [[nodiscard]] std::uint64_t word() const {
-    return kBit | std::uint64_t{belt} << 48U | std::uint64_t{receiver} << 32U | use;
+    return kBit | std::uint64_t{pipeline} << 48U | std::uint64_t{receiver} << 32U | use;
   }
   static bool is(std::uint64_t word) { return (word & kBit) != 0; }
-  static OnBelt of(std::uint64_t word) {
+  static OnPipeline of(std::uint64_t word) {
     return {.receiver = static_cast<std::uint32_t>(word >> 32U) & 0xffffU,
-            .belt = static_cast<std::uint32_t>(word >> 48U) & 0xffU,
+            .pipeline = static_cast<std::uint32_t>(word >> 48U) & 0xffU,
             .use = static_cast<std::uint32_t>(word)};
   }
 };
@@ -57,7 +57,7 @@ enum class SlotState : std::uint32_t { free, posted, taken, claimed, resend, don
 
 inline constexpr std::uint32_t kNoFin = 0xffffffffU;
 
-// A copy of what a posted letter says.
+// A copy of what a posted send descriptor says.
 struct Posted {
   std::uint64_t generation;
   std::uint64_t bytes;
@@ -69,8 +69,8 @@ struct Posted {
 };
 
 struct alignas(kCacheLine) SendSlot {
-  // Written by the sender while free, read by whoever has the letter, or names its generation
-  // while it is not over (ordered by `word`). Others read a copy: posted().
+  // Written by the sender while free, read by whoever has the send descriptor, or names its
+  // generation while it is not over (ordered by `word`). Others read a copy: posted().
   memory::View from;
   std::uint64_t bytes;
   std::uint64_t communicator;  // its key: the same number on every member
@@ -78,19 +78,20 @@ struct alignas(kCacheLine) SendSlot {
   std::int32_t tag;
   std::uint32_t to;       // receiver, rank on the node
   std::uint32_t fin_tag;  // tag of the completion message the receiver owes, or kNoFin
-  std::uint32_t dense;    // the bytes lie at `from` without gaps; else only the sender knows where
+  std::uint32_t
+      contiguous;         // the bytes lie at `from` without gaps; else only the sender knows where
   std::uint32_t ordered;  // the sender's messages are sent in the order of `sequence`
 
   // Written by sender and receiver in turn, as in the picture above: the state, and above it the
   // generation, which counts the uses of this slot. One word, so that who was held up between a
-  // look and the next step never takes a later letter for the one it knew.
+  // look and the next step never takes a later send descriptor for the one it knew.
   // Each change is a release and each look an acquire: posted publishes the fields above to the
   // receiver, claimed publishes `job` to the sender, done gives the buffer and the slot back.
   alignas(kCacheLine) std::atomic<std::uint64_t> word{0};
   std::atomic<std::uint64_t> job{0};  // receiver's job slot, or OnBelt; valid from claimed on
 
   // Tags of completion messages, one for each of the last kFinUses uses of a slot: a message that
-  // is slow to come is not taken for that of the next letter.
+  // is slow to come is not taken for that of the next send descriptor.
   static constexpr std::uint32_t kFinUses = 32;
   static constexpr std::uint32_t kOwnFins = 128 * kFinUses;
   static constexpr std::uint32_t own_fin(std::uint32_t slot, std::uint64_t generation) {
@@ -114,8 +115,8 @@ struct alignas(kCacheLine) SendSlot {
   [[nodiscard]] bool is_done(std::uint64_t generation) const {
     return word.load(std::memory_order_acquire) == word_of(generation, SlotState::done);
   }
-  // What a posted letter says, to one who only looks: the sender may cancel it, and post another in
-  // its place, meanwhile.
+  // What a posted send descriptor says, to one who only looks: the sender may cancel it, and post
+  // another in its place, meanwhile.
   [[nodiscard]] std::optional<Posted> posted() const;
   // By the side whose arrow it is in the picture.
   void change(SlotState next) {
@@ -138,7 +139,7 @@ struct alignas(kCacheLine) SendSlot {
 static_assert(sizeof(SendSlot) == 2 * kCacheLine);
 static_assert(std::is_standard_layout_v<SendSlot>);
 
-struct SharedOutbox {
+struct SharedSendQueue {
   static constexpr std::uint32_t kSlots = 128;
   static_assert(SendSlot::kOwnFins == kSlots * SendSlot::kFinUses);
 
@@ -156,21 +157,21 @@ struct Letter {
   std::uint64_t communicator;
   std::int32_t tag;
   std::uint32_t to;
-  bool dense = true;
+  bool contiguous = true;
   bool ordered = true;
 };
 
 // The sender's private side: which slots are in use. Thread-safe.
-class Outbox {
+class SendQueue {
  public:
   static constexpr std::uint32_t kNone = 0xffffffffU;
 
-  void attach(SharedOutbox* shared) { shared_ = shared; }
+  void attach(SharedSendQueue* shared) { shared_ = shared; }
 
-  // Takes a slot and posts the letter in it; kNone when all are in use. With `fin_tag` == kOwnTag
-  // the completion message has the letter's own tag, own_fin().
+  // Takes a slot and posts the send descriptor in it; kNone when all are in use. With `fin_tag` ==
+  // kOwnTag the completion message has the send descriptor's own tag, own_fin().
   static constexpr std::uint32_t kOwnTag = 0xfffffffeU;
-  std::uint32_t post(const Letter& letter, std::uint32_t fin_tag);
+  std::uint32_t post(const Letter& send, std::uint32_t fin_tag);
 
   // Gives back a slot whose state is done, or posted with its descriptor cancelled.
   void release(std::uint32_t index);
@@ -197,9 +198,9 @@ class Outbox {
   }
 
  private:
-  static constexpr std::uint32_t kWords = SharedOutbox::kSlots / 64;
+  static constexpr std::uint32_t kWords = SharedSendQueue::kSlots / 64;
 
-  SharedOutbox* shared_ = nullptr;
+  SharedSendQueue* shared_ = nullptr;
   // Process-private, shared by the threads of this rank. A bit is set by the thread that takes the
   // slot (acquire: it sees the last owner's reads done) and cleared by the one that gives it back
   // (release).

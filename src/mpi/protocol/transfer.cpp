@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "mpi/protocol/moving.hpp"
+#include "mpi/protocol/transfer.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -29,7 +29,7 @@ constexpr std::uint64_t kPiece = 1U << 30U;
 void receive_stream_again(p2p::SendSlot& slot, const p2p::Descriptor& descriptor, void* to,
                           std::uint64_t bytes) {
   slot.change(p2p::SlotState::resend);
-  services.area(descriptor.sender).outbox.resends.fetch_add(1, std::memory_order_release);
+  services.area(descriptor.sender).send_queue.resends.fetch_add(1, std::memory_order_release);
   services.counters().resends.add(1);
   std::vector<std::byte> surplus;  // the sender sends all, also where the receive is too short
   for (std::uint64_t offset = 0; offset < descriptor.bytes; offset += kPiece) {
@@ -106,56 +106,58 @@ p2p::LentCopies* copies_to_lend() {
 }
 
 // Who could fetch a chunk to its place alone leaves it so long to the sender, which may be about to
-// fill it: on the belt both work at once. Counted from when this rank had something to do at a
+// fill it: on the pipeline both work at once. Counted from when this rank had something to do at a
 // cell, for this message or another: meanwhile the sender may have been at work for that, too.
 constexpr double kPatienceNs = 2e3;
 constexpr double kMostPatienceNs = 50e3;  // if nothing comes while there is always something to do
 
-// A message that is on a belt: threads of both processes move it, each at its own end.
-bool move_along(std::uint32_t belt, const p2p::SendSlot& letter, const p2p::End& to) {
-  const bool readable = config.reaching && letter.dense != 0;
+// A message that is on a pipeline: threads of both processes move it, each at its own end.
+bool move_along(std::uint32_t pipeline, const p2p::SendSlot& send, const p2p::End& to) {
+  const bool readable = config.reaching && send.contiguous != 0;
   const bool alone = readable && to.layout == nullptr;
   const std::uint64_t patience = alone ? ticks_from_ns(kPatienceNs) : 0;
   const std::uint64_t most_patience = alone ? ticks_from_ns(kMostPatienceNs) : 0;
   std::uint64_t came = ticks();
   wait::until([&] {
-    const p2p::Carrier::Drained drained = services.carrier->drain(belt);
-    if (drained == p2p::Carrier::Drained::moved) came = ticks();
-    if (drained == p2p::Carrier::Drained::nothing && readable) {
+    const p2p::PipelineEngine::Drained drained = services.pipeline_engine->drain(pipeline);
+    if (drained == p2p::PipelineEngine::Drained::moved) came = ticks();
+    if (drained == p2p::PipelineEngine::Drained::nothing && readable) {
       const std::uint64_t idle_since =
-          std::clamp(services.carrier->last_at_a_cell(), came, came + most_patience);
-      if (ticks() >= idle_since + patience) services.carrier->fetch(belt, letter.from);
+          std::clamp(services.pipeline_engine->last_at_a_cell(), came, came + most_patience);
+      if (ticks() >= idle_since + patience) services.pipeline_engine->fetch(pipeline, send.from);
     }
-    return services.carrier->over(belt);
+    return services.pipeline_engine->over(pipeline);
   });
-  return services.carrier->finish(belt);
+  return services.pipeline_engine->finish(pipeline);
 }
 
-// Where all belts are in use by other threads, one of them comes free as soon as its message is
+// Where all pipelines are in use by other threads, one of them comes free as soon as its message is
 // over.
-bool move_by_belt(p2p::SendSlot& letter, std::uint32_t sender, const p2p::End& to,
-                  std::uint64_t bytes) {
-  services.carrier->let_helpers_in();
-  std::optional<std::uint32_t> belt;
+bool move_by_pipeline(p2p::SendSlot& send, std::uint32_t sender, const p2p::End& to,
+                      std::uint64_t bytes) {
+  services.pipeline_engine->let_helpers_in();
+  std::optional<std::uint32_t> pipeline;
   wait::until([&] {
-    belt = services.carrier->begin(letter, sender, to, bytes);
-    return belt.has_value();
+    pipeline = services.pipeline_engine->begin(send, sender, to, bytes);
+    return pipeline.has_value();
   });
-  return move_along(*belt, letter, to);
+  return move_along(*pipeline, send, to);
 }
 
-// Neither end has gaps and the kernel could copy: by a belt only where that pays and one is free.
-bool move_dense(p2p::SendSlot& letter, std::uint32_t sender, const p2p::End& to,
-                std::uint64_t bytes, steal::Order order) {
+// Neither end has gaps and the kernel could copy: by a pipeline only where that pays and one is
+// free.
+bool move_contiguous(p2p::SendSlot& send, std::uint32_t sender, const p2p::End& to,
+                     std::uint64_t bytes, steal::Order order) {
   const memory::View there = view_of(reinterpret_cast<void*>(to.base), config.me);
-  if (!config.cells_pay) return move_by_many(there, letter.from, bytes, order, &letter);
+  if (!config.cells_pay) return move_by_many(there, send.from, bytes, order, &send);
   static p2p::Ways ways;  // of all senders: by default there is one
   const bool by_cells = ways.next(bytes) == p2p::Way::cells;
   const std::uint64_t start = ticks();
-  const auto belt = by_cells ? services.carrier->begin(letter, sender, to, bytes) : std::nullopt;
-  const bool moved = belt ? move_along(*belt, letter, to)
-                          : move_by_many(there, letter.from, bytes, order, &letter);
-  const p2p::Way way = belt ? p2p::Way::cells : p2p::Way::kernel;
+  const auto pipeline =
+      by_cells ? services.pipeline_engine->begin(send, sender, to, bytes) : std::nullopt;
+  const bool moved = pipeline ? move_along(*pipeline, send, to)
+                              : move_by_many(there, send.from, bytes, order, &send);
+  const p2p::Way way = pipeline ? p2p::Way::cells : p2p::Way::kernel;
   if (moved) {
     ways.took(way, bytes, ticks() - start);
   } else {
@@ -167,13 +169,13 @@ bool move_dense(p2p::SendSlot& letter, std::uint32_t sender, const p2p::End& to,
 }  // namespace
 
 bool move_by_many(const memory::View& to, const memory::View& from, std::uint64_t bytes,
-                  steal::Order order, p2p::SendSlot* letter) {
+                  steal::Order order, p2p::SendSlot* send) {
   const steal::Work work{.to = to,
                          .from = from,
                          .bytes = bytes,
                          .chunk_bytes = services.chunking->chunk_for(bytes),
                          .order = order};
-  p2p::Transfer transfer(work, config.me, *services.keeper, services.own_area().jobs, letter);
+  p2p::Transfer transfer(work, config.me, *services.keeper, services.own_area().jobs, send);
   p2p::LentCopies::Offer offer(copies_to_lend(), bytes);
   Watch watch;
   wait::until([&] {
@@ -200,26 +202,26 @@ void release_sender(p2p::SendSlot& slot, std::uint32_t sender) {
   if (fin_tag != p2p::kNoFin) say_complete(sender, static_cast<int>(fin_tag));
 }
 
-void bring(const p2p::Descriptor& descriptor, p2p::SendSlot& letter, const p2p::End& to,
+void bring(const p2p::Descriptor& descriptor, p2p::SendSlot& send, const p2p::End& to,
            std::uint64_t bytes, steal::Order order) {
-  const bool dense = config.reaching && letter.dense != 0 && to.layout == nullptr;
-  const bool moved = dense ? move_dense(letter, descriptor.sender, to, bytes, order)
-                           : move_by_belt(letter, descriptor.sender, to, bytes);
-  if (!moved) receive_again(letter, descriptor, to, bytes);
+  const bool contiguous = config.reaching && send.contiguous != 0 && to.layout == nullptr;
+  const bool moved = contiguous ? move_contiguous(send, descriptor.sender, to, bytes, order)
+                                : move_by_pipeline(send, descriptor.sender, to, bytes);
+  if (!moved) receive_again(send, descriptor, to, bytes);
 }
 
-void pull(const p2p::Descriptor& descriptor, p2p::SendSlot& letter, const p2p::End& to,
+void pull(const p2p::Descriptor& descriptor, p2p::SendSlot& send, const p2p::End& to,
           std::uint64_t bytes, steal::Order order) {
-  bring(descriptor, letter, to, bytes, order);
-  release_sender(letter, descriptor.sender);
+  bring(descriptor, send, to, bytes, order);
+  release_sender(send, descriptor.sender);
 }
 
-void send_again(std::uint32_t slot, const p2p::SendSlot& letter) {
-  const auto* bytes = reinterpret_cast<const std::byte*>(letter.from.address);
-  for (std::uint64_t offset = 0; offset < letter.bytes; offset += kPiece) {
-    const auto piece = static_cast<int>(std::min(kPiece, letter.bytes - offset));
+void send_again(std::uint32_t slot, const p2p::SendSlot& send) {
+  const auto* bytes = reinterpret_cast<const std::byte*>(send.from.address);
+  for (std::uint64_t offset = 0; offset < send.bytes; offset += kPiece) {
+    const auto piece = static_cast<int>(std::min(kPiece, send.bytes - offset));
     MPI_Request request = MPI_REQUEST_NULL;
-    real.Isend(bytes + offset, piece, MPI_BYTE, static_cast<int>(letter.to), tags::kResends[slot],
+    real.Isend(bytes + offset, piece, MPI_BYTE, static_cast<int>(send.to), tags::kResends[slot],
                config.node_comm, &request);
     // The buffer stays in use until the receiver says so, which is later than this request's end.
     real.Request_free(&request);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Large messages inside a node, the sender's side: letters that sends leave in this rank's outbox,
-// the descriptors that go in their place, and what happens to them until the buffer is free again.
-// The wrappers of MPI_Send and its kin (send.cpp, persistent.cpp) are written with these.
+// Large messages inside a node, the sender's side: send descriptors that sends leave in this rank's
+// send queue, the descriptors that go in their place, and what happens to them until the buffer is
+// free again. The wrappers of MPI_Send and its kin (send.cpp, persistent.cpp) are written with
+// these.
 //
-// Any thread; a slot is its poster's until it is given back. Limit: SharedOutbox::kSlots letters at
-// a time, further messages are the library's.
+// Any thread; a slot is its poster's until it is given back. Limit: SharedOutbox::kSlots send
+// descriptors at a time, further messages are the library's.
 #pragma once
 
 #include <cstdint>
@@ -32,11 +33,11 @@ struct Outgoing {
   int tag;
   MPI_Comm comm;
   Exchange exchange = Exchange::unknown;
-  layout::LayoutPtr layout{};  // of an element, where the data is not dense; by may_describe()
+  layout::LayoutPtr layout{};  // of an element, where the data is not contiguous; by may_describe()
   std::uint64_t count = 0;     // of elements, likewise
 };
 
-// A posted letter: the slot in the outbox whose descriptor is to be sent.
+// A posted send descriptor: the slot in the send queue whose descriptor is to be sent.
 using Slot = std::uint32_t;
 
 // How a send learns that its buffer is free: a flag in the segment (a blocking call looks at it),
@@ -44,8 +45,8 @@ using Slot = std::uint32_t;
 enum class Completion : std::uint8_t { flag, message };
 
 // Whether this send could be described at all: helping is on, the receiver is another rank of this
-// node, the data is long enough, and dense or of a known layout; and a dense one is no part of an
-// exchange, or longer, or others could help with it.
+// node, the data is long enough, and contiguous or of a known layout; and a contiguous one is no
+// part of an exchange, or longer, or others could help with it.
 bool may_describe(Outgoing& message, MPI_Datatype type, const datatypes::Info& info);
 
 // Takes a slot for the message, if there is a free one.
@@ -67,14 +68,14 @@ void await_taken(Slot slot);
 // Gives back slots whose messages have arrived.
 void reap_sent();
 
-// MPI_Cancel of a described send's request: true if `request` is that of a letter that is not over
-// (and its fate is settled: either it completes as cancelled or it was matched and completes as
-// usual).
+// MPI_Cancel of a described send's request: true if `request` is that of a send descriptor that is
+// not over (and its fate is settled: either it completes as cancelled or it was matched and
+// completes as usual).
 bool cancel_described(MPI_Request request);
 // ... of a persistent send that was started as the library's: true if `request` is one.
 bool cancel_undescribed(MPI_Request request);
-// ... of one whose letter is over: waits until the request is complete, so that a cancellation
-// finds nothing to cancel. Does nothing for a request of anything else.
+// ... of one whose send descriptor is over: waits until the request is complete, so that a
+// cancellation finds nothing to cancel. Does nothing for a request of anything else.
 void await_completion_of(MPI_Request request);
 // The tag of the completion messages of a persistent send.
 std::optional<int> persistent_fin(MPI_Request request);
@@ -91,7 +92,7 @@ void note_short(Count count, MPI_Datatype type, int dest, MPI_Comm comm) {
 void resend_wanted();
 
 // The wait loop's turn for messages this rank sends: a chunk of one that its receiver is copying,
-// or the delivery of one whose receiver does not look. True if data was moved.
+// or the push of one whose receiver does not look. True if data was moved.
 bool push_sent();
 
 }  // namespace mh::mpi

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "p2p/relay.hpp"
+#include "p2p/pack_pipeline.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -13,7 +13,7 @@ constexpr double kBytesPerNs = 5;  // of one core that packs; only a hint for le
 
 }  // namespace
 
-void Relay::open(const End& end, Task task) {
+void PackPipeline::open(const End& end, Task task) {
   const std::uint32_t use = use_in(offers()) + 1;
   end_ = end;
   task_ = task;
@@ -23,13 +23,13 @@ void Relay::open(const End& end, Task task) {
   offered_.store(word_of(use, 0), std::memory_order_release);
 }
 
-void Relay::offer(const Load& load) {
+void PackPipeline::offer(const Load& load) {
   const std::uint64_t word = offers();
   cells_[count_in(word) % kCells].load = load;
   offered_.store(word + 1, std::memory_order_release);
 }
 
-std::optional<Load> Relay::collect() {
+std::optional<Load> PackPipeline::collect() {
   if (empty()) return std::nullopt;
   Cell& cell = cells_[collected_ % kCells];
   if (cell.finished.load(std::memory_order_acquire) != collected_ + 1) return std::nullopt;
@@ -37,7 +37,7 @@ std::optional<Load> Relay::collect() {
   return cell.load;
 }
 
-std::optional<std::uint32_t> Relay::claim() {
+std::optional<std::uint32_t> PackPipeline::claim() {
   // acquire: in this order, so that a chunk of an earlier use is never taken for one of the next.
   std::uint64_t next = next_.load(std::memory_order_acquire);
   for (;;) {
@@ -50,7 +50,7 @@ std::optional<std::uint32_t> Relay::claim() {
   }
 }
 
-std::uint64_t Relay::work() {
+std::uint64_t PackPipeline::work() {
   const auto index = claim();
   if (!index) return 0;
   Cell& cell = cells_[*index % kCells];
@@ -66,59 +66,60 @@ std::uint64_t Relay::work() {
 
 // ---- Relays ----------------------------------------------------------------------------------
 
-Relays::Use::Use(Relays& relays, const End& end, Task task, std::uint64_t bytes)
-    : relays_(relays), relay_(relays.take()) {
-  if (relay_ == nullptr) {
-    own_ = std::make_unique<Relay>();
-    relay_ = own_.get();
+PackPipelines::Use::Use(PackPipelines& pack_pipelines, const End& end, Task task,
+                        std::uint64_t bytes)
+    : pack_pipelines_(pack_pipelines), pack_pipeline_(pack_pipelines.take()) {
+  if (pack_pipeline_ == nullptr) {
+    own_ = std::make_unique<PackPipeline>();
+    pack_pipeline_ = own_.get();
   }
-  relay_->open(end, task);
-  if (own_ || !relays_.may_expose()) return;
-  if (relays_.exposed_.test_and_set(std::memory_order_acquire)) return;
+  pack_pipeline_->open(end, task);
+  if (own_ || !pack_pipelines_.may_expose()) return;
+  if (pack_pipelines_.exposed_.test_and_set(std::memory_order_acquire)) return;
   const double alone_ns = static_cast<double>(bytes) / kBytesPerNs;
   // Without helpers the owner does it alone.
-  static_cast<void>(
-      relays_.pool_->expose(lend::Kind::wires, relays_, ticks() + ticks_from_ns(alone_ns)));
+  static_cast<void>(pack_pipelines_.pool_->expose(lend::Kind::internode, pack_pipelines_,
+                                                  ticks() + ticks_from_ns(alone_ns)));
   has_helpers_ = true;
 }
 
-Relays::Use::~Use() {
+PackPipelines::Use::~Use() {
   if (has_helpers_) {
-    relays_.pool_->withdraw(lend::Kind::wires);
-    relays_.exposed_.clear(std::memory_order_release);
+    pack_pipelines_.pool_->withdraw(lend::Kind::internode);
+    pack_pipelines_.exposed_.clear(std::memory_order_release);
   }
-  if (!own_) relays_.give_back(relay_);
+  if (!own_) pack_pipelines_.give_back(pack_pipeline_);
 }
 
-void Relays::Use::nothing_more() {
-  if (has_helpers_) relays_.pool_->nothing_left(lend::Kind::wires);
+void PackPipelines::Use::nothing_more() {
+  if (has_helpers_) pack_pipelines_.pool_->nothing_left(lend::Kind::internode);
 }
 
 // Nobody waits just now: helpers are not made for nothing.
-bool Relays::may_expose() const {
+bool PackPipelines::may_expose() const {
   return pool_ != nullptr && (pool_->hired() || node_.somebody_idle());
 }
 
-Relay* Relays::take() {
+PackPipeline* PackPipelines::take() {
   std::uint32_t taken = taken_.load(std::memory_order_relaxed);
   std::uint32_t index = 0;
   do {
     index = static_cast<std::uint32_t>(std::countr_one(taken));
-    if (index == kRelays) return nullptr;
+    if (index == kPackPipelines) return nullptr;
     // acquire: pairs with the release in give_back(); the thread that had it is done with it.
   } while (!taken_.compare_exchange_weak(taken, taken | 1U << index, std::memory_order_acquire,
                                          std::memory_order_relaxed));
-  return &relays_[index];
+  return &pack_pipelines_[index];
 }
 
-void Relays::give_back(Relay* relay) {
-  taken_.fetch_and(~(1U << static_cast<std::uint32_t>(relay - relays_.data())),
+void PackPipelines::give_back(PackPipeline* pack_pipeline) {
+  taken_.fetch_and(~(1U << static_cast<std::uint32_t>(pack_pipeline - pack_pipelines_.data())),
                    std::memory_order_release);
 }
 
-bool Relays::work_one() {
-  for (Relay& relay : relays_) {
-    const std::uint64_t bytes = relay.work();
+bool PackPipelines::work_one() {
+  for (PackPipeline& pack_pipeline : pack_pipelines_) {
+    const std::uint64_t bytes = pack_pipeline.work();
     if (bytes == 0) continue;
     counters_.lent_chunks.add_shared(1);
     counters_.lent_bytes.add_shared(bytes);
@@ -127,7 +128,7 @@ bool Relays::work_one() {
   return false;
 }
 
-bool Relays::unit(std::uint32_t /*helper*/, std::uint64_t deadline) noexcept {
+bool PackPipelines::unit(std::uint32_t /*helper*/, std::uint64_t deadline) noexcept {
   bool done = false;
   while (ticks() < deadline && work_one()) done = true;
   return done;

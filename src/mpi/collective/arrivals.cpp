@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "mpi/collective/gate.hpp"
+#include "mpi/collective/arrivals.hpp"
 
 #include <mutex>
 #include <unordered_map>
@@ -7,14 +7,15 @@
 #include "base/clock.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
-#include "mpi/protocol/ledger.hpp"
+#include "mpi/protocol/pending_requests.hpp"
 #include "wait/wait.hpp"
 
-namespace mh::mpi::gate {
+namespace mh::mpi::arrivals {
 namespace {
 
-constexpr double kTightNs = 10'000;  // between collectives; a gate costs less than 2 % of it
-constexpr int kPokeEvery = 8;        // looks at memory between two pokes at the library
+constexpr double kTightNs =
+    10'000;                    // between collectives; an arrival barrier costs less than 2 % of it
+constexpr int kKickEvery = 8;  // looks at memory between two kicks at the library
 
 bool has_arrived(const Comm& comm, const Comm::Member& member) {
   // acquire: pairs with the release in count_on() of that rank.
@@ -27,7 +28,7 @@ void wait_poking(Done&& done) {
   int looks = 0;
   wait::until([&] {
     if (done()) return true;
-    if (++looks % kPokeEvery == 0) poke_library();
+    if (++looks % kKickEvery == 0) kick_progress();
     return false;
   });
 }
@@ -70,7 +71,7 @@ Comm* entered(Comm* comm) {
   services.exchanges.completes();
   if (comm == nullptr || !arrive(*comm)) return nullptr;
   const bool tight = comm->pace.tight(ticks, [] { return ticks_from_ns(kTightNs); });
-  if (ledger.needs_this_rank()) {
+  if (pending_requests.needs_this_rank()) {
     wait_for_all(*comm);
     return nullptr;
   }
@@ -148,7 +149,7 @@ bool barrier(MPI_Comm handle) {
   return comm->on_one_node;
 }
 
-}  // namespace mh::mpi::gate
+}  // namespace mh::mpi::arrivals
 
 namespace mh::mpi::windows {
 namespace {
@@ -185,6 +186,6 @@ void forget(MPI_Win win) {
 
 }  // namespace mh::mpi::windows
 
-void mh::mpi::gate::window(MPI_Win win) {
+void mh::mpi::arrivals::window(MPI_Win win) {
   if (Comm* comm = switches.active ? entered(windows::find(win)) : nullptr) wait_for_all(*comm);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A relay: how the threads of one process pack, or unpack, the chunks of a message that a network
-// carries.
+// A pack pipeline: how the threads of one process pack, or unpack, the chunks of a message that a
+// network carries.
 //
 // Words: the *owner* is the thread that sends or receives the chunks. It *offers* a chunk with the
 // buffer that it is packed into (or has arrived in); any thread of the process, a helper on a lent
@@ -8,10 +8,10 @@
 // which it offered them. So chunks are packed while earlier ones are sent. Helpers need nothing of
 // MPI.
 //
-// A relay serves one message after the other; each is a *use*, and every claim names its use, so
-// that who was held up between a look and a claim gets nothing of a later message. Process-private.
-// Limits: kCells chunks at a time, 2^32-1 chunks a message; a late claim is told apart until 2^32
-// messages later.
+// A pack pipeline serves one message after the other; each is a *use*, and every claim names its
+// use, so that who was held up between a look and a claim gets nothing of a later message.
+// Process-private. Limits: kCells chunks at a time, 2^32-1 chunks a message; a late claim is told
+// apart until 2^32 messages later.
 #pragma once
 
 #include <array>
@@ -44,13 +44,13 @@ struct Load {
 //       that succeeds is of the use it looked at, and of a chunk that was offered.
 //   R2  A cell is written by the owner after the chunk before it was collected and before its own
 //   is
-//       offered; end_ and task_ while the relay is empty. So between a claim and its finish they
-//       are the claimed chunk's.
-class Relay {
+//       offered; end_ and task_ while the pack pipeline is empty. So between a claim and its finish
+//       they are the claimed chunk's.
+class PackPipeline {
  public:
   static constexpr std::uint32_t kCells = 8;
 
-  // Owner. The relay must be empty.
+  // Owner. The pack pipeline must be empty.
   void open(const End& end, Task task);
   [[nodiscard]] bool full() const { return count_in(offers()) - collected_ == kCells; }
   [[nodiscard]] bool empty() const { return count_in(offers()) == collected_; }
@@ -91,49 +91,49 @@ class Relay {
   std::array<Cell, kCells> cells_;
 };
 
-// The relays of a process, at which its helpers work. One object a process.
-class Relays final : public lend::Work {
+// The pack pipelines of a process, at which its helpers work. One object a process.
+class PackPipelines final : public lend::Work {
  public:
-  static constexpr std::uint32_t kRelays = 4;
+  static constexpr std::uint32_t kPackPipelines = 4;
 
   // `pool` is null where no cores are lent.
-  Relays(const node::Node& node, observe::Counters& counters, lend::Pool* pool)
+  PackPipelines(const node::Node& node, observe::Counters& counters, lend::Pool* pool)
       : node_(node), counters_(counters), pool_(pool) {}
 
-  // A relay for one message of `bytes` bytes; helpers are let in if there are any. Its owner's, one
-  // thread at a time; everything offered has to be collected before it ends. Where all relays are
-  // in use helpers do not come.
+  // A pack pipeline for one message of `bytes` bytes; helpers are let in if there are any. Its
+  // owner's, one thread at a time; everything offered has to be collected before it ends. Where all
+  // pack pipelines are in use helpers do not come.
   class Use {
    public:
-    Use(Relays& relays, const End& end, Task task, std::uint64_t bytes);
+    Use(PackPipelines& pack_pipelines, const End& end, Task task, std::uint64_t bytes);
     ~Use();
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
-    Relay* operator->() const { return relay_; }
+    PackPipeline* operator->() const { return pack_pipeline_; }
     // So many chunks keep everybody busy who may be at work.
     [[nodiscard]] std::uint32_t enough() const { return has_helpers_ ? 4 : 1; }
     // The owner has offered the last one.
     void nothing_more();
 
    private:
-    Relays& relays_;
-    std::unique_ptr<Relay> own_;  // where none was free
-    Relay* relay_;
+    PackPipelines& pack_pipelines_;
+    std::unique_ptr<PackPipeline> own_;  // where none was free
+    PackPipeline* pack_pipeline_;
     bool has_helpers_ = false;  // this one has told lenders to come
   };
 
   bool unit(std::uint32_t helper, std::uint64_t deadline) noexcept override;
 
  private:
-  Relay* take();
-  void give_back(Relay* relay);
+  PackPipeline* take();
+  void give_back(PackPipeline* pack_pipeline);
   [[nodiscard]] bool may_expose() const;
   bool work_one();
 
   const node::Node& node_;
   observe::Counters& counters_;
   lend::Pool* pool_;
-  std::array<Relay, kRelays> relays_{};
+  std::array<PackPipeline, kPackPipelines> pack_pipelines_{};
   std::atomic<std::uint32_t> taken_{0};  // a bit for each; acquire and release, as a lock
   // Set while an offer stands. acquire and release: the pool's calls for a kind are for one thread
   // at a time.

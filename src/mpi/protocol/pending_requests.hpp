@@ -7,8 +7,8 @@
 // is shared, and its message is fetched by whoever takes it *in hand*.
 //
 // Nearly all requests are of no interest and are not here; every completion call first asks any(),
-// one load. Limits: a request completed by a call we do not intercept stays in the ledger until its
-// handle is used again.
+// one load. Limits: a request completed by a call we do not intercept stays in the pending requests
+// until its handle is used again.
 #pragma once
 
 #include <atomic>
@@ -20,29 +20,29 @@
 #include <utility>
 #include <vector>
 
-#include "mpi/protocol/landing.hpp"
 #include "mpi/protocol/message.hpp"
 #include "mpi/protocol/overlaps.hpp"
+#include "mpi/protocol/receiver.hpp"
 
 namespace mh::mpi {
 
 // What has to be done when a receive completes.
 struct Receipt {
-  Landing landing{};             // may be empty, if only the envelope is of interest
-  std::shared_ptr<Comm> comm{};  // the landing's, once the program may free it before the end
+  ReceiveTarget target{};        // may be empty, if only the envelope is of interest
+  std::shared_ptr<Comm> comm{};  // the target's, once the program may free it before the end
   bool persistent = false;
   std::optional<Envelope> envelope{};  // the true one, where the library knows another (probe.hpp)
 };
 
-class Entry : public std::enable_shared_from_this<Entry> {
+class PendingReceive : public std::enable_shared_from_this<PendingReceive> {
  public:
-  explicit Entry(const Receipt& what) : receipt(what) {
-    if (receipt.comm == nullptr) receipt.comm = comms::share(receipt.landing.comm);
+  explicit PendingReceive(const Receipt& what) : receipt(what) {
+    if (receipt.comm == nullptr) receipt.comm = comms::share(receipt.target.comm);
     overlaps.add(*this);
   }
-  ~Entry() { overlaps.remove(*this); }
-  Entry(const Entry&) = delete;
-  Entry& operator=(const Entry&) = delete;
+  ~PendingReceive() { overlaps.remove(*this); }
+  PendingReceive(const PendingReceive&) = delete;
+  PendingReceive& operator=(const PendingReceive&) = delete;
 
   Receipt receipt;  // written by the thread that starts and completes the request
   // Some call has found it, and is about to complete the request. Taken by exchange (acquire),
@@ -54,14 +54,14 @@ class Entry : public std::enable_shared_from_this<Entry> {
   std::optional<Fetched> fetched{};  // of the holder; read by the completing thread after it
 
  private:
-  friend class Ledger;
+  friend class PendingRequests;
   // False for a persistent receive between its completion and its next start. Guarded by the
-  // ledger's mutex.
+  // pending requests's mutex.
   bool under_way_ = false;
 };
-using EntryPtr = std::shared_ptr<Entry>;
+using PendingReceivePtr = std::shared_ptr<PendingReceive>;
 
-class Ledger {
+class PendingRequests {
  public:
   // A receive is under way. relaxed: a request is completed by the thread that started it, or by
   // one it told.
@@ -70,7 +70,7 @@ class Ledger {
   [[nodiscard]] bool any_long() const { return long_.load(std::memory_order_relaxed) != 0; }
   // There is an entry, be it of a persistent receive that is not started.
   [[nodiscard]] bool has_entries() const { return entries_.load(std::memory_order_relaxed) != 0; }
-  // A receive is under way whose sender cannot deliver: only this rank can move its message.
+  // A receive is under way whose sender cannot push: only this rank can move its message.
   [[nodiscard]] bool needs_this_rank() const {
     return unshown_.load(std::memory_order_relaxed) != 0;
   }
@@ -78,29 +78,29 @@ class Ledger {
   void add(MPI_Request request, const Receipt& receipt);
   // A persistent receive: entered when it is made, under way from its start to its completion.
   void add_persistent(MPI_Request request, const Receipt& receipt);
-  void start(Entry& entry);
+  void start(PendingReceive& entry);
 
   // Null if the request is not here. With several threads to be asked before the library completes
   // the request: afterwards its handle may already be another thread's. So with several threads the
   // entry is the caller's alone as long as it keeps the pointer: who asks meanwhile has a handle
   // that the library has given away again, to a request that is none of ours.
-  EntryPtr find(MPI_Request request);
-  [[nodiscard]] bool is_under_way(const EntryPtr& entry);
+  PendingReceivePtr find(MPI_Request request);
+  [[nodiscard]] bool is_under_way(const PendingReceivePtr& entry);
   // The receive is over. A persistent one stays entered.
-  void finish(MPI_Request request, const EntryPtr& entry);
+  void finish(MPI_Request request, const PendingReceivePtr& entry);
   // The request is freed. A receive under way still is, until conclude().
   void remove(MPI_Request request);
-  void conclude(Entry& entry);
+  void conclude(PendingReceive& entry);
 
   // Whether a receive under way, or one that holds its type, will still need this datatype to place
   // its message.
   [[nodiscard]] bool uses(MPI_Datatype type);
 
-  // Entries under way for which picked(request, entry), called under the ledger's lock.
+  // Entries under way for which picked(request, entry), called under the pending requests' lock.
   template <class Picked>
-  std::vector<EntryPtr> select(Picked&& picked) {
+  std::vector<PendingReceivePtr> select(Picked&& picked) {
     const Guard hold(mutex_);
-    std::vector<EntryPtr> found;
+    std::vector<PendingReceivePtr> found;
     for (auto& [bits, held] : entries_by_handle_) {
       if (held.entry->under_way_ && picked(held.request, *held.entry)) found.push_back(held.entry);
     }
@@ -111,23 +111,24 @@ class Ledger {
   using Guard = std::lock_guard<std::mutex>;
   struct Held {
     MPI_Request request;
-    EntryPtr entry;
+    PendingReceivePtr entry;
   };
 
-  void put(MPI_Request request, EntryPtr entry);
-  void set_under_way(Entry& entry, bool now);
+  void put(MPI_Request request, PendingReceivePtr entry);
+  void set_under_way(PendingReceive& entry, bool now);
 
   std::atomic<std::size_t> entries_{0};
   std::atomic<std::size_t> under_way_{0};
-  std::atomic<std::size_t> long_{0};     // landings of this node with room for a described message
-  std::atomic<std::size_t> unshown_{0};  // landings under way that are not on the landing board
+  std::atomic<std::size_t> long_{0};  // targets of this node with room for a described message
+  std::atomic<std::size_t> unshown_{
+      0};  // targets under way that are not on the posted-receive table
   std::mutex mutex_;
   // Never destroyed: what is left at the end of the process refers to what is gone by then.
   std::unordered_map<std::uint64_t, Held>& entries_by_handle_ =
       *new std::unordered_map<std::uint64_t, Held>;
 };
 
-extern Ledger ledger;
+extern PendingRequests pending_requests;
 
 // Keeps the type of a buffer with gaps while its message is placed and no entry speaks for it: a
 // type that the program freed before is given back as soon as nothing uses it, by any thread. Of no
@@ -135,7 +136,7 @@ extern Ledger ledger;
 class TypeHold {
  public:
   TypeHold() = default;
-  explicit TypeHold(const Landing& landing);
+  explicit TypeHold(const ReceiveTarget& target);
   ~TypeHold();
   TypeHold(TypeHold&& other) noexcept : held_(std::exchange(other.held_, std::nullopt)) {}
   TypeHold& operator=(TypeHold&& other) noexcept {
@@ -152,21 +153,21 @@ class TypeHold {
 // What the program no longer waits for and only the wait loop brings to its end: receives and
 // persistent sends whose requests it freed, persistent sends that could not be described. relaxed,
 // a hint.
-inline std::atomic<std::size_t> loose_ends{0};
+inline std::atomic<std::size_t> detached_operations{0};
 
-// A request has completed with `status` (never MPI_STATUS_IGNORE while ledger.any()): does what its
-// entry asks for, if it has one. `request` is the handle before the library cleared it. Returns the
-// error, not yet raised.
-int settle_request(MPI_Request request, const EntryPtr& entry, MPI_Status* status);
+// A request has completed with `status` (never MPI_STATUS_IGNORE while pending requests.any()):
+// does what its entry asks for, if it has one. `request` is the handle before the library cleared
+// it. Returns the error, not yet raised.
+int settle_request(MPI_Request request, const PendingReceivePtr& entry, MPI_Status* status);
 
 // A request has failed with `status`: its entry is of no use any more. True if it was under way
 // with one.
-bool drop_request(MPI_Request request, const EntryPtr& entry, MPI_Status* status);
+bool drop_request(MPI_Request request, const PendingReceivePtr& entry, MPI_Status* status);
 
 // A descriptor has landed in the head of a receive under way, or not (overlaps.hpp): its message is
 // fetched now.
 enum class Head : std::uint8_t { over, fetched, may_come };
-Head fetch_head(Entry& entry);
+Head fetch_head(PendingReceive& entry);
 
 // A look at a completed request that leaves it in place: a described message is fetched now, and
 // `status` is corrected.
@@ -177,7 +178,7 @@ void peek(MPI_Request request, MPI_Status* status);
 void settle_landed();
 
 // Receives whose requests the program freed; part of the wait loop's progress.
-void adopt_orphan(MPI_Request request, const EntryPtr& entry);
+void adopt_orphan(MPI_Request request, const PendingReceivePtr& entry);
 void progress_orphans();
 
 // Persistent sends that may be described (persistent.cpp). Part of the wait loop: started ones that

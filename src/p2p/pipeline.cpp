@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "p2p/belt.hpp"
+#include "p2p/pipeline.hpp"
 
 namespace mh::p2p {
 
-std::uint32_t Belt::open(std::uint64_t bytes, std::uint32_t chunk_bytes, std::uint64_t room) {
+std::uint32_t Pipeline::open(std::uint64_t bytes, std::uint32_t chunk_bytes, std::uint64_t room) {
   const std::uint32_t use = use_in(fills_.load(std::memory_order_relaxed)) + 1;
   const auto chunks = static_cast<std::uint32_t>((bytes + chunk_bytes - 1) / chunk_bytes);
   const auto cells =
@@ -22,13 +22,13 @@ std::uint32_t Belt::open(std::uint64_t bytes, std::uint32_t chunk_bytes, std::ui
 }
 
 // The next use's cells, of `bytes` together, lie behind those of the last one.
-void Belt::move_on(std::uint64_t bytes, std::uint64_t room) {
+void Pipeline::move_on(std::uint64_t bytes, std::uint64_t room) {
   const std::uint64_t last = cells_used_.load(std::memory_order_relaxed);
   begin_ += last * chunk_bytes_;
   if (begin_ + bytes > room) begin_ = 0;
 }
 
-void Belt::cut(std::uint32_t index, Stretch& stretch) const {
+void Pipeline::cut(std::uint32_t index, PipelineChunk& stretch) const {
   const std::uint64_t offset = std::uint64_t{index} * chunk_bytes_;
   const std::uint32_t cell = index % cells_used_.load(std::memory_order_relaxed);
   stretch = {.offset = offset,
@@ -37,7 +37,8 @@ void Belt::cut(std::uint32_t index, Stretch& stretch) const {
              .cell = cell};
 }
 
-bool Belt::claim(Ticket& ticket, std::uint32_t use, Stretch& stretch, std::uint32_t turn) {
+bool Pipeline::claim(Ticket& ticket, std::uint32_t use, PipelineChunk& stretch,
+                     std::uint32_t turn) {
   // acquire: see fills_.
   std::uint64_t now = ticket.load(std::memory_order_acquire);
   for (;;) {
@@ -54,39 +55,39 @@ bool Belt::claim(Ticket& ticket, std::uint32_t use, Stretch& stretch, std::uint3
   }
 }
 
-void Belt::filled(const Stretch& stretch, bool placed) {
+void Pipeline::filled(const PipelineChunk& stretch, bool placed) {
   cells_[stretch.cell].placed = placed;
   pass_on(stretch);
 }
 
-void Belt::pass_on(const Stretch& stretch) {
+void Pipeline::pass_on(const PipelineChunk& stretch) {
   std::atomic<std::uint32_t>& turn = cells_[stretch.cell].turn;
   turn.store(turn.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
-void Belt::drained(const Stretch& stretch) {
+void Pipeline::drained(const PipelineChunk& stretch) {
   pass_on(stretch);
   // release: pairs with over(), through the read-modify-writes of the others. After it the receiver
-  // may open the belt again.
+  // may open the pipeline again.
   done_.fetch_add(1, std::memory_order_release);
 }
 
-std::uint32_t Belt::on_belt(std::uint32_t use) const {
+std::uint32_t Pipeline::on_pipeline(std::uint32_t use) const {
   const std::uint32_t fills = left_in(fills_, use);
   const std::uint32_t drains = left_in(drains_, use);
   return drains > fills ? drains - fills : 0;
 }
 
-bool Belt::fills_are_worth_lending(std::uint32_t use, std::uint32_t least) const {
+bool Pipeline::fills_are_worth_lending(std::uint32_t use, std::uint32_t least) const {
   const std::uint32_t fills = left_in(fills_, use);
   const std::uint32_t cells = cells_used_.load(std::memory_order_relaxed);
-  const std::uint32_t on = std::min(on_belt(use), cells);
+  const std::uint32_t on = std::min(on_pipeline(use), cells);
   const std::uint32_t startable = std::min(fills, cells - on);
   return startable != 0 && (on == 0 || startable >= least);
 }
 
-bool Belt::drains_are_worth_lending(std::uint32_t use, std::uint32_t least) const {
-  const std::uint32_t ready = on_belt(use);
+bool Pipeline::drains_are_worth_lending(std::uint32_t use, std::uint32_t least) const {
+  const std::uint32_t ready = on_pipeline(use);
   const std::uint32_t taken = chunks_.load(std::memory_order_relaxed) - left_in(drains_, use);
   const std::uint32_t cells = cells_used_.load(std::memory_order_relaxed);
   const std::uint32_t turn = cells_[taken % cells].turn.load(std::memory_order_relaxed);

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/protocol/receiver.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "layout/pack.hpp"
+#include "mpi/datatype/layouts.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/job/services.hpp"
+#include "mpi/next.hpp"
+#include "mpi/protocol/internode.hpp"
+#include "mpi/protocol/overlaps.hpp"
+#include "mpi/protocol/send_descriptors.hpp"
+#include "mpi/protocol/transfer.hpp"
+#include "p2p/arrival.hpp"
+
+namespace mh::mpi {
+namespace {
+
+// `layout` is null where the buffer has no gaps.
+p2p::End end_of(const ReceiveTarget& target, const layout::LayoutPtr& layout) {
+  return {.layout = layout.get(),
+          .count = static_cast<std::uint64_t>(target.count),
+          .base = layout::address_of(target.buffer)};
+}
+
+// What is in place once a message of so many bytes has come.
+Fetched fetched_of(std::uint64_t bytes, const ReceiveTarget& target) {
+  return {.bytes = std::min(bytes, target.capacity),
+          .code = bytes > target.capacity ? MPI_ERR_TRUNCATE : MPI_SUCCESS};
+}
+
+// A descriptor has landed and its message is nowhere. It does not stay to be found again.
+Fetched nothing_behind_it(const ReceiveTarget& target) {
+  if (target.contiguous) std::memset(target.buffer, 0, p2p::kDescriptorBytes);
+  return {.bytes = 0, .code = MPI_ERR_INTERN};
+}
+
+// The descriptor as it lies in a buffer whose type has gaps.
+void gather_descriptor(const ReceiveTarget& target, p2p::Descriptor& descriptor) {
+  if (const layout::LayoutPtr layout = layouts::of(target.type)) {
+    layout::pack(p2p::elements_of(end_of(target, layout)), {0, p2p::kDescriptorBytes}, &descriptor);
+    return;
+  }
+  const std::uint64_t element = datatypes::info(target.type).size;
+  const std::uint64_t elements = (p2p::kDescriptorBytes + element - 1) / element;
+  std::vector<std::byte> packed(elements * element);
+  send_to_self(target.buffer, static_cast<MPI_Count>(elements), target.type, packed.data(),
+               static_cast<MPI_Count>(packed.size()), MPI_BYTE);
+  std::memcpy(&descriptor, packed.data(), p2p::kDescriptorBytes);
+}
+
+}  // namespace
+
+const ReceiveTarget& ReceiveTarget::place() const {
+  return bounce == nullptr ? *this : bounce->place;
+}
+
+void unpack_to(const ReceiveTarget& place, const std::byte* packed, std::uint64_t bytes) {
+  if (place.contiguous) {
+    std::memcpy(place.buffer, packed, bytes);
+  } else if (const layout::LayoutPtr layout = layouts::of(place.type)) {
+    layout::unpack(p2p::elements_of(end_of(place, layout)), {0, bytes}, packed);
+  } else {
+    send_to_self(packed, static_cast<MPI_Count>(bytes), MPI_BYTE, place.buffer, place.count,
+                 place.type);
+  }
+}
+
+namespace {
+
+// Into a buffer with gaps: to its places on a pipeline, else through a packed copy.
+void pull_scattered(const p2p::Descriptor& descriptor, p2p::SendSlot& send,
+                    const ReceiveTarget& target, std::uint64_t bytes) {
+  const layout::LayoutPtr layout = layouts::of(target.type);
+  if (layout != nullptr && config.pipelining) {
+    return pull(descriptor, send, end_of(target, layout), bytes, target.comm->order);
+  }
+  const auto packed = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  pull(descriptor, send, end_at(packed.get()), bytes, target.comm->order);
+  unpack_to(target, packed.get(), bytes);
+}
+
+bool of_descriptor_size(const MPI_Status& status) {
+  int bytes = 0;
+  if (real.Get_count(&status, MPI_BYTE, &bytes) != MPI_SUCCESS) return false;
+  if (bytes != static_cast<int>(p2p::kDescriptorBytes)) return false;
+  int cancelled = 0;
+  real.Test_cancelled(&status, &cancelled);
+  return cancelled == 0;
+}
+
+std::optional<p2p::Descriptor> read_descriptor(const ReceiveTarget& target) {
+  p2p::Descriptor descriptor;
+  if (target.contiguous) {
+    if (!p2p::opens_descriptor(target.buffer, config.key)) return std::nullopt;
+    std::memcpy(&descriptor, target.buffer, p2p::kDescriptorBytes);
+    return descriptor;
+  }
+  gather_descriptor(target, descriptor);
+  if (!p2p::opens_descriptor(&descriptor, config.key)) return std::nullopt;
+  return descriptor;
+}
+
+p2p::SendSlot& send_slot_of(const p2p::Descriptor& descriptor) {
+  return services.area(descriptor.sender).send_queue.slots[descriptor.slot];
+}
+
+// The state of the send descriptor that a descriptor found in memory belongs to; free if that use
+// of the slot is over, or the descriptor is not all there yet.
+p2p::SlotState send_state(const p2p::Descriptor& found) {
+  if (found.from_world != 0 || !p2p::is_sealed(found)) return p2p::SlotState::free;
+  return send_slot_of(found).state_of(found.generation);
+}
+
+// A sender is pushing, or has: waits for the end of that. True if the message is there, false if
+// the sender gave up and the descriptor lies in the buffer as before.
+bool await_push(p2p::PostedReceive& shown) {
+  p2p::PostedState state = p2p::PostedState::pushing;
+  wait::until([&] {
+    // acquire: pairs with the sender's last change; the pushed bytes are visible after it.
+    state = shown.state.load(std::memory_order_acquire);
+    return state != p2p::PostedState::pushing;
+  });
+  return state == p2p::PostedState::pushed;
+}
+
+Fetched pushed(const ReceiveTarget& target) {
+  return fetched_of(target.shown->bytes.load(std::memory_order_relaxed), target);
+}
+
+// Brings the message whose send descriptor this rank has taken to where its descriptor landed.
+Fetched take_over(const p2p::Descriptor& descriptor, const ReceiveTarget& target) {
+  p2p::SendSlot& send = send_slot_of(descriptor);
+  const Fetched fetched = fetched_of(descriptor.bytes, target);
+  send_descriptors::forget_before(descriptor.sender, send);
+  const bool is_straight = target.bounce != nullptr && target.bounce->straight;
+  const ReceiveTarget& to = is_straight ? target.place() : target;
+  if (to.contiguous) {
+    pull(descriptor, send, end_at(to.buffer), fetched.bytes, to.comm->order);
+  } else {
+    pull_scattered(descriptor, send, to, fetched.bytes);
+  }
+  if (is_straight) target.bounce->placed = true;
+  return fetched;
+}
+
+// The message of a descriptor whose send descriptor is over: it was kept, or there is none.
+Fetched fetch_kept(const p2p::Descriptor& found, const ReceiveTarget& target) {
+  const auto kept = send_descriptors::take_kept(found);
+  if (!kept) return nothing_behind_it(target);
+  const Fetched fetched = fetched_of(found.bytes, target);
+  if (target.contiguous) {
+    std::memcpy(target.buffer, kept->data.get(), fetched.bytes);
+  } else {
+    unpack_to(target, kept->data.get(), fetched.bytes);
+  }
+  return fetched;
+}
+
+// The sender has the send descriptor, and may keep it while the library takes a message back for
+// it.
+p2p::Mover await_mover(p2p::SendSlot* send, std::uint64_t generation,
+                       const p2p::PostedReceive* shown) {
+  p2p::Mover mover = p2p::Mover::unsettled;
+  wait::until([&] {
+    mover = p2p::who_moves(send, generation, shown);
+    if (mover == p2p::Mover::unsettled) kick_progress();
+    return mover != p2p::Mover::unsettled;
+  });
+  return mover;
+}
+
+// Who may send a descriptor to a receive with this source.
+struct Senders {
+  bool here;
+  bool elsewhere;
+};
+Senders senders_to(const Comm& comm, int source) {
+  const bool here = (config.reaching || config.pipelining) && comm.members.size() > 1;
+  const bool elsewhere = config.internode && !comm.on_one_node;
+  if (source == MPI_ANY_SOURCE) return {.here = here, .elsewhere = elsewhere};
+  const std::int32_t there = comm.on_node(source);
+  return {.here = here && there >= 0 && there != static_cast<std::int32_t>(config.me),
+          .elsewhere = elsewhere && comm.is_elsewhere(source)};
+}
+
+}  // namespace
+
+ReceiveTarget without_descriptor(void* buffer, MPI_Count count, MPI_Datatype type) {
+  if (count <= 0) return {};
+  const datatypes::Info info = datatypes::info(type);
+  return {.buffer = buffer,
+          .count = count,
+          .type = type,
+          .capacity = message_bytes(count, info),
+          .contiguous = info.contiguous};
+}
+
+bool awaits_long(const ReceiveTarget& target) {
+  return target && !target.by_internode && target.capacity >= config.threshold;
+}
+
+ReceiveTarget target_for(void* buffer, MPI_Count count, MPI_Datatype type, int source,
+                         MPI_Comm handle) {
+  if (!config.describing || count <= 0) return {};
+  Comm* comm = comms::find(handle);
+  return comm == nullptr ? ReceiveTarget{} : target_on(*comm, buffer, count, type, source);
+}
+
+ReceiveTarget target_on(Comm& comm, void* buffer, MPI_Count count, MPI_Datatype type, int source) {
+  if (!config.describing || count <= 0) return {};
+  const datatypes::Info info = datatypes::info(type);
+  const std::uint64_t capacity = message_bytes(count, info);
+  if (capacity < p2p::kDescriptorBytes || (info.contiguous && buffer == nullptr)) return {};
+  const Senders senders = senders_to(comm, source);
+  if (!senders.here && !senders.elsewhere) return {};
+  return {.comm = &comm,
+          .buffer = buffer,
+          .count = count,
+          .type = type,
+          .capacity = capacity,
+          .contiguous = info.contiguous,
+          .by_internode = !senders.here};
+}
+
+void show(ReceiveTarget& target) {
+  if (target && target.contiguous && !target.by_internode && config.reaching)
+    target.shown = services.posted_receives.open(target.buffer, target.capacity);
+}
+
+void hide(ReceiveTarget& target) {
+  if (target.shown != nullptr) services.posted_receives.close(target.shown);
+  target.shown = nullptr;
+}
+
+std::optional<p2p::Descriptor> descriptor_in(const ReceiveTarget& target) {
+  const auto found = read_descriptor(target);
+  if (!found || send_state(*found) != p2p::SlotState::posted) return std::nullopt;
+  return found;
+}
+
+namespace {
+
+// Where the type has a layout.
+Coming begin_from_afar(const p2p::Descriptor& found, const ReceiveTarget& target,
+                       const layout::LayoutPtr& layout) {
+  const Fetched fetched = fetched_of(found.bytes, target);
+  const p2p::End to = end_of(target, layout);
+  return {.incoming = internode::begin(found, to, layout, fetched.bytes), .fetched = fetched};
+}
+
+// The receive is complete.
+Fetched fetch_from_afar(const p2p::Descriptor& found, const ReceiveTarget& target) {
+  if (!internode::is_new(found)) return nothing_behind_it(target);
+  const layout::LayoutPtr layout = target.contiguous ? nullptr : layouts::of(target.type);
+  if (target.contiguous || layout != nullptr) {
+    const Coming coming = begin_from_afar(found, target, layout);
+    internode::finish(*coming.incoming);
+    return coming.fetched;
+  }
+  const Fetched fetched = fetched_of(found.bytes, target);
+  const auto packed = std::make_unique_for_overwrite<std::byte[]>(fetched.bytes);
+  internode::finish(*internode::begin(found, end_at(packed.get()), nullptr, fetched.bytes));
+  unpack_to(target, packed.get(), fetched.bytes);
+  return fetched;
+}
+
+}  // namespace
+
+std::optional<Coming> coming_to(const ReceiveTarget& target) {
+  if (!config.internode) return std::nullopt;
+  const auto found = read_descriptor(target);
+  if (!found || found->from_world == 0 || !internode::is_new(*found)) return std::nullopt;
+  const layout::LayoutPtr layout = target.contiguous ? nullptr : layouts::of(target.type);
+  if (!target.contiguous && layout == nullptr) return std::nullopt;
+  return begin_from_afar(*found, target, layout);
+}
+
+std::optional<Fetched> fetch(const ReceiveTarget& target, const MPI_Status& status) {
+  return target.silent || of_descriptor_size(status) ? fetch(target) : std::nullopt;
+}
+
+std::optional<Fetched> fetch(const ReceiveTarget& target) {
+  for (;;) {
+    const auto found = read_descriptor(target);
+    if (found && found->from_world != 0) return fetch_from_afar(*found, target);
+    const bool ours = found && send_state(*found) != p2p::SlotState::free;
+    p2p::SendSlot* send = ours ? &send_slot_of(*found) : nullptr;
+    switch (await_mover(send, ours ? found->generation : 0, target.shown)) {
+      case p2p::Mover::receiver:
+        return take_over(*found, target);
+      case p2p::Mover::sender:
+        if (await_push(*target.shown)) return pushed(target);
+        break;
+      case p2p::Mover::nobody:
+        if (!found || !p2p::is_sealed(*found)) return std::nullopt;
+        return fetch_kept(*found, target);
+      case p2p::Mover::unsettled:
+        break;
+    }
+  }
+}
+
+int settle(const ReceiveTarget& target, MPI_Status* status) {
+  const auto fetched = fetch(target, *status);
+  if (!fetched) return MPI_SUCCESS;
+  set_bytes(status, fetched->bytes);
+  return fetched->code;
+}
+
+}  // namespace mh::mpi

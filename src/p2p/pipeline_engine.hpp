@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The hands at the pipelines (pipeline.hpp): what this process packs as a sender and unpacks as a
+// receiver.
+//
+// One object a process. Its own threads come here from the wait loop, its helpers on cores that
+// other ranks lend; all do the same, a chunk at a time. An *end* is where the bytes of a message
+// lie in this process; it is known to nobody else, which is why only threads of this process can
+// move them. Takes no lock. Limit: kBelts messages at a time for a
+// receiver; further ones wait.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "lend/pool.hpp"
+#include "node/node.hpp"
+#include "observe/counters.hpp"
+#include "p2p/end.hpp"
+#include "p2p/pipeline.hpp"
+#include "p2p/send_queue.hpp"
+
+namespace mh::p2p {
+
+inline constexpr std::uint32_t kPipelines = 2;
+
+// A rank's pipelines; the cells lie behind all else of its area.
+struct Pipelines {
+  Pipeline pipelines[kPipelines];
+};
+
+// The bytes of a pipeline's cells, of a rank of so many on the node: a power of two, the smaller
+// the more ranks there are, so that all pipelines of a node take kBeltsOfNode at most as long as
+// that leaves kLeastBelt for each. Memory that no message has passed through is not there yet.
+inline constexpr std::uint32_t kPipelineBytesOfNode = 64U << 20U;
+inline constexpr std::uint32_t kLeastPipelineBytes = 64U << 10U;
+inline constexpr std::uint32_t kMostPipelineBytes = 2U << 20U;
+constexpr std::uint32_t pipeline_bytes(std::uint32_t ranks) {
+  const std::uint32_t share = kPipelineBytesOfNode / kPipelines / ranks;
+  return std::bit_floor(std::clamp(share, kLeastPipelineBytes, kMostPipelineBytes));
+}
+constexpr std::size_t cells_bytes(std::uint32_t ranks) {
+  return std::size_t{kPipelines} * pipeline_bytes(ranks);
+}
+
+class PipelineEngine final : public lend::Work {
+ public:
+  // Where things lie in each rank's area.
+  struct Offsets {
+    std::size_t send_queue;
+    std::size_t pipelines;
+    std::size_t cells;
+  };
+
+  PipelineEngine(const node::Node& node, const Offsets& offsets, observe::Counters& counters,
+                 lend::Pool& pool);
+  PipelineEngine(const PipelineEngine&) = delete;
+  PipelineEngine& operator=(const PipelineEngine&) = delete;
+  ~PipelineEngine() override;
+
+  // ---- Sender
+
+  // While a send descriptor that may come on a pipeline is in that slot: from when it is posted to
+  // when it is done.
+  void announce(std::uint32_t slot, const End& from);
+  // Helpers may come from now on; they are made where there are none yet.
+  void let_helpers_in();
+  void withdraw(std::uint32_t slot);
+  // One chunk of the send descriptor in that slot, if its receiver has put it on a pipeline.
+  bool fill(std::uint32_t slot);
+
+  // ---- Receiver
+
+  // Puts the message of a send descriptor (taken) on a pipeline and says so in it (claimed);
+  // nothing if no pipeline is free. The end stays until over(), then finish().
+  std::optional<std::uint32_t> begin(SendSlot& send, std::uint32_t sender, const End& to,
+                                     std::uint64_t bytes);
+  // One chunk of a message that this process receives. placed: its bytes had been brought to their
+  // place by fetch() before.
+  enum class Drained : std::uint8_t { nothing, placed, moved };
+  Drained drain(std::uint32_t pipeline);
+  // One chunk of a message whose bytes lie at `from` without gaps and may be read there: its sender
+  // may be away. It goes to its place at once where the end has no gaps either. False also if the
+  // pipeline is full, or all is filled.
+  bool fetch(std::uint32_t pipeline, const memory::View& from);
+  [[nodiscard]] bool over(std::uint32_t pipeline) const {
+    return mine().pipelines[pipeline].over();
+  }
+  // After that. The pipeline is free for others. False if something could not be fetched.
+  bool finish(std::uint32_t pipeline);
+
+  // ---- Either
+
+  // A message to or from this rank is on a pipeline, or may come on one. A hint.
+  [[nodiscard]] bool has_messages() const;
+  // When (ticks) a thread of this rank last filled or drained a cell.
+  [[nodiscard]] std::uint64_t last_at_a_cell() const {
+    return cell_at_.load(std::memory_order_relaxed);
+  }
+  // One chunk of any message.
+  bool move_one();
+  // A rank whose process has something to do for a message to or from this one, where this one has
+  // had nothing for a while.
+  [[nodiscard]] std::optional<std::uint32_t> who_is_late() const;
+
+  bool unit(std::uint32_t helper, std::uint64_t deadline) noexcept override;
+
+ private:
+  [[nodiscard]] Pipelines& pipelines_of(std::uint32_t rank) const;
+  [[nodiscard]] Pipelines& mine() const { return pipelines_of(node_.me()); }
+  [[nodiscard]] SharedSendQueue& send_queue() const;
+  [[nodiscard]] Pipeline& pipeline_of(const OnPipeline& on) const;
+  [[nodiscard]] std::byte* cell_of(const OnPipeline& on, const PipelineChunk& stretch) const;
+  [[nodiscard]] std::uint32_t chunk_for(std::uint64_t bytes) const;
+  [[nodiscard]] layout::CacheLevel cache_level_of(std::uint64_t bytes) const;
+  bool fill_any();
+  [[nodiscard]] std::optional<std::uint32_t> late_sender(std::uint32_t least) const;
+  [[nodiscard]] std::optional<std::uint32_t> late_receiver(std::uint32_t least) const;
+  // How a chunk was moved: through its cell, past it by the kernel, or it was in its place before.
+  enum class Path : std::uint8_t { cell, fetched, in_place };
+  // Returns how long (ticks) that took.
+  std::uint64_t note_moved(std::uint64_t begin, Path path);
+  void invite(std::uint32_t rank, std::uint64_t ticks_left);
+  void count_moved(std::uint64_t bytes);
+
+  static constexpr std::size_t kWords = SharedSendQueue::kSlots / 64;
+
+  const node::Node& node_;
+  Offsets offsets_;
+  observe::Counters& counters_;
+  lend::Pool& pool_;
+  // Helpers may come: set by the first message, by one thread.
+  std::atomic_flag exposed_ = ATOMIC_FLAG_INIT;
+  std::uint32_t pipeline_bytes_;
+  // Written by the thread that has the slot or pipeline, read after a claim only (pipeline.hpp,
+  // B2).
+  std::array<End, SharedSendQueue::kSlots> from_{};
+  std::array<End, kPipelines> to_{};
+  // Bit s: slot s is announced. relaxed: a hint, the send descriptor's state and a claim decide.
+  std::array<std::atomic<std::uint64_t>, kWords> announced_{};
+  // Per pipeline of this rank: what is on it (OnBelt), 0 for nothing. Release by begin(), acquire
+  // by who looks: `to_` is there.
+  std::array<std::atomic<std::uint64_t>, kPipelines> uses_{};
+  // Who sends that. relaxed: a hint.
+  std::array<std::atomic<std::uint32_t>, kPipelines> senders_{};
+  std::array<bool, kPipelines> failed_{};  // of the thread that has the pipeline
+  // When (ticks) a thread of this rank, not a helper, last moved a chunk, when it last did so
+  // through a cell, and how long one took; 0 before the first. relaxed: hints.
+  std::atomic<std::uint64_t> moved_at_{0};
+  std::atomic<std::uint64_t> cell_at_{0};
+  std::atomic<std::uint64_t> chunk_ticks_{0};
+  std::atomic<std::uint32_t> taken_{0};  // a bit for each pipeline; acquire and release, as a lock
+};
+
+}  // namespace mh::p2p

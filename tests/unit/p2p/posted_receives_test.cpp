@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "p2p/posted_receives.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <set>
+#include <thread>
+#include <vector>
+
+namespace mh::p2p {
+namespace {
+
+class LandingsTest : public testing::Test {
+ protected:
+  LandingsTest() { posted_receives_.attach(board_.get()); }
+  std::unique_ptr<PostedReceiveTable> board_ = std::make_unique<PostedReceiveTable>();
+  PostedReceives posted_receives_;
+  char buffer_[256] = {};
+};
+
+TEST_F(LandingsTest, an_open_landing_shows_where_and_how_much) {
+  const PostedReceive* posted = posted_receives_.open(buffer_, sizeof buffer_);
+  ASSERT_NE(posted, nullptr);
+  EXPECT_EQ(posted->state.load(), PostedState::open);
+  EXPECT_EQ(posted->address.load(), reinterpret_cast<std::uint64_t>(buffer_));
+  EXPECT_EQ(posted->capacity.load(), sizeof buffer_);
+}
+
+TEST_F(LandingsTest, the_extent_covers_every_landing_that_was_ever_open) {
+  EXPECT_EQ(board_->extent.load(), 0U);
+  PostedReceive* first = posted_receives_.open(buffer_, 1);
+  PostedReceive* second = posted_receives_.open(buffer_, 1);
+  EXPECT_EQ(board_->extent.load(), 2U);
+  posted_receives_.close(first);
+  posted_receives_.close(second);
+  EXPECT_EQ(board_->extent.load(), 2U);
+}
+
+TEST_F(LandingsTest, a_full_board_refuses_and_takes_again_after_a_close) {
+  std::vector<PostedReceive*> open;
+  while (PostedReceive* posted = posted_receives_.open(buffer_, 1)) open.push_back(posted);
+  EXPECT_EQ(open.size(), kPostedReceives);
+  EXPECT_EQ(std::set<PostedReceive*>(open.begin(), open.end()).size(), kPostedReceives);
+  posted_receives_.close(open[70]);
+  EXPECT_EQ(open[70]->state.load(), PostedState::free);
+  EXPECT_EQ(posted_receives_.open(buffer_, 2), open[70]);
+}
+
+TEST_F(LandingsTest, threads_never_share_a_landing) {
+  std::atomic<int> clashes{0};
+  std::vector<std::thread> threads;
+  for (std::uint64_t me = 1; me <= 4; ++me) {
+    threads.emplace_back([&, me] {
+      for (int round = 0; round < 3000; ++round) {
+        PostedReceive* posted = posted_receives_.open(buffer_, me);
+        if (posted == nullptr) continue;
+        if (posted->capacity.load() != me) clashes.fetch_add(1);
+        posted_receives_.close(posted);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(clashes.load(), 0);
+}
+
+}  // namespace
+}  // namespace mh::p2p
