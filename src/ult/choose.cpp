@@ -71,7 +71,8 @@ Record* Worker::choose_started() {
 // The bit is old if a thief was here first; it goes in any case.
 Record* Worker::choose_own(OwnBits<Machine>& set, std::uint32_t slot) {
   set.clear(slot);
-  Record* record = slots_[slot].load(std::memory_order_relaxed);
+  // acquire: partner is the release in migrate(), by which a thief may have put a new record here.
+  Record* record = slots_[slot].load(std::memory_order_acquire);
   return record->state.claim_ready() ? record : nullptr;
 }
 

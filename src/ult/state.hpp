@@ -45,6 +45,9 @@ enum class Phase : std::uint32_t {
 template <class A>
 class State {
  public:
+  // `alone`: nobody steals. Fixed for life, because who holds an old bit may read it at any time.
+  explicit State(bool alone = false) : alone_(alone) {}
+
   // Whoever found a bit in an OwnBits: such bits may be old, so a blocked task stays so.
   bool claim_ready() {
     return word_.load(std::memory_order_relaxed) == Phase::ready &&
@@ -117,10 +120,7 @@ class State {
     }
   }
   // Its maker, before anyone else knows of it.
-  void start_ready(bool alone) {
-    alone_ = alone;
-    word_.store(Phase::ready, std::memory_order_release);
-  }
+  void start_ready() { word_.store(Phase::ready, std::memory_order_release); }
 
   // The task itself: true if there was a signal, which is used up.
   bool consume() {
@@ -146,7 +146,7 @@ class State {
   }
 
   typename A::template Atomic<Phase> word_{Phase::free};
-  bool alone_ = false;  // fixed for all tasks of a scheduler, written before the first claim
+  const bool alone_;
 };
 
 // A signal to a task that may migrate meanwhile. `send(place)` sets the task's bit in that place, a

@@ -78,6 +78,8 @@ struct Sleeper {
 };
 
 struct alignas(kCacheLine) Record {
+  Record(Core* owner, bool alone) : state(alone), core(owner) {}
+
   // Who runs it. `state` is moved by anyone; the rest belongs to the worker that runs the task.
   State<Machine> state;
   bool borrows = false;                // runs on the stack of the task that joined it
@@ -92,7 +94,7 @@ struct alignas(kCacheLine) Record {
   // by whoever joins. seq_cst on location: partner is the other access of signal() and migrate().
   alignas(kCacheLine) std::atomic<Location> location{Location{0, 0}};
   JoinWord<Machine> joiner;
-  Core* core = nullptr;
+  Core* const core;  // fixed for life: a late signaller reads it at any time
   const char* name = nullptr;
   Body body = nullptr;
   std::exception_ptr thrown;  // published by joiner, or by Group::left

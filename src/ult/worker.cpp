@@ -82,7 +82,7 @@ std::uint32_t Worker::take_slot(std::uint32_t after) {
 Record* Worker::record_at(std::uint32_t slot) {
   Record* record = slots_[slot].load(std::memory_order_acquire);
   if (record == nullptr) {
-    record = new (records_.at(slot)) Record;
+    record = new (records_.at(slot)) Record(&core, !core.stealing);
     slots_[slot].store(record, std::memory_order_release);
   }
   return record;
@@ -96,7 +96,6 @@ Record* Worker::prepare(std::uint32_t slot) {
   record->exceptions = {};
   record->location.store({id, slot}, std::memory_order_relaxed);
   record->joiner.set(JoinWord<Machine>::kNobody);
-  record->core = &core;
   return record;
 }
 
@@ -138,13 +137,13 @@ void Worker::release(Record* record, Worker* here) {
 // --- making ready -----------------------------------------------------------------------------
 
 void Worker::publish(Record* record, std::uint32_t slot) {
-  record->state.start_ready(!core.stealing);
+  record->state.start_ready();
   fresh_.set(slot);
   announce();
 }
 
 void Worker::publish_shared(Record* record, std::uint32_t slot, const Worker* caller) {
-  record->state.start_ready(!core.stealing);
+  record->state.start_ready();
   signal(slot, caller);
 }
 

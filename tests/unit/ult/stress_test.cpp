@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -104,7 +105,9 @@ struct Game {
 
 class Stress : public testing::TestWithParam<unsigned> {};
 
-INSTANTIATE_TEST_SUITE_P(Ult, Stress, testing::Values(1U, 2U, 5U));
+INSTANTIATE_TEST_SUITE_P(Ult, Stress, testing::Values(1U, 2U, 5U), [](const auto& workers) {
+  return std::to_string(workers.param) + "_workers";
+});
 
 TEST_P(Stress, no_wake_up_is_lost) {
   Config config;

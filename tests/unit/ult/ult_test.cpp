@@ -10,6 +10,7 @@
 #include <future>
 #include <memory>
 #include <numeric>
+#include <ostream>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -44,6 +45,8 @@ struct Kind {
   const char* name;
   Config config;
 };
+// In names of tests, where the bytes of the structure would stand, padding included.
+void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 
 Config with(unsigned workers, std::uint32_t tasks, Order order = Order::depth_first,
             bool inline_joins = true, bool steal = true) {
