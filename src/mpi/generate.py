@@ -295,14 +295,24 @@ def plain_body(call: Call, head: str) -> str:
     lines = [wrap_lines(head, p.declared, ") {")]
     if call.before:
         lines.append(f"  {call.before};")
+    opened, closed = leaving(call)
     if call.after:
-        head = f"  const int result = next.{p.name}("
-        lines.append(wrap_lines(head, p.arguments, ");", "      "))
+        head = f"  const int result = {opened}next.{p.name}("
+        lines.append(wrap_lines(head, p.arguments, f"){closed};", "      "))
         lines.append(f"  if (result == MPI_SUCCESS) {call.after};")
         lines.append("  return result;")
     else:
-        lines.append(wrap_lines(f"  return next.{p.name}(", p.arguments, ");", "      "))
+        head = f"  return {opened}next.{p.name}("
+        lines.append(wrap_lines(head, p.arguments, f"){closed};", "      "))
     return "\n".join([*lines, "}"])
+
+
+def leaving(call: Call) -> tuple[str, str]:
+    """What stands around a call that came through a gate, which hears whether it failed."""
+    gate = re.match(r"arrivals::(\w+)\((\w+)", call.before)
+    if gate is None:
+        return "", ""
+    return f"arrivals::left{'_window' if gate[1] == 'window' else ''}({gate[2]}, ", ")"
 
 
 def object_of(p: Prototype) -> tuple[str, str]:

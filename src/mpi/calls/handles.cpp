@@ -34,6 +34,21 @@ void read_access_hint(MPI_Comm handle, MPI_Info info) {
   if (wanted == "random") comm->order = steal::order_for(AccessOrder::random);
 }
 
+// Its handle may be another communicator's at once, so it is taken from the table before the call.
+int free_comm(MPI_Comm* comm, int (*call)(MPI_Comm*)) {
+  handlers::note_change();
+  arrivals::forget(*comm);
+  auto taken = switches.active ? comms::take(*comm) : nullptr;
+  const int result = call(comm);
+  if (taken == nullptr) return result;
+  if (result == MPI_SUCCESS) {
+    comms::leave(*taken);
+  } else {
+    comms::restore(std::move(taken));
+  }
+  return result;
+}
+
 }  // namespace
 
 namespace wrap {
@@ -43,19 +58,9 @@ int Barrier(MPI_Comm comm) {
   return next.Barrier(comm);
 }
 
-int Comm_free(MPI_Comm* comm) {
-  handlers::note_change();
-  arrivals::forget(*comm);
-  if (switches.active) comms::forget(*comm);
-  return next.Comm_free(comm);
-}
+int Comm_free(MPI_Comm* comm) { return free_comm(comm, next.Comm_free); }
 
-int Comm_disconnect(MPI_Comm* comm) {
-  handlers::note_change();
-  arrivals::forget(*comm);
-  if (switches.active) comms::forget(*comm);
-  return next.Comm_disconnect(comm);
-}
+int Comm_disconnect(MPI_Comm* comm) { return free_comm(comm, next.Comm_disconnect); }
 
 int Comm_set_info(MPI_Comm comm, MPI_Info info) {
   if (switches.active) read_access_hint(comm, info);
@@ -66,14 +71,23 @@ int Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler) {
   handlers::note_change();
   if (errhandler != MPI_ERRORS_ARE_FATAL) {
     switches.errors_are_fatal = false;
+    arrivals::stop();
     if (switches.active) short_receives.hand_over_all();
   }
   return next.Comm_set_errhandler(comm, errhandler);
 }
 
 int Win_free(MPI_Win* win) {
-  if (switches.active) windows::forget(*win);
-  return next.Win_free(win);
+  const MPI_Win handle = *win;
+  auto gate = switches.active ? windows::take(handle) : nullptr;
+  const int result = next.Win_free(win);
+  if (gate == nullptr) return result;
+  if (result == MPI_SUCCESS) {
+    comms::leave(*gate);
+  } else {
+    windows::restore(handle, std::move(gate));
+  }
+  return result;
 }
 
 int Type_free(MPI_Datatype* datatype) {

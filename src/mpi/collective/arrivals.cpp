@@ -3,6 +3,7 @@
 
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 
 #include "base/clock.hpp"
 #include "mpi/job/services.hpp"
@@ -19,7 +20,14 @@ constexpr int kKickEvery = 8;  // looks at memory between two kicks at the libra
 
 bool has_arrived(const Comm& comm, const Comm::Member& member) {
   // acquire: pairs with the release in count_on() of that rank.
-  return member.arrivals->load(std::memory_order_acquire) >= comm.arrived;
+  return member.line->arrivals.load(std::memory_order_acquire) >= comm.arrived;
+}
+
+// acquire: pairs with switch_off() of the rank whose collective failed.
+bool is_off(const Comm& comm) { return comm.off->load(std::memory_order_acquire) != 0; }
+
+void switch_off(Comm& comm) {
+  if (comm.off != nullptr) comm.off->store(1, std::memory_order_release);
 }
 
 // Waits until done(); keeps the library's progress going, on which a late rank may depend.
@@ -42,7 +50,7 @@ void wait_for(Comm& comm, Needed&& needed) {
            (!needed(comm.members[settled]) || has_arrived(comm, comm.members[settled]))) {
       ++settled;
     }
-    return settled == comm.members.size();
+    return settled == comm.members.size() || is_off(comm);
   });
   services.counters().collectives_gated.add(1);
 }
@@ -59,9 +67,18 @@ void wait_for_senders(Comm& comm, const Count* counts) {
 
 // Counts the arrival. False when nobody can wait on this communicator.
 bool arrive(Comm& comm) {
-  if (comm.arrivals == nullptr) return false;
-  comm.arrived = detail::count_on(*comm.arrivals);
+  if (comm.line == nullptr) return false;
+  // An error handler did not let the last one return.
+  if (std::exchange(comm.inside, true)) switch_off(comm);
+  comm.arrived = detail::count_on(comm.line->arrivals);
   return true;
+}
+
+int left(Comm* comm, int result) {
+  if (comm == nullptr) return result;
+  comm->inside = false;
+  if (result != MPI_SUCCESS) switch_off(*comm);
+  return result;
 }
 
 // Counts the arrival; null where there is nothing left to wait for. Where a receive is under way
@@ -92,10 +109,11 @@ Comm* entered(MPI_Comm handle) {
   end_tight_loop();
   Comm* comm = comms::find(handle);
   Comm* to_wait_on = entered(comm);
-  if (comm == nullptr || comm->arrivals == nullptr || switches.threads) return to_wait_on;
+  if (comm == nullptr || comm->line == nullptr || switches.threads) return to_wait_on;
+  if (!switches.errors_are_fatal) return to_wait_on;
   if (const std::uint32_t granted = comm->pace.grant(); granted != 0) {
     detail::tight = {
-        .handle = handle, .left = granted + 1, .arrivals = comm->arrivals, .comm = comm};
+        .handle = handle, .left = granted + 1, .arrivals = &comm->line->arrivals, .comm = comm};
   }
   return to_wait_on;
 }
@@ -144,9 +162,23 @@ void at_root_counts(MPI_Comm handle, int root, const MPI_Count* counts) {
 
 bool barrier(MPI_Comm handle) {
   Comm* comm = comms::find(handle);
-  if (comm == nullptr || !arrive(*comm)) return false;
-  wait_for_all(*comm);
+  if (comm == nullptr || comm->line == nullptr) return false;
+  const std::uint64_t count = comm->barriers = detail::count_on(comm->line->barriers);
+  std::size_t settled = 0;
+  wait_poking([&] {
+    // acquire: pairs with the release in count_on() of that rank.
+    while (settled < comm->members.size() &&
+           comm->members[settled].line->barriers.load(std::memory_order_acquire) >= count) {
+      ++settled;
+    }
+    return settled == comm->members.size();
+  });
+  services.counters().collectives_gated.add(1);
   return comm->on_one_node;
+}
+
+int left(MPI_Comm handle, int result) {
+  return switches.active ? left(comms::find(handle), result) : result;
 }
 
 }  // namespace mh::mpi::arrivals
@@ -172,20 +204,26 @@ void adopt(MPI_Comm comm, MPI_Win win) {
   g_windows[bits_of(win)] = std::move(gate);
 }
 
-void forget(MPI_Win win) {
-  std::unique_ptr<Comm> gone;
-  {
-    const std::lock_guard<std::mutex> hold(g_mutex);
-    const auto at = g_windows.find(bits_of(win));
-    if (at == g_windows.end()) return;
-    gone = std::move(at->second);
-    g_windows.erase(at);
-  }
-  comms::leave(*gone);
+std::unique_ptr<Comm> take(MPI_Win win) {
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  const auto at = g_windows.find(bits_of(win));
+  if (at == g_windows.end()) return nullptr;
+  std::unique_ptr<Comm> taken = std::move(at->second);
+  g_windows.erase(at);
+  return taken;
+}
+
+void restore(MPI_Win win, std::unique_ptr<Comm> gate) {
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  g_windows[bits_of(win)] = std::move(gate);
 }
 
 }  // namespace mh::mpi::windows
 
 void mh::mpi::arrivals::window(MPI_Win win) {
   if (Comm* comm = switches.active ? entered(windows::find(win)) : nullptr) wait_for_all(*comm);
+}
+
+int mh::mpi::arrivals::left_window(MPI_Win win, int result) {
+  return switches.active ? left(windows::find(win), result) : result;
 }

@@ -14,6 +14,10 @@
 // Looking at the lines of others costs about a cache miss each. So a rank looks only while
 // collectives come more than 10 µs apart on average; a tight loop of them has no wait worth
 // filling. This choice is each rank's own: arrivals are always counted, so others may look or not.
+//
+// A collective may fail on one rank alone (a bad count, MPI_ERRORS_RETURN): its arrival was counted
+// then, and nobody else counts one. So after a failure nobody waits at that arrival barrier any
+// more (arrival_table.hpp, G4). Barriers are counted by themselves and stay exact.
 #pragma once
 
 #include <atomic>
@@ -36,6 +40,7 @@ struct alignas(kCacheLine) TightLoop {
   std::atomic<std::uint64_t>* arrivals = nullptr;
   Comm* comm = nullptr;
 };
+
 inline TightLoop tight;
 
 // Counts an arrival of this rank, the only writer of the line, and returns the count.
@@ -50,7 +55,8 @@ inline std::uint64_t count_on(std::atomic<std::uint64_t>& arrivals) {
 // The way past an arrival barrier in a tight loop of collectives: counts the arrival and is true if
 // there is nothing to wait for. If false, nothing is counted yet and the arrival barrier itself
 // must follow. As short as it can be, and without a call, so that a wrapper which gets by here
-// saves no registers: Open MPI's whole reduction of 8 bytes may take 90 ns.
+// saves no registers: Open MPI's whole reduction of 8 bytes may take 90 ns. Only where errors are
+// fatal: nobody looks at what comes back.
 inline bool passes(MPI_Comm handle) {
   detail::TightLoop& tight = detail::tight;
   if (handle != tight.handle || tight.left <= 1 || pending_requests.needs_this_rank()) return false;
@@ -79,6 +85,10 @@ void at_root_counts(MPI_Comm comm, int root, const int* counts);
 void at_root_counts(MPI_Comm comm, int root, const MPI_Count* counts);
 void window(MPI_Win win);
 
+// What the collective that followed has returned.
+int left(MPI_Comm comm, int result);
+int left_window(MPI_Win win, int result);
+
 // The whole barrier, where all members are on this node: true if it is done, false if the library's
 // barrier still has to run (after the members of this node have arrived).
 bool barrier(MPI_Comm comm);
@@ -89,6 +99,8 @@ namespace mh::mpi::windows {
 
 // A window's collectives have an order of their own, so it has an arrival barrier of its own.
 void adopt(MPI_Comm comm, MPI_Win win);
-void forget(MPI_Win win);
+// As comms::take() and comms::restore().
+std::unique_ptr<Comm> take(MPI_Win win);
+void restore(MPI_Win win, std::unique_ptr<Comm> gate);
 
 }  // namespace mh::mpi::windows

@@ -2,9 +2,9 @@
 // Arrivals: who of the node has entered which collective of which communicator.
 //
 // Words: a *group* is the part of a communicator that lies on this node; every member of a group
-// owns one line with the number of collectives it has entered there. A rank that enters a
-// collective adds one to its line; a rank that depends on others looks at theirs. Lies in the node
-// segment.
+// owns one line with the number of barriers and of other collectives it has entered there. A rank
+// that enters one adds one to its line; a rank that depends on others looks at theirs. Lies in the
+// node segment.
 //
 // Invariants
 //   G1  All members of a group use the same index, because the table is changed under its lock and
@@ -14,6 +14,10 @@
 //       find its group gone, and a line is never reused while somebody may still wait on it.
 //   G3  Once the table was full (`frozen`) no entry is made any more, for anyone: so either all
 //       members of a communicator have a group or none has.
+//   G4  A barrier that this rank has counted cannot fail, so counts of barriers are exact. Another
+//       collective may fail on one rank alone, whose count is then too high for ever. So the rank
+//       whose call fails switches the arrival barrier of that group off: from then on nobody waits
+//       at it, and the counts mean nothing. Whoever waits looks at the switch, too.
 // Limit: kGroups communicators with a group at a time; the ones after that are not gated.
 #pragma once
 
@@ -35,6 +39,7 @@ struct ArrivalLines {
     // Written by the rank of this area, by release: what it did before the collective is visible to
     // those whose acquire sees the count. Zeroed by whoever makes the entry, under the lock (G2).
     std::atomic<std::uint64_t> arrivals{0};
+    std::atomic<std::uint64_t> barriers{0};  // likewise
   };
   Line line[kGroups];
 };
@@ -43,6 +48,9 @@ struct alignas(kCacheLine) ArrivalTable {
   struct Entry {
     std::uint64_t key = 0;  // 0: free
     std::uint32_t to_leave = 0;
+    // G4. Stored by release in the rank whose collective failed, loaded by acquire by those that
+    // wait; zeroed with the entry.
+    std::atomic<std::uint32_t> off{0};
   };
 
   std::atomic<std::uint32_t> lock{

@@ -84,10 +84,14 @@ std::uint32_t make_entry(std::uint64_t key, std::size_t members) {
   if (all.frozen != 0) return kNoGroup;
   for (std::uint32_t index = 0; index < kGroups; ++index) {
     if (all.entries[index].key != 0) continue;
-    all.entries[index] = {key, static_cast<std::uint32_t>(members)};
+    all.entries[index].key = key;
+    all.entries[index].to_leave = static_cast<std::uint32_t>(members);
+    // relaxed: published to the members by the lock, which each of them takes to find the entry.
+    all.entries[index].off.store(0, std::memory_order_relaxed);
     for (std::uint32_t rank = 0; rank < config.ranks; ++rank) {
-      // relaxed: published to the members by the lock, which each of them takes to find the entry.
-      services.area(rank).arrival_lines.line[index].arrivals.store(0, std::memory_order_relaxed);
+      ArrivalLines::Line& line = services.area(rank).arrival_lines.line[index];
+      line.arrivals.store(0, std::memory_order_relaxed);
+      line.barriers.store(0, std::memory_order_relaxed);
     }
     return index;
   }
@@ -106,9 +110,10 @@ std::uint32_t find_or_make_entry(const Comm& comm) {
 void enter_group(Comm& comm) {
   comm.group = comm.members.size() < 2 ? kNoGroup : find_or_make_entry(comm);
   if (comm.group == kNoGroup) return;
+  comm.off = &table().entries[comm.group].off;
   for (Comm::Member& member : comm.members) {
-    member.arrivals = &services.area(member.node_rank).arrival_lines.line[comm.group].arrivals;
-    if (member.node_rank == config.me) comm.arrivals = member.arrivals;
+    member.line = &services.area(member.node_rank).arrival_lines.line[comm.group];
+    if (member.node_rank == config.me) comm.line = member.line;
   }
 }
 
@@ -189,8 +194,9 @@ std::unique_ptr<Comm> shadow(MPI_Comm parent) {
   if (origin == nullptr) return nullptr;
   auto comm = std::make_unique<Comm>(*origin);
   comm->children.clear();
-  comm->arrivals = nullptr;
-  comm->arrived = 0;
+  comm->line = nullptr;
+  comm->arrived = comm->barriers = 0;
+  comm->inside = false;
   comm->key = child_key(*origin, *comm, kShadowSalt);
   enter_group(*comm);
   return comm;
@@ -203,18 +209,16 @@ void leave(Comm& comm) {
   if (--entry.to_leave == 0) entry.key = 0;
 }
 
-void forget(MPI_Comm handle) {
-  std::shared_ptr<Comm> gone;
-  {
-    const std::lock_guard<std::mutex> hold(g_mutex);
-    const auto at = g_comms.find(bits_of(handle));
-    if (at != g_comms.end()) {
-      gone = std::move(at->second);
-      g_comms.erase(at);
-    }
-    detail::cache.drop(bits_of(handle));
-  }
-  if (gone) leave(*gone);
+std::shared_ptr<Comm> take(MPI_Comm handle) {
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  detail::cache.drop(bits_of(handle));
+  const auto at = g_comms.find(bits_of(handle));
+  if (at == g_comms.end()) return nullptr;
+  std::shared_ptr<Comm> taken = std::move(at->second);
+  g_comms.erase(at);
+  return taken;
 }
+
+void restore(std::shared_ptr<Comm> comm) { insert(std::move(comm)); }
 
 }  // namespace mh::mpi::comms

@@ -33,19 +33,23 @@ struct Comm : std::enable_shared_from_this<Comm> {
   // Made of it so far, by members and salt. Guarded by the mutex of all communicators.
   std::unordered_map<std::uint64_t, std::uint64_t> children;
 
-  // A member on this node and, if there is an arrival barrier, its line in the segment (GateLines).
+  // A member on this node and, if there is an arrival barrier, its line in the segment.
   struct Member {
     int rank;                 // in this communicator
     std::uint32_t node_rank;  // on the node
-    std::atomic<std::uint64_t>* arrivals = nullptr;
+    ArrivalLines::Line* line = nullptr;
   };
   std::vector<Member> members;  // ascending by rank, this one included
 
-  // Its collectives. `arrived` counts the collectives this rank has entered; `arrivals` is its own line,
-  // null without an arrival barrier.
-  std::atomic<std::uint64_t>* arrivals = nullptr;
+  // Its collectives. `line` is this rank's own, null without an arrival barrier; `off` the group's
+  // switch. The counts are of what this rank has entered. `inside`: it has not come back from its
+  // last collective, in a call that came through the gate.
+  ArrivalLines::Line* line = nullptr;
+  std::atomic<std::uint32_t>* off = nullptr;
   std::uint32_t group = kNoGroup;
   std::uint64_t arrived = 0;
+  std::uint64_t barriers = 0;
+  bool inside = false;
   wait::Pace pace{};  // of its collectives: when gating pays, see arrivals.hpp
 
   static constexpr std::int16_t kElsewhere = -1;
@@ -96,8 +100,11 @@ void adopt(MPI_Comm parent, MPI_Comm fresh, int salt = 0);
 // (a window).
 std::unique_ptr<Comm> shadow(MPI_Comm parent);
 void leave(Comm& comm);
-// Before the communicator is freed. It lives on as long as somebody shares it.
-void forget(MPI_Comm handle);
+// Before the communicator is freed: it is no longer found, but lives on as long as somebody shares
+// it. Null if it was not adopted. To be followed by leave() or, if it could not be freed,
+// restore().
+std::shared_ptr<Comm> take(MPI_Comm handle);
+void restore(std::shared_ptr<Comm> comm);
 
 }  // namespace comms
 }  // namespace mh::mpi
