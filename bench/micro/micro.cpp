@@ -8,6 +8,7 @@
 // the worst case: in use every claim is followed by a copy. Pin the process (taskset) and read the
 // medians of --benchmark_repetitions. Precision: a few per cent.
 #include <benchmark/benchmark.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstddef>
@@ -19,7 +20,7 @@
 #include "base/clock.hpp"
 #include "lend/lender.hpp"
 #include "lend/pool.hpp"
-#include "memory/view.hpp"
+#include "memory/reach.hpp"
 #include "node/node.hpp"
 #include "node/rank.hpp"
 #include "openmp/region.hpp"
@@ -224,11 +225,12 @@ void OwnChunk(benchmark::State& state) {
   const auto bytes = static_cast<std::size_t>(state.range(0));
   const auto from = std::make_unique<std::byte[]>(bytes);
   const auto to = std::make_unique<std::byte[]>(bytes);
-  constexpr pid_t kSelf = 1;  // any number: both ends are ours
-  const memory::View source{reinterpret_cast<std::uint64_t>(from.get()), kSelf, 0};
-  const memory::View target{reinterpret_cast<std::uint64_t>(to.get()), kSelf, 0};
+  const pid_t self = ::getpid();
+  const memory::Reach reach;
+  const memory::View source{reinterpret_cast<std::uint64_t>(from.get()), self, 0};
+  const memory::View target{reinterpret_cast<std::uint64_t>(to.get()), self, 0};
   for ([[maybe_unused]] auto turn : state) {
-    benchmark::DoNotOptimize(memory::copy(target, source, bytes, kSelf, {}).ok());
+    benchmark::DoNotOptimize(reach.copy(target, source, bytes, {}).ok());
   }
   state.SetBytesProcessed(state.iterations() * state.range(0));
 }

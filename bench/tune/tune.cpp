@@ -7,7 +7,7 @@
 //   transfer    time of one message between two cores: by one process_vm_readv of the receiver
 //               (what MPI libraries do), through shared cells (two copies, what they do below
 //               that), and as a job that sender and receiver share, by chunk size
-// The shared transfer is the library's own (steal::Job, memory::copy); the other two stand for the
+// The shared transfer is the library's own (steal::Job, memory::Reach); the other two stand for the
 // plain MPI library. Announcing and completing are flags between two cores in all three: an MPI
 // library's matching costs more, but as much for a descriptor as for its own large messages.
 // The sender writes its bytes before every message and the receiver reads them after it, outside
@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
-#include "memory/view.hpp"
+#include "memory/reach.hpp"
 #include "tune/team.hpp"
 
 namespace mh::tune {
@@ -110,8 +110,8 @@ Status copy_message(const Member& member, Buffers& buffers, Way way, std::size_t
   const std::uint32_t from = way == Way::own ? member.index() : other;
   const std::uint32_t to = way == Way::third_party ? other : member.index();
   for (std::size_t at = 0; at < kCopyBytes; at += chunk) {
-    const Status status = memory::copy(target_of(shared, to, at), source_of(shared, from, at),
-                                       chunk, ::getpid(), buffers.scratch);
+    const Status status = memory::Reach().copy(target_of(shared, to, at),
+                                               source_of(shared, from, at), chunk, buffers.scratch);
     if (!status) return status;
   }
   return {};
@@ -227,14 +227,14 @@ struct Cells {
 };
 
 void work_on(steal::Job& job) {
-  const pid_t self = ::getpid();
+  const memory::Reach reach;
   steal::Chunk chunk{};
   while (job.claim(chunk)) {
     memory::View to = job.work().to;
     memory::View from = job.work().from;
     to.address += chunk.offset;
     from.address += chunk.offset;
-    job.finish(memory::copy(to, from, chunk.bytes, self, {}).ok());
+    job.finish(reach.copy(to, from, chunk.bytes, {}).ok());
   }
 }
 

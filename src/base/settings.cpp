@@ -88,17 +88,23 @@ Complaint read_value(std::string_view text, std::uint64_t& value, const Row& row
   return fmt::format("{} from {} to {}", what, row.low, row.high);
 }
 
-// One size leaves the other as it is.
+// Sizes that are left out stay as they are.
 Complaint read_value(std::string_view text, Threshold& value, const Row& row) {
-  const std::size_t comma = text.find(',');
-  const bool two = comma != std::string_view::npos;
-  const auto one_way = read_number(trimmed(text.substr(0, comma)));
-  const auto exchanged = two ? read_number(trimmed(text.substr(comma + 1))) : value.exchanged;
-  if (one_way && exchanged && *one_way >= row.low && (!two || *exchanged >= row.low)) {
-    value = {.one_way = *one_way, .exchanged = *exchanged};
-    return {};
+  Threshold given = value;
+  std::uint64_t* const sizes[] = {&given.one_way, &given.exchanged, &given.mapped};
+  std::size_t at = 0;
+  for (std::uint64_t* size : sizes) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    const auto number = read_number(trimmed(text.substr(at, comma - at)));
+    if (!number || *number < row.low) break;
+    *size = *number;
+    at = comma + 1;
+    if (comma == text.size()) {
+      value = given;
+      return {};
+    }
   }
-  return fmt::format("a size of at least {} such as 65536 or 64K, or two such as 64K,8M", row.low);
+  return fmt::format("one to three sizes of at least {} such as 65536 or 64K,8M,16K", row.low);
 }
 
 Complaint read_value(std::string_view text, double& value, const Row&) {
@@ -212,6 +218,7 @@ Complaint read_value(std::string_view text, AccessOrder& value, const Row&) {
 Complaint read_value(std::string_view text, MemoryPath& value, const Row&) {
   return read_word<MemoryPath>(text, value,
                                {{"auto", MemoryPath::automatic},
+                                {"mapped", MemoryPath::mapped},
                                 {"cma", MemoryPath::cma},
                                 {"cells", MemoryPath::cells},
                                 {"either", MemoryPath::either},

@@ -23,12 +23,14 @@ enum class AccessOrder : std::uint8_t { random, low_to_high, high_to_low };
 // at work, on this NUMA node (then the longest offer), or any.
 enum class VictimPolicy : std::uint8_t { most_work, fewest_lenders, nearest, random };
 enum class ThreadLevel : std::uint8_t { automatic, keep, multiple };
-enum class MemoryPath : std::uint8_t { automatic, cma, cells, either, none };
+enum class MemoryPath : std::uint8_t { automatic, mapped, cma, cells, either, none };
 
-// Bytes from which messages are described, in one direction and in both at once.
+// Bytes from which messages are described: in one direction, in both at once, and, either way,
+// contiguous ones that lie in a heap which the ranks of the node map.
 struct Threshold {
   std::uint64_t one_way;
   std::uint64_t exchanged;
+  std::uint64_t mapped;
 };
 
 // Messages of at least `at_least` bytes are cut into chunks of `chunk` bytes.
@@ -46,7 +48,6 @@ struct Settings {
   std::uint64_t saturate_ranks;
   MemoryPath memory;
   bool openmp;
-  bool lend_copies;
   VictimPolicy victim;
   std::uint64_t cores;
   std::vector<std::string> openmp_exclude;  // names with '*' for any characters

@@ -146,7 +146,7 @@ bool Views::allow_writing(Peer& peer) const {
   return all;
 }
 
-std::byte* Views::to(std::uint32_t rank, std::uint64_t address, std::size_t bytes) {
+std::byte* Views::to(std::uint32_t rank, std::uint64_t address, std::size_t bytes) const {
   const std::byte* here = at(rank, address, bytes);
   if (here == nullptr || !allow_writing(peers_[rank])) return nullptr;
   return const_cast<std::byte*>(here);

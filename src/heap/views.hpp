@@ -50,7 +50,7 @@ class Views {
     return elsewhere(rank, address, bytes);
   }
   // The same, to write to.
-  [[nodiscard]] std::byte* to(std::uint32_t rank, std::uint64_t address, std::size_t bytes);
+  [[nodiscard]] std::byte* to(std::uint32_t rank, std::uint64_t address, std::size_t bytes) const;
 
  private:
   struct StaticView {

@@ -68,8 +68,8 @@ struct alignas(kCacheLine) Channel {
 
 // What work is exposed for. An owner may expose one of each kind at a time.
 // In the order in which a helper looks.
-enum class Kind : std::uint8_t { pipelines, internode, copies, loops };
-inline constexpr std::size_t kKinds = 4;
+enum class Kind : std::uint8_t { pipelines, internode, loops };
+inline constexpr std::size_t kKinds = 3;
 constexpr std::uint32_t bit_of(Kind kind) { return 1U << static_cast<unsigned>(kind); }
 
 struct alignas(kCacheLine) Offer {

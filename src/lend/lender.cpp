@@ -78,11 +78,9 @@ std::uint64_t Lender::end_of_loop(std::uint32_t rank, std::uint64_t now) {
 // When the last of what is offered there and may be helped ends, if that is after `worth`.
 std::uint64_t Lender::end_of_offer(std::uint32_t rank, std::uint64_t now, std::uint64_t worth) {
   std::uint64_t last = std::max(end_of_loop(rank, now), offer_of(lendings(rank), Kind::internode));
-  for (const Kind kind : {Kind::copies, Kind::pipelines}) {
-    const std::uint64_t ends = offer_of(lendings(rank), kind);
-    if (ends > last && ends >= worth && admitted_(rank, kind)) last = ends;
-  }
-  return last;
+  const std::uint64_t ends = offer_of(lendings(rank), Kind::pipelines);
+  const bool later = ends > last && ends >= worth && admitted_(rank, Kind::pipelines);
+  return later ? ends : last;
 }
 
 std::uint32_t Lender::choose() {

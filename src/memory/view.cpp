@@ -6,9 +6,7 @@
 
 #include <sys/uio.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 namespace mh::memory {
 namespace {
@@ -36,25 +34,6 @@ Status transfer(Call call, void* local, const View& remote, std::size_t bytes) {
   return {};
 }
 
-View advanced(const View& view, std::size_t bytes) {
-  return {view.address + bytes, view.pid, view.rank};
-}
-
-// One kernel copy in, one out; `scratch` is used over and over, so it stays in L2.
-Status copy_between_others(const View& to, const View& from, std::size_t bytes,
-                           std::span<std::byte> scratch) {
-  if (scratch.empty()) return {Code::full, 0};
-  for (std::size_t done = 0; done < bytes;) {
-    const std::size_t piece = std::min(scratch.size(), bytes - done);
-    const Status in = read(scratch.data(), advanced(from, done), piece);
-    if (!in) return in;
-    const Status out = write(advanced(to, done), scratch.data(), piece);
-    if (!out) return out;
-    done += piece;
-  }
-  return {};
-}
-
 }  // namespace
 
 Status read(void* local, const View& remote, std::size_t bytes) {
@@ -64,17 +43,6 @@ Status read(void* local, const View& remote, std::size_t bytes) {
 Status write(const View& remote, const void* local, std::size_t bytes) {
   // const_cast: iovec serves both directions; writev only reads the local side.
   return transfer(::process_vm_writev, const_cast<void*>(local), remote, bytes);
-}
-
-Status copy(const View& to, const View& from, std::size_t bytes, pid_t self,
-            std::span<std::byte> scratch) {
-  if (to.pid == self && from.pid == self) {
-    std::memmove(pointer(to.address), pointer(from.address), bytes);
-    return {};
-  }
-  if (to.pid == self) return read(pointer(to.address), from, bytes);
-  if (from.pid == self) return write(to, pointer(from.address), bytes);
-  return copy_between_others(to, from, bytes, scratch);
 }
 
 }  // namespace mh::memory

@@ -33,11 +33,13 @@ constexpr double kBytesPerNs = 8;
 }  // namespace
 
 PipelineEngine::PipelineEngine(const node::Node& node, const Offsets& offsets,
-                               observe::Counters& counters, lend::Pool& pool)
+                               observe::Counters& counters, lend::Pool& pool,
+                               const memory::Reach& reach)
     : node_(node),
       offsets_(offsets),
       counters_(counters),
       pool_(pool),
+      reach_(reach),
       pipeline_bytes_(pipeline_bytes(node.ranks())) {}
 
 PipelineEngine::~PipelineEngine() {
@@ -191,7 +193,7 @@ bool PipelineEngine::fetch(std::uint32_t pipeline, const memory::View& from) {
       .address = from.address + stretch.offset, .pid = from.pid, .rank = from.rank};
   void* target = in_place ? place_in(to, stretch.offset) : cell_of(on, stretch);
   const std::uint64_t begin = ticks();
-  failed_[pipeline] = !memory::read(target, part, stretch.bytes).ok();
+  failed_[pipeline] = !reach_.read(target, part, stretch.bytes).ok();
   here.filled(stretch, in_place);
   note_moved(begin, Path::fetched);
   if (here.fills_left(on.use) == 0) invite(senders_[pipeline].load(std::memory_order_relaxed), 0);

@@ -18,6 +18,7 @@
 #include <optional>
 
 #include "lend/pool.hpp"
+#include "memory/reach.hpp"
 #include "node/node.hpp"
 #include "observe/counters.hpp"
 #include "p2p/end.hpp"
@@ -57,7 +58,7 @@ class PipelineEngine final : public lend::Work {
   };
 
   PipelineEngine(const node::Node& node, const Offsets& offsets, observe::Counters& counters,
-                 lend::Pool& pool);
+                 lend::Pool& pool, const memory::Reach& reach);
   PipelineEngine(const PipelineEngine&) = delete;
   PipelineEngine& operator=(const PipelineEngine&) = delete;
   ~PipelineEngine() override;
@@ -133,6 +134,7 @@ class PipelineEngine final : public lend::Work {
   Offsets offsets_;
   observe::Counters& counters_;
   lend::Pool& pool_;
+  const memory::Reach& reach_;
   // Helpers may come: set by the first message, by one thread.
   std::atomic_flag exposed_ = ATOMIC_FLAG_INIT;
   std::uint32_t pipeline_bytes_;

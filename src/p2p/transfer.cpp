@@ -5,9 +5,9 @@
 
 namespace mh::p2p {
 
-Transfer::Transfer(const steal::Work& work, std::uint32_t me, steal::SlotKeeper& keeper,
-                   const steal::JobSlots& mine, SendSlot* shown)
-    : work_(work), me_(me), keeper_(keeper), job_(work.bytes == 0 ? nullptr : keeper.open(work)) {
+Transfer::Transfer(const steal::Work& work, steal::SlotKeeper& keeper, const steal::JobSlots& mine,
+                   SendSlot* shown)
+    : work_(work), keeper_(keeper), job_(work.bytes == 0 ? nullptr : keeper.open(work)) {
   if (job_ == nullptr || shown == nullptr) return;
   // Relaxed, then release: the sender's acquire of `claimed` sees which job it is.
   shown->job.store(static_cast<std::uint64_t>(job_ - mine.jobs), std::memory_order_relaxed);
@@ -15,7 +15,7 @@ Transfer::Transfer(const steal::Work& work, std::uint32_t me, steal::SlotKeeper&
 }
 
 bool Transfer::step(steal::Thief& thief) {
-  if (job_ == nullptr) return step_alone();
+  if (job_ == nullptr) return step_alone(thief);
   if (thief.run_own_chunk(*job_)) return job_->finished();
   keeper_.hide(*job_);
   return job_->finished();
@@ -34,16 +34,10 @@ bool Transfer::close() {
   return succeeded;
 }
 
-bool Transfer::step_alone() {
+bool Transfer::step_alone(steal::Thief& thief) {
   const std::uint64_t bytes = std::min<std::uint64_t>(work_.chunk_bytes, work_.bytes - copied_);
   if (bytes == 0 || !succeeded_) return true;
-  memory::View to = work_.to;
-  memory::View from = work_.from;
-  to.address += copied_;
-  from.address += copied_;
-  // This rank is one end, so no scratch is needed.
-  const pid_t self = me_ == to.rank ? to.pid : from.pid;
-  succeeded_ = memory::copy(to, from, bytes, self, {}).ok();
+  succeeded_ = thief.copy_chunk(work_, {.offset = copied_, .bytes = bytes}).ok();
   copied_ += bytes;
   return copied_ == work_.bytes || !succeeded_;
 }

@@ -19,10 +19,10 @@ namespace mh::p2p {
 
 class Transfer {
  public:
-  // Moves work.bytes bytes as a job of rank `me`, the caller. With `shown`, the send descriptor
-  // (state taken) says from now on which job that is, so that its sender can help.
-  Transfer(const steal::Work& work, std::uint32_t me, steal::SlotKeeper& keeper,
-           const steal::JobSlots& mine, SendSlot* shown);
+  // Moves work.bytes bytes as a job of the caller. With `shown`, the send descriptor (state
+  // taken) says from now on which job that is, so that its sender can help.
+  Transfer(const steal::Work& work, steal::SlotKeeper& keeper, const steal::JobSlots& mine,
+           SendSlot* shown);
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
 
@@ -41,10 +41,9 @@ class Transfer {
   [[nodiscard]] bool close();
 
  private:
-  bool step_alone();
+  bool step_alone(steal::Thief& thief);
 
   steal::Work work_;
-  std::uint32_t me_;
   steal::SlotKeeper& keeper_;
   steal::Job* job_;           // null without a free job slot
   std::uint64_t copied_ = 0;  // without a job

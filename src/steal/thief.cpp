@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "steal/thief.hpp"
 
-#include <unistd.h>
-
 #include <bit>
 
 #include "base/clock.hpp"
-#include "memory/view.hpp"
 
 namespace mh::steal {
 namespace {
@@ -35,7 +32,7 @@ std::uint32_t nth_bit(std::uint64_t bits, std::uint32_t n) {
 }  // namespace
 
 Thief::Thief(const node::Node& node, const AreaOffsets& offsets, Strategy strategy,
-             std::uint64_t saturate_ranks)
+             std::uint64_t saturate_ranks, const memory::Reach& reach)
     : node_(&node),
       offsets_(offsets),
       strategy_(strategy),
@@ -44,7 +41,7 @@ Thief::Thief(const node::Node& node, const AreaOffsets& offsets, Strategy strate
       helped_(&in_area<observe::Count>(node, node.me(), offsets.helped), node.ranks()),
       words_((node.ranks() + 63) / 64),
       seed_(node.me() * 2654435761U + 1),
-      pid_(::getpid()),
+      reach_(&reach),
       scratch_(std::make_unique_for_overwrite<std::byte[]>(kScratchBytes)) {
   const std::uint16_t here = node.mine().numa;
   for (std::uint32_t rank = 0; rank < node.ranks(); ++rank) {
@@ -83,18 +80,19 @@ std::uint32_t Thief::pick(const Mask& mask) {
 }
 
 Status Thief::copy_chunk(const Work& work, const Chunk& chunk) {
-  return memory::copy(at(work.to, chunk.offset), at(work.from, chunk.offset), chunk.bytes, pid_,
-                      {scratch_.get(), kScratchBytes});
+  return reach_->copy(at(work.to, chunk.offset), at(work.from, chunk.offset), chunk.bytes,
+                      {scratch_.get(), kScratchBytes},
+                      layout::cache_level_of(work.bytes, node_->header().cache_bytes));
 }
 
 void Thief::count(const Work& work, const Chunk& chunk, std::uint32_t owner,
                   std::uint64_t spent_ticks) {
   observe::Counters& mine = *counters_;
-  if (work.to.pid == pid_) {
+  if (reach_->is_own(work.to)) {
     mine.own_chunks_received.add(1);
     mine.own_bytes_received.add(chunk.bytes);
     mine.own_copy_ticks.add(spent_ticks);
-  } else if (work.from.pid == pid_) {
+  } else if (reach_->is_own(work.from)) {
     mine.own_chunks_sent.add(1);
     mine.own_bytes_sent.add(chunk.bytes);
     mine.own_copy_ticks.add(spent_ticks);
@@ -126,7 +124,7 @@ bool Thief::claim_and_copy(Job& job, std::uint32_t owner) {
     count(work, chunk, owner, spent);
   } else {
     last_failure_ = copied;
-    const bool third_party = work.to.pid != pid_ && work.from.pid != pid_;
+    const bool third_party = !reach_->is_own(work.to) && !reach_->is_own(work.from);
     if (third_party && copied.code == Code::refused) retired_ = true;
   }
   return true;

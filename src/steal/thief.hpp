@@ -15,6 +15,7 @@
 
 #include "base/result.hpp"
 #include "base/settings.hpp"
+#include "memory/reach.hpp"
 #include "node/node.hpp"
 #include "observe/counters.hpp"
 #include "steal/slots.hpp"
@@ -36,9 +37,9 @@ struct AreaOffsets {
 
 class Thief {
  public:
-  // After node.settle(). The node must outlive the thief.
+  // After node.settle(). Node and reach must outlive the thief.
   Thief(const node::Node& node, const AreaOffsets& offsets, Strategy strategy,
-        std::uint64_t saturate_ranks);
+        std::uint64_t saturate_ranks, const memory::Reach& reach);
 
   // Takes one chunk of the job of `owner` (this rank included) and copies it. False: none was left,
   // or too many threads of this rank have chunks in hand.
@@ -53,6 +54,9 @@ class Thief {
 
   // One chunk of any open job of that rank: for a sender that waits for this receiver.
   Outcome help_rank(std::uint32_t victim);
+
+  // The same of work that is no job: `chunk` of it.
+  Status copy_chunk(const Work& work, const Chunk& chunk);
 
   // Whether the strategy lets this rank take a hand in copies of that one, just now.
   [[nodiscard]] bool may_help(std::uint32_t victim) const;
@@ -73,7 +77,6 @@ class Thief {
   std::uint32_t random();
   [[nodiscard]] bool remote_allowed(std::uint32_t victim) const;
   bool claim_and_copy(Job& job, std::uint32_t owner);
-  Status copy_chunk(const Work& work, const Chunk& chunk);
   void count(const Work& work, const Chunk& chunk, std::uint32_t owner, std::uint64_t spent_ticks);
 
   const node::Node* node_;
@@ -86,7 +89,7 @@ class Thief {
   Mask remote_{};
   std::uint32_t words_;  // of the work board that can have a bit
   std::uint32_t seed_;
-  pid_t pid_;
+  const memory::Reach* reach_;
   std::unique_ptr<std::byte[]> scratch_;
   Status last_failure_{};
   bool retired_ = false;

@@ -100,15 +100,6 @@ def test_polling_ranks_move_their_own_messages_alone(mpi: MpiBuild, helped: Arm)
     assert seen.cores_lent(2, 3) == 0
 
 
-def test_helpers_of_the_receiver_copy_on_the_cores_of_third_ranks(
-    mpi: MpiBuild, helped: Arm
-) -> None:
-    env = {"MH_MEMORY": "cma", "MH_LEND_COPIES": "1", "SENDER": "sleeps"}
-    seen = run_until(mpi, helped, 4, env, lambda seen: seen.by_helpers(1) > 0)
-    assert seen.cores_lent(2, 3) > 0
-    assert seen.own(0, 1) + seen.others(2, 3) + seen.by_helpers(1) == seen.bytes
-
-
 def test_the_receiver_drains_all_that_goes_through_cells(mpi: MpiBuild, helped: Arm) -> None:
     seen = run_until(mpi, helped, 2, {"MH_MEMORY": "cells"})
     assert seen.described == 1

@@ -19,8 +19,9 @@ namespace mh::mpi {
 inline constexpr std::uint64_t kLeastThreshold = 4096;
 
 struct Config {
-  bool describing = false;  // large messages may travel as descriptors: one of the next three
-  bool reaching = false;    // ranks may read and write each other's memory
+  bool describing = false;  // large messages may travel as descriptors: one of the next four
+  bool reaching = false;    // the kernel copies between the ranks, whatever it is
+  bool mapping = false;     // all ranks map each other's heaps (job/heaps.hpp)
   bool pipelining = false;  // messages may go by pipelines (p2p/pipeline.hpp)
   bool cells_pay = false;   // maybe also those that the kernel could copy: it is slow at it
   bool internode =
@@ -32,8 +33,10 @@ struct Config {
   std::uint32_t me = 0;     // rank on the node
   std::uint32_t ranks = 0;  // of the node
   int world_rank = 0;
-  std::uint64_t key[2] = {0, 0};  // opens every descriptor of this node
-  std::uint64_t threshold = 0;    // bytes from which messages are described
+  std::uint64_t key[2] = {0, 0};         // opens every descriptor of this node
+  std::uint64_t threshold = 0;           // bytes from which any message of the job is described
+  std::uint64_t mapped_threshold = 0;    // ... contiguous ones that peers map
+  std::uint64_t unmapped_threshold = 0;  // ... all others
   std::uint64_t exchange_threshold =
       0;  // ... contiguous ones whose sender receives a long one, too
   steal::Order order = steal::Order::both_ends;

@@ -20,7 +20,7 @@ steal::Thief& thief() {
                                         .counters = offsetof(RankArea, counters),
                                         .helped = sizeof(RankArea)};
   thread_local steal::Thief hands(*services.node, kOffsets, settings().strategy,
-                                  settings().saturate_ranks);
+                                  settings().saturate_ranks, *services.memory);
   return hands;
 }
 

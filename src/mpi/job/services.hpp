@@ -11,11 +11,11 @@
 #include "lend/lender.hpp"
 #include "lend/pool.hpp"
 #include "lend/workers.hpp"
+#include "memory/reach.hpp"
 #include "mpi/job/area.hpp"
 #include "node/node.hpp"
 #include "observe/counters.hpp"
 #include "p2p/exchanges.hpp"
-#include "p2p/lent_copies.hpp"
 #include "p2p/pipeline_engine.hpp"
 #include "p2p/posted_receives.hpp"
 #include "p2p/send_queue.hpp"
@@ -27,6 +27,7 @@ namespace mh::mpi {
 
 struct Services {
   std::optional<node::Node> node;
+  std::optional<memory::Reach> memory;  // of the node's ranks
   std::optional<steal::SlotKeeper> keeper;
   std::optional<steal::Chunking> chunking;
   p2p::SendQueue send_queue;
@@ -38,7 +39,6 @@ struct Services {
   lend::Pool* helpers = nullptr;
   std::optional<lend::Lender> lender;                  // the core this rank waits on
   std::optional<lend::Workers> workers;                // its further ones
-  std::optional<p2p::LentCopies> lent_copies;          // only where a third rank could help a pair
   std::optional<p2p::PipelineEngine> pipeline_engine;  // only while `config.pipelining`
 
   [[nodiscard]] RankArea& area(std::uint32_t rank) const {

@@ -36,7 +36,8 @@ void say_settings() {
 // One line a node where helping was expected and does not come about.
 void say_why_not() {
   const bool chosen = !settings().enable || settings().memory == MemoryPath::none ||
-                      settings().memory == MemoryPath::cells || config.ranks == 1;
+                      settings().memory == MemoryPath::cells ||
+                      settings().memory == MemoryPath::mapped || config.ranks == 1;
   if (config.reaching || config.me != 0 || chosen) return;
   say("large messages go through {}: {}; `mh doctor` explains",
       config.pipelining ? "shared cells" : "the MPI library", node_setup::why_not());
@@ -56,7 +57,9 @@ void start() {
   MPI_Errhandler handler{};
   real.Comm_get_errhandler(MPI_COMM_WORLD, &handler);
   switches.errors_are_fatal = handler == MPI_ERRORS_ARE_FATAL;
-  detail::config.threshold = std::max<std::uint64_t>(settings().threshold.one_way, kLeastThreshold);
+  detail::config.unmapped_threshold =
+      std::max<std::uint64_t>(settings().threshold.one_way, kLeastThreshold);
+  detail::config.threshold = config.unmapped_threshold;
   detail::config.exchange_threshold = settings().threshold.exchanged;
   say_settings();
   node_setup::await_everyone();
@@ -93,7 +96,8 @@ void stop() {
     comms::stop();
   }
   switches.active = false;
-  detail::config.describing = detail::config.reaching = detail::config.pipelining = false;
+  detail::config.describing = detail::config.reaching = detail::config.mapping = false;
+  detail::config.pipelining = false;
   real.Comm_free(&detail::config.node_comm);
   real.Comm_free(&detail::config.self_comm);
   // The segment stays mapped: threads of the program may still be inside a call of ours, and the

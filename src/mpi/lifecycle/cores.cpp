@@ -54,10 +54,7 @@ void say_no_loops(std::string_view reason) {
 // This rank's waits lend its core, and others lend theirs to its large receives and its loops.
 void share() {
   bool loops = settings().openmp || openmp::has_marked_loops();
-  // A pair has its own two hands.
-  const bool copies =
-      settings().lend_copies && (config.reaching || config.pipelining) && config.ranks > 2;
-  if (node_setup::oversubscribed() || !(loops || copies || config.willing)) return;
+  if (node_setup::oversubscribed() || !(loops || config.willing)) return;
   if (!services.node->one_pid_namespace()) {
     if (loops) say_no_loops("ranks run in different pid namespaces");
     return;
@@ -80,10 +77,6 @@ void share() {
   if (const auto cpus = worker_cpus(); loops && !cpus.empty()) {
     services.workers.emplace(*services.node, offsetof(RankArea, lendings), policy, admitted, cpus);
   }
-  if (copies) {
-    services.lent_copies.emplace(*services.helpers, *services.node, services.own_area().jobs,
-                                 services.counters());
-  }
   if (config.pipelining) {
     constexpr std::size_t kSendQueue = offsetof(RankArea, send_queue);
     constexpr std::size_t kPipelines = offsetof(RankArea, pipelines);
@@ -91,7 +84,7 @@ void share() {
         *services.node,
         p2p::PipelineEngine::Offsets{
             .send_queue = kSendQueue, .pipelines = kPipelines, .cells = node_setup::cells_offset()},
-        services.counters(), *services.helpers);
+        services.counters(), *services.helpers, *services.memory);
   }
   detail::config.sharing_loops = loops;
   if (loops) share_loops();
@@ -100,7 +93,6 @@ void share() {
 void take_back() {
   services.workers.reset();
   services.lender.reset();
-  services.lent_copies.reset();
   services.pipeline_engine.reset();
   delete std::exchange(services.helpers, nullptr);
 }

@@ -8,7 +8,8 @@
 
 namespace mh::mpi::cores {
 
-// This rank's waits lend its core, and others lend theirs to its large messages and its loops.
+// This rank's waits lend its core, and others lend theirs to its messages on pipelines and its
+// loops.
 void share();
 // Takes back all that share() made.
 void take_back();

@@ -17,6 +17,7 @@
 #include "memory/devices.hpp"
 #include "memory/probe.hpp"
 #include "mpi/job/config.hpp"
+#include "mpi/job/heaps.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
@@ -33,6 +34,8 @@ constexpr std::uint64_t kLeastExchangedByCells = 1U << 20U;  // from here on bot
 constexpr double kPatienceNs = 20e9;  // after this long at the start we say what we wait for
 
 std::optional<node::Segment> g_segment;
+std::optional<node::Door> g_door;  // of the root, while the node is built up
+node::DoorName g_door_name{};
 std::string g_why_not;
 std::uint64_t g_probe_word = 0;
 
@@ -92,11 +95,6 @@ struct Invitation {
 };
 static_assert(std::is_trivially_copyable_v<Invitation>);
 
-struct Root {
-  std::optional<node::Segment> segment;
-  std::optional<node::Door> door;
-};
-
 std::size_t area_bytes() { return cells_offset() + p2p::cells_bytes(config.ranks); }
 
 std::string reason(const char* what, Status status) {
@@ -104,7 +102,7 @@ std::string reason(const char* what, Status status) {
 }
 
 // The first rank of the node makes the segment.
-std::string make_segment(Root& root, Invitation& invitation) {
+std::string make_segment(Invitation& invitation) {
   const std::size_t bytes = node::Node::bytes_needed(config.ranks, area_bytes());
   auto segment = node::Segment::create(bytes);
   if (!segment) return reason("no shared memory", segment.status());
@@ -116,8 +114,8 @@ std::string make_segment(Root& root, Invitation& invitation) {
   auto door = node::Door::open();
   if (!door) return reason("no socket to pass shared memory on", door.status());
   invitation = {.bytes = bytes, .door = door->name()};
-  root.segment = std::move(*segment);
-  root.door = std::move(*door);
+  g_segment = std::move(*segment);
+  g_door = std::move(*door);
   return {};
 }
 
@@ -131,16 +129,15 @@ std::string fetch_segment(const Invitation& invitation) {
 }
 
 std::string enter_segment() {
-  Root root;
   Invitation invitation{};
   std::string failure;
-  if (config.me == 0) failure = make_segment(root, invitation);
+  if (config.me == 0) failure = make_segment(invitation);
   real.Bcast(&invitation, sizeof invitation, MPI_BYTE, 0, config.node_comm);
   if (invitation.bytes == 0) return failure;
+  g_door_name = invitation.door;
   if (config.me != 0) return fetch_segment(invitation);
   const Status handed =
-      root.door->hand_over(static_cast<int>(config.ranks) - 1, root.segment->fd(), kDoorTimeout);
-  g_segment = std::move(root.segment);
+      g_door->hand_over(static_cast<int>(config.ranks) - 1, g_segment->fd(), kDoorTimeout);
   return handed ? "" : reason("shared memory was not passed on", handed);
 }
 
@@ -187,10 +184,24 @@ std::string try_memory(const std::vector<Card>& cards) {
   let_peers_read(cards);
   real.Barrier(config.node_comm);
   if (settings().memory == MemoryPath::cells) return "MH_MEMORY=cells";
+  if (settings().memory == MemoryPath::mapped) return "MH_MEMORY=mapped";
   return probe_peers(cards);
 }
 
 // ---- Start and stop -----------------------------------------------------------------------------
+
+// The heaps of the ranks, where every rank has one.
+void map_heaps() {
+  const MemoryPath path = settings().memory;
+  services.memory.emplace(config.me, config.ranks,
+                          config.reaching ? memory::Reach::Kernel::yes : memory::Reach::Kernel::no);
+  const bool wanted = path == MemoryPath::automatic || path == MemoryPath::mapped;
+  detail::config.mapping = wanted && heaps::share(g_door ? &*g_door : nullptr, g_door_name);
+  if (!config.mapping) return;
+  detail::config.mapped_threshold =
+      std::max<std::uint64_t>(settings().threshold.mapped, kLeastThreshold);
+  detail::config.threshold = std::min(config.threshold, config.mapped_threshold);
+}
 
 void apply_settings() {
   const Settings& chosen = settings();
@@ -214,6 +225,45 @@ bool cells_pay() {
   int agreed = slow;
   real.Allreduce(&slow, &agreed, 1, MPI_INT, MPI_MAX, config.node_comm);
   return agreed != 0;
+}
+
+// Builds up the node, step by step; every step is agreed on by all its ranks.
+void build() {
+  share_reason(!settings().enable               ? "MH_ENABLE=0"
+               : config.ranks == 1              ? "one rank on the node"
+               : config.ranks > node::kMaxRanks ? "more ranks on the node than supported"
+                                                : "");
+  if (!g_why_not.empty()) return;
+  const std::vector<Card> cards = exchange_cards();
+  share_reason(check_network(cards));
+  if (!g_why_not.empty()) return;
+  share_reason(enter_segment());
+  if (!g_why_not.empty()) return;
+  share_reason(join_node());
+  if (!g_why_not.empty()) return;
+  real.Barrier(config.node_comm);
+  services.node->settle();
+  g_segment->close_fd();
+  apply_settings();
+  services.memory.emplace(config.me, config.ranks, memory::Reach::Kernel::no);
+  switches.active = true;
+  share_reason(look_for_objections());
+  if (!g_why_not.empty()) return;
+  detail::config.willing = true;
+  share_reason(try_memory(cards));
+  detail::config.reaching = g_why_not.empty();
+  // Who is late with a message on a pipeline must be given a core, by a thread of its own process.
+  const std::string why_no_pipelines =
+      shared(!services.node->one_pid_namespace() ? "process numbers differ"
+             : node_setup::oversubscribed()      ? "more ranks than cores"
+                                                 : "");
+  const bool contiguous_too = settings().memory != MemoryPath::cma;
+  map_heaps();
+  detail::config.pipelining = why_no_pipelines.empty() && (config.reaching || contiguous_too);
+  if (!config.reaching)
+    detail::config.exchange_threshold = std::min(config.exchange_threshold, kLeastExchangedByCells);
+  detail::config.describing = config.reaching || config.pipelining || config.mapping;
+  detail::config.cells_pay = config.pipelining && config.reaching && cells_pay();
 }
 
 }  // namespace
@@ -280,41 +330,9 @@ void agree_on_threshold() {
   detail::config.threshold = least;
 }
 
-// Builds up the node, step by step; every step is agreed on by all its ranks.
 void build_node() {
-  share_reason(!settings().enable               ? "MH_ENABLE=0"
-               : config.ranks == 1              ? "one rank on the node"
-               : config.ranks > node::kMaxRanks ? "more ranks on the node than supported"
-                                                : "");
-  if (!g_why_not.empty()) return;
-  const std::vector<Card> cards = exchange_cards();
-  share_reason(check_network(cards));
-  if (!g_why_not.empty()) return;
-  share_reason(enter_segment());
-  if (!g_why_not.empty()) return;
-  share_reason(join_node());
-  if (!g_why_not.empty()) return;
-  real.Barrier(config.node_comm);
-  services.node->settle();
-  g_segment->close_fd();
-  apply_settings();
-  switches.active = true;
-  share_reason(look_for_objections());
-  if (!g_why_not.empty()) return;
-  detail::config.willing = true;
-  share_reason(try_memory(cards));
-  detail::config.reaching = g_why_not.empty();
-  // Who is late with a message on a pipeline must be given a core, by a thread of its own process.
-  const std::string why_no_pipelines =
-      shared(!services.node->one_pid_namespace() ? "process numbers differ"
-             : oversubscribed()                  ? "more ranks than cores"
-                                                 : "");
-  const bool contiguous_too = settings().memory != MemoryPath::cma;
-  detail::config.pipelining = why_no_pipelines.empty() && (config.reaching || contiguous_too);
-  if (!config.reaching)
-    detail::config.exchange_threshold = std::min(config.exchange_threshold, kLeastExchangedByCells);
-  detail::config.describing = config.reaching || config.pipelining;
-  detail::config.cells_pay = config.pipelining && config.reaching && cells_pay();
+  build();
+  g_door.reset();
 }
 
 const std::string& why_not() { return g_why_not; }

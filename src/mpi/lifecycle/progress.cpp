@@ -50,9 +50,7 @@ class NodeWork final : public wait::Work {
     std::atomic<std::uint32_t>& idle = services.node->mine().idle;
     // relaxed: a hint for ranks that count the active ones.
     idle.store(0, std::memory_order_relaxed);
-    // A helper of the receiver copies a chunk once, this rank would copy it twice.
-    const bool worked =
-        services.lent_copies ? lend_core() || copy_chunk() : copy_chunk() || lend_core();
+    const bool worked = copy_chunk() || lend_core();
     idle.store(1, std::memory_order_relaxed);
     return worked;
   }

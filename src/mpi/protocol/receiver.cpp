@@ -9,6 +9,7 @@
 #include "layout/pack.hpp"
 #include "mpi/datatype/layouts.hpp"
 #include "mpi/job/config.hpp"
+#include "mpi/job/heaps.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/next.hpp"
 #include "mpi/protocol/internode.hpp"
@@ -180,7 +181,8 @@ struct Senders {
   bool elsewhere;
 };
 Senders senders_to(const Comm& comm, int source) {
-  const bool here = (config.reaching || config.pipelining) && comm.members.size() > 1;
+  const bool here =
+      (config.reaching || config.pipelining || config.mapping) && comm.members.size() > 1;
   const bool elsewhere = config.internode && !comm.on_one_node;
   if (source == MPI_ANY_SOURCE) return {.here = here, .elsewhere = elsewhere};
   const std::int32_t there = comm.on_node(source);
@@ -228,7 +230,8 @@ ReceiveTarget target_on(Comm& comm, void* buffer, MPI_Count count, MPI_Datatype 
 }
 
 void show(ReceiveTarget& target) {
-  if (target && target.contiguous && !target.by_internode && config.reaching)
+  if (!target || !target.contiguous || target.by_internode) return;
+  if (config.reaching || (config.mapping && heaps::hold(target.buffer, target.capacity)))
     target.shown = services.posted_receives.open(target.buffer, target.capacity);
 }
 

@@ -164,7 +164,7 @@ bool may_be_cut(const p2p::Posted& says, std::uint32_t sender, const Comm* comm,
 }  // namespace
 
 void truncated(const Comm* comm, const MPI_Status& status) {
-  if (!(config.reaching || config.pipelining)) return;
+  if (!(config.reaching || config.pipelining || config.mapping)) return;
   for (std::uint32_t sender = 0; sender < config.ranks; ++sender) {
     if (sender == config.me) continue;
     const auto doubtful = unmatched(

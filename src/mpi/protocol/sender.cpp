@@ -12,6 +12,7 @@
 #include "layout/pack.hpp"
 #include "mpi/job/comms.hpp"
 #include "mpi/job/config.hpp"
+#include "mpi/job/heaps.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
@@ -86,7 +87,7 @@ p2p::PostedReceive* find_posted(std::uint32_t receiver, const p2p::Descriptor& m
     memory::View there = view_of(nullptr, receiver);
     there.address = posted.address.load(std::memory_order_relaxed);
     p2p::Descriptor found;
-    if (!memory::read(&found, there, sizeof found).ok()) continue;
+    if (!services.memory->read(&found, there, sizeof found).ok()) continue;
     if (std::memcmp(&found, &mine, sizeof found) == 0) return &posted;
   }
   return nullptr;
@@ -102,7 +103,7 @@ bool pack_to(const p2p::PostedReceive& posted, const p2p::SendSlot& send, const 
   const auto write = [&](std::uint64_t begin, std::uint64_t end) {
     layout::pack(p2p::elements_of(from), {begin, end}, packed.get());
     to.address = address + begin;
-    return memory::write(to, packed.get(), end - begin).ok();
+    return services.memory->write(to, packed.get(), end - begin).ok();
   };
   for (std::uint64_t at = p2p::kDescriptorBytes; at < bytes; at += kStep) {
     if (!write(at, std::min(at + kStep, bytes))) return false;
@@ -120,7 +121,8 @@ bool copy_to(const p2p::PostedReceive& posted, const p2p::SendSlot& send) {
   from.address += p2p::kDescriptorBytes;
   if (!move_by_many(to, from, bytes - p2p::kDescriptorBytes, config.order, nullptr)) return false;
   to.address -= p2p::kDescriptorBytes;
-  return memory::write(to, reinterpret_cast<const void*>(send.from.address), p2p::kDescriptorBytes)
+  return services.memory
+      ->write(to, reinterpret_cast<const void*>(send.from.address), p2p::kDescriptorBytes)
       .ok();
 }
 
@@ -146,7 +148,7 @@ bool push(Slot slot, p2p::SendSlot& send) {
 }
 
 bool try_to_push(Slot slot, p2p::SendSlot& send, std::uint64_t now) {
-  if (!config.reaching) return false;
+  if (!config.reaching && !config.mapping) return false;
   Sent& sent = g_sent[slot];
   if (start_of(slot).generation != send.generation()) return false;
   if (now < sent.next_try) return false;
@@ -166,6 +168,13 @@ bool is_exchanged(Exchange exchange) {
          (exchange == Exchange::unknown && pending_requests.any_long());
 }
 
+// Its receiver copies it alone, by loads: faster than any way that asks the kernel, or that copies
+// twice, however busy both ranks are.
+bool is_mapped(const Outgoing& message, const datatypes::Info& info) {
+  return config.mapping && info.contiguous && message.bytes >= config.mapped_threshold &&
+         heaps::hold(message.buffer, message.bytes);
+}
+
 // A contiguous message to that rank of the node. Both cores of an exchange are busy, and what
 // describing costs is not gained by overlap (docs/decisions.md); a third rank reaches what the
 // kernel copies.
@@ -182,8 +191,10 @@ bool is_left_as_exchanged(const Outgoing& message, std::uint32_t receiver) {
 }  // namespace
 
 bool may_describe(Outgoing& message, MPI_Datatype type, const datatypes::Info& info) {
-  if (!(config.reaching || config.pipelining) || message.bytes < config.threshold) return false;
-  if (!info.contiguous && !config.pipelining) return false;
+  if (message.bytes < config.threshold) return false;
+  const bool mapped = is_mapped(message, info);
+  if (!mapped && message.bytes < config.unmapped_threshold) return false;
+  if (!mapped && !config.pipelining && !(info.contiguous && config.reaching)) return false;
   if (!switches.switched_on.load(std::memory_order_relaxed)) return false;
   // A receiver with gaps in its buffer has to count the bytes (send_to_self).
   if (message.bytes > INT_MAX && real.Isend_c == nullptr) return false;
@@ -191,6 +202,7 @@ bool may_describe(Outgoing& message, MPI_Datatype type, const datatypes::Info& i
   if (comm == nullptr) return false;
   const std::int32_t there = comm->on_node(message.dest);
   if (there < 0 || there == static_cast<std::int32_t>(config.me)) return false;
+  if (mapped) return true;
   if (info.contiguous) return !is_left_as_exchanged(message, static_cast<std::uint32_t>(there));
   message.layout = layouts::of_describable(type);
   message.count = message.bytes / info.size;

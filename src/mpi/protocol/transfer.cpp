@@ -11,6 +11,7 @@
 #include "base/clock.hpp"
 #include "layout/pack.hpp"
 #include "mpi/job/config.hpp"
+#include "mpi/job/heaps.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
@@ -98,22 +99,29 @@ class Watch {
   std::uint64_t next_look_ = 0;
 };
 
-// Null where no core will be lent: nobody waits just now, and helpers are not made for nothing.
-p2p::LentCopies* copies_to_lend() {
-  if (!services.lent_copies) return nullptr;
-  return services.helpers->hired() || services.node->somebody_idle() ? &*services.lent_copies
-                                                                     : nullptr;
-}
-
 // Who could fetch a chunk to its place alone leaves it so long to the sender, which may be about to
 // fill it: on the pipeline both work at once. Counted from when this rank had something to do at a
 // cell, for this message or another: meanwhile the sender may have been at work for that, too.
 constexpr double kPatienceNs = 2e3;
 constexpr double kMostPatienceNs = 50e3;  // if nothing comes while there is always something to do
 
+// This rank can fetch the bytes without their sender.
+bool is_readable(const p2p::SendSlot& send) {
+  if (send.contiguous == 0) return false;
+  return config.reaching || services.memory->here(send.from, send.bytes) != nullptr;
+}
+
+// Every rank of the node can take a hand in moving these bytes: by loads and stores, or else by the
+// kernel.
+bool is_in_everyones_reach(const memory::View& view, std::uint64_t bytes) {
+  if (config.reaching || !config.mapping) return config.reaching;
+  return view.rank == config.me ? heaps::hold(reinterpret_cast<const void*>(view.address), bytes)
+                                : services.memory->here(view, bytes) != nullptr;
+}
+
 // A message that is on a pipeline: threads of both processes move it, each at its own end.
 bool move_along(std::uint32_t pipeline, const p2p::SendSlot& send, const p2p::End& to) {
-  const bool readable = config.reaching && send.contiguous != 0;
+  const bool readable = is_readable(send);
   const bool alone = readable && to.layout == nullptr;
   const std::uint64_t patience = alone ? ticks_from_ns(kPatienceNs) : 0;
   const std::uint64_t most_patience = alone ? ticks_from_ns(kMostPatienceNs) : 0;
@@ -149,7 +157,8 @@ bool move_by_pipeline(p2p::SendSlot& send, std::uint32_t sender, const p2p::End&
 bool move_contiguous(p2p::SendSlot& send, std::uint32_t sender, const p2p::End& to,
                      std::uint64_t bytes, steal::Order order) {
   const memory::View there = view_of(reinterpret_cast<void*>(to.base), config.me);
-  if (!config.cells_pay) return move_by_many(there, send.from, bytes, order, &send);
+  const bool mapped = config.mapping && services.memory->here(send.from, send.bytes) != nullptr;
+  if (mapped || !config.cells_pay) return move_by_many(there, send.from, bytes, order, &send);
   static p2p::Ways ways;  // of all senders: by default there is one
   const bool by_cells = ways.next(bytes) == p2p::Way::cells;
   const std::uint64_t start = ticks();
@@ -175,13 +184,14 @@ bool move_by_many(const memory::View& to, const memory::View& from, std::uint64_
                          .bytes = bytes,
                          .chunk_bytes = services.chunking->chunk_for(bytes),
                          .order = order};
-  p2p::Transfer transfer(work, config.me, *services.keeper, services.own_area().jobs, send);
-  p2p::LentCopies::Offer offer(copies_to_lend(), bytes);
+  if (!is_in_everyones_reach(to, bytes) || !is_in_everyones_reach(from, bytes)) {
+    return thief().copy_chunk(work, {.offset = 0, .bytes = bytes}).ok();
+  }
+  p2p::Transfer transfer(work, *services.keeper, services.area(config.me).jobs, send);
   Watch watch;
   wait::until([&] {
     if (transfer.step(thief())) return true;
     if (!transfer.all_claimed()) return false;
-    offer.nothing_left();
     if (watch.left_to_the_dead()) transfer.recover();
     return false;
   });
@@ -204,9 +214,10 @@ void release_sender(p2p::SendSlot& slot, std::uint32_t sender) {
 
 void bring(const p2p::Descriptor& descriptor, p2p::SendSlot& send, const p2p::End& to,
            std::uint64_t bytes, steal::Order order) {
-  const bool contiguous = config.reaching && send.contiguous != 0 && to.layout == nullptr;
-  const bool moved = contiguous ? move_contiguous(send, descriptor.sender, to, bytes, order)
-                                : move_by_pipeline(send, descriptor.sender, to, bytes);
+  const bool contiguous = to.layout == nullptr && is_readable(send);
+  const bool moved =
+      contiguous ? move_contiguous(send, descriptor.sender, to, bytes, order)
+                 : config.pipelining && move_by_pipeline(send, descriptor.sender, to, bytes);
   if (!moved) receive_again(send, descriptor, to, bytes);
 }
 

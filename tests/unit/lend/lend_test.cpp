@@ -224,7 +224,7 @@ TEST(Lend, without_room_for_such_stacks_there_are_helpers_but_not_for_loops) {
     if (pool.has_room()) return 2;
     Look look;
     if (pool.expose(Kind::loops, look, kLong).code != Code::unsupported) return 3;
-    look_around(stage, pool, Kind::copies, look);
+    look_around(stage, pool, Kind::pipelines, look);
     return look.stack.load() != 0 ? 0 : 4;
   });
   EXPECT_EQ(child.wait(), 0);

@@ -35,7 +35,7 @@ class TransferTest : public testing::Test {
                            .bytes = bytes,
                            .chunk_bytes = kChunk,
                            .order = steal::Order::low_to_high};
-    return Transfer(work, 0, keeper, ranks_.area(0).slots(), &slot_);
+    return Transfer(work, keeper, ranks_.area(0).slots(), &slot_);
   }
 
   test::Ranks ranks_{2};

@@ -6,9 +6,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <new>
 #include <vector>
 
+#include "memory/reach.hpp"
 #include "node/node.hpp"
 #include "observe/counters.hpp"
 #include "steal/thief.hpp"
@@ -64,10 +66,11 @@ class Ranks {
   }
   [[nodiscard]] steal::Thief thief(std::uint32_t rank, Strategy strategy,
                                    std::uint64_t saturate_ranks = 4) {
-    return steal::Thief(nodes_[rank], kOffsets, strategy, saturate_ranks);
+    return steal::Thief(nodes_[rank], kOffsets, strategy, saturate_ranks, reaches_.emplace_back());
   }
 
  private:
+  std::deque<memory::Reach> reaches_;  // one of each thief: it may be made in a forked child
   SharedMemory memory_;
   std::vector<node::Node> nodes_;
 };

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "memory/reach.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace mh::memory {
+namespace {
+
+constexpr Status kRefused{Code::refused, EPERM};
+
+View advanced(const View& view, std::size_t bytes) {
+  return {view.address + bytes, view.pid, view.rank};
+}
+
+}  // namespace
+
+Reach::Reach() : pid_(::getpid()) {}
+
+Reach::Reach(std::uint32_t me, std::uint32_t ranks, Kernel kernel)
+    : pid_(::getpid()), me_(me), by_kernel_(kernel == Kernel::yes), views_(std::in_place, ranks) {}
+
+Status Reach::kernel_read(void* local, const View& remote, std::size_t bytes) const {
+  return by_kernel_ ? memory::read(local, remote, bytes) : kRefused;
+}
+
+Status Reach::kernel_write(const View& remote, const void* local, std::size_t bytes) const {
+  return by_kernel_ ? memory::write(remote, local, bytes) : kRefused;
+}
+
+Status Reach::read(void* local, const View& remote, std::size_t bytes) const {
+  const std::byte* from = here(remote, bytes);
+  if (from == nullptr) return kernel_read(local, remote, bytes);
+  std::memcpy(local, from, bytes);
+  return {};
+}
+
+Status Reach::write(const View& remote, const void* local, std::size_t bytes) const {
+  std::byte* to = to_here(remote, bytes);
+  if (to == nullptr) return kernel_write(remote, local, bytes);
+  std::memcpy(to, local, bytes);
+  return to_here(remote, bytes) != nullptr ? Status{} : kernel_write(remote, local, bytes);
+}
+
+Status Reach::copy(const View& to, const View& from, std::size_t bytes,
+                   std::span<std::byte> scratch, layout::CacheLevel home) const {
+  const std::byte* source = here(from, bytes);
+  std::byte* target = to_here(to, bytes);
+  if (source == nullptr && target == nullptr) return copy_between_others(to, from, bytes, scratch);
+  if (source == nullptr) return kernel_read(target, from, bytes);
+  if (target == nullptr) return kernel_write(to, source, bytes);
+  if (is_own(to) && is_own(from)) {
+    std::memmove(target, source, bytes);  // only there they may overlap
+    return {};
+  }
+  layout::copy_to(home, target, source, bytes);
+  return to_here(to, bytes) != nullptr ? Status{} : kernel_write(to, source, bytes);
+}
+
+// One kernel copy in, one out; `scratch` is used over and over, so it stays in L2.
+Status Reach::copy_between_others(const View& to, const View& from, std::size_t bytes,
+                                  std::span<std::byte> scratch) const {
+  if (scratch.empty()) return {Code::full, 0};
+  for (std::size_t done = 0; done < bytes;) {
+    const std::size_t piece = std::min(scratch.size(), bytes - done);
+    const Status in = kernel_read(scratch.data(), advanced(from, done), piece);
+    if (!in) return in;
+    const Status out = kernel_write(advanced(to, done), scratch.data(), piece);
+    if (!out) return out;
+    done += piece;
+  }
+  return {};
+}
+
+}  // namespace mh::memory

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/job/heaps.hpp"
+
+#include <dlfcn.h>
+
+#include <chrono>
+#include <utility>
+
+#include "mpi/job/config.hpp"
+#include "mpi/job/services.hpp"
+#include "mpi/next.hpp"
+
+namespace mh::mpi::heaps {
+namespace {
+
+constexpr std::chrono::milliseconds kDoorTimeout(20'000);
+
+// Of the library that is preloaded where MH_HEAP asks for it; null without it.
+const mh_heap_door* g_heap = nullptr;
+
+const mh_heap_door* find_heap() {
+  auto* open =
+      reinterpret_cast<mh_heap_open_door_function*>(::dlsym(RTLD_DEFAULT, "mh_heap_open_door"));
+  const mh_heap_door* door = open != nullptr ? open() : nullptr;
+  const bool fits =
+      door != nullptr && door->layout == MH_HEAP_DOOR_LAYOUT && door->bytes >= sizeof(mh_heap_door);
+  return fits ? door : nullptr;
+}
+
+// True if it is on every rank of the node.
+bool agreed(bool here) {
+  const int mine = here ? 1 : 0;
+  int all = 0;
+  real.Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, config.node_comm);
+  return all != 0;
+}
+
+}  // namespace
+
+bool share(node::Door* door, const node::DoorName& name) {
+  g_heap = find_heap();
+  const int own = g_heap != nullptr ? g_heap->descriptor() : -1;
+  if (!agreed(own >= 0)) return false;
+  std::uint32_t attached = 0;
+  const node::Door::Take take = [&](std::uint32_t rank, Fd fd) {
+    if (services.memory->attach(rank, std::move(fd)).ok()) ++attached;
+  };
+  const Status done = door != nullptr
+                          ? door->exchange(config.me, config.ranks, own, take, kDoorTimeout)
+                          : node::Door::exchange_with(name, config.me, own, take, kDoorTimeout);
+  return agreed(done.ok() && attached == config.ranks - 1);
+}
+
+bool hold(const void* address, std::uint64_t bytes) {
+  return g_heap->reaches(reinterpret_cast<std::uint64_t>(address), bytes) != 0;
+}
+
+std::optional<mh_heap_stats> stats() {
+  if (!config.mapping) return std::nullopt;
+  mh_heap_stats now{};
+  g_heap->stats(&now);
+  return now;
+}
+
+}  // namespace mh::mpi::heaps
