@@ -2,6 +2,8 @@
 #include "steal/thief.hpp"
 
 #include <bit>
+#include <new>
+#include <span>
 
 #include "base/clock.hpp"
 
@@ -42,7 +44,7 @@ Thief::Thief(const node::Node& node, const AreaOffsets& offsets, Strategy strate
       words_((node.ranks() + 63) / 64),
       seed_(node.me() * 2654435761U + 1),
       reach_(&reach),
-      scratch_(std::make_unique_for_overwrite<std::byte[]>(kScratchBytes)) {
+      scratch_(new (std::nothrow) std::byte[kScratchBytes]) {
   const std::uint16_t here = node.mine().numa;
   for (std::uint32_t rank = 0; rank < node.ranks(); ++rank) {
     if (rank == node.me()) continue;
@@ -80,8 +82,10 @@ std::uint32_t Thief::pick(const Mask& mask) {
 }
 
 Status Thief::copy_chunk(const Work& work, const Chunk& chunk) {
-  return reach_->copy(at(work.to, chunk.offset), at(work.from, chunk.offset), chunk.bytes,
-                      {scratch_.get(), kScratchBytes},
+  std::byte little[4096];  // where there was no memory for more
+  const auto scratch = scratch_ == nullptr ? std::span<std::byte>(little)
+                                           : std::span<std::byte>(scratch_.get(), kScratchBytes);
+  return reach_->copy(at(work.to, chunk.offset), at(work.from, chunk.offset), chunk.bytes, scratch,
                       layout::cache_level_of(work.bytes, node_->header().cache_bytes));
 }
 

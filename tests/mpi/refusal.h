@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Makes the kernel refuse process_vm_readv and process_vm_writev to this process with EPERM, as
-// container runtimes do: a seccomp filter, which cannot be taken back and is inherited by execve.
+// Makes the kernel refuse calls to this process: process_vm_readv and process_vm_writev with EPERM,
+// as container runtimes do; new threads with EAGAIN, as limits on processes do; other cores with
+// EINVAL, as cpusets do. A seccomp filter, which cannot be taken back and is inherited by execve.
 #ifndef MH_TESTS_MPI_REFUSAL_H
 #define MH_TESTS_MPI_REFUSAL_H
 
@@ -15,17 +16,25 @@
 #include <unistd.h>
 
 // 0 on success. With SECCOMP_FILTER_FLAG_TSYNC all threads are refused, helpers included.
-static inline int refuse_remote_copies(void) {
+static inline int refuse(int one, int other, int error) {
   struct sock_filter rules[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)one, 1, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)other, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)error),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
   struct sock_fprog program = {sizeof rules / sizeof rules[0], rules};
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return -1;
   return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
+}
+
+static inline int refuse_remote_copies(void) {
+  return refuse(SYS_process_vm_readv, SYS_process_vm_writev, EPERM);
+}
+static inline int refuse_threads(void) { return refuse(SYS_clone, SYS_clone3, EAGAIN); }
+static inline int refuse_other_cores(void) {
+  return refuse(SYS_sched_setaffinity, SYS_sched_setaffinity, EINVAL);
 }
 
 static inline int remote_copies_are_refused(void) {

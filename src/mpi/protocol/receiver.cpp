@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "layout/pack.hpp"
@@ -73,16 +74,29 @@ void unpack_to(const ReceiveTarget& place, const std::byte* packed, std::uint64_
 
 namespace {
 
-// Into a buffer with gaps: to its places on a pipeline, else through a packed copy.
-void pull_scattered(const p2p::Descriptor& descriptor, p2p::SendSlot& send,
-                    const ReceiveTarget& target, std::uint64_t bytes) {
-  const layout::LayoutPtr layout = layouts::of(target.type);
-  if (layout != nullptr && config.pipelining) {
-    return pull(descriptor, send, end_of(target, layout), bytes, target.comm->order);
+// A packed copy of a message whose type only the library can read. Null where there is no memory
+// for it: then the message is lost, and its receive fails with MPI_ERR_NO_MEM.
+std::unique_ptr<std::byte[]> packed_copy(std::uint64_t bytes) {
+  return std::unique_ptr<std::byte[]>(new (std::nothrow) std::byte[bytes]);
+}
+
+constexpr Fetched kNoMemory{.bytes = 0, .code = MPI_ERR_NO_MEM};
+
+// Into a buffer with gaps.
+Fetched pull_scattered(const p2p::Descriptor& descriptor, p2p::SendSlot& send,
+                       const ReceiveTarget& target, const Fetched& fetched) {
+  if (const layout::LayoutPtr layout = layouts::of(target.type)) {
+    pull(descriptor, send, end_of(target, layout), fetched.bytes, target.comm->order);
+    return fetched;
   }
-  const auto packed = std::make_unique_for_overwrite<std::byte[]>(bytes);
-  pull(descriptor, send, end_at(packed.get()), bytes, target.comm->order);
-  unpack_to(target, packed.get(), bytes);
+  const auto packed = packed_copy(fetched.bytes);
+  if (packed == nullptr) {
+    release_sender(send, descriptor.sender);
+    return kNoMemory;
+  }
+  pull(descriptor, send, end_at(packed.get()), fetched.bytes, target.comm->order);
+  unpack_to(target, packed.get(), fetched.bytes);
+  return fetched;
 }
 
 bool of_descriptor_size(const MPI_Status& status) {
@@ -136,14 +150,14 @@ Fetched pushed(const ReceiveTarget& target) {
 // Brings the message whose send descriptor this rank has taken to where its descriptor landed.
 Fetched take_over(const p2p::Descriptor& descriptor, const ReceiveTarget& target) {
   p2p::SendSlot& send = send_slot_of(descriptor);
-  const Fetched fetched = fetched_of(descriptor.bytes, target);
+  Fetched fetched = fetched_of(descriptor.bytes, target);
   send_descriptors::forget_before(descriptor.sender, send);
   const bool is_straight = target.bounce != nullptr && target.bounce->straight;
   const ReceiveTarget& to = is_straight ? target.place() : target;
   if (to.contiguous) {
     pull(descriptor, send, end_at(to.buffer), fetched.bytes, to.comm->order);
   } else {
-    pull_scattered(descriptor, send, to, fetched.bytes);
+    fetched = pull_scattered(descriptor, send, to, fetched);
   }
   if (is_straight) target.bounce->placed = true;
   return fetched;
@@ -266,8 +280,10 @@ Fetched fetch_from_afar(const p2p::Descriptor& found, const ReceiveTarget& targe
     return coming.fetched;
   }
   const Fetched fetched = fetched_of(found.bytes, target);
-  const auto packed = std::make_unique_for_overwrite<std::byte[]>(fetched.bytes);
-  internode::finish(*internode::begin(found, end_at(packed.get()), nullptr, fetched.bytes));
+  const auto packed = packed_copy(fetched.bytes);
+  const std::uint64_t bytes = packed == nullptr ? 0 : fetched.bytes;
+  internode::finish(*internode::begin(found, end_at(packed.get()), nullptr, bytes));
+  if (packed == nullptr) return kNoMemory;
   unpack_to(target, packed.get(), fetched.bytes);
   return fetched;
 }

@@ -7,8 +7,10 @@
 #include <climits>
 #include <cstring>
 #include <memory>
+#include <new>
 
 #include "base/clock.hpp"
+#include "base/say.hpp"
 #include "layout/pack.hpp"
 #include "mpi/job/comms.hpp"
 #include "mpi/job/config.hpp"
@@ -97,7 +99,8 @@ p2p::PostedReceive* find_posted(std::uint32_t receiver, const p2p::Descriptor& m
 bool pack_to(const p2p::PostedReceive& posted, const p2p::SendSlot& send, const p2p::End& from) {
   constexpr std::uint64_t kStep = 64U << 10U;
   const std::uint64_t bytes = std::min(send.bytes, posted.capacity.load(std::memory_order_relaxed));
-  const auto packed = std::make_unique_for_overwrite<std::byte[]>(kStep);
+  const std::unique_ptr<std::byte[]> packed(new (std::nothrow) std::byte[kStep]);
+  if (packed == nullptr) return false;
   memory::View to = view_of(nullptr, send.to);
   const std::uint64_t address = posted.address.load(std::memory_order_relaxed);
   const auto write = [&](std::uint64_t begin, std::uint64_t end) {

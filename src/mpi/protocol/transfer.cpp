@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mpi/protocol/transfer.hpp"
 
+#include <sched.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
-#include <vector>
 
 #include "base/clock.hpp"
 #include "layout/pack.hpp"
@@ -23,43 +26,68 @@
 namespace mh::mpi {
 namespace {
 
-// MPI_BYTE counts are ints: longer data is sent again in pieces.
-constexpr std::uint64_t kPiece = 1U << 30U;
+// What is sent again, or goes through memory of this process on its way, goes in pieces: nothing
+// needs memory of the size of a message.
+constexpr std::uint64_t kPiece = 1U << 20U;
 
-// Fetches through the library what memory did not give. The sender notices in its wait loop.
-void receive_stream_again(p2p::SendSlot& slot, const p2p::Descriptor& descriptor, void* to,
-                          std::uint64_t bytes) {
+// Room for one piece. Where the process has no memory left, some that it always has, in turns.
+class PieceBuffer {
+ public:
+  PieceBuffer() {
+    while (own_ == nullptr) {
+      own_.reset(new (std::nothrow) std::byte[kPiece]);
+      // acquire: pairs with the release of the last that had it.
+      if (own_ == nullptr && !spare_taken.test_and_set(std::memory_order_acquire)) return;
+      if (own_ == nullptr) ::sched_yield();
+    }
+  }
+  ~PieceBuffer() {
+    if (own_ == nullptr) spare_taken.clear(std::memory_order_release);
+  }
+  PieceBuffer(const PieceBuffer&) = delete;
+  PieceBuffer& operator=(const PieceBuffer&) = delete;
+
+  [[nodiscard]] std::byte* data() const { return own_ != nullptr ? own_.get() : spare; }
+
+ private:
+  static inline std::byte spare[kPiece];  // of no cost until it is used
+  static inline std::atomic_flag spare_taken = ATOMIC_FLAG_INIT;
+
+  std::unique_ptr<std::byte[]> own_;
+};
+
+// Puts a part of the packed message in its place.
+void place(const p2p::End& to, std::uint64_t offset, std::uint64_t bytes, const std::byte* packed) {
+  if (to.layout == nullptr) {
+    std::memcpy(p2p::place_in(to, offset), packed, bytes);
+  } else {
+    layout::unpack(p2p::elements_of(to), {offset, offset + bytes}, packed);
+  }
+}
+
+// Fetches through the library what memory did not give. The sender notices in its wait loop, and
+// sends all, also where the receive is too short.
+void receive_again(p2p::SendSlot& slot, const p2p::Descriptor& descriptor, const p2p::End& to,
+                   std::uint64_t bytes) {
   slot.change(p2p::SlotState::resend);
   services.area(descriptor.sender).send_queue.resends.fetch_add(1, std::memory_order_release);
   services.counters().resends.add(1);
-  std::vector<std::byte> surplus;  // the sender sends all, also where the receive is too short
+  std::optional<PieceBuffer> buffer;
   for (std::uint64_t offset = 0; offset < descriptor.bytes; offset += kPiece) {
     const std::uint64_t piece = std::min(kPiece, descriptor.bytes - offset);
-    auto* place = static_cast<std::byte*>(to) + offset;
-    if (offset + piece > bytes) {
-      surplus.resize(piece);
-      place = surplus.data();
-    }
+    const bool straight = to.layout == nullptr && offset + piece <= bytes;
+    if (!straight && !buffer) buffer.emplace();
+    void* into = straight ? p2p::place_in(to, offset) : buffer->data();
     MPI_Request request = MPI_REQUEST_NULL;
-    real.Irecv(place, static_cast<int>(piece), MPI_BYTE, static_cast<int>(descriptor.sender),
+    real.Irecv(into, static_cast<int>(piece), MPI_BYTE, static_cast<int>(descriptor.sender),
                tags::kResends[descriptor.slot], config.node_comm, &request);
     int flag = 0;
     wait::until(
         [&] { return real.Test(&request, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag; });
-    if (!surplus.empty() && offset < bytes) {
-      std::memcpy(static_cast<std::byte*>(to) + offset, surplus.data(), bytes - offset);
+    if (!straight && offset < bytes) {
+      place(to, offset, std::min(piece, bytes - offset), buffer->data());
     }
   }
-}
-
-void receive_again(p2p::SendSlot& slot, const p2p::Descriptor& descriptor, const p2p::End& to,
-                   std::uint64_t bytes) {
-  if (to.layout == nullptr) {
-    return receive_stream_again(slot, descriptor, reinterpret_cast<void*>(to.base), bytes);
-  }
-  const auto packed = std::make_unique_for_overwrite<std::byte[]>(bytes);
-  receive_stream_again(slot, descriptor, packed.get(), bytes);
-  layout::unpack(p2p::elements_of(to), {0, bytes}, packed.get());
 }
 
 // Looks, now and then, for dead processes that hold chunks of this rank's jobs.
@@ -212,12 +240,35 @@ void release_sender(p2p::SendSlot& slot, std::uint32_t sender) {
   if (fin_tag != p2p::kNoFin) say_complete(sender, static_cast<int>(fin_tag));
 }
 
+namespace {
+
+// Into a buffer with gaps, where there are no pipelines: through memory of this process.
+bool move_in_pieces(const p2p::SendSlot& send, const p2p::End& to, std::uint64_t bytes,
+                    steal::Order order) {
+  const PieceBuffer buffer;
+  memory::View from = send.from;
+  for (std::uint64_t offset = 0; offset < bytes; offset += kPiece) {
+    const std::uint64_t piece = std::min(kPiece, bytes - offset);
+    from.address = send.from.address + offset;
+    if (!move_by_many(view_of(buffer.data(), config.me), from, piece, order, nullptr)) return false;
+    place(to, offset, piece, buffer.data());
+  }
+  return true;
+}
+
+bool move(p2p::SendSlot& send, std::uint32_t sender, const p2p::End& to, std::uint64_t bytes,
+          steal::Order order) {
+  const bool readable = is_readable(send);
+  if (readable && to.layout == nullptr) return move_contiguous(send, sender, to, bytes, order);
+  if (readable && !config.pipelining) return move_in_pieces(send, to, bytes, order);
+  return config.pipelining && move_by_pipeline(send, sender, to, bytes);
+}
+
+}  // namespace
+
 void bring(const p2p::Descriptor& descriptor, p2p::SendSlot& send, const p2p::End& to,
            std::uint64_t bytes, steal::Order order) {
-  const bool contiguous = to.layout == nullptr && is_readable(send);
-  const bool moved =
-      contiguous ? move_contiguous(send, descriptor.sender, to, bytes, order)
-                 : config.pipelining && move_by_pipeline(send, descriptor.sender, to, bytes);
+  const bool moved = move(send, descriptor.sender, to, bytes, order);
   if (!moved) receive_again(send, descriptor, to, bytes);
 }
 
