@@ -113,7 +113,26 @@ Status Pool::hire() {
   }
   while (helpers_.size() < count && hire_one(mine_.channels[helpers_.size()], stack)) {
   }
-  return helpers_.empty() ? Status{Code::system, EAGAIN} : Status{};
+  if (helpers_.empty()) return {Code::system, EAGAIN};
+  roam_.store(may_roam(helpers_.front()), std::memory_order_relaxed);
+  return {};
+}
+
+// Of a helper that no lender knows yet. The kernel leaves out of a mask what a cpuset does not
+// allow.
+bool Pool::may_roam(pthread_t helper) const {
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  for (std::size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    const std::uint64_t word = node_.header().affinity[cpu / 64].load(std::memory_order_relaxed);
+    if ((word >> (cpu % 64) & 1U) != 0) CPU_SET(cpu, &all);
+  }
+  if (::pthread_setaffinity_np(helper, sizeof all, &all) != 0) return false;
+  cpu_set_t allowed;
+  const bool known = ::pthread_getaffinity_np(helper, sizeof allowed, &allowed) == 0;
+  ::pthread_setaffinity_np(helper, sizeof home_, &home_);
+  CPU_AND(&allowed, &allowed, &all);
+  return known && CPU_EQUAL(&allowed, &all);
 }
 
 // A stack of 0 bytes is one as threads of this program have it.
@@ -143,6 +162,7 @@ bool Pool::hire_one(Channel& channel, std::size_t stack) {
 }
 
 void Pool::live(Channel& channel) {
+  hired_.wait(false, std::memory_order_acquire);  // where it may run is being tried
   // release: pairs with the lender's look; from here on a wake-up is answered.
   channel.thread.store(static_cast<std::int32_t>(::syscall(SYS_gettid)), std::memory_order_release);
   while (!ending_.load(std::memory_order_relaxed)) {
@@ -200,6 +220,7 @@ Status Pool::let_in(Place& here, Work& work) {
     std::call_once(hiring_, [this] {
       hiring_went_ = hire();
       hired_.store(true, std::memory_order_release);
+      hired_.notify_all();
     });
   }
   if (helpers_.empty()) return hiring_went_ ? Status{Code::unsupported} : hiring_went_;

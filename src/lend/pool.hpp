@@ -106,6 +106,9 @@ class Pool {
   // Whether stacks for the program's own code may be made. Else loops are not exposed; nor if it
   // turns out that they cannot.
   [[nodiscard]] bool has_room() const { return affordable_stack() == stack_; }
+  // Whether there are helpers, and they may run wherever a rank of the node may (cpusets). Known
+  // once they are made; until then there are none.
+  [[nodiscard]] bool helpers_roam() const { return roam_.load(std::memory_order_relaxed); }
   // Whether the helpers have been made.
   [[nodiscard]] bool hired() const { return hired_.load(std::memory_order_acquire); }
   // How often helpers could come to work of that kind. By the thread that exposes it, or after it.
@@ -148,6 +151,7 @@ class Pool {
   Status let_in(Place& here, Work& work);
   Status hire();
   bool hire_one(Channel& channel, std::size_t stack);
+  [[nodiscard]] bool may_roam(pthread_t helper) const;
   [[nodiscard]] std::uint32_t helpers() const { return std::min(kHelpers, lenders_); }
   [[nodiscard]] std::size_t affordable_stack() const;
   void live(Channel& channel);
@@ -166,8 +170,10 @@ class Pool {
   Status hiring_went_;
   std::vector<pthread_t> helpers_;
   std::atomic<bool> hired_{false};
-  std::atomic<bool> cramped_{false};  // relaxed: before hired_, whose release publishes it
-  std::atomic<bool> ending_{false};   // relaxed, looked at by helpers that a wake-up follows
+  // relaxed: before hired_, whose release publishes them
+  std::atomic<bool> cramped_{false};
+  std::atomic<bool> roam_{false};
+  std::atomic<bool> ending_{false};  // relaxed, looked at by helpers that a wake-up follows
   // relaxed: counts
   std::atomic<std::uint64_t> given_back_{0};
   std::atomic<std::uint32_t> at_home_{0};

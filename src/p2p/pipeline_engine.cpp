@@ -46,11 +46,12 @@ PipelineEngine::~PipelineEngine() {
   if (exposed_.test(std::memory_order_relaxed)) pool_.withdraw(lend::Kind::pipelines);
 }
 
-void PipelineEngine::let_helpers_in() {
-  if (exposed_.test(std::memory_order_relaxed)) return;
-  if (exposed_.test_and_set(std::memory_order_relaxed)) return;
+bool PipelineEngine::let_helpers_in() {
+  const bool exposed =
+      exposed_.test(std::memory_order_relaxed) || exposed_.test_and_set(std::memory_order_relaxed);
   // Without helpers each side does its own part.
-  static_cast<void>(pool_.expose(lend::Kind::pipelines, *this, 0));
+  if (!exposed) static_cast<void>(pool_.expose(lend::Kind::pipelines, *this, 0));
+  return pool_.helpers_roam();
 }
 
 Pipelines& PipelineEngine::pipelines_of(std::uint32_t rank) const {

@@ -68,8 +68,10 @@ class PipelineEngine final : public lend::Work {
   // While a send descriptor that may come on a pipeline is in that slot: from when it is posted to
   // when it is done.
   void announce(std::uint32_t slot, const End& from);
-  // Helpers may come from now on; they are made where there are none yet.
-  void let_helpers_in();
+  // Helpers may come from now on; they are made where there are none yet. False if they may not
+  // come from every core of the node: then what only this process can move may have to wait for a
+  // call of this rank that helps.
+  bool let_helpers_in();
   void withdraw(std::uint32_t slot);
   // One chunk of the send descriptor in that slot, if its receiver has put it on a pipeline.
   bool fill(std::uint32_t slot);

@@ -79,6 +79,7 @@ int Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler) {
 
 int Win_free(MPI_Win* win) {
   const MPI_Win handle = *win;
+  arrivals::window_none(handle);  // the library waits for all, and a sender may wait for this rank
   auto gate = switches.active ? windows::take(handle) : nullptr;
   const int result = next.Win_free(win);
   if (gate == nullptr) return result;
@@ -87,7 +88,7 @@ int Win_free(MPI_Win* win) {
   } else {
     windows::restore(handle, std::move(gate));
   }
-  return result;
+  return arrivals::left_window(handle, result);
 }
 
 int Type_free(MPI_Datatype* datatype) {

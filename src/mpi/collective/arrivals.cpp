@@ -224,6 +224,10 @@ void mh::mpi::arrivals::window(MPI_Win win) {
   if (Comm* comm = switches.active ? entered(windows::find(win)) : nullptr) wait_for_all(*comm);
 }
 
+void mh::mpi::arrivals::window_none(MPI_Win win) {
+  if (switches.active) entered(windows::find(win));
+}
+
 int mh::mpi::arrivals::left_window(MPI_Win win, int result) {
   return switches.active ? left(windows::find(win), result) : result;
 }

@@ -84,6 +84,7 @@ void on_counts(MPI_Comm comm, const MPI_Count* counts);
 void at_root_counts(MPI_Comm comm, int root, const int* counts);
 void at_root_counts(MPI_Comm comm, int root, const MPI_Count* counts);
 void window(MPI_Win win);
+void window_none(MPI_Win win);  // as none()
 
 // What the collective that followed has returned.
 int left(MPI_Comm comm, int result);

@@ -191,6 +191,21 @@ bool is_left_as_exchanged(const Outgoing& message, std::uint32_t receiver) {
   return true;
 }
 
+// Whether somebody can move the message while this rank is in a call that does not help: its
+// receiver reads it, or lends a core to a helper of this process.
+bool moves_without_this_thread(const datatypes::Info& info) {
+  if (info.contiguous && config.reaching) return true;
+  if (services.pipeline_engine && services.pipeline_engine->let_helpers_in()) return true;
+  if (services.pipeline_engine && !services.helpers->hired())
+    return false;  // another thread is at it
+  static std::atomic_flag said = ATOMIC_FLAG_INIT;
+  if (config.me == 0 && !said.test_and_set(std::memory_order_relaxed))
+    say("large {} messages go through the MPI library: there are no threads to help with them, or "
+        "they may not run on the cores of other ranks (cpusets)",
+        info.contiguous ? "contiguous" : "noncontiguous");
+  return false;
+}
+
 }  // namespace
 
 bool may_describe(Outgoing& message, MPI_Datatype type, const datatypes::Info& info) {
@@ -206,7 +221,10 @@ bool may_describe(Outgoing& message, MPI_Datatype type, const datatypes::Info& i
   const std::int32_t there = comm->on_node(message.dest);
   if (there < 0 || there == static_cast<std::int32_t>(config.me)) return false;
   if (mapped) return true;
-  if (info.contiguous) return !is_left_as_exchanged(message, static_cast<std::uint32_t>(there));
+  if (info.contiguous && is_left_as_exchanged(message, static_cast<std::uint32_t>(there)))
+    return false;
+  if (!moves_without_this_thread(info)) return false;
+  if (info.contiguous) return true;
   message.layout = layouts::of_describable(type);
   message.count = message.bytes / info.size;
   return message.layout != nullptr;
@@ -245,8 +263,6 @@ std::optional<Slot> post_with_fin_tag(const Outgoing& message, std::uint32_t fin
                .count = message.count,
                .base = layout::address_of(message.buffer)};
   if (services.pipeline_engine) services.pipeline_engine->announce(slot, sent.from);
-  if (services.pipeline_engine && (sent.layout != nullptr || !config.reaching))
-    services.pipeline_engine->let_helpers_in();
   sent.completion = request;
   sent.resent = false;
   sent.patience = ticks_from_ns(kFirstTryNs);

@@ -171,7 +171,8 @@ bool move_along(std::uint32_t pipeline, const p2p::SendSlot& send, const p2p::En
 // over.
 bool move_by_pipeline(p2p::SendSlot& send, std::uint32_t sender, const p2p::End& to,
                       std::uint64_t bytes) {
-  services.pipeline_engine->let_helpers_in();
+  static_cast<void>(
+      services.pipeline_engine->let_helpers_in());  // this rank waits, in a call that helps
   std::optional<std::uint32_t> pipeline;
   wait::until([&] {
     pipeline = services.pipeline_engine->begin(send, sender, to, bytes);
