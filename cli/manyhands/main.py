@@ -1,52 +1,68 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The program `mh`: gathers the commands of commands/ into one Typer application."""
+"""The program `mh`: gathers the commands of commands/ into one Typer application.
+
+`mh run` without options of its own starts the program at once: Typer, and what other commands
+import, would take longer than that.
+"""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
+import sys
+from typing import TYPE_CHECKING
 
-import typer
-
-from manyhands import __version__, commands
+from manyhands import __version__, commands, starting
 from manyhands.endings import catch_endings
 
-app = typer.Typer(
-    name="mh",
-    no_args_is_help=True,
-    add_completion=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
-)
+if TYPE_CHECKING:
+    import typer
 
 
-def print_version(wanted: bool) -> None:
-    if wanted:
-        print(f"mh {__version__}")
-        raise typer.Exit()
+def application(wanted: str | None) -> typer.Typer:
+    """With all commands, or only the one that is wanted."""
+    import typer
 
+    app = typer.Typer(
+        name="mh",
+        no_args_is_help=True,
+        add_completion=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        rich_markup_mode="markdown",
+        pretty_exceptions_enable=False,
+    )
 
-@app.callback(
-    epilog="Example: **mh run -n 8 ./app**. Each command explains itself with --help.",
-)
-def root(
-    version: bool = typer.Option(
-        False, "--version", callback=print_version, is_eager=True, help="Show the version and exit."
-    ),
-) -> None:
-    """Manyhands: MPI ranks that work while they wait."""
+    def print_version(asked: bool) -> None:
+        if asked:
+            print(f"mh {__version__}")
+            raise typer.Exit()
 
+    @app.callback(
+        epilog="Example: **mh run -n 8 ./app**. Each command explains itself with --help.",
+    )
+    def root(
+        version: bool = typer.Option(
+            False,
+            "--version",
+            callback=print_version,
+            is_eager=True,
+            help="Show the version and exit.",
+        ),
+    ) -> None:
+        """Manyhands: MPI ranks that work while they wait."""
 
-def gather() -> None:
-    for module in sorted(info.name for info in pkgutil.iter_modules(commands.__path__)):
+    names = sorted(info.name for info in pkgutil.iter_modules(commands.__path__))
+    for module in [wanted] if wanted in names else names:
         importlib.import_module(f"manyhands.commands.{module}").register(app)
+    return app
 
 
 def main() -> None:
     catch_endings()
-    gather()
-    app(prog_name="mh")
+    wanted = sys.argv[1] if len(sys.argv) > 1 else None
+    if wanted == "run" and starting.start_at_once(sys.argv[2:]):
+        return
+    application(wanted)(prog_name="mh")
 
 
 if __name__ == "__main__":

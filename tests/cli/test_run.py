@@ -160,6 +160,17 @@ def test_inside_a_rank_only_the_program_is_started(mh: Mh, library: Path) -> Non
     assert result.returncode == 5
 
 
+def test_a_program_does_not_wait_for_what_other_commands_import(library: Path) -> None:
+    line = [*MH[:1], "-X", "importtime", *MH[1:], "run", "true"]
+    result = subprocess.run(
+        line, capture_output=True, text=True, env=environment(PMI_RANK="0"), timeout=60
+    )
+    assert result.returncode == 0
+    assert "manyhands.starting" in result.stderr
+    assert "typer" not in result.stderr
+    assert "rich" not in result.stderr
+
+
 def test_ignored_signals_are_not_inherited(mh: Mh, library: Path) -> None:
     result = mh("run", "sh", "-c", "grep SigIgn /proc/$$/status", PMI_RANK="0")
     ignored = int(result.stdout.split()[1], 16)

@@ -1,35 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`mh run`: start an MPI program with the library preloaded, by the launcher of its own MPI.
-
-`mh` *becomes* the launcher (execve): signals, terminal, exit code and process tree are those of the
-launcher itself, so nothing has to be forwarded and nothing can be orphaned. Inside a rank that a
-launcher started (`srun -n 8 mh run ./app`) it becomes the program.
-"""
+"""`mh run`: start an MPI program with the library preloaded, by the launcher of its own MPI."""
 
 from __future__ import annotations
 
-import os
-import shlex
-import signal
-import sys
-from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import typer
 from typer.core import TyperCommand
 
-from manyhands import installation, launcher, program, say, words
-
-# Any of these says: this process is a rank already.
-RANK_MARKS = (
-    ("PMI_RANK",),
-    ("PMIX_RANK",),
-    ("OMPI_COMM_WORLD_RANK",),
-    ("PALS_RANKID",),
-    ("SLURM_PROCID", "SLURM_STEP_ID"),
-)
-# Options after which a relative program path is not relative to where we are.
-ELSEWHERE = {"wdir", "wd", "chdir", "D", "path", "preload-binary", "s"}
+from manyhands import starting, words
 
 
 class RunCommand(TyperCommand):
@@ -39,95 +18,6 @@ class RunCommand(TyperCommand):
         line = words.split(args)
         ctx.obj = line
         return super().parse_args(ctx, line.own)
-
-
-def is_rank() -> bool:
-    return any(all(name in os.environ for name in marks) for marks in RANK_MARKS)
-
-
-def preload_with(library: Path, others: str | None) -> str:
-    """LD_PRELOAD with ours last: a tool that was set up before stays in front."""
-    ours = [str(path) for path in installation.preloaded(library)]
-    kept = [path for path in (others or "").replace(":", " ").split() if path not in ours]
-    return ":".join([*kept, *ours])
-
-
-def rank_environment(library: Path, preload: str | None) -> dict[str, str]:
-    """What the ranks get: the preload, the user's settings, and the summary unless it was set."""
-    others = preload or os.environ.get("LD_PRELOAD")
-    settings = {key: value for key, value in os.environ.items() if key.startswith("MH_")}
-    return {
-        "LD_PRELOAD": preload_with(library, others),
-        "MH_SUMMARY": "1",
-        **dict(sorted(settings.items())),
-    }
-
-
-def check_program(line: words.CommandLine) -> Path | None:
-    """The program's file; ends with 126 or 127 when it cannot be executed."""
-    word = line.program[0]
-    moved = {option.lstrip("-").split("=")[0] for option in line.launcher} & ELSEWHERE
-    try:
-        return program.locate(word)
-    except program.NotThere:
-        if moved:
-            return None
-        say.not_there(word)
-    except program.NotExecutable as reason:
-        if moved:
-            return None
-        hint = f"; for a Python script: mh run ... python {word}" if word.endswith(".py") else ""
-        say.fail(f"cannot execute {word}: {reason}{hint}", say.NOT_EXECUTABLE)
-
-
-def report_reach(file: Path, mpi: program.MpiLibrary | None) -> None:
-    """Say so when the library cannot do anything for this program."""
-    reason = program.keeps_preload_out(file)
-    if reason is not None:
-        say.note(f"{file} runs without help: {reason}, so nothing can be preloaded into it")
-    elif mpi is None and program.elf_of(file) is not None:
-        say.note(f"{file} is not linked to an MPI library; it is helped if it loads one later")
-
-
-def choose_launcher(
-    given: str | None, name: str, mpi: program.MpiLibrary | None
-) -> launcher.Launcher:
-    if given is None:
-        chosen = launcher.choose(mpi)
-        if chosen is None:
-            kind = f"{mpi.family.title} (found {mpi.path})" if mpi else "any MPI"
-            say.fail(
-                f"no launcher of {kind} here: put its mpiexec on the PATH, or name it with "
-                "--mpiexec PATH",
-                say.NOT_FOUND,
-            )
-        return chosen
-    try:
-        path = program.locate(given)
-    except program.NotThere:
-        say.fail(f"--mpiexec: cannot find {given}: check the path", say.NOT_FOUND)
-    except program.NotExecutable as reason:
-        say.fail(f"--mpiexec: cannot execute {given}: {reason}", say.NOT_EXECUTABLE)
-    chosen = launcher.Launcher(path, launcher.kind_of(path))
-    if mpi is not None and not launcher.matches(chosen.kind, mpi.family):
-        better = launcher.choose(mpi)
-        advice = f"use --mpiexec {better.path}" if better else "leave --mpiexec out"
-        say.note(
-            f"{name} loads {mpi.family.title} ({mpi.path}) but {given} is the launcher of "
-            f"{chosen.kind.title}, under which every process is likely to be rank 0: {advice}"
-        )
-    return chosen
-
-
-def become(command: list[str]) -> NoReturn:
-    # Python ignores these two, and an ignored signal stays ignored across execve.
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)
-    sys.stdout.flush()
-    try:
-        os.execvp(command[0], command)
-    except OSError as error:
-        say.fail(f"cannot execute {command[0]}: {error.strerror}", say.NOT_EXECUTABLE)
 
 
 def run(
@@ -146,30 +36,7 @@ def run(
     doubt. Signals and the exit code are the launcher's own. As part of another launcher's command
     (srun -n 8 mh run ./app) it starts just the program.
     """
-    line: words.CommandLine = ctx.obj
-    if not line.program:
-        say.fail("no program given: mh run -n 4 ./app (see mh run --help)", say.USAGE)
-    file = check_program(line)
-    library = installation.library()
-    if library is None:
-        say.fail(installation.what_is_missing())
-    mpi = program.mpi_of(line.program) if file is not None else None
-    if file is not None:
-        report_reach(file, mpi)
-    options, preload = launcher.take_preload(line.launcher)
-    environment = rank_environment(library, preload)
-    if is_rank() and not line.launcher and mpiexec is None:
-        os.environ.update(environment)
-        command = line.program
-    else:
-        chosen = choose_launcher(mpiexec, line.program[0], mpi)
-        command = launcher.compose(chosen, options, line.program, environment)
-    if dry_run:
-        print(shlex.join(command))
-        return
-    if environment.get("MH_VERBOSE", "").strip() == "2":
-        say.note(f"starting: {shlex.join(command)}")
-    become(command)
+    starting.start(ctx.obj, mpiexec, dry_run)
 
 
 def register(app: typer.Typer) -> None:

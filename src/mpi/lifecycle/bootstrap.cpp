@@ -31,6 +31,9 @@ namespace {
 void say_settings() {
   if (config.world_rank != 0) return;
   for (const std::string& warning : loaded_settings().warnings) say("{}", warning);
+  if (settings().enable && settings().threshold.one_way < kLeastThreshold)
+    say("MH_THRESHOLD={} is taken as {}: shorter messages gain nothing",
+        settings().threshold.one_way, kLeastThreshold);
 }
 
 // One line a node where helping was expected and does not come about.

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ranks bound and limited as sites do it: cores of their own or shared, pid namespaces, limits.
+
+Each rank starts behind a line of shell that binds or limits it. Where the program does not run
+plain either (unshare is not permitted, a library needs more), there is nothing to test. For a
+cpuset for each rank and a limit on threads, see
+scattered_data_arrives_while_its_sender_is_in_the_library.c.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from harness.launch import QUICK, Arm, compiled, run
+from manyhands.benchmarks.mpis import MpiBuild
+
+SOURCE = Path(__file__).parent / "all_kinds_of_calls.c"
+LIMIT_S = 30
+
+pytestmark = [
+    pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores"),
+    pytest.mark.parametrize("mpi", QUICK, indirect=True),
+]
+
+
+@dataclass(frozen=True)
+class Binding:
+    line: str  # $r is the rank, $a and $b are two cores; then the program
+    described: bool = True  # some long messages are
+
+
+BINDINGS = {
+    "a core each": Binding("[ $r = 0 ] && c=$a || c=$b; exec taskset -c $c"),
+    "both on one core": Binding("exec taskset -c $a", described=False),
+    "two threads of one core": Binding("exec taskset -c $a,$b"),
+    "one may go where the other is": Binding("[ $r = 0 ] && c=$a || c=$a,$b; exec taskset -c $c"),
+    "a pid namespace each": Binding(
+        "exec unshare --pid --fork --kill-child --mount-proc", described=False
+    ),
+    "little address space": Binding("ulimit -v 700000; exec env"),
+    "no locked memory": Binding("ulimit -l 0; exec env"),
+    "small stacks": Binding("ulimit -s 256; exec env"),
+    "unlimited stacks": Binding("ulimit -s unlimited; exec env"),
+    "few files": Binding("ulimit -n 48; exec env"),
+}
+
+
+@pytest.mark.parametrize("name", BINDINGS)
+def test_everything_arrives(mpi: MpiBuild, helped: Arm, name: str) -> None:
+    binding = BINDINGS[name]
+    a, b = sorted(os.sched_getaffinity(0))[:2]
+    line = f'r=${{PMI_RANK:-$OMPI_COMM_WORLD_RANK}}; a={a}; b={b}; {binding.line} "$@"'
+    program = ["sh", "-c", line, "sh", str(compiled(mpi, "all_kinds_of_calls", [SOURCE]))]
+    done = run(mpi, helped, 2, program, {"MH_THRESHOLD": "64K,64K"}, LIMIT_S)
+    if done.code != 0 and run(mpi, Arm("plain"), 2, program, {}, LIMIT_S).code != 0:
+        pytest.skip("does not run plain, either")
+    done.expect("PASS")
+    assert done.summary is not None, done.told()
+    if binding.described:
+        assert done.summary["total"]["messages_described"] > 0, done.told()
