@@ -3,7 +3,8 @@
 
 `--mpi mpich4,abi` runs under these builds alone; `--arm helped|plain|both`; `--library` is the
 library to put in front (build/lib/libmanyhands.so); `--asan` says it was built with
-AddressSanitizer, so that its runtime has to come first. Tests marked `slow` run with `--slow` only.
+AddressSanitizer, so that its runtime has to come first; `--heap` runs with the shared heap. Tests
+marked `slow` run with `--slow` only.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from harness.launch import LIBRARY, ROOT, Arm
+from harness.launch import LIBRARY, ROOT, Arm, with_heap
 from manyhands.benchmarks.mpis import MpiBuild, find_builds
 
 BUILD_NAMES = ("mpich4", "openmpi4", "mpich5", "openmpi5", "abi")
@@ -25,6 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--arm", default="helped", choices=("plain", "helped", "both"))
     group.addoption("--library", type=Path, default=LIBRARY, help="the library to put in front")
     group.addoption("--asan", action="store_true", help="the library has AddressSanitizer in it")
+    group.addoption("--heap", action="store_true", help="with MH_HEAP=on in helped runs")
     group.addoption("--slow", action="store_true", help="the tests marked slow as well")
     group.addoption("--fuzz-seed", type=int, default=None, help="one seed instead of many")
     group.addoption("--fuzz-rounds", type=int, default=None, help="rounds of a fuzz run")
@@ -51,6 +53,8 @@ def _asan_runtime(build: MpiBuild) -> Path:
 
 def helped_arm(config: pytest.Config, build: MpiBuild) -> Arm:
     library = Path(config.getoption("--library")).resolve()
+    if config.getoption("--heap"):
+        return with_heap(Arm("helped", library))
     if not config.getoption("--asan"):
         return Arm("helped", library)
     settings = {"ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1"}

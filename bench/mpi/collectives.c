@@ -163,8 +163,8 @@ int main(int argc, char** argv) {
       if (which == 0 && i > 0) continue;  // a barrier has no size
       measure(which, &c, &o, rank);
     }
-    buffer_free(c.in, room);
-    buffer_free(c.out, room);
+    buffer_free(c.in);
+    buffer_free(c.out);
   }
   MPI_Finalize();
   return 0;

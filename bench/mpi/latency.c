@@ -106,7 +106,7 @@ static void move_megabytes(int rank, size_t load) {
     }
   }
   if (rank == 2) MPI_Recv(NULL, 0, MPI_BYTE, 0, kStopTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-  buffer_free(buffer, load);
+  buffer_free(buffer);
 }
 
 static struct options parse(int argc, char** argv) {

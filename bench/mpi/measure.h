@@ -31,10 +31,11 @@ struct samples {
 
 double now_ns(void);
 
-// Page-aligned, touched by the caller (so on its own NUMA node), filled with `fill`. Huge pages are
+// Page-aligned and from the heap, as buffers of programs are; touched by the caller (so on its own
+// NUMA node), filled with `fill`. Huge pages are
 // left to the system's setting, as for any program. Ends the job when memory is short.
 void* buffer_new(size_t bytes, unsigned char fill);
-void buffer_free(void* buffer, size_t bytes);
+void buffer_free(void* buffer);
 
 // Reads every 8 bytes from the low to the high address; the sum keeps the compiler honest.
 uint64_t touch_low_to_high(const void* buffer, size_t bytes);

@@ -110,7 +110,7 @@ static void verify(const struct side* s, int seed) {
   fill(s->out, s->room, seed + s->first);
   one_call(s);
   if (memcmp(s->in, expected, s->room) != 0) fail("wrong byte received, or a gap written");
-  buffer_free(expected, s->room);
+  buffer_free(expected);
 }
 
 // The server decides how many calls fill a batch and tells the other side.
@@ -222,9 +222,9 @@ static void run(const Case* c, void* context) {
     measure(&s, o);
     verify(&s, 77);
   }
-  buffer_free(s.out, s.room);
-  buffer_free(s.in, s.room);
-  buffer_free(s.packed, c->packed);
+  buffer_free(s.out);
+  buffer_free(s.in);
+  buffer_free(s.packed);
 }
 
 static void parse_ways(const char* text, int* ways) {

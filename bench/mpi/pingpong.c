@@ -268,8 +268,8 @@ static void pingpong(MPI_Comm comm, const struct options* o, size_t bytes, int f
   verify(&s, 3);
   measure(&s, o, ranks);
   verify(&s, 77);
-  buffer_free(s.send_pool, pool);
-  if (!s.echo) buffer_free(s.receive_pool, pool);
+  buffer_free(s.send_pool);
+  if (!s.echo) buffer_free(s.receive_pool);
 }
 
 static void print_limit(MPI_Comm team, size_t bytes) {

@@ -156,9 +156,9 @@ static void private_ways(size_t bytes, const struct options* o, int rank, int ra
     each_count("readv", copy_readv, &c, o, rank, ranks);
     if (c.chunk <= 128 << 10) each_count("scratch", copy_scratch, &c, o, rank, ranks);
   }
-  buffer_free(c.from, bytes);
-  buffer_free(c.to, bytes);
-  buffer_free(c.scratch, 4 << 20);
+  buffer_free(c.from);
+  buffer_free(c.to);
+  buffer_free(c.scratch);
 }
 
 static struct options parse(int argc, char** argv) {

@@ -142,8 +142,8 @@ int main(int argc, char** argv) {
   }
   if (rank == 0) print_result(&o, time, ranks);
   free(time);
-  buffer_free(out, o.bytes);
-  buffer_free(in, o.bytes);
+  buffer_free(out);
+  buffer_free(in);
   MPI_Finalize();
   return 0;
 }

@@ -136,10 +136,10 @@ def refusal(setting: Setting, text: str) -> str | None:
         return None if is_duration(text) else "a number from 0 to 1000000"
     if setting.type == "names":
         return None if are_names(text) else "names separated by commas such as main,solver::*"
-    if setting.type == "one or two sizes":
+    if setting.type == "one to three sizes":
         sizes = [number_from(size) for size in text.split(",")]
-        good = len(sizes) <= 2 and all(s is not None and s >= (setting.low or 0) for s in sizes)
-        return None if good else f"a size of at least {setting.low}, or two such as 64K,8M"
+        good = len(sizes) <= 3 and all(s is not None and s >= (setting.low or 0) for s in sizes)
+        return None if good else f"one to three sizes of at least {setting.low}, as in 64K,8M,16K"
     if setting.type in ("bytes", "count"):
         return number_refusal(setting, text)
     return None

@@ -104,7 +104,8 @@ Complaint read_value(std::string_view text, Threshold& value, const Row& row) {
       return {};
     }
   }
-  return fmt::format("one to three sizes of at least {} such as 65536 or 64K,8M,16K", row.low);
+  return fmt::format("one to three sizes of at least {} such as 65536, 64K,8M or 64K,8M,16K",
+                     row.low);
 }
 
 Complaint read_value(std::string_view text, double& value, const Row&) {

@@ -47,6 +47,7 @@ Status Reach::write(const View& remote, const void* local, std::size_t bytes) co
 
 Status Reach::copy(const View& to, const View& from, std::size_t bytes,
                    std::span<std::byte> scratch, layout::CacheLevel home) const {
+  if (bytes == 0) return {};
   const std::byte* source = here(from, bytes);
   std::byte* target = to_here(to, bytes);
   if (source == nullptr && target == nullptr) return copy_between_others(to, from, bytes, scratch);

@@ -82,7 +82,7 @@ def test_table_fits_eighty_columns(mh: Mh) -> None:
     [
         ("switch", ["0", "1"], ["2", "yes", ""]),
         ("bytes", ["4096", "64K", "1M", "1GiB"], ["x", "-1", "64 K B", "1"]),
-        ("one or two sizes", ["4096", "64K,8M", "1K, 2K"], ["x", "1", "64K,1", "64K,", "1K,2K,3K"]),
+        ("one to three sizes", ["4096", "64K,8M", "1K, 2K,3K"], ["x", "1", "64K,", "1K,2K,3K,4K"]),
         ("chunk table", ["64K", "0:16K,1M:128K"], ["0:0", "1M:1K,0:1K", "a:b", ""]),
         ("duration", ["0", "2.5"], ["-1", "nan", "1e9", "soon"]),
         ("a|b", ["a", "b"], ["c", "a|b"]),
@@ -91,7 +91,7 @@ def test_table_fits_eighty_columns(mh: Mh) -> None:
     ],
 )
 def test_what_is_accepted(type_: str, good: list[str], bad: list[str]) -> None:
-    unit = "bytes" if type_ in ("bytes", "one or two sizes") else ""
+    unit = "bytes" if type_ in ("bytes", "one to three sizes") else ""
     setting = Setting("MH_X", "user", type_, "", unit, "", low=1024 if unit == "bytes" else None)
     assert [refusal(setting, text) for text in good] == [None] * len(good)
     assert all(refusal(setting, text) for text in bad)

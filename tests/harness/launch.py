@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +109,13 @@ class Arm:
     @property
     def helped(self) -> bool:
         return self.library is not None
+
+
+def with_heap(arm: Arm) -> Arm:
+    """The same with large allocations in memory that the ranks of a node share."""
+    assert arm.library is not None
+    heap = arm.library.with_name("libmanyhands-heap.so")
+    return replace(arm, before=(*arm.before, heap), settings={**arm.settings, "MH_HEAP": "on"})
 
 
 # Our own settings do what they do under any MPI: where launchers are quick is enough for them.

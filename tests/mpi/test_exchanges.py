@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from harness.launch import QUICK, Arm, compiled, run
+from harness.launch import QUICK, Arm, compiled, run, with_heap
 from manyhands.benchmarks.mpis import WITHOUT_CMA, MpiBuild
 from manyhands.machine import try_cma
 
@@ -45,6 +45,16 @@ def test_only_what_goes_one_way_is_described(
     if memory == "cma" and try_cma(name_ancestor=True) != 0:
         pytest.skip("the kernel does not copy between processes here")
     assert described(mpi, helped, 2, env) == DESCRIBED[pattern]
+
+
+@pytest.mark.parametrize("pattern", DESCRIBED)
+@pytest.mark.parametrize("memory", ["auto", "mapped"])
+def test_all_are_described_whose_buffers_are_in_a_shared_heap(
+    mpi: MpiBuild, helped: Arm, pattern: str, memory: str
+) -> None:
+    each = {"exchange": 2 * MANY, "sends-first": 2 * MANY, "one-way": 1, "shift": 1}
+    env = {"MH_MEMORY": memory, "PATTERN": pattern}
+    assert described(mpi, with_heap(helped), 2, env) == ROUNDS * each.get(pattern, 2)
 
 
 @pytest.mark.parametrize("pattern", ["exchange", "sends-first", "sendrecv", "persistent"])

@@ -104,7 +104,7 @@ TEST(Settings, a_bad_value_is_one_line_with_key_value_what_is_accepted_and_the_d
             "(default 1)");
 }
 
-TEST(Settings, the_threshold_of_exchanges_may_be_left_out) {
+TEST(Settings, thresholds_may_be_left_out_from_the_end) {
   EXPECT_EQ(from({}).settings.threshold.exchanged, 8U << 20U);
   const LoadedSettings one = from({{"MH_THRESHOLD", "128K"}}, "MH_THRESHOLD=64K,1M");
   EXPECT_EQ(one.settings.threshold.one_way, 128U << 10U);
@@ -112,10 +112,12 @@ TEST(Settings, the_threshold_of_exchanges_may_be_left_out) {
   const LoadedSettings two = from({{"MH_THRESHOLD", " 32K , 2M "}});
   EXPECT_EQ(two.settings.threshold.one_way, 32U << 10U);
   EXPECT_EQ(two.settings.threshold.exchanged, 2U << 20U);
+  EXPECT_EQ(two.settings.threshold.mapped, 16U << 10U);
+  EXPECT_EQ(from({{"MH_THRESHOLD", "32K,2M,8K"}}).settings.threshold.mapped, 8U << 10U);
   EXPECT_EQ(warning({{"MH_THRESHOLD", "64K,1"}}),
-            "MH_THRESHOLD=64K,1 is not accepted, ignored; MH_THRESHOLD takes a size of at least "
-            "1024 such as 65536 or 64K, or two such as 64K,8M (default 64K,8M)");
-  for (const char* bad : {"64K,", ",64K", "64K,8M,9M", "64K 8M"}) {
+            "MH_THRESHOLD=64K,1 is not accepted, ignored; MH_THRESHOLD takes one to three sizes of "
+            "at least 1024 such as 65536, 64K,8M or 64K,8M,16K (default 64K,8M,16K)");
+  for (const char* bad : {"64K,", ",64K", "64K,8M,1", "64K,8M,9M,9M", "64K 8M"}) {
     EXPECT_EQ(warning({{"MH_THRESHOLD", bad}}).find("MH_THRESHOLD="), 0U) << bad;
   }
 }

@@ -47,56 +47,19 @@ bool cma_works() {
 #define SKIP_WITHOUT_CMA() \
   if (!cma_works()) GTEST_SKIP() << "process_vm_readv is not permitted here"
 
-TEST(View, copies_within_one_process) {
-  const auto from = pattern(100'000, 3);
-  std::vector<std::uint8_t> to(from.size());
-  EXPECT_TRUE(copy(view_of(to.data()), view_of(from.data()), from.size(), ::getpid(), {}).ok());
-  EXPECT_EQ(to, from);
-}
-
-TEST(View, nothing_to_copy_is_done) {
-  EXPECT_TRUE(copy(view_of(nullptr), view_of(nullptr, 1), 0, ::getpid(), {}).ok());
-}
-
 TEST(View, reads_and_writes_another_process) {
   SKIP_WITHOUT_CMA();
   auto shared_address = pattern(3 * page() + 17, 1);
   test::Child other = sleeper();
+  const View there = view_of(shared_address.data(), other.pid());
   std::vector<std::uint8_t> got(shared_address.size());
-  ASSERT_TRUE(copy(view_of(got.data()), view_of(shared_address.data(), other.pid()), got.size(),
-                   ::getpid(), {})
-                  .ok());
+  ASSERT_TRUE(read(got.data(), there, got.size()).ok());
   EXPECT_EQ(got, shared_address);
   const auto fresh = pattern(got.size(), 77);
-  ASSERT_TRUE(copy(view_of(shared_address.data(), other.pid()), view_of(fresh.data()), fresh.size(),
-                   ::getpid(), {})
-                  .ok());
-  ASSERT_TRUE(read(got.data(), view_of(shared_address.data(), other.pid()), got.size()).ok());
+  ASSERT_TRUE(write(there, fresh.data(), fresh.size()).ok());
+  ASSERT_TRUE(read(got.data(), there, got.size()).ok());
   EXPECT_EQ(got, fresh);
   EXPECT_NE(shared_address, fresh) << "the copy of this process is its own";
-}
-
-TEST(View, a_third_party_copies_through_scratch_of_any_size) {
-  SKIP_WITHOUT_CMA();
-  const auto from = pattern(10'000, 5);
-  std::vector<std::uint8_t> to(from.size());
-  test::Child sender = sleeper();
-  test::Child receiver = sleeper();
-  for (const std::size_t scratch_bytes : {1000U, 9'999U, 10'000U, 65'536U}) {
-    std::vector<std::byte> scratch(scratch_bytes);
-    const auto cleared = std::vector<std::uint8_t>(to.size());
-    ASSERT_TRUE(write(view_of(to.data(), receiver.pid()), cleared.data(), cleared.size()).ok());
-    ASSERT_TRUE(copy(view_of(to.data(), receiver.pid()), view_of(from.data(), sender.pid()),
-                     from.size(), ::getpid(), scratch)
-                    .ok());
-    std::vector<std::uint8_t> got(to.size());
-    ASSERT_TRUE(read(got.data(), view_of(to.data(), receiver.pid()), got.size()).ok());
-    EXPECT_EQ(got, from) << scratch_bytes;
-  }
-}
-
-TEST(View, a_third_party_without_scratch_says_so) {
-  EXPECT_EQ(copy(view_of(nullptr, 2), view_of(nullptr, 1), 10, ::getpid(), {}).code, Code::full);
 }
 
 TEST(View, a_process_that_is_gone_is_gone) {

@@ -40,7 +40,7 @@ class PipelineEngineTest : public testing::Test {
       nodes_[rank].settle();
       pools_.push_back(std::make_unique<lend::Pool>(nodes_[rank], area(rank).lendings, 0));
       hands_.push_back(std::make_unique<PipelineEngine>(nodes_[rank], kOffsets, area(rank).counters,
-                                                        *pools_[rank]));
+                                                        *pools_[rank], reach_));
     }
     send_queue_.attach(&area(0).send_queue);
   }
@@ -69,6 +69,7 @@ class PipelineEngineTest : public testing::Test {
     send_queue_.release(slot);
   }
 
+  memory::Reach reach_;
   test::SharedMemory memory_;
   std::vector<node::Node> nodes_;
   std::vector<std::unique_ptr<lend::Pool>> pools_;
