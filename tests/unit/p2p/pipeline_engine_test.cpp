@@ -69,7 +69,8 @@ class PipelineEngineTest : public testing::Test {
     send_queue_.release(slot);
   }
 
-  memory::Reach reach_;
+  // Rank 1 has no other way to rank 0 than the kernel, as if that were another process.
+  memory::Reach reach_{1, 2, memory::Reach::Kernel::yes};
   test::SharedMemory memory_;
   std::vector<node::Node> nodes_;
   std::vector<std::unique_ptr<lend::Pool>> pools_;
