@@ -3,7 +3,7 @@
 // private communicators.
 //
 // Read-only between start-up and MPI_Finalize; any thread reads it without a lock. Only
-// lifecycle/bootstrap.cpp and, for messages between nodes, protocol/wires.cpp write to it, both
+// lifecycle/bootstrap.cpp and, for messages between nodes, protocol/internode.cpp write to it, both
 // while no other thread is in a call of ours.
 #pragma once
 
@@ -25,7 +25,7 @@ struct Config {
   bool pipelining = false;  // messages may go by pipelines (p2p/pipeline.hpp)
   bool cells_pay = false;   // maybe also those that the kernel could copy: it is slow at it
   bool internode =
-      false;  // messages to other nodes may go by internode pipelines (protocol/wires.hpp)
+      false;  // messages to other nodes may go by internode pipelines (protocol/internode.hpp)
   bool willing = false;        // nothing on this node speaks against helping with messages
   bool multiple = false;       // the library has granted MPI_THREAD_MULTIPLE
   bool sharing_loops = false;  // this rank's loops are exposed to others
