@@ -74,7 +74,7 @@ def test_a_slow_kernel_is_told_from_a_fast_one(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_bound_of_a_slow_page_is_the_librarys() -> None:
-    runtime = (Path(__file__).resolve().parents[2] / "src/mpi/lifecycle/bootstrap.cpp").read_text()
+    runtime = (Path(__file__).resolve().parents[2] / "src/mpi/lifecycle/node_setup.cpp").read_text()
     assert f"kSlowPageNs = {doctor.SLOW_PAGE_NS};" in runtime
 
 

@@ -22,7 +22,7 @@ from manyhands.finding import LIMIT, NOTE, OK, Report
 
 # --- reaching memory --------------------------------------------------------------------------
 
-SLOW_PAGE_NS = 150  # as in src/mpi/lifecycle/bootstrap.cpp
+SLOW_PAGE_NS = 150  # as in src/mpi/lifecycle/node_setup.cpp
 
 
 def why_refused(error: int) -> tuple[str, str]:
