@@ -16,7 +16,7 @@ const bool kHasWide = [] {
   __builtin_cpu_init();
   return __builtin_cpu_supports("avx2") != 0;
 }();
-const bool kCrowdsAreSlow = [] {
+const bool kSetConflictsAreSlow = [] {
   __builtin_cpu_init();
   return __builtin_cpu_is("intel") != 0;
 }();

@@ -63,7 +63,7 @@ class WaitScope {
     if (!hands) return t_has_hands && g_work->own_within_own();
     if (do_own() || g_work->lend_to_partner()) return true;
     // More ranks than cores: the core belongs to whoever has something of its own to do.
-    if (g_rules.crowded || ticks() < spin_ends_) return false;
+    if (g_rules.oversubscribed || ticks() < spin_ends_) return false;
     if (!idle_) {
       idle_ = true;
       g_work->idle(true);
@@ -131,7 +131,7 @@ void until_slow(Predicate done) {
   while (!done()) {
     if (scope.step()) continue;
     g_work->between_looks();
-    if (g_rules.crowded) {
+    if (g_rules.oversubscribed) {
       sched_yield();
     } else {
       relax();

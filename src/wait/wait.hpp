@@ -57,7 +57,7 @@ class Work {
 struct Rules {
   std::uint64_t least_spin = 0;  // ticks a wait spins before its first unit, at least and at most
   std::uint64_t most_spin = 0;
-  bool crowded = false;  // more ranks than cores: yield, and do not help
+  bool oversubscribed = false;  // more ranks than cores: yield, and do not help
 };
 
 // Called once before the first wait that shall help, and with nullptr before `work` goes away.

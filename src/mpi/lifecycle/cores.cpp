@@ -99,7 +99,7 @@ void take_back() {
 
 wait::Rules rules() {
   wait::Rules rules;
-  rules.crowded = node_setup::oversubscribed();
+  rules.oversubscribed = node_setup::oversubscribed();
   rules.least_spin = ticks_from_ns(settings().spin_us * 1e3);
   rules.most_spin = rules.least_spin * 16;
   return rules;

@@ -327,7 +327,7 @@ TEST(Kernels, rows_of_every_block_size) {
   }
 }
 
-TEST(Kernels, strides_on_which_stores_crowd) {
+TEST(Kernels, strides_on_which_stores_conflict) {
   for (const std::int64_t stride : {512, 1536, 4096, -4096, -512}) {
     for (const std::int64_t bytes : {4, 8, 24, 33, 64}) {
       check_grid(bytes, 37, stride, 3, 128);
@@ -337,7 +337,7 @@ TEST(Kernels, strides_on_which_stores_crowd) {
   }
 }
 
-TEST(Kernels, strides_on_which_loads_crowd) {
+TEST(Kernels, strides_on_which_loads_conflict) {
   for (const std::int64_t stride : {4096, -8192}) {
     for (const std::int64_t bytes : {4, 8, 16}) {
       for (std::int64_t length = 29; length <= 66; ++length) {
@@ -350,7 +350,7 @@ TEST(Kernels, strides_on_which_loads_crowd) {
 // Rows of blocks of 8 bytes at a stride of 4096, unpacked by `unpack(at, rows, stream)`, which only
 // some processors' packing calls by itself.
 template <class Unpack>
-void check_crowded_rows(std::uint64_t length, std::uint64_t block, Unpack&& unpack) {
+void check_conflicting_rows(std::uint64_t length, std::uint64_t block, Unpack&& unpack) {
   constexpr std::int64_t kStride = 4096;
   constexpr std::uint64_t kOffset = 40;
   const std::uint64_t row_stride = 2 * kCacheLine;
@@ -373,13 +373,13 @@ void check_crowded_rows(std::uint64_t length, std::uint64_t block, Unpack&& unpa
 
 TEST(Kernels, stores_let_through_a_few_at_a_time) {
   for (const std::uint64_t length : {2U, 16U, 37U}) {
-    for (const detail::Crowding crowding : {detail::Crowding::some, detail::Crowding::severe}) {
-      check_crowded_rows(length, 8, [&](Address at, const Rows& rows, std::byte* stream) {
-        detail::move_rows_slowly(at, rows, stream, crowding, detail::move_fixed_row<false, 8>);
+    for (const detail::SetConflicts conflicts : {detail::SetConflicts::some, detail::SetConflicts::severe}) {
+      check_conflicting_rows(length, 8, [&](Address at, const Rows& rows, std::byte* stream) {
+        detail::move_rows_slowly(at, rows, stream, conflicts, detail::move_fixed_row<false, 8>);
       });
     }
     for (std::uint64_t block = 16; block <= 64; block += 8) {
-      check_crowded_rows(length, block, detail::move_across_lines<false>);
+      check_conflicting_rows(length, block, detail::move_across_lines<false>);
     }
   }
 }

@@ -68,8 +68,8 @@ class Wait : public testing::Test {
   Recorder work_;
 };
 
-constexpr Rules kAtOnce{.least_spin = 0, .most_spin = 0, .crowded = false};
-constexpr Rules kNever{.least_spin = 1ULL << 60U, .most_spin = 1ULL << 60U, .crowded = false};
+constexpr Rules kAtOnce{.least_spin = 0, .most_spin = 0, .oversubscribed = false};
+constexpr Rules kNever{.least_spin = 1ULL << 60U, .most_spin = 1ULL << 60U, .oversubscribed = false};
 
 // True after that many looks.
 struct After {
@@ -142,7 +142,7 @@ TEST_F(Wait, others_are_not_helped_before_the_spin_is_over) {
 }
 
 TEST_F(Wait, with_more_ranks_than_cores_nobody_else_is_helped) {
-  start({.least_spin = 0, .most_spin = 0, .crowded = true});
+  start({.least_spin = 0, .most_spin = 0, .oversubscribed = true});
   work_.own_chunks = 1;
   work_.help_chunks = 1;
   until(After{1000});

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Moving single blocks, and rows of equal blocks, between memory and the packed stream: one loop
+// for each block size.
+//
+// `kPack` says the direction: memory to stream, or stream to memory. Exactly the bytes of the
+// blocks are written, never a gap. What was tried and is slower: docs/decisions.md.
+#pragma once
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "layout/row.hpp"
+#include "layout/walk.hpp"
+
+namespace mh::layout::detail {
+
+template <bool kPack, std::size_t kBytes>
+inline void move_fixed(std::byte* memory, std::byte* stream) {
+  if constexpr (kPack) {
+    __builtin_memcpy(stream, memory, kBytes);
+  } else {
+    __builtin_memcpy(memory, stream, kBytes);
+  }
+}
+
+// One block of more than 64 bytes.
+#if defined(__x86_64__)
+void copy_long(std::byte* to, const std::byte* from, std::size_t bytes);
+#else
+inline void copy_long(std::byte* to, const std::byte* from, std::size_t bytes) {
+  std::memcpy(to, from, bytes);
+}
+#endif
+
+template <bool kPack>
+inline void move_bytes(std::byte* memory, std::byte* stream, std::size_t bytes) {
+  if constexpr (kPack) {
+    copy_long(stream, memory, bytes);
+  } else {
+    copy_long(memory, stream, bytes);
+  }
+}
+
+// kPart to 2 * kPart bytes, by two parts that may overlap.
+template <bool kPack, std::size_t kPart>
+inline void move_overlapped(std::byte* memory, std::byte* stream, std::size_t bytes) {
+  struct Part {
+    std::byte byte[kPart];
+  };
+  Part first;
+  Part last;
+  const std::size_t behind = bytes - kPart;
+  __builtin_memcpy(&first, kPack ? memory : stream, kPart);
+  __builtin_memcpy(&last, (kPack ? memory : stream) + behind, kPart);
+  __builtin_memcpy(kPack ? stream : memory, &first, kPart);
+  __builtin_memcpy((kPack ? stream : memory) + behind, &last, kPart);
+}
+
+// Up to 64 bytes without a call.
+template <bool kPack>
+inline void move_short(std::byte* memory, std::byte* stream, std::size_t bytes) {
+  if (bytes >= 16) {
+    if (bytes <= 32) return move_overlapped<kPack, 16>(memory, stream, bytes);
+    if (bytes <= 48) {
+      move_fixed<kPack, 16>(memory, stream);
+      return move_overlapped<kPack, 16>(memory + 16, stream + 16, bytes - 16);
+    }
+    if (bytes <= 64) {
+      move_fixed<kPack, 32>(memory, stream);
+      return move_overlapped<kPack, 16>(memory + 32, stream + 32, bytes - 32);
+    }
+    return move_bytes<kPack>(memory, stream, bytes);
+  }
+  if (bytes >= 8) return move_overlapped<kPack, 8>(memory, stream, bytes);
+  if (bytes >= 4) return move_overlapped<kPack, 4>(memory, stream, bytes);
+  if (bytes >= 2) return move_overlapped<kPack, 2>(memory, stream, bytes);
+  if (bytes == 1) *(kPack ? stream : memory) = *(kPack ? memory : stream);
+}
+
+// `move` is one block.
+template <class Move>
+inline void move_row_by(Row row, Move&& move) {
+  constexpr std::uint64_t kUnroll = 4;
+  for (; row.length >= kUnroll; row.length -= kUnroll) {
+    for (std::uint64_t k = 0; k < kUnroll; ++k) {
+      move(pointer(moved(row.at, k, row.stride)), row.stream + k * row.stream_stride);
+    }
+    row.at = moved(row.at, kUnroll, row.stride);
+    row.stream += kUnroll * row.stream_stride;
+  }
+  for (; row.length != 0; --row.length) {
+    move(pointer(row.at), row.stream);
+    row.at = moved(row.at, row.stride);
+    row.stream += row.stream_stride;
+  }
+}
+
+template <bool kPack, std::size_t kBytes>
+inline void move_fixed_row(const Row& row) {
+  move_row_by(row, move_fixed<kPack, kBytes>);
+}
+
+template <bool kPack, std::size_t kPart>
+inline void move_overlapped_row(const Row& row, std::size_t bytes) {
+  move_row_by(row, [bytes](std::byte* memory, std::byte* stream) {
+    move_overlapped<kPack, kPart>(memory, stream, bytes);
+  });
+}
+
+// How wide registers move a block: 32 or 64 bytes at a time from its beginning on, or 64 at a time
+// from the first place on that no store crosses a cache line.
+enum class Parts : std::uint8_t { by_32, by_64, aligned };
+constexpr std::size_t kLeastAligned = 160;
+// The longest blocks that they move faster than the C library does.
+constexpr std::size_t kWideMost = 64U << 10U;
+
+#if defined(__x86_64__)
+// Whether the processor has 32-byte registers.
+extern const bool kHasWide;
+
+[[gnu::target("avx2"), gnu::always_inline]] inline __m256i load_wide(const std::byte* from) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+}
+[[gnu::target("avx2"), gnu::always_inline]] inline void store_wide(std::byte* to, __m256i part) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), part);
+}
+
+// One block, kEnd bytes (32 or 64) at a time, of which the last ones may overlap.
+template <std::size_t kEnd>
+[[gnu::target("avx2"), gnu::always_inline]] inline void copy_wide(std::byte* to,
+                                                                  const std::byte* from,
+                                                                  std::size_t bytes) {
+  constexpr std::size_t kHalf = kEnd - 32;
+  const std::size_t last = bytes - kEnd;
+  const __m256i end = load_wide(from + last);
+  const __m256i end_half = load_wide(from + last + kHalf);
+  for (std::size_t at = 0; at < last; at += kEnd) {
+    const __m256i part = load_wide(from + at);
+    const __m256i half = load_wide(from + at + kHalf);
+    store_wide(to + at, part);
+    if constexpr (kHalf != 0) store_wide(to + at + kHalf, half);
+  }
+  store_wide(to + last, end);
+  if constexpr (kHalf != 0) store_wide(to + last + kHalf, end_half);
+}
+
+[[gnu::target("avx2"), gnu::always_inline]] inline void copy_aligned(std::byte* to,
+                                                                     const std::byte* from,
+                                                                     std::size_t bytes) {
+  const std::size_t last = bytes - 64;
+  const __m256i end = load_wide(from + last);
+  const __m256i end_half = load_wide(from + last + 32);
+  store_wide(to, load_wide(from));
+  for (std::size_t at = 32 - reinterpret_cast<std::uintptr_t>(to) % 32; at < last; at += 64) {
+    const __m256i part = load_wide(from + at);
+    const __m256i half = load_wide(from + at + 32);
+    store_wide(to + at, part);
+    store_wide(to + at + 32, half);
+  }
+  store_wide(to + last, end);
+  store_wide(to + last + 32, end_half);
+}
+
+template <Parts kParts>
+[[gnu::target("avx2"), gnu::always_inline]] inline void copy_block(std::byte* to,
+                                                                   const std::byte* from,
+                                                                   std::size_t bytes) {
+  if constexpr (kParts == Parts::aligned) return copy_aligned(to, from, bytes);
+  copy_wide<kParts == Parts::by_32 ? 32 : 64>(to, from, bytes);
+}
+
+// Arguments one by one, so that they travel in registers: a row of two blocks is over at once.
+template <bool kPack, Parts kParts>
+[[gnu::target("avx2")]] void move_wide(Address at, std::int64_t stride, std::uint64_t length,
+                                       std::byte* stream, std::uint64_t stream_stride,
+                                       std::size_t bytes) {
+  for (; length != 0; --length) {
+    if constexpr (kPack) {
+      copy_block<kParts>(stream, pointer(at), bytes);
+    } else {
+      copy_block<kParts>(pointer(at), stream, bytes);
+    }
+    at = moved(at, stride);
+    stream += stream_stride;
+  }
+}
+
+template <bool kPack, Parts kParts>
+void move_wide_row(const Row& row, std::size_t bytes) {
+  move_wide<kPack, kParts>(row.at, row.stride, row.length, row.stream, row.stream_stride, bytes);
+}
+#else
+constexpr bool kHasWide = false;
+template <bool kPack, Parts kParts>
+void move_wide_row(const Row& /*row*/, std::size_t /*bytes*/) {}
+#endif
+
+// Calls `with` for the loop over blocks of this size; the choice is made once, not for each row.
+template <bool kPack, class With>
+void choose_row(std::size_t bytes, With&& with) {
+  switch (bytes) {
+    case 1:
+      return with(move_fixed_row<kPack, 1>);
+    case 2:
+      return with(move_fixed_row<kPack, 2>);
+    case 4:
+      return with(move_fixed_row<kPack, 4>);
+    case 8:
+      return with(move_fixed_row<kPack, 8>);
+    case 16:
+      return with(move_fixed_row<kPack, 16>);
+    case 24:
+      return with(move_fixed_row<kPack, 24>);
+    case 32:
+      return with(move_fixed_row<kPack, 32>);
+    case 40:
+      return with(move_fixed_row<kPack, 40>);
+    default:
+      break;
+  }
+  if (bytes == 3) return with(move_fixed_row<kPack, 3>);
+  if (bytes < 8) return with([=](const Row& row) { move_overlapped_row<kPack, 4>(row, bytes); });
+  if (bytes < 16) return with([=](const Row& row) { move_overlapped_row<kPack, 8>(row, bytes); });
+  if (bytes < 32) return with([=](const Row& row) { move_overlapped_row<kPack, 16>(row, bytes); });
+  if (kHasWide && bytes < 64) {
+    return with([=](const Row& row) { move_wide_row<kPack, Parts::by_32>(row, bytes); });
+  }
+  if (kHasWide && bytes < kLeastAligned) {
+    return with([=](const Row& row) { move_wide_row<kPack, Parts::by_64>(row, bytes); });
+  }
+  if (kHasWide && bytes <= kWideMost) {
+    return with([=](const Row& row) { move_wide_row<kPack, Parts::aligned>(row, bytes); });
+  }
+  with([=](const Row& row) {
+    move_row_by(row, [=](std::byte* memory, std::byte* stream) {
+      move_bytes<kPack>(memory, stream, bytes);
+    });
+  });
+}
+
+}  // namespace mh::layout::detail

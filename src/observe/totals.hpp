@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What one rank did, from its counters, and the sums over all ranks.
+//
+// The efficiencies are those of POP (parallel efficiency = load balance x communication efficiency)
+// over *useful* time, that is all time outside waits. Time spent helping a neighbour is neither
+// useful nor waiting: it is a third class, and every efficiency is given without it and with it.
+// Plain data, gathered by the caller.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "observe/counters.hpp"
+
+namespace mh::observe {
+
+// Parallel loops whose iterations other ranks may do, and those they may not.
+inline constexpr std::size_t kObstacles = 11;
+struct Loops {
+  std::uint64_t regions_shared;
+  std::uint64_t regions_excluded[kObstacles];  // see kObstacleTexts in summary.cpp
+  std::uint64_t exposures;                     // executions that were open to others
+  std::uint64_t units_by_others;               // done in this rank's loops on lent cores
+  std::uint64_t units_waited;                  // of these, those whose core went back for a wait
+  std::uint64_t units_lent;                    // this rank's core, for others' work
+  std::uint64_t names_used;                    // a bit for each name of the lists that met a region
+  std::uint32_t sharing;                       // 1: loops of this rank could be shared
+};
+
+struct RankReport {
+  std::uint32_t world_rank;
+  std::uint32_t node;     // 0.., in the order of their first world rank
+  std::uint32_t helping;  // 1: this rank's node shares work; 0: see Why
+  double elapsed_s;       // from MPI_Init to MPI_Finalize
+  double wait_s;          // inside the wait loop, all of it
+  double help_s;          // of that: copying for others
+  double own_copy_s;      // of that: copying own messages
+  double lent_s;          // of that: the core was lent to another rank
+  std::uint64_t messages_described;
+  std::uint64_t bytes_described;
+  std::uint64_t resends;
+  std::uint64_t fallbacks[kFallbacks];
+  std::uint64_t own_chunks;  // as receiver and as sender
+  std::uint64_t own_bytes;
+  std::uint64_t others_chunks;
+  std::uint64_t others_bytes;
+  std::uint64_t lent_chunks;  // of this rank's receives, on cores that others lent
+  std::uint64_t lent_bytes;
+  std::uint64_t messages_exchanged;  // left to the MPI library, as both ends were busy
+  std::uint64_t bytes_packed;        // by MPI_Pack and MPI_Unpack through the layout engine
+  std::uint64_t waits;
+  std::uint64_t collectives_gated;
+  Loops loops;
+};
+
+// Reads one rank's counters; the caller fills in world_rank, node and helping.
+RankReport read_counters(const Counters& counters, std::uint64_t now_ticks, double ticks_per_s);
+
+struct Efficiency {
+  double parallel;
+  double load_balance;
+  double communication;
+};
+
+struct Totals {
+  std::uint32_t ranks;
+  std::uint32_t nodes;
+  double elapsed_s;  // the longest rank
+  double useful_s;   // sum over ranks, as are all below
+  double wait_s;     // waiting that stayed waiting
+  double help_s;     // copying for others and cores lent
+  double own_copy_s;
+  Efficiency without_help;  // useful time only
+  Efficiency with_help;     // useful time and helping
+  std::uint64_t messages_described, bytes_described, resends;
+  std::array<std::uint64_t, kFallbacks> fallbacks;
+  std::uint64_t own_chunks, own_bytes, others_chunks, others_bytes;
+  std::uint64_t lent_chunks, lent_bytes, messages_exchanged, bytes_packed, waits, collectives_gated;
+  Loops loops;
+};
+Totals total(std::span<const RankReport> ranks);
+
+}  // namespace mh::observe
