@@ -373,7 +373,8 @@ void check_conflicting_rows(std::uint64_t length, std::uint64_t block, Unpack&& 
 
 TEST(Kernels, stores_let_through_a_few_at_a_time) {
   for (const std::uint64_t length : {2U, 16U, 37U}) {
-    for (const detail::SetConflicts conflicts : {detail::SetConflicts::some, detail::SetConflicts::severe}) {
+    for (const detail::SetConflicts conflicts :
+         {detail::SetConflicts::some, detail::SetConflicts::severe}) {
       check_conflicting_rows(length, 8, [&](Address at, const Rows& rows, std::byte* stream) {
         detail::move_rows_slowly(at, rows, stream, conflicts, detail::move_fixed_row<false, 8>);
       });

@@ -69,7 +69,8 @@ class Wait : public testing::Test {
 };
 
 constexpr Rules kAtOnce{.least_spin = 0, .most_spin = 0, .oversubscribed = false};
-constexpr Rules kNever{.least_spin = 1ULL << 60U, .most_spin = 1ULL << 60U, .oversubscribed = false};
+constexpr Rules kNever{
+    .least_spin = 1ULL << 60U, .most_spin = 1ULL << 60U, .oversubscribed = false};
 
 // True after that many looks.
 struct After {
