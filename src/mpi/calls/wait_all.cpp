@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Chapter 3, completion: MPI_Waitall.
+//
+// Where a message of ours may come in, requests complete one by one, each settled as soon as it is
+// there. Otherwise the call waits for the one that is likely to be the last and then asks for all.
+#include <algorithm>
+#include <utility>
+
+#include "mpi/calls/completion.hpp"
+#include "mpi/calls/shortcut.hpp"
+#include "mpi/job/services.hpp"
+#include "mpi/job/switches.hpp"
+#include "mpi/next.hpp"
+#include "mpi/protocol/message.hpp"
+#include "mpi/wrappers.hpp"
+
+namespace mh::mpi {
+namespace {
+
+// Requests of an array complete one by one, so that a long message is fetched as soon as it is
+// there and not when the last one is.
+class WaitAll {
+ public:
+  WaitAll(int count, MPI_Request* requests, MPI_Status* users)
+      : count_(count),
+        requests_(requests),
+        batch_(count, requests, users),
+        left_(length(count)),
+        indices_(length(count)),
+        completed_(length(count)),
+        codes_(length(count)) {}
+
+  int run() {
+    clear_statuses();
+    std::copy_n(requests_, batch_.size(), left_.data());
+    int code = MPI_SUCCESS;
+    wait::until([&] {
+      int found = 0;
+      code = next.Testsome(count_, left_.data(), &found, indices_.data(), completed_.data());
+      if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) return true;
+      if (found == MPI_UNDEFINED) return true;
+      take(found, code == MPI_ERR_IN_STATUS);
+      return false;
+    });
+    if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) return code;
+    return errors_ ? with_errors() : MPI_SUCCESS;
+  }
+
+ private:
+  // Requests that are null or inactive have the empty status, with no error.
+  void clear_statuses() {
+    MPI_Request none = MPI_REQUEST_NULL;
+    MPI_Status empty{};
+    int flag = 0;
+    real.Test(&none, &flag, &empty);
+    for (std::size_t i = 0; i < batch_.size(); ++i) set_status(i, empty);
+    std::fill_n(codes_.data(), batch_.size(), MPI_SUCCESS);
+  }
+
+  // Its error is the program's own unless the call has one.
+  void set_status(std::size_t i, const MPI_Status& status) {
+    const int error = batch_.status(i).MPI_ERROR;
+    batch_.status(i) = status;
+    batch_.status(i).MPI_ERROR = error;
+  }
+  int with_errors() {
+    for (std::size_t i = 0; i < batch_.size(); ++i) batch_.status(i).MPI_ERROR = codes_[i];
+    return MPI_ERR_IN_STATUS;
+  }
+
+  void take(int found, bool with_errors) {
+    for (std::size_t i = 0; i < length(found); ++i) {
+      const auto index = static_cast<std::size_t>(indices_[i]);
+      MPI_Status& status = completed_[i];
+      // MPICH 4.0 takes a persistent collective that is complete for an active one.
+      requests_[index] = std::exchange(left_[index], MPI_REQUEST_NULL);
+      int& code = codes_[index];
+      code = with_errors ? status.MPI_ERROR : MPI_SUCCESS;
+      if (code == MPI_SUCCESS) {
+        code = settle_and_raise(batch_.handle(index), batch_.entry(index), &status);
+      } else {
+        failed(code, batch_.handle(index), batch_.entry(index), &status);
+      }
+      errors_ = errors_ || code != MPI_SUCCESS;
+      set_status(index, status);
+    }
+  }
+
+  int count_;
+  MPI_Request* requests_;
+  Batch batch_;
+  Scratch<MPI_Request> left_;
+  Scratch<int> indices_;
+  Scratch<MPI_Status> completed_;
+  Scratch<int> codes_;
+  bool errors_ = false;
+};
+
+[[gnu::noinline]] int wait_all(int count, MPI_Request* requests, MPI_Status* statuses) {
+  return WaitAll(count, requests, statuses).run();
+}
+
+// Requests of an array are completed one by one, or as many as are there. Never by MPI_Testall:
+// that of MPICH 4.0 fails if a persistent collective is among them.
+class OneByOne {
+ public:
+  OneByOne(int count, MPI_Request* requests, MPI_Status* users)
+      : count_(count),
+        requests_(requests),
+        users_(users == MPI_STATUSES_IGNORE ? nullptr : users),
+        codes_(length(count)) {
+    std::fill_n(codes_.data(), length(count), kOpen);
+  }
+
+  void wait_for(int i) {
+    note(i,
+         wait_request(&requests_[i], users_ == nullptr ? MPI_STATUS_IGNORE : &users_[i], looks()));
+  }
+  // False if some are left.
+  bool take_those_there() {
+    Scratch<int> indices(length(count_));
+    Scratch<MPI_Status> statuses(users_ == nullptr ? 0 : length(count_));
+    int found = 0;
+    const int code = next.Testsome(count_, requests_, &found, indices.data(),
+                                   users_ == nullptr ? MPI_STATUSES_IGNORE : statuses.data());
+    failed_ = failed_ || code != MPI_SUCCESS;
+    if (found == MPI_UNDEFINED) return users_ == nullptr;
+    for (std::size_t k = 0; k < length(found); ++k) {
+      if (codes_[static_cast<std::size_t>(indices[k])] != kOpen) continue;
+      take(indices[k], code, users_ == nullptr ? nullptr : &statuses[k]);
+    }
+    return done_ == count_;
+  }
+  void wait_for_rest() {
+    for (int i = count_ - 1; i >= 0; --i) {
+      if (codes_[static_cast<std::size_t>(i)] == kOpen) wait_for(i);
+    }
+  }
+  // All but one, which is complete.
+  int leave_to_library(int one) {
+    const MPI_Status kept = users_ == nullptr ? MPI_Status{} : users_[one];
+    const int code =
+        next.Waitall(count_, requests_, users_ == nullptr ? MPI_STATUSES_IGNORE : users_);
+    if (users_ == nullptr) return code;
+    users_[one] = kept;
+    if (code == MPI_ERR_IN_STATUS) users_[one].MPI_ERROR = MPI_SUCCESS;
+    return code;
+  }
+  int result() {
+    if (!failed_) return MPI_SUCCESS;
+    for (std::size_t i = 0; users_ != nullptr && i < length(count_); ++i) {
+      users_[i].MPI_ERROR = codes_[i] == kOpen ? MPI_SUCCESS : codes_[i];
+    }
+    return MPI_ERR_IN_STATUS;
+  }
+  [[nodiscard]] bool failed() const { return failed_; }
+
+ private:
+  static constexpr int kOpen = -1;
+
+  void note(int i, int code) {
+    codes_[static_cast<std::size_t>(i)] = code;
+    failed_ = failed_ || code != MPI_SUCCESS;
+    ++done_;
+  }
+  void take(int i, int code, const MPI_Status* status) {
+    note(i, code == MPI_ERR_IN_STATUS && status != nullptr ? status->MPI_ERROR : MPI_SUCCESS);
+    if (status == nullptr) return;
+    const int error = users_[i].MPI_ERROR;
+    users_[i] = *status;
+    users_[i].MPI_ERROR = error;
+  }
+
+  int count_;
+  MPI_Request* requests_;
+  MPI_Status* users_;   // null if nobody wants them
+  Scratch<int> codes_;  // of those that are complete
+  int done_ = 0;
+  bool failed_ = false;
+};
+
+// A look at one request costs less than one at all of them: waits for `last`, which is likely to
+// complete last, when mostly all are there, and else for one after the other; or, `in_library`,
+// leaves what is not there yet to the library's own wait. Where errors end the program; those of
+// files and windows may return all the same.
+[[gnu::noinline]] int wait_all_from(int last, int count, MPI_Request* requests, MPI_Status* users,
+                                    bool in_library) {
+  OneByOne all(count, requests, users);
+  all.wait_for(last);
+  if (count == 1) return all.result();
+  if (in_library && !all.failed()) return all.leave_to_library(last);
+  if (!all.take_those_there()) all.wait_for_rest();
+  return all.result();
+}
+
+[[gnu::noinline]] int wait_all_ordinary(int count, MPI_Request* requests, MPI_Status* statuses) {
+  return switches.errors_are_fatal ? wait_all_from(count - 1, count, requests, statuses, false)
+                                   : wait_all(count, requests, statuses);
+}
+
+// The short receives under way in an array.
+struct ShortOnes {
+  int last = -1;  // of them in the array
+  std::size_t count = 0;
+  bool of_one_source = true;  // and communicator, so they complete in their order
+};
+
+ShortOnes short_ones(int count, const MPI_Request* requests) {
+  ShortOnes found;
+  const ShortReceive* first = nullptr;
+  for (int i = 0; i < count; ++i) {
+    const ShortReceive* receive = short_receives.find(requests[i]);
+    if (receive == nullptr) continue;
+    if (first == nullptr) first = receive;
+    found.of_one_source = found.of_one_source && receive->source != MPI_ANY_SOURCE &&
+                          receive->source == first->source && receive->comm == first->comm;
+    ++found.count;
+    found.last = i;
+  }
+  return found;
+}
+
+// Where short receives are under way and nothing is in the pending requests. In a tight loop the
+// library may wait for the rest once the last of them is there: had one before met a message that
+// is too long, whose sender may have to wait for us, that would not have come.
+[[gnu::noinline]] int wait_all_short(int count, MPI_Request* requests, MPI_Status* users) {
+  Scratch<MPI_Request> handles(length(count));
+  std::copy_n(requests, length(count), handles.data());
+  const ShortOnes found = short_ones(count, requests);
+  const bool awaited = found.of_one_source && found.count == short_receives.count();
+  const int last = found.count == 0 ? count - 1 : found.last;
+  const int code = wait_all_from(last, count, requests, users, may_wait_in_library(awaited));
+  for (std::size_t i = 0; i < length(count); ++i) short_receives.settle(handles[i]);
+  return code;
+}
+
+}  // namespace
+
+namespace wrap {
+
+int Waitall(int count, MPI_Request array_of_requests[], MPI_Status array_of_statuses[]) {
+  services.exchanges.completes();
+  if (!switches.active || count <= 0)
+    return next.Waitall(count, array_of_requests, array_of_statuses);
+  if (short_receives.any() && !pending_requests.any()) {
+    return wait_all_short(count, array_of_requests, array_of_statuses);
+  }
+  if (may_wait_in_library() && switches.errors_are_fatal) {
+    return next.Waitall(count, array_of_requests, array_of_statuses);
+  }
+  return pending_requests.any() ? wait_all(count, array_of_requests, array_of_statuses)
+                                : wait_all_ordinary(count, array_of_requests, array_of_statuses);
+}
+
+}  // namespace wrap
+}  // namespace mh::mpi
