@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Persistence-based balancing: what a rank ran in one iteration, with its durations, says who runs
+// what in the next (HPDC 2012, section 5, algorithms 1 and 2).
+//
+//   donate()   a rank above C times the average gives its shortest tasks away until it is not
+//   assign     the longest task to the child that has the emptiest rank, then the next
+//
+//   central    all donate to one rank, which assigns
+//   tree       every rank is a leaf of an n-ary tree. On the way up a node assigns, of what its
+//              children donated, what fits below D times the average, and hands the rest on; the
+//              root assigns the rest, and on the way down each node assigns what it gets.
+//
+// Repaired against the paper. There a node knows a child by the average of its subtree, and assigns
+// on the way up while that is below the limit, however long the task. So the longest task of all
+// goes to a rank that lacks little, and a subtree whose ranks lack a little each gets it as well.
+// Here a report has a histogram of the loads below it, of constant size, and a task is assigned on
+// the way up where it fits.
+//
+// Both take from ranks that have too much alone. What is too long for every gap ends on top of
+// somebody's own tasks; a second pass moves those on (Balance::passes).
+//
+// Durations are kept as 16-bit bins, about 0.4 % wide: a rank stores two bytes a task beside the
+// task itself. Threads: the caller's. No messages here: who drives it carries Reports up and tasks
+// down.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+namespace mh::tasks {
+
+// A duration without the digits that do not matter: the order is kept.
+class Bin {
+ public:
+  static constexpr unsigned kShift = 23 - 8;  // 8 bits of the mantissa stay
+
+  Bin() = default;
+  // Seconds in [2^-96, 2^32): shorter ones are as long as that.
+  explicit Bin(double seconds) {
+    const std::uint32_t bits = std::bit_cast<std::uint32_t>(static_cast<float>(seconds)) >> kShift;
+    key_ = static_cast<std::uint16_t>(std::clamp(bits, kLeast, kLeast + 0xFFFF) - kLeast);
+  }
+  // The middle of the bin.
+  [[nodiscard]] double seconds() const {
+    const std::uint32_t bits = ((key_ + kLeast) << kShift) | (1U << (kShift - 1));
+    return std::bit_cast<float>(bits);
+  }
+  auto operator<=>(const Bin&) const = default;
+
+ private:
+  static constexpr std::uint32_t kLeast = (127 - 96) << 8U;
+  std::uint16_t key_ = 0;
+};
+
+template <class Task>
+struct Timed {
+  Task task;
+  Bin bin;
+};
+
+// How many ranks of a subtree have which load, in parts of the average.
+class LoadCounts {
+ public:
+  static constexpr std::size_t kLevels = 64;
+  static constexpr double kLevelsOfAverage = 32;  // the last level: twice the average, or more
+
+  void add(double load, double average) { ++counts_[level(load, average)]; }
+  void add(const LoadCounts& other) {
+    for (std::size_t i = 0; i < kLevels; ++i) counts_[i] += other.counts_[i];
+  }
+  // The load of the emptiest rank. There is one.
+  [[nodiscard]] double least(double average) const { return middle(first(), average); }
+  // The emptiest rank gets more. What is less than a level counts with the next one.
+  void raise_least(double seconds, double average) {
+    rest_ += seconds / average * kLevelsOfAverage;
+    const double levels = std::floor(rest_);
+    rest_ -= levels;
+    const std::size_t at = first();
+    --counts_[at];
+    ++counts_[static_cast<std::size_t>(
+        std::min(static_cast<double>(at) + levels, static_cast<double>(kLevels - 1)))];
+  }
+
+ private:
+  static std::size_t level(double load, double average) {
+    const double at = load / average * kLevelsOfAverage;
+    return at < kLevels - 1 ? static_cast<std::size_t>(at) : kLevels - 1;
+  }
+  static double middle(std::size_t level, double average) {
+    return (static_cast<double>(level) + 0.5) / kLevelsOfAverage * average;
+  }
+  [[nodiscard]] std::size_t first() const {
+    std::size_t level = 0;
+    while (counts_[level] == 0) ++level;
+    return level;
+  }
+  std::array<std::uint32_t, kLevels> counts_{};
+  double rest_ = 0;  // in [0, 1) level
+};
+
+// What goes up: a subtree and what it gives away.
+template <class Task>
+struct Report {
+  double load = 0;  // seconds, of what it keeps
+  std::uint32_t ranks = 0;
+  std::vector<Timed<Task>> given = {};
+  LoadCounts loads = {};  // of its ranks, unless it is one
+};
+
+struct Balance {
+  double donate_above = 1.003;  // C, times the average
+  double assign_below = 1.003;  // D, times the average
+  std::uint32_t branching = 3;
+  int passes = 2;
+};
+
+namespace detail {
+inline constexpr auto kLonger = [](const auto& a, const auto& b) { return a.bin > b.bin; };
+}  // namespace detail
+
+// A rank: what of `own` it gives away, so that its load is at most `limit` seconds if it can be.
+template <class Task>
+Report<Task> donate(std::vector<Timed<Task>>& own, double limit) {
+  Report<Task> report{.ranks = 1};
+  for (const auto& timed : own) report.load += timed.bin.seconds();
+  if (report.load <= limit) return report;
+  std::ranges::stable_sort(own, detail::kLonger);
+  while (report.load > limit && !own.empty()) {
+    report.load -= own.back().bin.seconds();
+    report.given.push_back(own.back());
+    own.pop_back();
+  }
+  return report;
+}
+
+// A node of the tree, or the rank that balances for all.
+template <class Task>
+class Node {
+ public:
+  // All of its children; a child is known by its place here. `average`: seconds, of all ranks.
+  Node(std::vector<Report<Task>> children, double average)
+      : children_(std::move(children)), given_(children_.size()), average_(average) {
+    for (auto& child : children_) {
+      pool_.insert(pool_.end(), child.given.begin(), child.given.end());
+      child.given = {};
+    }
+    std::ranges::stable_sort(pool_, detail::kLonger);
+  }
+
+  // Assigns what fits a rank below `limit` seconds. Returns what goes on up.
+  Report<Task> up(double limit) {
+    assign(limit);
+    Report<Task> report;
+    for (const auto& child : children_) {
+      report.load += child.load;
+      report.ranks += child.ranks;
+      if (child.ranks == 1) {
+        report.loads.add(child.load, average_);
+      } else {
+        report.loads.add(child.loads);
+      }
+    }
+    report.given = std::exchange(pool_, {});
+    return report;
+  }
+
+  // Assigns all that came down. Returns what each child gets, from both ways.
+  std::vector<std::vector<Timed<Task>>> down(std::vector<Timed<Task>> from_above) {
+    pool_ = std::move(from_above);
+    std::ranges::stable_sort(pool_, detail::kLonger);
+    assign(kNoLimit);
+    return std::exchange(given_, {});
+  }
+
+  // How many steps of a heap it has taken, for who models its time.
+  [[nodiscard]] std::uint64_t steps() const { return steps_; }
+
+  static constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+
+ private:
+  struct Entry {
+    double least;
+    std::size_t child;
+    // The greatest of a heap is the child with the emptiest rank; of equals the first one.
+    bool operator<(const Entry& other) const {
+      return least != other.least ? least > other.least : child > other.child;
+    }
+  };
+
+  [[nodiscard]] double least(std::size_t child) const {
+    const auto& report = children_[child];
+    return report.ranks == 1 ? report.load : report.loads.least(average_);
+  }
+  void give(std::size_t child, const Timed<Task>& timed) {
+    auto& report = children_[child];
+    if (report.ranks != 1) report.loads.raise_least(timed.bin.seconds(), average_);
+    report.load += timed.bin.seconds();
+    given_[child].push_back(timed);
+  }
+
+  // pool_ is sorted, the longest first.
+  void assign(double limit) {
+    std::vector<Entry> heap;
+    for (std::size_t i = 0; i < children_.size(); ++i) heap.push_back({least(i), i});
+    std::make_heap(heap.begin(), heap.end());
+    std::vector<Timed<Task>> rest;
+    for (const Timed<Task>& timed : pool_) {
+      if (heap.front().least + timed.bin.seconds() > limit) {
+        rest.push_back(timed);
+        continue;
+      }
+      give(heap.front().child, timed);
+      std::pop_heap(heap.begin(), heap.end());
+      heap.back().least = least(heap.back().child);
+      std::push_heap(heap.begin(), heap.end());
+      steps_ += static_cast<std::uint64_t>(std::bit_width(heap.size()));
+    }
+    pool_ = std::move(rest);
+  }
+
+  std::vector<Report<Task>> children_;  // their loads grow as they are given tasks
+  std::vector<Timed<Task>> pool_;
+  std::vector<std::vector<Timed<Task>>> given_;
+  double average_;
+  std::uint64_t steps_ = 0;
+};
+
+// The tree over ranks 0 ... ranks - 1: node `index` of level `level` stands for the ranks from
+// index * branching^level on, and runs on the first of them. Level 0 are the ranks themselves.
+class BalanceTree {
+ public:
+  BalanceTree(std::uint32_t ranks, std::uint32_t branching) : branching_(branching) {
+    for (std::uint32_t nodes = ranks;; nodes = (nodes + branching - 1) / branching) {
+      nodes_.push_back(nodes);
+      if (nodes == 1) break;
+    }
+    for (std::uint64_t span = 1; spans_.size() < nodes_.size(); span *= branching) {
+      spans_.push_back(span);
+    }
+  }
+  [[nodiscard]] std::uint32_t root_level() const {
+    return static_cast<std::uint32_t>(nodes_.size() - 1);
+  }
+  [[nodiscard]] std::uint32_t nodes(std::uint32_t level) const { return nodes_[level]; }
+  [[nodiscard]] std::uint32_t host(std::uint32_t level, std::uint32_t index) const {
+    return static_cast<std::uint32_t>(spans_[level] * index);
+  }
+  [[nodiscard]] std::uint32_t first_child(std::uint32_t index) const { return index * branching_; }
+  // Of a node above level 0.
+  [[nodiscard]] std::uint32_t children(std::uint32_t level, std::uint32_t index) const {
+    const std::uint32_t left = nodes_[level - 1] - first_child(index);
+    return std::min(branching_, left);
+  }
+
+ private:
+  std::uint32_t branching_;
+  std::vector<std::uint32_t> nodes_;
+  std::vector<std::uint64_t> spans_;
+};
+
+}  // namespace mh::tasks

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a deque's words are made of: atomics and a lock, real ones or, where one thread runs all
+// ranks, plain memory.
+//
+// The deque is a template over such a policy. The tests have a third one, under which it is run
+// through all interleavings with delayed stores.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/clock.hpp"
+
+namespace mh::tasks {
+
+// Threads or processes that share memory.
+struct Shared {
+  template <class T>
+  using Atomic = std::atomic<T>;
+
+  // Held for a few instructions, never over a copy. acquire and release: partners of each other.
+  static void lock(Atomic<std::uint32_t>& word) {
+    while (word.exchange(1, std::memory_order_acquire) != 0) {
+      while (word.load(std::memory_order_relaxed) != 0) relax();
+    }
+  }
+  static void unlock(Atomic<std::uint32_t>& word) { word.store(0, std::memory_order_release); }
+};
+
+// One thread, as in the simulator.
+struct Alone {
+  template <class T>
+  class Atomic {
+   public:
+    Atomic() = default;
+    Atomic(T value) : value_(value) {}  // NOLINT(google-explicit-constructor)
+    [[nodiscard]] T load(std::memory_order = std::memory_order_seq_cst) const { return value_; }
+    void store(T value, std::memory_order = std::memory_order_seq_cst) { value_ = value; }
+    T fetch_add(T more, std::memory_order = std::memory_order_seq_cst) {
+      const T was = value_;
+      value_ += more;
+      return was;
+    }
+
+   private:
+    T value_{};
+  };
+  static void lock(Atomic<std::uint32_t>& /*word*/) {}
+  static void unlock(Atomic<std::uint32_t>& /*word*/) {}
+};
+
+}  // namespace mh::tasks

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Whom a thief asks next.
+//
+//   random        any other rank, uniformly
+//   hierarchical  two ranks of its NUMA node, two of its node, four of others, and again
+//   nearest       by distance of rank numbers, both ways, from 1 on
+//
+// Ranks of a NUMA node, and of a node, have consecutive numbers. A success starts the order anew.
+// Threads: the thief. Deterministic for a seed.
+#pragma once
+
+#include <cstdint>
+
+namespace mh::tasks {
+
+enum class VictimChoice : std::uint8_t { random, hierarchical, nearest };
+
+struct Places {
+  std::uint32_t ranks = 1;
+  std::uint32_t per_node = 1;
+  std::uint32_t per_numa = 1;
+};
+
+class Victims {
+ public:
+  Victims(VictimChoice choice, std::uint32_t rank, std::uint64_t seed)
+      : state_(seed * 0x9E3779B97F4A7C15U + rank + 1), rank_(rank), choice_(choice) {}
+
+  // Another rank. There must be two.
+  std::uint32_t next(const Places& places) {
+    const std::uint32_t attempt = attempts_++;
+    if (choice_ == VictimChoice::nearest) return near(attempt, places.ranks);
+    if (choice_ == VictimChoice::hierarchical) {
+      const std::uint32_t turn = attempt % kTurns;
+      if (turn < kNumaTurns) return within(places.per_numa, places.ranks);
+      if (turn < kNodeTurns) return within(places.per_node, places.ranks);
+    }
+    return within(places.ranks, places.ranks);
+  }
+  void succeeded() { attempts_ = 0; }
+
+ private:
+  static constexpr std::uint32_t kNumaTurns = 2;
+  static constexpr std::uint32_t kNodeTurns = 4;
+  static constexpr std::uint32_t kTurns = 8;
+
+  // One of the block of `size` ranks that this rank is in; of all if it is alone there.
+  std::uint32_t within(std::uint32_t size, std::uint32_t ranks) {
+    std::uint32_t first = rank_ / size * size;
+    std::uint32_t count = ranks - first < size ? ranks - first : size;
+    if (count < 2) {
+      first = 0;
+      count = ranks;
+    }
+    const std::uint32_t other = first + draw(count - 1);
+    return other < rank_ ? other : other + 1;
+  }
+  [[nodiscard]] std::uint32_t near(std::uint32_t attempt, std::uint32_t ranks) const {
+    const std::uint32_t step = attempt % (ranks - 1);
+    const std::uint32_t distance = step / 2 + 1;
+    return step % 2 == 0 ? (rank_ + distance) % ranks : (rank_ + ranks - distance) % ranks;
+  }
+  // Below `limit`. SplitMix64.
+  std::uint32_t draw(std::uint32_t limit) {
+    std::uint64_t z = (state_ += 0x9E3779B97F4A7C15U);
+    z = (z ^ (z >> 30U)) * 0xBF58476D1CE4E5B9U;
+    z = (z ^ (z >> 27U)) * 0x94D049BB133111EBU;
+    return static_cast<std::uint32_t>(((z ^ (z >> 31U)) >> 32U) * limit >> 32U);
+  }
+
+  std::uint64_t state_;
+  std::uint32_t rank_;
+  std::uint32_t attempts_ = 0;
+  VictimChoice choice_;
+};
+
+}  // namespace mh::tasks
