@@ -110,8 +110,8 @@ template <class Task>
 struct Report {
   double load = 0;  // seconds, of what it keeps
   std::uint32_t ranks = 0;
-  std::vector<Timed<Task>> given = {};
-  LoadCounts loads = {};  // of its ranks, unless it is one
+  std::vector<Timed<Task>> given;
+  LoadCounts loads;  // of its ranks, unless it is one
 };
 
 struct Balance {
@@ -128,7 +128,8 @@ inline constexpr auto kLonger = [](const auto& a, const auto& b) { return a.bin 
 // A rank: what of `own` it gives away, so that its load is at most `limit` seconds if it can be.
 template <class Task>
 Report<Task> donate(std::vector<Timed<Task>>& own, double limit) {
-  Report<Task> report{.ranks = 1};
+  Report<Task> report;
+  report.ranks = 1;
   for (const auto& timed : own) report.load += timed.bin.seconds();
   if (report.load <= limit) return report;
   std::ranges::stable_sort(own, detail::kLonger);

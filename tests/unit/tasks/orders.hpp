@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The orders in which a few ranks' messages can arrive and their tasks can end, one after the
+// other: each execution makes its choices by a list, which then is changed at its end (depth
+// first).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace mh::tasks {
+
+class Choices {
+ public:
+  // At random instead: finds what is wrong in many orders sooner, and proves nothing.
+  void at_random(std::uint64_t seed) {
+    random_ = std::mt19937_64(seed);
+    is_random_ = true;
+  }
+  // One of `of`.
+  std::size_t choose(std::size_t of) {
+    if (is_random_) return random_() % of;
+    if (depth_ == path_.size()) path_.push_back({0, of});
+    return path_[depth_++].taken;
+  }
+  // False: all have been made.
+  bool next() {
+    path_.resize(depth_);
+    depth_ = 0;
+    while (!path_.empty() && path_.back().taken + 1 == path_.back().of) path_.pop_back();
+    if (path_.empty()) return false;
+    ++path_.back().taken;
+    return true;
+  }
+
+ private:
+  struct Choice {
+    std::size_t taken;
+    std::size_t of;
+  };
+  std::vector<Choice> path_;
+  std::size_t depth_ = 0;
+  std::mt19937_64 random_;
+  bool is_random_ = false;
+};
+
+struct Found {
+  std::string failure;  // empty: none
+  std::uint64_t executions = 0;
+  bool complete = false;
+};
+
+// World: made anew for each execution; run(choices) returns what is wrong.
+template <class World>
+Found all_orders(std::uint64_t most) {
+  Choices choices;
+  Found found;
+  do {
+    World world;
+    found.failure = world.run(choices);
+    ++found.executions;
+    found.complete = found.failure.empty() && !choices.next();
+  } while (found.failure.empty() && !found.complete && found.executions < most);
+  return found;
+}
+
+// What goes wrong in one of `most` orders; empty: nothing.
+template <class World>
+std::string some_orders(std::uint64_t most) {
+  std::string failure;
+  for (std::uint64_t seed = 0; seed < most && failure.empty(); ++seed) {
+    Choices choices;
+    choices.at_random(seed);
+    failure = World().run(choices);
+  }
+  return failure;
+}
+
+}  // namespace mh::tasks

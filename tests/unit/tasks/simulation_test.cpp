@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The simulator: what it says is determined by its input, and no task is lost on the way.
+#include "tasks/sim/simulation.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <random>
+#include <vector>
+
+namespace mh::tasks::sim {
+namespace {
+
+struct Timed {
+  std::uint64_t time;
+  int order;
+};
+
+TEST(EventQueue, gives_events_in_the_order_of_time_and_then_of_coming) {
+  EventQueue<Timed> queue;
+  std::multimap<std::uint64_t, int> wanted;  // equal keys: in the order of insertion
+  std::mt19937 random(1);
+  std::uint64_t now = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    if (queue.empty() || random() % 3 != 0) {
+      const std::uint64_t time = now + random() % (random() % 2 == 0 ? 4 : 100'000);
+      queue.push({time, i});
+      wanted.emplace(time, i);
+    } else {
+      const Timed event = queue.pop();
+      ASSERT_EQ(event.time, wanted.begin()->first);
+      ASSERT_EQ(event.order, wanted.begin()->second);
+      wanted.erase(wanted.begin());
+      now = event.time;
+    }
+  }
+}
+
+TEST(Workload, has_what_the_problem_says) {
+  const Problem problem{"test", 48, 40'000, 20'000, 5.9};
+  const std::vector<float> durations = draw_durations(problem, 3);
+  EXPECT_NEAR(static_cast<double>(durations.size()), 40'000, 400);
+  const double sum = std::accumulate(durations.begin(), durations.end(), 0.0);
+  EXPECT_NEAR(sum, 20'000, 20);
+  const double mean = sum / static_cast<double>(durations.size());
+  EXPECT_NEAR(std::ranges::max(durations) / mean, 5.9, 0.1);
+  EXPECT_EQ(durations, draw_durations(problem, 3));
+  EXPECT_NE(durations, draw_durations(problem, 4));
+}
+
+TEST(Workload, favoured_ranks_get_many) {
+  const Seeds seeds = favoured({5, 1, 4, 2, 3}, 2, 2, 2);
+  EXPECT_EQ(seeds[0], (std::vector<TaskId>{0, 2, 3, 1}));
+  EXPECT_EQ(seeds[1], (std::vector<TaskId>{4}));
+}
+
+struct Setting {
+  MachineModel machine;
+  Rules rules;
+};
+Setting setting(std::uint32_t ranks, bool server, VictimChoice choice = VictimChoice::random) {
+  Setting s;
+  s.machine.server = server;
+  s.machine.cores_per_node = 9;
+  s.rules.places = {ranks, s.machine.workers_per_node(), 4};
+  s.rules.choice = choice;
+  return s;
+}
+
+std::vector<TaskId> sorted(const Seeds& seeds) {
+  std::vector<TaskId> all;
+  for (const auto& own : seeds) all.insert(all.end(), own.begin(), own.end());
+  std::ranges::sort(all);
+  return all;
+}
+
+const std::vector<float>& durations() {
+  static const std::vector<float> drawn = draw_durations({"test", 24, 6'000, 3'000, 5.9}, 1);
+  return drawn;
+}
+
+TEST(Simulation, runs_every_task_once_whoever_serves_and_whomever_thieves_ask) {
+  const auto count = static_cast<std::uint32_t>(durations().size());
+  for (const bool server : {true, false}) {
+    for (const auto choice :
+         {VictimChoice::random, VictimChoice::hierarchical, VictimChoice::nearest}) {
+      const Setting s = setting(100, server, choice);
+      Simulation simulation(s.machine, s.rules, durations(), in_blocks(count, 100));
+      const Outcome outcome = simulation.run();
+      EXPECT_EQ(outcome.run, count);
+      EXPECT_EQ(sorted(simulation.take_executed()), sorted(in_blocks(count, 100)));
+      EXPECT_GT(outcome.end_s, outcome.last_task_s);
+      EXPECT_GT(outcome.efficiency(), 0.8);
+      EXPECT_LE(outcome.efficiency(), 1);
+    }
+  }
+}
+
+TEST(Simulation, all_tasks_on_one_rank_spread) {
+  const Setting s = setting(64, true);
+  Seeds seeds(64);
+  seeds[17].resize(durations().size());
+  std::iota(seeds[17].begin(), seeds[17].end(), 0);
+  Simulation simulation(s.machine, s.rules, durations(), seeds);
+  EXPECT_GT(simulation.run().efficiency(), 0.9);
+}
+
+TEST(Simulation, repeats_exactly) {
+  const Setting s = setting(50, true);
+  const Seeds seeds = in_blocks(static_cast<std::uint32_t>(durations().size()), 50);
+  Simulation one(s.machine, s.rules, durations(), seeds);
+  Simulation two(s.machine, s.rules, durations(), seeds);
+  const Outcome first = one.run();
+  const Outcome second = two.run();
+  EXPECT_EQ(first.events, second.events);
+  EXPECT_EQ(first.end_s, second.end_s);
+  EXPECT_EQ(one.take_executed(), two.take_executed());
+}
+
+TEST(Simulation, without_steals_it_takes_what_the_fullest_rank_has) {
+  Setting s = setting(10, true);
+  s.rules.steal = false;
+  s.machine.take_ns = 0;
+  Simulation simulation(s.machine, s.rules, durations(),
+                        Seeds{{0, 1, 2}, {}, {3}, {}, {}, {}, {}, {}, {}, {}});
+  const Outcome outcome = simulation.run();
+  const double first = static_cast<double>(durations()[0]) + static_cast<double>(durations()[1]) +
+                       static_cast<double>(durations()[2]);
+  EXPECT_NEAR(outcome.last_task_s, std::max(first, static_cast<double>(durations()[3])), 1e-6);
+  EXPECT_EQ(outcome.attempts.mean, 0);
+}
+
+// The point of retention: fewer steals and a shorter time than in the first iteration.
+TEST(Simulation, what_is_retained_needs_few_steals) {
+  const Setting s = setting(200, true);
+  const auto count = static_cast<std::uint32_t>(durations().size());
+  Simulation first(s.machine, s.rules, durations(), in_blocks(count, 200));
+  const Outcome before = first.run();
+  Simulation second(s.machine, s.rules, durations(), first.take_executed());
+  const Outcome after = second.run();
+  EXPECT_LT(after.successes.mean, before.successes.mean);
+  EXPECT_LT(after.attempts.mean, before.attempts.mean);
+  EXPECT_LT(after.end_s, before.end_s);
+}
+
+}  // namespace
+}  // namespace mh::tasks::sim
