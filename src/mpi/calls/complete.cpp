@@ -6,10 +6,6 @@
 // just that; otherwise the handles are noted before the library clears them, and every request that
 // completes is settled before the caller sees it.
 #include <algorithm>
-#include <array>
-#include <memory>
-#include <utility>
-#include <vector>
 
 #include "mpi/calls/completion.hpp"
 #include "mpi/calls/shortcut.hpp"
