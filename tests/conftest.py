@@ -4,7 +4,11 @@
 `--mpi mpich4,abi` runs under these builds alone; `--arm helped|plain|both`; `--library` is the
 library to put in front (build/lib/libmanyhands.so); `--asan` says it was built with
 AddressSanitizer, so that its runtime has to come first; `--heap` runs with the shared heap. Tests
-marked `slow` run with `--slow` only.
+marked `slow` run with `--slow` only; `under(NAMES)` names the builds that a test is for.
+
+Only what will run is generated: a test with the fixture `mpi` is made for the builds that are
+asked for, are installed and that its mark names. A test of an arm that is not asked for, and one
+that no build is left for, is deselected. tests/mpi/test_builds.py says which builds are missing.
 """
 
 from __future__ import annotations
@@ -13,11 +17,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from harness.launch import LIBRARY, ROOT, Arm, with_heap
-from manyhands.benchmarks.mpis import MpiBuild, find_builds
-
-BUILD_NAMES = ("mpich4", "openmpi4", "mpich5", "openmpi5", "abi")
-BUILDS = find_builds(ROOT)
+from harness.launch import LIBRARY, Arm, with_heap
+from harness.selection import BUILD_NAMES, BUILDS, NO_BUILD, wanted_arms, wanted_builds
+from manyhands.benchmarks.mpis import MpiBuild
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -34,15 +36,48 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: too long for continuous integration")
+    config.addinivalue_line("markers", "under(*names): for these MPI builds alone")
+
+
+def given(metafunc: pytest.Metafunc) -> set[str]:
+    """The arguments that marks of the test give values to."""
+    marks = metafunc.definition.iter_markers("parametrize")
+    names = [mark.args[0] for mark in marks]
+    return {
+        word.strip()
+        for name in names
+        for word in (name.split(",") if isinstance(name, str) else name)
+    }
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if hasattr(metafunc.module, "pytest_generate_tests"):
+        return  # it pairs builds and arms with what it has
+    asked = set(metafunc.fixturenames) - given(metafunc)
+    if "mpi" in asked:
+        under = metafunc.definition.get_closest_marker("under")
+        builds = wanted_builds(metafunc.config, under.args if under else BUILD_NAMES)
+        metafunc.parametrize("mpi", builds or [NO_BUILD], indirect=True)
+    if "arm" in asked:
+        metafunc.parametrize("arm", wanted_arms(metafunc.config), indirect=True)
+
+
+def left_out(item: pytest.Item) -> bool:
+    """Whether the options leave this test out, or no build is there for it."""
+    if item.get_closest_marker("slow") and not item.config.getoption("--slow"):
+        return True
+    if {"plain", "helped"} & set(item.fixturenames) - set(wanted_arms(item.config)):
+        return True
+    build = item.callspec.params.get("mpi") if hasattr(item, "callspec") else None
+    under = item.get_closest_marker("under")  # of the values that the test is given, too
+    return build == NO_BUILD or (under is not None and build not in under.args)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--slow"):
-        return
-    skip = pytest.mark.skip(reason="slow; run with --slow")
-    for item in items:
-        if item.get_closest_marker("slow"):
-            item.add_marker(skip)
+    out = [item for item in items if left_out(item)]
+    if out:
+        config.hook.pytest_deselected(items=out)
+        items[:] = [item for item in items if not left_out(item)]
 
 
 def _asan_runtime(build: MpiBuild) -> Path:
@@ -61,13 +96,9 @@ def helped_arm(config: pytest.Config, build: MpiBuild) -> Arm:
     return Arm("helped", library, (_asan_runtime(build),), settings)
 
 
-@pytest.fixture(params=BUILD_NAMES)
+@pytest.fixture
 def mpi(request: pytest.FixtureRequest) -> MpiBuild:
-    """Every MPI build that is there."""
-    if request.param not in request.config.getoption("--mpi").split(","):
-        pytest.skip("not asked for by --mpi")
-    if request.param not in BUILDS:
-        pytest.skip(f"{request.param} is not installed")
+    """Every MPI build that the test is made for."""
     return BUILDS[request.param]
 
 
@@ -75,22 +106,19 @@ def mpi(request: pytest.FixtureRequest) -> MpiBuild:
 def helped(request: pytest.FixtureRequest, mpi: MpiBuild) -> Arm:
     """With the library in front."""
     arm = helped_arm(request.config, mpi)
-    if request.config.getoption("--arm") == "plain":
-        pytest.skip("--arm plain")
-    if not arm.library or not arm.library.exists():
-        pytest.skip(f"{arm.library} is not built")
+    assert arm.library is not None
+    if not arm.library.exists():
+        pytest.fail(f"{arm.library} is not built: run make build", pytrace=False)
     return arm
 
 
 @pytest.fixture
-def plain(request: pytest.FixtureRequest) -> Arm:
+def plain() -> Arm:
     """The MPI alone."""
-    if request.config.getoption("--arm") == "helped":
-        pytest.skip("--arm helped")
     return Arm("plain")
 
 
-@pytest.fixture(params=("plain", "helped"))
+@pytest.fixture
 def arm(request: pytest.FixtureRequest) -> Arm:
     """Plain, then helped: the same must hold for both."""
     return request.getfixturevalue(request.param)

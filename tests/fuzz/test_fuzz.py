@@ -115,6 +115,7 @@ def seen_plain(mpi: MpiBuild, shape: str, request: pytest.FixtureRequest) -> tup
     return known[mpi.name, shape]
 
 
+@pytest.mark.under(*QUICK)
 @pytest.mark.parametrize("memory", ("auto", *WAYS))
 @pytest.mark.parametrize(
     "machine", ({}, BY_DEFAULT, NO_CACHE), ids=("this", "default threshold", "no cache")
@@ -126,19 +127,16 @@ def test_other_ways_to_memory_see_the_same(
     machine: dict[str, str],
     request: pytest.FixtureRequest,
 ) -> None:
-    if mpi.name not in QUICK:
-        pytest.skip("ways to memory are tested under Debian's libraries")
     ranks, arguments = SHAPES["2 ranks"]
     done = fuzz(mpi, helped, ranks, words(request, arguments), LIMIT_S, memory, machine=machine)
     assert observed(done) == seen_plain(mpi, "2 ranks", request), done.told()
 
 
+@pytest.mark.under(*QUICK)
 @pytest.mark.parametrize("shape", NODES_SHAPES)
 def test_two_nodes_see_the_same(
     mpi: MpiBuild, helped: Arm, shape: str, request: pytest.FixtureRequest
 ) -> None:
-    if mpi.name not in QUICK:
-        pytest.skip("ways of messages are tested under Debian's libraries")
     ranks, arguments = NODES_SHAPES[shape]
     plain = fuzz(mpi, Arm("plain"), ranks, words(request, arguments), LIMIT_S)
     done = fuzz(mpi, helped, ranks, words(request, arguments), LIMIT_S, nodes=2)

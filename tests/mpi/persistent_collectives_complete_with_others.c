@@ -3,9 +3,9 @@
 // Every way to complete requests completes persistent collectives, partitioned and generalized
 // requests as well, alone and among sends and receives, short and long.
 //
-// run: ranks 2
-// run: ranks 2 MH_THRESHOLD=64K,8M
-// run: ranks 3
+// run: ranks 2 not openmpi4,openmpi5
+// run: ranks 2 not openmpi4,openmpi5 MH_THRESHOLD=64K,8M
+// run: ranks 3 not openmpi4,openmpi5
 #include "check.h"
 
 // Open MPI 4 has them as extensions under other names.

@@ -3,7 +3,7 @@
 // A program that uses MPI-4 sessions and never MPI_Init: communicators made from them carry
 // messages.
 //
-// run: ranks 2
+// run: ranks 2 not openmpi4,openmpi5
 #include "check.h"
 
 int main(int argc, char** argv) {

@@ -22,7 +22,7 @@ LIMIT_S = 30
 
 pytestmark = [
     pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores"),
-    pytest.mark.parametrize("mpi", QUICK, indirect=True),
+    pytest.mark.under(*QUICK),
 ]
 
 

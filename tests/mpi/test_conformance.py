@@ -3,12 +3,13 @@
 
 How a program is run stands in its head, one line for each way:
 
-    // run: ranks N [fails] [helped] [nocma] [says WORDS] [KEY=VALUE ...]
+    // run: ranks N [fails] [helped] [nocma] [not BUILDS] [says WORDS] [KEY=VALUE ...]
 
 `fails` expects a non-zero exit status and no PASS; `helped` leaves the plain run out; `KEY=VALUE`
-is set for the ranks (MH_ keys in helped runs alone). `nocma` keeps the MPI library itself from
-using process_vm_readv. `says "text"` allows and expects this on
-standard error of a helped run; without it, a helped run must say nothing there.
+is set for the ranks (MH_ keys in helped runs alone, and only under Debian's libraries, whose
+launchers are quick). `nocma` keeps the MPI library itself from using process_vm_readv. `not a,b`
+leaves out MPI builds that lack what is tested. `says "text"` allows and expects this on standard error of
+a helped run; without it, a helped run must say nothing there.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 
 import pytest
 from harness.launch import QUICK, Arm, Run, compiled, run
+from harness.selection import NO_BUILD, wanted_arms, wanted_builds
 from manyhands.benchmarks.mpis import WITHOUT_CMA, MpiBuild
 
 HERE = Path(__file__).parent
@@ -35,6 +37,7 @@ class Way:
     says: str | None = None
     env: dict[str, str] = field(default_factory=dict)
     cma_of_the_mpi: bool = True
+    left_out: tuple[str, ...] = ()  # MPI builds
 
     @property
     def name(self) -> str:
@@ -44,13 +47,15 @@ class Way:
 
 def read_way(program: str, text: str) -> Way:
     words = shlex.split(text)
-    ranks, says, env, flags = 0, None, {}, set()
+    ranks, says, env, flags, left_out = 0, None, {}, set(), ()
     while words:
         word = words.pop(0)
         if word == "ranks":
             ranks = int(words.pop(0))
         elif word == "says":
             says = words.pop(0)
+        elif word == "not":
+            left_out = tuple(words.pop(0).split(","))
         elif "=" in word:
             key, _, value = word.partition("=")
             env[key] = value
@@ -59,7 +64,8 @@ def read_way(program: str, text: str) -> Way:
         else:
             raise ValueError(f"{program}: '{word}' in its run line")
     cma = "nocma" not in flags
-    return Way(program, ranks, "fails" in flags, "helped" in flags, says, env, cma)
+    helped = "helped" in flags
+    return Way(program, ranks, "fails" in flags, helped, says, env, cma, left_out)
 
 
 def read_ways() -> list[Way]:
@@ -88,12 +94,25 @@ def left_running_by_launcher(done: Run) -> bool:
     return "Abort(" in done.err and "is stuck" in done.err
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
+def has_a_meaning(mpi: str, arm: str, way: Way) -> bool:
+    if mpi in way.left_out or (way.helped_only and arm != "helped"):
+        return False
+    return mpi in QUICK or not any(key.startswith("MH_") for key in way.env)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    cases = [
+        pytest.param(mpi, arm, way, id=f"{mpi}-{arm}-{way.name}")
+        for mpi in wanted_builds(metafunc.config)
+        for arm in wanted_arms(metafunc.config)
+        for way in WAYS
+        if has_a_meaning(mpi, arm, way)
+    ]
+    nothing = [(NO_BUILD, "plain", WAYS[0])]
+    metafunc.parametrize(("mpi", "arm", "way"), cases or nothing, indirect=("mpi", "arm"))
+
+
 def test_program(mpi: MpiBuild, arm: Arm, way: Way) -> None:
-    if way.helped_only and not arm.helped:
-        pytest.skip("has a meaning helped only")
-    if any(key.startswith("MH_") for key in way.env) and mpi.name not in QUICK:
-        pytest.skip("settings are tested under Debian's libraries")
     program = compiled(mpi, way.program, [HERE / f"{way.program}.c"])
     # Exchanges are the library's by default (test_exchanges.py): here they show what is ours.
     env = {"MH_THRESHOLD": "64K,64K", **way.env}

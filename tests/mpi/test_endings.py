@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from harness.launch import TIMED_OUT, Arm, Run, compiled, run
+from harness.launch import QUICK, TIMED_OUT, Arm, Run, compiled, run
 from harness.leftovers import ranks
 from manyhands.benchmarks.mpis import MpiBuild
 
@@ -100,10 +100,9 @@ def test_a_rank_killed_from_outside_ends_all(mpi: MpiBuild, helped: Arm, how: st
     expect_same_end(mpi, helped, how, meddle)
 
 
+@pytest.mark.under(*QUICK)
 def test_a_rank_killed_between_nodes_ends_all(mpi: MpiBuild, helped: Arm) -> None:
     """In the middle of noncontiguous messages between two nodes."""
-    if mpi.name not in ("mpich4", "openmpi4"):
-        pytest.skip("settings are tested under Debian's libraries")
 
     def meddle(process: subprocess.Popen[str], mark: str) -> None:
         pids = ranks(mark, "/ending", 4)

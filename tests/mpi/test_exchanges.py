@@ -11,6 +11,8 @@ from harness.launch import QUICK, Arm, compiled, run, with_heap
 from manyhands.benchmarks.mpis import WITHOUT_CMA, MpiBuild
 from manyhands.machine import try_cma
 
+pytestmark = pytest.mark.under(*QUICK)
+
 SOURCE = Path(__file__).parent / "long_messages_go_either_way.c"
 ROUNDS, MANY = 200, 8  # of the program
 DESCRIBED = {
@@ -25,8 +27,6 @@ DESCRIBED = {
 
 
 def described(mpi: MpiBuild, helped: Arm, ranks: int, env: dict[str, str]) -> int:
-    if mpi.name not in QUICK:
-        pytest.skip("settings do what they do under any MPI")
     program = str(compiled(mpi, SOURCE.stem, [SOURCE]))
     done = run(mpi, helped, ranks, [program], {**WITHOUT_CMA, **env})
     assert done.code == 0, done.told()

@@ -13,11 +13,10 @@ from manyhands.benchmarks.mpis import WITHOUT_CMA, MpiBuild
 SOURCE = Path(__file__).parent / "third_ranks_lend_their_cores_to_belts.c"
 
 
+@pytest.mark.under(*QUICK)
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
 @pytest.mark.parametrize("cma", [True, False], ids=["cma", "no-cma"])
 def test_third_ranks_lend_their_cores(mpi: MpiBuild, helped: Arm, cma: bool) -> None:
-    if mpi.name not in QUICK:
-        pytest.skip("settings do what they do under any MPI")
     env = {"MH_CORES": "4", **({} if cma else WITHOUT_CMA)}
     done = run(mpi, helped, 4, [str(compiled(mpi, SOURCE.stem, [SOURCE]))], env)
     assert done.code == 0, done.told()

@@ -24,7 +24,7 @@ ROUNDS = (10, 40, 160, 640)  # messages of a run; the next one is made if a help
 
 pytestmark = [
     pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores"),
-    pytest.mark.parametrize("mpi", QUICK, indirect=True),
+    pytest.mark.under(*QUICK),
 ]
 
 

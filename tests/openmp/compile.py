@@ -28,12 +28,6 @@ def _wrapper(mpi: MpiBuild, kind: str) -> Path:
     return mpi.mpicc.with_name(name)
 
 
-def only(mpi: MpiBuild, *names: str) -> None:
-    """Leaves the other builds out, where they cannot differ."""
-    if mpi.name not in names:
-        pytest.skip(f"tested under {', '.join(names)}")
-
-
 def _flags(compiler: str) -> list[str]:
     if compiler != "clang-14":
         return ["-fopenmp", "-lm"]

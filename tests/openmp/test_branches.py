@@ -9,18 +9,18 @@ import pytest
 from harness.launch import Arm, run
 from manyhands.benchmarks.mpis import MpiBuild
 
-from openmp.compile import compiled_openmp, only
+from openmp.compile import compiled_openmp
 from openmp.test_matrix import ends
 
 SOURCE = Path(__file__).parent / "branches.c"
 
 
+@pytest.mark.under("mpich4")
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("compiler", ["gcc", "clang-14"])
 def test_what_a_region_does_one_day_is_right(
     mpi: MpiBuild, helped: Arm, compiler: str, threads: int
 ) -> None:
-    only(mpi, "mpich4")
     program = compiled_openmp(mpi, compiler, "-O2", SOURCE)
     env = {"MH_OPENMP": "1", "OMP_NUM_THREADS": str(threads)}
     seen = ends(run(mpi, helped, 2, [str(program)], env, 100))

@@ -12,17 +12,17 @@ import pytest
 from harness.launch import Arm, run
 from manyhands.benchmarks.mpis import MpiBuild
 
-from openmp.compile import compiled_openmp, only
+from openmp.compile import compiled_openmp
 from openmp.test_matrix import ends
 
 HERE = Path(__file__).parent
 COMPILERS = pytest.mark.parametrize("compiler", ["gcc", "clang-14"])
 
 
+@pytest.mark.under("mpich4", "openmpi4")
 @COMPILERS
 @pytest.mark.parametrize("own", [1, 2], ids=["alone", "team"])
 def test_three_helpers_join_a_loop(mpi: MpiBuild, helped: Arm, compiler: str, own: int) -> None:
-    only(mpi, "mpich4", "openmpi4")
     program = compiled_openmp(mpi, compiler, "-O2", HERE / "crowd.c")
     # A core for each rank is assumed.
     env = {"MH_OPENMP": "1", "MH_CORES": "4", "OMP_NUM_THREADS": str(own)}
@@ -42,9 +42,9 @@ def has_namespaces() -> bool:
     )
 
 
+@pytest.mark.under("mpich5")  # the others do not start there, with us or without
 @pytest.mark.skipif(not has_namespaces(), reason="no pid namespace may be made here")
 def test_ranks_in_pid_namespaces_of_their_own_move_nobody(mpi: MpiBuild, helped: Arm) -> None:
-    only(mpi, "mpich5")  # the others do not start there, with us or without
     program = compiled_openmp(mpi, "gcc", "-O2", HERE / "pinned.c")
     own = ["unshare", "--pid", "--fork", "--kill-child", str(program)]
     env = {"MH_OPENMP": "1", "OMP_NUM_THREADS": "1"}

@@ -11,7 +11,7 @@ import pytest
 from harness.launch import Arm, Run, run
 from manyhands.benchmarks.mpis import MpiBuild
 
-from openmp.compile import compiled_openmp, only
+from openmp.compile import compiled_openmp
 
 SOURCE = Path(__file__).parent / "lists.c"
 FEW = ["40"]
@@ -33,12 +33,12 @@ def left_out(done: Run) -> dict[str, dict[str, Any]]:
     return {region["region"]: region for region in summary(done)["not_shared"]}
 
 
+@pytest.mark.under("mpich4")
 @COMPILERS
 @pytest.mark.parametrize("debug", ["-g", "-g0"])
 def test_what_is_excluded_stays_alone(
     mpi: MpiBuild, helped: Arm, compiler: str, debug: str
 ) -> None:
-    only(mpi, "mpich4")
     program = compiled_openmp(mpi, compiler, "-O2", SOURCE, debug)
     done = lists(mpi, helped, program, FEW, MH_OPENMP_EXCLUDE="handed_*,typo", MH_SUMMARY="1")
     done.expect("case lists ok alone")
@@ -55,11 +55,11 @@ def test_what_is_excluded_stays_alone(
     assert "manyhands: no such region typo" in done.err
 
 
+@pytest.mark.under("mpich4", "openmpi4")
 @COMPILERS
 def test_what_is_named_is_shared_and_nothing_else(
     mpi: MpiBuild, helped: Arm, compiler: str
 ) -> None:
-    only(mpi, "mpich4", "openmpi4")
     program = compiled_openmp(mpi, compiler, "-O2", SOURCE)
     done = lists(mpi, helped, program, UNTIL_JOINED, MH_OPENMP_ONLY="handed_out")
     done.expect("case lists ok joined")
@@ -69,9 +69,9 @@ def test_what_is_named_is_shared_and_nothing_else(
     assert left_out(other)["handed_out"]["reason"] == "by_user"
 
 
+@pytest.mark.under("mpich4")
 @COMPILERS
 def test_a_stripped_region_is_named_by_its_place(mpi: MpiBuild, helped: Arm, compiler: str) -> None:
-    only(mpi, "mpich4")
     program = compiled_openmp(mpi, compiler, "-O2", SOURCE, "-g0")
     stripped = program.with_name(program.name + "-stripped")
     subprocess.run(["strip", "-o", str(stripped), str(program)], check=True)
@@ -86,8 +86,8 @@ def test_a_stripped_region_is_named_by_its_place(mpi: MpiBuild, helped: Arm, com
     assert sorted(shared) == [0, 1], "the one that can be shared was excluded once"
 
 
+@pytest.mark.under("mpich4")
 def test_a_bad_list_is_said_and_ignored(mpi: MpiBuild, helped: Arm) -> None:
-    only(mpi, "mpich4")
     program = compiled_openmp(mpi, "gcc", "-O2", SOURCE)
     done = lists(mpi, helped, program, UNTIL_JOINED, MH_OPENMP_EXCLUDE="handed_out,,")
     done.expect("case lists ok joined")

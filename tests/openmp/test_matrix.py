@@ -14,7 +14,7 @@ from harness.launch import COMPILED, Arm, Run, run
 from manyhands.benchmarks.mpis import MpiBuild
 
 from openmp import cases
-from openmp.compile import compiled_marked, compiled_openmp, only
+from openmp.compile import compiled_marked, compiled_openmp
 
 HERE = Path(__file__).parent
 LIMIT_S = 100
@@ -49,9 +49,9 @@ def ends(done: Run) -> dict[str, tuple[str, str]]:
     return {name: (right, joined) for _, name, right, joined in lines}
 
 
+@pytest.mark.under("mpich4")
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
 def test_every_case_is_right_and_shared(mpi: MpiBuild, helped: Arm, way: Way) -> None:
-    only(mpi, "mpich4")
     source = written("cases.c", cases.program())
     program = compiled_openmp(mpi, way.compiler, way.level, source)
     env = {**SHARED, "OMP_NUM_THREADS": str(way.threads)}
@@ -78,9 +78,9 @@ def written(name: str, text: str) -> Path:
     return source
 
 
+@pytest.mark.under("mpich4", "openmpi4")
 @pytest.mark.parametrize("compiler", ["gcc", "clang-14"])
 def test_marked_loops_are_right_and_shared(mpi: MpiBuild, helped: Arm, compiler: str) -> None:
-    only(mpi, "mpich4", "openmpi4")
     source = written("marked.c", cases.marked_program())
     program = compiled_marked(mpi, compiler, "-O2", source)
     env = {"OMP_NUM_THREADS": "1", "OMP_SCHEDULE": "dynamic,3"}
@@ -91,21 +91,26 @@ def test_marked_loops_are_right_and_shared(mpi: MpiBuild, helped: Arm, compiler:
     assert alone == {name for name in seen if name.startswith(tuple(cases.HAS_BARRIER))}
 
 
+@pytest.mark.under("mpich4")
 def test_marked_loops_alone_are_serial(mpi: MpiBuild) -> None:
-    only(mpi, "mpich4")
     program = compiled_marked(mpi, "gcc", "-O2", written("marked.c", cases.marked_program()))
     seen = ends(run(mpi, Arm("plain"), 2, [str(program), FEW], {"OMP_NUM_THREADS": "4"}, LIMIT_S))
     assert seen, "no case was run"
     assert not [name for name, end in seen.items() if end != ("ok", "alone")], seen
 
 
-@pytest.mark.parametrize("source", ["loops.f90", "loops.f", "loops.cpp"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param("loops.f90", marks=pytest.mark.under("mpich4", "openmpi4")),
+        pytest.param("loops.f", marks=pytest.mark.under("mpich4", "openmpi4")),
+        "loops.cpp",
+    ],
+)
 def test_other_languages(mpi: MpiBuild, helped: Arm, source: str) -> None:
     compiler = "g++" if source.endswith(".cpp") else "gfortran"
     if shutil.which(compiler) is None:
         pytest.skip(f"{compiler} is not installed")
-    if compiler == "gfortran":
-        only(mpi, "mpich4", "openmpi4")
     program = compiled_openmp(mpi, compiler, "-O2", HERE / source)
     seen = ends(run(mpi, helped, 2, [str(program)], {**SHARED, "OMP_NUM_THREADS": "1"}, LIMIT_S))
     assert seen, "no case was run"
@@ -119,9 +124,9 @@ def test_switched_off_nobody_joins(mpi: MpiBuild, helped: Arm) -> None:
     assert not [name for name, end in seen.items() if end != ("ok", "alone")], seen
 
 
+@pytest.mark.under("mpich4", "openmpi4")
 @pytest.mark.parametrize("ranks", [3, 5])
 def test_more_ranks_than_cores(mpi: MpiBuild, helped: Arm, ranks: int) -> None:
-    only(mpi, "mpich4", "openmpi4")
     program = compiled_openmp(mpi, "g++", "-O2", HERE / "loops.cpp")
     env = {**SHARED, "OMP_NUM_THREADS": "1"}
     seen = ends(run(mpi, helped, ranks, [str(program), FEW], env, LIMIT_S))
@@ -131,8 +136,8 @@ def test_more_ranks_than_cores(mpi: MpiBuild, helped: Arm, ranks: int) -> None:
 
 # Workers live on cores that are only assumed here, so whether one of them lends is up to the
 # scheduler; tests/unit/lend has that. The results must be right either way.
+@pytest.mark.under("mpich4", "openmpi4")
 def test_ranks_with_several_cores(mpi: MpiBuild, helped: Arm) -> None:
-    only(mpi, "mpich4", "openmpi4")
     program = compiled_openmp(mpi, "g++", "-O2", HERE / "loops.cpp")
     env = {**SHARED, "OMP_NUM_THREADS": "1", "MH_CORES": "6"}
     seen = ends(run(mpi, helped, 2, [str(program), FEW], env, LIMIT_S))

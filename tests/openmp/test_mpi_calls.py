@@ -10,7 +10,7 @@ from harness.launch import Arm, Run, run
 from manyhands.benchmarks.mpis import MpiBuild
 
 from openmp.compile import compiled_marked, compiled_openmp
-from openmp.test_matrix import only, written
+from openmp.test_matrix import written
 
 SOURCE = Path(__file__).parent / "mpi_calls.c"
 LIMIT_S = 100
@@ -18,6 +18,7 @@ KEPT = {"MH_THREAD_LEVEL": "keep"}
 SHARED = {"MH_OPENMP": "1"}
 SERIAL = {"OMP_NUM_THREADS": "1"}
 DESCRIBED = {"MH_THRESHOLD": "64K,64K"}  # also what is part of an exchange
+FEW_BUILDS = pytest.mark.under("mpich4", "openmpi4")
 REFUSED = "in a shared loop: no collective and no one-sided call"
 
 
@@ -66,17 +67,17 @@ def test_helpers_call_mpi_in_unmodified_loops(mpi: MpiBuild, helped: Arm) -> Non
     assert waited(done) > 0, done.told()
 
 
+@pytest.mark.under("mpich4", "openmpi4")
 def test_the_level_can_be_asked_for_from_outside(mpi: MpiBuild, helped: Arm) -> None:
-    only(mpi, "mpich4", "openmpi4")
     env = SHARED | {"MH_THREAD_LEVEL": "multiple"}
     done = play(mpi, helped, unmodified(mpi), "none exchange", env)
     done.expect("level multiple", "exchange joined", "PASS")
 
 
+@pytest.mark.under("mpich4", "openmpi4")
 def test_below_multiple_unmodified_loops_with_calls_are_not_shared(
     mpi: MpiBuild, helped: Arm
 ) -> None:
-    only(mpi, "mpich4", "openmpi4")
     done = play(mpi, helped, unmodified(mpi), "none late few exchange", SHARED)
     # The first of them calls MPI when helpers have come already: they take turns.
     done.expect("level below", "late joined", "exchange alone", "PASS")
@@ -84,8 +85,8 @@ def test_below_multiple_unmodified_loops_with_calls_are_not_shared(
     assert obstacles(done)["mpi"] == 4, done.told()
 
 
+@pytest.mark.under("mpich4", "openmpi5")
 def test_what_needs_an_order_keeps_unmodified_loops_alone(mpi: MpiBuild, helped: Arm) -> None:
-    only(mpi, "mpich4", "openmpi5")
     done = play(mpi, helped, unmodified(mpi), "multiple few allreduce put", SHARED)
     done.expect("allreduce alone", "put alone", "PASS")
     for what in ("allreduce", "put"):
@@ -94,12 +95,10 @@ def test_what_needs_an_order_keeps_unmodified_loops_alone(mpi: MpiBuild, helped:
     assert obstacles(done)["collectives"] == 4, done.told()
 
 
-@pytest.mark.parametrize("level", ["multiple", "below"])
+@pytest.mark.parametrize("level", ["multiple", pytest.param("below", marks=FEW_BUILDS)])
 def test_what_needs_an_order_is_refused_in_marked_loops(
     mpi: MpiBuild, helped: Arm, level: str
 ) -> None:
-    if level == "below":
-        only(mpi, "mpich4", "openmpi4")
     env, what, call = {
         "multiple": ({}, ["allreduce", "put"], "MPI_Allreduce"),
         "below": (KEPT, ["put", "allreduce"], "MPI_Put"),
@@ -112,16 +111,16 @@ def test_what_needs_an_order_is_refused_in_marked_loops(
     assert done.err.count(REFUSED) == 2, done.told()
 
 
+@pytest.mark.under("mpich4", "openmpi4", "abi")
 def test_by_default_a_refused_call_ends_the_job(mpi: MpiBuild, helped: Arm) -> None:
-    only(mpi, "mpich4", "openmpi4", "abi")
     done = play(mpi, helped, marked(mpi), "none fatal", {})
     assert done.code > 0 and "PASS" not in done.out, done.told()
     assert f"calls MPI_Allreduce {REFUSED}" in done.err, done.told()
     done.expect_clean()
 
 
+@pytest.mark.under("mpich4")
 def test_alone_the_program_is_as_ever(mpi: MpiBuild) -> None:
-    only(mpi, "mpich4")
     for program in (marked(mpi), unmodified(mpi)):
         done = play(mpi, Arm("plain"), program, "none few exchange allreduce", {})
         done.expect("exchange alone", "allreduce rank 0 done 360 refused 0", "PASS")

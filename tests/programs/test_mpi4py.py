@@ -24,6 +24,7 @@ PYTHON = {"mpich5": ".mpi/mpich5/bin/python", "openmpi5": ".mpi/openmpi5/bin/pyt
 VERDICT = re.compile(
     r"^(test\w+) \((\S+)\).*?\.\.\. (ok|FAIL|ERROR|skipped|expected failure)", re.M
 )
+pytestmark = pytest.mark.under(*PYTHON)
 SHORT = ["test_p2p_buf", "test_p2p_buf_matched", "test_p2p_obj", "test_msgzero", "test_cco_buf"]
 # Spawning starts programs that outlive the test or need slots; its parent is tested in tests/mpi.
 LEFT_OUT = ["-e", "spawn", "-e", "dynproc"]
@@ -75,8 +76,6 @@ def verdicts(
 def compare(
     mpi: MpiBuild, helped: Arm, ranks: int, words: list[str], scratch: Path, limit_s: float
 ) -> None:
-    if mpi.name not in PYTHON or not (ROOT / PYTHON[mpi.name]).exists():
-        pytest.skip("there is no mpi4py for this build")
     plain = verdicts(mpi, Arm("plain"), ranks, words, scratch / "plain", limit_s)
     same = verdicts(mpi, helped, ranks, words, scratch / "helped", limit_s)
     assert sum(plain.values()) > 50 * ranks, "hardly any test was run"

@@ -121,12 +121,11 @@ def test_errors_are_seen_as_without_help(
 
 
 @pytest.mark.timeout(0)
+@pytest.mark.under(*QUICK)
 @pytest.mark.parametrize("way", [way for way in WAYS if WAYS[way]])
 def test_errors_are_seen_whatever_way_messages_go(
     mpi: MpiBuild, helped: Arm, way: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    if mpi.name not in QUICK:
-        pytest.skip("settings do what they do under any MPI")
     ranks = 4 if "MH_FAKE_NODES" in WAYS[way] else 2
     for words in batches(request, 9, 6 if ranks > 2 else 12):
         compare(mpi, helped, ranks, words, WAYS[way], tmp_path)

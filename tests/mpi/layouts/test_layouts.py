@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from harness.launch import ROOT, Arm, compiled, run
+from harness.launch import QUICK, ROOT, Arm, compiled, run
 from manyhands.benchmarks.mpis import MpiBuild
 
 HERE = Path(__file__).parent
@@ -73,13 +73,14 @@ end program
 
 
 # Short blocks, and such as Open MPI is nearly as quick with.
+@pytest.mark.under(*QUICK)  # the wheels have no Fortran
 @pytest.mark.parametrize(("blocks", "length"), [(900, 1), (100, 16)])
 def test_fortran_programs_pack_by_layouts(
     mpi: MpiBuild, helped: Arm, tmp_path: Path, blocks: int, length: int
 ) -> None:
     compiler = mpi.mpicc.with_name(mpi.mpicc.name.replace("mpicc", "mpifort"))
     if not compiler.exists() or shutil.which("gfortran") is None:
-        pytest.skip(f"{mpi.name} has no Fortran here")
+        pytest.skip(f"{mpi.name} or gfortran is not installed for Fortran")
     (tmp_path / "packing.f90").write_text(
         FORTRAN.replace("BLOCKS", str(blocks)).replace("LENGTH", str(length))
     )

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which MPI builds and arms the tests are made for: what options ask for and is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from manyhands.benchmarks.mpis import find_builds
+
+from harness.launch import ROOT
+
+BUILD_NAMES = ("mpich4", "openmpi4", "mpich5", "openmpi5", "abi")
+BUILDS = find_builds(ROOT)
+NO_BUILD = "no build"  # in place of a build, where none is left: the test is deselected
+
+
+def wanted_builds(config: pytest.Config, names: Iterable[str] = BUILD_NAMES) -> list[str]:
+    """Of these builds the ones to test."""
+    asked = config.getoption("--mpi").split(",")
+    return [name for name in BUILD_NAMES if name in names and name in asked and name in BUILDS]
+
+
+def wanted_arms(config: pytest.Config) -> list[str]:
+    arm = config.getoption("--arm")
+    return ["plain", "helped"] if arm == "both" else [arm]
