@@ -13,6 +13,7 @@ that no build is left for, is deselected. tests/mpi/test_builds.py says which bu
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -122,3 +123,10 @@ def plain() -> Arm:
 def arm(request: pytest.FixtureRequest) -> Arm:
     """Plain, then helped: the same must hold for both."""
     return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope="session")
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One for all that run side by side, made for this run of the tests."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own

@@ -23,6 +23,7 @@ from typing import Any
 from manyhands.benchmarks.mpis import MpiBuild, Placement
 
 from harness import leftovers
+from harness.making import made
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPILED = ROOT / "build" / "tests" / "mpi-programs"
@@ -39,23 +40,17 @@ def compiled(
 
     With archives of ours, which are C++ inside, it may include their headers from src/.
     """
-    program = COMPILED / build.name / name
     headers = [
         header for folder in {path.parent for path in sources} for header in folder.glob("*.h")
     ]
-    newest = max(path.stat().st_mtime for path in [*sources, *archives, *headers])
-    if program.exists() and program.stat().st_mtime >= newest:
-        return program
-    program.parent.mkdir(parents=True, exist_ok=True)
     ours = [f"-I{ROOT / 'src'}", *map(str, archives), "-lstdc++", "-ldl"] if archives else []
-    # Tests run side by side: nobody sees half a program.
-    fresh = program.with_suffix(f".{os.getpid()}")
-    command = [str(build.mpicc), *FLAGS, "-o", str(fresh), *map(str, sources), *ours]
-    command += ["-lpthread"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, f"{shlex.join(command)}\n{done.stderr}"
-    fresh.replace(program)
-    return program
+
+    def command(program: Path) -> list[str]:
+        words = [str(build.mpicc), *FLAGS, "-o", str(program), *map(str, sources), *ours]
+        return [*words, "-lpthread"]
+
+    program = COMPILED / build.name / name
+    return made(program, [*sources, *archives, *headers], command, 120)
 
 
 @dataclass(frozen=True)

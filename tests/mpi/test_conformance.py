@@ -8,8 +8,8 @@ How a program is run stands in its head, one line for each way:
 `fails` expects a non-zero exit status and no PASS; `helped` leaves the plain run out; `KEY=VALUE`
 is set for the ranks (MH_ keys in helped runs alone, and only under Debian's libraries, whose
 launchers are quick). `nocma` keeps the MPI library itself from using process_vm_readv. `not a,b`
-leaves out MPI builds that lack what is tested. `says "text"` allows and expects this on standard error of
-a helped run; without it, a helped run must say nothing there.
+leaves out MPI builds that lack what is tested. `says "text"` allows and expects this on standard
+error of a helped run; without it, a helped run must say nothing there.
 """
 
 from __future__ import annotations

@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from harness.launch import COMPILED
+from harness.making import made
 from manyhands.benchmarks.mpis import MpiBuild
 
 # The variable by which an MPI's wrapper takes another compiler: MPICH's, Open MPI's.
@@ -58,18 +56,12 @@ def _compiled(
     if shutil.which(compiler) is None:
         pytest.skip(f"{compiler} is not installed")
     variable = CHOICE[compiler][1]
-    program = COMPILED / mpi.name / f"{source.stem}-{source.suffix[1:]}-{compiler}{level}{debug}"
-    if program.exists() and program.stat().st_mtime >= source.stat().st_mtime:
-        return program
-    program.parent.mkdir(parents=True, exist_ok=True)
-    # Tests run side by side: nobody sees half a program.
-    fresh = program.with_suffix(f".{os.getpid()}")
-    command = [*wrapper, level, debug, "-o", str(fresh), str(source), *_flags(compiler)]
     choose = {f"MPICH_{variable}": compiler, f"OMPI_{variable}": compiler}
     env = ["env", *(f"{key}={value}" for key, value in choose.items())]
-    # In the program's folder, where gfortran leaves its modules.
-    folder = program.parent
-    done = subprocess.run([*env, *command], capture_output=True, text=True, timeout=300, cwd=folder)
-    assert done.returncode == 0, f"{shlex.join(command)}\n{done.stderr}"
-    fresh.replace(program)
-    return program
+
+    def command(program: Path) -> list[str]:
+        words = [*env, *wrapper, level, debug, "-o", str(program), str(source)]
+        return [*words, *_flags(compiler)]
+
+    program = COMPILED / mpi.name / f"{source.stem}-{source.suffix[1:]}-{compiler}{level}{debug}"
+    return made(program, [source], command, 300)
