@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Bench, Family
+from .conftest import FAMILIES, Bench, Family
 
 PROGRAMS = Path(__file__).parent / "programs"
 WARNINGS = ["-Wall", "-Wextra", "-Wno-unknown-pragmas", "-Werror"]
@@ -64,14 +64,22 @@ int main(void) {
 """
 
 
+LINKED = ["", "-fno-pie -no-pie", "-fPIC", "-O2 -flto", "-std=gnu89 -O1", "-pg", "-g3 -O1"]
+
+
 @pytest.mark.parametrize(
-    "options", ["", "-fno-pie -no-pie", "-fPIC", "-O2 -flto", "-std=gnu89 -O1", "-pg", "-g3 -O1"]
+    ("family", "options"),
+    [
+        pytest.param(family, options, id=f"{family.name}-{options}")
+        for family in FAMILIES
+        for options in LINKED
+        if not (family.name == "clang" and "flto" in options)  # needs a plugin of the linker
+    ],
+    indirect=["family"],
 )
 def test_the_library_is_found_however_the_program_is_linked(
     bench: Bench, family: Family, options: str
 ) -> None:
-    if family.name == "clang" and "flto" in options:
-        pytest.skip("needs a plugin of the linker")
     bench.use(family)
     text = THREADS.replace("int i = 0", "i = 0").replace("threads = 0;", "threads = 0, i;")
     source = bench.write("threads.c", text)
