@@ -70,6 +70,18 @@ def needed_library(given: Path | None, otherwise: str) -> Path:
     return found.resolve()
 
 
+def program(name: str) -> Path | None:
+    """A program of this installation that a command runs."""
+    root = checkout()
+    places = [root / "build"] if root is not None else list(prefixes())
+    found = (place / "bin" / name for place in places)
+    return next((candidate for candidate in found if candidate.exists()), None)
+
+
+def how_to_get_programs() -> str:
+    return "run `make build` in the checkout" if checkout() is not None else "reinstall Manyhands"
+
+
 def multiarch() -> list[str]:
     return [f"lib/{name}" for name in ("x86_64-linux-gnu", "aarch64-linux-gnu")]
 

@@ -25,7 +25,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -68,41 +67,43 @@ struct Timed {
 // How many ranks of a subtree have which load, in parts of the average.
 class LoadCounts {
  public:
-  static constexpr std::size_t kLevels = 64;
-  static constexpr double kLevelsOfAverage = 32;  // the last level: twice the average, or more
+  static constexpr std::size_t kLevels = 256;
+  static constexpr double kLevelsOfAverage = 128;  // the last level: twice the average, or more
 
-  void add(double load, double average) { ++counts_[level(load, average)]; }
+  void add(double load, double average) {
+    const double at = std::min(load / average * kLevelsOfAverage, kLevels - 1.0);
+    add_at(static_cast<std::size_t>(at), 1);
+  }
   void add(const LoadCounts& other) {
-    for (std::size_t i = 0; i < kLevels; ++i) counts_[i] += other.counts_[i];
+    for (std::size_t i = 0; i < other.counts_.size(); ++i) {
+      if (other.counts_[i] != 0) add_at(i, other.counts_[i]);
+    }
   }
   // The load of the emptiest rank. There is one.
-  [[nodiscard]] double least(double average) const { return middle(first(), average); }
+  [[nodiscard]] double least(double average) const {
+    return (static_cast<double>(first_) + 0.5) / kLevelsOfAverage * average;
+  }
   // The emptiest rank gets more. What is less than a level counts with the next one.
   void raise_least(double seconds, double average) {
     rest_ += seconds / average * kLevelsOfAverage;
     const double levels = std::floor(rest_);
     rest_ -= levels;
-    const std::size_t at = first();
-    --counts_[at];
-    ++counts_[static_cast<std::size_t>(
-        std::min(static_cast<double>(at) + levels, static_cast<double>(kLevels - 1)))];
+    --counts_[first_];
+    const double to = std::min(static_cast<double>(first_) + levels, kLevels - 1.0);
+    add_at(static_cast<std::size_t>(to), 1);
+    while (counts_[first_] == 0) ++first_;
   }
 
  private:
-  static std::size_t level(double load, double average) {
-    const double at = load / average * kLevelsOfAverage;
-    return at < kLevels - 1 ? static_cast<std::size_t>(at) : kLevels - 1;
+  void add_at(std::size_t level, std::uint32_t ranks) {
+    counts_.resize(kLevels);
+    counts_[level] += ranks;
+    first_ = std::min(first_, level);
   }
-  static double middle(std::size_t level, double average) {
-    return (static_cast<double>(level) + 0.5) / kLevelsOfAverage * average;
-  }
-  [[nodiscard]] std::size_t first() const {
-    std::size_t level = 0;
-    while (counts_[level] == 0) ++level;
-    return level;
-  }
-  std::array<std::uint32_t, kLevels> counts_{};
-  double rest_ = 0;  // in [0, 1) level
+
+  std::vector<std::uint32_t> counts_;  // empty: no ranks
+  std::size_t first_ = kLevels - 1;    // the first level that has a rank
+  double rest_ = 0;                    // in [0, 1) level
 };
 
 // What goes up: a subtree and what it gives away.
@@ -118,7 +119,7 @@ struct Balance {
   double donate_above = 1.003;  // C, times the average
   double assign_below = 1.003;  // D, times the average
   std::uint32_t branching = 3;
-  int passes = 2;
+  int passes = 4;
 };
 
 namespace detail {

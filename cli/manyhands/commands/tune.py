@@ -55,17 +55,10 @@ def tune(
 
 
 def _installed() -> Path:
-    root = installation.checkout()
-    candidates = (
-        [root / "build" / "bin" / PROGRAM]
-        if root is not None
-        else [prefix / "bin" / PROGRAM for prefix in installation.prefixes()]
-    )
-    found = [candidate for candidate in candidates if candidate.exists()]
-    if not found:
-        place = "run `make build` in the checkout" if root is not None else "reinstall Manyhands"
-        say.fail(f"the program {PROGRAM} is missing: {place}")
-    return found[0]
+    found = installation.program(PROGRAM)
+    if found is None:
+        say.fail(f"the program {PROGRAM} is missing: {installation.how_to_get_programs()}")
+    return found
 
 
 def _measured(console: Console, program: Path, quick: bool) -> list[decide.Line]:

@@ -10,7 +10,7 @@ namespace {
 using Item = Timed<TaskId>;
 using Items = std::vector<Item>;
 
-constexpr std::uint64_t kHeaderBytes = 32 + sizeof(LoadCounts);
+constexpr std::uint64_t kHeaderBytes = 32 + LoadCounts::kLevels * sizeof(std::uint32_t);
 constexpr std::uint64_t kBinBytes = 2;
 
 // When each host is free, and what a message costs.

@@ -199,7 +199,7 @@ void expect_holds(const Found& found, std::uint64_t at_least) {
   EXPECT_GE(found.executions, at_least);
 }
 
-constexpr std::uint64_t kMost = test::kSanitized ? 20'000 : 20'000'000;
+constexpr std::uint64_t kMost = test::kSanitized ? 2'000 : 20'000'000;
 
 TEST(ProcessOrders, two_ranks_end_when_all_tasks_have_run) {
   expect_holds(all_orders<World<2, 2, true, 0, 3>>(kMost), 500);
@@ -214,7 +214,7 @@ TEST(ProcessOrders, one_rank_alone_ends) {
   expect_holds(all_orders<World<1, 3, true, 0, 0>>(kMost), 1);
 }
 
-constexpr std::uint64_t kSome = 200'000;
+constexpr std::uint64_t kSome = test::kSanitized ? 20'000 : 200'000;
 
 // The same worlds without the fault.
 TEST(ProcessOrders, larger_worlds_end_in_the_orders_that_were_tried) {

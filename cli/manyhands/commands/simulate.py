@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`mh simulate`: task collections on a simulated machine; tables, CSV and plots.
+
+It runs mh-simulate, which processes the tasks by the code of the library. docs/tasks.md says what
+is modelled.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from manyhands import installation, say
+from manyhands.simulating import draw, lines, tables
+from manyhands.simulating.lines import Line
+
+COLUMNS = 120
+PROGRAM = "mh-simulate"
+
+
+def simulate(
+    cores: Annotated[
+        list[int] | None, typer.Option(help="Cores of the machine; repeatable. 2400.")
+    ] = None,
+    scheme: Annotated[
+        list[str] | None,
+        typer.Option(help="none, steal, retain, plb-central, plb-tree; repeatable. retain."),
+    ] = None,
+    problem: Annotated[
+        str, typer.Option(help="hf-be256, hf-be512, or hf-be512-20, with smaller tasks.")
+    ] = "hf-be256",
+    machine: Annotated[str, typer.Option(help="hopper, titan or intrepid.")] = "hopper",
+    iterations: Annotated[int, typer.Option(min=1, help="Iterations of each run.")] = 5,
+    victims: Annotated[
+        str, typer.Option(help="Whom thieves ask: random, hierarchical, nearest.")
+    ] = "random",
+    balancers: Annotated[
+        bool, typer.Option("--balancers", help="The table of balancers instead.")
+    ] = False,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=VALUE for mh-simulate: latency-ns, tasks, noise, ... Repeatable."),
+    ] = None,
+    output: Annotated[Path, typer.Option(file_okay=False, help="Folder for CSV and plots.")] = Path(
+        "simulated"
+    ),
+    program: Annotated[
+        Path | None, typer.Option(help="Simulator to run instead of the installed one.")
+    ] = None,
+) -> None:
+    """Simulate task collections: stealing, retention and balancers at any number of cores."""
+    console = Console(width=COLUMNS, highlight=False)
+    simulator = program or _installed()
+    common = ["--problem", problem, "--machine", machine, "--victims", victims]
+    common += [f"--{setting}" for setting in option or []]
+    found: list[Line] = []
+    for count in cores or [2400]:
+        size = [*common, "--cores", str(count)]
+        if balancers:
+            found += _lines(simulator, ["balancers", *size])
+            continue
+        for one in scheme or ["retain"]:
+            run = ["run", *size, "--scheme", one, "--iterations", str(iterations)]
+            found += _lines(simulator, run)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        _show(console, found, balancers, problem, machine, output)
+    except OSError as error:
+        say.fail(f"cannot write {error.filename}: {error.strerror}")
+    console.print(f"written to {output}/")
+
+
+def _installed() -> Path:
+    found = installation.program(PROGRAM)
+    if found is None:
+        say.fail(f"the program {PROGRAM} is missing: {installation.how_to_get_programs()}")
+    return found
+
+
+def _lines(program: Path, arguments: list[str]) -> Iterator[Line]:
+    """What the program prints, as it comes."""
+    try:
+        process = subprocess.Popen([str(program), *arguments], stdout=subprocess.PIPE, text=True)
+    except OSError as error:
+        say.fail(f"cannot run {program}: {error.strerror}")
+    assert process.stdout is not None
+    with process:
+        for text in process.stdout:
+            yield json.loads(text)
+    if process.returncode != 0:
+        # The program has said why.
+        raise typer.Exit(say.USAGE if process.returncode == say.USAGE else say.FAILURE)
+
+
+def _show(
+    console: Console, found: list[Line], balancers: bool, problem: str, machine: str, folder: Path
+) -> None:
+    title = f"{problem} on {machine}, simulated"
+    plots = importlib.util.find_spec("matplotlib") is not None
+    if not plots:
+        say.note("no plots without matplotlib: pip install matplotlib")
+    if balancers:
+        table = lines.balancers(found)
+        console.print(tables.balancers(table, problem, machine))
+        lines.write_csv(folder / "balancers.csv", table)
+        if plots:
+            draw.balancers(folder / "balancers.png", table, title)
+        return
+    runs = lines.iterations(found)
+    console.print(tables.iterations(runs, problem, machine))
+    lines.write_csv(folder / "iterations.csv", runs)
+    lines.write_utilization(folder / "utilization.csv", runs)
+    if plots:
+        draw.efficiency(folder / "efficiency.png", runs, title)
+        draw.steals(folder / "steals.png", runs, title)
+        draw.utilization(folder / "utilization.png", runs, title)
+
+
+def register(app: typer.Typer) -> None:
+    app.command(epilog="Example: **mh simulate --cores 2400 --cores 9600 --scheme retain**")(
+        simulate
+    )
