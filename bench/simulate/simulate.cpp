@@ -8,6 +8,7 @@
 // Limits: one thread. About a minute for an iteration of 9.1 million tasks on 163,840 cores.
 #include <getopt.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -69,148 +70,68 @@ double real(const char* text) {
   return value;
 }
 
-enum Key : int {
-  scheme = 256,
-  problem,
-  machine,
-  cores,
-  iterations,
-  noise,
-  victims,
-  seed,
-  order,
-  server,
-  longest_pause,
-  arity,
-  tasks,
-  work,
-  ratio,
-  latency,
-  overhead,
-  bandwidth,
-  node,
-  constant,
-  branching,
-  passes
-};
-constexpr option kOptions[] = {{"scheme", 1, nullptr, scheme},
-                               {"problem", 1, nullptr, problem},
-                               {"machine", 1, nullptr, machine},
-                               {"cores", 1, nullptr, cores},
-                               {"iterations", 1, nullptr, iterations},
-                               {"noise", 1, nullptr, noise},
-                               {"victims", 1, nullptr, victims},
-                               {"seed", 1, nullptr, seed},
-                               {"order", 1, nullptr, order},
-                               {"server", 1, nullptr, server},
-                               {"longest-pause-ns", 1, nullptr, longest_pause},
-                               {"arity", 1, nullptr, arity},
-                               {"tasks", 1, nullptr, tasks},
-                               {"work", 1, nullptr, work},
-                               {"longest-over-mean", 1, nullptr, ratio},
-                               {"latency-ns", 1, nullptr, latency},
-                               {"overhead-ns", 1, nullptr, overhead},
-                               {"bandwidth", 1, nullptr, bandwidth},
-                               {"node", 1, nullptr, node},
-                               {"constant", 1, nullptr, constant},
-                               {"branching", 1, nullptr, branching},
-                               {"passes", 1, nullptr, passes},
-                               {nullptr, 0, nullptr, 0}};
-
-void set_machine(MachineModel& model, int key, const char* text) {
-  switch (key) {
-    case latency:
-      model.latency_ns = whole(text, 0);
-      break;
-    case overhead:
-      model.overhead_ns = whole(text, 0);
-      break;
-    case bandwidth:
-      model.bytes_per_ns = real(text);
-      break;
-    case server:
-      model.server = whole(text, 0) != 0;
-      break;
-    case node:
-      model.cores_per_node = static_cast<std::uint32_t>(whole(text, 1));
-      break;
-    default:
-      usage("no such option");
-  }
+std::uint32_t count(const char* text, std::uint64_t least) {
+  return static_cast<std::uint32_t>(whole(text, least));
 }
 
-void set(Request& request, int key, const char* text) {
-  switch (key) {
-    case scheme:
-      request.scheme = text;
-      break;
-    case order:
-      request.order = text;
-      break;
-    case problem:
-      request.problem = named(kProblems, text, "no such problem");
-      break;
-    case machine:
-      request.machine = named(kMachines, text, "no such machine");
-      break;
-    case cores:
-      request.cores = static_cast<std::uint32_t>(whole(text, 2));
-      break;
-    case iterations:
-      request.iterations = static_cast<int>(whole(text, 1));
-      break;
-    case noise:
-      request.noise = real(text);
-      break;
-    case victims:
-      request.rules.choice = named(kChoices, text, "no such choice").choice;
-      break;
-    case seed:
-      request.rules.seed = whole(text, 0);
-      break;
-    case longest_pause:
-      request.rules.patience.longest_ns = whole(text, 1);
-      break;
-    case arity:
-      request.rules.arity = static_cast<std::uint32_t>(whole(text, 1));
-      break;
-    case tasks:
-      request.problem.tasks = static_cast<std::uint32_t>(whole(text, 1));
-      break;
-    case work:
-      request.problem.work_s = real(text);
-      break;
-    case ratio:
-      request.problem.longest_over_mean = real(text);
-      break;
-    case constant:
-      request.balance.donate_above = request.balance.assign_below = real(text);
-      break;
-    case passes:
-      request.balance.passes = static_cast<int>(whole(text, 1));
-      break;
-    case branching:
-      request.balance.branching = static_cast<std::uint32_t>(whole(text, 2));
-      break;
-    default:
-      set_machine(request.machine, key, text);
+struct Setting {
+  const char* name;
+  void (*set)(Request& request, const char* value);
+};
+using R = Request;
+constexpr Setting kSettings[] = {
+    {"scheme", [](R& r, const char* v) { r.scheme = v; }},
+    {"order", [](R& r, const char* v) { r.order = v; }},
+    {"problem", [](R& r, const char* v) { r.problem = named(kProblems, v, "no such problem"); }},
+    {"machine", [](R& r, const char* v) { r.machine = named(kMachines, v, "no such machine"); }},
+    {"cores", [](R& r, const char* v) { r.cores = count(v, 2); }},
+    {"iterations", [](R& r, const char* v) { r.iterations = static_cast<int>(whole(v, 1)); }},
+    {"noise", [](R& r, const char* v) { r.noise = real(v); }},
+    {"victims",
+     [](R& r, const char* v) { r.rules.choice = named(kChoices, v, "no such choice").choice; }},
+    {"seed", [](R& r, const char* v) { r.rules.seed = whole(v, 0); }},
+    {"longest-pause-ns", [](R& r, const char* v) { r.rules.patience.longest_ns = whole(v, 1); }},
+    {"arity", [](R& r, const char* v) { r.rules.arity = count(v, 1); }},
+    {"tasks", [](R& r, const char* v) { r.problem.tasks = count(v, 1); }},
+    {"work", [](R& r, const char* v) { r.problem.work_s = real(v); }},
+    {"longest-over-mean", [](R& r, const char* v) { r.problem.longest_over_mean = real(v); }},
+    {"latency-ns", [](R& r, const char* v) { r.machine.latency_ns = whole(v, 0); }},
+    {"overhead-ns", [](R& r, const char* v) { r.machine.overhead_ns = whole(v, 0); }},
+    {"bandwidth", [](R& r, const char* v) { r.machine.bytes_per_ns = real(v); }},
+    {"server", [](R& r, const char* v) { r.machine.server = whole(v, 0) != 0; }},
+    {"node", [](R& r, const char* v) { r.machine.cores_per_node = count(v, 1); }},
+    {"constant",
+     [](R& r, const char* v) { r.balance.donate_above = r.balance.assign_below = real(v); }},
+    {"branching", [](R& r, const char* v) { r.balance.branching = count(v, 2); }},
+    {"passes", [](R& r, const char* v) { r.balance.passes = static_cast<int>(whole(v, 1)); }},
+};
+
+void read_options(int argc, char** argv, Request& request) {
+  std::vector<option> options;
+  for (const Setting& setting : kSettings) {
+    options.push_back({setting.name, required_argument, nullptr, 0});
   }
+  options.push_back({nullptr, 0, nullptr, 0});
+  int index = 0;
+  int found = 0;
+  while ((found = getopt_long(argc, argv, "", options.data(), &index)) != -1) {
+    if (found != 0) std::exit(2);  // it has said why
+    kSettings[index].set(request, optarg);
+  }
+  if (optind != argc) usage("there is a word that is no option");
 }
 
 Request parse(int argc, char** argv) {
   Request request;
-  int key = 0;
-  while ((key = getopt_long(argc, argv, "", kOptions, nullptr)) != -1) {
-    if (key == '?') std::exit(2);
-    set(request, key, optarg);
-  }
+  read_options(argc, argv, request);
+  const MachineModel& machine = request.machine;
+  if (machine.workers_per_node() == 0) usage("a node needs a core beside its server");
+  const std::uint32_t workers = machine.workers(request.cores);
+  if (workers < 2) usage("fewer than two cores run tasks");
   auto& patience = request.rules.patience;
   patience.shortest_ns = std::min(patience.shortest_ns, patience.longest_ns);
-  const std::uint32_t workers = request.machine.workers(request.cores);
-  if (workers < 2) usage("fewer than two cores run tasks");
-  request.rules.places = {
-      workers, request.machine.workers_per_node(),
-      std::min(request.machine.cores_per_numa, request.machine.workers_per_node())};
+  const std::uint32_t per_node = machine.workers_per_node();
+  request.rules.places = {workers, per_node, std::min(machine.cores_per_numa, per_node)};
   return request;
 }
 
@@ -284,10 +205,10 @@ void run(Request request) {
       request.scheme != "retain") {
     usage("no such scheme");
   }
+  if (request.order != "longest" && request.order != "executed") usage("no such order");
   const std::vector<float> drawn = draw_durations(request.problem, request.rules.seed);
-  const auto count = static_cast<std::uint32_t>(drawn.size());
-  const Seeds first = in_blocks(count, request.rules.places.ranks);
-  Seeds seeds = first;
+  const auto tasks = static_cast<std::uint32_t>(drawn.size());
+  Seeds seeds = in_blocks(tasks, request.rules.places.ranks);
   const char* seeded = "blocks";
   for (int iteration = 1; iteration <= request.iterations; ++iteration) {
     const auto start = std::chrono::steady_clock::now();
@@ -298,7 +219,7 @@ void run(Request request) {
     const Outcome outcome = simulation.run();
     const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - start;
     print(request, iteration, seeded, outcome, wall.count());
-    if (outcome.run != count) usage("tasks were lost or run twice");
+    if (outcome.run != tasks) usage("tasks were lost or run twice");
     if (request.scheme == "retain") {
       seeds = simulation.take_executed();
       if (request.order == "longest") longest_last(seeds, durations);
