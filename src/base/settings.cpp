@@ -222,7 +222,6 @@ Complaint read_value(std::string_view text, MemoryPath& value, const Row&) {
                                 {"mapped", MemoryPath::mapped},
                                 {"cma", MemoryPath::cma},
                                 {"cells", MemoryPath::cells},
-                                {"either", MemoryPath::either},
                                 {"none", MemoryPath::none}});
 }
 

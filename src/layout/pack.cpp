@@ -124,6 +124,20 @@ std::uint64_t copy_blocks(const Elements& to, const Elements& from, Range range)
   return range.end - range.begin;
 }
 
+// Past the caches this is the fastest way also where one end is contiguous: reading in lanes and
+// writing whole lines are each for one side of a copy.
+std::uint64_t copy_by_scratch(const Elements& to, const Elements& from, Range range,
+                              std::span<std::byte> scratch) {
+  const std::size_t step = std::min(scratch.size(), kScratch);
+  if (step == 0) return 0;
+  for (std::uint64_t at = range.begin; at < range.end; at += step) {
+    const Range part{at, std::min<std::uint64_t>(at + step, range.end)};
+    pack(from, part, scratch.data());
+    unpack(to, part, scratch.data());
+  }
+  return range.end - range.begin;
+}
+
 }  // namespace
 
 std::uint64_t pack(const Elements& from, Range range, void* packed) {
@@ -149,6 +163,9 @@ void copy_to(CacheLevel cache_level, void* to, const void* packed, std::size_t b
 std::uint64_t copy(const Elements& to, const Elements& from, Range range,
                    std::span<std::byte> scratch) {
   range = within(to, within(from, range));
+  const bool far = to.cache_level == CacheLevel::memory && from.cache_level == CacheLevel::memory &&
+                   !scratch.empty();
+  if (far) return copy_by_scratch(to, from, range, scratch);
   if (const std::byte* source = stream_in_memory(from)) {
     return unpack(to, range, source + range.begin);
   }
@@ -156,14 +173,7 @@ std::uint64_t copy(const Elements& to, const Elements& from, Range range,
     return pack(from, range, const_cast<std::byte*>(target) + range.begin);
   }
   if (range.begin < range.end && has_long_blocks(*from.layout)) return copy_blocks(to, from, range);
-  const std::size_t step = std::min(scratch.size(), kScratch);
-  if (step == 0) return 0;
-  for (std::uint64_t at = range.begin; at < range.end; at += step) {
-    const Range part{at, std::min<std::uint64_t>(at + step, range.end)};
-    pack(from, part, scratch.data());
-    unpack(to, part, scratch.data());
-  }
-  return range.end - range.begin;
+  return copy_by_scratch(to, from, range, scratch);
 }
 
 Blocks blocks(const Elements& of, Range range, std::span<iovec> room) {

@@ -62,7 +62,7 @@ void copy_to(CacheLevel cache_level, void* to, const void* packed, std::size_t b
 
 // From layout to layout, by way of a scratch that stays in the first cache levels (kScratch bytes
 // of it are used at most; without any, nothing is copied). Ends that are contiguous, and sources of
-// long blocks, need none.
+// long blocks, need none, unless all is in memory.
 inline constexpr std::size_t kScratch = 64U << 10U;
 std::uint64_t copy(const Elements& to, const Elements& from, Range range,
                    std::span<std::byte> scratch);

@@ -28,12 +28,16 @@ inline constexpr unsigned kMaxDepth = 24;
 struct Dim {
   std::uint64_t count;
   std::int64_t stride;  // bytes, of any sign
+
+  bool operator==(const Dim&) const = default;
 };
 
 struct Grid {
   std::uint64_t block = 0;          // contiguous bytes
   unsigned dims = 0;                // 0: the block alone
   std::array<Dim, kMaxDims> dim{};  // the innermost first
+
+  bool operator==(const Grid&) const = default;
 };
 
 // One more stride outside of the grid. False if it has all its dimensions.

@@ -8,22 +8,13 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstring>
 #include <fstream>
-#include <limits>
 #include <optional>
 #include <string_view>
 #include <vector>
 
-#include "base/clock.hpp"
-
 namespace mh::memory {
 namespace {
-
-constexpr std::size_t kPage = 4096;
-constexpr std::size_t kPacePages = 64;
-constexpr int kPaceRounds = 8;
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 constexpr int kCapSysPtrace = 19;
 constexpr std::uint64_t kInitialPidNamespace = 0xEFFFFFFCU;  // PROC_PID_INIT_INO of the kernel
@@ -92,25 +83,6 @@ Status probe(const View& of_a_known_value, std::uint64_t value) {
   if (!status) return status;
   if (found != value) return {Code::mismatch, 0};
   return {};
-}
-
-double kernel_page_ns() {
-  const std::vector<std::byte> from(kPacePages * kPage, std::byte{1});
-  std::vector<std::byte> to(from.size());
-  const View there{
-      .address = reinterpret_cast<std::uint64_t>(from.data()), .pid = ::getpid(), .rank = 0};
-  double kernel = kNever;
-  double processor = kNever;
-  for (int round = 0; round < kPaceRounds; ++round) {
-    const std::uint64_t begin = ticks();
-    if (!read(to.data(), there, to.size()).ok()) return kNever;
-    const std::uint64_t middle = ticks();
-    std::memcpy(to.data(), from.data(), to.size());
-    const std::uint64_t end = ticks();
-    kernel = std::min(kernel, ns_from_ticks(middle - begin));
-    processor = std::min(processor, ns_from_ticks(end - middle));
-  }
-  return (kernel - processor) / static_cast<double>(kPacePages);
 }
 
 Surroundings look_around() {

@@ -21,11 +21,6 @@ namespace mh::memory {
 // bytes, so that pid is not the process it was taken for (another pid namespace).
 Status probe(const View& of_a_known_value, std::uint64_t value);
 
-// What the kernel's copy between processes costs beyond the copying, here and now: nanoseconds for
-// each page of 4 KB, measured in a fraction of a millisecond on memory of this process. Infinite
-// where the kernel refuses.
-double kernel_page_ns();
-
 // Plain data, comparable between ranks: ranks whose name spaces differ cannot name each other's
 // processes.
 struct Surroundings {

@@ -148,6 +148,10 @@ void add_messages(Lines& lines, const Totals& sum) {
   row("by both ends", sum.own_bytes, sum.own_chunks);
   row("by others", sum.others_bytes, sum.others_chunks);
   if (sum.lent_chunks != 0) row("on lent cores", sum.lent_bytes, sum.lent_chunks);
+  if (sum.heap_peak != 0) {
+    lines.add("shared heap    {} at most, {} kept for later blocks", size_text(sum.heap_peak),
+              size_text(sum.heap_kept));
+  }
   lines.add("waits          {}; collectives through the node segment {}", sum.waits,
             sum.collectives_gated);
 }
@@ -326,6 +330,8 @@ void put_counts(nlohmann::ordered_json& json, const Counts& counts) {
   json["bytes_packed"] = counts.bytes_packed;
   json["waits"] = counts.waits;
   json["collectives_gated"] = counts.collectives_gated;
+  json["heap_peak_bytes"] = counts.heap_peak;
+  json["heap_kept_bytes"] = counts.heap_kept;
 }
 
 nlohmann::ordered_json to_json(const Loops& loops) {

@@ -90,6 +90,8 @@ Totals total(std::span<const RankReport> ranks) {
     sum.bytes_packed += rank.bytes_packed;
     sum.waits += rank.waits;
     sum.collectives_gated += rank.collectives_gated;
+    sum.heap_peak += rank.heap_peak;
+    sum.heap_kept += rank.heap_kept;
     add_to(sum.loops, rank.loops);
   }
   sum.without_help = efficiency(ranks, sum.elapsed_s, useful_s);

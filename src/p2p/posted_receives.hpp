@@ -32,12 +32,21 @@ enum class PostedState : std::uint32_t { free, open, pushing, pushed };
 struct alignas(kCacheLine) PostedReceive {
   // Release on every change, acquire on every look. `address` and `capacity` are written by the
   // receiver while free; `bytes` (of the whole message) by the sender while pushing. Relaxed:
-  // the state orders them, and a sender that reads while they change finds no descriptor of its
-  // own.
+  // the state orders them. A sender that reads them while they change asks again, once it has the
+  // send descriptor, whether the posted receive is still that of the buffer in which it found its
+  // descriptor.
   std::atomic<PostedState> state{PostedState::free};
   std::atomic<std::uint64_t> address{0};
   std::atomic<std::uint64_t> capacity{0};
   std::atomic<std::uint64_t> bytes{0};
+
+  // With the send descriptor of the descriptor that lies in `buffer`: true means that only the
+  // caller changes this posted receive, since its receiver cannot close it without the send
+  // descriptor.
+  [[nodiscard]] bool is_of(std::uint64_t buffer) const {
+    return state.load(std::memory_order_acquire) == PostedState::open &&
+           address.load(std::memory_order_relaxed) == buffer;
+  }
 };
 
 inline constexpr std::uint32_t kPostedReceives = 128;

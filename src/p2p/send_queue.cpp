@@ -56,6 +56,8 @@ std::uint32_t SendQueue::post(const Letter& send, std::uint32_t fin_tag) {
       put(slot.to, send.to);
       put(slot.ordered, send.ordered ? 1U : 0U);
       slot.contiguous = send.contiguous ? 1 : 0;
+      slot.shaped = send.shape != nullptr ? 1 : 0;
+      if (send.shape != nullptr) shared_->shapes[index] = *send.shape;
       slot.fin_tag = fin_tag == kOwnTag ? SendSlot::own_fin(index, generation) : fin_tag;
       slot.word.store(SendSlot::word_of(generation, SlotState::posted), std::memory_order_release);
       return index;

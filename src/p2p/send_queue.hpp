@@ -29,6 +29,7 @@
 #include <type_traits>
 
 #include "base/cacheline.hpp"
+#include "layout/compact.hpp"
 #include "memory/view.hpp"
 
 namespace mh::p2p {
@@ -81,6 +82,7 @@ struct alignas(kCacheLine) SendSlot {
   std::uint32_t
       contiguous;         // the bytes lie at `from` without gaps; else only the sender knows where
   std::uint32_t ordered;  // the sender's messages are sent in the order of `sequence`
+  std::uint32_t shaped;   // 1: not contiguous, but SharedOutbox::shapes says where, from `from` on
 
   // Written by sender and receiver in turn, as in the picture above: the state, and above it the
   // generation, which counts the uses of this slot. One word, so that who was held up between a
@@ -148,6 +150,9 @@ struct SharedSendQueue {
   // slots.
   alignas(kCacheLine) std::atomic<std::uint32_t> resends{0};
   SendSlot slots[kSlots];
+  // Of slots[i], where it is shaped. Written by the sender before it posts the send descriptor,
+  // read by who has taken it.
+  layout::Compact shapes[kSlots];
 };
 
 // What a sender knows of a message it wants described.
@@ -159,6 +164,7 @@ struct Letter {
   std::uint32_t to;
   bool contiguous = true;
   bool ordered = true;
+  const layout::Compact* shape = nullptr;  // if others may know it
 };
 
 // The sender's private side: which slots are in use. Thread-safe.

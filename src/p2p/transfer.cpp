@@ -6,8 +6,11 @@
 namespace mh::p2p {
 
 Transfer::Transfer(const steal::Work& work, steal::SlotKeeper& keeper, const steal::JobSlots& mine,
-                   SendSlot* shown)
-    : work_(work), keeper_(keeper), job_(work.bytes == 0 ? nullptr : keeper.open(work)) {
+                   SendSlot* shown, const steal::Shapes* shapes)
+    : work_(work),
+      shapes_(shapes),
+      keeper_(keeper),
+      job_(work.bytes == 0 ? nullptr : keeper.open(work, shapes)) {
   if (job_ == nullptr || shown == nullptr) return;
   // Relaxed, then release: the sender's acquire of `claimed` sees which job it is.
   shown->job.store(static_cast<std::uint64_t>(job_ - mine.jobs), std::memory_order_relaxed);
@@ -37,7 +40,7 @@ bool Transfer::close() {
 bool Transfer::step_alone(steal::Thief& thief) {
   const std::uint64_t bytes = std::min<std::uint64_t>(work_.chunk_bytes, work_.bytes - copied_);
   if (bytes == 0 || !succeeded_) return true;
-  succeeded_ = thief.copy_chunk(work_, {.offset = copied_, .bytes = bytes}).ok();
+  succeeded_ = thief.copy_chunk(work_, shapes_, {.offset = copied_, .bytes = bytes}).ok();
   copied_ += bytes;
   return copied_ == work_.bytes || !succeeded_;
 }

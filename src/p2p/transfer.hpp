@@ -20,9 +20,10 @@ namespace mh::p2p {
 class Transfer {
  public:
   // Moves work.bytes bytes as a job of the caller. With `shown`, the send descriptor (state
-  // taken) says from now on which job that is, so that its sender can help.
+  // taken) says from now on which job that is, so that its sender can help. `shapes`, of
+  // shaped work, stay until close().
   Transfer(const steal::Work& work, steal::SlotKeeper& keeper, const steal::JobSlots& mine,
-           SendSlot* shown);
+           SendSlot* shown, const steal::Shapes* shapes = nullptr);
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
 
@@ -44,6 +45,7 @@ class Transfer {
   bool step_alone(steal::Thief& thief);
 
   steal::Work work_;
+  const steal::Shapes* shapes_;
   steal::SlotKeeper& keeper_;
   steal::Job* job_;           // null without a free job slot
   std::uint64_t copied_ = 0;  // without a job

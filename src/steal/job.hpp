@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include "base/cacheline.hpp"
+#include "layout/compact.hpp"
 #include "memory/view.hpp"
 
 namespace mh::steal {
@@ -33,6 +34,14 @@ struct Work {
   std::uint64_t bytes;
   std::uint32_t chunk_bytes;
   Order order;
+  bool shaped = false;  // the bytes lie scattered at either end; see Shapes
+};
+
+// Where the bytes of both ends lie from the addresses of the two views on; chunks are parts of the
+// packed stream. Beside a job with `shaped`, written and read when the work is.
+struct alignas(kCacheLine) Shapes {
+  layout::Compact to;
+  layout::Compact from;
 };
 
 struct Chunk {

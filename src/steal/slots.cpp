@@ -5,7 +5,7 @@
 
 namespace mh::steal {
 
-Job* SlotKeeper::open(const Work& work) {
+Job* SlotKeeper::open(const Work& work, const Shapes* shapes) {
   constexpr std::uint32_t kAll = (1ULL << kSlots) - 1;
   std::uint32_t used = used_.load(std::memory_order_relaxed);
   std::uint32_t bit = 0;
@@ -17,6 +17,7 @@ Job* SlotKeeper::open(const Work& work) {
   } while (!used_.compare_exchange_weak(used, used | bit, std::memory_order_acquire,
                                         std::memory_order_relaxed));
   Job& job = slots_->jobs[std::countr_zero(bit)];
+  if (shapes != nullptr) slots_->shapes[std::countr_zero(bit)] = *shapes;
   job.open(work);
   // relaxed, both: hints. A thief that sees them early finds a closed ticket and goes away.
   slots_->open.fetch_or(bit, std::memory_order_relaxed);

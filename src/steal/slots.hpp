@@ -24,9 +24,10 @@ struct alignas(kCacheLine) JobSlots {
   // Bit i: jobs[i] may have chunks left. Written by the owner, read by thieves; relaxed, a hint.
   std::atomic<std::uint32_t> open{0};
   Job jobs[kSlots];
+  Shapes shapes[kSlots];  // of jobs[i]
 };
 static_assert(std::is_standard_layout_v<JobSlots>);
-static_assert(sizeof(JobSlots) == kCacheLine + kSlots * sizeof(Job));
+static_assert(sizeof(JobSlots) == kCacheLine + kSlots * (sizeof(Job) + sizeof(Shapes)));
 
 // Any thread of the owner may call; a job itself belongs to the thread that opened it.
 class SlotKeeper {
@@ -35,8 +36,9 @@ class SlotKeeper {
       : slots_(&slots), board_(&board), rank_(rank) {}
 
   // A job with this work, shown to the node; null while all slots are in use (the caller then
-  // copies alone or waits for one of its jobs). work.bytes and work.chunk_bytes are not 0.
-  Job* open(const Work& work);
+  // copies alone or waits for one of its jobs). work.bytes and work.chunk_bytes are not 0; `shapes`
+  // where the work is shaped.
+  Job* open(const Work& work, const Shapes* shapes = nullptr);
 
   // No chunk is left to claim, though some may still be in the hands of thieves: hides the job, so
   // that nobody comes to look. Optional, idempotent.

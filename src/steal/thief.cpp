@@ -2,6 +2,7 @@
 #include "steal/thief.hpp"
 
 #include <bit>
+#include <cerrno>
 #include <new>
 #include <span>
 
@@ -10,6 +11,7 @@
 namespace mh::steal {
 namespace {
 
+constexpr std::size_t kLittleScratch = 4096;       // where there was no memory for more
 constexpr std::size_t kScratchBytes = 64U << 10U;  // in and out of L2, also where that has 256 KB
 
 memory::View at(const memory::View& view, std::uint64_t offset) {
@@ -81,11 +83,43 @@ std::uint32_t Thief::pick(const Mask& mask) {
   }
 }
 
-Status Thief::copy_chunk(const Work& work, const Chunk& chunk) {
-  std::byte little[4096];  // where there was no memory for more
-  const auto scratch = scratch_ == nullptr ? std::span<std::byte>(little)
-                                           : std::span<std::byte>(scratch_.get(), kScratchBytes);
-  return reach_->copy(at(work.to, chunk.offset), at(work.from, chunk.offset), chunk.bytes, scratch,
+std::span<std::byte> Thief::scratch(std::span<std::byte> little) const {
+  return scratch_ == nullptr ? little : std::span<std::byte>(scratch_.get(), kScratchBytes);
+}
+
+const layout::Layout& Thief::layout_of(const layout::Compact& compact, std::size_t end) {
+  Known& known = known_[end];
+  if (!known.layout || known.compact != compact) known = {compact, layout::layout_of(compact)};
+  return *known.layout;
+}
+
+// By loads and stores of this process alone: the kernel knows of no layouts.
+Status Thief::copy_scattered(const Work& work, const Shapes& shapes, const Chunk& chunk) {
+  const auto begin = [](const memory::View& view, const layout::Compact& shape) {
+    return at(view, static_cast<std::uint64_t>(shape.low));
+  };
+  std::byte* to = reach_->to_here(begin(work.to, shapes.to), shapes.to.reach());
+  const std::byte* from = reach_->here(begin(work.from, shapes.from), shapes.from.reach());
+  if (to == nullptr || from == nullptr) return {Code::refused, EPERM};
+  const layout::CacheLevel home = layout::cache_level_of(work.bytes, node_->header().cache_bytes);
+  const auto elements = [&](const std::byte* bytes, const layout::Compact& shape, std::size_t end) {
+    return layout::Elements{
+        .layout = &layout_of(shape, end),
+        .count = 1,
+        .base = layout::address_of(bytes) - static_cast<std::uint64_t>(shape.low),
+        .home = home};
+  };
+  std::byte little[kLittleScratch];
+  layout::copy(elements(to, shapes.to, 0), elements(from, shapes.from, 1),
+               {chunk.offset, chunk.offset + chunk.bytes}, scratch(little));
+  return {};
+}
+
+Status Thief::copy_chunk(const Work& work, const Shapes* shapes, const Chunk& chunk) {
+  if (work.shaped) return copy_scattered(work, *shapes, chunk);
+  std::byte little[kLittleScratch];
+  return reach_->copy(at(work.to, chunk.offset), at(work.from, chunk.offset), chunk.bytes,
+                      scratch(little),
                       layout::cache_level_of(work.bytes, node_->header().cache_bytes));
 }
 
@@ -121,7 +155,8 @@ bool Thief::claim_and_copy(Job& job, std::uint32_t owner) {
   if (!job.claim(chunk, owner == node_->me() ? End::owner : End::other)) return false;
   const Work work = job.work();  // a copy: nothing of the job may be touched after finish()
   const std::uint64_t start = ticks();
-  const Status copied = copy_chunk(work, chunk);
+  const JobSlots& slots = slots_of(owner);
+  const Status copied = copy_chunk(work, &slots.shapes[&job - slots.jobs], chunk);
   const std::uint64_t spent = ticks() - start;
   job.finish(copied.ok());
   if (copied.ok()) {

@@ -56,7 +56,7 @@ class Thief {
   Outcome help_rank(std::uint32_t victim);
 
   // The same of work that is no job: `chunk` of it.
-  Status copy_chunk(const Work& work, const Chunk& chunk);
+  Status copy_chunk(const Work& work, const Shapes* shapes, const Chunk& chunk);
 
   // Whether the strategy lets this rank take a hand in copies of that one, just now.
   [[nodiscard]] bool may_help(std::uint32_t victim) const;
@@ -77,6 +77,10 @@ class Thief {
   std::uint32_t random();
   [[nodiscard]] bool remote_allowed(std::uint32_t victim) const;
   bool claim_and_copy(Job& job, std::uint32_t owner);
+  Status copy_scattered(const Work& work, const Shapes& shapes, const Chunk& chunk);
+  [[nodiscard]] const layout::Layout& layout_of(const layout::Compact& compact, std::size_t end);
+  // This thread's, or `little` where there was no memory for it.
+  [[nodiscard]] std::span<std::byte> scratch(std::span<std::byte> little) const;
   void count(const Work& work, const Chunk& chunk, std::uint32_t owner, std::uint64_t spent_ticks);
 
   const node::Node* node_;
@@ -91,6 +95,12 @@ class Thief {
   std::uint32_t seed_;
   const memory::Reach* reach_;
   std::unique_ptr<std::byte[]> scratch_;
+  // What chunks were last scattered to and gathered from: the next ones are of the same message.
+  struct Known {
+    layout::Compact compact;
+    layout::LayoutPtr layout;
+  };
+  std::array<Known, 2> known_;
   Status last_failure_{};
   bool retired_ = false;
 };

@@ -74,7 +74,7 @@ def test_table_fits_eighty_columns(mh: Mh) -> None:
     assert result.returncode == 0
     lines = [line for line in result.stdout.splitlines() if not line.startswith("tune file")]
     assert max(map(len, lines)) <= 80
-    assert re.search(r"^MH_THRESHOLD +64K,8M bytes +default$", result.stdout, re.MULTILINE)
+    assert re.search(r"^MH_THRESHOLD +64K,8M,16K bytes +default$", result.stdout, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

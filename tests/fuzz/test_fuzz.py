@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 
 import pytest
-from harness.launch import QUICK, Arm, Run, compiled, run
+from harness.launch import QUICK, Arm, Run, compiled, run, with_heap
 from harness.making import found_once
 from manyhands.benchmarks.mpis import MpiBuild
 
@@ -43,7 +43,8 @@ LONG_SHAPES = {
 }
 # Ways to reach memory, besides the one that is found by itself (values of MH_MEMORY). They are
 # ours, not the MPI's, so the short set asks for them where launchers are quick.
-WAYS = ("none", "cma", "cells", "either")
+# mapped: with the shared heap, and cells for what does not lie in it.
+WAYS = ("none", "mapped", "cma", "cells")
 # A machine, as hwloc takes it from the environment, whose last cache holds next to nothing: what
 # is packed by our hands is moved in the ways for messages that are larger than the last cache.
 NO_CACHE = {"HWLOC_SYNTHETIC": "numa:1 l3:1(size=1024) core:2 pu:1"}
@@ -70,8 +71,10 @@ def fuzz(
     program = compiled(mpi, "fuzz", SOURCES)
     limit = ["--timeout", str(int(limit_s * 0.6))]
     # Nearly all that is sent here is part of an exchange, which the MPI library would get.
-    env = {"MH_THRESHOLD": "64K,64K", "MH_MEMORY": memory, "MH_FAKE_NODES": str(nodes)}
+    env = {"MH_THRESHOLD": "64K,64K,4K", "MH_MEMORY": memory, "MH_FAKE_NODES": str(nodes)}
     env |= machine or {}
+    if memory == "mapped":
+        arm = with_heap(arm)
     done = run(mpi, arm, ranks, [str(program), *arguments, *limit], env, timeout_s=limit_s)
     if done.skipped():
         pytest.skip(done.skipped())

@@ -3,11 +3,12 @@
 
 How a program is run stands in its head, one line for each way:
 
-    // run: ranks N [fails] [helped] [nocma] [not BUILDS] [says WORDS] [KEY=VALUE ...]
+    // run: ranks N [fails] [helped] [heap] [nocma] [not BUILDS] [says WORDS] [KEY=VALUE ...]
 
 `fails` expects a non-zero exit status and no PASS; `helped` leaves the plain run out; `KEY=VALUE`
 is set for the ranks (MH_ keys in helped runs alone, and only under Debian's libraries, whose
-launchers are quick). `nocma` keeps the MPI library itself from using process_vm_readv. `not a,b`
+launchers are quick). `heap` has large allocations in memory that the ranks share (helped alone).
+`nocma` keeps the MPI library itself from using process_vm_readv. `not a,b`
 leaves out MPI builds that lack what is tested. `says "text"` allows and expects this on standard
 error of a helped run; without it, a helped run must say nothing there.
 """
@@ -20,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from harness.launch import QUICK, Arm, Run, compiled, run
+from harness.launch import QUICK, Arm, Run, compiled, run, with_heap
 from harness.selection import NO_BUILD, wanted_arms, wanted_builds
 from manyhands.benchmarks.mpis import WITHOUT_CMA, MpiBuild
 
@@ -38,11 +39,12 @@ class Way:
     env: dict[str, str] = field(default_factory=dict)
     cma_of_the_mpi: bool = True
     left_out: tuple[str, ...] = ()  # MPI builds
+    heap: bool = False
 
     @property
     def name(self) -> str:
         settings = [f"{key}={value}" for key, value in self.env.items()]
-        return " ".join([self.program, f"{self.ranks}", *settings])
+        return " ".join([self.program, f"{self.ranks}", *["heap"] * self.heap, *settings])
 
 
 def read_way(program: str, text: str) -> Way:
@@ -59,13 +61,13 @@ def read_way(program: str, text: str) -> Way:
         elif "=" in word:
             key, _, value = word.partition("=")
             env[key] = value
-        elif word in ("fails", "helped", "nocma"):
+        elif word in ("fails", "helped", "heap", "nocma"):
             flags.add(word)
         else:
             raise ValueError(f"{program}: '{word}' in its run line")
     cma = "nocma" not in flags
-    helped = "helped" in flags
-    return Way(program, ranks, "fails" in flags, helped, says, env, cma, left_out)
+    helped = bool(flags & {"helped", "heap"})
+    return Way(program, ranks, "fails" in flags, helped, says, env, cma, left_out, "heap" in flags)
 
 
 def read_ways() -> list[Way]:
@@ -113,6 +115,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def test_program(mpi: MpiBuild, arm: Arm, way: Way) -> None:
+    if way.heap:
+        arm = with_heap(arm)
     program = compiled(mpi, way.program, [HERE / f"{way.program}.c"])
     # Exchanges are the library's by default (test_exchanges.py): here they show what is ours.
     env = {"MH_THRESHOLD": "64K,64K", **way.env}

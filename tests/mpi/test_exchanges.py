@@ -36,7 +36,7 @@ def described(mpi: MpiBuild, helped: Arm, ranks: int, env: dict[str, str]) -> in
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="cells need a core for each rank")
-@pytest.mark.parametrize("memory", ["auto", "cma", "either", "cells"])
+@pytest.mark.parametrize("memory", ["auto", "cma", "cells"])
 @pytest.mark.parametrize("pattern", DESCRIBED)
 def test_only_what_goes_one_way_is_described(
     mpi: MpiBuild, helped: Arm, pattern: str, memory: str

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.launch import QUICK, Arm, compiled, run
+from harness.launch import QUICK, Arm, compiled, run, with_heap
 from manyhands.benchmarks.mpis import WITHOUT_CMA, MpiBuild
 
 SOURCE = Path(__file__).parent / "one_long_message_while_all_others_wait.c"
@@ -137,6 +137,27 @@ def test_third_ranks_lend_their_cores_to_scattered_messages(
 ) -> None:
     env = {"TYPE": "scattered", "SENDER": "sleeps", **({} if cma else WITHOUT_CMA)}
     run_until(mpi, helped, 4, env, lambda seen: seen.cores_lent(2, 3) > 0)
+
+
+# ---- In a shared heap; MH_MEMORY=mapped, so the kernel copies nothing ----------------------------
+
+
+@pytest.mark.parametrize("type", ["contiguous", "scattered", "one-sided"])
+def test_sender_and_receiver_move_what_both_map(mpi: MpiBuild, helped: Arm, type: str) -> None:
+    env = {"MH_MEMORY": "mapped", "TYPE": type}
+    both = run_until(
+        mpi, with_heap(helped), 2, env, lambda seen: seen.own(0) > 0 and seen.own(1) > 0
+    )
+    assert both.described == 1
+    assert both.own(0, 1) == both.bytes
+
+
+@pytest.mark.parametrize("type", ["contiguous", "scattered", "one-sided"])
+def test_third_ranks_move_what_all_map(mpi: MpiBuild, helped: Arm, type: str) -> None:
+    env = {"MH_MEMORY": "mapped", "TYPE": type, "SENDER": "sleeps"}
+    seen = run_until(mpi, with_heap(helped), 4, env, lambda seen: seen.others(2, 3) > 0)
+    assert {pair["victim"] for pair in seen.summary["helped"]} == {1}, "jobs are the receiver's"
+    assert seen.own(0, 1) + seen.others(2, 3) == seen.bytes
 
 
 # ---- Between nodes: ranks 0 and 1 are on one, 2 and 3 on another; 0 sends to 2, 1 and 3 wait -----

@@ -23,7 +23,6 @@ struct Config {
   bool reaching = false;    // the kernel copies between the ranks, whatever it is
   bool mapping = false;     // all ranks map each other's heaps (job/heaps.hpp)
   bool pipelining = false;  // messages may go by pipelines (p2p/pipeline.hpp)
-  bool cells_pay = false;   // maybe also those that the kernel could copy: it is slow at it
   bool internode =
       false;  // messages to other nodes may go by internode pipelines (protocol/internode.hpp)
   bool willing = false;        // nothing on this node speaks against helping with messages

@@ -214,19 +214,6 @@ void apply_settings() {
   services.keeper.emplace(services.own_area().jobs, services.node->board(), config.me);
 }
 
-// Whether messages that the kernel could copy may go by cells: copied twice, but by sender and
-// receiver at the same time and without looking up pages. Third ranks, who would copy too, cannot
-// then; with them it has not been measured.
-bool cells_pay() {
-  constexpr double kSlowPageNs = 150;  // break even at 100 (docs/decisions.md)
-  if (settings().memory == MemoryPath::either) return true;
-  if (settings().memory != MemoryPath::automatic || config.ranks != 2) return false;
-  const int slow = memory::kernel_page_ns() > kSlowPageNs ? 1 : 0;
-  int agreed = slow;
-  real.Allreduce(&slow, &agreed, 1, MPI_INT, MPI_MAX, config.node_comm);
-  return agreed != 0;
-}
-
 // Builds up the node, step by step; every step is agreed on by all its ranks.
 void build() {
   share_reason(!settings().enable               ? "MH_ENABLE=0"
@@ -263,7 +250,6 @@ void build() {
   if (!config.reaching)
     detail::config.exchange_threshold = std::min(config.exchange_threshold, kLeastExchangedByCells);
   detail::config.describing = config.reaching || config.pipelining || config.mapping;
-  detail::config.cells_pay = config.pipelining && config.reaching && cells_pay();
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "base/say.hpp"
 #include "base/settings.hpp"
 #include "mpi/job/config.hpp"
+#include "mpi/job/heaps.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
@@ -81,6 +82,10 @@ RankReport own_report() {
   if (switches.active)
     mine = observe::read_counters(services.counters(), ticks(), ticks_per_ns() * 1e9);
   own_loops(mine.loops);
+  if (const auto heap = heaps::stats()) {
+    mine.heap_peak = heap->peak;
+    mine.heap_kept = heap->kept;
+  }
   mine.world_rank = static_cast<std::uint32_t>(config.world_rank);
   mine.helping = config.describing ? 1 : 0;
   // The node is named by its first world rank here and renumbered by rank 0.

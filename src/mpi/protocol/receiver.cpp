@@ -108,16 +108,18 @@ bool of_descriptor_size(const MPI_Status& status) {
   return cancelled == 0;
 }
 
+// A copy of the descriptor in the buffer, if all of it is there: the library may be about to write
+// it, and its sender may write the message over it meanwhile.
 std::optional<p2p::Descriptor> read_descriptor(const ReceiveTarget& target) {
   p2p::Descriptor descriptor;
   if (target.contiguous) {
     if (!p2p::opens_descriptor(target.buffer, config.key)) return std::nullopt;
     std::memcpy(&descriptor, target.buffer, p2p::kDescriptorBytes);
-    return descriptor;
+  } else {
+    gather_descriptor(target, descriptor);
   }
-  gather_descriptor(target, descriptor);
-  if (!p2p::opens_descriptor(&descriptor, config.key)) return std::nullopt;
-  return descriptor;
+  const bool whole = p2p::opens_descriptor(&descriptor, config.key) && p2p::is_sealed(descriptor);
+  return whole ? std::optional(descriptor) : std::nullopt;
 }
 
 p2p::SendSlot& send_slot_of(const p2p::Descriptor& descriptor) {
@@ -125,9 +127,9 @@ p2p::SendSlot& send_slot_of(const p2p::Descriptor& descriptor) {
 }
 
 // The state of the send descriptor that a descriptor found in memory belongs to; free if that use
-// of the slot is over, or the descriptor is not all there yet.
+// of the slot is over.
 p2p::SlotState send_state(const p2p::Descriptor& found) {
-  if (found.from_world != 0 || !p2p::is_sealed(found)) return p2p::SlotState::free;
+  if (found.from_world != 0) return p2p::SlotState::free;
   return send_slot_of(found).state_of(found.generation);
 }
 
@@ -316,7 +318,7 @@ std::optional<Fetched> fetch(const ReceiveTarget& target) {
         if (await_push(*target.shown)) return pushed(target);
         break;
       case p2p::Mover::nobody:
-        if (!found || !p2p::is_sealed(*found)) return std::nullopt;
+        if (!found) return std::nullopt;
         return fetch_kept(*found, target);
       case p2p::Mover::unsettled:
         break;

@@ -78,8 +78,14 @@ std::array<std::uint64_t, node::kMaxRanks> g_taking_at{};
 constexpr double kFirstTryNs = 30e3;  // a receiver that waits in MPI is faster than that
 constexpr double kLastTryNs = 1e6;    // tries become this rare
 
-// The target of `receiver` in which this rank's descriptor lies.
-p2p::PostedReceive* find_posted(std::uint32_t receiver, const p2p::Descriptor& mine) {
+// A target, and the buffer it was for when it was looked at.
+struct Place {
+  p2p::PostedReceive* posted = nullptr;
+  std::uint64_t buffer = 0;
+};
+
+// Where at `receiver` this rank's descriptor lies.
+Place find_posted(std::uint32_t receiver, const p2p::Descriptor& mine) {
   p2p::PostedReceiveTable& board = services.area(receiver).posted_receives;
   const std::uint32_t extent = board.extent.load(std::memory_order_relaxed);
   for (std::uint32_t i = 0; i < extent; ++i) {
@@ -90,19 +96,26 @@ p2p::PostedReceive* find_posted(std::uint32_t receiver, const p2p::Descriptor& m
     there.address = posted.address.load(std::memory_order_relaxed);
     p2p::Descriptor found;
     if (!services.memory->read(&found, there, sizeof found).ok()) continue;
-    if (std::memcmp(&found, &mine, sizeof found) == 0) return &posted;
+    if (std::memcmp(&found, &mine, sizeof found) == 0) return {&posted, there.address};
   }
-  return nullptr;
+  return {};
 }
 
 // As copy_to(), of data that is not contiguous: packed and written, by this thread alone.
 bool pack_to(const p2p::PostedReceive& posted, const p2p::SendSlot& send, const p2p::End& from) {
   constexpr std::uint64_t kStep = 64U << 10U;
   const std::uint64_t bytes = std::min(send.bytes, posted.capacity.load(std::memory_order_relaxed));
-  const std::unique_ptr<std::byte[]> packed(new (std::nothrow) std::byte[kStep]);
-  if (packed == nullptr) return false;
   memory::View to = view_of(nullptr, send.to);
   const std::uint64_t address = posted.address.load(std::memory_order_relaxed);
+  to.address = address;
+  if (std::byte* here = services.memory->to_here(to, bytes); here != nullptr) {
+    layout::pack(p2p::elements_of(from), {p2p::kDescriptorBytes, bytes},
+                 here + p2p::kDescriptorBytes);
+    layout::pack(p2p::elements_of(from), {0, p2p::kDescriptorBytes}, here);
+    return services.memory->to_here(to, bytes) != nullptr;
+  }
+  const std::unique_ptr<std::byte[]> packed(new (std::nothrow) std::byte[kStep]);
+  if (packed == nullptr) return false;
   const auto write = [&](std::uint64_t begin, std::uint64_t end) {
     layout::pack(p2p::elements_of(from), {begin, end}, packed.get());
     to.address = address + begin;
@@ -131,11 +144,15 @@ bool copy_to(const p2p::PostedReceive& posted, const p2p::SendSlot& send) {
 
 bool push(Slot slot, p2p::SendSlot& send) {
   const p2p::Descriptor mine = g_sent[slot].descriptor;
-  p2p::PostedReceive* posted = find_posted(send.to, mine);
+  const auto [posted, buffer] = find_posted(send.to, mine);
   // While we looked, this send descriptor may have come to its end, and the slot to another.
   if (posted == nullptr || !send.take(mine.generation)) return false;
-  // Only this rank changes an open target that holds its descriptor: its receiver cannot close it
-  // without the send descriptor. release: before anything is written there (being_delivered).
+  // Or the target may have come to another buffer.
+  if (!posted->is_of(buffer)) {
+    send.change(p2p::SlotState::posted);
+    return false;
+  }
+  // release: before anything is written there (who_moves).
   posted->bytes.store(send.bytes, std::memory_order_relaxed);
   posted->state.store(p2p::PostedState::pushing, std::memory_order_release);
   const bool there = g_sent[slot].layout == nullptr ? copy_to(*posted, send)
@@ -206,6 +223,15 @@ bool moves_without_this_thread(const datatypes::Info& info) {
   return false;
 }
 
+// Where scattered data lie, if all ranks of the node can reach it.
+std::optional<layout::Compact> shape_of(const Outgoing& message) {
+  if (!config.mapping || message.layout == nullptr) return std::nullopt;
+  const auto shape = layout::compact_of(*message.layout, message.count);
+  if (!shape) return std::nullopt;
+  const auto* begin = static_cast<const std::byte*>(message.buffer) + shape->low;
+  return heaps::hold(begin, shape->reach()) ? shape : std::nullopt;
+}
+
 }  // namespace
 
 bool may_describe(Outgoing& message, MPI_Datatype type, const datatypes::Info& info) {
@@ -234,6 +260,7 @@ std::optional<Slot> post_with_fin_tag(const Outgoing& message, std::uint32_t fin
                                       MPI_Request request) {
   reap_sent();
   const Comm& comm = *comms::find(message.comm);
+  const auto shape = shape_of(message);
   const Slot slot =
       services.send_queue.post({.from = view_of(message.buffer, config.me),
                                 .bytes = message.bytes,
@@ -241,7 +268,8 @@ std::optional<Slot> post_with_fin_tag(const Outgoing& message, std::uint32_t fin
                                 .tag = message.tag,
                                 .to = static_cast<std::uint32_t>(comm.on_node(message.dest)),
                                 .contiguous = message.layout == nullptr,
-                                .ordered = !switches.threads},
+                                .ordered = !switches.threads,
+                                .shape = shape ? &*shape : nullptr},
                                fin_tag);
   if (slot == p2p::SendQueue::kNone) {
     services.counters().fallbacks[static_cast<std::size_t>(observe::Fallback::no_slot)].add(1);

@@ -20,7 +20,6 @@
 #include "mpi/next.hpp"
 #include "mpi/tags.hpp"
 #include "p2p/transfer.hpp"
-#include "p2p/ways.hpp"
 #include "wait/wait.hpp"
 
 namespace mh::mpi {
@@ -127,40 +126,74 @@ class Watch {
   std::uint64_t next_look_ = 0;
 };
 
-// Who could fetch a chunk to its place alone leaves it so long to the sender, which may be about to
-// fill it: on the pipeline both work at once. Counted from when this rank had something to do at a
-// cell, for this message or another: meanwhile the sender may have been at work for that, too.
-constexpr double kPatienceNs = 2e3;
-constexpr double kMostPatienceNs = 50e3;  // if nothing comes while there is always something to do
-
 // This rank can fetch the bytes without their sender.
 bool is_readable(const p2p::SendSlot& send) {
   if (send.contiguous == 0) return false;
   return config.reaching || services.memory->here(send.from, send.bytes) != nullptr;
 }
 
-// Every rank of the node can take a hand in moving these bytes: by loads and stores, or else by the
-// kernel.
-bool is_in_everyones_reach(const memory::View& view, std::uint64_t bytes) {
-  if (config.reaching || !config.mapping) return config.reaching;
+// The ranks of the node map these bytes.
+bool is_mapped(const memory::View& view, std::uint64_t bytes) {
+  if (!config.mapping) return false;
   return view.rank == config.me ? heaps::hold(reinterpret_cast<const void*>(view.address), bytes)
                                 : services.memory->here(view, bytes) != nullptr;
 }
 
-// A message that is on a pipeline: threads of both processes move it, each at its own end.
-bool move_along(std::uint32_t pipeline, const p2p::SendSlot& send, const p2p::End& to) {
-  const bool readable = is_readable(send);
-  const bool alone = readable && to.layout == nullptr;
-  const std::uint64_t patience = alone ? ticks_from_ns(kPatienceNs) : 0;
-  const std::uint64_t most_patience = alone ? ticks_from_ns(kMostPatienceNs) : 0;
-  std::uint64_t came = ticks();
+// As a job that all ranks can take a hand in.
+bool move_as_job(const steal::Work& work, const steal::Shapes* shapes, p2p::SendSlot* send) {
+  p2p::Transfer transfer(work, *services.keeper, services.area(config.me).jobs, send, shapes);
+  Watch watch;
   wait::until([&] {
-    const p2p::PipelineEngine::Drained drained = services.pipeline_engine->drain(pipeline);
-    if (drained == p2p::PipelineEngine::Drained::moved) came = ticks();
-    if (drained == p2p::PipelineEngine::Drained::nothing && readable) {
-      const std::uint64_t idle_since =
-          std::clamp(services.pipeline_engine->last_at_a_cell(), came, came + most_patience);
-      if (ticks() >= idle_since + patience) services.pipeline_engine->fetch(pipeline, send.from);
+    if (transfer.step(thief())) return true;
+    if (!transfer.all_claimed()) return false;
+    if (watch.left_to_the_dead()) transfer.recover();
+    return false;
+  });
+  return transfer.close();
+}
+
+steal::Work work_of(const memory::View& to, const memory::View& from, std::uint64_t bytes,
+                    steal::Order order) {
+  return {.to = to,
+          .from = from,
+          .bytes = bytes,
+          .chunk_bytes = services.chunking->chunk_for(bytes),
+          .order = order};
+}
+
+bool is_mapped(const memory::View& view, const layout::Compact& shape) {
+  memory::View begin = view;
+  begin.address += static_cast<std::uint64_t>(shape.low);
+  return is_mapped(begin, shape.reach());
+}
+
+// Scattered data whose places all ranks know and reach: whoever is there moves it straight from the
+// one buffer to the other. False if that is not so, or could not be done.
+bool move_straight(const p2p::Descriptor& descriptor, p2p::SendSlot& send, const p2p::End& to,
+                   std::uint64_t bytes, steal::Order order) {
+  if (!config.mapping || (send.contiguous == 0 && send.shaped == 0)) return false;
+  const auto target = to.layout != nullptr ? layout::compact_of(*to.layout, to.count)
+                                           : layout::compact_of_bytes(bytes);
+  if (!target) return false;
+  const steal::Shapes shapes{
+      .to = *target,
+      .from = send.contiguous != 0
+                  ? layout::compact_of_bytes(send.bytes)
+                  : services.area(descriptor.sender).send_queue.shapes[descriptor.slot]};
+  const memory::View there = view_of(reinterpret_cast<void*>(to.base), config.me);
+  if (!is_mapped(there, shapes.to) || !is_mapped(send.from, shapes.from)) return false;
+  steal::Work work = work_of(there, send.from, bytes, order);
+  work.shaped = true;
+  return move_as_job(work, &shapes, &send);
+}
+
+// A message that is on a pipeline: threads of both processes move it, each at its own end.
+bool move_along(std::uint32_t pipeline, const p2p::SendSlot& send) {
+  const bool readable = is_readable(send);
+  wait::until([&] {
+    if (services.pipeline_engine->drain(pipeline) == p2p::PipelineEngine::Drained::nothing &&
+        readable) {
+      services.pipeline_engine->fetch(pipeline, send.from);
     }
     return services.pipeline_engine->over(pipeline);
   });
@@ -178,53 +211,18 @@ bool move_by_pipeline(p2p::SendSlot& send, std::uint32_t sender, const p2p::End&
     pipeline = services.pipeline_engine->begin(send, sender, to, bytes);
     return pipeline.has_value();
   });
-  return move_along(*pipeline, send, to);
-}
-
-// Neither end has gaps and the kernel could copy: by a pipeline only where that pays and one is
-// free.
-bool move_contiguous(p2p::SendSlot& send, std::uint32_t sender, const p2p::End& to,
-                     std::uint64_t bytes, steal::Order order) {
-  const memory::View there = view_of(reinterpret_cast<void*>(to.base), config.me);
-  const bool mapped = config.mapping && services.memory->here(send.from, send.bytes) != nullptr;
-  if (mapped || !config.cells_pay) return move_by_many(there, send.from, bytes, order, &send);
-  static p2p::Ways ways;  // of all senders: by default there is one
-  const bool by_cells = ways.next(bytes) == p2p::Way::cells;
-  const std::uint64_t start = ticks();
-  const auto pipeline =
-      by_cells ? services.pipeline_engine->begin(send, sender, to, bytes) : std::nullopt;
-  const bool moved = pipeline ? move_along(*pipeline, send, to)
-                              : move_by_many(there, send.from, bytes, order, &send);
-  const p2p::Way way = pipeline ? p2p::Way::cells : p2p::Way::kernel;
-  if (moved) {
-    ways.took(way, bytes, ticks() - start);
-  } else {
-    ways.refused(bytes);
-  }
-  return moved;
+  return move_along(*pipeline, send);
 }
 
 }  // namespace
 
+// Who cannot load and store both ends asks the kernel, or, where that refuses, must not try.
 bool move_by_many(const memory::View& to, const memory::View& from, std::uint64_t bytes,
                   steal::Order order, p2p::SendSlot* send) {
-  const steal::Work work{.to = to,
-                         .from = from,
-                         .bytes = bytes,
-                         .chunk_bytes = services.chunking->chunk_for(bytes),
-                         .order = order};
-  if (!is_in_everyones_reach(to, bytes) || !is_in_everyones_reach(from, bytes)) {
-    return thief().copy_chunk(work, {.offset = 0, .bytes = bytes}).ok();
-  }
-  p2p::Transfer transfer(work, *services.keeper, services.area(config.me).jobs, send);
-  Watch watch;
-  wait::until([&] {
-    if (transfer.step(thief())) return true;
-    if (!transfer.all_claimed()) return false;
-    if (watch.left_to_the_dead()) transfer.recover();
-    return false;
-  });
-  return transfer.close();
+  const steal::Work work = work_of(to, from, bytes, order);
+  const bool for_all = config.reaching || (is_mapped(to, bytes) && is_mapped(from, bytes));
+  if (for_all) return move_as_job(work, nullptr, send);
+  return thief().copy_chunk(work, nullptr, {.offset = 0, .bytes = bytes}).ok();
 }
 
 void say_complete(std::uint32_t rank, int tag) {
@@ -257,19 +255,23 @@ bool move_in_pieces(const p2p::SendSlot& send, const p2p::End& to, std::uint64_t
   return true;
 }
 
-bool move(p2p::SendSlot& send, std::uint32_t sender, const p2p::End& to, std::uint64_t bytes,
-          steal::Order order) {
+bool move(const p2p::Descriptor& descriptor, p2p::SendSlot& send, const p2p::End& to,
+          std::uint64_t bytes, steal::Order order) {
   const bool readable = is_readable(send);
-  if (readable && to.layout == nullptr) return move_contiguous(send, sender, to, bytes, order);
+  if (readable && to.layout == nullptr) {
+    const memory::View there = view_of(reinterpret_cast<void*>(to.base), config.me);
+    return move_by_many(there, send.from, bytes, order, &send);
+  }
+  if (move_straight(descriptor, send, to, bytes, order)) return true;
   if (readable && !config.pipelining) return move_in_pieces(send, to, bytes, order);
-  return config.pipelining && move_by_pipeline(send, sender, to, bytes);
+  return config.pipelining && move_by_pipeline(send, descriptor.sender, to, bytes);
 }
 
 }  // namespace
 
 void bring(const p2p::Descriptor& descriptor, p2p::SendSlot& send, const p2p::End& to,
            std::uint64_t bytes, steal::Order order) {
-  const bool moved = move(send, descriptor.sender, to, bytes, order);
+  const bool moved = move(descriptor, send, to, bytes, order);
   if (!moved) receive_again(send, descriptor, to, bytes);
 }
 

@@ -114,6 +114,19 @@ TEST(Summary, names_the_helpers_that_did_most) {
   EXPECT_EQ(text.find("rank 0 copied"), std::string::npos) << "who did nothing is not named";
 }
 
+TEST(Summary, a_shared_heap_is_named_where_there_is_one) {
+  std::vector<RankReport> ranks = {rank(0, 1, 0), rank(1, 1, 0)};
+  EXPECT_EQ(render_summary(ranks, {}, "").find("shared heap"), std::string::npos);
+  ranks[0].heap_peak = 30'000'000;
+  ranks[1].heap_peak = 12'000'000;
+  ranks[1].heap_kept = 2'000'000;
+  EXPECT_NE(render_summary(ranks, {}, "").find("shared heap    42 MB at most, 2 MB kept"),
+            std::string::npos);
+  const auto json = nlohmann::json::parse(render_json(ranks, {}, ""));
+  EXPECT_EQ(json["total"]["heap_peak_bytes"], 42'000'000);
+  EXPECT_EQ(json["ranks"][1]["heap_kept_bytes"], 2'000'000);
+}
+
 TEST(Summary, a_run_that_helped_nobody_says_why) {
   std::vector<RankReport> ranks = {rank(0, 1, 0), rank(1, 1, 0), rank(2, 1, 0)};
   const auto why = [&](const std::string& why_not = "") {

@@ -308,7 +308,7 @@ TEST_F(DenseTest, what_is_fetched_to_its_place_is_not_moved_again) {
 }
 
 TEST_F(DenseTest, what_cannot_be_fetched_is_said_at_the_end) {
-  there_.address = 8;
+  there_ = {.address = 8, .pid = 0x3fffffff, .rank = 0};  // a process that is nobody's
   ASSERT_TRUE(fetch());
   EXPECT_FALSE(fetch()) << "once is enough";
   while (!over()) ASSERT_TRUE(drain() != Drained::nothing || fill());

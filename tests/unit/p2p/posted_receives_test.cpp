@@ -37,6 +37,20 @@ TEST_F(LandingsTest, the_extent_covers_every_landing_that_was_ever_open) {
   EXPECT_EQ(board_->extent.load(), 2U);
 }
 
+TEST_F(LandingsTest, a_landing_is_of_a_buffer_only_while_it_is_open_for_it) {
+  const auto here = reinterpret_cast<std::uint64_t>(buffer_);
+  PostedReceive* posted = posted_receives_.open(buffer_, 1);
+  EXPECT_TRUE(posted->is_of(here));
+  EXPECT_FALSE(posted->is_of(here + 1));
+  posted->state.store(PostedState::pushing);
+  EXPECT_FALSE(posted->is_of(here));
+  posted_receives_.close(posted);
+  EXPECT_FALSE(posted->is_of(here));
+  EXPECT_EQ(posted_receives_.open(buffer_ + 1, 1),
+            posted);  // what a sender may meet that was held up
+  EXPECT_FALSE(posted->is_of(here));
+}
+
 TEST_F(LandingsTest, a_full_board_refuses_and_takes_again_after_a_close) {
   std::vector<PostedReceive*> open;
   while (PostedReceive* posted = posted_receives_.open(buffer_, 1)) open.push_back(posted);

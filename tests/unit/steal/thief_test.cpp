@@ -59,6 +59,31 @@ TEST(Thief, copies_chunk_by_chunk_until_the_job_is_done) {
   EXPECT_FALSE(node::is_visited(f.node(0).mine(), 1));
 }
 
+// Every third byte to a block of its own, chunk by chunk.
+TEST(Thief, moves_scattered_bytes_straight_to_their_places) {
+  Fixture f;
+  constexpr std::int64_t kCount = 30'000;
+  const layout::LayoutPtr byte = *layout::named(1, 1);
+  const layout::LayoutPtr third = *layout::vector(kCount, 1, 3, *byte);
+  const Shapes shapes{.to = *layout::compact_of(**layout::hvector(kCount, 1, -2, *byte), 1),
+                      .from = *layout::compact_of(*third, 1)};
+  SlotKeeper keeper(f.area(1).slots(), f.node(1).board(), 1);
+  memory::View to = Fixture::view(f.to);
+  to.address += f.to.size() - 1;  // backwards from the end
+  Work work{to, Fixture::view(f.from), kCount, 10'000, Order::low_to_high};
+  work.shaped = true;
+  Job* job = keeper.open(work, &shapes);
+  Thief thief = f.thief(0, Strategy::localized);
+  for (int chunk = 0; chunk < 3; ++chunk) EXPECT_EQ(thief.help(), Outcome::worked);
+  ASSERT_TRUE(job->finished());
+  EXPECT_FALSE(job->failed());
+  for (std::size_t i = 0; i < kCount; ++i) {
+    ASSERT_EQ(f.to[f.to.size() - 1 - 2 * i], f.from[3 * i]) << i;
+    ASSERT_EQ(f.to[f.to.size() - 2 - 2 * i], 0) << i;
+  }
+  keeper.close(*job);
+}
+
 TEST(Thief, does_not_help_itself_by_help) {
   Fixture f;
   f.expose(2);
