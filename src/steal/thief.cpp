@@ -101,13 +101,13 @@ Status Thief::copy_scattered(const Work& work, const Shapes& shapes, const Chunk
   std::byte* to = reach_->to_here(begin(work.to, shapes.to), shapes.to.reach());
   const std::byte* from = reach_->here(begin(work.from, shapes.from), shapes.from.reach());
   if (to == nullptr || from == nullptr) return {Code::refused, EPERM};
-  const layout::CacheLevel home = layout::cache_level_of(work.bytes, node_->header().cache_bytes);
+  const layout::CacheLevel cache_level = layout::cache_level_of(work.bytes, node_->header().cache_bytes);
   const auto elements = [&](const std::byte* bytes, const layout::Compact& shape, std::size_t end) {
     return layout::Elements{
         .layout = &layout_of(shape, end),
         .count = 1,
         .base = layout::address_of(bytes) - static_cast<std::uint64_t>(shape.low),
-        .home = home};
+        .cache_level = cache_level};
   };
   std::byte little[kLittleScratch];
   layout::copy(elements(to, shapes.to, 0), elements(from, shapes.from, 1),
