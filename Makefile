@@ -24,7 +24,7 @@ help:
 	@echo "make build    the library (build/lib/libmanyhands.so) and the command .venv/bin/mh"
 	@echo "make install  into PREFIX ($(PREFIX)): the library, bin/mh, bin/mh-tune; nothing stays tied to here"
 	@echo "make demo     a 3-D stencil, plain and helped, side by side (under two minutes)"
-	@echo "make test     lint, unit tests, tests under every MPI, sanitizers (under 20 minutes)"
+	@echo "make test     lint, unit tests, tests under every MPI, sanitizers; its last line says how long it took"
 	@echo "make bench    the short set of benchmarks"
 	@echo "make lint     the checks of source text alone; make format repairs what can be repaired"
 	@echo "make clean    removes build folders; make distclean also .venv and .mpi"
