@@ -53,9 +53,11 @@ def heap(front: Path) -> Path | None:
     return beside if beside.exists() else None
 
 
-def preloaded(front: Path) -> list[Path]:
-    """What is preloaded, in order. The heap costs nothing where it is off: it is not there."""
-    beside = heap(front) if os.environ.get("MH_HEAP", "").strip() in ("on", "auto") else None
+def preloaded(front: Path, wanted: str | None = None) -> list[Path]:
+    """What is preloaded, in order. The heap costs nothing where it is off: it is not there.
+    `wanted` stands in the place of MH_HEAP of this process."""
+    mode = os.environ.get("MH_HEAP", "") if wanted is None else wanted
+    beside = heap(front) if mode.strip() in ("on", "auto") else None
     return [beside, front] if beside else [front]
 
 

@@ -30,6 +30,7 @@ class Arm:
 
 PLAIN = Arm("plain", helped=False)
 HELPED = Arm("helped")
+HEAP = Arm("heap", environment={"MH_HEAP": "on"})
 SHARED = Arm("shared", environment={OPENMP: "1"})
 
 

@@ -6,7 +6,7 @@ Ratios are always plain time / arm time, so above 1 means the arm is faster.
 
 from __future__ import annotations
 
-from manyhands.benchmarks.case import HELPED, PLAIN, Arm, Case, all_cores, args, ranks
+from manyhands.benchmarks.case import HEAP, HELPED, PLAIN, Arm, Case, all_cores, args, ranks
 from manyhands.benchmarks.host import Machine
 from manyhands.benchmarks.loop_cases import LOOP_CASES
 from manyhands.benchmarks.mpis import WITHOUT_CMA, Placement
@@ -16,6 +16,7 @@ __all__ = ["CASES", "HELPED", "PLAIN", "Arm", "Case", "select"]
 
 PAPER_SIZES = "64K,128K,256K,512K,1M,2M,4M,8M"
 _QUICK = ("--batches", "9", "--batch-ms", "5")
+BUSY_SIZES = "8K,16K,32K,64K,256K,1M,4M,8M,64M"
 BAR_SIZES = "8,1K,8K,16K,32K,64K,128K,256K,512K,1M,2M,8M"
 
 
@@ -108,6 +109,22 @@ CASES = (
         "pingpong",
         ranks(2),
         args("--mode", "exchange", "--sizes", PAPER_SIZES),
+    ),
+    Case(
+        "busy-exchange",
+        "Both directions at once of data just written, without and with a shared heap",
+        "pingpong",
+        ranks(2),
+        args("--mode", "exchange", "--fill", "--sizes", BUSY_SIZES),
+        arms=(PLAIN, HELPED, HEAP),
+    ),
+    Case(
+        "busy-one-way",
+        "One direction at a time of data just written, without and with a shared heap",
+        "pingpong",
+        ranks(2),
+        args("--fill", "--sizes", BUSY_SIZES),
+        arms=(PLAIN, HELPED, HEAP),
     ),
     Case(
         "exchanges",

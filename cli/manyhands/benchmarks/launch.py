@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from manyhands import installation
 from manyhands.benchmarks import examples
 from manyhands.benchmarks.case import OPENMP, Arm, Case, Variant
 from manyhands.benchmarks.host import Machine
@@ -63,8 +64,9 @@ def run(
         summary_file = Path(scratch) / "summary.json"
         settings = case.environment | variant.environment | _threads(variant)
         if arm.helped and library is not None and not case.simulated:
+            wanted = arm.environment.get("MH_HEAP", "")
             settings |= {
-                "LD_PRELOAD": str(library),
+                "LD_PRELOAD": ":".join(map(str, installation.preloaded(library, wanted))),
                 "MH_SUMMARY_JSON": str(summary_file),
                 **_settings_of(arm, variant),
             }
