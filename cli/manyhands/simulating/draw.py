@@ -57,12 +57,15 @@ def efficiency(file: Path, lines: list[Line], title: str) -> None:
 
 
 def steals(file: Path, lines: list[Line], title: str) -> None:
-    """Attempted and successful steals of a rank over cores (figures 8 and 9)."""
+    """Attempted and successful steals of a rank over cores: first, second and last iteration
+    (figures 8 and 9). Schemes that do not steal any more are left out."""
+    last = max(line["iteration"] for line in lines)
+    shown = [line for line in lines if line["iteration"] in (1, 2, last) and line["attempts"] > 0]
     with _picture(file, f"Steals of a rank, {title}", 2) as both:
         for axes, key, name in zip(
             both, ("attempts", "steals"), ("attempted", "successful"), strict=True
         ):
-            for (scheme, iteration), group in _groups(lines, "scheme", "iteration").items():
+            for (scheme, iteration), group in _groups(shown, "scheme", "iteration").items():
                 points = sorted(group, key=lambda line: line["cores"])
                 axes.errorbar(
                     [line["cores"] for line in points],
@@ -74,7 +77,7 @@ def steals(file: Path, lines: list[Line], title: str) -> None:
                     label=f"{scheme}, iteration {iteration}",
                 )
             axes.set_xscale("log", base=2)
-            axes.set_ylim(bottom=0)
+            axes.set_ylim(0, 1.4 * axes.get_ylim()[1])  # room for the legend
             axes.set_xticks(cores := sorted({line["cores"] for line in lines}), cores)
             axes.minorticks_off()
             axes.set_xlabel("cores")
@@ -82,18 +85,18 @@ def steals(file: Path, lines: list[Line], title: str) -> None:
 
 
 def utilization(file: Path, lines: list[Line], title: str) -> None:
-    """Share of ranks that run a task over time, first and last iteration (figure 10)."""
+    """Share of ranks that run a task at the end of the first (dashed) and the last iteration
+    (figure 10)."""
     with _picture(file, f"Utilization, {title}") as (axes,):
-        for (scheme, cores), group in _groups(lines, "scheme", "cores").items():
-            for line in {
-                group[0]["iteration"]: group[0],
-                group[-1]["iteration"]: group[-1],
-            }.values():
-                times = [line["ideal_s"] * part / PARTS for part in range(len(line["utilization"]))]
+        for at, ((scheme, cores), group) in enumerate(_groups(lines, "scheme", "cores").items()):
+            for line, style in ((group[0], "--"), (group[-1], "-")):
                 shares = [100 * share for share in line["utilization"]]
-                axes.plot(times, shares, lw=1, label=f"{scheme}, {cores}, {line['iteration']}")
+                times = [part / PARTS for part in range(len(shares))]
+                label = f"{scheme}, {cores} cores" if style == "-" else None
+                axes.plot(times, shares, style, lw=1.2, color=f"C{at % 10}", label=label)
+        axes.set_xlim(0.7, 1.4)
         axes.set_ylim(0, 105)
-        axes.set_xlabel("s")
+        axes.set_xlabel("time over ideal time")
         axes.set_ylabel("ranks that run a task, %")
 
 
