@@ -51,7 +51,7 @@ class Bin {
     const std::uint32_t bits = ((key_ + kLeast) << kShift) | (1U << (kShift - 1));
     return std::bit_cast<float>(bits);
   }
-  auto operator<=>(const Bin&) const = default;
+  bool operator<(const Bin& other) const { return key_ < other.key_; }
 
  private:
   static constexpr std::uint32_t kLeast = (127 - 96) << 8U;
@@ -123,7 +123,7 @@ struct Balance {
 };
 
 namespace detail {
-inline constexpr auto kLonger = [](const auto& a, const auto& b) { return a.bin > b.bin; };
+inline constexpr auto kLonger = [](const auto& a, const auto& b) { return b.bin < a.bin; };
 }  // namespace detail
 
 // A rank: what of `own` it gives away, so that its load is at most `limit` seconds if it can be.

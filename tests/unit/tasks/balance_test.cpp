@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -38,7 +39,8 @@ Report<int> rank_with(double seconds, Items given = {}) {
 
 TEST(Bins, keep_the_order_and_half_a_percent) {
   double last = 0;
-  for (double seconds = 1e-9; seconds < 1e6; seconds *= 1.01) {
+  for (int step = 0; step < 3'400; ++step) {
+    const double seconds = 1e-9 * std::pow(1.01, step);
     const Bin bin(seconds);
     EXPECT_NEAR(bin.seconds() / seconds, 1, 0.005);
     EXPECT_GE(bin.seconds(), last);
