@@ -125,6 +125,8 @@ static void play_round(int round) {
     Rng own = {rng_next(&rng)};
     if (options.only >= 0 && kind != STEP_COMPLETE) kind = (StepKind)options.only;
     play_step(kind, &own);
+    // Of a kind of its own: whose handler completions call is not looked at everywhere.
+    here.kind = STEP_COMPLETE;
     if (rng_chance(&here.local, 15)) complete_some(6);
     doing("");
   }
