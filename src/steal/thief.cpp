@@ -101,7 +101,8 @@ Status Thief::copy_scattered(const Work& work, const Shapes& shapes, const Chunk
   std::byte* to = reach_->to_here(begin(work.to, shapes.to), shapes.to.reach());
   const std::byte* from = reach_->here(begin(work.from, shapes.from), shapes.from.reach());
   if (to == nullptr || from == nullptr) return {Code::refused, EPERM};
-  const layout::CacheLevel cache_level = layout::cache_level_of(work.bytes, node_->header().cache_bytes);
+  const layout::CacheLevel cache_level =
+      layout::cache_level_of(work.bytes, node_->header().cache_bytes);
   const auto elements = [&](const std::byte* bytes, const layout::Compact& shape, std::size_t end) {
     return layout::Elements{
         .layout = &layout_of(shape, end),

@@ -12,6 +12,7 @@
 #include "mpi/job/services.hpp"
 #include "mpi/protocol/internode.hpp"
 #include "mpi/protocol/pending_requests.hpp"
+#include "mpi/protocol/send_descriptors.hpp"
 #include "mpi/protocol/sender.hpp"
 #include "mpi/protocol/short_receives.hpp"
 #include "openmp/sharing.hpp"
@@ -28,6 +29,7 @@ class NodeWork final : public wait::Work {
     progress_orphans();
     progress_persistent();
     internode::progress();
+    send_descriptors::search_lost();
   }
 
   bool own() override {

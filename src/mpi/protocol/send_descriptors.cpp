@@ -6,6 +6,7 @@
 #include <new>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
@@ -109,8 +110,7 @@ void release_unread(const SendDescriptor& send) {
   count_kept();
 }
 
-// ---- Doubtful send descriptors
-// --------------------------------------------------------------------------
+// ---- Doubtful send descriptors -----------------------------------------------------------------
 
 namespace {
 
@@ -177,6 +177,79 @@ void truncated(const Comm* comm, const MPI_Status& status) {
       if (first || !ordered) keep(send);
       seen.push_back(send.says.communicator);
     }
+  }
+}
+
+// ---- Lost descriptors --------------------------------------------------------------------------
+
+namespace {
+
+// Posted, and not matched with anything known, when this rank looked last.
+struct Suspect {
+  SendDescriptor send;
+  std::uint64_t since;  // ticks
+};
+std::vector<Suspect> g_suspects;  // of the thread that has the wait loop's helper lock
+
+// Whether a receive could still be matched with it, as far as the library tells.
+bool is_unexpected(const SendDescriptor& send) {
+  const Comm* comm = comms::find_key(send.says.communicator);
+  if (comm == nullptr) return true;
+  const auto from =
+      std::find_if(comm->members.begin(), comm->members.end(),
+                   [&](const Comm::Member& member) { return member.node_rank == send.sender; });
+  if (from == comm->members.end()) return true;
+  int flag = 0;
+  const int code = real.Iprobe(from->rank, send.says.tag, comm->handle, &flag, MPI_STATUS_IGNORE);
+  return code != MPI_SUCCESS || flag != 0;
+}
+
+bool has_room_for(const SendDescriptor& send) {
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  std::uint64_t bytes = send.says.bytes;
+  for (const Kept& one : g_kept) bytes += one.send.says.bytes;
+  return bytes <= kMostKept;
+}
+
+std::uint64_t first_seen(const SendDescriptor& send, std::uint64_t now) {
+  const auto at = std::find_if(g_suspects.begin(), g_suspects.end(),
+                               [&](const Suspect& suspect) { return suspect.send == send; });
+  return at == g_suspects.end() ? now : at->since;
+}
+
+// Whether some rank's descriptor to this one waits: without a lock or a look into buffers.
+bool any_posted() {
+  for (std::uint32_t sender = 0; sender < config.ranks; ++sender) {
+    if (sender == config.me) continue;
+    for (const p2p::SendSlot& slot : services.area(sender).send_queue.slots) {
+      const auto says = slot.posted();
+      if (says && says->to == config.me) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+void search_lost() {
+  constexpr double kEveryNs = 20e6;
+  constexpr double kLostAfterNs = 200e6;  // in flight it is for microseconds
+  static std::uint64_t next_look = 0;
+  const std::uint64_t now = ticks();
+  if (now < next_look || switches.threads || switches.errors_are_fatal) return;
+  next_look = now + ticks_from_ns(kEveryNs);
+  if (!config.describing || !any_posted()) return g_suspects.clear();
+  std::vector<Suspect> suspects;
+  for (std::uint32_t sender = 0; sender < config.ranks; ++sender) {
+    if (sender == config.me) continue;
+    for (const SendDescriptor& send : unmatched(sender, [](const p2p::Posted&) { return true; })) {
+      suspects.push_back({.send = send, .since = first_seen(send, now)});
+    }
+  }
+  g_suspects = std::move(suspects);
+  for (const Suspect& suspect : g_suspects) {
+    if (now - suspect.since < ticks_from_ns(kLostAfterNs)) continue;
+    if (!is_unexpected(suspect.send) && has_room_for(suspect.send)) return keep(suspect.send);
   }
 }
 

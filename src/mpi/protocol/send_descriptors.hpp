@@ -63,6 +63,13 @@ void release_unread(const SendDescriptor& send);
 // communicator that is not known.
 void truncated(const Comm* comm, const MPI_Status& status);
 
+// A started receive with room for less than a descriptor may have been matched with one, and says
+// so only when the program completes it: its sender may wait until then. So a descriptor that is
+// posted for long, is in no buffer that is known and not in the library either is taken for
+// doubtful. Part of the wait loop. Limits: not with several threads; not while the library has a
+// later message of that sender and tag.
+void search_lost();
+
 inline constexpr std::uint64_t kMostKept = 256U << 20U;
 
 struct Kept {

