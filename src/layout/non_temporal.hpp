@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Moving blocks of which no cache holds anything, nor shall it: those of streams of more than half
-// the last cache (Home::memory).
+// the last cache (CacheLevel::memory).
 //
 // Reading: one stretch of memory after the other leaves most of what a core could fetch at a time
 // unused, because the hardware looks ahead only within a page. So four *lanes* are read abreast,

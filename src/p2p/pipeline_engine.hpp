@@ -36,7 +36,8 @@ struct Pipelines {
 
 // The bytes of a pipeline's cells, of a rank of so many on the node: a power of two, the smaller
 // the more ranks there are, so that all pipelines of a node take kBeltsOfNode at most as long as
-// that leaves kLeastBelt for each. Memory that no message has passed through is not there yet.
+// that leaves kLeastPipelineBytes for each. Memory that no message has passed through is not there
+// yet.
 inline constexpr std::uint32_t kPipelineBytesOfNode = 64U << 20U;
 inline constexpr std::uint32_t kLeastPipelineBytes = 64U << 10U;
 inline constexpr std::uint32_t kMostPipelineBytes = 2U << 20U;
@@ -146,8 +147,8 @@ class PipelineEngine final : public lend::Work {
   std::array<End, kPipelines> to_{};
   // Bit s: slot s is announced. relaxed: a hint, the send descriptor's state and a claim decide.
   std::array<std::atomic<std::uint64_t>, kWords> announced_{};
-  // Per pipeline of this rank: what is on it (OnBelt), 0 for nothing. Release by begin(), acquire
-  // by who looks: `to_` is there.
+  // Per pipeline of this rank: what is on it (OnPipeline), 0 for nothing. Release by begin(),
+  // acquire by who looks: `to_` is there.
   std::array<std::atomic<std::uint64_t>, kPipelines> uses_{};
   // Who sends that. relaxed: a hint.
   std::array<std::atomic<std::uint32_t>, kPipelines> senders_{};

@@ -32,7 +32,7 @@ std::optional<Posted> SendSlot::posted() const {
   return copy;
 }
 
-std::uint32_t SendQueue::post(const Letter& send, std::uint32_t fin_tag) {
+std::uint32_t SendQueue::post(const NewSend& send, std::uint32_t fin_tag) {
   for (std::uint32_t word = 0; word < kWords; ++word) {
     std::uint64_t bits = taken_[word].load(std::memory_order_relaxed);
     while (~bits != 0) {

@@ -82,7 +82,8 @@ struct alignas(kCacheLine) SendSlot {
   std::uint32_t
       contiguous;         // the bytes lie at `from` without gaps; else only the sender knows where
   std::uint32_t ordered;  // the sender's messages are sent in the order of `sequence`
-  std::uint32_t shaped;   // 1: not contiguous, but SharedOutbox::shapes says where, from `from` on
+  std::uint32_t
+      shaped;  // 1: not contiguous, but SharedSendQueue::shapes says where, from `from` on
 
   // Written by sender and receiver in turn, as in the picture above: the state, and above it the
   // generation, which counts the uses of this slot. One word, so that who was held up between a
@@ -90,7 +91,7 @@ struct alignas(kCacheLine) SendSlot {
   // Each change is a release and each look an acquire: posted publishes the fields above to the
   // receiver, claimed publishes `job` to the sender, done gives the buffer and the slot back.
   alignas(kCacheLine) std::atomic<std::uint64_t> word{0};
-  std::atomic<std::uint64_t> job{0};  // receiver's job slot, or OnBelt; valid from claimed on
+  std::atomic<std::uint64_t> job{0};  // receiver's job slot, or OnPipeline; valid from claimed on
 
   // Tags of completion messages, one for each of the last kFinUses uses of a slot: a message that
   // is slow to come is not taken for that of the next send descriptor.
@@ -156,7 +157,7 @@ struct SharedSendQueue {
 };
 
 // What a sender knows of a message it wants described.
-struct Letter {
+struct NewSend {
   memory::View from;
   std::uint64_t bytes;
   std::uint64_t communicator;
@@ -177,7 +178,7 @@ class SendQueue {
   // Takes a slot and posts the send descriptor in it; kNone when all are in use. With `fin_tag` ==
   // kOwnTag the completion message has the send descriptor's own tag, own_fin().
   static constexpr std::uint32_t kOwnTag = 0xfffffffeU;
-  std::uint32_t post(const Letter& send, std::uint32_t fin_tag);
+  std::uint32_t post(const NewSend& send, std::uint32_t fin_tag);
 
   // Gives back a slot whose state is done, or posted with its descriptor cancelled.
   void release(std::uint32_t index);

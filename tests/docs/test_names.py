@@ -92,3 +92,10 @@ def test_functions_named_in_comments_exist() -> None:
         if name.rpartition("::")[2] not in identifiers() | NOT_OURS
     }
     assert sorted(missing) == []
+
+
+def test_functions_named_on_the_tour_exist() -> None:
+    named = set(CALL.findall((ROOT / "docs/tour.md").read_text()))
+    assert named
+    missing = {name for name in named if name.rpartition("::")[2] not in identifiers()}
+    assert sorted(missing) == []

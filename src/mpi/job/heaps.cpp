@@ -37,9 +37,9 @@ bool agreed(bool here) {
 
 }  // namespace
 
-bool share(node::Door* door, const node::DoorName& name) {
+bool share(bool wanted, node::Door* door, const node::DoorName& name) {
   g_heap = find_heap();
-  const int own = g_heap != nullptr ? g_heap->descriptor() : -1;
+  const int own = wanted && g_heap != nullptr ? g_heap->descriptor() : -1;
   if (!agreed(own >= 0)) return false;
   std::uint32_t attached = 0;
   const node::Door::Take take = [&](std::uint32_t rank, Fd fd) {

@@ -11,12 +11,13 @@
 
 namespace mh::mpi::heaps {
 
-// Collective over the node, after Runtime::memory is there. Gives every rank's heap to every other;
-// `door` is the root's, null elsewhere. True where every rank has a heap and sees all others'.
-bool share(node::Door* door, const node::DoorName& name);
+// Collective over the node, after Services::memory is there. Gives every rank's heap to every
+// other; `door` is the root's, null elsewhere. True where every rank has a heap, wants to share it,
+// and sees all others'.
+bool share(bool wanted, node::Door* door, const node::DoorName& name);
 
 // Whether the peers can reach all of these bytes of this rank. Some nanoseconds; only while
-// Runtime::mapping.
+// Config::mapping.
 bool hold(const void* address, std::uint64_t bytes);
 
 // What the heap has done; nothing where none is shared.

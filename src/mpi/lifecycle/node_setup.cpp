@@ -196,7 +196,7 @@ void map_heaps() {
   services.memory.emplace(config.me, config.ranks,
                           config.reaching ? memory::Reach::Kernel::yes : memory::Reach::Kernel::no);
   const bool wanted = path == MemoryPath::automatic || path == MemoryPath::mapped;
-  detail::config.mapping = wanted && heaps::share(g_door ? &*g_door : nullptr, g_door_name);
+  detail::config.mapping = heaps::share(wanted, g_door ? &*g_door : nullptr, g_door_name);
   if (!config.mapping) return;
   detail::config.mapped_threshold =
       std::max<std::uint64_t>(settings().threshold.mapped, kLeastThreshold);

@@ -2,7 +2,7 @@
 // Large messages, the receiver's side: what a receive does when a descriptor lands in its buffer.
 // The wrappers of receives, probes and completions are written with these.
 //
-// Any thread; a Landing is its receive's alone.
+// Any thread; a ReceiveTarget is its receive's alone.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 // free again. The wrappers of MPI_Send and its kin (send.cpp, persistent.cpp) are written with
 // these.
 //
-// Any thread; a slot is its poster's until it is given back. Limit: SharedOutbox::kSlots send
+// Any thread; a slot is its poster's until it is given back. Limit: SharedSendQueue::kSlots send
 // descriptors at a time, further messages are the library's.
 #pragma once
 

@@ -16,7 +16,7 @@ namespace {
 class OutboxTest : public testing::Test {
  protected:
   OutboxTest() { send_queue_.attach(shared_.get()); }
-  static Letter send(std::int32_t tag) {
+  static NewSend send(std::int32_t tag) {
     return {.from = {}, .bytes = 1000, .communicator = 7, .tag = tag, .to = 3};
   }
   std::unique_ptr<SharedSendQueue> shared_ = std::make_unique<SharedSendQueue>();
@@ -61,7 +61,7 @@ TEST_F(OutboxTest, who_only_looks_sees_posted_letters_alone) {
 // A send descriptor to another rank may be over, and another one in its place, at any moment.
 TEST_F(OutboxTest, who_only_looks_never_sees_parts_of_two_letters) {
   const auto all = [](std::uint32_t value) {
-    return Letter{.from = {},
+    return NewSend{.from = {},
                   .bytes = value,
                   .communicator = value,
                   .tag = static_cast<std::int32_t>(value),
