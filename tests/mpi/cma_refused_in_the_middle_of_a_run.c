@@ -6,7 +6,6 @@
 //
 // run: ranks 2 helped nocma WHO=0
 // run: ranks 2 helped nocma WHO=1
-// run: ranks 2 helped nocma WHO=all MH_MEMORY=either
 // run: ranks 3 helped nocma WHO=all
 #include "check.h"
 #include "refusal.h"

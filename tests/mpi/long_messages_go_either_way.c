@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Long dense messages arrive whole where they may go by cells or by the kernel's copy, while both
+// Long dense messages arrive whole where they may go by cells or by the kernel's copy
 // are tried: one way, many at a time, both ways at once, in a shift whose ends have no partner, by
 // persistent requests, between two of all. PATTERN names one of these, to be run alone.
 //
-// run: ranks 2 MH_MEMORY=either
-// run: ranks 3 helped MH_MEMORY=either MH_CORES=3
+// run: ranks 2
+// run: ranks 3 helped MH_CORES=3
 // run: ranks 2 helped nocma MH_MEMORY=cells
 #include "check.h"
 
