@@ -62,10 +62,10 @@ TEST_F(OutboxTest, who_only_looks_sees_posted_letters_alone) {
 TEST_F(OutboxTest, who_only_looks_never_sees_parts_of_two_letters) {
   const auto all = [](std::uint32_t value) {
     return NewSend{.from = {},
-                  .bytes = value,
-                  .communicator = value,
-                  .tag = static_cast<std::int32_t>(value),
-                  .to = value};
+                   .bytes = value,
+                   .communicator = value,
+                   .tag = static_cast<std::int32_t>(value),
+                   .to = value};
   };
   std::atomic<bool> stop{false};
   const std::uint32_t first = send_queue_.post(all(0), kNoFin);
