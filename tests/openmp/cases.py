@@ -143,11 +143,11 @@ NOT_SHARED = {
     "for (int i = 0; i < n; ++i) {\nDO(i);\n#pragma omp ordered depend(sink : i - 1)\n"
     "a[i] = i == 0 ? 1 : a[i - 1] + 1;\n#pragma omp ordered depend(source)\n}\n"
     "for (int i = 0; i < n; ++i) if (a[i] != i + 1) bad = 1;",
-    "doacross_wide": "int a[N];\nmemset(a, 0, sizeof a);\n#pragma omp parallel\n{\n"
+    "doacross_wide": "int a[N];\nmemset(a, 0, sizeof a);\na[0] = 1;\n#pragma omp parallel\n{\n"
     "#pragma omp for schedule(guided) nowait\nfor (int i = 0; i < n; ++i) DO(i);\n"
     "#pragma omp for ordered(1) schedule(guided) nowait\n"
-    "for (unsigned long i = 0; i < (unsigned long)n; ++i) {\n"
-    "#pragma omp ordered depend(sink : i - 1)\na[i] = i == 0 ? 1 : a[i - 1] + 1;\n"
+    "for (unsigned long i = 1; i < (unsigned long)n; ++i) {\n"
+    "#pragma omp ordered depend(sink : i - 1)\na[i] = a[i - 1] + 1;\n"
     "#pragma omp ordered depend(source)\n}\n}\n"
     "for (int i = 0; i < n; ++i) if (a[i] != i + 1) bad = 1;",
     "ordered_after": "int last = n / 2 - 1;\n#pragma omp parallel\n{\n"
