@@ -89,7 +89,7 @@ TEST(Heap, equal_blocks_begin_at_different_offsets_in_their_pages) {
 TEST(Heap, what_does_not_begin_a_block_is_ignored) {
   Heap& heap = fresh_heap();
   auto* block = static_cast<char*>(heap.allocate(kMega, 16, false));
-  heap.release(block + 4096 * 3);
+  heap.release(block + std::ptrdiff_t{4096} * 3);
   heap.release(block);
   heap.release(block);
   EXPECT_EQ(heap.usable(block), 0U);
@@ -350,7 +350,7 @@ class Player {
 
 TEST(Heap, random_use_keeps_contents) {
   for (unsigned seed = 1; seed <= (test::kSanitized ? 2U : 6U); ++seed) {
-    Heap& heap = fresh_heap({.keep = (seed % 3) * 16 * kMega});
+    Heap& heap = fresh_heap({.keep = std::uint64_t{seed % 3} * 16 * kMega});
     {
       Player player(heap, seed);
       for (int i = 0; i < 3000; ++i) player.step();
