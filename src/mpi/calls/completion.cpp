@@ -2,8 +2,10 @@
 #include "mpi/calls/completion.hpp"
 
 #include "mpi/job/comms.hpp"
+#include "mpi/protocol/lost_descriptors.hpp"
 #include "mpi/protocol/message.hpp"
 #include "mpi/protocol/send_descriptors.hpp"
+#include "mpi/protocol/settle.hpp"
 
 namespace mh::mpi {
 
@@ -28,7 +30,8 @@ int checked(int code, int count, const MPI_Status* statuses) {
 }
 
 int failed(int code, MPI_Request handle, const PendingReceivePtr& entry, MPI_Status* status) {
-  return drop_request(handle, entry, status) ? code : checked(code, *status);
+  const bool matters = entry && !entry->receipt.too_short;
+  return drop_request(handle, entry, status) && matters ? code : checked(code, *status);
 }
 
 }  // namespace mh::mpi

@@ -72,7 +72,7 @@ int Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler) {
   if (errhandler != MPI_ERRORS_ARE_FATAL) {
     switches.errors_are_fatal = false;
     arrivals::stop();
-    if (switches.active) short_receives.hand_over_all();
+    if (switches.active) pending_requests.adopt_short_receives();
   }
   return next.Comm_set_errhandler(comm, errhandler);
 }
