@@ -23,7 +23,9 @@ bool has_arrived(const Comm& comm, const Comm::Member& member) {
 }
 
 // acquire: pairs with switch_off() of the rank whose collective failed.
-bool is_off(const Comm& comm) { return comm.off->load(std::memory_order_acquire) != 0; }
+bool is_off(const Comm& comm) {
+  return comm.off->load(std::memory_order_acquire) != 0 || comms::has_failed_collective();
+}
 
 void switch_off(Comm& comm) {
   comms::note_failed_collective();

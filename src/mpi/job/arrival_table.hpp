@@ -58,8 +58,8 @@ struct alignas(kCacheLine) ArrivalTable {
   std::atomic<std::uint32_t> lock{
       0};  // acquire when taken, release when given back; guards the rest
   std::uint32_t frozen = 0;
-  // A collective has failed on some rank. Set once; relaxed: whose message depends on it has heard
-  // of the failure, by the program's own means.
+  // A collective has failed on some rank, or may without anybody seeing it. Set once; relaxed:
+  // whose message depends on it has heard of the failure, by the program's own means.
   std::atomic<std::uint32_t> failed{0};
   Entry entries[kGroups];
 };
