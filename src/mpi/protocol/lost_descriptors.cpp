@@ -8,6 +8,7 @@
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
+#include "mpi/protocol/handlers.hpp"
 #include "mpi/protocol/pending_requests.hpp"
 #include "mpi/protocol/receiver.hpp"
 
@@ -114,29 +115,28 @@ bool is_unexpected(const SendDescriptor& send) {
   return code != MPI_SUCCESS || flag != 0;
 }
 
-// What is known of a receive that is over and that the program has not completed.
-struct ShortOne {
-  std::shared_ptr<Comm> comm;
-  MPI_Status status;
-};
-
-// Those that are too short for a descriptor.
-std::vector<ShortOne> short_ones_over() {
-  std::vector<ShortOne> found;
-  pending_requests.select([&](MPI_Request request, const PendingReceive& entry) {
-    if (!entry.receipt.too_short) return false;
-    int flag = 0;
-    ShortOne one{.comm = entry.receipt.comm, .status = {}};
-    const int code = real.Request_get_status(request, &flag, &one.status);
-    if (code != MPI_SUCCESS || flag != 0) found.push_back(std::move(one));
-    return false;
-  });
-  return found;
+// Looks once whether a receive that is too short for a descriptor is over: its error is the
+// program's to hear of.
+bool is_over(MPI_Request request, PendingReceive& entry) {
+  if (entry.over) return true;
+  const handlers::SetAside of_world(MPI_COMM_WORLD);
+  int flag = 0;
+  MPI_Status status{};
+  const int code = real.Request_get_status(request, &flag, &status);
+  if (code != MPI_SUCCESS || flag != 0) entry.over = status;
+  return entry.over.has_value();
 }
 
-bool met_short_one(const SendDescriptor& send, const std::vector<ShortOne>& over) {
-  return std::any_of(over.begin(), over.end(), [&](const ShortOne& one) {
-    return may_be_cut(send.says, send.sender, one.comm.get(), one.status);
+// Such receives that the program has not completed.
+std::vector<PendingReceivePtr> short_ones_over() {
+  return pending_requests.select([](MPI_Request request, PendingReceive& entry) {
+    return entry.receipt.too_short && is_over(request, entry);
+  });
+}
+
+bool met_short_one(const SendDescriptor& send, const std::vector<PendingReceivePtr>& over) {
+  return std::any_of(over.begin(), over.end(), [&](const PendingReceivePtr& one) {
+    return may_be_cut(send.says, send.sender, one->receipt.comm.get(), *one->over);
   });
 }
 
@@ -182,7 +182,7 @@ void search_lost() {
     return now - suspect.since >= ticks_from_ns(tuning::kLostAfterNs);
   };
   if (std::none_of(g_suspects.begin(), g_suspects.end(), old)) return;
-  const std::vector<ShortOne> over = short_ones_over();
+  const std::vector<PendingReceivePtr> over = short_ones_over();
   for (const Suspect& suspect : g_suspects) {
     if (!old(suspect) || !has_room_for(suspect.send)) continue;
     if (met_short_one(suspect.send, over) || !is_unexpected(suspect.send))

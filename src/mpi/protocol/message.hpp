@@ -67,13 +67,12 @@ bool is_truncation(int code);
 // Not an error of this request: it is not complete, because another of the same call failed.
 bool is_pending(int code);
 
-// Gives `code` to the error handler of `comm`, as the library would have done. Returns what it
-// would return.
+// Gives `code` to the error handler of `comm`, as the library would have done.
 int raise(MPI_Comm comm, int code);
 
 // A handler that the program has made.
 bool is_users_handler(MPI_Errhandler handler);
-// MPICH 5: a call that has failed returns MPI_SUCCESS once a handler of the program was told of it.
+// MPICH 5: some calls that fail return MPI_SUCCESS once a handler of the program was told of it.
 bool failure_is_told_to_handlers_alone();
 
 }  // namespace mh::mpi

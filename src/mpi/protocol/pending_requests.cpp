@@ -93,6 +93,7 @@ void PendingRequests::add_persistent(MPI_Request request, const Receipt& receipt
 }
 
 void PendingRequests::start(PendingReceive& entry) {
+  entry.over.reset();
   const Guard hold(mutex_);
   set_under_way(entry, true);
 }

@@ -53,6 +53,9 @@ class PendingReceive : public std::enable_shared_from_this<PendingReceive> {
   std::atomic<bool> in_hand{false};
   std::optional<Coming> coming{};    // of the holder: from another node, begun
   std::optional<Fetched> fetched{};  // of the holder; read by the completing thread after it
+  // Of one that is too short: as it was over, and the program has not completed it. Of the thread
+  // that searches for lost descriptors.
+  std::optional<MPI_Status> over{};
 
  private:
   friend class PendingRequests;
