@@ -15,7 +15,9 @@ int settle_and_raise(MPI_Request handle, const PendingReceivePtr& entry, MPI_Sta
     return MPI_SUCCESS;
   }
   const int code = settle_request(handle, entry, status);
-  return code == MPI_SUCCESS ? code : raise(comms::for_errors(*entry->receipt.comm), code);
+  if (code == MPI_SUCCESS) return code;
+  const Comm* comm = entry->receipt.comm.get();
+  return raise(comm != nullptr ? comms::for_errors(*comm) : MPI_COMM_WORLD, code);
 }
 
 int checked(int code, const MPI_Status& status) {

@@ -124,6 +124,7 @@ bool is_over(MPI_Request request, PendingReceive& entry) {
   MPI_Status status{};
   const int code = real.Request_get_status(request, &flag, &status);
   if (code != MPI_SUCCESS || flag != 0) entry.over = status;
+  if (code != MPI_SUCCESS) entry.over_error = is_truncation(code) ? MPI_ERR_TRUNCATE : code;
   return entry.over.has_value();
 }
 

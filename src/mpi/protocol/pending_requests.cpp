@@ -94,6 +94,7 @@ void PendingRequests::add_persistent(MPI_Request request, const Receipt& receipt
 
 void PendingRequests::start(PendingReceive& entry) {
   entry.over.reset();
+  entry.over_error = MPI_SUCCESS;
   const Guard hold(mutex_);
   set_under_way(entry, true);
 }

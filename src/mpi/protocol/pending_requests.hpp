@@ -53,9 +53,10 @@ class PendingReceive : public std::enable_shared_from_this<PendingReceive> {
   std::atomic<bool> in_hand{false};
   std::optional<Coming> coming{};    // of the holder: from another node, begun
   std::optional<Fetched> fetched{};  // of the holder; read by the completing thread after it
-  // Of one that is too short: as it was over, and the program has not completed it. Of the thread
-  // that searches for lost descriptors.
+  // Of one that is too short: the status with which it was over when it was looked at, and its
+  // error, which a look may take away (MPICH 5). Of the thread that searches for lost descriptors.
   std::optional<MPI_Status> over{};
+  int over_error = MPI_SUCCESS;
 
  private:
   friend class PendingRequests;

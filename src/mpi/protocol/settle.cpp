@@ -110,7 +110,7 @@ void bring(PendingReceive& entry, const MPI_Status& status) {
 int account(PendingReceive& entry, MPI_Status* status) {
   Receipt& receipt = entry.receipt;
   if (receipt.envelope) set_envelope(status, *receipt.envelope);
-  if (!matters(receipt.target)) return MPI_SUCCESS;
+  if (!matters(receipt.target)) return std::exchange(entry.over_error, MPI_SUCCESS);
   await_hand(entry);
   bring(entry, *status);
   const auto fetched = std::exchange(entry.fetched, std::nullopt);
