@@ -45,8 +45,7 @@ Status Answerer::answer(const Request& request) {
 Status Answerer::complete() {
   Status status;
   std::erase_if(sending_, [&](const Sending& sending) {
-    std::size_t bytes = 0;
-    const auto done = network_.done(sending.ticket, &bytes);
+    const auto done = network_.done(sending.ticket);
     if (!done) status = done.status();
     if (!done || !*done) return false;
     memory_.deque(sending.victim).complete(sending.taken);

@@ -72,9 +72,8 @@ Core::~Core() {
 Status Core::meet(bool serves) {
   const auto barrier = network_->barrier();
   if (!barrier) return failure_ = barrier.status();
-  std::size_t bytes = 0;
   while (failure_.ok()) {
-    const auto done = network_->done(*barrier, &bytes);
+    const auto done = network_->done(*barrier);
     if (!done) return failure_ = done.status();
     if (*done) break;
     if (serves) serve();

@@ -35,10 +35,7 @@ void Endpoint::steal_near(std::uint32_t victim, std::uint32_t most) {
 }
 
 void Endpoint::steal_far(std::uint32_t victim, std::uint32_t most) {
-  ByteDeque& own = memory_.own();
-  const auto answer = network_.receive(Tag::answer, bytes_of(own, own.landing(), most));
-  if (!answer) return fail(answer.status());
-  far_answer_ = *answer;
+  far_asked_ = true;
   const Request request{memory_.shape().rank, victim, most, ++requests_};
   post(victim, Tag::request, as_sent(request));
   // Who has not read the last one has no use for another.
@@ -76,8 +73,7 @@ void Endpoint::post(std::uint32_t to, Tag tag, std::span<const std::byte> bytes)
 
 void Endpoint::forget_received() {
   outgoing_.remove_if([this](const Outgoing& outgoing) {
-    std::size_t bytes = 0;
-    const auto done = network_.done(outgoing.ticket, &bytes);
+    const auto done = network_.done(outgoing.ticket);
     if (!done) fail(done.status());
     return done && *done;
   });
@@ -106,13 +102,16 @@ bool Endpoint::receive(Message& message) {
 }
 
 bool Endpoint::receive_answer(Message& message) {
-  if (!far_answer_) return false;
-  std::size_t bytes = 0;
-  const auto done = network_.done(*far_answer_, &bytes);
-  if (!done) fail(done.status());
-  if (!done || !*done) return false;
-  far_answer_.reset();
-  const auto count = static_cast<std::uint32_t>(bytes / memory_.shape().stride);
+  if (!far_asked_) return false;
+  const auto envelope = network_.probe(Network::kAnyone, Tag::answer);
+  if (!envelope) fail(envelope.status());
+  if (!envelope || !envelope->has_value()) return false;
+  const auto count = static_cast<std::uint32_t>((*envelope)->bytes / memory_.shape().stride);
+  ByteDeque& own = memory_.own();
+  const Status taken = network_.take(**envelope, bytes_of(own, own.landing(), count));
+  if (!taken) fail(taken);
+  if (!taken) return false;
+  far_asked_ = false;
   message = {.kind = count == 0 ? Kind::nothing : Kind::work, .count = count};
   arrived_ += count;
   if (count != 0) ++far_steals_;

@@ -66,7 +66,7 @@ class Endpoint {
   NodeMemory& memory_;
   std::uint32_t most_;
   std::optional<Message> near_answer_;
-  std::optional<Network::Ticket> far_answer_;
+  bool far_asked_ = false;
   std::list<Outgoing> outgoing_;  // their bytes stay where they are
   std::uint32_t requests_ = 0;
   std::uint32_t far_steals_ = 0;

@@ -15,9 +15,8 @@ namespace {
 Status send(Network& network, std::uint32_t to, const Wire& wire) {
   const auto ticket = network.send(to, Tag::balance, wire, false);
   if (!ticket) return ticket.status();
-  std::size_t bytes = 0;
   for (;;) {
-    const auto done = network.done(*ticket, &bytes);
+    const auto done = network.done(*ticket);
     if (!done) return done.status();
     if (*done) return {};
     sched_yield();

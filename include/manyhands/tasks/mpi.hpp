@@ -60,7 +60,8 @@ class MpiNetwork final : public Network {
   Result<std::byte*> share(std::size_t bytes) override {
     int local_rank = 0;
     if (const Status status = check(MPI_Comm_rank(node_, &local_rank)); !status) return status;
-    const MPI_Aint own = local_rank == 0 ? static_cast<MPI_Aint>(bytes) : 0;
+    // Libraries begin where they like in a page, the same on all ranks.
+    const MPI_Aint own = local_rank == 0 ? static_cast<MPI_Aint>(bytes + kLine) : 0;
     void* memory = nullptr;
     MPI_Win window = MPI_WIN_NULL;
     const Status made =
@@ -71,42 +72,28 @@ class MpiNetwork final : public Network {
     int unit = 0;
     const Status found = check(MPI_Win_shared_query(window, 0, &size, &unit, &memory));
     if (!found) return found;
-    return static_cast<std::byte*>(memory);
+    auto* const first = static_cast<std::byte*>(memory);
+    return first + (kLine - reinterpret_cast<std::uintptr_t>(first) % kLine) % kLine;
   }
 
   Result<Ticket> send(std::uint32_t to, Tag tag, std::span<const std::byte> data,
                       bool matched) override {
     if (data.size() > INT_MAX) return Status{Code::unsupported};
     const auto begin = matched ? MPI_Issend : MPI_Isend;
-    return ticket(false, [&](MPI_Request* request) {
+    return ticket([&](MPI_Request* request) {
       return begin(data.data(), static_cast<int>(data.size()), MPI_BYTE, static_cast<int>(to),
                    static_cast<int>(tag), comm_, request);
     });
   }
-  Result<Ticket> receive(Tag tag, std::span<std::byte> data) override {
-    if (data.size() > INT_MAX) return Status{Code::unsupported};
-    return ticket(true, [&](MPI_Request* request) {
-      return MPI_Irecv(data.data(), static_cast<int>(data.size()), MPI_BYTE, MPI_ANY_SOURCE,
-                       static_cast<int>(tag), comm_, request);
-    });
-  }
   Result<Ticket> barrier() override {
-    return ticket(false, [&](MPI_Request* request) { return MPI_Ibarrier(comm_, request); });
+    return ticket([&](MPI_Request* request) { return MPI_Ibarrier(comm_, request); });
   }
 
-  Result<bool> done(Ticket ticket, std::size_t* bytes) override {
-    Operation& operation = at(ticket);
+  Result<bool> done(Ticket ticket) override {
     int flag = 0;
-    MPI_Status status;
-    if (const Status tested = check(MPI_Test(&operation.request, &flag, &status)); !tested) {
-      return tested;
-    }
+    const Status tested = check(MPI_Test(&request(ticket), &flag, MPI_STATUS_IGNORE));
+    if (!tested) return tested;
     if (flag == 0) return false;
-    int count = 0;
-    if (operation.receives) {
-      if (const Status got = check(MPI_Get_count(&status, MPI_BYTE, &count)); !got) return got;
-    }
-    *bytes = static_cast<std::size_t>(count);
     const std::lock_guard lock(mutex_);
     free_.push_back(ticket);
     return true;
@@ -134,10 +121,7 @@ class MpiNetwork final : public Network {
   Status maximum(std::span<double> values) override { return reduce(values, MPI_MAX); }
 
  private:
-  struct Operation {
-    MPI_Request request = MPI_REQUEST_NULL;
-    bool receives = false;
-  };
+  static constexpr std::size_t kLine = 64;  // of the cache
 
   static Status check(int code) { return code == MPI_SUCCESS ? Status{} : Status{Code::system}; }
   static Status return_errors(MPI_Comm comm) {
@@ -197,26 +181,24 @@ class MpiNetwork final : public Network {
   }
 
   template <class Begin>
-  Result<Ticket> ticket(bool receives, Begin begin) {
+  Result<Ticket> ticket(Begin begin) {
     const Ticket ticket = free_ticket();
-    Operation& operation = at(ticket);
-    operation.receives = receives;
-    const Status begun = check(begin(&operation.request));
+    const Status begun = check(begin(&request(ticket)));
     return begun ? Result<Ticket>(ticket) : Result<Ticket>(begun);
   }
   Ticket free_ticket() {
     const std::lock_guard lock(mutex_);
     if (free_.empty()) {
-      operations_.emplace_back();
-      return static_cast<Ticket>(operations_.size() - 1);
+      requests_.push_back(MPI_REQUEST_NULL);
+      return static_cast<Ticket>(requests_.size() - 1);
     }
     const Ticket ticket = free_.back();
     free_.pop_back();
     return ticket;
   }
-  Operation& at(Ticket ticket) {
+  MPI_Request& request(Ticket ticket) {
     const std::lock_guard lock(mutex_);
-    return operations_[static_cast<std::size_t>(ticket)];
+    return requests_[static_cast<std::size_t>(ticket)];
   }
 
   MPI_Comm comm_ = MPI_COMM_NULL;
@@ -225,8 +207,8 @@ class MpiNetwork final : public Network {
   std::uint32_t ranks_ = 1;
   std::vector<std::uint32_t> nodes_;
   std::vector<MPI_Win> windows_;
-  std::mutex mutex_;                  // of the two below; an operation itself is its user's
-  std::deque<Operation> operations_;  // by ticket; they stay where they are
+  std::mutex mutex_;                  // of the two below; a request itself is its user's
+  std::deque<MPI_Request> requests_;  // by ticket; they stay where they are
   std::vector<Ticket> free_;
 };
 

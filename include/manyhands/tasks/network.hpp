@@ -55,16 +55,14 @@ class Network {
   // `data` stays untouched until done(). `matched`: done() also says that its receiver has it.
   virtual Result<Ticket> send(std::uint32_t to, Tag tag, std::span<const std::byte> data,
                               bool matched) = 0;
-  // From anyone, into `data`, which is long enough.
-  virtual Result<Ticket> receive(Tag tag, std::span<std::byte> data) = 0;
   // All ranks have come. Collective.
   virtual Result<Ticket> barrier() = 0;
-  // Whether it has ended; then the ticket is no more, and `bytes` is what was received.
-  virtual Result<bool> done(Ticket ticket, std::size_t* bytes) = 0;
+  // Whether it has ended; then the ticket is no more.
+  virtual Result<bool> done(Ticket ticket) = 0;
 
-  // A message that has come, from this rank or kAnyone, and that no receive() is there for.
+  // A message that has come, from this rank or kAnyone. A large one may still be with its sender.
   virtual Result<std::optional<Envelope>> probe(std::uint32_t from, Tag tag) = 0;
-  // It; at once. `data` is as long as it says.
+  // Receives it. `data` is as long as it says, at least.
   virtual Status take(const Envelope& envelope, std::span<std::byte> data) = 0;
 
   // Over all ranks, in place. Collective.

@@ -62,7 +62,7 @@ struct Shape {
 constexpr std::uint32_t kSeeds = 40;
 constexpr std::uint32_t kGenerations = test::kSanitized ? 3 : 6;
 constexpr int kAll = kSeeds * ((2 << kGenerations) - 1);
-constexpr int kIterations = 3;
+constexpr std::size_t kIterations = 3;
 
 class AllBalancers : public testing::TestWithParam<std::tuple<Balancer, Shape>> {};
 INSTANTIATE_TEST_SUITE_P(
@@ -99,14 +99,14 @@ TEST_P(AllBalancers, run_every_task_in_every_iteration) {
     for (std::uint32_t id = 0; rank == 1 && id < kSeeds; ++id) {
       if (!collection->add(local.function, branch(id, kGenerations))) wrong = true;
     }
-    for (int i = 0; i < kIterations; ++i) {
+    for (std::size_t i = 0; i < kIterations; ++i) {
       local.run = &run[i];
       if (!collection->process()) wrong = true;
       if (!collection->restore()) wrong = true;
     }
   });
   for (const auto& count : run) EXPECT_EQ(count, kAll);
-  for (const auto& times : seeds_run) EXPECT_EQ(times, kIterations);
+  for (const auto& times : seeds_run) EXPECT_EQ(times, static_cast<int>(kIterations));
   EXPECT_FALSE(wrong);
   EXPECT_EQ(job.unread(), 0U);
 }

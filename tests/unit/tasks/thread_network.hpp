@@ -119,31 +119,22 @@ class ThreadNetwork final : public Network {
     if (job_.failed_) return failure();
     auto read = std::make_shared<std::atomic<bool>>(!matched);
     job_.post(to, {rank_, tag, {data.begin(), data.end()}, {}, read});
-    return open([read](std::size_t* /*bytes*/) { return read->load(); });
-  }
-  Result<Ticket> receive(Tag tag, std::span<std::byte> data) override {
-    if (job_.failed_) return failure();
-    return open([this, tag, data](std::size_t* bytes) {
-      const auto envelope = probe(kAnyone, tag);
-      if (!envelope || !envelope->has_value()) return false;
-      *bytes = (*envelope)->bytes;
-      return take(**envelope, data).ok();
-    });
+    return open([read] { return read->load(); });
   }
   Result<Ticket> barrier() override {
     if (job_.failed_) return failure();
     const std::uint64_t all = ++barriers_ * job_.ranks_;
     ++job_.at_barriers_;
-    return open([this, all](std::size_t* /*bytes*/) { return job_.at_barriers_ >= all; });
+    return open([this, all] { return job_.at_barriers_ >= all; });
   }
-  Result<bool> done(Ticket ticket, std::size_t* bytes) override {
+  Result<bool> done(Ticket ticket) override {
     if (job_.failed_) return failure();
     Poll poll;
     {
       const std::lock_guard lock(mutex_);
       poll = polls_.at(ticket);
     }
-    if (!poll(bytes)) return false;
+    if (!poll()) return false;
     const std::lock_guard lock(mutex_);
     polls_.erase(ticket);
     return true;
@@ -174,7 +165,7 @@ class ThreadNetwork final : public Network {
   }
 
  private:
-  using Poll = std::function<bool(std::size_t*)>;
+  using Poll = std::function<bool()>;
   using Letters = std::deque<ThreadJob::Letter>;
 
   static Status failure() { return {Code::system}; }
