@@ -10,8 +10,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <cstdint>
+#include <cstdio>
 
 #include "manyhands/tasks.hpp"
 #include "tree.hpp"

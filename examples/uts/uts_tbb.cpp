@@ -65,8 +65,8 @@ int main(int count, char** words) {
     std::fprintf(stderr, "usage: uts-tbb T1|T2|T3|T5|small-geometric|small-binomial THREADS\n");
     return 2;
   }
-  const oneapi::tbb::global_control control(
-      oneapi::tbb::global_control::max_allowed_parallelism, threads);
+  const oneapi::tbb::global_control control(oneapi::tbb::global_control::max_allowed_parallelism,
+                                            threads);
   Search search(*tree);
   const auto start = std::chrono::steady_clock::now();
   search.run();

@@ -43,7 +43,7 @@ def built(example: str, program: str) -> Path:
         return ["sh", "-c", f"{make} && mv {out}/{program} {target}"]
 
     target = ROOT / "build" / "tests" / "mpi-programs" / BUILD.name / f"example-{program}"
-    return made(target, sources, command, 180)
+    return made(target, sources, command, 500)
 
 
 def launched(ranks: int, program: Path, *words: str) -> Run:
@@ -86,3 +86,41 @@ def test_uts_counts_every_node(balancer: str) -> None:
 @pytest.mark.parametrize("tree", ["T1", "T3"])
 def test_uts_trees_are_the_published_ones(tree: str) -> None:
     launched(2, built("uts", "uts"), tree, "steal").expect("as published")
+
+
+# --- Hartree-Fock -------------------------------------------------------------------------------
+
+# Hartree, of PySCF 2.14 with the same basis and geometries (conv_tol 1e-12).
+ENERGIES = {
+    "water": -74.9630231385,
+    "benzene": -227.8906006048,
+    "h10": -5.2140688030,
+    "h32": -16.6613269995,
+}
+CASES = [("water", balancer) for balancer in BALANCERS]
+CASES += [("benzene", "retain"), ("h10", "plb-tree"), ("h32", "auto")]
+
+
+# Slow to compile: the headers of libint2 take minutes.
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(not has_header("libint2.h"), reason="no libint2-dev")
+@pytest.mark.skipif(not has_header("Eigen/Dense"), reason="no libeigen3-dev")
+@pytest.mark.parametrize(("molecule", "balancer"), CASES)
+def test_hartree_fock_energies_are_those_of_pyscf(molecule: str, balancer: str) -> None:
+    path = EXAMPLES / "hartree-fock" / "molecules" / f"{molecule}.xyz"
+    done = launched(2, built("hartree-fock", "hartree-fock"), str(path), balancer)
+    energy = re.search(r"^energy (\S+)$", done.out, re.MULTILINE)
+    assert energy is not None, done.told()
+    assert abs(float(energy[1]) - ENERGIES[molecule]) < 1e-8
+
+
+# --- tensor contraction -------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not has_header("cblas.h"), reason="no libopenblas-dev")
+@pytest.mark.parametrize("balancer", BALANCERS)
+def test_tensor_contraction_is_right(balancer: str) -> None:
+    program = built("tensor-contraction", "tensor-contraction")
+    done = launched(2, program, balancer, "3", "3", "3")
+    assert re.search(r"^error \S+ right$", done.out, re.MULTILINE), done.told()
