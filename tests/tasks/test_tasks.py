@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -38,8 +39,7 @@ def expected() -> str:
     return f"run {ITERATIONS * run} ids {ITERATIONS * ids} wrong 0"
 
 
-def program(build: MpiBuild) -> str:
-    source = HERE / "collections.cpp"
+def built(build: MpiBuild, source: Path) -> str:
     headers = [*(ROOT / "include" / "manyhands").rglob("*.hpp")]
     compiler = build.mpicc.with_name(build.mpicc.name.replace("mpicc", "mpicxx"))
     folder = LIBRARY.parent
@@ -48,8 +48,24 @@ def program(build: MpiBuild) -> str:
         words = [str(compiler), *FLAGS, f"-I{ROOT / 'include'}", str(source), f"-L{folder}"]
         return [*words, f"-Wl,-rpath,{folder}", "-lmanyhands-tasks", "-o", str(target)]
 
-    name = ROOT / "build" / "tests" / "mpi-programs" / build.name / "collections"
-    return str(made(name, [source, LIBRARY, *headers], command, 120))
+    target = ROOT / "build" / "tests" / "mpi-programs" / build.name / source.stem
+    return str(made(target, [source, LIBRARY, *headers], command, 120))
+
+
+def program(build: MpiBuild) -> str:
+    return built(build, HERE / "collections.cpp")
+
+
+@pytest.mark.under("mpich4")
+def test_the_program_of_the_guide_prints_what_the_guide_says(mpi: MpiBuild, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "tasks.md").read_text()
+    programs = re.findall(r"```cpp\n(.*?)```", page, re.DOTALL)
+    assert len(programs) == 1
+    source = tmp_path / "squares.cpp"
+    source.write_text(programs[0])
+    promised = re.search(r"It prints `(.*?)`", page)
+    assert promised is not None
+    run(mpi, PLAIN, 2, [built(mpi, source)], timeout_s=LIMIT_S).expect(promised[1])
 
 
 @pytest.mark.under(*QUICK)
