@@ -186,9 +186,9 @@ void print(const Request& request, const char* balancer, const Balanced& balance
 }
 
 // Which balancer a scheme uses from the second iteration on.
-std::optional<Balancer> balancer_of(const std::string& scheme) {
-  if (scheme == "plb-central") return Balancer::central;
-  if (scheme == "plb-tree") return Balancer::tree;
+std::optional<Scheme> balancer_of(const std::string& scheme) {
+  if (scheme == "plb-central") return Scheme::central;
+  if (scheme == "plb-tree") return Scheme::tree;
   return std::nullopt;
 }
 
@@ -258,10 +258,10 @@ void balancers(const Request& request) {
     const Seeds seeds = favoured(durations, request.rules.places.ranks, period, many);
     const double before = imbalance(seeds, durations);
     print(request, "central",
-          balance(Balancer::central, request.machine, request.balance, durations, seeds), period,
+          balance(Scheme::central, request.machine, request.balance, durations, seeds), period,
           many, before);
     print(request, "tree",
-          balance(Balancer::tree, request.machine, request.balance, durations, seeds), period, many,
+          balance(Scheme::tree, request.machine, request.balance, durations, seeds), period, many,
           before);
   }
 }

@@ -16,6 +16,7 @@ namespace mh {
 enum class Code : std::uint8_t {
   ok,           // done
   full,         // no slot or memory now; the same call may succeed later
+  retry,        // not at this moment; the same call succeeds soon, whatever the caller does
   refused,      // the operating system forbids it (EPERM, EACCES, seccomp)
   fault,        // an address is not ordinary memory (EFAULT: device memory, special mappings)
   gone,         // the other process no longer exists

@@ -37,6 +37,8 @@ const char* describe(Code code) {
       return "done";
     case Code::full:
       return "no memory or slot left";
+    case Code::retry:
+      return "not possible at this moment";
     case Code::refused:
       return "operation not permitted";
     case Code::fault:

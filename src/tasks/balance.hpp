@@ -30,6 +30,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -55,7 +56,7 @@ class Bin {
 
  private:
   static constexpr std::uint32_t kLeast = (127 - 96) << 8U;
-  std::uint16_t key_ = 0;
+  std::uint16_t key_ = 0;  // travels as it is
 };
 
 template <class Task>
@@ -74,9 +75,12 @@ class LoadCounts {
     const double at = std::min(load / average * kLevelsOfAverage, kLevels - 1.0);
     add_at(static_cast<std::size_t>(at), 1);
   }
-  void add(const LoadCounts& other) {
-    for (std::size_t i = 0; i < other.counts_.size(); ++i) {
-      if (other.counts_[i] != 0) add_at(i, other.counts_[i]);
+  void add(const LoadCounts& other) { add_levels(other.counts_); }
+  // As they travel: ranks by level; empty or kLevels.
+  [[nodiscard]] std::span<const std::uint32_t> levels() const { return counts_; }
+  void add_levels(std::span<const std::uint32_t> levels) {
+    for (std::size_t i = 0; i < levels.size(); ++i) {
+      if (levels[i] != 0) add_at(i, levels[i]);
     }
   }
   // The load of the emptiest rank. There is one.
@@ -114,6 +118,8 @@ struct Report {
   std::vector<Timed<Task>> given;
   LoadCounts loads;  // of its ranks, unless it is one
 };
+
+enum class Scheme : std::uint8_t { central, tree };
 
 struct Balance {
   double donate_above = 1.003;  // C, times the average
@@ -247,6 +253,7 @@ class BalanceTree {
       spans_.push_back(span);
     }
   }
+  [[nodiscard]] std::uint32_t branching() const { return branching_; }
   [[nodiscard]] std::uint32_t root_level() const {
     return static_cast<std::uint32_t>(nodes_.size() - 1);
   }

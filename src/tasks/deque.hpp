@@ -62,7 +62,8 @@ struct Reservation {
   std::uint32_t count = 0;
 };
 
-// `Slots` is the buffer: a type Task, capacity(), store(slot, task), load(slot, task).
+// `Slots` is the buffer: a type Task, capacity(), store(slot, task), load(slot, task); mask() where
+// the capacity is a power of two.
 template <class A, class Slots>
 class Deque {
  public:
@@ -78,14 +79,22 @@ class Deque {
   // nobody else can have it.
   void keep(std::uint64_t most) { keep_ = std::max<std::uint64_t>(most, 1); }
 
+  // While held, what is added stays out of the thieves' reach. The deque has been empty since.
+  void hold() { held_ = true; }
+  void release() {
+    held_ = false;
+    share_if_few();
+  }
+
   // False: the deque is full now.
   bool add(const Task& task) {
-    if (words_.head - words_.ctail == slots_.capacity() && !reclaim()) return false;
+    if (!has_room()) return false;
     slots_.store(slot(words_.head), task);
-    ++words_.head;
-    share_if_few();
+    landed(1);
     return true;
   }
+  // Whether a task may be written to slot(landing()).
+  bool has_room() { return words_.head - words_.ctail != slots_.capacity() || reclaim(); }
 
   // The newest task. False: there is none, and there was none to be stolen at a moment during this.
   bool get(Task& task) {
@@ -138,7 +147,13 @@ class Deque {
     return {first, static_cast<std::uint32_t>(count)};
   }
   // Tasks `at` and `at` + 1 ... of a reservation, or from landing() on.
-  [[nodiscard]] std::uint64_t slot(std::uint64_t at) const { return at % slots_.capacity(); }
+  [[nodiscard]] std::uint64_t slot(std::uint64_t at) const {
+    if constexpr (requires { slots_.mask(); }) {
+      return at & slots_.mask();
+    } else {
+      return at % slots_.capacity();
+    }
+  }
   [[nodiscard]] Slots& slots() { return slots_; }
   // They have been copied.
   void complete(Reservation reservation) {
@@ -160,7 +175,7 @@ class Deque {
     const std::uint64_t own = words_.head - split;
     const std::uint64_t all = shared + own;
     const std::uint64_t kept = std::min(all - all / 2, keep_);
-    if (own <= kept || (shared > own / kFew && kept < keep_)) return;
+    if (held_ || own <= kept || (shared > own / kFew && kept < keep_)) return;
     words_.split.store(words_.head - kept, std::memory_order_release);
   }
 
@@ -188,7 +203,8 @@ class Deque {
 
   DequeWords<A>& words_;
   Slots slots_;
-  std::uint64_t keep_ = ~std::uint64_t{0};  // the worker's
+  std::uint64_t keep_ = ~std::uint64_t{0};  // the worker's, as the next
+  bool held_ = false;
 };
 
 }  // namespace mh::tasks

@@ -26,12 +26,16 @@ struct Message {
 };
 
 // One rank's end of what carries messages. Messages between two ranks arrive in the order in which
-// they were sent; who receives one finds its sender in `from`. send_tasks() copies the tasks of a
-// reservation in the sender's deque into the receiver's, delivers `work` there, and completes the
-// reservation.
+// they were sent; who receives one finds its sender in `from`.
 template <class T>
-concept Transport = requires(T end, std::uint32_t to, Message message, Reservation tasks) {
+concept Transport = requires(T end, std::uint32_t to, Message message) {
   end.send(to, message);
+};
+// ... and tasks: send_tasks() copies those of a reservation in the sender's deque into the
+// receiver's, delivers `work` there, and completes the reservation. A transport without has its
+// thieves' requests answered elsewhere, by `work` and `nothing` all the same.
+template <class T>
+concept TaskTransport = Transport<T> && requires(T end, std::uint32_t to, Reservation tasks) {
   end.send_tasks(to, tasks);
 };
 

@@ -5,14 +5,14 @@
 // The rank is a state machine. Who drives it runs tasks and carries messages:
 //
 //   for (;;) switch (process.next(task)) {
-//     case Next::run:    run the task; process.ran(task, ns); break;
+//     case Next::run:    run the task; process.ran(ns); break;
 //     case Next::wait:   the next message: receive(), or serve() if it is `steal`; break;
 //     case Next::pause:  the same, but after pause_ns() resume(); break;
 //     case Next::ended:  return;
 //   }
 //
 // serve() may be called by another thread at any time, also while a task runs: it touches the deque
-// alone. Retention: what was run here is logged, and may seed the next iteration (StealRet).
+// alone. Retention (StealRet) is the driver's: it logs what it has run, to begin with that again.
 //
 // A failed attempt is followed by a pause that doubles, from Patience::shortest_ns to a small part
 // of what its tasks take, so that the many thieves at the end of an iteration do not keep the
@@ -21,8 +21,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "tasks/message.hpp"
 #include "tasks/termination.hpp"
@@ -51,9 +51,9 @@ enum class Next : std::uint8_t { run, wait, pause, ended };
 template <Transport T, class Tasks>
 class Process {
  public:
-  using Task = typename Tasks::Task;
+  using Task = typename std::remove_reference_t<Tasks>::Task;
 
-  // `rules` outlives this.
+  // `Tasks` may be a reference. `rules` outlives this.
   Process(T transport, Tasks tasks, std::uint32_t rank, const Rules& rules)
       : tasks_(tasks),
         transport_(transport),
@@ -69,8 +69,7 @@ class Process {
     return pause_ns_ != 0 ? rest(pause_ns_) : request();
   }
   // After Next::run; how long it took.
-  void ran(const Task& task, std::uint64_t ns) {
-    executed_.push_back(task);
+  void ran(std::uint64_t ns) {
     mean_ns_ = mean_ns_ == 0 ? ns : mean_ns_ - mean_ns_ / kMeanOver + ns / kMeanOver;
     tasks_.keep(kKeepNs / std::max<std::uint64_t>(mean_ns_, 1));
   }
@@ -97,7 +96,7 @@ class Process {
     }
   }
   // A thief's request. Any thread.
-  void serve(const Message& message) {
+  void serve(const Message& message) requires TaskTransport<T> {
     const Reservation taken = tasks_.reserve(std::min(message.count, rules_->most_per_steal));
     if (taken.count == 0) {
       transport_.send(message.from, Message{.kind = Kind::nothing});
@@ -110,8 +109,6 @@ class Process {
   [[nodiscard]] std::uint32_t attempts() const { return attempts_; }
   [[nodiscard]] std::uint32_t successes() const { return successes_; }
   [[nodiscard]] std::uint32_t rounds() const { return termination_.rounds(); }
-  // What has been run here, in that order.
-  std::vector<Task>& executed() { return executed_; }
 
  private:
   [[nodiscard]] std::uint64_t longest_pause() const {
@@ -145,7 +142,6 @@ class Process {
   const Rules* rules_;
   Termination termination_;
   Victims victims_;
-  std::vector<Task> executed_;
   std::uint64_t mean_ns_ = 0;  // of its last tasks
   std::uint64_t pause_ns_ = 0;
   std::uint64_t last_pause_ns_ = 0;

@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whom a thief asks next.
-//
-//   random        any other rank, uniformly
-//   hierarchical  two ranks of its NUMA node, two of its node, four of others, and again
-//   nearest       by distance of rank numbers, both ways, from 1 on
+// Whom a thief asks next (VictimChoice).
 //
 // Ranks of a NUMA node, and of a node, have consecutive numbers. A success starts the order anew.
 // Threads: the thief. Deterministic for a seed.
@@ -11,9 +7,9 @@
 
 #include <cstdint>
 
-namespace mh::tasks {
+#include "manyhands/tasks/config.hpp"
 
-enum class VictimChoice : std::uint8_t { random, hierarchical, nearest };
+namespace mh::tasks {
 
 struct Places {
   std::uint32_t ranks = 1;

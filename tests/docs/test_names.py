@@ -26,7 +26,15 @@ NOT_OURS = {
     "simulation.py",
     "r.json",
 }
-NOT_OURS |= {"mailbox.cpp", "dladdr", "posix_fallocate", "clone", "posix_spawn", "popen"}
+NOT_OURS |= {
+    "mailbox.cpp",
+    "squares.cpp",
+    "dladdr",
+    "posix_fallocate",
+    "clone",
+    "posix_spawn",
+    "popen",
+}
 GENERATED = {"next.hpp", "next.cpp", "wrappers.hpp", "wrappers.cpp"}  # src/mpi/generate.py
 
 

@@ -174,7 +174,7 @@ class TreeRun {
 
 }  // namespace
 
-Balanced balance(Balancer balancer, const MachineModel& machine, const Balance& rules,
+Balanced balance(Scheme scheme, const MachineModel& machine, const Balance& rules,
                  std::span<const float> durations, const Seeds& executed) {
   Clocks clocks(machine, executed.size());
   std::vector<Items> own = binned(durations, executed);
@@ -182,7 +182,7 @@ Balanced balance(Balancer balancer, const MachineModel& machine, const Balance& 
   for (int pass = 0; pass < rules.passes; ++pass) {
     Leaves leaves = donate_all(machine, rules, std::move(own), clocks);
     for (const auto& report : leaves.reports) balanced.moved += report.given.size();
-    if (balancer == Balancer::central) {
+    if (scheme == Scheme::central) {
       centrally(leaves, clocks);
     } else {
       TreeRun(leaves, rules, clocks).run();

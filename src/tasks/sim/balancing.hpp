@@ -16,8 +16,6 @@
 
 namespace mh::tasks::sim {
 
-enum class Balancer : std::uint8_t { central, tree };
-
 struct Balanced {
   Seeds seeds;         // by rank
   double seconds = 0;  // until the last rank knows
@@ -25,7 +23,7 @@ struct Balanced {
   double over_ideal = 0;  // of the longest load, with exact durations: 0.03 is 3 %
 };
 
-Balanced balance(Balancer balancer, const MachineModel& machine, const Balance& rules,
+Balanced balance(Scheme scheme, const MachineModel& machine, const Balance& rules,
                  std::span<const float> durations, const Seeds& executed);
 
 }  // namespace mh::tasks::sim

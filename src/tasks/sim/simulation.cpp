@@ -57,7 +57,11 @@ void Endpoint::send_tasks(std::uint32_t to, Reservation tasks) {
 
 Simulation::Simulation(const MachineModel& machine, const Rules& rules,
                        std::span<const float> durations, const Seeds& seeds)
-    : machine_(machine), rules_(rules), durations_(durations), running_(seeds.size()) {
+    : machine_(machine),
+      rules_(rules),
+      durations_(durations),
+      running_(seeds.size()),
+      executed_(seeds.size()) {
   std::uint64_t most = kFewestSlots;
   double work = 0;
   for (const auto& own : seeds) {
@@ -77,7 +81,7 @@ Simulation::Simulation(const MachineModel& machine, const Rules& rules,
     const SimSlots slots{&slots_[rank * capacity], capacity};
     ranks_.emplace_back(Endpoint{this, rank}, SimDeque(words_[rank], slots), rank, rules);
     for (const TaskId task : seeds[rank]) ranks_[rank].tasks().add(task);
-    ranks_[rank].executed().reserve(seeds[rank].size());
+    executed_[rank].reserve(seeds[rank].size());
   }
 }
 
@@ -178,7 +182,8 @@ void Simulation::begin(std::uint32_t rank, TaskId task) {
 void Simulation::finish_task(std::uint32_t rank) {
   last_task_ = std::max(last_task_, now_);
   running_[rank].busy = false;
-  ranks_[rank].ran(running_[rank].task, running_[rank].ns);
+  executed_[rank].push_back(running_[rank].task);
+  ranks_[rank].ran(running_[rank].ns);
   if (!machine_.server) {
     std::vector<Event> waiting;
     waiting.swap(postponed_[rank]);
@@ -219,8 +224,8 @@ Outcome Simulation::outcome() {
   const std::size_t count = ranks_.size();
   outcome.attempts = spread(count, [&](std::size_t i) { return ranks_[i].attempts(); });
   outcome.successes = spread(count, [&](std::size_t i) { return ranks_[i].successes(); });
-  outcome.tasks = spread(count, [&](std::size_t i) { return ranks_[i].executed().size(); });
-  for (Rank& rank : ranks_) outcome.run += rank.executed().size();
+  outcome.tasks = spread(count, [&](std::size_t i) { return executed_[i].size(); });
+  for (const auto& own : executed_) outcome.run += own.size();
   outcome.rounds = ranks_.front().rounds();
   outcome.events = events_;
   std::int64_t busy = 0;
@@ -231,10 +236,6 @@ Outcome Simulation::outcome() {
   return outcome;
 }
 
-Seeds Simulation::take_executed() {
-  Seeds executed(ranks_.size());
-  for (std::size_t i = 0; i < ranks_.size(); ++i) executed[i] = std::move(ranks_[i].executed());
-  return executed;
-}
+Seeds Simulation::take_executed() { return std::move(executed_); }
 
 }  // namespace mh::tasks::sim

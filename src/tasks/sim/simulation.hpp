@@ -120,6 +120,7 @@ class Simulation {
   std::unique_ptr<DequeWords<Alone>[]> words_;
   std::vector<Rank> ranks_;
   std::vector<Running> running_;
+  Seeds executed_;                             // by rank
   std::vector<std::uint64_t> server_free_;     // by node
   std::vector<std::vector<Event>> postponed_;  // by rank, where there is no server
   std::vector<Parcel> parcels_;

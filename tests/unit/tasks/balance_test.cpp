@@ -159,10 +159,10 @@ std::vector<TaskId> all_of(const Seeds& seeds) {
   return all;
 }
 
-class Balancers : public testing::TestWithParam<Balancer> {};
-INSTANTIATE_TEST_SUITE_P(Tasks, Balancers, testing::Values(Balancer::central, Balancer::tree),
+class Balancers : public testing::TestWithParam<Scheme> {};
+INSTANTIATE_TEST_SUITE_P(Tasks, Balancers, testing::Values(Scheme::central, Scheme::tree),
                          [](const auto& balancer) {
-                           return balancer.param == Balancer::central ? "central" : "tree";
+                           return balancer.param == Scheme::central ? "central" : "tree";
                          });
 
 TEST_P(Balancers, keep_every_task_and_even_out_the_loads) {
@@ -187,8 +187,8 @@ TEST(BalancerCost, the_tree_is_cheaper_at_scale) {
   const Problem problem{"test", 24, 12'000, 6'000, 5.9};
   const std::vector<float> durations = draw_durations(problem, 1);
   const Seeds before = favoured(durations, 3'000, 2, 4);
-  const double central = balance(Balancer::central, kMachines[0], {}, durations, before).seconds;
-  const double tree = balance(Balancer::tree, kMachines[0], {}, durations, before).seconds;
+  const double central = balance(Scheme::central, kMachines[0], {}, durations, before).seconds;
+  const double tree = balance(Scheme::tree, kMachines[0], {}, durations, before).seconds;
   EXPECT_GT(central, 3 * tree);
 }
 

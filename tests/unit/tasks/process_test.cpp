@@ -131,7 +131,7 @@ class World {
       const std::uint32_t task = std::exchange(running_[action.to], 0);
       ++ran_[task];
       if (kGrows && task == kParent) ranks_[action.to].tasks().add(last());
-      ranks_[action.to].ran(task, 1000);
+      ranks_[action.to].ran(1000);
     } else {
       paused_[action.to] = false;
       ranks_[action.to].resume();

@@ -139,7 +139,7 @@ class Job {
               if (!self.tasks().add(make(task.id + 1))) full = true;
             }
           }
-          self.ran(task, 100);
+          self.ran(100);
           ++ran;
           break;
         case Next::pause:

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Task collections beside oneTBB: programs by turns, medians of all rounds.
+
+python bench/tasks/compare.py --mpi mpich4 --rounds 5 [--molecule examples/.../benzene.xyz]
+
+Needs build/lib/libmanyhands-tasks.so; Debian: libtbb-dev, libssl-dev, and for Hartree-Fock
+libint2-dev and libeigen3-dev.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import statistics
+import subprocess
+from collections import defaultdict
+from pathlib import Path
+
+from manyhands.benchmarks.mpis import MpiBuild, Placement, find_builds
+
+ROOT = Path(__file__).resolve().parents[2]
+OUT = ROOT / "build" / "bench-tasks"
+BALANCERS = ("none", "steal", "retain", "plb-central", "plb-tree", "auto")
+TREES = ("T1", "T3")
+FIGURE = re.compile(r"(?:^|\s)(task|steal|steal-64KB|end|time) ([\d.]+) (ns|ms|s)\b", re.MULTILINE)
+EFFICIENCY = re.compile(r"^iteration (\d+) .*efficiency ([\d.]+) %$", re.MULTILINE)
+LIMIT_S = 120
+
+
+def build(mpi: MpiBuild, hartree_fock: bool) -> None:
+    OUT.mkdir(parents=True, exist_ok=True)
+    mpicxx = str(mpi.mpicc).replace("mpicc", "mpicxx")
+    here = Path(__file__).parent
+    flags = ["-O3", "-std=c++20", "-DOMPI_SKIP_MPICXX", f"-I{ROOT}/include", f"-I{ROOT}/src"]
+    link = [f"-L{ROOT}/build/lib", f"-Wl,-rpath,{ROOT}/build/lib", "-lmanyhands-tasks"]
+    overhead = [mpicxx, *flags, str(here / "overhead.cpp"), *link, "-o", str(OUT / "overhead")]
+    tbb = ["c++", *flags, str(here / "onetbb.cpp"), "-ltbb", "-o", str(OUT / "onetbb")]
+    make = ["make", "-s", f"MPICXX={mpicxx}", f"OUT={OUT}", "-C", str(ROOT / "examples")]
+    commands = [overhead, tbb, [*make[:-1], make[-1] + "/uts", f"{OUT}/uts", f"{OUT}/uts-tbb"]]
+    if hartree_fock:
+        commands.append([*make[:-1], make[-1] + "/hartree-fock"])
+    for command in commands:
+        subprocess.run(command, check=True)
+
+
+def output(command: list[str], mpi: MpiBuild) -> str:
+    environment = {**os.environ, **mpi.environment()}
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        env=environment,
+        check=True,
+        stdin=subprocess.DEVNULL,
+    )
+    return done.stdout
+
+
+def main() -> None:
+    builds = find_builds(ROOT)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--mpi", choices=builds, default="mpich4")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--molecule", type=Path, help="an .xyz file: Hartree-Fock as well")
+    options = parser.parse_args()
+    mpi = builds[options.mpi]
+    build(mpi, options.molecule is not None)
+
+    def ranks(count: int) -> list[str]:
+        return mpi.launch(count, Placement.FREE)
+
+    overhead = str(OUT / "overhead")
+    cases = {
+        "empty task, ours": [*ranks(1), overhead, "task"],
+        "empty task, oneTBB": [str(OUT / "onetbb")],
+        "steal in the node": [*ranks(1), overhead, "steal"],
+        "end of 16 ranks": [*ranks(16), overhead, "end"],
+    }
+    for tree in TREES:
+        cases[f"UTS {tree}, 2 ranks"] = [*ranks(2), str(OUT / "uts"), tree, "steal"]
+        cases[f"UTS {tree}, oneTBB, 2 threads"] = [str(OUT / "uts-tbb"), tree, "2"]
+    figures: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    for _ in range(options.rounds):
+        for name, command in cases.items():
+            for figure, value, unit in FIGURE.findall(output(command, mpi)):
+                figures[name, figure, unit].append(float(value))
+    for (name, figure, unit), values in figures.items():
+        low, high = min(values), max(values)
+        middle = statistics.median(values)
+        print(f"{name:28} {figure:11} {middle:10.3f} {unit:2}  ({low:.3f} - {high:.3f})")
+    for balancer in BALANCERS if options.molecule else ():
+        command = [*ranks(2), str(OUT / "hartree-fock"), str(options.molecule), balancer]
+        later: list[float] = []
+        for _ in range(options.rounds):
+            found = EFFICIENCY.findall(output(command, mpi))
+            later += [float(value) for number, value in found if int(number) > 1]
+        print(f"Hartree-Fock, {balancer:12} efficiency {statistics.median(later):.1f} %")
+
+
+if __name__ == "__main__":
+    main()

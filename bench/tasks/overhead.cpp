@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What task collections cost by themselves. One line a figure, from rank 0:
+//
+//   overhead task     one rank: add, get and run an empty task
+//   overhead steal    one rank, two threads: a task, and 64 KB of tasks, out of a neighbour's deque
+//   overhead end      all ranks: from the end of the last task until all have left process()
+//
+// The median of several rounds. Run by compare.py, beside onetbb.cpp.
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "manyhands/tasks.hpp"
+#include "tasks/node_memory.hpp"
+
+namespace {
+
+namespace tasks = mh::tasks;
+using Clock = std::chrono::steady_clock;
+
+double ns_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+}
+double median(std::vector<double> values) {
+  std::ranges::nth_element(values, values.begin() + static_cast<long>(values.size() / 2));
+  return values[values.size() / 2];
+}
+
+struct Empty {
+  std::uint64_t number;
+};
+
+int task_cost() {
+  constexpr std::uint64_t kTasks = 16'384;
+  auto made = tasks::create(MPI_COMM_SELF, {.max_tasks = kTasks});
+  if (!made) return 1;
+  const auto function = *made->define<Empty>([](tasks::Context&, const Empty&) noexcept {});
+  std::vector<double> rounds;
+  for (int round = 0; round < 50; ++round) {
+    const auto start = Clock::now();
+    for (std::uint64_t i = 0; i < kTasks; ++i) {
+      if (!made->add(function, {i})) return 1;
+    }
+    if (!made->process()) return 1;
+    rounds.push_back(ns_since(start) / kTasks);
+  }
+  return std::printf("task %.1f ns\n", median(rounds));
+}
+
+// A deque on a node of two ranks; this thread is the worker.
+class Node {
+ public:
+  static constexpr std::size_t kStride = 64;
+  explicit Node(std::uint64_t tasks) : memory_(allocate(tasks), shape(tasks)) {
+    std::array<std::byte, kStride> task{};
+    tasks::ByteDeque& deque = memory_.own();
+    deque.keep(1);
+    for (std::uint64_t i = 0; i < tasks; ++i) static_cast<void>(deque.add({task.data()}));
+  }
+  tasks::ByteDeque& deque() { return memory_.own(); }
+
+ private:
+  struct Free {
+    void operator()(void* memory) const { ::operator delete (memory, std::align_val_t{64}); }
+  };
+  static tasks::NodeShape shape(std::uint64_t tasks) {
+    return {.ranks = 2, .count = 2, .capacity = tasks, .stride = kStride};
+  }
+  std::byte* allocate(std::uint64_t tasks) {
+    const std::size_t bytes = tasks::NodeMemory::bytes(shape(tasks));
+    raw_.reset(::operator new (bytes, std::align_val_t{64}));
+    std::memset(raw_.get(), 0, bytes);
+    return static_cast<std::byte*>(raw_.get());
+  }
+  std::unique_ptr<void, Free> raw_;
+  tasks::NodeMemory memory_;
+};
+
+double steal_ns(std::uint32_t count) {
+  constexpr int kSteals = 8;
+  std::vector<double> rounds;
+  std::vector<std::byte> own(count * Node::kStride);
+  for (int round = 0; round < 50; ++round) {
+    Node node(32'768);
+    std::thread thief([&] {
+      const auto start = Clock::now();
+      for (int i = 0; i < kSteals; ++i) {
+        const auto taken = node.deque().reserve(count);
+        const auto from = tasks::bytes_of(node.deque(), taken.first, taken.count);
+        std::memcpy(own.data(), from.data(), from.size());
+        node.deque().complete(taken);
+      }
+      rounds.push_back(ns_since(start) / kSteals);
+    });
+    thief.join();
+  }
+  return median(rounds);
+}
+int steal_cost() {
+  constexpr std::uint32_t kChunk = 65'536 / Node::kStride;
+  const double one = steal_ns(1);
+  return std::printf("steal %.0f ns\nsteal-64KB %.0f ns\n", one, steal_ns(kChunk));
+}
+
+int end_cost(int rank) {
+  double last = 0;
+  auto made = tasks::create(MPI_COMM_WORLD, {.local = &last});
+  if (!made) return 1;
+  const auto function = *made->define<Empty>([](tasks::Context& context, const Empty&) noexcept {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    context.local<double>() = MPI_Wtime();
+  });
+  std::vector<double> rounds;
+  for (int round = 0; round < 15; ++round) {
+    last = 0;
+    if (rank == 0 && !made->add(function, {0})) return 1;
+    if (!made->process()) return 1;
+    std::array<double, 2> times{last, MPI_Wtime()};
+    MPI_Allreduce(MPI_IN_PLACE, times.data(), 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    rounds.push_back(times[1] - times[0]);
+  }
+  return rank == 0 ? std::printf("end %.3f ms\n", 1e3 * median(rounds)) : 1;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  MPI_Init(&count, &words);
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const std::string_view what = count > 1 ? words[1] : "";
+  int said = 0;
+  if (what == "task") said = task_cost();
+  if (what == "steal") said = steal_cost();
+  if (what == "end") said = end_cost(rank);
+  MPI_Finalize();
+  return said > 0 ? 0 : 2;
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Integrals over shells: the one-electron matrices, bounds, and the two-electron part of the Fock
+// matrix, a block of it at a time.
+#pragma once
+
+#include <Eigen/Dense>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "molecule.hpp"
+
+namespace libint2 {
+class Engine;  // its header takes most of a minute to compile
+}
+
+namespace hf {
+
+using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+enum class OneElectron : std::uint8_t { overlap, kinetic, attraction };
+Matrix one_electron(OneElectron kind, const Molecule& molecule, const Shells& shells);
+// By pairs of shells: sqrt |(ij|ij)|, so that |(ij|kl)| <= bound(i, j) * bound(k, l) (Schwarz).
+Matrix schwarz_bounds(const Shells& shells);
+
+class TwoElectron {
+ public:
+  explicit TwoElectron(const Shells& shells);  // which outlive it
+  ~TwoElectron();
+
+  // Nothing that pairs of these shells have is above the threshold, with any density of this size.
+  [[nodiscard]] bool is_null(std::size_t i, std::size_t j) const;
+  // Adds to `fock` what quartets (ij|kl), (k, l) not after (i, j), give with this density. The sum
+  // over all pairs, made symmetric, is the two-electron part.
+  void add(std::size_t i, std::size_t j, const Matrix& density, Matrix& fock);
+
+ private:
+  using Quartet = std::array<std::size_t, 4>;
+  void add_quartet(const Quartet& shells, const Matrix& density, Matrix& fock);
+
+  const Shells& shells_;
+  std::vector<long> first_;
+  Matrix bounds_;
+  double largest_bound_;
+  std::unique_ptr<libint2::Engine> engine_;
+};
+
+}  // namespace hf

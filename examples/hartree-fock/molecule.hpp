@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A molecule, and its basis functions as libint2 has them.
+#pragma once
+
+#include <libint2/shell.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+namespace hf {
+
+struct Atom {
+  int number;                   // of protons
+  std::array<double, 3> place;  // bohr
+};
+using Molecule = std::vector<Atom>;
+using Shells = std::vector<libint2::Shell>;
+
+// Of an .xyz file, in angstroms. Empty: there is none, or an element of it is not in the table.
+Molecule read_molecule(const std::string& path);
+Shells shells_of(const Molecule& molecule);
+// The first basis function of each shell, and their count at the end.
+std::vector<long> first_functions(const Shells& shells);
+int electrons(const Molecule& molecule);
+// Hartree.
+double nuclear_repulsion(const Molecule& molecule);
+
+}  // namespace hf

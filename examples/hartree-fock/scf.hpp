@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The self-consistent field of a closed shell: from a Fock matrix to the next density, with DIIS
+// (Pulay, 1980). The two-electron part of the Fock matrix is made elsewhere.
+#pragma once
+
+#include <deque>
+
+#include "integrals.hpp"
+
+namespace hf {
+
+class Scf {
+ public:
+  Scf(const Molecule& molecule, const Shells& shells);
+
+  // Of the occupied orbitals: D = C C^T.
+  [[nodiscard]] const Matrix& density() const { return density_; }
+  // `two_electron` belongs to density(). True: the energy is what it will stay.
+  bool step(const Matrix& two_electron);
+  // Hartree, nuclei included.
+  [[nodiscard]] double energy() const { return energy_; }
+
+ private:
+  [[nodiscard]] Matrix extrapolated(const Matrix& fock);
+  void diagonalise(const Matrix& fock);
+
+  Matrix overlap_;
+  Matrix core_;
+  double repulsion_;
+  long occupied_;
+  Matrix density_;
+  double energy_ = 0;
+  std::deque<Matrix> focks_;
+  std::deque<Matrix> errors_;
+};
+
+}  // namespace hf

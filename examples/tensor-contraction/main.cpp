@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// C[ijkl] += A[ijab] B[abkl] in uneven tiles: a task is a tile of C, and multiplies the tiles of A
+// and B that it needs with BLAS. Every rank has all of A and B; C is summed up at the end.
+//
+//   mpiexec -n 2 ./tensor-contraction BALANCER [TILES [MEAN_SIZE [ITERATIONS]]]
+//
+// Prints a line for each iteration, and the error: how far C is from A B, seen by a vector that is
+// multiplied by both. Efficiency: the time in tasks over ranks and time of process().
+#include <cblas.h>
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+
+#include "manyhands/tasks.hpp"
+#include "tensor.hpp"
+
+namespace {
+
+namespace tasks = mh::tasks;
+using contraction::Tensor;
+
+struct Tile {
+  std::uint32_t left;   // pair ij
+  std::uint32_t right;  // pair kl
+};
+struct Local {
+  Tensor a, b, c;
+};
+struct Job {
+  int rank = 0;
+  int ranks = 1;
+};
+
+void multiply(tasks::Context& context, const Tile& tile) noexcept {
+  auto& [a, b, c] = context.local<Local>();
+  const int rows = static_cast<int>(a.size(tile.left));
+  const int columns = static_cast<int>(b.size(tile.right));
+  double* sum = c.tile(tile.left, tile.right).data();
+  for (std::size_t pair = 0; pair < a.pairs(); ++pair) {
+    const int inner = static_cast<int>(a.size(pair));
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, columns, inner, 1,
+                a.tile(tile.left, pair).data(), inner, b.tile(pair, tile.right).data(), columns, 1,
+                sum, columns);
+  }
+}
+
+// The largest difference of C v and factor A (B v). C is summed over ranks here.
+double error(Local& local, int factor) {
+  Tensor::Vector vector(local.b.pairs());
+  for (std::size_t pair = 0; pair < vector.size(); ++pair) {
+    vector[pair].assign(local.b.size(pair), 1 + 0.1 * static_cast<double>(pair));
+  }
+  Tensor::Vector got = local.c.times(vector);
+  const Tensor::Vector wanted = local.a.times(local.b.times(vector));
+  double largest = 0;
+  for (std::size_t pair = 0; pair < got.size(); ++pair) {
+    MPI_Allreduce(MPI_IN_PLACE, got[pair].data(), static_cast<int>(got[pair].size()), MPI_DOUBLE,
+                  MPI_SUM, MPI_COMM_WORLD);
+    for (std::size_t i = 0; i < got[pair].size(); ++i) {
+      largest = std::max(largest, std::abs(got[pair][i] - factor * wanted[pair][i]));
+    }
+  }
+  return largest;
+}
+
+void report(int iteration, const tasks::Statistics& own, const Job& job) {
+  std::array<double, 2> sums{own.task_s, static_cast<double>(own.tasks)};
+  double longest = own.process_s;
+  MPI_Allreduce(MPI_IN_PLACE, sums.data(), 2, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Allreduce(MPI_IN_PLACE, &longest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  if (job.rank != 0) return;
+  std::printf("iteration %d tasks %.0f time %.4f s efficiency %.1f %%\n", iteration, sums[1],
+              longest, 100 * sums[0] / (longest * job.ranks));
+}
+
+int run(tasks::Balancer balancer, const contraction::Tiling& tiling, int iterations,
+        const Job& job) {
+  Local local{Tensor(tiling), Tensor(tiling), Tensor(tiling)};
+  local.a.fill(1);
+  local.b.fill(2);
+  const auto pairs = static_cast<std::uint32_t>(local.a.pairs());
+  const tasks::Config config{.task_bytes = sizeof(Tile),
+                             .max_tasks = std::uint64_t{pairs} * pairs,
+                             .balancer = balancer,
+                             .local = &local};
+  auto collection = tasks::create(MPI_COMM_WORLD, config);
+  if (!collection) return 1;
+  const auto function = collection->define<Tile>(multiply);
+  if (!function) return 1;
+  const auto ranks = static_cast<std::uint32_t>(job.ranks);
+  for (std::uint32_t left = 0; left < pairs; ++left) {
+    if (left * ranks / pairs != static_cast<std::uint32_t>(job.rank)) continue;
+    for (std::uint32_t right = 0; right < pairs; ++right) {
+      if (!collection->add(*function, Tile{left, right})) return 1;
+    }
+  }
+  for (int iteration = 1; iteration <= iterations; ++iteration) {
+    if (!collection->process()) return 1;
+    report(iteration, collection->statistics(), job);
+    if (!collection->restore()) return 1;
+  }
+  const double far = error(local, iterations);
+  if (job.rank == 0) std::printf("error %.1e %s\n", far, far < 1e-8 ? "right" : "WRONG");
+  return 0;
+}
+
+int number(int count, char** words, int at, int otherwise) {
+  return count > at ? std::atoi(words[at]) : otherwise;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  MPI_Init(&count, &words);
+  Job job;
+  MPI_Comm_rank(MPI_COMM_WORLD, &job.rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &job.ranks);
+  const auto balancer = tasks::balancer_of(count >= 2 ? words[1] : "");
+  const int tiles = number(count, words, 2, 4);
+  const int mean = number(count, words, 3, 4);
+  const int iterations = number(count, words, 4, 5);
+  int code = 2;
+  if (balancer && tiles > 0 && mean > 0 && iterations > 0) {
+    code = run(*balancer, contraction::uneven(tiles, mean), iterations, job);
+  } else if (job.rank == 0) {
+    std::fprintf(stderr, "usage: tensor-contraction BALANCER [TILES [MEAN_SIZE [ITERATIONS]]]\n");
+  }
+  MPI_Finalize();
+  return code;
+}

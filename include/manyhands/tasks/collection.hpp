@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A task collection: many small tasks, spread over all ranks (HPDC 2012, section 4).
+//
+// A task is a plain value, copied bytewise, for which a function is registered that runs it. A rank
+// adds tasks to its own part; in process() all ranks together run all of them, wherever; tasks may
+// add tasks. restore() makes the collection as it was before, or as it has turned out to run best,
+// to be processed again.
+//
+// Threads: all calls are of one thread, the one that created the collection. Functions of tasks run
+// on it. A task may call add() and add_in_place() of any collection; nothing else.
+//
+// Failures are values. After `system` (the network has failed) every further call says the same.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include "manyhands/tasks/config.hpp"
+#include "manyhands/tasks/network.hpp"
+
+namespace mh::tasks {
+
+class Context;
+namespace detail {
+class Core;
+using Any = void (*)() noexcept;
+using Call = void (*)(Context&, const void* task, Any function);
+
+struct CoreDeleter {
+  MH_TASKS_API void operator()(Core* core) const noexcept;
+};
+MH_TASKS_API Result<Core*> create(std::unique_ptr<Network> network, const Config& config) noexcept;
+MH_TASKS_API Result<std::uint32_t> define(Core& core, Call call, Any function,
+                                          std::size_t bytes) noexcept;
+MH_TASKS_API Result<void*> place(Core& core, std::uint32_t function) noexcept;
+MH_TASKS_API void placed(Core& core) noexcept;
+MH_TASKS_API Status process(Core& core) noexcept;
+MH_TASKS_API Status restore(Core& core) noexcept;
+MH_TASKS_API Statistics statistics(const Core& core) noexcept;
+MH_TASKS_API std::uint64_t size(const Core& core) noexcept;
+}  // namespace detail
+
+// What a task's function is told. It lasts as long as the call.
+class Context {
+ public:
+  // Config::local of this rank.
+  template <class T>
+  [[nodiscard]] T& local() const {
+    return *static_cast<T*>(local_);
+  }
+  // In Network's numbers, which need not be those of the communicator.
+  [[nodiscard]] std::uint32_t rank() const { return rank_; }
+  // restore() leaves this task out: it had nothing to do. (Balancer::steal has it again.)
+  void prune() { pruned_ = true; }
+
+ private:
+  friend class detail::Core;
+  void* local_ = nullptr;
+  std::uint32_t rank_ = 0;
+  bool pruned_ = false;
+};
+
+// A function of tasks of this type: the same number on all ranks.
+template <class Task>
+class Function {
+ public:
+  Function() = default;  // none yet
+
+ private:
+  friend class Collection;
+  explicit Function(std::uint32_t number) : number_(number) {}
+  std::uint32_t number_ = ~std::uint32_t{0};
+};
+
+class Collection {
+ public:
+  // Collective. `full`: no memory; `misuse`: a value of `config` is out of range; `unsupported`: a
+  // server is asked for, and the network has no threads. create() of mpi.hpp makes the network.
+  static Result<Collection> create(std::unique_ptr<Network> network, const Config& config) {
+    const Result<detail::Core*> core = detail::create(std::move(network), config);
+    if (!core) return core.status();
+    return Collection(*core);
+  }
+  // Collective.
+  ~Collection() = default;
+  Collection(Collection&&) = default;
+  Collection& operator=(Collection&&) = default;
+
+  // Registers a function. All ranks register the same ones in the same order. `misuse`: the type is
+  // larger than Config::task_bytes.
+  template <class Task>
+  Result<Function<Task>> define(void (*function)(Context&, const Task&) noexcept) {
+    static_assert(std::is_trivially_copyable_v<Task>, "tasks travel as bytes");
+    static_assert(alignof(Task) <= alignof(std::uint64_t));
+    const detail::Call call = [](Context& context, const void* task, detail::Any any) {
+      const auto typed = reinterpret_cast<void (*)(Context&, const Task&) noexcept>(any);
+      typed(context, *static_cast<const Task*>(task));
+    };
+    const auto any = reinterpret_cast<detail::Any>(function);
+    const Result<std::uint32_t> number = detail::define(*core_, call, any, sizeof(Task));
+    if (!number) return number.status();
+    return Function<Task>(*number);
+  }
+
+  // A task for this rank. `misuse`: the function is none. `full`: there are Config::max_tasks; run
+  // some, or this one, first. `retry`: the slots are free, but for tasks that thieves are just
+  // copying.
+  template <class Task>
+  Status add(Function<Task> function, const Task& task) {
+    const Result<void*> at = detail::place(*core_, function.number_);
+    if (!at) return at.status();
+    std::memcpy(*at, &task, sizeof(Task));
+    detail::placed(*core_);
+    return {};
+  }
+  // The same without a copy: `initialise(Task*)` writes to the task's place. The memory is not
+  // initialised; it must not add tasks.
+  template <class Task, class Initialise>
+  Status add_in_place(Function<Task> function, Initialise&& initialise) {
+    const Result<void*> at = detail::place(*core_, function.number_);
+    if (!at) return at.status();
+    initialise(static_cast<Task*>(*at));
+    detail::placed(*core_);
+    return {};
+  }
+
+  // Runs all tasks of all ranks, also those that they add. Collective. `misuse`: in a task.
+  Status process() { return detail::process(*core_); }
+  // Adds again the tasks that were added outside of process() before the last one. Collective.
+  // `misuse`: in a task, before the first process(), twice, or after an add().
+  Status restore() { return detail::restore(*core_); }
+
+  // Tasks of this rank that wait to be run.
+  [[nodiscard]] std::uint64_t size() const { return detail::size(*core_); }
+  [[nodiscard]] Statistics statistics() const { return detail::statistics(*core_); }
+
+ private:
+  explicit Collection(detail::Core* core) : core_(core) {}
+  std::unique_ptr<detail::Core, detail::CoreDeleter> core_;
+};
+
+}  // namespace mh::tasks

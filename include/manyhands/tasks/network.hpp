@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What task collections need of whatever connects their ranks. manyhands/tasks/mpi.hpp has it over
+// MPI; nothing in the library itself knows MPI, whose binary interface differs between builds.
+//
+// Ranks are numbered so that those of a node follow each other. Messages of one tag between two
+// ranks arrive in the order in which they were sent. Failures are values; after one the network is
+// of no use.
+//
+// Threads: where threads() says so, two threads may be in calls with different tags and tickets at
+// a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "manyhands/result.hpp"
+
+namespace mh::tasks {
+
+enum class Tag : std::uint8_t {
+  control,  // of the detection of the end
+  request,  // a thief's
+  answer,   // tasks, or nothing
+  balance,  // tasks that a balancer moves
+};
+
+class Network {
+ public:
+  using Ticket = int;  // of an operation that has begun
+  static constexpr std::uint32_t kAnyone = ~std::uint32_t{0};
+  struct Envelope {
+    std::uint32_t from = 0;
+    Tag tag = Tag::control;
+    std::size_t bytes = 0;
+  };
+
+  Network() = default;
+  Network(const Network&) = delete;
+  Network& operator=(const Network&) = delete;
+  virtual ~Network() = default;  // collective: all messages have been received
+
+  [[nodiscard]] virtual std::uint32_t rank() const = 0;
+  [[nodiscard]] virtual std::uint32_t ranks() const = 0;
+  // The first rank of each node, ascending.
+  [[nodiscard]] virtual std::span<const std::uint32_t> nodes() const = 0;
+  [[nodiscard]] virtual bool threads() const = 0;
+
+  // Memory that all ranks of the node share, aligned to a cache line, with anything in it; it stays
+  // until the end of the network. `bytes` is the same on all of them. Collective.
+  virtual Result<std::byte*> share(std::size_t bytes) = 0;
+
+  // `data` stays untouched until done(). `matched`: done() also says that its receiver has it.
+  virtual Result<Ticket> send(std::uint32_t to, Tag tag, std::span<const std::byte> data,
+                              bool matched) = 0;
+  // All ranks have come. Collective.
+  virtual Result<Ticket> barrier() = 0;
+  // Whether it has ended; then the ticket is no more.
+  virtual Result<bool> done(Ticket ticket) = 0;
+
+  // A message that has come, from this rank or kAnyone. A large one may still be with its sender.
+  virtual Result<std::optional<Envelope>> probe(std::uint32_t from, Tag tag) = 0;
+  // Receives it. `data` is as long as it says, at least.
+  virtual Status take(const Envelope& envelope, std::span<std::byte> data) = 0;
+
+  // Over all ranks, in place. Collective.
+  virtual Status sum(std::span<double> values) = 0;
+  virtual Status maximum(std::span<double> values) = 0;
+};
+
+}  // namespace mh::tasks

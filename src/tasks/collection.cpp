@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The door of the library: what is asked for is checked here, and no exception leaves.
+#include "manyhands/tasks/collection.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <new>
+#include <utility>
+
+#include "tasks/core.hpp"
+
+namespace mh::tasks {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, Balancer>, 6> kNames{{
+    {"none", Balancer::none},
+    {"steal", Balancer::steal},
+    {"retain", Balancer::retain},
+    {"plb-central", Balancer::plb_central},
+    {"plb-tree", Balancer::plb_tree},
+    {"auto", Balancer::automatic},
+}};
+
+constexpr std::size_t kMostTaskBytes = std::size_t{1} << 20U;
+constexpr std::uint64_t kMostTasks = std::uint64_t{1} << 30U;
+
+bool is_valid(const Config& config) {
+  return config.task_bytes != 0 && config.task_bytes <= kMostTaskBytes && config.max_tasks != 0 &&
+         config.max_tasks <= kMostTasks && config.termination_arity != 0 &&
+         config.balance_branching >= 2;
+}
+
+NodeShape shape_of(const Network& network, const Config& config) {
+  const auto nodes = network.nodes();
+  const auto next = std::upper_bound(nodes.begin(), nodes.end(), network.rank());
+  NodeShape shape{.rank = network.rank(), .ranks = network.ranks(), .first = *(next - 1)};
+  shape.count = (next == nodes.end() ? network.ranks() : *next) - shape.first;
+  shape.capacity = std::bit_ceil(config.max_tasks);
+  shape.stride = task_stride(config.task_bytes);
+  return shape;
+}
+
+// What `action` returns, or `full` if there is no memory for it.
+template <class Action>
+auto guarded(Action&& action) noexcept -> decltype(action()) {
+  try {
+    return action();
+  } catch (const std::bad_alloc&) {
+    return Status{Code::full};
+  }
+}
+
+Result<detail::Core*> open(std::unique_ptr<Network> network, const Config& config) {
+  const NodeShape shape = shape_of(*network, config);
+  const auto memory = network->share(NodeMemory::bytes(shape));
+  if (!memory) return memory.status();
+  auto core = std::make_unique<detail::Core>(std::move(network), config, shape, *memory);
+  if (const Status status = core->open(); !status) return status;
+  return core.release();
+}
+
+}  // namespace
+
+const char* name_of(Balancer balancer) noexcept {
+  return kNames[static_cast<std::size_t>(balancer)].first.data();
+}
+
+Result<Balancer> balancer_of(std::string_view name) noexcept {
+  const auto* const found = std::ranges::find(kNames, name, &decltype(kNames)::value_type::first);
+  if (found == kNames.end()) return Status{Code::misuse};
+  return found->second;
+}
+
+namespace detail {
+
+void CoreDeleter::operator()(Core* core) const noexcept { delete core; }
+
+Result<Core*> create(std::unique_ptr<Network> network, const Config& config) noexcept {
+  if (network == nullptr || !is_valid(config)) return Status{Code::misuse};
+  if (config.server && !network->threads()) return Status{Code::unsupported};
+  return guarded([&] { return open(std::move(network), config); });
+}
+
+Result<std::uint32_t> define(Core& core, Call call, Any function, std::size_t bytes) noexcept {
+  return guarded([&] { return core.define(call, function, bytes); });
+}
+Result<void*> place(Core& core, std::uint32_t function) noexcept { return core.place(function); }
+void placed(Core& core) noexcept { core.placed(); }
+Status process(Core& core) noexcept {
+  return guarded([&] { return core.process(); });
+}
+Status restore(Core& core) noexcept {
+  return guarded([&] { return core.restore(); });
+}
+Statistics statistics(const Core& core) noexcept { return core.statistics(); }
+std::uint64_t size(const Core& core) noexcept { return core.size(); }
+
+}  // namespace detail
+}  // namespace mh::tasks

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tasks/core.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "tasks/server.hpp"
+
+namespace mh::tasks::detail {
+namespace {
+
+constexpr double kLookNs = 5'000;  // between looks for requests: a hundredth for that, at most
+
+Places places_of(const Network& network, const Config& config) {
+  const auto nodes = network.nodes();
+  Places places{.ranks = network.ranks(), .per_node = network.ranks()};
+  if (nodes.size() > 1) places.per_node = nodes[1];
+  places.per_numa = config.ranks_per_numa != 0 ? config.ranks_per_numa : places.per_node;
+  return places;
+}
+
+std::uint32_t most_per_steal(const Config& config, std::size_t stride) {
+  return static_cast<std::uint32_t>(std::max<std::size_t>(config.steal_bytes / stride, 1));
+}
+
+// Null where there can be no more threads: then the worker answers.
+std::unique_ptr<Server> start_server(Answerer& answerer) {
+  try {
+    return std::make_unique<Server>(answerer);
+  } catch (const std::system_error&) {
+    return nullptr;
+  }
+}
+
+}  // namespace
+
+Core::Core(std::unique_ptr<Network> network, const Config& config, const NodeShape& shape,
+           std::byte* memory)
+    : network_(std::move(network)),
+      config_(config),
+      memory_(memory, shape),
+      deque_(memory_.own()),
+      rules_{.places = places_of(*network_, config),
+             .choice = config.victims,
+             .arity = config.termination_arity,
+             .most_per_steal = most_per_steal(config, shape.stride),
+             .patience = {},
+             .seed = config.seed},
+      answerer_(*network_, memory_, rules_.most_per_steal),
+      endpoint_(*network_, memory_, rules_.most_per_steal),
+      arena_(shape.stride),
+      backlog_(shape.stride),
+      used_(config.balancer == Balancer::automatic ? Balancer::retain : config.balancer),
+      ns_per_tick_(1 / ticks_per_ns()) {
+  balance_rules_.branching = config.balance_branching;
+  context_.local_ = config.local;
+  context_.rank_ = shape.rank;
+  deque_.keep(1);  // until durations are known
+  deque_.hold();
+}
+
+Core::~Core() {
+  while (!endpoint_.at_rest()) sched_yield();
+}
+
+Status Core::meet(bool serves) {
+  const auto barrier = network_->barrier();
+  if (!barrier) return failure_ = barrier.status();
+  while (failure_.ok()) {
+    const auto done = network_->done(*barrier);
+    if (!done) return failure_ = done.status();
+    if (*done) break;
+    if (serves) serve();
+    sched_yield();
+  }
+  return failure_;
+}
+
+Result<std::uint32_t> Core::define(Call call, Any function, std::size_t bytes) {
+  if (bytes > config_.task_bytes || function == nullptr) return Status{Code::misuse};
+  functions_.push_back({call, function});
+  return static_cast<std::uint32_t>(functions_.size() - 1);
+}
+
+Result<void*> Core::place(std::uint32_t function) {
+  if (function >= functions_.size()) return Status{Code::misuse};
+  if (!deque_.has_room()) {
+    const bool full = deque_.size() == deque_.slots().capacity();
+    return Status{full ? Code::full : Code::retry};
+  }
+  std::byte* at = deque_.slots().at(deque_.slot(deque_.landing()));
+  const TaskHeader header{function, state_ == State::processing ? 0U : 1U};
+  std::memcpy(at, &header, sizeof(header));
+  return static_cast<void*>(at + sizeof(header));
+}
+
+void Core::placed() {
+  deque_.landed(1);
+  if (state_ == State::processed) state_ = State::seeding;
+}
+
+std::uint64_t Core::size() const { return deque_.size() + backlog_.count() - fed_; }
+
+// --- process ------------------------------------------------------------------------------------
+
+Status Core::process() {
+  if (state_ == State::processing) return {Code::misuse};
+  if (!failure_.ok()) return failure_;
+  if (const Status met = meet(false); !met) return met;
+  begin();
+  Machine machine(EndpointRef{&endpoint_}, deque_, memory_.shape().rank, rules_);
+  std::unique_ptr<Server> server;
+  if (config_.server && has_other_nodes()) server = start_server(answerer_);
+  const bool serves = has_other_nodes() && server == nullptr;
+  const Status worked = work(machine, serves);
+  if (failure_.ok()) failure_ = worked;
+  if (has_other_nodes()) leave(serves);
+  if (server != nullptr) {
+    const Status served = server->end();
+    if (failure_.ok()) failure_ = served;
+  }
+  finish(machine);
+  return failure_;
+}
+
+void Core::begin() {
+  const bool balanced = used_ == Balancer::plb_central || used_ == Balancer::plb_tree;
+  rules_.steal = used_ != Balancer::none && !(balanced && measured_);
+  statistics_ = {.given = deque_.steals(), .used = used_};
+  statistics_.far_steals = endpoint_.far_steals();
+  statistics_.arrived = endpoint_.arrived();
+  arena_.clear();
+  executed_.clear();
+  if (used_ == Balancer::steal) {
+    const std::uint64_t end = deque_.landing();
+    for (std::uint64_t at = end - deque_.size(); at != end; ++at) {
+      executed_.push_back({arena_.add(deque_.slots().at(deque_.slot(at))), Bin()});
+    }
+    for (std::uint32_t i = 0; i < backlog_.count(); ++i) {
+      executed_.push_back({arena_.add(backlog_.at(i).bytes), Bin()});
+    }
+  }
+  state_ = State::processing;
+  pausing_ = false;
+  task_ticks_ = 0;
+  start_ticks_ = last_ticks_ = ticks();
+  deque_.release();
+}
+
+Status Core::work(Machine& machine, bool serves) {
+  while (endpoint_.status().ok() && failure_.ok()) {
+    if (!feed()) {
+      idle(machine, serves);
+      continue;
+    }
+    TaskRef task = arena_.spare();
+    switch (machine.next(task)) {
+      case Next::run:
+        run(machine, task);
+        if (serves && last_ticks_ >= look_ticks_) serve();
+        break;
+      case Next::pause:
+        pause(machine.pause_ns());
+        break;
+      case Next::wait:
+        idle(machine, serves);
+        break;
+      case Next::ended:
+        return {};
+    }
+  }
+  return endpoint_.status().ok() ? failure_ : endpoint_.status();
+}
+
+void Core::run(Machine& machine, TaskRef task) {
+  TaskHeader header;
+  std::memcpy(&header, task.bytes, sizeof(header));
+  const Registered& registered = functions_[header.function];
+  context_.pruned_ = false;
+  registered.call(context_, task.bytes + sizeof(header), registered.function);
+  const std::uint64_t now = ticks();
+  const std::uint64_t taken = now - last_ticks_;
+  last_ticks_ = now;
+  task_ticks_ += taken;
+  ++statistics_.tasks;
+  if (header.seed != 0 && used_ != Balancer::steal && !context_.pruned_) {
+    executed_.push_back({arena_.commit(), Bin(seconds(taken))});
+  }
+  machine.ran(static_cast<std::uint64_t>(static_cast<double>(taken) * ns_per_tick_));
+}
+
+void Core::idle(Machine& machine, bool serves) {
+  Message message;
+  if (endpoint_.receive(message)) {
+    machine.receive(message);
+  } else {
+    if (serves) serve();
+    sched_yield();
+  }
+  last_ticks_ = ticks();
+  if (pausing_ && last_ticks_ >= resume_ticks_) {
+    pausing_ = false;
+    machine.resume();
+  }
+}
+
+void Core::pause(std::uint64_t ns) {
+  pausing_ = true;
+  resume_ticks_ = ticks() + ticks_from_ns(static_cast<double>(ns));
+}
+
+void Core::serve() {
+  const Status status = answerer_.turn();
+  if (!status && failure_.ok()) failure_ = status;
+  look_ticks_ = last_ticks_ + ticks_from_ns(kLookNs);
+}
+
+// False: restored tasks wait, and the deque is empty but for what is being copied. The rank is not
+// idle then.
+bool Core::feed() {
+  if (fed_ == backlog_.count()) return true;
+  while (fed_ != backlog_.count() && deque_.add(backlog_.at(fed_))) ++fed_;
+  if (fed_ != backlog_.count()) return deque_.size() != 0;
+  fed_ = 0;
+  backlog_.clear();
+  return true;
+}
+
+// A thief may have asked just before the end, and wants its answer: so all go on to serve until
+// nobody has a request under way, read or unread.
+void Core::leave(bool serves) {
+  while (failure_.ok() && !endpoint_.at_rest()) {
+    if (serves) serve();
+    sched_yield();
+  }
+  if (!failure_.ok() || !meet(serves)) return;
+  while (serves && failure_.ok() && !answerer_.at_rest()) serve();
+}
+
+void Core::finish(const Machine& machine) {
+  deque_.hold();
+  statistics_.attempts = machine.attempts();
+  statistics_.steals = machine.successes();
+  statistics_.far_steals = endpoint_.far_steals() - statistics_.far_steals;
+  statistics_.arrived = endpoint_.arrived() - statistics_.arrived;
+  statistics_.given = deque_.steals() - statistics_.given;
+  statistics_.rounds = machine.rounds();
+  statistics_.task_s = seconds(task_ticks_);
+  statistics_.process_s = seconds(ticks() - start_ticks_);
+  state_ = State::processed;
+}
+
+}  // namespace mh::tasks::detail

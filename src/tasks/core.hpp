@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A task collection on one rank: what manyhands/tasks/collection.hpp promises, made of the deque,
+// the state machine of process.hpp, its transport and the balancers.
+//
+// Outside of process() the deque is held: what is added then cannot be stolen by ranks that are
+// still, or already, in process(). It is released after a barrier that says that all have come.
+// Where there are other nodes, another barrier at the end says that no request is under way.
+//
+// Threads: as the public header says.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "manyhands/tasks/collection.hpp"
+#include "tasks/chooser.hpp"
+#include "tasks/endpoint.hpp"
+#include "tasks/process.hpp"
+#include "tasks/rebalance.hpp"
+
+namespace mh::tasks::detail {
+
+class Core {
+ public:
+  Core(std::unique_ptr<Network> network, const Config& config, const NodeShape& shape,
+       std::byte* memory);
+  Core(const Core&) = delete;
+  Core& operator=(const Core&) = delete;
+  // Collective.
+  ~Core();
+
+  // Waits until all ranks of the node have made their deques.
+  Status open() { return meet(false); }
+
+  Result<std::uint32_t> define(Call call, Any function, std::size_t bytes);
+  Result<void*> place(std::uint32_t function);
+  void placed();
+  Status process();
+  Status restore();
+  [[nodiscard]] const Statistics& statistics() const { return statistics_; }
+  [[nodiscard]] std::uint64_t size() const;
+
+ private:
+  using Machine = Process<EndpointRef, ByteDeque&>;
+  struct Registered {
+    Call call;
+    Any function;
+  };
+  enum class State : std::uint8_t { seeding, processing, processed };
+
+  Status meet(bool serves);
+  [[nodiscard]] bool has_other_nodes() const { return network_->nodes().size() > 1; }
+  void begin();
+  Status work(Machine& machine, bool serves);
+  void run(Machine& machine, TaskRef task);
+  void idle(Machine& machine, bool serves);
+  void pause(std::uint64_t ns);
+  void serve();
+  bool feed();
+  void leave(bool serves);
+  void finish(const Machine& machine);
+
+  Status choose();
+  Status balance(Scheme scheme);
+  void add_executed();
+  [[nodiscard]] double seconds(std::uint64_t ticks) const {
+    return static_cast<double>(ticks) * ns_per_tick_ * 1e-9;
+  }
+
+  std::unique_ptr<Network> network_;
+  Config config_;
+  NodeMemory memory_;
+  ByteDeque& deque_;
+  Rules rules_;
+  Balance balance_rules_;
+  Answerer answerer_;
+  std::vector<Registered> functions_;
+  Context context_;
+  State state_ = State::seeding;
+  Status failure_;  // of the network, which is of no use after it
+
+  Endpoint endpoint_;
+  Arena arena_;
+  ArenaTasks executed_;    // in arena_: the seeds that were run here; for `steal`, that were added
+  Arena backlog_;          // restored, and waiting for room in the deque
+  std::uint32_t fed_ = 0;  // of the backlog
+  Balancer used_;
+  bool measured_ = false;  // there are durations
+  Chooser chooser_;
+  Statistics statistics_;
+  double last_restore_s_ = 0;
+
+  double ns_per_tick_;
+  std::uint64_t start_ticks_ = 0;   // of process()
+  std::uint64_t last_ticks_ = 0;    // when the last task ended, or the worker was idle
+  std::uint64_t task_ticks_ = 0;    // in tasks
+  std::uint64_t look_ticks_ = 0;    // the next look for requests, between tasks
+  std::uint64_t resume_ticks_ = 0;  // the end of a pause
+  bool pausing_ = false;
+};
+
+}  // namespace mh::tasks::detail

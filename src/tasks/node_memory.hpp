@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the ranks of a node share of a collection: their deques, and which requests of other nodes'
+// thieves have been answered.
+//
+//   answered, one word for each rank of the job | words and slots of each rank of the node
+//
+// A thief sends a numbered request to more than one rank of a node. Each of them can answer it,
+// from any deque of the node; claim() makes sure that one of them does. The word of a thief holds
+// the highest number that was claimed, so a copy that is read later is known for an old one.
+//
+// Threads: claim() by anyone; what deque.hpp says for the deques.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <span>
+#include <vector>
+
+#include "tasks/bytes.hpp"
+
+namespace mh::tasks {
+
+struct NodeShape {
+  std::uint32_t rank = 0;
+  std::uint32_t ranks = 1;
+  std::uint32_t first = 0;  // rank of this node
+  std::uint32_t count = 1;  // of ranks on it
+  std::uint64_t capacity = 1;
+  std::size_t stride = sizeof(TaskHeader);
+};
+
+class NodeMemory {
+ public:
+  using Answered = std::atomic<std::uint32_t>;
+  static_assert(Answered::is_always_lock_free);
+
+  static std::size_t bytes(const NodeShape& shape) {
+    return answered_bytes(shape) + shape.count * deque_bytes(shape);
+  }
+  // `memory`: bytes() long, aligned to a cache line. Each rank of the node makes its own part, the
+  // first one also the words of all; they use what others have made after a barrier.
+  NodeMemory(std::byte* memory, const NodeShape& shape)
+      : shape_(shape), answered_(reinterpret_cast<Answered*>(memory)) {
+    if (shape.rank == shape.first) std::uninitialized_value_construct_n(answered_, shape.ranks);
+    std::byte* parts = memory + answered_bytes(shape);
+    for (std::uint32_t i = 0; i < shape.count; ++i) {
+      std::byte* part = parts + i * deque_bytes(shape);
+      if (shape.first + i == shape.rank) new (part) DequeWords<Shared>;
+      auto& words = *std::launder(reinterpret_cast<DequeWords<Shared>*>(part));
+      const ByteSlots slots(part + sizeof(words), shape.capacity, shape.stride);
+      deques_.emplace_back(words, slots);
+    }
+  }
+
+  [[nodiscard]] const NodeShape& shape() const { return shape_; }
+  [[nodiscard]] bool is_near(std::uint32_t rank) const {
+    return rank - shape_.first < shape_.count;
+  }
+  // Of a rank of this node.
+  [[nodiscard]] ByteDeque& deque(std::uint32_t rank) { return deques_[rank - shape_.first]; }
+  [[nodiscard]] ByteDeque& own() { return deque(shape_.rank); }
+
+  // True for one caller for each number, and for none that is below one claimed before.
+  bool claim(std::uint32_t thief, std::uint32_t number) {
+    // relaxed: the word says who answers; what the answer holds is ordered by its deque.
+    Answered& answered = answered_[thief];
+    std::uint32_t last = answered.load(std::memory_order_relaxed);
+    while (static_cast<std::int32_t>(number - last) > 0) {
+      if (answered.compare_exchange_weak(last, number, std::memory_order_relaxed)) return true;
+    }
+    return false;
+  }
+
+ private:
+  static std::size_t lines(std::size_t bytes) {
+    return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
+  }
+  static std::size_t answered_bytes(const NodeShape& shape) {
+    return lines(shape.ranks * sizeof(Answered));
+  }
+  static std::size_t deque_bytes(const NodeShape& shape) {
+    return lines(sizeof(DequeWords<Shared>) + shape.capacity * shape.stride);
+  }
+
+  NodeShape shape_;
+  Answered* answered_;
+  std::vector<ByteDeque> deques_;
+};
+
+}  // namespace mh::tasks
