@@ -14,7 +14,7 @@
 // of overfull buckets, and of these there is a limit: beyond it the caller is told to try again.
 //
 // Thread-safety: all calls from any thread. The lock of a bucket guards its lines and the `next` of
-// every node in it; no other lock but that of the spare lines is taken under it.
+// every node in it; no other locks but those of the spare lines are taken under it.
 #pragma once
 
 #include <algorithm>
@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "base/cacheline.hpp"
+#include "lci/packet_pool.hpp"
 #include "manyhands/ult/sync.hpp"
 
 namespace mh::lci {
@@ -54,16 +55,24 @@ class MatchingTable {
   Match access(std::uint64_t key, MatchNode* node, Side side) {
     Line& bucket = buckets_[index_of(key)];
     const std::lock_guard guard(bucket.lock);
-    const Place place = find(bucket, key);
-    if (place.found) return {meet(bucket, place, node, side)};
-    Entry* entry = place.entry;
-    if (entry == nullptr) {
-      Line* more = spare_.take();
-      if (more == nullptr) return {nullptr, true};
-      place.line->next = more;
-      entry = more->entries;
+    // The usual case, which needs nothing but this line.
+    Entry* free = nullptr;
+    for (Entry& entry : bucket.entries) {
+      if (entry.word == 0) {
+        free = &entry;
+      } else if (entry.key == key) {
+        if (entry.word == word_of(node_of(entry.word), other(side))) {
+          MatchNode* partner = node_of(entry.word);
+          entry.word = 0;
+          return {partner};
+        }
+        return {meet(bucket, {nullptr, &bucket, &entry, true}, node, side)};
+      }
     }
-    *entry = {key, word_of(node, side)};
+    if (bucket.next != nullptr || free == nullptr) [[unlikely]] {
+      return access_chain(bucket, key, node, side);
+    }
+    *free = {key, word_of(node, side)};
     return {nullptr};
   }
 
@@ -90,7 +99,7 @@ class MatchingTable {
   }
 
   // Exact while nobody else is at it; for tests.
-  [[nodiscard]] std::size_t lines_in_use() { return spare_.in_use(); }
+  [[nodiscard]] std::size_t lines_in_use() const { return spare_.in_use(); }
   [[nodiscard]] std::size_t buckets() const { return buckets_.size(); }
 
  private:
@@ -115,7 +124,7 @@ class MatchingTable {
   // Chained lines that no bucket uses. Slabs are never given back before the end of the table.
   class Spare {
    public:
-    explicit Spare(std::size_t limit) : limit_(limit) {}
+    explicit Spare(std::size_t limit) : limit_(limit), free_(limit, kLanes) {}
     ~Spare() {
       for (Line* slab : slabs_) delete[] slab;
     }
@@ -123,47 +132,33 @@ class MatchingTable {
     Spare& operator=(const Spare&) = delete;
 
     Line* take() {
-      const std::lock_guard guard(lock_);
-      if (free_ == nullptr && !grow()) return nullptr;
-      Line* line = free_;
-      free_ = line->next;
-      line->next = nullptr;
-      ++in_use_;
+      Line* line = free_.take();
+      if (line == nullptr) line = grow();
+      if (line != nullptr) line->next = nullptr;
       return line;
     }
-    void give(Line* line) {
-      const std::lock_guard guard(lock_);
-      line->next = free_;
-      free_ = line;
-      --in_use_;
-    }
-    std::size_t in_use() {
-      const std::lock_guard guard(lock_);
-      return in_use_;
-    }
+    void give(Line* line) { free_.give(line); }
+    [[nodiscard]] std::size_t in_use() const { return made_ - free_.count(); }
 
    private:
-    static constexpr std::size_t kSlab = 256;
+    static constexpr std::size_t kSlab = 64;
+    static constexpr unsigned kLanes = 16;
 
-    bool grow() {
+    Line* grow() {
+      const std::lock_guard guard(lock_);
       const std::size_t count = std::min(kSlab, limit_ - made_);
-      if (count == 0) return false;
-      Line* slab = new (std::nothrow) Line[count];
-      if (slab == nullptr) return false;
+      Line* slab = count == 0 ? nullptr : new (std::nothrow) Line[count];
+      if (slab == nullptr) return free_.take();  // somebody may have given one
       slabs_.push_back(slab);
       made_ += count;
-      for (std::size_t i = 0; i < count; ++i) {
-        slab[i].next = free_;
-        free_ = slab + i;
-      }
-      return true;
+      for (std::size_t i = 1; i < count; ++i) free_.give(slab + i);
+      return slab;
     }
 
-    alignas(kCacheLine) ult::SpinLock lock_;  // of all below
-    Line* free_ = nullptr;
-    std::size_t in_use_ = 0;
-    std::size_t made_ = 0;
     const std::size_t limit_;
+    PacketPool<Line> free_;
+    alignas(kCacheLine) ult::SpinLock lock_;  // of the two below
+    std::size_t made_ = 0;
     std::vector<Line*> slabs_;
   };
 
@@ -186,7 +181,25 @@ class MatchingTable {
   static MatchNode* node_of(std::uintptr_t word) {
     return reinterpret_cast<MatchNode*>(word & ~kBits);
   }
+  static constexpr Side other(Side side) {
+    return side == Side::receive ? Side::message : Side::receive;
+  }
   static Side side_of(std::uintptr_t word) { return Side{word & kSideBit}; }
+
+  [[gnu::noinline]] Match access_chain(Line& bucket, std::uint64_t key, MatchNode* node,
+                                       Side side) {
+    const Place place = find(bucket, key);
+    if (place.found) return {meet(bucket, place, node, side)};
+    Entry* entry = place.entry;
+    if (entry == nullptr) {
+      Line* more = spare_.take();
+      if (more == nullptr) return {nullptr, true};
+      place.line->next = more;
+      entry = more->entries;
+    }
+    *entry = {key, word_of(node, side)};
+    return {nullptr};
+  }
 
   static Place find(Line& bucket, std::uint64_t key) {
     Place place{nullptr, &bucket, nullptr, false};
