@@ -5,6 +5,8 @@
 //   manyhands/lci/job.hpp           ranks, addresses, deaths
 //   manyhands/lci/device.hpp        devices, endpoints, send and receive
 //   manyhands/lci/completion.hpp    queues, synchronizers, handlers, messages
+//   manyhands/lci/communicator.hpp  an MPI-like layer for light tasks, progress servers
+//   manyhands/lci/queue.hpp         send-enqueue and receive-dequeue for irregular programs
 //
 // After chapters 3 and 5 of the dissertation on MPI_THREAD_MULTIPLE that design.md names.
 //
@@ -13,7 +15,9 @@
 // to a peer. *Progress* moves everything on: it must be made by somebody, a thread or a light task.
 #pragma once
 
-#include "manyhands/lci/answer.hpp"      // IWYU pragma: export
-#include "manyhands/lci/completion.hpp"  // IWYU pragma: export
-#include "manyhands/lci/device.hpp"      // IWYU pragma: export
-#include "manyhands/lci/job.hpp"         // IWYU pragma: export
+#include "manyhands/lci/answer.hpp"        // IWYU pragma: export
+#include "manyhands/lci/communicator.hpp"  // IWYU pragma: export
+#include "manyhands/lci/completion.hpp"    // IWYU pragma: export
+#include "manyhands/lci/device.hpp"        // IWYU pragma: export
+#include "manyhands/lci/job.hpp"           // IWYU pragma: export
+#include "manyhands/lci/queue.hpp"         // IWYU pragma: export

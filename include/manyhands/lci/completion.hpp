@@ -85,7 +85,7 @@ class Message {
 };
 
 // Where completions of any number of endpoints and devices are collected. Any thread pops. It must
-// outlive the endpoints that use it.
+// outlive the devices whose endpoints use it (or be kept by these: EndpointConfig::keep).
 class CompletionQueue {
  public:
   // A full queue holds up the messages behind it; nothing is lost.
@@ -120,6 +120,11 @@ class Synchronizer {
   // A light task is parked and costs nothing until one signal wakes it; an ordinary thread sleeps.
   // Somebody else has to make progress: a server, or another task (Device::serve()).
   MH_LCI_API void wait() noexcept;
+  // Makes it done by hand: for a send that was done at once, and shall be waited for nevertheless.
+  void finish() noexcept {
+    result();
+    state_.store(kDone, std::memory_order_release);
+  }
   // Once, after it is done.
   Message result() noexcept { return Message(std::exchange(event_, {})); }
 

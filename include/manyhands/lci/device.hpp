@@ -45,6 +45,8 @@ struct EndpointConfig {
   Handler handler = nullptr;         // of Completion::handler
   void* argument = nullptr;          // of the handler
   Allocator allocator{};             // of Buffers::dynamic
+  // What these point to must live as long as the device; this is kept as long.
+  std::shared_ptr<void> keep{};
 };
 
 struct DeviceConfig {

@@ -4,10 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <numeric>
 #include <span>
 #include <vector>
 
@@ -15,7 +15,11 @@
 #include "lci/state.hpp"
 #include "manyhands/lci.hpp"
 
-namespace mh::lci::test {
+namespace mh::test {
+
+using lci::DeviceConfig;
+using lci::Endpoint;
+using lci::EndpointConfig;
 
 inline DeviceConfig small_config() {
   DeviceConfig config;
@@ -31,7 +35,7 @@ class Ranks {
  public:
   explicit Ranks(int size, const DeviceConfig& config = small_config()) : network(size) {
     for (int rank = 0; rank < size; ++rank) {
-      auto made = detail::DeviceState::make(network.join(rank), config);
+      auto made = lci::detail::DeviceState::make(network.join(rank), config);
       EXPECT_TRUE(made.ok());
       devices.push_back(std::move(*made));
     }
@@ -42,7 +46,7 @@ class Ranks {
     for (auto& device : devices) endpoints.push_back(open_at(*device, config));
     return endpoints;
   }
-  static Endpoint open_at(detail::DeviceState& device, const EndpointConfig& config) {
+  static Endpoint open_at(lci::detail::DeviceState& device, const EndpointConfig& config) {
     const auto endpoint = device.open_endpoint(config);
     EXPECT_TRUE(endpoint.ok());
     return Endpoint(*endpoint);
@@ -66,8 +70,8 @@ class Ranks {
     }
   }
 
-  detail::LoopbackNetwork network;
-  std::vector<std::unique_ptr<detail::DeviceState>> devices;
+  lci::detail::LoopbackNetwork network;
+  std::vector<std::unique_ptr<lci::detail::DeviceState>> devices;
 };
 
 inline std::vector<std::byte> pattern(std::size_t size, unsigned seed) {
@@ -80,4 +84,4 @@ inline bool same(std::span<const std::byte> a, std::span<const std::byte> b) {
   return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin());
 }
 
-}  // namespace mh::lci::test
+}  // namespace mh::test
