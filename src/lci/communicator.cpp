@@ -3,6 +3,8 @@
 // another one for collectives, whose tags count the collectives.
 #include "manyhands/lci/communicator.hpp"
 
+#include <sched.h>
+
 #include <cstring>
 #include <memory>
 #include <new>
@@ -11,15 +13,19 @@
 namespace mh::lci {
 namespace {
 
+constexpr unsigned kFruitlessPolls = 64;  // some microseconds
+
 Status status_of(const Answer& answer) { return {answer.is_error() ? answer.code() : Code::ok}; }
 
 }  // namespace
 
 void serve(Device& device, const std::atomic<bool>& stop) noexcept {
   const bool is_task = static_cast<bool>(ult::self());
-  while (!stop.load(std::memory_order_relaxed)) {
-    // A task lets those run whom it has woken; a thread has a core, or shares one while it is idle.
-    if (device.progress() == 0 || is_task) ult::yield();
+  for (unsigned fruitless = 0; !stop.load(std::memory_order_relaxed);) {
+    fruitless = device.progress() == 0 ? fruitless + 1 : 0;
+    if (is_task) ult::yield();  // to those whom it has woken
+    // The peer may be waiting for this core.
+    if (fruitless > kFruitlessPolls) ::sched_yield();
   }
 }
 

@@ -35,11 +35,17 @@ bool usable(const DeviceConfig& config) {
 
 }  // namespace
 
-Shares shares_of(const DeviceConfig& config, int size) {
-  const auto peers = static_cast<std::size_t>(size);
+// The same at all ranks. A packet that could not be posted would hold up all credits, so there are no
+// more than the transport takes; a quarter of them is for rendezvous at most.
+Shares shares_of(const DeviceConfig& config, const Transport& transport) {
+  const auto peers = static_cast<std::size_t>(transport.size());
+  const std::size_t most = transport.post_limit() / peers;
   Shares shares{};
+  shares.large = std::min({config.large_messages, kMostLarge, most / 4});
+  const std::size_t others = std::min(most, shares.large + kSpareReceives);
   shares.credits = std::clamp(config.receive_packets / peers, kFewestCredits, kMostCredits);
-  shares.large = std::min({config.large_messages, kMostLarge, shares.credits});
+  shares.credits = std::min(shares.credits, most - others);
+  shares.large = std::min(shares.large, shares.credits);
   shares.receives = peers * (shares.credits + shares.large + kSpareReceives);
   return shares;
 }
@@ -52,6 +58,7 @@ Result<std::unique_ptr<DeviceState>> DeviceState::make(std::unique_ptr<Transport
     const std::size_t count = device->shares.receives + config.send_packets;
     std::byte* memory = device->packet_memory.get();
     if (memory == nullptr) return Status{Code::full};
+    if (device->shares.large == 0) return Status{Code::unsupported};
     const Status attached = device->transport->attach({memory, count * stride(config)});
     if (!attached) return attached;
     for (std::size_t i = 0; i < count; ++i) {
@@ -69,7 +76,7 @@ Result<std::unique_ptr<DeviceState>> DeviceState::make(std::unique_ptr<Transport
 DeviceState::DeviceState(std::unique_ptr<Transport> network, const DeviceConfig& chosen)
     : transport(std::move(network)),
       config(chosen),
-      shares(shares_of(chosen, transport->size())),
+      shares(shares_of(chosen, *transport)),
       inject_limit(std::min(transport->inject_limit(), chosen.packet_bytes)),
       peers(static_cast<std::size_t>(transport->size())),
       packet_memory(allocate_packets((shares.receives + chosen.send_packets) * stride(chosen)),

@@ -130,6 +130,8 @@ class Fabric final : public Transport {
   [[nodiscard]] int size() const override { return job_.size(); }
   [[nodiscard]] std::size_t inject_limit() const override { return info_->tx_attr->inject_size; }
 
+  [[nodiscard]] std::size_t post_limit() const override { return info_->rx_attr->size; }
+
   Status attach(std::span<std::byte> packets) override {
     if ((info_->domain_attr->mr_mode & FI_MR_LOCAL) == 0) return {};
     packets_ = register_memory(packets, FI_SEND | FI_RECV);

@@ -15,6 +15,7 @@ class Loopback final : public Transport {
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return static_cast<int>(network_.ports_.size()); }
   [[nodiscard]] std::size_t inject_limit() const override { return 256; }
+  [[nodiscard]] std::size_t post_limit() const override { return network_.post_limit; }
   Status attach(std::span<std::byte> /*packets*/) override { return {}; }
 
   Code inject(int rank, Header header, std::span<const std::byte> data) override {
@@ -28,6 +29,7 @@ class Loopback final : public Transport {
   Code post(std::span<std::byte> payload, NetContext& context) override {
     LoopbackNetwork::Port& port = network_.port(rank_);
     const std::lock_guard guard(port.mutex);
+    if (port.posted.size() >= network_.post_limit) return Code::full;
     context.use = NetContext::Use::receive;
     port.posted.push_back({payload, &context});
     return Code::ok;

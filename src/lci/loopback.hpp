@@ -20,6 +20,9 @@ class LoopbackNetwork {
 
   std::unique_ptr<Transport> join(int rank);
 
+  // Before anybody joins.
+  std::size_t post_limit = std::size_t{1} << 16U;
+
   // Faults. Any thread.
   void refuse(int rank, int times) { port(rank).refuse.store(times); }  // what `rank` sends
   void kill(int rank);

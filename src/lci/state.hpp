@@ -156,7 +156,7 @@ struct Shares {
   std::size_t large;     // for each peer
   std::size_t receives;  // posted in all
 };
-Shares shares_of(const DeviceConfig& config, int size);
+Shares shares_of(const DeviceConfig& config, const Transport& transport);
 
 struct DeviceState {
   // nullptr: no memory, or the transport refused.

@@ -67,6 +67,8 @@ class Transport {
   [[nodiscard]] virtual int size() const = 0;
   // Bytes that inject() takes.
   [[nodiscard]] virtual std::size_t inject_limit() const = 0;
+  // Packets that can be posted at a time.
+  [[nodiscard]] virtual std::size_t post_limit() const = 0;
   // All packets lie there; called once, before anything else.
   virtual Status attach(std::span<std::byte> packets) = 0;
 

@@ -27,7 +27,7 @@ struct JobConfig {
   // its address into this file, which must not be there before. Empty: MH_LCI_ROOT; if that is
   // empty, too, a file in /tmp named after the process that started this one: one machine, no shell
   // between.
-  std::string root;
+  std::string root{};
   int timeout_s = 60;  // for all to come
 };
 

@@ -399,6 +399,24 @@ TEST(BackPressure, the_transport_never_waits_for_a_posted_packet) {
   EXPECT_LE(ranks.network.most_unposted(1), ranks.devices[1]->shares.credits);
 }
 
+TEST(BackPressure, a_transport_that_takes_few_packets_gives_fewer_credits) {
+  CompletionQueue queue(1024);
+  auto config = test::small_config();
+  config.receive_packets = 1000;
+  Ranks ranks(2, config, 64);
+  EXPECT_EQ(ranks.devices[0]->unposted.load(), 0U);
+  auto endpoints = ranks.open({.buffers = Buffers::piggy_back,
+                               .completion = Completion::queue,
+                               .queue = &queue});
+  int received = 0;
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_FALSE(endpoints[0].send(1, 0, pattern(8, 1)).is_error());
+    ranks.settle();
+    while (queue.pop()) ++received;
+  }
+  EXPECT_EQ(received, 1000) << "credits come back";
+}
+
 // --- death ----------------------------------------------------------------------------------
 
 TEST(Death, ends_everything_that_waits_for_the_dead) {

@@ -122,8 +122,7 @@ int play(Device& device, std::uint32_t tasks, int rounds) {
   Communicator& all = *opened;
   auto scheduler = ult::Scheduler::start({.workers = 2,
                                           .tasks_per_worker = std::max(tasks, 512U),
-                                          .stack_bytes = 16 * 1024,
-                                          .guard_pages = false});
+                                                                                    .guard_pages = false});
   MH_CHECK(scheduler.ok());
   std::atomic<bool> stop{false};
   auto server = scheduler->spawn([&] { serve(device, stop); });
@@ -157,7 +156,7 @@ int play(Device& device, std::uint32_t tasks, int rounds) {
 
 TEST_P(Processes, light_tasks_play_ping_pong) {
   run(2, [](Job& /*job*/, Device& device) {
-    return play(device, test::kSanitized ? 200 : 2000, test::kSanitized ? 3 : 10);
+    return play(device, test::kSanitized ? 200 : 1500, 3);
   });
 }
 

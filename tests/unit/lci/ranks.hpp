@@ -33,7 +33,10 @@ inline DeviceConfig small_config() {
 
 class Ranks {
  public:
-  explicit Ranks(int size, const DeviceConfig& config = small_config()) : network(size) {
+  explicit Ranks(int size, const DeviceConfig& config = small_config(),
+                 std::size_t post_limit = std::size_t{1} << 16U)
+      : network(size) {
+    network.post_limit = post_limit;
     for (int rank = 0; rank < size; ++rank) {
       auto made = lci::detail::DeviceState::make(network.join(rank), config);
       EXPECT_TRUE(made.ok());
