@@ -83,8 +83,8 @@ int run(lci::Device& device, const Game& game) {
   if (device.rank() == 0) {
     const double trips = static_cast<double>(game.tasks) * game.rounds;
     std::printf("%s %7u tasks, %u workers, %zu bytes: %10.0f round trips/s, %8.3f us each\n",
-                game.provider.c_str(), game.tasks, game.workers, game.bytes,
-                trips / spent.count(), 1e6 * spent.count() / game.rounds);
+                game.provider.c_str(), game.tasks, game.workers, game.bytes, trips / spent.count(),
+                1e6 * spent.count() / game.rounds);
     report(device);
   }
   return 0;

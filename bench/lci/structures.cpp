@@ -211,13 +211,11 @@ void add_queues(std::vector<Case>& cases) {
   };
   // The roles of take and give are changed: a queue is empty at the start.
   cases.push_back({"queue manyhands",
-                   pool_work([=] { return give(*ours); },
-                             [=](void* /*packet*/) { take(*ours); }),
+                   pool_work([=] { return give(*ours); }, [=](void* /*packet*/) { take(*ours); }),
                    {},
                    {}});
   cases.push_back({"queue boost::lockfree::queue",
-                   pool_work([=] { return give(*queue); },
-                             [=](void* /*packet*/) { take(*queue); }),
+                   pool_work([=] { return give(*queue); }, [=](void* /*packet*/) { take(*queue); }),
                    {},
                    {}});
 }

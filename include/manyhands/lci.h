@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* LCI for C. What the words mean, and what each call promises, stands in manyhands/lci.hpp and the
- * headers it names; the functions here are the same ones. Numbers of bytes are in bytes, ranks count
- * from 0. Any thread or light task may call, unless it says "collective". */
+ * headers it names; the functions here are the same ones. Numbers of bytes are in bytes, ranks
+ * count from 0. Any thread or light task may call, unless it says "collective". */
 #ifndef MANYHANDS_LCI_H
 #define MANYHANDS_LCI_H
 
@@ -46,8 +46,7 @@ MH_LCI_EXPORT int mh_lci_rank(const mh_lci_job* job);
 MH_LCI_EXPORT int mh_lci_size(const mh_lci_job* job);
 
 /* Collective. provider NULL: the default. */
-MH_LCI_EXPORT int mh_lci_device_open(mh_lci_job* job, const char* provider,
-                                     mh_lci_device** device);
+MH_LCI_EXPORT int mh_lci_device_open(mh_lci_job* job, const char* provider, mh_lci_device** device);
 MH_LCI_EXPORT void mh_lci_device_close(mh_lci_device* device);
 MH_LCI_EXPORT size_t mh_lci_progress(mh_lci_device* device);
 MH_LCI_EXPORT int mh_lci_alive(const mh_lci_device* device, int rank);
@@ -72,8 +71,8 @@ MH_LCI_EXPORT int mh_lci_queue_open(mh_lci_device* device, size_t memory_limit,
                                     mh_lci_queue** queue);
 MH_LCI_EXPORT void mh_lci_queue_close(mh_lci_queue* queue);
 /* After MH_LCI_POSTED the data must stay until no send is under way (mh_lci_queue_sending). */
-MH_LCI_EXPORT int mh_lci_send_enqueue(mh_lci_queue* queue, int rank, uint32_t tag,
-                                      const void* data, size_t size);
+MH_LCI_EXPORT int mh_lci_send_enqueue(mh_lci_queue* queue, int rank, uint32_t tag, const void* data,
+                                      size_t size);
 MH_LCI_EXPORT uint32_t mh_lci_queue_sending(const mh_lci_queue* queue);
 /* NULL: nothing has come. A message is given back with mh_lci_message_free(). */
 MH_LCI_EXPORT mh_lci_message* mh_lci_receive_dequeue(mh_lci_queue* queue);

@@ -132,8 +132,7 @@ int mh_lci_queue_open(mh_lci_device* device, size_t memory_limit, mh_lci_queue**
 void mh_lci_queue_close(mh_lci_queue* queue) { delete queue; }
 int mh_lci_send_enqueue(mh_lci_queue* queue, int rank, uint32_t tag, const void* data,
                         size_t size) {
-  const lci::Answer answer =
-      queue->queue.send_enqueue(rank, tag, bytes(data, size), &queue->sent);
+  const lci::Answer answer = queue->queue.send_enqueue(rank, tag, bytes(data, size), &queue->sent);
   if (answer.is_posted()) queue->posted.fetch_add(1, std::memory_order_relaxed);
   return code_of(answer);
 }

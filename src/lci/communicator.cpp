@@ -10,6 +10,8 @@
 #include <new>
 #include <vector>
 
+#include "lci/state.hpp"
+
 namespace mh::lci {
 namespace {
 
@@ -52,19 +54,32 @@ Result<std::size_t> Communicator::wait(Synchronizer& done) noexcept {
   return message.size();
 }
 
+// A task without a credit is parked: thousands that ask again and again would leave no time for
+// those who could go on.
+Answer Communicator::send_patiently(Endpoint endpoint, int rank, std::uint32_t tag,
+                                    std::span<const std::byte> data, Synchronizer& done) noexcept {
+  const bool is_task = static_cast<bool>(ult::self());
+  return insist(*device_, [&] {
+    Answer answer = endpoint.send(rank, tag, data, done);
+    while (is_task && answer.reason() == Retry::credit) {
+      device_->state().await_credit(rank);
+      answer = endpoint.send(rank, tag, data, done);
+    }
+    return answer;
+  });
+}
+
 Status Communicator::send_on(Endpoint endpoint, int rank, std::uint32_t tag,
                              std::span<const std::byte> data) noexcept {
   Synchronizer done;
-  const Answer answer =
-      insist(*device_, [&] { return endpoint.send(rank, tag, data, done); });
+  const Answer answer = send_patiently(endpoint, rank, tag, data, done);
   return answer.is_posted() ? wait(done).status() : status_of(answer);
 }
 
 Result<std::size_t> Communicator::receive_on(Endpoint endpoint, int rank, std::uint32_t tag,
                                              std::span<std::byte> buffer) noexcept {
   Synchronizer done;
-  const Answer answer =
-      insist(*device_, [&] { return endpoint.receive(rank, tag, buffer, done); });
+  const Answer answer = insist(*device_, [&] { return endpoint.receive(rank, tag, buffer, done); });
   if (answer.is_error()) return status_of(answer);
   return wait(done);
 }
@@ -80,16 +95,14 @@ Result<std::size_t> Communicator::receive(int rank, std::uint32_t tag,
 
 Status Communicator::start_send(int rank, std::uint32_t tag, std::span<const std::byte> data,
                                 Synchronizer& done) noexcept {
-  const Answer answer =
-      insist(*device_, [&] { return messages_.send(rank, tag, data, done); });
+  const Answer answer = send_patiently(messages_, rank, tag, data, done);
   if (answer.is_done()) done.finish();
   return status_of(answer);
 }
 
 Status Communicator::start_receive(int rank, std::uint32_t tag, std::span<std::byte> buffer,
                                    Synchronizer& done) noexcept {
-  return status_of(
-      insist(*device_, [&] { return messages_.receive(rank, tag, buffer, done); }));
+  return status_of(insist(*device_, [&] { return messages_.receive(rank, tag, buffer, done); }));
 }
 
 // --- collectives ----------------------------------------------------------------------------
@@ -136,8 +149,7 @@ Status Communicator::all_reduce_bytes(std::span<std::byte> data, Combine combine
       break;
     }
     if (rank() + bit >= size()) continue;
-    const auto got =
-        receive_on(collectives_, rank() + bit, tag, {theirs.get(), data.size()});
+    const auto got = receive_on(collectives_, rank() + bit, tag, {theirs.get(), data.size()});
     if (!got) return got.status();
     combine(data.data(), theirs.get(), data.size());
   }

@@ -35,8 +35,8 @@ bool usable(const DeviceConfig& config) {
 
 }  // namespace
 
-// The same at all ranks. A packet that could not be posted would hold up all credits, so there are no
-// more than the transport takes; a quarter of them is for rendezvous at most.
+// The same at all ranks. A packet that could not be posted would hold up all credits, so there are
+// no more than the transport takes; a quarter of them is for rendezvous at most.
 Shares shares_of(const DeviceConfig& config, const Transport& transport) {
   const auto peers = static_cast<std::size_t>(transport.size());
   const std::size_t most = transport.post_limit() / peers;
@@ -225,9 +225,35 @@ void DeviceState::consume(Packet& packet) {
   if (!sender.telling.exchange(true, std::memory_order_seq_cst)) defer(sender, tell_credits);
 }
 
+void DeviceState::give_credits(Peer& peer, std::int32_t count) {
+  peer.credits.fetch_add(count, std::memory_order_seq_cst);
+  if (!peer.awaited.load(std::memory_order_seq_cst)) return;
+  for (; count > 0; --count) {
+    ult::detail::Waiting* next = nullptr;
+    {
+      const std::lock_guard guard(peer.waiting_lock);
+      next = peer.waiting.pop();
+      if (peer.waiting.empty()) peer.awaited.store(false, std::memory_order_seq_cst);
+    }
+    if (next == nullptr) return;
+    ult::detail::wake(next);
+  }
+}
+
+void DeviceState::await_credit(int rank) {
+  Peer& awaited = peer(rank);
+  ult::detail::Waiting me{.task = ult::detail::self()};
+  {
+    const std::lock_guard guard(awaited.waiting_lock);
+    awaited.awaited.store(true, std::memory_order_seq_cst);
+    if (awaited.credits.load(std::memory_order_seq_cst) > 0 || is_gone(rank)) return;
+    awaited.waiting.push(&me);
+  }
+  ult::detail::sleep(me);
+}
+
 void DeviceState::handle_credit(Packet& packet) {
-  peer(packet.header.rank)
-      .credits.fetch_add(static_cast<std::int32_t>(packet.header.tag), std::memory_order_relaxed);
+  give_credits(peer(packet.header.rank), static_cast<std::int32_t>(packet.header.tag));
   packets.give(&packet);
   unposted.fetch_add(1, std::memory_order_release);
 }

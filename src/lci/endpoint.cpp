@@ -41,7 +41,7 @@ Answer EndpointState::send_eager(int rank, std::uint32_t tag, std::span<const st
   } else {
     Packet* packet = device.packets.take();
     if (packet == nullptr) {
-      put_back(peer.credits);
+      device.give_credits(peer, 1);
       return device.retry(Retry::packet);
     }
     std::memcpy(packet->payload(), data.data(), data.size());
@@ -53,7 +53,7 @@ Answer EndpointState::send_eager(int rank, std::uint32_t tag, std::span<const st
     device.count().eager_sent.fetch_add(1, std::memory_order_relaxed);
     return Answer::done();
   }
-  put_back(peer.credits);
+  device.give_credits(peer, 1);
   return code == Code::full ? device.retry(Retry::network) : Answer::error(code);
 }
 
@@ -68,7 +68,7 @@ Answer EndpointState::send_large(int rank, std::uint32_t tag, std::span<const st
   Record* record = device.take_record(rank, *this, true);
   if (record == nullptr) {
     put_back(peer.large);
-    put_back(peer.credits);
+    device.give_credits(peer, 1);
     return device.retry(Retry::record);
   }
   record->put.data = data.data();
@@ -93,7 +93,7 @@ Answer EndpointState::send_large(int rank, std::uint32_t tag, std::span<const st
     return Answer::posted();
   }
   put_back(peer.large);
-  put_back(peer.credits);
+  device.give_credits(peer, 1);
   device.give_record(*record);
   return code == Code::full ? device.retry(Retry::network) : Answer::error(code);
 }

@@ -3,6 +3,8 @@
 //
 // Messages that have arrived before stay and can be received. A put that the transport has comes
 // back from it as failed; what waits for the peer is ended here.
+#include <mutex>
+
 #include "lci/state.hpp"
 
 namespace mh::lci::detail {
@@ -62,6 +64,11 @@ void end_records(DeviceState& device, int rank) {
 
 void DeviceState::handle_gone(int rank) {
   if (peer(rank).gone.exchange(true, std::memory_order_seq_cst)) return;
+  {
+    Peer& dead = peer(rank);
+    const std::lock_guard guard(dead.waiting_lock);  // whoever comes later sees that it is gone
+    ult::detail::wake_all(dead.waiting.pop_all());
+  }
   end_receives(*this, rank);
   end_records(*this, rank);
   for (auto& slot : endpoints) {

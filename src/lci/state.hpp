@@ -101,6 +101,11 @@ struct alignas(kCacheLine) Peer : Deferred {
   // Set by progress() before it takes the peer's receives out of the table. relaxed: a receive that
   // was put there too late to be taken out looks at it after the lock of the same bucket.
   std::atomic<bool> gone{false};
+  // Tasks that wait for a credit. seq_cst with `credits`: who waits says so and then looks at the
+  // credits, who gives one back looks for waiters after that.
+  std::atomic<bool> awaited{false};
+  ult::SpinLock waiting_lock;  // of the queue
+  ult::detail::WaitQueue waiting;
 
   // Consumers.
   alignas(kCacheLine) std::atomic<std::uint32_t> owed{0};  // packets consumed, not told yet
@@ -181,6 +186,8 @@ struct DeviceState {
   Answer retry(Retry reason);
   void defer(Deferred& step, bool (*again)(DeviceState&, Deferred&));
   void consume(Packet& packet);  // its message has been used
+  void give_credits(Peer& peer, std::int32_t count);
+  void await_credit(int rank);  // returns when there may be one, or the peer is dead
   // arrival.cpp: a message that has met its receive, or needs none. False: try again.
   bool settle(Packet& packet);
   void settle_or_defer(Packet& packet);

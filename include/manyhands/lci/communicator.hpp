@@ -2,8 +2,8 @@
 // An MPI-like layer for light tasks: send and receive by rank and tag, without wildcards, and
 // collectives. Calls block the calling task, not its worker.
 //
-// Somebody has to make progress while tasks wait: a Server, or a task that calls serve(). An ordinary
-// thread that waits makes progress itself.
+// Somebody has to make progress while tasks wait: a Server, or a task that calls serve(). An
+// ordinary thread that waits makes progress itself.
 #pragma once
 
 #include <atomic>
@@ -49,8 +49,8 @@ Answer insist(Device& device, Call call) {
   }
 }
 
-// Of all ranks of a device. Errors of all calls: `gone`, `misuse`, and `mismatch` for a message that
-// is longer than its receiver's buffer. Outputs are complete on success only.
+// Of all ranks of a device. Errors of all calls: `gone`, `misuse`, and `mismatch` for a message
+// that is longer than its receiver's buffer. Outputs are complete on success only.
 class Communicator {
  public:
   // Collective, in the same order at all ranks. The device must outlive it.
@@ -85,13 +85,13 @@ class Communicator {
   Status all_reduce(std::span<T> data, Operation operation) {
     static_assert(std::is_trivially_copyable_v<T> && std::is_empty_v<Operation>);
     (void)operation;
-    return all_reduce_bytes(std::as_writable_bytes(data), [](std::byte* into,
-                                                             const std::byte* from,
-                                                             std::size_t bytes) {
-      auto* a = reinterpret_cast<T*>(into);
-      const auto* b = reinterpret_cast<const T*>(from);
-      for (std::size_t i = 0; i < bytes / sizeof(T); ++i) a[i] = Operation{}(a[i], b[i]);
-    });
+    return all_reduce_bytes(std::as_writable_bytes(data),
+                            [](std::byte* into, const std::byte* from, std::size_t bytes) {
+                              auto* a = reinterpret_cast<T*>(into);
+                              const auto* b = reinterpret_cast<const T*>(from);
+                              for (std::size_t i = 0; i < bytes / sizeof(T); ++i)
+                                a[i] = Operation{}(a[i], b[i]);
+                            });
   }
 
  private:
@@ -99,6 +99,8 @@ class Communicator {
   Communicator(Device& device, Endpoint messages, Endpoint collectives)
       : device_(&device), messages_(messages), collectives_(collectives) {}
   MH_LCI_API Status all_reduce_bytes(std::span<std::byte> data, Combine combine) noexcept;
+  Answer send_patiently(Endpoint endpoint, int rank, std::uint32_t tag,
+                        std::span<const std::byte> data, Synchronizer& done) noexcept;
   Status send_on(Endpoint endpoint, int rank, std::uint32_t tag,
                  std::span<const std::byte> data) noexcept;
   Result<std::size_t> receive_on(Endpoint endpoint, int rank, std::uint32_t tag,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The queue interface for irregular programs (dissertation, section 3.3, algorithms 3.1 to 3.3):
-// whoever has gathered something for a rank enqueues it, and whoever has time dequeues what has come,
-// in the order of arrival (first-packet policy), with its size, rank and tag. No matching, no
+// whoever has gathered something for a rank enqueues it, and whoever has time dequeues what has
+// come, in the order of arrival (first-packet policy), with its size, rank and tag. No matching, no
 // probing, no order between messages.
 //
 // Back-pressure: send_enqueue() answers *retry* while the receiver has not dequeued enough. A large

@@ -405,9 +405,8 @@ TEST(BackPressure, a_transport_that_takes_few_packets_gives_fewer_credits) {
   config.receive_packets = 1000;
   Ranks ranks(2, config, 64);
   EXPECT_EQ(ranks.devices[0]->unposted.load(), 0U);
-  auto endpoints = ranks.open({.buffers = Buffers::piggy_back,
-                               .completion = Completion::queue,
-                               .queue = &queue});
+  auto endpoints = ranks.open(
+      {.buffers = Buffers::piggy_back, .completion = Completion::queue, .queue = &queue});
   int received = 0;
   for (int i = 0; i < 1000; ++i) {
     ASSERT_FALSE(endpoints[0].send(1, 0, pattern(8, 1)).is_error());

@@ -35,8 +35,8 @@ class Processes : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     static int tests = 0;
-    root_ = testing::TempDir() + "lci-" + std::to_string(::getpid()) + "-" +
-            std::to_string(++tests);
+    root_ =
+        testing::TempDir() + "lci-" + std::to_string(::getpid()) + "-" + std::to_string(++tests);
   }
 
   [[nodiscard]] JobConfig job_config(int rank, int size) const {
@@ -120,9 +120,8 @@ int play(Device& device, std::uint32_t tasks, int rounds) {
   auto opened = Communicator::open(device);
   MH_CHECK(opened.ok());
   Communicator& all = *opened;
-  auto scheduler = ult::Scheduler::start({.workers = 2,
-                                          .tasks_per_worker = std::max(tasks, 512U),
-                                                                                    .guard_pages = false});
+  auto scheduler = ult::Scheduler::start(
+      {.workers = 2, .tasks_per_worker = std::max(tasks, 512U), .guard_pages = false});
   MH_CHECK(scheduler.ok());
   std::atomic<bool> stop{false};
   auto server = scheduler->spawn([&] { serve(device, stop); });
@@ -155,9 +154,8 @@ int play(Device& device, std::uint32_t tasks, int rounds) {
 }
 
 TEST_P(Processes, light_tasks_play_ping_pong) {
-  run(2, [](Job& /*job*/, Device& device) {
-    return play(device, test::kSanitized ? 200 : 1500, 3);
-  });
+  run(2,
+      [](Job& /*job*/, Device& device) { return play(device, test::kSanitized ? 200 : 1500, 3); });
 }
 
 // The consumer sleeps between messages; what the producer may be ahead is bounded.
@@ -175,8 +173,8 @@ TEST_P(Processes, a_fast_producer_is_held_up) {
       std::vector<std::vector<std::byte>> kept;
       for (std::uint32_t tag = 0; tag < kMessages; ++tag) {
         kept.push_back(pattern(size_of(tag), tag));
-        const Answer answer = insist(
-            device, [&] { return queue.send_enqueue(1, tag, kept.back(), &sent); });
+        const Answer answer =
+            insist(device, [&] { return queue.send_enqueue(1, tag, kept.back(), &sent); });
         MH_CHECK(!answer.is_error());
         if (answer.is_posted()) ++posted;
         MH_CHECK(!queue.receive_dequeue());
