@@ -87,8 +87,10 @@ class RmaExchange final : public MpiExchange {
       places_.push_back(places_.back() + sizeof(std::uint64_t) + (bytes + 7) / 8 * 8);
     }
     memory_ = places_.back();
-    MPI_Win_allocate(static_cast<MPI_Aint>(memory_), 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base_,
-                     &window_);
+    // Not MPI_Win_allocate(): with three ranks MPICH 4.0.2 put data at wrong places of its windows.
+    base_.resize(memory_);
+    MPI_Win_create(base_.data(), static_cast<MPI_Aint>(memory_), 1, MPI_INFO_NULL, MPI_COMM_WORLD,
+                   &window_);
     there_.resize(most.size());
     MPI_Alltoall(places_.data(), 1, MPI_UINT64_T, there_.data(), 1, MPI_UINT64_T, MPI_COMM_WORLD);
     MPI_Group all = MPI_GROUP_NULL;
@@ -118,7 +120,7 @@ class RmaExchange final : public MpiExchange {
     MPI_Win_wait(window_);
     for (int from = 0; from < size(); ++from) {
       if (from == rank()) continue;
-      const std::byte* place = base_ + places_[static_cast<std::size_t>(from)];
+      const std::byte* place = base_.data() + places_[static_cast<std::size_t>(from)];
       std::uint64_t bytes = 0;
       std::memcpy(&bytes, place, sizeof bytes);
       scatter(from, {place + sizeof bytes, bytes});
@@ -128,7 +130,7 @@ class RmaExchange final : public MpiExchange {
   std::vector<std::uint64_t> places_;  // here, of each rank's data
   std::vector<std::uint64_t> there_;   // at each rank, of ours
   std::vector<Buffer> staged_;         // size and data, until they are put
-  std::byte* base_ = nullptr;
+  Buffer base_;                        // the window
   MPI_Win window_ = MPI_WIN_NULL;
   MPI_Group others_ = MPI_GROUP_NULL;
 };
