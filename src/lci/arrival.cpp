@@ -73,7 +73,8 @@ Event event_of(const Packet& packet, Buffers buffers) {
               .kind = Kind::received,
               .allocated = buffers == Buffers::dynamic};
   const PostedReceive* receive = packet.receive;
-  if (receive != nullptr) event.context = receive->context;
+  if (receive == nullptr) return event;
+  event.context = receive->context;
   if (buffers == Buffers::explicit_address && packet.size > receive->capacity) {
     event.code = Code::mismatch;
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // manyhands/lci.h: the interface for C. No exception leaves it.
 #include <atomic>
+#include <exception>
 #include <new>
 #include <span>
 #include <utility>
@@ -37,14 +38,19 @@ int code_of(const lci::Answer& answer) {
   return answer.is_done() ? MH_LCI_DONE : MH_LCI_POSTED;
 }
 
-// The opaque type around what was made.
-template <class Opaque, class T>
-int wrap(mh::Result<T> made, Opaque** out) {
-  if (!made) return code_of(made.status().code);
-  auto* object = new (std::nothrow) Opaque{std::move(*made)};
-  if (object == nullptr) return MH_LCI_FULL;
-  *out = object;
-  return MH_LCI_DONE;
+// The opaque type around what `make` makes.
+template <class Opaque, class Make>
+int wrap(Opaque** out, Make make) {
+  try {
+    auto made = make();
+    if (!made) return code_of(made.status().code);
+    *out = new Opaque{std::move(*made)};
+    return MH_LCI_DONE;
+  } catch (const std::bad_alloc&) {
+    return MH_LCI_FULL;
+  } catch (const std::exception&) {  // no thread
+    return MH_LCI_SYSTEM;
+  }
 }
 
 std::span<const std::byte> bytes(const void* data, size_t size) {
@@ -66,6 +72,8 @@ struct mh_lci_communicator {
   lci::Communicator communicator;
 };
 struct mh_lci_queue {
+  explicit mh_lci_queue(lci::Queue made) : queue(std::move(made)) {}
+
   lci::Queue queue;
   std::atomic<uint32_t> posted{0};  // relaxed: the count of `sent` orders the buffers
   std::atomic<uint32_t> sent{0};
@@ -75,18 +83,22 @@ struct mh_lci_message {
 };
 
 int mh_lci_join(int rank, int size, const char* root, mh_lci_job** job) {
-  lci::JobConfig config{.rank = rank, .size = size};
-  if (root != nullptr) config.root = root;
-  return wrap(lci::Job::join(config), job);
+  return wrap(job, [&] {
+    lci::JobConfig config{.rank = rank, .size = size};
+    if (root != nullptr) config.root = root;
+    return lci::Job::join(config);
+  });
 }
 void mh_lci_leave(mh_lci_job* job) { delete job; }
 int mh_lci_rank(const mh_lci_job* job) { return job->job.rank(); }
 int mh_lci_size(const mh_lci_job* job) { return job->job.size(); }
 
 int mh_lci_device_open(mh_lci_job* job, const char* provider, mh_lci_device** device) {
-  lci::DeviceConfig config;
-  if (provider != nullptr) config.provider = provider;
-  return wrap(lci::Device::open(job->job, config), device);
+  return wrap(device, [&] {
+    lci::DeviceConfig config;
+    if (provider != nullptr) config.provider = provider;
+    return lci::Device::open(job->job, config);
+  });
 }
 void mh_lci_device_close(mh_lci_device* device) { delete device; }
 size_t mh_lci_progress(mh_lci_device* device) { return device->device.progress(); }
@@ -95,7 +107,7 @@ int mh_lci_alive(const mh_lci_device* device, int rank) {
 }
 
 int mh_lci_communicator_open(mh_lci_device* device, mh_lci_communicator** communicator) {
-  return wrap(lci::Communicator::open(device->device), communicator);
+  return wrap(communicator, [&] { return lci::Communicator::open(device->device); });
 }
 void mh_lci_communicator_close(mh_lci_communicator* communicator) { delete communicator; }
 int mh_lci_send(mh_lci_communicator* communicator, int rank, uint32_t tag, const void* data,
@@ -122,12 +134,7 @@ int mh_lci_all_to_all(mh_lci_communicator* communicator, const void* send, void*
 }
 
 int mh_lci_queue_open(mh_lci_device* device, size_t memory_limit, mh_lci_queue** queue) {
-  auto made = lci::Queue::open(device->device, memory_limit);
-  if (!made) return code_of(made.status().code);
-  auto* object = new (std::nothrow) mh_lci_queue{.queue = std::move(*made)};
-  if (object == nullptr) return MH_LCI_FULL;
-  *queue = object;
-  return MH_LCI_DONE;
+  return wrap(queue, [&] { return lci::Queue::open(device->device, memory_limit); });
 }
 void mh_lci_queue_close(mh_lci_queue* queue) { delete queue; }
 int mh_lci_send_enqueue(mh_lci_queue* queue, int rank, uint32_t tag, const void* data,

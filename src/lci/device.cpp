@@ -100,6 +100,7 @@ DeviceState::~DeviceState() {
     const EndpointState* endpoint = slot.load(std::memory_order_relaxed);
     if (endpoint != nullptr) endpoint->drain();
   }
+  transport.reset();  // before the packets that it has
   for (auto& slot : endpoints) delete slot.load(std::memory_order_relaxed);
 }
 

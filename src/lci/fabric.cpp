@@ -8,6 +8,7 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <atomic>
@@ -116,6 +117,7 @@ class Fabric final : public Transport {
   }
 
   bool insert(const std::vector<std::string>& addresses) {
+    addresses_ = addresses;
     peers_.resize(addresses.size());
     reported_.resize(addresses.size());
     for (std::size_t i = 0; i < addresses.size(); ++i) {
@@ -241,10 +243,18 @@ class Fabric final : public Transport {
       if (reported_[i] || job_.alive(rank)) continue;
       reported_[i] = true;
       ++deaths_;
+      remove_segment(addresses_[i].c_str());
       event = {NetEvent::What::gone, Code::gone, {Wire::eager, 0, rank, 0}, 0, nullptr};
       return true;
     }
     return false;
+  }
+
+  // The shm provider names the segment of a rank after its address, and only the rank itself
+  // removes it. Not there any more: another rank was first.
+  static void remove_segment(const std::string& address) {
+    const std::string prefix = "fi_shm://";
+    if (address.starts_with(prefix)) ::shm_unlink(('/' + address.substr(prefix.size())).c_str());
   }
 
   JobState& job_;
@@ -257,6 +267,7 @@ class Fabric final : public Transport {
   Owned<fid_mr> packets_;
   Owned<fid_ep> ep_;
   std::vector<fi_addr_t> peers_;
+  std::vector<std::string> addresses_;
   std::atomic<std::uint64_t> next_key_{1};
   // poll() alone.
   std::vector<bool> reported_;

@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <initializer_list>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -225,9 +226,13 @@ Result<Job> Job::join(const JobConfig& asked) {
   const auto deadline = Clock::now() + std::chrono::seconds(config.timeout_s);
   auto sockets = config.rank == 0 ? gather_here(config, deadline) : go_there(config, deadline);
   if (!sockets) return sockets.status();
-  Job job(std::make_unique<detail::JobState>(config.rank, config.size, std::move(*sockets)));
-  if (const auto all = job.allgather({}); !all) return all.status();
-  return job;
+  try {
+    Job job(std::make_unique<detail::JobState>(config.rank, config.size, std::move(*sockets)));
+    if (const auto all = job.allgather({}); !all) return all.status();
+    return job;
+  } catch (const std::system_error& error) {  // no thread
+    return from_errno(error.code().value());
+  }
 }
 
 Job::Job(std::unique_ptr<detail::JobState> state) : state_(std::move(state)) {}

@@ -215,7 +215,7 @@ struct DeviceState {
   static constexpr unsigned kCountLanes = 16;
 
   // Fixed when it is opened.
-  const std::unique_ptr<Transport> transport;
+  std::unique_ptr<Transport> transport;
   const DeviceConfig config;
   const Shares shares;
   const std::size_t inject_limit;

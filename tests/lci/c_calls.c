@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECK(condition)                                      \
-  do {                                                        \
-    if (!(condition)) {                                       \
+#define CHECK(condition)                                     \
+  do {                                                       \
+    if (!(condition)) {                                      \
       printf("line %d: not so: %s\n", __LINE__, #condition); \
-      exit(1);                                                \
-    }                                                         \
+      exit(1);                                               \
+    }                                                        \
   } while (0)
 
 enum { kLarge = 50000, kMessages = 20 };

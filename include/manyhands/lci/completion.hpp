@@ -49,7 +49,7 @@ MH_LCI_API void release(const Event& event) noexcept;
 }  // namespace detail
 
 // One completion. Movable; what it holds (a packet, allocated memory) goes back when it ends, so
-// keep it only as long as the data are needed: packets are few.
+// keep it only as long as the data are needed: packets are few. It must end before its device.
 class Message {
  public:
   Message() = default;

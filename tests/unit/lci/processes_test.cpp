@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -219,9 +220,40 @@ TEST_P(Processes, a_killed_peer_is_an_error) {
     MH_CHECK(all->receive(other, 3, {&byte, 1}).ok());
     return 0;
   });
+  const std::string dead = std::to_string(ranks[2].pid()) + ":";
   EXPECT_EQ(ranks[2].wait(), -SIGKILL);
   EXPECT_EQ(ranks[0].wait(), 0);
   EXPECT_EQ(ranks[1].wait(), 0);
+  for (const auto& file : std::filesystem::directory_iterator("/dev/shm")) {
+    EXPECT_FALSE(file.path().filename().string().starts_with(dead)) << file.path();
+  }
+}
+
+// Its peer dies with a large message offered to it and one expected from it.
+TEST_P(Processes, a_killed_peer_ends_large_messages) {
+  auto ranks = start(2, [](Job& /*job*/, Device& device) {
+    auto all = Communicator::open(device);
+    MH_CHECK(all.ok());
+    const auto data = pattern(1'000'000, 1);
+    std::vector<std::byte> buffer(data.size());
+    Synchronizer sent;
+    Synchronizer received;
+    if (device.rank() == 1) {
+      MH_CHECK(all->start_send(0, 0, data, sent).ok());
+      MH_CHECK(all->barrier().ok());
+      ::kill(::getpid(), SIGKILL);
+    }
+    MH_CHECK(all->start_send(1, 0, data, sent).ok());
+    MH_CHECK(all->barrier().ok());
+    while (device.alive(1)) device.progress();
+    MH_CHECK(all->wait(sent).status().code == Code::gone);
+    // Ready to send, but nobody is there any more.
+    const auto started = all->start_receive(1, 0, buffer, received);
+    MH_CHECK(started.ok() && all->wait(received).status().code == Code::gone);
+    return 0;
+  });
+  EXPECT_EQ(ranks[1].wait(), -SIGKILL);
+  EXPECT_EQ(ranks[0].wait(), 0);
 }
 
 TEST_P(Processes, ranks_that_disagree_do_not_open_a_device) {

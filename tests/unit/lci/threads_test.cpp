@@ -61,7 +61,8 @@ TEST(Threads, exchange_messages_of_all_sizes_at_once) {
         players.emplace_back([&, tag, rank] {
           const int other = 1 - static_cast<int>(rank);
           for (int round = 0; round < rounds; ++round) {
-            const std::size_t size = std::vector<std::size_t>{0, 8, 300, 2000}[(static_cast<unsigned>(round) + tag) % 4];
+            const std::size_t size =
+                std::vector<std::size_t>{0, 8, 300, 2000}[(static_cast<unsigned>(round) + tag) % 4];
             const auto data = pattern(size, tag + static_cast<unsigned>(round));
             std::vector<std::byte> buffer(size);
             Synchronizer received;
