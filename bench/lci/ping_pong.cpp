@@ -62,19 +62,29 @@ void play(lci::Communicator& all, const Game& game, std::uint32_t tag) {
 
 int run(lci::Device& device, const Game& game) {
   auto all = lci::Communicator::open(device);
+  // Tasks stay where they are made, so that the slots of each worker suffice.
+  const std::uint32_t share = game.tasks / game.workers + 16;
   auto scheduler = ult::Scheduler::start({.workers = game.workers,
-                                          .tasks_per_worker = std::max(game.tasks + 8, 512U),
-                                          .guard_pages = game.tasks < 10'000});
+                                          .tasks_per_worker = std::max(share, 512U),
+                                          .stack_bytes = std::size_t{32} * 1024,
+                                          .guard_pages = game.tasks < 10'000,
+                                          .steal = false});
   if (!all.ok() || !scheduler.ok() || !all->barrier().ok()) return 1;
   std::atomic<bool> stop{false};
   auto server = scheduler->spawn([&] { lci::serve(device, stop); });
   const auto start = std::chrono::steady_clock::now();
   const auto ran = scheduler->run([&] {
-    ult::Group group;
-    for (std::uint32_t tag = 0; tag < game.tasks; ++tag) {
-      group.spawn([&, tag] { play(*all, game, tag); });
+    std::vector<ult::Task> shares;
+    for (unsigned worker = 0; worker < game.workers; ++worker) {
+      shares.push_back(std::move(*ult::spawn_on(worker, [&, worker] {
+        ult::Group group;
+        for (std::uint32_t tag = worker; tag < game.tasks; tag += game.workers) {
+          group.spawn([&, tag] { play(*all, game, tag); });
+        }
+        (void)group.wait();
+      })));
     }
-    (void)group.wait();
+    for (ult::Task& task : shares) (void)task.join();
   });
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
   stop = true;
