@@ -22,6 +22,26 @@ bool put_again(DeviceState& device, Deferred& step) {
   return device.put(static_cast<Record&>(step));
 }
 
+// The receiver's record of a message that has met its receive. How much of it is wanted.
+std::size_t describe(Record& record, Packet& packet) {
+  const PostedReceive* receive = packet.receive;
+  const bool limited = packet.endpoint->config.buffers == Buffers::explicit_address;
+  const std::size_t wanted = limited ? std::min(packet.size, receive->capacity) : packet.size;
+  record.packet = &packet;
+  record.receive = packet.receive;
+  record.done = receive == nullptr ? nullptr : receive->done;
+  record.event = {.endpoint = packet.endpoint,
+                  .data = packet.place,
+                  .size = packet.size,
+                  .context = receive == nullptr ? nullptr : receive->context,
+                  .packet = &packet,
+                  .tag = packet.header.tag,
+                  .rank = packet.header.rank,
+                  .code = wanted < packet.size ? Code::mismatch : Code::ok,
+                  .allocated = packet.place != nullptr && !limited};
+  return wanted;
+}
+
 }  // namespace
 
 Record* DeviceState::take_record(int rank, EndpointState& endpoint, bool sends) {
@@ -48,25 +68,10 @@ void DeviceState::give_record(Record& record) {
 // Any thread: the packet of an rts that has met its receive. False: no record, or the network is
 // full; nothing has been done that would not be done again.
 bool DeviceState::begin_transfer(Packet& packet) {
-  EndpointState& endpoint = *packet.endpoint;
   const int rank = packet.header.rank;
-  Record* record = take_record(rank, endpoint, false);
+  Record* record = take_record(rank, *packet.endpoint, false);
   if (record == nullptr) return false;
-  const bool limited = endpoint.config.buffers == Buffers::explicit_address;
-  const std::size_t wanted =
-      limited ? std::min(packet.size, packet.receive->capacity) : packet.size;
-  record->packet = &packet;
-  record->receive = packet.receive;
-  record->done = packet.receive == nullptr ? nullptr : packet.receive->done;
-  record->event = {.endpoint = &endpoint,
-                   .data = packet.place,
-                   .size = packet.size,
-                   .context = packet.receive == nullptr ? nullptr : packet.receive->context,
-                   .packet = &packet,
-                   .tag = packet.header.tag,
-                   .rank = rank,
-                   .code = wanted < packet.size ? Code::mismatch : Code::ok,
-                   .allocated = packet.place != nullptr && !limited};
+  const std::size_t wanted = describe(*record, packet);
   ReadyToSend rts;
   std::memcpy(&rts, packet.payload(), sizeof rts);
   if (wanted != 0 && !is_gone(rank)) {

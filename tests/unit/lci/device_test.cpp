@@ -50,11 +50,41 @@ class Protocol : public testing::TestWithParam<std::tuple<Buffers, Completion>> 
                    message.tag(),
                    message.context()});
   }
+  void send(Endpoint from, std::span<const std::byte> data) {
+    const Answer answer = synchronizes() ? from.send(1, 9, data, sent) : from.send(1, 9, data);
+    EXPECT_TRUE(data.size() <= 512 ? answer.is_done() : answer.is_posted());
+  }
+  void receive(Endpoint to, std::span<std::byte> buffer) {
+    if (!posts()) return;
+    Answer answer = Answer::done();
+    if (!synchronizes()) {
+      answer = to.receive(0, 9, buffer, buffer.data());
+    } else if (config.buffers == Buffers::explicit_address) {
+      answer = to.receive(0, 9, buffer, received);
+    } else {
+      answer = to.receive(0, 9, received);
+    }
+    EXPECT_TRUE(answer.is_done() || answer.is_posted());
+  }
   // Completions of whatever kind, as `note` saw them.
   void collect() {
     ranks.settle();
     while (auto message = queue.pop()) note(*message);
+    if (!synchronizes()) return;
+    ASSERT_TRUE(received.test());
+    note(received.result());
   }
+  void check(std::span<const std::byte> data) {
+    const bool large = data.size() > 512;
+    ASSERT_EQ(got.size(), large && !synchronizes() ? 2U : 1U);  // and the sender's
+    EXPECT_TRUE(sent.test() || !large || !synchronizes());
+    const Got& message = got[got[0].kind == Kind::received ? 0 : 1];
+    EXPECT_EQ(message.kind, Kind::received);
+    EXPECT_EQ(message.rank, 0);
+    EXPECT_EQ(message.tag, 9U);
+    EXPECT_TRUE(same(message.data, data));
+  }
+  [[nodiscard]] bool synchronizes() const { return config.completion == Completion::synchronizer; }
   [[nodiscard]] bool posts() const {
     return config.buffers == Buffers::explicit_address ||
            config.completion == Completion::synchronizer;
@@ -63,60 +93,29 @@ class Protocol : public testing::TestWithParam<std::tuple<Buffers, Completion>> 
   CompletionQueue queue{64};
   Ranks ranks{2};
   EndpointConfig config;
+  Synchronizer sent;
+  Synchronizer received;
   std::vector<Got> got;
 };
 
 TEST_P(Protocol, delivers_messages_of_all_sizes) {
   const auto endpoints = ranks.open(config);
-  const bool synchronizes = config.completion == Completion::synchronizer;
   for (const bool early : {false, true}) {  // the message comes first
     for (const std::size_t size : kSizes) {
       if (size > 512 && config.buffers == Buffers::piggy_back) continue;
       SCOPED_TRACE(std::to_string(size) + (early ? " early" : ""));
       const auto data = pattern(size, 3);
       std::vector<std::byte> buffer(size);
-      Synchronizer sent;
-      Synchronizer received;
-      const auto send = [&] {
-        Endpoint from = endpoints[0];
-        const Answer answer = synchronizes ? from.send(1, 9, data, sent) : from.send(1, 9, data);
-        EXPECT_TRUE(size <= 512 ? answer.is_done() : answer.is_posted());
-      };
-      const auto receive = [&] {
-        Endpoint to = endpoints[1];
-        if (!posts()) return;
-        Answer answer = Answer::done();
-        if (!synchronizes) {
-          answer = to.receive(0, 9, buffer, &buffer);
-        } else if (config.buffers == Buffers::explicit_address) {
-          answer = to.receive(0, 9, buffer, received);
-        } else {
-          answer = to.receive(0, 9, received);
-        }
-        EXPECT_TRUE(answer.is_done() || answer.is_posted());
-      };
       if (early) {
-        send();
+        send(endpoints[0], data);
         ranks.settle();
-        receive();
+        receive(endpoints[1], buffer);
       } else {
-        receive();
-        send();
+        receive(endpoints[1], buffer);
+        send(endpoints[0], data);
       }
       collect();
-      if (synchronizes) {
-        ASSERT_TRUE(received.test());
-        note(received.result());
-        EXPECT_EQ(sent.test(), size > 512);
-      }
-      const std::size_t expected = size > 512 && !synchronizes ? 2 : 1;  // and the sender's
-      ASSERT_EQ(got.size(), expected);
-      const bool first = got[0].kind == Kind::received;
-      const Got& message = got[first ? 0 : 1];
-      EXPECT_EQ(message.kind, Kind::received);
-      EXPECT_EQ(message.rank, 0);
-      EXPECT_EQ(message.tag, 9U);
-      EXPECT_TRUE(same(message.data, data));
+      check(data);
       EXPECT_EQ(same(buffer, data), size == 0 || config.buffers == Buffers::explicit_address);
       got.clear();
     }
