@@ -3,8 +3,8 @@
 """Blocking ping-pong of many tasks: LCI beside MPI with threads and the provider itself.
 
 All take turns, round after round; printed are medians of round trips a second. MPI runs with as
-many threads as LCI has light tasks, up to 64. The provider's own figure (fi_pingpong, one task) is what LCI's
-single-task latency is to be compared with. Needs a quiet machine to mean anything.
+many threads as LCI has light tasks, up to 64. The provider's own figure (fi_pingpong, one task) is
+what LCI's single-task latency is to be compared with. Needs a quiet machine to mean anything.
 """
 
 from __future__ import annotations

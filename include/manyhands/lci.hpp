@@ -8,7 +8,9 @@
 //   manyhands/lci/communicator.hpp  an MPI-like layer for light tasks, progress servers
 //   manyhands/lci/queue.hpp         send-enqueue and receive-dequeue for irregular programs
 //
-// After chapters 3 and 5 of the dissertation on MPI_THREAD_MULTIPLE that design.md names.
+// After chapters 3 and 5 of H.-V. Dang, "Fast and generic concurrent message-passing",
+// dissertation, University of Illinois at Urbana-Champaign, 2018. The guide, with a complete
+// program, is docs/lci.md.
 //
 // Words. A *packet* is a fixed piece of memory that one message fits in. A message is *eager* if it
 // goes in one packet, *large* if it goes by rendezvous. A *credit* is the right to send one message

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How a program learns that a message has come or gone: completion queues, synchronizers, handlers.
-// Which of the three an endpoint uses is settled when it is opened (device.hpp).
+// Which of the three an endpoint uses is settled when it is opened (device.hpp; dissertation,
+// section 5.2.6).
 #pragma once
 
 #include <atomic>
