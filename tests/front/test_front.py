@@ -502,8 +502,8 @@ def exported(library: Path) -> list[str]:
     return [line.split()[-1] for line in lines]
 
 
-# Libraries of their own: the malloc family, and light tasks for C++ programs.
-OTHERS = {"libmanyhands-heap.so", "libmanyhands-ult.so"}
+# Libraries of their own: the malloc family, and for C++ programs light tasks and their messages.
+OTHERS = {"libmanyhands-heap.so", "libmanyhands-lci.so", "libmanyhands-ult.so"}
 
 
 def products() -> list[Path]:

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The peer of ping_pong.cpp: two MPI ranks under MPI_THREAD_MULTIPLE, T threads each, every thread
+// plays ping-pong with the one of its number, blocking. compare.py compiles and runs it.
+//
+//   mpiexec -n 2 mpi-threads THREADS ROUNDS [BYTES]
+#include <mpi.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+namespace {
+
+void play(int rank, int tag, int rounds, int bytes) {
+  std::vector<char> ball(static_cast<std::size_t>(bytes));
+  const int other = 1 - rank;
+  for (int round = 0; round < rounds; ++round) {
+    if (rank == 0) MPI_Send(ball.data(), bytes, MPI_BYTE, other, tag, MPI_COMM_WORLD);
+    MPI_Recv(ball.data(), bytes, MPI_BYTE, other, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (rank == 1) MPI_Send(ball.data(), bytes, MPI_BYTE, other, tag, MPI_COMM_WORLD);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int provided = 0;
+  int rank = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (argc < 3 || provided != MPI_THREAD_MULTIPLE) MPI_Abort(MPI_COMM_WORLD, 2);
+  const int threads = std::atoi(argv[1]);
+  const int rounds = std::atoi(argv[2]);
+  const int bytes = argc > 3 ? std::atoi(argv[3]) : 64;
+  MPI_Barrier(MPI_COMM_WORLD);
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<std::thread> players;
+  for (int tag = 0; tag < threads; ++tag) players.emplace_back(play, rank, tag, rounds, bytes);
+  for (std::thread& player : players) player.join();
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+  if (rank == 0) {
+    std::printf("%d threads: %10.0f round trips/s\n", threads,
+                static_cast<double>(threads) * rounds / spent.count());
+  }
+  MPI_Finalize();
+}

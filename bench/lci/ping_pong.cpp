@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Two processes, T light tasks each on W workers: every task plays ping-pong with the task of its
+// number at the other side, blocking. Prints round trips a second and the time of one.
+//
+//   mh-lci-ping-pong PROVIDER TASKS ROUNDS [WORKERS [BYTES]]
+//
+// PROVIDER: tcp or shm. Starts both processes itself. At the end: the retries of rank 0, by reason.
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "manyhands/lci.hpp"
+#include "manyhands/ult.hpp"
+
+namespace {
+
+namespace lci = mh::lci;
+namespace ult = mh::ult;
+
+struct Game {
+  std::string provider;
+  std::uint32_t tasks;
+  int rounds;
+  unsigned workers;
+  std::size_t bytes;
+};
+
+void report(const lci::Device& device) {
+  const lci::Counters c = device.counters();
+  std::printf("  sent %llu, received %llu, early %llu, deferred %llu; retries:",
+              static_cast<unsigned long long>(c.eager_sent),
+              static_cast<unsigned long long>(c.eager_received),
+              static_cast<unsigned long long>(c.unexpected),
+              static_cast<unsigned long long>(c.deferred));
+  for (int i = 1; i < lci::kRetryReasons; ++i) {
+    std::printf(" %s %llu%s", lci::describe(static_cast<lci::Retry>(i)),
+                static_cast<unsigned long long>(c.retries[i]),
+                i + 1 < lci::kRetryReasons ? "," : "\n");
+  }
+}
+
+void play(lci::Communicator& all, const Game& game, std::uint32_t tag) {
+  std::vector<std::byte> ball(game.bytes);
+  const int other = 1 - all.rank();
+  for (int round = 0; round < game.rounds; ++round) {
+    const bool ok = all.rank() == 0
+                        ? all.send(other, tag, ball).ok() && all.receive(other, tag, ball).ok()
+                        : all.receive(other, tag, ball).ok() && all.send(other, tag, ball).ok();
+    if (!ok) std::abort();
+  }
+}
+
+int run(lci::Device& device, const Game& game) {
+  auto all = lci::Communicator::open(device);
+  // Tasks stay where they are made, so that the slots of each worker suffice.
+  const std::uint32_t share = game.tasks / game.workers + 16;
+  auto scheduler = ult::Scheduler::start({.workers = game.workers,
+                                          .tasks_per_worker = std::max(share, 512U),
+                                          .stack_bytes = std::size_t{32} * 1024,
+                                          .guard_pages = game.tasks < 10'000,
+                                          .steal = false});
+  if (!all.ok() || !scheduler.ok() || !all->barrier().ok()) return 1;
+  std::atomic<bool> stop{false};
+  auto server = scheduler->spawn([&] { lci::serve(device, stop); });
+  const auto start = std::chrono::steady_clock::now();
+  const auto ran = scheduler->run([&] {
+    std::vector<ult::Task> shares;
+    for (unsigned worker = 0; worker < game.workers; ++worker) {
+      shares.push_back(std::move(*ult::spawn_on(worker, [&, worker] {
+        ult::Group group;
+        for (std::uint32_t tag = worker; tag < game.tasks; tag += game.workers) {
+          group.spawn([&, tag] { play(*all, game, tag); });
+        }
+        (void)group.wait();
+      })));
+    }
+    for (ult::Task& task : shares) (void)task.join();
+  });
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+  stop = true;
+  (void)server->join();
+  if (!ran.ok()) return 1;
+  if (device.rank() == 0) {
+    const double trips = static_cast<double>(game.tasks) * game.rounds;
+    std::printf("%s %7u tasks, %u workers, %zu bytes: %10.0f round trips/s, %8.3f us each\n",
+                game.provider.c_str(), game.tasks, game.workers, game.bytes, trips / spent.count(),
+                1e6 * spent.count() / game.rounds);
+    report(device);
+  }
+  return 0;
+}
+
+int live(int rank, const std::string& root, const Game& game) {
+  auto job = lci::Job::join({.rank = rank, .size = 2, .root = root, .timeout_s = 20});
+  if (!job.ok()) return 2;
+  lci::DeviceConfig config;
+  config.provider = game.provider;
+  config.expected_keys = std::max<std::size_t>(config.expected_keys, game.tasks);
+  auto device = lci::Device::open(*job, config);
+  if (!device.ok()) {
+    std::fprintf(stderr, "no device: %s\n", mh::describe(device.status().code));
+    return 3;
+  }
+  return run(*device, game);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 4) {
+    std::fprintf(stderr, "usage: mh-lci-ping-pong PROVIDER TASKS ROUNDS [WORKERS [BYTES]]\n");
+    return 2;
+  }
+  const Game game{argv[1], static_cast<std::uint32_t>(std::atoi(argv[2])), std::atoi(argv[3]),
+                  argc > 4 ? static_cast<unsigned>(std::atoi(argv[4])) : 1U,
+                  argc > 5 ? static_cast<std::size_t>(std::atoi(argv[5])) : 64U};
+  const std::string root = "/tmp/mh-lci-ping-pong-" + std::to_string(::getpid());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    std::exit(live(1, root, game));
+  }
+  const int code = live(0, root, game);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return code != 0 ? code : status;
+}

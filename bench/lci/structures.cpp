@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The structures of LCI beside those that one would take otherwise, in turns within one run: a
+// round of each, round after round, and the median of the rounds. One line for each: nanoseconds
+// for an operation, with one thread and with two.
+//
+//   table   insert a key, then (after all keys of a batch) delete it: the receive and its message.
+//           A batch has 1024 keys, or so many that buckets of ours overflow ("crowded": 4 keys for
+//           each, 8 with two threads, where a line has 3).
+//           Beside it: TBB's concurrent_hash_map, libcuckoo's cuckoohash_map (where installed).
+//   pool    take 32 packets, give them back. Beside it: Boost.Lockfree's stack, malloc and free.
+//   queue   push 32, pop 32. Beside it: Boost.Lockfree's queue.
+//
+// Nothing is asserted. `mh-lci-structures [ROUNDS]`
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <boost/lockfree/queue.hpp>
+#include <boost/lockfree/stack.hpp>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lci/matching_table.hpp"
+#include "lci/packet_pool.hpp"
+#include "lci/ring.hpp"
+#if MH_BENCH_TBB
+#include <tbb/concurrent_hash_map.h>
+#endif
+#if MH_BENCH_CUCKOO
+#include <libcuckoo/cuckoohash_map.hh>
+#endif
+
+namespace {
+
+using mh::lci::MatchingTable;
+using mh::lci::MatchNode;
+using mh::lci::PacketPool;
+using mh::lci::Ring;
+using mh::lci::Side;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kTableKeys = std::size_t{1} << 16U;
+constexpr std::size_t kBatch = 32;
+constexpr std::size_t kPackets = 1024;
+constexpr std::size_t kPacketBytes = 4096;
+
+struct Times {
+  double first = 0;   // ns: insert, take, push
+  double second = 0;  // delete, give, pop
+};
+
+// One thread's share of a round.
+using Work = std::function<Times(unsigned thread)>;
+struct Case {
+  std::string name;
+  Work work;
+  std::vector<Times> one, two;
+};
+
+double ns_since(Clock::time_point start, std::size_t operations) {
+  const std::chrono::duration<double, std::nano> spent = Clock::now() - start;
+  return spent.count() / static_cast<double>(operations);
+}
+
+// Keys as messages have them: a rank above, consecutive tags below.
+std::uint64_t key_of(unsigned thread, std::size_t i) {
+  return std::uint64_t{thread + 1} << 32U | (i * 7 + thread);
+}
+
+template <class Insert, class Erase>
+Work table_work(std::size_t keys, std::size_t repeats, Insert insert, Erase erase) {
+  return [=](unsigned thread) {
+    Times times;
+    for (std::size_t repeat = 0; repeat < repeats; ++repeat) {
+      const auto start = Clock::now();
+      for (std::size_t i = 0; i < keys; ++i) insert(thread, i);
+      const auto middle = Clock::now();
+      times.first += ns_since(start, keys * repeats) - ns_since(middle, keys * repeats);
+      for (std::size_t i = 0; i < keys; ++i) erase(thread, i);
+      times.second += ns_since(middle, keys * repeats);
+    }
+    return times;
+  };
+}
+
+void add_tables(std::vector<Case>& cases, const std::string& kind, std::size_t keys,
+                std::size_t buckets_for) {
+  const std::size_t repeats = std::max<std::size_t>(1, 32 * 1024 / keys);
+  const auto nodes = std::make_shared<std::vector<MatchNode>>(2 * keys);
+  const auto ours = std::make_shared<MatchingTable>(buckets_for, std::size_t{1} << 20U);
+  cases.push_back(
+      {kind + " manyhands",
+       table_work(
+           keys, repeats,
+           [=](unsigned thread, std::size_t i) {
+             (void)ours->access(key_of(thread, i), &(*nodes)[thread * keys + i], Side::receive);
+           },
+           [=](unsigned thread, std::size_t i) {
+             MatchNode message;
+             if (ours->access(key_of(thread, i), &message, Side::message).partner == nullptr) {
+               std::abort();
+             }
+           }),
+       {},
+       {}});
+#if MH_BENCH_TBB
+  using Tbb = tbb::concurrent_hash_map<std::uint64_t, MatchNode*>;
+  const auto tbb_map = std::make_shared<Tbb>(kTableKeys);
+  cases.push_back({kind + " tbb::concurrent_hash_map",
+                   table_work(
+                       keys, repeats,
+                       [=](unsigned thread, std::size_t i) {
+                         tbb_map->insert({key_of(thread, i), &(*nodes)[thread * keys + i]});
+                       },
+                       [=](unsigned thread, std::size_t i) {
+                         if (!tbb_map->erase(key_of(thread, i))) std::abort();
+                       }),
+                   {},
+                   {}});
+#endif
+#if MH_BENCH_CUCKOO
+  using Cuckoo = libcuckoo::cuckoohash_map<std::uint64_t, MatchNode*>;
+  const auto cuckoo = std::make_shared<Cuckoo>(kTableKeys);
+  cases.push_back({kind + " libcuckoo",
+                   table_work(
+                       keys, repeats,
+                       [=](unsigned thread, std::size_t i) {
+                         cuckoo->insert(key_of(thread, i), &(*nodes)[thread * keys + i]);
+                       },
+                       [=](unsigned thread, std::size_t i) {
+                         if (!cuckoo->erase(key_of(thread, i))) std::abort();
+                       }),
+                   {},
+                   {}});
+#endif
+}
+
+template <class Take, class Give>
+Work pool_work(Take take, Give give) {
+  return [=](unsigned /*thread*/) {
+    constexpr std::size_t kRepeats = 1024;
+    Times times;
+    void* held[kBatch];
+    const auto start = Clock::now();
+    for (std::size_t repeat = 0; repeat < kRepeats; ++repeat) {
+      for (void*& packet : held) packet = take();
+      for (void* packet : held) give(packet);
+    }
+    times.first = ns_since(start, kRepeats * kBatch);  // take and give together
+    return times;
+  };
+}
+
+void add_pools(std::vector<Case>& cases) {
+  const auto memory = std::make_shared<std::vector<std::byte>>(kPackets * kPacketBytes);
+  const auto ours = std::make_shared<PacketPool<std::byte>>(kPackets, 4);
+  const auto stack =
+      std::make_shared<boost::lockfree::stack<void*, boost::lockfree::capacity<kPackets>>>();
+  for (std::size_t i = 0; i < kPackets; ++i) {
+    ours->give(memory->data() + i * kPacketBytes);
+    stack->push(memory->data() + i * kPacketBytes);
+  }
+  cases.push_back({"pool manyhands",
+                   pool_work([=] { return static_cast<void*>(ours->take()); },
+                             [=](void* packet) {
+                               (void)memory;
+                               ours->give(static_cast<std::byte*>(packet));
+                             }),
+                   {},
+                   {}});
+  cases.push_back({"pool boost::lockfree::stack",
+                   pool_work(
+                       [=] {
+                         void* packet = nullptr;
+                         stack->pop(packet);
+                         return packet;
+                       },
+                       [=](void* packet) { stack->push(packet); }),
+                   {},
+                   {}});
+  cases.push_back(
+      {"pool malloc",
+       pool_work([] { return std::malloc(kPacketBytes); }, [](void* packet) { std::free(packet); }),
+       {},
+       {}});
+}
+
+void add_queues(std::vector<Case>& cases) {
+  const auto ours = std::make_shared<Ring<void*>>(kPackets);
+  const auto queue =
+      std::make_shared<boost::lockfree::queue<void*, boost::lockfree::capacity<kPackets>>>();
+  static int something;
+  const auto take = [](auto& from) {
+    void* packet = nullptr;
+    while (!from.pop(packet)) {
+    }
+    return packet;
+  };
+  // Full now and then, behind a consumer that lost its core in the middle of a pop.
+  const auto give = [](auto& to) {
+    while (!to.push(&something)) {
+    }
+    return static_cast<void*>(&something);
+  };
+  // The roles of take and give are changed: a queue is empty at the start.
+  cases.push_back({"queue manyhands",
+                   pool_work([=] { return give(*ours); }, [=](void* /*packet*/) { take(*ours); }),
+                   {},
+                   {}});
+  cases.push_back({"queue boost::lockfree::queue",
+                   pool_work([=] { return give(*queue); }, [=](void* /*packet*/) { take(*queue); }),
+                   {},
+                   {}});
+}
+
+// Threads start together, each on a core of its own; the slower one's time.
+Times run_two(const Work& work) {
+  std::atomic<int> ready{0};
+  Times times[2];
+  std::vector<std::thread> threads;
+  for (unsigned thread = 0; thread < 2; ++thread) {
+    threads.emplace_back([&, thread] {
+      cpu_set_t core;
+      CPU_ZERO(&core);
+      CPU_SET(thread, &core);
+      ::sched_setaffinity(0, sizeof core, &core);
+      ++ready;
+      while (ready.load() < 2) {
+      }
+      times[thread] = work(thread);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return {std::max(times[0].first, times[1].first), std::max(times[0].second, times[1].second)};
+}
+
+double median(std::vector<Times> times, double Times::*which) {
+  std::vector<double> values;
+  for (const Times& t : times) values.push_back(t.*which);
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int rounds = argc > 1 ? std::atoi(argv[1]) : 15;
+  std::vector<Case> cases;
+  add_tables(cases, "table", 1024, kTableKeys);
+  add_tables(cases, "crowded", 4096, 2047);
+  add_pools(cases);
+  add_queues(cases);
+  for (int round = 0; round < rounds; ++round) {
+    for (Case& c : cases) c.one.push_back(c.work(0));
+    for (Case& c : cases) c.two.push_back(run_two(c.work));
+  }
+  std::printf("%-34s %15s %15s\n", "ns", "1 thread", "2 threads");
+  for (const Case& c : cases) {
+    std::printf("%-34s %6.1f + %6.1f %6.1f + %6.1f\n", c.name.c_str(), median(c.one, &Times::first),
+                median(c.one, &Times::second), median(c.two, &Times::first),
+                median(c.two, &Times::second));
+  }
+}

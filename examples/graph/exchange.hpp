@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One round of gather - communicate - scatter: every rank has gathered a buffer for every other
+// one, and gives what it gets to `scatter`, in the order of arrival. Back ends: lci_exchange.hpp,
+// mpi_exchange.hpp.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace graph {
+
+using Buffer = std::vector<std::byte>;
+using Scatter = std::function<void(int from, std::span<const std::byte> data)>;
+
+class Exchange {
+ public:
+  Exchange() = default;
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+  virtual ~Exchange() = default;
+
+  [[nodiscard]] virtual int rank() const = 0;
+  [[nodiscard]] virtual int size() const = 0;
+  // Collective: what a rank sends to each in one round at most. Before the first round.
+  virtual void prepare(const std::vector<std::size_t>& most_to) = 0;
+  [[nodiscard]] virtual std::int64_t sum(std::int64_t mine) = 0;
+  // Bytes of receive buffers, the most at a time.
+  [[nodiscard]] virtual std::size_t receive_memory() const = 0;
+
+  void round(const std::vector<Buffer>& out, const Scatter& scatter) {
+    const auto start = std::chrono::steady_clock::now();
+    exchange(out, scatter);
+    spent_ += std::chrono::steady_clock::now() - start;
+  }
+  // In rounds, waiting and scattering included.
+  [[nodiscard]] double seconds() const { return spent_.count(); }
+
+ protected:
+  virtual void exchange(const std::vector<Buffer>& out, const Scatter& scatter) = 0;
+
+ private:
+  std::chrono::duration<double> spent_{0};
+};
+
+}  // namespace graph

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// An MPI-like layer for light tasks: send and receive by rank and tag, without wildcards, and
+// collectives. Calls block the calling task, not its worker.
+//
+// Somebody has to make progress while tasks wait: a Server, or a task that calls serve(). An
+// ordinary thread that waits makes progress itself.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <thread>
+#include <type_traits>
+
+#include "manyhands/lci/device.hpp"
+#include "manyhands/ult/task.hpp"
+
+namespace mh::lci {
+
+// Makes progress until `stop` is set, and gives way in between: for a light task beside others, or
+// for a thread.
+MH_LCI_API void serve(Device& device, const std::atomic<bool>& stop) noexcept;
+
+// A thread that does so as long as it lives; it must end before its device.
+class Server {
+ public:
+  explicit Server(Device& device) : thread_([this, &device] { serve(device, stop_); }) {}
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+  ~Server() {
+    stop_.store(true, std::memory_order_relaxed);  // only ever looked at
+    thread_.join();
+  }
+
+ private:
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+// Repeats a call until its answer is no retry; makes progress and gives way in between.
+template <class Call>
+Answer insist(Device& device, Call call) {
+  for (;;) {
+    const Answer answer = call();
+    if (!answer.is_retry()) return answer;
+    device.progress();
+    ult::yield();
+  }
+}
+
+// Of all ranks of a device. Errors of all calls: `gone`, `misuse`, and `mismatch` for a message
+// that is longer than its receiver's buffer. Outputs are complete on success only.
+class Communicator {
+ public:
+  // Collective, in the same order at all ranks. The device must outlive it.
+  MH_LCI_API static Result<Communicator> open(Device& device);
+
+  [[nodiscard]] int rank() const { return device_->rank(); }
+  [[nodiscard]] int size() const { return device_->size(); }
+  [[nodiscard]] Device& device() const { return *device_; }
+
+  // --- any number of tasks and threads at a time ---
+  // Returns when the data may be changed again.
+  MH_LCI_API Status send(int rank, std::uint32_t tag, std::span<const std::byte> data) noexcept;
+  // The bytes that came.
+  MH_LCI_API Result<std::size_t> receive(int rank, std::uint32_t tag,
+                                         std::span<std::byte> buffer) noexcept;
+  // Start now, wait() later. They return at once unless something has run out.
+  MH_LCI_API Status start_send(int rank, std::uint32_t tag, std::span<const std::byte> data,
+                               Synchronizer& done) noexcept;
+  MH_LCI_API Status start_receive(int rank, std::uint32_t tag, std::span<std::byte> buffer,
+                                  Synchronizer& done) noexcept;
+  MH_LCI_API Result<std::size_t> wait(Synchronizer& done) noexcept;
+
+  // --- collective, one at a time, in the same order at all ranks ---
+  MH_LCI_API Status barrier() noexcept;
+  MH_LCI_API Status broadcast(int root, std::span<std::byte> data) noexcept;
+  // `block` bytes from each to each; both spans have size() blocks.
+  MH_LCI_API Status all_to_all(std::span<const std::byte> send, std::span<std::byte> receive,
+                               std::size_t block) noexcept;
+  // Element by element, in a fixed order of ranks, into `data` of all. `operation(a, b)` gives the
+  // combined element and must be associative.
+  template <class T, class Operation>
+  Status all_reduce(std::span<T> data, Operation operation) {
+    static_assert(std::is_trivially_copyable_v<T> && std::is_empty_v<Operation>);
+    (void)operation;
+    return all_reduce_bytes(std::as_writable_bytes(data),
+                            [](std::byte* into, const std::byte* from, std::size_t bytes) {
+                              auto* a = reinterpret_cast<T*>(into);
+                              const auto* b = reinterpret_cast<const T*>(from);
+                              for (std::size_t i = 0; i < bytes / sizeof(T); ++i)
+                                a[i] = Operation{}(a[i], b[i]);
+                            });
+  }
+
+ private:
+  using Combine = void (*)(std::byte* into, const std::byte* from, std::size_t bytes);
+  Communicator(Device& device, Endpoint messages, Endpoint collectives)
+      : device_(&device), messages_(messages), collectives_(collectives) {}
+  MH_LCI_API Status all_reduce_bytes(std::span<std::byte> data, Combine combine) noexcept;
+  Answer send_patiently(Endpoint endpoint, int rank, std::uint32_t tag,
+                        std::span<const std::byte> data, Synchronizer& done) noexcept;
+  Status send_on(Endpoint endpoint, int rank, std::uint32_t tag,
+                 std::span<const std::byte> data) noexcept;
+  Result<std::size_t> receive_on(Endpoint endpoint, int rank, std::uint32_t tag,
+                                 std::span<std::byte> buffer) noexcept;
+
+  Device* device_;
+  Endpoint messages_;
+  Endpoint collectives_;
+  std::uint32_t turn_ = 0;  // of the next collective: its tag
+};
+
+}  // namespace mh::lci

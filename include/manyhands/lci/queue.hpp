@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The queue interface for irregular programs (dissertation, section 3.3, algorithms 3.1 to 3.3):
+// whoever has gathered something for a rank enqueues it, and whoever has time dequeues what has
+// come, in the order of arrival (first-packet policy), with its size, rank and tag. No matching, no
+// probing, no order between messages.
+//
+// Back-pressure: send_enqueue() answers *retry* while the receiver has not dequeued enough. A large
+// message that nobody has dequeued holds its packet, so the memory of a rank is bounded by its
+// credits times the largest message for each peer, and by `memory_limit`.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "manyhands/lci/device.hpp"
+
+namespace mh::lci {
+
+class Queue {
+ public:
+  // Collective, as Device::open_endpoint(). memory_limit: of messages that have arrived or are on
+  // their way here; one message may be larger.
+  static Result<Queue> open(Device& device, std::size_t memory_limit = SIZE_MAX) {
+    Queue queue;
+    queue.core_ = std::make_shared<Core>(memory_limit);
+    const Result<Endpoint> endpoint =
+        device.open_endpoint({.buffers = Buffers::dynamic,
+                              .completion = Completion::queue,
+                              .queue = &queue.core_->arrived,
+                              .allocator = {Core::allocate, Core::release, queue.core_.get()},
+                              .keep = queue.core_});
+    if (!endpoint) return endpoint.status();
+    queue.endpoint_ = *endpoint;
+    return queue;
+  }
+
+  // done: the buffer is free again. posted: it is when the counter that `sent` points to has been
+  // increased by a receive_dequeue() of this rank.
+  Answer send_enqueue(int rank, std::uint32_t tag, std::span<const std::byte> data,
+                      std::atomic<std::uint32_t>* sent) noexcept {
+    return endpoint_.send(rank, tag, data, sent);
+  }
+
+  // The next message, or nothing. A message of Kind::gone says that a rank has died; one of
+  // Kind::sent with a failed status, that a large message has not arrived.
+  std::optional<Message> receive_dequeue() noexcept {
+    while (auto message = core_->arrived.pop()) {
+      if (message->kind() != Kind::sent) return message;
+      auto* sent = static_cast<std::atomic<std::uint32_t>*>(message->context());
+      // release: whoever sees the count may write to the buffer.
+      if (sent != nullptr) sent->fetch_add(1, std::memory_order_release);
+      if (!message->status()) return message;
+    }
+    return std::nullopt;
+  }
+
+  // Bytes of messages that are here or on their way here, and the most that there were.
+  [[nodiscard]] std::size_t memory() const { return core_->used.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::size_t most_memory() const {
+    return core_->most.load(std::memory_order_relaxed);
+  }
+
+ private:
+  Queue() = default;
+
+  // Lives as long as the endpoint. relaxed: counts, of what malloc hands over.
+  struct Core {
+    explicit Core(std::size_t most_bytes) : limit(most_bytes) {}
+
+    static constexpr std::size_t kFront = alignof(std::max_align_t);  // the size is kept there
+
+    static void* allocate(std::size_t size, void* self) noexcept {
+      auto& core = *static_cast<Core*>(self);
+      const std::size_t used = core.used.fetch_add(size, std::memory_order_relaxed) + size;
+      void* memory = used <= core.limit || used == size ? std::malloc(kFront + size) : nullptr;
+      if (memory == nullptr) {
+        core.used.fetch_sub(size, std::memory_order_relaxed);
+        return nullptr;
+      }
+      std::size_t most = core.most.load(std::memory_order_relaxed);
+      while (most < used &&
+             !core.most.compare_exchange_weak(most, used, std::memory_order_relaxed)) {
+      }
+      *static_cast<std::size_t*>(memory) = size;
+      return static_cast<std::byte*>(memory) + kFront;
+    }
+    static void release(void* memory, void* self) noexcept {
+      auto* front = static_cast<std::byte*>(memory) - kFront;
+      const std::size_t size = *reinterpret_cast<std::size_t*>(front);
+      static_cast<Core*>(self)->used.fetch_sub(size, std::memory_order_relaxed);
+      std::free(front);
+    }
+
+    const std::size_t limit;
+    CompletionQueue arrived;
+    std::atomic<std::size_t> used{0};
+    std::atomic<std::size_t> most{0};
+  };
+
+  std::shared_ptr<Core> core_;
+  Endpoint endpoint_;
+};
+
+}  // namespace mh::lci

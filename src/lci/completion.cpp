@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Completion queues, synchronizers, handlers: the last step of each operation.
+#include "manyhands/lci/completion.hpp"
+
+#include "lci/ring.hpp"
+#include "lci/state.hpp"
+
+namespace mh::lci {
+
+struct CompletionQueue::Places : Ring<detail::Event> {
+  using Ring<detail::Event>::Ring;
+};
+
+CompletionQueue::CompletionQueue(std::size_t capacity)
+    : places_(std::make_unique<Places>(capacity)) {}
+
+CompletionQueue::~CompletionQueue() {
+  while (pop()) {
+  }
+}
+
+std::optional<Message> CompletionQueue::pop() noexcept {
+  detail::Event event;
+  if (!places_->pop(event)) return std::nullopt;
+  return Message(event);
+}
+
+bool CompletionQueue::push(const detail::Event& event) noexcept { return places_->push(event); }
+
+void Synchronizer::wait() noexcept {
+  if (test()) return;
+  ult::detail::Waiting me{.task = ult::detail::self()};
+  std::uintptr_t pending = kPending;
+  // acq_rel: release shows `me` to complete(); acquire, on failure, is the one of test().
+  if (state_.compare_exchange_strong(pending, reinterpret_cast<std::uintptr_t>(&me),
+                                     std::memory_order_acq_rel, std::memory_order_acquire)) {
+    ult::detail::sleep(me);
+  }
+}
+
+// It may be gone as soon as it is done, unless somebody waits; who waits is there until woken.
+void Synchronizer::complete(const detail::Event& event) noexcept {
+  event_ = event;
+  const std::uintptr_t was = state_.exchange(kDone, std::memory_order_acq_rel);
+  if (was != kPending) ult::detail::wake(reinterpret_cast<ult::detail::Waiting*>(was));
+}
+
+namespace detail {
+
+void release(const Event& event) noexcept {
+  if (event.allocated) event.endpoint->free(event.data);
+  if (event.packet != nullptr) event.endpoint->device.consume(*event.packet);
+}
+
+// Before the device goes: messages that nobody has popped hold its packets.
+void EndpointState::drain() const {
+  if (config.completion != Completion::queue) return;
+  CompletionQueue::Places& places = *config.queue->places_;
+  for (std::size_t left = places.capacity(); left != 0; --left) {
+    Event event;
+    if (!places.pop(event)) return;
+    if (event.endpoint == this) {
+      release(event);
+    } else {
+      places.push(event);
+    }
+  }
+}
+
+bool EndpointState::push(EndpointState& endpoint, const Event& event, Synchronizer* /*done*/) {
+  return endpoint.config.queue->push(event);
+}
+
+void EndpointState::complete(const Event& event, Synchronizer* done) { done->complete(event); }
+
+bool EndpointState::synchronize(EndpointState& /*endpoint*/, const Event& event,
+                                Synchronizer* done) {
+  complete(event, done);
+  return true;
+}
+
+bool EndpointState::handle(EndpointState& endpoint, const Event& event, Synchronizer* /*done*/) {
+  Message message(event);
+  endpoint.config.handler(message, endpoint.config.argument);
+  return true;
+}
+
+}  // namespace detail
+}  // namespace mh::lci

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A device: its memory, its progress, credits, and the list of deferred steps.
+#include <algorithm>
+#include <mutex>
+#include <new>
+#include <thread>
+#include <utility>
+
+#include "lci/state.hpp"
+
+namespace mh::lci::detail {
+namespace {
+
+constexpr std::size_t kFewestCredits = 8;
+constexpr std::size_t kMostCredits = 1024;
+constexpr std::size_t kMostLarge = 32;  // to one peer at a time
+constexpr std::size_t kEventsPerStep = 32;
+constexpr unsigned kMostLanes = 64;
+
+unsigned lanes() { return std::clamp(std::thread::hardware_concurrency() * 2, 2U, kMostLanes); }
+
+void free_packets(std::byte* memory) { ::operator delete[](memory, std::align_val_t{kCacheLine}); }
+
+std::byte* allocate_packets(std::size_t bytes) {
+  return static_cast<std::byte*>(
+      ::operator new[](bytes, std::align_val_t{kCacheLine}, std::nothrow));
+}
+
+std::size_t stride(const DeviceConfig& config) { return sizeof(Packet) + config.packet_bytes; }
+
+bool usable(const DeviceConfig& config) {
+  return config.packet_bytes % kCacheLine == 0 && config.packet_bytes >= 2 * kCacheLine &&
+         config.send_packets > 0 && config.large_messages > 0 && config.expected_keys > 0;
+}
+
+}  // namespace
+
+// The same at all ranks. A packet that could not be posted would hold up all credits, so there are
+// no more than the transport takes; a quarter of them is for rendezvous at most.
+Shares shares_of(const DeviceConfig& config, const Transport& transport) {
+  const auto peers = static_cast<std::size_t>(transport.size());
+  const std::size_t most = transport.post_limit() / peers;
+  Shares shares{};
+  shares.large = std::min({config.large_messages, kMostLarge, most / 4});
+  const std::size_t others = std::min(most, shares.large + kSpareReceives);
+  shares.credits = std::clamp(config.receive_packets / peers, kFewestCredits, kMostCredits);
+  shares.credits = std::min(shares.credits, most - others);
+  shares.large = std::min(shares.large, shares.credits);
+  shares.receives = peers * (shares.credits + shares.large + kSpareReceives);
+  return shares;
+}
+
+Result<std::unique_ptr<DeviceState>> DeviceState::make(std::unique_ptr<Transport> transport,
+                                                       const DeviceConfig& config) {
+  if (!usable(config)) return Status{Code::misuse};
+  try {
+    auto device = std::make_unique<DeviceState>(std::move(transport), config);
+    const std::size_t count = device->shares.receives + config.send_packets;
+    std::byte* memory = device->packet_memory.get();
+    if (memory == nullptr) return Status{Code::full};
+    if (device->shares.large == 0) return Status{Code::unsupported};
+    const Status attached = device->transport->attach({memory, count * stride(config)});
+    if (!attached) return attached;
+    for (std::size_t i = 0; i < count; ++i) {
+      auto* packet = ::new (memory + i * stride(config)) Packet{};
+      device->packets.give(packet);
+    }
+    device->unposted.store(device->shares.receives, std::memory_order_relaxed);
+    device->post_receives();
+    return device;
+  } catch (const std::bad_alloc&) {
+    return Status{Code::full};
+  }
+}
+
+DeviceState::DeviceState(std::unique_ptr<Transport> network, const DeviceConfig& chosen)
+    : transport(std::move(network)),
+      config(chosen),
+      shares(shares_of(chosen, *transport)),
+      inject_limit(std::min(transport->inject_limit(), chosen.packet_bytes)),
+      peers(static_cast<std::size_t>(transport->size())),
+      packet_memory(allocate_packets((shares.receives + chosen.send_packets) * stride(chosen)),
+                    free_packets),
+      records(2 * chosen.large_messages),
+      receives(chosen.expected_keys),
+      table(chosen.expected_keys, chosen.expected_keys),
+      packets(shares.receives + chosen.send_packets, lanes()),
+      free_records(records.size(), lanes()),
+      free_receives(receives.size(), lanes()) {
+  for (Peer& peer : peers) {
+    peer.credits.store(static_cast<std::int32_t>(shares.credits), std::memory_order_relaxed);
+    peer.large.store(static_cast<std::int32_t>(shares.large), std::memory_order_relaxed);
+  }
+  for (Record& record : records) free_records.give(&record);
+  for (PooledReceive& receive : receives) free_receives.give(&receive);
+}
+
+DeviceState::~DeviceState() {
+  for (auto& slot : endpoints) {
+    const EndpointState* endpoint = slot.load(std::memory_order_relaxed);
+    if (endpoint != nullptr) endpoint->drain();
+  }
+  transport.reset();  // before the packets that it has
+  for (auto& slot : endpoints) delete slot.load(std::memory_order_relaxed);
+}
+
+Result<EndpointState*> DeviceState::open_endpoint(const EndpointConfig& chosen) {
+  const bool complete =
+      (chosen.completion != Completion::queue || chosen.queue != nullptr) &&
+      (chosen.completion != Completion::handler || chosen.handler != nullptr) &&
+      (chosen.allocator.allocate == nullptr) == (chosen.allocator.release == nullptr);
+  if (!complete) return Status{Code::misuse};
+  for (std::size_t id = 0; id < endpoints.size(); ++id) {
+    if (endpoints[id].load(std::memory_order_relaxed) != nullptr) continue;
+    auto* endpoint = new (std::nothrow) EndpointState(*this, chosen, static_cast<std::uint8_t>(id));
+    if (endpoint == nullptr) break;
+    endpoints[id].store(endpoint, std::memory_order_release);
+    return endpoint;
+  }
+  return Status{Code::full};
+}
+
+// --- progress -------------------------------------------------------------------------------
+
+std::size_t DeviceState::progress() {
+  if (progressing.load(std::memory_order_relaxed) ||
+      progressing.exchange(true, std::memory_order_acquire)) {
+    return 0;
+  }
+  NetEvent events[kEventsPerStep];
+  const std::size_t count = transport->poll(events);
+  for (std::size_t i = 0; i < count; ++i) handle(events[i]);
+  if (unposted.load(std::memory_order_relaxed) != 0) post_receives();
+  if (any_deferred.load(std::memory_order_relaxed)) retry_deferred();
+  progressing.store(false, std::memory_order_release);
+  return count;
+}
+
+void DeviceState::handle(const NetEvent& event) {
+  switch (event.what) {
+    case NetEvent::What::arrived: {
+      auto* packet = static_cast<Packet*>(event.context);
+      packet->header = event.header;
+      packet->size = event.size;
+      if (!dispatch(*packet)) {
+        defer(*packet, [](DeviceState& device, Deferred& step) {
+          return device.dispatch(static_cast<Packet&>(step));
+        });
+      }
+      return;
+    }
+    case NetEvent::What::sent:
+      return packets.give(static_cast<Packet*>(event.context));
+    case NetEvent::What::put_done:
+      return put_done(*static_cast<Record*>(event.context), Code::ok);
+    case NetEvent::What::put_arrived:
+      return handle_put(event.header);
+    case NetEvent::What::failed:
+      return handle_failure(event);
+    case NetEvent::What::unposted:
+      packets.give(static_cast<Packet*>(event.context));
+      unposted.fetch_add(1, std::memory_order_release);
+      return;
+    case NetEvent::What::gone:
+      return handle_gone(event.header.rank);
+  }
+}
+
+// A message that was sent has not arrived: to its sender, the peer is as good as dead.
+void DeviceState::handle_failure(const NetEvent& event) {
+  if (event.context->use == NetContext::Use::send) {
+    auto* packet = static_cast<Packet*>(event.context);
+    const int rank = packet->header.rank;
+    packets.give(packet);
+    handle_gone(rank);
+    return;
+  }
+  put_done(*static_cast<Record*>(event.context), event.code);
+}
+
+// Who makes progress. acquire: partner is consume(), whose packets are in the pool by then.
+void DeviceState::post_receives() {
+  std::size_t count = unposted.exchange(0, std::memory_order_acquire);
+  while (count != 0) {
+    Packet* packet = packets.take();
+    if (packet == nullptr) break;
+    packet->receive = nullptr;
+    packet->place = nullptr;
+    if (transport->post({packet->payload(), config.packet_bytes}, *packet) != Code::ok) {
+      packets.give(packet);
+      break;
+    }
+    --count;
+  }
+  if (count != 0) unposted.fetch_add(count, std::memory_order_relaxed);
+}
+
+// --- credits --------------------------------------------------------------------------------
+
+namespace {
+
+// Tells a peer of its credits, once the packets they stand for are posted.
+bool tell_credits(DeviceState& device, Deferred& step) {
+  auto& peer = static_cast<Peer&>(step);
+  if (device.unposted.load(std::memory_order_relaxed) != 0) return false;
+  // seq_cst, as in consume(): either it sees that nobody tells, or this sees what it owes.
+  peer.telling.store(false, std::memory_order_seq_cst);
+  const std::uint32_t owed = peer.owed.exchange(0, std::memory_order_seq_cst);
+  const auto rank = static_cast<int>(&peer - device.peers.data());
+  const Header header{Wire::credit, 0, device.transport->rank(), owed};
+  if (owed == 0 || device.is_gone(rank)) return true;
+  const Code code = device.transport->inject(rank, header, {});
+  if (code == Code::ok || code == Code::gone) return true;
+  peer.owed.fetch_add(owed, std::memory_order_seq_cst);
+  return peer.telling.exchange(true, std::memory_order_seq_cst);  // true: somebody has deferred it
+}
+
+}  // namespace
+
+void DeviceState::consume(Packet& packet) {
+  Peer& sender = peer(packet.header.rank);
+  packets.give(&packet);
+  unposted.fetch_add(1, std::memory_order_release);
+  const std::uint32_t owed = sender.owed.fetch_add(1, std::memory_order_seq_cst) + 1;
+  if (owed < shares.credits / 2 || sender.telling.load(std::memory_order_seq_cst)) return;
+  if (!sender.telling.exchange(true, std::memory_order_seq_cst)) defer(sender, tell_credits);
+}
+
+void DeviceState::give_credits(Peer& peer, std::int32_t count) {
+  peer.credits.fetch_add(count, std::memory_order_seq_cst);
+  if (!peer.awaited.load(std::memory_order_seq_cst)) return;
+  for (; count > 0; --count) {
+    ult::detail::Waiting* next = nullptr;
+    {
+      const std::lock_guard guard(peer.waiting_lock);
+      next = peer.waiting.pop();
+      if (peer.waiting.empty()) peer.awaited.store(false, std::memory_order_seq_cst);
+    }
+    if (next == nullptr) return;
+    ult::detail::wake(next);
+  }
+}
+
+void DeviceState::await_credit(int rank) {
+  Peer& awaited = peer(rank);
+  ult::detail::Waiting me{.task = ult::detail::self()};
+  {
+    const std::lock_guard guard(awaited.waiting_lock);
+    awaited.awaited.store(true, std::memory_order_seq_cst);
+    if (awaited.credits.load(std::memory_order_seq_cst) > 0 || is_gone(rank)) return;
+    awaited.waiting.push(&me);
+  }
+  ult::detail::sleep(me);
+}
+
+void DeviceState::handle_credit(Packet& packet) {
+  give_credits(peer(packet.header.rank), static_cast<std::int32_t>(packet.header.tag));
+  packets.give(&packet);
+  unposted.fetch_add(1, std::memory_order_release);
+}
+
+// --- deferred steps and counters ------------------------------------------------------------
+
+Answer DeviceState::retry(Retry reason) {
+  count().retries[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
+  return Answer::retry(reason);
+}
+
+void DeviceState::defer(Deferred& step, bool (*again)(DeviceState&, Deferred&)) {
+  count().deferred.fetch_add(1, std::memory_order_relaxed);
+  step.again = again;
+  step.next_deferred = nullptr;
+  const std::lock_guard guard(deferred_lock);
+  (first_deferred == nullptr ? first_deferred : last_deferred->next_deferred) = &step;
+  last_deferred = &step;
+  any_deferred.store(true, std::memory_order_relaxed);
+}
+
+// Each step once; those that still cannot be done come to the end of the list.
+void DeviceState::retry_deferred() {
+  Deferred* step = nullptr;
+  {
+    const std::lock_guard guard(deferred_lock);
+    step = std::exchange(first_deferred, nullptr);
+    any_deferred.store(false, std::memory_order_relaxed);
+  }
+  while (step != nullptr) {
+    Deferred* const next = step->next_deferred;
+    auto* const again = step->again;
+    if (!again(*this, *step)) defer(*step, again);
+    step = next;
+  }
+}
+
+void DeviceState::give_receive(PostedReceive* receive) {
+  if (receive != nullptr) free_receives.give(static_cast<PooledReceive*>(receive));
+}
+
+Counters DeviceState::counters() const {
+  Counters sum{};
+  const auto value = [](const auto& count) { return count.load(std::memory_order_relaxed); };
+  for (const Counts& lane : counts) {
+    sum.eager_sent += value(lane.eager_sent);
+    sum.eager_received += value(lane.eager_received);
+    sum.large_sent += value(lane.large_sent);
+    sum.large_received += value(lane.large_received);
+    sum.unexpected += value(lane.unexpected);
+    sum.deferred += value(lane.deferred);
+    for (int i = 0; i < kRetryReasons; ++i) {
+      const auto reason = static_cast<std::size_t>(i);
+      sum.retries[reason] += value(lane.retries[reason]);
+    }
+  }
+  return sum;
+}
+
+}  // namespace mh::lci::detail

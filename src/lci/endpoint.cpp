@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The calls of an endpoint: send, receive.
+#include <cstring>
+
+#include "lci/state.hpp"
+#include "manyhands/lci/device.hpp"
+
+namespace mh::lci {
+namespace detail {
+namespace {
+
+// Takes one of a count that must not go below zero.
+bool take_one(std::atomic<std::int32_t>& count) {
+  if (count.fetch_sub(1, std::memory_order_relaxed) > 0) return true;
+  count.fetch_add(1, std::memory_order_relaxed);
+  return false;
+}
+
+void put_back(std::atomic<std::int32_t>& count) { count.fetch_add(1, std::memory_order_relaxed); }
+
+}  // namespace
+
+Answer EndpointState::send(int rank, std::uint32_t tag, std::span<const std::byte> data,
+                           void* context, Synchronizer* done) {
+  if (!device.has(rank) || (done != nullptr) != (config.completion == Completion::synchronizer)) {
+    return Answer::error(Code::misuse);
+  }
+  if (device.is_gone(rank)) return Answer::error(Code::gone);
+  if (data.size() <= device.config.packet_bytes) return send_eager(rank, tag, data);
+  if (config.buffers == Buffers::piggy_back) return Answer::error(Code::misuse);
+  return send_large(rank, tag, data, context, done);
+}
+
+Answer EndpointState::send_eager(int rank, std::uint32_t tag, std::span<const std::byte> data) {
+  Peer& peer = device.peer(rank);
+  if (!take_one(peer.credits)) return device.retry(Retry::credit);
+  const Header header{Wire::eager, id, device.transport->rank(), tag};
+  Code code = Code::ok;
+  if (data.size() <= device.inject_limit) {
+    code = device.transport->inject(rank, header, data);
+  } else {
+    Packet* packet = device.packets.take();
+    if (packet == nullptr) {
+      device.give_credits(peer, 1);
+      return device.retry(Retry::packet);
+    }
+    std::memcpy(packet->payload(), data.data(), data.size());
+    packet->header.rank = rank;  // for its failure
+    code = device.transport->send(rank, header, {packet->payload(), data.size()}, *packet);
+    if (code != Code::ok) device.packets.give(packet);
+  }
+  if (code == Code::ok) {
+    device.count().eager_sent.fetch_add(1, std::memory_order_relaxed);
+    return Answer::done();
+  }
+  device.give_credits(peer, 1);
+  return code == Code::full ? device.retry(Retry::network) : Answer::error(code);
+}
+
+Answer EndpointState::send_large(int rank, std::uint32_t tag, std::span<const std::byte> data,
+                                 void* context, Synchronizer* done) {
+  Peer& peer = device.peer(rank);
+  if (!take_one(peer.large)) return device.retry(Retry::record);
+  if (!take_one(peer.credits)) {
+    put_back(peer.large);
+    return device.retry(Retry::credit);
+  }
+  Record* record = device.take_record(rank, *this, true);
+  if (record == nullptr) {
+    put_back(peer.large);
+    device.give_credits(peer, 1);
+    return device.retry(Retry::record);
+  }
+  record->put.data = data.data();
+  record->done = done;
+  record->event = {.endpoint = this,
+                   .size = data.size(),
+                   .context = context,
+                   .tag = tag,
+                   .rank = rank,
+                   .kind = Kind::sent};
+  if (done != nullptr) done->start();
+  record->phase.store(waiting_for(rank, true), std::memory_order_seq_cst);
+  const ReadyToSend rts{data.size(), static_cast<std::uint32_t>(record - device.records.data())};
+  const Header header{Wire::rts, id, device.transport->rank(), tag};
+  const Code code = device.is_gone(rank)
+                        ? Code::gone
+                        : device.transport->inject(rank, header, std::as_bytes(std::span(&rts, 1)));
+  if (code == Code::ok) return Answer::posted();
+  // A death may have ended it already: then its completion is on its way.
+  std::uint64_t waiting = waiting_for(rank, true);
+  if (!record->phase.compare_exchange_strong(waiting, kIdle, std::memory_order_acq_rel)) {
+    return Answer::posted();
+  }
+  put_back(peer.large);
+  device.give_credits(peer, 1);
+  device.give_record(*record);
+  return code == Code::full ? device.retry(Retry::network) : Answer::error(code);
+}
+
+// --- receives -------------------------------------------------------------------------------
+
+// `posted` is in the table afterwards (posted), or has met its message (done).
+Answer EndpointState::receive(int rank, std::uint32_t tag, PostedReceive& posted) {
+  const std::uint64_t key = match_key(id, rank, tag);
+  const MatchingTable::Match match = device.table.access(key, &posted, Side::receive);
+  if (match.full) return device.retry(Retry::table);
+  if (match.partner != nullptr) {
+    auto* packet = static_cast<Packet*>(match.partner);
+    packet->receive = &posted;
+    device.settle_or_defer(*packet);
+    return Answer::done();
+  }
+  // Died before it was there: nobody else will take it out (Peer::gone).
+  if (device.is_gone(rank) && device.table.remove(key, &posted)) return Answer::error(Code::gone);
+  return Answer::posted();
+}
+
+Answer EndpointState::receive_pooled(int rank, std::uint32_t tag, std::span<std::byte> buffer,
+                                     void* context) {
+  const bool fits = posts && config.completion != Completion::synchronizer;
+  if (!fits || !device.has(rank)) return Answer::error(Code::misuse);
+  PooledReceive* posted = device.free_receives.take();
+  if (posted == nullptr) return device.retry(Retry::record);
+  *posted = {{{}, buffer.data(), buffer.size(), context, nullptr}, {}, this, rank, tag};
+  const Answer answer = receive(rank, tag, *posted);
+  if (answer.is_retry() || answer.is_error()) device.free_receives.give(posted);
+  return answer.is_done() ? Answer::posted() : answer;
+}
+
+Answer EndpointState::receive_at(int rank, std::uint32_t tag, std::span<std::byte> buffer,
+                                 Synchronizer& done) {
+  const bool fits = posts && config.completion == Completion::synchronizer;
+  if (!fits || !device.has(rank)) return Answer::error(Code::misuse);
+  static_assert(sizeof(PostedReceive) <= sizeof(done.receive_));
+  done.start();
+  auto* posted = ::new (static_cast<void*>(done.receive_))
+      PostedReceive{{}, buffer.data(), buffer.size(), nullptr, &done};
+  const Answer answer = receive(rank, tag, *posted);
+  // It may have met a large message, which is under way, or one that had to be deferred.
+  return answer.is_done() && !done.test() ? Answer::posted() : answer;
+}
+
+}  // namespace detail
+
+Answer Endpoint::send(int rank, std::uint32_t tag, std::span<const std::byte> data,
+                      void* context) noexcept {
+  return state_->send(rank, tag, data, context, nullptr);
+}
+Answer Endpoint::send(int rank, std::uint32_t tag, std::span<const std::byte> data,
+                      Synchronizer& done) noexcept {
+  return state_->send(rank, tag, data, nullptr, &done);
+}
+Answer Endpoint::receive(int rank, std::uint32_t tag, std::span<std::byte> buffer,
+                         void* context) noexcept {
+  return state_->receive_pooled(rank, tag, buffer, context);
+}
+Answer Endpoint::receive(int rank, std::uint32_t tag, std::span<std::byte> buffer,
+                         Synchronizer& done) noexcept {
+  return state_->receive_at(rank, tag, buffer, done);
+}
+Answer Endpoint::receive(int rank, std::uint32_t tag, Synchronizer& done) noexcept {
+  return state_->receive_at(rank, tag, {}, done);
+}
+
+}  // namespace mh::lci

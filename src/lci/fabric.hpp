@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The transport over libfabric: reliable datagram endpoints with FI_MSG and FI_RMA. Tested with
+// `tcp;ofi_rxm` and `shm`; RDMA providers take the same path.
+//
+// Limits: immediate data of 8 bytes (a provider with fewer is not used), no FI_MR_ENDPOINT, no
+// FI_RX_CQ_DATA. The provider locks by itself (FI_THREAD_SAFE).
+#pragma once
+
+#include <memory>
+
+#include "lci/transport.hpp"
+#include "manyhands/lci/device.hpp"
+
+namespace mh::lci::detail {
+
+// Collective over the job, which must outlive it. See Device::open() for failures.
+Result<std::unique_ptr<Transport>> open_fabric(Job& job, const DeviceConfig& config);
+
+}  // namespace mh::lci::detail

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A peer has died: everything that waits for it ends with Code::gone.
+//
+// Messages that have arrived before stay and can be received. A put that the transport has comes
+// back from it as failed; what waits for the peer is ended here.
+#include <mutex>
+
+#include "lci/state.hpp"
+
+namespace mh::lci::detail {
+namespace {
+
+bool tell(DeviceState& /*device*/, Deferred& step) {
+  const auto& notice = static_cast<Notice&>(step);
+  const Event event{
+      .endpoint = notice.endpoint, .rank = notice.rank, .kind = Kind::gone, .code = Code::gone};
+  return notice.endpoint->deliver(*notice.endpoint, event, nullptr);
+}
+
+bool fail_pooled(DeviceState& device, Deferred& step) {
+  auto& receive = static_cast<PooledReceive&>(step);
+  const Event event{.endpoint = receive.endpoint,
+                    .context = receive.context,
+                    .tag = receive.tag,
+                    .rank = receive.rank,
+                    .kind = Kind::received,
+                    .code = Code::gone};
+  if (!receive.endpoint->deliver(*receive.endpoint, event, nullptr)) return false;
+  device.free_receives.give(&receive);
+  return true;
+}
+
+void fail(DeviceState& device, PostedReceive& receive, int rank) {
+  if (receive.done != nullptr) {
+    const Event event{.rank = rank, .kind = Kind::received, .code = Code::gone};
+    EndpointState::complete(event, receive.done);
+    return;
+  }
+  auto& pooled = static_cast<PooledReceive&>(receive);
+  if (!fail_pooled(device, pooled)) device.defer(pooled, fail_pooled);
+}
+
+void end_receives(DeviceState& device, int rank) {
+  const auto from_it = [rank](std::uint64_t key) { return rank_of_key(key) == rank; };
+  device.table.take_all(Side::receive, from_it, [&](MatchNode* node) {
+    fail(device, *static_cast<PostedReceive*>(node), rank);
+  });
+}
+
+void end_records(DeviceState& device, int rank) {
+  for (Record& record : device.records) {
+    bool ended = false;
+    for (const bool sends : {false, true}) {
+      std::uint64_t waiting = waiting_for(rank, sends);
+      ended = ended || record.phase.compare_exchange_strong(waiting, kIdle);
+    }
+    if (!ended) continue;
+    record.event.code = Code::gone;
+    device.finish_or_defer(record);
+  }
+}
+
+}  // namespace
+
+void DeviceState::handle_gone(int rank) {
+  if (peer(rank).gone.exchange(true, std::memory_order_seq_cst)) return;
+  {
+    Peer& dead = peer(rank);
+    const std::lock_guard guard(dead.waiting_lock);  // whoever comes later sees that it is gone
+    ult::detail::wake_all(dead.waiting.pop_all());
+  }
+  end_receives(*this, rank);
+  end_records(*this, rank);
+  for (auto& slot : endpoints) {
+    EndpointState* endpoint = slot.load(std::memory_order_acquire);
+    if (endpoint == nullptr || endpoint->config.completion == Completion::synchronizer) continue;
+    Notice& notice = endpoint->notices[static_cast<std::size_t>(rank)];
+    if (!tell(*this, notice)) defer(notice, tell);
+  }
+}
+
+}  // namespace mh::lci::detail

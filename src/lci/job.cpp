@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How the processes of a job find rank 0.
+#include "manyhands/lci/job.hpp"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <initializer_list>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "lci/job_state.hpp"
+#include "lci/wire.hpp"
+
+namespace mh::lci {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kBetweenTries{10};
+constexpr std::uint32_t kMagic = 0x4D484C31;  // "MHL1"
+
+struct Hello {
+  std::uint32_t magic;
+  std::int32_t rank;
+  std::int32_t size;
+};
+
+// --- who am I, where is rank 0 ---------------------------------------------------------------
+
+int first_number(std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    const char* text = std::getenv(name);
+    if (text != nullptr && *text != '\0') return std::atoi(text);
+  }
+  return -1;
+}
+
+bool is_path(const std::string& root) { return !root.empty() && root[0] == '/'; }
+
+// False: rank or size make no sense.
+bool complete(JobConfig& config) {
+  if (config.rank < 0) {
+    config.rank = first_number({"MH_LCI_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"});
+    config.size = first_number({"MH_LCI_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"});
+    if (config.rank < 0 && config.size < 0) {
+      config.rank = 0;
+      config.size = 1;
+    }
+  }
+  if (config.root.empty()) {
+    const char* root = std::getenv("MH_LCI_ROOT");
+    if (root != nullptr) config.root = root;
+  }
+  if (config.root.empty()) {
+    config.root =
+        "/tmp/manyhands-lci-" + std::to_string(::getuid()) + '-' + std::to_string(::getppid());
+    if (config.rank == 0) ::unlink(config.root.c_str());  // of an earlier process of that number
+  }
+  const bool named = is_path(config.root) || config.root.find(':') != std::string::npos;
+  return named && config.rank >= 0 && config.rank < config.size && config.size <= detail::kMaxRanks;
+}
+
+std::string own_address() {
+  ifaddrs* all = nullptr;
+  if (::getifaddrs(&all) != 0) return "127.0.0.1";
+  std::string address = "127.0.0.1";
+  for (const ifaddrs* i = all; i != nullptr; i = i->ifa_next) {
+    const bool usable = i->ifa_addr != nullptr && i->ifa_addr->sa_family == AF_INET &&
+                        (i->ifa_flags & IFF_LOOPBACK) == 0 && (i->ifa_flags & IFF_UP) != 0;
+    if (!usable) continue;
+    char text[INET_ADDRSTRLEN];
+    const auto* in = reinterpret_cast<const sockaddr_in*>(i->ifa_addr);
+    if (::inet_ntop(AF_INET, &in->sin_addr, text, sizeof text) != nullptr) address = text;
+    break;
+  }
+  ::freeifaddrs(all);
+  return address;
+}
+
+struct Place {
+  std::string host;
+  std::string port;
+};
+
+Place place_of(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos) return {};
+  return {text.substr(0, colon), text.substr(colon + 1)};
+}
+
+// --- sockets ---------------------------------------------------------------------------------
+
+// A host that vanished is noticed after 2 + 2 * 1 s.
+void watch_peer(int socket) {
+  const auto set = [socket](int level, int option, int value) {
+    ::setsockopt(socket, level, option, &value, sizeof value);
+  };
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 2);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 1);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 2);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 4000);
+  set(IPPROTO_TCP, TCP_NODELAY, 1);
+}
+
+Fd listen_at(const std::string& port) {
+  Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int on = 1;
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  sockaddr_in here{};
+  here.sin_family = AF_INET;
+  here.sin_addr.s_addr = htonl(INADDR_ANY);
+  here.sin_port = htons(static_cast<std::uint16_t>(std::atoi(port.c_str())));
+  const bool bound = ::bind(socket.get(), reinterpret_cast<sockaddr*>(&here), sizeof here) == 0;
+  if (!bound || ::listen(socket.get(), SOMAXCONN) != 0) socket.reset();
+  return socket;
+}
+
+// Written beside it and renamed, so that nobody reads half of it.
+bool write_place(const std::string& path, int socket) {
+  sockaddr_in here{};
+  socklen_t size = sizeof here;
+  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&here), &size) != 0) return false;
+  const std::string draft = path + ".new";
+  {
+    std::ofstream file(draft);
+    file << own_address() << ':' << ntohs(here.sin_port) << '\n';
+    if (!file.flush()) return false;
+  }
+  const bool linked = ::link(draft.c_str(), path.c_str()) == 0;  // fails if it is there
+  ::unlink(draft.c_str());
+  return linked;
+}
+
+Fd connect_to(const Place& place) {
+  addrinfo hints{};
+  hints.ai_family = AF_INET;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(place.host.c_str(), place.port.c_str(), &hints, &found) != 0) return {};
+  Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (::connect(socket.get(), found->ai_addr, found->ai_addrlen) != 0) socket.reset();
+  ::freeaddrinfo(found);
+  return socket;
+}
+
+// --- both sides of joining -------------------------------------------------------------------
+
+Result<std::vector<Fd>> accept_all(const JobConfig& config, int listener,
+                                   Clock::time_point deadline) {
+  std::vector<Fd> sockets(static_cast<std::size_t>(config.size));
+  for (int missing = config.size - 1; missing > 0;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+    if (left.count() <= 0) return Status{Code::gone};
+    const timeval limit{.tv_sec = left.count() / 1000, .tv_usec = left.count() % 1000 * 1000};
+    ::setsockopt(listener, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    Fd socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+    if (!socket.valid()) continue;
+    Hello hello{};
+    const timeval second{.tv_sec = 1, .tv_usec = 0};  // no stranger holds us up
+    ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &second, sizeof second);
+    const bool known = ::recv(socket.get(), &hello, sizeof hello, MSG_WAITALL) == sizeof hello &&
+                       hello.magic == kMagic && hello.size == config.size && hello.rank > 0 &&
+                       hello.rank < config.size;
+    if (!known) continue;
+    Fd& place = sockets[static_cast<std::size_t>(hello.rank)];
+    if (place.valid()) continue;
+    const timeval none{};
+    ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none);
+    watch_peer(socket.get());
+    place = std::move(socket);
+    --missing;
+  }
+  return sockets;
+}
+
+Result<std::vector<Fd>> gather_here(const JobConfig& config, Clock::time_point deadline) {
+  if (config.size == 1) return std::vector<Fd>(1);
+  const bool by_file = is_path(config.root);
+  const Fd listener = listen_at(by_file ? "0" : place_of(config.root).port);
+  if (!listener.valid()) return from_errno(errno);
+  if (by_file && !write_place(config.root, listener.get())) return Status{Code::misuse};
+  auto sockets = accept_all(config, listener.get(), deadline);
+  if (by_file) ::unlink(config.root.c_str());
+  return sockets;
+}
+
+Result<std::vector<Fd>> go_there(const JobConfig& config, Clock::time_point deadline) {
+  while (Clock::now() < deadline) {
+    std::string address = config.root;
+    if (is_path(config.root)) {
+      address.clear();
+      std::ifstream(config.root) >> address;
+    }
+    Fd socket = address.empty() ? Fd() : connect_to(place_of(address));
+    const Hello hello{kMagic, config.rank, config.size};
+    if (socket.valid() &&
+        ::send(socket.get(), &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello) {
+      watch_peer(socket.get());
+      std::vector<Fd> sockets;
+      sockets.push_back(std::move(socket));
+      return sockets;
+    }
+    std::this_thread::sleep_for(kBetweenTries);
+  }
+  return Status{Code::gone};
+}
+
+}  // namespace
+
+Result<Job> Job::join(const JobConfig& asked) {
+  JobConfig config = asked;
+  if (!complete(config)) return Status{Code::misuse};
+  const auto deadline = Clock::now() + std::chrono::seconds(config.timeout_s);
+  auto sockets = config.rank == 0 ? gather_here(config, deadline) : go_there(config, deadline);
+  if (!sockets) return sockets.status();
+  try {
+    Job job(std::make_unique<detail::JobState>(config.rank, config.size, std::move(*sockets)));
+    if (const auto all = job.allgather({}); !all) return all.status();
+    return job;
+  } catch (const std::system_error& error) {  // no thread
+    return from_errno(error.code().value());
+  }
+}
+
+Job::Job(std::unique_ptr<detail::JobState> state) : state_(std::move(state)) {}
+Job::Job(Job&&) noexcept = default;
+Job::~Job() = default;
+
+int Job::rank() const noexcept { return state_->rank(); }
+int Job::size() const noexcept { return state_->size(); }
+bool Job::alive(int rank) const noexcept {
+  return rank >= 0 && rank < size() && state_->alive(rank);
+}
+
+Result<std::vector<std::string>> Job::allgather(const std::string& mine,
+                                                const std::function<void()>& meanwhile) {
+  return state_->allgather(mine, meanwhile);
+}
+
+}  // namespace mh::lci

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Large messages: rendezvous and a direct put (wire.hpp has the messages).
+//
+// A record at each end, idle -> waiting -> (sender: putting ->) idle. Whoever moves it out of
+// `waiting` owns it: the arrival that it waits for, the death of the peer, or a call that failed.
+// The receiver keeps the packet of the rts, and with it the sender's credit, until the message has
+// been consumed: so the memory of large messages is bounded as that of short ones is.
+#include <algorithm>
+#include <cstring>
+
+#include "lci/state.hpp"
+
+namespace mh::lci::detail {
+namespace {
+
+bool leave_waiting(Record& record, int rank, bool sends, std::uint64_t next) {
+  std::uint64_t waiting = waiting_for(rank, sends);
+  return record.phase.compare_exchange_strong(waiting, next, std::memory_order_acq_rel);
+}
+
+bool put_again(DeviceState& device, Deferred& step) {
+  return device.put(static_cast<Record&>(step));
+}
+
+// The receiver's record of a message that has met its receive. How much of it is wanted.
+std::size_t describe(Record& record, Packet& packet) {
+  const PostedReceive* receive = packet.receive;
+  const bool limited = packet.endpoint->config.buffers == Buffers::explicit_address;
+  const std::size_t wanted = limited ? std::min(packet.size, receive->capacity) : packet.size;
+  record.packet = &packet;
+  record.receive = packet.receive;
+  record.done = receive == nullptr ? nullptr : receive->done;
+  record.event = {.endpoint = packet.endpoint,
+                  .data = packet.place,
+                  .size = packet.size,
+                  .context = receive == nullptr ? nullptr : receive->context,
+                  .packet = &packet,
+                  .tag = packet.header.tag,
+                  .rank = packet.header.rank,
+                  .code = wanted < packet.size ? Code::mismatch : Code::ok,
+                  .allocated = packet.place != nullptr && !limited};
+  return wanted;
+}
+
+}  // namespace
+
+Record* DeviceState::take_record(int rank, EndpointState& endpoint, bool sends) {
+  Record* record = free_records.take();
+  if (record == nullptr) return nullptr;
+  record->sends = sends;
+  record->rank = rank;
+  record->endpoint = &endpoint;
+  record->packet = nullptr;
+  record->receive = nullptr;
+  record->done = nullptr;
+  record->region = {};
+  return record;
+}
+
+void DeviceState::give_record(Record& record) {
+  if (record.region.handle != nullptr) transport->remove(record.region);
+  record.phase.store(kIdle, std::memory_order_release);
+  free_records.give(&record);
+}
+
+// --- receiver -------------------------------------------------------------------------------
+
+// Any thread: the packet of an rts that has met its receive. False: no record, or the network is
+// full; nothing has been done that would not be done again.
+bool DeviceState::begin_transfer(Packet& packet) {
+  const int rank = packet.header.rank;
+  Record* record = take_record(rank, *packet.endpoint, false);
+  if (record == nullptr) return false;
+  const std::size_t wanted = describe(*record, packet);
+  ReadyToSend rts;
+  std::memcpy(&rts, packet.payload(), sizeof rts);
+  if (wanted != 0 && !is_gone(rank)) {
+    const Result<Region> region = transport->add({packet.place, wanted}, true);
+    if (!region) {
+      give_record(*record);
+      return false;
+    }
+    record->region = *region;
+  }
+  const ReadyToReceive rtr{record->region.address, record->region.key, wanted, rts.sender_record,
+                           static_cast<std::uint32_t>(record - records.data())};
+  record->phase.store(waiting_for(rank, false), std::memory_order_seq_cst);
+  const Header header{Wire::rtr, packet.header.endpoint, transport->rank(), 0};
+  const Code code = is_gone(rank)
+                        ? Code::gone
+                        : transport->inject(rank, header, std::as_bytes(std::span(&rtr, 1)));
+  if (code == Code::ok || !leave_waiting(*record, rank, false, kIdle)) return true;
+  if (code == Code::full) {
+    give_record(*record);
+    return false;
+  }
+  record->event.code = code;
+  finish_or_defer(*record);
+  return true;
+}
+
+void DeviceState::handle_put(const Header& header) {
+  if (header.tag >= records.size()) return;
+  Record& record = records[header.tag];
+  if (!leave_waiting(record, header.rank, false, kIdle)) return;
+  count().large_received.fetch_add(1, std::memory_order_relaxed);
+  finish_or_defer(record);
+}
+
+// --- sender ---------------------------------------------------------------------------------
+
+void DeviceState::handle_rtr(Packet& packet) {
+  ReadyToReceive rtr;
+  std::memcpy(&rtr, packet.payload(), sizeof rtr);
+  const int rank = packet.header.rank;
+  packets.give(&packet);
+  unposted.fetch_add(1, std::memory_order_release);
+  if (rtr.sender_record >= records.size()) return;
+  Record& record = records[rtr.sender_record];
+  if (!leave_waiting(record, rank, true, kPutting)) return;
+  record.put.size = rtr.size;
+  record.put.address = rtr.address;
+  record.put.key = rtr.key;
+  record.put.immediate = {Wire::put, 0, transport->rank(), rtr.receiver_record};
+  if (!put(record)) defer(record, put_again);
+}
+
+// False: the network takes no more now.
+bool DeviceState::put(Record& record) {
+  if (record.region.handle == nullptr && record.put.size != 0) {
+    auto* data = const_cast<std::byte*>(record.put.data);  // the interface has one kind of memory
+    const Result<Region> region = transport->add({data, record.put.size}, false);
+    if (!region) return false;
+    record.region = *region;
+  }
+  record.put.descriptor = record.region.descriptor;
+  const Code code = transport->put(record.rank, record.put, record);
+  if (code == Code::full) return false;
+  if (code != Code::ok) put_done(record, code);
+  return true;
+}
+
+void DeviceState::put_done(Record& record, Code code) {
+  record.event.code = code;
+  if (code == Code::ok) count().large_sent.fetch_add(1, std::memory_order_relaxed);
+  const int rank = record.rank;
+  peer(rank).large.fetch_add(1, std::memory_order_relaxed);
+  finish_or_defer(record);
+  if (code != Code::ok) handle_gone(rank);
+}
+
+// --- both -----------------------------------------------------------------------------------
+
+void DeviceState::finish_or_defer(Record& record) {
+  // Before anybody may use the memory again.
+  if (record.region.handle != nullptr) transport->remove(record.region);
+  if (finish(record)) return;
+  defer(record, [](DeviceState& device, Deferred& step) {
+    return device.finish(static_cast<Record&>(step));
+  });
+}
+
+bool DeviceState::finish(Record& record) {
+  EndpointState& endpoint = *record.endpoint;
+  // An explicit buffer has nothing to be given back later: the credit is the sender's again now.
+  Packet* consumed = nullptr;
+  Event event = record.event;
+  if (event.packet != nullptr && !event.allocated) std::swap(consumed, event.packet);
+  if (!endpoint.deliver(endpoint, event, record.done)) return false;
+  if (endpoint.config.completion != Completion::synchronizer) give_receive(record.receive);
+  if (consumed != nullptr) consume(*consumed);
+  give_record(record);
+  return true;
+}
+
+}  // namespace mh::lci::detail

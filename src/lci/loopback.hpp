@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A transport between ranks of one process, for tests: it delivers in order, at once, and does on
+// request what networks do seldom: take nothing for a while, find no posted packet, lose a peer.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "lci/transport.hpp"
+
+namespace mh::lci::detail {
+
+// The wires between `size` ranks; outlives their transports.
+class LoopbackNetwork {
+ public:
+  explicit LoopbackNetwork(int size) : ports_(static_cast<std::size_t>(size)) {}
+
+  std::unique_ptr<Transport> join(int rank);
+
+  // Before anybody joins.
+  std::size_t post_limit = std::size_t{1} << 16U;
+
+  // Faults. Any thread.
+  void refuse(int rank, int times) { port(rank).refuse.store(times); }  // what `rank` sends
+  void kill(int rank);
+  // The longest that the queue of messages without a posted packet has been.
+  std::size_t most_unposted(int rank);
+
+ private:
+  friend class Loopback;
+
+  struct Flight {
+    Header header;
+    std::vector<std::byte> data;
+  };
+  struct Posted {
+    std::span<std::byte> payload;
+    NetContext* context;
+  };
+  struct Port {
+    std::mutex mutex;  // of all below but the atomics
+    std::deque<Flight> inbox;
+    std::deque<Posted> posted;
+    std::deque<NetEvent> events;
+    std::size_t most_unposted = 0;
+    std::atomic<int> refuse{0};
+    std::atomic<bool> dead{false};
+  };
+  Port& port(int rank) { return ports_[static_cast<std::size_t>(rank)]; }
+
+  std::vector<Port> ports_;
+};
+
+}  // namespace mh::lci::detail

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The packet pool: a fixed number of things of one size (packets), handed out and taken back by
+// many threads (dissertation, section 5.2.4).
+//
+// Each thread has a *lane*: a deque whose hot end is the owner's. What the owner gave back last it
+// gets first, while it is in its cache. A lane that is empty is filled from the cold end of
+// another: there lie those that nobody has touched for longest, and half of them go at once, so
+// that a thread that only takes and another that only gives meet seldom.
+//
+// take() fails when the pool is empty, and also, rarely, while the last ones are on their way from
+// lane to lane: the caller tries again. give() never fails: each lane has room for all.
+//
+// Thread-safety: all calls from any thread. Threads beyond the number of lanes share them.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/cacheline.hpp"
+#include "lci/lane.hpp"
+#include "manyhands/ult/sync.hpp"
+
+namespace mh::lci {
+
+template <class T>
+class PacketPool {
+ public:
+  // For at most `capacity` things, which give() brings in.
+  PacketPool(std::size_t capacity, unsigned lanes)
+      : lane_mask_(std::bit_ceil(std::max(lanes, 1U)) - 1),
+        lanes_(std::make_unique<Lane[]>(lane_mask_ + 1)) {
+    const auto size = static_cast<std::uint32_t>(std::bit_ceil(std::max(capacity, kBatch)));
+    for (unsigned i = 0; i <= lane_mask_; ++i) {
+      lanes_[i].ring = std::make_unique_for_overwrite<T*[]>(size);
+      lanes_[i].mask = size - 1;
+    }
+  }
+
+  // The one given back last by this thread, or one of another; nullptr: none now.
+  T* take() {
+    Lane& own = lanes_[this_lane() & lane_mask_];
+    {
+      const std::lock_guard guard(own.lock);
+      if (T* packet = own.pop_hot()) return packet;
+    }
+    return steal(own);
+  }
+
+  void give(T* packet) {
+    Lane& own = lanes_[this_lane() & lane_mask_];
+    const std::lock_guard guard(own.lock);
+    own.push_hot(packet);
+  }
+
+  // How many are here; exact while nobody else is at it.
+  [[nodiscard]] std::size_t count() const {
+    std::size_t sum = 0;
+    for (unsigned i = 0; i <= lane_mask_; ++i) sum += lanes_[i].size();
+    return sum;
+  }
+
+ private:
+  static constexpr std::size_t kBatch = 32;  // taken from another lane at most
+
+  // Guarded by its lock, which its owner takes without contention unless it is being stolen from.
+  // `hot` and `cold` are atomic only for the look of a thief without the lock. relaxed: a guess.
+  struct alignas(kCacheLine) Lane {
+    ult::SpinLock lock;
+    std::atomic<std::uint32_t> hot{0};   // where the next one goes
+    std::atomic<std::uint32_t> cold{0};  // the oldest
+    std::uint32_t mask = 0;              // fixed at start, as is `ring`
+    std::unique_ptr<T*[]> ring;
+
+    [[nodiscard]] std::uint32_t size() const {
+      return hot.load(std::memory_order_relaxed) - cold.load(std::memory_order_relaxed);
+    }
+    void push_hot(T* packet) {
+      const std::uint32_t at = hot.load(std::memory_order_relaxed);
+      ring[at & mask] = packet;
+      hot.store(at + 1, std::memory_order_relaxed);
+    }
+    T* pop_hot() {
+      if (size() == 0) return nullptr;
+      const std::uint32_t at = hot.load(std::memory_order_relaxed) - 1;
+      hot.store(at, std::memory_order_relaxed);
+      return ring[at & mask];
+    }
+    T* pop_cold() {
+      if (size() == 0) return nullptr;
+      const std::uint32_t at = cold.load(std::memory_order_relaxed);
+      cold.store(at + 1, std::memory_order_relaxed);
+      return ring[at & mask];
+    }
+  };
+  static_assert(sizeof(Lane) == kCacheLine);
+
+  T* steal(Lane& own) {
+    T* batch[kBatch];
+    const auto self = static_cast<unsigned>(&own - lanes_.get());
+    for (unsigned step = 1; step <= lane_mask_; ++step) {
+      const std::size_t count = rob(lanes_[(self + step) & lane_mask_], batch);
+      if (count == 0) continue;
+      const std::lock_guard guard(own.lock);
+      for (std::size_t i = 1; i < count; ++i) own.push_hot(batch[i]);
+      return batch[0];
+    }
+    return nullptr;
+  }
+
+  // Half of what is there, from the cold end.
+  static std::size_t rob(Lane& victim, T** batch) {
+    if (victim.size() == 0 || !victim.lock.try_lock()) return 0;
+    const std::lock_guard guard(victim.lock, std::adopt_lock);
+    const std::size_t wanted = std::min<std::size_t>(kBatch, (victim.size() + 1) / 2);
+    std::size_t count = 0;
+    while (count < wanted) batch[count++] = victim.pop_cold();
+    return count;
+  }
+
+  const unsigned lane_mask_;
+  const std::unique_ptr<Lane[]> lanes_;
+};
+
+}  // namespace mh::lci

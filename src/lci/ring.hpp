@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A bounded queue for many producers and many consumers: what completion queues are made of.
+//
+// Each cell has a turn, a number that says who may use it: `position` for the producer of that
+// position, `position + 1` for its consumer, and `position + size` when it is free for the next
+// round. A producer claims a position by a compare-and-swap, fills its cell and passes the turn on;
+// so does a consumer. A full ring refuses, an empty one has nothing; neither waits, except that a
+// consumer finds nothing behind a producer that has claimed and not yet filled.
+// (The turn-per-cell scheme is D. Vyukov's bounded queue.)
+//
+// Thread-safety: push() and pop() from any thread.
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+#include "base/cacheline.hpp"
+
+namespace mh::lci {
+
+template <class T>
+class Ring {
+  static_assert(std::is_trivially_copyable_v<T>);
+
+ public:
+  // At least `capacity` places.
+  explicit Ring(std::size_t capacity)
+      : mask_(std::bit_ceil(capacity < 2 ? std::size_t{2} : capacity) - 1),
+        cells_(std::make_unique<Cell[]>(mask_ + 1)) {
+    for (std::size_t i = 0; i <= mask_; ++i) cells_[i].turn.store(i, std::memory_order_relaxed);
+  }
+
+  // False: full.
+  bool push(const T& value) {
+    std::size_t position = tail_.load(std::memory_order_relaxed);
+    for (;;) {
+      Cell& cell = cells_[position & mask_];
+      // acquire: partner is the release of the consumer of the round before.
+      const std::size_t turn = cell.turn.load(std::memory_order_acquire);
+      const auto ahead = static_cast<std::ptrdiff_t>(turn - position);
+      if (ahead < 0) return false;
+      if (ahead > 0) {
+        position = tail_.load(std::memory_order_relaxed);
+        continue;
+      }
+      // relaxed: the position is only claimed; the turn publishes what is in the cell.
+      if (tail_.compare_exchange_weak(position, position + 1, std::memory_order_relaxed)) {
+        cell.value = value;
+        cell.turn.store(position + 1, std::memory_order_release);
+        return true;
+      }
+    }
+  }
+
+  // False: empty.
+  bool pop(T& value) {
+    std::size_t position = head_.load(std::memory_order_relaxed);
+    for (;;) {
+      Cell& cell = cells_[position & mask_];
+      // acquire: partner is the release of the producer.
+      const std::size_t turn = cell.turn.load(std::memory_order_acquire);
+      const auto ahead = static_cast<std::ptrdiff_t>(turn - (position + 1));
+      if (ahead < 0) return false;
+      if (ahead > 0) {
+        position = head_.load(std::memory_order_relaxed);
+        continue;
+      }
+      if (head_.compare_exchange_weak(position, position + 1, std::memory_order_relaxed)) {
+        value = cell.value;
+        cell.turn.store(position + mask_ + 1, std::memory_order_release);
+        return true;
+      }
+    }
+  }
+
+  [[nodiscard]] std::size_t capacity() const { return mask_ + 1; }
+
+ private:
+  struct alignas(kCacheLine) Cell {
+    std::atomic<std::size_t> turn{0};
+    T value;
+  };
+
+  const std::size_t mask_;
+  const std::unique_ptr<Cell[]> cells_;
+  alignas(kCacheLine) std::atomic<std::size_t> tail_{0};  // producers
+  alignas(kCacheLine) std::atomic<std::size_t> head_{0};  // consumers
+};
+
+}  // namespace mh::lci

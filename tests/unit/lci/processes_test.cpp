@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// LCI between processes, over the providers that every machine has: tcp and shm of libfabric.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lci/ranks.hpp"
+#include "manyhands/ult.hpp"
+#include "support/child.hpp"
+#include "support/sanitizer.hpp"
+
+namespace mh::lci {
+namespace {
+
+using test::Child;
+using test::pattern;
+using test::same;
+
+// A check in a child: its number is the exit code, 0 means that all held.
+#define MH_CHECK(condition) \
+  if (!(condition)) return __LINE__ % 199 + 1
+
+using Body = std::function<int(Job& job, Device& device)>;
+
+class Processes : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    static int tests = 0;
+    root_ =
+        testing::TempDir() + "lci-" + std::to_string(::getpid()) + "-" + std::to_string(++tests);
+  }
+
+  [[nodiscard]] JobConfig job_config(int rank, int size) const {
+    return {.rank = rank, .size = size, .root = root_, .timeout_s = 30};
+  }
+  [[nodiscard]] int live(int rank, int size, const Body& body) const {
+    auto job = Job::join(job_config(rank, size));
+    MH_CHECK(job.ok());
+    DeviceConfig config;
+    config.provider = GetParam();
+    auto device = Device::open(*job, config);
+    MH_CHECK(device.ok());
+    return body(*job, *device);
+  }
+  std::vector<Child> start(int size, const Body& body) const {
+    std::vector<Child> ranks;
+    for (int rank = 0; rank < size; ++rank) {
+      ranks.emplace_back([&] { return live(rank, size, body); });
+    }
+    return ranks;
+  }
+  void run(int size, const Body& body) const {
+    auto ranks = start(size, body);
+    for (int rank = 0; rank < size; ++rank) {
+      EXPECT_EQ(ranks[static_cast<std::size_t>(rank)].wait(), 0) << "rank " << rank;
+    }
+  }
+
+ private:
+  std::string root_;
+};
+
+TEST_P(Processes, exchange_messages_of_all_sizes) {
+  run(2, [](Job& /*job*/, Device& device) {
+    auto opened = Communicator::open(device);
+    MH_CHECK(opened.ok());
+    const int other = 1 - device.rank();
+    for (const std::size_t size : {0U, 1U, 64U, 4096U, 7000U, 8000U, 8001U, 100'000U, 3'000'000U}) {
+      const auto mine = pattern(size, static_cast<unsigned>(device.rank()));
+      std::vector<std::byte> theirs(size);
+      Synchronizer received;
+      MH_CHECK(opened->start_receive(other, 1, theirs, received).ok());
+      MH_CHECK(opened->send(other, 1, mine).ok());
+      const auto bytes = opened->wait(received);
+      MH_CHECK(bytes.ok() && *bytes == size);
+      MH_CHECK(same(theirs, pattern(size, static_cast<unsigned>(other))));
+    }
+    MH_CHECK(device.counters().large_received == 3);
+    return 0;
+  });
+}
+
+TEST_P(Processes, collectives_give_what_they_should) {
+  run(3, [](Job& /*job*/, Device& device) {
+    auto all = Communicator::open(device);
+    MH_CHECK(all.ok());
+    const int rank = device.rank();
+    for (int round = 0; round < 20; ++round) {
+      MH_CHECK(all->barrier().ok());
+      std::vector<std::int64_t> sums(round == 7 ? 5000 : 3, rank + round);
+      MH_CHECK(all->all_reduce(std::span(sums), std::plus<std::int64_t>{}).ok());
+      for (const auto sum : sums) MH_CHECK(sum == 3 + 3 * round);
+      const int root = round % 3;
+      auto data = pattern(5000, static_cast<unsigned>(rank));
+      MH_CHECK(all->broadcast(root, data).ok());
+      MH_CHECK(same(data, pattern(5000, static_cast<unsigned>(root))));
+      std::vector<int> send(3);
+      std::vector<int> got(3);
+      for (int i = 0; i < 3; ++i) send[static_cast<std::size_t>(i)] = 10 * rank + i;
+      MH_CHECK(all->all_to_all(std::as_bytes(std::span(send)),
+                               std::as_writable_bytes(std::span(got)), sizeof(int))
+                   .ok());
+      for (int i = 0; i < 3; ++i) MH_CHECK(got[static_cast<std::size_t>(i)] == 10 * i + rank);
+    }
+    return 0;
+  });
+}
+
+// One task: all rounds right?
+bool plays_well(Communicator& all, std::uint32_t tag, int rounds) {
+  const int other = 1 - all.rank();
+  for (int round = 0; round < rounds; ++round) {
+    std::uint64_t ball = std::uint64_t{tag} << 32U | static_cast<unsigned>(round);
+    const std::uint64_t expected = ball;
+    const auto bytes = std::as_writable_bytes(std::span(&ball, 1));
+    const bool ok = all.rank() == 0
+                        ? all.send(other, tag, bytes).ok() && all.receive(other, tag, bytes).ok()
+                        : all.receive(other, tag, bytes).ok() && all.send(other, tag, bytes).ok();
+    if (!ok || ball != expected) return false;
+  }
+  return true;
+}
+
+// Each task of one rank plays with the task of its number at the other.
+int play(Device& device, std::uint32_t tasks, int rounds) {
+  auto all = Communicator::open(device);
+  auto scheduler = ult::Scheduler::start(
+      {.workers = 2, .tasks_per_worker = std::max(tasks, 512U), .guard_pages = false});
+  MH_CHECK(all.ok() && scheduler.ok());
+  std::atomic<bool> stop{false};
+  auto server = scheduler->spawn([&] { serve(device, stop); });
+  MH_CHECK(server.ok());
+  std::atomic<int> wrong{0};
+  const auto run = scheduler->run([&] {
+    ult::Group group;
+    for (std::uint32_t tag = 0; tag < tasks; ++tag) {
+      group.spawn([&, tag] {
+        if (!plays_well(*all, tag, rounds)) ++wrong;
+      });
+    }
+    (void)group.wait();
+  });
+  stop = true;
+  (void)server->join();
+  MH_CHECK(run.ok());
+  MH_CHECK(wrong == 0);
+  return 0;
+}
+
+TEST_P(Processes, light_tasks_play_ping_pong) {
+  run(2,
+      [](Job& /*job*/, Device& device) { return play(device, test::kSanitized ? 200 : 1500, 3); });
+}
+
+// The consumer sleeps between messages; what the producer may be ahead is bounded.
+TEST_P(Processes, a_fast_producer_is_held_up) {
+  run(2, [](Job& /*job*/, Device& device) {
+    constexpr std::size_t kLimit = 200'000;
+    constexpr std::uint32_t kMessages = 3000;
+    auto opened = Queue::open(device, kLimit);
+    MH_CHECK(opened.ok());
+    Queue& queue = *opened;
+    const auto size_of = [](std::uint32_t tag) { return tag % 10 == 0 ? 20'000U : 1000U; };
+    if (device.rank() == 0) {
+      std::atomic<std::uint32_t> sent{0};
+      std::uint32_t posted = 0;
+      std::vector<std::vector<std::byte>> kept;
+      for (std::uint32_t tag = 0; tag < kMessages; ++tag) {
+        kept.push_back(pattern(size_of(tag), tag));
+        const Answer answer =
+            insist(device, [&] { return queue.send_enqueue(1, tag, kept.back(), &sent); });
+        MH_CHECK(!answer.is_error());
+        if (answer.is_posted()) ++posted;
+        MH_CHECK(!queue.receive_dequeue());
+      }
+      while (sent.load() != posted) {
+        device.progress();
+        MH_CHECK(!queue.receive_dequeue());
+      }
+      const Counters counters = device.counters();
+      MH_CHECK(counters.large_sent == posted);
+      return 0;
+    }
+    std::vector<int> seen(kMessages, 0);
+    for (std::uint32_t count = 0; count < kMessages;) {
+      device.progress();
+      const auto message = queue.receive_dequeue();
+      if (!message) continue;
+      MH_CHECK(message->status().ok());
+      MH_CHECK(same(message->bytes(), pattern(size_of(message->tag()), message->tag())));
+      MH_CHECK(++seen[message->tag()] == 1);
+      ++count;
+      if (count % 50 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      MH_CHECK(queue.most_memory() <= kLimit);
+    }
+    return 0;
+  });
+}
+
+TEST_P(Processes, a_killed_peer_is_an_error) {
+  auto ranks = start(3, [](Job& /*job*/, Device& device) {
+    auto all = Communicator::open(device);
+    MH_CHECK(all.ok());
+    MH_CHECK(all->barrier().ok());
+    if (device.rank() == 2) ::kill(::getpid(), SIGKILL);
+    std::byte byte{};
+    const auto got = all->receive(2, 0, {&byte, 1});
+    MH_CHECK(got.status().code == Code::gone);
+    MH_CHECK(all->send(2, 0, {&byte, 1}).code == Code::gone);
+    // The living go on.
+    const int other = 1 - device.rank();
+    MH_CHECK(all->send(other, 3, {&byte, 1}).ok());
+    MH_CHECK(all->receive(other, 3, {&byte, 1}).ok());
+    return 0;
+  });
+  const std::string dead = std::to_string(ranks[2].pid()) + ":";
+  EXPECT_EQ(ranks[2].wait(), -SIGKILL);
+  EXPECT_EQ(ranks[0].wait(), 0);
+  EXPECT_EQ(ranks[1].wait(), 0);
+  for (const auto& file : std::filesystem::directory_iterator("/dev/shm")) {
+    EXPECT_FALSE(file.path().filename().string().starts_with(dead)) << file.path();
+  }
+}
+
+// Its peer dies with a large message offered to it and one expected from it.
+TEST_P(Processes, a_killed_peer_ends_large_messages) {
+  auto ranks = start(2, [](Job& /*job*/, Device& device) {
+    auto all = Communicator::open(device);
+    MH_CHECK(all.ok());
+    const auto data = pattern(1'000'000, 1);
+    std::vector<std::byte> buffer(data.size());
+    Synchronizer sent;
+    Synchronizer received;
+    if (device.rank() == 1) {
+      MH_CHECK(all->start_send(0, 0, data, sent).ok());
+      MH_CHECK(all->barrier().ok());
+      ::kill(::getpid(), SIGKILL);
+    }
+    MH_CHECK(all->start_send(1, 0, data, sent).ok());
+    MH_CHECK(all->barrier().ok());
+    while (device.alive(1)) device.progress();
+    MH_CHECK(all->wait(sent).status().code == Code::gone);
+    // Ready to send, but nobody is there any more.
+    const auto started = all->start_receive(1, 0, buffer, received);
+    MH_CHECK(started.ok() && all->wait(received).status().code == Code::gone);
+    return 0;
+  });
+  EXPECT_EQ(ranks[1].wait(), -SIGKILL);
+  EXPECT_EQ(ranks[0].wait(), 0);
+}
+
+TEST_P(Processes, ranks_that_disagree_do_not_open_a_device) {
+  std::vector<Child> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.emplace_back([&] {
+      auto job = Job::join(job_config(rank, 2));
+      MH_CHECK(job.ok());
+      DeviceConfig config;
+      config.provider = GetParam();
+      config.receive_packets = 100 + static_cast<std::size_t>(rank);
+      MH_CHECK(Device::open(*job, config).status().code == Code::mismatch);
+      config.receive_packets = 100;
+      config.provider = "no_such_provider";
+      MH_CHECK(Device::open(*job, config).status().code == Code::unsupported);
+      return 0;
+    });
+  }
+  for (Child& rank : ranks) EXPECT_EQ(rank.wait(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(libfabric, Processes, testing::Values("tcp", "shm"),
+                         [](const auto& chosen) { return std::string(chosen.param); });
+
+}  // namespace
+}  // namespace mh::lci
