@@ -10,6 +10,7 @@
 #include "mpi/calls/in_loop.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
+#include "mpi/onesided/windows.hpp"
 #include "mpi/protocol/internode.hpp"
 #include "mpi/protocol/pending_requests.hpp"
 #include "mpi/protocol/send_descriptors.hpp"
@@ -52,7 +53,7 @@ class NodeWork final : public wait::Work {
     std::atomic<std::uint32_t>& idle = services.node->mine().idle;
     // relaxed: a hint for ranks that count the active ones.
     idle.store(0, std::memory_order_relaxed);
-    const bool worked = copy_chunk() || lend_core();
+    const bool worked = copy_chunk() || rma::help() || lend_core();
     idle.store(1, std::memory_order_relaxed);
     return worked;
   }
