@@ -141,14 +141,15 @@ inline T locate(T target, T origin) {
   return better ? origin : target;
 }
 
+// Of zeros of unlike sign, and of what is no number, the extremes are what MPICH and Open MPI have.
 template <Op op, class T>
 inline T combine(T target, T origin) {
   if constexpr (op == Op::sum || op == Op::prod) {
     return calculate<op>(target, origin);
   } else if constexpr (op == Op::max) {
-    return origin > target ? origin : target;
+    return target > origin ? target : origin;
   } else if constexpr (op == Op::min) {
-    return origin < target ? origin : target;
+    return target < origin ? target : origin;
   } else if constexpr (op == Op::maxloc || op == Op::minloc) {
     return locate<op>(target, origin);
   } else {

@@ -59,7 +59,10 @@ layout::Range range_of(const Operation& what, std::uint64_t lead, const steal::C
 // ---------------------------------------------------------------------------------------
 
 Hands::Hands(const node::Node& node, const memory::Reach& reach)
-    : node_(&node), reach_(&reach), executor_(node.me(), reach, Liveness{is_alive, &node}) {}
+    : node_(&node),
+      reach_(&reach),
+      liveness_{is_alive, &node},
+      executor_(node.me(), reach, liveness_) {}
 
 End Hands::end_of(const SharedEnd& shared, std::size_t number) {
   End end{.layout = nullptr, .count = 1, .base = shared.base};

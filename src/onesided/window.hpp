@@ -50,6 +50,7 @@ class Hands {
   Hands(const node::Node& node, const memory::Reach& reach);
 
   [[nodiscard]] Executor& executor() { return executor_; }
+  [[nodiscard]] const Liveness& liveness() const { return liveness_; }
   [[nodiscard]] const node::Node& node() const { return *node_; }
   [[nodiscard]] const memory::Reach& reach() const { return *reach_; }
 
@@ -60,6 +61,7 @@ class Hands {
 
   const node::Node* node_;
   const memory::Reach* reach_;
+  Liveness liveness_;
   Executor executor_;
   // Of the last job: the next chunk is likely of the same.
   struct Known {

@@ -94,7 +94,9 @@ int complete(Win& win) {
   std::vector<std::uint32_t> targets;
   {
     const ThreadLock hold(win.mutex);
-    if (!win.window.epochs().is_started()) return refused(win);
+    if (!win.window.epochs().is_started()) {
+      return rma::kCompletesWithoutStart ? MPI_SUCCESS : refused(win);
+    }
     targets = win.window.epochs().targets();
     win.window.epochs().complete();
   }
@@ -214,7 +216,7 @@ int flush(Win& win, int target) {
     const Epochs& epochs = win.window.epochs();
     const bool may =
         target < 0 ? epochs.is_passive() : epochs.may_flush(static_cast<std::size_t>(target));
-    if (!may) return refused(win);
+    if (!may && rma::strict(win)) return refused(win);
   }
   // Between operations on the window and the program's own loads and stores there; pairs with the
   // fence of whoever looks at the other side.

@@ -48,15 +48,6 @@ std::optional<Op> op_of(MPI_Op op) {
   return std::nullopt;
 }
 
-// Where a library lets operations through that are in no epoch, programs may rely on it.
-bool strict(const Win& win) {
-#if defined(MH_ABI_OPENMPI)
-  return win.flavor == Flavor::created || win.flavor == Flavor::dynamic;
-#else
-  return win.handle != MPI_WIN_NULL;
-#endif
-}
-
 enum class Access : std::uint8_t { allowed, nobody, refused, unusual };
 
 // Whether an operation to that rank may be, now.
@@ -240,10 +231,40 @@ bool is_defined(Op op, const elements::Element& element) {
   return onesided::kernel_of(op, element.type) != nullptr;
 }
 
+// The short way of an accumulate: one run of few bytes here and there, known operation and type.
+// False where it is not to go.
+bool accumulate_at_once(Win& win, const Buffer& origin, const Buffer* result, const Target& target,
+                        Op op, const elements::Element& element) {
+  if (element.padded) return false;
+  std::uint64_t bytes = 0;
+  std::uint64_t fetched = 0;
+  std::byte* const to =
+      at_once(win, op == Op::no_op && result != nullptr ? *result : origin, target, bytes);
+  if (to == nullptr) return false;
+  if (result != nullptr &&
+      (at_once(win, *result, target, fetched) == nullptr || fetched != bytes)) {
+    return false;
+  }
+  const auto rank = static_cast<std::uint32_t>(target.rank);
+  const onesided::Exposed& exposed = win.window.exposed(rank);
+  const std::uint64_t address = exposed.base + static_cast<std::uint64_t>(to - exposed.here);
+  const onesided::Kernel kernel = onesided::kernel_of(op, element.type);
+  if (kernel == nullptr && op != Op::replace && op != Op::no_op) return false;
+  if (address % onesided::kStripe + bytes > onesided::kStripe) return false;
+  onesided::StripeLock& lock = win.window.control().part(rank).stripes.of(address);
+  lock.lock(config.me, hands().liveness());
+  if (result != nullptr) std::memcpy(const_cast<void*>(result->address), to, bytes);
+  if (op == Op::replace) std::memcpy(to, origin.address, bytes);
+  if (kernel != nullptr) kernel(to, origin.address, bytes / element.bytes);
+  lock.unlock();
+  return true;
+}
+
 Outcome accumulate_uniform(Win& win, const Buffer& origin, const Buffer* result,
                            const Target& target, Op op, MPI_Op handle) {
   const elements::Element element = elements::of(target.type);
   if (!is_defined(op, element)) return kUnusual;
+  if (accumulate_at_once(win, origin, result, target, op, element)) return MPI_SUCCESS;
   const Side there = side_of(target.count, target.type, element.padded);
   Side from;
   Side into;

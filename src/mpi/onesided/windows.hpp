@@ -63,6 +63,16 @@ std::shared_ptr<Win> take(MPI_Win handle);
 void restore(std::shared_ptr<Win> win);
 void stop();
 
+// What no epoch allows is an error. Where the library lets it through all the same (Open MPI in
+// shared windows), programs may rely on that.
+#if defined(MH_ABI_OPENMPI)
+inline bool strict(const Win& win) { return win.flavor != Flavor::shared; }
+inline constexpr bool kCompletesWithoutStart = true;
+#else
+inline bool strict(const Win& /*win*/) { return true; }
+inline constexpr bool kCompletesWithoutStart = false;
+#endif
+
 // Calls the window's error handler, as the library would. Returns the code.
 int raise(MPI_Win handle, int code);
 
