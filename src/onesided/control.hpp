@@ -33,6 +33,37 @@ struct alignas(kCacheLine) SharedJob {
   SharedEnd result;
 };
 
+// One small operation that its origin asks the target itself to carry out, where only the kernel
+// reaches the target's memory and a system call takes longer than the target, which waits anyway.
+// Lies in the origin's part; written by it until it is posted, by the target while it is taken.
+struct alignas(kCacheLine) ActiveMessage {
+  enum State : std::uint32_t { kFree, kPosted, kTaken, kDone, kFailed };
+  static constexpr std::size_t kMost = 64;  // bytes of an operation
+
+  // Number, target and state in one word, so that nobody takes a message that was withdrawn, and
+  // posted to another, for the one it has seen. kFree, kPosted, kTaken, kDone or kFailed, in this
+  // order; the origin may withdraw it while it is posted. Each step releases what its side has
+  // written, and the other side acquires it.
+  std::atomic<std::uint64_t> word{0};
+  static std::uint64_t word_of(std::uint32_t number, std::uint32_t target, State state) {
+    return static_cast<std::uint64_t>(number) << 32U | target << 8U | state;
+  }
+  static State state_of(std::uint64_t word) { return static_cast<State>(word & 0xffU); }
+  static std::uint32_t target_of(std::uint64_t word) {
+    return static_cast<std::uint32_t>(word) >> 8U;
+  }
+  static std::uint64_t with(std::uint64_t word, State state) {
+    return (word & ~std::uint64_t{0xff}) | state;
+  }
+
+  bool swaps = false;         // MPI_Compare_and_swap
+  std::uint64_t address = 0;  // in the target
+  Operation what;
+  std::byte origin[kMost];
+  std::byte compare[kMost];
+  std::byte result[kMost];
+};
+
 inline constexpr std::uint32_t kJobs = 4;  // a rank: one for each thread that is in an operation
 
 struct alignas(kCacheLine) RankPart {
@@ -45,8 +76,13 @@ struct alignas(kCacheLine) RankPart {
   // Bit i: jobs[i] may have chunks left. Written by this rank, read by helpers; relaxed, a hint.
   alignas(kCacheLine) std::atomic<std::uint32_t> open{0};
 
+  // Bit r: rank r may have an active message for this rank. fetch_or by origins, exchange by this
+  // rank; relaxed, the message's own state decides.
+  alignas(kCacheLine) std::atomic<std::uint64_t> mail[node::kMaxRanks / 64];
+
   StripeLocks stripes;
   SharedJob jobs[kJobs];
+  ActiveMessage message;
 };
 static_assert(std::is_standard_layout_v<RankPart> && sizeof(RankPart) % kCacheLine == 0);
 

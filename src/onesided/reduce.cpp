@@ -10,8 +10,7 @@
 namespace mh::onesided {
 namespace {
 
-// ---- Types
-// ---------------------------------------------------------------------------------------
+// ---- Types --------------------------------------------------------------------------------------
 
 // The C structures behind the pair types: a value, and where it was found.
 template <class Value, class Index>
@@ -53,8 +52,7 @@ inline constexpr bool is_logical = false;
 template <class Bits>
 inline constexpr bool is_logical<Logical<Bits>> = true;
 
-// ---- Operations
-// ----------------------------------------------------------------------------------
+// ---- Operations ---------------------------------------------------------------------------------
 
 template <Op op, class T>
 constexpr bool is_defined() {
@@ -125,8 +123,8 @@ inline T combine_bits(T target, T origin) {
   if constexpr (op == Op::band) return with_bits<T>(a & b);
   if constexpr (op == Op::bor) return with_bits<T>(a | b);
   if constexpr (op == Op::bxor) return with_bits<T>(a ^ b);
-  if constexpr (op == Op::land) return with_bits<T>((a != 0) & (b != 0) ? 1 : 0);
-  if constexpr (op == Op::lor) return with_bits<T>((a != 0) | (b != 0) ? 1 : 0);
+  if constexpr (op == Op::land) return with_bits<T>(a != 0 && b != 0 ? 1 : 0);
+  if constexpr (op == Op::lor) return with_bits<T>(a != 0 || b != 0 ? 1 : 0);
   return with_bits<T>((a != 0) != (b != 0) ? 1 : 0);
 }
 
@@ -157,8 +155,7 @@ inline T combine(T target, T origin) {
   }
 }
 
-// ---- Kernels
-// -------------------------------------------------------------------------------------
+// ---- Kernels ------------------------------------------------------------------------------------
 
 // By memcpy, because elements may lie at any address; it costs nothing.
 template <Op op, class T>

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "onesided/window.hpp"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <utility>
+
+#include "base/clock.hpp"
 
 namespace mh::onesided {
 namespace {
@@ -55,8 +60,7 @@ layout::Range range_of(const Operation& what, std::uint64_t lead, const steal::C
   return {std::max(chunk.offset, lead) - lead, std::min(end - lead, what.bytes)};
 }
 
-// ---- Hands
-// ---------------------------------------------------------------------------------------
+// ---- Hands --------------------------------------------------------------------------------------
 
 Hands::Hands(const node::Node& node, const memory::Reach& reach)
     : node_(&node),
@@ -80,15 +84,15 @@ End Hands::end_of(const SharedEnd& shared, std::size_t number) {
   return end;
 }
 
-// ---- Window
-// --------------------------------------------------------------------------------------
+// ---- Window -------------------------------------------------------------------------------------
 
 Window::Window(node::Segment memory, std::uint32_t me, std::vector<Exposed> exposed)
     : memory_(std::move(memory)),
       control_(memory_.data(), static_cast<std::uint32_t>(exposed.size())),
       me_(me),
       exposed_(std::move(exposed)),
-      epochs_(exposed_.size()) {}
+      epochs_(exposed_.size()),
+      reluctance_(exposed_.size(), 0) {}
 
 std::optional<End> Window::target_end(std::uint32_t rank, std::uint64_t address,
                                       const layout::Layout* layout, std::uint64_t count,
@@ -143,8 +147,116 @@ Status Window::run_shared(Hands& hands, const SharedJob& job, const steal::Chunk
   return hands.executor().run(task, range_of(task.what, lead, chunk));
 }
 
-// ---- Running
-// -------------------------------------------------------------------------------------
+// ---- Active messages ----------------------------------------------------------------------------
+
+namespace {
+
+constexpr std::uint8_t kGoStraight = 32;  // operations after one that the target did not take
+constexpr std::uint32_t kTurnsBeforeDoubt = 4096;
+constexpr int kPatience = 400;  // looks: some microseconds, as long as a system call
+
+End end_of_bytes(std::byte* bytes) {
+  End end;
+  end.here = bytes;
+  return end;
+}
+
+// How the message `posted` ended: kFree where it was withdrawn.
+ActiveMessage::State await(ActiveMessage& message, std::uint64_t posted, const Hands& hands,
+                           std::uint32_t target) {
+  for (int look = 0; look < kPatience; ++look) {
+    // acquire: pairs with the release in serve_one().
+    const auto state = ActiveMessage::state_of(message.word.load(std::memory_order_acquire));
+    if (state == ActiveMessage::kDone || state == ActiveMessage::kFailed) return state;
+    relax();
+  }
+  std::uint64_t expected = posted;
+  const std::uint64_t withdrawn = ActiveMessage::with(posted, ActiveMessage::kFree);
+  // relaxed: nobody has looked at it.
+  if (message.word.compare_exchange_strong(expected, withdrawn, std::memory_order_relaxed)) {
+    return ActiveMessage::kFree;
+  }
+  // The target is at it: as long as a few moves of memory take, or until it has its core again.
+  for (std::uint32_t turn = 1;; ++turn) {
+    const auto state = ActiveMessage::state_of(message.word.load(std::memory_order_acquire));
+    if (state != ActiveMessage::kTaken) return state;
+    if (turn % kTurnsBeforeDoubt == 0 && !hands.node().alive(target)) return ActiveMessage::kFailed;
+    ::sched_yield();
+  }
+}
+
+}  // namespace
+
+std::optional<Status> Window::ask_target(const Hands& hands, const Task& task,
+                                         const void* compare) {
+  const std::uint32_t target = task.what.target;
+  if (reluctance_[target] != 0) {
+    --reluctance_[target];
+    return std::nullopt;
+  }
+  if (asking_.test_and_set(std::memory_order_acquire)) return std::nullopt;  // another thread
+  ActiveMessage& message = control_.part(me_).message;
+  const std::size_t bytes = task.what.bytes;
+  message.what = task.what;
+  message.address = task.target.base.address;
+  message.swaps = compare != nullptr;
+  if (task.what.has_origin) std::memcpy(message.origin, task.origin.here, bytes);
+  if (compare != nullptr) std::memcpy(message.compare, compare, bytes);
+  const std::uint32_t number =
+      static_cast<std::uint32_t>(message.word.load(std::memory_order_relaxed) >> 32U) + 1;
+  const std::uint64_t posted = ActiveMessage::word_of(number, target, ActiveMessage::kPosted);
+  // release: pairs with the acquire in serve_one().
+  message.word.store(posted, std::memory_order_release);
+  // relaxed: a hint.
+  control_.part(target).mail[me_ / 64].fetch_or(1ULL << (me_ % 64), std::memory_order_relaxed);
+  std::optional<Status> done;
+  const ActiveMessage::State state = await(message, posted, hands, exposed_[target].node_rank);
+  if (state == ActiveMessage::kFree) {
+    reluctance_[target] = kGoStraight;
+  } else {
+    if (task.what.has_result) std::memcpy(task.result.here, message.result, bytes);
+    done = state == ActiveMessage::kDone ? Status{} : Status{Code::system, 0};
+  }
+  asking_.clear(std::memory_order_release);
+  return done;
+}
+
+void Window::serve(Hands& hands) {
+  RankPart& mine = control_.part(me_);
+  for (std::uint32_t word = 0; word * 64 < ranks(); ++word) {
+    // relaxed, both: a hint.
+    if (mine.mail[word].load(std::memory_order_relaxed) == 0) continue;
+    std::uint64_t from = mine.mail[word].exchange(0, std::memory_order_relaxed);
+    for (; from != 0; from &= from - 1) {
+      serve_one(hands, word * 64 + static_cast<std::uint32_t>(std::countr_zero(from)));
+    }
+  }
+}
+
+void Window::serve_one(Hands& hands, std::uint32_t origin) {
+  ActiveMessage& message = control_.part(origin).message;
+  std::uint64_t word = message.word.load(std::memory_order_relaxed);
+  const bool for_me = ActiveMessage::target_of(word) == me_;
+  if (!for_me || ActiveMessage::state_of(word) != ActiveMessage::kPosted) return;
+  const std::uint64_t taken = ActiveMessage::with(word, ActiveMessage::kTaken);
+  // acquire: pairs with the release in ask_target().
+  if (!message.word.compare_exchange_strong(word, taken, std::memory_order_acquire)) return;
+  Task task;
+  task.what = message.what;
+  task.origin = end_of_bytes(message.origin);
+  task.result = end_of_bytes(message.result);
+  task.target = end_of_bytes(reinterpret_cast<std::byte*>(message.address));
+  task.target.base.address = message.address;
+  task.locks = &control_.part(me_).stripes;
+  const Status done = message.swaps ? hands.executor().compare_and_swap(task, message.compare)
+                                    : hands.executor().run(task, {0, task.what.bytes});
+  // release: pairs with the acquire in await().
+  message.word.store(
+      ActiveMessage::with(taken, done ? ActiveMessage::kDone : ActiveMessage::kFailed),
+      std::memory_order_release);
+}
+
+// ---- Running ------------------------------------------------------------------------------------
 
 Running::Running(Window& window, const Task& task, std::uint32_t chunk_bytes, bool shared)
     : window_(window),

@@ -88,6 +88,13 @@ class Window {
                                               std::uint64_t bytes,
                                               const memory::Reach& reach) const;
 
+  // Asks the target to carry out a small operation, contiguous at all ends, and waits a little.
+  // Nothing if the target did not take it: it is not in MPI just now, and nothing was done.
+  std::optional<Status> ask_target(const Hands& hands, const Task& task,
+                                   const void* compare = nullptr);
+  // Carries out what others have asked this rank for. Never blocks; a load where nobody has.
+  void serve(Hands& hands);
+
   // One chunk of another rank's operation. False if there was none. `counted` gets its bytes and
   // whose operation it was.
   struct Helped {
@@ -102,13 +109,16 @@ class Window {
 
   bool help_rank(Hands& hands, std::uint32_t rank, Helped& helped);
   Status run_shared(Hands& hands, const SharedJob& job, const steal::Chunk& chunk);
+  void serve_one(Hands& hands, std::uint32_t origin);
 
   node::Segment memory_;
   Control control_;
   std::uint32_t me_;
   std::vector<Exposed> exposed_;
   Epochs epochs_;
-  std::atomic<std::uint32_t> used_{0};  // own jobs, a bit each
+  std::atomic<std::uint32_t> used_{0};          // own jobs, a bit each
+  std::atomic_flag asking_ = ATOMIC_FLAG_INIT;  // this rank's active message is in use
+  std::vector<std::uint8_t> reluctance_;  // by target: how many of its next operations go straight
 };
 
 // An operation under way. Belongs to the thread of the owner that began it.

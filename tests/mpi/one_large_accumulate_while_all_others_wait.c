@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Rank 0 accumulates 4 MB into rank 1, ROUNDS times; all others wait, in a fence (WAITERS=fence), a
+// Rank 0 accumulates 8 MB into rank 1, ROUNDS times; all others wait, in a fence (WAITERS=fence), a
 // barrier or a receive; rank 1 outside of MPI first, with TARGET=sleeps, so that its core is free
 // for others. SHAPE=rows: into every second row of a matrix. What came of it is checked; who did it
-// is for test_who_accumulates.py to see. run: by test_who_accumulates.py
+// is for test_who_accumulates.py to see.
+//
+// run: by test_who_accumulates.py
 #include "check.h"
 
-enum { NUMBERS = 1 << 19, ROW = 512 };
+enum { NUMBERS = 1 << 20, ROW = 512 };
 
 static const char* setting(const char* name, const char* otherwise) {
   const char* value = getenv(name);

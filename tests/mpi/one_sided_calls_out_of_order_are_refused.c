@@ -3,6 +3,7 @@
 // Synchronisation calls and operations that no epoch allows are MPI_ERR_RMA_SYNC, given to the
 // window's error handler, and change nothing: what is right still works after them. (Plain MPICH
 // loses the puts that follow.)
+//
 // run: ranks 2 helped
 #include "check.h"
 

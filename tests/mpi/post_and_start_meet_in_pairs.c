@@ -3,6 +3,7 @@
 // Post, start, complete and wait in a ring: each rank exposes its memory to its left neighbour and
 // accesses its right one, many times, late now and then; by MPI_Win_wait and by MPI_Win_test; with
 // and without assertions. A target that has not posted is not written to.
+//
 // run: ranks 3
 // run: ranks 2 MH_CORES=2
 // run: ranks 3 helped MH_FAKE_NODES=2

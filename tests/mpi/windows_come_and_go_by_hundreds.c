@@ -2,6 +2,7 @@
 //
 // Windows of every kind, on several communicators, made and freed many times, several at a time:
 // neither memory nor descriptors grow.
+//
 // run: ranks 2
 #include <dirent.h>
 

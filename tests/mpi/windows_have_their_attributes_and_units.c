@@ -3,6 +3,7 @@
 // Base, size, displacement unit, flavor and model of windows of every kind are what was asked for,
 // whoever carries out their operations; each rank has its own displacement unit; ranks without
 // memory, MPI_PROC_NULL and transfers of nothing do nothing.
+//
 // run: ranks 3
 // run: ranks 3 heap
 // run: ranks 3 helped MH_MEMORY=none

@@ -29,8 +29,7 @@ bool is_rank(const Win& win, int rank) {
   return rank >= 0 && static_cast<std::uint32_t>(rank) < win.ranks();
 }
 
-// ---- Fence
-// ---------------------------------------------------------------------------------------
+// ---- Fence --------------------------------------------------------------------------------------
 
 int fence(int assert, Win& win) {
   {
@@ -43,8 +42,7 @@ int fence(int assert, Win& win) {
   return MPI_SUCCESS;
 }
 
-// ---- Post, start, complete, wait
-// -----------------------------------------------------------------
+// ---- Post, start, complete, wait ----------------------------------------------------------------
 
 // The members of a group as ranks of the window; false if one is not in it.
 bool translate(const Win& win, MPI_Group group, std::vector<std::uint32_t>& found) {
@@ -141,8 +139,7 @@ int test_for_origins(int* flag, Win& win) {
   return MPI_SUCCESS;
 }
 
-// ---- Locks
-// ---------------------------------------------------------------------------------------
+// ---- Locks --------------------------------------------------------------------------------------
 
 void acquire(Win& win, std::uint32_t target, LockMode mode) {
   TargetLock& lock = win.window.control().part(target).lock;

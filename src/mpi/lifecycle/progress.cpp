@@ -30,6 +30,7 @@ class NodeWork final : public wait::Work {
     progress_orphans();
     progress_persistent();
     internode::progress();
+    rma::serve();
     send_descriptors::search_lost();
   }
 

@@ -27,8 +27,7 @@ using onesided::Type;
 constexpr Outcome kUnusual = std::nullopt;
 constexpr std::uint64_t kAtOnce = 16U << 10U;  // copied without further ado
 
-// ---- Arguments
-// -----------------------------------------------------------------------------------
+// ---- Arguments ----------------------------------------------------------------------------------
 
 std::optional<Op> op_of(MPI_Op op) {
   if (op == MPI_SUM) return Op::sum;
@@ -66,8 +65,7 @@ Outcome stopped(const Win& win, Access why) {
   return why == Access::refused ? Outcome(raise(win.handle, MPI_ERR_RMA_SYNC)) : kUnusual;
 }
 
-// ---- Ends
-// ----------------------------------------------------------------------------------------
+// ---- Ends ---------------------------------------------------------------------------------------
 
 // A side of an operation. Its layout lives as long as the side.
 struct Side {
@@ -119,10 +117,14 @@ bool is_reached(const End& end, std::uint64_t bytes) {
   return config.mapping && heaps::hold(end.here + extent.low, extent.bytes());
 }
 
-// ---- Carrying out
-// --------------------------------------------------------------------------------
+// ---- Carrying out -------------------------------------------------------------------------------
 
-int failed(const Win& win) { return raise(win.handle, MPI_ERR_OTHER); }
+// What could not be done, for want of memory there or because the kernel refuses.
+int failed(const Win& win, Status why) {
+  return raise(win.handle, why.code == Code::fault ? MPI_ERR_RMA_RANGE : MPI_ERR_OTHER);
+}
+int failed(const Win& win) { return failed(win, {Code::system, 0}); }
+int outcome(const Win& win, Status done) { return done ? MPI_SUCCESS : failed(win, done); }
 
 bool run_by_many(Win& win, const Task& task, std::uint32_t chunk) {
   bool shared = task.target.here != nullptr || config.reaching;
@@ -139,6 +141,16 @@ bool run_by_many(Win& win, const Task& task, std::uint32_t chunk) {
   return running.succeeded();
 }
 
+// Memory that only the kernel reaches, and few bytes: the target does it, if it is in MPI.
+std::optional<Status> by_target(Win& win, const Task& task, const void* compare = nullptr) {
+  const bool small = task.what.bytes <= onesided::ActiveMessage::kMost;
+  if (task.target.here != nullptr || !small || task.reducer.reduce != nullptr) return std::nullopt;
+  for (const End* end : {&task.origin, &task.target, &task.result}) {
+    if (end->layout != nullptr) return std::nullopt;
+  }
+  return win.window.ask_target(hands(), task, compare);
+}
+
 // With the target's end filled in by the operation's displacement.
 Outcome carry_out(Win& win, Task& task, const Target& target, const Side& at) {
   const onesided::Exposed& exposed = win.window.exposed(static_cast<std::uint32_t>(target.rank));
@@ -152,9 +164,9 @@ Outcome carry_out(Win& win, Task& task, const Target& target, const Side& at) {
   task.locks = &win.window.control().part(task.what.target).stripes;
   const std::uint32_t chunk = task.what.atomic ? static_cast<std::uint32_t>(onesided::kStripe)
                                                : services.chunking->chunk_for(task.what.bytes);
+  if (const auto done = by_target(win, task)) return outcome(win, *done);
   if (task.what.bytes > chunk) return run_by_many(win, task, chunk) ? MPI_SUCCESS : failed(win);
-  const bool done = hands().executor().run(task, {0, task.what.bytes}).ok();
-  return done ? MPI_SUCCESS : failed(win);
+  return outcome(win, hands().executor().run(task, {0, task.what.bytes}));
 }
 
 // The short way of a put or get: both sides contiguous, and few bytes. Null where it is not to go.
@@ -209,8 +221,7 @@ Outcome move(Win& win, const Buffer& buffer, const Target& target, bool is_put) 
   return carry_out(win, task, target, there);
 }
 
-// ---- Accumulates
-// ---------------------------------------------------------------------------------
+// ---- Accumulates --------------------------------------------------------------------------------
 
 // What the library has to be asked for: MPI_Reduce_local on copies.
 struct ByLibrary {
@@ -348,7 +359,11 @@ Outcome compare_and_swap(Win& win, const void* origin, const void* compare, void
   if (const Access may = access(win, rank); may != Access::allowed) return stopped(win, may);
   const Side one = contiguous_side(element.bytes);
   Task task;
-  task.what = {.op = Op::replace, .element = element.bytes, .bytes = element.bytes};
+  task.what = {.op = Op::replace,
+               .has_origin = true,
+               .has_result = true,
+               .element = element.bytes,
+               .bytes = element.bytes};
   task.origin = own_end(one, origin);
   task.result = own_end(one, result);
   const onesided::Exposed& exposed = win.window.exposed(static_cast<std::uint32_t>(rank));
@@ -360,7 +375,8 @@ Outcome compare_and_swap(Win& win, const void* origin, const void* compare, void
   if (!end) return raise(win.handle, MPI_ERR_RMA_RANGE);
   task.target = *end;
   task.locks = &win.window.control().part(task.what.target).stripes;
-  return hands().executor().compare_and_swap(task, compare).ok() ? MPI_SUCCESS : failed(win);
+  if (const auto done = by_target(win, task, compare)) return outcome(win, *done);
+  return outcome(win, hands().executor().compare_and_swap(task, compare));
 }
 
 int completed_request(MPI_Request* request) {

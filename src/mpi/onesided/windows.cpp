@@ -42,8 +42,7 @@ void insert(std::shared_ptr<Win> win) {
   detail::cache.fill(bits, reinterpret_cast<std::uintptr_t>(found));
 }
 
-// ---- Making
-// --------------------------------------------------------------------------------------
+// ---- Making -------------------------------------------------------------------------------------
 
 // What the ranks of a window tell each other of their memory.
 struct Card {
@@ -216,12 +215,18 @@ int raise(MPI_Win handle, int code) {
   return code;
 }
 
-// ---- Hands
-// ---------------------------------------------------------------------------------------
+// ---- Hands --------------------------------------------------------------------------------------
 
 onesided::Hands& hands() {
   thread_local onesided::Hands own(*services.node, *services.memory);
   return own;
+}
+
+void serve() {
+  if (g_count.load(std::memory_order_relaxed) == 0) return;
+  const std::unique_lock<std::mutex> hold(g_mutex, std::try_to_lock);
+  if (!hold) return;
+  for (const auto& [bits, win] : g_windows) win->window.serve(hands());
 }
 
 bool help() {

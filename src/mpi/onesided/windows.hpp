@@ -76,12 +76,14 @@ inline constexpr bool kCompletesWithoutStart = false;
 // Calls the window's error handler, as the library would. Returns the code.
 int raise(MPI_Win handle, int code);
 
-// ---- Hands
-// ---------------------------------------------------------------------------------------
+// ---- Hands --------------------------------------------------------------------------------------
 
 // This thread's.
 onesided::Hands& hands();
 // One chunk of an operation of another rank. True if there was one. With the wait loop's hands.
 bool help();
+// What others have asked this rank to do in its own memory. With the wait loop's hands; a load
+// where there are no windows.
+void serve();
 
 }  // namespace mh::mpi::rma

@@ -330,6 +330,67 @@ TEST_F(SharedWindowTest, a_target_end_must_lie_in_the_window) {
   EXPECT_FALSE(ring_[0].target_end(1, end - 32, gaps.get(), 1, 32, reach_).has_value());
 }
 
+// An operation that is small enough to be asked for.
+struct Asked {
+  Asked(Ring& ring, std::uint32_t target, std::int64_t* origin, std::int64_t* result) {
+    task.what = {.op = Op::sum,
+                 .type = Type::int64,
+                 .atomic = true,
+                 .has_origin = true,
+                 .has_result = true,
+                 .element = 8,
+                 .target = target,
+                 .bytes = 8};
+    task.origin = end_at(origin);
+    task.result = end_at(result);
+    task.target.base.address = ring[0].exposed(target).base;
+  }
+  Task task;
+};
+
+TEST_F(SharedWindowTest, a_target_that_is_not_there_is_not_waited_for_and_does_nothing_later) {
+  std::int64_t origin = 5;
+  std::int64_t result = -1;
+  const Hands origin_hands(ranks_.node(0), reach_);
+  const Asked asked(ring_, 1, &origin, &result);
+  EXPECT_FALSE(ring_[0].ask_target(origin_hands, asked.task).has_value());
+  Hands target(ranks_.node(1), reach_);
+  ring_[1].serve(target);
+  EXPECT_EQ(memory_[1][0], 0);
+  EXPECT_EQ(result, -1);
+}
+
+TEST_F(SharedWindowTest, targets_do_what_they_are_asked_for_once_each) {
+  constexpr std::int64_t kTimes = 20;  // a target whose core is somebody else's is not waited for
+  std::atomic<bool> over{false};
+  std::vector<std::thread> targets;
+  for (std::uint32_t rank = 1; rank < kRanks; ++rank) {
+    targets.emplace_back([&, rank] {
+      Hands hands(ranks_.node(rank), reach_);
+      while (!over) {
+        ring_[rank].serve(hands);
+        ::sched_yield();
+      }
+    });
+  }
+  std::int64_t done[kRanks] = {};
+  const Hands origin_hands(ranks_.node(0), reach_);
+  for (std::uint32_t i = 0; done[1] < kTimes || done[2] < kTimes; ++i) {
+    const std::uint32_t target = 1 + i % 2;
+    std::int64_t origin = 1;
+    std::int64_t result = -1;
+    const Asked asked(ring_, target, &origin, &result);
+    const auto answer = ring_[0].ask_target(origin_hands, asked.task);
+    if (!answer) continue;
+    ASSERT_TRUE(answer->ok());
+    ASSERT_EQ(result, done[target]++);
+  }
+  over = true;
+  for (std::thread& target : targets) target.join();
+  EXPECT_EQ(memory_[1][0], done[1]);
+  EXPECT_EQ(memory_[2][0], done[2]);
+}
+
 TEST_F(SharedWindowTest, sums_of_all_origins_at_once_are_exact_whoever_helps) {
   constexpr int kRounds = 6;
   std::atomic<bool> over{false};
