@@ -89,8 +89,8 @@ inline T calculate(T target, T origin) {
   if constexpr (std::is_integral_v<T>) {
     // Narrow ones would be widened to int, whose overflow is undefined.
     using Wide = std::conditional_t<(sizeof(T) < sizeof(unsigned)), unsigned, Unsigned<T>>;
-    const auto a = static_cast<Wide>(target);
-    const auto b = static_cast<Wide>(origin);
+    const auto a = static_cast<Wide>(static_cast<Unsigned<T>>(target));
+    const auto b = static_cast<Wide>(static_cast<Unsigned<T>>(origin));
     return static_cast<T>(op == Op::sum ? a + b : a * b);
   } else {
     if constexpr (op == Op::sum) return target + origin;

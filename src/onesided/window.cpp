@@ -86,9 +86,8 @@ End Hands::end_of(const SharedEnd& shared, std::size_t number) {
 
 // ---- Window -------------------------------------------------------------------------------------
 
-Window::Window(node::Segment memory, std::uint32_t me, std::vector<Exposed> exposed)
-    : memory_(std::move(memory)),
-      control_(memory_.data(), static_cast<std::uint32_t>(exposed.size())),
+Window::Window(const Control& control, std::uint32_t me, std::vector<Exposed> exposed)
+    : control_(control),
       me_(me),
       exposed_(std::move(exposed)),
       epochs_(exposed_.size()),
@@ -153,7 +152,7 @@ namespace {
 
 constexpr std::uint8_t kGoStraight = 32;  // operations after one that the target did not take
 constexpr std::uint32_t kTurnsBeforeDoubt = 4096;
-constexpr int kPatience = 400;  // looks: some microseconds, as long as a system call
+constexpr int kPatience = 80;  // looks: some microseconds, as long as a system call
 
 End end_of_bytes(std::byte* bytes) {
   End end;

@@ -17,7 +17,6 @@
 
 #include "memory/reach.hpp"
 #include "node/node.hpp"
-#include "node/segment.hpp"
 #include "onesided/control.hpp"
 #include "onesided/epochs.hpp"
 #include "onesided/executor.hpp"
@@ -73,8 +72,8 @@ class Hands {
 
 class Window {
  public:
-  // `memory`: of Control, the same for all ranks. `exposed` by rank in the window.
-  Window(node::Segment memory, std::uint32_t me, std::vector<Exposed> exposed);
+  // `control`: the same memory for all ranks, which outlives this. `exposed` by rank in the window.
+  Window(const Control& control, std::uint32_t me, std::vector<Exposed> exposed);
 
   [[nodiscard]] std::uint32_t me() const { return me_; }
   [[nodiscard]] std::uint32_t ranks() const { return control_.ranks(); }
@@ -111,7 +110,6 @@ class Window {
   Status run_shared(Hands& hands, const SharedJob& job, const steal::Chunk& chunk);
   void serve_one(Hands& hands, std::uint32_t origin);
 
-  node::Segment memory_;
   Control control_;
   std::uint32_t me_;
   std::vector<Exposed> exposed_;

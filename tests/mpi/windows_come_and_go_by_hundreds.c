@@ -8,7 +8,7 @@
 
 #include "check.h"
 
-enum { ROUNDS = 150, AT_ONCE = 3 };
+enum { ROUNDS = 80, AT_ONCE = 3 };
 
 static int descriptors(void) {
   DIR* folder = opendir("/proc/self/fd");

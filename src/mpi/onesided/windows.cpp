@@ -166,13 +166,15 @@ void adopt(MPI_Comm comm, MPI_Win handle, Flavor flavor, const void* base, std::
                                std::move(made->exposed)));
 }
 
-Win::Win(MPI_Win made, Flavor kind, Comm& arrivals, node::Segment control,
+Win::Win(MPI_Win made, Flavor kind, Comm& arrivals, node::Segment shared,
          std::vector<onesided::Exposed> exposed)
     : handle(made),
       flavor(kind),
       group(MPI_GROUP_NULL),
       gate(&arrivals),
-      window(std::move(control), static_cast<std::uint32_t>(arrivals.rank), std::move(exposed)),
+      control(std::move(shared)),
+      window(Control(control.data(), static_cast<std::uint32_t>(arrivals.size)),
+             static_cast<std::uint32_t>(arrivals.rank), std::move(exposed)),
       posts_seen(static_cast<std::size_t>(arrivals.size), 0) {
   real.Win_get_group(handle, &group);
 }

@@ -15,6 +15,7 @@
 #include "mpi/abi.hpp"
 #include "mpi/handle_cache.hpp"
 #include "mpi/job/comms.hpp"
+#include "node/segment.hpp"
 #include "onesided/window.hpp"
 
 namespace mh::mpi::rma {
@@ -22,7 +23,7 @@ namespace mh::mpi::rma {
 enum class Flavor : std::uint8_t { created, allocated, shared, dynamic };
 
 struct Win {
-  Win(MPI_Win made, Flavor kind, Comm& arrivals, node::Segment control,
+  Win(MPI_Win made, Flavor kind, Comm& arrivals, node::Segment shared,
       std::vector<onesided::Exposed> exposed);
   Win(const Win&) = delete;
   Win& operator=(const Win&) = delete;
@@ -30,8 +31,9 @@ struct Win {
 
   MPI_Win handle;
   Flavor flavor;
-  MPI_Group group;  // of the window
-  Comm* gate;       // its arrival barrier
+  MPI_Group group;        // of the window
+  Comm* gate;             // its arrival barrier
+  node::Segment control;  // the memory of the window's control, mapped as long as the window lives
   onesided::Window window;
   // Guards the window's epochs, of programs with several threads in MPI.
   std::mutex mutex;

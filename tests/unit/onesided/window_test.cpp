@@ -221,10 +221,9 @@ TEST(WindowChunks, cover_the_stream_once_and_end_at_stripes) {
 // Ranks of a window as threads of this process: each has a Window of its own on the same memory.
 class Ring {
  public:
-  Ring(test::Ranks& nodes, std::uint32_t ranks, std::vector<std::vector<std::int64_t>>& memory)
-      : nodes_(nodes) {
-    const std::size_t bytes = Control::bytes_needed(ranks);
-    auto first = node::Segment::create(bytes);
+  Ring(std::uint32_t ranks, std::vector<std::vector<std::int64_t>>& memory)
+      : shared_(Control::bytes_needed(ranks)) {
+    const Control control(shared_.span().data(), ranks);
     std::vector<Exposed> exposed;
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
       auto* base = reinterpret_cast<std::byte*>(memory[rank].data());
@@ -236,15 +235,14 @@ class Ring {
                          .here = base});
     }
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-      auto own = node::Segment::attach(Fd(::dup(first->fd())), bytes);
-      windows_.push_back(std::make_unique<Window>(std::move(*own), rank, exposed));
-      windows_.back()->control().construct(rank);
+      control.construct(rank);
+      windows_.push_back(std::make_unique<Window>(control, rank, exposed));
     }
   }
   Window& operator[](std::uint32_t rank) { return *windows_[rank]; }
 
  private:
-  test::Ranks& nodes_;
+  test::SharedMemory shared_;
   std::vector<std::unique_ptr<Window>> windows_;
 };
 
@@ -256,7 +254,7 @@ class SharedWindowTest : public ::testing::Test {
   SharedWindowTest()
       : ranks_(kRanks),
         memory_(kRanks, std::vector<std::int64_t>(kNumbers, 0)),
-        ring_(ranks_, kRanks, memory_) {}
+        ring_(kRanks, memory_) {}
 
   // All of the target's numbers, at once or as a job.
   bool accumulate(std::uint32_t me, std::uint32_t target, std::vector<std::int64_t>& origin,
