@@ -33,10 +33,13 @@ static void check_attributes(MPI_Win win, const void* base, long bytes, int unit
 static void play(MPI_Win win, unsigned char* memory, int bytes) {
   for (int i = 0; i < bytes; ++i) memory[i] = 0;
   const unsigned char marks[2] = {(unsigned char)(rank + 1), 99};
+  unsigned char nothing[1];
   MPI_Win_fence(0, win);
   for (int target = 0; target + 1 < ranks; ++target) {
     MPI_Put(marks, 1, MPI_BYTE, target, 2 + rank, 1, MPI_BYTE, win);
     MPI_Put(marks, 0, MPI_BYTE, target, 0, 0, MPI_BYTE, win);
+    MPI_Get_accumulate(marks, 0, MPI_BYTE, nothing, 0, MPI_BYTE, target, 0, 0, MPI_BYTE, MPI_SUM,
+                       win);
   }
   MPI_Put(marks, 2, MPI_BYTE, MPI_PROC_NULL, 0, 2, MPI_BYTE, win);
   MPI_Accumulate(marks, 2, MPI_BYTE, MPI_PROC_NULL, 0, 2, MPI_BYTE, MPI_REPLACE, win);

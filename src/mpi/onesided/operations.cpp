@@ -22,7 +22,6 @@ namespace {
 using onesided::End;
 using onesided::Op;
 using onesided::Task;
-using onesided::Type;
 
 constexpr Outcome kUnusual = std::nullopt;
 constexpr std::uint64_t kAtOnce = 16U << 10U;  // copied without further ado
@@ -235,11 +234,11 @@ struct ByLibrary {
   }
 };
 
-// Nothing where the standard has no such operation on such elements.
-bool is_defined(Op op, const elements::Element& element) {
-  if (!element.uniform) return false;
-  if (op == Op::replace || op == Op::no_op || element.type == Type::other) return true;
-  return onesided::kernel_of(op, element.type) != nullptr;
+// What is not in the standard's table may be an extension of the library: it is asked, and says so
+// if it is not.
+bool is_computed_by_library(Op op, const elements::Element& element) {
+  if (op == Op::replace || op == Op::no_op) return false;
+  return onesided::kernel_of(op, element.type) == nullptr;
 }
 
 // The short way of an accumulate: one run of few bytes here and there, known operation and type.
@@ -274,7 +273,8 @@ bool accumulate_at_once(Win& win, const Buffer& origin, const Buffer* result, co
 Outcome accumulate_uniform(Win& win, const Buffer& origin, const Buffer* result,
                            const Target& target, Op op, MPI_Op handle) {
   const elements::Element element = elements::of(target.type);
-  if (!is_defined(op, element)) return kUnusual;
+  if (target.count == 0) return MPI_SUCCESS;
+  if (!element.uniform) return kUnusual;
   if (accumulate_at_once(win, origin, result, target, op, element)) return MPI_SUCCESS;
   const Side there = side_of(target.count, target.type, element.padded);
   Side from;
@@ -298,7 +298,7 @@ Outcome accumulate_uniform(Win& win, const Buffer& origin, const Buffer* result,
   if (task.what.has_origin) task.origin = own_end(from, origin.address);
   if (task.what.has_result) task.result = own_end(into, result->address);
   ByLibrary library{MPI_DATATYPE_NULL, handle};
-  if (element.type == Type::other && op != Op::replace && op != Op::no_op) {
+  if (is_computed_by_library(op, element)) {
     library.type = elements::basic_of(target.type);
     task.reducer = {ByLibrary::reduce, &library};
   }

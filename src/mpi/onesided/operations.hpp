@@ -5,8 +5,8 @@
 // operations of one origin take effect in the order of the calls, a flush finds nothing under way,
 // and requests are complete when they are made. Any thread.
 //
-// What cannot be meant (a rank that is none, negative counts, an operation that is undefined for
-// its type) is `unusual`: the library gets the call and says what is wrong.
+// What cannot be meant (a rank that is none, negative counts, elements of several kinds) is
+// `unusual`: the library gets the call and says what is wrong.
 #pragma once
 
 #include <cstdint>
