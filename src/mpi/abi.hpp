@@ -69,6 +69,14 @@ inline void* ompi_mpi_op_min;
 inline void* ompi_mpi_op_land;
 inline void* ompi_mpi_op_band;
 inline void* ompi_mpi_op_bor;
+inline void* ompi_mpi_op_prod;
+inline void* ompi_mpi_op_lor;
+inline void* ompi_mpi_op_lxor;
+inline void* ompi_mpi_op_bxor;
+inline void* ompi_mpi_op_maxloc;
+inline void* ompi_mpi_op_minloc;
+inline void* ompi_mpi_op_replace;
+inline void* ompi_mpi_op_no_op;
 
 struct Handle {
   const char* symbol;
@@ -107,6 +115,14 @@ inline constexpr Handle kHandles[] = {
     {"ompi_mpi_op_land", &ompi_mpi_op_land},
     {"ompi_mpi_op_band", &ompi_mpi_op_band},
     {"ompi_mpi_op_bor", &ompi_mpi_op_bor},
+    {"ompi_mpi_op_prod", &ompi_mpi_op_prod},
+    {"ompi_mpi_op_lor", &ompi_mpi_op_lor},
+    {"ompi_mpi_op_lxor", &ompi_mpi_op_lxor},
+    {"ompi_mpi_op_bxor", &ompi_mpi_op_bxor},
+    {"ompi_mpi_op_maxloc", &ompi_mpi_op_maxloc},
+    {"ompi_mpi_op_minloc", &ompi_mpi_op_minloc},
+    {"ompi_mpi_op_replace", &ompi_mpi_op_replace},
+    {"ompi_mpi_op_no_op", &ompi_mpi_op_no_op},
 };
 
 }  // namespace mh::mpi::handles

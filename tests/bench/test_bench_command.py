@@ -232,6 +232,10 @@ TINY = {
         tiny("collectives", "--sizes", "8,1K", "--batches", "3", "--batch-ms", "0.1"),
         "collective",
     ),
+    "onesided": (
+        tiny("onesided", "--sizes", "8,128K", "--batches", "3", "--batch-ms", "0.1"),
+        "onesided",
+    ),
     "planes": (
         tiny(
             "noncontiguous",

@@ -3,7 +3,7 @@
 
 Each rank writes what `main.py -v` says to a file of its own. A test that fails without help is no
 business of ours, but it must then fail helped as well. The whole suite is slow; the short form has
-the modules about messages.
+the modules about messages and windows.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ VERDICT = re.compile(
 )
 pytestmark = pytest.mark.under(*PYTHON)
 SHORT = ["test_p2p_buf", "test_p2p_buf_matched", "test_p2p_obj", "test_msgzero", "test_cco_buf"]
+ONE_SIDED = ["test_rma", "test_rma_nb", "test_win"]
 # Spawning starts programs that outlive the test or need slots; its parent is tested in tests/mpi.
 LEFT_OUT = ["-e", "spawn", "-e", "dynproc"]
 
@@ -86,6 +87,10 @@ def compare(
 @pytest.mark.parametrize("ranks", [2])
 def test_messages(mpi: MpiBuild, helped: Arm, tmp_path: Path, ranks: int) -> None:
     compare(mpi, helped, ranks, SHORT, tmp_path, 50)
+
+
+def test_one_sided(mpi: MpiBuild, helped: Arm, tmp_path: Path) -> None:
+    compare(mpi, helped, 2, ONE_SIDED, tmp_path, 50)
 
 
 @pytest.mark.slow

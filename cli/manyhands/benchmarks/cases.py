@@ -90,6 +90,21 @@ CASES = (
         args("--sizes", "64K,1M,8M", "--batches", "7", "--batch-ms", "10"),
     ),
     Case(
+        "onesided",
+        "One-sided operations of rank 0 on rank 1, without and with a shared heap",
+        "onesided",
+        ranks(2),
+        args("--sizes", "128K,512K,1M,2M,8M"),
+        arms=(PLAIN, HELPED, HEAP),
+    ),
+    Case(
+        "onesided-helpers",
+        "One-sided operations of rank 0 on rank 1, all other cores in a fence",
+        "onesided",
+        all_cores(2),
+        args("--sizes", "128K,1M,8M", "--only", "accumulate"),
+    ),
+    Case(
         "nonblocking",
         "PingPong with MPI_Isend, MPI_Irecv, MPI_Wait",
         "pingpong",

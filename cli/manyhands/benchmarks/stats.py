@@ -21,9 +21,10 @@ Line = dict[str, Any]
 class Subject(NamedTuple):
     """What a number is about. Sorts in the order of the programs' output."""
 
-    kind: str  # pingpong | touch | latency | loaded latency | collective | message | loop
+    kind: str  # pingpong | touch | latency | loaded latency | collective | onesided |
+    # message | loop
     # and of noncontiguous data: pack | pack-unpack | bundle
-    name: str  # of the collective, loop or type, "first"/"settled" message; else ""
+    name: str  # of the collective, operation, loop or type, "first"/"settled" message; else ""
     bytes: int
 
 
@@ -69,6 +70,10 @@ def _collective(line: Line, pick: Estimator) -> dict[Subject, float]:
     return {Subject("collective", line["name"], line["bytes"]): pick(line["mean_ns"])}
 
 
+def _onesided(line: Line, pick: Estimator) -> dict[Subject, float]:
+    return {Subject("onesided", line["name"], line["bytes"]): pick(line["mean_ns"])}
+
+
 def _waiters(line: Line, pick: Estimator) -> dict[Subject, float]:
     first, *rest = line["message_ns"]
     times = {Subject("message", "first", line["bytes"]): pick(first)}
@@ -90,6 +95,7 @@ _READERS = {
     "pingpong": _pingpong,
     "latency": _latency,
     "collective": _collective,
+    "onesided": _onesided,
     "waiters": _waiters,
     "loop": _loop,
     "noncontiguous": _noncontiguous,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Calls that change what is known of handles: communicators, windows, datatypes, error handlers.
+// Calls that change what is known of handles: communicators, datatypes, error handlers.
 // Also the barrier.
 #include <string_view>
 
@@ -78,20 +78,6 @@ int Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler) {
       comms::note_failed_collective();
   }
   return next.Comm_set_errhandler(comm, errhandler);
-}
-
-int Win_free(MPI_Win* win) {
-  const MPI_Win handle = *win;
-  arrivals::window_none(handle);  // the library waits for all, and a sender may wait for this rank
-  auto gate = switches.active ? windows::take(handle) : nullptr;
-  const int result = next.Win_free(win);
-  if (gate == nullptr) return result;
-  if (result == MPI_SUCCESS) {
-    comms::leave(*gate);
-  } else {
-    windows::restore(handle, std::move(gate));
-  }
-  return arrivals::left_window(handle, result);
 }
 
 int Type_free(MPI_Datatype* datatype) {

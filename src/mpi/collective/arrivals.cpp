@@ -15,7 +15,6 @@
 namespace mh::mpi::arrivals {
 namespace {
 
-constexpr int kKickEvery = 8;  // looks at memory between two kicks at the library
 
 bool has_arrived(const Comm& comm, const Comm::Member& member) {
   // acquire: pairs with the release in count_on() of that rank.
@@ -32,22 +31,11 @@ void switch_off(Comm& comm) {
   if (comm.off != nullptr) comm.off->store(1, std::memory_order_release);
 }
 
-// Waits until done(); keeps the library's progress going, on which a late rank may depend.
-template <class Done>
-void wait_poking(Done&& done) {
-  int looks = 0;
-  wait::until([&] {
-    if (done()) return true;
-    if (++looks % kKickEvery == 0) kick_progress();
-    return false;
-  });
-}
-
 // Waits for the members for which needed(member).
 template <class Needed>
 void wait_for(Comm& comm, Needed&& needed) {
   std::size_t settled = 0;  // members before this one are there or not needed
-  wait_poking([&] {
+  wait_until([&] {
     while (settled < comm.members.size() &&
            (!needed(comm.members[settled]) || has_arrived(comm, comm.members[settled]))) {
       ++settled;
@@ -165,19 +153,22 @@ void at_root_counts(MPI_Comm handle, int root, const MPI_Count* counts) {
 
 bool barrier(MPI_Comm handle) {
   Comm* comm = comms::find(handle);
-  if (comm == nullptr || comm->line == nullptr) return false;
-  const std::uint64_t count = comm->barriers = detail::count_on(comm->line->barriers);
+  return comm != nullptr && comm->line != nullptr && barrier(*comm);
+}
+
+bool barrier(Comm& comm) {
+  const std::uint64_t count = comm.barriers = detail::count_on(comm.line->barriers);
   std::size_t settled = 0;
-  wait_poking([&] {
+  wait_until([&] {
     // acquire: pairs with the release in count_on() of that rank.
-    while (settled < comm->members.size() &&
-           comm->members[settled].line->barriers.load(std::memory_order_acquire) >= count) {
+    while (settled < comm.members.size() &&
+           comm.members[settled].line->barriers.load(std::memory_order_acquire) >= count) {
       ++settled;
     }
-    return settled == comm->members.size();
+    return settled == comm.members.size();
   });
   services.counters().collectives_gated.add(1);
-  return comm->on_one_node;
+  return comm.on_one_node;
 }
 
 int left(MPI_Comm handle, int result) {
@@ -215,6 +206,8 @@ std::unique_ptr<Comm> take(MPI_Win win) {
   g_windows.erase(at);
   return taken;
 }
+
+Comm* gate_of(MPI_Win win) { return find(win); }
 
 void restore(MPI_Win win, std::unique_ptr<Comm> gate) {
   const std::lock_guard<std::mutex> hold(g_mutex);

@@ -26,7 +26,9 @@
 #include "base/cacheline.hpp"
 #include "mpi/job/comms.hpp"
 #include "mpi/job/config.hpp"
+#include "mpi/job/services.hpp"
 #include "mpi/protocol/pending_requests.hpp"
+#include "wait/wait.hpp"
 
 namespace mh::mpi::arrivals {
 
@@ -93,6 +95,20 @@ int left_window(MPI_Win win, int result);
 // The whole barrier, where all members are on this node: true if it is done, false if the library's
 // barrier still has to run (after the members of this node have arrived).
 bool barrier(MPI_Comm comm);
+// The same for the arrival barrier of a window, or of a communicator that has one.
+bool barrier(Comm& comm);
+
+// Waits until done(); keeps the library's progress going, on which a late rank may depend.
+template <class Done>
+void wait_until(Done&& done) {
+  constexpr int kKickEvery = 8;  // looks at memory between two kicks at the library
+  int looks = 0;
+  wait::until([&] {
+    if (done()) return true;
+    if (++looks % kKickEvery == 0) kick_progress();
+    return false;
+  });
+}
 
 }  // namespace mh::mpi::arrivals
 
@@ -103,5 +119,7 @@ void adopt(MPI_Comm comm, MPI_Win win);
 // As comms::take() and comms::restore().
 std::unique_ptr<Comm> take(MPI_Win win);
 void restore(MPI_Win win, std::unique_ptr<Comm> gate);
+// Null where it has none. Valid until the window is freed.
+Comm* gate_of(MPI_Win win);
 
 }  // namespace mh::mpi::windows

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "mpi/abi.hpp"
+#include "mpi/datatype/elements.hpp"
 #include "mpi/datatype/layouts.hpp"
 #include "mpi/datatype/packing.hpp"
 #include "mpi/handle_cache.hpp"
@@ -55,6 +56,7 @@ inline void forget(MPI_Datatype type) {
   detail::cache.drop(bits_of(type));
   packing::forget(type);
   layouts::forget(type);
+  elements::forget(type);
 }
 
 }  // namespace mh::mpi::datatypes

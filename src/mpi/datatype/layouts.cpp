@@ -3,6 +3,7 @@
 
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "mpi/datatype/contents.hpp"
@@ -19,16 +20,20 @@ using layout::LayoutPtr;
 constexpr int kDeepest = 64;  // levels of a type as it was made
 constexpr Status kUnknown{Code::unsupported};
 
-Result<LayoutPtr> read(MPI_Datatype type, int depth);
+// What is made of a basic type with a gap inside.
+enum class Gaps : bool { unknown, filled };
 
-Result<LayoutPtr> basic(MPI_Datatype type) {
+Result<LayoutPtr> read(MPI_Datatype type, int depth, Gaps gaps);
+
+Result<LayoutPtr> basic(MPI_Datatype type, Gaps gaps) {
   MPI_Count size = 0;
   MPI_Count lower = 0;
   MPI_Count extent = 0;
   real.Type_size_x(type, &size);
   real.Type_get_extent_x(type, &lower, &extent);
-  if (size < 0 || lower != 0 || extent != size) return kUnknown;
-  return layout::named(size, 1);
+  if (size < 0 || lower != 0 || extent < size) return kUnknown;
+  if (extent != size && gaps == Gaps::unknown) return kUnknown;
+  return layout::named(extent, 1);
 }
 
 layout::Order order_of(int order) {
@@ -66,14 +71,14 @@ Result<LayoutPtr> darray(const Contents& made, const layout::Layout& child) {
   return layout::darray(made.front(1), distributed, order_of(integer(3, 0)), child);
 }
 
-Result<LayoutPtr> structure(const Contents& made, int depth) {
+Result<LayoutPtr> structure(const Contents& made, int depth, Gaps gaps) {
   const auto count = static_cast<std::size_t>(made.number(0));
   std::vector<LayoutPtr> children;
   for (std::size_t i = 0; i < made.types(); ++i) {
     // Members of one type are read once.
     const bool again = i > 0 && made.type(i) == made.type(i - 1);
     Result<LayoutPtr> child =
-        again ? Result<LayoutPtr>(children.back()) : read(made.type(i), depth + 1);
+        again ? Result<LayoutPtr>(children.back()) : read(made.type(i), depth + 1, gaps);
     if (!child) return child;
     children.push_back(*child);
   }
@@ -123,15 +128,15 @@ Result<LayoutPtr> with_bounds_of(MPI_Datatype type, const LayoutPtr& layout) {
   return layout::resized(lower, extent, *layout);
 }
 
-Result<LayoutPtr> read(MPI_Datatype type, int depth) {
+Result<LayoutPtr> read(MPI_Datatype type, int depth, Gaps gaps) {
   const Contents made(type);
   if (!made.readable() || depth > kDeepest) return kUnknown;
-  if (made.is_predefined()) return basic(type);
+  if (made.is_predefined()) return basic(type, gaps);
   Result<LayoutPtr> layout = kUnknown;
   if (made.combiner() == MPI_COMBINER_STRUCT) {
-    layout = structure(made, depth);
+    layout = structure(made, depth, gaps);
   } else if (made.types() == 1) {
-    Result<LayoutPtr> child = read(made.type(0), depth + 1);
+    Result<LayoutPtr> child = read(made.type(0), depth + 1, gaps);
     if (!child) return child;
     layout = composed(made, *child);
   }
@@ -156,7 +161,7 @@ struct Known {
 };
 
 Known inspect(MPI_Datatype type) {
-  const Result<LayoutPtr> layout = read(type, 0);
+  const Result<LayoutPtr> layout = read(type, 0, Gaps::unknown);
   if (!layout || !agrees(type, **layout)) return {};
   return {.layout = *layout, .describable = ends_element(type, p2p::kDescriptorBytes)};
 }
@@ -184,6 +189,11 @@ LayoutPtr of(MPI_Datatype type) { return known(type).layout; }
 LayoutPtr of_describable(MPI_Datatype type) {
   const Known found = known(type);
   return found.describable ? found.layout : nullptr;
+}
+
+LayoutPtr padded_of(MPI_Datatype type) {
+  Result<LayoutPtr> layout = read(type, 0, Gaps::filled);
+  return layout ? std::move(*layout) : nullptr;
 }
 
 void forget(MPI_Datatype type) {

@@ -19,6 +19,11 @@ layout::LayoutPtr of(MPI_Datatype type);
 // Null also if a descriptor in place of such data would end within a basic element (signature.hpp).
 layout::LayoutPtr of_describable(MPI_Datatype type);
 
+// As if basic elements with a gap inside had none: each is as many bytes as it lies apart from the
+// next. The stream is not MPI's, but two such layouts of one signature have the same. Null if there
+// is none. Not cached.
+layout::LayoutPtr padded_of(MPI_Datatype type);
+
 // MPI_Type_free: the handle may come back as another type.
 void forget(MPI_Datatype type);
 

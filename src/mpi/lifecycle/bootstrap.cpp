@@ -18,6 +18,7 @@
 #include "mpi/lifecycle/progress.hpp"
 #include "mpi/lifecycle/report.hpp"
 #include "mpi/next.hpp"
+#include "mpi/onesided/windows.hpp"
 #include "mpi/protocol/internode.hpp"
 #include "mpi/protocol/parked_types.hpp"
 #include "mpi/protocol/pending_requests.hpp"
@@ -95,6 +96,7 @@ void stop() {
   cores::take_back();
   arrivals::stop();
   if (switches.active) {
+    rma::stop();
     stop_persistent();
     parked_types::stop();
     comms::stop();

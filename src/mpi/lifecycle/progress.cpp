@@ -12,6 +12,7 @@
 #include "mpi/calls/persistent.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
+#include "mpi/onesided/windows.hpp"
 #include "mpi/protocol/internode.hpp"
 #include "mpi/protocol/lost_descriptors.hpp"
 #include "mpi/protocol/pending_requests.hpp"
@@ -33,6 +34,7 @@ class NodeWork final : public wait::Work {
     progress_orphans();
     progress_persistent();
     internode::progress();
+    rma::serve();
     send_descriptors::search_lost();
   }
 
@@ -56,7 +58,7 @@ class NodeWork final : public wait::Work {
     std::atomic<std::uint32_t>& idle = services.node->mine().idle;
     // relaxed: a hint for ranks that count the active ones.
     idle.store(0, std::memory_order_relaxed);
-    const bool worked = copy_chunk() || lend_core();
+    const bool worked = copy_chunk() || rma::help() || lend_core();
     idle.store(1, std::memory_order_relaxed);
     return worked;
   }

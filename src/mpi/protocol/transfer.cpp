@@ -12,13 +12,13 @@
 #include <optional>
 
 #include "base/clock.hpp"
-#include "base/tuning.hpp"
 #include "layout/pack.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/heaps.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
+#include "mpi/protocol/watch.hpp"
 #include "mpi/tags.hpp"
 #include "p2p/transfer.hpp"
 #include "wait/wait.hpp"
@@ -89,39 +89,6 @@ void receive_again(p2p::SendSlot& slot, const p2p::Descriptor& descriptor, const
     }
   }
 }
-
-// Looks, now and then, for dead processes that hold chunks of this rank's jobs.
-class Watch {
- public:
-  // All chunks of a job are claimed and it is not finished. True once those that are left are in
-  // dead hands, and in no others: then nobody will write to its buffer any more.
-  bool left_to_the_dead() {
-    const std::uint64_t now = ticks();
-    if (next_look_ == 0) next_look_ = now + ticks_from_ns(tuning::kSlowThiefNs);
-    if (now < next_look_) return false;
-    const bool dead = some_died_ && !some_live();
-    some_died_ = dead || some_dead();
-    next_look_ = now + ticks_from_ns(some_died_ ? tuning::kDyingThiefNs : tuning::kSlowThiefNs);
-    return dead;
-  }
-
- private:
-  // Whether a rank that does, or does not, live has a chunk of this rank's jobs.
-  static bool some(bool living) {
-    for (std::uint32_t rank = 0; rank < config.ranks; ++rank) {
-      if (node::is_visited(services.node->record(rank), config.me) &&
-          services.node->alive(rank) == living) {
-        return true;
-      }
-    }
-    return false;
-  }
-  static bool some_live() { return some(true); }
-  static bool some_dead() { return some(false); }
-
-  bool some_died_ = false;
-  std::uint64_t next_look_ = 0;
-};
 
 // This rank can fetch the bytes without their sender.
 bool is_readable(const p2p::SendSlot& send) {

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A square block-sparse matrix, divided over the ranks by rows of tiles.
+//
+// Tile row i belongs to rank i modulo the number of ranks, which stores its rows whole, zeros
+// included, in the memory of a window. Which tiles are there, and their values, follows from the
+// matrix's number alone, so that every rank knows both without communication.
+#ifndef BSPMM_MATRIX_H
+#define BSPMM_MATRIX_H
+
+#include <mpi.h>
+#include <stdbool.h>
+
+typedef struct {
+  int number;      // 0 and 1 are factors; 2 is the product, which begins as zeros
+  int tiles;       // a side
+  int tile;        // elements a side of a tile
+  double density;  // of the tiles that are there
+  int rank, ranks;
+  double* own;  // the rows of this rank
+  MPI_Win win;
+  MPI_Datatype there;  // a tile within the rows of its rank
+} Matrix;
+
+Matrix matrix_new(int number, int tiles, int tile, double density);
+void matrix_free(Matrix* matrix);
+
+bool is_there(const Matrix* matrix, int row, int column);
+// Its value at (i, j) of tile (row, column): a small whole number, 0 where no tile is.
+double value_at(const Matrix* matrix, int row, int column, int i, int j);
+
+int owner_of(const Matrix* matrix, int row);
+// Of a tile's first element in the window of its owner, in elements.
+MPI_Aint displacement_of(const Matrix* matrix, int row, int column);
+
+#endif

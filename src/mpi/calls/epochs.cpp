@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One-sided communication: synchronisation, and the end of a window.
+//
+// Operations on windows of ours are over when they return, so an epoch has nothing to complete but
+// to let others know. Whoever waits here, for a fence, a post, a complete or a lock, waits in the
+// wait loop, and helps. Steps that the state of the window does not allow are MPI_ERR_RMA_SYNC.
+#include <atomic>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "mpi/collective/arrivals.hpp"
+#include "mpi/job/switches.hpp"
+#include "mpi/next.hpp"
+#include "mpi/onesided/operations.hpp"
+#include "mpi/wrappers.hpp"
+
+namespace mh::mpi {
+namespace {
+
+using onesided::Epochs;
+using onesided::LockMode;
+using onesided::TargetLock;
+using rma::Win;
+
+int refused(const Win& win) { return rma::raise(win.handle, MPI_ERR_RMA_SYNC); }
+
+bool is_rank(const Win& win, int rank) {
+  return rank >= 0 && static_cast<std::uint32_t>(rank) < win.ranks();
+}
+
+// ---- Fence --------------------------------------------------------------------------------------
+
+int fence(int assert, Win& win) {
+  {
+    const ThreadLock hold(win.mutex);
+    if (!win.window.epochs().fence((assert& MPI_MODE_NOSUCCEED) == 0)) return refused(win);
+  }
+  // What was written before it is seen by those that leave it: counts of arrivals are released and
+  // acquired.
+  arrivals::barrier(*win.gate);
+  return MPI_SUCCESS;
+}
+
+// ---- Post, start, complete, wait ----------------------------------------------------------------
+
+// The members of a group as ranks of the window; false if one is not in it.
+bool translate(const Win& win, MPI_Group group, std::vector<std::uint32_t>& found) {
+  int size = 0;
+  if (real.Group_size(group, &size) != MPI_SUCCESS) return false;
+  std::vector<int> from(static_cast<std::size_t>(size));
+  std::vector<int> to(static_cast<std::size_t>(size), MPI_UNDEFINED);
+  for (int i = 0; i < size; ++i) from[static_cast<std::size_t>(i)] = i;
+  real.Group_translate_ranks(group, size, from.data(), win.group, to.data());
+  for (const int rank : to) {
+    if (!is_rank(win, rank)) return false;
+    found.push_back(static_cast<std::uint32_t>(rank));
+  }
+  return true;
+}
+
+int post(const std::vector<std::uint32_t>& origins, Win& win) {
+  {
+    const ThreadLock hold(win.mutex);
+    if (!win.window.epochs().post(origins.size())) return refused(win);
+  }
+  for (const std::uint32_t origin : origins) {
+    std::atomic<std::uint32_t>& posts = win.window.control().posts_to(origin)[win.window.me()];
+    // release: pairs with the acquire in start() of that rank. This rank alone writes the word.
+    posts.store(posts.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+  return MPI_SUCCESS;
+}
+
+int start(const std::vector<std::uint32_t>& targets, Win& win) {
+  {
+    const ThreadLock hold(win.mutex);
+    if (!win.window.epochs().start(targets)) return refused(win);
+  }
+  const onesided::Posts posts = win.window.control().posts_to(win.window.me());
+  for (const std::uint32_t target : targets) {
+    arrivals::wait_until([&] {
+      // acquire: pairs with the release in post() of that rank.
+      return posts[target].load(std::memory_order_acquire) != win.posts_seen[target];
+    });
+    ++win.posts_seen[target];
+  }
+  return MPI_SUCCESS;
+}
+
+int complete(Win& win) {
+  std::vector<std::uint32_t> targets;
+  {
+    const ThreadLock hold(win.mutex);
+    if (!win.window.epochs().is_started()) {
+      return rma::kCompletesWithoutStart ? MPI_SUCCESS : refused(win);
+    }
+    targets = win.window.epochs().targets();
+    win.window.epochs().complete();
+  }
+  for (const std::uint32_t target : targets) {
+    // release: pairs with the acquire in is_completed() of that rank.
+    win.window.control().part(target).completed.fetch_add(1, std::memory_order_release);
+  }
+  return MPI_SUCCESS;
+}
+
+bool is_completed(const Win& win, std::size_t origins) {
+  const std::atomic<std::uint64_t>& completed =
+      win.window.control().part(win.window.me()).completed;
+  // acquire: pairs with the release in complete() of every origin, by the chain of additions.
+  return completed.load(std::memory_order_acquire) - win.completed_seen >= origins;
+}
+
+void end_exposure(Win& win, std::size_t origins) {
+  win.completed_seen += origins;
+  const ThreadLock hold(win.mutex);
+  win.window.epochs().end_exposure();
+}
+
+int wait_for_origins(Win& win) {
+  if (!win.window.epochs().is_exposed()) return refused(win);
+  const std::size_t origins = win.window.epochs().origins();
+  arrivals::wait_until([&] { return is_completed(win, origins); });
+  end_exposure(win, origins);
+  return MPI_SUCCESS;
+}
+
+int test_for_origins(int* flag, Win& win) {
+  if (!win.window.epochs().is_exposed()) return refused(win);
+  const std::size_t origins = win.window.epochs().origins();
+  *flag = is_completed(win, origins) ? 1 : 0;
+  if (*flag != 0) {
+    end_exposure(win, origins);
+  } else {
+    kick_progress();
+    wait::polled_in_vain();
+  }
+  return MPI_SUCCESS;
+}
+
+// ---- Locks --------------------------------------------------------------------------------------
+
+void acquire(Win& win, std::uint32_t target, LockMode mode) {
+  TargetLock& lock = win.window.control().part(target).lock;
+  const std::uint32_t number = lock.draw();
+  if (!lock.enter(number, mode)) {
+    arrivals::wait_until([&] { return lock.enter(number, mode); });
+  }
+}
+
+void release(Win& win, std::uint32_t target, Epochs::Held how) {
+  if (how == Epochs::Held::unchecked) return;
+  const LockMode mode = how == Epochs::Held::exclusive ? LockMode::exclusive : LockMode::shared;
+  win.window.control().part(target).lock.leave(mode);
+}
+
+int lock(int type, std::uint32_t target, int assert, Win& win) {
+  const bool exclusive = type == MPI_LOCK_EXCLUSIVE;
+  const bool checked = (assert& MPI_MODE_NOCHECK) == 0;
+  const Epochs::Held how = !checked    ? Epochs::Held::unchecked
+                           : exclusive ? Epochs::Held::exclusive
+                                       : Epochs::Held::shared;
+  {
+    const ThreadLock hold(win.mutex);
+    if (!win.window.epochs().lock(target, how)) return refused(win);
+  }
+  if (checked) acquire(win, target, exclusive ? LockMode::exclusive : LockMode::shared);
+  return MPI_SUCCESS;
+}
+
+int unlock(std::uint32_t target, Win& win) {
+  Epochs::Held how{};
+  {
+    const ThreadLock hold(win.mutex);
+    how = win.window.epochs().unlock(target);
+  }
+  if (how == Epochs::Held::no) return refused(win);
+  release(win, target, how);
+  rma::progress_sometimes();
+  return MPI_SUCCESS;
+}
+
+int lock_all(int assert, Win& win) {
+  const bool checked = (assert& MPI_MODE_NOCHECK) == 0;
+  {
+    const ThreadLock hold(win.mutex);
+    const Epochs::Held how = checked ? Epochs::Held::shared : Epochs::Held::unchecked;
+    if (!win.window.epochs().lock_all(how)) return refused(win);
+  }
+  for (std::uint32_t target = 0; checked && target < win.ranks(); ++target) {
+    acquire(win, target, LockMode::shared);
+  }
+  return MPI_SUCCESS;
+}
+
+int unlock_all(Win& win) {
+  Epochs::Held how{};
+  {
+    const ThreadLock hold(win.mutex);
+    how = win.window.epochs().unlock_all();
+  }
+  if (how == Epochs::Held::no) return refused(win);
+  for (std::uint32_t target = 0; target < win.ranks(); ++target) release(win, target, how);
+  rma::progress_sometimes();
+  return MPI_SUCCESS;
+}
+
+// Nothing is under way; what a program waits for in a loop of flushes may need progress.
+int flush(Win& win, int target) {
+  {
+    const ThreadLock hold(win.mutex);
+    const Epochs& epochs = win.window.epochs();
+    const bool may =
+        target < 0 ? epochs.is_passive() : epochs.may_flush(static_cast<std::size_t>(target));
+    if (!may && rma::strict(win)) return refused(win);
+  }
+  // Between operations on the window and the program's own loads and stores there; pairs with the
+  // fence of whoever looks at the other side.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  rma::progress_sometimes();
+  return MPI_SUCCESS;
+}
+
+// What a call on one target does: `ours` on a window of ours, for a rank of it.
+template <class Ours, class Library>
+int on_target(int rank, MPI_Win handle, Ours&& ours, Library&& library) {
+  Win* win = rma::find(handle);
+  if (win == nullptr) return library();
+  if (rank == MPI_PROC_NULL) return MPI_SUCCESS;
+  return is_rank(*win, rank) ? ours(*win) : library();
+}
+
+}  // namespace
+
+namespace wrap {
+
+int Win_fence(int assert, MPI_Win win) {
+  if (Win* ours = rma::find(win)) return fence(assert, *ours);
+  arrivals::window(win);
+  return arrivals::left_window(win, next.Win_fence(assert, win));
+}
+
+int Win_post(MPI_Group group, int assert, MPI_Win win) {
+  std::vector<std::uint32_t> origins;
+  Win* ours = rma::find(win);
+  if (ours == nullptr || group == MPI_GROUP_NULL || !translate(*ours, group, origins)) {
+    return next.Win_post(group, assert, win);
+  }
+  return post(origins, *ours);
+}
+
+int Win_start(MPI_Group group, int assert, MPI_Win win) {
+  std::vector<std::uint32_t> targets;
+  Win* ours = rma::find(win);
+  if (ours == nullptr || group == MPI_GROUP_NULL || !translate(*ours, group, targets)) {
+    return next.Win_start(group, assert, win);
+  }
+  return start(targets, *ours);
+}
+
+int Win_complete(MPI_Win win) {
+  Win* ours = rma::find(win);
+  return ours != nullptr ? complete(*ours) : next.Win_complete(win);
+}
+
+int Win_wait(MPI_Win win) {
+  Win* ours = rma::find(win);
+  return ours != nullptr ? wait_for_origins(*ours) : next.Win_wait(win);
+}
+
+int Win_test(MPI_Win win, int* flag) {
+  Win* ours = rma::find(win);
+  return ours != nullptr ? test_for_origins(flag, *ours) : next.Win_test(win, flag);
+}
+
+int Win_lock(int lock_type, int rank, int assert, MPI_Win win) {
+  const auto library = [&] { return next.Win_lock(lock_type, rank, assert, win); };
+  if (lock_type != MPI_LOCK_EXCLUSIVE && lock_type != MPI_LOCK_SHARED) return library();
+  return on_target(
+      rank, win,
+      [&](Win& ours) { return lock(lock_type, static_cast<std::uint32_t>(rank), assert, ours); },
+      library);
+}
+
+int Win_unlock(int rank, MPI_Win win) {
+  return on_target(
+      rank, win, [&](Win& ours) { return unlock(static_cast<std::uint32_t>(rank), ours); },
+      [&] { return next.Win_unlock(rank, win); });
+}
+
+int Win_lock_all(int assert, MPI_Win win) {
+  Win* ours = rma::find(win);
+  return ours != nullptr ? lock_all(assert, *ours) : next.Win_lock_all(assert, win);
+}
+
+int Win_unlock_all(MPI_Win win) {
+  Win* ours = rma::find(win);
+  return ours != nullptr ? unlock_all(*ours) : next.Win_unlock_all(win);
+}
+
+int Win_flush(int rank, MPI_Win win) {
+  return on_target(
+      rank, win, [&](Win& ours) { return flush(ours, rank); },
+      [&] { return next.Win_flush(rank, win); });
+}
+
+int Win_flush_local(int rank, MPI_Win win) {
+  return on_target(
+      rank, win, [&](Win& ours) { return flush(ours, rank); },
+      [&] { return next.Win_flush_local(rank, win); });
+}
+
+int Win_flush_all(MPI_Win win) {
+  Win* ours = rma::find(win);
+  return ours != nullptr ? flush(*ours, -1) : next.Win_flush_all(win);
+}
+
+int Win_flush_local_all(MPI_Win win) {
+  Win* ours = rma::find(win);
+  return ours != nullptr ? flush(*ours, -1) : next.Win_flush_local_all(win);
+}
+
+int Win_sync(MPI_Win win) {
+  if (rma::find(win) == nullptr) return next.Win_sync(win);
+  // Between the program's loads and stores before and after: pairs with that of another rank.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  rma::progress_sometimes();
+  return MPI_SUCCESS;
+}
+
+int Win_free(MPI_Win* win) {
+  const MPI_Win handle = *win;
+  if (Win* ours = rma::find(handle)) {
+    if (!ours->window.epochs().may_free()) return refused(*ours);
+    arrivals::barrier(*ours->gate);  // nobody is in a chunk of an operation on it any more
+  }
+  arrivals::window_none(handle);  // the library waits for all, and a sender may wait for this rank
+  auto ours = rma::take(handle);
+  auto gate = switches.active ? windows::take(handle) : nullptr;
+  const int result = next.Win_free(win);
+  if (gate == nullptr) return result;
+  if (result == MPI_SUCCESS) {
+    comms::leave(*gate);
+    return result;
+  }
+  windows::restore(handle, std::move(gate));
+  if (ours != nullptr) rma::restore(std::move(ours));
+  return arrivals::left_window(handle, result);
+}
+
+}  // namespace wrap
+}  // namespace mh::mpi

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The basic elements that a datatype consists of, as accumulates need them: all of one kind.
+//
+// A predefined type is known by its name, which every library gives it, and by its size; one whose
+// name says nothing (MPI_CHAR, extensions of a library) is computed by the library, never here.
+// Found out once a type and cached until MPI_Type_free. Any thread.
+#pragma once
+
+#include <cstdint>
+
+#include "mpi/abi.hpp"
+#include "mpi/handle_cache.hpp"
+#include "onesided/reduce.hpp"
+
+namespace mh::mpi::elements {
+
+struct Element {
+  onesided::Type type = onesided::Type::other;
+  bool uniform = false;     // all of one kind; else nothing else is known
+  bool padded = false;      // with a gap inside (MPI_DOUBLE_INT): larger than its MPI size
+  std::uint32_t bytes = 0;  // from one to the next in an array
+};
+
+namespace detail {
+inline HandleCache<64> cache;
+Element inspect(MPI_Datatype type);
+
+inline std::uint64_t pack(const Element& element) {
+  return static_cast<std::uint64_t>(element.type) | (element.uniform ? 1U << 8U : 0U) |
+         (element.padded ? 1U << 9U : 0U) | static_cast<std::uint64_t>(element.bytes) << 16U;
+}
+inline Element unpack(std::uint64_t word) {
+  return {.type = static_cast<onesided::Type>(word & 0xffU),
+          .uniform = (word >> 8U & 1U) != 0,
+          .padded = (word >> 9U & 1U) != 0,
+          .bytes = static_cast<std::uint32_t>(word >> 16U)};
+}
+}  // namespace detail
+
+inline Element of(MPI_Datatype type) {
+  std::uint64_t word = 0;
+  if (detail::cache.find(bits_of(type), word)) [[likely]]
+    return detail::unpack(word);
+  return detail::inspect(type);
+}
+
+// The predefined type of the elements of a uniform type.
+MPI_Datatype basic_of(MPI_Datatype type);
+
+// MPI_Type_free: the handle may come back as another type.
+inline void forget(MPI_Datatype type) { detail::cache.drop(bits_of(type)); }
+
+}  // namespace mh::mpi::elements

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/onesided/operations.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <new>
+
+#include "base/say.hpp"
+#include "mpi/datatype/datatypes.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/job/heaps.hpp"
+#include "mpi/job/services.hpp"
+#include "mpi/job/switches.hpp"
+#include "mpi/next.hpp"
+#include "mpi/protocol/watch.hpp"
+#include "wait/wait.hpp"
+
+namespace mh::mpi::rma {
+namespace {
+
+using onesided::End;
+using onesided::Op;
+using onesided::Task;
+
+constexpr Outcome kUnusual = std::nullopt;
+constexpr std::uint64_t kAtOnce = 16U << 10U;  // copied without further ado
+
+// ---- Arguments ----------------------------------------------------------------------------------
+
+std::optional<Op> op_of(MPI_Op op) {
+  if (op == MPI_SUM) return Op::sum;
+  if (op == MPI_REPLACE) return Op::replace;
+  if (op == MPI_NO_OP) return Op::no_op;
+  if (op == MPI_MAX) return Op::max;
+  if (op == MPI_MIN) return Op::min;
+  if (op == MPI_PROD) return Op::prod;
+  if (op == MPI_LAND) return Op::land;
+  if (op == MPI_BAND) return Op::band;
+  if (op == MPI_LOR) return Op::lor;
+  if (op == MPI_BOR) return Op::bor;
+  if (op == MPI_LXOR) return Op::lxor;
+  if (op == MPI_BXOR) return Op::bxor;
+  if (op == MPI_MAXLOC) return Op::maxloc;
+  if (op == MPI_MINLOC) return Op::minloc;
+  return std::nullopt;
+}
+
+enum class Access : std::uint8_t { allowed, nobody, refused, unusual };
+
+// Whether an operation to that rank may be, now.
+Access access(Win& win, int rank) {
+  if (rank == MPI_PROC_NULL) return Access::nobody;
+  if (rank < 0 || static_cast<std::uint32_t>(rank) >= win.ranks()) return Access::unusual;
+  const ThreadLock hold(win.mutex);
+  return win.window.epochs().may_access(static_cast<std::size_t>(rank), strict(win))
+             ? Access::allowed
+             : Access::refused;
+}
+
+// What a call returns that stops here.
+Outcome stopped(const Win& win, Access why) {
+  if (why == Access::nobody) return MPI_SUCCESS;
+  return why == Access::refused ? Outcome(raise(win.handle, MPI_ERR_RMA_SYNC)) : kUnusual;
+}
+
+// ---- Ends ---------------------------------------------------------------------------------------
+
+// A side of an operation. Its layout lives as long as the side.
+struct Side {
+  layout::LayoutPtr held;
+  End end;
+  std::uint64_t bytes = 0;
+  bool known = false;  // its places are
+};
+
+// Elements of a type with gaps inside its basic elements are moved gaps and all.
+Side contiguous_side(std::uint64_t bytes) {
+  Side side;
+  side.bytes = bytes;
+  side.known = true;
+  return side;
+}
+
+Side side_of(MPI_Count count, MPI_Datatype type, bool padded) {
+  const auto elements = static_cast<std::uint64_t>(count);
+  const datatypes::Info info = datatypes::info(type);
+  if (info.contiguous && !padded) return contiguous_side(info.size * elements);
+  Side side;
+  side.held = padded ? layouts::padded_of(type) : layouts::of(type);
+  if (!side.held) return side;
+  if (side.held->contiguous()) return contiguous_side(side.held->size() * elements);
+  side.known = true;
+  side.bytes = side.held->size() * elements;
+  side.end.layout = side.held.get();
+  side.end.count = elements;
+  return side;
+}
+
+memory::View own_view(const void* address) {
+  return {reinterpret_cast<std::uint64_t>(address), services.node->mine().pid, config.me};
+}
+
+// const_cast: the end of an origin is only read.
+End own_end(const Side& side, const void* address) {
+  End end = side.end;
+  end.base = own_view(address);
+  end.here = static_cast<std::byte*>(const_cast<void*>(address));
+  return end;
+}
+
+// Whether all ranks of the window reach an end of this rank.
+bool is_reached(const End& end, std::uint64_t bytes) {
+  if (config.reaching) return true;
+  const onesided::Extent extent = onesided::extent_of(end.layout, end.count, bytes);
+  return config.mapping && heaps::hold(end.here + extent.low, extent.bytes());
+}
+
+// ---- Carrying out -------------------------------------------------------------------------------
+
+// What could not be done, for want of memory there or because the kernel refuses.
+int failed(const Win& win, Status why) {
+  return raise(win.handle, why.code == Code::fault ? MPI_ERR_RMA_RANGE : MPI_ERR_OTHER);
+}
+int failed(const Win& win) { return failed(win, {Code::system, 0}); }
+int outcome(const Win& win, Status done) { return done ? MPI_SUCCESS : failed(win, done); }
+
+bool run_by_many(Win& win, const Task& task, std::uint32_t chunk) {
+  bool shared = task.target.here != nullptr || config.reaching;
+  if (task.what.has_origin) shared = shared && is_reached(task.origin, task.what.bytes);
+  if (task.what.has_result) shared = shared && is_reached(task.result, task.what.bytes);
+  onesided::Running running(win.window, task, chunk, shared);
+  Watch watch;
+  wait::until([&] {
+    if (running.step(hands())) return true;
+    if (!running.all_claimed() || !watch.left_to_the_dead()) return false;
+    running.give_up();
+    return true;
+  });
+  return running.succeeded();
+}
+
+// Memory that only the kernel reaches, and few bytes: the target does it, if it is in MPI.
+std::optional<Status> by_target(Win& win, const Task& task, const void* compare = nullptr) {
+  const bool small = task.what.bytes <= onesided::ActiveMessage::kMost;
+  if (task.target.here != nullptr || !small || task.reducer.reduce != nullptr) return std::nullopt;
+  for (const End* end : {&task.origin, &task.target, &task.result}) {
+    if (end->layout != nullptr) return std::nullopt;
+  }
+  return win.window.ask_target(hands(), task, compare);
+}
+
+// With the target's end filled in by the operation's displacement.
+Outcome carry_out(Win& win, Task& task, const Target& target, const Side& at) {
+  const onesided::Exposed& exposed = win.window.exposed(static_cast<std::uint32_t>(target.rank));
+  const std::uint64_t address =
+      exposed.base + static_cast<std::uint64_t>(target.displacement) * exposed.unit;
+  task.what.target = static_cast<std::uint32_t>(target.rank);
+  const auto end = win.window.target_end(task.what.target, address, at.end.layout, at.end.count,
+                                         task.what.bytes, *services.memory);
+  if (!end) return raise(win.handle, MPI_ERR_RMA_RANGE);
+  task.target = *end;
+  task.locks = &win.window.control().part(task.what.target).stripes;
+  const std::uint32_t chunk = task.what.atomic ? static_cast<std::uint32_t>(onesided::kStripe)
+                                               : services.chunking->chunk_for(task.what.bytes);
+  if (const auto done = by_target(win, task)) return outcome(win, *done);
+  if (task.what.bytes > chunk) return run_by_many(win, task, chunk) ? MPI_SUCCESS : failed(win);
+  return outcome(win, hands().executor().run(task, {0, task.what.bytes}));
+}
+
+// The short way of a put or get: both sides contiguous, and few bytes. Null where it is not to go.
+std::byte* at_once(const Win& win, const Buffer& buffer, const Target& target,
+                   std::uint64_t& bytes) {
+  const auto own = datatypes::known(buffer.count, buffer.type);
+  const auto there = datatypes::known(target.count, target.type);
+  if (!own.contiguous || !there.contiguous || own.bytes != there.bytes || own.bytes > kAtOnce) {
+    return nullptr;
+  }
+  const onesided::Exposed& exposed = win.window.exposed(static_cast<std::uint32_t>(target.rank));
+  const std::uint64_t offset = static_cast<std::uint64_t>(target.displacement) * exposed.unit;
+  if (exposed.here == nullptr || offset > exposed.bytes || own.bytes > exposed.bytes - offset) {
+    return nullptr;
+  }
+  bytes = own.bytes;
+  return exposed.here + offset;
+}
+
+bool is_unusual(const Win& win, const Target& target) {
+  return target.count < 0 || target.type == MPI_DATATYPE_NULL ||
+         (target.displacement < 0 && win.flavor != Flavor::dynamic);
+}
+bool is_unusual(const Buffer& buffer) {
+  return buffer.count < 0 || buffer.type == MPI_DATATYPE_NULL;
+}
+
+// Types whose places are not known, which only the library could move.
+Outcome unknown_places(const Win& win) {
+  static Once once;
+  if (once()) say("a datatype of a one-sided operation cannot be read, so the operation fails");
+  return raise(win.handle, MPI_ERR_TYPE);
+}
+
+// Elements with gaps inside (MPI_DOUBLE_INT) travel gaps and all, at all ends alike.
+bool is_padded(MPI_Datatype type) {
+  return !datatypes::info(type).contiguous && layouts::of(type) == nullptr;
+}
+
+Outcome move(Win& win, const Buffer& buffer, const Target& target, bool is_put) {
+  const bool padded = is_padded(buffer.type) || is_padded(target.type);
+  const Side own = side_of(buffer.count, buffer.type, padded);
+  const Side there = side_of(target.count, target.type, padded);
+  if (!own.known || !there.known) return unknown_places(win);
+  Task task;
+  task.what = {.op = is_put ? Op::replace : Op::no_op,
+               .has_origin = is_put,
+               .has_result = !is_put,
+               .bytes = std::min(own.bytes, there.bytes)};
+  if (task.what.bytes == 0) return MPI_SUCCESS;
+  (is_put ? task.origin : task.result) = own_end(own, buffer.address);
+  return carry_out(win, task, target, there);
+}
+
+// ---- Accumulates --------------------------------------------------------------------------------
+
+// What the library has to be asked for: MPI_Reduce_local on copies.
+struct ByLibrary {
+  MPI_Datatype type;
+  MPI_Op op;
+
+  static void reduce(const void* context, void* target, const void* origin, std::size_t elements) {
+    const auto* self = static_cast<const ByLibrary*>(context);
+    real.Reduce_local(const_cast<void*>(origin), target, static_cast<int>(elements), self->type,
+                      self->op);
+  }
+};
+
+// What is not in the standard's table may be an extension of the library: it is asked, and says so
+// if it is not.
+bool is_computed_by_library(Op op, const elements::Element& element) {
+  if (op == Op::replace || op == Op::no_op) return false;
+  return onesided::kernel_of(op, element.type) == nullptr;
+}
+
+// The short way of an accumulate: one run of few bytes here and there, known operation and type.
+// False where it is not to go.
+bool accumulate_at_once(Win& win, const Buffer& origin, const Buffer* result, const Target& target,
+                        Op op, const elements::Element& element) {
+  if (element.padded) return false;
+  std::uint64_t bytes = 0;
+  std::uint64_t fetched = 0;
+  std::byte* const to =
+      at_once(win, op == Op::no_op && result != nullptr ? *result : origin, target, bytes);
+  if (to == nullptr) return false;
+  if (result != nullptr &&
+      (at_once(win, *result, target, fetched) == nullptr || fetched != bytes)) {
+    return false;
+  }
+  const auto rank = static_cast<std::uint32_t>(target.rank);
+  const onesided::Exposed& exposed = win.window.exposed(rank);
+  const std::uint64_t address = exposed.base + static_cast<std::uint64_t>(to - exposed.here);
+  const onesided::Kernel kernel = onesided::kernel_of(op, element.type);
+  if (kernel == nullptr && op != Op::replace && op != Op::no_op) return false;
+  if (address % onesided::kStripe + bytes > onesided::kStripe) return false;
+  onesided::StripeLock& lock = win.window.control().part(rank).stripes.of(address);
+  lock.lock(config.me, hands().liveness());
+  if (result != nullptr) std::memcpy(const_cast<void*>(result->address), to, bytes);
+  if (op == Op::replace) std::memcpy(to, origin.address, bytes);
+  if (kernel != nullptr) kernel(to, origin.address, bytes / element.bytes);
+  lock.unlock();
+  return true;
+}
+
+Outcome accumulate_uniform(Win& win, const Buffer& origin, const Buffer* result,
+                           const Target& target, Op op, MPI_Op handle) {
+  const elements::Element element = elements::of(target.type);
+  if (target.count == 0) return MPI_SUCCESS;
+  if (!element.uniform) return kUnusual;
+  if (accumulate_at_once(win, origin, result, target, op, element)) return MPI_SUCCESS;
+  const Side there = side_of(target.count, target.type, element.padded);
+  Side from;
+  Side into;
+  if (op != Op::no_op) from = side_of(origin.count, origin.type, element.padded);
+  if (result != nullptr) into = side_of(result->count, result->type, element.padded);
+  const bool known =
+      there.known && (op == Op::no_op || from.known) && (result == nullptr || into.known);
+  if (!known) return unknown_places(win);
+  Task task;
+  task.what = {.op = op,
+               .type = element.type,
+               .atomic = true,
+               .has_origin = op != Op::no_op,
+               .has_result = result != nullptr,
+               .element = element.bytes,
+               .bytes = there.bytes};
+  if (task.what.has_origin) task.what.bytes = std::min(task.what.bytes, from.bytes);
+  if (task.what.has_result) task.what.bytes = std::min(task.what.bytes, into.bytes);
+  if (task.what.bytes == 0 || !(task.what.has_origin || task.what.has_result)) return MPI_SUCCESS;
+  if (task.what.has_origin) task.origin = own_end(from, origin.address);
+  if (task.what.has_result) task.result = own_end(into, result->address);
+  ByLibrary library{MPI_DATATYPE_NULL, handle};
+  if (is_computed_by_library(op, element)) {
+    library.type = elements::basic_of(target.type);
+    task.reducer = {ByLibrary::reduce, &library};
+  }
+  return carry_out(win, task, target, there);
+}
+
+}  // namespace
+
+Outcome put(Win& win, const Buffer& origin, const Target& target) {
+  if (is_unusual(win, target) || is_unusual(origin)) return kUnusual;
+  if (const Access may = access(win, target.rank); may != Access::allowed) return stopped(win, may);
+  std::uint64_t bytes = 0;
+  if (std::byte* to = at_once(win, origin, target, bytes)) {
+    std::memcpy(to, origin.address, bytes);
+    return MPI_SUCCESS;
+  }
+  return move(win, origin, target, true);
+}
+
+// const_cast: a result is written.
+Outcome get(Win& win, const Buffer& result, const Target& target) {
+  if (is_unusual(win, target) || is_unusual(result)) return kUnusual;
+  if (const Access may = access(win, target.rank); may != Access::allowed) return stopped(win, may);
+  std::uint64_t bytes = 0;
+  if (const std::byte* from = at_once(win, result, target, bytes)) {
+    std::memcpy(const_cast<void*>(result.address), from, bytes);
+    return MPI_SUCCESS;
+  }
+  return move(win, result, target, false);
+}
+
+Outcome accumulate(Win& win, const Buffer& origin, const Buffer* result, const Target& target,
+                   MPI_Op op) {
+  const std::optional<Op> known = op_of(op);
+  if (!known || is_unusual(win, target) || (result != nullptr && is_unusual(*result))) {
+    return kUnusual;
+  }
+  if (*known != Op::no_op && is_unusual(origin)) return kUnusual;
+  if (const Access may = access(win, target.rank); may != Access::allowed) return stopped(win, may);
+  return accumulate_uniform(win, origin, result, target, *known, op);
+}
+
+Outcome fetch_and_op(Win& win, const void* origin, void* result, MPI_Datatype type, int rank,
+                     MPI_Aint displacement, MPI_Op op) {
+  const Buffer from{origin, 1, type};
+  const Buffer into{result, 1, type};
+  progress_sometimes();
+  return accumulate(win, from, &into, {rank, displacement, 1, type}, op);
+}
+
+Outcome compare_and_swap(Win& win, const void* origin, const void* compare, void* result,
+                         MPI_Datatype type, int rank, MPI_Aint displacement) {
+  const Target target{rank, displacement, 1, type};
+  progress_sometimes();
+  if (is_unusual(win, target)) return kUnusual;
+  const elements::Element element = elements::of(type);
+  if (!element.uniform || !datatypes::info(type).contiguous || element.bytes > 16) return kUnusual;
+  if (const Access may = access(win, rank); may != Access::allowed) return stopped(win, may);
+  const Side one = contiguous_side(element.bytes);
+  Task task;
+  task.what = {.op = Op::replace,
+               .has_origin = true,
+               .has_result = true,
+               .element = element.bytes,
+               .bytes = element.bytes};
+  task.origin = own_end(one, origin);
+  task.result = own_end(one, result);
+  const onesided::Exposed& exposed = win.window.exposed(static_cast<std::uint32_t>(rank));
+  const std::uint64_t address =
+      exposed.base + static_cast<std::uint64_t>(displacement) * exposed.unit;
+  task.what.target = static_cast<std::uint32_t>(rank);
+  const auto end =
+      win.window.target_end(task.what.target, address, nullptr, 0, element.bytes, *services.memory);
+  if (!end) return raise(win.handle, MPI_ERR_RMA_RANGE);
+  task.target = *end;
+  task.locks = &win.window.control().part(task.what.target).stripes;
+  if (const auto done = by_target(win, task, compare)) return outcome(win, *done);
+  return outcome(win, hands().executor().compare_and_swap(task, compare));
+}
+
+int completed_request(MPI_Request* request) {
+  return real.Isend(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, config.self_comm, request);
+}
+
+void progress_sometimes() {
+  constexpr std::uint32_t kEvery = 64;
+  thread_local std::uint32_t calls = 0;
+  if (++calls % kEvery != 0) return;
+  kick_progress();
+  wait::polled_in_vain();
+}
+
+}  // namespace mh::mpi::rma

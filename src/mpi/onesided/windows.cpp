@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/onesided/windows.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "mpi/collective/arrivals.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/job/services.hpp"
+#include "mpi/job/switches.hpp"
+#include "mpi/next.hpp"
+#include "onesided/mapping.hpp"
+
+namespace mh::mpi::rma {
+namespace {
+
+using onesided::Control;
+using onesided::Exposed;
+using onesided::FileRange;
+using onesided::Mappings;
+
+std::mutex g_mutex;
+std::unordered_map<std::uint64_t, std::shared_ptr<Win>> g_windows;  // by handle
+std::atomic<std::uint32_t> g_count{0};  // of them; relaxed: whether it is worth while to look
+
+void insert(std::shared_ptr<Win> win) {
+  const std::uint64_t bits = bits_of(win->handle);
+  Win* found = win.get();
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  g_windows[bits] = std::move(win);
+  g_count.store(static_cast<std::uint32_t>(g_windows.size()), std::memory_order_relaxed);
+  detail::cache.drop(bits);
+  detail::cache.fill(bits, reinterpret_cast<std::uintptr_t>(found));
+}
+
+// ---- Making -------------------------------------------------------------------------------------
+
+// What the ranks of a window tell each other of their memory.
+struct Card {
+  std::uint64_t base;
+  std::uint64_t bytes;
+  std::uint64_t unit;
+  std::uint32_t node_rank;
+  std::int32_t control_fd;  // of the first rank; -1: it could make no shared memory
+  FileRange file;           // behind the memory, if any
+};
+static_assert(std::is_trivially_copyable_v<Card>);
+
+Exposed exposed_of(const Card& card) {
+  return {.base = card.base,
+          .bytes = card.bytes,
+          .unit = card.unit,
+          .node_rank = card.node_rank,
+          .pid = services.node->record(card.node_rank).pid};
+}
+
+// The file of another process, which keeps it open.
+Result<node::Segment> fetch_control(const Card& root, std::size_t bytes) {
+  const pid_t pid = services.node->record(root.node_rank).pid;
+  const std::string path =
+      "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(root.control_fd);
+  Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!fd.valid()) return from_errno(errno);
+  return node::Segment::attach(std::move(fd), bytes);
+}
+
+// Whether this process reaches the memory of a rank; sets where it maps it.
+bool reaches(Exposed& target, const Card& card, const Mappings& mappings, bool dynamic) {
+  if (target.node_rank == config.me) {
+    if (!dynamic) target.here = reinterpret_cast<std::byte*>(target.base);
+    return true;
+  }
+  if (!dynamic && target.bytes == 0) return true;
+  target.here = mappings.address_of(card.file);
+  if (target.here != nullptr || config.reaching) return true;
+  const memory::View view{target.base, target.pid, target.node_rank};
+  return !dynamic && config.mapping && services.memory->to_here(view, target.bytes) != nullptr;
+}
+
+bool agreed(MPI_Comm comm, bool here) {
+  const int mine = here ? 1 : 0;
+  int all = 0;
+  real.Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm);
+  return all != 0;
+}
+
+// The same answer on all ranks of the communicator, without communication.
+bool may_be_ours(const Comm* gate) {
+  return gate != nullptr && gate->on_one_node && gate->members.size() > 1 &&
+         gate->line != nullptr && config.willing && services.node->one_pid_namespace();
+}
+
+struct Made {
+  std::optional<node::Segment> control;
+  std::vector<Exposed> exposed;
+};
+
+// The shared memory of the window's first rank, in each of them.
+std::optional<node::Segment> share_control(const Comm& gate, const Card& root, Made& made) {
+  const std::size_t bytes = Control::bytes_needed(static_cast<std::uint32_t>(gate.size));
+  if (gate.rank == 0) return std::move(made.control);
+  if (root.control_fd < 0) return std::nullopt;
+  auto fetched = fetch_control(root, bytes);
+  if (!fetched) return std::nullopt;
+  return std::move(*fetched);
+}
+
+// Collective. Nothing if the window stays the library's.
+std::optional<Made> make(MPI_Comm comm, const Comm& gate, Card mine, Flavor flavor) {
+  Made made;
+  if (gate.rank == 0) {
+    auto control =
+        node::Segment::create(Control::bytes_needed(static_cast<std::uint32_t>(gate.size)));
+    if (control) made.control = std::move(*control);
+    mine.control_fd = made.control ? made.control->fd() : -1;
+  }
+  const Mappings mappings = Mappings::read();
+  // Memory of a created window is the program's: a peer may unmap what it maps of it at any time.
+  if (mine.bytes != 0 && (flavor == Flavor::allocated || flavor == Flavor::shared)) {
+    const auto* memory = reinterpret_cast<const void*>(mine.base);
+    mine.file = mappings.file_of(memory, mine.bytes).value_or(FileRange{});
+  }
+  std::vector<Card> cards(static_cast<std::size_t>(gate.size));
+  real.Allgather(&mine, sizeof mine, MPI_BYTE, cards.data(), sizeof mine, MPI_BYTE, comm);
+  made.control = share_control(gate, cards[0], made);
+  bool fine = made.control.has_value();
+  for (const Card& card : cards) {
+    made.exposed.push_back(exposed_of(card));
+    fine = fine && reaches(made.exposed.back(), card, mappings, flavor == Flavor::dynamic);
+  }
+  if (fine) {
+    Control(made.control->data(), static_cast<std::uint32_t>(gate.size))
+        .construct(static_cast<std::uint32_t>(gate.rank));
+  }
+  if (!agreed(comm, fine)) return std::nullopt;
+  made.control->close_fd();
+  return made;
+}
+
+}  // namespace
+
+void adopt(MPI_Comm comm, MPI_Win handle, Flavor flavor, const void* base, std::int64_t bytes,
+           std::int64_t unit) {
+  windows::adopt(comm, handle);
+  Comm* gate = windows::gate_of(handle);
+  if (!switches.active || !may_be_ours(gate)) return;
+  const bool dynamic = flavor == Flavor::dynamic;
+  const Card mine{.base = dynamic ? 0 : reinterpret_cast<std::uint64_t>(base),
+                  .bytes = dynamic ? ~std::uint64_t{0} : static_cast<std::uint64_t>(bytes),
+                  .unit = dynamic ? 1 : static_cast<std::uint64_t>(unit),
+                  .node_rank = config.me,
+                  .control_fd = -1,
+                  .file = {}};
+  std::optional<Made> made = make(comm, *gate, mine, flavor);
+  if (!made) return;
+  insert(std::make_shared<Win>(handle, flavor, *gate, std::move(*made->control),
+                               std::move(made->exposed)));
+}
+
+Win::Win(MPI_Win made, Flavor kind, Comm& arrivals, node::Segment shared,
+         std::vector<onesided::Exposed> exposed)
+    : handle(made),
+      flavor(kind),
+      group(MPI_GROUP_NULL),
+      gate(&arrivals),
+      control(std::move(shared)),
+      window(Control(control.data(), static_cast<std::uint32_t>(arrivals.size)),
+             static_cast<std::uint32_t>(arrivals.rank), std::move(exposed)),
+      posts_seen(static_cast<std::size_t>(arrivals.size), 0) {
+  real.Win_get_group(handle, &group);
+}
+
+Win::~Win() { real.Group_free(&group); }
+
+Win* detail::find_slow(MPI_Win handle) {
+  Win* found = nullptr;
+  {
+    const std::lock_guard<std::mutex> hold(g_mutex);
+    const auto at = g_windows.find(bits_of(handle));
+    if (at != g_windows.end()) found = at->second.get();
+  }
+  cache.fill(bits_of(handle), reinterpret_cast<std::uintptr_t>(found));
+  return found;
+}
+
+std::shared_ptr<Win> take(MPI_Win handle) {
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  detail::cache.drop(bits_of(handle));
+  const auto at = g_windows.find(bits_of(handle));
+  if (at == g_windows.end()) return nullptr;
+  std::shared_ptr<Win> taken = std::move(at->second);
+  g_windows.erase(at);
+  g_count.store(static_cast<std::uint32_t>(g_windows.size()), std::memory_order_relaxed);
+  return taken;
+}
+
+void restore(std::shared_ptr<Win> win) { insert(std::move(win)); }
+
+void stop() {
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  for (const auto& [bits, win] : g_windows) detail::cache.drop(bits);
+  g_windows.clear();
+  g_count.store(0, std::memory_order_relaxed);
+}
+
+int raise(MPI_Win handle, int code) {
+  real.Win_call_errhandler(handle, code);
+  return code;
+}
+
+// ---- Hands --------------------------------------------------------------------------------------
+
+onesided::Hands& hands() {
+  thread_local onesided::Hands own(*services.node, *services.memory);
+  return own;
+}
+
+void serve() {
+  if (g_count.load(std::memory_order_relaxed) == 0) return;
+  const std::unique_lock<std::mutex> hold(g_mutex, std::try_to_lock);
+  if (!hold) return;
+  for (const auto& [bits, win] : g_windows) win->window.serve(hands());
+}
+
+bool help() {
+  if (g_count.load(std::memory_order_relaxed) == 0) return false;
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  const std::uint64_t begin = ticks();
+  onesided::Window::Helped helped;
+  const auto may_help = [](std::uint32_t rank) { return thief().may_help(rank); };
+  const bool worked = std::ranges::any_of(g_windows, [&](const auto& known) {
+    return known.second->window.help(hands(), may_help, helped);
+  });
+  if (!worked) return false;
+  observe::Counters& mine = services.counters();
+  mine.others_chunks.add(1);
+  mine.others_bytes.add(helped.bytes);
+  mine.help_ticks.add(ticks() - begin);
+  auto* row = reinterpret_cast<observe::Count*>(services.node->area(config.me) + sizeof(RankArea));
+  row[helped.owner].add(helped.bytes);
+  return true;
+}
+
+}  // namespace mh::mpi::rma

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The windows whose operations and synchronisation are ours (src/onesided), by their handles.
+//
+// A window is ours if all ranks of its communicator are on this node and each of them reaches the
+// memory of all: decided together, when the window is made. The MPI library makes the window all
+// the same, and its memory: handle, group, attributes, name, info and error handler are the
+// library's. Every other window is the library's in all, as without us.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "mpi/abi.hpp"
+#include "mpi/handle_cache.hpp"
+#include "mpi/job/comms.hpp"
+#include "node/segment.hpp"
+#include "onesided/window.hpp"
+
+namespace mh::mpi::rma {
+
+enum class Flavor : std::uint8_t { created, allocated, shared, dynamic };
+
+struct Win {
+  Win(MPI_Win made, Flavor kind, Comm& arrivals, node::Segment shared,
+      std::vector<onesided::Exposed> exposed);
+  Win(const Win&) = delete;
+  Win& operator=(const Win&) = delete;
+  ~Win();
+
+  MPI_Win handle;
+  Flavor flavor;
+  MPI_Group group;        // of the window
+  Comm* gate;             // its arrival barrier
+  node::Segment control;  // the memory of the window's control, mapped as long as the window lives
+  onesided::Window window;
+  // Guards the window's epochs, of programs with several threads in MPI.
+  std::mutex mutex;
+  std::vector<std::uint32_t> posts_seen;  // by rank: epochs that were exposed to this one and used
+  std::uint64_t completed_seen = 0;       // epochs to this rank that it has waited for
+
+  [[nodiscard]] std::uint32_t ranks() const { return window.ranks(); }
+};
+
+namespace detail {
+inline HandleCache<64> cache;
+Win* find_slow(MPI_Win handle);
+}  // namespace detail
+
+// Null for a window that is the library's. Any thread. Valid until the window is freed.
+inline Win* find(MPI_Win handle) {
+  std::uint64_t word = 0;
+  if (detail::cache.find(bits_of(handle), word)) [[likely]]
+    return reinterpret_cast<Win*>(word);
+  return detail::find_slow(handle);
+}
+
+// After the library has made the window, on all its ranks. Collective; does nothing where the
+// window stays the library's.
+void adopt(MPI_Comm comm, MPI_Win handle, Flavor flavor, const void* base, std::int64_t bytes,
+           std::int64_t unit);
+// Before the window is freed: it is no longer found. Null if it was not ours.
+std::shared_ptr<Win> take(MPI_Win handle);
+void restore(std::shared_ptr<Win> win);
+void stop();
+
+// What no epoch allows is an error. Where the library lets it through all the same (Open MPI in
+// shared windows), programs may rely on that.
+#if defined(MH_ABI_OPENMPI)
+inline bool strict(const Win& win) { return win.flavor != Flavor::shared; }
+inline constexpr bool kCompletesWithoutStart = true;
+#else
+inline bool strict(const Win& /*win*/) { return true; }
+inline constexpr bool kCompletesWithoutStart = false;
+#endif
+
+// Calls the window's error handler, as the library would. Returns the code.
+int raise(MPI_Win handle, int code);
+
+// ---- Hands --------------------------------------------------------------------------------------
+
+// This thread's.
+onesided::Hands& hands();
+// One chunk of an operation of another rank. True if there was one. With the wait loop's hands.
+bool help();
+// What others have asked this rank to do in its own memory. With the wait loop's hands; a load
+// where there are no windows.
+void serve();
+
+}  // namespace mh::mpi::rma

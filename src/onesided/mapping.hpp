@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Where this process maps memory that another one maps, too.
+//
+// An MPI library that allocates a window maps the memory of all ranks of a node in each of them,
+// but says nothing about it. The kernel does: two shared mappings of one file (device and inode)
+// show the same bytes. Owns the reading of /proc/self/maps. Limits: ordinary pages that a library
+// keeps mapped as long as the window lives; private and anonymous memory has no file, and so no
+// mapping elsewhere.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace mh::onesided {
+
+// Bytes of a file.
+struct FileRange {
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;  // 0: no file
+  std::uint64_t name = 0;   // a digest: inodes of one number may exist twice on some file systems
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
+
+class Mappings {
+ public:
+  // Of this process, now.
+  static Mappings read();
+
+  // What lies behind [address, address + bytes); nothing unless all of it is one file's.
+  [[nodiscard]] std::optional<FileRange> file_of(const void* address, std::uint64_t bytes) const;
+  // Where these bytes can be loaded and stored here; null if nowhere.
+  [[nodiscard]] std::byte* address_of(const FileRange& range) const;
+
+ private:
+  struct Mapping {
+    std::uint64_t begin;
+    std::uint64_t end;
+    FileRange file;  // of `begin`
+  };
+  std::vector<Mapping> shared_;  // readable and writable; neighbours that continue a file are one
+};
+
+}  // namespace mh::onesided

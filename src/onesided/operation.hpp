@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One operation on a window, as it is carried out: where its bytes lie, what becomes of them.
+//
+// Words: the *stream* of an operation is the packed bytes of origin, target and result alike, whose
+// basic elements agree; any range of it between two elements can be carried out by itself, by any
+// process that reaches the three *ends*. The *owner* is the origin, the rank that made the call.
+// Put is an operation that replaces, get one that changes nothing but fetches; both without
+// `atomic`. Limits: ranks of one node.
+#pragma once
+
+#include <cstdint>
+
+#include "layout/compact.hpp"
+#include "layout/layout.hpp"
+#include "layout/pack.hpp"
+#include "memory/view.hpp"
+#include "onesided/reduce.hpp"
+#include "onesided/stripe_locks.hpp"
+
+namespace mh::onesided {
+
+// Where the bytes of one side lie, as this process sees it.
+struct End {
+  const layout::Layout* layout = nullptr;  // null: contiguous, from the base on
+  std::uint64_t count = 0;                 // elements of the layout
+  memory::View base{};                     // in the process whose memory it is
+  std::byte* here = nullptr;               // the base, where this process loads and stores; or null
+  bool in_heap = false;                    // `here` is a view of a peer's heap: see after_writing()
+};
+
+// Plain data: also what a helper is told.
+struct Operation {
+  Op op = Op::replace;
+  Type type = Type::other;
+  bool atomic = false;        // each element, against all other atomic operations
+  bool has_origin = false;    // false: op is no_op
+  bool has_result = false;    // what the target had before
+  std::uint32_t element = 1;  // bytes of a basic element
+  std::uint32_t target = 0;   // rank in the window
+  std::uint64_t bytes = 0;    // of the stream
+};
+
+// How elements are combined where there is no kernel: by the MPI library, in the owner's process.
+struct Reducer {
+  void (*reduce)(const void* context, void* target, const void* origin,
+                 std::size_t elements) = nullptr;
+  const void* context = nullptr;
+};
+
+// An operation with its ends.
+struct Task {
+  Operation what;
+  End origin;
+  End target;
+  End result;
+  StripeLocks* locks = nullptr;  // the target's
+  Reducer reducer;               // if kernel_of() has none
+};
+
+// How the owner tells a helper of an end. Only regular ones have this form.
+struct SharedEnd {
+  layout::Compact shape;
+  memory::View base{};
+};
+
+}  // namespace mh::onesided

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A window as one of its ranks has it: whose memory lies where, and who carries out operations.
+//
+// An operation is carried out by its origin, at the call. A large one becomes a job in the origin's
+// part of the window's shared memory; every rank of the window that waits takes chunks of it
+// (help()), as of messages. Chunks of an atomic operation end where stripes of the target do, so
+// two of them seldom want one lock.
+//
+// Knows no MPI and waits for nothing. Limits: ranks of one node; jobs only where all three ends are
+// regular (layout/compact.hpp), of others the origin does all.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "memory/reach.hpp"
+#include "node/node.hpp"
+#include "onesided/control.hpp"
+#include "onesided/epochs.hpp"
+#include "onesided/executor.hpp"
+#include "onesided/operation.hpp"
+
+namespace mh::onesided {
+
+// The memory that a rank of the window has exposed.
+struct Exposed {
+  std::uint64_t base = 0;  // there
+  std::uint64_t bytes = 0;
+  std::uint64_t unit = 1;       // bytes of a displacement
+  std::uint32_t node_rank = 0;  // whose it is
+  pid_t pid = 0;
+  std::byte* here = nullptr;  // `base`, where this process maps it; null if it does not
+};
+
+// Which bytes around an address an end covers.
+struct Extent {
+  std::int64_t low = 0;
+  std::int64_t high = 0;
+
+  [[nodiscard]] std::uint64_t bytes() const { return static_cast<std::uint64_t>(high - low); }
+};
+Extent extent_of(const layout::Layout* layout, std::uint64_t count, std::uint64_t bytes);
+
+// What one thread works with.
+class Hands {
+ public:
+  Hands(const node::Node& node, const memory::Reach& reach);
+
+  [[nodiscard]] Executor& executor() { return executor_; }
+  [[nodiscard]] const Liveness& liveness() const { return liveness_; }
+  [[nodiscard]] const node::Node& node() const { return *node_; }
+  [[nodiscard]] const memory::Reach& reach() const { return *reach_; }
+
+ private:
+  friend class Window;
+  // An end that its owner described, as this process reaches it.
+  End end_of(const SharedEnd& shared, std::size_t number);
+
+  const node::Node* node_;
+  const memory::Reach* reach_;
+  Liveness liveness_;
+  Executor executor_;
+  // Of the last job: the next chunk is likely of the same.
+  struct Known {
+    layout::Compact compact;
+    layout::LayoutPtr layout;
+  };
+  std::array<Known, 3> known_;
+};
+
+class Window {
+ public:
+  // `control`: the same memory for all ranks, which outlives this. `exposed` by rank in the window.
+  Window(const Control& control, std::uint32_t me, std::vector<Exposed> exposed);
+
+  [[nodiscard]] std::uint32_t me() const { return me_; }
+  [[nodiscard]] std::uint32_t ranks() const { return control_.ranks(); }
+  [[nodiscard]] const Control& control() const { return control_; }
+  [[nodiscard]] const Exposed& exposed(std::uint32_t rank) const { return exposed_[rank]; }
+  [[nodiscard]] Epochs& epochs() { return epochs_; }
+
+  // The end of an operation at `address` of that rank. Nothing if it is not all in its window.
+  [[nodiscard]] std::optional<End> target_end(std::uint32_t rank, std::uint64_t address,
+                                              const layout::Layout* layout, std::uint64_t count,
+                                              std::uint64_t bytes,
+                                              const memory::Reach& reach) const;
+
+  // Asks the target to carry out a small operation, contiguous at all ends, and waits a little.
+  // Nothing if the target did not take it: it is not in MPI just now, and nothing was done.
+  std::optional<Status> ask_target(const Hands& hands, const Task& task,
+                                   const void* compare = nullptr);
+  // Carries out what others have asked this rank for. Never blocks; a load where nobody has.
+  void serve(Hands& hands);
+
+  // One chunk of another rank's operation. False if there was none. `counted` gets its bytes and
+  // whose operation it was.
+  struct Helped {
+    std::uint64_t bytes = 0;
+    std::uint32_t owner = 0;  // rank on the node
+  };
+  template <class May>
+  bool help(Hands& hands, May&& may_help, Helped& helped);
+
+ private:
+  friend class Running;
+
+  bool help_rank(Hands& hands, std::uint32_t rank, Helped& helped);
+  Status run_shared(Hands& hands, const SharedJob& job, const steal::Chunk& chunk);
+  void serve_one(Hands& hands, std::uint32_t origin);
+
+  Control control_;
+  std::uint32_t me_;
+  std::vector<Exposed> exposed_;
+  Epochs epochs_;
+  std::atomic<std::uint32_t> used_{0};          // own jobs, a bit each
+  std::atomic_flag asking_ = ATOMIC_FLAG_INIT;  // this rank's active message is in use
+  std::vector<std::uint8_t> reluctance_;  // by target: how many of its next operations go straight
+};
+
+// An operation under way. Belongs to the thread of the owner that began it.
+class Running {
+ public:
+  // `shared`: others can reach all its ends. `chunk_bytes`: how much is done at a time.
+  Running(Window& window, const Task& task, std::uint32_t chunk_bytes, bool shared);
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+  ~Running() { close(); }
+
+  // Carries out one chunk, if one is left. True when all are done or one has failed.
+  [[nodiscard]] bool step(Hands& hands);
+  [[nodiscard]] bool all_claimed() const { return job_ != nullptr && !job_->job.has_work(); }
+  // After step() said so.
+  [[nodiscard]] bool succeeded() const {
+    return succeeded_ && (job_ == nullptr || !job_->job.failed());
+  }
+  // Chunks are in dead hands: they will never be done.
+  void give_up();
+
+ private:
+  bool open(std::uint32_t chunk_bytes);
+  void hide();
+  void close();
+  [[nodiscard]] layout::Range range_of(const steal::Chunk& chunk) const;
+
+  Window& window_;
+  const Task& task_;
+  std::uint64_t lead_ = 0;  // bytes before the stream, so that chunks end at stripes
+  SharedJob* job_ = nullptr;
+  std::uint64_t done_ = 0;  // without a job
+  std::uint32_t chunk_bytes_;
+  bool succeeded_ = true;
+};
+
+// Bytes before the stream in its first chunk: what lies of the target's stripe before it.
+std::uint64_t lead_of(const Operation& what, std::uint64_t address, bool contiguous);
+// The part of the stream that a chunk stands for.
+layout::Range range_of(const Operation& what, std::uint64_t lead, const steal::Chunk& chunk);
+
+template <class May>
+bool Window::help(Hands& hands, May&& may_help, Helped& helped) {
+  const node::WorkBoard& board = control_.board();
+  for (std::uint32_t word = 0; word * 64 < ranks(); ++word) {
+    // relaxed: a hint; the ticket of each job decides.
+    std::uint64_t posted = board.bits[word].load(std::memory_order_relaxed);
+    for (; posted != 0; posted &= posted - 1) {
+      const auto rank = word * 64 + static_cast<std::uint32_t>(__builtin_ctzll(posted));
+      if (rank == me_ || rank >= ranks() || !may_help(exposed_[rank].node_rank)) continue;
+      if (help_rank(hands, rank, helped)) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace mh::onesided

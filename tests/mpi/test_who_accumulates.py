@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Who computed large accumulates: their origin, and ranks that wait.
+
+As in test_who_moves_messages.py: results are right without any helper, so only this tells that they
+are there, and what may happen in each accumulate is waited for over more and more of them.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness.launch import QUICK, Arm, compiled, run, with_heap
+from manyhands.benchmarks.mpis import MpiBuild
+
+SOURCE = Path(__file__).parent / "one_large_accumulate_while_all_others_wait.c"
+ROUNDS = (10, 40, 160, 640)
+
+pytestmark = [
+    pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores"),
+    pytest.mark.under(*QUICK),
+]
+
+
+def helped_by(summary: dict[str, Any], rank: int) -> int:
+    """Bytes that this rank accumulated for another."""
+    return sum(pair["bytes"] for pair in summary["helped"] if pair["helper"] == rank)
+
+
+def run_until_helped(
+    mpi: MpiBuild, helped: Arm, ranks: int, helpers: tuple[int, ...], env: dict[str, str]
+) -> None:
+    """One of the helpers took chunks of rank 0's operations, in one run or several."""
+    program = str(compiled(mpi, SOURCE.stem, [SOURCE]))
+    for rounds in ROUNDS:
+        settings = {"MH_CORES": str(ranks), **env, "ROUNDS": str(rounds)}
+        done = run(mpi, helped, ranks, [program], settings, timeout_s=100)
+        done.expect("PASS")
+        assert done.summary is not None
+        assert {pair["victim"] for pair in done.summary["helped"]} <= {0}, "jobs are the origin's"
+        if any(helped_by(done.summary, rank) > 0 for rank in helpers):
+            return
+    pytest.fail(f"ranks {helpers} have not helped in {sum(ROUNDS)} accumulates\n{done.told()}")
+
+
+@pytest.mark.parametrize("waiters", ["fence", "barrier", "recv"])
+def test_third_ranks_compute_a_part_of_an_accumulate(
+    mpi: MpiBuild, helped: Arm, waiters: str
+) -> None:
+    run_until_helped(mpi, helped, 4, (2, 3), {"WAITERS": waiters, "TARGET": "sleeps"})
+
+
+def test_the_target_computes_a_part_while_it_waits(mpi: MpiBuild, helped: Arm) -> None:
+    run_until_helped(mpi, helped, 2, (1,), {})
+
+
+def test_scattered_targets_are_helped_with(mpi: MpiBuild, helped: Arm) -> None:
+    run_until_helped(mpi, helped, 3, (2,), {"SHAPE": "rows", "TARGET": "sleeps"})
+
+
+def test_memory_that_only_the_kernel_reaches_is_helped_with(mpi: MpiBuild, helped: Arm) -> None:
+    run_until_helped(mpi, helped, 3, (2,), {"KIND": "created", "TARGET": "sleeps"})
+
+
+def test_memory_in_a_shared_heap_is_helped_with(mpi: MpiBuild, helped: Arm) -> None:
+    env = {"KIND": "created", "TARGET": "sleeps", "MH_MEMORY": "mapped"}
+    run_until_helped(mpi, with_heap(helped), 3, (2,), env)
