@@ -15,7 +15,6 @@
 namespace mh::mpi::arrivals {
 namespace {
 
-
 bool has_arrived(const Comm& comm, const Comm::Member& member) {
   // acquire: pairs with the release in count_on() of that rank.
   return member.line->arrivals.load(std::memory_order_acquire) >= comm.arrived;
