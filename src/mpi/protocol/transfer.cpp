@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "base/clock.hpp"
+#include "base/tuning.hpp"
 #include "layout/pack.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/heaps.hpp"
@@ -96,19 +97,15 @@ class Watch {
   // dead hands, and in no others: then nobody will write to its buffer any more.
   bool left_to_the_dead() {
     const std::uint64_t now = ticks();
-    if (next_look_ == 0) next_look_ = now + ticks_from_ns(kSlowNs);
+    if (next_look_ == 0) next_look_ = now + ticks_from_ns(tuning::kSlowThiefNs);
     if (now < next_look_) return false;
     const bool dead = some_died_ && !some_live();
     some_died_ = dead || some_dead();
-    next_look_ = now + ticks_from_ns(some_died_ ? kDyingNs : kSlowNs);
+    next_look_ = now + ticks_from_ns(some_died_ ? tuning::kDyingThiefNs : tuning::kSlowThiefNs);
     return dead;
   }
 
  private:
-  static constexpr double kSlowNs = 1e9;
-  // The kernel ends the copy that a killed process is in.
-  static constexpr double kDyingNs = 10e6;
-
   // Whether a rank that does, or does not, live has a chunk of this rank's jobs.
   static bool some(bool living) {
     for (std::uint32_t rank = 0; rank < config.ranks; ++rank) {
@@ -191,10 +188,8 @@ bool move_straight(const p2p::Descriptor& descriptor, p2p::SendSlot& send, const
 bool move_along(std::uint32_t pipeline, const p2p::SendSlot& send) {
   const bool readable = is_readable(send);
   wait::until([&] {
-    if (services.pipeline_engine->drain(pipeline) == p2p::PipelineEngine::Drained::nothing &&
-        readable) {
+    if (!services.pipeline_engine->drain(pipeline) && readable)
       services.pipeline_engine->fetch(pipeline, send.from);
-    }
     return services.pipeline_engine->over(pipeline);
   });
   return services.pipeline_engine->finish(pipeline);
