@@ -241,7 +241,7 @@ Times run_two(const Work& work) {
   return {std::max(times[0].first, times[1].first), std::max(times[0].second, times[1].second)};
 }
 
-double median(std::vector<Times> times, double Times::*which) {
+double median(const std::vector<Times>& times, double Times::*which) {
   std::vector<double> values;
   for (const Times& t : times) values.push_back(t.*which);
   std::sort(values.begin(), values.end());

@@ -358,9 +358,10 @@ TEST(BackPressure, an_allocator_that_refuses_is_asked_again) {
                                .queue = &queue,
                                .allocator = {Budget::allocate, Budget::release, &budget}});
   for (const std::size_t size : {8U, 2000U, 8U, 2000U}) {
-    ASSERT_FALSE(endpoints[0].send(1, 0, pattern(size, 1)).is_error());
+    const auto data = pattern(size, 1);
     std::size_t received = 0;
-    ASSERT_FALSE(endpoints[0].send(1, 0, pattern(size, 1)).is_error());
+    ASSERT_FALSE(endpoints[0].send(1, 0, data).is_error());
+    ASSERT_FALSE(endpoints[0].send(1, 0, data).is_error());
     for (int round = 0; round < 20 && received < 2; ++round) {
       ranks.settle();
       std::size_t held = 0;

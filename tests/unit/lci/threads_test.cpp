@@ -91,7 +91,7 @@ TEST(Threads, share_a_queue) {
   Ranks ranks(2);
   auto endpoints =
       ranks.open({.buffers = Buffers::dynamic, .completion = Completion::queue, .queue = &queue});
-  std::vector<std::atomic<int>> seen(2 * count);
+  std::vector<std::atomic<int>> seen(std::size_t{2} * count);
   std::atomic<std::uint32_t> left{2 * count};
   {
     const Running running(ranks);
