@@ -297,7 +297,7 @@ TEST(TwoRanks, more_tasks_are_retained_than_fit_into_one_part) {
       ++all.run;
     });
     for (std::uint64_t i = 0; i < kPart; ++i) {
-      if (!tasks.add(function, {10 * rank + i})) ++again;
+      if (!tasks.add(function, {std::uint64_t{10} * rank + i})) ++again;
     }
     if (!tasks.process() || !tasks.restore()) ++again;
     sizes[rank] = tasks.size();
