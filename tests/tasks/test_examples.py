@@ -18,7 +18,7 @@ EXAMPLES = ROOT / "examples"
 LIBRARY = ROOT / "build" / "lib" / "libmanyhands-tasks.so"
 BALANCERS = ("none", "steal", "retain", "plb-central", "plb-tree", "auto")
 BUILD = next(iter(BUILDS.values()), None)
-LIMIT_S = 40
+LIMIT_S = 90
 pytestmark = pytest.mark.skipif(BUILD is None, reason="no MPI is installed")
 
 

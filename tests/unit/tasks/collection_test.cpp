@@ -70,7 +70,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(testing::Values(Balancer::none, Balancer::steal, Balancer::retain,
                                      Balancer::plb_central, Balancer::plb_tree,
                                      Balancer::automatic),
-                     testing::Values(Shape{4, 4, false}, Shape{5, 2, false}, Shape{4, 2, true})),
+                     testing::Values(Shape{4, 4, false}, Shape{5, 2, false}, Shape{4, 2, true},
+                                     Shape{16, 4, false})),
     [](const auto& both) {
       const Shape shape = std::get<1>(both.param);
       std::string name = name_of(std::get<0>(both.param));
@@ -296,7 +297,7 @@ TEST(TwoRanks, more_tasks_are_retained_than_fit_into_one_part) {
       ++all.run;
     });
     for (std::uint64_t i = 0; i < kPart; ++i) {
-      if (!tasks.add(function, {10 * rank + i})) ++again;
+      if (!tasks.add(function, {std::uint64_t{10} * rank + i})) ++again;
     }
     if (!tasks.process() || !tasks.restore()) ++again;
     sizes[rank] = tasks.size();
