@@ -92,7 +92,7 @@ Work table_work(std::size_t keys, std::size_t repeats, Insert insert, Erase eras
 
 void add_tables(std::vector<Case>& cases, const std::string& kind, std::size_t keys,
                 std::size_t buckets_for) {
-  const std::size_t repeats = std::max<std::size_t>(1, 32 * 1024 / keys);
+  const std::size_t repeats = std::max<std::size_t>(1, (std::size_t{1} << 15U) / keys);
   const auto nodes = std::make_shared<std::vector<MatchNode>>(2 * keys);
   const auto ours = std::make_shared<MatchingTable>(buckets_for, std::size_t{1} << 20U);
   cases.push_back(
