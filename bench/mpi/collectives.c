@@ -7,7 +7,6 @@
 // alike. Results of reductions are checked.
 //   --sizes LIST   bytes a rank contributes (8)   --only NAME   one collective
 //   --batches N (15)   --batch-ms T (6)
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,32 +114,14 @@ static void measure(int which, const struct call* c, const struct options* o, in
 }
 
 static struct options parse(int argc, char** argv) {
-  static const struct option kLong[] = {{"sizes", 1, 0, 's'},
-                                        {"only", 1, 0, 'o'},
-                                        {"batches", 1, 0, 'b'},
-                                        {"batch-ms", 1, 0, 'd'},
-                                        {0, 0, 0, 0}};
   struct options o = {.batches = 15, .batch_ms = 6};
-  const char* sizes = "8";
-  for (int option; (option = getopt_long(argc, argv, "", kLong, NULL)) != -1;) {
-    switch (option) {
-      case 's':
-        sizes = optarg;
-        break;
-      case 'o':
-        o.only = optarg;
-        break;
-      case 'b':
-        o.batches = atoi(optarg);
-        break;
-      case 'd':
-        o.batch_ms = atof(optarg);
-        break;
-      default:
-        fail("unknown option; the head of collectives.c lists them");
-    }
-  }
-  o.sizes = parse_sizes(sizes);
+  o.sizes = parse_sizes("8");
+  const struct option_to options[] = {{"sizes", kSizes, &o.sizes},
+                                      {"only", kText, &o.only},
+                                      {"batches", kNumber, &o.batches},
+                                      {"batch-ms", kReal, &o.batch_ms},
+                                      {0}};
+  parse_options("collectives", argc, argv, options);
   if (o.batches < 1) fail("--batches must be at least 1");
   return o;
 }

@@ -7,7 +7,6 @@
 // beside them: what a neighbour's helping costs the critical path. Every call is then timed as
 // well, because the harm shows in the tail (p99).
 //   --batches N (60)   --calls N (1000)   --load BYTES (0: bare only)
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -110,24 +109,12 @@ static void move_megabytes(int rank, size_t load) {
 }
 
 static struct options parse(int argc, char** argv) {
-  static const struct option kLong[] = {
-      {"batches", 1, 0, 'b'}, {"calls", 1, 0, 'n'}, {"load", 1, 0, 'l'}, {0, 0, 0, 0}};
   struct options o = {60, 1000, 0};
-  for (int option; (option = getopt_long(argc, argv, "", kLong, NULL)) != -1;) {
-    switch (option) {
-      case 'b':
-        o.batches = atoi(optarg);
-        break;
-      case 'n':
-        o.calls = atoi(optarg);
-        break;
-      case 'l':
-        o.load = parse_bytes(optarg);
-        break;
-      default:
-        fail("unknown option; the head of latency.c lists them");
-    }
-  }
+  const struct option_to options[] = {{"batches", kNumber, &o.batches},
+                                      {"calls", kNumber, &o.calls},
+                                      {"load", kBytes, &o.load},
+                                      {0}};
+  parse_options("latency", argc, argv, options);
   if (o.batches < 1 || o.calls < 1) fail("--batches and --calls must be at least 1");
   return o;
 }

@@ -10,9 +10,7 @@
 //   together
 //   --chunks LIST (8)   --steal N  chunk of others; marked loops only   --repeat N (40)
 //   --balanced     --empty     --total
-#include <getopt.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -27,9 +25,9 @@ struct options {
   struct sizes chunks;
   int steal;  // 0: left to the library
   int repeat;
-  bool balanced;
-  bool total;
-  bool empty;
+  int balanced;
+  int total;
+  int empty;
 };
 
 struct rows {
@@ -134,23 +132,15 @@ static void measure_all(const struct options* o) {
 }
 
 static struct options parse(int argc, char** argv) {
-  static const struct option kLong[] = {
-      {"micros", 1, 0, 'm'},   {"chunks", 1, 0, 'c'}, {"steal", 1, 0, 's'}, {"repeat", 1, 0, 'r'},
-      {"balanced", 0, 0, 'b'}, {"empty", 0, 0, 'e'},  {"total", 0, 0, 't'}, {0, 0, 0, 0}};
   struct options o = {.repeat = 40};
-  const char *micros = "500,2000,20000", *chunks = "8";
-  for (int option; (option = getopt_long(argc, argv, "", kLong, NULL)) != -1;) {
-    if (option == 'm') micros = optarg;
-    if (option == 'c') chunks = optarg;
-    if (option == 's') o.steal = atoi(optarg);
-    if (option == 'r') o.repeat = atoi(optarg);
-    if (option == 'b') o.balanced = true;
-    if (option == 'e') o.empty = true;
-    if (option == 't') o.total = true;
-    if (option == '?') fail("unknown option; the head of loops.c lists them");
-  }
-  o.micros = parse_sizes(micros);
-  o.chunks = parse_sizes(chunks);
+  o.micros = parse_sizes("500,2000,20000");
+  o.chunks = parse_sizes("8");
+  const struct option_to options[] = {
+      {"micros", kSizes, &o.micros},    {"chunks", kSizes, &o.chunks},
+      {"steal", kNumber, &o.steal},     {"repeat", kNumber, &o.repeat},
+      {"balanced", kFlag, &o.balanced}, {"empty", kFlag, &o.empty},
+      {"total", kFlag, &o.total},       {0}};
+  parse_options("loops", argc, argv, options);
   for (int i = 0; i < o.chunks.count; i++) {
     if (o.chunks.bytes[i] < 1) fail("a chunk has at least 1 row");
   }

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "measure.h"
 
+#include <getopt.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,8 @@
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
+
+enum { kMaxOptions = 16 };
 
 double now_ns(void) {
   struct timespec t;
@@ -64,6 +67,56 @@ struct sizes parse_sizes(const char* text) {
     list.bytes[list.count++] = parse_bytes(at);
   }
   return list;
+}
+
+static void set_number(const char* text, const struct option_to* option) {
+  char* end;
+  if (option->kind == kNumber) {
+    *(int*)option->to = (int)strtol(text, &end, 10);
+  } else {
+    *(double*)option->to = strtod(text, &end);
+  }
+  if (end == text || *end != '\0') {
+    fprintf(stderr, "bench: --%s takes a number, not '%s'\n", option->name, text);
+    fail("a wrong argument");
+  }
+}
+
+static void set_option(const char* text, const struct option_to* option) {
+  switch (option->kind) {
+    case kNumber:
+    case kReal:
+      set_number(text, option);
+      break;
+    case kBytes:
+      *(size_t*)option->to = parse_bytes(text);
+      break;
+    case kSizes:
+      *(struct sizes*)option->to = parse_sizes(text);
+      break;
+    case kText:
+      *(const char**)option->to = text;
+      break;
+    case kFlag:
+      *(int*)option->to = 1;
+      break;
+  }
+}
+
+void parse_options(const char* program, int argc, char** argv, const struct option_to* options) {
+  struct option all[kMaxOptions + 1] = {{0}};
+  for (int i = 0; options[i].name != NULL && i < kMaxOptions; i++) {
+    all[i].name = options[i].name;
+    all[i].has_arg = options[i].kind == kFlag ? no_argument : required_argument;
+  }
+  int which = 0;
+  for (int found; (found = getopt_long(argc, argv, "", all, &which)) != -1;) {
+    if (found == '?') {
+      fprintf(stderr, "bench: the head of %s.c lists the options\n", program);
+      fail("an unknown option");
+    }
+    set_option(optarg, &options[which]);
+  }
 }
 
 struct samples samples_new(int batches, int timed_calls) {

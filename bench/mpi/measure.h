@@ -44,6 +44,20 @@ uint64_t touch_low_to_high(const void* buffer, size_t bytes);
 struct sizes parse_sizes(const char* text);
 size_t parse_bytes(const char* text);
 
+// ---- Options
+
+// What an option of a program sets: a number (int), a real (double), bytes (size_t), sizes (struct
+// sizes), a text (const char*), or a flag (int, 1 if it is given; without a value).
+enum option_kind { kNumber, kReal, kBytes, kSizes, kText, kFlag };
+struct option_to {
+  const char* name;  // "batches" for --batches N
+  enum option_kind kind;
+  void* to;
+};
+// Ends the job with a message for what is not an option of `program`, or no value of one. The last
+// entry of `options` has no name.
+void parse_options(const char* program, int argc, char** argv, const struct option_to* options);
+
 struct samples samples_new(int batches, int timed_calls);
 void samples_free(struct samples* s);
 // Batch `i` from `calls` single timings; sorts `each`.

@@ -15,7 +15,6 @@
 // Beside each result: the loop by hand on one core, and on both cores at once on two messages, as
 // time for one message; and memcpy of the packed bytes likewise. Every byte that arrives and every
 // gap is checked before and after.
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -241,41 +240,18 @@ static void parse_ways(const char* text, int* ways) {
 }
 
 static struct options parse(int argc, char** argv) {
-  static const struct option kLong[] = {
-      {"ways", 1, 0, 'w'},    {"planes", 1, 0, 'p'},   {"z", 1, 0, 'z'},     {"boxes", 1, 0, 'x'},
-      {"batches", 1, 0, 'b'}, {"batch-ms", 1, 0, 'd'}, {"apart", 0, 0, 'a'}, {0, 0, 0, 0}};
   struct options o = {.batches = 15, .batch_ms = 8};
-  const char *ways = "pack,pack-unpack", *planes = "32M,1M", *depths = "1,8,64,256,4096";
-  for (int option; (option = getopt_long(argc, argv, "", kLong, NULL)) != -1;) {
-    switch (option) {
-      case 'w':
-        ways = optarg;
-        break;
-      case 'p':
-        planes = optarg;
-        break;
-      case 'z':
-        depths = optarg;
-        break;
-      case 'x':
-        o.boxes = parse_sizes(optarg);
-        break;
-      case 'b':
-        o.batches = atoi(optarg);
-        break;
-      case 'd':
-        o.batch_ms = atof(optarg);
-        break;
-      case 'a':
-        o.apart = 1;
-        break;
-      default:
-        fail("unknown option; the head of noncontiguous.c lists them");
-    }
-  }
+  const char* ways = "pack,pack-unpack";
+  o.planes = parse_sizes("32M,1M");
+  o.depths = parse_sizes("1,8,64,256,4096");
+  const struct option_to options[] = {
+      {"ways", kText, &ways},           {"planes", kSizes, &o.planes},
+      {"z", kSizes, &o.depths},         {"boxes", kSizes, &o.boxes},
+      {"batches", kNumber, &o.batches}, {"batch-ms", kReal, &o.batch_ms},
+      {"apart", kFlag, &o.apart},       {0}};
+  parse_options("noncontiguous", argc, argv, options);
   parse_ways(ways, o.ways);
-  o.depths = parse_sizes(depths);
-  if (o.boxes.count == 0) o.planes = parse_sizes(planes);
+  if (o.boxes.count != 0) o.planes.count = 0;
   return o;
 }
 

@@ -17,7 +17,6 @@
 //   --no-limit        do not measure memcpy beside it
 // Precision: about 1 % of the median on pinned, quiet cores. Hot buffers (without --cold) stay in
 // cache as far as they fit, as in OSU and IMB; applications are rarely that lucky.
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +38,7 @@ struct options {
   size_t cold;
   int batches;
   double batch_ms;
-  int limit;
+  int no_limit;
 };
 
 // One side of the pair: who it talks to, and the buffers it walks through.
@@ -318,64 +317,24 @@ static enum mode parse_mode(const char* text) {
 }
 
 static struct options parse(int argc, char** argv) {
-  static const struct option kLong[] = {{"sizes", 1, 0, 's'},
-                                        {"mode", 1, 0, 'm'},
-                                        {"partner", 1, 0, 'p'},
-                                        {"depth", 1, 0, 'n'},
-                                        {"touch", 0, 0, 't'},
-                                        {"fill", 0, 0, 'f'},
-                                        {"echo", 0, 0, 'e'},
-                                        {"access", 1, 0, 'a'},
-                                        {"cold", 1, 0, 'c'},
-                                        {"batches", 1, 0, 'b'},
-                                        {"batch-ms", 1, 0, 'd'},
-                                        {"no-limit", 0, 0, 'l'},
-                                        {0, 0, 0, 0}};
-  struct options o = {.partner = 1, .depth = 1, .batches = 15, .batch_ms = 8, .limit = 1};
-  const char* sizes = "8,1K,8K,32K,64K,128K,256K,512K,1M,2M,4M,8M";
-  for (int option; (option = getopt_long(argc, argv, "", kLong, NULL)) != -1;) {
-    switch (option) {
-      case 's':
-        sizes = optarg;
-        break;
-      case 'm':
-        o.mode = parse_mode(optarg);
-        break;
-      case 'n':
-        o.depth = atoi(optarg);
-        break;
-      case 'p':
-        o.partner = atoi(optarg);
-        break;
-      case 't':
-        o.touch = 1;
-        break;
-      case 'f':
-        o.fill = 1;
-        break;
-      case 'e':
-        o.echo = 1;
-        break;
-      case 'a':
-        o.access = optarg;
-        break;
-      case 'c':
-        o.cold = parse_bytes(optarg);
-        break;
-      case 'b':
-        o.batches = atoi(optarg);
-        break;
-      case 'd':
-        o.batch_ms = atof(optarg);
-        break;
-      case 'l':
-        o.limit = 0;
-        break;
-      default:
-        fail("unknown option; the head of pingpong.c lists them");
-    }
-  }
-  o.sizes = parse_sizes(sizes);
+  struct options o = {.partner = 1, .depth = 1, .batches = 15, .batch_ms = 8};
+  const char* mode = kModeNames[kBlocking];
+  o.sizes = parse_sizes("8,1K,8K,32K,64K,128K,256K,512K,1M,2M,4M,8M");
+  const struct option_to options[] = {{"sizes", kSizes, &o.sizes},
+                                      {"mode", kText, &mode},
+                                      {"partner", kNumber, &o.partner},
+                                      {"depth", kNumber, &o.depth},
+                                      {"touch", kFlag, &o.touch},
+                                      {"fill", kFlag, &o.fill},
+                                      {"echo", kFlag, &o.echo},
+                                      {"access", kText, &o.access},
+                                      {"cold", kBytes, &o.cold},
+                                      {"batches", kNumber, &o.batches},
+                                      {"batch-ms", kReal, &o.batch_ms},
+                                      {"no-limit", kFlag, &o.no_limit},
+                                      {0}};
+  parse_options("pingpong", argc, argv, options);
+  o.mode = parse_mode(mode);
   return o;
 }
 
@@ -400,7 +359,7 @@ int main(int argc, char** argv) {
     const size_t bytes = o.sizes.bytes[i];
     if (in_pair) pingpong(comm, &o, bytes, rank == 0, ranks);
     MPI_Barrier(MPI_COMM_WORLD);  // the other ranks wait here all the time
-    if (o.limit && bytes >= 65536) limits(pair, bytes, rank, ranks);
+    if (!o.no_limit && bytes >= 65536) limits(pair, bytes, rank, ranks);
   }
   if (pair != MPI_COMM_NULL) MPI_Comm_free(&pair);
   MPI_Comm_free(&comm);

@@ -14,7 +14,6 @@
 //   --sizes LIST (64K,8M)   --chunks LIST (16K,64K,128K,512K,4M)   --batches N (7)   --batch-ms T
 //   (4)
 #define _GNU_SOURCE
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,33 +161,15 @@ static void private_ways(size_t bytes, const struct options* o, int rank, int ra
 }
 
 static struct options parse(int argc, char** argv) {
-  static const struct option kLong[] = {{"sizes", 1, 0, 's'},
-                                        {"chunks", 1, 0, 'c'},
-                                        {"batches", 1, 0, 'b'},
-                                        {"batch-ms", 1, 0, 'd'},
-                                        {0, 0, 0, 0}};
   struct options o = {.batches = 7, .batch_ms = 4};
-  const char *sizes = "64K,8M", *chunks = "16K,64K,128K,512K,4M";
-  for (int option; (option = getopt_long(argc, argv, "", kLong, NULL)) != -1;) {
-    switch (option) {
-      case 's':
-        sizes = optarg;
-        break;
-      case 'c':
-        chunks = optarg;
-        break;
-      case 'b':
-        o.batches = atoi(optarg);
-        break;
-      case 'd':
-        o.batch_ms = atof(optarg);
-        break;
-      default:
-        fail("unknown option; the head of streams.c lists them");
-    }
-  }
-  o.sizes = parse_sizes(sizes);
-  o.chunks = parse_sizes(chunks);
+  o.sizes = parse_sizes("64K,8M");
+  o.chunks = parse_sizes("16K,64K,128K,512K,4M");
+  const struct option_to options[] = {{"sizes", kSizes, &o.sizes},
+                                      {"chunks", kSizes, &o.chunks},
+                                      {"batches", kNumber, &o.batches},
+                                      {"batch-ms", kReal, &o.batch_ms},
+                                      {0}};
+  parse_options("streams", argc, argv, options);
   if (o.batches < 1) fail("--batches must be at least 1");
   return o;
 }

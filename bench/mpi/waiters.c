@@ -10,7 +10,6 @@
 //   --bytes B (8M)   --messages N (6)   --rounds R (12)   --wait barrier|allreduce
 //   --late US (0)    waiters compute for so long after the start before they enter
 //   --self           rank 0 sends to itself (MPI_Sendrecv); with 2 ranks, rank 1 is then a waiter
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,34 +85,18 @@ static void print_result(const struct options* o, double time[][kMaxMessages], i
 }
 
 static struct options parse(int argc, char** argv) {
-  static const struct option kLong[] = {
-      {"bytes", 1, 0, 'b'}, {"messages", 1, 0, 'm'}, {"rounds", 1, 0, 'r'}, {"wait", 1, 0, 'w'},
-      {"late", 1, 0, 'l'},  {"self", 0, 0, 's'},     {0, 0, 0, 0}};
   struct options o = {8 << 20, 6, 12, 0, 0, 0};
-  for (int option; (option = getopt_long(argc, argv, "", kLong, NULL)) != -1;) {
-    switch (option) {
-      case 'b':
-        o.bytes = parse_bytes(optarg);
-        break;
-      case 'm':
-        o.messages = atoi(optarg);
-        break;
-      case 'r':
-        o.rounds = atoi(optarg);
-        break;
-      case 'w':
-        o.allreduce = strcmp(optarg, "allreduce") == 0;
-        break;
-      case 'l':
-        o.late_us = atof(optarg);
-        break;
-      case 's':
-        o.self = 1;
-        break;
-      default:
-        fail("unknown option; the head of waiters.c lists them");
-    }
-  }
+  const char* wait = "barrier";
+  const struct option_to options[] = {{"bytes", kBytes, &o.bytes},
+                                      {"messages", kNumber, &o.messages},
+                                      {"rounds", kNumber, &o.rounds},
+                                      {"wait", kText, &wait},
+                                      {"late", kReal, &o.late_us},
+                                      {"self", kFlag, &o.self},
+                                      {0}};
+  parse_options("waiters", argc, argv, options);
+  o.allreduce = strcmp(wait, "allreduce") == 0;
+  if (!o.allreduce && strcmp(wait, "barrier") != 0) fail("--wait is barrier or allreduce");
   if (o.messages < 1 || o.messages > kMaxMessages) fail("--messages is 1 to 64");
   if (o.rounds < 1) fail("--rounds must be at least 1");
   return o;

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "layout/wide.hpp"
 
 namespace mh::layout {
 
@@ -31,6 +32,11 @@ struct Dim {
 
   bool operator==(const Dim&) const = default;
 };
+
+// A stride that goes on where the inner one ends: both are one longer stride.
+constexpr bool follows_on(const Dim& inner, std::int64_t stride) {
+  return Wide{inner.stride} * inner.count == stride;
+}
 
 struct Grid {
   std::uint64_t block = 0;          // contiguous bytes

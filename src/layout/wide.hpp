@@ -5,8 +5,6 @@
 #include <cstdint>
 #include <limits>
 
-#include "layout/shape.hpp"
-
 namespace mh::layout {
 
 __extension__ using Wide = __int128;
@@ -16,10 +14,5 @@ inline constexpr Wide kLargest = std::numeric_limits<std::int64_t>::max();
 inline constexpr Wide kFurthest = kLargest / 2;
 
 constexpr bool fits(Wide value) { return value >= -kFurthest && value <= kFurthest; }
-
-// A stride that goes on where the inner one ends: both are one longer stride.
-constexpr bool follows_on(const Dim& inner, std::int64_t stride) {
-  return Wide{inner.stride} * inner.count == stride;
-}
 
 }  // namespace mh::layout

@@ -8,25 +8,12 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/tuning.hpp"
 #include "lend/affinity.hpp"
 #include "lend/futex.hpp"
 
 namespace mh::lend {
 namespace {
-
-// What is left must be worth two hand-overs and the wait for the helper's last chunk.
-constexpr double kLeastNs = 15e3;
-// Bounds of a unit, the first one, and what it costs to end one and to begin the next.
-constexpr double kLeastUnitNs = 100e3;
-constexpr double kFirstUnitNs = 200e3;
-constexpr double kMostUnitNs = 800e3;
-constexpr double kLookNs = 3.3e3;
-// A wait that is over so soon after a unit was over when that was. Else a chunk of a message came
-// between.
-constexpr double kAtOnceNs = 20e3;
-// Short sleeps on a futex are slow in virtual machines (a timer is programmed for each), and this
-// one only ends early when something is wrong or a unit is long.
-constexpr std::int64_t kPatienceNs = 5'000'000;
 
 std::uint64_t offer_of(const Lendings& lendings, Kind kind) {
   return lendings.offer.ends[static_cast<std::size_t>(kind)].load(std::memory_order_relaxed);
@@ -50,10 +37,10 @@ Lender::Lender(const node::Node& node, std::size_t offset, VictimPolicy policy, 
       barred_(node.ranks(), false),
       seen_(node.ranks()),
       id_(lender_id(node.me(), core)),
-      unit_({.least = ticks_from_ns(kLeastUnitNs),
-             .first = ticks_from_ns(kFirstUnitNs),
-             .most = ticks_from_ns(kMostUnitNs),
-             .look = ticks_from_ns(kLookNs)}) {
+      unit_({.least = ticks_from_ns(tuning::kLeastUnitNs),
+             .first = ticks_from_ns(tuning::kFirstUnitNs),
+             .most = ticks_from_ns(tuning::kMostUnitNs),
+             .look = ticks_from_ns(tuning::kUnitLookNs)}) {
   barred_[node.me()] = true;
 }
 
@@ -87,7 +74,7 @@ std::uint32_t Lender::choose() {
   std::uint32_t best = kNobody;
   std::uint64_t best_value = 0;
   const std::uint64_t now = ticks();
-  const std::uint64_t worth = now + ticks_from_ns(kLeastNs);
+  const std::uint64_t worth = now + ticks_from_ns(tuning::kLeastLoanNs);
   for (std::uint32_t rank = 0; rank < node_.ranks(); ++rank) {
     if (barred_[rank]) continue;
     const std::uint64_t ends = end_of_offer(rank, now, worth);
@@ -143,7 +130,7 @@ Outcome Lender::lend_to(std::uint32_t owner) {
   if (barred_[owner]) return Outcome::nothing;
   learn(false);
   teaches_ = false;  // what comes then is what the helper was sent for
-  return hand_over(owner, ticks_from_ns(kLeastUnitNs));
+  return hand_over(owner, ticks_from_ns(tuning::kLeastUnitNs));
 }
 
 // What has become known of the last unit. One that ended early has kept nobody waiting.
@@ -151,7 +138,7 @@ void Lender::learn(bool something_came) {
   const std::uint64_t away = std::exchange(away_, 0);
   if (away == 0) return;
   const std::uint64_t back = lent_at_ + away;
-  if (!something_came || ticks() - back > ticks_from_ns(kAtOnceNs)) {
+  if (!something_came || ticks() - back > ticks_from_ns(tuning::kAtOnceNs)) {
     unit_.nothing_came(away);
   } else if (back >= whole_at_) {
     unit_.came_late(away);
@@ -182,7 +169,7 @@ Outcome Lender::wait_for_helper() {
   const std::uint32_t owner = (out - 1) / kHelpers;
   Channel& channel = channel_of(out);
   const std::uint32_t lent = word(ChannelState::lent);
-  futex_wait(channel.word, lent, kPatienceNs);
+  futex_wait(channel.word, lent, tuning::kLenderSleepNs);
   // acquire: pairs with the helper's done. A helper that has to wait gives the core back: evicted,
   // or what others have made of the channel since.
   const std::uint32_t now = channel.word.load(std::memory_order_acquire);

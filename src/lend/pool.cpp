@@ -14,14 +14,12 @@
 
 #include "base/clock.hpp"
 #include "base/say.hpp"
+#include "base/tuning.hpp"
 #include "lend/futex.hpp"
 #include "lend/signals.hpp"
 
 namespace mh::lend {
 namespace {
-
-constexpr double kReclaimAfterNs = 60e3;  // a helper that keeps the owner waiting so long is moved
-constexpr std::int64_t kParkedNs = 1'000'000'000;  // a parked helper looks around this often
 
 // What a helper has borrowed for the unit it is in.
 struct Loan {
@@ -175,7 +173,7 @@ void Pool::live(Channel& channel) {
       channel.word.compare_exchange_strong(word, kFree, std::memory_order_release,
                                            std::memory_order_relaxed);
     } else {
-      futex_wait(channel.word, word, kParkedNs);
+      futex_wait(channel.word, word, tuning::kParkedHelperNs);
     }
   }
 }
@@ -256,7 +254,7 @@ void Pool::withdraw(Kind kind) {
 
 void Pool::await_helpers(const std::function<bool()>& over) {
   const std::uint64_t begin = ticks();
-  const std::uint64_t patience = ticks_from_ns(kReclaimAfterNs);
+  const std::uint64_t patience = ticks_from_ns(tuning::kReclaimAfterNs);
   bool reclaimed = false;
   while (!over()) {
     const bool patient = ticks() - begin < patience;

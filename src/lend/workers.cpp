@@ -8,15 +8,13 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/tuning.hpp"
 #include "lend/affinity.hpp"
 #include "lend/futex.hpp"
 #include "lend/signals.hpp"
 
 namespace mh::lend {
 namespace {
-
-constexpr double kPatienceNs = 200e3;               // without work it sleeps until the next call
-constexpr std::int64_t kParkedNs = 10'000'000'000;  // an end to every sleep, in case of a lost call
 
 // Never instead of a thread of the program.
 void step_back() {
@@ -98,7 +96,7 @@ void Workers::live(Worker& worker) {
   if (!bind_this_thread(worker.cpu)) return;
   for (std::uint32_t seen = 0; !ending_.load(std::memory_order_relaxed);) {
     asleep_.fetch_add(1, std::memory_order_relaxed);
-    futex_wait(calls_, seen, kParkedNs);
+    futex_wait(calls_, seen, tuning::kParkedWorkerNs);
     asleep_.fetch_sub(1, std::memory_order_relaxed);
     // acquire: pairs with start().
     const std::uint32_t now = calls_.load(std::memory_order_acquire);
@@ -116,7 +114,7 @@ void Workers::serve(Worker& worker) {
       units_.fetch_add(1, std::memory_order_relaxed);
       last_unit = ticks();
     } else if (outcome != Outcome::still_out) {
-      if (ticks() - last_unit > ticks_from_ns(kPatienceNs)) break;
+      if (ticks() - last_unit > ticks_from_ns(tuning::kWorkerPatienceNs)) break;
       relax();
     }
   }

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/tuning.hpp"
 #include "lend/lender.hpp"
 #include "node/node.hpp"
 
@@ -25,14 +26,10 @@ class Workers {
  public:
   static constexpr std::size_t kMost = kHelpers - 1;  // the core it waits on lends the rank itself
 
-  // On an idle core a worker runs within microseconds of the call, on a busy one after
-  // milliseconds: then it leaves the core alone.
-  static constexpr double kPromptNs = 300e3;
-
   // One worker for each of `cpus`. The other arguments are the lenders'.
   Workers(const node::Node& node, std::size_t offset, VictimPolicy policy,
           const Admission& admitted, const std::vector<std::int32_t>& cpus,
-          double prompt_ns = kPromptNs);
+          double prompt_ns = tuning::kPromptWorkerNs);
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
   // Ends the threads; takes the cores back.

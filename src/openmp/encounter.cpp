@@ -13,8 +13,6 @@
 
 namespace mh::openmp {
 
-constinit thread_local std::uint32_t depth = 0;
-
 namespace {
 
 constinit thread_local bool t_is_root = false;
@@ -194,25 +192,6 @@ Outcome run_shared(const Encounter& met, const Loop& loop, const Cut& own_cut, b
   return {.done = run_at(*site, met, own_threads(met.threads), nullptr, &whole)};
 }
 
-namespace {
-
-constinit thread_local std::vector<Participant*> t_set_aside;
-
-}  // namespace
-
-void begin_set_aside() {
-  note(Obstacle::nested);
-  t_set_aside.push_back(std::exchange(current, nullptr));
-  ++depth;
-}
-
-void end_set_aside() {
-  if (t_set_aside.empty()) return;  // it began before calls came here
-  --depth;
-  current = t_set_aside.back();
-  t_set_aside.pop_back();
-}
-
 bool begin_shared(const Loop& loop, const Cut& own, bool in_order) {
   Participant& me = *current;
   const bool is_first = me.loops == 0;
@@ -227,20 +206,6 @@ bool begin_shared(const Loop& loop, const Cut& own, bool in_order) {
   if (!in_region() || !is_first) return false;
   shared_region()->open(loop, own, in_order);
   return true;
-}
-
-Cut cut_at_run_time() {
-  constexpr int kDynamic = 2;  // omp_sched_t
-  constexpr int kGuided = 3;
-  constexpr int kModifiers = static_cast<int>(0x80000000U);  // omp_sched_monotonic
-  int schedule = 0;
-  int chunk = 0;
-  real.get_schedule(&schedule, &chunk);
-  schedule &= ~kModifiers;
-  const std::uint64_t size = chunk > 0 ? static_cast<std::uint64_t>(chunk) : 1;
-  if (schedule == kDynamic) return {.schedule = Schedule::dynamic, .chunk = size};
-  if (schedule == kGuided) return {.schedule = Schedule::guided, .chunk = size};
-  return {};
 }
 
 namespace {

@@ -9,9 +9,12 @@
 // is not shared any more, and what has been begun ends as OpenMP says.
 #pragma once
 
+#include <vector>
+
 #include "openmp/marker.hpp"
+#include "openmp/participation.hpp"
+#include "openmp/real.hpp"
 #include "openmp/region.hpp"
-#include "openmp/sharing.hpp"
 
 namespace mh::openmp {
 
@@ -32,46 +35,6 @@ struct Outcome {
   bool done;
   Site* timed = nullptr;  // not done: of a region that could have been shared, were it another
 };
-
-// Takes part in a shared region, as owner or as helper.
-inline bool in_region() {
-  return current != nullptr && current->role != Participant::Role::watched;
-}
-inline bool is_helper() { return current != nullptr && current->role == Participant::Role::helper; }
-// Is in the shared loop. Further loops of a region that was not seen to have them are the owner's
-// team's: a helper gets nothing of them.
-inline bool in_shared_loop() { return in_region() && current->loops == 1; }
-
-// This thread's region does what keeps it from being shared; what has been begun comes to its end.
-// None: it does not.
-inline void note(Obstacle what) {
-  if (current == nullptr || what == Obstacle::none) return;
-  if (current->marked) {
-    current->meets(what);
-  } else {
-    exclude(*current, what);
-  }
-}
-
-// The calling thread's team waits for all of its threads, by `together`, and so do helpers.
-template <class Together>
-void meet_team(Together&& together) {
-  if (!in_region()) return together();
-  Region& region = *shared_region();
-  if (is_helper()) return region.await_team();
-  region.before_barrier(*current);
-  together();
-  region.after_barrier(*current);
-}
-
-// Regions that the run time runs and this thread has met, as far as that was seen here. The run
-// time knows, too, but LLVM's takes as long to say so as a quarter of a shared loop costs.
-extern constinit thread_local std::uint32_t depth;
-
-// The calling thread runs code of nobody's region, in a region of the run time, from here to there:
-// what it takes part in waits meanwhile.
-void begin_set_aside();
-void end_set_aside();
 
 // Runs the region if it is to be shared or watched.
 Outcome run_shared(const Encounter& met);
@@ -103,9 +66,6 @@ class Nested {
 // This thread, of a region, begins a loop; `unspecified`: one whose iterations cannot be handed out
 // in any order. True if it is the shared one, which then is open.
 bool begin_shared(const Loop& loop, const Cut& own, bool in_order);
-
-// The schedule that schedule(runtime) stands for just now; unspecified if that is a fixed one.
-Cut cut_at_run_time();
 
 // omp_get_thread_num() and its like.
 void add_queries(std::vector<Binding>& table);

@@ -10,6 +10,7 @@
 
 #include "openmp/encounter.hpp"
 #include "openmp/real.hpp"
+#include "openmp/schedule.hpp"
 
 namespace mh::openmp {
 

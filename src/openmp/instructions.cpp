@@ -2,6 +2,7 @@
 #include "openmp/instructions.hpp"
 
 #include <algorithm>
+#include <string_view>
 
 namespace mh::openmp::instructions {
 namespace {
@@ -35,75 +36,64 @@ struct Prefixes {
   [[nodiscard]] unsigned operand() const { return narrow && !wide ? 2 : 4; }
 };
 
-// Opcodes of one byte; `next` is the one after, which tells some apart.
+// Opcodes of one byte, a letter each: what follows.
+//   . nothing  x no instruction  b 1 byte  w 2  t 3  d 4  z operand  v operand, 8 if wide  o
+//   address M modrm  m and 1 byte  W and operand  1 and 1 byte, 2 and operand for the first two of
+//   a group p modrm for the first of a group, else AMD's XOP
+constexpr std::string_view kFirstMap =
+    "MMMMbzxxMMMMbzxx"  // 00
+    "MMMMbzxxMMMMbzxx"
+    "MMMMbzxxMMMMbzxx"
+    "MMMMbzxxMMMMbzxx"
+    "................"  // 40
+    "................"
+    "xxxM....zWbm...."
+    "bbbbbbbbbbbbbbbb"
+    "mWxmMMMMMMMMMMMp"  // 80
+    "..........x....."
+    "oooo....bz......"
+    "bbbbbbbbvvvvvvvv"
+    "mmw.xxmWt.w..bx."  // c0
+    "MMMMxxx.MMMMMMMM"
+    "bbbbbbbbddxb...."
+    "......12......MM";
+static_assert(kFirstMap.size() == 256);
+
+// `next` is the byte after the opcode: its middle bits tell the members of a group apart.
 Form first_map(Byte opcode, Byte next, const Prefixes& with) {
   const unsigned operand = with.operand();
-  const bool tests = (next >> 3U & 7U) < 2;
-  if (opcode < 0x40) {
-    const Byte low = opcode & 7U;
-    return low < 4 ? with_modrm() : low == 4 ? plain(1) : low == 5 ? plain(operand) : kInvalid;
-  }
-  if (within(opcode, 0x50, 0x5f)) return kNone;
-  if (within(opcode, 0x70, 0x7f)) return plain(1);
-  if (within(opcode, 0x84, 0x8e)) return with_modrm();
-  if (within(opcode, 0xa0, 0xa3)) return plain(with.short_addresses ? 4 : 8);
-  if (within(opcode, 0xb0, 0xb7)) return plain(1);
-  if (within(opcode, 0xb8, 0xbf)) return plain(with.wide ? 8 : operand);
-  if (within(opcode, 0xd0, 0xd3) || within(opcode, 0xd8, 0xdf)) return with_modrm();
-  if (within(opcode, 0xe0, 0xe7)) return plain(1);
-  switch (opcode) {
-    case 0x63:
-    case 0xfe:
-    case 0xff:
-      return with_modrm();
-    case 0x8f:  // with another second byte, AMD's XOP
-      return (next >> 3U & 7U) == 0 ? with_modrm() : kInvalid;
-    case 0x68:
-    case 0xa9:
-      return plain(operand);
-    case 0x69:
-    case 0x81:
-    case 0xc7:
-      return with_modrm(operand);
-    case 0x6a:
-    case 0xa8:
-    case 0xcd:
-    case 0xeb:
-      return plain(1);
-    case 0x6b:
-    case 0x80:
-    case 0x83:
-    case 0xc0:
-    case 0xc1:
-    case 0xc6:
-      return with_modrm(1);
-    case 0xc2:
-    case 0xca:
-      return plain(2);
-    case 0xc8:
-      return plain(3);
-    case 0xe8:
-    case 0xe9:
-      return plain(4);
-    case 0xf6:
-      return with_modrm(tests ? 1 : 0);
-    case 0xf7:
-      return with_modrm(tests ? operand : 0);
-    case 0x60:
-    case 0x61:
-    case 0x62:
-    case 0x82:
-    case 0x9a:
-    case 0xc4:
-    case 0xc5:
-    case 0xce:
-    case 0xd4:
-    case 0xd5:
-    case 0xd6:
-    case 0xea:
-      return kInvalid;
-    default:
+  const unsigned member = next >> 3U & 7U;
+  switch (kFirstMap[opcode]) {
+    case '.':
       return kNone;
+    case 'b':
+      return plain(1);
+    case 'w':
+      return plain(2);
+    case 't':
+      return plain(3);
+    case 'd':
+      return plain(4);
+    case 'z':
+      return plain(operand);
+    case 'v':
+      return plain(with.wide ? 8 : operand);
+    case 'o':
+      return plain(with.short_addresses ? 4 : 8);
+    case 'M':
+      return with_modrm();
+    case 'm':
+      return with_modrm(1);
+    case 'W':
+      return with_modrm(operand);
+    case '1':
+      return with_modrm(member < 2 ? 1 : 0);
+    case '2':
+      return with_modrm(member < 2 ? operand : 0);
+    case 'p':
+      return member == 0 ? with_modrm() : kInvalid;
+    default:
+      return kInvalid;
   }
 }
 

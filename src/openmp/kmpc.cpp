@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "openmp/encounter.hpp"
+#include "openmp/schedule.hpp"
 
 namespace mh::openmp {
 namespace {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "openmp/marker.hpp"
 
-#include "openmp/encounter.hpp"
+#include "openmp/schedule.hpp"
+#include "openmp/sharing_state.hpp"
 
 namespace mh::openmp {
 

@@ -7,18 +7,16 @@
 #include <limits>
 
 #include "base/clock.hpp"
+#include "base/tuning.hpp"
 
 namespace mh::openmp {
 namespace {
 
-constexpr float kLeastNs = 10e3F;      // a loop shorter than this is done before a helper is awake
-constexpr float kLeastChunkNs = 3e3F;  // of a helper: below, the claims get in the owner's way
-constexpr float kMostChunkNs = 30e3F;
-constexpr float kTinyNs = kLeastNs / 4;    // below, a loop is far from worth it
+constexpr float kTinyNs = tuning::kLeastLoopNs / 4;  // below, a loop is far from worth it
 constexpr std::uint64_t kShareOfRest = 8;  // a helper takes at most this part of what is left
 constexpr float kMostReviews = 16;         // of a loop, by its owner: what is left of it?
-constexpr float kReviewNs = 20e3F;         // and not more often: one costs 25 ns
-constexpr float kBriefNs = 2 * kReviewNs;  // an open loop below is over before a second look
+constexpr float kBriefNs =
+    2 * tuning::kReviewNs;  // an open loop below is over before a second look
 
 std::uint64_t guided(std::uint64_t left, std::uint64_t threads, std::uint64_t least) {
   return std::max(left / (2 * threads), least);
@@ -111,7 +109,7 @@ void Region::open(const Loop& loop, const Cut& own, bool in_order) {
   in_order_ = in_order;
   look_at_loop();
   const bool by_one = own_threads_ == 1 && own_.schedule == Schedule::dynamic;
-  const bool admitting = whole_ >= in_ticks(kLeastNs);
+  const bool admitting = whole_ >= in_ticks(tuning::kLeastLoopNs);
   if (admitting) surroundings_ = Surroundings::now();
   first_ = iterations_.open(loop_.count, by_one ? own_.chunk : 0, admitting).end;
   stage_.store(Stage::open, std::memory_order_release);
@@ -167,7 +165,7 @@ void Region::consider(Participant& me) {
   me.review_at = next_review(before, rest, alone(rate, iterations_.count()));
   if (offered_) {
     pool_.expect_end(lend::Kind::loops, ends);
-  } else if (rest >= in_ticks(kLeastNs)) {
+  } else if (rest >= in_ticks(tuning::kLeastLoopNs)) {
     offer(ends);
   }
 }
@@ -182,11 +180,11 @@ void Region::offer(std::uint64_t ends) {
 bool Region::is_brief() const {
   if (!known_ || has_its_turn()) return false;
   return whole_ < in_ticks(kTinyNs) ||
-         (whole_ >= in_ticks(kLeastNs) && whole_ < in_ticks(kBriefNs));
+         (whole_ >= in_ticks(tuning::kLeastLoopNs) && whole_ < in_ticks(kBriefNs));
 }
 
 void Region::offer_briefly() {
-  if (whole_ < in_ticks(kLeastNs)) return;
+  if (whole_ < in_ticks(tuning::kLeastLoopNs)) return;
   offered_ = pool_.expose_briefly(lend::Kind::loops, *this, as_whole(whole_)).ok();
 }
 
@@ -215,11 +213,12 @@ float Region::rate_now(std::uint64_t now, std::uint64_t done) {
 // A loop that helpers may join is looked at often, so that lenders know what is left; a short one
 // seldom, one of a few microseconds in few of its executions.
 std::uint64_t Region::next_review(std::uint64_t done, float rest, float whole) const {
-  const bool open = rest >= in_ticks(kLeastNs);
+  const bool open = rest >= in_ticks(tuning::kLeastLoopNs);
   if (open && whole < in_ticks(kBriefNs)) return kNever;
   const bool tiny = rest < in_ticks(kTinyNs);
   if (tiny && !has_its_turn()) return kNever;
-  const float reviews = std::clamp(whole / in_ticks(kReviewNs), open ? 1.F : 2.F, kMostReviews);
+  const float reviews =
+      std::clamp(whole / in_ticks(tuning::kReviewNs), open ? 1.F : 2.F, kMostReviews);
   return done + iterations_.count() / static_cast<std::uint64_t>(reviews);
 }
 
@@ -240,12 +239,12 @@ std::uint64_t Region::chunk_of(const Cut& cut, float most_ns) const {
   const auto iterations_in = [&](float ns) {
     return std::max<std::uint64_t>(as_whole(in_ticks(ns) / now), 1);
   };
-  const std::uint64_t least = iterations_in(kLeastChunkNs);
+  const std::uint64_t least = iterations_in(tuning::kLeastLoopChunkNs);
   const std::uint64_t most = iterations_in(most_ns);
   return std::clamp(left / kShareOfRest, least, most);
 }
 
-std::uint64_t Region::chunk_of_owner() const { return chunk_of(own_, kLeastChunkNs); }
+std::uint64_t Region::chunk_of_owner() const { return chunk_of(own_, tuning::kLeastLoopChunkNs); }
 
 Range Region::next_of_helper(Participant& me) {
   const std::uint64_t now = ticks();
@@ -257,7 +256,7 @@ Range Region::next_of_helper(Participant& me) {
                      now + as_whole(rest / static_cast<float>(own_threads_ + 1)));
   }
   if (me.over || now >= me.deadline) return {};
-  const std::uint64_t most = chunk_of(helpers_, kMostChunkNs);
+  const std::uint64_t most = chunk_of(helpers_, tuning::kMostLoopChunkNs);
   Range range;
   if (!is_excluded(*site_)) {
     range = in_order_ ? iterations_.from_front(most) : iterations_.from_end(most);

@@ -16,11 +16,6 @@
 
 namespace mh::openmp {
 
-Sites sites;
-Lists& lists = *new Lists;  // never gone: exit handlers of the program may have regions
-std::atomic<Region*> detail::region{nullptr};
-Whose whose = Whose::marked;
-
 namespace {
 
 // Never gone: without MPI_Finalize helpers may come while the process ends.

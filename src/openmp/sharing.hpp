@@ -2,32 +2,16 @@
 // Sharing of this process's loops: on from start() to stop().
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <vector>
 
 #include "base/result.hpp"
 #include "lend/pool.hpp"
-#include "openmp/lists.hpp"
-#include "openmp/region.hpp"
+#include "openmp/names.hpp"
+#include "openmp/sharing_state.hpp"
 #include "openmp/sites.hpp"
 
 namespace mh::openmp {
-
-extern Sites sites;
-extern Lists& lists;
-
-namespace detail {
-// relaxed: set while no loop is shared, and a thread that does not see it yet shares none.
-extern std::atomic<Region*> region;
-}  // namespace detail
-
-// Whose loops: those that the user marked, or those of every region that allows it.
-enum class Whose : std::uint8_t { marked, all };
-extern Whose whose;
-
-// Null while loops are not shared.
-inline Region* shared_region() { return detail::region.load(std::memory_order_relaxed); }
 
 // From now on loops of this process are exposed to the pool's helpers. `unsupported` if the process
 // has no OpenMP run time, or several; then nothing is changed. One thread.

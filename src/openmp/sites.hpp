@@ -13,6 +13,7 @@
 
 #include "base/cacheline.hpp"
 #include "base/clock.hpp"
+#include "base/tuning.hpp"
 
 namespace mh::openmp {
 
@@ -78,7 +79,6 @@ inline bool is_excluded(const Site& site) {
 class Stopwatch {
  public:
   static constexpr std::uint32_t kEvery = 16;
-  static constexpr double kShortNs = 10e3;
 
   // Null: nothing is timed.
   explicit Stopwatch(Site* site)
@@ -90,7 +90,7 @@ class Stopwatch {
   Stopwatch& operator=(const Stopwatch&) = delete;
 
   static void took(Site& site, std::uint64_t time) {
-    const std::uint32_t stands_for = time < ticks_from_ns(kShortNs) ? kEvery : 1;
+    const std::uint32_t stands_for = time < ticks_from_ns(tuning::kShortRegionNs) ? kEvery : 1;
     site.untimed.store(stands_for - 1, std::memory_order_relaxed);
     site.spent.store(site.spent.load(std::memory_order_relaxed) + time * stands_for,
                      std::memory_order_relaxed);

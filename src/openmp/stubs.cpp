@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "openmp/calls.hpp"
-#include "openmp/encounter.hpp"
+#include "openmp/participation.hpp"
 #include "openmp/stubs.h"
 
 extern "C" {

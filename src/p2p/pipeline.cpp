@@ -28,17 +28,16 @@ void Pipeline::move_on(std::uint64_t bytes, std::uint64_t room) {
   if (begin_ + bytes > room) begin_ = 0;
 }
 
-void Pipeline::cut(std::uint32_t index, PipelineChunk& stretch) const {
+void Pipeline::cut(std::uint32_t index, PipelineChunk& chunk) const {
   const std::uint64_t offset = std::uint64_t{index} * chunk_bytes_;
   const std::uint32_t cell = index % cells_used_.load(std::memory_order_relaxed);
-  stretch = {.offset = offset,
-             .bytes = std::min<std::uint64_t>(chunk_bytes_, bytes_ - offset),
-             .place = begin_ + std::uint64_t{cell} * chunk_bytes_,
-             .cell = cell};
+  chunk = {.offset = offset,
+           .bytes = std::min<std::uint64_t>(chunk_bytes_, bytes_ - offset),
+           .place = begin_ + std::uint64_t{cell} * chunk_bytes_,
+           .cell = cell};
 }
 
-bool Pipeline::claim(Ticket& ticket, std::uint32_t use, PipelineChunk& stretch,
-                     std::uint32_t turn) {
+bool Pipeline::claim(Ticket& ticket, std::uint32_t use, PipelineChunk& chunk, std::uint32_t turn) {
   // acquire: see fills_.
   std::uint64_t now = ticket.load(std::memory_order_acquire);
   for (;;) {
@@ -49,24 +48,21 @@ bool Pipeline::claim(Ticket& ticket, std::uint32_t use, PipelineChunk& stretch,
     const std::uint32_t found = cells_[index % cells].turn.load(std::memory_order_acquire);
     if (found != 2 * (index / cells) + turn) return false;
     if (ticket.compare_exchange_weak(now, now - 1, std::memory_order_acquire)) {
-      cut(index, stretch);
+      cut(index, chunk);
       return true;
     }
   }
 }
 
-void Pipeline::filled(const PipelineChunk& stretch, bool placed) {
-  cells_[stretch.cell].placed = placed;
-  pass_on(stretch);
-}
+void Pipeline::filled(const PipelineChunk& chunk) { pass_on(chunk); }
 
-void Pipeline::pass_on(const PipelineChunk& stretch) {
-  std::atomic<std::uint32_t>& turn = cells_[stretch.cell].turn;
+void Pipeline::pass_on(const PipelineChunk& chunk) {
+  std::atomic<std::uint32_t>& turn = cells_[chunk.cell].turn;
   turn.store(turn.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
-void Pipeline::drained(const PipelineChunk& stretch) {
-  pass_on(stretch);
+void Pipeline::drained(const PipelineChunk& chunk) {
+  pass_on(chunk);
   // release: pairs with over(), through the read-modify-writes of the others. After it the receiver
   // may open the pipeline again.
   done_.fetch_add(1, std::memory_order_release);

@@ -52,23 +52,18 @@ class alignas(kCacheLine) Pipeline {
   // (at least one chunk; nothing is 0). The pipeline must be new, or over. Returns the use.
   std::uint32_t open(std::uint64_t bytes, std::uint32_t chunk_bytes, std::uint64_t room);
 
-  // Sender's process. True: fill the stretch's cell, then filled().
-  [[nodiscard]] bool claim_fill(std::uint32_t use, PipelineChunk& stretch) {
-    return claim(fills_, use, stretch, 0);
+  // Sender's process, or the receiver's where it can read the bytes. True: fill the chunk's cell,
+  // then filled().
+  [[nodiscard]] bool claim_fill(std::uint32_t use, PipelineChunk& chunk) {
+    return claim(fills_, use, chunk, 0);
   }
-  // The receiver's process may do so, too, and bring the bytes to their place by itself: then the
-  // chunk is `placed`, and there is nothing in the cell to drain.
-  void filled(const PipelineChunk& stretch, bool placed = false);
-  // Between claim_drain() and drained().
-  [[nodiscard]] bool is_placed(const PipelineChunk& stretch) const {
-    return cells_[stretch.cell].placed;
-  }
+  void filled(const PipelineChunk& chunk);
 
-  // Receiver's process. True: drain the stretch's cell, then drained().
-  [[nodiscard]] bool claim_drain(std::uint32_t use, PipelineChunk& stretch) {
-    return claim(drains_, use, stretch, 1);
+  // Receiver's process. True: drain the chunk's cell, then drained().
+  [[nodiscard]] bool claim_drain(std::uint32_t use, PipelineChunk& chunk) {
+    return claim(drains_, use, chunk, 1);
   }
-  void drained(const PipelineChunk& stretch);
+  void drained(const PipelineChunk& chunk);
 
   // Receiver. Every chunk is done; what other threads drained is visible then.
   [[nodiscard]] bool over() const {
@@ -91,7 +86,6 @@ class alignas(kCacheLine) Pipeline {
     // Release on every change, acquire on every look (B3): who takes a turn sees what was done in
     // the last one.
     std::atomic<std::uint32_t> turn{0};
-    bool placed = false;  // written by who fills, read by who drains
   };
 
   static constexpr std::uint64_t ticket_of(std::uint32_t use, std::uint32_t left) {
@@ -109,9 +103,9 @@ class alignas(kCacheLine) Pipeline {
 
   // Chunks whose filling was claimed and whose draining was not.
   [[nodiscard]] std::uint32_t on_pipeline(std::uint32_t use) const;
-  bool claim(Ticket& ticket, std::uint32_t use, PipelineChunk& stretch, std::uint32_t turn);
-  void cut(std::uint32_t index, PipelineChunk& stretch) const;
-  void pass_on(const PipelineChunk& stretch);
+  bool claim(Ticket& ticket, std::uint32_t use, PipelineChunk& chunk, std::uint32_t turn);
+  void cut(std::uint32_t index, PipelineChunk& chunk) const;
+  void pass_on(const PipelineChunk& chunk);
   void move_on(std::uint64_t bytes, std::uint64_t room);
 
   // Line 0: written by the receiver while the pipeline is closed. Atomic is what those read who

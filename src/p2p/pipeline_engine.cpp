@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "base/clock.hpp"
+#include "base/tuning.hpp"
 
 namespace mh::p2p {
 namespace {
@@ -16,17 +17,10 @@ constexpr std::uint64_t kLeastChunk = 16U << 10U;
 constexpr std::uint64_t kChunks = 16;
 constexpr std::uint64_t kLeastCells = 8;
 
-layout::Range range_of(const PipelineChunk& stretch) {
-  return {stretch.offset, stretch.offset + stretch.bytes};
+layout::Range range_of(const PipelineChunk& chunk) {
+  return {chunk.offset, chunk.offset + chunk.bytes};
 }
 
-// The other end is late if there was nothing to do at this one for so long.
-constexpr double kPatienceNs = 12e3;
-// The least that one who is there must have to do for that. Handing a core over and back takes some
-// 12 us, and what is lent is away for 20 to 40.
-constexpr double kWorthLendingNs = 40e3;
-// The same for a third rank, whose core has the message in none of its caches.
-constexpr double kWorthInvitingNs = 150e3;
 // Of one core that packs or unpacks, before the first chunk has told more.
 constexpr double kBytesPerNs = 8;
 
@@ -66,16 +60,16 @@ Pipeline& PipelineEngine::pipeline_of(const OnPipeline& on) const {
   return pipelines_of(on.receiver).pipelines[on.pipeline];
 }
 
-std::byte* PipelineEngine::cell_of(const OnPipeline& on, const PipelineChunk& stretch) const {
+std::byte* PipelineEngine::cell_of(const OnPipeline& on, const PipelineChunk& chunk) const {
   const std::size_t pipeline = std::size_t{on.pipeline} * pipeline_bytes_;
-  return node_.area(on.receiver) + offsets_.cells + pipeline + stretch.place;
+  return node_.area(on.receiver) + offsets_.cells + pipeline + chunk.place;
 }
 
 // So much is left to begin at that rank's end of a message: ranks that neither send nor receive it
 // may lend their cores there. The two that do know by themselves when to (who_is_late()).
 void PipelineEngine::invite(std::uint32_t rank, std::uint64_t ticks_left) {
   if (node_.ranks() == 2) return;
-  const bool worth = ticks_left >= ticks_from_ns(kWorthInvitingNs);
+  const bool worth = ticks_left >= ticks_from_ns(tuning::kWorthInvitingNs);
   pool_.suggest_end(rank, lend::Kind::pipelines, worth ? ticks() + ticks_left : 0, ticks_left / 2);
 }
 
@@ -85,7 +79,7 @@ std::uint64_t PipelineEngine::note_moved(std::uint64_t begin, Path path) {
   if (lend::guest() != lend::Guest::no) return now - begin;
   moved_at_.store(now, std::memory_order_relaxed);
   if (path == Path::cell) cell_at_.store(now, std::memory_order_relaxed);
-  if (path != Path::in_place) chunk_ticks_.store(now - begin, std::memory_order_relaxed);
+  chunk_ticks_.store(now - begin, std::memory_order_relaxed);
   counters_.own_copy_ticks.add(now - begin);
   return now - begin;
 }
@@ -132,11 +126,11 @@ bool PipelineEngine::fill(std::uint32_t slot) {
   if (!OnPipeline::is(job)) return false;
   const OnPipeline on = OnPipeline::of(job);
   Pipeline& pipeline = pipeline_of(on);
-  PipelineChunk stretch{};
-  if (!pipeline.claim_fill(on.use, stretch)) return false;
+  PipelineChunk chunk{};
+  if (!pipeline.claim_fill(on.use, chunk)) return false;
   const std::uint64_t begin = ticks();
-  pack(from_[slot], range_of(stretch), cell_of(on, stretch));
-  pipeline.filled(stretch);
+  pack(from_[slot], range_of(chunk), cell_of(on, chunk));
+  pipeline.filled(chunk);
   const std::uint64_t each = note_moved(begin, Path::cell);
   invite(node_.me(), pipeline.fills_left(on.use) * each);
   return true;
@@ -165,7 +159,7 @@ std::optional<std::uint32_t> PipelineEngine::begin(SendSlot& send, std::uint32_t
       .use = mine().pipelines[index].open(bytes, chunk_for(bytes), pipeline_bytes_)};
   senders_[index].store(sender, std::memory_order_relaxed);
   const auto alone = ticks_from_ns(static_cast<double>(bytes) / kBytesPerNs);
-  if (alone >= ticks_from_ns(kWorthInvitingNs)) {  // a longer one may have invited before
+  if (alone >= ticks_from_ns(tuning::kWorthInvitingNs)) {  // a longer one may have invited before
     invite(sender, alone);
     invite(node_.me(), alone);
   }
@@ -186,43 +180,39 @@ bool PipelineEngine::finish(std::uint32_t pipeline) {
 bool PipelineEngine::fetch(std::uint32_t pipeline, const memory::View& from) {
   const OnPipeline on = OnPipeline::of(uses_[pipeline].load(std::memory_order_relaxed));
   Pipeline& here = pipeline_of(on);
-  PipelineChunk stretch{};
-  if (failed_[pipeline] || !here.claim_fill(on.use, stretch)) return false;
-  const End& to = to_[pipeline];
-  const bool in_place = to.layout == nullptr;
+  PipelineChunk chunk{};
+  if (failed_[pipeline] || !here.claim_fill(on.use, chunk)) return false;
   const memory::View part{
-      .address = from.address + stretch.offset, .pid = from.pid, .rank = from.rank};
-  void* target = in_place ? place_in(to, stretch.offset) : cell_of(on, stretch);
+      .address = from.address + chunk.offset, .pid = from.pid, .rank = from.rank};
   const std::uint64_t begin = ticks();
-  failed_[pipeline] = !reach_.read(target, part, stretch.bytes).ok();
-  here.filled(stretch, in_place);
+  failed_[pipeline] = !reach_.read(cell_of(on, chunk), part, chunk.bytes).ok();
+  here.filled(chunk);
   note_moved(begin, Path::fetched);
   if (here.fills_left(on.use) == 0) invite(senders_[pipeline].load(std::memory_order_relaxed), 0);
   return true;
 }
 
-PipelineEngine::Drained PipelineEngine::drain(std::uint32_t pipeline) {
+bool PipelineEngine::drain(std::uint32_t pipeline) {
   const std::uint64_t use = uses_[pipeline].load(std::memory_order_acquire);
-  if (use == 0) return Drained::nothing;
+  if (use == 0) return false;
   const OnPipeline on = OnPipeline::of(use);
   Pipeline& here = pipeline_of(on);
-  PipelineChunk stretch{};
-  if (!here.claim_drain(on.use, stretch)) return Drained::nothing;
+  PipelineChunk chunk{};
+  if (!here.claim_drain(on.use, chunk)) return false;
   const std::uint64_t begin = ticks();
-  const bool placed = here.is_placed(stretch);
-  if (!placed) unpack(to_[pipeline], range_of(stretch), cell_of(on, stretch));
-  here.drained(stretch);
-  const std::uint64_t each = note_moved(begin, placed ? Path::in_place : Path::cell);
-  if (!placed) invite(node_.me(), here.drains_left(on.use) * each);
-  count_moved(stretch.bytes);
-  return placed ? Drained::placed : Drained::moved;
+  unpack(to_[pipeline], range_of(chunk), cell_of(on, chunk));
+  here.drained(chunk);
+  const std::uint64_t each = note_moved(begin, Path::cell);
+  invite(node_.me(), here.drains_left(on.use) * each);
+  count_moved(chunk.bytes);
+  return true;
 }
 
 // ---- Either ------------------------------------------------------------------------------------
 
 bool PipelineEngine::move_one() {
   for (std::uint32_t pipeline = 0; pipeline < kPipelines; ++pipeline) {
-    if (drain(pipeline) != Drained::nothing) return true;
+    if (drain(pipeline)) return true;
   }
   return fill_any();
 }
@@ -271,10 +261,10 @@ std::optional<std::uint32_t> PipelineEngine::late_receiver(std::uint32_t least) 
 std::optional<std::uint32_t> PipelineEngine::who_is_late() const {
   if (!has_messages()) return std::nullopt;
   const std::uint64_t waited = ticks() - moved_at_.load(std::memory_order_relaxed);
-  if (waited < ticks_from_ns(kPatienceNs)) return std::nullopt;
-  const std::uint64_t chunk =
+  if (waited < ticks_from_ns(tuning::kEndIsLateNs)) return std::nullopt;
+  const std::uint64_t each =
       std::max<std::uint64_t>(chunk_ticks_.load(std::memory_order_relaxed), 1);
-  const auto least = static_cast<std::uint32_t>(ticks_from_ns(kWorthLendingNs) / chunk + 1);
+  const auto least = static_cast<std::uint32_t>(ticks_from_ns(tuning::kWorthLendingNs) / each + 1);
   const auto sender = late_sender(least);
   return sender ? sender : late_receiver(least);
 }

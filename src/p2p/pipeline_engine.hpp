@@ -83,13 +83,10 @@ class PipelineEngine final : public lend::Work {
   // nothing if no pipeline is free. The end stays until over(), then finish().
   std::optional<std::uint32_t> begin(SendSlot& send, std::uint32_t sender, const End& to,
                                      std::uint64_t bytes);
-  // One chunk of a message that this process receives. placed: its bytes had been brought to their
-  // place by fetch() before.
-  enum class Drained : std::uint8_t { nothing, placed, moved };
-  Drained drain(std::uint32_t pipeline);
+  // One chunk of a message that this process receives. False if none is filled.
+  bool drain(std::uint32_t pipeline);
   // One chunk of a message whose bytes lie at `from` without gaps and may be read there: its sender
-  // may be away. It goes to its place at once where the end has no gaps either. False also if the
-  // pipeline is full, or all is filled.
+  // may be away. False if the pipeline is full, or all is filled.
   bool fetch(std::uint32_t pipeline, const memory::View& from);
   [[nodiscard]] bool over(std::uint32_t pipeline) const {
     return mine().pipelines[pipeline].over();
@@ -118,14 +115,14 @@ class PipelineEngine final : public lend::Work {
   [[nodiscard]] Pipelines& mine() const { return pipelines_of(node_.me()); }
   [[nodiscard]] SharedSendQueue& send_queue() const;
   [[nodiscard]] Pipeline& pipeline_of(const OnPipeline& on) const;
-  [[nodiscard]] std::byte* cell_of(const OnPipeline& on, const PipelineChunk& stretch) const;
+  [[nodiscard]] std::byte* cell_of(const OnPipeline& on, const PipelineChunk& chunk) const;
   [[nodiscard]] std::uint32_t chunk_for(std::uint64_t bytes) const;
   [[nodiscard]] layout::CacheLevel cache_level_of(std::uint64_t bytes) const;
   bool fill_any();
   [[nodiscard]] std::optional<std::uint32_t> late_sender(std::uint32_t least) const;
   [[nodiscard]] std::optional<std::uint32_t> late_receiver(std::uint32_t least) const;
-  // How a chunk was moved: through its cell, past it by the kernel, or it was in its place before.
-  enum class Path : std::uint8_t { cell, fetched, in_place };
+  // How a chunk was moved: at a cell, or into one by the kernel.
+  enum class Path : std::uint8_t { cell, fetched };
   // Returns how long (ticks) that took.
   std::uint64_t note_moved(std::uint64_t begin, Path path);
   void invite(std::uint32_t rank, std::uint64_t ticks_left);

@@ -82,7 +82,9 @@ Core::Core(const Config& wanted, std::uint32_t workers_wanted)
       patience_ticks(ticks_from_ns(kPatienceNs)),
       depot(mapped_stack(wanted), wanted.guard_pages) {
   for (std::uint32_t i = 0; i < count; ++i) workers.push_back(std::make_unique<Worker>(*this, i));
-  debug.emplace(*this);
+  std::vector<DebugWorker> listed;
+  for (const auto& worker : workers) listed.push_back(worker->debug());
+  debug.emplace(std::move(listed), shape.slots);
 }
 
 Core::~Core() { stop(); }
@@ -124,6 +126,8 @@ void Core::ring_a_sleeper(std::uint32_t from) {
     if (workers[(from + i) % count]->bell.ring_sleeper(watch)) return;
   }
 }
+
+DebugWorker Worker::debug() const { return {name, &current, slots_.get()}; }
 
 // Tasks that have begun and not ended. After the threads have ended.
 std::uint64_t Worker::count_blocked() const {

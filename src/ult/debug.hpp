@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How a debugger finds the tasks of a process: a list of schedulers in plain structures
-// (debug.cpp).
+// (debug.cpp), which a debugger reads without debug information, on a core file of an optimized
+// build too (tasks_gdb.py).
 #pragma once
 
 #include <atomic>
@@ -9,7 +10,6 @@
 
 namespace mh::ult::detail {
 
-class Core;
 struct Record;
 
 struct DebugWorker {
@@ -28,7 +28,7 @@ struct DebugCore {
 // A scheduler in the list, as long as this lives.
 class DebugEntry {
  public:
-  explicit DebugEntry(const Core& core);
+  DebugEntry(std::vector<DebugWorker> workers, std::uint32_t slots);
   ~DebugEntry();
   DebugEntry(const DebugEntry&) = delete;
   DebugEntry& operator=(const DebugEntry&) = delete;

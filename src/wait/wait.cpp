@@ -63,7 +63,7 @@ class WaitScope {
     if (!hands) return t_has_hands && g_work->own_within_own();
     if (do_own() || g_work->lend_to_partner()) return true;
     // More ranks than cores: the core belongs to whoever has something of its own to do.
-    if (g_rules.oversubscribed || ticks() < spin_ends_) return false;
+    if (g_rules.oversubscribed || spins()) return false;
     if (!idle_) {
       idle_ = true;
       g_work->idle(true);
@@ -71,6 +71,17 @@ class WaitScope {
     const bool worked = g_work->help();
     helped_ = helped_ || worked;
     return worked;
+  }
+
+  // Between two steps. A wait that lasts leaves the core to whatever else may run there: the rank
+  // that this one waits for, a thread of the program, another job. Where nothing does, the look at
+  // done() comes half a microsecond later.
+  void back_off() {
+    if (g_rules.oversubscribed || !spins()) {
+      sched_yield();
+    } else {
+      relax();
+    }
   }
 
   void end() {
@@ -87,8 +98,14 @@ class WaitScope {
   }
 
  private:
+  [[nodiscard]] bool spins() {
+    spins_ = spins_ && ticks() < spin_ends_;
+    return spins_;
+  }
+
   std::uint64_t begin_;
   std::uint64_t spin_ends_;
+  bool spins_ = true;
   bool helped_ = false;
   bool idle_ = false;
 };
@@ -131,11 +148,7 @@ void until_slow(Predicate done) {
   while (!done()) {
     if (scope.step()) continue;
     g_work->between_looks();
-    if (g_rules.oversubscribed) {
-      sched_yield();
-    } else {
-      relax();
-    }
+    scope.back_off();
   }
   scope.end();
 }

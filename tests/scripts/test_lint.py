@@ -67,6 +67,25 @@ def test_arrows(
         assert faults[0].startswith(f"{file}:2: {fault}")
 
 
+def test_files_of_one_room_have_an_order(lint: ModuleType, repository: Path) -> None:
+    write(repository, "src/wait/a.hpp", "")
+    write(repository, "src/wait/a.cpp", '#include "wait/a.hpp"\n#include "wait/b.hpp"\n')
+    write(repository, "src/wait/b.hpp", "")
+    assert lint.arrow_faults() == []
+    write(repository, "src/wait/b.cpp", '#include "wait/b.hpp"\n#include "wait/a.hpp"\n')
+    faults = lint.arrow_faults()
+    assert len(faults) == 1
+    assert "src/wait/a" in faults[0]
+    assert "src/wait/b" in faults[0]
+
+
+def test_a_file_of_the_library_has_a_limit(lint: ModuleType, repository: Path) -> None:
+    write(repository, "src/wait/long.cpp", "\n" * (lint.MOST_LINES + 1))
+    write(repository, "src/wait/short.cpp", "\n" * lint.MOST_LINES)
+    write(repository, "tests/unit/long.cpp", "\n" * (lint.MOST_LINES + 1))
+    assert [fault.split(":")[0] for fault in lint.length_faults()] == ["src/wait/long.cpp"]
+
+
 def test_a_room_without_a_place_is_a_fault(lint: ModuleType, repository: Path) -> None:
     write(repository, "src/cellar/a.hpp", "")
     assert lint.arrow_faults() == ["src/cellar/a.hpp: its folder is not in ROOMS of scripts/lint"]

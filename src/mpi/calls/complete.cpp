@@ -12,7 +12,7 @@
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
-#include "mpi/protocol/internode.hpp"
+#include "mpi/protocol/internode_send.hpp"
 #include "mpi/protocol/message.hpp"
 #include "mpi/protocol/pending_requests.hpp"
 #include "mpi/protocol/receiver.hpp"

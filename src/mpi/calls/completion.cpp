@@ -2,8 +2,10 @@
 #include "mpi/calls/completion.hpp"
 
 #include "mpi/job/comms.hpp"
+#include "mpi/protocol/lost_descriptors.hpp"
 #include "mpi/protocol/message.hpp"
 #include "mpi/protocol/send_descriptors.hpp"
+#include "mpi/protocol/settle.hpp"
 
 namespace mh::mpi {
 
@@ -13,7 +15,9 @@ int settle_and_raise(MPI_Request handle, const PendingReceivePtr& entry, MPI_Sta
     return MPI_SUCCESS;
   }
   const int code = settle_request(handle, entry, status);
-  return code == MPI_SUCCESS ? code : raise(comms::for_errors(*entry->receipt.comm), code);
+  if (code == MPI_SUCCESS) return code;
+  const Comm* comm = entry->receipt.comm.get();
+  return raise(comm != nullptr ? comms::for_errors(*comm) : MPI_COMM_WORLD, code);
 }
 
 int checked(int code, const MPI_Status& status) {
@@ -28,7 +32,8 @@ int checked(int code, int count, const MPI_Status* statuses) {
 }
 
 int failed(int code, MPI_Request handle, const PendingReceivePtr& entry, MPI_Status* status) {
-  return drop_request(handle, entry, status) ? code : checked(code, *status);
+  const bool matters = entry && !entry->receipt.too_short;
+  return drop_request(handle, entry, status) && matters ? code : checked(code, *status);
 }
 
 }  // namespace mh::mpi

@@ -5,7 +5,7 @@
 // `Count` is int or MPI_Count (the library's _c forms).
 #pragma once
 
-#include "mpi/protocol/internode.hpp"
+#include "mpi/protocol/internode_send.hpp"
 #include "mpi/protocol/pending_requests.hpp"
 #include "mpi/protocol/sender.hpp"
 
@@ -18,7 +18,7 @@ enum class Mode : std::uint8_t { standard, synchronous, ready };
 struct Departure {
   Exchange exchange = Exchange::unknown;  // set before depart()
   std::optional<Slot> slot;
-  std::optional<internode::SendId> wire{};
+  std::optional<internode::SendId> internode_id{};
   MPI_Request request = MPI_REQUEST_NULL;
 };
 

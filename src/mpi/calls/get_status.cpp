@@ -7,6 +7,7 @@
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
 #include "mpi/protocol/message.hpp"
+#include "mpi/protocol/settle.hpp"
 #include "mpi/wrappers.hpp"
 
 namespace mh::mpi {

@@ -72,7 +72,10 @@ int Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler) {
   if (errhandler != MPI_ERRORS_ARE_FATAL) {
     switches.errors_are_fatal = false;
     arrivals::stop();
-    if (switches.active) short_receives.hand_over_all();
+    if (switches.active) pending_requests.adopt_short_receives();
+    // Collectives may fail from now on, and nobody else sees it.
+    if (switches.active && is_users_handler(errhandler) && failure_is_told_to_handlers_alone())
+      comms::note_failed_collective();
   }
   return next.Comm_set_errhandler(comm, errhandler);
 }

@@ -64,7 +64,7 @@ void note(Participant& me, Rule rule) {
 void count_with_threads() {
   if (switches.threads) return;
   arrivals::stop();
-  short_receives.hand_over_all();
+  pending_requests.adopt_short_receives();
   switches.threads = true;
 }
 

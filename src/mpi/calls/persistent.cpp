@@ -9,6 +9,8 @@
 //
 // The tag of a completion message is used again only when no message with it is under way: a send
 // that is freed while active is kept until then.
+#include "mpi/calls/persistent.hpp"
+
 #include <limits>
 #include <mutex>
 #include <unordered_map>
@@ -18,6 +20,7 @@
 #include "mpi/job/config.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
+#include "mpi/protocol/lost_descriptors.hpp"
 #include "mpi/protocol/message.hpp"
 #include "mpi/protocol/overlaps.hpp"
 #include "mpi/protocol/pending_requests.hpp"
@@ -152,8 +155,8 @@ int send_started(MPI_Request request, const PersistentSend& send) {
   if (comm == nullptr || comm->key != send.communicator) return start_plain(request, send);
   if (send.type != MPI_DATATYPE_NULL) {
     const datatypes::Info info = datatypes::info(send.type);
-    const auto wire = internode::take(send.message, send.type, info, send.fin_tag, request);
-    if (wire) return internode::send(*wire, send.message);
+    const auto internode_id = internode::take(send.message, send.type, info, send.fin_tag, request);
+    if (internode_id) return internode::send(*internode_id, send.message);
   } else if (switches.switched_on.load(std::memory_order_relaxed)) {
     if (const auto slot =
             post_with_fin_tag(send.message, static_cast<std::uint32_t>(send.fin_tag), request)) {
@@ -212,13 +215,15 @@ void forget_failed(MPI_Request request) {
 }
 
 void enter_receive(const ReceiveTarget& target, int source, MPI_Comm comm, MPI_Request request) {
-  if (target.capacity == 0) return;
+  Receipt receipt{.target = target, .persistent = true};
+  note_too_short(receipt, source, comm);
+  if (target.capacity == 0 && !receipt.too_short) return;
   const bool is_simple = target.bounce == nullptr;
   if (is_simple && keep_short(target.buffer, target.count, target.type, source, comm, request)) {
     return overlaps.add_persistent(request, target);
   }
-  if (is_simple && !target) return overlaps.add_persistent(request, target);
-  pending_requests.add_persistent(request, {.target = target, .persistent = true});
+  if (is_simple && !target) overlaps.add_persistent(request, target);
+  if (!is_simple || target || receipt.too_short) pending_requests.add_persistent(request, receipt);
 }
 
 int make(void* buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
@@ -238,9 +243,12 @@ int make_receive(void* buffer, Count count, MPI_Datatype type, int source, int t
   if (!target) target = without_descriptor(buffer, count, type);
   if (source == MPI_PROC_NULL) target = {};
   overlaps.avoid(target, static_cast<std::uint64_t>(std::numeric_limits<Count>::max()));
-  const int code = target.bounce ? make(target.buffer, static_cast<Count>(target.count),
-                                        target.type, source, tag, comm, request)
-                                 : make(buffer, count, type, source, tag, comm, request);
+  int code = make(buffer, count, type, source, tag, comm, request);
+  if (code == MPI_SUCCESS && target.bounce) {
+    real.Request_free(request);
+    code = make(target.buffer, static_cast<Count>(target.count), target.type, source, tag, comm,
+                request);
+  }
   if (code != MPI_SUCCESS) return code;
   forget_failed(*request);
   enter_receive(target, source, comm, *request);
@@ -249,8 +257,11 @@ int make_receive(void* buffer, Count count, MPI_Datatype type, int source, int t
 
 // The program no longer wants to hear of this request. A receive under way still has to be settled.
 int free_receive(MPI_Request* request, const PendingReceivePtr& entry) {
-  if (!pending_requests.is_under_way(entry)) return next.Request_free(request);
-  adopt_orphan(*request, entry);
+  if (!pending_requests.is_under_way(entry) || entry->receipt.too_short) {
+    pending_requests.conclude(*entry);
+    return next.Request_free(request);
+  }
+  pending_requests.adopt_orphan(*request, entry);
   *request = MPI_REQUEST_NULL;
   return MPI_SUCCESS;
 }
@@ -409,7 +420,7 @@ int Request_free(MPI_Request* request) {
     *request = MPI_REQUEST_NULL;
     return MPI_SUCCESS;
   }
-  short_receives.hand_over(*request);
+  pending_requests.adopt_short_receive(*request);
   overlaps.remove_persistent(*request);
   const PendingReceivePtr entry = pending_requests.find(*request);
   if (!entry) return next.Request_free(request);

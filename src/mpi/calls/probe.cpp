@@ -13,6 +13,7 @@
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
+#include "mpi/protocol/lost_descriptors.hpp"
 #include "mpi/protocol/message.hpp"
 #include "mpi/protocol/send_descriptors.hpp"
 #include "mpi/tags.hpp"

@@ -15,7 +15,9 @@
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
 #include "mpi/protocol/handlers.hpp"
+#include "mpi/protocol/lost_descriptors.hpp"
 #include "mpi/protocol/overlaps.hpp"
+#include "mpi/protocol/settle.hpp"
 #include "mpi/protocol/short_receives.hpp"
 #include "mpi/wrappers.hpp"
 
@@ -47,6 +49,25 @@ int release_if_cut(int code, const ReceiveTarget& target,
   return code;
 }
 
+int make(void* buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+         MPI_Request* request) {
+  return next.Recv_init(buffer, count, type, source, tag, comm, request);
+}
+int make(void* buffer, MPI_Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+         MPI_Request* request) {
+  return next.Recv_init_c(buffer, count, type, source, tag, comm, request);
+}
+
+// Whether the library takes the arguments of a receive that gets another buffer and type.
+template <class Count>
+int checked_arguments(void* buffer, Count count, MPI_Datatype type, int source, int tag,
+                      MPI_Comm comm) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int code = make(buffer, count, type, source, tag, comm, &request);
+  if (code == MPI_SUCCESS) real.Request_free(&request);
+  return code;
+}
+
 // A receive that clashes with another gets a bounce buffer.
 template <class Count>
 void avoid_clash(ReceiveTarget& target, void*& buffer, Count& count, MPI_Datatype& type) {
@@ -64,7 +85,14 @@ template <class Count>
 int begin(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
           MPI_Request* request, Receipt& receipt) {
   receipt.target = target_for(buffer, count, type, source, comm);
+  void* const users = buffer;
+  const Count users_count = count;
+  const MPI_Datatype users_type = type;
   if (source != MPI_PROC_NULL) avoid_clash(receipt.target, buffer, count, type);
+  if (receipt.target.bounce) {
+    const int code = checked_arguments(users, users_count, users_type, source, tag, comm);
+    if (code != MPI_SUCCESS) return code;
+  }
   if (set_aside_count.load(std::memory_order_relaxed) != 0) [[unlikely]] {
     if (auto kept = take_set_aside(source, tag, comm)) {
       receipt.envelope = kept->envelope;
@@ -102,11 +130,11 @@ int too_short(int code, MPI_Comm comm, const MPI_Status& status) {
 // What may lie in the buffer of a completed receive becomes the message; errors are raised.
 int finish(const ReceiveTarget& target, MPI_Status* status) {
   if (!target && !target.bounce) return MPI_SUCCESS;
-  if (target.bounce) overlaps.begin_fetch(target);
+  if (target.bounce) begin_fetch(target);
   const int code = settle(target, status);
   if (target.bounce) {
-    overlaps.end_fetch(target);
-    overlaps.put_in_place(target, *status);
+    end_fetch(target);
+    put_in_place(target, *status);
   }
   return code == MPI_SUCCESS ? code : raise(comms::for_errors(*target.comm), code);
 }
@@ -248,7 +276,8 @@ int receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, M
 
 void enter(MPI_Request request, Receipt receipt) {
   if (!receipt.target) overlaps.note(receipt.target);
-  if (!receipt.target && !receipt.target.bounce && !receipt.envelope) return;
+  const bool is_plain = !receipt.target && !receipt.target.bounce;
+  if (is_plain && !receipt.envelope && !receipt.too_short) return;
   show(receipt.target);
   pending_requests.add(request, receipt);
 }
@@ -258,7 +287,9 @@ template <class Count>
                                         int tag, MPI_Comm comm, MPI_Request* request) {
   Receipt receipt;
   const int code = begin(buffer, count, type, source, tag, comm, request, receipt);
-  if (code == MPI_SUCCESS) enter(*request, receipt);
+  if (code != MPI_SUCCESS) return code;
+  note_too_short(receipt, source, comm);
+  enter(*request, receipt);
   return code;
 }
 
@@ -271,7 +302,12 @@ int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int 
                         !(overlaps.any_heads() && overlaps.meets_head(buffer, known.bytes));
   if (as_given && known.bytes < p2p::kDescriptorBytes) {
     overlaps.note(buffer, known.bytes);
-    return start(buffer, count, type, source, tag, comm, request);
+    const int code = start(buffer, count, type, source, tag, comm, request);
+    if (code != MPI_SUCCESS || !send_descriptors::searches_lost()) return code;
+    Receipt receipt;
+    note_too_short(receipt, source, comm);
+    enter(*request, receipt);
+    return code;
   }
   if (!as_given || !short_receives.suits(buffer, known.bytes, known.contiguous, source)) {
     return start_any_receive(buffer, count, type, source, tag, comm, request);

@@ -62,8 +62,8 @@ int depart(Mode mode, const void* buffer, Count count, MPI_Datatype type, int de
     if (departure.slot) return send_descriptor(*departure.slot, message);
   }
   if (mode != Mode::synchronous) {
-    departure.wire = internode::take(message, type, info);
-    if (departure.wire) return internode::send(*departure.wire, message);
+    departure.internode_id = internode::take(message, type, info);
+    if (departure.internode_id) return internode::send(*departure.internode_id, message);
   }
   return starting_call<Count>(mode)(buffer, count, type, dest, tag, comm, &departure.request);
 }
@@ -74,8 +74,8 @@ template int depart(Mode, const void*, MPI_Count, MPI_Datatype, int, int, MPI_Co
 int await(Departure& departure) {
   if (departure.slot) {
     await_taken(*departure.slot);
-  } else if (departure.wire) {
-    internode::await(*departure.wire);
+  } else if (departure.internode_id) {
+    internode::await(*departure.internode_id);
   } else {
     return wait_request(&departure.request, MPI_STATUS_IGNORE);
   }
@@ -126,10 +126,10 @@ template <class Count>
     }
   }
   if (mode != Mode::synchronous) {
-    if (const auto wire = internode::take(message, type, info, internode::kOwnFin)) {
-      int code = internode::receive_fin(*wire, request);
+    if (const auto internode_id = internode::take(message, type, info, internode::kOwnFin)) {
+      int code = internode::receive_fin(*internode_id, request);
       if (code != MPI_SUCCESS) return code;
-      code = internode::send(*wire, message);
+      code = internode::send(*internode_id, message);
       if (code != MPI_SUCCESS) drop_receive(*request);
       return code;
     }

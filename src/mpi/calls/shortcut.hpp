@@ -8,6 +8,7 @@
 #pragma once
 
 #include "base/clock.hpp"
+#include "base/tuning.hpp"
 #include "mpi/calls/probe.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
@@ -18,9 +19,6 @@
 #include "wait/pace.hpp"
 
 namespace mh::mpi {
-
-// 100 ns are less than 2 % of it. (With 3 µs, messages of 8 to 32 KB took 3 to 5 % longer.)
-inline constexpr double kShortWaitNs = 6e3;
 
 // Of this rank's blocking short calls; used without MPI_THREAD_MULTIPLE only.
 inline wait::Pace short_calls;
@@ -41,7 +39,8 @@ inline bool nothing_under_way() { return !short_receives.any() && nothing_long_u
 // that have arrived are given back on the way: one long message in the past must not count for
 // ever. `awaited`: the call waits for all short receives under way.
 inline bool may_wait_in_library(bool awaited = false) {
-  if (switches.threads || !short_calls.tight(ticks, [] { return ticks_from_ns(kShortWaitNs); })) {
+  if (switches.threads ||
+      !short_calls.tight(ticks, [] { return ticks_from_ns(tuning::kShortWaitNs); })) {
     return false;
   }
   if (!services.send_queue.empty()) [[unlikely]]

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/tuning.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/protocol/pending_requests.hpp"
@@ -14,18 +15,18 @@
 namespace mh::mpi::arrivals {
 namespace {
 
-constexpr double kTightNs =
-    10'000;  // between collectives; an arrival barrier costs less than 2 % of it
-
 bool has_arrived(const Comm& comm, const Comm::Member& member) {
   // acquire: pairs with the release in count_on() of that rank.
   return member.line->arrivals.load(std::memory_order_acquire) >= comm.arrived;
 }
 
 // acquire: pairs with switch_off() of the rank whose collective failed.
-bool is_off(const Comm& comm) { return comm.off->load(std::memory_order_acquire) != 0; }
+bool is_off(const Comm& comm) {
+  return comm.off->load(std::memory_order_acquire) != 0 || comms::has_failed_collective();
+}
 
 void switch_off(Comm& comm) {
+  comms::note_failed_collective();
   if (comm.off != nullptr) comm.off->store(1, std::memory_order_release);
 }
 
@@ -75,7 +76,8 @@ int left(Comm* comm, int result) {
 Comm* entered(Comm* comm) {
   services.exchanges.completes();
   if (comm == nullptr || !arrive(*comm)) return nullptr;
-  const bool tight = comm->pace.tight(ticks, [] { return ticks_from_ns(kTightNs); });
+  const bool tight =
+      comm->pace.tight(ticks, [] { return ticks_from_ns(tuning::kTightCollectivesNs); });
   if (pending_requests.needs_this_rank()) {
     wait_for_all(*comm);
     return nullptr;

@@ -11,8 +11,8 @@ namespace {
 
 constexpr int kDeepest = 64;  // levels of a type as it was made
 
-// What is left of a stretch of bytes that is filled with basic elements.
-struct PipelineChunk {
+// What is left of a number of bytes that is filled with basic elements.
+struct Rest {
   std::uint64_t left;
   bool fits = true;  // no element reaches beyond it
   [[nodiscard]] bool open() const { return left != 0 && fits; }
@@ -24,43 +24,43 @@ std::uint64_t size_of(MPI_Datatype type) {
   return size > 0 ? static_cast<std::uint64_t>(size) : 0;
 }
 
-void fill(PipelineChunk& stretch, MPI_Datatype type, std::uint64_t copies, int depth);
+void fill(Rest& rest, MPI_Datatype type, std::uint64_t copies, int depth);
 
-void fill_basic(PipelineChunk& stretch, std::uint64_t size, std::uint64_t copies) {
-  const std::uint64_t used = std::min(copies, stretch.left / size) * size;
-  stretch.left -= used;
-  stretch.fits = stretch.left == 0 || used == copies * size;
+void fill_basic(Rest& rest, std::uint64_t size, std::uint64_t copies) {
+  const std::uint64_t used = std::min(copies, rest.left / size) * size;
+  rest.left -= used;
+  rest.fits = rest.left == 0 || used == copies * size;
 }
 
-void fill_once(PipelineChunk& stretch, const Contents& made, std::uint64_t size, int depth) {
+void fill_once(Rest& rest, const Contents& made, std::uint64_t size, int depth) {
   if (made.combiner() == MPI_COMBINER_STRUCT) {
-    for (std::size_t i = 0; i < made.types() && stretch.open(); ++i) {
-      fill(stretch, made.type(i), static_cast<std::uint64_t>(made.number(1 + i)), depth + 1);
+    for (std::size_t i = 0; i < made.types() && rest.open(); ++i) {
+      fill(rest, made.type(i), static_cast<std::uint64_t>(made.number(1 + i)), depth + 1);
     }
   } else if (const std::uint64_t child = made.types() == 1 ? size_of(made.type(0)) : 0;
              child != 0) {
-    fill(stretch, made.type(0), size / child, depth + 1);
+    fill(rest, made.type(0), size / child, depth + 1);
   } else {
-    stretch.fits = false;
+    rest.fits = false;
   }
 }
 
-void fill(PipelineChunk& stretch, MPI_Datatype type, std::uint64_t copies, int depth) {
+void fill(Rest& rest, MPI_Datatype type, std::uint64_t copies, int depth) {
   const std::uint64_t size = size_of(type);
   if (size == 0 || copies == 0) return;
   const Contents made(type);
-  stretch.fits = made.readable() && depth <= kDeepest;
-  if (!stretch.fits) return;
-  if (made.is_predefined()) return fill_basic(stretch, size, copies);
-  for (; copies > 0 && stretch.open(); --copies) fill_once(stretch, made, size, depth);
+  rest.fits = made.readable() && depth <= kDeepest;
+  if (!rest.fits) return;
+  if (made.is_predefined()) return fill_basic(rest, size, copies);
+  for (; copies > 0 && rest.open(); --copies) fill_once(rest, made, size, depth);
 }
 
 }  // namespace
 
 bool ends_element(MPI_Datatype type, std::uint64_t bytes) {
-  PipelineChunk stretch{.left = bytes};
-  fill(stretch, type, bytes, 0);
-  return stretch.fits && stretch.left == 0;
+  Rest rest{.left = bytes};
+  fill(rest, type, bytes, 0);
+  return rest.fits && rest.left == 0;
 }
 
 }  // namespace mh::mpi

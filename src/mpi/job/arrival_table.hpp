@@ -17,7 +17,9 @@
 //   G4  A barrier that this rank has counted cannot fail, so counts of barriers are exact. Another
 //       collective may fail on one rank alone, whose count is then too high for ever. So the rank
 //       whose call fails switches the arrival barrier of that group off: from then on nobody waits
-//       at it, and the counts mean nothing. Whoever waits looks at the switch, too.
+//       at it, and the counts mean nothing. Whoever waits looks at the switch, too. A rank may then
+//       be in a collective of the library while another has a message for it, so no rank of the
+//       node describes messages any more (`failed`).
 // Limit: kGroups communicators with a group at a time; the ones after that are not gated.
 #pragma once
 
@@ -56,6 +58,9 @@ struct alignas(kCacheLine) ArrivalTable {
   std::atomic<std::uint32_t> lock{
       0};  // acquire when taken, release when given back; guards the rest
   std::uint32_t frozen = 0;
+  // A collective has failed on some rank, or may without anybody seeing it. Set once; relaxed:
+  // whose message depends on it has heard of the failure, by the program's own means.
+  std::atomic<std::uint32_t> failed{0};
   Entry entries[kGroups];
 };
 static_assert(std::is_standard_layout_v<ArrivalTable> && std::is_standard_layout_v<ArrivalLines>);

@@ -209,6 +209,9 @@ void leave(Comm& comm) {
   if (--entry.to_leave == 0) entry.key = 0;
 }
 
+void note_failed_collective() { table().failed.store(1, std::memory_order_relaxed); }
+bool has_failed_collective() { return table().failed.load(std::memory_order_relaxed) != 0; }
+
 std::shared_ptr<Comm> take(MPI_Comm handle) {
   const std::lock_guard<std::mutex> hold(g_mutex);
   detail::cache.drop(bits_of(handle));

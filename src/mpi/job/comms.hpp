@@ -90,6 +90,10 @@ inline std::shared_ptr<Comm> share(Comm* comm) {
 // MPI_COMM_WORLD.
 MPI_Comm for_errors(const Comm& comm);
 
+// A collective has failed on some rank of this node (arrival_table.hpp, G4).
+void note_failed_collective();
+bool has_failed_collective();
+
 void start();  // adopts MPI_COMM_WORLD and MPI_COMM_SELF
 void stop();
 

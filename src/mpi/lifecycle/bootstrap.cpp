@@ -6,6 +6,7 @@
 #include "base/clock.hpp"
 #include "base/say.hpp"
 #include "base/settings.hpp"
+#include "mpi/calls/persistent.hpp"
 #include "mpi/collective/arrivals.hpp"
 #include "mpi/front/entry.hpp"
 #include "mpi/job/comms.hpp"

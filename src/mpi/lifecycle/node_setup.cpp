@@ -14,6 +14,7 @@
 #include "base/clock.hpp"
 #include "base/say.hpp"
 #include "base/settings.hpp"
+#include "base/tuning.hpp"
 #include "memory/devices.hpp"
 #include "memory/probe.hpp"
 #include "mpi/job/config.hpp"
@@ -31,7 +32,6 @@ using std::chrono::milliseconds;
 
 constexpr auto kDoorTimeout = milliseconds(20'000);
 constexpr std::uint64_t kLeastExchangedByCells = 1U << 20U;  // from here on both directions gain
-constexpr double kPatienceNs = 20e9;  // after this long at the start we say what we wait for
 
 std::optional<node::Segment> g_segment;
 std::optional<node::Door> g_door;  // of the root, while the node is built up
@@ -262,7 +262,8 @@ void await_everyone() {
   bool said = false;
   int flag = 0;
   wait::until([&] {
-    if (!said && config.world_rank == 0 && ticks() - begin > ticks_from_ns(kPatienceNs)) {
+    if (!said && config.world_rank == 0 &&
+        ticks() - begin > ticks_from_ns(tuning::kStartPatienceNs)) {
       said = true;
       say("still waiting for all ranks to start; LD_PRELOAD must be set for every rank of the job");
     }

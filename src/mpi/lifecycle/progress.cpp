@@ -7,14 +7,18 @@
 
 #include "base/clock.hpp"
 #include "base/say.hpp"
+#include "base/tuning.hpp"
 #include "mpi/calls/in_loop.hpp"
+#include "mpi/calls/persistent.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/onesided/windows.hpp"
 #include "mpi/protocol/internode.hpp"
+#include "mpi/protocol/lost_descriptors.hpp"
 #include "mpi/protocol/pending_requests.hpp"
 #include "mpi/protocol/send_descriptors.hpp"
 #include "mpi/protocol/sender.hpp"
+#include "mpi/protocol/settle.hpp"
 #include "mpi/protocol/short_receives.hpp"
 #include "openmp/sharing.hpp"
 
@@ -123,11 +127,10 @@ class NodeWork final : public wait::Work {
 
   // Objects that were loaded since (Python's extension modules) may have loops as well.
   static void look_around() {
-    constexpr double kEveryNs = 50e6;
     static std::uint64_t next_look = 0;  // of the one thread that has the wait loop's hands
     const std::uint64_t now = ticks();
     if (now < next_look) return;
-    next_look = now + ticks_from_ns(kEveryNs);
+    next_look = now + ticks_from_ns(tuning::kLookForObjectsNs);
     openmp::look_for_new_objects();
   }
 

@@ -16,8 +16,7 @@ MPI_Errhandler handler_of(MPI_Comm comm) {
 
 // Gives a handle back that handler_of() made.
 void let_go(MPI_Errhandler handler) {
-  const bool predefined = handler == MPI_ERRORS_RETURN || handler == MPI_ERRORS_ARE_FATAL;
-  if (!predefined) real.Errhandler_free(&handler);
+  if (is_users_handler(handler)) real.Errhandler_free(&handler);
 }
 
 // Open MPI raises errors where they belong.

@@ -70,4 +70,9 @@ bool is_pending(int code);
 // Gives `code` to the error handler of `comm`, as the library would have done.
 int raise(MPI_Comm comm, int code);
 
+// A handler that the program has made.
+bool is_users_handler(MPI_Errhandler handler);
+// MPICH 5: some calls that fail return MPI_SUCCESS once a handler of the program was told of it.
+bool failure_is_told_to_handlers_alone();
+
 }  // namespace mh::mpi

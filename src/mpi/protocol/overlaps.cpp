@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mpi/protocol/overlaps.hpp"
 
+#include <sys/mman.h>
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -12,7 +13,6 @@
 #include "mpi/job/config.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
-#include "mpi/protocol/pending_requests.hpp"
 #include "mpi/protocol/short_receives.hpp"
 #include "p2p/descriptor.hpp"
 
@@ -36,18 +36,6 @@ AddressRange bounds_without_layout(const ReceiveTarget& target) {
   const layout::Address base = layout::address_of(target.buffer);
   return {.begin = layout::moved(base, true_lower + std::min<MPI_Count>(far, 0)),
           .end = layout::moved(base, true_lower + true_extent + std::max<MPI_Count>(far, 0))};
-}
-
-Memory memory_of(const ReceiveTarget& target) {
-  const layout::Address base = layout::address_of(target.buffer);
-  if (target.contiguous) return {.bounds = {.begin = base, .end = base + target.capacity}};
-  Memory memory{.layout = layouts::of(target.type),
-                .count = static_cast<std::uint64_t>(target.count),
-                .base = base};
-  memory.bounds = memory.layout == nullptr
-                      ? bounds_without_layout(target)
-                      : layout::bounds_of({memory.layout.get(), memory.count, memory.base});
-  return memory;
 }
 
 bool meets(const Memory& memory, const AddressRange& range) {
@@ -84,8 +72,17 @@ bool has_head(const ReceiveTarget& target) { return target && target.capacity >=
 
 }  // namespace
 
-Bounce::Bounce() { overlaps.bounced_.fetch_add(1, std::memory_order_relaxed); }
-Bounce::~Bounce() { overlaps.bounced_.fetch_sub(1, std::memory_order_relaxed); }
+Memory Memory::of(const ReceiveTarget& target) {
+  const layout::Address base = layout::address_of(target.buffer);
+  if (target.contiguous) return {.bounds = {.begin = base, .end = base + target.capacity}};
+  Memory memory{.layout = layouts::of(target.type),
+                .count = static_cast<std::uint64_t>(target.count),
+                .base = base};
+  memory.bounds = memory.layout == nullptr
+                      ? bounds_without_layout(target)
+                      : layout::bounds_of({memory.layout.get(), memory.count, memory.base});
+  return memory;
+}
 
 // ---- What is under way -------------------------------------------------------------------------
 
@@ -103,14 +100,17 @@ void Overlaps::drop(std::size_t index) {
   known_.store(pending_.size(), std::memory_order_relaxed);
 }
 
-void Overlaps::add(PendingReceive& entry) {
-  const ReceiveTarget& target = entry.receipt.target;
+void Overlaps::add(const std::shared_ptr<PendingReceive>& entry, const ReceiveTarget& target) {
   if (!target || target.bounce) return;
   pass();
-  put({.memory = memory_of(target), .entry = &entry, .handle = 0, .has_head = has_head(target)});
+  put({.memory = Memory::of(target),
+       .entry = entry.get(),
+       .shared = entry,
+       .handle = 0,
+       .has_head = has_head(target)});
 }
 
-void Overlaps::remove(PendingReceive& entry) {
+void Overlaps::remove(const PendingReceive& entry) {
   const ThreadLock hold(mutex_);
   for (std::size_t i = pending_.size(); i-- > 0;) {
     if (pending_[i].entry == &entry) return drop(i);
@@ -119,8 +119,9 @@ void Overlaps::remove(PendingReceive& entry) {
 
 void Overlaps::add_persistent(MPI_Request request, const ReceiveTarget& target) {
   if (target.capacity == 0) return;
-  put({.memory = memory_of(target),
+  put({.memory = Memory::of(target),
        .entry = nullptr,
+       .shared = {},
        .handle = bits_of(request),
        .has_head = false});
 }
@@ -144,7 +145,7 @@ void Overlaps::note(const AddressRange& range) {
 }
 
 void Overlaps::note(const ReceiveTarget& target) {
-  if (target.capacity != 0) note(memory_of(target).bounds);
+  if (target.capacity != 0) note(Memory::of(target).bounds);
 }
 
 // ---- Clashes -----------------------------------------------------------------------------------
@@ -168,7 +169,7 @@ bool Overlaps::meets_head(const void* buffer, std::uint64_t bytes) {
 }
 
 bool Overlaps::clashes(const ReceiveTarget& target) {
-  const Memory mine = memory_of(target);
+  const Memory mine = Memory::of(target);
   const bool is_long = has_head(target);
   {
     const ThreadLock hold(mutex_);
@@ -189,11 +190,35 @@ bool Overlaps::clashes(const ReceiveTarget& target) {
   });
 }
 
+void BounceFree::operator()(std::byte* memory) const {
+  mapped == 0 ? delete[] memory : static_cast<void>(::munmap(memory, mapped));
+}
+
+namespace {
+
+// Open MPI 4 and 5 write all of a message that is longer than its receive. In the program that hits
+// what lies behind its buffer, and is no error of ours; behind a bounce buffer nothing lies.
+constexpr std::size_t kBehind = 64U << 20U;  // bytes of address space
+
+BounceMemory bounce_memory(std::uint64_t bytes) {
+#if defined(MH_ABI_OPENMPI)
+  if (!switches.errors_are_fatal) {
+    void* memory = ::mmap(nullptr, bytes + kBehind, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) return nullptr;
+    return {static_cast<std::byte*>(memory), BounceFree{.mapped = bytes + kBehind}};
+  }
+#endif
+  return {new (std::nothrow) std::byte[bytes], BounceFree{}};
+}
+
+}  // namespace
+
 void Overlaps::divert(ReceiveTarget& target, std::uint64_t most) {
   if (target.capacity > most || !clashes(target)) return;
   auto bounce = std::make_shared<Bounce>();
-  bounce->memory.reset(new (std::nothrow) std::byte[target.capacity]);
-  if (bounce->memory == nullptr) return;
+  bounce->memory = bounce_memory(target.capacity);
+  if (!bounce->memory) return;
   bounce->place = target;
   target.buffer = bounce->memory.get();
   target.count = static_cast<MPI_Count>(target.capacity);
@@ -202,58 +227,15 @@ void Overlaps::divert(ReceiveTarget& target, std::uint64_t most) {
   target.bounce = std::move(bounce);
 }
 
-// ---- Into place --------------------------------------------------------------------------------
-
-std::vector<PendingReceivePtr> Overlaps::heads_in(const Memory& memory) {
-  std::vector<PendingReceivePtr> found;
+std::vector<std::shared_ptr<PendingReceive>> Overlaps::heads_in(const Memory& memory) {
+  std::vector<std::shared_ptr<PendingReceive>> found;
   const ThreadLock hold(mutex_);
   for (const Pending& other : pending_) {
     if (!other.has_head || !head_meets(other.memory, memory)) continue;
     // Null if it is about to go.
-    if (PendingReceivePtr entry = other.entry->weak_from_this().lock())
-      found.push_back(std::move(entry));
+    if (auto entry = other.shared.lock()) found.push_back(std::move(entry));
   }
   return found;
-}
-
-// Fetches the messages of descriptors that have landed in this memory. True if none can land there
-// any more; false if one may, but none has.
-bool Overlaps::clear_the_way(const ReceiveTarget& place) {
-  const Memory memory = memory_of(place);
-  for (;;) {
-    bool none_to_come = true;
-    bool fetched = false;
-    for (const PendingReceivePtr& entry : heads_in(memory)) {
-      const Head head = fetch_head(*entry);
-      fetched = fetched || head == Head::fetched;
-      none_to_come = none_to_come && head != Head::may_come;
-    }
-    // While one was fetched, another may have landed.
-    if (!fetched) return none_to_come;
-  }
-}
-
-void Overlaps::begin_fetch(const ReceiveTarget& target) {
-  target.bounce->straight = !is_placing() && clear_the_way(target.bounce->place);
-  placing_.fetch_add(1, std::memory_order_relaxed);
-}
-
-void Overlaps::end_fetch(const ReceiveTarget& target) {
-  target.bounce->straight = false;
-  placing_.fetch_sub(1, std::memory_order_relaxed);
-}
-
-void Overlaps::put_in_place(const ReceiveTarget& target, const MPI_Status& status) {
-  if (target.bounce->placed) return;
-  target.bounce->placed = true;
-  int cancelled = 0;
-  real.Test_cancelled(&status, &cancelled);
-  if (cancelled != 0) return;
-  MPI_Count bytes = 0;
-  real.Get_elements_x(&status, MPI_BYTE, &bytes);
-  if (bytes <= 0) return;
-  clear_the_way(target.bounce->place);
-  unpack_to(target.bounce->place, target.bounce->memory.get(), static_cast<std::uint64_t>(bytes));
 }
 
 }  // namespace mh::mpi

@@ -28,27 +28,16 @@
 #include <vector>
 
 #include "layout/touch.hpp"
-#include "mpi/protocol/receiver.hpp"
+#include "mpi/protocol/receive_target.hpp"
 
 namespace mh::mpi {
 
 class PendingReceive;
 
-// The buffer of one receive, and where its message belongs. Of the thread that has the receive.
-struct Bounce {
-  Bounce();
-  ~Bounce();
-  Bounce(const Bounce&) = delete;
-  Bounce& operator=(const Bounce&) = delete;
-
-  std::unique_ptr<std::byte[]> memory;
-  ReceiveTarget place;
-  bool straight = false;  // a described message may go to its place at once
-  bool placed = false;    // it is there
-};
-
 // The bytes of a buffer.
 struct Memory {
+  static Memory of(const ReceiveTarget& target);
+
   layout::AddressRange bounds{};
   layout::LayoutPtr layout{};  // null: all within the bounds
   std::uint64_t count = 0;
@@ -61,7 +50,9 @@ class Overlaps {
   // receive is started by the thread that started the one before, or by one it told.
   [[nodiscard]] bool any_heads() const { return heads_.load(std::memory_order_relaxed) != 0; }
   // There are receives with a bounce buffer.
-  [[nodiscard]] bool any_bounced() const { return bounced_.load(std::memory_order_relaxed) != 0; }
+  [[nodiscard]] static bool any_bounced() {
+    return Bounce::alive.load(std::memory_order_relaxed) != 0;
+  }
   // Whether a contiguous receive would write to a head.
   [[nodiscard]] bool meets_head(const void* buffer, std::uint64_t bytes);
 
@@ -82,32 +73,24 @@ class Overlaps {
   void pass() { clock_.store(now() + 1, std::memory_order_relaxed); }
 
   // Entries of the pending requests, while they are there.
-  void add(PendingReceive& entry);
-  void remove(PendingReceive& entry);
+  void add(const std::shared_ptr<PendingReceive>& entry, const ReceiveTarget& target);
+  void remove(const PendingReceive& entry);
   // Persistent receives that have none.
   void add_persistent(MPI_Request request, const ReceiveTarget& target);
   void remove_persistent(MPI_Request request);
 
-  // Around what fetches the message of a completed receive: it may go straight to its place, if no
-  // descriptor can still land in a head there.
-  void begin_fetch(const ReceiveTarget& target);
-  void end_fetch(const ReceiveTarget& target);
-  // The message, as `status` has it, comes to its place, if it is not there.
-  void put_in_place(const ReceiveTarget& target, const MPI_Status& status);
-  // The request is complete; a persistent one may be started again.
-  static void finish(const ReceiveTarget& target) { target.bounce->placed = false; }
-  // A message is on its way straight to its place: by the wait loop no other is put there.
-  [[nodiscard]] bool is_placing() const { return placing_.load(std::memory_order_relaxed) != 0; }
+  // Entries with heads in this memory, but for those about to go.
+  [[nodiscard]] std::vector<std::shared_ptr<PendingReceive>> heads_in(const Memory& memory);
 
  private:
-  friend struct Bounce;
   static constexpr std::size_t kNotes = 64;
   static constexpr std::uint32_t kMemory = 256;
 
   struct Pending {
     Memory memory;
-    PendingReceive* entry;  // null for a persistent receive that has none
-    std::uint64_t handle;   // of that
+    const PendingReceive* entry;  // null for a persistent receive that has none
+    std::weak_ptr<PendingReceive> shared;
+    std::uint64_t handle;  // of a persistent receive without an entry
     bool has_head;
   };
   struct Note {
@@ -126,13 +109,9 @@ class Overlaps {
   void note(const layout::AddressRange& range);
   void put(Pending pending);
   void drop(std::size_t index);
-  bool clear_the_way(const ReceiveTarget& place);
-  std::vector<std::shared_ptr<PendingReceive>> heads_in(const Memory& memory);
 
   std::atomic<std::size_t> heads_{0};
   std::atomic<std::size_t> known_{0};
-  std::atomic<std::size_t> bounced_{0};
-  std::atomic<std::size_t> placing_{0};
   std::atomic<std::uint32_t> clock_{kMemory};  // counts started receives
   std::atomic<std::uint32_t> last_note_{0};
   std::array<Note, kNotes> notes_{};

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Receives of the program that need a look when they complete.
 //
-// Words: an *entry* is a started receive in whose buffer a descriptor may land, or whose source the
-// library does not know. Its message may be fetched before the program completes the request (its
-// sender may wait for that), and with several threads by another one than completes it; so an entry
-// is shared, and its message is fetched by whoever takes it *in hand*.
+// Words: an *entry* is a started receive in whose buffer a descriptor may land, whose source the
+// library does not know, or which is too short for a descriptor where errors return. Its message
+// may be fetched before the program completes the request (its sender may wait for that), and with
+// several threads by another one than completes it; so an entry is shared, and its message is
+// fetched by whoever takes it *in hand*.
 //
 // Nearly all requests are of no interest and are not here; every completion call first asks any(),
 // one load. Limits: a request completed by a call we do not intercept stays in the pending requests
@@ -20,9 +21,9 @@
 #include <utility>
 #include <vector>
 
-#include "mpi/protocol/message.hpp"
 #include "mpi/protocol/overlaps.hpp"
 #include "mpi/protocol/receiver.hpp"
+#include "mpi/protocol/short_receives.hpp"
 
 namespace mh::mpi {
 
@@ -31,6 +32,7 @@ struct Receipt {
   ReceiveTarget target{};        // may be empty, if only the envelope is of interest
   std::shared_ptr<Comm> comm{};  // the target's, once the program may free it before the end
   bool persistent = false;
+  bool too_short = false;  // for a descriptor: one that meets it is lost (lost_descriptors.hpp)
   std::optional<Envelope> envelope{};  // the true one, where the library knows another (probe.hpp)
 };
 
@@ -38,7 +40,6 @@ class PendingReceive : public std::enable_shared_from_this<PendingReceive> {
  public:
   explicit PendingReceive(const Receipt& what) : receipt(what) {
     if (receipt.comm == nullptr) receipt.comm = comms::share(receipt.target.comm);
-    overlaps.add(*this);
   }
   ~PendingReceive() { overlaps.remove(*this); }
   PendingReceive(const PendingReceive&) = delete;
@@ -52,6 +53,10 @@ class PendingReceive : public std::enable_shared_from_this<PendingReceive> {
   std::atomic<bool> in_hand{false};
   std::optional<Coming> coming{};    // of the holder: from another node, begun
   std::optional<Fetched> fetched{};  // of the holder; read by the completing thread after it
+  // Of one that is too short: the status with which it was over when it was looked at, and its
+  // error, which a look may take away (MPICH 5). Of the thread that searches for lost descriptors.
+  std::optional<MPI_Status> over{};
+  int over_error = MPI_SUCCESS;
 
  private:
   friend class PendingRequests;
@@ -63,9 +68,10 @@ using PendingReceivePtr = std::shared_ptr<PendingReceive>;
 
 class PendingRequests {
  public:
-  // A receive is under way. relaxed: a request is completed by the thread that started it, or by
-  // one it told.
-  [[nodiscard]] bool any() const { return under_way_.load(std::memory_order_relaxed) != 0; }
+  // A receive is under way.
+  [[nodiscard]] static bool any() {
+    return receives_under_way.load(std::memory_order_relaxed) != 0;
+  }
   // ... that may be of a message of this node, long enough to be described.
   [[nodiscard]] bool any_long() const { return long_.load(std::memory_order_relaxed) != 0; }
   // There is an entry, be it of a persistent receive that is not started.
@@ -79,6 +85,10 @@ class PendingRequests {
   // A persistent receive: entered when it is made, under way from its start to its completion.
   void add_persistent(MPI_Request request, const Receipt& receipt);
   void start(PendingReceive& entry);
+  // Short receives that are here from now on: one whose request the program frees; all for good,
+  // because from now on an overrun is an error that returns.
+  void adopt_short_receive(MPI_Request request);
+  void adopt_short_receives();
 
   // Null if the request is not here. With several threads to be asked before the library completes
   // the request: afterwards its handle may already be another thread's. So with several threads the
@@ -91,6 +101,19 @@ class PendingRequests {
   // The request is freed. A receive under way still is, until conclude().
   void remove(MPI_Request request);
   void conclude(PendingReceive& entry);
+
+  // Receives whose requests the program freed.
+  struct Orphan {
+    MPI_Request request;
+    PendingReceivePtr entry;
+  };
+  void adopt_orphan(MPI_Request request, const PendingReceivePtr& entry);
+  // Gives up the orphans for which over(orphan), called under their lock.
+  template <class Over>
+  void end_orphans(Over&& over) {
+    const Guard hold(orphans_mutex_);
+    std::erase_if(orphans_, std::forward<Over>(over));
+  }
 
   // Whether a receive under way, or one that holds its type, will still need this datatype to place
   // its message.
@@ -114,11 +137,13 @@ class PendingRequests {
     PendingReceivePtr entry;
   };
 
+  static PendingReceivePtr make(const Receipt& receipt);
+  void adopt(MPI_Request request, const ShortReceive& receive);
+  [[nodiscard]] bool orphans_use(MPI_Datatype type);
   void put(MPI_Request request, PendingReceivePtr entry);
   void set_under_way(PendingReceive& entry, bool now);
 
   std::atomic<std::size_t> entries_{0};
-  std::atomic<std::size_t> under_way_{0};
   std::atomic<std::size_t> long_{0};  // targets of this node with room for a described message
   std::atomic<std::size_t> unshown_{
       0};  // targets under way that are not on the posted-receive table
@@ -126,6 +151,8 @@ class PendingRequests {
   // Never destroyed: what is left at the end of the process refers to what is gone by then.
   std::unordered_map<std::uint64_t, Held>& entries_by_handle_ =
       *new std::unordered_map<std::uint64_t, Held>;
+  std::mutex orphans_mutex_;
+  std::vector<Orphan>& orphans_ = *new std::vector<Orphan>;
 };
 
 extern PendingRequests pending_requests;
@@ -154,38 +181,5 @@ class TypeHold {
 // persistent sends whose requests it freed, persistent sends that could not be described. relaxed,
 // a hint.
 inline std::atomic<std::size_t> detached_operations{0};
-
-// A request has completed with `status` (never MPI_STATUS_IGNORE while pending requests.any()):
-// does what its entry asks for, if it has one. `request` is the handle before the library cleared
-// it. Returns the error, not yet raised.
-int settle_request(MPI_Request request, const PendingReceivePtr& entry, MPI_Status* status);
-
-// A request has failed with `status`: its entry is of no use any more. True if it was under way
-// with one.
-bool drop_request(MPI_Request request, const PendingReceivePtr& entry, MPI_Status* status);
-
-// A descriptor has landed in the head of a receive under way, or not (overlaps.hpp): its message is
-// fetched now.
-enum class Head : std::uint8_t { over, fetched, may_come };
-Head fetch_head(PendingReceive& entry);
-
-// A look at a completed request that leaves it in place: a described message is fetched now, and
-// `status` is corrected.
-void peek(MPI_Request request, MPI_Status* status);
-
-// Fetches what has landed for requests that the program does not look at now: their senders may
-// wait. Part of the wait loop.
-void settle_landed();
-
-// Receives whose requests the program freed; part of the wait loop's progress.
-void adopt_orphan(MPI_Request request, const PendingReceivePtr& entry);
-void progress_orphans();
-
-// Persistent sends that may be described (persistent.cpp). Part of the wait loop: started ones that
-// were not described are sent as they are, and this rank sends the completion itself when that is
-// done; freed ones are given back when they are over.
-void progress_persistent();
-// Before the node's communicator is freed.
-void stop_persistent();
 
 }  // namespace mh::mpi

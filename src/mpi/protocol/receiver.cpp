@@ -10,24 +10,15 @@
 #include "layout/pack.hpp"
 #include "mpi/datatype/layouts.hpp"
 #include "mpi/job/config.hpp"
-#include "mpi/job/heaps.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/next.hpp"
-#include "mpi/protocol/internode.hpp"
-#include "mpi/protocol/overlaps.hpp"
+#include "mpi/protocol/internode_receive.hpp"
 #include "mpi/protocol/send_descriptors.hpp"
 #include "mpi/protocol/transfer.hpp"
 #include "p2p/arrival.hpp"
 
 namespace mh::mpi {
 namespace {
-
-// `layout` is null where the buffer has no gaps.
-p2p::End end_of(const ReceiveTarget& target, const layout::LayoutPtr& layout) {
-  return {.layout = layout.get(),
-          .count = static_cast<std::uint64_t>(target.count),
-          .base = layout::address_of(target.buffer)};
-}
 
 // What is in place once a message of so many bytes has come.
 Fetched fetched_of(std::uint64_t bytes, const ReceiveTarget& target) {
@@ -54,25 +45,6 @@ void gather_descriptor(const ReceiveTarget& target, p2p::Descriptor& descriptor)
                static_cast<MPI_Count>(packed.size()), MPI_BYTE);
   std::memcpy(&descriptor, packed.data(), p2p::kDescriptorBytes);
 }
-
-}  // namespace
-
-const ReceiveTarget& ReceiveTarget::place() const {
-  return bounce == nullptr ? *this : bounce->place;
-}
-
-void unpack_to(const ReceiveTarget& place, const std::byte* packed, std::uint64_t bytes) {
-  if (place.contiguous) {
-    std::memcpy(place.buffer, packed, bytes);
-  } else if (const layout::LayoutPtr layout = layouts::of(place.type)) {
-    layout::unpack(p2p::elements_of(end_of(place, layout)), {0, bytes}, packed);
-  } else {
-    send_to_self(packed, static_cast<MPI_Count>(bytes), MPI_BYTE, place.buffer, place.count,
-                 place.type);
-  }
-}
-
-namespace {
 
 // A packed copy of a message whose type only the library can read. Null where there is no memory
 // for it: then the message is lost, and its receive fails with MPI_ERR_NO_MEM.
@@ -191,70 +163,7 @@ p2p::Mover await_mover(p2p::SendSlot* send, std::uint64_t generation,
   return mover;
 }
 
-// Who may send a descriptor to a receive with this source.
-struct Senders {
-  bool here;
-  bool elsewhere;
-};
-Senders senders_to(const Comm& comm, int source) {
-  const bool here =
-      (config.reaching || config.pipelining || config.mapping) && comm.members.size() > 1;
-  const bool elsewhere = config.internode && !comm.on_one_node;
-  if (source == MPI_ANY_SOURCE) return {.here = here, .elsewhere = elsewhere};
-  const std::int32_t there = comm.on_node(source);
-  return {.here = here && there >= 0 && there != static_cast<std::int32_t>(config.me),
-          .elsewhere = elsewhere && comm.is_elsewhere(source)};
-}
-
 }  // namespace
-
-ReceiveTarget without_descriptor(void* buffer, MPI_Count count, MPI_Datatype type) {
-  if (count <= 0) return {};
-  const datatypes::Info info = datatypes::info(type);
-  return {.buffer = buffer,
-          .count = count,
-          .type = type,
-          .capacity = message_bytes(count, info),
-          .contiguous = info.contiguous};
-}
-
-bool awaits_long(const ReceiveTarget& target) {
-  return target && !target.by_internode && target.capacity >= config.threshold;
-}
-
-ReceiveTarget target_for(void* buffer, MPI_Count count, MPI_Datatype type, int source,
-                         MPI_Comm handle) {
-  if (!config.describing || count <= 0) return {};
-  Comm* comm = comms::find(handle);
-  return comm == nullptr ? ReceiveTarget{} : target_on(*comm, buffer, count, type, source);
-}
-
-ReceiveTarget target_on(Comm& comm, void* buffer, MPI_Count count, MPI_Datatype type, int source) {
-  if (!config.describing || count <= 0) return {};
-  const datatypes::Info info = datatypes::info(type);
-  const std::uint64_t capacity = message_bytes(count, info);
-  if (capacity < p2p::kDescriptorBytes || (info.contiguous && buffer == nullptr)) return {};
-  const Senders senders = senders_to(comm, source);
-  if (!senders.here && !senders.elsewhere) return {};
-  return {.comm = &comm,
-          .buffer = buffer,
-          .count = count,
-          .type = type,
-          .capacity = capacity,
-          .contiguous = info.contiguous,
-          .by_internode = !senders.here};
-}
-
-void show(ReceiveTarget& target) {
-  if (!target || !target.contiguous || target.by_internode) return;
-  if (config.reaching || (config.mapping && heaps::hold(target.buffer, target.capacity)))
-    target.shown = services.posted_receives.open(target.buffer, target.capacity);
-}
-
-void hide(ReceiveTarget& target) {
-  if (target.shown != nullptr) services.posted_receives.close(target.shown);
-  target.shown = nullptr;
-}
 
 std::optional<p2p::Descriptor> descriptor_in(const ReceiveTarget& target) {
   const auto found = read_descriptor(target);

@@ -11,6 +11,7 @@
 
 #include "base/clock.hpp"
 #include "base/say.hpp"
+#include "base/tuning.hpp"
 #include "layout/pack.hpp"
 #include "mpi/job/comms.hpp"
 #include "mpi/job/config.hpp"
@@ -74,9 +75,6 @@ void give_back(Slot slot) {
 // When (ticks) a rank was last seen to take a send descriptor of this one: it is in MPI, and comes
 // to the others by itself. Of the thread that does this rank's work.
 std::array<std::uint64_t, node::kMaxRanks> g_taking_at{};
-
-constexpr double kFirstTryNs = 30e3;  // a receiver that waits in MPI is faster than that
-constexpr double kLastTryNs = 1e6;    // tries become this rare
 
 // A target, and the buffer it was for when it was looked at.
 struct Place {
@@ -172,8 +170,8 @@ bool try_to_push(Slot slot, p2p::SendSlot& send, std::uint64_t now) {
   Sent& sent = g_sent[slot];
   if (start_of(slot).generation != send.generation()) return false;
   if (now < sent.next_try) return false;
-  if (now < g_taking_at[send.to] + ticks_from_ns(kFirstTryNs)) return false;
-  sent.patience = std::min(2 * sent.patience, ticks_from_ns(kLastTryNs));
+  if (now < g_taking_at[send.to] + ticks_from_ns(tuning::kFirstPushNs)) return false;
+  sent.patience = std::min(2 * sent.patience, ticks_from_ns(tuning::kLastPushNs));
   sent.next_try = now + sent.patience;
   return push(slot, send);
 }
@@ -241,6 +239,7 @@ bool may_describe(Outgoing& message, MPI_Datatype type, const datatypes::Info& i
   if (!mapped && message.bytes < config.unmapped_threshold) return false;
   if (!mapped && !config.pipelining && !(info.contiguous && config.reaching)) return false;
   if (!switches.switched_on.load(std::memory_order_relaxed)) return false;
+  if (!switches.errors_are_fatal && comms::has_failed_collective()) return false;
   // A receiver with gaps in its buffer has to count the bytes (send_to_self).
   if (message.bytes > INT_MAX && real.Isend_c == nullptr) return false;
   const Comm* comm = comms::find(message.comm);
@@ -294,7 +293,7 @@ std::optional<Slot> post_with_fin_tag(const Outgoing& message, std::uint32_t fin
   if (services.pipeline_engine) services.pipeline_engine->announce(slot, sent.from);
   sent.completion = request;
   sent.resent = false;
-  sent.patience = ticks_from_ns(kFirstTryNs);
+  sent.patience = ticks_from_ns(tuning::kFirstPushNs);
   sent.next_try = ticks() + sent.patience;
   return slot;
 }

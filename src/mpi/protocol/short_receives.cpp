@@ -2,9 +2,10 @@
 #include "mpi/protocol/short_receives.hpp"
 
 #include "base/clock.hpp"
+#include "base/tuning.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/protocol/message.hpp"
-#include "mpi/protocol/pending_requests.hpp"
+#include "mpi/protocol/receiver.hpp"
 
 namespace mh::mpi {
 
@@ -17,11 +18,11 @@ MPI_Comm comm_of(const ShortReceive& receive) {
   return comms::find(receive.comm) != nullptr ? receive.comm : MPI_COMM_WORLD;
 }
 
+}  // namespace
+
 ReceiveTarget target_of(const ShortReceive& receive) {
   return target_for(receive.buffer, receive.bytes, MPI_BYTE, MPI_ANY_SOURCE, comm_of(receive));
 }
-
-}  // namespace
 
 void ShortReceives::start(MPI_Request request) {
   const Place place = place_of(request);
@@ -44,13 +45,12 @@ bool ShortReceives::meets(std::uint64_t begin, std::uint64_t end) const {
 }
 
 void ShortReceives::look_at_all() {
-  constexpr double kEveryNs = 100e3;
   // Used by the one thread that has the wait loop's hands.
   static std::uint64_t next_look = 0;
   if (under_way_ == 0) return;
   const std::uint64_t now = ticks();
   if (now < next_look) return;
-  next_look = now + ticks_from_ns(kEveryNs);
+  next_look = now + ticks_from_ns(tuning::kLookAtShortNs);
   for (Set& set : sets_) {
     for (std::size_t way = 0; way < kWays; ++way) {
       ShortReceive& receive = set.receives[way];
@@ -60,28 +60,12 @@ void ShortReceives::look_at_all() {
   }
 }
 
-void ShortReceives::hand_over(const Place& place) {
-  const ShortReceive& receive = place.receive();
-  const Receipt receipt{.target = target_of(receive), .persistent = receive.persistent != 0};
-  if (receipt.target) {
-    const auto request = handle_of<MPI_Request>(place.set->tags[place.way] - 1);
-    receive.under_way != 0 ? pending_requests.add(request, receipt)
-                           : pending_requests.add_persistent(request, receipt);
-  }
+std::optional<ShortReceive> ShortReceives::take(MPI_Request request) {
+  const Place place = place_of(request);
+  if (!place) return std::nullopt;
+  const ShortReceive receive = place.receive();
   remove(place);
-}
-
-void ShortReceives::hand_over(MPI_Request request) {
-  if (const Place place = place_of(request)) hand_over(place);
-}
-
-void ShortReceives::hand_over_all() {
-  limit_ = 0;
-  for (Set& set : sets_) {
-    for (std::size_t way = 0; way < kWays; ++way) {
-      if (set.tags[way] != kEmpty) hand_over(Place{.set = &set, .way = way});
-    }
-  }
+  return receive;
 }
 
 [[gnu::cold, gnu::noinline]] void ShortReceives::raise_overrun(ShortReceive& receive) {

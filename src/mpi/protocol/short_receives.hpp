@@ -15,9 +15,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "mpi/handle_cache.hpp"
 #include "mpi/job/config.hpp"
+#include "mpi/protocol/receive_target.hpp"
 #include "p2p/descriptor.hpp"
 
 namespace mh::mpi {
@@ -106,10 +108,22 @@ class ShortReceives {
   // A persistent receive is started.
   void start(MPI_Request request);
 
-  // To the pending requests, if it is here: one whose request the program frees; all for good,
-  // because from now on an overrun is an error that returns.
-  void hand_over(MPI_Request request);
-  void hand_over_all();
+  // If it is here, under way or not: it goes, and the caller remembers it.
+  std::optional<ShortReceive> take(MPI_Request request);
+  // All go, each to taken(request, receive), for good.
+  template <class Taken>
+  void take_all(Taken&& taken) {
+    limit_ = 0;
+    for (Set& set : sets_) {
+      for (std::size_t way = 0; way < kWays; ++way) {
+        if (set.tags[way] == kEmpty) continue;
+        const auto request = handle_of<MPI_Request>(set.tags[way] - 1);
+        const ShortReceive receive = set.receives[way];
+        remove({.set = &set, .way = way});
+        taken(request, receive);
+      }
+    }
+  }
 
  private:
   static constexpr std::size_t kSets = 512;
@@ -160,7 +174,6 @@ class ShortReceives {
     if (p2p::opens_descriptor(receive.buffer, config.key)) [[unlikely]]
       raise_overrun(receive);
   }
-  void hand_over(const Place& place);
   void raise_overrun(ShortReceive& receive);
 
   std::size_t under_way_ = 0;
@@ -172,5 +185,8 @@ class ShortReceives {
 };
 
 extern ShortReceives short_receives;
+
+// Where a descriptor may land.
+ReceiveTarget target_of(const ShortReceive& receive);
 
 }  // namespace mh::mpi

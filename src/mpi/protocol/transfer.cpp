@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "base/clock.hpp"
+#include "base/tuning.hpp"
 #include "layout/pack.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/heaps.hpp"
@@ -155,10 +156,8 @@ bool move_straight(const p2p::Descriptor& descriptor, p2p::SendSlot& send, const
 bool move_along(std::uint32_t pipeline, const p2p::SendSlot& send) {
   const bool readable = is_readable(send);
   wait::until([&] {
-    if (services.pipeline_engine->drain(pipeline) == p2p::PipelineEngine::Drained::nothing &&
-        readable) {
+    if (!services.pipeline_engine->drain(pipeline) && readable)
       services.pipeline_engine->fetch(pipeline, send.from);
-    }
     return services.pipeline_engine->over(pipeline);
   });
   return services.pipeline_engine->finish(pipeline);

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "base/clock.hpp"
+#include "base/tuning.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
 
@@ -20,19 +21,15 @@ class Watch {
   // dead hands, and in no others: then nobody will write to its buffer any more.
   bool left_to_the_dead() {
     const std::uint64_t now = ticks();
-    if (next_look_ == 0) next_look_ = now + ticks_from_ns(kSlowNs);
+    if (next_look_ == 0) next_look_ = now + ticks_from_ns(tuning::kSlowThiefNs);
     if (now < next_look_) return false;
     const bool dead = some_died_ && !some_live();
     some_died_ = dead || some_dead();
-    next_look_ = now + ticks_from_ns(some_died_ ? kDyingNs : kSlowNs);
+    next_look_ = now + ticks_from_ns(some_died_ ? tuning::kDyingThiefNs : tuning::kSlowThiefNs);
     return dead;
   }
 
  private:
-  static constexpr double kSlowNs = 1e9;
-  // The kernel ends the copy that a killed process is in.
-  static constexpr double kDyingNs = 10e6;
-
   // Whether a rank that does, or does not, live has a chunk of this rank's jobs.
   static bool some(bool living) {
     for (std::uint32_t rank = 0; rank < config.ranks; ++rank) {

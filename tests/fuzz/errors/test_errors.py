@@ -5,8 +5,8 @@ Each rank writes a trace (errors.h). The traces of a helped run must have the sa
 round, as those of the plain run; the first round that differs is shown, and how to repeat it.
 `--fuzz-rounds` and `--fuzz-seed` make a longer search; rounds are run in batches of a hundred.
 
-Not part of the test command: it still finds programs that stand still (docs/decisions.md, Open).
-Run it with `--slow`.
+With `--slow` under all libraries: under MPICH 5 it still finds programs that stand still
+(docs/decisions.md, Open).
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from pathlib import Path
 import pytest
 from harness.launch import QUICK, Arm, Run, compiled, run
 from manyhands.benchmarks.mpis import MpiBuild
-
-pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parent
 SOURCES = [*sorted(HERE.glob("*.c")), HERE.parent / "layout.c"]
@@ -115,14 +113,30 @@ def batches(request: pytest.FixtureRequest, seed: int, rounds: int) -> list[list
     ]
 
 
+def see_the_same(
+    mpi: MpiBuild, helped: Arm, shape: str, request: pytest.FixtureRequest, folder: Path
+) -> None:
+    ranks, seed, rounds = SHAPES[shape]
+    for words in batches(request, seed, rounds):
+        compare(mpi, helped, ranks, words, {}, folder)
+
+
 @pytest.mark.timeout(0)
+@pytest.mark.under(*QUICK)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_errors_are_seen_as_without_help(
     mpi: MpiBuild, helped: Arm, shape: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    ranks, seed, rounds = SHAPES[shape]
-    for words in batches(request, seed, rounds):
-        compare(mpi, helped, ranks, words, {}, tmp_path)
+    see_the_same(mpi, helped, shape, request, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_errors_are_seen_under_every_library(
+    mpi: MpiBuild, helped: Arm, shape: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    see_the_same(mpi, helped, shape, request, tmp_path)
 
 
 @pytest.mark.timeout(0)

@@ -32,7 +32,7 @@ TEST(Sites, what_was_met_decides) {
 
 TEST(Sites, a_long_region_is_timed_each_time) {
   Site site;
-  const std::uint64_t time = 2 * ticks_from_ns(Stopwatch::kShortNs);
+  const std::uint64_t time = 2 * ticks_from_ns(tuning::kShortRegionNs);
   Stopwatch::took(site, time);
   Stopwatch::took(site, time);
   EXPECT_EQ(site.spent.load(), 2 * time);
@@ -42,7 +42,7 @@ TEST(Sites, a_long_region_is_timed_each_time) {
 
 TEST(Sites, one_execution_of_a_short_region_stands_for_several) {
   Site site;
-  const std::uint64_t time = ticks_from_ns(Stopwatch::kShortNs) / 2;
+  const std::uint64_t time = ticks_from_ns(tuning::kShortRegionNs) / 2;
   Stopwatch::took(site, time);
   EXPECT_EQ(site.spent.load(), time * Stopwatch::kEvery);
   for (std::uint32_t i = 1; i < Stopwatch::kEvery; ++i) const Stopwatch untimed(&site);
