@@ -89,6 +89,8 @@ def test_messages(mpi: MpiBuild, helped: Arm, tmp_path: Path, ranks: int) -> Non
     compare(mpi, helped, ranks, SHORT, tmp_path, 50)
 
 
+# Under Open MPI 5 these tests stand still, plain too.
+@pytest.mark.under("mpich5")
 def test_one_sided(mpi: MpiBuild, helped: Arm, tmp_path: Path) -> None:
     compare(mpi, helped, 2, ONE_SIDED, tmp_path, 50)
 
