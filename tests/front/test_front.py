@@ -503,7 +503,7 @@ def exported(library: Path) -> list[str]:
 
 
 # Libraries of their own: the malloc family, and for C++ programs light tasks and their messages.
-OTHERS = {"libmanyhands-heap.so", "libmanyhands-lci.so", "libmanyhands-ult.so"}
+OTHERS = {f"libmanyhands-{room}.so" for room in ("heap", "lci", "tasks", "ult")}
 
 
 def products() -> list[Path]:
