@@ -30,6 +30,7 @@ pytestmark = [
 class Binding:
     line: str  # $r is the rank, $a and $b are two cores; then the program
     described: bool = True  # some long messages are
+    attempts: int = 1  # MPICH 4 stands still in a quarter of all plain runs if ranks share a pid
 
 
 BINDINGS = {
@@ -38,7 +39,7 @@ BINDINGS = {
     "two threads of one core": Binding("exec taskset -c $a,$b"),
     "one may go where the other is": Binding("[ $r = 0 ] && c=$a || c=$a,$b; exec taskset -c $c"),
     "a pid namespace each": Binding(
-        "exec unshare --pid --fork --kill-child --mount-proc", described=False
+        "exec unshare --pid --fork --kill-child --mount-proc", described=False, attempts=5
     ),
     "little address space": Binding("ulimit -v 700000; exec env"),
     "no locked memory": Binding("ulimit -l 0; exec env"),
@@ -54,7 +55,10 @@ def test_everything_arrives(mpi: MpiBuild, helped: Arm, name: str) -> None:
     a, b = sorted(os.sched_getaffinity(0))[:2]
     line = f'r=${{PMI_RANK:-$OMPI_COMM_WORLD_RANK}}; a={a}; b={b}; {binding.line} "$@"'
     program = ["sh", "-c", line, "sh", str(compiled(mpi, "all_kinds_of_calls", [SOURCE]))]
-    done = run(mpi, helped, 2, program, {"MH_THRESHOLD": "64K,64K"}, LIMIT_S)
+    for _ in range(binding.attempts):
+        done = run(mpi, helped, 2, program, {"MH_THRESHOLD": "64K,64K"}, LIMIT_S / binding.attempts)
+        if done.code == 0:
+            break
     if done.code != 0 and run(mpi, Arm("plain"), 2, program, {}, LIMIT_S).code != 0:
         pytest.skip("does not run plain, either")
     done.expect("PASS")
