@@ -7,9 +7,11 @@
 
 #include <cmath>
 #include <complex>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <random>
+#include <type_traits>
 #include <vector>
 
 namespace mh::onesided {
@@ -61,10 +63,17 @@ void expect_like(Op op, Type type, One one) {
   }
 }
 
+// Integers wrap around, which is defined for those without a sign that nothing widens to int.
+template <class T>
+using Wrapping = std::conditional_t<std::is_integral_v<T>, std::uint64_t, T>;
+
 template <class T>
 void expect_arithmetic(Type type) {
-  expect_like<T>(Op::sum, type, [](T a, T b) { return a + b; });
-  expect_like<T>(Op::prod, type, [](T a, T b) { return a * b; });
+  using Wide = Wrapping<T>;
+  const auto sum = [](T a, T b) { return static_cast<Wide>(a) + static_cast<Wide>(b); };
+  const auto product = [](T a, T b) { return static_cast<Wide>(a) * static_cast<Wide>(b); };
+  expect_like<T>(Op::sum, type, sum);
+  expect_like<T>(Op::prod, type, product);
 }
 template <class T>
 void expect_ordered(Type type) {
