@@ -53,6 +53,7 @@ class Call:
     in_loops: str  # turns | refused | free
     before: str = ""
     after: str = ""
+    instead: str = ""
     sometimes: bool = False  # new in MPI 4: a supported library may lack it
 
     @property
@@ -94,14 +95,16 @@ def check_statement(prototype: Prototype, statement: str) -> None:
 
 
 def gate_of(prototype: Prototype, entry: dict[str, str], in_loops: str) -> Call:
-    unknown = set(entry) - {"before", "after"}
+    unknown = set(entry) - {"before", "after", "instead"}
     if unknown:
         raise TableError(f"{prototype.name}: unknown key {', '.join(sorted(unknown))}")
     if not entry:
-        raise TableError(f"{prototype.name}: neither before nor after; why intercept it?")
+        raise TableError(f"{prototype.name}: neither before, after nor instead; why intercept it?")
+    if "instead" in entry and len(entry) > 1:
+        raise TableError(f"{prototype.name}: instead stands alone, without before and after")
     for statement in entry.values():
         check_statement(prototype, statement)
-    return Call(prototype, "gate", in_loops, entry.get("before", ""), entry.get("after", ""))
+    return Call(prototype, "gate", in_loops, **entry)
 
 
 def call_of(name: str, entry: str | dict[str, str], in_loops: str) -> Call:
@@ -250,7 +253,7 @@ namespace mh::mpi::wrap {{
 // By hand, in src/mpi/*.cpp.
 {hand}
 
-// Generated: a gate, the next layer's call, and what follows a success.
+// Generated: a gate, the next layer's call, and what follows a success; or what is done instead.
 {gates}
 
 }}  // namespace mh::mpi::wrap
@@ -295,6 +298,8 @@ def plain_body(call: Call, head: str) -> str:
     lines = [wrap_lines(head, p.declared, ") {")]
     if call.before:
         lines.append(f"  {call.before};")
+    if call.instead:
+        lines.append(f"  if (const auto done = {call.instead}) return *done;")
     opened, closed = leaving(call)
     if call.after:
         head = f"  const int result = {opened}next.{p.name}("

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -202,3 +202,19 @@ def run(
             summary = None
     command = command_for(build, arm, ranks, program, dict(env or {}))
     return Run(command, code, out, err, survivors, left, summary)
+
+
+def longer_and_longer(
+    mpi: MpiBuild, arm: Arm, ranks: int, source: Path, env: dict[str, str]
+) -> Iterator[tuple[Run, int]]:
+    """Runs of a program of so many rounds ($ROUNDS), until the caller has seen what it looks for.
+
+    Who helps in a round is a matter of luck, and third ranks help where each rank has a core.
+    """
+    program = str(compiled(mpi, source.stem, [source]))
+    for rounds in (10, 40, 160, 640):
+        settings = {"MH_CORES": str(ranks), **env, "ROUNDS": str(rounds)}
+        done = run(mpi, arm, ranks, [program], settings, timeout_s=100)
+        done.expect("PASS")
+        assert done.summary is not None
+        yield done, rounds

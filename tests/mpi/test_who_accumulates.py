@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.launch import QUICK, Arm, compiled, run, with_heap
+from harness.launch import QUICK, Arm, longer_and_longer, with_heap
 from manyhands.benchmarks.mpis import MpiBuild
 
 SOURCE = Path(__file__).parent / "one_large_accumulate_while_all_others_wait.c"
-ROUNDS = (10, 40, 160, 640)
 
 pytestmark = [
     pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores"),
@@ -33,16 +32,11 @@ def run_until_helped(
     mpi: MpiBuild, helped: Arm, ranks: int, helpers: tuple[int, ...], env: dict[str, str]
 ) -> None:
     """One of the helpers took chunks of rank 0's operations, in one run or several."""
-    program = str(compiled(mpi, SOURCE.stem, [SOURCE]))
-    for rounds in ROUNDS:
-        settings = {"MH_CORES": str(ranks), **env, "ROUNDS": str(rounds)}
-        done = run(mpi, helped, ranks, [program], settings, timeout_s=100)
-        done.expect("PASS")
-        assert done.summary is not None
+    for done, _ in longer_and_longer(mpi, helped, ranks, SOURCE, env):
         assert {pair["victim"] for pair in done.summary["helped"]} <= {0}, "jobs are the origin's"
         if any(helped_by(done.summary, rank) > 0 for rank in helpers):
             return
-    pytest.fail(f"ranks {helpers} have not helped in {sum(ROUNDS)} accumulates\n{done.told()}")
+    pytest.fail(f"ranks {helpers} have not helped\n{done.told()}")
 
 
 @pytest.mark.parametrize("waiters", ["fence", "barrier", "recv"])

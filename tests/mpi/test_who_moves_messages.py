@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.launch import QUICK, Arm, compiled, run, with_heap
+from harness.launch import QUICK, Arm, longer_and_longer, with_heap
 from manyhands.benchmarks.mpis import WITHOUT_CMA, MpiBuild
 
 SOURCE = Path(__file__).parent / "one_long_message_while_all_others_wait.c"
 LENGTH = 4 << 20
-ROUNDS = (10, 40, 160, 640)  # messages of a run; the next one is made if a helper was not seen
 
 pytestmark = [
     pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores"),
@@ -63,16 +62,11 @@ def run_until(
     happens: Callable[[Seen], bool] = lambda seen: True,
 ) -> Seen:
     """A run in which it happens; of several, each longer than the one before."""
-    program = str(compiled(mpi, SOURCE.stem, [SOURCE]))
-    for rounds in ROUNDS:
-        settings = {"MH_CORES": str(ranks), **env, "ROUNDS": str(rounds)}
-        done = run(mpi, helped, ranks, [program], settings, timeout_s=100)
-        done.expect("PASS")
-        assert done.summary is not None
+    for done, rounds in longer_and_longer(mpi, helped, ranks, SOURCE, env):
         seen = Seen(done.summary, rounds)
         if happens(seen):
             return seen
-    pytest.fail(f"not seen in {sum(ROUNDS)} messages\n{done.told()}\n{done.summary}")
+    pytest.fail(f"not seen\n{done.told()}\n{done.summary}")
 
 
 # ---- Contiguous ----------------------------------------------------------------------------------

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "mpi/calls/exchange.hpp"
+#include "mpi/calls/forms.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
@@ -226,28 +227,19 @@ void enter_receive(const ReceiveTarget& target, int source, MPI_Comm comm, MPI_R
   if (!is_simple || target || receipt.too_short) pending_requests.add_persistent(request, receipt);
 }
 
-int make(void* buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
-         MPI_Request* request) {
-  return next.Recv_init(buffer, count, type, source, tag, comm, request);
-}
-int make(void* buffer, MPI_Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
-         MPI_Request* request) {
-  return next.Recv_init_c(buffer, count, type, source, tag, comm, request);
-}
-
 template <class Count>
 int make_receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
                  MPI_Request* request) {
-  if (!switches.active) return make(buffer, count, type, source, tag, comm, request);
+  if (!switches.active) return recv_init(buffer, count, type, source, tag, comm, request);
   ReceiveTarget target = target_for(buffer, count, type, source, comm);
   if (!target) target = without_descriptor(buffer, count, type);
   if (source == MPI_PROC_NULL) target = {};
   overlaps.avoid(target, static_cast<std::uint64_t>(std::numeric_limits<Count>::max()));
-  int code = make(buffer, count, type, source, tag, comm, request);
+  int code = recv_init(buffer, count, type, source, tag, comm, request);
   if (code == MPI_SUCCESS && target.bounce) {
     real.Request_free(request);
-    code = make(target.buffer, static_cast<Count>(target.count), target.type, source, tag, comm,
-                request);
+    code = recv_init(target.buffer, static_cast<Count>(target.count), target.type, source, tag,
+                     comm, request);
   }
   if (code != MPI_SUCCESS) return code;
   forget_failed(*request);

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "mpi/calls/exchange.hpp"
+#include "mpi/calls/forms.hpp"
 #include "mpi/calls/probe.hpp"
 #include "mpi/calls/shortcut.hpp"
 #include "mpi/job/config.hpp"
@@ -24,21 +25,15 @@
 namespace mh::mpi {
 namespace {
 
-int start(void* buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+template <class Count>
+int start(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
           MPI_Request* request) {
-  return next.Irecv(buffer, count, type, source, tag, comm, request);
+  return in_form<&Next::Irecv, &Next::Irecv_c>(buffer, count, type, source, tag, comm, request);
 }
-int start(void* buffer, MPI_Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
-          MPI_Request* request) {
-  return next.Irecv_c(buffer, count, type, source, tag, comm, request);
-}
-int start_matched(void* buffer, int count, MPI_Datatype type, MPI_Message* message,
+template <class Count>
+int start_matched(void* buffer, Count count, MPI_Datatype type, MPI_Message* message,
                   MPI_Request* request) {
-  return next.Imrecv(buffer, count, type, message, request);
-}
-int start_matched(void* buffer, MPI_Count count, MPI_Datatype type, MPI_Message* message,
-                  MPI_Request* request) {
-  return next.Imrecv_c(buffer, count, type, message, request);
+  return in_form<&Next::Imrecv, &Next::Imrecv_c>(buffer, count, type, message, request);
 }
 
 // A receive of a known message was started, with `code`. One that has no room for the descriptor
@@ -49,35 +44,28 @@ int release_if_cut(int code, const ReceiveTarget& target,
   return code;
 }
 
-int make(void* buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
-         MPI_Request* request) {
-  return next.Recv_init(buffer, count, type, source, tag, comm, request);
-}
-int make(void* buffer, MPI_Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
-         MPI_Request* request) {
-  return next.Recv_init_c(buffer, count, type, source, tag, comm, request);
-}
-
-// Whether the library takes the arguments of a receive that gets another buffer and type.
+// A receive that clashes with another gets a bounce buffer. True if it did.
 template <class Count>
-int checked_arguments(void* buffer, Count count, MPI_Datatype type, int source, int tag,
-                      MPI_Comm comm) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  const int code = make(buffer, count, type, source, tag, comm, &request);
-  if (code == MPI_SUCCESS) real.Request_free(&request);
-  return code;
-}
-
-// A receive that clashes with another gets a bounce buffer.
-template <class Count>
-void avoid_clash(ReceiveTarget& target, void*& buffer, Count& count, MPI_Datatype& type) {
-  if (!config.describing) return;
+bool avoid_clash(ReceiveTarget& target, void*& buffer, Count& count, MPI_Datatype& type) {
+  if (!config.describing) return false;
   if (!target) target = without_descriptor(buffer, count, type);
   overlaps.avoid(target, static_cast<std::uint64_t>(std::numeric_limits<Count>::max()));
-  if (!target.bounce) return;
+  if (!target.bounce) return false;
   buffer = target.buffer;
   count = static_cast<Count>(target.count);
   type = target.type;
+  return true;
+}
+
+// Whether the library takes the arguments of a receive whose buffer and type it does not get to
+// see.
+template <class Count>
+int check_arguments(void* buffer, Count count, MPI_Datatype type, int source, int tag,
+                    MPI_Comm comm) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int code = recv_init(buffer, count, type, source, tag, comm, &request);
+  if (code == MPI_SUCCESS) real.Request_free(&request);
+  return code;
 }
 
 // What has to be done when a receive completes, and its start.
@@ -85,12 +73,10 @@ template <class Count>
 int begin(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
           MPI_Request* request, Receipt& receipt) {
   receipt.target = target_for(buffer, count, type, source, comm);
-  void* const users = buffer;
-  const Count users_count = count;
-  const MPI_Datatype users_type = type;
-  if (source != MPI_PROC_NULL) avoid_clash(receipt.target, buffer, count, type);
-  if (receipt.target.bounce) {
-    const int code = checked_arguments(users, users_count, users_type, source, tag, comm);
+  if (source != MPI_PROC_NULL && avoid_clash(receipt.target, buffer, count, type)) [[unlikely]] {
+    const ReceiveTarget& users = receipt.target.place();
+    const int code = check_arguments(users.buffer, static_cast<Count>(users.count), users.type,
+                                     source, tag, comm);
     if (code != MPI_SUCCESS) return code;
   }
   if (set_aside_count.load(std::memory_order_relaxed) != 0) [[unlikely]] {
@@ -197,13 +183,10 @@ int close_short(int code, void* buffer, MPI_Count count, MPI_Datatype type, int 
 
 namespace {
 
-int receive_now(void* buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+template <class Count>
+int receive_now(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
                 MPI_Status* status) {
-  return next.Recv(buffer, count, type, source, tag, comm, status);
-}
-int receive_now(void* buffer, MPI_Count count, MPI_Datatype type, int source, int tag,
-                MPI_Comm comm, MPI_Status* status) {
-  return next.Recv_c(buffer, count, type, source, tag, comm, status);
+  return in_form<&Next::Recv, &Next::Recv_c>(buffer, count, type, source, tag, comm, status);
 }
 
 template <class Count>
