@@ -154,6 +154,19 @@ static long wrong(const Product* p) {
 // ---- Beginning and end
 // ---------------------------------------------------------------------------
 
+static void stop_with_usage(void) {
+  int rank;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (rank == 0) {
+    fprintf(stderr,
+            "usage: bspmm [--tiles N] [--tile N] [--density D] [--check 0|1]\n"
+            "tiles of a row and rows of a tile are at least 1; density is the part of tiles that "
+            "are not 0\n");
+  }
+  MPI_Finalize();
+  exit(2);
+}
+
 static Options parse(int argc, char** argv) {
   static const struct option kLong[] = {{"tiles", 1, 0, 't'},
                                         {"tile", 1, 0, 'b'},
@@ -166,9 +179,9 @@ static Options parse(int argc, char** argv) {
     if (option == 'b') o.tile = atoi(optarg);
     if (option == 'd') o.density = atof(optarg);
     if (option == 'c') o.check = atoi(optarg);
-    if (option == '?') MPI_Abort(MPI_COMM_WORLD, 2);
+    if (option == '?') stop_with_usage();
   }
-  if (o.tiles < 1 || o.tile < 1) MPI_Abort(MPI_COMM_WORLD, 2);
+  if (o.tiles < 1 || o.tile < 1 || optind != argc) stop_with_usage();
   return o;
 }
 

@@ -7,12 +7,14 @@
 // PROGRAM: bfs, cc, sssp, pagerank. Every rank checks its own vertices against a serial run; rank 0
 // prints one line: what was run, whether it is right, the longest time in rounds, the most memory
 // of receive buffers of any rank.
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <exception>
 #include <memory>
 #include <string>
+#include <system_error>
 
 #include "lci_exchange.hpp"
 #include "programs.hpp"
@@ -36,6 +38,24 @@ struct Options {
   int rounds = 20;
 };
 
+// False: the text is not a number, or not one from `least` to `most`.
+template <class Number>
+bool read(const char* text, Number& number, Number least, Number most) {
+  const char* end = text + std::strlen(text);
+  const auto [stop, error] = std::from_chars(text, end, number);
+  return error == std::errc{} && stop == end && number >= least && number <= most;
+}
+
+bool read_option(const std::string& word, const char* value, Options& options) {
+  if (word == "--scale") return read(value, options.scale, 1U, 30U);
+  if (word == "--degree") return read(value, options.degree, 1U, 1U << 20U);
+  if (word == "--source") return read(value, options.source, graph::Vertex{0}, ~graph::Vertex{0});
+  if (word == "--rounds") return read(value, options.rounds, 1, 1 << 20);
+  if (word == "--file") options.file = value;
+  if (word == "--backend") options.backend = value;
+  return word == "--file" || word == "--backend";
+}
+
 bool parse(int argc, char** argv, Options& options) {
   if (argc < 2) return false;
   options.program = argv[1];
@@ -43,23 +63,7 @@ bool parse(int argc, char** argv, Options& options) {
     const std::string word = argv[i];
     if (word == "--kronecker") {
       options.kronecker = true;
-      continue;
-    }
-    if (++i == argc) return false;
-    const auto number = static_cast<unsigned>(std::atoi(argv[i]));
-    if (word == "--scale") {
-      options.scale = number;
-    } else if (word == "--degree") {
-      options.degree = number;
-    } else if (word == "--source") {
-      options.source = number;
-    } else if (word == "--rounds") {
-      options.rounds = static_cast<int>(number);
-    } else if (word == "--file") {
-      options.file = argv[i];
-    } else if (word == "--backend") {
-      options.backend = argv[i];
-    } else {
+    } else if (++i == argc || !read_option(word, argv[i], options)) {
       return false;
     }
   }

@@ -144,7 +144,8 @@ int main(int count, char** words) {
   } else if (job.rank == 0) {
     std::fprintf(stderr,
                  "usage: hartree-fock FILE.xyz BALANCER [SHELLS_A_BLOCK]\n"
-                 "of H, Be, C, N and O, with an even number of electrons\n");
+                 "BALANCER: none, steal, retain, plb-central, plb-tree or auto\n"
+                 "FILE: of H, Be, C, N and O, with an even number of electrons\n");
   }
   libint2::finalize();
   MPI_Finalize();

@@ -90,13 +90,17 @@ int run(const uts::Tree& tree, tasks::Balancer balancer) {
 
 int main(int count, char** words) {
   MPI_Init(&count, &words);
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   const uts::Tree* tree = count == 3 ? uts::find_tree(words[1]) : nullptr;
   const auto balancer = tasks::balancer_of(count == 3 ? words[2] : "");
   int code = 2;
   if (tree != nullptr && balancer) {
     code = run(*tree, *balancer);
-  } else {
-    std::fprintf(stderr, "usage: uts T1|T2|T3|T5|small-geometric|small-binomial BALANCER\n");
+  } else if (rank == 0) {
+    std::fprintf(stderr,
+                 "usage: uts T1|T2|T3|T5|small-geometric|small-binomial BALANCER\n"
+                 "BALANCER: none, steal, retain, plb-central, plb-tree or auto\n");
   }
   MPI_Finalize();
   return code;

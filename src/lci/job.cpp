@@ -13,14 +13,17 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <initializer_list>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "base/say.hpp"
 #include "lci/job_state.hpp"
 #include "lci/wire.hpp"
 
@@ -39,22 +42,33 @@ struct Hello {
 
 // --- who am I, where is rank 0 ---------------------------------------------------------------
 
+constexpr int kNone = -1;
+constexpr int kNoNumber = -2;
+
+// Of the first variable that is set.
 int first_number(std::initializer_list<const char*> names) {
   for (const char* name : names) {
     const char* text = std::getenv(name);
-    if (text != nullptr && *text != '\0') return std::atoi(text);
+    if (text == nullptr || *text == '\0') continue;
+    int number = 0;
+    const char* end = text + std::strlen(text);
+    const auto [stop, error] = std::from_chars(text, end, number);
+    if (error == std::errc{} && stop == end && number >= 0) return number;
+    say("lci: {}={} is not a number of a process", name, text);
+    return kNoNumber;
   }
-  return -1;
+  return kNone;
 }
 
 bool is_path(const std::string& root) { return !root.empty() && root[0] == '/'; }
 
 // False: rank or size make no sense.
 bool complete(JobConfig& config) {
-  if (config.rank < 0) {
+  const bool is_given = config.rank >= 0;
+  if (!is_given) {
     config.rank = first_number({"MH_LCI_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"});
     config.size = first_number({"MH_LCI_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"});
-    if (config.rank < 0 && config.size < 0) {
+    if (config.rank == kNone && config.size == kNone) {
       config.rank = 0;
       config.size = 1;
     }
@@ -68,8 +82,25 @@ bool complete(JobConfig& config) {
         "/tmp/manyhands-lci-" + std::to_string(::getuid()) + '-' + std::to_string(::getppid());
     if (config.rank == 0) ::unlink(config.root.c_str());  // of an earlier process of that number
   }
-  const bool named = is_path(config.root) || config.root.find(':') != std::string::npos;
-  return named && config.rank >= 0 && config.rank < config.size && config.size <= detail::kMaxRanks;
+  if (!is_path(config.root) && config.root.find(':') == std::string::npos) {
+    say("lci: MH_LCI_ROOT={} is neither host:port nor a path that begins with /", config.root);
+    return false;
+  }
+  if (config.rank == kNoNumber || config.size == kNoNumber) return false;
+  const bool placed = config.rank >= 0 && config.rank < config.size;
+  if (placed && config.size <= detail::kMaxRanks) return true;
+  if (is_given) return false;
+  say("lci: process {} of {}: start all with a launcher (mpiexec, srun), or set MH_LCI_RANK (from "
+      "0 "
+      "on), MH_LCI_SIZE (at most {}) and MH_LCI_ROOT for each",
+      config.rank, config.size, detail::kMaxRanks);
+  return false;
+}
+
+Status too_late(const JobConfig& config) {
+  say("lci: process {} of {} has waited {} s for the others at {}", config.rank, config.size,
+      config.timeout_s, config.root);
+  return {Code::gone};
 }
 
 std::string own_address() {
@@ -163,7 +194,7 @@ Result<std::vector<Fd>> accept_all(const JobConfig& config, int listener,
   std::vector<Fd> sockets(static_cast<std::size_t>(config.size));
   for (int missing = config.size - 1; missing > 0;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-    if (left.count() <= 0) return Status{Code::gone};
+    if (left.count() <= 0) return too_late(config);
     const timeval limit{.tv_sec = left.count() / 1000, .tv_usec = left.count() % 1000 * 1000};
     ::setsockopt(listener, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     Fd socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
@@ -215,7 +246,7 @@ Result<std::vector<Fd>> go_there(const JobConfig& config, Clock::time_point dead
     }
     std::this_thread::sleep_for(kBetweenTries);
   }
-  return Status{Code::gone};
+  return too_late(config);
 }
 
 }  // namespace

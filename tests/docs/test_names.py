@@ -29,6 +29,7 @@ NOT_OURS = {
 NOT_OURS |= {
     "mailbox.cpp",
     "squares.cpp",
+    "balls.cpp",
     "dladdr",
     "posix_fallocate",
     "clone",

@@ -77,6 +77,41 @@ def test_every_call_of_the_c_interface(tmp_path: Path) -> None:
     assert outputs(2, tmp_path, [program]) == ["all good\n"] * 2
 
 
+@pytest.mark.parametrize(
+    "words",
+    [[], ["bfs", "--scale", "x"], ["bfs", "--scale", "0"], ["bfs", "--degree"], ["bfs", "--no"]],
+)
+def test_wrong_arguments_of_the_graph_programs_show_the_usage(
+    graph: Path, words: list[str]
+) -> None:
+    run = subprocess.run([graph, *words], capture_output=True, text=True, timeout=LIMIT_S)
+    assert run.returncode == 2
+    assert run.stderr.startswith("usage: graph")
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"MH_LCI_RANK": "x", "MH_LCI_SIZE": "2"}, "MH_LCI_RANK=x is not a number"),
+        ({"MH_LCI_RANK": "2", "MH_LCI_SIZE": "2"}, "process 2 of 2: start all with a launcher"),
+        ({"MH_LCI_RANK": "0"}, "set MH_LCI_RANK"),
+        ({"MH_LCI_RANK": "0", "MH_LCI_SIZE": "2", "MH_LCI_ROOT": "here"}, "MH_LCI_ROOT=here is"),
+    ],
+)
+def test_a_process_that_cannot_be_placed_is_told_why(
+    tmp_path: Path, graph: Path, variables: dict[str, str], words: str
+) -> None:
+    run = subprocess.run(
+        [graph, "bfs", "--scale", "8"],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
+    assert run.returncode != 0
+    assert words in run.stderr
+
+
 def test_one_process_needs_no_launcher(tmp_path: Path, graph: Path) -> None:
     unset = {name for name in os.environ if re.match(r"MH_LCI_|PMI_|OMPI_|SLURM_", name)}
     environment = {name: value for name, value in os.environ.items() if name not in unset}

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# What the examples of task collections share, under any MPI:
+#   make [MPICXX=/path/to/mpicxx] [MANYHANDS=prefix of make install] [OUT=folder]
+# Without MANYHANDS the library of this checkout is used (make build). A Makefile sets PROGRAM,
+# LIBRARIES (what it needs beside ours) and, if it wants, FLAGS.
+MPICXX ?= mpicxx
+CXXFLAGS ?= -O3
+OUT ?= .
+ifdef MANYHANDS
+INCLUDE = $(MANYHANDS)/include
+LIBRARY = $(abspath $(MANYHANDS)/lib)
+else
+INCLUDE = ../../include
+LIBRARY = $(abspath ../../build/lib)
+endif
+COMPILE = -std=c++20 -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX -I$(INCLUDE) \
+    -Wall -Wextra -Wconversion -Wshadow -Werror $(FLAGS) $(CXXFLAGS)
+LINK = -L$(LIBRARY) -Wl,-rpath,$(LIBRARY) -lmanyhands-tasks $(LIBRARIES)
+SOURCES ?= $(wildcard *.cpp)
+
+all: $(OUT)/$(PROGRAM)
+
+$(OUT)/$(PROGRAM): $(SOURCES) $(wildcard *.hpp)
+	$(MPICXX) $(COMPILE) $(SOURCES) $(LINK) -o $@
+
+clean:
+	rm -f $(OUT)/$(PROGRAM) $(EXTRA)
+
+.PHONY: all clean
