@@ -133,7 +133,7 @@ void grow() {
                        block[bytes - 1] = 1;
                      }
                      std::free(block);
-                   }) / (kEnd / kStep));
+                   }) / static_cast<double>(kEnd / kStep));
 }
 
 void random_access(std::size_t bytes) {

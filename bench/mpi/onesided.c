@@ -8,7 +8,6 @@
 // checked.
 //   --sizes LIST   bytes of an accumulate (128K,1M,8M)   --only NAME   one of them
 //   --batches N (15)   --batch-ms T (6)
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,32 +152,14 @@ static void play(const struct kind* kind, size_t bytes, const struct options* o,
 }
 
 static struct options parse(int argc, char** argv) {
-  static const struct option kLong[] = {{"sizes", 1, 0, 's'},
-                                        {"only", 1, 0, 'o'},
-                                        {"batches", 1, 0, 'b'},
-                                        {"batch-ms", 1, 0, 'd'},
-                                        {0, 0, 0, 0}};
   struct options o = {.batches = 15, .batch_ms = 6};
-  const char* sizes = "128K,1M,8M";
-  for (int option; (option = getopt_long(argc, argv, "", kLong, NULL)) != -1;) {
-    switch (option) {
-      case 's':
-        sizes = optarg;
-        break;
-      case 'o':
-        o.only = optarg;
-        break;
-      case 'b':
-        o.batches = atoi(optarg);
-        break;
-      case 'd':
-        o.batch_ms = atof(optarg);
-        break;
-      default:
-        fail("unknown option; the head of onesided.c lists them");
-    }
-  }
-  o.sizes = parse_sizes(sizes);
+  o.sizes = parse_sizes("128K,1M,8M");
+  const struct option_to options[] = {{"sizes", kSizes, &o.sizes},
+                                      {"only", kText, &o.only},
+                                      {"batches", kNumber, &o.batches},
+                                      {"batch-ms", kReal, &o.batch_ms},
+                                      {0}};
+  parse_options("onesided", argc, argv, options);
   if (o.batches < 1) fail("--batches must be at least 1");
   return o;
 }
