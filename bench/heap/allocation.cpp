@@ -126,6 +126,7 @@ void threads() {
 void grow() {
   constexpr std::size_t kStep = 64 * kKilo;
   constexpr std::size_t kEnd = 256 * kMega;
+  constexpr std::size_t kSteps = kEnd / kStep;
   say("grow-step", best_ns(1, [] {
                      char* block = allocate(kStep);
                      for (std::size_t bytes = 2 * kStep; bytes <= kEnd; bytes += kStep) {
@@ -133,7 +134,7 @@ void grow() {
                        block[bytes - 1] = 1;
                      }
                      std::free(block);
-                   }) / static_cast<double>(kEnd / kStep));
+                   }) / static_cast<double>(kSteps));
 }
 
 void random_access(std::size_t bytes) {

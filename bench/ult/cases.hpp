@@ -167,8 +167,8 @@ double lock_two_workers() {
 // The time of one barrier for one of 16 tasks.
 template <class R>
 double barrier() {
-  constexpr int kTasks = 16;
-  constexpr int kRounds = R::kHeavy ? 200 : 2'000;
+  static constexpr int kTasks = 16;
+  static constexpr int kRounds = R::kHeavy ? 200 : 2'000;
   return measure<R>(1, [] {
     typename R::Barrier all(kTasks);
     const Function body = [](void* barrier) {

@@ -28,6 +28,7 @@ namespace mh::onesided {
 struct alignas(kCacheLine) SharedJob {
   steal::Job job;
   Operation what;
+  std::uint64_t lead;  // bytes of the first chunk that lie before the stream, see lead_of()
   SharedEnd origin;
   SharedEnd target;
   SharedEnd result;

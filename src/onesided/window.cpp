@@ -131,19 +131,16 @@ bool Window::help_rank(Hands& hands, std::uint32_t rank, Helped& helped) {
 Status Window::run_shared(Hands& hands, const SharedJob& job, const steal::Chunk& chunk) {
   Task task;
   task.what = job.what;
-  const SharedEnd& target = job.target;
-  const bool contiguous = is_contiguous(target.shape);
   if (task.what.has_origin) task.origin = hands.end_of(job.origin, 0);
   if (task.what.has_result) task.result = hands.end_of(job.result, 1);
-  task.target = hands.end_of(target, 2);
+  task.target = hands.end_of(job.target, 2);
   const Exposed& exposed = exposed_[task.what.target];
   if (exposed.here != nullptr) {
     task.target.here = exposed.here + (task.target.base.address - exposed.base);
     task.target.in_heap = false;
   }
   task.locks = &control_.part(task.what.target).stripes;
-  const std::uint64_t lead = lead_of(task.what, task.target.base.address, contiguous);
-  return hands.executor().run(task, range_of(task.what, lead, chunk));
+  return hands.executor().run(task, range_of(task.what, job.lead, chunk));
 }
 
 // ---- Active messages ----------------------------------------------------------------------------
@@ -286,6 +283,7 @@ bool Running::open(std::uint32_t chunk_bytes) {
   RankPart& mine = window_.control_.part(window_.me_);
   job_ = &mine.jobs[std::countr_zero(bit)];
   job_->what = what;
+  job_->lead = lead_;
   job_->origin = *origin;
   job_->target = *target;
   job_->result = *result;

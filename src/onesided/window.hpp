@@ -142,7 +142,6 @@ class Running {
   bool open(std::uint32_t chunk_bytes);
   void hide();
   void close();
-  [[nodiscard]] layout::Range range_of(const steal::Chunk& chunk) const;
 
   Window& window_;
   const Task& task_;

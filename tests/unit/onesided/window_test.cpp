@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -315,6 +316,38 @@ TEST_F(SharedWindowTest, a_third_rank_carries_out_chunks_of_an_accumulate) {
   EXPECT_TRUE(running.succeeded());
   EXPECT_FALSE(ring_[1].help(helper, anyone, helped)) << "nothing is left to be seen";
   EXPECT_EQ(memory_[1], origin);
+}
+
+// One block, but not at the beginning of its type: contiguous for who looks at the places alone.
+TEST_F(SharedWindowTest, owner_and_helper_cut_a_displaced_target_alike) {
+  constexpr std::size_t kBefore = 1'234;
+  constexpr std::size_t kSummed = kNumbers - kBefore;
+  std::vector<std::int64_t> origin = counting(kSummed, 1);
+  const std::array<std::int64_t, 1> first{kBefore};
+  const LayoutPtr displaced = *layout::indexed_block(kSummed, first, **layout::named(8, 8));
+  Hands owner(ranks_.node(0), reach_);
+  Hands helper(ranks_.node(2), reach_);
+  Task task;
+  task.what = {.op = Op::sum,
+               .type = Type::int64,
+               .atomic = true,
+               .has_origin = true,
+               .element = 8,
+               .target = 1,
+               .bytes = kSummed * 8};
+  task.origin = end_at(origin.data());
+  task.target = *ring_[0].target_end(1, ring_[0].exposed(1).base, displaced.get(), 1,
+                                     task.what.bytes, reach_);
+  task.locks = &ring_[0].control().part(1).stripes;
+  Running running(ring_[0], task, kStripe, true);
+  Window::Helped helped;
+  const auto anyone = [](std::uint32_t) { return true; };
+  // In turns, so that parts that both would do, or neither, are seen.
+  while (!running.step(owner)) (void)ring_[2].help(helper, anyone, helped);
+  EXPECT_TRUE(running.succeeded());
+  for (std::size_t i = 0; i < kNumbers; ++i) {
+    ASSERT_EQ(memory_[1][i], i < kBefore ? 0 : origin[i - kBefore]) << i;
+  }
 }
 
 TEST_F(SharedWindowTest, a_target_end_must_lie_in_the_window) {

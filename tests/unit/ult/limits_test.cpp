@@ -75,7 +75,9 @@ TEST(UltLimits, a_worker_out_of_slots_says_so_and_recovers) {
           tasks.push_back(std::move(*task));
         }
         EXPECT_EQ(tasks.size(), slots - 1);  // this task has one
-        for (Task& task : tasks) EXPECT_TRUE(task.join().ok());
+        for (Task& task : tasks) {
+          EXPECT_TRUE(task.join().ok());
+        }
       }
     }));
     EXPECT_EQ(scheduler.counters(0).refused, 3U);
@@ -134,7 +136,7 @@ TEST(UltLimits, forty_thousand_blocked_tasks_have_stacks) {
   if (test::kSanitized) GTEST_SKIP() << "a sanitizer's fibres are fewer";
   static constexpr int kTasks = 40000;
   Config config = with(1, 1U << 16U);
-  config.stack_bytes = 8 * 1024;
+  config.stack_bytes = std::size_t{8} * 1024;
   Scheduler scheduler = started(config);
   EXPECT_TRUE(scheduler.run([] {
     Event open;
