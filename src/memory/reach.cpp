@@ -45,6 +45,17 @@ Status Reach::write(const View& remote, const void* local, std::size_t bytes) co
   return to_here(remote, bytes) != nullptr ? Status{} : kernel_write(remote, local, bytes);
 }
 
+Status Reach::write_blocks(const View& whose, std::span<const iovec> blocks,
+                           const void* local) const {
+  if (!is_own(whose)) return by_kernel_ ? memory::write_blocks(whose.pid, blocks, local) : kRefused;
+  const auto* from = static_cast<const std::byte*>(local);
+  for (const iovec& block : blocks) {
+    std::memcpy(block.iov_base, from, block.iov_len);
+    from += block.iov_len;
+  }
+  return {};
+}
+
 Status Reach::copy(const View& to, const View& from, std::size_t bytes,
                    std::span<std::byte> scratch, layout::CacheLevel home) const {
   if (bytes == 0) return {};

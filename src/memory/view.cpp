@@ -4,8 +4,6 @@
 // moved none.
 #include "memory/view.hpp"
 
-#include <sys/uio.h>
-
 #include <cerrno>
 
 namespace mh::memory {
@@ -43,6 +41,24 @@ Status read(void* local, const View& remote, std::size_t bytes) {
 Status write(const View& remote, const void* local, std::size_t bytes) {
   // const_cast: iovec serves both directions; writev only reads the local side.
   return transfer(::process_vm_writev, const_cast<void*>(local), remote, bytes);
+}
+
+Status write_blocks(pid_t pid, std::span<const iovec> blocks, const void* local) {
+  std::size_t bytes = 0;
+  for (const iovec& block : blocks) bytes += block.iov_len;
+  // const_cast: as above.
+  const iovec here{const_cast<void*>(local), bytes};
+  const ssize_t moved = ::process_vm_writev(pid, &here, 1, blocks.data(), blocks.size(), 0);
+  if (moved >= 0 && static_cast<std::size_t>(moved) == bytes) return {};
+  // It stopped early, or did not begin: one by one they say why.
+  const auto* from = static_cast<const std::byte*>(local);
+  for (const iovec& block : blocks) {
+    const View to{reinterpret_cast<std::uint64_t>(block.iov_base), pid, 0};
+    const Status done = write(to, from, block.iov_len);
+    if (!done) return done;
+    from += block.iov_len;
+  }
+  return {};
 }
 
 }  // namespace mh::memory

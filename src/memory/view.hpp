@@ -7,9 +7,11 @@
 #pragma once
 
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/result.hpp"
 
@@ -26,5 +28,8 @@ struct View {
 // does not allocate. On failure any prefix may have been written.
 Status read(void* local, const View& remote, std::size_t bytes);
 Status write(const View& remote, const void* local, std::size_t bytes);
+// Writes what lies at `local`, one after the other, to these blocks of the process `pid`: at most
+// IOV_MAX of them, not larger than 2 GiB together. Their addresses are that process's.
+Status write_blocks(pid_t pid, std::span<const iovec> blocks, const void* local);
 
 }  // namespace mh::memory

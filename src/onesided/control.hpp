@@ -15,6 +15,7 @@
 
 #include "base/cacheline.hpp"
 #include "node/rank.hpp"
+#include "onesided/kept.hpp"
 #include "onesided/operation.hpp"
 #include "onesided/stripe_locks.hpp"
 #include "onesided/target_lock.hpp"
@@ -34,9 +35,10 @@ struct alignas(kCacheLine) SharedJob {
   SharedEnd result;
 };
 
-// One small operation that its origin asks the target itself to carry out, where only the kernel
-// reaches the target's memory and a system call takes longer than the target, which waits anyway.
-// Lies in the origin's part; written by it until it is posted, by the target while it is taken.
+// A small operation, or a list of short ones, that an origin asks the target itself to carry out,
+// where only the kernel reaches the target's memory and a system call takes longer than the target,
+// which waits anyway. Lies in the origin's part; written by it until it is posted, by the target
+// while it is taken.
 struct alignas(kCacheLine) ActiveMessage {
   enum State : std::uint32_t { kFree, kPosted, kTaken, kDone, kFailed };
   static constexpr std::size_t kMost = 64;  // bytes of an operation
@@ -57,12 +59,14 @@ struct alignas(kCacheLine) ActiveMessage {
     return (word & ~std::uint64_t{0xff}) | state;
   }
 
-  bool swaps = false;         // MPI_Compare_and_swap
+  enum class Kind : std::uint8_t { operation, compare_and_swap, list };
+  Kind kind = Kind::operation;
   std::uint64_t address = 0;  // in the target
   Operation what;
   std::byte origin[kMost];
   std::byte compare[kMost];
   std::byte result[kMost];
+  KeptList list;
 };
 
 inline constexpr std::uint32_t kJobs = 4;  // a rank: one for each thread that is in an operation

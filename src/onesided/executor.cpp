@@ -28,6 +28,9 @@ memory::View at(const memory::View& view, std::uint64_t offset) {
   return {view.address + offset, view.pid, view.rank};
 }
 
+// An address of a process that may be another one.
+std::byte* pointer_to(std::uint64_t address) { return reinterpret_cast<std::byte*>(address); }
+
 // Calls with each block of a range of an end in another process, which only the kernel reaches.
 template <class Each>
 Status for_each_block(const End& end, layout::Range range, Each&& each) {
@@ -269,6 +272,57 @@ Status Executor::after_writing(const End& to, std::uint64_t offset, std::uint64_
   const memory::View there = at(to.base, offset);
   if (reach_->to_here(there, bytes) != nullptr) return {};
   return memory::write(there, to.here + offset, bytes);
+}
+
+// ---- Lists --------------------------------------------------------------------------------------
+
+Status Executor::run(const KeptList& list, const memory::View& target, StripeLocks& locks) {
+  if (scratch_ == nullptr) return {Code::full, 0};
+  Status done;
+  const std::byte* data = list.data;
+  for (std::uint32_t next = 0; done && next < list.entries;) {
+    const KeptList::Entry& entry = list.entry[next];
+    if (!entry.atomic) {
+      done = write_run(list, target, next, data);
+      continue;
+    }
+    Task task;
+    task.what = {.op = entry.op,
+                 .type = entry.type,
+                 .atomic = true,
+                 .has_origin = true,
+                 .element = entry.element,
+                 .bytes = entry.bytes};
+    task.locks = &locks;
+    // const_cast: the end of an origin is only read.
+    task.origin.here = const_cast<std::byte*>(data);
+    task.target.base = {entry.address, target.pid, target.rank};
+    task.target.here = reach_->is_own(target) ? pointer_to(entry.address) : nullptr;
+    done = run_piece(task, {0, entry.bytes});
+    data += entry.bytes;
+    ++next;
+  }
+  return done;
+}
+
+// The puts that follow each other from `next` on.
+Status Executor::write_run(const KeptList& list, const memory::View& target, std::uint32_t& next,
+                           const std::byte*& data) const {
+  std::array<iovec, KeptList::kOperations> to;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  const std::byte* const first = data;
+  std::size_t blocks = 0;
+  for (; next < list.entries && !list.entry[next].atomic; ++next) {
+    const KeptList::Entry& entry = list.entry[next];
+    std::byte* const address = pointer_to(entry.address);
+    data += entry.bytes;
+    if (blocks != 0 &&
+        static_cast<std::byte*>(to[blocks - 1].iov_base) + to[blocks - 1].iov_len == address) {
+      to[blocks - 1].iov_len += entry.bytes;
+    } else {
+      to[blocks++] = {address, entry.bytes};
+    }
+  }
+  return reach_->write_blocks(target, std::span(to.data(), blocks), first);
 }
 
 Status Executor::compare_and_swap(const Task& task, const void* compare) {

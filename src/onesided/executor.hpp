@@ -14,6 +14,7 @@
 
 #include "base/result.hpp"
 #include "memory/reach.hpp"
+#include "onesided/kept.hpp"
 #include "onesided/operation.hpp"
 
 namespace mh::onesided {
@@ -27,12 +28,17 @@ class Executor {
   // of the range may have been done.
   Status run(const Task& task, layout::Range range);
 
+  // All operations of a list on memory of `target`, a view of any byte of that rank.
+  Status run(const KeptList& list, const memory::View& target, StripeLocks& locks);
+
   // The target becomes the origin's element if it equals `compare`; the result is what it had.
   Status compare_and_swap(const Task& task, const void* compare);
 
  private:
   friend class BlockUpdater;
 
+  Status write_run(const KeptList& list, const memory::View& target, std::uint32_t& next,
+                   const std::byte*& data) const;
   Status run_piece(const Task& task, layout::Range range);
   Status move(const End& to, const End& from, layout::Range range);
   Status update(const Task& task, layout::Range range, const std::byte* origin, std::byte* result);

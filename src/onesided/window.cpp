@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "base/clock.hpp"
@@ -91,7 +92,9 @@ Window::Window(const Control& control, std::uint32_t me, std::vector<Exposed> ex
       me_(me),
       exposed_(std::move(exposed)),
       epochs_(exposed_.size()),
-      reluctance_(exposed_.size(), 0) {}
+      slots_(control.part(me).open, control.board(), me, kJobs),
+      reluctance_(exposed_.size(), 0),
+      kept_(exposed_.size()) {}
 
 std::optional<End> Window::target_end(std::uint32_t rank, std::uint64_t address,
                                       const layout::Layout* layout, std::uint64_t count,
@@ -181,23 +184,26 @@ ActiveMessage::State await(ActiveMessage& message, std::uint64_t posted, const H
   }
 }
 
+// Nothing: the target did not take it.
+std::optional<Status> answer(ActiveMessage::State state) {
+  if (state == ActiveMessage::kFree) return std::nullopt;
+  return state == ActiveMessage::kDone ? Status{} : Status{Code::system, 0};
+}
+
 }  // namespace
 
-std::optional<Status> Window::ask_target(const Hands& hands, const Task& task,
-                                         const void* compare) {
-  const std::uint32_t target = task.what.target;
+// This rank's message, if it is free and the target is likely in MPI.
+ActiveMessage* Window::begin_asking(std::uint32_t target) {
   if (reluctance_[target] != 0) {
     --reluctance_[target];
-    return std::nullopt;
+    return nullptr;
   }
-  if (asking_.test_and_set(std::memory_order_acquire)) return std::nullopt;  // another thread
-  ActiveMessage& message = control_.part(me_).message;
-  const std::size_t bytes = task.what.bytes;
-  message.what = task.what;
-  message.address = task.target.base.address;
-  message.swaps = compare != nullptr;
-  if (task.what.has_origin) std::memcpy(message.origin, task.origin.here, bytes);
-  if (compare != nullptr) std::memcpy(message.compare, compare, bytes);
+  // acquire: pairs with the release in ask_target(), by another thread.
+  if (asking_.test_and_set(std::memory_order_acquire)) return nullptr;
+  return &control_.part(me_).message;
+}
+
+ActiveMessage::State Window::ask(const Hands& hands, ActiveMessage& message, std::uint32_t target) {
   const std::uint32_t number =
       static_cast<std::uint32_t>(message.word.load(std::memory_order_relaxed) >> 32U) + 1;
   const std::uint64_t posted = ActiveMessage::word_of(number, target, ActiveMessage::kPosted);
@@ -205,16 +211,39 @@ std::optional<Status> Window::ask_target(const Hands& hands, const Task& task,
   message.word.store(posted, std::memory_order_release);
   // relaxed: a hint.
   control_.part(target).mail[me_ / 64].fetch_or(1ULL << (me_ % 64), std::memory_order_relaxed);
-  std::optional<Status> done;
   const ActiveMessage::State state = await(message, posted, hands, exposed_[target].node_rank);
-  if (state == ActiveMessage::kFree) {
-    reluctance_[target] = kGoStraight;
-  } else {
-    if (task.what.has_result) std::memcpy(task.result.here, message.result, bytes);
-    done = state == ActiveMessage::kDone ? Status{} : Status{Code::system, 0};
+  if (state == ActiveMessage::kFree) reluctance_[target] = kGoStraight;
+  return state;
+}
+
+std::optional<Status> Window::ask_target(const Hands& hands, const Task& task,
+                                         const void* compare) {
+  ActiveMessage* message = begin_asking(task.what.target);
+  if (message == nullptr) return std::nullopt;
+  const std::size_t bytes = task.what.bytes;
+  message->kind =
+      compare == nullptr ? ActiveMessage::Kind::operation : ActiveMessage::Kind::compare_and_swap;
+  message->what = task.what;
+  message->address = task.target.base.address;
+  if (task.what.has_origin) std::memcpy(message->origin, task.origin.here, bytes);
+  if (compare != nullptr) std::memcpy(message->compare, compare, bytes);
+  const ActiveMessage::State state = ask(hands, *message, task.what.target);
+  if (state == ActiveMessage::kDone && task.what.has_result) {
+    std::memcpy(task.result.here, message->result, bytes);
   }
   asking_.clear(std::memory_order_release);
-  return done;
+  return answer(state);
+}
+
+std::optional<Status> Window::ask_target(const Hands& hands, const KeptList& list,
+                                         std::uint32_t target) {
+  ActiveMessage* message = begin_asking(target);
+  if (message == nullptr) return std::nullopt;
+  message->kind = ActiveMessage::Kind::list;
+  message->list.copy_from(list);
+  const ActiveMessage::State state = ask(hands, *message, target);
+  asking_.clear(std::memory_order_release);
+  return answer(state);
 }
 
 void Window::serve(Hands& hands) {
@@ -237,19 +266,55 @@ void Window::serve_one(Hands& hands, std::uint32_t origin) {
   const std::uint64_t taken = ActiveMessage::with(word, ActiveMessage::kTaken);
   // acquire: pairs with the release in ask_target().
   if (!message.word.compare_exchange_strong(word, taken, std::memory_order_acquire)) return;
+  const Status done = carry_out(hands, message);
+  // release: pairs with the acquire in await().
+  message.word.store(
+      ActiveMessage::with(taken, done ? ActiveMessage::kDone : ActiveMessage::kFailed),
+      std::memory_order_release);
+}
+
+Status Window::carry_out(Hands& hands, ActiveMessage& message) {
+  StripeLocks& locks = control_.part(me_).stripes;
+  if (message.kind == ActiveMessage::Kind::list) {
+    const Exposed& own = exposed_[me_];
+    return hands.executor().run(message.list, {own.base, own.pid, own.node_rank}, locks);
+  }
   Task task;
   task.what = message.what;
   task.origin = end_of_bytes(message.origin);
   task.result = end_of_bytes(message.result);
   task.target = end_of_bytes(reinterpret_cast<std::byte*>(message.address));
   task.target.base.address = message.address;
-  task.locks = &control_.part(me_).stripes;
-  const Status done = message.swaps ? hands.executor().compare_and_swap(task, message.compare)
-                                    : hands.executor().run(task, {0, task.what.bytes});
-  // release: pairs with the acquire in await().
-  message.word.store(
-      ActiveMessage::with(taken, done ? ActiveMessage::kDone : ActiveMessage::kFailed),
-      std::memory_order_release);
+  task.locks = &locks;
+  return message.kind == ActiveMessage::Kind::compare_and_swap
+             ? hands.executor().compare_and_swap(task, message.compare)
+             : hands.executor().run(task, {0, task.what.bytes});
+}
+
+// ---- Kept operations ----------------------------------------------------------------------------
+
+bool Window::keep(const Operation& what, std::uint64_t address, const void* origin) {
+  if (!KeptList::is_short(what.bytes) || what.has_result) return false;
+  std::unique_ptr<KeptList>& list = kept_[what.target];
+  if (list == nullptr) list.reset(new (std::nothrow) KeptList);
+  if (list == nullptr || !list->has_room(what.bytes)) return false;
+  if (list->entries == 0) kept_lists_.fetch_add(1, std::memory_order_relaxed);
+  list->add(what, address, origin);
+  return true;
+}
+
+Status Window::carry_out_kept(Hands& hands, std::uint32_t target) {
+  KeptList* list = kept_[target].get();
+  if (list == nullptr || list->entries == 0) return {};
+  const Exposed& there = exposed_[target];
+  const std::optional<Status> answered = ask_target(hands, *list, target);
+  const Status done = answered
+                          ? *answered
+                          : hands.executor().run(*list, {there.base, there.pid, there.node_rank},
+                                                 control_.part(target).stripes);
+  list->clear();
+  kept_lists_.fetch_sub(1, std::memory_order_relaxed);
+  return done;
 }
 
 // ---- Running ------------------------------------------------------------------------------------
@@ -262,7 +327,8 @@ Running::Running(Window& window, const Task& task, std::uint32_t chunk_bytes, bo
   if (shared && task.what.bytes > chunk_bytes_) open(chunk_bytes_);
 }
 
-bool Running::open(std::uint32_t chunk_bytes) {
+// Leaves all to this thread where an end cannot be told to others, or no slot is free.
+void Running::open(std::uint32_t chunk_bytes) {
   const Operation& what = task_.what;
   std::optional<SharedEnd> origin = SharedEnd{};
   std::optional<SharedEnd> result = SharedEnd{};
@@ -270,18 +336,10 @@ bool Running::open(std::uint32_t chunk_bytes) {
   if (what.has_result) result = share(task_.result, what.bytes);
   const std::optional<SharedEnd> target = share(task_.target, what.bytes);
   const bool computable = task_.reducer.reduce == nullptr;
-  if (!origin || !result || !target || !computable) return false;
-  std::atomic<std::uint32_t>& used = window_.used_;
-  std::uint32_t free = used.load(std::memory_order_relaxed);
-  std::uint32_t bit = 0;
-  do {
-    if (free == (1U << kJobs) - 1) return false;
-    bit = ~free & (free + 1);
-    // acquire: pairs with the release in close(); the thread before is done with the job.
-  } while (!used.compare_exchange_weak(free, free | bit, std::memory_order_acquire,
-                                       std::memory_order_relaxed));
-  RankPart& mine = window_.control_.part(window_.me_);
-  job_ = &mine.jobs[std::countr_zero(bit)];
+  if (!origin || !result || !target || !computable) return;
+  const std::uint32_t slot = window_.slots_.take();
+  if (slot == steal::SlotBits::kNone) return;
+  job_ = &window_.control_.part(window_.me_).jobs[slot];
   job_->what = what;
   job_->lead = lead_;
   job_->origin = *origin;
@@ -292,10 +350,7 @@ bool Running::open(std::uint32_t chunk_bytes) {
                   .bytes = lead_ + what.bytes,
                   .chunk_bytes = chunk_bytes,
                   .order = steal::Order::both_ends});
-  // relaxed, both: hints. Who sees them early finds a closed ticket and goes away.
-  mine.open.fetch_or(bit, std::memory_order_relaxed);
-  window_.control_.board().post(window_.me_);
-  return true;
+  window_.slots_.show(slot);
 }
 
 bool Running::step(Hands& hands) {
@@ -311,34 +366,21 @@ bool Running::step(Hands& hands) {
     job_->job.finish(hands.executor().run(task_, range).ok());
     return job_->job.finished();
   }
-  hide();
+  window_.slots_.hide(slot());
   return job_->job.finished();
 }
 
-// No chunk is left: nobody needs to come and look.
-void Running::hide() {
-  RankPart& mine = window_.control_.part(window_.me_);
-  const std::uint32_t bit = 1U << static_cast<std::uint32_t>(job_ - mine.jobs);
-  // relaxed: only this rank writes `open`.
-  if ((mine.open.load(std::memory_order_relaxed) & bit) == 0) return;
-  if (mine.open.fetch_and(~bit, std::memory_order_relaxed) != bit) return;
-  window_.control_.board().clear(window_.me_);
-  // Another thread of this rank may have opened a job in between; its post must not be lost.
-  if (mine.open.load(std::memory_order_relaxed) != 0) window_.control_.board().post(window_.me_);
+std::uint32_t Running::slot() const {
+  return static_cast<std::uint32_t>(job_ - window_.control_.part(window_.me_).jobs);
 }
 
 void Running::close() {
-  if (job_ == nullptr) return;
-  hide();
-  const SharedJob* first = window_.control_.part(window_.me_).jobs;
-  // release: pairs with the acquire in open().
-  window_.used_.fetch_and(~(1U << static_cast<std::uint32_t>(job_ - first)),
-                          std::memory_order_release);
+  if (job_ != nullptr) window_.slots_.give_back(slot());
   job_ = nullptr;
 }
 
 void Running::give_up() {
-  hide();
+  window_.slots_.hide(slot());
   job_ = nullptr;  // its place is not used again: a dead process may still be seen in it
   succeeded_ = false;
 }

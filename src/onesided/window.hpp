@@ -6,12 +6,17 @@
 // (help()), as of messages. Chunks of an atomic operation end where stripes of the target do, so
 // two of them seldom want one lock.
 //
+// Short operations on memory that only the kernel reaches are kept, a list for each target
+// (kept.hpp): whoever completes an epoch, flushes, or does anything else there carries them out
+// first.
+//
 // Knows no MPI and waits for nothing. Limits: ranks of one node; jobs only where all three ends are
 // regular (layout/compact.hpp), of others the origin does all.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -20,7 +25,9 @@
 #include "onesided/control.hpp"
 #include "onesided/epochs.hpp"
 #include "onesided/executor.hpp"
+#include "onesided/kept.hpp"
 #include "onesided/operation.hpp"
+#include "steal/slots.hpp"
 
 namespace mh::onesided {
 
@@ -91,6 +98,14 @@ class Window {
   // Nothing if the target did not take it: it is not in MPI just now, and nothing was done.
   std::optional<Status> ask_target(const Hands& hands, const Task& task,
                                    const void* compare = nullptr);
+  // Keeps a short operation without a result, contiguous at both ends. False where it is not to be
+  // kept, or the list of its target has no room. One thread at a time, as carry_out_kept().
+  bool keep(const Operation& what, std::uint64_t address, const void* origin);
+  // relaxed: of what this thread has kept.
+  [[nodiscard]] bool has_kept() const { return kept_lists_.load(std::memory_order_relaxed) != 0; }
+  // What was kept for that rank.
+  Status carry_out_kept(Hands& hands, std::uint32_t target);
+
   // Carries out what others have asked this rank for. Never blocks; a load where nobody has.
   void serve(Hands& hands);
 
@@ -108,15 +123,21 @@ class Window {
 
   bool help_rank(Hands& hands, std::uint32_t rank, Helped& helped);
   Status run_shared(Hands& hands, const SharedJob& job, const steal::Chunk& chunk);
+  ActiveMessage* begin_asking(std::uint32_t target);
+  ActiveMessage::State ask(const Hands& hands, ActiveMessage& message, std::uint32_t target);
+  std::optional<Status> ask_target(const Hands& hands, const KeptList& list, std::uint32_t target);
   void serve_one(Hands& hands, std::uint32_t origin);
+  Status carry_out(Hands& hands, ActiveMessage& message);
 
   Control control_;
   std::uint32_t me_;
   std::vector<Exposed> exposed_;
   Epochs epochs_;
-  std::atomic<std::uint32_t> used_{0};          // own jobs, a bit each
+  steal::SlotBits slots_;                       // of this rank's jobs
   std::atomic_flag asking_ = ATOMIC_FLAG_INIT;  // this rank's active message is in use
   std::vector<std::uint8_t> reluctance_;  // by target: how many of its next operations go straight
+  std::vector<std::unique_ptr<KeptList>> kept_;  // by target; null where nothing ever was kept
+  std::atomic<std::uint32_t> kept_lists_{0};     // of them not empty
 };
 
 // An operation under way. Belongs to the thread of the owner that began it.
@@ -139,8 +160,8 @@ class Running {
   void give_up();
 
  private:
-  bool open(std::uint32_t chunk_bytes);
-  void hide();
+  void open(std::uint32_t chunk_bytes);
+  [[nodiscard]] std::uint32_t slot() const;
   void close();
 
   Window& window_;

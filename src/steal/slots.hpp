@@ -2,10 +2,10 @@
 // Where a rank's jobs lie, and which of them are in use.
 //
 // JobSlots is the part in the node segment, one per rank: a thief that finds the rank on the work
-// board reads `open` and looks at those jobs only. SlotKeeper is the owner's private side: it hands
-// out free slots and keeps `open` and the work board true enough to be hints. A lost or stale hint
-// costs help, never a byte: the ticket of the job decides, and the owner finishes its job alone if
-// nobody comes.
+// board reads `open` and looks at those jobs only. SlotBits is the owner's private side of any such
+// slots: it hands out free ones and keeps `open` and the work board true enough to be hints. A lost
+// or stale hint costs help, never a byte: the ticket of the job decides, and the owner finishes its
+// job alone if nobody comes. SlotKeeper opens jobs in JobSlots.
 #pragma once
 
 #include <atomic>
@@ -29,35 +29,58 @@ struct alignas(kCacheLine) JobSlots {
 static_assert(std::is_standard_layout_v<JobSlots>);
 static_assert(sizeof(JobSlots) == kCacheLine + kSlots * (sizeof(Job) + sizeof(Shapes)));
 
+// Of at most 32 slots. Any thread of the owner may call.
+class SlotBits {
+ public:
+  static constexpr std::uint32_t kNone = ~0U;
+
+  // `open`: bit i says that slot i is worth a look; thieves read it.
+  SlotBits(std::atomic<std::uint32_t>& open, node::WorkBoard& board, std::uint32_t rank,
+           std::uint32_t slots)
+      : open_(&open), board_(&board), rank_(rank), slots_(slots) {}
+
+  // A slot for the calling thread, not shown yet; kNone while all are in use.
+  std::uint32_t take();
+  void show(std::uint32_t slot);
+  // Nobody needs to come and look any more. Optional, idempotent.
+  void hide(std::uint32_t slot);
+  void give_back(std::uint32_t slot);
+
+  [[nodiscard]] std::uint32_t in_use() const { return used_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::uint32_t>* open_;
+  node::WorkBoard* board_;
+  std::uint32_t rank_;
+  std::uint32_t slots_;
+  std::atomic<std::uint32_t> used_{0};
+};
+
 // Any thread of the owner may call; a job itself belongs to the thread that opened it.
 class SlotKeeper {
  public:
   SlotKeeper(JobSlots& slots, node::WorkBoard& board, std::uint32_t rank)
-      : slots_(&slots), board_(&board), rank_(rank) {}
+      : slots_(&slots), bits_(slots.open, board, rank, kSlots) {}
 
   // A job with this work, shown to the node; null while all slots are in use (the caller then
   // copies alone or waits for one of its jobs). work.bytes and work.chunk_bytes are not 0; `shapes`
   // where the work is shaped.
   Job* open(const Work& work, const Shapes* shapes = nullptr);
 
-  // No chunk is left to claim, though some may still be in the hands of thieves: hides the job, so
-  // that nobody comes to look. Optional, idempotent.
-  void hide(const Job& job);
-
+  // No chunk is left to claim, though some may still be in the hands of thieves: hides the job.
+  void hide(const Job& job) { bits_.hide(slot_of(job)); }
   // After job.finished(), or once nobody living has a chunk of it: the slot may be reused.
-  void close(Job& job);
+  void close(const Job& job) { bits_.give_back(slot_of(job)); }
 
-  [[nodiscard]] std::uint32_t in_use() const { return used_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint32_t in_use() const { return bits_.in_use(); }
 
  private:
-  [[nodiscard]] std::uint32_t bit_of(const Job& job) const {
-    return 1U << static_cast<std::uint32_t>(&job - slots_->jobs);
+  [[nodiscard]] std::uint32_t slot_of(const Job& job) const {
+    return static_cast<std::uint32_t>(&job - slots_->jobs);
   }
 
   JobSlots* slots_;
-  node::WorkBoard* board_;
-  std::uint32_t rank_;
-  std::atomic<std::uint32_t> used_{0};
+  SlotBits bits_;
 };
 
 }  // namespace mh::steal

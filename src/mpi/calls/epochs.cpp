@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One-sided communication: synchronisation, and the end of a window.
 //
-// Operations on windows of ours are over when they return, so an epoch has nothing to complete but
-// to let others know. Whoever waits here, for a fence, a post, a complete or a lock, waits in the
-// wait loop, and helps. Steps that the state of the window does not allow are MPI_ERR_RMA_SYNC.
+// Operations on windows of ours are over when they return, or kept by their origin. An epoch
+// completes what was kept, and lets others know. Whoever waits here, for a fence, a post, a
+// complete or a lock, waits in the wait loop, and helps. Steps that the state of the window does
+// not allow are MPI_ERR_RMA_SYNC.
 #include <atomic>
 #include <cstdint>
 #include <utility>
@@ -36,10 +37,11 @@ int fence(int assert, Win& win) {
     const ThreadLock hold(win.mutex);
     if (!win.window.epochs().fence((assert& MPI_MODE_NOSUCCEED) == 0)) return refused(win);
   }
+  const int done = rma::complete_kept(win);
   // What was written before it is seen by those that leave it: counts of arrivals are released and
   // acquired.
   arrivals::barrier(*win.gate);
-  return MPI_SUCCESS;
+  return done;
 }
 
 // ---- Post, start, complete, wait ----------------------------------------------------------------
@@ -98,11 +100,12 @@ int complete(Win& win) {
     targets = win.window.epochs().targets();
     win.window.epochs().complete();
   }
+  const int done = rma::complete_kept(win);
   for (const std::uint32_t target : targets) {
     // release: pairs with the acquire in is_completed() of that rank.
     win.window.control().part(target).completed.fetch_add(1, std::memory_order_release);
   }
-  return MPI_SUCCESS;
+  return done;
 }
 
 bool is_completed(const Win& win, std::size_t origins) {
@@ -176,9 +179,10 @@ int unlock(std::uint32_t target, Win& win) {
     how = win.window.epochs().unlock(target);
   }
   if (how == Epochs::Held::no) return refused(win);
+  const int done = rma::complete_kept(win, target);
   release(win, target, how);
   rma::progress_sometimes();
-  return MPI_SUCCESS;
+  return done;
 }
 
 int lock_all(int assert, Win& win) {
@@ -201,12 +205,13 @@ int unlock_all(Win& win) {
     how = win.window.epochs().unlock_all();
   }
   if (how == Epochs::Held::no) return refused(win);
+  const int done = rma::complete_kept(win);
   for (std::uint32_t target = 0; target < win.ranks(); ++target) release(win, target, how);
   rma::progress_sometimes();
-  return MPI_SUCCESS;
+  return done;
 }
 
-// Nothing is under way; what a program waits for in a loop of flushes may need progress.
+// Only what was kept is under way; what a program waits for in a loop of flushes may need progress.
 int flush(Win& win, int target) {
   {
     const ThreadLock hold(win.mutex);
@@ -215,11 +220,13 @@ int flush(Win& win, int target) {
         target < 0 ? epochs.is_passive() : epochs.may_flush(static_cast<std::size_t>(target));
     if (!may && rma::strict(win)) return refused(win);
   }
+  const int done = target < 0 ? rma::complete_kept(win)
+                              : rma::complete_kept(win, static_cast<std::uint32_t>(target));
   // Between operations on the window and the program's own loads and stores there; pairs with the
   // fence of whoever looks at the other side.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   rma::progress_sometimes();
-  return MPI_SUCCESS;
+  return done;
 }
 
 // What a call on one target does: `ours` on a window of ours, for a rank of it.
@@ -333,6 +340,7 @@ int Win_free(MPI_Win* win) {
   const MPI_Win handle = *win;
   if (Win* ours = rma::find(handle)) {
     if (!ours->window.epochs().may_free()) return refused(*ours);
+    rma::complete_kept(*ours);       // of a fence's epoch that no fence ended
     arrivals::barrier(*ours->gate);  // nobody is in a chunk of an operation on it any more
   }
   arrivals::window_none(handle);  // the library waits for all, and a sender may wait for this rank

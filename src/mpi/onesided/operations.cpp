@@ -152,6 +152,8 @@ std::optional<Status> by_target(Win& win, const Task& task, const void* compare 
 
 // With the target's end filled in by the operation's displacement.
 Outcome carry_out(Win& win, Task& task, const Target& target, const Side& at) {
+  const int before = complete_kept(win, static_cast<std::uint32_t>(target.rank));
+  if (before != MPI_SUCCESS) return before;
   const onesided::Exposed& exposed = win.window.exposed(static_cast<std::uint32_t>(target.rank));
   const std::uint64_t address =
       exposed.base + static_cast<std::uint64_t>(target.displacement) * exposed.unit;
@@ -183,6 +185,30 @@ std::byte* at_once(const Win& win, const Buffer& buffer, const Target& target,
   }
   bytes = own.bytes;
   return exposed.here + offset;
+}
+
+// A short put or accumulate on created memory that only the kernel reaches, contiguous at both
+// ends: kept. False where it is not that; else `outcome` is set. `what` without bytes and target.
+bool keep(Win& win, const Buffer& origin, const Target& target, onesided::Operation what,
+          Outcome& outcome) {
+  if (win.flavor != Flavor::created) return false;
+  const auto own = datatypes::known(origin.count, origin.type);
+  const auto there = datatypes::known(target.count, target.type);
+  if (!own.contiguous || !there.contiguous || own.bytes != there.bytes) return false;
+  if (!onesided::KeptList::is_short(own.bytes) || own.bytes == 0) return false;
+  what.target = static_cast<std::uint32_t>(target.rank);
+  what.bytes = own.bytes;
+  const onesided::Exposed& exposed = win.window.exposed(what.target);
+  const std::uint64_t offset = static_cast<std::uint64_t>(target.displacement) * exposed.unit;
+  if (offset > exposed.bytes || own.bytes > exposed.bytes - offset) return false;
+  const memory::View place{exposed.base + offset, exposed.pid, exposed.node_rank};
+  if (exposed.here != nullptr || services.memory->here(place, own.bytes) != nullptr) return false;
+  const ThreadLock hold(win.mutex);
+  outcome = MPI_SUCCESS;
+  if (win.window.keep(what, place.address, origin.address)) return true;
+  const Status before = win.window.carry_out_kept(hands(), what.target);
+  if (!before) outcome = failed(win, before);
+  return !before || win.window.keep(what, place.address, origin.address);
 }
 
 bool is_unusual(const Win& win, const Target& target) {
@@ -270,12 +296,24 @@ bool accumulate_at_once(Win& win, const Buffer& origin, const Buffer* result, co
   return true;
 }
 
+// As keep(): of known operations and types.
+bool accumulate_later(Win& win, const Buffer& origin, const Target& target, Op op,
+                      const elements::Element& element, Outcome& outcome) {
+  const bool computable = op == Op::replace || onesided::kernel_of(op, element.type) != nullptr;
+  if (element.padded || !computable) return false;
+  const onesided::Operation what{
+      .op = op, .type = element.type, .atomic = true, .has_origin = true, .element = element.bytes};
+  return keep(win, origin, target, what, outcome);
+}
+
 Outcome accumulate_uniform(Win& win, const Buffer& origin, const Buffer* result,
                            const Target& target, Op op, MPI_Op handle) {
   const elements::Element element = elements::of(target.type);
   if (target.count == 0) return MPI_SUCCESS;
   if (!element.uniform) return kUnusual;
   if (accumulate_at_once(win, origin, result, target, op, element)) return MPI_SUCCESS;
+  Outcome kept = MPI_SUCCESS;
+  if (result == nullptr && accumulate_later(win, origin, target, op, element, kept)) return kept;
   const Side there = side_of(target.count, target.type, element.padded);
   Side from;
   Side into;
@@ -315,6 +353,8 @@ Outcome put(Win& win, const Buffer& origin, const Target& target) {
     std::memcpy(to, origin.address, bytes);
     return MPI_SUCCESS;
   }
+  Outcome kept = MPI_SUCCESS;
+  if (keep(win, origin, target, {.op = Op::replace, .has_origin = true}, kept)) return kept;
   return move(win, origin, target, true);
 }
 
@@ -357,6 +397,8 @@ Outcome compare_and_swap(Win& win, const void* origin, const void* compare, void
   const elements::Element element = elements::of(type);
   if (!element.uniform || !datatypes::info(type).contiguous || element.bytes > 16) return kUnusual;
   if (const Access may = access(win, rank); may != Access::allowed) return stopped(win, may);
+  const int before = complete_kept(win, static_cast<std::uint32_t>(rank));
+  if (before != MPI_SUCCESS) return before;
   const Side one = contiguous_side(element.bytes);
   Task task;
   task.what = {.op = Op::replace,
@@ -377,6 +419,18 @@ Outcome compare_and_swap(Win& win, const void* origin, const void* compare, void
   task.locks = &win.window.control().part(task.what.target).stripes;
   if (const auto done = by_target(win, task, compare)) return outcome(win, *done);
   return outcome(win, hands().executor().compare_and_swap(task, compare));
+}
+
+int complete_kept_slow(Win& win, std::optional<std::uint32_t> target) {
+  Status done;
+  {
+    const ThreadLock hold(win.mutex);
+    for (std::uint32_t rank = target.value_or(0); done && rank < win.ranks(); ++rank) {
+      done = win.window.carry_out_kept(hands(), rank);
+      if (target) break;
+    }
+  }
+  return outcome(win, done);
 }
 
 int completed_request(MPI_Request* request) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One-sided operations on windows of ours: from the arguments of a call to bytes in their places.
 //
-// Done when they return: the target has let this rank in before, by fence, start or lock. So
-// operations of one origin take effect in the order of the calls, a flush finds nothing under way,
-// and requests are complete when they are made. Any thread.
+// Done when they return: the target has let this rank in before, by fence, start or lock. Short
+// puts and accumulates on memory that only the kernel reaches are kept (onesided/kept.hpp) until
+// something else is done there, or an epoch or flush completes them. So operations of one origin
+// take effect in the order of the calls, and requests are complete when they are made. Any thread.
 //
 // What cannot be meant (a rank that is none, negative counts, elements of several kinds) is
 // `unusual`: the library gets the call and says what is wrong.
@@ -92,6 +93,13 @@ inline Outcome compare_and_swap(MPI_Win handle, const void* origin, const void* 
 
 // An operation with a request is one without: it is over when it returns, and so is its request.
 int completed_request(MPI_Request* request);
+
+// Carries out what was kept, for one rank or for all: before an epoch or a flush is over. Returns
+// an error code, for which the window's error handler was called.
+int complete_kept_slow(Win& win, std::optional<std::uint32_t> target);
+inline int complete_kept(Win& win, std::optional<std::uint32_t> target = std::nullopt) {
+  return win.window.has_kept() ? complete_kept_slow(win, target) : MPI_SUCCESS;
+}
 inline Outcome with_request(Outcome done, MPI_Request* request) {
   return done && *done == MPI_SUCCESS ? completed_request(request) : done;
 }

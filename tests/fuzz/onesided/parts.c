@@ -94,8 +94,8 @@ MPI_Op any_op(Random* random, Basic basic) {
   }
 }
 
-// Factors are one or minus one, so that products are exact in any order. No part of a complex number
-// is 0: the sign of a zero depends on the order.
+// Factors are one or minus one, so that products are exact in any order. No part of a complex
+// number is 0: the sign of a zero depends on the order.
 static int number_for(Basic basic, int number, MPI_Op op) {
   if (op == MPI_PROD) return basic.family == INTEGER ? number % 5 + 1 : number % 2 * 2 - 1;
   if (basic.family == COMPLEX) return number % 100 + 2;
