@@ -130,10 +130,15 @@ bool run_by_many(Win& win, const Task& task, std::uint32_t chunk) {
   if (task.what.has_origin) shared = shared && is_reached(task.origin, task.what.bytes);
   if (task.what.has_result) shared = shared && is_reached(task.result, task.what.bytes);
   onesided::Running running(win.window, task, chunk, shared);
+  // All of the own chunks before one of another rank's: two ranks that accumulate into one would
+  // otherwise each do half of the other's, at more than the price of its own.
+  while (!running.all_claimed()) {
+    if (running.step(hands())) return running.succeeded();
+  }
   Watch watch;
   wait::until([&] {
     if (running.step(hands())) return true;
-    if (!running.all_claimed() || !watch.left_to_the_dead()) return false;
+    if (!watch.left_to_the_dead()) return false;
     running.give_up();
     return true;
   });
