@@ -21,7 +21,7 @@ LIMIT_S = 120
 
 # name: ranks, arguments, environment
 SHAPES = {
-    "2 ranks": (2, "--seed 1 --rounds 500", {"MH_CORES": "2"}),
+    "2 ranks": (2, "--seed 1 --rounds 200", {"MH_CORES": "2"}),
     "3 ranks": (3, "--seed 2 --rounds 60", {}),
     "4 ranks, long": (4, "--seed 3 --rounds 300", {}),
 }
