@@ -273,7 +273,7 @@ Status Executor::after_writing(const End& to, std::uint64_t offset, std::uint64_
 
 Status Executor::compare_and_swap(const Task& task, const void* compare) {
   const std::size_t bytes = task.what.element;
-  std::array<std::byte, 16> had{};
+  std::array<std::byte, kMostSwapped> had{};
   if (bytes > had.size()) return {Code::misuse, 0};
   StripeLock& lock = task.locks->of(task.target.base.address);
   lock.lock(me_, liveness_);

@@ -13,6 +13,8 @@
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
+#include "mpi/onesided/by_elements.hpp"
+#include "mpi/onesided/remote.hpp"
 #include "mpi/protocol/watch.hpp"
 #include "wait/wait.hpp"
 
@@ -150,8 +152,10 @@ std::optional<Status> by_target(Win& win, const Task& task, const void* compare 
   return win.window.ask_target(hands(), task, compare);
 }
 
-// With the target's end filled in by the operation's displacement.
-Outcome carry_out(Win& win, Task& task, const Target& target, const Side& at) {
+// With the target's end filled in by the operation's displacement. `result` has the layout of the
+// result's end, if there is one.
+Outcome carry_out(Win& win, Task& task, const Target& target, const Side& at,
+                  const layout::LayoutPtr& result) {
   const onesided::Exposed& exposed = win.window.exposed(static_cast<std::uint32_t>(target.rank));
   const std::uint64_t address =
       exposed.base + static_cast<std::uint64_t>(target.displacement) * exposed.unit;
@@ -160,6 +164,10 @@ Outcome carry_out(Win& win, Task& task, const Target& target, const Side& at) {
                                          task.what.bytes, *services.memory);
   if (!end) return raise(win.handle, MPI_ERR_RMA_RANGE);
   task.target = *end;
+  if (exposed.is_elsewhere()) {
+    return outcome(win, task.reducer.reduce == nullptr ? remote::carry_out(win, task, result)
+                                                       : reduce_by_elements(win, task));
+  }
   task.locks = &win.window.control().part(task.what.target).stripes;
   const std::uint32_t chunk = task.what.atomic ? static_cast<std::uint32_t>(onesided::kStripe)
                                                : services.chunking->chunk_for(task.what.bytes);
@@ -217,7 +225,7 @@ Outcome move(Win& win, const Buffer& buffer, const Target& target, bool is_put) 
                .bytes = std::min(own.bytes, there.bytes)};
   if (task.what.bytes == 0) return MPI_SUCCESS;
   (is_put ? task.origin : task.result) = own_end(own, buffer.address);
-  return carry_out(win, task, target, there);
+  return carry_out(win, task, target, there, own.held);
 }
 
 // ---- Accumulates --------------------------------------------------------------------------------
@@ -302,7 +310,7 @@ Outcome accumulate_uniform(Win& win, const Buffer& origin, const Buffer* result,
     library.type = elements::basic_of(target.type);
     task.reducer = {ByLibrary::reduce, &library};
   }
-  return carry_out(win, task, target, there);
+  return carry_out(win, task, target, there, into.held);
 }
 
 }  // namespace
@@ -374,12 +382,16 @@ Outcome compare_and_swap(Win& win, const void* origin, const void* compare, void
       win.window.target_end(task.what.target, address, nullptr, 0, element.bytes, *services.memory);
   if (!end) return raise(win.handle, MPI_ERR_RMA_RANGE);
   task.target = *end;
+  if (exposed.is_elsewhere()) return outcome(win, remote::compare_and_swap(win, task, compare));
   task.locks = &win.window.control().part(task.what.target).stripes;
   if (const auto done = by_target(win, task, compare)) return outcome(win, *done);
   return outcome(win, hands().executor().compare_and_swap(task, compare));
 }
 
-int completed_request(MPI_Request* request) {
+Outcome with_request(MPI_Win handle, Outcome done, MPI_Request* request) {
+  if (!done || *done != MPI_SUCCESS) return done;
+  Win* win = find(handle);
+  if (win->spanning != nullptr && !remote::await_results(*win)) return failed(*win);
   return real.Isend(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, config.self_comm, request);
 }
 

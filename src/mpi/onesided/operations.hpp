@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One-sided operations on windows of ours: from the arguments of a call to bytes in their places.
 //
-// Done when they return: the target has let this rank in before, by fence, start or lock. So
-// operations of one origin take effect in the order of the calls, a flush finds nothing under way,
-// and requests are complete when they are made. Any thread.
+// On the own node they are done when they return: the target has let this rank in before, by fence,
+// start or lock. To other nodes they are sent then, and their origins' buffers are free
+// (remote.hpp). Operations of one origin take effect in the order of the calls. Any thread.
 //
 // What cannot be meant (a rank that is none, negative counts, elements of several kinds) is
 // `unusual`: the library gets the call and says what is wrong.
@@ -90,11 +90,9 @@ inline Outcome compare_and_swap(MPI_Win handle, const void* origin, const void* 
                         : compare_and_swap(*win, origin, compare, result, type, rank, displacement);
 }
 
-// An operation with a request is one without: it is over when it returns, and so is its request.
-int completed_request(MPI_Request* request);
-inline Outcome with_request(Outcome done, MPI_Request* request) {
-  return done && *done == MPI_SUCCESS ? completed_request(request) : done;
-}
+// An operation with a request is one without: what it fetches is waited for here, so its request is
+// complete when it is made.
+Outcome with_request(MPI_Win handle, Outcome done, MPI_Request* request);
 
 // Of every call that a program may poll with: progress of the library and of our own protocol, once
 // in a while.
