@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One-sided operations of rank 0 on the window of rank 1, while all others wait in a fence.
+// One-sided operations of rank 0 on the window of rank 1, while all others wait in a fence; with
+// --apart on that of the first rank in the second half of all, which is the second node's.
 //
 // Large accumulates of doubles with MPI_SUM are timed with the fence that ends them, in an
 // allocated and in a created window. Of short operations, in passive-target epochs, as many as fill
@@ -7,7 +8,7 @@
 // because its caller needs the result. `all to one`: every rank accumulates into rank 0. Sums are
 // checked.
 //   --sizes LIST   bytes of an accumulate (128K,1M,8M)   --only NAME   one of them
-//   --batches N (15)   --batch-ms T (6)
+//   --batches N (15)   --batch-ms T (6)   --apart
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,6 +71,7 @@ struct options {
   const char* only;
   int batches;
   double batch_ms;
+  int apart;
 };
 
 // `calls` of them; rank 0 has the time of all.
@@ -122,7 +124,7 @@ static void play(const struct kind* kind, size_t bytes, const struct options* o,
   const size_t room = bytes < 16 ? 16 : bytes;
   double* memory = NULL;
   c.bytes = bytes;
-  c.target = kind->run == all_to_one ? 0 : 1;
+  c.target = kind->run == all_to_one ? 0 : o->apart ? c.ranks / 2 : 1;
   c.own = buffer_new(bytes, 0);
   for (size_t i = 0; i < bytes / 8; i++) c.own[i] = 1;
   if (kind->created) {
@@ -154,11 +156,10 @@ static void play(const struct kind* kind, size_t bytes, const struct options* o,
 static struct options parse(int argc, char** argv) {
   struct options o = {.batches = 15, .batch_ms = 6};
   o.sizes = parse_sizes("128K,1M,8M");
-  const struct option_to options[] = {{"sizes", kSizes, &o.sizes},
-                                      {"only", kText, &o.only},
-                                      {"batches", kNumber, &o.batches},
-                                      {"batch-ms", kReal, &o.batch_ms},
-                                      {0}};
+  const struct option_to options[] = {
+      {"sizes", kSizes, &o.sizes},      {"only", kText, &o.only},
+      {"batches", kNumber, &o.batches}, {"batch-ms", kReal, &o.batch_ms},
+      {"apart", kFlag, &o.apart},       {0}};
   parse_options("onesided", argc, argv, options);
   if (o.batches < 1) fail("--batches must be at least 1");
   return o;

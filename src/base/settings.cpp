@@ -22,11 +22,12 @@ extern char**
 namespace mh {
 namespace {
 
-using Field = std::variant<bool Settings::*, std::uint64_t Settings::*, double Settings::*,
-                           std::string Settings::*, std::vector<std::string> Settings::*,
-                           Threshold Settings::*, std::vector<ChunkRule> Settings::*,
-                           Strategy Settings::*, VictimPolicy Settings::*, AccessOrder Settings::*,
-                           MemoryPath Settings::*, ThreadLevel Settings::*>;
+using Field =
+    std::variant<bool Settings::*, std::uint64_t Settings::*, double Settings::*,
+                 std::string Settings::*, std::vector<std::string> Settings::*,
+                 Threshold Settings::*, std::vector<ChunkRule> Settings::*, Strategy Settings::*,
+                 VictimPolicy Settings::*, AccessOrder Settings::*, MemoryPath Settings::*,
+                 ThreadLevel Settings::*, WindowScope Settings::*>;
 
 struct Row {
   SettingText text;
@@ -223,6 +224,11 @@ Complaint read_value(std::string_view text, MemoryPath& value, const Row&) {
                                 {"cma", MemoryPath::cma},
                                 {"cells", MemoryPath::cells},
                                 {"none", MemoryPath::none}});
+}
+
+Complaint read_value(std::string_view text, WindowScope& value, const Row&) {
+  return read_word<WindowScope>(text, value,
+                                {{"node", WindowScope::node}, {"all", WindowScope::all}});
 }
 
 Complaint read_value(std::string_view text, ThreadLevel& value, const Row&) {

@@ -23,6 +23,7 @@ enum class AccessOrder : std::uint8_t { random, low_to_high, high_to_low };
 // at work, on this NUMA node (then the longest offer), or any.
 enum class VictimPolicy : std::uint8_t { most_work, fewest_lenders, nearest, random };
 enum class ThreadLevel : std::uint8_t { automatic, keep, multiple };
+enum class WindowScope : std::uint8_t { node, all };
 enum class MemoryPath : std::uint8_t { automatic, mapped, cma, cells, none };
 
 // Bytes from which messages are described: in one direction, in both at once, and, either way,
@@ -53,6 +54,7 @@ struct Settings {
   std::vector<std::string> openmp_exclude;  // names with '*' for any characters
   std::vector<std::string> openmp_only;     // likewise; empty: all
   ThreadLevel thread_level;
+  WindowScope windows;
   std::uint64_t fake_nodes;
   bool summary;
   std::string summary_json;  // a path, empty for none

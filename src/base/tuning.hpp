@@ -44,6 +44,10 @@ inline constexpr double kDyingThiefNs = 10e6;
 // A receiver on another node that takes no piece for so long is in a call of the library that
 // depends on this rank. Chosen.
 inline constexpr double kInternodePatienceNs = 1e9;
+// The thread that serves other nodes looks so often while something comes, and while nothing does.
+// Chosen: a look costs some microseconds.
+inline constexpr std::int64_t kShortNapNs = 50'000;
+inline constexpr std::int64_t kLongNapNs = 2'000'000;
 // Ranks of the node that do not appear at the start are spoken of after so long. Chosen.
 inline constexpr double kStartPatienceNs = 20e9;
 

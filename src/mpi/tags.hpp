@@ -73,4 +73,13 @@ inline constexpr Range kPieces{0, kLast + 1};
 
 static_assert(disjoint(std::array{kPieces}));
 
+// ---- config.windows_comm
+// -------------------------------------------------------------------------------
+
+// Of windows over several nodes (onesided/message.hpp).
+inline constexpr Range kRequests{0, 1};
+inline constexpr Range kAnswers{kRequests.end(), 1};
+
+static_assert(disjoint(std::array{kRequests, kAnswers}));
+
 }  // namespace mh::mpi::tags

@@ -91,8 +91,8 @@ struct alignas(kCacheLine) RankPart {
 };
 static_assert(std::is_standard_layout_v<RankPart> && sizeof(RankPart) % kCacheLine == 0);
 
-// Epochs that a target has exposed to the rank whose row this is: by that target alone, release in
-// MPI_Win_post, acquire in MPI_Win_start.
+// Epochs that a target has exposed to the rank whose row this is: by that target alone, or, for one
+// on another node, by that rank; release in MPI_Win_post, acquire in MPI_Win_start.
 using Posts = std::span<std::atomic<std::uint32_t>>;
 
 class Control {

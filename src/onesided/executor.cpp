@@ -327,7 +327,7 @@ Status Executor::write_run(const KeptList& list, const memory::View& target, std
 
 Status Executor::compare_and_swap(const Task& task, const void* compare) {
   const std::size_t bytes = task.what.element;
-  std::array<std::byte, 16> had{};
+  std::array<std::byte, kMostSwapped> had{};
   if (bytes > had.size()) return {Code::misuse, 0};
   StripeLock& lock = task.locks->of(task.target.base.address);
   lock.lock(me_, liveness_);

@@ -19,6 +19,8 @@
 
 namespace mh::onesided {
 
+inline constexpr std::size_t kMostSwapped = 32;
+
 class Executor {
  public:
   // `me`: rank on the node. `reach` says whether the kernel may be asked; it outlives this.
@@ -32,6 +34,7 @@ class Executor {
   Status run(const KeptList& list, const memory::View& target, StripeLocks& locks);
 
   // The target becomes the origin's element if it equals `compare`; the result is what it had.
+  // Elements of up to kMostSwapped bytes.
   Status compare_and_swap(const Task& task, const void* compare);
 
  private:

@@ -5,7 +5,7 @@
 // basic elements agree; any range of it between two elements can be carried out by itself, by any
 // process that reaches the three *ends*. The *owner* is the origin, the rank that made the call.
 // Put is an operation that replaces, get one that changes nothing but fetches; both without
-// `atomic`. Limits: ranks of one node.
+// `atomic`. Limits: ranks of one node; to others it goes in pieces (piece.hpp).
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,8 @@ struct Operation {
   bool has_result = false;    // what the target had before
   std::uint32_t element = 1;  // bytes of a basic element
   std::uint32_t target = 0;   // rank in the window
-  std::uint64_t bytes = 0;    // of the stream
+  std::uint64_t begin = 0;    // of the stream, from here on; not 0 in parts alone (piece.hpp)
+  std::uint64_t bytes = 0;    // of the stream, up to here
 };
 
 // How elements are combined where there is no kernel: by the MPI library, in the owner's process.

@@ -53,12 +53,13 @@ Extent extent_of(const layout::Layout* layout, std::uint64_t count, std::uint64_
 
 std::uint64_t lead_of(const Operation& what, std::uint64_t address, bool contiguous) {
   if (!what.atomic || !contiguous) return 0;
-  return address % kStripe / what.element * what.element;
+  return (address + what.begin) % kStripe / what.element * what.element;
 }
 
 layout::Range range_of(const Operation& what, std::uint64_t lead, const steal::Chunk& chunk) {
   const std::uint64_t end = std::max(chunk.offset + chunk.bytes, lead);
-  return {std::max(chunk.offset, lead) - lead, std::min(end - lead, what.bytes)};
+  return {what.begin + std::max(chunk.offset, lead) - lead,
+          std::min(what.begin + end - lead, what.bytes)};
 }
 
 // ---- Hands --------------------------------------------------------------------------------------
@@ -106,7 +107,7 @@ std::optional<End> Window::target_end(std::uint32_t rank, std::uint64_t address,
   End end{.layout = layout, .count = count, .base = {address, target.pid, target.node_rank}};
   if (target.here != nullptr) {
     end.here = target.here + (address - target.base);
-  } else {
+  } else if (!target.is_elsewhere()) {
     find_here(end, extent, reach);
   }
   return end;
@@ -323,8 +324,9 @@ Running::Running(Window& window, const Task& task, std::uint32_t chunk_bytes, bo
     : window_(window),
       task_(task),
       lead_(lead_of(task.what, task.target.base.address, task.target.layout == nullptr)),
+      done_(task.what.begin),
       chunk_bytes_(std::max(chunk_bytes / task.what.element, 1U) * task.what.element) {
-  if (shared && task.what.bytes > chunk_bytes_) open(chunk_bytes_);
+  if (shared && task.what.bytes - task.what.begin > chunk_bytes_) open(chunk_bytes_);
 }
 
 // Leaves all to this thread where an end cannot be told to others, or no slot is free.
@@ -347,7 +349,7 @@ void Running::open(std::uint32_t chunk_bytes) {
   job_->result = *result;
   job_->job.open({.to = target->base,
                   .from = origin->base,
-                  .bytes = lead_ + what.bytes,
+                  .bytes = lead_ + what.bytes - what.begin,
                   .chunk_bytes = chunk_bytes,
                   .order = steal::Order::both_ends});
   window_.slots_.show(slot);

@@ -8,9 +8,10 @@
 //
 // Short operations on memory that only the kernel reaches are kept, a list for each target
 // (kept.hpp): whoever completes an epoch, flushes, or does anything else there carries them out
-// first.
+// first. A target on another node is sent the parts of an operation (piece.hpp), which it carries
+// out likewise.
 //
-// Knows no MPI and waits for nothing. Limits: ranks of one node; jobs only where all three ends are
+// Knows no MPI and waits for nothing. Limits: kMaxRanks ranks; jobs only where all three ends are
 // regular (layout/compact.hpp), of others the origin does all.
 #pragma once
 
@@ -39,6 +40,9 @@ struct Exposed {
   std::uint32_t node_rank = 0;  // whose it is
   pid_t pid = 0;
   std::byte* here = nullptr;  // `base`, where this process maps it; null if it does not
+
+  static constexpr std::uint32_t kElsewhere = ~std::uint32_t{0};  // node_rank: on another node
+  [[nodiscard]] bool is_elsewhere() const { return node_rank == kElsewhere; }
 };
 
 // Which bytes around an address an end covers.
@@ -168,7 +172,7 @@ class Running {
   const Task& task_;
   std::uint64_t lead_ = 0;  // bytes before the stream, so that chunks end at stripes
   SharedJob* job_ = nullptr;
-  std::uint64_t done_ = 0;  // without a job
+  std::uint64_t done_;  // of the stream, without a job
   std::uint32_t chunk_bytes_;
   bool succeeded_ = true;
 };

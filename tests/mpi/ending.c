@@ -8,8 +8,28 @@
 
 static MPI_Datatype rows;  // half of LARGE bytes
 static bool in_rows;       // messages are noncontiguous
+static bool in_windows;    // they are accumulates under locks
+
+static void accumulate(int times) {
+  static unsigned char bytes[LARGE];
+  static MPI_Win window = MPI_WIN_NULL;
+  unsigned char* memory = NULL;
+  if (window == MPI_WIN_NULL) {
+    MPI_Win_allocate(LARGE, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
+  }
+  for (int i = 0; i < times; ++i) {
+    const int target = (rank + i) % ranks;
+    MPI_Win_lock(i % 3 == 0 ? MPI_LOCK_EXCLUSIVE : MPI_LOCK_SHARED, target, 0, window);
+    MPI_Accumulate(bytes, LARGE, MPI_BYTE, target, 0, LARGE, MPI_BYTE, MPI_BXOR, window);
+    MPI_Win_unlock(target, window);
+  }
+}
 
 static void exchange(int times) {
+  if (in_windows) {
+    accumulate(times);
+    return;
+  }
   int next = (rank + 1) % ranks, last = (rank + ranks - 1) % ranks;
   for (int i = 0; i < times; ++i) {
     unsigned char *out = filled(LARGE, rank), *in = blank(LARGE);
@@ -25,6 +45,7 @@ static void exchange(int times) {
 int main(int argc, char** argv) {
   const char* how = argc > 1 ? argv[1] : "";
   begin(&argc, &argv);
+  in_windows = argc > 2 && strcmp(argv[2], "windows") == 0;
   in_rows = argc > 2 && strcmp(argv[2], "rows") == 0;
   MPI_Type_vector(LARGE / 200, 100, 200, MPI_BYTE, &rows);
   MPI_Type_commit(&rows);

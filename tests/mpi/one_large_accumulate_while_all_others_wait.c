@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Rank 0 accumulates 8 MB into rank 1, ROUNDS times; all others wait, in a fence (WAITERS=fence), a
-// barrier or a receive; rank 1 outside of MPI first, with TARGET=sleeps, so that its core is free
-// for others. SHAPE=rows: into every second row of a matrix. What came of it is checked; who did it
-// is for test_who_accumulates.py to see.
+// Rank 0 accumulates 8 MB into rank 1, or TO, ROUNDS times; all others wait, in a fence
+// (WAITERS=fence), a barrier or a receive; the target outside of MPI first, with TARGET=sleeps, so
+// that its core is free for others. SHAPE=rows: into every second row of a matrix. What came of it
+// is checked; who did it is for test_who_accumulates.py to see.
 //
 // run: by test_who_accumulates.py
 #include "check.h"
@@ -22,6 +22,7 @@ int main(int argc, char** argv) {
   const bool rows = strcmp(setting("SHAPE", "contiguous"), "rows") == 0;
   const bool created = strcmp(setting("KIND", "allocated"), "created") == 0;
   const bool sleeps = strcmp(setting("TARGET", "waits"), "sleeps") == 0;
+  const int target = atoi(setting("TO", "1"));
   MPI_Datatype there;
   MPI_Type_vector(NUMBERS / ROW, ROW, rows ? 2 * ROW : ROW, MPI_DOUBLE, &there);
   MPI_Type_commit(&there);
@@ -39,9 +40,9 @@ int main(int argc, char** argv) {
   for (int i = 0; i < NUMBERS; ++i) added[i] = 2 * i + 1;
   MPI_Win_fence(0, win);
   for (int round = 0; round < rounds; ++round) {
-    if (rank == 1 && sleeps) usleep(2000);
+    if (rank == target && sleeps) usleep(2000);
     if (rank == 0) {
-      MPI_Accumulate(added, NUMBERS, MPI_DOUBLE, 1, 0, 1, there, MPI_SUM, win);
+      MPI_Accumulate(added, NUMBERS, MPI_DOUBLE, target, 0, 1, there, MPI_SUM, win);
       for (int i = 1; i < ranks; ++i) MPI_Send(NULL, 0, MPI_BYTE, i, TAG, MPI_COMM_WORLD);
     } else if (strcmp(waiters, "recv") == 0) {
       MPI_Recv(NULL, 0, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -55,7 +56,7 @@ int main(int argc, char** argv) {
       MPI_Recv(NULL, 0, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }
   }
-  for (int i = 0; rank == 1 && i < NUMBERS; ++i) {
+  for (int i = 0; rank == target && i < NUMBERS; ++i) {
     const int at = rows ? i / ROW * 2 * ROW + i % ROW : i;
     const double wanted = at + (double)rounds * added[i];
     CHECK(memory[at] == wanted, "number %d is %g, not %g", at, memory[at], wanted);

@@ -7,6 +7,8 @@
 // run: ranks 3
 // run: ranks 2 MH_CORES=2
 // run: ranks 3 helped MH_FAKE_NODES=2
+// run: ranks 4 helped MH_FAKE_NODES=2 MH_WINDOWS=all
+// run: ranks 3 helped MH_FAKE_NODES=2 MH_WINDOWS=all says "a node has one rank"
 #include "check.h"
 
 enum { ROUNDS = 200 };

@@ -35,3 +35,11 @@ def test_the_product_is_exact_without_help(mpi: MpiBuild, plain: Arm) -> None:
 @pytest.mark.under("mpich4")
 def test_the_product_is_exact_on_two_nodes(mpi: MpiBuild, helped: Arm) -> None:
     check(mpi, helped, 2, "--tiles 5 --tile 30 --density 0.5", {"MH_FAKE_NODES": "2"})
+
+
+@pytest.mark.under(*QUICK)
+@pytest.mark.parametrize("words", ["--tiles 5 --tile 30 --density 0.5", "--tiles 3 --tile 200"])
+def test_the_product_is_exact_in_windows_over_two_nodes(
+    mpi: MpiBuild, helped: Arm, words: str
+) -> None:
+    check(mpi, helped, 4, words, {"MH_FAKE_NODES": "2", "MH_WINDOWS": "all"})

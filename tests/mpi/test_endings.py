@@ -101,8 +101,9 @@ def test_a_rank_killed_from_outside_ends_all(mpi: MpiBuild, helped: Arm, how: st
 
 
 @pytest.mark.under(*QUICK)
-def test_a_rank_killed_between_nodes_ends_all(mpi: MpiBuild, helped: Arm) -> None:
-    """In the middle of noncontiguous messages between two nodes."""
+@pytest.mark.parametrize("what", ["rows", "windows"])
+def test_a_rank_killed_between_nodes_ends_all(mpi: MpiBuild, helped: Arm, what: str) -> None:
+    """In the middle of noncontiguous messages, or of accumulates, between two nodes."""
 
     def meddle(process: subprocess.Popen[str], mark: str) -> None:
         pids = ranks(mark, "/ending", 4)
@@ -110,8 +111,8 @@ def test_a_rank_killed_between_nodes_ends_all(mpi: MpiBuild, helped: Arm) -> Non
         time.sleep(0.5)
         os.kill(pids[1], signal.SIGKILL)
 
-    program = [str(compiled(mpi, "ending", [SOURCE])), "wait", "rows"]
-    env = {"MH_FAKE_NODES": "2"}
+    program = [str(compiled(mpi, "ending", [SOURCE])), "wait", what]
+    env = {"MH_FAKE_NODES": "2", "MH_WINDOWS": "all"}
     done = run(mpi, helped, 4, program, env, timeout_s=LIMIT_S, meddle=meddle)
     assert done.code not in (0, TIMED_OUT), done.told()
     done.expect_clean()

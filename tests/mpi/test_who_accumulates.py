@@ -29,11 +29,17 @@ def helped_by(summary: dict[str, Any], rank: int) -> int:
 
 
 def run_until_helped(
-    mpi: MpiBuild, helped: Arm, ranks: int, helpers: tuple[int, ...], env: dict[str, str]
+    mpi: MpiBuild,
+    helped: Arm,
+    ranks: int,
+    helpers: tuple[int, ...],
+    env: dict[str, str],
+    owner: int = 0,
 ) -> None:
-    """One of the helpers took chunks of rank 0's operations, in one run or several."""
+    """One of the helpers took chunks of the owner's jobs, in one run or several."""
     for done, _ in longer_and_longer(mpi, helped, ranks, SOURCE, env):
-        assert {pair["victim"] for pair in done.summary["helped"]} <= {0}, "jobs are the origin's"
+        victims = {pair["victim"] for pair in done.summary["helped"]}
+        assert victims <= {owner}, f"jobs of {victims}, not of {owner}"
         if any(helped_by(done.summary, rank) > 0 for rank in helpers):
             return
     pytest.fail(f"ranks {helpers} have not helped\n{done.told()}")
@@ -61,3 +67,12 @@ def test_memory_that_only_the_kernel_reaches_is_helped_with(mpi: MpiBuild, helpe
 def test_memory_in_a_shared_heap_is_helped_with(mpi: MpiBuild, helped: Arm) -> None:
     env = {"KIND": "created", "TARGET": "sleeps", "MH_MEMORY": "mapped"}
     run_until_helped(mpi, with_heap(helped), 3, (2,), env)
+
+
+@pytest.mark.parametrize("shape", ["contiguous", "rows"])
+@pytest.mark.parametrize("target", ["waits", "sleeps"])
+def test_what_comes_from_another_node_is_computed_by_the_targets_node(
+    mpi: MpiBuild, helped: Arm, target: str, shape: str
+) -> None:
+    env = {"MH_FAKE_NODES": "2", "MH_WINDOWS": "all", "TO": "2", "TARGET": target, "SHAPE": shape}
+    run_until_helped(mpi, helped, 4, (3,), env, owner=2)

@@ -4,6 +4,7 @@
 // neither memory nor descriptors grow.
 //
 // run: ranks 2
+// run: ranks 4 helped MH_FAKE_NODES=2 MH_WINDOWS=all
 #include <dirent.h>
 
 #include "check.h"
@@ -36,7 +37,7 @@ static void play_round(MPI_Comm comm, int round) {
   MPI_Win_create_dynamic(MPI_INFO_NULL, comm, &wins[2]);
   for (int i = 0; i < 2; ++i) {
     MPI_Win_fence(0, wins[i]);
-    MPI_Put(&value, 1, MPI_LONG, 1 - rank, 5, 1, MPI_LONG, wins[i]);
+    MPI_Put(&value, 1, MPI_LONG, (rank + ranks / 2) % ranks, 5, 1, MPI_LONG, wins[i]);
     MPI_Win_fence(MPI_MODE_NOSUCCEED, wins[i]);
   }
   CHECK(memory[5] == round && own[5] == round, "round %d: %ld, %ld", round, memory[5], own[5]);

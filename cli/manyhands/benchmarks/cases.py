@@ -297,6 +297,18 @@ CASES = (
         two_nodes=True,
         not_under={"mpich4": "its MPI_Finalize may never end over UCX's TCP"},
     ),
+    Case(
+        "onesided-nodes",
+        "One-sided operations between two nodes over TCP; the other ranks in a fence",
+        "onesided",
+        ranks(4),
+        args("--sizes", "128K,1M,8M", "--batches", "9", "--apart"),
+        arms=(PLAIN, Arm("helped", environment={"MH_WINDOWS": "all"})),
+        environment=_TCP,
+        crowded=True,
+        two_nodes=True,
+        not_under={"mpich4": "its MPI_Finalize may never end over UCX's TCP"},
+    ),
     *LOOP_CASES,
     Case(
         "streams",

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One-sided communication: synchronisation, and the end of a window.
 //
-// Operations on windows of ours are over when they return, or kept by their origin. An epoch
-// completes what was kept, and lets others know. Whoever waits here, for a fence, a post, a
-// complete or a lock, waits in the wait loop, and helps. Steps that the state of the window does
-// not allow are MPI_ERR_RMA_SYNC.
+// Operations on the own node are over when they return, or kept by their origin: an epoch completes
+// what was kept. What is under way to other nodes is waited for (onesided/remote.hpp), whose ranks
+// are told by messages what neighbours read in shared memory. Whoever waits here, for a fence, a
+// post, a complete or a lock, waits in the wait loop, and helps. Steps that the state of the window
+// does not allow are MPI_ERR_RMA_SYNC.
 #include <atomic>
 #include <cstdint>
 #include <utility>
@@ -14,11 +15,13 @@
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
 #include "mpi/onesided/operations.hpp"
+#include "mpi/onesided/remote.hpp"
 #include "mpi/wrappers.hpp"
 
 namespace mh::mpi {
 namespace {
 
+namespace remote = rma::remote;
 using onesided::Epochs;
 using onesided::LockMode;
 using onesided::TargetLock;
@@ -26,22 +29,36 @@ using rma::Win;
 
 int refused(const Win& win) { return rma::raise(win.handle, MPI_ERR_RMA_SYNC); }
 
+// What was kept, or asked of another node, has failed.
+int ended(const Win& win, bool fine) {
+  return fine ? MPI_SUCCESS : rma::raise(win.handle, MPI_ERR_OTHER);
+}
+
 bool is_rank(const Win& win, int rank) {
   return rank >= 0 && static_cast<std::uint32_t>(rank) < win.ranks();
 }
 
 // ---- Fence --------------------------------------------------------------------------------------
 
+// All ranks of the window, when nothing is under way any more. What was written before it is seen
+// by those that leave it: counts of arrivals are released and acquired.
+bool meet(Win& win) {
+  if (win.spanning == nullptr) {
+    arrivals::barrier(*win.gate);
+    return true;
+  }
+  const bool fine = remote::flush(win);
+  remote::barrier(win);
+  return fine;
+}
+
 int fence(int assert, Win& win) {
   {
     const ThreadLock hold(win.mutex);
     if (!win.window.epochs().fence((assert& MPI_MODE_NOSUCCEED) == 0)) return refused(win);
   }
-  const int done = rma::complete_kept(win);
-  // What was written before it is seen by those that leave it: counts of arrivals are released and
-  // acquired.
-  arrivals::barrier(*win.gate);
-  return done;
+  const bool fine = rma::complete_kept(win);
+  return ended(win, meet(win) && fine);
 }
 
 // ---- Post, start, complete, wait ----------------------------------------------------------------
@@ -67,6 +84,10 @@ int post(const std::vector<std::uint32_t>& origins, Win& win) {
     if (!win.window.epochs().post(origins.size())) return refused(win);
   }
   for (const std::uint32_t origin : origins) {
+    if (win.is_elsewhere(origin)) {
+      remote::post(win, origin);
+      continue;
+    }
     std::atomic<std::uint32_t>& posts = win.window.control().posts_to(origin)[win.window.me()];
     // release: pairs with the acquire in start() of that rank. This rank alone writes the word.
     posts.store(posts.load(std::memory_order_relaxed) + 1, std::memory_order_release);
@@ -82,7 +103,7 @@ int start(const std::vector<std::uint32_t>& targets, Win& win) {
   const onesided::Posts posts = win.window.control().posts_to(win.window.me());
   for (const std::uint32_t target : targets) {
     arrivals::wait_until([&] {
-      // acquire: pairs with the release in post() of that rank.
+      // acquire: pairs with the release in post() of that rank, or of this rank's server.
       return posts[target].load(std::memory_order_acquire) != win.posts_seen[target];
     });
     ++win.posts_seen[target];
@@ -100,12 +121,17 @@ int complete(Win& win) {
     targets = win.window.epochs().targets();
     win.window.epochs().complete();
   }
-  const int done = rma::complete_kept(win);
+  bool fine = rma::complete_kept(win);
   for (const std::uint32_t target : targets) {
+    if (win.is_elsewhere(target)) {
+      remote::complete(win, target);
+      fine = remote::await_results(win, target) && fine;
+      continue;
+    }
     // release: pairs with the acquire in is_completed() of that rank.
     win.window.control().part(target).completed.fetch_add(1, std::memory_order_release);
   }
-  return done;
+  return ended(win, fine);
 }
 
 bool is_completed(const Win& win, std::size_t origins) {
@@ -144,7 +170,19 @@ int test_for_origins(int* flag, Win& win) {
 
 // ---- Locks --------------------------------------------------------------------------------------
 
+enum class Flushed : bool { at_origin, at_target };
+
+// Of one target, or of all where it is negative.
+bool complete_under_way(Win& win, int target, Flushed where) {
+  if (win.spanning == nullptr) return true;
+  const bool results = where == Flushed::at_origin;
+  if (target < 0) return results ? remote::await_results(win) : remote::flush(win);
+  const auto rank = static_cast<std::uint32_t>(target);
+  return results ? remote::await_results(win, rank) : remote::flush(win, rank);
+}
+
 void acquire(Win& win, std::uint32_t target, LockMode mode) {
+  if (win.is_elsewhere(target)) return remote::lock(win, target, mode);
   TargetLock& lock = win.window.control().part(target).lock;
   const std::uint32_t number = lock.draw();
   if (!lock.enter(number, mode)) {
@@ -152,9 +190,11 @@ void acquire(Win& win, std::uint32_t target, LockMode mode) {
   }
 }
 
+// After what is under way to the target; its flush waits for that, and for this.
 void release(Win& win, std::uint32_t target, Epochs::Held how) {
   if (how == Epochs::Held::unchecked) return;
   const LockMode mode = how == Epochs::Held::exclusive ? LockMode::exclusive : LockMode::shared;
+  if (win.is_elsewhere(target)) return remote::unlock(win, target, mode);
   win.window.control().part(target).lock.leave(mode);
 }
 
@@ -179,10 +219,10 @@ int unlock(std::uint32_t target, Win& win) {
     how = win.window.epochs().unlock(target);
   }
   if (how == Epochs::Held::no) return refused(win);
-  const int done = rma::complete_kept(win, target);
+  const bool fine = rma::complete_kept(win, target);
   release(win, target, how);
   rma::progress_sometimes();
-  return done;
+  return ended(win, complete_under_way(win, static_cast<int>(target), Flushed::at_target) && fine);
 }
 
 int lock_all(int assert, Win& win) {
@@ -205,14 +245,15 @@ int unlock_all(Win& win) {
     how = win.window.epochs().unlock_all();
   }
   if (how == Epochs::Held::no) return refused(win);
-  const int done = rma::complete_kept(win);
+  const bool fine = rma::complete_kept(win);
   for (std::uint32_t target = 0; target < win.ranks(); ++target) release(win, target, how);
   rma::progress_sometimes();
-  return done;
+  return ended(win, complete_under_way(win, -1, Flushed::at_target) && fine);
 }
 
-// Only what was kept is under way; what a program waits for in a loop of flushes may need progress.
-int flush(Win& win, int target) {
+// On the own node only what was kept is under way; what a program waits for in a loop of flushes may
+// need progress.
+int flush(Win& win, int target, Flushed where) {
   {
     const ThreadLock hold(win.mutex);
     const Epochs& epochs = win.window.epochs();
@@ -220,13 +261,13 @@ int flush(Win& win, int target) {
         target < 0 ? epochs.is_passive() : epochs.may_flush(static_cast<std::size_t>(target));
     if (!may && rma::strict(win)) return refused(win);
   }
-  const int done = target < 0 ? rma::complete_kept(win)
-                              : rma::complete_kept(win, static_cast<std::uint32_t>(target));
+  const bool fine = target < 0 ? rma::complete_kept(win)
+                               : rma::complete_kept(win, static_cast<std::uint32_t>(target));
   // Between operations on the window and the program's own loads and stores there; pairs with the
   // fence of whoever looks at the other side.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   rma::progress_sometimes();
-  return done;
+  return ended(win, complete_under_way(win, target, where) && fine);
 }
 
 // What a call on one target does: `ours` on a window of ours, for a rank of it.
@@ -308,24 +349,24 @@ int Win_unlock_all(MPI_Win win) {
 
 int Win_flush(int rank, MPI_Win win) {
   return on_target(
-      rank, win, [&](Win& ours) { return flush(ours, rank); },
+      rank, win, [&](Win& ours) { return flush(ours, rank, Flushed::at_target); },
       [&] { return next.Win_flush(rank, win); });
 }
 
 int Win_flush_local(int rank, MPI_Win win) {
   return on_target(
-      rank, win, [&](Win& ours) { return flush(ours, rank); },
+      rank, win, [&](Win& ours) { return flush(ours, rank, Flushed::at_origin); },
       [&] { return next.Win_flush_local(rank, win); });
 }
 
 int Win_flush_all(MPI_Win win) {
   Win* ours = rma::find(win);
-  return ours != nullptr ? flush(*ours, -1) : next.Win_flush_all(win);
+  return ours != nullptr ? flush(*ours, -1, Flushed::at_target) : next.Win_flush_all(win);
 }
 
 int Win_flush_local_all(MPI_Win win) {
   Win* ours = rma::find(win);
-  return ours != nullptr ? flush(*ours, -1) : next.Win_flush_local_all(win);
+  return ours != nullptr ? flush(*ours, -1, Flushed::at_origin) : next.Win_flush_local_all(win);
 }
 
 int Win_sync(MPI_Win win) {
@@ -340,8 +381,8 @@ int Win_free(MPI_Win* win) {
   const MPI_Win handle = *win;
   if (Win* ours = rma::find(handle)) {
     if (!ours->window.epochs().may_free()) return refused(*ours);
-    rma::complete_kept(*ours);       // of a fence's epoch that no fence ended
-    arrivals::barrier(*ours->gate);  // nobody is in a chunk of an operation on it any more
+    static_cast<void>(rma::complete_kept(*ours));  // of a fence's epoch that no fence ended
+    static_cast<void>(meet(*ours));  // nobody is in a chunk of an operation on it any more
   }
   arrivals::window_none(handle);  // the library waits for all, and a sender may wait for this rank
   auto ours = rma::take(handle);

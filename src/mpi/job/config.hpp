@@ -3,8 +3,8 @@
 // private communicators.
 //
 // Read-only between start-up and MPI_Finalize; any thread reads it without a lock. Only
-// lifecycle/bootstrap.cpp and, for messages between nodes, protocol/internode.cpp write to it, both
-// while no other thread is in a call of ours.
+// lifecycle/bootstrap.cpp and, for what goes between nodes, protocol/internode.cpp and
+// onesided/remote.cpp write to it, all while no other thread is in a call of ours.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +25,7 @@ struct Config {
   bool pipelining = false;  // messages may go by pipelines (p2p/pipeline.hpp)
   bool internode =
       false;  // messages to other nodes may go by internode pipelines (protocol/internode.hpp)
+  bool spanning = false;       // windows over several nodes may be ours (onesided/remote.hpp)
   bool willing = false;        // nothing on this node speaks against helping with messages
   bool multiple = false;       // the library has granted MPI_THREAD_MULTIPLE
   bool sharing_loops = false;  // this rank's loops are exposed to others
@@ -42,11 +43,12 @@ struct Config {
 
   MPI_Comm node_comm{};       // ranks of this node, in order; carries completions and resent data
   MPI_Comm internode_comm{};  // a duplicate of MPI_COMM_WORLD, only while `wiring`
+  MPI_Comm windows_comm{};    // likewise, only while `spanning`
   MPI_Comm self_comm{};       // this rank alone; holds messages that a probe had to take out
 };
 
 namespace detail {
-extern Config config;  // for the two writers
+extern Config config;  // for the writers
 }
 inline constexpr const Config& config = detail::config;
 

@@ -18,6 +18,7 @@
 #include "mpi/lifecycle/progress.hpp"
 #include "mpi/lifecycle/report.hpp"
 #include "mpi/next.hpp"
+#include "mpi/onesided/remote.hpp"
 #include "mpi/onesided/windows.hpp"
 #include "mpi/protocol/internode.hpp"
 #include "mpi/protocol/parked_types.hpp"
@@ -75,6 +76,7 @@ void start() {
   switches.started = true;
   if (switches.active) cores::share();
   internode::start();
+  rma::remote::start();
   if (!switches.active) return;
   if (config.describing && switches.errors_are_fatal && !switches.threads)
     short_receives.set_limit(config.threshold);
@@ -89,6 +91,7 @@ void stop() {
   // Wait, with helping hands, for the ranks of this node: after that none of them can still want
   // anything of this one.
   if (switches.active) arrivals::barrier(MPI_COMM_WORLD);
+  rma::remote::stop();
   internode::stop();
   openmp::stop();
   report(config.describing ? "" : node_setup::why_not());

@@ -13,6 +13,8 @@ namespace {
 // Iterations that others do may call MPI at any time. MPI allows the library to grant more than was
 // asked for, so the program sees what there is.
 bool wants_all_threads() {
+  // So does the thread that carries out what other nodes ask for (onesided/server_thread.hpp).
+  if (settings().enable && settings().windows == WindowScope::all) return true;
   switch (settings().thread_level) {
     case ThreadLevel::automatic:
       return openmp::has_marked_loops();

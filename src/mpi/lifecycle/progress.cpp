@@ -12,6 +12,7 @@
 #include "mpi/calls/persistent.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
+#include "mpi/onesided/serving.hpp"
 #include "mpi/onesided/windows.hpp"
 #include "mpi/protocol/internode.hpp"
 #include "mpi/protocol/lost_descriptors.hpp"
@@ -35,6 +36,7 @@ class NodeWork final : public wait::Work {
     progress_persistent();
     internode::progress();
     rma::serve();
+    rma::serve_other_nodes();
     send_descriptors::search_lost();
   }
 

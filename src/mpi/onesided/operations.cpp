@@ -13,6 +13,8 @@
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
+#include "mpi/onesided/by_elements.hpp"
+#include "mpi/onesided/remote.hpp"
 #include "mpi/protocol/watch.hpp"
 #include "wait/wait.hpp"
 
@@ -155,10 +157,11 @@ std::optional<Status> by_target(Win& win, const Task& task, const void* compare 
   return win.window.ask_target(hands(), task, compare);
 }
 
-// With the target's end filled in by the operation's displacement.
-Outcome carry_out(Win& win, Task& task, const Target& target, const Side& at) {
-  const int before = complete_kept(win, static_cast<std::uint32_t>(target.rank));
-  if (before != MPI_SUCCESS) return before;
+// With the target's end filled in by the operation's displacement. `result` has the layout of the
+// result's end, if there is one.
+Outcome carry_out(Win& win, Task& task, const Target& target, const Side& at,
+                  const layout::LayoutPtr& result) {
+  if (!complete_kept(win, static_cast<std::uint32_t>(target.rank))) return failed(win);
   const onesided::Exposed& exposed = win.window.exposed(static_cast<std::uint32_t>(target.rank));
   const std::uint64_t address =
       exposed.base + static_cast<std::uint64_t>(target.displacement) * exposed.unit;
@@ -167,6 +170,10 @@ Outcome carry_out(Win& win, Task& task, const Target& target, const Side& at) {
                                          task.what.bytes, *services.memory);
   if (!end) return raise(win.handle, MPI_ERR_RMA_RANGE);
   task.target = *end;
+  if (exposed.is_elsewhere()) {
+    return outcome(win, task.reducer.reduce == nullptr ? remote::carry_out(win, task, result)
+                                                       : reduce_by_elements(win, task));
+  }
   task.locks = &win.window.control().part(task.what.target).stripes;
   const std::uint32_t chunk = task.what.atomic ? static_cast<std::uint32_t>(onesided::kStripe)
                                                : services.chunking->chunk_for(task.what.bytes);
@@ -204,6 +211,7 @@ bool keep(Win& win, const Buffer& origin, const Target& target, onesided::Operat
   what.target = static_cast<std::uint32_t>(target.rank);
   what.bytes = own.bytes;
   const onesided::Exposed& exposed = win.window.exposed(what.target);
+  if (exposed.is_elsewhere()) return false;
   const std::uint64_t offset = static_cast<std::uint64_t>(target.displacement) * exposed.unit;
   if (offset > exposed.bytes || own.bytes > exposed.bytes - offset) return false;
   const memory::View place{exposed.base + offset, exposed.pid, exposed.node_rank};
@@ -211,9 +219,9 @@ bool keep(Win& win, const Buffer& origin, const Target& target, onesided::Operat
   const ThreadLock hold(win.mutex);
   outcome = MPI_SUCCESS;
   if (win.window.keep(what, place.address, origin.address)) return true;
-  const Status before = win.window.carry_out_kept(hands(), what.target);
-  if (!before) outcome = failed(win, before);
-  return !before || win.window.keep(what, place.address, origin.address);
+  const bool fine = win.window.carry_out_kept(hands(), what.target).ok();
+  if (!fine) outcome = failed(win);
+  return !fine || win.window.keep(what, place.address, origin.address);
 }
 
 bool is_unusual(const Win& win, const Target& target) {
@@ -248,7 +256,7 @@ Outcome move(Win& win, const Buffer& buffer, const Target& target, bool is_put) 
                .bytes = std::min(own.bytes, there.bytes)};
   if (task.what.bytes == 0) return MPI_SUCCESS;
   (is_put ? task.origin : task.result) = own_end(own, buffer.address);
-  return carry_out(win, task, target, there);
+  return carry_out(win, task, target, there, own.held);
 }
 
 // ---- Accumulates --------------------------------------------------------------------------------
@@ -345,7 +353,7 @@ Outcome accumulate_uniform(Win& win, const Buffer& origin, const Buffer* result,
     library.type = elements::basic_of(target.type);
     task.reducer = {ByLibrary::reduce, &library};
   }
-  return carry_out(win, task, target, there);
+  return carry_out(win, task, target, there, into.held);
 }
 
 }  // namespace
@@ -402,8 +410,7 @@ Outcome compare_and_swap(Win& win, const void* origin, const void* compare, void
   const elements::Element element = elements::of(type);
   if (!element.uniform || !datatypes::info(type).contiguous || element.bytes > 16) return kUnusual;
   if (const Access may = access(win, rank); may != Access::allowed) return stopped(win, may);
-  const int before = complete_kept(win, static_cast<std::uint32_t>(rank));
-  if (before != MPI_SUCCESS) return before;
+  if (!complete_kept(win, static_cast<std::uint32_t>(rank))) return failed(win);
   const Side one = contiguous_side(element.bytes);
   Task task;
   task.what = {.op = Op::replace,
@@ -421,24 +428,26 @@ Outcome compare_and_swap(Win& win, const void* origin, const void* compare, void
       win.window.target_end(task.what.target, address, nullptr, 0, element.bytes, *services.memory);
   if (!end) return raise(win.handle, MPI_ERR_RMA_RANGE);
   task.target = *end;
+  if (exposed.is_elsewhere()) return outcome(win, remote::compare_and_swap(win, task, compare));
   task.locks = &win.window.control().part(task.what.target).stripes;
   if (const auto done = by_target(win, task, compare)) return outcome(win, *done);
   return outcome(win, hands().executor().compare_and_swap(task, compare));
 }
 
-int complete_kept_slow(Win& win, std::optional<std::uint32_t> target) {
-  Status done;
-  {
-    const ThreadLock hold(win.mutex);
-    for (std::uint32_t rank = target.value_or(0); done && rank < win.ranks(); ++rank) {
-      done = win.window.carry_out_kept(hands(), rank);
-      if (target) break;
-    }
+bool complete_kept_slow(Win& win, std::optional<std::uint32_t> target) {
+  const ThreadLock hold(win.mutex);
+  bool fine = true;
+  for (std::uint32_t rank = target.value_or(0); rank < win.ranks(); ++rank) {
+    fine = win.window.carry_out_kept(hands(), rank).ok() && fine;
+    if (target) break;
   }
-  return outcome(win, done);
+  return fine;
 }
 
-int completed_request(MPI_Request* request) {
+Outcome with_request(MPI_Win handle, Outcome done, MPI_Request* request) {
+  if (!done || *done != MPI_SUCCESS) return done;
+  Win* win = find(handle);
+  if (win->spanning != nullptr && !remote::await_results(*win)) return failed(*win);
   return real.Isend(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, config.self_comm, request);
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One-sided operations on windows of ours: from the arguments of a call to bytes in their places.
 //
-// Done when they return: the target has let this rank in before, by fence, start or lock. Short
-// puts and accumulates on memory that only the kernel reaches are kept (onesided/kept.hpp) until
-// something else is done there, or an epoch or flush completes them. So operations of one origin
-// take effect in the order of the calls, and requests are complete when they are made. Any thread.
+// On the own node they are done when they return: the target has let this rank in before, by fence,
+// start or lock. Short puts and accumulates on memory that only the kernel reaches are kept
+// (onesided/kept.hpp) until something else is done there, or an epoch or flush completes them. To
+// other nodes they are sent at the call. Origins' buffers are free when a call returns (remote.hpp).
+// Operations of one origin take effect in the order of the calls. Any thread.
 //
 // What cannot be meant (a rank that is none, negative counts, elements of several kinds) is
 // `unusual`: the library gets the call and says what is wrong.
@@ -91,17 +92,16 @@ inline Outcome compare_and_swap(MPI_Win handle, const void* origin, const void* 
                         : compare_and_swap(*win, origin, compare, result, type, rank, displacement);
 }
 
-// An operation with a request is one without: it is over when it returns, and so is its request.
-int completed_request(MPI_Request* request);
+// An operation with a request is one without: what it fetches is waited for here, so its request is
+// complete when it is made.
+Outcome with_request(MPI_Win handle, Outcome done, MPI_Request* request);
 
-// Carries out what was kept, for one rank or for all: before an epoch or a flush is over. Returns
-// an error code, for which the window's error handler was called.
-int complete_kept_slow(Win& win, std::optional<std::uint32_t> target);
-inline int complete_kept(Win& win, std::optional<std::uint32_t> target = std::nullopt) {
-  return win.window.has_kept() ? complete_kept_slow(win, target) : MPI_SUCCESS;
-}
-inline Outcome with_request(Outcome done, MPI_Request* request) {
-  return done && *done == MPI_SUCCESS ? completed_request(request) : done;
+// Carries out what was kept, for one rank or for all: before an epoch or a flush is over. False if
+// something has failed.
+bool complete_kept_slow(Win& win, std::optional<std::uint32_t> target);
+[[nodiscard]] inline bool complete_kept(Win& win,
+                                        std::optional<std::uint32_t> target = std::nullopt) {
+  return !win.window.has_kept() || complete_kept_slow(win, target);
 }
 
 // Of every call that a program may poll with: progress of the library and of our own protocol, once

@@ -32,9 +32,28 @@ std::mutex g_mutex;
 std::unordered_map<std::uint64_t, std::shared_ptr<Win>> g_windows;  // by handle
 std::atomic<std::uint32_t> g_count{0};  // of them; relaxed: whether it is worth while to look
 
+std::mutex g_spanning_mutex;  // guards the next: those who serve other nodes wait for nothing else
+std::unordered_map<std::uint64_t, std::shared_ptr<Win>> g_spanning;  // by id
+std::atomic<std::uint32_t> g_spanning_count{0};                      // as g_count
+
+void insert_spanning(const std::shared_ptr<Win>& win) {
+  if (win->spanning == nullptr) return;
+  const std::lock_guard<std::mutex> hold(g_spanning_mutex);
+  g_spanning[win->spanning->id] = win;
+  g_spanning_count.store(static_cast<std::uint32_t>(g_spanning.size()), std::memory_order_relaxed);
+}
+
+void remove_spanning(const Win& win) {
+  if (win.spanning == nullptr) return;
+  const std::lock_guard<std::mutex> hold(g_spanning_mutex);
+  g_spanning.erase(win.spanning->id);
+  g_spanning_count.store(static_cast<std::uint32_t>(g_spanning.size()), std::memory_order_relaxed);
+}
+
 void insert(std::shared_ptr<Win> win) {
   const std::uint64_t bits = bits_of(win->handle);
   Win* found = win.get();
+  insert_spanning(win);
   const std::lock_guard<std::mutex> hold(g_mutex);
   g_windows[bits] = std::move(win);
   g_count.store(static_cast<std::uint32_t>(g_windows.size()), std::memory_order_relaxed);
@@ -50,17 +69,19 @@ struct Card {
   std::uint64_t bytes;
   std::uint64_t unit;
   std::uint32_t node_rank;
-  std::int32_t control_fd;  // of the first rank; -1: it could make no shared memory
-  FileRange file;           // behind the memory, if any
+  std::int32_t control_fd;  // of the node's first rank; -1: it could make no shared memory
+  std::int32_t world_rank;
+  std::uint64_t id;  // Spanning::id, as the window's first rank gives it
+  FileRange file;    // behind the memory, if any
 };
 static_assert(std::is_trivially_copyable_v<Card>);
 
-Exposed exposed_of(const Card& card) {
+Exposed exposed_of(const Card& card, bool elsewhere) {
   return {.base = card.base,
           .bytes = card.bytes,
           .unit = card.unit,
-          .node_rank = card.node_rank,
-          .pid = services.node->record(card.node_rank).pid};
+          .node_rank = elsewhere ? Exposed::kElsewhere : card.node_rank,
+          .pid = elsewhere ? 0 : services.node->record(card.node_rank).pid};
 }
 
 // The file of another process, which keeps it open.
@@ -75,6 +96,7 @@ Result<node::Segment> fetch_control(const Card& root, std::size_t bytes) {
 
 // Whether this process reaches the memory of a rank; sets where it maps it.
 bool reaches(Exposed& target, const Card& card, const Mappings& mappings, bool dynamic) {
+  if (target.is_elsewhere()) return true;
   if (target.node_rank == config.me) {
     if (!dynamic) target.here = reinterpret_cast<std::byte*>(target.base);
     return true;
@@ -95,29 +117,45 @@ bool agreed(MPI_Comm comm, bool here) {
 
 // The same answer on all ranks of the communicator, without communication.
 bool may_be_ours(const Comm* gate) {
-  return gate != nullptr && gate->on_one_node && gate->members.size() > 1 &&
-         gate->line != nullptr && config.willing && services.node->one_pid_namespace();
+  if (gate == nullptr || !config.willing || !services.node->one_pid_namespace()) return false;
+  if (gate->on_one_node) return gate->members.size() > 1 && gate->line != nullptr;
+  return config.spanning && gate->size <= static_cast<int>(node::kMaxRanks);
 }
 
 struct Made {
   std::optional<node::Segment> control;
   std::vector<Exposed> exposed;
+  std::unique_ptr<Spanning> spanning;
 };
 
-// The shared memory of the window's first rank, in each of them.
+// The window's first rank on this node.
+int root_of(const Comm& gate) { return gate.members.front().rank; }
+
+// The shared memory of the node's first rank, in each of them.
 std::optional<node::Segment> share_control(const Comm& gate, const Card& root, Made& made) {
   const std::size_t bytes = Control::bytes_needed(static_cast<std::uint32_t>(gate.size));
-  if (gate.rank == 0) return std::move(made.control);
+  if (gate.rank == root_of(gate)) return std::move(made.control);
   if (root.control_fd < 0) return std::nullopt;
   auto fetched = fetch_control(root, bytes);
   if (!fetched) return std::nullopt;
   return std::move(*fetched);
 }
 
+std::unique_ptr<Spanning> spanning_of(const Comm& gate, const std::vector<Card>& cards) {
+  if (gate.on_one_node) return nullptr;
+  auto spanning = std::make_unique<Spanning>();
+  spanning->id = cards[0].id;
+  spanning->peers = std::make_unique<Peer[]>(cards.size());
+  for (std::size_t rank = 0; rank < cards.size(); ++rank) {
+    spanning->peers[rank].world_rank = cards[rank].world_rank;
+  }
+  return spanning;
+}
+
 // Collective. Nothing if the window stays the library's.
 std::optional<Made> make(MPI_Comm comm, const Comm& gate, Card mine, Flavor flavor) {
   Made made;
-  if (gate.rank == 0) {
+  if (gate.rank == root_of(gate)) {
     auto control =
         node::Segment::create(Control::bytes_needed(static_cast<std::uint32_t>(gate.size)));
     if (control) made.control = std::move(*control);
@@ -131,10 +169,12 @@ std::optional<Made> make(MPI_Comm comm, const Comm& gate, Card mine, Flavor flav
   }
   std::vector<Card> cards(static_cast<std::size_t>(gate.size));
   real.Allgather(&mine, sizeof mine, MPI_BYTE, cards.data(), sizeof mine, MPI_BYTE, comm);
-  made.control = share_control(gate, cards[0], made);
+  made.control = share_control(gate, cards[static_cast<std::size_t>(root_of(gate))], made);
+  made.spanning = spanning_of(gate, cards);
   bool fine = made.control.has_value();
-  for (const Card& card : cards) {
-    made.exposed.push_back(exposed_of(card));
+  for (std::size_t rank = 0; rank < cards.size(); ++rank) {
+    const Card& card = cards[rank];
+    made.exposed.push_back(exposed_of(card, gate.is_elsewhere(static_cast<int>(rank))));
     fine = fine && reaches(made.exposed.back(), card, mappings, flavor == Flavor::dynamic);
   }
   if (fine) {
@@ -153,21 +193,25 @@ void adopt(MPI_Comm comm, MPI_Win handle, Flavor flavor, const void* base, std::
   windows::adopt(comm, handle);
   Comm* gate = windows::gate_of(handle);
   if (!switches.active || !may_be_ours(gate)) return;
+  static std::atomic<std::uint32_t> made_here{0};  // relaxed: a number
   const bool dynamic = flavor == Flavor::dynamic;
   const Card mine{.base = dynamic ? 0 : reinterpret_cast<std::uint64_t>(base),
                   .bytes = dynamic ? ~std::uint64_t{0} : static_cast<std::uint64_t>(bytes),
                   .unit = dynamic ? 1 : static_cast<std::uint64_t>(unit),
                   .node_rank = config.me,
                   .control_fd = -1,
+                  .world_rank = config.world_rank,
+                  .id = static_cast<std::uint64_t>(config.world_rank) << 32U |
+                        made_here.fetch_add(1, std::memory_order_relaxed),
                   .file = {}};
   std::optional<Made> made = make(comm, *gate, mine, flavor);
   if (!made) return;
   insert(std::make_shared<Win>(handle, flavor, *gate, std::move(*made->control),
-                               std::move(made->exposed)));
+                               std::move(made->exposed), std::move(made->spanning)));
 }
 
 Win::Win(MPI_Win made, Flavor kind, Comm& arrivals, node::Segment shared,
-         std::vector<onesided::Exposed> exposed)
+         std::vector<onesided::Exposed> exposed, std::unique_ptr<Spanning> other_nodes)
     : handle(made),
       flavor(kind),
       group(MPI_GROUP_NULL),
@@ -175,6 +219,7 @@ Win::Win(MPI_Win made, Flavor kind, Comm& arrivals, node::Segment shared,
       control(std::move(shared)),
       window(Control(control.data(), static_cast<std::uint32_t>(arrivals.size)),
              static_cast<std::uint32_t>(arrivals.rank), std::move(exposed)),
+      spanning(std::move(other_nodes)),
       posts_seen(static_cast<std::size_t>(arrivals.size), 0) {
   real.Win_get_group(handle, &group);
 }
@@ -192,6 +237,14 @@ Win* detail::find_slow(MPI_Win handle) {
   return found;
 }
 
+std::shared_ptr<Win> find_spanning(std::uint64_t id) {
+  const std::lock_guard<std::mutex> hold(g_spanning_mutex);
+  const auto at = g_spanning.find(id);
+  return at == g_spanning.end() ? nullptr : at->second;
+}
+
+bool any_spanning() { return g_spanning_count.load(std::memory_order_relaxed) != 0; }
+
 std::shared_ptr<Win> take(MPI_Win handle) {
   const std::lock_guard<std::mutex> hold(g_mutex);
   detail::cache.drop(bits_of(handle));
@@ -200,6 +253,7 @@ std::shared_ptr<Win> take(MPI_Win handle) {
   std::shared_ptr<Win> taken = std::move(at->second);
   g_windows.erase(at);
   g_count.store(static_cast<std::uint32_t>(g_windows.size()), std::memory_order_relaxed);
+  remove_spanning(*taken);
   return taken;
 }
 
@@ -207,7 +261,10 @@ void restore(std::shared_ptr<Win> win) { insert(std::move(win)); }
 
 void stop() {
   const std::lock_guard<std::mutex> hold(g_mutex);
-  for (const auto& [bits, win] : g_windows) detail::cache.drop(bits);
+  for (const auto& [bits, win] : g_windows) {
+    detail::cache.drop(bits);
+    remove_spanning(*win);
+  }
   g_windows.clear();
   g_count.store(0, std::memory_order_relaxed);
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The windows whose operations and synchronisation are ours (src/onesided), by their handles.
 //
-// A window is ours if all ranks of its communicator are on this node and each of them reaches the
-// memory of all: decided together, when the window is made. The MPI library makes the window all
-// the same, and its memory: handle, group, attributes, name, info and error handler are the
-// library's. Every other window is the library's in all, as without us.
+// A window is ours if each rank of its communicator reaches the memory of all on its node, and
+// there is no other node, or what goes to other nodes may be ours as well (remote.hpp): decided
+// together, when the window is made. The MPI library makes the window all the same, and its memory:
+// handle, group, attributes, name, info and error handler are the library's. Every other window is
+// the library's in all, as without us.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,7 @@
 #include "mpi/abi.hpp"
 #include "mpi/handle_cache.hpp"
 #include "mpi/job/comms.hpp"
+#include "mpi/onesided/spanning.hpp"
 #include "node/segment.hpp"
 #include "onesided/window.hpp"
 
@@ -24,7 +26,7 @@ enum class Flavor : std::uint8_t { created, allocated, shared, dynamic };
 
 struct Win {
   Win(MPI_Win made, Flavor kind, Comm& arrivals, node::Segment shared,
-      std::vector<onesided::Exposed> exposed);
+      std::vector<onesided::Exposed> exposed, std::unique_ptr<Spanning> other_nodes);
   Win(const Win&) = delete;
   Win& operator=(const Win&) = delete;
   ~Win();
@@ -35,12 +37,16 @@ struct Win {
   Comm* gate;             // its arrival barrier
   node::Segment control;  // the memory of the window's control, mapped as long as the window lives
   onesided::Window window;
+  std::unique_ptr<Spanning> spanning;  // of a window over several nodes
   // Guards the window's epochs, of programs with several threads in MPI.
   std::mutex mutex;
   std::vector<std::uint32_t> posts_seen;  // by rank: epochs that were exposed to this one and used
   std::uint64_t completed_seen = 0;       // epochs to this rank that it has waited for
 
   [[nodiscard]] std::uint32_t ranks() const { return window.ranks(); }
+  [[nodiscard]] bool is_elsewhere(std::uint32_t rank) const {
+    return window.exposed(rank).is_elsewhere();
+  }
 };
 
 namespace detail {
@@ -55,6 +61,11 @@ inline Win* find(MPI_Win handle) {
     return reinterpret_cast<Win*>(word);
   return detail::find_slow(handle);
 }
+
+// By Spanning::id. Null for a window that is not made yet, or was freed.
+std::shared_ptr<Win> find_spanning(std::uint64_t id);
+// A load: whether there are windows over several nodes.
+bool any_spanning();
 
 // After the library has made the window, on all its ranks. Collective; does nothing where the
 // window stays the library's.

@@ -2,7 +2,8 @@
 """Random one-sided operations beside a serial model, in windows and epochs of every kind.
 
 The program checks itself. With two ranks every rank has a core, and helps with what the other does;
-with more they take turns on what there is. Plain libraries do not all pass: MPICH 4 computes
+with more they take turns on what there is. Ranks of nodes that are made up have windows over both,
+whose operations between them go by messages. Plain libraries do not all pass: MPICH 4 computes
 MPI_C_BOOL otherwise than its own MPI_Reduce_local, Open MPI 4 crashes in MPI_Compare_and_swap.
 `--fuzz-seed` and `--fuzz-rounds` make a longer search.
 """
@@ -19,10 +20,15 @@ HERE = Path(__file__).parent
 SOURCES = sorted(HERE.glob("*.c"))
 LIMIT_S = 120
 
+SPANNING = {"MH_FAKE_NODES": "2", "MH_WINDOWS": "all"}
+
 # name: ranks, arguments, environment
 SHAPES = {
     "2 ranks": (2, "--seed 1 --rounds 200", {"MH_CORES": "2"}),
     "3 ranks": (3, "--seed 2 --rounds 60", {}),
+    "4 ranks, 2 nodes": (4, "--seed 5 --rounds 40", SPANNING),
+    "5 ranks, 2 nodes": (5, "--seed 6 --rounds 15", SPANNING),
+    "4 ranks, 2 nodes, long": (4, "--seed 7 --rounds 300", SPANNING),
     "4 ranks, long": (4, "--seed 3 --rounds 300", {}),
 }
 
