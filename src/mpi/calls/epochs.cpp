@@ -251,8 +251,8 @@ int unlock_all(Win& win) {
   return ended(win, complete_under_way(win, -1, Flushed::at_target) && fine);
 }
 
-// On the own node only what was kept is under way; what a program waits for in a loop of flushes may
-// need progress.
+// On the own node only what was kept is under way; what a program waits for in a loop of flushes
+// may need progress.
 int flush(Win& win, int target, Flushed where) {
   {
     const ThreadLock hold(win.mutex);

@@ -4,8 +4,8 @@
 // On the own node they are done when they return: the target has let this rank in before, by fence,
 // start or lock. Short puts and accumulates on memory that only the kernel reaches are kept
 // (onesided/kept.hpp) until something else is done there, or an epoch or flush completes them. To
-// other nodes they are sent at the call. Origins' buffers are free when a call returns (remote.hpp).
-// Operations of one origin take effect in the order of the calls. Any thread.
+// other nodes they are sent at the call. Origins' buffers are free when a call returns
+// (remote.hpp). Operations of one origin take effect in the order of the calls. Any thread.
 //
 // What cannot be meant (a rank that is none, negative counts, elements of several kinds) is
 // `unusual`: the library gets the call and says what is wrong.
