@@ -6,6 +6,7 @@
 #include "mpi/collective/arrivals.hpp"
 #include "mpi/datatype/datatypes.hpp"
 #include "mpi/job/comms.hpp"
+#include "mpi/job/config.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
 #include "mpi/protocol/handlers.hpp"
@@ -14,6 +15,7 @@
 #include "mpi/protocol/short_receives.hpp"
 #include "mpi/wrappers.hpp"
 #include "steal/chunking.hpp"
+#include "wait/wait.hpp"
 
 namespace mh::mpi {
 namespace {
@@ -49,11 +51,31 @@ int free_comm(MPI_Comm* comm, int (*call)(MPI_Comm*)) {
   return result;
 }
 
+// The same answer on all its members.
+bool spans_nodes(MPI_Comm handle) {
+  const Comm* comm = comms::find(handle);
+  return comm != nullptr && !comm->on_one_node;
+}
+
+// Where windows over several nodes may be ours: in the wait loop, in which a rank serves those of
+// other nodes far sooner than the thread that it has for that (mpi/onesided/server_thread.hpp).
+int barrier_over_nodes(MPI_Comm comm) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  int code = next.Ibarrier(comm, &request);
+  wait::until([&] {
+    int flag = 0;
+    if (code == MPI_SUCCESS) code = real.Test(&request, &flag, MPI_STATUS_IGNORE);
+    return code != MPI_SUCCESS || flag != 0;
+  });
+  return code;
+}
+
 }  // namespace
 
 namespace wrap {
 
 int Barrier(MPI_Comm comm) {
+  if (config.spanning && spans_nodes(comm)) return barrier_over_nodes(comm);
   if (switches.active && arrivals::barrier(comm)) return MPI_SUCCESS;
   return next.Barrier(comm);
 }

@@ -217,7 +217,7 @@ TEST_F(PieceTest, neighbours_of_the_target_help) {
                  .bytes = kNumbers / 2 * 8};
     task.origin = end_at(origin, nullptr);
     task.target = end_at(memory_, there);
-    constexpr std::uint64_t kFrom = 8 * 100;
+    constexpr std::uint64_t kFrom = 800;
     for (std::size_t i = kFrom / 8; i < kNumbers / 2; ++i) {
       expected[shape == Shape::grid ? 2 * i : i] += origin[i];
     }
