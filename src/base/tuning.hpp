@@ -28,6 +28,14 @@ inline constexpr double kShortWaitNs = 6e3;
 // The same between collectives; an arrival barrier costs less than 2 % of it.
 inline constexpr double kTightCollectivesNs = 10e3;
 
+// ---- Threads of a rank that wait together
+
+// A thread looks for its own message so long before it sleeps: as long as its partner takes to get
+// a core.
+inline constexpr double kSitDownNs = 5e3;
+// One thread more may run after so long, if none of those that do has come back to wait.
+inline constexpr double kOneMoreThreadNs = 100e3;
+
 // ---- Messages
 
 // A sender pushes to a receiver that does not take its message: not sooner, because a receiver that

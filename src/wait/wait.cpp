@@ -3,6 +3,10 @@
 
 #include <sched.h>
 
+#include "base/tuning.hpp"
+#include "threads/admission.hpp"
+#include "threads/election.hpp"
+#include "ult/atomics.hpp"
 #include "wait/idleness.hpp"
 
 namespace mh::wait {
@@ -57,13 +61,13 @@ class WaitScope {
  public:
   explicit WaitScope(std::uint64_t now) : begin_(now), spin_ends_(now + idleness().spin()) {}
 
-  // One step of the loop. True if a chunk was moved.
-  bool step() {
+  // One step of the loop. True if a chunk was moved. Without `helps` for this rank alone.
+  bool step(bool helps = true) {
     const Hands hands;
     if (!hands) return t_has_hands && g_work->own_within_own();
     if (do_own() || g_work->lend_to_partner()) return true;
     // More ranks than cores: the core belongs to whoever has something of its own to do.
-    if (g_rules.oversubscribed || spins()) return false;
+    if (!helps || g_rules.oversubscribed || spins()) return false;
     if (!idle_) {
       idle_ = true;
       g_work->idle(true);
@@ -75,9 +79,9 @@ class WaitScope {
 
   // Between two steps. A wait that lasts leaves the core to whatever else may run there: the rank
   // that this one waits for, a thread of the program, another job. Where nothing does, the look at
-  // done() comes half a microsecond later.
-  void back_off() {
-    if (g_rules.oversubscribed || !spins()) {
+  // done() comes half a microsecond later. `crowded`: such a thread there is.
+  void back_off(bool crowded = false) {
+    if (g_rules.oversubscribed || crowded || !spins()) {
       sched_yield();
     } else {
       relax();
@@ -128,13 +132,105 @@ void until_as_guest(detail::Predicate done) {
   }
 }
 
+// --- Threads that wait together ---
+
+using Election = threads::Election<ult::Machine>;
+
+// A thread that waits, as the one that looks for all sees it.
+struct Waiter : threads::Seat<ult::Machine> {
+  explicit Waiter(detail::Predicate predicate) : done(predicate) {}
+  detail::Predicate done;
+};
+
+Election g_election;
+threads::Admission g_admission;  // of the server
+// A hint, relaxed: a wait that sees it late is shared still.
+std::atomic<bool> g_shares_waits{false};
+// Threads in waits that last. relaxed: where one more or less is seen, a thread looks for itself
+// that could sleep, or the other way round.
+std::atomic<std::uint32_t> g_waiting{0};
+
+constinit thread_local bool t_serves = false;
+
+class Counted {
+ public:
+  Counted() : waiting_(g_waiting.fetch_add(1, std::memory_order_relaxed) + 1) {}
+  ~Counted() { g_waiting.fetch_sub(1, std::memory_order_relaxed); }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+  // Of those that wait now, each can have a core.
+  [[nodiscard]] bool all_have_cores() const { return waiting_ <= g_rules.cores; }
+
+ private:
+  std::uint32_t waiting_;
+};
+
+// The waits of others: some that are over may end now.
+void look_for_others() {
+  g_admission.came(g_election.collect());
+  const std::uint64_t now = ticks();
+  g_election.tell([now] { return g_admission.may_end(now); },
+                  [now](threads::Seat<ult::Machine>& seat) {
+                    if (!static_cast<Waiter&>(seat).done()) return false;
+                    g_admission.ended(now);
+                    return true;
+                  });
+}
+
+// As the server, until its own wait is over.
+void serve(detail::Predicate done) {
+  t_serves = true;
+  WaitScope scope(ticks());
+  while (!done()) {
+    const bool crowded = g_election.has_waiters();
+    if (crowded) look_for_others();
+    // The core is not idle while another thread of this rank may run there.
+    if (scope.step(!crowded || g_admission.has_room())) continue;
+    g_work->between_looks();
+    scope.back_off(crowded);
+  }
+  scope.end();
+  g_admission.ended(ticks());
+  t_serves = false;
+  g_election.leave();
+}
+
+// Another thread serves. Its own message is what the thread that runs gets soonest, if it comes.
+bool comes_soon(detail::Predicate done, std::uint64_t begin) {
+  const std::uint64_t patience_ends = begin + ticks_from_ns(tuning::kSitDownNs);
+  while (ticks() < patience_ends) {
+    if (done()) return true;
+  }
+  return false;
+}
+
+// A wait with others, each of which does without a core if there are more of them than cores.
+void until_told_together(detail::Predicate done) {
+  const std::uint64_t begin = ticks();
+  const Counted counted;
+  if (!g_election.try_serve()) {
+    if (counted.all_have_cores()) return detail::until_slow(done);
+    if (comes_soon(done, begin)) return;
+    Waiter waiter(done);
+    if (!g_election.enter(waiter) && Election::await(waiter) == threads::Seated::told) {
+      g_work->account(ticks() - begin);
+      return;
+    }
+  }
+  serve(done);
+}
+
 }  // namespace
 
 void employ(Work* work, const Rules& rules) {
   g_rules = rules;
+  g_admission.set(rules.cores > 1 ? rules.cores - 1 : 1, ticks_from_ns(tuning::kOneMoreThreadNs));
+  g_shares_waits.store(work != nullptr && rules.cores != 0, std::memory_order_relaxed);
   ++g_employments;
   g_work = work;
 }
+
+void share_no_waits() { g_shares_waits.store(false, std::memory_order_relaxed); }
 
 namespace detail {
 
@@ -151,6 +247,12 @@ void until_slow(Predicate done) {
     scope.back_off();
   }
   scope.end();
+}
+
+void until_told_slow(Predicate done) {
+  const bool shares = g_shares_waits.load(std::memory_order_relaxed) && !t_has_hands && !t_serves;
+  if (!shares || g_work->is_guest()) return until_slow(done);
+  until_told_together(done);
 }
 
 }  // namespace detail
