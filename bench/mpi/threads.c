@@ -10,7 +10,13 @@
 
 #include "measure.h"
 
-enum { kMostThreads = 1024, kMostBytes = 65536, kFirstRounds = 20 };
+enum {
+  kMostThreads = 1024,
+  kMostBytes = 65536,
+  kFirstRounds = 20,
+  kMostRounds = 10000000,
+  kGrowth = 8
+};
 
 struct player {
   pthread_t thread;
@@ -48,13 +54,13 @@ static double run(int rank, int threads, int bytes, int rounds) {
 static void measure(int rank, int threads, int bytes, int batches, double batch_ms) {
   struct samples s = samples_new(batches, 0);
   int rounds = kFirstRounds;
-  // In two steps: a few rounds are mostly the start of the threads.
-  for (int step = 0; step < 2; step++) {
-    const double enough = batch_ms * 1e6 * (step == 0 ? 0.1 : 1);
-    const double each = run(rank, threads, bytes, rounds) / rounds;
-    const double wanted = enough / each + 1;
-    if (wanted > rounds) rounds = wanted < 1e7 ? (int)wanted : 10000000;
+  // Step by step: a few rounds are mostly the start of the threads.
+  for (int enough = 0; !enough;) {
+    const double part = run(rank, threads, bytes, rounds) / (batch_ms * 1e6);
+    enough = part > 0.5 || rounds > kMostRounds;
+    rounds = (int)(rounds * (part > 0.125 ? 1 / part : kGrowth)) + 1;
     MPI_Bcast(&rounds, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    MPI_Bcast(&enough, 1, MPI_INT, 0, MPI_COMM_WORLD);
   }
   for (int b = 0; b < batches; b++) {
     s.mean[b] = run(rank, threads, bytes, rounds) / (2.0 * rounds * threads);

@@ -8,9 +8,10 @@
 //   waiter                                   server
 //   ------                                   ------
 //   door: free -> served: it is the server   collect(): whoever has sat down joins the row
-//   else: door -> its seat                   tell(): seat of the row whose wait is over -> told
-//   sleep while its seat says `sits`         leave(): a seat of the row -> serves, or,
-//                                              if nobody sits, door: served -> free
+//   else: door -> its seat                   look(): seats of the row whose waits are over -> ready
+//   sleep while its seat says `sits`         tell_*(): a ready seat -> told
+//                                            leave(): a seat of the row -> serves, or, if there is
+//                                              none: all ready ones -> told, door: served -> free
 //
 // The door is one word, so nobody sits down without a server: a waiter that finds a server puts its
 // seat there by the same compare-and-swap that would fail if the server had left, and a server
@@ -24,7 +25,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <utility>
 
 #include "base/cacheline.hpp"
 
@@ -36,10 +36,38 @@ template <class A>
 struct alignas(kCacheLine) Seat {
   // Changed once, by the server (release); partner: the load in Election::await().
   typename A::template Atomic<std::uint32_t> word{static_cast<std::uint32_t>(Seated::sits)};
-  // Neighbours in the row. `older` is the waiter's until it has sat down, both are the server's
-  // from then on.
+  // Neighbours in a row. `older` is the waiter's until it has sat down, both are the server's from
+  // then on.
   Seat* older = nullptr;
   Seat* newer = nullptr;
+};
+
+// Seats by age.
+template <class A>
+class Row {
+ public:
+  [[nodiscard]] Seat<A>* oldest() const { return oldest_; }
+  [[nodiscard]] Seat<A>* newest() const { return newest_; }
+
+  // Behind `before`; null: as the oldest.
+  void insert_after(Seat<A>* before, Seat<A>& seat) {
+    seat.older = before;
+    seat.newer = before != nullptr ? before->newer : oldest_;
+    link(seat, &seat);
+  }
+  void remove(Seat<A>& seat) {
+    (seat.older != nullptr ? seat.older->newer : oldest_) = seat.newer;
+    (seat.newer != nullptr ? seat.newer->older : newest_) = seat.older;
+  }
+
+ private:
+  void link(Seat<A>& between, Seat<A>* seat) {
+    (between.older != nullptr ? between.older->newer : oldest_) = seat;
+    (between.newer != nullptr ? between.newer->older : newest_) = seat;
+  }
+
+  Seat<A>* oldest_ = nullptr;
+  Seat<A>* newest_ = nullptr;
 };
 
 template <class A>
@@ -84,44 +112,57 @@ class alignas(kCacheLine) Election {
 
   // Somebody sits. One load.
   [[nodiscard]] bool has_waiters() const {
-    return newest_ != nullptr || door_.load(std::memory_order_relaxed) != kServed;
+    return row_.oldest() != nullptr || has_ready() ||
+           door_.load(std::memory_order_relaxed) != kServed;
   }
+  // ... whose wait is over.
+  [[nodiscard]] bool has_ready() const { return ready_.oldest() != nullptr; }
 
   // Those who have sat down since join the row. How many they are.
   std::uint32_t collect() {
     if (door_.load(std::memory_order_relaxed) == kServed) return 0;
     // acquire: pairs with enter().
     Seat<A>* seat = seat_at(door_.exchange(kServed, std::memory_order_acquire));
-    Seat<A>* const before = newest_;
+    Seat<A>* const before = row_.newest();
     std::uint32_t count = 0;
     while (seat != nullptr) {  // the newest first
       Seat<A>* const next = seat->older;
-      insert_after(before, *seat);
+      row_.insert_after(before, *seat);
       seat = next;
       ++count;
     }
     return count;
   }
 
-  // Goes through the row from the oldest on. Whose `is_over(seat)` is woken, until `may_tell()` is
-  // false; it is asked before each.
-  template <class MayTell, class IsOver>
-  void tell(MayTell&& may_tell, IsOver&& is_over) {
-    for (Seat<A>* seat = oldest_; seat != nullptr && may_tell();) {
+  // Asks `is_over(seat)` for each of the row; it is not asked again once it was true. True: of
+  // some.
+  template <class IsOver>
+  bool look(IsOver&& is_over) {
+    bool any = false;
+    for (Seat<A>* seat = row_.oldest(); seat != nullptr;) {
       Seat<A>& looked_at = *seat;
       seat = seat->newer;
-      if (is_over(looked_at)) release_seat(looked_at, Seated::told);
+      if (!is_over(looked_at)) continue;
+      row_.remove(looked_at);
+      ready_.insert_after(ready_.newest(), looked_at);
+      any = true;
     }
+    return any;
   }
+
+  // One that is ready is told. There must be one.
+  void tell_oldest() { release_seat(ready_, *ready_.oldest(), Seated::told); }
+  void tell_newest() { release_seat(ready_, *ready_.newest(), Seated::told); }
 
   // The caller serves no longer. The next server is whoever sat down last: its message is the least
   // likely to be there already.
   void leave() {
     for (;;) {
       collect();
-      if (newest_ != nullptr) return release_seat(*newest_, Seated::serves);
+      if (row_.newest() != nullptr) return release_seat(row_, *row_.newest(), Seated::serves);
+      while (has_ready()) tell_oldest();
       std::uintptr_t seen = kServed;
-      // release: pairs with take_free_door(); the next server sees the empty row.
+      // release: pairs with take_free_door(); the next server sees the empty rows.
       if (door_.compare_exchange_strong(seen, kFree, std::memory_order_release,
                                         std::memory_order_relaxed)) {
         return;
@@ -146,17 +187,9 @@ class alignas(kCacheLine) Election {
                                          std::memory_order_relaxed);
   }
 
-  void insert_after(Seat<A>* before, Seat<A>& seat) {
-    seat.older = before;
-    seat.newer = before != nullptr ? before->newer : std::exchange(oldest_, &seat);
-    if (before != nullptr) before->newer = &seat;
-    (seat.newer != nullptr ? seat.newer->older : newest_) = &seat;
-  }
-
-  // Out of the row; its waiter may be gone with it as soon as the word is written.
-  void release_seat(Seat<A>& seat, Seated as) {
-    (seat.older != nullptr ? seat.older->newer : oldest_) = seat.newer;
-    (seat.newer != nullptr ? seat.newer->older : newest_) = seat.older;
+  // Its waiter may be gone with the seat as soon as the word is written.
+  static void release_seat(Row<A>& row, Seat<A>& seat, Seated as) {
+    row.remove(seat);
     // release: pairs with await().
     seat.word.store(static_cast<std::uint32_t>(as), std::memory_order_release);
     A::wake(&seat.word);
@@ -164,9 +197,9 @@ class alignas(kCacheLine) Election {
 
   // By every waiter.
   typename A::template Atomic<std::uintptr_t> door_{kFree};
-  // The row, by the server.
-  alignas(kCacheLine) Seat<A>* oldest_ = nullptr;
-  Seat<A>* newest_ = nullptr;
+  // By the server: who waits, and whose wait is over.
+  alignas(kCacheLine) Row<A> row_;
+  Row<A> ready_;
 };
 
 }  // namespace mh::threads

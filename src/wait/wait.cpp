@@ -79,9 +79,9 @@ class WaitScope {
 
   // Between two steps. A wait that lasts leaves the core to whatever else may run there: the rank
   // that this one waits for, a thread of the program, another job. Where nothing does, the look at
-  // done() comes half a microsecond later. `crowded`: such a thread there is.
-  void back_off(bool crowded = false) {
-    if (g_rules.oversubscribed || crowded || !spins()) {
+  // done() comes half a microsecond later.
+  void back_off() {
+    if (g_rules.oversubscribed || !spins()) {
       sched_yield();
     } else {
       relax();
@@ -151,6 +151,10 @@ std::atomic<bool> g_shares_waits{false};
 std::atomic<std::uint32_t> g_waiting{0};
 
 constinit thread_local bool t_serves = false;
+constinit thread_local std::uint64_t t_waited =
+    0;  // when this thread's last wait that lasted ended
+
+constexpr std::uint32_t kAFew = 16;
 
 class Counted {
  public:
@@ -169,12 +173,22 @@ class Counted {
 void look_for_others() {
   g_admission.came(g_election.collect());
   const std::uint64_t now = ticks();
-  g_election.tell([now] { return g_admission.may_end(now); },
-                  [now](threads::Seat<ult::Machine>& seat) {
-                    if (!static_cast<Waiter&>(seat).done()) return false;
-                    g_admission.ended(now);
-                    return true;
-                  });
+  bool is_fresh = g_election.look(
+      [](threads::Seat<ult::Machine>& seat) { return static_cast<Waiter&>(seat).done(); });
+  while (g_election.has_ready()) {
+    const auto whose = g_admission.next(now);
+    if (whose == threads::Admission::Whose::nobodys) return;
+    const bool newest = whose == threads::Admission::Whose::newest && is_fresh;
+    newest ? g_election.tell_newest() : g_election.tell_oldest();
+    is_fresh = false;
+    g_admission.ended(now);
+  }
+}
+
+void let_others_run() {
+  const std::uint64_t before = ticks();
+  sched_yield();
+  g_admission.yielded(before, ticks());
 }
 
 // As the server, until its own wait is over.
@@ -187,7 +201,7 @@ void serve(detail::Predicate done) {
     // The core is not idle while another thread of this rank may run there.
     if (scope.step(!crowded || g_admission.has_room())) continue;
     g_work->between_looks();
-    scope.back_off(crowded);
+    crowded ? let_others_run() : scope.back_off();
   }
   scope.end();
   g_admission.ended(ticks());
@@ -195,13 +209,34 @@ void serve(detail::Predicate done) {
   g_election.leave();
 }
 
+// How long a thread that does not serve looks for its own message before it sits down.
+std::uint64_t patience_at(std::uint64_t now) {
+  // One that has got its messages at once until now is about to get the next, too: its partner has
+  // lost its core for a moment. But not for ever: others wait as well.
+  const bool plays =
+      detail::t_over_at_once >= kAFew && now - t_waited < ticks_from_ns(tuning::kTurnNs);
+  if (plays) return ticks_from_ns(tuning::kPartnerIsBackNs);
+  // Not always the same time: else two ranks whose threads wait for those that sit would go on, and
+  // sit down, in step, and never meet.
+  constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;
+  const double part = static_cast<double>((now * kOdd) >> 48U) / 65536.0;
+  constexpr double kMore = tuning::kMostSitDownNs - tuning::kLeastSitDownNs;
+  return ticks_from_ns(tuning::kLeastSitDownNs + part * kMore);
+}
+
 // Another thread serves. Its own message is what the thread that runs gets soonest, if it comes.
 bool comes_soon(detail::Predicate done, std::uint64_t begin) {
-  const std::uint64_t patience_ends = begin + ticks_from_ns(tuning::kSitDownNs);
+  const std::uint64_t patience_ends = begin + patience_at(begin);
   while (ticks() < patience_ends) {
     if (done()) return true;
   }
   return false;
+}
+
+// The wait that lasted ends here, and what is counted from its end begins.
+void end_of_wait() {
+  t_waited = ticks();
+  detail::t_over_at_once = 0;
 }
 
 // A wait with others, each of which does without a core if there are more of them than cores.
@@ -214,17 +249,21 @@ void until_told_together(detail::Predicate done) {
     Waiter waiter(done);
     if (!g_election.enter(waiter) && Election::await(waiter) == threads::Seated::told) {
       g_work->account(ticks() - begin);
-      return;
+      return end_of_wait();
     }
   }
   serve(done);
+  end_of_wait();
 }
 
 }  // namespace
 
 void employ(Work* work, const Rules& rules) {
   g_rules = rules;
-  g_admission.set(rules.cores > 1 ? rules.cores - 1 : 1, ticks_from_ns(tuning::kOneMoreThreadNs));
+  g_admission.set({.room = rules.cores > 1 ? rules.cores - 1 : 1,
+                   .patience = ticks_from_ns(tuning::kOneMoreThreadNs),
+                   .alone = ticks_from_ns(tuning::kCoreIsIdleNs),
+                   .yield = ticks_from_ns(tuning::kYieldNs)});
   g_shares_waits.store(work != nullptr && rules.cores != 0, std::memory_order_relaxed);
   ++g_employments;
   g_work = work;
@@ -233,6 +272,8 @@ void employ(Work* work, const Rules& rules) {
 void share_no_waits() { g_shares_waits.store(false, std::memory_order_relaxed); }
 
 namespace detail {
+
+constinit thread_local std::uint32_t t_over_at_once = 0;
 
 void until_slow(Predicate done) {
   if (g_work == nullptr) {

@@ -74,8 +74,7 @@ namespace detail {
 class Predicate {
  public:
   template <class Done>
-    requires(!std::is_same_v<Done, Predicate>)
-  explicit Predicate(Done& done)
+  requires(!std::is_same_v<Done, Predicate>) explicit Predicate(Done& done)
       : object_(std::addressof(done)),
         call_([](void* object) -> bool { return (*static_cast<Done*>(object))(); }) {}
   bool operator()() const { return call_(object_); }
@@ -87,6 +86,9 @@ class Predicate {
 
 void until_slow(Predicate done);
 void until_told_slow(Predicate done);
+
+// Waits of this thread that were over at once since the last one that lasted.
+extern constinit thread_local std::uint32_t t_over_at_once;
 
 }  // namespace detail
 
@@ -111,7 +113,9 @@ inline void until(Done&& done, int looks = kFewLooks) {
 template <class Done>
 inline void until_told(Done&& done, int looks = kFewLooks) {
   for (int look = 0; look < looks; ++look) {
-    if (done()) return;
+    if (!done()) continue;
+    ++detail::t_over_at_once;
+    return;
   }
   detail::until_told_slow(detail::Predicate(done));
 }

@@ -14,7 +14,7 @@
 
 #include "check.h"
 
-enum { WINDOW = 6, SHORT = 64, LEAST_MESSAGES = 4000 };
+enum { WINDOW = 6, SHORT = 64, LEAST_ROUNDS = 1000 };
 
 struct window {
   unsigned char out[WINDOW][SHORT], in[WINDOW][SHORT];
@@ -136,7 +136,7 @@ static void* play(void* argument) {
   void (*const kinds[])(int, int) = {ping_pong,      ping_pong,  all_at_once, one_by_one,
                                      some_at_a_time, persistent, ping_pong,   long_one};
   const int thread = (int)(intptr_t)argument;
-  const int rounds = LEAST_MESSAGES / threads > 16 ? LEAST_MESSAGES / threads : 16;
+  const int rounds = LEAST_ROUNDS / threads > 16 ? LEAST_ROUNDS / threads : 16;
   for (int round = 0; round < rounds; ++round) kinds[round % 8](thread, round);
   return NULL;
 }

@@ -50,12 +50,15 @@ class Office {
     EXPECT_FALSE(serving_.exchange(true)) << "two threads serve";
     while (!has_letter(me)) {
       election_.collect();
-      election_.tell([] { return true; },
-                     [this](Seat<Machine>& seat) {
-                       const bool over = has_letter(static_cast<Waiter&>(seat).number);
-                       told_.fetch_add(over ? 1 : 0);
-                       return over;
-                     });
+      election_.look([this](Seat<Machine>& seat) {
+        const bool over = has_letter(static_cast<Waiter&>(seat).number);
+        told_.fetch_add(over ? 1 : 0);
+        return over;
+      });
+      // By turns from either end, and now and then one is left for leave().
+      if (election_.has_ready() && ++looks_ % 3 != 0) {
+        looks_ % 2 == 0 ? election_.tell_newest() : election_.tell_oldest();
+      }
       std::this_thread::yield();
     }
     serving_ = false;
@@ -63,6 +66,7 @@ class Office {
   }
 
   Election<Machine> election_;
+  unsigned looks_ = 0;  // of the server
   std::vector<Box> boxes_;
   std::atomic<bool> serving_{false};
   std::atomic<std::uint64_t> told_{0};
