@@ -59,6 +59,7 @@ struct Settings {
   bool summary;
   std::string summary_json;  // a path, empty for none
   double spin_us;
+  bool wait_together;
   std::uint64_t verbose;
   std::string tune_file;  // as given; empty for the default place
 };

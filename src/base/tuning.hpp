@@ -28,6 +28,23 @@ inline constexpr double kShortWaitNs = 6e3;
 // The same between collectives; an arrival barrier costs less than 2 % of it.
 inline constexpr double kTightCollectivesNs = 10e3;
 
+// ---- Threads of a rank that wait together
+
+// A thread looks for its own message so long before it sleeps, at least and at most: as long as its
+// partner takes to get a core.
+inline constexpr double kLeastSitDownNs = 5e3;
+inline constexpr double kMostSitDownNs = 40e3;
+// ... and if it has got its messages at once for a while, but not longer than for a turn.
+inline constexpr double kPartnerIsBackNs = 100e3;
+inline constexpr double kTurnNs = 2e6;
+// One thread more may run after so long, if none of those that do has come back to wait.
+inline constexpr double kOneMoreThreadNs = 500e3;
+// ... or where the thread that looks for all has had its core to itself for so long. A yield that
+// takes longer than the second was one to another thread. Measured: alone it takes 0.3 us, two
+// switches take 2.
+inline constexpr double kCoreIsIdleNs = 20e3;
+inline constexpr double kYieldNs = 1.2e3;
+
 // ---- Messages
 
 // A sender pushes to a receiver that does not take its message: not sooner, because a receiver that

@@ -3,6 +3,10 @@
 
 #include <sched.h>
 
+#include "base/tuning.hpp"
+#include "threads/admission.hpp"
+#include "threads/election.hpp"
+#include "ult/atomics.hpp"
 #include "wait/idleness.hpp"
 
 namespace mh::wait {
@@ -57,13 +61,13 @@ class WaitScope {
  public:
   explicit WaitScope(std::uint64_t now) : begin_(now), spin_ends_(now + idleness().spin()) {}
 
-  // One step of the loop. True if a chunk was moved.
-  bool step() {
+  // One step of the loop. True if a chunk was moved. Without `helps` for this rank alone.
+  bool step(bool helps = true) {
     const Hands hands;
     if (!hands) return t_has_hands && g_work->own_within_own();
     if (do_own() || g_work->lend_to_partner()) return true;
     // More ranks than cores: the core belongs to whoever has something of its own to do.
-    if (g_rules.oversubscribed || spins()) return false;
+    if (!helps || g_rules.oversubscribed || spins()) return false;
     if (!idle_) {
       idle_ = true;
       g_work->idle(true);
@@ -128,15 +132,148 @@ void until_as_guest(detail::Predicate done) {
   }
 }
 
+// --- Threads that wait together ---
+
+using Election = threads::Election<ult::Machine>;
+
+// A thread that waits, as the one that looks for all sees it.
+struct Waiter : threads::Seat<ult::Machine> {
+  explicit Waiter(detail::Predicate predicate) : done(predicate) {}
+  detail::Predicate done;
+};
+
+Election g_election;
+threads::Admission g_admission;  // of the server
+// A hint, relaxed: a wait that sees it late is shared still.
+std::atomic<bool> g_shares_waits{false};
+// Threads in waits that last. relaxed: where one more or less is seen, a thread looks for itself
+// that could sleep, or the other way round.
+std::atomic<std::uint32_t> g_waiting{0};
+
+constinit thread_local bool t_serves = false;
+constinit thread_local std::uint64_t t_waited =
+    0;  // when this thread's last wait that lasted ended
+
+constexpr std::uint32_t kAFew = 16;
+
+class Counted {
+ public:
+  Counted() : waiting_(g_waiting.fetch_add(1, std::memory_order_relaxed) + 1) {}
+  ~Counted() { g_waiting.fetch_sub(1, std::memory_order_relaxed); }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+  // Of those that wait now, each can have a core.
+  [[nodiscard]] bool all_have_cores() const { return waiting_ <= g_rules.cores; }
+
+ private:
+  std::uint32_t waiting_;
+};
+
+// The waits of others: some that are over may end now.
+void look_for_others() {
+  g_admission.came(g_election.collect());
+  const std::uint64_t now = ticks();
+  bool is_fresh = g_election.look(
+      [](threads::Seat<ult::Machine>& seat) { return static_cast<Waiter&>(seat).done(); });
+  while (g_election.has_ready()) {
+    const auto whose = g_admission.next(now);
+    if (whose == threads::Admission::Whose::nobodys) return;
+    const bool newest = whose == threads::Admission::Whose::newest && is_fresh;
+    newest ? g_election.tell_newest() : g_election.tell_oldest();
+    is_fresh = false;
+    g_admission.ended(now);
+  }
+}
+
+void let_others_run() {
+  const std::uint64_t before = ticks();
+  sched_yield();
+  g_admission.yielded(before, ticks());
+}
+
+// As the server, until its own wait is over.
+void serve(detail::Predicate done) {
+  t_serves = true;
+  WaitScope scope(ticks());
+  while (!done()) {
+    const bool crowded = g_election.has_waiters();
+    if (crowded) look_for_others();
+    // The core is not idle while another thread of this rank may run there.
+    if (scope.step(!crowded || g_admission.has_room())) continue;
+    g_work->between_looks();
+    crowded ? let_others_run() : scope.back_off();
+  }
+  scope.end();
+  g_admission.ended(ticks());
+  t_serves = false;
+  g_election.leave();
+}
+
+// How long a thread that does not serve looks for its own message before it sits down.
+std::uint64_t patience_at(std::uint64_t now) {
+  // One that has got its messages at once until now is about to get the next, too: its partner has
+  // lost its core for a moment. But not for ever: others wait as well.
+  const bool plays =
+      detail::t_over_at_once >= kAFew && now - t_waited < ticks_from_ns(tuning::kTurnNs);
+  if (plays) return ticks_from_ns(tuning::kPartnerIsBackNs);
+  // Not always the same time: else two ranks whose threads wait for those that sit would go on, and
+  // sit down, in step, and never meet.
+  constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;
+  const double part = static_cast<double>((now * kOdd) >> 48U) / 65536.0;
+  constexpr double kMore = tuning::kMostSitDownNs - tuning::kLeastSitDownNs;
+  return ticks_from_ns(tuning::kLeastSitDownNs + part * kMore);
+}
+
+// Another thread serves. Its own message is what the thread that runs gets soonest, if it comes.
+bool comes_soon(detail::Predicate done, std::uint64_t begin) {
+  const std::uint64_t patience_ends = begin + patience_at(begin);
+  while (ticks() < patience_ends) {
+    if (done()) return true;
+  }
+  return false;
+}
+
+// The wait that lasted ends here, and what is counted from its end begins.
+void end_of_wait() {
+  t_waited = ticks();
+  detail::t_over_at_once = 0;
+}
+
+// A wait with others, each of which does without a core if there are more of them than cores.
+void until_told_together(detail::Predicate done) {
+  const std::uint64_t begin = ticks();
+  const Counted counted;
+  if (!g_election.try_serve()) {
+    if (counted.all_have_cores()) return detail::until_slow(done);
+    if (comes_soon(done, begin)) return;
+    Waiter waiter(done);
+    if (!g_election.enter(waiter) && Election::await(waiter) == threads::Seated::told) {
+      g_work->account(ticks() - begin);
+      return end_of_wait();
+    }
+  }
+  serve(done);
+  end_of_wait();
+}
+
 }  // namespace
 
 void employ(Work* work, const Rules& rules) {
   g_rules = rules;
+  g_admission.set({.room = rules.cores > 1 ? rules.cores - 1 : 1,
+                   .patience = ticks_from_ns(tuning::kOneMoreThreadNs),
+                   .alone = ticks_from_ns(tuning::kCoreIsIdleNs),
+                   .yield = ticks_from_ns(tuning::kYieldNs)});
+  g_shares_waits.store(work != nullptr && rules.cores != 0, std::memory_order_relaxed);
   ++g_employments;
   g_work = work;
 }
 
+void share_no_waits() { g_shares_waits.store(false, std::memory_order_relaxed); }
+
 namespace detail {
+
+constinit thread_local std::uint32_t t_over_at_once = 0;
 
 void until_slow(Predicate done) {
   if (g_work == nullptr) {
@@ -151,6 +288,12 @@ void until_slow(Predicate done) {
     scope.back_off();
   }
   scope.end();
+}
+
+void until_told_slow(Predicate done) {
+  const bool shares = g_shares_waits.load(std::memory_order_relaxed) && !t_has_hands && !t_serves;
+  if (!shares || g_work->is_guest()) return until_slow(done);
+  until_told_together(done);
 }
 
 }  // namespace detail

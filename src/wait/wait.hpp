@@ -11,11 +11,14 @@
 //
 // Thread-safe: any number of threads of a rank may wait; one at a time helps. A thread that is
 // itself a guest on another rank's core gives that back where its wait lasts, and helps nobody.
+// Where threads that wait outnumber the rank's cores, one of them, the server, looks at the
+// messages of all, and the others sleep until theirs is there (threads/election.hpp): until_told().
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 
 #include "base/clock.hpp"
 
@@ -58,6 +61,8 @@ struct Rules {
   std::uint64_t least_spin = 0;  // ticks a wait spins before its first unit, at least and at most
   std::uint64_t most_spin = 0;
   bool oversubscribed = false;  // more ranks than cores: yield, and do not help
+  // Cores that the threads of this rank have between them; 0: its threads never wait together.
+  std::uint32_t cores = 0;
 };
 
 // Called once before the first wait that shall help, and with nullptr before `work` goes away.
@@ -69,7 +74,7 @@ namespace detail {
 class Predicate {
  public:
   template <class Done>
-  explicit Predicate(Done& done)
+  requires(!std::is_same_v<Done, Predicate>) explicit Predicate(Done& done)
       : object_(std::addressof(done)),
         call_([](void* object) -> bool { return (*static_cast<Done*>(object))(); }) {}
   bool operator()() const { return call_(object_); }
@@ -80,6 +85,10 @@ class Predicate {
 };
 
 void until_slow(Predicate done);
+void until_told_slow(Predicate done);
+
+// Waits of this thread that were over at once since the last one that lasted.
+extern constinit thread_local std::uint32_t t_over_at_once;
 
 }  // namespace detail
 
@@ -96,6 +105,23 @@ inline void until(Done&& done, int looks = kFewLooks) {
   }
   detail::until_slow(detail::Predicate(done));
 }
+
+// As until(), for a call of the program: done() may be asked by another thread of this rank in
+// place of the caller, which sleeps then. So it must not depend on the thread, must not wait
+// itself, and what it needs the caller must not hold locked. It is not asked again once it was
+// true.
+template <class Done>
+inline void until_told(Done&& done, int looks = kFewLooks) {
+  for (int look = 0; look < looks; ++look) {
+    if (!done()) continue;
+    ++detail::t_over_at_once;
+    return;
+  }
+  detail::until_told_slow(detail::Predicate(done));
+}
+
+// From now on done() of until_told() is asked by its own thread alone.
+void share_no_waits();
 
 // A failed MPI_Test, MPI_Iprobe and the like: does progress that is ours and at most one chunk of
 // the rank's own jobs, so that a program which polls is not slower than one that waits.

@@ -236,6 +236,10 @@ TINY = {
         tiny("onesided", "--sizes", "8,128K", "--batches", "3", "--batch-ms", "0.1"),
         "onesided",
     ),
+    "threads": (
+        tiny("threads", "--threads", "1,3", "--batches", "2", "--batch-ms", "1"),
+        "threads",
+    ),
     "planes": (
         tiny(
             "noncontiguous",

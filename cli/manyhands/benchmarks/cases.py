@@ -105,6 +105,13 @@ CASES = (
         args("--sizes", "128K,1M,8M", "--only", "accumulate"),
     ),
     Case(
+        "threads",
+        "Two ranks of many threads under MPI_THREAD_MULTIPLE, time of a message",
+        "threads",
+        ranks(2),
+        args(),
+    ),
+    Case(
         "nonblocking",
         "PingPong with MPI_Isend, MPI_Irecv, MPI_Wait",
         "pingpong",

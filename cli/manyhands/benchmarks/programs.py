@@ -38,7 +38,15 @@ def _bench(program: str) -> Sources:
     return Sources("bench/mpi", (f"{program}.c", "measure.c"))
 
 
-_PLAIN_PROGRAMS = ("pingpong", "latency", "collectives", "onesided", "waiters", "streams")
+_PLAIN_PROGRAMS = (
+    "pingpong",
+    "latency",
+    "collectives",
+    "onesided",
+    "threads",
+    "waiters",
+    "streams",
+)
 PROGRAMS = {program: _bench(program) for program in _PLAIN_PROGRAMS} | {
     "loops": Sources(
         "bench/mpi",

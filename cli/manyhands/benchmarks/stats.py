@@ -22,7 +22,7 @@ class Subject(NamedTuple):
     """What a number is about. Sorts in the order of the programs' output."""
 
     kind: str  # pingpong | touch | latency | loaded latency | collective | onesided |
-    # message | loop
+    # threads | message | loop
     # and of noncontiguous data: pack | pack-unpack | bundle
     name: str  # of the collective, operation, loop or type, "first"/"settled" message; else ""
     bytes: int
@@ -74,6 +74,11 @@ def _onesided(line: Line, pick: Estimator) -> dict[Subject, float]:
     return {Subject("onesided", line["name"], line["bytes"]): pick(line["mean_ns"])}
 
 
+def _threads(line: Line, pick: Estimator) -> dict[Subject, float]:
+    name = f"{line['threads']} thread{'s' if line['threads'] > 1 else ''}"
+    return {Subject("threads", name, line["bytes"]): pick(line["mean_ns"])}
+
+
 def _waiters(line: Line, pick: Estimator) -> dict[Subject, float]:
     first, *rest = line["message_ns"]
     times = {Subject("message", "first", line["bytes"]): pick(first)}
@@ -96,6 +101,7 @@ _READERS = {
     "latency": _latency,
     "collective": _collective,
     "onesided": _onesided,
+    "threads": _threads,
     "waiters": _waiters,
     "loop": _loop,
     "noncontiguous": _noncontiguous,

@@ -42,7 +42,7 @@ class StatusesOrOwn {
   const MPI_Request handle = *request;
   const PendingReceivePtr entry = pending_requests.find(handle);
   StatusOrOwn status(users);
-  const int code = wait_request(request, status.get(), looks());
+  const int code = await_request(request, status.get(), looks());
   if (code != MPI_SUCCESS) return failed(code, handle, entry, status.get());
   return settle_and_raise(handle, entry, status.get());
 }
@@ -86,17 +86,32 @@ int settle_all(Batch& batch, int code) {
   return settle_some(batch, static_cast<int>(batch.size()), indices.data(), code);
 }
 
-bool done_or_failed(int code, int flag) { return flag != 0 || code != MPI_SUCCESS; }
+// How a test of several requests is made: once, or until it says something.
+enum class Looks : std::uint8_t { once, until_over };
 
-int test_any(int count, MPI_Request* requests, int* index, int* flag, MPI_Status* users) {
-  if (!switches.active) return next.Testany(count, requests, index, flag, users);
-  if (!is_watching()) {
-    StatusOrOwn seen(users);
-    return checked(next.Testany(count, requests, index, flag, seen.get()), *seen.get());
-  }
-  Batch batch(count, requests, MPI_STATUSES_IGNORE);
+// `test` returns a code; `says()`: something is to be done after it.
+template <class Test, class Says>
+int look(Looks looks, Test&& test, Says&& says) {
+  if (looks == Looks::once) return test();
+  int code = MPI_SUCCESS;
+  wait::until_told([&] {
+    code = test();
+    return code != MPI_SUCCESS || says();
+  });
+  return code;
+}
+
+int test_any(Looks looks, int count, MPI_Request* requests, int* index, int* flag,
+             MPI_Status* users) {
   StatusOrOwn status(users);
-  const int code = next.Testany(count, requests, index, flag, status.get());
+  const auto test = [&] {
+    return look(
+        looks, [&] { return next.Testany(count, requests, index, flag, status.get()); },
+        [flag] { return *flag != 0; });
+  };
+  if (!is_watching()) return checked(test(), *status.get());
+  Batch batch(count, requests, MPI_STATUSES_IGNORE);
+  const int code = test();
   if ((code == MPI_SUCCESS && *flag == 0) || *index < 0 || *index == MPI_UNDEFINED) return code;
   const auto at = static_cast<std::size_t>(*index);
   if (code == MPI_SUCCESS) {
@@ -105,15 +120,20 @@ int test_any(int count, MPI_Request* requests, int* index, int* flag, MPI_Status
   return failed(code, batch.handle(at), batch.entry(at), status.get());
 }
 
-int test_some(int count, MPI_Request* requests, int* found, int* indices, MPI_Status* users) {
-  if (!switches.active) return next.Testsome(count, requests, found, indices, users);
+int test_some(Looks looks, int count, MPI_Request* requests, int* found, int* indices,
+              MPI_Status* users) {
+  const auto test = [&](MPI_Status* statuses) {
+    return look(
+        looks, [&] { return next.Testsome(count, requests, found, indices, statuses); },
+        [found] { return *found != 0; });
+  };
   if (!is_watching()) {
     StatusesOrOwn statuses(count, users);
-    const int code = next.Testsome(count, requests, found, indices, statuses.get());
+    const int code = test(statuses.get());
     return checked(code, *found, statuses.get());
   }
   Batch batch(count, requests, users);
-  const int code = next.Testsome(count, requests, found, indices, batch.statuses());
+  const int code = test(batch.statuses());
   const bool completed = code == MPI_SUCCESS || code == MPI_ERR_IN_STATUS;
   if (!completed || *found == 0 || *found == MPI_UNDEFINED) return code;
   return settle_some(batch, *found, indices, code);
@@ -142,12 +162,7 @@ int Waitany(int count, MPI_Request array_of_requests[], int* index, MPI_Status* 
   services.exchanges.completes();
   if (!switches.active) return next.Waitany(count, array_of_requests, index, status);
   int flag = 0;
-  int code = MPI_SUCCESS;
-  wait::until([&] {
-    code = test_any(count, array_of_requests, index, &flag, status);
-    return done_or_failed(code, flag);
-  });
-  return code;
+  return test_any(Looks::until_over, count, array_of_requests, index, &flag, status);
 }
 
 int Waitsome(int incount, MPI_Request array_of_requests[], int* outcount, int array_of_indices[],
@@ -156,12 +171,8 @@ int Waitsome(int incount, MPI_Request array_of_requests[], int* outcount, int ar
   if (!switches.active) {
     return next.Waitsome(incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
   }
-  int code = MPI_SUCCESS;
-  wait::until([&] {
-    code = test_some(incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
-    return code != MPI_SUCCESS || *outcount != 0;
-  });
-  return code;
+  return test_some(Looks::until_over, incount, array_of_requests, outcount, array_of_indices,
+                   array_of_statuses);
 }
 
 int Test(MPI_Request* request, int* flag, MPI_Status* status) {
@@ -190,16 +201,20 @@ int Testall(int count, MPI_Request array_of_requests[], int* flag, MPI_Status ar
 
 int Testany(int count, MPI_Request array_of_requests[], int* index, int* flag, MPI_Status* status) {
   services.exchanges.completes();
-  const int code = test_any(count, array_of_requests, index, flag, status);
-  return switches.active && code == MPI_SUCCESS && *flag == 0 ? test_in_vain(code) : code;
+  if (!switches.active) return next.Testany(count, array_of_requests, index, flag, status);
+  const int code = test_any(Looks::once, count, array_of_requests, index, flag, status);
+  return code == MPI_SUCCESS && *flag == 0 ? test_in_vain(code) : code;
 }
 
 int Testsome(int incount, MPI_Request array_of_requests[], int* outcount, int array_of_indices[],
              MPI_Status array_of_statuses[]) {
   services.exchanges.completes();
-  const int code =
-      test_some(incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
-  return switches.active && code == MPI_SUCCESS && *outcount == 0 ? test_in_vain(code) : code;
+  if (!switches.active) {
+    return next.Testsome(incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
+  }
+  const int code = test_some(Looks::once, incount, array_of_requests, outcount, array_of_indices,
+                             array_of_statuses);
+  return code == MPI_SUCCESS && *outcount == 0 ? test_in_vain(code) : code;
 }
 
 int Cancel(MPI_Request* request) {

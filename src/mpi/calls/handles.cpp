@@ -10,6 +10,7 @@
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
 #include "mpi/protocol/handlers.hpp"
+#include "mpi/protocol/message.hpp"
 #include "mpi/protocol/parked_types.hpp"
 #include "mpi/protocol/pending_requests.hpp"
 #include "mpi/protocol/short_receives.hpp"
@@ -91,6 +92,8 @@ int Comm_set_info(MPI_Comm comm, MPI_Info info) {
 
 int Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler) {
   handlers::note_change();
+  // It may count on being called by the thread whose call fails.
+  if (is_users_handler(errhandler)) wait::share_no_waits();
   if (errhandler != MPI_ERRORS_ARE_FATAL) {
     switches.errors_are_fatal = false;
     arrivals::stop();

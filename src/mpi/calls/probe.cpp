@@ -165,27 +165,48 @@ bool peek_set_aside(int source, int tag, MPI_Comm comm, MPI_Status* status) {
   return false;
 }
 
-int look(int source, int tag, MPI_Comm comm, int* flag, MPI_Status* users) {
-  if (peek_set_aside(source, tag, comm, users)) {
-    *flag = 1;
-    return MPI_SUCCESS;
+// A probe: what it asks for, and what its last look found.
+struct Probing {
+  int source;
+  int tag;
+  MPI_Comm comm;
+  MPI_Status* users;
+  MPI_Message* message;  // null for a probe that leaves its message where it is
+  StatusOrOwn status{users};
+  bool is_set_aside = false;
+  int flag = 0;
+  int code = MPI_SUCCESS;
+};
+
+// The part of a look that another thread may do for the one that probes. True if there is a
+// message, or an error.
+bool sees(Probing& probing) {
+  auto& [source, tag, comm, users, message, status, is_set_aside, flag, code] = probing;
+  is_set_aside = peek_set_aside(source, tag, comm, users);
+  if (is_set_aside) {
+    flag = 1;
+    return true;
   }
-  StatusOrOwn status(users);
-  const int code = next.Iprobe(source, tag, comm, flag, status.get());
-  if (code != MPI_SUCCESS || *flag == 0) return code;
-  const auto seen = identify(comm, *status.get());
-  if (!seen) return code;
+  code = message == nullptr ? next.Iprobe(source, tag, comm, &flag, status.get())
+                            : next.Improbe(source, tag, comm, &flag, message, status.get());
+  return flag != 0 || code != MPI_SUCCESS;
+}
+
+// What was seen gets its true size. Another thread may have taken it: then nothing was seen.
+void tell(Probing& probing) {
+  if (probing.is_set_aside || probing.code != MPI_SUCCESS) return;
+  const auto seen = identify(probing.comm, *probing.status.get());
+  if (!seen) return;
   std::uint64_t bytes = seen->send.says.bytes;
   if (seen->ambiguous) {
-    const auto kept = set_aside(comm, *status.get());
+    const auto kept = set_aside(probing.comm, *probing.status.get());
     if (!kept) {
-      *flag = 0;
-      return MPI_SUCCESS;
+      probing.flag = 0;
+      return;
     }
     bytes = *kept;
   }
-  set_bytes(status.get(), bytes);
-  return code;
+  set_bytes(probing.status.get(), bytes);
 }
 
 void remember_origin(MPI_Message message, const Origin& origin) {
@@ -193,40 +214,57 @@ void remember_origin(MPI_Message message, const Origin& origin) {
   g_origins[bits_of(message)] = origin;
 }
 
-// A message of a probe that takes it out: its true size into the status, its origin remembered.
-int take_look(int source, int tag, MPI_Comm comm, int* flag, MPI_Message* message,
-              MPI_Status* users) {
-  if (peek_set_aside(source, tag, comm, users)) {
-    const auto kept = take_set_aside(source, tag, comm);
-    *message = kept->message;
-    *flag = 1;
-    remember_origin(*message, {.comm = comms::share(comms::find(comm)),
-                               .envelope = kept->envelope,
-                               .substitute = true,
-                               .send = kept->send});
-    return MPI_SUCCESS;
+void take_kept(Probing& probing) {
+  const auto kept = take_set_aside(probing.source, probing.tag, probing.comm);
+  if (!kept) {
+    probing.flag = 0;
+    return;
   }
-  StatusOrOwn status(users);
-  const int code = next.Improbe(source, tag, comm, flag, message, status.get());
-  if (code != MPI_SUCCESS || *flag == 0) return code;
-  const auto seen = identify(comm, *status.get());
-  if (!seen) return code;
+  *probing.message = kept->message;
+  remember_origin(*probing.message, {.comm = comms::share(comms::find(probing.comm)),
+                                     .envelope = kept->envelope,
+                                     .substitute = true,
+                                     .send = kept->send});
+}
+
+// A message of a probe that takes it out: its true size into the status, its origin remembered.
+void take(Probing& probing) {
+  if (probing.code != MPI_SUCCESS) return;
+  if (probing.is_set_aside) return take_kept(probing);
+  MPI_Status* status = probing.status.get();
+  const auto seen = identify(probing.comm, *status);
+  if (!seen) return;
   Origin origin{.comm = comms::share(seen->comm),
-                .envelope = {.source = status.get()->MPI_SOURCE, .tag = status.get()->MPI_TAG},
+                .envelope = {.source = status->MPI_SOURCE, .tag = status->MPI_TAG},
                 .substitute = false,
                 .send = seen->send};
   std::uint64_t bytes = seen->send.says.bytes;
   if (seen->ambiguous) {
-    const Renewed renewed = renew(message);
+    const Renewed renewed = renew(probing.message);
     bytes = renewed.bytes;
     origin.substitute = true;
     origin.send = renewed.send;
   } else {
     send_descriptors::note_taken_out(seen->send);
   }
-  remember_origin(*message, origin);
-  set_bytes(status.get(), bytes);
-  return code;
+  remember_origin(*probing.message, origin);
+  set_bytes(status, bytes);
+}
+
+// Once. `settle`: tell or take.
+int probe_once(Probing&& probing, void (*settle)(Probing&), int* flag) {
+  if (sees(probing)) settle(probing);
+  *flag = probing.flag;
+  if (probing.code == MPI_SUCCESS && probing.flag == 0) wait::polled_in_vain();
+  return probing.code;
+}
+
+int probe_until_seen(Probing&& probing, void (*settle)(Probing&)) {
+  do {
+    wait::until_told([&] { return sees(probing); });
+    settle(probing);
+  } while (probing.code == MPI_SUCCESS && probing.flag == 0);
+  return probing.code;
 }
 
 }  // namespace
@@ -254,40 +292,28 @@ std::optional<Origin> take_origin(MPI_Message message) {
 namespace wrap {
 
 int Iprobe(int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status) {
-  if (!switches.active) return next.Iprobe(source, tag, comm, flag, status);
-  const int code = look(source, tag, comm, flag, status);
-  if (code == MPI_SUCCESS && *flag == 0) wait::polled_in_vain();
-  return code;
+  if (!switches.active || flag == nullptr) return next.Iprobe(source, tag, comm, flag, status);
+  return probe_once({source, tag, comm, status, nullptr}, tell, flag);
 }
 
 int Probe(int source, int tag, MPI_Comm comm, MPI_Status* status) {
   if (!switches.active) return next.Probe(source, tag, comm, status);
-  int flag = 0;
-  int code = MPI_SUCCESS;
-  wait::until([&] {
-    code = look(source, tag, comm, &flag, status);
-    return flag != 0 || code != MPI_SUCCESS;
-  });
-  return code;
+  return probe_until_seen({source, tag, comm, status, nullptr}, tell);
 }
 
 int Improbe(int source, int tag, MPI_Comm comm, int* flag, MPI_Message* message,
             MPI_Status* status) {
-  if (!switches.active) return next.Improbe(source, tag, comm, flag, message, status);
-  const int code = take_look(source, tag, comm, flag, message, status);
-  if (code == MPI_SUCCESS && *flag == 0) wait::polled_in_vain();
-  return code;
+  if (!switches.active || flag == nullptr || message == nullptr) {
+    return next.Improbe(source, tag, comm, flag, message, status);
+  }
+  return probe_once({source, tag, comm, status, message}, take, flag);
 }
 
 int Mprobe(int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status) {
-  if (!switches.active) return next.Mprobe(source, tag, comm, message, status);
-  int flag = 0;
-  int code = MPI_SUCCESS;
-  wait::until([&] {
-    code = take_look(source, tag, comm, &flag, message, status);
-    return flag != 0 || code != MPI_SUCCESS;
-  });
-  return code;
+  if (!switches.active || message == nullptr) {
+    return next.Mprobe(source, tag, comm, message, status);
+  }
+  return probe_until_seen({source, tag, comm, status, message}, take);
 }
 
 }  // namespace wrap

@@ -159,10 +159,10 @@ int await(Arrival& arrival, MPI_Status* users) {
   const int looks = latency ? wait::kManyLooks : wait::kFewLooks;
   int code = MPI_SUCCESS;
   if (switches.errors_are_fatal) {
-    code = wait_request(&arrival.request, status.get(), looks);
+    code = await_request(&arrival.request, status.get(), looks);
   } else {
     handlers::ErrorsOf comm(arrival.comm);
-    code = comm.raised(wait_request(&arrival.request, status.get(), looks));
+    code = comm.raised(await_request(&arrival.request, status.get(), looks));
   }
   const Receipt& receipt = arrival.receipt;
   if (receipt.envelope) set_envelope(status.get(), *receipt.envelope);

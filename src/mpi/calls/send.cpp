@@ -77,7 +77,7 @@ int await(Departure& departure) {
   } else if (departure.internode_id) {
     internode::await(*departure.internode_id);
   } else {
-    return wait_request(&departure.request, MPI_STATUS_IGNORE);
+    return await_request(&departure.request, MPI_STATUS_IGNORE);
   }
   return MPI_SUCCESS;
 }

@@ -33,20 +33,34 @@ class WaitAll {
   int run() {
     clear_statuses();
     std::copy_n(requests_, batch_.size(), left_.data());
-    int code = MPI_SUCCESS;
-    wait::until([&] {
-      int found = 0;
-      code = next.Testsome(count_, left_.data(), &found, indices_.data(), completed_.data());
-      if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) return true;
-      if (found == MPI_UNDEFINED) return true;
-      take(found, code == MPI_ERR_IN_STATUS);
-      return false;
-    });
-    if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) return code;
-    return errors_ ? with_errors() : MPI_SUCCESS;
+    for (;;) {
+      wait::until_told([&] { return look(); });
+      if (is_refused()) return code_;
+      if (found_ == MPI_UNDEFINED) return errors_ ? with_errors() : MPI_SUCCESS;
+      take();
+    }
   }
 
  private:
+  // True if all are complete, or some are that the thread which waits has to look at itself.
+  bool look() {
+    code_ = next.Testsome(count_, left_.data(), &found_, indices_.data(), completed_.data());
+    if (code_ != MPI_SUCCESS || found_ == MPI_UNDEFINED) return true;
+    if (switches.threads && is_of_interest()) return true;
+    take();
+    return false;
+  }
+  // The call has failed, and not the requests.
+  [[nodiscard]] bool is_refused() const {
+    return code_ != MPI_SUCCESS && code_ != MPI_ERR_IN_STATUS;
+  }
+  // A message may have to be fetched for one of those that were found.
+  bool is_of_interest() {
+    return std::any_of(indices_.data(), indices_.data() + length(found_), [this](int index) {
+      return batch_.entry(static_cast<std::size_t>(index)) != nullptr;
+    });
+  }
+
   // Requests that are null or inactive have the empty status, with no error.
   void clear_statuses() {
     MPI_Request none = MPI_REQUEST_NULL;
@@ -68,8 +82,10 @@ class WaitAll {
     return MPI_ERR_IN_STATUS;
   }
 
-  void take(int found, bool with_errors) {
-    for (std::size_t i = 0; i < length(found); ++i) {
+  // Those that were found.
+  void take() {
+    const bool with_errors = code_ == MPI_ERR_IN_STATUS;
+    for (std::size_t i = 0; i < length(found_); ++i) {
       const auto index = static_cast<std::size_t>(indices_[i]);
       MPI_Status& status = completed_[i];
       // MPICH 4.0 takes a persistent collective that is complete for an active one.
@@ -93,6 +109,8 @@ class WaitAll {
   Scratch<int> indices_;
   Scratch<MPI_Status> completed_;
   Scratch<int> codes_;
+  int found_ = 0;  // by the last look, and its code
+  int code_ = MPI_SUCCESS;
   bool errors_ = false;
 };
 
@@ -114,7 +132,7 @@ class OneByOne {
 
   void wait_for(int i) {
     note(i,
-         wait_request(&requests_[i], users_ == nullptr ? MPI_STATUS_IGNORE : &users_[i], looks()));
+         await_request(&requests_[i], users_ == nullptr ? MPI_STATUS_IGNORE : &users_[i], looks()));
   }
   // False if some are left.
   bool take_those_there() {

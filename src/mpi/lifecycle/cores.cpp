@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mpi/lifecycle/cores.hpp"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <string_view>
@@ -97,8 +99,24 @@ void take_back() {
   delete std::exchange(services.helpers, nullptr);
 }
 
+namespace {
+
+// This rank's part of what the ranks of the node may use.
+std::uint32_t own_cores() {
+  std::uint32_t part = std::max(node_setup::usable_cores() / config.ranks, 1U);
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  if (settings().cores == 0 && ::sched_getaffinity(0, sizeof mine, &mine) == 0) {
+    part = std::min(part, static_cast<std::uint32_t>(std::max(CPU_COUNT(&mine), 1)));
+  }
+  return part;
+}
+
+}  // namespace
+
 wait::Rules rules() {
   wait::Rules rules;
+  rules.cores = config.multiple && settings().wait_together ? own_cores() : 0;
   rules.oversubscribed = node_setup::oversubscribed();
   rules.least_spin = ticks_from_ns(settings().spin_us * 1e3);
   rules.most_spin = rules.least_spin * 16;

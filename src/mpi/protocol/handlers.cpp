@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mpi/protocol/handlers.hpp"
 
+#include <algorithm>
+#include <mutex>
+#include <vector>
+
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
 #include "mpi/protocol/message.hpp"
@@ -26,6 +30,36 @@ constexpr bool kRaisesElsewhere = false;
 constexpr bool kRaisesElsewhere = true;
 #endif
 
+// Handlers that are set aside just now, by how many waits: the first one takes a handler away, the
+// last one gives it back. Never destroyed: threads may wait when the process ends.
+struct Held {
+  MPI_Comm comm;
+  MPI_Errhandler handler;
+  int waits;
+};
+std::mutex g_mutex;  // guards what follows
+std::vector<Held>& g_held = *new std::vector<Held>;
+
+// With the mutex.
+std::vector<Held>::iterator held(MPI_Comm comm) {
+  return std::find_if(g_held.begin(), g_held.end(),
+                      [comm](const Held& one) { return one.comm == comm; });
+}
+
+// The program's own handlers, be they set aside or not.
+bool compare_with_world(MPI_Comm comm) {
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  const auto own = held(comm);
+  const auto worlds = held(MPI_COMM_WORLD);
+  const MPI_Errhandler ours = own != g_held.end() ? own->handler : handler_of(comm);
+  const MPI_Errhandler world =
+      worlds != g_held.end() ? worlds->handler : handler_of(MPI_COMM_WORLD);
+  const bool differs = ours != world;
+  if (own == g_held.end()) let_go(ours);
+  if (worlds == g_held.end()) let_go(world);
+  return differs;
+}
+
 // Of the communicator that this thread asked for last.
 struct Known {
   std::uint64_t comm = 0;
@@ -37,23 +71,29 @@ bool differs_from_world(MPI_Comm comm) {
   thread_local Known known;
   const std::uint32_t now = changes.load(std::memory_order_relaxed);
   if (known.comm == bits_of(comm) && known.changes == now) return known.differs;
-  const MPI_Errhandler own = handler_of(comm);
-  const MPI_Errhandler worlds = handler_of(MPI_COMM_WORLD);
-  known = {.comm = bits_of(comm), .changes = now, .differs = own != worlds};
-  let_go(own);
-  let_go(worlds);
+  known = {.comm = bits_of(comm), .changes = now, .differs = compare_with_world(comm)};
   return known.differs;
 }
 
 }  // namespace
 
-SetAside::SetAside(MPI_Comm comm) : comm_(comm), handler_(handler_of(comm)) {
+SetAside::SetAside(MPI_Comm comm) : comm_(comm) {
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  if (const auto found = held(comm); found != g_held.end()) {
+    ++found->waits;
+    return;
+  }
+  g_held.push_back({.comm = comm, .handler = handler_of(comm), .waits = 1});
   real.Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
 }
 
 SetAside::~SetAside() {
-  real.Comm_set_errhandler(comm_, handler_);
-  let_go(handler_);
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  const auto found = held(comm_);
+  if (--found->waits != 0) return;
+  real.Comm_set_errhandler(comm_, found->handler);
+  let_go(found->handler);
+  g_held.erase(found);
 }
 
 ErrorsOf::ErrorsOf(MPI_Comm comm) : comm_(comm) {

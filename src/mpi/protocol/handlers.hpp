@@ -3,8 +3,9 @@
 //
 // A blocking receive is a started one and tests here. MPICH 4.0 raises the errors of completions
 // for MPI_COMM_WORLD, so a receive would end a job whose own communicator returns its errors. Where
-// the two handlers differ, both are set aside while the rank waits, and the error is raised for the
-// receive's communicator. Limit: errors of other threads meanwhile.
+// the two handlers differ, both are set aside while a thread waits, and the error is raised for the
+// receive's communicator. Limit: what other threads do meanwhile but wait: their errors return, and
+// a handler that they set is lost.
 #pragma once
 
 #include <atomic>
@@ -30,7 +31,6 @@ class SetAside {
 
  private:
   MPI_Comm comm_;
-  MPI_Errhandler handler_;
 };
 
 // For the wait of one blocking receive.

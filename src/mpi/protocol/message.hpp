@@ -43,17 +43,35 @@ inline void set_bytes(MPI_Status* status, std::uint64_t bytes) {
   real.Status_set_elements_x(status, MPI_BYTE, static_cast<MPI_Count>(bytes));
 }
 
+// A look at one active request; true if it is complete, or failed.
+class TestOf {
+ public:
+  TestOf(MPI_Request* request, MPI_Status* status) : request_(request), status_(status) {}
+  bool operator()() {
+    code_ = next.Test(request_, &flag_, status_);
+    return flag_ != 0 || code_ != MPI_SUCCESS;
+  }
+  [[nodiscard]] int code() const { return code_; }
+
+ private:
+  MPI_Request* request_;
+  MPI_Status* status_;
+  int flag_ = 0;
+  int code_ = MPI_SUCCESS;
+};
+
 // Waits for one active request with the wait loop; as MPI_Wait otherwise.
 inline int wait_request(MPI_Request* request, MPI_Status* status, int looks = wait::kFewLooks) {
-  int flag = 0;
-  int code = MPI_SUCCESS;
-  wait::until(
-      [&] {
-        code = next.Test(request, &flag, status);
-        return flag != 0 || code != MPI_SUCCESS;
-      },
-      looks);
-  return code;
+  TestOf test(request, status);
+  wait::until(test, looks);
+  return test.code();
+}
+
+// The same for a request that a call of the program waits for.
+inline int await_request(MPI_Request* request, MPI_Status* status, int looks = wait::kFewLooks) {
+  TestOf test(request, status);
+  wait::until_told(test, looks);
+  return test.code();
 }
 
 // Nobody will send what this receive waits for; nothing if there is none.

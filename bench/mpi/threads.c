@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Two ranks of T threads each under MPI_THREAD_MULTIPLE: thread i of one plays ping-pong with
+// thread i of the other, blocking, on a tag of its own. The time of a message is that of a batch
+// divided by all its messages, so that with equal rates it is the same for every T.
+//   --threads LIST   numbers of threads (1,2,4,8,16,32,64)   --bytes N (64)
+//   --batches N (5)   --batch-ms T (200)
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "measure.h"
+
+enum {
+  kMostThreads = 1024,
+  kMostBytes = 65536,
+  kFirstRounds = 20,
+  kMostRounds = 10000000,
+  kGrowth = 8
+};
+
+struct player {
+  pthread_t thread;
+  int rank, tag, bytes, rounds;
+};
+
+static void* play(void* argument) {
+  const struct player* p = argument;
+  const int other = 1 - p->rank;
+  char* ball = buffer_new((size_t)p->bytes, 0);
+  for (int round = 0; round < p->rounds; round++) {
+    if (p->rank == 0) MPI_Send(ball, p->bytes, MPI_BYTE, other, p->tag, MPI_COMM_WORLD);
+    MPI_Recv(ball, p->bytes, MPI_BYTE, other, p->tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (p->rank == 1) MPI_Send(ball, p->bytes, MPI_BYTE, other, p->tag, MPI_COMM_WORLD);
+  }
+  buffer_free(ball);
+  return NULL;
+}
+
+// The time of all, in ns.
+static double run(int rank, int threads, int bytes, int rounds) {
+  static struct player players[kMostThreads];
+  MPI_Barrier(MPI_COMM_WORLD);
+  const double start = now_ns();
+  for (int i = 0; i < threads; i++) {
+    players[i] = (struct player){.rank = rank, .tag = i, .bytes = bytes, .rounds = rounds};
+    if (pthread_create(&players[i].thread, NULL, play, &players[i]) != 0) fail("no more threads");
+  }
+  for (int i = 0; i < threads; i++) pthread_join(players[i].thread, NULL);
+  const double spent = now_ns() - start;
+  MPI_Barrier(MPI_COMM_WORLD);
+  return spent;
+}
+
+static void measure(int rank, int threads, int bytes, int batches, double batch_ms) {
+  struct samples s = samples_new(batches, 0);
+  int rounds = kFirstRounds;
+  // Step by step: a few rounds are mostly the start of the threads.
+  for (int enough = 0; !enough;) {
+    const double part = run(rank, threads, bytes, rounds) / (batch_ms * 1e6);
+    enough = part > 0.5 || rounds > kMostRounds;
+    rounds = (int)(rounds * (part > 0.125 ? 1 / part : kGrowth)) + 1;
+    MPI_Bcast(&rounds, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    MPI_Bcast(&enough, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  }
+  for (int b = 0; b < batches; b++) {
+    s.mean[b] = run(rank, threads, bytes, rounds) / (2.0 * rounds * threads);
+  }
+  if (rank == 0) {
+    printf("{\"kind\": \"threads\", \"threads\": %d, \"bytes\": %d, ", threads, bytes);
+    printf("\"rounds\": %d, ", rounds);
+    print_samples(&s);
+    printf("}\n");
+    fflush(stdout);
+  }
+  samples_free(&s);
+}
+
+int main(int argc, char** argv) {
+  int rank = 0, ranks = 0, provided = 0, bytes = 64, batches = 5;
+  double batch_ms = 200;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  struct sizes threads = parse_sizes("1,2,4,8,16,32,64");
+  const struct option_to options[] = {{"threads", kSizes, &threads},
+                                      {"bytes", kNumber, &bytes},
+                                      {"batches", kNumber, &batches},
+                                      {"batch-ms", kReal, &batch_ms},
+                                      {0}};
+  parse_options("threads", argc, argv, options);
+  print_config("threads", argc, argv);
+  if (ranks != 2) fail("needs two ranks");
+  if (provided != MPI_THREAD_MULTIPLE) fail("this MPI has no MPI_THREAD_MULTIPLE");
+  if (bytes < 0 || bytes > kMostBytes || batches < 1) fail("--bytes, --batches: out of range");
+  for (int i = 0; i < threads.count; i++) {
+    if (threads.bytes[i] < 1 || threads.bytes[i] > kMostThreads) fail("--threads: out of range");
+    measure(rank, (int)threads.bytes[i], bytes, batches, batch_ms);
+  }
+  MPI_Finalize();
+  return 0;
+}

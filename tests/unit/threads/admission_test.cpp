@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "threads/admission.hpp"
+
+#include <gtest/gtest.h>
+
+namespace mh::threads {
+namespace {
+
+using Whose = Admission::Whose;
+constexpr std::uint64_t kPatience = 100;
+constexpr std::uint64_t kAlone = 40;
+
+// The server has just got its core, at 1000.
+Admission admission(std::uint32_t room) {
+  Admission made;
+  made.set({.room = room, .patience = kPatience, .alone = kAlone, .yield = 5});
+  made.yielded(900, 1000);
+  return made;
+}
+
+int ended_at(Admission& from, std::uint64_t now) {
+  int count = 0;
+  for (; from.next(now) != Whose::nobodys && count < 1000; ++count) from.ended(now);
+  return count;
+}
+// The server looks again at `now`, after another thread had the core.
+int ended_later(Admission& from, std::uint64_t now) {
+  from.yielded(now - 10, now);
+  return ended_at(from, now);
+}
+
+TEST(Admission, as_many_waits_end_as_there_is_room_for) {
+  Admission one = admission(1);
+  EXPECT_EQ(ended_at(one, 1000), 1);
+  EXPECT_FALSE(one.has_room());
+  Admission three = admission(3);
+  EXPECT_EQ(ended_at(three, 1000), 3);
+}
+
+TEST(Admission, who_comes_back_makes_room) {
+  Admission one = admission(1);
+  ASSERT_EQ(ended_at(one, 1000), 1);
+  one.came(1);
+  EXPECT_TRUE(one.has_room());
+  EXPECT_EQ(ended_at(one, 1001), 1);
+  one.came(7);  // more than went: others have come for the first time
+  EXPECT_EQ(ended_at(one, 1002), 1);
+}
+
+TEST(Admission, where_there_is_room_the_newest_message_goes_first) {
+  Admission one = admission(1);
+  EXPECT_EQ(one.next(1000), Whose::newest);
+  one.ended(1000);
+  one.yielded(1050, 1100);
+  EXPECT_EQ(one.next(1099 + 1), Whose::oldest) << "after a while, who is ready for longest";
+}
+
+TEST(Admission, one_more_ends_for_each_patience_that_nobody_came_back) {
+  Admission one = admission(1);
+  ASSERT_EQ(ended_at(one, 1000), 1);
+  EXPECT_EQ(ended_later(one, 1000 + kPatience - 1), 0);
+  EXPECT_EQ(ended_later(one, 1000 + kPatience), 1);
+  EXPECT_EQ(ended_later(one, 1000 + kPatience + 1), 0);
+  EXPECT_EQ(ended_later(one, 1000 + 4 * kPatience), 3) << "a server that seldom runs";
+}
+
+TEST(Admission, a_server_that_slept_for_long_lets_a_bounded_number_end) {
+  Admission one = admission(1);
+  ASSERT_EQ(ended_at(one, 1000), 1);
+  const int many = ended_later(one, 1'000'000'000);
+  EXPECT_GE(many, 10);
+  EXPECT_LE(many, 100);
+}
+
+TEST(Admission, one_more_ends_where_nobody_else_wants_the_core) {
+  Admission one = admission(1);
+  ASSERT_EQ(ended_at(one, 1000), 1);
+  one.yielded(1010, 1012);  // at once
+  EXPECT_EQ(one.next(1000 + kAlone - 1), Whose::nobodys);
+  EXPECT_EQ(ended_at(one, 1000 + kAlone), 1);
+  one.yielded(1050, 1060);  // to another
+  EXPECT_EQ(one.next(1060 + kAlone - 1), Whose::nobodys);
+  EXPECT_EQ(one.next(1060 + kAlone), Whose::newest);
+}
+
+}  // namespace
+}  // namespace mh::threads

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The election among real threads.
+#include "threads/election.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "support/sanitizer.hpp"
+#include "ult/atomics.hpp"
+
+namespace mh::threads {
+namespace {
+
+using ult::Machine;
+
+// Threads with a letter box each.
+class Office {
+ public:
+  explicit Office(std::size_t threads) : boxes_(threads) {}
+
+  void send(std::size_t to) { boxes_[to].letters.fetch_add(1, std::memory_order_release); }
+
+  // Waits for a letter and takes it.
+  void receive(std::size_t me) {
+    Waiter waiter;
+    waiter.number = me;
+    if (election_.enter(waiter) || Election<Machine>::await(waiter) == Seated::serves) serve(me);
+    ASSERT_GT(boxes_[me].letters.fetch_sub(1, std::memory_order_acquire), 0);
+  }
+  [[nodiscard]] std::uint64_t told() const { return told_.load(); }
+
+ private:
+  struct Waiter : Seat<Machine> {
+    std::size_t number = 0;
+  };
+  struct alignas(kCacheLine) Box {
+    std::atomic<int> letters{0};
+  };
+
+  [[nodiscard]] bool has_letter(std::size_t number) const {
+    return boxes_[number].letters.load(std::memory_order_acquire) > 0;
+  }
+  void serve(std::size_t me) {
+    EXPECT_FALSE(serving_.exchange(true)) << "two threads serve";
+    while (!has_letter(me)) {
+      election_.collect();
+      election_.look([this](Seat<Machine>& seat) {
+        const bool over = has_letter(static_cast<Waiter&>(seat).number);
+        told_.fetch_add(over ? 1 : 0);
+        return over;
+      });
+      // By turns from either end, and now and then one is left for leave().
+      if (election_.has_ready() && ++looks_ % 3 != 0) {
+        looks_ % 2 == 0 ? election_.tell_newest() : election_.tell_oldest();
+      }
+      std::this_thread::yield();
+    }
+    serving_ = false;
+    election_.leave();
+  }
+
+  Election<Machine> election_;
+  unsigned looks_ = 0;  // of the server
+  std::vector<Box> boxes_;
+  std::atomic<bool> serving_{false};
+  std::atomic<std::uint64_t> told_{0};
+};
+
+TEST(Election, pairs_of_threads_play_to_the_end) {
+  constexpr std::size_t kPairs = 8;
+  const int rounds = test::kSanitized ? 500 : 5000;
+  Office office(2 * kPairs);
+  std::vector<std::thread> players;
+  for (std::size_t me = 0; me < 2 * kPairs; ++me) {
+    players.emplace_back([&office, me, rounds] {
+      for (int round = 0; round < rounds; ++round) {
+        if (me % 2 == 0) office.send(me + 1);
+        office.receive(me);
+        if (me % 2 == 1) office.send(me - 1);
+      }
+    });
+  }
+  for (std::thread& player : players) player.join();
+  EXPECT_GT(office.told(), 0U) << "nobody ever slept";
+}
+
+// Anyone sends to anyone: as many letters as everybody receives.
+TEST(Election, letters_to_anyone_are_all_received) {
+  constexpr std::size_t kThreads = 6;
+  const int letters = test::kSanitized ? 300 : 5000;
+  Office office(kThreads);
+  std::array<std::vector<std::size_t>, kThreads> to;
+  std::mt19937 random(7);
+  for (std::size_t i = 0; i < kThreads * static_cast<std::size_t>(letters); ++i) {
+    to[random() % kThreads].push_back(i % kThreads);
+  }
+  std::vector<std::thread> threads;
+  for (std::size_t me = 0; me < kThreads; ++me) {
+    threads.emplace_back([&office, &to, me, letters] {
+      for (const std::size_t other : to[me]) office.send(other);
+      for (int i = 0; i < letters; ++i) office.receive(me);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Seats lie on stacks that are gone at once.
+TEST(Election, threads_come_and_go) {
+  const int generations = test::kSanitized ? 20 : 200;
+  Office office(8);
+  for (int generation = 0; generation < generations; ++generation) {
+    std::vector<std::thread> threads;
+    for (std::size_t me = 0; me < 8; ++me) {
+      threads.emplace_back([&office, me] {
+        office.send((me + 3) % 8);
+        office.receive(me);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
+}  // namespace
+}  // namespace mh::threads

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Threads of one rank that wait together: until_told().
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "support/sanitizer.hpp"
+#include "wait/wait.hpp"
+
+namespace mh::wait {
+namespace {
+
+// What a rank does besides is of no interest here, but for what `within` says.
+class Nothing : public Work {
+ public:
+  void progress() override {
+    if (within) within();
+  }
+  bool own() override { return false; }
+  bool lend_to_partner() override { return false; }
+  bool own_within_own() override { return false; }
+  bool help() override {
+    helped.fetch_add(1);
+    return false;
+  }
+  void end() override {}
+  void idle(bool /*now*/) override {}
+  void account(std::uint64_t /*waited*/) override { accounted.fetch_add(1); }
+  void between_looks() override {}
+  bool is_guest() override { return guest; }
+  bool is_overdue() override { return false; }
+  void go_home() override {}
+
+  std::function<void()> within;
+  std::atomic<int> helped{0};
+  std::atomic<int> accounted{0};
+  std::atomic<bool> guest{false};
+};
+
+constexpr Rules on_cores(std::uint32_t cores) {
+  return {.least_spin = 0, .most_spin = 0, .oversubscribed = false, .cores = cores};
+}
+
+// A thread that waits for its flag, and who asked whether it is set.
+class Sleeper {
+ public:
+  Sleeper()
+      : thread_([this] {
+          const std::thread::id me = std::this_thread::get_id();
+          until_told([this, me] {
+            (std::this_thread::get_id() == me ? asked_by_itself : asked_by_others).fetch_add(1);
+            return flag.load();
+          });
+          over = true;
+        }) {}
+  Sleeper(const Sleeper&) = delete;
+  Sleeper& operator=(const Sleeper&) = delete;
+  ~Sleeper() { end(); }
+
+  void end() {
+    flag = true;
+    if (thread_.joinable()) thread_.join();
+  }
+  // Waits for a thing that happens sooner or later.
+  static void see(const std::function<bool()>& thing) {
+    while (!thing()) std::this_thread::yield();
+  }
+
+  std::atomic<bool> flag{false};
+  std::atomic<bool> over{false};
+  std::atomic<int> asked_by_itself{0};
+  std::atomic<int> asked_by_others{0};
+
+ private:
+  std::thread thread_;
+};
+
+class Together : public testing::Test {
+ protected:
+  void start(const Rules& rules) { employ(&work_, rules); }
+  void TearDown() override { employ(nullptr, {}); }
+
+  // The first waits for long, so that it serves, before the second comes.
+  std::unique_ptr<Sleeper> server() {
+    auto made = std::make_unique<Sleeper>();
+    Sleeper::see([&] { return made->asked_by_itself > 1000; });
+    return made;
+  }
+  // Sits: others ask for it.
+  static std::unique_ptr<Sleeper> seated() {
+    auto made = std::make_unique<Sleeper>();
+    Sleeper::see([&] { return made->asked_by_others > 0; });
+    return made;
+  }
+  Nothing work_;
+};
+
+TEST_F(Together, with_more_threads_than_cores_one_looks_for_the_others) {
+  start(on_cores(1));
+  const auto first = server();
+  const auto second = seated();
+  const int alone = second->asked_by_itself;
+  second->end();
+  EXPECT_TRUE(second->over);
+  EXPECT_EQ(second->asked_by_itself, alone) << "it slept until it was told";
+  EXPECT_FALSE(first->over);
+}
+
+TEST_F(Together, a_server_whose_wait_is_over_hands_on) {
+  start(on_cores(1));
+  const auto first = server();
+  std::vector<std::unique_ptr<Sleeper>> others;
+  for (int i = 0; i < 5; ++i) others.push_back(seated());
+  first->end();
+  for (const auto& other : others) other->end();
+  EXPECT_EQ(work_.accounted, 6);
+}
+
+TEST_F(Together, others_get_their_messages_while_the_server_waits_on) {
+  start(on_cores(1));
+  const auto first = server();
+  std::vector<std::unique_ptr<Sleeper>> others;
+  for (int i = 0; i < 20; ++i) others.push_back(seated());
+  for (const auto& other : others) other->flag = true;  // all at once
+  for (const auto& other : others) other->end();
+  EXPECT_FALSE(first->over);
+}
+
+TEST_F(Together, where_each_thread_has_a_core_each_looks_for_itself) {
+  start(on_cores(8));
+  const auto first = server();
+  const auto second = server();
+  second->end();
+  EXPECT_EQ(second->asked_by_others, 0);
+}
+
+TEST_F(Together, where_threads_do_not_wait_together_each_looks_for_itself) {
+  start(on_cores(0));
+  const auto first = server();
+  const auto second = server();
+  second->end();
+  EXPECT_EQ(second->asked_by_others, 0);
+}
+
+TEST_F(Together, from_then_on_none_sits_down_and_who_sits_is_told) {
+  start(on_cores(1));
+  const auto first = server();
+  const auto second = seated();
+  share_no_waits();
+  const auto third = server();
+  third->end();
+  EXPECT_EQ(third->asked_by_others, 0);
+  second->end();
+}
+
+TEST_F(Together, a_guest_looks_for_itself) {
+  start(on_cores(1));
+  const auto first = server();
+  work_.guest = true;
+  const auto second = server();
+  second->end();
+  EXPECT_EQ(second->asked_by_others, 0);
+}
+
+TEST_F(Together, a_wait_within_the_servers_own_work_does_not_sit_down) {
+  start(on_cores(1));
+  int within = 0;
+  work_.within = [&] {
+    if (within++ != 100) return;
+    int looks = 0;
+    until_told([&] { return ++looks == 100; });
+  };
+  const auto first = server();
+  first->end();
+  EXPECT_GT(within, 100);
+}
+
+TEST_F(Together, nobody_else_is_helped_while_a_thread_of_the_rank_may_run) {
+  start(on_cores(1));
+  const auto first = server();
+  const auto second = seated();
+  const auto third = seated();
+  Sleeper::see([&] { return work_.helped > 0; });  // all three wait
+  second->end();                                   // and does not come back
+  // A step that was under way then may still help.
+  const int before = work_.helped;
+  const int looks = first->asked_by_itself;
+  Sleeper::see([&] { return first->asked_by_itself > looks + 1000; });
+  EXPECT_LE(work_.helped, before + 1);
+}
+
+// Pairs of threads that send to each other.
+TEST_F(Together, messages_between_many_threads_all_arrive) {
+  constexpr int kPairs = 40;
+  const int rounds = test::kSanitized ? 30 : 500;
+  start(on_cores(1));
+  std::vector<std::atomic<int>> boxes(2 * kPairs);
+  std::vector<std::thread> threads;
+  for (int me = 0; me < 2 * kPairs; ++me) {
+    threads.emplace_back([&boxes, me, rounds] {
+      const int other = me ^ 1;
+      for (int round = 0; round < rounds; ++round) {
+        if (me % 2 == 0) boxes[static_cast<std::size_t>(other)].fetch_add(1);
+        until_told([&] { return boxes[static_cast<std::size_t>(me)].load() > 0; });
+        boxes[static_cast<std::size_t>(me)].fetch_sub(1);
+        if (me % 2 == 1) boxes[static_cast<std::size_t>(other)].fetch_add(1);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace mh::wait
