@@ -46,6 +46,7 @@ class Admission {
   // A wait has ended at `now`. For each patience that went by before, one more may end: a server
   // that seldom runs must not be the reason why others wait.
   void ended(std::uint64_t now) {
+    changed_ = now;
     if (is_alone(now)) out_ = 0;
     if (has_room()) {
       ++out_;
@@ -58,7 +59,18 @@ class Admission {
   }
 
   // So many threads have come to wait.
-  void came(std::uint32_t threads) { out_ -= std::min(out_, threads); }
+  void came(std::uint32_t threads, std::uint64_t now) {
+    if (threads == 0) return;
+    out_ -= std::min(out_, threads);
+    changed_ = now;
+  }
+
+  // Another thread of this rank may want the server's core; or nothing has happened for long, and
+  // it is for whoever wants it. Else the server keeps it: two ranks that both give their cores to a
+  // third job as soon as they wait do not have them at the same time.
+  [[nodiscard]] bool should_yield(std::uint64_t now) const {
+    return out_ != 0 || now - changed_ >= limits_.patience;
+  }
 
   // The server offered its core to others from `before` to `after`.
   void yielded(std::uint64_t before, std::uint64_t after) {
@@ -76,6 +88,7 @@ class Admission {
   std::uint32_t out_ = 0;          // threads whose waits ended and that have not come back
   std::uint64_t counted_to_ = 0;   // patience has been used up to here
   std::uint64_t alone_since_ = 0;  // the server has its core to itself
+  std::uint64_t changed_ = 0;      // a wait has ended, or begun
 };
 
 }  // namespace mh::threads

@@ -171,8 +171,8 @@ class Counted {
 
 // The waits of others: some that are over may end now.
 void look_for_others() {
-  g_admission.came(g_election.collect());
   const std::uint64_t now = ticks();
+  g_admission.came(g_election.collect(), now);
   bool is_fresh = g_election.look(
       [](threads::Seat<ult::Machine>& seat) { return static_cast<Waiter&>(seat).done(); });
   while (g_election.has_ready()) {
@@ -187,6 +187,7 @@ void look_for_others() {
 
 void let_others_run() {
   const std::uint64_t before = ticks();
+  if (!g_admission.should_yield(before)) return relax();
   sched_yield();
   g_admission.yielded(before, ticks());
 }

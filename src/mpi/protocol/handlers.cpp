@@ -103,11 +103,29 @@ ErrorsOf::ErrorsOf(MPI_Comm comm) : comm_(comm) {
   own_.emplace(comm);
 }
 
+namespace {
+
+// Other threads may still have the handler of `comm` set aside: it is there for this error.
+int raise_by_handler(MPI_Comm comm, int code) {
+  const auto set = [comm](bool back) {
+    const std::lock_guard<std::mutex> hold(g_mutex);
+    const auto found = held(comm);
+    if (found == g_held.end()) return;
+    real.Comm_set_errhandler(comm, back ? found->handler : MPI_ERRORS_RETURN);
+  };
+  set(true);
+  const int raised = raise(comm, code);
+  set(false);
+  return raised;
+}
+
+}  // namespace
+
 int ErrorsOf::raised(int code) {
   const bool to_raise = own_ && code != MPI_SUCCESS;
   own_.reset();
   world_.reset();
-  return to_raise ? raise(comm_, code) : code;
+  return to_raise ? raise_by_handler(comm_, code) : code;
 }
 
 }  // namespace mh::mpi::handlers

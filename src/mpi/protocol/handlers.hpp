@@ -5,7 +5,7 @@
 // for MPI_COMM_WORLD, so a receive would end a job whose own communicator returns its errors. Where
 // the two handlers differ, both are set aside while a thread waits, and the error is raised for the
 // receive's communicator. Limit: what other threads do meanwhile but wait: their errors return, and
-// a handler that they set is lost.
+// a handler that they set is lost; two that fail at a time may call a handler twice.
 #pragma once
 
 #include <atomic>

@@ -40,11 +40,22 @@ TEST(Admission, as_many_waits_end_as_there_is_room_for) {
 TEST(Admission, who_comes_back_makes_room) {
   Admission one = admission(1);
   ASSERT_EQ(ended_at(one, 1000), 1);
-  one.came(1);
+  one.came(1, 1001);
   EXPECT_TRUE(one.has_room());
   EXPECT_EQ(ended_at(one, 1001), 1);
-  one.came(7);  // more than went: others have come for the first time
+  one.came(7, 1002);  // more than went: others have come for the first time
   EXPECT_EQ(ended_at(one, 1002), 1);
+}
+
+TEST(Admission, a_server_keeps_its_core_for_a_while_if_nobody_of_its_rank_wants_it) {
+  Admission one = admission(1);
+  one.came(1, 1000);
+  EXPECT_FALSE(one.should_yield(1000 + kPatience - 1));
+  EXPECT_TRUE(one.should_yield(1000 + kPatience));
+  one.ended(1000 + kPatience);
+  EXPECT_TRUE(one.should_yield(1000 + kPatience)) << "it may want the core";
+  one.came(1, 2000);
+  EXPECT_FALSE(one.should_yield(2001));
 }
 
 TEST(Admission, where_there_is_room_the_newest_message_goes_first) {

@@ -112,11 +112,11 @@ struct TwoWaiters : World<2, kTells> {
   }
 };
 TEST(ElectionModel, every_waiter_gets_its_message) {
-  expect_holds(explore<TwoWaiters<true>>(preempted(3)), 1000);
+  expect_holds(explore<TwoWaiters<true>>(preempted(2)), 1000);
 }
 
 TEST(ElectionModel, a_server_that_leaves_tells_those_whose_waits_are_over) {
-  expect_holds(explore<TwoWaiters<false>>(preempted(3)), 1000);
+  expect_holds(explore<TwoWaiters<false>>(preempted(2)), 1000);
 }
 
 // Who has its message sends the next one its own: the server must have handed on by then.

@@ -87,7 +87,7 @@ class Together : public testing::Test {
   // The first waits for long, so that it serves, before the second comes.
   std::unique_ptr<Sleeper> server() {
     auto made = std::make_unique<Sleeper>();
-    Sleeper::see([&] { return made->asked_by_itself > 1000; });
+    Sleeper::see([&] { return made->asked_by_itself > 20; });
     return made;
   }
   // Sits: others ask for it.
@@ -170,13 +170,13 @@ TEST_F(Together, a_wait_within_the_servers_own_work_does_not_sit_down) {
   start(on_cores(1));
   int within = 0;
   work_.within = [&] {
-    if (within++ != 100) return;
+    if (within++ != 10) return;
     int looks = 0;
-    until_told([&] { return ++looks == 100; });
+    until_told([&] { return ++looks == 20; });
   };
   const auto first = server();
   first->end();
-  EXPECT_GT(within, 100);
+  EXPECT_GT(within, 10);
 }
 
 TEST_F(Together, nobody_else_is_helped_while_a_thread_of_the_rank_may_run) {
@@ -189,7 +189,7 @@ TEST_F(Together, nobody_else_is_helped_while_a_thread_of_the_rank_may_run) {
   // A step that was under way then may still help.
   const int before = work_.helped;
   const int looks = first->asked_by_itself;
-  Sleeper::see([&] { return first->asked_by_itself > looks + 1000; });
+  Sleeper::see([&] { return first->asked_by_itself > looks + 20; });
   EXPECT_LE(work_.helped, before + 1);
 }
 
