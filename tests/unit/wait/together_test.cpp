@@ -198,7 +198,7 @@ TEST_F(Together, messages_between_many_threads_all_arrive) {
   constexpr int kPairs = 40;
   const int rounds = test::kSanitized ? 30 : 500;
   start(on_cores(1));
-  std::vector<std::atomic<int>> boxes(2 * kPairs);
+  std::vector<std::atomic<int>> boxes(std::size_t{2} * kPairs);
   std::vector<std::thread> threads;
   for (int me = 0; me < 2 * kPairs; ++me) {
     threads.emplace_back([&boxes, me, rounds] {
