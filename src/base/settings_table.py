@@ -10,7 +10,7 @@ from pathlib import Path
 
 SIZE_SUFFIX = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 GROUPS = ("user", "expert", "test")
-MOST_FOR_USERS = 12
+MOST = {"user": 12, "expert": 8}  # what a person can be asked to know
 NO_LIMIT = (1 << 64) - 1
 
 
@@ -39,8 +39,9 @@ def main(source: str, target: str) -> None:
         sys.exit(f"{source}: keys must be distinct and start with MH_")
     if any(setting["group"] not in GROUPS for setting in settings):
         sys.exit(f"{source}: a setting's group is one of {', '.join(GROUPS)}")
-    if sum(setting["group"] == "user" for setting in settings) > MOST_FOR_USERS:
-        sys.exit(f"{source}: at most {MOST_FOR_USERS} settings are for users")
+    for group, most in MOST.items():
+        if sum(setting["group"] == group for setting in settings) > most:
+            sys.exit(f"{source}: at most {most} settings of the group {group}")
     lines = [f"// Made from {Path(source).name} by settings_table.py.", *map(row, settings)]
     Path(target).parent.mkdir(parents=True, exist_ok=True)
     Path(target).write_text("\n".join(lines) + "\n", encoding="utf-8")
