@@ -78,7 +78,7 @@ TEST(Election, pairs_of_threads_play_to_the_end) {
   Office office(2 * kPairs);
   std::vector<std::thread> players;
   for (std::size_t me = 0; me < 2 * kPairs; ++me) {
-    players.emplace_back([&office, me, rounds] {
+    players.emplace_back([&office, me] {
       for (int round = 0; round < rounds; ++round) {
         if (me % 2 == 0) office.send(me + 1);
         office.receive(me);
@@ -102,7 +102,7 @@ TEST(Election, letters_to_anyone_are_all_received) {
   }
   std::vector<std::thread> threads;
   for (std::size_t me = 0; me < kThreads; ++me) {
-    threads.emplace_back([&office, &to, me, letters] {
+    threads.emplace_back([&office, &to, me] {
       for (const std::size_t other : to[me]) office.send(other);
       for (int i = 0; i < letters; ++i) office.receive(me);
     });

@@ -201,7 +201,7 @@ TEST_F(Together, messages_between_many_threads_all_arrive) {
   std::vector<std::atomic<int>> boxes(std::size_t{2} * kPairs);
   std::vector<std::thread> threads;
   for (int me = 0; me < 2 * kPairs; ++me) {
-    threads.emplace_back([&boxes, me, rounds] {
+    threads.emplace_back([&boxes, me] {
       const int other = me ^ 1;
       for (int round = 0; round < rounds; ++round) {
         if (me % 2 == 0) boxes[static_cast<std::size_t>(other)].fetch_add(1);
