@@ -73,8 +73,7 @@ inline constexpr Range kPieces{0, kLast + 1};
 
 static_assert(disjoint(std::array{kPieces}));
 
-// ---- config.windows_comm
-// -------------------------------------------------------------------------------
+// ---- config.windows_comm ------------------------------------------------------------------------
 
 // Of windows over several nodes (onesided/message.hpp).
 inline constexpr Range kRequests{0, 1};

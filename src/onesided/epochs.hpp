@@ -68,8 +68,7 @@ class Epochs {
   [[nodiscard]] std::size_t origins() const { return origins_; }
   void end_exposure() { exposed_ = false; }
 
-  // ---- Locks
-  // -------------------------------------------------------------------------------------
+  // ---- Locks ------------------------------------------------------------------------------------
 
   // How the lock of a target is held. `unchecked`: MPI_MODE_NOCHECK, nobody else wants it.
   enum class Held : std::uint8_t { no, shared, exclusive, unchecked };

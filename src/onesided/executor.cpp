@@ -20,10 +20,6 @@ layout::Elements elements(const End& end, layout::Address base) {
   return {.layout = end.layout, .count = end.count, .base = base};
 }
 
-layout::Elements elements_here(const End& end) {
-  return elements(end, layout::address_of(end.here));
-}
-
 memory::View at(const memory::View& view, std::uint64_t offset) {
   return {view.address + offset, view.pid, view.rank};
 }

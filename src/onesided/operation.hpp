@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
 #include "layout/compact.hpp"
 #include "layout/layout.hpp"
@@ -27,6 +28,26 @@ struct End {
   std::byte* here = nullptr;               // the base, where this process loads and stores; or null
   bool in_heap = false;                    // `here` is a view of a peer's heap: see after_writing()
 };
+
+// The elements of an end that this process reaches.
+inline layout::Elements elements_here(const End& end) {
+  return {.layout = end.layout, .count = end.count, .base = layout::address_of(end.here)};
+}
+// A range of its stream, from there into packed bytes, and back.
+inline void pack_here(const End& from, layout::Range range, std::byte* to) {
+  if (from.layout == nullptr) {
+    std::memcpy(to, from.here + range.begin, range.end - range.begin);
+  } else {
+    layout::pack(elements_here(from), range, to);
+  }
+}
+inline void unpack_here(const End& to, layout::Range range, const std::byte* from) {
+  if (to.layout == nullptr) {
+    std::memcpy(to.here + range.begin, from, range.end - range.begin);
+  } else {
+    layout::unpack(elements_here(to), range, from);
+  }
+}
 
 // Plain data: also what a helper is told.
 struct Operation {

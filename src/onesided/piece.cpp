@@ -87,15 +87,7 @@ void Piece::write(Message head, std::byte* to) const {
   to += sizeof head;
   if (!blocks_.empty()) std::memcpy(to, blocks_.data(), blocks_.size() * sizeof(ListedBlock));
   to += blocks_.size() * sizeof(ListedBlock);
-  if (!task_.what.has_origin) return;
-  const End& origin = task_.origin;
-  if (origin.layout == nullptr) {
-    std::memcpy(to, origin.here + range_.begin, range_.end - range_.begin);
-  } else {
-    layout::pack(
-        {.layout = origin.layout, .count = origin.count, .base = layout::address_of(origin.here)},
-        range_, to);
-  }
+  if (task_.what.has_origin) pack_here(task_.origin, range_, to);
 }
 
 // ---- At the target ------------------------------------------------------------------------------

@@ -93,11 +93,8 @@ static void* receive(void* argument) {
 }
 
 int main(int argc, char** argv) {
-  int provided = 0;
   MPI_Errhandler errhandler;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
-  begin_after_init();
-  if (provided < MPI_THREAD_MULTIPLE) return skip("this library has no MPI_THREAD_MULTIPLE");
+  if (!begin_with_threads(&argc, &argv)) return skip("this library has no MPI_THREAD_MULTIPLE");
   handled = getenv("HANDLER") != NULL;
   if (!handled) MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);

@@ -78,6 +78,18 @@ static inline void begin(int* argc, char*** argv) {
   begin_after_init();
 }
 
+// With MPI_THREAD_MULTIPLE. False if the library has none: skip().
+static inline bool begin_with_threads(int* argc, char*** argv) {
+  int provided = 0;
+  MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided);
+  begin_after_init();
+  return provided == MPI_THREAD_MULTIPLE;
+}
+static inline int wanted_threads(void) {
+  const char* wanted = getenv("THREADS");
+  return wanted != NULL ? atoi(wanted) : 8;
+}
+
 static inline int end(void) {
   MPI_Barrier(MPI_COMM_WORLD);
   MPI_Finalize();

@@ -46,11 +46,9 @@ static void* wait_for_never(void* argument) {
 }
 
 int main(int argc, char** argv) {
-  int provided = 0, nothing = 0, last = 4711;
+  int nothing = 0, last = 4711;
   pthread_t waiter, cancelled, threads[THREADS];
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
-  begin_after_init();
-  if (provided < MPI_THREAD_MULTIPLE) return skip("this library has no MPI_THREAD_MULTIPLE");
+  if (!begin_with_threads(&argc, &argv)) return skip("this library has no MPI_THREAD_MULTIPLE");
   MPI_Irecv(&nothing, 1, MPI_INT, 1 - rank, NEVER, MPI_COMM_WORLD, &never);
   MPI_Request to_cancel = never;  // MPI_Wait in the other thread writes to `never`
   pthread_create(&waiter, NULL, wait_for_last, NULL);

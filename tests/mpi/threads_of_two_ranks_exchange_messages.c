@@ -142,12 +142,8 @@ static void* play(void* argument) {
 }
 
 int main(int argc, char** argv) {
-  int provided = 0;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
-  begin_after_init();
-  if (provided < MPI_THREAD_MULTIPLE) return skip("this library has no MPI_THREAD_MULTIPLE");
-  const char* wanted = getenv("THREADS");
-  threads = wanted != NULL ? atoi(wanted) : 8;
+  if (!begin_with_threads(&argc, &argv)) return skip("this library has no MPI_THREAD_MULTIPLE");
+  threads = wanted_threads();
   pthread_t* all = malloc(sizeof *all * (size_t)threads);
   for (intptr_t i = 0; i < threads; ++i) {
     CHECK(pthread_create(&all[i], NULL, play, (void*)i) == 0, "no thread %d", (int)i);

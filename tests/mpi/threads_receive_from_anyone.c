@@ -79,13 +79,9 @@ static void* reduce(void* argument) {
 }
 
 int main(int argc, char** argv) {
-  int provided = 0;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
-  begin_after_init();
-  if (provided < MPI_THREAD_MULTIPLE) return skip("this library has no MPI_THREAD_MULTIPLE");
+  if (!begin_with_threads(&argc, &argv)) return skip("this library has no MPI_THREAD_MULTIPLE");
   MPI_Comm_dup(MPI_COMM_WORLD, &collectives);
-  const char* wanted = getenv("THREADS");
-  threads = wanted != NULL ? atoi(wanted) : 8;
+  threads = wanted_threads();
   pthread_t all[2 * threads + 1];
   for (intptr_t i = 0; i < threads; ++i) {
     pthread_create(&all[2 * i], NULL, receive_all, (void*)i);

@@ -50,7 +50,7 @@ class ByElements {
     one.target.base = task_.target.base;
     one.target.base.address = address_of(range);
     Bytes added{};
-    read_origin(range, added);
+    onesided::pack_here(task_.origin, range, added.data());
     Bytes expected{};
     set_ends(one, nullptr, expected);
     if (const Status fetched = ask(one, nullptr); !fetched) return fetched;
@@ -65,7 +65,7 @@ class ByElements {
       if (std::memcmp(before.data(), expected.data(), task_.what.element) == 0) break;
       expected = before;
     }
-    if (task_.what.has_result) write_result(range, expected);
+    if (task_.what.has_result) onesided::unpack_here(task_.result, range, expected.data());
     return {};
   }
 
@@ -83,25 +83,6 @@ class ByElements {
     layout::blocks({.layout = target.layout, .count = target.count, .base = target.base.address},
                    range, found);
     return layout::address_of(found[0].iov_base);
-  }
-  static layout::Elements elements(const onesided::End& end) {
-    return {.layout = end.layout, .count = end.count, .base = layout::address_of(end.here)};
-  }
-  void read_origin(layout::Range range, Bytes& into) const {
-    const onesided::End& origin = task_.origin;
-    if (origin.layout == nullptr) {
-      std::memcpy(into.data(), origin.here + range.begin, range.end - range.begin);
-    } else {
-      layout::pack(elements(origin), range, into.data());
-    }
-  }
-  void write_result(layout::Range range, const Bytes& had) const {
-    const onesided::End& result = task_.result;
-    if (result.layout == nullptr) {
-      std::memcpy(result.here + range.begin, had.data(), range.end - range.begin);
-    } else {
-      layout::unpack(elements(result), range, had.data());
-    }
   }
 
   Win& win_;

@@ -15,7 +15,6 @@
 #include "mpi/next.hpp"
 #include "mpi/onesided/by_elements.hpp"
 #include "mpi/onesided/remote.hpp"
-#include "mpi/protocol/watch.hpp"
 #include "wait/wait.hpp"
 
 namespace mh::mpi::rma {
@@ -138,12 +137,7 @@ bool run_by_many(Win& win, const Task& task, std::uint32_t chunk) {
     if (running.step(hands())) return running.succeeded();
   }
   Watch watch;
-  wait::until([&] {
-    if (running.step(hands())) return true;
-    if (!watch.left_to_the_dead()) return false;
-    running.give_up();
-    return true;
-  });
+  wait::until([&] { return advance(running, watch); });
   return running.succeeded();
 }
 
@@ -182,46 +176,47 @@ Outcome carry_out(Win& win, Task& task, const Target& target, const Side& at,
   return outcome(win, hands().executor().run(task, {0, task.what.bytes}));
 }
 
-// The short way of a put or get: both sides contiguous, and few bytes. Null where it is not to go.
-std::byte* at_once(const Win& win, const Buffer& buffer, const Target& target,
-                   std::uint64_t& bytes) {
+// Few bytes of a window, contiguous there and on this side.
+struct Stretch {
+  std::uint64_t offset = 0;  // in what the target has exposed
+  std::uint64_t bytes = 0;
+};
+
+// The beginning of the short ways. False where they are not to be gone.
+bool is_stretch(const Win& win, const Buffer& buffer, const Target& target, Stretch& found) {
   const auto own = datatypes::known(buffer.count, buffer.type);
   const auto there = datatypes::known(target.count, target.type);
   if (!own.contiguous || !there.contiguous || own.bytes != there.bytes || own.bytes > kAtOnce) {
-    return nullptr;
+    return false;
   }
   const onesided::Exposed& exposed = win.window.exposed(static_cast<std::uint32_t>(target.rank));
-  const std::uint64_t offset = static_cast<std::uint64_t>(target.displacement) * exposed.unit;
-  if (exposed.here == nullptr || offset > exposed.bytes || own.bytes > exposed.bytes - offset) {
-    return nullptr;
-  }
-  bytes = own.bytes;
-  return exposed.here + offset;
+  found = {static_cast<std::uint64_t>(target.displacement) * exposed.unit, own.bytes};
+  return found.offset <= exposed.bytes && own.bytes <= exposed.bytes - found.offset;
 }
 
-// A short put or accumulate on created memory that only the kernel reaches, contiguous at both
-// ends: kept. False where it is not that; else `outcome` is set. `what` without bytes and target.
-bool keep(Win& win, const Buffer& origin, const Target& target, onesided::Operation what,
-          Outcome& outcome) {
-  if (win.flavor != Flavor::created) return false;
-  const auto own = datatypes::known(origin.count, origin.type);
-  const auto there = datatypes::known(target.count, target.type);
-  if (!own.contiguous || !there.contiguous || own.bytes != there.bytes) return false;
-  if (!onesided::KeptList::is_short(own.bytes) || own.bytes == 0) return false;
+// Where loads and stores reach a stretch; null where they do not.
+std::byte* here(const Win& win, const Target& target, const Stretch& stretch) {
+  std::byte* const base = win.window.exposed(static_cast<std::uint32_t>(target.rank)).here;
+  return base == nullptr ? nullptr : base + stretch.offset;
+}
+
+// An operation without a result on created memory that only the kernel reaches: kept. False where
+// it is not to be; else `outcome` is set. `what` without bytes and target.
+bool keep(Win& win, const void* origin, const Target& target, const Stretch& at,
+          onesided::Operation what, Outcome& outcome) {
+  if (win.flavor != Flavor::created || at.bytes == 0) return false;
   what.target = static_cast<std::uint32_t>(target.rank);
-  what.bytes = own.bytes;
+  what.bytes = at.bytes;
   const onesided::Exposed& exposed = win.window.exposed(what.target);
-  if (exposed.is_elsewhere()) return false;
-  const std::uint64_t offset = static_cast<std::uint64_t>(target.displacement) * exposed.unit;
-  if (offset > exposed.bytes || own.bytes > exposed.bytes - offset) return false;
-  const memory::View place{exposed.base + offset, exposed.pid, exposed.node_rank};
-  if (exposed.here != nullptr || services.memory->here(place, own.bytes) != nullptr) return false;
+  if (!onesided::KeptList::is_short(at.bytes) || exposed.is_elsewhere()) return false;
+  const memory::View place{exposed.base + at.offset, exposed.pid, exposed.node_rank};
+  if (services.memory->here(place, at.bytes) != nullptr) return false;
   const ThreadLock hold(win.mutex);
   outcome = MPI_SUCCESS;
-  if (win.window.keep(what, place.address, origin.address)) return true;
+  if (win.window.keep(what, place.address, origin)) return true;
   const bool fine = win.window.carry_out_kept(hands(), what.target).ok();
   if (!fine) outcome = failed(win);
-  return !fine || win.window.keep(what, place.address, origin.address);
+  return !fine || win.window.keep(what, place.address, origin);
 }
 
 bool is_unusual(const Win& win, const Target& target) {
@@ -280,43 +275,46 @@ bool is_computed_by_library(Op op, const elements::Element& element) {
   return onesided::kernel_of(op, element.type) == nullptr;
 }
 
-// The short way of an accumulate: one run of few bytes here and there, known operation and type.
-// False where it is not to go.
-bool accumulate_at_once(Win& win, const Buffer& origin, const Buffer* result, const Target& target,
-                        Op op, const elements::Element& element) {
-  if (element.padded) return false;
-  std::uint64_t bytes = 0;
-  std::uint64_t fetched = 0;
-  std::byte* const to =
-      at_once(win, op == Op::no_op && result != nullptr ? *result : origin, target, bytes);
-  if (to == nullptr) return false;
-  if (result != nullptr &&
-      (at_once(win, *result, target, fetched) == nullptr || fetched != bytes)) {
-    return false;
-  }
-  const auto rank = static_cast<std::uint32_t>(target.rank);
+// On a stretch that loads and stores reach, and that lies in one stripe.
+bool accumulate_at_once(Win& win, const Buffer& origin, const Buffer* result, std::uint32_t rank,
+                        const Stretch& at, Op op, const elements::Element& element) {
   const onesided::Exposed& exposed = win.window.exposed(rank);
-  const std::uint64_t address = exposed.base + static_cast<std::uint64_t>(to - exposed.here);
+  const std::uint64_t address = exposed.base + at.offset;
+  if (address % onesided::kStripe + at.bytes > onesided::kStripe) return false;
+  std::byte* const to = exposed.here + at.offset;
   const onesided::Kernel kernel = onesided::kernel_of(op, element.type);
-  if (kernel == nullptr && op != Op::replace && op != Op::no_op) return false;
-  if (address % onesided::kStripe + bytes > onesided::kStripe) return false;
   onesided::StripeLock& lock = win.window.control().part(rank).stripes.of(address);
   lock.lock(config.me, hands().liveness());
-  if (result != nullptr) std::memcpy(const_cast<void*>(result->address), to, bytes);
-  if (op == Op::replace) std::memcpy(to, origin.address, bytes);
-  if (kernel != nullptr) kernel(to, origin.address, bytes / element.bytes);
+  if (result != nullptr) std::memcpy(const_cast<void*>(result->address), to, at.bytes);
+  if (op == Op::replace) std::memcpy(to, origin.address, at.bytes);
+  if (kernel != nullptr) kernel(to, origin.address, at.bytes / element.bytes);
   lock.unlock();
   return true;
 }
 
-// As keep(): of known operations and types.
-bool accumulate_later(Win& win, const Buffer& origin, const Target& target, Op op,
-                      const elements::Element& element, Outcome& outcome) {
-  const bool computable = op == Op::replace || onesided::kernel_of(op, element.type) != nullptr;
+// The short ways of an accumulate: one run of few bytes here and there, known operation and type.
+// False where they are not to be gone; else `outcome` is set.
+bool accumulate_short(Win& win, const Buffer& origin, const Buffer* result, const Target& target,
+                      Op op, const elements::Element& element, Outcome& outcome) {
+  const bool fetches_alone = op == Op::no_op && result != nullptr;
+  const bool computable =
+      op == Op::replace || fetches_alone || onesided::kernel_of(op, element.type) != nullptr;
+  Stretch at;
+  Stretch fetched;
   if (element.padded || !computable) return false;
+  if (!is_stretch(win, fetches_alone ? *result : origin, target, at)) return false;
+  if (result != nullptr &&
+      (!is_stretch(win, *result, target, fetched) || fetched.bytes != at.bytes)) {
+    return false;
+  }
+  if (here(win, target, at) != nullptr) {
+    outcome = MPI_SUCCESS;
+    return accumulate_at_once(win, origin, result, static_cast<std::uint32_t>(target.rank), at, op,
+                              element);
+  }
   const onesided::Operation what{
       .op = op, .type = element.type, .atomic = true, .has_origin = true, .element = element.bytes};
-  return keep(win, origin, target, what, outcome);
+  return result == nullptr && keep(win, origin.address, target, at, what, outcome);
 }
 
 Outcome accumulate_uniform(Win& win, const Buffer& origin, const Buffer* result,
@@ -324,9 +322,8 @@ Outcome accumulate_uniform(Win& win, const Buffer& origin, const Buffer* result,
   const elements::Element element = elements::of(target.type);
   if (target.count == 0) return MPI_SUCCESS;
   if (!element.uniform) return kUnusual;
-  if (accumulate_at_once(win, origin, result, target, op, element)) return MPI_SUCCESS;
-  Outcome kept = MPI_SUCCESS;
-  if (result == nullptr && accumulate_later(win, origin, target, op, element, kept)) return kept;
+  Outcome outcome = MPI_SUCCESS;
+  if (accumulate_short(win, origin, result, target, op, element, outcome)) return outcome;
   const Side there = side_of(target.count, target.type, element.padded);
   Side from;
   Side into;
@@ -361,13 +358,16 @@ Outcome accumulate_uniform(Win& win, const Buffer& origin, const Buffer* result,
 Outcome put(Win& win, const Buffer& origin, const Target& target) {
   if (is_unusual(win, target) || is_unusual(origin)) return kUnusual;
   if (const Access may = access(win, target.rank); may != Access::allowed) return stopped(win, may);
-  std::uint64_t bytes = 0;
-  if (std::byte* to = at_once(win, origin, target, bytes)) {
-    std::memcpy(to, origin.address, bytes);
-    return MPI_SUCCESS;
+  Stretch at;
+  if (is_stretch(win, origin, target, at)) {
+    if (std::byte* const to = here(win, target, at)) {
+      std::memcpy(to, origin.address, at.bytes);
+      return MPI_SUCCESS;
+    }
+    const onesided::Operation what{.op = Op::replace, .has_origin = true};
+    Outcome kept = MPI_SUCCESS;
+    if (keep(win, origin.address, target, at, what, kept)) return kept;
   }
-  Outcome kept = MPI_SUCCESS;
-  if (keep(win, origin, target, {.op = Op::replace, .has_origin = true}, kept)) return kept;
   return move(win, origin, target, true);
 }
 
@@ -375,10 +375,12 @@ Outcome put(Win& win, const Buffer& origin, const Target& target) {
 Outcome get(Win& win, const Buffer& result, const Target& target) {
   if (is_unusual(win, target) || is_unusual(result)) return kUnusual;
   if (const Access may = access(win, target.rank); may != Access::allowed) return stopped(win, may);
-  std::uint64_t bytes = 0;
-  if (const std::byte* from = at_once(win, result, target, bytes)) {
-    std::memcpy(const_cast<void*>(result.address), from, bytes);
-    return MPI_SUCCESS;
+  Stretch at;
+  if (is_stretch(win, result, target, at)) {
+    if (const std::byte* const from = here(win, target, at)) {
+      std::memcpy(const_cast<void*>(result.address), from, at.bytes);
+      return MPI_SUCCESS;
+    }
   }
   return move(win, result, target, false);
 }

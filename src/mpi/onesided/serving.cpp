@@ -15,7 +15,6 @@
 #include "mpi/job/services.hpp"
 #include "mpi/onesided/messages.hpp"
 #include "mpi/onesided/windows.hpp"
-#include "mpi/protocol/watch.hpp"
 #include "onesided/piece.hpp"
 
 namespace mh::mpi::rma {
@@ -162,16 +161,9 @@ void finish_current() {
 // True when it is over.
 bool continue_current() {
   Current& current = *g_server.current;
-  if (current.run->step(hands())) {
-    finish_current();
-    return true;
-  }
-  if (current.run->all_claimed() && current.watch.left_to_the_dead()) {
-    current.run->give_up();
-    finish_current();
-    return true;
-  }
-  return false;
+  const bool over = advance(*current.run, current.watch);
+  if (over) finish_current();
+  return over;
 }
 
 void take_lock_step(const WinPtr& win, const Message& head) {
@@ -230,18 +222,6 @@ Inbox::Taken take_request(Buffer& buffer) {
 
 // ---- Answers of others --------------------------------------------------------------------------
 
-void put_in_place(const AwaitedResult& result, const std::byte* bytes) {
-  const layout::Range range = result.range;
-  if (result.place.layout == nullptr) {
-    std::memcpy(result.place.here + range.begin, bytes, range.end - range.begin);
-  } else {
-    layout::unpack({.layout = result.place.layout,
-                    .count = result.place.count,
-                    .base = layout::address_of(result.place.here)},
-                   range, bytes);
-  }
-}
-
 void take_result(Win& win, Peer& peer, const Buffer& buffer) {
   const Message& head = messages::head_of(buffer);
   AwaitedResult result;
@@ -252,7 +232,8 @@ void take_result(Win& win, Peer& peer, const Buffer& buffer) {
     result = std::move(at->second);
     win.spanning->results.erase(at);
   }
-  if (!head.failed) put_in_place(result, buffer.data() + sizeof(Message));
+  if (!head.failed)
+    onesided::unpack_here(result.place, result.range, buffer.data() + sizeof(Message));
   // release: pairs with the acquire of who waits for it.
   peer.awaited.fetch_sub(1, std::memory_order_release);
 }

@@ -17,6 +17,7 @@
 #include "mpi/handle_cache.hpp"
 #include "mpi/job/comms.hpp"
 #include "mpi/onesided/spanning.hpp"
+#include "mpi/protocol/watch.hpp"
 #include "node/segment.hpp"
 #include "onesided/window.hpp"
 
@@ -93,6 +94,15 @@ int raise(MPI_Win handle, int code);
 
 // This thread's.
 onesided::Hands& hands();
+// A step of a Running or PieceRun. True when it is over: done, failed, or left to dead ranks, who
+// will never do their chunks.
+template <class Run>
+bool advance(Run& run, Watch& watch) {
+  if (run.step(hands())) return true;
+  if (!run.all_claimed() || !watch.left_to_the_dead()) return false;
+  run.give_up();
+  return true;
+}
 // One chunk of an operation of another rank. True if there was one. With the wait loop's hands.
 bool help();
 // What others have asked this rank to do in its own memory. With the wait loop's hands; a load

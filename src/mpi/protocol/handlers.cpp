@@ -48,7 +48,7 @@ std::vector<Held>::iterator held(MPI_Comm comm) {
 
 // The program's own handlers, be they set aside or not.
 bool compare_with_world(MPI_Comm comm) {
-  const std::lock_guard<std::mutex> hold(g_mutex);
+  const ThreadLock hold(g_mutex);
   const auto own = held(comm);
   const auto worlds = held(MPI_COMM_WORLD);
   const MPI_Errhandler ours = own != g_held.end() ? own->handler : handler_of(comm);
@@ -78,7 +78,7 @@ bool differs_from_world(MPI_Comm comm) {
 }  // namespace
 
 SetAside::SetAside(MPI_Comm comm) : comm_(comm) {
-  const std::lock_guard<std::mutex> hold(g_mutex);
+  const ThreadLock hold(g_mutex);
   if (const auto found = held(comm); found != g_held.end()) {
     ++found->waits;
     return;
@@ -88,7 +88,7 @@ SetAside::SetAside(MPI_Comm comm) : comm_(comm) {
 }
 
 SetAside::~SetAside() {
-  const std::lock_guard<std::mutex> hold(g_mutex);
+  const ThreadLock hold(g_mutex);
   const auto found = held(comm_);
   if (--found->waits != 0) return;
   real.Comm_set_errhandler(comm_, found->handler);
@@ -108,7 +108,7 @@ namespace {
 // Other threads may still have the handler of `comm` set aside: it is there for this error.
 int raise_by_handler(MPI_Comm comm, int code) {
   const auto set = [comm](bool back) {
-    const std::lock_guard<std::mutex> hold(g_mutex);
+    const ThreadLock hold(g_mutex);
     const auto found = held(comm);
     if (found == g_held.end()) return;
     real.Comm_set_errhandler(comm, back ? found->handler : MPI_ERRORS_RETURN);

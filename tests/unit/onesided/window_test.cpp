@@ -257,10 +257,9 @@ class SharedWindowTest : public ::testing::Test {
         memory_(kRanks, std::vector<std::int64_t>(kNumbers, 0)),
         ring_(kRanks, memory_) {}
 
-  // All of the target's numbers, at once or as a job.
-  bool accumulate(std::uint32_t me, std::uint32_t target, std::vector<std::int64_t>& origin,
-                  bool shared) {
-    Hands hands(ranks_.node(me), reach_);
+  // Adds all of `origin` to the target's first numbers, or to the one element of `layout` there.
+  Task summing(std::uint32_t me, std::uint32_t target, std::vector<std::int64_t>& origin,
+               const layout::Layout* layout = nullptr) {
     Task task;
     task.what = {.op = Op::sum,
                  .type = Type::int64,
@@ -268,11 +267,19 @@ class SharedWindowTest : public ::testing::Test {
                  .has_origin = true,
                  .element = 8,
                  .target = target,
-                 .bytes = kNumbers * 8};
+                 .bytes = origin.size() * 8};
     task.origin = end_at(origin.data());
-    task.target = *ring_[me].target_end(target, ring_[me].exposed(target).base, nullptr, 0,
+    task.target = *ring_[me].target_end(target, ring_[me].exposed(target).base, layout, 1,
                                         task.what.bytes, reach_);
     task.locks = &ring_[me].control().part(target).stripes;
+    return task;
+  }
+
+  // All of the target's numbers, at once or as a job.
+  bool accumulate(std::uint32_t me, std::uint32_t target, std::vector<std::int64_t>& origin,
+                  bool shared) {
+    Hands hands(ranks_.node(me), reach_);
+    const Task task = summing(me, target, origin);
     Running running(ring_[me], task, kStripe, shared);
     while (!running.step(hands)) ::sched_yield();
     return running.succeeded();
@@ -288,18 +295,7 @@ TEST_F(SharedWindowTest, a_third_rank_carries_out_chunks_of_an_accumulate) {
   std::vector<std::int64_t> origin = counting(kNumbers, 1);
   Hands owner(ranks_.node(0), reach_);
   Hands helper(ranks_.node(2), reach_);
-  Task task;
-  task.what = {.op = Op::sum,
-               .type = Type::int64,
-               .atomic = true,
-               .has_origin = true,
-               .element = 8,
-               .target = 1,
-               .bytes = kNumbers * 8};
-  task.origin = end_at(origin.data());
-  task.target =
-      *ring_[0].target_end(1, ring_[0].exposed(1).base, nullptr, 0, task.what.bytes, reach_);
-  task.locks = &ring_[0].control().part(1).stripes;
+  const Task task = summing(0, 1, origin);
   Running running(ring_[0], task, kStripe, true);
   const auto anyone = [](std::uint32_t) { return true; };
   const auto nobody = [](std::uint32_t) { return false; };
@@ -327,18 +323,7 @@ TEST_F(SharedWindowTest, owner_and_helper_cut_a_displaced_target_alike) {
   const LayoutPtr displaced = *layout::indexed_block(kSummed, first, **layout::named(8, 8));
   Hands owner(ranks_.node(0), reach_);
   Hands helper(ranks_.node(2), reach_);
-  Task task;
-  task.what = {.op = Op::sum,
-               .type = Type::int64,
-               .atomic = true,
-               .has_origin = true,
-               .element = 8,
-               .target = 1,
-               .bytes = kSummed * 8};
-  task.origin = end_at(origin.data());
-  task.target = *ring_[0].target_end(1, ring_[0].exposed(1).base, displaced.get(), 1,
-                                     task.what.bytes, reach_);
-  task.locks = &ring_[0].control().part(1).stripes;
+  const Task task = summing(0, 1, origin, displaced.get());
   Running running(ring_[0], task, kStripe, true);
   Window::Helped helped;
   const auto anyone = [](std::uint32_t) { return true; };

@@ -3,26 +3,23 @@
 // it rests on, another scenario breaks the rule and must be found out.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
-#include <functional>
-#include <vector>
 
 #include "support/sanitizer.hpp"
 #include "tasks/deque.hpp"
-#include "ult/checker.hpp"
+#include "ult/model.hpp"
 
 namespace mh::tasks {
 namespace {
 
-using ult::check::Bounds;
+using ult::check::expect_holds;
 using ult::check::explore;
 using ult::check::Explorer;
 using ult::check::Model;
+using ult::check::preempted;
 using ult::check::require;
-using ult::check::Verdict;
-using Threads = std::vector<std::function<void()>>;
+using ult::check::Threads;
 
 struct Locked : Model {
   static void lock(Atomic<std::uint32_t>& word) {
@@ -51,18 +48,6 @@ struct ModelSlots {
     task = (*cells)[slot].load(std::memory_order_relaxed);
   }
 };
-
-Bounds preempted(int times) {
-  if (test::kSanitized) return {.preemptions = 1, .executions = 2'000};
-  return {.preemptions = times};
-}
-
-void expect_holds(const Verdict& verdict, std::uint64_t at_least) {
-  EXPECT_EQ(verdict.failure, "") << "after" << verdict.trace;
-  if (test::kSanitized) return;
-  EXPECT_TRUE(verdict.complete) << verdict.executions << " executions were not all";
-  EXPECT_GE(verdict.executions, at_least) << "the scenario is too small to say anything";
-}
 
 template <class A, std::uint64_t kSlots = 2>
 struct World {

@@ -4,39 +4,23 @@
 // another scenario breaks the rule and must be found out.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
-#include <functional>
-#include <vector>
 
-#include "support/sanitizer.hpp"
 #include "threads/election.hpp"
-#include "ult/checker.hpp"
+#include "ult/model.hpp"
 
 namespace mh::threads {
 namespace {
 
-using ult::check::Bounds;
+using ult::check::expect_holds;
 using ult::check::explore;
 using ult::check::Explorer;
+using ult::check::Flag;
 using ult::check::Model;
+using ult::check::preempted;
 using ult::check::require;
-using ult::check::Verdict;
-using Threads = std::vector<std::function<void()>>;
-using Flag = Model::Atomic<std::uint32_t>;
-
-Bounds preempted(int times) {
-  if (test::kSanitized) return {.preemptions = 1, .executions = 2'000};
-  return {.preemptions = times};
-}
-
-void expect_holds(const Verdict& verdict, std::uint64_t at_least) {
-  EXPECT_EQ(verdict.failure, "") << "after" << verdict.trace;
-  if (test::kSanitized) return;
-  EXPECT_TRUE(verdict.complete) << verdict.executions << " executions were not all";
-  EXPECT_GE(verdict.executions, at_least) << "the scenario is too small to say anything";
-}
+using ult::check::Threads;
 
 // Threads that wait for messages; what lies in messages[i] is that of thread i.
 // `kTells` false: the server leaves it to leave() to tell those whose waits are over.

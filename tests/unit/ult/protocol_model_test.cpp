@@ -4,39 +4,19 @@
 // out.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <vector>
 
-#include "support/sanitizer.hpp"
 #include "ult/bits.hpp"
-#include "ult/checker.hpp"
 #include "ult/doorbell.hpp"
 #include "ult/join_word.hpp"
+#include "ult/model.hpp"
 #include "ult/state.hpp"
 
 namespace mh::ult::check {
 namespace {
-
-using Threads = std::vector<std::function<void()>>;
-using Flag = Model::Atomic<std::uint32_t>;
-
-// A sanitizer makes each switch of the checker's threads many times slower: then the first
-// executions alone, which says that the scenarios themselves are sound.
-Bounds preempted(int times) {
-  if (test::kSanitized) return {.preemptions = std::min(times, 1), .executions = 10'000};
-  return {.preemptions = times};
-}
-
-void expect_holds(const Verdict& verdict, std::uint64_t at_least) {
-  EXPECT_EQ(verdict.failure, "") << "after" << verdict.trace;
-  if (test::kSanitized) return;
-  EXPECT_TRUE(verdict.complete) << verdict.executions << " executions were not all";
-  EXPECT_GE(verdict.executions, at_least) << "the scenario is too small to say anything";
-}
 
 // --- the checker itself -----------------------------------------------------------------------
 
