@@ -73,9 +73,14 @@ struct alignas(kCacheLine) Counters {
   // By this rank's helpers on cores of others; several threads.
   alignas(kCacheLine) Count lent_chunks;
   Count lent_bytes;
+
+  // One-sided. A window is counted by its first rank.
+  alignas(kCacheLine) Count windows_ours;
+  Count windows_left;          // ... that could not be ours
+  Count one_sided_operations;  // on windows that are ours
 };
 static_assert(std::is_standard_layout_v<Counters>);
-static_assert(sizeof(Counters) == 4 * kCacheLine);
+static_assert(sizeof(Counters) == 5 * kCacheLine);
 
 // helped[victim]: bytes this rank copied as a third party in jobs of that rank. Same writer rule.
 using HelpedRow = std::span<Count>;

@@ -154,6 +154,11 @@ void add_messages(Lines& lines, const Totals& sum) {
   }
   lines.add("waits          {}; collectives through the node segment {}", sum.waits,
             sum.collectives_gated);
+  if (sum.windows_ours + sum.windows_left != 0) {
+    lines.add("one-sided      {} operation{} on {} window{}; {} left to the MPI library",
+              sum.one_sided_operations, plural(sum.one_sided_operations), sum.windows_ours,
+              plural(sum.windows_ours), sum.windows_left);
+  }
 }
 
 void add_fallbacks(Lines& lines, const Totals& sum) {
@@ -330,6 +335,9 @@ void put_counts(nlohmann::ordered_json& json, const Counts& counts) {
   json["bytes_packed"] = counts.bytes_packed;
   json["waits"] = counts.waits;
   json["collectives_gated"] = counts.collectives_gated;
+  json["windows_ours"] = counts.windows_ours;
+  json["windows_left"] = counts.windows_left;
+  json["one_sided_operations"] = counts.one_sided_operations;
   json["heap_peak_bytes"] = counts.heap_peak;
   json["heap_kept_bytes"] = counts.heap_kept;
 }

@@ -62,6 +62,9 @@ RankReport read_counters(const Counters& counters, std::uint64_t now_ticks, doub
   report.messages_exchanged = counters.messages_exchanged.get();
   report.waits = counters.waits.get();
   report.collectives_gated = counters.collectives_gated.get();
+  report.windows_ours = counters.windows_ours.get();
+  report.windows_left = counters.windows_left.get();
+  report.one_sided_operations = counters.one_sided_operations.get();
   return report;
 }
 
@@ -90,6 +93,9 @@ Totals total(std::span<const RankReport> ranks) {
     sum.bytes_packed += rank.bytes_packed;
     sum.waits += rank.waits;
     sum.collectives_gated += rank.collectives_gated;
+    sum.windows_ours += rank.windows_ours;
+    sum.windows_left += rank.windows_left;
+    sum.one_sided_operations += rank.one_sided_operations;
     sum.heap_peak += rank.heap_peak;
     sum.heap_kept += rank.heap_kept;
     add_to(sum.loops, rank.loops);

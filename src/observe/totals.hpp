@@ -52,6 +52,9 @@ struct RankReport {
   std::uint64_t bytes_packed;        // by MPI_Pack and MPI_Unpack through the layout engine
   std::uint64_t waits;
   std::uint64_t collectives_gated;
+  std::uint64_t windows_ours;
+  std::uint64_t windows_left;
+  std::uint64_t one_sided_operations;
   std::uint64_t heap_peak;  // bytes in the shared heap at a time, at most; 0: none was shared
   std::uint64_t heap_kept;  // ... of freed blocks that it kept at the end
   Loops loops;
@@ -80,6 +83,7 @@ struct Totals {
   std::array<std::uint64_t, kFallbacks> fallbacks;
   std::uint64_t own_chunks, own_bytes, others_chunks, others_bytes;
   std::uint64_t lent_chunks, lent_bytes, messages_exchanged, bytes_packed, waits, collectives_gated;
+  std::uint64_t windows_ours, windows_left, one_sided_operations;
   std::uint64_t heap_peak, heap_kept;
   Loops loops;
 };

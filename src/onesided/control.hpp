@@ -63,11 +63,12 @@ struct alignas(kCacheLine) ActiveMessage {
   Kind kind = Kind::operation;
   std::uint64_t address = 0;  // in the target
   Operation what;
-  std::byte origin[kMost];
+  std::byte data[kMost];  // the origin's; once it is done, the result's
   std::byte compare[kMost];
-  std::byte result[kMost];
   KeptList list;
 };
+// An operation of 8 bytes is one line, which goes to the target and comes back.
+static_assert(offsetof(ActiveMessage, data) + 8 <= kCacheLine);
 
 inline constexpr std::uint32_t kJobs = 4;  // a rank: one for each thread that is in an operation
 

@@ -226,11 +226,11 @@ std::optional<Status> Window::ask_target(const Hands& hands, const Task& task,
       compare == nullptr ? ActiveMessage::Kind::operation : ActiveMessage::Kind::compare_and_swap;
   message->what = task.what;
   message->address = task.target.base.address;
-  if (task.what.has_origin) std::memcpy(message->origin, task.origin.here, bytes);
+  if (task.what.has_origin) std::memcpy(message->data, task.origin.here, bytes);
   if (compare != nullptr) std::memcpy(message->compare, compare, bytes);
   const ActiveMessage::State state = ask(hands, *message, task.what.target);
   if (state == ActiveMessage::kDone && task.what.has_result) {
-    std::memcpy(task.result.here, message->result, bytes);
+    std::memcpy(task.result.here, message->data, bytes);
   }
   asking_.clear(std::memory_order_release);
   return answer(state);
@@ -280,10 +280,12 @@ Status Window::carry_out(Hands& hands, ActiveMessage& message) {
     const Exposed& own = exposed_[me_];
     return hands.executor().run(message.list, {own.base, own.pid, own.node_rank}, locks);
   }
+  std::byte origin[ActiveMessage::kMost];
+  std::memcpy(origin, message.data, sizeof origin);
   Task task;
   task.what = message.what;
-  task.origin = end_of_bytes(message.origin);
-  task.result = end_of_bytes(message.result);
+  task.origin = end_of_bytes(origin);
+  task.result = end_of_bytes(message.data);
   task.target = end_of_bytes(reinterpret_cast<std::byte*>(message.address));
   task.target.base.address = message.address;
   task.locks = &locks;

@@ -3,13 +3,22 @@
 // Progress: once the receive of a large message has been posted, its sender finishes although the
 // receiver never looks at that request again before the sender has gone on. The receiver is
 // meanwhile in another blocking call: a receive, a wait for another request, a probe, a barrier, a
-// collective. The receive is into one piece or many, by a persistent request or not.
+// collective, one of neighbours, which the MPI library alone waits in. The receive is into one piece
+// or many, by a persistent request or not.
 //
 // run: ranks 2
 // run: ranks 2 LEVEL=3
 #include "check.h"
 
-enum { WAYS = 8 };
+enum { WAYS = 9, OF_NEIGHBOURS = 8 };
+
+static MPI_Comm line;  // of both ranks
+
+static void meet_the_neighbour(void) {
+  int mine = rank, theirs[2] = {-1, -1};
+  MPI_Neighbor_allgather(&mine, 1, MPI_INT, theirs, 1, MPI_INT, line);
+  CHECK(theirs[1 - rank] == 1 - rank, "the neighbour's number is %d", theirs[1 - rank]);
+}
 
 static void block_until_told(int way) {
   int token = 0, flag = 0, index;
@@ -41,6 +50,9 @@ static void block_until_told(int way) {
       both[1] = MPI_REQUEST_NULL;
       MPI_Waitany(2, both, &index, MPI_STATUS_IGNORE);
       break;
+    case OF_NEIGHBOURS:
+      meet_the_neighbour();
+      break;
     default:
       while (!flag) MPI_Iprobe(0, 1, comm, &flag, MPI_STATUS_IGNORE);
   }
@@ -53,6 +65,8 @@ static void tell(int way) {
     MPI_Barrier(MPI_COMM_WORLD);
   else if (way == 4)
     MPI_Bcast(&token, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  else if (way == OF_NEIGHBOURS)
+    meet_the_neighbour();
   else
     MPI_Send(&token, 1, MPI_INT, 1, 1, MPI_COMM_WORLD);
 }
@@ -104,6 +118,8 @@ int main(int argc, char** argv) {
   int provided;
   MPI_Init_thread(&argc, &argv, level != NULL ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
   begin_after_init();
+  const int length = 2, periodic = 0;
+  MPI_Cart_create(MPI_COMM_WORLD, 1, &length, &periodic, 0, &line);
   for (int way = 0; way < WAYS; ++way) {
     for (int form = 0; form < FORMS; ++form) {
       int bytes = form % 2 == 0 ? LARGE : 8 * LARGE;
@@ -118,5 +134,6 @@ int main(int argc, char** argv) {
       }
     }
   }
+  MPI_Comm_free(&line);
   return end();
 }

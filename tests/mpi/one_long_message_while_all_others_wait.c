@@ -3,8 +3,9 @@
 // Rank 0 sends long messages to the rank TO while all others wait for the last of them, so every
 // core of the node is free for them. What arrives is right and the gaps stay. TYPE is `contiguous`,
 // `scattered` (at both ends), or `one-sided` (gaps at the receiver alone). With SENDER=sleeps that
-// rank spends a while outside MPI behind each message. ROUNDS says how many there are. The others
-// wait in MPI_Recv, or as WAITERS says in MPI_Waitall or MPI_Barrier, or in a loop of MPI_Test.
+// rank spends a while outside MPI behind each message, with SENDER=polls it waits in a loop of
+// MPI_Test. ROUNDS says how many there are. The others wait in MPI_Recv, or as WAITERS says in
+// MPI_Waitall or MPI_Barrier, or in a loop of MPI_Test.
 //
 // run: ranks 2
 // run: ranks 3 MH_CORES=3 TYPE=scattered
@@ -38,13 +39,16 @@ static void send(int to, bool scattered, int round) {
   MPI_Datatype type = type_of(scattered);
   unsigned char* data = blank(2 * BYTES);
   for (size_t i = 0; i < BYTES; ++i) data[place_of(i, scattered)] = byte_of(round, i);
-  if (strcmp(text("SENDER", "waits"), "sleeps") == 0) {
-    MPI_Request request;
-    MPI_Isend(data, 1, type, to, TAG, MPI_COMM_WORLD, &request);
-    usleep(20000);
-    MPI_Wait(&request, MPI_STATUS_IGNORE);
-  } else {
+  const char* how = text("SENDER", "waits");
+  if (strcmp(how, "waits") == 0) {
     MPI_Send(data, 1, type, to, TAG, MPI_COMM_WORLD);
+  } else {
+    MPI_Request request;
+    int flag = 0;
+    MPI_Isend(data, 1, type, to, TAG, MPI_COMM_WORLD, &request);
+    if (strcmp(how, "sleeps") == 0) usleep(20000);
+    while (strcmp(how, "polls") == 0 && !flag) MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
   }
   MPI_Type_free(&type);
   free(data);

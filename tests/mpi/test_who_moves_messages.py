@@ -79,6 +79,11 @@ def test_sender_and_receiver_copy_a_contiguous_message(mpi: MpiBuild, helped: Ar
     assert seen.own(0, 1) == seen.bytes
 
 
+def test_a_sender_that_polls_copies_chunks_of_its_message(mpi: MpiBuild, helped: Arm) -> None:
+    env = {"MH_MEMORY": "cma", "SENDER": "polls"}
+    run_until(mpi, helped, 2, env, lambda seen: seen.own(0) > 0)
+
+
 @pytest.mark.parametrize("waiters", ["recv", "waitall", "barrier"])
 def test_third_ranks_copy_a_contiguous_message(mpi: MpiBuild, helped: Arm, waiters: str) -> None:
     env = {"MH_MEMORY": "cma", "SENDER": "sleeps", "WAITERS": waiters}

@@ -59,6 +59,8 @@ Access access(Win& win, int rank) {
              : Access::refused;
 }
 
+void count_operation() { services.counters().one_sided_operations.add(1); }
+
 // What a call returns that stops here.
 Outcome stopped(const Win& win, Access why) {
   if (why == Access::nobody) return MPI_SUCCESS;
@@ -200,23 +202,55 @@ std::byte* here(const Win& win, const Target& target, const Stretch& stretch) {
   return base == nullptr ? nullptr : base + stretch.offset;
 }
 
-// An operation without a result on created memory that only the kernel reaches: kept. False where
-// it is not to be; else `outcome` is set. `what` without bytes and target.
+// Where a stretch of created memory lies on this node that only the kernel reaches.
+std::optional<memory::View> beyond_reach(const Win& win, std::uint32_t rank, const Stretch& at) {
+  const onesided::Exposed& exposed = win.window.exposed(rank);
+  if (win.flavor != Flavor::created || at.bytes == 0 || exposed.is_elsewhere()) return std::nullopt;
+  const memory::View place{exposed.base + at.offset, exposed.pid, exposed.node_rank};
+  if (services.memory->here(place, at.bytes) != nullptr) return std::nullopt;
+  return place;
+}
+
+// An operation without a result, beyond reach: kept. False where it is not to be; else `outcome` is
+// set. `what` without bytes and target.
 bool keep(Win& win, const void* origin, const Target& target, const Stretch& at,
           onesided::Operation what, Outcome& outcome) {
-  if (win.flavor != Flavor::created || at.bytes == 0) return false;
+  if (!onesided::KeptList::is_short(at.bytes)) return false;
   what.target = static_cast<std::uint32_t>(target.rank);
   what.bytes = at.bytes;
-  const onesided::Exposed& exposed = win.window.exposed(what.target);
-  if (!onesided::KeptList::is_short(at.bytes) || exposed.is_elsewhere()) return false;
-  const memory::View place{exposed.base + at.offset, exposed.pid, exposed.node_rank};
-  if (services.memory->here(place, at.bytes) != nullptr) return false;
+  const std::optional<memory::View> place = beyond_reach(win, what.target, at);
+  if (!place) return false;
   const ThreadLock hold(win.mutex);
   outcome = MPI_SUCCESS;
-  if (win.window.keep(what, place.address, origin)) return true;
+  if (win.window.keep(what, place->address, origin)) return true;
   const bool fine = win.window.carry_out_kept(hands(), what.target).ok();
   if (!fine) outcome = failed(win);
-  return !fine || win.window.keep(what, place.address, origin);
+  return !fine || win.window.keep(what, place->address, origin);
+}
+
+// An operation with a result, beyond reach: the target does it, if it is in MPI. False where it has
+// not; else `outcome` is set. `what` without bytes and target.
+bool ask(Win& win, const Buffer& origin, const Buffer& result, const Target& target,
+         const Stretch& at, onesided::Operation what, Outcome& outcome) {
+  if (at.bytes > onesided::ActiveMessage::kMost) return false;
+  what.target = static_cast<std::uint32_t>(target.rank);
+  what.bytes = at.bytes;
+  const std::optional<memory::View> place = beyond_reach(win, what.target, at);
+  if (!place) return false;
+  if (!complete_kept(win, what.target)) {
+    outcome = failed(win);
+    return true;
+  }
+  Task task;
+  task.what = what;
+  task.target.base = *place;
+  // const_cast: the end of an origin is only read, and a result is written.
+  task.origin.here = static_cast<std::byte*>(const_cast<void*>(origin.address));
+  task.result.here = static_cast<std::byte*>(const_cast<void*>(result.address));
+  const auto done = win.window.ask_target(hands(), task);
+  if (!done) return false;
+  outcome = rma::outcome(win, *done);
+  return true;
 }
 
 bool is_unusual(const Win& win, const Target& target) {
@@ -312,9 +346,14 @@ bool accumulate_short(Win& win, const Buffer& origin, const Buffer* result, cons
     return accumulate_at_once(win, origin, result, static_cast<std::uint32_t>(target.rank), at, op,
                               element);
   }
-  const onesided::Operation what{
-      .op = op, .type = element.type, .atomic = true, .has_origin = true, .element = element.bytes};
-  return result == nullptr && keep(win, origin.address, target, at, what, outcome);
+  const onesided::Operation what{.op = op,
+                                 .type = element.type,
+                                 .atomic = true,
+                                 .has_origin = op != Op::no_op,
+                                 .has_result = result != nullptr,
+                                 .element = element.bytes};
+  return result == nullptr ? keep(win, origin.address, target, at, what, outcome)
+                           : ask(win, origin, *result, target, at, what, outcome);
 }
 
 Outcome accumulate_uniform(Win& win, const Buffer& origin, const Buffer* result,
@@ -358,6 +397,7 @@ Outcome accumulate_uniform(Win& win, const Buffer& origin, const Buffer* result,
 Outcome put(Win& win, const Buffer& origin, const Target& target) {
   if (is_unusual(win, target) || is_unusual(origin)) return kUnusual;
   if (const Access may = access(win, target.rank); may != Access::allowed) return stopped(win, may);
+  count_operation();
   Stretch at;
   if (is_stretch(win, origin, target, at)) {
     if (std::byte* const to = here(win, target, at)) {
@@ -375,6 +415,7 @@ Outcome put(Win& win, const Buffer& origin, const Target& target) {
 Outcome get(Win& win, const Buffer& result, const Target& target) {
   if (is_unusual(win, target) || is_unusual(result)) return kUnusual;
   if (const Access may = access(win, target.rank); may != Access::allowed) return stopped(win, may);
+  count_operation();
   Stretch at;
   if (is_stretch(win, result, target, at)) {
     if (const std::byte* const from = here(win, target, at)) {
@@ -393,6 +434,7 @@ Outcome accumulate(Win& win, const Buffer& origin, const Buffer* result, const T
   }
   if (*known != Op::no_op && is_unusual(origin)) return kUnusual;
   if (const Access may = access(win, target.rank); may != Access::allowed) return stopped(win, may);
+  count_operation();
   return accumulate_uniform(win, origin, result, target, *known, op);
 }
 
@@ -412,6 +454,7 @@ Outcome compare_and_swap(Win& win, const void* origin, const void* compare, void
   const elements::Element element = elements::of(type);
   if (!element.uniform || !datatypes::info(type).contiguous || element.bytes > 16) return kUnusual;
   if (const Access may = access(win, rank); may != Access::allowed) return stopped(win, may);
+  count_operation();
   if (!complete_kept(win, static_cast<std::uint32_t>(rank))) return failed(win);
   const Side one = contiguous_side(element.bytes);
   Task task;

@@ -205,6 +205,10 @@ void adopt(MPI_Comm comm, MPI_Win handle, Flavor flavor, const void* base, std::
                         made_here.fetch_add(1, std::memory_order_relaxed),
                   .file = {}};
   std::optional<Made> made = make(comm, *gate, mine, flavor);
+  if (gate->rank == 0) {
+    observe::Counters& counters = services.counters();
+    (made ? counters.windows_ours : counters.windows_left).add(1);
+  }
   if (!made) return;
   insert(std::make_shared<Win>(handle, flavor, *gate, std::move(*made->control),
                                std::move(made->exposed), std::move(made->spanning)));

@@ -267,6 +267,21 @@ TEST(Hot, json_has_them_all) {
   EXPECT_NEAR(json["not_shared"][1]["time_s"].get<double>(), 0.3, 1e-9) << "of both ranks";
 }
 
+TEST(Summary, tells_of_windows_where_there_were_any) {
+  std::vector<RankReport> ranks = {rank(0, 10, 2), rank(1, 10, 6, 3)};
+  EXPECT_EQ(render_summary(ranks, {}, "").find("one-sided"), std::string::npos);
+  ranks[0].windows_ours = 2;
+  ranks[1].windows_left = 1;
+  ranks[0].one_sided_operations = ranks[1].one_sided_operations = 7;
+  EXPECT_NE(render_summary(ranks, {}, "")
+                .find("one-sided      14 operations on 2 windows; 1 left to the MPI library\n"),
+            std::string::npos);
+  const auto json = nlohmann::json::parse(render_json(ranks, {}, ""));
+  EXPECT_EQ(json["total"]["windows_ours"], 2);
+  EXPECT_EQ(json["ranks"][1]["windows_left"], 1);
+  EXPECT_EQ(json["total"]["one_sided_operations"], 14);
+}
+
 TEST(Summary, stays_within_20_lines_of_100_columns_whatever_the_numbers) {
   constexpr std::uint64_t kHuge = std::numeric_limits<std::uint64_t>::max() / 2000;
   std::vector<RankReport> ranks;
@@ -279,6 +294,7 @@ TEST(Summary, stays_within_20_lines_of_100_columns_whatever_the_numbers) {
     std::fill_n(report.fallbacks, kFallbacks, kHuge);
     report.own_bytes = report.others_bytes = report.own_chunks = report.others_chunks = kHuge;
     report.waits = report.collectives_gated = kHuge;
+    report.windows_ours = report.windows_left = report.one_sided_operations = kHuge;
     helped.push_back({i, i + 1, kHuge});
     std::fill_n(report.loops.regions_excluded, kObstacles, kHuge);
     report.loops.sharing = 1;
