@@ -3,8 +3,8 @@
 // Progress: once the receive of a large message has been posted, its sender finishes although the
 // receiver never looks at that request again before the sender has gone on. The receiver is
 // meanwhile in another blocking call: a receive, a wait for another request, a probe, a barrier, a
-// collective, one of neighbours, which the MPI library alone waits in. The receive is into one piece
-// or many, by a persistent request or not.
+// collective, one of neighbours, which the MPI library alone waits in. The receive is into one
+// piece or many, by a persistent request or not.
 //
 // run: ranks 2
 // run: ranks 2 LEVEL=3

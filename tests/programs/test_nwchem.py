@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""NWChem from Debian's packages: Global Arrays over one-sided MPI (ARMCI-MPI) get the same energies.
+"""NWChem from Debian's packages: Global Arrays over one-sided MPI (ARMCI-MPI), the same energies.
 
 Debian's NWChem keeps its arrays in windows of MPI and works on them under locks, by puts, gets,
-accumulates and a counter; so this is the one-sided part of the library in an application that knows
-nothing of it. The reference is one rank without help. Two ranks would not do: under MPICH 4.0.2 they
-end with wrong energies or an abort where nobody helps (allocated windows), and are right with help.
+accumulates and a counter; so this is the one-sided part of the library in an application that
+knows nothing of it. The reference is one rank without help. Two ranks would not do: under MPICH
+4.0.2 they end with wrong energies or an abort where nobody helps (allocated windows), and are right
+with help.
 """
 
 from __future__ import annotations

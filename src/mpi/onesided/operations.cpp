@@ -25,7 +25,6 @@ using onesided::Op;
 using onesided::Task;
 
 constexpr Outcome kUnusual = std::nullopt;
-constexpr std::uint64_t kAtOnce = 16U << 10U;  // copied without further ado
 
 // ---- Arguments ----------------------------------------------------------------------------------
 
@@ -121,13 +120,6 @@ bool is_reached(const End& end, std::uint64_t bytes) {
 
 // ---- Carrying out -------------------------------------------------------------------------------
 
-// What could not be done, for want of memory there or because the kernel refuses.
-int failed(const Win& win, Status why) {
-  return raise(win.handle, why.code == Code::fault ? MPI_ERR_RMA_RANGE : MPI_ERR_OTHER);
-}
-int failed(const Win& win) { return failed(win, {Code::system, 0}); }
-int outcome(const Win& win, Status done) { return done ? MPI_SUCCESS : failed(win, done); }
-
 bool run_by_many(Win& win, const Task& task, std::uint32_t chunk) {
   bool shared = task.target.here != nullptr || config.reaching;
   if (task.what.has_origin) shared = shared && is_reached(task.origin, task.what.bytes);
@@ -176,81 +168,6 @@ Outcome carry_out(Win& win, Task& task, const Target& target, const Side& at,
   if (const auto done = by_target(win, task)) return outcome(win, *done);
   if (task.what.bytes > chunk) return run_by_many(win, task, chunk) ? MPI_SUCCESS : failed(win);
   return outcome(win, hands().executor().run(task, {0, task.what.bytes}));
-}
-
-// Few bytes of a window, contiguous there and on this side.
-struct Stretch {
-  std::uint64_t offset = 0;  // in what the target has exposed
-  std::uint64_t bytes = 0;
-};
-
-// The beginning of the short ways. False where they are not to be gone.
-bool is_stretch(const Win& win, const Buffer& buffer, const Target& target, Stretch& found) {
-  const auto own = datatypes::known(buffer.count, buffer.type);
-  const auto there = datatypes::known(target.count, target.type);
-  if (!own.contiguous || !there.contiguous || own.bytes != there.bytes || own.bytes > kAtOnce) {
-    return false;
-  }
-  const onesided::Exposed& exposed = win.window.exposed(static_cast<std::uint32_t>(target.rank));
-  found = {static_cast<std::uint64_t>(target.displacement) * exposed.unit, own.bytes};
-  return found.offset <= exposed.bytes && own.bytes <= exposed.bytes - found.offset;
-}
-
-// Where loads and stores reach a stretch; null where they do not.
-std::byte* here(const Win& win, const Target& target, const Stretch& stretch) {
-  std::byte* const base = win.window.exposed(static_cast<std::uint32_t>(target.rank)).here;
-  return base == nullptr ? nullptr : base + stretch.offset;
-}
-
-// Where a stretch of created memory lies on this node that only the kernel reaches.
-std::optional<memory::View> beyond_reach(const Win& win, std::uint32_t rank, const Stretch& at) {
-  const onesided::Exposed& exposed = win.window.exposed(rank);
-  if (win.flavor != Flavor::created || at.bytes == 0 || exposed.is_elsewhere()) return std::nullopt;
-  const memory::View place{exposed.base + at.offset, exposed.pid, exposed.node_rank};
-  if (services.memory->here(place, at.bytes) != nullptr) return std::nullopt;
-  return place;
-}
-
-// An operation without a result, beyond reach: kept. False where it is not to be; else `outcome` is
-// set. `what` without bytes and target.
-bool keep(Win& win, const void* origin, const Target& target, const Stretch& at,
-          onesided::Operation what, Outcome& outcome) {
-  if (!onesided::KeptList::is_short(at.bytes)) return false;
-  what.target = static_cast<std::uint32_t>(target.rank);
-  what.bytes = at.bytes;
-  const std::optional<memory::View> place = beyond_reach(win, what.target, at);
-  if (!place) return false;
-  const ThreadLock hold(win.mutex);
-  outcome = MPI_SUCCESS;
-  if (win.window.keep(what, place->address, origin)) return true;
-  const bool fine = win.window.carry_out_kept(hands(), what.target).ok();
-  if (!fine) outcome = failed(win);
-  return !fine || win.window.keep(what, place->address, origin);
-}
-
-// An operation with a result, beyond reach: the target does it, if it is in MPI. False where it has
-// not; else `outcome` is set. `what` without bytes and target.
-bool ask(Win& win, const Buffer& origin, const Buffer& result, const Target& target,
-         const Stretch& at, onesided::Operation what, Outcome& outcome) {
-  if (at.bytes > onesided::ActiveMessage::kMost) return false;
-  what.target = static_cast<std::uint32_t>(target.rank);
-  what.bytes = at.bytes;
-  const std::optional<memory::View> place = beyond_reach(win, what.target, at);
-  if (!place) return false;
-  if (!complete_kept(win, what.target)) {
-    outcome = failed(win);
-    return true;
-  }
-  Task task;
-  task.what = what;
-  task.target.base = *place;
-  // const_cast: the end of an origin is only read, and a result is written.
-  task.origin.here = static_cast<std::byte*>(const_cast<void*>(origin.address));
-  task.result.here = static_cast<std::byte*>(const_cast<void*>(result.address));
-  const auto done = win.window.ask_target(hands(), task);
-  if (!done) return false;
-  outcome = rma::outcome(win, *done);
-  return true;
 }
 
 bool is_unusual(const Win& win, const Target& target) {
@@ -477,16 +394,6 @@ Outcome compare_and_swap(Win& win, const void* origin, const void* compare, void
   task.locks = &win.window.control().part(task.what.target).stripes;
   if (const auto done = by_target(win, task, compare)) return outcome(win, *done);
   return outcome(win, hands().executor().compare_and_swap(task, compare));
-}
-
-bool complete_kept_slow(Win& win, std::optional<std::uint32_t> target) {
-  const ThreadLock hold(win.mutex);
-  bool fine = true;
-  for (std::uint32_t rank = target.value_or(0); rank < win.ranks(); ++rank) {
-    fine = win.window.carry_out_kept(hands(), rank).ok() && fine;
-    if (target) break;
-  }
-  return fine;
 }
 
 Outcome with_request(MPI_Win handle, Outcome done, MPI_Request* request) {
