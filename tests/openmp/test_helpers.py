@@ -34,6 +34,19 @@ def test_three_helpers_join_a_loop(mpi: MpiBuild, helped: Arm, compiler: str, ow
     assert done.summary["total"]["loops"]["units_by_others"] >= 3, done.summary
 
 
+# Where two ranks have six cores, the one that waits lends its own and two more by workers. Their
+# cores are only assumed, but the iterations sleep, so that those that are there are idle.
+@pytest.mark.under("mpich4", "openmpi4")
+@COMPILERS
+def test_a_rank_lends_its_other_cores_as_well(mpi: MpiBuild, helped: Arm, compiler: str) -> None:
+    program = compiled_openmp(mpi, compiler, "-O2", HERE / "crowd.c")
+    env = {"MH_OPENMP": "1", "MH_CORES": "6", "OMP_NUM_THREADS": "1"}
+    done = run(mpi, helped, 2, [str(program), "2", "1"], env, 60)
+    assert ends(done) == {"crowd": ("ok", "joined")}, done.told()
+    words = next(line for line in done.out.splitlines() if line.startswith("helpers ")).split()
+    assert int(words[1]) >= 2, done.told()
+
+
 def has_namespaces() -> bool:
     if shutil.which("unshare") is None:
         return False
