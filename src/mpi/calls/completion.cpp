@@ -31,9 +31,17 @@ int checked(int code, int count, const MPI_Status* statuses) {
   return code;
 }
 
+int raise_again([[maybe_unused]] const Receipt& receipt, int code) {
+#if defined(MH_ABI_OPENMPI)
+  if (code != MPI_SUCCESS && receipt.comm) return raise(comms::for_errors(*receipt.comm), code);
+#endif
+  return code;
+}
+
 int failed(int code, MPI_Request handle, const PendingReceivePtr& entry, MPI_Status* status) {
-  const bool matters = entry && !entry->receipt.too_short;
-  return drop_request(handle, entry, status) && matters ? code : checked(code, *status);
+  const bool dropped = drop_request(handle, entry, status);
+  if (dropped && entry->receipt.envelope) code = raise_again(entry->receipt, code);
+  return dropped && !entry->receipt.too_short ? code : checked(code, *status);
 }
 
 }  // namespace mh::mpi

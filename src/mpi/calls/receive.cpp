@@ -7,6 +7,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "mpi/calls/completion.hpp"
 #include "mpi/calls/exchange.hpp"
 #include "mpi/calls/forms.hpp"
 #include "mpi/calls/probe.hpp"
@@ -82,6 +83,7 @@ int begin(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI
   if (set_aside_count.load(std::memory_order_relaxed) != 0) [[unlikely]] {
     if (auto kept = take_set_aside(source, tag, comm)) {
       receipt.envelope = kept->envelope;
+      receipt.comm = comms::share(comms::find(comm));
       return release_if_cut(start_matched(buffer, count, type, &kept->message, request),
                             receipt.target, kept->send);
     }
@@ -129,7 +131,8 @@ int finish(const ReceiveTarget& target, MPI_Status* status) {
 void hold_and_note(Arrival& arrival) {
   arrival.hold = TypeHold(arrival.receipt.target);
   // Another thread may free it meanwhile.
-  if (switches.threads) arrival.receipt.comm = comms::share(arrival.receipt.target.comm);
+  if (switches.threads && arrival.receipt.comm == nullptr)
+    arrival.receipt.comm = comms::share(arrival.receipt.target.comm);
   if (awaits_long(arrival.receipt.target)) services.exchanges.starts_receive();
 }
 
@@ -166,6 +169,7 @@ int await(Arrival& arrival, MPI_Status* users) {
   }
   const Receipt& receipt = arrival.receipt;
   if (receipt.envelope) set_envelope(status.get(), *receipt.envelope);
+  if (receipt.envelope) code = raise_again(receipt, code);
   const bool is_known = receipt.target || receipt.envelope || arrival.is_matched;
   if (code != MPI_SUCCESS) return is_known ? code : too_short(code, arrival.comm, *status.get());
   return finish(receipt.target, status.get());
