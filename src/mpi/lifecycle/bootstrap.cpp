@@ -58,7 +58,8 @@ void start() {
   int level = MPI_THREAD_SINGLE;
   real.Query_thread(&level);
   detail::config.multiple = level == MPI_THREAD_MULTIPLE;
-  switches.threads = config.multiple;
+  // A task that runs in a wait makes its calls between two looks of another call.
+  switches.threads = config.multiple || settings().tasks_in_wait;
   real.Comm_rank(MPI_COMM_WORLD, &detail::config.world_rank);
   MPI_Errhandler handler{};
   real.Comm_get_errhandler(MPI_COMM_WORLD, &handler);
@@ -88,6 +89,7 @@ void start() {
 void stop() {
   if (!switches.started) return;
   switches.started = false;
+  wait::offer({});  // a task has ended the program
   // Wait, with helping hands, for the ranks of this node: after that none of them can still want
   // anything of this one.
   if (switches.active) arrivals::barrier(MPI_COMM_WORLD);
