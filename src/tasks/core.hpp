@@ -119,7 +119,8 @@ class Core {
   Machine* machine_ = nullptr;  // of process()
   bool serves_ = false;         // its thread answers other nodes
   Inside inside_ = Inside::nothing;
-  bool placing_ = false;  // between place() and placed()
+  // Of this thread, between place() and placed() of any collection.
+  static inline constinit thread_local bool placing_ = false;
 };
 
 }  // namespace mh::tasks::detail

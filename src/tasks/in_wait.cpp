@@ -22,11 +22,11 @@ bool Core::has_for_wait() {
     serve();
     inside_ = Inside::task;
   }
-  return size() != 0;
+  return feed() && deque_.size() != 0;
 }
 
 void Core::run_in_wait() {
-  if (!make_room_in_wait() || !feed()) return;
+  if (!make_room_in_wait()) return;
   TaskRef task = in_wait_.spare();
   if (!deque_.get(task)) return;
   inside_ = Inside::task_in_wait;
