@@ -58,8 +58,7 @@ void start() {
   int level = MPI_THREAD_SINGLE;
   real.Query_thread(&level);
   detail::config.multiple = level == MPI_THREAD_MULTIPLE;
-  // A task that runs in a wait makes its calls between two looks of another call.
-  switches.threads = config.multiple || settings().tasks_in_wait;
+  switches.threads = config.multiple;
   real.Comm_rank(MPI_COMM_WORLD, &detail::config.world_rank);
   MPI_Errhandler handler{};
   real.Comm_get_errhandler(MPI_COMM_WORLD, &handler);
