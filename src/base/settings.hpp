@@ -53,6 +53,7 @@ struct Settings {
   std::uint64_t cores;
   std::vector<std::string> openmp_exclude;  // names with '*' for any characters
   std::vector<std::string> openmp_only;     // likewise; empty: all
+  bool tasks_in_wait;
   ThreadLevel thread_level;
   WindowScope windows;
   std::uint64_t fake_nodes;

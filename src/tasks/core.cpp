@@ -55,6 +55,7 @@ Core::Core(std::unique_ptr<Network> network, const Config& config, const NodeSha
       answerer_(*network_, memory_, rules_.most_per_steal),
       endpoint_(*network_, memory_, rules_.most_per_steal),
       arena_(shape.stride),
+      in_wait_(shape.stride),
       backlog_(shape.stride),
       used_(config.balancer == Balancer::automatic ? Balancer::retain : config.balancer),
       ns_per_tick_(1 / ticks_per_ns()) {
@@ -76,9 +77,9 @@ Status Core::meet(bool serves) {
     const auto done = network_->done(*barrier);
     if (!done) return failure_ = done.status();
     if (*done) break;
-    if (serves) serve();
-    sched_yield();
+    rest(serves);
   }
+  idle_work_.end_help();
   return failure_;
 }
 
@@ -97,11 +98,13 @@ Result<void*> Core::place(std::uint32_t function) {
   std::byte* at = deque_.slots().at(deque_.slot(deque_.landing()));
   const TaskHeader header{function, state_ == State::processing ? 0U : 1U};
   std::memcpy(at, &header, sizeof(header));
+  placing_ = true;
   return static_cast<void*>(at + sizeof(header));
 }
 
 void Core::placed() {
   deque_.landed(1);
+  placing_ = false;
   if (state_ == State::processed) state_ = State::seeding;
 }
 
@@ -118,7 +121,11 @@ Status Core::process() {
   std::unique_ptr<Server> server;
   if (config_.server && has_other_nodes()) server = start_server(answerer_);
   const bool serves = has_other_nodes() && server == nullptr;
+  machine_ = &machine;
+  serves_ = serves;
+  idle_work_.offer<&Core::has_for_wait, &Core::run_in_wait>(*this);
   const Status worked = work(machine, serves);
+  idle_work_.withdraw();
   if (failure_.ok()) failure_ = worked;
   if (has_other_nodes()) leave(serves);
   if (server != nullptr) {
@@ -162,6 +169,7 @@ Status Core::work(Machine& machine, bool serves) {
     TaskRef task = arena_.spare();
     switch (machine.next(task)) {
       case Next::run:
+        idle_work_.end_help();
         run(machine, task);
         if (serves && last_ticks_ >= look_ticks_) serve();
         break;
@@ -172,9 +180,11 @@ Status Core::work(Machine& machine, bool serves) {
         idle(machine, serves);
         break;
       case Next::ended:
+        idle_work_.end_help();
         return {};
     }
   }
+  idle_work_.end_help();
   return endpoint_.status().ok() ? failure_ : endpoint_.status();
 }
 
@@ -183,15 +193,19 @@ void Core::run(Machine& machine, TaskRef task) {
   std::memcpy(&header, task.bytes, sizeof(header));
   const Registered& registered = functions_[header.function];
   context_.pruned_ = false;
+  wait_ticks_ = 0;
+  inside_ = Inside::task;
   registered.call(context_, task.bytes + sizeof(header), registered.function);
+  inside_ = Inside::nothing;
   const std::uint64_t now = ticks();
-  const std::uint64_t taken = now - last_ticks_;
+  const std::uint64_t taken = now - last_ticks_ - wait_ticks_;
   last_ticks_ = now;
   task_ticks_ += taken;
   ++statistics_.tasks;
   if (header.seed != 0 && used_ != Balancer::steal && !context_.pruned_) {
     executed_.push_back({arena_.commit(), Bin(seconds(taken))});
   }
+  if (in_wait_.count() != 0) keep_those_of_wait();
   machine.ran(static_cast<std::uint64_t>(static_cast<double>(taken) * ns_per_tick_));
 }
 
@@ -200,14 +214,19 @@ void Core::idle(Machine& machine, bool serves) {
   if (endpoint_.receive(message)) {
     machine.receive(message);
   } else {
-    if (serves) serve();
-    sched_yield();
+    rest(serves);
   }
   last_ticks_ = ticks();
   if (pausing_ && last_ticks_ >= resume_ticks_) {
     pausing_ = false;
     machine.resume();
   }
+}
+
+// Between two looks for what this rank waits for.
+void Core::rest(bool serves) {
+  if (serves) serve();
+  if (!idle_work_.help()) sched_yield();
 }
 
 void Core::pause(std::uint64_t ns) {
@@ -218,7 +237,7 @@ void Core::pause(std::uint64_t ns) {
 void Core::serve() {
   const Status status = answerer_.turn();
   if (!status && failure_.ok()) failure_ = status;
-  look_ticks_ = last_ticks_ + ticks_from_ns(kLookNs);
+  look_ticks_ = ticks() + ticks_from_ns(kLookNs);
 }
 
 // False: restored tasks wait, and the deque is empty but for what is being copied. The rank is not
@@ -235,10 +254,8 @@ bool Core::feed() {
 // A thief may have asked just before the end, and wants its answer: so all go on to serve until
 // nobody has a request under way, read or unread.
 void Core::leave(bool serves) {
-  while (failure_.ok() && !endpoint_.at_rest()) {
-    if (serves) serve();
-    sched_yield();
-  }
+  while (failure_.ok() && !endpoint_.at_rest()) rest(serves);
+  idle_work_.end_help();
   if (!failure_.ok() || !meet(serves)) return;
   while (serves && failure_.ok() && !answerer_.at_rest()) serve();
 }

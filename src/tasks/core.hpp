@@ -6,6 +6,9 @@
 // still, or already, in process(). It is released after a barrier that says that all have come.
 // Where there are other nodes, another barrier at the end says that no request is under way.
 //
+// A task that waits in an MPI call may have others run on its stack meanwhile (in_wait.cpp): only
+// tasks of the rank's own deque, and one at a time.
+//
 // Threads: as the public header says.
 #pragma once
 
@@ -16,6 +19,7 @@
 #include "manyhands/tasks/collection.hpp"
 #include "tasks/chooser.hpp"
 #include "tasks/endpoint.hpp"
+#include "tasks/idle_work.hpp"
 #include "tasks/process.hpp"
 #include "tasks/rebalance.hpp"
 
@@ -48,6 +52,8 @@ class Core {
     Any function;
   };
   enum class State : std::uint8_t { seeding, processing, processed };
+  // What the thread of the collection is in.
+  enum class Inside : std::uint8_t { nothing, task, task_in_wait };
 
   Status meet(bool serves);
   [[nodiscard]] bool has_other_nodes() const { return network_->nodes().size() > 1; }
@@ -55,11 +61,18 @@ class Core {
   Status work(Machine& machine, bool serves);
   void run(Machine& machine, TaskRef task);
   void idle(Machine& machine, bool serves);
+  void rest(bool serves);
   void pause(std::uint64_t ns);
   void serve();
   bool feed();
   void leave(bool serves);
   void finish(const Machine& machine);
+
+  // The task that runs now waits in an MPI call.
+  bool has_for_wait();
+  void run_in_wait();
+  bool make_room_in_wait();
+  void keep_those_of_wait();
 
   Status choose();
   Status balance(Scheme scheme);
@@ -82,9 +95,11 @@ class Core {
 
   Endpoint endpoint_;
   Arena arena_;
-  ArenaTasks executed_;    // in arena_: the seeds that were run here; for `steal`, that were added
-  Arena backlog_;          // restored, and waiting for room in the deque
-  std::uint32_t fed_ = 0;  // of the backlog
+  ArenaTasks executed_;  // in arena_: the seeds that were run here; for `steal`, that were added
+  Arena in_wait_;        // tasks that ran in waits of the one that runs, ...
+  ArenaTasks in_wait_executed_;  // ... and those that restore() wants back
+  Arena backlog_;                // restored, and waiting for room in the deque
+  std::uint32_t fed_ = 0;        // of the backlog
   Balancer used_;
   bool measured_ = false;  // there are durations
   Chooser chooser_;
@@ -95,9 +110,17 @@ class Core {
   std::uint64_t start_ticks_ = 0;   // of process()
   std::uint64_t last_ticks_ = 0;    // when the last task ended, or the worker was idle
   std::uint64_t task_ticks_ = 0;    // in tasks
+  std::uint64_t wait_ticks_ = 0;    // in tasks that ran in waits of the one that runs
   std::uint64_t look_ticks_ = 0;    // the next look for requests, between tasks
   std::uint64_t resume_ticks_ = 0;  // the end of a pause
   bool pausing_ = false;
+
+  IdleWork idle_work_;
+  Machine* machine_ = nullptr;  // of process()
+  bool serves_ = false;         // its thread answers other nodes
+  Inside inside_ = Inside::nothing;
+  // Of this thread, between place() and placed() of any collection.
+  static inline constinit thread_local bool placing_ = false;
 };
 
 }  // namespace mh::tasks::detail

@@ -3,6 +3,9 @@
 
 #include <sched.h>
 
+#include <optional>
+#include <utility>
+
 #include "base/tuning.hpp"
 #include "threads/admission.hpp"
 #include "threads/election.hpp"
@@ -21,6 +24,8 @@ int g_employments = 0;  // counts employ(): what a thread has learned holds for 
 std::atomic_flag g_hands = ATOMIC_FLAG_INIT;
 
 constinit thread_local bool t_has_hands = false;
+
+constinit thread_local Offer t_offer;
 
 class Hands {
  public:
@@ -77,6 +82,20 @@ class WaitScope {
     return worked;
   }
 
+  // At most one offered task: after a step that found nothing else. True if there was one. It may
+  // wait itself, and nothing of this wait is in its way.
+  bool run_task() {
+    if (t_offer.run == nullptr || t_has_hands || spins() || t_offer.has(t_offer.of) == 0) {
+      return false;
+    }
+    const std::uint64_t begin = ticks();
+    stop_idling();
+    t_offer.run(t_offer.of);
+    in_tasks_ += ticks() - begin;
+    helped_ = true;
+    return true;
+  }
+
   // Between two steps. A wait that lasts leaves the core to whatever else may run there: the rank
   // that this one waits for, a thread of the program, another job. Where nothing does, the look at
   // done() comes half a microsecond later.
@@ -89,10 +108,8 @@ class WaitScope {
   }
 
   void end() {
-    const std::uint64_t length = ticks() - begin_;
-    if (idle_) g_work->idle(false);
-    // Whoever has the hands now ends it as well.
-    if (const Hands hands; hands) g_work->end();
+    const std::uint64_t length = ticks() - begin_ - in_tasks_;
+    stop_idling();
     if (helped_) {
       idleness().helped();
     } else {
@@ -102,6 +119,11 @@ class WaitScope {
   }
 
  private:
+  void stop_idling() {
+    if (std::exchange(idle_, false)) g_work->idle(false);
+    // Whoever has the hands now ends it as well.
+    if (const Hands hands; hands) g_work->end();
+  }
   [[nodiscard]] bool spins() {
     spins_ = spins_ && ticks() < spin_ends_;
     return spins_;
@@ -109,6 +131,7 @@ class WaitScope {
 
   std::uint64_t begin_;
   std::uint64_t spin_ends_;
+  std::uint64_t in_tasks_ = 0;  // the program's own work, so no part of the wait
   bool spins_ = true;
   bool helped_ = false;
   bool idle_ = false;
@@ -245,7 +268,7 @@ void until_told_together(detail::Predicate done) {
   const std::uint64_t begin = ticks();
   const Counted counted;
   if (!g_election.try_serve()) {
-    if (counted.all_have_cores()) return detail::until_slow(done);
+    if (counted.all_have_cores()) return detail::until_slow(done, Tasks::none);
     if (comes_soon(done, begin)) return;
     Waiter waiter(done);
     if (!g_election.enter(waiter) && Election::await(waiter) == threads::Seated::told) {
@@ -257,7 +280,12 @@ void until_told_together(detail::Predicate done) {
   end_of_wait();
 }
 
+// A wait that its caller spells out (help()).
+constinit thread_local std::optional<WaitScope> t_spelled_out;
+
 }  // namespace
+
+Offer offer(const Offer& tasks) { return std::exchange(t_offer, tasks); }
 
 void employ(Work* work, const Rules& rules) {
   g_rules = rules;
@@ -276,7 +304,7 @@ namespace detail {
 
 constinit thread_local std::uint32_t t_over_at_once = 0;
 
-void until_slow(Predicate done) {
+void until_slow(Predicate done, Tasks tasks) {
   if (g_work == nullptr) {
     while (!done()) relax();
     return;
@@ -285,6 +313,7 @@ void until_slow(Predicate done) {
   WaitScope scope(ticks());
   while (!done()) {
     if (scope.step()) continue;
+    if (tasks == Tasks::may_run && scope.run_task()) continue;
     g_work->between_looks();
     scope.back_off();
   }
@@ -293,7 +322,8 @@ void until_slow(Predicate done) {
 
 void until_told_slow(Predicate done) {
   const bool shares = g_shares_waits.load(std::memory_order_relaxed) && !t_has_hands && !t_serves;
-  if (!shares || g_work->is_guest()) return until_slow(done);
+  const bool alone = !shares || t_offer.run != nullptr;
+  if (alone || g_work->is_guest()) return until_slow(done, Tasks::may_run);
   until_told_together(done);
 }
 
@@ -305,6 +335,19 @@ void polled_in_vain() {
   if (!g_work->is_guest() || !g_work->is_overdue()) return;
   g_work->go_home();
   sched_yield();
+}
+
+bool help() {
+  if (g_work == nullptr || t_has_hands || g_work->is_guest()) return false;
+  if (!t_spelled_out) t_spelled_out.emplace(ticks());
+  const bool worked = t_spelled_out->step();
+  if (!worked) g_work->between_looks();
+  return worked;
+}
+
+void end_help() {
+  if (t_spelled_out && g_work != nullptr) t_spelled_out->end();
+  t_spelled_out.reset();
 }
 
 }  // namespace mh::wait

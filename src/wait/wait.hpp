@@ -4,10 +4,10 @@
 // until(done) returns when done() is true. While it is not, the rank does, in this order and
 // looking at done() after every step: progress that is ours (messages to send again), a chunk of a
 // job of its own that somebody waits for, its core to the other end of such a message, a chunk of
-// another rank's job (steal::Thief: same NUMA node first), and else it backs off. A step is at most
-// one chunk, about 100 µs, or one unit of a lent core (lend/unit_length.hpp), so a rank is late for
-// its own message by one step at most. done() itself must drive the MPI library (a failed MPI_Test
-// does).
+// another rank's job (steal::Thief: same NUMA node first), a task that the waiting thread has
+// offered (Offer), and else it backs off. A step is at most one chunk, about 100 µs, or one unit of
+// a lent core (lend/unit_length.hpp), or a task, so a rank is late for its own message by one step
+// at most. done() itself must drive the MPI library (a failed MPI_Test does).
 //
 // Thread-safe: any number of threads of a rank may wait; one at a time helps. A thread that is
 // itself a guest on another rank's core gives that back where its wait lasts, and helps nobody.
@@ -65,6 +65,20 @@ struct Rules {
   std::uint32_t cores = 0;
 };
 
+// Tasks that a thread may run in its own waits.
+struct Offer {
+  int (*has)(void* of) = nullptr;
+  void (*run)(void* of) = nullptr;
+  void* of = nullptr;
+};
+// The calling thread offers these from now on, or, with {}, none. Returns what it has offered
+// before. Such a thread looks for its messages itself, whoever waits beside it.
+Offer offer(const Offer& tasks);
+
+// Whether offered tasks may run in a wait: where nothing is locked, and nothing half done, that
+// another call of the same thread could meet.
+enum class Tasks : std::uint8_t { none, may_run };
+
 // Called once before the first wait that shall help, and with nullptr before `work` goes away.
 void employ(Work* work, const Rules& rules);
 
@@ -84,7 +98,7 @@ class Predicate {
   bool (*call_)(void*);
 };
 
-void until_slow(Predicate done);
+void until_slow(Predicate done, Tasks tasks);
 void until_told_slow(Predicate done);
 
 // Waits of this thread that were over at once since the last one that lasted.
@@ -99,17 +113,17 @@ inline constexpr int kFewLooks = 8;
 inline constexpr int kManyLooks = 40;
 
 template <class Done>
-inline void until(Done&& done, int looks = kFewLooks) {
+inline void until(Done&& done, int looks = kFewLooks, Tasks tasks = Tasks::none) {
   for (int look = 0; look < looks; ++look) {
     if (done()) return;
   }
-  detail::until_slow(detail::Predicate(done));
+  detail::until_slow(detail::Predicate(done), tasks);
 }
 
 // As until(), for a call of the program: done() may be asked by another thread of this rank in
 // place of the caller, which sleeps then. So it must not depend on the thread, must not wait
 // itself, and what it needs the caller must not hold locked. It is not asked again once it was
-// true.
+// true. Offered tasks may run.
 template <class Done>
 inline void until_told(Done&& done, int looks = kFewLooks) {
   for (int look = 0; look < looks; ++look) {
@@ -126,5 +140,11 @@ void share_no_waits();
 // A failed MPI_Test, MPI_Iprobe and the like: does progress that is ours and at most one chunk of
 // the rank's own jobs, so that a program which polls is not slower than one that waits.
 void polled_in_vain();
+
+// A step of a wait that the caller spells out, for a thread without a task of its own: as in
+// until(), after the same spin. True if it did something. The first call begins the wait; it lasts
+// until end_help().
+bool help();
+void end_help();
 
 }  // namespace mh::wait

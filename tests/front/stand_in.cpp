@@ -39,4 +39,5 @@ void report() {
 
 namespace mh::mpi {
 mh_marker marker() { return nullptr; }
+const mh_idle_work* idle_work() { return nullptr; }
 }  // namespace mh::mpi

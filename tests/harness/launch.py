@@ -207,11 +207,17 @@ def run(
 def longer_and_longer(
     mpi: MpiBuild, arm: Arm, ranks: int, source: Path, env: dict[str, str]
 ) -> Iterator[tuple[Run, int]]:
+    """longer_runs() of a C program."""
+    return longer_runs(mpi, arm, ranks, str(compiled(mpi, source.stem, [source])), env)
+
+
+def longer_runs(
+    mpi: MpiBuild, arm: Arm, ranks: int, program: str, env: dict[str, str]
+) -> Iterator[tuple[Run, int]]:
     """Runs of a program of so many rounds ($ROUNDS), until the caller has seen what it looks for.
 
     Who helps in a round is a matter of luck, and third ranks help where each rank has a core.
     """
-    program = str(compiled(mpi, source.stem, [source]))
     for rounds in (10, 40, 160, 640):
         settings = {"MH_CORES": str(ranks), **env, "ROUNDS": str(rounds)}
         done = run(mpi, arm, ranks, [program], settings, timeout_s=100)

@@ -14,16 +14,13 @@ from pathlib import Path
 import pytest
 from harness.launch import QUICK, ROOT, TIMED_OUT, Arm, run
 from harness.leftovers import MARK, end_processes, ranks
-from harness.making import made
 from manyhands.benchmarks import nodes
 from manyhands.benchmarks.mpis import MpiBuild
+from task_programs import built
 
 HERE = Path(__file__).parent
-LIBRARY = ROOT / "build" / "lib" / "libmanyhands-tasks.so"
 LIMIT_S = 90  # a loaded machine makes two nodes in half a minute
 PLAIN = Arm("plain")
-FLAGS = "-O2 -g -std=c++20 -Wall -Wextra -Wconversion -Wshadow -Werror".split()
-FLAGS += ["-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX"]  # old bindings, which warn
 BALANCERS = ("none", "steal", "retain", "plb-central", "plb-tree", "auto")
 
 SEEDS, GENERATIONS, ITERATIONS = 24, 5, 3
@@ -37,19 +34,6 @@ def expected() -> str:
         ids += sum(level)
         level = [2 * parent + i for parent in level for i in (0, 1)]
     return f"run {ITERATIONS * run} ids {ITERATIONS * ids} wrong 0"
-
-
-def built(build: MpiBuild, source: Path) -> str:
-    headers = [*(ROOT / "include" / "manyhands").rglob("*.hpp")]
-    compiler = build.mpicc.with_name(build.mpicc.name.replace("mpicc", "mpicxx"))
-    folder = LIBRARY.parent
-
-    def command(target: Path) -> list[str]:
-        words = [str(compiler), *FLAGS, f"-I{ROOT / 'include'}", str(source), f"-L{folder}"]
-        return [*words, f"-Wl,-rpath,{folder}", "-lmanyhands-tasks", "-o", str(target)]
-
-    target = ROOT / "build" / "tests" / "mpi-programs" / build.name / source.stem
-    return str(made(target, [source, LIBRARY, *headers], command, 120))
 
 
 def program(build: MpiBuild) -> str:
@@ -91,8 +75,11 @@ def test_more_ranks_than_cores(mpi: MpiBuild) -> None:
 
 
 @pytest.mark.under(*QUICK)
-def test_with_the_library_in_front(mpi: MpiBuild, helped: Arm) -> None:
-    done = run(mpi, helped, 2, [program(mpi), "every", "plb-tree"], timeout_s=LIMIT_S)
+@pytest.mark.parametrize("in_wait", ["0", "1"])
+@pytest.mark.parametrize("balancer", ["retain", "plb-tree"])
+def test_with_the_library_in_front(mpi: MpiBuild, helped: Arm, balancer: str, in_wait: str) -> None:
+    env = {"MH_TASKS_IN_WAIT": in_wait}
+    done = run(mpi, helped, 2, [program(mpi), "every", balancer], env, timeout_s=LIMIT_S)
     done.expect(expected())
 
 

@@ -7,7 +7,9 @@
 // to be processed again.
 //
 // Threads: all calls are of one thread, the one that created the collection. Functions of tasks run
-// on it. A task may call add() and add_in_place() of any collection; nothing else.
+// on it. A task may call add() and add_in_place() of any collection; nothing else. With
+// MH_TASKS_IN_WAIT=1 a task that waits in an MPI call has others run on its stack meanwhile, which
+// do not nest further (docs/tasks.md).
 //
 // Failures are values. After `system` (the network has failed) every further call says the same.
 #pragma once

@@ -58,6 +58,7 @@ struct Config {
 // Of this rank, in the last process() and the restore() after it.
 struct Statistics {
   std::uint64_t tasks = 0;         // run here
+  std::uint64_t in_waits = 0;      // ... of these, while another one waited in MPI
   std::uint64_t arrived = 0;       // tasks that steals have brought here
   std::uint32_t attempts = 0;      // to steal
   std::uint32_t steals = 0;        // ... of these, that got tasks

@@ -59,16 +59,14 @@ void note(Participant& me, Rule rule) {
   if (!config.multiple) openmp::exclude(me, Obstacle::mpi);
 }
 
-// From the first helper on that comes to MPI this rank counts as one with threads. Its owner is in
-// no call just now. A call that began before lets nobody in while it waits.
+}  // namespace
+
 void count_with_threads() {
   if (switches.threads) return;
   arrivals::stop();
   pending_requests.adopt_short_receives();
   switches.threads = true;
 }
-
-}  // namespace
 
 Turn::Turn(Participant& me, Rule rule) : me_(me), outermost_(!t_in_call) {
   if (!outermost_) return;
@@ -77,6 +75,7 @@ Turn::Turn(Participant& me, Rule rule) : me_(me), outermost_(!t_in_call) {
   has_library_ = !config.multiple && me.role != Participant::Role::watched;
   if (!has_library_) return;
   g_library.take();
+  // The owner is in no call just now. A call that began before lets nobody in while it waits.
   if (me.role == Participant::Role::helper) count_with_threads();
   t_may_pass = switches.threads;
 }

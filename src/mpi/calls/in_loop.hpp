@@ -54,6 +54,10 @@ int raise_on_window(MPI_Win window);
 // Between two looks of a wait: others that wait for the library get it.
 void let_others();
 
+// This rank counts as one with threads from now on: while a call of it waits, others may be made.
+// Not while a call is under way that does not expect that.
+void count_with_threads();
+
 // Looks at the program's calls from now on.
 void start();
 

@@ -34,13 +34,14 @@ void switch_off(Comm& comm) {
 template <class Needed>
 void wait_for(Comm& comm, Needed&& needed) {
   std::size_t settled = 0;  // members before this one are there or not needed
-  wait_until([&] {
+  auto are_there = [&] {
     while (settled < comm.members.size() &&
            (!needed(comm.members[settled]) || has_arrived(comm, comm.members[settled]))) {
       ++settled;
     }
     return settled == comm.members.size() || is_off(comm);
-  });
+  };
+  wait_until(are_there, wait::Tasks::may_run);
   services.counters().collectives_gated.add(1);
 }
 
@@ -158,14 +159,15 @@ bool barrier(MPI_Comm handle) {
 bool barrier(Comm& comm) {
   const std::uint64_t count = comm.barriers = detail::count_on(comm.line->barriers);
   std::size_t settled = 0;
-  wait_until([&] {
+  auto are_there = [&] {
     // acquire: pairs with the release in count_on() of that rank.
     while (settled < comm.members.size() &&
            comm.members[settled].line->barriers.load(std::memory_order_acquire) >= count) {
       ++settled;
     }
     return settled == comm.members.size();
-  });
+  };
+  wait_until(are_there, wait::Tasks::may_run);
   services.counters().collectives_gated.add(1);
   return comm.on_one_node;
 }

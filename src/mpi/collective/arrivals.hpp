@@ -100,14 +100,15 @@ bool barrier(Comm& comm);
 
 // Waits until done(); keeps the library's progress going, on which a late rank may depend.
 template <class Done>
-void wait_until(Done&& done) {
+void wait_until(Done&& done, wait::Tasks tasks = wait::Tasks::none) {
   constexpr int kKickEvery = 8;  // looks at memory between two kicks at the library
   int looks = 0;
-  wait::until([&] {
+  auto look = [&] {
     if (done()) return true;
     if (++looks % kKickEvery == 0) kick_progress();
     return false;
-  });
+  };
+  wait::until(look, wait::kFewLooks, tasks);
 }
 
 }  // namespace mh::mpi::arrivals

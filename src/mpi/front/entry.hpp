@@ -55,6 +55,8 @@ struct Guard<int (*)(Arguments...)> {
 
 // What answers __mh_ws_mark(), or null. Each variant defines its own.
 mh_marker marker();
+// What __mh_idle_work() returns, or null; likewise.
+const mh_idle_work* idle_work();
 
 // Other entries from now on, for every thread. One thread at a time.
 void refill(void (*fill)(mh_table& table, bool guarded));

@@ -60,8 +60,8 @@ static mh_function watched_stub(uint32_t call) {
 static struct mh_library library;
 static struct mh_chain chain;
 static mh_function from_variant[3][MH_CALLS]; /* MPI_X, PMPI_X, watchers */
-static struct mh_table table = {MH_CALLS,        1,   from_variant[0], from_variant[1],
-                                from_variant[2], NULL};
+static struct mh_table table = {MH_CALLS, 1,   from_variant[0], from_variant[1], from_variant[2],
+                                NULL,     NULL};
 static mh_function after_watcher[MH_CALLS];
 static bool lacks[MH_CALLS];
 static bool said_lacking[MH_CALLS];
@@ -294,6 +294,12 @@ mh_function mh_watch(uint32_t slot, intptr_t first) {
   void (*watcher)(int) = (void (*)(int))from_variant[2][call];
   watcher((int)first);
   return after_watcher[call];
+}
+
+/* Libraries of tasks ask what they and a waiting rank can do for each other. */
+__attribute__((visibility("default"))) const struct mh_idle_work* __mh_idle_work(uint32_t version) {
+  if (version != MH_IDLE_WORK_VERSION) return NULL;
+  return __atomic_load_n(&table.idle_work, __ATOMIC_ACQUIRE);
 }
 
 /* Programs with marked loops (#pragma ws) ask how many threads such a loop has; 1: it is serial. */

@@ -10,11 +10,13 @@
 
 #include <stdint.h>
 
+#include "base/idle_work.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define MH_FRONT_LAYOUT 3u /* changes with any structure or meaning in this file */
+#define MH_FRONT_LAYOUT 4u /* changes with any structure or meaning in this file */
 
 typedef void (*mh_function)(void);
 typedef int (*mh_marker)(int schedule, long chunk, int steal_schedule, long steal_chunk);
@@ -50,6 +52,8 @@ struct mh_table {
   mh_function* observe; /* told of the call before it goes on to the next layer, or NULL */
   /* What __mh_ws_mark() asks, or NULL. Written once, release; read by any thread, acquire. */
   mh_marker mark;
+  /* What __mh_idle_work() returns, or NULL. As `mark`. */
+  const struct mh_idle_work* idle_work;
 };
 
 /* 0: the table is filled. Else the variant must not be used and `table` is of no meaning; the value

@@ -73,5 +73,6 @@ extern "C" __attribute__((visibility("default"))) int mh_variant_open(const mh_c
   g_table = table;
   fill_entries(*table, chain->guarded != 0);
   __atomic_store_n(&table->mark, marker(), __ATOMIC_RELEASE);
+  __atomic_store_n(&table->idle_work, idle_work(), __ATOMIC_RELEASE);
   return MH_ACCEPTED;
 }

@@ -15,8 +15,9 @@ struct Switches {
   // segment is there and agreed on.
   bool active = false;
   bool started = false;  // between start() and stop(), which write it
-  // Several threads may be in calls of ours: the library has granted MPI_THREAD_MULTIPLE, or
-  // helpers take turns (calls/in_loop.cpp sets it then).
+  // A call of ours may begin before another has ended: the library has granted
+  // MPI_THREAD_MULTIPLE, or tasks run in waits, or helpers take turns (calls/in_loop.cpp sets it
+  // then).
   bool threads = false;
   // No communicator has had an error handler but MPI_ERRORS_ARE_FATAL: what fails does not return.
   // By start() and MPI_Comm_set_errhandler.

@@ -88,6 +88,7 @@ void start() {
 void stop() {
   if (!switches.started) return;
   switches.started = false;
+  wait::offer({});  // exit() may have been called in a task: none runs on top of it
   // Wait, with helping hands, for the ranks of this node: after that none of them can still want
   // anything of this one.
   if (switches.active) arrivals::barrier(MPI_COMM_WORLD);

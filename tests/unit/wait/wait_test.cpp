@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <thread>
 #include <utility>
@@ -31,7 +32,10 @@ class Recorder : public Work {
     return worked;
   }
   void idle(bool now) override { now ? ++became_idle : ++became_active; }
-  void account(std::uint64_t) override { ++accounted; }
+  void account(std::uint64_t ticks) override {
+    ++accounted;
+    waited += ticks;
+  }
   void between_looks() override { ++passed; }
   bool is_guest() override { return guest; }
   bool is_overdue() override { return overdue; }
@@ -45,6 +49,7 @@ class Recorder : public Work {
   std::atomic<int> became_idle{0};
   std::atomic<int> became_active{0};
   std::atomic<int> accounted{0};
+  std::atomic<std::uint64_t> waited{0};
   std::atomic<int> inside{0};
   std::atomic<int> passed{0};
   std::atomic<int> went_home{0};
@@ -234,6 +239,174 @@ TEST_F(Wait, one_thread_of_a_rank_helps_at_a_time_and_all_of_them_wait) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(work_.help_chunks, 0);
+}
+
+// --- tasks that run in waits --------------------------------------------------------------------
+
+// Offers so many tasks while it lives.
+class Offered {
+ public:
+  Offered(Recorder& work, int tasks) : left(tasks), work_(work), before_(offer(of(this))) {}
+  ~Offered() { offer(before_); }
+  Offered(const Offered&) = delete;
+  Offered& operator=(const Offered&) = delete;
+
+  int left;
+  std::function<void()> task;  // what each does besides
+
+ private:
+  static Offer of(Offered* self) {
+    return {.has = [](void* it) { return static_cast<Offered*>(it)->left > 0 ? 1 : 0; },
+            .run = [](void* it) { static_cast<Offered*>(it)->run(); },
+            .of = self};
+  }
+  void run() {
+    --left;
+    work_.order.push_back("task");
+    if (task) task();
+  }
+  Recorder& work_;
+  Offer before_;
+};
+
+TEST_F(Wait, an_offered_task_runs_when_nothing_else_is_to_be_done) {
+  start(kAtOnce);
+  work_.own_chunks = 1;
+  work_.help_chunks = 1;
+  Offered offered(work_, 2);
+  until_told(After{100});
+  const std::vector<const char*> wanted{"own", "help", "task", "task"};
+  ASSERT_EQ(work_.order.size(), wanted.size());
+  for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_STREQ(work_.order[i], wanted[i]);
+}
+
+TEST_F(Wait, done_is_looked_at_after_every_task) {
+  start(kAtOnce);
+  Offered offered(work_, 100);
+  until_told([&] { return offered.left <= 97; });
+  EXPECT_EQ(offered.left, 97);
+}
+
+TEST_F(Wait, no_task_runs_in_a_wait_of_our_own) {
+  start(kAtOnce);
+  Offered offered(work_, 1);
+  until(After{100});
+  EXPECT_EQ(offered.left, 1);
+  until(After{100}, kFewLooks, Tasks::may_run);
+  EXPECT_EQ(offered.left, 0);
+}
+
+TEST_F(Wait, no_task_runs_in_a_wait_within_own_work) {
+  start(kAtOnce);
+  Offered offered(work_, 1);
+  work_.within = [&] {
+    until_told(After{100});
+    EXPECT_EQ(offered.left, 1);
+  };
+  work_.own_chunks = 1;
+  until(After{kFewLooks + 1});
+  EXPECT_EQ(offered.left, 1);
+}
+
+TEST_F(Wait, no_task_runs_before_the_spin_is_over) {
+  start(kNever);
+  Offered offered(work_, 1);
+  until_told(After{1000});
+  EXPECT_EQ(offered.left, 1);
+}
+
+TEST_F(Wait, tasks_run_with_more_ranks_than_cores_too) {
+  start({.least_spin = 0, .most_spin = 0, .oversubscribed = true});
+  Offered offered(work_, 1);
+  until_told(After{100});
+  EXPECT_EQ(offered.left, 0);
+}
+
+TEST_F(Wait, tasks_of_one_thread_run_in_no_wait_of_another) {
+  start(kAtOnce);
+  Offered offered(work_, 1);
+  std::thread([] { until_told(After{100}); }).join();
+  EXPECT_EQ(offered.left, 1);
+}
+
+TEST_F(Wait, a_task_may_wait_and_have_its_wait_helped) {
+  start(kAtOnce);
+  Offered offered(work_, 1);
+  offered.task = [&] {
+    work_.own_chunks = 1;
+    work_.help_chunks = 1;
+    until_told(After{100});
+    EXPECT_EQ(work_.own_chunks, 0);
+    EXPECT_EQ(work_.help_chunks, 0);
+  };
+  until_told(After{100});
+  EXPECT_EQ(work_.accounted, 2);
+}
+
+TEST_F(Wait, a_rank_that_runs_a_task_is_not_idle_and_does_not_wait) {
+  start(kAtOnce);
+  Offered offered(work_, 1);
+  std::uint64_t taken = 0;
+  offered.task = [&] {
+    EXPECT_EQ(work_.became_idle, work_.became_active);
+    const std::uint64_t begin = ticks();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    taken = ticks() - begin;
+  };
+  const std::uint64_t begin = ticks();
+  until_told(After{100});
+  EXPECT_LE(work_.waited, ticks() - begin - taken);
+}
+
+TEST_F(Wait, a_thread_that_offers_tasks_looks_for_itself_where_waits_are_shared) {
+  start({.least_spin = 0, .most_spin = 0, .oversubscribed = false, .cores = 1});
+  std::atomic<bool> over{false};
+  std::thread server([&] { until_told([&] { return over.load(); }); });
+  Offered offered(work_, 3);
+  work_.note = false;
+  until_told([&] { return offered.left == 0; });
+  over = true;
+  server.join();
+}
+
+// --- waits that are spelled out -----------------------------------------------------------------
+
+TEST_F(Wait, a_wait_that_is_spelled_out_helps_as_any) {
+  start(kAtOnce);
+  work_.own_chunks = 1;
+  work_.help_chunks = 1;
+  EXPECT_TRUE(help());
+  EXPECT_TRUE(help());
+  EXPECT_FALSE(help());
+  EXPECT_EQ(work_.became_idle, 1);
+  EXPECT_EQ(work_.passed, 1);
+  EXPECT_EQ(work_.accounted, 0);
+  end_help();
+  EXPECT_EQ(work_.became_active, 1);
+  EXPECT_EQ(work_.accounted, 1);
+  end_help();
+  EXPECT_EQ(work_.accounted, 1);
+}
+
+TEST_F(Wait, a_wait_that_is_spelled_out_spins_first) {
+  start(kNever);
+  work_.help_chunks = 1;
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(help());
+  end_help();
+}
+
+TEST_F(Wait, a_wait_that_is_spelled_out_runs_no_task) {
+  start(kAtOnce);
+  Offered offered(work_, 1);
+  EXPECT_FALSE(help());
+  end_help();
+  EXPECT_EQ(offered.left, 1);
+}
+
+TEST(WaitAlone, without_work_nobody_is_helped) {
+  employ(nullptr, {});
+  EXPECT_FALSE(help());
+  end_help();
 }
 
 }  // namespace

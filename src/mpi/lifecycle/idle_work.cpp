@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The variant's side of base/idle_work.h: the wait loop helps a library of tasks, and the other way
+// round where MH_TASKS_IN_WAIT says so.
+//
+// Works from MPI_Init on; before, and after MPI_Finalize, nothing is helped. Any thread. A thread
+// that offers tasks is in no other call of ours just then.
+#include "base/idle_work.h"
+
+#include "base/settings.hpp"
+#include "mpi/calls/in_loop.hpp"
+#include "mpi/front/entry.hpp"
+#include "mpi/job/switches.hpp"
+#include "wait/wait.hpp"
+
+namespace mh::mpi {
+namespace {
+
+mh_offer offer(mh_offer tasks) {
+  if (!switches.active || !settings().tasks_in_wait) return {};
+  in_loop::count_with_threads();
+  const wait::Offer before = wait::offer({.has = tasks.has, .run = tasks.run, .of = tasks.of});
+  return {.has = before.has, .run = before.run, .of = before.of};
+}
+
+}  // namespace
+
+const mh_idle_work* idle_work() {
+  static constexpr mh_idle_work kWork{.help = []() -> int { return wait::help() ? 1 : 0; },
+                                      .end_help = [] { wait::end_help(); },
+                                      .offer = offer};
+  return &kWork;
+}
+
+}  // namespace mh::mpi
