@@ -153,7 +153,7 @@ namespace {
 
 constexpr std::uint8_t kGoStraight = 32;  // operations after one that the target did not take
 constexpr std::uint32_t kTurnsBeforeDoubt = 4096;
-constexpr int kPatience = 240;  // looks: some microseconds, as long as a system call
+constexpr int kPatience = 80;  // looks: some microseconds, as long as a system call
 
 End end_of_bytes(std::byte* bytes) {
   End end;
