@@ -70,14 +70,14 @@ Core::~Core() {
   while (!endpoint_.at_rest()) sched_yield();
 }
 
-Status Core::meet(bool serves) {
+Status Core::meet() {
   const auto barrier = network_->barrier();
   if (!barrier) return failure_ = barrier.status();
   while (failure_.ok()) {
     const auto done = network_->done(*barrier);
     if (!done) return failure_ = done.status();
     if (*done) break;
-    rest(serves);
+    rest();
   }
   idle_work_.end_help();
   return failure_;
@@ -115,19 +115,20 @@ std::uint64_t Core::size() const { return deque_.size() + backlog_.count() - fed
 Status Core::process() {
   if (state_ == State::processing) return {Code::misuse};
   if (!failure_.ok()) return failure_;
-  if (const Status met = meet(false); !met) return met;
+  if (const Status met = meet(); !met) return met;
   begin();
   Machine machine(EndpointRef{&endpoint_}, deque_, memory_.shape().rank, rules_);
   std::unique_ptr<Server> server;
   if (config_.server && has_other_nodes()) server = start_server(answerer_);
-  const bool serves = has_other_nodes() && server == nullptr;
+  serves_ = has_other_nodes() && server == nullptr;
   machine_ = &machine;
-  serves_ = serves;
   idle_work_.offer<&Core::has_for_wait, &Core::run_in_wait>(*this);
-  const Status worked = work(machine, serves);
+  const Status worked = work();
   idle_work_.withdraw();
   if (failure_.ok()) failure_ = worked;
-  if (has_other_nodes()) leave(serves);
+  if (has_other_nodes()) leave();
+  idle_work_.end_help();
+  serves_ = false;
   if (server != nullptr) {
     const Status served = server->end();
     if (failure_.ok()) failure_ = served;
@@ -160,72 +161,78 @@ void Core::begin() {
   deque_.release();
 }
 
-Status Core::work(Machine& machine, bool serves) {
+Status Core::work() {
   while (endpoint_.status().ok() && failure_.ok()) {
     if (!feed()) {
-      idle(machine, serves);
+      idle();
       continue;
     }
     TaskRef task = arena_.spare();
-    switch (machine.next(task)) {
+    switch (machine_->next(task)) {
       case Next::run:
         idle_work_.end_help();
-        run(machine, task);
-        if (serves && last_ticks_ >= look_ticks_) serve();
+        run(task);
+        if (serves_ && last_ticks_ >= look_ticks_) serve();
         break;
       case Next::pause:
-        pause(machine.pause_ns());
+        pause(machine_->pause_ns());
         break;
       case Next::wait:
-        idle(machine, serves);
+        idle();
         break;
       case Next::ended:
-        idle_work_.end_help();
         return {};
     }
   }
-  idle_work_.end_help();
   return endpoint_.status().ok() ? failure_ : endpoint_.status();
 }
 
-void Core::run(Machine& machine, TaskRef task) {
+// True if restore() wants the task back.
+bool Core::call_function(TaskRef task, Inside inside) {
   TaskHeader header;
   std::memcpy(&header, task.bytes, sizeof(header));
   const Registered& registered = functions_[header.function];
-  context_.pruned_ = false;
+  Context context = context_;
+  const Inside before = std::exchange(inside_, inside);
+  registered.call(context, task.bytes + sizeof(header), registered.function);
+  inside_ = before;
+  return header.seed != 0 && used_ != Balancer::steal && !context.pruned_;
+}
+
+void Core::count(std::uint64_t taken) {
+  task_ticks_ += taken;
+  ++statistics_.tasks;
+  machine_->ran(static_cast<std::uint64_t>(static_cast<double>(taken) * ns_per_tick_));
+}
+
+void Core::run(TaskRef task) {
   wait_ticks_ = 0;
-  inside_ = Inside::task;
-  registered.call(context_, task.bytes + sizeof(header), registered.function);
-  inside_ = Inside::nothing;
+  const bool is_kept = call_function(task, Inside::task);
   const std::uint64_t now = ticks();
   const std::uint64_t taken = now - last_ticks_ - wait_ticks_;
   last_ticks_ = now;
-  task_ticks_ += taken;
-  ++statistics_.tasks;
-  if (header.seed != 0 && used_ != Balancer::steal && !context_.pruned_) {
-    executed_.push_back({arena_.commit(), Bin(seconds(taken))});
-  }
+  if (is_kept) executed_.push_back({arena_.commit(), Bin(seconds(taken))});
   if (in_wait_.count() != 0) keep_those_of_wait();
-  machine.ran(static_cast<std::uint64_t>(static_cast<double>(taken) * ns_per_tick_));
+  count(taken);
 }
 
-void Core::idle(Machine& machine, bool serves) {
+void Core::idle() {
   Message message;
   if (endpoint_.receive(message)) {
-    machine.receive(message);
+    machine_->receive(message);
   } else {
-    rest(serves);
+    rest();
   }
   last_ticks_ = ticks();
   if (pausing_ && last_ticks_ >= resume_ticks_) {
     pausing_ = false;
-    machine.resume();
+    machine_->resume();
   }
 }
 
 // Between two looks for what this rank waits for.
-void Core::rest(bool serves) {
-  if (serves) serve();
+void Core::rest() {
+  if (serves_) serve();
   if (!idle_work_.help()) sched_yield();
 }
 
@@ -253,11 +260,10 @@ bool Core::feed() {
 
 // A thief may have asked just before the end, and wants its answer: so all go on to serve until
 // nobody has a request under way, read or unread.
-void Core::leave(bool serves) {
-  while (failure_.ok() && !endpoint_.at_rest()) rest(serves);
-  idle_work_.end_help();
-  if (!failure_.ok() || !meet(serves)) return;
-  while (serves && failure_.ok() && !answerer_.at_rest()) serve();
+void Core::leave() {
+  while (failure_.ok() && !endpoint_.at_rest()) rest();
+  if (!failure_.ok() || !meet()) return;
+  while (serves_ && failure_.ok() && !answerer_.at_rest()) serve();
 }
 
 void Core::finish(const Machine& machine) {

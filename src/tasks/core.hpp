@@ -35,7 +35,7 @@ class Core {
   ~Core();
 
   // Waits until all ranks of the node have made their deques.
-  Status open() { return meet(false); }
+  Status open() { return meet(); }
 
   Result<std::uint32_t> define(Call call, Any function, std::size_t bytes);
   Result<void*> place(std::uint32_t function);
@@ -55,17 +55,19 @@ class Core {
   // What the thread of the collection is in.
   enum class Inside : std::uint8_t { nothing, task, task_in_wait };
 
-  Status meet(bool serves);
+  Status meet();
   [[nodiscard]] bool has_other_nodes() const { return network_->nodes().size() > 1; }
   void begin();
-  Status work(Machine& machine, bool serves);
-  void run(Machine& machine, TaskRef task);
-  void idle(Machine& machine, bool serves);
-  void rest(bool serves);
+  Status work();
+  void run(TaskRef task);
+  bool call_function(TaskRef task, Inside inside);
+  void count(std::uint64_t taken);
+  void idle();
+  void rest();
   void pause(std::uint64_t ns);
   void serve();
   bool feed();
-  void leave(bool serves);
+  void leave();
   void finish(const Machine& machine);
 
   // The task that runs now waits in an MPI call.
@@ -117,7 +119,7 @@ class Core {
 
   IdleWork idle_work_;
   Machine* machine_ = nullptr;  // of process()
-  bool serves_ = false;         // its thread answers other nodes
+  bool serves_ = false;         // in process(): this thread answers other nodes
   Inside inside_ = Inside::nothing;
   // Of this thread, between place() and placed() of any collection.
   static inline constinit thread_local bool placing_ = false;

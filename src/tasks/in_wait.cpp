@@ -5,7 +5,6 @@
 // here, and no vote is cast: the task under way keeps its rank active. A task that runs here and
 // waits itself has nothing run in its wait, so at most two tasks of a rank are under way. What is
 // measured of the task under way leaves out those that ran meanwhile.
-#include <cstring>
 #include <new>
 
 #include "base/clock.hpp"
@@ -29,24 +28,13 @@ void Core::run_in_wait() {
   if (!make_room_in_wait()) return;
   TaskRef task = in_wait_.spare();
   if (!deque_.get(task)) return;
-  inside_ = Inside::task_in_wait;
   const std::uint64_t begin = ticks();
-  TaskHeader header;
-  std::memcpy(&header, task.bytes, sizeof(header));
-  const Registered& registered = functions_[header.function];
-  Context context = context_;
-  context.pruned_ = false;
-  registered.call(context, task.bytes + sizeof(header), registered.function);
+  const bool is_kept = call_function(task, Inside::task_in_wait);
   const std::uint64_t taken = ticks() - begin;
-  inside_ = Inside::task;
   wait_ticks_ += taken;
-  task_ticks_ += taken;
-  ++statistics_.tasks;
   ++statistics_.in_waits;
-  if (header.seed != 0 && used_ != Balancer::steal && !context.pruned_) {
-    in_wait_executed_.push_back({in_wait_.commit(), Bin(seconds(taken))});
-  }
-  machine_->ran(static_cast<std::uint64_t>(static_cast<double>(taken) * ns_per_tick_));
+  if (is_kept) in_wait_executed_.push_back({in_wait_.commit(), Bin(seconds(taken))});
+  count(taken);
 }
 
 // For one more task. Without memory for it the task stays where it is.

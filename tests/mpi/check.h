@@ -155,13 +155,19 @@ static inline void pass_time(double seconds) {
   while (MPI_Wtime() < stop) continue;
 }
 
+static inline const char* library_version(void) {
+  static char text[MPI_MAX_LIBRARY_VERSION_STRING];
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  return text;
+}
+
+static inline bool is_open_mpi(void) { return strstr(library_version(), "Open MPI") != NULL; }
+
 // MPICH 5 itself, by whichever interface: it may lose the error of a truncated receive from any
 // source, and crashes when a persistent send is cancelled.
 static inline bool is_mpich5(void) {
-  char text[MPI_MAX_LIBRARY_VERSION_STRING];
-  int length = 0;
-  MPI_Get_library_version(text, &length);
-  const char* version = strstr(text, "MPICH Version:");
+  const char* version = strstr(library_version(), "MPICH Version:");
   return version != NULL && strtol(version + strlen("MPICH Version:"), NULL, 10) >= 5;
 }
 

@@ -14,13 +14,6 @@
 enum { PLAIN = 4000, WAYS = 4, ROOMS = 3 };
 static const int rooms[ROOMS] = {DESCRIPTOR / 2, DESCRIPTOR, DESCRIPTOR + 300};
 
-static bool is_open_mpi(void) {
-  char text[MPI_MAX_LIBRARY_VERSION_STRING];
-  int length = 0;
-  MPI_Get_library_version(text, &length);
-  return strstr(text, "Open MPI") != NULL;
-}
-
 static int calls;
 static void note(MPI_Comm* comm, int* code, ...) {
   (void)comm;

@@ -70,6 +70,7 @@ def gives_the_same_energies(mpi: MpiBuild, helped: Arm, ranks: int, folder: Path
     assert together.summary["total"]["one_sided_operations"] > 1000
 
 
+# Two tests, because a package is for one library. One has the heap: both ways to memory are run.
 @under_what_it_loads("nwchem.mpich")
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_energies_are_the_same_under_mpich(

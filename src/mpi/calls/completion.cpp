@@ -2,6 +2,7 @@
 #include "mpi/calls/completion.hpp"
 
 #include "mpi/job/comms.hpp"
+#include "mpi/protocol/handlers.hpp"
 #include "mpi/protocol/lost_descriptors.hpp"
 #include "mpi/protocol/message.hpp"
 #include "mpi/protocol/send_descriptors.hpp"
@@ -31,16 +32,10 @@ int checked(int code, int count, const MPI_Status* statuses) {
   return code;
 }
 
-int raise_again([[maybe_unused]] const Receipt& receipt, int code) {
-#if defined(MH_ABI_OPENMPI)
-  if (code != MPI_SUCCESS && receipt.comm) return raise(comms::for_errors(*receipt.comm), code);
-#endif
-  return code;
-}
-
 int failed(int code, MPI_Request handle, const PendingReceivePtr& entry, MPI_Status* status) {
   const bool dropped = drop_request(handle, entry, status);
-  if (dropped && entry->receipt.envelope) code = raise_again(entry->receipt, code);
+  if (dropped && entry->receipt.envelope)
+    code = handlers::raised_of_renewed(entry->receipt.comm.get(), code);
   return dropped && !entry->receipt.too_short ? code : checked(code, *status);
 }
 

@@ -88,11 +88,6 @@ int checked(int code, const MPI_Status& status);
 // Likewise for several requests.
 int checked(int code, int count, const MPI_Status* statuses);
 
-// The error of a receive whose message this rank has sent itself once more, after a probe of it
-// (probe.hpp): Open MPI has raised it for a communicator of ours, which returns errors; here it is
-// raised for the receive's own. Other libraries have raised it for MPI_COMM_WORLD, as always.
-int raise_again(const Receipt& receipt, int code);
-
 // The outcome for one that has failed.
 int failed(int code, MPI_Request handle, const PendingReceivePtr& entry, MPI_Status* status);
 

@@ -7,7 +7,6 @@
 #include <limits>
 #include <type_traits>
 
-#include "mpi/calls/completion.hpp"
 #include "mpi/calls/exchange.hpp"
 #include "mpi/calls/forms.hpp"
 #include "mpi/calls/probe.hpp"
@@ -168,8 +167,10 @@ int await(Arrival& arrival, MPI_Status* users) {
     code = comm.raised(await_request(&arrival.request, status.get(), looks));
   }
   const Receipt& receipt = arrival.receipt;
-  if (receipt.envelope) set_envelope(status.get(), *receipt.envelope);
-  if (receipt.envelope) code = raise_again(receipt, code);
+  if (receipt.envelope) {
+    set_envelope(status.get(), *receipt.envelope);
+    code = handlers::raised_of_renewed(receipt.comm.get(), code);
+  }
   const bool is_known = receipt.target || receipt.envelope || arrival.is_matched;
   if (code != MPI_SUCCESS) return is_known ? code : too_short(code, arrival.comm, *status.get());
   return finish(receipt.target, status.get());

@@ -25,6 +25,7 @@ using onesided::Op;
 using onesided::Task;
 
 constexpr Outcome kUnusual = std::nullopt;
+constexpr std::uint64_t kAtOnce = 16U << 10U;  // copied without further ado
 
 // ---- Arguments ----------------------------------------------------------------------------------
 
@@ -48,17 +49,17 @@ std::optional<Op> op_of(MPI_Op op) {
 
 enum class Access : std::uint8_t { allowed, nobody, refused, unusual };
 
-// Whether an operation to that rank may be, now.
+// Whether an operation to that rank may be, now; it is counted if so.
 Access access(Win& win, int rank) {
   if (rank == MPI_PROC_NULL) return Access::nobody;
   if (rank < 0 || static_cast<std::uint32_t>(rank) >= win.ranks()) return Access::unusual;
   const ThreadLock hold(win.mutex);
-  return win.window.epochs().may_access(static_cast<std::size_t>(rank), strict(win))
-             ? Access::allowed
-             : Access::refused;
+  if (!win.window.epochs().may_access(static_cast<std::size_t>(rank), strict(win))) {
+    return Access::refused;
+  }
+  services.counters().one_sided_operations.add(1);
+  return Access::allowed;
 }
-
-void count_operation() { services.counters().one_sided_operations.add(1); }
 
 // What a call returns that stops here.
 Outcome stopped(const Win& win, Access why) {
@@ -120,6 +121,13 @@ bool is_reached(const End& end, std::uint64_t bytes) {
 
 // ---- Carrying out -------------------------------------------------------------------------------
 
+// What could not be done, for want of memory there or because the kernel refuses.
+int failed(const Win& win, Status why) {
+  return raise(win.handle, why.code == Code::fault ? MPI_ERR_RMA_RANGE : MPI_ERR_OTHER);
+}
+int failed(const Win& win) { return failed(win, {Code::system, 0}); }
+int outcome(const Win& win, Status done) { return done ? MPI_SUCCESS : failed(win, done); }
+
 bool run_by_many(Win& win, const Task& task, std::uint32_t chunk) {
   bool shared = task.target.here != nullptr || config.reaching;
   if (task.what.has_origin) shared = shared && is_reached(task.origin, task.what.bytes);
@@ -168,6 +176,49 @@ Outcome carry_out(Win& win, Task& task, const Target& target, const Side& at,
   if (const auto done = by_target(win, task)) return outcome(win, *done);
   if (task.what.bytes > chunk) return run_by_many(win, task, chunk) ? MPI_SUCCESS : failed(win);
   return outcome(win, hands().executor().run(task, {0, task.what.bytes}));
+}
+
+// Few bytes of a window, contiguous there and on this side.
+struct Stretch {
+  std::uint64_t offset = 0;  // in what the target has exposed
+  std::uint64_t bytes = 0;
+};
+
+// The beginning of the short ways. False where they are not to be gone.
+bool is_stretch(const Win& win, const Buffer& buffer, const Target& target, Stretch& found) {
+  const auto own = datatypes::known(buffer.count, buffer.type);
+  const auto there = datatypes::known(target.count, target.type);
+  if (!own.contiguous || !there.contiguous || own.bytes != there.bytes || own.bytes > kAtOnce) {
+    return false;
+  }
+  const onesided::Exposed& exposed = win.window.exposed(static_cast<std::uint32_t>(target.rank));
+  found = {static_cast<std::uint64_t>(target.displacement) * exposed.unit, own.bytes};
+  return found.offset <= exposed.bytes && own.bytes <= exposed.bytes - found.offset;
+}
+
+// Where loads and stores reach a stretch; null where they do not.
+std::byte* here(const Win& win, const Target& target, const Stretch& stretch) {
+  std::byte* const base = win.window.exposed(static_cast<std::uint32_t>(target.rank)).here;
+  return base == nullptr ? nullptr : base + stretch.offset;
+}
+
+// An operation without a result on created memory that only the kernel reaches: kept. False where
+// it is not to be; else `outcome` is set. `what` without bytes and target.
+bool keep(Win& win, const void* origin, const Target& target, const Stretch& at,
+          onesided::Operation what, Outcome& outcome) {
+  if (win.flavor != Flavor::created || at.bytes == 0) return false;
+  what.target = static_cast<std::uint32_t>(target.rank);
+  what.bytes = at.bytes;
+  const onesided::Exposed& exposed = win.window.exposed(what.target);
+  if (!onesided::KeptList::is_short(at.bytes) || exposed.is_elsewhere()) return false;
+  const memory::View place{exposed.base + at.offset, exposed.pid, exposed.node_rank};
+  if (services.memory->here(place, at.bytes) != nullptr) return false;
+  const ThreadLock hold(win.mutex);
+  outcome = MPI_SUCCESS;
+  if (win.window.keep(what, place.address, origin)) return true;
+  const bool fine = win.window.carry_out_kept(hands(), what.target).ok();
+  if (!fine) outcome = failed(win);
+  return !fine || win.window.keep(what, place.address, origin);
 }
 
 bool is_unusual(const Win& win, const Target& target) {
@@ -263,14 +314,9 @@ bool accumulate_short(Win& win, const Buffer& origin, const Buffer* result, cons
     return accumulate_at_once(win, origin, result, static_cast<std::uint32_t>(target.rank), at, op,
                               element);
   }
-  const onesided::Operation what{.op = op,
-                                 .type = element.type,
-                                 .atomic = true,
-                                 .has_origin = op != Op::no_op,
-                                 .has_result = result != nullptr,
-                                 .element = element.bytes};
-  return result == nullptr ? keep(win, origin.address, target, at, what, outcome)
-                           : ask(win, origin, *result, target, at, what, outcome);
+  const onesided::Operation what{
+      .op = op, .type = element.type, .atomic = true, .has_origin = true, .element = element.bytes};
+  return result == nullptr && keep(win, origin.address, target, at, what, outcome);
 }
 
 Outcome accumulate_uniform(Win& win, const Buffer& origin, const Buffer* result,
@@ -314,7 +360,6 @@ Outcome accumulate_uniform(Win& win, const Buffer& origin, const Buffer* result,
 Outcome put(Win& win, const Buffer& origin, const Target& target) {
   if (is_unusual(win, target) || is_unusual(origin)) return kUnusual;
   if (const Access may = access(win, target.rank); may != Access::allowed) return stopped(win, may);
-  count_operation();
   Stretch at;
   if (is_stretch(win, origin, target, at)) {
     if (std::byte* const to = here(win, target, at)) {
@@ -332,7 +377,6 @@ Outcome put(Win& win, const Buffer& origin, const Target& target) {
 Outcome get(Win& win, const Buffer& result, const Target& target) {
   if (is_unusual(win, target) || is_unusual(result)) return kUnusual;
   if (const Access may = access(win, target.rank); may != Access::allowed) return stopped(win, may);
-  count_operation();
   Stretch at;
   if (is_stretch(win, result, target, at)) {
     if (const std::byte* const from = here(win, target, at)) {
@@ -351,7 +395,6 @@ Outcome accumulate(Win& win, const Buffer& origin, const Buffer* result, const T
   }
   if (*known != Op::no_op && is_unusual(origin)) return kUnusual;
   if (const Access may = access(win, target.rank); may != Access::allowed) return stopped(win, may);
-  count_operation();
   return accumulate_uniform(win, origin, result, target, *known, op);
 }
 
@@ -371,7 +414,6 @@ Outcome compare_and_swap(Win& win, const void* origin, const void* compare, void
   const elements::Element element = elements::of(type);
   if (!element.uniform || !datatypes::info(type).contiguous || element.bytes > 16) return kUnusual;
   if (const Access may = access(win, rank); may != Access::allowed) return stopped(win, may);
-  count_operation();
   if (!complete_kept(win, static_cast<std::uint32_t>(rank))) return failed(win);
   const Side one = contiguous_side(element.bytes);
   Task task;
@@ -394,6 +436,16 @@ Outcome compare_and_swap(Win& win, const void* origin, const void* compare, void
   task.locks = &win.window.control().part(task.what.target).stripes;
   if (const auto done = by_target(win, task, compare)) return outcome(win, *done);
   return outcome(win, hands().executor().compare_and_swap(task, compare));
+}
+
+bool complete_kept_slow(Win& win, std::optional<std::uint32_t> target) {
+  const ThreadLock hold(win.mutex);
+  bool fine = true;
+  for (std::uint32_t rank = target.value_or(0); rank < win.ranks(); ++rank) {
+    fine = win.window.carry_out_kept(hands(), rank).ok() && fine;
+    if (target) break;
+  }
+  return fine;
 }
 
 Outcome with_request(MPI_Win handle, Outcome done, MPI_Request* request) {

@@ -128,4 +128,9 @@ int ErrorsOf::raised(int code) {
   return to_raise ? raise_by_handler(comm_, code) : code;
 }
 
+int raised_of_renewed(const Comm* comm, int code) {
+  const bool to_raise = !kRaisesElsewhere && code != MPI_SUCCESS && comm != nullptr;
+  return to_raise ? raise(comms::for_errors(*comm), code) : code;
+}
+
 }  // namespace mh::mpi::handlers

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "mpi/job/comms.hpp"
 #include "mpi/next.hpp"
 
 namespace mh::mpi::handlers {
@@ -46,5 +47,10 @@ class ErrorsOf {
   std::optional<SetAside> world_;
   std::optional<SetAside> own_;
 };
+
+// The outcome `code` of a receive on `comm` whose message this rank has sent itself once more,
+// after a probe (calls/probe.hpp). A library that raises errors where they belong has raised it for
+// a communicator of ours, which returns errors: here it is raised for the receive's.
+int raised_of_renewed(const Comm* comm, int code);
 
 }  // namespace mh::mpi::handlers

@@ -67,9 +67,8 @@ def errors(
 def counted(lines: list[str]) -> Counter[str]:
     """How often each line is there. Errors that one look at several requests finds are told to the
     handler once, and what one look finds is up to time: such lines count once."""
-    return Counter(lines) - Counter(
-        line for line, count in Counter(lines).items() if HANDLER in line for _ in range(count - 1)
-    )
+    times = Counter(lines)
+    return Counter({line: 1 if HANDLER in line else times[line] for line in times})
 
 
 def differences(plain: Trace, helped: Trace) -> str | None:
