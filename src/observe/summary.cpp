@@ -94,6 +94,8 @@ std::string why_nobody(std::span<const RankReport> ranks, const Totals& sum,
   if (largest_node(ranks) < 2) return "no two ranks are on one node";
   if (sum.messages_described == 0 && sum.messages_exchanged > 0)
     return "busy ranks exchanged all large messages; the MPI library did it";
+  if (sum.messages_described == 0 && sum.windows_ours > 0)
+    return "no message reached MH_THRESHOLD, no one-sided operation was large";
   if (sum.messages_described == 0) return "no message between ranks of a node reached MH_THRESHOLD";
   if (largest_node(ranks) < 3)
     return "no third rank on any node; senders and receivers copied together";

@@ -276,6 +276,8 @@ TEST(Summary, tells_of_windows_where_there_were_any) {
   EXPECT_NE(render_summary(ranks, {}, "")
                 .find("one-sided      14 operations on 2 windows; 1 left to the MPI library\n"),
             std::string::npos);
+  EXPECT_NE(render_summary(ranks, {}, "").find("no one-sided operation was large"),
+            std::string::npos);
   const auto json = nlohmann::json::parse(render_json(ranks, {}, ""));
   EXPECT_EQ(json["total"]["windows_ours"], 2);
   EXPECT_EQ(json["ranks"][1]["windows_left"], 1);
