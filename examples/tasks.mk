@@ -21,6 +21,7 @@ SOURCES ?= $(wildcard *.cpp)
 all: $(OUT)/$(PROGRAM)
 
 $(OUT)/$(PROGRAM): $(SOURCES) $(wildcard *.hpp)
+	@mkdir -p $(OUT)
 	$(MPICXX) $(COMPILE) $(SOURCES) $(LINK) -o $@
 
 clean:
