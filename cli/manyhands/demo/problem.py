@@ -42,7 +42,9 @@ class Case:
 
 CASES = [
     Case("packed", "planes packed by the program, ranks in balance", ("--halo", "packed")),
-    Case("heap", "the same; helped with a shared heap, MH_HEAP=on", ("--halo", "packed"), heap=True),
+    Case(
+        "heap", "the same; helped with a shared heap, MH_HEAP=on", ("--halo", "packed"), heap=True
+    ),
     Case(
         "late",
         "packed planes, every second rank has 25 % more to compute",
