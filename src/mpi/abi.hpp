@@ -3,10 +3,14 @@
 //
 // The variant is loaded beside an MPI it is not linked with, so it can refer to nothing of libmpi.
 // MPICH's and the standard's predefined handles are numbers. Open MPI's are addresses of objects in
-// libmpi; here each is a pointer that bind_handles() fills when the variant is opened.
+// libmpi; here they lie in an array that bind_handles() fills when the variant is opened.
 // Limits: a handle not in the list below does not compile under Open MPI (add it). No predefined
 // handle may be read before main entries exist, so none in the initialiser of a global.
 #pragma once
+
+#include <cstddef>
+#include <iterator>
+#include <string_view>
 
 #if defined(MH_ABI_STANDARD)
 #include <mpi_abi.h>
@@ -37,99 +41,41 @@ using FindSymbol = void* (*)(const char* name);
 
 namespace mh::mpi::handles {
 
-// Written once by bind_handles(), before any wrapper runs; read-only after.
-inline void* ompi_mpi_comm_world;
-inline void* ompi_mpi_comm_self;
-inline void* ompi_mpi_comm_null;
-inline void* ompi_mpi_group_null;
-inline void* ompi_mpi_group_empty;
-inline void* ompi_request_null;
-inline void* ompi_message_null;
-inline void* ompi_message_no_proc;
-inline void* ompi_mpi_info_null;
-inline void* ompi_mpi_win_null;
-inline void* ompi_mpi_file_null;
-inline void* ompi_mpi_errhandler_null;
-inline void* ompi_mpi_errors_return;
-inline void* ompi_mpi_errors_are_fatal;
-inline void* ompi_mpi_datatype_null;
-inline void* ompi_mpi_byte;
-inline void* ompi_mpi_packed;
-inline void* ompi_mpi_char;
-inline void* ompi_mpi_int;
-inline void* ompi_mpi_double;
-inline void* ompi_mpi_uint32_t;
-inline void* ompi_mpi_uint64_t;
-inline void* ompi_mpi_aint;
-inline void* ompi_mpi_count;
-inline void* ompi_mpi_op_null;
-inline void* ompi_mpi_op_sum;
-inline void* ompi_mpi_op_max;
-inline void* ompi_mpi_op_min;
-inline void* ompi_mpi_op_land;
-inline void* ompi_mpi_op_band;
-inline void* ompi_mpi_op_bor;
-inline void* ompi_mpi_op_prod;
-inline void* ompi_mpi_op_lor;
-inline void* ompi_mpi_op_lxor;
-inline void* ompi_mpi_op_bxor;
-inline void* ompi_mpi_op_maxloc;
-inline void* ompi_mpi_op_minloc;
-inline void* ompi_mpi_op_replace;
-inline void* ompi_mpi_op_no_op;
+inline constexpr const char* kSymbols[] = {"ompi_mpi_comm_world",    "ompi_mpi_comm_self",
+                                           "ompi_mpi_comm_null",     "ompi_mpi_group_null",
+                                           "ompi_mpi_group_empty",   "ompi_request_null",
+                                           "ompi_message_null",      "ompi_message_no_proc",
+                                           "ompi_mpi_info_null",     "ompi_mpi_win_null",
+                                           "ompi_mpi_file_null",     "ompi_mpi_errhandler_null",
+                                           "ompi_mpi_errors_return", "ompi_mpi_errors_are_fatal",
+                                           "ompi_mpi_datatype_null", "ompi_mpi_byte",
+                                           "ompi_mpi_packed",        "ompi_mpi_char",
+                                           "ompi_mpi_int",           "ompi_mpi_double",
+                                           "ompi_mpi_uint32_t",      "ompi_mpi_uint64_t",
+                                           "ompi_mpi_aint",          "ompi_mpi_count",
+                                           "ompi_mpi_op_null",       "ompi_mpi_op_sum",
+                                           "ompi_mpi_op_max",        "ompi_mpi_op_min",
+                                           "ompi_mpi_op_land",       "ompi_mpi_op_band",
+                                           "ompi_mpi_op_bor",        "ompi_mpi_op_prod",
+                                           "ompi_mpi_op_lor",        "ompi_mpi_op_lxor",
+                                           "ompi_mpi_op_bxor",       "ompi_mpi_op_maxloc",
+                                           "ompi_mpi_op_minloc",     "ompi_mpi_op_replace",
+                                           "ompi_mpi_op_no_op"};
+// Their addresses. Written once by bind_handles(), before any wrapper runs; read-only after.
+inline void* addresses[std::size(kSymbols)];
 
-struct Handle {
-  const char* symbol;
-  void** place;
-};
-
-inline constexpr Handle kHandles[] = {
-    {"ompi_mpi_comm_world", &ompi_mpi_comm_world},
-    {"ompi_mpi_comm_self", &ompi_mpi_comm_self},
-    {"ompi_mpi_comm_null", &ompi_mpi_comm_null},
-    {"ompi_mpi_group_null", &ompi_mpi_group_null},
-    {"ompi_mpi_group_empty", &ompi_mpi_group_empty},
-    {"ompi_request_null", &ompi_request_null},
-    {"ompi_message_null", &ompi_message_null},
-    {"ompi_message_no_proc", &ompi_message_no_proc},
-    {"ompi_mpi_info_null", &ompi_mpi_info_null},
-    {"ompi_mpi_win_null", &ompi_mpi_win_null},
-    {"ompi_mpi_file_null", &ompi_mpi_file_null},
-    {"ompi_mpi_errhandler_null", &ompi_mpi_errhandler_null},
-    {"ompi_mpi_errors_return", &ompi_mpi_errors_return},
-    {"ompi_mpi_errors_are_fatal", &ompi_mpi_errors_are_fatal},
-    {"ompi_mpi_datatype_null", &ompi_mpi_datatype_null},
-    {"ompi_mpi_byte", &ompi_mpi_byte},
-    {"ompi_mpi_packed", &ompi_mpi_packed},
-    {"ompi_mpi_char", &ompi_mpi_char},
-    {"ompi_mpi_int", &ompi_mpi_int},
-    {"ompi_mpi_double", &ompi_mpi_double},
-    {"ompi_mpi_uint32_t", &ompi_mpi_uint32_t},
-    {"ompi_mpi_uint64_t", &ompi_mpi_uint64_t},
-    {"ompi_mpi_aint", &ompi_mpi_aint},
-    {"ompi_mpi_count", &ompi_mpi_count},
-    {"ompi_mpi_op_null", &ompi_mpi_op_null},
-    {"ompi_mpi_op_sum", &ompi_mpi_op_sum},
-    {"ompi_mpi_op_max", &ompi_mpi_op_max},
-    {"ompi_mpi_op_min", &ompi_mpi_op_min},
-    {"ompi_mpi_op_land", &ompi_mpi_op_land},
-    {"ompi_mpi_op_band", &ompi_mpi_op_band},
-    {"ompi_mpi_op_bor", &ompi_mpi_op_bor},
-    {"ompi_mpi_op_prod", &ompi_mpi_op_prod},
-    {"ompi_mpi_op_lor", &ompi_mpi_op_lor},
-    {"ompi_mpi_op_lxor", &ompi_mpi_op_lxor},
-    {"ompi_mpi_op_bxor", &ompi_mpi_op_bxor},
-    {"ompi_mpi_op_maxloc", &ompi_mpi_op_maxloc},
-    {"ompi_mpi_op_minloc", &ompi_mpi_op_minloc},
-    {"ompi_mpi_op_replace", &ompi_mpi_op_replace},
-    {"ompi_mpi_op_no_op", &ompi_mpi_op_no_op},
-};
+consteval std::size_t place_of(std::string_view symbol) {
+  std::size_t place = 0;
+  while (kSymbols[place] != symbol) ++place;  // one not in the list does not compile
+  return place;
+}
 
 }  // namespace mh::mpi::handles
 
 // mpi.h writes MPI_COMM_WORLD as OMPI_PREDEFINED_GLOBAL(MPI_Comm, ompi_mpi_comm_world).
 #undef OMPI_PREDEFINED_GLOBAL
-#define OMPI_PREDEFINED_GLOBAL(type, symbol) (static_cast<type>(::mh::mpi::handles::symbol))
+#define OMPI_PREDEFINED_GLOBAL(type, symbol) \
+  (static_cast<type>(::mh::mpi::handles::addresses[::mh::mpi::handles::place_of(#symbol)]))
 
 #endif  // MH_ABI_OPENMPI
 
@@ -138,9 +84,9 @@ namespace mh::mpi {
 // nullptr when every predefined handle was found, else the name of the first that is missing.
 inline const char* bind_handles([[maybe_unused]] FindSymbol find) {
 #if defined(MH_ABI_OPENMPI)
-  for (const auto& handle : handles::kHandles) {
-    *handle.place = find(handle.symbol);
-    if (*handle.place == nullptr) return handle.symbol;
+  for (std::size_t i = 0; i < std::size(handles::kSymbols); ++i) {
+    handles::addresses[i] = find(handles::kSymbols[i]);
+    if (handles::addresses[i] == nullptr) return handles::kSymbols[i];
   }
 #endif
   return nullptr;
