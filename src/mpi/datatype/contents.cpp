@@ -7,40 +7,37 @@ namespace mh::mpi {
 namespace {
 
 bool predefined(int combiner) {
-  switch (combiner) {
-    case MPI_COMBINER_NAMED:
-    case MPI_COMBINER_F90_REAL:
-    case MPI_COMBINER_F90_COMPLEX:
-    case MPI_COMBINER_F90_INTEGER:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// A component type is ours to free unless it is the library's own.
-void give_back(MPI_Datatype type) {
-  int integers = 0;
-  int addresses = 0;
-  int types = 0;
-  int combiner = MPI_COMBINER_NAMED;
-  const bool large = real.Type_get_envelope_c != nullptr;
-  if (large) {
-    MPI_Count sizes[4] = {};
-    real.Type_get_envelope_c(type, &sizes[0], &sizes[1], &sizes[2], &sizes[3], &combiner);
-  } else {
-    real.Type_get_envelope(type, &integers, &addresses, &types, &combiner);
-  }
-  if (!predefined(combiner)) real.Type_free(&type);
+  return combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_REAL ||
+         combiner == MPI_COMBINER_F90_COMPLEX || combiner == MPI_COMBINER_F90_INTEGER;
 }
 
 }  // namespace
+
+std::uint64_t size_of(MPI_Datatype type) {
+  MPI_Count size = 0;
+  real.Type_size_x(type, &size);
+  return size > 0 ? static_cast<std::uint64_t>(size) : 0;
+}
+
+Bounds bounds_of(MPI_Datatype type) {
+  Bounds found;
+  real.Type_get_extent_x(type, &found.lower, &found.extent);
+  return found;
+}
+
+Bounds true_bounds_of(MPI_Datatype type) {
+  Bounds found;
+  real.Type_get_true_extent_x(type, &found.lower, &found.extent);
+  return found;
+}
 
 bool Contents::is_predefined() const { return predefined(combiner_); }
 
 Contents::Contents(MPI_Datatype type) {
   Sizes sizes;
-  readable_ = read_envelope(type, sizes);
+  readable_ = read_envelope(type, sizes, combiner_) &&
+              (sizes.counts == 0 || real.Type_get_contents_c != nullptr);
+  is_large_ = sizes.counts != 0;
   if (!readable_ || is_predefined()) return;
   integers_.resize(static_cast<std::size_t>(sizes.integers));
   addresses_.resize(static_cast<std::size_t>(sizes.addresses));
@@ -51,20 +48,24 @@ Contents::Contents(MPI_Datatype type) {
 }
 
 Contents::~Contents() {
-  for (const MPI_Datatype type : types_) give_back(type);
+  // A component type is ours to free unless it is the library's own.
+  for (MPI_Datatype type : types_) {
+    Sizes sizes;
+    int combiner = MPI_COMBINER_NAMED;
+    read_envelope(type, sizes, combiner);
+    if (!predefined(combiner)) real.Type_free(&type);
+  }
 }
 
-bool Contents::read_envelope(MPI_Datatype type, Sizes& sizes) {
+bool Contents::read_envelope(MPI_Datatype type, Sizes& sizes, int& combiner) {
   if (real.Type_get_envelope_c != nullptr) {
-    const int result = real.Type_get_envelope_c(type, &sizes.integers, &sizes.addresses,
-                                                &sizes.counts, &sizes.types, &combiner_);
-    is_large_ = sizes.counts != 0;
-    return result == MPI_SUCCESS && (!is_large_ || real.Type_get_contents_c != nullptr);
+    return real.Type_get_envelope_c(type, &sizes.integers, &sizes.addresses, &sizes.counts,
+                                    &sizes.types, &combiner) == MPI_SUCCESS;
   }
   int integers = 0;
   int addresses = 0;
   int types = 0;
-  const int result = real.Type_get_envelope(type, &integers, &addresses, &types, &combiner_);
+  const int result = real.Type_get_envelope(type, &integers, &addresses, &types, &combiner);
   sizes = {integers, addresses, 0, types};
   return result == MPI_SUCCESS;
 }

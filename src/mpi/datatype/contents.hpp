@@ -14,6 +14,17 @@
 
 namespace mh::mpi {
 
+// Bytes of an element's data; 0 also where the library does not say.
+std::uint64_t size_of(MPI_Datatype type);
+struct Bounds {
+  MPI_Count lower = 0;
+  MPI_Count extent = 0;
+};
+Bounds bounds_of(MPI_Datatype type);
+Bounds true_bounds_of(MPI_Datatype type);
+
+inline constexpr int kDeepestType = 64;  // levels of a type that are read
+
 class Contents {
  public:
   explicit Contents(MPI_Datatype type);
@@ -59,7 +70,7 @@ class Contents {
     MPI_Count counts = 0;
     MPI_Count types = 0;
   };
-  bool read_envelope(MPI_Datatype type, Sizes& sizes);
+  static bool read_envelope(MPI_Datatype type, Sizes& sizes, int& combiner);
   bool read_arguments(MPI_Datatype type, const Sizes& sizes);
 
   bool readable_ = false;

@@ -9,7 +9,6 @@
 #include "mpi/datatype/contents.hpp"
 #include "mpi/datatype/signature.hpp"
 #include "mpi/handle_cache.hpp"
-#include "mpi/next.hpp"
 #include "p2p/descriptor.hpp"
 
 namespace mh::mpi::layouts {
@@ -17,7 +16,6 @@ namespace {
 
 using layout::LayoutPtr;
 
-constexpr int kDeepest = 64;  // levels of a type as it was made
 constexpr Status kUnknown{Code::unsupported};
 
 // What is made of a basic type with a gap inside.
@@ -26,12 +24,9 @@ enum class Gaps : bool { unknown, filled };
 Result<LayoutPtr> read(MPI_Datatype type, int depth, Gaps gaps);
 
 Result<LayoutPtr> basic(MPI_Datatype type, Gaps gaps) {
-  MPI_Count size = 0;
-  MPI_Count lower = 0;
-  MPI_Count extent = 0;
-  real.Type_size_x(type, &size);
-  real.Type_get_extent_x(type, &lower, &extent);
-  if (size < 0 || lower != 0 || extent < size) return kUnknown;
+  const auto size = static_cast<MPI_Count>(size_of(type));
+  const auto [lower, extent] = bounds_of(type);
+  if (lower != 0 || extent < size) return kUnknown;
   if (extent != size && gaps == Gaps::unknown) return kUnknown;
   return layout::named(extent, 1);
 }
@@ -121,16 +116,14 @@ Result<LayoutPtr> composed(const Contents& made, const LayoutPtr& part) {
 
 // With the library's own bounds: where the standard leaves a choice (padding), they decide.
 Result<LayoutPtr> with_bounds_of(MPI_Datatype type, const LayoutPtr& layout) {
-  MPI_Count lower = 0;
-  MPI_Count extent = 0;
-  real.Type_get_extent_x(type, &lower, &extent);
+  const auto [lower, extent] = bounds_of(type);
   if (lower == layout->lower() && extent == layout->extent()) return layout;
   return layout::resized(lower, extent, *layout);
 }
 
 Result<LayoutPtr> read(MPI_Datatype type, int depth, Gaps gaps) {
   const Contents made(type);
-  if (!made.readable() || depth > kDeepest) return kUnknown;
+  if (!made.readable() || depth > kDeepestType) return kUnknown;
   if (made.is_predefined()) return basic(type, gaps);
   Result<LayoutPtr> layout = kUnknown;
   if (made.combiner() == MPI_COMBINER_STRUCT) {
@@ -144,13 +137,9 @@ Result<LayoutPtr> read(MPI_Datatype type, int depth, Gaps gaps) {
 }
 
 bool agrees(MPI_Datatype type, const layout::Layout& layout) {
-  MPI_Count size = 0;
-  MPI_Count lower = 0;
-  MPI_Count extent = 0;
-  real.Type_size_x(type, &size);
-  if (size < 0 || static_cast<std::uint64_t>(size) != layout.size()) return false;
-  if (size == 0) return true;  // of nothing, libraries say different bounds
-  real.Type_get_true_extent_x(type, &lower, &extent);
+  if (size_of(type) != layout.size()) return false;
+  if (layout.size() == 0) return true;  // of nothing, libraries say different bounds
+  const auto [lower, extent] = true_bounds_of(type);
   return lower == layout.true_lower() && lower + extent == layout.true_upper();
 }
 

@@ -4,12 +4,9 @@
 #include <algorithm>
 
 #include "mpi/datatype/contents.hpp"
-#include "mpi/next.hpp"
 
 namespace mh::mpi {
 namespace {
-
-constexpr int kDeepest = 64;  // levels of a type as it was made
 
 // What is left of a number of bytes that is filled with basic elements.
 struct Rest {
@@ -17,12 +14,6 @@ struct Rest {
   bool fits = true;  // no element reaches beyond it
   [[nodiscard]] bool open() const { return left != 0 && fits; }
 };
-
-std::uint64_t size_of(MPI_Datatype type) {
-  MPI_Count size = 0;
-  real.Type_size_x(type, &size);
-  return size > 0 ? static_cast<std::uint64_t>(size) : 0;
-}
 
 void fill(Rest& rest, MPI_Datatype type, std::uint64_t copies, int depth);
 
@@ -49,7 +40,7 @@ void fill(Rest& rest, MPI_Datatype type, std::uint64_t copies, int depth) {
   const std::uint64_t size = size_of(type);
   if (size == 0 || copies == 0) return;
   const Contents made(type);
-  rest.fits = made.readable() && depth <= kDeepest;
+  rest.fits = made.readable() && depth <= kDeepestType;
   if (!rest.fits) return;
   if (made.is_predefined()) return fill_basic(rest, size, copies);
   for (; copies > 0 && rest.open(); --copies) fill_once(rest, made, size, depth);
