@@ -194,9 +194,6 @@ static void describe_chain(void) {
   chain.guarded = tool_follows();
   chain.find = find;
   chain.data = data;
-  chain.library = library.object.file;
-  chain.version = library.version;
-  chain.folder = folder;
   chain.publish = publish_table;
 }
 

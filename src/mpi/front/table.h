@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-#define MH_FRONT_LAYOUT 4u /* changes with any structure or meaning in this file */
+#define MH_FRONT_LAYOUT 5u /* changes with any structure or meaning in this file */
 
 typedef void (*mh_function)(void);
 typedef int (*mh_marker)(int schedule, long chunk, int steal_schedule, long steal_chunk);
@@ -36,9 +36,6 @@ struct mh_chain {
   /* NULL where the library lacks it. */
   mh_function (*find)(const char* name, enum mh_layer layer);
   void* (*data)(const char* name); /* an object of the library, or NULL */
-  const char* library;             /* file of the MPI library */
-  const char* version;             /* what MPI_Get_library_version says */
-  const char* folder;              /* where front and variants lie */
   void (*publish)(void);           /* the variant has filled the table anew */
 };
 

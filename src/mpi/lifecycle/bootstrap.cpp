@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "mpi/lifecycle/bootstrap.hpp"
-
+// Start and end of Manyhands in a process: MPI_Init, MPI_Init_thread, MPI_Finalize, MPI_Abort; and
+// MPI_Pcontrol.
 #include <algorithm>
 
 #include "base/clock.hpp"
@@ -13,10 +13,8 @@
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
-#include "mpi/lifecycle/cores.hpp"
 #include "mpi/lifecycle/node_setup.hpp"
-#include "mpi/lifecycle/progress.hpp"
-#include "mpi/lifecycle/report.hpp"
+#include "mpi/lifecycle/parts.hpp"
 #include "mpi/next.hpp"
 #include "mpi/onesided/remote.hpp"
 #include "mpi/onesided/windows.hpp"
@@ -24,6 +22,7 @@
 #include "mpi/protocol/parked_types.hpp"
 #include "mpi/protocol/pending_requests.hpp"
 #include "mpi/protocol/short_receives.hpp"
+#include "mpi/wrappers.hpp"
 #include "openmp/marker.hpp"
 #include "openmp/sharing.hpp"
 #include "wait/wait.hpp"
@@ -49,10 +48,7 @@ void say_why_not() {
       config.pipelining ? "shared cells" : "the MPI library", node_setup::why_not());
 }
 
-}  // namespace
-
-mh_marker marker() { return openmp::mark; }
-
+// After the library's MPI_Init* succeeded: collective over MPI_COMM_WORLD.
 void start() {
   const std::uint64_t begin = ticks();
   int level = MPI_THREAD_SINGLE;
@@ -85,6 +81,7 @@ void start() {
   wait::employ(&node_work(), cores::rules());
 }
 
+// Before the library's MPI_Finalize: collective over MPI_COMM_WORLD.
 void stop() {
   if (!switches.started) return;
   switches.started = false;
@@ -114,4 +111,46 @@ void stop() {
   // process is about to end anyway.
 }
 
+// Iterations that others do may call MPI at any time. MPI allows the library to grant more than was
+// asked for, so the program sees what there is.
+bool wants_all_threads() {
+  // So does the thread that carries out what other nodes ask for (onesided/server_thread.hpp).
+  if (settings().enable && settings().windows == WindowScope::all) return true;
+  const ThreadLevel level = settings().thread_level;
+  return level == ThreadLevel::multiple ||
+         (level == ThreadLevel::automatic && openmp::has_marked_loops());
+}
+
+}  // namespace
+
+mh_marker marker() { return openmp::mark; }
+
+namespace wrap {
+
+int Init(int* argc, char*** argv) {
+  int provided = MPI_THREAD_SINGLE;
+  const int code = wants_all_threads()
+                       ? next.Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided)
+                       : next.Init(argc, argv);
+  if (code == MPI_SUCCESS) start();
+  return code;
+}
+
+int Init_thread(int* argc, char*** argv, int required, int* provided) {
+  const int level = wants_all_threads() ? MPI_THREAD_MULTIPLE : required;
+  const int code = next.Init_thread(argc, argv, level, provided);
+  if (code == MPI_SUCCESS) start();
+  return code;
+}
+
+int Finalize() {
+  stop();
+  return next.Finalize();
+}
+
+int Abort(MPI_Comm comm, int errorcode) { return next.Abort(comm, errorcode); }
+
+void Pcontrol(int level) { switches.switched_on.store(level != 0, std::memory_order_relaxed); }
+
+}  // namespace wrap
 }  // namespace mh::mpi

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "mpi/lifecycle/cores.hpp"
-
 #include <sched.h>
 
 #include <algorithm>
@@ -17,6 +15,7 @@
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/lifecycle/node_setup.hpp"
+#include "mpi/lifecycle/parts.hpp"
 #include "openmp/sharing.hpp"
 #include "openmp/stack.hpp"
 
@@ -46,6 +45,17 @@ void share_loops() {
   }
 }
 
+// This rank's part of what the ranks of the node may use.
+std::uint32_t own_cores() {
+  std::uint32_t part = std::max(node_setup::usable_cores() / config.ranks, 1U);
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  if (settings().cores == 0 && ::sched_getaffinity(0, sizeof mine, &mine) == 0) {
+    part = std::min(part, static_cast<std::uint32_t>(std::max(CPU_COUNT(&mine), 1)));
+  }
+  return part;
+}
+
 // Once a node.
 void say_no_loops(std::string_view reason) {
   if (config.me == 0) say("loops are not shared: {}", reason);
@@ -53,7 +63,6 @@ void say_no_loops(std::string_view reason) {
 
 }  // namespace
 
-// This rank's waits lend its core, and others lend theirs to its large receives and its loops.
 void share() {
   bool loops = settings().openmp || openmp::has_marked_loops();
   if (node_setup::oversubscribed() || !(loops || config.willing)) return;
@@ -98,21 +107,6 @@ void take_back() {
   services.pipeline_engine.reset();
   delete std::exchange(services.helpers, nullptr);
 }
-
-namespace {
-
-// This rank's part of what the ranks of the node may use.
-std::uint32_t own_cores() {
-  std::uint32_t part = std::max(node_setup::usable_cores() / config.ranks, 1U);
-  cpu_set_t mine;
-  CPU_ZERO(&mine);
-  if (settings().cores == 0 && ::sched_getaffinity(0, sizeof mine, &mine) == 0) {
-    part = std::min(part, static_cast<std::uint32_t>(std::max(CPU_COUNT(&mine), 1)));
-  }
-  return part;
-}
-
-}  // namespace
 
 wait::Rules rules() {
   wait::Rules rules;

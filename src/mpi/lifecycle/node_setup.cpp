@@ -54,7 +54,11 @@ std::string shared(const std::string& reason) {
   return {};
 }
 
-void share_reason(const std::string& reason) { g_why_not = shared(reason); }
+// Likewise; true if there is one.
+bool stops_at(const std::string& reason) {
+  g_why_not = shared(reason);
+  return !g_why_not.empty();
+}
 
 // ---- Who is on the node -------------------------------------------------------------------------
 
@@ -216,30 +220,24 @@ void apply_settings() {
 
 // Builds up the node, step by step; every step is agreed on by all its ranks.
 void build() {
-  share_reason(!settings().enable               ? "MH_ENABLE=0"
+  if (stops_at(!settings().enable               ? "MH_ENABLE=0"
                : config.ranks == 1              ? "one rank on the node"
                : config.ranks > node::kMaxRanks ? "more ranks on the node than supported"
-                                                : "");
-  if (!g_why_not.empty()) return;
+                                                : "")) {
+    return;
+  }
   const std::vector<Card> cards = exchange_cards();
-  share_reason(check_network(cards));
-  if (!g_why_not.empty()) return;
-  share_reason(enter_segment());
-  if (!g_why_not.empty()) return;
-  share_reason(join_node());
-  if (!g_why_not.empty()) return;
+  if (stops_at(check_network(cards)) || stops_at(enter_segment()) || stops_at(join_node())) return;
   real.Barrier(config.node_comm);
   services.node->settle();
   g_segment->close_fd();
   apply_settings();
   services.memory.emplace(config.me, config.ranks, memory::Reach::Kernel::no);
   switches.active = true;
-  share_reason(look_for_objections());
-  if (!g_why_not.empty()) return;
+  if (stops_at(look_for_objections())) return;
   detail::config.willing = true;
   detail::config.windows = shared(settings().windows == WindowScope::none ? "none" : "").empty();
-  share_reason(try_memory(cards));
-  detail::config.reaching = g_why_not.empty();
+  detail::config.reaching = !stops_at(try_memory(cards));
   // Who is late with a message on a pipeline must be given a core, by a thread of its own process.
   const std::string why_no_pipelines =
       shared(!services.node->one_pid_namespace() ? "process numbers differ"
@@ -255,7 +253,6 @@ void build() {
 
 }  // namespace
 
-// All ranks of the job must come here; a rank without the library never does.
 void await_everyone() {
   MPI_Request request = MPI_REQUEST_NULL;
   if (real.Ibarrier(MPI_COMM_WORLD, &request) != MPI_SUCCESS) return;
@@ -294,10 +291,8 @@ void make_communicators() {
   detail::config.ranks = static_cast<std::uint32_t>(size);
 }
 
-// Where the cells of a rank's pipelines begin in its area.
 std::size_t cells_offset() { return sizeof(RankArea) + observe::helped_row_bytes(config.ranks); }
 
-// Of this node; nodes that are parts of one machine have at most their part of its cores.
 std::uint32_t usable_cores() {
   const std::uint64_t assumed = settings().cores;
   if (assumed != 0) return static_cast<std::uint32_t>(assumed);
@@ -307,11 +302,8 @@ std::uint32_t usable_cores() {
   return std::min(services.node->usable_cpus(), std::max(all / parts, 1U));
 }
 
-// More ranks than cores: a core that waits is somebody else's.
 bool oversubscribed() { return config.ranks > usable_cores(); }
 
-// The shortest message that any rank of the job describes: what a receiver need not expect in
-// shorter receives.
 void agree_on_threshold() {
   std::uint64_t least = config.threshold;
   real.Allreduce(&detail::config.threshold, &least, 1, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD);

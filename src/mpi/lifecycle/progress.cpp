@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "mpi/lifecycle/progress.hpp"
-
 #include <sched.h>
 
 #include <atomic>
@@ -12,6 +10,7 @@
 #include "mpi/calls/persistent.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
+#include "mpi/lifecycle/parts.hpp"
 #include "mpi/onesided/serving.hpp"
 #include "mpi/onesided/windows.hpp"
 #include "mpi/protocol/internode.hpp"

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "mpi/lifecycle/report.hpp"
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +16,7 @@
 #include "mpi/job/heaps.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
+#include "mpi/lifecycle/parts.hpp"
 #include "mpi/next.hpp"
 #include "observe/summary.hpp"
 #include "openmp/sharing.hpp"
