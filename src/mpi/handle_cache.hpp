@@ -34,7 +34,7 @@ class HandleCache {
   // True, and the value, if it is there. (Not an optional: compilers keep one in memory, and this
   // is on the way of every call.)
   [[nodiscard]] bool find(std::uint64_t handle, std::uint64_t& value) const {
-    const Entry& entry = entry_for(handle);
+    const Entry& entry = entries_[place_in(kEntries, handle)];
     // A seqlock with the handle as its sequence: fill() takes the handle away before it changes the
     // value, so if the handle is there before and after, the value between belongs to it. The first
     // acquire pairs with the release in fill(); the fence keeps the second look behind the value.
@@ -45,7 +45,7 @@ class HandleCache {
   }
 
   void fill(std::uint64_t handle, std::uint64_t value) {
-    Entry& entry = entry_for(handle);
+    Entry& entry = entries_[place_in(kEntries, handle)];
     if (entry.handle.exchange(kBusy, std::memory_order_acquire) == kBusy) return;  // another thread
     // release fence: whoever sees the new value has to see the handle gone.
     std::atomic_thread_fence(std::memory_order_release);
@@ -55,7 +55,8 @@ class HandleCache {
 
   void drop(std::uint64_t handle) {
     std::uint64_t stored = handle + 1;
-    entry_for(handle).handle.compare_exchange_strong(stored, 0, std::memory_order_relaxed);
+    Entry& entry = entries_[place_in(kEntries, handle)];
+    entry.handle.compare_exchange_strong(stored, 0, std::memory_order_relaxed);
   }
 
  private:
@@ -64,11 +65,6 @@ class HandleCache {
     std::atomic<std::uint64_t> handle{0};  // handle + 1, 0 when empty, kBusy while it changes
     std::atomic<std::uint64_t> value{0};
   };
-
-  [[nodiscard]] const Entry& entry_for(std::uint64_t handle) const {
-    return entries_[place_in(kEntries, handle)];
-  }
-  Entry& entry_for(std::uint64_t handle) { return entries_[place_in(kEntries, handle)]; }
 
   std::array<Entry, kEntries> entries_;
 };

@@ -38,8 +38,7 @@ constexpr bool disjoint(const std::array<Range, kRanges>& ranges) {
   return true;
 }
 
-// ---- config.node_comm
-// -------------------------------------------------------------------------------
+// ---- config.node_comm ---------------------------------------------------------------------------
 
 // Completion messages of described sends (MPI_Isend and its kin), by SendSlot::own_fin().
 inline constexpr Range kSendFins{0, static_cast<int>(p2p::SendSlot::kOwnFins)};
@@ -55,8 +54,7 @@ inline constexpr Range kPersistentFins{kProgressKick.end(), kLast + 1 - kProgres
 static_assert(disjoint(std::array{kSendFins, kResends, kInternodeFins, kProgressKick,
                                   kPersistentFins}));
 
-// ---- config.self_comm
-// -------------------------------------------------------------------------------
+// ---- config.self_comm ---------------------------------------------------------------------------
 
 // Messages that a probe has taken out and sent to its own rank, in turn.
 inline constexpr Range kRenewed{0, 1 << 14U};
@@ -65,8 +63,7 @@ inline constexpr Range kRelaid{kRenewed.end(), 1};
 
 static_assert(disjoint(std::array{kRenewed, kRelaid}));
 
-// ---- config.internode_comm
-// -------------------------------------------------------------------------------
+// ---- config.internode_comm ----------------------------------------------------------------------
 
 // Pieces of a message to another node, by the number of the message between the two ranks.
 inline constexpr Range kPieces{0, kLast + 1};

@@ -53,7 +53,8 @@ class Row {
   void insert_after(Seat<A>* before, Seat<A>& seat) {
     seat.older = before;
     seat.newer = before != nullptr ? before->newer : oldest_;
-    link(seat, &seat);
+    (seat.older != nullptr ? seat.older->newer : oldest_) = &seat;
+    (seat.newer != nullptr ? seat.newer->older : newest_) = &seat;
   }
   void remove(Seat<A>& seat) {
     (seat.older != nullptr ? seat.older->newer : oldest_) = seat.newer;
@@ -61,11 +62,6 @@ class Row {
   }
 
  private:
-  void link(Seat<A>& between, Seat<A>* seat) {
-    (between.older != nullptr ? between.older->newer : oldest_) = seat;
-    (between.newer != nullptr ? between.newer->older : newest_) = seat;
-  }
-
   Seat<A>* oldest_ = nullptr;
   Seat<A>* newest_ = nullptr;
 };

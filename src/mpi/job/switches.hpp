@@ -28,19 +28,11 @@ struct Switches {
 extern Switches switches;
 
 // A lock that only programs with MPI_THREAD_MULTIPLE pay for.
-class ThreadLock {
+class ThreadLock : public std::unique_lock<std::mutex> {
  public:
-  explicit ThreadLock(std::mutex& mutex) : mutex_(switches.threads ? &mutex : nullptr) {
-    if (mutex_ != nullptr) mutex_->lock();
+  explicit ThreadLock(std::mutex& mutex) : unique_lock(mutex, std::defer_lock) {
+    if (switches.threads) lock();
   }
-  ~ThreadLock() {
-    if (mutex_ != nullptr) mutex_->unlock();
-  }
-  ThreadLock(const ThreadLock&) = delete;
-  ThreadLock& operator=(const ThreadLock&) = delete;
-
- private:
-  std::mutex* mutex_;
 };
 
 }  // namespace mh::mpi
