@@ -3,8 +3,8 @@
 
 Owns what is the same for every call: prototypes (from the standard's own description, through
 pympistandard, so that they exist whatever the mpi.h at hand knows), the two layers `next` and
-`real`, the bodies of the gated collectives, what stands in front of every call once loops are
-shared, and the list of names the front exports.
+`real`, the bodies that calls.json gives in a word (for both forms of a call), what stands in front
+of every call once loops are shared, and the list of names the front exports.
 Words: a *call* is an MPI procedure without its MPI_ prefix ("Send"); a *large* call is its _c form.
 Limits: C bindings that return int; the table decides what is intercepted, this file nothing.
 """
@@ -49,11 +49,14 @@ class Prototype:
 @dataclass(frozen=True)
 class Call:
     prototype: Prototype
-    kind: str  # hand | gate | observe | pass
+    kind: str  # hand | given | observe | pass
     in_loops: str  # turns | refused | free
+    file: str = ""  # of src/mpi/calls, which includes the body; else it is in wrappers.cpp
     before: str = ""
     after: str = ""
     instead: str = ""
+    condition: str = ""  # of `does`
+    does: str = ""
     sometimes: bool = False  # new in MPI 4: a supported library may lack it
 
     @property
@@ -61,13 +64,16 @@ class Call:
         return self.prototype.name
 
 
+def procedure_of(name: str) -> std.Procedure:
+    if f"mpi_{name.lower()}" not in std.PROCEDURES:
+        raise TableError(f"{name}: the standard has no MPI_{name}")
+    return std.PROCEDURES[f"mpi_{name.lower()}"]
+
+
 def prototype_of(name: str) -> Prototype:
     """The C binding of `name` ("Send", "Send_c")."""
     large = name.endswith("_c") and f"mpi_{name.lower()}" not in std.PROCEDURES
-    key = f"mpi_{(name[:-2] if large else name).lower()}"
-    if key not in std.PROCEDURES:
-        raise TableError(f"{name}: the standard has no MPI_{name}")
-    procedure = std.PROCEDURES[key]
+    procedure = procedure_of(name[:-2] if large else name)
     if large and not procedure.has_embiggenment():
         raise TableError(f"{name}: MPI_{name[:-2]} has no large-count form")
     binding = (procedure.express.embiggen if large else procedure.express).iso_c
@@ -80,42 +86,50 @@ def prototype_of(name: str) -> Prototype:
     return Prototype(name, head, parameters, names)
 
 
-def has_large_form(name: str) -> bool:
-    return std.PROCEDURES[f"mpi_{name.lower()}"].has_embiggenment()
-
-
-def check_statement(prototype: Prototype, statement: str) -> None:
-    """A statement that names no parameter is a slip of the pen."""
-    words = set(re.findall(r"[A-Za-z_]\w*", statement))
+def statement_of(prototype: Prototype, statement: str, condition: str) -> str:
+    """With the call's arguments for "..."; one that names none of them is a slip of the pen."""
+    statement = statement.replace("...", prototype.arguments)
+    words = set(re.findall(r"[A-Za-z_]\w*", condition + statement))
     if not words & set(prototype.names):
         raise TableError(
             f'{prototype.name}: "{statement}" names none of its parameters '
             f"({', '.join(prototype.names)})"
         )
+    return statement
 
 
-def gate_of(prototype: Prototype, entry: dict[str, str], in_loops: str) -> Call:
-    unknown = set(entry) - {"before", "after", "instead"}
+def given_call(prototype: Prototype, entry: dict[str, str], chapter: dict) -> Call:
+    unknown = set(entry) - {"before", "after", "instead", "if", "does"}
     if unknown:
         raise TableError(f"{prototype.name}: unknown key {', '.join(sorted(unknown))}")
-    if not entry:
-        raise TableError(f"{prototype.name}: neither before, after nor instead; why intercept it?")
-    if "instead" in entry and len(entry) > 1:
-        raise TableError(f"{prototype.name}: instead stands alone, without before and after")
-    for statement in entry.values():
-        check_statement(prototype, statement)
-    return Call(prototype, "gate", in_loops, **entry)
+    if not set(entry) - {"if"}:
+        raise TableError(f"{prototype.name}: nothing is done; why intercept it?")
+    for alone in ("instead", "does"):
+        if alone in entry and set(entry) - {alone, "if"}:
+            raise TableError(f"{prototype.name}: {alone} stands alone, without before and after")
+    condition = entry.get("if", chapter.get("if", ""))
+    if "does" in entry and not condition:
+        raise TableError(f"{prototype.name}: does without if; write the call by hand")
+    statements = {
+        key: statement_of(prototype, text, condition) for key, text in entry.items() if key != "if"
+    }
+    return Call(
+        prototype,
+        "given",
+        chapter.get("in_loops", "turns"),
+        file=chapter.get("file", ""),
+        condition=condition,
+        **statements,
+    )
 
 
-def call_of(name: str, entry: str | dict[str, str], in_loops: str) -> Call:
+def call_of(name: str, entry: str | dict[str, str], chapter: dict) -> Call:
     prototype = prototype_of(name)
     if prototype.returns != "int":
         raise TableError(f"{name}: returns {prototype.returns}, only int can be intercepted")
-    if isinstance(entry, dict):
-        return gate_of(prototype, entry, in_loops)
-    if entry not in ("hand", "observe", "pass"):
-        raise TableError(f'{name}: "{entry}" is neither hand, observe, pass nor a gate')
-    return Call(prototype, entry, in_loops)
+    if entry in ("hand", "observe", "pass"):
+        return Call(prototype, entry, chapter.get("in_loops", "turns"))
+    return given_call(prototype, {"does": entry} if isinstance(entry, str) else entry, chapter)
 
 
 def read_calls(table: dict) -> list[Call]:
@@ -130,20 +144,13 @@ def read_calls(table: dict) -> list[Call]:
             if name in seen:
                 raise TableError(f"{name}: listed twice")
             seen.add(name)
-            forms = [name] + ([f"{name}_c"] if has_large_form_or_fail(name) else [])
-            for form in forms:
+            for form in [name] + [f"{name}_c"] * procedure_of(name).has_embiggenment():
                 sometimes = form != name or name in table["mpi4"]
-                calls.append(replace(call_of(form, entry, in_loops), sometimes=sometimes))
+                calls.append(replace(call_of(form, entry, chapter), sometimes=sometimes))
     strangers = set(table["mpi4"]) - seen
     if strangers:
         raise TableError(f"mpi4 names calls that are not listed: {', '.join(sorted(strangers))}")
     return calls
-
-
-def has_large_form_or_fail(name: str) -> bool:
-    if f"mpi_{name.lower()}" not in std.PROCEDURES:
-        raise TableError(f"{name}: the standard has no MPI_{name}")
-    return has_large_form(name)
 
 
 def read_uses(table: dict, calls: list[Call]) -> list[Prototype]:
@@ -163,28 +170,21 @@ def fingerprint(prototypes: Iterable[Prototype]) -> int:
     return value
 
 
-def wrap_lines(head: str, arguments: str, tail: str, indent: str = "    ") -> str:
-    """One line if it fits into 100 columns, else the arguments on lines of their own."""
-    line = f"{head}{arguments}{tail}"
-    if len(line) <= 100:
-        return line
-    lines, current = [head], indent
-    for argument in arguments.split(", "):
-        piece = argument + ", "
-        if len(current) + len(piece) > 100:
-            lines.append(current.rstrip())
-            current = indent
-        current += piece
-    lines.append(current.removesuffix(", ") + tail)
-    return "\n".join(lines)
+def by_count(prototypes: list[Prototype]) -> str:
+    """Two functions of one name for each call that has a large form among `prototypes`."""
+    named = {p.name: p for p in prototypes}
+    return "\n".join(
+        f"inline int {name}(const Next& layer, {form.declared}) {{\n"
+        f"  return layer.{form.name}({form.arguments});\n}}"
+        for name in named
+        if f"{name}_c" in named
+        for form in (named[name], named[f"{name}_c"])
+    )
 
 
 def next_header(calls: list[Call], uses: list[Prototype]) -> str:
     prototypes = [call.prototype for call in calls] + uses
-    members = "\n".join(
-        wrap_lines(f"  {p.returns} (*{p.name})(", p.declared, ") = nullptr;", "      ")
-        for p in prototypes
-    )
+    members = "\n".join(f"  {p.returns} (*{p.name})({p.declared}) = nullptr;" for p in prototypes)
     return f"""{NOTICE}// The calls we make: to the next layer, and to the library itself.
 #pragma once
 
@@ -206,6 +206,11 @@ extern const char* const kNextNames[kNextCalls];  // "MPI_Send", in the order of
 // Filled once, before any wrapper runs; read-only after, by every thread.
 extern Next next;  // the next layer: a tool behind us in the preload list, else the library
 extern Next real;  // always the library's PMPI_*: for traffic of our own that no tool should see
+
+// Calls of a layer in the form, with int or with MPI_Count, that follows from their arguments.
+namespace by_count {{
+{by_count(prototypes)}
+}}
 
 }}  // namespace mh::mpi
 """
@@ -233,12 +238,11 @@ def declaration(call: Call) -> str:
     if call.kind == "observe":
         fixed = ", ".join(p for p in call.prototype.parameters if p != "...")
         return f"void {call.name}({fixed});  // told of the call, which goes on by itself"
-    return wrap_lines(f"int {call.name}(", call.prototype.declared, ");")
+    return f"int {call.name}({call.prototype.declared});"
 
 
 def wrappers_header(calls: list[Call]) -> str:
-    hand = "\n".join(declaration(c) for c in calls if c.kind in ("hand", "observe"))
-    gates = "\n".join(declaration(c) for c in calls if c.kind == "gate")
+    declared = "\n".join(declaration(c) for c in calls if c.kind != "pass")
     return f"""{NOTICE}// What the program's MPI_* and PMPI_* calls reach.
 #pragma once
 
@@ -250,11 +254,7 @@ def wrappers_header(calls: list[Call]) -> str:
 
 namespace mh::mpi::wrap {{
 
-// By hand, in src/mpi/*.cpp.
-{hand}
-
-// Generated: a gate, the next layer's call, and what follows a success; or what is done instead.
-{gates}
+{declared}
 
 }}  // namespace mh::mpi::wrap
 
@@ -273,42 +273,42 @@ void fill_entries_for_loops(mh_table& table, bool guarded);
 """
 
 
-def gate_body(call: Call) -> str:
+def given_body(call: Call) -> str:
     if call.before.startswith("arrivals::") and "(comm," in call.before and not call.after:
         return quick_gate_body(call)
-    return plain_body(call, f"int {call.prototype.name}(")
+    return plain_body(call, f"int {call.name}")
 
 
 def quick_gate_body(call: Call) -> str:
     """With a way past the gate that saves no registers."""
     p = call.prototype
-    slow = plain_body(call, f"[[gnu::noinline]] static int gated_{p.name}(")
-    quick = [
-        wrap_lines(f"int {p.name}(", p.declared, ") {"),
-        wrap_lines(
-            f"  if (arrivals::passes(comm)) return next.{p.name}(", p.arguments, ");", "      "
-        ),
-        wrap_lines(f"  return gated_{p.name}(", p.arguments, ");", "      "),
-    ]
-    return "\n".join([slow, "", *quick, "}"])
+    slow = plain_body(call, f"[[gnu::noinline]] static int gated_{p.name}")
+    return f"""{slow}
+
+int {p.name}({p.declared}) {{
+  if (arrivals::passes(comm)) return next.{p.name}({p.arguments});
+  return gated_{p.name}({p.arguments});
+}}"""
 
 
 def plain_body(call: Call, head: str) -> str:
     p = call.prototype
-    lines = [wrap_lines(head, p.declared, ") {")]
+    lines = [f"{head}({p.declared}) {{"]
     if call.before:
         lines.append(f"  {call.before};")
+    condition = f"if ({call.condition}) " if call.condition else ""
     if call.instead:
-        lines.append(f"  if (const auto done = {call.instead}) return *done;")
+        lines.append(f"  {condition}{{")
+        lines.append(f"    if (const auto done = {call.instead}) return *done;")
+        lines.append("  }")
+    if call.does:
+        lines.append(f"  {condition}return {call.does};")
     opened, closed = leaving(call)
+    result = "const int result =" if call.after else "return"
+    lines.append(f"  {result} {opened}next.{p.name}({p.arguments}){closed};")
     if call.after:
-        head = f"  const int result = {opened}next.{p.name}("
-        lines.append(wrap_lines(head, p.arguments, f"){closed};", "      "))
         lines.append(f"  if (result == MPI_SUCCESS) {call.after};")
         lines.append("  return result;")
-    else:
-        head = f"  return {opened}next.{p.name}("
-        lines.append(wrap_lines(head, p.arguments, f"){closed};", "      "))
     return "\n".join([*lines, "}"])
 
 
@@ -334,66 +334,53 @@ def object_of(p: Prototype) -> tuple[str, str]:
 def loop_body(call: Call) -> str:
     """The call where loops are shared: one look more where it is made outside of them."""
     p = call.prototype
-    goes_on = f"next.{p.name}(" if call.kind == "pass" else f"wrap::{p.name}("
-    kind, handle = object_of(p)
-    refused = call.in_loops == "refused"
-    lines = [
-        wrap_lines(f"[[gnu::noinline]] int inside_{p.name}(", p.declared, ") {", "      "),
-        f"  const Turn turn(*openmp::part, Rule::{call.in_loops});",
-        *([f'  if (turn.refuses("MPI_{p.name}")) return raise_on_{kind}({handle});'] * refused),
-        wrap_lines(f"  return {goes_on}", p.arguments, ");", "      "),
-        "}",
-        wrap_lines(f"int {p.name}(", p.declared, ") {", "      "),
-        wrap_lines(
-            f"  if (openmp::part != nullptr) [[unlikely]] return inside_{p.name}(",
-            p.arguments,
-            ");",
-            "      ",
-        ),
-        wrap_lines(f"  return {goes_on}", p.arguments, ");", "      "),
-        "}",
-    ]
-    return "\n".join(lines)
+    goes_on = f"{'next.' if call.kind == 'pass' else 'wrap::'}{p.name}({p.arguments})"
+    refusal = ""
+    if call.in_loops == "refused":
+        kind, handle = object_of(p)
+        refusal = f'\n  if (turn.refuses("MPI_{p.name}")) return raise_on_{kind}({handle});'
+    return f"""[[gnu::noinline]] int inside_{p.name}({p.declared}) {{
+  const Turn turn(*openmp::part, Rule::{call.in_loops});{refusal}
+  return {goes_on};
+}}
+int {p.name}({p.declared}) {{
+  if (openmp::part != nullptr) [[unlikely]] return inside_{p.name}({p.arguments});
+  return {goes_on};
+}}"""
 
 
-def entry_line(index: int, call: Call, room: str = "wrap") -> str:
+def entry_line(index: int, call: Call, room: str) -> str:
     if call.kind == "observe":
         return f"  observe_entry(table, {index}, wrap::{call.name});"
     return f"  entry<&Next::{call.name}, {room}::{call.name}>(table, {index}, guarded);"
 
 
-def fill_function(calls: list[Call]) -> str:
-    entries = "\n".join(entry_line(i, c) for i, c in enumerate(calls) if c.kind != "pass")
-    return f"""void fill_entries(mh_table& table, bool guarded) {{
-{entries}
-}}"""
+def fill_function(calls: list[Call], for_loops: bool = False) -> str:
+    entries = [
+        entry_line(i, c, "in_loop" if for_loops and c.in_loops != "free" else "wrap")
+        for i, c in enumerate(calls)
+        if for_loops or c.kind != "pass"
+    ]
+    name = "fill_entries_for_loops" if for_loops else "fill_entries"
+    return "\n".join([f"void {name}(mh_table& table, bool guarded) {{", *entries, "}"])
 
 
-def fill_function_for_loops(calls: list[Call]) -> str:
-    entries = "\n".join(
-        entry_line(i, c, "wrap" if c.in_loops == "free" else "in_loop") for i, c in enumerate(calls)
-    )
-    return f"""void fill_entries_for_loops(mh_table& table, bool guarded) {{
-{entries}
-}}"""
+def bodies_of(file: str, calls: list[Call]) -> str:
+    bodies = [given_body(c) for c in calls if c.kind == "given" and c.file == file]
+    return "\n\n".join(["namespace mh::mpi::wrap {", *bodies, "}  // namespace mh::mpi::wrap"])
 
 
 def wrappers_source(table: dict, calls: list[Call]) -> str:
     includes = "\n".join(f'#include "{header}"' for header in table["includes"])
-    bodies = "\n\n".join(gate_body(c) for c in calls if c.kind == "gate")
     looked_at = [c for c in calls if c.kind != "observe" and c.in_loops != "free"]
     loops = "\n\n".join(loop_body(c) for c in looked_at)
-    return f"""{NOTICE}// The gated calls and the table of entries.
+    return f"""{NOTICE}// The calls without a file of their own and the table of entries.
 #include "mpi/wrappers.hpp"
 
 #include "mpi/front/entry.hpp"
 {includes}
 
-namespace mh::mpi::wrap {{
-
-{bodies}
-
-}}  // namespace mh::mpi::wrap
+{bodies_of("", calls)}
 
 namespace mh::mpi::in_loop {{
 namespace {{
@@ -407,7 +394,7 @@ namespace mh::mpi {{
 
 {fill_function(calls)}
 
-{fill_function_for_loops(calls)}
+{fill_function(calls, for_loops=True)}
 
 }}  // namespace mh::mpi
 """
@@ -418,11 +405,12 @@ def stand_in_body(index: int, call: Call) -> str:
     if call.kind == "observe":
         fixed = ", ".join(f"[[maybe_unused]] {x}" for x in p.parameters if x != "...")
         return f"void {p.name}({fixed}) {{\n  stand_in::count({index});\n}}"
-    head = wrap_lines(f"int {p.name}(", p.declared, ") {")
     # Finalize and Abort are the last chance to write the counts down.
     report = "  stand_in::report();\n" if p.name in ("Finalize", "Abort") else ""
-    body = wrap_lines(f"  return next.{p.name}(", p.arguments, ");", "      ")
-    return f"{head}\n  stand_in::count({index});\n{report}{body}\n}}"
+    return f"""int {p.name}({p.declared}) {{
+  stand_in::count({index});
+{report}  return next.{p.name}({p.arguments});
+}}"""
 
 
 def stand_in_source(calls: list[Call]) -> str:
@@ -487,6 +475,8 @@ def generate(table_path: Path, out: Path, stand_in: bool) -> None:
     write_if_changed(out / "mpi/next.cpp", next_source(calls, uses))
     write_if_changed(out / "mpi/wrappers.hpp", wrappers_header(calls))
     write_if_changed(out / "mpi/wrappers.cpp", body)
+    for file in {c.file for c in calls if c.file}:
+        write_if_changed(out / f"mpi/calls/{file}.inc", NOTICE + bodies_of(file, calls) + "\n")
     write_if_changed(out / "front/exports.inc", front_exports(calls))
     write_if_changed(out / "front/calls.h", front_table(calls))
 

@@ -25,10 +25,30 @@ def generate() -> ModuleType:
 
 
 def test_what_is_done_instead_comes_before_the_call(generate: ModuleType) -> None:
-    call = generate.call_of("Put_c", {"instead": "rma::put(win, origin_count)"}, "turns")
-    lines = generate.gate_body(call).splitlines()
-    assert "  if (const auto done = rma::put(win, origin_count)) return *done;" in lines
+    call = generate.call_of("Put_c", {"instead": "rma::put(win, origin_count)"}, {})
+    lines = generate.given_body(call).splitlines()
+    assert "    if (const auto done = rma::put(win, origin_count)) return *done;" in lines
     assert any(line.strip().startswith("return next.Put_c(") for line in lines)
+
+
+def test_what_is_done_under_a_condition_gets_the_arguments(generate: ModuleType) -> None:
+    chapter = {"if": "switches.active", "file": "send"}
+    call = generate.call_of("Ssend_c", "send(Mode::synchronous, ...)", chapter)
+    arguments = "buf, count, datatype, dest, tag, comm"
+    assert generate.given_body(call).splitlines()[-3:] == [
+        f"  if (switches.active) return send(Mode::synchronous, {arguments});",
+        f"  return next.Ssend_c({arguments});",
+        "}",
+    ]
+    assert "int Ssend_c(" in generate.bodies_of("send", [call])
+    assert "int Ssend_c(" not in generate.bodies_of("", [call])
+
+
+def test_both_forms_of_a_call_have_one_name(generate: ModuleType) -> None:
+    functions = generate.by_count([generate.prototype_of(f) for f in ("Wait", "Recv", "Recv_c")])
+    assert "return layer.Recv(" in functions
+    assert "return layer.Recv_c(" in functions
+    assert "Wait" not in functions
 
 
 @pytest.mark.parametrize(
@@ -38,10 +58,12 @@ def test_what_is_done_instead_comes_before_the_call(generate: ModuleType) -> Non
         ({"instead": "rma::put()"}, "names none of its parameters"),
         ({"insted": "rma::put(win)"}, "unknown key insted"),
         ({}, "why intercept it"),
+        ("rma::put(win)", "does without if"),
+        ({"if": "is_ours(win)"}, "why intercept it"),
     ],
 )
 def test_an_entry_that_cannot_be_meant_is_refused(
-    generate: ModuleType, entry: dict[str, str], words: str
+    generate: ModuleType, entry: dict[str, str] | str, words: str
 ) -> None:
     with pytest.raises(generate.TableError, match=words):
-        generate.call_of("Put", entry, "turns")
+        generate.call_of("Put", entry, {})

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -40,60 +41,82 @@ class Scratch {
 
 inline std::size_t length(int count) { return count > 0 ? static_cast<std::size_t>(count) : 0; }
 
-// The handles of an array as they were, their entries, and statuses to write to.
-class Batch {
+// Receives are under way that need a look when they complete.
+inline bool is_watching() { return pending_requests.any() || short_receives.any(); }
+
+// The handles of an array as they were before the library clears them, and their entries; nothing
+// where nobody is to be `watched`.
+class Handles {
  public:
-  Batch(int count, const MPI_Request* requests, MPI_Status* users)
-      : count_(length(count)),
-        handles_(count_),
-        own_(users == MPI_STATUSES_IGNORE ? count_ : 0),
-        statuses_(users == MPI_STATUSES_IGNORE ? own_.data() : users) {
-    if (requests == nullptr) return;
+  Handles(int count, const MPI_Request* requests, bool watched)
+      : watched_(watched), count_(watched ? length(count) : 0), handles_(count_) {
+    if (requests == nullptr || !watched) return;
     std::copy_n(requests, count_, handles_.data());
     if (!switches.threads) return;
     entries_.reserve(count_);
     for (std::size_t i = 0; i < count_; ++i) entries_.push_back(pending_requests.find(handles_[i]));
   }
-  Batch(const Batch&) = delete;
-  Batch& operator=(const Batch&) = delete;
 
-  MPI_Status* statuses() { return statuses_; }
-  MPI_Status& status(std::size_t i) { return statuses_[i]; }
-  MPI_Request handle(std::size_t i) { return handles_[i]; }
+  [[nodiscard]] bool watched() const { return watched_; }
+  MPI_Request operator[](std::size_t i) { return handles_[i]; }
   // Looked up early where another thread may use the handle again as soon as it is completed.
   PendingReceivePtr entry(std::size_t i) {
     return switches.threads ? entries_[i] : pending_requests.find(handles_[i]);
   }
-  [[nodiscard]] std::size_t size() const { return count_; }
 
  private:
+  bool watched_;
   std::size_t count_;
   Scratch<MPI_Request> handles_;
   std::vector<PendingReceivePtr> entries_;  // empty without threads
+};
+
+// Statuses of several requests: the caller's, or, if it wants none and they are `needed`, our own.
+class Statuses {
+ public:
+  Statuses(int count, MPI_Status* users, bool needed)
+      : own_(users == MPI_STATUSES_IGNORE && needed ? length(count) : 0),
+        statuses_(users == MPI_STATUSES_IGNORE && needed ? own_.data() : users) {}
+
+  MPI_Status* get() { return statuses_; }
+  MPI_Status& operator[](std::size_t i) { return statuses_[i]; }
+
+ private:
   Scratch<MPI_Status> own_;
   MPI_Status* statuses_;
 };
 
-// Receives are under way that need a look when they complete.
-inline bool is_watching() { return pending_requests.any() || short_receives.any(); }
+// A call that completes requests: true if some may be ours.
+inline bool may_settle() {
+  services.exchanges.completes();
+  return switches.active;
+}
 
-// A completed request: settled, and an error of settling raised for its communicator, which is
-// known only from its entry.
-int settle_and_raise(MPI_Request handle, const PendingReceivePtr& entry, MPI_Status* status);
+// The outcome of a request that has completed with `code`. Where that is a success its message is
+// settled; an error of settling is raised for its communicator, which is known only from its entry.
+int settled(int code, MPI_Request handle, const PendingReceivePtr& entry, MPI_Status* status);
 
 // The outcome of a call for one request that had no entry under way. A receive may have been too
 // short for a descriptor, and matched with one: the error is right, and the sender must get its
 // buffer back.
 int checked(int code, const MPI_Status& status);
-// Likewise for several requests.
-int checked(int code, int count, const MPI_Status* statuses);
 
-// The outcome for one that has failed.
-int failed(int code, MPI_Request handle, const PendingReceivePtr& entry, MPI_Status* status);
+// How a look at requests is made: once, or until it finds something.
+enum class Looks : std::uint8_t { once, until_over };
 
-// A test, or a look, that found nothing: its code.
-inline int test_in_vain(int code) {
-  wait::polled_in_vain();
+// `test` returns a code; `found`: what it writes, 0 for nothing.
+template <class Test>
+int look(Looks looks, const int* found, Test&& test) {
+  int code = MPI_SUCCESS;
+  auto is_over = [&] {
+    code = test();
+    return code != MPI_SUCCESS || *found != 0;
+  };
+  if (looks == Looks::until_over) {
+    wait::until_told(is_over);
+  } else if (!is_over()) {
+    wait::polled_in_vain();
+  }
   return code;
 }
 

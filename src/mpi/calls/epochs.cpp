@@ -25,6 +25,7 @@ namespace remote = rma::remote;
 using onesided::Epochs;
 using onesided::LockMode;
 using onesided::TargetLock;
+using rma::Outcome;
 using rma::Win;
 
 int refused(const Win& win) { return rma::raise(win.handle, MPI_ERR_RMA_SYNC); }
@@ -66,7 +67,7 @@ int fence(int assert, Win& win) {
 // The members of a group as ranks of the window; false if one is not in it.
 bool translate(const Win& win, MPI_Group group, std::vector<std::uint32_t>& found) {
   int size = 0;
-  if (real.Group_size(group, &size) != MPI_SUCCESS) return false;
+  if (group == MPI_GROUP_NULL || real.Group_size(group, &size) != MPI_SUCCESS) return false;
   std::vector<int> from(static_cast<std::size_t>(size));
   std::vector<int> to(static_cast<std::size_t>(size), MPI_UNDEFINED);
   for (int i = 0; i < size; ++i) from[static_cast<std::size_t>(i)] = i;
@@ -78,7 +79,9 @@ bool translate(const Win& win, MPI_Group group, std::vector<std::uint32_t>& foun
   return true;
 }
 
-int post(const std::vector<std::uint32_t>& origins, Win& win) {
+Outcome post(MPI_Group group, Win& win) {
+  std::vector<std::uint32_t> origins;
+  if (!translate(win, group, origins)) return std::nullopt;
   {
     const ThreadLock hold(win.mutex);
     if (!win.window.epochs().post(origins.size())) return refused(win);
@@ -95,7 +98,9 @@ int post(const std::vector<std::uint32_t>& origins, Win& win) {
   return MPI_SUCCESS;
 }
 
-int start(const std::vector<std::uint32_t>& targets, Win& win) {
+Outcome start(MPI_Group group, Win& win) {
+  std::vector<std::uint32_t> targets;
+  if (!translate(win, group, targets)) return std::nullopt;
   {
     const ThreadLock hold(win.mutex);
     if (!win.window.epochs().start(targets)) return refused(win);
@@ -198,8 +203,12 @@ void release(Win& win, std::uint32_t target, Epochs::Held how) {
   win.window.control().part(target).lock.leave(mode);
 }
 
-int lock(int type, std::uint32_t target, int assert, Win& win) {
+Outcome lock(int type, int rank, int assert, Win& win) {
   const bool exclusive = type == MPI_LOCK_EXCLUSIVE;
+  if (!exclusive && type != MPI_LOCK_SHARED) return std::nullopt;
+  if (rank == MPI_PROC_NULL) return MPI_SUCCESS;
+  if (!is_rank(win, rank)) return std::nullopt;
+  const auto target = static_cast<std::uint32_t>(rank);
   const bool checked = (assert& MPI_MODE_NOCHECK) == 0;
   const Epochs::Held how = !checked    ? Epochs::Held::unchecked
                            : exclusive ? Epochs::Held::exclusive
@@ -212,7 +221,10 @@ int lock(int type, std::uint32_t target, int assert, Win& win) {
   return MPI_SUCCESS;
 }
 
-int unlock(std::uint32_t target, Win& win) {
+Outcome unlock(int rank, Win& win) {
+  if (rank == MPI_PROC_NULL) return MPI_SUCCESS;
+  if (!is_rank(win, rank)) return std::nullopt;
+  const auto target = static_cast<std::uint32_t>(rank);
   Epochs::Held how{};
   {
     const ThreadLock hold(win.mutex);
@@ -222,7 +234,7 @@ int unlock(std::uint32_t target, Win& win) {
   const bool fine = rma::complete_kept(win, target);
   release(win, target, how);
   rma::progress_sometimes();
-  return ended(win, complete_under_way(win, static_cast<int>(target), Flushed::at_target) && fine);
+  return ended(win, complete_under_way(win, rank, Flushed::at_target) && fine);
 }
 
 int lock_all(int assert, Win& win) {
@@ -270,13 +282,17 @@ int flush(Win& win, int target, Flushed where) {
   return ended(win, complete_under_way(win, target, where) && fine);
 }
 
-// What a call on one target does: `ours` on a window of ours, for a rank of it.
-template <class Ours, class Library>
-int on_target(int rank, MPI_Win handle, Ours&& ours, Library&& library) {
-  Win* win = rma::find(handle);
-  if (win == nullptr) return library();
+Outcome flush_one(Win& win, int rank, Flushed where) {
   if (rank == MPI_PROC_NULL) return MPI_SUCCESS;
-  return is_rank(*win, rank) ? ours(*win) : library();
+  if (!is_rank(win, rank)) return std::nullopt;
+  return flush(win, rank, where);
+}
+
+int sync() {
+  // Between the program's loads and stores before and after: pairs with that of another rank.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  rma::progress_sometimes();
+  return MPI_SUCCESS;
 }
 
 }  // namespace
@@ -287,94 +303,6 @@ int Win_fence(int assert, MPI_Win win) {
   if (Win* ours = rma::find(win)) return fence(assert, *ours);
   arrivals::window(win);
   return arrivals::left_window(win, next.Win_fence(assert, win));
-}
-
-int Win_post(MPI_Group group, int assert, MPI_Win win) {
-  std::vector<std::uint32_t> origins;
-  Win* ours = rma::find(win);
-  if (ours == nullptr || group == MPI_GROUP_NULL || !translate(*ours, group, origins)) {
-    return next.Win_post(group, assert, win);
-  }
-  return post(origins, *ours);
-}
-
-int Win_start(MPI_Group group, int assert, MPI_Win win) {
-  std::vector<std::uint32_t> targets;
-  Win* ours = rma::find(win);
-  if (ours == nullptr || group == MPI_GROUP_NULL || !translate(*ours, group, targets)) {
-    return next.Win_start(group, assert, win);
-  }
-  return start(targets, *ours);
-}
-
-int Win_complete(MPI_Win win) {
-  Win* ours = rma::find(win);
-  return ours != nullptr ? complete(*ours) : next.Win_complete(win);
-}
-
-int Win_wait(MPI_Win win) {
-  Win* ours = rma::find(win);
-  return ours != nullptr ? wait_for_origins(*ours) : next.Win_wait(win);
-}
-
-int Win_test(MPI_Win win, int* flag) {
-  Win* ours = rma::find(win);
-  return ours != nullptr ? test_for_origins(flag, *ours) : next.Win_test(win, flag);
-}
-
-int Win_lock(int lock_type, int rank, int assert, MPI_Win win) {
-  const auto library = [&] { return next.Win_lock(lock_type, rank, assert, win); };
-  if (lock_type != MPI_LOCK_EXCLUSIVE && lock_type != MPI_LOCK_SHARED) return library();
-  return on_target(
-      rank, win,
-      [&](Win& ours) { return lock(lock_type, static_cast<std::uint32_t>(rank), assert, ours); },
-      library);
-}
-
-int Win_unlock(int rank, MPI_Win win) {
-  return on_target(
-      rank, win, [&](Win& ours) { return unlock(static_cast<std::uint32_t>(rank), ours); },
-      [&] { return next.Win_unlock(rank, win); });
-}
-
-int Win_lock_all(int assert, MPI_Win win) {
-  Win* ours = rma::find(win);
-  return ours != nullptr ? lock_all(assert, *ours) : next.Win_lock_all(assert, win);
-}
-
-int Win_unlock_all(MPI_Win win) {
-  Win* ours = rma::find(win);
-  return ours != nullptr ? unlock_all(*ours) : next.Win_unlock_all(win);
-}
-
-int Win_flush(int rank, MPI_Win win) {
-  return on_target(
-      rank, win, [&](Win& ours) { return flush(ours, rank, Flushed::at_target); },
-      [&] { return next.Win_flush(rank, win); });
-}
-
-int Win_flush_local(int rank, MPI_Win win) {
-  return on_target(
-      rank, win, [&](Win& ours) { return flush(ours, rank, Flushed::at_origin); },
-      [&] { return next.Win_flush_local(rank, win); });
-}
-
-int Win_flush_all(MPI_Win win) {
-  Win* ours = rma::find(win);
-  return ours != nullptr ? flush(*ours, -1, Flushed::at_target) : next.Win_flush_all(win);
-}
-
-int Win_flush_local_all(MPI_Win win) {
-  Win* ours = rma::find(win);
-  return ours != nullptr ? flush(*ours, -1, Flushed::at_origin) : next.Win_flush_local_all(win);
-}
-
-int Win_sync(MPI_Win win) {
-  if (rma::find(win) == nullptr) return next.Win_sync(win);
-  // Between the program's loads and stores before and after: pairs with that of another rank.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  rma::progress_sometimes();
-  return MPI_SUCCESS;
 }
 
 int Win_free(MPI_Win* win) {
@@ -400,3 +328,6 @@ int Win_free(MPI_Win* win) {
 
 }  // namespace wrap
 }  // namespace mh::mpi
+
+// The wrappers, generated from calls.json.
+#include "mpi/calls/epochs.inc"

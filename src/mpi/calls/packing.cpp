@@ -76,50 +76,24 @@ template <class Count, class Move, class Library>
   return library();
 }
 
+template <class Count>
+int pack(const void* memory, Count count, MPI_Datatype type, void* stream, Count room,
+         Count* position, MPI_Comm comm) {
+  return serve(Call<Count>{memory, count, type, stream, room, position, comm}, kPack, [&] {
+    return by_count::Pack(next, memory, count, type, stream, room, position, comm);
+  });
+}
+template <class Count>
+int unpack(const void* stream, Count room, Count* position, void* memory, Count count,
+           MPI_Datatype type, MPI_Comm comm) {
+  return serve(Call<Count>{memory, count, type, stream, room, position, comm}, kUnpack, [&] {
+    return by_count::Unpack(next, stream, room, position, memory, count, type, comm);
+  });
+}
+
 }  // namespace
 }  // namespace packing
-
-namespace wrap {
-
-int Pack(const void* inbuf, int incount, MPI_Datatype datatype, void* outbuf, int outsize,
-         int* position, MPI_Comm comm) {
-  if (packing::is_left(datatype, incount)) {
-    return next.Pack(inbuf, incount, datatype, outbuf, outsize, position, comm);
-  }
-  return packing::serve(
-      packing::Call<int>{inbuf, incount, datatype, outbuf, outsize, position, comm}, packing::kPack,
-      [&] { return next.Pack(inbuf, incount, datatype, outbuf, outsize, position, comm); });
-}
-int Pack_c(const void* inbuf, MPI_Count incount, MPI_Datatype datatype, void* outbuf,
-           MPI_Count outsize, MPI_Count* position, MPI_Comm comm) {
-  if (packing::is_left(datatype, incount)) {
-    return next.Pack_c(inbuf, incount, datatype, outbuf, outsize, position, comm);
-  }
-  return packing::serve(
-      packing::Call<MPI_Count>{inbuf, incount, datatype, outbuf, outsize, position, comm},
-      packing::kPack,
-      [&] { return next.Pack_c(inbuf, incount, datatype, outbuf, outsize, position, comm); });
-}
-int Unpack(const void* inbuf, int insize, int* position, void* outbuf, int outcount,
-           MPI_Datatype datatype, MPI_Comm comm) {
-  if (packing::is_left(datatype, outcount)) {
-    return next.Unpack(inbuf, insize, position, outbuf, outcount, datatype, comm);
-  }
-  return packing::serve(
-      packing::Call<int>{outbuf, outcount, datatype, inbuf, insize, position, comm},
-      packing::kUnpack,
-      [&] { return next.Unpack(inbuf, insize, position, outbuf, outcount, datatype, comm); });
-}
-int Unpack_c(const void* inbuf, MPI_Count insize, MPI_Count* position, void* outbuf,
-             MPI_Count outcount, MPI_Datatype datatype, MPI_Comm comm) {
-  if (packing::is_left(datatype, outcount)) {
-    return next.Unpack_c(inbuf, insize, position, outbuf, outcount, datatype, comm);
-  }
-  return packing::serve(
-      packing::Call<MPI_Count>{outbuf, outcount, datatype, inbuf, insize, position, comm},
-      packing::kUnpack,
-      [&] { return next.Unpack_c(inbuf, insize, position, outbuf, outcount, datatype, comm); });
-}
-
-}  // namespace wrap
 }  // namespace mh::mpi
+
+// The wrappers, generated from calls.json.
+#include "mpi/calls/packing.inc"

@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "mpi/calls/exchange.hpp"
-#include "mpi/calls/forms.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
@@ -104,6 +103,7 @@ void dispose(MPI_Request request, PersistentSend& send) {
 // its completion message instead.
 void describe(Mode mode, const void* buffer, MPI_Count count, MPI_Datatype type, int dest, int tag,
               MPI_Comm comm, MPI_Request* request) {
+  if (!switches.active || count <= 0) return;
   const datatypes::Info info = datatypes::info(type);
   Outgoing message{buffer, message_bytes(count, info), dest, tag, comm};
   // Most of what comes again and again is part of one; whether a third rank will be idle then,
@@ -123,14 +123,6 @@ void describe(Mode mode, const void* buffer, MPI_Count count, MPI_Datatype type,
   real.Recv_init(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, *fin_tag, config.node_comm, request);
   const std::lock_guard<std::mutex> hold(g_mutex);
   g_sends.insert_or_assign(bits_of(*request), std::move(send));
-}
-
-int enter_send(int code, Mode mode, const void* buffer, MPI_Count count, MPI_Datatype type,
-               int dest, int tag, MPI_Comm comm, MPI_Request* request) {
-  if (code == MPI_SUCCESS && switches.active && count > 0) {
-    describe(mode, buffer, count, type, dest, tag, comm, request);
-  }
-  return code;
 }
 
 // ---- Starting ----------------------------------------------------------------------------------
@@ -192,6 +184,14 @@ int start_one(MPI_Request* request) {
   return send ? start_send(request, *send) : start_receive(request);
 }
 
+int start_all(int count, MPI_Request* requests) {
+  for (int i = 0; i < count; ++i) {
+    const int code = start_one(&requests[i]);
+    if (code != MPI_SUCCESS) return code;
+  }
+  return MPI_SUCCESS;
+}
+
 // ---- Receives ----------------------------------------------------------------------------------
 
 bool keep_short(void* buffer, MPI_Count count, MPI_Datatype type, int source, MPI_Comm comm,
@@ -230,16 +230,15 @@ void enter_receive(const ReceiveTarget& target, int source, MPI_Comm comm, MPI_R
 template <class Count>
 int make_receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
                  MPI_Request* request) {
-  if (!switches.active) return recv_init(buffer, count, type, source, tag, comm, request);
   ReceiveTarget target = target_for(buffer, count, type, source, comm);
   if (!target) target = without_descriptor(buffer, count, type);
   if (source == MPI_PROC_NULL) target = {};
   overlaps.avoid(target, static_cast<std::uint64_t>(std::numeric_limits<Count>::max()));
-  int code = recv_init(buffer, count, type, source, tag, comm, request);
+  int code = by_count::Recv_init(next, buffer, count, type, source, tag, comm, request);
   if (code == MPI_SUCCESS && target.bounce) {
     real.Request_free(request);
-    code = recv_init(target.buffer, static_cast<Count>(target.count), target.type, source, tag,
-                     comm, request);
+    code = by_count::Recv_init(next, target.buffer, static_cast<Count>(target.count), target.type,
+                               source, tag, comm, request);
   }
   if (code != MPI_SUCCESS) return code;
   forget_failed(*request);
@@ -280,6 +279,20 @@ bool free_send(MPI_Request request) {
   }
   g_sends.erase(at);
   return true;
+}
+
+int free_request(MPI_Request* request) {
+  if (free_send(*request)) {
+    *request = MPI_REQUEST_NULL;
+    return MPI_SUCCESS;
+  }
+  pending_requests.adopt_short_receive(*request);
+  overlaps.remove_persistent(*request);
+  const PendingReceivePtr entry = pending_requests.find(*request);
+  if (!entry) return next.Request_free(request);
+  const TypeHold hold(entry->receipt.target);
+  pending_requests.remove(*request);
+  return free_receive(request, entry);
 }
 
 // With g_mutex. True if the data is sent: the program's request completes.
@@ -351,75 +364,7 @@ std::optional<int> persistent_fin(MPI_Request request) {
   return send ? std::optional(send->fin_tag) : std::nullopt;
 }
 
-namespace wrap {
-
-int Send_init(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
-              MPI_Request* request) {
-  const int code = next.Send_init(buf, count, datatype, dest, tag, comm, request);
-  return enter_send(code, Mode::standard, buf, count, datatype, dest, tag, comm, request);
-}
-int Send_init_c(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
-                MPI_Comm comm, MPI_Request* request) {
-  const int code = next.Send_init_c(buf, count, datatype, dest, tag, comm, request);
-  return enter_send(code, Mode::standard, buf, count, datatype, dest, tag, comm, request);
-}
-int Ssend_init(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
-               MPI_Request* request) {
-  const int code = next.Ssend_init(buf, count, datatype, dest, tag, comm, request);
-  return enter_send(code, Mode::synchronous, buf, count, datatype, dest, tag, comm, request);
-}
-int Ssend_init_c(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
-                 MPI_Comm comm, MPI_Request* request) {
-  const int code = next.Ssend_init_c(buf, count, datatype, dest, tag, comm, request);
-  return enter_send(code, Mode::synchronous, buf, count, datatype, dest, tag, comm, request);
-}
-int Rsend_init(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
-               MPI_Request* request) {
-  const int code = next.Rsend_init(buf, count, datatype, dest, tag, comm, request);
-  return enter_send(code, Mode::ready, buf, count, datatype, dest, tag, comm, request);
-}
-int Rsend_init_c(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
-                 MPI_Comm comm, MPI_Request* request) {
-  const int code = next.Rsend_init_c(buf, count, datatype, dest, tag, comm, request);
-  return enter_send(code, Mode::ready, buf, count, datatype, dest, tag, comm, request);
-}
-
-int Recv_init(void* buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
-              MPI_Request* request) {
-  return make_receive(buf, count, datatype, source, tag, comm, request);
-}
-int Recv_init_c(void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
-                MPI_Comm comm, MPI_Request* request) {
-  return make_receive(buf, count, datatype, source, tag, comm, request);
-}
-
-int Start(MPI_Request* request) {
-  return switches.active ? start_one(request) : next.Start(request);
-}
-
-int Startall(int count, MPI_Request array_of_requests[]) {
-  if (!switches.active || count <= 0) return next.Startall(count, array_of_requests);
-  for (int i = 0; i < count; ++i) {
-    const int code = start_one(&array_of_requests[i]);
-    if (code != MPI_SUCCESS) return code;
-  }
-  return MPI_SUCCESS;
-}
-
-int Request_free(MPI_Request* request) {
-  if (!switches.active || *request == MPI_REQUEST_NULL) return next.Request_free(request);
-  if (free_send(*request)) {
-    *request = MPI_REQUEST_NULL;
-    return MPI_SUCCESS;
-  }
-  pending_requests.adopt_short_receive(*request);
-  overlaps.remove_persistent(*request);
-  const PendingReceivePtr entry = pending_requests.find(*request);
-  if (!entry) return next.Request_free(request);
-  const TypeHold hold(entry->receipt.target);
-  pending_requests.remove(*request);
-  return free_receive(request, entry);
-}
-
-}  // namespace wrap
 }  // namespace mh::mpi
+
+// The wrappers, generated from calls.json.
+#include "mpi/calls/persistent.inc"

@@ -289,32 +289,7 @@ std::optional<Origin> take_origin(MPI_Message message) {
   return origin;
 }
 
-namespace wrap {
-
-int Iprobe(int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status) {
-  if (!switches.active || flag == nullptr) return next.Iprobe(source, tag, comm, flag, status);
-  return probe_once({source, tag, comm, status, nullptr}, tell, flag);
-}
-
-int Probe(int source, int tag, MPI_Comm comm, MPI_Status* status) {
-  if (!switches.active) return next.Probe(source, tag, comm, status);
-  return probe_until_seen({source, tag, comm, status, nullptr}, tell);
-}
-
-int Improbe(int source, int tag, MPI_Comm comm, int* flag, MPI_Message* message,
-            MPI_Status* status) {
-  if (!switches.active || flag == nullptr || message == nullptr) {
-    return next.Improbe(source, tag, comm, flag, message, status);
-  }
-  return probe_once({source, tag, comm, status, message}, take, flag);
-}
-
-int Mprobe(int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status) {
-  if (!switches.active || message == nullptr) {
-    return next.Mprobe(source, tag, comm, message, status);
-  }
-  return probe_until_seen({source, tag, comm, status, message}, take);
-}
-
-}  // namespace wrap
 }  // namespace mh::mpi
+
+// The wrappers, generated from calls.json.
+#include "mpi/calls/probe.inc"

@@ -5,10 +5,8 @@
 // rank help. A receive in whose buffer a descriptor may land is settled when it completes: at once
 // in a blocking call, through the pending requests otherwise.
 #include <limits>
-#include <type_traits>
 
 #include "mpi/calls/exchange.hpp"
-#include "mpi/calls/forms.hpp"
 #include "mpi/calls/probe.hpp"
 #include "mpi/calls/shortcut.hpp"
 #include "mpi/job/config.hpp"
@@ -24,17 +22,6 @@
 
 namespace mh::mpi {
 namespace {
-
-template <class Count>
-int start(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
-          MPI_Request* request) {
-  return in_form<&Next::Irecv, &Next::Irecv_c>(buffer, count, type, source, tag, comm, request);
-}
-template <class Count>
-int start_matched(void* buffer, Count count, MPI_Datatype type, MPI_Message* message,
-                  MPI_Request* request) {
-  return in_form<&Next::Imrecv, &Next::Imrecv_c>(buffer, count, type, message, request);
-}
 
 // A receive of a known message was started, with `code`. One that has no room for the descriptor
 // will fail, and nobody will read the message.
@@ -63,7 +50,7 @@ template <class Count>
 int check_arguments(void* buffer, Count count, MPI_Datatype type, int source, int tag,
                     MPI_Comm comm) {
   MPI_Request request = MPI_REQUEST_NULL;
-  const int code = recv_init(buffer, count, type, source, tag, comm, &request);
+  const int code = by_count::Recv_init(next, buffer, count, type, source, tag, comm, &request);
   if (code == MPI_SUCCESS) real.Request_free(&request);
   return code;
 }
@@ -83,11 +70,11 @@ int begin(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI
     if (auto kept = take_set_aside(source, tag, comm)) {
       receipt.envelope = kept->envelope;
       receipt.comm = comms::share(comms::find(comm));
-      return release_if_cut(start_matched(buffer, count, type, &kept->message, request),
+      return release_if_cut(by_count::Imrecv(next, buffer, count, type, &kept->message, request),
                             receipt.target, kept->send);
     }
   }
-  return start(buffer, count, type, source, tag, comm, request);
+  return by_count::Irecv(next, buffer, count, type, source, tag, comm, request);
 }
 
 // As begin(), for a message that a probe has taken out.
@@ -103,7 +90,7 @@ int begin_matched(void* buffer, Count count, MPI_Datatype type, MPI_Message* mes
     if (origin->substitute) receipt.envelope = origin->envelope;
   }
   avoid_clash(receipt.target, buffer, count, type);
-  const int code = start_matched(buffer, count, type, message, request);
+  const int code = by_count::Imrecv(next, buffer, count, type, message, request);
   return origin ? release_if_cut(code, receipt.target, origin->send) : code;
 }
 
@@ -189,16 +176,10 @@ int close_short(int code, void* buffer, MPI_Count count, MPI_Datatype type, int 
 namespace {
 
 template <class Count>
-int receive_now(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
-                MPI_Status* status) {
-  return in_form<&Next::Recv, &Next::Recv_c>(buffer, count, type, source, tag, comm, status);
-}
-
-template <class Count>
 [[gnu::noinline]] int receive_short(void* buffer, Count count, MPI_Datatype type, int source,
                                     int tag, MPI_Comm comm, MPI_Status* users) {
   StatusOrOwn status(users);
-  const int code = receive_now(buffer, count, type, source, tag, comm, status.get());
+  const int code = by_count::Recv(next, buffer, count, type, source, tag, comm, status.get());
   return close_short(code, buffer, count, type, source, comm, status.get());
 }
 
@@ -235,7 +216,7 @@ template <class Count>
 template <class Count>
 [[gnu::noinline]] int receive_dense(void* buffer, Count count, MPI_Datatype type, int source,
                                     int tag, MPI_Comm comm, MPI_Status* status) {
-  const int code = receive_now(buffer, count, type, source, tag, comm, status);
+  const int code = by_count::Recv(next, buffer, count, type, source, tag, comm, status);
   if (code != MPI_SUCCESS || !p2p::opens_descriptor(buffer, config.key)) [[likely]]
     return code;
   return close_overrun(buffer, count, type, source, comm, status);
@@ -244,7 +225,6 @@ template <class Count>
 template <class Count>
 int receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
             MPI_Status* status) {
-  if (!switches.active) return receive_now(buffer, count, type, source, tag, comm, status);
   const datatypes::Known known = datatypes::known(count, type);
   if (known.bytes >= config.threshold || !passes()) {
     return receive_any(buffer, count, type, source, tag, comm, status);
@@ -255,7 +235,7 @@ int receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, M
   // to do after it. As a tail call this spares a return from deep in the library's wait, which is
   // 50 ns in Open MPI 5.
   if (known.bytes < p2p::kDescriptorBytes) {
-    return receive_now(buffer, count, type, source, tag, comm, status);
+    return by_count::Recv(next, buffer, count, type, source, tag, comm, status);
   }
   return known.contiguous && buffer != nullptr
              ? receive_dense(buffer, count, type, source, tag, comm, status)
@@ -284,13 +264,12 @@ template <class Count>
 template <class Count>
 int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
                   MPI_Request* request) {
-  if (!switches.active) return start(buffer, count, type, source, tag, comm, request);
   const datatypes::Known known = datatypes::known(count, type);
   const bool as_given = set_aside_count.load(std::memory_order_relaxed) == 0 && known.contiguous &&
                         !(overlaps.any_heads() && overlaps.meets_head(buffer, known.bytes));
   if (as_given && known.bytes < p2p::kDescriptorBytes) {
     overlaps.note(buffer, known.bytes);
-    const int code = start(buffer, count, type, source, tag, comm, request);
+    const int code = by_count::Irecv(next, buffer, count, type, source, tag, comm, request);
     if (code != MPI_SUCCESS || !send_descriptors::searches_lost()) return code;
     Receipt receipt;
     note_too_short(receipt, source, comm);
@@ -301,7 +280,7 @@ int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int 
     return start_any_receive(buffer, count, type, source, tag, comm, request);
   }
   overlaps.pass();
-  const int code = start(buffer, count, type, source, tag, comm, request);
+  const int code = by_count::Irecv(next, buffer, count, type, source, tag, comm, request);
   if (code != MPI_SUCCESS) return code;
   const auto receive = ShortReceive::of(buffer, known.bytes, source, comm);
   if (!short_receives.add(*request, receive)) [[unlikely]]
@@ -329,83 +308,17 @@ int start_receive_matched(void* buffer, Count count, MPI_Datatype type, MPI_Mess
 
 // The request of a combined send-receive: what lands in its receive buffer is settled like any
 // receive.
-int enter_combined(int code, void* buffer, MPI_Count count, MPI_Datatype type, int source,
-                   MPI_Comm comm, const MPI_Request* request) {
-  if (code == MPI_SUCCESS && switches.active) {
-    Receipt receipt{.target = target_for(buffer, count, type, source, comm)};
-    if (!receipt.target) receipt.target = without_descriptor(buffer, count, type);
-    receipt.target.silent = true;  // in MPICH from 4.1 on, for one
-    enter(*request, receipt);
-  }
-  return code;
+void enter_combined(void* buffer, MPI_Count count, MPI_Datatype type, int source, MPI_Comm comm,
+                    MPI_Request request) {
+  if (!switches.active) return;
+  Receipt receipt{.target = target_for(buffer, count, type, source, comm)};
+  if (!receipt.target) receipt.target = without_descriptor(buffer, count, type);
+  receipt.target.silent = true;  // in MPICH from 4.1 on, for one
+  enter(request, receipt);
 }
 
 }  // namespace
-
-namespace wrap {
-
-int Recv(void* buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
-         MPI_Status* status) {
-  return receive(buf, count, datatype, source, tag, comm, status);
-}
-int Recv_c(void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
-           MPI_Status* status) {
-  return receive(buf, count, datatype, source, tag, comm, status);
-}
-int Irecv(void* buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
-          MPI_Request* request) {
-  return start_receive(buf, count, datatype, source, tag, comm, request);
-}
-int Irecv_c(void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
-            MPI_Request* request) {
-  return start_receive(buf, count, datatype, source, tag, comm, request);
-}
-int Mrecv(void* buf, int count, MPI_Datatype datatype, MPI_Message* message, MPI_Status* status) {
-  if (!switches.active) return next.Mrecv(buf, count, datatype, message, status);
-  return receive_matched(buf, count, datatype, message, status);
-}
-int Mrecv_c(void* buf, MPI_Count count, MPI_Datatype datatype, MPI_Message* message,
-            MPI_Status* status) {
-  if (!switches.active) return next.Mrecv_c(buf, count, datatype, message, status);
-  return receive_matched(buf, count, datatype, message, status);
-}
-int Imrecv(void* buf, int count, MPI_Datatype datatype, MPI_Message* message,
-           MPI_Request* request) {
-  if (!switches.active) return next.Imrecv(buf, count, datatype, message, request);
-  return start_receive_matched(buf, count, datatype, message, request);
-}
-int Imrecv_c(void* buf, MPI_Count count, MPI_Datatype datatype, MPI_Message* message,
-             MPI_Request* request) {
-  if (!switches.active) return next.Imrecv_c(buf, count, datatype, message, request);
-  return start_receive_matched(buf, count, datatype, message, request);
-}
-
-int Isendrecv(const void* sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag,
-              void* recvbuf, int recvcount, MPI_Datatype recvtype, int source, int recvtag,
-              MPI_Comm comm, MPI_Request* request) {
-  const int code = next.Isendrecv(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount,
-                                  recvtype, source, recvtag, comm, request);
-  return enter_combined(code, recvbuf, recvcount, recvtype, source, comm, request);
-}
-int Isendrecv_c(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest,
-                int sendtag, void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source,
-                int recvtag, MPI_Comm comm, MPI_Request* request) {
-  const int code = next.Isendrecv_c(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount,
-                                    recvtype, source, recvtag, comm, request);
-  return enter_combined(code, recvbuf, recvcount, recvtype, source, comm, request);
-}
-int Isendrecv_replace(void* buf, int count, MPI_Datatype datatype, int dest, int sendtag,
-                      int source, int recvtag, MPI_Comm comm, MPI_Request* request) {
-  const int code =
-      next.Isendrecv_replace(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
-  return enter_combined(code, buf, count, datatype, source, comm, request);
-}
-int Isendrecv_replace_c(void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag,
-                        int source, int recvtag, MPI_Comm comm, MPI_Request* request) {
-  const int code =
-      next.Isendrecv_replace_c(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
-  return enter_combined(code, buf, count, datatype, source, comm, request);
-}
-
-}  // namespace wrap
 }  // namespace mh::mpi
+
+// The wrappers, generated from calls.json.
+#include "mpi/calls/receive.inc"

@@ -7,8 +7,6 @@
 // were taken), which satisfies the standard, synchronous and ready modes alike; the buffered mode
 // is left to the library. A long noncontiguous one to another node goes by internode pipeline
 // (internode.hpp).
-#include <type_traits>
-
 #include "mpi/calls/exchange.hpp"
 #include "mpi/calls/shortcut.hpp"
 #include "mpi/job/config.hpp"
@@ -25,28 +23,18 @@ namespace {
 // eagerly), so it needs no wait loop and no request.
 constexpr std::uint64_t kNeverWaits = 2048;
 
-template <class Count>
-constexpr bool kLarge = !std::is_same_v<Count, int>;
-
-// The library's call for a mode and the width of its count.
-template <class Count>
-auto blocking_call(Mode mode) {
-  if constexpr (kLarge<Count>) {
-    return mode == Mode::standard ? next.Send_c : mode == Mode::ready ? next.Rsend_c : next.Ssend_c;
-  } else {
-    return mode == Mode::standard ? next.Send : mode == Mode::ready ? next.Rsend : next.Ssend;
-  }
+// The library's call for a mode.
+template <class... Arguments>
+int send_now(Mode mode, Arguments... arguments) {
+  if (mode == Mode::standard) return by_count::Send(next, arguments...);
+  return mode == Mode::ready ? by_count::Rsend(next, arguments...)
+                             : by_count::Ssend(next, arguments...);
 }
-
-template <class Count>
-auto starting_call(Mode mode) {
-  if constexpr (kLarge<Count>) {
-    return mode == Mode::standard ? next.Isend_c
-           : mode == Mode::ready  ? next.Irsend_c
-                                  : next.Issend_c;
-  } else {
-    return mode == Mode::standard ? next.Isend : mode == Mode::ready ? next.Irsend : next.Issend;
-  }
+template <class... Arguments>
+int start_now(Mode mode, Arguments... arguments) {
+  if (mode == Mode::standard) return by_count::Isend(next, arguments...);
+  return mode == Mode::ready ? by_count::Irsend(next, arguments...)
+                             : by_count::Issend(next, arguments...);
 }
 
 }  // namespace
@@ -65,7 +53,7 @@ int depart(Mode mode, const void* buffer, Count count, MPI_Datatype type, int de
     departure.internode_id = internode::take(message, type, info);
     if (departure.internode_id) return internode::send(*departure.internode_id, message);
   }
-  return starting_call<Count>(mode)(buffer, count, type, dest, tag, comm, &departure.request);
+  return start_now(mode, buffer, count, type, dest, tag, comm, &departure.request);
 }
 
 template int depart(Mode, const void*, int, MPI_Datatype, int, int, MPI_Comm, Departure&);
@@ -91,7 +79,7 @@ template <class Count>
   const bool never_waits = bytes < kNeverWaits && mode != Mode::synchronous;
   if (never_waits || (is_short(bytes) && may_wait_in_library())) {
     if (bytes == p2p::kDescriptorBytes) note_short(dest, comm);
-    return blocking_call<Count>(mode)(buffer, count, type, dest, tag, comm);
+    return send_now(mode, buffer, count, type, dest, tag, comm);
   }
   Departure departure;
   const int code = depart(mode, buffer, count, type, dest, tag, comm, departure);
@@ -103,9 +91,8 @@ int send(Mode mode, const void* buffer, Count count, MPI_Datatype type, int dest
          MPI_Comm comm) {
   const std::uint64_t bytes = datatypes::known(count, type).bytes;
   const bool ends_there =
-      !switches.active ||
-      (bytes < kNeverWaits && bytes != p2p::kDescriptorBytes && mode != Mode::synchronous);
-  return ends_there ? blocking_call<Count>(mode)(buffer, count, type, dest, tag, comm)
+      bytes < kNeverWaits && bytes != p2p::kDescriptorBytes && mode != Mode::synchronous;
+  return ends_there ? send_now(mode, buffer, count, type, dest, tag, comm)
                     : send_any(mode, buffer, count, type, dest, tag, comm);
 }
 
@@ -134,69 +121,20 @@ template <class Count>
       return code;
     }
   }
-  return starting_call<Count>(mode)(buffer, count, type, dest, tag, comm, request);
+  return start_now(mode, buffer, count, type, dest, tag, comm, request);
 }
 
 template <class Count>
 int start_send(Mode mode, const void* buffer, Count count, MPI_Datatype type, int dest, int tag,
                MPI_Comm comm, MPI_Request* request) {
   const std::uint64_t bytes = datatypes::known(count, type).bytes;
-  const bool as_given =
-      !switches.active || (bytes < config.threshold && bytes != p2p::kDescriptorBytes);
-  return as_given ? starting_call<Count>(mode)(buffer, count, type, dest, tag, comm, request)
+  const bool as_given = bytes < config.threshold && bytes != p2p::kDescriptorBytes;
+  return as_given ? start_now(mode, buffer, count, type, dest, tag, comm, request)
                   : start_any_send(mode, buffer, count, type, dest, tag, comm, request);
 }
 
 }  // namespace
-
-namespace wrap {
-
-int Send(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm) {
-  return send(Mode::standard, buf, count, datatype, dest, tag, comm);
-}
-int Send_c(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
-           MPI_Comm comm) {
-  return send(Mode::standard, buf, count, datatype, dest, tag, comm);
-}
-int Ssend(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm) {
-  return send(Mode::synchronous, buf, count, datatype, dest, tag, comm);
-}
-int Ssend_c(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
-            MPI_Comm comm) {
-  return send(Mode::synchronous, buf, count, datatype, dest, tag, comm);
-}
-int Rsend(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm) {
-  return send(Mode::ready, buf, count, datatype, dest, tag, comm);
-}
-int Rsend_c(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
-            MPI_Comm comm) {
-  return send(Mode::ready, buf, count, datatype, dest, tag, comm);
-}
-
-int Isend(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
-          MPI_Request* request) {
-  return start_send(Mode::standard, buf, count, datatype, dest, tag, comm, request);
-}
-int Isend_c(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
-            MPI_Comm comm, MPI_Request* request) {
-  return start_send(Mode::standard, buf, count, datatype, dest, tag, comm, request);
-}
-int Issend(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
-           MPI_Request* request) {
-  return start_send(Mode::synchronous, buf, count, datatype, dest, tag, comm, request);
-}
-int Issend_c(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
-             MPI_Comm comm, MPI_Request* request) {
-  return start_send(Mode::synchronous, buf, count, datatype, dest, tag, comm, request);
-}
-int Irsend(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
-           MPI_Request* request) {
-  return start_send(Mode::ready, buf, count, datatype, dest, tag, comm, request);
-}
-int Irsend_c(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
-             MPI_Comm comm, MPI_Request* request) {
-  return start_send(Mode::ready, buf, count, datatype, dest, tag, comm, request);
-}
-
-}  // namespace wrap
 }  // namespace mh::mpi
+
+// The wrappers, generated from calls.json.
+#include "mpi/calls/send.inc"

@@ -24,7 +24,9 @@ class WaitAll {
   WaitAll(int count, MPI_Request* requests, MPI_Status* users)
       : count_(count),
         requests_(requests),
-        batch_(count, requests, users),
+        size_(length(count)),
+        handles_(count, requests, true),
+        statuses_(count, users, true),
         left_(length(count)),
         indices_(length(count)),
         completed_(length(count)),
@@ -32,7 +34,7 @@ class WaitAll {
 
   int run() {
     clear_statuses();
-    std::copy_n(requests_, batch_.size(), left_.data());
+    std::copy_n(requests_, size_, left_.data());
     for (;;) {
       wait::until_told([&] { return look(); });
       if (is_refused()) return code_;
@@ -57,7 +59,7 @@ class WaitAll {
   // A message may have to be fetched for one of those that were found.
   bool is_of_interest() {
     return std::any_of(indices_.data(), indices_.data() + length(found_), [this](int index) {
-      return batch_.entry(static_cast<std::size_t>(index)) != nullptr;
+      return handles_.entry(static_cast<std::size_t>(index)) != nullptr;
     });
   }
 
@@ -67,18 +69,18 @@ class WaitAll {
     MPI_Status empty{};
     int flag = 0;
     real.Test(&none, &flag, &empty);
-    for (std::size_t i = 0; i < batch_.size(); ++i) set_status(i, empty);
-    std::fill_n(codes_.data(), batch_.size(), MPI_SUCCESS);
+    for (std::size_t i = 0; i < size_; ++i) set_status(i, empty);
+    std::fill_n(codes_.data(), size_, MPI_SUCCESS);
   }
 
   // Its error is the program's own unless the call has one.
   void set_status(std::size_t i, const MPI_Status& status) {
-    const int error = batch_.status(i).MPI_ERROR;
-    batch_.status(i) = status;
-    batch_.status(i).MPI_ERROR = error;
+    const int error = statuses_[i].MPI_ERROR;
+    statuses_[i] = status;
+    statuses_[i].MPI_ERROR = error;
   }
   int with_errors() {
-    for (std::size_t i = 0; i < batch_.size(); ++i) batch_.status(i).MPI_ERROR = codes_[i];
+    for (std::size_t i = 0; i < size_; ++i) statuses_[i].MPI_ERROR = codes_[i];
     return MPI_ERR_IN_STATUS;
   }
 
@@ -90,21 +92,18 @@ class WaitAll {
       MPI_Status& status = completed_[i];
       // MPICH 4.0 takes a persistent collective that is complete for an active one.
       requests_[index] = std::exchange(left_[index], MPI_REQUEST_NULL);
-      int& code = codes_[index];
-      code = with_errors ? status.MPI_ERROR : MPI_SUCCESS;
-      if (code == MPI_SUCCESS) {
-        code = settle_and_raise(batch_.handle(index), batch_.entry(index), &status);
-      } else {
-        failed(code, batch_.handle(index), batch_.entry(index), &status);
-      }
-      errors_ = errors_ || code != MPI_SUCCESS;
+      const int code = with_errors ? status.MPI_ERROR : MPI_SUCCESS;
+      codes_[index] = settled(code, handles_[index], handles_.entry(index), &status);
+      errors_ = errors_ || codes_[index] != MPI_SUCCESS;
       set_status(index, status);
     }
   }
 
   int count_;
   MPI_Request* requests_;
-  Batch batch_;
+  std::size_t size_;
+  Handles handles_;
+  Statuses statuses_;
   Scratch<MPI_Request> left_;
   Scratch<int> indices_;
   Scratch<MPI_Status> completed_;
@@ -114,7 +113,7 @@ class WaitAll {
   bool errors_ = false;
 };
 
-[[gnu::noinline]] int wait_all(int count, MPI_Request* requests, MPI_Status* statuses) {
+[[gnu::noinline]] int wait_all_settling(int count, MPI_Request* requests, MPI_Status* statuses) {
   return WaitAll(count, requests, statuses).run();
 }
 
@@ -211,11 +210,6 @@ class OneByOne {
   return all.result();
 }
 
-[[gnu::noinline]] int wait_all_ordinary(int count, MPI_Request* requests, MPI_Status* statuses) {
-  return switches.errors_are_fatal ? wait_all_from(count - 1, count, requests, statuses, false)
-                                   : wait_all(count, requests, statuses);
-}
-
 // The short receives under way in an array.
 struct ShortOnes {
   int last = -1;  // of them in the array
@@ -252,23 +246,21 @@ ShortOnes short_ones(int count, const MPI_Request* requests) {
   return code;
 }
 
-}  // namespace
-
-namespace wrap {
-
-int Waitall(int count, MPI_Request array_of_requests[], MPI_Status array_of_statuses[]) {
-  services.exchanges.completes();
-  if (!switches.active || count <= 0)
-    return next.Waitall(count, array_of_requests, array_of_statuses);
+int await_all(int count, MPI_Request* requests, MPI_Status* statuses) {
   if (short_receives.any() && !pending_requests.any()) {
-    return wait_all_short(count, array_of_requests, array_of_statuses);
+    return wait_all_short(count, requests, statuses);
   }
   if (may_wait_in_library() && switches.errors_are_fatal) {
-    return next.Waitall(count, array_of_requests, array_of_statuses);
+    return next.Waitall(count, requests, statuses);
   }
-  return pending_requests.any() ? wait_all(count, array_of_requests, array_of_statuses)
-                                : wait_all_ordinary(count, array_of_requests, array_of_statuses);
+  if (pending_requests.any() || !switches.errors_are_fatal) {
+    return wait_all_settling(count, requests, statuses);
+  }
+  return wait_all_from(count - 1, count, requests, statuses, false);
 }
 
-}  // namespace wrap
+}  // namespace
 }  // namespace mh::mpi
+
+// The wrappers, generated from calls.json.
+#include "mpi/calls/wait_all.inc"

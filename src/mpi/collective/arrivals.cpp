@@ -135,20 +135,13 @@ void on_lower(MPI_Comm handle, bool moves_data) {
 
 void none(MPI_Comm handle) { entered(handle); }
 
-void on_counts(MPI_Comm handle, const int* counts) {
-  if (Comm* comm = entered(handle)) wait_for_senders(*comm, counts);
-}
-void on_counts(MPI_Comm handle, const MPI_Count* counts) {
-  if (Comm* comm = entered(handle)) wait_for_senders(*comm, counts);
-}
-
-void at_root_counts(MPI_Comm handle, int root, const int* counts) {
+void on_counts(MPI_Comm handle, const int* counts, std::optional<int> root) {
   Comm* comm = entered(handle);
-  if (comm != nullptr && root == comm->rank) wait_for_senders(*comm, counts);
+  if (comm != nullptr && root.value_or(comm->rank) == comm->rank) wait_for_senders(*comm, counts);
 }
-void at_root_counts(MPI_Comm handle, int root, const MPI_Count* counts) {
+void on_counts(MPI_Comm handle, const MPI_Count* counts, std::optional<int> root) {
   Comm* comm = entered(handle);
-  if (comm != nullptr && root == comm->rank) wait_for_senders(*comm, counts);
+  if (comm != nullptr && root.value_or(comm->rank) == comm->rank) wait_for_senders(*comm, counts);
 }
 
 bool barrier(MPI_Comm handle) {
@@ -192,11 +185,10 @@ Comm* find(MPI_Win win) {
 
 }  // namespace
 
-void adopt(MPI_Comm comm, MPI_Win win) {
+Comm* adopt(MPI_Comm comm, MPI_Win win) {
   auto gate = comms::shadow(comm);
-  if (gate == nullptr) return;
-  const std::lock_guard<std::mutex> hold(g_mutex);
-  g_windows[bits_of(win)] = std::move(gate);
+  if (gate != nullptr) restore(win, std::move(gate));
+  return find(win);
 }
 
 std::unique_ptr<Comm> take(MPI_Win win) {
@@ -207,8 +199,6 @@ std::unique_ptr<Comm> take(MPI_Win win) {
   g_windows.erase(at);
   return taken;
 }
-
-Comm* gate_of(MPI_Win win) { return find(win); }
 
 void restore(MPI_Win win, std::unique_ptr<Comm> gate) {
   const std::lock_guard<std::mutex> hold(g_mutex);

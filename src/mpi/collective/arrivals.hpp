@@ -22,6 +22,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
+#include <optional>
 
 #include "base/cacheline.hpp"
 #include "mpi/job/comms.hpp"
@@ -79,12 +81,10 @@ void on_root(MPI_Comm comm, int root, bool moves_data);  // others need the root
 void at_root(MPI_Comm comm, int root, bool moves_data);  // the root needs all: reduce, gather
 void on_lower(MPI_Comm comm, bool moves_data);           // prefix reductions
 void none(MPI_Comm comm);                                // counts the arrival only
-// Those that send this rank something: counts by rank in the communicator. The array is read only
-// if this rank has to look (at_root: if it is the root).
-void on_counts(MPI_Comm comm, const int* counts);
-void on_counts(MPI_Comm comm, const MPI_Count* counts);
-void at_root_counts(MPI_Comm comm, int root, const int* counts);
-void at_root_counts(MPI_Comm comm, int root, const MPI_Count* counts);
+// Those that send this rank something: counts by rank in the communicator. `root`: the one rank
+// that is sent anything. The array is read only if this rank has to look.
+void on_counts(MPI_Comm comm, const int* counts, std::optional<int> root = std::nullopt);
+void on_counts(MPI_Comm comm, const MPI_Count* counts, std::optional<int> root = std::nullopt);
 void window(MPI_Win win);
 void window_none(MPI_Win win);  // as none()
 
@@ -115,12 +115,10 @@ void wait_until(Done&& done, wait::Tasks tasks = wait::Tasks::none) {
 
 namespace mh::mpi::windows {
 
-// A window's collectives have an order of their own, so it has an arrival barrier of its own.
-void adopt(MPI_Comm comm, MPI_Win win);
+// A window's collectives have an order of their own, so it has an arrival barrier of its own: null
+// where it has none, else valid until the window is freed.
+Comm* adopt(MPI_Comm comm, MPI_Win win);
 // As comms::take() and comms::restore().
 std::unique_ptr<Comm> take(MPI_Win win);
 void restore(MPI_Win win, std::unique_ptr<Comm> gate);
-// Null where it has none. Valid until the window is freed.
-Comm* gate_of(MPI_Win win);
-
 }  // namespace mh::mpi::windows

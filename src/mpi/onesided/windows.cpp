@@ -190,8 +190,7 @@ std::optional<Made> make(MPI_Comm comm, const Comm& gate, Card mine, Flavor flav
 
 void adopt(MPI_Comm comm, MPI_Win handle, Flavor flavor, const void* base, std::int64_t bytes,
            std::int64_t unit) {
-  windows::adopt(comm, handle);
-  Comm* gate = windows::gate_of(handle);
+  Comm* gate = windows::adopt(comm, handle);
   if (!switches.active || gate == nullptr) return;
   static std::atomic<std::uint32_t> made_here{0};  // relaxed: a number
   const bool dynamic = flavor == Flavor::dynamic;
