@@ -10,7 +10,8 @@
 #include <unistd.h>
 
 struct mh_object mh_object_of(const struct dl_phdr_info* info) {
-  struct mh_object object = {info->dlpi_addr, NULL, info->dlpi_name};
+  struct mh_object object = {info->dlpi_addr, NULL, info->dlpi_name, info->dlpi_phdr,
+                             info->dlpi_phnum};
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     if (info->dlpi_phdr[i].p_type == PT_DYNAMIC) {
       object.dynamic = (const ElfW(Dyn)*)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
@@ -40,7 +41,7 @@ static int contains(struct dl_phdr_info* info, size_t bytes, void* data) {
 
 /* Not dladdr(): that walks all symbols of the object to find the nearest. */
 struct mh_object mh_object_at(const void* address) {
-  struct wanted wanted = {(uintptr_t)address, {0, NULL, ""}};
+  struct wanted wanted = {(uintptr_t)address, {0, NULL, "", NULL, 0}};
   if (address != NULL) dl_iterate_phdr(contains, &wanted);
   return wanted.object;
 }

@@ -18,6 +18,8 @@ struct mh_object {
   uintptr_t base;
   const ElfW(Dyn) * dynamic; /* NULL: no object */
   const char* file;          /* "" for the program itself */
+  const ElfW(Phdr) * parts;  /* of the file, as the loader has mapped them */
+  int part_count;
 };
 
 struct mh_object mh_object_of(const struct dl_phdr_info* info);

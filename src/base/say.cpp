@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
+#include <string>
 
 namespace mh {
 
-std::string said(fmt::string_view format, fmt::format_args args) {
+// Line breaks inside become spaces.
+static std::string said(fmt::string_view format, fmt::format_args args) {
   std::string line = "manyhands: ";
   fmt::vformat_to(std::back_inserter(line), format, args);
   std::replace(line.begin(), line.end(), '\n', ' ');

@@ -6,20 +6,17 @@
 #include <fmt/core.h>
 
 #include <atomic>
-#include <string>
 
 namespace mh {
 
 void vsay(fmt::string_view format, fmt::format_args args) noexcept;
 
-// say("{} of {} ranks", 3, 4) -> "manyhands: 3 of 4 ranks\n". Any thread.
+// say("{} of {} ranks", 3, 4) -> "manyhands: 3 of 4 ranks\n"; line breaks inside become spaces. Any
+// thread.
 template <class... T>
 void say(fmt::format_string<T...> format, T&&... args) noexcept {
   vsay(format, fmt::make_format_args(args...));
 }
-
-// The text that vsay() would write, line end included; line breaks inside become spaces.
-std::string said(fmt::string_view format, fmt::format_args args);
 
 // True for the first caller in this process: `static Once once; if (once()) say(...)`.
 class Once {

@@ -14,6 +14,7 @@
 #include <iterator>
 #include <optional>
 #include <sstream>
+#include <type_traits>
 #include <variant>
 
 extern char**
@@ -30,7 +31,10 @@ using Field =
                  ThreadLevel Settings::*, WindowScope Settings::*>;
 
 struct Row {
-  SettingText text;
+  std::string_view key;
+  std::string_view standard;  // the default
+  std::string_view unit;
+  std::string_view type;
   Field field;
   std::uint64_t low;
   std::uint64_t high;
@@ -48,6 +52,17 @@ std::string_view trimmed(std::string_view text) {
   const std::size_t first = text.find_first_not_of(kBlank);
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
+}
+
+// Each without blanks around it.
+std::vector<std::string_view> parts_of(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(separator, at), text.size());
+    parts.push_back(trimmed(text.substr(at, end - at)));
+    at = end + 1;
+  }
+  return parts;
 }
 
 // "64K" -> 65536; K, M and G are powers of 1024, and "KB" or "KiB" mean the same.
@@ -83,30 +98,28 @@ Complaint read_value(std::string_view text, std::uint64_t& value, const Row& row
     value = *number;
     return {};
   }
-  const std::string what =
-      row.text.unit == "bytes" ? "a size such as 65536 or 64K" : "a whole number";
+  const std::string what = row.unit == "bytes" ? "a size such as 65536 or 64K" : "a whole number";
   if (row.high == UINT64_MAX) return fmt::format("{} of at least {}", what, row.low);
   return fmt::format("{} from {} to {}", what, row.low, row.high);
 }
 
 // Sizes that are left out stay as they are.
 Complaint read_value(std::string_view text, Threshold& value, const Row& row) {
+  const auto parts = parts_of(text, ',');
   Threshold given = value;
   std::uint64_t* const sizes[] = {&given.one_way, &given.exchanged, &given.mapped};
-  std::size_t at = 0;
-  for (std::uint64_t* size : sizes) {
-    const std::size_t comma = std::min(text.find(',', at), text.size());
-    const auto number = read_number(trimmed(text.substr(at, comma - at)));
-    if (!number || *number < row.low) break;
-    *size = *number;
-    at = comma + 1;
-    if (comma == text.size()) {
-      value = given;
-      return {};
-    }
+  bool is_good = parts.size() <= std::size(sizes);
+  for (std::size_t i = 0; is_good && i < parts.size(); ++i) {
+    const auto number = read_number(parts[i]);
+    is_good = number && *number >= row.low;
+    *sizes[i] = number.value_or(0);
   }
-  return fmt::format("one to three sizes of at least {} such as 65536, 64K,8M or 64K,8M,16K",
-                     row.low);
+  if (!is_good) {
+    return fmt::format("one to three sizes of at least {} such as 65536, 64K,8M or 64K,8M,16K",
+                       row.low);
+  }
+  value = given;
+  return {};
 }
 
 Complaint read_value(std::string_view text, double& value, const Row&) {
@@ -133,15 +146,16 @@ bool is_name(std::string_view item) {
 
 Complaint read_value(std::string_view text, std::vector<std::string>& value, const Row&) {
   std::vector<std::string> names;
-  for (std::size_t at = 0; !text.empty() && at <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', at), text.size());
-    const std::string_view item = trimmed(text.substr(at, comma - at));
+  if (text.empty()) {
+    value = names;
+    return {};
+  }
+  for (const std::string_view item : parts_of(text, ',')) {
     if (!is_name(item)) {
       return "names separated by commas such as main,solver::* ('*' for any characters, also for "
              "commas in a name)";
     }
     names.emplace_back(item);
-    at = comma + 1;
   }
   value = std::move(names);
   return {};
@@ -151,17 +165,14 @@ Complaint read_value(std::string_view text, std::vector<std::string>& value, con
 std::optional<std::vector<ChunkRule>> read_rules(std::string_view text) {
   std::vector<ChunkRule> rules;
   const bool single = text.find(':') == std::string_view::npos;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', at), text.size());
-    const std::string_view item = trimmed(text.substr(at, comma - at));
-    const std::size_t colon = item.find(':');
-    const auto from = single ? 0 : read_number(trimmed(item.substr(0, colon)));
-    const auto chunk =
-        read_number(trimmed(item.substr(single ? 0 : std::min(colon, item.size() - 1) + 1)));
-    if (!from || !chunk || *chunk == 0 || *chunk > UINT32_MAX) return std::nullopt;
+  for (const std::string_view item : parts_of(text, ',')) {
+    const auto parts = parts_of(item, ':');
+    const auto from = single ? 0 : read_number(parts.front());
+    const auto chunk = read_number(parts.back());
+    if (parts.size() != (single ? 1 : 2) || !from || !chunk) return std::nullopt;
+    if (*chunk == 0 || *chunk > UINT32_MAX) return std::nullopt;
     if (!rules.empty() && (single || *from <= rules.back().at_least)) return std::nullopt;
     rules.push_back({*from, static_cast<std::uint32_t>(*chunk)});
-    at = comma + 1;
   }
   rules.front().at_least = 0;  // messages below the first size are cut like those of the first size
   return rules;
@@ -175,68 +186,15 @@ Complaint read_value(std::string_view text, std::vector<ChunkRule>& value, const
   return {};
 }
 
-template <class T>
-struct Word {
-  std::string_view word;
-  T value;
-};
-
-template <class T, std::size_t N>
-Complaint read_word(std::string_view text, T& value, const Word<T> (&words)[N]) {
-  std::string accepted;
-  for (const auto& known : words) {
-    if (text == known.word) {
-      value = known.value;
-      return {};
-    }
-    accepted += accepted.empty() ? "" : ", ";
-    accepted += known.word;
-  }
-  return "one of " + accepted;
-}
-
-Complaint read_value(std::string_view text, VictimPolicy& value, const Row&) {
-  return read_word<VictimPolicy>(text, value,
-                                 {{"most-work", VictimPolicy::most_work},
-                                  {"fewest-lenders", VictimPolicy::fewest_lenders},
-                                  {"nearest", VictimPolicy::nearest},
-                                  {"random", VictimPolicy::random}});
-}
-
-Complaint read_value(std::string_view text, Strategy& value, const Row&) {
-  return read_word<Strategy>(text, value,
-                             {{"localized", Strategy::localized},
-                              {"mixed", Strategy::mixed},
-                              {"throughput", Strategy::throughput}});
-}
-
-Complaint read_value(std::string_view text, AccessOrder& value, const Row&) {
-  return read_word<AccessOrder>(text, value,
-                                {{"random", AccessOrder::random},
-                                 {"lo-to-hi", AccessOrder::low_to_high},
-                                 {"hi-to-lo", AccessOrder::high_to_low}});
-}
-
-Complaint read_value(std::string_view text, MemoryPath& value, const Row&) {
-  return read_word<MemoryPath>(text, value,
-                               {{"auto", MemoryPath::automatic},
-                                {"mapped", MemoryPath::mapped},
-                                {"cma", MemoryPath::cma},
-                                {"cells", MemoryPath::cells},
-                                {"none", MemoryPath::none}});
-}
-
-Complaint read_value(std::string_view text, WindowScope& value, const Row&) {
-  return read_word<WindowScope>(
-      text, value,
-      {{"none", WindowScope::none}, {"node", WindowScope::node}, {"all", WindowScope::all}});
-}
-
-Complaint read_value(std::string_view text, ThreadLevel& value, const Row&) {
-  return read_word<ThreadLevel>(text, value,
-                                {{"auto", ThreadLevel::automatic},
-                                 {"keep", ThreadLevel::keep},
-                                 {"multiple", ThreadLevel::multiple}});
+// The words of an enumeration are the type of its row, in the order of its values.
+template <class Enum>
+requires std::is_enum_v<Enum> Complaint read_value(std::string_view text, Enum& value,
+                                                   const Row& row) {
+  const auto words = parts_of(row.type, '|');
+  const auto found = std::find(words.begin(), words.end(), text);
+  if (found == words.end()) return fmt::format("one of {}", fmt::join(words, ", "));
+  value = static_cast<Enum>(found - words.begin());
+  return {};
 }
 
 Complaint assign(Settings& settings, const Row& row, std::string_view text) {
@@ -247,7 +205,7 @@ Complaint assign(Settings& settings, const Row& row, std::string_view text) {
 const Row* find_row(std::string_view key) {
   const auto& table = rows();
   const auto* found =
-      std::find_if(table.begin(), table.end(), [&](const Row& row) { return row.text.key == key; });
+      std::find_if(table.begin(), table.end(), [&](const Row& row) { return row.key == key; });
   return found == table.end() ? nullptr : found;
 }
 
@@ -271,10 +229,9 @@ std::string unknown_key(std::string_view key, std::string_view place) {
   const auto& table = rows();
   const auto* nearest =
       std::min_element(table.begin(), table.end(), [&](const Row& a, const Row& b) {
-        return edit_distance(key, a.text.key) < edit_distance(key, b.text.key);
+        return edit_distance(key, a.key) < edit_distance(key, b.key);
       });
-  return fmt::format("{}{} is not a setting, ignored; did you mean {}?", place, key,
-                     nearest->text.key);
+  return fmt::format("{}{} is not a setting, ignored; did you mean {}?", place, key, nearest->key);
 }
 
 // Takes one "key is text" from `place` ("" for the environment) into the settings, or warns.
@@ -290,19 +247,16 @@ void apply(LoadedSettings& loaded, std::string_view key, std::string_view text,
   if (const Complaint accepted = assign(loaded.settings, *row, text)) {
     loaded.warnings.push_back(
         fmt::format("{}{}={} is not accepted, ignored; {} takes {} (default {})", place, key, text,
-                    key, *accepted, row->text.standard.empty() ? "none" : row->text.standard));
+                    key, *accepted, row->standard.empty() ? "none" : row->standard));
   }
 }
 
 void apply_tune_text(LoadedSettings& loaded, std::string_view text, std::string_view name) {
-  std::size_t line_number = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view line = trimmed(text.substr(at, end - at));
-    at = end + 1;
-    ++line_number;
+  const auto lines = parts_of(text, '\n');
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::string_view line = lines[i];
     if (line.empty() || line.front() == '#') continue;
-    const std::string place = fmt::format("{}:{}: ", name, line_number);
+    const std::string place = fmt::format("{}:{}: ", name, i + 1);
     const std::size_t equals = line.find('=');
     if (equals == std::string_view::npos) {
       loaded.warnings.push_back(
@@ -353,7 +307,7 @@ LoadedSettings load_of_this_process() {
 LoadedSettings load_settings(const Environment& environment, std::string_view tune_text,
                              std::string_view tune_name) {
   LoadedSettings loaded{};
-  for (const Row& row : rows()) assign(loaded.settings, row, row.text.standard);
+  for (const Row& row : rows()) assign(loaded.settings, row, row.standard);
   apply_tune_text(loaded, tune_text, tune_name);
   for (auto it = environment.lower_bound("MH_"); it != environment.end(); ++it) {
     if (it->first.compare(0, 3, "MH_") != 0) break;
@@ -375,15 +329,6 @@ std::string tune_file_path(const Environment& environment, std::string_view host
   const auto home = value_of(environment, "HOME");
   if (!home.empty()) return fmt::format("{}/.config/manyhands/{}.conf", home, host);
   return {};
-}
-
-std::span<const SettingText> settings_table() {
-  static const auto texts = [] {
-    std::vector<SettingText> all;
-    for (const Row& row : rows()) all.push_back(row.text);
-    return all;
-  }();
-  return texts;
 }
 
 }  // namespace mh

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a user can set. settings.json is the one table (key, type, default, unit, meaning); the
-// build turns it into the rows of settings_table(), and parsing, `mh config` and the documentation
-// all follow it.
+// build turns it into the rows that settings.cpp reads by, and `mh config` and the documentation
+// follow it, too.
 //
 // Precedence: environment, then the tune file (lines "MH_KEY = value", '#' comments), then the
 // default. A value that cannot be used is described in one warning and the next in precedence is
@@ -10,13 +10,13 @@
 
 #include <cstdint>
 #include <map>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace mh {
 
+// The values of each enumeration have the order of the words in settings.json.
 enum class Strategy : std::uint8_t { localized, mixed, throughput };
 enum class AccessOrder : std::uint8_t { random, low_to_high, high_to_low };
 // Of the ranks that offer work, a core is lent to that with the longest offer, the fewest helpers
@@ -85,14 +85,5 @@ inline const Settings& settings() { return loaded_settings().settings; }
 // $XDG_CONFIG_HOME/manyhands/<host>.conf, else $HOME/.config/manyhands/<host>.conf, else nowhere
 // ("").
 std::string tune_file_path(const Environment& environment, std::string_view host);
-
-// One row of the table, as text.
-struct SettingText {
-  std::string_view key;
-  std::string_view standard;  // the default
-  std::string_view unit;
-  std::string_view meaning;
-};
-std::span<const SettingText> settings_table();
 
 }  // namespace mh

@@ -28,8 +28,8 @@ def quoted(text: str) -> str:
 def row(setting: dict[str, str]) -> str:
     low = number(setting.get("min", "0"))
     high = number(setting["max"]) if "max" in setting else NO_LIMIT
-    texts = ", ".join(quoted(setting[name]) for name in ("key", "default", "unit", "meaning"))
-    return f"{{{{{texts}}}, &Settings::{setting['field']}, {low}ULL, {high}ULL}},"
+    texts = ", ".join(quoted(setting[name]) for name in ("key", "default", "unit", "type"))
+    return f"{{{texts}, &Settings::{setting['field']}, {low}ULL, {high}ULL}},"
 
 
 def main(source: str, target: str) -> None:

@@ -4,14 +4,13 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 
 #include "heap/system.hpp"
 
@@ -20,29 +19,22 @@ namespace {
 
 constexpr const char* kHugePages = "/sys/kernel/mm/transparent_hugepage/";
 
-struct Reason {
-  Verdict verdict;
-  const char* text;
+// By Verdict.
+constexpr const char* kReasons[] = {
+    "large allocations are shared",
+    "MH_HEAP is off, which is the default",
+    "the program has an allocator of its own; run it with the C library's malloc",
+    "a sanitizer or Valgrind watches this program's memory",
+    "address space is limited; set 'ulimit -v unlimited'",
+    "private memory is limited; set 'ulimit -d unlimited'",
+    "the size of files is limited; set 'ulimit -f unlimited'",
+    "vm.overcommit_memory is 2; MH_HEAP=on works, but memory is taken when it is allocated",
+    "private memory has huge pages here and shared memory has none; write 'advise' to "
+    "/sys/kernel/mm/transparent_hugepage/shmem_enabled",
+    "memory is nearly used up (see memory.max of the control group); MH_HEAP=on works",
+    "the system refuses shared memory without a name (memfd_create, mmap)",
 };
-
-constexpr Reason kReasons[] = {
-    {Verdict::good, "large allocations are shared"},
-    {Verdict::switched_off, "MH_HEAP is off, which is the default"},
-    {Verdict::other_allocator,
-     "the program has an allocator of its own; run it with the C library's malloc"},
-    {Verdict::checker, "a sanitizer or Valgrind watches this program's memory"},
-    {Verdict::address_limit, "address space is limited; set 'ulimit -v unlimited'"},
-    {Verdict::data_limit, "private memory is limited; set 'ulimit -d unlimited'"},
-    {Verdict::file_limit, "the size of files is limited; set 'ulimit -f unlimited'"},
-    {Verdict::strict_memory,
-     "vm.overcommit_memory is 2; MH_HEAP=on works, but memory is taken when it is allocated"},
-    {Verdict::huge_pages_lost,
-     "private memory has huge pages here and shared memory has none; write 'advise' to "
-     "/sys/kernel/mm/transparent_hugepage/shmem_enabled"},
-    {Verdict::memory_short,
-     "memory is nearly used up (see memory.max of the control group); MH_HEAP=on works"},
-    {Verdict::no_file, "the system refuses shared memory without a name (memfd_create, mmap)"},
-};
+static_assert(std::size(kReasons) == static_cast<std::size_t>(Verdict::no_file) + 1);
 
 bool is_limited(__rlimit_resource resource) {
   rlimit limit{};
@@ -66,12 +58,6 @@ bool shared_memory_gets_huge_pages() {
   return false;
 }
 
-// The number behind `key` in a text of lines "key: number kB".
-std::uint64_t kibibytes(const char* text, const char* key) {
-  const char* line = std::strstr(text, key);
-  return line == nullptr ? UINT64_MAX : std::strtoull(line + std::strlen(key), nullptr, 10) << 10U;
-}
-
 // This process's control group for memory: "0::/a/b" (version 2) or "4:memory:/a/b".
 bool memory_group(char* group, std::size_t bytes, bool* second_version) {
   char text[4096];
@@ -86,12 +72,13 @@ bool memory_group(char* group, std::size_t bytes, bool* second_version) {
   return true;
 }
 
-std::uint64_t number_in(const char* folder, const char* group, const char* file) {
+// UINT64_MAX: not known.
+std::uint64_t number_in(const char* folder, const char* group, const char* file,
+                        const char* key = "") {
   char path[4400];
-  char text[64];
+  char text[4096];
   std::snprintf(path, sizeof path, "%s%s/%s", folder, group, file);
-  if (!read_text(path, text, sizeof text) || text[0] < '0' || text[0] > '9') return UINT64_MAX;
-  return std::strtoull(text, nullptr, 10);
+  return read_text(path, text, sizeof text) ? number_behind(text, key) : UINT64_MAX;
 }
 
 struct Group {
@@ -99,17 +86,8 @@ struct Group {
   std::uint64_t used = 0;
 };
 
-// File contents that nobody uses count as used by the group, and go first when memory is short.
-std::uint64_t unused_files(const char* folder, const char* group, const char* key) {
-  char path[4400];
-  char text[4096];
-  std::snprintf(path, sizeof path, "%s%s/memory.stat", folder, group);
-  if (!read_text(path, text, sizeof text)) return 0;
-  const char* line = std::strstr(text, key);
-  return line == nullptr ? 0 : std::strtoull(line + std::strlen(key), nullptr, 10);
-}
-
-// Inside a container the group's files lie at the root of the file system that it sees.
+// Inside a container the group's files lie at the root of the file system that it sees. File
+// contents that nobody uses count as used by the group, and go first when memory is short.
 Group group_at(const char* group, bool second_version) {
   const char* folder = second_version ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
   const char* limit = second_version ? "memory.max" : "memory.limit_in_bytes";
@@ -119,7 +97,8 @@ Group group_at(const char* group, bool second_version) {
     const std::uint64_t bytes = number_in(folder, place, limit);
     const std::uint64_t now = number_in(folder, place, used);
     if (bytes == UINT64_MAX || now == UINT64_MAX) continue;
-    return {bytes, now - std::min(now, unused_files(folder, place, files))};
+    const std::uint64_t unused = number_in(folder, place, "memory.stat", files);
+    return {bytes, unused == UINT64_MAX ? now : now - std::min(now, unused)};
   }
   return {};
 }
@@ -129,6 +108,10 @@ Group group() {
   bool second_version = false;
   if (!memory_group(path, sizeof path, &second_version)) return {};
   return group_at(path, second_version);
+}
+
+std::uint64_t kibibytes(std::uint64_t number) {
+  return number == UINT64_MAX ? number : number << 10U;
 }
 
 bool kernel_collapses() {
@@ -144,11 +127,14 @@ Mode mode_of(const char* text) {
   return Mode::off;
 }
 
-const char* explain(Verdict verdict) {
-  for (const Reason& reason : kReasons) {
-    if (reason.verdict == verdict) return reason.text;
-  }
-  return "";
+const char* explain(Verdict verdict) { return kReasons[static_cast<std::size_t>(verdict)]; }
+
+std::uint64_t number_behind(const char* text, const char* key) {
+  const char* line = std::strstr(text, key);
+  if (line == nullptr) return UINT64_MAX;
+  line += std::strlen(key);
+  line += std::strspn(line, " \t");
+  return *line < '0' || *line > '9' ? UINT64_MAX : std::strtoull(line, nullptr, 10);
 }
 
 bool read_text(const char* path, char* text, std::size_t bytes) {
@@ -164,8 +150,8 @@ Memory memory() {
   Memory memory;
   char text[4096];
   if (read_text("/proc/meminfo", text, sizeof text)) {
-    memory.total = kibibytes(text, "MemTotal:");
-    memory.available = kibibytes(text, "MemAvailable:");
+    memory.total = kibibytes(number_behind(text, "MemTotal:"));
+    memory.available = kibibytes(number_behind(text, "MemAvailable:"));
   }
   const Group group = heap::group();
   memory.total = std::min(memory.total, group.limit);
@@ -181,7 +167,7 @@ bool limited() { return is_limited(RLIMIT_AS) || is_limited(RLIMIT_DATA); }
 Facts gather() {
   Facts facts;
   char text[32];
-  const int kept = errno;
+  const KeepErrno keep;
   facts.address_limit = is_limited(RLIMIT_AS);
   facts.data_limit = is_limited(RLIMIT_DATA);
   facts.file_limit = is_limited(RLIMIT_FSIZE);
@@ -192,7 +178,6 @@ Facts gather() {
   facts.collapse = kernel_collapses();
   const Memory memory = heap::memory();
   facts.memory_short = memory.available < memory.total / 16;
-  errno = kept;
   return facts;
 }
 

@@ -58,6 +58,8 @@ struct Memory {
 };
 Memory memory();
 
+// The number behind `key` in a text; UINT64_MAX: there is none.
+std::uint64_t number_behind(const char* text, const char* key);
 // Reads the beginning of a file; false: it cannot be read.
 bool read_text(const char* path, char* text, std::size_t bytes);
 

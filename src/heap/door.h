@@ -13,7 +13,15 @@ extern "C" {
 #define MH_HEAP_DOOR_LAYOUT 1
 
 struct mh_heap_stats {
-  uint64_t used, peak, waste, kept, mapped, resident, blocks, returned, statics;
+  uint64_t used;     /* bytes that the program has asked for and not freed */
+  uint64_t peak;     /* ... at most */
+  uint64_t waste;    /* bytes of used extents that nobody asked for */
+  uint64_t kept;     /* bytes of freed blocks kept for the next */
+  uint64_t mapped;   /* address space */
+  uint64_t resident; /* memory, kept and static included */
+  uint64_t blocks;   /* allocations served so far */
+  uint64_t returned; /* bytes given back to the system so far */
+  uint64_t statics;  /* bytes of static memory moved in */
 };
 
 /* All functions: any thread, no exception. */

@@ -3,13 +3,11 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <new>
 
@@ -19,32 +17,12 @@
 namespace mh::heap {
 namespace {
 
-constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 constexpr int kWritable = PROT_READ | PROT_WRITE;
 
 constexpr int kTries = 16;
 
 // High, so that the program's own descriptors get the numbers they would have had.
 constexpr int kDescriptor = 1 << 10;
-
-void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }
-
-std::uint64_t random_base() {
-  std::uint64_t random = 0;
-  if (::getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random) {
-    random = static_cast<std::uint64_t>(::getpid());
-  }
-  return kPlan.first_base + (random % kPlan.bases << 30U);
-}
-
-// False: something lies there, or the address space is smaller.
-bool map_new(std::uint64_t address, std::size_t bytes, int fd) {
-  void* got = ::mmap(pointer(address), bytes, kWritable, MAP_SHARED | kMapFixedNoReplace, fd,
-                     static_cast<off_t>(address));
-  if (got == pointer(address)) return true;
-  if (got != MAP_FAILED) ::munmap(got, bytes);
-  return false;
-}
 
 bool map_over(const Span& span, int flags, int fd) {
   const off_t offset = fd >= 0 ? static_cast<off_t>(span.address) : 0;
@@ -61,9 +39,7 @@ int high_descriptor(int fd) {
 
 bool has_swap() {
   char text[4096];
-  if (!read_text("/proc/meminfo", text, sizeof text)) return true;
-  const char* line = std::strstr(text, "SwapTotal:");
-  return line == nullptr || std::strtoull(line + std::strlen("SwapTotal:"), nullptr, 10) != 0;
+  return !read_text("/proc/meminfo", text, sizeof text) || number_behind(text, "SwapTotal:") != 0;
 }
 
 bool read_all(int fd, std::uint64_t at, std::uint64_t end) {
@@ -117,8 +93,8 @@ bool File::make_header(std::uint64_t base, std::size_t bytes) {
 bool File::open(std::size_t bytes) {
   if (!make_file()) return false;
   for (int i = 0; i < kTries; ++i) {
-    const std::uint64_t base = random_base();
-    if (!map_new(base, bytes, fd_)) continue;
+    const std::uint64_t base = kPlan.first_base + (random_bits() % kPlan.bases << 30U);
+    if (!map_at(base, bytes, kWritable, fd_, base)) continue;
     if (!make_header(base, bytes)) {
       ::munmap(pointer(base), bytes);
       break;
@@ -157,7 +133,7 @@ bool File::reaches(std::uint64_t address, std::size_t bytes) const {
 // their own (madvise, mlock), which divides the mapping. No descriptor is needed.
 bool File::grow(std::size_t bytes) {
   if (state() == State::retired || this->bytes() + bytes > kMaxHeapBytes) return false;
-  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const std::size_t page = page_bytes();
   const std::uint64_t end = base() + this->bytes();
   if (::mremap(pointer(end - page), page, page + bytes, 0) == MAP_FAILED) return false;
   bytes_.store(this->bytes() + bytes, std::memory_order_relaxed);
@@ -199,11 +175,10 @@ bool File::move_in(const Span& span) {
 }
 
 int File::descriptor() const {
+  const KeepErrno keep;
   struct stat facts {};
-  const int kept = errno;
   const bool ours =
       fd_ >= 0 && ::fstat(fd_, &facts) == 0 && facts.st_dev == device_ && facts.st_ino == inode_;
-  errno = kept;
   return ours ? fd_ : -1;
 }
 
@@ -248,7 +223,7 @@ bool File::copy_by_file(const Span& span, int fd) const {
 // which are swapped out: with swap, all are read.
 bool File::copy_by_memory(const Span& span) const {
   constexpr std::size_t kPiece = kHugePage;
-  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const std::size_t page = page_bytes();
   const bool all = has_swap();
   unsigned char here[kPiece / 4096];
   for (std::uint64_t at = span.address; at < span.address + span.bytes; at += kPiece) {

@@ -9,8 +9,7 @@
 //   shared   the process maps the file itself; what it writes is what peers read.
 //   copied   a fork()ed child: its memory is private and anonymous; it has no part in the file.
 //   retired  the process maps the file copy-on-write: what it writes is its own from then on. The
-//   last
-//            resort at fork() where a copy is not possible. Peers are told by Header::closed.
+//            last resort at fork() where a copy is not possible. Peers are told by Header::closed.
 //
 // Nothing here allocates or uses the C++ run time: it runs below malloc. Not thread-safe but for
 // holds(); the caller has a lock.

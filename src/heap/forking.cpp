@@ -7,6 +7,8 @@
 
 #include <cerrno>
 
+#include "heap/system.hpp"
+
 namespace mh::heap {
 namespace {
 
@@ -36,7 +38,7 @@ bool Forking::can_copy() const {
 
 // Signals wait: a handler in the child would meet memory that is being replaced.
 void Forking::prepare() {
-  const int kept = errno;
+  const KeepErrno keep;
   sigset_t all;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &mask_);
@@ -45,29 +47,26 @@ void Forking::prepare() {
   if (heap_.file().shared() && (!can_copy() || ::pipe2(pipe_, O_CLOEXEC) != 0)) {
     heap_.file().retire();
   }
-  errno = kept;
 }
 
 void Forking::parent() {
-  const int kept = errno;
+  const KeepErrno keep;
   if (pipe_[0] >= 0) {
     ::close(pipe_[1]);
     if (hear(pipe_[0]) == kFailed) heap_.file().retire();
     ::close(pipe_[0]);
   }
   finish();
-  errno = kept;
 }
 
 void Forking::child() {
-  const int kept = errno;
+  const KeepErrno keep;
   if (pipe_[0] >= 0) {
     ::close(pipe_[0]);
     tell(pipe_[1], heap_.file().copy() ? kCopied : kFailed);
     ::close(pipe_[1]);
   }
   finish();
-  errno = kept;
 }
 
 void Forking::finish() {

@@ -6,8 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
+
+#include "heap/system.hpp"
 
 namespace mh::heap {
 namespace {
@@ -29,18 +30,6 @@ class Hold {
 
  private:
   pthread_mutex_t& lock_;
-};
-
-// What the program's errno was, given back at the end of a scope.
-class KeepErrno {
- public:
-  KeepErrno() = default;
-  KeepErrno(const KeepErrno&) = delete;
-  KeepErrno& operator=(const KeepErrno&) = delete;
-  ~KeepErrno() { errno = kept_; }
-
- private:
-  int kept_ = errno;
 };
 
 std::uint64_t milliseconds() {
@@ -79,7 +68,7 @@ void Heap::start(const Options& options) {
   options_ = options;
   options_.largest = std::min(options.largest, kMaxHeapBytes / 4);
   bound_.store(options.keep, std::memory_order_relaxed);
-  page_bytes_ = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  page_bytes_ = page_bytes();
   started_.store(true, std::memory_order_relaxed);
 }
 

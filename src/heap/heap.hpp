@@ -9,9 +9,8 @@
 //            bytes that differs from extent to extent: blocks of a power of two would else all
 //            begin alike modulo 4096, and lie in the same sets of the cache.
 //   kept     memory of freed blocks that is used again for the next, up to a bound; beyond, and
-//   when
-//            memory is short, it goes back to the system. First touches are the dearest part of
-//            shared memory.
+//            when memory is short, it goes back to the system. First touches are the dearest part
+//            of shared memory.
 //
 // One lock; it is never held during a system call that takes memory from or gives memory to the
 // system, but for growth (once in 64 MB). No thread-local data, no C++ run time, no destructor:
@@ -25,6 +24,7 @@
 #include <cstdint>
 
 #include "heap/conditions.hpp"
+#include "heap/door.h"
 #include "heap/extents.hpp"
 #include "heap/file.hpp"
 #include "heap/promotion.hpp"
@@ -35,17 +35,7 @@ namespace mh::heap {
 // staggered block needs one more: a quarter of the smallest block, less than a tenth from 64 KB on.
 inline constexpr std::size_t kThreshold = 16U << 10U;
 
-struct Stats {
-  std::uint64_t used;      // bytes that the program has asked for and not freed
-  std::uint64_t peak;      // ... at most
-  std::uint64_t waste;     // bytes of used extents that nobody asked for
-  std::uint64_t kept;      // bytes of freed blocks kept for the next
-  std::uint64_t mapped;    // address space
-  std::uint64_t resident;  // memory, kept and static included
-  std::uint64_t blocks;    // allocations served so far
-  std::uint64_t returned;  // bytes given back to the system so far
-  std::uint64_t statics;   // bytes of static memory moved in
-};
+using Stats = mh_heap_stats;
 
 class Heap {
  public:

@@ -90,14 +90,12 @@ void find_next(Next& next) {
   std::memcpy(&next, search.found, sizeof next);
 }
 
-Surroundings look_around() {
+void look_around(Facts& facts) {
   Search search;
   ::dl_iterate_phdr(look, &search);
-  Surroundings around;
-  around.checker = search.checker;
-  around.c_library_next = search.first == mh_front().file && search.next != nullptr &&
-                          std::strcmp(search.next, "libc.so.6") == 0;
-  return around;
+  facts.checker = search.checker;
+  facts.c_library_next = search.first == mh_front().file && search.next != nullptr &&
+                         std::strcmp(search.next, "libc.so.6") == 0;
 }
 
 }  // namespace mh::heap

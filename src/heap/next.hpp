@@ -8,6 +8,8 @@
 
 #include <cstddef>
 
+#include "heap/conditions.hpp"
+
 namespace mh::heap {
 
 struct Next {
@@ -24,13 +26,9 @@ struct Next {
   int (*madvise)(void*, std::size_t, int);
 };
 
-struct Surroundings {
-  bool c_library_next = false;  // the loader binds malloc to us, and the next is the C library's
-  bool checker = false;         // a sanitizer or Valgrind is in the process
-};
-
 // The C library has all of them, and every program has the C library.
 void find_next(Next& next);
-Surroundings look_around();
+// Whether the loader binds malloc to us and the next is the C library's; whether a checker is here.
+void look_around(Facts& facts);
 
 }  // namespace mh::heap

@@ -112,21 +112,14 @@ void* resize_others(void* block, std::size_t bytes) {
 
 // --- the start --------------------------------------------------------------------------------
 
-Facts facts_here() {
-  Facts facts = mh::heap::gather();
-  const mh::heap::Surroundings around = mh::heap::look_around();
-  facts.c_library_next = around.c_library_next;
-  facts.checker = around.checker;
-  return facts;
-}
-
 bool make_file() { return heap.ensure_file(); }
 
 [[gnu::constructor]] void begin() {
   const mh::heap::Mode mode = mh::heap::mode_of(::getenv("MH_HEAP"));
   if (mode == mh::heap::Mode::off) return;
   (void)forward();
-  const Facts facts = facts_here();
+  Facts facts = mh::heap::gather();
+  mh::heap::look_around(facts);
   verdict.store(mh::heap::judge(mode, facts), std::memory_order_relaxed);
   if (verdict.load(std::memory_order_relaxed) != Verdict::good) return;
   heap.start(Heap::options_for(facts));
@@ -150,11 +143,7 @@ int reaches(std::uint64_t address, std::uint64_t bytes) {
 
 int improve(unsigned chunks) { return heap.improve(chunks) ? 1 : 0; }
 
-void stats(mh_heap_stats* to) {
-  const mh::heap::Stats now = heap.stats();
-  *to = {now.used,     now.peak,   now.waste,    now.kept,   now.mapped,
-         now.resident, now.blocks, now.returned, now.statics};
-}
+void stats(mh_heap_stats* to) { *to = heap.stats(); }
 
 const char* why() { return mh::heap::explain(verdict.load(std::memory_order_relaxed)); }
 

@@ -2,9 +2,6 @@
 #include "heap/promotion.hpp"
 
 #include <sys/mman.h>
-#include <unistd.h>
-
-#include <cerrno>
 
 #include "heap/file.hpp"
 #include "heap/system.hpp"
@@ -49,10 +46,10 @@ void Promotion::settle(std::uint64_t address, bool untouched) {
 }
 
 bool Promotion::collapse(std::uint64_t address) {
-  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const KeepErrno keep;
+  const std::size_t page = page_bytes();
   unsigned char here[kHugePage / 4096];
   void* memory = reinterpret_cast<void*>(address);
-  const int kept = errno;
   std::size_t touched = 0;
   if (::mincore(memory, kHugePage, here) == 0) {
     for (std::size_t i = 0; i < kHugePage / page; ++i) touched += here[i] & 1U;
@@ -60,7 +57,6 @@ bool Promotion::collapse(std::uint64_t address) {
   const bool enough = touched >= kHugePage / page / 2;
   // A refusal (no huge page is free) is no reason to ask again and again.
   if (enough) ::madvise(memory, kHugePage, kMadvCollapse);
-  errno = kept;
   return enough;
 }
 

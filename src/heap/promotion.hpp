@@ -21,7 +21,6 @@ class Promotion {
   void add(std::uint64_t address, std::uint64_t bytes);
   // The next huge page to look at, 0: none now.
   std::uint64_t next();
-  [[nodiscard]] bool empty() const { return count_ == 0; }
   // What came of next(): untouched ones are looked at again, later.
   void settle(std::uint64_t address, bool untouched);
 

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "heap/conditions.hpp"
+#include "heap/system.hpp"
 
 namespace mh::heap {
 namespace {
@@ -18,8 +19,7 @@ constexpr std::uint64_t kSwapped = 1ULL << 62U;
 bool one_thread() {
   char text[4096];
   if (!read_text("/proc/self/status", text, sizeof text)) return false;
-  const char* line = std::strstr(text, "\nThreads:\t1\n");
-  return line != nullptr;
+  return std::strstr(text, "\nThreads:\t1\n") != nullptr;
 }
 
 // Writes the pages of zero-filled memory that somebody has touched: /proc/self/pagemap has a word
@@ -91,7 +91,7 @@ Movable movable(const dl_phdr_info& info, const ElfW(Phdr) & segment, std::size_
 
 std::uint64_t move_statics(File& file, bool (*ready)()) {
   Search search;
-  search.page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  search.page = page_bytes();
   ::dl_iterate_phdr(look_at_program, &search);
   if (search.count == 0 || !one_thread() || !ready()) return 0;
   std::uint64_t moved = 0;

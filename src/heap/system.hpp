@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What headers of older C libraries lack, and where in the address space the heap's mappings lie.
+// What the files of this room ask of the system in the same way, what headers of older C libraries
+// lack, and where in the address space the heap's mappings lie.
 #pragma once
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstddef>
 #include <cstdint>
 
 namespace mh::heap {
@@ -18,6 +24,41 @@ inline constexpr int kMapFixedNoReplace = MAP_FIXED_NOREPLACE;
 #else
 inline constexpr int kMapFixedNoReplace = 0x100000;  // Linux 4.17; older kernels take it as a hint
 #endif
+
+// Of each file of a heap.
+inline constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+inline void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }
+inline std::size_t page_bytes() { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
+
+inline std::uint64_t random_bits() {
+  std::uint64_t random = 0;
+  const bool known = ::getrandom(&random, sizeof random, GRND_NONBLOCK) == sizeof random;
+  return known ? random : static_cast<std::uint64_t>(::getpid());
+}
+
+// Maps a part of a file at this address. False: something lies there, or the address space is
+// smaller.
+inline bool map_at(std::uint64_t address, std::size_t bytes, int protection, int fd,
+                   std::uint64_t offset) {
+  void* got = ::mmap(pointer(address), bytes, protection, MAP_SHARED | kMapFixedNoReplace, fd,
+                     static_cast<off_t>(offset));
+  if (got == pointer(address)) return true;
+  if (got != MAP_FAILED) ::munmap(got, bytes);
+  return false;
+}
+
+// What the program's errno was, given back at the end of a scope.
+class KeepErrno {
+ public:
+  KeepErrno() = default;
+  KeepErrno(const KeepErrno&) = delete;
+  KeepErrno& operator=(const KeepErrno&) = delete;
+  ~KeepErrno() { errno = kept_; }
+
+ private:
+  int kept_ = errno;
+};
 
 // Far from all that the kernel places itself: programs and brk below 86 TB, stacks and mappings
 // below 128 TB. First the heap of this process, at a multiple of 1 GB; behind all that it may grow

@@ -7,7 +7,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,27 +18,10 @@
 namespace mh::heap {
 namespace {
 
-constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-
-void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }
-
-std::uint64_t random_below(std::uint64_t bound) {
-  std::uint64_t random = 0;
-  if (::getrandom(&random, sizeof random, 0) != sizeof random) return 0;
-  return random % bound;
-}
-
-std::uint64_t page_bytes() { return static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)); }
-
-// At this address or not at all.
-std::byte* map_at(std::uint64_t address, const Span& span, int fd) {
-  void* got = ::mmap(pointer(address), span.bytes, PROT_READ, MAP_SHARED | kMapFixedNoReplace, fd,
-                     static_cast<off_t>(span.address));
-  if (got == MAP_FAILED) return nullptr;
-  if (got != pointer(address)) {
-    ::munmap(got, span.bytes);
-    return nullptr;
-  }
+// Null: not at this address.
+std::byte* view_at(std::uint64_t address, const Span& span, int fd) {
+  if (!map_at(address, span.bytes, PROT_READ, fd, span.address)) return nullptr;
+  void* got = pointer(address);
   ::madvise(got, span.bytes, MADV_DONTFORK);
   ::madvise(got, span.bytes, MADV_DONTDUMP);
   return static_cast<std::byte*>(got);
@@ -75,8 +57,8 @@ Status Views::map(std::uint32_t rank, int fd) {
     ::munmap(page, sizeof(Header));
     return {Code::mismatch, 0};
   }
-  const std::uint64_t start = random_below(stride_ / 4 / kHugePage) * kHugePage;
-  peer.view = heap.bytes <= stride_ / 2 ? map_at(slot_of(rank) + start, heap, fd) : nullptr;
+  const std::uint64_t start = random_bits() % (stride_ / 4 / kHugePage) * kHugePage;
+  peer.view = heap.bytes <= stride_ / 2 ? view_at(slot_of(rank) + start, heap, fd) : nullptr;
   if (peer.view == nullptr) {
     ::munmap(page, sizeof(Header));
     return {Code::full, 0};
@@ -89,14 +71,15 @@ Status Views::map(std::uint32_t rank, int fd) {
 }
 
 void Views::map_statics(Peer& peer, std::uint64_t slot, int fd) const {
-  std::uint64_t at = slot + stride_ / 4 * 3 + random_below(stride_ / 16 / kHugePage) * kHugePage;
+  std::uint64_t at =
+      slot + stride_ / 4 * 3 + random_bits() % (stride_ / 16 / kHugePage) * kHugePage;
   const std::uint64_t end = slot + stride_ / 8 * 7;
   const std::uint32_t count = peer.header->statics.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < std::min(count, kMaxStatics); ++i) {
     const Span span = peer.header->spans[i];
     const std::uint64_t place = at + span.address % kHugePage;  // huge pages fit on both sides
     if (span.bytes > end - place) continue;
-    std::byte* view = map_at(place, span, fd);
+    std::byte* view = view_at(place, span, fd);
     if (view == nullptr) continue;
     peer.parts[peer.statics++] = {span, view};
     at = (place + span.bytes + 2 * kHugePage) / kHugePage * kHugePage;
@@ -110,7 +93,7 @@ void Views::extend(Peer& peer) const {
   const std::uint64_t now = peer.mapped.load(std::memory_order_relaxed);
   const std::uint64_t wanted = peer.header->bytes.load(std::memory_order_acquire);
   if (wanted <= now || wanted > stride_ / 2) return;
-  const std::uint64_t page = page_bytes();
+  const std::size_t page = page_bytes();
   void* last = peer.view + now - page;
   if (::mremap(last, page, page + wanted - now, 0) == MAP_FAILED) return;
   peer.mapped.store(wanted, std::memory_order_release);

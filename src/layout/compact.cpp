@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "layout/wide.hpp"
-
 namespace mh::layout {
 
 std::optional<Compact> compact_of(const Layout& layout, std::uint64_t count) {
@@ -14,18 +12,15 @@ std::optional<Compact> compact_of(const Layout& layout, std::uint64_t count) {
   compact.grid = root.node->grid;
   compact.first = root.offset;
   if (count > 1 && !extend(compact.grid, count, layout.extent())) return std::nullopt;
-  Wide low = root.offset;
-  Wide high = low + static_cast<Wide>(compact.grid.block);
+  compact.low = root.offset;
+  const Wide end = Wide{root.offset} + compact.grid.block;
+  const Wide bytes = Wide{root.node->size} * count;
+  if (!fits(end) || !fits(bytes)) return std::nullopt;
+  compact.high = static_cast<std::int64_t>(end);
   for (unsigned d = 0; d < compact.grid.dims; ++d) {
     const Dim& dim = compact.grid.dim[d];
-    const Wide last = (static_cast<Wide>(dim.count) - 1) * dim.stride;
-    low += std::min<Wide>(last, 0);
-    high += std::max<Wide>(last, 0);
+    if (!spread(compact.low, compact.high, dim.count, dim.stride)) return std::nullopt;
   }
-  const Wide bytes = static_cast<Wide>(root.node->size) * count;
-  if (!fits(low) || !fits(high) || !fits(bytes)) return std::nullopt;
-  compact.low = static_cast<std::int64_t>(low);
-  compact.high = static_cast<std::int64_t>(high);
   compact.bytes = static_cast<std::uint64_t>(bytes);
   return compact;
 }
@@ -45,12 +40,9 @@ LayoutPtr layout_of(const Compact& compact) {
   node->low = compact.low - compact.first;
   node->high = compact.high - compact.first;
   node->grid = compact.grid;
-  Bounds bounds;
-  bounds.any = true;
-  bounds.lower = compact.low;
-  bounds.upper = compact.high;
-  return std::make_shared<const Layout>(Placed{compact.first, std::move(node)}, bounds,
-                                        compact.high - compact.low);
+  return std::make_shared<const Layout>(
+      Placed{compact.first, std::move(node)},
+      Bounds{.any = true, .lower = compact.low, .upper = compact.high}, compact.high - compact.low);
 }
 
 }  // namespace mh::layout

@@ -18,7 +18,6 @@
 
 #include "layout/move_blocks.hpp"
 #include "layout/non_temporal.hpp"
-#include "layout/row.hpp"
 #include "layout/set_conflicts.hpp"
 #include "layout/walk.hpp"
 
@@ -117,19 +116,9 @@ void move_list(Address at, const std::int64_t* offset, std::uint64_t runs, std::
 template <bool kPack>
 void move_even_list(Address at, const std::int64_t* offset, std::uint64_t runs, std::uint64_t block,
                     std::byte* stream) {
-  switch (block) {
-    case 4:
-      return move_list<kPack, 4>(at, offset, runs, stream);
-    case 8:
-      return move_list<kPack, 8>(at, offset, runs, stream);
-    case 16:
-      return move_list<kPack, 16>(at, offset, runs, stream);
-    case 32:
-      return move_list<kPack, 32>(at, offset, runs, stream);
-    case 64:
-      return move_list<kPack, 64>(at, offset, runs, stream);
-    default:
-      break;
+  if (with_constant<4, 8, 16, 32, 64>(
+          block, [&](auto size) { move_list<kPack, size>(at, offset, runs, stream); })) {
+    return;
   }
   for (std::uint64_t i = 0; i < runs; ++i) {
     move_short<kPack>(pointer(moved(at, offset[i])), stream + i * block, block);

@@ -5,8 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "layout/wide.hpp"
-
 namespace mh::layout {
 namespace {
 
@@ -24,12 +22,7 @@ bool spread(Bounds& bounds, std::int64_t count, std::int64_t stride) {
     bounds = {};
     return true;
   }
-  const Wide reach = (Wide{count} - 1) * stride;
-  const Wide lower = bounds.lower + std::min<Wide>(reach, 0);
-  const Wide upper = bounds.upper + std::max<Wide>(reach, 0);
-  bounds.lower = static_cast<std::int64_t>(lower);
-  bounds.upper = static_cast<std::int64_t>(upper);
-  return fits(lower) && fits(upper);
+  return layout::spread(bounds.lower, bounds.upper, static_cast<std::uint64_t>(count), stride);
 }
 
 bool shift(Bounds& bounds, std::int64_t by) {
@@ -134,18 +127,6 @@ Result<LayoutPtr> listed(Numbers lengths, Numbers displacements, std::int64_t un
     std::int64_t at = 0;
     if (!multiply(displacements[i], unit, at)) return too_large();
     const Status added = sequence.add(lengths[i], at, child);
-    if (!added.ok()) return added;
-  }
-  return sequence.finish();
-}
-
-Result<LayoutPtr> listed_blocks(std::int64_t length, Numbers displacements, std::int64_t unit,
-                                const Layout& child) {
-  Sequence sequence(displacements.size());
-  for (const std::int64_t displacement : displacements) {
-    std::int64_t at = 0;
-    if (!multiply(displacement, unit, at)) return too_large();
-    const Status added = sequence.add(length, at, child);
     if (!added.ok()) return added;
   }
   return sequence.finish();
@@ -270,12 +251,12 @@ Result<LayoutPtr> hindexed(Numbers lengths, Numbers displacement_bytes, const La
 }
 
 Result<LayoutPtr> indexed_block(std::int64_t length, Numbers displacements, const Layout& child) {
-  return listed_blocks(length, displacements, child.extent(), child);
+  return indexed(std::vector(displacements.size(), length), displacements, child);
 }
 
 Result<LayoutPtr> hindexed_block(std::int64_t length, Numbers displacement_bytes,
                                  const Layout& child) {
-  return listed_blocks(length, displacement_bytes, 1, child);
+  return hindexed(std::vector(displacement_bytes.size(), length), displacement_bytes, child);
 }
 
 Result<LayoutPtr> structure(Numbers lengths, Numbers displacement_bytes,

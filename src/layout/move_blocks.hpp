@@ -13,11 +13,19 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
-#include "layout/row.hpp"
 #include "layout/walk.hpp"
 
 namespace mh::layout::detail {
+
+// Calls `with` for the number, known when this is compiled, if it is one of those. False: it is
+// not.
+template <std::size_t... kNumbers, class With>
+inline bool with_constant(std::size_t number, With&& with) {
+  return ((number == kNumbers && (with(std::integral_constant<std::size_t, kNumbers>{}), true)) ||
+          ...);
+}
 
 template <bool kPack, std::size_t kBytes>
 inline void move_fixed(std::byte* memory, std::byte* stream) {
@@ -203,27 +211,10 @@ void move_wide_row(const Row& /*row*/, std::size_t /*bytes*/) {}
 // Calls `with` for the loop over blocks of this size; the choice is made once, not for each row.
 template <bool kPack, class With>
 void choose_row(std::size_t bytes, With&& with) {
-  switch (bytes) {
-    case 1:
-      return with(move_fixed_row<kPack, 1>);
-    case 2:
-      return with(move_fixed_row<kPack, 2>);
-    case 4:
-      return with(move_fixed_row<kPack, 4>);
-    case 8:
-      return with(move_fixed_row<kPack, 8>);
-    case 16:
-      return with(move_fixed_row<kPack, 16>);
-    case 24:
-      return with(move_fixed_row<kPack, 24>);
-    case 32:
-      return with(move_fixed_row<kPack, 32>);
-    case 40:
-      return with(move_fixed_row<kPack, 40>);
-    default:
-      break;
+  if (with_constant<1, 2, 3, 4, 8, 16, 24, 32, 40>(
+          bytes, [&](auto size) { with(move_fixed_row<kPack, size>); })) {
+    return;
   }
-  if (bytes == 3) return with(move_fixed_row<kPack, 3>);
   if (bytes < 8) return with([=](const Row& row) { move_overlapped_row<kPack, 4>(row, bytes); });
   if (bytes < 16) return with([=](const Row& row) { move_overlapped_row<kPack, 8>(row, bytes); });
   if (bytes < 32) return with([=](const Row& row) { move_overlapped_row<kPack, 16>(row, bytes); });

@@ -23,7 +23,7 @@
 #include <cstring>
 
 #include "base/cacheline.hpp"
-#include "layout/row.hpp"
+#include "layout/walk.hpp"
 
 namespace mh::layout::detail::far {
 

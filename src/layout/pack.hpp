@@ -76,41 +76,4 @@ struct Blocks {
 };
 Blocks blocks(const Elements& of, Range range, std::span<iovec> room);
 
-// A stream that is moved bit by bit: each call goes on where the last one stopped.
-class Cursor {
- public:
-  explicit Cursor(const Elements& elements, std::uint64_t position = 0)
-      : elements_(elements), position_(position) {}
-
-  [[nodiscard]] std::uint64_t position() const { return position_; }
-  [[nodiscard]] bool at_end() const { return position_ >= elements_.bytes(); }
-  void seek(std::uint64_t position) { position_ = position; }
-
-  // Bytes moved, fewer than asked for at the end of the stream only.
-  std::uint64_t pack(void* packed, std::uint64_t bytes) {
-    return pass(layout::pack(elements_, next(bytes), packed));
-  }
-  std::uint64_t unpack(const void* packed, std::uint64_t bytes) {
-    return pass(layout::unpack(elements_, next(bytes), packed));
-  }
-  Blocks blocks(std::span<iovec> room, std::uint64_t bytes) {
-    const Blocks found = layout::blocks(elements_, next(bytes), room);
-    pass(found.bytes);
-    return found;
-  }
-
- private:
-  [[nodiscard]] Range next(std::uint64_t bytes) const {
-    const std::uint64_t left = ~std::uint64_t{0} - position_;
-    return {position_, position_ + (bytes < left ? bytes : left)};
-  }
-  std::uint64_t pass(std::uint64_t bytes) {
-    position_ += bytes;
-    return bytes;
-  }
-
-  Elements elements_;
-  std::uint64_t position_;
-};
-
 }  // namespace mh::layout

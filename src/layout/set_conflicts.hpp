@@ -14,7 +14,7 @@
 #include <cstdint>
 
 #include "base/cacheline.hpp"
-#include "layout/row.hpp"
+#include "layout/move_blocks.hpp"
 #include "layout/walk.hpp"
 
 namespace mh::layout::detail {
@@ -212,22 +212,8 @@ void move_rows_of_words(Address at, const Rows& rows, std::byte* stream) {
 
 template <bool kPack>
 void move_across_lines(Address at, const Rows& rows, std::byte* stream) {
-  switch (rows.block / kWord) {
-    case 2:
-      return move_rows_of_words<kPack, 2>(at, rows, stream);
-    case 3:
-      return move_rows_of_words<kPack, 3>(at, rows, stream);
-    case 4:
-      return move_rows_of_words<kPack, 4>(at, rows, stream);
-    case 5:
-      return move_rows_of_words<kPack, 5>(at, rows, stream);
-    case 6:
-      return move_rows_of_words<kPack, 6>(at, rows, stream);
-    case 7:
-      return move_rows_of_words<kPack, 7>(at, rows, stream);
-    default:
-      return move_rows_of_words<kPack, kMostWords>(at, rows, stream);
-  }
+  with_constant<2, 3, 4, 5, 6, 7, kMostWords>(
+      rows.block / kWord, [&](auto words) { move_rows_of_words<kPack, words>(at, rows, stream); });
 }
 
 }  // namespace mh::layout::detail

@@ -8,8 +8,6 @@
 #include <span>
 #include <utility>
 
-#include "layout/wide.hpp"
-
 namespace mh::layout {
 namespace {
 
@@ -28,15 +26,10 @@ bool is_block(const Node& node) { return node.kind == Kind::grid && node.grid.di
 
 // Size and bounds of `node` once it is repeated.
 bool spread(Node& node, std::uint64_t count, std::int64_t stride) {
-  const Wide reach = (Wide{count} - 1) * stride;
   const Wide size = Wide{count} * node.size;
-  const Wide low = node.low + std::min<Wide>(reach, 0);
-  const Wide high = node.high + std::max<Wide>(reach, 0);
-  if (size > kLargest || !fits(low) || !fits(high)) return false;
+  if (size > kLargest) return false;
   node.size = static_cast<std::uint64_t>(size);
-  node.low = static_cast<std::int64_t>(low);
-  node.high = static_cast<std::int64_t>(high);
-  return true;
+  return layout::spread(node.low, node.high, count, stride);
 }
 
 // A block as long as its stride is a longer block. (A grid's own block never is: its strides would
@@ -314,17 +307,19 @@ Result<NodePtr> mixed(std::span<const Piece> pieces) {
   return NodePtr(std::move(made));
 }
 
-bool same_dims(const Grid& a, const Grid& b) {
-  return a.block == b.block && a.dims == b.dims &&
-         std::equal(
-             a.dim.begin(), a.dim.begin() + a.dims, b.dim.begin(),
-             [](const Dim& x, const Dim& y) { return x.count == y.count && x.stride == y.stride; });
-}
-
 }  // namespace
 
 Status bad_argument() { return {Code::system, EINVAL}; }
 Status too_large() { return {Code::system, EOVERFLOW}; }
+
+bool spread(std::int64_t& low, std::int64_t& high, std::uint64_t count, std::int64_t stride) {
+  const Wide reach = (Wide{count} - 1) * stride;
+  const Wide lowest = low + std::min<Wide>(reach, 0);
+  const Wide highest = high + std::max<Wide>(reach, 0);
+  low = static_cast<std::int64_t>(lowest);
+  high = static_cast<std::int64_t>(highest);
+  return fits(lowest) && fits(highest);
+}
 
 bool extend(Grid& grid, std::uint64_t count, std::int64_t stride) {
   if (count == 1) return true;
@@ -396,9 +391,8 @@ Result<Placed> joined(std::vector<Piece> pieces) {
 
 bool same(const Node& a, const Node& b) {
   if (a.kind != b.kind || a.size != b.size || a.offset != b.offset || a.end != b.end) return false;
-  if (!same_dims(a.grid, b.grid) || a.child.size() != b.child.size()) return false;
+  if (a.grid != b.grid || a.outer != b.outer || a.child.size() != b.child.size()) return false;
   if (a.runs.count != b.runs.count || a.runs.stride != b.runs.stride) return false;
-  if (a.outer.count != b.outer.count || a.outer.stride != b.outer.stride) return false;
   for (std::size_t i = 0; i < a.child.size(); ++i) {
     if (a.child[i] != b.child[i] && !same(*a.child[i], *b.child[i])) return false;
   }

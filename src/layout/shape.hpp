@@ -15,13 +15,23 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
 #include "base/result.hpp"
-#include "layout/wide.hpp"
 
 namespace mh::layout {
+
+// Arithmetic of offsets that cannot overflow: in 128 bits, then a look whether 64 hold the result.
+__extension__ using Wide = __int128;
+inline constexpr Wide kLargest = std::numeric_limits<std::int64_t>::max();
+// One bit less than there is, so that the difference of two offsets fits, too.
+inline constexpr Wide kFurthest = kLargest / 2;
+constexpr bool fits(Wide value) { return value >= -kFurthest && value <= kFurthest; }
+
+// What lies in [low, high) is repeated. False: the bounds do not fit.
+bool spread(std::int64_t& low, std::int64_t& high, std::uint64_t count, std::int64_t stride);
 
 inline constexpr unsigned kMaxDims = 5;
 inline constexpr unsigned kMaxDepth = 24;

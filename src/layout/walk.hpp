@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "layout/layout.hpp"
@@ -45,6 +46,18 @@ struct Rows {
 };
 
 namespace detail {
+
+inline std::byte* pointer(Address at) { return reinterpret_cast<std::byte*>(at); }
+
+// Blocks at one stride in memory and another one in the stream, as the loops over blocks are given
+// them. In a row of a grid that is the size of a block, in a column of records that of a record.
+struct Row {
+  Address at;
+  std::int64_t stride;
+  std::uint64_t length;
+  std::byte* stream;
+  std::uint64_t stream_stride;
+};
 
 // A place among the blocks of a grid, which moves on in the order of the stream.
 class GridPlace {

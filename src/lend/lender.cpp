@@ -9,8 +9,7 @@
 
 #include "base/clock.hpp"
 #include "base/tuning.hpp"
-#include "lend/affinity.hpp"
-#include "lend/futex.hpp"
+#include "lend/threads.hpp"
 
 namespace mh::lend {
 namespace {

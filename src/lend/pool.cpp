@@ -3,7 +3,6 @@
 
 #include <pthread.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,8 +14,7 @@
 #include "base/clock.hpp"
 #include "base/say.hpp"
 #include "base/tuning.hpp"
-#include "lend/futex.hpp"
-#include "lend/signals.hpp"
+#include "lend/threads.hpp"
 
 namespace mh::lend {
 namespace {
@@ -162,7 +160,7 @@ bool Pool::hire_one(Channel& channel, std::size_t stack) {
 void Pool::live(Channel& channel) {
   hired_.wait(false, std::memory_order_acquire);  // where it may run is being tried
   // release: pairs with the lender's look; from here on a wake-up is answered.
-  channel.thread.store(static_cast<std::int32_t>(::syscall(SYS_gettid)), std::memory_order_release);
+  channel.thread.store(::gettid(), std::memory_order_release);
   while (!ending_.load(std::memory_order_relaxed)) {
     // acquire: pairs with the lender's lent.
     std::uint32_t word = channel.word.load(std::memory_order_acquire);

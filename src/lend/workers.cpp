@@ -3,15 +3,14 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <system_error>
 #include <utility>
 
 #include "base/clock.hpp"
 #include "base/tuning.hpp"
-#include "lend/affinity.hpp"
-#include "lend/futex.hpp"
-#include "lend/signals.hpp"
+#include "lend/threads.hpp"
 
 namespace mh::lend {
 namespace {
@@ -93,7 +92,7 @@ void Workers::stop() {
 
 void Workers::live(Worker& worker) {
   step_back();
-  if (!bind_this_thread(worker.cpu)) return;
+  if (!bind_thread(::gettid(), worker.cpu)) return;
   for (std::uint32_t seen = 0; !ending_.load(std::memory_order_relaxed);) {
     asleep_.fetch_add(1, std::memory_order_relaxed);
     futex_wait(calls_, seen, tuning::kParkedWorkerNs);

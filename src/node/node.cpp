@@ -179,19 +179,6 @@ bool Node::alive(std::uint32_t rank) const {
   return other.start_time == 0 || start_time_of(other.pid) == other.start_time;
 }
 
-std::span<const std::uint32_t> Node::ranks_on(std::uint16_t numa) const {
-  if (numa >= by_numa_.size()) return {};
-  return by_numa_[numa];
-}
-
-std::uint32_t Node::active_on(std::uint16_t numa) const {
-  std::uint32_t active = 0;
-  for (const std::uint32_t rank : ranks_on(numa)) {
-    if (record(rank).idle.load(std::memory_order_relaxed) == 0) ++active;
-  }
-  return active;
-}
-
 bool Node::somebody_else_idle(std::uint32_t but) const {
   for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
     if (rank != me_ && rank != but && record(rank).idle.load(std::memory_order_relaxed) != 0)
@@ -202,7 +189,8 @@ bool Node::somebody_else_idle(std::uint32_t but) const {
 
 bool Node::at_least_active(std::uint16_t numa, std::uint64_t limit) const {
   std::uint64_t active = 0;
-  for (const std::uint32_t rank : ranks_on(numa)) {
+  if (numa >= by_numa_.size()) return limit == 0;
+  for (const std::uint32_t rank : by_numa_[numa]) {
     if (active >= limit) break;
     if (record(rank).idle.load(std::memory_order_relaxed) == 0) ++active;
   }

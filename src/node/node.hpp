@@ -9,8 +9,7 @@
 //   root:    Node::initialise(...) on the new segment          all others: attach the segment
 //   all:     node = Node::join(...)       own record and affinity are written
 //   all:     (construct own area), then a barrier of the caller
-//   all:     node.settle()                everybody's record is read; from here on the node is
-//   complete
+//   all:     node.settle()                everybody's record is read; the node is complete
 #pragma once
 
 #include <array>
@@ -63,10 +62,7 @@ class Node {
   [[nodiscard]] bool alive(std::uint32_t rank) const;
 
   // After settle():
-  [[nodiscard]] std::span<const std::uint32_t> ranks_on(std::uint16_t numa) const;
-  // Ranks of that NUMA node that are not idle in MPI (n_active of CAB-MPI, III-C3).
-  [[nodiscard]] std::uint32_t active_on(std::uint16_t numa) const;
-  // active_on(numa) >= limit, without counting further than needed.
+  // Whether so many ranks of that NUMA node are not idle in MPI (n_active of CAB-MPI, III-C3).
   [[nodiscard]] bool at_least_active(std::uint16_t numa, std::uint64_t limit) const;
   // Whether another rank waits in MPI with nothing in hand, just now.
   [[nodiscard]] bool somebody_idle() const { return somebody_else_idle(me_); }

@@ -313,35 +313,11 @@ nlohmann::ordered_json to_json(const Efficiency& e) {
           {"communication", e.communication}};
 }
 
-template <class Fallbacks>
-nlohmann::ordered_json fallbacks_json(const Fallbacks& fallbacks) {
-  nlohmann::ordered_json all = nlohmann::ordered_json::object();
-  for (std::size_t i = 0; i < kFallbacks; ++i) all[std::string(kFallbackKeys[i])] = fallbacks[i];
-  return all;
-}
-
-// The counts that RankReport and Totals have under the same names.
-template <class Counts>
 void put_counts(nlohmann::ordered_json& json, const Counts& counts) {
-  json["messages_described"] = counts.messages_described;
-  json["bytes_described"] = counts.bytes_described;
-  json["resends"] = counts.resends;
-  json["fallbacks"] = fallbacks_json(counts.fallbacks);
-  json["own_chunks"] = counts.own_chunks;
-  json["own_bytes"] = counts.own_bytes;
-  json["others_chunks"] = counts.others_chunks;
-  json["others_bytes"] = counts.others_bytes;
-  json["lent_chunks"] = counts.lent_chunks;
-  json["lent_bytes"] = counts.lent_bytes;
-  json["messages_exchanged"] = counts.messages_exchanged;
-  json["bytes_packed"] = counts.bytes_packed;
-  json["waits"] = counts.waits;
-  json["collectives_gated"] = counts.collectives_gated;
-  json["windows_ours"] = counts.windows_ours;
-  json["windows_left"] = counts.windows_left;
-  json["one_sided_operations"] = counts.one_sided_operations;
-  json["heap_peak_bytes"] = counts.heap_peak;
-  json["heap_kept_bytes"] = counts.heap_kept;
+  for (const CountRow& row : kCounts) json[row.key] = counts.*row.count;
+  for (std::size_t i = 0; i < kFallbacks; ++i) {
+    json["fallbacks"][std::string(kFallbackKeys[i])] = counts.fallbacks[i];
+  }
 }
 
 nlohmann::ordered_json to_json(const Loops& loops) {

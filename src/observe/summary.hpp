@@ -37,8 +37,6 @@ struct Regions {
   std::span<const std::string> names;  // of the lists, in the order of Loops::names_used
 };
 
-// Plain data (trivially copyable): times in seconds, counts as in Counters.
-
 // `why_not`: what kept nodes from helping (from the agreement at start), empty if nothing did.
 std::string render_summary(std::span<const RankReport> ranks, std::span<const Helped> helped,
                            const std::string& why_not, const Regions& regions = {});

@@ -48,23 +48,12 @@ RankReport read_counters(const Counters& counters, std::uint64_t now_ticks, doub
   report.own_copy_s = seconds(counters.own_copy_ticks.get());
   report.lent_s = seconds(counters.lent_ticks.get());
   report.loops.units_lent = counters.lent_units.get();
-  report.messages_described = counters.messages_described.get();
-  report.bytes_described = counters.bytes_described.get();
-  report.resends = counters.resends.get();
+  for (const CountRow& row : kCounts) {
+    if (row.counter != nullptr) report.*row.count = (counters.*row.counter).get();
+  }
   for (std::size_t i = 0; i < kFallbacks; ++i) report.fallbacks[i] = counters.fallbacks[i].get();
   report.own_chunks = counters.own_chunks_received.get() + counters.own_chunks_sent.get();
   report.own_bytes = counters.own_bytes_received.get() + counters.own_bytes_sent.get();
-  report.others_chunks = counters.others_chunks.get();
-  report.others_bytes = counters.others_bytes.get();
-  report.lent_chunks = counters.lent_chunks.get();
-  report.lent_bytes = counters.lent_bytes.get();
-  report.bytes_packed = counters.bytes_packed.get();
-  report.messages_exchanged = counters.messages_exchanged.get();
-  report.waits = counters.waits.get();
-  report.collectives_gated = counters.collectives_gated.get();
-  report.windows_ours = counters.windows_ours.get();
-  report.windows_left = counters.windows_left.get();
-  report.one_sided_operations = counters.one_sided_operations.get();
   return report;
 }
 
@@ -79,25 +68,8 @@ Totals total(std::span<const RankReport> ranks) {
     sum.wait_s += std::max(0.0, rank.wait_s - helping - rank.own_copy_s);
     sum.help_s += helping;
     sum.own_copy_s += rank.own_copy_s;
-    sum.messages_described += rank.messages_described;
-    sum.bytes_described += rank.bytes_described;
-    sum.resends += rank.resends;
+    for (const CountRow& row : kCounts) sum.*row.count += rank.*row.count;
     for (std::size_t i = 0; i < kFallbacks; ++i) sum.fallbacks[i] += rank.fallbacks[i];
-    sum.own_chunks += rank.own_chunks;
-    sum.own_bytes += rank.own_bytes;
-    sum.others_chunks += rank.others_chunks;
-    sum.others_bytes += rank.others_bytes;
-    sum.lent_chunks += rank.lent_chunks;
-    sum.lent_bytes += rank.lent_bytes;
-    sum.messages_exchanged += rank.messages_exchanged;
-    sum.bytes_packed += rank.bytes_packed;
-    sum.waits += rank.waits;
-    sum.collectives_gated += rank.collectives_gated;
-    sum.windows_ours += rank.windows_ours;
-    sum.windows_left += rank.windows_left;
-    sum.one_sided_operations += rank.one_sided_operations;
-    sum.heap_peak += rank.heap_peak;
-    sum.heap_kept += rank.heap_kept;
     add_to(sum.loops, rank.loops);
   }
   sum.without_help = efficiency(ranks, sum.elapsed_s, useful_s);

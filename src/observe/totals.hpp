@@ -29,19 +29,12 @@ struct Loops {
   std::uint32_t sharing;                       // 1: loops of this rank could be shared
 };
 
-struct RankReport {
-  std::uint32_t world_rank;
-  std::uint32_t node;     // 0.., in the order of their first world rank
-  std::uint32_t helping;  // 1: this rank's node shares work; 0: see Why
-  double elapsed_s;       // from MPI_Init to MPI_Finalize
-  double wait_s;          // inside the wait loop, all of it
-  double help_s;          // of that: copying for others
-  double own_copy_s;      // of that: copying own messages
-  double lent_s;          // of that: the core was lent to another rank
+// Of one rank, or of all.
+struct Counts {
   std::uint64_t messages_described;
   std::uint64_t bytes_described;
   std::uint64_t resends;
-  std::uint64_t fallbacks[kFallbacks];
+  std::array<std::uint64_t, kFallbacks> fallbacks;
   std::uint64_t own_chunks;  // as receiver and as sender
   std::uint64_t own_bytes;
   std::uint64_t others_chunks;
@@ -57,6 +50,44 @@ struct RankReport {
   std::uint64_t one_sided_operations;
   std::uint64_t heap_peak;  // bytes in the shared heap at a time, at most; 0: none was shared
   std::uint64_t heap_kept;  // ... of freed blocks that it kept at the end
+};
+
+// Each of them but `fallbacks`, its name in JSON, and the counter that it is, if it is one.
+struct CountRow {
+  const char* key;
+  std::uint64_t Counts::*count;
+  Count Counters::*counter;
+};
+inline constexpr CountRow kCounts[] = {
+    {"messages_described", &Counts::messages_described, &Counters::messages_described},
+    {"bytes_described", &Counts::bytes_described, &Counters::bytes_described},
+    {"resends", &Counts::resends, &Counters::resends},
+    {"own_chunks", &Counts::own_chunks, nullptr},
+    {"own_bytes", &Counts::own_bytes, nullptr},
+    {"others_chunks", &Counts::others_chunks, &Counters::others_chunks},
+    {"others_bytes", &Counts::others_bytes, &Counters::others_bytes},
+    {"lent_chunks", &Counts::lent_chunks, &Counters::lent_chunks},
+    {"lent_bytes", &Counts::lent_bytes, &Counters::lent_bytes},
+    {"messages_exchanged", &Counts::messages_exchanged, &Counters::messages_exchanged},
+    {"bytes_packed", &Counts::bytes_packed, &Counters::bytes_packed},
+    {"waits", &Counts::waits, &Counters::waits},
+    {"collectives_gated", &Counts::collectives_gated, &Counters::collectives_gated},
+    {"windows_ours", &Counts::windows_ours, &Counters::windows_ours},
+    {"windows_left", &Counts::windows_left, &Counters::windows_left},
+    {"one_sided_operations", &Counts::one_sided_operations, &Counters::one_sided_operations},
+    {"heap_peak_bytes", &Counts::heap_peak, nullptr},
+    {"heap_kept_bytes", &Counts::heap_kept, nullptr},
+};
+
+struct RankReport : Counts {
+  std::uint32_t world_rank;
+  std::uint32_t node;     // 0.., in the order of their first world rank
+  std::uint32_t helping;  // 1: this rank's node shares work; 0: see Why
+  double elapsed_s;       // from MPI_Init to MPI_Finalize
+  double wait_s;          // inside the wait loop, all of it
+  double help_s;          // of that: copying for others
+  double own_copy_s;      // of that: copying own messages
+  double lent_s;          // of that: the core was lent to another rank
   Loops loops;
 };
 
@@ -69,7 +100,7 @@ struct Efficiency {
   double communication;
 };
 
-struct Totals {
+struct Totals : Counts {
   std::uint32_t ranks;
   std::uint32_t nodes;
   double elapsed_s;  // the longest rank
@@ -79,12 +110,6 @@ struct Totals {
   double own_copy_s;
   Efficiency without_help;  // useful time only
   Efficiency with_help;     // useful time and helping
-  std::uint64_t messages_described, bytes_described, resends;
-  std::array<std::uint64_t, kFallbacks> fallbacks;
-  std::uint64_t own_chunks, own_bytes, others_chunks, others_bytes;
-  std::uint64_t lent_chunks, lent_bytes, messages_exchanged, bytes_packed, waits, collectives_gated;
-  std::uint64_t windows_ours, windows_left, one_sided_operations;
-  std::uint64_t heap_peak, heap_kept;
   Loops loops;
 };
 Totals total(std::span<const RankReport> ranks);

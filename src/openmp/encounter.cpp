@@ -233,33 +233,19 @@ int num_threads() {
 }
 
 // The run time does not know of a shared region that its owner runs alone, nor of helpers.
+template <auto query>
 int level() {
   note(Obstacle::thread_number);
-  const int known = real.level();
-  return in_region() && known == 0 ? 1 : known;
-}
-
-int active_level() {
-  note(Obstacle::thread_number);
-  const int known = real.active_level();
+  const int known = (real.*query)();
   return in_region() && known == 0 ? 1 : known;
 }
 
 // omp_set_num_threads(), in C and in Fortran.
-void set_num_threads(int threads) {
+template <auto call, class Number>
+void set_num_threads(Number threads) {
   note(Obstacle::other_calls);
   t_usual_team = {};
-  real.set_num_threads(threads);
-}
-void set_num_threads_4(const std::int32_t* threads) {
-  note(Obstacle::other_calls);
-  t_usual_team = {};
-  real.set_num_threads_4(threads);
-}
-void set_num_threads_8(const std::int64_t* threads) {
-  note(Obstacle::other_calls);
-  t_usual_team = {};
-  real.set_num_threads_8(threads);
+  (real.*call)(threads);
 }
 
 int in_parallel() { return in_region() ? 1 : real.in_parallel(); }
@@ -272,12 +258,15 @@ void add_queries(std::vector<Binding>& table) {
     add(table, std::string("omp_get_thread_num") + ending, thread_num, real.thread_num);
     add(table, std::string("omp_get_num_threads") + ending, num_threads, real.num_threads);
     add(table, std::string("omp_in_parallel") + ending, in_parallel, real.in_parallel);
-    add(table, std::string("omp_get_level") + ending, level, real.level);
-    add(table, std::string("omp_get_active_level") + ending, active_level, real.active_level);
+    add(table, std::string("omp_get_level") + ending, level<&Real::level>, real.level);
+    add(table, std::string("omp_get_active_level") + ending, level<&Real::active_level>,
+        real.active_level);
   }
-  add(table, "omp_set_num_threads", set_num_threads, real.set_num_threads);
-  add(table, "omp_set_num_threads_", set_num_threads_4, real.set_num_threads_4);
-  add(table, "omp_set_num_threads_8_", set_num_threads_8, real.set_num_threads_8);
+  add(table, "omp_set_num_threads", set_num_threads<&Real::set_num_threads>, real.set_num_threads);
+  add(table, "omp_set_num_threads_", set_num_threads<&Real::set_num_threads_4>,
+      real.set_num_threads_4);
+  add(table, "omp_set_num_threads_8_", set_num_threads<&Real::set_num_threads_8>,
+      real.set_num_threads_8);
   ask(table, "omp_get_max_threads", real.max_threads);
   ask(table, "omp_get_schedule", real.get_schedule);
 }

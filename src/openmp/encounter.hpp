@@ -9,6 +9,7 @@
 // is not shared any more, and what has been begun ends as OpenMP says.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "openmp/marker.hpp"
@@ -44,11 +45,14 @@ Outcome run_shared(const Encounter& met, const Loop& loop, const Cut& own, bool 
 // While the run time runs a region that is none of ours, be it inside one that is.
 class Nested {
  public:
-  explicit Nested(const Outcome& met) : alone_(in_region()), stopwatch_(met.timed) {
-    note(Obstacle::nested);
+  explicit Nested(const Outcome& met)
+      : alone_(in_region()), kept_(std::exchange(current, nullptr)), stopwatch_(met.timed) {
     ++depth;
   }
-  ~Nested() { --depth; }
+  ~Nested() {
+    --depth;
+    current = kept_;
+  }
   Nested(const Nested&) = delete;
   Nested& operator=(const Nested&) = delete;
   // A region inside a shared one has a team of one: its thread may be a helper. So has a marked one
@@ -59,7 +63,7 @@ class Nested {
 
  private:
   bool alone_;
-  Outside outside_;
+  Participant* kept_;
   Stopwatch stopwatch_;
 };
 
@@ -67,7 +71,11 @@ class Nested {
 // in any order. True if it is the shared one, which then is open.
 bool begin_shared(const Loop& loop, const Cut& own, bool in_order);
 
-// omp_get_thread_num() and its like.
+// Our entry points: libgomp's (gomp.cpp), libomp's (kmpc.cpp), omp_get_thread_num() and its like.
+void add_gomp(std::vector<Binding>& table);
+void add_kmpc(std::vector<Binding>& table);
 void add_queries(std::vector<Binding>& table);
+// Libomp numbers the calling thread anew: it is the only one of a new process.
+void forget_number();
 
 }  // namespace mh::openmp

@@ -2,9 +2,9 @@
 // The entry points of GCC's OpenMP run time, libgomp, which gfortran uses too.
 //
 // A call that belongs to a region of ours is answered here, any other goes on to the run time.
-#include "openmp/gomp.hpp"
-
+#include <iterator>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -22,14 +22,18 @@ void run_by_team(Body body, void* data, unsigned threads, const void* flags) {
   real.parallel(body, data, threads, *static_cast<const unsigned*>(flags));
 }
 
+// `flags` stay where they are while the region runs.
+Encounter met(Body body, void* data, unsigned threads, const unsigned& flags) {
+  return {.code = reinterpret_cast<const void*>(body),
+          .body = body,
+          .data = data,
+          .threads = threads,
+          .run_by_team = run_by_team,
+          .how = &flags};
+}
+
 void parallel(Body body, void* data, unsigned threads, unsigned flags) {
-  const Encounter met{.code = reinterpret_cast<const void*>(body),
-                      .body = body,
-                      .data = data,
-                      .threads = threads,
-                      .run_by_team = run_by_team,
-                      .how = &flags};
-  const Outcome outcome = run_shared(met);
+  const Outcome outcome = run_shared(met(body, data, threads, flags));
   if (outcome.done) return;
   const Nested nested(outcome);
   real.parallel(body, data, nested.threads(threads), flags);
@@ -45,6 +49,8 @@ Loop loop_of(long start, long bound, long step) {
   if (step < 0 && start > bound) loop.count = indices_over(from - to - 1, -loop.step);
   return loop;
 }
+
+using Ull = unsigned long;  // libgomp's unsigned long long, which is as wide
 
 Loop loop_of(bool up, Ull start, Ull bound, Ull step) {
   Loop loop{.start = start, .step = step, .bound = bound};
@@ -64,21 +70,27 @@ bool give(const Loop& loop, const Range& range, Index* first, Index* end) {
   return true;
 }
 
-// What a schedule means here; `unspecified`: chunks are fixed, which cannot be shared.
-Cut cut_of(Kind kind, long chunk) {
-  if (!has_chunk(kind)) return cut_at_run_time();
-  const bool guided = kind == Kind::guided || kind == Kind::nonmonotonic_guided;
-  return {.schedule = guided ? Schedule::guided : Schedule::dynamic,
-          .chunk = chunk > 0 ? static_cast<std::uint64_t>(chunk) : 1};
-}
+// The schedules that hand out chunks while the loop runs.
+struct Kind {
+  const char* name;  // in those of libgomp's functions
+  int schedule;
+  bool in_order;  // schedule(monotonic: ...), and what compilers turn into it for their own needs
+};
+constexpr Kind kKinds[] = {
+    {"dynamic", kDynamic, true},
+    {"guided", kGuided, true},
+    {"nonmonotonic_dynamic", kDynamic, false},
+    {"nonmonotonic_guided", kGuided, false},
+    {"runtime", kRunTime, true},
+    {"nonmonotonic_runtime", kRunTime, false},
+    {"maybe_nonmonotonic_runtime", kRunTime, false},
+};
 
-// schedule(monotonic: ...), and what compilers turn into it for their own needs.
-bool in_order(Kind kind) {
-  return kind == Kind::dynamic || kind == Kind::guided || kind == Kind::runtime;
-}
+Cut cut_of(const Kind& kind, long chunk = 0) { return openmp::cut_of(kind.schedule, chunk); }
 
-bool begin(Kind kind, const Loop& loop, long chunk) {
-  return current != nullptr && begin_shared(loop, cut_of(kind, chunk), in_order(kind));
+template <class... Chunk>
+bool begin(const Kind& kind, const Loop& loop, Chunk... chunk) {
+  return current != nullptr && begin_shared(loop, cut_of(kind, chunk...), kind.in_order);
 }
 
 template <class Index>
@@ -88,79 +100,60 @@ bool next_chunk(Index* first, Index* end) {
   return give(region.loop(), range, first, end);
 }
 
-constexpr std::size_t at(Kind kind) { return static_cast<std::size_t>(kind); }
+// The functions for loops of one kind, and what the run time has under their names. `Chunk`: long,
+// or nothing for schedule(runtime).
+template <std::size_t number, class... Chunk>
+struct LoopCalls {
+  static constexpr const Kind& kind = kKinds[number];
 
-template <Kind kind>
-bool start(long from, long bound, long step, long chunk, long* first, long* end) {
-  if (begin(kind, loop_of(from, bound, step), chunk)) return next_chunk(first, end);
-  return !is_helper() && real.loops[at(kind)].start(from, bound, step, chunk, first, end);
-}
-
-template <Kind kind>
-bool start_runtime(long from, long bound, long step, long* first, long* end) {
-  if (begin(kind, loop_of(from, bound, step), 0)) return next_chunk(first, end);
-  return !is_helper() && real.loops[at(kind)].start_runtime(from, bound, step, first, end);
-}
-
-template <Kind kind>
-bool start_ull(bool up, Ull from, Ull bound, Ull step, Ull chunk, Ull* first, Ull* end) {
-  if (begin(kind, loop_of(up, from, bound, step), static_cast<long>(chunk))) {
-    return next_chunk(first, end);
+  static inline bool (*real_start)(long, long, long, Chunk..., long*, long*);
+  static bool start(long from, long bound, long step, Chunk... chunk, long* first, long* end) {
+    if (begin(kind, loop_of(from, bound, step), chunk...)) return next_chunk(first, end);
+    return !is_helper() && real_start(from, bound, step, chunk..., first, end);
   }
-  return !is_helper() && real.loops[at(kind)].start_ull(up, from, bound, step, chunk, first, end);
-}
 
-template <Kind kind>
-bool start_runtime_ull(bool up, Ull from, Ull bound, Ull step, Ull* first, Ull* end) {
-  if (begin(kind, loop_of(up, from, bound, step), 0)) return next_chunk(first, end);
-  return !is_helper() && real.loops[at(kind)].start_runtime_ull(up, from, bound, step, first, end);
-}
+  static inline bool (*real_start_ull)(bool, Ull, Ull, Ull, std::make_unsigned_t<Chunk>..., Ull*,
+                                       Ull*);
+  static bool start_ull(bool up, Ull from, Ull bound, Ull step,
+                        std::make_unsigned_t<Chunk>... chunk, Ull* first, Ull* end) {
+    if (begin(kind, loop_of(up, from, bound, step), static_cast<long>(chunk)...)) {
+      return next_chunk(first, end);
+    }
+    return !is_helper() && real_start_ull(up, from, bound, step, chunk..., first, end);
+  }
 
-template <Kind kind>
-bool next(long* first, long* end) {
-  if (in_shared_loop()) return next_chunk(first, end);
-  return !is_helper() && real.loops[at(kind)].next(first, end);
-}
+  static inline bool (*real_next)(long*, long*);
+  static inline bool (*real_next_ull)(Ull*, Ull*);
+  template <auto& real_call, class Index>
+  static bool next(Index* first, Index* end) {
+    if (in_shared_loop()) return next_chunk(first, end);
+    return !is_helper() && real_call(first, end);
+  }
 
-template <Kind kind>
-bool next_ull(Ull* first, Ull* end) {
-  if (in_shared_loop()) return next_chunk(first, end);
-  return !is_helper() && real.loops[at(kind)].next_ull(first, end);
-}
+  // A region that is a loop and nothing else is shared the first time it is met.
+  static inline void (*real_parallel)(Body, void*, unsigned, long, long, long, Chunk..., unsigned);
+  static void parallel(Body body, void* data, unsigned threads, long from, long bound, long step,
+                       Chunk... chunk, unsigned flags) {
+    const Outcome outcome = run_shared(met(body, data, threads, flags), loop_of(from, bound, step),
+                                       cut_of(kind, chunk...), kind.in_order);
+    if (outcome.done) return;
+    const Nested nested(outcome);
+    real_parallel(body, data, nested.threads(threads), from, bound, step, chunk..., flags);
+  }
 
-// A region that is a loop and nothing else is shared the first time it is met.
-Outcome run_combined(Kind kind, Body body, void* data, unsigned threads, const Loop& loop,
-                     long chunk, unsigned flags) {
-  const Encounter met{.code = reinterpret_cast<const void*>(body),
-                      .body = body,
-                      .data = data,
-                      .threads = threads,
-                      .run_by_team = run_by_team,
-                      .how = &flags};
-  return run_shared(met, loop, cut_of(kind, chunk), in_order(kind));
-}
+  static void add_to(std::vector<Binding>& table) {
+    const std::string name = kind.name;
+    add(table, "GOMP_loop_" + name + "_start", start, real_start);
+    add(table, "GOMP_loop_ull_" + name + "_start", start_ull, real_start_ull);
+    add(table, "GOMP_loop_" + name + "_next", next<real_next>, real_next);
+    add(table, "GOMP_loop_ull_" + name + "_next", next<real_next_ull>, real_next_ull);
+    add(table, "GOMP_parallel_loop_" + name, parallel, real_parallel);
+  }
+};
 
-template <Kind kind>
-void parallel_loop(Body body, void* data, unsigned threads, long from, long bound, long step,
-                   long chunk, unsigned flags) {
-  const Outcome outcome =
-      run_combined(kind, body, data, threads, loop_of(from, bound, step), chunk, flags);
-  if (outcome.done) return;
-  const Nested nested(outcome);
-  real.loops[at(kind)].parallel(body, data, nested.threads(threads), from, bound, step, chunk,
-                                flags);
-}
-
-template <Kind kind>
-void parallel_loop_runtime(Body body, void* data, unsigned threads, long from, long bound,
-                           long step, unsigned flags) {
-  const Outcome outcome =
-      run_combined(kind, body, data, threads, loop_of(from, bound, step), 0, flags);
-  if (outcome.done) return;
-  const Nested nested(outcome);
-  real.loops[at(kind)].parallel_runtime(body, data, nested.threads(threads), from, bound, step,
-                                        flags);
-}
+template <std::size_t number>
+using LoopCallsOf = std::conditional_t<kKinds[number].schedule == kRunTime, LoopCalls<number>,
+                                       LoopCalls<number, long>>;
 
 void loop_end_nowait() {
   if (!in_shared_loop() && !is_helper()) real.loop_end_nowait();
@@ -198,69 +191,33 @@ void single_copy_end(void* data) {
   real.single_copy_end(data);
 }
 
-void parallel_loop_static(Body body, void* data, unsigned threads, long from, long bound, long step,
-                          long chunk, unsigned flags) {
+// Regions of which we share nothing.
+template <auto call, class... Others>
+auto run_nested(Body body, void* data, unsigned threads, Others... others) {
   const Nested nested({.done = false});
-  real.parallel_loop_static(body, data, nested.threads(threads), from, bound, step, chunk, flags);
-}
-
-void parallel_sections(Body body, void* data, unsigned threads, unsigned count, unsigned flags) {
-  const Nested nested({.done = false});
-  real.parallel_sections(body, data, nested.threads(threads), count, flags);
-}
-
-unsigned parallel_reductions(Body body, void* data, unsigned threads, unsigned flags) {
-  const Nested nested({.done = false});
-  return real.parallel_reductions(body, data, nested.threads(threads), flags);
-}
-
-// ---- The table ----------------------------------------------------------------------------------
-
-constexpr const char* kKindNames[kKinds] = {
-    "dynamic",
-    "guided",
-    "nonmonotonic_dynamic",
-    "nonmonotonic_guided",
-    "runtime",
-    "nonmonotonic_runtime",
-    "maybe_nonmonotonic_runtime",
-};
-
-template <Kind kind>
-void add_loop(std::vector<Binding>& table) {
-  const std::string name = kKindNames[at(kind)];
-  LoopCalls& calls = real.loops[at(kind)];
-  if constexpr (has_chunk(kind)) {
-    add(table, "GOMP_loop_" + name + "_start", start<kind>, calls.start);
-    add(table, "GOMP_loop_ull_" + name + "_start", start_ull<kind>, calls.start_ull);
-    add(table, "GOMP_parallel_loop_" + name, parallel_loop<kind>, calls.parallel);
-  } else {
-    add(table, "GOMP_loop_" + name + "_start", start_runtime<kind>, calls.start_runtime);
-    add(table, "GOMP_loop_ull_" + name + "_start", start_runtime_ull<kind>,
-        calls.start_runtime_ull);
-    add(table, "GOMP_parallel_loop_" + name, parallel_loop_runtime<kind>, calls.parallel_runtime);
-  }
-  add(table, "GOMP_loop_" + name + "_next", next<kind>, calls.next);
-  add(table, "GOMP_loop_ull_" + name + "_next", next_ull<kind>, calls.next_ull);
+  return (real.*call)(body, data, nested.threads(threads), others...);
 }
 
 }  // namespace
 
 void add_gomp(std::vector<Binding>& table) {
   add(table, "GOMP_parallel", parallel, real.parallel);
-  [&]<std::size_t... kind>(std::index_sequence<kind...>) {
-    (add_loop<static_cast<Kind>(kind)>(table), ...);
+  [&]<std::size_t... number>(std::index_sequence<number...>) {
+    (LoopCallsOf<number>::add_to(table), ...);
   }
-  (std::make_index_sequence<kKinds>());
+  (std::make_index_sequence<std::size(kKinds)>());
   add(table, "GOMP_loop_end", loop_end, real.loop_end);
   add(table, "GOMP_loop_end_nowait", loop_end_nowait, real.loop_end_nowait);
   add(table, "GOMP_barrier", barrier, real.barrier);
   add(table, "GOMP_sections_end", sections_end, real.sections_end);
   add(table, "GOMP_single_copy_start", single_copy_start, real.single_copy_start);
   add(table, "GOMP_single_copy_end", single_copy_end, real.single_copy_end);
-  add(table, "GOMP_parallel_loop_static", parallel_loop_static, real.parallel_loop_static);
-  add(table, "GOMP_parallel_sections", parallel_sections, real.parallel_sections);
-  add(table, "GOMP_parallel_reductions", parallel_reductions, real.parallel_reductions);
+  add(table, "GOMP_parallel_loop_static", run_nested<&Real::parallel_loop_static>,
+      real.parallel_loop_static);
+  add(table, "GOMP_parallel_sections", run_nested<&Real::parallel_sections>,
+      real.parallel_sections);
+  add(table, "GOMP_parallel_reductions", run_nested<&Real::parallel_reductions>,
+      real.parallel_reductions);
 }
 
 }  // namespace mh::openmp

@@ -17,7 +17,6 @@ struct Form {
   bool modrm = false;
   std::uint8_t immediate = 0;  // bytes
 };
-constexpr Form kNone{};
 constexpr Form kInvalid{.valid = false};
 constexpr Form with_modrm(unsigned immediate = 0) {
   return {.modrm = true, .immediate = static_cast<std::uint8_t>(immediate)};
@@ -57,23 +56,34 @@ constexpr std::string_view kFirstMap =
     "MMMMxxx.MMMMMMMM"
     "bbbbbbbbddxb...."
     "......12......MM";
-static_assert(kFirstMap.size() == 256);
+
+// Those after 0f, and those of vector instructions of map 1.
+constexpr std::string_view kSecondMap =
+    "MMMMx.....x.xM.m"  // 00
+    "MMMMMMMMMMMMMMMM"
+    "MMMMxxxxMMMMMMMM"
+    "........MMMMMMMM"
+    "MMMMMMMMMMMMMMMM"  // 40
+    "MMMMMMMMMMMMMMMM"
+    "MMMMMMMMMMMMMMMM"
+    "mmmmMMM.MMMMMMMM"
+    "dddddddddddddddd"  // 80
+    "MMMMMMMMMMMMMMMM"
+    "...MmMMM...MmMMM"
+    "MMMMMMMMMMmMMMMM"
+    "MMmMmmmM........"  // c0
+    "MMMMMMMMMMMMMMMM"
+    "MMMMMMMMMMMMMMMM"
+    "MMMMMMMMMMMMMMMM";
+static_assert(kFirstMap.size() == 256 && kSecondMap.size() == 256);
 
 // `next` is the byte after the opcode: its middle bits tell the members of a group apart.
-Form first_map(Byte opcode, Byte next, const Prefixes& with) {
+Form form_of(char letter, Byte next, const Prefixes& with) {
   const unsigned operand = with.operand();
   const unsigned member = next >> 3U & 7U;
-  switch (kFirstMap[opcode]) {
-    case '.':
-      return kNone;
-    case 'b':
-      return plain(1);
-    case 'w':
-      return plain(2);
-    case 't':
-      return plain(3);
-    case 'd':
-      return plain(4);
+  const std::size_t bytes = std::string_view(".bwtd").find(letter);
+  if (bytes != std::string_view::npos) return plain(static_cast<unsigned>(bytes));
+  switch (letter) {
     case 'z':
       return plain(operand);
     case 'v':
@@ -97,58 +107,15 @@ Form first_map(Byte opcode, Byte next, const Prefixes& with) {
   }
 }
 
-// Opcodes after 0f, and those of vector instructions of map 1.
-Form second_map(Byte opcode) {
-  if (within(opcode, 0x80, 0x8f)) return plain(4);
-  if (within(opcode, 0x70, 0x73) || within(opcode, 0xc4, 0xc6)) return with_modrm(1);
-  if (within(opcode, 0x30, 0x37) || within(opcode, 0xc8, 0xcf) || within(opcode, 0xa0, 0xa2) ||
-      within(opcode, 0xa8, 0xaa) || within(opcode, 0x05, 0x09)) {
-    return kNone;
-  }
-  switch (opcode) {
-    case 0x0f:
-    case 0xa4:
-    case 0xac:
-    case 0xba:
-    case 0xc2:
-      return with_modrm(1);
-    case 0x0b:
-    case 0x0e:
-    case 0x77:
-      return kNone;
-    case 0x04:
-    case 0x0a:
-    case 0x0c:
-    case 0x24:
-    case 0x25:
-    case 0x26:
-    case 0x27:
-    case 0x36:
-      return kInvalid;
-    default:
-      return with_modrm();
-  }
-}
-
 // Of a map by its number, as vector prefixes name it.
 Form of_map(unsigned map, Byte opcode) {
-  switch (map) {
-    case 1:
-      return second_map(opcode);
-    case 2:
-    case 5:
-    case 6:
-      return with_modrm();
-    case 3:
-      return with_modrm(1);
-    default:
-      return kInvalid;
-  }
+  if (map == 1) return form_of(kSecondMap[opcode], 0, {});
+  if (map == 3) return with_modrm(1);
+  return map == 2 || map == 5 || map == 6 ? with_modrm() : kInvalid;
 }
 
 // An instruction as far as it was read.
 struct Decoded {
-  std::size_t opcode = 0;    // where its last byte is
   std::size_t distance = 0;  // where a distance from the instruction's end is, 0: there is none
   bool goes = false;         // that is where it goes
   std::size_t length = 0;    // 0: it is none
@@ -201,7 +168,7 @@ class Decoder {
     if (first == 0xc4) return take_vector(peek() & 0x1fU, 2);
     if (first == 0x62) return take_vector(peek() & 7U, 3);
     goes_ = first == 0xe8 || first == 0xe9;
-    return first_map(first, peek(), with_);
+    return form_of(kFirstMap[first], peek(), with_);
   }
 
   Form take_second() {
@@ -211,7 +178,7 @@ class Decoder {
       return with_modrm(second == 0x3a ? 1 : 0);
     }
     goes_ = within(second, 0x80, 0x8f);
-    return second_map(second);
+    return of_map(1, second);
   }
 
   // `payload`: bytes between the prefix's first and the opcode.

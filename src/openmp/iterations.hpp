@@ -7,8 +7,7 @@
 // take from the end). What is left, and the helpers that may take of it, lie in one word, so that
 //
 //   I1  a claim is one compare-and-swap: no iteration is given twice or left out;
-//   I2  a helper comes in by one, too, and only while helpers are admitted and something is left.
-//   So
+//   I2  a helper comes in by one, too, and only while helpers are admitted and something is left;
 //       once that is over and nobody is inside, it stays so until the owner opens or admits again:
 //       an owner that reads it has no fence to pass, and what a loop that nobody joins costs is its
 //       claims;

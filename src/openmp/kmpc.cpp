@@ -3,8 +3,6 @@
 //
 // A region is an outlined function (a microtask) and pointers to what it shares; a loop asks for
 // chunks with an inclusive upper bound. Signatures: LLVM OpenMP run time, kmp.h; its ABI is stable.
-#include "openmp/kmpc.hpp"
-
 #include <algorithm>
 #include <cstdarg>
 #include <mutex>
@@ -44,10 +42,6 @@ struct RealKmpc {
   void (*end_serialized_parallel)(Location*, std::int32_t);
   std::int32_t (*global_thread_num)(Location*);
   int (*invoke_microtask)(Microtask, int, int, int, void**, void**);
-  Dispatch<std::int32_t> dispatch_4;
-  Dispatch<std::uint32_t> dispatch_4u;
-  Dispatch<std::int64_t> dispatch_8;
-  Dispatch<std::uint64_t> dispatch_8u;
   std::int32_t (*reduce_nowait)(Location*, std::int32_t, std::int32_t, std::size_t, void*,
                                 void (*)(void*, void*), Lock*);
   void (*end_reduce_nowait)(Location*, std::int32_t, Lock*);
@@ -61,23 +55,7 @@ struct RealKmpc {
 RealKmpc real_kmpc;
 
 template <class Index>
-Dispatch<Index>& dispatch();
-template <>
-Dispatch<std::int32_t>& dispatch() {
-  return real_kmpc.dispatch_4;
-}
-template <>
-Dispatch<std::uint32_t>& dispatch() {
-  return real_kmpc.dispatch_4u;
-}
-template <>
-Dispatch<std::int64_t>& dispatch() {
-  return real_kmpc.dispatch_8;
-}
-template <>
-Dispatch<std::uint64_t>& dispatch() {
-  return real_kmpc.dispatch_8u;
-}
+Dispatch<Index> real_dispatch;
 
 // ---- Regions ------------------------------------------------------------------------------------
 
@@ -176,26 +154,17 @@ void run_by_team(Body body, void* data, unsigned threads, const void* location) 
   if (!outcome.done) run_without_us(fork, threads, outcome);
 }
 
-// Apart from those whose pointers all come in registers. `arguments`: room for all; the first
-// kPassed are there.
+// Apart from those whose pointers all come in registers.
 constexpr int kPassed = 3;
-[[gnu::noinline]] void run_fork_of(Location* location, Microtask task, std::int32_t count,
-                                   void** arguments, va_list others) {
-  for (std::int32_t i = kPassed; i < count; ++i) arguments[i] = va_arg(others, void*);
-  run_fork(location, task, count, arguments);
-}
-
 [[gnu::noinline]] void run_fork_of_many(Location* location, Microtask task, std::int32_t count,
                                         void* const (&passed)[kPassed], va_list others) {
   constexpr std::int32_t kFew = 64;
-  if (count <= kFew) {
-    void* few[kFew];
-    std::copy_n(passed, kPassed, few);
-    return run_fork_of(location, task, count, few, others);
-  }
-  std::vector<void*> many(passed, passed + kPassed);
-  many.resize(static_cast<std::size_t>(count));
-  run_fork_of(location, task, count, many.data(), others);
+  void* few[kFew];
+  std::vector<void*> many(count <= kFew ? 0 : static_cast<std::size_t>(count));
+  void** const arguments = many.empty() ? few : many.data();
+  std::copy_n(passed, kPassed, arguments);
+  for (std::int32_t i = kPassed; i < count; ++i) arguments[i] = va_arg(others, void*);
+  run_fork(location, task, count, arguments);
 }
 
 // The first pointers come in registers, whether the region has so many or not, and are handed on as
@@ -248,26 +217,11 @@ void push_num_threads(Location* /*location*/, std::int32_t thread, std::int32_t 
 
 // ---- Loops --------------------------------------------------------------------------------------
 
-// enum sched_type of kmp.h, without its modifiers.
-constexpr std::int32_t kDynamic = 35;
-constexpr std::int32_t kGuided = 36;
-constexpr std::int32_t kRunTime = 37;
+// In enum sched_type of kmp.h dynamic, guided and runtime are numbered on from 35; modifiers are
+// bits.
+constexpr std::int32_t kBeforeOurs = 35 - kDynamic;
 constexpr std::int32_t kMonotonic = 1 << 29;
 constexpr std::int32_t kModifiers = 3 << 29;
-
-Cut cut_of(std::int32_t schedule, std::int64_t chunk) {
-  const std::uint64_t size = chunk > 0 ? static_cast<std::uint64_t>(chunk) : 1;
-  switch (schedule & ~kModifiers) {
-    case kDynamic:
-      return {.schedule = Schedule::dynamic, .chunk = size};
-    case kGuided:
-      return {.schedule = Schedule::guided, .chunk = size};
-    case kRunTime:
-      return cut_at_run_time();
-    default:  // fixed, or ordered
-      return {};
-  }
-}
 
 template <class Index>
 Loop loop_of(Index low, Index high, std::make_signed_t<Index> step) {
@@ -284,9 +238,10 @@ void dispatch_init(Location* location, std::int32_t thread, std::int32_t schedul
                    Index high, std::make_signed_t<Index> step, std::make_signed_t<Index> chunk) {
   const bool shared =
       current != nullptr &&
-      begin_shared(loop_of(low, high, step), cut_of(schedule, chunk), (schedule & kMonotonic) != 0);
+      begin_shared(loop_of(low, high, step), cut_of((schedule & ~kModifiers) - kBeforeOurs, chunk),
+                   (schedule & kMonotonic) != 0);
   if (shared || is_helper()) return;
-  dispatch<Index>().init(location, thread, schedule, low, high, step, chunk);
+  real_dispatch<Index>.init(location, thread, schedule, low, high, step, chunk);
 }
 
 template <class Index>
@@ -309,7 +264,7 @@ template <class Index>
     const Range range = region.next(*current);
     return give(region.loop(), range, last, low, high, step);
   }
-  return is_helper() ? 0 : dispatch<Index>().next(location, thread, last, low, high, step);
+  return is_helper() ? 0 : real_dispatch<Index>.next(location, thread, last, low, high, step);
 }
 
 template <class Index>
@@ -330,7 +285,7 @@ void static_init(Location* location, std::int32_t thread, std::int32_t schedule,
                  Index* low, Index* high, std::make_signed_t<Index>* stride,
                  std::make_signed_t<Index> step, std::make_signed_t<Index> chunk) {
   note(Obstacle::no_loop);
-  dispatch<Index>().fixed(location, thread, schedule, last, low, high, stride, step, chunk);
+  real_dispatch<Index>.fixed(location, thread, schedule, last, low, high, stride, step, chunk);
   if (!is_helper()) return;
   *low = 1;
   *high = 0;
@@ -346,36 +301,26 @@ void static_init(Location* location, std::int32_t thread, std::int32_t schedule,
 // under a lock of ours: 1 says "combine, then tell me".
 std::mutex g_reducing;
 
-std::int32_t reduce_nowait(Location* location, std::int32_t thread, std::int32_t count,
-                           std::size_t bytes, void* data, void (*combine)(void*, void*),
-                           Lock* lock) {
-  if (!in_region()) {
-    return real_kmpc.reduce_nowait(location, thread, count, bytes, data, combine, lock);
-  }
-  g_reducing.lock();
-  return 1;
-}
-
-void end_reduce_nowait(Location* location, std::int32_t thread, Lock* lock) {
-  if (!in_region()) return real_kmpc.end_reduce_nowait(location, thread, lock);
-  g_reducing.unlock();
-}
-
-// With a barrier.
+template <bool kWaits>  // with a barrier
 std::int32_t reduce(Location* location, std::int32_t thread, std::int32_t count, std::size_t bytes,
                     void* data, void (*combine)(void*, void*), Lock* lock) {
-  note(Obstacle::barrier);
+  if (kWaits) note(Obstacle::barrier);
   if (!in_region()) {
-    return real_kmpc.reduce(location, thread, count, bytes, data, combine, lock);
+    const auto real_reduce = kWaits ? real_kmpc.reduce : real_kmpc.reduce_nowait;
+    return real_reduce(location, thread, count, bytes, data, combine, lock);
   }
   g_reducing.lock();
   return 1;
 }
 
+template <bool kWaits>
 void end_reduce(Location* location, std::int32_t thread, Lock* lock) {
-  if (!in_region()) return real_kmpc.end_reduce(location, thread, lock);
+  if (!in_region()) {
+    const auto real_end = kWaits ? real_kmpc.end_reduce : real_kmpc.end_reduce_nowait;
+    return real_end(location, thread, lock);
+  }
   g_reducing.unlock();
-  meet_team([&] { real_kmpc.barrier(location, thread); });
+  if (kWaits) meet_team([&] { real_kmpc.barrier(location, thread); });
 }
 
 void barrier(Location* location, std::int32_t thread) {
@@ -397,7 +342,7 @@ void copyprivate(Location* location, std::int32_t thread, std::size_t bytes, voi
 
 template <class Index>
 void add_dispatch(std::vector<Binding>& table, const std::string& width) {
-  Dispatch<Index>& calls = dispatch<Index>();
+  Dispatch<Index>& calls = real_dispatch<Index>;
   add(table, "__kmpc_dispatch_init_" + width, dispatch_init<Index>, calls.init);
   add(table, "__kmpc_dispatch_next_" + width, dispatch_next<Index>, calls.next);
   add(table, "__kmpc_for_static_init_" + width, static_init<Index>, calls.fixed);
@@ -420,10 +365,10 @@ void add_kmpc(std::vector<Binding>& table) {
   add_dispatch<std::uint32_t>(table, "4u");
   add_dispatch<std::int64_t>(table, "8");
   add_dispatch<std::uint64_t>(table, "8u");
-  add(table, "__kmpc_reduce_nowait", reduce_nowait, real_kmpc.reduce_nowait);
-  add(table, "__kmpc_end_reduce_nowait", end_reduce_nowait, real_kmpc.end_reduce_nowait);
-  add(table, "__kmpc_reduce", reduce, real_kmpc.reduce);
-  add(table, "__kmpc_end_reduce", end_reduce, real_kmpc.end_reduce);
+  add(table, "__kmpc_reduce_nowait", reduce<false>, real_kmpc.reduce_nowait);
+  add(table, "__kmpc_end_reduce_nowait", end_reduce<false>, real_kmpc.end_reduce_nowait);
+  add(table, "__kmpc_reduce", reduce<true>, real_kmpc.reduce);
+  add(table, "__kmpc_end_reduce", end_reduce<true>, real_kmpc.end_reduce);
   add(table, "__kmpc_barrier", barrier, real_kmpc.barrier);
   add(table, "__kmpc_copyprivate", copyprivate, real_kmpc.copyprivate);
 }

@@ -38,11 +38,6 @@ std::string symbol_at(const mh_object& object, const void* address) {
 
 // ---- Who refers to a function -------------------------------------------------------------------
 
-struct Reference {
-  std::uintptr_t to;
-  const void* from;
-};
-
 // Where the code takes an address, as x86-64 does it: lea DISTANCE(%rip),REGISTER where code may
 // lie anywhere, mov $ADDRESS,REGISTER elsewhere.
 bool takes_address(const std::uint8_t* code, std::uintptr_t address) {
@@ -66,29 +61,17 @@ const void* reference_in(std::uintptr_t low, std::size_t bytes, std::uintptr_t t
   return nullptr;
 }
 
-int look_in_object(dl_phdr_info* info, std::size_t /*bytes*/, void* data) {
-  constexpr unsigned kCode = PF_R | PF_X;
-  auto& wanted = *static_cast<Reference*>(data);
-  bool here = false;
-  for (int i = 0; i < info->dlpi_phnum; ++i) {
-    const ElfW(Phdr)& part = info->dlpi_phdr[i];
-    here = here ||
-           (part.p_type == PT_LOAD && wanted.to - (info->dlpi_addr + part.p_vaddr) < part.p_memsz);
-  }
-  if (!here) return 0;
-  for (int i = 0; i < info->dlpi_phnum && wanted.from == nullptr; ++i) {
-    const ElfW(Phdr)& part = info->dlpi_phdr[i];
-    if (part.p_type != PT_LOAD || (part.p_flags & kCode) != kCode) continue;
-    wanted.from = reference_in(info->dlpi_addr + part.p_vaddr, part.p_memsz, wanted.to);
-  }
-  return 1;
-}
-
 // In the same object; null if there is no such place.
-const void* referrer_of(const void* code) {
-  Reference wanted{.to = reinterpret_cast<std::uintptr_t>(code), .from = nullptr};
-  ::dl_iterate_phdr(look_in_object, &wanted);
-  return wanted.from;
+const void* referrer_of(const mh_object& object, const void* code) {
+  constexpr unsigned kCode = PF_R | PF_X;
+  const void* from = nullptr;
+  for (int i = 0; i < object.part_count && from == nullptr; ++i) {
+    const ElfW(Phdr)& part = object.parts[i];
+    if (part.p_type != PT_LOAD || (part.p_flags & kCode) != kCode) continue;
+    from = reference_in(object.base + part.p_vaddr, part.p_memsz,
+                        reinterpret_cast<std::uintptr_t>(code));
+  }
+  return from;
 }
 
 // ---- From symbols to names ----------------------------------------------------------------------
@@ -200,7 +183,8 @@ Name name_of(const void* code, const char* source) {
   const std::string outlined = symbol_at(object, code);
   std::string function(function_of(outlined));
   if (function.empty()) {
-    if (const void* from = referrer_of(code)) function = function_of(symbol_at(object, from));
+    if (const void* from = referrer_of(object, code))
+      function = function_of(symbol_at(object, from));
   }
   take_function(name, function);
   if (!outlined.empty()) name.symbols.push_back(outlined);

@@ -6,6 +6,11 @@
 
 namespace mh::openmp {
 
+Sites sites;
+Lists& lists = *new Lists;  // never gone: exit handlers of the program may have regions
+Whose whose = Whose::marked;
+std::atomic<Region*> detail::region{nullptr};
+
 constinit thread_local std::uint32_t depth = 0;
 
 namespace {

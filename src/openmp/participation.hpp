@@ -1,14 +1,34 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How the calling thread takes part in regions: asked and told by the entry points of the run times
-// (gomp.cpp, kmpc.cpp, stubs.cpp). All of it is the calling thread's own.
+// What all threads of this process share loops by, which sharing.cpp switches on and off; and how
+// the calling thread takes part in regions, asked and told by the entry points of the run times
+// (gomp.cpp, kmpc.cpp, stubs.cpp).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
+#include "openmp/lists.hpp"
 #include "openmp/region.hpp"
-#include "openmp/sharing_state.hpp"
+#include "openmp/sites.hpp"
 
 namespace mh::openmp {
+
+extern Sites sites;
+extern Lists& lists;  // of the user
+
+// Whose loops: those that the user marked, or those of every region that allows it.
+enum class Whose : std::uint8_t { marked, all };
+extern Whose whose;
+
+namespace detail {
+// relaxed: set while no loop is shared, and a thread that does not see it yet shares none.
+extern std::atomic<Region*> region;
+}  // namespace detail
+
+// Null while loops are not shared.
+inline Region* shared_region() { return detail::region.load(std::memory_order_relaxed); }
+
+// ---- The calling thread
 
 // Takes part in a shared region, as owner or as helper.
 inline bool in_region() {

@@ -32,8 +32,6 @@ bool look_through(std::span<const std::uint8_t> code, const Visit& visit) {
   return instructions::x86_64(code, reinterpret_cast<std::uintptr_t>(code.data()), visit);
 #elif defined(__aarch64__)
   return instructions::aarch64(code, reinterpret_cast<std::uintptr_t>(code.data()), visit);
-#else
-  return code.empty() && !visit;
 #endif
 }
 
@@ -122,30 +120,20 @@ void take_import(const char* name, void** place, void* data) {
   object.imports.emplace(reinterpret_cast<std::uintptr_t>(place), import);
 }
 
-const std::uint8_t* at(const dl_phdr_info& info, const ElfW(Phdr) & part) {
-  return reinterpret_cast<const std::uint8_t*>(info.dlpi_addr + part.p_vaddr);
-}
-
-struct Wanted {
-  const std::uint8_t* code;
-  Object object{};
-};
-
-int find_object(dl_phdr_info* info, std::size_t /*bytes*/, void* data) {
-  auto& wanted = *static_cast<Wanted*>(data);
+// The object whose code this belongs to; one without code where there is none.
+Object object_with(const std::uint8_t* code) {
   constexpr unsigned kCode = PF_R | PF_X;
-  Object object{.known = mh_object_of(info)};
+  Object object{.known = mh_object_at(code)};
   bool here = false;
-  for (int i = 0; i < info->dlpi_phnum; ++i) {
-    const ElfW(Phdr)& part = info->dlpi_phdr[i];
-    if (part.p_type == PT_GNU_EH_FRAME) object.functions = Functions(at(*info, part));
+  for (int i = 0; i < object.known.part_count; ++i) {
+    const ElfW(Phdr)& part = object.known.parts[i];
+    const auto* begin = reinterpret_cast<const std::uint8_t*>(object.known.base + part.p_vaddr);
+    if (part.p_type == PT_GNU_EH_FRAME) object.functions = Functions(begin);
     if (part.p_type != PT_LOAD || (part.p_flags & kCode) != kCode) continue;
-    object.code.emplace_back(at(*info, part), part.p_memsz);
-    here = here || static_cast<std::size_t>(wanted.code - at(*info, part)) < part.p_memsz;
+    object.code.emplace_back(begin, part.p_memsz);
+    here = here || static_cast<std::size_t>(code - begin) < part.p_memsz;
   }
-  if (!here) return 0;
-  wanted.object = std::move(object);
-  return 1;
+  return here ? object : Object{};
 }
 
 constexpr std::size_t kMost = 4U << 20U;  // bytes of code
@@ -220,8 +208,6 @@ class Walk {
       if (read<std::uint32_t>(&code[at]) == kBranch) return at + 4;
     }
     return 0;
-#else
-    return 0;
 #endif
   }
 
@@ -235,11 +221,8 @@ class Walk {
 }  // namespace
 
 Obstacle obstacle_within_reach(const void* code) {
-  Wanted wanted{.code = static_cast<const std::uint8_t*>(code)};
-  if (stubs::past_the_end() || ::dl_iterate_phdr(find_object, &wanted) == 0) {
-    return Obstacle::other_calls;
-  }
-  Object& object = wanted.object;
+  Object object = object_with(static_cast<const std::uint8_t*>(code));
+  if (stubs::past_the_end() || object.code.empty()) return Obstacle::other_calls;
   mh_imports(&object.known, take_import, &object);
   if (object.worst == Obstacle::none) return Obstacle::none;
   if (object.functions.empty()) return object.worst;

@@ -9,47 +9,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace mh::openmp {
 
 using Body = void (*)(void*);  // a region's code, outlined by the compiler
 
-// The schedules that hand out chunks while the loop runs, as libgomp's names say them.
-enum class Kind : std::uint8_t {
-  dynamic,
-  guided,
-  nonmonotonic_dynamic,
-  nonmonotonic_guided,
-  runtime,
-  nonmonotonic_runtime,
-  maybe_nonmonotonic_runtime,
-};
-inline constexpr std::size_t kKinds = 7;
-constexpr bool has_chunk(Kind kind) { return kind < Kind::runtime; }
-
-using Ull = unsigned long long;
-
-struct LoopCalls {
-  union {
-    bool (*start)(long, long, long, long, long*, long*);
-    bool (*start_runtime)(long, long, long, long*, long*);
-  };
-  union {
-    bool (*start_ull)(bool, Ull, Ull, Ull, Ull, Ull*, Ull*);
-    bool (*start_runtime_ull)(bool, Ull, Ull, Ull, Ull*, Ull*);
-  };
-  bool (*next)(long*, long*);
-  bool (*next_ull)(Ull*, Ull*);
-  union {
-    void (*parallel)(Body, void*, unsigned, long, long, long, long, unsigned);
-    void (*parallel_runtime)(Body, void*, unsigned, long, long, long, unsigned);
-  };
-};
-
 struct Real {
   void (*parallel)(Body, void*, unsigned, unsigned);
-  LoopCalls loops[kKinds];
   void (*loop_end)();
   void (*loop_end_nowait)();
 
@@ -86,7 +54,8 @@ struct Binding {
 };
 
 template <class Function>
-void add(std::vector<Binding>& table, const std::string& name, Function* ours, Function*& place) {
+void add(std::vector<Binding>& table, const std::string& name, std::type_identity_t<Function>* ours,
+         Function*& place) {
   table.push_back({name, reinterpret_cast<void*>(ours), reinterpret_cast<void**>(&place)});
 }
 

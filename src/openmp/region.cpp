@@ -244,8 +244,6 @@ std::uint64_t Region::chunk_of(const Cut& cut, float most_ns) const {
   return std::clamp(left / kShareOfRest, least, most);
 }
 
-std::uint64_t Region::chunk_of_owner() const { return chunk_of(own_, tuning::kLeastLoopChunkNs); }
-
 Range Region::next_of_helper(Participant& me) {
   const std::uint64_t now = ticks();
   if (me.size != 0) {
@@ -281,12 +279,6 @@ bool Region::unit(std::uint32_t helper, std::uint64_t deadline) noexcept {
   return true;
 }
 
-// relaxed: parting publishes it.
-void Region::raise_in_owner() {
-  const std::uint32_t raised = FloatingPoint::raised();
-  if (raised != 0) raised_.fetch_or(raised, std::memory_order_relaxed);
-}
-
 // As one late member of the team. True if it had to leave before its time: another may come at
 // once.
 bool Region::takes_part(std::uint32_t helper, std::uint64_t deadline) {
@@ -300,7 +292,9 @@ bool Region::takes_part(std::uint32_t helper, std::uint64_t deadline) {
     const Adopted adopted(surroundings_);
     const Taking taking(me);
     run_body();
-    raise_in_owner();
+    const std::uint32_t raised = FloatingPoint::raised();
+    // relaxed: parting publishes it.
+    if (raised != 0) raised_.fetch_or(raised, std::memory_order_relaxed);
   }
   return me.over && iterations_.left() != 0;
 }

@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "base/biased_flag.hpp"
+#include "base/tuning.hpp"
 #include "lend/pool.hpp"
 #include "openmp/iterations.hpp"
 #include "openmp/real.hpp"
@@ -127,18 +128,6 @@ inline void exclude(Participant& me, Obstacle what) {
   me.meets(what);
   if (me.role != Participant::Role::watched) decide(*me.site, what);
 }
-
-// Without a participant for the duration: what a region calls is nobody's region.
-class Outside {
- public:
-  Outside() : kept_(current) { current = nullptr; }
-  ~Outside() { current = kept_; }
-  Outside(const Outside&) = delete;
-  Outside& operator=(const Outside&) = delete;
-
- private:
-  Participant* kept_;
-};
 
 class Region final : public lend::Work {
  public:
@@ -249,7 +238,6 @@ class Region final : public lend::Work {
     if (is_due && !range.empty()) consider(me);
     return range;
   }
-  [[nodiscard]] std::uint64_t chunk_of_owner() const;
   Range next_of_helper(Participant& me);
   bool takes_part(std::uint32_t helper, std::uint64_t deadline);
   void look_at_loop();
@@ -285,7 +273,6 @@ class Region final : public lend::Work {
   }
   void await_helpers();
   void let_go_on();
-  void raise_in_owner();
   [[nodiscard]] std::uint64_t chunk_of(const Cut& cut, float most_ns) const;
 
   lend::Pool& pool_;
@@ -337,7 +324,8 @@ inline Range Region::next_at_once(Participant& me) {
     first_ = 0;
   } else {
     const bool as_given = own_.schedule == Schedule::dynamic;
-    range = iterations_.from_front(as_given ? own_.chunk : chunk_of_owner());
+    range =
+        iterations_.from_front(as_given ? own_.chunk : chunk_of(own_, tuning::kLeastLoopChunkNs));
   }
   if (range.empty()) {
     if (me.number == 0 && offered_) pool_.nothing_left(lend::Kind::loops);

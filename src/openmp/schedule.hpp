@@ -1,12 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The schedule of the run time, as omp_set_schedule() or OMP_SCHEDULE has set it. Any thread.
+// How chunks are cut, by the number of a schedule in omp_sched_t. Any thread.
 #pragma once
 
+#include "openmp/real.hpp"
 #include "openmp/region.hpp"
 
 namespace mh::openmp {
 
-// The schedule that schedule(runtime) stands for just now; unspecified if that is a fixed one.
-Cut cut_at_run_time();
+inline constexpr int kDynamic = 2;
+inline constexpr int kGuided = 3;
+inline constexpr int kRunTime = 4;  // here: what omp_set_schedule() or OMP_SCHEDULE says just now
+
+// Unspecified for any other schedule: its chunks are fixed.
+inline Cut cut_of(int schedule, std::int64_t chunk) {
+  if (schedule == kRunTime) [[unlikely]] {
+    constexpr int kModifiers = static_cast<int>(0x80000000U);  // omp_sched_monotonic
+    int size = 0;
+    real.get_schedule(&schedule, &size);
+    schedule &= ~kModifiers;
+    chunk = size;
+  }
+  if (schedule != kDynamic && schedule != kGuided) return {};
+  return {.schedule = schedule == kDynamic ? Schedule::dynamic : Schedule::guided,
+          .chunk = chunk > 0 ? static_cast<std::uint64_t>(chunk) : 1};
+}
 
 }  // namespace mh::openmp

@@ -10,8 +10,6 @@
 
 #include "base/clock.hpp"
 #include "openmp/encounter.hpp"
-#include "openmp/gomp.hpp"
-#include "openmp/kmpc.hpp"
 #include "openmp/rebind.hpp"
 
 namespace mh::openmp {

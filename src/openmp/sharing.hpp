@@ -8,7 +8,7 @@
 #include "base/result.hpp"
 #include "lend/pool.hpp"
 #include "openmp/names.hpp"
-#include "openmp/sharing_state.hpp"
+#include "openmp/participation.hpp"
 #include "openmp/sites.hpp"
 
 namespace mh::openmp {

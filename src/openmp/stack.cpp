@@ -20,24 +20,11 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
-// What a unit's send descriptor stands for, 0: nothing.
+// What the letter of a unit stands for, 0: nothing.
 std::size_t bytes_of(std::string_view letter, std::size_t otherwise) {
   if (letter.empty()) return otherwise;
-  if (letter.size() > 1) return 0;
-  switch (letter.front() | 0x20) {
-    case 'b':
-      return 1;
-    case 'k':
-      return kKilo;
-    case 'm':
-      return kKilo * kKilo;
-    case 'g':
-      return kKilo * kKilo * kKilo;
-    case 't':
-      return kKilo * kKilo * kKilo * kKilo;
-    default:
-      return 0;
-  }
+  const std::size_t power = std::string_view("bkmgt").find(static_cast<char>(letter[0] | 0x20));
+  return letter.size() > 1 || power > 4 ? 0 : std::size_t{1} << (10 * power);
 }
 
 std::size_t asked_for(const char* variable, std::size_t unit) {

@@ -9,7 +9,6 @@
 #include <locale.h>
 
 #include <cerrno>
-#include <cfenv>
 #include <cstdint>
 
 namespace mh::openmp {
@@ -23,8 +22,6 @@ class FloatingPoint {
     asm volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(state.vector_), "=m"(state.x87_));
 #elif defined(__aarch64__)
     asm volatile("mrs %0, fpcr" : "=r"(state.control_));
-#else
-    std::fegetenv(&state.all_);
 #endif
     return state;
   }
@@ -36,9 +33,6 @@ class FloatingPoint {
     asm volatile("fnclex\n\tfldcw %1\n\tldmxcsr %0" : : "m"(vector), "m"(x87_));
 #elif defined(__aarch64__)
     asm volatile("msr fpsr, xzr\n\tmsr fpcr, %0" : : "r"(control_));
-#else
-    std::fesetenv(&all_);
-    std::feclearexcept(FE_ALL_EXCEPT);
 #endif
   }
 
@@ -53,8 +47,6 @@ class FloatingPoint {
     std::uint64_t status = 0;
     asm volatile("mrs %0, fpsr" : "=r"(status));
     return static_cast<std::uint32_t>(status) & kRaised;
-#else
-    return static_cast<std::uint32_t>(std::fetestexcept(FE_ALL_EXCEPT));
 #endif
   }
 
@@ -70,8 +62,6 @@ class FloatingPoint {
     asm volatile("mrs %0, fpsr" : "=r"(status));
     status |= exceptions;
     asm volatile("msr fpsr, %0" : : "r"(status));
-#else
-    std::feraiseexcept(static_cast<int>(exceptions));
 #endif
   }
 
@@ -83,8 +73,6 @@ class FloatingPoint {
 #elif defined(__aarch64__)
   static constexpr std::uint32_t kRaised = 0x9f;
   std::uint64_t control_ = 0;
-#else
-  std::fenv_t all_{};
 #endif
 };
 

@@ -16,7 +16,7 @@
 #include <string.h>
 
 static struct mh_object none(void) {
-  struct mh_object object = {0, NULL, ""};
+  struct mh_object object = {0, NULL, "", NULL, 0};
   return object;
 }
 

@@ -11,7 +11,7 @@
 
 #include "base/clock.hpp"
 #include "base/tuning.hpp"
-#include "lend/signals.hpp"
+#include "lend/threads.hpp"
 #include "mpi/onesided/serving.hpp"
 
 namespace mh::mpi::rma::server_thread {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <set>
 
 namespace mh {
@@ -33,21 +35,26 @@ TEST(Settings, defaults_are_those_of_the_table) {
   EXPECT_EQ(loaded.settings.chunks.front().at_least, 0U);
 }
 
+nlohmann::json table() {
+  std::ifstream file(MH_SETTINGS_TABLE);
+  return nlohmann::json::parse(file)["settings"];
+}
+
 TEST(Settings, every_default_of_the_table_is_accepted_as_a_value) {
-  for (const SettingText& setting : settings_table()) {
-    const LoadedSettings loaded = from({{std::string(setting.key), std::string(setting.standard)}});
-    EXPECT_TRUE(loaded.warnings.empty()) << setting.key;
+  for (const nlohmann::json& row : table()) {
+    const std::string key = row["key"];
+    EXPECT_TRUE(from({{key, row["default"].get<std::string>()}}).warnings.empty()) << key;
   }
 }
 
 TEST(Settings, the_table_has_distinct_keys_each_with_a_meaning) {
-  std::set<std::string_view> keys;
-  for (const SettingText& setting : settings_table()) {
-    EXPECT_EQ(setting.key.substr(0, 3), "MH_");
-    EXPECT_GT(setting.meaning.size(), 20U) << setting.key;
-    keys.insert(setting.key);
+  std::set<std::string> keys;
+  for (const nlohmann::json& row : table()) {
+    const std::string key = row["key"];
+    EXPECT_EQ(key.substr(0, 3), "MH_");
+    EXPECT_GT(row["meaning"].get<std::string>().size(), 20U) << key;
+    EXPECT_TRUE(keys.insert(key).second) << key;
   }
-  EXPECT_EQ(keys.size(), settings_table().size());
 }
 
 TEST(Settings, the_key_of_the_heap_is_no_mistake) {
@@ -63,14 +70,43 @@ TEST(Settings, sizes_take_binary_suffixes) {
   EXPECT_EQ(from({{"MH_THRESHOLD", " 70000 "}}).settings.threshold.one_way, 70000U);
 }
 
-TEST(Settings, words_choose_strategy_order_and_memory) {
-  EXPECT_EQ(from({{"MH_STRATEGY", "localized"}}).settings.strategy, Strategy::localized);
-  EXPECT_EQ(from({{"MH_STRATEGY", "mixed"}}).settings.strategy, Strategy::mixed);
-  EXPECT_EQ(from({{"MH_POST_COMM_ACCESS", "lo-to-hi"}}).settings.post_comm_access,
-            AccessOrder::low_to_high);
-  EXPECT_EQ(from({{"MH_POST_COMM_ACCESS", "hi-to-lo"}}).settings.post_comm_access,
-            AccessOrder::high_to_low);
-  EXPECT_EQ(from({{"MH_MEMORY", "none"}}).settings.memory, MemoryPath::none);
+// The words `field` takes, one for each value.
+template <class Value>
+void expect_words(const std::string& key, Value Settings::*field,
+                  std::initializer_list<std::pair<const char*, Value>> words) {
+  for (const auto& [word, value] : words) {
+    const LoadedSettings loaded = from({{key, word}});
+    EXPECT_TRUE(loaded.warnings.empty()) << word;
+    EXPECT_EQ(loaded.settings.*field, value) << word;
+  }
+}
+
+TEST(Settings, words_choose_the_value_of_their_name) {
+  expect_words("MH_STRATEGY", &Settings::strategy,
+               {{"localized", Strategy::localized},
+                {"mixed", Strategy::mixed},
+                {"throughput", Strategy::throughput}});
+  expect_words("MH_POST_COMM_ACCESS", &Settings::post_comm_access,
+               {{"random", AccessOrder::random},
+                {"lo-to-hi", AccessOrder::low_to_high},
+                {"hi-to-lo", AccessOrder::high_to_low}});
+  expect_words("MH_MEMORY", &Settings::memory,
+               {{"auto", MemoryPath::automatic},
+                {"mapped", MemoryPath::mapped},
+                {"cma", MemoryPath::cma},
+                {"cells", MemoryPath::cells},
+                {"none", MemoryPath::none}});
+  expect_words("MH_VICTIM", &Settings::victim,
+               {{"most-work", VictimPolicy::most_work},
+                {"fewest-lenders", VictimPolicy::fewest_lenders},
+                {"nearest", VictimPolicy::nearest},
+                {"random", VictimPolicy::random}});
+  expect_words("MH_THREAD_LEVEL", &Settings::thread_level,
+               {{"auto", ThreadLevel::automatic},
+                {"keep", ThreadLevel::keep},
+                {"multiple", ThreadLevel::multiple}});
+  expect_words("MH_WINDOWS", &Settings::windows,
+               {{"node", WindowScope::node}, {"all", WindowScope::all}});
 }
 
 TEST(Settings, names_are_separated_by_commas) {

@@ -175,12 +175,12 @@ TEST(Random, blocks_of_a_range_are_its_bytes) {
     Memory memory(drawn.places, seed);
     const Bytes stream = drawn.packed(memory);
     const Range range = random_range(random, stream.size());
-    Cursor cursor(drawn.elements(memory), range.begin);
     Bytes seen;
-    while (cursor.position() < range.end) {
+    for (std::uint64_t at = range.begin; at < range.end;) {
       std::vector<iovec> room(static_cast<std::size_t>(random.between(1, 6)));
-      const Blocks found = cursor.blocks(room, range.end - cursor.position());
+      const Blocks found = blocks(drawn.elements(memory), {at, range.end}, room);
       ASSERT_GT(found.bytes, 0U);
+      at += found.bytes;
       for (std::size_t i = 0; i < found.used; ++i) {
         const auto* bytes = static_cast<const unsigned char*>(room[i].iov_base);
         seen.insert(seen.end(), bytes, bytes + room[i].iov_len);
@@ -210,25 +210,23 @@ TEST(Random, copying_between_two_layouts_is_packing_and_unpacking) {
   });
 }
 
-TEST(Random, a_cursor_goes_on_where_it_stopped) {
+TEST(Random, short_ranges_one_after_the_other_are_the_stream) {
   for_random_types(kSeeds / 4, [](RandomTypes& random, const Case& drawn, std::uint64_t seed) {
     Memory memory(drawn.places, seed);
     const Bytes stream = drawn.packed(memory);
-    Cursor cursor(drawn.elements(memory));
+    const auto next = [&](std::uint64_t at) {
+      return Range{at, at + static_cast<std::uint64_t>(random.between(1, 50))};
+    };
     Bytes packed(stream.size());
-    while (!cursor.at_end()) {
-      cursor.pack(packed.data() + cursor.position(),
-                  static_cast<std::uint64_t>(random.between(1, 50)));
+    for (std::uint64_t at = 0; at < stream.size();) {
+      at += pack(drawn.elements(memory), next(at), packed.data() + at);
     }
     ASSERT_EQ(packed, stream);
-    ASSERT_EQ(cursor.pack(packed.data(), 10), 0U);
+    ASSERT_EQ(pack(drawn.elements(memory), next(stream.size()), packed.data()), 0U);
     if (!drawn.is_target()) return;
     Memory back(drawn.places, seed + 1);
-    cursor.seek(0);
-    cursor = Cursor(drawn.elements(back));
-    while (!cursor.at_end()) {
-      cursor.unpack(stream.data() + cursor.position(),
-                    static_cast<std::uint64_t>(random.between(1, 50)));
+    for (std::uint64_t at = 0; at < stream.size();) {
+      at += unpack(drawn.elements(back), next(at), stream.data() + at);
     }
     ASSERT_EQ(drawn.packed(back), stream);
   });

@@ -15,10 +15,9 @@
 #include <vector>
 
 #include "base/clock.hpp"
-#include "lend/affinity.hpp"
-#include "lend/futex.hpp"
 #include "lend/lender.hpp"
 #include "lend/pool.hpp"
+#include "lend/threads.hpp"
 #include "support/child.hpp"
 #include "support/deny.hpp"
 #include "support/sanitizer.hpp"
@@ -156,7 +155,7 @@ TEST(Affinity, a_thread_that_is_not_there_is_not_the_calling_one) {
     if (bind_thread(0, ::sched_getcpu())) return 1;
     ::sched_getaffinity(0, sizeof after, &after);
     if (!CPU_EQUAL(&before, &after)) return 2;
-    if (!bind_this_thread(::sched_getcpu())) return 3;
+    if (!bind_thread(::gettid(), ::sched_getcpu())) return 3;
     ::sched_getaffinity(0, sizeof after, &after);
     return CPU_COUNT(&after) == 1 ? 0 : 4;
   });

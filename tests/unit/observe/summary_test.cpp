@@ -293,7 +293,7 @@ TEST(Summary, stays_within_20_lines_of_100_columns_whatever_the_numbers) {
     RankReport report = rank(i, 1e9, 9e8, 3e8, 3e8);
     report.node = i;
     report.messages_described = report.bytes_described = report.resends = kHuge;
-    std::fill_n(report.fallbacks, kFallbacks, kHuge);
+    report.fallbacks.fill(kHuge);
     report.own_bytes = report.others_bytes = report.own_chunks = report.others_chunks = kHuge;
     report.waits = report.collectives_gated = kHuge;
     report.windows_ours = report.windows_left = report.one_sided_operations = kHuge;
