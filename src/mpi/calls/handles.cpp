@@ -11,7 +11,6 @@
 #include "mpi/next.hpp"
 #include "mpi/protocol/handlers.hpp"
 #include "mpi/protocol/message.hpp"
-#include "mpi/protocol/parked_types.hpp"
 #include "mpi/protocol/pending_requests.hpp"
 #include "mpi/protocol/short_receives.hpp"
 #include "mpi/wrappers.hpp"
@@ -59,7 +58,7 @@ bool spans_nodes(MPI_Comm handle) {
 }
 
 // Where windows over several nodes may be ours: in the wait loop, in which a rank serves those of
-// other nodes far sooner than the thread that it has for that (mpi/onesided/server_thread.hpp).
+// other nodes far sooner than the thread that it has for that (mpi/onesided/serving.hpp).
 int barrier_over_nodes(MPI_Comm comm) {
   MPI_Request request = MPI_REQUEST_NULL;
   int code = next.Ibarrier(comm, &request);
@@ -106,13 +105,9 @@ int Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler) {
 }
 
 int Type_free(MPI_Datatype* datatype) {
-  if (switches.active) {
-    parked_types::free_unused();
-    if (pending_requests.uses(*datatype)) {
-      parked_types::park(*datatype);
-      *datatype = MPI_DATATYPE_NULL;
-      return MPI_SUCCESS;
-    }
+  if (switches.active && keep_type(*datatype)) {
+    *datatype = MPI_DATATYPE_NULL;
+    return MPI_SUCCESS;
   }
   datatypes::forget(*datatype);
   return next.Type_free(datatype);

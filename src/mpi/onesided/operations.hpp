@@ -7,8 +7,9 @@
 // other nodes they are sent at the call. Origins' buffers are free when a call returns
 // (remote.hpp). Operations of one origin take effect in the order of the calls. Any thread.
 //
-// What cannot be meant (a rank that is none, negative counts, elements of several kinds) is
-// `unusual`: the library gets the call and says what is wrong.
+// As the generated wrappers call them (calls.json): nothing on a window of the library's. What
+// cannot be meant (a rank that is none, negative counts, elements of several kinds) is `unusual`:
+// the library gets the call, too, and says what is wrong.
 #pragma once
 
 #include <cstdint>
@@ -50,47 +51,15 @@ class Outcome {
   int code_;
 };
 
-Outcome put(Win& win, const Buffer& origin, const Target& target);
-Outcome get(Win& win, const Buffer& result, const Target& target);
-// `result`: null for MPI_Accumulate.
-Outcome accumulate(Win& win, const Buffer& origin, const Buffer* result, const Target& target,
-                   MPI_Op op);
-Outcome fetch_and_op(Win& win, const void* origin, void* result, MPI_Datatype type, int rank,
+Outcome put(MPI_Win handle, const Buffer& origin, const Target& target);
+Outcome get(MPI_Win handle, const Buffer& result, const Target& target);
+Outcome accumulate(MPI_Win handle, const Buffer& origin, const Target& target, MPI_Op op);
+Outcome get_accumulate(MPI_Win handle, const Buffer& origin, const Buffer& result,
+                       const Target& target, MPI_Op op);
+Outcome fetch_and_op(MPI_Win handle, const void* origin, void* result, MPI_Datatype type, int rank,
                      MPI_Aint displacement, MPI_Op op);
-Outcome compare_and_swap(Win& win, const void* origin, const void* compare, void* result,
+Outcome compare_and_swap(MPI_Win handle, const void* origin, const void* compare, void* result,
                          MPI_Datatype type, int rank, MPI_Aint displacement);
-
-// ---- As the generated wrappers make them (calls.json): nothing on a window of the library's.
-
-inline Outcome put(MPI_Win handle, const Buffer& origin, const Target& target) {
-  Win* win = find(handle);
-  return win == nullptr ? Outcome(std::nullopt) : put(*win, origin, target);
-}
-inline Outcome get(MPI_Win handle, const Buffer& result, const Target& target) {
-  Win* win = find(handle);
-  return win == nullptr ? Outcome(std::nullopt) : get(*win, result, target);
-}
-inline Outcome accumulate(MPI_Win handle, const Buffer& origin, const Target& target, MPI_Op op) {
-  Win* win = find(handle);
-  return win == nullptr ? Outcome(std::nullopt) : accumulate(*win, origin, nullptr, target, op);
-}
-inline Outcome get_accumulate(MPI_Win handle, const Buffer& origin, const Buffer& result,
-                              const Target& target, MPI_Op op) {
-  Win* win = find(handle);
-  return win == nullptr ? Outcome(std::nullopt) : accumulate(*win, origin, &result, target, op);
-}
-inline Outcome fetch_and_op(MPI_Win handle, const void* origin, void* result, MPI_Datatype type,
-                            int rank, MPI_Aint displacement, MPI_Op op) {
-  Win* win = find(handle);
-  return win == nullptr ? Outcome(std::nullopt)
-                        : fetch_and_op(*win, origin, result, type, rank, displacement, op);
-}
-inline Outcome compare_and_swap(MPI_Win handle, const void* origin, const void* compare,
-                                void* result, MPI_Datatype type, int rank, MPI_Aint displacement) {
-  Win* win = find(handle);
-  return win == nullptr ? Outcome(std::nullopt)
-                        : compare_and_swap(*win, origin, compare, result, type, rank, displacement);
-}
 
 // An operation with a request is one without: what it fetches is waited for here, so its request is
 // complete when it is made.

@@ -75,6 +75,20 @@ bool differs_from_world(MPI_Comm comm) {
   return known.differs;
 }
 
+// Other threads may still have the handler of `comm` set aside: it is there for this error.
+int raise_by_handler(MPI_Comm comm, int code) {
+  const auto set = [comm](bool back) {
+    const ThreadLock hold(g_mutex);
+    const auto found = held(comm);
+    if (found == g_held.end()) return;
+    real.Comm_set_errhandler(comm, back ? found->handler : MPI_ERRORS_RETURN);
+  };
+  set(true);
+  const int raised = raise(comm, code);
+  set(false);
+  return raised;
+}
+
 }  // namespace
 
 SetAside::SetAside(MPI_Comm comm) : comm_(comm) {
@@ -102,24 +116,6 @@ ErrorsOf::ErrorsOf(MPI_Comm comm) : comm_(comm) {
   world_.emplace(MPI_COMM_WORLD);
   own_.emplace(comm);
 }
-
-namespace {
-
-// Other threads may still have the handler of `comm` set aside: it is there for this error.
-int raise_by_handler(MPI_Comm comm, int code) {
-  const auto set = [comm](bool back) {
-    const ThreadLock hold(g_mutex);
-    const auto found = held(comm);
-    if (found == g_held.end()) return;
-    real.Comm_set_errhandler(comm, back ? found->handler : MPI_ERRORS_RETURN);
-  };
-  set(true);
-  const int raised = raise(comm, code);
-  set(false);
-  return raised;
-}
-
-}  // namespace
 
 int ErrorsOf::raised(int code) {
   const bool to_raise = own_ && code != MPI_SUCCESS;

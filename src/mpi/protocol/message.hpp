@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "mpi/datatype/datatypes.hpp"
 #include "mpi/next.hpp"
@@ -72,6 +73,26 @@ inline int await_request(MPI_Request* request, MPI_Status* status, int looks = w
   TestOf test(request, status);
   wait::until_told(test, looks);
   return test.code();
+}
+
+// Waits until each rank of `comm` has said rests() once. Collective.
+template <class Rests>
+void rest_together(MPI_Comm comm, Rests&& rests) {
+  MPI_Request everyone = MPI_REQUEST_NULL;
+  bool asked = false;
+  wait::until([&] {
+    if (rests() && !std::exchange(asked, true)) real.Ibarrier(comm, &everyone);
+    int flag = 0;
+    return asked && (real.Test(&everyone, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag != 0);
+  });
+}
+
+// True if it is so on every rank of `comm`. Collective.
+inline bool all_agree(MPI_Comm comm, bool here) {
+  const int mine = here ? 1 : 0;
+  int all = 0;
+  real.Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm);
+  return all != 0;
 }
 
 // Nobody will send what this receive waits for; nothing if there is none.
