@@ -24,6 +24,9 @@ None has to be set. A setting is an environment variable of the ranks:
 or a line `MH_KEY = value` in the *tune file* of the host, where `mh tune` puts what it has
 measured. The environment goes before the tune file, the tune file before the default. `mh config`
 shows the values and where they come from, `mh config --all` also those for experts and tests.
+
+One more, `MH_HEAP`, is read from the environment alone, by the library of the heap
+([heap.md](heap.md)).
 """
 
 # Group in the table of settings, and its heading.

@@ -60,8 +60,8 @@ void say(const char* name, double value) {
 }
 
 void loops() {
-  for (const std::size_t bytes :
-       {64 * kKilo, 256 * kKilo, kMega, 4 * kMega, 32 * kMega, 256 * kMega, 1024 * kMega}) {
+  for (const std::size_t bytes : {16 * kKilo, 64 * kKilo, 256 * kKilo, kMega, 4 * kMega, 32 * kMega,
+                                  256 * kMega, 1024 * kMega}) {
     const int rounds = static_cast<int>(std::clamp<std::size_t>(64 * kMega / bytes, 1, 500));
     char name[32];
     std::snprintf(name, sizeof name, "loop-%zuK", bytes / kKilo);

@@ -227,8 +227,9 @@ Complaint read_value(std::string_view text, MemoryPath& value, const Row&) {
 }
 
 Complaint read_value(std::string_view text, WindowScope& value, const Row&) {
-  return read_word<WindowScope>(text, value,
-                                {{"node", WindowScope::node}, {"all", WindowScope::all}});
+  return read_word<WindowScope>(
+      text, value,
+      {{"none", WindowScope::none}, {"node", WindowScope::node}, {"all", WindowScope::all}});
 }
 
 Complaint read_value(std::string_view text, ThreadLevel& value, const Row&) {

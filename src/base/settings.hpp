@@ -23,7 +23,7 @@ enum class AccessOrder : std::uint8_t { random, low_to_high, high_to_low };
 // at work, on this NUMA node (then the longest offer), or any.
 enum class VictimPolicy : std::uint8_t { most_work, fewest_lenders, nearest, random };
 enum class ThreadLevel : std::uint8_t { automatic, keep, multiple };
-enum class WindowScope : std::uint8_t { node, all };
+enum class WindowScope : std::uint8_t { none, node, all };
 enum class MemoryPath : std::uint8_t { automatic, mapped, cma, cells, none };
 
 // Bytes from which messages are described: in one direction, in both at once, and, either way,

@@ -31,7 +31,9 @@
 
 namespace mh::heap {
 
-inline constexpr std::size_t kThreshold = 64U << 10U;
+// Where messages in it begin to gain (MH_THRESHOLD's third size). An extent is whole pages, and a
+// staggered block needs one more: a quarter of the smallest block, less than a tenth from 64 KB on.
+inline constexpr std::size_t kThreshold = 16U << 10U;
 
 struct Stats {
   std::uint64_t used;      // bytes that the program has asked for and not freed

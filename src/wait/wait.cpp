@@ -96,11 +96,11 @@ class WaitScope {
     return true;
   }
 
-  // Between two steps. A wait that lasts leaves the core to whatever else may run there: the rank
-  // that this one waits for, a thread of the program, another job. Where nothing does, the look at
-  // done() comes half a microsecond later.
+  // Between two steps. With more ranks than cores, the rank that this one waits for may have to run
+  // here. Else the core is kept, as the MPI library keeps it: whatever got it, were it the least
+  // important job, would have it for a time slice, a hundred times as long as a message takes.
   void back_off() {
-    if (g_rules.oversubscribed || !spins()) {
+    if (g_rules.oversubscribed || (g_rules.yields && !spins())) {
       sched_yield();
     } else {
       relax();

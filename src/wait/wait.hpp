@@ -59,7 +59,8 @@ class Work {
 struct Rules {
   std::uint64_t least_spin = 0;  // ticks a wait spins before its first unit, at least and at most
   std::uint64_t most_spin = 0;
-  bool oversubscribed = false;  // more ranks than cores: yield, and do not help
+  bool oversubscribed = false;  // more ranks than cores: a wait yields at once, and helps nobody
+  bool yields = false;          // ... than cores that are really there: a wait that lasts yields
   // Cores that the threads of this rank have between them; 0: its threads never wait together.
   std::uint32_t cores = 0;
 };

@@ -12,7 +12,7 @@
 #include "heap.h"
 
 enum { SIZES = 9 };
-static const size_t sizes[SIZES] = {1,      100,     65535,         65536,           65537,
+static const size_t sizes[SIZES] = {1,      100,     16383,         16384,           16385,
                                     100000, 1 << 20, (5 << 20) + 3, (size_t)70 << 20};
 static void* volatile sink; /* so that no call is optimised away */
 

@@ -76,3 +76,10 @@ def test_what_comes_from_another_node_is_computed_by_the_targets_node(
 ) -> None:
     env = {"MH_FAKE_NODES": "2", "MH_WINDOWS": "all", "TO": "2", "TARGET": target, "SHAPE": shape}
     run_until_helped(mpi, helped, 4, (3,), env, owner=2)
+
+
+def test_no_window_is_ours_where_that_is_asked_for(mpi: MpiBuild, helped: Arm) -> None:
+    done, _ = next(iter(longer_and_longer(mpi, helped, 3, SOURCE, {"MH_WINDOWS": "none"})))
+    total = done.summary["total"]
+    assert (total["windows_ours"], total["one_sided_operations"]) == (0, 0)
+    assert total["windows_left"] > 0

@@ -7,6 +7,7 @@
 // run: ranks 3
 // run: ranks 3 heap
 // run: ranks 3 helped MH_MEMORY=none
+// run: ranks 3 helped MH_WINDOWS=none
 // run: ranks 5 helped MH_FAKE_NODES=2 MH_WINDOWS=all
 #include "check.h"
 

@@ -225,7 +225,7 @@ def test_plain_against_plain_runs_all_cases_with_equal_results(tmp_path: Path) -
     assert result.exit_code == 0, result.output
     report = json.loads(file.read_text())
     assert report["identical"] and report["compared_byte_by_byte"]
-    assert [case["case"]["name"] for case in report["cases"]] == ["packed", "late", "types"]
+    assert [case["case"]["name"] for case in report["cases"]] == ["packed", "heap", "late", "types"]
     assert all(case["plain"]["mpi_s"] > 0 for case in report["cases"])
     assert "Results are identical" in result.output
 

@@ -174,7 +174,8 @@ def bound(finding: Finding) -> str:
     if action.messages == 0:
         return (
             "Manyhands took over no message: of large ones between ranks of a node it leaves to "
-            "the MPI library what two busy ranks exchange, if it is contiguous and below 8 MB."
+            "the MPI library what two busy ranks exchange, if it is contiguous, below 8 MB and not "
+            "in a shared heap (MH_HEAP=on)."
         )
     reach = (
         f"Helping shortens communication alone, which is {percent(share(finding, 'mpi_s'))} of the "

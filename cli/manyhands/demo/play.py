@@ -154,7 +154,9 @@ class Play:
         steps.begin(f"{case.name}: {what}")
         library = self.wish.library if helped else None
         total = count + WARMUP_STEPS
-        result = run(self.setup, arguments, library, lambda done: steps.step(done, total))
+        result = run(
+            self.setup, arguments, library, lambda done: steps.step(done, total), case.heap
+        )
         steps.end()
         return result
 

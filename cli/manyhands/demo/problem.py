@@ -37,13 +37,17 @@ class Case:
     name: str
     title: str
     arguments: tuple[str, ...]
+    heap: bool = False  # the helped arm has MH_HEAP=on
 
 
 CASES = [
     Case("packed", "planes packed by the program, ranks in balance", ("--halo", "packed")),
     Case(
+        "heap", "the same; helped with a shared heap, MH_HEAP=on", ("--halo", "packed"), heap=True
+    ),
+    Case(
         "late",
-        "the same, every second rank has 25 % more to compute",
+        "packed planes, every second rank has 25 % more to compute",
         ("--halo", "packed", "--imbalance", "25"),
     ),
     Case("types", "planes described by MPI datatypes, ranks in balance", ("--halo", "types")),

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from manyhands import installation
 from manyhands.benchmarks.mpis import MpiBuild, Placement
 from manyhands.endings import end_session
 
@@ -65,15 +66,22 @@ def compile_stencil(build: MpiBuild, source: Path, target: Path) -> Path:
 
 
 def run(
-    setup: Setup, arguments: list[str], library: Path | None, on_step: Steps = lambda _: None
+    setup: Setup,
+    arguments: list[str],
+    library: Path | None,
+    on_step: Steps = lambda _: None,
+    heap: bool = False,
 ) -> Result:
-    """One run; with `library`, a helped one."""
+    """One run; with `library`, a helped one, and with `heap` one with a shared heap."""
     files = {name: setup.scratch / f"{name}.out" for name in ("json", "checksum", "summary")}
     for file in files.values():
         file.unlink(missing_ok=True)
     helped = []
     if library is not None:
-        helped = ["env", f"LD_PRELOAD={library}", f"MH_SUMMARY_JSON={files['summary']}"]
+        preloaded = installation.preloaded(library, "on" if heap else None)
+        helped = ["env", f"LD_PRELOAD={':'.join(map(str, preloaded))}"]
+        helped += ["MH_HEAP=on"] if heap else []
+        helped += [f"MH_SUMMARY_JSON={files['summary']}"]
     command = [
         *setup.build.launch(setup.ranks, setup.placement),
         *helped,

@@ -27,6 +27,7 @@ struct Config {
       false;  // messages to other nodes may go by internode pipelines (protocol/internode.hpp)
   bool spanning = false;       // windows over several nodes may be ours (onesided/remote.hpp)
   bool willing = false;        // nothing on this node speaks against helping with messages
+  bool windows = false;        // ... nor any rank of it against windows of ours
   bool multiple = false;       // the library has granted MPI_THREAD_MULTIPLE
   bool sharing_loops = false;  // this rank's loops are exposed to others
 

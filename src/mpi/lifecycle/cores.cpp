@@ -118,6 +118,7 @@ wait::Rules rules() {
   wait::Rules rules;
   rules.cores = config.multiple && settings().wait_together ? own_cores() : 0;
   rules.oversubscribed = node_setup::oversubscribed();
+  rules.yields = config.ranks * settings().fake_nodes > services.node->usable_cpus();
   rules.least_spin = ticks_from_ns(settings().spin_us * 1e3);
   rules.most_spin = rules.least_spin * 16;
   return rules;

@@ -236,6 +236,7 @@ void build() {
   share_reason(look_for_objections());
   if (!g_why_not.empty()) return;
   detail::config.willing = true;
+  detail::config.windows = shared(settings().windows == WindowScope::none ? "none" : "").empty();
   share_reason(try_memory(cards));
   detail::config.reaching = g_why_not.empty();
   // Who is late with a message on a pipeline must be given a core, by a thread of its own process.

@@ -93,10 +93,10 @@ bool reaches(Exposed& target, const Card& card, const Mappings& mappings, bool d
 }
 
 // The same answer on all ranks of the communicator, without communication.
-bool may_be_ours(const Comm* gate) {
-  if (gate == nullptr || !config.willing || !services.node->one_pid_namespace()) return false;
-  if (gate->on_one_node) return gate->members.size() > 1 && gate->line != nullptr;
-  return config.spanning && gate->size <= static_cast<int>(node::kMaxRanks);
+bool may_be_ours(const Comm& gate) {
+  if (!config.windows || !services.node->one_pid_namespace()) return false;
+  if (gate.on_one_node) return gate.members.size() > 1 && gate.line != nullptr;
+  return config.spanning && gate.size <= static_cast<int>(node::kMaxRanks);
 }
 
 struct Made {
@@ -175,7 +175,7 @@ void adopt(MPI_Comm comm, MPI_Win handle, Flavor flavor, const void* base, std::
            std::int64_t unit) {
   windows::adopt(comm, handle);
   Comm* gate = windows::gate_of(handle);
-  if (!switches.active || !may_be_ours(gate)) return;
+  if (!switches.active || gate == nullptr) return;
   static std::atomic<std::uint32_t> made_here{0};  // relaxed: a number
   const bool dynamic = flavor == Flavor::dynamic;
   const Card mine{.base = dynamic ? 0 : reinterpret_cast<std::uint64_t>(base),
@@ -187,8 +187,9 @@ void adopt(MPI_Comm comm, MPI_Win handle, Flavor flavor, const void* base, std::
                   .id = static_cast<std::uint64_t>(config.world_rank) << 32U |
                         made_here.fetch_add(1, std::memory_order_relaxed),
                   .file = {}};
-  std::optional<Made> made = make(comm, *gate, mine, flavor);
-  if (gate->rank == 0) {
+  std::optional<Made> made;
+  if (may_be_ours(*gate)) made = make(comm, *gate, mine, flavor);
+  if (gate->rank == 0 && gate->size > 1) {
     observe::Counters& counters = services.counters();
     (made ? counters.windows_ours : counters.windows_left).add(1);
   }

@@ -2,6 +2,8 @@
 #include "wait/wait.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -9,6 +11,16 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+namespace {
+std::atomic<int> g_yields{0};
+}
+
+// The C library's, counted.
+extern "C" int sched_yield() noexcept {
+  ++g_yields;
+  return static_cast<int>(syscall(SYS_sched_yield));
+}
 
 namespace mh::wait {
 namespace {
@@ -154,6 +166,20 @@ TEST_F(Wait, with_more_ranks_than_cores_nobody_else_is_helped) {
   until(After{1000});
   EXPECT_EQ(work_.own_chunks, 0);
   EXPECT_EQ(work_.help_chunks, 1);
+}
+
+TEST_F(Wait, a_wait_keeps_its_core_unless_another_rank_may_need_it) {
+  start(kAtOnce);
+  g_yields = 0;
+  until(After{1000});
+  EXPECT_EQ(g_yields, 0);
+  start({.least_spin = 0, .most_spin = 0, .oversubscribed = false, .yields = true});
+  until(After{1000});
+  EXPECT_GT(g_yields, 900);
+  g_yields = 0;
+  start({.least_spin = 0, .most_spin = 0, .oversubscribed = true});
+  until(After{1000});
+  EXPECT_GT(g_yields, 900);
 }
 
 TEST_F(Wait, a_rank_is_idle_only_while_it_waits) {
