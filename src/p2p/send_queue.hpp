@@ -59,13 +59,13 @@ inline constexpr std::uint32_t kNoFin = 0xffffffffU;
 
 // A copy of what a posted send descriptor says.
 struct Posted {
-  std::uint64_t generation;
-  std::uint64_t bytes;
-  std::uint64_t communicator;
-  std::uint64_t sequence;
-  std::int32_t tag;
-  std::uint32_t to;
-  std::uint32_t ordered;
+  std::uint64_t generation = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t communicator = 0;
+  std::uint64_t sequence = 0;
+  std::int32_t tag = 0;
+  std::uint32_t to = 0;
+  std::uint32_t ordered = 0;
 };
 
 struct alignas(kCacheLine) SendSlot {

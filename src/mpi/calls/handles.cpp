@@ -92,13 +92,14 @@ int Comm_set_info(MPI_Comm comm, MPI_Info info) {
 int Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler) {
   handlers::note_change();
   // It may count on being called by the thread whose call fails.
-  if (is_users_handler(errhandler)) wait::share_no_waits();
+  if (handlers::is_users_handler(errhandler)) wait::share_no_waits();
   if (errhandler != MPI_ERRORS_ARE_FATAL) {
     switches.errors_are_fatal = false;
     arrivals::stop();
     if (switches.active) pending_requests.adopt_short_receives();
     // Collectives may fail from now on, and nobody else sees it.
-    if (switches.active && is_users_handler(errhandler) && failure_is_told_to_handlers_alone())
+    if (switches.active && handlers::is_users_handler(errhandler) &&
+        handlers::failure_is_told_to_handlers_alone())
       comms::note_failed_collective();
   }
   return next.Comm_set_errhandler(comm, errhandler);

@@ -12,6 +12,7 @@
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
 #include "mpi/onesided/remote.hpp"
+#include "mpi/protocol/transfer.hpp"
 #include "wait/wait.hpp"
 
 namespace mh::mpi::rma {
@@ -101,14 +102,10 @@ Side side_of(MPI_Count count, MPI_Datatype type, bool padded) {
   return side;
 }
 
-memory::View own_view(const void* address) {
-  return {reinterpret_cast<std::uint64_t>(address), services.node->mine().pid, config.me};
-}
-
 // const_cast: the end of an origin is only read.
 End own_end(const Side& side, const void* address) {
   End end = side.end;
-  end.base = own_view(address);
+  end.base = view_of(address, config.me);
   end.here = static_cast<std::byte*>(const_cast<void*>(address));
   return end;
 }

@@ -102,8 +102,7 @@ Status send_piece(Win& win, const Task& task, const Piece& piece, const layout::
   Buffer buffer = buffer_of(piece.bytes() + (compare == nullptr ? 0 : task.what.element));
   if (task.what.has_result) {
     head.number =
-        await(win, target,
-              {.place = task.result, .layout = result, .range = piece.range(), .from = target});
+        await(win, target, {.place = task.result, .layout = result, .range = piece.range()});
   }
   piece.write(head, buffer.data());
   if (compare != nullptr) {

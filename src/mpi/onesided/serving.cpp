@@ -84,16 +84,22 @@ void answer(const Win& win, std::uint32_t to, Message head, Buffer buffer) {
   }
 }
 
+// False where memory is short.
+bool answer(const Win& win, std::uint32_t to, const Message& head) {
+  Buffer buffer(sizeof(Message));
+  if (buffer.empty()) return false;
+  answer(win, to, head, std::move(buffer));
+  return true;
+}
+
 // Of each rank that knows less than was done.
 void tell_what_is_done() {
   std::erase_if(g_server.to_tell, [](const auto& one) {
     const auto& [win, rank] = one;
     Peer& peer = peer_of(*win, rank);
     if (peer.told == peer.handled) return true;
-    Buffer buffer(sizeof(Message));
-    if (buffer.empty()) return false;
+    if (!answer(*win, rank, {.kind = Message::Kind::done, .number = peer.handled})) return false;
     peer.told = peer.handled;
-    answer(*win, rank, {.kind = Message::Kind::done, .number = peer.handled}, std::move(buffer));
     return true;
   });
 }
@@ -102,12 +108,7 @@ void has_handled(const WinPtr& win, const Message& request, bool succeeded) {
   if (!request.is_counted()) return;
   Peer& peer = peer_of(*win, request.from);
   ++peer.handled;
-  if (!succeeded) {
-    Buffer buffer(sizeof(Message));
-    if (!buffer.empty()) {
-      answer(*win, request.from, {.kind = Message::Kind::done, .failed = true}, std::move(buffer));
-    }
-  }
+  if (!succeeded) answer(*win, request.from, {.kind = Message::Kind::done, .failed = true});
   g_server.to_tell.emplace_back(win, request.from);
 }
 

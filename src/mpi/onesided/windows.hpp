@@ -59,7 +59,6 @@ struct AwaitedResult {
   onesided::End place;
   layout::LayoutPtr layout;  // of the place
   layout::Range range{};     // of its stream
-  std::uint32_t from = 0;    // rank in the window
 };
 
 struct Spanning {

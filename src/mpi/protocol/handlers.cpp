@@ -2,6 +2,7 @@
 #include "mpi/protocol/handlers.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <mutex>
 #include <vector>
 
@@ -90,6 +91,24 @@ int raise_by_handler(MPI_Comm comm, int code) {
 }
 
 }  // namespace
+
+bool is_users_handler(MPI_Errhandler handler) {
+#if !defined(MH_ABI_OPENMPI)  // Open MPI 4 has none
+  if (handler == MPI_ERRORS_ABORT) return false;
+#endif
+  return handler != MPI_ERRORS_RETURN && handler != MPI_ERRORS_ARE_FATAL;
+}
+
+bool failure_is_told_to_handlers_alone() {
+  static const bool alone = [] {
+    char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+    int length = 0;
+    real.Get_library_version(text, &length);
+    int major = 0;
+    return std::sscanf(text, "MPICH Version: %d", &major) == 1 && major >= 5;
+  }();
+  return alone;
+}
 
 SetAside::SetAside(MPI_Comm comm) : comm_(comm) {
   const ThreadLock hold(g_mutex);

@@ -102,16 +102,19 @@ inline void drop_receive(MPI_Request& request) {
   real.Request_free(&request);
 }
 
-bool is_truncation(int code);
+inline bool is_of_class(int code, int wanted) {
+  int found = MPI_SUCCESS;
+  real.Error_class(code, &found);
+  return found == wanted;
+}
+inline bool is_truncation(int code) { return is_of_class(code, MPI_ERR_TRUNCATE); }
 // Not an error of this request: it is not complete, because another of the same call failed.
-bool is_pending(int code);
+inline bool is_pending(int code) { return is_of_class(code, MPI_ERR_PENDING); }
 
 // Gives `code` to the error handler of `comm`, as the library would have done.
-int raise(MPI_Comm comm, int code);
-
-// A handler that the program has made.
-bool is_users_handler(MPI_Errhandler handler);
-// MPICH 5: some calls that fail return MPI_SUCCESS once a handler of the program was told of it.
-bool failure_is_told_to_handlers_alone();
+inline int raise(MPI_Comm comm, int code) {
+  real.Comm_call_errhandler(comm, code);
+  return code;
+}
 
 }  // namespace mh::mpi

@@ -48,15 +48,10 @@ void add(Kept kept) {
 }  // namespace
 
 SendDescriptor of(const p2p::Descriptor& descriptor) {
-  return {.sender = descriptor.sender,
-          .slot = descriptor.slot,
-          .says = {.generation = descriptor.generation,
-                   .bytes = descriptor.bytes,
-                   .communicator = 0,
-                   .sequence = 0,
-                   .tag = 0,
-                   .to = config.me,
-                   .ordered = 0}};
+  return {
+      .sender = descriptor.sender,
+      .slot = descriptor.slot,
+      .says = {.generation = descriptor.generation, .bytes = descriptor.bytes, .to = config.me}};
 }
 
 void note_taken_out(const SendDescriptor& send) {

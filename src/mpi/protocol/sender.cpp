@@ -102,15 +102,14 @@ Place find_posted(std::uint32_t receiver, const p2p::Descriptor& mine) {
 bool pack_to(const memory::View& to, const p2p::End& from, std::uint64_t bytes) {
   constexpr std::uint64_t kStep = 64U << 10U;
   if (std::byte* here = services.memory->to_here(to, bytes); here != nullptr) {
-    layout::pack(p2p::elements_of(from), {p2p::kDescriptorBytes, bytes},
-                 here + p2p::kDescriptorBytes);
-    layout::pack(p2p::elements_of(from), {0, p2p::kDescriptorBytes}, here);
+    p2p::pack(from, {p2p::kDescriptorBytes, bytes}, here + p2p::kDescriptorBytes);
+    p2p::pack(from, {0, p2p::kDescriptorBytes}, here);
     return services.memory->to_here(to, bytes) != nullptr;
   }
   const std::unique_ptr<std::byte[]> packed(new (std::nothrow) std::byte[kStep]);
   if (packed == nullptr) return false;
   const auto write = [&](std::uint64_t begin, std::uint64_t end) {
-    layout::pack(p2p::elements_of(from), {begin, end}, packed.get());
+    p2p::pack(from, {begin, end}, packed.get());
     return services.memory->write(to.at(begin), packed.get(), end - begin).ok();
   };
   for (std::uint64_t at = p2p::kDescriptorBytes; at < bytes; at += kStep) {
