@@ -32,4 +32,21 @@ Compact compact_of_bytes(std::uint64_t bytes);
 // One element of it is the whole message.
 LayoutPtr layout_of(const Compact& compact);
 
+// The one that was asked for last is kept: the next chunk is likely of the same message. Of one
+// thread.
+class LastLayout {
+ public:
+  const Layout& of(const Compact& compact) {
+    if (!layout_ || compact_ != compact) {
+      compact_ = compact;
+      layout_ = layout_of(compact);
+    }
+    return *layout_;
+  }
+
+ private:
+  Compact compact_;
+  LayoutPtr layout_;
+};
+
 }  // namespace mh::layout

@@ -35,9 +35,9 @@ constexpr CacheLevel cache_level_of(std::uint64_t bytes, std::uint64_t last_cach
 
 // `count` elements at `base`, which may be another process's address where only blocks() is asked.
 struct Elements {
-  const Layout* layout;
-  std::uint64_t count;
-  Address base;
+  const Layout* layout = nullptr;
+  std::uint64_t count = 0;
+  Address base = 0;
   CacheLevel cache_level = CacheLevel::caches;
 
   // Bytes of the packed stream; stops at the largest number.

@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "memory/probe.hpp"
 
+#include <dlfcn.h>
+#include <link.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <charconv>
 #include <fstream>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
 namespace mh::memory {
 namespace {
 
-constexpr int kCapSysPtrace = 19;
 constexpr std::uint64_t kInitialPidNamespace = 0xEFFFFFFCU;  // PROC_PID_INIT_INO of the kernel
 
 std::uint64_t inode_of(const char* path) {
@@ -32,30 +34,11 @@ std::string first_line(const std::string& path) {
 }
 
 template <class T>
-std::optional<T> number(std::string_view text, int base = 10) {
-  const std::size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return std::nullopt;
+std::optional<T> number(std::string_view text) {
   T value{};
-  const auto [end, error] =
-      std::from_chars(text.data() + first, text.data() + text.size(), value, base);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{}) return std::nullopt;
   return value;
-}
-
-// The rest of the line of /proc/self/status that starts with `name` and a colon.
-std::string status_field(std::string_view name) {
-  std::ifstream file("/proc/self/status");
-  for (std::string line; std::getline(file, line);) {
-    if (line.compare(0, name.size(), name) == 0 && line[name.size()] == ':') {
-      return line.substr(name.size() + 1);
-    }
-  }
-  return {};
-}
-
-std::uint64_t file_system_bytes(const char* path) {
-  struct statvfs facts {};
-  return ::statvfs(path, &facts) == 0 ? std::uint64_t{facts.f_blocks} * facts.f_frsize : 0;
 }
 
 // 0 for init, for a process outside this pid namespace, and for one that does not exist.
@@ -75,6 +58,27 @@ std::vector<pid_t> lineage(pid_t pid) {
   return line;
 }
 
+// ---- Accelerators
+
+bool ask_loader() {
+  constexpr std::array kRuntimes{"libcuda.so.1", "libamdhip64.so", "libze_loader.so.1"};
+  return std::ranges::any_of(kRuntimes, [](const char* name) {
+    void* library = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
+    if (library != nullptr) dlclose(library);
+    return library != nullptr;
+  });
+}
+
+// How often something was loaded; the first object tells.
+int read_loads(dl_phdr_info* info, std::size_t /*bytes*/, void* loads) {
+  *static_cast<std::uint64_t*>(loads) = info->dlpi_adds;
+  return 1;
+}
+
+// Loads at the last look, and beside it whether a run time was there: one word, so that threads
+// need no order between the two (relaxed).
+std::atomic<std::uint64_t> g_seen{0};
+
 }  // namespace
 
 Status probe(const View& of_a_known_value, std::uint64_t value) {
@@ -88,24 +92,10 @@ Status probe(const View& of_a_known_value, std::uint64_t value) {
 Surroundings look_around() {
   Surroundings found;
   found.pid_namespace = inode_of("/proc/self/ns/pid");
-  found.user_namespace = inode_of("/proc/self/ns/user");
   found.net_namespace = inode_of("/proc/self/ns/net");
-  found.dev_shm_bytes = file_system_bytes("/dev/shm");
   found.yama_scope =
       number<std::int32_t>(first_line("/proc/sys/kernel/yama/ptrace_scope")).value_or(-1);
-  found.seccomp_mode = number<std::int32_t>(status_field("Seccomp")).value_or(-1);
-  const auto capabilities = number<std::uint64_t>(status_field("CapEff"), 16).value_or(0);
-  found.cap_sys_ptrace = ((capabilities >> kCapSysPtrace) & 1U) != 0;
-  found.dumpable = ::prctl(PR_GET_DUMPABLE) == 1;
   return found;
-}
-
-std::string huge_page_setting() {
-  const std::string line = first_line("/sys/kernel/mm/transparent_hugepage/enabled");
-  const std::size_t open = line.find('[');
-  const std::size_t close = line.find(']');
-  if (open == std::string::npos || close == std::string::npos || close < open) return {};
-  return line.substr(open + 1, close - open - 1);
 }
 
 pid_t common_ancestor(std::span<const pid_t> pids) {
@@ -132,6 +122,16 @@ Status allow_ranks_to_read(std::span<const pid_t> pids) {
     return {Code::unsupported, errno};  // EINVAL: a kernel without Yama
   }
   return {};
+}
+
+bool device_runtime_loaded() {
+  std::uint64_t loads = 0;
+  dl_iterate_phdr(read_loads, &loads);
+  const std::uint64_t seen = g_seen.load(std::memory_order_relaxed);
+  if (seen >> 1U == loads) return (seen & 1U) != 0;
+  const bool found = ask_loader();
+  g_seen.store(loads << 1U | (found ? 1U : 0U), std::memory_order_relaxed);
+  return found;
 }
 
 }  // namespace mh::memory

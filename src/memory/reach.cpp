@@ -12,10 +12,6 @@ namespace {
 
 constexpr Status kRefused{Code::refused, EPERM};
 
-View advanced(const View& view, std::size_t bytes) {
-  return {view.address + bytes, view.pid, view.rank};
-}
-
 }  // namespace
 
 Reach::Reach() : pid_(::getpid()) {}
@@ -78,9 +74,9 @@ Status Reach::copy_between_others(const View& to, const View& from, std::size_t 
   if (scratch.empty()) return {Code::full, 0};
   for (std::size_t done = 0; done < bytes;) {
     const std::size_t piece = std::min(scratch.size(), bytes - done);
-    const Status in = kernel_read(scratch.data(), advanced(from, done), piece);
+    const Status in = kernel_read(scratch.data(), from.at(done), piece);
     if (!in) return in;
-    const Status out = kernel_write(advanced(to, done), scratch.data(), piece);
+    const Status out = kernel_write(to.at(done), scratch.data(), piece);
     if (!out) return out;
     done += piece;
   }

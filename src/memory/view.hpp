@@ -22,6 +22,9 @@ struct View {
   std::uint64_t address;
   pid_t pid;
   std::uint32_t rank;  // node-local rank, for counters and locality
+
+  // What lies so many bytes behind it.
+  [[nodiscard]] View at(std::uint64_t offset) const { return {address + offset, pid, rank}; }
 };
 
 // Reads `bytes` bytes at `remote` into `local`, or writes them there. Any thread; takes no lock and

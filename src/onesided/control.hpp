@@ -16,9 +16,8 @@
 #include "base/cacheline.hpp"
 #include "node/rank.hpp"
 #include "onesided/kept.hpp"
+#include "onesided/locks.hpp"
 #include "onesided/operation.hpp"
-#include "onesided/stripe_locks.hpp"
-#include "onesided/target_lock.hpp"
 #include "steal/job.hpp"
 
 namespace mh::onesided {

@@ -11,8 +11,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "onesided/target_lock.hpp"
-
 namespace mh::onesided {
 
 class Epochs {

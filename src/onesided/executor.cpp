@@ -16,14 +16,6 @@ constexpr std::size_t kPiece = 64U << 10U;
 constexpr std::size_t kScratches = 3;
 enum Scratch : std::size_t { kOfOrigin, kOfResult, kOfTarget };
 
-layout::Elements elements(const End& end, layout::Address base) {
-  return {.layout = end.layout, .count = end.count, .base = base};
-}
-
-memory::View at(const memory::View& view, std::uint64_t offset) {
-  return {view.address + offset, view.pid, view.rank};
-}
-
 // An address of a process that may be another one.
 std::byte* pointer_to(std::uint64_t address) { return reinterpret_cast<std::byte*>(address); }
 
@@ -32,8 +24,7 @@ template <class Each>
 Status for_each_block(const End& end, layout::Range range, Each&& each) {
   std::array<iovec, 64> room;  // NOLINT(cppcoreguidelines-pro-type-member-init): written first
   for (std::uint64_t begin = range.begin; begin < range.end;) {
-    const layout::Blocks found =
-        layout::blocks(elements(end, end.base.address), {begin, range.end}, room);
+    const layout::Blocks found = layout::blocks(elements_there(end), {begin, range.end}, room);
     for (std::size_t i = 0; i < found.used; ++i) {
       const memory::View block{layout::address_of(room[i].iov_base), end.base.pid, end.base.rank};
       const Status done = each(block, room[i].iov_len);
@@ -115,7 +106,7 @@ class BlockUpdater {
       combine(task_.target.here + offset, bytes);
       return hands_.after_writing(task_.target, offset, bytes);
     }
-    const memory::View there = onesided::at(task_.target.base, offset);
+    const memory::View there = task_.target.base.at(offset);
     std::byte* copy = hands_.scratch(kOfTarget).data();
     const Status read = hands_.reach_->read(copy, there, bytes);
     if (!read) return read;
@@ -208,7 +199,7 @@ Status Executor::move(const End& to, const End& from, layout::Range range) {
   if (to.here != nullptr && to_contiguous && from.layout == nullptr) {
     const std::uint64_t bytes = range.end - range.begin;
     if (from.here == nullptr)
-      return reach_->read(to.here + range.begin, at(from.base, range.begin), bytes);
+      return reach_->read(to.here + range.begin, from.base.at(range.begin), bytes);
     std::memmove(to.here + range.begin, from.here + range.begin, bytes);
     return after_writing(to, range.begin, bytes);
   }
@@ -227,16 +218,15 @@ Status Executor::gather(const End& from, layout::Range range, std::span<std::byt
                         const std::byte** packed) const {
   *packed = scratch.data();
   const std::uint64_t bytes = range.end - range.begin;
-  if (from.here != nullptr) {
-    if (from.layout == nullptr) {
-      *packed = from.here + range.begin;
-    } else {
-      layout::pack(elements_here(from), range, scratch.data());
-    }
+  if (from.here != nullptr && from.layout == nullptr) {
+    *packed = from.here + range.begin;
     return {};
   }
-  if (from.layout == nullptr)
-    return reach_->read(scratch.data(), at(from.base, range.begin), bytes);
+  if (from.here != nullptr) {
+    layout::pack(elements_here(from), range, scratch.data());
+    return {};
+  }
+  if (from.layout == nullptr) return reach_->read(scratch.data(), from.base.at(range.begin), bytes);
   std::byte* into = scratch.data();
   return for_each_block(from, range, [&](const memory::View& block, std::size_t length) {
     const Status done = reach_->read(into, block, length);
@@ -255,7 +245,7 @@ Status Executor::scatter(const End& to, layout::Range range, const std::byte* pa
     layout::unpack(elements_here(to), range, packed);
     return {};
   }
-  if (to.layout == nullptr) return reach_->write(at(to.base, range.begin), packed, bytes);
+  if (to.layout == nullptr) return reach_->write(to.base.at(range.begin), packed, bytes);
   return for_each_block(to, range, [&](const memory::View& block, std::size_t length) {
     const Status done = reach_->write(block, packed, length);
     packed += length;
@@ -265,7 +255,7 @@ Status Executor::scatter(const End& to, layout::Range range, const std::byte* pa
 
 Status Executor::after_writing(const End& to, std::uint64_t offset, std::uint64_t bytes) const {
   if (!to.in_heap) return {};
-  const memory::View there = at(to.base, offset);
+  const memory::View there = to.base.at(offset);
   if (reach_->to_here(there, bytes) != nullptr) return {};
   return memory::write(there, to.here + offset, bytes);
 }

@@ -3,16 +3,12 @@
 
 #include <cinttypes>
 #include <cstdio>
-#include <memory>
+#include <fstream>
+#include <string>
 #include <string_view>
 
 namespace mh::onesided {
 namespace {
-
-struct CloseFile {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
-using File = std::unique_ptr<std::FILE, CloseFile>;
 
 std::uint64_t digest(std::string_view text) {
   std::uint64_t value = 0xcbf29ce484222325ULL;  // FNV-1a
@@ -25,7 +21,6 @@ std::uint64_t digest(std::string_view text) {
 // A file may be unlinked between the looks of two processes.
 std::string_view name_in(std::string_view text) {
   constexpr std::string_view kGone = " (deleted)";
-  while (text.ends_with('\n')) text.remove_suffix(1);
   if (text.ends_with(kGone)) text.remove_suffix(kGone.size());
   return text;
 }
@@ -34,23 +29,22 @@ std::string_view name_in(std::string_view text) {
 
 Mappings Mappings::read() {
   Mappings found;
-  const File maps(std::fopen("/proc/self/maps", "re"));
-  char line[4352];
-  while (maps != nullptr && std::fgets(line, sizeof line, maps.get()) != nullptr) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
     Mapping one{};
     char permissions[5] = {};
     unsigned major = 0;
     unsigned minor = 0;
     int name = 0;
     const int fields = std::sscanf(
-        line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &one.begin, &one.end,
-        permissions, &one.file.offset, &major, &minor, &one.file.inode, &name);
+        line.c_str(), "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &one.begin,
+        &one.end, permissions, &one.file.offset, &major, &minor, &one.file.inode, &name);
     const std::string_view allowed = permissions;
     if (fields < 7 || one.file.inode == 0 || allowed.substr(0, 2) != "rw" || allowed[3] != 's') {
       continue;
     }
     one.file.device = static_cast<std::uint64_t>(major) << 32U | minor;
-    one.file.name = digest(name_in(line + name));
+    one.file.name = digest(name_in(std::string_view(line).substr(static_cast<std::size_t>(name))));
     one.file.bytes = one.end - one.begin;
     Mapping* last = found.shared_.empty() ? nullptr : &found.shared_.back();
     const bool goes_on = last != nullptr && last->end == one.begin &&

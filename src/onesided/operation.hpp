@@ -15,8 +15,8 @@
 #include "layout/layout.hpp"
 #include "layout/pack.hpp"
 #include "memory/view.hpp"
+#include "onesided/locks.hpp"
 #include "onesided/reduce.hpp"
-#include "onesided/stripe_locks.hpp"
 
 namespace mh::onesided {
 
@@ -29,7 +29,10 @@ struct End {
   bool in_heap = false;                    // `here` is a view of a peer's heap: see after_writing()
 };
 
-// The elements of an end that this process reaches.
+// The elements of an end, in the process whose memory it is, and where this one reaches them.
+inline layout::Elements elements_there(const End& end) {
+  return {.layout = end.layout, .count = end.count, .base = end.base.address};
+}
 inline layout::Elements elements_here(const End& end) {
   return {.layout = end.layout, .count = end.count, .base = layout::address_of(end.here)};
 }

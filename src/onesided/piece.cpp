@@ -16,6 +16,11 @@ const ListedBlock* blocks_of(const Message& message) {
   return reinterpret_cast<const ListedBlock*>(&message + 1);
 }
 
+// What follows the head and the list of blocks.
+const std::byte* payload_of(const Message& message) {
+  return reinterpret_cast<const std::byte*>(blocks_of(message) + message.blocks);
+}
+
 std::uint64_t whole_elements(std::uint64_t bytes, const Operation& what) {
   return bytes / what.element * what.element;
 }
@@ -29,10 +34,6 @@ End end_of(const std::byte* bytes, std::uint64_t begin, const memory::View& owne
 }
 
 }  // namespace
-
-const std::byte* payload_of(const Message& message) {
-  return reinterpret_cast<const std::byte*>(blocks_of(message) + message.blocks);
-}
 
 // ---- At the origin ------------------------------------------------------------------------------
 
@@ -49,9 +50,7 @@ Piece::Piece(const Task& task, std::uint64_t begin, std::size_t most) : task_(ta
 }
 
 void Piece::list_blocks(std::size_t room) {
-  const End& target = task_.target;
-  const layout::Elements elements{
-      .layout = target.layout, .count = target.count, .base = target.base.address};
+  const layout::Elements elements = elements_there(task_.target);
   std::array<iovec, 64> found;  // NOLINT(cppcoreguidelines-pro-type-member-init): written first
   const std::uint64_t end = range_.end;
   for (range_.end = range_.begin; range_.end < end;) {

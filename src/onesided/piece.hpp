@@ -12,13 +12,49 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
-#include "onesided/message.hpp"
+#include "layout/compact.hpp"
 #include "onesided/operation.hpp"
 #include "onesided/window.hpp"
 
 namespace mh::onesided {
+
+// The head of every message between ranks of a window on different nodes. A *request* asks a rank
+// for something in its own memory, or tells it of a step of an epoch; an *answer* tells who asked
+// what came of it. Plain data between processes of one program on like machines. What follows it is
+// aligned likewise.
+struct alignas(16) Message {
+  enum class Kind : std::uint8_t {
+    // Requests. The first three are counted: the target answers how many it has carried out.
+    operation,  // a piece of an operation
+    swap,       // MPI_Compare_and_swap
+    unlock,
+    lock,
+    post,      // the sender exposes its memory to the receiver
+    complete,  // the sender has completed its epoch
+    barrier,   // the sender has come to round `number` of a barrier
+    // Answers.
+    done,     // `number` counted requests of the receiver so far
+    result,   // of the request with that number
+    granted,  // the lock
+  };
+
+  Kind kind = Kind::operation;
+  bool exclusive = false;     // the lock
+  bool failed = false;        // in an answer: what was asked for
+  std::uint32_t blocks = 0;   // of a target that is no grid, listed behind the head
+  std::uint32_t from = 0;     // the sender's rank in the window
+  std::uint64_t window = 0;   // the same number on all its ranks, and no other window's
+  std::uint64_t number = 0;   // of a request that has a result; see the kinds
+  std::uint64_t address = 0;  // of the target's end, in the target
+  Operation what{};           // its bytes from `begin` on are this piece
+  layout::Compact shape{};    // of the target's end; without dimensions: contiguous
+
+  [[nodiscard]] bool is_counted() const { return kind <= Kind::unlock; }
+};
+static_assert(std::is_trivially_copyable_v<Message>);
 
 // Behind the head of a piece without a grid, before the origin's bytes.
 struct ListedBlock {
@@ -71,8 +107,5 @@ class PieceRun {
   std::optional<Running> running_;
   bool succeeded_ = true;
 };
-
-// The stretch of memory that follows the head and the list of blocks.
-const std::byte* payload_of(const Message& message);
 
 }  // namespace mh::onesided

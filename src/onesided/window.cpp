@@ -18,13 +18,9 @@ bool is_alive(const void* node, std::uint32_t rank) {
   return static_cast<const node::Node*>(node)->alive(rank);
 }
 
-memory::View moved(const memory::View& view, std::int64_t by) {
-  return {view.address + static_cast<std::uint64_t>(by), view.pid, view.rank};
-}
-
 // Where this process reaches all of an end in a peer's heap, or in its own memory.
 void find_here(End& end, const Extent& extent, const memory::Reach& reach) {
-  const memory::View begin = moved(end.base, extent.low);
+  const memory::View begin = end.base.at(static_cast<std::uint64_t>(extent.low));
   std::byte* here = reach.to_here(begin, extent.bytes());
   if (here == nullptr) return;
   end.here = here - extent.low;
@@ -73,15 +69,11 @@ Hands::Hands(const node::Node& node, const memory::Reach& reach)
 End Hands::end_of(const SharedEnd& shared, std::size_t number) {
   End end{.layout = nullptr, .count = 1, .base = shared.base};
   if (is_contiguous(shared.shape)) {
-    end.base = moved(shared.base, shared.shape.first);
+    end.base = shared.base.at(static_cast<std::uint64_t>(shared.shape.first));
     find_here(end, {0, static_cast<std::int64_t>(shared.shape.bytes)}, *reach_);
     return end;
   }
-  Known& known = known_[number];
-  if (!known.layout || known.compact != shared.shape) {
-    known = {shared.shape, layout::layout_of(shared.shape)};
-  }
-  end.layout = known.layout.get();
+  end.layout = &known_[number].of(shared.shape);
   find_here(end, {shared.shape.low, shared.shape.high}, *reach_);
   return end;
 }
@@ -111,6 +103,20 @@ std::optional<End> Window::target_end(std::uint32_t rank, std::uint64_t address,
     find_here(end, extent, reach);
   }
   return end;
+}
+
+bool Window::help(Hands& hands, bool (*may_help)(std::uint32_t), Helped& helped) {
+  const node::WorkBoard& board = control_.board();
+  for (std::uint32_t word = 0; word * 64 < ranks(); ++word) {
+    // relaxed: a hint; the ticket of each job decides.
+    std::uint64_t posted = board.bits[word].load(std::memory_order_relaxed);
+    for (; posted != 0; posted &= posted - 1) {
+      const auto rank = word * 64 + static_cast<std::uint32_t>(std::countr_zero(posted));
+      if (rank == me_ || rank >= ranks() || !may_help(exposed_[rank].node_rank)) continue;
+      if (help_rank(hands, rank, helped)) return true;
+    }
+  }
+  return false;
 }
 
 bool Window::help_rank(Hands& hands, std::uint32_t rank, Helped& helped) {
@@ -161,7 +167,7 @@ End end_of_bytes(std::byte* bytes) {
   return end;
 }
 
-// How the message `posted` ended: kFree where it was withdrawn.
+// How the message `posted` ended: kFree where the target did not take it, and it was withdrawn.
 ActiveMessage::State await(ActiveMessage& message, std::uint64_t posted, const Hands& hands,
                            std::uint32_t target) {
   for (int look = 0; look < kPatience; ++look) {
@@ -185,26 +191,21 @@ ActiveMessage::State await(ActiveMessage& message, std::uint64_t posted, const H
   }
 }
 
-// Nothing: the target did not take it.
-std::optional<Status> answer(ActiveMessage::State state) {
-  if (state == ActiveMessage::kFree) return std::nullopt;
-  return state == ActiveMessage::kDone ? Status{} : Status{Code::system, 0};
-}
-
 }  // namespace
 
-// This rank's message, if it is free and the target is likely in MPI.
-ActiveMessage* Window::begin_asking(std::uint32_t target) {
+// Posts this rank's message, filled in by fill(), if it is free and the target is likely in MPI,
+// and reads the answer by read().
+template <class Fill, class Read>
+std::optional<Status> Window::ask(const Hands& hands, std::uint32_t target, Fill&& fill,
+                                  Read&& read) {
   if (reluctance_[target] != 0) {
     --reluctance_[target];
-    return nullptr;
+    return std::nullopt;
   }
-  // acquire: pairs with the release in ask_target(), by another thread.
-  if (asking_.test_and_set(std::memory_order_acquire)) return nullptr;
-  return &control_.part(me_).message;
-}
-
-ActiveMessage::State Window::ask(const Hands& hands, ActiveMessage& message, std::uint32_t target) {
+  // acquire: pairs with the release below, by another thread.
+  if (asking_.test_and_set(std::memory_order_acquire)) return std::nullopt;
+  ActiveMessage& message = control_.part(me_).message;
+  fill(message);
   const std::uint32_t number =
       static_cast<std::uint32_t>(message.word.load(std::memory_order_relaxed) >> 32U) + 1;
   const std::uint64_t posted = ActiveMessage::word_of(number, target, ActiveMessage::kPosted);
@@ -214,37 +215,26 @@ ActiveMessage::State Window::ask(const Hands& hands, ActiveMessage& message, std
   control_.part(target).mail[me_ / 64].fetch_or(1ULL << (me_ % 64), std::memory_order_relaxed);
   const ActiveMessage::State state = await(message, posted, hands, exposed_[target].node_rank);
   if (state == ActiveMessage::kFree) reluctance_[target] = kGoStraight;
-  return state;
+  if (state == ActiveMessage::kDone) read(message);
+  asking_.clear(std::memory_order_release);
+  if (state == ActiveMessage::kFree) return std::nullopt;
+  return state == ActiveMessage::kDone ? Status{} : Status{Code::system, 0};
 }
 
 std::optional<Status> Window::ask_target(const Hands& hands, const Task& task,
                                          const void* compare) {
-  ActiveMessage* message = begin_asking(task.what.target);
-  if (message == nullptr) return std::nullopt;
+  using Kind = ActiveMessage::Kind;
   const std::size_t bytes = task.what.bytes;
-  message->kind =
-      compare == nullptr ? ActiveMessage::Kind::operation : ActiveMessage::Kind::compare_and_swap;
-  message->what = task.what;
-  message->address = task.target.base.address;
-  if (task.what.has_origin) std::memcpy(message->data, task.origin.here, bytes);
-  if (compare != nullptr) std::memcpy(message->compare, compare, bytes);
-  const ActiveMessage::State state = ask(hands, *message, task.what.target);
-  if (state == ActiveMessage::kDone && task.what.has_result) {
-    std::memcpy(task.result.here, message->data, bytes);
-  }
-  asking_.clear(std::memory_order_release);
-  return answer(state);
-}
-
-std::optional<Status> Window::ask_target(const Hands& hands, const KeptList& list,
-                                         std::uint32_t target) {
-  ActiveMessage* message = begin_asking(target);
-  if (message == nullptr) return std::nullopt;
-  message->kind = ActiveMessage::Kind::list;
-  message->list.copy_from(list);
-  const ActiveMessage::State state = ask(hands, *message, target);
-  asking_.clear(std::memory_order_release);
-  return answer(state);
+  const auto fill = [&](ActiveMessage& message) {
+    message.kind = compare == nullptr ? Kind::operation : Kind::compare_and_swap;
+    message.what = task.what;
+    message.address = task.target.base.address;
+    if (task.what.has_origin) std::memcpy(message.data, task.origin.here, bytes);
+    if (compare != nullptr) std::memcpy(message.compare, compare, bytes);
+  };
+  return ask(hands, task.what.target, fill, [&](const ActiveMessage& message) {
+    if (task.what.has_result) std::memcpy(task.result.here, message.data, bytes);
+  });
 }
 
 void Window::serve(Hands& hands) {
@@ -265,7 +255,7 @@ void Window::serve_one(Hands& hands, std::uint32_t origin) {
   const bool for_me = ActiveMessage::target_of(word) == me_;
   if (!for_me || ActiveMessage::state_of(word) != ActiveMessage::kPosted) return;
   const std::uint64_t taken = ActiveMessage::with(word, ActiveMessage::kTaken);
-  // acquire: pairs with the release in ask_target().
+  // acquire: pairs with the release in ask().
   if (!message.word.compare_exchange_strong(word, taken, std::memory_order_acquire)) return;
   const Status done = carry_out(hands, message);
   // release: pairs with the acquire in await().
@@ -310,7 +300,11 @@ Status Window::carry_out_kept(Hands& hands, std::uint32_t target) {
   KeptList* list = kept_[target].get();
   if (list == nullptr || list->entries == 0) return {};
   const Exposed& there = exposed_[target];
-  const std::optional<Status> answered = ask_target(hands, *list, target);
+  const auto fill = [&](ActiveMessage& message) {
+    message.kind = ActiveMessage::Kind::list;
+    message.list.copy_from(*list);
+  };
+  const auto answered = ask(hands, target, fill, [](const ActiveMessage&) {});
   const Status done = answered
                           ? *answered
                           : hands.executor().run(*list, {there.base, there.pid, there.node_rank},

@@ -62,7 +62,6 @@ class Hands {
   [[nodiscard]] Executor& executor() { return executor_; }
   [[nodiscard]] const Liveness& liveness() const { return liveness_; }
   [[nodiscard]] const node::Node& node() const { return *node_; }
-  [[nodiscard]] const memory::Reach& reach() const { return *reach_; }
 
  private:
   friend class Window;
@@ -73,12 +72,7 @@ class Hands {
   const memory::Reach* reach_;
   Liveness liveness_;
   Executor executor_;
-  // Of the last job: the next chunk is likely of the same.
-  struct Known {
-    layout::Compact compact;
-    layout::LayoutPtr layout;
-  };
-  std::array<Known, 3> known_;
+  std::array<layout::LastLayout, 3> known_;  // of the ends of the last job
 };
 
 class Window {
@@ -113,23 +107,21 @@ class Window {
   // Carries out what others have asked this rank for. Never blocks; a load where nobody has.
   void serve(Hands& hands);
 
-  // One chunk of another rank's operation. False if there was none. `counted` gets its bytes and
-  // whose operation it was.
+  // One chunk of an operation of another rank that may_help(its rank on the node). False if there
+  // was none. `helped` gets its bytes and whose operation it was.
   struct Helped {
     std::uint64_t bytes = 0;
     std::uint32_t owner = 0;  // rank on the node
   };
-  template <class May>
-  bool help(Hands& hands, May&& may_help, Helped& helped);
+  bool help(Hands& hands, bool (*may_help)(std::uint32_t), Helped& helped);
 
  private:
   friend class Running;
 
   bool help_rank(Hands& hands, std::uint32_t rank, Helped& helped);
   Status run_shared(Hands& hands, const SharedJob& job, const steal::Chunk& chunk);
-  ActiveMessage* begin_asking(std::uint32_t target);
-  ActiveMessage::State ask(const Hands& hands, ActiveMessage& message, std::uint32_t target);
-  std::optional<Status> ask_target(const Hands& hands, const KeptList& list, std::uint32_t target);
+  template <class Fill, class Read>
+  std::optional<Status> ask(const Hands& hands, std::uint32_t target, Fill&& fill, Read&& read);
   void serve_one(Hands& hands, std::uint32_t origin);
   Status carry_out(Hands& hands, ActiveMessage& message);
 
@@ -181,20 +173,5 @@ class Running {
 std::uint64_t lead_of(const Operation& what, std::uint64_t address, bool contiguous);
 // The part of the stream that a chunk stands for.
 layout::Range range_of(const Operation& what, std::uint64_t lead, const steal::Chunk& chunk);
-
-template <class May>
-bool Window::help(Hands& hands, May&& may_help, Helped& helped) {
-  const node::WorkBoard& board = control_.board();
-  for (std::uint32_t word = 0; word * 64 < ranks(); ++word) {
-    // relaxed: a hint; the ticket of each job decides.
-    std::uint64_t posted = board.bits[word].load(std::memory_order_relaxed);
-    for (; posted != 0; posted &= posted - 1) {
-      const auto rank = word * 64 + static_cast<std::uint32_t>(__builtin_ctzll(posted));
-      if (rank == me_ || rank >= ranks() || !may_help(exposed_[rank].node_rank)) continue;
-      if (help_rank(hands, rank, helped)) return true;
-    }
-  }
-  return false;
-}
 
 }  // namespace mh::onesided

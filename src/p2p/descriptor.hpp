@@ -16,18 +16,17 @@
 namespace mh::p2p {
 
 struct Descriptor {
-  std::uint64_t key[2];  // the same for all ranks that may send descriptors to each other
-  std::uint32_t sender;  // rank on the node
-  std::uint32_t
-      slot;  // of the sender's send queue; of its internode pipelines if it is on another node
+  std::uint64_t key[2];      // the same for all ranks that may send descriptors to each other
+  std::uint32_t sender;      // rank on the node
+  std::uint32_t slot;        // of its send queue, or, on another node, of its internode pipelines
   std::uint64_t bytes;       // of the whole message
   std::uint64_t generation;  // of the slot: which of its uses; or which of the messages to `to`
   // Messages to another node only, else 0: the ranks in MPI_COMM_WORLD of the two, counted from 1,
   // and the bytes of the pieces it comes in.
-  std::uint32_t from_world;
-  std::uint32_t to_world;
-  std::uint64_t piece;
-  std::uint64_t seal[5];  // follows from the fields above: all of it is there
+  std::uint32_t from_world = 0;
+  std::uint32_t to_world = 0;
+  std::uint64_t piece = 0;
+  std::uint64_t seal[5] = {};  // follows from the fields above: all of it is there
 };
 
 inline constexpr std::size_t kDescriptorBytes = 96;

@@ -9,18 +9,7 @@
 
 namespace mh::p2p {
 
-// Contiguous without a layout.
-struct End {
-  const layout::Layout* layout = nullptr;
-  std::uint64_t count = 0;
-  layout::Address base = 0;
-  layout::CacheLevel cache_level = layout::CacheLevel::caches;
-};
-
-inline layout::Elements elements_of(const End& end) {
-  return {
-      .layout = end.layout, .count = end.count, .base = end.base, .cache_level = end.cache_level};
-}
+using End = layout::Elements;  // contiguous without a layout
 
 inline void* place_in(const End& contiguous, std::uint64_t offset) {
   return reinterpret_cast<void*>(contiguous.base + offset);
@@ -28,7 +17,7 @@ inline void* place_in(const End& contiguous, std::uint64_t offset) {
 
 inline void pack(const End& from, layout::Range range, std::byte* to) {
   if (from.layout != nullptr) {
-    layout::pack(elements_of(from), range, to);
+    layout::pack(from, range, to);
   } else {
     layout::copy_from(from.cache_level, to, place_in(from, range.begin), range.end - range.begin);
   }
@@ -36,7 +25,7 @@ inline void pack(const End& from, layout::Range range, std::byte* to) {
 
 inline void unpack(const End& to, layout::Range range, const std::byte* from) {
   if (to.layout != nullptr) {
-    layout::unpack(elements_of(to), range, from);
+    layout::unpack(to, range, from);
   } else {
     layout::copy_to(to.cache_level, place_in(to, range.begin), from, range.end - range.begin);
   }

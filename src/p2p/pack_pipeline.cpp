@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "p2p/pack_pipeline.hpp"
 
-#include <algorithm>
-#include <bit>
-
 #include "base/clock.hpp"
 
 namespace mh::p2p {
@@ -64,15 +61,13 @@ std::uint64_t PackPipeline::work() {
   return load.range.end - load.range.begin;
 }
 
-// ---- Relays ----------------------------------------------------------------------------------
+// ---- The pipelines of a process ----------------------------------------------------------------
 
 PackPipelines::Use::Use(PackPipelines& pack_pipelines, const End& end, Task task,
                         std::uint64_t bytes)
-    : pack_pipelines_(pack_pipelines), pack_pipeline_(pack_pipelines.take()) {
-  if (pack_pipeline_ == nullptr) {
-    own_ = std::make_unique<PackPipeline>();
-    pack_pipeline_ = own_.get();
-  }
+    : pack_pipelines_(pack_pipelines), index_(pack_pipelines.taken_.take()) {
+  if (index_ == kNone) own_ = std::make_unique<PackPipeline>();
+  pack_pipeline_ = own_ ? own_.get() : &pack_pipelines.pack_pipelines_[index_];
   pack_pipeline_->open(end, task);
   if (own_ || !pack_pipelines_.may_expose()) return;
   if (pack_pipelines_.exposed_.test_and_set(std::memory_order_acquire)) return;
@@ -88,7 +83,7 @@ PackPipelines::Use::~Use() {
     pack_pipelines_.pool_->withdraw(lend::Kind::internode);
     pack_pipelines_.exposed_.clear(std::memory_order_release);
   }
-  if (!own_) pack_pipelines_.give_back(pack_pipeline_);
+  if (!own_) pack_pipelines_.taken_.give_back(index_);
 }
 
 void PackPipelines::Use::nothing_more() {
@@ -98,23 +93,6 @@ void PackPipelines::Use::nothing_more() {
 // Nobody waits just now: helpers are not made for nothing.
 bool PackPipelines::may_expose() const {
   return pool_ != nullptr && (pool_->hired() || node_.somebody_idle());
-}
-
-PackPipeline* PackPipelines::take() {
-  std::uint32_t taken = taken_.load(std::memory_order_relaxed);
-  std::uint32_t index = 0;
-  do {
-    index = static_cast<std::uint32_t>(std::countr_one(taken));
-    if (index == kPackPipelines) return nullptr;
-    // acquire: pairs with the release in give_back(); the thread that had it is done with it.
-  } while (!taken_.compare_exchange_weak(taken, taken | 1U << index, std::memory_order_acquire,
-                                         std::memory_order_relaxed));
-  return &pack_pipelines_[index];
-}
-
-void PackPipelines::give_back(PackPipeline* pack_pipeline) {
-  taken_.fetch_and(~(1U << static_cast<std::uint32_t>(pack_pipeline - pack_pipelines_.data())),
-                   std::memory_order_release);
 }
 
 bool PackPipelines::work_one() {

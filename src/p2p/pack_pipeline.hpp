@@ -22,6 +22,7 @@
 #include <optional>
 
 #include "base/cacheline.hpp"
+#include "base/slot_set.hpp"
 #include "lend/pool.hpp"
 #include "node/node.hpp"
 #include "observe/counters.hpp"
@@ -39,23 +40,20 @@ struct Load {
 
 // Invariants
 //   R1  next_ is (use, chunks claimed), changed by compare-and-swap of whoever claims and by
-//   open(),
-//       which counts the use; offered_ is (use, chunks offered), changed by the owner. So a claim
-//       that succeeds is of the use it looked at, and of a chunk that was offered.
+//       open(), which counts the use; offered_ is (use, chunks offered), changed by the owner. So a
+//       claim that succeeds is of the use it looked at, and of a chunk that was offered.
 //   R2  A cell is written by the owner after the chunk before it was collected and before its own
-//   is
-//       offered; end_ and task_ while the pack pipeline is empty. So between a claim and its finish
-//       they are the claimed chunk's.
+//       is offered; end_ and task_ while the pack pipeline is empty. So between a claim and its
+//       finish they are the claimed chunk's.
 class PackPipeline {
  public:
   static constexpr std::uint32_t kCells = 8;
 
   // Owner. The pack pipeline must be empty.
   void open(const End& end, Task task);
-  [[nodiscard]] bool full() const { return count_in(offers()) - collected_ == kCells; }
   [[nodiscard]] bool empty() const { return count_in(offers()) == collected_; }
   [[nodiscard]] std::uint32_t outstanding() const { return count_in(offers()) - collected_; }
-  void offer(const Load& load);  // unless full()
+  void offer(const Load& load);  // while fewer than kCells are outstanding
   // The oldest chunk that was not collected yet, if it is finished.
   std::optional<Load> collect();
 
@@ -116,17 +114,18 @@ class PackPipelines final : public lend::Work {
     void nothing_more();
 
    private:
+    static constexpr std::uint32_t kNone = SlotSet<kPackPipelines>::kNone;
+
     PackPipelines& pack_pipelines_;
-    std::unique_ptr<PackPipeline> own_;  // where none was free
-    PackPipeline* pack_pipeline_;
+    std::uint32_t index_;                // kNone where none was free
+    std::unique_ptr<PackPipeline> own_;  // then
+    PackPipeline* pack_pipeline_ = nullptr;
     bool has_helpers_ = false;  // this one has told lenders to come
   };
 
   bool unit(std::uint32_t helper, std::uint64_t deadline) noexcept override;
 
  private:
-  PackPipeline* take();
-  void give_back(PackPipeline* pack_pipeline);
   [[nodiscard]] bool may_expose() const;
   bool work_one();
 
@@ -134,7 +133,7 @@ class PackPipelines final : public lend::Work {
   observe::Counters& counters_;
   lend::Pool* pool_;
   std::array<PackPipeline, kPackPipelines> pack_pipelines_{};
-  std::atomic<std::uint32_t> taken_{0};  // a bit for each; acquire and release, as a lock
+  SlotSet<kPackPipelines> taken_;
   // Set while an offer stands. acquire and release: the pool's calls for a kind are for one thread
   // at a time.
   std::atomic_flag exposed_ = ATOMIC_FLAG_INIT;

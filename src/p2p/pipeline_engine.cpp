@@ -2,7 +2,6 @@
 #include "p2p/pipeline_engine.hpp"
 
 #include <algorithm>
-#include <bit>
 
 #include "base/clock.hpp"
 #include "base/tuning.hpp"
@@ -73,12 +72,12 @@ void PipelineEngine::invite(std::uint32_t rank, std::uint64_t ticks_left) {
   pool_.suggest_end(rank, lend::Kind::pipelines, worth ? ticks() + ticks_left : 0, ticks_left / 2);
 }
 
-// A thread of this rank has moved a chunk since `begin`; helpers leave no hints.
-std::uint64_t PipelineEngine::note_moved(std::uint64_t begin, Path path) {
+// A thread of this rank has moved a chunk since `begin`; helpers leave no hints. Returns how long
+// (ticks) that took.
+std::uint64_t PipelineEngine::note_moved(std::uint64_t begin) {
   const std::uint64_t now = ticks();
   if (lend::guest() != lend::Guest::no) return now - begin;
   moved_at_.store(now, std::memory_order_relaxed);
-  if (path == Path::cell) cell_at_.store(now, std::memory_order_relaxed);
   chunk_ticks_.store(now - begin, std::memory_order_relaxed);
   counters_.own_copy_ticks.add(now - begin);
   return now - begin;
@@ -110,29 +109,31 @@ layout::CacheLevel PipelineEngine::cache_level_of(std::uint64_t bytes) const {
 void PipelineEngine::announce(std::uint32_t slot, const End& from) {
   from_[slot] = from;
   from_[slot].cache_level = cache_level_of(send_queue().slots[slot].bytes);
-  announced_[slot / 64].fetch_or(1ULL << (slot % 64), std::memory_order_relaxed);
+  announced_.add(slot);
 }
 
-void PipelineEngine::withdraw(std::uint32_t slot) {
-  announced_[slot / 64].fetch_and(~(1ULL << (slot % 64)), std::memory_order_relaxed);
-}
+void PipelineEngine::withdraw(std::uint32_t slot) { announced_.give_back(slot); }
 
-bool PipelineEngine::fill(std::uint32_t slot) {
+// Where the message of that slot is, if its receiver has put it on a pipeline.
+std::optional<OnPipeline> PipelineEngine::claimed(std::uint32_t slot) const {
   const SendSlot& send = send_queue().slots[slot];
   // acquire: pairs with the receiver's claimed; `job` is of this send descriptor or a later one,
   // and a claim for what it names decides.
-  if (send.state() != SlotState::claimed) return false;
+  if (send.state() != SlotState::claimed) return std::nullopt;
   const std::uint64_t job = send.job.load(std::memory_order_relaxed);
-  if (!OnPipeline::is(job)) return false;
-  const OnPipeline on = OnPipeline::of(job);
-  Pipeline& pipeline = pipeline_of(on);
+  if (!OnPipeline::is(job)) return std::nullopt;
+  return OnPipeline::of(job);
+}
+
+bool PipelineEngine::fill(std::uint32_t slot) {
+  const auto on = claimed(slot);
   PipelineChunk chunk{};
-  if (!pipeline.claim_fill(on.use, chunk)) return false;
+  if (!on || !pipeline_of(*on).claim_fill(on->use, chunk)) return false;
   const std::uint64_t begin = ticks();
-  pack(from_[slot], range_of(chunk), cell_of(on, chunk));
-  pipeline.filled(chunk);
-  const std::uint64_t each = note_moved(begin, Path::cell);
-  invite(node_.me(), pipeline.fills_left(on.use) * each);
+  pack(from_[slot], range_of(chunk), cell_of(*on, chunk));
+  pipeline_of(*on).filled(chunk);
+  const std::uint64_t each = note_moved(begin);
+  invite(node_.me(), pipeline_of(*on).fills_left(on->use) * each);
   return true;
 }
 
@@ -140,15 +141,8 @@ bool PipelineEngine::fill(std::uint32_t slot) {
 
 std::optional<std::uint32_t> PipelineEngine::begin(SendSlot& send, std::uint32_t sender,
                                                    const End& to, std::uint64_t bytes) {
-  std::uint32_t taken = taken_.load(std::memory_order_relaxed);
-  std::uint32_t index = 0;
-  do {
-    index = static_cast<std::uint32_t>(std::countr_one(taken));
-    if (index == kPipelines) return std::nullopt;
-    // acquire: pairs with the release in finish(); the thread that had the pipeline is done with
-    // it.
-  } while (!taken_.compare_exchange_weak(taken, taken | 1U << index, std::memory_order_acquire,
-                                         std::memory_order_relaxed));
+  const std::uint32_t index = taken_.take();
+  if (index == taken_.kNone) return std::nullopt;
   failed_[index] = false;
   to_[index] = to;
   to_[index].cache_level = cache_level_of(bytes);
@@ -173,7 +167,7 @@ std::optional<std::uint32_t> PipelineEngine::begin(SendSlot& send, std::uint32_t
 bool PipelineEngine::finish(std::uint32_t pipeline) {
   const bool complete = !failed_[pipeline];
   uses_[pipeline].store(0, std::memory_order_relaxed);
-  taken_.fetch_and(~(1U << pipeline), std::memory_order_release);
+  taken_.give_back(pipeline);
   return complete;
 }
 
@@ -182,12 +176,10 @@ bool PipelineEngine::fetch(std::uint32_t pipeline, const memory::View& from) {
   Pipeline& here = pipeline_of(on);
   PipelineChunk chunk{};
   if (failed_[pipeline] || !here.claim_fill(on.use, chunk)) return false;
-  const memory::View part{
-      .address = from.address + chunk.offset, .pid = from.pid, .rank = from.rank};
   const std::uint64_t begin = ticks();
-  failed_[pipeline] = !reach_.read(cell_of(on, chunk), part, chunk.bytes).ok();
+  failed_[pipeline] = !reach_.read(cell_of(on, chunk), from.at(chunk.offset), chunk.bytes).ok();
   here.filled(chunk);
-  note_moved(begin, Path::fetched);
+  note_moved(begin);
   if (here.fills_left(on.use) == 0) invite(senders_[pipeline].load(std::memory_order_relaxed), 0);
   return true;
 }
@@ -202,7 +194,7 @@ bool PipelineEngine::drain(std::uint32_t pipeline) {
   const std::uint64_t begin = ticks();
   unpack(to_[pipeline], range_of(chunk), cell_of(on, chunk));
   here.drained(chunk);
-  const std::uint64_t each = note_moved(begin, Path::cell);
+  const std::uint64_t each = note_moved(begin);
   invite(node_.me(), here.drains_left(on.use) * each);
   count_moved(chunk.bytes);
   return true;
@@ -214,21 +206,7 @@ bool PipelineEngine::move_one() {
   for (std::uint32_t pipeline = 0; pipeline < kPipelines; ++pipeline) {
     if (drain(pipeline)) return true;
   }
-  return fill_any();
-}
-
-bool PipelineEngine::fill_any() {
-  for (std::uint64_t word = 0; word < kWords; ++word) {
-    // relaxed: a hint, as in unit().
-    std::uint64_t bits = announced_[word].load(std::memory_order_relaxed);
-    for (; bits != 0; bits &= bits - 1) {
-      if (fill(static_cast<std::uint32_t>(word * 64) +
-               static_cast<std::uint32_t>(std::countr_zero(bits)))) {
-        return true;
-      }
-    }
-  }
-  return false;
+  return announced_.find([this](std::uint32_t slot) { return fill(slot); }) != announced_.kNone;
 }
 
 std::optional<std::uint32_t> PipelineEngine::late_sender(std::uint32_t least) const {
@@ -243,19 +221,13 @@ std::optional<std::uint32_t> PipelineEngine::late_sender(std::uint32_t least) co
 }
 
 std::optional<std::uint32_t> PipelineEngine::late_receiver(std::uint32_t least) const {
-  for (std::uint64_t word = 0; word < kWords; ++word) {
-    std::uint64_t bits = announced_[word].load(std::memory_order_relaxed);
-    for (; bits != 0; bits &= bits - 1) {
-      const auto slot = word * 64 + static_cast<std::uint64_t>(std::countr_zero(bits));
-      const SendSlot& send = send_queue().slots[slot];
-      if (send.state() != SlotState::claimed) continue;
-      const std::uint64_t job = send.job.load(std::memory_order_relaxed);
-      if (!OnPipeline::is(job)) continue;
-      const OnPipeline on = OnPipeline::of(job);
-      if (pipeline_of(on).drains_are_worth_lending(on.use, least)) return on.receiver;
-    }
-  }
-  return std::nullopt;
+  std::optional<std::uint32_t> late;
+  announced_.find([&](std::uint32_t slot) {
+    const auto on = claimed(slot);
+    if (on && pipeline_of(*on).drains_are_worth_lending(on->use, least)) late = on->receiver;
+    return late.has_value();
+  });
+  return late;
 }
 
 std::optional<std::uint32_t> PipelineEngine::who_is_late() const {
@@ -269,12 +241,7 @@ std::optional<std::uint32_t> PipelineEngine::who_is_late() const {
   return sender ? sender : late_receiver(least);
 }
 
-bool PipelineEngine::has_messages() const {
-  // relaxed: a hint.
-  if (taken_.load(std::memory_order_relaxed) != 0) return true;
-  return std::any_of(announced_.begin(), announced_.end(),
-                     [](const auto& word) { return word.load(std::memory_order_relaxed) != 0; });
-}
+bool PipelineEngine::has_messages() const { return taken_.any() || announced_.any(); }
 
 bool PipelineEngine::unit(std::uint32_t /*helper*/, std::uint64_t deadline) noexcept {
   if (!has_messages()) return false;

@@ -5,8 +5,7 @@
 // One object a process. Its own threads come here from the wait loop, its helpers on cores that
 // other ranks lend; all do the same, a chunk at a time. An *end* is where the bytes of a message
 // lie in this process; it is known to nobody else, which is why only threads of this process can
-// move them. Takes no lock. Limit: kBelts messages at a time for a
-// receiver; further ones wait.
+// move them. Takes no lock. Limit: kPipelines messages at a time for a receiver; further ones wait.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/slot_set.hpp"
 #include "lend/pool.hpp"
 #include "memory/reach.hpp"
 #include "node/node.hpp"
@@ -35,9 +35,9 @@ struct Pipelines {
 };
 
 // The bytes of a pipeline's cells, of a rank of so many on the node: a power of two, the smaller
-// the more ranks there are, so that all pipelines of a node take kBeltsOfNode at most as long as
-// that leaves kLeastPipelineBytes for each. Memory that no message has passed through is not there
-// yet.
+// the more ranks there are, so that all pipelines of a node take kPipelineBytesOfNode at most as
+// long as that leaves kLeastPipelineBytes for each. Memory that no message has passed through is
+// not there yet.
 inline constexpr std::uint32_t kPipelineBytesOfNode = 64U << 20U;
 inline constexpr std::uint32_t kLeastPipelineBytes = 64U << 10U;
 inline constexpr std::uint32_t kMostPipelineBytes = 2U << 20U;
@@ -98,10 +98,6 @@ class PipelineEngine final : public lend::Work {
 
   // A message to or from this rank is on a pipeline, or may come on one. A hint.
   [[nodiscard]] bool has_messages() const;
-  // When (ticks) a thread of this rank last filled or drained a cell.
-  [[nodiscard]] std::uint64_t last_at_a_cell() const {
-    return cell_at_.load(std::memory_order_relaxed);
-  }
   // One chunk of any message.
   bool move_one();
   // A rank whose process has something to do for a message to or from this one, where this one has
@@ -118,17 +114,12 @@ class PipelineEngine final : public lend::Work {
   [[nodiscard]] std::byte* cell_of(const OnPipeline& on, const PipelineChunk& chunk) const;
   [[nodiscard]] std::uint32_t chunk_for(std::uint64_t bytes) const;
   [[nodiscard]] layout::CacheLevel cache_level_of(std::uint64_t bytes) const;
-  bool fill_any();
+  [[nodiscard]] std::optional<OnPipeline> claimed(std::uint32_t slot) const;
   [[nodiscard]] std::optional<std::uint32_t> late_sender(std::uint32_t least) const;
   [[nodiscard]] std::optional<std::uint32_t> late_receiver(std::uint32_t least) const;
-  // How a chunk was moved: at a cell, or into one by the kernel.
-  enum class Path : std::uint8_t { cell, fetched };
-  // Returns how long (ticks) that took.
-  std::uint64_t note_moved(std::uint64_t begin, Path path);
+  std::uint64_t note_moved(std::uint64_t begin);
   void invite(std::uint32_t rank, std::uint64_t ticks_left);
   void count_moved(std::uint64_t bytes);
-
-  static constexpr std::size_t kWords = SharedSendQueue::kSlots / 64;
 
   const node::Node& node_;
   Offsets offsets_;
@@ -142,20 +133,19 @@ class PipelineEngine final : public lend::Work {
   // B2).
   std::array<End, SharedSendQueue::kSlots> from_{};
   std::array<End, kPipelines> to_{};
-  // Bit s: slot s is announced. relaxed: a hint, the send descriptor's state and a claim decide.
-  std::array<std::atomic<std::uint64_t>, kWords> announced_{};
+  // Slots that are announced. A hint: the send descriptor's state and a claim decide.
+  SlotSet<SharedSendQueue::kSlots> announced_;
   // Per pipeline of this rank: what is on it (OnPipeline), 0 for nothing. Release by begin(),
   // acquire by who looks: `to_` is there.
   std::array<std::atomic<std::uint64_t>, kPipelines> uses_{};
   // Who sends that. relaxed: a hint.
   std::array<std::atomic<std::uint32_t>, kPipelines> senders_{};
   std::array<bool, kPipelines> failed_{};  // of the thread that has the pipeline
-  // When (ticks) a thread of this rank, not a helper, last moved a chunk, when it last did so
-  // through a cell, and how long one took; 0 before the first. relaxed: hints.
+  // When (ticks) a thread of this rank, not a helper, last moved a chunk, and how long one took; 0
+  // before the first. relaxed: hints.
   std::atomic<std::uint64_t> moved_at_{0};
-  std::atomic<std::uint64_t> cell_at_{0};
   std::atomic<std::uint64_t> chunk_ticks_{0};
-  std::atomic<std::uint32_t> taken_{0};  // a bit for each pipeline; acquire and release, as a lock
+  SlotSet<kPipelines> taken_;
 };
 
 }  // namespace mh::p2p

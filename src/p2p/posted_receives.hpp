@@ -15,15 +15,17 @@
 //   free ──receiver──▶ open ──sender──▶ pushing ──sender──▶ pushed ──receiver──▶ free
 //                        └──receiver──▶ free   └────sender──▶ open   (the copy failed)
 //
-// Lies in the node segment. Limit: kLandings a rank; further receives wait for their own rank.
+// Lies in the node segment. Limit: kPostedReceives a rank; further receives wait for their own
+// rank.
 #pragma once
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
 #include "base/cacheline.hpp"
+#include "base/slot_set.hpp"
+#include "p2p/send_queue.hpp"
 
 namespace mh::p2p {
 
@@ -60,23 +62,61 @@ struct PostedReceiveTable {
 static_assert(std::is_standard_layout_v<PostedReceiveTable>);
 static_assert(sizeof(PostedReceive) == kCacheLine);
 
+// A receive has completed, or its buffer was looked at: who moves the message? Either side may be
+// held up between any two steps for as long as the other needs for the whole message.
+enum class Mover {
+  receiver,   // the send descriptor is taken: this rank moves the message
+  sender,     // it pushes, or has: the posted receive's state tells when that is over
+  nobody,     // the bytes in the buffer are an ordinary message
+  unsettled,  // the sender has the send descriptor but may yet give it back: to be asked again
+};
+
+// To be asked by the receiver after it has read the buffer. `send descriptor` is null if no
+// descriptor lies there, else `generation` is the descriptor's; `shown` is null where the sender
+// cannot push.
+//
+// The order is the point. A sender changes the posted receive before it gives up the send
+// descriptor, so the send descriptor is looked at first: if that is over, a push that ended it is
+// seen. And it changes the posted receive before it writes the buffer, which was read before this:
+// if the descriptor is gone, so is the open state.
+inline Mover who_moves(SendSlot* send, std::uint64_t generation, const PostedReceive* shown) {
+  if (send != nullptr && send->take(generation)) return Mover::receiver;
+  const bool over = send == nullptr || send->state_of(generation) == SlotState::free;
+  // acquire: keeps the next look behind the bytes of the buffer, which are no atomics.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (shown != nullptr && shown->state.load(std::memory_order_acquire) != PostedState::open) {
+    return Mover::sender;
+  }
+  return over ? Mover::nobody : Mover::unsettled;
+}
+
 // The receiver's private side. Thread-safe.
 class PostedReceives {
  public:
   void attach(PostedReceiveTable* board) { board_ = board; }
 
   // Null when all are in use.
-  PostedReceive* open(void* buffer, std::uint64_t capacity);
+  PostedReceive* open(void* buffer, std::uint64_t capacity) {
+    const std::uint32_t index = taken_.take();
+    if (index == taken_.kNone) return nullptr;
+    PostedReceive& posted = board_->posted_receives[index];
+    posted.address.store(reinterpret_cast<std::uint64_t>(buffer), std::memory_order_relaxed);
+    posted.capacity.store(capacity, std::memory_order_relaxed);
+    posted.state.store(PostedState::open, std::memory_order_release);
+    if (board_->extent.load(std::memory_order_relaxed) <= index) {
+      board_->extent.store(index + 1, std::memory_order_relaxed);
+    }
+    return &posted;
+  }
   // After the receive completed and its message, if it was pushed, is accounted for.
-  void close(PostedReceive* posted);
+  void close(PostedReceive* posted) {
+    posted->state.store(PostedState::free, std::memory_order_release);
+    taken_.give_back(static_cast<std::uint32_t>(posted - board_->posted_receives));
+  }
 
  private:
-  static constexpr std::uint32_t kWords = kPostedReceives / 64;
-
   PostedReceiveTable* board_ = nullptr;
-  // A bit is set (acquire) by the thread that takes a posted receive and cleared (release) when it
-  // is free.
-  std::atomic<std::uint64_t> taken_[kWords] = {};
+  SlotSet<kPostedReceives> taken_;
 };
 
 }  // namespace mh::p2p

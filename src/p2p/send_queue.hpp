@@ -22,13 +22,12 @@
 #pragma once
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <type_traits>
 
 #include "base/cacheline.hpp"
+#include "base/slot_set.hpp"
 #include "layout/compact.hpp"
 #include "memory/view.hpp"
 
@@ -60,13 +59,13 @@ inline constexpr std::uint32_t kNoFin = 0xffffffffU;
 
 // A copy of what a posted send descriptor says.
 struct Posted {
-  std::uint64_t generation;
-  std::uint64_t bytes;
-  std::uint64_t communicator;
-  std::uint64_t sequence;
-  std::int32_t tag;
-  std::uint32_t to;
-  std::uint32_t ordered;
+  std::uint64_t generation = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t communicator = 0;
+  std::uint64_t sequence = 0;
+  std::int32_t tag = 0;
+  std::uint32_t to = 0;
+  std::uint32_t ordered = 0;
 };
 
 struct alignas(kCacheLine) SendSlot {
@@ -77,13 +76,11 @@ struct alignas(kCacheLine) SendSlot {
   std::uint64_t communicator;  // its key: the same number on every member
   std::uint64_t sequence;      // counts the messages of this sender: the order of posting
   std::int32_t tag;
-  std::uint32_t to;       // receiver, rank on the node
-  std::uint32_t fin_tag;  // tag of the completion message the receiver owes, or kNoFin
-  std::uint32_t
-      contiguous;         // the bytes lie at `from` without gaps; else only the sender knows where
-  std::uint32_t ordered;  // the sender's messages are sent in the order of `sequence`
-  std::uint32_t
-      shaped;  // 1: not contiguous, but SharedSendQueue::shapes says where, from `from` on
+  std::uint32_t to;          // receiver, rank on the node
+  std::uint32_t fin_tag;     // tag of the completion message the receiver owes, or kNoFin
+  std::uint32_t contiguous;  // 1: at `from`, without gaps; else only the sender knows where
+  std::uint32_t ordered;     // 1: the sender's messages are sent in the order of `sequence`
+  std::uint32_t shaped;      // 1: not contiguous, from `from` on as SharedSendQueue::shapes says
 
   // Written by sender and receiver in turn, as in the picture above: the state, and above it the
   // generation, which counts the uses of this slot. One word, so that who was held up between a
@@ -171,7 +168,7 @@ struct NewSend {
 // The sender's private side: which slots are in use. Thread-safe.
 class SendQueue {
  public:
-  static constexpr std::uint32_t kNone = 0xffffffffU;
+  static constexpr std::uint32_t kNone = SlotSet<SharedSendQueue::kSlots>::kNone;
 
   void attach(SharedSendQueue* shared) { shared_ = shared; }
 
@@ -184,18 +181,21 @@ class SendQueue {
   void release(std::uint32_t index);
 
   [[nodiscard]] SendSlot& slot(std::uint32_t index) { return shared_->slots[index]; }
-  [[nodiscard]] bool empty() const { return used_.load(std::memory_order_relaxed) == 0; }
+  [[nodiscard]] bool empty() const { return !taken_.any(); }  // a hint
 
   // Calls visit(index, slot) for every slot in use.
   template <class Visit>
   void for_each(Visit&& visit) {
-    for (std::uint32_t word = 0; word < kWords; ++word) {
-      for (std::uint64_t bits = taken_[word].load(std::memory_order_acquire); bits != 0;
-           bits &= bits - 1) {
-        const auto index = word * 64 + static_cast<std::uint32_t>(__builtin_ctzll(bits));
-        visit(index, shared_->slots[index]);
-      }
-    }
+    taken_.find([&](std::uint32_t index) {
+      visit(index, shared_->slots[index]);
+      return false;
+    });
+  }
+  // Until it is true: then true.
+  template <class Visit>
+  bool any_of(Visit&& visit) {
+    return taken_.find([&](std::uint32_t index) { return visit(index, shared_->slots[index]); }) !=
+           kNone;
   }
 
   // True once for every batch of new resend requests.
@@ -205,14 +205,8 @@ class SendQueue {
   }
 
  private:
-  static constexpr std::uint32_t kWords = SharedSendQueue::kSlots / 64;
-
   SharedSendQueue* shared_ = nullptr;
-  // Process-private, shared by the threads of this rank. A bit is set by the thread that takes the
-  // slot (acquire: it sees the last owner's reads done) and cleared by the one that gives it back
-  // (release).
-  std::atomic<std::uint64_t> taken_[kWords] = {};
-  std::atomic<std::uint32_t> used_{0};  // number of bits set; relaxed, a hint for empty()
+  SlotSet<SharedSendQueue::kSlots> taken_;  // by threads of this rank
   std::atomic<std::uint32_t> resends_seen_{0};
   std::atomic<std::uint64_t> sequence_{0};
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The receiver's side of a described message: its bytes as a job for many hands.
 //
-// An Incoming lives from the posted receive of a descriptor to the moment the sender may have its
-// buffer back. It belongs to one thread of the receiver; sender and helpers meet it only through
+// A Transfer lives from when the send descriptor is taken to when the sender may have its buffer
+// back. It belongs to one thread of the receiver; sender and helpers meet it only through
 // the job. No MPI here: how to get the data when memory cannot be reached, and the completion
 // message, are the caller's.
 #pragma once

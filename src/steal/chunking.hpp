@@ -6,9 +6,11 @@
 // work and must not take longer than about 100 us, hence kMaxChunk.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
+#include "base/cacheline.hpp"
 #include "base/settings.hpp"
 #include "steal/job.hpp"
 
@@ -21,7 +23,12 @@ class Chunking {
  public:
   // `rules` ascending by at_least, not empty; chunk sizes are brought into [kMinChunk, kMaxChunk]
   // and to multiples of a cache line.
-  explicit Chunking(const std::vector<ChunkRule>& rules);
+  explicit Chunking(const std::vector<ChunkRule>& rules) : rules_(rules) {
+    constexpr auto kLine = static_cast<std::uint32_t>(kCacheLine);
+    for (ChunkRule& rule : rules_) {
+      rule.chunk = std::clamp(rule.chunk, kMinChunk, kMaxChunk) / kLine * kLine;
+    }
+  }
 
   [[nodiscard]] std::uint32_t chunk_for(std::uint64_t bytes) const {
     std::uint32_t chunk = rules_.front().chunk;

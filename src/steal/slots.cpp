@@ -1,23 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "steal/slots.hpp"
 
-#include <bit>
-
 namespace mh::steal {
-
-std::uint32_t SlotBits::take() {
-  const std::uint32_t all = ~0U >> (32 - slots_);
-  std::uint32_t used = used_.load(std::memory_order_relaxed);
-  std::uint32_t bit = 0;
-  do {
-    if (used == all) return kNone;
-    bit = ~used & (used + 1);  // the lowest free one
-    // acquire: pairs with the release in give_back(); the thread that used the slot before is done
-    // with it.
-  } while (!used_.compare_exchange_weak(used, used | bit, std::memory_order_acquire,
-                                        std::memory_order_relaxed));
-  return static_cast<std::uint32_t>(std::countr_zero(bit));
-}
 
 void SlotBits::show(std::uint32_t slot) {
   // relaxed, both: hints. A thief that sees them early finds a closed ticket and goes away.
@@ -38,8 +22,7 @@ void SlotBits::hide(std::uint32_t slot) {
 
 void SlotBits::give_back(std::uint32_t slot) {
   hide(slot);
-  // release: pairs with the acquire in take().
-  used_.fetch_and(~(1U << slot), std::memory_order_release);
+  used_.give_back(slot);
 }
 
 Job* SlotKeeper::open(const Work& work, const Shapes* shapes) {

@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "base/cacheline.hpp"
+#include "base/slot_set.hpp"
 #include "node/rank.hpp"
 #include "steal/job.hpp"
 
@@ -32,7 +33,7 @@ static_assert(sizeof(JobSlots) == kCacheLine + kSlots * (sizeof(Job) + sizeof(Sh
 // Of at most 32 slots. Any thread of the owner may call.
 class SlotBits {
  public:
-  static constexpr std::uint32_t kNone = ~0U;
+  static constexpr std::uint32_t kNone = SlotSet<32>::kNone;
 
   // `open`: bit i says that slot i is worth a look; thieves read it.
   SlotBits(std::atomic<std::uint32_t>& open, node::WorkBoard& board, std::uint32_t rank,
@@ -40,20 +41,20 @@ class SlotBits {
       : open_(&open), board_(&board), rank_(rank), slots_(slots) {}
 
   // A slot for the calling thread, not shown yet; kNone while all are in use.
-  std::uint32_t take();
+  std::uint32_t take() { return used_.take(slots_); }
   void show(std::uint32_t slot);
   // Nobody needs to come and look any more. Optional, idempotent.
   void hide(std::uint32_t slot);
   void give_back(std::uint32_t slot);
 
-  [[nodiscard]] std::uint32_t in_use() const { return used_.load(std::memory_order_relaxed); }
+  [[nodiscard]] bool any_in_use() const { return used_.any(); }
 
  private:
   std::atomic<std::uint32_t>* open_;
   node::WorkBoard* board_;
   std::uint32_t rank_;
   std::uint32_t slots_;
-  std::atomic<std::uint32_t> used_{0};
+  SlotSet<32> used_;
 };
 
 // Any thread of the owner may call; a job itself belongs to the thread that opened it.
@@ -72,7 +73,7 @@ class SlotKeeper {
   // After job.finished(), or once nobody living has a chunk of it: the slot may be reused.
   void close(const Job& job) { bits_.give_back(slot_of(job)); }
 
-  [[nodiscard]] std::uint32_t in_use() const { return bits_.in_use(); }
+  [[nodiscard]] bool any_in_use() const { return bits_.any_in_use(); }
 
  private:
   [[nodiscard]] std::uint32_t slot_of(const Job& job) const {

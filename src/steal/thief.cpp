@@ -14,10 +14,6 @@ namespace {
 constexpr std::size_t kLittleScratch = 4096;       // where there was no memory for more
 constexpr std::size_t kScratchBytes = 64U << 10U;  // in and out of L2, also where that has 256 KB
 
-memory::View at(const memory::View& view, std::uint64_t offset) {
-  return {view.address + offset, view.pid, view.rank};
-}
-
 template <class T>
 T& in_area(const node::Node& node, std::uint32_t rank, std::size_t offset) {
   return *reinterpret_cast<T*>(node.area(rank) + offset);
@@ -87,31 +83,26 @@ std::span<std::byte> Thief::scratch(std::span<std::byte> little) const {
   return scratch_ == nullptr ? little : std::span<std::byte>(scratch_.get(), kScratchBytes);
 }
 
-const layout::Layout& Thief::layout_of(const layout::Compact& compact, std::size_t end) {
-  Known& known = known_[end];
-  if (!known.layout || known.compact != compact) known = {compact, layout::layout_of(compact)};
-  return *known.layout;
-}
-
 // By loads and stores of this process alone: the kernel knows of no layouts.
 Status Thief::copy_scattered(const Work& work, const Shapes& shapes, const Chunk& chunk) {
   const auto begin = [](const memory::View& view, const layout::Compact& shape) {
-    return at(view, static_cast<std::uint64_t>(shape.low));
+    return view.at(static_cast<std::uint64_t>(shape.low));
   };
   std::byte* to = reach_->to_here(begin(work.to, shapes.to), shapes.to.reach());
   const std::byte* from = reach_->here(begin(work.from, shapes.from), shapes.from.reach());
   if (to == nullptr || from == nullptr) return {Code::refused, EPERM};
   const layout::CacheLevel cache_level =
       layout::cache_level_of(work.bytes, node_->header().cache_bytes);
-  const auto elements = [&](const std::byte* bytes, const layout::Compact& shape, std::size_t end) {
+  const auto elements = [&](const std::byte* bytes, const layout::Compact& shape,
+                            layout::LastLayout& known) {
     return layout::Elements{
-        .layout = &layout_of(shape, end),
+        .layout = &known.of(shape),
         .count = 1,
         .base = layout::address_of(bytes) - static_cast<std::uint64_t>(shape.low),
         .cache_level = cache_level};
   };
   std::byte little[kLittleScratch];
-  layout::copy(elements(to, shapes.to, 0), elements(from, shapes.from, 1),
+  layout::copy(elements(to, shapes.to, to_), elements(from, shapes.from, from_),
                {chunk.offset, chunk.offset + chunk.bytes}, scratch(little));
   return {};
 }
@@ -119,7 +110,7 @@ Status Thief::copy_scattered(const Work& work, const Shapes& shapes, const Chunk
 Status Thief::copy_chunk(const Work& work, const Shapes* shapes, const Chunk& chunk) {
   if (work.shaped) return copy_scattered(work, *shapes, chunk);
   std::byte little[kLittleScratch];
-  return reach_->copy(at(work.to, chunk.offset), at(work.from, chunk.offset), chunk.bytes,
+  return reach_->copy(work.to.at(chunk.offset), work.from.at(chunk.offset), chunk.bytes,
                       scratch(little),
                       layout::cache_level_of(work.bytes, node_->header().cache_bytes));
 }
@@ -160,28 +151,20 @@ bool Thief::claim_and_copy(Job& job, std::uint32_t owner) {
   const Status copied = copy_chunk(work, &slots.shapes[&job - slots.jobs], chunk);
   const std::uint64_t spent = ticks() - start;
   job.finish(copied.ok());
-  if (copied.ok()) {
-    count(work, chunk, owner, spent);
-  } else {
-    last_failure_ = copied;
-    const bool third_party = !reach_->is_own(work.to) && !reach_->is_own(work.from);
-    if (third_party && copied.code == Code::refused) retired_ = true;
-  }
+  const bool third_party = !reach_->is_own(work.to) && !reach_->is_own(work.from);
+  if (third_party && copied.code == Code::refused) retired_ = true;
+  if (copied.ok()) count(work, chunk, owner, spent);
   return true;
 }
 
-Outcome Thief::help_rank(std::uint32_t victim) {
+bool Thief::help_rank(std::uint32_t victim) {
   JobSlots& slots = slots_of(victim);
   // relaxed: a hint; the ticket of each job decides.
   std::uint32_t open = slots.open.load(std::memory_order_relaxed);
-  Outcome outcome = Outcome::nothing;
   for (; open != 0; open &= open - 1) {
-    Job& job = slots.jobs[std::countr_zero(open)];
-    if (!job.has_work()) continue;
-    if (run_one_chunk(job, victim)) return Outcome::worked;
-    outcome = Outcome::lost;
+    if (run_one_chunk(slots.jobs[std::countr_zero(open)], victim)) return true;
   }
-  return outcome;
+  return false;
 }
 
 bool Thief::remote_allowed(std::uint32_t victim) const {
@@ -194,18 +177,12 @@ bool Thief::may_help(std::uint32_t victim) const {
   return strategy_ != Strategy::localized && remote_allowed(victim);
 }
 
-Outcome Thief::help() {
-  if (retired_) return Outcome::nothing;
-  Outcome outcome = Outcome::nothing;
-  if (const std::uint32_t victim = pick(local_); victim != kNobody) {
-    outcome = help_rank(victim);
-    if (outcome == Outcome::worked) return outcome;
-  }
-  if (strategy_ == Strategy::localized) return outcome;
-  const std::uint32_t victim = pick(remote_);
-  if (victim == kNobody || !remote_allowed(victim)) return outcome;
-  const Outcome remote = help_rank(victim);
-  return remote == Outcome::nothing ? outcome : remote;
+bool Thief::help() {
+  if (retired_) return false;
+  if (const std::uint32_t near = pick(local_); near != kNobody && help_rank(near)) return true;
+  if (strategy_ == Strategy::localized) return false;
+  const std::uint32_t far = pick(remote_);
+  return far != kNobody && remote_allowed(far) && help_rank(far);
 }
 
 }  // namespace mh::steal

@@ -22,12 +22,6 @@
 
 namespace mh::steal {
 
-enum class Outcome : std::uint8_t {
-  nothing,  // no work there, or none that the strategy allows
-  lost,     // there was work, others were faster: trying again at once may pay
-  worked,   // one chunk was copied
-};
-
 // Where things of a rank lie inside its area of the node segment.
 struct AreaOffsets {
   std::size_t slots;     // JobSlots
@@ -48,12 +42,12 @@ class Thief {
   // has a chunk.
   bool run_own_chunk(Job& job);
 
-  // One chunk for one victim by the strategy; never for this rank itself. Nobody has work: one or
-  // two loads (the work board).
-  Outcome help();
+  // One chunk for one victim by the strategy; never for this rank itself. False: there was none.
+  // Nobody has work: one or two loads (the work board).
+  bool help();
 
-  // One chunk of any open job of that rank: for a sender that waits for this receiver.
-  Outcome help_rank(std::uint32_t victim);
+  // One chunk of any open job of that rank.
+  bool help_rank(std::uint32_t victim);
 
   // The same of work that is no job: `chunk` of it.
   Status copy_chunk(const Work& work, const Shapes* shapes, const Chunk& chunk);
@@ -61,8 +55,6 @@ class Thief {
   // Whether the strategy lets this rank take a hand in copies of that one, just now.
   [[nodiscard]] bool may_help(std::uint32_t victim) const;
 
-  // The last copy that failed, for the one line to the user; ok if none did.
-  [[nodiscard]] Status last_failure() const { return last_failure_; }
   // A copy between two other processes was refused: this thief no longer helps jobs that need one.
   [[nodiscard]] bool retired() const { return retired_; }
 
@@ -78,7 +70,6 @@ class Thief {
   [[nodiscard]] bool remote_allowed(std::uint32_t victim) const;
   bool claim_and_copy(Job& job, std::uint32_t owner);
   Status copy_scattered(const Work& work, const Shapes& shapes, const Chunk& chunk);
-  [[nodiscard]] const layout::Layout& layout_of(const layout::Compact& compact, std::size_t end);
   // This thread's, or `little` where there was no memory for it.
   [[nodiscard]] std::span<std::byte> scratch(std::span<std::byte> little) const;
   void count(const Work& work, const Chunk& chunk, std::uint32_t owner, std::uint64_t spent_ticks);
@@ -95,13 +86,8 @@ class Thief {
   std::uint32_t seed_;
   const memory::Reach* reach_;
   std::unique_ptr<std::byte[]> scratch_;
-  // What chunks were last scattered to and gathered from: the next ones are of the same message.
-  struct Known {
-    layout::Compact compact;
-    layout::LayoutPtr layout;
-  };
-  std::array<Known, 2> known_;
-  Status last_failure_{};
+  layout::LastLayout to_;    // what chunks were last scattered to,
+  layout::LastLayout from_;  // and gathered from
   bool retired_ = false;
 };
 

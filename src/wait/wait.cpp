@@ -174,8 +174,7 @@ std::atomic<bool> g_shares_waits{false};
 std::atomic<std::uint32_t> g_waiting{0};
 
 constinit thread_local bool t_serves = false;
-constinit thread_local std::uint64_t t_waited =
-    0;  // when this thread's last wait that lasted ended
+constinit thread_local std::uint64_t t_waited = 0;  // when its last wait that lasted ended
 
 constexpr std::uint32_t kAFew = 16;
 

@@ -15,7 +15,6 @@
 // messages of all, and the others sleep until theirs is there (threads/election.hpp): until_told().
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <type_traits>

@@ -8,6 +8,7 @@
 // does not allow are MPI_ERR_RMA_SYNC.
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -177,13 +178,13 @@ int test_for_origins(int* flag, Win& win) {
 
 enum class Flushed : bool { at_origin, at_target };
 
-// Of one target, or of all where it is negative.
-bool complete_under_way(Win& win, int target, Flushed where) {
+// A rank of the window; nothing: all.
+using Of = std::optional<std::uint32_t>;
+
+bool complete_under_way(Win& win, Of target, Flushed where) {
   if (win.spanning == nullptr) return true;
-  const bool results = where == Flushed::at_origin;
-  if (target < 0) return results ? remote::await_results(win) : remote::flush(win);
-  const auto rank = static_cast<std::uint32_t>(target);
-  return results ? remote::await_results(win, rank) : remote::flush(win, rank);
+  return where == Flushed::at_origin ? remote::await_results(win, target)
+                                     : remote::flush(win, target);
 }
 
 void acquire(Win& win, std::uint32_t target, LockMode mode) {
@@ -234,7 +235,7 @@ Outcome unlock(int rank, Win& win) {
   const bool fine = rma::complete_kept(win, target);
   release(win, target, how);
   rma::progress_sometimes();
-  return ended(win, complete_under_way(win, rank, Flushed::at_target) && fine);
+  return ended(win, complete_under_way(win, target, Flushed::at_target) && fine);
 }
 
 int lock_all(int assert, Win& win) {
@@ -260,21 +261,19 @@ int unlock_all(Win& win) {
   const bool fine = rma::complete_kept(win);
   for (std::uint32_t target = 0; target < win.ranks(); ++target) release(win, target, how);
   rma::progress_sometimes();
-  return ended(win, complete_under_way(win, -1, Flushed::at_target) && fine);
+  return ended(win, complete_under_way(win, std::nullopt, Flushed::at_target) && fine);
 }
 
 // On the own node only what was kept is under way; what a program waits for in a loop of flushes
 // may need progress.
-int flush(Win& win, int target, Flushed where) {
+int flush(Win& win, Of target, Flushed where) {
   {
     const ThreadLock hold(win.mutex);
     const Epochs& epochs = win.window.epochs();
-    const bool may =
-        target < 0 ? epochs.is_passive() : epochs.may_flush(static_cast<std::size_t>(target));
+    const bool may = target ? epochs.may_flush(*target) : epochs.is_passive();
     if (!may && rma::strict(win)) return refused(win);
   }
-  const bool fine = target < 0 ? rma::complete_kept(win)
-                               : rma::complete_kept(win, static_cast<std::uint32_t>(target));
+  const bool fine = rma::complete_kept(win, target);
   // Between operations on the window and the program's own loads and stores there; pairs with the
   // fence of whoever looks at the other side.
   std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -285,7 +284,7 @@ int flush(Win& win, int target, Flushed where) {
 Outcome flush_one(Win& win, int rank, Flushed where) {
   if (rank == MPI_PROC_NULL) return MPI_SUCCESS;
   if (!is_rank(win, rank)) return std::nullopt;
-  return flush(win, rank, where);
+  return flush(win, static_cast<std::uint32_t>(rank), where);
 }
 
 int sync() {
@@ -322,7 +321,7 @@ int Win_free(MPI_Win* win) {
     return result;
   }
   windows::restore(handle, std::move(gate));
-  if (ours != nullptr) rma::restore(std::move(ours));
+  if (ours != nullptr) rma::enter(ours);
   return arrivals::left_window(handle, result);
 }
 

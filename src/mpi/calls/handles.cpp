@@ -11,7 +11,6 @@
 #include "mpi/next.hpp"
 #include "mpi/protocol/handlers.hpp"
 #include "mpi/protocol/message.hpp"
-#include "mpi/protocol/parked_types.hpp"
 #include "mpi/protocol/pending_requests.hpp"
 #include "mpi/protocol/short_receives.hpp"
 #include "mpi/wrappers.hpp"
@@ -59,7 +58,7 @@ bool spans_nodes(MPI_Comm handle) {
 }
 
 // Where windows over several nodes may be ours: in the wait loop, in which a rank serves those of
-// other nodes far sooner than the thread that it has for that (mpi/onesided/server_thread.hpp).
+// other nodes far sooner than the thread that it has for that (mpi/onesided/serving.hpp).
 int barrier_over_nodes(MPI_Comm comm) {
   MPI_Request request = MPI_REQUEST_NULL;
   int code = next.Ibarrier(comm, &request);
@@ -93,26 +92,23 @@ int Comm_set_info(MPI_Comm comm, MPI_Info info) {
 int Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler) {
   handlers::note_change();
   // It may count on being called by the thread whose call fails.
-  if (is_users_handler(errhandler)) wait::share_no_waits();
+  if (handlers::is_users_handler(errhandler)) wait::share_no_waits();
   if (errhandler != MPI_ERRORS_ARE_FATAL) {
     switches.errors_are_fatal = false;
     arrivals::stop();
     if (switches.active) pending_requests.adopt_short_receives();
     // Collectives may fail from now on, and nobody else sees it.
-    if (switches.active && is_users_handler(errhandler) && failure_is_told_to_handlers_alone())
+    if (switches.active && handlers::is_users_handler(errhandler) &&
+        handlers::failure_is_told_to_handlers_alone())
       comms::note_failed_collective();
   }
   return next.Comm_set_errhandler(comm, errhandler);
 }
 
 int Type_free(MPI_Datatype* datatype) {
-  if (switches.active) {
-    parked_types::free_unused();
-    if (pending_requests.uses(*datatype)) {
-      parked_types::park(*datatype);
-      *datatype = MPI_DATATYPE_NULL;
-      return MPI_SUCCESS;
-    }
+  if (switches.active && keep_type(*datatype)) {
+    *datatype = MPI_DATATYPE_NULL;
+    return MPI_SUCCESS;
   }
   datatypes::forget(*datatype);
   return next.Type_free(datatype);

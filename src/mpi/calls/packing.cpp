@@ -3,7 +3,7 @@
 #include "mpi/datatype/packing.hpp"
 
 #include "layout/pack.hpp"
-#include "memory/devices.hpp"
+#include "memory/probe.hpp"
 #include "mpi/job/comms.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"

@@ -46,7 +46,7 @@ int depart(Mode mode, const void* buffer, Count count, MPI_Datatype type, int de
   Outgoing message{buffer, message_bytes(count, info), dest, tag, comm, departure.exchange};
   if (message.bytes == p2p::kDescriptorBytes) note_short(dest, comm);
   if (message.bytes >= config.threshold && may_describe(message, type, info)) {
-    departure.slot = post(message, Completion::flag);
+    departure.slot = post(message, p2p::kNoFin);
     if (departure.slot) return send_descriptor(*departure.slot, message);
   }
   if (mode != Mode::synchronous) {
@@ -104,7 +104,7 @@ template <class Count>
   if (message.bytes == p2p::kDescriptorBytes) note_short(dest, comm);
   message.exchange = Exchange::started;
   if (message.bytes >= config.threshold && may_describe(message, type, info)) {
-    if (const auto slot = post(message, Completion::message)) {
+    if (const auto slot = post(message, p2p::SendQueue::kOwnTag)) {
       int code = receive_completion(*slot, request);
       if (code != MPI_SUCCESS) return code;
       code = send_descriptor(*slot, message);

@@ -19,7 +19,6 @@
 #include "mpi/onesided/remote.hpp"
 #include "mpi/onesided/windows.hpp"
 #include "mpi/protocol/internode.hpp"
-#include "mpi/protocol/parked_types.hpp"
 #include "mpi/protocol/pending_requests.hpp"
 #include "mpi/protocol/short_receives.hpp"
 #include "mpi/wrappers.hpp"
@@ -99,7 +98,7 @@ void stop() {
   if (switches.active) {
     rma::stop();
     stop_persistent();
-    parked_types::stop();
+    free_kept_types();
     comms::stop();
   }
   switches.active = false;

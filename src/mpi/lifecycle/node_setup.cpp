@@ -15,7 +15,6 @@
 #include "base/say.hpp"
 #include "base/settings.hpp"
 #include "base/tuning.hpp"
-#include "memory/devices.hpp"
 #include "memory/probe.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/heaps.hpp"

@@ -59,7 +59,7 @@ class NodeWork final : public wait::Work {
     std::atomic<std::uint32_t>& idle = services.node->mine().idle;
     // relaxed: a hint for ranks that count the active ones.
     idle.store(0, std::memory_order_relaxed);
-    const bool worked = copy_chunk() || rma::help() || lend_core();
+    const bool worked = thief().help() || rma::help() || lend_core();
     idle.store(1, std::memory_order_relaxed);
     return worked;
   }
@@ -88,9 +88,6 @@ class NodeWork final : public wait::Work {
   void go_home() override { lend::give_core_back(); }
 
  private:
-  // A chunk of another rank's message.
-  static bool copy_chunk() { return thief().help() == steal::Outcome::worked; }
-
   // A chunk of a message this rank receives.
   static bool receive_chunk() {
     steal::JobSlots& mine = services.own_area().jobs;

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
+#include <vector>
 
 #include "base/cacheline.hpp"
 #include "mpi/job/config.hpp"
@@ -25,22 +26,17 @@ std::atomic<std::uint32_t> g_long{0};  // of them; relaxed, a hint
 
 }  // namespace
 
-Buffer::Buffer(std::size_t bytes) : bytes_(bytes) {
+Buffer::Buffer(std::size_t bytes) : data_(nullptr, GiveBack{bytes > kShort}), bytes_(bytes) {
   if (is_long()) {
-    data_ = internode::piece_buffers.take();
+    data_.reset(internode::piece_buffers.take());
   } else {
     const std::size_t lines = (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
-    data_ = static_cast<std::byte*>(std::aligned_alloc(kCacheLine, lines));
+    data_.reset(static_cast<std::byte*>(std::aligned_alloc(kCacheLine, lines)));
   }
 }
 
-Buffer::~Buffer() {
-  if (data_ == nullptr) return;
-  if (is_long()) {
-    internode::piece_buffers.give(data_);
-  } else {
-    std::free(data_);
-  }
+void Buffer::GiveBack::operator()(std::byte* data) const {
+  is_long ? internode::piece_buffers.give(data) : std::free(data);
 }
 
 bool send(int world_rank, const tags::Range& tag, Buffer buffer) {

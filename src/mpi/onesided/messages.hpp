@@ -11,13 +11,12 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <utility>
-#include <vector>
+#include <memory>
 
 #include "mpi/abi.hpp"
 #include "mpi/protocol/internode_pieces.hpp"
 #include "mpi/tags.hpp"
-#include "onesided/message.hpp"
+#include "onesided/piece.hpp"
 
 namespace mh::mpi::rma::messages {
 
@@ -28,24 +27,21 @@ class Buffer {
   Buffer() = default;
   // Empty where memory is short.
   explicit Buffer(std::size_t bytes);
-  Buffer(Buffer&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
-  Buffer& operator=(Buffer&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(bytes_, other.bytes_);
-    return *this;
-  }
-  ~Buffer();
 
-  [[nodiscard]] std::byte* data() const { return data_; }
+  [[nodiscard]] std::byte* data() const { return data_.get(); }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   [[nodiscard]] bool empty() const { return data_ == nullptr; }
-  [[nodiscard]] bool is_long() const { return bytes_ > kShort; }
+  [[nodiscard]] bool is_long() const { return data_.get_deleter().is_long; }
 
  private:
   static constexpr std::size_t kShort = 4096;
 
-  std::byte* data_ = nullptr;
+  struct GiveBack {
+    bool is_long;
+    void operator()(std::byte* data) const;
+  };
+
+  std::unique_ptr<std::byte, GiveBack> data_;
   std::size_t bytes_ = 0;
 };
 

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
-#include <new>
 
 #include "base/say.hpp"
 #include "mpi/datatype/datatypes.hpp"
@@ -13,8 +11,8 @@
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
-#include "mpi/onesided/by_elements.hpp"
 #include "mpi/onesided/remote.hpp"
+#include "mpi/protocol/transfer.hpp"
 #include "wait/wait.hpp"
 
 namespace mh::mpi::rma {
@@ -47,24 +45,28 @@ std::optional<Op> op_of(MPI_Op op) {
   return std::nullopt;
 }
 
-enum class Access : std::uint8_t { allowed, nobody, refused, unusual };
-
-// Whether an operation to that rank may be, now; it is counted if so.
-Access access(Win& win, int rank) {
-  if (rank == MPI_PROC_NULL) return Access::nobody;
-  if (rank < 0 || static_cast<std::uint32_t>(rank) >= win.ranks()) return Access::unusual;
-  const ThreadLock hold(win.mutex);
-  if (!win.window.epochs().may_access(static_cast<std::size_t>(rank), strict(win))) {
-    return Access::refused;
-  }
-  services.counters().one_sided_operations.add(1);
-  return Access::allowed;
+bool is_unusual(const Win& win, const Target& target) {
+  const bool in_window = target.rank >= 0 && static_cast<std::uint32_t>(target.rank) < win.ranks();
+  return (!in_window && target.rank != MPI_PROC_NULL) || target.count < 0 ||
+         target.type == MPI_DATATYPE_NULL ||
+         (target.displacement < 0 && win.flavor != Flavor::dynamic);
+}
+bool is_unusual(const Buffer& buffer) {
+  return buffer.count < 0 || buffer.type == MPI_DATATYPE_NULL;
 }
 
-// What a call returns that stops here.
-Outcome stopped(const Win& win, Access why) {
-  if (why == Access::nobody) return MPI_SUCCESS;
-  return why == Access::refused ? Outcome(raise(win.handle, MPI_ERR_RMA_SYNC)) : kUnusual;
+// What an operation to that rank returns at once: there is nobody, or no epoch allows it. Nothing
+// if it may be; then it is counted.
+Outcome stopped(Win& win, int rank) {
+  if (rank == MPI_PROC_NULL) return MPI_SUCCESS;
+  {
+    const ThreadLock hold(win.mutex);
+    if (win.window.epochs().may_access(static_cast<std::size_t>(rank), strict(win))) {
+      services.counters().one_sided_operations.add(1);
+      return std::nullopt;
+    }
+  }
+  return raise(win.handle, MPI_ERR_RMA_SYNC);
 }
 
 // ---- Ends ---------------------------------------------------------------------------------------
@@ -100,14 +102,10 @@ Side side_of(MPI_Count count, MPI_Datatype type, bool padded) {
   return side;
 }
 
-memory::View own_view(const void* address) {
-  return {reinterpret_cast<std::uint64_t>(address), services.node->mine().pid, config.me};
-}
-
 // const_cast: the end of an origin is only read.
 End own_end(const Side& side, const void* address) {
   End end = side.end;
-  end.base = own_view(address);
+  end.base = view_of(address, config.me);
   end.here = static_cast<std::byte*>(const_cast<void*>(address));
   return end;
 }
@@ -144,7 +142,7 @@ bool run_by_many(Win& win, const Task& task, std::uint32_t chunk) {
 }
 
 // Memory that only the kernel reaches, and few bytes: the target does it, if it is in MPI.
-std::optional<Status> by_target(Win& win, const Task& task, const void* compare = nullptr) {
+std::optional<Status> by_target(Win& win, const Task& task, const void* compare) {
   const bool small = task.what.bytes <= onesided::ActiveMessage::kMost;
   if (task.target.here != nullptr || !small || task.reducer.reduce != nullptr) return std::nullopt;
   for (const End* end : {&task.origin, &task.target, &task.result}) {
@@ -154,9 +152,9 @@ std::optional<Status> by_target(Win& win, const Task& task, const void* compare 
 }
 
 // With the target's end filled in by the operation's displacement. `result` has the layout of the
-// result's end, if there is one.
+// result's end, if there is one. With `compare` the task is a swap.
 Outcome carry_out(Win& win, Task& task, const Target& target, const Side& at,
-                  const layout::LayoutPtr& result) {
+                  const layout::LayoutPtr& result, const void* compare) {
   if (!complete_kept(win, static_cast<std::uint32_t>(target.rank))) return failed(win);
   const onesided::Exposed& exposed = win.window.exposed(static_cast<std::uint32_t>(target.rank));
   const std::uint64_t address =
@@ -166,14 +164,12 @@ Outcome carry_out(Win& win, Task& task, const Target& target, const Side& at,
                                          task.what.bytes, *services.memory);
   if (!end) return raise(win.handle, MPI_ERR_RMA_RANGE);
   task.target = *end;
-  if (exposed.is_elsewhere()) {
-    return outcome(win, task.reducer.reduce == nullptr ? remote::carry_out(win, task, result)
-                                                       : reduce_by_elements(win, task));
-  }
+  if (exposed.is_elsewhere()) return outcome(win, remote::carry_out(win, task, result, compare));
   task.locks = &win.window.control().part(task.what.target).stripes;
+  if (const auto done = by_target(win, task, compare)) return outcome(win, *done);
+  if (compare != nullptr) return outcome(win, hands().executor().compare_and_swap(task, compare));
   const std::uint32_t chunk = task.what.atomic ? static_cast<std::uint32_t>(onesided::kStripe)
                                                : services.chunking->chunk_for(task.what.bytes);
-  if (const auto done = by_target(win, task)) return outcome(win, *done);
   if (task.what.bytes > chunk) return run_by_many(win, task, chunk) ? MPI_SUCCESS : failed(win);
   return outcome(win, hands().executor().run(task, {0, task.what.bytes}));
 }
@@ -221,14 +217,6 @@ bool keep(Win& win, const void* origin, const Target& target, const Stretch& at,
   return !fine || win.window.keep(what, place.address, origin);
 }
 
-bool is_unusual(const Win& win, const Target& target) {
-  return target.count < 0 || target.type == MPI_DATATYPE_NULL ||
-         (target.displacement < 0 && win.flavor != Flavor::dynamic);
-}
-bool is_unusual(const Buffer& buffer) {
-  return buffer.count < 0 || buffer.type == MPI_DATATYPE_NULL;
-}
-
 // Types whose places are not known, which only the library could move.
 Outcome unknown_places(const Win& win) {
   static Once once;
@@ -241,19 +229,25 @@ bool is_padded(MPI_Datatype type) {
   return !datatypes::info(type).contiguous && layouts::of(type) == nullptr;
 }
 
-Outcome move(Win& win, const Buffer& buffer, const Target& target, bool is_put) {
-  const bool padded = is_padded(buffer.type) || is_padded(target.type);
-  const Side own = side_of(buffer.count, buffer.type, padded);
+// Of as many bytes as all sides have: an operation with `origin`, with `result`, or both. `what`
+// says what becomes of the elements; padded ones travel gaps and all. With `compare` it is a swap.
+Outcome carry_out(Win& win, const Buffer* origin, const Buffer* result, const Target& target,
+                  const onesided::Operation& what, bool padded,
+                  const onesided::Reducer& reducer = {}, const void* compare = nullptr) {
   const Side there = side_of(target.count, target.type, padded);
-  if (!own.known || !there.known) return unknown_places(win);
+  const Side from = origin != nullptr ? side_of(origin->count, origin->type, padded) : there;
+  const Side into = result != nullptr ? side_of(result->count, result->type, padded) : there;
+  if (!there.known || !from.known || !into.known) return unknown_places(win);
   Task task;
-  task.what = {.op = is_put ? Op::replace : Op::no_op,
-               .has_origin = is_put,
-               .has_result = !is_put,
-               .bytes = std::min(own.bytes, there.bytes)};
-  if (task.what.bytes == 0) return MPI_SUCCESS;
-  (is_put ? task.origin : task.result) = own_end(own, buffer.address);
-  return carry_out(win, task, target, there, own.held);
+  task.what = what;
+  task.what.has_origin = origin != nullptr;
+  task.what.has_result = result != nullptr;
+  task.what.bytes = std::min({there.bytes, from.bytes, into.bytes});
+  if (task.what.bytes == 0 || (origin == nullptr && result == nullptr)) return MPI_SUCCESS;
+  if (origin != nullptr) task.origin = own_end(from, origin->address);
+  if (result != nullptr) task.result = own_end(into, result->address);
+  task.reducer = reducer;
+  return carry_out(win, task, target, there, into.held, compare);
 }
 
 // ---- Accumulates --------------------------------------------------------------------------------
@@ -326,40 +320,34 @@ Outcome accumulate_uniform(Win& win, const Buffer& origin, const Buffer* result,
   if (!element.uniform) return kUnusual;
   Outcome outcome = MPI_SUCCESS;
   if (accumulate_short(win, origin, result, target, op, element, outcome)) return outcome;
-  const Side there = side_of(target.count, target.type, element.padded);
-  Side from;
-  Side into;
-  if (op != Op::no_op) from = side_of(origin.count, origin.type, element.padded);
-  if (result != nullptr) into = side_of(result->count, result->type, element.padded);
-  const bool known =
-      there.known && (op == Op::no_op || from.known) && (result == nullptr || into.known);
-  if (!known) return unknown_places(win);
-  Task task;
-  task.what = {.op = op,
-               .type = element.type,
-               .atomic = true,
-               .has_origin = op != Op::no_op,
-               .has_result = result != nullptr,
-               .element = element.bytes,
-               .bytes = there.bytes};
-  if (task.what.has_origin) task.what.bytes = std::min(task.what.bytes, from.bytes);
-  if (task.what.has_result) task.what.bytes = std::min(task.what.bytes, into.bytes);
-  if (task.what.bytes == 0 || !(task.what.has_origin || task.what.has_result)) return MPI_SUCCESS;
-  if (task.what.has_origin) task.origin = own_end(from, origin.address);
-  if (task.what.has_result) task.result = own_end(into, result->address);
   ByLibrary library{MPI_DATATYPE_NULL, handle};
+  onesided::Reducer reducer;
   if (is_computed_by_library(op, element)) {
     library.type = elements::basic_of(target.type);
-    task.reducer = {ByLibrary::reduce, &library};
+    reducer = {ByLibrary::reduce, &library};
   }
-  return carry_out(win, task, target, there, into.held);
+  const onesided::Operation what{
+      .op = op, .type = element.type, .atomic = true, .element = element.bytes};
+  return carry_out(win, op == Op::no_op ? nullptr : &origin, result, target, what, element.padded,
+                   reducer);
 }
 
 }  // namespace
 
+Outcome accumulate(Win& win, const Buffer& origin, const Buffer* result, const Target& target,
+                   MPI_Op op) {
+  const std::optional<Op> known = op_of(op);
+  if (!known || is_unusual(win, target) || (result != nullptr && is_unusual(*result))) {
+    return kUnusual;
+  }
+  if (*known != Op::no_op && is_unusual(origin)) return kUnusual;
+  if (const Outcome stop = stopped(win, target.rank)) return stop;
+  return accumulate_uniform(win, origin, result, target, *known, op);
+}
+
 Outcome put(Win& win, const Buffer& origin, const Target& target) {
   if (is_unusual(win, target) || is_unusual(origin)) return kUnusual;
-  if (const Access may = access(win, target.rank); may != Access::allowed) return stopped(win, may);
+  if (const Outcome stop = stopped(win, target.rank)) return stop;
   Stretch at;
   if (is_stretch(win, origin, target, at)) {
     if (std::byte* const to = here(win, target, at)) {
@@ -370,13 +358,14 @@ Outcome put(Win& win, const Buffer& origin, const Target& target) {
     Outcome kept = MPI_SUCCESS;
     if (keep(win, origin.address, target, at, what, kept)) return kept;
   }
-  return move(win, origin, target, true);
+  const bool padded = is_padded(origin.type) || is_padded(target.type);
+  return carry_out(win, &origin, nullptr, target, {.op = Op::replace}, padded);
 }
 
 // const_cast: a result is written.
 Outcome get(Win& win, const Buffer& result, const Target& target) {
   if (is_unusual(win, target) || is_unusual(result)) return kUnusual;
-  if (const Access may = access(win, target.rank); may != Access::allowed) return stopped(win, may);
+  if (const Outcome stop = stopped(win, target.rank)) return stop;
   Stretch at;
   if (is_stretch(win, result, target, at)) {
     if (const std::byte* const from = here(win, target, at)) {
@@ -384,26 +373,15 @@ Outcome get(Win& win, const Buffer& result, const Target& target) {
       return MPI_SUCCESS;
     }
   }
-  return move(win, result, target, false);
-}
-
-Outcome accumulate(Win& win, const Buffer& origin, const Buffer* result, const Target& target,
-                   MPI_Op op) {
-  const std::optional<Op> known = op_of(op);
-  if (!known || is_unusual(win, target) || (result != nullptr && is_unusual(*result))) {
-    return kUnusual;
-  }
-  if (*known != Op::no_op && is_unusual(origin)) return kUnusual;
-  if (const Access may = access(win, target.rank); may != Access::allowed) return stopped(win, may);
-  return accumulate_uniform(win, origin, result, target, *known, op);
+  const bool padded = is_padded(result.type) || is_padded(target.type);
+  return carry_out(win, nullptr, &result, target, {.op = Op::no_op}, padded);
 }
 
 Outcome fetch_and_op(Win& win, const void* origin, void* result, MPI_Datatype type, int rank,
                      MPI_Aint displacement, MPI_Op op) {
-  const Buffer from{origin, 1, type};
   const Buffer into{result, 1, type};
   progress_sometimes();
-  return accumulate(win, from, &into, {rank, displacement, 1, type}, op);
+  return accumulate(win, {origin, 1, type}, &into, {rank, displacement, 1, type}, op);
 }
 
 Outcome compare_and_swap(Win& win, const void* origin, const void* compare, void* result,
@@ -413,29 +391,11 @@ Outcome compare_and_swap(Win& win, const void* origin, const void* compare, void
   if (is_unusual(win, target)) return kUnusual;
   const elements::Element element = elements::of(type);
   if (!element.uniform || !datatypes::info(type).contiguous || element.bytes > 16) return kUnusual;
-  if (const Access may = access(win, rank); may != Access::allowed) return stopped(win, may);
-  if (!complete_kept(win, static_cast<std::uint32_t>(rank))) return failed(win);
-  const Side one = contiguous_side(element.bytes);
-  Task task;
-  task.what = {.op = Op::replace,
-               .has_origin = true,
-               .has_result = true,
-               .element = element.bytes,
-               .bytes = element.bytes};
-  task.origin = own_end(one, origin);
-  task.result = own_end(one, result);
-  const onesided::Exposed& exposed = win.window.exposed(static_cast<std::uint32_t>(rank));
-  const std::uint64_t address =
-      exposed.base + static_cast<std::uint64_t>(displacement) * exposed.unit;
-  task.what.target = static_cast<std::uint32_t>(rank);
-  const auto end =
-      win.window.target_end(task.what.target, address, nullptr, 0, element.bytes, *services.memory);
-  if (!end) return raise(win.handle, MPI_ERR_RMA_RANGE);
-  task.target = *end;
-  if (exposed.is_elsewhere()) return outcome(win, remote::compare_and_swap(win, task, compare));
-  task.locks = &win.window.control().part(task.what.target).stripes;
-  if (const auto done = by_target(win, task, compare)) return outcome(win, *done);
-  return outcome(win, hands().executor().compare_and_swap(task, compare));
+  if (const Outcome stop = stopped(win, rank)) return stop;
+  const Buffer from{origin, 1, type};
+  const Buffer into{result, 1, type};
+  const onesided::Operation what{.op = Op::replace, .element = element.bytes};
+  return carry_out(win, &from, &into, target, what, false, {}, compare);
 }
 
 bool complete_kept_slow(Win& win, std::optional<std::uint32_t> target) {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mpi/onesided/remote.hpp"
 
+#include <sys/uio.h>
+
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -12,8 +15,9 @@
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
 #include "mpi/onesided/messages.hpp"
-#include "mpi/onesided/server_thread.hpp"
 #include "mpi/onesided/serving.hpp"
+#include "mpi/protocol/message.hpp"
+#include "onesided/executor.hpp"
 #include "onesided/piece.hpp"
 #include "wait/wait.hpp"
 
@@ -98,8 +102,7 @@ Status send_piece(Win& win, const Task& task, const Piece& piece, const layout::
   Buffer buffer = buffer_of(piece.bytes() + (compare == nullptr ? 0 : task.what.element));
   if (task.what.has_result) {
     head.number =
-        await(win, target,
-              {.place = task.result, .layout = result, .range = piece.range(), .from = target});
+        await(win, target, {.place = task.result, .layout = result, .range = piece.range()});
   }
   piece.write(head, buffer.data());
   if (compare != nullptr) {
@@ -110,11 +113,84 @@ Status send_piece(Win& win, const Task& task, const Piece& piece, const layout::
   return {Code::system, 0};
 }
 
+// A reduction that only the MPI library computes: the target cannot ask its own, where handles are
+// other words. So each element is fetched, reduced here, and swapped in if it is still what was
+// fetched; atomic as any other accumulate, and slow. Limit: elements of kMostSwapped bytes.
+class ByElements {
+ public:
+  ByElements(Win& win, const Task& task) : win_(win), task_(task) {}
+
+  Status run() {
+    if (task_.what.element > onesided::kMostSwapped) return {Code::misuse, 0};
+    for (std::uint64_t at = 0; at < task_.what.bytes; at += task_.what.element) {
+      const Status done = update(at);
+      if (!done) return done;
+    }
+    return {};
+  }
+
+ private:
+  using Bytes = std::array<std::byte, onesided::kMostSwapped>;
+
+  Status update(std::uint64_t at) {
+    const layout::Range range{at, at + task_.what.element};
+    Task one;
+    one.what = {.op = onesided::Op::no_op,
+                .atomic = true,
+                .has_result = true,
+                .element = task_.what.element,
+                .target = task_.what.target,
+                .bytes = task_.what.element};
+    one.target.base = task_.target.base;
+    one.target.base.address = address_of(range);
+    Bytes added{};
+    onesided::pack_here(task_.origin, range, added.data());
+    Bytes expected{};
+    one.result.here = expected.data();
+    if (const Status fetched = ask(one, nullptr); !fetched) return fetched;
+    one.what.op = onesided::Op::replace;
+    one.what.has_origin = true;
+    for (;;) {
+      Bytes wanted = expected;
+      Bytes before{};
+      task_.reducer.reduce(task_.reducer.context, wanted.data(), added.data(), 1);
+      one.origin.here = wanted.data();
+      one.result.here = before.data();
+      if (const Status swapped = ask(one, expected.data()); !swapped) return swapped;
+      if (std::memcmp(before.data(), expected.data(), task_.what.element) == 0) break;
+      expected = before;
+    }
+    if (task_.what.has_result) onesided::unpack_here(task_.result, range, expected.data());
+    return {};
+  }
+
+  Status ask(const Task& one, const void* compare) {
+    const Status sent = carry_out(win_, one, nullptr, compare);
+    if (!sent) return sent;
+    return await_results(win_, task_.what.target) ? Status{} : Status{Code::system, 0};
+  }
+
+  [[nodiscard]] std::uint64_t address_of(layout::Range range) const {
+    const onesided::End& target = task_.target;
+    if (target.layout == nullptr) return target.base.address + range.begin;
+    std::array<iovec, 1> found{};
+    layout::blocks(onesided::elements_there(target), range, found);
+    return layout::address_of(found[0].iov_base);
+  }
+
+  Win& win_;
+  const Task& task_;
+};
+
 }  // namespace
 
 // ---- Operations ---------------------------------------------------------------------------------
 
-Status carry_out(Win& win, const Task& task, const layout::LayoutPtr& result) {
+Status carry_out(Win& win, const Task& task, const layout::LayoutPtr& result, const void* compare) {
+  if (task.reducer.reduce != nullptr) return ByElements(win, task).run();
+  if (compare != nullptr) {
+    return send_piece(win, task, Piece(task, 0, messages::kMost), result, compare);
+  }
   for (std::uint64_t begin = 0; begin < task.what.bytes;) {
     const Piece piece(task, begin, messages::kMost);
     const Status sent = send_piece(win, task, piece, result, nullptr);
@@ -122,10 +198,6 @@ Status carry_out(Win& win, const Task& task, const layout::LayoutPtr& result) {
     begin = piece.range().end;
   }
   return {};
-}
-
-Status compare_and_swap(Win& win, const Task& task, const void* compare) {
-  return send_piece(win, task, Piece(task, 0, messages::kMost), nullptr, compare);
 }
 
 // ---- Completion ---------------------------------------------------------------------------------
@@ -140,37 +212,29 @@ bool is_done(const Peer& peer) {
   // acquire: pairs with the release in take_answer().
   return peer.done.load(std::memory_order_acquire) >= peer.sent.load(std::memory_order_relaxed);
 }
-bool take_failure(Peer& peer) { return peer.failed.exchange(false, std::memory_order_acquire); }
 
-// `done` of that peer, which owes results to it that have failed to come otherwise.
+// Until done(peer), of one target or of all. False if something has failed.
 template <class Done>
-bool await_peer(Peer& peer, Done&& done) {
-  if (!done(peer)) wait_until([&] { return done(peer); });
-  return !take_failure(peer);
-}
-
-template <class One>
-bool of_all(Win& win, One&& one) {
+bool await_peers(Win& win, std::optional<std::uint32_t> target, Done&& done) {
   bool fine = true;
-  for (std::uint32_t rank = 0; rank < win.ranks(); ++rank) fine = one(win, rank) && fine;
+  const std::uint32_t end = target ? *target + 1 : win.ranks();
+  for (std::uint32_t rank = target.value_or(0); rank < end; ++rank) {
+    Peer& peer = win.spanning->peers[rank];
+    if (!done(peer)) wait_until([&] { return done(peer); });
+    fine = !peer.failed.exchange(false, std::memory_order_acquire) && fine;
+  }
   return fine;
 }
 
 }  // namespace
 
-bool await_results(Win& win, std::uint32_t target) {
-  return await_peer(win.spanning->peers[target], has_results);
-}
-bool await_results(Win& win) {
-  return of_all(win, [](Win& of, std::uint32_t rank) { return await_results(of, rank); });
+bool await_results(Win& win, std::optional<std::uint32_t> target) {
+  return await_peers(win, target, has_results);
 }
 
-bool flush(Win& win, std::uint32_t target) {
-  return await_peer(win.spanning->peers[target],
-                    [](const Peer& peer) { return has_results(peer) && is_done(peer); });
-}
-bool flush(Win& win) {
-  return of_all(win, [](Win& of, std::uint32_t rank) { return flush(of, rank); });
+bool flush(Win& win, std::optional<std::uint32_t> target) {
+  return await_peers(win, target,
+                     [](const Peer& peer) { return has_results(peer) && is_done(peer); });
 }
 
 // ---- Synchronisation ----------------------------------------------------------------------------
@@ -264,26 +328,17 @@ void start() {
   }
   if (real.Comm_dup(MPI_COMM_WORLD, &mpi::detail::config.windows_comm) != MPI_SUCCESS) return;
   real.Comm_set_errhandler(config.windows_comm, MPI_ERRORS_RETURN);
-  const int made = server_thread::start() ? 1 : 0;
-  int everywhere = 0;
-  real.Allreduce(&made, &everywhere, 1, MPI_INT, MPI_MIN, config.windows_comm);
-  mpi::detail::config.spanning = everywhere != 0;
+  const bool made = start_server_thread();
+  mpi::detail::config.spanning = all_agree(config.windows_comm, made);
   if (config.spanning) return;
-  if (made != 0) server_thread::stop();
+  if (made) stop_server_thread();
   real.Comm_free(&mpi::detail::config.windows_comm);
 }
 
 void stop() {
   if (!config.spanning) return;
-  MPI_Request everyone = MPI_REQUEST_NULL;
-  bool asked = false;
-  wait::until([&] {
-    if (!messages::reap()) return false;
-    if (!asked) asked = real.Ibarrier(config.windows_comm, &everyone) == MPI_SUCCESS;
-    int flag = 0;
-    return !asked || real.Test(&everyone, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag != 0;
-  });
-  server_thread::stop();
+  rest_together(config.windows_comm, messages::reap);
+  stop_server_thread();
   mpi::detail::config.spanning = false;
   real.Comm_free(&mpi::detail::config.windows_comm);
 }

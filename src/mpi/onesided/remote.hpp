@@ -9,11 +9,12 @@
 // kMostLongOnes long messages, are under way; a further one waits in the wait loop.
 //
 // Windows over several nodes are ours only where every rank of the job has a thread that serves
-// (server_thread.hpp): a rank may be in a call that is the library's alone, a collective or the
+// (serving.hpp): a rank may be in a call that is the library's alone, a collective or the
 // opening of a file, and depend there on one whose lock or flush depends on it.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "mpi/onesided/windows.hpp"
 #include "onesided/operation.hpp"
@@ -25,16 +26,15 @@ namespace mh::mpi::rma::remote {
 void start();
 void stop();
 
-// With all ends of the task; `result` holds the layout of the result's end.
-Status carry_out(Win& win, const onesided::Task& task, const layout::LayoutPtr& result);
-Status compare_and_swap(Win& win, const onesided::Task& task, const void* compare);
+// With all ends of the task; `result` holds the layout of the result's end. With `compare` it is a
+// swap. What only the library can reduce is done when it returns, element by element.
+Status carry_out(Win& win, const onesided::Task& task, const layout::LayoutPtr& result,
+                 const void* compare);
 
-// Results of one target, of all. False if something that was asked of them has failed.
-bool await_results(Win& win, std::uint32_t target);
-bool await_results(Win& win);
+// Results of one target, or of all. False if something that was asked of them has failed.
+bool await_results(Win& win, std::optional<std::uint32_t> target = std::nullopt);
 // ... and all that was asked of them is done.
-bool flush(Win& win, std::uint32_t target);
-bool flush(Win& win);
+bool flush(Win& win, std::optional<std::uint32_t> target = std::nullopt);
 
 void lock(Win& win, std::uint32_t target, onesided::LockMode mode);
 // Counted with the operations before it: flush() waits for it, too.

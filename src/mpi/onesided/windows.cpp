@@ -5,11 +5,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <optional>
 #include <string>
 #include <type_traits>
-#include <unordered_map>
 #include <utility>
 
 #include "base/clock.hpp"
@@ -18,6 +16,7 @@
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
+#include "mpi/protocol/message.hpp"
 #include "onesided/mapping.hpp"
 
 namespace mh::mpi::rma {
@@ -28,38 +27,33 @@ using onesided::Exposed;
 using onesided::FileRange;
 using onesided::Mappings;
 
-std::mutex g_mutex;
-std::unordered_map<std::uint64_t, std::shared_ptr<Win>> g_windows;  // by handle
-std::atomic<std::uint32_t> g_count{0};  // of them; relaxed: whether it is worth while to look
+// Windows by a number of theirs.
+struct Registry {
+  std::mutex mutex;  // guards the windows
+  std::unordered_map<std::uint64_t, std::shared_ptr<Win>> windows;
+  std::atomic<std::uint32_t> count{0};  // of them; relaxed: whether it is worth while to look
 
-std::mutex g_spanning_mutex;  // guards the next: those who serve other nodes wait for nothing else
-std::unordered_map<std::uint64_t, std::shared_ptr<Win>> g_spanning;  // by id
-std::atomic<std::uint32_t> g_spanning_count{0};                      // as g_count
+  [[nodiscard]] bool any() const { return count.load(std::memory_order_relaxed) != 0; }
+  std::shared_ptr<Win> find(std::uint64_t number) {
+    const std::lock_guard<std::mutex> hold(mutex);
+    const auto at = windows.find(number);
+    return at == windows.end() ? nullptr : at->second;
+  }
+  void insert(std::uint64_t number, const std::shared_ptr<Win>& win) {
+    const std::lock_guard<std::mutex> hold(mutex);
+    windows[number] = win;
+    count.store(static_cast<std::uint32_t>(windows.size()), std::memory_order_relaxed);
+  }
+  std::shared_ptr<Win> take(std::uint64_t number) {
+    const std::lock_guard<std::mutex> hold(mutex);
+    const auto taken = windows.extract(number);
+    count.store(static_cast<std::uint32_t>(windows.size()), std::memory_order_relaxed);
+    return taken ? taken.mapped() : nullptr;
+  }
+};
 
-void insert_spanning(const std::shared_ptr<Win>& win) {
-  if (win->spanning == nullptr) return;
-  const std::lock_guard<std::mutex> hold(g_spanning_mutex);
-  g_spanning[win->spanning->id] = win;
-  g_spanning_count.store(static_cast<std::uint32_t>(g_spanning.size()), std::memory_order_relaxed);
-}
-
-void remove_spanning(const Win& win) {
-  if (win.spanning == nullptr) return;
-  const std::lock_guard<std::mutex> hold(g_spanning_mutex);
-  g_spanning.erase(win.spanning->id);
-  g_spanning_count.store(static_cast<std::uint32_t>(g_spanning.size()), std::memory_order_relaxed);
-}
-
-void insert(std::shared_ptr<Win> win) {
-  const std::uint64_t bits = bits_of(win->handle);
-  Win* found = win.get();
-  insert_spanning(win);
-  const std::lock_guard<std::mutex> hold(g_mutex);
-  g_windows[bits] = std::move(win);
-  g_count.store(static_cast<std::uint32_t>(g_windows.size()), std::memory_order_relaxed);
-  detail::cache.drop(bits);
-  detail::cache.fill(bits, reinterpret_cast<std::uintptr_t>(found));
-}
+Registry g_windows;   // by handle
+Registry g_spanning;  // by Spanning::id: those who serve other nodes wait for nothing else
 
 // ---- Making -------------------------------------------------------------------------------------
 
@@ -84,16 +78,6 @@ Exposed exposed_of(const Card& card, bool elsewhere) {
           .pid = elsewhere ? 0 : services.node->record(card.node_rank).pid};
 }
 
-// The file of another process, which keeps it open.
-Result<node::Segment> fetch_control(const Card& root, std::size_t bytes) {
-  const pid_t pid = services.node->record(root.node_rank).pid;
-  const std::string path =
-      "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(root.control_fd);
-  Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-  if (!fd.valid()) return from_errno(errno);
-  return node::Segment::attach(std::move(fd), bytes);
-}
-
 // Whether this process reaches the memory of a rank; sets where it maps it.
 bool reaches(Exposed& target, const Card& card, const Mappings& mappings, bool dynamic) {
   if (target.is_elsewhere()) return true;
@@ -106,13 +90,6 @@ bool reaches(Exposed& target, const Card& card, const Mappings& mappings, bool d
   if (target.here != nullptr || config.reaching) return true;
   const memory::View view{target.base, target.pid, target.node_rank};
   return !dynamic && config.mapping && services.memory->to_here(view, target.bytes) != nullptr;
-}
-
-bool agreed(MPI_Comm comm, bool here) {
-  const int mine = here ? 1 : 0;
-  int all = 0;
-  real.Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm);
-  return all != 0;
 }
 
 // The same answer on all ranks of the communicator, without communication.
@@ -133,12 +110,18 @@ int root_of(const Comm& gate) { return gate.members.front().rank; }
 
 // The shared memory of the node's first rank, in each of them.
 std::optional<node::Segment> share_control(const Comm& gate, const Card& root, Made& made) {
-  const std::size_t bytes = Control::bytes_needed(static_cast<std::uint32_t>(gate.size));
   if (gate.rank == root_of(gate)) return std::move(made.control);
   if (root.control_fd < 0) return std::nullopt;
-  auto fetched = fetch_control(root, bytes);
-  if (!fetched) return std::nullopt;
-  return std::move(*fetched);
+  // Through the process that keeps it open.
+  const pid_t pid = services.node->record(root.node_rank).pid;
+  const std::string path =
+      "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(root.control_fd);
+  Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!fd.valid()) return std::nullopt;
+  const std::size_t bytes = Control::bytes_needed(static_cast<std::uint32_t>(gate.size));
+  auto attached = node::Segment::attach(std::move(fd), bytes);
+  if (!attached) return std::nullopt;
+  return std::move(*attached);
 }
 
 std::unique_ptr<Spanning> spanning_of(const Comm& gate, const std::vector<Card>& cards) {
@@ -181,7 +164,7 @@ std::optional<Made> make(MPI_Comm comm, const Comm& gate, Card mine, Flavor flav
     Control(made.control->data(), static_cast<std::uint32_t>(gate.size))
         .construct(static_cast<std::uint32_t>(gate.rank));
   }
-  if (!agreed(comm, fine)) return std::nullopt;
+  if (!all_agree(comm, fine)) return std::nullopt;
   made.control->close_fd();
   return made;
 }
@@ -210,8 +193,8 @@ void adopt(MPI_Comm comm, MPI_Win handle, Flavor flavor, const void* base, std::
     (made ? counters.windows_ours : counters.windows_left).add(1);
   }
   if (!made) return;
-  insert(std::make_shared<Win>(handle, flavor, *gate, std::move(*made->control),
-                               std::move(made->exposed), std::move(made->spanning)));
+  enter(std::make_shared<Win>(handle, flavor, *gate, std::move(*made->control),
+                              std::move(made->exposed), std::move(made->spanning)));
 }
 
 Win::Win(MPI_Win made, Flavor kind, Comm& arrivals, node::Segment shared,
@@ -231,46 +214,37 @@ Win::Win(MPI_Win made, Flavor kind, Comm& arrivals, node::Segment shared,
 Win::~Win() { real.Group_free(&group); }
 
 Win* detail::find_slow(MPI_Win handle) {
-  Win* found = nullptr;
-  {
-    const std::lock_guard<std::mutex> hold(g_mutex);
-    const auto at = g_windows.find(bits_of(handle));
-    if (at != g_windows.end()) found = at->second.get();
-  }
+  Win* found = g_windows.find(bits_of(handle)).get();
   cache.fill(bits_of(handle), reinterpret_cast<std::uintptr_t>(found));
   return found;
 }
 
-std::shared_ptr<Win> find_spanning(std::uint64_t id) {
-  const std::lock_guard<std::mutex> hold(g_spanning_mutex);
-  const auto at = g_spanning.find(id);
-  return at == g_spanning.end() ? nullptr : at->second;
+std::shared_ptr<Win> find_spanning(std::uint64_t id) { return g_spanning.find(id); }
+
+bool any_spanning() { return g_spanning.any(); }
+
+void enter(const std::shared_ptr<Win>& win) {
+  const std::uint64_t bits = bits_of(win->handle);
+  if (win->spanning != nullptr) g_spanning.insert(win->spanning->id, win);
+  g_windows.insert(bits, win);
+  detail::cache.drop(bits);
+  detail::cache.fill(bits, reinterpret_cast<std::uintptr_t>(win.get()));
 }
 
-bool any_spanning() { return g_spanning_count.load(std::memory_order_relaxed) != 0; }
-
 std::shared_ptr<Win> take(MPI_Win handle) {
-  const std::lock_guard<std::mutex> hold(g_mutex);
+  std::shared_ptr<Win> taken = g_windows.take(bits_of(handle));
   detail::cache.drop(bits_of(handle));
-  const auto at = g_windows.find(bits_of(handle));
-  if (at == g_windows.end()) return nullptr;
-  std::shared_ptr<Win> taken = std::move(at->second);
-  g_windows.erase(at);
-  g_count.store(static_cast<std::uint32_t>(g_windows.size()), std::memory_order_relaxed);
-  remove_spanning(*taken);
+  if (taken != nullptr && taken->spanning != nullptr) g_spanning.take(taken->spanning->id);
   return taken;
 }
 
-void restore(std::shared_ptr<Win> win) { insert(std::move(win)); }
-
 void stop() {
-  const std::lock_guard<std::mutex> hold(g_mutex);
-  for (const auto& [bits, win] : g_windows) {
-    detail::cache.drop(bits);
-    remove_spanning(*win);
+  std::vector<MPI_Win> left;
+  {
+    const std::lock_guard<std::mutex> hold(g_windows.mutex);
+    for (const auto& [bits, win] : g_windows.windows) left.push_back(win->handle);
   }
-  g_windows.clear();
-  g_count.store(0, std::memory_order_relaxed);
+  for (const MPI_Win handle : left) take(handle);
 }
 
 int raise(MPI_Win handle, int code) {
@@ -286,19 +260,19 @@ onesided::Hands& hands() {
 }
 
 void serve() {
-  if (g_count.load(std::memory_order_relaxed) == 0) return;
-  const std::unique_lock<std::mutex> hold(g_mutex, std::try_to_lock);
+  if (!g_windows.any()) return;
+  const std::unique_lock<std::mutex> hold(g_windows.mutex, std::try_to_lock);
   if (!hold) return;
-  for (const auto& [bits, win] : g_windows) win->window.serve(hands());
+  for (const auto& [bits, win] : g_windows.windows) win->window.serve(hands());
 }
 
 bool help() {
-  if (g_count.load(std::memory_order_relaxed) == 0) return false;
-  const std::lock_guard<std::mutex> hold(g_mutex);
+  if (!g_windows.any()) return false;
+  const std::lock_guard<std::mutex> hold(g_windows.mutex);
   const std::uint64_t begin = ticks();
   onesided::Window::Helped helped;
   const auto may_help = [](std::uint32_t rank) { return thief().may_help(rank); };
-  const bool worked = std::ranges::any_of(g_windows, [&](const auto& known) {
+  const bool worked = std::ranges::any_of(g_windows.windows, [&](const auto& known) {
     return known.second->window.help(hands(), may_help, helped);
   });
   if (!worked) return false;

@@ -6,22 +6,77 @@
 // together, when the window is made. The MPI library makes the window all the same, and its memory:
 // handle, group, attributes, name, info and error handler are the library's. Every other window is
 // the library's in all, as without us.
+//
+// Words: a request that is *counted* (onesided/piece.hpp) is under way until its target has said
+// that it is carried out; a *result* is awaited until it lies in its place. Each word names who
+// writes it: *callers* are the threads that make the window's calls, the *server* is the thread
+// that has the serving lock (serving.cpp).
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <unordered_map>
 #include <vector>
 
+#include "base/cacheline.hpp"
 #include "mpi/abi.hpp"
 #include "mpi/handle_cache.hpp"
 #include "mpi/job/comms.hpp"
-#include "mpi/onesided/spanning.hpp"
 #include "mpi/protocol/watch.hpp"
 #include "node/segment.hpp"
 #include "onesided/window.hpp"
 
 namespace mh::mpi::rma {
+
+// ---- Beyond the own node: who the others are, what was asked of them, what they have answered
+// -----
+
+// Another rank of the window.
+struct Peer {
+  int world_rank = 0;
+
+  // By callers. Counted requests to it; results that it owes, which the server counts down by
+  // release when they are in place, and callers acquire.
+  alignas(kCacheLine) std::atomic<std::uint64_t> sent{0};
+  std::atomic<std::uint64_t> awaited{0};
+  std::uint64_t locks = 0;  // asked for; with the window's mutex
+
+  // By the server, by release, acquired by callers that wait.
+  alignas(kCacheLine) std::atomic<std::uint64_t> done{0};  // of `sent`
+  std::atomic<std::uint64_t> granted{0};                   // of `locks`
+  std::atomic<bool> failed{false};  // something that was asked for; callers take it back
+
+  // The server's own: counted requests from that rank that are carried out, and that it knows of.
+  std::uint64_t handled = 0;
+  std::uint64_t told = 0;
+};
+
+// Where a result goes that a peer owes this rank.
+struct AwaitedResult {
+  onesided::End place;
+  layout::LayoutPtr layout;  // of the place
+  layout::Range range{};     // of its stream
+};
+
+struct Spanning {
+  static constexpr std::size_t kRounds = 32;  // of a barrier: logarithm of the number of ranks
+
+  std::uint64_t id = 0;           // the window's, in the job
+  std::unique_ptr<Peer[]> peers;  // by rank in the window
+
+  std::mutex mutex;  // guards the next two
+  std::unordered_map<std::uint64_t, AwaitedResult> results;
+  std::uint64_t asked = 0;
+
+  std::uint64_t barriers = 0;  // that this rank has entered; by the thread that is in one
+  // Messages of each round of barriers. By the server by release, acquired in the barrier.
+  std::array<std::atomic<std::uint64_t>, kRounds> arrived{};
+};
+
+// ---- Windows ------------------------------------------------------------------------------------
 
 enum class Flavor : std::uint8_t { created, allocated, shared, dynamic };
 
@@ -74,7 +129,8 @@ void adopt(MPI_Comm comm, MPI_Win handle, Flavor flavor, const void* base, std::
            std::int64_t unit);
 // Before the window is freed: it is no longer found. Null if it was not ours.
 std::shared_ptr<Win> take(MPI_Win handle);
-void restore(std::shared_ptr<Win> win);
+// It is found from now on, for the first time or once more.
+void enter(const std::shared_ptr<Win>& win);
 void stop();
 
 // What no epoch allows is an error. Where the library lets it through all the same (Open MPI in

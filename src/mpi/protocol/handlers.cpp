@@ -2,6 +2,7 @@
 #include "mpi/protocol/handlers.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <mutex>
 #include <vector>
 
@@ -75,7 +76,39 @@ bool differs_from_world(MPI_Comm comm) {
   return known.differs;
 }
 
+// Other threads may still have the handler of `comm` set aside: it is there for this error.
+int raise_by_handler(MPI_Comm comm, int code) {
+  const auto set = [comm](bool back) {
+    const ThreadLock hold(g_mutex);
+    const auto found = held(comm);
+    if (found == g_held.end()) return;
+    real.Comm_set_errhandler(comm, back ? found->handler : MPI_ERRORS_RETURN);
+  };
+  set(true);
+  const int raised = raise(comm, code);
+  set(false);
+  return raised;
+}
+
 }  // namespace
+
+bool is_users_handler(MPI_Errhandler handler) {
+#if !defined(MH_ABI_OPENMPI)  // Open MPI 4 has none
+  if (handler == MPI_ERRORS_ABORT) return false;
+#endif
+  return handler != MPI_ERRORS_RETURN && handler != MPI_ERRORS_ARE_FATAL;
+}
+
+bool failure_is_told_to_handlers_alone() {
+  static const bool alone = [] {
+    char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+    int length = 0;
+    real.Get_library_version(text, &length);
+    int major = 0;
+    return std::sscanf(text, "MPICH Version: %d", &major) == 1 && major >= 5;
+  }();
+  return alone;
+}
 
 SetAside::SetAside(MPI_Comm comm) : comm_(comm) {
   const ThreadLock hold(g_mutex);
@@ -102,24 +135,6 @@ ErrorsOf::ErrorsOf(MPI_Comm comm) : comm_(comm) {
   world_.emplace(MPI_COMM_WORLD);
   own_.emplace(comm);
 }
-
-namespace {
-
-// Other threads may still have the handler of `comm` set aside: it is there for this error.
-int raise_by_handler(MPI_Comm comm, int code) {
-  const auto set = [comm](bool back) {
-    const ThreadLock hold(g_mutex);
-    const auto found = held(comm);
-    if (found == g_held.end()) return;
-    real.Comm_set_errhandler(comm, back ? found->handler : MPI_ERRORS_RETURN);
-  };
-  set(true);
-  const int raised = raise(comm, code);
-  set(false);
-  return raised;
-}
-
-}  // namespace
 
 int ErrorsOf::raised(int code) {
   const bool to_raise = own_ && code != MPI_SUCCESS;

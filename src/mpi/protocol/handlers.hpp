@@ -22,6 +22,11 @@ namespace mh::mpi::handlers {
 inline std::atomic<std::uint32_t> changes{0};
 inline void note_change() { changes.fetch_add(1, std::memory_order_relaxed); }
 
+// A handler that the program has made.
+bool is_users_handler(MPI_Errhandler handler);
+// MPICH 5: some calls that fail return MPI_SUCCESS once a handler of the program was told of it.
+bool failure_is_told_to_handlers_alone();
+
 // While it lives, errors on a communicator are returned.
 class SetAside {
  public:

@@ -11,7 +11,6 @@
 #include "mpi/protocol/internode_receive.hpp"
 #include "mpi/protocol/internode_send.hpp"
 #include "mpi/protocol/pending_requests.hpp"
-#include "mpi/protocol/transfer.hpp"
 
 namespace mh::mpi::internode {
 
@@ -32,26 +31,6 @@ constexpr bool kGains = true;
 // Nodes that are not real are there to be tested, under any library.
 bool wanted() { return config.willing && (kGains || settings().fake_nodes > 1); }
 
-}  // namespace
-
-void start() {
-  int size = 0;
-  real.Comm_size(MPI_COMM_WORLD, &size);
-  if (static_cast<std::uint32_t>(size) == config.ranks)
-    return;  // so it is for every rank, or for none
-  const int mine = wanted() ? 1 : 0;
-  int all = 0;
-  real.Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-  if (all == 0) return;
-  if (real.Comm_dup(MPI_COMM_WORLD, &detail::config.internode_comm) != MPI_SUCCESS) return;
-  start_sends();
-  real.Bcast(detail::config.key, sizeof config.key, MPI_BYTE, 0, MPI_COMM_WORLD);
-  pack_pipelines.emplace(*services.node, services.counters(), services.helpers);
-  detail::config.internode = detail::config.describing = true;
-}
-
-namespace {
-
 // Takes a piece that nobody will receive out of the library.
 void throw_away() {
   int flag = 0;
@@ -69,24 +48,27 @@ void throw_away() {
 
 }  // namespace
 
+void start() {
+  int size = 0;
+  real.Comm_size(MPI_COMM_WORLD, &size);
+  if (static_cast<std::uint32_t>(size) == config.ranks)
+    return;  // so it is for every rank, or for none
+  if (!all_agree(MPI_COMM_WORLD, wanted())) return;
+  if (real.Comm_dup(MPI_COMM_WORLD, &detail::config.internode_comm) != MPI_SUCCESS) return;
+  real.Bcast(detail::config.key, sizeof config.key, MPI_BYTE, 0, MPI_COMM_WORLD);
+  pack_pipelines.emplace(*services.node, services.counters(), services.helpers);
+  detail::config.internode = detail::config.describing = true;
+}
+
 void stop() {
   if (!config.internode) return;
-  MPI_Request everyone = MPI_REQUEST_NULL;
-  bool asked = false;
-  wait::until([&] {
+  rest_together(MPI_COMM_WORLD, [] {
     progress();
-    const bool receives = pending_requests.any() || any_receives();
-    if (!receives) throw_away();
-    const bool at_rest = !any_sends() && !any_receives();
-    if (!asked && at_rest) {
-      asked = real.Ibarrier(MPI_COMM_WORLD, &everyone) == MPI_SUCCESS;
-    }
-    int flag = 0;
-    return asked && (real.Test(&everyone, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag != 0);
+    if (!pending_requests.any() && !any_receives()) throw_away();
+    return !any_sends() && !any_receives();
   });
   detail::config.internode = false;
   pack_pipelines.reset();
-  stop_sends();
   real.Comm_free(&detail::config.internode_comm);
 }
 

@@ -45,6 +45,13 @@ std::unordered_map<std::uint32_t, Taken> g_received;
 std::vector<IncomingPtr> g_incoming;
 std::atomic<std::uint32_t> g_coming{0};  // how many; relaxed, a hint
 
+void forget(const Incoming& incoming) {
+  const std::lock_guard<std::mutex> hold(g_receiving);
+  const auto gone =
+      std::erase_if(g_incoming, [&](const IncomingPtr& one) { return one.get() == &incoming; });
+  g_coming.fetch_sub(static_cast<std::uint32_t>(gone), std::memory_order_relaxed);
+}
+
 }  // namespace
 
 class Incoming {
@@ -173,17 +180,6 @@ IncomingPtr begin(const p2p::Descriptor& found, const p2p::End& to, layout::Layo
   g_coming.fetch_add(1, std::memory_order_relaxed);
   return incoming;
 }
-
-namespace {
-
-void forget(const Incoming& incoming) {
-  const std::lock_guard<std::mutex> hold(g_receiving);
-  const auto gone =
-      std::erase_if(g_incoming, [&](const IncomingPtr& one) { return one.get() == &incoming; });
-  g_coming.fetch_sub(static_cast<std::uint32_t>(gone), std::memory_order_relaxed);
-}
-
-}  // namespace
 
 void finish(Incoming& incoming) {
   wait::until([&] { return incoming.step(); });

@@ -28,8 +28,6 @@ namespace {
 constexpr std::uint64_t kLeast = 128U << 10U;  // bytes; below nothing is gained
 constexpr std::uint32_t kMostSends = tags::kInternodeFins.count;
 
-MPI_Group g_world = MPI_GROUP_NULL;
-
 struct Piece {
   MPI_Request request;
   std::byte* buffer;  // null for the descriptor
@@ -104,10 +102,13 @@ bool advance(InternodeSend& send) {
 // Its rank in MPI_COMM_WORLD, negative if it has none there.
 int world_rank(MPI_Comm comm, int rank) {
   MPI_Group group{};
+  MPI_Group world{};
   real.Comm_group(comm, &group);
+  real.Comm_group(MPI_COMM_WORLD, &world);
   int found = MPI_UNDEFINED;
-  real.Group_translate_ranks(group, 1, &rank, g_world, &found);
+  real.Group_translate_ranks(group, 1, &rank, world, &found);
   real.Group_free(&group);
+  real.Group_free(&world);
   return found == MPI_UNDEFINED ? -1 : found;
 }
 
@@ -178,8 +179,7 @@ std::optional<SendId> take(const Outgoing& message, MPI_Datatype type, const dat
                       .generation = ++g_sent[to],
                       .from_world = static_cast<std::uint32_t>(config.world_rank) + 1,
                       .to_world = static_cast<std::uint32_t>(to) + 1,
-                      .piece = cut.piece,
-                      .seal = {}};
+                      .piece = cut.piece};
   p2p::seal(send->descriptor);
   g_sends[*id] = std::move(send);
   g_taken.fetch_add(1, std::memory_order_relaxed);
@@ -261,8 +261,5 @@ void progress_sends() {
 }
 
 bool any_sends() { return g_taken.load(std::memory_order_relaxed) != 0; }
-
-void start_sends() { real.Comm_group(MPI_COMM_WORLD, &g_world); }
-void stop_sends() { real.Group_free(&g_world); }
 
 }  // namespace mh::mpi::internode

@@ -35,8 +35,4 @@ void progress_sends();
 // Some are under way; a hint.
 bool any_sends();
 
-// The group of MPI_COMM_WORLD, in which receivers are numbered, is there; it goes.
-void start_sends();
-void stop_sends();
-
 }  // namespace mh::mpi::internode

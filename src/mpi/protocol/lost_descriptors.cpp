@@ -15,10 +15,6 @@
 namespace mh::mpi::send_descriptors {
 namespace {
 
-bool contains(const std::vector<SendDescriptor>& sends, const SendDescriptor& send) {
-  return std::find(sends.begin(), sends.end(), send) != sends.end();
-}
-
 // Send descriptors to this rank, still posted, that the library has matched already: to a receive
 // that the program has not completed yet (their descriptors lie in its buffers) or to a probe that
 // took them out.
@@ -35,34 +31,6 @@ std::vector<SendDescriptor> matched() {
   return found;
 }
 
-}  // namespace
-
-std::vector<SendDescriptor> unmatched(std::uint32_t sender,
-                                      const std::function<bool(const p2p::Posted&)>& wanted) {
-  const auto gone = matched();
-  std::vector<SendDescriptor> found;
-  for (std::uint32_t slot = 0; slot < p2p::SharedSendQueue::kSlots; ++slot) {
-    const auto says = services.area(sender).send_queue.slots[slot].posted();
-    if (!says || says->to != config.me || !wanted(*says)) continue;
-    const SendDescriptor send{.sender = sender, .slot = slot, .says = *says};
-    if (!contains(gone, send)) found.push_back(send);
-  }
-  std::sort(found.begin(), found.end(), [](const SendDescriptor& a, const SendDescriptor& b) {
-    return a.says.sequence < b.says.sequence;
-  });
-  return found;
-}
-
-std::optional<SendDescriptor> oldest(std::uint32_t sender, std::uint64_t communicator, int tag) {
-  const auto found = unmatched(sender, [&](const p2p::Posted& says) {
-    return says.tag == tag && says.communicator == communicator;
-  });
-  if (found.empty()) return std::nullopt;
-  return found.front();
-}
-
-namespace {
-
 // Whether a receive on that communicator, null if not known, may have met this send descriptor of
 // `sender`.
 bool may_be_cut(const p2p::Posted& says, std::uint32_t sender, const Comm* comm,
@@ -73,27 +41,6 @@ bool may_be_cut(const p2p::Posted& says, std::uint32_t sender, const Comm* comm,
   return sent_on == nullptr ||
          sent_on->on_node(status.MPI_SOURCE) == static_cast<std::int32_t>(sender);
 }
-
-}  // namespace
-
-void truncated(const Comm* comm, const MPI_Status& status) {
-  if (!(config.reaching || config.pipelining || config.mapping)) return;
-  for (std::uint32_t sender = 0; sender < config.ranks; ++sender) {
-    if (sender == config.me) continue;
-    const auto doubtful = unmatched(
-        sender, [&](const p2p::Posted& says) { return may_be_cut(says, sender, comm, status); });
-    // Of one communicator the library matches the oldest first.
-    std::vector<std::uint64_t> seen;
-    for (const SendDescriptor& send : doubtful) {
-      const bool first = std::find(seen.begin(), seen.end(), send.says.communicator) == seen.end();
-      const bool ordered = send.says.ordered != 0 && !switches.threads;
-      if (first || !ordered) keep(send);
-      seen.push_back(send.says.communicator);
-    }
-  }
-}
-
-namespace {
 
 // Posted, and not matched with anything known, when this rank looked last.
 struct Suspect {
@@ -147,19 +94,51 @@ std::uint64_t first_seen(const SendDescriptor& send, std::uint64_t now) {
   return at == g_suspects.end() ? now : at->since;
 }
 
-// Whether some rank's descriptor to this one waits: without a lock or a look into buffers.
-bool any_posted() {
-  for (std::uint32_t sender = 0; sender < config.ranks; ++sender) {
-    if (sender == config.me) continue;
-    for (const p2p::SendSlot& slot : services.area(sender).send_queue.slots) {
-      const auto says = slot.posted();
-      if (says && says->to == config.me) return true;
-    }
+}  // namespace
+
+std::vector<SendDescriptor> unmatched(std::uint32_t sender,
+                                      const std::function<bool(const p2p::Posted&)>& wanted) {
+  std::vector<SendDescriptor> found;
+  for (std::uint32_t slot = 0; slot < p2p::SharedSendQueue::kSlots; ++slot) {
+    const auto says = services.area(sender).send_queue.slots[slot].posted();
+    if (!says || says->to != config.me || !wanted(*says)) continue;
+    found.push_back({.sender = sender, .slot = slot, .says = *says});
   }
-  return false;
+  if (found.empty()) return found;  // as a rule: no lock, and no look into buffers
+  const auto gone = matched();
+  std::erase_if(found, [&](const SendDescriptor& send) {
+    return std::ranges::find(gone, send) != gone.end();
+  });
+  std::sort(found.begin(), found.end(), [](const SendDescriptor& a, const SendDescriptor& b) {
+    return a.says.sequence < b.says.sequence;
+  });
+  return found;
 }
 
-}  // namespace
+std::optional<SendDescriptor> oldest(std::uint32_t sender, std::uint64_t communicator, int tag) {
+  const auto found = unmatched(sender, [&](const p2p::Posted& says) {
+    return says.tag == tag && says.communicator == communicator;
+  });
+  if (found.empty()) return std::nullopt;
+  return found.front();
+}
+
+void truncated(const Comm* comm, const MPI_Status& status) {
+  if (!(config.reaching || config.pipelining || config.mapping)) return;
+  for (std::uint32_t sender = 0; sender < config.ranks; ++sender) {
+    if (sender == config.me) continue;
+    const auto doubtful = unmatched(
+        sender, [&](const p2p::Posted& says) { return may_be_cut(says, sender, comm, status); });
+    // Of one communicator the library matches the oldest first.
+    std::vector<std::uint64_t> seen;
+    for (const SendDescriptor& send : doubtful) {
+      const bool first = std::find(seen.begin(), seen.end(), send.says.communicator) == seen.end();
+      const bool ordered = send.says.ordered != 0 && !switches.threads;
+      if (first || !ordered) keep(send);
+      seen.push_back(send.says.communicator);
+    }
+  }
+}
 
 bool searches_lost() {
   return config.describing && !switches.threads && !switches.errors_are_fatal;
@@ -170,7 +149,6 @@ void search_lost() {
   const std::uint64_t now = ticks();
   if (now < next_look || !searches_lost()) return;
   next_look = now + ticks_from_ns(tuning::kLookForLostNs);
-  if (!any_posted()) return g_suspects.clear();
   std::vector<Suspect> suspects;
   for (std::uint32_t sender = 0; sender < config.ranks; ++sender) {
     if (sender == config.me) continue;

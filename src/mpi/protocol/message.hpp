@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "mpi/datatype/datatypes.hpp"
 #include "mpi/next.hpp"
@@ -74,6 +75,26 @@ inline int await_request(MPI_Request* request, MPI_Status* status, int looks = w
   return test.code();
 }
 
+// Waits until each rank of `comm` has said rests() once. Collective.
+template <class Rests>
+void rest_together(MPI_Comm comm, Rests&& rests) {
+  MPI_Request everyone = MPI_REQUEST_NULL;
+  bool asked = false;
+  wait::until([&] {
+    if (rests() && !std::exchange(asked, true)) real.Ibarrier(comm, &everyone);
+    int flag = 0;
+    return asked && (real.Test(&everyone, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag != 0);
+  });
+}
+
+// True if it is so on every rank of `comm`. Collective.
+inline bool all_agree(MPI_Comm comm, bool here) {
+  const int mine = here ? 1 : 0;
+  int all = 0;
+  real.Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm);
+  return all != 0;
+}
+
 // Nobody will send what this receive waits for; nothing if there is none.
 inline void drop_receive(MPI_Request& request) {
   if (request == MPI_REQUEST_NULL) return;
@@ -81,16 +102,19 @@ inline void drop_receive(MPI_Request& request) {
   real.Request_free(&request);
 }
 
-bool is_truncation(int code);
+inline bool is_of_class(int code, int wanted) {
+  int found = MPI_SUCCESS;
+  real.Error_class(code, &found);
+  return found == wanted;
+}
+inline bool is_truncation(int code) { return is_of_class(code, MPI_ERR_TRUNCATE); }
 // Not an error of this request: it is not complete, because another of the same call failed.
-bool is_pending(int code);
+inline bool is_pending(int code) { return is_of_class(code, MPI_ERR_PENDING); }
 
 // Gives `code` to the error handler of `comm`, as the library would have done.
-int raise(MPI_Comm comm, int code);
-
-// A handler that the program has made.
-bool is_users_handler(MPI_Errhandler handler);
-// MPICH 5: some calls that fail return MPI_SUCCESS once a handler of the program was told of it.
-bool failure_is_told_to_handlers_alone();
+inline int raise(MPI_Comm comm, int code) {
+  real.Comm_call_errhandler(comm, code);
+  return code;
+}
 
 }  // namespace mh::mpi

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <new>
-#include <span>
 #include <utility>
 
 #include "layout/pack.hpp"
@@ -69,6 +68,22 @@ bool head_meets(const Memory& head, const Memory& memory) {
 
 // Shorter ones get a descriptor by an error of the program only.
 bool has_head(const ReceiveTarget& target) { return target && target.capacity >= config.threshold; }
+
+// Open MPI 4 and 5 write all of a message that is longer than its receive. In the program that hits
+// what lies behind its buffer, and is no error of ours; behind a bounce buffer nothing lies.
+constexpr std::size_t kBehind = 64U << 20U;  // bytes of address space
+
+BounceMemory bounce_memory(std::uint64_t bytes) {
+#if defined(MH_ABI_OPENMPI)
+  if (!switches.errors_are_fatal) {
+    void* memory = ::mmap(nullptr, bytes + kBehind, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) return nullptr;
+    return {static_cast<std::byte*>(memory), BounceFree{.mapped = bytes + kBehind}};
+  }
+#endif
+  return {new (std::nothrow) std::byte[bytes], BounceFree{}};
+}
 
 }  // namespace
 
@@ -193,26 +208,6 @@ bool Overlaps::clashes(const ReceiveTarget& target) {
 void BounceFree::operator()(std::byte* memory) const {
   mapped == 0 ? delete[] memory : static_cast<void>(::munmap(memory, mapped));
 }
-
-namespace {
-
-// Open MPI 4 and 5 write all of a message that is longer than its receive. In the program that hits
-// what lies behind its buffer, and is no error of ours; behind a bounce buffer nothing lies.
-constexpr std::size_t kBehind = 64U << 20U;  // bytes of address space
-
-BounceMemory bounce_memory(std::uint64_t bytes) {
-#if defined(MH_ABI_OPENMPI)
-  if (!switches.errors_are_fatal) {
-    void* memory = ::mmap(nullptr, bytes + kBehind, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) return nullptr;
-    return {static_cast<std::byte*>(memory), BounceFree{.mapped = bytes + kBehind}};
-  }
-#endif
-  return {new (std::nothrow) std::byte[bytes], BounceFree{}};
-}
-
-}  // namespace
 
 void Overlaps::divert(ReceiveTarget& target, std::uint64_t most) {
   if (target.capacity > most || !clashes(target)) return;

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/clock.hpp"
+#include "mpi/datatype/datatypes.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
@@ -32,6 +32,9 @@ bool scatters(const PendingReceive& entry, MPI_Datatype type) {
   const ReceiveTarget& place = entry.receipt.target.place();
   return needs_type(place) && place.type == type;
 }
+
+std::mutex g_kept_mutex;
+std::vector<MPI_Datatype> g_kept_types;  // guarded by it
 
 }  // namespace
 
@@ -172,6 +175,25 @@ bool PendingRequests::uses(MPI_Datatype type) {
   }
   // In this order, in which receives go.
   return orphans_use(type) || is_held(type);
+}
+
+bool keep_type(MPI_Datatype type) {
+  const std::lock_guard<std::mutex> hold(g_kept_mutex);
+  std::erase_if(g_kept_types, [](MPI_Datatype kept) {
+    if (pending_requests.uses(kept)) return false;
+    datatypes::forget(kept);
+    next.Type_free(&kept);
+    return true;
+  });
+  if (!pending_requests.uses(type)) return false;
+  g_kept_types.push_back(type);
+  return true;
+}
+
+void free_kept_types() {
+  const std::lock_guard<std::mutex> hold(g_kept_mutex);
+  for (MPI_Datatype type : g_kept_types) next.Type_free(&type);
+  g_kept_types.clear();
 }
 
 void PendingRequests::adopt_orphan(MPI_Request request, const PendingReceivePtr& entry) {

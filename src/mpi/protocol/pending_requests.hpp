@@ -144,9 +144,8 @@ class PendingRequests {
   void set_under_way(PendingReceive& entry, bool now);
 
   std::atomic<std::size_t> entries_{0};
-  std::atomic<std::size_t> long_{0};  // targets of this node with room for a described message
-  std::atomic<std::size_t> unshown_{
-      0};  // targets under way that are not on the posted-receive table
+  std::atomic<std::size_t> long_{0};     // targets of this node with room for a described message
+  std::atomic<std::size_t> unshown_{0};  // targets under way not on the posted-receive table
   std::mutex mutex_;
   // Never destroyed: what is left at the end of the process refers to what is gone by then.
   std::unordered_map<std::uint64_t, Held>& entries_by_handle_ =
@@ -176,6 +175,13 @@ class TypeHold {
  private:
   std::optional<MPI_Datatype> held_;
 };
+
+// The program frees a type. True if a receive under way still needs it to place its message: then
+// it is freed once none does. (The library would keep it alive for its own request only.) Any
+// thread.
+bool keep_type(MPI_Datatype type);
+// Before the library ends: frees all that were kept.
+void free_kept_types();
 
 // What the program no longer waits for and only the wait loop brings to its end: receives and
 // persistent sends whose requests it freed, persistent sends that could not be described. relaxed,

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mpi/protocol/receive_target.hpp"
 
-#include <cstring>
-
 #include "layout/pack.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/heaps.hpp"
@@ -41,10 +39,9 @@ const ReceiveTarget& ReceiveTarget::place() const {
 }
 
 void unpack_to(const ReceiveTarget& place, const std::byte* packed, std::uint64_t bytes) {
-  if (place.contiguous) {
-    std::memcpy(place.buffer, packed, bytes);
-  } else if (const layout::LayoutPtr layout = layouts::of(place.type)) {
-    layout::unpack(p2p::elements_of(end_of(place, layout)), {0, bytes}, packed);
+  const layout::LayoutPtr layout = place.contiguous ? nullptr : layouts::of(place.type);
+  if (place.contiguous || layout != nullptr) {
+    p2p::unpack(end_of(place, layout), {0, bytes}, packed);
   } else {
     send_to_self(packed, static_cast<MPI_Count>(bytes), MPI_BYTE, place.buffer, place.count,
                  place.type);

@@ -27,10 +27,9 @@ struct ReceiveTarget {
   MPI_Datatype type{};
   std::uint64_t capacity = 0;
   bool contiguous = false;
-  bool by_internode = false;  // only a rank of another node can send here
-  bool silent = false;        // the library does not say in the status what came
-  p2p::PostedReceive* shown =
-      nullptr;  // on the posted-receive table, while a started receive is under way
+  bool by_internode = false;            // only a rank of another node can send here
+  bool silent = false;                  // the library does not say in the status what came
+  p2p::PostedReceive* shown = nullptr;  // while a started receive is under way
   // The buffer is this one, from where the message comes to its place (overlaps.hpp). Also without
   // a communicator.
   std::shared_ptr<Bounce> bounce{};

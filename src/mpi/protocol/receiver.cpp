@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include "layout/pack.hpp"
@@ -15,7 +16,6 @@
 #include "mpi/protocol/internode_receive.hpp"
 #include "mpi/protocol/send_descriptors.hpp"
 #include "mpi/protocol/transfer.hpp"
-#include "p2p/arrival.hpp"
 
 namespace mh::mpi {
 namespace {
@@ -35,7 +35,7 @@ Fetched nothing_behind_it(const ReceiveTarget& target) {
 // The descriptor as it lies in a buffer whose type has gaps.
 void gather_descriptor(const ReceiveTarget& target, p2p::Descriptor& descriptor) {
   if (const layout::LayoutPtr layout = layouts::of(target.type)) {
-    layout::pack(p2p::elements_of(end_of(target, layout)), {0, p2p::kDescriptorBytes}, &descriptor);
+    layout::pack(end_of(target, layout), {0, p2p::kDescriptorBytes}, &descriptor);
     return;
   }
   const std::uint64_t element = datatypes::info(target.type).size;
@@ -46,30 +46,37 @@ void gather_descriptor(const ReceiveTarget& target, p2p::Descriptor& descriptor)
   std::memcpy(&descriptor, packed.data(), p2p::kDescriptorBytes);
 }
 
-// A packed copy of a message whose type only the library can read. Null where there is no memory
-// for it: then the message is lost, and its receive fails with MPI_ERR_NO_MEM.
-std::unique_ptr<std::byte[]> packed_copy(std::uint64_t bytes) {
-  return std::unique_ptr<std::byte[]>(new (std::nothrow) std::byte[bytes]);
-}
-
 constexpr Fetched kNoMemory{.bytes = 0, .code = MPI_ERR_NO_MEM};
 
-// Into a buffer with gaps.
-Fetched pull_scattered(const p2p::Descriptor& descriptor, p2p::SendSlot& send,
-                       const ReceiveTarget& target, const Fetched& fetched) {
-  if (const layout::LayoutPtr layout = layouts::of(target.type)) {
-    pull(descriptor, send, end_of(target, layout), fetched.bytes, target.comm->order);
-    return fetched;
+// Where a message is brought that belongs to a target: there, or, where only the library can read
+// the type, in a packed copy. Where there is no memory for that the message is lost, and its
+// receive fails with MPI_ERR_NO_MEM.
+class Room {
+ public:
+  Room(const ReceiveTarget& target, std::uint64_t bytes)
+      : target_(target),
+        bytes_(bytes),
+        layout_(target.contiguous ? nullptr : layouts::of(target.type)),
+        needs_copy_(!target.contiguous && layout_ == nullptr),
+        packed_(needs_copy_ ? new (std::nothrow) std::byte[bytes] : nullptr) {}
+
+  [[nodiscard]] bool lacks_memory() const { return needs_copy_ && packed_ == nullptr; }
+  [[nodiscard]] const layout::LayoutPtr& layout() const { return layout_; }
+  [[nodiscard]] p2p::End end() const {
+    return needs_copy_ ? end_at(packed_.get()) : end_of(target_, layout_);
   }
-  const auto packed = packed_copy(fetched.bytes);
-  if (packed == nullptr) {
-    release_sender(send, descriptor.sender);
-    return kNoMemory;
+  // The message is there.
+  void close() const {
+    if (packed_ != nullptr) unpack_to(target_, packed_.get(), bytes_);
   }
-  pull(descriptor, send, end_at(packed.get()), fetched.bytes, target.comm->order);
-  unpack_to(target, packed.get(), fetched.bytes);
-  return fetched;
-}
+
+ private:
+  const ReceiveTarget& target_;
+  std::uint64_t bytes_;
+  layout::LayoutPtr layout_;
+  bool needs_copy_;
+  std::unique_ptr<std::byte[]> packed_;
+};
 
 bool of_descriptor_size(const MPI_Status& status) {
   int bytes = 0;
@@ -124,17 +131,22 @@ Fetched pushed(const ReceiveTarget& target) {
 // Brings the message whose send descriptor this rank has taken to where its descriptor landed.
 Fetched take_over(const p2p::Descriptor& descriptor, const ReceiveTarget& target) {
   p2p::SendSlot& send = send_slot_of(descriptor);
-  Fetched fetched = fetched_of(descriptor.bytes, target);
+  const Fetched fetched = fetched_of(descriptor.bytes, target);
   send_descriptors::forget_before(descriptor.sender, send);
   const bool is_straight = target.bounce != nullptr && target.bounce->straight;
   const ReceiveTarget& to = is_straight ? target.place() : target;
-  if (to.contiguous) {
-    pull(descriptor, send, end_at(to.buffer), fetched.bytes, to.comm->order);
-  } else {
-    fetched = pull_scattered(descriptor, send, to, fetched);
+  const Room room(to, fetched.bytes);
+  if (!room.lacks_memory()) {
+    bring({.sender = descriptor.sender,
+           .slot = descriptor.slot,
+           .to = room.end(),
+           .bytes = fetched.bytes,
+           .order = to.comm->order});
   }
+  release_sender(send, descriptor.sender);
+  room.close();
   if (is_straight) target.bounce->placed = true;
-  return fetched;
+  return room.lacks_memory() ? kNoMemory : fetched;
 }
 
 // The message of a descriptor whose send descriptor is over: it was kept, or there is none.
@@ -142,11 +154,7 @@ Fetched fetch_kept(const p2p::Descriptor& found, const ReceiveTarget& target) {
   const auto kept = send_descriptors::take_kept(found);
   if (!kept) return nothing_behind_it(target);
   const Fetched fetched = fetched_of(found.bytes, target);
-  if (target.contiguous) {
-    std::memcpy(target.buffer, kept->data.get(), fetched.bytes);
-  } else {
-    unpack_to(target, kept->data.get(), fetched.bytes);
-  }
+  unpack_to(target, kept->data.get(), fetched.bytes);
   return fetched;
 }
 
@@ -163,6 +171,17 @@ p2p::Mover await_mover(p2p::SendSlot* send, std::uint64_t generation,
   return mover;
 }
 
+// The receive is complete.
+Fetched fetch_from_afar(const p2p::Descriptor& found, const ReceiveTarget& target) {
+  if (!internode::is_new(found)) return nothing_behind_it(target);
+  const Fetched fetched = fetched_of(found.bytes, target);
+  const Room room(target, fetched.bytes);
+  const std::uint64_t bytes = room.lacks_memory() ? 0 : fetched.bytes;
+  internode::finish(*internode::begin(found, room.end(), room.layout(), bytes));
+  room.close();
+  return room.lacks_memory() ? kNoMemory : fetched;
+}
+
 }  // namespace
 
 std::optional<p2p::Descriptor> descriptor_in(const ReceiveTarget& target) {
@@ -171,43 +190,15 @@ std::optional<p2p::Descriptor> descriptor_in(const ReceiveTarget& target) {
   return found;
 }
 
-namespace {
-
-// Where the type has a layout.
-Coming begin_from_afar(const p2p::Descriptor& found, const ReceiveTarget& target,
-                       const layout::LayoutPtr& layout) {
-  const Fetched fetched = fetched_of(found.bytes, target);
-  const p2p::End to = end_of(target, layout);
-  return {.incoming = internode::begin(found, to, layout, fetched.bytes), .fetched = fetched};
-}
-
-// The receive is complete.
-Fetched fetch_from_afar(const p2p::Descriptor& found, const ReceiveTarget& target) {
-  if (!internode::is_new(found)) return nothing_behind_it(target);
-  const layout::LayoutPtr layout = target.contiguous ? nullptr : layouts::of(target.type);
-  if (target.contiguous || layout != nullptr) {
-    const Coming coming = begin_from_afar(found, target, layout);
-    internode::finish(*coming.incoming);
-    return coming.fetched;
-  }
-  const Fetched fetched = fetched_of(found.bytes, target);
-  const auto packed = packed_copy(fetched.bytes);
-  const std::uint64_t bytes = packed == nullptr ? 0 : fetched.bytes;
-  internode::finish(*internode::begin(found, end_at(packed.get()), nullptr, bytes));
-  if (packed == nullptr) return kNoMemory;
-  unpack_to(target, packed.get(), fetched.bytes);
-  return fetched;
-}
-
-}  // namespace
-
 std::optional<Coming> coming_to(const ReceiveTarget& target) {
   if (!config.internode) return std::nullopt;
   const auto found = read_descriptor(target);
   if (!found || found->from_world == 0 || !internode::is_new(*found)) return std::nullopt;
   const layout::LayoutPtr layout = target.contiguous ? nullptr : layouts::of(target.type);
   if (!target.contiguous && layout == nullptr) return std::nullopt;
-  return begin_from_afar(*found, target, layout);
+  const Fetched fetched = fetched_of(found->bytes, target);
+  auto incoming = internode::begin(*found, end_of(target, layout), layout, fetched.bytes);
+  return Coming{.incoming = std::move(incoming), .fetched = fetched};
 }
 
 std::optional<Fetched> fetch(const ReceiveTarget& target, const MPI_Status& status) {

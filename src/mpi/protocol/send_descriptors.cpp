@@ -24,30 +24,34 @@ std::mutex g_mutex;  // guards what follows
 std::vector<SendDescriptor> g_taken_out;
 std::vector<Kept> g_kept;  // the oldest first
 
-void count_kept() {
-  kept_count.store(static_cast<std::uint32_t>(g_kept.size()), std::memory_order_relaxed);
+std::uint64_t bytes_kept() {
+  std::uint64_t bytes = 0;
+  for (const Kept& one : g_kept) bytes += one.send.says.bytes;
+  return bytes;
 }
 
-bool contains(const std::vector<SendDescriptor>& sends, const SendDescriptor& send) {
-  return std::find(sends.begin(), sends.end(), send) != sends.end();
+void count_kept() {
+  kept_count.store(static_cast<std::uint32_t>(g_kept.size()), std::memory_order_relaxed);
 }
 
 p2p::SendSlot& slot_of(const SendDescriptor& send) {
   return services.area(send.sender).send_queue.slots[send.slot];
 }
 
+void add(Kept kept) {
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  while (!g_kept.empty() && bytes_kept() > kMostKept) g_kept.erase(g_kept.begin());
+  g_kept.push_back(std::move(kept));
+  count_kept();
+}
+
 }  // namespace
 
 SendDescriptor of(const p2p::Descriptor& descriptor) {
-  return {.sender = descriptor.sender,
-          .slot = descriptor.slot,
-          .says = {.generation = descriptor.generation,
-                   .bytes = descriptor.bytes,
-                   .communicator = 0,
-                   .sequence = 0,
-                   .tag = 0,
-                   .to = config.me,
-                   .ordered = 0}};
+  return {
+      .sender = descriptor.sender,
+      .slot = descriptor.slot,
+      .says = {.generation = descriptor.generation, .bytes = descriptor.bytes, .to = config.me}};
 }
 
 void note_taken_out(const SendDescriptor& send) {
@@ -63,22 +67,6 @@ void release_unread(const SendDescriptor& send) {
   count_kept();
 }
 
-namespace {
-
-void add(Kept kept) {
-  const std::lock_guard<std::mutex> hold(g_mutex);
-  std::uint64_t bytes = 0;
-  for (const Kept& one : g_kept) bytes += one.send.says.bytes;
-  while (!g_kept.empty() && bytes > kMostKept) {
-    bytes -= g_kept.front().send.says.bytes;
-    g_kept.erase(g_kept.begin());
-  }
-  g_kept.push_back(std::move(kept));
-  count_kept();
-}
-
-}  // namespace
-
 // It is kept before its sender may post another in the slot, so that who finds the send descriptor
 // over finds the message.
 void keep(const SendDescriptor& send) {
@@ -88,16 +76,11 @@ void keep(const SendDescriptor& send) {
   Kept kept{.send = send,
             .data = std::unique_ptr<std::byte[]>(new (std::nothrow) std::byte[bytes])};
   if (kept.data) {
-    const p2p::Descriptor descriptor{.key = {},
-                                     .sender = send.sender,
-                                     .slot = send.slot,
-                                     .bytes = bytes,
-                                     .generation = send.says.generation,
-                                     .from_world = 0,
-                                     .to_world = 0,
-                                     .piece = 0,
-                                     .seal = {}};
-    bring(descriptor, slot, end_at(kept.data.get()), bytes, config.order);
+    bring({.sender = send.sender,
+           .slot = send.slot,
+           .to = end_at(kept.data.get()),
+           .bytes = bytes,
+           .order = config.order});
     add(std::move(kept));
   }
   release_sender(slot, send.sender);
@@ -105,9 +88,7 @@ void keep(const SendDescriptor& send) {
 
 bool has_room_for(const SendDescriptor& send) {
   const std::lock_guard<std::mutex> hold(g_mutex);
-  std::uint64_t bytes = send.says.bytes;
-  for (const Kept& one : g_kept) bytes += one.send.says.bytes;
-  return bytes <= kMostKept;
+  return bytes_kept() + send.says.bytes <= kMostKept;
 }
 
 std::vector<SendDescriptor> taken_out() {
@@ -150,7 +131,7 @@ void forget_before(std::uint32_t sender, const p2p::SendSlot& later) {
     const p2p::Posted& says = kept.send.says;
     return kept.send.sender == sender && says.communicator == later.communicator &&
            says.tag == later.tag && says.sequence < later.sequence &&
-           !contains(g_taken_out, kept.send);
+           std::ranges::find(g_taken_out, kept.send) == g_taken_out.end();
   });
   count_kept();
 }

@@ -90,34 +90,27 @@ Place find_posted(std::uint32_t receiver, const p2p::Descriptor& mine) {
     p2p::PostedReceive& posted = board.posted_receives[i];
     // acquire: pairs with the receiver's open().
     if (posted.state.load(std::memory_order_acquire) != p2p::PostedState::open) continue;
-    memory::View there = view_of(nullptr, receiver);
-    there.address = posted.address.load(std::memory_order_relaxed);
+    const std::uint64_t buffer = posted.address.load(std::memory_order_relaxed);
     p2p::Descriptor found;
-    if (!services.memory->read(&found, there, sizeof found).ok()) continue;
-    if (std::memcmp(&found, &mine, sizeof found) == 0) return {&posted, there.address};
+    if (!services.memory->read(&found, view_of(buffer, receiver), sizeof found).ok()) continue;
+    if (std::memcmp(&found, &mine, sizeof found) == 0) return {&posted, buffer};
   }
   return {};
 }
 
 // As copy_to(), of data that is not contiguous: packed and written, by this thread alone.
-bool pack_to(const p2p::PostedReceive& posted, const p2p::SendSlot& send, const p2p::End& from) {
+bool pack_to(const memory::View& to, const p2p::End& from, std::uint64_t bytes) {
   constexpr std::uint64_t kStep = 64U << 10U;
-  const std::uint64_t bytes = std::min(send.bytes, posted.capacity.load(std::memory_order_relaxed));
-  memory::View to = view_of(nullptr, send.to);
-  const std::uint64_t address = posted.address.load(std::memory_order_relaxed);
-  to.address = address;
   if (std::byte* here = services.memory->to_here(to, bytes); here != nullptr) {
-    layout::pack(p2p::elements_of(from), {p2p::kDescriptorBytes, bytes},
-                 here + p2p::kDescriptorBytes);
-    layout::pack(p2p::elements_of(from), {0, p2p::kDescriptorBytes}, here);
+    p2p::pack(from, {p2p::kDescriptorBytes, bytes}, here + p2p::kDescriptorBytes);
+    p2p::pack(from, {0, p2p::kDescriptorBytes}, here);
     return services.memory->to_here(to, bytes) != nullptr;
   }
   const std::unique_ptr<std::byte[]> packed(new (std::nothrow) std::byte[kStep]);
   if (packed == nullptr) return false;
   const auto write = [&](std::uint64_t begin, std::uint64_t end) {
-    layout::pack(p2p::elements_of(from), {begin, end}, packed.get());
-    to.address = address + begin;
-    return services.memory->write(to, packed.get(), end - begin).ok();
+    p2p::pack(from, {begin, end}, packed.get());
+    return services.memory->write(to.at(begin), packed.get(), end - begin).ok();
   };
   for (std::uint64_t at = p2p::kDescriptorBytes; at < bytes; at += kStep) {
     if (!write(at, std::min(at + kStep, bytes))) return false;
@@ -127,17 +120,11 @@ bool pack_to(const p2p::PostedReceive& posted, const p2p::SendSlot& send, const 
 
 // The message comes to the target: all but the descriptor's place by many hands, that place last,
 // so that a failure leaves the descriptor as it was.
-bool copy_to(const p2p::PostedReceive& posted, const p2p::SendSlot& send) {
-  const std::uint64_t bytes = std::min(send.bytes, posted.capacity.load(std::memory_order_relaxed));
-  memory::View to = view_of(nullptr, send.to);
-  to.address = posted.address.load(std::memory_order_relaxed) + p2p::kDescriptorBytes;
-  memory::View from = send.from;
-  from.address += p2p::kDescriptorBytes;
-  if (!move_by_many(to, from, bytes - p2p::kDescriptorBytes, config.order, nullptr)) return false;
-  to.address -= p2p::kDescriptorBytes;
-  return services.memory
-      ->write(to, reinterpret_cast<const void*>(send.from.address), p2p::kDescriptorBytes)
-      .ok();
+bool copy_to(const memory::View& to, const memory::View& from, std::uint64_t bytes) {
+  constexpr std::uint64_t kHead = p2p::kDescriptorBytes;
+  if (!move_by_many(to.at(kHead), from.at(kHead), bytes - kHead, config.order, nullptr))
+    return false;
+  return services.memory->write(to, reinterpret_cast<const void*>(from.address), kHead).ok();
 }
 
 bool push(Slot slot, p2p::SendSlot& send) {
@@ -153,8 +140,11 @@ bool push(Slot slot, p2p::SendSlot& send) {
   // release: before anything is written there (who_moves).
   posted->bytes.store(send.bytes, std::memory_order_relaxed);
   posted->state.store(p2p::PostedState::pushing, std::memory_order_release);
-  const bool there = g_sent[slot].layout == nullptr ? copy_to(*posted, send)
-                                                    : pack_to(*posted, send, g_sent[slot].from);
+  const memory::View to = view_of(buffer, send.to);
+  const std::uint64_t bytes =
+      std::min(send.bytes, posted->capacity.load(std::memory_order_relaxed));
+  const bool there = g_sent[slot].layout == nullptr ? copy_to(to, send.from, bytes)
+                                                    : pack_to(to, g_sent[slot].from, bytes);
   if (!there) {
     posted->state.store(p2p::PostedState::open, std::memory_order_release);
     send.change(p2p::SlotState::posted);
@@ -231,6 +221,22 @@ std::optional<layout::Compact> shape_of(const Outgoing& message) {
   return heaps::hold(begin, shape->reach()) ? shape : std::nullopt;
 }
 
+// The tag of the completion message for this request, if it was the last described send with that
+// handle.
+std::optional<int> fin_tag_of(MPI_Request request) {
+  if (const auto persistent = persistent_fin(request)) return persistent;
+  std::optional<int> found;
+  std::uint64_t last = 0;
+  for (int tag = 0; tag < tags::kSendFins.count; ++tag) {
+    const std::uint64_t sequence = g_fins[tag].sequence.load(std::memory_order_relaxed);
+    if (sequence <= last) continue;
+    if (g_fins[tag].request.load(std::memory_order_relaxed) != request) continue;
+    last = sequence;
+    found = tag;
+  }
+  return found;
+}
+
 }  // namespace
 
 bool may_describe(Outgoing& message, MPI_Datatype type, const datatypes::Info& info) {
@@ -256,8 +262,7 @@ bool may_describe(Outgoing& message, MPI_Datatype type, const datatypes::Info& i
   return message.layout != nullptr;
 }
 
-std::optional<Slot> post_with_fin_tag(const Outgoing& message, std::uint32_t fin_tag,
-                                      MPI_Request request) {
+std::optional<Slot> post(const Outgoing& message, std::uint32_t fin_tag, MPI_Request request) {
   reap_sent();
   const Comm& comm = *comms::find(message.comm);
   const auto shape = shape_of(message);
@@ -280,11 +285,7 @@ std::optional<Slot> post_with_fin_tag(const Outgoing& message, std::uint32_t fin
                      .sender = config.me,
                      .slot = slot,
                      .bytes = message.bytes,
-                     .generation = services.send_queue.slot(slot).generation(),
-                     .from_world = 0,
-                     .to_world = 0,
-                     .piece = 0,
-                     .seal = {}};
+                     .generation = services.send_queue.slot(slot).generation()};
   p2p::seal(sent.descriptor);
   sent.layout = message.layout;
   sent.from = {.layout = message.layout.get(),
@@ -296,12 +297,6 @@ std::optional<Slot> post_with_fin_tag(const Outgoing& message, std::uint32_t fin
   sent.patience = ticks_from_ns(tuning::kFirstPushNs);
   sent.next_try = ticks() + sent.patience;
   return slot;
-}
-
-std::optional<Slot> post(const Outgoing& message, Completion completion) {
-  return post_with_fin_tag(message,
-                           completion == Completion::flag ? p2p::kNoFin : p2p::SendQueue::kOwnTag,
-                           MPI_REQUEST_NULL);
 }
 
 int send_descriptor(Slot slot, const Outgoing& message) {
@@ -364,16 +359,14 @@ void reap_sent() {
 }
 
 bool cancel_described(MPI_Request request) {
-  bool found = false;
-  services.send_queue.for_each([&](Slot slot, p2p::SendSlot& send) {
+  return services.send_queue.any_of([&](Slot slot, p2p::SendSlot& send) {
     Sent& sent = g_sent[slot];
     const Start start = start_of(slot);
-    if (found || start.awaited || sent.completion != request) return;
+    if (start.awaited || sent.completion != request) return false;
     // The request of a send descriptor that is over may be complete, and its handle another's by
     // now.
-    if (send.state_of(start.generation) == p2p::SlotState::free) return;
-    found = true;
-    if (!send.take(start.generation)) return;  // its receiver has it
+    if (send.state_of(start.generation) == p2p::SlotState::free) return false;
+    if (!send.take(start.generation)) return true;  // its receiver has it
     MPI_Status status;
     next.Cancel(&sent.sending);
     wait_request(&sent.sending, &status);
@@ -381,35 +374,15 @@ bool cancel_described(MPI_Request request) {
     real.Test_cancelled(&status, &cancelled);
     if (cancelled == 0) {
       send.change(p2p::SlotState::posted);
-      return;
+      return true;
     }
     real.Cancel(&sent.completion);
     const auto fin_tag = static_cast<int>(send.fin_tag);
     if (tags::kSendFins.contains(fin_tag)) g_fins[fin_tag].sequence.store(0);
     give_back(slot);
+    return true;
   });
-  return found;
 }
-
-namespace {
-
-// The tag of the completion message for this request, if it was the last described send with that
-// handle.
-std::optional<int> fin_tag_of(MPI_Request request) {
-  if (const auto persistent = persistent_fin(request)) return persistent;
-  std::optional<int> found;
-  std::uint64_t last = 0;
-  for (int tag = 0; tag < tags::kSendFins.count; ++tag) {
-    const std::uint64_t sequence = g_fins[tag].sequence.load(std::memory_order_relaxed);
-    if (sequence <= last) continue;
-    if (g_fins[tag].request.load(std::memory_order_relaxed) != request) continue;
-    last = sequence;
-    found = tag;
-  }
-  return found;
-}
-
-}  // namespace
 
 void await_completion_of(MPI_Request request) {
   const auto tag = fin_tag_of(request);
@@ -436,24 +409,19 @@ void note_short(int dest, MPI_Comm handle) {
 
 bool push_sent() {
   if (services.send_queue.empty()) return false;
-  bool worked = false;
   const std::uint64_t now = ticks();
-  services.send_queue.for_each([&](Slot slot, p2p::SendSlot& send) {
-    if (worked) return;
+  return services.send_queue.any_of([&](Slot slot, p2p::SendSlot& send) {
     // acquire: pairs with the receiver's claim; `job` is valid from here on. If the receiver is
     // done by now and its job slot serves another message, a chunk of that is claimed in good
     // order.
     const p2p::SlotState state = send.state();
-    if (state == p2p::SlotState::claimed) {
-      g_taking_at[send.to] = now;
-      const std::uint64_t job = send.job.load(std::memory_order_relaxed);
-      if (p2p::OnPipeline::is(job)) return;  // the pipeline engine's
-      worked = thief().run_one_chunk(services.area(send.to).jobs.jobs[job], send.to);
-    } else if (state == p2p::SlotState::posted) {
-      worked = try_to_push(slot, send, now);
-    }
+    if (state == p2p::SlotState::posted) return try_to_push(slot, send, now);
+    if (state != p2p::SlotState::claimed) return false;
+    g_taking_at[send.to] = now;
+    const std::uint64_t job = send.job.load(std::memory_order_relaxed);
+    if (p2p::OnPipeline::is(job)) return false;  // the pipeline engine's
+    return thief().run_one_chunk(services.area(send.to).jobs.jobs[job], send.to);
   });
-  return worked;
 }
 
 void resend_wanted() {

@@ -15,6 +15,7 @@
 #include "mpi/datatype/layouts.hpp"
 #include "mpi/protocol/message.hpp"
 #include "p2p/descriptor.hpp"
+#include "p2p/send_queue.hpp"
 
 namespace mh::mpi {
 
@@ -40,20 +41,17 @@ struct Outgoing {
 // A posted send descriptor: the slot in the send queue whose descriptor is to be sent.
 using Slot = std::uint32_t;
 
-// How a send learns that its buffer is free: a flag in the segment (a blocking call looks at it),
-// or a completion message (its receive is the user's request).
-enum class Completion : std::uint8_t { flag, message };
-
 // Whether this send could be described at all: helping is on, the receiver is another rank of this
 // node, the data is long enough, and contiguous or of a known layout; and a contiguous one is no
 // part of an exchange, or longer, or others could help with it.
 bool may_describe(Outgoing& message, MPI_Datatype type, const datatypes::Info& info);
 
-// Takes a slot for the message, if there is a free one.
-std::optional<Slot> post(const Outgoing& message, Completion completion);
-// The completion message of a persistent send comes with its own tag and completes `request`.
-std::optional<Slot> post_with_fin_tag(const Outgoing& message, std::uint32_t fin_tag,
-                                      MPI_Request request);
+// Takes a slot for the message, if there is a free one. How a send learns that its buffer is free:
+// by a flag in the segment, at which a blocking call looks (p2p::kNoFin), or by a completion
+// message, whose receive is the user's request, with the slot's own tag (p2p::SendQueue::kOwnTag)
+// or a persistent send's, which completes `request`.
+std::optional<Slot> post(const Outgoing& message, std::uint32_t fin_tag,
+                         MPI_Request request = MPI_REQUEST_NULL);
 
 // Sends the slot's descriptor on the user's communicator. On failure the slot is given back, and no
 // completion message will come.

@@ -62,33 +62,6 @@ bool clear_the_way(const ReceiveTarget& place) {
   }
 }
 
-}  // namespace
-
-void begin_fetch(const ReceiveTarget& target) {
-  target.bounce->straight = !is_placing() && clear_the_way(target.bounce->place);
-  g_placing.fetch_add(1, std::memory_order_relaxed);
-}
-
-void end_fetch(const ReceiveTarget& target) {
-  target.bounce->straight = false;
-  g_placing.fetch_sub(1, std::memory_order_relaxed);
-}
-
-void put_in_place(const ReceiveTarget& target, const MPI_Status& status) {
-  if (target.bounce->placed) return;
-  target.bounce->placed = true;
-  int cancelled = 0;
-  real.Test_cancelled(&status, &cancelled);
-  if (cancelled != 0) return;
-  MPI_Count bytes = 0;
-  real.Get_elements_x(&status, MPI_BYTE, &bytes);
-  if (bytes <= 0) return;
-  clear_the_way(target.bounce->place);
-  unpack_to(target.bounce->place, target.bounce->memory.get(), static_cast<std::uint64_t>(bytes));
-}
-
-namespace {
-
 // Whether something has to be done with what comes there.
 bool matters(const ReceiveTarget& target) { return target || target.bounce != nullptr; }
 
@@ -125,7 +98,42 @@ int account(PendingReceive& entry, MPI_Status* status) {
   return fetched->code;
 }
 
+// Whether a look into the buffer is worth its price. Where the buffer has gaps a look costs a
+// message to ourselves, so the library is asked first whether something came, unless that does
+// harm: another thread may complete the request just then, and some libraries take a persistent
+// request that was looked at for a completed one.
+bool may_have_landed(MPI_Request request, const Receipt& receipt, bool patient) {
+  if (receipt.target.contiguous) return true;
+  if (switches.threads || receipt.persistent) return patient;
+  int flag = 0;
+  MPI_Status status{};
+  return real.Request_get_status(request, &flag, &status) == MPI_SUCCESS && flag != 0;
+}
+
 }  // namespace
+
+void begin_fetch(const ReceiveTarget& target) {
+  target.bounce->straight = !is_placing() && clear_the_way(target.bounce->place);
+  g_placing.fetch_add(1, std::memory_order_relaxed);
+}
+
+void end_fetch(const ReceiveTarget& target) {
+  target.bounce->straight = false;
+  g_placing.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void put_in_place(const ReceiveTarget& target, const MPI_Status& status) {
+  if (target.bounce->placed) return;
+  target.bounce->placed = true;
+  int cancelled = 0;
+  real.Test_cancelled(&status, &cancelled);
+  if (cancelled != 0) return;
+  MPI_Count bytes = 0;
+  real.Get_elements_x(&status, MPI_BYTE, &bytes);
+  if (bytes <= 0) return;
+  clear_the_way(target.bounce->place);
+  unpack_to(target.bounce->place, target.bounce->memory.get(), static_cast<std::uint64_t>(bytes));
+}
 
 int settle_request(MPI_Request request, const PendingReceivePtr& entry, MPI_Status* status) {
   if (!pending_requests.is_under_way(entry)) return MPI_SUCCESS;
@@ -154,22 +162,6 @@ void peek(MPI_Request request, MPI_Status* status) {
   put_down(*entry);
   if (receipt.target.bounce) put_in_place(receipt.target, *status);
 }
-
-namespace {
-
-// Whether a look into the buffer is worth its price. Where the buffer has gaps a look costs a
-// message to ourselves, so the library is asked first whether something came, unless that does
-// harm: another thread may complete the request just then, and some libraries take a persistent
-// request that was looked at for a completed one.
-bool may_have_landed(MPI_Request request, const Receipt& receipt, bool patient) {
-  if (receipt.target.contiguous) return true;
-  if (switches.threads || receipt.persistent) return patient;
-  int flag = 0;
-  MPI_Status status{};
-  return real.Request_get_status(request, &flag, &status) == MPI_SUCCESS && flag != 0;
-}
-
-}  // namespace
 
 void settle_landed() {
   // Used by the one thread that has the wait loop's hands.

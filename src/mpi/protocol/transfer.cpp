@@ -15,7 +15,6 @@
 #include "layout/pack.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/heaps.hpp"
-#include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
 #include "mpi/protocol/watch.hpp"
@@ -56,36 +55,28 @@ class PieceBuffer {
   std::unique_ptr<std::byte[]> own_;
 };
 
-// Puts a part of the packed message in its place.
-void place(const p2p::End& to, std::uint64_t offset, std::uint64_t bytes, const std::byte* packed) {
-  if (to.layout == nullptr) {
-    std::memcpy(p2p::place_in(to, offset), packed, bytes);
-  } else {
-    layout::unpack(p2p::elements_of(to), {offset, offset + bytes}, packed);
-  }
-}
-
 // Fetches through the library what memory did not give. The sender notices in its wait loop, and
 // sends all, also where the receive is too short.
-void receive_again(p2p::SendSlot& slot, const p2p::Descriptor& descriptor, const p2p::End& to,
-                   std::uint64_t bytes) {
-  slot.change(p2p::SlotState::resend);
-  services.area(descriptor.sender).send_queue.resends.fetch_add(1, std::memory_order_release);
+void receive_again(const Taken& message) {
+  const p2p::End& to = message.to;
+  p2p::SendSlot& send = message.send();
+  send.change(p2p::SlotState::resend);
+  services.area(message.sender).send_queue.resends.fetch_add(1, std::memory_order_release);
   services.counters().resends.add(1);
   std::optional<PieceBuffer> buffer;
-  for (std::uint64_t offset = 0; offset < descriptor.bytes; offset += kPiece) {
-    const std::uint64_t piece = std::min(kPiece, descriptor.bytes - offset);
-    const bool straight = to.layout == nullptr && offset + piece <= bytes;
+  for (std::uint64_t offset = 0; offset < send.bytes; offset += kPiece) {
+    const std::uint64_t piece = std::min(kPiece, send.bytes - offset);
+    const bool straight = to.layout == nullptr && offset + piece <= message.bytes;
     if (!straight && !buffer) buffer.emplace();
     void* into = straight ? p2p::place_in(to, offset) : buffer->data();
     MPI_Request request = MPI_REQUEST_NULL;
-    real.Irecv(into, static_cast<int>(piece), MPI_BYTE, static_cast<int>(descriptor.sender),
-               tags::kResends[descriptor.slot], config.node_comm, &request);
+    real.Irecv(into, static_cast<int>(piece), MPI_BYTE, static_cast<int>(message.sender),
+               tags::kResends[message.slot], config.node_comm, &request);
     int flag = 0;
     wait::until(
         [&] { return real.Test(&request, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag; });
-    if (!straight && offset < bytes) {
-      place(to, offset, std::min(piece, bytes - offset), buffer->data());
+    if (!straight && offset < message.bytes) {
+      p2p::unpack(to, {offset, std::min(offset + piece, message.bytes)}, buffer->data());
     }
   }
 }
@@ -126,54 +117,71 @@ steal::Work work_of(const memory::View& to, const memory::View& from, std::uint6
 }
 
 bool is_mapped(const memory::View& view, const layout::Compact& shape) {
-  memory::View begin = view;
-  begin.address += static_cast<std::uint64_t>(shape.low);
-  return is_mapped(begin, shape.reach());
+  return is_mapped(view.at(static_cast<std::uint64_t>(shape.low)), shape.reach());
 }
 
 // Scattered data whose places all ranks know and reach: whoever is there moves it straight from the
 // one buffer to the other. False if that is not so, or could not be done.
-bool move_straight(const p2p::Descriptor& descriptor, p2p::SendSlot& send, const p2p::End& to,
-                   std::uint64_t bytes, steal::Order order) {
+bool move_straight(const Taken& message) {
+  p2p::SendSlot& send = message.send();
+  const p2p::End& to = message.to;
   if (!config.mapping || (send.contiguous == 0 && send.shaped == 0)) return false;
   const auto target = to.layout != nullptr ? layout::compact_of(*to.layout, to.count)
-                                           : layout::compact_of_bytes(bytes);
+                                           : layout::compact_of_bytes(message.bytes);
   if (!target) return false;
   const steal::Shapes shapes{
       .to = *target,
-      .from = send.contiguous != 0
-                  ? layout::compact_of_bytes(send.bytes)
-                  : services.area(descriptor.sender).send_queue.shapes[descriptor.slot]};
-  const memory::View there = view_of(reinterpret_cast<void*>(to.base), config.me);
+      .from = send.contiguous != 0 ? layout::compact_of_bytes(send.bytes)
+                                   : services.area(message.sender).send_queue.shapes[message.slot]};
+  const memory::View there = view_of(to.base, config.me);
   if (!is_mapped(there, shapes.to) || !is_mapped(send.from, shapes.from)) return false;
-  steal::Work work = work_of(there, send.from, bytes, order);
+  steal::Work work = work_of(there, send.from, message.bytes, message.order);
   work.shaped = true;
   return move_as_job(work, &shapes, &send);
 }
 
-// A message that is on a pipeline: threads of both processes move it, each at its own end.
-bool move_along(std::uint32_t pipeline, const p2p::SendSlot& send) {
-  const bool readable = is_readable(send);
-  wait::until([&] {
-    if (!services.pipeline_engine->drain(pipeline) && readable)
-      services.pipeline_engine->fetch(pipeline, send.from);
-    return services.pipeline_engine->over(pipeline);
-  });
-  return services.pipeline_engine->finish(pipeline);
-}
-
-// Where all pipelines are in use by other threads, one of them comes free as soon as its message is
-// over.
-bool move_by_pipeline(p2p::SendSlot& send, std::uint32_t sender, const p2p::End& to,
-                      std::uint64_t bytes) {
-  static_cast<void>(
-      services.pipeline_engine->let_helpers_in());  // this rank waits, in a call that helps
+// Threads of both processes move it, each at its own end of a pipeline. Where all pipelines are in
+// use by other threads, one of them comes free as soon as its message is over.
+bool move_by_pipeline(const Taken& message) {
+  p2p::PipelineEngine& engine = *services.pipeline_engine;
+  p2p::SendSlot& send = message.send();
+  static_cast<void>(engine.let_helpers_in());  // this rank waits, in a call that helps
   std::optional<std::uint32_t> pipeline;
   wait::until([&] {
-    pipeline = services.pipeline_engine->begin(send, sender, to, bytes);
+    pipeline = engine.begin(send, message.sender, message.to, message.bytes);
     return pipeline.has_value();
   });
-  return move_along(*pipeline, send);
+  const bool readable = is_readable(send);
+  wait::until([&] {
+    if (!engine.drain(*pipeline) && readable) engine.fetch(*pipeline, send.from);
+    return engine.over(*pipeline);
+  });
+  return engine.finish(*pipeline);
+}
+
+// Into a buffer with gaps, where there are no pipelines: through memory of this process.
+bool move_in_pieces(const Taken& message) {
+  const PieceBuffer buffer;
+  const memory::View room = view_of(buffer.data(), config.me);
+  for (std::uint64_t offset = 0; offset < message.bytes; offset += kPiece) {
+    const std::uint64_t piece = std::min(kPiece, message.bytes - offset);
+    const memory::View from = message.send().from.at(offset);
+    if (!move_by_many(room, from, piece, message.order, nullptr)) return false;
+    p2p::unpack(message.to, {offset, offset + piece}, buffer.data());
+  }
+  return true;
+}
+
+bool move(const Taken& message) {
+  p2p::SendSlot& send = message.send();
+  const bool readable = is_readable(send);
+  if (readable && message.to.layout == nullptr) {
+    const memory::View there = view_of(message.to.base, config.me);
+    return move_by_many(there, send.from, message.bytes, message.order, &send);
+  }
+  if (move_straight(message)) return true;
+  if (readable && !config.pipelining) return move_in_pieces(message);
+  return config.pipelining && move_by_pipeline(message);
 }
 
 }  // namespace
@@ -201,46 +209,8 @@ void release_sender(p2p::SendSlot& slot, std::uint32_t sender) {
   if (fin_tag != p2p::kNoFin) say_complete(sender, static_cast<int>(fin_tag));
 }
 
-namespace {
-
-// Into a buffer with gaps, where there are no pipelines: through memory of this process.
-bool move_in_pieces(const p2p::SendSlot& send, const p2p::End& to, std::uint64_t bytes,
-                    steal::Order order) {
-  const PieceBuffer buffer;
-  memory::View from = send.from;
-  for (std::uint64_t offset = 0; offset < bytes; offset += kPiece) {
-    const std::uint64_t piece = std::min(kPiece, bytes - offset);
-    from.address = send.from.address + offset;
-    if (!move_by_many(view_of(buffer.data(), config.me), from, piece, order, nullptr)) return false;
-    place(to, offset, piece, buffer.data());
-  }
-  return true;
-}
-
-bool move(const p2p::Descriptor& descriptor, p2p::SendSlot& send, const p2p::End& to,
-          std::uint64_t bytes, steal::Order order) {
-  const bool readable = is_readable(send);
-  if (readable && to.layout == nullptr) {
-    const memory::View there = view_of(reinterpret_cast<void*>(to.base), config.me);
-    return move_by_many(there, send.from, bytes, order, &send);
-  }
-  if (move_straight(descriptor, send, to, bytes, order)) return true;
-  if (readable && !config.pipelining) return move_in_pieces(send, to, bytes, order);
-  return config.pipelining && move_by_pipeline(send, descriptor.sender, to, bytes);
-}
-
-}  // namespace
-
-void bring(const p2p::Descriptor& descriptor, p2p::SendSlot& send, const p2p::End& to,
-           std::uint64_t bytes, steal::Order order) {
-  const bool moved = move(descriptor, send, to, bytes, order);
-  if (!moved) receive_again(send, descriptor, to, bytes);
-}
-
-void pull(const p2p::Descriptor& descriptor, p2p::SendSlot& send, const p2p::End& to,
-          std::uint64_t bytes, steal::Order order) {
-  bring(descriptor, send, to, bytes, order);
-  release_sender(send, descriptor.sender);
+void bring(const Taken& message) {
+  if (!move(message)) receive_again(message);
 }
 
 void send_again(std::uint32_t slot, const p2p::SendSlot& send) {

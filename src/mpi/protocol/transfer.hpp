@@ -19,10 +19,11 @@
 namespace mh::mpi {
 
 // Memory of a rank of this node.
+inline memory::View view_of(std::uint64_t address, std::uint32_t rank) {
+  return {.address = address, .pid = services.node->record(rank).pid, .rank = rank};
+}
 inline memory::View view_of(const void* address, std::uint32_t rank) {
-  return {.address = reinterpret_cast<std::uint64_t>(address),
-          .pid = services.node->record(rank).pid,
-          .rank = rank};
+  return view_of(reinterpret_cast<std::uint64_t>(address), rank);
 }
 
 inline p2p::End end_at(const void* address) { return {.base = layout::address_of(address)}; }
@@ -32,12 +33,18 @@ inline p2p::End end_at(const void* address) { return {.base = layout::address_of
 bool move_by_many(const memory::View& to, const memory::View& from, std::uint64_t bytes,
                   steal::Order order, p2p::SendSlot* send);
 
-// Moves the first `bytes` of a message whose send descriptor this rank has taken to `to`.
-void bring(const p2p::Descriptor& descriptor, p2p::SendSlot& send, const p2p::End& to,
-           std::uint64_t bytes, steal::Order order);
-// As bring(), and releases the sender.
-void pull(const p2p::Descriptor& descriptor, p2p::SendSlot& send, const p2p::End& to,
-          std::uint64_t bytes, steal::Order order);
+// A message whose send descriptor this rank has taken, and where its first `bytes` go.
+struct Taken {
+  std::uint32_t sender;  // rank on the node
+  std::uint32_t slot;    // of its send queue
+  p2p::End to;
+  std::uint64_t bytes;
+  steal::Order order;
+
+  [[nodiscard]] p2p::SendSlot& send() const { return services.area(sender).send_queue.slots[slot]; }
+};
+// Moves it there. The sender is not released yet.
+void bring(const Taken& message);
 
 // To that rank of the node, or to this one: what it waits for with this tag is complete.
 void say_complete(std::uint32_t rank, int tag);

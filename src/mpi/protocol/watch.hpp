@@ -23,15 +23,15 @@ class Watch {
     const std::uint64_t now = ticks();
     if (next_look_ == 0) next_look_ = now + ticks_from_ns(tuning::kSlowThiefNs);
     if (now < next_look_) return false;
-    const bool dead = some_died_ && !some_live();
-    some_died_ = dead || some_dead();
+    const bool dead = some_died_ && !any_visit(true);
+    some_died_ = dead || any_visit(false);
     next_look_ = now + ticks_from_ns(some_died_ ? tuning::kDyingThiefNs : tuning::kSlowThiefNs);
     return dead;
   }
 
  private:
   // Whether a rank that does, or does not, live has a chunk of this rank's jobs.
-  static bool some(bool living) {
+  static bool any_visit(bool living) {
     for (std::uint32_t rank = 0; rank < config.ranks; ++rank) {
       if (node::is_visited(services.node->record(rank), config.me) &&
           services.node->alive(rank) == living) {
@@ -40,8 +40,6 @@ class Watch {
     }
     return false;
   }
-  static bool some_live() { return some(true); }
-  static bool some_dead() { return some(false); }
 
   bool some_died_ = false;
   std::uint64_t next_look_ = 0;

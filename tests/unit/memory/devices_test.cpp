@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "memory/devices.hpp"
-
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+
+#include "memory/probe.hpp"
 
 namespace mh::memory {
 namespace {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The locks of a window: stripes, targets. Plain counters beside them are what ThreadSanitizer
 // checks the memory orders by.
+#include "onesided/locks.hpp"
+
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -9,8 +11,6 @@
 #include <thread>
 #include <vector>
 
-#include "onesided/stripe_locks.hpp"
-#include "onesided/target_lock.hpp"
 #include "support/sanitizer.hpp"
 
 namespace mh::onesided {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "p2p/arrival.hpp"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <memory>
 #include <thread>
+
+#include "p2p/posted_receives.hpp"
 
 namespace mh::p2p {
 namespace {

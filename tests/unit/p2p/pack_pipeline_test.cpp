@@ -61,14 +61,14 @@ TEST_F(PackPipelineTest, chunks_are_collected_in_the_order_in_which_they_were_of
 TEST_F(PackPipelineTest, it_is_full_until_the_oldest_chunk_is_collected) {
   pack_pipeline_->open(end_at(bytes_), Task::pack);
   for (std::uint64_t index = 0; index < PackPipeline::kCells; ++index) {
-    EXPECT_FALSE(pack_pipeline_->full());
+    EXPECT_LT(pack_pipeline_->outstanding(), PackPipeline::kCells);
     pack_pipeline_->offer(chunk(index));
   }
-  EXPECT_TRUE(pack_pipeline_->full());
+  EXPECT_EQ(pack_pipeline_->outstanding(), PackPipeline::kCells);
   pack_pipeline_->work();
-  EXPECT_TRUE(pack_pipeline_->full());
+  EXPECT_EQ(pack_pipeline_->outstanding(), PackPipeline::kCells);
   EXPECT_TRUE(pack_pipeline_->collect());
-  EXPECT_FALSE(pack_pipeline_->full());
+  EXPECT_LT(pack_pipeline_->outstanding(), PackPipeline::kCells);
   EXPECT_EQ(pack_pipeline_->outstanding(), PackPipeline::kCells - 1);
 }
 
@@ -116,13 +116,13 @@ class Crowd {
     std::vector<std::byte*> free;
     for (auto& buffer : buffers_) free.push_back(buffer.data());
     for (std::uint64_t offered = 0, there = 0; there < bytes;) {
-      if (offered < bytes && !packing_.full() && !free.empty()) {
+      if (offered < bytes && packing_.outstanding() < PackPipeline::kCells && !free.empty()) {
         const std::uint64_t next = std::min(bytes, offered + kChunk);
         packing_.offer({.range = {offered, next}, .buffer = free.back()});
         free.pop_back();
         offered = next;
       }
-      if (!unpacking_.full()) {
+      if (unpacking_.outstanding() < PackPipeline::kCells) {
         if (const auto packed = packing_.collect()) unpacking_.offer(*packed);
       }
       if (const auto done = unpacking_.collect()) {

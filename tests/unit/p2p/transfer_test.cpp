@@ -53,7 +53,7 @@ TEST_F(TransferTest, the_receiver_alone_brings_every_byte) {
   }
   EXPECT_TRUE(message.close());
   EXPECT_EQ(target_, source_);
-  EXPECT_EQ(keeper.in_use(), 0U);
+  EXPECT_FALSE(keeper.any_in_use());
 }
 
 TEST_F(TransferTest, the_sender_finds_the_job_through_its_slot_and_shares_the_work) {
@@ -114,7 +114,7 @@ TEST_F(TransferTest, memory_that_cannot_be_read_is_reported_at_the_close) {
   while (!message.step(receiver_)) {
   }
   EXPECT_FALSE(message.close());
-  EXPECT_EQ(keeper.in_use(), 0U);
+  EXPECT_FALSE(keeper.any_in_use());
 }
 
 TEST_F(TransferTest, a_chunk_in_dead_hands_is_copied_again) {
@@ -130,7 +130,7 @@ TEST_F(TransferTest, a_chunk_in_dead_hands_is_copied_again) {
   }
   EXPECT_TRUE(message.close());
   EXPECT_EQ(target_, source_);
-  EXPECT_EQ(keeper.in_use(), 0U);
+  EXPECT_FALSE(keeper.any_in_use());
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ TEST(Slots, an_open_job_is_on_the_board_until_the_last_one_is_closed) {
   run(*second);
   f.keeper.close(*second);
   EXPECT_FALSE(f.board->posted(kRank));
-  EXPECT_EQ(f.keeper.in_use(), 0U);
+  EXPECT_FALSE(f.keeper.any_in_use());
 }
 
 TEST(Slots, a_hidden_job_is_not_looked_at_but_keeps_its_slot) {
@@ -108,7 +108,7 @@ TEST(Slots, threads_of_one_rank_never_share_a_slot_and_leave_an_empty_board) {
   }
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(wrong.load(), 0);
-  EXPECT_EQ(f.keeper.in_use(), 0U);
+  EXPECT_FALSE(f.keeper.any_in_use());
   EXPECT_FALSE(f.board->posted(kRank));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "onesided/stripe_locks.hpp"
+#include "onesided/locks.hpp"
 
 #include <sched.h>
 

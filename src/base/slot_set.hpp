@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Which of a number of slots are in use. Any thread.
+//
+// A bit for each. Set by acquire by who takes the slot, cleared by release by who gives it back:
+// the next one to have a slot finds that the last one is done with it.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstdint>
+
+namespace mh {
+
+template <std::uint32_t kSlots>
+class SlotSet {
+ public:
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+
+  // The lowest free one of the first `most`, for the caller; kNone while all are in use.
+  std::uint32_t take(std::uint32_t most = kSlots) {
+    for (std::uint32_t first = 0; first < most; first += 64) {
+      std::atomic<std::uint64_t>& word = words_[first / 64];
+      std::uint64_t bits = word.load(std::memory_order_relaxed);
+      for (;;) {
+        const auto slot = first + static_cast<std::uint32_t>(std::countr_one(bits));
+        if (slot >= std::min(most, first + 64)) break;
+        if (word.compare_exchange_weak(bits, bits | bit_of(slot), std::memory_order_acquire,
+                                       std::memory_order_relaxed)) {
+          return slot;
+        }
+      }
+    }
+    return kNone;
+  }
+  void give_back(std::uint32_t slot) {
+    words_[slot / 64].fetch_and(~bit_of(slot), std::memory_order_release);
+  }
+  // A slot that the caller has by other means.
+  void add(std::uint32_t slot) {
+    words_[slot / 64].fetch_or(bit_of(slot), std::memory_order_relaxed);
+  }
+
+  // relaxed: a hint.
+  [[nodiscard]] bool any() const {
+    return std::ranges::any_of(
+        words_, [](const auto& word) { return word.load(std::memory_order_relaxed) != 0; });
+  }
+  // The first slot in use for which wanted(slot); kNone if there is none.
+  template <class Wanted>
+  std::uint32_t find(Wanted&& wanted) const {
+    for (std::uint32_t first = 0; first < kSlots; first += 64) {
+      std::uint64_t bits = words_[first / 64].load(std::memory_order_acquire);
+      for (; bits != 0; bits &= bits - 1) {
+        const auto slot = first + static_cast<std::uint32_t>(std::countr_zero(bits));
+        if (wanted(slot)) return slot;
+      }
+    }
+    return kNone;
+  }
+
+ private:
+  static std::uint64_t bit_of(std::uint32_t slot) { return 1ULL << (slot % 64); }
+
+  std::array<std::atomic<std::uint64_t>, (kSlots + 63) / 64> words_{};
+};
+
+}  // namespace mh
