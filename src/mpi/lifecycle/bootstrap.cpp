@@ -113,7 +113,7 @@ void stop() {
 // Iterations that others do may call MPI at any time. MPI allows the library to grant more than was
 // asked for, so the program sees what there is.
 bool wants_all_threads() {
-  // So does the thread that carries out what other nodes ask for (onesided/server_thread.hpp).
+  // So does the thread that carries out what other nodes ask for (onesided/serving.hpp).
   if (settings().enable && settings().windows == WindowScope::all) return true;
   const ThreadLevel level = settings().thread_level;
   return level == ThreadLevel::multiple ||
