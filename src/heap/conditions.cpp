@@ -29,8 +29,8 @@ constexpr const char* kReasons[] = {
     "private memory is limited; set 'ulimit -d unlimited'",
     "the size of files is limited; set 'ulimit -f unlimited'",
     "vm.overcommit_memory is 2; MH_HEAP=on works, but memory is taken when it is allocated",
-    "private memory has huge pages here and shared memory has none; write 'advise' to "
-    "/sys/kernel/mm/transparent_hugepage/shmem_enabled",
+    ("private memory has huge pages here and shared memory has none; write 'advise' to "
+     "/sys/kernel/mm/transparent_hugepage/shmem_enabled"),
     "memory is nearly used up (see memory.max of the control group); MH_HEAP=on works",
     "the system refuses shared memory without a name (memfd_create, mmap)",
 };
