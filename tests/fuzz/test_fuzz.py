@@ -27,8 +27,13 @@ SHAPES = {
     "5 ranks": (5, "--seed 5 --rounds 2"),
     "threads": (2, "--seed 6 --rounds 2 --threads 3"),
 }
-# Of each way to memory on each machine: fourteen runs under a library, so each is half as long.
+# Of each way to memory on each machine: sixteen runs under a library, so each is half as long.
 WAYS_SHAPE = (2, "--seed 1 --rounds 10")
+# With the shared heap, under every library. Most of what is large lies in it then.
+HEAP_SHAPES = {
+    "2 ranks": WAYS_SHAPE,
+    "threads": (2, "--seed 6 --rounds 1 --threads 3"),
+}
 # Of two nodes, helped (Debian's libraries): messages between them have ways of their own.
 NODES_SHAPES = {
     "4 ranks": (4, "--seed 21 --rounds 4"),
@@ -43,8 +48,9 @@ LONG_SHAPES = {
 }
 # Ways to reach memory, besides the one that is found by itself (values of MH_MEMORY). They are
 # ours, not the MPI's, so the short set asks for them where launchers are quick.
+# heap: with the shared heap, and what is found by itself for what does not lie in it.
 # mapped: with the shared heap, and cells for what does not lie in it.
-WAYS = ("none", "mapped", "cma", "cells")
+WAYS = ("none", "heap", "mapped", "cma", "cells")
 # A machine, as hwloc takes it from the environment, whose last cache holds next to nothing: what
 # is packed by our hands is moved in the ways for messages that are larger than the last cache.
 NO_CACHE = {"HWLOC_SYNTHETIC": "numa:1 l3:1(size=1024) core:2 pu:1"}
@@ -71,9 +77,10 @@ def fuzz(
     program = compiled(mpi, "fuzz", SOURCES)
     limit = ["--timeout", str(int(limit_s * 0.6))]
     # Nearly all that is sent here is part of an exchange, which the MPI library would get.
-    env = {"MH_THRESHOLD": "64K,64K,4K", "MH_MEMORY": memory, "MH_FAKE_NODES": str(nodes)}
+    reached = "auto" if memory == "heap" else memory
+    env = {"MH_THRESHOLD": "64K,64K,4K", "MH_MEMORY": reached, "MH_FAKE_NODES": str(nodes)}
     env |= machine or {}
-    if memory == "mapped":
+    if memory in ("heap", "mapped"):
         arm = with_heap(arm)
     done = run(mpi, arm, ranks, [str(program), *arguments, *limit], env, timeout_s=limit_s)
     if done.skipped():
@@ -121,13 +128,14 @@ def seen_plain(
     return tuple(found_once(folder / f"fuzz {mpi.name} {ranks} {arguments}", find).split())
 
 
-# The way that is found by itself on this machine is test_helped_sees_the_same.
+# The way that is found by itself on this machine is test_helped_sees_the_same, and with a heap the
+# test below.
 MACHINES = {"this": {}, "default threshold": BY_DEFAULT, "no cache": NO_CACHE}
 MEMORIES = [
     pytest.param(machine, memory, id=f"{name}-{memory}")
     for name, machine in MACHINES.items()
     for memory in ("auto", *WAYS)
-    if machine or memory != "auto"
+    if machine or memory not in ("auto", "heap")
 ]
 
 
@@ -143,6 +151,15 @@ def test_other_ways_to_memory_see_the_same(
     ranks, arguments = WAYS_SHAPE
     done = fuzz(mpi, helped, ranks, words(request, arguments), LIMIT_S, memory, machine=machine)
     assert observed(done) == seen_plain(mpi, WAYS_SHAPE, request), done.told()
+
+
+@pytest.mark.parametrize("shape", HEAP_SHAPES)
+def test_with_a_shared_heap_the_same_is_seen(
+    mpi: MpiBuild, helped: Arm, shape: str, request: pytest.FixtureRequest
+) -> None:
+    ranks, arguments = HEAP_SHAPES[shape]
+    done = fuzz(mpi, helped, ranks, words(request, arguments), LIMIT_S, "heap")
+    assert observed(done) == seen_plain(mpi, HEAP_SHAPES[shape], request), done.told()
 
 
 @pytest.mark.under(*QUICK)

@@ -65,7 +65,8 @@ void doing(const char* what);  // for the watchdog, and with --verbose in the tr
 const char* class_of(int code);
 void trace_open(void);
 void trace_close(void);
-uint64_t trace_hash(void);  // of all lines so far, whatever their order within a round
+void give_up(const char* why);  // says where this rank is, and ends the job
+uint64_t trace_hash(void);      // of all lines so far, whatever their order within a round
 void watch_start(void);
 void watch_progress(void);
 

@@ -3,10 +3,10 @@
 
 Each rank writes a trace (errors.h). The traces of a helped run must have the same lines, round for
 round, as those of the plain run; the first round that differs is shown, and how to repeat it.
-`--fuzz-rounds` and `--fuzz-seed` make a longer search; rounds are run in batches of a hundred.
+`--fuzz-rounds` and `--fuzz-seed` make a longer search; rounds are run in batches of fifty.
 
-With `--slow` under all libraries: under MPICH 5 it still finds programs that stand still
-(docs/decisions.md, Open).
+With `--slow` every shape in every way, and under all libraries: under MPICH 5 it still finds
+programs that stand still (docs/decisions.md, Open).
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
-from harness.launch import QUICK, Arm, Run, compiled, run
+from harness.launch import QUICK, Arm, Run, compiled, run, with_heap
+from harness.making import found_once
 from manyhands.benchmarks.mpis import MpiBuild
 
 HERE = Path(__file__).parent
 SOURCES = [*sorted(HERE.glob("*.c")), HERE.parent / "layout.c"]
-BATCH = 100  # rounds of one run
-LIMIT_S = 300
+BATCH = 50  # rounds of one run
+LIMIT_S = 600
 HANDLER = " COMPLETE: handler: "
 ROUND = re.compile(r"^round (\d+) ")
 
@@ -36,8 +37,11 @@ WAYS = {
     "short ones described": {"MH_THRESHOLD": "4K,4K"},
     "cells": {"MH_MEMORY": "cells", "MH_THRESHOLD": "4K,4K"},
     "two nodes": {"MH_FAKE_NODES": "2", "MH_THRESHOLD": "4K,4K"},
+    "shared heap": {"MH_HEAP": "on", "MH_THRESHOLD": "4K,4K,4K"},
+    "shared heap alone": {"MH_HEAP": "on", "MH_MEMORY": "mapped", "MH_THRESHOLD": "4K,4K,4K"},
 }
 
+Request = pytest.FixtureRequest
 Trace = dict[int, list[str]]  # lines by round
 
 
@@ -59,7 +63,7 @@ def errors(
     trace = folder / "trace"
     # Third ranks help where each rank has a core.
     settings = {"MH_CORES": str(max(ranks, len(os.sched_getaffinity(0)))), **env}
-    command = [str(program), *words, "--timeout", str(LIMIT_S // 5), "--trace", str(trace)]
+    command = [str(program), *words, "--timeout", str(LIMIT_S // 10), "--trace", str(trace)]
     done = run(mpi, arm, ranks, command, settings, timeout_s=LIMIT_S)
     return done, [read_trace(folder / f"trace.{rank}") for rank in range(ranks)]
 
@@ -83,17 +87,26 @@ def differences(plain: Trace, helped: Trace) -> str | None:
     return None
 
 
+def seen_plain(mpi: MpiBuild, ranks: int, words: list[str], shared: Path) -> list[Trace]:
+    """The traces without the library, made once for all ways."""
+    folder = shared / " ".join(["errors", mpi.name, str(ranks), *words])
+
+    def find() -> str:
+        plain, _ = errors(mpi, Arm("plain"), ranks, words, {}, folder)
+        return "" if plain.code == 0 else plain.told()
+
+    failed = found_once(folder.with_suffix(".failed"), find)
+    assert not failed, f"the plain library fails\n{failed}"
+    return [read_trace(folder / f"trace.{rank}") for rank in range(ranks)]
+
+
 def compare(
-    mpi: MpiBuild,
-    helped: Arm,
-    ranks: int,
-    words: list[str],
-    env: dict[str, str],
-    folder: Path,
+    mpi: MpiBuild, helped: Arm, ranks: int, words: list[str], way: str, request: Request
 ) -> None:
-    plain, expected = errors(mpi, Arm("plain"), ranks, words, {}, folder / "plain")
-    assert plain.code == 0, f"the plain library fails\n{plain.told()}"
-    done, seen = errors(mpi, helped, ranks, words, env, folder / "helped")
+    expected = seen_plain(mpi, ranks, words, request.getfixturevalue("shared_folder"))
+    arm = with_heap(helped) if "MH_HEAP" in WAYS[way] else helped
+    folder = request.getfixturevalue("tmp_path")
+    done, seen = errors(mpi, arm, ranks, words, WAYS[way], folder)
     told = []
     for rank in range(ranks):
         if found := differences(expected[rank], seen[rank]):
@@ -103,7 +116,7 @@ def compare(
     done.expect_clean()
 
 
-def batches(request: pytest.FixtureRequest, seed: int, rounds: int) -> list[list[str]]:
+def batches(request: Request, seed: int, rounds: int) -> list[list[str]]:
     """The arguments of each run."""
     asked_seed, asked = (request.config.getoption(key) for key in ("--fuzz-seed", "--fuzz-rounds"))
     seed = asked_seed if asked_seed is not None else seed
@@ -121,38 +134,47 @@ def batches(request: pytest.FixtureRequest, seed: int, rounds: int) -> list[list
     ]
 
 
-def see_the_same(
-    mpi: MpiBuild, helped: Arm, shape: str, request: pytest.FixtureRequest, folder: Path
-) -> None:
+def see_the_same(mpi: MpiBuild, helped: Arm, shape: str, way: str, request: Request) -> None:
     ranks, seed, rounds = SHAPES[shape]
     for words in batches(request, seed, rounds):
-        compare(mpi, helped, ranks, words, {}, folder)
+        compare(mpi, helped, ranks, words, way, request)
 
 
 @pytest.mark.timeout(0)
 @pytest.mark.under(*QUICK)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_errors_are_seen_as_without_help(
-    mpi: MpiBuild, helped: Arm, shape: str, request: pytest.FixtureRequest, tmp_path: Path
+    mpi: MpiBuild, helped: Arm, shape: str, request: Request
 ) -> None:
-    see_the_same(mpi, helped, shape, request, tmp_path)
+    see_the_same(mpi, helped, shape, "by default", request)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_errors_are_seen_under_every_library(
-    mpi: MpiBuild, helped: Arm, shape: str, request: pytest.FixtureRequest, tmp_path: Path
+    mpi: MpiBuild, helped: Arm, shape: str, request: Request
 ) -> None:
-    see_the_same(mpi, helped, shape, request, tmp_path)
+    see_the_same(mpi, helped, shape, "by default", request)
 
 
 @pytest.mark.timeout(0)
 @pytest.mark.under(*QUICK)
 @pytest.mark.parametrize("way", [way for way in WAYS if WAYS[way]])
 def test_errors_are_seen_whatever_way_messages_go(
-    mpi: MpiBuild, helped: Arm, way: str, request: pytest.FixtureRequest, tmp_path: Path
+    mpi: MpiBuild, helped: Arm, way: str, request: Request
 ) -> None:
     ranks = 4 if "MH_FAKE_NODES" in WAYS[way] else 2
     for words in batches(request, 9, 6 if ranks > 2 else 12):
-        compare(mpi, helped, ranks, words, WAYS[way], tmp_path)
+        compare(mpi, helped, ranks, words, way, request)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+@pytest.mark.under(*QUICK)
+@pytest.mark.parametrize("way", [way for way in WAYS if WAYS[way]])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_errors_are_seen_in_every_shape_and_way(
+    mpi: MpiBuild, helped: Arm, shape: str, way: str, request: Request
+) -> None:
+    see_the_same(mpi, helped, shape, way, request)

@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from harness.launch import QUICK, ROOT, Arm, compiled, run
+from harness.launch import QUICK, ROOT, Arm, compiled, run, with_heap
 from manyhands.benchmarks.mpis import MpiBuild
 
 HERE = Path(__file__).parent
@@ -37,10 +37,11 @@ def packed_by_us(mpi: MpiBuild, arm: Arm, program: Path) -> int:
     return done.summary["total"]["bytes_packed"]
 
 
-def test_programs_pack_by_layouts(mpi: MpiBuild, helped: Arm) -> None:
+@pytest.mark.parametrize("heap", [False, True], ids=["", "shared heap"])
+def test_programs_pack_by_layouts(mpi: MpiBuild, helped: Arm, heap: bool) -> None:
     name = "packing_gives_the_librarys_bytes_and_errors"
     program = compiled(mpi, name, [HERE.parent / f"{name}.c"])
-    assert packed_by_us(mpi, helped, program) > 0
+    assert packed_by_us(mpi, with_heap(helped) if heap else helped, program) > 0
 
 
 FORTRAN = """
