@@ -107,12 +107,12 @@ Complaint read_value(std::string_view text, std::uint64_t& value, const Row& row
 Complaint read_value(std::string_view text, Threshold& value, const Row& row) {
   const auto parts = parts_of(text, ',');
   Threshold given = value;
-  std::uint64_t* const sizes[] = {&given.one_way, &given.exchanged, &given.mapped};
-  bool is_good = parts.size() <= std::size(sizes);
+  constexpr std::array kSizes = {&Threshold::one_way, &Threshold::exchanged, &Threshold::mapped};
+  bool is_good = parts.size() <= kSizes.size();
   for (std::size_t i = 0; is_good && i < parts.size(); ++i) {
     const auto number = read_number(parts[i]);
     is_good = number && *number >= row.low;
-    *sizes[i] = number.value_or(0);
+    given.*kSizes[i] = number.value_or(0);
   }
   if (!is_good) {
     return fmt::format("one to three sizes of at least {} such as 65536, 64K,8M or 64K,8M,16K",

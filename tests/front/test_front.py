@@ -376,7 +376,8 @@ def test_a_variant_of_another_build_is_refused(compiled: Compile, tmp_path: Path
     if not build.present:
         pytest.skip("needs the MPICH wheel")
     table = json.loads((ROOT / "src/mpi/calls.json").read_text())
-    del table["chapters"][0]["calls"]["Sendrecv"]
+    chapter = next(c for c in table["chapters"] if "Sendrecv" in c["calls"])
+    del chapter["calls"]["Sendrecv"]
     (tmp_path / "calls.json").write_text(json.dumps(table))
     generate = [sys.executable, str(ROOT / "src/mpi/generate.py"), "--stand-in"]
     generate += ["--table", str(tmp_path / "calls.json"), "--out", str(tmp_path)]
