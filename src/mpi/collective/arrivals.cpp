@@ -71,12 +71,27 @@ int left(Comm* comm, int result) {
   return result;
 }
 
+// Before a collective where nobody helps. What was described before there were such collectives has
+// landed in the library: a few looks find it. Nothing that needs this rank is described any more.
+void settle_described() {
+  constexpr int kLooks = 16;
+  comms::note_ungated();
+  for (int i = 0; i < kLooks && pending_requests.needs_this_rank(); ++i) {
+    kick_progress();
+    wait::polled_in_vain();
+  }
+}
+
 // Counts the arrival; null where there is nothing left to wait for. Where a receive is under way
 // whose message only this rank can move, a member may be kept from arriving by just that: then all
 // are waited for, in the wait loop, whatever this rank needs.
 Comm* entered(Comm* comm) {
   services.exchanges.completes();
-  if (comm == nullptr || !arrive(*comm)) return nullptr;
+  if (comm == nullptr || !arrive(*comm)) {
+    const bool alone = comm != nullptr && comm->size == 1;
+    if (!alone && pending_requests.needs_this_rank()) settle_described();
+    return nullptr;
+  }
   const bool tight =
       comm->pace.tight(ticks, [] { return ticks_from_ns(tuning::kTightCollectivesNs); });
   if (pending_requests.needs_this_rank()) {

@@ -20,6 +20,10 @@
 //       at it, and the counts mean nothing. Whoever waits looks at the switch, too. A rank may then
 //       be in a collective of the library while another has a message for it, so no rank of the
 //       node describes messages any more (`failed`).
+//   G5  Nor is a rank waited for in collectives of a communicator without a group: an
+//       intercommunicator, or one that was made when the table was full. So once there is any,
+//       ranks of the node describe only what a receiver in such a collective need not move
+//       (`ungated`).
 // Limit: kGroups communicators with a group at a time; the ones after that are not gated.
 #pragma once
 
@@ -61,6 +65,8 @@ struct alignas(kCacheLine) ArrivalTable {
   // A collective has failed on some rank, or may without anybody seeing it. Set once; relaxed:
   // whose message depends on it has heard of the failure, by the program's own means.
   std::atomic<std::uint32_t> failed{0};
+  // G5. Set once, before the communicator is used; relaxed: who is in its collectives has made it.
+  std::atomic<std::uint32_t> ungated{0};
   Entry entries[kGroups];
 };
 static_assert(std::is_standard_layout_v<ArrivalTable> && std::is_standard_layout_v<ArrivalLines>);

@@ -96,6 +96,7 @@ std::uint32_t make_entry(std::uint64_t key, std::size_t members) {
     return index;
   }
   all.frozen = 1;
+  note_ungated();
   return kNoGroup;
 }
 
@@ -181,7 +182,7 @@ void adopt(MPI_Comm parent, MPI_Comm fresh, int salt) {
   if (origin == nullptr) return;
   int inter = 0;
   real.Comm_test_inter(fresh, &inter);
-  if (inter != 0) return;
+  if (inter != 0) return note_ungated();
   auto comm = describe(fresh);
   comm->order = origin->order;
   comm->key = child_key(*origin, *comm, salt);
@@ -211,6 +212,12 @@ void leave(Comm& comm) {
 
 void note_failed_collective() { table().failed.store(1, std::memory_order_relaxed); }
 bool has_failed_collective() { return table().failed.load(std::memory_order_relaxed) != 0; }
+
+void note_ungated() { table().ungated.store(1, std::memory_order_relaxed); }
+bool has_ungated() { return table().ungated.load(std::memory_order_relaxed) != 0; }
+void expect_ungated() {
+  if (switches.active) note_ungated();
+}
 
 std::shared_ptr<Comm> take(MPI_Comm handle) {
   const std::lock_guard<std::mutex> hold(g_mutex);

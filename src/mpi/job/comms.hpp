@@ -93,6 +93,12 @@ MPI_Comm for_errors(const Comm& comm);
 // A collective has failed on some rank of this node (arrival_table.hpp, G4).
 void note_failed_collective();
 bool has_failed_collective();
+// There are communicators in whose collectives nobody waits for late ranks (G5). Only while
+// switches.active.
+void note_ungated();
+bool has_ungated();
+// Before one is made.
+void expect_ungated();
 
 void start();  // adopts MPI_COMM_WORLD and MPI_COMM_SELF
 void stop();

@@ -147,6 +147,7 @@ bool may_take(const Outgoing& message, MPI_Datatype type, const datatypes::Info&
     return false;
   if (!switches.switched_on.load(std::memory_order_relaxed)) return false;
   if (!switches.errors_are_fatal && comms::has_failed_collective()) return false;
+  if (comms::has_ungated()) return false;
   const Comm* comm = comms::find(message.comm);
   return comm != nullptr && comm->is_elsewhere(message.dest) &&
          layouts::of_describable(type) != nullptr;
