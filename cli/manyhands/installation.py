@@ -8,6 +8,7 @@ below PREFIX or run by a Python that lives in PREFIX).
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Iterator
@@ -57,8 +58,26 @@ def preloaded(front: Path, wanted: str | None = None) -> list[Path]:
     """What is preloaded, in order. The heap costs nothing where it is off: it is not there.
     `wanted` stands in the place of MH_HEAP of this process."""
     mode = os.environ.get("MH_HEAP", "") if wanted is None else wanted
-    beside = heap(front) if mode.strip() in ("on", "auto") else None
+    if not wants_heap(mode.strip()):
+        return [front]
+    beside = heap(front)
+    if beside is None:
+        note_once(f"MH_HEAP={mode} is ignored: there is no {HEAP} beside {front}")
     return [beside, front] if beside else [front]
+
+
+def wants_heap(mode: str) -> bool:
+    if mode not in ("", "off", "auto", "on"):
+        note_once(
+            f"MH_HEAP={mode} is not accepted, ignored; "
+            "MH_HEAP takes one of off, auto, on (default off)"
+        )
+    return mode in ("auto", "on")
+
+
+@functools.cache
+def note_once(message: str) -> None:
+    say.note(message)
 
 
 def needed_library(given: Path | None, otherwise: str) -> Path:

@@ -74,7 +74,6 @@ class Node {
   [[nodiscard]] CpuSet own_cpus() const;
   // CPUs that any rank of the node may use.
   [[nodiscard]] std::uint32_t usable_cpus() const { return usable_cpus_; }
-  [[nodiscard]] bool oversubscribed() const { return ranks() > usable_cpus_; }
 
  private:
   Node(std::span<std::byte> memory, std::uint32_t me);

@@ -32,22 +32,12 @@ class Count {
   std::atomic<std::uint64_t> value_{0};
 };
 
-// Why a large message went through the MPI library after all.
-enum class Fallback : std::uint8_t {
-  no_permission,  // the operating system refused the copy
-  fault,          // not ordinary memory (device, special mapping)
-  peer_gone,      // a process vanished
-  no_slot,        // all job slots in use
-  other,
-};
-inline constexpr std::size_t kFallbacks = 5;
-
 struct alignas(kCacheLine) Counters {
   // Per message, written by the sending or receiving side.
   Count messages_described;  // sent as a descriptor
   Count bytes_described;
-  Count resends;  // descriptors that could not be redeemed
-  Count fallbacks[kFallbacks];
+  Count resends;                // descriptors that could not be redeemed
+  Count messages_without_slot;  // left to the library: the send queue was full
 
   // Per chunk.
   alignas(kCacheLine) Count

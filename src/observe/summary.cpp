@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -12,11 +13,6 @@ namespace mh::observe {
 namespace {
 
 constexpr std::size_t kTopPairs = 5;
-constexpr std::array<std::string_view, kFallbacks> kFallbackWords = {
-    "copying refused", "not ordinary memory", "process gone", "no job slot free", "other reasons"};
-constexpr std::array<std::string_view, kFallbacks> kFallbackKeys = {
-    "no_permission", "fault", "peer_gone", "no_slot", "other"};
-
 constexpr std::size_t kMostLines = 20;
 
 // Why a region is not shared, and what to change. For a terminal of 80 columns.
@@ -69,12 +65,6 @@ std::vector<Helped> top_pairs(std::span<const Helped> helped, std::size_t most) 
   return pairs;
 }
 
-std::uint64_t sum_of(const std::array<std::uint64_t, kFallbacks>& fallbacks) {
-  std::uint64_t sum = 0;
-  for (const std::uint64_t count : fallbacks) sum += count;
-  return sum;
-}
-
 // The most ranks that share one node.
 std::size_t largest_node(std::span<const RankReport> ranks) {
   std::vector<std::size_t> sizes;
@@ -88,7 +78,7 @@ std::size_t largest_node(std::span<const RankReport> ranks) {
 std::string why_nobody(std::span<const RankReport> ranks, const Totals& sum,
                        const std::string& why_not) {
   if (!why_not.empty()) return why_not;
-  if (sum.messages_described == 0 && sum_of(sum.fallbacks) > 0) {
+  if (sum.messages_described == 0 && sum.messages_without_slot > 0) {
     return "every large message had to go through the MPI library";
   }
   if (largest_node(ranks) < 2) return "no two ranks are on one node";
@@ -161,16 +151,6 @@ void add_messages(Lines& lines, const Totals& sum) {
               sum.one_sided_operations, plural(sum.one_sided_operations), sum.windows_ours,
               plural(sum.windows_ours), sum.windows_left);
   }
-}
-
-void add_fallbacks(Lines& lines, const Totals& sum) {
-  std::string reasons;
-  for (std::size_t i = 0; i < kFallbacks; ++i) {
-    if (sum.fallbacks[i] == 0) continue;
-    fmt::format_to(std::back_inserter(reasons), "{}{} ({})", reasons.empty() ? "" : ", ",
-                   sum.fallbacks[i], kFallbackWords[i]);
-  }
-  if (!reasons.empty()) lines.add("through MPI    {}", reasons);
 }
 
 void add_loops(Lines& lines, const Totals& sum) {
@@ -315,9 +295,6 @@ nlohmann::ordered_json to_json(const Efficiency& e) {
 
 void put_counts(nlohmann::ordered_json& json, const Counts& counts) {
   for (const CountRow& row : kCounts) json[row.key] = counts.*row.count;
-  for (std::size_t i = 0; i < kFallbacks; ++i) {
-    json["fallbacks"][std::string(kFallbackKeys[i])] = counts.fallbacks[i];
-  }
 }
 
 nlohmann::ordered_json to_json(const Loops& loops) {
@@ -378,7 +355,9 @@ std::string render_summary(std::span<const RankReport> ranks, std::span<const He
   Lines lines;
   add_times(lines, sum);
   add_messages(lines, sum);
-  add_fallbacks(lines, sum);
+  if (sum.messages_without_slot != 0) {
+    lines.add("through MPI    {} (no job slot free)", sum.messages_without_slot);
+  }
   add_loops(lines, sum);
   add_regions(lines, sum, regions);
   add_help(lines, ranks, helped, sum, why_not);

@@ -51,7 +51,6 @@ RankReport read_counters(const Counters& counters, std::uint64_t now_ticks, doub
   for (const CountRow& row : kCounts) {
     if (row.counter != nullptr) report.*row.count = (counters.*row.counter).get();
   }
-  for (std::size_t i = 0; i < kFallbacks; ++i) report.fallbacks[i] = counters.fallbacks[i].get();
   report.own_chunks = counters.own_chunks_received.get() + counters.own_chunks_sent.get();
   report.own_bytes = counters.own_bytes_received.get() + counters.own_bytes_sent.get();
   return report;
@@ -69,7 +68,6 @@ Totals total(std::span<const RankReport> ranks) {
     sum.help_s += helping;
     sum.own_copy_s += rank.own_copy_s;
     for (const CountRow& row : kCounts) sum.*row.count += rank.*row.count;
-    for (std::size_t i = 0; i < kFallbacks; ++i) sum.fallbacks[i] += rank.fallbacks[i];
     add_to(sum.loops, rank.loops);
   }
   sum.without_help = efficiency(ranks, sum.elapsed_s, useful_s);

@@ -7,7 +7,6 @@
 // Plain data, gathered by the caller.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -34,7 +33,7 @@ struct Counts {
   std::uint64_t messages_described;
   std::uint64_t bytes_described;
   std::uint64_t resends;
-  std::array<std::uint64_t, kFallbacks> fallbacks;
+  std::uint64_t messages_without_slot;
   std::uint64_t own_chunks;  // as receiver and as sender
   std::uint64_t own_bytes;
   std::uint64_t others_chunks;
@@ -52,7 +51,7 @@ struct Counts {
   std::uint64_t heap_kept;  // ... of freed blocks that it kept at the end
 };
 
-// Each of them but `fallbacks`, its name in JSON, and the counter that it is, if it is one.
+// Each of them, its name in JSON, and the counter that it is, if it is one.
 struct CountRow {
   const char* key;
   std::uint64_t Counts::*count;
@@ -62,6 +61,7 @@ inline constexpr CountRow kCounts[] = {
     {"messages_described", &Counts::messages_described, &Counters::messages_described},
     {"bytes_described", &Counts::bytes_described, &Counters::bytes_described},
     {"resends", &Counts::resends, &Counters::resends},
+    {"messages_without_slot", &Counts::messages_without_slot, &Counters::messages_without_slot},
     {"own_chunks", &Counts::own_chunks, nullptr},
     {"own_bytes", &Counts::own_bytes, nullptr},
     {"others_chunks", &Counts::others_chunks, &Counters::others_chunks},

@@ -71,9 +71,8 @@ enum class Mover {
   unsettled,  // the sender has the send descriptor but may yet give it back: to be asked again
 };
 
-// To be asked by the receiver after it has read the buffer. `send descriptor` is null if no
-// descriptor lies there, else `generation` is the descriptor's; `shown` is null where the sender
-// cannot push.
+// To be asked by the receiver after it has read the buffer. `send` is null if no descriptor lies
+// there, else `generation` is the descriptor's; `shown` is null where the sender cannot push.
 //
 // The order is the point. A sender changes the posted receive before it gives up the send
 // descriptor, so the send descriptor is looked at first: if that is over, a push that ended it is

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from manyhands import installation
 from manyhands.launcher import kind_of
 
 from .conftest import MH, WHEELS, Build, Mh, environment
@@ -143,6 +144,18 @@ def test_the_heap_is_preloaded_where_it_is_asked_for(
     assert f"-genv MH_HEAP {mode}" in line
     assert mh("preload", MH_HEAP=mode).stdout == f"{ours}\n"
     assert mh("config", MH_HEAP=mode).stderr == ""
+
+
+def test_a_heap_that_cannot_be_is_said_once(
+    mh: Mh, library: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = mh("preload", MH_HEAP="yes")
+    assert wrong.stdout == f"{library}\n"
+    assert wrong.stderr.count("MH_HEAP=yes is not accepted, ignored; MH_HEAP takes one of") == 1
+    alone = tmp_path / library.name
+    assert [installation.preloaded(alone, "on") for _ in range(2)] == [[alone], [alone]]
+    told = capsys.readouterr().err
+    assert told.count(f"is ignored: there is no libmanyhands-heap.so beside {alone}") == 1
 
 
 def test_summary_is_on_unless_set(mh: Mh, hydra: Path, library: Path) -> None:

@@ -213,11 +213,10 @@ void leave(Comm& comm) {
 void note_failed_collective() { table().failed.store(1, std::memory_order_relaxed); }
 bool has_failed_collective() { return table().failed.load(std::memory_order_relaxed) != 0; }
 
-void note_ungated() { table().ungated.store(1, std::memory_order_relaxed); }
-bool has_ungated() { return table().ungated.load(std::memory_order_relaxed) != 0; }
-void expect_ungated() {
-  if (switches.active) note_ungated();
+void note_ungated() {
+  if (switches.active) table().ungated.store(1, std::memory_order_relaxed);
 }
+bool has_ungated() { return table().ungated.load(std::memory_order_relaxed) != 0; }
 
 std::shared_ptr<Comm> take(MPI_Comm handle) {
   const std::lock_guard<std::mutex> hold(g_mutex);

@@ -93,12 +93,9 @@ MPI_Comm for_errors(const Comm& comm);
 // A collective has failed on some rank of this node (arrival_table.hpp, G4).
 void note_failed_collective();
 bool has_failed_collective();
-// There are communicators in whose collectives nobody waits for late ranks (G5). Only while
-// switches.active.
+// There are, or will be, communicators in whose collectives nobody waits for late ranks (G5).
 void note_ungated();
-bool has_ungated();
-// Before one is made.
-void expect_ungated();
+bool has_ungated();  // only while switches.active
 
 void start();  // adopts MPI_COMM_WORLD and MPI_COMM_SELF
 void stop();

@@ -31,8 +31,7 @@
 
 namespace mh::mpi::rma {
 
-// ---- Beyond the own node: who the others are, what was asked of them, what they have answered
-// -----
+// ---- Ranks of other nodes: what was asked of them, and what they have answered ------------------
 
 // Another rank of the window.
 struct Peer {

@@ -279,7 +279,7 @@ std::optional<Slot> post(const Outgoing& message, std::uint32_t fin_tag, MPI_Req
                                 .shape = shape ? &*shape : nullptr},
                                fin_tag);
   if (slot == p2p::SendQueue::kNone) {
-    services.counters().fallbacks[static_cast<std::size_t>(observe::Fallback::no_slot)].add(1);
+    services.counters().messages_without_slot.add(1);
     return std::nullopt;
   }
   Sent& sent = g_sent[slot];

@@ -37,7 +37,7 @@ def packed_by_us(mpi: MpiBuild, arm: Arm, program: Path) -> int:
     return done.summary["total"]["bytes_packed"]
 
 
-@pytest.mark.parametrize("heap", [False, True], ids=["", "shared heap"])
+@pytest.mark.parametrize("heap", [False, True], ids=["own memory", "shared heap"])
 def test_programs_pack_by_layouts(mpi: MpiBuild, helped: Arm, heap: bool) -> None:
     name = "packing_gives_the_librarys_bytes_and_errors"
     program = compiled(mpi, name, [HERE.parent / f"{name}.c"])

@@ -116,20 +116,20 @@ TEST(Node, counts_the_active_ranks_of_a_numa_node) {
   EXPECT_TRUE(node.at_least_active(1, 0));
 }
 
-TEST(Node, is_oversubscribed_when_the_ranks_outnumber_all_usable_cpus) {
+TEST(Node, ranks_bound_to_one_cpu_use_one) {
   test::Child child([] {
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(static_cast<std::size_t>(::sched_getcpu()), &one);
     if (::sched_setaffinity(0, sizeof one, &one) != 0) return 1;
-    if (Fixture f(1); f.nodes[0].usable_cpus() != 1 || f.nodes[0].oversubscribed()) return 2;
-    if (Fixture f(2); f.nodes[0].usable_cpus() != 1 || !f.nodes[1].oversubscribed()) return 3;
+    if (Fixture f(1); f.nodes[0].usable_cpus() != 1) return 2;
+    if (Fixture f(2); f.nodes[1].usable_cpus() != 1) return 3;
     return 0;
   });
   EXPECT_EQ(child.wait(), 0);
 }
 
-TEST(Node, ranks_bound_to_different_cpus_are_not_oversubscribed) {
+TEST(Node, ranks_bound_to_different_cpus_use_them_all) {
   const CpuSet cpus = allowed_cpus();
   if (cpus.count() < 2) GTEST_SKIP() << "one CPU only";
   test::SharedMemory memory(Node::bytes_needed(2, kArea));
@@ -145,9 +145,9 @@ TEST(Node, ranks_bound_to_different_cpus_are_not_oversubscribed) {
     Result<Node> node = Node::join(memory.span(), rank, 2, rank);
     if (!node) return 101;
     node->settle();
-    return static_cast<int>(node->usable_cpus()) + (node->oversubscribed() ? 10 : 0);
+    return static_cast<int>(node->usable_cpus());
   };
-  EXPECT_EQ(test::Child([&] { return join_on_nth_cpu(0); }).wait(), 11);
+  EXPECT_EQ(test::Child([&] { return join_on_nth_cpu(0); }).wait(), 1);
   EXPECT_EQ(test::Child([&] { return join_on_nth_cpu(1); }).wait(), 2);
 }
 

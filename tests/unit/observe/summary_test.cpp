@@ -82,14 +82,14 @@ TEST(Summary, counters_become_a_report) {
   counters.own_chunks_sent.add(4);
   counters.own_bytes_received.add(30);
   counters.own_bytes_sent.add(40);
-  counters.fallbacks[static_cast<std::size_t>(Fallback::fault)].add(2);
+  counters.messages_without_slot.add(2);
   const RankReport report = read_counters(counters, 11'000, 1000);
   EXPECT_DOUBLE_EQ(report.elapsed_s, 10);
   EXPECT_DOUBLE_EQ(report.wait_s, 2);
   EXPECT_DOUBLE_EQ(report.help_s, 0.5);
   EXPECT_EQ(report.own_chunks, 7U);
   EXPECT_EQ(report.own_bytes, 70U);
-  EXPECT_EQ(report.fallbacks[1], 2U);
+  EXPECT_EQ(report.messages_without_slot, 2U);
 }
 
 TEST(Summary, a_rank_that_never_started_has_no_time) {
@@ -139,10 +139,10 @@ TEST(Summary, a_run_that_helped_nobody_says_why) {
   ranks[0].messages_exchanged = 0;
   EXPECT_NE(why("process_vm_readv is refused").find("nobody: process_vm_readv is refused"),
             std::string::npos);
-  ranks[0].fallbacks[0] = 1;
+  ranks[0].messages_without_slot = 1;
   EXPECT_NE(why().find("nobody: every large message had to go through the MPI library"),
             std::string::npos);
-  EXPECT_NE(why().find("1 (copying refused)"), std::string::npos);
+  EXPECT_NE(why().find("1 (no job slot free)"), std::string::npos);
   ranks[0].messages_described = 3;
   EXPECT_NE(why().find("nobody: no third rank was waiting"), std::string::npos);
   ranks.pop_back();
@@ -293,7 +293,7 @@ TEST(Summary, stays_within_20_lines_of_100_columns_whatever_the_numbers) {
     RankReport report = rank(i, 1e9, 9e8, 3e8, 3e8);
     report.node = i;
     report.messages_described = report.bytes_described = report.resends = kHuge;
-    report.fallbacks.fill(kHuge);
+    report.messages_without_slot = kHuge;
     report.own_bytes = report.others_bytes = report.own_chunks = report.others_chunks = kHuge;
     report.waits = report.collectives_gated = kHuge;
     report.windows_ours = report.windows_left = report.one_sided_operations = kHuge;
