@@ -72,7 +72,8 @@ def gives_the_same_energies(mpi: MpiBuild, helped: Arm, ranks: int, folder: Path
 
 # Two tests, because a package is for one library. One has the heap: both ways to memory are run.
 @under_what_it_loads("nwchem.mpich")
-@pytest.mark.parametrize("ranks", [2, 3])
+# Three ranks of MPICH on two cores take a minute, since all of them spin.
+@pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_energies_are_the_same_under_mpich(
     mpi: MpiBuild, helped: Arm, tmp_path: Path, ranks: int
 ) -> None:
