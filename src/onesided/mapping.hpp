@@ -24,10 +24,20 @@ struct FileRange {
   std::uint64_t bytes = 0;
 };
 
+struct Mapping {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  FileRange file;  // of `begin`
+};
+
 class Mappings {
  public:
+  // Whom to ask: the kernel, or, where it knows no such question, its list of all mappings, which
+  // takes some microseconds for each ten of them.
+  enum class Source : std::uint8_t { kernel, list };
+
   // Of this process, now.
-  static Mappings read();
+  static Mappings read(Source source = Source::kernel);
 
   // What lies behind [address, address + bytes); nothing unless all of it is one file's.
   [[nodiscard]] std::optional<FileRange> file_of(const void* address, std::uint64_t bytes) const;
@@ -35,11 +45,8 @@ class Mappings {
   [[nodiscard]] std::byte* address_of(const FileRange& range) const;
 
  private:
-  struct Mapping {
-    std::uint64_t begin;
-    std::uint64_t end;
-    FileRange file;  // of `begin`
-  };
+  void add(const Mapping& next);
+
   std::vector<Mapping> shared_;  // readable and writable; neighbours that continue a file are one
 };
 

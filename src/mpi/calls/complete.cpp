@@ -46,13 +46,26 @@ int await_one(MPI_Request* request, MPI_Status* status) {
   return wait_one(request, status);
 }
 
-int test_one(MPI_Request* request, int* flag, MPI_Status* users) {
+// With several threads the entry is looked up early: another may use the handle again as soon as it
+// is completed.
+[[gnu::noinline]] int test_one_of_threads(MPI_Request* request, int* flag, MPI_Status* users) {
   const MPI_Request handle = *request;
   const PendingReceivePtr entry = pending_requests.find(handle);
   StatusOrOwn status(users);
   const int code = look(Looks::once, flag, [&] { return next.Test(request, flag, status.get()); });
   if (code == MPI_SUCCESS && *flag == 0) return code;
   return settled(code, handle, entry, status.get());
+}
+
+int test_one(MPI_Request* request, int* flag, MPI_Status* users) {
+  if (switches.threads) return test_one_of_threads(request, flag, users);
+  const MPI_Request handle = *request;
+  StatusOrOwn status(users);
+  const int code = next.Test(request, flag, status.get());
+  if (code != MPI_SUCCESS || *flag != 0) [[unlikely]]
+    return settled(code, handle, pending_requests.find(handle), status.get());
+  looked_in_vain();
+  return code;
 }
 
 int any(Looks looks, int count, MPI_Request* requests, int* index, int* flag, MPI_Status* users) {
@@ -64,6 +77,25 @@ int any(Looks looks, int count, MPI_Request* requests, int* index, int* flag, MP
   if ((code == MPI_SUCCESS && *flag == 0) || *index < 0 || *index == MPI_UNDEFINED) return code;
   const auto at = static_cast<std::size_t>(*index);
   return settled(code, handles[at], handles.entry(at), status.get());
+}
+
+// A program that polls looks at few requests, again and again.
+int test_any(int count, MPI_Request* requests, int* index, int* flag, MPI_Status* users) {
+  constexpr int kFew = 4;
+  if (switches.threads || count > kFew || requests == nullptr)
+    return any(Looks::once, count, requests, index, flag, users);
+  std::array<MPI_Request, kFew> handles;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  for (int i = 0; i < count; ++i) handles[i] = requests[i];
+  StatusOrOwn status(users);
+  const int code = next.Testany(count, requests, index, flag, status.get());
+  if (code == MPI_SUCCESS && *flag == 0) [[likely]] {
+    looked_in_vain();
+    return code;
+  }
+  if (!is_watching()) return checked(code, *status.get());
+  if (*index < 0 || *index == MPI_UNDEFINED) return code;
+  const MPI_Request handle = handles[*index];
+  return settled(code, handle, pending_requests.find(handle), status.get());
 }
 
 int await_any(int count, MPI_Request* requests, int* index, MPI_Status* status) {

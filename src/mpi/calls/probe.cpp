@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "mpi/calls/completion.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
@@ -255,7 +256,7 @@ void take(Probing& probing) {
 int probe_once(Probing&& probing, void (*settle)(Probing&), int* flag) {
   if (sees(probing)) settle(probing);
   *flag = probing.flag;
-  if (probing.code == MPI_SUCCESS && probing.flag == 0) wait::polled_in_vain();
+  if (probing.code == MPI_SUCCESS && probing.flag == 0) looked_in_vain();
   return probing.code;
 }
 

@@ -144,9 +144,10 @@ std::optional<Made> make(MPI_Comm comm, const Comm& gate, Card mine, Flavor flav
     if (control) made.control = std::move(*control);
     mine.control_fd = made.control ? made.control->fd() : -1;
   }
-  const Mappings mappings = Mappings::read();
   // Memory of a created window is the program's: a peer may unmap what it maps of it at any time.
-  if (mine.bytes != 0 && (flavor == Flavor::allocated || flavor == Flavor::shared)) {
+  const bool is_the_librarys = flavor == Flavor::allocated || flavor == Flavor::shared;
+  const Mappings mappings = is_the_librarys ? Mappings::read() : Mappings();
+  if (mine.bytes != 0 && is_the_librarys) {
     const auto* memory = reinterpret_cast<const void*>(mine.base);
     mine.file = mappings.file_of(memory, mine.bytes).value_or(FileRange{});
   }

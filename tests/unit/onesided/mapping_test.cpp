@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 
-class MappingTest : public ::testing::Test {
+class MappingTest : public ::testing::TestWithParam<Mappings::Source> {
  protected:
   MappingTest() : fd_(::memfd_create("mapping-test", MFD_CLOEXEC)) {
     EXPECT_EQ(::ftruncate(fd_, 8 * kPage), 0);
@@ -36,37 +36,55 @@ class MappingTest : public ::testing::Test {
   std::vector<std::pair<void*, std::size_t>> mapped_;
 };
 
-TEST_F(MappingTest, bytes_of_a_shared_file_are_found_where_it_is_mapped_again) {
+TEST_P(MappingTest, bytes_of_a_shared_file_are_found_where_it_is_mapped_again) {
   std::byte* mine = map(4, 2);
-  const auto file = Mappings::read().file_of(mine + 100, 2 * kPage);
+  const auto file = Mappings::read(GetParam()).file_of(mine + 100, 2 * kPage);
   ASSERT_TRUE(file.has_value());
   EXPECT_EQ(file->offset, 2 * kPage + 100);
   // The peer maps other pages of the file first, and is another process: here its mapping is the
   // only one that there is.
   ::munmap(mine, 4 * kPage);
   std::byte* peers = map(8, 0);
-  std::byte* found = Mappings::read().address_of(*file);
+  std::byte* found = Mappings::read(GetParam()).address_of(*file);
   ASSERT_EQ(found, peers + 2 * kPage + 100);
   *found = std::byte{42};
   EXPECT_EQ(peers[2 * kPage + 100], std::byte{42});
 }
 
-TEST_F(MappingTest, what_is_not_all_mapped_is_not_found) {
+TEST_P(MappingTest, what_is_not_all_mapped_is_not_found) {
   std::byte* mine = map(4, 2);
-  const auto file = Mappings::read().file_of(mine, 4 * kPage);
+  const auto file = Mappings::read(GetParam()).file_of(mine, 4 * kPage);
   ASSERT_TRUE(file.has_value());
   ::munmap(mine, 4 * kPage);
   map(3, 2);
-  EXPECT_EQ(Mappings::read().address_of(*file), nullptr);
+  EXPECT_EQ(Mappings::read(GetParam()).address_of(*file), nullptr);
 }
 
-TEST_F(MappingTest, private_and_read_only_memory_is_nobody_elses) {
-  EXPECT_FALSE(Mappings::read().file_of(map(2, 0, MAP_PRIVATE), 100).has_value());
-  EXPECT_FALSE(Mappings::read().file_of(map(2, 0, MAP_SHARED, PROT_READ), 100).has_value());
+TEST_P(MappingTest, private_and_read_only_memory_is_nobody_elses) {
+  EXPECT_FALSE(Mappings::read(GetParam()).file_of(map(2, 0, MAP_PRIVATE), 100).has_value());
+  EXPECT_FALSE(
+      Mappings::read(GetParam()).file_of(map(2, 0, MAP_SHARED, PROT_READ), 100).has_value());
   const std::vector<char> heap(1 << 20);
-  EXPECT_FALSE(Mappings::read().file_of(heap.data(), heap.size()).has_value());
-  EXPECT_EQ(Mappings::read().address_of(FileRange{}), nullptr);
+  EXPECT_FALSE(Mappings::read(GetParam()).file_of(heap.data(), heap.size()).has_value());
+  EXPECT_EQ(Mappings::read(GetParam()).address_of(FileRange{}), nullptr);
 }
+
+TEST_P(MappingTest, both_sources_say_the_same) {
+  std::byte* mine = map(4, 2);
+  const auto file = Mappings::read(GetParam()).file_of(mine, 4 * kPage);
+  const auto again = Mappings::read(Mappings::Source::list).file_of(mine, 4 * kPage);
+  ASSERT_TRUE(file.has_value() && again.has_value());
+  EXPECT_EQ(file->device, again->device);
+  EXPECT_EQ(file->inode, again->inode);
+  EXPECT_EQ(file->name, again->name);
+  EXPECT_EQ(file->offset, again->offset);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sources, MappingTest,
+                         ::testing::Values(Mappings::Source::kernel, Mappings::Source::list),
+                         [](const auto& source) {
+                           return source.param == Mappings::Source::kernel ? "kernel" : "list";
+                         });
 
 }  // namespace
 }  // namespace mh::onesided
