@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One round of gather - communicate - scatter: every rank has gathered a buffer for every other
-// one, and gives what it gets to `scatter`, in the order of arrival. Back ends: lci_exchange.hpp,
-// mpi_exchange.hpp.
+// one, and gives what it gets to `scatter`, in the order of arrival, whole or in pieces that are
+// cut at multiples of kGrain bytes. Back ends: lci_exchange.hpp, mpi_exchange.hpp.
 #pragma once
 
 #include <chrono>
@@ -9,11 +9,13 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace graph {
 
 using Buffer = std::vector<std::byte>;
+inline constexpr std::size_t kGrain = 64;
 using Scatter = std::function<void(int from, std::span<const std::byte> data)>;
 
 class Exchange {
@@ -28,8 +30,10 @@ class Exchange {
   // Collective: what a rank sends to each in one round at most. Before the first round.
   virtual void prepare(const std::vector<std::size_t>& most_to) = 0;
   [[nodiscard]] virtual std::int64_t sum(std::int64_t mine) = 0;
-  // Bytes of receive buffers, the most at a time.
-  [[nodiscard]] virtual std::size_t receive_memory() const = 0;
+  // Collective: everybody's `mine`, in the order of ranks. For set-up and reports.
+  [[nodiscard]] virtual std::vector<std::string> all(const std::string& mine) = 0;
+  // Bytes that the back end has for messages beside the buffers it is given, the most at a time.
+  [[nodiscard]] virtual std::size_t memory() const = 0;
 
   void round(const std::vector<Buffer>& out, const Scatter& scatter) {
     const auto start = std::chrono::steady_clock::now();

@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Rounds over the queue interface of LCI: enqueue to everybody, dequeue from everybody, whatever
-// comes first.
+// comes first. Buffers go in pieces, which are scattered while the next ones are on their way, and
+// a receiver holds a few pieces at a time; so its memory does not grow with the graph.
+//
+// Odd and even rounds have a queue each. Nobody is more than a round ahead, since no round ends
+// without something from everybody; so what comes early waits in the other queue, against that
+// queue's limit, and never in the way of what this round lacks.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "exchange.hpp"
@@ -26,9 +34,11 @@ class LciExchange final : public Exchange {
  public:
   LciExchange()
       : job_(must(mh::lci::Job::join(), "job")),
-        device_(must(mh::lci::Device::open(job_), "device")),
+        device_(must(mh::lci::Device::open(job_, config(job_.size())), "device")),
         all_(must(mh::lci::Communicator::open(device_), "communicator")),
-        queue_(must(mh::lci::Queue::open(device_), "queue")) {}
+        queues_{must(mh::lci::Queue::open(device_, kHeld), "queue"),
+                must(mh::lci::Queue::open(device_, kHeld), "queue")},
+        come_(static_cast<std::size_t>(job_.size())) {}
 
   [[nodiscard]] int rank() const override { return device_.rank(); }
   [[nodiscard]] int size() const override { return device_.size(); }
@@ -37,63 +47,93 @@ class LciExchange final : public Exchange {
     check(all_.all_reduce(std::span(&mine, 1), std::plus<std::int64_t>{}).ok());
     return mine;
   }
-  [[nodiscard]] std::size_t receive_memory() const override { return queue_.most_memory(); }
+  std::vector<std::string> all(const std::string& mine) override {
+    return must(job_.allgather(mine, [this] { device_.progress(); }), "a rank has died");
+  }
+  // Packets included.
+  [[nodiscard]] std::size_t memory() const override {
+    return device_.packet_memory() + queues_[0].most_memory() + queues_[1].most_memory();
+  }
 
  private:
+  static constexpr std::size_t kPiece = std::size_t{32} * 1024;
+  static constexpr std::size_t kHeld = 4 * kPiece;  // at a time in each queue
+  static_assert(kPiece % kGrain == 0);
+
+  // Few packets: whatever is not short goes straight into its buffer.
+  static mh::lci::DeviceConfig config(int ranks) {
+    return {.provider = {},
+            .packet_bytes = 2048,
+            .receive_packets = std::size_t{16} * static_cast<unsigned>(ranks),
+            .send_packets = 16,
+            .large_messages = 16,
+            .expected_keys = 256};
+  }
+
   static void check(bool condition) {
     if (condition) return;
     std::fprintf(stderr, "a rank has died\n");
     std::exit(1);
   }
 
+  static std::size_t pieces_of(const Buffer& data) {
+    return std::max<std::size_t>((data.size() + kPiece - 1) / kPiece, 1);
+  }
+
   void exchange(const std::vector<Buffer>& out, const Scatter& scatter) override {
-    std::uint32_t posted = 0;
-    sent_.store(0, std::memory_order_relaxed);
+    mh::lci::Queue& queue = queues_[round_++ % 2];
+    std::fill(come_.begin(), come_.end(), 0);
     missing_ = size() - 1;
-    // Of the ranks that were in this round before us.
-    std::vector<mh::lci::Message> early = std::move(early_);
-    early_.clear();
-    for (const auto& message : early) use(message, scatter);
-    for (int step = 1; step < size(); ++step) {
-      const int to = (rank() + step) % size();
-      const Buffer& data = out[static_cast<std::size_t>(to)];
-      for (;;) {
-        const auto answer = queue_.send_enqueue(to, round_, data, &sent_);
-        check(!answer.is_error());
-        if (answer.is_posted()) ++posted;
-        if (!answer.is_retry()) break;
-        move_on(scatter);
+    posted_ = 0;
+    sent_.store(0, std::memory_order_relaxed);
+    std::size_t most = 0;
+    for (const Buffer& data : out) most = std::max(most, pieces_of(data));
+    for (std::size_t piece = 0; piece < most; ++piece) {
+      for (int step = 1; step < size(); ++step) {
+        const int to = (rank() + step) % size();
+        const Buffer& data = out[static_cast<std::size_t>(to)];
+        if (piece < pieces_of(data)) send(queue, to, data, piece, scatter);
       }
     }
-    while (missing_ != 0 || sent_.load(std::memory_order_acquire) != posted) move_on(scatter);
-    ++round_;
+    // acquire: partner is receive_dequeue(); the buffers are the caller's again.
+    while (missing_ != 0 || sent_.load(std::memory_order_acquire) != posted_) {
+      move_on(queue, scatter);
+    }
   }
 
-  void move_on(const Scatter& scatter) {
+  void send(mh::lci::Queue& queue, int to, const Buffer& data, std::size_t piece,
+            const Scatter& scatter) {
+    const std::size_t at = piece * kPiece;
+    const std::span part(data.data() + at, std::min(kPiece, data.size() - at));
+    const auto pieces = static_cast<std::uint32_t>(pieces_of(data));
+    for (;;) {
+      const auto answer = queue.send_enqueue(to, pieces, part, &sent_);
+      check(!answer.is_error());
+      if (answer.is_posted()) ++posted_;
+      if (!answer.is_retry()) return;
+      move_on(queue, scatter);
+    }
+  }
+
+  void move_on(mh::lci::Queue& queue, const Scatter& scatter) {
     if (device_.progress() == 0) mh::ult::yield();
-    while (auto message = queue_.receive_dequeue()) {
+    while (const auto message = queue.receive_dequeue()) {
       check(message->status().ok());
-      if (message->tag() == round_) {
-        use(*message, scatter);
-      } else {
-        early_.push_back(std::move(*message));  // of the next round: one a rank
-      }
+      scatter(message->rank(), message->bytes());
+      // The tag of a piece is the number of pieces.
+      if (++come_[static_cast<std::size_t>(message->rank())] == message->tag()) --missing_;
     }
-  }
-
-  void use(const mh::lci::Message& message, const Scatter& scatter) {
-    scatter(message.rank(), message.bytes());
-    --missing_;
   }
 
   mh::lci::Job job_;
   mh::lci::Device device_;
   mh::lci::Communicator all_;
-  mh::lci::Queue queue_;
+  std::array<mh::lci::Queue, 2> queues_;
+  std::vector<std::uint32_t> come_;  // pieces of each rank in this round
   std::uint32_t round_ = 0;
+  std::uint32_t posted_ = 0;
   int missing_ = 0;
   std::atomic<std::uint32_t> sent_{0};
-  std::vector<mh::lci::Message> early_;
 };
 
 }  // namespace graph

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "exchange.hpp"
@@ -25,7 +26,18 @@ class MpiExchange : public Exchange {
     MPI_Allreduce(MPI_IN_PLACE, &mine, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
     return mine;
   }
-  [[nodiscard]] std::size_t receive_memory() const override { return memory_; }
+  std::vector<std::string> all(const std::string& mine) override {
+    constexpr std::size_t kLongest = 256;
+    std::vector<char> text(kLongest * static_cast<std::size_t>(size_), '\0');
+    char* const own = text.data() + kLongest * static_cast<std::size_t>(rank_);
+    mine.copy(own, kLongest - 1);
+    MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, text.data(), kLongest, MPI_CHAR,
+                  MPI_COMM_WORLD);
+    std::vector<std::string> each;
+    for (std::size_t at = 0; at < text.size(); at += kLongest) each.emplace_back(text.data() + at);
+    return each;
+  }
+  [[nodiscard]] std::size_t memory() const override { return memory_; }
 
  protected:
   std::size_t memory_ = 0;
@@ -72,13 +84,10 @@ class ProbeExchange final : public MpiExchange {
 // A window with a place for each rank: the size of what it has put, and the data.
 class RmaExchange final : public MpiExchange {
  public:
-  ~RmaExchange() override {
-    if (window_ == MPI_WIN_NULL) return;
-    MPI_Win_free(&window_);
-    MPI_Group_free(&others_);
-  }
+  ~RmaExchange() override { free_window(); }
 
   void prepare(const std::vector<std::size_t>& most_to) override {
+    free_window();
     std::vector<std::uint64_t> send(most_to.begin(), most_to.end());
     std::vector<std::uint64_t> most(send.size());
     MPI_Alltoall(send.data(), 1, MPI_UINT64_T, most.data(), 1, MPI_UINT64_T, MPI_COMM_WORLD);
@@ -86,11 +95,11 @@ class RmaExchange final : public MpiExchange {
     for (const std::uint64_t bytes : most) {
       places_.push_back(places_.back() + sizeof(std::uint64_t) + (bytes + 7) / 8 * 8);
     }
-    memory_ = places_.back();
     // Not MPI_Win_allocate(): with three ranks MPICH 4.0.2 put data at wrong places of its windows.
-    base_.resize(memory_);
-    MPI_Win_create(base_.data(), static_cast<MPI_Aint>(memory_), 1, MPI_INFO_NULL, MPI_COMM_WORLD,
-                   &window_);
+    base_.resize(places_.back());
+    memory_ = std::max(memory_, base_.size());
+    MPI_Win_create(base_.data(), static_cast<MPI_Aint>(base_.size()), 1, MPI_INFO_NULL,
+                   MPI_COMM_WORLD, &window_);
     there_.resize(most.size());
     MPI_Alltoall(places_.data(), 1, MPI_UINT64_T, there_.data(), 1, MPI_UINT64_T, MPI_COMM_WORLD);
     MPI_Group all = MPI_GROUP_NULL;
@@ -101,10 +110,17 @@ class RmaExchange final : public MpiExchange {
   }
 
  private:
+  void free_window() {
+    if (window_ == MPI_WIN_NULL) return;
+    MPI_Win_free(&window_);
+    MPI_Group_free(&others_);
+  }
+
   void exchange(const std::vector<Buffer>& out, const Scatter& scatter) override {
     MPI_Win_post(others_, 0, window_);
     MPI_Win_start(others_, 0, window_);
     staged_.resize(out.size());
+    std::size_t staged = 0;
     for (int step = 1; step < size(); ++step) {
       const int to = (rank() + step) % size();
       const auto i = static_cast<std::size_t>(to);
@@ -112,10 +128,12 @@ class RmaExchange final : public MpiExchange {
       staged_[i].resize(sizeof bytes);
       std::memcpy(staged_[i].data(), &bytes, sizeof bytes);
       staged_[i].insert(staged_[i].end(), out[i].begin(), out[i].end());
+      staged += staged_[i].size();
       const auto count = static_cast<int>(staged_[i].size());
       MPI_Put(staged_[i].data(), count, MPI_BYTE, to, static_cast<MPI_Aint>(there_[i]), count,
               MPI_BYTE, window_);
     }
+    memory_ = std::max(memory_, base_.size() + staged);
     MPI_Win_complete(window_);
     MPI_Win_wait(window_);
     for (int from = 0; from < size(); ++from) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Breadth-first search, connected components, shortest paths, page rank: as vertex programs on a
-// graph that is cut along its edges, and serially to check them.
+// graph that is cut (partition.hpp), and serially to check them.
 //
-// Each rank owns a block of consecutive vertices (*masters*) with all their edges. What it computes
-// for a vertex of another rank it keeps in a *mirror*; after each round the mirrors that changed
-// are gathered, sent, and reduced into their masters.
+// In each iteration the masters that changed are gathered, sent to those that have edges out of
+// them (vertex cuts alone), and scattered into mirrors; then what has changed along edges is
+// gathered, sent, and reduced into masters.
 #pragma once
 
 #include <cmath>
@@ -17,24 +17,9 @@
 
 #include "exchange.hpp"
 #include "graph.hpp"
+#include "partition.hpp"
 
 namespace graph {
-
-// Consecutive vertices for each rank.
-struct Blocks {
-  Vertex vertices;
-  int ranks;
-  [[nodiscard]] Vertex first(int rank) const {
-    return static_cast<Vertex>(std::uint64_t{vertices} * static_cast<unsigned>(rank) /
-                               static_cast<unsigned>(ranks));
-  }
-  [[nodiscard]] int owner(Vertex v) const {
-    int rank = static_cast<int>(std::uint64_t{v} * static_cast<unsigned>(ranks) / vertices);
-    while (v < first(rank)) --rank;
-    while (v >= first(rank + 1)) ++rank;
-    return rank;
-  }
-};
 
 template <class Value>
 struct Update {
@@ -83,65 +68,96 @@ struct Components {
   static std::uint32_t along(std::uint32_t value, Vertex /*u*/, Vertex /*v*/) { return value; }
 };
 
-// What a rank can send to each at most in a round: all mirrors there.
-template <class Value>
-std::vector<std::size_t> most_to(const Graph& graph, const Blocks& blocks, int rank) {
-  std::vector<bool> seen(graph.vertices, false);
-  std::vector<std::size_t> most(static_cast<std::size_t>(blocks.ranks), 0);
-  for (Vertex u = blocks.first(rank); u < blocks.first(rank + 1); ++u) {
-    for (auto i = graph.first[u]; i < graph.first[u + 1]; ++i) {
-      const Vertex v = graph.neighbours[i];
-      if (seen[v]) continue;
-      seen[v] = true;
-      most[static_cast<std::size_t>(blocks.owner(v))] += sizeof(Update<Value>);
+// Values of the masters that have changed go to those that have edges out of them, where they are
+// given to `use`.
+template <class Value, class Use>
+void broadcast(const Partition& partition, const std::vector<Vertex>& changed,
+               const std::vector<Value>& values, Exchange& exchange, Use use) {
+  std::vector<Buffer> out(static_cast<std::size_t>(partition.ranks()));
+  for (int to = 0; to < partition.ranks(); ++to) {
+    for (const Vertex v : changed) {
+      if (!partition.reads(to, v)) continue;
+      append(out[static_cast<std::size_t>(to)], Update<Value>{v, values[v]});
     }
   }
-  return most;
+  exchange.round(out, [&](int /*from*/, std::span<const std::byte> data) {
+    for_each_update<Value>(data, use);
+  });
 }
 
-// Values of this rank's own vertices.
 template <class Program>
-std::vector<std::uint32_t> run_minimum(const Graph& graph, Vertex source, Exchange& exchange) {
-  const Blocks blocks{graph.vertices, exchange.size()};
-  const Vertex low = blocks.first(exchange.rank());
-  const Vertex high = blocks.first(exchange.rank() + 1);
-  exchange.prepare(most_to<std::uint32_t>(graph, blocks, exchange.rank()));
-  std::vector<std::uint32_t> values(graph.vertices, kFar);  // masters, and mirrors of the rest
-  std::vector<bool> listed(graph.vertices, false);
-  std::vector<Vertex> active;
-  for (Vertex v = low; v < high; ++v) {
-    values[v] = Program::start(v, source);
-    if (values[v] != kFar) active.push_back(v);
+class Minimum {
+ public:
+  Minimum(const Partition& partition, Vertex source, Exchange& exchange)
+      : partition_(partition),
+        exchange_(exchange),
+        values_(partition.edges().vertices, kFar),
+        listed_(partition.edges().vertices, false) {
+    exchange.prepare(partition.most_to(sizeof(Update<std::uint32_t>)));
+    for (Vertex v = partition.low(); v < partition.high(); ++v) {
+      values_[v] = Program::start(v, source);
+      if (values_[v] != kFar) active_.push_back(v);
+    }
   }
-  while (exchange.sum(static_cast<std::int64_t>(active.size())) != 0) {
-    std::vector<Vertex> next;
-    std::vector<Vertex> changed;
-    const auto improve = [&](Vertex v, std::uint32_t value) {
-      if (value >= values[v]) return;
-      values[v] = value;
-      if (listed[v]) return;
-      listed[v] = true;
-      (v >= low && v < high ? next : changed).push_back(v);
-    };
-    for (const Vertex u : active) {
+
+  // Values of this rank's masters.
+  std::vector<std::uint32_t> run() {
+    while (exchange_.sum(static_cast<std::int64_t>(active_.size())) != 0) iterate();
+    return {values_.begin() + partition_.low(), values_.begin() + partition_.high()};
+  }
+
+ private:
+  using Item = Update<std::uint32_t>;
+
+  void iterate() {
+    if (partition_.broadcasts()) {
+      broadcast(partition_, std::vector<Vertex>(active_), values_, exchange_,
+                [this](const Item& item) {
+                  values_[item.vertex] = item.value;
+                  active_.push_back(item.vertex);
+                });
+    }
+    follow_edges();
+    std::vector<Buffer> out(static_cast<std::size_t>(partition_.ranks()));
+    for (const Vertex v : changed_) {
+      append(out[static_cast<std::size_t>(partition_.blocks().owner(v))], Item{v, values_[v]});
+      listed_[v] = false;
+    }
+    changed_.clear();
+    exchange_.round(out, [this](int /*from*/, std::span<const std::byte> data) {
+      for_each_update<std::uint32_t>(data, [this](const Item& i) { improve(i.vertex, i.value); });
+    });
+    for (const Vertex v : next_) listed_[v] = false;
+    active_ = std::move(next_);
+    next_.clear();
+  }
+
+  void follow_edges() {
+    const Graph& graph = partition_.edges();
+    for (const Vertex u : active_) {
       for (auto i = graph.first[u]; i < graph.first[u + 1]; ++i) {
         const Vertex v = graph.neighbours[i];
-        improve(v, Program::along(values[u], u, v));
+        improve(v, Program::along(values_[u], u, v));
       }
     }
-    std::vector<Buffer> out(static_cast<std::size_t>(exchange.size()));
-    for (const Vertex v : changed) {
-      append(out[static_cast<std::size_t>(blocks.owner(v))], Update<std::uint32_t>{v, values[v]});
-      listed[v] = false;
-    }
-    exchange.round(out, [&](int /*from*/, std::span<const std::byte> data) {
-      for_each_update<std::uint32_t>(data, [&](const auto& u) { improve(u.vertex, u.value); });
-    });
-    for (const Vertex v : next) listed[v] = false;
-    active = std::move(next);
   }
-  return {values.begin() + low, values.begin() + high};
-}
+
+  void improve(Vertex v, std::uint32_t value) {
+    if (value >= values_[v]) return;
+    values_[v] = value;
+    if (listed_[v]) return;
+    listed_[v] = true;
+    (partition_.is_mine(v) ? next_ : changed_).push_back(v);
+  }
+
+  const Partition& partition_;
+  Exchange& exchange_;
+  std::vector<std::uint32_t> values_;  // of masters, and of mirrors
+  std::vector<bool> listed_;           // in next_ or changed_
+  std::vector<Vertex> active_;         // their edges are followed now
+  std::vector<Vertex> next_;           // masters that have changed
+  std::vector<Vertex> changed_;        // mirrors that have changed
+};
 
 // By a queue of the nearest first: another way to the same minimum.
 template <class Program>
@@ -172,45 +188,50 @@ std::vector<std::uint32_t> serial_minimum(const Graph& graph, Vertex source) {
 
 inline constexpr double kDamping = 0.85;
 
-// One step: what each vertex in [low, high) gives to its neighbours.
-inline void push_ranks(const Graph& graph, const std::vector<double>& ranks, Vertex low,
-                       Vertex high, std::vector<double>& sums) {
-  for (Vertex u = low; u < high; ++u) {
-    if (graph.degree(u) == 0) continue;
+// One step: what each vertex gives to the neighbours that it has in `edges`, a part of the graph.
+inline void push_ranks(const Graph& graph, const Graph& edges, const std::vector<double>& ranks,
+                       std::vector<double>& sums) {
+  for (Vertex u = 0; u < edges.vertices; ++u) {
+    if (edges.degree(u) == 0) continue;
     const double share = ranks[u] / static_cast<double>(graph.degree(u));
-    for (auto i = graph.first[u]; i < graph.first[u + 1]; ++i) sums[graph.neighbours[i]] += share;
+    for (auto i = edges.first[u]; i < edges.first[u + 1]; ++i) sums[edges.neighbours[i]] += share;
   }
 }
 
-inline std::vector<double> run_pagerank(const Graph& graph, int rounds, Exchange& exchange) {
-  const Blocks blocks{graph.vertices, exchange.size()};
-  const Vertex low = blocks.first(exchange.rank());
-  const Vertex high = blocks.first(exchange.rank() + 1);
-  exchange.prepare(most_to<double>(graph, blocks, exchange.rank()));
+inline std::vector<double> run_pagerank(const Graph& graph, const Partition& partition, int rounds,
+                                        Exchange& exchange) {
+  exchange.prepare(partition.most_to(sizeof(Update<double>)));
   std::vector<double> ranks(graph.vertices, 1.0 / graph.vertices);
+  std::vector<Vertex> masters;
+  for (Vertex v = partition.low(); v < partition.high(); ++v) masters.push_back(v);
   for (int round = 0; round < rounds; ++round) {
+    if (partition.broadcasts()) {
+      broadcast(partition, masters, ranks, exchange,
+                [&](const Update<double>& u) { ranks[u.vertex] = u.value; });
+    }
     std::vector<double> sums(graph.vertices, 0);
-    push_ranks(graph, ranks, low, high, sums);
+    push_ranks(graph, partition.edges(), ranks, sums);
     std::vector<Buffer> out(static_cast<std::size_t>(exchange.size()));
     for (Vertex v = 0; v < graph.vertices; ++v) {
-      if ((v >= low && v < high) || sums[v] == 0) continue;
-      append(out[static_cast<std::size_t>(blocks.owner(v))], Update<double>{v, sums[v]});
+      if (partition.is_mine(v) || sums[v] == 0) continue;
+      append(out[static_cast<std::size_t>(partition.blocks().owner(v))],
+             Update<double>{v, sums[v]});
     }
     exchange.round(out, [&](int /*from*/, std::span<const std::byte> data) {
       for_each_update<double>(data, [&](const auto& u) { sums[u.vertex] += u.value; });
     });
-    for (Vertex v = low; v < high; ++v) {
+    for (const Vertex v : masters) {
       ranks[v] = (1 - kDamping) / graph.vertices + kDamping * sums[v];
     }
   }
-  return {ranks.begin() + low, ranks.begin() + high};
+  return {ranks.begin() + partition.low(), ranks.begin() + partition.high()};
 }
 
 inline std::vector<double> serial_pagerank(const Graph& graph, int rounds) {
   std::vector<double> ranks(graph.vertices, 1.0 / graph.vertices);
   for (int round = 0; round < rounds; ++round) {
     std::vector<double> sums(graph.vertices, 0);
-    push_ranks(graph, ranks, 0, graph.vertices, sums);
+    push_ranks(graph, graph, ranks, sums);
     for (Vertex v = 0; v < graph.vertices; ++v) {
       ranks[v] = (1 - kDamping) / graph.vertices + kDamping * sums[v];
     }

@@ -59,7 +59,7 @@ Result<std::unique_ptr<DeviceState>> DeviceState::make(std::unique_ptr<Transport
     std::byte* memory = device->packet_memory.get();
     if (memory == nullptr) return Status{Code::full};
     if (device->shares.large == 0) return Status{Code::unsupported};
-    const Status attached = device->transport->attach({memory, count * stride(config)});
+    const Status attached = device->transport->attach({memory, device->packet_bytes()});
     if (!attached) return attached;
     for (std::size_t i = 0; i < count; ++i) {
       auto* packet = ::new (memory + i * stride(config)) Packet{};
@@ -79,8 +79,7 @@ DeviceState::DeviceState(std::unique_ptr<Transport> network, const DeviceConfig&
       shares(shares_of(chosen, *transport)),
       inject_limit(std::min(transport->inject_limit(), chosen.packet_bytes)),
       peers(static_cast<std::size_t>(transport->size())),
-      packet_memory(allocate_packets((shares.receives + chosen.send_packets) * stride(chosen)),
-                    free_packets),
+      packet_memory(allocate_packets(packet_bytes()), free_packets),
       records(2 * chosen.large_messages),
       receives(chosen.expected_keys),
       table(chosen.expected_keys, chosen.expected_keys),
@@ -93,6 +92,10 @@ DeviceState::DeviceState(std::unique_ptr<Transport> network, const DeviceConfig&
   }
   for (Record& record : records) free_records.give(&record);
   for (PooledReceive& receive : receives) free_receives.give(&receive);
+}
+
+std::size_t DeviceState::packet_bytes() const {
+  return (shares.receives + config.send_packets) * stride(config);
 }
 
 DeviceState::~DeviceState() {

@@ -52,6 +52,7 @@ int Device::size() const noexcept { return state_->transport->size(); }
 bool Device::alive(int rank) const noexcept { return state_->has(rank) && !state_->is_gone(rank); }
 std::size_t Device::eager_limit() const noexcept { return state_->config.packet_bytes; }
 std::size_t Device::credits() const noexcept { return state_->shares.credits; }
+std::size_t Device::packet_memory() const noexcept { return state_->packet_bytes(); }
 Counters Device::counters() const noexcept { return state_->counters(); }
 
 const char* describe(Retry reason) {

@@ -175,6 +175,7 @@ struct DeviceState {
   Result<EndpointState*> open_endpoint(const EndpointConfig& config);
   std::size_t progress();
   [[nodiscard]] Counters counters() const;
+  [[nodiscard]] std::size_t packet_bytes() const;  // of all packets, their heads included
   [[nodiscard]] bool has(int rank) const { return rank >= 0 && rank < transport->size(); }
   [[nodiscard]] bool is_gone(int rank) const {
     return peers[static_cast<std::size_t>(rank)].gone.load(std::memory_order_relaxed);

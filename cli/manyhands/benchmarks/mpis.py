@@ -46,18 +46,17 @@ class MpiBuild:
         return [str(self.mpiexec), *self._placing(placement, threads), "-n", str(ranks)]
 
     def launch_across(self, nodes: Nodes, ranks: int) -> list[str]:
-        """The same on two nodes, half of the ranks on either, wherever they like on its cores."""
-        each = ranks // 2
-        first, second = nodes.addresses
+        """The same on several nodes, as many ranks on each, wherever they like on its cores."""
+        each = ranks // len(nodes.each)
         words = [str(self.mpiexec)]
         if self.family == "hydra":
             words += ["-launcher", "ssh", "-launcher-exec", str(nodes.agent)]
-            words += ["-iface", LINK, "-hosts", f"{first},{second}"]
+            words += ["-iface", LINK, "-hosts", ",".join(nodes.addresses)]
             words += ["-ppn", str(each)]
         else:
             for framework in ("plm_rsh", "plm_ssh"):  # of Open MPI 4, of 5
                 words += ["--mca", f"{framework}_agent", str(nodes.agent)]
-            words += ["--host", f"{first}:{each},{second}:{each}"]
+            words += ["--host", ",".join(f"{address}:{each}" for address in nodes.addresses)]
             words += self._placing(Placement.FREE, 1)
         return nodes.on_first([*words, "-n", str(ranks)])
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Two nodes on one machine, for what goes over a network.
+"""Several nodes on one machine, for what goes over a network.
 
 A *node* here is a network namespace, with a UTS and an IPC namespace for every process that is
-started in it, so that an MPI library sees two hosts with nothing but TCP between them: a veth pair.
-A real launcher starts its proxies there by the *agent*, a script that stands in the place of ssh.
-The machine's cores are parted among the nodes. Needs root, `ip` of iproute2 and `unshare` and
-`taskset` of util-linux.
+started in it, so that an MPI library sees hosts with nothing but TCP between them: a veth pair for
+two nodes, a bridge in a namespace of its own (the *switch*) for more. A real launcher starts its
+proxies there by the *agent*, a script that stands in the place of ssh. The machine's cores are
+parted among the nodes; more nodes than cores share them. Needs root, `ip` of iproute2 and `unshare`
+and `taskset` of util-linux.
 """
 
 from __future__ import annotations
@@ -22,18 +23,19 @@ from pathlib import Path
 TOOLS = ("ip", "unshare", "taskset")
 LINK = "mh0"  # on either node; nothing else leads out
 LINK_S = 5.0
+_SWITCH = "sw"  # the bridge in the switch
 _AGENT = """#!/bin/sh
-# [options] HOST COMMAND...: as ssh, to one of two nodes of this machine.
+# [options] HOST COMMAND...: as ssh, to one of the nodes of this machine.
 while [ "${{1#-}}" != "$1" ]; do shift; done
 host=$1
 shift
 case $host in
-    {0.address} | {0.name}) node={0.name} cpus={0.cpus} ;;
-    {1.address} | {1.name}) node={1.name} cpus={1.cpus} ;;
+{cases}
     *) echo "there is no node $host" >&2; exit 1 ;;
 esac
 exec ip netns exec $node unshare --uts --ipc taskset -c $cpus sh -c "hostname $node; $*"
 """
+_CASE = "    {0.address} | {0.name}) node={0.name} cpus={0.cpus} ;;"
 
 
 class NodesError(Exception):
@@ -49,17 +51,19 @@ class Node:
 
 @dataclass(frozen=True)
 class Nodes:
-    first: Node
-    second: Node
+    each: tuple[Node, ...]
     agent: Path
 
     @property
-    def addresses(self) -> tuple[str, str]:
-        return self.first.address, self.second.address
+    def addresses(self) -> tuple[str, ...]:
+        return tuple(node.address for node in self.each)
+
+    def on(self, node: Node, command: list[str]) -> list[str]:
+        """The command as that node runs it."""
+        return [str(self.agent), node.name, *command]
 
     def on_first(self, command: list[str]) -> list[str]:
-        """The command as the first node runs it."""
-        return [str(self.agent), self.first.name, *command]
+        return self.on(self.each[0], command)
 
 
 def obstacle() -> str | None:
@@ -93,34 +97,57 @@ def _namespaces(*names: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def two_nodes(scratch: Path) -> Iterator[Nodes]:
+def several_nodes(scratch: Path, count: int) -> Iterator[Nodes]:
     """Made for the duration; what still runs in them then is not ours to end."""
-    nodes = _plan(scratch)
-    both = (nodes.first, nodes.second)
-    with _namespaces(*(node.name for node in both)):
-        ends = [("netns", node.name) for node in both]
-        _ip("link", "add", LINK, *ends[0], "type", "veth", "peer", "name", LINK, *ends[1])
-        for node in both:
+    nodes = _plan(scratch, count)
+    switch = [f"mh-{os.getpid()}-switch"] if count > 2 else []
+    with _namespaces(*(node.name for node in nodes.each), *switch):
+        if switch:
+            _plug_in(nodes.each, *switch)
+        else:
+            ends = [("netns", node.name) for node in nodes.each]
+            _ip("link", "add", LINK, *ends[0], "type", "veth", "peer", "name", LINK, *ends[1])
+        for node in nodes.each:
             _ip("-netns", node.name, "link", "set", "lo", "up")
             _ip("-netns", node.name, "address", "add", f"{node.address}/24", "dev", LINK)
             _ip("-netns", node.name, "link", "set", LINK, "up")
-        for node in both:
+        for node in nodes.each:
             _await_link(node)
         yield nodes
 
 
-def _plan(scratch: Path) -> Nodes:
+def two_nodes(scratch: Path) -> contextlib.AbstractContextManager[Nodes]:
+    return several_nodes(scratch, 2)
+
+
+def _plug_in(nodes: tuple[Node, ...], switch: str) -> None:
+    """A cable from each node to the bridge."""
+    _ip("-netns", switch, "link", "add", _SWITCH, "type", "bridge")
+    _ip("-netns", switch, "link", "set", _SWITCH, "up")
+    for port, node in enumerate(nodes):
+        here, there = ("name", f"port{port}", "netns", switch), ("name", LINK, "netns", node.name)
+        _ip("link", "add", *here, "type", "veth", "peer", *there)
+        _ip("-netns", switch, "link", "set", f"port{port}", "master", _SWITCH, "up")
+
+
+def _plan(scratch: Path, count: int) -> Nodes:
     """Names that no other process of ours takes."""
     cpus = sorted(os.sched_getaffinity(0))
-    halves = (cpus[: len(cpus) // 2], cpus[len(cpus) // 2 :])
-    both = [
-        Node(f"mh-{os.getpid()}-{i}", f"10.199.7.{i}", ",".join(map(str, half)))
-        for i, half in enumerate(halves, start=1)
-    ]
+    parts = [cpus[i * len(cpus) // count : (i + 1) * len(cpus) // count] for i in range(count)]
+    if len(cpus) < count:
+        parts = [[cpus[i % len(cpus)]] for i in range(count)]
+    each = tuple(
+        Node(
+            f"mh-{os.getpid()}-{i + 1}",
+            f"10.199.7.{i + 1}",
+            ",".join(map(str, parts[i])),
+        )
+        for i in range(count)
+    )
     agent = scratch / "agent"
-    agent.write_text(_AGENT.format(*both))
+    agent.write_text(_AGENT.format(cases="\n".join(map(_CASE.format, each))))
     agent.chmod(0o755)
-    return Nodes(*both, agent)
+    return Nodes(each, agent)
 
 
 def _await_link(node: Node) -> None:

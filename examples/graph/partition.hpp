@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How a graph is cut. Each rank is the *master* of a block of consecutive vertices: it has their
+// canonical values. What another rank has of a vertex is a *mirror*.
+//
+// Edge cut: a rank has all edges out of its masters, so mirrors are only written: their values go
+// to the masters (*reduce*). Vertex cut (Cartesian): ranks are a grid; the edge from u to v is in
+// the row of u's master and in the column of v's. A vertex's edges are then spread over a row, and
+// its master first sends its value to those that have some (*broadcast*).
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "graph.hpp"
+
+namespace graph {
+
+// Consecutive vertices for each rank.
+struct Blocks {
+  Vertex vertices;
+  int ranks;
+  [[nodiscard]] Vertex first(int rank) const {
+    return static_cast<Vertex>(std::uint64_t{vertices} * static_cast<unsigned>(rank) /
+                               static_cast<unsigned>(ranks));
+  }
+  [[nodiscard]] int owner(Vertex v) const {
+    int rank = static_cast<int>(std::uint64_t{v} * static_cast<unsigned>(ranks) / vertices);
+    while (v < first(rank)) --rank;
+    while (v >= first(rank + 1)) ++rank;
+    return rank;
+  }
+};
+
+enum class Cut : std::uint8_t { edges, vertices };
+
+class Partition {
+ public:
+  Partition(const Graph& graph, Cut cut, int rank, int ranks)
+      : blocks_{graph.vertices, ranks}, cut_(cut), rank_(rank) {
+    // The squarest grid.
+    for (int rows = 1; rows * rows <= ranks; ++rows) {
+      if (ranks % rows == 0) columns_ = ranks / rows;
+    }
+    take_edges(graph);
+    find_readers(graph);
+  }
+
+  [[nodiscard]] const Blocks& blocks() const { return blocks_; }
+  [[nodiscard]] Vertex low() const { return blocks_.first(rank_); }
+  [[nodiscard]] Vertex high() const { return blocks_.first(rank_ + 1); }
+  [[nodiscard]] bool is_mine(Vertex v) const { return v >= low() && v < high(); }
+  [[nodiscard]] int ranks() const { return blocks_.ranks; }
+  [[nodiscard]] bool broadcasts() const { return cut_ == Cut::vertices; }
+  // The edges that this rank has, with all vertices of the graph.
+  [[nodiscard]] const Graph& edges() const { return mine_; }
+  // Does that rank have edges out of this master?
+  [[nodiscard]] bool reads(int rank, Vertex master) const {
+    return readers_[static_cast<std::size_t>(rank)][master - low()];
+  }
+
+  // The most that this rank can send to each in a phase, where an update has that many bytes.
+  [[nodiscard]] std::vector<std::size_t> most_to(std::size_t bytes) const {
+    std::vector<std::size_t> reduced(static_cast<std::size_t>(ranks()), 0);
+    std::vector<bool> seen(mine_.vertices, false);
+    for (const Vertex v : mine_.neighbours) {
+      if (seen[v] || is_mine(v)) continue;
+      seen[v] = true;
+      ++reduced[static_cast<std::size_t>(blocks_.owner(v))];
+    }
+    for (std::size_t to = 0; to < reduced.size(); ++to) {
+      const auto& of = readers_[to];
+      const auto read = static_cast<std::size_t>(std::count(of.begin(), of.end(), true));
+      reduced[to] = std::max(reduced[to], read) * bytes;
+    }
+    return reduced;
+  }
+
+ private:
+  // Who has the edge.
+  [[nodiscard]] int place(Vertex u, Vertex v) const {
+    const int from = blocks_.owner(u);
+    if (cut_ == Cut::edges) return from;
+    return from / columns_ * columns_ + blocks_.owner(v) % columns_;
+  }
+
+  void take_edges(const Graph& graph) {
+    mine_.vertices = graph.vertices;
+    mine_.first.assign(graph.vertices + std::size_t{1}, 0);
+    for (Vertex u = 0; u < graph.vertices; ++u) {
+      for (auto i = graph.first[u]; i < graph.first[u + 1]; ++i) {
+        if (place(u, graph.neighbours[i]) == rank_) mine_.neighbours.push_back(graph.neighbours[i]);
+      }
+      mine_.first[u + 1] = mine_.neighbours.size();
+    }
+  }
+
+  void find_readers(const Graph& graph) {
+    readers_.assign(static_cast<std::size_t>(ranks()), std::vector<bool>(high() - low(), false));
+    if (!broadcasts()) return;
+    for (Vertex u = low(); u < high(); ++u) {
+      for (auto i = graph.first[u]; i < graph.first[u + 1]; ++i) {
+        const int reader = place(u, graph.neighbours[i]);
+        if (reader != rank_) readers_[static_cast<std::size_t>(reader)][u - low()] = true;
+      }
+    }
+  }
+
+  Blocks blocks_;
+  Cut cut_;
+  int rank_;
+  int columns_ = 1;
+  Graph mine_;
+  std::vector<std::vector<bool>> readers_;  // by rank and master
+};
+
+}  // namespace graph
