@@ -1,17 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Blocking ping-pong of many tasks: LCI beside MPI with threads and the provider itself.
+"""Blocking ping-pong of many tasks: LCI beside MPI with threads, LCI v2, and the provider itself.
 
-All take turns, round after round; printed are medians of round trips a second. MPI runs with as
-many threads as LCI has light tasks, up to 64. The provider's own figure (fi_pingpong, one task) is
-what LCI's single-task latency is to be compared with. Needs a quiet machine to mean anything.
+All take turns, round after round; printed are medians of round trips a second. MPI and LCI v2 run
+with as many threads as LCI has light tasks, up to 64. The provider's own figure (fi_pingpong of
+libfabric's tools, one task) is what LCI's single-task latency is to be compared with. Needs a quiet
+machine to mean anything.
+
+LCI version 2 takes part where --lci-v2 says under which prefix it is installed (its option
+LCI_NETWORK_BACKENDS=ofi): its program here is lci_v2.cpp, over the same providers.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import tempfile
@@ -21,16 +27,29 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 OURS = ROOT / "build" / "bin" / "mh-lci-ping-pong"
 PROVIDERS = {"shm": "shm", "tcp": "tcp;ofi_rxm"}
+# Open MPI wants to be asked twice where root runs it.
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 LIMIT_S = 60
+MOST_THREADS = 64  # of peers whose tasks are threads
 
 
-def rate(command: list[str | Path]) -> float | None:
+def rate(command: list[str | Path], **environment: str) -> float | None:
     """Round trips a second, as the program prints them; None if it did not finish."""
-    try:
-        run = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
-    except subprocess.TimeoutExpired:
-        return None
-    found = re.search(r"([\d.]+) round trips/s", run.stdout)
+    # A group of its own: a launcher's processes have to end with it.
+    with subprocess.Popen(
+        command,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    ) as run:
+        try:
+            output, _ = run.communicate(timeout=LIMIT_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(run.pid, signal.SIGKILL)
+            return None
+    found = re.search(r"([\d.]+) round trips/s", output)
     return float(found.group(1)) if found else None
 
 
@@ -64,10 +83,24 @@ def mpi_programs(folder: Path) -> dict[str, list[str | Path]]:
     return programs
 
 
+def lci_v2_program(prefix: Path, folder: Path) -> list[str | Path]:
+    program = folder / "lci-v2"
+    command: list[str | Path] = ["g++", "-std=c++20", "-O2", f"-isystem{prefix / 'include'}"]
+    command += [Path(__file__).parent / "lci_v2.cpp", f"-L{prefix / 'lib'}", "-llci", "-llct"]
+    subprocess.run([*command, "-lfabric", "-o", program], check=True)
+    return [prefix / "bin" / "lcrun", "-n", "2", program]
+
+
+def lci_v2_rate(command: list[str | Path], provider: str) -> float | None:
+    libraries = str(Path(command[0]).parents[1] / "lib")
+    return rate(command, LCI_ATTR_OFI_PROVIDER_NAME=provider, LD_LIBRARY_PATH=libraries)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__.splitlines()[0], epilog="example: bench/lci/compare.py --rounds 5"
     )
+    parser.add_argument("--lci-v2", type=Path, metavar="PREFIX", help="where LCI v2 is installed")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--trips", type=int, default=20_000, help="round trips of one run")
     parser.add_argument("--tasks", type=int, nargs="+", default=[1, 4, 64, 1024])
@@ -79,17 +112,22 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         programs = mpi_programs(Path(folder))
+        peer = lci_v2_program(options.lci_v2, Path(folder)) if options.lci_v2 else None
         for _ in range(options.rounds):
             for name, full in PROVIDERS.items():
                 if shutil.which("fi_pingpong"):
                     note(f"{name} provider, 1", provider_rate(full, options.trips))
             for tasks in options.tasks:
                 trips = str(max(1, options.trips // tasks))
-                for name in PROVIDERS:
+                for name, full in PROVIDERS.items():
                     note(f"{name} LCI, {tasks}", rate([OURS, name, str(tasks), trips]))
+                    if peer and tasks <= MOST_THREADS:
+                        made = lci_v2_rate([*peer, str(tasks), trips], full)
+                        note(f"{name} LCI v2, {tasks}", made)
                 for name, command in programs.items():
-                    if tasks <= 64:
-                        note(f"{name} threads, {tasks}", rate([*command, str(tasks), trips]))
+                    if tasks <= MOST_THREADS:
+                        made = rate([*command, str(tasks), trips], **AS_ROOT)
+                        note(f"{name} threads, {tasks}", made)
     for name, values in results.items():
         done = [value for value in values if value is not None]
         median = f"{statistics.median(done):12,.0f}" if done else f"{'none':>12}"

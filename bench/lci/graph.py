@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Graph programs over several hosts: the queue of LCI beside MPI with probing and MPI windows.
+
+The hosts are network namespaces of this machine (root is needed), one rank on each, and the graph
+is RMAT. The three ways take turns, round after round. Printed are medians: the time in rounds of
+communication of the slowest rank, and the bytes of communication buffers of the host that has
+most. A wrong result ends everything. The times need a quiet machine to mean anything; the bytes do
+not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "cli"))
+
+from manyhands.benchmarks import mpis, nodes  # noqa: E402
+
+SOURCE = ROOT / "examples" / "graph" / "main.cpp"
+LIBRARY = ROOT / "build" / "lib"
+BACKENDS = ("lci", "probe", "rma")
+PROGRAMS = ("bfs", "cc", "sssp", "pagerank", "graph500")
+LIMIT_S = 300
+# Open MPI 4's own choice makes no windows over TCP.
+SETTINGS = {"openmpi4": {"OMPI_MCA_osc": "pt2pt"}}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    milliseconds: float
+    most_bytes: int
+
+
+def compiled(build: mpis.MpiBuild, target: Path) -> Path:
+    compiler = build.mpicc.with_name(build.mpicc.name.replace("mpicc", "mpicxx"))
+    command = [str(compiler), "-std=c++20", "-O2", "-DMH_GRAPH_MPI=1", str(SOURCE)]
+    command += [f"-I{ROOT / 'include'}", f"-L{LIBRARY}", f"-Wl,-rpath,{LIBRARY}"]
+    command += ["-lmanyhands-lci", "-lmanyhands-ult", "-o", str(target)]
+    subprocess.run(command, check=True)
+    return target
+
+
+def run(build: mpis.MpiBuild, hosts: nodes.Nodes, command: list[str], scratch: Path) -> Outcome:
+    """All ranks of one program; ends the bench unless every vertex is right."""
+    root = scratch / uuid.uuid4().hex  # where LCI's processes meet
+    launched = [*build.launch_across(hosts, len(hosts.each)), "env", f"MH_LCI_ROOT={root}"]
+    environment = {**os.environ, **build.environment(), **SETTINGS.get(build.name, {})}
+    done = subprocess.run(
+        [*launched, *command], capture_output=True, text=True, timeout=LIMIT_S, env=environment
+    )
+    time = re.search(r": right, ([\d.]+) ms in rounds", done.stdout)
+    memory = re.findall(r"^host \S+: 1 ranks, (\d+) bytes", done.stdout, re.MULTILINE)
+    if done.returncode != 0 or time is None or len(memory) != len(hosts.each):
+        sys.exit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
+    return Outcome(float(time.group(1)), max(map(int, memory)))
+
+
+def print_table(heading: str, outcomes: dict[str, list[Outcome]]) -> None:
+    time = {
+        name: statistics.median(one.milliseconds for one in each) for name, each in outcomes.items()
+    }
+    memory = {name: max(one.most_bytes for one in each) for name, each in outcomes.items()}
+    print(heading)
+    for name in outcomes:
+        print(
+            f"  {name:6} {time[name]:12,.3f} ms, lci is {time[name] / time['lci']:6.2f} as fast;"
+            f" {memory[name]:14,} bytes a host, {memory[name] / memory['lci']:8.2f} of lci's",
+            flush=True,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0],
+        epilog="example: bench/lci/graph.py --hosts 2 4 --scale 18 --rounds 5",
+    )
+    builds = mpis.find_builds(ROOT)
+    parser.add_argument("--hosts", type=int, nargs="+", default=[2, 4])
+    parser.add_argument("--scale", type=int, default=18, help="2 to this many vertices")
+    parser.add_argument(
+        "--programs", nargs="+", choices=PROGRAMS, default=["bfs", "cc", "pagerank"]
+    )
+    parser.add_argument("--cut", choices=("edges", "vertices"), default="edges")
+    parser.add_argument("--rounds", type=int, default=5)
+    # MPICH 4's MPI_Finalize may never end over UCX's TCP.
+    parser.add_argument("--mpi", choices=builds, default="openmpi4")
+    parser.add_argument("--graph", type=Path, help="the program, compiled with this MPI")
+    options = parser.parse_args()
+    if options.mpi not in builds:
+        sys.exit(f"{options.mpi} is not installed")
+    if (why := nodes.obstacle()) is not None:
+        sys.exit(f"no hosts: {why}")
+    with tempfile.TemporaryDirectory(prefix="mh-graph-") as folder:
+        scratch = Path(folder)
+        build = builds[options.mpi]
+        graph = options.graph or compiled(build, scratch / "graph")
+        for count in options.hosts:
+            with nodes.several_nodes(scratch, count) as hosts:
+                for program in options.programs:
+                    outcomes: dict[str, list[Outcome]] = {name: [] for name in BACKENDS}
+                    words = [str(graph), program, "--scale", str(options.scale)]
+                    words += ["--cut", options.cut, "--backend"]
+                    for _ in range(options.rounds):
+                        for name in BACKENDS:
+                            outcomes[name].append(run(build, hosts, [*words, name], scratch))
+                    heading = f"{program}, RMAT of scale {options.scale}, {count} hosts"
+                    print_table(heading, outcomes)
+
+
+if __name__ == "__main__":
+    main()

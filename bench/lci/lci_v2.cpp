@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The other peer of ping_pong.cpp: two processes on LCI version 2, T threads each on one device,
+// every thread plays ping-pong with the one of its number, blocking. A thread that waits makes
+// progress and gives its core away. compare.py compiles it against an installed LCI and runs it.
+//
+//   lcrun -n 2 lci-v2 THREADS ROUNDS [BYTES]
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+#include "lci.hpp"
+
+namespace {
+
+// Until the call is no longer to be tried again; then until `done`, if it has been posted.
+template <class Call>
+void complete(lci::comp_t done, Call call) {
+  lci::status_t status = call();
+  while (status.is_retry()) {
+    if (!lci::progress().is_done()) std::this_thread::yield();
+    status = call();
+  }
+  if (!status.is_posted()) return;
+  while (!lci::sync_test(done, &status)) {
+    if (!lci::progress().is_done()) std::this_thread::yield();
+  }
+}
+
+void play(int rank, int thread, int rounds, std::size_t bytes) {
+  std::vector<char> ball(bytes);
+  const int other = 1 - rank;
+  const auto tag = static_cast<lci::tag_t>(thread);
+  lci::comp_t done = lci::alloc_sync();
+  const auto send = [&] {
+    complete(done, [&] { return lci::post_send(other, ball.data(), bytes, tag, done); });
+  };
+  for (int round = 0; round < rounds; ++round) {
+    if (rank == 0) send();
+    complete(done, [&] { return lci::post_recv(other, ball.data(), bytes, tag, done); });
+    if (rank == 1) send();
+  }
+  lci::free_comp(&done);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) {
+    std::fprintf(stderr, "usage: lcrun -n 2 lci-v2 THREADS ROUNDS [BYTES]\n");
+    return 2;
+  }
+  const int threads = std::atoi(argv[1]);
+  const int rounds = std::atoi(argv[2]);
+  const std::size_t bytes = argc > 3 ? static_cast<std::size_t>(std::atoi(argv[3])) : 64;
+  lci::g_runtime_init();
+  const int rank = lci::get_rank_me();
+  if (lci::get_rank_n() != 2) return 2;
+  lci::barrier();
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<std::thread> players;
+  for (int i = 0; i < threads; ++i) players.emplace_back(play, rank, i, rounds, bytes);
+  for (std::thread& player : players) player.join();
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+  if (rank == 0) {
+    std::printf("%d threads: %10.0f round trips/s\n", threads,
+                static_cast<double>(threads) * rounds / spent.count());
+  }
+  lci::barrier();
+  lci::g_runtime_fina();
+}

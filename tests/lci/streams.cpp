@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What test_hosts.py runs on each host.
+//
+//   streams wait              receives from the last rank until that is dead; the last one never
+//   sends streams produce SECONDS   rank 0 sends as fast as it can, rank 1 takes a message now and
+//   then
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <manyhands/lci.hpp>
+#include <manyhands/ult.hpp>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace lci = mh::lci;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+int fail(const char* what) {
+  std::fprintf(stderr, "failed: %s\n", what);
+  return 1;
+}
+
+int wait_for_death(lci::Device& device) {
+  auto all = lci::Communicator::open(device);
+  if (!all || !all->barrier()) return fail("barrier");
+  std::puts("waiting");
+  std::fflush(stdout);
+  std::byte byte{};
+  const auto got = all->receive(device.size() - 1, 0, {&byte, 1});
+  if (device.rank() == device.size() - 1 || got.status().code != mh::Code::gone) {
+    return fail("a receive that nobody answers");
+  }
+  std::puts("gone");
+  return 0;
+}
+
+std::size_t resident_kib() {
+  std::ifstream file("/proc/self/status");
+  for (std::string word; file >> word;) {
+    std::size_t number = 0;
+    if (word == "VmRSS:" && file >> number) return number;
+  }
+  return 0;
+}
+
+constexpr std::uint32_t kLast = ~0U;
+constexpr std::size_t kLimit = 1'000'000;       // of the queue's memory
+constexpr std::size_t kMostGrowth = 64 * 1024;  // KiB of a process, allocator's slack included
+constexpr std::size_t kSizes[] = {64, 3000, 50'000};  // short, short, by rendezvous
+
+struct Stream {
+  std::uint64_t messages = 0;
+  std::uint64_t sum = 0;
+  void add(std::uint32_t tag, std::span<const std::byte> data) {
+    ++messages;
+    sum += tag + data.size() + static_cast<unsigned>(data[data.size() / 2]);
+  }
+};
+
+// A buffer is written anew once its message has left it.
+int produce(lci::Device& device, lci::Queue& queue, int seconds) {
+  Stream stream;
+  std::uint64_t held_up = 0;
+  std::atomic<std::uint32_t> sent{0};
+  std::vector<std::byte> data;
+  const auto end = Clock::now() + std::chrono::seconds(seconds);
+  for (std::uint32_t tag = 0; Clock::now() < end; ++tag) {
+    data.assign(kSizes[tag % 3], static_cast<std::byte>(tag));
+    const std::uint32_t before = sent.load();
+    for (;;) {
+      const auto answer = queue.send_enqueue(1, tag, data, &sent);
+      if (answer.is_error()) return fail("send");
+      if (answer.is_done()) break;
+      if (answer.is_retry()) ++held_up;
+      device.progress();
+      mh::ult::yield();
+      if (answer.is_retry()) continue;
+      while (sent.load() == before) {
+        device.progress();
+        if (queue.receive_dequeue()) return fail("a message nobody sent");
+      }
+      break;
+    }
+    stream.add(tag, data);
+  }
+  const auto count = std::as_bytes(std::span(&stream.messages, 1));
+  const auto last = lci::insist(device, [&] { return queue.send_enqueue(1, kLast, count, &sent); });
+  if (last.is_error() || held_up == 0) return fail("never held up");
+  std::printf("produced %llu %llu\n", static_cast<unsigned long long>(stream.messages),
+              static_cast<unsigned long long>(stream.sum));
+  return 0;
+}
+
+// The last message says how many there are; it may come before others.
+int consume(lci::Device& device, lci::Queue& queue) {
+  Stream stream;
+  std::uint64_t expected = UINT64_MAX;
+  std::size_t at_start = 0;
+  while (stream.messages != expected) {
+    device.progress();
+    const auto message = queue.receive_dequeue();
+    if (!message) continue;
+    if (!message->status()) return fail("a message");
+    if (message->tag() == kLast) {
+      std::memcpy(&expected, message->data(), sizeof expected);
+      continue;
+    }
+    for (const std::byte byte : message->bytes()) {
+      if (byte != static_cast<std::byte>(message->tag())) return fail("what a message says");
+    }
+    stream.add(message->tag(), message->bytes());
+    if (stream.messages % 20 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    if (stream.messages == 500) at_start = resident_kib();
+    if (at_start != 0 && resident_kib() > at_start + kMostGrowth) return fail("memory has grown");
+    if (queue.most_memory() > kLimit) return fail("the limit of the queue");
+  }
+  std::printf("consumed %llu %llu\n", static_cast<unsigned long long>(stream.messages),
+              static_cast<unsigned long long>(stream.sum));
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  auto job = lci::Job::join();
+  if (!job) return fail("job");
+  auto device = lci::Device::open(*job);
+  if (!device) return fail("device");
+  if (argc == 2 && std::strcmp(argv[1], "wait") == 0) return wait_for_death(*device);
+  if (argc != 3 || std::strcmp(argv[1], "produce") != 0) return fail("arguments");
+  auto queue = lci::Queue::open(*device, kLimit);
+  if (!queue) return fail("queue");
+  return device->rank() == 0 ? produce(*device, *queue, std::atoi(argv[2]))
+                             : consume(*device, *queue);
+}

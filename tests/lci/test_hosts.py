@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""LCI over several hosts, which are network namespaces: graph programs, deaths, slow consumers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from harness.making import made
+from harness.selection import BUILDS
+from lci_programs import GRAPH, ROOT, SOURCES, command_for
+from manyhands.benchmarks import nodes
+
+NO_HOSTS = nodes.obstacle()
+NO_LIBFABRIC = not Path("/usr/include/rdma/fabric.h").exists()
+LIMIT_S = 90
+pytestmark = [
+    pytest.mark.skipif(NO_LIBFABRIC, reason="libfabric is not installed"),
+    pytest.mark.skipif(NO_HOSTS is not None, reason=f"hosts: {NO_HOSTS}"),
+]
+
+HERE = Path(__file__).parent
+PROGRAMS = ROOT / "build" / "tests" / "lci"
+
+
+@pytest.fixture(scope="module")
+def streams() -> Path:
+    source = HERE / "streams.cpp"
+    return made(
+        PROGRAMS / "streams", [source, *SOURCES], lambda to: command_for(source, to), LIMIT_S
+    )
+
+
+@contextmanager
+def started(
+    hosts: nodes.Nodes, folder: Path, command: list[str]
+) -> Iterator[list[subprocess.Popen[str]]]:
+    """A rank on each host, ended with the block."""
+    ranks = []
+    for rank, host in enumerate(hosts.each):
+        variables = {"MH_LCI_RANK": rank, "MH_LCI_SIZE": len(hosts.each)}
+        variables["MH_LCI_ROOT"] = folder / "root"
+        environment = {**os.environ, **{name: str(value) for name, value in variables.items()}}
+        ranks.append(
+            subprocess.Popen(
+                hosts.on(host, ["exec", *command]),
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        )
+    try:
+        yield ranks
+    finally:
+        for process in ranks:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.skipif("openmpi4" not in BUILDS, reason="Open MPI 4 is not installed")
+def test_all_three_ways_are_right_over_two_and_four_hosts() -> None:
+    """Which the program says of every vertex: it ends otherwise."""
+    compiler = str(BUILDS["openmpi4"].mpicc).replace("mpicc", "mpicxx")
+    program = made(
+        PROGRAMS / "graph-openmpi4",
+        [*GRAPH.iterdir(), *SOURCES],
+        lambda to: command_for(GRAPH / "main.cpp", to, compiler, "-DMH_GRAPH_MPI=1"),
+        LIMIT_S,
+    )
+    command = [sys.executable, str(ROOT / "bench" / "lci" / "graph.py"), "--graph", str(program)]
+    command += ["--scale", "8", "--rounds", "1", "--programs", "cc", "--cut", "vertices"]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
+    assert run.returncode == 0, run.stdout + run.stderr
+    for count in (2, 4):
+        assert f"cc, RMAT of scale 8, {count} hosts" in run.stdout
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_a_killed_peer_is_an_error_within_five_seconds(
+    tmp_path: Path, streams: Path, count: int
+) -> None:
+    with (
+        nodes.several_nodes(tmp_path, count) as hosts,
+        started(hosts, tmp_path, [str(streams), "wait"]) as ranks,
+    ):
+        for rank in ranks:
+            assert rank.stdout is not None
+            assert rank.stdout.readline() == "waiting\n"
+        killed = time.monotonic()
+        ranks[-1].send_signal(signal.SIGKILL)
+        for rank in ranks[:-1]:
+            assert rank.communicate(timeout=LIMIT_S)[0] == "gone\n"
+        assert time.monotonic() - killed < 5
+        assert [rank.wait() for rank in ranks] == [0] * (count - 1) + [-signal.SIGKILL]
+
+
+@pytest.mark.parametrize(
+    "seconds",
+    [pytest.param(1), pytest.param(60, marks=[pytest.mark.slow, pytest.mark.timeout(240)])],
+)
+def test_a_producer_that_is_faster_is_held_up(tmp_path: Path, streams: Path, seconds: int) -> None:
+    """Memory stays where it was, in the messages of the queue and of the whole process."""
+    with (
+        nodes.several_nodes(tmp_path, 2) as hosts,
+        started(hosts, tmp_path, [str(streams), "produce", str(seconds)]) as ranks,
+    ):
+        printed = [rank.communicate(timeout=seconds + LIMIT_S)[0] for rank in ranks]
+        assert [rank.returncode for rank in ranks] == [0, 0], printed
+    producer, consumer = printed
+    assert producer.startswith("produced ") and consumer.startswith("consumed "), printed
+    assert producer.split()[1:] == consumer.split()[1:], printed  # messages, their sum
