@@ -199,6 +199,44 @@ def test_results_are_those_of_networkx(tmp_path: Path, graph: Path, program: str
     assert ours == pytest.approx({v: theirs.get(v, far) for v in g}, rel=1e-8)
 
 
+@pytest.mark.parametrize("pattern", ["black-hole", "white-hole", "shuffle"])
+def test_data_traffic_arrives(tmp_path: Path, traffic: Path, pattern: str) -> None:
+    """Messages of 16 KB, which go by rendezvous; and short ones."""
+    for numbers in ("2048", "10"):
+        folder = tmp_path / numbers
+        folder.mkdir()
+        printed = outputs(2, folder, [traffic, pattern, "16", numbers])
+        assert ": right, " in printed[0]
+
+
+@pytest.mark.parametrize("words", [[], ["grey-hole"], ["shuffle", "3"], ["shuffle", "4", "0"]])
+def test_wrong_arguments_of_data_traffic_show_the_usage(traffic: Path, words: list[str]) -> None:
+    run = subprocess.run([traffic, *words], capture_output=True, text=True, timeout=LIMIT_S)
+    assert run.returncode == 2
+    assert run.stderr.startswith("usage: traffic")
+
+
+@pytest.fixture(scope="module")
+def traffic(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    source = ROOT / "examples" / "traffic" / "traffic.cpp"
+    return compiled(source, tmp_path_factory.mktemp("traffic") / "traffic")
+
+
+@pytest.mark.skipif(not Path("/usr/include/openssl/sha.h").exists(), reason="no libssl-dev")
+def test_tree_search_over_messages_counts_every_node(tmp_path: Path) -> None:
+    make = ["make", "-s", "-C", ROOT / "examples" / "uts", f"OUT={tmp_path}", "CXXFLAGS=-O1"]
+    program = tmp_path / "uts-messages"
+    subprocess.run([*make, program], check=True)
+    for ranks in (1, 3):
+        folder = tmp_path / str(ranks)
+        folder.mkdir()
+        printed = outputs(ranks, folder, [program, "small-binomial"])
+        assert printed[0].startswith("nodes 6765 leaves 5931 depth 67\n")  # tests/tasks counts them
+    wrong = subprocess.run([program, "oak"], capture_output=True, text=True, timeout=LIMIT_S)
+    assert wrong.returncode == 2
+    assert wrong.stderr.startswith("usage: uts-messages")
+
+
 # A square with a diagonal, a line of three beside it, and a vertex alone.
 EDGES = [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (4, 5), (5, 6)]
 VERTICES = 8

@@ -83,8 +83,8 @@ class Device {
   [[nodiscard]] MH_LCI_API int rank() const noexcept;
   [[nodiscard]] MH_LCI_API int size() const noexcept;
   [[nodiscard]] MH_LCI_API bool alive(int rank) const noexcept;
-  [[nodiscard]] MH_LCI_API std::size_t eager_limit() const noexcept;  // bytes
-  [[nodiscard]] MH_LCI_API std::size_t credits() const noexcept;      // messages, for each peer
+  [[nodiscard]] MH_LCI_API std::size_t eager_limit() const noexcept;    // bytes
+  [[nodiscard]] MH_LCI_API std::size_t credits() const noexcept;        // messages, for each peer
   [[nodiscard]] MH_LCI_API std::size_t packet_memory() const noexcept;  // bytes, all packets
   [[nodiscard]] MH_LCI_API Counters counters() const noexcept;
   [[nodiscard]] detail::DeviceState& state() const noexcept { return *state_; }
