@@ -47,7 +47,7 @@ struct Token {
 class Search {
  public:
   Search(const uts::Tree& tree, lci::Device& device, lci::Queue& queue)
-      : tree_(tree), device_(device), queue_(queue), random_(device.rank()) {
+      : tree_(tree), device_(device), queue_(queue), random_(static_cast<unsigned>(device.rank())) {
     if (device.rank() != 0) return;
     left_.push_back(uts::root_of(tree));
     has_token_ = true;
