@@ -105,6 +105,8 @@ def main() -> None:
     parser.add_argument("--trips", type=int, default=20_000, help="round trips of one run")
     parser.add_argument("--tasks", type=int, nargs="+", default=[1, 4, 64, 1024])
     options = parser.parse_args()
+    if shutil.which("fi_pingpong") is None:
+        print("fi_pingpong (libfabric-bin) is not installed: nothing of the provider itself")
     results: dict[str, list[float | None]] = {}
 
     def note(name: str, value: float | None) -> None:
