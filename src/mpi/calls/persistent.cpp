@@ -214,12 +214,14 @@ void forget_failed(MPI_Request request) {
   pending_requests.remove(request);
 }
 
-void enter_receive(const ReceiveTarget& target, int source, MPI_Comm comm, MPI_Request request) {
+void enter_receive(const ReceiveTarget& target, const Envelope& asked, MPI_Comm comm,
+                   MPI_Request request) {
   Receipt receipt{.target = target, .persistent = true};
-  note_too_short(receipt, source, comm);
+  note_too_short(receipt, asked, comm);
   if (target.capacity == 0 && !receipt.too_short) return;
   const bool is_simple = target.bounce == nullptr;
-  if (is_simple && keep_short(target.buffer, target.count, target.type, source, comm, request)) {
+  if (is_simple &&
+      keep_short(target.buffer, target.count, target.type, asked.source, comm, request)) {
     return overlaps.add_persistent(request, target);
   }
   if (is_simple && !target) overlaps.add_persistent(request, target);
@@ -241,7 +243,7 @@ int make_receive(void* buffer, Count count, MPI_Datatype type, int source, int t
   }
   if (code != MPI_SUCCESS) return code;
   forget_failed(*request);
-  enter_receive(target, source, comm, *request);
+  enter_receive(target, {.source = source, .tag = tag}, comm, *request);
   return code;
 }
 

@@ -256,7 +256,7 @@ template <class Count>
   Receipt receipt;
   const int code = begin(buffer, count, type, source, tag, comm, request, receipt);
   if (code != MPI_SUCCESS) return code;
-  note_too_short(receipt, source, comm);
+  note_too_short(receipt, {.source = source, .tag = tag}, comm);
   enter(*request, receipt);
   return code;
 }
@@ -272,7 +272,7 @@ int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int 
     const int code = by_count::Irecv(next, buffer, count, type, source, tag, comm, request);
     if (code != MPI_SUCCESS || !send_descriptors::searches_lost()) return code;
     Receipt receipt;
-    note_too_short(receipt, source, comm);
+    note_too_short(receipt, {.source = source, .tag = tag}, comm);
     enter(*request, receipt);
     return code;
   }

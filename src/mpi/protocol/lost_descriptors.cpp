@@ -31,15 +31,22 @@ std::vector<SendDescriptor> matched() {
   return found;
 }
 
-// Whether a receive on that communicator, null if not known, may have met this send descriptor of
-// `sender`.
-bool may_be_cut(const p2p::Posted& says, std::uint32_t sender, const Comm* comm,
-                const MPI_Status& status) {
-  if (says.tag != status.MPI_TAG) return false;
+// Whether a receive on that communicator, null if not known, that asks for this may have met this
+// send descriptor of `sender`.
+bool may_be_met(const p2p::Posted& says, std::uint32_t sender, const Comm* comm,
+                const Envelope& asked) {
+  if (asked.tag != MPI_ANY_TAG && asked.tag != says.tag) return false;
   if (comm != nullptr && says.communicator != comm->key) return false;
   const Comm* sent_on = comm != nullptr ? comm : comms::find_key(says.communicator);
-  return sent_on == nullptr ||
-         sent_on->on_node(status.MPI_SOURCE) == static_cast<std::int32_t>(sender);
+  return asked.source == MPI_ANY_SOURCE || sent_on == nullptr ||
+         sent_on->on_node(asked.source) == static_cast<std::int32_t>(sender);
+}
+
+// ... that is over with this status.
+bool may_be_cut(const p2p::Posted& says, std::uint32_t sender, const Comm* comm,
+                const MPI_Status& status) {
+  const Envelope envelope{.source = status.MPI_SOURCE, .tag = status.MPI_TAG};
+  return envelope.source != MPI_ANY_SOURCE && may_be_met(says, sender, comm, envelope);
 }
 
 // Posted, and not matched with anything known, when this rank looked last.
@@ -62,6 +69,27 @@ bool is_unexpected(const SendDescriptor& send) {
   return code != MPI_SUCCESS || flag != 0;
 }
 
+// Whether the library takes a persistent request that was looked at for an inactive one (MPICH 5):
+// the program would never find it, nor its status.
+bool forgets_persistent() {
+  static const bool forgets = [] {
+    MPI_Request request = MPI_REQUEST_NULL;
+    int flag = 0;
+    int index = MPI_UNDEFINED;
+    real.Recv_init(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, config.self_comm, &request);
+    real.Start(&request);
+    real.Request_get_status(request, &flag, MPI_STATUS_IGNORE);
+    real.Testany(1, &request, &index, &flag, MPI_STATUS_IGNORE);
+    real.Request_free(&request);
+    return index == MPI_UNDEFINED;
+  }();
+  return forgets;
+}
+
+bool may_be_looked_at(const Receipt& receipt) {
+  return !receipt.persistent || !forgets_persistent();
+}
+
 // Looks once whether a receive that is too short for a descriptor is over: its error is the
 // program's to hear of.
 bool is_over(MPI_Request request, PendingReceive& entry) {
@@ -75,16 +103,18 @@ bool is_over(MPI_Request request, PendingReceive& entry) {
   return entry.over.has_value();
 }
 
-// Such receives that the program has not completed.
+// Such receives that the program has not completed: those that are over, or may be.
 std::vector<PendingReceivePtr> short_ones_over() {
   return pending_requests.select([](MPI_Request request, PendingReceive& entry) {
-    return entry.receipt.too_short && is_over(request, entry);
+    return entry.receipt.too_short && (!may_be_looked_at(entry.receipt) || is_over(request, entry));
   });
 }
 
 bool met_short_one(const SendDescriptor& send, const std::vector<PendingReceivePtr>& over) {
   return std::any_of(over.begin(), over.end(), [&](const PendingReceivePtr& one) {
-    return may_be_cut(send.says, send.sender, one->receipt.comm.get(), *one->over);
+    const Comm* comm = one->receipt.comm.get();
+    return one->over ? may_be_cut(send.says, send.sender, comm, *one->over)
+                     : may_be_met(send.says, send.sender, comm, *one->receipt.too_short);
   });
 }
 

@@ -36,8 +36,9 @@ void truncated(const Comm* comm, const MPI_Status& status);
 // A started receive with room for less than a descriptor may have been matched with one, and says
 // so only when the program completes it: its sender may wait until then. So a descriptor that is
 // posted for long and in no buffer that is known is taken for doubtful if the library has no
-// message of that sender and tag, or if such a receive is over and may have met it. Part of the
-// wait loop. Limit: not with several threads.
+// message of that sender and tag, or if such a receive is over and may have met it. (Or may be
+// over: MPICH 5 cannot be asked about persistent ones.) Part of the wait loop. Limit: not with
+// several threads.
 void search_lost();
 bool searches_lost();
 
@@ -47,10 +48,10 @@ namespace mh::mpi {
 
 // A started receive that is too short for a descriptor has to be among the pending requests where
 // lost ones are searched for.
-inline void note_too_short(Receipt& receipt, int source, MPI_Comm comm) {
-  if (!send_descriptors::searches_lost() || source == MPI_PROC_NULL) return;
+inline void note_too_short(Receipt& receipt, const Envelope& asked, MPI_Comm comm) {
+  if (!send_descriptors::searches_lost() || asked.source == MPI_PROC_NULL) return;
   if (receipt.target || receipt.target.capacity >= p2p::kDescriptorBytes) return;
-  receipt.too_short = true;
+  receipt.too_short = asked;
   receipt.comm = comms::share(comms::find(comm));
 }
 

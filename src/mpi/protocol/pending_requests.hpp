@@ -32,7 +32,8 @@ struct Receipt {
   ReceiveTarget target{};        // may be empty, if only the envelope is of interest
   std::shared_ptr<Comm> comm{};  // the target's, once the program may free it before the end
   bool persistent = false;
-  bool too_short = false;  // for a descriptor: one that meets it is lost (lost_descriptors.hpp)
+  // For a descriptor: one that meets it is lost (lost_descriptors.hpp). What it asks for.
+  std::optional<Envelope> too_short{};
   std::optional<Envelope> envelope{};  // the true one, where the library knows another (probe.hpp)
 };
 
