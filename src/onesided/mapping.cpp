@@ -27,7 +27,7 @@ std::uint64_t digest(std::string_view text) {
   return value;
 }
 
-// The kernel's struct procmap_query (linux/fs.h), which is younger than many systems' headers.
+// The kernel's struct procmap_query, which is younger than many systems' headers.
 struct MappingQuery {
   static constexpr unsigned long kRequest = _IOC(_IOC_READ | _IOC_WRITE, 'f', 17, 13 * 8);
   // Readable, writable, shared, of a file; at the address asked for, or the next one.
