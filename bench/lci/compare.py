@@ -20,15 +20,18 @@ import shutil
 import signal
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "cli"))
+
+from manyhands.benchmarks.mpis import MpiBuild, find_builds  # noqa: E402
+
 OURS = ROOT / "build" / "bin" / "mh-lci-ping-pong"
 PROVIDERS = {"shm": "shm", "tcp": "tcp;ofi_rxm"}
-# Open MPI wants to be asked twice where root runs it.
-AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 LIMIT_S = 60
 MOST_THREADS = 64  # of peers whose tasks are threads
 
@@ -70,16 +73,16 @@ def provider_rate(provider: str, rounds: int) -> float | None:
     return 1e6 / (2 * float(words[6])) if len(words) > 6 else None
 
 
-def mpi_programs(folder: Path) -> dict[str, list[str | Path]]:
-    programs: dict[str, list[str | Path]] = {}
-    for name in ("mpich", "openmpi"):
-        compiler, launcher = shutil.which(f"mpicxx.{name}"), shutil.which(f"mpiexec.{name}")
-        if compiler is None or launcher is None:
+def mpi_programs(folder: Path) -> dict[MpiBuild, list[str | Path]]:
+    programs: dict[MpiBuild, list[str | Path]] = {}
+    for build in find_builds(ROOT).values():
+        if build.name not in ("mpich4", "openmpi4"):
             continue
-        program = folder / name
+        program = folder / build.name
+        compiler = build.mpicc.with_name(build.mpicc.name.replace("mpicc", "mpicxx"))
         source = Path(__file__).parent / "mpi_threads.cpp"
         subprocess.run([compiler, "-std=c++20", "-O2", source, "-o", program], check=True)
-        programs[name] = [launcher, "-n", "2", program]
+        programs[build] = [build.mpiexec, "-n", "2", program]
     return programs
 
 
@@ -126,10 +129,10 @@ def main() -> None:
                     if peer and tasks <= MOST_THREADS:
                         made = lci_v2_rate([*peer, str(tasks), trips], full)
                         note(f"{name} LCI v2, {tasks}", made)
-                for name, command in programs.items():
+                for build, command in programs.items():
                     if tasks <= MOST_THREADS:
-                        made = rate([*command, str(tasks), trips], **AS_ROOT)
-                        note(f"{name} threads, {tasks}", made)
+                        made = rate([*command, str(tasks), trips], **build.environment())
+                        note(f"{build.name} threads, {tasks}", made)
     for name, values in results.items():
         done = [value for value in values if value is not None]
         median = f"{statistics.median(done):12,.0f}" if done else f"{'none':>12}"

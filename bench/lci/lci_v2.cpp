@@ -4,13 +4,13 @@
 // progress and gives its core away. compare.py compiles it against an installed LCI and runs it.
 //
 //   lcrun -n 2 lci-v2 THREADS ROUNDS [BYTES]
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
 #include <vector>
 
 #include "lci.hpp"
+#include "players.hpp"
 
 namespace {
 
@@ -58,15 +58,7 @@ int main(int argc, char** argv) {
   const int rank = lci::get_rank_me();
   if (lci::get_rank_n() != 2) return 2;
   lci::barrier();
-  const auto start = std::chrono::steady_clock::now();
-  std::vector<std::thread> players;
-  for (int i = 0; i < threads; ++i) players.emplace_back(play, rank, i, rounds, bytes);
-  for (std::thread& player : players) player.join();
-  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
-  if (rank == 0) {
-    std::printf("%d threads: %10.0f round trips/s\n", threads,
-                static_cast<double>(threads) * rounds / spent.count());
-  }
+  let_play(rank, threads, rounds, [=](int thread) { play(rank, thread, rounds, bytes); });
   lci::barrier();
   lci::g_runtime_fina();
 }

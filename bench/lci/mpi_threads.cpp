@@ -5,11 +5,10 @@
 //   mpiexec -n 2 mpi-threads THREADS ROUNDS [BYTES]
 #include <mpi.h>
 
-#include <chrono>
-#include <cstdio>
 #include <cstdlib>
-#include <thread>
 #include <vector>
+
+#include "players.hpp"
 
 namespace {
 
@@ -35,14 +34,6 @@ int main(int argc, char** argv) {
   const int rounds = std::atoi(argv[2]);
   const int bytes = argc > 3 ? std::atoi(argv[3]) : 64;
   MPI_Barrier(MPI_COMM_WORLD);
-  const auto start = std::chrono::steady_clock::now();
-  std::vector<std::thread> players;
-  for (int tag = 0; tag < threads; ++tag) players.emplace_back(play, rank, tag, rounds, bytes);
-  for (std::thread& player : players) player.join();
-  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
-  if (rank == 0) {
-    std::printf("%d threads: %10.0f round trips/s\n", threads,
-                static_cast<double>(threads) * rounds / spent.count());
-  }
+  let_play(rank, threads, rounds, [=](int tag) { play(rank, tag, rounds, bytes); });
   MPI_Finalize();
 }

@@ -1,16 +1,16 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Total times of programs from Debian's packages: plain, helped, and helped with a shared heap.
 
+.venv/bin/python bench/programs/compare.py --rounds 9
+
 LAMMPS (melt), HPCC and NWChem (water), two ranks on a core each, all arms in turn, the launcher's
-start and end included; medians, and how many times as fast. Needs a quiet machine and the packages
-lammps, hpcc, nwchem-mpich, nwchem-openmpi; what is missing is left out.
+start and end included; medians, and how many times as fast. Needs a quiet machine, build/lib, and
+the packages lammps, hpcc, nwchem-mpich, nwchem-openmpi; what is missing is said and left out.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import statistics
 import subprocess
@@ -20,6 +20,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from manyhands.benchmarks.launch import clean_environment
 from manyhands.benchmarks.mpis import MpiBuild, Placement, find_builds
 from rich.console import Console
 from rich.table import Table
@@ -75,7 +76,7 @@ def seconds(program: Program, mpi: MpiBuild, arm: dict[str, str]) -> float | Non
         done = subprocess.run(
             command,
             cwd=folder,
-            env={**os.environ, **mpi.environment()},
+            env={**clean_environment(), **mpi.environment()},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=LIMIT_S,
@@ -106,12 +107,18 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
+    if options.rounds < 1:
+        parser.error("--rounds: at least one")
+    for library in (FRONT, HEAP):
+        if not library.exists():
+            sys.exit(f"{library} is not built: run make build")
     builds = find_builds(ROOT)
     table = Table(title="total time (of plain: how many times as fast)", title_justify="left")
     for heading in ("program", "MPI", *ARMS):
         table.add_column(heading)
     for program in PROGRAMS:
         if shutil.which(program.words[0]) is None or program.mpi not in builds:
+            print(f"{program.name}, {program.mpi}: {program.words[0]} is not installed, left out")
             continue
         times: dict[str, list[float | None]] = {arm: [] for arm in ARMS}
         for turn in range(options.rounds):
@@ -119,7 +126,8 @@ def main() -> None:
             for arm, settings in ARMS.items():
                 times[arm].append(seconds(program, builds[program.mpi], settings))
         table.add_row(*row(program, times))
-    Console(width=100).print(table)
+    if table.row_count:
+        Console(width=100).print(table)
 
 
 if __name__ == "__main__":

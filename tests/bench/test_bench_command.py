@@ -401,7 +401,7 @@ def test_a_library_that_cannot_be_preloaded_is_an_error(tmp_path: Path):
 def test_settings_of_the_caller_do_not_reach_the_plain_arm(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("MH_CHUNK", "1")
     monkeypatch.setenv("LD_PRELOAD", "/nowhere.so")
-    clean = launch._clean_environment()
+    clean = launch.clean_environment()
     assert "MH_CHUNK" not in clean
     assert "LD_PRELOAD" not in clean
 

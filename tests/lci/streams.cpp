@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What test_hosts.py runs on each host.
 //
-//   streams wait              receives from the last rank until that is dead; the last one never
-//   sends streams produce SECONDS   rank 0 sends as fast as it can, rank 1 takes a message now and
-//   then
+//   streams wait
+//       receives from the last rank, which never sends, until that is dead
+//   streams produce SECONDS
+//       rank 0 sends as fast as it can, rank 1 takes a message now and then
 #include <atomic>
 #include <chrono>
 #include <cstdio>

@@ -85,7 +85,7 @@ def run(
             except NodesError as error:
                 raise LaunchError(str(error)) from None
             command = [*_launcher(build, case, variant, machine, pair), *program]
-            output = _output(command, _clean_environment() | build.environment())
+            output = _output(command, clean_environment() | build.environment())
         lines = _lines(output)
         if not lines or lines[0].get("kind") != "config":
             raise LaunchError(f"{shlex.join(command)} printed no results")
@@ -135,7 +135,7 @@ def _with_environment(settings: dict[str, str]) -> list[str]:
     return ["env", *(f"{key}={value}" for key, value in settings.items())] if settings else []
 
 
-def _clean_environment() -> dict[str, str]:
+def clean_environment() -> dict[str, str]:
     """Ours without anything that would help or configure the plain arm."""
     return {k: v for k, v in os.environ.items() if not k.startswith("MH_") and k != "LD_PRELOAD"}
 

@@ -68,13 +68,18 @@ int test_one(MPI_Request* request, int* flag, MPI_Status* users) {
   return code;
 }
 
+// Whether a look at `count` requests has completed one. A call that fails may leave `index` alone.
+bool has_found(int code, int flag, int index, int count) {
+  return (code != MPI_SUCCESS || flag != 0) && index >= 0 && index < count;
+}
+
 int any(Looks looks, int count, MPI_Request* requests, int* index, int* flag, MPI_Status* users) {
   StatusOrOwn status(users);
   Handles handles(count, requests, is_watching());
   const int code =
       look(looks, flag, [&] { return next.Testany(count, requests, index, flag, status.get()); });
   if (!handles.watched()) return checked(code, *status.get());
-  if ((code == MPI_SUCCESS && *flag == 0) || *index < 0 || *index == MPI_UNDEFINED) return code;
+  if (!has_found(code, *flag, *index, count)) return code;
   const auto at = static_cast<std::size_t>(*index);
   return settled(code, handles[at], handles.entry(at), status.get());
 }
@@ -93,7 +98,7 @@ int test_any(int count, MPI_Request* requests, int* index, int* flag, MPI_Status
     return code;
   }
   if (!is_watching()) return checked(code, *status.get());
-  if (*index < 0 || *index == MPI_UNDEFINED) return code;
+  if (!has_found(code, *flag, *index, count)) return code;
   const MPI_Request handle = handles[*index];
   return settled(code, handle, pending_requests.find(handle), status.get());
 }

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// MPI_Testany and MPI_Waitany that fail say so, and nothing else: the index that the program had
+// there before may be anything. A receive is under way meanwhile, and arrives. (The standard ABI of
+// MPICH 5 crashes with a negative count, also without help.)
+//
+// run: ranks 2 not abi
+#include "check.h"
+
+enum { FAR = 1 << 30 };
+
+static void check_failure(const char* call, int code) {
+  int class = MPI_SUCCESS;
+  MPI_Error_class(code, &class);
+  CHECK(class == MPI_ERR_COUNT || class == MPI_ERR_ARG, "%s: class %d", call, class);
+}
+
+static void fail(MPI_Request* request) {
+  int index = FAR, flag = 1;
+  check_failure("MPI_Testany", MPI_Testany(-1, request, &index, &flag, MPI_STATUS_IGNORE));
+  index = FAR;
+  check_failure("MPI_Waitany", MPI_Waitany(-1, request, &index, MPI_STATUS_IGNORE));
+}
+
+static void receive(size_t bytes) {
+  unsigned char *data = blank(bytes), *sent = filled(bytes, 1);
+  MPI_Request request;
+  MPI_Irecv(data, (int)bytes, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &request);
+  fail(&request);
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  CHECK(memcmp(data, sent, bytes) == 0, "%zu bytes are wrong", bytes);
+  free(sent);
+  free(data);
+}
+
+static void send(size_t bytes) {
+  unsigned char* data = filled(bytes, 1);
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Send(data, (int)bytes, MPI_BYTE, 1, TAG, MPI_COMM_WORLD);
+  free(data);
+}
+
+int main(int argc, char** argv) {
+  begin(&argc, &argv);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  const size_t sizes[] = {200, LARGE};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) {
+    if (rank == 0) send(sizes[i]);
+    if (rank == 1) receive(sizes[i]);
+  }
+  return end();
+}
