@@ -2,6 +2,7 @@
 // Chapter 3, MPI_Sendrecv and MPI_Sendrecv_replace: both halves of an exchange under one wait.
 #include <cstring>
 #include <memory>
+#include <new>
 
 #include "mpi/calls/exchange.hpp"
 #include "mpi/calls/shortcut.hpp"
@@ -58,13 +59,14 @@ int send_and_receive(const void* send_buffer, Count send_count, MPI_Datatype sen
 }
 
 // What leaves a send-receive in place: a packed copy, so that the receive may overwrite the buffer.
+// MPI_ERR_NO_MEM, given to the handler of `comm`, if there is no room for it.
 template <class Count>
 struct Departing {
   // Contiguous data are copied as bytes and keep their type; others are packed by the library.
   int take(const void* buffer, Count elements, MPI_Datatype of, MPI_Comm comm) {
     const datatypes::Info info = datatypes::info(of);
     if (info.contiguous) {
-      bytes.reset(new std::byte[message_bytes(elements, info)]);
+      if (!allocate(message_bytes(elements, info))) return raise(comm, MPI_ERR_NO_MEM);
       std::memcpy(bytes.get(), buffer, message_bytes(elements, info));
       count = elements;
       type = of;
@@ -73,9 +75,14 @@ struct Departing {
     Count capacity = 0;
     const int code = by_count::Pack_size(real, elements, of, comm, &capacity);
     if (code != MPI_SUCCESS) return code;
-    bytes.reset(new std::byte[static_cast<std::size_t>(capacity)]);
+    if (!allocate(static_cast<std::size_t>(capacity))) return raise(comm, MPI_ERR_NO_MEM);
     type = MPI_PACKED;
     return by_count::Pack(real, buffer, elements, of, bytes.get(), capacity, &count, comm);
+  }
+
+  bool allocate(std::size_t size) {
+    bytes.reset(new (std::nothrow) std::byte[size]);
+    return bytes != nullptr;
   }
 
   std::unique_ptr<std::byte[]> bytes;

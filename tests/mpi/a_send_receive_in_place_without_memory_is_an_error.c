@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// run: ranks 2
+// run: ranks 2 MH_CORES=1
+//
+// MPI_Sendrecv_replace of 64 MB, contiguous and strided, where the address space has 24 MB left:
+// the copy of what leaves has no room. The call says so, the buffer is as it was, and the next
+// exchange succeeds.
+#include <sys/resource.h>
+
+#include "check.h"
+
+enum { BLOCK = 4096, STRIDE = 5120, BLOCKS = 16384, LEFT = 24 << 20, SHORT = 100 };
+static const size_t BYTES = (size_t)STRIDE * BLOCKS;
+
+static void limit_memory(void) {
+  FILE* file = fopen("/proc/self/statm", "r");
+  size_t pages = 0;
+  CHECK(file != NULL && fscanf(file, "%zu", &pages) == 1, "no statm");
+  fclose(file);
+  struct rlimit limit = {.rlim_cur = pages * 4096 + LEFT, .rlim_max = RLIM_INFINITY};
+  CHECK(setrlimit(RLIMIT_AS, &limit) == 0, "no limit");
+}
+
+static int exchange(unsigned char* data, int count, MPI_Datatype type) {
+  int other = 1 - rank;
+  return MPI_Sendrecv_replace(data, count, type, other, TAG, other, TAG, MPI_COMM_WORLD,
+                              MPI_STATUS_IGNORE);
+}
+
+static void has_no_room(unsigned char* data, int count, MPI_Datatype type) {
+  CHECK(exchange(data, count, type) != MPI_SUCCESS, "there was room");
+  check_bytes(data, BYTES, rank, "unchanged");
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+int main(int argc, char** argv) {
+  begin(&argc, &argv);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Datatype strided;
+  MPI_Type_vector(BLOCKS, BLOCK, STRIDE, MPI_BYTE, &strided);
+  MPI_Type_commit(&strided);
+  unsigned char* data = blank(BYTES);
+  fill(data, BYTES, rank);
+  // What the libraries allocate once they have before.
+  CHECK(exchange(data, SHORT, MPI_BYTE) == MPI_SUCCESS, "a short one");
+  fill(data, BYTES, rank);
+  MPI_Barrier(MPI_COMM_WORLD);
+  limit_memory();
+  has_no_room(data, (int)BYTES, MPI_BYTE);
+  has_no_room(data, 1, strided);
+  CHECK(exchange(data, SHORT, MPI_BYTE) == MPI_SUCCESS, "a short one");
+  check_bytes(data, SHORT, 1 - rank, "exchanged");
+  MPI_Type_free(&strided);
+  free(data);
+  return end();
+}
