@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <thread>
 
@@ -69,11 +70,16 @@ TEST_F(ArrivalTest, a_delivery_that_failed_is_the_receivers_again) {
 // Both sides at once: every message is moved by one of them, and the receiver always knows.
 TEST_F(ArrivalTest, one_side_moves_each_message) {
   constexpr std::uint64_t kMessages = 100'000;
+  constexpr std::uint64_t kOver = kMessages + 1;
+  // Each message is two turns of both threads: milliseconds where others want the cores.
+  const auto stop = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   std::atomic<std::uint64_t> posted{0};
   std::atomic<std::uint64_t> received{0};
+  std::uint64_t sent = 0;
   std::uint64_t pushed = 0;
   std::thread sender([&] {
-    for (std::uint64_t use = 1; use <= kMessages; ++use) {
+    while (sent < kMessages && std::chrono::steady_clock::now() < stop) {
+      const std::uint64_t use = ++sent;
       letter_.word.store(SendSlot::word_of(use, SlotState::posted), std::memory_order_release);
       posted.store(use, std::memory_order_release);
       if (use % 3 == 0) std::this_thread::yield();
@@ -85,11 +91,14 @@ TEST_F(ArrivalTest, one_side_moves_each_message) {
       }
       while (received.load(std::memory_order_acquire) != use) std::this_thread::yield();
     }
+    posted.store(kOver, std::memory_order_release);
   });
   std::uint64_t moved = 0;
   std::uint64_t brought = 0;
-  for (std::uint64_t use = 1; use <= kMessages; ++use) {
-    while (posted.load(std::memory_order_acquire) != use) std::this_thread::yield();
+  for (std::uint64_t use = 1;; ++use) {
+    std::uint64_t seen = 0;
+    while ((seen = posted.load(std::memory_order_acquire)) < use) std::this_thread::yield();
+    if (seen == kOver) break;
     Mover mover = Mover::unsettled;
     while (mover == Mover::unsettled) mover = who_moves(&letter_, use, &landing_);
     ASSERT_NE(mover, Mover::nobody) << use;
@@ -104,7 +113,7 @@ TEST_F(ArrivalTest, one_side_moves_each_message) {
     received.store(use, std::memory_order_release);
   }
   sender.join();
-  EXPECT_EQ(moved + brought, kMessages);
+  EXPECT_EQ(moved + brought, sent);
   EXPECT_EQ(brought, pushed);
 }
 
