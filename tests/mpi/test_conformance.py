@@ -11,13 +11,16 @@ launchers are quick). `heap` has large allocations in memory that the ranks shar
 `nocma` keeps the MPI library itself from using process_vm_readv. `not a,b`
 leaves out MPI builds that lack what is tested. `says "text"` allows and expects this on standard
 error of a helped run; without it, a helped run must say nothing there.
+
+Under the libraries from PyPI, whose launchers take up to a second, the ways after the first without
+MH_ keys are slow tests.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -40,6 +43,11 @@ class Way:
     cma_of_the_mpi: bool = True
     left_out: tuple[str, ...] = ()  # MPI builds
     heap: bool = False
+    first: bool = False  # of its program's ways that set nothing of ours
+
+    @property
+    def sets_ours(self) -> bool:
+        return any(key.startswith("MH_") for key in self.env)
 
     @property
     def name(self) -> str:
@@ -75,7 +83,9 @@ def read_ways() -> list[Way]:
     for source in sorted(HERE.glob("*.c")):
         lines = re.findall(r"^// run: (.*)$", source.read_text(), re.MULTILINE)
         assert lines, f"{source.name} does not say how to run it"
-        ways += [read_way(source.stem, line) for line in lines if not line.startswith("by ")]
+        of_program = [read_way(source.stem, line) for line in lines if not line.startswith("by ")]
+        first = next((way for way in of_program if not way.sets_ours), None)
+        ways += [replace(way, first=way is first) for way in of_program]
     return ways
 
 
@@ -99,12 +109,16 @@ def left_running_by_launcher(done: Run) -> bool:
 def has_a_meaning(mpi: str, arm: str, way: Way) -> bool:
     if mpi in way.left_out or (way.helped_only and arm != "helped"):
         return False
-    return mpi in QUICK or not any(key.startswith("MH_") for key in way.env)
+    return mpi in QUICK or not way.sets_ours
+
+
+def marks_of(mpi: str, way: Way) -> list[pytest.MarkDecorator]:
+    return [] if mpi in QUICK or way.first else [pytest.mark.slow]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     cases = [
-        pytest.param(mpi, arm, way, id=f"{mpi}-{arm}-{way.name}")
+        pytest.param(mpi, arm, way, id=f"{mpi}-{arm}-{way.name}", marks=marks_of(mpi, way))
         for mpi in wanted_builds(metafunc.config)
         for arm in wanted_arms(metafunc.config)
         for way in WAYS
