@@ -130,7 +130,7 @@ class Fabric final : public Transport {
 
   [[nodiscard]] int rank() const override { return job_.rank(); }
   [[nodiscard]] int size() const override { return job_.size(); }
-  [[nodiscard]] std::size_t inject_limit() const override { return info_->tx_attr->inject_size; }
+  [[nodiscard]] std::size_t inject_limit(int /*rank*/) const override { return info_->tx_attr->inject_size; }
 
   [[nodiscard]] std::size_t post_limit() const override { return info_->rx_attr->size; }
 
@@ -149,13 +149,13 @@ class Fabric final : public Transport {
     return code_of(::fi_senddata(ep_.get(), payload.data(), payload.size(), packet_descriptor(),
                                  header.pack(), at(rank), &context));
   }
-  Code post(std::span<std::byte> payload, NetContext& context) override {
+  Code post(std::span<std::byte> payload, NetContext& context, bool /*near*/) override {
     context.use = NetContext::Use::receive;
     return code_of(::fi_recv(ep_.get(), payload.data(), payload.size(), packet_descriptor(),
                              FI_ADDR_UNSPEC, &context));
   }
 
-  Result<Region> add(std::span<std::byte> memory, bool writable) override {
+  Result<Region> add(int /*rank*/, std::span<std::byte> memory, bool writable) override {
     const auto mode = static_cast<std::uint64_t>(info_->domain_attr->mr_mode);
     if (!writable && (mode & FI_MR_LOCAL) == 0) return Region{};
     Owned<fid_mr> mr = register_memory(memory, writable ? FI_REMOTE_WRITE : FI_WRITE);
@@ -173,7 +173,7 @@ class Fabric final : public Transport {
     region = {};
   }
 
-  Code put(int rank, const Put& put, NetContext& context) override {
+  Code put(int rank, Put& put, NetContext& context) override {
     context.use = NetContext::Use::put;
     return code_of(::fi_writedata(ep_.get(), put.data, put.size, put.descriptor,
                                   put.immediate.pack(), at(rank), put.address, put.key, &context));

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The public Device: opened over a job, closed with all others.
-#include <utility>
+#include <sched.h>
 
+#include <utility>
+#include <vector>
+
+#include "lci/job_state.hpp"
+#include "lci/node.hpp"
 #include "lci/state.hpp"
 #include "manyhands/lci/device.hpp"
 #if MH_LCI_HAS_FABRIC
@@ -20,15 +25,56 @@ Result<std::unique_ptr<detail::Transport> > open_fabric(Job& /*job*/,
 }
 #endif
 
+// Through the memory of the node to whom that leads, over a network to everybody else.
+Result<std::unique_ptr<detail::Transport>> open_transport(Job& job, const DeviceConfig& config) {
+  auto near = detail::find_neighbours(job, config);
+  if (!near) return near.status();
+  std::unique_ptr<detail::Transport> far;
+  if (near->all.empty() || !near->everybody) {
+    auto opened = open_fabric(job, config);
+    if (!opened) return opened.status();
+    far = std::move(*opened);
+  }
+  if (near->all.empty()) return far;
+  return detail::join_node(job, std::move(*near), std::move(far));
+}
+
+// Sockets of one process, half of what a system usually allows. With more peers each connection is
+// made when it is needed.
+constexpr int kMostConnections = 512;
+
+// A provider connects when a first message is sent, and takes its time: libfabric's rxm looks after
+// connections that are being made every 10 ms. So all are made here, at once.
+Status meet_all(const Job& job, Device& device) {
+  detail::DeviceState& state = device.state();
+  if (job.size() > kMostConnections) return {};
+  std::vector<int> unmet;
+  for (int rank = 0; rank < job.size(); ++rank) {
+    if (rank != job.rank()) unmet.push_back(rank);
+  }
+  const std::size_t peers = unmet.size();
+  const detail::Header hello{detail::Wire::hello, 0, job.rank(), 0};
+  while (!unmet.empty() || state.greetings < peers) {
+    std::erase_if(unmet, [&](int rank) {
+      return state.transport->inject(rank, hello, {}) != Code::full;
+    });
+    if (device.progress() == 0) ::sched_yield();
+    if (job.state().deaths() != 0) return {Code::gone};
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Device> Device::open(Job& job, const DeviceConfig& config) {
-  auto transport = open_fabric(job, config);
+  auto transport = open_transport(job, config);
   if (!transport) return transport.status();
   auto state = detail::DeviceState::make(std::move(*transport), config);
   if (!state) return state.status();
   Device device(job, std::move(*state));
   // Nobody sends before all have posted their packets.
+  if (const auto all = job.allgather({}, [&] { device.progress(); }); !all) return all.status();
+  if (const Status met = meet_all(job, device); !met) return met;
   if (const auto all = job.allgather({}, [&] { device.progress(); }); !all) return all.status();
   return device;
 }
@@ -52,7 +98,8 @@ int Device::size() const noexcept { return state_->transport->size(); }
 bool Device::alive(int rank) const noexcept { return state_->has(rank) && !state_->is_gone(rank); }
 std::size_t Device::eager_limit() const noexcept { return state_->config.packet_bytes; }
 std::size_t Device::credits() const noexcept { return state_->shares.credits; }
-std::size_t Device::packet_memory() const noexcept { return state_->packet_bytes(); }
+std::size_t Device::packet_memory() const noexcept { return state_->packet_bytes() + state_->transport->memory();
+}
 Counters Device::counters() const noexcept { return state_->counters(); }
 
 const char* describe(Retry reason) {
