@@ -15,42 +15,22 @@
 #include <thread>
 #include <vector>
 
+#include "lci/job_of_processes.hpp"
 #include "lci/ranks.hpp"
 #include "manyhands/ult.hpp"
-#include "support/child.hpp"
 #include "support/sanitizer.hpp"
 
 namespace mh::lci {
 namespace {
 
 using test::Child;
+using test::JobOfProcesses;
 using test::pattern;
 using test::same;
 
-// A check in a child: its number is the exit code, 0 means that all held.
-#define MH_CHECK(condition) \
-  if (!(condition)) return __LINE__ % 199 + 1
-
-using Body = std::function<int(Job& job, Device& device)>;
-
 class Processes : public testing::TestWithParam<const char*> {
  protected:
-  void SetUp() override {
-    static int tests = 0;
-    root_ =
-        testing::TempDir() + "lci-" + std::to_string(::getpid()) + "-" + std::to_string(++tests);
-  }
-
-  [[nodiscard]] JobConfig job_config(int rank, int size) const {
-    return {.rank = rank, .size = size, .root = root_, .timeout_s = 30};
-  }
-  [[nodiscard]] int live(int rank, int size, const Body& body) const {
-    auto job = Job::join(job_config(rank, size));
-    MH_CHECK(job.ok());
-    auto device = Device::open(*job, device_config());
-    MH_CHECK(device.ok());
-    return body(*job, *device);
-  }
+  using Body = JobOfProcesses::Body;
   [[nodiscard]] static bool is_node() { return std::string(GetParam()) == "node"; }
   [[nodiscard]] static DeviceConfig device_config() {
     DeviceConfig config;
@@ -59,21 +39,11 @@ class Processes : public testing::TestWithParam<const char*> {
     return config;
   }
   std::vector<Child> start(int size, const Body& body) const {
-    std::vector<Child> ranks;
-    for (int rank = 0; rank < size; ++rank) {
-      ranks.emplace_back([&] { return live(rank, size, body); });
-    }
-    return ranks;
+    return job_.start(size, device_config(), body);
   }
-  void run(int size, const Body& body) const {
-    auto ranks = start(size, body);
-    for (int rank = 0; rank < size; ++rank) {
-      EXPECT_EQ(ranks[static_cast<std::size_t>(rank)].wait(), 0) << "rank " << rank;
-    }
-  }
+  void run(int size, const Body& body) const { job_.run(size, device_config(), body); }
 
- private:
-  std::string root_;
+  JobOfProcesses job_;
 };
 
 TEST_P(Processes, exchange_messages_of_all_sizes) {
@@ -269,7 +239,7 @@ TEST_P(Processes, ranks_that_disagree_do_not_open_a_device) {
   std::vector<Child> ranks;
   for (int rank = 0; rank < 2; ++rank) {
     ranks.emplace_back([&] {
-      auto job = Job::join(job_config(rank, 2));
+      auto job = Job::join(job_.config(rank, 2));
       MH_CHECK(job.ok());
       DeviceConfig config = device_config();
       config.receive_packets = 100 + static_cast<std::size_t>(rank);
