@@ -2,6 +2,8 @@
 // The public Device: opened over a job, closed with all others.
 #include <sched.h>
 
+#include <algorithm>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -43,21 +45,33 @@ Result<std::unique_ptr<detail::Transport>> open_transport(Job& job, const Device
 // made when it is needed.
 constexpr int kMostConnections = 512;
 
-// A provider connects when a first message is sent, and takes its time: libfabric's rxm looks after
-// connections that are being made every 10 ms. So all are made here, at once.
+// Too long to be injected, so that the provider makes ready for messages of packets as well.
+Code greet(detail::DeviceState& state, int rank) {
+  detail::Packet* packet = state.packets.take();
+  if (packet == nullptr) return Code::full;
+  packet->header.rank = rank;
+  const detail::Header hello{detail::Wire::hello, 0, state.transport->rank(), 0};
+  const std::size_t size =
+      std::min(state.peer(rank).inject_limit + 1, state.config.packet_bytes);
+  std::memset(packet->payload(), 0, size);
+  const Code code = state.transport->send(rank, hello, {packet->payload(), size}, *packet);
+  if (code != Code::ok) state.packets.give(packet);
+  return code;
+}
+
+// A provider makes a connection and its buffers when they are first needed, and takes its time for
+// both: libfabric's rxm looks after new connections every 10 ms, and writes 17 MB of buffers for
+// 9 ms. Nobody's first message has to wait for that: all is done here, to all peers at once.
 Status meet_all(const Job& job, Device& device) {
   detail::DeviceState& state = device.state();
   if (job.size() > kMostConnections) return {};
   std::vector<int> unmet;
   for (int rank = 0; rank < job.size(); ++rank) {
-    if (rank != job.rank()) unmet.push_back(rank);
+    if (!state.peer(rank).is_near) unmet.push_back(rank);
   }
   const std::size_t peers = unmet.size();
-  const detail::Header hello{detail::Wire::hello, 0, job.rank(), 0};
   while (!unmet.empty() || state.greetings < peers) {
-    std::erase_if(unmet, [&](int rank) {
-      return state.transport->inject(rank, hello, {}) != Code::full;
-    });
+    std::erase_if(unmet, [&](int rank) { return greet(state, rank) != Code::full; });
     if (device.progress() == 0) ::sched_yield();
     if (job.state().deaths() != 0) return {Code::gone};
   }
