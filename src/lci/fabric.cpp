@@ -281,10 +281,15 @@ std::string provider_name(const std::string& name) {
   return name == "tcp" ? "tcp;ofi_rxm" : name == "verbs" ? "verbs;ofi_rxm" : name;
 }
 
-// The same for all ranks: chosen by the user, or by whether all are on one machine.
-Result<std::string> choose_provider(Job& job, const std::string& asked) {
+// Empty: the user has not chosen any.
+std::string wanted_provider(const DeviceConfig& config) {
   const char* environment = std::getenv("MH_LCI_PROVIDER");
-  const std::string wanted = !asked.empty() || environment == nullptr ? asked : environment;
+  return !config.provider.empty() || environment == nullptr ? config.provider : environment;
+}
+
+// The same for all ranks: chosen by the user, or by whether all are on one machine.
+Result<std::string> choose_provider(Job& job, const DeviceConfig& config) {
+  const std::string wanted = wanted_provider(config);
   const auto machines = job.allgather(wanted + '\n' + this_machine());
   if (!machines) return machines.status();
   const bool together = std::all_of(machines->begin(), machines->end(),
@@ -301,8 +306,21 @@ std::string contract(const std::string& provider, const DeviceConfig& c) {
 
 }  // namespace
 
+Status check_fabric(Job& job, const DeviceConfig& config) {
+  const std::string wanted = wanted_provider(config);
+  const bool found = wanted.empty() || find_provider(provider_name(wanted)) != nullptr;
+  const auto all = job.allgather((found ? "+" : "-") + wanted);
+  if (!all) return all.status();
+  for (const std::string& other : *all) {
+    if (other.substr(1) != wanted) return {Code::mismatch};
+  }
+  const bool everywhere =
+      std::all_of(all->begin(), all->end(), [](const auto& other) { return other[0] == '+'; });
+  return {everywhere ? Code::ok : Code::unsupported};
+}
+
 Result<std::unique_ptr<Transport>> open_fabric(Job& job, const DeviceConfig& config) {
-  const Result<std::string> provider = choose_provider(job, config.provider);
+  const Result<std::string> provider = choose_provider(job, config);
   if (!provider) return provider.status();
   Owned<fi_info> info = find_provider(*provider);
   std::unique_ptr<Fabric> fabric;

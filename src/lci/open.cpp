@@ -19,8 +19,12 @@ namespace mh::lci {
 namespace {
 
 #if MH_LCI_HAS_FABRIC
+using detail::check_fabric;
 using detail::open_fabric;
 #else
+Status check_fabric(Job& /*job*/, const DeviceConfig& config) {
+  return {config.provider.empty() ? Code::ok : Code::unsupported};
+}
 Result<std::unique_ptr<detail::Transport> > open_fabric(Job& /*job*/,
                                                         const DeviceConfig& /*config*/) {
   return Status{Code::unsupported};
@@ -31,14 +35,13 @@ Result<std::unique_ptr<detail::Transport> > open_fabric(Job& /*job*/,
 Result<std::unique_ptr<detail::Transport>> open_transport(Job& job, const DeviceConfig& config) {
   auto near = detail::find_neighbours(job, config);
   if (!near) return near.status();
-  std::unique_ptr<detail::Transport> far;
-  if (near->all.empty() || !near->everybody) {
-    auto opened = open_fabric(job, config);
-    if (!opened) return opened.status();
-    far = std::move(*opened);
+  if (near->everybody) {
+    if (const Status fabric = check_fabric(job, config); !fabric) return fabric;
+    return detail::join_node(job, std::move(*near), nullptr);
   }
-  if (near->all.empty()) return far;
-  return detail::join_node(job, std::move(*near), std::move(far));
+  auto far = open_fabric(job, config);
+  if (!far || near->all.empty()) return far;
+  return detail::join_node(job, std::move(*near), std::move(*far));
 }
 
 // Sockets of one process, half of what a system usually allows. With more peers each connection is

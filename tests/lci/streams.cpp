@@ -132,7 +132,9 @@ int consume(lci::Device& device, lci::Queue& queue) {
 int main(int argc, char** argv) {
   auto job = lci::Job::join();
   if (!job) return fail("job");
-  auto device = lci::Device::open(*job);
+  lci::DeviceConfig config;
+  config.receive_packets = 32;  // a producer has used up its credits before the queue is full
+  auto device = lci::Device::open(*job, config);
   if (!device) return fail("device");
   if (argc == 2 && std::strcmp(argv[1], "wait") == 0) return wait_for_death(*device);
   if (argc != 3 || std::strcmp(argv[1], "produce") != 0) return fail("arguments");

@@ -245,7 +245,6 @@ TEST_P(Processes, ranks_that_disagree_do_not_open_a_device) {
       config.receive_packets = 100 + static_cast<std::size_t>(rank);
       MH_CHECK(Device::open(*job, config).status().code == Code::mismatch);
       config.receive_packets = 100;
-      config.node = false;
       config.provider = "no_such_provider";
       MH_CHECK(Device::open(*job, config).status().code == Code::unsupported);
       return 0;
