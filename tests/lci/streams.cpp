@@ -117,8 +117,8 @@ int consume(lci::Device& device, lci::Queue& queue) {
       if (byte != static_cast<std::byte>(message->tag())) return fail("what a message says");
     }
     stream.add(message->tag(), message->bytes());
-    if (stream.messages % 20 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    if (stream.messages == 500) at_start = resident_kib();
+    if (stream.messages % 4 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    if (stream.messages == 100) at_start = resident_kib();
     if (at_start != 0 && resident_kib() > at_start + kMostGrowth) return fail("memory has grown");
     if (queue.most_memory() > kLimit) return fail("the limit of the queue");
   }
