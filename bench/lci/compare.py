@@ -4,9 +4,9 @@
 
 All take turns, round after round; printed are medians of round trips a second. LCI goes through the
 memory of the node, and over two providers of libfabric with that switched off. MPI and LCI v2 run
-with as many threads as LCI has light tasks, up to 64; MPI as it is, which is shared memory, and over
-TCP. The provider's own figure (fi_pingpong of libfabric's tools, one task) is what LCI's single-task
-latency is to be compared with. Needs a quiet machine to mean anything.
+with as many threads as LCI has light tasks, up to 64; MPI as it is, which is shared memory, and
+over TCP. The provider's own figure (fi_pingpong of libfabric's tools, one task) is what LCI's
+single-task latency is to be compared with. Needs a quiet machine to mean anything.
 
 LCI version 2 takes part where --lci-v2 says under which prefix it is installed (its option
 LCI_NETWORK_BACKENDS=ofi): its program here is lci_v2.cpp, over the same providers.

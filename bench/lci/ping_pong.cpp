@@ -4,7 +4,8 @@
 //
 //   mh-lci-ping-pong PROVIDER TASKS ROUNDS [WORKERS [BYTES]]
 //
-// PROVIDER: tcp or shm of libfabric, or node: the memory that both share. Starts both processes itself. At the end: the retries of rank 0, by reason.
+// PROVIDER: tcp or shm of libfabric, or node: the memory that both share. Starts both processes
+// itself. At the end: the retries of rank 0, by reason.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>

@@ -130,7 +130,9 @@ class Fabric final : public Transport {
 
   [[nodiscard]] int rank() const override { return job_.rank(); }
   [[nodiscard]] int size() const override { return job_.size(); }
-  [[nodiscard]] std::size_t inject_limit(int /*rank*/) const override { return info_->tx_attr->inject_size; }
+  [[nodiscard]] std::size_t inject_limit(int /*rank*/) const override {
+    return info_->tx_attr->inject_size;
+  }
 
   [[nodiscard]] std::size_t post_limit() const override { return info_->rx_attr->size; }
 

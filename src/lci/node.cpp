@@ -209,8 +209,8 @@ class Node final : public Transport {
   std::size_t poll_far(std::span<NetEvent> events) {
     if (events.empty()) return 0;
     const std::size_t count = far_->poll(events);
-    const bool is_ours = count == 1 && events[0].what == NetEvent::What::gone &&
-                         is_near(events[0].header.rank);
+    const bool is_ours =
+        count == 1 && events[0].what == NetEvent::What::gone && is_near(events[0].header.rank);
     return is_ours ? 0 : count;  // reported when its ring is empty
   }
 

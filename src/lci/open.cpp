@@ -25,8 +25,8 @@ using detail::open_fabric;
 Status check_fabric(Job& /*job*/, const DeviceConfig& config) {
   return {config.provider.empty() ? Code::ok : Code::unsupported};
 }
-Result<std::unique_ptr<detail::Transport> > open_fabric(Job& /*job*/,
-                                                        const DeviceConfig& /*config*/) {
+Result<std::unique_ptr<detail::Transport>> open_fabric(Job& /*job*/,
+                                                       const DeviceConfig& /*config*/) {
   return Status{Code::unsupported};
 }
 #endif
@@ -54,8 +54,7 @@ Code greet(detail::DeviceState& state, int rank) {
   if (packet == nullptr) return Code::full;
   packet->header.rank = rank;
   const detail::Header hello{detail::Wire::hello, 0, state.transport->rank(), 0};
-  const std::size_t size =
-      std::min(state.peer(rank).inject_limit + 1, state.config.packet_bytes);
+  const std::size_t size = std::min(state.peer(rank).inject_limit + 1, state.config.packet_bytes);
   std::memset(packet->payload(), 0, size);
   const Code code = state.transport->send(rank, hello, {packet->payload(), size}, *packet);
   if (code != Code::ok) state.packets.give(packet);
@@ -115,7 +114,8 @@ int Device::size() const noexcept { return state_->transport->size(); }
 bool Device::alive(int rank) const noexcept { return state_->has(rank) && !state_->is_gone(rank); }
 std::size_t Device::eager_limit() const noexcept { return state_->config.packet_bytes; }
 std::size_t Device::credits() const noexcept { return state_->shares.credits; }
-std::size_t Device::packet_memory() const noexcept { return state_->packet_bytes() + state_->transport->memory();
+std::size_t Device::packet_memory() const noexcept {
+  return state_->packet_bytes() + state_->transport->memory();
 }
 Counters Device::counters() const noexcept { return state_->counters(); }
 

@@ -98,8 +98,8 @@ struct alignas(kCacheLine) Peer : Deferred {
   // Senders. relaxed: counts; what they stand for is ordered by the network.
   std::atomic<std::int32_t> credits{0};
   std::atomic<std::int32_t> large{0};  // messages by rendezvous that may still be started
-  std::size_t inject_limit = 0;  // fixed when the device is opened
-  bool is_near = false;          // fixed, too
+  std::size_t inject_limit = 0;        // fixed when the device is opened
+  bool is_near = false;                // fixed, too
   // Set by progress() before it takes the peer's receives out of the table. relaxed: a receive that
   // was put there too late to be taken out looks at it after the lock of the same bucket.
   std::atomic<bool> gone{false};
@@ -159,8 +159,8 @@ inline constexpr std::size_t kSpareReceives = 4;
 
 // How the configured numbers are shared among peers.
 struct Shares {
-  std::size_t credits;   // for each peer
-  std::size_t large;     // for each peer
+  std::size_t credits;                  // for each peer
+  std::size_t large;                    // for each peer
   std::array<std::size_t, 2> receives;  // posted: to be filled by the far ranks, and by the near
   [[nodiscard]] std::size_t all_receives() const { return receives[0] + receives[1]; }
 };
@@ -189,7 +189,7 @@ struct DeviceState {
   Counts& count() { return counts[this_lane() & (kCountLanes - 1)]; }
   Answer retry(Retry reason);
   void defer(Deferred& step, bool (*again)(DeviceState&, Deferred&));
-  void consume(Packet& packet);  // its message has been used, and its sender's credit
+  void consume(Packet& packet);            // its message has been used, and its sender's credit
   void recycle(Packet& packet, int rank);  // it is to be posted again, for such as `rank`
   void give_credits(Peer& peer, std::int32_t count);
   void await_credit(int rank);  // returns when there may be one, or the peer is dead

@@ -38,8 +38,8 @@ class ByteRing : public testing::Test {
     if (record.word == 0) return false;
     const auto expected = message(number, size_of_message(number));
     EXPECT_EQ(record.word, with_size(kWord | number, expected.size()));
-    EXPECT_TRUE(std::equal(record.payload.begin(), record.payload.end(), expected.begin(),
-                           expected.end()));
+    EXPECT_TRUE(
+        std::equal(record.payload.begin(), record.payload.end(), expected.begin(), expected.end()));
     receiver.done(record);
     return true;
   }

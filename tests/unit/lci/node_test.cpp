@@ -77,8 +77,8 @@ TEST(Node, four_ranks_exchange_messages_of_all_sizes) { JobOfProcesses().run(4, 
 
 TEST(Node, large_messages_go_through_the_ring_where_the_kernel_refuses) {
   for (const int error : {EPERM, ENOSYS}) {
-    EXPECT_EQ(
-        said(JobOfProcesses(), 3, [error](int) { refuse(SYS_process_vm_writev, error); }), "");
+    EXPECT_EQ(said(JobOfProcesses(), 3, [error](int) { refuse(SYS_process_vm_writev, error); }),
+              "");
   }
 }
 
