@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Blocking ping-pong of many tasks: LCI beside MPI with threads, LCI v2, and the provider itself.
 
-All take turns, round after round; printed are medians of round trips a second. MPI and LCI v2 run
-with as many threads as LCI has light tasks, up to 64. The provider's own figure (fi_pingpong of
-libfabric's tools, one task) is what LCI's single-task latency is to be compared with. Needs a quiet
-machine to mean anything.
+All take turns, round after round; printed are medians of round trips a second. LCI goes through the
+memory of the node, and over two providers of libfabric with that switched off. MPI and LCI v2 run
+with as many threads as LCI has light tasks, up to 64; MPI as it is, which is shared memory, and
+over TCP. The provider's own figure (fi_pingpong of libfabric's tools, one task) is what LCI's
+single-task latency is to be compared with. Needs a quiet machine to mean anything.
 
 LCI version 2 takes part where --lci-v2 says under which prefix it is installed (its option
 LCI_NETWORK_BACKENDS=ofi): its program here is lci_v2.cpp, over the same providers.
@@ -32,6 +33,12 @@ from manyhands.benchmarks.mpis import MpiBuild, find_builds  # noqa: E402
 
 OURS = ROOT / "build" / "bin" / "mh-lci-ping-pong"
 PROVIDERS = {"shm": "shm", "tcp": "tcp;ofi_rxm"}
+OURS_BY = ("node", "shm", "tcp")
+# What keeps an MPI on TCP.
+OVER_TCP = {
+    "openmpi4": {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "tcp,self"},
+    "mpich4": {"UCX_TLS": "tcp,self"},
+}
 LIMIT_S = 60
 MOST_THREADS = 64  # of peers whose tasks are threads
 
@@ -76,7 +83,7 @@ def provider_rate(provider: str, rounds: int) -> float | None:
 def mpi_programs(folder: Path) -> dict[MpiBuild, list[str | Path]]:
     programs: dict[MpiBuild, list[str | Path]] = {}
     for build in find_builds(ROOT).values():
-        if build.name not in ("mpich4", "openmpi4"):
+        if build.name not in OVER_TCP:
             continue
         program = folder / build.name
         compiler = build.mpicc.with_name(build.mpicc.name.replace("mpicc", "mpicxx"))
@@ -124,20 +131,24 @@ def main() -> None:
                     note(f"{name} provider, 1", provider_rate(full, options.trips))
             for tasks in options.tasks:
                 trips = str(max(1, options.trips // tasks))
-                for name, full in PROVIDERS.items():
+                for name in OURS_BY:
                     note(f"{name} LCI, {tasks}", rate([OURS, name, str(tasks), trips]))
-                    if peer and tasks <= MOST_THREADS:
+                if tasks > MOST_THREADS:
+                    continue
+                for name, full in PROVIDERS.items():
+                    if peer:
                         made = lci_v2_rate([*peer, str(tasks), trips], full)
                         note(f"{name} LCI v2, {tasks}", made)
-                for build, command in programs.items():
-                    if tasks <= MOST_THREADS:
-                        made = rate([*command, str(tasks), trips], **build.environment())
-                        note(f"{build.name} threads, {tasks}", made)
+                for build, program in programs.items():
+                    for name, settings in {"shm": {}, "tcp": OVER_TCP[build.name]}.items():
+                        environment = {**build.environment(), **settings}
+                        made = rate([*program, str(tasks), trips], **environment)
+                        note(f"{name} {build.name} threads, {tasks}", made)
     for name, values in results.items():
         done = [value for value in values if value is not None]
         median = f"{statistics.median(done):12,.0f}" if done else f"{'none':>12}"
         missing = len(values) - len(done)
-        print(f"{name:24} {median}" + (f"  ({missing} did not finish)" if missing else ""))
+        print(f"{name:28} {median}" + (f"  ({missing} did not finish)" if missing else ""))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@
 //
 //   mh-lci-ping-pong PROVIDER TASKS ROUNDS [WORKERS [BYTES]]
 //
-// PROVIDER: tcp or shm. Starts both processes itself. At the end: the retries of rank 0, by reason.
+// PROVIDER: tcp or shm of libfabric, or node: the memory that both share. Starts both processes
+// itself. At the end: the retries of rank 0, by reason.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -104,7 +105,8 @@ int live(int rank, const std::string& root, const Game& game) {
   auto job = lci::Job::join({.rank = rank, .size = 2, .root = root, .timeout_s = 20});
   if (!job.ok()) return 2;
   lci::DeviceConfig config;
-  config.provider = game.provider;
+  config.node = game.provider == "node";
+  if (!config.node) config.provider = game.provider;
   config.expected_keys = std::max<std::size_t>(config.expected_keys, game.tasks);
   auto device = lci::Device::open(*job, config);
   if (!device.ok()) {

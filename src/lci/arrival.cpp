@@ -125,6 +125,11 @@ bool DeviceState::dispatch(Packet& packet) {
     handle_rtr(packet);
     return true;
   }
+  if (packet.header.kind == Wire::hello) {
+    ++greetings;
+    recycle(packet, packet.header.rank);
+    return true;
+  }
   // acquire: partner is open_endpoint().
   packet.endpoint = endpoints[packet.header.endpoint].load(std::memory_order_acquire);
   if (packet.endpoint == nullptr) return false;

@@ -46,7 +46,10 @@ Shares shares_of(const DeviceConfig& config, const Transport& transport) {
   shares.credits = std::clamp(config.receive_packets / peers, kFewestCredits, kMostCredits);
   shares.credits = std::min(shares.credits, most - others);
   shares.large = std::min(shares.large, shares.credits);
-  shares.receives = peers * (shares.credits + shares.large + kSpareReceives);
+  const std::size_t each = shares.credits + shares.large + kSpareReceives;
+  for (int rank = 0; rank < transport.size(); ++rank) {
+    shares.receives[transport.is_near(rank) ? 1 : 0] += each;
+  }
   return shares;
 }
 
@@ -55,7 +58,7 @@ Result<std::unique_ptr<DeviceState>> DeviceState::make(std::unique_ptr<Transport
   if (!usable(config)) return Status{Code::misuse};
   try {
     auto device = std::make_unique<DeviceState>(std::move(transport), config);
-    const std::size_t count = device->shares.receives + config.send_packets;
+    const std::size_t count = device->shares.all_receives() + config.send_packets;
     std::byte* memory = device->packet_memory.get();
     if (memory == nullptr) return Status{Code::full};
     if (device->shares.large == 0) return Status{Code::unsupported};
@@ -65,8 +68,10 @@ Result<std::unique_ptr<DeviceState>> DeviceState::make(std::unique_ptr<Transport
       auto* packet = ::new (memory + i * stride(config)) Packet{};
       device->packets.give(packet);
     }
-    device->unposted.store(device->shares.receives, std::memory_order_relaxed);
-    device->post_receives();
+    for (const bool near : {false, true}) {
+      device->unposted[near].store(device->shares.receives[near], std::memory_order_relaxed);
+      device->post_receives(near);
+    }
     return device;
   } catch (const std::bad_alloc&) {
     return Status{Code::full};
@@ -77,16 +82,18 @@ DeviceState::DeviceState(std::unique_ptr<Transport> network, const DeviceConfig&
     : transport(std::move(network)),
       config(chosen),
       shares(shares_of(chosen, *transport)),
-      inject_limit(std::min(transport->inject_limit(), chosen.packet_bytes)),
       peers(static_cast<std::size_t>(transport->size())),
       packet_memory(allocate_packets(packet_bytes()), free_packets),
       records(2 * chosen.large_messages),
       receives(chosen.expected_keys),
       table(chosen.expected_keys, chosen.expected_keys),
-      packets(shares.receives + chosen.send_packets, lanes()),
+      packets(shares.all_receives() + chosen.send_packets, lanes()),
       free_records(records.size(), lanes()),
       free_receives(receives.size(), lanes()) {
-  for (Peer& peer : peers) {
+  for (int rank = 0; rank < transport->size(); ++rank) {
+    Peer& peer = this->peer(rank);
+    peer.is_near = transport->is_near(rank);
+    peer.inject_limit = std::min(transport->inject_limit(rank), chosen.packet_bytes);
     peer.credits.store(static_cast<std::int32_t>(shares.credits), std::memory_order_relaxed);
     peer.large.store(static_cast<std::int32_t>(shares.large), std::memory_order_relaxed);
   }
@@ -95,7 +102,7 @@ DeviceState::DeviceState(std::unique_ptr<Transport> network, const DeviceConfig&
 }
 
 std::size_t DeviceState::packet_bytes() const {
-  return (shares.receives + config.send_packets) * stride(config);
+  return (shares.all_receives() + config.send_packets) * stride(config);
 }
 
 DeviceState::~DeviceState() {
@@ -133,7 +140,9 @@ std::size_t DeviceState::progress() {
   NetEvent events[kEventsPerStep];
   const std::size_t count = transport->poll(events);
   for (std::size_t i = 0; i < count; ++i) handle(events[i]);
-  if (unposted.load(std::memory_order_relaxed) != 0) post_receives();
+  for (const bool near : {false, true}) {
+    if (unposted[near].load(std::memory_order_relaxed) != 0) post_receives(near);
+  }
   if (any_deferred.load(std::memory_order_relaxed)) retry_deferred();
   progressing.store(false, std::memory_order_release);
   return count;
@@ -162,7 +171,7 @@ void DeviceState::handle(const NetEvent& event) {
       return handle_failure(event);
     case NetEvent::What::unposted:
       packets.give(static_cast<Packet*>(event.context));
-      unposted.fetch_add(1, std::memory_order_release);
+      unposted[false].fetch_add(1, std::memory_order_release);
       return;
     case NetEvent::What::gone:
       return handle_gone(event.header.rank);
@@ -182,20 +191,20 @@ void DeviceState::handle_failure(const NetEvent& event) {
 }
 
 // Who makes progress. acquire: partner is consume(), whose packets are in the pool by then.
-void DeviceState::post_receives() {
-  std::size_t count = unposted.exchange(0, std::memory_order_acquire);
+void DeviceState::post_receives(bool near) {
+  std::size_t count = unposted[near].exchange(0, std::memory_order_acquire);
   while (count != 0) {
     Packet* packet = packets.take();
     if (packet == nullptr) break;
     packet->receive = nullptr;
     packet->place = nullptr;
-    if (transport->post({packet->payload(), config.packet_bytes}, *packet) != Code::ok) {
+    if (transport->post({packet->payload(), config.packet_bytes}, *packet, near) != Code::ok) {
       packets.give(packet);
       break;
     }
     --count;
   }
-  if (count != 0) unposted.fetch_add(count, std::memory_order_relaxed);
+  if (count != 0) unposted[near].fetch_add(count, std::memory_order_relaxed);
 }
 
 // --- credits --------------------------------------------------------------------------------
@@ -205,7 +214,7 @@ namespace {
 // Tells a peer of its credits, once the packets they stand for are posted.
 bool tell_credits(DeviceState& device, Deferred& step) {
   auto& peer = static_cast<Peer&>(step);
-  if (device.unposted.load(std::memory_order_relaxed) != 0) return false;
+  if (device.unposted[peer.is_near].load(std::memory_order_relaxed) != 0) return false;
   // seq_cst, as in consume(): either it sees that nobody tells, or this sees what it owes.
   peer.telling.store(false, std::memory_order_seq_cst);
   const std::uint32_t owed = peer.owed.exchange(0, std::memory_order_seq_cst);
@@ -222,8 +231,7 @@ bool tell_credits(DeviceState& device, Deferred& step) {
 
 void DeviceState::consume(Packet& packet) {
   Peer& sender = peer(packet.header.rank);
-  packets.give(&packet);
-  unposted.fetch_add(1, std::memory_order_release);
+  recycle(packet, packet.header.rank);
   const std::uint32_t owed = sender.owed.fetch_add(1, std::memory_order_seq_cst) + 1;
   if (owed < shares.credits / 2 || sender.telling.load(std::memory_order_seq_cst)) return;
   if (!sender.telling.exchange(true, std::memory_order_seq_cst)) defer(sender, tell_credits);
@@ -258,8 +266,12 @@ void DeviceState::await_credit(int rank) {
 
 void DeviceState::handle_credit(Packet& packet) {
   give_credits(peer(packet.header.rank), static_cast<std::int32_t>(packet.header.tag));
+  recycle(packet, packet.header.rank);
+}
+
+void DeviceState::recycle(Packet& packet, int rank) {
   packets.give(&packet);
-  unposted.fetch_add(1, std::memory_order_release);
+  unposted[peer(rank).is_near].fetch_add(1, std::memory_order_release);
 }
 
 // --- deferred steps and counters ------------------------------------------------------------

@@ -36,7 +36,7 @@ Answer EndpointState::send_eager(int rank, std::uint32_t tag, std::span<const st
   if (!take_one(peer.credits)) return device.retry(Retry::credit);
   const Header header{Wire::eager, id, device.transport->rank(), tag};
   Code code = Code::ok;
-  if (data.size() <= device.inject_limit) {
+  if (data.size() <= peer.inject_limit) {
     code = device.transport->inject(rank, header, data);
   } else {
     Packet* packet = device.packets.take();

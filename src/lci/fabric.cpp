@@ -130,7 +130,9 @@ class Fabric final : public Transport {
 
   [[nodiscard]] int rank() const override { return job_.rank(); }
   [[nodiscard]] int size() const override { return job_.size(); }
-  [[nodiscard]] std::size_t inject_limit() const override { return info_->tx_attr->inject_size; }
+  [[nodiscard]] std::size_t inject_limit(int /*rank*/) const override {
+    return info_->tx_attr->inject_size;
+  }
 
   [[nodiscard]] std::size_t post_limit() const override { return info_->rx_attr->size; }
 
@@ -149,13 +151,13 @@ class Fabric final : public Transport {
     return code_of(::fi_senddata(ep_.get(), payload.data(), payload.size(), packet_descriptor(),
                                  header.pack(), at(rank), &context));
   }
-  Code post(std::span<std::byte> payload, NetContext& context) override {
+  Code post(std::span<std::byte> payload, NetContext& context, bool /*near*/) override {
     context.use = NetContext::Use::receive;
     return code_of(::fi_recv(ep_.get(), payload.data(), payload.size(), packet_descriptor(),
                              FI_ADDR_UNSPEC, &context));
   }
 
-  Result<Region> add(std::span<std::byte> memory, bool writable) override {
+  Result<Region> add(int /*rank*/, std::span<std::byte> memory, bool writable) override {
     const auto mode = static_cast<std::uint64_t>(info_->domain_attr->mr_mode);
     if (!writable && (mode & FI_MR_LOCAL) == 0) return Region{};
     Owned<fid_mr> mr = register_memory(memory, writable ? FI_REMOTE_WRITE : FI_WRITE);
@@ -173,7 +175,7 @@ class Fabric final : public Transport {
     region = {};
   }
 
-  Code put(int rank, const Put& put, NetContext& context) override {
+  Code put(int rank, Put& put, NetContext& context) override {
     context.use = NetContext::Use::put;
     return code_of(::fi_writedata(ep_.get(), put.data, put.size, put.descriptor,
                                   put.immediate.pack(), at(rank), put.address, put.key, &context));
@@ -281,10 +283,15 @@ std::string provider_name(const std::string& name) {
   return name == "tcp" ? "tcp;ofi_rxm" : name == "verbs" ? "verbs;ofi_rxm" : name;
 }
 
-// The same for all ranks: chosen by the user, or by whether all are on one machine.
-Result<std::string> choose_provider(Job& job, const std::string& asked) {
+// Empty: the user has not chosen any.
+std::string wanted_provider(const DeviceConfig& config) {
   const char* environment = std::getenv("MH_LCI_PROVIDER");
-  const std::string wanted = !asked.empty() || environment == nullptr ? asked : environment;
+  return !config.provider.empty() || environment == nullptr ? config.provider : environment;
+}
+
+// The same for all ranks: chosen by the user, or by whether all are on one machine.
+Result<std::string> choose_provider(Job& job, const DeviceConfig& config) {
+  const std::string wanted = wanted_provider(config);
   const auto machines = job.allgather(wanted + '\n' + this_machine());
   if (!machines) return machines.status();
   const bool together = std::all_of(machines->begin(), machines->end(),
@@ -301,8 +308,21 @@ std::string contract(const std::string& provider, const DeviceConfig& c) {
 
 }  // namespace
 
+Status check_fabric(Job& job, const DeviceConfig& config) {
+  const std::string wanted = wanted_provider(config);
+  const bool found = wanted.empty() || find_provider(provider_name(wanted)) != nullptr;
+  const auto all = job.allgather((found ? "+" : "-") + wanted);
+  if (!all) return all.status();
+  for (const std::string& other : *all) {
+    if (other.substr(1) != wanted) return {Code::mismatch};
+  }
+  const bool everywhere =
+      std::all_of(all->begin(), all->end(), [](const auto& other) { return other[0] == '+'; });
+  return {everywhere ? Code::ok : Code::unsupported};
+}
+
 Result<std::unique_ptr<Transport>> open_fabric(Job& job, const DeviceConfig& config) {
-  const Result<std::string> provider = choose_provider(job, config.provider);
+  const Result<std::string> provider = choose_provider(job, config);
   if (!provider) return provider.status();
   Owned<fi_info> info = find_provider(*provider);
   std::unique_ptr<Fabric> fabric;

@@ -16,4 +16,7 @@ namespace mh::lci::detail {
 // Collective over the job, which must outlive it. See Device::open() for failures.
 Result<std::unique_ptr<Transport>> open_fabric(Job& job, const DeviceConfig& config);
 
+// Collective, where no rank needs it: a provider that was asked for must be there all the same.
+Status check_fabric(Job& job, const DeviceConfig& config);
+
 }  // namespace mh::lci::detail

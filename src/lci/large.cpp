@@ -75,7 +75,7 @@ bool DeviceState::begin_transfer(Packet& packet) {
   ReadyToSend rts;
   std::memcpy(&rts, packet.payload(), sizeof rts);
   if (wanted != 0 && !is_gone(rank)) {
-    const Result<Region> region = transport->add({packet.place, wanted}, true);
+    const Result<Region> region = transport->add(rank, {packet.place, wanted}, true);
     if (!region) {
       give_record(*record);
       return false;
@@ -113,14 +113,14 @@ void DeviceState::handle_rtr(Packet& packet) {
   ReadyToReceive rtr;
   std::memcpy(&rtr, packet.payload(), sizeof rtr);
   const int rank = packet.header.rank;
-  packets.give(&packet);
-  unposted.fetch_add(1, std::memory_order_release);
+  recycle(packet, rank);
   if (rtr.sender_record >= records.size()) return;
   Record& record = records[rtr.sender_record];
   if (!leave_waiting(record, rank, true, kPutting)) return;
   record.put.size = rtr.size;
   record.put.address = rtr.address;
   record.put.key = rtr.key;
+  record.put.moved = 0;
   record.put.immediate = {Wire::put, 0, transport->rank(), rtr.receiver_record};
   if (!put(record)) defer(record, put_again);
 }
@@ -129,7 +129,7 @@ void DeviceState::handle_rtr(Packet& packet) {
 bool DeviceState::put(Record& record) {
   if (record.region.handle == nullptr && record.put.size != 0) {
     auto* data = const_cast<std::byte*>(record.put.data);  // the interface has one kind of memory
-    const Result<Region> region = transport->add({data, record.put.size}, false);
+    const Result<Region> region = transport->add(record.rank, {data, record.put.size}, false);
     if (!region) return false;
     record.region = *region;
   }

@@ -14,7 +14,7 @@ class Loopback final : public Transport {
 
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return static_cast<int>(network_.ports_.size()); }
-  [[nodiscard]] std::size_t inject_limit() const override { return 256; }
+  [[nodiscard]] std::size_t inject_limit(int /*rank*/) const override { return 256; }
   [[nodiscard]] std::size_t post_limit() const override { return network_.post_limit; }
   Status attach(std::span<std::byte> /*packets*/) override { return {}; }
 
@@ -26,7 +26,7 @@ class Loopback final : public Transport {
     context.use = NetContext::Use::send;
     return fly(rank, header, payload, &context);
   }
-  Code post(std::span<std::byte> payload, NetContext& context) override {
+  Code post(std::span<std::byte> payload, NetContext& context, bool /*near*/) override {
     LoopbackNetwork::Port& port = network_.port(rank_);
     const std::lock_guard guard(port.mutex);
     if (port.posted.size() >= network_.post_limit) return Code::full;
@@ -35,13 +35,13 @@ class Loopback final : public Transport {
     return Code::ok;
   }
 
-  Result<Region> add(std::span<std::byte> memory, bool /*writable*/) override {
+  Result<Region> add(int /*rank*/, std::span<std::byte> memory, bool /*writable*/) override {
     const auto address = reinterpret_cast<std::uint64_t>(memory.data());
     return Region{memory.data(), address, memory.size(), nullptr};
   }
   void remove(Region& region) override { region.handle = nullptr; }
 
-  Code put(int rank, const Put& put, NetContext& context) override {
+  Code put(int rank, Put& put, NetContext& context) override {
     context.use = NetContext::Use::put;
     if (const Code code = may_send(rank); code != Code::ok) return code;
     LoopbackNetwork::Port& port = network_.port(rank);

@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The public Device: opened over a job, closed with all others.
-#include <utility>
+#include <sched.h>
 
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "lci/job_state.hpp"
+#include "lci/node.hpp"
 #include "lci/state.hpp"
 #include "manyhands/lci/device.hpp"
 #if MH_LCI_HAS_FABRIC
@@ -12,23 +19,78 @@ namespace mh::lci {
 namespace {
 
 #if MH_LCI_HAS_FABRIC
+using detail::check_fabric;
 using detail::open_fabric;
 #else
-Result<std::unique_ptr<detail::Transport> > open_fabric(Job& /*job*/,
-                                                        const DeviceConfig& /*config*/) {
+Status check_fabric(Job& /*job*/, const DeviceConfig& config) {
+  return {config.provider.empty() ? Code::ok : Code::unsupported};
+}
+Result<std::unique_ptr<detail::Transport>> open_fabric(Job& /*job*/,
+                                                       const DeviceConfig& /*config*/) {
   return Status{Code::unsupported};
 }
 #endif
 
+// Through the memory of the node to whom that leads, over a network to everybody else.
+Result<std::unique_ptr<detail::Transport>> open_transport(Job& job, const DeviceConfig& config) {
+  auto near = detail::find_neighbours(job, config);
+  if (!near) return near.status();
+  if (near->everybody) {
+    if (const Status fabric = check_fabric(job, config); !fabric) return fabric;
+    return detail::join_node(job, std::move(*near), nullptr);
+  }
+  auto far = open_fabric(job, config);
+  if (!far || near->all.empty()) return far;
+  return detail::join_node(job, std::move(*near), std::move(*far));
+}
+
+// Sockets of one process, half of what a system usually allows. With more peers each connection is
+// made when it is needed.
+constexpr int kMostConnections = 512;
+
+// Too long to be injected, so that the provider makes ready for messages of packets as well.
+Code greet(detail::DeviceState& state, int rank) {
+  detail::Packet* packet = state.packets.take();
+  if (packet == nullptr) return Code::full;
+  packet->header.rank = rank;
+  const detail::Header hello{detail::Wire::hello, 0, state.transport->rank(), 0};
+  const std::size_t size = std::min(state.peer(rank).inject_limit + 1, state.config.packet_bytes);
+  std::memset(packet->payload(), 0, size);
+  const Code code = state.transport->send(rank, hello, {packet->payload(), size}, *packet);
+  if (code != Code::ok) state.packets.give(packet);
+  return code;
+}
+
+// A provider makes a connection and its buffers when they are first needed, and takes its time for
+// both: libfabric's rxm looks after new connections every 10 ms, and writes 17 MB of buffers for
+// 9 ms. Nobody's first message has to wait for that: all is done here, to all peers at once.
+Status meet_all(const Job& job, Device& device) {
+  detail::DeviceState& state = device.state();
+  if (job.size() > kMostConnections) return {};
+  std::vector<int> unmet;
+  for (int rank = 0; rank < job.size(); ++rank) {
+    if (!state.peer(rank).is_near) unmet.push_back(rank);
+  }
+  const std::size_t peers = unmet.size();
+  while (!unmet.empty() || state.greetings < peers) {
+    std::erase_if(unmet, [&](int rank) { return greet(state, rank) != Code::full; });
+    if (device.progress() == 0) ::sched_yield();
+    if (job.state().deaths() != 0) return {Code::gone};
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Device> Device::open(Job& job, const DeviceConfig& config) {
-  auto transport = open_fabric(job, config);
+  auto transport = open_transport(job, config);
   if (!transport) return transport.status();
   auto state = detail::DeviceState::make(std::move(*transport), config);
   if (!state) return state.status();
   Device device(job, std::move(*state));
   // Nobody sends before all have posted their packets.
+  if (const auto all = job.allgather({}, [&] { device.progress(); }); !all) return all.status();
+  if (const Status met = meet_all(job, device); !met) return met;
   if (const auto all = job.allgather({}, [&] { device.progress(); }); !all) return all.status();
   return device;
 }
@@ -52,7 +114,9 @@ int Device::size() const noexcept { return state_->transport->size(); }
 bool Device::alive(int rank) const noexcept { return state_->has(rank) && !state_->is_gone(rank); }
 std::size_t Device::eager_limit() const noexcept { return state_->config.packet_bytes; }
 std::size_t Device::credits() const noexcept { return state_->shares.credits; }
-std::size_t Device::packet_memory() const noexcept { return state_->packet_bytes(); }
+std::size_t Device::packet_memory() const noexcept {
+  return state_->packet_bytes() + state_->transport->memory();
+}
 Counters Device::counters() const noexcept { return state_->counters(); }
 
 const char* describe(Retry reason) {

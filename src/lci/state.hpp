@@ -98,6 +98,8 @@ struct alignas(kCacheLine) Peer : Deferred {
   // Senders. relaxed: counts; what they stand for is ordered by the network.
   std::atomic<std::int32_t> credits{0};
   std::atomic<std::int32_t> large{0};  // messages by rendezvous that may still be started
+  std::size_t inject_limit = 0;        // fixed when the device is opened
+  bool is_near = false;                // fixed, too
   // Set by progress() before it takes the peer's receives out of the table. relaxed: a receive that
   // was put there too late to be taken out looks at it after the lock of the same bucket.
   std::atomic<bool> gone{false};
@@ -151,15 +153,16 @@ struct alignas(kCacheLine) Counts {
   std::array<std::atomic<std::uint64_t>, kRetryReasons> retries{};
 };
 
-// Packets for control messages of one peer beyond those of its rendezvous: two credits, and two
-// more.
+// Packets for control messages of one peer beyond those of its rendezvous: two credits, a hello,
+// and one more.
 inline constexpr std::size_t kSpareReceives = 4;
 
 // How the configured numbers are shared among peers.
 struct Shares {
-  std::size_t credits;   // for each peer
-  std::size_t large;     // for each peer
-  std::size_t receives;  // posted in all
+  std::size_t credits;                  // for each peer
+  std::size_t large;                    // for each peer
+  std::array<std::size_t, 2> receives;  // posted: to be filled by the far ranks, and by the near
+  [[nodiscard]] std::size_t all_receives() const { return receives[0] + receives[1]; }
 };
 Shares shares_of(const DeviceConfig& config, const Transport& transport);
 
@@ -186,7 +189,8 @@ struct DeviceState {
   Counts& count() { return counts[this_lane() & (kCountLanes - 1)]; }
   Answer retry(Retry reason);
   void defer(Deferred& step, bool (*again)(DeviceState&, Deferred&));
-  void consume(Packet& packet);  // its message has been used
+  void consume(Packet& packet);            // its message has been used, and its sender's credit
+  void recycle(Packet& packet, int rank);  // it is to be posted again, for such as `rank`
   void give_credits(Peer& peer, std::int32_t count);
   void await_credit(int rank);  // returns when there may be one, or the peer is dead
   // arrival.cpp: a message that has met its receive, or needs none. False: try again.
@@ -210,7 +214,7 @@ struct DeviceState {
   bool put(Record& record);               // large.cpp
   void put_done(Record& record, Code code);
   void handle_gone(int rank);  // gone.cpp
-  void post_receives();
+  void post_receives(bool near);
   void retry_deferred();
 
   static constexpr unsigned kCountLanes = 16;
@@ -219,7 +223,6 @@ struct DeviceState {
   std::unique_ptr<Transport> transport;
   const DeviceConfig config;
   const Shares shares;
-  const std::size_t inject_limit;
   std::vector<Peer> peers;
   std::unique_ptr<std::byte[], void (*)(std::byte*)> packet_memory;
   std::vector<Record> records;
@@ -235,8 +238,10 @@ struct DeviceState {
   std::array<std::atomic<EndpointState*>, kMaxEndpoints> endpoints{};
 
   alignas(kCacheLine) std::atomic<bool> progressing{false};  // acquire and release: a lock
-  // Receive packets to be posted. Consumers add; release and acquire with post_receives().
-  alignas(kCacheLine) std::atomic<std::size_t> unposted{0};
+  std::size_t greetings = 0;                                 // who makes progress: hellos
+  // Receive packets to be posted, for far and for near ranks. Consumers add; release and acquire
+  // with post_receives().
+  alignas(kCacheLine) std::array<std::atomic<std::size_t>, 2> unposted{};
 
   alignas(kCacheLine) ult::SpinLock deferred_lock;  // of the list
   Deferred* first_deferred = nullptr;

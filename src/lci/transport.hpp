@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a device needs of a network: packets to peers, puts into registered memory, and events.
-// Implementations: libfabric (fabric.hpp) and ranks of one process (loopback.hpp), for tests.
+// Implementations: memory shared by the ranks of a node (node.hpp), libfabric (fabric.hpp), and
+// ranks of one process (loopback.hpp), for tests.
 //
 // Calls that send answer `ok`, `full` (take it back, try again later), `gone` (the peer is dead) or
 // `system`. Only on `ok` does the transport keep what it was given; what it keeps comes back in an
-// event. All calls from any thread, except that poll() is called by one at a time.
+// event. All calls from any thread, except that post() and poll() are called by one at a time.
 #pragma once
 
 #include <cstddef>
@@ -37,6 +38,7 @@ struct Put {
   std::uint64_t address;
   std::uint64_t key;
   Header immediate;
+  std::size_t moved;  // the transport's own; 0 at the start
 };
 
 struct NetEvent {
@@ -65,8 +67,12 @@ class Transport {
 
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
+  // Near ranks and the others have posted packets of their own.
+  [[nodiscard]] virtual bool is_near(int /*rank*/) const { return false; }
+  // Bytes for messages that it has beside the packets, as far as they are known.
+  [[nodiscard]] virtual std::size_t memory() const { return 0; }
   // Bytes that inject() takes.
-  [[nodiscard]] virtual std::size_t inject_limit() const = 0;
+  [[nodiscard]] virtual std::size_t inject_limit(int rank) const = 0;
   // Packets that can be posted at a time.
   [[nodiscard]] virtual std::size_t post_limit() const = 0;
   // All packets lie there; called once, before anything else.
@@ -76,12 +82,13 @@ class Transport {
   virtual Code inject(int rank, Header header, std::span<const std::byte> data) = 0;
   virtual Code send(int rank, Header header, std::span<const std::byte> payload,
                     NetContext& context) = 0;
-  virtual Code post(std::span<std::byte> payload, NetContext& context) = 0;
+  virtual Code post(std::span<std::byte> payload, NetContext& context, bool near) = 0;
 
-  // Memory for puts; `writable`: peers put into it.
-  virtual Result<Region> add(std::span<std::byte> memory, bool writable) = 0;
+  // Memory for puts from or to a rank; `writable`: that one puts into it. Without a handle nothing
+  // has to be removed.
+  virtual Result<Region> add(int rank, std::span<std::byte> memory, bool writable) = 0;
   virtual void remove(Region& region) = 0;
-  virtual Code put(int rank, const Put& put, NetContext& context) = 0;
+  virtual Code put(int rank, Put& put, NetContext& context) = 0;
 
   // How many events it wrote.
   virtual std::size_t poll(std::span<NetEvent> events) = 0;

@@ -22,6 +22,8 @@ enum class Wire : std::uint8_t {
   rtr,     // ready to receive; payload: ReadyToReceive
   credit,  // tag: how many packets of the receiver are free again
   put,     // immediate of a put; tag: the receiver's record
+  hello,   // nothing but that there is a connection now
+  chunk,   // between ranks of a node: an address, and the bytes of a put that go there
 };
 
 inline constexpr int kMaxRanks = 1 << 20;

@@ -65,35 +65,53 @@ struct Stream {
   }
 };
 
-// A buffer is written anew once its message has left it.
+constexpr std::size_t kBuffers = 64;  // of large messages under way: more than the credits
+
+// Repeats until the message is taken. How often it was refused, or -1.
+long send(lci::Device& device, lci::Queue& queue, std::uint32_t tag,
+          std::span<const std::byte> data, std::atomic<std::uint32_t>* sent,
+          std::uint32_t& posted) {
+  for (long refused = 0;; ++refused) {
+    const auto answer = queue.send_enqueue(1, tag, data, sent);
+    if (answer.is_error() || queue.receive_dequeue()) return -1;
+    if (answer.is_posted()) ++posted;
+    if (!answer.is_retry()) return refused;
+    device.progress();
+    mh::ult::yield();
+  }
+}
+
+// Until all that were posted are sent. False: a message nobody sent.
+bool wait_for(lci::Device& device, lci::Queue& queue, const std::atomic<std::uint32_t>& sent,
+              std::uint32_t posted) {
+  while (sent.load() != posted) {
+    device.progress();
+    if (queue.receive_dequeue()) return false;
+  }
+  return true;
+}
+
+// Buffers are written anew once all messages have left them.
 int produce(lci::Device& device, lci::Queue& queue, int seconds) {
   Stream stream;
-  std::uint64_t held_up = 0;
+  long held_up = 0;
   std::atomic<std::uint32_t> sent{0};
-  std::vector<std::byte> data;
+  std::uint32_t posted = 0;
+  std::vector<std::vector<std::byte>> buffers(kBuffers);
   const auto end = Clock::now() + std::chrono::seconds(seconds);
   for (std::uint32_t tag = 0; Clock::now() < end; ++tag) {
+    if (tag % kBuffers == 0 && !wait_for(device, queue, sent, posted)) return fail("a wait");
+    std::vector<std::byte>& data = buffers[tag % kBuffers];
     data.assign(kSizes[tag % 3], static_cast<std::byte>(tag));
-    const std::uint32_t before = sent.load();
-    for (;;) {
-      const auto answer = queue.send_enqueue(1, tag, data, &sent);
-      if (answer.is_error()) return fail("send");
-      if (answer.is_done()) break;
-      if (answer.is_retry()) ++held_up;
-      device.progress();
-      mh::ult::yield();
-      if (answer.is_retry()) continue;
-      while (sent.load() == before) {
-        device.progress();
-        if (queue.receive_dequeue()) return fail("a message nobody sent");
-      }
-      break;
-    }
+    const long refused = send(device, queue, tag, data, &sent, posted);
+    if (refused < 0) return fail("send");
+    held_up += refused;
     stream.add(tag, data);
   }
   const auto count = std::as_bytes(std::span(&stream.messages, 1));
-  const auto last = lci::insist(device, [&] { return queue.send_enqueue(1, kLast, count, &sent); });
-  if (last.is_error() || held_up == 0) return fail("never held up");
+  if (send(device, queue, kLast, count, &sent, posted) < 0) return fail("the last message");
+  if (!wait_for(device, queue, sent, posted)) return fail("the last wait");
+  if (held_up == 0) return fail("never held up");
   std::printf("produced %llu %llu\n", static_cast<unsigned long long>(stream.messages),
               static_cast<unsigned long long>(stream.sum));
   return 0;
@@ -117,8 +135,8 @@ int consume(lci::Device& device, lci::Queue& queue) {
       if (byte != static_cast<std::byte>(message->tag())) return fail("what a message says");
     }
     stream.add(message->tag(), message->bytes());
-    if (stream.messages % 20 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    if (stream.messages == 500) at_start = resident_kib();
+    if (stream.messages % 4 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    if (stream.messages == 100) at_start = resident_kib();
     if (at_start != 0 && resident_kib() > at_start + kMostGrowth) return fail("memory has grown");
     if (queue.most_memory() > kLimit) return fail("the limit of the queue");
   }
@@ -132,7 +150,9 @@ int consume(lci::Device& device, lci::Queue& queue) {
 int main(int argc, char** argv) {
   auto job = lci::Job::join();
   if (!job) return fail("job");
-  auto device = lci::Device::open(*job);
+  lci::DeviceConfig config;
+  config.receive_packets = 32;  // a producer has used up its credits before the queue is full
+  auto device = lci::Device::open(*job, config);
   if (!device) return fail("device");
   if (argc == 2 && std::strcmp(argv[1], "wait") == 0) return wait_for_death(*device);
   if (argc != 3 || std::strcmp(argv[1], "produce") != 0) return fail("arguments");

@@ -40,12 +40,13 @@ def streams() -> Path:
 
 @contextmanager
 def started(
-    hosts: nodes.Nodes, folder: Path, command: list[str]
+    hosts: nodes.Nodes, folder: Path, command: list[str], ranks_each: int = 1
 ) -> Iterator[list[subprocess.Popen[str]]]:
-    """A rank on each host, ended with the block."""
+    """So many ranks on each host, host by host, ended with the block."""
     ranks = []
-    for rank, host in enumerate(hosts.each):
-        variables = {"MH_LCI_RANK": rank, "MH_LCI_SIZE": len(hosts.each)}
+    placed = [host for host in hosts.each for _ in range(ranks_each)]
+    for rank, host in enumerate(placed):
+        variables = {"MH_LCI_RANK": rank, "MH_LCI_SIZE": len(placed)}
         variables["MH_LCI_ROOT"] = folder / "root"
         environment = {**os.environ, **{name: str(value) for name, value in variables.items()}}
         ranks.append(
@@ -83,13 +84,32 @@ def test_all_three_ways_are_right_over_two_and_four_hosts() -> None:
         assert f"cc, RMAT of scale 8, {count} hosts" in run.stdout
 
 
-@pytest.mark.parametrize("count", [2, 4])
+def test_ranks_share_memory_on_a_host_and_have_a_network_between_hosts(tmp_path: Path) -> None:
+    program = made(
+        PROGRAMS / "graph",
+        [*GRAPH.iterdir(), *SOURCES],
+        lambda to: command_for(GRAPH / "main.cpp", to),
+        LIMIT_S,
+    )
+    for cut in ("edges", "vertices"):
+        command = [str(program), "cc", "--scale", "10", "--cut", cut]
+        with (
+            nodes.several_nodes(tmp_path, 2) as hosts,
+            started(hosts, tmp_path, command, ranks_each=2) as ranks,
+        ):
+            printed = [rank.communicate(timeout=LIMIT_S)[0] for rank in ranks]
+        assert [rank.returncode for rank in ranks] == [0] * 4, printed
+        assert " right, " in printed[0]
+        assert printed[0].count(": 2 ranks, ") == 2, printed
+
+
+@pytest.mark.parametrize(("count", "ranks_each"), [(2, 1), (4, 1), (2, 2)])
 def test_a_killed_peer_is_an_error_within_five_seconds(
-    tmp_path: Path, streams: Path, count: int
+    tmp_path: Path, streams: Path, count: int, ranks_each: int
 ) -> None:
     with (
         nodes.several_nodes(tmp_path, count) as hosts,
-        started(hosts, tmp_path, [str(streams), "wait"]) as ranks,
+        started(hosts, tmp_path, [str(streams), "wait"], ranks_each) as ranks,
     ):
         for rank in ranks:
             assert rank.stdout is not None
@@ -99,7 +119,7 @@ def test_a_killed_peer_is_an_error_within_five_seconds(
         for rank in ranks[:-1]:
             assert rank.communicate(timeout=LIMIT_S)[0] == "gone\n"
         assert time.monotonic() - killed < 5
-        assert [rank.wait() for rank in ranks] == [0] * (count - 1) + [-signal.SIGKILL]
+        assert [rank.wait() for rank in ranks] == [0] * (len(ranks) - 1) + [-signal.SIGKILL]
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,9 @@ struct DeviceConfig {
   std::size_t send_packets = 1024;      // and those that wait to be used again
   std::size_t large_messages = 256;     // under way at a time, in each direction
   std::size_t expected_keys = 1 << 16;  // posted receives and early messages; more are slower
+  // Ranks of one host have memory in common, and a provider is for the others only. Not if
+  // MH_LCI_NODE=off.
+  bool node = true;
 };
 
 class Endpoint;

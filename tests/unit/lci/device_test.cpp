@@ -404,7 +404,7 @@ TEST(BackPressure, a_transport_that_takes_few_packets_gives_fewer_credits) {
   auto config = test::small_config();
   config.receive_packets = 1000;
   Ranks ranks(2, config, 64);
-  EXPECT_EQ(ranks.devices[0]->unposted.load(), 0U);
+  EXPECT_EQ(ranks.devices[0]->unposted[false].load(), 0U);
   auto endpoints = ranks.open(
       {.buffers = Buffers::piggy_back, .completion = Completion::queue, .queue = &queue});
   int received = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// LCI between processes, over the providers that every machine has: tcp and shm of libfabric.
+// LCI between processes: through the memory of the node, and over the providers that every machine
+// has, tcp and shm of libfabric.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -14,60 +15,35 @@
 #include <thread>
 #include <vector>
 
+#include "lci/job_of_processes.hpp"
 #include "lci/ranks.hpp"
 #include "manyhands/ult.hpp"
-#include "support/child.hpp"
 #include "support/sanitizer.hpp"
 
 namespace mh::lci {
 namespace {
 
 using test::Child;
+using test::JobOfProcesses;
 using test::pattern;
 using test::same;
 
-// A check in a child: its number is the exit code, 0 means that all held.
-#define MH_CHECK(condition) \
-  if (!(condition)) return __LINE__ % 199 + 1
-
-using Body = std::function<int(Job& job, Device& device)>;
-
 class Processes : public testing::TestWithParam<const char*> {
  protected:
-  void SetUp() override {
-    static int tests = 0;
-    root_ =
-        testing::TempDir() + "lci-" + std::to_string(::getpid()) + "-" + std::to_string(++tests);
-  }
-
-  [[nodiscard]] JobConfig job_config(int rank, int size) const {
-    return {.rank = rank, .size = size, .root = root_, .timeout_s = 30};
-  }
-  [[nodiscard]] int live(int rank, int size, const Body& body) const {
-    auto job = Job::join(job_config(rank, size));
-    MH_CHECK(job.ok());
+  using Body = JobOfProcesses::Body;
+  [[nodiscard]] static bool is_node() { return std::string(GetParam()) == "node"; }
+  [[nodiscard]] static DeviceConfig device_config() {
     DeviceConfig config;
-    config.provider = GetParam();
-    auto device = Device::open(*job, config);
-    MH_CHECK(device.ok());
-    return body(*job, *device);
+    if (!is_node()) config.provider = GetParam();
+    config.node = is_node();
+    return config;
   }
   std::vector<Child> start(int size, const Body& body) const {
-    std::vector<Child> ranks;
-    for (int rank = 0; rank < size; ++rank) {
-      ranks.emplace_back([&] { return live(rank, size, body); });
-    }
-    return ranks;
+    return job_.start(size, device_config(), body);
   }
-  void run(int size, const Body& body) const {
-    auto ranks = start(size, body);
-    for (int rank = 0; rank < size; ++rank) {
-      EXPECT_EQ(ranks[static_cast<std::size_t>(rank)].wait(), 0) << "rank " << rank;
-    }
-  }
+  void run(int size, const Body& body) const { job_.run(size, device_config(), body); }
 
- private:
-  std::string root_;
+  JobOfProcesses job_;
 };
 
 TEST_P(Processes, exchange_messages_of_all_sizes) {
@@ -263,10 +239,9 @@ TEST_P(Processes, ranks_that_disagree_do_not_open_a_device) {
   std::vector<Child> ranks;
   for (int rank = 0; rank < 2; ++rank) {
     ranks.emplace_back([&] {
-      auto job = Job::join(job_config(rank, 2));
+      auto job = Job::join(job_.config(rank, 2));
       MH_CHECK(job.ok());
-      DeviceConfig config;
-      config.provider = GetParam();
+      DeviceConfig config = device_config();
       config.receive_packets = 100 + static_cast<std::size_t>(rank);
       MH_CHECK(Device::open(*job, config).status().code == Code::mismatch);
       config.receive_packets = 100;
@@ -278,7 +253,33 @@ TEST_P(Processes, ranks_that_disagree_do_not_open_a_device) {
   for (Child& rank : ranks) EXPECT_EQ(rank.wait(), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(libfabric, Processes, testing::Values("tcp", "shm"),
+// A ring of a node has room for some of them only.
+TEST_P(Processes, large_messages_by_the_hundred_arrive_whole) {
+  run(2, [](Job& /*job*/, Device& device) {
+    constexpr std::size_t kMessages = 100;
+    constexpr std::size_t kSize = 300'000;
+    auto all = Communicator::open(device);
+    MH_CHECK(all.ok());
+    const int other = 1 - device.rank();
+    const auto mine = pattern(kSize, static_cast<unsigned>(device.rank()));
+    std::vector<std::vector<std::byte>> theirs(kMessages, std::vector<std::byte>(kSize));
+    std::vector<Synchronizer> received(kMessages);
+    std::vector<Synchronizer> sent(kMessages);
+    for (std::uint32_t tag = 0; tag < kMessages; ++tag) {
+      MH_CHECK(all->start_receive(other, tag, theirs[tag], received[tag]).ok());
+    }
+    for (std::uint32_t tag = 0; tag < kMessages; ++tag) {
+      MH_CHECK(all->start_send(other, tag, mine, sent[tag]).ok());
+    }
+    for (std::size_t i = 0; i < kMessages; ++i) {
+      MH_CHECK(all->wait(sent[i]).ok() && all->wait(received[i]).ok());
+      MH_CHECK(same(theirs[i], pattern(kSize, static_cast<unsigned>(other))));
+    }
+    return 0;
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(transports, Processes, testing::Values("node", "tcp", "shm"),
                          [](const auto& chosen) { return std::string(chosen.param); });
 
 }  // namespace

@@ -66,7 +66,7 @@ class Ranks {
   void expect_at_rest() {
     settle();
     for (auto& device : devices) {
-      EXPECT_EQ(device->unposted.load(), 0U);
+      for (const auto& unposted : device->unposted) EXPECT_EQ(unposted.load(), 0U);
       EXPECT_EQ(device->packets.count(), device->config.send_packets);
       EXPECT_EQ(device->free_records.count(), device->records.size());
       EXPECT_EQ(device->free_receives.count(), device->receives.size());

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Who is on this node, and the memory that they share, made and opened by all together.
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+#include <string>
+#include <string_view>
+
+#include "base/say.hpp"
+#include "lci/node.hpp"
+
+namespace mh::lci::detail {
+namespace {
+
+// A ring has room for some packets even where a node has so many ranks that all rings together
+// exceed what an inbox should have.
+constexpr std::size_t kMostInbox = std::size_t{4} << 20U;
+constexpr std::size_t kMostRing = std::size_t{256} << 10U;
+constexpr std::size_t kPacketsInRing = 8;  // at least; byte_ring.hpp asks for it
+
+std::size_t ring_bytes(std::size_t ranks, const DeviceConfig& config) {
+  const std::size_t least =
+      std::bit_ceil(kPacketsInRing * (config.packet_bytes + sizeof(std::uint64_t)));
+  return std::max(least, std::min(kMostRing, std::bit_floor(kMostInbox / ranks)));
+}
+
+bool is_wanted(const DeviceConfig& config) {
+  const char* setting = std::getenv("MH_LCI_NODE");
+  const bool off = setting != nullptr && std::string_view(setting) == "off";
+  // A size that the word of a record cannot say.
+  return config.node && !off && config.packet_bytes < kSizeMask;
+}
+
+// What all ranks must have in common.
+std::string contract(const DeviceConfig& c) {
+  return std::to_string(c.packet_bytes) + ' ' + std::to_string(c.receive_packets) + ' ' +
+         std::to_string(c.large_messages);
+}
+
+bool all_are(const std::vector<std::string>& texts, const std::string& text) {
+  return std::all_of(texts.begin(), texts.end(), [&](const auto& one) { return one == text; });
+}
+
+// Is there a rank with neighbours, or nobody else at all? An empty id is nobody's neighbour.
+bool anybody_shares(std::vector<std::string> ids) {
+  const bool is_alone = ids.size() == 1;
+  std::erase(ids, "");
+  if (is_alone) return !ids.empty();
+  std::sort(ids.begin(), ids.end());
+  return std::adjacent_find(ids.begin(), ids.end()) != ids.end();
+}
+
+// Who has this rank's `id`.
+Neighbours those_with(const std::string& id, const std::vector<std::string>& ids, int self) {
+  Neighbours near;
+  for (std::size_t rank = 0; rank < ids.size() && !id.empty(); ++rank) {
+    if (ids[rank] != id) continue;
+    if (static_cast<int>(rank) == self) near.self = near.all.size();
+    near.all.push_back({static_cast<int>(rank), 0, {}});
+  }
+  near.everybody = near.all.size() == ids.size();
+  return near;
+}
+
+Status open_others(Neighbours& near, const std::vector<std::string>& places, std::size_t bytes) {
+  for (Neighbours::One& one : near.all) {
+    std::istringstream words(places[static_cast<std::size_t>(one.rank)]);
+    std::string where;
+    if (!(words >> one.pid >> where)) return {Code::gone};
+    if (&one == &near.all[near.self]) continue;
+    auto opened = Inbox::open(where, near.all.size(), bytes);
+    if (!opened) return opened.status();
+    one.inbox = std::move(*opened);
+  }
+  return {};
+}
+
+// Collective. Whether all ranks of the job have succeeded; if not, the first that has a reason of
+// its own says it for all.
+Result<bool> all_succeed(Job& job, Status mine) {
+  const std::string reason = mine ? "" : mine.sys_errno == 0 ? "-" : std::strerror(mine.sys_errno);
+  const auto reasons = job.allgather(reason);
+  if (!reasons) return reasons.status();
+  if (all_are(*reasons, "")) return true;
+  const auto first = std::find_if(reasons->begin(), reasons->end(),
+                                  [](const auto& text) { return !text.empty() && text != "-"; });
+  if (first - reasons->begin() == job.rank()) {
+    say("lci: no memory shared by the processes of a host ({}): their messages go through "
+        "libfabric, which is slower",
+        reason);
+  }
+  return false;
+}
+
+// Collective: makes the own inbox and opens the others'.
+Result<bool> share_memory(Job& job, Neighbours& near, const DeviceConfig& config) {
+  Status shared{};
+  std::string place;
+  const std::size_t bytes = near.all.empty() ? 0 : ring_bytes(near.all.size(), config);
+  if (!near.all.empty()) {
+    auto made = Inbox::make(near.all.size(), bytes);
+    shared = made.status();
+    if (made) {
+      place = std::to_string(::getpid()) + ' ' + made->where();
+      near.all[near.self].inbox = std::move(*made);
+    }
+  }
+  const auto places = job.allgather(place);
+  if (!places) return places.status();
+  if (shared) shared = open_others(near, *places, bytes);
+  const Result<bool> all = all_succeed(job, shared);
+  if (!near.all.empty()) near.all[near.self].inbox.close();
+  return all;
+}
+
+}  // namespace
+
+Result<Neighbours> find_neighbours(Job& job, const DeviceConfig& config) {
+  const std::string id = is_wanted(config) ? this_node() : std::string();
+  const auto ids = job.allgather(id);
+  const auto contracts = job.allgather(contract(config));
+  if (!ids || !contracts) return Status{Code::gone};
+  if (!all_are(*contracts, contracts->front())) return Status{Code::mismatch};
+  Neighbours near = those_with(id, *ids, job.rank());
+  if (!anybody_shares(*ids)) return Neighbours{};
+  const Result<bool> shared = share_memory(job, near, config);
+  if (!shared) return shared.status();
+  return *shared ? std::move(near) : Neighbours{};
+}
+
+}  // namespace mh::lci::detail

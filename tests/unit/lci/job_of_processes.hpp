@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A job whose ranks are child processes, each with a device: for tests of LCI.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "manyhands/lci.hpp"
+#include "support/child.hpp"
+
+// A check in a child: its number is the exit code, 0 means that all held.
+#define MH_CHECK(condition) \
+  if (!(condition)) return __LINE__ % 199 + 1
+
+namespace mh::test {
+
+class JobOfProcesses {
+ public:
+  using Body = std::function<int(lci::Job& job, lci::Device& device)>;
+
+  JobOfProcesses() {
+    static int jobs = 0;
+    root_ = testing::TempDir() + "lci-" + std::to_string(::getpid()) + "-" + std::to_string(++jobs);
+  }
+
+  [[nodiscard]] lci::JobConfig config(int rank, int size) const {
+    return {.rank = rank, .size = size, .root = root_, .timeout_s = 30};
+  }
+  // `before` is called with the rank, before it joins.
+  std::vector<Child> start(int size, const lci::DeviceConfig& device_config, const Body& body,
+                           const std::function<void(int rank)>& before = {}) const {
+    std::vector<Child> ranks;
+    for (int rank = 0; rank < size; ++rank) {
+      ranks.emplace_back([&] {
+        if (before) before(rank);
+        auto job = lci::Job::join(config(rank, size));
+        MH_CHECK(job.ok());
+        auto device = lci::Device::open(*job, device_config);
+        MH_CHECK(device.ok());
+        return body(*job, *device);
+      });
+    }
+    return ranks;
+  }
+  void run(int size, const lci::DeviceConfig& device_config, const Body& body,
+           const std::function<void(int rank)>& before = {}) const {
+    auto ranks = start(size, device_config, body, before);
+    for (int rank = 0; rank < size; ++rank) {
+      EXPECT_EQ(ranks[static_cast<std::size_t>(rank)].wait(), 0) << "rank " << rank;
+    }
+  }
+  // A file of this job's own.
+  [[nodiscard]] std::string file(const std::string& name) const { return root_ + '-' + name; }
+
+ private:
+  std::string root_;
+};
+
+}  // namespace mh::test
