@@ -12,6 +12,10 @@ namespace {
 
 constexpr Status kRefused{Code::refused, EPERM};
 
+View block_of(const View& whose, const iovec& block) {
+  return {reinterpret_cast<std::uint64_t>(block.iov_base), whose.pid, whose.rank};
+}
+
 }  // namespace
 
 Reach::Reach() : pid_(::getpid()) {}
@@ -43,11 +47,23 @@ Status Reach::write(const View& remote, const void* local, std::size_t bytes) co
 
 Status Reach::write_blocks(const View& whose, std::span<const iovec> blocks,
                            const void* local) const {
-  if (!is_own(whose)) return by_kernel_ ? memory::write_blocks(whose.pid, blocks, local) : kRefused;
+  if (!is_own(whose) && by_kernel_) return memory::write_blocks(whose.pid, blocks, local);
   const auto* from = static_cast<const std::byte*>(local);
   for (const iovec& block : blocks) {
-    std::memcpy(block.iov_base, from, block.iov_len);
+    const Status done = write(block_of(whose, block), from, block.iov_len);
+    if (!done) return done;
     from += block.iov_len;
+  }
+  return {};
+}
+
+Status Reach::read_blocks(void* local, const View& whose, std::span<const iovec> blocks) const {
+  if (!is_own(whose) && by_kernel_) return memory::read_blocks(local, whose.pid, blocks);
+  auto* to = static_cast<std::byte*>(local);
+  for (const iovec& block : blocks) {
+    const Status done = read(to, block_of(whose, block), block.iov_len);
+    if (!done) return done;
+    to += block.iov_len;
   }
   return {};
 }

@@ -58,8 +58,9 @@ class Reach {
               layout::CacheLevel home = layout::CacheLevel::caches) const;
   Status read(void* local, const View& remote, std::size_t bytes) const;
   Status write(const View& remote, const void* local, std::size_t bytes) const;
-  // As memory::write_blocks(), in the process of `whose`: this one, or one that the kernel reaches.
+  // As memory::write_blocks() and read_blocks(), in the process of `whose`.
   Status write_blocks(const View& whose, std::span<const iovec> blocks, const void* local) const;
+  Status read_blocks(void* local, const View& whose, std::span<const iovec> blocks) const;
 
  private:
   Status kernel_read(void* local, const View& remote, std::size_t bytes) const;

@@ -32,6 +32,23 @@ Status transfer(Call call, void* local, const View& remote, std::size_t bytes) {
   return {};
 }
 
+Status transfer_blocks(Call call, void* local, pid_t pid, std::span<const iovec> blocks) {
+  std::size_t bytes = 0;
+  for (const iovec& block : blocks) bytes += block.iov_len;
+  const iovec here{local, bytes};
+  const ssize_t moved = call(pid, &here, 1, blocks.data(), blocks.size(), 0);
+  if (moved >= 0 && static_cast<std::size_t>(moved) == bytes) return {};
+  // It stopped early, or did not begin: one by one they say why.
+  auto* at = static_cast<std::byte*>(local);
+  for (const iovec& block : blocks) {
+    const View there{reinterpret_cast<std::uint64_t>(block.iov_base), pid, 0};
+    const Status done = transfer(call, at, there, block.iov_len);
+    if (!done) return done;
+    at += block.iov_len;
+  }
+  return {};
+}
+
 }  // namespace
 
 Status read(void* local, const View& remote, std::size_t bytes) {
@@ -44,21 +61,12 @@ Status write(const View& remote, const void* local, std::size_t bytes) {
 }
 
 Status write_blocks(pid_t pid, std::span<const iovec> blocks, const void* local) {
-  std::size_t bytes = 0;
-  for (const iovec& block : blocks) bytes += block.iov_len;
   // const_cast: as above.
-  const iovec here{const_cast<void*>(local), bytes};
-  const ssize_t moved = ::process_vm_writev(pid, &here, 1, blocks.data(), blocks.size(), 0);
-  if (moved >= 0 && static_cast<std::size_t>(moved) == bytes) return {};
-  // It stopped early, or did not begin: one by one they say why.
-  const auto* from = static_cast<const std::byte*>(local);
-  for (const iovec& block : blocks) {
-    const View to{reinterpret_cast<std::uint64_t>(block.iov_base), pid, 0};
-    const Status done = write(to, from, block.iov_len);
-    if (!done) return done;
-    from += block.iov_len;
-  }
-  return {};
+  return transfer_blocks(::process_vm_writev, const_cast<void*>(local), pid, blocks);
+}
+
+Status read_blocks(void* local, pid_t pid, std::span<const iovec> blocks) {
+  return transfer_blocks(::process_vm_readv, local, pid, blocks);
 }
 
 }  // namespace mh::memory

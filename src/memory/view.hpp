@@ -34,5 +34,7 @@ Status write(const View& remote, const void* local, std::size_t bytes);
 // Writes what lies at `local`, one after the other, to these blocks of the process `pid`: at most
 // IOV_MAX of them, not larger than 2 GiB together. Their addresses are that process's.
 Status write_blocks(pid_t pid, std::span<const iovec> blocks, const void* local);
+// The other way.
+Status read_blocks(void* local, pid_t pid, std::span<const iovec> blocks);
 
 }  // namespace mh::memory

@@ -36,6 +36,7 @@ class Epochs {
   [[nodiscard]] bool fence(bool succeeds) {
     if (access_ != Access::none || exposed_) return false;
     fence_ = succeeds ? Fence::open : Fence::closed;
+    had_group_ = true;
     return true;
   }
 
@@ -44,11 +45,14 @@ class Epochs {
   [[nodiscard]] bool start(const std::vector<std::uint32_t>& targets) {
     if (!may_begin_access()) return false;
     access_ = Access::started;
+    had_group_ = had_group_ || !targets.empty();
     targets_ = targets;
     for (const std::uint32_t target : targets) in_group_[target] = true;
     return true;
   }
   [[nodiscard]] bool is_started() const { return access_ == Access::started; }
+  // No fence, and no start with a target, has been, and no lock of all is held.
+  [[nodiscard]] bool is_untouched() const { return !had_group_ && access_ != Access::locked_all; }
   [[nodiscard]] const std::vector<std::uint32_t>& targets() const { return targets_; }
   void complete() {
     for (const std::uint32_t target : targets_) in_group_[target] = false;
@@ -123,6 +127,7 @@ class Epochs {
   Access access_ = Access::none;
   Fence fence_ = Fence::closed;
   bool exposed_ = false;
+  bool had_group_ = false;
   std::size_t origins_ = 0;  // of the exposure epoch
   std::size_t held_ = 0;     // locks
   Held all_ = Held::no;

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "memory/view.hpp"
 
@@ -19,17 +20,19 @@ enum Scratch : std::size_t { kOfOrigin, kOfResult, kOfTarget };
 // An address of a process that may be another one.
 std::byte* pointer_to(std::uint64_t address) { return reinterpret_cast<std::byte*>(address); }
 
-// Calls with each block of a range of an end in another process, which only the kernel reaches.
+// Blocks that the kernel moves at a time: a system call costs as much as several of them.
+constexpr std::size_t kBlocks = 64;
+using Blocks = std::array<iovec, kBlocks>;
+
+// Calls with the blocks of a range of an end in another process, which only the kernel reaches,
+// some at a time, and with how many bytes these are.
 template <class Each>
-Status for_each_block(const End& end, layout::Range range, Each&& each) {
-  std::array<iovec, 64> room;  // NOLINT(cppcoreguidelines-pro-type-member-init): written first
+Status for_blocks(const End& end, layout::Range range, Each&& each) {
+  Blocks room;  // NOLINT(cppcoreguidelines-pro-type-member-init): written first
   for (std::uint64_t begin = range.begin; begin < range.end;) {
     const layout::Blocks found = layout::blocks(elements_there(end), {begin, range.end}, room);
-    for (std::size_t i = 0; i < found.used; ++i) {
-      const memory::View block{layout::address_of(room[i].iov_base), end.base.pid, end.base.rank};
-      const Status done = each(block, room[i].iov_len);
-      if (!done) return done;
-    }
+    const Status done = each(std::span<const iovec>(room.data(), found.used), found.bytes);
+    if (!done) return done;
     begin += found.bytes;
   }
   return {};
@@ -51,13 +54,19 @@ class BlockUpdater {
   BlockUpdater& operator=(const BlockUpdater&) = delete;
 
   [[nodiscard]] bool full() const { return !status_.ok(); }
-  [[nodiscard]] Status status() const { return status_; }
+
+  // After the last block.
+  [[nodiscard]] Status finish() {
+    if (status_.ok()) status_ = apply_collected();
+    return status_;
+  }
 
   // `at` is the target's own address. Blocks hold whole elements.
   void block(layout::Address at, std::uint64_t bytes) {
     while (bytes != 0 && !full()) {
       const std::uint64_t here = std::min(bytes, bytes_in_stripe(at));
       hold(at);
+      if (full()) return;
       status_ = apply(at, here);
       at += here;
       bytes -= here;
@@ -91,6 +100,7 @@ class BlockUpdater {
   void hold(layout::Address at) {
     StripeLock& wanted = task_.locks->of(at);
     if (held_ == &wanted) return;
+    if (!finish()) return;
     let_go();
     wanted.lock(hands_.me_, hands_.liveness_);
     held_ = &wanted;
@@ -106,12 +116,22 @@ class BlockUpdater {
       combine(task_.target.here + offset, bytes);
       return hands_.after_writing(task_.target, offset, bytes);
     }
-    const memory::View there = task_.target.base.at(offset);
+    collected_[used_++] = {pointer_to(at), bytes};
+    collected_bytes_ += bytes;
+    return used_ == kBlocks ? apply_collected() : Status{};
+  }
+
+  // What only the kernel reaches, and the lock of its stripe is held for: at most a piece.
+  Status apply_collected() {
+    const std::span<const iovec> blocks(collected_.data(), std::exchange(used_, 0));
+    const std::uint64_t bytes = std::exchange(collected_bytes_, 0);
+    if (blocks.empty()) return {};
+    const memory::View& there = task_.target.base;
     std::byte* copy = hands_.scratch(kOfTarget).data();
-    const Status read = hands_.reach_->read(copy, there, bytes);
+    const Status read = hands_.reach_->read_blocks(copy, there, blocks);
     if (!read) return read;
     combine(copy, bytes);
-    return task_.what.has_origin ? hands_.reach_->write(there, copy, bytes) : Status{};
+    return task_.what.has_origin ? hands_.reach_->write_blocks(there, blocks, copy) : Status{};
   }
 
   void combine(std::byte* target, std::uint64_t bytes) {
@@ -134,6 +154,9 @@ class BlockUpdater {
   std::byte* result_;
   std::uint64_t done_ = 0;
   StripeLock* held_ = nullptr;
+  Blocks collected_;  // of the stripe whose lock is held, in the order of the stream
+  std::size_t used_ = 0;
+  std::uint64_t collected_bytes_ = 0;
   Status status_{};
 };
 
@@ -185,7 +208,7 @@ Status Executor::update(const Task& task, layout::Range range, const std::byte* 
   } else {
     layout::walk(*target.layout, target.count, target.base.address, range, sink);
   }
-  return sink.status();
+  return sink.finish();
 }
 
 // Without atomicity, so without locks: put and get.
@@ -228,8 +251,8 @@ Status Executor::gather(const End& from, layout::Range range, std::span<std::byt
   }
   if (from.layout == nullptr) return reach_->read(scratch.data(), from.base.at(range.begin), bytes);
   std::byte* into = scratch.data();
-  return for_each_block(from, range, [&](const memory::View& block, std::size_t length) {
-    const Status done = reach_->read(into, block, length);
+  return for_blocks(from, range, [&](std::span<const iovec> blocks, std::uint64_t length) {
+    const Status done = reach_->read_blocks(into, from.base, blocks);
     into += length;
     return done;
   });
@@ -246,8 +269,8 @@ Status Executor::scatter(const End& to, layout::Range range, const std::byte* pa
     return {};
   }
   if (to.layout == nullptr) return reach_->write(to.base.at(range.begin), packed, bytes);
-  return for_each_block(to, range, [&](const memory::View& block, std::size_t length) {
-    const Status done = reach_->write(block, packed, length);
+  return for_blocks(to, range, [&](std::span<const iovec> blocks, std::uint64_t length) {
+    const Status done = reach_->write_blocks(to.base, blocks, packed);
     packed += length;
     return done;
   });

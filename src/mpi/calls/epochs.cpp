@@ -36,6 +36,9 @@ int ended(const Win& win, bool fine) {
   return fine ? MPI_SUCCESS : rma::raise(win.handle, MPI_ERR_OTHER);
 }
 
+// Of a lock, an unlock or a flush of MPI_PROC_NULL: nothing, or the library refuses it.
+constexpr Outcome kNobody = rma::kLocksNobody ? Outcome(MPI_SUCCESS) : Outcome(std::nullopt);
+
 bool is_rank(const Win& win, int rank) {
   return rank >= 0 && static_cast<std::uint32_t>(rank) < win.ranks();
 }
@@ -117,12 +120,16 @@ Outcome start(MPI_Group group, Win& win) {
   return MPI_SUCCESS;
 }
 
-int complete(Win& win) {
+// Without a start, Open MPI's windows on memory that is not shared let it through as long as they
+// are untouched: the library is asked, whose own window has seen nothing.
+Outcome complete(Win& win) {
   std::vector<std::uint32_t> targets;
   {
     const ThreadLock hold(win.mutex);
     if (!win.window.epochs().is_started()) {
-      return rma::kCompletesWithoutStart ? MPI_SUCCESS : refused(win);
+      const bool lets_through = rma::kCompletesWithoutStart && win.window.epochs().is_untouched();
+      if (lets_through) return std::nullopt;
+      return refused(win);
     }
     targets = win.window.epochs().targets();
     win.window.epochs().complete();
@@ -207,7 +214,7 @@ void release(Win& win, std::uint32_t target, Epochs::Held how) {
 Outcome lock(int type, int rank, int assert, Win& win) {
   const bool exclusive = type == MPI_LOCK_EXCLUSIVE;
   if (!exclusive && type != MPI_LOCK_SHARED) return std::nullopt;
-  if (rank == MPI_PROC_NULL) return MPI_SUCCESS;
+  if (rank == MPI_PROC_NULL) return kNobody;
   if (!is_rank(win, rank)) return std::nullopt;
   const auto target = static_cast<std::uint32_t>(rank);
   const bool checked = (assert& MPI_MODE_NOCHECK) == 0;
@@ -223,7 +230,7 @@ Outcome lock(int type, int rank, int assert, Win& win) {
 }
 
 Outcome unlock(int rank, Win& win) {
-  if (rank == MPI_PROC_NULL) return MPI_SUCCESS;
+  if (rank == MPI_PROC_NULL) return kNobody;
   if (!is_rank(win, rank)) return std::nullopt;
   const auto target = static_cast<std::uint32_t>(rank);
   Epochs::Held how{};
@@ -282,12 +289,16 @@ int flush(Win& win, Of target, Flushed where) {
 }
 
 Outcome flush_one(Win& win, int rank, Flushed where) {
-  if (rank == MPI_PROC_NULL) return MPI_SUCCESS;
+  if (rank == MPI_PROC_NULL) return kNobody;
   if (!is_rank(win, rank)) return std::nullopt;
   return flush(win, static_cast<std::uint32_t>(rank), where);
 }
 
-int sync() {
+int sync(Win& win) {
+  {
+    const ThreadLock hold(win.mutex);
+    if (rma::kSyncsInLocksAlone && !win.window.epochs().is_passive()) return refused(win);
+  }
   // Between the program's loads and stores before and after: pairs with that of another rank.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   rma::progress_sometimes();

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mpi/datatype/datatypes.hpp"
 
+#include <optional>
+
 #include "mpi/datatype/contents.hpp"
 #include "mpi/next.hpp"
 
 namespace mh::mpi::datatypes {
 namespace {
+
+// Written while no other call can ask: by MPI_Init and MPI_Finalize.
+std::optional<MPI_Comm> asked;
 
 // Elements repeated `count` times follow each other without gaps, and the first begins at the
 // buffer.
@@ -51,8 +56,18 @@ bool contiguous(MPI_Datatype type) {
 
 }  // namespace
 
+// A message to nobody: its arguments are checked, nothing is sent or read.
+bool detail::is_committed(MPI_Datatype type) {
+  if (type == MPI_DATATYPE_NULL) return false;
+  const char byte = 0;
+  return !asked || real.Send(&byte, 1, type, MPI_PROC_NULL, 0, *asked) == MPI_SUCCESS;
+}
+
+void ask_on(MPI_Comm self) { asked = self; }
+void stop() { asked.reset(); }
+
 Info detail::inspect(MPI_Datatype type) {
-  if (type == MPI_DATATYPE_NULL) return {0, false};
+  if (!is_committed(type)) return {0, false};
   const Info found{size_of(type), contiguous(type)};
   cache.fill(bits_of(type), pack(found));
   return found;

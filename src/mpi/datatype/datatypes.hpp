@@ -3,7 +3,8 @@
 // and in order from the first byte on, so that `count` of them are simply count * size bytes.
 //
 // Found out once per datatype from the standard's own inquiry calls and cached until MPI_Type_free.
-// Any thread.
+// A type that is not committed is of no bytes here, and not cached: whoever has nothing to move
+// leaves the call to the library, which refuses the type. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +25,7 @@ struct Info {
 namespace detail {
 inline HandleCache<> cache;
 Info inspect(MPI_Datatype type);
+bool is_committed(MPI_Datatype type);
 
 inline Info unpack(std::uint64_t word) { return {word >> 1U, (word & 1U) != 0}; }
 inline std::uint64_t pack(Info info) { return info.size << 1U | (info.contiguous ? 1U : 0U); }
@@ -50,6 +52,17 @@ inline Info info(MPI_Datatype type) {
     return detail::unpack(word);
   return detail::inspect(type);
 }
+
+// Whether the library takes operations of this type: it is one, and committed.
+inline bool is_usable(MPI_Datatype type) {
+  std::uint64_t word = 0;
+  return detail::cache.find(bits_of(type), word) || detail::is_committed(type);
+}
+
+// The communicator of this rank alone, with errors returned, on which the library is asked whether
+// a type is committed: no inquiry call says so. Until then, and after stop(), all types are.
+void ask_on(MPI_Comm self);
+void stop();
 
 // MPI_Type_free: the handle may come back as another type.
 inline void forget(MPI_Datatype type) {

@@ -131,6 +131,7 @@ Element detail::inspect(MPI_Datatype type) {
                                                          : parameterised(kind.combiner, bytes),
              .uniform = extent >= bytes,
              .padded = extent != bytes,
+             .named = kind.basic == type && kind.combiner == MPI_COMBINER_NAMED,
              .bytes = static_cast<std::uint32_t>(extent)};
     // A library with other structures than the compiler's: it computes itself.
     if (onesided::bytes_of(found.type) != found.bytes) found.type = Type::other;

@@ -18,6 +18,7 @@ struct Element {
   onesided::Type type = onesided::Type::other;
   bool uniform = false;     // all of one kind; else nothing else is known
   bool padded = false;      // with a gap inside (MPI_DOUBLE_INT): larger than its MPI size
+  bool named = false;       // the type itself has a name of the standard
   std::uint32_t bytes = 0;  // from one to the next in an array
 };
 
@@ -27,12 +28,14 @@ Element inspect(MPI_Datatype type);
 
 inline std::uint64_t pack(const Element& element) {
   return static_cast<std::uint64_t>(element.type) | (element.uniform ? 1U << 8U : 0U) |
-         (element.padded ? 1U << 9U : 0U) | static_cast<std::uint64_t>(element.bytes) << 16U;
+         (element.padded ? 1U << 9U : 0U) | (element.named ? 1U << 10U : 0U) |
+         static_cast<std::uint64_t>(element.bytes) << 16U;
 }
 inline Element unpack(std::uint64_t word) {
   return {.type = static_cast<onesided::Type>(word & 0xffU),
           .uniform = (word >> 8U & 1U) != 0,
           .padded = (word >> 9U & 1U) != 0,
+          .named = (word >> 10U & 1U) != 0,
           .bytes = static_cast<std::uint32_t>(word >> 16U)};
 }
 }  // namespace detail

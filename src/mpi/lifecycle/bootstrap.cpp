@@ -8,6 +8,7 @@
 #include "base/settings.hpp"
 #include "mpi/calls/persistent.hpp"
 #include "mpi/collective/arrivals.hpp"
+#include "mpi/datatype/datatypes.hpp"
 #include "mpi/front/entry.hpp"
 #include "mpi/job/comms.hpp"
 #include "mpi/job/config.hpp"
@@ -105,6 +106,7 @@ void stop() {
   detail::config.describing = detail::config.reaching = detail::config.mapping = false;
   detail::config.pipelining = false;
   real.Comm_free(&detail::config.node_comm);
+  datatypes::stop();
   real.Comm_free(&detail::config.self_comm);
   // The segment stays mapped: threads of the program may still be inside a call of ours, and the
   // process is about to end anyway.

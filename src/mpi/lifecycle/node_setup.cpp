@@ -16,6 +16,7 @@
 #include "base/settings.hpp"
 #include "base/tuning.hpp"
 #include "memory/probe.hpp"
+#include "mpi/datatype/datatypes.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/heaps.hpp"
 #include "mpi/job/services.hpp"
@@ -284,6 +285,7 @@ void make_communicators() {
   real.Comm_dup(MPI_COMM_SELF, &detail::config.self_comm);
   real.Comm_set_errhandler(config.node_comm, MPI_ERRORS_RETURN);
   real.Comm_set_errhandler(config.self_comm, MPI_ERRORS_RETURN);
+  datatypes::ask_on(config.self_comm);
   real.Comm_rank(config.node_comm, &rank);
   real.Comm_size(config.node_comm, &size);
   detail::config.me = static_cast<std::uint32_t>(rank);

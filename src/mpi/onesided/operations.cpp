@@ -54,6 +54,21 @@ bool is_unusual(const Win& win, const Target& target) {
 bool is_unusual(const Buffer& buffer) {
   return buffer.count < 0 || buffer.type == MPI_DATATYPE_NULL;
 }
+// What the short ways do not meet: a type that is not committed, and no buffer where elements begin
+// at it (elsewhere it is MPI_BOTTOM).
+bool is_unusable(const Buffer& buffer) {
+  if (!datatypes::is_usable(buffer.type)) return true;
+  return buffer.address == nullptr && buffer.count > 0 && datatypes::info(buffer.type).contiguous;
+}
+bool is_unusable(const Target& target) { return !datatypes::is_usable(target.type); }
+
+// The predefined types that the standard has for MPI_Compare_and_swap, MPI_CHAR aside.
+bool is_swapped(const elements::Element& element) {
+  using onesided::Type;
+  const bool integer = element.type >= Type::int8 && element.type <= Type::uint64;
+  const bool logical = element.type >= Type::logical8 && element.type <= Type::byte8;
+  return element.named && (integer || logical);
+}
 
 // What an operation to that rank returns at once: there is nobody, or no epoch allows it. Nothing
 // if it may be; then it is counted.
@@ -184,7 +199,8 @@ struct Stretch {
 bool is_stretch(const Win& win, const Buffer& buffer, const Target& target, Stretch& found) {
   const auto own = datatypes::known(buffer.count, buffer.type);
   const auto there = datatypes::known(target.count, target.type);
-  if (!own.contiguous || !there.contiguous || own.bytes != there.bytes || own.bytes > kAtOnce) {
+  if (!own.contiguous || !there.contiguous || own.bytes != there.bytes || own.bytes > kAtOnce ||
+      buffer.address == nullptr) {
     return false;
   }
   const onesided::Exposed& exposed = win.window.exposed(static_cast<std::uint32_t>(target.rank));
@@ -320,6 +336,10 @@ Outcome accumulate_uniform(Win& win, const Buffer& origin, const Buffer* result,
   if (!element.uniform) return kUnusual;
   Outcome outcome = MPI_SUCCESS;
   if (accumulate_short(win, origin, result, target, op, element, outcome)) return outcome;
+  if (is_unusable(target) || (op != Op::no_op && is_unusable(origin)) ||
+      (result != nullptr && is_unusable(*result))) {
+    return kUnusual;
+  }
   ByLibrary library{MPI_DATATYPE_NULL, handle};
   onesided::Reducer reducer;
   if (is_computed_by_library(op, element)) {
@@ -340,7 +360,7 @@ Outcome accumulate(Win& win, const Buffer& origin, const Buffer* result, const T
   if (!known || is_unusual(win, target) || (result != nullptr && is_unusual(*result))) {
     return kUnusual;
   }
-  if (*known != Op::no_op && is_unusual(origin)) return kUnusual;
+  if (*known == Op::no_op ? result == nullptr : is_unusual(origin)) return kUnusual;
   if (const Outcome stop = stopped(win, target.rank)) return stop;
   return accumulate_uniform(win, origin, result, target, *known, op);
 }
@@ -358,6 +378,7 @@ Outcome put(Win& win, const Buffer& origin, const Target& target) {
     Outcome kept = MPI_SUCCESS;
     if (keep(win, origin.address, target, at, what, kept)) return kept;
   }
+  if (is_unusable(origin) || is_unusable(target)) return kUnusual;
   const bool padded = is_padded(origin.type) || is_padded(target.type);
   return carry_out(win, &origin, nullptr, target, {.op = Op::replace}, padded);
 }
@@ -373,6 +394,7 @@ Outcome get(Win& win, const Buffer& result, const Target& target) {
       return MPI_SUCCESS;
     }
   }
+  if (is_unusable(result) || is_unusable(target)) return kUnusual;
   const bool padded = is_padded(result.type) || is_padded(target.type);
   return carry_out(win, nullptr, &result, target, {.op = Op::no_op}, padded);
 }
@@ -381,6 +403,10 @@ Outcome fetch_and_op(Win& win, const void* origin, void* result, MPI_Datatype ty
                      MPI_Aint displacement, MPI_Op op) {
   const Buffer into{result, 1, type};
   progress_sometimes();
+  if (!elements::of(type).named || result == nullptr || (origin == nullptr && op != MPI_NO_OP)) {
+    const int code = real.Fetch_and_op(origin, result, type, MPI_PROC_NULL, 0, op, win.handle);
+    if (code != MPI_SUCCESS) return code;
+  }
   return accumulate(win, {origin, 1, type}, &into, {rank, displacement, 1, type}, op);
 }
 
@@ -390,6 +416,12 @@ Outcome compare_and_swap(Win& win, const void* origin, const void* compare, void
   progress_sometimes();
   if (is_unusual(win, target)) return kUnusual;
   const elements::Element element = elements::of(type);
+  const bool whole = origin != nullptr && compare != nullptr && result != nullptr;
+  if (!whole || !is_swapped(element)) {
+    const int code =
+        real.Compare_and_swap(origin, compare, result, type, MPI_PROC_NULL, 0, win.handle);
+    if (code != MPI_SUCCESS) return code;
+  }
   if (!element.uniform || !datatypes::info(type).contiguous || element.bytes > 16) return kUnusual;
   if (const Outcome stop = stopped(win, rank)) return stop;
   const Buffer from{origin, 1, type};

@@ -8,7 +8,10 @@
 // (remote.hpp). Operations of one origin take effect in the order of the calls. Any thread.
 //
 // What cannot be meant (a rank that is none, negative counts, elements of several kinds) is
-// `unusual`: the library gets the call and says what is wrong.
+// `unusual`: the library gets the call and says what is wrong. Where libraries differ (the types of
+// MPI_Fetch_and_op and MPI_Compare_and_swap), the library is asked first, by the same call to
+// MPI_PROC_NULL: it checks the arguments, calls the error handler if they are wrong, and does no
+// more.
 #pragma once
 
 #include <cstdint>

@@ -16,6 +16,7 @@
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
+#include "mpi/protocol/handlers.hpp"
 #include "mpi/protocol/message.hpp"
 #include "onesided/mapping.hpp"
 
@@ -250,7 +251,12 @@ void stop() {
 
 int raise(MPI_Win handle, int code) {
   real.Win_call_errhandler(handle, code);
-  return code;
+  if (!handlers::failure_is_told_to_handlers_alone()) return code;
+  MPI_Errhandler handler{};
+  if (real.Win_get_errhandler(handle, &handler) != MPI_SUCCESS) return code;
+  if (!handlers::is_users_handler(handler)) return code;
+  real.Errhandler_free(&handler);
+  return MPI_SUCCESS;
 }
 
 // ---- Hands --------------------------------------------------------------------------------------

@@ -137,12 +137,17 @@ void stop();
 #if defined(MH_ABI_OPENMPI)
 inline bool strict(const Win& win) { return win.flavor != Flavor::shared; }
 inline constexpr bool kCompletesWithoutStart = true;
+inline constexpr bool kSyncsInLocksAlone = false;
+inline constexpr bool kLocksNobody = false;
 #else
 inline bool strict(const Win& /*win*/) { return true; }
 inline constexpr bool kCompletesWithoutStart = false;
+inline constexpr bool kSyncsInLocksAlone = true;  // MPI_Win_sync
+inline constexpr bool kLocksNobody = true;        // MPI_PROC_NULL
 #endif
 
-// Calls the window's error handler, as the library would. Returns the code.
+// Calls the window's error handler, as the library would. What the call then returns: the code, or
+// MPI_SUCCESS where the library lets a handler of the program have the last word.
 int raise(MPI_Win handle, int code);
 
 // ---- Hands --------------------------------------------------------------------------------------

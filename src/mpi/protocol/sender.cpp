@@ -241,6 +241,7 @@ std::optional<int> fin_tag_of(MPI_Request request) {
 
 bool may_describe(Outgoing& message, MPI_Datatype type, const datatypes::Info& info) {
   if (message.bytes < config.threshold) return false;
+  if (message.buffer == nullptr && info.contiguous) return false;  // the library refuses it
   const bool mapped = is_mapped(message, info);
   if (!mapped && message.bytes < config.unmapped_threshold) return false;
   if (!mapped && !config.pipelining && !(info.contiguous && config.reaching)) return false;
