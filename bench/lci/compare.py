@@ -41,6 +41,7 @@ OVER_TCP = {
 }
 LIMIT_S = 60
 MOST_THREADS = 64  # of peers whose tasks are threads
+FEWEST_TRIPS = 100  # of a task: with ten the start of a thousand tasks is most of the time
 
 
 def rate(command: list[str | Path], **environment: str) -> float | None:
@@ -112,7 +113,9 @@ def main() -> None:
     )
     parser.add_argument("--lci-v2", type=Path, metavar="PREFIX", help="where LCI v2 is installed")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--trips", type=int, default=20_000, help="round trips of one run")
+    parser.add_argument(
+        "--trips", type=int, default=20_000, help="round trips of one run, at least"
+    )
     parser.add_argument("--tasks", type=int, nargs="+", default=[1, 4, 64, 1024])
     options = parser.parse_args()
     if shutil.which("fi_pingpong") is None:
@@ -130,7 +133,7 @@ def main() -> None:
                 if shutil.which("fi_pingpong"):
                     note(f"{name} provider, 1", provider_rate(full, options.trips))
             for tasks in options.tasks:
-                trips = str(max(1, options.trips // tasks))
+                trips = str(max(FEWEST_TRIPS, options.trips // tasks))
                 for name in OURS_BY:
                     note(f"{name} LCI, {tasks}", rate([OURS, name, str(tasks), trips]))
                 if tasks > MOST_THREADS:

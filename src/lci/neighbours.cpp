@@ -29,8 +29,11 @@ std::size_t ring_bytes(std::size_t ranks, const DeviceConfig& config) {
 }
 
 bool is_wanted(const DeviceConfig& config) {
-  const char* setting = std::getenv("MH_LCI_NODE");
-  const bool off = setting != nullptr && std::string_view(setting) == "off";
+  const char* environment = std::getenv("MH_LCI_NODE");
+  const std::string_view setting = environment == nullptr ? "on" : environment;
+  const bool off = setting == "off";
+  static Once once;
+  if (!off && setting != "on" && once()) say("MH_LCI_NODE is on or off, not '{}': on", setting);
   // A size that the word of a record cannot say.
   return config.node && !off && config.packet_bytes < kSizeMask;
 }

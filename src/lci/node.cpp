@@ -78,7 +78,7 @@ class Node final : public Transport {
     if (!is_near(rank)) return far_->send(rank, header, payload, context);
     context.use = NetContext::Use::send;
     const Code code = inject(rank, header, payload);
-    if (code == Code::ok) tell(NetEvent::What::sent, context);
+    if (code == Code::ok) tell(context);
     return code;
   }
 
@@ -103,7 +103,7 @@ class Node final : public Transport {
     context.use = NetContext::Use::put;
     if (const Code code = move(target, put); code != Code::ok) return code;
     const Code code = inject(rank, put.immediate, {});
-    if (code == Code::ok) tell(NetEvent::What::put_done, context);
+    if (code == Code::ok) tell(context);
     return code;
   }
 
@@ -141,18 +141,26 @@ class Node final : public Transport {
     return index_[static_cast<std::size_t>(rank)];
   }
 
-  void tell(NetEvent::What what, NetContext& context) {
-    const std::lock_guard guard(told_lock_);
-    told_.push_back({what, Code::ok, {}, 0, &context});
-    any_told_.store(true, std::memory_order_relaxed);
+  // A send or a put is over. release: partner is take_told(), which reads the link and the use.
+  void tell(NetContext& context) {
+    NetContext* next = told_.load(std::memory_order_relaxed);
+    do {
+      context.reserved[0] = next;
+    } while (!told_.compare_exchange_weak(next, &context, std::memory_order_release,
+                                          std::memory_order_relaxed));
   }
   std::size_t take_told(std::span<NetEvent> events) {
-    if (!any_told_.load(std::memory_order_relaxed)) return 0;
-    const std::lock_guard guard(told_lock_);
-    const std::size_t count = std::min(events.size(), told_.size());
-    std::copy_n(told_.end() - static_cast<std::ptrdiff_t>(count), count, events.begin());
-    told_.resize(told_.size() - count);
-    any_told_.store(!told_.empty(), std::memory_order_relaxed);
+    if (taken_ == nullptr && told_.load(std::memory_order_relaxed) != nullptr) {
+      taken_ = told_.exchange(nullptr, std::memory_order_acquire);
+    }
+    std::size_t count = 0;
+    for (; taken_ != nullptr && count < events.size(); ++count) {
+      NetContext& context = *taken_;
+      taken_ = static_cast<NetContext*>(context.reserved[0]);
+      const bool is_send = context.use == NetContext::Use::send;
+      const auto what = is_send ? NetEvent::What::sent : NetEvent::What::put_done;
+      events[count] = {what, Code::ok, {}, 0, &context};
+    }
     return count;
   }
 
@@ -274,11 +282,11 @@ class Node final : public Transport {
   std::vector<std::size_t> index_;  // of each rank among the neighbours, or kNobody
   std::vector<Target> targets_;
 
-  ult::SpinLock told_lock_;  // of the events of sends and puts
-  std::vector<NetEvent> told_;
-  std::atomic<bool> any_told_{false};  // relaxed: a look without the lock, seen sooner or later
+  // Sends and puts that are over: a list through their contexts, the last first.
+  alignas(kCacheLine) std::atomic<NetContext*> told_{nullptr};
 
   // Who makes progress alone.
+  alignas(kCacheLine) NetContext* taken_ = nullptr;  // of told_, without an event yet
   std::vector<Source> sources_;
   std::vector<Posted> posted_;
   std::size_t first_ = 0;

@@ -5,21 +5,11 @@
 // MPI_Sendrecv_replace of 64 MB, contiguous and strided, where the address space has 24 MB left:
 // the copy of what leaves has no room. The call says so, the buffer is as it was, and the next
 // exchange succeeds.
-#include <sys/resource.h>
-
 #include "check.h"
+#include "memory_limit.h"
 
 enum { BLOCK = 4096, STRIDE = 5120, BLOCKS = 16384, LEFT = 24 << 20, SHORT = 100 };
 static const size_t BYTES = (size_t)STRIDE * BLOCKS;
-
-static void limit_memory(void) {
-  FILE* file = fopen("/proc/self/statm", "r");
-  size_t pages = 0;
-  CHECK(file != NULL && fscanf(file, "%zu", &pages) == 1, "no statm");
-  fclose(file);
-  struct rlimit limit = {.rlim_cur = pages * 4096 + LEFT, .rlim_max = RLIM_INFINITY};
-  CHECK(setrlimit(RLIMIT_AS, &limit) == 0, "no limit");
-}
 
 static int exchange(unsigned char* data, int count, MPI_Datatype type) {
   int other = 1 - rank;
@@ -45,7 +35,7 @@ int main(int argc, char** argv) {
   CHECK(exchange(data, SHORT, MPI_BYTE) == MPI_SUCCESS, "a short one");
   fill(data, BYTES, rank);
   MPI_Barrier(MPI_COMM_WORLD);
-  limit_memory();
+  limit_memory(LEFT);
   has_no_room(data, (int)BYTES, MPI_BYTE);
   has_no_room(data, 1, strided);
   CHECK(exchange(data, SHORT, MPI_BYTE) == MPI_SUCCESS, "a short one");

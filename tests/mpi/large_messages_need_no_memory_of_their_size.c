@@ -7,22 +7,12 @@
 // Messages of 64 MB into strided buffers, and too long ones, where the address space has 24 MB
 // left: nothing on their way takes memory of their size, also where there are fewer cores than
 // ranks, and where the kernel begins to refuse copies between processes.
-#include <sys/resource.h>
-
 #include "check.h"
+#include "memory_limit.h"
 #include "refusal.h"
 
 enum { BLOCK = 4096, STRIDE = 5120, BLOCKS = 16384, LEFT = 24 << 20 };
 static const size_t BYTES = (size_t)BLOCK * BLOCKS;
-
-static void limit_memory(void) {
-  FILE* file = fopen("/proc/self/statm", "r");
-  size_t pages = 0;
-  CHECK(file != NULL && fscanf(file, "%zu", &pages) == 1, "no statm");
-  fclose(file);
-  struct rlimit limit = {.rlim_cur = pages * 4096 + LEFT, .rlim_max = RLIM_INFINITY};
-  CHECK(setrlimit(RLIMIT_AS, &limit) == 0, "no limit");
-}
 
 static void transfer(unsigned char* data, int count, MPI_Datatype type, int key, bool fits) {
   if (rank == 0) {
@@ -55,7 +45,7 @@ int main(int argc, char** argv) {
   // What the libraries allocate once they have before.
   transfer(data, 1, strided, 1, true);
   MPI_Barrier(MPI_COMM_WORLD);
-  limit_memory();
+  limit_memory(LEFT);
   if (getenv("REFUSE") != NULL && refuse_remote_copies() != 0) {
     return skip("seccomp filters cannot be installed here");
   }

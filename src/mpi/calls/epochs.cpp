@@ -295,9 +295,9 @@ Outcome flush_one(Win& win, int rank, Flushed where) {
 }
 
 int sync(Win& win) {
-  {
+  if constexpr (rma::kSyncsInLocksAlone) {
     const ThreadLock hold(win.mutex);
-    if (rma::kSyncsInLocksAlone && !win.window.epochs().is_passive()) return refused(win);
+    if (!win.window.epochs().is_passive()) return refused(win);
   }
   // Between the program's loads and stores before and after: pairs with that of another rank.
   std::atomic_thread_fence(std::memory_order_seq_cst);
