@@ -63,7 +63,7 @@ static void receive(int way, int persistent, int behind) {
   data = blank(LARGE);
   MPI_Recv(data, LARGE, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &status);
   check_status(&status, 0, TAG, LARGE);
-  for (int i = 0; i < LARGE; ++i) CHECK(data[i] == byte_of(way, (size_t)i), "byte %d", i);
+  check_bytes(data, LARGE, way, "the next message");
   free(data);
 }
 

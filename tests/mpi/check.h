@@ -104,14 +104,24 @@ static inline int skip(const char* why) {
   return 0;
 }
 
-static inline unsigned char byte_of(int key, size_t at) {
-  uint64_t x = (at / 8 + 1) * 0x9e3779b97f4a7c15u + (uint64_t)key * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 29)) * 0x94d049bb133111ebu;
-  return (unsigned char)(x >> (at % 8 * 8));
+// Byte `at` of a payload, of its word at / 8.
+static inline uint64_t word_of(int key, size_t word) {
+  uint64_t x = (word + 1) * 0x9e3779b97f4a7c15u + (uint64_t)key * 0xbf58476d1ce4e5b9u;
+  return (x ^ (x >> 29)) * 0x94d049bb133111ebu;
 }
 
+static inline unsigned char byte_of(int key, size_t at) {
+  return (unsigned char)(word_of(key, at / 8) >> (at % 8 * 8));
+}
+
+// A word at a time, little-endian.
 static inline void fill(void* data, size_t bytes, int key) {
-  for (size_t i = 0; i < bytes; ++i) ((unsigned char*)data)[i] = byte_of(key, i);
+  unsigned char* to = data;
+  for (size_t at = 0; at + 8 <= bytes; at += 8) {
+    const uint64_t word = word_of(key, at / 8);
+    memcpy(to + at, &word, sizeof word);
+  }
+  for (size_t at = bytes / 8 * 8; at < bytes; ++at) to[at] = byte_of(key, at);
 }
 
 static inline unsigned char* filled(size_t bytes, int key) {
@@ -129,10 +139,15 @@ static inline unsigned char* blank(size_t bytes) {
 }
 
 static inline void check_bytes(const void* data, size_t bytes, int key, const char* what) {
-  for (size_t i = 0; i < bytes; ++i) {
-    unsigned char got = ((const unsigned char*)data)[i];
-    CHECK(got == byte_of(key, i), "%s: byte %zu of %zu is %02x, not %02x", what, i, bytes, got,
-          byte_of(key, i));
+  const unsigned char* from = data;
+  size_t at = 0;
+  for (uint64_t word; at + 8 <= bytes; at += 8) {
+    memcpy(&word, from + at, sizeof word);
+    if (word != word_of(key, at / 8)) break;
+  }
+  for (; at < bytes; ++at) {
+    CHECK(from[at] == byte_of(key, at), "%s: byte %zu of %zu is %02x, not %02x", what, at, bytes,
+          from[at], byte_of(key, at));
   }
 }
 

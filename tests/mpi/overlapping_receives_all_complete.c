@@ -42,8 +42,16 @@ static unsigned char byte_for(const Piece* piece, size_t byte, int key) {
   return byte_of(key, there / stride * piece->block + there % stride);
 }
 
+static size_t end_of(const Piece* piece) {
+  if (piece->gap == 0) return piece->at + piece->bytes;
+  return piece->at + piece->bytes / piece->block * (piece->block + piece->gap);
+}
+
 static void check_room(const Piece* pieces, int count, int key, const char* what) {
-  for (size_t byte = 0; byte < ROOM; ++byte) {
+  size_t end = 0;
+  for (int i = 0; i < count; ++i) end = end_of(&pieces[i]) > end ? end_of(&pieces[i]) : end;
+  check_blank(room, end, ROOM, what);
+  for (size_t byte = 0; byte < end; ++byte) {
     bool wanted = true, found = false;
     for (int i = 0; i < count; ++i) {
       if (!covers(&pieces[i], byte)) continue;
