@@ -88,7 +88,8 @@ DeviceState::DeviceState(std::unique_ptr<Transport> network, const DeviceConfig&
       receives(chosen.expected_keys),
       table(chosen.expected_keys, chosen.expected_keys),
       packets(shares.all_receives() + chosen.send_packets, lanes()),
-      free_records(records.size(), lanes()),
+      free_sends(chosen.large_messages, lanes()),
+      free_arrivals(chosen.large_messages, lanes()),
       free_receives(receives.size(), lanes()) {
   for (int rank = 0; rank < transport->size(); ++rank) {
     Peer& peer = this->peer(rank);
@@ -97,7 +98,9 @@ DeviceState::DeviceState(std::unique_ptr<Transport> network, const DeviceConfig&
     peer.credits.store(static_cast<std::int32_t>(shares.credits), std::memory_order_relaxed);
     peer.large.store(static_cast<std::int32_t>(shares.large), std::memory_order_relaxed);
   }
-  for (Record& record : records) free_records.give(&record);
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    free_records(i < chosen.large_messages).give(&records[i]);
+  }
   for (PooledReceive& receive : receives) free_receives.give(&receive);
 }
 
