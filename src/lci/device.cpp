@@ -12,8 +12,13 @@ namespace mh::lci::detail {
 namespace {
 
 constexpr std::size_t kFewestCredits = 8;
-constexpr std::size_t kMostCredits = 1024;
+// Twice as many as tasks of one rank that send to one peer at a time: half of them may be on their
+// way back, and who has none is parked and woken.
+constexpr std::size_t kMostCredits = 2048;
 constexpr std::size_t kMostLarge = 32;  // to one peer at a time
+// The matching table starts with room for so many and grows: 128 KB, which stay in the second
+// cache.
+constexpr std::size_t kFirstKeys = 2048;
 constexpr std::size_t kEventsPerStep = 32;
 constexpr unsigned kMostLanes = 64;
 
@@ -86,7 +91,7 @@ DeviceState::DeviceState(std::unique_ptr<Transport> network, const DeviceConfig&
       packet_memory(allocate_packets(packet_bytes()), free_packets),
       records(2 * chosen.large_messages),
       receives(chosen.expected_keys),
-      table(chosen.expected_keys, chosen.expected_keys),
+      table(std::min(chosen.expected_keys, kFirstKeys), chosen.expected_keys),
       packets(shares.all_receives() + chosen.send_packets, lanes()),
       free_sends(chosen.large_messages, lanes()),
       free_arrivals(chosen.large_messages, lanes()),
