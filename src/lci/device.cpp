@@ -19,7 +19,8 @@ constexpr std::size_t kMostLarge = 32;  // to one peer at a time
 // The matching table starts with room for so many and grows: 128 KB, which stay in the second
 // cache.
 constexpr std::size_t kFirstKeys = 2048;
-constexpr std::size_t kEventsPerStep = 32;
+// 5 KB of stack. With 32 the server of a thousand tasks has 8 % fewer messages a second.
+constexpr std::size_t kEventsPerStep = 128;
 constexpr unsigned kMostLanes = 64;
 
 unsigned lanes() { return std::clamp(std::thread::hardware_concurrency() * 2, 2U, kMostLanes); }

@@ -87,8 +87,8 @@ Owned<fi_info> find_provider(const std::string& name) {
   return Owned<fi_info>(found);
 }
 
-// TCP without a layer above it: libfabric 1.16 and 1.17 call it net, later ones tcp, which was rxm's
-// alone before.
+// TCP without a layer above it: libfabric 1.16 and 1.17 call it net, later ones tcp, which was
+// rxm's alone before.
 constexpr std::array<const char*, 2> kDirectTcp = {"net", "tcp"};
 
 bool is_direct_tcp(const fi_info& info) {

@@ -305,7 +305,7 @@ class MatchingTable {
     for (const Entry& entry : bucket.entries) place(entry, next, free);
     while (line != nullptr) {
       Line* const after = line->next;
-      Entry moved[std::size(line->entries)];
+      Entry moved[std::size(line->entries)] = {};
       std::copy(std::begin(line->entries), std::end(line->entries), moved);
       std::fill(std::begin(line->entries), std::end(line->entries), Entry{});
       line->next = free;

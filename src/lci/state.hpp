@@ -226,12 +226,13 @@ struct DeviceState {
   const Shares shares;
   std::vector<Peer> peers;
   std::unique_ptr<std::byte[], void (*)(std::byte*)> packet_memory;
-  std::vector<Record> records;  // the first half for what is sent
+  std::vector<Record> records;          // the first half for what is sent
   std::vector<PooledReceive> receives;  // of endpoints with a queue or a handler
 
   MatchingTable table;
   PacketPool<Packet> packets;
-  // Apart: what is sent waits for the peers' records, and must not have taken those it is waited for.
+  // Apart: what is sent waits for the peers' records, and must not have taken those it is waited
+  // for.
   PacketPool<Record> free_sends;
   PacketPool<Record> free_arrivals;
   PacketPool<PooledReceive> free_receives;
