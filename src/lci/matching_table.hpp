@@ -122,7 +122,8 @@ class MatchingTable {
   struct alignas(kCacheLine) Line {
     ult::SpinLock lock;  // of a bucket; chained lines leave theirs alone
     Line* next = nullptr;
-    Entry entries[3] = {};
+    static constexpr std::size_t kEntries = 3;
+    Entry entries[kEntries] = {};
   };
   static_assert(sizeof(Line) == kCacheLine);
 
@@ -305,7 +306,7 @@ class MatchingTable {
     for (const Entry& entry : bucket.entries) place(entry, next, free);
     while (line != nullptr) {
       Line* const after = line->next;
-      Entry moved[std::size(line->entries)] = {};
+      Entry moved[Line::kEntries] = {};
       std::copy(std::begin(line->entries), std::end(line->entries), moved);
       std::fill(std::begin(line->entries), std::end(line->entries), Entry{});
       line->next = free;
