@@ -7,6 +7,9 @@ is RMAT. The three ways take turns, round after round. Printed are medians: the 
 communication of the slowest rank, and the bytes of communication buffers of the host that has
 most. A wrong result ends everything. The times need a quiet machine to mean anything; the bytes do
 not.
+
+With two hosts the same rounds take their turn over a plain TCP connection, each with the mean of
+the bytes (tcp_stream.cpp): the limit of all three.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ sys.path.insert(0, str(ROOT / "cli"))
 from manyhands.benchmarks import mpis, nodes  # noqa: E402
 
 SOURCE = ROOT / "examples" / "graph" / "main.cpp"
+STREAM = Path(__file__).with_name("tcp_stream.cpp")
 LIBRARY = ROOT / "build" / "lib"
 BACKENDS = ("lci", "probe", "rma")
 PROGRAMS = ("bfs", "cc", "sssp", "pagerank", "graph500")
@@ -40,6 +44,8 @@ SETTINGS = {"openmpi4": {"OMPI_MCA_osc": "pt2pt"}}
 class Outcome:
     milliseconds: float
     most_bytes: int
+    rounds: int
+    sent: int  # bytes, by rank 0
 
 
 def compiled(build: mpis.MpiBuild, target: Path) -> Path:
@@ -59,11 +65,29 @@ def run(build: mpis.MpiBuild, hosts: nodes.Nodes, command: list[str], scratch: P
     done = subprocess.run(
         [*launched, *command], capture_output=True, text=True, timeout=LIMIT_S, env=environment
     )
-    time = re.search(r": right, ([\d.]+) ms in rounds", done.stdout)
+    time = re.search(r": right, ([\d.]+) ms in rounds; (\d+) rounds, (\d+) bytes sent", done.stdout)
     memory = re.findall(r"^host \S+: 1 ranks, (\d+) bytes", done.stdout, re.MULTILINE)
     if done.returncode != 0 or time is None or len(memory) != len(hosts.each):
         sys.exit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
-    return Outcome(float(time.group(1)), max(map(int, memory)))
+    return Outcome(
+        float(time.group(1)), max(map(int, memory)), int(time.group(2)), int(time.group(3))
+    )
+
+
+def stream(hosts: nodes.Nodes, program: Path, like: Outcome) -> float:
+    """Milliseconds of so many rounds over TCP itself."""
+    words = [hosts.each[0].address, str(like.rounds), str(like.sent // like.rounds)]
+    listen = hosts.on(hosts.each[0], [str(program), "listen", *words])
+    connect = hosts.on(hosts.each[1], [str(program), "connect", *words])
+    with subprocess.Popen(listen, stdout=subprocess.PIPE, text=True) as listener:
+        try:
+            other = subprocess.run(
+                connect, capture_output=True, text=True, timeout=LIMIT_S, check=True
+            )
+            output, _ = listener.communicate(timeout=LIMIT_S)
+        finally:
+            listener.kill()
+    return max(float(text.split()[0]) for text in (output, other.stdout))
 
 
 def print_table(heading: str, outcomes: dict[str, list[Outcome]]) -> None:
@@ -78,6 +102,25 @@ def print_table(heading: str, outcomes: dict[str, list[Outcome]]) -> None:
             f" {memory[name]:14,} bytes a host, {memory[name] / memory['lci']:8.2f} of lci's",
             flush=True,
         )
+
+
+def measure(
+    build: mpis.MpiBuild,
+    hosts: nodes.Nodes,
+    command: list[str],
+    rounds: int,
+    tcp_stream: Path,
+    scratch: Path,
+) -> tuple[dict[str, list[Outcome]], list[float]]:
+    """All ways in turn, and the times of TCP itself: none with more than two hosts."""
+    outcomes: dict[str, list[Outcome]] = {name: [] for name in BACKENDS}
+    limits: list[float] = []
+    for _ in range(rounds):
+        for name in BACKENDS:
+            outcomes[name].append(run(build, hosts, [*command, name], scratch))
+        if len(hosts.each) == 2:
+            limits.append(stream(hosts, tcp_stream, outcomes["lci"][-1]))
+    return outcomes, limits
 
 
 def main() -> None:
@@ -105,17 +148,20 @@ def main() -> None:
         scratch = Path(folder)
         build = builds[options.mpi]
         graph = options.graph or compiled(build, scratch / "graph")
+        tcp_stream = scratch / "tcp-stream"
+        subprocess.run(["g++", "-std=c++20", "-O2", STREAM, "-o", tcp_stream], check=True)
         for count in options.hosts:
             with nodes.several_nodes(scratch, count) as hosts:
                 for program in options.programs:
-                    outcomes: dict[str, list[Outcome]] = {name: [] for name in BACKENDS}
                     words = [str(graph), program, "--scale", str(options.scale)]
                     words += ["--cut", options.cut, "--backend"]
-                    for _ in range(options.rounds):
-                        for name in BACKENDS:
-                            outcomes[name].append(run(build, hosts, [*words, name], scratch))
+                    outcomes, limits = measure(
+                        build, hosts, words, options.rounds, tcp_stream, scratch
+                    )
                     heading = f"{program}, RMAT of scale {options.scale}, {count} hosts"
                     print_table(heading, outcomes)
+                    if limits:
+                        print(f"  {'tcp':6} {statistics.median(limits):12,.3f} ms: the limit")
 
 
 if __name__ == "__main__":

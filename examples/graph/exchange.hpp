@@ -39,15 +39,21 @@ class Exchange {
     const auto start = std::chrono::steady_clock::now();
     exchange(out, scatter);
     spent_ += std::chrono::steady_clock::now() - start;
+    ++rounds_;
+    for (const Buffer& data : out) bytes_ += data.size();
   }
   // In rounds, waiting and scattering included.
   [[nodiscard]] double seconds() const { return spent_.count(); }
+  [[nodiscard]] unsigned rounds() const { return rounds_; }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }  // sent
 
  protected:
   virtual void exchange(const std::vector<Buffer>& out, const Scatter& scatter) = 0;
 
  private:
   std::chrono::duration<double> spent_{0};
+  unsigned rounds_ = 0;
+  std::size_t bytes_ = 0;
 };
 
 }  // namespace graph

@@ -174,7 +174,13 @@ std::int64_t check_tree(const Run& run, graph::Tree& tree) {
 struct Account {
   double seconds = 0;  // in rounds
   std::size_t memory = 0;
+  unsigned rounds = 0;
+  std::size_t bytes = 0;  // sent by this rank
 };
+
+Account account_of(const Exchange& exchange) {
+  return {exchange.seconds(), exchange.memory(), exchange.rounds(), exchange.bytes()};
+}
 
 // Rates count edges of the graph without loops and repeated edges.
 std::int64_t graph500(const Run& run, Account& account) {
@@ -188,7 +194,7 @@ std::int64_t graph500(const Run& run, Account& account) {
     spent.push_back(
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
-  account = {run.exchange.seconds(), run.exchange.memory()};
+  account = account_of(run.exchange);
   std::int64_t wrong = 0;
   double seconds_an_edge = 0;
   for (std::size_t i = 0; i < trees.size(); ++i) {
@@ -219,7 +225,7 @@ std::int64_t run_program(const Run& run, Account& account) {
   } else {
     throw std::runtime_error("no program " + name);
   }
-  account = {run.exchange.seconds(), run.exchange.memory()};
+  account = account_of(run.exchange);
   return wrong;
 }
 
@@ -248,10 +254,12 @@ int report(const Run& run) {
     longest = std::max(longest, seconds);
   }
   if (run.exchange.rank() == 0) {
-    std::printf("%s %s %d ranks, %s cut, %u vertices, %zu edges: %s, %.3f ms in rounds\n",
-                run.options.program.c_str(), run.options.backend.c_str(), run.exchange.size(),
-                run.options.cut.c_str(), run.graph.vertices, run.graph.neighbours.size(),
-                wrong == 0 ? "right" : "WRONG", 1e3 * longest);
+    std::printf(
+        "%s %s %d ranks, %s cut, %u vertices, %zu edges: %s, %.3f ms in rounds; %u rounds, "
+        "%zu bytes sent\n",
+        run.options.program.c_str(), run.options.backend.c_str(), run.exchange.size(),
+        run.options.cut.c_str(), run.graph.vertices, run.graph.neighbours.size(),
+        wrong == 0 ? "right" : "WRONG", 1e3 * longest, account.rounds, account.bytes);
     for (const auto& [host, has] : hosts) {
       std::printf("host %s: %d ranks, %zu bytes of communication buffers\n", host.c_str(),
                   has.ranks, has.memory);

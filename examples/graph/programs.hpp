@@ -201,6 +201,7 @@ inline void push_ranks(const Graph& graph, const Graph& edges, const std::vector
 inline std::vector<double> run_pagerank(const Graph& graph, const Partition& partition, int rounds,
                                         Exchange& exchange) {
   exchange.prepare(partition.most_to(sizeof(Update<double>)));
+  (void)exchange.sum(0);  // the first round waits for nobody who is still making the graph
   std::vector<double> ranks(graph.vertices, 1.0 / graph.vertices);
   std::vector<Vertex> masters;
   for (Vertex v = partition.low(); v < partition.high(); ++v) masters.push_back(v);

@@ -11,10 +11,13 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lci/job_state.hpp"
@@ -73,12 +76,33 @@ Owned<fi_info> find_provider(const std::string& name) {
   hints->ep_attr->type = FI_EP_RDM;
   hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
   hints->domain_attr->threading = FI_THREAD_SAFE;
+  // Whoever polls makes progress: a thread of the provider would only be in the way.
+  hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
+  hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
   hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
   hints->domain_attr->cq_data_size = sizeof(std::uint64_t);
   hints->fabric_attr->prov_name = ::strdup(name.c_str());  // hints' own
   fi_info* found = nullptr;
   if (::fi_getinfo(kVersion, nullptr, nullptr, 0, hints.get(), &found) != 0) return nullptr;
   return Owned<fi_info>(found);
+}
+
+// TCP without a layer above it: libfabric 1.16 and 1.17 call it net, later ones tcp, which was
+// rxm's alone before.
+constexpr std::array<const char*, 2> kDirectTcp = {"net", "tcp"};
+
+bool is_direct_tcp(const fi_info& info) {
+  const std::string_view name = info.fabric_attr->prov_name;
+  return std::find(kDirectTcp.begin(), kDirectTcp.end(), name) != kDirectTcp.end();
+}
+
+// Empty: this libfabric has none.
+std::string direct_tcp() {
+  for (const char* name : kDirectTcp) {
+    const Owned<fi_info> info = find_provider(name);
+    if (info != nullptr && is_direct_tcp(*info)) return info->fabric_attr->prov_name;
+  }
+  return {};
 }
 
 }  // namespace
@@ -134,7 +158,10 @@ class Fabric final : public Transport {
     return info_->tx_attr->inject_size;
   }
 
-  [[nodiscard]] std::size_t post_limit() const override { return info_->rx_attr->size; }
+  // TCP without a layer above it keeps receives in a list, whatever size it says.
+  [[nodiscard]] std::size_t post_limit() const override {
+    return is_direct_tcp(*info_) ? SIZE_MAX : info_->rx_attr->size;
+  }
 
   Status attach(std::span<std::byte> packets) override {
     if ((info_->domain_attr->mr_mode & FI_MR_LOCAL) == 0) return {};
@@ -278,9 +305,11 @@ class Fabric final : public Transport {
 
 namespace {
 
-// Full names of what is usually called otherwise.
-std::string provider_name(const std::string& name) {
-  return name == "tcp" ? "tcp;ofi_rxm" : name == "verbs" ? "verbs;ofi_rxm" : name;
+// Full names of what is usually called otherwise. `direct`: what all ranks call TCP without a layer
+// above it; empty: not all have it.
+std::string provider_name(const std::string& name, const std::string& direct) {
+  if (name == "tcp") return direct.empty() ? "tcp;ofi_rxm" : direct;
+  return name == "verbs" ? "verbs;ofi_rxm" : name;
 }
 
 // Empty: the user has not chosen any.
@@ -292,12 +321,16 @@ std::string wanted_provider(const DeviceConfig& config) {
 // The same for all ranks: chosen by the user, or by whether all are on one machine.
 Result<std::string> choose_provider(Job& job, const DeviceConfig& config) {
   const std::string wanted = wanted_provider(config);
+  const std::string direct = direct_tcp();
   const auto machines = job.allgather(wanted + '\n' + this_machine());
-  if (!machines) return machines.status();
-  const bool together = std::all_of(machines->begin(), machines->end(),
-                                    [&](const auto& m) { return m == machines->front(); });
-  if (!wanted.empty()) return provider_name(wanted);
-  return provider_name(together ? "shm" : "tcp");
+  const auto directs = job.allgather(direct);
+  if (!machines || !directs) return Status{Code::gone};
+  const auto agree = [](const std::vector<std::string>& all) {
+    return std::all_of(all.begin(), all.end(), [&](const auto& one) { return one == all.front(); });
+  };
+  const std::string common = agree(*directs) ? direct : "";
+  if (!wanted.empty()) return provider_name(wanted, common);
+  return provider_name(agree(*machines) ? "shm" : "tcp", common);
 }
 
 // What all ranks must have in common.
@@ -310,7 +343,7 @@ std::string contract(const std::string& provider, const DeviceConfig& c) {
 
 Status check_fabric(Job& job, const DeviceConfig& config) {
   const std::string wanted = wanted_provider(config);
-  const bool found = wanted.empty() || find_provider(provider_name(wanted)) != nullptr;
+  const bool found = wanted.empty() || find_provider(provider_name(wanted, "")) != nullptr;
   const auto all = job.allgather((found ? "+" : "-") + wanted);
   if (!all) return all.status();
   for (const std::string& other : *all) {

@@ -45,7 +45,7 @@ std::size_t describe(Record& record, Packet& packet) {
 }  // namespace
 
 Record* DeviceState::take_record(int rank, EndpointState& endpoint, bool sends) {
-  Record* record = free_records.take();
+  Record* record = free_records(sends).take();
   if (record == nullptr) return nullptr;
   record->sends = sends;
   record->rank = rank;
@@ -60,7 +60,7 @@ Record* DeviceState::take_record(int rank, EndpointState& endpoint, bool sends) 
 void DeviceState::give_record(Record& record) {
   if (record.region.handle != nullptr) transport->remove(record.region);
   record.phase.store(kIdle, std::memory_order_release);
-  free_records.give(&record);
+  free_records(record.sends).give(&record);
 }
 
 // --- receiver -------------------------------------------------------------------------------

@@ -10,19 +10,29 @@
 //   entry    a key and the nodes that wait under it: all of one side, since two sides never meet
 //            without one of them going. First in, first out.
 //
+// Where many buckets are chained, the table gets twice as many of them: under all their locks, so
+// whoever has taken the lock of a bucket looks whether it is still one. Buckets that are none any
+// more stay in memory, as many together as there are.
+//
 // Nodes are inside whatever waits (a packet, a posted receive), so nothing is allocated but lines
 // of overfull buckets, and of these there is a limit: beyond it the caller is told to try again.
+// There are at most twice as many buckets as spare lines.
 //
 // Thread-safety: all calls from any thread. The lock of a bucket guards its lines and the `next` of
-// every node in it; no other locks but those of the spare lines are taken under it.
+// every node in it; no other locks but those of the spare lines are taken under it. Who takes them
+// all holds growing_.
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <memory>
 #include <mutex>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include "base/cacheline.hpp"
@@ -47,49 +57,51 @@ class MatchingTable {
 
   // Room for about `expected` waiting keys without chains; at most `spare_lines` chained lines.
   MatchingTable(std::size_t expected, std::size_t spare_lines)
-      : shift_(64U - log2_of(expected)),
-        buckets_(std::size_t{1} << log2_of(expected)),
-        spare_(spare_lines) {}
+      : most_buckets_(2 * spare_lines), spare_(spare_lines) {
+    const Buckets first(new Line[std::size_t{1} << log2_of(expected)], 64U - log2_of(expected));
+    arrays_.emplace_back(first.lines());
+    buckets_.store(first.word, std::memory_order_relaxed);
+  }
 
   // The key's first node of the other side, taken out; else `node` is left under `key`.
   Match access(std::uint64_t key, MatchNode* node, Side side) {
-    Line& bucket = buckets_[index_of(key)];
-    const std::lock_guard guard(bucket.lock);
-    // The usual case, which needs nothing but this line.
-    Entry* free = nullptr;
-    for (Entry& entry : bucket.entries) {
-      if (entry.word == 0) {
-        free = &entry;
-      } else if (entry.key == key) {
-        if (entry.word == word_of(node_of(entry.word), other(side))) {
-          MatchNode* partner = node_of(entry.word);
-          entry.word = 0;
-          return {partner};
-        }
-        return {meet(bucket, {nullptr, &bucket, &entry, true}, node, side)};
+    for (;;) {
+      const Buckets now = current();
+      Line& bucket = now.of(key);
+      Match match{};
+      {
+        const std::lock_guard guard(bucket.lock);
+        if (!is_current(now)) continue;
+        bool crowded = false;
+        match = access_line(bucket, key, node, side, crowded);
+        if (!crowded) [[likely]]
+          return match;
       }
+      grow(now);
+      return match;
     }
-    if (bucket.next != nullptr || free == nullptr) [[unlikely]] {
-      return access_chain(bucket, key, node, side);
-    }
-    *free = {key, word_of(node, side)};
-    return {nullptr};
   }
 
   // Takes out a node that has not met anybody. False: it has, or it is being met.
   bool remove(std::uint64_t key, MatchNode* node) {
-    Line& bucket = buckets_[index_of(key)];
-    const std::lock_guard guard(bucket.lock);
-    const Place place = find(bucket, key);
-    return place.found && unlink(bucket, place, node);
+    for (;;) {
+      const Buckets now = current();
+      Line& bucket = now.of(key);
+      const std::lock_guard guard(bucket.lock);
+      if (!is_current(now)) continue;
+      const Place place = find(bucket, key);
+      return place.found && unlink(bucket, place, node);
+    }
   }
 
   // Takes out every node of one side whose key `wanted` accepts, and gives it to `use`, outside of
   // any lock. For rare events: it goes through the whole table.
   template <class Wanted, class Use>
   void take_all(Side side, Wanted wanted, Use use) {
-    for (Line& bucket : buckets_) {
-      MatchNode* taken = take_from(bucket, side, wanted);
+    const std::lock_guard guard(growing_);
+    const Buckets now = current();
+    for (std::size_t i = 0; i < now.count(); ++i) {
+      MatchNode* taken = take_from(now.lines()[i], side, wanted);
       while (taken != nullptr) {
         MatchNode* next = taken->next_match;
         use(taken);
@@ -100,7 +112,7 @@ class MatchingTable {
 
   // Exact while nobody else is at it; for tests.
   [[nodiscard]] std::size_t lines_in_use() const { return spare_.in_use(); }
-  [[nodiscard]] std::size_t buckets() const { return buckets_.size(); }
+  [[nodiscard]] std::size_t buckets() const { return current().count(); }
 
  private:
   struct Entry {
@@ -110,9 +122,25 @@ class MatchingTable {
   struct alignas(kCacheLine) Line {
     ult::SpinLock lock;  // of a bucket; chained lines leave theirs alone
     Line* next = nullptr;
-    Entry entries[3] = {};
+    static constexpr std::size_t kEntries = 3;
+    Entry entries[kEntries] = {};
   };
   static_assert(sizeof(Line) == kCacheLine);
+
+  // All of the table's own lines, in one word: their address, and below it how far a hash is
+  // shifted.
+  struct Buckets {
+    std::uintptr_t word;
+    explicit Buckets(std::uintptr_t of_both) : word(of_both) {}
+    Buckets(Line* lines, unsigned shift) : word(reinterpret_cast<std::uintptr_t>(lines) | shift) {}
+    [[nodiscard]] unsigned shift() const { return static_cast<unsigned>(word % kCacheLine); }
+    [[nodiscard]] std::size_t count() const { return std::size_t{1} << (64U - shift()); }
+    [[nodiscard]] Line* lines() const {
+      return reinterpret_cast<Line*>(word & ~std::uintptr_t{kCacheLine - 1});
+    }
+    [[nodiscard]] Line& of(std::uint64_t key) const { return lines()[hash_of(key) >> shift()]; }
+  };
+  static_assert(kCacheLine >= 64);  // a shift fits
 
   struct Place {
     Line* before;  // the line before `line`
@@ -138,7 +166,11 @@ class MatchingTable {
       return line;
     }
     void give(Line* line) { free_.give(line); }
-    [[nodiscard]] std::size_t in_use() const { return made_ - free_.count(); }
+    // A guess while others are at it.
+    [[nodiscard]] std::size_t in_use() const {
+      const std::size_t free = free_.count();
+      return std::max(made_.load(std::memory_order_relaxed), free) - free;
+    }
 
    private:
     static constexpr std::size_t kSlab = 64;
@@ -146,11 +178,12 @@ class MatchingTable {
 
     Line* grow() {
       const std::lock_guard guard(lock_);
-      const std::size_t count = std::min(kSlab, limit_ - made_);
+      const std::size_t made = made_.load(std::memory_order_relaxed);
+      const std::size_t count = std::min(kSlab, limit_ - made);
       Line* slab = count == 0 ? nullptr : new (std::nothrow) Line[count];
       if (slab == nullptr) return free_.take();  // somebody may have given one
       slabs_.push_back(slab);
-      made_ += count;
+      made_.store(made + count, std::memory_order_relaxed);
       for (std::size_t i = 1; i < count; ++i) free_.give(slab + i);
       return slab;
     }
@@ -158,10 +191,13 @@ class MatchingTable {
     const std::size_t limit_;
     PacketPool<Line> free_;
     alignas(kCacheLine) ult::SpinLock lock_;  // of the two below
-    std::size_t made_ = 0;
+    std::atomic<std::size_t> made_{0};        // relaxed: others only guess
     std::vector<Line*> slabs_;
   };
 
+  // It grows when a bucket gets a second chained line and there is a chained line for every fourth
+  // bucket: hashed keys do that where there are 2.5 of them for each bucket.
+  static constexpr std::size_t kChainedOf = 4;
   static constexpr std::uintptr_t kSideBit = 1;
   static constexpr std::uintptr_t kSeveral = 2;  // the nodes are a ring; else `next` says nothing
   static constexpr std::uintptr_t kBits = 7;
@@ -172,8 +208,16 @@ class MatchingTable {
   }
   // Fibonacci hashing after the upper half has been mixed into the lower one: consecutive tags and
   // consecutive ranks go to different buckets.
-  [[nodiscard]] std::size_t index_of(std::uint64_t key) const {
-    return ((key ^ key >> 32U) * 0x9E3779B97F4A7C15U) >> shift_;
+  static std::uint64_t hash_of(std::uint64_t key) {
+    return (key ^ key >> 32U) * 0x9E3779B97F4A7C15U;
+  }
+  // acquire: partner is grow(), which has filled them.
+  [[nodiscard]] Buckets current() const {
+    return Buckets(buckets_.load(std::memory_order_acquire));
+  }
+  // Under a lock of theirs. relaxed: it orders this after the grow() that had it.
+  [[nodiscard]] bool is_current(Buckets buckets) const {
+    return buckets_.load(std::memory_order_relaxed) == buckets.word;
   }
   static std::uintptr_t word_of(MatchNode* node, Side side) {
     return reinterpret_cast<std::uintptr_t>(node) | static_cast<std::uintptr_t>(side);
@@ -186,19 +230,105 @@ class MatchingTable {
   }
   static Side side_of(std::uintptr_t word) { return Side{word & kSideBit}; }
 
-  [[gnu::noinline]] Match access_chain(Line& bucket, std::uint64_t key, MatchNode* node,
-                                       Side side) {
-    const Place place = find(bucket, key);
-    if (place.found) return {meet(bucket, place, node, side)};
-    Entry* entry = place.entry;
-    if (entry == nullptr) {
-      Line* more = spare_.take();
-      if (more == nullptr) return {nullptr, true};
-      place.line->next = more;
-      entry = more->entries;
+  Match access_line(Line& bucket, std::uint64_t key, MatchNode* node, Side side, bool& crowded) {
+    // The usual case, which needs nothing but this line.
+    Entry* free = nullptr;
+    for (Entry& entry : bucket.entries) {
+      if (entry.word == 0) {
+        free = &entry;
+      } else if (entry.key == key) {
+        if (entry.word == word_of(node_of(entry.word), other(side))) {
+          MatchNode* partner = node_of(entry.word);
+          entry.word = 0;
+          return {partner};
+        }
+        return {meet(bucket, {nullptr, &bucket, &entry, true}, node, side)};
+      }
     }
-    *entry = {key, word_of(node, side)};
+    if (bucket.next != nullptr || free == nullptr) [[unlikely]] {
+      return access_chain(bucket, free, key, node, side, crowded);
+    }
+    *free = {key, word_of(node, side)};
     return {nullptr};
+  }
+
+  // The key is not in the bucket's own line, where `free` is free (nullptr: none is). `crowded`: it
+  // has got a second chained line.
+  [[gnu::noinline]] Match access_chain(Line& bucket, Entry* free, std::uint64_t key,
+                                       MatchNode* node, Side side, bool& crowded) {
+    Line* last = &bucket;
+    for (Line *before = &bucket, *line = bucket.next; line != nullptr; line = line->next) {
+      for (Entry& entry : line->entries) {
+        if (entry.word == 0) {
+          if (free == nullptr) free = &entry;
+        } else if (entry.key == key) {
+          return {meet(bucket, {before, line, &entry, true}, node, side)};
+        }
+      }
+      before = last = line;
+    }
+    if (free == nullptr) {
+      last->next = spare_.take();
+      if (last->next == nullptr) return {nullptr, true};
+      free = last->next->entries;
+      crowded = last != &bucket;
+    }
+    *free = {key, word_of(node, side)};
+    return {nullptr};
+  }
+
+  // --- growth -------------------------------------------------------------------------------
+
+  // Twice as many as `old`, unless few of these are chained, somebody else is at it, or there is no
+  // memory for it.
+  void grow(Buckets old) {
+    const std::size_t count = 2 * old.count();
+    if (count > most_buckets_ || spare_.in_use() < old.count() / kChainedOf) return;
+    if (!growing_.try_lock()) return;
+    const std::lock_guard guard(growing_, std::adopt_lock);
+    if (!is_current(old)) return;
+    std::unique_ptr<Line[]> lines(new (std::nothrow) Line[count]);
+    if (lines == nullptr) return;
+    const Buckets next(lines.get(), old.shift() - 1);
+    arrays_.push_back(std::move(lines));
+    for (std::size_t i = 0; i < old.count(); ++i) old.lines()[i].lock.lock();
+    for (std::size_t i = 0; i < old.count(); ++i) part(old.lines()[i], next);
+    // release: partner is current().
+    buckets_.store(next.word, std::memory_order_release);
+    for (std::size_t i = 0; i < old.count(); ++i) old.lines()[i].lock.unlock();
+  }
+
+  // The entries of a bucket go to the two that take its place. Its chained lines suffice for them:
+  // when k of them have been emptied, no more than 3 (k + 1) entries have been placed.
+  void part(Line& bucket, Buckets next) {
+    Line* line = std::exchange(bucket.next, nullptr);
+    Line* free = nullptr;
+    for (const Entry& entry : bucket.entries) place(entry, next, free);
+    while (line != nullptr) {
+      Line* const after = line->next;
+      Entry moved[Line::kEntries] = {};
+      std::copy(std::begin(line->entries), std::end(line->entries), moved);
+      std::fill(std::begin(line->entries), std::end(line->entries), Entry{});
+      line->next = free;
+      free = line;
+      line = after;
+      for (const Entry& entry : moved) place(entry, next, free);
+    }
+    while (free != nullptr) spare_.give(std::exchange(free, free->next));
+  }
+
+  static void place(const Entry& entry, Buckets next, Line*& free) {
+    if (entry.word == 0) return;
+    for (Line* line = &next.of(entry.key);; line = line->next) {
+      for (Entry& there : line->entries) {
+        if (there.word != 0) continue;
+        there = entry;
+        return;
+      }
+      if (line->next != nullptr) continue;
+      line->next = free;
+      free = std::exchange(free->next, nullptr);
+    }
   }
 
   static Place find(Line& bucket, std::uint64_t key) {
@@ -289,9 +419,12 @@ class MatchingTable {
     return taken;
   }
 
-  const unsigned shift_;
-  std::vector<Line> buckets_;
+  const std::size_t most_buckets_;
+  // Of access() and grow(). Only ever written by who has growing_.
+  std::atomic<std::uintptr_t> buckets_{0};
   Spare spare_;
+  alignas(kCacheLine) ult::SpinLock growing_;    // of the array below
+  std::vector<std::unique_ptr<Line[]>> arrays_;  // the last is current
 };
 
 }  // namespace mh::lci

@@ -200,6 +200,7 @@ struct DeviceState {
   bool begin_transfer(Packet& packet);
   Record* take_record(int rank, EndpointState& endpoint, bool sends);
   void give_receive(PostedReceive* receive);  // if it is of the pool
+  PacketPool<Record>& free_records(bool sends) { return sends ? free_sends : free_arrivals; }
   void give_record(Record& record);
   bool finish(Record& record);  // delivers its event. False: try again.
   void finish_or_defer(Record& record);
@@ -225,12 +226,15 @@ struct DeviceState {
   const Shares shares;
   std::vector<Peer> peers;
   std::unique_ptr<std::byte[], void (*)(std::byte*)> packet_memory;
-  std::vector<Record> records;
+  std::vector<Record> records;          // the first half for what is sent
   std::vector<PooledReceive> receives;  // of endpoints with a queue or a handler
 
   MatchingTable table;
   PacketPool<Packet> packets;
-  PacketPool<Record> free_records;
+  // Apart: what is sent waits for the peers' records, and must not have taken those it is waited
+  // for.
+  PacketPool<Record> free_sends;
+  PacketPool<Record> free_arrivals;
   PacketPool<PooledReceive> free_receives;
   std::array<Counts, kCountLanes> counts;
 

@@ -54,7 +54,7 @@ struct DeviceConfig {
   // shm where all ranks are on one machine, else tcp.
   std::string provider;
   std::size_t packet_bytes = 8000;      // payload of a packet, a multiple of 64
-  std::size_t receive_packets = 4096;   // shared among all peers; 1024 for each at most
+  std::size_t receive_packets = 4096;   // shared among all peers; 2048 for each at most
   std::size_t send_packets = 1024;      // and those that wait to be used again
   std::size_t large_messages = 256;     // under way at a time, in each direction
   std::size_t expected_keys = 1 << 16;  // posted receives and early messages; more are slower

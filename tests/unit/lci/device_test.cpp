@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "lci/ranks.hpp"
 
@@ -291,6 +292,40 @@ TEST(BackPressure, large_messages_run_out) {
   ranks.settle();
   EXPECT_TRUE(received.test() && sent[0].test());
   EXPECT_TRUE(endpoints[0].send(1, 0, data, sent[4]).is_posted());
+}
+
+// As many as everybody can start, to everybody, before anybody receives: what is sent must not take
+// what receiving needs.
+TEST(BackPressure, large_messages_to_many_leave_room_for_those_that_come) {
+  constexpr int kRanks = 4;
+  Ranks ranks(kRanks);
+  auto endpoints = ranks.open({});
+  const auto sent = pattern(2000, 7);
+  std::vector<std::unique_ptr<Synchronizer>> done;
+  std::vector<std::pair<int, int>> started;
+  for (int from = 0; from < kRanks; ++from) {
+    const auto begin = static_cast<std::size_t>(from);
+    for (int i = 0; i < 4 * (kRanks - 1); ++i) {
+      const int to = (from + 1 + i % (kRanks - 1)) % kRanks;
+      auto& one = done.emplace_back(std::make_unique<Synchronizer>());
+      if (!endpoints[begin].send(to, 1, sent, *one).is_posted()) {
+        done.pop_back();
+        continue;
+      }
+      started.emplace_back(from, to);
+    }
+  }
+  EXPECT_GE(started.size(), std::size_t{kRanks} * 4);
+  std::vector<std::vector<std::byte>> got(started.size(), std::vector<std::byte>(sent.size()));
+  for (std::size_t i = 0; i < started.size(); ++i) {
+    auto& one = done.emplace_back(std::make_unique<Synchronizer>());
+    const auto to = static_cast<std::size_t>(started[i].second);
+    EXPECT_FALSE(endpoints[to].receive(started[i].first, 1, got[i], *one).is_error());
+  }
+  ranks.settle();
+  for (const auto& one : done) EXPECT_TRUE(one->test());
+  for (const auto& data : got) EXPECT_TRUE(same(data, sent));
+  ranks.expect_at_rest();
 }
 
 TEST(BackPressure, a_full_network_is_a_retry_and_nothing_is_lost) {

@@ -52,7 +52,7 @@ TEST(MatchingTable, a_bucket_grows_beyond_its_line_and_shrinks_again) {
   for (std::size_t key = 0; key < kKeys; ++key) {
     ASSERT_FALSE(table.access(key, &things[key], Side::receive).full);
   }
-  EXPECT_GE(table.lines_in_use(), kKeys / 3 - table.buckets());
+  EXPECT_GE(table.lines_in_use() + table.buckets(), kKeys / 3);
   Thing message;
   for (std::size_t key = kKeys; key-- > 0;) {
     ASSERT_EQ(table.access(key, &message, Side::message).partner, &things[key]);
@@ -101,6 +101,35 @@ TEST(MatchingTable, takes_out_all_that_is_wanted_of_one_side) {
     EXPECT_EQ(table.remove(thing.key, &thing), !wanted) << thing.key;
   }
   EXPECT_EQ(table.lines_in_use(), 0U);
+}
+
+TEST(MatchingTable, many_chained_buckets_become_twice_as_many) {
+  MatchingTable table(8, 1000);
+  const std::size_t few = table.buckets();
+  constexpr std::size_t kKeys = 900;
+  std::vector<Thing> things(2 * kKeys);  // two of each key
+  for (std::size_t i = 0; i < things.size(); ++i) {
+    ASSERT_EQ(table.access(i / 2, &things[i], Side::message).partner, nullptr);
+  }
+  EXPECT_GT(table.buckets(), 16 * few);
+  EXPECT_LE(table.lines_in_use(), table.buckets()) << "few are chained now";
+  Thing receive;
+  for (std::size_t i = 0; i < things.size(); ++i) {
+    ASSERT_EQ(table.access(i / 2, &receive, Side::receive).partner, &things[i]);
+  }
+  EXPECT_EQ(table.lines_in_use(), 0U);
+}
+
+TEST(MatchingTable, has_no_more_buckets_than_twice_its_spare_lines) {
+  MatchingTable table(8, 40);
+  std::vector<Thing> things(300);
+  std::size_t taken = 0;
+  while (!table.access(taken, &things[taken], Side::receive).full) ++taken;
+  EXPECT_EQ(table.buckets(), 64U);
+  Thing message;
+  for (std::size_t key = 0; key < taken; ++key) {
+    ASSERT_EQ(table.access(key, &message, Side::message).partner, &things[key]);
+  }
 }
 
 // Random accesses, removals and clearings, beside a map of queues.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // LCI between processes: through the memory of the node, and over the providers that every machine
-// has, tcp and shm of libfabric.
+// has: shm of libfabric, and tcp without a layer above it (where there is such) and with rxm.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -279,8 +279,13 @@ TEST_P(Processes, large_messages_by_the_hundred_arrive_whole) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(transports, Processes, testing::Values("node", "tcp", "shm"),
-                         [](const auto& chosen) { return std::string(chosen.param); });
+INSTANTIATE_TEST_SUITE_P(transports, Processes,
+                         testing::Values("node", "tcp", "tcp;ofi_rxm", "shm"),
+                         [](const auto& chosen) {
+                           std::string name = chosen.param;
+                           std::replace(name.begin(), name.end(), ';', '_');
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace mh::lci

@@ -68,7 +68,7 @@ class Ranks {
     for (auto& device : devices) {
       for (const auto& unposted : device->unposted) EXPECT_EQ(unposted.load(), 0U);
       EXPECT_EQ(device->packets.count(), device->config.send_packets);
-      EXPECT_EQ(device->free_records.count(), device->records.size());
+      EXPECT_EQ(device->free_sends.count() + device->free_arrivals.count(), device->records.size());
       EXPECT_EQ(device->free_receives.count(), device->receives.size());
     }
   }
