@@ -57,8 +57,7 @@ class LciExchange final : public Exchange {
 
  private:
   // A piece costs some 20 us beside its bytes over TCP (three messages, each sent and received), in
-  // which 64 KB could have been sent. Larger ones than this gained nothing that could be measured.
-  // Two, since one is on its way while the other is scattered.
+  // which 64 KB could have been sent. Two, since one is on its way while the other is scattered.
   static constexpr std::size_t kPiece = std::size_t{128} * 1024;
   static constexpr std::size_t kHeld = 2 * kPiece;  // at a time in each queue
   static_assert(kPiece % kGrain == 0);
