@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -71,13 +72,22 @@ bool exchange(int line, const std::vector<std::byte>& out, std::vector<std::byte
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 5) return 2;
+  if (argc != 5) {
+    std::fprintf(stderr, "usage: tcp-stream listen|connect ADDRESS ROUNDS BYTES\n");
+    return 2;
+  }
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(kPort);
-  ::inet_pton(AF_INET, argv[2], &address.sin_addr);
+  if (::inet_pton(AF_INET, argv[2], &address.sin_addr) != 1) {
+    std::fprintf(stderr, "tcp-stream: '%s' is no IPv4 address\n", argv[2]);
+    return 2;
+  }
   const int line = meet(std::strcmp(argv[1], "listen") == 0, address);
-  if (line < 0 || ::fcntl(line, F_SETFL, O_NONBLOCK) != 0) return 1;
+  if (line < 0 || ::fcntl(line, F_SETFL, O_NONBLOCK) != 0) {
+    std::perror("tcp-stream: no connection");
+    return 1;
+  }
   const int on = 1;
   ::setsockopt(line, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   const std::vector<std::byte> out(static_cast<std::size_t>(std::atol(argv[4])));

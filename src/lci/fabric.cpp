@@ -323,8 +323,9 @@ Result<std::string> choose_provider(Job& job, const DeviceConfig& config) {
   const std::string wanted = wanted_provider(config);
   const std::string direct = direct_tcp();
   const auto machines = job.allgather(wanted + '\n' + this_machine());
+  if (!machines) return machines.status();
   const auto directs = job.allgather(direct);
-  if (!machines || !directs) return Status{Code::gone};
+  if (!directs) return directs.status();
   const auto agree = [](const std::vector<std::string>& all) {
     return std::all_of(all.begin(), all.end(), [&](const auto& one) { return one == all.front(); });
   };

@@ -59,6 +59,7 @@ class MatchingTable {
   MatchingTable(std::size_t expected, std::size_t spare_lines)
       : most_buckets_(2 * spare_lines), spare_(spare_lines) {
     const Buckets first(new Line[std::size_t{1} << log2_of(expected)], 64U - log2_of(expected));
+    arrays_.reserve(kMostArrays);  // so that grow() throws nothing
     arrays_.emplace_back(first.lines());
     buckets_.store(first.word, std::memory_order_relaxed);
   }
@@ -198,6 +199,7 @@ class MatchingTable {
   // It grows when a bucket gets a second chained line and there is a chained line for every fourth
   // bucket: hashed keys do that where there are 2.5 of them for each bucket.
   static constexpr std::size_t kChainedOf = 4;
+  static constexpr std::size_t kMostArrays = 64;  // each has twice as many as the one before
   static constexpr std::uintptr_t kSideBit = 1;
   static constexpr std::uintptr_t kSeveral = 2;  // the nodes are a ring; else `next` says nothing
   static constexpr std::uintptr_t kBits = 7;
