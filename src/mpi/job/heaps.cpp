@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "mpi/job/agreement.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/next.hpp"
@@ -27,20 +28,12 @@ const mh_heap_door* find_heap() {
   return fits ? door : nullptr;
 }
 
-// True if it is on every rank of the node.
-bool agreed(bool here) {
-  const int mine = here ? 1 : 0;
-  int all = 0;
-  real.Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, config.node_comm);
-  return all != 0;
-}
-
 }  // namespace
 
 bool share(bool wanted, node::Door* door, const node::DoorName& name) {
   g_heap = find_heap();
   const int own = wanted && g_heap != nullptr ? g_heap->descriptor() : -1;
-  if (!agreed(own >= 0)) return false;
+  if (!agreement::all(own >= 0, config.node_comm)) return false;
   std::uint32_t attached = 0;
   const node::Door::Take take = [&](std::uint32_t rank, Fd fd) {
     if (services.memory->attach(rank, std::move(fd)).ok()) ++attached;
@@ -48,7 +41,7 @@ bool share(bool wanted, node::Door* door, const node::DoorName& name) {
   const Status done = door != nullptr
                           ? door->exchange(config.me, config.ranks, own, take, kDoorTimeout)
                           : node::Door::exchange_with(name, config.me, own, take, kDoorTimeout);
-  return agreed(done.ok() && attached == config.ranks - 1);
+  return agreement::all(done.ok() && attached == config.ranks - 1, config.node_comm);
 }
 
 bool hold(const void* address, std::uint64_t bytes) {

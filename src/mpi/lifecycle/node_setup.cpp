@@ -17,13 +17,13 @@
 #include "base/tuning.hpp"
 #include "memory/probe.hpp"
 #include "mpi/datatype/datatypes.hpp"
+#include "mpi/job/agreement.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/heaps.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
 #include "node/segment.hpp"
-#include "wait/wait.hpp"
 
 namespace mh::mpi::node_setup {
 namespace {
@@ -45,11 +45,8 @@ std::uint64_t g_probe_word = 0;
 std::string shared(const std::string& reason) {
   std::array<char, 160> text{};
   reason.copy(text.data(), text.size() - 1);
-  const auto length = static_cast<int>(text.size());
-  std::vector<char> all(text.size() * config.ranks);
-  real.Allgather(text.data(), length, MPI_CHAR, all.data(), length, MPI_CHAR, config.node_comm);
-  for (std::uint32_t rank = 0; rank < config.ranks; ++rank) {
-    if (all[rank * text.size()] != 0) return &all[rank * text.size()];
+  for (const auto& each : agreement::gather(text, config.ranks, config.node_comm)) {
+    if (each[0] != 0) return each.data();
   }
   return {};
 }
@@ -77,10 +74,7 @@ std::vector<Card> exchange_cards() {
                   .address = reinterpret_cast<std::uint64_t>(&g_probe_word),
                   .value = g_probe_word,
                   .pid = getpid()};
-  std::vector<Card> cards(config.ranks);
-  real.Allgather(&mine, sizeof mine, MPI_BYTE, cards.data(), sizeof mine, MPI_BYTE,
-                 config.node_comm);
-  return cards;
+  return agreement::gather(mine, config.ranks, config.node_comm);
 }
 
 // The door of the segment is an address in a network namespace.
@@ -136,7 +130,7 @@ std::string enter_segment() {
   Invitation invitation{};
   std::string failure;
   if (config.me == 0) failure = make_segment(invitation);
-  real.Bcast(&invitation, sizeof invitation, MPI_BYTE, 0, config.node_comm);
+  agreement::broadcast(invitation, 0, config.node_comm);
   if (invitation.bytes == 0) return failure;
   g_door_name = invitation.door;
   if (config.me != 0) return fetch_segment(invitation);
@@ -186,7 +180,7 @@ std::string look_for_objections() {
 // Why ranks will not read and write each other's memory, empty if they may.
 std::string try_memory(const std::vector<Card>& cards) {
   let_peers_read(cards);
-  real.Barrier(config.node_comm);
+  agreement::barrier(config.node_comm);
   if (settings().memory == MemoryPath::cells) return "MH_MEMORY=cells";
   if (settings().memory == MemoryPath::mapped) return "MH_MEMORY=mapped";
   return probe_peers(cards);
@@ -228,7 +222,7 @@ void build() {
   }
   const std::vector<Card> cards = exchange_cards();
   if (stops_at(check_network(cards)) || stops_at(enter_segment()) || stops_at(join_node())) return;
-  real.Barrier(config.node_comm);
+  agreement::barrier(config.node_comm);
   services.node->settle();
   g_segment->close_fd();
   apply_settings();
@@ -254,19 +248,16 @@ void build() {
 }  // namespace
 
 void await_everyone() {
-  MPI_Request request = MPI_REQUEST_NULL;
-  if (real.Ibarrier(MPI_COMM_WORLD, &request) != MPI_SUCCESS) return;
   const std::uint64_t begin = ticks();
-  bool said = false;
-  int flag = 0;
-  wait::until([&] {
-    if (!said && config.world_rank == 0 &&
-        ticks() - begin > ticks_from_ns(tuning::kStartPatienceNs)) {
-      said = true;
-      say("still waiting for all ranks to start; LD_PRELOAD must be set for every rank of the job");
-    }
-    return real.Test(&request, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag != 0;
-  });
+  bool said = config.world_rank != 0;
+  agreement::carry_out([](MPI_Request* request) { return real.Ibarrier(MPI_COMM_WORLD, request); },
+                       [&] {
+                         if (said || ticks() - begin < ticks_from_ns(tuning::kStartPatienceNs))
+                           return;
+                         said = true;
+                         say("still waiting for all ranks to start; LD_PRELOAD must be set for "
+                             "every rank of the job");
+                       });
 }
 
 void make_communicators() {
@@ -279,9 +270,12 @@ void make_communicators() {
   real.Comm_size(shared, &size);
   const auto ranks = static_cast<std::uint64_t>(size);
   const auto nodes = std::clamp<std::uint64_t>(settings().fake_nodes, 1, ranks);
-  const auto color = static_cast<int>(static_cast<std::uint64_t>(rank) * nodes / ranks);
-  real.Comm_split(shared, color, rank, &detail::config.node_comm);
-  real.Comm_free(&shared);
+  detail::config.node_comm = shared;
+  if (nodes > 1) {
+    const auto color = static_cast<int>(static_cast<std::uint64_t>(rank) * nodes / ranks);
+    real.Comm_split(shared, color, rank, &detail::config.node_comm);
+    real.Comm_free(&shared);
+  }
   real.Comm_dup(MPI_COMM_SELF, &detail::config.self_comm);
   real.Comm_set_errhandler(config.node_comm, MPI_ERRORS_RETURN);
   real.Comm_set_errhandler(config.self_comm, MPI_ERRORS_RETURN);
@@ -307,7 +301,10 @@ bool oversubscribed() { return config.ranks > usable_cores(); }
 
 void agree_on_threshold() {
   std::uint64_t least = config.threshold;
-  real.Allreduce(&detail::config.threshold, &least, 1, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD);
+  agreement::carry_out([&](MPI_Request* request) {
+    return real.Iallreduce(&detail::config.threshold, &least, 1, MPI_UINT64_T, MPI_MIN,
+                           MPI_COMM_WORLD, request);
+  });
   detail::config.threshold = least;
 }
 

@@ -12,6 +12,7 @@
 #include "base/clock.hpp"
 #include "base/say.hpp"
 #include "base/settings.hpp"
+#include "mpi/job/agreement.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/heaps.hpp"
 #include "mpi/job/services.hpp"
@@ -29,7 +30,7 @@ using observe::RankReport;
 
 bool anyone_asks() {
   int wanted = settings().summary || !settings().summary_json.empty() ? 1 : 0;
-  real.Bcast(&wanted, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  agreement::broadcast(wanted, 0, MPI_COMM_WORLD);
   return wanted != 0;
 }
 

@@ -10,6 +10,7 @@
 #include "base/say.hpp"
 #include "base/settings.hpp"
 #include "mpi/collective/arrivals.hpp"
+#include "mpi/job/agreement.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
@@ -318,7 +319,9 @@ void start() {
   // Of both the largest: whether somebody does not want it, and what speaks against it.
   const int mine[2] = {wanted ? 0 : 1, wanted ? objection() : kNone};
   int all[2] = {};
-  real.Allreduce(mine, all, 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  agreement::carry_out([&](MPI_Request* request) {
+    return real.Iallreduce(mine, all, 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD, request);
+  });
   if (all[0] != 0) return;
   if (all[1] != kNone) {
     if (config.world_rank == 0) {
@@ -329,7 +332,7 @@ void start() {
   if (real.Comm_dup(MPI_COMM_WORLD, &mpi::detail::config.windows_comm) != MPI_SUCCESS) return;
   real.Comm_set_errhandler(config.windows_comm, MPI_ERRORS_RETURN);
   const bool made = start_server_thread();
-  mpi::detail::config.spanning = all_agree(config.windows_comm, made);
+  mpi::detail::config.spanning = agreement::all(made, config.windows_comm);
   if (config.spanning) return;
   if (made) stop_server_thread();
   real.Comm_free(&mpi::detail::config.windows_comm);

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/settings.hpp"
+#include "mpi/job/agreement.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/next.hpp"
@@ -53,9 +54,9 @@ void start() {
   real.Comm_size(MPI_COMM_WORLD, &size);
   if (static_cast<std::uint32_t>(size) == config.ranks)
     return;  // so it is for every rank, or for none
-  if (!all_agree(MPI_COMM_WORLD, wanted())) return;
+  if (!agreement::all(wanted(), MPI_COMM_WORLD)) return;
   if (real.Comm_dup(MPI_COMM_WORLD, &detail::config.internode_comm) != MPI_SUCCESS) return;
-  real.Bcast(detail::config.key, sizeof config.key, MPI_BYTE, 0, MPI_COMM_WORLD);
+  agreement::broadcast(detail::config.key, 0, MPI_COMM_WORLD);
   pack_pipelines.emplace(*services.node, services.counters(), services.helpers);
   detail::config.internode = detail::config.describing = true;
 }

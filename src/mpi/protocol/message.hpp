@@ -87,14 +87,6 @@ void rest_together(MPI_Comm comm, Rests&& rests) {
   });
 }
 
-// True if it is so on every rank of `comm`. Collective.
-inline bool all_agree(MPI_Comm comm, bool here) {
-  const int mine = here ? 1 : 0;
-  int all = 0;
-  real.Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm);
-  return all != 0;
-}
-
 // Nobody will send what this receive waits for; nothing if there is none.
 inline void drop_receive(MPI_Request& request) {
   if (request == MPI_REQUEST_NULL) return;
