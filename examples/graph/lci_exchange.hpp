@@ -36,8 +36,8 @@ class LciExchange final : public Exchange {
       : job_(must(mh::lci::Job::join(), "job")),
         device_(must(mh::lci::Device::open(job_, config(job_.size())), "device")),
         all_(must(mh::lci::Communicator::open(device_), "communicator")),
-        queues_{must(mh::lci::Queue::open(device_, kHeld), "queue"),
-                must(mh::lci::Queue::open(device_, kHeld), "queue")},
+        queues_{must(mh::lci::Queue::open(device_, kPiece), "queue"),
+                must(mh::lci::Queue::open(device_, kPiece), "queue")},
         come_(static_cast<std::size_t>(job_.size())) {}
 
   [[nodiscard]] int rank() const override { return device_.rank(); }
@@ -56,17 +56,17 @@ class LciExchange final : public Exchange {
   }
 
  private:
-  // A piece costs some 20 us beside its bytes over TCP (three messages, each sent and received), in
-  // which 64 KB could have been sent. Two, since one is on its way while the other is scattered.
-  static constexpr std::size_t kPiece = std::size_t{128} * 1024;
-  static constexpr std::size_t kHeld = 2 * kPiece;  // at a time in each queue
+  // A piece costs some 30 us beside its bytes over TCP (three messages, each sent and received), in
+  // which 128 KB could have been sent. One at a time in each queue: halves of that size, one on its
+  // way while the other is scattered, take longer (docs/decisions.md).
+  static constexpr std::size_t kPiece = std::size_t{256} * 1024;
   static_assert(kPiece % kGrain == 0);
 
-  // Few packets: whatever is not short goes straight into its buffer, two pieces from a peer at a
-  // time and two that wait.
+  // Few packets: whatever is not short goes straight into its buffer, four pieces at a time
+  // announced or under way.
   static mh::lci::DeviceConfig config(int ranks) {
     return {.provider = {},
-            .packet_bytes = 2048,
+            .packet_bytes = 4096,
             .receive_packets = std::size_t{8} * static_cast<unsigned>(ranks),
             .send_packets = 8,
             .large_messages = 4,

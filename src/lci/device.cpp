@@ -146,12 +146,16 @@ std::size_t DeviceState::progress() {
       progressing.exchange(true, std::memory_order_acquire)) {
     return 0;
   }
+  // What waited for memory that has been released since the last step, before anything that takes
+  // long: a peer waits for the answer, and a put that has been asked for here comes after it.
+  if (any_deferred.load(std::memory_order_relaxed)) retry_deferred();
   NetEvent events[kEventsPerStep];
   const std::size_t count = transport->poll(events);
   for (std::size_t i = 0; i < count; ++i) handle(events[i]);
   for (const bool near : {false, true}) {
     if (unposted[near].load(std::memory_order_relaxed) != 0) post_receives(near);
   }
+  // And what came up in this step: credits are told now that their packets are posted.
   if (any_deferred.load(std::memory_order_relaxed)) retry_deferred();
   progressing.store(false, std::memory_order_release);
   return count;
