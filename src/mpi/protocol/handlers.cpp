@@ -2,6 +2,7 @@
 #include "mpi/protocol/handlers.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <mutex>
 #include <vector>
@@ -76,8 +77,27 @@ bool differs_from_world(MPI_Comm comm) {
   return known.differs;
 }
 
+// One thread at a time raises an error, and meanwhile no other sets a handler aside: the handler
+// would be gone again before it is called. A handler may call MPI, or wait for other threads, so
+// the lock is recursive and its wait has a bound.
+std::recursive_timed_mutex g_raising;
+
+class RaisingTurn {
+ public:
+  RaisingTurn() : held_(g_raising.try_lock_for(std::chrono::seconds(1))) {}
+  ~RaisingTurn() {
+    if (held_) g_raising.unlock();
+  }
+  RaisingTurn(const RaisingTurn&) = delete;
+  RaisingTurn& operator=(const RaisingTurn&) = delete;
+
+ private:
+  bool held_;
+};
+
 // Other threads may still have the handler of `comm` set aside: it is there for this error.
 int raise_by_handler(MPI_Comm comm, int code) {
+  const RaisingTurn turn;
   const auto set = [comm](bool back) {
     const ThreadLock hold(g_mutex);
     const auto found = held(comm);
@@ -111,6 +131,7 @@ bool failure_is_told_to_handlers_alone() {
 }
 
 SetAside::SetAside(MPI_Comm comm) : comm_(comm) {
+  const RaisingTurn turn;
   const ThreadLock hold(g_mutex);
   if (const auto found = held(comm); found != g_held.end()) {
     ++found->waits;
