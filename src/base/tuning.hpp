@@ -54,6 +54,9 @@ inline constexpr double kLastPushNs = 1e6;
 // A descriptor that is posted for so long and is nowhere was lost. Chosen: in flight it is for
 // microseconds.
 inline constexpr double kLostAfterNs = 200e6;
+// A handler of the program that runs for so long may wait for a thread that waits for its end, so
+// that thread goes on. Chosen: handlers print and return.
+inline constexpr double kHandlerPatienceNs = 1e9;
 // A thief that has a chunk for so long may be dead; the kernel ends the copy that a killed process
 // is in within the second. Chosen.
 inline constexpr double kSlowThiefNs = 1e9;

@@ -148,7 +148,7 @@ std::size_t DeviceState::progress() {
   }
   // What waited for memory that has been released since the last step, before anything that takes
   // long: a peer waits for the answer, and a put that has been asked for here comes after it.
-  if (any_deferred.load(std::memory_order_relaxed)) retry_deferred();
+  retry_deferred();
   NetEvent events[kEventsPerStep];
   const std::size_t count = transport->poll(events);
   for (std::size_t i = 0; i < count; ++i) handle(events[i]);
@@ -156,7 +156,7 @@ std::size_t DeviceState::progress() {
     if (unposted[near].load(std::memory_order_relaxed) != 0) post_receives(near);
   }
   // And what came up in this step: credits are told now that their packets are posted.
-  if (any_deferred.load(std::memory_order_relaxed)) retry_deferred();
+  retry_deferred();
   progressing.store(false, std::memory_order_release);
   return count;
 }
@@ -306,6 +306,7 @@ void DeviceState::defer(Deferred& step, bool (*again)(DeviceState&, Deferred&)) 
 
 // Each step once; those that still cannot be done come to the end of the list.
 void DeviceState::retry_deferred() {
+  if (!any_deferred.load(std::memory_order_relaxed)) return;
   Deferred* step = nullptr;
   {
     const std::lock_guard guard(deferred_lock);

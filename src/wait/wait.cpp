@@ -304,8 +304,9 @@ namespace detail {
 constinit thread_local std::uint32_t t_over_at_once = 0;
 
 void until_slow(Predicate done, Tasks tasks) {
+  // Before a job's start and after its end nothing says whether each rank has a core.
   if (g_work == nullptr) {
-    while (!done()) relax();
+    while (!done()) sched_yield();
     return;
   }
   if (g_work->is_guest()) return until_as_guest(done);

@@ -1,41 +1,46 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the ranks of a communicator tell each other while a job starts. All are collective.
+// What the ranks of a communicator tell each other while a job starts or ends. All are collective.
 //
-// Each collective of the library is started, and awaited with the core given away between two
-// looks: there may be more ranks than cores, and a rank in the library's own wait keeps a core for
-// a time slice that the last rank needs.
+// Each collective of the library is started, and awaited by the wait loop, which gives the core
+// away: there may be more ranks than cores, and a rank in the library's own wait keeps a core for a
+// time slice that the last rank needs.
 #pragma once
-
-#include <sched.h>
 
 #include <cstddef>
 #include <type_traits>
 #include <vector>
 
 #include "mpi/next.hpp"
+#include "wait/wait.hpp"
 
 namespace mh::mpi::agreement {
 
-// Starts a collective, start(&request), and waits for its end; between two looks meanwhile() and
-// whoever wants the core. False if the library refuses it.
+// Starts a collective, start(&request), and waits for its end; calls meanwhile() before each look.
+// False if the library refuses it.
 template <class Start, class Meanwhile>
 bool carry_out(Start start, Meanwhile meanwhile) {
   MPI_Request request = MPI_REQUEST_NULL;
   if (start(&request) != MPI_SUCCESS) return false;
-  for (int flag = 0;;) {
-    if (real.Test(&request, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
-    if (flag != 0) return true;
+  int code = MPI_SUCCESS;
+  int flag = 0;
+  wait::until([&] {
     meanwhile();
-    ::sched_yield();
-  }
+    code = real.Test(&request, &flag, MPI_STATUS_IGNORE);
+    return code != MPI_SUCCESS || flag != 0;
+  });
+  return code == MPI_SUCCESS;
 }
 template <class Start>
 bool carry_out(Start start) {
   return carry_out(start, [] {});
 }
 
+template <class Meanwhile>
+void barrier(MPI_Comm comm, Meanwhile meanwhile) {
+  carry_out([&](MPI_Request* request) { return real.Ibarrier(comm, request); }, meanwhile);
+}
 inline void barrier(MPI_Comm comm) {
-  carry_out([&](MPI_Request* request) { return real.Ibarrier(comm, request); });
+  barrier(comm, [] {});
 }
 
 template <class T>
@@ -58,14 +63,19 @@ std::vector<T> gather(const T& mine, std::size_t ranks, MPI_Comm comm) {
   return all;
 }
 
+// The whole of all ranks' `count` values. False if the library refuses it.
+inline bool reduce(const void* mine, void* whole, int count, MPI_Datatype type, MPI_Op operation,
+                   MPI_Comm comm) {
+  return carry_out([&](MPI_Request* request) {
+    return real.Iallreduce(mine, whole, count, type, operation, comm, request);
+  });
+}
+
 // True if it is so on every rank.
 inline bool all(bool here, MPI_Comm comm) {
   const int mine = here ? 1 : 0;
   int least = 0;
-  const bool done = carry_out([&](MPI_Request* request) {
-    return real.Iallreduce(&mine, &least, 1, MPI_INT, MPI_MIN, comm, request);
-  });
-  return done && least != 0;
+  return reduce(&mine, &least, 1, MPI_INT, MPI_MIN, comm) && least != 0;
 }
 
 }  // namespace mh::mpi::agreement

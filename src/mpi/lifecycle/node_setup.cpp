@@ -250,14 +250,11 @@ void build() {
 void await_everyone() {
   const std::uint64_t begin = ticks();
   bool said = config.world_rank != 0;
-  agreement::carry_out([](MPI_Request* request) { return real.Ibarrier(MPI_COMM_WORLD, request); },
-                       [&] {
-                         if (said || ticks() - begin < ticks_from_ns(tuning::kStartPatienceNs))
-                           return;
-                         said = true;
-                         say("still waiting for all ranks to start; LD_PRELOAD must be set for "
-                             "every rank of the job");
-                       });
+  agreement::barrier(MPI_COMM_WORLD, [&] {
+    if (said || ticks() - begin < ticks_from_ns(tuning::kStartPatienceNs)) return;
+    said = true;
+    say("still waiting for all ranks to start; LD_PRELOAD must be set for every rank of the job");
+  });
 }
 
 void make_communicators() {
@@ -301,10 +298,7 @@ bool oversubscribed() { return config.ranks > usable_cores(); }
 
 void agree_on_threshold() {
   std::uint64_t least = config.threshold;
-  agreement::carry_out([&](MPI_Request* request) {
-    return real.Iallreduce(&detail::config.threshold, &least, 1, MPI_UINT64_T, MPI_MIN,
-                           MPI_COMM_WORLD, request);
-  });
+  agreement::reduce(&detail::config.threshold, &least, 1, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD);
   detail::config.threshold = least;
 }
 

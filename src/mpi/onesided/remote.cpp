@@ -319,9 +319,7 @@ void start() {
   // Of both the largest: whether somebody does not want it, and what speaks against it.
   const int mine[2] = {wanted ? 0 : 1, wanted ? objection() : kNone};
   int all[2] = {};
-  agreement::carry_out([&](MPI_Request* request) {
-    return real.Iallreduce(mine, all, 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD, request);
-  });
+  agreement::reduce(mine, all, 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
   if (all[0] != 0) return;
   if (all[1] != kNone) {
     if (config.world_rank == 0) {

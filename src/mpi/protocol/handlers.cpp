@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/tuning.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
 #include "mpi/protocol/message.hpp"
@@ -79,25 +80,19 @@ bool differs_from_world(MPI_Comm comm) {
 
 // One thread at a time raises an error, and meanwhile no other sets a handler aside: the handler
 // would be gone again before it is called. A handler may call MPI, or wait for other threads, so
-// the lock is recursive and its wait has a bound.
+// the lock is recursive and its wait has a bound. Taken before g_mutex.
 std::recursive_timed_mutex g_raising;
 
-class RaisingTurn {
- public:
-  RaisingTurn() : held_(g_raising.try_lock_for(std::chrono::seconds(1))) {}
-  ~RaisingTurn() {
-    if (held_) g_raising.unlock();
-  }
-  RaisingTurn(const RaisingTurn&) = delete;
-  RaisingTurn& operator=(const RaisingTurn&) = delete;
+using RaisingTurn = std::unique_lock<std::recursive_timed_mutex>;
 
- private:
-  bool held_;
-};
+RaisingTurn take_turn() {
+  constexpr std::chrono::duration<double, std::nano> kBound(tuning::kHandlerPatienceNs);
+  return switches.threads ? RaisingTurn(g_raising, kBound) : RaisingTurn();
+}
 
 // Other threads may still have the handler of `comm` set aside: it is there for this error.
 int raise_by_handler(MPI_Comm comm, int code) {
-  const RaisingTurn turn;
+  const RaisingTurn turn = take_turn();
   const auto set = [comm](bool back) {
     const ThreadLock hold(g_mutex);
     const auto found = held(comm);
@@ -131,7 +126,7 @@ bool failure_is_told_to_handlers_alone() {
 }
 
 SetAside::SetAside(MPI_Comm comm) : comm_(comm) {
-  const RaisingTurn turn;
+  const RaisingTurn turn = take_turn();
   const ThreadLock hold(g_mutex);
   if (const auto found = held(comm); found != g_held.end()) {
     ++found->waits;
