@@ -11,6 +11,7 @@ PYTHON := .venv/bin/python
 ifneq ($(shell command -v ccache 2>/dev/null),)
 export CMAKE_C_COMPILER_LAUNCHER := ccache
 export CMAKE_CXX_COMPILER_LAUNCHER := ccache
+export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 endif
 export CMAKE_GENERATOR := Ninja
 export PIP_DISABLE_PIP_VERSION_CHECK := 1

@@ -68,31 +68,52 @@ static double run(int rank, int threads, int bytes, int rounds, double most_ms, 
   return spent;
 }
 
-static void measure(int rank, int threads, int bytes, int batches, double batch_ms) {
-  struct samples s = samples_new(batches, 0);
-  const double most_ms = kMostTimes * batch_ms;
-  double messages = 0;
+// So many that a batch takes `batch_ms`, step by step: a few rounds are mostly the start of the
+// threads.
+static int rounds_for(int rank, int threads, int bytes, double batch_ms) {
   int rounds = kFirstRounds;
-  // Step by step: a few rounds are mostly the start of the threads.
   for (int enough = 0; !enough;) {
-    const double part = run(rank, threads, bytes, rounds, most_ms, &messages) / (batch_ms * 1e6);
+    double messages = 0;
+    const double spent = run(rank, threads, bytes, rounds, kMostTimes * batch_ms, &messages);
+    const double part = spent / (batch_ms * 1e6);
     enough = part > 0.5 || rounds > kMostRounds;
     rounds = (int)(rounds * (part > 0.125 ? 1 / part : kGrowth)) + 1;
     MPI_Bcast(&rounds, 1, MPI_INT, 0, MPI_COMM_WORLD);
     MPI_Bcast(&enough, 1, MPI_INT, 0, MPI_COMM_WORLD);
   }
+  return rounds;
+}
+
+static void print(size_t threads, int bytes, int rounds, const struct samples* s) {
+  printf("{\"kind\": \"threads\", \"threads\": %zu, \"bytes\": %d, ", threads, bytes);
+  printf("\"rounds\": %d, ", rounds);
+  print_samples(s);
+  printf("}\n");
+  fflush(stdout);
+}
+
+// Batches of all numbers of threads in turn: the rates are compared with each other, and a machine
+// may be another one a second later.
+static void measure(int rank, const struct sizes* threads, int bytes, int batches,
+                    double batch_ms) {
+  int rounds[kMaxSizes];
+  struct samples samples[kMaxSizes];
+  for (int i = 0; i < threads->count; i++) {
+    rounds[i] = rounds_for(rank, (int)threads->bytes[i], bytes, batch_ms);
+    samples[i] = samples_new(batches, 0);
+  }
   for (int b = 0; b < batches; b++) {
-    const double spent = run(rank, threads, bytes, rounds, most_ms, &messages);
-    s.mean[b] = spent / messages;
+    for (int i = 0; i < threads->count; i++) {
+      double messages = 0;
+      const double spent =
+          run(rank, (int)threads->bytes[i], bytes, rounds[i], kMostTimes * batch_ms, &messages);
+      samples[i].mean[b] = spent / messages;
+    }
   }
-  if (rank == 0) {
-    printf("{\"kind\": \"threads\", \"threads\": %d, \"bytes\": %d, ", threads, bytes);
-    printf("\"rounds\": %d, ", rounds);
-    print_samples(&s);
-    printf("}\n");
-    fflush(stdout);
+  for (int i = 0; i < threads->count; i++) {
+    if (rank == 0) print(threads->bytes[i], bytes, rounds[i], &samples[i]);
+    samples_free(&samples[i]);
   }
-  samples_free(&s);
 }
 
 int main(int argc, char** argv) {
@@ -114,8 +135,8 @@ int main(int argc, char** argv) {
   if (bytes < 1 || bytes > kMostBytes || batches < 1) fail("--bytes, --batches: out of range");
   for (int i = 0; i < threads.count; i++) {
     if (threads.bytes[i] < 1 || threads.bytes[i] > kMostThreads) fail("--threads: out of range");
-    measure(rank, (int)threads.bytes[i], bytes, batches, batch_ms);
   }
+  measure(rank, &threads, bytes, batches, batch_ms);
   MPI_Finalize();
   return 0;
 }

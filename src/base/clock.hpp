@@ -7,15 +7,11 @@
 
 #include <cstdint>
 
-#if defined(__x86_64__)
-#include <x86intrin.h>
-#endif
-
 namespace mh {
 
 inline std::uint64_t ticks() {
 #if defined(__x86_64__)
-  return __rdtsc();
+  return __builtin_ia32_rdtsc();  // its header is a fifth of the compiler's time for a short file
 #elif defined(__aarch64__)
   std::uint64_t value;
   asm volatile("mrs %0, cntvct_el0" : "=r"(value));
@@ -36,7 +32,7 @@ inline double ns_from_ticks(std::uint64_t t) { return static_cast<double>(t) / t
 // One polite turn of a spin loop; not a system call.
 inline void relax() {
 #if defined(__x86_64__)
-  _mm_pause();
+  __builtin_ia32_pause();
 #elif defined(__aarch64__)
   asm volatile("isb");
 #endif

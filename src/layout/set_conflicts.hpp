@@ -5,7 +5,7 @@
 #pragma once
 
 #if defined(__x86_64__)
-#include <immintrin.h>
+#include <emmintrin.h>
 #endif
 
 #include <algorithm>
