@@ -53,10 +53,10 @@ static void check_room(const Piece* pieces, int count, int key, const char* what
   check_blank(room, end, ROOM, what);
   for (size_t byte = 0; byte < end; ++byte) {
     bool wanted = true, found = false;
-    for (int i = 0; i < count; ++i) {
+    for (int i = 0; i < count && !found; ++i) {
       if (!covers(&pieces[i], byte)) continue;
       wanted = false;
-      found = found || room[byte] == byte_for(&pieces[i], byte, key + i);
+      found = room[byte] == byte_for(&pieces[i], byte, key + i);
     }
     if (wanted) found = room[byte] == 0xee;
     CHECK(found, "%s: byte %zu is %02x", what, byte, room[byte]);
