@@ -3,7 +3,9 @@
 // thread i of the other, blocking, on a tag of its own. The time of a message is that of a batch
 // divided by all its messages, so that with equal rates it is the same for every T. A batch that
 // takes more than four times as long as it shall is cut: libraries have rates a thousand times
-// apart.
+// apart. Beside it (`posted_ns`), one thread plays while T - 1 receives of other tags are posted
+// ahead of its own in either rank, as those of threads that wait are: what the library takes to
+// look through them is the limit of a rate with T threads.
 //   --threads LIST   numbers of threads (1,2,4,8,16,32,64)   --bytes N (64)
 //   --batches N (5)   --batch-ms T (200)
 #include <pthread.h>
@@ -68,6 +70,21 @@ static double run(int rank, int threads, int bytes, int rounds, double most_ms, 
   return spent;
 }
 
+// run() of one thread, behind so many posted receives that nothing matches.
+static double run_behind(int rank, int posted, int bytes, int rounds, double most_ms,
+                         double* messages) {
+  static MPI_Request requests[kMostThreads];
+  for (int i = 0; i < posted; i++) {
+    MPI_Irecv(NULL, 0, MPI_BYTE, 1 - rank, 1 + i, MPI_COMM_WORLD, &requests[i]);
+  }
+  const double spent = run(rank, 1, bytes, rounds, most_ms, messages);
+  for (int i = 0; i < posted; i++) {
+    MPI_Cancel(&requests[i]);
+    MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
+  }
+  return spent;
+}
+
 // So many that a batch takes `batch_ms`, step by step: a few rounds are mostly the start of the
 // threads.
 static int rounds_for(int rank, int threads, int bytes, double batch_ms) {
@@ -84,10 +101,19 @@ static int rounds_for(int rank, int threads, int bytes, double batch_ms) {
   return rounds;
 }
 
-static void print(size_t threads, int bytes, int rounds, const struct samples* s) {
-  printf("{\"kind\": \"threads\", \"threads\": %zu, \"bytes\": %d, ", threads, bytes);
-  printf("\"rounds\": %d, ", rounds);
-  print_samples(s);
+// Of one number of threads.
+struct course {
+  int threads, rounds;
+  struct samples together;
+  double* posted;  // one value a batch, in ns
+};
+
+static void print(const struct course* c, int bytes) {
+  printf("{\"kind\": \"threads\", \"threads\": %d, \"bytes\": %d, ", c->threads, bytes);
+  printf("\"rounds\": %d, ", c->rounds);
+  print_samples(&c->together);
+  printf(", ");
+  print_values("posted_ns", c->posted, c->together.batches);
   printf("}\n");
   fflush(stdout);
 }
@@ -96,23 +122,29 @@ static void print(size_t threads, int bytes, int rounds, const struct samples* s
 // may be another one a second later.
 static void measure(int rank, const struct sizes* threads, int bytes, int batches,
                     double batch_ms) {
-  int rounds[kMaxSizes];
-  struct samples samples[kMaxSizes];
+  const double most_ms = kMostTimes * batch_ms;
+  const int alone = rounds_for(rank, 1, bytes, batch_ms);
+  struct course courses[kMaxSizes];
   for (int i = 0; i < threads->count; i++) {
-    rounds[i] = rounds_for(rank, (int)threads->bytes[i], bytes, batch_ms);
-    samples[i] = samples_new(batches, 0);
+    const int count = (int)threads->bytes[i];
+    courses[i] = (struct course){count, rounds_for(rank, count, bytes, batch_ms),
+                                 samples_new(batches, 0), malloc(sizeof(double) * (size_t)batches)};
+    if (courses[i].posted == NULL) fail("no memory");
   }
   for (int b = 0; b < batches; b++) {
     for (int i = 0; i < threads->count; i++) {
+      struct course* c = &courses[i];
       double messages = 0;
-      const double spent =
-          run(rank, (int)threads->bytes[i], bytes, rounds[i], kMostTimes * batch_ms, &messages);
-      samples[i].mean[b] = spent / messages;
+      double spent = run(rank, c->threads, bytes, c->rounds, most_ms, &messages);
+      c->together.mean[b] = spent / messages;
+      spent = run_behind(rank, c->threads - 1, bytes, alone, most_ms, &messages);
+      c->posted[b] = spent / messages;
     }
   }
   for (int i = 0; i < threads->count; i++) {
-    if (rank == 0) print(threads->bytes[i], bytes, rounds[i], &samples[i]);
-    samples_free(&samples[i]);
+    if (rank == 0) print(&courses[i], bytes);
+    samples_free(&courses[i].together);
+    free(courses[i].posted);
   }
 }
 

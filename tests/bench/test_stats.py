@@ -56,6 +56,14 @@ def test_waiters_separate_the_first_message_from_the_settled_ones():
     assert found[Subject("message", "settled", 1)] == 45
 
 
+def test_threads_stand_beside_one_behind_as_many_receives():
+    line = {"kind": "threads", "threads": 1, "bytes": 64, "mean_ns": [9, 8, 7], "posted_ns": [6]}
+    assert stats.estimates([line]) == {Subject("threads", "1 thread", 64): 8}
+    found = stats.estimates([line | {"threads": 16}])
+    assert found[Subject("threads", "16 threads", 64)] == 8
+    assert found[Subject("threads", "1 behind 15 posted", 64)] == 6
+
+
 def test_ratios_pair_launches_of_one_round():
     rounds = [
         {"plain": [pingpong(8, 100)], "helped": [pingpong(8, 50)]},

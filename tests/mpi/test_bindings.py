@@ -39,7 +39,7 @@ BINDINGS = {
     "two threads of one core": Binding("exec taskset -c $a,$b"),
     "one may go where the other is": Binding("[ $r = 0 ] && c=$a || c=$a,$b; exec taskset -c $c"),
     "a pid namespace each": Binding(
-        "exec unshare --pid --fork --kill-child --mount-proc", described=False, attempts=5
+        "exec unshare --pid --fork --kill-child --mount-proc", described=False, attempts=10
     ),
     "little address space": Binding("ulimit -v 700000; exec env"),
     "no locked memory": Binding("ulimit -l 0; exec env"),

@@ -75,8 +75,12 @@ def _onesided(line: Line, pick: Estimator) -> dict[Subject, float]:
 
 
 def _threads(line: Line, pick: Estimator) -> dict[Subject, float]:
-    name = f"{line['threads']} thread{'s' if line['threads'] > 1 else ''}"
-    return {Subject("threads", name, line["bytes"]): pick(line["mean_ns"])}
+    count, size = line["threads"], line["bytes"]
+    name = f"{count} thread{'s' if count > 1 else ''}"
+    times = {Subject("threads", name, size): pick(line["mean_ns"])}
+    if count > 1:
+        times[Subject("threads", f"1 behind {count - 1} posted", size)] = pick(line["posted_ns"])
+    return times
 
 
 def _waiters(line: Line, pick: Estimator) -> dict[Subject, float]:

@@ -4,7 +4,7 @@
 // messages or wait for it: test_endings.py compares what the launcher makes of it.
 //
 // run: by test_endings.py
-#include "check.h"
+#include "../mpi/check.h"
 
 static MPI_Datatype rows;  // half of LARGE bytes
 static bool in_rows;       // messages are noncontiguous
