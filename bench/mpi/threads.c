@@ -104,8 +104,7 @@ static int rounds_for(int rank, int threads, int bytes, double batch_ms) {
 // Of one number of threads.
 struct course {
   int threads, rounds;
-  struct samples together;
-  double* posted;  // one value a batch, in ns
+  struct samples together, behind;  // of run() and run_behind()
 };
 
 static void print(const struct course* c, int bytes) {
@@ -113,7 +112,7 @@ static void print(const struct course* c, int bytes) {
   printf("\"rounds\": %d, ", c->rounds);
   print_samples(&c->together);
   printf(", ");
-  print_values("posted_ns", c->posted, c->together.batches);
+  print_values("posted_ns", c->behind.mean, c->behind.batches);
   printf("}\n");
   fflush(stdout);
 }
@@ -128,8 +127,7 @@ static void measure(int rank, const struct sizes* threads, int bytes, int batche
   for (int i = 0; i < threads->count; i++) {
     const int count = (int)threads->bytes[i];
     courses[i] = (struct course){count, rounds_for(rank, count, bytes, batch_ms),
-                                 samples_new(batches, 0), malloc(sizeof(double) * (size_t)batches)};
-    if (courses[i].posted == NULL) fail("no memory");
+                                 samples_new(batches, 0), samples_new(batches, 0)};
   }
   for (int b = 0; b < batches; b++) {
     for (int i = 0; i < threads->count; i++) {
@@ -138,13 +136,13 @@ static void measure(int rank, const struct sizes* threads, int bytes, int batche
       double spent = run(rank, c->threads, bytes, c->rounds, most_ms, &messages);
       c->together.mean[b] = spent / messages;
       spent = run_behind(rank, c->threads - 1, bytes, alone, most_ms, &messages);
-      c->posted[b] = spent / messages;
+      c->behind.mean[b] = spent / messages;
     }
   }
   for (int i = 0; i < threads->count; i++) {
     if (rank == 0) print(&courses[i], bytes);
     samples_free(&courses[i].together);
-    free(courses[i].posted);
+    samples_free(&courses[i].behind);
   }
 }
 

@@ -11,7 +11,7 @@ namespace mh {
 
 inline std::uint64_t ticks() {
 #if defined(__x86_64__)
-  return __builtin_ia32_rdtsc();  // its header is a fifth of the compiler's time for a short file
+  return __builtin_ia32_rdtsc();  // <x86intrin.h>: a fifth of the compiler's time
 #elif defined(__aarch64__)
   std::uint64_t value;
   asm volatile("mrs %0, cntvct_el0" : "=r"(value));

@@ -181,7 +181,9 @@ TEST_F(OneRank, none_runs_in_the_same_order_each_time) {
 }
 
 TEST_F(OneRank, the_longest_retained_task_is_first) {
-  // A busy machine takes the core away for longer than the longest takes, now and then.
+  // A busy machine takes the core away for longer than the longest takes, now and then; the order
+  // may be another one then, and only then.
+  constexpr double kUndisturbed = 0.055;
   for (int tries = 0; tries < 20 && (numbers_.run.empty() || numbers_.run.front() != 30); ++tries) {
     auto tasks = collection({.balancer = Balancer::retain});
     const auto function =
@@ -194,9 +196,13 @@ TEST_F(OneRank, the_longest_retained_task_is_first) {
         });
     for (const std::uint64_t ms : {1U, 30U, 10U}) EXPECT_TRUE(tasks.add(function, {ms}).ok());
     EXPECT_TRUE(tasks.process().ok());
+    const double process_s = tasks.statistics().process_s;
     numbers_.run.clear();
     EXPECT_TRUE(tasks.restore().ok());
     EXPECT_TRUE(tasks.process().ok());
+    if (process_s < kUndisturbed) {
+      EXPECT_EQ(numbers_.run.front(), 30U);
+    }
   }
   EXPECT_EQ(numbers_.run.front(), 30U);
 }

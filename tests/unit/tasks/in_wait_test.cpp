@@ -147,7 +147,9 @@ TEST_F(InWait, pruning_concerns_the_task_that_asks_for_it) {
 }
 
 TEST_F(InWait, what_is_measured_of_a_task_leaves_out_those_that_ran_in_its_wait) {
-  // A busy machine takes the core away for longer than the shortest spin, now and then.
+  // A busy machine takes the core away for longer than the shortest spin, now and then; the order
+  // may be another one then, and only then.
+  constexpr double kUndisturbed = 0.105;
   for (int tries = 0; tries < 20 && numbers_.begun != Values{1, 0, 2}; ++tries) {
     add(3);
     numbers_.act = [](Context&, std::uint64_t value) {
@@ -157,11 +159,15 @@ TEST_F(InWait, what_is_measured_of_a_task_leaves_out_those_that_ran_in_its_wait)
       if (value == 0) spin(std::chrono::milliseconds(30));
     };
     EXPECT_TRUE(made_->process().ok());
-    EXPECT_LE(made_->statistics().task_s, made_->statistics().process_s);
+    const double process_s = made_->statistics().process_s;
+    EXPECT_LE(made_->statistics().task_s, process_s);
     EXPECT_TRUE(made_->restore().ok());
     numbers_.act = {};
     numbers_.begun.clear();
     EXPECT_TRUE(made_->process().ok());
+    if (process_s < kUndisturbed) {
+      EXPECT_EQ(numbers_.begun, (Values{1, 0, 2}));
+    }
   }
   EXPECT_EQ(numbers_.begun, (Values{1, 0, 2})) << "the longest is first";
 }
