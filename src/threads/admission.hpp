@@ -33,6 +33,15 @@ class Admission {
     limits_ = limits;
   }
 
+  // Threads are out: their waits have ended, and they have not come back. Not for ever: one that
+  // has ended does not. Later than `alone`, since for some time the system may give the core back
+  // to a server that offers it, if that has had less of it than others.
+  [[nodiscard]] bool any_out(std::uint64_t now) const {
+    return out_ != 0 && now - alone_since_ < limits_.patience;
+  }
+  // A thread begins to serve at `now`.
+  void began(std::uint64_t now) { alone_since_ = now; }
+
   // No more threads are out than have room.
   [[nodiscard]] bool has_room() const { return out_ < limits_.room; }
 
@@ -49,25 +58,25 @@ class Admission {
     changed_ = now;
     if (is_alone(now)) out_ = 0;
     if (has_room()) {
-      ++out_;
       counted_to_ = now;
     } else {
       const std::uint64_t most = kMostAtOnce * limits_.patience;
       counted_to_ = std::max(counted_to_ + limits_.patience, now - std::min(now, most));
     }
+    ++out_;
     alone_since_ = now;
   }
 
-  // So many threads have come to wait.
+  // So many of those that were out have come back to wait.
   void came(std::uint32_t threads, std::uint64_t now) {
     if (threads == 0) return;
     out_ -= std::min(out_, threads);
     changed_ = now;
   }
 
-  // Another thread of this rank may want the server's core; or nothing has happened for long, and
-  // it is for whoever wants it. Else the server keeps it: two ranks that both give their cores to a
-  // third job as soon as they wait do not have them at the same time.
+  // A thread that is out may want the server's core; or nothing has happened for long, and it is
+  // for whoever wants it. Else the server keeps it: two ranks that both give their cores to a third
+  // job as soon as they wait do not have them at the same time.
   [[nodiscard]] bool should_yield(std::uint64_t now) const {
     return out_ != 0 || now - changed_ >= limits_.patience;
   }

@@ -114,20 +114,17 @@ class alignas(kCacheLine) Election {
   // ... whose wait is over.
   [[nodiscard]] bool has_ready() const { return ready_.oldest() != nullptr; }
 
-  // Those who have sat down since join the row. How many they are.
-  std::uint32_t collect() {
-    if (door_.load(std::memory_order_relaxed) == kServed) return 0;
+  // Those who have sat down since join the row.
+  void collect() {
+    if (door_.load(std::memory_order_relaxed) == kServed) return;
     // acquire: pairs with enter().
     Seat<A>* seat = seat_at(door_.exchange(kServed, std::memory_order_acquire));
     Seat<A>* const before = row_.newest();
-    std::uint32_t count = 0;
     while (seat != nullptr) {  // the newest first
       Seat<A>* const next = seat->older;
       row_.insert_after(before, *seat);
       seat = next;
-      ++count;
     }
-    return count;
   }
 
   // Asks `is_over(seat)` for each of the row; it is not asked again once it was true. True: of
@@ -151,12 +148,13 @@ class alignas(kCacheLine) Election {
   void tell_newest() { release_seat(ready_, *ready_.newest(), Seated::told); }
 
   // The caller serves no longer. The next server is whoever sat down last: its message is the least
-  // likely to be there already.
-  void leave() {
+  // likely to be there already. `before_telling()` is called for each that is told instead.
+  template <class BeforeTelling>
+  void leave(BeforeTelling&& before_telling) {
     for (;;) {
       collect();
       if (row_.newest() != nullptr) return release_seat(row_, *row_.newest(), Seated::serves);
-      while (has_ready()) tell_oldest();
+      for (; has_ready(); tell_oldest()) before_telling();
       std::uintptr_t seen = kServed;
       // release: pairs with take_free_door(); the next server sees the empty rows.
       if (door_.compare_exchange_strong(seen, kFree, std::memory_order_release,

@@ -172,11 +172,12 @@ std::atomic<bool> g_shares_waits{false};
 // Threads in waits that last. relaxed: where one more or less is seen, a thread looks for itself
 // that could sleep, or the other way round.
 std::atomic<std::uint32_t> g_waiting{0};
+// Threads that are out no longer, since the server has counted them. relaxed: a count, that no data
+// goes with.
+std::atomic<std::uint32_t> g_back{0};
 
 constinit thread_local bool t_serves = false;
-constinit thread_local std::uint64_t t_waited = 0;  // when its last wait that lasted ended
-
-constexpr std::uint32_t kAFew = 16;
+constinit thread_local bool t_is_out = false;  // its last wait that lasted has ended
 
 class Counted {
  public:
@@ -194,7 +195,7 @@ class Counted {
 // The waits of others: some that are over may end now.
 void look_for_others() {
   const std::uint64_t now = ticks();
-  g_admission.came(g_election.collect(), now);
+  g_election.collect();
   bool is_fresh = g_election.look(
       [](threads::Seat<ult::Machine>& seat) { return static_cast<Waiter&>(seat).done(); });
   while (g_election.has_ready()) {
@@ -214,12 +215,26 @@ void let_others_run() {
   g_admission.yielded(before, ticks());
 }
 
+// By the server.
+void count_those_back() {
+  if (g_back.load(std::memory_order_relaxed) == 0) return;
+  g_admission.came(g_back.exchange(0, std::memory_order_relaxed), ticks());
+}
+
+// Other threads of this rank sit, or are out and may want the server's core.
+bool is_crowded() {
+  count_those_back();
+  return g_election.has_waiters() || g_admission.any_out(ticks());
+}
+
 // As the server, until its own wait is over.
 void serve(detail::Predicate done) {
   t_serves = true;
-  WaitScope scope(ticks());
+  const std::uint64_t begin = ticks();
+  g_admission.began(begin);
+  WaitScope scope(begin);
   while (!done()) {
-    const bool crowded = g_election.has_waiters();
+    const bool crowded = is_crowded();
     if (crowded) look_for_others();
     // The core is not idle while another thread of this rank may run there.
     if (scope.step(!crowded || g_admission.has_room())) continue;
@@ -227,39 +242,24 @@ void serve(detail::Predicate done) {
     crowded ? let_others_run() : scope.back_off();
   }
   scope.end();
+  count_those_back();
   g_admission.ended(ticks());
   t_serves = false;
-  g_election.leave();
-}
-
-// How long a thread that does not serve looks for its own message before it sits down.
-std::uint64_t patience_at(std::uint64_t now) {
-  // One that has got its messages at once until now is about to get the next, too: its partner has
-  // lost its core for a moment. But not for ever: others wait as well.
-  const bool plays =
-      detail::t_over_at_once >= kAFew && now - t_waited < ticks_from_ns(tuning::kTurnNs);
-  if (plays) return ticks_from_ns(tuning::kPartnerIsBackNs);
-  // Not always the same time: else two ranks whose threads wait for those that sit would go on, and
-  // sit down, in step, and never meet.
-  constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;
-  const double part = static_cast<double>((now * kOdd) >> 48U) / 65536.0;
-  constexpr double kMore = tuning::kMostSitDownNs - tuning::kLeastSitDownNs;
-  return ticks_from_ns(tuning::kLeastSitDownNs + part * kMore);
+  g_election.leave([] { g_admission.ended(ticks()); });
 }
 
 // Another thread serves. Its own message is what the thread that runs gets soonest, if it comes.
 bool comes_soon(detail::Predicate done, std::uint64_t begin) {
-  const std::uint64_t patience_ends = begin + patience_at(begin);
+  const std::uint64_t patience_ends = begin + ticks_from_ns(tuning::kSitDownNs);
   while (ticks() < patience_ends) {
     if (done()) return true;
   }
   return false;
 }
 
-// The wait that lasted ends here, and what is counted from its end begins.
-void end_of_wait() {
-  t_waited = ticks();
-  detail::t_over_at_once = 0;
+// The caller sits or serves.
+void come_back() {
+  if (std::exchange(t_is_out, false)) g_back.fetch_add(1, std::memory_order_relaxed);
 }
 
 // A wait with others, each of which does without a core if there are more of them than cores.
@@ -269,14 +269,17 @@ void until_told_together(detail::Predicate done) {
   if (!g_election.try_serve()) {
     if (counted.all_have_cores()) return detail::until_slow(done, Tasks::none);
     if (comes_soon(done, begin)) return;
+    come_back();
     Waiter waiter(done);
     if (!g_election.enter(waiter) && Election::await(waiter) == threads::Seated::told) {
-      g_work->account(ticks() - begin);
-      return end_of_wait();
+      t_is_out = true;
+      return g_work->account(ticks() - begin);
     }
+  } else {
+    come_back();
   }
   serve(done);
-  end_of_wait();
+  t_is_out = true;
 }
 
 // A wait that its caller spells out (help()).
@@ -300,8 +303,6 @@ void employ(Work* work, const Rules& rules) {
 void share_no_waits() { g_shares_waits.store(false, std::memory_order_relaxed); }
 
 namespace detail {
-
-constinit thread_local std::uint32_t t_over_at_once = 0;
 
 void until_slow(Predicate done, Tasks tasks) {
   // Before a job's start and after its end nothing says whether each rank has a core.

@@ -101,9 +101,6 @@ class Predicate {
 void until_slow(Predicate done, Tasks tasks);
 void until_told_slow(Predicate done);
 
-// Waits of this thread that were over at once since the last one that lasted.
-extern constinit thread_local std::uint32_t t_over_at_once;
-
 }  // namespace detail
 
 // Looks at done() before any bookkeeping starts: a wait that is over by then costs nothing else.
@@ -127,9 +124,7 @@ inline void until(Done&& done, int looks = kFewLooks, Tasks tasks = Tasks::none)
 template <class Done>
 inline void until_told(Done&& done, int looks = kFewLooks) {
   for (int look = 0; look < looks; ++look) {
-    if (!done()) continue;
-    ++detail::t_over_at_once;
-    return;
+    if (done()) return;
   }
   detail::until_told_slow(detail::Predicate(done));
 }

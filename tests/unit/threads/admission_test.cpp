@@ -47,6 +47,27 @@ TEST(Admission, who_comes_back_makes_room) {
   EXPECT_EQ(ended_at(one, 1002), 1);
 }
 
+TEST(Admission, whoever_ended_without_room_is_out_until_it_comes_back) {
+  Admission one = admission(1);
+  EXPECT_FALSE(one.any_out(1000));
+  one.ended(1000);
+  one.ended(1001);  // the server's own wait
+  one.came(1, 1002);
+  EXPECT_TRUE(one.any_out(1002));
+  EXPECT_FALSE(one.has_room());
+  one.came(1, 1003);
+  EXPECT_FALSE(one.any_out(1003));
+}
+
+TEST(Admission, whoever_never_comes_back_is_forgotten) {
+  Admission one = admission(1);
+  one.ended(1000);
+  EXPECT_TRUE(one.any_out(1000 + kPatience - 1));
+  EXPECT_FALSE(one.any_out(1000 + kPatience));
+  one.yielded(1190, 1200);  // to somebody who runs
+  EXPECT_TRUE(one.any_out(1200 + kPatience - 1));
+}
+
 TEST(Admission, a_server_keeps_its_core_for_a_while_if_nobody_of_its_rank_wants_it) {
   Admission one = admission(1);
   one.came(1, 1000);

@@ -68,7 +68,7 @@ struct World {
       Explorer::now().await([this, me] { return is_news(me); });
     }
     serving = false;
-    election.leave();
+    election.leave([] {});
   }
   // What ends a fruitless look of the server.
   bool is_news(std::size_t server) const {

@@ -62,7 +62,7 @@ class Office {
       std::this_thread::yield();
     }
     serving_ = false;
-    election_.leave();
+    election_.leave([] {});
   }
 
   Election<Machine> election_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Threads of one rank that wait together: until_told().
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <atomic>
 #include <functional>
@@ -30,13 +31,14 @@ class Nothing : public Work {
   void end() override {}
   void idle(bool /*now*/) override {}
   void account(std::uint64_t /*waited*/) override { accounted.fetch_add(1); }
-  void between_looks() override {}
+  void between_looks() override { looks.fetch_add(1); }
   bool is_guest() override { return guest; }
   bool is_overdue() override { return false; }
   void go_home() override {}
 
   std::function<void()> within;
   std::atomic<int> helped{0};
+  std::atomic<int> looks{0};  // in vain, by servers
   std::atomic<int> accounted{0};
   std::atomic<bool> guest{false};
 };
@@ -95,6 +97,12 @@ class Together : public testing::Test {
     auto made = std::make_unique<Sleeper>();
     Sleeper::see([&] { return made->asked_by_others > 0; });
     return made;
+  }
+  // A thread that has been told, and is gone.
+  void seated_and_ended() {
+    const auto first = server();
+    const auto second = seated();
+    second->end();
   }
   Nothing work_;
 };
@@ -191,6 +199,51 @@ TEST_F(Together, nobody_else_is_helped_while_a_thread_of_the_rank_may_run) {
   const int looks = first->asked_by_itself;
   Sleeper::see([&] { return first->asked_by_itself > looks + 20; });
   EXPECT_LE(work_.helped, before + 1);
+}
+
+TEST_F(Together, others_are_helped_when_a_thread_that_waited_has_ended) {
+  start(on_cores(1));
+  seated_and_ended();
+  const auto alone = server();
+  const int before = work_.helped;
+  Sleeper::see([&] { return work_.helped > before; });
+}
+
+// This thread and those it makes share one core while this lives.
+class OneCore {
+ public:
+  OneCore() {
+    sched_getaffinity(0, sizeof before_, &before_);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    sched_setaffinity(0, sizeof one, &one);
+  }
+  OneCore(const OneCore&) = delete;
+  OneCore& operator=(const OneCore&) = delete;
+  ~OneCore() { sched_setaffinity(0, sizeof before_, &before_); }
+
+ private:
+  cpu_set_t before_{};
+};
+
+// Who leaves wakes the next server, which gets the core before the one that left has gone on. A
+// server that kept it would look tens of thousands of times, until the end of its time slice.
+TEST_F(Together, a_server_gives_its_core_to_a_thread_whose_wait_has_ended) {
+  constexpr int kRounds = 200;
+  start(on_cores(1));
+  const OneCore here;
+  std::atomic<int> turn{0};
+  auto play = [&turn](int me) {
+    for (int round = 0; round < kRounds; ++round) {
+      until_told([&] { return turn.load() % 2 == me; });
+      turn.fetch_add(1);
+    }
+  };
+  std::thread other(play, 1);
+  play(0);
+  other.join();
+  EXPECT_LT(work_.looks, kRounds * 5000);
 }
 
 // Pairs of threads that send to each other.
