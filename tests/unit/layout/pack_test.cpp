@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <map>
 #include <numeric>
 #include <vector>
@@ -35,8 +36,12 @@ class Memory {
     base_ = before + kLine - static_cast<std::int64_t>(address_of(bytes_.data()) % kLine);
     first_ = base_ - before;
     std::mt19937_64 random(seed);
-    std::generate(bytes_.begin() + first_, bytes_.end(),
-                  [&] { return static_cast<unsigned char>(random()); });
+    const auto end = static_cast<std::int64_t>(bytes_.size());
+    for (std::int64_t at = first_; at < end; at += std::int64_t{sizeof(std::uint64_t)}) {
+      const std::uint64_t word = random();
+      std::memcpy(bytes_.data() + at, &word,
+                  std::min(sizeof word, static_cast<std::size_t>(end - at)));
+    }
   }
   unsigned char& at(std::int64_t place) { return bytes_[static_cast<std::size_t>(base_ + place)]; }
   [[nodiscard]] Address base() const { return address_of(bytes_.data() + base_); }
@@ -274,11 +279,9 @@ TEST(LongList, of_unequal_blocks) { check_long_list(false); }
 // ---- every kernel ----------------------------------------------------------------------------
 
 // The layout packs and unpacks what `places` says of its stream.
-void check_at_home(const Layout& layout, const std::vector<std::int64_t>& places,
-                   CacheLevel cache_level) {
+void check_against(const Layout& layout, const std::vector<std::int64_t>& places) {
   ASSERT_EQ(layout.size(), places.size());
   Memory memory(places, 1);
-  Memory target(places, 2);
   Memory expected(places, 2);
   Bytes stream(places.size());
   for (std::size_t i = 0; i < places.size(); ++i) {
@@ -286,16 +289,14 @@ void check_at_home(const Layout& layout, const std::vector<std::int64_t>& places
     expected.at(places[i]) = stream[i];
   }
   const Range all{0, places.size()};
-  Bytes packed(places.size());
-  pack({&layout, 1, memory.base(), cache_level}, all, packed.data());
-  ASSERT_EQ(packed, stream);
-  unpack({&layout, 1, target.base(), cache_level}, all, stream.data());
-  ASSERT_EQ(target.bytes(), expected.bytes());
-}
-
-void check_against(const Layout& layout, const std::vector<std::int64_t>& places) {
-  check_at_home(layout, places, CacheLevel::caches);
-  check_at_home(layout, places, CacheLevel::memory);
+  for (const CacheLevel cache_level : {CacheLevel::caches, CacheLevel::memory}) {
+    Memory target(places, 2);
+    Bytes packed(places.size());
+    pack({&layout, 1, memory.base(), cache_level}, all, packed.data());
+    ASSERT_EQ(packed, stream);
+    unpack({&layout, 1, target.base(), cache_level}, all, stream.data());
+    ASSERT_EQ(target.bytes(), expected.bytes());
+  }
 }
 
 // The first byte lies at `offset`.
