@@ -3,13 +3,13 @@
 """Graph programs over several hosts: the queue of LCI beside MPI with probing and MPI windows.
 
 The hosts are network namespaces of this machine (root is needed), one rank on each, and the graph
-is RMAT. The three ways take turns, round after round. Printed are medians: the time in rounds of
-communication of the slowest rank, and the bytes of communication buffers of the host that has
-most. A wrong result ends everything. The times need a quiet machine to mean anything; the bytes do
-not.
+is RMAT. The ways take turns, round after round, a launch each, in which the program is run --trials
+times. Printed are medians: the time in rounds of communication, which all begin together, and the
+bytes of communication buffers of the host that has most. A wrong result ends everything. The times
+need a quiet machine to mean anything; the bytes do not.
 
-With two hosts the same rounds take their turn over a plain TCP connection, each with the mean of
-the bytes (tcp_stream.cpp): the limit of all three.
+With two hosts the program takes its turn over a plain TCP connection, too (tcp_exchange.hpp): the
+limit of all.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ sys.path.insert(0, str(ROOT / "cli"))
 from manyhands.benchmarks import mpis, nodes  # noqa: E402
 
 SOURCE = ROOT / "examples" / "graph" / "main.cpp"
-STREAM = Path(__file__).with_name("tcp_stream.cpp")
 LIBRARY = ROOT / "build" / "lib"
 BACKENDS = ("lci", "probe", "rma")
+LIMIT = "tcp"  # of two hosts
 PROGRAMS = ("bfs", "cc", "sssp", "pagerank", "graph500")
 LIMIT_S = 300
 # Open MPI 4's own choice makes no windows over TCP.
@@ -44,14 +44,14 @@ SETTINGS = {"openmpi4": {"OMPI_MCA_osc": "pt2pt"}}
 class Outcome:
     milliseconds: float
     most_bytes: int
-    rounds: int
-    sent: int  # bytes, by rank 0
 
 
 def compiled(build: mpis.MpiBuild, target: Path) -> Path:
     compiler = build.mpicc.with_name(build.mpicc.name.replace("mpicc", "mpicxx"))
-    command = [str(compiler), "-std=c++20", "-O2", "-DMH_GRAPH_MPI=1", str(SOURCE)]
-    command += [f"-I{ROOT / 'include'}", f"-L{LIBRARY}", f"-Wl,-rpath,{LIBRARY}"]
+    command = [str(compiler), "-std=c++20", "-O2", "-DMH_GRAPH_MPI=1", "-DMH_GRAPH_TCP=1"]
+    folders = (SOURCE.parent, Path(__file__).parent, ROOT / "include")
+    command += [str(SOURCE), *(f"-I{folder}" for folder in folders)]
+    command += [f"-L{LIBRARY}", f"-Wl,-rpath,{LIBRARY}"]
     command += ["-lmanyhands-lci", "-lmanyhands-ult", "-o", str(target)]
     subprocess.run(command, check=True)
     return target
@@ -65,62 +65,39 @@ def run(build: mpis.MpiBuild, hosts: nodes.Nodes, command: list[str], scratch: P
     done = subprocess.run(
         [*launched, *command], capture_output=True, text=True, timeout=LIMIT_S, env=environment
     )
-    time = re.search(r": right, ([\d.]+) ms in rounds; (\d+) rounds, (\d+) bytes sent", done.stdout)
+    time = re.search(r": right, ([\d.]+) ms in rounds;", done.stdout)
     memory = re.findall(r"^host \S+: 1 ranks, (\d+) bytes", done.stdout, re.MULTILINE)
     if done.returncode != 0 or time is None or len(memory) != len(hosts.each):
         sys.exit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
-    return Outcome(
-        float(time.group(1)), max(map(int, memory)), int(time.group(2)), int(time.group(3))
-    )
-
-
-def stream(hosts: nodes.Nodes, program: Path, like: Outcome) -> float:
-    """Milliseconds of so many rounds over TCP itself."""
-    words = [hosts.each[0].address, str(like.rounds), str(like.sent // like.rounds)]
-    listen = hosts.on(hosts.each[0], [str(program), "listen", *words])
-    connect = hosts.on(hosts.each[1], [str(program), "connect", *words])
-    with subprocess.Popen(listen, stdout=subprocess.PIPE, text=True) as listener:
-        try:
-            other = subprocess.run(
-                connect, capture_output=True, text=True, timeout=LIMIT_S, check=True
-            )
-            output, _ = listener.communicate(timeout=LIMIT_S)
-        finally:
-            listener.kill()
-    return max(float(text.split()[0]) for text in (output, other.stdout))
+    return Outcome(float(time.group(1)), max(map(int, memory)))
 
 
 def print_table(heading: str, outcomes: dict[str, list[Outcome]]) -> None:
-    time = {
-        name: statistics.median(one.milliseconds for one in each) for name, each in outcomes.items()
-    }
-    memory = {name: max(one.most_bytes for one in each) for name, each in outcomes.items()}
+    lci = outcomes["lci"]
+    most = max(one.most_bytes for one in lci)
     print(heading)
-    for name in outcomes:
+    for name, each in outcomes.items():
+        time = statistics.median(one.milliseconds for one in each)
+        ratios = [one.milliseconds / ours.milliseconds for one, ours in zip(each, lci, strict=True)]
+        memory = max(one.most_bytes for one in each)
         print(
-            f"  {name:6} {time[name]:12,.3f} ms, lci is {time[name] / time['lci']:6.2f} as fast;"
-            f" {memory[name]:14,} bytes a host, {memory[name] / memory['lci']:8.2f} of lci's",
+            f"  {name:6} {time:10,.3f} ms;"
+            f" lci is {statistics.median(ratios):5.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
+            f" as fast; {memory:12,} bytes a host, {memory / most:6.2f} of lci's",
             flush=True,
         )
 
 
 def measure(
-    build: mpis.MpiBuild,
-    hosts: nodes.Nodes,
-    command: list[str],
-    rounds: int,
-    tcp_stream: Path,
-    scratch: Path,
-) -> tuple[dict[str, list[Outcome]], list[float]]:
-    """All ways in turn, and the times of TCP itself: none with more than two hosts."""
-    outcomes: dict[str, list[Outcome]] = {name: [] for name in BACKENDS}
-    limits: list[float] = []
+    build: mpis.MpiBuild, hosts: nodes.Nodes, command: list[str], rounds: int, scratch: Path
+) -> dict[str, list[Outcome]]:
+    """All ways in turn."""
+    names = [*BACKENDS, LIMIT] if len(hosts.each) == 2 else BACKENDS
+    outcomes: dict[str, list[Outcome]] = {name: [] for name in names}
     for _ in range(rounds):
-        for name in BACKENDS:
+        for name in names:
             outcomes[name].append(run(build, hosts, [*command, name], scratch))
-        if len(hosts.each) == 2:
-            limits.append(stream(hosts, tcp_stream, outcomes["lci"][-1]))
-    return outcomes, limits
+    return outcomes
 
 
 def main() -> None:
@@ -135,7 +112,8 @@ def main() -> None:
         "--programs", nargs="+", choices=PROGRAMS, default=["bfs", "cc", "pagerank"]
     )
     parser.add_argument("--cut", choices=("edges", "vertices"), default="edges")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5, help="launches of each way, in turn")
+    parser.add_argument("--trials", type=int, default=9, help="runs in each launch")
     # MPICH 4's MPI_Finalize may never end over UCX's TCP.
     parser.add_argument("--mpi", choices=builds, default="openmpi4")
     parser.add_argument("--graph", type=Path, help="the program, compiled with this MPI")
@@ -148,20 +126,16 @@ def main() -> None:
         scratch = Path(folder)
         build = builds[options.mpi]
         graph = options.graph or compiled(build, scratch / "graph")
-        tcp_stream = scratch / "tcp-stream"
-        subprocess.run(["g++", "-std=c++20", "-O2", STREAM, "-o", tcp_stream], check=True)
         for count in options.hosts:
             with nodes.several_nodes(scratch, count) as hosts:
                 for program in options.programs:
                     words = [str(graph), program, "--scale", str(options.scale)]
+                    words += ["--together", "--trials", str(options.trials)]
                     words += ["--cut", options.cut, "--backend"]
-                    outcomes, limits = measure(
-                        build, hosts, words, options.rounds, tcp_stream, scratch
+                    outcomes = measure(build, hosts, words, options.rounds, scratch)
+                    print_table(
+                        f"{program}, RMAT of scale {options.scale}, {count} hosts", outcomes
                     )
-                    heading = f"{program}, RMAT of scale {options.scale}, {count} hosts"
-                    print_table(heading, outcomes)
-                    if limits:
-                        print(f"  {'tcp':6} {statistics.median(limits):12,.3f} ms: the limit")
 
 
 if __name__ == "__main__":

@@ -35,24 +35,28 @@ class Exchange {
   // Bytes that the back end has for messages beside the buffers it is given, the most at a time.
   [[nodiscard]] virtual std::size_t memory() const = 0;
 
+  // From now on all begin each round together, so that nobody's time in rounds is for waiting until
+  // others have computed. The time that this takes is not counted.
+  void begin_together() { together_ = true; }
+
   void round(const std::vector<Buffer>& out, const Scatter& scatter) {
+    if (together_) (void)sum(0);
     const auto start = std::chrono::steady_clock::now();
     exchange(out, scatter);
-    spent_ += std::chrono::steady_clock::now() - start;
-    ++rounds_;
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+    seconds_.push_back(spent.count());
     for (const Buffer& data : out) bytes_ += data.size();
   }
-  // In rounds, waiting and scattering included.
-  [[nodiscard]] double seconds() const { return spent_.count(); }
-  [[nodiscard]] unsigned rounds() const { return rounds_; }
+  // Of each round so far, scattering included, and waiting.
+  [[nodiscard]] const std::vector<double>& seconds() const { return seconds_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }  // sent
 
  protected:
   virtual void exchange(const std::vector<Buffer>& out, const Scatter& scatter) = 0;
 
  private:
-  std::chrono::duration<double> spent_{0};
-  unsigned rounds_ = 0;
+  bool together_ = false;
+  std::vector<double> seconds_;
   std::size_t bytes_ = 0;
 };
 

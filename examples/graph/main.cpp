@@ -2,15 +2,18 @@
 // Distributed graph programs, over LCI or (built with MH_GRAPH_MPI) over MPI.
 //
 //   graph PROGRAM [--scale N] [--degree N] [--kronecker] [--file PATH] [--cut edges|vertices]
-//         [--source V] [--rounds N] [--roots N] [--backend lci|probe|rma] [--output PREFIX]
+//         [--source V] [--rounds N] [--roots N] [--trials N] [--together]
+//         [--backend lci|probe|rma] [--output PREFIX]
 //
 // PROGRAM: bfs, cc, sssp, pagerank: every rank checks its own vertices against a serial run.
 // graph500: searches from --roots roots, whose trees are checked as Graph500 says. Rank 0 prints
-// what was run, whether it is right, and the longest time in rounds; then for each host the bytes
-// of communication buffers. With --output each rank writes "VERTEX VALUE" of its vertices to
-// PREFIX.RANK.
+// what was run, whether it is right, and the time in rounds of the rank that spent most in each,
+// median of --trials; with --together all begin each round together, so that nobody waits there for
+// others to compute. Then for each host the bytes of communication buffers. With --output each rank
+// writes "VERTEX VALUE" of its vertices to PREFIX.RANK.
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -30,6 +33,9 @@
 #if MH_GRAPH_MPI
 #include "mpi_exchange.hpp"
 #endif
+#if MH_GRAPH_TCP
+#include "tcp_exchange.hpp"  // bench/lci
+#endif
 
 namespace {
 
@@ -45,9 +51,11 @@ struct Options {
   unsigned scale = 12;
   unsigned degree = 16;
   bool kronecker = false;
+  bool together = false;
   graph::Vertex source = 0;
   int rounds = 20;
   int roots = 8;
+  int trials = 1;
 };
 
 // False: the text is not a number, or not one from `least` to `most`.
@@ -64,6 +72,7 @@ bool read_option(const std::string& word, const char* value, Options& options) {
   if (word == "--source") return read(value, options.source, graph::Vertex{0}, ~graph::Vertex{0});
   if (word == "--rounds") return read(value, options.rounds, 1, 1 << 20);
   if (word == "--roots") return read(value, options.roots, 1, 64);
+  if (word == "--trials") return read(value, options.trials, 1, 1000);
   if (word == "--file") options.file = value;
   if (word == "--output") options.output = value;
   if (word == "--backend") options.backend = value;
@@ -79,6 +88,8 @@ bool parse(int argc, char** argv, Options& options) {
     const std::string word = argv[i];
     if (word == "--kronecker") {
       options.kronecker = true;
+    } else if (word == "--together") {
+      options.together = true;
     } else if (++i == argc || !read_option(word, argv[i], options)) {
       return false;
     }
@@ -91,6 +102,9 @@ std::unique_ptr<Exchange> open_backend(const std::string& name) {
 #if MH_GRAPH_MPI
   if (name == "probe") return std::make_unique<graph::ProbeExchange>();
   if (name == "rma") return std::make_unique<graph::RmaExchange>();
+#endif
+#if MH_GRAPH_TCP
+  if (name == "tcp") return std::make_unique<graph::TcpExchange>();
 #endif
   return nullptr;
 }
@@ -171,15 +185,15 @@ std::int64_t check_tree(const Run& run, graph::Tree& tree) {
   return static_cast<std::int64_t>(found.all());
 }
 
+// Of this rank, all trials together.
 struct Account {
-  double seconds = 0;  // in rounds
+  std::vector<double> seconds;  // of each round
   std::size_t memory = 0;
-  unsigned rounds = 0;
-  std::size_t bytes = 0;  // sent by this rank
+  std::size_t bytes = 0;  // sent
 };
 
 Account account_of(const Exchange& exchange) {
-  return {exchange.seconds(), exchange.memory(), exchange.rounds(), exchange.bytes()};
+  return {exchange.seconds(), exchange.memory(), exchange.bytes()};
 }
 
 // Rates count edges of the graph without loops and repeated edges.
@@ -210,7 +224,7 @@ std::int64_t graph500(const Run& run, Account& account) {
 
 // --- all programs -------------------------------------------------------------------------------
 
-std::int64_t run_program(const Run& run, Account& account) {
+std::int64_t try_program(const Run& run, Account& account) {
   const std::string& name = run.options.program;
   if (name == "graph500") return graph500(run, account);
   std::int64_t wrong = 0;
@@ -229,6 +243,49 @@ std::int64_t run_program(const Run& run, Account& account) {
   return wrong;
 }
 
+std::int64_t run_program(const Run& run, Account& account) {
+  std::int64_t wrong = 0;
+  for (int i = 0; i < run.options.trials; ++i) wrong += try_program(run, account);
+  return wrong;
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// Times of rounds, by rank; every trial has as many.
+using Times = std::vector<std::vector<double>>;
+
+Times times_of_all(const Account& mine, Exchange& exchange) {
+  Times times(static_cast<std::size_t>(exchange.size()));
+  for (int rank = 0; rank < exchange.size(); ++rank) {
+    for (const double seconds : mine.seconds) {
+      const auto own = rank == exchange.rank() ? std::llround(1e9 * seconds) : 0;
+      const auto nanoseconds = static_cast<double>(exchange.sum(own));
+      times[static_cast<std::size_t>(rank)].push_back(1e-9 * nanoseconds);
+    }
+  }
+  return times;
+}
+
+// Of the rank that spent most in each round: its median trial, all rounds together.
+double longest(const Times& of_ranks, std::size_t trials) {
+  const std::size_t rounds = of_ranks[0].size() / trials;
+  double all = 0;
+  for (std::size_t round = 0; round < rounds; ++round) {
+    std::vector<double> of_trials(trials, 0);
+    for (std::size_t trial = 0; trial < trials; ++trial) {
+      for (const auto& times : of_ranks) {
+        of_trials[trial] = std::max(of_trials[trial], times[trial * rounds + round]);
+      }
+    }
+    all += median(of_trials);
+  }
+  return all;
+}
+
 struct Host {
   int ranks = 0;
   std::size_t memory = 0;
@@ -239,27 +296,27 @@ int report(const Run& run) {
   const std::int64_t wrong = run.exchange.sum(run_program(run, account));
   char name[128] = "";
   if (::gethostname(name, sizeof name - 1) != 0) std::strcpy(name, "?");
-  std::map<std::string, Host> hosts;
-  double longest = 0;
   std::ostringstream mine;
-  mine << name << ' ' << account.memory << ' ' << account.seconds;
+  mine << name << ' ' << account.memory;
+  const Times times = times_of_all(account, run.exchange);
+  std::map<std::string, Host> hosts;
   for (const std::string& text : run.exchange.all(mine.str())) {
     std::istringstream words(text);
     std::string host;
     std::size_t memory = 0;
-    double seconds = 0;
-    words >> host >> memory >> seconds;
+    words >> host >> memory;
     ++hosts[host].ranks;
     hosts[host].memory += memory;
-    longest = std::max(longest, seconds);
   }
   if (run.exchange.rank() == 0) {
+    const auto trials = static_cast<std::size_t>(run.options.trials);
     std::printf(
-        "%s %s %d ranks, %s cut, %u vertices, %zu edges: %s, %.3f ms in rounds; %u rounds, "
+        "%s %s %d ranks, %s cut, %u vertices, %zu edges: %s, %.3f ms in rounds; %zu rounds, "
         "%zu bytes sent\n",
         run.options.program.c_str(), run.options.backend.c_str(), run.exchange.size(),
         run.options.cut.c_str(), run.graph.vertices, run.graph.neighbours.size(),
-        wrong == 0 ? "right" : "WRONG", 1e3 * longest, account.rounds, account.bytes);
+        wrong == 0 ? "right" : "WRONG", 1e3 * longest(times, trials), times[0].size() / trials,
+        account.bytes / trials);
     for (const auto& [host, has] : hosts) {
       std::printf("host %s: %d ranks, %zu bytes of communication buffers\n", host.c_str(),
                   has.ranks, has.memory);
@@ -281,6 +338,7 @@ int live(const Options& options) {
   const graph::Partition partition(
       g, options.cut == "edges" ? graph::Cut::edges : graph::Cut::vertices, exchange->rank(),
       exchange->size());
+  if (options.together) exchange->begin_together();
   return report({options, g, partition, *exchange});
 }
 
@@ -289,10 +347,11 @@ int live(const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   if (!parse(argc, argv, options)) {
-    std::fprintf(stderr,
-                 "usage: graph bfs|cc|sssp|pagerank|graph500 [--scale N] [--degree N] "
-                 "[--kronecker] [--file PATH] [--cut edges|vertices] [--source V] [--rounds N] "
-                 "[--roots N] [--backend lci|probe|rma] [--output PREFIX]\n");
+    std::fprintf(
+        stderr,
+        "usage: graph bfs|cc|sssp|pagerank|graph500 [--scale N] [--degree N] "
+        "[--kronecker] [--file PATH] [--cut edges|vertices] [--source V] [--rounds N] "
+        "[--roots N] [--trials N] [--together] [--backend lci|probe|rma] [--output PREFIX]\n");
     return 2;
   }
 #if MH_GRAPH_MPI

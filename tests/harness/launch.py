@@ -119,16 +119,11 @@ def with_heap(arm: Arm) -> Arm:
 QUICK = ("mpich4", "openmpi4")
 
 
-# What Open MPI takes within a machine anyway. To look for networks first takes version 4 0.2 s of a
-# rank's start, and version 5 a second.
-OPEN_MPI_WITHIN_A_MACHINE = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "^ofi"}
-
-
 def _environment(build: MpiBuild, env: dict[str, str], mark: str) -> dict[str, str]:
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("MH_") and k != "LD_PRELOAD"}
-    chosen = OPEN_MPI_WITHIN_A_MACHINE if build.family == "openmpi" else {}
-    chosen = {key: value for key, value in chosen.items() if key not in env}
-    return {**chosen, **kept, **build.environment(), leftovers.MARK: mark}
+    """Without what the ranks are given otherwise."""
+    ours = {"LD_PRELOAD", *env}
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("MH_") and k not in ours}
+    return {**kept, **build.environment(), leftovers.MARK: mark}
 
 
 def _ranks_environment(build: MpiBuild, values: dict[str, str]) -> list[str]:

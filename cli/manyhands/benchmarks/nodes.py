@@ -111,6 +111,7 @@ def several_nodes(scratch: Path, count: int) -> Iterator[Nodes]:
             _ip("-netns", node.name, "link", "set", "lo", "up")
             _ip("-netns", node.name, "address", "add", f"{node.address}/24", "dev", LINK)
             _ip("-netns", node.name, "link", "set", LINK, "up")
+            _control_congestion(node)
         for node in nodes.each:
             _await_link(node)
         yield nodes
@@ -148,6 +149,14 @@ def _plan(scratch: Path, count: int) -> Nodes:
     agent.write_text(_AGENT.format(cases="\n".join(map(_CASE.format, each))))
     agent.chmod(0o755)
     return Nodes(each, agent)
+
+
+def _control_congestion(node: Node) -> None:
+    """TCP's as Linux comes, where it can be chosen: BBR holds bursts back for a millisecond."""
+    choose = "echo cubic > /proc/sys/net/ipv4/tcp_congestion_control"
+    subprocess.run(
+        ["ip", "netns", "exec", node.name, "sh", "-c", choose], stderr=subprocess.DEVNULL
+    )
 
 
 def _await_link(node: Node) -> None:
