@@ -8,8 +8,7 @@ times. Printed are medians: the time in rounds of communication, which all begin
 bytes of communication buffers of the host that has most. A wrong result ends everything. The times
 need a quiet machine to mean anything; the bytes do not.
 
-With two hosts the program takes its turn over a plain TCP connection, too (tcp_exchange.hpp): the
-limit of all.
+With two hosts the program takes its turn over a plain TCP connection, too (tcp_exchange.hpp).
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from manyhands.benchmarks import mpis, nodes  # noqa: E402
 SOURCE = ROOT / "examples" / "graph" / "main.cpp"
 LIBRARY = ROOT / "build" / "lib"
 BACKENDS = ("lci", "probe", "rma")
-LIMIT = "tcp"  # of two hosts
+PLAIN_TCP = "tcp"  # between two hosts
 PROGRAMS = ("bfs", "cc", "sssp", "pagerank", "graph500")
 LIMIT_S = 300
 # Open MPI 4's own choice makes no windows over TCP.
@@ -92,7 +91,7 @@ def measure(
     build: mpis.MpiBuild, hosts: nodes.Nodes, command: list[str], rounds: int, scratch: Path
 ) -> dict[str, list[Outcome]]:
     """All ways in turn."""
-    names = [*BACKENDS, LIMIT] if len(hosts.each) == 2 else BACKENDS
+    names = [*BACKENDS, PLAIN_TCP] if len(hosts.each) == 2 else BACKENDS
     outcomes: dict[str, list[Outcome]] = {name: [] for name in names}
     for _ in range(rounds):
         for name in names:

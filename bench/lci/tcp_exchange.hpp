@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Rounds of two hosts over one TCP connection, no library between: what the graph programs' other
-// ways add to this is their own. MPI brings the two together, and does what is not a round. Data is
-// scattered from a buffer that stays in the first caches.
+// Rounds of two hosts over one TCP connection, no library between. MPI brings the two together, and
+// does what is not a round. Data is scattered from a buffer that stays in the first caches, by the
+// thread that sends, so a way that does both at a time can be faster.
 #pragma once
 
 #include <arpa/inet.h>

@@ -30,6 +30,7 @@ class Exchange {
   // Collective: what a rank sends to each in one round at most. Before the first round.
   virtual void prepare(const std::vector<std::size_t>& most_to) = 0;
   [[nodiscard]] virtual std::int64_t sum(std::int64_t mine) = 0;
+  [[nodiscard]] virtual std::int64_t most(std::int64_t mine) = 0;
   // Collective: everybody's `mine`, in the order of ranks. For set-up and reports.
   [[nodiscard]] virtual std::vector<std::string> all(const std::string& mine) = 0;
   // Bytes that the back end has for messages beside the buffers it is given, the most at a time.

@@ -47,6 +47,11 @@ class LciExchange final : public Exchange {
     check(all_.all_reduce(std::span(&mine, 1), std::plus<std::int64_t>{}).ok());
     return mine;
   }
+  std::int64_t most(std::int64_t mine) override {
+    const auto larger = [](std::int64_t a, std::int64_t b) { return std::max(a, b); };
+    check(all_.all_reduce(std::span(&mine, 1), larger).ok());
+    return mine;
+  }
   std::vector<std::string> all(const std::string& mine) override {
     return must(job_.allgather(mine, [this] { device_.progress(); }), "a rank has died");
   }

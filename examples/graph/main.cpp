@@ -255,31 +255,16 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// Times of rounds, by rank; every trial has as many.
-using Times = std::vector<std::vector<double>>;
-
-Times times_of_all(const Account& mine, Exchange& exchange) {
-  Times times(static_cast<std::size_t>(exchange.size()));
-  for (int rank = 0; rank < exchange.size(); ++rank) {
-    for (const double seconds : mine.seconds) {
-      const auto own = rank == exchange.rank() ? std::llround(1e9 * seconds) : 0;
-      const auto nanoseconds = static_cast<double>(exchange.sum(own));
-      times[static_cast<std::size_t>(rank)].push_back(1e-9 * nanoseconds);
-    }
-  }
-  return times;
-}
-
-// Of the rank that spent most in each round: its median trial, all rounds together.
-double longest(const Times& of_ranks, std::size_t trials) {
-  const std::size_t rounds = of_ranks[0].size() / trials;
+// Seconds in all rounds: in each, of the rank that spent most there, the median trial. Every trial
+// has as many rounds.
+double seconds_in_rounds(const Account& mine, std::size_t trials, Exchange& exchange) {
+  const std::size_t rounds = mine.seconds.size() / trials;
   double all = 0;
   for (std::size_t round = 0; round < rounds; ++round) {
-    std::vector<double> of_trials(trials, 0);
+    std::vector<double> of_trials;
     for (std::size_t trial = 0; trial < trials; ++trial) {
-      for (const auto& times : of_ranks) {
-        of_trials[trial] = std::max(of_trials[trial], times[trial * rounds + round]);
-      }
+      const double seconds = mine.seconds[trial * rounds + round];
+      of_trials.push_back(1e-9 * static_cast<double>(exchange.most(std::llround(1e9 * seconds))));
     }
     all += median(of_trials);
   }
@@ -298,7 +283,8 @@ int report(const Run& run) {
   if (::gethostname(name, sizeof name - 1) != 0) std::strcpy(name, "?");
   std::ostringstream mine;
   mine << name << ' ' << account.memory;
-  const Times times = times_of_all(account, run.exchange);
+  const auto trials = static_cast<std::size_t>(run.options.trials);
+  const double seconds = seconds_in_rounds(account, trials, run.exchange);
   std::map<std::string, Host> hosts;
   for (const std::string& text : run.exchange.all(mine.str())) {
     std::istringstream words(text);
@@ -309,13 +295,12 @@ int report(const Run& run) {
     hosts[host].memory += memory;
   }
   if (run.exchange.rank() == 0) {
-    const auto trials = static_cast<std::size_t>(run.options.trials);
     std::printf(
         "%s %s %d ranks, %s cut, %u vertices, %zu edges: %s, %.3f ms in rounds; %zu rounds, "
         "%zu bytes sent\n",
         run.options.program.c_str(), run.options.backend.c_str(), run.exchange.size(),
         run.options.cut.c_str(), run.graph.vertices, run.graph.neighbours.size(),
-        wrong == 0 ? "right" : "WRONG", 1e3 * longest(times, trials), times[0].size() / trials,
+        wrong == 0 ? "right" : "WRONG", 1e3 * seconds, account.seconds.size() / trials,
         account.bytes / trials);
     for (const auto& [host, has] : hosts) {
       std::printf("host %s: %d ranks, %zu bytes of communication buffers\n", host.c_str(),

@@ -26,6 +26,10 @@ class MpiExchange : public Exchange {
     MPI_Allreduce(MPI_IN_PLACE, &mine, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
     return mine;
   }
+  std::int64_t most(std::int64_t mine) override {
+    MPI_Allreduce(MPI_IN_PLACE, &mine, 1, MPI_INT64_T, MPI_MAX, MPI_COMM_WORLD);
+    return mine;
+  }
   std::vector<std::string> all(const std::string& mine) override {
     constexpr std::size_t kLongest = 256;
     std::vector<char> text(kLongest * static_cast<std::size_t>(size_), '\0');

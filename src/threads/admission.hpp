@@ -4,9 +4,11 @@
 // A thread whose message is there and one that runs already share a core, and so do their partners
 // in the other rank: then each message costs two switches between threads, some microseconds. A
 // thread that has a core to itself, as its partner does, gets its messages within a fraction of
-// one. So waits end one at a time for each core. The next one may when a thread has come back to
-// wait; when the server finds that nobody else wants the core it runs on, because whoever had it
-// has ended or sleeps elsewhere; or after a while, because whoever has it may compute for long.
+// one. So waits end one at a time for each core. A thread is *out* from the end of a wait until it
+// sits or serves again; while one is out, the server offers it the core. The next wait may end when
+// a thread has come back; when the server finds that nobody else wants the core it runs on, because
+// whoever had it has ended or sleeps elsewhere; or after a while, because whoever has it may
+// compute for long.
 //
 // A message that has just come tells that its sender runs now, so its receiver goes first, and the
 // two have their cores at the same time. After a while, the one that is ready for longest does.
@@ -69,7 +71,6 @@ class Admission {
 
   // So many of those that were out have come back to wait.
   void came(std::uint32_t threads, std::uint64_t now) {
-    if (threads == 0) return;
     out_ -= std::min(out_, threads);
     changed_ = now;
   }

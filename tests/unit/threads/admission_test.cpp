@@ -43,7 +43,7 @@ TEST(Admission, who_comes_back_makes_room) {
   one.came(1, 1001);
   EXPECT_TRUE(one.has_room());
   EXPECT_EQ(ended_at(one, 1001), 1);
-  one.came(7, 1002);  // more than went: others have come for the first time
+  one.came(7, 1002);  // more than are out: some had been forgotten
   EXPECT_EQ(ended_at(one, 1002), 1);
 }
 
