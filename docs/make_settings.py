@@ -57,7 +57,7 @@ TAIL = """
 
 * **Sizes** are bytes, or have a suffix: `64K`, `1M`, `2G` are powers of 1024; `KB` and `KiB` mean
   the same as `K`.
-* **One to three sizes**: those that are left out stay as they are. Where the kernel does not copy
+* **Several sizes**: those that are left out stay as they are. Where the kernel does not copy
   between processes the second counts as 1M at most.
 * **A chunk table** is `from:chunk` pairs in ascending order. `0:16K,1M:128K` cuts messages below
   1 MiB into chunks of 16 KiB, larger ones into chunks of 128 KiB. One size alone holds for all

@@ -9,8 +9,8 @@
 //   --planes LIST  X-Z planes of so many bytes    --z LIST   their depths in doubles
 //   --boxes LIST   all sides of boxes with so many elements a side, instead of planes
 //   --apart        the two are the first ranks of either half of the ranks: of two nodes. The
-//   others
-//                  sleep.
+//                  others sleep.
+//   --helpers      the others wait in MPI_Barrier
 //   --batches N, --batch-ms T   samples and length of each             (15, 8)
 // Beside each result: the loop by hand on one core, and on both cores at once on two messages, as
 // time for one message; and memcpy of the packed bytes likewise. Every byte that arrives and every
@@ -32,6 +32,7 @@ struct options {
   int batches;
   double batch_ms;
   int apart;
+  int helpers;
   MPI_Comm pair;  // the two ranks; null for others
 };
 
@@ -244,11 +245,15 @@ static struct options parse(int argc, char** argv) {
   const char* ways = "pack,pack-unpack";
   o.planes = parse_sizes("32M,1M");
   o.depths = parse_sizes("1,8,64,256,4096");
-  const struct option_to options[] = {
-      {"ways", kText, &ways},           {"planes", kSizes, &o.planes},
-      {"z", kSizes, &o.depths},         {"boxes", kSizes, &o.boxes},
-      {"batches", kNumber, &o.batches}, {"batch-ms", kReal, &o.batch_ms},
-      {"apart", kFlag, &o.apart},       {0}};
+  const struct option_to options[] = {{"ways", kText, &ways},
+                                      {"planes", kSizes, &o.planes},
+                                      {"z", kSizes, &o.depths},
+                                      {"boxes", kSizes, &o.boxes},
+                                      {"batches", kNumber, &o.batches},
+                                      {"batch-ms", kReal, &o.batch_ms},
+                                      {"apart", kFlag, &o.apart},
+                                      {"helpers", kFlag, &o.helpers},
+                                      {0}};
   parse_options("noncontiguous", argc, argv, options);
   parse_ways(ways, o.ways);
   if (o.boxes.count != 0) o.planes.count = 0;
@@ -276,12 +281,15 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   struct options o = parse(argc, argv);
-  if (!o.apart && ranks != 2) fail("needs two ranks; with --apart more");
+  if (!o.apart && !o.helpers && ranks != 2) {
+    fail("needs two ranks; with --apart or --helpers more");
+  }
   if (o.batches < 1) fail("--batches must be at least 1");
   print_config("noncontiguous", argc, argv);
   const int paired = rank == 0 || rank == (o.apart ? ranks / 2 : 1);
   MPI_Comm_split(MPI_COMM_WORLD, paired ? 0 : MPI_UNDEFINED, rank, &o.pair);
   if (paired) measure_all(&o);
+  if (o.helpers) MPI_Barrier(MPI_COMM_WORLD);
   MPI_Request everyone;
   MPI_Ibarrier(MPI_COMM_WORLD, &everyone);
   sleep_through(&everyone);

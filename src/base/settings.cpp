@@ -26,9 +26,10 @@ namespace {
 using Field =
     std::variant<bool Settings::*, std::uint64_t Settings::*, double Settings::*,
                  std::string Settings::*, std::vector<std::string> Settings::*,
-                 Threshold Settings::*, std::vector<ChunkRule> Settings::*, Strategy Settings::*,
-                 VictimPolicy Settings::*, AccessOrder Settings::*, MemoryPath Settings::*,
-                 ThreadLevel Settings::*, WindowScope Settings::*>;
+                 Threshold Settings::*, HelpThreshold Settings::*,
+                 std::vector<ChunkRule> Settings::*, Strategy Settings::*, VictimPolicy Settings::*,
+                 AccessOrder Settings::*, MemoryPath Settings::*, ThreadLevel Settings::*,
+                 WindowScope Settings::*>;
 
 struct Row {
   std::string_view key;
@@ -104,22 +105,32 @@ Complaint read_value(std::string_view text, std::uint64_t& value, const Row& row
 }
 
 // Sizes that are left out stay as they are.
-Complaint read_value(std::string_view text, Threshold& value, const Row& row) {
+template <class Sizes, std::size_t N>
+Complaint read_sizes(std::string_view text, Sizes& value, const Row& row,
+                     const std::array<std::uint64_t Sizes::*, N>& members) {
   const auto parts = parts_of(text, ',');
-  Threshold given = value;
-  constexpr std::array kSizes = {&Threshold::one_way, &Threshold::exchanged, &Threshold::mapped};
-  bool is_good = parts.size() <= kSizes.size();
+  Sizes given = value;
+  bool is_good = parts.size() <= N;
   for (std::size_t i = 0; is_good && i < parts.size(); ++i) {
     const auto number = read_number(parts[i]);
     is_good = number && *number >= row.low;
-    given.*kSizes[i] = number.value_or(0);
+    given.*members[i] = number.value_or(0);
   }
   if (!is_good) {
-    return fmt::format("one to three sizes of at least {} such as 65536, 64K,8M or 64K,8M,16K",
-                       row.low);
+    return fmt::format("{} of at least {}, as in {}", row.type, row.low, row.standard);
   }
   value = given;
   return {};
+}
+
+Complaint read_value(std::string_view text, Threshold& value, const Row& row) {
+  return read_sizes<Threshold, 3>(text, value, row,
+                                  {&Threshold::one_way, &Threshold::exchanged, &Threshold::mapped});
+}
+
+Complaint read_value(std::string_view text, HelpThreshold& value, const Row& row) {
+  return read_sizes<HelpThreshold, 2>(text, value, row,
+                                      {&HelpThreshold::by_kernel, &HelpThreshold::mapped});
 }
 
 Complaint read_value(std::string_view text, double& value, const Row&) {

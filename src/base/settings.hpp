@@ -34,6 +34,13 @@ struct Threshold {
   std::uint64_t mapped;
 };
 
+// Bytes from which third ranks take a hand: where the kernel copies for them, and where they map
+// both ends.
+struct HelpThreshold {
+  std::uint64_t by_kernel;
+  std::uint64_t mapped;
+};
+
 // Messages of at least `at_least` bytes are cut into chunks of `chunk` bytes.
 struct ChunkRule {
   std::uint64_t at_least;
@@ -43,6 +50,7 @@ struct ChunkRule {
 struct Settings {
   bool enable;
   Threshold threshold;
+  HelpThreshold help_threshold;
   std::vector<ChunkRule> chunks;  // ascending, the first for messages of 0 bytes and more
   Strategy strategy;
   AccessOrder post_comm_access;

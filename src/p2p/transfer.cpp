@@ -6,11 +6,11 @@
 namespace mh::p2p {
 
 Transfer::Transfer(const steal::Work& work, steal::SlotKeeper& keeper, const steal::JobSlots& mine,
-                   SendSlot* shown, const steal::Shapes* shapes)
+                   SendSlot* shown, const steal::Shapes* shapes, steal::Audience audience)
     : work_(work),
       shapes_(shapes),
       keeper_(keeper),
-      job_(work.bytes == 0 ? nullptr : keeper.open(work, shapes)) {
+      job_(work.bytes == 0 ? nullptr : keeper.open(work, shapes, audience)) {
   if (job_ == nullptr || shown == nullptr) return;
   // Relaxed, then release: the sender's acquire of `claimed` sees which job it is.
   shown->job.store(static_cast<std::uint64_t>(job_ - mine.jobs), std::memory_order_relaxed);

@@ -20,10 +20,11 @@ namespace mh::p2p {
 class Transfer {
  public:
   // Moves work.bytes bytes as a job of the caller. With `shown`, the send descriptor (state
-  // taken) says from now on which job that is, so that its sender can help. `shapes`, of
-  // shaped work, stay until close().
+  // taken) says from now on which job that is, so that its sender can help; others can if
+  // `audience` is the node. `shapes`, of shaped work, stay until close().
   Transfer(const steal::Work& work, steal::SlotKeeper& keeper, const steal::JobSlots& mine,
-           SendSlot* shown, const steal::Shapes* shapes = nullptr);
+           SendSlot* shown, const steal::Shapes* shapes = nullptr,
+           steal::Audience audience = steal::Audience::node);
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
 

@@ -25,13 +25,13 @@ void SlotBits::give_back(std::uint32_t slot) {
   used_.give_back(slot);
 }
 
-Job* SlotKeeper::open(const Work& work, const Shapes* shapes) {
+Job* SlotKeeper::open(const Work& work, const Shapes* shapes, Audience audience) {
   const std::uint32_t slot = bits_.take();
   if (slot == SlotBits::kNone) return nullptr;
   Job& job = slots_->jobs[slot];
   if (shapes != nullptr) slots_->shapes[slot] = *shapes;
   job.open(work);
-  bits_.show(slot);
+  if (audience == Audience::node) bits_.show(slot);
   return &job;
 }
 

@@ -57,16 +57,19 @@ class SlotBits {
   SlotSet<32> used_;
 };
 
+// Who is to find a job: all that look at the work board, or nobody but those that are told.
+enum class Audience : std::uint8_t { node, told };
+
 // Any thread of the owner may call; a job itself belongs to the thread that opened it.
 class SlotKeeper {
  public:
   SlotKeeper(JobSlots& slots, node::WorkBoard& board, std::uint32_t rank)
       : slots_(&slots), bits_(slots.open, board, rank, kSlots) {}
 
-  // A job with this work, shown to the node; null while all slots are in use (the caller then
-  // copies alone or waits for one of its jobs). work.bytes and work.chunk_bytes are not 0; `shapes`
-  // where the work is shaped.
-  Job* open(const Work& work, const Shapes* shapes = nullptr);
+  // A job with this work; null while all slots are in use (the caller then copies alone or waits
+  // for one of its jobs). work.bytes and work.chunk_bytes are not 0; `shapes` where the work is
+  // shaped.
+  Job* open(const Work& work, const Shapes* shapes = nullptr, Audience audience = Audience::node);
 
   // No chunk is left to claim, though some may still be in the hands of thieves: hides the job.
   void hide(const Job& job) { bits_.hide(slot_of(job)); }

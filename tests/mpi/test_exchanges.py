@@ -64,4 +64,6 @@ def test_all_are_described_if_the_user_says_so(mpi: MpiBuild, helped: Arm, patte
 
 
 def test_exchanges_of_two_are_described_while_a_third_is_idle(mpi: MpiBuild, helped: Arm) -> None:
-    assert described(mpi, helped, 3, {"MH_CORES": "3", "PATTERN": "two-of-all"}) > 0
+    env = {"MH_CORES": "3", "PATTERN": "two-of-all"}
+    assert described(mpi, helped, 3, env | {"MH_HELP_THRESHOLD": "64K"}) > 0
+    assert described(mpi, helped, 3, env) == 0, "too short for a third rank"

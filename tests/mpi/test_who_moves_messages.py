@@ -93,6 +93,13 @@ def test_third_ranks_copy_a_contiguous_message(mpi: MpiBuild, helped: Arm, waite
     assert seen.own(0, 1) + seen.others(2, 3) == seen.bytes
 
 
+def test_third_ranks_leave_what_is_too_short_for_them(mpi: MpiBuild, helped: Arm) -> None:
+    env = {"MH_MEMORY": "cma", "MH_HELP_THRESHOLD": str(LENGTH + 1), "SENDER": "sleeps"}
+    seen = run_until(mpi, helped, 4, env)
+    assert seen.described == 1
+    assert seen.others(2, 3) == 0
+
+
 def test_polling_ranks_move_their_own_messages_alone(mpi: MpiBuild, helped: Arm) -> None:
     seen = run_until(mpi, helped, 4, {"MH_MEMORY": "cma", "WAITERS": "test"})
     assert seen.others(2, 3) == 0
@@ -157,6 +164,13 @@ def test_third_ranks_move_what_all_map(mpi: MpiBuild, helped: Arm, type: str) ->
     seen = run_until(mpi, with_heap(helped), 4, env, lambda seen: seen.others(2, 3) > 0)
     assert {pair["victim"] for pair in seen.summary["helped"]} == {1}, "jobs are the receiver's"
     assert seen.own(0, 1) + seen.others(2, 3) == seen.bytes
+
+
+def test_third_ranks_leave_what_is_too_short_even_for_loads(mpi: MpiBuild, helped: Arm) -> None:
+    env = {"MH_MEMORY": "mapped", "MH_HELP_THRESHOLD": f"1K,{LENGTH + 1}", "SENDER": "sleeps"}
+    seen = run_until(mpi, with_heap(helped), 4, env)
+    assert seen.own(0, 1) == seen.bytes
+    assert seen.others(2, 3) == 0
 
 
 # ---- Between nodes: ranks 0 and 1 are on one, 2 and 3 on another; 0 sends to 2, 1 and 3 wait -----

@@ -6,7 +6,17 @@ Ratios are always plain time / arm time, so above 1 means the arm is faster.
 
 from __future__ import annotations
 
-from manyhands.benchmarks.case import HEAP, HELPED, PLAIN, Arm, Case, all_cores, args, ranks
+from manyhands.benchmarks.case import (
+    HEAP,
+    HELPED,
+    PLAIN,
+    Arm,
+    Case,
+    Variant,
+    all_cores,
+    args,
+    ranks,
+)
 from manyhands.benchmarks.host import Machine
 from manyhands.benchmarks.loop_cases import LOOP_CASES
 from manyhands.benchmarks.mpis import WITHOUT_CMA, Placement
@@ -18,6 +28,7 @@ PAPER_SIZES = "64K,128K,256K,512K,1M,2M,4M,8M"
 _QUICK = ("--batches", "9", "--batch-ms", "5")
 BUSY_SIZES = "8K,16K,32K,64K,256K,1M,4M,8M,64M"
 BAR_SIZES = "8,1K,8K,16K,32K,64K,128K,256K,512K,1M,2M,8M"
+TEAMS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
 
 def _post_access(machine: Machine) -> tuple[str, ...]:
@@ -28,6 +39,12 @@ def _post_access(machine: Machine) -> tuple[str, ...]:
         sizes.append(beyond)
     text = ",".join(str(size) for size in sorted(set(sizes)))
     return ("--touch", "--no-limit", "--batches", "9", "--sizes", text)
+
+
+def _teams(machine: Machine) -> tuple[Variant, ...]:
+    """The pair alone and with more and more ranks that wait, a core each."""
+    counts = [count for count in TEAMS if count <= machine.cores] if machine.cores > 2 else [3]
+    return tuple(Variant(f"{count} ranks", ranks=count) for count in counts)
 
 
 def _strategy(name: str) -> Arm:
@@ -103,6 +120,7 @@ CASES = (
         "onesided",
         all_cores(2),
         args("--sizes", "128K,1M,8M", "--only", "accumulate"),
+        arms=(PLAIN, HELPED, HEAP),
     ),
     Case(
         "threads",
@@ -178,10 +196,12 @@ CASES = (
     ),
     Case(
         "helpers",
-        "PingPong of two ranks, all other cores in MPI_Barrier",
+        "PingPong of two ranks, the others in MPI_Barrier, by number of ranks",
         "pingpong",
         all_cores(3),
-        args("--touch", "--sizes", PAPER_SIZES),
+        args(*_QUICK, "--sizes", "64K,256K,1M,4M,16M,64M"),
+        arms=(PLAIN, HELPED, HEAP),
+        variants=_teams,
     ),
     Case(
         "strategies",
@@ -274,6 +294,15 @@ CASES = (
         "noncontiguous",
         ranks(2),
         args(*_QUICK, "--planes", "32M", "--z", "1,2,4,8,16,32,64,128,256,512,1024,2048,4096"),
+    ),
+    Case(
+        "planes-helpers",
+        "X-Z planes one way, the others in MPI_Barrier, by number of ranks",
+        "noncontiguous",
+        all_cores(3),
+        args(*_QUICK, "--planes", "1M,32M", "--z", "1,64,4096", "--helpers"),
+        arms=(PLAIN, HELPED, HEAP),
+        variants=_teams,
     ),
     Case(
         "bundle",

@@ -307,7 +307,7 @@ def _show_group(
     if rows:
         limits = stats.limits(done[0]["rounds"])
         beside = stats.beside(done[0]["rounds"])
-        if beside:
+        if beside and len(done[0]["arms"]) == 2:
             console.print(tables.noncontiguous(title, done[0]["arms"][0], rows, beside))
         elif len(done[0]["arms"]) > 2:
             console.print(tables.many_arms(title, rows))

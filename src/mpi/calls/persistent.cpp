@@ -106,9 +106,11 @@ void describe(Mode mode, const void* buffer, MPI_Count count, MPI_Datatype type,
   if (!switches.active || count <= 0) return;
   const datatypes::Info info = datatypes::info(type);
   Outgoing message{buffer, message_bytes(count, info), dest, tag, comm};
-  // Most of what comes again and again is part of one; whether a third rank will be idle then,
-  // which could reach it, nobody knows now.
-  message.exchange = config.ranks == 2 || !config.reaching ? Exchange::yes : Exchange::no;
+  // Most of what comes again and again is part of one; whether a third rank will be idle then, and
+  // takes a hand, nobody knows now.
+  const bool for_third_ranks =
+      config.reaching && config.ranks > 2 && message.bytes >= config.help_threshold;
+  message.exchange = for_third_ranks ? Exchange::no : Exchange::yes;
   if (message.bytes == p2p::kDescriptorBytes) note_short(dest, comm);
   const bool by_internode = mode != Mode::synchronous && internode::may_take(message, type, info);
   if (!by_internode && !may_describe(message, type, info)) return;

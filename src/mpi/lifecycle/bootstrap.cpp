@@ -63,6 +63,8 @@ void start() {
       std::max<std::uint64_t>(settings().threshold.one_way, kLeastThreshold);
   detail::config.threshold = config.unmapped_threshold;
   detail::config.exchange_threshold = settings().threshold.exchanged;
+  detail::config.help_threshold = settings().help_threshold.by_kernel;
+  detail::config.mapped_help_threshold = settings().help_threshold.mapped;
   say_settings();
   node_setup::await_everyone();
   node_setup::make_communicators();

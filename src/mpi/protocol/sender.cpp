@@ -184,14 +184,15 @@ bool is_mapped(const Outgoing& message, const datatypes::Info& info) {
 }
 
 // A contiguous message to that rank of the node. Both cores of an exchange are busy, and what
-// describing costs is not gained by overlap (docs/decisions.md); a third rank reaches what the
-// kernel copies.
+// describing costs is not gained by overlap (docs/decisions.md); a third rank takes a hand in what
+// the kernel copies, if it is long enough.
 bool is_left_as_exchanged(const Outgoing& message, std::uint32_t receiver) {
   if (!is_exchanged(message.exchange) || message.bytes >= config.exchange_threshold) return false;
   // As here, so there, most likely: what is not described is copied once more (overlaps.hpp).
   if (overlaps.any_bounced()) return false;
-  if (config.reaching && config.ranks > 2 && services.node->somebody_else_idle(receiver))
-    return false;
+  const bool for_third_ranks =
+      config.reaching && config.ranks > 2 && message.bytes >= config.help_threshold;
+  if (for_third_ranks && services.node->somebody_else_idle(receiver)) return false;
   services.counters().messages_exchanged.add(1);
   return true;
 }

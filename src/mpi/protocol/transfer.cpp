@@ -94,9 +94,13 @@ bool is_mapped(const memory::View& view, std::uint64_t bytes) {
                                 : services.memory->here(view, bytes) != nullptr;
 }
 
-// As a job that all ranks can take a hand in.
-bool move_as_job(const steal::Work& work, const steal::Shapes* shapes, p2p::SendSlot* send) {
-  p2p::Transfer transfer(work, *services.keeper, services.area(config.me).jobs, send, shapes);
+// As a job that its sender can take a hand in, and third ranks if it is long enough for them.
+bool move_as_job(const steal::Work& work, bool mapped, const steal::Shapes* shapes,
+                 p2p::SendSlot* send) {
+  const std::uint64_t least = mapped ? config.mapped_help_threshold : config.help_threshold;
+  const auto audience = work.bytes >= least ? steal::Audience::node : steal::Audience::told;
+  p2p::Transfer transfer(work, *services.keeper, services.area(config.me).jobs, send, shapes,
+                         audience);
   Watch watch;
   wait::until([&] {
     if (transfer.step(thief())) return true;
@@ -137,7 +141,7 @@ bool move_straight(const Taken& message) {
   if (!is_mapped(there, shapes.to) || !is_mapped(send.from, shapes.from)) return false;
   steal::Work work = work_of(there, send.from, message.bytes, message.order);
   work.shaped = true;
-  return move_as_job(work, &shapes, &send);
+  return move_as_job(work, true, &shapes, &send);
 }
 
 // Threads of both processes move it, each at its own end of a pipeline. Where all pipelines are in
@@ -190,8 +194,8 @@ bool move(const Taken& message) {
 bool move_by_many(const memory::View& to, const memory::View& from, std::uint64_t bytes,
                   steal::Order order, p2p::SendSlot* send) {
   const steal::Work work = work_of(to, from, bytes, order);
-  const bool for_all = config.reaching || (is_mapped(to, bytes) && is_mapped(from, bytes));
-  if (for_all) return move_as_job(work, nullptr, send);
+  const bool mapped = is_mapped(to, bytes) && is_mapped(from, bytes);
+  if (mapped || config.reaching) return move_as_job(work, mapped, nullptr, send);
   return thief().copy_chunk(work, nullptr, {.offset = 0, .bytes = bytes}).ok();
 }
 

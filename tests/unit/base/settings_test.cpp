@@ -151,7 +151,11 @@ TEST(Settings, thresholds_may_be_left_out_from_the_end) {
   EXPECT_EQ(from({{"MH_THRESHOLD", "32K,2M,8K"}}).settings.threshold.mapped, 8U << 10U);
   EXPECT_EQ(warning({{"MH_THRESHOLD", "64K,1"}}),
             "MH_THRESHOLD=64K,1 is not accepted, ignored; MH_THRESHOLD takes one to three sizes of "
-            "at least 1024 such as 65536, 64K,8M or 64K,8M,16K (default 64K,8M,16K)");
+            "at least 1024, as in 64K,8M,16K (default 64K,8M,16K)");
+  EXPECT_EQ(from({{"MH_HELP_THRESHOLD", "2M"}}).settings.help_threshold.by_kernel, 2U << 20U);
+  EXPECT_EQ(from({{"MH_HELP_THRESHOLD", "2M"}}).settings.help_threshold.mapped, 1U << 20U);
+  EXPECT_EQ(from({{"MH_HELP_THRESHOLD", "2M,64K"}}).settings.help_threshold.mapped, 64U << 10U);
+  EXPECT_EQ(from({{"MH_HELP_THRESHOLD", "2M,64K,1K"}}).warnings.size(), 1U);
   for (const char* bad : {"64K,", ",64K", "64K,8M,1", "64K,8M,9M,9M", "64K 8M"}) {
     EXPECT_EQ(warning({{"MH_THRESHOLD", bad}}).find("MH_THRESHOLD="), 0U) << bad;
   }

@@ -84,6 +84,20 @@ TEST(Thief, moves_scattered_bytes_straight_to_their_places) {
   keeper.close(*job);
 }
 
+TEST(Thief, finds_no_job_that_is_for_those_who_are_told) {
+  Fixture f;
+  SlotKeeper keeper(f.area(1).slots(), f.node(1).board(), 1);
+  const Work work{Fixture::view(f.to), Fixture::view(f.from), 1000, 1000, Order::low_to_high};
+  Job* job = keeper.open(work, nullptr, Audience::told);
+  Thief thief = f.thief(0, Strategy::localized);
+  EXPECT_FALSE(thief.help());
+  EXPECT_FALSE(thief.help_rank(1));
+  EXPECT_TRUE(thief.run_one_chunk(*job, 1));
+  EXPECT_TRUE(job->finished());
+  keeper.close(*job);
+  EXPECT_FALSE(keeper.any_in_use());
+}
+
 TEST(Thief, does_not_help_itself_by_help) {
   Fixture f;
   f.expose(2);
