@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "layout/abreast.hpp"
 #include "layout/kernels.hpp"
 
 namespace mh::layout {
@@ -158,6 +159,12 @@ void copy_to(CacheLevel cache_level, void* to, const void* packed, std::size_t b
   auto* stream = static_cast<std::byte*>(const_cast<void*>(packed));
   detail::Mover<false>(stream, cache_level).block(address_of(to), bytes);
   if (cache_level == CacheLevel::memory) detail::far::written();
+}
+
+void fetch_to(CacheLevel cache_level, void* to, const void* from, std::size_t bytes) {
+  if (cache_level == CacheLevel::memory || !detail::is_abreast(bytes))
+    return copy_to(cache_level, to, from, bytes);
+  detail::copy_abreast(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
 }
 
 std::uint64_t copy(const Elements& to, const Elements& from, Range range,

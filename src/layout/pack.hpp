@@ -59,6 +59,8 @@ std::uint64_t unpack(const Elements& to, Range range, const void* packed);
 // The same for contiguous bytes.
 void copy_from(CacheLevel cache_level, void* packed, const void* from, std::size_t bytes);
 void copy_to(CacheLevel cache_level, void* to, const void* packed, std::size_t bytes);
+// As copy_to(), of bytes that another core has written.
+void fetch_to(CacheLevel cache_level, void* to, const void* from, std::size_t bytes);
 
 // From layout to layout, by way of a scratch that stays in the first cache levels (kScratch bytes
 // of it are used at most; without any, nothing is copied). Ends that are contiguous, and sources of

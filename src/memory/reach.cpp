@@ -80,7 +80,11 @@ Status Reach::copy(const View& to, const View& from, std::size_t bytes,
     std::memmove(target, source, bytes);  // only there they may overlap
     return {};
   }
-  layout::copy_to(home, target, source, bytes);
+  if (is_own(from)) {
+    layout::copy_to(home, target, source, bytes);
+  } else {
+    layout::fetch_to(home, target, source, bytes);
+  }
   return to_here(to, bytes) != nullptr ? Status{} : kernel_write(to, source, bytes);
 }
 

@@ -442,6 +442,22 @@ TEST(Kernels, contiguous_bytes_of_every_length) {
   }
 }
 
+TEST(Kernels, bytes_of_another_core_of_every_length) {
+  constexpr std::size_t kMost = 70'000;
+  Bytes source(kMost + 64);
+  std::iota(source.begin(), source.end(), static_cast<unsigned char>(0));
+  for (std::size_t bytes = 16'000; bytes <= kMost; bytes += bytes % 32'768 < 200 ? 1 : 509) {
+    for (const std::size_t shift : {std::size_t{0}, std::size_t{1}, std::size_t{48}}) {
+      const auto* from = source.data() + (64 - shift) / 2;
+      Bytes expected(kMost + 64, 0xee);
+      std::copy_n(from, bytes, expected.data() + shift);
+      Bytes target(expected.size(), 0xee);
+      fetch_to(CacheLevel::caches, target.data() + shift, from, bytes);
+      ASSERT_EQ(target, expected) << bytes << " bytes at " << shift;
+    }
+  }
+}
+
 TEST(Kernels, a_matrix_by_columns) {
   for (const std::int64_t bytes : {1, 8, 16, 32, 40}) {
     check_grid(bytes, 19, 23 * bytes, 21, bytes);

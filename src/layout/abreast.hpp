@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Copying what another core has written and may still have in its caches.
+//
+// A line comes from there in tens of nanoseconds, and what the hardware asks for ahead, within a
+// page or two, does not hide that. So four *lanes*, the quarters of a piece of 32 KB, are copied
+// abreast. What it is worth: docs/decisions.md. For x86-64 processors with wide registers.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "base/cacheline.hpp"
+#include "layout/move_blocks.hpp"
+
+namespace mh::layout::detail {
+
+#if defined(__x86_64__)
+constexpr std::size_t kLanesAbreast = 4;
+// Lines of a lane: 32 * n + 25, so that no two lanes come near the same set of a cache at a time.
+constexpr std::size_t kLeastLane = 25;
+constexpr std::size_t kLaneStep = 32;
+constexpr std::size_t kPieceAbreast = 32U << 10U;
+// Blocks that gain. Longer ones are chunks of messages that the second cache does not hold.
+constexpr std::size_t kLeastAbreast = 16U << 10U;
+constexpr std::size_t kMostAbreast = 64U << 10U;
+
+// Bytes copied, from the beginning on.
+[[gnu::target("avx2")]] inline std::size_t copy_lanes(std::byte* to, const std::byte* from,
+                                                      std::size_t bytes) {
+  const std::size_t share = bytes / kCacheLine / kLanesAbreast;
+  if (share < kLeastLane) return 0;
+  const std::size_t lines = (share - kLeastLane) / kLaneStep * kLaneStep + kLeastLane;
+  const std::size_t lane = lines * kCacheLine;
+  for (std::size_t at = 0; at < lane; at += kCacheLine) {
+#pragma GCC unroll 4
+    for (std::size_t k = 0; k < kLanesAbreast; ++k) {
+      const std::size_t line = at + k * lane;
+      const __m256i part = load_wide(from + line);
+      const __m256i half = load_wide(from + line + 32);
+      store_wide(to + line, part);
+      store_wide(to + line + 32, half);
+    }
+  }
+  return lane * kLanesAbreast;
+}
+
+inline void copy_abreast(std::byte* to, const std::byte* from, std::size_t bytes) {
+  for (std::size_t begin = 0; begin < bytes; begin += kPieceAbreast) {
+    const std::size_t piece = std::min(bytes - begin, kPieceAbreast);
+    std::byte* target = to + begin;
+    const std::byte* source = from + begin;
+    // From there on no store crosses a line.
+    std::size_t done = std::min(-reinterpret_cast<std::uintptr_t>(target) % kCacheLine, piece);
+    std::memcpy(target, source, done);
+    done += copy_lanes(target + done, source + done, piece - done);
+    std::memcpy(target + done, source + done, piece - done);
+  }
+}
+
+inline bool is_abreast(std::size_t bytes) {
+  return kHasWide && bytes >= kLeastAbreast && bytes <= kMostAbreast;
+}
+#else
+inline void copy_abreast(std::byte* to, const std::byte* from, std::size_t bytes) {
+  std::memcpy(to, from, bytes);
+}
+inline bool is_abreast(std::size_t /*bytes*/) { return false; }
+#endif
+
+}  // namespace mh::layout::detail
