@@ -234,14 +234,18 @@ ShortOnes short_ones(int count, const MPI_Request* requests) {
 
 // Where short receives are under way and nothing is in the pending requests. In a tight loop the
 // library may wait for the rest once the last of them is there: had one before met a message that
-// is too long, whose sender may have to wait for us, that would not have come.
+// is too long, whose sender may have to wait for us, that would not have come. If there is only
+// one, it may wait for all.
 [[gnu::noinline]] int wait_all_short(int count, MPI_Request* requests, MPI_Status* users) {
   Scratch<MPI_Request> handles(length(count));
   std::copy_n(requests, length(count), handles.data());
   const ShortOnes found = short_ones(count, requests);
   const bool awaited = found.of_one_source && found.count == short_receives.count();
+  const bool in_library = may_wait_in_library(awaited);
   const int last = found.count == 0 ? count - 1 : found.last;
-  const int code = wait_all_from(last, count, requests, users, may_wait_in_library(awaited));
+  const int code = found.count == 1 && in_library
+                       ? next.Waitall(count, requests, users)
+                       : wait_all_from(last, count, requests, users, in_library);
   for (std::size_t i = 0; i < length(count); ++i) short_receives.settle(handles[i]);
   return code;
 }
