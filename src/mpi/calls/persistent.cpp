@@ -108,9 +108,7 @@ void describe(Mode mode, const void* buffer, MPI_Count count, MPI_Datatype type,
   Outgoing message{buffer, message_bytes(count, info), dest, tag, comm};
   // Most of what comes again and again is part of one; whether a third rank will be idle then, and
   // takes a hand, nobody knows now.
-  const bool for_third_ranks =
-      config.reaching && config.ranks > 2 && message.bytes >= config.help_threshold;
-  message.exchange = for_third_ranks ? Exchange::no : Exchange::yes;
+  message.exchange = is_for_third_ranks(message.bytes) ? Exchange::no : Exchange::yes;
   if (message.bytes == p2p::kDescriptorBytes) note_short(dest, comm);
   const bool by_internode = mode != Mode::synchronous && internode::may_take(message, type, info);
   if (!by_internode && !may_describe(message, type, info)) return;

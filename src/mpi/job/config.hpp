@@ -55,4 +55,9 @@ extern Config config;  // for the writers
 }
 inline constexpr const Config& config = detail::config;
 
+// Third ranks take a hand in a message of so many bytes, which the kernel copies.
+inline bool is_for_third_ranks(std::uint64_t bytes) {
+  return config.reaching && config.ranks > 2 && bytes >= config.help_threshold;
+}
+
 }  // namespace mh::mpi
