@@ -251,12 +251,16 @@ def _progress(console: Console) -> Progress:
     )
 
 
-def _title(record: Record) -> str:
+def _title(*group: Record) -> str:
+    """Of one variant, or of several with as many ranks or not."""
+    record = group[0]
     case = next((c.title for c in CASES if c.name == record["case"]), record["case"])
     config = record["config"]
     if record["mpi"] == mpis.SIMULATED.name:
         return f"{record['mpi']}: {case}"
-    where = f"{config['ranks']} ranks" + (", not pinned" if launch.unpinned(config) else "")
+    ranks = [one["config"]["ranks"] for one in group]
+    count = f"{ranks[0]}" if min(ranks) == max(ranks) else f"{min(ranks)} to {max(ranks)}"
+    where = f"{count} ranks" + (", not pinned" if launch.unpinned(config) else "")
     return f"{record['mpi']}: {case} ({where})"
 
 
@@ -303,7 +307,7 @@ def _show_group(
     done = [record for record in group if record["config"] is not None]
     if not done:
         return
-    title = _title(done[0])
+    title = _title(*done)
     if rows:
         limits = stats.limits(done[0]["rounds"])
         beside = stats.beside(done[0]["rounds"])

@@ -38,9 +38,9 @@ struct Config {
   std::uint64_t threshold = 0;           // bytes from which any message of the job is described
   std::uint64_t mapped_threshold = 0;    // ... contiguous ones that peers map
   std::uint64_t unmapped_threshold = 0;  // ... all others
-  std::uint64_t exchange_threshold =
-      0;                             // ... contiguous ones whose sender receives a long one, too
-  std::uint64_t help_threshold = 0;  // bytes from which third ranks take a hand,
+  // ... contiguous ones whose sender receives a long one, too
+  std::uint64_t exchange_threshold = 0;
+  std::uint64_t help_threshold = 0;         // bytes from which third ranks take a hand,
   std::uint64_t mapped_help_threshold = 0;  // ... where all ranks map both ends
   steal::Order order = steal::Order::both_ends;
 
