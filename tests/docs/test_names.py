@@ -36,6 +36,8 @@ NOT_OURS |= {
     "posix_spawn",
     "popen",
 }
+# Functions, and the file that they are said to be in.
+IN_FILE = re.compile(r"((?:`[\w:]+\(\)`(?:, | and )?)+) ?(?:both )?in `([\w/.-]+\.(?:hpp|cpp|py))`")
 GENERATED = {"next.hpp", "next.cpp", "wrappers.hpp", "wrappers.cpp"}  # src/mpi/generate.py
 
 
@@ -108,3 +110,20 @@ def test_functions_named_on_the_tour_exist() -> None:
     assert named
     missing = {name for name in named if name.rpartition("::")[2] not in identifiers()}
     assert sorted(missing) == []
+
+
+def test_functions_are_in_the_file_that_the_tour_says() -> None:
+    pairs = IN_FILE.findall((ROOT / "docs/tour.md").read_text().replace("\n", " "))
+    assert len(pairs) > 20
+    missing = []
+    for functions, name in pairs:
+        texts = [
+            COMMENT.sub("", path.read_text())
+            for path in sources()
+            if path.as_posix().endswith("/" + name)
+        ]
+        for function in CALL.findall(functions):
+            word = re.compile(rf"\b{function.rpartition('::')[2]}\b")
+            if not any(word.search(text) for text in texts):
+                missing.append(f"{function}() in {name}")
+    assert missing == []

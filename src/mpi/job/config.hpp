@@ -3,8 +3,9 @@
 // private communicators.
 //
 // Read-only between start-up and MPI_Finalize; any thread reads it without a lock. Only
-// lifecycle/bootstrap.cpp and, for what goes between nodes, protocol/internode.cpp and
-// onesided/remote.cpp write to it, all while no other thread is in a call of ours.
+// lifecycle/bootstrap.cpp, lifecycle/node_setup.cpp and, for what goes between nodes,
+// protocol/internode.cpp and onesided/remote.cpp write to it, all while no other thread is in a
+// call of ours.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +46,7 @@ struct Config {
   steal::Order order = steal::Order::both_ends;
 
   MPI_Comm node_comm{};       // ranks of this node, in order; carries completions and resent data
-  MPI_Comm internode_comm{};  // a duplicate of MPI_COMM_WORLD, only while `wiring`
+  MPI_Comm internode_comm{};  // a duplicate of MPI_COMM_WORLD, only while `internode`
   MPI_Comm windows_comm{};    // likewise, only while `spanning`
   MPI_Comm self_comm{};       // this rank alone; holds messages that a probe had to take out
 };
