@@ -232,27 +232,45 @@ ShortOnes short_ones(int count, const MPI_Request* requests) {
   return found;
 }
 
-// Where short receives are under way and nothing is in the pending requests. In a tight loop the
-// library may wait for the rest once the last of them is there: had one before met a message that
-// is too long, whose sender may have to wait for us, that would not have come. If there is only
-// one, it may wait for all.
-[[gnu::noinline]] int wait_all_short(int count, MPI_Request* requests, MPI_Status* users) {
+// The only short receive under way, in the array: -1 if it is not there, or not the only one.
+int place_of_only_short(int count, const MPI_Request* requests) {
+  if (short_receives.count() != 1) return -1;
+  for (int i = 0; i < count; ++i) {
+    if (short_receives.find(requests[i]) != nullptr) return i;
+  }
+  return -1;
+}
+
+// In a tight loop the library may wait for all.
+[[gnu::noinline]] int wait_all_for_only_short(int at, int count, MPI_Request* requests,
+                                              MPI_Status* users) {
+  const MPI_Request handle = requests[at];
+  const int code = may_wait_in_library(true) ? next.Waitall(count, requests, users)
+                                             : wait_all_from(at, count, requests, users, false);
+  short_receives.settle(handle);
+  return code;
+}
+
+// In a tight loop the library may wait for the rest once the last short receive is there: had one
+// before met a message that is too long, whose sender may have to wait for us, that would not have
+// come.
+[[gnu::noinline]] int wait_all_for_shorts(int count, MPI_Request* requests, MPI_Status* users) {
   Scratch<MPI_Request> handles(length(count));
   std::copy_n(requests, length(count), handles.data());
   const ShortOnes found = short_ones(count, requests);
   const bool awaited = found.of_one_source && found.count == short_receives.count();
-  const bool in_library = may_wait_in_library(awaited);
   const int last = found.count == 0 ? count - 1 : found.last;
-  const int code = found.count == 1 && in_library
-                       ? next.Waitall(count, requests, users)
-                       : wait_all_from(last, count, requests, users, in_library);
+  const int code = wait_all_from(last, count, requests, users, may_wait_in_library(awaited));
   for (std::size_t i = 0; i < length(count); ++i) short_receives.settle(handles[i]);
   return code;
 }
 
 int await_all(int count, MPI_Request* requests, MPI_Status* statuses) {
+  // Where short receives are under way and nothing is in the pending requests.
   if (short_receives.any() && !pending_requests.any()) {
-    return wait_all_short(count, requests, statuses);
+    const int at = place_of_only_short(count, requests);
+    return at < 0 ? wait_all_for_shorts(count, requests, statuses)
+                  : wait_all_for_only_short(at, count, requests, statuses);
   }
   if (may_wait_in_library() && switches.errors_are_fatal) {
     return next.Waitall(count, requests, statuses);

@@ -41,6 +41,16 @@ struct ShortReceive {
             .source = source,
             .bytes = static_cast<std::uint32_t>(bytes) & kMostBytes};
   }
+  // Field by field: a copy of the whole would read in one piece what was just written in several,
+  // and wait until that is in the cache.
+  void assign(const ShortReceive& other) {
+    buffer = other.buffer;
+    comm = other.comm;
+    source = other.source;
+    bytes = other.bytes;
+    persistent = other.persistent;
+    under_way = other.under_way;
+  }
 };
 
 class ShortReceives {
@@ -84,7 +94,7 @@ class ShortReceives {
     const std::size_t way = set.way_of(kEmpty);
     if (way == kWays) return false;
     set.tags[way] = tag_of(request);
-    set.receives[way] = receive;
+    set.receives[way].assign(receive);
     if (under_way_ == 0) {
       lowest_ = ~std::uint64_t{0};
       highest_ = 0;
