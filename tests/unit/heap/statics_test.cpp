@@ -8,7 +8,6 @@
 #include "heap/heap.hpp"
 #include "heap/views.hpp"
 #include "support/child.hpp"
-#include "support/sanitizer.hpp"
 
 namespace mh::heap {
 namespace {
@@ -44,14 +43,14 @@ int move_and_look() {
   return views.at(0, number(zeros) + (64 * kMega), 1) == nullptr ? 0 : 8;
 }
 
-TEST(Statics, large_arrays_keep_their_address_and_contents_and_are_seen_by_peers) {
+// Sanitizers have threads and shadows of their own.
+TEST(StaticsUnsanitized, large_arrays_keep_their_address_and_contents_and_are_seen_by_peers) {
   test::Child child(move_and_look);
   const int code = child.wait();
-  if (test::kSanitized) GTEST_SKIP() << "sanitizers have threads and shadows of their own";
   EXPECT_EQ(code, 0);
 }
 
-TEST(Statics, untouched_memory_stays_untouched) {
+TEST(StaticsUnsanitized, untouched_memory_stays_untouched) {
   test::Child child([] {
     static Heap heap;
     heap_of_child = &heap;
@@ -60,7 +59,6 @@ TEST(Statics, untouched_memory_stays_untouched) {
     return moved > 0 && heap.stats().resident < moved - 2 * kMega ? 0 : 1;
   });
   const int code = child.wait();
-  if (test::kSanitized) GTEST_SKIP() << "as above";
   EXPECT_EQ(code, 0);
 }
 

@@ -210,8 +210,7 @@ TEST(Lend, helpers_have_the_stack_they_are_to_have_and_answer_their_own_faults) 
 }
 
 // Helpers with small stacks are good for messages.
-TEST(Lend, without_room_for_such_stacks_there_are_helpers_but_not_for_loops) {
-  if (test::kSanitized) GTEST_SKIP() << "sanitizers need all address space";
+TEST(LendUnsanitized, without_room_for_such_stacks_there_are_helpers_but_not_for_loops) {
   test::Child child([] {
     rlimit limit{};
     ::getrlimit(RLIMIT_AS, &limit);

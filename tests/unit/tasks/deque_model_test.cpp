@@ -6,7 +6,6 @@
 #include <array>
 #include <cstdint>
 
-#include "support/sanitizer.hpp"
 #include "tasks/deque.hpp"
 #include "ult/model.hpp"
 
@@ -177,8 +176,8 @@ TEST(DequeModel, slots_are_free_when_no_steal_is_under_way) {
   expect_holds(explore<SlotsUsedAgain<true>>(preempted(2)), 100);
 }
 
-TEST(DequeModel, reading_stail_first_frees_a_slot_that_is_being_copied) {
-  if (test::kSanitized) GTEST_SKIP() << "a search of many minutes, of a copy of the code";
+// A search of many minutes with them, in a copy of the code.
+TEST(DequeModelUnsanitized, reading_stail_first_frees_a_slot_that_is_being_copied) {
   EXPECT_EQ(explore<SlotsUsedAgain<false>>({.preemptions = 3}).failure,
             "a task was lost, or taken twice");
 }

@@ -131,9 +131,9 @@ TEST(UltLimits, a_quarter_of_a_million_tasks_exist_at_a_time) {
   }));
 }
 
-// Tasks that all have begun: more stacks than mappings allow guard pages for.
-TEST(UltLimits, forty_thousand_blocked_tasks_have_stacks) {
-  if (test::kSanitized) GTEST_SKIP() << "a sanitizer's fibres are fewer";
+// Tasks that all have begun: more stacks than mappings allow guard pages for, and more than the
+// fibres of a sanitizer.
+TEST(UltLimitsUnsanitized, forty_thousand_blocked_tasks_have_stacks) {
   static constexpr int kTasks = 40000;
   Config config = with(1, 1U << 16U);
   config.stack_bytes = std::size_t{8} * 1024;
@@ -162,8 +162,7 @@ TEST(UltLimits, forty_thousand_blocked_tasks_have_stacks) {
 }
 
 // No memory for stacks: the joiner learns it; nothing hangs, and what can run runs.
-TEST(UltLimits, a_task_without_a_stack_is_refused_to_its_joiner) {
-  if (test::kSanitized) GTEST_SKIP() << "sanitizers need the address space";
+TEST(UltLimitsUnsanitized, a_task_without_a_stack_is_refused_to_its_joiner) {
   Config config = with(1);
   config.stack_bytes = std::size_t{1} << 20U;
   Scheduler scheduler = started(config);
@@ -213,8 +212,7 @@ TEST(UltLimits, deep_recursion_goes_on_on_new_stacks) {
   EXPECT_LT(scheduler.counters(0).inlined, 2000U);
 }
 
-TEST(UltLimitsDeathTest, a_stack_that_is_too_small_faults_at_its_guard_page) {
-  if (test::kSanitized) GTEST_SKIP() << "sanitizers take the fault";
+TEST(UltLimitsUnsanitizedDeathTest, a_stack_that_is_too_small_faults_at_its_guard_page) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   EXPECT_EXIT(
       {
