@@ -250,6 +250,17 @@ void enter(MPI_Request request, Receipt receipt) {
   pending_requests.add(request, receipt);
 }
 
+// Two of their own, since a Receipt needs a large frame, which the usual path has no use for.
+[[gnu::noinline]] void enter_too_short(MPI_Request request, int source, int tag, MPI_Comm comm) {
+  Receipt receipt;
+  note_too_short(receipt, {.source = source, .tag = tag}, comm);
+  enter(request, receipt);
+}
+[[gnu::noinline]] void enter_any(MPI_Request request, void* buffer, MPI_Count count,
+                                 MPI_Datatype type, int source, MPI_Comm comm) {
+  enter(request, {.target = target_for(buffer, count, type, source, comm)});
+}
+
 template <class Count>
 [[gnu::noinline]] int start_any_receive(void* buffer, Count count, MPI_Datatype type, int source,
                                         int tag, MPI_Comm comm, MPI_Request* request) {
@@ -270,10 +281,8 @@ int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int 
   if (as_given && known.bytes < p2p::kDescriptorBytes) {
     overlaps.note(buffer, known.bytes);
     const int code = by_count::Irecv(next, buffer, count, type, source, tag, comm, request);
-    if (code != MPI_SUCCESS || !send_descriptors::searches_lost()) return code;
-    Receipt receipt;
-    note_too_short(receipt, {.source = source, .tag = tag}, comm);
-    enter(*request, receipt);
+    if (code == MPI_SUCCESS && send_descriptors::searches_lost()) [[unlikely]]
+      enter_too_short(*request, source, tag, comm);
     return code;
   }
   if (!as_given || !short_receives.suits(buffer, known.bytes, known.contiguous, source)) {
@@ -284,7 +293,7 @@ int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int 
   if (code != MPI_SUCCESS) return code;
   const auto receive = ShortReceive::of(buffer, known.bytes, source, comm);
   if (!short_receives.add(*request, receive)) [[unlikely]]
-    enter(*request, {.target = target_for(buffer, count, type, source, comm)});
+    enter_any(*request, buffer, count, type, source, comm);
   return code;
 }
 
