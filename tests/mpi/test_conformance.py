@@ -109,6 +109,8 @@ def left_running_by_launcher(done: Run) -> bool:
 def has_a_meaning(mpi: str, arm: str, way: Way) -> bool:
     if mpi in way.left_out or (way.helped_only and arm != "helped"):
         return False
+    if any(key.startswith("OMPI_") for key in way.env) and not mpi.startswith("openmpi"):
+        return False
     return mpi in QUICK or not way.sets_ours
 
 
