@@ -7,10 +7,10 @@ How a program is run stands in its head, one line for each way:
 
 `fails` expects a non-zero exit status and no PASS; `helped` leaves the plain run out; `KEY=VALUE`
 is set for the ranks (MH_ keys in helped runs alone, and only under Debian's libraries, whose
-launchers are quick). `heap` has large allocations in memory that the ranks share (helped alone).
-`nocma` keeps the MPI library itself from using process_vm_readv. `not a,b`
-leaves out MPI builds that lack what is tested. `says "text"` allows and expects this on standard
-error of a helped run; without it, a helped run must say nothing there.
+launchers are quick; a way with OMPI_ keys is for Open MPI). `heap` has large allocations in memory
+that the ranks share (helped alone). `nocma` keeps the MPI library itself from using
+process_vm_readv. `not a,b` leaves out MPI builds that lack what is tested. `says "text"` allows and
+expects this on standard error of a helped run; without it, a helped run must say nothing there.
 
 Under the libraries from PyPI, whose launchers take up to a second, the ways after the first without
 MH_ keys are slow tests.
