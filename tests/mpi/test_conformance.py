@@ -7,10 +7,10 @@ How a program is run stands in its head, one line for each way:
 
 `fails` expects a non-zero exit status and no PASS; `helped` leaves the plain run out; `KEY=VALUE`
 is set for the ranks (MH_ keys in helped runs alone, and only under Debian's libraries, whose
-launchers are quick). `heap` has large allocations in memory that the ranks share (helped alone).
-`nocma` keeps the MPI library itself from using process_vm_readv. `not a,b`
-leaves out MPI builds that lack what is tested. `says "text"` allows and expects this on standard
-error of a helped run; without it, a helped run must say nothing there.
+launchers are quick; a way with OMPI_ keys is for Open MPI). `heap` has large allocations in memory
+that the ranks share (helped alone). `nocma` keeps the MPI library itself from using
+process_vm_readv. `not a,b` leaves out MPI builds that lack what is tested. `says "text"` allows and
+expects this on standard error of a helped run; without it, a helped run must say nothing there.
 
 Under the libraries from PyPI, whose launchers take up to a second, the ways after the first without
 MH_ keys are slow tests.
@@ -108,6 +108,8 @@ def left_running_by_launcher(done: Run) -> bool:
 
 def has_a_meaning(mpi: str, arm: str, way: Way) -> bool:
     if mpi in way.left_out or (way.helped_only and arm != "helped"):
+        return False
+    if any(key.startswith("OMPI_") for key in way.env) and not mpi.startswith("openmpi"):
         return False
     return mpi in QUICK or not way.sets_ours
 

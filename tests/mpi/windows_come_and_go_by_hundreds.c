@@ -9,7 +9,7 @@
 
 #include "check.h"
 
-enum { ROUNDS = 80, AT_ONCE = 3 };
+enum { ROUNDS = 40, SETTLED = 10, AT_ONCE = 3 };
 
 static int descriptors(void) {
   DIR* folder = opendir("/proc/self/fd");
@@ -52,8 +52,8 @@ int main(int argc, char** argv) {
   long mapped = 0;
   for (int round = 0; round < ROUNDS; ++round) {
     play_round(round % 2 == 0 ? MPI_COMM_WORLD : other, round);
-    if (round == 20) open = descriptors();
-    if (round == 20) mapped = mappings();
+    if (round == SETTLED) open = descriptors();
+    if (round == SETTLED) mapped = mappings();
   }
   CHECK(descriptors() <= open + 4, "descriptors: %d, then %d", open, descriptors());
   CHECK(mappings() <= mapped + 12, "mappings: %ld, then %ld", mapped, mappings());

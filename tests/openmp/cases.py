@@ -279,7 +279,7 @@ def marked_program() -> str:
         for clause in MARKED_CLAUSES:
             name = f"{clause.name}_{schedule}"
             functions.append(_marked_case(name, clause, words))
-            table.append(f'{{"{name}", {name}, 1}},')
+            table.append(f'{{"{name}", {name}, {int(clause.name not in HAS_BARRIER)}}},')
     return "\n".join([*functions, TAIL % "\n".join(table)])
 
 
@@ -290,7 +290,7 @@ def program() -> str:
         for clause in CLAUSES:
             name = f"{clause.name}_{schedule}"
             functions.append(_shared_case(name, clause, words))
-            table.append(f'{{"{name}", {name}, 1}},')
+            table.append(f'{{"{name}", {name}, {int(clause.name not in HAS_BARRIER)}}},')
     for name, region in NOT_SHARED.items():
         functions.append(_other_case(name, region))
         table.append(f'{{"{name}", {name}, 0}},')

@@ -10,7 +10,7 @@ from harness.launch import Arm, run
 from manyhands.benchmarks.mpis import MpiBuild
 
 from openmp.compile import compiled_openmp
-from openmp.test_matrix import ends
+from openmp.test_matrix import ends, patience
 
 SOURCE = Path(__file__).parent / "branches.c"
 
@@ -24,7 +24,7 @@ def test_what_a_region_does_one_day_is_right(
     program = compiled_openmp(mpi, compiler, "-O2", SOURCE)
     # Three threads that spin on two cores, libgomp's way, make each barrier a time slice.
     env = {"MH_OPENMP": "1", "OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "passive"}
-    seen = ends(run(mpi, helped, 2, [str(program)], env, 100))
+    seen = ends(run(mpi, helped, 2, [str(program), *patience(threads)], env, 100))
     assert not [name for name, (right, _) in seen.items() if right != "ok"]
     in_sight = {name for name in seen if not name.startswith(("hidden_", "before_"))}
     # What the code can reach keeps a region from being shared before it comes to it.

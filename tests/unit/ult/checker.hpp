@@ -93,7 +93,8 @@ class Explorer {
 
   void prepare(std::vector<std::function<void()>> bodies);
   void execute(const Bounds& bounds);
-  std::vector<Action> actions(const Bounds& bounds);
+  const std::vector<Action>& actions(const Bounds& bounds);
+  [[nodiscard]] std::string trace() const;
   std::size_t choose(std::size_t of);
   void resume(std::size_t thread);
   void suspend(bool last);
@@ -111,7 +112,9 @@ class Explorer {
   std::vector<Choice> path_;
   std::size_t depth_ = 0;
   std::string failure_;
-  std::string trace_;
+  // Of an execution: room that is used again, for there are millions.
+  std::vector<Action> possible_;
+  std::vector<Action> taken_;
 };
 
 inline void require(bool condition, const char* what) {
@@ -201,10 +204,6 @@ Verdict Explorer::explore(const Bounds& bounds) {
   path_.clear();
   failure_.clear();
   do {
-    // ThreadSanitizer keeps the frames of coroutines that were left in the middle.
-    if (verdict.executions % 1024 == 1023) {
-      for (Thread& thread : threads_) thread.fibre.renew();
-    }
     auto scenario = std::make_unique<Scenario>();
     prepare(scenario->threads());
     execute(bounds);
@@ -215,7 +214,7 @@ Verdict Explorer::explore(const Bounds& bounds) {
   for (Thread& thread : threads_) thread.fibre.destroy();
   threads_.clear();
   verdict.failure = failure_;
-  verdict.trace = failure_.empty() ? "" : trace_;
+  verdict.trace = failure_.empty() ? "" : trace();
   return verdict;
 }
 
@@ -239,12 +238,12 @@ inline void Explorer::prepare(std::vector<std::function<void()>> bodies) {
   depth_ = 0;
   last_ = 0;
   preemptions_ = 0;
-  trace_.clear();
+  taken_.clear();
 }
 
 inline void Explorer::execute(const Bounds& bounds) {
   for (int steps = 0; failure_.empty(); ++steps) {
-    const std::vector<Action> possible = actions(bounds);
+    const std::vector<Action>& possible = actions(bounds);
     if (possible.empty()) {
       for (const Thread& thread : threads_) {
         if (!thread.ended) return fail("nobody can go on");
@@ -253,7 +252,7 @@ inline void Explorer::execute(const Bounds& bounds) {
     }
     if (steps > bounds.steps) return fail("an endless loop");
     const Action action = possible[choose(possible.size())];
-    trace_ += (action.flush ? " F" : " ") + std::to_string(action.thread);
+    taken_.push_back(action);
     if (action.flush) {
       flush_oldest(threads_[action.thread]);
     } else {
@@ -266,16 +265,24 @@ inline void Explorer::execute(const Bounds& bounds) {
 }
 
 // The first one is to go on with the thread that ran last, if it can.
-inline std::vector<Explorer::Action> Explorer::actions(const Bounds& bounds) {
-  std::vector<Action> possible;
+inline const std::vector<Explorer::Action>& Explorer::actions(const Bounds& bounds) {
+  possible_.clear();
   const bool goes_on = can_run(threads_[last_]);
-  if (goes_on) possible.push_back({false, last_});
+  if (goes_on) possible_.push_back({false, last_});
   for (std::size_t i = 0; i < threads_.size(); ++i) {
     const bool allowed = !goes_on || preemptions_ < bounds.preemptions;
-    if (i != last_ && allowed && can_run(threads_[i])) possible.push_back({false, i});
-    if (!threads_[i].stores.empty()) possible.push_back({true, i});
+    if (i != last_ && allowed && can_run(threads_[i])) possible_.push_back({false, i});
+    if (!threads_[i].stores.empty()) possible_.push_back({true, i});
   }
-  return possible;
+  return possible_;
+}
+
+inline std::string Explorer::trace() const {
+  std::string words;
+  for (const Action& action : taken_) {
+    words += (action.flush ? " F" : " ") + std::to_string(action.thread);
+  }
+  return words;
 }
 
 inline std::size_t Explorer::choose(std::size_t of) {
