@@ -250,12 +250,20 @@ void enter(MPI_Request request, Receipt receipt) {
   pending_requests.add(request, receipt);
 }
 
-// Two of their own, since a Receipt needs a large frame, which the usual path has no use for.
-[[gnu::noinline]] void enter_too_short(MPI_Request request, int source, int tag, MPI_Comm comm) {
+// Too short for a descriptor.
+template <class Count>
+[[gnu::noinline]] int start_shortest_receive(void* buffer, Count count, MPI_Datatype type,
+                                             int source, int tag, MPI_Comm comm,
+                                             MPI_Request* request) {
+  overlaps.note(buffer, message_bytes(count, datatypes::info(type)));
+  const int code = by_count::Irecv(next, buffer, count, type, source, tag, comm, request);
+  if (code != MPI_SUCCESS || !send_descriptors::searches_lost()) return code;
   Receipt receipt;
   note_too_short(receipt, {.source = source, .tag = tag}, comm);
-  enter(request, receipt);
+  enter(*request, receipt);
+  return code;
 }
+// Apart: a Receipt needs a large frame, which the usual path has no use for.
 [[gnu::noinline]] void enter_any(MPI_Request request, void* buffer, MPI_Count count,
                                  MPI_Datatype type, int source, MPI_Comm comm) {
   enter(request, {.target = target_for(buffer, count, type, source, comm)});
@@ -273,18 +281,13 @@ template <class Count>
 }
 
 template <class Count>
-int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
-                  MPI_Request* request) {
+[[gnu::noinline]] int start_noted_receive(void* buffer, Count count, MPI_Datatype type, int source,
+                                          int tag, MPI_Comm comm, MPI_Request* request) {
   const datatypes::Known known = datatypes::known(count, type);
   const bool as_given = set_aside_count.load(std::memory_order_relaxed) == 0 && known.contiguous &&
                         !(overlaps.any_heads() && overlaps.meets_head(buffer, known.bytes));
-  if (as_given && known.bytes < p2p::kDescriptorBytes) {
-    overlaps.note(buffer, known.bytes);
-    const int code = by_count::Irecv(next, buffer, count, type, source, tag, comm, request);
-    if (code == MPI_SUCCESS && send_descriptors::searches_lost()) [[unlikely]]
-      enter_too_short(*request, source, tag, comm);
-    return code;
-  }
+  if (as_given && known.bytes < p2p::kDescriptorBytes)
+    return start_shortest_receive(buffer, count, type, source, tag, comm, request);
   if (!as_given || !short_receives.suits(buffer, known.bytes, known.contiguous, source)) {
     return start_any_receive(buffer, count, type, source, tag, comm, request);
   }
@@ -295,6 +298,20 @@ int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int 
   if (!short_receives.add(*request, receive)) [[unlikely]]
     enter_any(*request, buffer, count, type, source, comm);
   return code;
+}
+
+// Too short for a descriptor, and no error would come back: nothing is left to do after the
+// library's call, which is a jump.
+template <class Count>
+int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+                  MPI_Request* request) {
+  const datatypes::Known known = datatypes::known(count, type);
+  if (known.bytes >= p2p::kDescriptorBytes || !known.contiguous || overlaps.any_heads() ||
+      set_aside_count.load(std::memory_order_relaxed) != 0 || !switches.errors_are_fatal) {
+    return start_noted_receive(buffer, count, type, source, tag, comm, request);
+  }
+  overlaps.note(buffer, known.bytes);
+  return by_count::Irecv(next, buffer, count, type, source, tag, comm, request);
 }
 
 template <class Count>

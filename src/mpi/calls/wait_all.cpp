@@ -265,7 +265,7 @@ int place_of_only_short(int count, const MPI_Request* requests) {
   return code;
 }
 
-int await_all(int count, MPI_Request* requests, MPI_Status* statuses) {
+[[gnu::noinline]] int await_any_all(int count, MPI_Request* requests, MPI_Status* statuses) {
   // Where short receives are under way and nothing is in the pending requests.
   if (short_receives.any() && !pending_requests.any()) {
     const int at = place_of_only_short(count, requests);
@@ -279,6 +279,11 @@ int await_all(int count, MPI_Request* requests, MPI_Status* statuses) {
     return wait_all_settling(count, requests, statuses);
   }
   return wait_all_from(count - 1, count, requests, statuses, false);
+}
+
+int await_all(int count, MPI_Request* requests, MPI_Status* statuses) {
+  if (switches.errors_are_fatal && passes()) return next.Waitall(count, requests, statuses);
+  return await_any_all(count, requests, statuses);
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ struct Known {
   bool contiguous;
 };
 template <class Count>
-Known known(Count count, MPI_Datatype type) {
+[[gnu::always_inline]] inline Known known(Count count, MPI_Datatype type) {
   std::uint64_t word = 0;
   if (count < 0 || !detail::cache.find(bits_of(type), word)) return {kUnknown, false};
   const Info info = detail::unpack(word);

@@ -149,16 +149,6 @@ void Overlaps::remove_persistent(MPI_Request request) {
   }
 }
 
-void Overlaps::note(const AddressRange& range) {
-  const std::uint32_t at = now() + 1;
-  clock_.store(at, std::memory_order_relaxed);
-  last_note_.store(at, std::memory_order_relaxed);
-  Note& note = notes_[at % kNotes];
-  note.at.store(at, std::memory_order_relaxed);
-  note.begin.store(range.begin, std::memory_order_relaxed);
-  note.end.store(range.end, std::memory_order_relaxed);
-}
-
 void Overlaps::note(const ReceiveTarget& target) {
   if (target.capacity != 0) note(Memory::of(target).bounds);
 }

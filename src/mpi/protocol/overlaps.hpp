@@ -106,7 +106,15 @@ class Overlaps {
   [[nodiscard]] bool may_clash(const ReceiveTarget& target) const;
   [[nodiscard]] bool clashes(const ReceiveTarget& target);
   void divert(ReceiveTarget& target, std::uint64_t most);
-  void note(const layout::AddressRange& range);
+  void note(const layout::AddressRange& range) {
+    const std::uint32_t at = now() + 1;
+    clock_.store(at, std::memory_order_relaxed);
+    last_note_.store(at, std::memory_order_relaxed);
+    Note& note = notes_[at % kNotes];
+    note.at.store(at, std::memory_order_relaxed);
+    note.begin.store(range.begin, std::memory_order_relaxed);
+    note.end.store(range.end, std::memory_order_relaxed);
+  }
   void put(Pending pending);
   void drop(std::size_t index);
 
