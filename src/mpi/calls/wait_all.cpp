@@ -242,8 +242,7 @@ int place_of_only_short(int count, const MPI_Request* requests) {
 }
 
 // In a tight loop the library may wait for all.
-[[gnu::noinline]] int wait_all_for_only_short(int at, int count, MPI_Request* requests,
-                                              MPI_Status* users) {
+int wait_all_for_only_short(int at, int count, MPI_Request* requests, MPI_Status* users) {
   const MPI_Request handle = requests[at];
   const int code = may_wait_in_library(true) ? next.Waitall(count, requests, users)
                                              : wait_all_from(at, count, requests, users, false);
