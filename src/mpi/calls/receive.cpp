@@ -250,20 +250,12 @@ void enter(MPI_Request request, Receipt receipt) {
   pending_requests.add(request, receipt);
 }
 
-// Too short for a descriptor.
-template <class Count>
-[[gnu::noinline]] int start_shortest_receive(void* buffer, Count count, MPI_Datatype type,
-                                             int source, int tag, MPI_Comm comm,
-                                             MPI_Request* request) {
-  overlaps.note(buffer, message_bytes(count, datatypes::info(type)));
-  const int code = by_count::Irecv(next, buffer, count, type, source, tag, comm, request);
-  if (code != MPI_SUCCESS || !send_descriptors::searches_lost()) return code;
+// Apart, both: a Receipt needs a large frame, which the usual path has no use for.
+[[gnu::noinline]] void enter_too_short(MPI_Request request, int source, int tag, MPI_Comm comm) {
   Receipt receipt;
   note_too_short(receipt, {.source = source, .tag = tag}, comm);
-  enter(*request, receipt);
-  return code;
+  enter(request, receipt);
 }
-// Apart: a Receipt needs a large frame, which the usual path has no use for.
 [[gnu::noinline]] void enter_any(MPI_Request request, void* buffer, MPI_Count count,
                                  MPI_Datatype type, int source, MPI_Comm comm) {
   enter(request, {.target = target_for(buffer, count, type, source, comm)});
@@ -280,14 +272,20 @@ template <class Count>
   return code;
 }
 
+// One that something has to be remembered of after the library's call.
 template <class Count>
 [[gnu::noinline]] int start_noted_receive(void* buffer, Count count, MPI_Datatype type, int source,
                                           int tag, MPI_Comm comm, MPI_Request* request) {
   const datatypes::Known known = datatypes::known(count, type);
   const bool as_given = set_aside_count.load(std::memory_order_relaxed) == 0 && known.contiguous &&
                         !(overlaps.any_heads() && overlaps.meets_head(buffer, known.bytes));
-  if (as_given && known.bytes < p2p::kDescriptorBytes)
-    return start_shortest_receive(buffer, count, type, source, tag, comm, request);
+  if (as_given && known.bytes < p2p::kDescriptorBytes) {
+    overlaps.note(buffer, known.bytes);
+    const int code = by_count::Irecv(next, buffer, count, type, source, tag, comm, request);
+    if (code == MPI_SUCCESS && send_descriptors::searches_lost())
+      enter_too_short(*request, source, tag, comm);
+    return code;
+  }
   if (!as_given || !short_receives.suits(buffer, known.bytes, known.contiguous, source)) {
     return start_any_receive(buffer, count, type, source, tag, comm, request);
   }

@@ -280,6 +280,7 @@ int wait_all_for_only_short(int at, int count, MPI_Request* requests, MPI_Status
   return wait_all_from(count - 1, count, requests, statuses, false);
 }
 
+// A tail call: see receive.cpp.
 int await_all(int count, MPI_Request* requests, MPI_Status* statuses) {
   if (switches.errors_are_fatal && passes()) return next.Waitall(count, requests, statuses);
   return await_any_all(count, requests, statuses);
