@@ -105,7 +105,7 @@ def main() -> None:
         epilog="example: bench/lci/graph.py --hosts 2 4 --scale 18 --rounds 5",
     )
     builds = mpis.find_builds(ROOT)
-    parser.add_argument("--hosts", type=int, nargs="+", default=[2, 4])
+    parser.add_argument("--hosts", type=int, nargs="+", default=[2, 4], help="2 or more")
     parser.add_argument("--scale", type=int, default=18, help="2 to this many vertices")
     parser.add_argument(
         "--programs", nargs="+", choices=PROGRAMS, default=["bfs", "cc", "pagerank"]
@@ -117,6 +117,8 @@ def main() -> None:
     parser.add_argument("--mpi", choices=builds, default="openmpi4")
     parser.add_argument("--graph", type=Path, help="the program, compiled with this MPI")
     options = parser.parse_args()
+    if min(options.hosts) < 2 or options.rounds < 1 or options.trials < 1:
+        parser.error("at least two hosts, one round and one trial")
     if options.mpi not in builds:
         sys.exit(f"{options.mpi} is not installed")
     if (why := nodes.obstacle()) is not None:

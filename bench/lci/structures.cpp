@@ -252,6 +252,10 @@ double median(const std::vector<Times>& times, double Times::*which) {
 
 int main(int argc, char** argv) {
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 15;
+  if (rounds < 1) {
+    std::fprintf(stderr, "usage: mh-lci-structures [ROUNDS]\n");
+    return 2;
+  }
   std::vector<Case> cases;
   add_tables(cases, "table", 1024, kTableKeys);
   add_tables(cases, "crowded", 4096, 2047);

@@ -87,6 +87,14 @@ def test_all_three_ways_are_right_over_two_and_four_hosts() -> None:
         assert f"cc, RMAT of scale 8, {count} hosts" in run.stdout
 
 
+@pytest.mark.parametrize("words", [["--hosts", "1"], ["--rounds", "0"], ["--trials", "0"]])
+def test_the_graph_bench_refuses_what_it_cannot_measure(words: list[str]) -> None:
+    command = [sys.executable, str(ROOT / "bench" / "lci" / "graph.py"), *words]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
+    assert run.returncode == 2
+    assert "at least two hosts, one round and one trial" in run.stderr
+
+
 def test_ranks_share_memory_on_a_host_and_have_a_network_between_hosts(tmp_path: Path) -> None:
     program = made(
         PROGRAMS / "graph",
