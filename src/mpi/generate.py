@@ -204,8 +204,9 @@ static_assert(sizeof(Next) == kNextCalls * sizeof(void (*)()), "filled as an arr
 extern const char* const kNextNames[kNextCalls];  // "MPI_Send", in the order of the members
 
 // Filled once, before any wrapper runs; read-only after, by every thread.
-extern Next next;  // the next layer: a tool behind us in the preload list, else the library
-extern Next real;  // always the library's PMPI_*: for traffic of our own that no tool should see
+// next: the next layer, a tool behind us in the preload list, else the library. real: always the
+// library's PMPI_*, for traffic of our own that no tool should see.
+[[gnu::visibility("hidden")]] extern Next next, real;
 
 // Calls of a layer in the form, with int or with MPI_Count, that follows from their arguments.
 namespace by_count {{

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstdint>
 
 namespace mh::mpi {
@@ -22,10 +23,10 @@ Handle handle_of(std::uint64_t bits) {
   return (Handle)bits;  // NOLINT(google-readability-casting): as above
 }
 
-// Where a handle belongs in a table of `size` places. Handles differ in their low bits (MPICH) or
-// above the alignment (pointers): a multiplicative hash spreads both.
+// Where a handle belongs in a table of `size` places, a power of two. Handles differ in their low
+// bits (MPICH) or above the alignment (pointers): a multiplicative hash spreads both.
 constexpr std::size_t place_in(std::size_t size, std::uint64_t handle) {
-  return static_cast<std::size_t>((handle * 0x9e3779b97f4a7c15ULL) >> 48U) % size;
+  return (static_cast<std::uint32_t>(handle) * 0x9e3779b9U) >> (32 - std::countr_zero(size));
 }
 
 template <std::size_t kEntries = 256>

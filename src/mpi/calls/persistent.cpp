@@ -197,7 +197,7 @@ bool keep_short(void* buffer, MPI_Count count, MPI_Datatype type, int source, MP
                 MPI_Request request) {
   const datatypes::Info info = datatypes::info(type);
   const std::uint64_t bytes = message_bytes(count, info);
-  if (!short_receives.suits(buffer, bytes, info.contiguous, source)) return false;
+  if (!info.contiguous || !short_receives.suits(buffer, bytes, source)) return false;
   auto receive = ShortReceive::of(buffer, bytes, source, comm);
   receive.persistent = 1;
   receive.under_way = 0;

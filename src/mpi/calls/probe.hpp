@@ -23,7 +23,7 @@ namespace mh::mpi {
 
 // Messages set aside on any communicator; relaxed, read by every receive. 0 in nearly every
 // program.
-extern std::atomic<std::uint32_t> set_aside_count;
+[[gnu::visibility("hidden")]] extern std::atomic<std::uint32_t> set_aside_count;
 
 // A message that was set aside, ready for MPI_Imrecv.
 struct SetAside {

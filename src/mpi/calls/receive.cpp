@@ -286,7 +286,7 @@ template <class Count>
       enter_too_short(*request, source, tag, comm);
     return code;
   }
-  if (!as_given || !short_receives.suits(buffer, known.bytes, known.contiguous, source)) {
+  if (!as_given || !short_receives.suits(buffer, known.bytes, source)) {
     return start_any_receive(buffer, count, type, source, tag, comm, request);
   }
   overlaps.pass();
@@ -298,18 +298,28 @@ template <class Count>
   return code;
 }
 
-// Too short for a descriptor, and no error would come back: nothing is left to do after the
-// library's call, which is a jump.
+// The usual cases. Where a receive is too short for a descriptor, and no error would come back,
+// nothing is left to do after the library's call, which is a jump.
 template <class Count>
 int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
                   MPI_Request* request) {
   const datatypes::Known known = datatypes::known(count, type);
-  if (known.bytes >= p2p::kDescriptorBytes || !known.contiguous || overlaps.any_heads() ||
-      set_aside_count.load(std::memory_order_relaxed) != 0 || !switches.errors_are_fatal) {
+  if (!known.contiguous || overlaps.any_heads() ||
+      set_aside_count.load(std::memory_order_relaxed) != 0) [[unlikely]] {
     return start_noted_receive(buffer, count, type, source, tag, comm, request);
   }
-  overlaps.note(buffer, known.bytes);
-  return by_count::Irecv(next, buffer, count, type, source, tag, comm, request);
+  if (known.bytes < p2p::kDescriptorBytes && switches.errors_are_fatal) {
+    overlaps.note(buffer, known.bytes);
+    return by_count::Irecv(next, buffer, count, type, source, tag, comm, request);
+  }
+  if (short_receives.any() || !short_receives.suits(buffer, known.bytes, source)) {
+    return start_noted_receive(buffer, count, type, source, tag, comm, request);
+  }
+  overlaps.pass();
+  short_receives.expect_alone(ShortReceive::of(buffer, known.bytes, source, comm));
+  const int code = by_count::Irecv(next, buffer, count, type, source, tag, comm, request);
+  if (code == MPI_SUCCESS) short_receives.add_alone(*request);
+  return code;
 }
 
 template <class Count>

@@ -280,8 +280,22 @@ int wait_all_for_only_short(int at, int count, MPI_Request* requests, MPI_Status
   return wait_all_from(count - 1, count, requests, statuses, false);
 }
 
+// The usual case of it: the receive was alone from its start on, in a tight loop.
+[[gnu::noinline]] int await_all_with_short(int count, MPI_Request* requests, MPI_Status* statuses) {
+  int at = 0;
+  while (!short_receives.is_alone(requests[at])) {
+    if (++at == count) return await_any_all(count, requests, statuses);
+  }
+  if (!nothing_long_under_way() || !short_calls.known_tight())
+    return await_any_all(count, requests, statuses);
+  const int code = next.Waitall(count, requests, statuses);
+  short_receives.settle_alone();
+  return code;
+}
+
 // A tail call: see receive.cpp.
 int await_all(int count, MPI_Request* requests, MPI_Status* statuses) {
+  if (short_receives.any()) return await_all_with_short(count, requests, statuses);
   if (switches.errors_are_fatal && passes()) return next.Waitall(count, requests, statuses);
   return await_any_all(count, requests, statuses);
 }

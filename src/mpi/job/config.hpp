@@ -52,7 +52,7 @@ struct Config {
 };
 
 namespace detail {
-extern Config config;  // for the writers
+[[gnu::visibility("hidden")]] extern Config config;  // for the writers
 }
 inline constexpr const Config& config = detail::config;
 

@@ -48,7 +48,7 @@ struct Services {
   [[nodiscard]] observe::Counters& counters() const { return own_area().counters; }
 };
 
-extern Services services;
+[[gnu::visibility("hidden")]] extern Services services;
 
 // This thread's hands (scratch memory, victim state), made at the first use. Only while active.
 steal::Thief& thief();

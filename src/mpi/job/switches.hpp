@@ -25,7 +25,9 @@ struct Switches {
   std::atomic<bool> switched_on{true};  // MPI_Pcontrol; relaxed, takes effect soon
 };
 
-extern Switches switches;
+// Hidden, as are all objects that the shortest calls look at: -fvisibility speaks of definitions
+// alone, and an object that may be elsewhere is reached through a table of addresses.
+[[gnu::visibility("hidden")]] extern Switches switches;
 
 // A lock that only programs with MPI_THREAD_MULTIPLE pay for.
 class ThreadLock : public std::unique_lock<std::mutex> {

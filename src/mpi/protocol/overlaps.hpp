@@ -127,6 +127,6 @@ class Overlaps {
   std::vector<Pending> pending_;
 };
 
-extern Overlaps overlaps;
+[[gnu::visibility("hidden")]] extern Overlaps overlaps;
 
 }  // namespace mh::mpi

@@ -155,7 +155,7 @@ class PendingRequests {
   std::vector<Orphan>& orphans_ = *new std::vector<Orphan>;
 };
 
-extern PendingRequests pending_requests;
+[[gnu::visibility("hidden")]] extern PendingRequests pending_requests;
 
 // Keeps the type of a buffer with gaps while its message is placed and no entry speaks for it: a
 // type that the program freed before is given back as soon as nothing uses it, by any thread. Of no

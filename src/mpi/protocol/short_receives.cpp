@@ -31,6 +31,15 @@ void ShortReceives::start(MPI_Request request) {
   ++under_way_;
 }
 
+void ShortReceives::look(MPI_Request request, bool is_over) {
+  if (under_way_ == 0) return;
+  const Place place = place_of(request);
+  if (!place || place.receive().under_way == 0) return;
+  ShortReceive& receive = place.receive();
+  if (is_over) receive.persistent != 0 ? end(receive) : remove(place);
+  look(receive);
+}
+
 bool ShortReceives::meets(std::uint64_t begin, std::uint64_t end) const {
   if (under_way_ == 0 || begin >= highest_ || lowest_ >= end) return false;
   return std::any_of(sets_.begin(), sets_.end(), [&](const Set& set) {
@@ -55,7 +64,7 @@ void ShortReceives::look_at_all() {
     for (std::size_t way = 0; way < kWays; ++way) {
       ShortReceive& receive = set.receives[way];
       if (set.tags[way] == kEmpty || receive.under_way == 0) continue;
-      if (p2p::opens_descriptor(receive.buffer, config.key)) raise_overrun(receive);
+      look(receive);
     }
   }
 }

@@ -60,12 +60,36 @@ class ShortReceives {
     limit_ = std::min<std::uint64_t>(bytes, ShortReceive::kMostBytes);
   }
 
-  // Whether a receive into this buffer can be kept here, if there is room. Of no use if it is
-  // shorter than a descriptor.
-  [[nodiscard]] bool suits(const void* buffer, std::uint64_t bytes, bool contiguous,
-                           int source) const {
-    return bytes < limit_ && bytes >= p2p::kDescriptorBytes && contiguous && buffer != nullptr &&
+  // Whether a receive into this contiguous buffer can be kept here, if there is room. Of no use if
+  // it is shorter than a descriptor.
+  [[nodiscard]] bool suits(const void* buffer, std::uint64_t bytes, int source) const {
+    return bytes >= p2p::kDescriptorBytes && bytes < limit_ && buffer != nullptr &&
            source != MPI_PROC_NULL;
+  }
+
+  // The usual case, one at a time, costs no look into the table: while none is under way, one is
+  // written down before the library starts it (then nothing of it has to be kept over that call),
+  // and added once it is started.
+  void expect_alone(const ShortReceive& receive) {
+    sets_[kAlone].receives[0].assign(receive);
+    lowest_ = reinterpret_cast<std::uint64_t>(receive.buffer);
+    highest_ = lowest_ + receive.bytes;
+  }
+  void add_alone(MPI_Request request) {
+    sets_[kAlone].tags[0] = tag_of(request);
+    under_way_ = 1;
+  }
+  // The only one under way, added so.
+  [[nodiscard]] bool is_alone(MPI_Request request) const {
+    return under_way_ == 1 && sets_[kAlone].tags[0] == tag_of(request);
+  }
+  // As settle(), for the one that is_alone() was true of when its completion was asked for.
+  void settle_alone() {
+    ShortReceive& receive = sets_[kAlone].receives[0];
+    sets_[kAlone].tags[0] = kEmpty;
+    receive.under_way = 0;
+    --under_way_;
+    look(receive);
   }
 
   // Receives under way.
@@ -90,7 +114,7 @@ class ShortReceives {
     const Place old = place_of(request);
     if (old) [[unlikely]]
       remove(old);  // completed by a call that we do not see
-    Set& set = sets_[set_of(request)];
+    Set& set = sets_[table_set_of(request)];
     const std::size_t way = set.way_of(kEmpty);
     if (way == kWays) return false;
     set.tags[way] = tag_of(request);
@@ -108,7 +132,10 @@ class ShortReceives {
 
   // `request` has completed: raises the error if what lies in its buffer is the descriptor of a
   // longer message. `request` is the handle before the library cleared it.
-  void settle(MPI_Request request) { look(request, true); }
+  void settle(MPI_Request request) {
+    if (!is_alone(request)) return look(request, true);
+    settle_alone();
+  }
   // As settle(), for a request that stays in place.
   void look(MPI_Request request) { look(request, false); }
   // As settle(), for all that are under way, now and then: part of the wait loop, because what the
@@ -136,7 +163,8 @@ class ShortReceives {
   }
 
  private:
-  static constexpr std::size_t kSets = 512;
+  static constexpr std::size_t kSets = 512;  // of the table
+  static constexpr std::size_t kAlone = 0;   // before them: of one that was alone when added
   static constexpr std::size_t kWays = 2;
   static constexpr std::uint64_t kEmpty = 0;
 
@@ -162,7 +190,12 @@ class ShortReceives {
   };
 
   static std::uint64_t tag_of(MPI_Request request) { return bits_of(request) + 1; }
-  static std::size_t set_of(MPI_Request request) { return place_in(kSets, bits_of(request)); }
+  static std::size_t table_set_of(MPI_Request request) {
+    return 1 + place_in(kSets, bits_of(request));
+  }
+  [[nodiscard]] std::size_t set_of(MPI_Request request) const {
+    return sets_[kAlone].tags[0] == tag_of(request) ? kAlone : table_set_of(request);
+  }
   Place place_of(MPI_Request request) {
     Set& set = sets_[set_of(request)];
     return {.set = &set, .way = set.way_of(tag_of(request))};
@@ -175,15 +208,11 @@ class ShortReceives {
     end(place.receive());
     place.set->tags[place.way] = kEmpty;
   }
-  void look(MPI_Request request, bool is_over) {
-    if (under_way_ == 0) return;
-    const Place place = place_of(request);
-    if (!place || place.receive().under_way == 0) return;
-    ShortReceive& receive = place.receive();
-    if (is_over) receive.persistent != 0 ? end(receive) : remove(place);
+  void look(ShortReceive& receive) {
     if (p2p::opens_descriptor(receive.buffer, config.key)) [[unlikely]]
       raise_overrun(receive);
   }
+  void look(MPI_Request request, bool is_over);
   void raise_overrun(ShortReceive& receive);
 
   std::size_t under_way_ = 0;
@@ -191,10 +220,10 @@ class ShortReceives {
   std::uint64_t lowest_ = 0;
   std::uint64_t highest_ = 0;
   std::uint64_t limit_ = 0;
-  std::array<Set, kSets> sets_{};
+  std::array<Set, 1 + kSets> sets_{};
 };
 
-extern ShortReceives short_receives;
+[[gnu::visibility("hidden")]] extern ShortReceives short_receives;
 
 // Where a descriptor may land.
 ReceiveTarget target_of(const ShortReceive& receive);
