@@ -72,11 +72,13 @@ class ShortReceives {
   // and added once it is started.
   void expect_alone(const ShortReceive& receive) {
     sets_[kAlone].receives[0].assign(receive);
+    sets_[kAlone].receives[0].under_way = 0;  // not yet: the start may fail
     lowest_ = reinterpret_cast<std::uint64_t>(receive.buffer);
     highest_ = lowest_ + receive.bytes;
   }
   void add_alone(MPI_Request request) {
     sets_[kAlone].tags[0] = tag_of(request);
+    sets_[kAlone].receives[0].under_way = 1;
     under_way_ = 1;
   }
   // The only one under way, added so.
