@@ -3,14 +3,15 @@
 //
 //   graph PROGRAM [--scale N] [--degree N] [--kronecker] [--file PATH] [--cut edges|vertices]
 //         [--source V] [--rounds N] [--roots N] [--trials N] [--together]
-//         [--backend lci|probe|rma] [--output PREFIX]
+//         [--backend lci|probe|rma[,...]] [--output PREFIX]
 //
 // PROGRAM: bfs, cc, sssp, pagerank: every rank checks its own vertices against a serial run.
 // graph500: searches from --roots roots, whose trees are checked as Graph500 says. Rank 0 prints
 // what was run, whether it is right, and the time in rounds of the rank that spent most in each,
 // median of --trials; with --together all begin each round together, so that nobody waits there for
-// others to compute. Then for each host the bytes of communication buffers. With --output each rank
-// writes "VERTEX VALUE" of its vertices to PREFIX.RANK.
+// others to compute. Then for each host the bytes of communication buffers. Several back ends take
+// turns, trial after trial, so that their times compare on a machine whose speed changes. With
+// --output each rank writes "VERTEX VALUE" of its vertices to PREFIX.RANK.
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,12 +21,15 @@
 #include <cstring>
 #include <exception>
 #include <fstream>
+#include <functional>
 #include <iomanip>
 #include <map>
 #include <memory>
 #include <sstream>
 #include <string>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "graph500.hpp"
 #include "lci_exchange.hpp"
@@ -44,7 +48,7 @@ using graph::Graph;
 
 struct Options {
   std::string program = "bfs";
-  std::string backend = "lci";
+  std::vector<std::string> backends = {"lci"};
   std::string file;
   std::string output;
   std::string cut = "edges";
@@ -66,6 +70,13 @@ bool read(const char* text, Number& number, Number least, Number most) {
   return error == std::errc{} && stop == end && number >= least && number <= most;
 }
 
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> words;
+  std::istringstream rest(text);
+  for (std::string word; std::getline(rest, word, ',');) words.push_back(word);
+  return words;
+}
+
 bool read_option(const std::string& word, const char* value, Options& options) {
   if (word == "--scale") return read(value, options.scale, 1U, 30U);
   if (word == "--degree") return read(value, options.degree, 1U, 1U << 20U);
@@ -75,7 +86,7 @@ bool read_option(const std::string& word, const char* value, Options& options) {
   if (word == "--trials") return read(value, options.trials, 1, 1000);
   if (word == "--file") options.file = value;
   if (word == "--output") options.output = value;
-  if (word == "--backend") options.backend = value;
+  if (word == "--backend") options.backends = split(value);
   if (word == "--cut") options.cut = value;
   if (word == "--cut") return options.cut == "edges" || options.cut == "vertices";
   return word == "--file" || word == "--output" || word == "--backend";
@@ -109,44 +120,68 @@ std::unique_ptr<Exchange> open_backend(const std::string& name) {
   return nullptr;
 }
 
-// --- programs that are checked against a serial run --------------------------------------------
-
-struct Run {
-  const Options& options;
-  const Graph& graph;
-  const graph::Partition& partition;
-  Exchange& exchange;
+// Of this rank, all trials together.
+struct Account {
+  std::int64_t wrong = 0;
+  std::vector<double> seconds;  // of each round
+  std::size_t memory = 0;
+  std::size_t bytes = 0;  // sent
 };
+
+// One back end, and what came of it.
+struct Way {
+  std::string backend;
+  std::unique_ptr<Exchange> exchange;
+  graph::Partition partition;
+  Account account;
+
+  // To be called when the rounds that count are over.
+  void note_rounds() {
+    account.seconds = exchange->seconds();
+    account.memory = exchange->memory();
+    account.bytes = exchange->bytes();
+  }
+};
+
+// One trial by a back end: how many values of this rank are wrong.
+using Program = std::function<std::int64_t(Way&)>;
+
+// --- programs that are checked against a serial run --------------------------------------------
 
 // Of the vertices of this rank, those whose value differs from the serial one.
 template <class Value, class Same>
-std::int64_t finish(const Run& run, const std::vector<Value>& mine, const std::vector<Value>& all,
-                    Same same) {
-  const graph::Vertex low = run.partition.low();
+std::int64_t finish(const Way& way, const std::string& output, const std::vector<Value>& mine,
+                    const std::vector<Value>& all, Same same) {
+  const graph::Vertex low = way.partition.low();
   std::int64_t wrong = 0;
   for (std::size_t i = 0; i < mine.size(); ++i) wrong += same(mine[i], all[low + i]) ? 0 : 1;
-  if (run.options.output.empty()) return wrong;
-  std::ofstream file(run.options.output + '.' + std::to_string(run.exchange.rank()));
+  if (output.empty()) return wrong;
+  std::ofstream file(output + '.' + std::to_string(way.exchange->rank()));
   file << std::setprecision(17);
   for (std::size_t i = 0; i < mine.size(); ++i) file << low + i << ' ' << mine[i] << '\n';
-  if (!file.flush()) throw std::runtime_error("cannot write " + run.options.output);
+  if (!file.flush()) throw std::runtime_error("cannot write " + output);
   return wrong;
 }
 
-template <class Program>
-std::int64_t minimum(const Run& run) {
-  const graph::Vertex source = run.options.source;
-  const auto mine = graph::Minimum<Program>(run.partition, source, run.exchange).run();
-  const auto all = graph::serial_minimum<Program>(run.graph, source);
-  return finish(run, mine, all, std::equal_to<>{});
+template <class Kind>
+Program minimum(const Options& options, const Graph& g) {
+  const graph::Vertex source = options.source;
+  return [&options, source, all = graph::serial_minimum<Kind>(g, source)](Way& way) {
+    const auto mine = graph::Minimum<Kind>(way.partition, source, *way.exchange).run();
+    way.note_rounds();
+    return finish(way, options.output, mine, all, std::equal_to<>{});
+  };
 }
 
-std::int64_t pagerank(const Run& run) {
-  const int rounds = run.options.rounds;
-  const auto mine = graph::run_pagerank(run.graph, run.partition, rounds, run.exchange);
-  // Sums are added in another order.
-  return finish(run, mine, graph::serial_pagerank(run.graph, rounds),
-                [](double a, double b) { return std::abs(a - b) <= 1e-12 + 1e-9 * b; });
+Program pagerank(const Options& options, const Graph& g) {
+  const int rounds = options.rounds;
+  return [&options, &g, rounds, all = graph::serial_pagerank(g, rounds)](Way& way) {
+    const auto mine = graph::run_pagerank(g, way.partition, rounds, *way.exchange);
+    way.note_rounds();
+    // Sums are added in another order.
+    const auto same = [](double a, double b) { return std::abs(a - b) <= 1e-12 + 1e-9 * b; };
+    return finish(way, options.output, mine, all, same);
+  };
 }
 
 // --- Graph500 -----------------------------------------------------------------------------------
@@ -173,80 +208,68 @@ std::vector<graph::Vertex> draw_roots(const Graph& g, int count) {
 }
 
 // Prints a line for each check that does not hold.
-std::int64_t check_tree(const Run& run, graph::Tree& tree) {
-  graph::complete(run.partition, run.exchange, tree);
-  const auto found = graph::violations(run.graph, tree, run.partition.low(), run.partition.high());
+std::int64_t check_tree(const Graph& g, Way& way, graph::Tree& tree) {
+  graph::complete(way.partition, *way.exchange, tree);
+  const auto found = graph::violations(g, tree, way.partition.low(), way.partition.high());
   for (int check = 0; check < graph::kTreeChecks; ++check) {
     if (found.of[check] == 0) continue;
-    std::fprintf(stderr, "rank %d, root %u: %llu times not so: %s\n", run.exchange.rank(),
+    std::fprintf(stderr, "rank %d, root %u: %llu times not so: %s\n", way.exchange->rank(),
                  tree.root, static_cast<unsigned long long>(found.of[check]),
                  graph::kTreeCheckNames[check]);
   }
   return static_cast<std::int64_t>(found.all());
 }
 
-// Of this rank, all trials together.
-struct Account {
-  std::vector<double> seconds;  // of each round
-  std::size_t memory = 0;
-  std::size_t bytes = 0;  // sent
-};
-
-Account account_of(const Exchange& exchange) {
-  return {exchange.seconds(), exchange.memory(), exchange.bytes()};
-}
-
 // Rates count edges of the graph without loops and repeated edges.
-std::int64_t graph500(const Run& run, Account& account) {
-  graph::TreeSearch search(run.partition, run.exchange);
+std::int64_t search_all(const Graph& g, int roots, Way& way) {
+  graph::TreeSearch search(way.partition, *way.exchange);
   std::vector<graph::Tree> trees;
   std::vector<double> spent;
-  for (const graph::Vertex root : draw_roots(run.graph, run.options.roots)) {
-    (void)run.exchange.sum(0);
+  for (const graph::Vertex root : draw_roots(g, roots)) {
+    (void)way.exchange->sum(0);
     const auto start = std::chrono::steady_clock::now();
     trees.push_back(search.run(root));
     spent.push_back(
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
-  account = account_of(run.exchange);
+  way.note_rounds();
   std::int64_t wrong = 0;
   double seconds_an_edge = 0;
   for (std::size_t i = 0; i < trees.size(); ++i) {
-    wrong += check_tree(run, trees[i]);
-    seconds_an_edge += spent[i] / static_cast<double>(edges_of(run.graph, trees[i]));
+    wrong += check_tree(g, way, trees[i]);
+    seconds_an_edge += spent[i] / static_cast<double>(edges_of(g, trees[i]));
   }
-  if (run.exchange.rank() == 0) {
+  if (way.exchange->rank() == 0) {
     std::printf("%zu searches, %.0f edges/s (harmonic mean)\n", trees.size(),
                 static_cast<double>(trees.size()) / seconds_an_edge);
   }
   return wrong;
 }
 
-// --- all programs -------------------------------------------------------------------------------
-
-std::int64_t try_program(const Run& run, Account& account) {
-  const std::string& name = run.options.program;
-  if (name == "graph500") return graph500(run, account);
-  std::int64_t wrong = 0;
-  if (name == "bfs") {
-    wrong = minimum<graph::Bfs>(run);
-  } else if (name == "sssp") {
-    wrong = minimum<graph::Sssp>(run);
-  } else if (name == "cc") {
-    wrong = minimum<graph::Components>(run);
-  } else if (name == "pagerank") {
-    wrong = pagerank(run);
-  } else {
-    throw std::runtime_error("no program " + name);
-  }
-  account = account_of(run.exchange);
-  return wrong;
+Program graph500(const Options& options, const Graph& g) {
+  return [&g, roots = options.roots](Way& way) { return search_all(g, roots, way); };
 }
 
-std::int64_t run_program(const Run& run, Account& account) {
-  std::int64_t wrong = 0;
-  for (int i = 0; i < run.options.trials; ++i) wrong += try_program(run, account);
-  return wrong;
+// --- all programs -------------------------------------------------------------------------------
+
+Program program_of(const Options& options, const Graph& g) {
+  const std::string& name = options.program;
+  if (name == "bfs") return minimum<graph::Bfs>(options, g);
+  if (name == "sssp") return minimum<graph::Sssp>(options, g);
+  if (name == "cc") return minimum<graph::Components>(options, g);
+  if (name == "pagerank") return pagerank(options, g);
+  if (name == "graph500") return graph500(options, g);
+  throw std::runtime_error("no program " + name);
+}
+
+// Each trial begins with another back end.
+void run_trials(const Program& program, int trials, std::vector<Way>& ways) {
+  for (std::size_t trial = 0; trial < static_cast<std::size_t>(trials); ++trial) {
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+      Way& way = ways[(trial + i) % ways.size()];
+      way.account.wrong += program(way);
+    }
+  }
 }
 
 double median(std::vector<double> values) {
@@ -257,14 +280,16 @@ double median(std::vector<double> values) {
 
 // Seconds in all rounds: in each, of the rank that spent most there, the median trial. Every trial
 // has as many rounds.
-double seconds_in_rounds(const Account& mine, std::size_t trials, Exchange& exchange) {
-  const std::size_t rounds = mine.seconds.size() / trials;
+double seconds_in_rounds(const Way& way, std::size_t trials) {
+  const std::vector<double>& all_seconds = way.account.seconds;
+  const std::size_t rounds = all_seconds.size() / trials;
   double all = 0;
   for (std::size_t round = 0; round < rounds; ++round) {
     std::vector<double> of_trials;
     for (std::size_t trial = 0; trial < trials; ++trial) {
-      const double seconds = mine.seconds[trial * rounds + round];
-      of_trials.push_back(1e-9 * static_cast<double>(exchange.most(std::llround(1e9 * seconds))));
+      const double seconds = all_seconds[trial * rounds + round];
+      const std::int64_t most = way.exchange->most(std::llround(1e9 * seconds));
+      of_trials.push_back(1e-9 * static_cast<double>(most));
     }
     all += median(of_trials);
   }
@@ -276,17 +301,14 @@ struct Host {
   std::size_t memory = 0;
 };
 
-int report(const Run& run) {
-  Account account;
-  const std::int64_t wrong = run.exchange.sum(run_program(run, account));
+// Collective: the buffers of all ranks, by host.
+std::map<std::string, Host> hosts_of(const Way& way) {
   char name[128] = "";
   if (::gethostname(name, sizeof name - 1) != 0) std::strcpy(name, "?");
   std::ostringstream mine;
-  mine << name << ' ' << account.memory;
-  const auto trials = static_cast<std::size_t>(run.options.trials);
-  const double seconds = seconds_in_rounds(account, trials, run.exchange);
+  mine << name << ' ' << way.account.memory;
   std::map<std::string, Host> hosts;
-  for (const std::string& text : run.exchange.all(mine.str())) {
+  for (const std::string& text : way.exchange->all(mine.str())) {
     std::istringstream words(text);
     std::string host;
     std::size_t memory = 0;
@@ -294,20 +316,41 @@ int report(const Run& run) {
     ++hosts[host].ranks;
     hosts[host].memory += memory;
   }
-  if (run.exchange.rank() == 0) {
-    std::printf(
-        "%s %s %d ranks, %s cut, %u vertices, %zu edges: %s, %.3f ms in rounds; %zu rounds, "
-        "%zu bytes sent\n",
-        run.options.program.c_str(), run.options.backend.c_str(), run.exchange.size(),
-        run.options.cut.c_str(), run.graph.vertices, run.graph.neighbours.size(),
-        wrong == 0 ? "right" : "WRONG", 1e3 * seconds, account.seconds.size() / trials,
-        account.bytes / trials);
-    for (const auto& [host, has] : hosts) {
-      std::printf("host %s: %d ranks, %zu bytes of communication buffers\n", host.c_str(),
-                  has.ranks, has.memory);
-    }
+  return hosts;
+}
+
+// Collective: whether all values are right at all ranks.
+bool report(const Options& options, const Graph& g, const Way& way) {
+  const bool right = way.exchange->sum(way.account.wrong) == 0;
+  const auto trials = static_cast<std::size_t>(options.trials);
+  const double seconds = seconds_in_rounds(way, trials);
+  const auto hosts = hosts_of(way);
+  if (way.exchange->rank() != 0) return right;
+  std::printf(
+      "%s %s %d ranks, %s cut, %u vertices, %zu edges: %s, %.3f ms in rounds; %zu rounds, "
+      "%zu bytes sent\n",
+      options.program.c_str(), way.backend.c_str(), way.exchange->size(), options.cut.c_str(),
+      g.vertices, g.neighbours.size(), right ? "right" : "WRONG", 1e3 * seconds,
+      way.account.seconds.size() / trials, way.account.bytes / trials);
+  for (const auto& [host, has] : hosts) {
+    std::printf("host %s: %d ranks, %zu bytes of communication buffers\n", host.c_str(), has.ranks,
+                has.memory);
   }
-  return wrong == 0 ? 0 : 1;
+  return right;
+}
+
+// Empty: one of them is not in this program.
+std::vector<Way> open_ways(const Options& options, const Graph& g) {
+  std::vector<Way> ways;
+  for (const std::string& name : options.backends) {
+    std::unique_ptr<Exchange> exchange = open_backend(name);
+    if (exchange == nullptr) return {};
+    if (options.together) exchange->begin_together();
+    const auto cut = options.cut == "edges" ? graph::Cut::edges : graph::Cut::vertices;
+    graph::Partition partition(g, cut, exchange->rank(), exchange->size());
+    ways.push_back({name, std::move(exchange), std::move(partition), {}});
+  }
+  return ways;
 }
 
 int live(const Options& options) {
@@ -315,16 +358,15 @@ int live(const Options& options) {
                       ? graph::recursive(options.scale, options.degree,
                                          options.kronecker ? graph::kKronecker : graph::kRmat, 1)
                       : graph::read_graph(options.file);
-  const auto exchange = open_backend(options.backend);
-  if (exchange == nullptr || options.source >= g.vertices) {
+  std::vector<Way> ways = open_ways(options, g);
+  if (ways.empty() || options.source >= g.vertices) {
     std::fprintf(stderr, "no such back end or source\n");
     return 2;
   }
-  const graph::Partition partition(
-      g, options.cut == "edges" ? graph::Cut::edges : graph::Cut::vertices, exchange->rank(),
-      exchange->size());
-  if (options.together) exchange->begin_together();
-  return report({options, g, partition, *exchange});
+  run_trials(program_of(options, g), options.trials, ways);
+  bool right = true;
+  for (const Way& way : ways) right = report(options, g, way) && right;
+  return right ? 0 : 1;
 }
 
 }  // namespace
@@ -336,11 +378,13 @@ int main(int argc, char** argv) {
         stderr,
         "usage: graph bfs|cc|sssp|pagerank|graph500 [--scale N] [--degree N] "
         "[--kronecker] [--file PATH] [--cut edges|vertices] [--source V] [--rounds N] "
-        "[--roots N] [--trials N] [--together] [--backend lci|probe|rma] [--output PREFIX]\n");
+        "[--roots N] [--trials N] [--together] [--backend lci|probe|rma[,...]] [--output PREFIX]\n");
     return 2;
   }
 #if MH_GRAPH_MPI
-  if (options.backend != "lci") MPI_Init(&argc, &argv);
+  const bool with_mpi = std::any_of(options.backends.begin(), options.backends.end(),
+                                    [](const std::string& name) { return name != "lci"; });
+  if (with_mpi) MPI_Init(&argc, &argv);
 #endif
   int code = 1;
   try {
@@ -349,7 +393,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "graph: %s\n", error.what());
   }
 #if MH_GRAPH_MPI
-  if (options.backend != "lci") MPI_Finalize();
+  if (with_mpi) MPI_Finalize();
 #endif
   return code;
 }
