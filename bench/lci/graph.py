@@ -3,8 +3,9 @@
 """Graph programs over several hosts: the queue of LCI beside MPI with probing and MPI windows.
 
 The hosts are network namespaces of this machine (root is needed), one rank on each, and the graph
-is RMAT. The ways take turns, round after round, a launch each, in which the program is run --trials
-times. Printed are medians: the time in rounds of communication, which all begin together, and the
+is RMAT. The ways take turns, trial after trial, in one launch of the program, so that a machine
+whose speed changes changes it for all. Each of --rounds launches gives a ratio; printed are
+medians over the launches: the time in rounds of communication, which all begin together, and the
 bytes of communication buffers of the host that has most. A wrong result ends everything. The times
 need a quiet machine to mean anything; the bytes do not.
 
@@ -56,19 +57,32 @@ def compiled(build: mpis.MpiBuild, target: Path) -> Path:
     return target
 
 
-def run(build: mpis.MpiBuild, hosts: nodes.Nodes, command: list[str], scratch: Path) -> Outcome:
-    """All ranks of one program; ends the bench unless every vertex is right."""
+WAY = re.compile(
+    r"^\w+ (?P<way>\w+) \d+ ranks, .*: right, (?P<time>[\d.]+) ms in rounds;.*\n"
+    r"(?P<hosts>(?:host .*\n)+)",
+    re.MULTILINE,
+)
+
+
+def run(
+    build: mpis.MpiBuild, hosts: nodes.Nodes, command: list[str], ways: list[str], scratch: Path
+) -> dict[str, Outcome]:
+    """One launch, of each way what came of it; ends the bench unless every vertex is right."""
     root = scratch / uuid.uuid4().hex  # where LCI's processes meet
     launched = [*build.launch_across(hosts, len(hosts.each)), "env", f"MH_LCI_ROOT={root}"]
+    command = [*command, "--backend", ",".join(ways)]
     environment = {**os.environ, **build.environment(), **SETTINGS.get(build.name, {})}
     done = subprocess.run(
         [*launched, *command], capture_output=True, text=True, timeout=LIMIT_S, env=environment
     )
-    time = re.search(r": right, ([\d.]+) ms in rounds;", done.stdout)
-    memory = re.findall(r"^host \S+: 1 ranks, (\d+) bytes", done.stdout, re.MULTILINE)
-    if done.returncode != 0 or time is None or len(memory) != len(hosts.each):
+    outcomes = {}
+    for way in WAY.finditer(done.stdout):
+        memory = re.findall(r"^host \S+: 1 ranks, (\d+) bytes", way["hosts"], re.MULTILINE)
+        if len(memory) == len(hosts.each):
+            outcomes[way["way"]] = Outcome(float(way["time"]), max(map(int, memory)))
+    if done.returncode != 0 or list(outcomes) != ways:
         sys.exit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
-    return Outcome(float(time.group(1)), max(map(int, memory)))
+    return outcomes
 
 
 def print_table(heading: str, outcomes: dict[str, list[Outcome]]) -> None:
@@ -90,13 +104,9 @@ def print_table(heading: str, outcomes: dict[str, list[Outcome]]) -> None:
 def measure(
     build: mpis.MpiBuild, hosts: nodes.Nodes, command: list[str], rounds: int, scratch: Path
 ) -> dict[str, list[Outcome]]:
-    """All ways in turn."""
-    names = [*BACKENDS, PLAIN_TCP] if len(hosts.each) == 2 else BACKENDS
-    outcomes: dict[str, list[Outcome]] = {name: [] for name in names}
-    for _ in range(rounds):
-        for name in names:
-            outcomes[name].append(run(build, hosts, [*command, name], scratch))
-    return outcomes
+    ways = [*BACKENDS, PLAIN_TCP] if len(hosts.each) == 2 else list(BACKENDS)
+    launches = [run(build, hosts, command, ways, scratch) for _ in range(rounds)]
+    return {way: [launch[way] for launch in launches] for way in ways}
 
 
 def main() -> None:
@@ -111,8 +121,8 @@ def main() -> None:
         "--programs", nargs="+", choices=PROGRAMS, default=["bfs", "cc", "pagerank"]
     )
     parser.add_argument("--cut", choices=("edges", "vertices"), default="edges")
-    parser.add_argument("--rounds", type=int, default=5, help="launches of each way, in turn")
-    parser.add_argument("--trials", type=int, default=9, help="runs in each launch")
+    parser.add_argument("--rounds", type=int, default=5, help="launches, of all ways each")
+    parser.add_argument("--trials", type=int, default=9, help="runs of each way in a launch")
     # MPICH 4's MPI_Finalize may never end over UCX's TCP.
     parser.add_argument("--mpi", choices=builds, default="openmpi4")
     parser.add_argument("--graph", type=Path, help="the program, compiled with this MPI")
@@ -132,7 +142,7 @@ def main() -> None:
                 for program in options.programs:
                     words = [str(graph), program, "--scale", str(options.scale)]
                     words += ["--together", "--trials", str(options.trials)]
-                    words += ["--cut", options.cut, "--backend"]
+                    words += ["--cut", options.cut]
                     outcomes = measure(build, hosts, words, options.rounds, scratch)
                     print_table(
                         f"{program}, RMAT of scale {options.scale}, {count} hosts", outcomes
