@@ -36,8 +36,9 @@ class LciExchange final : public Exchange {
       : job_(must(mh::lci::Job::join(), "job")),
         device_(must(mh::lci::Device::open(job_, config(job_.size())), "device")),
         all_(must(mh::lci::Communicator::open(device_), "communicator")),
-        queues_{must(mh::lci::Queue::open(device_, kPiece), "queue"),
-                must(mh::lci::Queue::open(device_, kPiece), "queue")},
+        piece_(kMemory / static_cast<unsigned>(std::max(job_.size() - 1, 1)) / kGrain * kGrain),
+        queues_{must(mh::lci::Queue::open(device_, kMemory, piece_), "queue"),
+                must(mh::lci::Queue::open(device_, kMemory, piece_), "queue")},
         come_(static_cast<std::size_t>(job_.size())) {}
 
   [[nodiscard]] int rank() const override { return device_.rank(); }
@@ -61,11 +62,10 @@ class LciExchange final : public Exchange {
   }
 
  private:
-  // A piece costs some 30 us beside its bytes over TCP (three messages, each sent and received), in
-  // which 128 KB could have been sent. One at a time in each queue: halves of that size, one on its
-  // way while the other is scattered, take longer (docs/decisions.md).
-  static constexpr std::size_t kPiece = std::size_t{256} * 1024;
-  static_assert(kPiece % kGrain == 0);
+  // Of a queue, for the pieces of all peers: each has a buffer that it puts one piece into, and the
+  // next when that has been scattered. A piece costs some 30 us beside its bytes over TCP, so there
+  // is one for each peer, and not two halves (docs/decisions.md).
+  static constexpr std::size_t kMemory = std::size_t{256} * 1024;
 
   // Few packets: whatever is not short goes straight into its buffer, four pieces at a time
   // announced or under way.
@@ -84,8 +84,8 @@ class LciExchange final : public Exchange {
     std::exit(1);
   }
 
-  static std::size_t pieces_of(const Buffer& data) {
-    return std::max<std::size_t>((data.size() + kPiece - 1) / kPiece, 1);
+  [[nodiscard]] std::size_t pieces_of(const Buffer& data) const {
+    return std::max<std::size_t>((data.size() + piece_ - 1) / piece_, 1);
   }
 
   void exchange(const std::vector<Buffer>& out, const Scatter& scatter) override {
@@ -111,8 +111,8 @@ class LciExchange final : public Exchange {
 
   void send(mh::lci::Queue& queue, int to, const Buffer& data, std::size_t piece,
             const Scatter& scatter) {
-    const std::size_t at = piece * kPiece;
-    const std::span part(data.data() + at, std::min(kPiece, data.size() - at));
+    const std::size_t at = piece * piece_;
+    const std::span part(data.data() + at, std::min(piece_, data.size() - at));
     const auto pieces = static_cast<std::uint32_t>(pieces_of(data));
     for (;;) {
       const auto answer = queue.send_enqueue(to, pieces, part, &sent_);
@@ -136,6 +136,7 @@ class LciExchange final : public Exchange {
   mh::lci::Job job_;
   mh::lci::Device device_;
   mh::lci::Communicator all_;
+  const std::size_t piece_;
   std::array<mh::lci::Queue, 2> queues_;
   std::vector<std::uint32_t> come_;  // pieces of each rank in this round
   std::uint32_t round_ = 0;

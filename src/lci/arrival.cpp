@@ -133,6 +133,10 @@ bool DeviceState::dispatch(Packet& packet) {
   // acquire: partner is open_endpoint().
   packet.endpoint = endpoints[packet.header.endpoint].load(std::memory_order_acquire);
   if (packet.endpoint == nullptr) return false;
+  if (packet.header.kind == Wire::grant) {
+    handle_grant(packet);
+    return true;
+  }
   if (packet.header.kind == Wire::rts) {
     ReadyToSend rts;
     std::memcpy(&rts, packet.payload(), sizeof rts);

@@ -48,6 +48,7 @@ void Synchronizer::complete(const detail::Event& event) noexcept {
 namespace detail {
 
 void release(const Event& event) noexcept {
+  if (event.granted) event.endpoint->renew_grant(event.rank);
   if (event.allocated) event.endpoint->free(event.data);
   if (event.packet != nullptr) event.endpoint->device.consume(*event.packet);
 }
@@ -60,7 +61,7 @@ void EndpointState::drain() const {
     Event event;
     if (!places.pop(event)) return;
     if (event.endpoint == this) {
-      release(event);
+      if (!event.granted) release(event);
     } else {
       places.push(event);
     }

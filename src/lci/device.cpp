@@ -116,25 +116,44 @@ std::size_t DeviceState::packet_bytes() const {
 
 DeviceState::~DeviceState() {
   for (auto& slot : endpoints) {
-    const EndpointState* endpoint = slot.load(std::memory_order_relaxed);
-    if (endpoint != nullptr) endpoint->drain();
+    EndpointState* endpoint = slot.load(std::memory_order_relaxed);
+    if (endpoint == nullptr) continue;
+    endpoint->drain();
+    endpoint->end_grants();
   }
   transport.reset();  // before the packets that it has
   for (auto& slot : endpoints) delete slot.load(std::memory_order_relaxed);
 }
+
+namespace {
+
+// See granted_place().
+bool may_grant(const EndpointConfig& chosen, int ranks) {
+  if (chosen.grant_bytes == 0) return true;
+  return chosen.buffers == Buffers::dynamic && chosen.completion != Completion::synchronizer &&
+         chosen.grant_bytes < static_cast<std::size_t>(kMaxRanks / ranks);
+}
+
+}  // namespace
 
 Result<EndpointState*> DeviceState::open_endpoint(const EndpointConfig& chosen) {
   const bool complete =
       (chosen.completion != Completion::queue || chosen.queue != nullptr) &&
       (chosen.completion != Completion::handler || chosen.handler != nullptr) &&
       (chosen.allocator.allocate == nullptr) == (chosen.allocator.release == nullptr);
-  if (!complete) return Status{Code::misuse};
+  if (!complete || !may_grant(chosen, transport->size())) return Status{Code::misuse};
   for (std::size_t id = 0; id < endpoints.size(); ++id) {
     if (endpoints[id].load(std::memory_order_relaxed) != nullptr) continue;
-    auto* endpoint = new (std::nothrow) EndpointState(*this, chosen, static_cast<std::uint8_t>(id));
+    std::unique_ptr<EndpointState> endpoint(
+        new (std::nothrow) EndpointState(*this, chosen, static_cast<std::uint8_t>(id)));
     if (endpoint == nullptr) break;
-    endpoints[id].store(endpoint, std::memory_order_release);
-    return endpoint;
+    if (const Code code = endpoint->make_grants(); code != Code::ok) {
+      endpoint->end_grants();
+      return Status{code};
+    }
+    endpoints[id].store(endpoint.get(), std::memory_order_release);
+    endpoint->tell_grants();
+    return endpoint.release();
   }
   return Status{Code::full};
 }
@@ -179,6 +198,7 @@ void DeviceState::handle(const NetEvent& event) {
     case NetEvent::What::put_done:
       return put_done(*static_cast<Record*>(event.context), Code::ok);
     case NetEvent::What::put_arrived:
+      if (event.header.kind == Wire::granted) return handle_granted(event.header);
       return handle_put(event.header);
     case NetEvent::What::failed:
       return handle_failure(event);

@@ -9,13 +9,6 @@ namespace mh::lci {
 namespace detail {
 namespace {
 
-// Takes one of a count that must not go below zero.
-bool take_one(std::atomic<std::int32_t>& count) {
-  if (count.fetch_sub(1, std::memory_order_relaxed) > 0) return true;
-  count.fetch_add(1, std::memory_order_relaxed);
-  return false;
-}
-
 void put_back(std::atomic<std::int32_t>& count) { count.fetch_add(1, std::memory_order_relaxed); }
 
 }  // namespace
@@ -28,6 +21,7 @@ Answer EndpointState::send(int rank, std::uint32_t tag, std::span<const std::byt
   if (device.is_gone(rank)) return Answer::error(Code::gone);
   if (data.size() <= device.config.packet_bytes) return send_eager(rank, tag, data);
   if (config.buffers == Buffers::piggy_back) return Answer::error(Code::misuse);
+  if (is_granted(rank, data.size())) return send_granted(rank, tag, data, context);
   return send_large(rank, tag, data, context, done);
 }
 

@@ -18,10 +18,6 @@ bool leave_waiting(Record& record, int rank, bool sends, std::uint64_t next) {
   return record.phase.compare_exchange_strong(waiting, next, std::memory_order_acq_rel);
 }
 
-bool put_again(DeviceState& device, Deferred& step) {
-  return device.put(static_cast<Record&>(step));
-}
-
 // The receiver's record of a message that has met its receive. How much of it is wanted.
 std::size_t describe(Record& record, Packet& packet) {
   const PostedReceive* receive = packet.receive;
@@ -122,7 +118,13 @@ void DeviceState::handle_rtr(Packet& packet) {
   record.put.key = rtr.key;
   record.put.moved = 0;
   record.put.immediate = {Wire::put, 0, transport->rank(), rtr.receiver_record};
-  if (!put(record)) defer(record, put_again);
+  put_or_defer(record);
+}
+
+void DeviceState::put_or_defer(Record& record) {
+  if (put(record)) return;
+  defer(record,
+        [](DeviceState& device, Deferred& step) { return device.put(static_cast<Record&>(step)); });
 }
 
 // False: the network takes no more now.

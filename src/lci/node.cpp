@@ -102,7 +102,10 @@ class Node final : public Transport {
     Target& target = targets_[i];
     context.use = NetContext::Use::put;
     if (const Code code = move(target, put); code != Code::ok) return code;
-    const Code code = inject(rank, put.immediate, {});
+    // A record has its size where the word has the rank, so what stands there goes as payload.
+    const auto place = std::as_bytes(std::span(&put.immediate.rank, 1));
+    const bool granted = put.immediate.kind == Wire::granted;
+    const Code code = inject(rank, put.immediate, granted ? place : std::span<const std::byte>{});
     if (code == Code::ok) tell(context);
     return code;
   }
@@ -185,9 +188,11 @@ class Node final : public Transport {
       if (record.word == 0) break;
       Header header = Header::unpack(record.word);
       header.rank = source.rank;
+      const bool granted = header.kind == Wire::granted;
+      if (granted) std::memcpy(&header.rank, record.payload.data(), sizeof header.rank);
       if (header.kind == Wire::chunk) {
         land(record.payload);
-      } else if (header.kind == Wire::put) {
+      } else if (header.kind == Wire::put || granted) {
         events[count++] = {NetEvent::What::put_arrived, Code::ok, header, 0, nullptr};
       } else {
         if (posted_.empty()) break;

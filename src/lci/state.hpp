@@ -5,6 +5,7 @@
 //   EndpointState  a protocol: functions chosen when it was opened         endpoint.cpp
 //   Packet         a packet, in flight, posted, or with a message in it    arrival.cpp
 //   Record         a large message under way, at either end                large.cpp
+//   Grant          a buffer for a peer, and one of the peer's             grants.cpp
 //   Peer           credits in both directions, and whether it lives        device.cpp, gone.cpp
 //   Deferred       a step that could not be done now (no room, no packet): progress() tries again
 //
@@ -24,6 +25,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <span>
 #include <vector>
 
@@ -94,6 +96,17 @@ struct alignas(kCacheLine) Record : NetContext, Deferred {
   Put put;
 };
 
+// Of one endpoint and one peer.
+struct alignas(kCacheLine) Grant : Deferred {
+  // For the peer: told, filled, delivered, released, told again; one step at a time.
+  Region region;
+  Event event;  // of the message in it; endpoint, data and rank always
+  // The peer's, for us.
+  std::atomic<bool> usable{false};
+  std::uint64_t address;
+  std::uint64_t key;
+};
+
 struct alignas(kCacheLine) Peer : Deferred {
   // Senders. relaxed: counts; what they stand for is ordered by the network.
   std::atomic<std::int32_t> credits{0};
@@ -114,6 +127,19 @@ struct alignas(kCacheLine) Peer : Deferred {
   std::atomic<bool> telling{false};                        // it is among the deferred
 };
 
+// Takes one of a count that must not go below zero.
+inline bool take_one(std::atomic<std::int32_t>& count) {
+  if (count.fetch_sub(1, std::memory_order_relaxed) > 0) return true;
+  count.fetch_add(1, std::memory_order_relaxed);
+  return false;
+}
+
+struct FreeLines {
+  void operator()(std::byte* memory) const {
+    ::operator delete[](memory, std::align_val_t{kCacheLine});
+  }
+};
+
 struct EndpointState {
   DeviceState& device;
   const EndpointConfig config;
@@ -125,6 +151,8 @@ struct EndpointState {
   bool (*const deliver)(EndpointState& endpoint, const Event& event, Synchronizer* done);
 
   std::unique_ptr<Notice[]> notices;  // one for each rank; none with synchronizers
+  std::unique_ptr<Grant[]> grants;    // one for each rank, or none
+  std::unique_ptr<std::byte[], FreeLines> grant_memory;
 
   EndpointState(DeviceState& owner, const EndpointConfig& chosen, std::uint8_t number);
 
@@ -133,6 +161,14 @@ struct EndpointState {
   Answer send_eager(int rank, std::uint32_t tag, std::span<const std::byte> data);
   Answer send_large(int rank, std::uint32_t tag, std::span<const std::byte> data, void* context,
                     Synchronizer* done);
+  // grants.cpp
+  Code make_grants();
+  void tell_grants();
+  void renew_grant(int rank);  // its message has been used
+  void end_grants();           // before the transport goes
+  [[nodiscard]] bool is_granted(int rank, std::size_t size) const;
+  Answer send_granted(int rank, std::uint32_t tag, std::span<const std::byte> data, void* context);
+
   Answer receive(int rank, std::uint32_t tag, PostedReceive& posted);
   Answer receive_pooled(int rank, std::uint32_t tag, std::span<std::byte> buffer, void* context);
   Answer receive_at(int rank, std::uint32_t tag, std::span<std::byte> buffer, Synchronizer& done);
@@ -202,17 +238,20 @@ struct DeviceState {
   void give_receive(PostedReceive* receive);  // if it is of the pool
   PacketPool<Record>& free_records(bool sends) { return sends ? free_sends : free_arrivals; }
   void give_record(Record& record);
+  bool put(Record& record);  // False: try again.
+  void put_or_defer(Record& record);
   bool finish(Record& record);  // delivers its event. False: try again.
   void finish_or_defer(Record& record);
 
   // --- who makes progress ---
   void handle(const NetEvent& event);
   void handle_failure(const NetEvent& event);
-  bool dispatch(Packet& packet);          // arrival.cpp
-  void handle_credit(Packet& packet);     // device.cpp
-  void handle_rtr(Packet& packet);        // large.cpp
-  void handle_put(const Header& header);  // large.cpp
-  bool put(Record& record);               // large.cpp
+  bool dispatch(Packet& packet);              // arrival.cpp
+  void handle_credit(Packet& packet);         // device.cpp
+  void handle_rtr(Packet& packet);            // large.cpp
+  void handle_put(const Header& header);      // large.cpp
+  void handle_grant(Packet& packet);          // grants.cpp
+  void handle_granted(const Header& header);  // grants.cpp
   void put_done(Record& record, Code code);
   void handle_gone(int rank);  // gone.cpp
   void post_receives(bool near);

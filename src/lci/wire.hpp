@@ -9,21 +9,26 @@
 //     put into the buffer, with the receiver's record  ->  complete
 //   complete
 //
+// Into a buffer that the receiver has granted (grants.cpp) there is nothing but the put.
+//
 // Limits: 2^20 ranks, 256 endpoints of a device, tags of 32 bits. Both sides have one byte order.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace mh::lci::detail {
 
 enum class Wire : std::uint8_t {
-  eager,   // payload: the message
-  rts,     // ready to send; payload: ReadyToSend
-  rtr,     // ready to receive; payload: ReadyToReceive
-  credit,  // tag: how many packets of the receiver are free again
-  put,     // immediate of a put; tag: the receiver's record
-  hello,   // nothing but that there is a connection now
-  chunk,   // between ranks of a node: an address, and the bytes of a put that go there
+  eager,    // payload: the message
+  rts,      // ready to send; payload: ReadyToSend
+  rtr,      // ready to receive; payload: ReadyToReceive
+  credit,   // tag: how many packets of the receiver are free again
+  put,      // immediate of a put; tag: the receiver's record
+  hello,    // nothing but that there is a connection now
+  grant,    // a buffer that one message may be put into
+  granted,  // immediate of a put into such a buffer; rank: granted_place()
+  chunk,    // between ranks of a node: an address, and the bytes of a put that go there
 };
 
 inline constexpr int kMaxRanks = 1 << 20;
@@ -57,6 +62,12 @@ struct ReadyToReceive {
   std::uint32_t sender_record;
   std::uint32_t receiver_record;
 };
+
+// Whose granted buffer a put has filled, and with how many bytes: one number in the place of the
+// rank, so that it must be smaller than kMaxRanks for all.
+constexpr std::int32_t granted_place(int rank, std::size_t grant, std::size_t size) {
+  return static_cast<std::int32_t>(static_cast<std::size_t>(rank) * (grant + 1) + size);
+}
 
 // Of a posted receive and of the messages that it matches.
 constexpr std::uint64_t match_key(std::uint8_t endpoint, int rank, std::uint32_t tag) {

@@ -32,7 +32,7 @@ struct DeviceState;
 struct Packet;
 
 // What has ended. `data` of a received message lies in the caller's buffer, in a packet, or in
-// memory of the endpoint's allocator.
+// memory of the endpoint's allocator, or in a granted buffer.
 struct Event {
   EndpointState* endpoint = nullptr;
   std::byte* data = nullptr;
@@ -44,6 +44,7 @@ struct Event {
   Kind kind = Kind::received;
   Code code = Code::ok;
   bool allocated = false;  // `data` is of the allocator
+  bool granted = false;    // `data` is the buffer that `rank` has been granted
 };
 MH_LCI_API void release(const Event& event) noexcept;
 
@@ -75,6 +76,7 @@ class Message {
   [[nodiscard]] std::span<const std::byte> bytes() const { return {event_.data, event_.size}; }
 
   // Dynamic allocation only: the memory is the caller's, to be given to the allocator's release().
+  // nullptr: the message lies in a granted buffer, and cannot be taken out.
   std::byte* take() {
     if (!event_.allocated) return nullptr;
     event_.allocated = false;

@@ -45,6 +45,11 @@ struct EndpointConfig {
   Handler handler = nullptr;         // of Completion::handler
   void* argument = nullptr;          // of the handler
   Allocator allocator{};             // of Buffers::dynamic
+  // Buffers::dynamic without synchronizers: each peer has a buffer of that size here, in which a
+  // message of more than a packet arrives without being announced. One at a time: the sender is
+  // told to retry (no credit) until the one before has been released. Longer messages are
+  // announced. With all ranks less than 1 MB.
+  std::size_t grant_bytes = 0;
   // What these point to must live as long as the device; this is kept as long.
   std::shared_ptr<void> keep{};
 };

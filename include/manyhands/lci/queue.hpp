@@ -25,14 +25,18 @@ class Queue {
  public:
   // Collective, as Device::open_endpoint(). memory_limit: of messages that have arrived or are on
   // their way here; one message may be larger.
-  static Result<Queue> open(Device& device, std::size_t memory_limit = SIZE_MAX) {
+  // grant_bytes: EndpointConfig has it; beside the limit.
+  static Result<Queue> open(Device& device, std::size_t memory_limit = SIZE_MAX,
+                            std::size_t grant_bytes = 0) {
     Queue queue;
     queue.core_ = std::make_shared<Core>(memory_limit);
+    queue.granted_ = grant_bytes * static_cast<unsigned>(device.size() - 1);
     const Result<Endpoint> endpoint =
         device.open_endpoint({.buffers = Buffers::dynamic,
                               .completion = Completion::queue,
                               .queue = &queue.core_->arrived,
                               .allocator = {Core::allocate, Core::release, queue.core_.get()},
+                              .grant_bytes = grant_bytes,
                               .keep = queue.core_});
     if (!endpoint) return endpoint.status();
     queue.endpoint_ = *endpoint;
@@ -59,10 +63,13 @@ class Queue {
     return std::nullopt;
   }
 
-  // Bytes of messages that are here or on their way here, and the most that there were.
-  [[nodiscard]] std::size_t memory() const { return core_->used.load(std::memory_order_relaxed); }
+  // Bytes of messages that are here or on their way here, and the most that there were; all that is
+  // granted included.
+  [[nodiscard]] std::size_t memory() const {
+    return granted_ + core_->used.load(std::memory_order_relaxed);
+  }
   [[nodiscard]] std::size_t most_memory() const {
-    return core_->most.load(std::memory_order_relaxed);
+    return granted_ + core_->most.load(std::memory_order_relaxed);
   }
 
  private:
@@ -104,6 +111,7 @@ class Queue {
 
   std::shared_ptr<Core> core_;
   Endpoint endpoint_;
+  std::size_t granted_ = 0;
 };
 
 }  // namespace mh::lci

@@ -139,48 +139,54 @@ TEST_P(Processes, light_tasks_play_ping_pong) {
 }
 
 // The consumer sleeps between messages; what the producer may be ahead is bounded.
-TEST_P(Processes, a_fast_producer_is_held_up) {
-  run(2, [](Job& /*job*/, Device& device) {
-    constexpr std::size_t kLimit = 200'000;
-    constexpr std::uint32_t kMessages = 3000;
-    auto opened = Queue::open(device, kLimit);
-    MH_CHECK(opened.ok());
-    Queue& queue = *opened;
-    const auto size_of = [](std::uint32_t tag) { return tag % 10 == 0 ? 20'000U : 1000U; };
-    if (device.rank() == 0) {
-      std::atomic<std::uint32_t> sent{0};
-      std::uint32_t posted = 0;
-      std::vector<std::vector<std::byte>> kept;
-      for (std::uint32_t tag = 0; tag < kMessages; ++tag) {
-        kept.push_back(pattern(size_of(tag), tag));
-        const Answer answer =
-            insist(device, [&] { return queue.send_enqueue(1, tag, kept.back(), &sent); });
-        MH_CHECK(!answer.is_error());
-        if (answer.is_posted()) ++posted;
-        MH_CHECK(!queue.receive_dequeue());
-      }
-      while (sent.load() != posted) {
-        device.progress();
-        MH_CHECK(!queue.receive_dequeue());
-      }
-      const Counters counters = device.counters();
-      MH_CHECK(counters.large_sent == posted);
-      return 0;
+int hold_up(Device& device, std::size_t grant_bytes) {
+  constexpr std::size_t kLimit = 200'000;
+  constexpr std::uint32_t kMessages = 3000;
+  auto opened = Queue::open(device, kLimit, grant_bytes);
+  MH_CHECK(opened.ok());
+  Queue& queue = *opened;
+  const auto size_of = [](std::uint32_t tag) { return tag % 10 == 0 ? 20'000U : 1000U; };
+  if (device.rank() == 0) {
+    std::atomic<std::uint32_t> sent{0};
+    std::uint32_t posted = 0;
+    std::vector<std::vector<std::byte>> kept;
+    for (std::uint32_t tag = 0; tag < kMessages; ++tag) {
+      kept.push_back(pattern(size_of(tag), tag));
+      const Answer answer =
+          insist(device, [&] { return queue.send_enqueue(1, tag, kept.back(), &sent); });
+      MH_CHECK(!answer.is_error());
+      if (answer.is_posted()) ++posted;
+      MH_CHECK(!queue.receive_dequeue());
     }
-    std::vector<int> seen(kMessages, 0);
-    for (std::uint32_t count = 0; count < kMessages;) {
+    while (sent.load() != posted) {
       device.progress();
-      const auto message = queue.receive_dequeue();
-      if (!message) continue;
-      MH_CHECK(message->status().ok());
-      MH_CHECK(same(message->bytes(), pattern(size_of(message->tag()), message->tag())));
-      MH_CHECK(++seen[message->tag()] == 1);
-      ++count;
-      if (count % 50 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      MH_CHECK(queue.most_memory() <= kLimit);
+      MH_CHECK(!queue.receive_dequeue());
     }
+    const Counters counters = device.counters();
+    MH_CHECK(counters.large_sent == posted);
     return 0;
-  });
+  }
+  std::vector<int> seen(kMessages, 0);
+  for (std::uint32_t count = 0; count < kMessages;) {
+    device.progress();
+    const auto message = queue.receive_dequeue();
+    if (!message) continue;
+    MH_CHECK(message->status().ok());
+    MH_CHECK(same(message->bytes(), pattern(size_of(message->tag()), message->tag())));
+    MH_CHECK(++seen[message->tag()] == 1);
+    ++count;
+    if (count % 50 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    MH_CHECK(queue.most_memory() <= kLimit + grant_bytes);
+  }
+  return 0;
+}
+
+TEST_P(Processes, a_fast_producer_is_held_up) {
+  run(2, [](Job& /*job*/, Device& device) { return hold_up(device, 0); });
+}
+
+TEST_P(Processes, a_fast_producer_into_granted_buffers_is_held_up) {
+  run(2, [](Job& /*job*/, Device& device) { return hold_up(device, 20'000); });
 }
 
 TEST_P(Processes, a_killed_peer_is_an_error) {

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Granted buffers: a large message that fits goes by one put, with nothing asked before.
+//
+//   receiver                               sender
+//     grant {address, key}           ->      usable
+//     deliver, until it is released  <-      put, which says how much of it is used
+//     grant again                    ->
+//
+// An endpoint has one for each peer in each direction. A grant costs a credit as any message does,
+// and it is told again only when the message has been released, so there is one on its way at most.
+// A peer that dies keeps its buffer: nothing else may be put there until the device is closed.
+#include <cstring>
+#include <new>
+
+#include "lci/state.hpp"
+
+namespace mh::lci::detail {
+namespace {
+
+struct Offer {
+  std::uint64_t address;
+  std::uint64_t key;
+};
+
+std::size_t whole_lines(std::size_t bytes) {
+  return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
+}
+
+bool tell(DeviceState& device, Deferred& step) {
+  const auto& grant = static_cast<Grant&>(step);
+  const int rank = grant.event.rank;
+  if (device.is_gone(rank)) return true;
+  Peer& peer = device.peer(rank);
+  if (!take_one(peer.credits)) return false;
+  const Offer offer{grant.region.address, grant.region.key};
+  const Header header{Wire::grant, grant.event.endpoint->id, device.transport->rank(), 0};
+  const Code code = device.transport->inject(rank, header, std::as_bytes(std::span(&offer, 1)));
+  if (code != Code::full) return true;
+  device.give_credits(peer, 1);
+  return false;
+}
+
+bool deliver(DeviceState& /*device*/, Deferred& step) {
+  const Event event = static_cast<Grant&>(step).event;  // the grant is told again after this
+  return event.endpoint->deliver(*event.endpoint, event, nullptr);
+}
+
+}  // namespace
+
+Code EndpointState::make_grants() {
+  if (config.grant_bytes <= device.config.packet_bytes) return Code::ok;
+  const auto ranks = static_cast<std::size_t>(device.transport->size());
+  const std::size_t each = whole_lines(config.grant_bytes);
+  grants.reset(new (std::nothrow) Grant[ranks]);
+  grant_memory.reset(new (std::align_val_t{kCacheLine}, std::nothrow) std::byte[ranks * each]);
+  if (grants == nullptr || grant_memory == nullptr) return Code::full;
+  for (std::size_t i = 0; i < ranks; ++i) {
+    const auto rank = static_cast<int>(i);
+    std::byte* const memory = grant_memory.get() + i * each;
+    grants[i].event = {.endpoint = this, .data = memory, .rank = rank, .granted = true};
+    if (rank == device.transport->rank()) continue;
+    const Result<Region> region = device.transport->add(rank, {memory, config.grant_bytes}, true);
+    if (!region) return region.status().code;
+    grants[i].region = *region;
+  }
+  return Code::ok;
+}
+
+void EndpointState::tell_grants() {
+  for (int rank = 0; grants != nullptr && rank < device.transport->size(); ++rank) {
+    if (rank != device.transport->rank()) renew_grant(rank);
+  }
+}
+
+void EndpointState::renew_grant(int rank) {
+  Grant& grant = grants[static_cast<std::size_t>(rank)];
+  if (!tell(device, grant)) device.defer(grant, tell);
+}
+
+void EndpointState::end_grants() {
+  for (int rank = 0; grants != nullptr && rank < device.transport->size(); ++rank) {
+    Region& region = grants[static_cast<std::size_t>(rank)].region;
+    if (region.handle != nullptr) device.transport->remove(region);
+  }
+}
+
+bool EndpointState::is_granted(int rank, std::size_t size) const {
+  return grants != nullptr && size <= config.grant_bytes && rank != device.transport->rank();
+}
+
+Answer EndpointState::send_granted(int rank, std::uint32_t tag, std::span<const std::byte> data,
+                                   void* context) {
+  Peer& peer = device.peer(rank);
+  Grant& grant = grants[static_cast<std::size_t>(rank)];
+  if (!grant.usable.load(std::memory_order_relaxed)) return device.retry(Retry::credit);
+  if (!take_one(peer.large)) return device.retry(Retry::record);
+  Record* record = device.take_record(rank, *this, true);
+  // acquire: partner is handle_grant().
+  if (record == nullptr || !grant.usable.exchange(false, std::memory_order_acquire)) {
+    const bool recorded = record != nullptr;
+    if (recorded) device.give_record(*record);
+    peer.large.fetch_add(1, std::memory_order_relaxed);
+    return device.retry(recorded ? Retry::credit : Retry::record);
+  }
+  const std::int32_t used =
+      granted_place(device.transport->rank(), config.grant_bytes, data.size());
+  record->put = {.data = data.data(),
+                 .size = data.size(),
+                 .descriptor = nullptr,
+                 .address = grant.address,
+                 .key = grant.key,
+                 .immediate = {Wire::granted, id, used, tag},
+                 .moved = 0};
+  record->event = {.endpoint = this,
+                   .size = data.size(),
+                   .context = context,
+                   .tag = tag,
+                   .rank = rank,
+                   .kind = Kind::sent};
+  record->phase.store(kPutting, std::memory_order_release);
+  device.put_or_defer(*record);
+  return Answer::posted();
+}
+
+void DeviceState::handle_grant(Packet& packet) {
+  Offer offer;
+  std::memcpy(&offer, packet.payload(), sizeof offer);
+  if (packet.endpoint->grants != nullptr) {
+    Grant& grant = packet.endpoint->grants[static_cast<std::size_t>(packet.header.rank)];
+    grant.address = offer.address;
+    grant.key = offer.key;
+    grant.usable.store(true, std::memory_order_release);
+  }
+  consume(packet);
+}
+
+void DeviceState::handle_granted(const Header& header) {
+  // acquire: partner is open_endpoint(), which made the grant before it told the peer.
+  EndpointState* endpoint = endpoints[header.endpoint].load(std::memory_order_acquire);
+  if (endpoint == nullptr || endpoint->grants == nullptr) return;
+  const auto place = static_cast<std::size_t>(header.rank);
+  const std::size_t rank = place / (endpoint->config.grant_bytes + 1);
+  if (rank >= peers.size()) return;
+  Grant& grant = endpoint->grants[rank];
+  grant.event.size = place % (endpoint->config.grant_bytes + 1);
+  grant.event.tag = header.tag;
+  count().large_received.fetch_add(1, std::memory_order_relaxed);
+  if (!deliver(*this, grant)) defer(grant, deliver);
+}
+
+}  // namespace mh::lci::detail
