@@ -374,11 +374,11 @@ int live(const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   if (!parse(argc, argv, options)) {
-    std::fprintf(
-        stderr,
-        "usage: graph bfs|cc|sssp|pagerank|graph500 [--scale N] [--degree N] "
-        "[--kronecker] [--file PATH] [--cut edges|vertices] [--source V] [--rounds N] "
-        "[--roots N] [--trials N] [--together] [--backend lci|probe|rma[,...]] [--output PREFIX]\n");
+    std::fprintf(stderr,
+                 "usage: graph bfs|cc|sssp|pagerank|graph500 [--scale N] [--degree N] "
+                 "[--kronecker] [--file PATH] [--cut edges|vertices] [--source V] [--rounds N] "
+                 "[--roots N] [--trials N] [--together] [--backend lci|probe|rma[,...]] [--output "
+                 "PREFIX]\n");
     return 2;
   }
 #if MH_GRAPH_MPI
