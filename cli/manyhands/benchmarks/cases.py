@@ -26,6 +26,7 @@ __all__ = ["CASES", "HELPED", "PLAIN", "Arm", "Case", "select"]
 
 PAPER_SIZES = "64K,128K,256K,512K,1M,2M,4M,8M"
 _QUICK = ("--batches", "9", "--batch-ms", "5")
+SHORT_SIZES = "8,128,512,1K,2K,4K,8K,16K,32K"
 BUSY_SIZES = "8K,16K,32K,64K,256K,1M,4M,8M,64M"
 BAR_SIZES = "8,1K,8K,16K,32K,64K,128K,256K,512K,1M,2M,8M"
 TEAMS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
@@ -149,6 +150,14 @@ CASES = (
         "pingpong",
         ranks(2),
         args("--mode", "exchange", "--sizes", PAPER_SIZES),
+    ),
+    Case(
+        "short-exchange",
+        "Both directions at once of short messages, without and with a shared heap",
+        "pingpong",
+        ranks(2),
+        args("--mode", "exchange", "--sizes", SHORT_SIZES, "--no-limit"),
+        arms=(PLAIN, HELPED, HEAP),
     ),
     Case(
         "busy-exchange",
