@@ -51,28 +51,41 @@ Answer EndpointState::send_eager(int rank, std::uint32_t tag, std::span<const st
   return code == Code::full ? device.retry(Retry::network) : Answer::error(code);
 }
 
-Answer EndpointState::send_large(int rank, std::uint32_t tag, std::span<const std::byte> data,
-                                 void* context, Synchronizer* done) {
+// A record of a large message to this rank, of which nothing has been told; null if there is none.
+Record* EndpointState::begin_send(int rank, std::uint32_t tag, std::span<const std::byte> data,
+                                  void* context) {
   Peer& peer = device.peer(rank);
-  if (!take_one(peer.large)) return device.retry(Retry::record);
-  if (!take_one(peer.credits)) {
-    put_back(peer.large);
-    return device.retry(Retry::credit);
-  }
+  if (!take_one(peer.large)) return nullptr;
   Record* record = device.take_record(rank, *this, true);
   if (record == nullptr) {
     put_back(peer.large);
-    device.give_credits(peer, 1);
-    return device.retry(Retry::record);
+    return nullptr;
   }
   record->put.data = data.data();
-  record->done = done;
   record->event = {.endpoint = this,
                    .size = data.size(),
                    .context = context,
                    .tag = tag,
                    .rank = rank,
                    .kind = Kind::sent};
+  return record;
+}
+
+void EndpointState::abandon(Record& record) {
+  put_back(device.peer(record.rank).large);
+  device.give_record(record);
+}
+
+Answer EndpointState::send_large(int rank, std::uint32_t tag, std::span<const std::byte> data,
+                                 void* context, Synchronizer* done) {
+  Peer& peer = device.peer(rank);
+  Record* record = begin_send(rank, tag, data, context);
+  if (record == nullptr) return device.retry(Retry::record);
+  if (!take_one(peer.credits)) {
+    abandon(*record);
+    return device.retry(Retry::credit);
+  }
+  record->done = done;
   if (done != nullptr) done->start();
   record->phase.store(waiting_for(rank, true), std::memory_order_seq_cst);
   const ReadyToSend rts{data.size(), static_cast<std::uint32_t>(record - device.records.data())};
@@ -86,9 +99,8 @@ Answer EndpointState::send_large(int rank, std::uint32_t tag, std::span<const st
   if (!record->phase.compare_exchange_strong(waiting, kIdle, std::memory_order_acq_rel)) {
     return Answer::posted();
   }
-  put_back(peer.large);
+  abandon(*record);
   device.give_credits(peer, 1);
-  device.give_record(*record);
   return code == Code::full ? device.retry(Retry::network) : Answer::error(code);
 }
 

@@ -90,33 +90,22 @@ bool EndpointState::is_granted(int rank, std::size_t size) const {
 
 Answer EndpointState::send_granted(int rank, std::uint32_t tag, std::span<const std::byte> data,
                                    void* context) {
-  Peer& peer = device.peer(rank);
   Grant& grant = grants[static_cast<std::size_t>(rank)];
   if (!grant.usable.load(std::memory_order_relaxed)) return device.retry(Retry::credit);
-  if (!take_one(peer.large)) return device.retry(Retry::record);
-  Record* record = device.take_record(rank, *this, true);
+  Record* record = begin_send(rank, tag, data, context);
+  if (record == nullptr) return device.retry(Retry::record);
   // acquire: partner is handle_grant().
-  if (record == nullptr || !grant.usable.exchange(false, std::memory_order_acquire)) {
-    const bool recorded = record != nullptr;
-    if (recorded) device.give_record(*record);
-    peer.large.fetch_add(1, std::memory_order_relaxed);
-    return device.retry(recorded ? Retry::credit : Retry::record);
+  if (!grant.usable.exchange(false, std::memory_order_acquire)) {
+    abandon(*record);
+    return device.retry(Retry::credit);
   }
+  record->put.size = data.size();
+  record->put.address = grant.address;
+  record->put.key = grant.key;
+  record->put.moved = 0;
   const std::int32_t used =
       granted_place(device.transport->rank(), config.grant_bytes, data.size());
-  record->put = {.data = data.data(),
-                 .size = data.size(),
-                 .descriptor = nullptr,
-                 .address = grant.address,
-                 .key = grant.key,
-                 .immediate = {Wire::granted, id, used, tag},
-                 .moved = 0};
-  record->event = {.endpoint = this,
-                   .size = data.size(),
-                   .context = context,
-                   .tag = tag,
-                   .rank = rank,
-                   .kind = Kind::sent};
+  record->put.immediate = {Wire::granted, id, used, tag};
   record->phase.store(kPutting, std::memory_order_release);
   device.put_or_defer(*record);
   return Answer::posted();

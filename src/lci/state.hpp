@@ -159,6 +159,8 @@ struct EndpointState {
   Answer send(int rank, std::uint32_t tag, std::span<const std::byte> data, void* context,
               Synchronizer* done);
   Answer send_eager(int rank, std::uint32_t tag, std::span<const std::byte> data);
+  Record* begin_send(int rank, std::uint32_t tag, std::span<const std::byte> data, void* context);
+  void abandon(Record& record);  // what begin_send() took is free again
   Answer send_large(int rank, std::uint32_t tag, std::span<const std::byte> data, void* context,
                     Synchronizer* done);
   // grants.cpp
