@@ -5,26 +5,31 @@
 // the one-way time: half of a round trip, without the time either side spent reading its buffer.
 //   --sizes LIST      message sizes, e.g. 8,64K,8M                     (8 to 8M)
 //   --mode MODE       blocking | nonblocking (Isend/Irecv + Wait) | test (polls MPI_Test) |
-//                     exchange (both directions at once, Waitall; time of one exchange)
+//                     exchange (both directions at once, Waitall; time of one exchange) |
+//                     mapped (the same without MPI, the limit: see mapped.h)
 //   --depth N         so many exchanges at a time, of a buffer each; time of one           (1)
 //   --partner RANK    rank that answers                                (1)
 //   --touch           the receiver reads its buffer from low to high; that time is given apart
 //   --echo           one buffer a rank: what was received is what is sent back
-//   --fill           the sender writes its buffer anew before every message, outside the clock
+//   --fill           the sender writes its buffer anew before every message, outside the clock: of
+//                    an exchange, from when both have written to when both have all (one clock)
 //   --access KEY      info key post_comm_access of the communicator: random, lo-to-hi, hi-to-lo
 //   --cold BYTES      walk through so many bytes of buffers instead of using one again and again
 //   --batches N, --batch-ms T   samples and length of each             (15, 8)
 //   --no-limit        do not measure memcpy beside it
+// Several launches can take turns, batch by batch (turns.h).
 // Precision: about 1 % of the median on pinned, quiet cores. Hot buffers (without --cold) stay in
 // cache as far as they fit, as in OSU and IMB; applications are rarely that lucky.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "mapped.h"
 #include "measure.h"
+#include "turns.h"
 
-enum mode { kBlocking, kNonblocking, kTest, kExchange };
-static const char* const kModeNames[] = {"blocking", "nonblocking", "test", "exchange"};
+enum mode { kBlocking, kNonblocking, kTest, kExchange, kMapped };
+static const char* const kModeNames[] = {"blocking", "nonblocking", "test", "exchange", "mapped"};
 
 struct options {
   struct sizes sizes;
@@ -57,6 +62,7 @@ struct side {
   int slot;
   char* send_pool;
   char* receive_pool;
+  struct mapped mapped;  // kMapped: the send pools of both
 };
 
 // Calls shorter than this are timed by the batch: reading the clock would show.
@@ -97,8 +103,14 @@ static void receive_message(struct side* s, void* buffer) {
   }
 }
 
+static int both_ways(enum mode mode) { return mode == kExchange || mode == kMapped; }
+
 // Ends at the buffer at which it began.
 static void exchange(struct side* s) {
+  if (s->mode == kMapped) {
+    mapped_exchange(&s->mapped, next_receive(s), (size_t)s->slot * s->stride, s->bytes);
+    return;
+  }
   MPI_Request requests[2 * kMaxDepth];
   const int first = s->slot;
   for (int i = 0; i < s->depth; i++) {
@@ -135,7 +147,7 @@ struct spent {
 static struct spent one_call(struct side* s) {
   struct spent spent = {0, 0};
   s->slot = (s->slot + 1) % s->slots;
-  if (s->mode == kExchange) {
+  if (both_ways(s->mode)) {
     spent.writing = write_next(s);
     exchange(s);
     spent.reading = read_received(s);
@@ -190,23 +202,66 @@ static int calibrate(struct side* s, double batch_ms) {
   return calls;
 }
 
-// Times calls one by one; `time[i]` becomes the communication alone, `touched[i]` the reading. What
-// the peer spent outside communication lies within our round trip and is taken off, too.
-static void timed_batch(struct side* s, int calls, double* time, double* touched, double* peer) {
+// What calls that are timed one by one leave behind, kMaxCalls of each.
+struct timed {
+  double* time;     // of the communication alone
+  double* touched;  // of the reading
+  double* peer;     // one way: what the peer spent outside communication
+  double* begun;    // both ways: when this rank began to communicate
+  double* ended;
+  double* peer_begun;
+  double* peer_ended;
+};
+enum { kTimedArrays = sizeof(struct timed) / sizeof(double*) };
+
+static struct timed timed_new(void) {
+  double* all = malloc(kTimedArrays * kMaxCalls * sizeof(double));
+  if (all == NULL) fail("out of memory");
+  struct timed t = {.time = all};
+  double** arrays[] = {&t.touched, &t.peer, &t.begun, &t.ended, &t.peer_begun, &t.peer_ended};
+  for (int i = 1; i < kTimedArrays; i++) *arrays[i - 1] = all + (size_t)i * kMaxCalls;
+  return t;
+}
+
+static void to_first(struct side* s, double* from, double* to, int calls) {
+  if (s->first) {
+    MPI_Recv(to, calls, MPI_DOUBLE, s->peer, kTag, s->comm, MPI_STATUS_IGNORE);
+  } else {
+    MPI_Send(from, calls, MPI_DOUBLE, s->peer, kTag, s->comm);
+  }
+}
+
+static double later(double a, double b) { return a > b ? a : b; }
+
+// What the peer spent outside communication lies within our time, and is taken off. One way: within
+// our round trip. Both ways: an exchange begins when both ranks do, and ends when both have ended;
+// cores write at different speeds, and who is ready first only waits. Needs one clock for both.
+static void take_off_the_peers(struct side* s, struct timed* t, int calls) {
+  if (!s->touch && !s->fill) return;
+  if (!both_ways(s->mode)) {
+    to_first(s, t->peer, t->peer, calls);
+    for (int c = 0; s->first && c < calls; c++) t->time[c] -= t->peer[c];
+    return;
+  }
+  to_first(s, t->begun, t->peer_begun, calls);
+  to_first(s, t->ended, t->peer_ended, calls);
+  for (int c = 0; s->first && c < calls; c++) {
+    t->time[c] = later(t->ended[c], t->peer_ended[c]) - later(t->begun[c], t->peer_begun[c]);
+  }
+}
+
+static void timed_batch(struct side* s, struct timed* t, int calls) {
   for (int c = 0; c < calls; c++) {
     const double start = now_ns();
     const struct spent spent = one_call(s);
-    time[c] = now_ns() - start - spent.reading - spent.writing;
-    touched[c] = spent.reading;
-    peer[c] = spent.reading + spent.writing;
+    const double end = now_ns();
+    t->begun[c] = start + spent.writing;
+    t->ended[c] = end - spent.reading;
+    t->time[c] = end - start - spent.reading - spent.writing;
+    t->touched[c] = spent.reading;
+    t->peer[c] = spent.reading + spent.writing;
   }
-  if ((!s->touch && !s->fill) || s->mode == kExchange) return;
-  if (s->first) {
-    MPI_Recv(peer, calls, MPI_DOUBLE, s->peer, kTag, s->comm, MPI_STATUS_IGNORE);
-    for (int c = 0; c < calls; c++) time[c] -= peer[c];
-  } else {
-    MPI_Send(peer, calls, MPI_DOUBLE, s->peer, kTag, s->comm);
-  }
+  take_off_the_peers(s, t, calls);
 }
 
 static void print_result(const struct side* s, const struct samples* time,
@@ -227,18 +282,19 @@ static void print_result(const struct side* s, const struct samples* time,
 
 static void measure(struct side* s, const struct options* o, int ranks) {
   const int one_by_one = s->bytes >= kTimedBytes || s->touch || s->fill;
-  const double ways = s->mode == kExchange ? s->depth : 2;
-  double* time = malloc(3 * kMaxCalls * sizeof(double));
-  if (time == NULL) fail("out of memory");
+  const double ways = both_ways(s->mode) ? s->depth : 2;
+  struct timed timed = timed_new();
   struct samples sent = samples_new(o->batches, one_by_one);
   struct samples touched = samples_new(o->batches, 1);
   const int calls = calibrate(s, o->batch_ms);
   for (int b = 0; b < o->batches; b++) {
+    turns_next();
+    for (int i = 0; i < kWarmUps / 2; i++) one_call(s);  // whoever had the turn had the caches
     if (one_by_one) {
-      timed_batch(s, calls, time, time + kMaxCalls, time + 2 * kMaxCalls);
-      for (int c = 0; c < calls; c++) time[c] /= ways;
-      samples_store(&sent, b, time, calls);
-      samples_store(&touched, b, time + kMaxCalls, calls);
+      timed_batch(s, &timed, calls);
+      for (int c = 0; c < calls; c++) timed.time[c] /= ways;
+      samples_store(&sent, b, timed.time, calls);
+      samples_store(&touched, b, timed.touched, calls);
     } else {
       const double start = now_ns();
       for (int c = 0; c < calls; c++) one_call(s);
@@ -248,7 +304,7 @@ static void measure(struct side* s, const struct options* o, int ranks) {
   if (s->first) print_result(s, &sent, &touched, calls, ranks);
   samples_free(&sent);
   samples_free(&touched);
-  free(time);
+  free(timed.time);
 }
 
 static void pingpong(MPI_Comm comm, const struct options* o, size_t bytes, int first, int ranks) {
@@ -262,12 +318,17 @@ static void pingpong(MPI_Comm comm, const struct options* o, size_t bytes, int f
   s.slots = o->cold > s.stride ? (int)(o->cold / s.stride) : 1;
   if (s.slots < s.depth) s.slots = s.depth;
   const size_t pool = s.stride * (size_t)s.slots;
-  s.send_pool = buffer_new(pool, 1);
+  if (s.mode == kMapped) s.mapped = mapped_new(comm, pool);
+  s.send_pool = s.mode == kMapped ? s.mapped.own : buffer_new(pool, 1);
   s.receive_pool = s.echo ? s.send_pool : buffer_new(pool, 2);
   verify(&s, 3);
   measure(&s, o, ranks);
   verify(&s, 77);
-  buffer_free(s.send_pool);
+  if (s.mode == kMapped) {
+    mapped_free(&s.mapped);
+  } else {
+    buffer_free(s.send_pool);
+  }
   if (!s.echo) buffer_free(s.receive_pool);
 }
 
@@ -309,10 +370,10 @@ static MPI_Comm hinted_world(const char* access) {
 }
 
 static enum mode parse_mode(const char* text) {
-  for (int m = kBlocking; m <= kExchange; m++) {
+  for (int m = kBlocking; m <= kMapped; m++) {
     if (strcmp(text, kModeNames[m]) == 0) return (enum mode)m;
   }
-  fail("--mode is one of blocking, nonblocking, test, exchange");
+  fail("--mode is one of blocking, nonblocking, test, exchange, mapped");
   return kBlocking;
 }
 
@@ -345,7 +406,7 @@ int main(int argc, char** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   const struct options o = parse(argc, argv);
   if (o.partner <= 0 || o.partner >= ranks) fail("--partner must be a rank above 0");
-  if (o.echo && o.mode == kExchange) fail("--echo cannot exchange: one buffer, two messages");
+  if (o.echo && both_ways(o.mode)) fail("--echo cannot exchange: one buffer, two messages");
   if (o.depth < 1 || o.depth > kMaxDepth) fail("--depth must be 1 to 256");
   if (o.depth > 1 && (o.mode != kExchange || o.touch || o.fill)) {
     fail("--depth is for --mode exchange, without --touch and --fill");
@@ -355,6 +416,7 @@ int main(int argc, char** argv) {
   MPI_Comm comm = hinted_world(o.access), pair;
   MPI_Comm_split(MPI_COMM_WORLD, in_pair ? 0 : MPI_UNDEFINED, rank, &pair);
   print_config("pingpong", argc, argv);
+  turns_begin(rank);
   for (int i = 0; i < o.sizes.count; i++) {
     const size_t bytes = o.sizes.bytes[i];
     if (in_pair) pingpong(comm, &o, bytes, rank == 0, ranks);
@@ -363,6 +425,7 @@ int main(int argc, char** argv) {
   }
   if (pair != MPI_COMM_NULL) MPI_Comm_free(&pair);
   MPI_Comm_free(&comm);
+  turns_end();
   MPI_Finalize();
   return 0;
 }

@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,7 @@ import typer
 from harness.launch import QUICK
 from manyhands import installation
 from manyhands.benchmarks import host, launch, mpis, nodes, programs
-from manyhands.benchmarks.cases import HELPED, PLAIN, Arm, Case, select
+from manyhands.benchmarks.cases import HELPED, MAPPED, PLAIN, Arm, Case, select
 from manyhands.commands import bench
 from typer.testing import CliRunner
 
@@ -227,6 +228,10 @@ TINY = {
         tiny("pingpong", "--sizes", "1M", "--mode", "exchange", "--cold", "4M", "--no-limit"),
         "pingpong",
     ),
+    "limit": (
+        tiny("pingpong", "--sizes", "64K,1M", "--mode", "mapped", "--fill", "--no-limit"),
+        "pingpong",
+    ),
     "hinted": (
         tiny("pingpong", "--sizes", "1M", "--access", "lo-to-hi", "--batches", "3", ranks=3),
         "pingpong",
@@ -320,6 +325,8 @@ def test_helped_programs_run_and_the_library_reports(build: mpis.MpiBuild, name:
     total = result.summary["total"]
     if name == "exchange" and HERE.cores > 1:  # both ends are busy
         assert total["messages_exchanged"] > total["messages_described"]
+    elif name == "limit":  # no messages
+        assert total["messages_described"] == 0
     elif kind == "pingpong":
         assert total["messages_described"] > 0
 
@@ -395,6 +402,79 @@ def test_a_signal_while_a_node_is_made_leaves_none(monkeypatch: pytest.MonkeyPat
     assert not nodes_of(os.getpid()) and f"mh-try-{os.getpid()}" not in listed
 
 
+(BUSY,) = select(["busy-exchange"], short=False)
+FEW = ("--mode", "exchange", "--fill", "--sizes", "8,64K", "--batches", "3", "--batch-ms", "0.1")
+
+
+def exchanges_in_turns(build: mpis.MpiBuild, arms: tuple[Arm, ...]) -> dict[str, launch.Launch]:
+    case = replace(BUSY, arguments=lambda machine: (*FEW, "--no-limit"))
+    return launch.run_all(build, binary_of(build, case), case, arms, HERE, LIBRARY)
+
+
+@pytest.mark.skipif(not BUILDS or LIBRARY is None, reason="needs an MPI and the built library")
+@pytest.mark.parametrize("build", OF_EACH_FAMILY, ids=lambda build: build.name)
+def test_launches_that_take_turns_all_measure(build: mpis.MpiBuild):
+    found = exchanges_in_turns(build, BUSY.arms)
+    assert list(found) == ["plain", "helped", "heap", "limit"]
+    for result in found.values():
+        has_what_is_read(result, "pingpong")
+        assert [line["bytes"] for line in result.lines] == [8, 64 << 10]
+    assert found["limit"].lines[0]["mode"] == "mapped"
+    assert found["plain"].summary is None
+    assert found["heap"].summary is not None
+
+
+@pytest.mark.skipif(not BUILDS, reason="no MPI compiler and launcher found")
+@pytest.mark.parametrize("place", range(3))
+def test_a_launch_that_fails_ends_those_that_wait_for_their_turn(place: int):
+    arms = [PLAIN, Arm("second", helped=False), Arm("third", helped=False)]
+    arms[place] = Arm("wrong", helped=False, arguments=("--partner", "9"))
+    with pytest.raises(launch.LaunchError, match="--partner must be a rank above 0"):
+        exchanges_in_turns(next(iter(BUILDS.values())), tuple(arms))
+    assert not list(Path(tempfile.gettempdir()).glob("mh-turns-*"))
+
+
+@pytest.mark.skipif(not BUILDS, reason="no MPI compiler and launcher found")
+def test_a_bench_that_is_told_to_end_ends_the_launches_in_turn():
+    command = [sys.executable, "-m", "manyhands.main", "bench", "--only", "busy-exchange"]
+    bench = subprocess.Popen([*command, "--control", "--rounds", "1"], cwd=CHECKOUT)
+    try:
+        ranks = wait_for_ranks_of(bench)
+        assert ranks, "it started none"
+        bench.terminate()
+        assert bench.wait(timeout=30) == 128 + signal.SIGTERM
+    finally:
+        bench.kill()
+        bench.wait()
+    assert not [pid for pid in ranks if is_pingpong(pid)]
+
+
+def is_pingpong(pid: int) -> bool:
+    try:
+        return b"pingpong" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def wait_for_ranks_of(bench: subprocess.Popen[bytes]) -> list[int]:
+    """Of all four arms, two ranks each; their launchers count, too."""
+    for _ in range(600):
+        found = [pid for pid in descendants(bench.pid) if is_pingpong(pid)]
+        if len(found) >= 8 or bench.poll() is not None:
+            return found
+        time.sleep(0.1)
+    return []
+
+
+def descendants(pid: int) -> list[int]:
+    try:
+        tasks = list(Path(f"/proc/{pid}/task").iterdir())
+        children = [int(c) for task in tasks for c in (task / "children").read_text().split()]
+    except OSError:
+        return []
+    return [found for child in children for found in (child, *descendants(child))]
+
+
 @pytest.mark.skipif(not BUILDS, reason="no MPI compiler and launcher found")
 def test_a_failing_program_is_an_error_with_its_message():
     build = next(iter(BUILDS.values()))
@@ -425,7 +505,7 @@ def test_arms_differ_in_settings_only_by_environment_or_arguments():
     for case in select([], short=False):
         assert case.arms[0] is PLAIN or case.name == "bundle"  # helped, both of its arms
         assert len({arm.name for arm in case.arms}) == len(case.arms)
-        assert all(isinstance(arm, Arm) and arm.helped for arm in case.arms[1:])
+        assert all(isinstance(arm, Arm) and (arm.helped or arm is MAPPED) for arm in case.arms[1:])
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"machine": 1}'])

@@ -5,7 +5,8 @@ A *case* is one program with its arguments, run in several *arms* that take turn
 others are compared with, nearly always `plain` (without Manyhands), then one or more helped ones
 that differ in settings or arguments. A case may
 have *variants*, which differ in how the program was compiled, in ranks, threads or arguments; arms
-are compared within a variant, and the variants of a case take turns as well.
+are compared within a variant, and the variants of a case take turns as well. Arms that are
+*interleaved* run at the same time, and take turns within their launches, batch by batch.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class Arm:
 PLAIN = Arm("plain", helped=False)
 HELPED = Arm("helped")
 HEAP = Arm("heap", environment={"MH_HEAP": "on"})
+MAPPED = Arm("limit", helped=False, arguments=("--mode", "mapped"))
 SHARED = Arm("shared", environment={OPENMP: "1"})
 
 
@@ -73,6 +75,7 @@ class Case:
     disturbed: bool = False  # a third program takes a core now and then
     two_nodes: bool = False  # half of the ranks on either, see nodes.py
     not_under: dict[str, str] = field(default_factory=dict)  # names of MPI builds, and why
+    interleaved: bool = False  # pingpong, two ranks
     simulated: bool = False  # no MPI, no cores: a program that computes what would happen
 
     def obstacle(self, machine: Machine, oversubscribe: bool) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from manyhands.benchmarks.case import (
     HEAP,
     HELPED,
+    MAPPED,
     PLAIN,
     Arm,
     Case,
@@ -22,7 +23,7 @@ from manyhands.benchmarks.loop_cases import LOOP_CASES
 from manyhands.benchmarks.mpis import WITHOUT_CMA, Placement
 from manyhands.benchmarks.nodes import LINK
 
-__all__ = ["CASES", "HELPED", "PLAIN", "Arm", "Case", "select"]
+__all__ = ["CASES", "HELPED", "MAPPED", "PLAIN", "Arm", "Case", "select"]
 
 PAPER_SIZES = "64K,128K,256K,512K,1M,2M,4M,8M"
 _QUICK = ("--batches", "9", "--batch-ms", "5")
@@ -158,14 +159,16 @@ CASES = (
         ranks(2),
         args("--mode", "exchange", "--sizes", SHORT_SIZES, "--no-limit"),
         arms=(PLAIN, HELPED, HEAP),
+        interleaved=True,
     ),
     Case(
         "busy-exchange",
         "Both directions at once of data just written, without and with a shared heap",
         "pingpong",
         ranks(2),
-        args("--mode", "exchange", "--fill", "--sizes", BUSY_SIZES),
-        arms=(PLAIN, HELPED, HEAP),
+        args("--mode", "exchange", "--fill", "--sizes", BUSY_SIZES, "--no-limit"),
+        arms=(PLAIN, HELPED, HEAP, MAPPED),
+        interleaved=True,
     ),
     Case(
         "busy-one-way",
@@ -174,6 +177,7 @@ CASES = (
         ranks(2),
         args("--fill", "--sizes", BUSY_SIZES),
         arms=(PLAIN, HELPED, HEAP),
+        interleaved=True,
     ),
     Case(
         "exchanges",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Running one launch of one arm.
+"""Running one launch of one arm, or one of each arm at the same time.
 
 A launch that fails, hangs or prints no result is a `LaunchError` that says which command it was and
 what it said; it never becomes a number.
@@ -14,7 +14,8 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from manyhands.benchmarks.mpis import MpiBuild, Placement
 from manyhands.benchmarks.nodes import Nodes, NodesError, two_nodes
 from manyhands.benchmarks.programs import LaunchError
 from manyhands.benchmarks.stats import Line
+from manyhands.benchmarks.turns import Ring, ring
 from manyhands.endings import end_session
 from manyhands.machine import expand
 
@@ -58,11 +60,19 @@ def run(
     machine: Machine,
     library: Path | None,
     variant: Variant = Variant(),
+    turns: tuple[Ring, int] | None = None,
 ) -> Launch:
-    """One launch. `library` is preloaded in helped arms; None makes every arm plain."""
+    """One launch. `library` is preloaded in helped arms; None makes every arm plain.
+
+    `turns`: the ring that it stands in, and its place there.
+    """
     with tempfile.TemporaryDirectory(prefix="mh-bench-") as scratch:
         summary_file = Path(scratch) / "summary.json"
         settings = case.environment | variant.environment | _threads(variant)
+        beside_us = None
+        if turns is not None:
+            beside_us, place = turns
+            settings |= beside_us.environment(place)
         if arm.helped and library is not None and not case.simulated:
             wanted = arm.environment.get("MH_HEAP", "")
             settings |= {
@@ -85,11 +95,40 @@ def run(
             except NodesError as error:
                 raise LaunchError(str(error)) from None
             command = [*_launcher(build, case, variant, machine, pair), *program]
-            output = _output(command, clean_environment() | build.environment())
+            output = _output(command, clean_environment() | build.environment(), beside_us)
         lines = _lines(output)
         if not lines or lines[0].get("kind") != "config":
             raise LaunchError(f"{shlex.join(command)} printed no results")
         return Launch(lines[1:], lines[0], _summary(summary_file))
+
+
+def run_all(
+    build: MpiBuild,
+    binary: Path,
+    case: Case,
+    arms: Sequence[Arm],
+    machine: Machine,
+    library: Path | None,
+    variant: Variant = Variant(),
+) -> dict[str, Launch]:
+    """One launch of each arm, all at the same time and in turns. One that fails ends the others."""
+    if len(arms) == 1:
+        return {arms[0].name: run(build, binary, case, arms[0], machine, library, variant)}
+    with (
+        ring(len(arms), case.ranks_of(variant, machine)) as here,
+        ThreadPoolExecutor(len(arms)) as pool,
+    ):
+        launches = {
+            pool.submit(run, build, binary, case, arm, machine, library, variant, (here, i)): arm
+            for i, arm in enumerate(arms)
+        }
+        try:
+            for done in as_completed(launches):
+                done.result()
+        except BaseException:
+            here.end()
+            raise
+        return {arm.name: done.result() for done, arm in launches.items()}
 
 
 def _launcher(
@@ -140,7 +179,8 @@ def clean_environment() -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if not k.startswith("MH_") and k != "LD_PRELOAD"}
 
 
-def _output(command: list[str], environment: dict[str, str]) -> str:
+def _output(command: list[str], environment: dict[str, str], beside: Ring | None = None) -> str:
+    timeout_s = TIMEOUT_S * (beside.places if beside else 1)
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -150,11 +190,13 @@ def _output(command: list[str], environment: dict[str, str]) -> str:
         env=environment,
         start_new_session=True,
     ) as process:
+        if beside is not None:
+            beside.join(process)
         try:
-            output, errors = process.communicate(timeout=TIMEOUT_S)
+            output, errors = process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired:
             end_session(process)
-            raise LaunchError(f"{shlex.join(command)} did not end within {TIMEOUT_S} s") from None
+            raise LaunchError(f"{shlex.join(command)} did not end within {timeout_s} s") from None
         except BaseException:  # Ctrl-C: leave no ranks behind
             end_session(process)
             raise

@@ -39,7 +39,6 @@ def _bench(program: str) -> Sources:
 
 
 _PLAIN_PROGRAMS = (
-    "pingpong",
     "latency",
     "collectives",
     "onesided",
@@ -48,6 +47,7 @@ _PLAIN_PROGRAMS = (
     "streams",
 )
 PROGRAMS = {program: _bench(program) for program in _PLAIN_PROGRAMS} | {
+    "pingpong": Sources("bench/mpi", ("pingpong.c", "mapped.c", "turns.c", "measure.c")),
     "loops": Sources(
         "bench/mpi",
         ("loops.c", "empty.c", "stamps.c", "measure.c"),

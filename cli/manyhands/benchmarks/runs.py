@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Running cases: every round launches each variant of a case in turn, and of it each arm; the arms
-of every second round in reverse.
+of every second round in reverse. Interleaved arms are launched together.
 
 Results in memory and in the JSON file: one *record* per MPI, case and variant,
 {"case", "variant", "mpi", "arms": [names], "rounds": [{arm: lines}], "config", "summaries",
@@ -91,19 +91,28 @@ def _run_arms(
     record: Record,
 ) -> dict[str, list[Line]]:
     done: dict[str, list[Line]] = {}
-    for arm in in_turn(case.arms, len(record["rounds"])):
+    arms = in_turn(case.arms, len(record["rounds"]))
+    for together in [arms] if case.interleaved else [[arm] for arm in arms]:
+        names = ", ".join(arm.name for arm in together)
         try:
-            result = launch.run(build, binary, case, arm, given.machine, given.library, variant)
-            _check_same(done, result.lines)
+            found = launch.run_all(
+                build, binary, case, together, given.machine, given.library, variant
+            )
+            for name, result in found.items():
+                _check_same(done, result.lines)
+                _add(record, name, result)
+                done[name] = result.lines
         except launch.LaunchError as error:
-            record["errors"].append(f"{arm.name}: {error}")
-        else:
-            done[arm.name] = result.lines
-            record["config"] = record["config"] or result.config
-            if result.summary is not None:
-                record["summaries"][arm.name] = result.summary
-        given.advance()
+            record["errors"].append(f"{names}: {error}")
+        for _ in together:
+            given.advance()
     return done
+
+
+def _add(record: Record, arm: str, result: launch.Launch) -> None:
+    record["config"] = record["config"] or result.config
+    if result.summary is not None:
+        record["summaries"][arm] = result.summary
 
 
 def _check_same(before: dict[str, list[Line]], lines: list[Line]) -> None:

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The limit of an exchange between two ranks of a node, without messages: each copies the other's
+// buffer out of memory that both have mapped, by one memcpy, and two flags say when.
+#ifndef MH_BENCH_MAPPED_H
+#define MH_BENCH_MAPPED_H
+
+#include <mpi.h>
+#include <stddef.h>
+
+struct mapped {
+  MPI_Win window;
+  void* own;  // buffer of this rank, `bytes` long
+  const void* peers;
+  struct mapped_flags* flags[2];  // own, peer's
+  long round;
+};
+
+// Collective over `pair`, two ranks of a node.
+struct mapped mapped_new(MPI_Comm pair, size_t bytes);
+void mapped_free(struct mapped* m);
+// Copies `bytes` from `offset` of the peer's buffer to `to`, while the peer does the same. When it
+// returns, both copies are done.
+void mapped_exchange(struct mapped* m, void* to, size_t offset, size_t bytes);
+
+#endif

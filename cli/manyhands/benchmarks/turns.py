@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Launches that run at the same time and take turns, batch by batch (bench/mpi/turns.h).
+
+A machine changes its state within seconds, so times of launches that follow each other differ by
+more than what is to be seen; batches in turn meet the same states.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from manyhands.endings import end_session
+
+
+@dataclass
+class Ring:
+    """The places of so many launches, and the launches that are there. Any thread."""
+
+    folder: Path
+    places: int
+    _processes: list[subprocess.Popen[str]] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _ended: bool = False
+
+    def environment(self, place: int) -> dict[str, str]:
+        following = (place + 1) % self.places
+        return {"BENCH_TURN": f"{self.folder / str(place)},{self.folder / str(following)}"}
+
+    def join(self, process: subprocess.Popen[str]) -> None:
+        with self._lock:
+            self._processes.append(process)
+            ended = self._ended
+        if ended:
+            end_session(process)
+
+    def end(self) -> None:
+        """A launch is missing: the others would wait for their turn for ever."""
+        with self._lock:
+            self._ended = True
+            processes = list(self._processes)
+        for process in processes:
+            if process.poll() is None:
+                end_session(process)
+
+
+@contextlib.contextmanager
+def ring(places: int, ranks: int) -> Iterator[Ring]:
+    with contextlib.ExitStack() as kept:
+        folder = Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="mh-turns-")))
+        for place in range(places):
+            for rank in range(ranks):
+                path = folder / f"{place}.{rank}"
+                os.mkfifo(path)
+                # Open at both ends as long as the ring is there: no rank waits in open(), and the
+                # turn that the last launch gives on is nobody's error.
+                fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+                kept.callback(os.close, fd)
+                if place == 0:
+                    os.write(fd, b"t")
+        yield Ring(folder, places)
