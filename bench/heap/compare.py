@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Costs of allocation under several allocators, in turn: glibc's, ours, and others installed.
 
-Run it on a quiet machine: bench/heap/compare.py [--rounds 3] [random]. Medians of the rounds.
+Run it on a quiet machine: bench/heap/compare.py [--rounds 9] [loop | random]. Prints medians of the
+rounds; `glibc/auto` is the median of their ratios, and in how many rounds ours is as fast.
 """
 
 from __future__ import annotations
@@ -26,9 +27,13 @@ ALLOCATORS = {
 }
 
 
-def measure(environment: dict[str, str], what: list[str]) -> dict[str, float]:
+def measure(environment: dict[str, str], what: str | None) -> dict[str, float]:
     done = subprocess.run(
-        [str(PROGRAM), *what], env=os.environ | environment, capture_output=True, text=True
+        [str(PROGRAM), *([what] if what else [])],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     words = (line.split() for line in done.stdout.splitlines())
     return {name: float(value) for name, value in words}
@@ -36,8 +41,8 @@ def measure(environment: dict[str, str], what: list[str]) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="*", help="'random': reads over 2 GB, alone")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("what", nargs="?", choices=["loop", "random"], help="alone")
+    parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
     found = {
         name: environment
@@ -45,13 +50,20 @@ def main() -> None:
         if Path(environment.get("LD_PRELOAD", "/")).exists()
     }
     results: dict[str, list[dict[str, float]]] = {name: [] for name in found}
-    for _ in range(options.rounds):
-        for name, environment in found.items():
+    for i in range(options.rounds):
+        for name, environment in list(found.items())[:: 1 if i % 2 == 0 else -1]:
             results[name].append(measure(environment, options.what))
-    print(f"{'':16}" + "".join(f"{name:>12}" for name in found))
+    print(f"{'':16}" + "".join(f"{name:>12}" for name in found) + f"{'glibc/auto':>16}")
     for row in results["glibc"][0]:
         values = [statistics.median(one[row] for one in results[name]) for name in found]
-        print(f"{row:16}" + "".join(f"{value:12.1f}" for value in values))
+        print(f"{row:16}" + "".join(f"{value:12.1f}" for value in values) + beside(results, row))
+
+
+def beside(results: dict[str, list[dict[str, float]]], row: str) -> str:
+    pairs = zip(results["glibc"], results["auto"], strict=True)
+    ratios = [glibc[row] / auto[row] for glibc, auto in pairs]
+    as_fast = sum(ratio >= 1 for ratio in ratios)
+    return f"{statistics.median(ratios):8.2f} {as_fast:2} of {len(ratios)}"
 
 
 if __name__ == "__main__":

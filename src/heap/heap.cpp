@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "heap/system.hpp"
@@ -69,6 +70,7 @@ void Heap::start(const Options& options) {
   options_.largest = std::min(options.largest, kMaxHeapBytes / 4);
   bound_.store(options.keep, std::memory_order_relaxed);
   page_bytes_ = page_bytes();
+  page_bits_ = static_cast<unsigned>(std::countr_zero(page_bytes_));
   started_.store(true, std::memory_order_relaxed);
 }
 
@@ -117,7 +119,7 @@ bool Heap::ensure_file() {
 // Room for the stagger, whether there is one or not: a freed block then fits the next of its size.
 Page Heap::pages_for(std::size_t bytes, std::size_t alignment) const {
   const std::size_t room = alignment <= kStagger ? kStagger * (kPlaces - 1) : 0;
-  return static_cast<Page>((bytes + room + page_bytes_ - 1) / page_bytes_);
+  return static_cast<Page>((bytes + room + page_bytes_ - 1) >> page_bits_);
 }
 
 void* Heap::place(Page first, std::size_t alignment) const {
@@ -142,8 +144,8 @@ Taken Heap::take_locked(const Wish& wish) {
   const Page pages = pages_for(wish.room, wish.alignment);
   const std::size_t by =
       std::max({wish.alignment, wish.room >= kHugeBlock ? kHugePage : 1, page_bytes_});
-  const auto aligned = static_cast<Page>(by / page_bytes_);
-  const auto origin = static_cast<Page>(file_.base() / page_bytes_ & (aligned - 1));
+  const auto aligned = static_cast<Page>(by >> page_bits_);
+  const auto origin = static_cast<Page>(file_.base() >> page_bits_ & (aligned - 1));
   const auto from = wish.fresh ? Extents::From::empty : Extents::From::kept_first;
   Taken taken = extents_.take(pages, aligned, origin, from);
   if (!taken && grow_locked((std::size_t{pages} + aligned) * page_bytes_)) {
@@ -196,7 +198,7 @@ void* Heap::allocate(std::size_t bytes, std::size_t alignment, bool zero) {
 
 Page Heap::extent_of(const void* block) const {
   const auto page =
-      static_cast<Page>((reinterpret_cast<std::uint64_t>(block) - file_.base()) / page_bytes_);
+      static_cast<Page>((reinterpret_cast<std::uint64_t>(block) - file_.base()) >> page_bits_);
   return extents_.begins_used(page) ? page : kNoPage;
 }
 
@@ -328,7 +330,7 @@ bool Heap::improve_one() {
 
 // Not more often than the coarse clock ticks: a look at memory that nobody touches is not free.
 bool Heap::improve(unsigned chunks) {
-  if (!options_.promote && !options_.promote_asked) return false;
+  if (promotion_.idle()) return false;
   const std::uint64_t now = milliseconds();
   if (improved_ms_.exchange(now, std::memory_order_relaxed) == now) return false;
   while (chunks > 0 && improve_one()) --chunks;

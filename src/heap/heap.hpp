@@ -116,6 +116,7 @@ class Heap {
   // Written by start() alone.
   Options options_;
   std::size_t page_bytes_ = 4096;
+  unsigned page_bits_ = 12;
   // All below: under the lock, but for what File and the atomics say.
   File file_;
   Extents extents_;

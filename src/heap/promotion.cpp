@@ -12,15 +12,19 @@ void Promotion::add(std::uint64_t address, std::uint64_t bytes) {
   const std::uint64_t start = (address + kHugePage - 1) / kHugePage * kHugePage;
   const std::uint64_t end = (address + bytes) / kHugePage * kHugePage;
   if (start >= end) return;
-  for (std::size_t i = 0; i < count_; ++i) {
+  const std::size_t count = count_.load(std::memory_order_relaxed);
+  for (std::size_t i = 0; i < count; ++i) {
     if (ranges_[i].start <= start && end <= ranges_[i].end) return;
   }
-  if (count_ < kRanges) ranges_[count_++] = {start, end, start, false};
+  if (count == kRanges) return;
+  ranges_[count] = {start, end, start, false};
+  count_.store(count + 1, std::memory_order_relaxed);
 }
 
 std::uint64_t Promotion::next() {
-  for (std::size_t looked = 0; looked < 2 * kRanges && count_ > 0; ++looked) {
-    current_ %= count_;
+  for (std::size_t looked = 0; looked < 2 * kRanges && !idle(); ++looked) {
+    const std::size_t count = count_.load(std::memory_order_relaxed);
+    current_ %= count;
     Range& range = ranges_[current_];
     if (range.at < range.end) {
       const std::uint64_t address = range.at;
@@ -33,13 +37,15 @@ std::uint64_t Promotion::next() {
       ++current_;
       return 0;  // one pass at a time: nothing new may have been touched yet
     }
-    range = ranges_[--count_];
+    range = ranges_[count - 1];
+    count_.store(count - 1, std::memory_order_relaxed);
   }
   return 0;
 }
 
 void Promotion::settle(std::uint64_t address, bool untouched) {
-  for (std::size_t i = 0; i < count_; ++i) {
+  const std::size_t count = count_.load(std::memory_order_relaxed);
+  for (std::size_t i = 0; i < count; ++i) {
     Range& range = ranges_[i];
     if (range.start <= address && address < range.end) range.again = range.again || untouched;
   }

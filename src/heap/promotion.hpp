@@ -6,9 +6,10 @@
 // later can be asked to collapse pages that are there, so the heap remembers ranges whose private
 // counterpart would have been huge, and somebody with time (an allocation, a wait) lets a few be
 // collapsed. A range of which less than half has been touched is left alone for the present. Not
-// thread-safe: next() and add() under the caller's lock; collapse() without it.
+// thread-safe: next() and add() under the caller's lock; collapse() and idle() without it.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -21,6 +22,8 @@ class Promotion {
   void add(std::uint64_t address, std::uint64_t bytes);
   // The next huge page to look at, 0: none now.
   std::uint64_t next();
+  // Whether next() has nothing at all. Relaxed: a hint.
+  [[nodiscard]] bool idle() const { return count_.load(std::memory_order_relaxed) == 0; }
   // What came of next(): untouched ones are looked at again, later.
   void settle(std::uint64_t address, bool untouched);
 
@@ -34,7 +37,7 @@ class Promotion {
   };
   static constexpr std::size_t kRanges = 64;
   Range ranges_[kRanges]{};
-  std::size_t count_ = 0;
+  std::atomic<std::size_t> count_{0};  // relaxed: written under the lock
   std::size_t current_ = 0;
 };
 

@@ -267,6 +267,25 @@ TEST(Heap, touched_memory_becomes_huge_where_private_memory_would_be) {
   for (std::size_t at = 0; at < 4 * kMega; at += 4096) ASSERT_EQ(block[at], 3);
 }
 
+TEST(Promotion, is_idle_until_a_range_comes_and_when_all_of_it_has_been_looked_at) {
+  Promotion promotion;
+  EXPECT_TRUE(promotion.idle());
+  promotion.add(kHugePage + 1, kHugePage);
+  EXPECT_TRUE(promotion.idle()) << "no whole huge page in it";
+  promotion.add(kHugePage, 2 * kHugePage);
+  EXPECT_FALSE(promotion.idle());
+  EXPECT_EQ(promotion.next(), kHugePage);
+  promotion.settle(kHugePage, true);
+  EXPECT_EQ(promotion.next(), 2 * kHugePage);
+  EXPECT_EQ(promotion.next(), 0U) << "a pass is over";
+  EXPECT_FALSE(promotion.idle()) << "untouched memory is looked at again";
+  EXPECT_EQ(promotion.next(), kHugePage);
+  promotion.settle(kHugePage, false);
+  EXPECT_EQ(promotion.next(), 2 * kHugePage);
+  EXPECT_EQ(promotion.next(), 0U);
+  EXPECT_TRUE(promotion.idle());
+}
+
 // Random use against a model: contents, overlap, alignment and statistics.
 class Player {
  public:
