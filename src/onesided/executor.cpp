@@ -280,7 +280,7 @@ Status Executor::after_writing(const End& to, std::uint64_t offset, std::uint64_
   if (!to.in_heap) return {};
   const memory::View there = to.base.at(offset);
   if (reach_->to_here(there, bytes) != nullptr) return {};
-  return memory::write(there, to.here + offset, bytes);
+  return reach_->write(there, to.here + offset, bytes);
 }
 
 // ---- Lists --------------------------------------------------------------------------------------
