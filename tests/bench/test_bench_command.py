@@ -42,6 +42,7 @@ APP.command()(bench.bench)
     ("words", "complaint"),
     [
         (["--rounds", "0"], "greater than or equal to 1"),
+        (["--rest", "-1"], "greater than or equal to 0"),
         (["--json", "/nowhere/at/all.json"], "there is no directory"),
         (["--plot", "/nowhere/at/all.png"], "there is no directory"),
         (["--json", "/"], "is a directory"),
@@ -105,6 +106,42 @@ def test_stored_results_are_shown_within_100_columns(stored: Path):
     table_lines = [line for line in shown.output.splitlines() if "  " in line]
     assert max(len(line.rstrip()) for line in table_lines) <= 100
     assert "…" not in shown.output
+
+
+def test_bars_of_the_heap_say_met_missed_and_which_of_it_is_chance(tmp_path: Path):
+    report = made_up_report()
+
+    def exchanges(heap_ns: list[float]) -> list[dict]:
+        return [
+            {
+                arm: [
+                    {"kind": "pingpong", "bytes": size, "mean_ns": [ns]} for size in (8192, 65536)
+                ]
+                for arm, ns in (("plain", 1000.0), ("helped", 1000.0), ("heap", heap))
+            }
+            for heap in heap_ns
+        ]
+
+    def record(mpi: str, heap_ns: list[float]) -> dict:
+        return report["records"][0] | {
+            "case": "busy-exchange",
+            "mpi": mpi,
+            "arms": ["plain", "helped", "heap"],
+            "rounds": exchanges(heap_ns),
+        }
+
+    report["records"] = [
+        record("mpich4", [250.0] * 9),
+        record("openmpi4", [500.0] * 7 + [400.0] * 2),
+        record("mpich5", [500.0] * 8 + [400.0]),
+    ]
+    file = tmp_path / "busy.json"
+    file.write_text(json.dumps(report))
+    shown = RUNNER.invoke(APP, ["--from", str(file), "--compare"])
+    assert shown.exit_code == 0, shown.output
+    (row,) = [line for line in shown.output.splitlines() if "busy-exchange 64 KB" in line]
+    assert "2.50   4.00 (9/9)   2.00 (2/9) ~   2.00 (1/9) -" in row
+    assert "busy-exchange 8 KB" not in shown.output  # no bar
 
 
 def test_bars_say_met_and_not_met(stored: Path):

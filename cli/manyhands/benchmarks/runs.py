@@ -9,6 +9,7 @@ Results in memory and in the JSON file: one *record* per MPI, case and variant,
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,7 @@ class Conditions:
     checkout: Path
     library: Path | None  # None: every arm is plain
     rounds: int
+    rest_s: float  # before each round
     oversubscribe: bool
     say: Callable[[str], None]  # once for each variant that is left out
     advance: Callable[[], None]  # after each launch
@@ -64,6 +66,7 @@ def run_case(case: Case, build: MpiBuild, chosen: list[Variant], given: Conditio
     ]
     records = [_new_record(case, variant, build) for variant in chosen]
     for _ in range(rounds_of(case, given.rounds)):
+        time.sleep(given.rest_s)
         for record, variant, binary in zip(records, chosen, binaries, strict=True):
             record["rounds"].append(_run_arms(case, variant, build, binary, given, record))
     return records

@@ -9,6 +9,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from manyhands.benchmarks.heap_bars import Verdict as HeapVerdict
 from manyhands.benchmarks.loops import BARS as LOOP_BARS
 from manyhands.benchmarks.loops import Gain, LoopVerdict, RankTime, Step, growth
 from manyhands.benchmarks.stats import (
@@ -237,6 +238,30 @@ def plane_bars(verdicts: dict[str, list[Verdict]]) -> Table:
                 v.bar.name, mpi, at_least, factor_text(v.worst.ratio), range_text(v.worst), word
             )
     return table
+
+
+def heap_bars(verdicts: dict[str, list[HeapVerdict]]) -> Table:
+    """The bars of the shared heap, a row for each size, a column for each MPI."""
+    table = _table(
+        "Bars with a shared heap: median, and in how many rounds it is reached", ["", "at least"]
+    )
+    for name in verdicts:
+        table.add_column(name, justify="right", no_wrap=True)
+    bars = {(v.case, v.size): v.at_least for row in verdicts.values() for v in row}
+    for (case, size), at_least in bars.items():
+        found = {
+            n: v for n, row in verdicts.items() for v in row if (v.case, v.size) == (case, size)
+        }
+        cells = [_heap_verdict(found[name]) if name in found else "" for name in verdicts]
+        table.add_row(f"{case} {size_text(size)}", factor_text(at_least), *cells)
+    return table
+
+
+def _heap_verdict(v: HeapVerdict) -> Text:
+    """Yellow: missed, but a sign test does not tell it from the bar."""
+    style = "green" if v.met else "red" if v.told_apart else "yellow"
+    mark = "" if v.met else " -" if v.told_apart else " ~"
+    return Text(f"{factor_text(v.ratio)} ({v.reached}/{len(v.ratios)}){mark}", style=style)
 
 
 def loop_bars(verdicts: dict[str, list[LoopVerdict]]) -> Table:

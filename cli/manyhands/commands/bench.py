@@ -28,7 +28,17 @@ from rich.progress import (
 )
 
 from manyhands import installation, say
-from manyhands.benchmarks import host, launch, loops, mpis, plot, runs, stats, tables
+from manyhands.benchmarks import (
+    heap_bars,
+    host,
+    launch,
+    loops,
+    mpis,
+    plot,
+    runs,
+    stats,
+    tables,
+)
 from manyhands.benchmarks.cases import CASES, HELPED, Case, select
 from manyhands.benchmarks.loops import Record
 from manyhands.outputs import writable
@@ -52,6 +62,10 @@ def bench(
     rounds: Annotated[
         int, typer.Option(min=1, help="Launches of every arm, in turn.")
     ] = MIN_ROUNDS,
+    rest: Annotated[
+        float,
+        typer.Option(min=0, help="Seconds of idleness before each round: a host moves cores back."),
+    ] = 0,
     json_file: Annotated[
         Path | None,
         typer.Option("--json", callback=writable, help="Write all samples to this file."),
@@ -108,7 +122,7 @@ def bench(
             else installation.needed_library(library, "--control measures the noise without it")
         )
         cases = _cases(only or [], short)
-        report = _measure(console, cases, _builds(mpi or []), rounds, preload, oversubscribe)
+        report = _measure(console, cases, _builds(mpi or []), rounds, rest, preload, oversubscribe)
     pick = min if best else median
     if json_file is not None:
         report["loop_bars"] = [
@@ -180,6 +194,7 @@ def _measure(
     cases: list[Case],
     builds: list[mpis.MpiBuild],
     rounds: int,
+    rest: float,
     library: Path | None,
     oversubscribe: bool,
 ) -> dict[str, Any]:
@@ -211,7 +226,7 @@ def _measure(
             progress.console.print(f"[dim]{text}[/dim]", soft_wrap=True)
 
         given = runs.Conditions(
-            here, _checkout(), library, rounds, oversubscribe, say_left_out, advance
+            here, _checkout(), library, rounds, rest, oversubscribe, say_left_out, advance
         )
         todo = [
             (case, build, runs.variants(case, build, given))
@@ -351,12 +366,12 @@ def _show_loops(console: Console, group: list[Record], pick: stats.Estimator) ->
 def _show_bars(console: Console, report: dict[str, Any], pick: stats.Estimator) -> None:
     shown = [
         show(console, report, pick)
-        for show in (_show_message_bars, _show_plane_bars, _show_loop_bars)
+        for show in (_show_message_bars, _show_plane_bars, _show_heap_bars, _show_loop_bars)
     ]
     if not any(shown):
         console.print(
-            "no bars: they need latency, pingpong, pingpong-cells, collectives, planes, bundle, or "
-            "cases of loops"
+            "no bars: they need latency, pingpong, pingpong-cells, collectives, planes, bundle, "
+            f"{', '.join(heap_bars.BARS)}, or cases of loops"
         )
 
 
@@ -379,6 +394,20 @@ def _show_plane_bars(console: Console, report: dict[str, Any], pick: stats.Estim
     }
     console.print()
     console.print(tables.plane_bars(verdicts))
+    return True
+
+
+def _show_heap_bars(console: Console, report: dict[str, Any], pick: stats.Estimator) -> bool:
+    verdicts: dict[str, list[heap_bars.Verdict]] = {}
+    for record in report["records"]:
+        found = heap_bars.verdicts(record["case"], _comparisons(record, pick))
+        if found:
+            verdicts.setdefault(record["mpi"], []).extend(found)
+    if not verdicts:
+        return False
+    console.print()
+    console.print(tables.heap_bars(verdicts))
+    console.print("~ missed, but a sign test does not tell it from the bar; - missed")
     return True
 
 

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What messages in a shared heap have to reach, size by size: plain time over that with the heap.
+
+A size reaches its bar where the median over the rounds does, or where a sign test cannot tell the
+median from the bar (rounds.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+
+from manyhands.benchmarks.case import HEAP
+from manyhands.benchmarks.rounds import UNLIKELY, chance
+from manyhands.benchmarks.stats import WITHIN_5_PERCENT, Comparison
+
+_K = 1 << 10
+_M = 1 << 20
+BARS: dict[str, dict[int, float]] = {
+    "short-exchange": dict.fromkeys(
+        (8, 128, 512, _K, 2 * _K, 4 * _K, 8 * _K, 16 * _K, 32 * _K), WITHIN_5_PERCENT
+    ),
+    "busy-exchange": dict.fromkeys((64 * _K, 256 * _K, _M, 4 * _M), 2.5) | {8 * _M: 1.6},
+    "busy-one-way": dict.fromkeys((64 * _K, 256 * _K, _M), 3.0),
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    case: str
+    size: int
+    at_least: float
+    ratios: tuple[float, ...]  # of the rounds
+
+    @property
+    def ratio(self) -> float:
+        return median(self.ratios)
+
+    @property
+    def reached(self) -> int:
+        """In so many rounds."""
+        return sum(ratio >= self.at_least for ratio in self.ratios)
+
+    @property
+    def met(self) -> bool:
+        return self.ratio >= self.at_least
+
+    @property
+    def told_apart(self) -> bool:
+        """Of a median that does not reach it: chance alone would hardly have left it so often."""
+        return not self.met and 2 * chance(self.reached, len(self.ratios)) <= UNLIKELY
+
+
+def verdicts(case: str, comparisons: list[Comparison]) -> list[Verdict]:
+    bars = BARS.get(case, {})
+    return [
+        Verdict(case, c.subject.bytes, bars[c.subject.bytes], tuple(c.ratios))
+        for c in comparisons
+        if c.arm == HEAP.name and c.subject.kind == "pingpong" and c.subject.bytes in bars
+    ]
