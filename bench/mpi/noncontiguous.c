@@ -14,7 +14,7 @@
 //   --batches N, --batch-ms T   samples and length of each             (15, 8)
 // Beside each result: the loop by hand on one core, and on both cores at once on two messages, as
 // time for one message; and memcpy of the packed bytes likewise. Every byte that arrives and every
-// gap is checked before and after.
+// gap is checked before and after. Several launches can take turns, batch by batch (turns.h).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +22,7 @@
 
 #include "../layout/types.h"
 #include "measure.h"
+#include "turns.h"
 
 enum way { kPack, kPackUnpack, kBundle, kSeparate, kWays };
 static const char* const kWayNames[] = {"pack", "pack-unpack", "bundle", "separate"};
@@ -194,6 +195,8 @@ static void measure(const struct side* s, const struct options* o) {
   struct beside beside;
   const int calls = calibrate(s, o->batch_ms);
   for (int b = 0; b < o->batches; b++) {
+    turns_next();
+    one_call(s);  // whoever had the turn had the caches
     for (int c = 0; c < calls; c++) {
       const double start = now_ns();
       one_call(s);
@@ -286,6 +289,7 @@ int main(int argc, char** argv) {
   }
   if (o.batches < 1) fail("--batches must be at least 1");
   print_config("noncontiguous", argc, argv);
+  turns_begin(rank);
   const int paired = rank == 0 || rank == (o.apart ? ranks / 2 : 1);
   MPI_Comm_split(MPI_COMM_WORLD, paired ? 0 : MPI_UNDEFINED, rank, &o.pair);
   if (paired) measure_all(&o);
@@ -293,6 +297,7 @@ int main(int argc, char** argv) {
   MPI_Request everyone;
   MPI_Ibarrier(MPI_COMM_WORLD, &everyone);
   sleep_through(&everyone);
+  turns_end();
   MPI_Finalize();
   return 0;
 }

@@ -135,13 +135,32 @@ def test_bars_of_the_heap_say_met_missed_and_which_of_it_is_chance(tmp_path: Pat
         record("openmpi4", [500.0] * 7 + [400.0] * 2),
         record("mpich5", [500.0] * 8 + [400.0]),
     ]
+    report["records"].append(planes_record(report["records"][0]))
     file = tmp_path / "busy.json"
     file.write_text(json.dumps(report))
     shown = RUNNER.invoke(APP, ["--from", str(file), "--compare"])
     assert shown.exit_code == 0, shown.output
     (row,) = [line for line in shown.output.splitlines() if "busy-exchange 64 KB" in line]
-    assert "2.50   4.00 (9/9)   2.00 (2/9) ~   2.00 (1/9) -" in row
+    assert row.split()[3:] == "2.50 4.00 (9/9) 2.00 (2/9) ~ 2.00 (1/9) -".split()
     assert "busy-exchange 8 KB" not in shown.output  # no bar
+    planes = [line for line in shown.output.splitlines() if "planes-heap" in line]
+    assert [line.split()[4:] for line in planes] == [
+        ["Z=8", "1.00", "1.10", "(9/9)"],
+        ["Z=64", "1.20", "1.10", "(0/9)", "-"],
+    ]
+
+
+def planes_record(of: dict) -> dict:
+    """Nine rounds, 1.1 times as fast with the heap."""
+
+    def line(depth: int, ns: float) -> dict:
+        name = f"plane 1 MB, Z = {depth}"
+        times = dict.fromkeys(("median_ns", "loop_ns", "loops_ns", "memcpys_ns"), [ns])
+        return {"kind": "noncontiguous", "way": "pack", "type": name, "bytes": 1 << 20} | times
+
+    arms = {"helped": 1100.0, "heap": 1000.0}
+    one = {arm: [line(depth, ns) for depth in (8, 64)] for arm, ns in arms.items()}
+    return of | {"case": "planes-heap", "mpi": "mpich4", "arms": list(arms), "rounds": [one] * 9}
 
 
 def test_bars_say_met_and_not_met(stored: Path):
@@ -540,7 +559,7 @@ def test_settings_of_the_caller_do_not_reach_the_plain_arm(monkeypatch: pytest.M
 
 def test_arms_differ_in_settings_only_by_environment_or_arguments():
     for case in select([], short=False):
-        assert case.arms[0] is PLAIN or case.name == "bundle"  # helped, both of its arms
+        assert case.arms[0] is PLAIN or case.name in ("bundle", "planes-heap")  # helped, both arms
         assert len({arm.name for arm in case.arms}) == len(case.arms)
         assert all(isinstance(arm, Arm) and (arm.helped or arm is MAPPED) for arm in case.arms[1:])
 

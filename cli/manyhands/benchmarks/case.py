@@ -75,7 +75,7 @@ class Case:
     disturbed: bool = False  # a third program takes a core now and then
     two_nodes: bool = False  # half of the ranks on either, see nodes.py
     not_under: dict[str, str] = field(default_factory=dict)  # names of MPI builds, and why
-    interleaved: bool = False  # pingpong, two ranks
+    interleaved: bool = False  # pingpong or noncontiguous, two ranks
     simulated: bool = False  # no MPI, no cores: a program that computes what would happen
 
     def obstacle(self, machine: Machine, oversubscribe: bool) -> str | None:

@@ -300,6 +300,16 @@ CASES = (
         "noncontiguous",
         ranks(2),
         args(*_QUICK),
+        interleaved=True,
+    ),
+    Case(
+        "planes-heap",
+        "X-Z planes of a matrix of doubles, one way, without and with a shared heap",
+        "noncontiguous",
+        ranks(2),
+        args(*_QUICK),
+        arms=(HELPED, HEAP),
+        interleaved=True,
     ),
     Case(
         "planes-depths",

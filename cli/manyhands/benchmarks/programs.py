@@ -56,7 +56,9 @@ PROGRAMS = {program: _bench(program) for program in _PLAIN_PROGRAMS} | {
         openmp=True,
         marked_flags=("-DMARKED",),
     ),
-    "noncontiguous": Sources("bench", ("mpi/noncontiguous.c", "mpi/measure.c", "layout/types.c")),
+    "noncontiguous": Sources(
+        "bench", ("mpi/noncontiguous.c", "mpi/turns.c", "mpi/measure.c", "layout/types.c")
+    ),
     "finite_elements": Sources(
         "examples/workshare",
         tuple(

@@ -119,7 +119,7 @@ def bars(console: Console, report: dict[str, Any], pick: stats.Estimator) -> Non
     if not any(shown):
         console.print(
             "no bars: they need latency, pingpong, pingpong-cells, collectives, planes, bundle, "
-            f"{', '.join(heap_bars.BARS)}, or cases of loops"
+            f"{', '.join(heap_bars.CASES)}, or cases of loops"
         )
 
 

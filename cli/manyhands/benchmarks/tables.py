@@ -247,13 +247,12 @@ def heap_bars(verdicts: dict[str, list[HeapVerdict]]) -> Table:
     )
     for name in verdicts:
         table.add_column(name, justify="right", no_wrap=True)
-    bars = {(v.case, v.size): v.at_least for row in verdicts.values() for v in row}
-    for (case, size), at_least in bars.items():
-        found = {
-            n: v for n, row in verdicts.items() for v in row if (v.case, v.size) == (case, size)
-        }
-        cells = [_heap_verdict(found[name]) if name in found else "" for name in verdicts]
-        table.add_row(f"{case} {size_text(size)}", factor_text(at_least), *cells)
+    found = {(v.case, v.subject, n): v for n, row in verdicts.items() for v in row}
+    bars = {(v.case, v.subject): v.at_least for v in found.values()}
+    for (case, subject), at_least in bars.items():
+        row = [found.get((case, subject, name)) for name in verdicts]
+        cells = [_heap_verdict(v) if v else "" for v in row]
+        table.add_row(f"{case} {subject_text(subject)}", factor_text(at_least), *cells)
     return table
 
 
