@@ -37,7 +37,8 @@ struct alignas(kCacheLine) Counters {
   Count messages_described;  // sent as a descriptor
   Count bytes_described;
   Count resends;                // descriptors that could not be redeemed
-  Count messages_without_slot;  // left to the library: the send queue was full
+  Count messages_without_slot;  // left to the library: the send queue was full,
+  Count messages_ungated;       // ... or a communicator without an arrival barrier was there
 
   // Per chunk.
   alignas(kCacheLine) Count

@@ -81,6 +81,9 @@ std::string why_nobody(std::span<const RankReport> ranks, const Totals& sum,
   if (sum.messages_described == 0 && sum.messages_without_slot > 0) {
     return "every large message had to go through the MPI library";
   }
+  if (sum.messages_described == 0 && sum.messages_ungated > 0)
+    return "beside an intercommunicator, or too many communicators, large messages are the "
+           "library's";
   if (largest_node(ranks) < 2) return "no two ranks are on one node";
   if (sum.messages_described == 0 && sum.messages_exchanged > 0)
     return "busy ranks exchanged all large messages; the MPI library did it";
@@ -357,6 +360,10 @@ std::string render_summary(std::span<const RankReport> ranks, std::span<const He
   add_messages(lines, sum);
   if (sum.messages_without_slot != 0) {
     lines.add("through MPI    {} (no job slot free)", sum.messages_without_slot);
+  }
+  if (sum.messages_ungated != 0) {
+    lines.add("through MPI    {} (beside an intercommunicator, or too many communicators)",
+              sum.messages_ungated);
   }
   add_loops(lines, sum);
   add_regions(lines, sum, regions);

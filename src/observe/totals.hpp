@@ -34,7 +34,8 @@ struct Counts {
   std::uint64_t bytes_described;
   std::uint64_t resends;
   std::uint64_t messages_without_slot;
-  std::uint64_t own_chunks;  // as receiver and as sender
+  std::uint64_t messages_ungated;  // beside an intercommunicator, or one of too many communicators
+  std::uint64_t own_chunks;        // as receiver and as sender
   std::uint64_t own_bytes;
   std::uint64_t others_chunks;
   std::uint64_t others_bytes;
@@ -62,6 +63,7 @@ inline constexpr CountRow kCounts[] = {
     {"bytes_described", &Counts::bytes_described, &Counters::bytes_described},
     {"resends", &Counts::resends, &Counters::resends},
     {"messages_without_slot", &Counts::messages_without_slot, &Counters::messages_without_slot},
+    {"messages_ungated", &Counts::messages_ungated, &Counters::messages_ungated},
     {"own_chunks", &Counts::own_chunks, nullptr},
     {"own_bytes", &Counts::own_bytes, nullptr},
     {"others_chunks", &Counts::others_chunks, &Counters::others_chunks},

@@ -3,7 +3,8 @@
 // A rank that has started to receive a large message waits in a broadcast over an
 // intercommunicator, which its sender enters only when the message is gone: nobody waits for late
 // ranks there, so the library must have the message. The same with a message that was on its way
-// before the intercommunicator was made.
+// before the intercommunicator was made, with one that comes when the receiver is in the broadcast
+// already, and with gaps at either end or both.
 //
 // run: ranks 3 MH_CORES=3
 // run: ranks 3 helped MH_CORES=3 MH_MEMORY=cells MH_THRESHOLD=64K,64K,4K
@@ -14,6 +15,7 @@ enum { ROUNDS = 10, BLOCKS = 1000, BLOCK = LARGE / BLOCKS };
 
 static MPI_Comm side;
 static MPI_Datatype gaps;
+static unsigned char* lasting;  // of the persistent send
 
 static MPI_Comm make_inter(void) {
   MPI_Comm inter;
@@ -29,20 +31,46 @@ static void broadcast(MPI_Comm inter, int round) {
   CHECK(data[99] == round, "%d in place of %d", data[99], round);
 }
 
-static void with(MPI_Datatype type, int count, int extent, MPI_Comm* inter, int round) {
-  unsigned char* data = rank == 1 ? filled(LARGE * extent, round) : blank(LARGE * extent);
+// As many bytes in the data as between its gaps.
+typedef struct {
+  MPI_Datatype type;
+  int count, extent;
+} Shape;
+
+// Blocks one after the other in a buffer where each begins `extent` blocks behind the last, or
+// back.
+static void spread(unsigned char* blocks, unsigned char* packed, int extent, bool back) {
+  for (int i = 0; i < BLOCKS; ++i) {
+    unsigned char *one = packed + i * BLOCK, *other = blocks + i * extent * BLOCK;
+    memcpy(back ? one : other, back ? other : one, BLOCK);
+  }
+}
+
+// `persistent`: a send made before there was an intercommunicator, or null.
+static void with(Shape out, Shape in, MPI_Request* persistent, bool late, MPI_Comm* inter,
+                 int round) {
+  const int extent = rank == 1 ? out.extent : in.extent;
+  unsigned char *data = blank(LARGE * extent), *packed = filled(LARGE, round);
+  if (rank == 1) spread(persistent ? lasting : data, packed, extent, false);
   MPI_Request request = MPI_REQUEST_NULL;
-  if (rank == 1) MPI_Isend(data, count, type, 2, TAG, MPI_COMM_WORLD, &request);
-  if (rank == 2) MPI_Irecv(data, count, type, 1, TAG, MPI_COMM_WORLD, &request);
+  if (rank == 1 && late) usleep(3000);
+  if (rank == 1 && persistent) MPI_Start(persistent);
+  if (rank == 1 && !persistent)
+    MPI_Isend(data, out.count, out.type, 2, TAG, MPI_COMM_WORLD, &request);
+  if (rank == 2) MPI_Irecv(data, in.count, in.type, 1, TAG, MPI_COMM_WORLD, &request);
   if (*inter == MPI_COMM_NULL) *inter = make_inter();
+  if (rank == 1 && persistent) MPI_Wait(persistent, MPI_STATUS_IGNORE);
   if (rank == 1) MPI_Wait(&request, MPI_STATUS_IGNORE);
   broadcast(*inter, round);
   MPI_Status status;
   MPI_Wait(&request, &status);
   if (rank == 2) {
     check_status(&status, 1, TAG, LARGE);
-    if (extent == 1) check_bytes(data, LARGE, round, "beside a broadcast");
+    memset(packed, 0, LARGE);
+    spread(data, packed, extent, true);
+    check_bytes(packed, LARGE, round, "beside a broadcast");
   }
+  free(packed);
   free(data);
 }
 
@@ -52,11 +80,22 @@ int main(int argc, char** argv) {
   MPI_Comm_split(MPI_COMM_WORLD, rank > 0, rank, &side);
   MPI_Type_vector(BLOCKS, BLOCK, 2 * BLOCK, MPI_BYTE, &gaps);
   MPI_Type_commit(&gaps);
+  const Shape dense = {MPI_BYTE, LARGE, 1}, gapped = {gaps, 1, 2};
+  MPI_Request made = MPI_REQUEST_NULL;
+  lasting = blank(LARGE);
+  if (rank == 1) MPI_Send_init(lasting, LARGE, MPI_BYTE, 2, TAG, MPI_COMM_WORLD, &made);
   for (int round = 0; round < ROUNDS; ++round) {
-    with(MPI_BYTE, LARGE, 1, &inter, round);
-    with(gaps, 1, 2, &inter, round);
+    for (int late = 0; late < 2; ++late) {
+      with(dense, dense, NULL, late, &inter, round);
+      with(gapped, gapped, NULL, late, &inter, round);
+      with(dense, gapped, NULL, late, &inter, round);
+      with(gapped, dense, NULL, late, &inter, round);
+      with(dense, gapped, &made, late, &inter, round);
+    }
     if (round % 2 == 1) MPI_Comm_free(&inter);
   }
+  if (rank == 1) MPI_Request_free(&made);
+  free(lasting);
   MPI_Type_free(&gaps);
   MPI_Comm_free(&side);
   return end();

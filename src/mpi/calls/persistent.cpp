@@ -150,7 +150,7 @@ int send_started(MPI_Request request, const PersistentSend& send) {
     const datatypes::Info info = datatypes::info(send.type);
     const auto internode_id = internode::take(send.message, send.type, info, send.fin_tag, request);
     if (internode_id) return internode::send(*internode_id, send.message);
-  } else if (switches.switched_on.load(std::memory_order_relaxed)) {
+  } else if (comms::let_describe()) {
     if (const auto slot = post(send.message, static_cast<std::uint32_t>(send.fin_tag), request)) {
       return send_descriptor(*slot, send.message);
     }

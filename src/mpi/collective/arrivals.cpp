@@ -72,7 +72,7 @@ int left(Comm* comm, int result) {
 }
 
 // Before a collective where nobody helps. What was described before there were such collectives has
-// landed in the library: a few looks find it. Nothing that needs this rank is described any more.
+// landed in the library: a few looks find it. Nothing is described any more.
 void settle_described() {
   constexpr int kLooks = 16;
   comms::note_ungated();

@@ -21,9 +21,9 @@
 //       be in a collective of the library while another has a message for it, so no rank of the
 //       node describes messages any more (`failed`).
 //   G5  Nor is a rank waited for in collectives of a communicator without a group: an
-//       intercommunicator, or one that was made when the table was full. So once there is any,
-//       ranks of the node describe only what a receiver in such a collective need not move
-//       (`ungated`).
+//       intercommunicator, or one that was made when the table was full. A receive with gaps is
+//       filled by its own rank alone, and a sender does not know its receive. So once there is any,
+//       no rank of the node describes messages any more (`ungated`).
 // Limit: kGroups communicators with a group at a time; the ones after that are not gated.
 #pragma once
 

@@ -216,7 +216,14 @@ bool has_failed_collective() { return table().failed.load(std::memory_order_rela
 void note_ungated() {
   if (switches.active) table().ungated.store(1, std::memory_order_relaxed);
 }
-bool has_ungated() { return table().ungated.load(std::memory_order_relaxed) != 0; }
+
+bool let_describe() {
+  if (!switches.switched_on.load(std::memory_order_relaxed)) return false;
+  if (!switches.errors_are_fatal && has_failed_collective()) return false;
+  if (table().ungated.load(std::memory_order_relaxed) == 0) return true;
+  services.counters().messages_ungated.add(1);
+  return false;
+}
 
 std::shared_ptr<Comm> take(MPI_Comm handle) {
   const std::lock_guard<std::mutex> hold(g_mutex);

@@ -245,10 +245,7 @@ bool may_describe(Outgoing& message, MPI_Datatype type, const datatypes::Info& i
   const bool mapped = is_mapped(message, info);
   if (!mapped && message.bytes < config.unmapped_threshold) return false;
   if (!mapped && !config.pipelining && !(info.contiguous && config.reaching)) return false;
-  if (!switches.switched_on.load(std::memory_order_relaxed)) return false;
-  if (!switches.errors_are_fatal && comms::has_failed_collective()) return false;
-  // Its receiver may have to move it, and be in a collective where it does not.
-  if (!(info.contiguous && config.reaching) && comms::has_ungated()) return false;
+  if (!comms::let_describe()) return false;
   // A receiver with gaps in its buffer has to count the bytes (send_to_self).
   if (message.bytes > INT_MAX && real.Isend_c == nullptr) return false;
   const Comm* comm = comms::find(message.comm);

@@ -137,6 +137,11 @@ TEST(Summary, a_run_that_helped_nobody_says_why) {
   ranks[0].messages_exchanged = 2;
   EXPECT_NE(why().find("nobody: busy ranks exchanged all large messages"), std::string::npos);
   ranks[0].messages_exchanged = 0;
+  ranks[0].messages_ungated = 1;
+  EXPECT_NE(why().find("nobody: beside an intercommunicator, or too many communicators"),
+            std::string::npos);
+  EXPECT_NE(why().find("1 (beside an intercommunicator"), std::string::npos);
+  ranks[0].messages_ungated = 0;
   EXPECT_NE(why("process_vm_readv is refused").find("nobody: process_vm_readv is refused"),
             std::string::npos);
   ranks[0].messages_without_slot = 1;
@@ -293,7 +298,7 @@ TEST(Summary, stays_within_20_lines_of_100_columns_whatever_the_numbers) {
     RankReport report = rank(i, 1e9, 9e8, 3e8, 3e8);
     report.node = i;
     report.messages_described = report.bytes_described = report.resends = kHuge;
-    report.messages_without_slot = kHuge;
+    report.messages_without_slot = report.messages_ungated = kHuge;
     report.own_bytes = report.others_bytes = report.own_chunks = report.others_chunks = kHuge;
     report.waits = report.collectives_gated = kHuge;
     report.windows_ours = report.windows_left = report.one_sided_operations = kHuge;
