@@ -50,6 +50,9 @@ inline constexpr double kLastPushNs = 1e6;
 // A descriptor that is posted for so long and is nowhere was lost. Chosen: in flight it is for
 // microseconds.
 inline constexpr double kLostAfterNs = 200e6;
+// A rank looks for what was described for it for so long, before a call in which it cannot be told.
+// Chosen: as above.
+inline constexpr double kSettleNs = 20e6;
 // A handler of the program that runs for so long may wait for a thread that waits for its end, so
 // that thread goes on. Chosen: handlers print and return.
 inline constexpr double kHandlerPatienceNs = 1e9;

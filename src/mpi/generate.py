@@ -57,6 +57,7 @@ class Call:
     instead: str = ""
     condition: str = ""  # of `does`
     does: str = ""
+    otherwise: str = ""  # before the library's call, where neither `instead` nor `does` was done
     sometimes: bool = False  # new in MPI 4: a supported library may lack it
 
     @property
@@ -87,8 +88,11 @@ def prototype_of(name: str) -> Prototype:
 
 
 def statement_of(prototype: Prototype, statement: str, condition: str) -> str:
-    """With the call's arguments for "..."; one that names none of them is a slip of the pen."""
+    """With the call's arguments for "..."; one that names none of them is a slip of the pen, or
+    plainly takes nothing."""
     statement = statement.replace("...", prototype.arguments)
+    if statement.endswith("()"):
+        return statement
     words = set(re.findall(r"[A-Za-z_]\w*", condition + statement))
     if not words & set(prototype.names):
         raise TableError(
@@ -119,6 +123,7 @@ def given_call(prototype: Prototype, entry: dict[str, str], chapter: dict) -> Ca
         chapter.get("in_loops", "turns"),
         file=chapter.get("file", ""),
         condition=condition,
+        otherwise=chapter.get("otherwise", ""),
         **statements,
     )
 
@@ -304,6 +309,8 @@ def plain_body(call: Call, head: str) -> str:
         lines.append("  }")
     if call.does:
         lines.append(f"  {condition}return {call.does};")
+    if call.otherwise:
+        lines.append(f"  {call.otherwise};")
     opened, closed = leaving(call)
     result = "const int result =" if call.after else "return"
     lines.append(f"  {result} {opened}next.{p.name}({p.arguments}){closed};")

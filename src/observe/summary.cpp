@@ -82,8 +82,7 @@ std::string why_nobody(std::span<const RankReport> ranks, const Totals& sum,
     return "every large message had to go through the MPI library";
   }
   if (sum.messages_described == 0 && sum.messages_ungated > 0)
-    return "beside an intercommunicator, or too many communicators, large messages are the "
-           "library's";
+    return "beside intercommunicators and collective I/O large messages may be the library's alone";
   if (largest_node(ranks) < 2) return "no two ranks are on one node";
   if (sum.messages_described == 0 && sum.messages_exchanged > 0)
     return "busy ranks exchanged all large messages; the MPI library did it";
@@ -362,7 +361,7 @@ std::string render_summary(std::span<const RankReport> ranks, std::span<const He
     lines.add("through MPI    {} (no job slot free)", sum.messages_without_slot);
   }
   if (sum.messages_ungated != 0) {
-    lines.add("through MPI    {} (beside an intercommunicator, or too many communicators)",
+    lines.add("through MPI    {} (an intercommunicator, collective I/O or too many communicators)",
               sum.messages_ungated);
   }
   add_loops(lines, sum);

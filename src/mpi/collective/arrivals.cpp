@@ -71,12 +71,28 @@ int left(Comm* comm, int result) {
   return result;
 }
 
-// Before a collective where nobody helps. What was described before there were such collectives has
-// landed in the library: a few looks find it. Nothing is described any more.
+// Whether a message for this rank is described and nobody moves it yet.
+bool is_described_for_me() {
+  for (std::uint32_t rank = 0; rank < config.ranks; ++rank) {
+    for (const p2p::SendSlot& slot : services.area(rank).send_queue.slots) {
+      const auto posted = slot.posted();
+      if (posted && posted->to == config.me) return true;
+    }
+  }
+  return false;
+}
+
+// Before a call of the library where nobody helps, while a receive is under way that only this rank
+// can fill. From now on nothing is described. What was described before is on its way, or in the
+// library, where a few looks find it; or no receive is there for it yet, so there is an end.
 void settle_described() {
   constexpr int kLooks = 16;
   comms::note_ungated();
-  for (int i = 0; i < kLooks && pending_requests.needs_this_rank(); ++i) {
+  // seq_cst: pairs with the fence in post(): either it sees the note, or this rank the slot.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const std::uint64_t end = ticks() + ticks_from_ns(tuning::kSettleNs);
+  for (int i = 0; pending_requests.needs_this_rank(); ++i) {
+    if (i >= kLooks && (!is_described_for_me() || ticks() > end)) return;
     kick_progress();
     wait::polled_in_vain();
   }
@@ -221,6 +237,10 @@ void restore(MPI_Win win, std::unique_ptr<Comm> gate) {
 }
 
 }  // namespace mh::mpi::windows
+
+void mh::mpi::before_unhelped() {
+  if (switches.active && pending_requests.needs_this_rank()) arrivals::settle_described();
+}
 
 void mh::mpi::arrivals::window(MPI_Win win) {
   if (Comm* comm = switches.active ? entered(windows::find(win)) : nullptr) wait_for_all(*comm);

@@ -113,6 +113,11 @@ void wait_until(Done&& done, wait::Tasks tasks = wait::Tasks::none) {
 
 }  // namespace mh::mpi::arrivals
 
+namespace mh::mpi {
+// Before a call of the library that may wait for other ranks, and in which nobody is waited for.
+void before_unhelped();
+}  // namespace mh::mpi
+
 namespace mh::mpi::windows {
 
 // A window's collectives have an order of their own, so it has an arrival barrier of its own: null

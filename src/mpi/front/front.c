@@ -26,7 +26,7 @@
 
 #include "mpi/front/library.h"
 
-const char mh_names[MH_CALLS][32] = {
+const char mh_names[MH_CALLS][40] = {
 #define MH_ALWAYS(index, name) "PMPI_" #name,
 #define MH_SOMETIMES MH_ALWAYS
 #define MH_OBSERVE MH_ALWAYS

@@ -9,7 +9,7 @@
 #include "mpi/front/table.h"
 
 /* "PMPI_Send"; one more is "MPI_Send". In the order of calls.json. */
-extern const char mh_names[MH_CALLS][32];
+extern const char mh_names[MH_CALLS][40];
 
 /* The slots, written by mh_resolve() once, read by every call (exports.S). */
 extern mh_function mh_mpi[MH_CALLS];

@@ -23,7 +23,9 @@
 //   G5  Nor is a rank waited for in collectives of a communicator without a group: an
 //       intercommunicator, or one that was made when the table was full. A receive with gaps is
 //       filled by its own rank alone, and a sender does not know its receive. So once there is any,
-//       no rank of the node describes messages any more (`ungated`).
+//       no rank of the node describes messages any more (`ungated`). The same from when a rank
+//       that has such a receive under way enters another call in which nobody is waited for
+//       (collective I/O, MPI_Comm_create_group: before_unhelped() in calls.json).
 // Limit: kGroups communicators with a group at a time; the ones after that are not gated.
 #pragma once
 

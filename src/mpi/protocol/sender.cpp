@@ -280,6 +280,12 @@ std::optional<Slot> post(const Outgoing& message, std::uint32_t fin_tag, MPI_Req
     services.counters().messages_without_slot.add(1);
     return std::nullopt;
   }
+  // seq_cst: pairs with the fence in settle_described() (arrivals.cpp).
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (!comms::let_describe()) {
+    services.send_queue.release(slot);
+    return std::nullopt;
+  }
   Sent& sent = g_sent[slot];
   sent.descriptor = {.key = {config.key[0], config.key[1]},
                      .sender = config.me,
