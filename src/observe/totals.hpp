@@ -34,7 +34,7 @@ struct Counts {
   std::uint64_t bytes_described;
   std::uint64_t resends;
   std::uint64_t messages_without_slot;
-  std::uint64_t messages_ungated;  // comms::let_describe()
+  std::uint64_t messages_ungated;  // comms::has_ungated()
   std::uint64_t own_chunks;        // as receiver and as sender
   std::uint64_t own_bytes;
   std::uint64_t others_chunks;

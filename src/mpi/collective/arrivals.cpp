@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mpi/collective/arrivals.hpp"
 
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <mutex>
 #include <unordered_map>
 #include <utility>
@@ -87,9 +91,9 @@ bool is_described_for_me() {
 // library, where a few looks find it; or no receive is there for it yet, so there is an end.
 void settle_described() {
   constexpr int kLooks = 16;
-  comms::note_ungated();
-  // seq_cst: pairs with the fence in post(): either it sees the note, or this rank the slot.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  // Has every running thread of the machine pass a fence, so that post() needs none; some 20 ms.
+  // Where it is refused, the looks below take longer than a store is on its way.
+  if (comms::note_ungated()) ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
   const std::uint64_t end = ticks() + ticks_from_ns(tuning::kSettleNs);
   for (int i = 0; pending_requests.needs_this_rank(); ++i) {
     if (i >= kLooks && (!is_described_for_me() || ticks() > end)) return;

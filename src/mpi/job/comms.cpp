@@ -182,7 +182,10 @@ void adopt(MPI_Comm parent, MPI_Comm fresh, int salt) {
   if (origin == nullptr) return;
   int inter = 0;
   real.Comm_test_inter(fresh, &inter);
-  if (inter != 0) return note_ungated();
+  if (inter != 0) {
+    note_ungated();
+    return;
+  }
   auto comm = describe(fresh);
   comm->order = origin->order;
   comm->key = child_key(*origin, *comm, salt);
@@ -213,16 +216,15 @@ void leave(Comm& comm) {
 void note_failed_collective() { table().failed.store(1, std::memory_order_relaxed); }
 bool has_failed_collective() { return table().failed.load(std::memory_order_relaxed) != 0; }
 
-void note_ungated() {
-  if (switches.active) table().ungated.store(1, std::memory_order_relaxed);
+bool note_ungated() {
+  return switches.active && table().ungated.exchange(1, std::memory_order_relaxed) == 0;
 }
 
+bool has_ungated() { return table().ungated.load(std::memory_order_relaxed) != 0; }
+
 bool let_describe() {
-  if (!switches.switched_on.load(std::memory_order_relaxed)) return false;
-  if (!switches.errors_are_fatal && has_failed_collective()) return false;
-  if (table().ungated.load(std::memory_order_relaxed) == 0) return true;
-  services.counters().messages_ungated.add(1);
-  return false;
+  return switches.switched_on.load(std::memory_order_relaxed) &&
+         (switches.errors_are_fatal || !has_failed_collective());
 }
 
 std::shared_ptr<Comm> take(MPI_Comm handle) {

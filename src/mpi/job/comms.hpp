@@ -94,10 +94,11 @@ MPI_Comm for_errors(const Comm& comm);
 void note_failed_collective();
 bool has_failed_collective();
 // There are, or will be, communicators in whose collectives nobody waits for late ranks (G5).
-void note_ungated();
-// Whether large messages may be described now: helping is on, and a rank that is needed for one is
-// waited for in whatever collective it may be. Counts what is not described because of G5. Only
-// while switches.active.
+// True if nobody has said so before.
+bool note_ungated();
+bool has_ungated();  // only while switches.active
+// Whether large messages may be described, unless G5 speaks against it: helping is on, and G4 does
+// not. Only while switches.active.
 bool let_describe();
 
 void start();  // adopts MPI_COMM_WORLD and MPI_COMM_SELF

@@ -145,7 +145,7 @@ void post_pieces(InternodeSend& send) {
 bool may_take(const Outgoing& message, MPI_Datatype type, const datatypes::Info& info) {
   if (!config.internode || info.contiguous || message.bytes < std::max(kLeast, config.threshold))
     return false;
-  if (!comms::let_describe()) return false;
+  if (!comms::let_describe() || comms::has_ungated()) return false;
   const Comm* comm = comms::find(message.comm);
   return comm != nullptr && comm->is_elsewhere(message.dest) &&
          layouts::of_describable(type) != nullptr;

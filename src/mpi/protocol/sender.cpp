@@ -280,9 +280,11 @@ std::optional<Slot> post(const Outgoing& message, std::uint32_t fin_tag, MPI_Req
     services.counters().messages_without_slot.add(1);
     return std::nullopt;
   }
-  // seq_cst: pairs with the fence in settle_described() (arrivals.cpp).
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (!comms::let_describe()) {
+  // The light half of a fence, pairs with the heavy one in settle_described() (arrivals.cpp):
+  // either this rank sees the note, or the receiver the slot.
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  if (comms::has_ungated()) {
+    services.counters().messages_ungated.add(1);
     services.send_queue.release(slot);
     return std::nullopt;
   }
