@@ -26,6 +26,10 @@ NOTICE = """// SPDX-License-Identifier: BSD-3-Clause
 """
 
 
+# Statements that mean something without any parameter of the call.
+TAKE_NOTHING = ("before_unhelped()",)
+
+
 class TableError(Exception):
     """An entry of calls.json that cannot be meant."""
 
@@ -88,10 +92,9 @@ def prototype_of(name: str) -> Prototype:
 
 
 def statement_of(prototype: Prototype, statement: str, condition: str) -> str:
-    """With the call's arguments for "..."; one that names none of them is a slip of the pen, or
-    plainly takes nothing."""
+    """With the call's arguments for "..."; one that names none of them is a slip of the pen."""
     statement = statement.replace("...", prototype.arguments)
-    if statement.endswith("()"):
+    if statement in TAKE_NOTHING:
         return statement
     words = set(re.findall(r"[A-Za-z_]\w*", condition + statement))
     if not words & set(prototype.names):

@@ -487,7 +487,7 @@ def test_a_launch_that_fails_ends_those_that_wait_for_their_turn(place: int):
     arms[place] = Arm("wrong", helped=False, arguments=("--partner", "9"))
     with pytest.raises(launch.LaunchError, match="--partner must be a rank above 0"):
         exchanges_in_turns(next(iter(BUILDS.values())), tuple(arms))
-    assert not list(Path(tempfile.gettempdir()).glob("mh-turns-*"))
+    assert not list(Path(tempfile.gettempdir()).glob(f"mh-turns-{os.getpid()}-*"))
 
 
 @pytest.mark.skipif(not BUILDS, reason="no MPI compiler and launcher found")

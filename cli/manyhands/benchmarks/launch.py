@@ -95,7 +95,9 @@ def run(
             except NodesError as error:
                 raise LaunchError(str(error)) from None
             command = [*_launcher(build, case, variant, machine, pair), *program]
-            output = _output(command, clean_environment() | build.environment(), beside_us)
+            # A folder for each: launchers of Open MPI 4 that start at once fail in a common one.
+            own = {"TMPDIR": scratch} if beside_us is not None else {}
+            output = _output(command, clean_environment() | build.environment() | own, beside_us)
         lines = _lines(output)
         if not lines or lines[0].get("kind") != "config":
             raise LaunchError(f"{shlex.join(command)} printed no results")

@@ -53,7 +53,8 @@ class Ring:
 @contextlib.contextmanager
 def ring(places: int, ranks: int) -> Iterator[Ring]:
     with contextlib.ExitStack() as kept:
-        folder = Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="mh-turns-")))
+        prefix = f"mh-turns-{os.getpid()}-"
+        folder = Path(kept.enter_context(tempfile.TemporaryDirectory(prefix=prefix)))
         for place in range(places):
             for rank in range(ranks):
                 path = folder / f"{place}.{rank}"
