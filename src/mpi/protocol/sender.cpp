@@ -237,6 +237,33 @@ std::optional<int> fin_tag_of(MPI_Request request) {
   return found;
 }
 
+// A slot of the send queue that says where the message is.
+std::optional<Slot> taken_slot(const Outgoing& message, std::uint32_t fin_tag) {
+  const Comm& comm = *comms::find(message.comm);
+  const auto shape = shape_of(message);
+  const Slot slot =
+      services.send_queue.post({.from = view_of(message.buffer, config.me),
+                                .bytes = message.bytes,
+                                .communicator = comm.key,
+                                .tag = message.tag,
+                                .to = static_cast<std::uint32_t>(comm.on_node(message.dest)),
+                                .contiguous = message.layout == nullptr,
+                                .ordered = !switches.threads,
+                                .shape = shape ? &*shape : nullptr},
+                               fin_tag);
+  if (slot == p2p::SendQueue::kNone) {
+    services.counters().messages_without_slot.add(1);
+    return std::nullopt;
+  }
+  // The light half of a fence, pairs with the heavy one in settle_described() (arrivals.cpp):
+  // either this rank sees the note, or the receiver the slot.
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  if (!comms::has_ungated()) return slot;
+  services.counters().messages_ungated.add(1);
+  services.send_queue.release(slot);
+  return std::nullopt;
+}
+
 }  // namespace
 
 bool may_describe(Outgoing& message, MPI_Datatype type, const datatypes::Info& info) {
@@ -264,30 +291,9 @@ bool may_describe(Outgoing& message, MPI_Datatype type, const datatypes::Info& i
 
 std::optional<Slot> post(const Outgoing& message, std::uint32_t fin_tag, MPI_Request request) {
   reap_sent();
-  const Comm& comm = *comms::find(message.comm);
-  const auto shape = shape_of(message);
-  const Slot slot =
-      services.send_queue.post({.from = view_of(message.buffer, config.me),
-                                .bytes = message.bytes,
-                                .communicator = comm.key,
-                                .tag = message.tag,
-                                .to = static_cast<std::uint32_t>(comm.on_node(message.dest)),
-                                .contiguous = message.layout == nullptr,
-                                .ordered = !switches.threads,
-                                .shape = shape ? &*shape : nullptr},
-                               fin_tag);
-  if (slot == p2p::SendQueue::kNone) {
-    services.counters().messages_without_slot.add(1);
-    return std::nullopt;
-  }
-  // The light half of a fence, pairs with the heavy one in settle_described() (arrivals.cpp):
-  // either this rank sees the note, or the receiver the slot.
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  if (comms::has_ungated()) {
-    services.counters().messages_ungated.add(1);
-    services.send_queue.release(slot);
-    return std::nullopt;
-  }
+  const auto taken = taken_slot(message, fin_tag);
+  if (!taken) return std::nullopt;
+  const Slot slot = *taken;
   Sent& sent = g_sent[slot];
   sent.descriptor = {.key = {config.key[0], config.key[1]},
                      .sender = config.me,
