@@ -177,10 +177,18 @@ void resident() {
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count > 1) {
-    if (std::strcmp(arguments[1], "loop") == 0) short_loops();
-    if (std::strcmp(arguments[1], "random") == 0) random_access(2048 * kMega);
+  const char* const alone = count > 1 ? arguments[1] : "";
+  if (std::strcmp(alone, "loop") == 0) {
+    short_loops();
     return 0;
+  }
+  if (std::strcmp(alone, "random") == 0) {
+    random_access(2048 * kMega);
+    return 0;
+  }
+  if (*alone != '\0') {
+    std::fprintf(stderr, "mh-allocation: loop, random or nothing, not '%s'\n", alone);
+    return 2;
   }
   fresh();
   loops();

@@ -44,6 +44,10 @@ def main() -> None:
     parser.add_argument("what", nargs="?", choices=["loop", "random"], help="alone")
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
+    if options.rounds < 1:
+        parser.error("--rounds is at least 1")
+    if not PROGRAM.exists() or not HEAP.exists():
+        parser.error(f"{PROGRAM.name} and {HEAP.name} are not built: make build")
     found = {
         name: environment
         for name, environment in ALLOCATORS.items()

@@ -202,26 +202,16 @@ static int calibrate(struct side* s, double batch_ms) {
   return calls;
 }
 
-// What calls that are timed one by one leave behind, kMaxCalls of each.
+// What calls that are timed one by one leave behind.
 struct timed {
-  double* time;     // of the communication alone
-  double* touched;  // of the reading
-  double* peer;     // one way: what the peer spent outside communication
-  double* begun;    // both ways: when this rank began to communicate
-  double* ended;
-  double* peer_begun;
-  double* peer_ended;
+  double time[kMaxCalls];     // of the communication alone
+  double touched[kMaxCalls];  // of the reading
+  double peer[kMaxCalls];     // one way: what the peer spent outside communication
+  double begun[kMaxCalls];    // both ways: when this rank began to communicate
+  double ended[kMaxCalls];
+  double peer_begun[kMaxCalls];
+  double peer_ended[kMaxCalls];
 };
-enum { kTimedArrays = sizeof(struct timed) / sizeof(double*) };
-
-static struct timed timed_new(void) {
-  double* all = malloc(kTimedArrays * kMaxCalls * sizeof(double));
-  if (all == NULL) fail("out of memory");
-  struct timed t = {.time = all};
-  double** arrays[] = {&t.touched, &t.peer, &t.begun, &t.ended, &t.peer_begun, &t.peer_ended};
-  for (int i = 1; i < kTimedArrays; i++) *arrays[i - 1] = all + (size_t)i * kMaxCalls;
-  return t;
-}
 
 static void to_first(struct side* s, double* from, double* to, int calls) {
   if (s->first) {
@@ -283,7 +273,8 @@ static void print_result(const struct side* s, const struct samples* time,
 static void measure(struct side* s, const struct options* o, int ranks) {
   const int one_by_one = s->bytes >= kTimedBytes || s->touch || s->fill;
   const double ways = both_ways(s->mode) ? s->depth : 2;
-  struct timed timed = timed_new();
+  struct timed* timed = malloc(sizeof *timed);
+  if (timed == NULL) fail("out of memory");
   struct samples sent = samples_new(o->batches, one_by_one);
   struct samples touched = samples_new(o->batches, 1);
   const int calls = calibrate(s, o->batch_ms);
@@ -291,10 +282,10 @@ static void measure(struct side* s, const struct options* o, int ranks) {
     turns_next();
     for (int i = 0; i < kWarmUps / 2; i++) one_call(s);  // whoever had the turn had the caches
     if (one_by_one) {
-      timed_batch(s, &timed, calls);
-      for (int c = 0; c < calls; c++) timed.time[c] /= ways;
-      samples_store(&sent, b, timed.time, calls);
-      samples_store(&touched, b, timed.touched, calls);
+      timed_batch(s, timed, calls);
+      for (int c = 0; c < calls; c++) timed->time[c] /= ways;
+      samples_store(&sent, b, timed->time, calls);
+      samples_store(&touched, b, timed->touched, calls);
     } else {
       const double start = now_ns();
       for (int c = 0; c < calls; c++) one_call(s);
@@ -304,7 +295,7 @@ static void measure(struct side* s, const struct options* o, int ranks) {
   if (s->first) print_result(s, &sent, &touched, calls, ranks);
   samples_free(&sent);
   samples_free(&touched);
-  free(timed.time);
+  free(timed);
 }
 
 static void pingpong(MPI_Comm comm, const struct options* o, size_t bytes, int first, int ranks) {

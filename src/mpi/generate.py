@@ -26,10 +26,6 @@ NOTICE = """// SPDX-License-Identifier: BSD-3-Clause
 """
 
 
-# Statements that mean something without any parameter of the call.
-TAKE_NOTHING = ("before_unhelped()",)
-
-
 class TableError(Exception):
     """An entry of calls.json that cannot be meant."""
 
@@ -61,7 +57,7 @@ class Call:
     instead: str = ""
     condition: str = ""  # of `does`
     does: str = ""
-    otherwise: str = ""  # before the library's call, where neither `instead` nor `does` was done
+    unhelped: bool = False  # the library's call may wait for ranks that are not waited for
     sometimes: bool = False  # new in MPI 4: a supported library may lack it
 
     @property
@@ -94,8 +90,6 @@ def prototype_of(name: str) -> Prototype:
 def statement_of(prototype: Prototype, statement: str, condition: str) -> str:
     """With the call's arguments for "..."; one that names none of them is a slip of the pen."""
     statement = statement.replace("...", prototype.arguments)
-    if statement in TAKE_NOTHING:
-        return statement
     words = set(re.findall(r"[A-Za-z_]\w*", condition + statement))
     if not words & set(prototype.names):
         raise TableError(
@@ -106,6 +100,7 @@ def statement_of(prototype: Prototype, statement: str, condition: str) -> str:
 
 
 def given_call(prototype: Prototype, entry: dict[str, str], chapter: dict) -> Call:
+    unhelped = entry.pop("unhelped", chapter.get("unhelped", False))
     unknown = set(entry) - {"before", "after", "instead", "if", "does"}
     if unknown:
         raise TableError(f"{prototype.name}: unknown key {', '.join(sorted(unknown))}")
@@ -126,7 +121,7 @@ def given_call(prototype: Prototype, entry: dict[str, str], chapter: dict) -> Ca
         chapter.get("in_loops", "turns"),
         file=chapter.get("file", ""),
         condition=condition,
-        otherwise=chapter.get("otherwise", ""),
+        unhelped=unhelped,
         **statements,
     )
 
@@ -137,7 +132,10 @@ def call_of(name: str, entry: str | dict[str, str], chapter: dict) -> Call:
         raise TableError(f"{name}: returns {prototype.returns}, only int can be intercepted")
     if entry in ("hand", "observe", "pass"):
         return Call(prototype, entry, chapter.get("in_loops", "turns"))
-    return given_call(prototype, {"does": entry} if isinstance(entry, str) else entry, chapter)
+    if entry == "unhelped":
+        return Call(prototype, "given", chapter.get("in_loops", "turns"), unhelped=True)
+    given = {"does": entry} if isinstance(entry, str) else dict(entry)
+    return given_call(prototype, given, chapter)
 
 
 def read_calls(table: dict) -> list[Call]:
@@ -312,8 +310,8 @@ def plain_body(call: Call, head: str) -> str:
         lines.append("  }")
     if call.does:
         lines.append(f"  {condition}return {call.does};")
-    if call.otherwise:
-        lines.append(f"  {call.otherwise};")
+    if call.unhelped:
+        lines.append("  before_unhelped();")
     opened, closed = leaving(call)
     result = "const int result =" if call.after else "return"
     lines.append(f"  {result} {opened}next.{p.name}({p.arguments}){closed};")

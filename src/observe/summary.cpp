@@ -82,7 +82,7 @@ std::string why_nobody(std::span<const RankReport> ranks, const Totals& sum,
     return "every large message had to go through the MPI library";
   }
   if (sum.messages_described == 0 && sum.messages_ungated > 0)
-    return "beside intercommunicators and collective I/O large messages may be the library's alone";
+    return "an intercommunicator or collective I/O ended it";
   if (largest_node(ranks) < 2) return "no two ranks are on one node";
   if (sum.messages_described == 0 && sum.messages_exchanged > 0)
     return "busy ranks exchanged all large messages; the MPI library did it";

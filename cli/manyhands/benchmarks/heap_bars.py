@@ -8,7 +8,6 @@ median from the bar (rounds.py).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from statistics import median
 
 from manyhands.benchmarks.case import HEAP
 from manyhands.benchmarks.rounds import UNLIKELY, chance
@@ -39,29 +38,24 @@ def bar(case: str, subject: Subject) -> float | None:
 @dataclass(frozen=True)
 class Verdict:
     case: str
-    subject: Subject
+    comparison: Comparison
     at_least: float
-    ratios: tuple[float, ...]  # of the rounds
-
-    @property
-    def ratio(self) -> float:
-        return median(self.ratios)
 
     @property
     def reached(self) -> int:
         """In so many rounds."""
-        return sum(ratio >= self.at_least for ratio in self.ratios)
+        return sum(ratio >= self.at_least for ratio in self.comparison.ratios)
 
     @property
     def met(self) -> bool:
-        return self.ratio >= self.at_least
+        return self.comparison.ratio >= self.at_least
 
     @property
     def told_apart(self) -> bool:
         """Of a median that does not reach it: chance alone would hardly have left it so often."""
-        return not self.met and 2 * chance(self.reached, len(self.ratios)) <= UNLIKELY
+        return not self.met and 2 * chance(self.reached, len(self.comparison.ratios)) <= UNLIKELY
 
 
 def verdicts(case: str, comparisons: list[Comparison]) -> list[Verdict]:
     bars = [(c, bar(case, c.subject)) for c in comparisons if c.arm == HEAP.name]
-    return [Verdict(case, c.subject, least, tuple(c.ratios)) for c, least in bars if least]
+    return [Verdict(case, c, at_least) for c, at_least in bars if at_least]

@@ -28,7 +28,7 @@ from manyhands.benchmarks.mpis import MpiBuild, Placement
 from manyhands.benchmarks.nodes import Nodes, NodesError, two_nodes
 from manyhands.benchmarks.programs import LaunchError
 from manyhands.benchmarks.stats import Line
-from manyhands.benchmarks.turns import Ring, ring
+from manyhands.benchmarks.turns import Place, ring
 from manyhands.endings import end_session
 from manyhands.machine import expand
 
@@ -60,19 +60,14 @@ def run(
     machine: Machine,
     library: Path | None,
     variant: Variant = Variant(),
-    turns: tuple[Ring, int] | None = None,
+    place: Place | None = None,
 ) -> Launch:
-    """One launch. `library` is preloaded in helped arms; None makes every arm plain.
-
-    `turns`: the ring that it stands in, and its place there.
-    """
+    """One launch. `library` is preloaded in helped arms; None makes every arm plain. With a `place`
+    it takes turns with others."""
     with tempfile.TemporaryDirectory(prefix="mh-bench-") as scratch:
         summary_file = Path(scratch) / "summary.json"
         settings = case.environment | variant.environment | _threads(variant)
-        beside_us = None
-        if turns is not None:
-            beside_us, place = turns
-            settings |= beside_us.environment(place)
+        settings |= place.environment if place else {}
         if arm.helped and library is not None and not case.simulated:
             wanted = arm.environment.get("MH_HEAP", "")
             settings |= {
@@ -96,8 +91,8 @@ def run(
                 raise LaunchError(str(error)) from None
             command = [*_launcher(build, case, variant, machine, pair), *program]
             # A folder for each: launchers of Open MPI 4 that start at once fail in a common one.
-            own = {"TMPDIR": scratch} if beside_us is not None else {}
-            output = _output(command, clean_environment() | build.environment() | own, beside_us)
+            own = {"TMPDIR": scratch} if place else {}
+            output = _output(command, clean_environment() | build.environment() | own, place)
         lines = _lines(output)
         if not lines or lines[0].get("kind") != "config":
             raise LaunchError(f"{shlex.join(command)} printed no results")
@@ -121,7 +116,9 @@ def run_all(
         ThreadPoolExecutor(len(arms)) as pool,
     ):
         launches = {
-            pool.submit(run, build, binary, case, arm, machine, library, variant, (here, i)): arm
+            pool.submit(
+                run, build, binary, case, arm, machine, library, variant, Place(here, i)
+            ): arm
             for i, arm in enumerate(arms)
         }
         try:
@@ -181,8 +178,8 @@ def clean_environment() -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if not k.startswith("MH_") and k != "LD_PRELOAD"}
 
 
-def _output(command: list[str], environment: dict[str, str], beside: Ring | None = None) -> str:
-    timeout_s = TIMEOUT_S * (beside.places if beside else 1)
+def _output(command: list[str], environment: dict[str, str], place: Place | None) -> str:
+    timeout_s = TIMEOUT_S * (place.ring.count if place else 1)
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -192,8 +189,8 @@ def _output(command: list[str], environment: dict[str, str], beside: Ring | None
         env=environment,
         start_new_session=True,
     ) as process:
-        if beside is not None:
-            beside.join(process)
+        if place:
+            place.ring.join(process)
         try:
             output, errors = process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired:

@@ -247,8 +247,8 @@ def heap_bars(verdicts: dict[str, list[HeapVerdict]]) -> Table:
     )
     for name in verdicts:
         table.add_column(name, justify="right", no_wrap=True)
-    found = {(v.case, v.subject, n): v for n, row in verdicts.items() for v in row}
-    bars = {(v.case, v.subject): v.at_least for v in found.values()}
+    found = {(v.case, v.comparison.subject, n): v for n, row in verdicts.items() for v in row}
+    bars = {(v.case, v.comparison.subject): v.at_least for v in found.values()}
     for (case, subject), at_least in bars.items():
         row = [found.get((case, subject, name)) for name in verdicts]
         cells = [_heap_verdict(v) if v else "" for v in row]
@@ -258,9 +258,10 @@ def heap_bars(verdicts: dict[str, list[HeapVerdict]]) -> Table:
 
 def _heap_verdict(v: HeapVerdict) -> Text:
     """Yellow: missed, but a sign test does not tell it from the bar."""
+    c = v.comparison
     style = "green" if v.met else "red" if v.told_apart else "yellow"
     mark = "" if v.met else " -" if v.told_apart else " ~"
-    return Text(f"{factor_text(v.ratio)} ({v.reached}/{len(v.ratios)}){mark}", style=style)
+    return Text(f"{factor_text(c.ratio)} ({v.reached}/{len(c.ratios)}){mark}", style=style)
 
 
 def loop_bars(verdicts: dict[str, list[LoopVerdict]]) -> Table:

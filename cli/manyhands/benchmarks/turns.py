@@ -21,17 +21,13 @@ from manyhands.endings import end_session
 
 @dataclass
 class Ring:
-    """The places of so many launches, and the launches that are there. Any thread."""
+    """So many launches, as far as they are there. Any thread."""
 
     folder: Path
-    places: int
+    count: int
     _processes: list[subprocess.Popen[str]] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _ended: bool = False
-
-    def environment(self, place: int) -> dict[str, str]:
-        following = (place + 1) % self.places
-        return {"BENCH_TURN": f"{self.folder / str(place)},{self.folder / str(following)}"}
 
     def join(self, process: subprocess.Popen[str]) -> None:
         with self._lock:
@@ -50,12 +46,26 @@ class Ring:
                 end_session(process)
 
 
+@dataclass(frozen=True)
+class Place:
+    """Of one launch."""
+
+    ring: Ring
+    index: int
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Of its ranks."""
+        own, following = self.index, (self.index + 1) % self.ring.count
+        return {"BENCH_TURN": ",".join(str(self.ring.folder / str(i)) for i in (own, following))}
+
+
 @contextlib.contextmanager
-def ring(places: int, ranks: int) -> Iterator[Ring]:
+def ring(count: int, ranks: int) -> Iterator[Ring]:
     with contextlib.ExitStack() as kept:
         prefix = f"mh-turns-{os.getpid()}-"
         folder = Path(kept.enter_context(tempfile.TemporaryDirectory(prefix=prefix)))
-        for place in range(places):
+        for place in range(count):
             for rank in range(ranks):
                 path = folder / f"{place}.{rank}"
                 os.mkfifo(path)
@@ -65,4 +75,4 @@ def ring(places: int, ranks: int) -> Iterator[Ring]:
                 kept.callback(os.close, fd)
                 if place == 0:
                     os.write(fd, b"t")
-        yield Ring(folder, places)
+        yield Ring(folder, count)
