@@ -32,7 +32,8 @@ def build(mpi: MpiBuild, hartree_fock: bool) -> None:
     OUT.mkdir(parents=True, exist_ok=True)
     mpicxx = str(mpi.mpicc).replace("mpicc", "mpicxx")
     here = Path(__file__).parent
-    flags = ["-O3", "-std=c++20", "-DOMPI_SKIP_MPICXX", f"-I{ROOT}/include", f"-I{ROOT}/src"]
+    flags = ["-O3", "-std=c++20", "-DOMPI_SKIP_MPICXX"]
+    flags += [f"-I{ROOT}/{folder}" for folder in ("include", "src", "libs")]
     link = [f"-L{ROOT}/build/lib", f"-Wl,-rpath,{ROOT}/build/lib", "-lmanyhands-tasks"]
     overhead = [mpicxx, *flags, str(here / "overhead.cpp"), *link, "-o", str(OUT / "overhead")]
     tbb = ["c++", *flags, str(here / "onetbb.cpp"), "-ltbb", "-o", str(OUT / "onetbb")]

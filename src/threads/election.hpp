@@ -18,7 +18,7 @@
 // leaves by one that fails if somebody has sat down. Seats lie on the stacks of their waiters, so
 // there is room for any number. A seat is its waiter's again as soon as its word has changed.
 //
-// A template over the atomics of light tasks (ult/atomics.hpp), so that the tests can run it
+// A template over the atomics of a process (base/atomics.hpp), so that the tests can run it
 // through all interleavings. No allocation, no lock. Any thread may enter; what is said to be the
 // server's may be called by the thread that serves, and by no other.
 #pragma once

@@ -6,10 +6,10 @@
 #include <optional>
 #include <utility>
 
+#include "base/atomics.hpp"
 #include "base/tuning.hpp"
 #include "threads/admission.hpp"
 #include "threads/election.hpp"
-#include "ult/atomics.hpp"
 #include "wait/idleness.hpp"
 
 namespace mh::wait {
@@ -157,10 +157,10 @@ void until_as_guest(detail::Predicate done) {
 
 // --- Threads that wait together ---
 
-using Election = threads::Election<ult::Machine>;
+using Election = threads::Election<Machine>;
 
 // A thread that waits, as the one that looks for all sees it.
-struct Waiter : threads::Seat<ult::Machine> {
+struct Waiter : threads::Seat<Machine> {
   explicit Waiter(detail::Predicate predicate) : done(predicate) {}
   detail::Predicate done;
 };
@@ -197,7 +197,7 @@ void look_for_others() {
   const std::uint64_t now = ticks();
   g_election.collect();
   bool is_fresh = g_election.look(
-      [](threads::Seat<ult::Machine>& seat) { return static_cast<Waiter&>(seat).done(); });
+      [](threads::Seat<Machine>& seat) { return static_cast<Waiter&>(seat).done(); });
   while (g_election.has_ready()) {
     const auto whose = g_admission.next(now);
     if (whose == threads::Admission::Whose::nobodys) return;

@@ -49,7 +49,7 @@ def tracked() -> list[Path]:
 
 
 def sources() -> list[Path]:
-    rooms = ("src", "tests", "bench", "examples")
+    rooms = ("src", "libs", "tests", "bench", "examples")
     wanted = {".c", ".cpp", ".h", ".hpp"}
     found = [path for path in tracked() if path.suffix in wanted and path.exists()]
     return [path for path in found if path.relative_to(ROOT).parts[0] in rooms]

@@ -54,7 +54,7 @@ def waiting(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def gdb(*arguments: str | Path) -> str:
     assert shutil.which("gdb"), "gdb is not installed: run scripts/bootstrap test"
-    script = ROOT / "src" / "ult" / "tasks_gdb.py"
+    script = ROOT / "libs" / "ult" / "tasks_gdb.py"
     commands = [f"source {script}", "ult tasks", "ult backtrace", "ult backtrace 0 9999"]
     words = [word for command in commands for word in ("-ex", command)]
     run = subprocess.run(

@@ -11,13 +11,11 @@
 #include <thread>
 #include <vector>
 
+#include "base/atomics.hpp"
 #include "support/sanitizer.hpp"
-#include "ult/atomics.hpp"
 
 namespace mh::threads {
 namespace {
-
-using ult::Machine;
 
 // Threads with a letter box each.
 class Office {

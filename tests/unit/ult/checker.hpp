@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A model checker for protocols that are templates over atomics (src/ult/atomics.hpp): runs a few
+// A model checker for protocols that are templates over atomics (src/base/atomics.hpp): runs a few
 // threads through all interleavings of their atomic operations, with stores delayed in a buffer of
 // each thread as on x86 (TSO), and finds what no stress test reaches.
 //
@@ -121,7 +121,7 @@ inline void require(bool condition, const char* what) {
   if (!condition) Explorer::now().fail(what);
 }
 
-// The policy: what src/ult/atomics.hpp calls Machine.
+// The policy: what src/base/atomics.hpp calls Machine.
 struct Model {
   template <class T>
   class Atomic {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The protocols of src/ult under all interleavings (checker.hpp). Each scenario says what must
+// The protocols of libs/ult under all interleavings (checker.hpp). Each scenario says what must
 // hold; for each rule that a protocol rests on, another scenario breaks the rule and must be found
 // out.
 #include <gtest/gtest.h>

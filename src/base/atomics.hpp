@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the protocols of this room are made of: atomics, two fences, and sleeping on a word.
+// The policy that protocols between threads are templates over: atomics, two fences, and sleeping
+// on a word.
 //
-// Every protocol (bits.hpp, state.hpp, doorbell.hpp) is a template over such a policy. `Machine` is
-// the real one. The tests have another one, under which the same headers are run through all
-// interleavings with delayed stores (tests/unit/ult/checker.hpp).
+// `Machine` is the policy of shipped code. The tests compile the same headers with another policy,
+// which runs them through all interleavings with delayed stores (tests/unit/ult/checker.hpp).
 #pragma once
 
 #include <linux/futex.h>
@@ -16,7 +16,7 @@
 
 #include "base/biased_flag.hpp"
 
-namespace mh::ult {
+namespace mh {
 
 struct Machine {
   template <class T>
@@ -43,4 +43,4 @@ struct Machine {
   }
 };
 
-}  // namespace mh::ult
+}  // namespace mh

@@ -39,10 +39,10 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/atomics.hpp"
 #include "base/cacheline.hpp"
 #include "manyhands/ult/group.hpp"
 #include "manyhands/ult/scheduler.hpp"
-#include "ult/atomics.hpp"
 #include "ult/bits.hpp"
 #include "ult/debug.hpp"
 #include "ult/doorbell.hpp"

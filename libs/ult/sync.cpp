@@ -6,8 +6,8 @@
 
 #include <mutex>
 
+#include "base/atomics.hpp"
 #include "base/clock.hpp"
-#include "ult/atomics.hpp"
 
 namespace mh::ult {
 namespace detail {

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# What holds for the interposer and for the libraries in libs/: the platform, the language, warnings,
+# sanitizers, precompiled headers, and how one folder uses the targets of another. Every project of the
+# tree includes this file after project(), so a library builds alone as it builds with the rest.
+get_filename_component(MH_ROOT ${CMAKE_CURRENT_LIST_DIR} DIRECTORY)
+
+if(NOT CMAKE_SYSTEM_NAME STREQUAL Linux OR NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
+  message(FATAL_ERROR "Manyhands is for Linux on x86-64, not for ${CMAKE_SYSTEM_NAME} on ${CMAKE_SYSTEM_PROCESSOR}.")
+endif()
+
+# A library inside a larger build has these from the first project that included this file.
+if(TARGET mh_flags)
+  return()
+endif()
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
+set(MH_SANITIZE "" CACHE STRING "Sanitizers to build with: thread, or address, undefined")
+option(MH_WERROR "Warnings are errors" ON)
+
+# Warnings are ours alone: they reach no header of another project.
+add_library(mh_flags INTERFACE)
+target_compile_options(mh_flags INTERFACE -Wall -Wextra -Wconversion -Wshadow
+                       $<$<BOOL:${MH_WERROR}>:-Werror>)
+# What a thread has of its own, little, is there from its start: every MPI call and every call of the
+# OpenMP run time asks for it, and the dynamic model makes three calls of that.
+target_compile_options(mh_flags INTERFACE -ftls-model=initial-exec)
+target_include_directories(mh_flags INTERFACE ${MH_ROOT}/include)  # the public headers
+if(MH_SANITIZE)
+  # -g1: lines are all that reports show, and the rest takes a quarter of the compiler's time.
+  string(REPLACE ";" "," mh_sanitizers "${MH_SANITIZE}")
+  add_compile_options(-fsanitize=${mh_sanitizers} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)
+  add_link_options(-fsanitize=${mh_sanitizers})
+endif()
+
+# Has the headers named after read once for all sources of `target`, which takes half of the compiler's
+# time otherwise; `REUSE_FROM other` takes those of another target. With them nobody misses an include
+# that a source forgot, so one build compiles each source of the library without, and clang-tidy sees
+# all sources so.
+function(mh_precompile target)
+  if(ARGV1 STREQUAL "REUSE_FROM")
+    target_precompile_headers(${target} ${ARGN})
+  else()
+    list(TRANSFORM ARGN REPLACE "^(.+)$" "$<$<COMPILE_LANGUAGE:CXX>:<\\1$<ANGLE-R>>" OUTPUT_VARIABLE headers)
+    target_precompile_headers(${target} PRIVATE ${headers})
+  endif()
+  # ccache (Makefile) sees from it what has been precompiled.
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
+endfunction()
+set(mh_std_headers algorithm array atomic functional memory mutex optional span string unordered_map vector)
+
+find_package(Threads REQUIRED)
+
+# Adds the folder that makes `target`, unless the build has that target already.
+function(mh_add_once target folder)
+  if(NOT TARGET ${target})
+    add_subdirectory(${MH_ROOT}/${folder} ${CMAKE_BINARY_DIR}/${folder})
+  endif()
+endfunction()
+
+# Ends the CMakeLists.txt of a library that cannot be built, for the reason given. A larger build goes on
+# without the library; a build of the library alone fails.
+macro(mh_skip_library reason)
+  if(PROJECT_IS_TOP_LEVEL)
+    message(FATAL_ERROR "${reason}")
+  endif()
+  message(STATUS "${reason}")
+  return()
+endmacro()
