@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Each library of libs/ builds alone, by the commands of its README.md, in a tree of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MPI = ROOT / ".mpi" / "mpich5" / "bin"  # its compiler and launcher, for the program alone
+# The folders of the repository that each library says it needs.
+COMMON = ("cmake", "include", "src/base")
+NEEDS = {
+    "ult": (*COMMON, "libs/ult"),
+    "lci": (*COMMON, "libs/ult", "libs/lci"),
+    "tasks": (*COMMON, "libs/tasks"),
+}
+LIMIT_S = 500  # a first build on a busy machine
+
+
+def block(page: str, language: str) -> str:
+    found = re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
+    assert len(found) == 1, f"one block of {language} is wanted"
+    return found[0]
+
+
+def environment(tree: Path) -> dict[str, str]:
+    """The build is quick where ccache knows the sources from another tree."""
+    values = dict(os.environ, PATH=f"{MPI}:{os.environ['PATH']}", CMAKE_GENERATOR="Ninja")
+    values.update(CMAKE_BUILD_PARALLEL_LEVEL="2", CCACHE_BASEDIR=str(tree), CCACHE_NOHASHDIR="1")
+    if shutil.which("ccache"):
+        values["CMAKE_CXX_COMPILER_LAUNCHER"] = "ccache"
+    return values
+
+
+@pytest.mark.timeout(LIMIT_S + 60)
+@pytest.mark.parametrize("library", NEEDS)
+def test_the_commands_of_the_readme(library: str, tmp_path: Path) -> None:
+    page = (ROOT / "libs" / library / "README.md").read_text()
+    program = re.search(r"`(\w+\.cpp)`", page)
+    promised = re.search(r"It prints `(.*?)`", page)
+    assert program and promised
+    for folder in NEEDS[library]:
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    (tmp_path / program[1]).write_text(block(page, "cpp"))
+    done = subprocess.run(
+        ["bash", "-e", "-c", block(page, "bash")],
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == promised[1], done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("library", NEEDS)
+def test_a_readme_is_short_and_leads_to_the_guide(library: str) -> None:
+    page = (ROOT / "libs" / library / "README.md").read_text()
+    assert page.count("\n") <= 60
+    links = re.findall(r"\]\(([^)]+)\)", page)
+    assert any("docs/" in link for link in links)
+    assert [link for link in links if not (ROOT / "libs" / library / link).exists()] == []
+
+
+@pytest.mark.parametrize("source", [".", "libs/ult", "libs/lci", "libs/tasks"])
+def test_another_processor_is_an_error_of_one_sentence(source: str, tmp_path: Path) -> None:
+    command = ["cmake", "-S", str(ROOT / source), "-B", str(tmp_path)]
+    command += ["-DCMAKE_SYSTEM_NAME=Linux", "-DCMAKE_SYSTEM_PROCESSOR=aarch64"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
+    assert done.returncode != 0
+    sentence = "Manyhands is for Linux on x86-64, not for Linux on aarch64."
+    assert sentence in " ".join(done.stderr.split())
