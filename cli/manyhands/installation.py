@@ -42,7 +42,7 @@ def library() -> Path | None:
         built = root / "build" / "lib" / LIBRARY
         return built if built.exists() else None
     for prefix in prefixes():
-        for folder in ("lib", "lib64", *multiarch()):
+        for folder in ("lib", "lib64", "lib/x86_64-linux-gnu"):
             if (prefix / folder / LIBRARY).exists():
                 return prefix / folder / LIBRARY
     return None
@@ -101,10 +101,6 @@ def program(name: str) -> Path | None:
 
 def how_to_get_programs() -> str:
     return "run `make build` in the checkout" if checkout() is not None else "reinstall Manyhands"
-
-
-def multiarch() -> list[str]:
-    return [f"lib/{name}" for name in ("x86_64-linux-gnu", "aarch64-linux-gnu")]
 
 
 def settings_table() -> Path | None:

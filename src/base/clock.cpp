@@ -1,23 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The length of a tick. On x86 the frequency of the time stamp counter is not readable without
-// privilege on every machine, so it is compared with the monotonic clock for two milliseconds; on
-// Arm the counter says its frequency itself.
+// The length of a tick. The frequency of the time stamp counter is not readable without privilege
+// on every machine, so it is compared with the monotonic clock for two milliseconds.
 #include "base/clock.hpp"
 
 #include <time.h>
 
 namespace mh {
 namespace {
-
-#if defined(__aarch64__)
-
-double measure_ticks_per_ns() {
-  std::uint64_t hertz;
-  asm volatile("mrs %0, cntfrq_el0" : "=r"(hertz));
-  return static_cast<double>(hertz) * 1e-9;
-}
-
-#else
 
 constexpr std::int64_t kCalibrationNs = 2'000'000;  // error of both end points below 0.1 us: 1e-4
 
@@ -53,8 +42,6 @@ double measure_ticks_per_ns() {
   const Instant last = read_both();
   return static_cast<double>(last.ticks - first.ticks) / static_cast<double>(last.ns - first.ns);
 }
-
-#endif
 
 }  // namespace
 

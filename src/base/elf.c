@@ -153,11 +153,7 @@ const char* mh_soname(const struct mh_object* object) {
 
 static void import_of(const struct mh_object* object, const struct names* names,
                       const ElfW(Rela) * relocation, mh_import* each, void* data) {
-#if defined(__x86_64__)
   const uint64_t jump = R_X86_64_JUMP_SLOT, address = R_X86_64_GLOB_DAT;
-#elif defined(__aarch64__)
-  const uint64_t jump = R_AARCH64_JUMP_SLOT, address = R_AARCH64_GLOB_DAT;
-#endif
   const uint64_t type = ELF64_R_TYPE(relocation->r_info);
   if (type != jump && type != address) return;
   const ElfW(Sym)* symbol = &names->symbols[ELF64_R_SYM(relocation->r_info)];

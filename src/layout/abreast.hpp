@@ -16,7 +16,6 @@
 
 namespace mh::layout::detail {
 
-#if defined(__x86_64__)
 constexpr std::size_t kLanesAbreast = 4;
 // Lines of a lane: 32 * n + 25, so that no two lanes come near the same set of a cache at a time.
 constexpr std::size_t kLeastLane = 25;
@@ -62,11 +61,5 @@ inline void copy_abreast(std::byte* to, const std::byte* from, std::size_t bytes
 inline bool is_abreast(std::size_t bytes) {
   return kHasWide && bytes >= kLeastAbreast && bytes <= kMostAbreast;
 }
-#else
-inline void copy_abreast(std::byte* to, const std::byte* from, std::size_t bytes) {
-  std::memcpy(to, from, bytes);
-}
-inline bool is_abreast(std::size_t /*bytes*/) { return false; }
-#endif
 
 }  // namespace mh::layout::detail

@@ -6,9 +6,7 @@
 // is slower: docs/decisions.md.
 #pragma once
 
-#if defined(__x86_64__)
 #include <immintrin.h>
-#endif
 
 #include <algorithm>
 #include <array>
@@ -131,7 +129,6 @@ inline bool in_one_page(const std::byte* from, std::size_t bytes) {
   return reinterpret_cast<std::uintptr_t>(from) % kPage <= kPage - bytes;
 }
 
-#if defined(__x86_64__)
 // Runs of at most kMost bytes, none of which is looked at for its length: kMost bytes are copied of
 // each, and what was too much of one is overwritten by the next. Returns the first run that this
 // cannot be done with, because the stream given to it is about to end there; `stream` goes along.
@@ -162,13 +159,6 @@ template <std::size_t kMost>
   stream = to;
   return i;
 }
-#else
-template <std::size_t kMost>
-std::uint64_t pack_short_runs(Address /*at*/, const Runs& /*runs*/, std::uint64_t first,
-                              std::uint64_t /*last*/, std::byte*& /*stream*/) {
-  return first;
-}
-#endif
 
 // Runs of different lengths.
 template <bool kPack>

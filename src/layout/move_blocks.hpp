@@ -6,9 +6,7 @@
 // blocks are written, never a gap. What was tried and is slower: docs/decisions.md.
 #pragma once
 
-#if defined(__x86_64__)
 #include <immintrin.h>
-#endif
 
 #include <cstddef>
 #include <cstdint>
@@ -37,13 +35,7 @@ inline void move_fixed(std::byte* memory, std::byte* stream) {
 }
 
 // One block of more than 64 bytes.
-#if defined(__x86_64__)
 void copy_long(std::byte* to, const std::byte* from, std::size_t bytes);
-#else
-inline void copy_long(std::byte* to, const std::byte* from, std::size_t bytes) {
-  std::memcpy(to, from, bytes);
-}
-#endif
 
 template <bool kPack>
 inline void move_bytes(std::byte* memory, std::byte* stream, std::size_t bytes) {
@@ -127,7 +119,6 @@ constexpr std::size_t kLeastAligned = 160;
 // The longest blocks that they move faster than the C library does.
 constexpr std::size_t kWideMost = 64U << 10U;
 
-#if defined(__x86_64__)
 // Whether the processor has 32-byte registers.
 extern const bool kHasWide;
 
@@ -202,11 +193,6 @@ template <bool kPack, Parts kParts>
 void move_wide_row(const Row& row, std::size_t bytes) {
   move_wide<kPack, kParts>(row.at, row.stride, row.length, row.stream, row.stream_stride, bytes);
 }
-#else
-constexpr bool kHasWide = false;
-template <bool kPack, Parts kParts>
-void move_wide_row(const Row& /*row*/, std::size_t /*bytes*/) {}
-#endif
 
 // Calls `with` for the loop over blocks of this size; the choice is made once, not for each row.
 template <bool kPack, class With>

@@ -10,12 +10,10 @@
 // written() before anybody is told of the bytes.
 //
 // What each is worth: docs/decisions.md. Reading is for processors with wide registers (kHasWide,
-// kernels.hpp), writing for x86-64; others move such blocks as all others.
+// move_blocks.hpp); without wide registers such blocks are read like all others.
 #pragma once
 
-#if defined(__x86_64__)
 #include <emmintrin.h>
-#endif
 
 #include <algorithm>
 #include <cstddef>
@@ -31,7 +29,6 @@ inline constexpr std::size_t kLine = kCacheLine;
 
 // ---- Writing --------------------------------------------------------------------------------
 
-#if defined(__x86_64__)
 inline void written() { _mm_sfence(); }
 
 inline void write_line(std::byte* to, const std::byte* from) {
@@ -54,12 +51,6 @@ inline void write(std::byte* to, const std::byte* from, std::size_t bytes) {
   for (; at + kLine <= bytes; at += kLine) write_line(to + at, from + at);
   if (at != bytes) std::memcpy(to + at, from + at, bytes - at);
 }
-#else
-inline void written() {}
-inline void write(std::byte* to, const std::byte* from, std::size_t bytes) {
-  std::memcpy(to, from, bytes);
-}
-#endif
 
 // Shorter ones may hold no whole line, unless they are lines.
 inline constexpr std::uint64_t kLeastWritten = 2 * kLine - 1;
@@ -119,11 +110,8 @@ inline void ask_for(Address line) {
 using Half [[gnu::vector_size(32)]] = unsigned char;
 
 // One block of each lane.
-#if defined(__x86_64__)
-[[gnu::target("avx2")]]
-#endif
-inline void
-read_abreast(Address at, std::byte* stream, std::uint64_t block, Apart apart, Ahead ahead) {
+[[gnu::target("avx2")]] inline void read_abreast(Address at, std::byte* stream, std::uint64_t block,
+                                                 Apart apart, Ahead ahead) {
   std::uint64_t done = 0;
   for (; done + kLine <= block; done += kLine) {
     const std::int64_t on =

@@ -9,7 +9,6 @@
 
 namespace mh::layout {
 
-#if defined(__x86_64__)
 namespace detail {
 // Read by moves of any thread; until this file is initialised, there are no wide registers and no
 // fences between stores.
@@ -33,7 +32,6 @@ void copy_long(std::byte* to, const std::byte* from, std::size_t bytes) {
   std::memcpy(to, from, bytes);
 }
 }  // namespace detail
-#endif
 
 namespace {
 

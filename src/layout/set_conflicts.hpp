@@ -4,9 +4,7 @@
 // Owns the loops for them and the decision which rows they are. `kPack` as in move_blocks.hpp.
 #pragma once
 
-#if defined(__x86_64__)
 #include <emmintrin.h>
-#endif
 
 #include <algorithm>
 #include <array>
@@ -26,11 +24,7 @@ namespace mh::layout::detail {
 // of them fit). AMD's need none of that, and then wait for what they would have fetched meanwhile.
 enum class SetConflicts : std::uint8_t { none, some, severe };
 constexpr std::uint64_t kBlocksStoredAtOnce = 16;
-#if defined(__x86_64__)
 extern const bool kSetConflictsAreSlow;
-#else
-constexpr bool kSetConflictsAreSlow = false;
-#endif
 
 // The blocks of a short row are apart from each other; row after row they conflict.
 inline bool are_short(const Rows& rows) { return rows.length < kBlocksStoredAtOnce; }
@@ -44,14 +38,12 @@ inline SetConflicts set_conflicts_of(const Rows& rows) {
   return stride % 512 == 0 ? SetConflicts::some : SetConflicts::none;
 }
 
-inline void let_through([[maybe_unused]] SetConflicts conflicts) {
-#if defined(__x86_64__)
+inline void let_through(SetConflicts conflicts) {
   if (conflicts == SetConflicts::severe) {
     _mm_mfence();
   } else {
     _mm_lfence();
   }
-#endif
 }
 
 template <class MoveRow>
@@ -85,19 +77,11 @@ constexpr std::uint64_t kConflictLoaded = kPack ? 7 : 4;
 // Fewer find room, or nearly so.
 constexpr std::uint64_t kLeastConflicting = 32;
 
-inline void ask_second_cache(Address at) {
-#if defined(__x86_64__)
-  _mm_prefetch(pointer(at), _MM_HINT_T1);
-#endif
-}
+inline void ask_second_cache(Address at) { _mm_prefetch(pointer(at), _MM_HINT_T1); }
 
 // 0, which the processor knows only once it knows `value`.
 inline Address zero_after(std::uint64_t value) {
-#if defined(__x86_64__)
   asm volatile("and $0, %0" : "+r"(value) : : "cc");
-#else
-  value = 0;
-#endif
   return value;
 }
 

@@ -178,7 +178,6 @@ void narrow(void* target, const void* origin, std::size_t elements) {
   combine_all<op, T>(target, origin, elements);
 }
 
-#if defined(__x86_64__)
 // Without fused multiplications, so the bits are the same.
 template <Op op, class T>
 [[gnu::target("avx2")]] void wide(void* target, const void* origin, std::size_t elements) {
@@ -188,7 +187,6 @@ const bool kHasWide = [] {
   __builtin_cpu_init();
   return __builtin_cpu_supports("avx2") != 0;
 }();
-#endif
 
 using Row = std::array<Kernel, kTypes>;
 using Table = std::array<Row, kOps>;
@@ -196,9 +194,7 @@ using Table = std::array<Row, kOps>;
 template <Op op, class T>
 constexpr Kernel entry([[maybe_unused]] bool for_wide) {
   if constexpr (is_defined<op, T>()) {
-#if defined(__x86_64__)
     if (for_wide) return wide<op, T>;
-#endif
     return narrow<op, T>;
   } else {
     return nullptr;
@@ -216,9 +212,7 @@ constexpr Table table(std::index_sequence<ops...> /*all*/, bool for_wide) {
 }
 
 constexpr Table kNarrow = table(std::make_index_sequence<kOps>{}, false);
-#if defined(__x86_64__)
 constexpr Table kWide = table(std::make_index_sequence<kOps>{}, true);
-#endif
 
 template <class... Listed>
 constexpr std::array<std::size_t, kTypes> sizes(List<Listed...> /*types*/) {
@@ -234,9 +228,7 @@ std::size_t bytes_of(Type type) { return kSizes[static_cast<std::size_t>(type)];
 Kernel kernel_of(Op op, Type type) {
   const auto [row, column] =
       std::pair(static_cast<std::size_t>(op), static_cast<std::size_t>(type));
-#if defined(__x86_64__)
   if (kHasWide) return kWide[row][column];
-#endif
   return kNarrow[row][column];
 }
 

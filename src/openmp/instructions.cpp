@@ -207,14 +207,6 @@ class Decoder {
   Decoded done_;
 };
 
-// ---- aarch64 ------------------------------------------------------------------------------------
-
-// The number of so many bits whose lowest is `low`, with its sign.
-std::int64_t field(std::uint32_t word, unsigned low, unsigned bits) {
-  const auto high = static_cast<std::int64_t>(std::uint64_t{word} << (64U - low - bits));
-  return high >> (64U - bits);
-}
-
 }  // namespace
 
 std::size_t length(std::span<const std::uint8_t> code) { return Decoder(code).run().length; }
@@ -229,30 +221,6 @@ bool x86_64(std::span<const std::uint8_t> code, std::uintptr_t address, const Vi
     const auto distance = read<std::int32_t>(&code[begin + now.distance]);
     visit(now.goes ? Target::code : Target::place,
           address + at + static_cast<std::uintptr_t>(distance));
-  }
-  return true;
-}
-
-bool aarch64(std::span<const std::uint8_t> code, std::uintptr_t address, const Visit& visit) {
-  constexpr std::size_t kBytes = 4;
-  std::uintptr_t pages[32] = {};  // what adrp has put into each register
-  for (std::size_t at = 0; at + kBytes <= code.size(); at += kBytes) {
-    const auto word = read<std::uint32_t>(&code[at]);
-    const std::uintptr_t here = address + at;
-    const auto go = [&](std::int64_t words) {
-      visit(Target::code, here + static_cast<std::uintptr_t>(words) * kBytes);
-    };
-    if ((word & 0x7c000000U) == 0x14000000U) go(field(word, 0, 26));  // b, bl
-    if ((word & 0xff000010U) == 0x54000000U) go(field(word, 5, 19));  // b.condition
-    if ((word & 0x7e000000U) == 0x34000000U) go(field(word, 5, 19));  // cbz, cbnz
-    if ((word & 0x9f000000U) == 0x90000000U) {                        // adrp
-      const auto high = static_cast<std::uint64_t>(field(word, 5, 19)) << 2U;
-      const std::uint64_t page = high | (word >> 29U & 3U);
-      pages[word & 31U] = (here & ~std::uintptr_t{0xfff}) + (page << 12U);
-    }
-    if ((word & 0xffc00000U) == 0xf9400000U) {  // ldr of 64 bits
-      visit(Target::place, pages[word >> 5U & 31U] + (word >> 10U & 0xfffU) * std::uintptr_t{8});
-    }
   }
   return true;
 }

@@ -2,7 +2,7 @@
 // What machine code refers to: the functions that it calls or jumps to, and the places of the
 // loader that it reads addresses from.
 //
-// On x86-64 instructions are told apart by their lengths alone, as compilers write them: one after
+// Instructions of x86-64 are told apart by their lengths alone, as compilers write them: one after
 // another, without data in between. Limit: instructions of user programs up to AVX-512.
 #pragma once
 
@@ -23,9 +23,8 @@ using Visit = std::function<void(Target, std::uintptr_t)>;
 // Looks through code that runs at `address`. False where it comes to something that is no
 // instruction.
 bool x86_64(std::span<const std::uint8_t> code, std::uintptr_t address, const Visit& visit);
-bool aarch64(std::span<const std::uint8_t> code, std::uintptr_t address, const Visit& visit);
 
-// The bytes of the x86-64 instruction that the code begins with, 0: it is none.
+// The bytes of the instruction that the code begins with, 0: it is none.
 std::size_t length(std::span<const std::uint8_t> code);
 
 template <class Value>

@@ -28,11 +28,7 @@ using instructions::Visit;
 
 // False: it is not understood.
 bool look_through(std::span<const std::uint8_t> code, const Visit& visit) {
-#if defined(__x86_64__)
   return instructions::x86_64(code, reinterpret_cast<std::uintptr_t>(code.data()), visit);
-#elif defined(__aarch64__)
-  return instructions::aarch64(code, reinterpret_cast<std::uintptr_t>(code.data()), visit);
-#endif
 }
 
 // Where the functions of an object begin, as DWARF's .eh_frame_hdr says (Linux Standard
@@ -192,7 +188,6 @@ class Walk {
   // Where such a jump ends, 0: it is something else.
   static std::size_t jump_in(std::span<const std::uint8_t> code) {
     constexpr std::size_t kJump = 6;
-#if defined(__x86_64__)
     static constexpr std::uint8_t kLandingPad[] = {0xf3, 0x0f, 0x1e, 0xfa};
     constexpr std::uint8_t kBound = 0xf2;
     std::size_t at = 0;
@@ -202,13 +197,6 @@ class Walk {
     if (at < code.size() && code[at] == kBound) ++at;
     const bool jumps = at + kJump <= code.size() && code[at] == 0xff && code[at + 1] == 0x25;
     return jumps ? at + kJump : 0;
-#elif defined(__aarch64__)
-    constexpr std::uint32_t kBranch = 0xd61f0220;  // br x17
-    for (std::size_t at = 0; at + 4 <= code.size(); at += 4) {
-      if (read<std::uint32_t>(&code[at]) == kBranch) return at + 4;
-    }
-    return 0;
-#endif
   }
 
   const Object& object_;

@@ -5,15 +5,8 @@
 
         .text
 
-#if defined(__x86_64__)
 #include "base/detour_x86_64.S"
         detour  noticed, mh_openmp_noticed, 8(%rbp)     /* the caller's return address */
-#elif defined(__aarch64__)
-#include "base/detour_aarch64.S"
-        detour  noticed, mh_openmp_noticed, x30
-#else
-#error "write a detour_<architecture>.S"
-#endif
 
         .hidden mh_openmp_stubs
         .globl  mh_openmp_stubs

@@ -18,62 +18,36 @@ class FloatingPoint {
  public:
   static FloatingPoint now() {
     FloatingPoint state;
-#if defined(__x86_64__)
     asm volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(state.vector_), "=m"(state.x87_));
-#elif defined(__aarch64__)
-    asm volatile("mrs %0, fpcr" : "=r"(state.control_));
-#endif
     return state;
   }
 
   // The calling thread computes like the one whose state this is; no exception is raised yet.
   void adopt() const {
-#if defined(__x86_64__)
     const std::uint32_t vector = vector_ & ~kRaised;
     asm volatile("fnclex\n\tfldcw %1\n\tldmxcsr %0" : : "m"(vector), "m"(x87_));
-#elif defined(__aarch64__)
-    asm volatile("msr fpsr, xzr\n\tmsr fpcr, %0" : : "r"(control_));
-#endif
   }
 
   // The exceptions that were raised so far in the calling thread.
   static std::uint32_t raised() {
-#if defined(__x86_64__)
     std::uint32_t vector = 0;
     std::uint16_t x87 = 0;
     asm volatile("stmxcsr %0\n\tfnstsw %1" : "=m"(vector), "=m"(x87));
     return (vector | x87) & kRaised;
-#elif defined(__aarch64__)
-    std::uint64_t status = 0;
-    asm volatile("mrs %0, fpsr" : "=r"(status));
-    return static_cast<std::uint32_t>(status) & kRaised;
-#endif
   }
 
   // They are raised in the calling thread as well, without a trap.
   static void raise(std::uint32_t exceptions) {
-#if defined(__x86_64__)
     std::uint32_t vector = 0;
     asm volatile("stmxcsr %0" : "=m"(vector));
     vector |= exceptions;
     asm volatile("ldmxcsr %0" : : "m"(vector));
-#elif defined(__aarch64__)
-    std::uint64_t status = 0;
-    asm volatile("mrs %0, fpsr" : "=r"(status));
-    status |= exceptions;
-    asm volatile("msr fpsr, %0" : : "r"(status));
-#endif
   }
 
  private:
-#if defined(__x86_64__)
   static constexpr std::uint32_t kRaised = 0x3f;
   std::uint32_t vector_ = 0;
   std::uint16_t x87_ = 0;
-#elif defined(__aarch64__)
-  static constexpr std::uint32_t kRaised = 0x9f;
-  std::uint64_t control_ = 0;
-#endif
 };
 
 struct Surroundings {

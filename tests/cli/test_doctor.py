@@ -19,8 +19,8 @@ from .conftest import MH, Mh, environment
 
 # Forbids process_vm_readv by a seccomp filter, as container runtimes do, and becomes a command.
 REFUSE = """
-import ctypes, os, platform, struct, sys
-number = {"x86_64": 310, "aarch64": 270}[platform.machine()]
+import ctypes, os, struct, sys
+number = 310  # of process_vm_readv on x86-64
 code = [(0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x50000 | int(sys.argv[1])),
         (0x06, 0, 0, 0x7FFF0000)]
 filter = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in code))

@@ -455,25 +455,6 @@ def test_pmpi_may_lie_in_a_library_of_its_own(compiled: Compile, tmp_path: Path)
     assert result.err.count("libpmpi_abi.so.1 lacks what every MPI of its kind has") == 1
 
 
-@pytest.mark.skipif(
-    not (shutil.which("aarch64-linux-gnu-gcc") and shutil.which("qemu-aarch64")),
-    reason="needs gcc-aarch64-linux-gnu and qemu-user",
-)
-def test_on_aarch64_every_register_is_kept(compiled: Compile) -> None:
-    compiler = "aarch64-linux-gnu-gcc"
-    parts = sorted((ROOT / "src/mpi/front").glob("*.c")) + [ROOT / "src/mpi/front/exports.S"]
-    folders = [f"-I{ROOT / 'src'}", f"-I{STAND_IN.parent / 'generated'}"]
-    options = ["-std=gnu11", "-O2", "-fPIC", "-fvisibility=hidden", "-shared"]
-    options += ["-Wl,-z,defs,-z,separate-code", *map(str, parts[1:]), *folders]
-    front = compiled(compiler, str(parts[0]), *options)
-    library = compiled(compiler, "toy_mpi.c", "-shared", "-fPIC")
-    program = compiled(compiler, "toy_program.c", str(library), "-pthread")
-    emulate = ["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu", "-E", f"LD_PRELOAD={front}"]
-    result = execute([*emulate, str(program)])
-    assert result.code == 0, result.err
-    assert result.out.splitlines() == ["level 3 sum 78", "failures 0"]
-
-
 # --- programs without MPI ----------------------------------------------------------------------
 
 

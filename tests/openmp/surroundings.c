@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fenv.h>
 #include <float.h>
+#include <immintrin.h>
 #include <locale.h>
 #include <math.h>
 #include <mpi.h>
@@ -15,9 +16,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 enum { N = 300, MOST = 4000, ENOUGH = 20 };
 static long others, wrong;
@@ -63,19 +61,13 @@ static void round_upward(void) {
   third = one / three;
 }
 static void narrow(void) {
-#if defined(__x86_64__)
   unsigned short control;
   __asm__ volatile("fnstcw %0" : "=m"(control));
   control &= (unsigned short)~0x300; /* 24 bits */
   __asm__ volatile("fldcw %0" : : "m"(control));
-#endif
   wide_third = wide_one / wide_three;
 }
-static void flush(void) {
-#if defined(__x86_64__)
-  _mm_setcsr(_mm_getcsr() | 0x8040);
-#endif
-}
+static void flush(void) { _mm_setcsr(_mm_getcsr() | 0x8040); }
 static void choose_locale(void) {
   uselocale(locale = newlocale(LC_ALL_MASK, "C.UTF-8", (locale_t)0));
 }

@@ -8,13 +8,7 @@
 
         .text
 
-#if defined(__x86_64__)
 #include "mpi/front/jump_x86_64.S"
-#elif defined(__aarch64__)
-#include "mpi/front/jump_aarch64.S"
-#else
-#error "write a jump_<architecture>.S"
-#endif
 
 .macro slots name
         .pushsection .data.\name, "aw", %progbits

@@ -158,8 +158,8 @@ static void find_folder(void) {
 }
 
 static void publish(mh_function* slot, mh_function function) {
-  /* release: a thread that jumps through the slot finds what the variant wrote before (the stub's
-   * acquire on aarch64; plain loads suffice on x86-64). */
+  /* release: a thread that jumps through the slot finds what the variant wrote before. On x86-64
+   * the plain load of the jump suffices as the partner. */
   if (function != NULL) __atomic_store_n(slot, function, __ATOMIC_RELEASE);
 }
 

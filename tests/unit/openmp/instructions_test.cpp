@@ -74,26 +74,5 @@ TEST(X86, what_is_no_instruction_is_said) {
   EXPECT_EQ(length({}), 0U);
 }
 
-Found in_aarch64(const std::vector<std::uint32_t>& words) {
-  Found found;
-  const auto* bytes = reinterpret_cast<const std::uint8_t*>(words.data());
-  EXPECT_TRUE(aarch64({bytes, words.size() * 4}, kHere,
-                      [&](Target what, std::uintptr_t to) { found.emplace_back(what, to); }));
-  return found;
-}
-
-TEST(Aarch64, calls_and_jumps_say_where_they_go) {
-  EXPECT_EQ(in_aarch64({0x94000004}), (Found{{Target::code, kHere + 16}}));         // bl
-  EXPECT_EQ(in_aarch64({0xd503201f, 0x17ffffff}), (Found{{Target::code, kHere}}));  // nop, b
-  EXPECT_EQ(in_aarch64({0x54000040}), (Found{{Target::code, kHere + 8}}));          // b.eq
-  EXPECT_EQ(in_aarch64({0xb4000060}), (Found{{Target::code, kHere + 12}}));         // cbz x0
-}
-
-// adrp x16,#0x2000; ldr x17,[x16,#0x18]; br x17: how linkers call on.
-TEST(Aarch64, places_are_pages_and_what_is_added) {
-  EXPECT_EQ(in_aarch64({0xd0000010, 0xf9400e11, 0xd61f0220}),
-            (Found{{Target::place, kHere + 0x2018}}));
-}
-
 }  // namespace
 }  // namespace mh::openmp::instructions
