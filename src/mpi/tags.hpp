@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "p2p/send_queue.hpp"
+#include "p2p/send_table.hpp"
 
 namespace mh::mpi::tags {
 
@@ -43,7 +43,7 @@ constexpr bool disjoint(const std::array<Range, kRanges>& ranges) {
 // Completion messages of described sends (MPI_Isend and its kin), by SendSlot::own_fin().
 inline constexpr Range kSendFins{0, static_cast<int>(p2p::SendSlot::kOwnFins)};
 // Data that a receiver could not reach, by slot of the sender's send queue.
-inline constexpr Range kResends{kSendFins.end(), static_cast<int>(p2p::SharedSendQueue::kSlots)};
+inline constexpr Range kResends{kSendFins.end(), static_cast<int>(p2p::SharedSendTable::kSlots)};
 // Completion messages of sends to other nodes, by internode pipeline.
 inline constexpr Range kInternodeFins{kResends.end(), 64};
 // Nobody sends it: what a rank probes for to drive the library.

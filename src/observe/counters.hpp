@@ -34,11 +34,11 @@ class Count {
 
 struct alignas(kCacheLine) Counters {
   // Per message, written by the sending or receiving side.
-  Count messages_described;  // sent as a descriptor
-  Count bytes_described;
+  Count messages_by_rendezvous;  // sent as a descriptor
+  Count bytes_by_rendezvous;
   Count resends;                // descriptors that could not be redeemed
   Count messages_without_slot;  // left to the library: the send queue was full,
-  Count messages_ungated;       // ... or a communicator without an arrival barrier was there
+  Count messages_ended;       // ... or a communicator without an arrival barrier was there
 
   // Per chunk.
   alignas(kCacheLine) Count

@@ -78,17 +78,17 @@ std::size_t largest_node(std::span<const RankReport> ranks) {
 std::string why_nobody(std::span<const RankReport> ranks, const Totals& sum,
                        const std::string& why_not) {
   if (!why_not.empty()) return why_not;
-  if (sum.messages_described == 0 && sum.messages_without_slot > 0) {
+  if (sum.messages_by_rendezvous == 0 && sum.messages_without_slot > 0) {
     return "every large message had to go through the MPI library";
   }
-  if (sum.messages_described == 0 && sum.messages_ungated > 0)
+  if (sum.messages_by_rendezvous == 0 && sum.messages_ended > 0)
     return "an intercommunicator or collective I/O ended it";
   if (largest_node(ranks) < 2) return "no two ranks are on one node";
-  if (sum.messages_described == 0 && sum.messages_exchanged > 0)
+  if (sum.messages_by_rendezvous == 0 && sum.messages_exchanged > 0)
     return "busy ranks exchanged all large messages; the MPI library did it";
-  if (sum.messages_described == 0 && sum.windows_ours > 0)
+  if (sum.messages_by_rendezvous == 0 && sum.windows_ours > 0)
     return "no message reached MH_THRESHOLD, no one-sided operation was large";
-  if (sum.messages_described == 0) return "no message between ranks of a node reached MH_THRESHOLD";
+  if (sum.messages_by_rendezvous == 0) return "no message between ranks of a node reached MH_THRESHOLD";
   if (largest_node(ranks) < 3)
     return "no third rank on any node; senders and receivers copied together";
   return "no third rank was waiting while there was a chunk left";
@@ -132,8 +132,8 @@ void add_times(Lines& lines, const Totals& sum) {
 }
 
 void add_messages(Lines& lines, const Totals& sum) {
-  lines.add("shared         {} message{}, {}; sent again {}", sum.messages_described,
-            plural(sum.messages_described), size_text(sum.bytes_described), sum.resends);
+  lines.add("shared         {} message{}, {}; sent again {}", sum.messages_by_rendezvous,
+            plural(sum.messages_by_rendezvous), size_text(sum.bytes_by_rendezvous), sum.resends);
   const auto copied = static_cast<double>(sum.own_bytes + sum.others_bytes + sum.lent_bytes);
   const auto row = [&](std::string_view who, std::uint64_t bytes, std::uint64_t chunks) {
     lines.add("{:<15}{} in {} chunk{} ({:.0f} %)", who, size_text(bytes), chunks, plural(chunks),
@@ -360,9 +360,9 @@ std::string render_summary(std::span<const RankReport> ranks, std::span<const He
   if (sum.messages_without_slot != 0) {
     lines.add("through MPI    {} (no job slot free)", sum.messages_without_slot);
   }
-  if (sum.messages_ungated != 0) {
+  if (sum.messages_ended != 0) {
     lines.add("through MPI    {} (an intercommunicator, collective I/O or too many communicators)",
-              sum.messages_ungated);
+              sum.messages_ended);
   }
   add_loops(lines, sum);
   add_regions(lines, sum, regions);

@@ -30,11 +30,11 @@ struct Loops {
 
 // Of one rank, or of all.
 struct Counts {
-  std::uint64_t messages_described;
-  std::uint64_t bytes_described;
+  std::uint64_t messages_by_rendezvous;
+  std::uint64_t bytes_by_rendezvous;
   std::uint64_t resends;
   std::uint64_t messages_without_slot;
-  std::uint64_t messages_ungated;  // comms::has_ungated()
+  std::uint64_t messages_ended;  // comms::has_ungated()
   std::uint64_t own_chunks;        // as receiver and as sender
   std::uint64_t own_bytes;
   std::uint64_t others_chunks;
@@ -59,11 +59,11 @@ struct CountRow {
   Count Counters::*counter;
 };
 inline constexpr CountRow kCounts[] = {
-    {"messages_described", &Counts::messages_described, &Counters::messages_described},
-    {"bytes_described", &Counts::bytes_described, &Counters::bytes_described},
+    {"messages_by_rendezvous", &Counts::messages_by_rendezvous, &Counters::messages_by_rendezvous},
+    {"bytes_by_rendezvous", &Counts::bytes_by_rendezvous, &Counters::bytes_by_rendezvous},
     {"resends", &Counts::resends, &Counters::resends},
     {"messages_without_slot", &Counts::messages_without_slot, &Counters::messages_without_slot},
-    {"messages_ungated", &Counts::messages_ungated, &Counters::messages_ungated},
+    {"messages_ended", &Counts::messages_ended, &Counters::messages_ended},
     {"own_chunks", &Counts::own_chunks, nullptr},
     {"own_bytes", &Counts::own_bytes, nullptr},
     {"others_chunks", &Counts::others_chunks, &Counters::others_chunks},

@@ -51,8 +51,8 @@ Pipelines& PipelineEngine::pipelines_of(std::uint32_t rank) const {
   return *reinterpret_cast<Pipelines*>(node_.area(rank) + offsets_.pipelines);
 }
 
-SharedSendQueue& PipelineEngine::send_queue() const {
-  return *reinterpret_cast<SharedSendQueue*>(node_.area(node_.me()) + offsets_.send_queue);
+SharedSendTable& PipelineEngine::send_table() const {
+  return *reinterpret_cast<SharedSendTable*>(node_.area(node_.me()) + offsets_.send_table);
 }
 
 Pipeline& PipelineEngine::pipeline_of(const OnPipeline& on) const {
@@ -108,7 +108,7 @@ layout::CacheLevel PipelineEngine::cache_level_of(std::uint64_t bytes) const {
 
 void PipelineEngine::announce(std::uint32_t slot, const End& from) {
   from_[slot] = from;
-  from_[slot].cache_level = cache_level_of(send_queue().slots[slot].bytes);
+  from_[slot].cache_level = cache_level_of(send_table().slots[slot].bytes);
   announced_.add(slot);
 }
 
@@ -116,7 +116,7 @@ void PipelineEngine::withdraw(std::uint32_t slot) { announced_.give_back(slot); 
 
 // Where the message of that slot is, if its receiver has put it on a pipeline.
 std::optional<OnPipeline> PipelineEngine::claimed(std::uint32_t slot) const {
-  const SendSlot& send = send_queue().slots[slot];
+  const SendSlot& send = send_table().slots[slot];
   // acquire: pairs with the receiver's claimed; `job` is of this send descriptor or a later one,
   // and a claim for what it names decides.
   if (send.state() != SlotState::claimed) return std::nullopt;

@@ -23,7 +23,7 @@
 #include "observe/counters.hpp"
 #include "p2p/end.hpp"
 #include "p2p/pipeline.hpp"
-#include "p2p/send_queue.hpp"
+#include "p2p/send_table.hpp"
 
 namespace mh::p2p {
 
@@ -53,7 +53,7 @@ class PipelineEngine final : public lend::Work {
  public:
   // Where things lie in each rank's area.
   struct Offsets {
-    std::size_t send_queue;
+    std::size_t send_table;
     std::size_t pipelines;
     std::size_t cells;
   };
@@ -109,7 +109,7 @@ class PipelineEngine final : public lend::Work {
  private:
   [[nodiscard]] Pipelines& pipelines_of(std::uint32_t rank) const;
   [[nodiscard]] Pipelines& mine() const { return pipelines_of(node_.me()); }
-  [[nodiscard]] SharedSendQueue& send_queue() const;
+  [[nodiscard]] SharedSendTable& send_table() const;
   [[nodiscard]] Pipeline& pipeline_of(const OnPipeline& on) const;
   [[nodiscard]] std::byte* cell_of(const OnPipeline& on, const PipelineChunk& chunk) const;
   [[nodiscard]] std::uint32_t chunk_for(std::uint64_t bytes) const;
@@ -131,10 +131,10 @@ class PipelineEngine final : public lend::Work {
   std::uint32_t pipeline_bytes_;
   // Written by the thread that has the slot or pipeline, read after a claim only (pipeline.hpp,
   // B2).
-  std::array<End, SharedSendQueue::kSlots> from_{};
+  std::array<End, SharedSendTable::kSlots> from_{};
   std::array<End, kPipelines> to_{};
   // Slots that are announced. A hint: the send descriptor's state and a claim decide.
-  SlotSet<SharedSendQueue::kSlots> announced_;
+  SlotSet<SharedSendTable::kSlots> announced_;
   // Per pipeline of this rank: what is on it (OnPipeline), 0 for nothing. Release by begin(),
   // acquire by who looks: `to_` is there.
   std::array<std::atomic<std::uint64_t>, kPipelines> uses_{};

@@ -7,7 +7,7 @@
 // itself: it reads the first bytes of the receiver's posted receives, and where its own descriptor
 // lies, it *pushes* the message.
 //
-// Sender and receiver agree through two words. The send descriptor's state (send_queue.hpp) is
+// Sender and receiver agree through two words. The send descriptor's state (send_table.hpp) is
 // claimed by a compare-and-swap, so only one of them moves the data; the posted receive's state
 // tells a receiver whose descriptor is gone, because data lies there now, that the message was
 // pushed.
@@ -25,15 +25,29 @@
 
 #include "base/cacheline.hpp"
 #include "base/slot_set.hpp"
-#include "p2p/send_queue.hpp"
+#include "p2p/send_table.hpp"
 
 namespace mh::p2p {
 
 enum class PostedState : std::uint32_t { free, open, pushing, pushed };
 
+// The messages that a posted receive takes. Two receives may be posted for one buffer.
+struct PostedEnvelope {
+  static constexpr std::int32_t kAny = INT32_MIN;
+
+  std::uint64_t communicator = 0;  // its key
+  std::int32_t sender = kAny;      // rank on the node
+  std::int32_t tag = kAny;
+
+  [[nodiscard]] bool accepts(std::uint64_t key, std::uint32_t from, std::int32_t with) const {
+    return key == communicator && (sender == kAny || sender == static_cast<std::int32_t>(from)) &&
+           (tag == kAny || tag == with);
+  }
+};
+
 struct alignas(kCacheLine) PostedReceive {
-  // Release on every change, acquire on every look. `address` and `capacity` are written by the
-  // receiver while free; `bytes` (of the whole message) by the sender while pushing. Relaxed:
+  // Release on every change, acquire on every look. `address`, `capacity` and the envelope are
+  // written by the receiver while free; `bytes` (of the whole message) by the sender while pushing. Relaxed:
   // the state orders them. A sender that reads them while they change asks again, once it has the
   // send descriptor, whether the posted receive is still that of the buffer in which it found its
   // descriptor.
@@ -41,6 +55,15 @@ struct alignas(kCacheLine) PostedReceive {
   std::atomic<std::uint64_t> address{0};
   std::atomic<std::uint64_t> capacity{0};
   std::atomic<std::uint64_t> bytes{0};
+  std::atomic<std::uint64_t> communicator{0};
+  std::atomic<std::int32_t> sender{0};
+  std::atomic<std::int32_t> tag{0};
+
+  [[nodiscard]] PostedEnvelope envelope() const {
+    return {.communicator = communicator.load(std::memory_order_relaxed),
+            .sender = sender.load(std::memory_order_relaxed),
+            .tag = tag.load(std::memory_order_relaxed)};
+  }
 
   // With the send descriptor of the descriptor that lies in `buffer`: true means that only the
   // caller changes this posted receive, since its receiver cannot close it without the send
@@ -95,12 +118,15 @@ class PostedReceives {
   void attach(PostedReceiveTable* board) { board_ = board; }
 
   // Null when all are in use.
-  PostedReceive* open(void* buffer, std::uint64_t capacity) {
+  PostedReceive* open(void* buffer, std::uint64_t capacity, const PostedEnvelope& envelope = {}) {
     const std::uint32_t index = taken_.take();
     if (index == taken_.kNone) return nullptr;
     PostedReceive& posted = board_->posted_receives[index];
     posted.address.store(reinterpret_cast<std::uint64_t>(buffer), std::memory_order_relaxed);
     posted.capacity.store(capacity, std::memory_order_relaxed);
+    posted.communicator.store(envelope.communicator, std::memory_order_relaxed);
+    posted.sender.store(envelope.sender, std::memory_order_relaxed);
+    posted.tag.store(envelope.tag, std::memory_order_relaxed);
     posted.state.store(PostedState::open, std::memory_order_release);
     if (board_->extent.load(std::memory_order_relaxed) <= index) {
       board_->extent.store(index + 1, std::memory_order_relaxed);

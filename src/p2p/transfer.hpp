@@ -11,7 +11,7 @@
 
 #include "memory/view.hpp"
 #include "node/node.hpp"
-#include "p2p/send_queue.hpp"
+#include "p2p/send_table.hpp"
 #include "steal/slots.hpp"
 #include "steal/thief.hpp"
 

@@ -380,11 +380,11 @@ def test_helped_programs_run_and_the_library_reports(build: mpis.MpiBuild, name:
     assert result.summary["not_helping_because"] == ""
     total = result.summary["total"]
     if name == "exchange" and HERE.cores > 1:  # both ends are busy
-        assert total["messages_exchanged"] > total["messages_described"]
+        assert total["messages_exchanged"] > total["messages_by_rendezvous"]
     elif name == "limit":  # no messages
-        assert total["messages_described"] == 0
+        assert total["messages_by_rendezvous"] == 0
     elif kind == "pingpong":
-        assert total["messages_described"] > 0
+        assert total["messages_by_rendezvous"] > 0
 
 
 @pytest.mark.skipif(not BUILDS or HERE.cores < 2, reason="needs an MPI and two cores")
@@ -418,7 +418,7 @@ def test_two_nodes_are_two_hosts_and_leave_nothing(build: mpis.MpiBuild):
     assert not nodes_of(os.getpid())
     if LIBRARY and build.family == "hydra":
         assert result.summary is not None
-        assert result.summary["total"]["messages_described"] > 0
+        assert result.summary["total"]["messages_by_rendezvous"] > 0
 
 
 @pytest.mark.skipif(NO_NODES is not None, reason=f"two nodes: {NO_NODES}")

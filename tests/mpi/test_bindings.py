@@ -64,4 +64,4 @@ def test_everything_arrives(mpi: MpiBuild, helped: Arm, name: str) -> None:
     done.expect("PASS")
     assert done.summary is not None, done.told()
     if binding.described:
-        assert done.summary["total"]["messages_described"] > 0, done.told()
+        assert done.summary["total"]["messages_by_rendezvous"] > 0, done.told()

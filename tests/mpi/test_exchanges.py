@@ -32,7 +32,7 @@ def described(mpi: MpiBuild, helped: Arm, ranks: int, env: dict[str, str]) -> in
     assert done.code == 0, done.told()
     done.expect_clean()
     assert done.summary is not None
-    return done.summary["total"]["messages_described"]
+    return done.summary["total"]["messages_by_rendezvous"]
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="cells need a core for each rank")

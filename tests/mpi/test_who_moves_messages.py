@@ -33,7 +33,7 @@ class Seen:
     def __init__(self, summary: dict[str, Any], rounds: int) -> None:
         self.summary = summary
         self.bytes = rounds * LENGTH
-        self.described = summary["total"]["messages_described"] / rounds
+        self.described = summary["total"]["messages_by_rendezvous"] / rounds
 
     def sum(self, key: str, *ranks: int) -> int:
         return sum(self.summary["ranks"][rank][key] for rank in ranks)

@@ -88,8 +88,8 @@ def did(summary: dict[str, Any] | None) -> Did | None:
         return None
     total = summary["total"]
     return Did(
-        messages=total["messages_described"],
-        bytes=total["bytes_described"],
+        messages=total["messages_by_rendezvous"],
+        bytes=total["bytes_by_rendezvous"],
         by_owners=total["own_bytes"],
         by_others=total["others_bytes"],
         help_s=total["help_s"],

@@ -6,16 +6,14 @@
 #include "mpi/calls/completion.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
-#include "mpi/protocol/message.hpp"
-#include "mpi/protocol/settle.hpp"
+#include "mpi/compat/message.hpp"
 #include "mpi/wrappers.hpp"
 
 namespace mh::mpi {
 namespace {
 
 void look_at(MPI_Request request, MPI_Status* status) {
-  short_receives.look(request);
-  if (pending_requests.any()) peek(request, status);
+  if (rndv::receives.any()) rndv::peek(request, status);
 }
 
 int get_status(MPI_Request request, int* flag, MPI_Status* users) {
@@ -39,7 +37,7 @@ int get_status_any(int count, const MPI_Request* requests, int* index, int* flag
 }
 
 int get_status_all(int count, const MPI_Request* requests, int* flag, MPI_Status* users) {
-  const bool watching = is_watching();
+  const bool watching = rndv::receives.any();
   Statuses statuses(count, users, watching);
   const int code = look(Looks::once, flag, [&] {
     return next.Request_get_status_all(count, requests, flag, statuses.get());
@@ -51,7 +49,7 @@ int get_status_all(int count, const MPI_Request* requests, int* flag, MPI_Status
 
 int get_status_some(int count, const MPI_Request* requests, int* found, int* indices,
                     MPI_Status* users) {
-  const bool watching = is_watching();
+  const bool watching = rndv::receives.any();
   Statuses statuses(count, users, watching);
   const int code = look(Looks::once, found, [&] {
     return next.Request_get_status_some(count, requests, found, indices, statuses.get());

@@ -9,10 +9,9 @@
 #include "mpi/job/config.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
-#include "mpi/protocol/handlers.hpp"
-#include "mpi/protocol/message.hpp"
-#include "mpi/protocol/pending_requests.hpp"
-#include "mpi/protocol/short_receives.hpp"
+#include "mpi/compat/error_handlers.hpp"
+#include "mpi/compat/message.hpp"
+#include "mpi/rndv/receive_requests.hpp"
 #include "mpi/wrappers.hpp"
 #include "steal/chunking.hpp"
 #include "wait/wait.hpp"
@@ -38,12 +37,13 @@ void read_access_hint(MPI_Comm handle, MPI_Info info) {
 
 // Its handle may be another communicator's at once, so it is taken from the table before the call.
 int free_comm(MPI_Comm* comm, int (*call)(MPI_Comm*)) {
-  handlers::note_change();
+  error_handlers::note_change();
   arrivals::forget(*comm);
   auto taken = switches.active ? comms::take(*comm) : nullptr;
   const int result = call(comm);
   if (taken == nullptr) return result;
   if (result == MPI_SUCCESS) {
+    rndv::receives.keep_comm(taken);
     comms::leave(*taken);
   } else {
     comms::restore(std::move(taken));
@@ -75,7 +75,7 @@ int barrier_over_nodes(MPI_Comm comm) {
 namespace wrap {
 
 int Barrier(MPI_Comm comm) {
-  if (config.spanning && spans_nodes(comm)) return barrier_over_nodes(comm);
+  if (config.internode_windows && spans_nodes(comm)) return barrier_over_nodes(comm);
   if (switches.active && arrivals::barrier(comm)) return MPI_SUCCESS;
   return next.Barrier(comm);
 }
@@ -90,23 +90,22 @@ int Comm_set_info(MPI_Comm comm, MPI_Info info) {
 }
 
 int Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler) {
-  handlers::note_change();
+  error_handlers::note_change();
   // It may count on being called by the thread whose call fails.
-  if (handlers::is_users_handler(errhandler)) wait::share_no_waits();
+  if (error_handlers::is_users_handler(errhandler)) wait::share_no_waits();
   if (errhandler != MPI_ERRORS_ARE_FATAL) {
     switches.errors_are_fatal = false;
     arrivals::stop();
-    if (switches.active) pending_requests.adopt_short_receives();
     // Collectives may fail from now on, and nobody else sees it.
-    if (switches.active && handlers::is_users_handler(errhandler) &&
-        handlers::failure_is_told_to_handlers_alone())
+    if (switches.active && error_handlers::is_users_handler(errhandler) &&
+        error_handlers::failure_is_told_to_handlers_alone())
       comms::note_failed_collective();
   }
   return next.Comm_set_errhandler(comm, errhandler);
 }
 
 int Type_free(MPI_Datatype* datatype) {
-  if (switches.active && keep_type(*datatype)) {
+  if (switches.active && rndv::keep_type(*datatype)) {
     *datatype = MPI_DATATYPE_NULL;
     return MPI_SUCCESS;
   }

@@ -12,7 +12,6 @@
 #include "mpi/job/config.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
-#include "mpi/protocol/short_receives.hpp"
 #include "mpi/wrappers.hpp"
 
 namespace mh::mpi::in_loop {
@@ -64,7 +63,6 @@ void note(Participant& me, Rule rule) {
 void count_with_threads() {
   if (switches.threads) return;
   arrivals::stop();
-  pending_requests.adopt_short_receives();
   switches.threads = true;
 }
 

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Chapter 3, sending: MPI_Send, Ssend, Rsend and their non-blocking forms.
 //
-// Short messages go straight on. A message that could wait for its receiver becomes start + wait,
-// so that the rank can help meanwhile. A long contiguous message to a neighbour is described
-// where that pays (sender.hpp). A described send is a synchronous one (it ends when the bytes
-// were taken), which satisfies the standard, synchronous and ready modes alike; the buffered mode
-// is left to the library. A long noncontiguous one to another node goes by internode pipeline
-// (internode.hpp).
-#include "mpi/calls/exchange.hpp"
+// Short messages go straight on. A message that could wait for its receiver becomes start and wait,
+// so that the rank can help meanwhile. A long message to a rank of the node goes by rendezvous where
+// that pays (rndv/send.hpp). A rendezvous send is a synchronous one: it ends when the data was
+// copied. That satisfies the standard, synchronous and ready modes alike; the buffered mode is left
+// to the library. A long message with gaps to another node goes by internode pipeline
+// (internode/internode.hpp).
+#include "mpi/calls/start_and_wait.hpp"
 #include "mpi/calls/shortcut.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
-#include "mpi/protocol/message.hpp"
-#include "mpi/protocol/sender.hpp"
+#include "mpi/compat/message.hpp"
+#include "mpi/rndv/send.hpp"
 #include "mpi/wrappers.hpp"
 
 namespace mh::mpi {
@@ -25,47 +25,60 @@ constexpr std::uint64_t kNeverWaits = 2048;
 
 // The library's call for a mode. Inlined, so that for a short message it is a jump.
 template <class... Arguments>
-[[gnu::always_inline]] inline int send_now(Mode mode, Arguments... arguments) {
-  if (mode == Mode::standard) return by_count::Send(next, arguments...);
-  return mode == Mode::ready ? by_count::Rsend(next, arguments...)
+[[gnu::always_inline]] inline int send_now(SendMode mode, Arguments... arguments) {
+  if (mode == SendMode::standard) return by_count::Send(next, arguments...);
+  return mode == SendMode::ready ? by_count::Rsend(next, arguments...)
                              : by_count::Ssend(next, arguments...);
 }
 template <class... Arguments>
-[[gnu::always_inline]] inline int start_now(Mode mode, Arguments... arguments) {
-  if (mode == Mode::standard) return by_count::Isend(next, arguments...);
-  return mode == Mode::ready ? by_count::Irsend(next, arguments...)
+[[gnu::always_inline]] inline int start_now(SendMode mode, Arguments... arguments) {
+  if (mode == SendMode::standard) return by_count::Isend(next, arguments...);
+  return mode == SendMode::ready ? by_count::Irsend(next, arguments...)
                              : by_count::Issend(next, arguments...);
+}
+
+template <class Count>
+OutgoingMessage message_of(SendMode mode, const void* buffer, Count count,
+                           const datatypes::Info& info, int dest, int tag, MPI_Comm comm) {
+  return {.buffer = buffer,
+          .bytes = message_bytes(count, info),
+          .dest = dest,
+          .tag = tag,
+          .comm = comm,
+          .synchronous = mode == SendMode::synchronous};
 }
 
 }  // namespace
 
 template <class Count>
-int depart(Mode mode, const void* buffer, Count count, MPI_Datatype type, int dest, int tag,
-           MPI_Comm comm, Departure& departure) {
+int start_send(SendMode mode, const void* buffer, Count count, MPI_Datatype type, int dest, int tag,
+               MPI_Comm comm, SendRequest& send) {
   const datatypes::Info info = datatypes::info(type);
-  Outgoing message{buffer, message_bytes(count, info), dest, tag, comm, departure.exchange};
-  if (message.bytes == p2p::kDescriptorBytes) note_short(dest, comm);
-  if (message.bytes >= config.threshold && may_describe(message, type, info)) {
-    departure.slot = post(message, p2p::kNoFin);
-    if (departure.slot) return send_descriptor(*departure.slot, message);
+  OutgoingMessage message = message_of(mode, buffer, count, info, dest, tag, comm);
+  message.pattern = send.pattern;
+  if (message.bytes == p2p::kRtsBytes) rndv::note_rts_sized_send(dest, tag, comm);
+  if (message.bytes >= config.threshold && rndv::may_use_rendezvous(message, type, info)) {
+    send.slot = rndv::post_send(message, p2p::kNoFin);
+    if (send.slot) return rndv::send_rts(*send.slot, message);
   }
-  if (mode != Mode::synchronous) {
-    departure.internode_id = internode::take(message, type, info);
-    if (departure.internode_id) return internode::send(*departure.internode_id, message);
+  if (mode != SendMode::synchronous) {
+    send.internode_id = internode::take(message, type, info);
+    if (send.internode_id) return internode::send(*send.internode_id, message);
   }
-  return start_now(mode, buffer, count, type, dest, tag, comm, &departure.request);
+  return start_now(mode, buffer, count, type, dest, tag, comm, &send.request);
 }
 
-template int depart(Mode, const void*, int, MPI_Datatype, int, int, MPI_Comm, Departure&);
-template int depart(Mode, const void*, MPI_Count, MPI_Datatype, int, int, MPI_Comm, Departure&);
+template int start_send(SendMode, const void*, int, MPI_Datatype, int, int, MPI_Comm, SendRequest&);
+template int start_send(SendMode, const void*, MPI_Count, MPI_Datatype, int, int, MPI_Comm,
+                        SendRequest&);
 
-int await(Departure& departure) {
-  if (departure.slot) {
-    await_taken(*departure.slot);
-  } else if (departure.internode_id) {
-    internode::await(*departure.internode_id);
+int wait_for(SendRequest& send) {
+  if (send.slot) {
+    rndv::await_fin(*send.slot);
+  } else if (send.internode_id) {
+    internode::await(*send.internode_id);
   } else {
-    return await_request(&departure.request, MPI_STATUS_IGNORE);
+    return await_request(&send.request, MPI_STATUS_IGNORE);
   }
   return MPI_SUCCESS;
 }
@@ -73,62 +86,70 @@ int await(Departure& departure) {
 namespace {
 
 template <class Count>
-[[gnu::noinline]] int send_any(Mode mode, const void* buffer, Count count, MPI_Datatype type,
+[[gnu::noinline]] int send_any(SendMode mode, const void* buffer, Count count, MPI_Datatype type,
                                int dest, int tag, MPI_Comm comm) {
   const std::uint64_t bytes = message_bytes(count, datatypes::info(type));
-  const bool never_waits = bytes < kNeverWaits && mode != Mode::synchronous;
+  const bool never_waits = bytes < kNeverWaits && mode != SendMode::synchronous;
   if (never_waits || (is_short(bytes) && may_wait_in_library())) {
-    if (bytes == p2p::kDescriptorBytes) note_short(dest, comm);
+    if (bytes == p2p::kRtsBytes) rndv::note_rts_sized_send(dest, tag, comm);
     return send_now(mode, buffer, count, type, dest, tag, comm);
   }
-  Departure departure;
-  const int code = depart(mode, buffer, count, type, dest, tag, comm, departure);
-  return code == MPI_SUCCESS ? await(departure) : code;
+  SendRequest send;
+  const int code = start_send(mode, buffer, count, type, dest, tag, comm, send);
+  return code == MPI_SUCCESS ? wait_for(send) : code;
 }
 
 template <class Count>
-int send(Mode mode, const void* buffer, Count count, MPI_Datatype type, int dest, int tag,
+int send(SendMode mode, const void* buffer, Count count, MPI_Datatype type, int dest, int tag,
          MPI_Comm comm) {
   const std::uint64_t bytes = datatypes::known(count, type).bytes;
   const bool ends_there =
-      bytes < kNeverWaits && bytes != p2p::kDescriptorBytes && mode != Mode::synchronous;
+      bytes < kNeverWaits && bytes != p2p::kRtsBytes && mode != SendMode::synchronous;
   return ends_there ? send_now(mode, buffer, count, type, dest, tag, comm)
                     : send_any(mode, buffer, count, type, dest, tag, comm);
 }
 
+// The RTS header is sent after the receive of the FIN is started.
+int start_rendezvous(rndv::Slot slot, const OutgoingMessage& message, MPI_Request* request) {
+  int code = rndv::receive_fin(slot, request);
+  if (code != MPI_SUCCESS) return code;
+  code = rndv::send_rts(slot, message);
+  if (code != MPI_SUCCESS) drop_receive(*request);
+  return code;
+}
+
+int start_internode(internode::SendId id, const OutgoingMessage& message, MPI_Request* request) {
+  int code = internode::receive_fin(id, request);
+  if (code != MPI_SUCCESS) return code;
+  code = internode::send(id, message);
+  if (code != MPI_SUCCESS) drop_receive(*request);
+  return code;
+}
+
 template <class Count>
-[[gnu::noinline]] int start_any_send(Mode mode, const void* buffer, Count count, MPI_Datatype type,
-                                     int dest, int tag, MPI_Comm comm, MPI_Request* request) {
+[[gnu::noinline]] int start_any_send(SendMode mode, const void* buffer, Count count,
+                                     MPI_Datatype type, int dest, int tag, MPI_Comm comm,
+                                     MPI_Request* request) {
   const datatypes::Info info = datatypes::info(type);
-  Outgoing message{buffer, message_bytes(count, info), dest, tag, comm};
-  if (message.bytes == p2p::kDescriptorBytes) note_short(dest, comm);
-  message.exchange = Exchange::started;
-  if (message.bytes >= config.threshold && may_describe(message, type, info)) {
-    if (const auto slot = post(message, p2p::SendQueue::kOwnTag)) {
-      int code = receive_completion(*slot, request);
-      if (code != MPI_SUCCESS) return code;
-      code = send_descriptor(*slot, message);
-      if (code != MPI_SUCCESS) drop_receive(*request);
-      return code;
-    }
+  OutgoingMessage message = message_of(mode, buffer, count, info, dest, tag, comm);
+  message.pattern = SendPattern::nonblocking;
+  if (message.bytes == p2p::kRtsBytes) rndv::note_rts_sized_send(dest, tag, comm);
+  if (message.bytes >= config.threshold && rndv::may_use_rendezvous(message, type, info)) {
+    if (const auto slot = rndv::post_send(message, p2p::SendTable::kOwnTag))
+      return start_rendezvous(*slot, message, request);
   }
-  if (mode != Mode::synchronous) {
-    if (const auto internode_id = internode::take(message, type, info, internode::kOwnFin)) {
-      int code = internode::receive_fin(*internode_id, request);
-      if (code != MPI_SUCCESS) return code;
-      code = internode::send(*internode_id, message);
-      if (code != MPI_SUCCESS) drop_receive(*request);
-      return code;
-    }
+  if (mode != SendMode::synchronous) {
+    if (const auto id = internode::take(message, type, info, internode::kOwnFin))
+      return start_internode(*id, message, request);
   }
   return start_now(mode, buffer, count, type, dest, tag, comm, request);
 }
 
 template <class Count>
-int start_send(Mode mode, const void* buffer, Count count, MPI_Datatype type, int dest, int tag,
+int start_send(SendMode mode, const void* buffer, Count count, MPI_Datatype type, int dest, int tag,
                MPI_Comm comm, MPI_Request* request) {
   const std::uint64_t bytes = datatypes::known(count, type).bytes;
-  const bool as_given = bytes < config.threshold && bytes != p2p::kDescriptorBytes;
+  const bool as_given = bytes < config.threshold && bytes != p2p::kRtsBytes;
   return as_given ? start_now(mode, buffer, count, type, dest, tag, comm, request)
                   : start_any_send(mode, buffer, count, type, dest, tag, comm, request);
 }

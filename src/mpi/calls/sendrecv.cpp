@@ -4,7 +4,7 @@
 #include <memory>
 #include <new>
 
-#include "mpi/calls/exchange.hpp"
+#include "mpi/calls/start_and_wait.hpp"
 #include "mpi/calls/shortcut.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
@@ -15,11 +15,11 @@ namespace {
 
 // The send could not start, so the receive cannot stay behind: its buffer is the caller's. If a
 // message was there already, it is received.
-int withdraw(Arrival& arrival, int code) {
-  if (arrival.request == MPI_REQUEST_NULL) return code;
-  next.Cancel(&arrival.request);
+int withdraw(BlockingReceive& receive, int code) {
+  if (receive.request == MPI_REQUEST_NULL) return code;
+  next.Cancel(&receive.request);
   MPI_Status status{};
-  await(arrival, &status);
+  wait_for(receive, &status);
   return code;
 }
 
@@ -37,33 +37,35 @@ int send_and_receive(const void* send_buffer, Count send_count, MPI_Datatype sen
                      MPI_Datatype receive_type, int source, int receive_tag, MPI_Comm comm,
                      MPI_Status* status) {
   if (may_exchange_in_library(send_count, send_type, receive_count, receive_type)) {
-    note_short(send_count, send_type, dest, comm);
+    rndv::note_rts_sized_send(send_count, send_type, dest, send_tag, comm);
     StatusOrOwn seen(status);
     const int code =
         by_count::Sendrecv(next, send_buffer, send_count, send_type, dest, send_tag, receive_buffer,
                            receive_count, receive_type, source, receive_tag, comm, seen.get());
-    return close_short(code, receive_buffer, receive_count, receive_type, source, comm, seen.get());
+    return complete_short_receive(code, receive_buffer, receive_count, receive_type, source,
+                                  receive_tag, comm, seen.get());
   }
-  Arrival arrival;
+  BlockingReceive receive;
   int code =
-      expect(receive_buffer, receive_count, receive_type, source, receive_tag, comm, arrival);
+      start_receive(receive_buffer, receive_count, receive_type, source, receive_tag, comm, receive);
   if (code != MPI_SUCCESS) return code;
-  Departure departure;
-  if (awaits_long(arrival.receipt.target)) departure.exchange = Exchange::yes;
+  SendRequest send;
+  if (receive.claim && rndv::may_receive_rendezvous(receive.claim->buffer))
+    send.pattern = SendPattern::exchanged;
   code =
-      depart(Mode::standard, send_buffer, send_count, send_type, dest, send_tag, comm, departure);
-  if (code != MPI_SUCCESS) return withdraw(arrival, code);
-  const int received = await(arrival, status);
-  const int sent = await(departure);
+      start_send(SendMode::standard, send_buffer, send_count, send_type, dest, send_tag, comm, send);
+  if (code != MPI_SUCCESS) return withdraw(receive, code);
+  const int received = wait_for(receive, status);
+  const int sent = wait_for(send);
   return received != MPI_SUCCESS ? received : sent;
 }
 
-// What leaves a send-receive in place: a packed copy, so that the receive may overwrite the buffer.
+// What MPI_Sendrecv_replace sends: a packed copy, so that the receive may overwrite the buffer.
 // MPI_ERR_NO_MEM, given to the handler of `comm`, if there is no room for it.
 template <class Count>
-struct Departing {
+struct PackedCopy {
   // Contiguous data are copied as bytes and keep their type; others are packed by the library.
-  int take(const void* buffer, Count elements, MPI_Datatype of, MPI_Comm comm) {
+  int pack(const void* buffer, Count elements, MPI_Datatype of, MPI_Comm comm) {
     const datatypes::Info info = datatypes::info(of);
     if (info.contiguous) {
       if (!allocate(message_bytes(elements, info))) return raise(comm, MPI_ERR_NO_MEM);
@@ -93,10 +95,10 @@ struct Departing {
 template <class Count>
 int send_and_receive_in_place(void* buffer, Count count, MPI_Datatype type, int dest, int send_tag,
                               int source, int receive_tag, MPI_Comm comm, MPI_Status* status) {
-  Departing<Count> departing;
-  const int code = departing.take(buffer, count, type, comm);
+  PackedCopy<Count> copy;
+  const int code = copy.pack(buffer, count, type, comm);
   if (code != MPI_SUCCESS) return code;
-  return send_and_receive(departing.bytes.get(), departing.count, departing.type, dest, send_tag,
+  return send_and_receive(copy.bytes.get(), copy.count, copy.type, dest, send_tag,
                           buffer, count, type, source, receive_tag, comm, status);
 }
 

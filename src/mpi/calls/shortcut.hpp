@@ -9,13 +9,12 @@
 
 #include "base/clock.hpp"
 #include "base/tuning.hpp"
-#include "mpi/calls/probe.hpp"
+#include "mpi/rndv/held_messages.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
-#include "mpi/protocol/pending_requests.hpp"
-#include "mpi/protocol/sender.hpp"
-#include "mpi/protocol/short_receives.hpp"
+#include "mpi/rndv/receive_requests.hpp"
+#include "mpi/rndv/send.hpp"
 #include "wait/pace.hpp"
 
 namespace mh::mpi {
@@ -24,27 +23,27 @@ namespace mh::mpi {
 inline wait::Pace short_calls;
 
 // No message of so many bytes is described.
-inline bool is_short(std::uint64_t bytes) { return bytes < config.threshold || !config.describing; }
+inline bool is_short(std::uint64_t bytes) { return bytes < config.threshold || !config.rendezvous; }
 
-// Nothing of this rank's protocol needs its wait loop, but for short receives that are under way.
+// Nothing of this rank needs its wait loop, but for short receives that are started.
 inline bool nothing_long_under_way() {
-  return services.send_queue.empty() && !pending_requests.any() &&
+  return services.send_table.empty() && !rndv::receives.any_long() &&
          detached_operations.load(std::memory_order_relaxed) == 0 &&
-         set_aside_count.load(std::memory_order_relaxed) == 0;
+         rndv::held_message_count.load(std::memory_order_relaxed) == 0;
 }
 
-inline bool nothing_under_way() { return !short_receives.any() && nothing_long_under_way(); }
+inline bool nothing_under_way() { return !rndv::receives.any() && nothing_long_under_way(); }
 
 // To be asked once for each blocking call whose messages are short, or unknown. Slots of messages
 // that have arrived are given back on the way: one long message in the past must not count for
-// ever. `awaited`: the call waits for all short receives under way.
+// ever. `awaited`: the call waits for all short receives that are started.
 inline bool may_wait_in_library(bool awaited = false) {
   if (switches.threads ||
       !short_calls.tight(ticks, [] { return ticks_from_ns(tuning::kShortWaitNs); })) {
     return false;
   }
-  if (!services.send_queue.empty()) [[unlikely]]
-    reap_sent();
+  if (!services.send_table.empty()) [[unlikely]]
+    rndv::free_finished_sends();
   return awaited ? nothing_long_under_way() : nothing_under_way();
 }
 

@@ -13,7 +13,7 @@
 #include "base/tuning.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
-#include "mpi/protocol/pending_requests.hpp"
+#include "mpi/rndv/receive_requests.hpp"
 #include "wait/wait.hpp"
 
 namespace mh::mpi::arrivals {
@@ -78,7 +78,7 @@ int left(Comm* comm, int result) {
 // Whether a message for this rank is described and nobody moves it yet.
 bool is_described_for_me() {
   for (std::uint32_t rank = 0; rank < config.ranks; ++rank) {
-    for (const p2p::SendSlot& slot : services.area(rank).send_queue.slots) {
+    for (const p2p::SendSlot& slot : services.area(rank).send_table.slots) {
       const auto posted = slot.posted();
       if (posted && posted->to == config.me) return true;
     }
@@ -93,9 +93,9 @@ void settle_described() {
   constexpr int kLooks = 16;
   // Has every running thread of the machine pass a fence, so that post() needs none; some 20 ms.
   // Where it is refused, the looks below take longer than a store is on its way.
-  if (comms::note_ungated()) ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
+  if (comms::end_rendezvous()) ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
   const std::uint64_t end = ticks() + ticks_from_ns(tuning::kSettleNs);
-  for (int i = 0; pending_requests.needs_this_rank(); ++i) {
+  for (int i = 0; rndv::receives.needs_this_rank(); ++i) {
     if (i >= kLooks && (!is_described_for_me() || ticks() > end)) return;
     kick_progress();
     wait::polled_in_vain();
@@ -106,15 +106,15 @@ void settle_described() {
 // whose message only this rank can move, a member may be kept from arriving by just that: then all
 // are waited for, in the wait loop, whatever this rank needs.
 Comm* entered(Comm* comm) {
-  services.exchanges.completes();
+  services.exchange_detector.completes();
   if (comm == nullptr || !arrive(*comm)) {
     const bool alone = comm != nullptr && comm->size == 1;
-    if (!alone && pending_requests.needs_this_rank()) settle_described();
+    if (!alone && rndv::receives.needs_this_rank()) settle_described();
     return nullptr;
   }
   const bool tight =
       comm->pace.tight(ticks, [] { return ticks_from_ns(tuning::kTightCollectivesNs); });
-  if (pending_requests.needs_this_rank()) {
+  if (rndv::receives.needs_this_rank()) {
     wait_for_all(*comm);
     return nullptr;
   }
@@ -243,7 +243,7 @@ void restore(MPI_Win win, std::unique_ptr<Comm> gate) {
 }  // namespace mh::mpi::windows
 
 void mh::mpi::before_unhelped() {
-  if (switches.active && pending_requests.needs_this_rank()) arrivals::settle_described();
+  if (switches.active && rndv::receives.needs_this_rank()) arrivals::settle_described();
 }
 
 void mh::mpi::arrivals::window(MPI_Win win) {

@@ -29,7 +29,7 @@
 #include "mpi/job/comms.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
-#include "mpi/protocol/pending_requests.hpp"
+#include "mpi/rndv/receive_requests.hpp"
 #include "wait/wait.hpp"
 
 namespace mh::mpi::arrivals {
@@ -63,7 +63,7 @@ inline std::uint64_t count_on(std::atomic<std::uint64_t>& arrivals) {
 // fatal: nobody looks at what comes back.
 inline bool passes(MPI_Comm handle) {
   detail::TightLoop& tight = detail::tight;
-  if (handle != tight.handle || tight.left <= 1 || pending_requests.needs_this_rank()) return false;
+  if (handle != tight.handle || tight.left <= 1 || rndv::receives.needs_this_rank()) return false;
   --tight.left;
   detail::count_on(*tight.arrivals);
   return true;

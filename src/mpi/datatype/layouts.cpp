@@ -9,7 +9,7 @@
 #include "mpi/datatype/contents.hpp"
 #include "mpi/datatype/signature.hpp"
 #include "mpi/handle_cache.hpp"
-#include "p2p/descriptor.hpp"
+#include "p2p/rts_header.hpp"
 
 namespace mh::mpi::layouts {
 namespace {
@@ -152,7 +152,7 @@ struct Known {
 Known inspect(MPI_Datatype type) {
   const Result<LayoutPtr> layout = read(type, 0, Gaps::unknown);
   if (!layout || !agrees(type, **layout)) return {};
-  return {.layout = *layout, .describable = ends_element(type, p2p::kDescriptorBytes)};
+  return {.layout = *layout, .describable = ends_element(type, p2p::kRtsBytes)};
 }
 
 std::mutex g_mutex;

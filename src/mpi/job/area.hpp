@@ -15,7 +15,7 @@
 #include "observe/counters.hpp"
 #include "p2p/pipeline_engine.hpp"
 #include "p2p/posted_receives.hpp"
-#include "p2p/send_queue.hpp"
+#include "p2p/send_table.hpp"
 #include "steal/job.hpp"
 #include "steal/slots.hpp"
 
@@ -24,15 +24,16 @@ namespace mh::mpi {
 struct alignas(kCacheLine) RankArea {
   observe::Counters counters;
   steal::JobSlots jobs;
-  p2p::SharedSendQueue send_queue;
+  p2p::SharedSendTable send_table;
   p2p::PostedReceiveTable posted_receives;
   p2p::Pipelines pipelines;
   lend::Lendings lendings;
   ArrivalLines arrival_lines;
   ArrivalTable arrival_table;  // used in the area of rank 0 only
-  // short_sent[r] != 0: this rank has sent rank r an ordinary message of just a descriptor's size.
-  // Written by this rank, read by receivers that probe; relaxed, ordered by the message itself.
-  std::atomic<std::uint8_t> short_sent[node::kMaxRanks];
+  // rts_sized_sends[r]: the communicators and tags, by a hash, with which this rank has sent rank r
+  // a message as long as an RTS header. Written by this rank, read by receivers; relaxed, ordered
+  // by the message itself.
+  std::atomic<std::uint64_t> rts_sized_sends[node::kMaxRanks];
 };
 static_assert(alignof(RankArea) == kCacheLine && sizeof(RankArea) % kCacheLine == 0);
 

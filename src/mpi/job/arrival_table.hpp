@@ -19,11 +19,11 @@
 //       whose call fails switches the arrival barrier of that group off: from then on nobody waits
 //       at it, and the counts mean nothing. Whoever waits looks at the switch, too. A rank may then
 //       be in a collective of the library while another has a message for it, so no rank of the
-//       node describes messages any more (`failed`).
+//       node describes messages any more (`rendezvous_ended`).
 //   G5  Nor is a rank waited for in collectives of a communicator without a group: an
 //       intercommunicator, or one that was made when the table was full. A receive with gaps is
 //       filled by its own rank alone, and a sender does not know its receive. So once there is any,
-//       no rank of the node describes messages any more (`ungated`). The same from when a rank
+//       no rank of the node describes messages any more (`rendezvous_ended`). The same from when a rank
 //       that has such a receive under way enters another call in which nobody is waited for
 //       (collective I/O, MPI_Comm_create_group: before_unhelped() in calls.json).
 // Limit: kGroups communicators with a group at a time; the ones after that are not gated.
@@ -67,8 +67,9 @@ struct alignas(kCacheLine) ArrivalTable {
   // A collective has failed on some rank, or may without anybody seeing it. Set once; relaxed:
   // whose message depends on it has heard of the failure, by the program's own means.
   std::atomic<std::uint32_t> failed{0};
-  // G5. Set once, before the communicator is used; relaxed: who is in its collectives has made it.
-  std::atomic<std::uint32_t> ungated{0};
+  // No message goes by rendezvous from now on (G4, G5, truncations). Set once; for G5 before the
+  // communicator is used. relaxed: a rank in its collectives has made the communicator.
+  std::atomic<std::uint32_t> rendezvous_ended{0};
   Entry entries[kGroups];
 };
 static_assert(std::is_standard_layout_v<ArrivalTable> && std::is_standard_layout_v<ArrivalLines>);

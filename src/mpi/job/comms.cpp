@@ -96,7 +96,7 @@ std::uint32_t make_entry(std::uint64_t key, std::size_t members) {
     return index;
   }
   all.frozen = 1;
-  note_ungated();
+  end_rendezvous();
   return kNoGroup;
 }
 
@@ -183,7 +183,7 @@ void adopt(MPI_Comm parent, MPI_Comm fresh, int salt) {
   int inter = 0;
   real.Comm_test_inter(fresh, &inter);
   if (inter != 0) {
-    note_ungated();
+    end_rendezvous();
     return;
   }
   auto comm = describe(fresh);
@@ -213,18 +213,21 @@ void leave(Comm& comm) {
   if (--entry.to_leave == 0) entry.key = 0;
 }
 
-void note_failed_collective() { table().failed.store(1, std::memory_order_relaxed); }
+void note_failed_collective() {
+  table().failed.store(1, std::memory_order_relaxed);
+  end_rendezvous();
+}
 bool has_failed_collective() { return table().failed.load(std::memory_order_relaxed) != 0; }
 
-bool note_ungated() {
-  return switches.active && table().ungated.exchange(1, std::memory_order_relaxed) == 0;
+bool end_rendezvous() {
+  return switches.active && table().rendezvous_ended.exchange(1, std::memory_order_relaxed) == 0;
+}
+bool rendezvous_ended() {
+  return table().rendezvous_ended.load(std::memory_order_relaxed) != 0;
 }
 
-bool has_ungated() { return table().ungated.load(std::memory_order_relaxed) != 0; }
-
-bool let_describe() {
-  return switches.switched_on.load(std::memory_order_relaxed) &&
-         (switches.errors_are_fatal || !has_failed_collective());
+bool allow_rendezvous() {
+  return switches.switched_on.load(std::memory_order_relaxed) && !rendezvous_ended();
 }
 
 std::shared_ptr<Comm> take(MPI_Comm handle) {

@@ -93,13 +93,12 @@ MPI_Comm for_errors(const Comm& comm);
 // A collective has failed on some rank of this node (arrival_table.hpp, G4).
 void note_failed_collective();
 bool has_failed_collective();
-// There are, or will be, communicators in whose collectives nobody waits for late ranks (G5).
-// True if nobody has said so before.
-bool note_ungated();
-bool has_ungated();  // only while switches.active
-// Whether large messages may be described, unless G5 speaks against it: helping is on, and G4 does
-// not. Only while switches.active.
-bool let_describe();
+// Rendezvous ends on this node, for good: a communicator has no arrival barrier (G5), a collective
+// has failed (G4), or a receive was truncated (rndv/buffered_sends.hpp). True the first time.
+bool end_rendezvous();
+bool rendezvous_ended();  // only while switches.active
+// A message may go by rendezvous, as far as the node is concerned. Only while switches.active.
+bool allow_rendezvous();
 
 void start();  // adopts MPI_COMM_WORLD and MPI_COMM_SELF
 void stop();

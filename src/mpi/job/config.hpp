@@ -20,14 +20,14 @@ namespace mh::mpi {
 inline constexpr std::uint64_t kLeastThreshold = 4096;
 
 struct Config {
-  bool describing = false;  // large messages may travel as descriptors: one of the next four
-  bool reaching = false;    // the kernel copies between the ranks, whatever it is
-  bool mapping = false;     // all ranks map each other's heaps (job/heaps.hpp)
-  bool pipelining = false;  // messages may go by pipelines (p2p/pipeline.hpp)
+  bool rendezvous = false;  // large messages may travel as descriptors: one of the next four
+  bool single_copy = false;    // the kernel copies between the ranks, whatever it is
+  bool heaps_mapped = false;     // all ranks map each other's heaps (job/heaps.hpp)
+  bool pipelines = false;  // messages may go by pipelines (p2p/pipeline.hpp)
   bool internode =
       false;  // messages to other nodes may go by internode pipelines (protocol/internode.hpp)
-  bool spanning = false;       // windows over several nodes may be ours (onesided/remote.hpp)
-  bool willing = false;        // nothing on this node speaks against helping with messages
+  bool internode_windows = false;       // windows over several nodes may be ours (onesided/remote.hpp)
+  bool helps_messages = false;        // nothing on this node speaks against helping with messages
   bool windows = false;        // ... nor any rank of it against windows of ours
   bool multiple = false;       // the library has granted MPI_THREAD_MULTIPLE
   bool sharing_loops = false;  // this rank's loops are exposed to others
@@ -58,7 +58,7 @@ inline constexpr const Config& config = detail::config;
 
 // Third ranks take a hand in a message of so many bytes, which the kernel copies.
 inline bool is_for_third_ranks(std::uint64_t bytes) {
-  return config.reaching && config.ranks > 2 && bytes >= config.help_threshold;
+  return config.single_copy && config.ranks > 2 && bytes >= config.help_threshold;
 }
 
 }  // namespace mh::mpi

@@ -49,7 +49,7 @@ bool hold(const void* address, std::uint64_t bytes) {
 }
 
 std::optional<mh_heap_stats> stats() {
-  if (!config.mapping) return std::nullopt;
+  if (!config.heaps_mapped) return std::nullopt;
   mh_heap_stats now{};
   g_heap->stats(&now);
   return now;

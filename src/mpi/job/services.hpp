@@ -15,10 +15,10 @@
 #include "mpi/job/area.hpp"
 #include "node/node.hpp"
 #include "observe/counters.hpp"
-#include "p2p/exchanges.hpp"
+#include "p2p/exchange_detector.hpp"
 #include "p2p/pipeline_engine.hpp"
 #include "p2p/posted_receives.hpp"
-#include "p2p/send_queue.hpp"
+#include "p2p/send_table.hpp"
 #include "steal/chunking.hpp"
 #include "steal/slots.hpp"
 #include "steal/thief.hpp"
@@ -30,16 +30,16 @@ struct Services {
   std::optional<memory::Reach> memory;  // of the node's ranks
   std::optional<steal::SlotKeeper> keeper;
   std::optional<steal::Chunking> chunking;
-  p2p::SendQueue send_queue;
+  p2p::SendTable send_table;
   p2p::PostedReceives posted_receives;
-  p2p::Exchanges exchanges;
+  p2p::ExchangeDetector exchange_detector;
 
   // Only where cores are lent. The pool goes with stop() or not at all: a program may call exit()
   // from a helper's thread, or in a child that has no helpers.
   lend::Pool* helpers = nullptr;
   std::optional<lend::Lender> lender;                  // the core this rank waits on
   std::optional<lend::Workers> workers;                // its further ones
-  std::optional<p2p::PipelineEngine> pipeline_engine;  // only while `config.pipelining`
+  std::optional<p2p::PipelineEngine> pipeline_engine;  // only while `config.pipelines`
 
   [[nodiscard]] RankArea& area(std::uint32_t rank) const {
     return *reinterpret_cast<RankArea*>(node->area(rank));
@@ -49,6 +49,14 @@ struct Services {
 };
 
 [[gnu::visibility("hidden")]] extern Services services;
+
+// Memory of a rank of this node.
+inline memory::View view_of(std::uint64_t address, std::uint32_t rank) {
+  return {.address = address, .pid = services.node->record(rank).pid, .rank = rank};
+}
+inline memory::View view_of(const void* address, std::uint32_t rank) {
+  return view_of(reinterpret_cast<std::uint64_t>(address), rank);
+}
 
 // This thread's hands (scratch memory, victim state), made at the first use. Only while active.
 steal::Thief& thief();

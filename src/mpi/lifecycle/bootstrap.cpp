@@ -6,7 +6,7 @@
 #include "base/clock.hpp"
 #include "base/say.hpp"
 #include "base/settings.hpp"
-#include "mpi/calls/persistent.hpp"
+#include "mpi/rndv/persistent_sends.hpp"
 #include "mpi/collective/arrivals.hpp"
 #include "mpi/datatype/datatypes.hpp"
 #include "mpi/front/entry.hpp"
@@ -19,9 +19,8 @@
 #include "mpi/next.hpp"
 #include "mpi/onesided/remote.hpp"
 #include "mpi/onesided/windows.hpp"
-#include "mpi/protocol/internode.hpp"
-#include "mpi/protocol/pending_requests.hpp"
-#include "mpi/protocol/short_receives.hpp"
+#include "mpi/internode/internode.hpp"
+#include "mpi/rndv/receive_requests.hpp"
 #include "mpi/wrappers.hpp"
 #include "openmp/marker.hpp"
 #include "openmp/sharing.hpp"
@@ -43,9 +42,9 @@ void say_why_not() {
   const bool chosen = !settings().enable || settings().memory == MemoryPath::none ||
                       settings().memory == MemoryPath::cells ||
                       settings().memory == MemoryPath::mapped || config.ranks == 1;
-  if (config.reaching || config.me != 0 || chosen) return;
+  if (config.single_copy || config.me != 0 || chosen) return;
   say("large messages go through {}: {}; `mh doctor` explains",
-      config.pipelining ? "shared cells" : "the MPI library", node_setup::why_not());
+      config.pipelines ? "shared cells" : "the MPI library", node_setup::why_not());
 }
 
 // After the library's MPI_Init* succeeded: collective over MPI_COMM_WORLD.
@@ -76,8 +75,6 @@ void start() {
   internode::start();
   rma::remote::start();
   if (!switches.active) return;
-  if (config.describing && switches.errors_are_fatal && !switches.threads)
-    short_receives.set_limit(config.threshold);
   comms::start();
   services.counters().start_tick.set(begin);
   wait::employ(&node_work(), cores::rules());
@@ -92,21 +89,21 @@ void stop() {
   // anything of this one.
   if (switches.active) arrivals::barrier(MPI_COMM_WORLD);
   rma::remote::stop();
-  internode::stop();
+  internode::stop([] { return rndv::receives.any(); });
   openmp::stop();
-  report(config.describing ? "" : node_setup::why_not());
+  report(config.rendezvous ? "" : node_setup::why_not());
   wait::employ(nullptr, {});
   cores::take_back();
   arrivals::stop();
   if (switches.active) {
     rma::stop();
-    stop_persistent();
-    free_kept_types();
+    rndv::stop_persistent_sends();
+    rndv::free_kept_types();
     comms::stop();
   }
   switches.active = false;
-  detail::config.describing = detail::config.reaching = detail::config.mapping = false;
-  detail::config.pipelining = false;
+  detail::config.rendezvous = detail::config.single_copy = detail::config.heaps_mapped = false;
+  detail::config.pipelines = false;
   real.Comm_free(&detail::config.node_comm);
   datatypes::stop();
   real.Comm_free(&detail::config.self_comm);

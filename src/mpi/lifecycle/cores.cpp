@@ -65,7 +65,7 @@ void say_no_loops(std::string_view reason) {
 
 void share() {
   bool loops = settings().openmp || openmp::has_marked_loops();
-  if (node_setup::oversubscribed() || !(loops || config.willing)) return;
+  if (node_setup::oversubscribed() || !(loops || config.helps_messages)) return;
   if (!services.node->one_pid_namespace()) {
     if (loops) say_no_loops("ranks run in different pid namespaces");
     return;
@@ -88,13 +88,13 @@ void share() {
   if (const auto cpus = worker_cpus(); loops && !cpus.empty()) {
     services.workers.emplace(*services.node, offsetof(RankArea, lendings), policy, admitted, cpus);
   }
-  if (config.pipelining) {
-    constexpr std::size_t kSendQueue = offsetof(RankArea, send_queue);
+  if (config.pipelines) {
+    constexpr std::size_t kSendQueue = offsetof(RankArea, send_table);
     constexpr std::size_t kPipelines = offsetof(RankArea, pipelines);
     services.pipeline_engine.emplace(
         *services.node,
         p2p::PipelineEngine::Offsets{
-            .send_queue = kSendQueue, .pipelines = kPipelines, .cells = node_setup::cells_offset()},
+            .send_table = kSendQueue, .pipelines = kPipelines, .cells = node_setup::cells_offset()},
         services.counters(), *services.helpers, *services.memory);
   }
   detail::config.sharing_loops = loops;

@@ -192,10 +192,10 @@ std::string try_memory(const std::vector<Card>& cards) {
 void map_heaps() {
   const MemoryPath path = settings().memory;
   services.memory.emplace(config.me, config.ranks,
-                          config.reaching ? memory::Reach::Kernel::yes : memory::Reach::Kernel::no);
+                          config.single_copy ? memory::Reach::Kernel::yes : memory::Reach::Kernel::no);
   const bool wanted = path == MemoryPath::automatic || path == MemoryPath::mapped;
-  detail::config.mapping = heaps::share(wanted, g_door ? &*g_door : nullptr, g_door_name);
-  if (!config.mapping) return;
+  detail::config.heaps_mapped = heaps::share(wanted, g_door ? &*g_door : nullptr, g_door_name);
+  if (!config.heaps_mapped) return;
   detail::config.mapped_threshold =
       std::max<std::uint64_t>(settings().threshold.mapped, kLeastThreshold);
   detail::config.threshold = std::min(config.threshold, config.mapped_threshold);
@@ -207,7 +207,7 @@ void apply_settings() {
   detail::config.order = steal::order_for(chosen.post_comm_access);
   detail::config.key[0] = services.node->header().job_key[0];
   detail::config.key[1] = services.node->header().job_key[1];
-  services.send_queue.attach(&services.own_area().send_queue);
+  services.send_table.attach(&services.own_area().send_table);
   services.posted_receives.attach(&services.own_area().posted_receives);
   services.keeper.emplace(services.own_area().jobs, services.node->board(), config.me);
 }
@@ -229,9 +229,9 @@ void build() {
   services.memory.emplace(config.me, config.ranks, memory::Reach::Kernel::no);
   switches.active = true;
   if (stops_at(look_for_objections())) return;
-  detail::config.willing = true;
+  detail::config.helps_messages = true;
   detail::config.windows = shared(settings().windows == WindowScope::none ? "none" : "").empty();
-  detail::config.reaching = !stops_at(try_memory(cards));
+  detail::config.single_copy = !stops_at(try_memory(cards));
   // Who is late with a message on a pipeline must be given a core, by a thread of its own process.
   const std::string why_no_pipelines =
       shared(!services.node->one_pid_namespace() ? "process numbers differ"
@@ -239,10 +239,10 @@ void build() {
                                                  : "");
   const bool contiguous_too = settings().memory != MemoryPath::cma;
   map_heaps();
-  detail::config.pipelining = why_no_pipelines.empty() && (config.reaching || contiguous_too);
-  if (!config.reaching)
+  detail::config.pipelines = why_no_pipelines.empty() && (config.single_copy || contiguous_too);
+  if (!config.single_copy)
     detail::config.exchange_threshold = std::min(config.exchange_threshold, kLeastExchangedByCells);
-  detail::config.describing = config.reaching || config.pipelining || config.mapping;
+  detail::config.rendezvous = config.single_copy || config.pipelines || config.heaps_mapped;
 }
 
 }  // namespace

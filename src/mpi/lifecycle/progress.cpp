@@ -7,19 +7,17 @@
 #include "base/say.hpp"
 #include "base/tuning.hpp"
 #include "mpi/calls/in_loop.hpp"
-#include "mpi/calls/persistent.hpp"
+#include "mpi/rndv/persistent_sends.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/lifecycle/parts.hpp"
 #include "mpi/onesided/serving.hpp"
 #include "mpi/onesided/windows.hpp"
-#include "mpi/protocol/internode.hpp"
-#include "mpi/protocol/lost_descriptors.hpp"
-#include "mpi/protocol/pending_requests.hpp"
-#include "mpi/protocol/send_descriptors.hpp"
-#include "mpi/protocol/sender.hpp"
-#include "mpi/protocol/settle.hpp"
-#include "mpi/protocol/short_receives.hpp"
+#include "mpi/internode/internode.hpp"
+#include "mpi/rndv/receive_requests.hpp"
+#include "mpi/rndv/buffered_sends.hpp"
+#include "mpi/rndv/send.hpp"
+#include "mpi/rndv/completion.hpp"
 #include "openmp/sharing.hpp"
 
 namespace mh::mpi {
@@ -28,19 +26,18 @@ namespace {
 class NodeWork final : public wait::Work {
  public:
   void progress() override {
-    resend_wanted();
-    settle_landed();
-    short_receives.look_at_all();
-    progress_orphans();
-    progress_persistent();
+    rndv::resend_requested();
+    rndv::fetch_landed_messages();
+    rndv::complete_orphans();
+    rndv::progress_persistent_sends();
     internode::progress();
     rma::serve();
     rma::serve_other_nodes();
-    send_descriptors::search_lost();
+    rndv::buffer_overdue_sends();
   }
 
   bool own() override {
-    return receive_chunk() || push_sent() ||
+    return receive_chunk() || rndv::push_sends() ||
            (services.pipeline_engine && services.pipeline_engine->move_one());
   }
 
@@ -51,7 +48,7 @@ class NodeWork final : public wait::Work {
   }
 
   bool own_within_own() override {
-    resend_wanted();
+    rndv::resend_requested();
     return (services.pipeline_engine && services.pipeline_engine->move_one()) || lend_to_partner();
   }
 

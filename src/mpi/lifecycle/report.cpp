@@ -87,7 +87,7 @@ RankReport own_report() {
     mine.heap_kept = heap->kept;
   }
   mine.world_rank = static_cast<std::uint32_t>(config.world_rank);
-  mine.helping = config.describing ? 1 : 0;
+  mine.helping = config.rendezvous ? 1 : 0;
   // The node is named by its first world rank here and renumbered by rank 0.
   mine.node = switches.active ? services.node->record(0).world_rank
                               : static_cast<std::uint32_t>(config.world_rank);

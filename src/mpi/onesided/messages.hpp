@@ -14,7 +14,7 @@
 #include <memory>
 
 #include "mpi/abi.hpp"
-#include "mpi/protocol/internode_pieces.hpp"
+#include "mpi/internode/pieces.hpp"
 #include "mpi/tags.hpp"
 #include "onesided/piece.hpp"
 

@@ -12,7 +12,7 @@
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
 #include "mpi/onesided/remote.hpp"
-#include "mpi/protocol/transfer.hpp"
+#include "mpi/rndv/copy.hpp"
 #include "wait/wait.hpp"
 
 namespace mh::mpi::rma {
@@ -127,9 +127,9 @@ End own_end(const Side& side, const void* address) {
 
 // Whether all ranks of the window reach an end of this rank.
 bool is_reached(const End& end, std::uint64_t bytes) {
-  if (config.reaching) return true;
+  if (config.single_copy) return true;
   const onesided::Extent extent = onesided::extent_of(end.layout, end.count, bytes);
-  return config.mapping && heaps::hold(end.here + extent.low, extent.bytes());
+  return config.heaps_mapped && heaps::hold(end.here + extent.low, extent.bytes());
 }
 
 // ---- Carrying out -------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ int failed(const Win& win) { return failed(win, {Code::system, 0}); }
 int outcome(const Win& win, Status done) { return done ? MPI_SUCCESS : failed(win, done); }
 
 bool run_by_many(Win& win, const Task& task, std::uint32_t chunk) {
-  bool shared = task.target.here != nullptr || config.reaching;
+  bool shared = task.target.here != nullptr || config.single_copy;
   if (task.what.has_origin) shared = shared && is_reached(task.origin, task.what.bytes);
   if (task.what.has_result) shared = shared && is_reached(task.result, task.what.bytes);
   onesided::Running running(win.window, task, chunk, shared);
@@ -151,7 +151,7 @@ bool run_by_many(Win& win, const Task& task, std::uint32_t chunk) {
   while (!running.all_claimed()) {
     if (running.step(hands())) return running.succeeded();
   }
-  Watch watch;
+  ThiefWatch watch;
   wait::until([&] { return advance(running, watch); });
   return running.succeeded();
 }

@@ -17,7 +17,7 @@
 #include "mpi/next.hpp"
 #include "mpi/onesided/messages.hpp"
 #include "mpi/onesided/serving.hpp"
-#include "mpi/protocol/message.hpp"
+#include "mpi/compat/message.hpp"
 #include "onesided/executor.hpp"
 #include "onesided/piece.hpp"
 #include "wait/wait.hpp"
@@ -330,17 +330,17 @@ void start() {
   if (real.Comm_dup(MPI_COMM_WORLD, &mpi::detail::config.windows_comm) != MPI_SUCCESS) return;
   real.Comm_set_errhandler(config.windows_comm, MPI_ERRORS_RETURN);
   const bool made = start_server_thread();
-  mpi::detail::config.spanning = agreement::all(made, config.windows_comm);
-  if (config.spanning) return;
+  mpi::detail::config.internode_windows = agreement::all(made, config.windows_comm);
+  if (config.internode_windows) return;
   if (made) stop_server_thread();
   real.Comm_free(&mpi::detail::config.windows_comm);
 }
 
 void stop() {
-  if (!config.spanning) return;
+  if (!config.internode_windows) return;
   rest_together(config.windows_comm, messages::reap);
   stop_server_thread();
-  mpi::detail::config.spanning = false;
+  mpi::detail::config.internode_windows = false;
   real.Comm_free(&mpi::detail::config.windows_comm);
 }
 

@@ -22,7 +22,7 @@
 namespace mh::mpi::rma::remote {
 
 // Collective over MPI_COMM_WORLD: finds out whether windows over several nodes may be ours
-// (config.spanning). stop() waits, with helping hands, for all ranks.
+// (config.internode_windows). stop() waits, with helping hands, for all ranks.
 void start();
 void stop();
 

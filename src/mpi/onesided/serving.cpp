@@ -42,7 +42,7 @@ struct Current {
   Buffer request;
   Buffer answer;  // empty without a result
   std::optional<onesided::PieceRun> run;
-  Watch watch;
+  ThiefWatch watch;
 
   [[nodiscard]] const Message& head() const { return messages::head_of(request); }
 };
@@ -126,8 +126,8 @@ void grant_locks() {
 // ---- Requests of others -------------------------------------------------------------------------
 
 bool reached_by_neighbours(const Buffer& buffer) {
-  return buffer.empty() || config.reaching ||
-         (config.mapping && heaps::hold(buffer.data(), buffer.bytes()));
+  return buffer.empty() || config.single_copy ||
+         (config.heaps_mapped && heaps::hold(buffer.data(), buffer.bytes()));
 }
 
 // False where memory is short.

@@ -16,8 +16,8 @@
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
-#include "mpi/protocol/handlers.hpp"
-#include "mpi/protocol/message.hpp"
+#include "mpi/compat/error_handlers.hpp"
+#include "mpi/compat/message.hpp"
 #include "onesided/mapping.hpp"
 
 namespace mh::mpi::rma {
@@ -88,16 +88,16 @@ bool reaches(Exposed& target, const Card& card, const Mappings& mappings, bool d
   }
   if (!dynamic && target.bytes == 0) return true;
   target.here = mappings.address_of(card.file);
-  if (target.here != nullptr || config.reaching) return true;
+  if (target.here != nullptr || config.single_copy) return true;
   const memory::View view{target.base, target.pid, target.node_rank};
-  return !dynamic && config.mapping && services.memory->to_here(view, target.bytes) != nullptr;
+  return !dynamic && config.heaps_mapped && services.memory->to_here(view, target.bytes) != nullptr;
 }
 
 // The same answer on all ranks of the communicator, without communication.
 bool may_be_ours(const Comm& gate) {
   if (!config.windows || !services.node->one_pid_namespace()) return false;
   if (gate.on_one_node) return gate.members.size() > 1 && gate.line != nullptr;
-  return config.spanning && gate.size <= static_cast<int>(node::kMaxRanks);
+  return config.internode_windows && gate.size <= static_cast<int>(node::kMaxRanks);
 }
 
 struct Made {
@@ -260,10 +260,10 @@ void stop() {
 
 int raise(MPI_Win handle, int code) {
   real.Win_call_errhandler(handle, code);
-  if (!handlers::failure_is_told_to_handlers_alone()) return code;
+  if (!error_handlers::failure_is_told_to_handlers_alone()) return code;
   MPI_Errhandler handler{};
   if (real.Win_get_errhandler(handle, &handler) != MPI_SUCCESS) return code;
-  if (!handlers::is_users_handler(handler)) return code;
+  if (!error_handlers::is_users_handler(handler)) return code;
   real.Errhandler_free(&handler);
   return MPI_SUCCESS;
 }

@@ -25,7 +25,7 @@
 #include "mpi/abi.hpp"
 #include "mpi/handle_cache.hpp"
 #include "mpi/job/comms.hpp"
-#include "mpi/protocol/watch.hpp"
+#include "mpi/job/thief_watch.hpp"
 #include "node/segment.hpp"
 #include "onesided/window.hpp"
 
@@ -157,7 +157,7 @@ onesided::Hands& hands();
 // A step of a Running or PieceRun. True when it is over: done, failed, or left to dead ranks, who
 // will never do their chunks.
 template <class Run>
-bool advance(Run& run, Watch& watch) {
+bool advance(Run& run, ThiefWatch& watch) {
   if (run.step(hands())) return true;
   if (!run.all_claimed() || !watch.left_to_the_dead()) return false;
   run.give_up();

@@ -13,7 +13,7 @@ namespace {
 TEST(Counters, zeroed_memory_is_a_set_of_counters_at_zero) {
   alignas(Counters) std::byte memory[sizeof(Counters)] = {};
   const auto& counters = *std::launder(reinterpret_cast<const Counters*>(memory));
-  EXPECT_EQ(counters.messages_described.get(), 0U);
+  EXPECT_EQ(counters.messages_by_rendezvous.get(), 0U);
   EXPECT_EQ(counters.collectives_gated.get(), 0U);
 }
 

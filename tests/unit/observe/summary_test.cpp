@@ -137,18 +137,18 @@ TEST(Summary, a_run_that_helped_nobody_says_why) {
   ranks[0].messages_exchanged = 2;
   EXPECT_NE(why().find("nobody: busy ranks exchanged all large messages"), std::string::npos);
   ranks[0].messages_exchanged = 0;
-  ranks[0].messages_ungated = 1;
+  ranks[0].messages_ended = 1;
   EXPECT_NE(why().find("nobody: an intercommunicator or collective I/O ended it\n"),
             std::string::npos);
   EXPECT_NE(why().find("1 (an intercommunicator"), std::string::npos);
-  ranks[0].messages_ungated = 0;
+  ranks[0].messages_ended = 0;
   EXPECT_NE(why("process_vm_readv is refused").find("nobody: process_vm_readv is refused"),
             std::string::npos);
   ranks[0].messages_without_slot = 1;
   EXPECT_NE(why().find("nobody: every large message had to go through the MPI library"),
             std::string::npos);
   EXPECT_NE(why().find("1 (no job slot free)"), std::string::npos);
-  ranks[0].messages_described = 3;
+  ranks[0].messages_by_rendezvous = 3;
   EXPECT_NE(why().find("nobody: no third rank was waiting"), std::string::npos);
   ranks.pop_back();
   EXPECT_NE(why().find("nobody: no third rank on any node"), std::string::npos);
@@ -297,8 +297,8 @@ TEST(Summary, stays_within_20_lines_of_100_columns_whatever_the_numbers) {
   for (std::uint32_t i = 0; i < 1000; ++i) {
     RankReport report = rank(i, 1e9, 9e8, 3e8, 3e8);
     report.node = i;
-    report.messages_described = report.bytes_described = report.resends = kHuge;
-    report.messages_without_slot = report.messages_ungated = kHuge;
+    report.messages_by_rendezvous = report.bytes_by_rendezvous = report.resends = kHuge;
+    report.messages_without_slot = report.messages_ended = kHuge;
     report.own_bytes = report.others_bytes = report.own_chunks = report.others_chunks = kHuge;
     report.waits = report.collectives_gated = kHuge;
     report.windows_ours = report.windows_left = report.one_sided_operations = kHuge;

@@ -16,14 +16,14 @@ namespace {
 struct Area {
   observe::Counters counters;
   lend::Lendings lendings;
-  SharedSendQueue send_queue;
+  SharedSendTable send_table;
   Pipelines pipelines;
 };
 
 // A node of two ranks, or more, in this process, and the hands of each.
 class PipelineEngineTest : public testing::Test {
  protected:
-  static constexpr PipelineEngine::Offsets kOffsets{.send_queue = offsetof(Area, send_queue),
+  static constexpr PipelineEngine::Offsets kOffsets{.send_table = offsetof(Area, send_table),
                                                     .pipelines = offsetof(Area, pipelines),
                                                     .cells = sizeof(Area)};
 
@@ -40,7 +40,7 @@ class PipelineEngineTest : public testing::Test {
       hands_.push_back(std::make_unique<PipelineEngine>(nodes_[rank], kOffsets, area(rank).counters,
                                                         *pools_[rank], reach_));
     }
-    send_queue_.attach(&area(0).send_queue);
+    send_queue_.attach(&area(0).send_table);
   }
 
   static std::size_t area_bytes(std::uint32_t ranks) { return sizeof(Area) + cells_bytes(ranks); }
@@ -73,7 +73,7 @@ class PipelineEngineTest : public testing::Test {
   std::vector<node::Node> nodes_;
   std::vector<std::unique_ptr<lend::Pool>> pools_;
   std::vector<std::unique_ptr<PipelineEngine>> hands_;
-  SendQueue send_queue_;
+  SendTable send_queue_;
 };
 
 // Bytes in blocks with gaps, or backwards, or without either.

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The two halves of blocking communication: a send and a receive that are started, and awaited in
+// the wait loop. MPI_Send is one half, MPI_Recv the other, MPI_Sendrecv both.
+//
+// `Count` is int or MPI_Count (the library's _c forms).
+#pragma once
+
+#include "mpi/compat/outgoing_message.hpp"
+#include "mpi/internode/send.hpp"
+#include "mpi/rndv/receive_requests.hpp"
+#include "mpi/rndv/send.hpp"
+
+namespace mh::mpi {
+
+enum class SendMode : std::uint8_t { standard, synchronous, ready };
+
+// A send under way: by rendezvous, by internode pipeline, or the library's own request.
+struct SendRequest {
+  SendPattern pattern = SendPattern::unknown;  // set before start_send()
+  std::optional<rndv::Slot> slot{};
+  std::optional<internode::SendId> internode_id{};
+  MPI_Request request = MPI_REQUEST_NULL;
+};
+
+template <class Count>
+int start_send(SendMode mode, const void* buffer, Count count, MPI_Datatype type, int dest, int tag,
+               MPI_Comm comm, SendRequest& send);
+int wait_for(SendRequest& send);
+
+// A receive under way in a blocking call.
+struct BlockingReceive {
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Request request = MPI_REQUEST_NULL;  // null: from MPI_PROC_NULL
+  rndv::ReceiveClaim claim{};              // empty if no RTS header can come
+};
+
+template <class Count>
+int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+                  BlockingReceive& receive);
+int wait_for(BlockingReceive& receive, MPI_Status* status);
+
+// A receive shorter than any rendezvous message, which the library's blocking call has completed
+// with `code`. Only by an error of the program an RTS header lies there: the message was too long.
+// Returns the code for the caller.
+int complete_short_receive(int code, void* buffer, MPI_Count count, MPI_Datatype type, int source,
+                           int tag, MPI_Comm comm, MPI_Status* status);
+
+}  // namespace mh::mpi

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/internode/pieces.hpp"
+
+#include <cstdlib>
+
+namespace mh::mpi::internode {
+namespace {
+
+constexpr std::size_t kMostBuffers = 512;  // of all messages of a rank together
+constexpr std::size_t kKeptBuffers = 32;   // that nobody uses
+
+}  // namespace
+
+PieceBuffers piece_buffers;
+std::optional<p2p::PackPipelines> pack_pipelines;
+
+bool PieceBuffers::allows(std::uint64_t pieces) {
+  const std::lock_guard<std::mutex> hold(mutex_);
+  return used_ + pieces <= kMostBuffers;
+}
+
+std::byte* PieceBuffers::take() {
+  const std::lock_guard<std::mutex> hold(mutex_);
+  if (!free_.empty()) {
+    ++used_;
+    std::byte* last = free_.back();
+    free_.pop_back();
+    return last;
+  }
+  auto* fresh = static_cast<std::byte*>(std::aligned_alloc(4096, kPiece));
+  used_ += fresh == nullptr ? 0 : 1;
+  return fresh;
+}
+
+void PieceBuffers::give(std::byte* buffer) {
+  const std::lock_guard<std::mutex> hold(mutex_);
+  --used_;
+  if (free_.size() < kKeptBuffers) {
+    free_.push_back(buffer);
+  } else {
+    std::free(buffer);
+  }
+}
+
+}  // namespace mh::mpi::internode

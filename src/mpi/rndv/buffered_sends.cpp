@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/rndv/buffered_sends.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "base/tuning.hpp"
+#include "mpi/job/comms.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/job/switches.hpp"
+#include "mpi/next.hpp"
+#include "mpi/rndv/copy.hpp"
+
+namespace mh::mpi::rndv {
+namespace {
+
+struct BufferedSend {
+  PostedSend send;
+  std::unique_ptr<std::byte[]> data;
+};
+
+std::mutex g_mutex;                    // guards what follows
+std::vector<BufferedSend> g_buffered;  // the oldest first
+
+// How many are buffered; relaxed, a hint. 0 in nearly every program.
+std::atomic<std::uint32_t> g_count{0};
+
+void count_buffered() {
+  g_count.store(static_cast<std::uint32_t>(g_buffered.size()), std::memory_order_relaxed);
+}
+
+bool has_envelope(const PostedSend& send, std::uint32_t sender, std::uint64_t communicator,
+                  int tag) {
+  return send.sender == sender && send.says.communicator == communicator && send.says.tag == tag;
+}
+
+std::uint64_t bytes_buffered() {
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  std::uint64_t bytes = 0;
+  for (const BufferedSend& one : g_buffered) bytes += one.send.says.bytes;
+  return bytes;
+}
+
+// The copy is entered before its sender may post another send in the slot: a thread that finds the
+// send over finds the copy.
+void buffer_send(const PostedSend& send) {
+  const std::uint64_t bytes = send.says.bytes;
+  BufferedSend buffered{
+      .send = send, .data = std::unique_ptr<std::byte[]>(new (std::nothrow) std::byte[bytes])};
+  p2p::SendSlot& slot = send.table_slot();
+  if (buffered.data == nullptr || !slot.take(send.says.generation)) return;
+  copy_claimed({.sender = send.sender,
+            .slot = send.slot,
+            .to = end_at(buffered.data.get()),
+            .bytes = bytes,
+            .order = config.order});
+  {
+    const std::lock_guard<std::mutex> hold(g_mutex);
+    g_buffered.push_back(std::move(buffered));
+    count_buffered();
+  }
+  release_sender(slot, send.sender);
+}
+
+// The library has a message with that envelope which no receive has matched.
+bool may_be_unexpected(const PostedSend& send) {
+  const Comm* comm = comms::find_key(send.says.communicator);
+  if (comm == nullptr) return true;
+  const auto from = std::ranges::find(comm->members, send.sender, &Comm::Member::node_rank);
+  if (from == comm->members.end()) return true;
+  int flag = 0;
+  const int code = real.Iprobe(from->rank, send.says.tag, comm->handle, &flag, MPI_STATUS_IGNORE);
+  return code != MPI_SUCCESS || flag != 0;
+}
+
+bool is_overdue(const PostedSend& send, std::uint64_t now) {
+  if (now < send.says.posted_at + ticks_from_ns(tuning::kLostAfterNs)) return false;
+  return send.says.synchronous == 0 || !may_be_unexpected(send);
+}
+
+}  // namespace
+
+void note_truncation() {
+  if (!config.rendezvous) return;
+  comms::end_rendezvous();
+  for (const PostedSend& send : posted_sends()) buffer_send(send);
+}
+
+void buffer_overdue_sends() {
+  // Of the thread that runs the wait loop's steps.
+  static std::uint64_t next_look = 0;
+  if (switches.errors_are_fatal || !config.rendezvous) return;
+  const std::uint64_t now = ticks();
+  if (now < next_look) return;
+  next_look = now + ticks_from_ns(tuning::kLookForLostNs);
+  for (const PostedSend& send : posted_sends()) {
+    if (!is_overdue(send, now)) continue;
+    if (bytes_buffered() + send.says.bytes <= kMostBuffered) buffer_send(send);
+  }
+}
+
+bool may_be_buffered(std::uint32_t sender, std::uint64_t communicator, int tag) {
+  return oldest_buffered(sender, communicator, tag).has_value();
+}
+
+std::optional<Delivery> deliver_buffered(const p2p::RtsHeader& header,
+                                         const ReceiveBuffer& buffer) {
+  if (g_count.load(std::memory_order_relaxed) == 0) return std::nullopt;
+  std::unique_ptr<std::byte[]> data;
+  {
+    const std::lock_guard<std::mutex> hold(g_mutex);
+    const auto at = std::ranges::find(g_buffered, send_of(header), &BufferedSend::send);
+    if (at == g_buffered.end()) return std::nullopt;
+    data = std::move(at->data);
+    g_buffered.erase(at);
+    count_buffered();
+  }
+  const std::uint64_t bytes = std::min(header.bytes, buffer.capacity);
+  unpack_to(buffer, data.get(), bytes);
+  return Delivery{.bytes = bytes,
+                  .code = header.bytes > buffer.capacity ? MPI_ERR_TRUNCATE : MPI_SUCCESS};
+}
+
+std::optional<p2p::RtsHeader> oldest_buffered(std::uint32_t sender, std::uint64_t communicator,
+                                              int tag) {
+  if (g_count.load(std::memory_order_relaxed) == 0) return std::nullopt;
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  for (const BufferedSend& one : g_buffered) {
+    if (!has_envelope(one.send, sender, communicator, tag)) continue;
+    return p2p::RtsHeader{.key = {config.key[0], config.key[1]},
+                          .sender = sender,
+                          .slot = one.send.slot,
+                          .bytes = one.send.says.bytes,
+                          .generation = one.send.says.generation};
+  }
+  return std::nullopt;
+}
+
+void discard_message(const p2p::RtsHeader& header) {
+  const PostedSend send = send_of(header);
+  p2p::SendSlot& slot = send.table_slot();
+  if (slot.take(header.generation)) release_sender(slot, header.sender);
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  std::erase_if(g_buffered, [&](const BufferedSend& one) { return one.send == send; });
+  count_buffered();
+}
+
+}  // namespace mh::mpi::rndv

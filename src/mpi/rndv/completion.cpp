@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/rndv/completion.hpp"
+
+#include <utility>
+
+#include "base/clock.hpp"
+#include "base/tuning.hpp"
+#include "mpi/compat/error_handlers.hpp"
+#include "mpi/internode/receive.hpp"
+#include "mpi/job/comms.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/job/switches.hpp"
+#include "mpi/next.hpp"
+#include "mpi/rndv/buffered_sends.hpp"
+#include "mpi/rndv/receive.hpp"
+#include "p2p/rts_header.hpp"
+
+namespace mh::mpi::rndv {
+namespace {
+
+// The wait loop may be fetching the message of that request.
+void await_pin(ReceiveRequest& request) {
+  wait::until([&] { return request.pin(); });
+}
+
+// The message of a request that the caller has pinned; its receive has completed with `status`.
+void fetch_message(ReceiveRequest& request, const MPI_Status& status) {
+  if (request.incoming) {
+    internode::finish(*request.incoming->stream);
+    request.delivery = request.incoming->delivery;
+    request.incoming.reset();
+  }
+  if (!request.delivery) request.delivery = fetch_completed(request, status);
+}
+
+void correct(MPI_Status* status, const ReceiveRequest& request) {
+  if (request.is_held_message) set_envelope(status, request.envelope);
+  if (request.delivery) set_bytes(status, request.delivery->bytes);
+}
+
+// Whether a look into the buffer of a receive that is under way is worth its price. Where only the
+// library can read the type, a look costs a message to this rank itself.
+bool may_look_into(ReceiveRequest& request, bool patient) {
+  if (request.buffer.contiguous || patient) return true;
+  // Another thread may complete the request, and some libraries take a persistent request that was
+  // looked at for a complete one.
+  if (switches.threads || request.persistent) return false;
+  int flag = 0;
+  MPI_Status status{};
+  return real.Request_get_status(request.handle, &flag, &status) == MPI_SUCCESS && flag != 0;
+}
+
+// True if a header of this node has landed: then the request stays pinned.
+bool pin_if_landed(ReceiveRequest& request, bool patient) {
+  if (!request.buffer || request.blocking || !may_look_into(request, patient)) return false;
+  if (!request.pin()) return false;
+  if (!request.delivery && !request.incoming) {
+    request.incoming = begin_incoming(request);
+    if (!request.incoming && has_landed(request)) return true;
+  }
+  request.unpin();
+  return false;
+}
+
+// The request is over, and the caller has pinned it. A persistent one may be started again.
+void end_request(ReceiveClaim& claim) {
+  ReceiveRequest& request = *claim;
+  unpost_receive(request);
+  request.delivery.reset();
+  receives.finish(request);  // from here on the wait loop does not find the request
+  request.unpin();
+  if (request.persistent) return;
+  claim.drop();
+  receives.discard(request);
+}
+
+// The library has failed the request: nothing was delivered.
+int complete_failed(ReceiveClaim& claim, int code, MPI_Status* status) {
+  if (is_truncation(code)) note_truncation();
+  if (!claim || !claim->started) return code;
+  ReceiveRequest& request = *claim;
+  await_pin(request);
+  if (request.is_held_message) {
+    set_envelope(status, request.envelope);
+    code = error_handlers::raise_for_held_message(request.buffer.comm, code);
+  }
+  end_request(claim);
+  return code;
+}
+
+// The message of the request was not delivered as it should be.
+int raise_on(const std::shared_ptr<Comm>& comm, int code) {
+  if (code == MPI_ERR_TRUNCATE) note_truncation();
+  return raise(comm != nullptr ? comms::for_errors(*comm) : MPI_COMM_WORLD, code);
+}
+
+}  // namespace
+
+int complete(ReceiveClaim claim, int code, MPI_Status* status) {
+  if (code != MPI_SUCCESS) return complete_failed(claim, code, status);
+  if (!claim || !claim->started) return code;
+  ReceiveRequest& request = *claim;
+  await_pin(request);
+  fetch_message(request, *status);
+  correct(status, request);
+  if (request.delivery) code = request.delivery->code;
+  if (code == MPI_SUCCESS) {
+    end_request(claim);
+    return code;
+  }
+  const auto comm = comms::share(request.buffer.comm);
+  end_request(claim);
+  return raise_on(comm, code);
+}
+
+int complete_short(ReceiveClaim claim) {
+  ReceiveRequest& request = *claim;
+  if (p2p::opens_rts(request.buffer.address, config.key)) [[unlikely]] {
+    request.status_says_nothing = true;
+    MPI_Status status{};
+    return complete(std::move(claim), MPI_SUCCESS, &status);
+  }
+  receives.finish(request);
+  if (request.persistent) return MPI_SUCCESS;
+  claim.drop();
+  receives.discard(request);
+  return MPI_SUCCESS;
+}
+
+int complete_blocking(const ReceiveBuffer& buffer, const Envelope& envelope, MPI_Status* status,
+                      bool has_status) {
+  if (!buffer) return MPI_SUCCESS;
+  ReceiveRequest request;
+  request.buffer = buffer;
+  request.envelope = envelope;
+  request.status_says_nothing = !has_status;
+  const auto delivery = fetch_completed(request, *status);
+  if (!delivery) return MPI_SUCCESS;
+  set_bytes(status, delivery->bytes);
+  return delivery->code == MPI_SUCCESS ? MPI_SUCCESS
+                                       : raise_on(comms::share(buffer.comm), delivery->code);
+}
+
+void peek(MPI_Request handle, MPI_Status* status) {
+  const ReceiveClaim claim = receives.claim(handle);
+  if (!claim || !claim->started) return;
+  ReceiveRequest& request = *claim;
+  await_pin(request);
+  fetch_message(request, *status);
+  correct(status, request);
+  request.unpin();
+}
+
+void fetch_landed_messages() {
+  // Of the one thread that runs the wait loop's steps.
+  static std::uint64_t next_look = 0;
+  static std::uint64_t next_patient_look = 0;
+  static std::uint64_t next_look_at_short = 0;
+  if (!receives.any()) return;
+  const std::uint64_t now = ticks();
+  if (now < next_look) return;
+  next_look = now + ticks_from_ns(tuning::kLookAtLandedNs);
+  const bool patient = now >= next_patient_look;
+  if (patient) next_patient_look = now + ticks_from_ns(tuning::kGatherLandedNs);
+  const bool all = now >= next_look_at_short;
+  if (all) next_look_at_short = now + ticks_from_ns(tuning::kLookAtShortNs);
+  const auto landed = receives.select(
+      all, [&](ReceiveRequest& request) { return pin_if_landed(request, patient); });
+  for (ReceiveRequest* request : landed) {
+    request->delivery = fetch_landed(*request);
+    request->unpin();
+  }
+}
+
+void complete_orphans() {
+  if (detached_operations.load(std::memory_order_relaxed) == 0) return;
+  struct Completed {
+    ReceiveRequest* request;
+    MPI_Status status;
+  };
+  std::vector<Completed> completed;
+  receives.select(true, [&](ReceiveRequest& request) {
+    if (!request.orphaned) return false;
+    MPI_Request handle = request.handle;
+    int flag = 0;
+    MPI_Status status{};
+    next.Test(&handle, &flag, &status);
+    if (flag == 0) return false;
+    request.orphaned = false;
+    request.claimed.store(true, std::memory_order_relaxed);
+    completed.push_back({&request, status});
+    if (handle != MPI_REQUEST_NULL) next.Request_free(&handle);
+    return false;
+  });
+  for (auto& [request, status] : completed) {
+    request->persistent = false;
+    complete(ReceiveClaim(request), MPI_SUCCESS, &status);
+    detached_operations.fetch_sub(1, std::memory_order_relaxed);
+  }
+}
+
+}  // namespace mh::mpi::rndv

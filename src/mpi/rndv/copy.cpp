@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/rndv/copy.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <optional>
+
+#include "base/clock.hpp"
+#include "layout/pack.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/job/heaps.hpp"
+#include "mpi/job/switches.hpp"
+#include "mpi/next.hpp"
+#include "mpi/job/thief_watch.hpp"
+#include "mpi/compat/message.hpp"
+#include "mpi/tags.hpp"
+#include "p2p/transfer.hpp"
+#include "wait/wait.hpp"
+
+namespace mh::mpi::rndv {
+namespace {
+
+// What is sent again, or goes through memory of this process on its way, goes in pieces: nothing
+// needs memory of the size of a message.
+constexpr std::uint64_t kPiece = 1U << 20U;
+
+// Room for one piece. Where the process has no memory left, some that it always has, in turns.
+class PieceBuffer {
+ public:
+  PieceBuffer() {
+    while (own_ == nullptr) {
+      own_.reset(new (std::nothrow) std::byte[kPiece]);
+      // acquire: pairs with the release of the last that had it.
+      if (own_ == nullptr && !spare_taken.test_and_set(std::memory_order_acquire)) return;
+      if (own_ == nullptr) ::sched_yield();
+    }
+  }
+  ~PieceBuffer() {
+    if (own_ == nullptr) spare_taken.clear(std::memory_order_release);
+  }
+  PieceBuffer(const PieceBuffer&) = delete;
+  PieceBuffer& operator=(const PieceBuffer&) = delete;
+
+  [[nodiscard]] std::byte* data() const { return own_ != nullptr ? own_.get() : spare; }
+
+ private:
+  static inline std::byte spare[kPiece];  // of no cost until it is used
+  static inline std::atomic_flag spare_taken = ATOMIC_FLAG_INIT;
+
+  std::unique_ptr<std::byte[]> own_;
+};
+
+// Fetches through the library what memory did not give. The sender notices in its wait loop, and
+// sends all, also where the receive is too short.
+void receive_by_library(const ClaimedMessage& message) {
+  const p2p::End& to = message.to;
+  p2p::SendSlot& send = message.send();
+  send.change(p2p::SlotState::resend);
+  services.area(message.sender).send_table.resends.fetch_add(1, std::memory_order_release);
+  services.counters().resends.add(1);
+  std::optional<PieceBuffer> buffer;
+  for (std::uint64_t offset = 0; offset < send.bytes; offset += kPiece) {
+    const std::uint64_t piece = std::min(kPiece, send.bytes - offset);
+    const bool straight = to.layout == nullptr && offset + piece <= message.bytes;
+    if (!straight && !buffer) buffer.emplace();
+    void* into = straight ? p2p::place_in(to, offset) : buffer->data();
+    MPI_Request request = MPI_REQUEST_NULL;
+    real.Irecv(into, static_cast<int>(piece), MPI_BYTE, static_cast<int>(message.sender),
+               tags::kResends[message.slot], config.node_comm, &request);
+    int flag = 0;
+    wait::until(
+        [&] { return real.Test(&request, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag; });
+    if (!straight && offset < message.bytes) {
+      p2p::unpack(to, {offset, std::min(offset + piece, message.bytes)}, buffer->data());
+    }
+  }
+}
+
+// This rank can fetch the bytes without their sender.
+bool is_readable(const p2p::SendSlot& send) {
+  if (send.contiguous == 0) return false;
+  return config.single_copy || services.memory->here(send.from, send.bytes) != nullptr;
+}
+
+// The ranks of the node map these bytes.
+bool is_mapped(const memory::View& view, std::uint64_t bytes) {
+  if (!config.heaps_mapped) return false;
+  return view.rank == config.me ? heaps::hold(reinterpret_cast<const void*>(view.address), bytes)
+                                : services.memory->here(view, bytes) != nullptr;
+}
+
+// As a job that its sender can take a hand in, and third ranks if it is long enough for them.
+bool move_as_job(const steal::Work& work, bool mapped, const steal::Shapes* shapes,
+                 p2p::SendSlot* send) {
+  const std::uint64_t least = mapped ? config.mapped_help_threshold : config.help_threshold;
+  const auto audience = work.bytes >= least ? steal::Audience::node : steal::Audience::told;
+  p2p::Transfer transfer(work, *services.keeper, services.area(config.me).jobs, send, shapes,
+                         audience);
+  ThiefWatch watch;
+  wait::until([&] {
+    if (transfer.step(thief())) return true;
+    if (!transfer.all_claimed()) return false;
+    if (watch.left_to_the_dead()) transfer.recover();
+    return false;
+  });
+  return transfer.close();
+}
+
+steal::Work work_of(const memory::View& to, const memory::View& from, std::uint64_t bytes,
+                    steal::Order order) {
+  return {.to = to,
+          .from = from,
+          .bytes = bytes,
+          .chunk_bytes = services.chunking->chunk_for(bytes),
+          .order = order};
+}
+
+bool is_mapped(const memory::View& view, const layout::Compact& shape) {
+  return is_mapped(view.at(static_cast<std::uint64_t>(shape.low)), shape.reach());
+}
+
+// Scattered data whose places all ranks know and reach: whoever is there moves it straight from the
+// one buffer to the other. False if that is not so, or could not be done.
+bool move_straight(const ClaimedMessage& message) {
+  p2p::SendSlot& send = message.send();
+  const p2p::End& to = message.to;
+  if (!config.heaps_mapped || (send.contiguous == 0 && send.shaped == 0)) return false;
+  const auto target = to.layout != nullptr ? layout::compact_of(*to.layout, to.count)
+                                           : layout::compact_of_bytes(message.bytes);
+  if (!target) return false;
+  const steal::Shapes shapes{
+      .to = *target,
+      .from = send.contiguous != 0 ? layout::compact_of_bytes(send.bytes)
+                                   : services.area(message.sender).send_table.shapes[message.slot]};
+  const memory::View there = view_of(to.base, config.me);
+  if (!is_mapped(there, shapes.to) || !is_mapped(send.from, shapes.from)) return false;
+  steal::Work work = work_of(there, send.from, message.bytes, message.order);
+  work.shaped = true;
+  return move_as_job(work, true, &shapes, &send);
+}
+
+// Threads of both processes move it, each at its own end of a pipeline. Where all pipelines are in
+// use by other threads, one of them comes free as soon as its message is over.
+bool move_by_pipeline(const ClaimedMessage& message) {
+  p2p::PipelineEngine& engine = *services.pipeline_engine;
+  p2p::SendSlot& send = message.send();
+  static_cast<void>(engine.let_helpers_in());  // this rank waits, in a call that helps
+  std::optional<std::uint32_t> pipeline;
+  wait::until([&] {
+    pipeline = engine.begin(send, message.sender, message.to, message.bytes);
+    return pipeline.has_value();
+  });
+  const bool readable = is_readable(send);
+  wait::until([&] {
+    if (!engine.drain(*pipeline) && readable) engine.fetch(*pipeline, send.from);
+    return engine.over(*pipeline);
+  });
+  return engine.finish(*pipeline);
+}
+
+// Into a buffer with gaps, where there are no pipelines: through memory of this process.
+bool move_in_pieces(const ClaimedMessage& message) {
+  const PieceBuffer buffer;
+  const memory::View room = view_of(buffer.data(), config.me);
+  for (std::uint64_t offset = 0; offset < message.bytes; offset += kPiece) {
+    const std::uint64_t piece = std::min(kPiece, message.bytes - offset);
+    const memory::View from = message.send().from.at(offset);
+    if (!copy_shared(room, from, piece, message.order, nullptr)) return false;
+    p2p::unpack(message.to, {offset, offset + piece}, buffer.data());
+  }
+  return true;
+}
+
+bool move(const ClaimedMessage& message) {
+  p2p::SendSlot& send = message.send();
+  const bool readable = is_readable(send);
+  if (readable && message.to.layout == nullptr) {
+    const memory::View there = view_of(message.to.base, config.me);
+    return copy_shared(there, send.from, message.bytes, message.order, &send);
+  }
+  if (move_straight(message)) return true;
+  if (readable && !config.pipelines) return move_in_pieces(message);
+  return config.pipelines && move_by_pipeline(message);
+}
+
+}  // namespace
+
+// Who cannot load and store both ends asks the kernel, or, where that refuses, must not try.
+bool copy_shared(const memory::View& to, const memory::View& from, std::uint64_t bytes,
+                  steal::Order order, p2p::SendSlot* send) {
+  const steal::Work work = work_of(to, from, bytes, order);
+  const bool mapped = is_mapped(to, bytes) && is_mapped(from, bytes);
+  if (mapped || config.single_copy) return move_as_job(work, mapped, nullptr, send);
+  return thief().copy_chunk(work, nullptr, {.offset = 0, .bytes = bytes}).ok();
+}
+
+void release_sender(p2p::SendSlot& slot, std::uint32_t sender) {
+  const std::uint32_t fin_tag = slot.fin_tag;  // before the slot is given back
+  // release: what this rank and its helpers read of the buffer is read before the sender writes
+  // there.
+  slot.change(p2p::SlotState::done);
+  if (fin_tag != p2p::kNoFin) send_fin(sender, static_cast<int>(fin_tag));
+}
+
+void copy_claimed(const ClaimedMessage& message) {
+  if (!move(message)) receive_by_library(message);
+}
+
+void send_by_library(std::uint32_t slot, const p2p::SendSlot& send) {
+  const auto* bytes = reinterpret_cast<const std::byte*>(send.from.address);
+  for (std::uint64_t offset = 0; offset < send.bytes; offset += kPiece) {
+    const auto piece = static_cast<int>(std::min(kPiece, send.bytes - offset));
+    MPI_Request request = MPI_REQUEST_NULL;
+    real.Isend(bytes + offset, piece, MPI_BYTE, static_cast<int>(send.to), tags::kResends[slot],
+               config.node_comm, &request);
+    // The buffer stays in use until the receiver says so, which is later than this request's end.
+    real.Request_free(&request);
+  }
+}
+
+void send_to_self(const void* from, MPI_Count count, MPI_Datatype type, void* to, MPI_Count room,
+                  MPI_Datatype to_type) {
+  static std::mutex one_at_a_time;
+  const ThreadLock hold(one_at_a_time);
+  MPI_Request requests[2];
+  if (real.Irecv_c != nullptr && real.Isend_c != nullptr) {
+    real.Irecv_c(to, room, to_type, 0, tags::kRelaid.first, config.self_comm, &requests[0]);
+    real.Isend_c(from, count, type, 0, tags::kRelaid.first, config.self_comm, &requests[1]);
+  } else {
+    real.Irecv(to, static_cast<int>(room), to_type, 0, tags::kRelaid.first, config.self_comm,
+               &requests[0]);
+    real.Isend(from, static_cast<int>(count), type, 0, tags::kRelaid.first, config.self_comm,
+               &requests[1]);
+  }
+  for (MPI_Request& request : requests) {
+    int flag = 0;
+    while (real.Test(&request, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && flag == 0) relax();
+  }
+}
+
+}  // namespace mh::mpi::rndv

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/rndv/persistent_sends.hpp"
+
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "mpi/handle_cache.hpp"
+#include "mpi/internode/send.hpp"
+#include "mpi/job/comms.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/job/switches.hpp"
+#include "mpi/rndv/copy.hpp"
+#include "mpi/rndv/send.hpp"
+#include "mpi/tags.hpp"
+
+namespace mh::mpi::rndv {
+namespace {
+
+struct PersistentSend {
+  OutgoingMessage message;
+  std::uint64_t communicator;  // its key: the handle may belong to another communicator by now
+  MPI_Request plain;           // the library's own request, which sends the data
+  MPI_Datatype type;           // by internode pipeline only, else MPI_DATATYPE_NULL
+  int fin_tag;
+};
+
+// A start of the library's own request that is under way.
+struct LibraryStart {
+  MPI_Request plain;
+  MPI_Request request;  // the program's: the receive of the FIN
+  int fin_tag;
+};
+// A send that the program has freed while it was active.
+struct FreedSend {
+  MPI_Request request;
+  PersistentSend send;
+};
+
+std::mutex g_mutex;                                         // guards what follows
+std::unordered_map<std::uint64_t, PersistentSend> g_sends;  // by the program's handle
+std::vector<LibraryStart> g_library_starts;
+std::vector<FreedSend> g_freed;
+std::vector<int> g_free_tags;
+int g_next_tag = tags::kPersistentFins.first;
+
+std::optional<int> reserve_tag() {
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  if (!g_free_tags.empty()) {
+    const int tag = g_free_tags.back();
+    g_free_tags.pop_back();
+    return tag;
+  }
+  if (!tags::kPersistentFins.contains(g_next_tag)) return std::nullopt;
+  return g_next_tag++;
+}
+
+std::optional<PersistentSend> find_send(MPI_Request request) {
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  const auto at = g_sends.find(bits_of(request));
+  if (at == g_sends.end()) return std::nullopt;
+  return at->second;
+}
+
+// The program may free the type before the last start.
+MPI_Datatype copy_of(MPI_Datatype type) {
+  MPI_Datatype copy = MPI_DATATYPE_NULL;
+  real.Type_contiguous(1, type, &copy);
+  real.Type_commit(&copy);
+  return copy;
+}
+
+// With g_mutex. `request` is not active.
+void dispose(MPI_Request request, PersistentSend& send) {
+  real.Request_free(&request);
+  real.Request_free(&send.plain);
+  if (send.type != MPI_DATATYPE_NULL) {
+    datatypes::forget(send.type);
+    real.Type_free(&send.type);
+  }
+  g_free_tags.push_back(send.fin_tag);
+}
+
+// The receive of a FIN that will not come. The request stays, inactive.
+void call_off(MPI_Request* request) {
+  real.Cancel(request);
+  wait_request(request, MPI_STATUS_IGNORE);
+}
+
+int start_in_library(MPI_Request request, const PersistentSend& send) {
+  MPI_Request plain = send.plain;
+  const int code = next.Start(&plain);
+  if (code != MPI_SUCCESS) return code;
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  g_library_starts.push_back({.plain = plain, .request = request, .fin_tag = send.fin_tag});
+  detached_operations.fetch_add(1, std::memory_order_relaxed);
+  return code;
+}
+
+// The receive of the FIN is started.
+int send_started(MPI_Request request, const PersistentSend& send) {
+  const Comm* comm = comms::find(send.message.comm);
+  if (comm == nullptr || comm->key != send.communicator) return start_in_library(request, send);
+  if (send.type != MPI_DATATYPE_NULL) {
+    const datatypes::Info info = datatypes::info(send.type);
+    const auto internode_id = internode::take(send.message, send.type, info, send.fin_tag, request);
+    if (internode_id) return internode::send(*internode_id, send.message);
+  } else if (comms::allow_rendezvous()) {
+    const auto fin_tag = static_cast<std::uint32_t>(send.fin_tag);
+    if (const auto slot = post_send(send.message, fin_tag, request))
+      return send_rts(*slot, send.message);
+  }
+  return start_in_library(request, send);
+}
+
+// True if `request` is the receive of a FIN that has not come yet.
+bool is_active(MPI_Request request) {
+  int flag = 1;
+  real.Request_get_status(request, &flag, MPI_STATUS_IGNORE);
+  return flag == 0;
+}
+
+// With g_mutex. True if the data is sent: the program's request completes.
+bool is_over(LibraryStart& start) {
+  int flag = 0;
+  MPI_Status status;
+  const int code = next.Test(&start.plain, &flag, &status);
+  if (code == MPI_SUCCESS && flag == 0) return false;
+  int cancelled = 0;
+  if (code == MPI_SUCCESS) real.Test_cancelled(&status, &cancelled);
+  if (cancelled != 0) {
+    real.Cancel(&start.request);
+    return true;
+  }
+  send_fin(config.me, start.fin_tag);
+  return true;
+}
+
+// With g_mutex. True if the FIN of a freed send has come.
+bool is_over(FreedSend& freed) {
+  int flag = 0;
+  real.Test(&freed.request, &flag, MPI_STATUS_IGNORE);
+  if (flag != 0) dispose(freed.request, freed.send);
+  return flag != 0;
+}
+
+template <class Detached>
+void erase_those_over(std::vector<Detached>& detached) {
+  const std::size_t over = std::erase_if(detached, [](Detached& one) { return is_over(one); });
+  detached_operations.fetch_sub(over, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+void make_persistent_send(const OutgoingMessage& given, MPI_Datatype type, MPI_Request* request) {
+  if (given.bytes == 0) return;
+  OutgoingMessage message = given;
+  const datatypes::Info info = datatypes::info(type);
+  // Most of what is sent again and again is part of an exchange. Whether a third rank will be idle
+  // then, and helps, nobody knows now.
+  message.pattern =
+      is_for_third_ranks(message.bytes) ? SendPattern::one_way : SendPattern::exchanged;
+  const bool by_internode = !message.synchronous && internode::may_take(message, type, info);
+  if (!by_internode && !may_use_rendezvous(message, type, info)) return;
+  const auto fin_tag = reserve_tag();
+  if (!fin_tag) return;
+  PersistentSend send{.message = message,
+                      .communicator = comms::find(message.comm)->key,
+                      .plain = *request,
+                      .type = by_internode ? copy_of(type) : MPI_DATATYPE_NULL,
+                      .fin_tag = *fin_tag};
+  // From anyone: the receiver, or this rank itself after a start in the library.
+  real.Recv_init(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, *fin_tag, config.node_comm, request);
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  g_sends.insert_or_assign(bits_of(*request), std::move(send));
+}
+
+std::optional<int> start_persistent_send(MPI_Request* request) {
+  const auto send = find_send(*request);
+  if (!send) return std::nullopt;
+  int code = real.Start(request);
+  if (code != MPI_SUCCESS) return code;
+  code = send_started(*request, *send);
+  if (code != MPI_SUCCESS) call_off(request);
+  return code;
+}
+
+bool free_persistent_send(MPI_Request request) {
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  const auto at = g_sends.find(bits_of(request));
+  if (at == g_sends.end()) return false;
+  if (is_active(request)) {
+    g_freed.push_back({.request = request, .send = std::move(at->second)});
+    detached_operations.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    dispose(request, at->second);
+  }
+  g_sends.erase(at);
+  return true;
+}
+
+bool cancel_library_start(MPI_Request request) {
+  if (detached_operations.load(std::memory_order_relaxed) == 0) return false;
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  for (LibraryStart& start : g_library_starts) {
+    if (start.request != request) continue;
+    next.Cancel(&start.plain);  // is_over() sees what becomes of the cancellation
+    return true;
+  }
+  return false;
+}
+
+void await_fin_of(MPI_Request request) {
+  const auto send = find_send(request);
+  const auto tag = send ? std::optional(send->fin_tag) : fin_tag_of(request);
+  if (!tag) return;
+  // A second FIN, and a receive for it behind the program's: when the second receive is complete,
+  // so is the program's. If the program's was complete long ago, the second takes the second FIN.
+  MPI_Request second = MPI_REQUEST_NULL;
+  if (real.Irecv(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, *tag, config.node_comm, &second) !=
+      MPI_SUCCESS) {
+    return;
+  }
+  send_fin(config.me, *tag);
+  wait_request(&second, MPI_STATUS_IGNORE);
+}
+
+void progress_persistent_sends() {
+  if (detached_operations.load(std::memory_order_relaxed) == 0) return;
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  erase_those_over(g_library_starts);
+  erase_those_over(g_freed);
+}
+
+void stop_persistent_sends() {
+  progress_persistent_sends();
+  const std::lock_guard<std::mutex> hold(g_mutex);
+  for (FreedSend& freed : g_freed) {
+    call_off(&freed.request);
+    dispose(freed.request, freed.send);
+  }
+  // What the program has not freed is its own affair; ours are the requests behind.
+  for (auto& [bits, send] : g_sends) real.Request_free(&send.plain);
+  g_freed.clear();
+  g_sends.clear();
+  g_library_starts.clear();
+}
+
+}  // namespace mh::mpi::rndv

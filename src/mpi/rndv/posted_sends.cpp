@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/rndv/posted_sends.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "layout/pack.hpp"
+#include "mpi/datatype/layouts.hpp"
+#include "mpi/job/comms.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/rndv/copy.hpp"
+#include "mpi/rndv/held_messages.hpp"
+
+namespace mh::mpi::rndv {
+namespace {
+
+// The header as it lies in a buffer with gaps. False where there is no memory to read it.
+bool gather_rts(const ReceiveBuffer& buffer, p2p::RtsHeader& header) {
+  if (const layout::LayoutPtr layout = layouts::of(buffer.type)) {
+    layout::pack(end_of(buffer, layout), {0, p2p::kRtsBytes}, &header);
+    return true;
+  }
+  const std::uint64_t element = datatypes::info(buffer.type).size;
+  const std::uint64_t elements = (p2p::kRtsBytes + element - 1) / element;
+  const std::unique_ptr<std::byte[]> packed(new (std::nothrow) std::byte[elements * element]);
+  if (packed == nullptr) return false;
+  send_to_self(buffer.address, static_cast<MPI_Count>(elements), buffer.type, packed.get(),
+               static_cast<MPI_Count>(elements * element), MPI_BYTE);
+  std::memcpy(&header, packed.get(), p2p::kRtsBytes);
+  return true;
+}
+
+void add_posted(std::uint32_t sender, std::vector<PostedSend>& found) {
+  for (std::uint32_t slot = 0; slot < p2p::SharedSendTable::kSlots; ++slot) {
+    const auto says = services.area(sender).send_table.slots[slot].posted();
+    if (says && says->to == config.me)
+      found.push_back({.sender = sender, .slot = slot, .says = *says});
+  }
+}
+
+// Sends whose headers the library has given away already.
+std::vector<PostedSend> matched_sends() {
+  std::vector<PostedSend> found = held_sends();
+  receives.select(true, [&](const ReceiveRequest& request) {
+    const auto header = read_rts(request.buffer);
+    if (header && header->from_world == 0) found.push_back(send_of(*header));
+    return false;
+  });
+  return found;
+}
+
+constexpr std::uint64_t bit_of(std::uint64_t communicator, int tag) {
+  const std::uint64_t mixed =
+      (communicator ^ static_cast<std::uint32_t>(tag)) * 0x9e3779b97f4a7c15ULL;
+  return 1ULL << (mixed >> 58U);
+}
+
+}  // namespace
+
+p2p::SendSlot& slot_of(const p2p::RtsHeader& header) {
+  return services.area(header.sender).send_table.slots[header.slot];
+}
+
+PostedSend send_of(const p2p::RtsHeader& header) {
+  return {.sender = header.sender,
+          .slot = header.slot,
+          .says = {.generation = header.generation, .bytes = header.bytes, .to = config.me}};
+}
+
+std::optional<p2p::RtsHeader> read_rts(const ReceiveBuffer& buffer) {
+  if (!buffer) return std::nullopt;
+  p2p::RtsHeader header;
+  if (buffer.contiguous) {
+    if (!p2p::opens_rts(buffer.address, config.key)) return std::nullopt;
+    std::memcpy(&header, buffer.address, p2p::kRtsBytes);
+  } else if (!gather_rts(buffer, header)) {
+    return std::nullopt;
+  }
+  const bool is_whole = p2p::opens_rts(&header, config.key) && p2p::is_sealed(header);
+  return is_whole ? std::optional(header) : std::nullopt;
+}
+
+std::vector<PostedSend> posted_sends(std::uint32_t sender) {
+  std::vector<PostedSend> found;
+  add_posted(sender, found);
+  return found;
+}
+
+std::vector<PostedSend> posted_sends() {
+  std::vector<PostedSend> found;
+  for (std::uint32_t sender = 0; sender < config.ranks; ++sender) {
+    if (sender != config.me) add_posted(sender, found);
+  }
+  return found;
+}
+
+std::optional<PostedSend> oldest_unmatched(std::uint32_t sender, std::uint64_t communicator,
+                                           int tag) {
+  auto found = posted_sends(sender);
+  std::erase_if(found, [&](const PostedSend& send) {
+    return send.says.tag != tag || send.says.communicator != communicator;
+  });
+  if (found.empty()) return std::nullopt;
+  const auto matched = matched_sends();
+  std::erase_if(found, [&](const PostedSend& send) {
+    return std::ranges::find(matched, send) != matched.end();
+  });
+  const auto oldest = std::ranges::min_element(
+      found, {}, [](const PostedSend& send) { return send.says.sequence; });
+  return oldest == found.end() ? std::nullopt : std::optional(*oldest);
+}
+
+void note_rts_sized_send(int dest, int tag, MPI_Comm handle) {
+  if (!config.rendezvous) return;
+  const Comm* comm = comms::find(handle);
+  const std::int32_t receiver = comm == nullptr ? Comm::kElsewhere : comm->on_node(dest);
+  if (receiver < 0) return;
+  std::atomic<std::uint64_t>& noted = services.own_area().rts_sized_sends[receiver];
+  // relaxed: the message itself carries the order to the receiver.
+  if (const std::uint64_t bit = bit_of(comm->key, tag);
+      (noted.load(std::memory_order_relaxed) & bit) == 0) {
+    noted.fetch_or(bit, std::memory_order_relaxed);
+  }
+}
+
+bool may_send_rts_sized(std::uint32_t sender, std::uint64_t communicator, int tag) {
+  const std::atomic<std::uint64_t>& noted = services.area(sender).rts_sized_sends[config.me];
+  return (noted.load(std::memory_order_relaxed) & bit_of(communicator, tag)) != 0;
+}
+
+bool has_rts_size(const MPI_Status& status) {
+  int bytes = 0;
+  if (real.Get_count(&status, MPI_BYTE, &bytes) != MPI_SUCCESS) return false;
+  if (bytes != static_cast<int>(p2p::kRtsBytes)) return false;
+  int cancelled = 0;
+  real.Test_cancelled(&status, &cancelled);
+  return cancelled == 0;
+}
+
+}  // namespace mh::mpi::rndv

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Rendezvous sends of other ranks of the node to this rank, as their send tables show them.
+//
+// A send is *posted* from before its RTS header is sent until a rank claims the send. A posted send
+// is *matched* once its header lies in the buffer of a started receive, or a probe has taken it out
+// of the library. Any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "mpi/job/services.hpp"
+#include "mpi/rndv/receive_requests.hpp"
+#include "p2p/rts_header.hpp"
+#include "p2p/send_table.hpp"
+
+namespace mh::mpi::rndv {
+
+// One use of a slot of a rank's send table.
+struct PostedSend {
+  std::uint32_t sender;  // rank on the node
+  std::uint32_t slot;
+  p2p::Posted says;
+
+  [[nodiscard]] p2p::SendSlot& table_slot() const {
+    return services.area(sender).send_table.slots[slot];
+  }
+  bool operator==(const PostedSend& other) const {
+    return sender == other.sender && slot == other.slot && says.generation == other.says.generation;
+  }
+};
+
+// The send of an RTS header of this node, whatever has become of it.
+PostedSend send_of(const p2p::RtsHeader& header);
+p2p::SendSlot& slot_of(const p2p::RtsHeader& header);
+
+// The RTS header in a buffer. The library may be writing it, and its sender may be writing the
+// message over it: only a whole header is returned.
+std::optional<p2p::RtsHeader> read_rts(const ReceiveBuffer& buffer);
+
+// Posted sends to this rank, of all senders or of one.
+std::vector<PostedSend> posted_sends();
+std::vector<PostedSend> posted_sends(std::uint32_t sender);
+// The oldest that is not matched, with that communicator's key and that tag. Exact where one thread
+// at a time is in calls of ours.
+std::optional<PostedSend> oldest_unmatched(std::uint32_t sender, std::uint64_t communicator,
+                                           int tag);
+
+// ---- Messages of the program that are just as long as an RTS header
+
+// A rank notes that it sends one, before it does so. Until then, all that its receiver gets of that
+// size with this communicator and tag are headers.
+void note_rts_sized_send(int dest, int tag, MPI_Comm comm);
+bool may_send_rts_sized(std::uint32_t sender, std::uint64_t communicator, int tag);
+
+// The status is of a message as long as an RTS header.
+bool has_rts_size(const MPI_Status& status);
+
+}  // namespace mh::mpi::rndv

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/rndv/receive.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <utility>
+
+#include "mpi/datatype/layouts.hpp"
+#include "mpi/internode/receive.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/job/heaps.hpp"
+#include "mpi/job/services.hpp"
+#include "mpi/next.hpp"
+#include "mpi/rndv/buffered_sends.hpp"
+#include "mpi/rndv/copy.hpp"
+#include "mpi/rndv/posted_sends.hpp"
+
+namespace mh::mpi::rndv {
+namespace {
+
+constexpr Delivery kLost{.bytes = 0, .code = MPI_ERR_INTERN};
+constexpr Delivery kNoMemory{.bytes = 0, .code = MPI_ERR_NO_MEM};
+
+Delivery delivery_of(std::uint64_t bytes, const ReceiveBuffer& buffer) {
+  return {.bytes = std::min(bytes, buffer.capacity),
+          .code = bytes > buffer.capacity ? MPI_ERR_TRUNCATE : MPI_SUCCESS};
+}
+
+// The end of a copy: the receive buffer, or packed memory where the library alone can unpack.
+class CopyTarget {
+ public:
+  CopyTarget(const ReceiveBuffer& buffer, std::uint64_t bytes)
+      : buffer_(buffer),
+        bytes_(bytes),
+        layout_(buffer.contiguous ? nullptr : layouts::of(buffer.type)),
+        needs_packed_(!buffer.contiguous && layout_ == nullptr),
+        packed_(needs_packed_ ? new (std::nothrow) std::byte[bytes] : nullptr) {}
+
+  [[nodiscard]] bool lacks_memory() const { return needs_packed_ && packed_ == nullptr; }
+  [[nodiscard]] const layout::LayoutPtr& layout() const { return layout_; }
+  [[nodiscard]] p2p::End end() const {
+    return needs_packed_ ? end_at(packed_.get()) : end_of(buffer_, layout_);
+  }
+  void unpack() const {
+    if (packed_ != nullptr) unpack_to(buffer_, packed_.get(), bytes_);
+  }
+
+ private:
+  const ReceiveBuffer& buffer_;
+  std::uint64_t bytes_;
+  layout::LayoutPtr layout_;
+  bool needs_packed_;
+  std::unique_ptr<std::byte[]> packed_;
+};
+
+// The state of the send of that header; free if that use of the slot is over.
+p2p::SlotState send_state(const p2p::RtsHeader& header) {
+  if (header.from_world != 0) return p2p::SlotState::free;
+  return slot_of(header).state_of(header.generation);
+}
+
+// The message's envelope: from the status, or what the receive asks for.
+Envelope envelope_of(const ReceiveRequest& request, const MPI_Status* status) {
+  if (status == nullptr || request.is_held_message) return request.envelope;
+  return {.source = status->MPI_SOURCE, .tag = status->MPI_TAG};
+}
+
+// The RTS header in the buffer, unless its envelope shows that it belongs to another receive of the
+// same memory.
+std::optional<p2p::RtsHeader> header_for(const ReceiveRequest& request, const MPI_Status* status) {
+  const auto header = read_rts(request.buffer);
+  if (!header || header->from_world != 0) return header;
+  const Envelope envelope = envelope_of(request, status);
+  const std::int32_t sender = request.buffer.comm->on_node(envelope.source);
+  if (envelope.source != MPI_ANY_SOURCE && sender != static_cast<std::int32_t>(header->sender))
+    return std::nullopt;
+  const auto says = slot_of(*header).posted();
+  if (!says || says->generation != header->generation) return header;
+  const bool is_its = says->communicator == request.buffer.comm->key &&
+                      (envelope.tag == MPI_ANY_TAG || envelope.tag == says->tag);
+  return is_its ? header : std::nullopt;
+}
+
+// Waits until a push has ended. True if the message is in the buffer, false if the sender gave up
+// and the header lies there as before.
+bool await_push(p2p::PostedReceive& posted) {
+  p2p::PostedState state = p2p::PostedState::pushing;
+  wait::until([&] {
+    // acquire: pairs with the sender's last change; the pushed bytes are visible after it.
+    state = posted.state.load(std::memory_order_acquire);
+    return state != p2p::PostedState::pushing;
+  });
+  return state == p2p::PostedState::pushed;
+}
+
+// The sender may hold the send for a while and give it back.
+p2p::Mover await_mover(p2p::SendSlot* send, std::uint64_t generation,
+                       const p2p::PostedReceive* posted) {
+  p2p::Mover mover = p2p::Mover::unsettled;
+  wait::until([&] {
+    mover = p2p::who_moves(send, generation, posted);
+    if (mover == p2p::Mover::unsettled) kick_progress();
+    return mover != p2p::Mover::unsettled;
+  });
+  return mover;
+}
+
+// This rank has claimed the send: copies the message and releases the sender.
+Delivery receive_claimed(const p2p::RtsHeader& header, const ReceiveBuffer& buffer) {
+  const Delivery delivery = delivery_of(header.bytes, buffer);
+  const CopyTarget target(buffer, delivery.bytes);
+  if (!target.lacks_memory()) {
+    copy_claimed({.sender = header.sender,
+              .slot = header.slot,
+              .to = target.end(),
+              .bytes = delivery.bytes,
+              .order = buffer.comm->order});
+  }
+  release_sender(slot_of(header), header.sender);
+  target.unpack();
+  return target.lacks_memory() ? kNoMemory : delivery;
+}
+
+Delivery receive_from_other_node(const p2p::RtsHeader& header, const ReceiveBuffer& buffer) {
+  if (!internode::is_new(header)) return kLost;
+  const Delivery delivery = delivery_of(header.bytes, buffer);
+  const CopyTarget target(buffer, delivery.bytes);
+  const std::uint64_t bytes = target.lacks_memory() ? 0 : delivery.bytes;
+  internode::finish(*internode::begin(header, target.end(), target.layout(), bytes));
+  target.unpack();
+  return target.lacks_memory() ? kNoMemory : delivery;
+}
+
+// A header of a send that is over, whose message is nowhere. It does not stay to be found again.
+std::optional<Delivery> lose(const std::optional<p2p::RtsHeader>& header,
+                             const ReceiveBuffer& buffer) {
+  if (!header) return std::nullopt;
+  if (buffer.contiguous) std::memset(buffer.address, 0, p2p::kRtsBytes);
+  return kLost;
+}
+
+// No header that belongs to the receive lies in the buffer, or its send is over. An ordinary message
+// of a header's size, a buffered message, or a header that another message was written over.
+std::optional<Delivery> fetch_without_header(const ReceiveRequest& request, const Envelope& envelope,
+                                             const std::optional<p2p::RtsHeader>& header) {
+  const ReceiveBuffer& buffer = request.buffer;
+  if (header) {
+    if (const auto delivery = deliver_buffered(*header, buffer)) return delivery;
+  }
+  const std::int32_t there = buffer.comm->on_node(envelope.source);
+  if (there < 0 || there == static_cast<std::int32_t>(config.me)) return lose(header, buffer);
+  const auto sender = static_cast<std::uint32_t>(there);
+  const std::uint64_t key = buffer.comm->key;
+  if (may_send_rts_sized(sender, key, envelope.tag)) return lose(header, buffer);
+  if (const auto lost = oldest_buffered(sender, key, envelope.tag))
+    return deliver_buffered(*lost, buffer);
+  const auto send = oldest_unmatched(sender, key, envelope.tag);
+  if (!send || !send->table_slot().take(send->says.generation)) return lose(header, buffer);
+  return receive_claimed({.key = {},
+                          .sender = sender,
+                          .slot = send->slot,
+                          .bytes = send->says.bytes,
+                          .generation = send->says.generation},
+                         buffer);
+}
+
+// `status`: null if the library has not completed the receive yet.
+std::optional<Delivery> fetch(ReceiveRequest& request, const MPI_Status* status) {
+  const ReceiveBuffer& buffer = request.buffer;
+  for (;;) {
+    const auto header = header_for(request, status);
+    if (header && header->from_world != 0) return receive_from_other_node(*header, buffer);
+    const bool is_open = header && send_state(*header) != p2p::SlotState::free;
+    p2p::SendSlot* send = is_open ? &slot_of(*header) : nullptr;
+    switch (await_mover(send, is_open ? header->generation : 0, request.posted)) {
+      case p2p::Mover::receiver:
+        return receive_claimed(*header, buffer);
+      case p2p::Mover::sender:
+        if (await_push(*request.posted))
+          return delivery_of(request.posted->bytes.load(std::memory_order_relaxed), buffer);
+        break;
+      case p2p::Mover::nobody:
+        if (status != nullptr)
+          return fetch_without_header(request, envelope_of(request, status), header);
+        return header ? deliver_buffered(*header, buffer) : std::nullopt;
+      case p2p::Mover::unsettled:
+        break;
+    }
+  }
+}
+
+}  // namespace
+
+std::optional<Delivery> fetch_completed(ReceiveRequest& request, const MPI_Status& status) {
+  if (!request.buffer) return std::nullopt;
+  if (request.status_says_nothing) return fetch(request, nullptr);
+  return has_rts_size(status) ? fetch(request, &status) : std::nullopt;
+}
+
+std::optional<Delivery> fetch_landed(ReceiveRequest& request) { return fetch(request, nullptr); }
+
+bool has_landed(const ReceiveRequest& request) {
+  const auto header = header_for(request, nullptr);
+  return header && send_state(*header) == p2p::SlotState::posted;
+}
+
+std::optional<IncomingMessage> begin_incoming(const ReceiveRequest& request) {
+  if (!config.internode) return std::nullopt;
+  const ReceiveBuffer& buffer = request.buffer;
+  const auto header = read_rts(buffer);
+  if (!header || header->from_world == 0 || !internode::is_new(*header)) return std::nullopt;
+  const layout::LayoutPtr layout = buffer.contiguous ? nullptr : layouts::of(buffer.type);
+  if (!buffer.contiguous && layout == nullptr) return std::nullopt;
+  const Delivery delivery = delivery_of(header->bytes, buffer);
+  auto stream = internode::begin(*header, end_of(buffer, layout), layout, delivery.bytes);
+  return IncomingMessage{.stream = std::move(stream), .delivery = delivery};
+}
+
+void post_receive(ReceiveRequest& request) {
+  const ReceiveBuffer& buffer = request.buffer;
+  if (!buffer.contiguous || !may_receive_rendezvous(buffer)) return;
+  if (!config.single_copy &&
+      !(config.heaps_mapped && heaps::hold(buffer.address, buffer.capacity))) {
+    return;
+  }
+  const Envelope& envelope = request.envelope;
+  const p2p::PostedEnvelope accepted{
+      .communicator = buffer.comm->key,
+      .sender = envelope.source == MPI_ANY_SOURCE ? p2p::PostedEnvelope::kAny
+                                                  : buffer.comm->on_node(envelope.source),
+      .tag = envelope.tag == MPI_ANY_TAG ? p2p::PostedEnvelope::kAny : envelope.tag};
+  request.posted = services.posted_receives.open(buffer.address, buffer.capacity, accepted);
+}
+
+void unpost_receive(ReceiveRequest& request) {
+  if (request.posted != nullptr) services.posted_receives.close(request.posted);
+  request.posted = nullptr;
+}
+
+}  // namespace mh::mpi::rndv

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The buffer of a receive: an RTS header may land in it, and the message is copied to it.
+//
+// A ReceiveBuffer belongs to its receive. Any thread may make one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "mpi/compat/message.hpp"
+#include "mpi/datatype/layouts.hpp"
+#include "mpi/job/comms.hpp"
+#include "p2p/end.hpp"
+#include "p2p/posted_receives.hpp"
+
+namespace mh::mpi::rndv {
+
+struct ReceiveBuffer {
+  Comm* comm = nullptr;  // null if no RTS header can land in the buffer
+  void* address = nullptr;
+  MPI_Count count = 0;
+  MPI_Datatype type{};
+  std::uint64_t capacity = 0;  // bytes of the packed stream
+  bool contiguous = false;
+  bool from_other_nodes_only = false;  // no rank of this node matches the receive's source
+
+  explicit operator bool() const { return comm != nullptr; }
+};
+
+// The buffer of a receive with these arguments. Empty if no RTS header can land there: the source
+// is no other rank, or the buffer is shorter than a header.
+ReceiveBuffer receive_buffer(void* address, MPI_Count count, MPI_Datatype type, int source,
+                             MPI_Comm comm);
+ReceiveBuffer receive_buffer(Comm& comm, void* address, MPI_Count count, MPI_Datatype type,
+                             int source);
+
+// A message of this node that is long enough for a rendezvous may arrive in the buffer.
+bool may_receive_rendezvous(const ReceiveBuffer& buffer);
+
+// The buffer as one end of a copy. `layout` is the layout of the type, null if it is contiguous.
+p2p::End end_of(const ReceiveBuffer& buffer, const layout::LayoutPtr& layout);
+
+// Copies the first `bytes` of the packed stream to the buffer.
+void unpack_to(const ReceiveBuffer& buffer, const std::byte* packed, std::uint64_t bytes);
+
+}  // namespace mh::mpi::rndv

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Rendezvous sends within a node: the slots of this rank's send table, the RTS headers that are sent
+// in place of the data, and what becomes of a send until its buffer is free again.
+//
+// Any thread. A slot belongs to the thread that has posted it until the slot is given back. Limit:
+// SharedSendTable::kSlots sends at a time; further messages are the library's.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "mpi/datatype/datatypes.hpp"
+#include "mpi/datatype/layouts.hpp"
+#include "mpi/compat/outgoing_message.hpp"
+#include "mpi/rndv/posted_sends.hpp"
+#include "p2p/rts_header.hpp"
+#include "p2p/send_table.hpp"
+
+namespace mh::mpi::rndv {
+
+// The index of a posted send in the send table.
+using Slot = std::uint32_t;
+
+// Whether this send may go by rendezvous: helping is on, the receiver is another rank of this node,
+// the data is long enough, and contiguous or of a known layout. A contiguous message that is part of
+// an exchange must be longer, or third ranks must be able to help.
+bool may_use_rendezvous(OutgoingMessage& message, MPI_Datatype type, const datatypes::Info& info);
+
+// Posts the message in a free slot, if there is one. With p2p::kNoFin the sender looks at the slot
+// to learn that its buffer is free. Otherwise the FIN is a message with this tag, whose receive is
+// the program's request: `request`, or the one that receive_fin() makes for
+// p2p::SendTable::kOwnTag.
+std::optional<Slot> post_send(const OutgoingMessage& message, std::uint32_t fin_tag,
+                              MPI_Request request = MPI_REQUEST_NULL);
+
+// Sends the RTS header on the program's communicator. On failure the slot is given back, and no FIN
+// will come.
+int send_rts(Slot slot, const OutgoingMessage& message);
+
+// Starts the receive of the FIN: the program's request of a rendezvous MPI_Isend.
+int receive_fin(Slot slot, MPI_Request* request);
+
+// A blocking send waits for its FIN, and copies meanwhile. Gives the slot back.
+void await_fin(Slot slot);
+
+// Gives back the slots of sends that are over.
+void free_finished_sends();
+
+// MPI_Cancel of a rendezvous send that is not over. True if `request` is its request: then the send
+// completes as cancelled, or it was matched and completes as usual.
+bool cancel_send(MPI_Request request);
+// The tag of the FIN that completes this request, if it was the last send with that handle.
+std::optional<int> fin_tag_of(MPI_Request request);
+
+// A message of the program that is just as long as an RTS header: its receiver cannot tell the two
+// apart by size (posted_sends.hpp).
+template <class Count>
+void note_rts_sized_send(Count count, MPI_Datatype type, int dest, int tag, MPI_Comm comm) {
+  if (message_bytes(count, datatypes::info(type)) == p2p::kRtsBytes)
+    note_rts_sized_send(dest, tag, comm);
+}
+
+// Sends through the library what receivers could not reach. Part of the wait loop.
+void resend_requested();
+
+// The wait loop's turn for messages that this rank sends: a chunk of a message that its receiver is
+// copying, or the push of a message whose receiver does not look. True if data was moved.
+bool push_sends();
+
+}  // namespace mh::mpi::rndv
