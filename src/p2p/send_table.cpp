@@ -53,6 +53,7 @@ std::uint32_t SendTable::post(const NewSend& send, std::uint32_t fin_tag) {
   put(slot.ordered, send.ordered ? 1U : 0U);
   put(slot.synchronous, send.synchronous ? 1U : 0U);
   put(slot.posted_at, ticks());
+  slot.rts_sent.store(0, std::memory_order_relaxed);
   slot.contiguous = send.contiguous ? 1 : 0;
   slot.shaped = send.shape != nullptr ? 1 : 0;
   if (send.shape != nullptr) shared_->shapes[index] = *send.shape;

@@ -94,6 +94,9 @@ struct alignas(kCacheLine) SendSlot {
   // Written by the sender while free, as the fields above.
   std::uint64_t posted_at;    // ticks
   std::uint32_t synchronous;  // 1: the send must not complete before its receive is started
+  // 1: the RTS header is with the library. release, pairs with the acquire of a receiver that looks
+  // for the header.
+  std::atomic<std::uint32_t> rts_sent{0};
 
   // Tags of completion messages, one for each of the last kFinUses uses of a slot: a message that
   // is slow to come is not taken for that of the next send descriptor.

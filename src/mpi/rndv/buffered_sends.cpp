@@ -67,17 +67,6 @@ void buffer_send(const PostedSend& send) {
   release_sender(slot, send.sender);
 }
 
-// The library has a message with that envelope which no receive has matched.
-bool may_be_unexpected(const PostedSend& send) {
-  const Comm* comm = comms::find_key(send.says.communicator);
-  if (comm == nullptr) return true;
-  const auto from = std::ranges::find(comm->members, send.sender, &Comm::Member::node_rank);
-  if (from == comm->members.end()) return true;
-  int flag = 0;
-  const int code = real.Iprobe(from->rank, send.says.tag, comm->handle, &flag, MPI_STATUS_IGNORE);
-  return code != MPI_SUCCESS || flag != 0;
-}
-
 bool is_overdue(const PostedSend& send, std::uint64_t now) {
   if (now < send.says.posted_at + ticks_from_ns(tuning::kLostAfterNs)) return false;
   return send.says.synchronous == 0 || !may_be_unexpected(send);

@@ -4,11 +4,16 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <memory>
+#include <new>
 
+#include "base/clock.hpp"
+#include "base/tuning.hpp"
 #include "layout/pack.hpp"
 #include "mpi/datatype/layouts.hpp"
 #include "mpi/job/comms.hpp"
 #include "mpi/job/config.hpp"
+#include "mpi/job/switches.hpp"
 #include "mpi/rndv/copy.hpp"
 #include "mpi/rndv/held_messages.hpp"
 
@@ -111,6 +116,32 @@ std::optional<PostedSend> oldest_unmatched(std::uint32_t sender, std::uint64_t c
   return oldest == found.end() ? std::nullopt : std::optional(*oldest);
 }
 
+// The library has a message with that envelope which no receive has matched.
+bool may_be_unexpected(const PostedSend& send) {
+  const Comm* comm = comms::find_key(send.says.communicator);
+  if (comm == nullptr) return true;
+  const auto from = std::ranges::find(comm->members, send.sender, &Comm::Member::node_rank);
+  if (from == comm->members.end()) return true;
+  int flag = 0;
+  const int code = real.Iprobe(from->rank, send.says.tag, comm->handle, &flag, MPI_STATUS_IGNORE);
+  return code != MPI_SUCCESS || flag != 0;
+}
+
+bool is_header_lost(const PostedSend& send) {
+  if (switches.threads) return false;
+  constexpr int kLooks = 1000;  // each drives the library, which has the header by then
+  const std::uint64_t end = send.says.posted_at + ticks_from_ns(tuning::kSettleNs);
+  p2p::SendSlot& slot = send.table_slot();
+  for (int looks = 0;;) {
+    if (may_be_unexpected(send) || slot.state() != p2p::SlotState::posted) return false;
+    const auto oldest = oldest_unmatched(send.sender, send.says.communicator, send.says.tag);
+    if (!oldest || !(*oldest == send)) return false;  // its header lies in another buffer
+    if (slot.rts_sent.load(std::memory_order_acquire) != 0) ++looks;
+    if (looks > kLooks && ticks() > end) return true;
+    relax();
+  }
+}
+
 void note_rts_sized_send(int dest, int tag, MPI_Comm handle) {
   if (!config.rendezvous) return;
   const Comm* comm = comms::find(handle);
@@ -131,11 +162,8 @@ bool may_send_rts_sized(std::uint32_t sender, std::uint64_t communicator, int ta
 
 bool has_rts_size(const MPI_Status& status) {
   int bytes = 0;
-  if (real.Get_count(&status, MPI_BYTE, &bytes) != MPI_SUCCESS) return false;
-  if (bytes != static_cast<int>(p2p::kRtsBytes)) return false;
-  int cancelled = 0;
-  real.Test_cancelled(&status, &cancelled);
-  return cancelled == 0;
+  return real.Get_count(&status, MPI_BYTE, &bytes) == MPI_SUCCESS &&
+         bytes == static_cast<int>(p2p::kRtsBytes);
 }
 
 }  // namespace mh::mpi::rndv

@@ -47,6 +47,13 @@ std::vector<PostedSend> posted_sends(std::uint32_t sender);
 std::optional<PostedSend> oldest_unmatched(std::uint32_t sender, std::uint64_t communicator,
                                            int tag);
 
+// The library may have a message with that send's envelope which no receive has matched.
+bool may_be_unexpected(const PostedSend& send);
+// The header of an unmatched send is with the library for long, and the library does not have it:
+// another message was written over the header. Waits some milliseconds for the header to appear.
+// Always false where several threads are in calls of ours.
+bool is_header_lost(const PostedSend& send);
+
 // ---- Messages of the program that are just as long as an RTS header
 
 // A rank notes that it sends one, before it does so. Until then, all that its receiver gets of that

@@ -61,6 +61,12 @@ p2p::SlotState send_state(const p2p::RtsHeader& header) {
   return slot_of(header).state_of(header.generation);
 }
 
+bool is_cancelled(const MPI_Status& status) {
+  int cancelled = 0;
+  real.Test_cancelled(&status, &cancelled);
+  return cancelled != 0;
+}
+
 // The message's envelope: from the status, or what the receive asks for.
 Envelope envelope_of(const ReceiveRequest& request, const MPI_Status* status) {
   if (status == nullptr || request.is_held_message) return request.envelope;
@@ -153,11 +159,12 @@ std::optional<Delivery> fetch_without_header(const ReceiveRequest& request, cons
   if (there < 0 || there == static_cast<std::int32_t>(config.me)) return lose(header, buffer);
   const auto sender = static_cast<std::uint32_t>(there);
   const std::uint64_t key = buffer.comm->key;
-  if (may_send_rts_sized(sender, key, envelope.tag)) return lose(header, buffer);
-  if (const auto lost = oldest_buffered(sender, key, envelope.tag))
+  const bool may_be_ordinary = may_send_rts_sized(sender, key, envelope.tag);
+  if (const auto lost = oldest_buffered(sender, key, envelope.tag); lost && !may_be_ordinary)
     return deliver_buffered(*lost, buffer);
   const auto send = oldest_unmatched(sender, key, envelope.tag);
-  if (!send || !send->table_slot().take(send->says.generation)) return lose(header, buffer);
+  if (!send || (may_be_ordinary && !is_header_lost(*send))) return lose(header, buffer);
+  if (!send->table_slot().take(send->says.generation)) return lose(header, buffer);
   return receive_claimed({.key = {},
                           .sender = sender,
                           .slot = send->slot,
@@ -196,7 +203,7 @@ std::optional<Delivery> fetch(ReceiveRequest& request, const MPI_Status* status)
 std::optional<Delivery> fetch_completed(ReceiveRequest& request, const MPI_Status& status) {
   if (!request.buffer) return std::nullopt;
   if (request.status_says_nothing) return fetch(request, nullptr);
-  return has_rts_size(status) ? fetch(request, &status) : std::nullopt;
+  return has_rts_size(status) && !is_cancelled(status) ? fetch(request, &status) : std::nullopt;
 }
 
 std::optional<Delivery> fetch_landed(ReceiveRequest& request) { return fetch(request, nullptr); }

@@ -16,8 +16,8 @@ namespace mh::mpi::rndv {
 // Two receives may be started for overlapping memory. The standard forbids that, and libraries do
 // not mind. Then one message may be written over the header of another. A header that is lost in
 // this way is found in its sender's send table, by the envelope that the library reports. Limit:
-// not from other nodes, and not if the sender also sends messages of a header's size with that
-// communicator and tag.
+// not from other nodes; with several threads in MPI, not if the sender also sends messages of a
+// header's size with that communicator and tag.
 std::optional<Delivery> fetch_completed(ReceiveRequest& request, const MPI_Status& status);
 
 // The library has not said yet that the receive is complete, but a header lies in the buffer.

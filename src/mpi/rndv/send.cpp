@@ -306,6 +306,7 @@ int send_rts(Slot slot, const OutgoingMessage& message) {
   }
   const std::uint64_t awaited = services.send_table.slot(slot).fin_tag == p2p::kNoFin ? 1 : 0;
   sent.started.store(sent.header.generation << 1U | awaited, std::memory_order_release);
+  services.send_table.slot(slot).rts_sent.store(1, std::memory_order_release);
   services.counters().messages_by_rendezvous.add(1);
   services.counters().bytes_by_rendezvous.add(message.bytes);
   return MPI_SUCCESS;
