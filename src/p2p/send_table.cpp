@@ -16,24 +16,39 @@ T get(const T& field) {
   return std::atomic_ref<T>(const_cast<T&>(field)).load(std::memory_order_relaxed);
 }
 
+// What the slot says, if its word does not change meanwhile in what `is_same` looks at.
+template <class IsSame>
+std::optional<Posted> copy_of(const SendSlot& slot, std::uint64_t before, IsSame&& is_same) {
+  const Posted copy{.generation = before >> SendSlot::kStateBits,
+                    .bytes = get(slot.bytes),
+                    .communicator = get(slot.communicator),
+                    .sequence = get(slot.sequence),
+                    .tag = get(slot.tag),
+                    .to = get(slot.to),
+                    .ordered = get(slot.ordered),
+                    .synchronous = get(slot.synchronous),
+                    .posted_at = get(slot.posted_at)};
+  // acquire: pairs with the fence in SendTable::post().
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (!is_same(slot.word.load(std::memory_order_relaxed))) return std::nullopt;
+  return copy;
+}
+
 }  // namespace
 
 std::optional<Posted> SendSlot::posted() const {
   const std::uint64_t before = word.load(std::memory_order_acquire);
   if (state_in(before) != SlotState::posted) return std::nullopt;
-  const Posted copy{.generation = before >> kStateBits,
-                    .bytes = get(bytes),
-                    .communicator = get(communicator),
-                    .sequence = get(sequence),
-                    .tag = get(tag),
-                    .to = get(to),
-                    .ordered = get(ordered),
-                    .synchronous = get(synchronous),
-                    .posted_at = get(posted_at)};
-  // acquire: pairs with the fence in SendTable::post().
-  std::atomic_thread_fence(std::memory_order_acquire);
-  if (word.load(std::memory_order_relaxed) != before) return std::nullopt;
-  return copy;
+  return copy_of(*this, before, [&](std::uint64_t now) { return now == before; });
+}
+
+std::optional<Posted> SendSlot::says(std::uint64_t generation) const {
+  const auto is_current = [&](std::uint64_t now) {
+    return now >> kStateBits == generation && state_in(now) != SlotState::free;
+  };
+  const std::uint64_t before = word.load(std::memory_order_acquire);
+  if (!is_current(before)) return std::nullopt;
+  return copy_of(*this, before, is_current);
 }
 
 std::uint32_t SendTable::post(const NewSend& send, std::uint32_t fin_tag) {

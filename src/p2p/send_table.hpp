@@ -106,6 +106,7 @@ struct alignas(kCacheLine) SendSlot {
     return slot * kFinUses + static_cast<std::uint32_t>(generation % kFinUses);
   }
 
+  static constexpr std::uint32_t kStateBits = 3;
   static constexpr std::uint64_t word_of(std::uint64_t generation, SlotState state) {
     return generation << kStateBits | static_cast<std::uint64_t>(state);
   }
@@ -125,6 +126,8 @@ struct alignas(kCacheLine) SendSlot {
   }
   // What a posted send descriptor says, to one who only looks: the sender may cancel it, and post
   // another in its place, meanwhile.
+  // ... while that use of the slot is not over, whoever has claimed the send.
+  [[nodiscard]] std::optional<Posted> says(std::uint64_t generation) const;
   [[nodiscard]] std::optional<Posted> posted() const;
   // By the side whose arrow it is in the picture.
   void change(SlotState next) {
@@ -139,7 +142,6 @@ struct alignas(kCacheLine) SendSlot {
   }
 
  private:
-  static constexpr std::uint32_t kStateBits = 3;
   static SlotState state_in(std::uint64_t word) {
     return static_cast<SlotState>(word & ((1U << kStateBits) - 1));
   }

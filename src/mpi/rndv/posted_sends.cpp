@@ -116,6 +116,16 @@ std::optional<PostedSend> oldest_unmatched(std::uint32_t sender, std::uint64_t c
   return oldest == found.end() ? std::nullopt : std::optional(*oldest);
 }
 
+bool any_held_by_sender(std::uint32_t sender, std::uint64_t communicator, int tag) {
+  for (const p2p::SendSlot& slot : services.area(sender).send_table.slots) {
+    if (slot.state() != p2p::SlotState::taken) continue;
+    const auto says = slot.says(slot.generation());
+    if (says && says->to == config.me && says->communicator == communicator && says->tag == tag)
+      return true;
+  }
+  return false;
+}
+
 // The library has a message with that envelope which no receive has matched.
 bool may_be_unexpected(const PostedSend& send) {
   const Comm* comm = comms::find_key(send.says.communicator);

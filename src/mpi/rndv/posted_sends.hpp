@@ -47,6 +47,10 @@ std::vector<PostedSend> posted_sends(std::uint32_t sender);
 std::optional<PostedSend> oldest_unmatched(std::uint32_t sender, std::uint64_t communicator,
                                            int tag);
 
+// A send to this rank with that communicator's key and tag is in the hands of a rank that may give it
+// back.
+bool any_held_by_sender(std::uint32_t sender, std::uint64_t communicator, int tag);
+
 // The library may have a message with that send's envelope which no receive has matched.
 bool may_be_unexpected(const PostedSend& send);
 // The header of an unmatched send is with the library for long, and the library does not have it:

@@ -7,6 +7,8 @@
 #include <new>
 #include <utility>
 
+#include "base/clock.hpp"
+#include "base/tuning.hpp"
 #include "mpi/datatype/layouts.hpp"
 #include "mpi/internode/receive.hpp"
 #include "mpi/job/config.hpp"
@@ -82,8 +84,8 @@ std::optional<p2p::RtsHeader> header_for(const ReceiveRequest& request, const MP
   const std::int32_t sender = request.buffer.comm->on_node(envelope.source);
   if (envelope.source != MPI_ANY_SOURCE && sender != static_cast<std::int32_t>(header->sender))
     return std::nullopt;
-  const auto says = slot_of(*header).posted();
-  if (!says || says->generation != header->generation) return header;
+  const auto says = slot_of(*header).says(header->generation);
+  if (!says) return header;
   const bool is_its = says->communicator == request.buffer.comm->key &&
                       (envelope.tag == MPI_ANY_TAG || envelope.tag == says->tag);
   return is_its ? header : std::nullopt;
@@ -147,6 +149,17 @@ std::optional<Delivery> lose(const std::optional<p2p::RtsHeader>& header,
   return kLost;
 }
 
+// The oldest unmatched send. Its sender may hold the send for a moment, to try to push.
+std::optional<PostedSend> await_unmatched(std::uint32_t sender, std::uint64_t communicator,
+                                          int tag) {
+  const std::uint64_t end = ticks() + ticks_from_ns(tuning::kSettleNs);
+  for (;;) {
+    const auto send = oldest_unmatched(sender, communicator, tag);
+    if (send || ticks() > end || !any_held_by_sender(sender, communicator, tag)) return send;
+    kick_progress();
+  }
+}
+
 // No header that belongs to the receive lies in the buffer, or its send is over. An ordinary message
 // of a header's size, a buffered message, or a header that another message was written over.
 std::optional<Delivery> fetch_without_header(const ReceiveRequest& request, const Envelope& envelope,
@@ -162,7 +175,7 @@ std::optional<Delivery> fetch_without_header(const ReceiveRequest& request, cons
   const bool may_be_ordinary = may_send_rts_sized(sender, key, envelope.tag);
   if (const auto lost = oldest_buffered(sender, key, envelope.tag); lost && !may_be_ordinary)
     return deliver_buffered(*lost, buffer);
-  const auto send = oldest_unmatched(sender, key, envelope.tag);
+  const auto send = await_unmatched(sender, key, envelope.tag);
   if (!send || (may_be_ordinary && !is_header_lost(*send))) return lose(header, buffer);
   if (!send->table_slot().take(send->says.generation)) return lose(header, buffer);
   return receive_claimed({.key = {},
