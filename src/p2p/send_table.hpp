@@ -141,7 +141,6 @@ struct alignas(kCacheLine) SendSlot {
                                         std::memory_order_acquire, std::memory_order_relaxed);
   }
 
- private:
   static SlotState state_in(std::uint64_t word) {
     return static_cast<SlotState>(word & ((1U << kStateBits) - 1));
   }

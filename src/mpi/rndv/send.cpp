@@ -76,23 +76,24 @@ void give_back(Slot slot) {
 // to the others by itself. Of the thread that does this rank's work.
 std::array<std::uint64_t, node::kMaxRanks> g_taking_at{};
 
-// A target, and the buffer it was for when it was looked at.
-struct Place {
+// A posted receive, and the buffer it was for when it was looked at.
+struct FoundReceive {
   p2p::PostedReceive* posted = nullptr;
   std::uint64_t buffer = 0;
 };
 
-// Where at `receiver` this rank's descriptor lies.
-Place find_posted(std::uint32_t receiver, const p2p::RtsHeader& mine) {
-  p2p::PostedReceiveTable& board = services.area(receiver).posted_receives;
-  const std::uint32_t extent = board.extent.load(std::memory_order_relaxed);
+// The posted receive of `send`'s receiver in whose buffer this RTS header lies.
+FoundReceive find_posted(const p2p::SendSlot& send, const p2p::RtsHeader& mine) {
+  p2p::PostedReceiveTable& table = services.area(send.to).posted_receives;
+  const std::uint32_t extent = table.extent.load(std::memory_order_relaxed);
   for (std::uint32_t i = 0; i < extent; ++i) {
-    p2p::PostedReceive& posted = board.posted_receives[i];
+    p2p::PostedReceive& posted = table.posted_receives[i];
     // acquire: pairs with the receiver's open().
     if (posted.state.load(std::memory_order_acquire) != p2p::PostedState::open) continue;
+    if (!posted.envelope().accepts(send.communicator, config.me, send.tag)) continue;
     const std::uint64_t buffer = posted.address.load(std::memory_order_relaxed);
     p2p::RtsHeader found;
-    if (!services.memory->read(&found, view_of(buffer, receiver), sizeof found).ok()) continue;
+    if (!services.memory->read(&found, view_of(buffer, send.to), sizeof found).ok()) continue;
     if (std::memcmp(&found, &mine, sizeof found) == 0) return {&posted, buffer};
   }
   return {};
@@ -129,11 +130,12 @@ bool copy_to(const memory::View& to, const memory::View& from, std::uint64_t byt
 
 bool push(Slot slot, p2p::SendSlot& send) {
   const p2p::RtsHeader mine = g_sent[slot].header;
-  const auto [posted, buffer] = find_posted(send.to, mine);
+  const auto [posted, buffer] = find_posted(send, mine);
   // While we looked, this send descriptor may have come to its end, and the slot to another.
   if (posted == nullptr || !send.take(mine.generation)) return false;
   // Or the target may have come to another buffer.
-  if (!posted->is_of(buffer)) {
+  if (!posted->is_of(buffer) ||
+      !posted->envelope().accepts(send.communicator, config.me, send.tag)) {
     send.change(p2p::SlotState::posted);
     return false;
   }
