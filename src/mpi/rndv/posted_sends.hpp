@@ -53,9 +53,13 @@ bool any_held_by_sender(std::uint32_t sender, std::uint64_t communicator, int ta
 
 // The library may have a message with that send's envelope which no receive has matched.
 bool may_be_unexpected(const PostedSend& send);
-// The header of an unmatched send is with the library for long, and the library does not have it:
-// another message was written over the header. Waits some milliseconds for the header to appear.
-// Always false where several threads are in calls of ours.
+// The header of a send has come; this rank has claimed the send. The headers of one thread come in the
+// order of its sends, so those of earlier sends with the same envelope have been matched.
+void note_header_seen(const PostedSend& send);
+
+// The header of an unmatched send has been matched, and then another message was written over it: a
+// later header has come, or the header is with the library for long, and the library does not have
+// it. Waits some milliseconds for the header to appear. Always false where several threads are in calls of ours.
 bool is_header_lost(const PostedSend& send);
 
 // ---- Messages of the program that are just as long as an RTS header

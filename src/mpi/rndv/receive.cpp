@@ -131,6 +131,12 @@ Delivery receive_claimed(const p2p::RtsHeader& header, const ReceiveBuffer& buff
   return target.lacks_memory() ? kNoMemory : delivery;
 }
 
+void note_claimed(const p2p::RtsHeader& header) {
+  PostedSend send = send_of(header);
+  if (const auto says = slot_of(header).says(header.generation)) send.says = *says;
+  note_header_seen(send);
+}
+
 Delivery receive_from_other_node(const p2p::RtsHeader& header, const ReceiveBuffer& buffer) {
   if (!internode::is_new(header)) return kLost;
   const Delivery delivery = delivery_of(header.bytes, buffer);
@@ -153,11 +159,12 @@ std::optional<Delivery> lose(const std::optional<p2p::RtsHeader>& header,
 std::optional<PostedSend> await_unmatched(std::uint32_t sender, std::uint64_t communicator,
                                           int tag) {
   const std::uint64_t end = ticks() + ticks_from_ns(tuning::kSettleNs);
-  for (;;) {
-    const auto send = oldest_unmatched(sender, communicator, tag);
-    if (send || ticks() > end || !any_held_by_sender(sender, communicator, tag)) return send;
-    kick_progress();
-  }
+  std::optional<PostedSend> send;
+  wait::until([&] {
+    send = oldest_unmatched(sender, communicator, tag);
+    return send || ticks() > end || !any_held_by_sender(sender, communicator, tag);
+  });
+  return send;
 }
 
 // No header that belongs to the receive lies in the buffer, or its send is over. An ordinary message
@@ -196,6 +203,7 @@ std::optional<Delivery> fetch(ReceiveRequest& request, const MPI_Status* status)
     p2p::SendSlot* send = is_open ? &slot_of(*header) : nullptr;
     switch (await_mover(send, is_open ? header->generation : 0, request.posted)) {
       case p2p::Mover::receiver:
+        note_claimed(*header);
         return receive_claimed(*header, buffer);
       case p2p::Mover::sender:
         if (await_push(*request.posted))
