@@ -263,7 +263,7 @@ void come_back() {
 }
 
 // A wait with others, each of which does without a core if there are more of them than cores.
-void until_told_together(detail::Predicate done) {
+void until_shared_by_threads(detail::Predicate done) {
   const std::uint64_t begin = ticks();
   const Counted counted;
   if (!g_election.try_serve()) {
@@ -321,16 +321,16 @@ void until_slow(Predicate done, Tasks tasks) {
   scope.end();
 }
 
-void until_told_slow(Predicate done) {
+void until_shared_slow(Predicate done) {
   const bool shares = g_shares_waits.load(std::memory_order_relaxed) && !t_has_hands && !t_serves;
   const bool alone = !shares || t_offer.run != nullptr;
   if (alone || g_work->is_guest()) return until_slow(done, Tasks::may_run);
-  until_told_together(done);
+  until_shared_by_threads(done);
 }
 
 }  // namespace detail
 
-void polled_in_vain() {
+void note_failed_poll() {
   if (g_work == nullptr) return;
   if (const Hands hands; hands) do_own();
   if (!g_work->is_guest() || !g_work->is_overdue()) return;

@@ -12,7 +12,8 @@
 // Thread-safe: any number of threads of a rank may wait; one at a time helps. A thread that is
 // itself a guest on another rank's core gives that back where its wait lasts, and helps nobody.
 // Where threads that wait outnumber the rank's cores, one of them, the server, looks at the
-// messages of all, and the others sleep until theirs is there (threads/election.hpp): until_told().
+// messages of all, and the others sleep until theirs is there (threads/election.hpp):
+// until_shared().
 #pragma once
 
 #include <cstdint>
@@ -99,7 +100,7 @@ class Predicate {
 };
 
 void until_slow(Predicate done, Tasks tasks);
-void until_told_slow(Predicate done);
+void until_shared_slow(Predicate done);
 
 }  // namespace detail
 
@@ -122,19 +123,19 @@ inline void until(Done&& done, int looks = kFewLooks, Tasks tasks = Tasks::none)
 // itself, and what it needs the caller must not hold locked. It is not asked again once it was
 // true. Offered tasks may run.
 template <class Done>
-inline void until_told(Done&& done, int looks = kFewLooks) {
+inline void until_shared(Done&& done, int looks = kFewLooks) {
   for (int look = 0; look < looks; ++look) {
     if (done()) return;
   }
-  detail::until_told_slow(detail::Predicate(done));
+  detail::until_shared_slow(detail::Predicate(done));
 }
 
-// From now on done() of until_told() is asked by its own thread alone.
+// From now on done() of until_shared() is asked by its own thread alone.
 void share_no_waits();
 
 // A failed MPI_Test, MPI_Iprobe and the like: does progress that is ours and at most one chunk of
 // the rank's own jobs, so that a program which polls is not slower than one that waits.
-void polled_in_vain();
+void note_failed_poll();
 
 // A step of a wait that the caller spells out, for a thread without a task of its own: as in
 // until(), after the same spin. True if it did something. The first call begins the wait; it lasts

@@ -98,7 +98,7 @@ void settle_described() {
   for (int i = 0; pending_requests.needs_this_rank(); ++i) {
     if (i >= kLooks && (!is_described_for_me() || ticks() > end)) return;
     kick_progress();
-    wait::polled_in_vain();
+    wait::note_failed_poll();
   }
 }
 

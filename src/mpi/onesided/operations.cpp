@@ -452,7 +452,7 @@ void progress_sometimes() {
   thread_local std::uint32_t calls = 0;
   if (++calls % kEvery != 0) return;
   kick_progress();
-  wait::polled_in_vain();
+  wait::note_failed_poll();
 }
 
 }  // namespace mh::mpi::rma

@@ -348,7 +348,7 @@ void await_taken(Slot slot) {
   constexpr int kKickEvery = 4;  // looks at the flag between two kicks at the library
   p2p::SendSlot& send = services.send_queue.slot(slot);
   int looks = 0;
-  wait::until_told([&] {
+  wait::until_shared([&] {
     // acquire: pairs with the receiver's last change; after it the buffer is ours again.
     if (send.state() == p2p::SlotState::done) return true;
     if (++looks % kKickEvery == 0) kick_progress();

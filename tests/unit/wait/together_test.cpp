@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Threads of one rank that wait together: until_told().
+// Threads of one rank that wait together: until_shared().
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -53,7 +53,7 @@ class Sleeper {
   Sleeper()
       : thread_([this] {
           const std::thread::id me = std::this_thread::get_id();
-          until_told([this, me] {
+          until_shared([this, me] {
             (std::this_thread::get_id() == me ? asked_by_itself : asked_by_others).fetch_add(1);
             return flag.load();
           });
@@ -180,7 +180,7 @@ TEST_F(Together, a_wait_within_the_servers_own_work_does_not_sit_down) {
   work_.within = [&] {
     if (within++ != 10) return;
     int looks = 0;
-    until_told([&] { return ++looks == 20; });
+    until_shared([&] { return ++looks == 20; });
   };
   const auto first = server();
   first->end();
@@ -236,7 +236,7 @@ TEST_F(Together, a_server_gives_its_core_to_a_thread_whose_wait_has_ended) {
   std::atomic<int> turn{0};
   auto play = [&turn](int me) {
     for (int round = 0; round < kRounds; ++round) {
-      until_told([&] { return turn.load() % 2 == me; });
+      until_shared([&] { return turn.load() % 2 == me; });
       turn.fetch_add(1);
     }
   };
@@ -258,7 +258,7 @@ TEST_F(Together, messages_between_many_threads_all_arrive) {
       const int other = me ^ 1;
       for (int round = 0; round < rounds; ++round) {
         if (me % 2 == 0) boxes[static_cast<std::size_t>(other)].fetch_add(1);
-        until_told([&] { return boxes[static_cast<std::size_t>(me)].load() > 0; });
+        until_shared([&] { return boxes[static_cast<std::size_t>(me)].load() > 0; });
         boxes[static_cast<std::size_t>(me)].fetch_sub(1);
         if (me % 2 == 1) boxes[static_cast<std::size_t>(other)].fetch_add(1);
       }

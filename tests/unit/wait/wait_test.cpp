@@ -194,7 +194,7 @@ TEST_F(Wait, a_poll_in_vain_moves_an_own_chunk_and_none_of_others) {
   start(kAtOnce);
   work_.own_chunks = 2;
   work_.help_chunks = 1;
-  polled_in_vain();
+  note_failed_poll();
   EXPECT_EQ(work_.own_chunks, 1);
   EXPECT_EQ(work_.help_chunks, 1);
 }
@@ -221,12 +221,12 @@ TEST_F(Wait, a_guest_whose_wait_is_short_keeps_its_core) {
 
 TEST_F(Wait, a_guest_that_polls_for_too_long_gives_its_core_back) {
   start(kNever);
-  polled_in_vain();
+  note_failed_poll();
   work_.guest = true;
-  polled_in_vain();
+  note_failed_poll();
   EXPECT_EQ(work_.went_home, 0);
   work_.overdue = true;
-  polled_in_vain();
+  note_failed_poll();
   EXPECT_EQ(work_.went_home, 1);
 }
 
@@ -241,7 +241,7 @@ TEST(WaitAlone, without_work_a_wait_still_waits) {
   int looks = 0;
   until([&] { return ++looks == 1000; });
   EXPECT_EQ(looks, 1000);
-  polled_in_vain();
+  note_failed_poll();
 }
 
 TEST_F(Wait, a_wait_inside_a_wait_does_not_deadlock) {
@@ -300,7 +300,7 @@ TEST_F(Wait, an_offered_task_runs_when_nothing_else_is_to_be_done) {
   work_.own_chunks = 1;
   work_.help_chunks = 1;
   Offered offered(work_, 2);
-  until_told(After{100});
+  until_shared(After{100});
   const std::vector<const char*> wanted{"own", "help", "task", "task"};
   ASSERT_EQ(work_.order.size(), wanted.size());
   for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_STREQ(work_.order[i], wanted[i]);
@@ -309,7 +309,7 @@ TEST_F(Wait, an_offered_task_runs_when_nothing_else_is_to_be_done) {
 TEST_F(Wait, done_is_looked_at_after_every_task) {
   start(kAtOnce);
   Offered offered(work_, 100);
-  until_told([&] { return offered.left <= 97; });
+  until_shared([&] { return offered.left <= 97; });
   EXPECT_EQ(offered.left, 97);
 }
 
@@ -326,7 +326,7 @@ TEST_F(Wait, no_task_runs_in_a_wait_within_own_work) {
   start(kAtOnce);
   Offered offered(work_, 1);
   work_.within = [&] {
-    until_told(After{100});
+    until_shared(After{100});
     EXPECT_EQ(offered.left, 1);
   };
   work_.own_chunks = 1;
@@ -337,21 +337,21 @@ TEST_F(Wait, no_task_runs_in_a_wait_within_own_work) {
 TEST_F(Wait, no_task_runs_before_the_spin_is_over) {
   start(kNever);
   Offered offered(work_, 1);
-  until_told(After{1000});
+  until_shared(After{1000});
   EXPECT_EQ(offered.left, 1);
 }
 
 TEST_F(Wait, tasks_run_with_more_ranks_than_cores_too) {
   start({.least_spin = 0, .most_spin = 0, .oversubscribed = true});
   Offered offered(work_, 1);
-  until_told(After{100});
+  until_shared(After{100});
   EXPECT_EQ(offered.left, 0);
 }
 
 TEST_F(Wait, tasks_of_one_thread_run_in_no_wait_of_another) {
   start(kAtOnce);
   Offered offered(work_, 1);
-  std::thread([] { until_told(After{100}); }).join();
+  std::thread([] { until_shared(After{100}); }).join();
   EXPECT_EQ(offered.left, 1);
 }
 
@@ -361,11 +361,11 @@ TEST_F(Wait, a_task_may_wait_and_have_its_wait_helped) {
   offered.task = [&] {
     work_.own_chunks = 1;
     work_.help_chunks = 1;
-    until_told(After{100});
+    until_shared(After{100});
     EXPECT_EQ(work_.own_chunks, 0);
     EXPECT_EQ(work_.help_chunks, 0);
   };
-  until_told(After{100});
+  until_shared(After{100});
   EXPECT_EQ(work_.accounted, 2);
 }
 
@@ -380,17 +380,17 @@ TEST_F(Wait, a_rank_that_runs_a_task_is_not_idle_and_does_not_wait) {
     taken = ticks() - begin;
   };
   const std::uint64_t begin = ticks();
-  until_told(After{100});
+  until_shared(After{100});
   EXPECT_LE(work_.waited, ticks() - begin - taken);
 }
 
 TEST_F(Wait, a_thread_that_offers_tasks_looks_for_itself_where_waits_are_shared) {
   start({.least_spin = 0, .most_spin = 0, .oversubscribed = false, .cores = 1});
   std::atomic<bool> over{false};
-  std::thread server([&] { until_told([&] { return over.load(); }); });
+  std::thread server([&] { until_shared([&] { return over.load(); }); });
   Offered offered(work_, 3);
   work_.note = false;
-  until_told([&] { return offered.left == 0; });
+  until_shared([&] { return offered.left == 0; });
   over = true;
   server.join();
 }
