@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Words to the user: one line on stderr, prefix "manyhands: ", written with one write(2) so that
-// the lines of many ranks do not mix. Not for hot paths. Never throws, never fails the caller.
+// Messages to the user: a line on stderr with the prefix "manyhands: ", written by a single
+// write(2) so that lines of many ranks do not mix. Any thread; not for hot paths. Never throws and
+// never fails the caller.
 #pragma once
 
 #include <fmt/core.h>
@@ -11,8 +12,7 @@ namespace mh {
 
 void vsay(fmt::string_view format, fmt::format_args args) noexcept;
 
-// say("{} of {} ranks", 3, 4) -> "manyhands: 3 of 4 ranks\n"; line breaks inside become spaces. Any
-// thread.
+// say("{} of {} ranks", 3, 4) writes "manyhands: 3 of 4 ranks\n". Line breaks become spaces.
 template <class... T>
 void say(fmt::format_string<T...> format, T&&... args) noexcept {
   vsay(format, fmt::make_format_args(args...));
@@ -21,7 +21,7 @@ void say(fmt::format_string<T...> format, T&&... args) noexcept {
 // True for the first caller in this process: `static Once once; if (once()) say(...)`.
 class Once {
  public:
-  // relaxed: only the atomicity of the exchange matters, nothing is published by it.
+  // relaxed: the exchange is atomic, and publishes nothing.
   bool operator()() { return !taken_.exchange(true, std::memory_order_relaxed); }
 
  private:

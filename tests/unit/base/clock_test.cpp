@@ -18,7 +18,7 @@ TEST(Clock, ticks_never_go_back_on_one_thread) {
 }
 
 TEST(Clock, ticks_agree_with_the_monotonic_clock) {
-  ticks_per_ns();  // not part of the measured time
+  ticks_per_ns();  // calibrates outside of the measured time
   double best_error = 1;
   for (int attempt = 0; attempt < 5 && best_error > 0.001; ++attempt) {
     const auto start = std::chrono::steady_clock::now();
