@@ -271,7 +271,8 @@ class Pair {
   }
   bool receive_by_readv(const Transfer& transfer, std::uint64_t count) {
     if (!await(shared_.announced, count)) return false;
-    const bool done = memory::read(buffers_.target, source_of(shared_, 1), transfer.bytes).ok();
+    const bool done =
+        memory::read_remote(buffers_.target, source_of(shared_, 1), transfer.bytes).ok();
     complete(count);
     return done;
   }

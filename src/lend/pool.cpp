@@ -284,7 +284,7 @@ void Pool::sweep() {
     std::uint32_t word = channel.word.load(std::memory_order_acquire);
     const ChannelState state = state_of(word);
     if (state != ChannelState::held && state != ChannelState::done) continue;
-    if (node_.alive(rank_of(lender_of(word)))) continue;
+    if (node_.is_alive(rank_of(lender_of(word)))) continue;
     channel.word.compare_exchange_strong(word, kFree, std::memory_order_release,
                                          std::memory_order_relaxed);
   }

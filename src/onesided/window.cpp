@@ -15,7 +15,7 @@ namespace mh::onesided {
 namespace {
 
 bool is_alive(const void* node, std::uint32_t rank) {
-  return static_cast<const node::Node*>(node)->alive(rank);
+  return static_cast<const node::Node*>(node)->is_alive(rank);
 }
 
 // Where this process reaches all of an end in a peer's heap, or in its own memory.
@@ -127,9 +127,9 @@ bool Window::help_rank(Hands& hands, std::uint32_t rank, Helped& helped) {
     SharedJob& job = part.jobs[std::countr_zero(open)];
     if (!job.job.has_work()) continue;
     const std::uint32_t owner = exposed_[rank].node_rank;
-    const node::Visit visit(hands.node().mine(), owner);
+    const node::ClaimIntent intent(hands.node().mine(), owner);
     steal::Chunk chunk{};
-    if (!visit || !job.job.claim(chunk, steal::End::other)) continue;
+    if (!intent || !job.job.claim(chunk, steal::End::other)) continue;
     const Status done = run_shared(hands, job, chunk);
     job.job.finish(done.ok());
     helped = {chunk.bytes, owner};
@@ -186,7 +186,8 @@ ActiveMessage::State await(ActiveMessage& message, std::uint64_t posted, const H
   for (std::uint32_t turn = 1;; ++turn) {
     const auto state = ActiveMessage::state_of(message.word.load(std::memory_order_acquire));
     if (state != ActiveMessage::kTaken) return state;
-    if (turn % kTurnsBeforeDoubt == 0 && !hands.node().alive(target)) return ActiveMessage::kFailed;
+    if (turn % kTurnsBeforeDoubt == 0 && !hands.node().is_alive(target))
+      return ActiveMessage::kFailed;
     ::sched_yield();
   }
 }

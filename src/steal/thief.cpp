@@ -136,8 +136,8 @@ void Thief::count(const Work& work, const Chunk& chunk, std::uint32_t owner,
 
 bool Thief::run_one_chunk(Job& job, std::uint32_t owner) {
   if (!job.has_work()) return false;
-  const node::Visit visit(node_->mine(), owner);
-  return visit && claim_and_copy(job, owner);
+  const node::ClaimIntent intent(node_->mine(), owner);
+  return intent && claim_and_copy(job, owner);
 }
 
 bool Thief::run_own_chunk(Job& job) { return job.has_work() && claim_and_copy(job, node_->me()); }
@@ -169,7 +169,7 @@ bool Thief::help_rank(std::uint32_t victim) {
 
 bool Thief::remote_allowed(std::uint32_t victim) const {
   return strategy_ == Strategy::mixed ||
-         !node_->at_least_active(node_->record(victim).numa, saturate_ranks_);
+         !node_->has_active_ranks(node_->record(victim).numa, saturate_ranks_);
 }
 
 bool Thief::may_help(std::uint32_t victim) const {

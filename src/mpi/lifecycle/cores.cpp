@@ -66,7 +66,7 @@ void say_no_loops(std::string_view reason) {
 void share() {
   bool loops = settings().openmp || openmp::has_marked_loops();
   if (node_setup::oversubscribed() || !(loops || config.willing)) return;
-  if (!services.node->one_pid_namespace()) {
+  if (!services.node->has_one_pid_namespace()) {
     if (loops) say_no_loops("ranks run in different pid namespaces");
     return;
   }

@@ -294,7 +294,8 @@ enum Objection : int { kNone, kAlone, kUnwilling, kThreads };
 
 Objection objection() {
   if (config.ranks == 1) return kAlone;
-  if (!switches.active || !config.windows || !services.node->one_pid_namespace()) return kUnwilling;
+  if (!switches.active || !config.windows || !services.node->has_one_pid_namespace())
+    return kUnwilling;
   return config.multiple ? kNone : kThreads;
 }
 

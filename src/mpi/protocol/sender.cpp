@@ -190,7 +190,7 @@ bool is_left_as_exchanged(const Outgoing& message, std::uint32_t receiver) {
   if (!is_exchanged(message.exchange) || message.bytes >= config.exchange_threshold) return false;
   // As here, so there, most likely: what is not described is copied once more (overlaps.hpp).
   if (overlaps.any_bounced()) return false;
-  if (is_for_third_ranks(message.bytes) && services.node->somebody_else_idle(receiver))
+  if (is_for_third_ranks(message.bytes) && services.node->has_idle_peer_except(receiver))
     return false;
   services.counters().messages_exchanged.add(1);
   return true;

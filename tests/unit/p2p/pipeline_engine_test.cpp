@@ -68,7 +68,7 @@ class PipelineEngineTest : public testing::Test {
   }
 
   // Rank 1 has no other way to rank 0 than the kernel, as if that were another process.
-  memory::Reach reach_{1, 2, memory::Reach::Kernel::yes};
+  memory::Reach reach_{1, 2, memory::Reach::KernelCopies::yes};
   test::SharedMemory memory_;
   std::vector<node::Node> nodes_;
   std::vector<std::unique_ptr<lend::Pool>> pools_;
@@ -261,7 +261,8 @@ class ContiguousTest : public PipelineEngineTest {
   }
   void SetUp() override {
     unsigned char byte = 0;
-    if (!memory::read(&byte, there_, 1).ok()) GTEST_SKIP() << "the kernel does not copy here";
+    if (!memory::read_remote(&byte, there_, 1).ok())
+      GTEST_SKIP() << "the kernel does not copy here";
   }
 
   bool fetch() { return hands_[1]->fetch(pipeline_, there_); }

@@ -29,7 +29,7 @@ constexpr std::uint32_t kChunks = 11;
 bool cma_works() {
   const std::uint64_t value = 17;
   const memory::View view{reinterpret_cast<std::uint64_t>(&value), ::getpid(), 0};
-  return memory::probe(view, value).ok();
+  return memory::probe_read(view, value).ok();
 }
 
 std::uint8_t byte_of(std::uint32_t rank, std::uint32_t round, std::size_t i) {
@@ -192,8 +192,8 @@ TEST(Processes, an_owner_tells_a_dead_thief_from_a_slow_one) {
   Job* job = keeper.open({nowhere, nowhere, 100, 100, Order::low_to_high});
   test::Child thief([&] {
     // As far as run_one_chunk() comes before it dies inside the copy, in one of two threads.
-    const node::Visit visit(ranks.node(2).mine(), 0);
-    { const node::Visit elsewhere(ranks.node(2).mine(), 1); }
+    const node::ClaimIntent intent(ranks.node(2).mine(), 0);
+    { const node::ClaimIntent elsewhere(ranks.node(2).mine(), 1); }
     Chunk chunk{};
     if (!job->claim(chunk)) return 1;
     return ::pause();
@@ -202,13 +202,13 @@ TEST(Processes, an_owner_tells_a_dead_thief_from_a_slow_one) {
   node.record(2).pid = thief.pid();
   node.record(2).start_time = node::start_time_of(thief.pid());
   while (job->has_work()) ::sched_yield();
-  EXPECT_TRUE(node.alive(2)) << "slow";
+  EXPECT_TRUE(node.is_alive(2)) << "slow";
   thief.kill(SIGKILL);
   thief.wait_for_zombie();
   EXPECT_FALSE(job->finished());
-  EXPECT_TRUE(node::is_visited(node.record(2), 0));
-  EXPECT_FALSE(node::is_visited(node.record(2), 1));
-  EXPECT_FALSE(node.alive(2)) << "dead";
+  EXPECT_TRUE(node::may_hold_chunk_of(node.record(2), 0));
+  EXPECT_FALSE(node::may_hold_chunk_of(node.record(2), 1));
+  EXPECT_FALSE(node.is_alive(2)) << "dead";
   keeper.close(*job);
   EXPECT_FALSE(node.board().posted(0));
 }

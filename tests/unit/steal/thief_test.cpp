@@ -56,7 +56,7 @@ TEST(Thief, copies_chunk_by_chunk_until_the_job_is_done) {
   EXPECT_FALSE(job.failed());
   EXPECT_EQ(f.to, f.from);
   EXPECT_FALSE(thief.help());
-  EXPECT_FALSE(node::is_visited(f.node(0).mine(), 1));
+  EXPECT_FALSE(node::may_hold_chunk_of(f.node(0).mine(), 1));
 }
 
 // Every third byte to a block of its own, chunk by chunk.
