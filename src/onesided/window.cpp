@@ -52,7 +52,7 @@ std::uint64_t lead_of(const Operation& what, std::uint64_t address, bool contigu
   return (address + what.begin) % kStripe / what.element * what.element;
 }
 
-layout::Range range_of(const Operation& what, std::uint64_t lead, const steal::Chunk& chunk) {
+layout::StreamRange range_of(const Operation& what, std::uint64_t lead, const steal::Chunk& chunk) {
   const std::uint64_t end = std::max(chunk.offset + chunk.bytes, lead);
   return {what.begin + std::max(chunk.offset, lead) - lead,
           std::min(what.begin + end - lead, what.bytes)};
@@ -361,7 +361,7 @@ bool Running::step(Hands& hands) {
   }
   steal::Chunk chunk{};
   if (job_->job.claim(chunk, steal::End::owner)) {
-    const layout::Range range = onesided::range_of(task_.what, lead_, chunk);
+    const layout::StreamRange range = onesided::range_of(task_.what, lead_, chunk);
     job_->job.finish(hands.executor().run(task_, range).ok());
     return job_->job.finished();
   }

@@ -102,8 +102,8 @@ Status Thief::copy_scattered(const Work& work, const Shapes& shapes, const Chunk
         .cache_level = cache_level};
   };
   std::byte little[kLittleScratch];
-  layout::copy(elements(to, shapes.to, to_), elements(from, shapes.from, from_),
-               {chunk.offset, chunk.offset + chunk.bytes}, scratch(little));
+  layout::copy_range(elements(to, shapes.to, to_), elements(from, shapes.from, from_),
+                     {chunk.offset, chunk.offset + chunk.bytes}, scratch(little));
   return {};
 }
 

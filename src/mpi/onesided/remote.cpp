@@ -134,7 +134,7 @@ class ByElements {
   using Bytes = std::array<std::byte, onesided::kMostSwapped>;
 
   Status update(std::uint64_t at) {
-    const layout::Range range{at, at + task_.what.element};
+    const layout::StreamRange range{at, at + task_.what.element};
     Task one;
     one.what = {.op = onesided::Op::no_op,
                 .atomic = true,
@@ -171,11 +171,11 @@ class ByElements {
     return await_results(win_, task_.what.target) ? Status{} : Status{Code::system, 0};
   }
 
-  [[nodiscard]] std::uint64_t address_of(layout::Range range) const {
+  [[nodiscard]] std::uint64_t address_of(layout::StreamRange range) const {
     const onesided::End& target = task_.target;
     if (target.layout == nullptr) return target.base.address + range.begin;
     std::array<iovec, 1> found{};
-    layout::blocks(onesided::elements_there(target), range, found);
+    layout::list_blocks(onesided::elements_there(target), range, found);
     return layout::address_of(found[0].iov_base);
   }
 

@@ -118,12 +118,12 @@ TEST_F(PipelineEngineTest, any_layout_arrives_in_any_other_and_nothing_else_is_w
     Scattered to(random, bytes);
     std::vector<unsigned char> stream(bytes);
     for (auto& byte : stream) byte = static_cast<unsigned char>(random());
-    layout::unpack(from.elements(), {0, bytes}, stream.data());
+    layout::unpack_range(from.elements(), {0, bytes}, stream.data());
     std::vector<unsigned char> expected = to.bytes();
-    layout::unpack({.layout = to.elements().layout,
-                    .count = 1,
-                    .base = layout::address_of(&expected[Scattered::kRoom])},
-                   {0, bytes}, stream.data());
+    layout::unpack_range({.layout = to.elements().layout,
+                          .count = 1,
+                          .base = layout::address_of(&expected[Scattered::kRoom])},
+                         {0, bytes}, stream.data());
     const std::uint32_t slot = send(from.end(), bytes);
     const auto pipeline = hands_[1]->begin(send_queue_.slot(slot), 0, to.end(), bytes);
     ASSERT_TRUE(pipeline);
