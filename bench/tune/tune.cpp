@@ -309,7 +309,7 @@ class Pair {
   bool receive_shared(const Transfer& transfer, std::uint64_t count) {
     if (!await(shared_.announced, count)) return false;
     shared_.job.open({target_of(shared_, 0), source_of(shared_, 1), transfer.bytes,
-                      static_cast<std::uint32_t>(transfer.chunk), steal::Order::low_to_high});
+                      static_cast<std::uint32_t>(transfer.chunk), steal::CopyOrder::low_to_high});
     work_on(shared_.job);
     if (!until([&] { return shared_.job.finished(); })) return false;
     complete(count);

@@ -129,7 +129,7 @@ bool Window::help_rank(Hands& hands, std::uint32_t rank, Helped& helped) {
     const std::uint32_t owner = exposed_[rank].node_rank;
     const node::ClaimIntent intent(hands.node().mine(), owner);
     steal::Chunk chunk{};
-    if (!intent || !job.job.claim(chunk, steal::End::other)) continue;
+    if (!intent || !job.job.claim(chunk, steal::ClaimSide::other)) continue;
     const Status done = run_shared(hands, job, chunk);
     job.job.finish(done.ok());
     helped = {chunk.bytes, owner};
@@ -348,7 +348,7 @@ void Running::open(std::uint32_t chunk_bytes) {
                   .from = origin->base,
                   .bytes = lead_ + what.bytes - what.begin,
                   .chunk_bytes = chunk_bytes,
-                  .order = steal::Order::both_ends});
+                  .order = steal::CopyOrder::both_ends});
   window_.slots_.show(slot);
 }
 
@@ -360,7 +360,7 @@ bool Running::step(Hands& hands) {
     return done_ == task_.what.bytes || !succeeded_;
   }
   steal::Chunk chunk{};
-  if (job_->job.claim(chunk, steal::End::owner)) {
+  if (job_->job.claim(chunk, steal::ClaimSide::owner)) {
     const layout::StreamRange range = onesided::range_of(task_.what, lead_, chunk);
     job_->job.finish(hands.executor().run(task_, range).ok());
     return job_->job.finished();
