@@ -28,7 +28,7 @@ struct mh_offer {
 };
 
 struct mh_idle_work {
-  /* One bounded step of a wait, as between two polls of an MPI call. Returns 1 if a step was done;
+  /* A bounded step of a wait, as between two polls of an MPI call. Returns 1 if a step was done;
    * after 0 the caller should yield its core. The first call begins a wait, whose first
    * microseconds do nothing for other ranks. */
   int (*help)(void);

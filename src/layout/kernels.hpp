@@ -179,9 +179,9 @@ void move_uneven_list(Address at, const Runs& runs, std::uint64_t first, std::ui
   }
 }
 
-// Records with gaps: few runs, repeated. The loop takes a run of as many records as the first cache
-// holds, then the next run: a loop over blocks of a single size is several times as fast as a loop
-// over different sizes.
+// Records with gaps: few runs, repeated. The loop takes the first run of as many records as the
+// first cache holds, then the second run, and so on. A loop over blocks of a single size is several
+// times as fast as a loop over different sizes.
 constexpr std::uint64_t kRecordRuns = 16;
 constexpr std::uint64_t kRecordBytes = 8U << 10U;
 

@@ -59,7 +59,7 @@ std::uint64_t unpack_range(const Elements& to, StreamRange range, const void* pa
 // The same for contiguous bytes.
 void copy_from(CacheLevel cache_level, void* packed, const void* from, std::size_t bytes);
 void copy_to(CacheLevel cache_level, void* to, const void* packed, std::size_t bytes);
-// As copy_to(), for bytes that another core has written.
+// Copies like copy_to() bytes that another core has written.
 void fetch_to(CacheLevel cache_level, void* to, const void* from, std::size_t bytes);
 
 // Copies from layout to layout through a scratch buffer that stays in the first cache levels: at

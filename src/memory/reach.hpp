@@ -61,7 +61,7 @@ class Reach {
               layout::CacheLevel home = layout::CacheLevel::caches) const;
   Status read(void* local, const View& remote, std::size_t bytes) const;
   Status write(const View& remote, const void* local, std::size_t bytes) const;
-  // As memory::write_blocks() and read_blocks(), for the process of `whose`.
+  // Equivalent to memory::write_blocks() and read_blocks(), for the process of `whose`.
   Status write_blocks(const View& whose, std::span<const iovec> blocks, const void* local) const;
   Status read_blocks(void* local, const View& whose, std::span<const iovec> blocks) const;
 

@@ -35,9 +35,9 @@ struct alignas(kCacheLine) RankRecord {
   std::uint16_t numa = 0;           // NUMA node of that CPU
   bool is_bound = false;            // to CPUs of a single NUMA node
 
-  // Written by the rank while it runs, read by thieves. 1 while the rank waits inside MPI and does
-  // nothing for others (CAB-MPI, III-C3: others count active ranks by this flag). relaxed: a stale
-  // value only shifts a heuristic.
+  // Written by the rank while it runs, read by thieves to count active ranks (CAB-MPI, III-C3). Set
+  // to 1 while the rank waits inside MPI and does nothing for others. relaxed: a stale value only
+  // shifts a heuristic.
   alignas(kCacheLine) std::atomic<std::uint32_t> idle{0};
   // A word for each thread of this rank that may hold a chunk (ClaimIntent): the node-local rank
   // that owns the chunk, plus one; 0: no chunk. An owner that waits long for a chunk uses these

@@ -38,7 +38,7 @@ class Thief {
   // Claims a chunk of the job of `owner` (any rank) and copies it. False: no chunk was left, or too
   // many threads of this rank hold chunks.
   bool run_one_chunk(Job& job, std::uint32_t owner);
-  // As run_one_chunk(), for the thread that waits for this job: it need not announce its claim to
+  // Like run_one_chunk(), for the thread that waits for this job: it need not announce its claim to
   // itself.
   bool run_own_chunk(Job& job);
 

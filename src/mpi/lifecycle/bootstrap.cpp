@@ -80,14 +80,14 @@ void start() {
     short_receives.set_limit(config.threshold);
   comms::start();
   services.counters().start_tick.set(begin);
-  wait::employ(&node_work(), cores::rules());
+  wait::install_actions(&node_work(), cores::rules());
 }
 
 // Before the library's MPI_Finalize: collective over MPI_COMM_WORLD.
 void stop() {
   if (!switches.started) return;
   switches.started = false;
-  wait::offer({});  // exit() may have been called in a task: none runs on top of it
+  wait::offer_tasks({});  // exit() may have been called in a task: none runs on top of it
   // Wait, with helping hands, for the ranks of this node: after that none of them can still want
   // anything of this one.
   if (switches.active) arrivals::barrier(MPI_COMM_WORLD);
@@ -95,7 +95,7 @@ void stop() {
   internode::stop();
   openmp::stop();
   report(config.describing ? "" : node_setup::why_not());
-  wait::employ(nullptr, {});
+  wait::install_actions(nullptr, {});
   cores::take_back();
   arrivals::stop();
   if (switches.active) {

@@ -108,8 +108,8 @@ void take_back() {
   delete std::exchange(services.helpers, nullptr);
 }
 
-wait::Rules rules() {
-  wait::Rules rules;
+wait::WaitRules rules() {
+  wait::WaitRules rules;
   rules.cores = config.multiple && settings().wait_together ? own_cores() : 0;
   rules.oversubscribed = node_setup::oversubscribed();
   rules.yields = config.ranks * settings().fake_nodes > services.node->usable_cpus();

@@ -190,7 +190,7 @@ TEST(Processes, an_owner_tells_a_dead_thief_from_a_slow_one) {
   const memory::View nowhere{0, ::getpid(), 0};
   Job* job = keeper.open({nowhere, nowhere, 100, 100, CopyOrder::low_to_high});
   test::Child thief([&] {
-    // As far as run_one_chunk() gets before it dies inside the copy, in a process of two threads.
+    // The state of run_one_chunk() in a process of two threads that dies inside the copy.
     const node::ClaimIntent intent(ranks.node(2).mine(), 0);
     { const node::ClaimIntent elsewhere(ranks.node(2).mine(), 1); }
     Chunk chunk{};

@@ -16,7 +16,7 @@ namespace {
 std::atomic<int> g_yields{0};
 }
 
-// The C library's, counted.
+// The C library's function, with a count of its calls.
 extern "C" int sched_yield() noexcept {
   ++g_yields;
   return static_cast<int>(syscall(SYS_sched_yield));
@@ -25,17 +25,17 @@ extern "C" int sched_yield() noexcept {
 namespace mh::wait {
 namespace {
 
-// Notes what the loop asks for, and offers as much work as the test says.
-class Recorder : public Work {
+// Records the calls of the loop, and offers as much work as the test sets.
+class Recorder : public WaitActions {
  public:
   void end() override {}
   void progress() override { ++progressed; }
-  bool own() override {
+  bool copy_own_chunk() override {
     if (within) within();
     return take(own_chunks, "own");
   }
   bool lend_to_partner() override { return take(loans, "lend"); }
-  bool own_within_own() override { return take(own_chunks, "within"); }
+  bool copy_own_chunk_nested() override { return take(own_chunks, "within"); }
   bool help() override {
     inside.fetch_add(1);
     EXPECT_EQ(inside.load(), 1) << "two threads help at once";
@@ -43,17 +43,17 @@ class Recorder : public Work {
     inside.fetch_sub(1);
     return worked;
   }
-  void idle(bool now) override { now ? ++became_idle : ++became_active; }
-  void account(std::uint64_t ticks) override {
+  void set_idle(bool now) override { now ? ++became_idle : ++became_active; }
+  void count_wait(std::uint64_t ticks) override {
     ++accounted;
     waited += ticks;
   }
-  void between_looks() override { ++passed; }
+  void between_polls() override { ++passed; }
   bool is_guest() override { return guest; }
   bool is_overdue() override { return overdue; }
-  void go_home() override { ++went_home; }
+  void return_core() override { ++went_home; }
 
-  std::function<void()> within;  // what own() does besides
+  std::function<void()> within;  // called by copy_own_chunk()
   std::atomic<int> own_chunks{0};
   std::atomic<int> loans{0};
   std::atomic<int> help_chunks{0};
@@ -80,16 +80,16 @@ class Recorder : public Work {
 
 class Wait : public testing::Test {
  protected:
-  void start(const Rules& rules) { employ(&work_, rules); }
-  void TearDown() override { employ(nullptr, {}); }
+  void start(const WaitRules& rules) { install_actions(&work_, rules); }
+  void TearDown() override { install_actions(nullptr, {}); }
   Recorder work_;
 };
 
-constexpr Rules kAtOnce{.least_spin = 0, .most_spin = 0, .oversubscribed = false};
-constexpr Rules kNever{
+constexpr WaitRules kAtOnce{.least_spin = 0, .most_spin = 0, .oversubscribed = false};
+constexpr WaitRules kNever{
     .least_spin = 1ULL << 60U, .most_spin = 1ULL << 60U, .oversubscribed = false};
 
-// True after that many looks.
+// True after `looks` polls.
 struct After {
   int looks;
   bool operator()() { return --looks < 0; }
@@ -237,7 +237,7 @@ TEST_F(Wait, other_threads_have_their_turn_between_two_looks) {
 }
 
 TEST(WaitAlone, without_work_a_wait_still_waits) {
-  employ(nullptr, {});
+  install_actions(nullptr, {});
   int looks = 0;
   until([&] { return ++looks == 1000; });
   EXPECT_EQ(looks, 1000);
@@ -269,19 +269,19 @@ TEST_F(Wait, one_thread_of_a_rank_helps_at_a_time_and_all_of_them_wait) {
 
 // --- tasks that run in waits --------------------------------------------------------------------
 
-// Offers so many tasks while it lives.
+// Offers `tasks` tasks while the object lives.
 class Offered {
  public:
-  Offered(Recorder& work, int tasks) : left(tasks), work_(work), before_(offer(of(this))) {}
-  ~Offered() { offer(before_); }
+  Offered(Recorder& work, int tasks) : left(tasks), work_(work), before_(offer_tasks(of(this))) {}
+  ~Offered() { offer_tasks(before_); }
   Offered(const Offered&) = delete;
   Offered& operator=(const Offered&) = delete;
 
   int left;
-  std::function<void()> task;  // what each does besides
+  std::function<void()> task;  // called by each task
 
  private:
-  static Offer of(Offered* self) {
+  static TaskOffer of(Offered* self) {
     return {.has = [](void* it) { return static_cast<Offered*>(it)->left > 0 ? 1 : 0; },
             .run = [](void* it) { static_cast<Offered*>(it)->run(); },
             .of = self};
@@ -292,7 +292,7 @@ class Offered {
     if (task) task();
   }
   Recorder& work_;
-  Offer before_;
+  TaskOffer before_;
 };
 
 TEST_F(Wait, an_offered_task_runs_when_nothing_else_is_to_be_done) {
@@ -318,7 +318,7 @@ TEST_F(Wait, no_task_runs_in_a_wait_of_our_own) {
   Offered offered(work_, 1);
   until(After{100});
   EXPECT_EQ(offered.left, 1);
-  until(After{100}, kFewLooks, Tasks::may_run);
+  until(After{100}, kFewLooks, OfferedTasks::may_run);
   EXPECT_EQ(offered.left, 0);
 }
 
@@ -395,15 +395,15 @@ TEST_F(Wait, a_thread_that_offers_tasks_looks_for_itself_where_waits_are_shared)
   server.join();
 }
 
-// --- waits that are spelled out -----------------------------------------------------------------
+// --- waits that the caller writes itself --------------------------------------------------------
 
 TEST_F(Wait, a_wait_that_is_spelled_out_helps_as_any) {
   start(kAtOnce);
   work_.own_chunks = 1;
   work_.help_chunks = 1;
-  EXPECT_TRUE(help());
-  EXPECT_TRUE(help());
-  EXPECT_FALSE(help());
+  EXPECT_TRUE(help_once());
+  EXPECT_TRUE(help_once());
+  EXPECT_FALSE(help_once());
   EXPECT_EQ(work_.became_idle, 1);
   EXPECT_EQ(work_.passed, 1);
   EXPECT_EQ(work_.accounted, 0);
@@ -417,21 +417,21 @@ TEST_F(Wait, a_wait_that_is_spelled_out_helps_as_any) {
 TEST_F(Wait, a_wait_that_is_spelled_out_spins_first) {
   start(kNever);
   work_.help_chunks = 1;
-  for (int i = 0; i < 100; ++i) EXPECT_FALSE(help());
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(help_once());
   end_help();
 }
 
 TEST_F(Wait, a_wait_that_is_spelled_out_runs_no_task) {
   start(kAtOnce);
   Offered offered(work_, 1);
-  EXPECT_FALSE(help());
+  EXPECT_FALSE(help_once());
   end_help();
   EXPECT_EQ(offered.left, 1);
 }
 
 TEST(WaitAlone, without_work_nobody_is_helped) {
-  employ(nullptr, {});
-  EXPECT_FALSE(help());
+  install_actions(nullptr, {});
+  EXPECT_FALSE(help_once());
   end_help();
 }
 
