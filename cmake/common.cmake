@@ -36,8 +36,8 @@ option(MH_WERROR "Warnings are errors" ON)
 add_library(mh_flags INTERFACE)
 target_compile_options(mh_flags INTERFACE -Wall -Wextra -Wconversion -Wshadow
                        $<$<BOOL:${MH_WERROR}>:-Werror>)
-# What a thread has of its own, little, is there from its start: every MPI call and every call of the
-# OpenMP run time asks for it, and the dynamic model makes three calls of that.
+# Thread-local data is little and exists from the start of a thread. Every MPI call and every call of the
+# OpenMP run time reads it, and the dynamic model would make three function calls for a read.
 target_compile_options(mh_flags INTERFACE -ftls-model=initial-exec)
 target_include_directories(mh_flags INTERFACE ${MH_ROOT}/include)  # the public headers
 if(MH_SANITIZE)
