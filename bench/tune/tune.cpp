@@ -321,7 +321,7 @@ class Pair {
   bool until(Done done) {
     constexpr std::uint64_t kLookAround = 1U << 16U;
     for (std::uint64_t turns = 1; !done(); ++turns) {
-      relax();
+      spin_pause();
       // relaxed: a flag on its own.
       if (turns % kLookAround == 0 && shared_.abandoned.load(std::memory_order_relaxed)) {
         return false;

@@ -39,7 +39,7 @@ Instant read_both() {
 
 double measure_ticks_per_ns() {
   const Instant first = read_both();
-  while (monotonic_ns() - first.ns < kCalibrationNs) relax();
+  while (monotonic_ns() - first.ns < kCalibrationNs) spin_pause();
   const Instant last = read_both();
   return static_cast<double>(last.ticks - first.ticks) / static_cast<double>(last.ns - first.ns);
 }

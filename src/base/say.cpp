@@ -20,7 +20,7 @@ static std::string line_of(fmt::string_view format, fmt::format_args args) {
   return line;
 }
 
-void vsay(fmt::string_view format, fmt::format_args args) noexcept {
+void vprint_message(fmt::string_view format, fmt::format_args args) noexcept {
   const int errno_of_the_program = errno;
   try {
     const std::string line = line_of(format, args);

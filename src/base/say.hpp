@@ -10,15 +10,16 @@
 
 namespace mh {
 
-void vsay(fmt::string_view format, fmt::format_args args) noexcept;
+void vprint_message(fmt::string_view format, fmt::format_args args) noexcept;
 
-// say("{} of {} ranks", 3, 4) writes "manyhands: 3 of 4 ranks\n". Line breaks become spaces.
+// print_message("{} of {} ranks", 3, 4) writes "manyhands: 3 of 4 ranks\n". Line breaks become
+// spaces.
 template <class... T>
-void say(fmt::format_string<T...> format, T&&... args) noexcept {
-  vsay(format, fmt::make_format_args(args...));
+void print_message(fmt::format_string<T...> format, T&&... args) noexcept {
+  vprint_message(format, fmt::make_format_args(args...));
 }
 
-// True for the first caller in this process: `static Once once; if (once()) say(...)`.
+// True for the first caller in this process: `static Once once; if (once()) print_message(...)`.
 class Once {
  public:
   // relaxed: the exchange is atomic, and publishes nothing.

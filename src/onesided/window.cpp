@@ -174,7 +174,7 @@ ActiveMessage::State await(ActiveMessage& message, std::uint64_t posted, const H
     // acquire: pairs with the release in serve_one().
     const auto state = ActiveMessage::state_of(message.word.load(std::memory_order_acquire));
     if (state == ActiveMessage::kDone || state == ActiveMessage::kFailed) return state;
-    relax();
+    spin_pause();
   }
   std::uint64_t expected = posted;
   const std::uint64_t withdrawn = ActiveMessage::with(posted, ActiveMessage::kFree);

@@ -104,7 +104,7 @@ class WaitScope {
     if (g_rules.oversubscribed || (g_rules.yields && !spins())) {
       sched_yield();
     } else {
-      relax();
+      spin_pause();
     }
   }
 
@@ -148,7 +148,7 @@ void until_as_guest(detail::Predicate done) {
     if (has_returned_core) {
       sched_yield();  // the core is now used by its owner
     } else if (ticks() < patience_ends) {
-      relax();
+      spin_pause();
     } else {
       g_actions->return_core();
       has_returned_core = true;
@@ -158,7 +158,7 @@ void until_as_guest(detail::Predicate done) {
 
 // --- Threads that wait together ---
 
-using Election = threads::Election<Machine>;
+using ThreadElection = threads::Election<Machine>;
 
 // A waiting thread, as the server sees it.
 struct Waiter : threads::Seat<Machine> {
@@ -166,7 +166,7 @@ struct Waiter : threads::Seat<Machine> {
   detail::Predicate done;
 };
 
-Election g_election;
+ThreadElection g_election;
 threads::WaitAdmission g_admission;  // used by the server only
 // relaxed, a hint: a wait that sees it late is still shared.
 std::atomic<bool> g_shares_waits{false};
@@ -211,7 +211,7 @@ void look_for_others() {
 
 void let_others_run() {
   const std::uint64_t before = ticks();
-  if (!g_admission.should_yield(before)) return relax();
+  if (!g_admission.should_yield(before)) return spin_pause();
   sched_yield();
   g_admission.yielded(before, ticks());
 }
@@ -272,7 +272,7 @@ void until_shared_by_threads(detail::Predicate done) {
     if (comes_soon(done, begin)) return;
     come_back();
     Waiter waiter(done);
-    if (!g_election.enter(waiter) && Election::await(waiter) == threads::Seated::told) {
+    if (!g_election.enter(waiter) && ThreadElection::await(waiter) == threads::Seated::told) {
       t_is_out = true;
       return g_actions->count_wait(ticks() - begin);
     }

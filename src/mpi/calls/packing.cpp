@@ -40,7 +40,7 @@ std::uint64_t bytes_of(const Call<Count>& call, const layout::Layout& layout) {
   return memory::device_runtime_loaded() ? 0 : count * size;
 }
 
-// True if the engine has done it. `move`: layout::pack or layout::unpack.
+// True if the engine has done it. `move`: layout::pack_range or layout::unpack_range.
 template <class Count, class Move>
 bool moved(const Call<Count>& call, const layout::Layout& layout, Move move) {
   const std::uint64_t bytes = bytes_of(call, layout);

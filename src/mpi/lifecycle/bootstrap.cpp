@@ -32,10 +32,10 @@ namespace {
 
 void say_settings() {
   if (config.world_rank != 0) return;
-  for (const std::string& warning : loaded_settings().warnings) say("{}", warning);
+  for (const std::string& warning : loaded_settings().warnings) print_message("{}", warning);
   if (settings().enable && settings().threshold.one_way < kLeastThreshold)
-    say("MH_THRESHOLD={} is taken as {}: shorter messages gain nothing",
-        settings().threshold.one_way, kLeastThreshold);
+    print_message("MH_THRESHOLD={} is taken as {}: shorter messages gain nothing",
+                  settings().threshold.one_way, kLeastThreshold);
 }
 
 // One line a node where helping was expected and does not come about.
@@ -44,8 +44,8 @@ void say_why_not() {
                       settings().memory == MemoryPath::cells ||
                       settings().memory == MemoryPath::mapped || config.ranks == 1;
   if (config.reaching || config.me != 0 || chosen) return;
-  say("large messages go through {}: {}; `mh doctor` explains",
-      config.pipelining ? "shared cells" : "the MPI library", node_setup::why_not());
+  print_message("large messages go through {}: {}; `mh doctor` explains",
+                config.pipelining ? "shared cells" : "the MPI library", node_setup::why_not());
 }
 
 // After the library's MPI_Init* succeeded: collective over MPI_COMM_WORLD.

@@ -40,8 +40,8 @@ void share_loops() {
     switches.threads = switches.threads || openmp::has_marked_loops();
     in_loop::start();
   } else if (config.me == 0) {
-    say("no loops are shared: the program has {} OpenMP run time",
-        shared.code == Code::unsupported ? "no, or more than one," : "no usable");
+    print_message("no loops are shared: the program has {} OpenMP run time",
+                  shared.code == Code::unsupported ? "no, or more than one," : "no usable");
   }
 }
 
@@ -58,7 +58,7 @@ std::uint32_t own_cores() {
 
 // Once a node.
 void say_no_loops(std::string_view reason) {
-  if (config.me == 0) say("loops are not shared: {}", reason);
+  if (config.me == 0) print_message("loops are not shared: {}", reason);
 }
 
 }  // namespace

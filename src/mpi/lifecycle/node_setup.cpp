@@ -254,7 +254,8 @@ void await_everyone() {
   agreement::barrier(MPI_COMM_WORLD, [&] {
     if (said || ticks() - begin < ticks_from_ns(tuning::kStartPatienceNs)) return;
     said = true;
-    say("still waiting for all ranks to start; LD_PRELOAD must be set for every rank of the job");
+    print_message(
+        "still waiting for all ranks to start; LD_PRELOAD must be set for every rank of the job");
   });
 }
 

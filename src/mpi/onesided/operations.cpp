@@ -236,7 +236,8 @@ bool keep(Win& win, const void* origin, const Target& target, const Stretch& at,
 // Types whose places are not known, which only the library could move.
 Outcome unknown_places(const Win& win) {
   static Once once;
-  if (once()) say("a datatype of a one-sided operation cannot be read, so the operation fails");
+  if (once())
+    print_message("a datatype of a one-sided operation cannot be read, so the operation fails");
   return raise(win.handle, MPI_ERR_TYPE);
 }
 

@@ -324,7 +324,7 @@ void start() {
   if (all[0] != 0) return;
   if (all[1] != kNone) {
     if (config.world_rank == 0) {
-      say("windows over several nodes stay the MPI library's: {}", words_of(all[1]));
+      print_message("windows over several nodes stay the MPI library's: {}", words_of(all[1]));
     }
     return;
   }

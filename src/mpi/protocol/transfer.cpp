@@ -245,7 +245,7 @@ void send_to_self(const void* from, MPI_Count count, MPI_Datatype type, void* to
   }
   for (MPI_Request& request : requests) {
     int flag = 0;
-    while (real.Test(&request, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && flag == 0) relax();
+    while (real.Test(&request, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && flag == 0) spin_pause();
   }
 }
 

@@ -23,7 +23,7 @@ TEST(Clock, ticks_agree_with_the_monotonic_clock) {
   for (int attempt = 0; attempt < 5 && best_error > 0.001; ++attempt) {
     const auto start = std::chrono::steady_clock::now();
     const std::uint64_t first = ticks();
-    while (std::chrono::steady_clock::now() - start < std::chrono::milliseconds(20)) relax();
+    while (std::chrono::steady_clock::now() - start < std::chrono::milliseconds(20)) spin_pause();
     const std::uint64_t last = ticks();
     const double truth =
         std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count();
