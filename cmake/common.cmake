@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# What holds for the interposer and for the libraries in libs/: the platform, the language, warnings,
+# The common part of the interposer and the libraries in libs/: the platform, the language, warnings,
 # sanitizers, precompiled headers, and how one folder uses the targets of another. Every project of the
 # tree includes this file after project(), so a library builds alone as it builds with the rest.
 get_filename_component(MH_ROOT ${CMAKE_CURRENT_LIST_DIR} DIRECTORY)

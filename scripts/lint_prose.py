@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import io
+import itertools
 import json
 import re
 import subprocess
@@ -207,13 +208,22 @@ def read_allowance(root: Path) -> dict[str, int]:
     return json.loads(file.read_text()) if file.exists() else {}
 
 
+def common_end(one: str, other: str) -> int:
+    """The number of path components at the end of both paths that are equal."""
+    pairs = zip(reversed(one.split("/")), reversed(other.split("/")), strict=False)
+    return len(list(itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)))
+
+
 def lowered(allowed: dict[str, int], counts: Counter[str]) -> dict[str, int]:
-    """No number rises. A file that has moved keeps its number, if its base name is unique."""
-    new = [name for name in counts if name not in allowed]
+    """No number rises. A file that has moved keeps its number: the longest common end tells."""
+    new = {name for name in counts if name not in allowed}
     result = {}
     for name, number in allowed.items():
-        heirs = [n for n in new if Path(n).name == Path(name).name]
-        heir = heirs[0] if not counts[name] and len(heirs) == 1 else name
+        heir = name
+        if name not in counts:
+            heir = max(sorted(new), key=lambda n: common_end(n, name), default=name)
+            heir = heir if common_end(heir, name) > 0 else name
+            new.discard(heir)
         if left := min(number, counts[heir]):
             result[heir] = left
     return dict(sorted(result.items()))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Time as the wait loop reads it: raw ticks on the hot path, nanoseconds in reports.
 //
-// ticks() is the invariant time stamp counter (about 10 ns a read). Ticks of two cores of a node are
-// comparable to within a microsecond. Threads: any.
+// ticks() is the invariant time stamp counter (about 10 ns a read). Ticks of two cores of a node
+// are comparable to within a microsecond. Threads: any.
 #pragma once
 
 #include <cstdint>

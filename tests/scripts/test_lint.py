@@ -193,10 +193,11 @@ def test_an_allowance_that_is_not_used_up_is_lowered(lint: ModuleType, repositor
 
 
 def test_a_file_that_moves_keeps_its_allowance(lint: ModuleType, repository: Path) -> None:
-    write(repository, "new/a.hpp", "// Who?\nint a;\n")
-    allow(repository, {"old/a.hpp": 2})
+    write(repository, "libs/lci/a.hpp", "// Who?\nint a;\n")
+    write(repository, "libs/ult/a.hpp", "// Who?\nint a;\n// What?\nint b;\n")
+    allow(repository, {"src/lci/a.hpp": 2, "src/ult/a.hpp": 2})
     assert lint.lint_prose.prose_faults(repository, lint.tracked(), fix=True) == []
-    assert lint.lint_prose.read_allowance(repository) == {"new/a.hpp": 1}
+    assert lint.lint_prose.read_allowance(repository) == {"libs/lci/a.hpp": 1, "libs/ult/a.hpp": 2}
 
 
 @pytest.mark.parametrize(
