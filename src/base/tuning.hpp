@@ -14,9 +14,8 @@ namespace mh::tuning {
 // ---- Intervals between polls of the wait loop for rare events. Chosen: each poll costs less than
 // 2 % of its interval.
 
-inline constexpr double kLookAtLandedNs = 3e3;  // each buffer of a started receive
-inline constexpr double kGatherLandedNs =
-    30e3;  // the same for receives with gaps: a message to oneself
+inline constexpr double kLookAtLandedNs = 3e3;     // each buffer of a started receive
+inline constexpr double kGatherLandedNs = 30e3;    // the same with gaps: a message to oneself
 inline constexpr double kLookAtShortNs = 100e3;    // buffers of short receives
 inline constexpr double kLookForLostNs = 20e6;     // RTS headers that met too short a receive
 inline constexpr double kLookForObjectsNs = 50e6;  // libraries loaded meanwhile

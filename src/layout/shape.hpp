@@ -67,8 +67,8 @@ struct Runs {
   static constexpr std::uint64_t kShort = 255;
 
   const std::int64_t* offset = nullptr;
-  const std::uint64_t* end =
-      nullptr;  // stream offset after each run; null: all runs have `block` bytes
+  // Stream offset after each run; null: all runs have `block` bytes.
+  const std::uint64_t* end = nullptr;
   // Lengths of uneven runs, if none is longer than kShort: less memory to read than `end`.
   const std::uint8_t* length = nullptr;
   std::uint64_t runs = 0;

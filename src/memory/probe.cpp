@@ -53,8 +53,8 @@ pid_t parent_of(pid_t pid) {
 // The process itself, its parent, and so on up to init.
 std::vector<pid_t> ancestry_of(pid_t pid) {
   std::vector<pid_t> line;
-  constexpr std::size_t kDeepest =
-      4096;  // ends a chain of processes that die and are replaced meanwhile
+  // Ends a chain of processes that die and are replaced meanwhile.
+  constexpr std::size_t kDeepest = 4096;
   for (; pid > 0 && line.size() < kDeepest; pid = parent_of(pid)) line.push_back(pid);
   return line;
 }

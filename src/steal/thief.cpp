@@ -12,8 +12,8 @@ namespace mh::steal {
 namespace {
 
 constexpr std::size_t kLittleScratch = 4096;  // used if there was no memory for more
-constexpr std::size_t kScratchBytes =
-    64U << 10U;  // fits L2 twice (read and write), even if L2 has 256 KB
+// Fits L2 twice (read and write), even if L2 has 256 KB.
+constexpr std::size_t kScratchBytes = 64U << 10U;
 
 template <class T>
 T& in_area(const node::Node& node, std::uint32_t rank, std::size_t offset) {

@@ -46,13 +46,13 @@ class WaitAdmission {
   // The caller begins to serve at `now`.
   void began(std::uint64_t now) { alone_since_ = now; }
 
-  // No more threads are out than have cores.
-  [[nodiscard]] bool has_room() const { return out_ < limits_.cores; }
+  // True if another thread may be out.
+  [[nodiscard]] bool has_free_core() const { return out_ < limits_.cores; }
 
   enum class NextWait : std::uint8_t { none, newest, oldest };
   // The finished wait that may end now.
   [[nodiscard]] NextWait next(std::uint64_t now) const {
-    if (has_room() || is_alone(now)) return NextWait::newest;
+    if (has_free_core() || is_alone(now)) return NextWait::newest;
     return now - counted_to_ >= limits_.patience ? NextWait::oldest : NextWait::none;
   }
 
@@ -61,7 +61,7 @@ class WaitAdmission {
   void ended(std::uint64_t now) {
     changed_ = now;
     if (is_alone(now)) out_ = 0;
-    if (has_room()) {
+    if (has_free_core()) {
       counted_to_ = now;
     } else {
       const std::uint64_t most = kMostAtOnce * limits_.patience;

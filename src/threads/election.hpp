@@ -169,8 +169,8 @@ class alignas(kCacheLine) Election {
 
  private:
   static constexpr std::uintptr_t kFree = 0;
-  static constexpr std::uintptr_t kServed =
-      1;  // no thread has sat down since; other values: the newest seat
+  // No thread has sat down since; other values: the newest seat.
+  static constexpr std::uintptr_t kServed = 1;
   static constexpr auto kSits = static_cast<std::uint32_t>(Seated::sits);
   static_assert(alignof(Seat<A>) > kServed);
 

@@ -238,7 +238,7 @@ void serve_waits(detail::Predicate done) {
     const bool crowded = is_crowded();
     if (crowded) look_for_others();
     // The core is not idle while another thread of this rank may run on it.
-    if (scope.step(!crowded || g_admission.has_room())) continue;
+    if (scope.step(!crowded || g_admission.has_free_core())) continue;
     g_actions->between_polls();
     crowded ? let_others_run() : scope.back_off();
   }

@@ -32,7 +32,7 @@ int ended_later(WaitAdmission& from, std::uint64_t now) {
 TEST(WaitAdmission, as_many_waits_end_as_there_is_room_for) {
   WaitAdmission one = admission(1);
   EXPECT_EQ(ended_at(one, 1000), 1);
-  EXPECT_FALSE(one.has_room());
+  EXPECT_FALSE(one.has_free_core());
   WaitAdmission three = admission(3);
   EXPECT_EQ(ended_at(three, 1000), 3);
 }
@@ -41,7 +41,7 @@ TEST(WaitAdmission, who_comes_back_makes_room) {
   WaitAdmission one = admission(1);
   ASSERT_EQ(ended_at(one, 1000), 1);
   one.came(1, 1001);
-  EXPECT_TRUE(one.has_room());
+  EXPECT_TRUE(one.has_free_core());
   EXPECT_EQ(ended_at(one, 1001), 1);
   one.came(7, 1002);  // more than are out: some were forgotten
   EXPECT_EQ(ended_at(one, 1002), 1);
@@ -54,7 +54,7 @@ TEST(WaitAdmission, whoever_ended_without_room_is_out_until_it_comes_back) {
   one.ended(1001);  // the server's own wait
   one.came(1, 1002);
   EXPECT_TRUE(one.has_threads_out(1002));
-  EXPECT_FALSE(one.has_room());
+  EXPECT_FALSE(one.has_free_core());
   one.came(1, 1003);
   EXPECT_FALSE(one.has_threads_out(1003));
 }
