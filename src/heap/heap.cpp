@@ -279,11 +279,11 @@ void Heap::trim() {
 
 // --- resizing ---------------------------------------------------------------------------------
 
+// What was asked for, not the extent: what nobody was told of need not be kept by resize().
 std::size_t Heap::usable(const void* block) {
   const Hold hold(lock_);
   const Page first = extent_of(block);
-  if (first == kNoPage) return 0;
-  return address_of(first) + bytes_of(first) - reinterpret_cast<std::uint64_t>(block);
+  return first == kNoPage ? 0 : extents_.noted(first);
 }
 
 // In its place. Room of more than half is given back, a little is kept for the next time.
@@ -321,7 +321,7 @@ void* Heap::moved(void* block, std::size_t to) {
   if (!taken) taken = take({.bytes = to, .room = to});
   if (!taken) return nullptr;
   void* there = place(taken.first, 1);
-  std::memcpy(there, block, std::min(usable(block), to));  // the program may use all of it
+  std::memcpy(there, block, std::min(usable(block), to));
   release(block);
   return there;
 }
