@@ -173,7 +173,7 @@ Outcome Lender::wait_for_helper() {
   // or what others have made of the channel since.
   const std::uint32_t now = channel.word.load(std::memory_order_acquire);
   if (now == lent) {
-    if (node_.alive(owner)) return Outcome::still_out;
+    if (node_.is_alive(owner)) return Outcome::still_out;
     barred_[owner] = true;
   } else if (now == word(ChannelState::done)) {
     channel.word.store(kFree, std::memory_order_release);

@@ -114,7 +114,7 @@ void Workers::serve(Worker& worker) {
       last_unit = ticks();
     } else if (outcome != Outcome::still_out) {
       if (ticks() - last_unit > ticks_from_ns(tuning::kWorkerPatienceNs)) break;
-      relax();
+      spin_pause();
     }
   }
   worker.lender.take_back();

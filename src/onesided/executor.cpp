@@ -27,10 +27,11 @@ using Blocks = std::array<iovec, kBlocks>;
 // Calls with the blocks of a range of an end in another process, which only the kernel reaches,
 // some at a time, and with how many bytes these are.
 template <class Each>
-Status for_blocks(const End& end, layout::Range range, Each&& each) {
+Status for_blocks(const End& end, layout::StreamRange range, Each&& each) {
   Blocks room;  // NOLINT(cppcoreguidelines-pro-type-member-init): written first
   for (std::uint64_t begin = range.begin; begin < range.end;) {
-    const layout::Blocks found = layout::blocks(elements_there(end), {begin, range.end}, room);
+    const layout::ListedBlocks found =
+        layout::list_blocks(elements_there(end), {begin, range.end}, room);
     const Status done = each(std::span<const iovec>(room.data(), found.used), found.bytes);
     if (!done) return done;
     begin += found.bytes;
@@ -72,21 +73,22 @@ class BlockUpdater {
       bytes -= here;
     }
   }
-  void rows(layout::Address at, const layout::Rows& rows) {
+  void rows(layout::Address at, const layout::BlockRows& rows) {
     for (std::uint64_t i = 0; i < rows.rows; ++i) {
       for (std::uint64_t k = 0; k < rows.length; ++k) {
-        block(layout::moved(layout::moved(at, i, rows.row_stride), k, rows.stride), rows.block);
+        block(layout::address_at(layout::address_at(at, i, rows.row_stride), k, rows.stride),
+              rows.block);
       }
     }
   }
   void list(layout::Address at, const layout::Runs& runs, std::uint64_t first, std::uint64_t last) {
     for (std::uint64_t i = first; i < last; ++i) {
-      block(layout::moved(at, runs.offset[i]), runs.begin_of(i + 1) - runs.begin_of(i));
+      block(layout::address_at(at, runs.offset[i]), runs.begin_of(i + 1) - runs.begin_of(i));
     }
   }
   void lists(layout::Address at, const layout::Runs& runs, std::uint64_t count) {
     for (std::uint64_t i = 0; i < count; ++i) {
-      list(layout::moved(at, i, runs.stride), runs, 0, runs.runs);
+      list(layout::address_at(at, i, runs.stride), runs, 0, runs.runs);
     }
   }
 
@@ -170,7 +172,7 @@ std::span<std::byte> Executor::scratch(std::size_t number) const {
   return {scratch_.get() + number * kPiece, kPiece};
 }
 
-Status Executor::run(const Task& task, layout::Range range) {
+Status Executor::run(const Task& task, layout::StreamRange range) {
   if (scratch_ == nullptr) return {Code::full, 0};
   if (!task.what.atomic) {
     return task.what.op == Op::replace ? move(task.target, task.origin, range)
@@ -186,7 +188,7 @@ Status Executor::run(const Task& task, layout::Range range) {
   return {};
 }
 
-Status Executor::run_piece(const Task& task, layout::Range range) {
+Status Executor::run_piece(const Task& task, layout::StreamRange range) {
   const std::byte* origin = nullptr;
   if (task.what.has_origin) {
     const Status read = gather(task.origin, range, scratch(kOfOrigin), &origin);
@@ -199,24 +201,24 @@ Status Executor::run_piece(const Task& task, layout::Range range) {
   return done && !straight ? scatter(task.result, range, result) : done;
 }
 
-Status Executor::update(const Task& task, layout::Range range, const std::byte* origin,
+Status Executor::update(const Task& task, layout::StreamRange range, const std::byte* origin,
                         std::byte* result) {
   BlockUpdater sink(*this, task, origin, result);
   const End& target = task.target;
   if (target.layout == nullptr) {
     sink.block(target.base.address + range.begin, range.end - range.begin);
   } else {
-    layout::walk(*target.layout, target.count, target.base.address, range, sink);
+    layout::walk_range(*target.layout, target.count, target.base.address, range, sink);
   }
   return sink.finish();
 }
 
 // Without atomicity, so without locks: put and get.
-Status Executor::move(const End& to, const End& from, layout::Range range) {
+Status Executor::move(const End& to, const End& from, layout::StreamRange range) {
   const bool to_contiguous = to.layout == nullptr;
   if (to.here != nullptr && from.here != nullptr && !to.in_heap && !to_contiguous &&
       from.layout != nullptr) {
-    layout::copy(elements_here(to), elements_here(from), range, scratch(kOfOrigin));
+    layout::copy_range(elements_here(to), elements_here(from), range, scratch(kOfOrigin));
     return {};
   }
   if (to.here != nullptr && to_contiguous && from.layout == nullptr) {
@@ -227,7 +229,7 @@ Status Executor::move(const End& to, const End& from, layout::Range range) {
     return after_writing(to, range.begin, bytes);
   }
   while (range.begin < range.end) {
-    const layout::Range piece{range.begin, std::min(range.end, range.begin + kPiece)};
+    const layout::StreamRange piece{range.begin, std::min(range.end, range.begin + kPiece)};
     const std::byte* packed = nullptr;
     Status done = gather(from, piece, scratch(kOfOrigin), &packed);
     if (done) done = scatter(to, piece, packed);
@@ -237,7 +239,7 @@ Status Executor::move(const End& to, const End& from, layout::Range range) {
   return {};
 }
 
-Status Executor::gather(const End& from, layout::Range range, std::span<std::byte> scratch,
+Status Executor::gather(const End& from, layout::StreamRange range, std::span<std::byte> scratch,
                         const std::byte** packed) const {
   *packed = scratch.data();
   const std::uint64_t bytes = range.end - range.begin;
@@ -246,7 +248,7 @@ Status Executor::gather(const End& from, layout::Range range, std::span<std::byt
     return {};
   }
   if (from.here != nullptr) {
-    layout::pack(elements_here(from), range, scratch.data());
+    layout::pack_range(elements_here(from), range, scratch.data());
     return {};
   }
   if (from.layout == nullptr) return reach_->read(scratch.data(), from.base.at(range.begin), bytes);
@@ -258,14 +260,14 @@ Status Executor::gather(const End& from, layout::Range range, std::span<std::byt
   });
 }
 
-Status Executor::scatter(const End& to, layout::Range range, const std::byte* packed) const {
+Status Executor::scatter(const End& to, layout::StreamRange range, const std::byte* packed) const {
   const std::uint64_t bytes = range.end - range.begin;
   if (to.here != nullptr && to.layout == nullptr) {
     std::memcpy(to.here + range.begin, packed, bytes);
     return after_writing(to, range.begin, bytes);
   }
   if (to.here != nullptr && !to.in_heap) {
-    layout::unpack(elements_here(to), range, packed);
+    layout::unpack_range(elements_here(to), range, packed);
     return {};
   }
   if (to.layout == nullptr) return reach_->write(to.base.at(range.begin), packed, bytes);

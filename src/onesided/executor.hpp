@@ -28,7 +28,7 @@ class Executor {
 
   // Bytes [range.begin, range.end) of the stream, which lie between elements. On failure any part
   // of the range may have been done.
-  Status run(const Task& task, layout::Range range);
+  Status run(const Task& task, layout::StreamRange range);
 
   // All operations of a list on memory of `target`, a view of any byte of that rank.
   Status run(const KeptList& list, const memory::View& target, StripeLocks& locks);
@@ -42,13 +42,14 @@ class Executor {
 
   Status write_run(const KeptList& list, const memory::View& target, std::uint32_t& next,
                    const std::byte*& data) const;
-  Status run_piece(const Task& task, layout::Range range);
-  Status move(const End& to, const End& from, layout::Range range);
-  Status update(const Task& task, layout::Range range, const std::byte* origin, std::byte* result);
+  Status run_piece(const Task& task, layout::StreamRange range);
+  Status move(const End& to, const End& from, layout::StreamRange range);
+  Status update(const Task& task, layout::StreamRange range, const std::byte* origin,
+                std::byte* result);
   // The bytes of the range, packed: where they lie if they are contiguous here, else in `scratch`.
-  Status gather(const End& from, layout::Range range, std::span<std::byte> scratch,
+  Status gather(const End& from, layout::StreamRange range, std::span<std::byte> scratch,
                 const std::byte** packed) const;
-  Status scatter(const End& to, layout::Range range, const std::byte* packed) const;
+  Status scatter(const End& to, layout::StreamRange range, const std::byte* packed) const;
   // A peer's fork() may have taken its heap away meanwhile (heap/file.hpp): what was written to
   // its view is then written again, to the peer itself.
   Status after_writing(const End& to, std::uint64_t offset, std::uint64_t bytes) const;

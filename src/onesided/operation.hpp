@@ -37,18 +37,18 @@ inline layout::Elements elements_here(const End& end) {
   return {.layout = end.layout, .count = end.count, .base = layout::address_of(end.here)};
 }
 // A range of its stream, from there into packed bytes, and back.
-inline void pack_here(const End& from, layout::Range range, std::byte* to) {
+inline void pack_here(const End& from, layout::StreamRange range, std::byte* to) {
   if (from.layout == nullptr) {
     std::memcpy(to, from.here + range.begin, range.end - range.begin);
   } else {
-    layout::pack(elements_here(from), range, to);
+    layout::pack_range(elements_here(from), range, to);
   }
 }
-inline void unpack_here(const End& to, layout::Range range, const std::byte* from) {
+inline void unpack_here(const End& to, layout::StreamRange range, const std::byte* from) {
   if (to.layout == nullptr) {
     std::memcpy(to.here + range.begin, from, range.end - range.begin);
   } else {
-    layout::unpack(elements_here(to), range, from);
+    layout::unpack_range(elements_here(to), range, from);
   }
 }
 

@@ -68,7 +68,7 @@ class Piece {
   // What of the operation, from byte `begin` of its stream on, fits into `most` bytes.
   Piece(const Task& task, std::uint64_t begin, std::size_t most);
 
-  [[nodiscard]] layout::Range range() const { return range_; }
+  [[nodiscard]] layout::StreamRange range() const { return range_; }
   // Of the message.
   [[nodiscard]] std::size_t bytes() const;
   // With `head` in front, whose kind, sender, window and number are the caller's.
@@ -78,7 +78,7 @@ class Piece {
   void list_blocks(std::size_t room);
 
   const Task& task_;
-  layout::Range range_{};
+  layout::StreamRange range_{};
   std::optional<layout::Compact> shape_;
   std::vector<ListedBlock> blocks_;
 };

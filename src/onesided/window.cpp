@@ -15,7 +15,7 @@ namespace mh::onesided {
 namespace {
 
 bool is_alive(const void* node, std::uint32_t rank) {
-  return static_cast<const node::Node*>(node)->alive(rank);
+  return static_cast<const node::Node*>(node)->is_alive(rank);
 }
 
 // Where this process reaches all of an end in a peer's heap, or in its own memory.
@@ -52,7 +52,7 @@ std::uint64_t lead_of(const Operation& what, std::uint64_t address, bool contigu
   return (address + what.begin) % kStripe / what.element * what.element;
 }
 
-layout::Range range_of(const Operation& what, std::uint64_t lead, const steal::Chunk& chunk) {
+layout::StreamRange range_of(const Operation& what, std::uint64_t lead, const steal::Chunk& chunk) {
   const std::uint64_t end = std::max(chunk.offset + chunk.bytes, lead);
   return {what.begin + std::max(chunk.offset, lead) - lead,
           std::min(what.begin + end - lead, what.bytes)};
@@ -127,9 +127,9 @@ bool Window::help_rank(Hands& hands, std::uint32_t rank, Helped& helped) {
     SharedJob& job = part.jobs[std::countr_zero(open)];
     if (!job.job.has_work()) continue;
     const std::uint32_t owner = exposed_[rank].node_rank;
-    const node::Visit visit(hands.node().mine(), owner);
+    const node::ClaimIntent intent(hands.node().mine(), owner);
     steal::Chunk chunk{};
-    if (!visit || !job.job.claim(chunk, steal::End::other)) continue;
+    if (!intent || !job.job.claim(chunk, steal::ClaimSide::other)) continue;
     const Status done = run_shared(hands, job, chunk);
     job.job.finish(done.ok());
     helped = {chunk.bytes, owner};
@@ -174,7 +174,7 @@ ActiveMessage::State await(ActiveMessage& message, std::uint64_t posted, const H
     // acquire: pairs with the release in serve_one().
     const auto state = ActiveMessage::state_of(message.word.load(std::memory_order_acquire));
     if (state == ActiveMessage::kDone || state == ActiveMessage::kFailed) return state;
-    relax();
+    spin_pause();
   }
   std::uint64_t expected = posted;
   const std::uint64_t withdrawn = ActiveMessage::with(posted, ActiveMessage::kFree);
@@ -186,7 +186,8 @@ ActiveMessage::State await(ActiveMessage& message, std::uint64_t posted, const H
   for (std::uint32_t turn = 1;; ++turn) {
     const auto state = ActiveMessage::state_of(message.word.load(std::memory_order_acquire));
     if (state != ActiveMessage::kTaken) return state;
-    if (turn % kTurnsBeforeDoubt == 0 && !hands.node().alive(target)) return ActiveMessage::kFailed;
+    if (turn % kTurnsBeforeDoubt == 0 && !hands.node().is_alive(target))
+      return ActiveMessage::kFailed;
     ::sched_yield();
   }
 }
@@ -347,7 +348,7 @@ void Running::open(std::uint32_t chunk_bytes) {
                   .from = origin->base,
                   .bytes = lead_ + what.bytes - what.begin,
                   .chunk_bytes = chunk_bytes,
-                  .order = steal::Order::both_ends});
+                  .order = steal::CopyOrder::both_ends});
   window_.slots_.show(slot);
 }
 
@@ -359,8 +360,8 @@ bool Running::step(Hands& hands) {
     return done_ == task_.what.bytes || !succeeded_;
   }
   steal::Chunk chunk{};
-  if (job_->job.claim(chunk, steal::End::owner)) {
-    const layout::Range range = onesided::range_of(task_.what, lead_, chunk);
+  if (job_->job.claim(chunk, steal::ClaimSide::owner)) {
+    const layout::StreamRange range = onesided::range_of(task_.what, lead_, chunk);
     job_->job.finish(hands.executor().run(task_, range).ok());
     return job_->job.finished();
   }

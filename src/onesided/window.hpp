@@ -172,6 +172,6 @@ class Running {
 // Bytes before the stream in its first chunk: what lies of the target's stripe before it.
 std::uint64_t lead_of(const Operation& what, std::uint64_t address, bool contiguous);
 // The part of the stream that a chunk stands for.
-layout::Range range_of(const Operation& what, std::uint64_t lead, const steal::Chunk& chunk);
+layout::StreamRange range_of(const Operation& what, std::uint64_t lead, const steal::Chunk& chunk);
 
 }  // namespace mh::onesided

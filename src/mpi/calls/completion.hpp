@@ -101,7 +101,7 @@ inline void note_failed_look() {
   const std::uint32_t before = looked.load(std::memory_order_relaxed);
   looked.store(before + 1, std::memory_order_relaxed);
   if (before % kLooks != 0 && services.send_table.empty()) return;
-  wait::polled_in_vain();
+  wait::note_failed_poll();
 }
 
 // How a look at requests is made: once, or until it finds something.
@@ -116,7 +116,7 @@ int look(Looks looks, const int* found, Test&& test) {
     return code != MPI_SUCCESS || *found != 0;
   };
   if (looks == Looks::until_found) {
-    wait::until_told(is_over);
+    wait::until_shared(is_over);
   } else if (!is_over()) {
     note_failed_look();
   }

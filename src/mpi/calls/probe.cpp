@@ -81,7 +81,7 @@ int probe_once(Probe&& probe, int* flag) {
 
 int probe_until_seen(Probe&& probe) {
   do {
-    wait::until_told([&] { return look_once(probe); });
+    wait::until_shared([&] { return look_once(probe); });
     settle(probe);
   } while (probe.code == MPI_SUCCESS && probe.flag == 0);
   return probe.code;

@@ -35,7 +35,7 @@ class WaitAll {
     std::copy_n(requests_, length(count_), left_.data());
     std::fill_n(codes_.data(), length(count_), kOpen);
     for (;;) {
-      wait::until_told([&] { return look(); }, looks_before_help());
+      wait::until_shared([&] { return look(); }, looks_before_help());
       if (is_refused()) return code_;
       if (found_ == MPI_UNDEFINED) return finish();
       complete_those_found();

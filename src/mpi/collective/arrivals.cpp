@@ -45,7 +45,7 @@ void wait_for(Comm& comm, Needed&& needed) {
     }
     return settled == comm.members.size() || is_off(comm);
   };
-  wait_until(are_there, wait::Tasks::may_run);
+  wait_until(are_there, wait::OfferedTasks::may_run);
   services.counters().collectives_gated.add(1);
 }
 
@@ -98,7 +98,7 @@ void settle_described() {
   for (int i = 0; rndv::receives.needs_this_rank(); ++i) {
     if (i >= kLooks && (!is_described_for_me() || ticks() > end)) return;
     kick_progress();
-    wait::polled_in_vain();
+    wait::note_failed_poll();
   }
 }
 
@@ -195,7 +195,7 @@ bool barrier(Comm& comm) {
     }
     return settled == comm.members.size();
   };
-  wait_until(are_there, wait::Tasks::may_run);
+  wait_until(are_there, wait::OfferedTasks::may_run);
   services.counters().collectives_gated.add(1);
   return comm.on_one_node;
 }

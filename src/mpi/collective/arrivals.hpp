@@ -100,7 +100,7 @@ bool barrier(Comm& comm);
 
 // Waits until done(); keeps the library's progress going, on which a late rank may depend.
 template <class Done>
-void wait_until(Done&& done, wait::Tasks tasks = wait::Tasks::none) {
+void wait_until(Done&& done, wait::OfferedTasks tasks = wait::OfferedTasks::none) {
   constexpr int kKickEvery = 8;  // looks at memory between two kicks at the library
   int looks = 0;
   auto look = [&] {

@@ -31,10 +31,10 @@ namespace {
 
 void say_settings() {
   if (config.world_rank != 0) return;
-  for (const std::string& warning : loaded_settings().warnings) say("{}", warning);
+  for (const std::string& warning : loaded_settings().warnings) print_message("{}", warning);
   if (settings().enable && settings().threshold.one_way < kLeastThreshold)
-    say("MH_THRESHOLD={} is taken as {}: shorter messages gain nothing",
-        settings().threshold.one_way, kLeastThreshold);
+    print_message("MH_THRESHOLD={} is taken as {}: shorter messages gain nothing",
+                  settings().threshold.one_way, kLeastThreshold);
 }
 
 // One line a node where helping was expected and does not come about.
@@ -43,7 +43,7 @@ void say_why_not() {
                       settings().memory == MemoryPath::cells ||
                       settings().memory == MemoryPath::mapped || config.ranks == 1;
   if (config.single_copy || config.me != 0 || chosen) return;
-  say("large messages go through {}: {}; `mh doctor` explains",
+  print_message("large messages go through {}: {}; `mh doctor` explains",
       config.pipelines ? "shared cells" : "the MPI library", node_setup::why_not());
 }
 
@@ -77,14 +77,14 @@ void start() {
   if (!switches.active) return;
   comms::start();
   services.counters().start_tick.set(begin);
-  wait::employ(&node_work(), cores::rules());
+  wait::install_actions(&node_work(), cores::rules());
 }
 
 // Before the library's MPI_Finalize: collective over MPI_COMM_WORLD.
 void stop() {
   if (!switches.started) return;
   switches.started = false;
-  wait::offer({});  // exit() may have been called in a task: none runs on top of it
+  wait::offer_tasks({});  // exit() may have been called in a task: none runs on top of it
   // Wait, with helping hands, for the ranks of this node: after that none of them can still want
   // anything of this one.
   if (switches.active) arrivals::barrier(MPI_COMM_WORLD);
@@ -92,7 +92,7 @@ void stop() {
   internode::stop([] { return rndv::receives.any(); });
   openmp::stop();
   report(config.rendezvous ? "" : node_setup::why_not());
-  wait::employ(nullptr, {});
+  wait::install_actions(nullptr, {});
   cores::take_back();
   arrivals::stop();
   if (switches.active) {

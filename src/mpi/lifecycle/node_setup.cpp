@@ -61,7 +61,7 @@ bool stops_at(const std::string& reason) {
 
 // What the ranks of a node tell each other first; with it a peer can try to read this rank.
 struct Card {
-  memory::Surroundings surroundings;
+  memory::AccessFacts surroundings;
   std::uint64_t address;
   std::uint64_t value;
   std::int32_t pid;
@@ -70,7 +70,7 @@ static_assert(std::is_trivially_copyable_v<Card>);
 
 std::vector<Card> exchange_cards() {
   g_probe_word = ticks() ^ (static_cast<std::uint64_t>(getpid()) << 40U);
-  const Card mine{.surroundings = memory::look_around(),
+  const Card mine{.surroundings = memory::read_access_facts(),
                   .address = reinterpret_cast<std::uint64_t>(&g_probe_word),
                   .value = g_probe_word,
                   .pid = getpid()};
@@ -165,7 +165,7 @@ std::string probe_peers(const std::vector<Card>& cards) {
       return "ranks run in different pid namespaces";
     }
     const memory::View word{.address = card.address, .pid = card.pid, .rank = rank};
-    const Status reached = memory::probe(word, card.value);
+    const Status reached = memory::probe_read(word, card.value);
     if (!reached) return reason("ranks cannot read each other's memory", reached);
   }
   return {};
@@ -192,7 +192,7 @@ std::string try_memory(const std::vector<Card>& cards) {
 void map_heaps() {
   const MemoryPath path = settings().memory;
   services.memory.emplace(config.me, config.ranks,
-                          config.single_copy ? memory::Reach::Kernel::yes : memory::Reach::Kernel::no);
+                          config.single_copy ? memory::Reach::KernelCopies::yes : memory::Reach::KernelCopies::no);
   const bool wanted = path == MemoryPath::automatic || path == MemoryPath::mapped;
   detail::config.heaps_mapped = heaps::share(wanted, g_door ? &*g_door : nullptr, g_door_name);
   if (!config.heaps_mapped) return;
@@ -226,7 +226,7 @@ void build() {
   services.node->settle();
   g_segment->close_fd();
   apply_settings();
-  services.memory.emplace(config.me, config.ranks, memory::Reach::Kernel::no);
+  services.memory.emplace(config.me, config.ranks, memory::Reach::KernelCopies::no);
   switches.active = true;
   if (stops_at(look_for_objections())) return;
   detail::config.helps_messages = true;
@@ -234,9 +234,9 @@ void build() {
   detail::config.single_copy = !stops_at(try_memory(cards));
   // Who is late with a message on a pipeline must be given a core, by a thread of its own process.
   const std::string why_no_pipelines =
-      shared(!services.node->one_pid_namespace() ? "process numbers differ"
-             : node_setup::oversubscribed()      ? "more ranks than cores"
-                                                 : "");
+      shared(!services.node->has_one_pid_namespace() ? "process numbers differ"
+             : node_setup::oversubscribed()          ? "more ranks than cores"
+                                                     : "");
   const bool contiguous_too = settings().memory != MemoryPath::cma;
   map_heaps();
   detail::config.pipelines = why_no_pipelines.empty() && (config.single_copy || contiguous_too);
@@ -253,7 +253,8 @@ void await_everyone() {
   agreement::barrier(MPI_COMM_WORLD, [&] {
     if (said || ticks() - begin < ticks_from_ns(tuning::kStartPatienceNs)) return;
     said = true;
-    say("still waiting for all ranks to start; LD_PRELOAD must be set for every rank of the job");
+    print_message(
+        "still waiting for all ranks to start; LD_PRELOAD must be set for every rank of the job");
   });
 }
 

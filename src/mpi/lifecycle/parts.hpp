@@ -11,7 +11,7 @@ namespace mh::mpi {
 // What a rank does while it waits: the wait loop's view of this process (progress.cpp), which needs
 // its services. The order of work is that of wait.hpp; each step is one line of services. One
 // thread of the rank at a time is in a step, except where wait.hpp says otherwise.
-wait::Work& node_work();
+wait::WaitActions& node_work();
 
 // The summary at the end (report.cpp): gathers every rank's counters at rank 0 of MPI_COMM_WORLD.
 // Collective, at the begin of MPI_Finalize. Rank 0's MH_SUMMARY and MH_SUMMARY_JSON decide for all.
@@ -28,7 +28,7 @@ void share();
 void take_back();
 
 // How waits of this rank behave on this machine.
-wait::Rules rules();
+wait::WaitRules rules();
 
 }  // namespace cores
 }  // namespace mh::mpi

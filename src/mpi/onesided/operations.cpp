@@ -236,7 +236,8 @@ bool keep(Win& win, const void* origin, const Target& target, const Stretch& at,
 // Types whose places are not known, which only the library could move.
 Outcome unknown_places(const Win& win) {
   static Once once;
-  if (once()) say("a datatype of a one-sided operation cannot be read, so the operation fails");
+  if (once())
+    print_message("a datatype of a one-sided operation cannot be read, so the operation fails");
   return raise(win.handle, MPI_ERR_TYPE);
 }
 
@@ -452,7 +453,7 @@ void progress_sometimes() {
   thread_local std::uint32_t calls = 0;
   if (++calls % kEvery != 0) return;
   kick_progress();
-  wait::polled_in_vain();
+  wait::note_failed_poll();
 }
 
 }  // namespace mh::mpi::rma

@@ -134,7 +134,7 @@ class ByElements {
   using Bytes = std::array<std::byte, onesided::kMostSwapped>;
 
   Status update(std::uint64_t at) {
-    const layout::Range range{at, at + task_.what.element};
+    const layout::StreamRange range{at, at + task_.what.element};
     Task one;
     one.what = {.op = onesided::Op::no_op,
                 .atomic = true,
@@ -171,11 +171,11 @@ class ByElements {
     return await_results(win_, task_.what.target) ? Status{} : Status{Code::system, 0};
   }
 
-  [[nodiscard]] std::uint64_t address_of(layout::Range range) const {
+  [[nodiscard]] std::uint64_t address_of(layout::StreamRange range) const {
     const onesided::End& target = task_.target;
     if (target.layout == nullptr) return target.base.address + range.begin;
     std::array<iovec, 1> found{};
-    layout::blocks(onesided::elements_there(target), range, found);
+    layout::list_blocks(onesided::elements_there(target), range, found);
     return layout::address_of(found[0].iov_base);
   }
 
@@ -294,7 +294,8 @@ enum Objection : int { kNone, kAlone, kUnwilling, kThreads };
 
 Objection objection() {
   if (config.ranks == 1) return kAlone;
-  if (!switches.active || !config.windows || !services.node->one_pid_namespace()) return kUnwilling;
+  if (!switches.active || !config.windows || !services.node->has_one_pid_namespace())
+    return kUnwilling;
   return config.multiple ? kNone : kThreads;
 }
 
@@ -323,7 +324,7 @@ void start() {
   if (all[0] != 0) return;
   if (all[1] != kNone) {
     if (config.world_rank == 0) {
-      say("windows over several nodes stay the MPI library's: {}", words_of(all[1]));
+      print_message("windows over several nodes stay the MPI library's: {}", words_of(all[1]));
     }
     return;
   }

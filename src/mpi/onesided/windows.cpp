@@ -95,7 +95,7 @@ bool reaches(Exposed& target, const Card& card, const Mappings& mappings, bool d
 
 // The same answer on all ranks of the communicator, without communication.
 bool may_be_ours(const Comm& gate) {
-  if (!config.windows || !services.node->one_pid_namespace()) return false;
+  if (!config.windows || !services.node->has_one_pid_namespace()) return false;
   if (gate.on_one_node) return gate.members.size() > 1 && gate.line != nullptr;
   return config.internode_windows && gate.size <= static_cast<int>(node::kMaxRanks);
 }

@@ -56,8 +56,8 @@ struct Peer {
 // Where a result goes that a peer owes this rank.
 struct AwaitedResult {
   onesided::End place;
-  layout::LayoutPtr layout;  // of the place
-  layout::Range range{};     // of its stream
+  layout::LayoutPtr layout;     // of the place
+  layout::StreamRange range{};  // of its stream
 };
 
 struct Spanning {

@@ -21,7 +21,7 @@ inline p2p::End end_at(const void* address) { return {.base = layout::address_of
 // Copies as a job of this rank, with every rank that is free. The sender of `send`, unless null,
 // claims chunks too. False if something could not be read or written.
 bool copy_shared(const memory::View& to, const memory::View& from, std::uint64_t bytes,
-                 steal::Order order, p2p::SendSlot* send);
+                 steal::CopyOrder order, p2p::SendSlot* send);
 
 // A message whose send this rank has claimed, and where its first `bytes` go.
 struct ClaimedMessage {
@@ -29,7 +29,7 @@ struct ClaimedMessage {
   std::uint32_t slot;    // of the sender's send table
   p2p::End to;
   std::uint64_t bytes;
-  steal::Order order;
+  steal::CopyOrder order;
 
   [[nodiscard]] p2p::SendSlot& send() const { return services.area(sender).send_table.slots[slot]; }
 };

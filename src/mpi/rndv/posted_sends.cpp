@@ -26,7 +26,7 @@ namespace {
 // The header as it lies in a buffer with gaps. False where there is no memory to read it.
 bool gather_rts(const ReceiveBuffer& buffer, p2p::RtsHeader& header) {
   if (const layout::LayoutPtr layout = layouts::of(buffer.type)) {
-    layout::pack(end_of(buffer, layout), {0, p2p::kRtsBytes}, &header);
+    layout::pack_range(end_of(buffer, layout), {0, p2p::kRtsBytes}, &header);
     return true;
   }
   const std::uint64_t element = datatypes::info(buffer.type).size;
