@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mpi/rndv/completion.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/clock.hpp"
@@ -60,6 +61,14 @@ bool pin_if_landed(ReceiveRequest& request, bool patient) {
   }
   request.unpin();
   return false;
+}
+
+// Of several receives into one buffer, nobody can tell whose header has landed until the library
+// has completed one of them.
+bool shares_buffer(const ReceiveRequest& request, const std::vector<ReceiveRequest*>& others) {
+  return std::ranges::count_if(others, [&](const ReceiveRequest* other) {
+           return other->buffer.address == request.buffer.address;
+         }) > 1;
 }
 
 // The request is over, and the caller has pinned it. A persistent one may be started again.
@@ -167,7 +176,7 @@ void fetch_landed_messages() {
   const auto landed = receives.select(
       all, [&](ReceiveRequest& request) { return pin_if_landed(request, patient); });
   for (ReceiveRequest* request : landed) {
-    request->delivery = fetch_landed(*request);
+    if (!shares_buffer(*request, landed)) request->delivery = fetch_landed(*request);
     request->unpin();
   }
 }

@@ -82,21 +82,28 @@ struct FoundReceive {
   std::uint64_t buffer = 0;
 };
 
-// The posted receive of `send`'s receiver in whose buffer this RTS header lies.
+bool holds_header(std::uint64_t buffer, std::uint32_t rank, const p2p::RtsHeader& header) {
+  p2p::RtsHeader found;
+  return services.memory->read(&found, view_of(buffer, rank), sizeof found).ok() &&
+         std::memcmp(&found, &header, sizeof found) == 0;
+}
+
+// The posted receive of `send`'s receiver in whose buffer this RTS header lies. None if several
+// receives are posted for that buffer: the sender cannot tell which of them the library has matched.
 FoundReceive find_posted(const p2p::SendSlot& send, const p2p::RtsHeader& mine) {
   p2p::PostedReceiveTable& table = services.area(send.to).posted_receives;
   const std::uint32_t extent = table.extent.load(std::memory_order_relaxed);
+  FoundReceive found;
   for (std::uint32_t i = 0; i < extent; ++i) {
     p2p::PostedReceive& posted = table.posted_receives[i];
     // acquire: pairs with the receiver's open().
     if (posted.state.load(std::memory_order_acquire) != p2p::PostedState::open) continue;
     if (!posted.envelope().accepts(send.communicator, config.me, send.tag)) continue;
     const std::uint64_t buffer = posted.address.load(std::memory_order_relaxed);
-    p2p::RtsHeader found;
-    if (!services.memory->read(&found, view_of(buffer, send.to), sizeof found).ok()) continue;
-    if (std::memcmp(&found, &mine, sizeof found) == 0) return {&posted, buffer};
+    if (found.posted != nullptr && found.buffer == buffer) return {};
+    if (found.posted == nullptr && holds_header(buffer, send.to, mine)) found = {&posted, buffer};
   }
-  return {};
+  return found;
 }
 
 // As copy_to(), of data that is not contiguous: packed and written, by this thread alone.
