@@ -118,15 +118,15 @@ class Driver:
         return self.fortran_unit(source, text) if language is fortran else self.c_unit(source, text)
 
     def contents(self, source: Input) -> bytes | None:
-        if source.path == "-":
-            if self.stdin is None:
-                self.stdin = sys.stdin.buffer.read()
-            return self.stdin
         try:
+            if source.path == "-":
+                if self.stdin is None:
+                    self.stdin = sys.stdin.buffer.read()
+                return self.stdin
             with open(source.path, "rb") as file:
                 return file.read()
         except OSError:
-            return None
+            return None  # the compiler says why
 
     def may_have_directives(self, text: str, source: Input) -> bool:
         """False when there is no need to preprocess."""
