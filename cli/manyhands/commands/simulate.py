@@ -18,9 +18,9 @@ import typer
 from rich.console import Console
 
 from manyhands import installation, say
-from manyhands.simulating import draw, lines, tables
 from manyhands.outputs import writing
 from manyhands.program import as_word
+from manyhands.simulating import draw, lines, tables
 from manyhands.simulating.lines import Line
 
 COLUMNS = 120

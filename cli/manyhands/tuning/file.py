@@ -34,12 +34,12 @@ def write(path: Path, settings: dict[str, str], heading: str) -> None:
         return
     old = path.read_text() if path.exists() else ""
     path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False)
-    try:
-        with fresh:
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as fresh:
+        try:
             fresh.write(merged(old, settings, heading))
-        os.chmod(fresh.name, 0o644)
-        os.replace(fresh.name, path)
-    except BaseException:
-        os.unlink(fresh.name)
-        raise
+            fresh.flush()
+            os.chmod(fresh.name, 0o644)
+            os.replace(fresh.name, path)
+        except BaseException:
+            os.unlink(fresh.name)
+            raise
