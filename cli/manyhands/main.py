@@ -12,8 +12,10 @@ import pkgutil
 import sys
 from typing import TYPE_CHECKING
 
-from manyhands import __version__, commands, say, starting, streams
-from manyhands.endings import catch_endings
+from manyhands_unix import streams
+from manyhands_unix.endings import catch_endings
+
+from manyhands import __version__, commands, say, starting
 
 if TYPE_CHECKING:
     import typer

@@ -16,7 +16,9 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from manyhands import installation, launcher, program, say, streams, words
+from manyhands_unix import streams
+
+from manyhands import installation, launcher, program, say, words
 
 # A process with any of these variables is a rank already.
 RANK_MARKS = (

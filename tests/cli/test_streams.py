@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 import pytest
-from manyhands.benchmarks import host
+from manyhands_bench import host
 
 from .conftest import MH, environment
 

@@ -8,11 +8,12 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
-from manyhands.compilers.options import CommandLine, response_file
+from manyhands_compilers.options import CommandLine, response_file
 
 from .conftest import Bench, Family
 
@@ -204,6 +205,15 @@ def test_show_runs_nothing(bench: Bench) -> None:
         "gcc -O2 -fopenmp -c -o a.o -x cpp-output -",
     ]
     assert [path.name for path in bench.folder.iterdir() if path.is_file()] == ["a.c"]
+
+
+def test_the_commands_import_little(bench: Bench) -> None:
+    bench.write("a.c", LOOP)
+    launcher = bench.commands / "mhcc"
+    errors = bench(sys.executable, "-X", "importtime", launcher, "-c", "a.c").stderr
+    names = {line.split("|")[-1].strip() for line in errors.splitlines()}
+    assert "manyhands_compilers.drive" in names
+    assert not names & {"manyhands", "typer", "rich", "pathlib", "typing_extensions"}
 
 
 def test_own_options(bench: Bench) -> None:

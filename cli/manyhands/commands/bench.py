@@ -17,6 +17,9 @@ from statistics import median
 from typing import Annotated, Any
 
 import typer
+from manyhands_bench import host, launch, loops, mpis, runs, show
+from manyhands_bench.cases import CASES, Case, select
+from manyhands_bench.loops import Record
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -27,9 +30,6 @@ from rich.progress import (
 )
 
 from manyhands import installation, say
-from manyhands.benchmarks import host, launch, loops, mpis, runs, show
-from manyhands.benchmarks.cases import CASES, Case, select
-from manyhands.benchmarks.loops import Record
 from manyhands.outputs import writable, writing
 
 MIN_ROUNDS = 5

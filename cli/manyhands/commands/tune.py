@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from manyhands_bench import host
+from manyhands_bench.tables import size_text, time_text
 from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from manyhands import installation, say, settings
-from manyhands.benchmarks import host
-from manyhands.benchmarks.tables import size_text, time_text
 from manyhands.outputs import writing
 from manyhands.program import as_word
 from manyhands.tuning import decide, file

@@ -14,11 +14,12 @@ import re
 import shlex
 import sys
 
-from manyhands.compilers import clike, find, fortran, linking, names, process
-from manyhands.compilers.linking import Needs
-from manyhands.compilers.options import CXX, CommandLine, Input
-from manyhands.compilers.places import Faults, marker
-from manyhands.endings import catch_endings
+from manyhands_unix.endings import catch_endings
+
+from manyhands_compilers import clike, find, fortran, linking, names, process
+from manyhands_compilers.linking import Needs
+from manyhands_compilers.options import CXX, CommandLine, Input
+from manyhands_compilers.places import Faults, marker
 
 ACTION_OPTION = {"object": "-c", "assembly": "-S", "syntax": "-fsyntax-only"}
 UNUSED = b"unused-command-line-argument"  # Clang on options that only a link uses

@@ -13,7 +13,7 @@ import os
 import re
 import shlex
 
-from manyhands.compilers.options import CommandLine, Input
+from manyhands_compilers.options import CommandLine, Input
 
 DEPEND_FILES = ("-MF", "-dependency-file", "-MD", "-MMD")  # the first that is there counts
 TARGETS = ("-MT", "-MQ")

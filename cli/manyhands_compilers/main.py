@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import NoReturn
 
-from manyhands import __version__, streams
+from manyhands_unix import __version__, streams
 
 HELP = """\
 usage: {kind} [--mpi mpich|openmpi|PATH] [--show] WORDS...
@@ -68,7 +68,7 @@ def fail(kind: str, message: str) -> NoReturn:
 
 
 def run(kind: str, words: list[str]) -> int:
-    from manyhands.compilers import find
+    from manyhands_compilers import find
 
     own = Own(words)
     if own.help:
@@ -80,7 +80,7 @@ def run(kind: str, words: list[str]) -> int:
         command = find.compiler(kind, own.mpi)
         if own.version:
             return show_version(kind, command)
-        from manyhands.compilers import drive
+        from manyhands_compilers import drive
 
         return drive.Driver(kind, command, own.rest, own.show).run()
     except find.NoCompiler as problem:
