@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from harness.launch import LIBRARY, Arm, with_heap
 from harness.selection import BUILD_NAMES, BUILDS, NO_BUILD, wanted_arms, wanted_builds
-from manyhands.benchmarks.mpis import MpiBuild
+from manyhands_bench.mpis import MpiBuild
 
 # What Open MPI takes within a machine anyway. To look for networks first takes version 4 0.2 s of a
 # rank's start, and version 5 a second.

@@ -33,8 +33,8 @@ from rich.table import Table
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "cli"))
 
-from manyhands.benchmarks.mpis import MpiBuild, Placement, find_builds  # noqa: E402
-from manyhands.benchmarks.rounds import UNLIKELY, chance  # noqa: E402
+from manyhands_bench.mpis import MpiBuild, Placement, find_builds  # noqa: E402
+from manyhands_bench.rounds import UNLIKELY, chance  # noqa: E402
 
 HAND_BAR = 1 / 1.2
 

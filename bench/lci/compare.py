@@ -29,7 +29,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "cli"))
 
-from manyhands.benchmarks.mpis import MpiBuild, find_builds  # noqa: E402
+from manyhands_bench.mpis import MpiBuild, find_builds  # noqa: E402
 
 OURS = ROOT / "build" / "bin" / "mh-lci-ping-pong"
 PROVIDERS = {"shm": "shm", "tcp": "tcp;ofi_rxm"}

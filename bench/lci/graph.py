@@ -28,7 +28,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "cli"))
 
-from manyhands.benchmarks import mpis, nodes  # noqa: E402
+from manyhands_bench import mpis, nodes  # noqa: E402
 
 SOURCE = ROOT / "examples" / "graph" / "main.cpp"
 LIBRARY = ROOT / "build" / "lib"

@@ -20,8 +20,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from manyhands.benchmarks.launch import clean_environment
-from manyhands.benchmarks.mpis import MpiBuild, Placement, find_builds
+from manyhands_bench.launch import clean_environment
+from manyhands_bench.mpis import MpiBuild, Placement, find_builds
 from rich.console import Console
 from rich.table import Table
 

@@ -17,7 +17,7 @@ import subprocess
 from collections import defaultdict
 from pathlib import Path
 
-from manyhands.benchmarks.mpis import MpiBuild, Placement, find_builds
+from manyhands_bench.mpis import MpiBuild, Placement, find_builds
 
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "build" / "bench-tasks"

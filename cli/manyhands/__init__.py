@@ -5,4 +5,4 @@ main.py gathers the commands, commands/ holds one module for each, and the modul
 are what commands share. Nothing here is loaded into an MPI program; that is libmanyhands.so alone.
 """
 
-__version__ = "0.1.0"
+from manyhands_unix import __version__ as __version__

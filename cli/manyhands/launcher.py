@@ -18,7 +18,7 @@ from enum import Enum
 from pathlib import Path
 
 from manyhands import installation
-from manyhands.program import Family, MpiLibrary, output_of
+from manyhands.program import Family, MpiLibrary, as_word, output_of
 
 
 class Kind(str, Enum):
@@ -64,7 +64,7 @@ def kind_of(path: Path) -> Kind:
         for mark, kind in BY_NAME:
             if mark in name:
                 return kind
-    text = output_of([str(path), "--version"], seconds=10).lower()
+    text = output_of([as_word(path), "--version"], seconds=10).lower()
     return next((kind for mark, kind in BY_VERSION if mark in text), Kind.OTHER)
 
 
@@ -127,6 +127,10 @@ def choose(mpi: MpiLibrary | None) -> Launcher | None:
 # --- the environment, in the launcher's way ---------------------------------------------------
 
 
+# env takes a program with a `=` in its name for one more variable.
+AFTER_ENV = ["sh", "-c", 'exec "$@"', "sh"]
+
+
 def compose(
     launcher: Launcher, options: list[str], program: list[str], environment: dict[str, str]
 ) -> list[str]:
@@ -139,13 +143,15 @@ def compose(
         given = [word for key, value in environment.items() for word in ("-x", f"{key}={value}")]
         return [*start, *given, *options, *after_each_colon(program, given)]
     given = ["env", *(f"{key}={value}" for key, value in environment.items())]
+    if "=" in program[0]:
+        given += AFTER_ENV
     return [*start, *options, *given, *after_each_colon(program, [])]
 
 
 def as_called(path: Path) -> str:
     """The bare name if the PATH leads to it: Open MPI reads --prefix into an absolute path."""
     found = shutil.which(path.name)
-    return path.name if found and Path(found).resolve() == path.resolve() else str(path)
+    return path.name if found and Path(found).resolve() == path.resolve() else as_word(path)
 
 
 def after_each_colon(words: list[str], given: list[str]) -> list[str]:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from manyhands.program import output_of
+from manyhands.program import as_word, output_of
 
 RUN_TIME = "GOMP_parallel"  # every run time exports it, as in src/openmp/rebind.cpp
 MARK = "__mh_ws_mark"
@@ -189,7 +189,7 @@ class OpenMp:
 def loaded_files(program: Path) -> list[Path]:
     """The program and the libraries that the dynamic linker loads for it."""
     files = [program]
-    for line in output_of(["ldd", str(program)]).splitlines():
+    for line in output_of(["ldd", as_word(program)]).splitlines():
         name, arrow, found = line.strip().partition(" => ")
         target = (found if arrow else name).split(" (")[0]
         if target.startswith("/"):

@@ -12,8 +12,10 @@ import pkgutil
 import sys
 from typing import TYPE_CHECKING
 
-from manyhands import __version__, commands, starting
-from manyhands.endings import catch_endings
+from manyhands_unix import streams
+from manyhands_unix.endings import catch_endings
+
+from manyhands import __version__, commands, say, starting
 
 if TYPE_CHECKING:
     import typer
@@ -57,12 +59,25 @@ def application(wanted: str | None) -> typer.Typer:
     return app
 
 
-def main() -> None:
-    catch_endings()
+def dispatch() -> None:
     wanted = sys.argv[1] if len(sys.argv) > 1 else None
     if wanted == "run" and starting.start_at_once(sys.argv[2:]):
         return
     application(wanted)(prog_name="mh")
+
+
+def main() -> None:
+    streams.prepare()
+    catch_endings()
+    try:
+        dispatch()
+    except KeyboardInterrupt:
+        sys.exit(say.INTERRUPTED)
+    except OSError as error:  # a full disk, a folder that is gone
+        where = f"{error.filename}: " if error.filename else ""
+        say.fail(f"{where}{error.strerror or error}")
+    finally:
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Files that a command writes at its end. An unwritable file is refused at the beginning."""
+"""Files a command writes at its end: refused at its beginning where they cannot be written.
+
+What goes wrong later, such as a full disk, ends the command with a sentence.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import typer
+
+from manyhands import say
 
 
 def writable(file: Path | None) -> Path | None:
@@ -20,3 +27,12 @@ def writable(file: Path | None) -> Path | None:
     if not os.access(file if file.exists() else file.parent, os.W_OK):
         raise typer.BadParameter(f"{file} cannot be written")
     return file
+
+
+@contextlib.contextmanager
+def writing(file: Path, advice: str = "") -> Iterator[None]:
+    """Around all that writes this file, or files in this folder."""
+    try:
+        yield
+    except OSError as error:
+        say.fail(f"cannot write {error.filename or file}: {error.strerror}{advice}")

@@ -87,6 +87,11 @@ def locate(word: str) -> Path:
     return path
 
 
+def as_word(path: Path) -> str:
+    """The path as a word of a command: no option, and nothing to look for on the PATH."""
+    return str(path) if path.is_absolute() else f"./{path}"
+
+
 @dataclass(frozen=True)
 class Elf:
     bits: int
@@ -175,8 +180,8 @@ def output_of(command: list[str], seconds: float = 20) -> str:
 
 
 def linked_mpi(path: Path) -> MpiLibrary | None:
-    """The MPI library among all libraries that the dynamic linker would load, RPATH included."""
-    for line in output_of(["ldd", str(path)]).splitlines():
+    """The MPI library among all that the dynamic linker would load, RPATH and all."""
+    for line in output_of(["ldd", as_word(path)]).splitlines():
         name, arrow, rest = line.strip().partition(" => ")
         library = library_from(name) if arrow else None
         if library is None:
@@ -218,7 +223,7 @@ PYTHON = re.compile(r"^(python|pypy)[\d.]*t?$")
 @functools.cache
 def mpi_of_file(path: Path) -> MpiLibrary | None:
     if PYTHON.match(path.name):
-        return python_mpi(str(path))
+        return python_mpi(as_word(path))
     words = interpreter_of(path)
     if words and PYTHON.match(Path(words[0]).name):
         return python_mpi(words[0])

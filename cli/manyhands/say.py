@@ -15,6 +15,7 @@ FAILURE = 1
 USAGE = 2
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
+INTERRUPTED = 130
 
 
 def note(message: str) -> None:

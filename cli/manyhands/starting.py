@@ -16,6 +16,8 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
+from manyhands_unix import streams
+
 from manyhands import installation, launcher, program, say, words
 
 # A process with any of these variables is a rank already.
@@ -69,6 +71,12 @@ def check_program(line: words.CommandLine) -> Path | None:
         say.fail(f"cannot execute {word}: {reason}{hint}", say.NOT_EXECUTABLE)
 
 
+def words_of(line: words.CommandLine, file: Path | None) -> list[str]:
+    """The program and its arguments. `-app` on the PATH would be an option to a launcher."""
+    word, *arguments = line.program
+    return [program.as_word(file) if file and word.startswith("-") else word, *arguments]
+
+
 def report_reach(file: Path, mpi: program.MpiLibrary | None) -> None:
     """Tell the user if the library can do nothing for this program."""
     reason = program.keeps_preload_out(file)
@@ -109,7 +117,8 @@ def choose_launcher(
 
 
 def become(command: list[str]) -> NoReturn:
-    # Python ignores these two signals, and an ignored signal stays ignored across execve.
+    """Lets a program take the place of this process."""
+    # Python ignores these two, and an ignored signal stays ignored across execve.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     sys.stdout.flush()
@@ -134,10 +143,11 @@ def start(line: words.CommandLine, mpiexec: str | None = None, dry_run: bool = F
     environment = rank_environment(library, preload)
     if is_rank() and not line.launcher and mpiexec is None:
         os.environ.update(environment)
-        command = line.program
+        command = words_of(line, file)
     else:
         chosen = choose_launcher(mpiexec, line.program[0], mpi)
-        command = launcher.compose(chosen, options, line.program, environment)
+        command = launcher.compose(chosen, options, words_of(line, file), environment)
+        streams.open_for_launcher()
     if dry_run:
         print(shlex.join(command))
         return

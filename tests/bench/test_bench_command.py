@@ -21,9 +21,9 @@ import pytest
 import typer
 from harness.launch import QUICK
 from manyhands import installation
-from manyhands.benchmarks import host, launch, mpis, nodes, programs
-from manyhands.benchmarks.cases import HELPED, MAPPED, PLAIN, Arm, Case, select
 from manyhands.commands import bench
+from manyhands_bench import host, launch, mpis, nodes, programs
+from manyhands_bench.cases import HELPED, MAPPED, PLAIN, Arm, Case, select
 from typer.testing import CliRunner
 
 CHECKOUT = Path(__file__).resolve().parents[2]

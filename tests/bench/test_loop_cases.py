@@ -14,9 +14,9 @@ from statistics import median
 import pytest
 import typer
 from manyhands import installation
-from manyhands.benchmarks import host, launch, loop_cases, loops, mpis, programs
-from manyhands.benchmarks.case import PLAIN, SHARED, Case, Variant, Way
 from manyhands.commands import bench
+from manyhands_bench import host, launch, loop_cases, loops, mpis, programs
+from manyhands_bench.case import PLAIN, SHARED, Case, Variant, Way
 from typer.testing import CliRunner
 
 CHECKOUT = Path(__file__).resolve().parents[2]

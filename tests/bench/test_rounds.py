@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from manyhands.benchmarks.rounds import UNLIKELY, chance, in_turn, left_aside
+from manyhands_bench.rounds import UNLIKELY, chance, in_turn, left_aside
 
 
 def outcomes(rounds: int) -> list[int]:

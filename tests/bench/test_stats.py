@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import pytest
-from manyhands.benchmarks import stats
-from manyhands.benchmarks.stats import Bar, Comparison, Subject
+from manyhands_bench import stats
+from manyhands_bench.stats import Bar, Comparison, Subject
 
 
 def pingpong(size: int, *medians: float) -> stats.Line:
@@ -125,7 +125,7 @@ def test_latency_bar_counts_added_nanoseconds(helped: float, met: bool):
 
 
 def test_every_bar_of_the_project_covers_a_size_the_short_set_measures():
-    from manyhands.benchmarks.cases import BAR_SIZES
+    from manyhands_bench.cases import BAR_SIZES
 
     scale = {"K": 1 << 10, "M": 1 << 20}
     sizes = [int(text.rstrip("KM")) * scale.get(text[-1], 1) for text in BAR_SIZES.split(",")]

@@ -24,7 +24,7 @@ LAUNCHER = """\
 #!{python}
 import sys
 sys.path.insert(0, {cli!r})
-from manyhands.compilers.main import {function}
+from manyhands_compilers.main import {function}
 {function}()
 """
 STUB = r"""

@@ -8,11 +8,12 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
-from manyhands.compilers.options import CommandLine, response_file
+from manyhands_compilers.options import CommandLine, response_file
 
 from .conftest import Bench, Family
 
@@ -206,6 +207,15 @@ def test_show_runs_nothing(bench: Bench) -> None:
     assert [path.name for path in bench.folder.iterdir() if path.is_file()] == ["a.c"]
 
 
+def test_the_commands_import_little(bench: Bench) -> None:
+    bench.write("a.c", LOOP)
+    launcher = bench.commands / "mhcc"
+    errors = bench(sys.executable, "-X", "importtime", launcher, "-c", "a.c").stderr
+    names = {line.split("|")[-1].strip() for line in errors.splitlines()}
+    assert "manyhands_compilers.drive" in names
+    assert not names & {"manyhands", "typer", "rich", "pathlib", "typing_extensions"}
+
+
 def test_own_options(bench: Bench) -> None:
     assert "usage: mhfort [--mpi" in bench("mhfort", "--help").stdout
     version = bench("mhc++", "--version").stdout
@@ -388,6 +398,36 @@ def test_mpi_compilers_are_found_by_name_and_by_path(bench: Bench, mpi: str) -> 
     assert "libmp" in bench("ldd", "./a.out").stdout
 
 
+# --- closed and full streams --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words", ["--help", "--version", "--show -c a.c", "-E a.c", "-c a.c", "a.c"]
+)
+@pytest.mark.parametrize("redirection", ["<&-", ">&-", "2>&-", ">/dev/full", "<&- >&- 2>&-"])
+def test_streams_that_are_closed_or_full(bench: Bench, words: str, redirection: str) -> None:
+    bench.write("a.c", LOOP)
+    prints = words not in ("-c a.c", "a.c")
+    lost = prints and redirection in (">&-", ">/dev/full", "<&- >&- 2>&-")
+    bench("sh", "-c", f"mhcc {words} {redirection}", code=1 if lost else 0)
+    assert (bench.folder / "a.o").exists() == (words == "-c a.c")
+
+
+def test_a_closed_standard_input_is_the_compilers_to_complain_of(bench: Bench) -> None:
+    for compiler in ("gcc", "mhcc"):
+        bench("sh", "-c", f"{compiler} -c -x c - <&-", code=1)
+
+
+@pytest.mark.parametrize("words", ["-c ./-a.c", "./-a.c", "-save-temps -MMD ./-a.c", "-c ./@a.c"])
+def test_sources_that_look_like_options(bench: Bench, family: Family, words: str) -> None:
+    bench.use(family)
+    for name in ("-a.c", "@a.c"):
+        bench.write(name, LOOP)
+    plain = [family.commands["mhcc"], *words.split()]
+    code = subprocess.run(plain, cwd=bench.folder, capture_output=True).returncode
+    bench("mhcc", *words.split(), code=code)  # Clang's own steps trip over -save-temps ./-a.c
+
+
 # --- builds -----------------------------------------------------------------------------------
 
 CMAKE = """\
@@ -420,7 +460,9 @@ def test_cmake_project(bench: Bench, family: Family) -> None:
 
 
 def test_being_told_to_end_leaves_nothing(bench: Bench) -> None:
-    slow = bench.write("slow", '#!/bin/sh\ncase "$*" in *-E*) exec gcc "$@";; esac\nsleep 20\n')
+    slow = bench.write(
+        "slow", '#!/bin/sh\ncase "$*" in *-E*|*-###*) exec gcc "$@";; esac\nsleep 20\n'
+    )
     slow.chmod(0o755)
     for name in ("a.c", "b.c"):
         bench.write(name, LOOP)

@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from manyhands.compilers import clike, fortran
-from manyhands.compilers.places import Faults
+from manyhands_compilers import clike, fortran
+from manyhands_compilers.places import Faults
 
 FOR = "#pragma omp parallel for num_threads(__mh_ws_mark ? __mh_ws_mark({}) : 1) "
 FOR += "schedule(nonmonotonic:dynamic,1)"

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from harness.launch import QUICK, TIMED_OUT, Arm, Run, compiled, run
 from harness.leftovers import ranks
-from manyhands.benchmarks.mpis import MpiBuild
+from manyhands_bench.mpis import MpiBuild
 
 SOURCE = Path(__file__).parent / "ending.c"
 LIMIT_S = 15

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from harness.launch import QUICK, Arm, Run, compiled, run, with_heap
 from harness.making import found_once
-from manyhands.benchmarks.mpis import MpiBuild
+from manyhands_bench.mpis import MpiBuild
 
 SOURCES = sorted(Path(__file__).parent.glob("*.c"))
 LINE = re.compile(r"^fuzz: ok .* messages (\d+) bytes (\d+) hash ([0-9a-f]{16})$", re.MULTILINE)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from manyhands.benchmarks.mpis import MpiBuild, Placement
+from manyhands_bench.mpis import MpiBuild, Placement
 
 from harness import leftovers
 from harness.making import made

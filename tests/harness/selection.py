@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from manyhands.benchmarks.mpis import find_builds
+from manyhands_bench.mpis import find_builds
 
 from harness.launch import ROOT
 

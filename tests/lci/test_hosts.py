@@ -16,7 +16,7 @@ import pytest
 from harness.making import made
 from harness.selection import BUILDS
 from lci_programs import GRAPH, ROOT, SOURCES, command_for
-from manyhands.benchmarks import nodes
+from manyhands_bench import nodes
 
 NO_HOSTS = nodes.obstacle()
 NO_LIBFABRIC = not Path("/usr/include/rdma/fabric.h").exists()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from harness.launch import QUICK, TIMED_OUT, Arm, compiled, run
-from manyhands.benchmarks.mpis import MpiBuild
+from manyhands_bench.mpis import MpiBuild
 
 SOURCE = Path(__file__).parent / "all_kinds_of_calls.c"
 LIMIT_S = 30

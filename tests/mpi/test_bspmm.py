@@ -7,7 +7,7 @@ import json
 
 import pytest
 from harness.launch import QUICK, ROOT, Arm, compiled, run
-from manyhands.benchmarks.mpis import MpiBuild
+from manyhands_bench.mpis import MpiBuild
 
 SOURCES = sorted((ROOT / "examples" / "bspmm").glob("*.c"))
 

@@ -26,7 +26,7 @@ from pathlib import Path
 import pytest
 from harness.launch import QUICK, Arm, Run, compiled, run, with_heap
 from harness.selection import NO_BUILD, wanted_arms, wanted_builds
-from manyhands.benchmarks.mpis import WITHOUT_CMA, MpiBuild
+from manyhands_bench.mpis import WITHOUT_CMA, MpiBuild
 
 HERE = Path(__file__).parent
 LIMIT_S = 60

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from harness.launch import QUICK, Arm, compiled, run, with_heap
-from manyhands.benchmarks.mpis import WITHOUT_CMA, MpiBuild
 from manyhands.machine import try_cma
+from manyhands_bench.mpis import WITHOUT_CMA, MpiBuild
 
 pytestmark = pytest.mark.under(*QUICK)
 

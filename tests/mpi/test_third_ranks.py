@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from harness.launch import QUICK, Arm, compiled, run
-from manyhands.benchmarks.mpis import WITHOUT_CMA, MpiBuild
+from manyhands_bench.mpis import WITHOUT_CMA, MpiBuild
 
 SOURCE = Path(__file__).parent / "third_ranks_lend_their_cores_to_belts.c"
 

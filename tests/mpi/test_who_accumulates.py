@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from harness.launch import QUICK, Arm, longer_and_longer, with_heap
-from manyhands.benchmarks.mpis import MpiBuild
+from manyhands_bench.mpis import MpiBuild
 
 SOURCE = Path(__file__).parent / "one_large_accumulate_while_all_others_wait.c"
 

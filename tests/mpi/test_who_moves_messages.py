@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from harness.launch import QUICK, Arm, longer_and_longer, with_heap
-from manyhands.benchmarks.mpis import WITHOUT_CMA, MpiBuild
+from manyhands_bench.mpis import WITHOUT_CMA, MpiBuild
 
 SOURCE = Path(__file__).parent / "one_long_message_while_all_others_wait.c"
 LENGTH = 4 << 20

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from harness.launch import COMPILED
 from harness.making import made
-from manyhands.benchmarks.mpis import MpiBuild
+from manyhands_bench.mpis import MpiBuild
 
 # The variable by which an MPI's wrapper takes another compiler: MPICH's, Open MPI's.
 CHOICE = {
@@ -36,7 +36,7 @@ def _flags(compiler: str) -> list[str]:
 
 def compiled_marked(mpi: MpiBuild, compiler: str, level: str, source: Path) -> Path:
     """A program with ws directives, by the wrapper compiler in front of the MPI's."""
-    command = [sys.executable, "-c", "from manyhands.compilers.main import mhcc; mhcc()"]
+    command = [sys.executable, "-c", "from manyhands_compilers.main import mhcc; mhcc()"]
     return _compiled([*command, "--mpi", str(mpi.mpicc)], mpi, compiler, level, source)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from harness.launch import TIMED_OUT, Arm, Run, run
 from harness.leftovers import ranks
-from manyhands.benchmarks.mpis import MpiBuild
+from manyhands_bench.mpis import MpiBuild
 
 from openmp.compile import compiled_openmp
 

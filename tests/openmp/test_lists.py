@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from harness.launch import Arm, Run, run
-from manyhands.benchmarks.mpis import MpiBuild
+from manyhands_bench.mpis import MpiBuild
 
 from openmp.compile import compiled_openmp
 

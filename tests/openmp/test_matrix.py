@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from harness.launch import COMPILED, Arm, Run, run
-from manyhands.benchmarks.mpis import MpiBuild
+from manyhands_bench.mpis import MpiBuild
 
 from openmp import cases
 from openmp.compile import compiled_marked, compiled_openmp

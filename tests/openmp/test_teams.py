@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from harness.launch import Arm, run
-from manyhands.benchmarks.mpis import MpiBuild
+from manyhands_bench.mpis import MpiBuild
 
 from openmp.compile import compiled_openmp
 

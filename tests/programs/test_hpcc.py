@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from harness.launch import Arm, Run, run
-from manyhands.benchmarks.mpis import MpiBuild
+from manyhands_bench.mpis import MpiBuild
 from test_lammps import under_what_it_loads
 
 INPUT = """HPLinpack benchmark input file

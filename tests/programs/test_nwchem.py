@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from harness.launch import Arm, Run, run, with_heap
-from manyhands.benchmarks.mpis import MpiBuild
+from manyhands_bench.mpis import MpiBuild
 from test_lammps import under_what_it_loads
 
 # Symmetry is left out: it would make the molecule so small that one rank does it all.

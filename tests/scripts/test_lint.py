@@ -115,6 +115,28 @@ def test_the_command_line_imports_no_tests(lint: ModuleType, repository: Path) -
     assert len(lint.arrow_faults()) == 1
 
 
+@pytest.mark.parametrize(
+    ("file", "module", "good"),
+    [
+        ("cli/manyhands/a.py", "manyhands_bench.cases", True),
+        ("cli/manyhands/a.py", "manyhands_compilers.main", False),
+        ("cli/manyhands_compilers/a.py", "manyhands_unix.streams", True),
+        ("cli/manyhands_compilers/a.py", "manyhands.say", False),
+        ("cli/manyhands_unix/a.py", "manyhands", False),
+        ("bench/manyhands_bench/a.py", "manyhands.machine", True),
+        ("bench/manyhands_bench/a.py", "manyhands.commands.bench", False),
+        ("bench/manyhands_bench/a.py", "tests.harness", False),
+        ("tests/a.py", "manyhands_bench.cases", True),
+        ("src/base/a.py", "manyhands_unix", False),
+    ],
+)
+def test_packages_import_downwards(
+    lint: ModuleType, repository: Path, file: str, module: str, good: bool
+) -> None:
+    write(repository, file, f"from {module} import x\n")
+    assert (lint.arrow_faults() == []) is good
+
+
 def test_licence_lines(lint: ModuleType, repository: Path) -> None:
     write(repository, "good.py", "# SPDX-License-Identifier: BSD-3-Clause\n")
     write(repository, "good", "#!/bin/sh\n# SPDX-License-Identifier: BSD-3-Clause\n")

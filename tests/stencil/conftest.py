@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from manyhands.benchmarks.mpis import MpiBuild, Placement, find_builds
 from manyhands.demo.runs import compile_stencil, environment
+from manyhands_bench.mpis import MpiBuild, Placement, find_builds
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 BUILDS = find_builds(CHECKOUT)

@@ -20,12 +20,12 @@ from typing import cast
 import pytest
 import typer
 from harness import leftovers
-from manyhands.benchmarks.mpis import find_builds
 from manyhands.commands import demo
 from manyhands.demo import play, problem, show
 from manyhands.demo.findings import Did, Finding, Ratio, add_up, ratio, sentence
 from manyhands.demo.mpi import NoMpi, choose
 from manyhands.demo.runs import Result, Setup
+from manyhands_bench.mpis import find_builds
 from rich.console import Console
 from typer.testing import CliRunner
 

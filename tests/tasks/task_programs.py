@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.launch import ROOT
 from harness.making import made
-from manyhands.benchmarks.mpis import MpiBuild
+from manyhands_bench.mpis import MpiBuild
 
 LIBRARY = ROOT / "build" / "lib" / "libmanyhands-tasks.so"
 FLAGS = "-O2 -g -std=c++20 -Wall -Wextra -Wconversion -Wshadow -Werror".split()

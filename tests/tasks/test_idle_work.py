@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from harness.launch import QUICK, Arm, longer_runs, run
-from manyhands.benchmarks.mpis import MpiBuild
+from manyhands_bench.mpis import MpiBuild
 from task_programs import built
 
 HERE = Path(__file__).parent

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from harness.launch import QUICK, ROOT, TIMED_OUT, Arm, run
 from harness.leftovers import MARK, end_processes, ranks
-from manyhands.benchmarks import nodes
-from manyhands.benchmarks.mpis import MpiBuild
+from manyhands_bench import nodes
+from manyhands_bench.mpis import MpiBuild
 from task_programs import built
 
 HERE = Path(__file__).parent

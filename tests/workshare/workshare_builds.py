@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from manyhands.benchmarks.mpis import MpiBuild, Placement, find_builds
 from manyhands.demo.runs import environment
+from manyhands_bench.mpis import MpiBuild, Placement, find_builds
 
 SOURCE = Path(__file__).resolve().parents[2] / "examples" / "workshare"
 CFLAGS = "-O2 -Werror"

@@ -17,6 +17,9 @@ from statistics import median
 from typing import Annotated, Any
 
 import typer
+from manyhands_bench import host, launch, loops, mpis, runs, show
+from manyhands_bench.cases import CASES, Case, select
+from manyhands_bench.loops import Record
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -27,10 +30,7 @@ from rich.progress import (
 )
 
 from manyhands import installation, say
-from manyhands.benchmarks import host, launch, loops, mpis, runs, show
-from manyhands.benchmarks.cases import CASES, Case, select
-from manyhands.benchmarks.loops import Record
-from manyhands.outputs import writable
+from manyhands.outputs import writable, writing
 
 MIN_ROUNDS = 5
 QUIET_LOAD = 0.5
@@ -121,13 +121,15 @@ def bench(
             for name, row in show.loop_verdicts(report, pick).items()
             for verdict in row
         ]
-        json_file.write_text(json.dumps(report, indent=1) + "\n")
+        with writing(json_file):
+            json_file.write_text(json.dumps(report, indent=1) + "\n")
         console.print(f"wrote {json_file}", soft_wrap=True)
     show.report_tables(console, report, pick)
     if compare:
         show.bars(console, report, pick)
     if plot_file is not None:
-        show.draw(console, report, plot_file, pick)
+        with writing(plot_file):
+            show.draw(console, report, plot_file, pick)
     if any(record["errors"] for record in report["records"]):
         raise typer.Exit(1)
 

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from manyhands import installation, say
-from manyhands.outputs import writable
+from manyhands.outputs import writable, writing
 
 ROUNDS = 12  # many short rounds: a busy moment of the machine affects few of them
 SECONDS = 0.5
@@ -61,7 +61,8 @@ def demo(
     except RunError as error:
         say.fail(str(error))
     if json_file is not None:
-        json_file.write_text(json.dumps(report, indent=1) + "\n")
+        with writing(json_file):
+            json_file.write_text(json.dumps(report, indent=1) + "\n")
     if not report["identical"]:
         say.fail("results with and without Manyhands differ: please report this with --json FILE")
 

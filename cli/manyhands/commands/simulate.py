@@ -18,6 +18,8 @@ import typer
 from rich.console import Console
 
 from manyhands import installation, say
+from manyhands.outputs import writing
+from manyhands.program import as_word
 from manyhands.simulating import draw, lines, tables
 from manyhands.simulating.lines import Line
 
@@ -69,11 +71,9 @@ def simulate(
         for one in scheme or ["retain"]:
             run = ["run", *size, "--scheme", one, "--iterations", str(iterations)]
             found += _lines(simulator, run)
-    try:
+    with writing(output):
         output.mkdir(parents=True, exist_ok=True)
         _show(console, found, balancers, problem, machine, output)
-    except OSError as error:
-        say.fail(f"cannot write {error.filename}: {error.strerror}")
     console.print(f"written to {output}/")
 
 
@@ -87,7 +87,9 @@ def _installed() -> Path:
 def _lines(program: Path, arguments: list[str]) -> Iterator[Line]:
     """The program's lines as they arrive."""
     try:
-        process = subprocess.Popen([str(program), *arguments], stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [as_word(program), *arguments], stdout=subprocess.PIPE, text=True
+        )
     except OSError as error:
         say.fail(f"cannot run {program}: {error.strerror}")
     assert process.stdout is not None

@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from manyhands_bench import host
+from manyhands_bench.tables import size_text, time_text
 from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from manyhands import installation, say, settings
-from manyhands.benchmarks import host
-from manyhands.benchmarks.tables import size_text, time_text
+from manyhands.outputs import writing
+from manyhands.program import as_word
 from manyhands.tuning import decide, file
 
 COLUMNS = 100
@@ -62,8 +64,8 @@ def _installed() -> Path:
 
 
 def _measured(console: Console, program: Path, quick: bool) -> list[decide.Line]:
-    """All lines of the program, with a progress display."""
-    command = [str(program), *(["--quick"] if quick else [])]
+    """All lines of the program, with progress as they come."""
+    command = [as_word(program), *(["--quick"] if quick else [])]
     try:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     except OSError as error:
@@ -188,10 +190,8 @@ def _store(console: Console, chosen: dict[str, str], output: Path | None, dry_ru
     if path is None:
         say.fail("neither HOME nor XDG_CONFIG_HOME is set: name a file with --output")
     heading = f"Measured by mh tune on {time.strftime('%Y-%m-%d')}"
-    try:
+    with writing(path, "; name another file with --output"):
         file.write(path, chosen, heading)
-    except OSError as error:
-        say.fail(f"cannot write {path}: {error.strerror}; name another file with --output")
     console.print(f"stored in {path}; to undo, delete that file", soft_wrap=True)
     if output is not None:
         console.print(f"programs read it with MH_TUNE_FILE={path}", soft_wrap=True)

@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass
 from statistics import mean, median
 from typing import Any
 
-from manyhands.benchmarks.rounds import left_aside
+from manyhands_bench.rounds import left_aside
+
 from manyhands.demo.problem import Case
 from manyhands.demo.runs import Result
 

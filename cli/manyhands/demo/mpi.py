@@ -8,8 +8,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from manyhands_bench.mpis import MpiBuild, find_builds
+
 from manyhands import installation
-from manyhands.benchmarks.mpis import MpiBuild, find_builds
 
 EMBEDDED = ("mpich5", "openmpi5")
 

@@ -19,10 +19,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from manyhands_bench.mpis import Placement
+from manyhands_bench.rounds import in_turn
 from rich.console import Console
 
-from manyhands.benchmarks.mpis import Placement
-from manyhands.benchmarks.rounds import in_turn
 from manyhands.demo import problem, show
 from manyhands.demo.findings import Finding, add_up, sentence
 from manyhands.demo.mpi import choose

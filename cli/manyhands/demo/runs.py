@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from manyhands_bench.mpis import MpiBuild, Placement
+from manyhands_unix.endings import end_session
+
 from manyhands import installation
-from manyhands.benchmarks.mpis import MpiBuild, Placement
-from manyhands.endings import end_session
 
 TIMEOUT_S = 180
 STEP = re.compile(r"stencil: step (\d+)/\d+")

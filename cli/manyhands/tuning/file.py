@@ -28,10 +28,18 @@ def _sets(line: str, settings: dict[str, str]) -> bool:
 
 
 def write(path: Path, settings: dict[str, str], heading: str) -> None:
-    """Raises OSError if the file cannot be written."""
+    """OSError when the place cannot be written; a file that was there is then as it was."""
+    if path.exists() and not path.is_file():  # a pipe, a device: written, never replaced
+        path.write_text(merged("", settings, heading))
+        return
     old = path.read_text() if path.exists() else ""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as fresh:
-        fresh.write(merged(old, settings, heading))
-    os.chmod(fresh.name, 0o644)
-    os.replace(fresh.name, path)
+        try:
+            fresh.write(merged(old, settings, heading))
+            fresh.flush()
+            os.chmod(fresh.name, 0o644)
+            os.replace(fresh.name, path)
+        except BaseException:
+            os.unlink(fresh.name)
+            raise

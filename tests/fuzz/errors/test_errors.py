@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from harness.launch import QUICK, Arm, Run, compiled, run, with_heap
 from harness.making import found_once
-from manyhands.benchmarks.mpis import MpiBuild
+from manyhands_bench.mpis import MpiBuild
 
 HERE = Path(__file__).parent
 SOURCES = [*sorted(HERE.glob("*.c")), HERE.parent / "layout.c"]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from harness.launch import QUICK, Arm, compiled, run, with_heap
-from manyhands.benchmarks.mpis import MpiBuild
+from manyhands_bench.mpis import MpiBuild
 
 HERE = Path(__file__).parent
 SOURCES = sorted(HERE.glob("*.c"))

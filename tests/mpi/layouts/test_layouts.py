@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from harness.launch import QUICK, ROOT, Arm, compiled, run, with_heap
-from manyhands.benchmarks.mpis import MpiBuild
+from manyhands_bench.mpis import MpiBuild
 
 HERE = Path(__file__).parent
 

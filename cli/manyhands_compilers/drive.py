@@ -14,20 +14,17 @@ import re
 import shlex
 import sys
 
-from manyhands.compilers import clike, find, fortran, linking, process
-from manyhands.compilers.linking import Needs
-from manyhands.compilers.options import CXX, FORTRAN, CommandLine, Input
-from manyhands.compilers.places import Faults, marker
-from manyhands.endings import catch_endings
+from manyhands_unix.endings import catch_endings
+
+from manyhands_compilers import clike, find, fortran, linking, names, process
+from manyhands_compilers.linking import Needs
+from manyhands_compilers.options import CXX, CommandLine, Input
+from manyhands_compilers.places import Faults, marker
 
 ACTION_OPTION = {"object": "-c", "assembly": "-S", "syntax": "-fsyntax-only"}
 UNUSED = b"unused-command-line-argument"  # Clang on options that only a link uses
+NAMED = ("-MF", "-MT", "-MQ")
 SUFFIX = {"object": ".o", "assembly": ".s"}
-# Options with which a compiler writes further files, named after its input.
-MORE_FILES = re.compile(
-    r"--?save-temps.*|--coverage|-ftest-coverage|-fprofile-.*|-gsplit-dwarf.*|-fdump-.*|"
-    r"-fstack-usage|-fcallgraph-info.*|-fopt-info.*|-ftime-trace.*"
-)
 POSITION = re.compile(r"-f(?:no-)?(?:pic|PIC|pie|PIE)")
 
 
@@ -53,7 +50,8 @@ class Driver:
         self.line = CommandLine(words, cxx=kind == "mhc++")
         self.stdin: bytes | None = None  # set once it has been read
         self.workplace = process.Workplace(show)
-        self.unclear = b""  # the reason why a source could not be preprocessed
+        self.unclear = b""  # why a source could not be preprocessed
+        self.asked: dict[int, names.Names] | None = None
 
     def run(self) -> int:
         action = self.line.action
@@ -113,7 +111,7 @@ class Driver:
             text = self.preprocessed(source)
         elif not text.startswith("# "):
             text = f"{marker((os.fsencode(source.path).decode('latin-1'), 1))}\n{text}"
-        language = fortran if source.kind.language == FORTRAN else clike
+        language = fortran if source.is_fortran else clike
         if not language.has_directives(text):
             return None
         if self.show and not source.kind.preprocessed:
@@ -121,29 +119,28 @@ class Driver:
         return self.fortran_unit(source, text) if language is fortran else self.c_unit(source, text)
 
     def contents(self, source: Input) -> bytes | None:
-        if source.path == "-":
-            if self.stdin is None:
-                self.stdin = sys.stdin.buffer.read()
-            return self.stdin
         try:
+            if source.path == "-":
+                if self.stdin is None:
+                    self.stdin = sys.stdin.buffer.read()
+                return self.stdin
             with open(source.path, "rb") as file:
                 return file.read()
         except OSError:
-            return None
+            return None  # the compiler says why
 
     def may_have_directives(self, text: str, source: Input) -> bool:
-        """False if the source need not be preprocessed."""
-        if source.kind is not None and source.kind.language == FORTRAN:
+        """False when there is no need to preprocess."""
+        if source.is_fortran:
             return "include" in text.lower() or fortran.has_directives(text)
         included = any(flag.startswith(("-include", "-imacros", "--i")) for flag in self.line.flags)
         return included or "include" in text or "import" in text or "ws" in text
 
     def preprocess_command(self, source: Input, dependencies: bool) -> list[str]:
         words = self.line.pick("other", "preprocess")
-        if dependencies:
+        if dependencies and not source.is_fortran:
             words += self.dependency_words(source)
-        is_fortran = source.kind is not None and source.kind.language == FORTRAN
-        words += ["-E"] if is_fortran else ["-E", "-dD"]
+        words += ["-E"] if source.is_fortran else ["-E", "-dD"]
         words = [word for word in words if word not in ("-P", "-fdirectives-only")]
         words += ["-x", source.language] if source.language else []
         return [*self.compiler, *words, source.path]
@@ -158,7 +155,7 @@ class Driver:
             self.unclear = result.err or b"the preprocessor failed\n"
             return ""
         text = result.out.decode("latin-1")
-        language = fortran if source.kind and source.kind.language == FORTRAN else clike
+        language = fortran if source.is_fortran else clike
         if not language.has_directives(text):
             return ""  # the compiler reports the error when it gets the source
         lines = result.err.splitlines(keepends=True)
@@ -167,17 +164,40 @@ class Driver:
         return text
 
     def dependency_words(self, source: Input) -> list[str]:
-        """-MD and similar options, with the names that the compiler would have derived from -o."""
-        flags = self.line.flags
-        if not {"-MD", "-MMD"} & set(flags):
+        """-MD and its kin, with the names that the compiler would have chosen."""
+        asked = self.names(source)
+        if asked is None or not asked.depend:
+            return self.line.pick("depend")
+        if asked.dependency_file in self.later_dependency_files(source):
             return []
-        words = self.line.pick("depend")
-        output = self.output(source) if self.line.action == "object" else f"{source.stem}.o"
-        if not any(flag.startswith("-MF") for flag in flags):
-            words += ["-MF", f"{os.path.splitext(output)[0]}.d"]
-        if not any(flag.startswith(("-MT", "-MQ")) for flag in flags):
-            words += ["-MQ", output]
-        return words
+        kept = [i for i in self.line.items if i.role == "depend" and i.words[0][:3] not in NAMED]
+        return [*(word for item in kept for word in item.words), *self.not_given(asked.depend)]
+
+    def later_dependency_files(self, source: Input) -> list[str | None]:
+        """A source after this one overwrites its file where both have the same."""
+        later = [other for other in self.line.sources if other.at > source.at]
+        return [asked.dependency_file for other in later if (asked := self.names(other))]
+
+    def not_given(self, words: list[str]) -> list[str]:
+        """Pairs of words without those that -Wp, hands to the preprocessor anyway."""
+        given = [part for word in self.line.pick("preprocess") for part in word.split(",")]
+        pairs = zip(words[::2], words[1::2], strict=True)
+        return [word for name, value in pairs if value not in given for word in (name, value)]
+
+    def names(self, source: Input) -> names.Names | None:
+        """What the compiler says of the files for this source; None where nobody has to ask."""
+        if self.asked is None:
+            self.asked = {}
+            if names.are_needed(self.line):
+                answer = process.run([*self.compiler, *self.words, "-###"], capture=True)
+                commands = names.commands_in(os.fsdecode(answer.err)) if answer.code == 0 else []
+                self.asked = names.by_source(self.line.sources, commands)
+        return self.asked.get(source.at)
+
+    def side_words(self, source: Input) -> list[str]:
+        """The names of what the compiler proper writes besides."""
+        asked = self.names(source) if self.line.pick("files") else None
+        return asked.side if asked else self.line.pick("naming")
 
     def output(self, source: Input) -> str:
         return self.line.output or source.stem + SUFFIX.get(self.line.action, ".o")
@@ -209,6 +229,7 @@ class Driver:
 
     def fortran_unit(self, source: Input, text: str) -> Unit:
         assert source.kind is not None
+        self.write_fortran_dependencies(source)
         columns = fortran.columns(self.line.flags)
         request = fortran.Request(
             source.kind.fixed, self.line.openmp, self.line.openmp_simd, columns
@@ -218,6 +239,18 @@ class Driver:
         options += [f"-I{folder}"] if folder else []
         options += [f"-I{path}" for path in self.line.values("-I")]
         return Unit(source, fortran.rewrite(text, request), options, "f95")
+
+    def write_fortran_dependencies(self, source: Input) -> None:
+        """By the compiler proper: included files and modules are among them."""
+        depend = self.dependency_words(source)
+        if depend:
+            words = [*self.line.pick("other", "preprocess"), *depend, "-w", "-fsyntax-only"]
+            words += ["-x", source.language] if source.language else []
+            command = [*self.compiler, *words, source.path]
+            if self.show:
+                print(shlex.join(command))
+            else:  # what is wrong with it is said when it is compiled
+                process.run(command, self.stdin if source.path == "-" else None, capture=True)
 
     def is_clang(self, text: str) -> bool:
         if "\n#define __VERSION__ " in text:
@@ -242,7 +275,7 @@ class Driver:
     def given(self, unit: Unit) -> tuple[list[str], bytes | None]:
         """The input of the compiler: options for it, and its standard input."""
         path = "-"
-        if any(MORE_FILES.fullmatch(flag) for flag in self.line.flags):
+        if self.line.pick("files"):
             suffix = {"cpp-output": ".i", "c++-cpp-output": ".ii"}.get(unit.language, ".f90")
             path = self.workplace.path(unit.source.stem + suffix)
             self.write(unit, path)
@@ -252,15 +285,16 @@ class Driver:
         return words, unit.data if path == "-" else None
 
     def write(self, unit: Unit, path: str) -> None:
-        """-save-temps keeps the rewritten text of C and C++ like the preprocessed text."""
-        paths = [] if self.show else [path]
-        last = self.line.last("-save-temps", "-save-temps=cwd", "-save-temps=obj", "--save-temps")
-        if last is not None and not self.show and not path.endswith("f90"):
-            folder = os.path.dirname(self.line.output or "") if last.endswith("=obj") else ""
-            paths.append(os.path.join(folder, os.path.basename(path)))
-        for each in paths:
+        """-save-temps keeps the rewritten text in the place of the preprocessed one."""
+        asked = self.names(unit.source) if self.line.keeps_temporaries else None
+        kept = asked.text if asked else None
+        for each in [] if self.show else [path, *([kept] if kept else [])]:
             with open(each, "wb") as file:
                 file.write(unit.data)
+        if asked and asked.bitcode:  # which Clang does not keep of a preprocessed source
+            words = [*self.line.pick("other"), *unit.options, "-Xclang", "-disable-llvm-passes"]
+            words += ["-emit-llvm", "-c", "-o", asked.bitcode, "-x", unit.language, path]
+            self.execute([*self.compiler, *words])
 
     def compile_each(self, units: dict[int, Unit]) -> int:
         """Compile each input alone, to its own output, as the compiler does."""
@@ -276,12 +310,17 @@ class Driver:
         return code
 
     def compile_one(self, source: Input, unit: Unit | None, words: list[str]) -> int:
+        files = [*self.line.pick("files"), *self.side_words(source)]
         if unit is None:
-            options = self.line.pick("other", "preprocess", "depend")
+            options = [*self.line.pick("other", "preprocess"), *files]
+            if source.is_fortran:
+                self.write_fortran_dependencies(source)
+            else:
+                options += self.dependency_words(source)
             language = ["-x", source.language] if source.language else []
             command = [*self.compiler, *options, *words, *language, source.path]
             return self.execute(command, self.stdin if source.path == "-" else None)
-        options = [*self.line.pick("other"), *unit.options]
+        options = [*self.line.pick("other"), *files, *unit.options]
         read, data = self.given(unit)
         return self.execute([*self.compiler, *options, *words, *read], data)
 
@@ -322,14 +361,14 @@ class Driver:
         needs.fortran = needs.fortran or "mh_ws_mark(" in unit.text and unit.language == "f95"
         read, data = self.given(unit)
         words = self.with_inputs({unit.source.at: [*read, "-x", "none"]})
-        words = [*words, *unit.options, *self.link_words(needs)]
+        words += [*self.side_words(unit.source), *unit.options, *self.link_words(needs)]
         return self.execute([*self.compiler, *words], data)
 
     def link_several(self, units: dict[int, Unit], needs: Needs) -> int:
         """Compile each source to a temporary object first."""
         objects: dict[int, list[str]] = {}
         for source in self.line.sources:
-            path = self.workplace.path(f"{source.at}-{source.stem}.o")
+            path = self.object_path(source)
             code = self.compile_one(source, units.get(source.at), ["-c", "-o", path])
             if code:
                 return code
@@ -337,6 +376,11 @@ class Driver:
             needs.look_into(b"" if self.show else linking.read(path))
         words = [*self.with_inputs(objects), *self.link_words(needs)]
         return self.execute([*self.compiler, *words])
+
+    def object_path(self, source: Input) -> str:
+        asked = self.names(source)
+        kept = asked.object if asked and self.line.keeps_temporaries else None
+        return kept or self.workplace.path(f"{source.at}-{source.stem}.o")
 
     def with_inputs(self, replaced: dict[int, list[str]]) -> list[str]:
         """The words of the link, with sources replaced by other inputs."""

@@ -21,16 +21,17 @@ from pathlib import Path
 from typing import Any
 
 from manyhands import installation
-from manyhands.benchmarks import examples
-from manyhands.benchmarks.case import OPENMP, Arm, Case, Variant
-from manyhands.benchmarks.host import Machine
-from manyhands.benchmarks.mpis import MpiBuild, Placement
-from manyhands.benchmarks.nodes import Nodes, NodesError, two_nodes
-from manyhands.benchmarks.programs import LaunchError
-from manyhands.benchmarks.stats import Line
-from manyhands.benchmarks.turns import Place, ring
-from manyhands.endings import end_session
 from manyhands.machine import expand
+from manyhands_unix.endings import end_session
+
+from manyhands_bench import examples
+from manyhands_bench.case import OPENMP, Arm, Case, Variant
+from manyhands_bench.host import Machine
+from manyhands_bench.mpis import MpiBuild, Placement
+from manyhands_bench.nodes import Nodes, NodesError, two_nodes
+from manyhands_bench.programs import LaunchError
+from manyhands_bench.stats import Line
+from manyhands_bench.turns import Place, ring
 
 TIMEOUT_S = 180
 # Takes the last of our cores for 20 ms in every 50.

@@ -6,7 +6,7 @@ Ratios are always plain time / arm time, so above 1 means the arm is faster.
 
 from __future__ import annotations
 
-from manyhands.benchmarks.case import (
+from manyhands_bench.case import (
     HEAP,
     HELPED,
     MAPPED,
@@ -18,10 +18,10 @@ from manyhands.benchmarks.case import (
     args,
     ranks,
 )
-from manyhands.benchmarks.host import Machine
-from manyhands.benchmarks.loop_cases import LOOP_CASES
-from manyhands.benchmarks.mpis import WITHOUT_CMA, Placement
-from manyhands.benchmarks.nodes import LINK
+from manyhands_bench.host import Machine
+from manyhands_bench.loop_cases import LOOP_CASES
+from manyhands_bench.mpis import WITHOUT_CMA, Placement
+from manyhands_bench.nodes import LINK
 
 __all__ = ["CASES", "HELPED", "MAPPED", "PLAIN", "Arm", "Case", "select"]
 

@@ -9,10 +9,10 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from manyhands.benchmarks.heap_bars import Verdict as HeapVerdict
-from manyhands.benchmarks.loops import BARS as LOOP_BARS
-from manyhands.benchmarks.loops import Gain, LoopVerdict, RankTime, Step, growth
-from manyhands.benchmarks.stats import (
+from manyhands_bench.heap_bars import Verdict as HeapVerdict
+from manyhands_bench.loops import BARS as LOOP_BARS
+from manyhands_bench.loops import Gain, LoopVerdict, RankTime, Step, growth
+from manyhands_bench.stats import (
     NOISY_SPREAD,
     PLANE_BARS,
     Beside,

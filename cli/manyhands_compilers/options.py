@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The command line of a compiler, taken apart as far as the wrapper compilers need.
 
-The words are grouped into *items*: an option with its value is an item. Each item has a *role*,
-which decides the steps that use it: `input`, `output` (-o), `action` (-c, -S, -E, ...), `language`
-(-x), `depend` (-MD and similar), `preprocess` (-D, -include, ...), `link` (-l, -Wl, ...), `other`
-(all steps). Unknown options are `other` and take no separate value, like nearly all options of GCC
-and Clang.
+The words are grouped into *items*: an option with its value is one. Each item has a *role*, which
+says in which steps it takes part: `input`, `output` (-o), `action` (-c, -S, -E, ...), `language`
+(-x), `depend` (-MD and its kin), `preprocess` (-D, -include, ...), `link` (-l, -Wl, ...), `files`
+(by which the compiler proper writes more files), `naming` (how these are named), `other` (all
+steps). Options that nobody here knows are `other` and take no separate value, as GCC and Clang
+write nearly all of theirs.
 """
 
 from __future__ import annotations
@@ -35,7 +36,13 @@ LINK = frozenset(
     "-l -L -T -u -z -e -Xlinker -rpath -framework -nostartfiles -nodefaultlibs -nostdlib -rdynamic "
     "-s -r".split()
 )
-# The compiler handles these alone: nothing is compiled, or not in separable steps.
+NAMING = frozenset("-dumpdir -dumpbase -dumpbase-ext".split())
+# Options with which a compiler writes more files, named after what it reads or writes.
+FILES = re.compile(
+    r"--?save-temps.*|--coverage|-ftest-coverage|-fprofile-.*|-gsplit-dwarf.*|-fdump-.*|"
+    r"-fstack-usage|-fcallgraph-info.*|-fopt-info.*|-ftime-trace.*|-fsave-optimization-record.*"
+)
+# Nothing is compiled, or not by steps that could be taken apart: the compiler does it alone.
 LEAVE = frozenset("-E -M -MM -### --precompile -emit-ast --analyze".split())
 ACTIONS = {"-c": "object", "-S": "assembly", "-fsyntax-only": "syntax"}
 
@@ -87,6 +94,10 @@ class Input(NamedTuple):
     @property
     def stem(self) -> str:
         return os.path.splitext(os.path.basename(self.path))[0] or "-"
+
+    @property
+    def is_fortran(self) -> bool:
+        return self.kind is not None and self.kind.language == FORTRAN
 
     @property
     def linkable(self) -> bool:
@@ -148,7 +159,14 @@ def role_of(word: str) -> str:
     if word in ACTIONS or word in LEAVE:
         return "action"
     name = option_name(word)
-    roles = (("depend", DEPEND), ("preprocess", PREPROCESS), ("link", LINK))
+    if FILES.fullmatch(word):
+        return "files"
+    roles = (
+        ("depend", DEPEND),
+        ("preprocess", PREPROCESS),
+        ("link", LINK),
+        ("naming", NAMING),
+    )
     for role, names in roles:
         if name in names:
             return role
@@ -253,6 +271,10 @@ class CommandLine:
     @property
     def openmp_simd(self) -> bool:
         return self.last("-fopenmp-simd", "-fno-openmp-simd") == "-fopenmp-simd"
+
+    @property
+    def keeps_temporaries(self) -> bool:
+        return any(flag.lstrip("-").startswith("save-temps") for flag in self.flags)
 
     def pick(self, *roles: str) -> list[str]:
         return [word for item in self.items if item.role in roles for word in item.words]

@@ -9,9 +9,9 @@ from typing import Any
 
 from rich.console import Console
 
-from manyhands.benchmarks import heap_bars, launch, loops, mpis, plot, stats, tables
-from manyhands.benchmarks.cases import CASES, HELPED
-from manyhands.benchmarks.loops import Record
+from manyhands_bench import heap_bars, launch, loops, mpis, plot, stats, tables
+from manyhands_bench.cases import CASES, HELPED
+from manyhands_bench.loops import Record
 
 
 def _title(*group: Record) -> str:

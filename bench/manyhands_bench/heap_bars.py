@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from manyhands.benchmarks.case import HEAP
-from manyhands.benchmarks.rounds import UNLIKELY, chance
-from manyhands.benchmarks.stats import WITHIN_5_PERCENT, Comparison, Subject
+from manyhands_bench.case import HEAP
+from manyhands_bench.rounds import UNLIKELY, chance
+from manyhands_bench.stats import WITHIN_5_PERCENT, Comparison, Subject
 
 _K = 1 << 10
 _M = 1 << 20

@@ -6,11 +6,10 @@ Their own options are few and begin with two dashes; every other word is the com
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import NoReturn
 
-from manyhands import __version__
+from manyhands_unix import __version__, streams
 
 HELP = """\
 usage: {kind} [--mpi mpich|openmpi|PATH] [--show] WORDS...
@@ -69,7 +68,7 @@ def fail(kind: str, message: str) -> NoReturn:
 
 
 def run(kind: str, words: list[str]) -> int:
-    from manyhands.compilers import find
+    from manyhands_compilers import find
 
     own = Own(words)
     if own.help:
@@ -81,7 +80,7 @@ def run(kind: str, words: list[str]) -> int:
         command = find.compiler(kind, own.mpi)
         if own.version:
             return show_version(kind, command)
-        from manyhands.compilers import drive
+        from manyhands_compilers import drive
 
         return drive.Driver(kind, command, own.rest, own.show).run()
     except find.NoCompiler as problem:
@@ -98,13 +97,17 @@ def show_version(kind: str, command: list[str]) -> int:
 
 
 def start(kind: str) -> NoReturn:
+    streams.prepare()
+    code = 1
     try:
         code = run(kind, sys.argv[1:])
     except KeyboardInterrupt:
         code = 130
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        code = 141
+    except OSError as error:  # a full disk, say
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"{kind}: {where}{error.strerror or error}", file=sys.stderr)
+    finally:
+        sys.stdout.flush()
     sys.exit(code)
 
 

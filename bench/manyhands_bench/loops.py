@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
-from manyhands.benchmarks.stats import Estimator, Line, Subject, compare, estimates
+from manyhands_bench.stats import Estimator, Line, Subject, compare, estimates
 
 Record = dict[str, Any]
 DEFAULT_VICTIM = "nearest"  # of MH_VICTIM

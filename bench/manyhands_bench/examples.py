@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from manyhands.benchmarks.stats import Line
+from manyhands_bench.stats import Line
 
 
 def is_one(output: str) -> bool:

@@ -15,10 +15,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from manyhands.compilers import directives
-from manyhands.compilers.directives import Directive, Refused, Schedule
-from manyhands.compilers.places import MARKER, Faults, fault, marker, unescaped
-from manyhands.compilers.units import Units
+from manyhands_compilers import directives
+from manyhands_compilers.directives import Directive, Refused, Schedule
+from manyhands_compilers.places import MARKER, Faults, fault, marker, unescaped
+from manyhands_compilers.units import Units
 
 DIRECTIVE = re.compile(r"^[ \t]*!\$ws\b|^[cC*]\$ws\b", re.MULTILINE | re.IGNORECASE)
 FREE = re.compile(r"[ \t]*!\$ws\b", re.IGNORECASE)

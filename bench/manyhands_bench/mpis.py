@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from manyhands.benchmarks.nodes import LINK, Nodes
+from manyhands_bench.nodes import LINK, Nodes
 
 # Settings of each library that keep it from asking the kernel to copy between processes.
 WITHOUT_CMA = {

@@ -13,9 +13,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from manyhands.benchmarks.loops import RankTime, Step
-from manyhands.benchmarks.stats import Comparison
-from manyhands.benchmarks.tables import size_text
+from manyhands_bench.loops import RankTime, Step
+from manyhands_bench.stats import Comparison
+from manyhands_bench.tables import size_text
 
 
 @contextmanager

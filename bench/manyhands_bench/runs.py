@@ -14,13 +14,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from manyhands.benchmarks import launch, programs
-from manyhands.benchmarks.case import Case, Variant
-from manyhands.benchmarks.host import Machine
-from manyhands.benchmarks.loops import Record
-from manyhands.benchmarks.mpis import MpiBuild
-from manyhands.benchmarks.rounds import in_turn
-from manyhands.benchmarks.stats import Line
+from manyhands_bench import launch, programs
+from manyhands_bench.case import Case, Variant
+from manyhands_bench.host import Machine
+from manyhands_bench.loops import Record
+from manyhands_bench.mpis import MpiBuild
+from manyhands_bench.rounds import in_turn
+from manyhands_bench.stats import Line
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from manyhands.benchmarks import nodes
-from manyhands.benchmarks.host import Machine
-from manyhands.benchmarks.mpis import Placement
+from manyhands_bench import nodes
+from manyhands_bench.host import Machine
+from manyhands_bench.mpis import Placement
 
 OPENMP = "MH_OPENMP"
 

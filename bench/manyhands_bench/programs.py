@@ -15,8 +15,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from manyhands.benchmarks.case import Way
-from manyhands.benchmarks.mpis import SIMULATED, MpiBuild
+from manyhands_bench.case import Way
+from manyhands_bench.mpis import SIMULATED, MpiBuild
 
 
 class LaunchError(Exception):
@@ -163,7 +163,7 @@ def _driver(build: MpiBuild, way: Way) -> list[str]:
     fortran = way.compiler == "gfortran"
     if way.marked:
         kind = "mhfort" if fortran else "mhcc"
-        start = f"from manyhands.compilers.main import {kind}; {kind}()"
+        start = f"from manyhands_compilers.main import {kind}; {kind}()"
         return [sys.executable, "-c", start, "--mpi", str(build.mpicc)]
     return [str(_mpifort(build) if fortran else build.mpicc)]
 

@@ -16,10 +16,10 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from manyhands.compilers import directives, macros
-from manyhands.compilers.directives import Directive, Refused, Schedule
-from manyhands.compilers.options import CXX
-from manyhands.compilers.places import Faults, fault, marker, place_of
+from manyhands_compilers import directives, macros
+from manyhands_compilers.directives import Directive, Refused, Schedule
+from manyhands_compilers.options import CXX
+from manyhands_compilers.places import Faults, fault, marker, place_of
 
 PRAGMA = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+ws\b([^\n]*)", re.MULTILINE)
 OMP = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+omp\b([^\n]*)", re.MULTILINE)

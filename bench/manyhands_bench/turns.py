@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from manyhands.endings import end_session
+from manyhands_unix.endings import end_session
 
 
 @dataclass

@@ -7,7 +7,7 @@ There are six ways to a shared loop: GCC, Clang and gfortran, each for an unmodi
 
 from __future__ import annotations
 
-from manyhands.benchmarks.case import (
+from manyhands_bench.case import (
     PLAIN,
     SHARED,
     Arm,
@@ -18,8 +18,8 @@ from manyhands.benchmarks.case import (
     args,
     ranks,
 )
-from manyhands.benchmarks.host import Machine
-from manyhands.benchmarks.loops import DEFAULT_VICTIM, IDEAL
+from manyhands_bench.host import Machine
+from manyhands_bench.loops import DEFAULT_VICTIM, IDEAL
 
 LAYERS_A_RANK = 24  # of the finite elements
 TURNS = 5  # of the imbalances in a launch

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The three standard streams, which may be closed, full, or a pipe that nobody reads.
+
+A command whose output cannot be written says so in one sentence and ends with FAILURE; at the end
+of a pipe it ends without a word, as after SIGPIPE. Either way it unwinds, so that launchers which
+it started end first. A message on standard error that cannot be written is lost, and nothing else
+happens. A descriptor that was closed is closed again in every program that is executed, but for a
+launcher: a program finds the streams as the user gave them.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from typing import IO, Any
+
+FAILURE = 1
+PIPE_CLOSED = 128 + 13  # as a shell reports SIGPIPE
+INPUT, OUTPUT, ERRORS = 0, 1, 2
+
+closed: list[int] = []  # streams that the user closed
+
+
+class Sink(io.FileIO):
+    """A descriptor that is written until it fails once; what comes later is dropped."""
+
+    failed = False
+
+    def write(self, data: Any) -> int:
+        if not self.failed:
+            try:
+                return super().write(data)
+            except OSError as error:
+                self.failed = True
+                self.on_failure(error)
+        return memoryview(data).nbytes
+
+    def on_failure(self, error: OSError) -> None:
+        """Nothing."""
+
+
+class Output(Sink):
+    def on_failure(self, error: OSError) -> None:
+        if isinstance(error, BrokenPipeError):
+            sys.exit(PIPE_CLOSED)
+        print(f"manyhands: cannot write the output: {error.strerror}", file=sys.stderr)
+        sys.exit(FAILURE)
+
+
+def open_what_is_closed() -> None:
+    """No file opened later becomes a standard stream. The wrong mode makes their use an error."""
+    for number, mode in ((INPUT, os.O_WRONLY), (OUTPUT, os.O_RDONLY), (ERRORS, os.O_RDONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, mode | os.O_CLOEXEC)  # the lowest descriptor that is free
+            closed.append(number)
+
+
+def open_for_launcher() -> None:
+    """Launchers hand the streams on to their ranks, and Hydra's starts none where one is closed."""
+    for number in closed:
+        null = os.open(os.devnull, os.O_RDONLY if number == INPUT else os.O_WRONLY)
+        os.dup2(null, number)
+        os.close(null)
+
+
+def writer(sink: Sink, before: IO[str] | None, line_by_line: bool) -> io.TextIOWrapper:
+    encoding = getattr(before, "encoding", None) or "utf-8"
+    # Names of files need not be text.
+    errors = "surrogateescape" if encoding.lower().startswith("utf") else "replace"
+    buffer = io.BufferedWriter(sink)
+    return io.TextIOWrapper(buffer, encoding, errors, line_buffering=line_by_line)
+
+
+def prepare() -> None:
+    """To be called before anything is opened or written."""
+    open_what_is_closed()
+    if sys.stdin is None:
+        sys.stdin = open(INPUT, closefd=False)  # noqa: SIM115
+    output, errors = (Output(OUTPUT, "w", closefd=False), Sink(ERRORS, "w", closefd=False))
+    sys.stdout = writer(output, sys.stdout, line_by_line=output.isatty())
+    sys.stderr = writer(errors, sys.stderr, line_by_line=True)

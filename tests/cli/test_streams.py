@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every command with standard streams that are closed, full, or a pipe that nobody reads.
+
+What a command prints is lost then, and its user is told so on standard error; `mh run` starts its
+program all the same, and with the streams that it was given.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from manyhands_bench import host
+
+from .conftest import MH, environment
+
+SIGPIPE_STATUS = 128 + signal.SIGPIPE
+PRINTING = [
+    "--version",
+    "--help",
+    "run --help",
+    "run --dry-run sh",
+    "doctor",
+    "doctor --json",
+    "doctor sh",
+    "config",
+    "config --all",
+    "config --json",
+    "preload",
+    "bench --list",
+    "bench --help",
+    "bench --from stored.json",
+    "bench --from stored.json --compare",
+    "demo --help",
+    "tune --help",
+    "tune --program ./measures --dry-run",
+    "simulate --help",
+    "simulate --cores 48 --iterations 1",
+]
+SATURATION = [
+    {"kind": "saturation", "numa": 0, "copiers": n, "samples": [rate]}
+    for n, rate in enumerate((10, 18), start=1)
+]
+MEASURES = "#!/bin/sh\n" + "".join(f"echo '{json.dumps(line)}'\n" for line in SATURATION)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, library: Path) -> Path:
+    (tmp_path / "measures").write_text(MEASURES)
+    (tmp_path / "measures").chmod(0o755)
+    stored = {
+        "machine": dataclasses.asdict(host.describe()),
+        "records": [],
+        "seconds": 0,
+        "date": "",
+        "control": False,
+    }
+    (tmp_path / "stored.json").write_text(json.dumps(stored))
+    return tmp_path
+
+
+def shell(folder: Path, line: str, **changes: str) -> subprocess.CompletedProcess[str]:
+    """Runs a line in which `mh` is ours, with a redirection of the shell's."""
+    command = shlex.join(MH)
+    changes = {"XDG_CONFIG_HOME": str(folder / "config"), **changes}
+    return subprocess.run(
+        ["bash", "-c", line.replace("mh ", f"{command} ", 1)],
+        cwd=folder,
+        env=environment(**changes),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("words", PRINTING)
+def test_the_commands_print_something(folder: Path, words: str) -> None:
+    result = shell(folder, f"mh {words}")
+    assert result.stdout, result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("redirection", "reason"),
+    [(">&-", "Bad file descriptor"), (">/dev/full", "No space left on device")],
+)
+@pytest.mark.parametrize("words", PRINTING)
+def test_output_that_cannot_be_written_is_said_in_a_sentence(
+    folder: Path, words: str, redirection: str, reason: str
+) -> None:
+    result = shell(folder, f"mh {words} {redirection}")
+    assert result.returncode == 1, result.stderr
+    said = re.findall(r"^manyhands: cannot write the output: (.*)$", result.stderr, re.MULTILINE)
+    assert said == [reason], result.stderr
+    assert "Traceback" not in result.stderr and "Exception" not in result.stderr
+
+
+@pytest.mark.parametrize("words", PRINTING)
+def test_a_pipe_that_nobody_reads_ends_a_command_without_a_word(folder: Path, words: str) -> None:
+    told = shell(folder, f"mh {words}").stderr
+    result = shell(folder, f"mh {words} 2>err | true; echo ${{PIPESTATUS[0]}}; cat err >&2")
+    usual = shell(folder, f"mh {words}").returncode
+    # All may have been written before the reader ended.
+    assert int(result.stdout) in (SIGPIPE_STATUS, usual)
+    assert result.stderr in (told, "")
+
+
+@pytest.mark.parametrize("words", ["config --json", "doctor --json", "preload"])
+def test_a_closed_pipe_is_reported_as_by_sigpipe(folder: Path, words: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        command = [*MH, *words.split()]
+        done = subprocess.run(
+            command,
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            env=environment(),
+            text=True,
+            timeout=60,
+        )
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (SIGPIPE_STATUS, "")
+
+
+@pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full", "<&-", "<&- 2>&-"])
+@pytest.mark.parametrize("words", PRINTING)
+def test_the_other_streams_do_not_matter(folder: Path, words: str, redirection: str) -> None:
+    usual = shell(folder, f"mh {words}")
+    result = shell(folder, f"mh {words} {redirection}")
+    assert result.returncode == usual.returncode
+    assert without_numbers(result.stdout) == without_numbers(usual.stdout)
+
+
+def without_numbers(text: str) -> str:
+    return re.sub(r"[\d.]+", "0", text)
+
+
+@pytest.mark.parametrize("words", ["run ./absent", "run", "demo --mpi none", "config --none"])
+def test_an_error_that_nobody_hears_is_still_an_exit_code(folder: Path, words: str) -> None:
+    usual = shell(folder, f"mh {words}").returncode
+    assert usual > 0
+    for redirection in ("2>&-", "2>/dev/full", ">&- 2>&-"):
+        result = shell(folder, f"mh {words} {redirection}")
+        assert (result.returncode, result.stdout) == (usual, "")
+
+
+# --- mh run -----------------------------------------------------------------------------------
+
+CLOSED = ["<&-", ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-"]
+
+
+@pytest.mark.parametrize("redirection", [*CLOSED, ">/dev/full", "2>/dev/full", "2>&1 >/dev/full"])
+def test_a_program_is_started_with_the_streams_as_they_are(folder: Path, redirection: str) -> None:
+    look = "for n in 0 1 2; do readlink /proc/$$/fd/$n || echo closed; done > seen"
+    assert shell(folder, f"mh run sh -c '{look}' {redirection}", PMI_RANK="0").returncode == 0
+    ours = (folder / "seen").read_text().split()
+    assert shell(folder, f"exec sh -c '{look}' {redirection}").returncode == 0
+    assert no_pipes(ours) == no_pipes((folder / "seen").read_text().split())
+
+
+def no_pipes(words: list[str]) -> list[str]:
+    return [word.split(":")[0] for word in words]
+
+
+@pytest.mark.parametrize("redirection", CLOSED)
+def test_a_job_runs_with_closed_streams(
+    library: Path, compiled, build, tmp_path: Path, redirection: str
+) -> None:
+    program = compiled(build)
+    result = shell(tmp_path, f"mh run -n 2 {program} exit 7 {redirection}")
+    assert result.returncode == 7, result.stderr
+
+
+def test_ctrl_c_before_the_program_starts(folder: Path) -> None:
+    slow = folder / "python3"
+    slow.write_text("#!/bin/sh\ntouch asked\nexec sleep 20\n")
+    slow.chmod(0o755)
+    command = [*MH, "run", "./python3"]
+    process = subprocess.Popen(
+        command, cwd=folder, env=environment(), stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 20
+    while not (folder / "asked").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode == 128 + signal.SIGINT
+    assert "Traceback" not in errors
+
+
+# --- files ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "bench --from stored.json --json /dev/full",
+        "tune --program ./measures --output /dev/full",
+        "simulate --cores 48 --iterations 1 --output /dev/null/x",
+    ],
+)
+def test_a_full_disk_is_said_in_a_sentence(folder: Path, words: str) -> None:
+    result = shell(folder, f"mh {words}")
+    assert result.returncode != 0
+    assert "Traceback" not in result.stderr
+    assert re.search("^manyhands: cannot write .*$", result.stderr, re.MULTILINE), result.stderr
