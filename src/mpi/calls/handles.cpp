@@ -44,6 +44,7 @@ int free_comm(MPI_Comm* comm, int (*call)(MPI_Comm*)) {
   const int result = call(comm);
   if (taken == nullptr) return result;
   if (result == MPI_SUCCESS) {
+    arrivals::leave(*taken);
     comms::leave(*taken);
   } else {
     comms::restore(std::move(taken));

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "mpi/calls/exchange.hpp"
+#include "mpi/collective/arrivals.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
@@ -174,6 +175,7 @@ int start_receive(MPI_Request* request) {
   if (const PendingReceivePtr entry = pending_requests.find(*request)) {
     show(entry->receipt.target);
     pending_requests.start(*entry);
+    arrivals::started_receive();
   }
   return code;
 }

@@ -9,6 +9,7 @@
 #include "mpi/calls/exchange.hpp"
 #include "mpi/calls/probe.hpp"
 #include "mpi/calls/shortcut.hpp"
+#include "mpi/collective/arrivals.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
@@ -248,6 +249,7 @@ void enter(MPI_Request request, Receipt receipt) {
   if (is_plain && !receipt.envelope && !receipt.too_short) return;
   show(receipt.target);
   pending_requests.add(request, receipt);
+  arrivals::started_receive();
 }
 
 // Apart, both: a Receipt needs a large frame, which the usual path has no use for.
