@@ -21,12 +21,12 @@
 //       be in a collective of the library while another has a message for it, so no rank of the
 //       node describes messages any more (`failed`).
 //   G5  Nor is a rank waited for in collectives of a communicator without a group: an
-//       intercommunicator, or one that found the table full. A receive with gaps is filled by its own
-//       rank alone, and a sender does not know its receive. So once there is any, no rank of the node
-//       describes messages any more (`ungated`). The same from when a rank with such a receive under
-//       way enters another call in which nobody is waited for (collective I/O, MPI_Comm_create_group:
-//       before_unhelped() in calls.json), or has a thread in a collective that did not wait for late
-//       members because the rank has more threads there than cores.
+//       intercommunicator, or one that found the table full. A receive with gaps is filled by its
+//       own rank alone, and a sender does not know its receive. So once there is any, no rank of
+//       the node describes messages any more (`ungated`). The same from when a rank with such a
+//       receive under way enters another call in which nobody is waited for (collective I/O,
+//       MPI_Comm_create_group: before_unhelped() in calls.json), or has a thread in a collective
+//       that did not wait for late members because the rank has more threads there than cores.
 // Limit: kGroups communicators that have had a collective at a time; others are not gated.
 #pragma once
 
