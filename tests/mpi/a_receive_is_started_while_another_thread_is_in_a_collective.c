@@ -50,7 +50,7 @@ static void send(int round) {
 
 static void receive(int round) {
   unsigned char *spread = blank(2 * LARGE), *packed = blank(LARGE);
-  const bool persistent = round % 2, early = round / 2 % 2;
+  const bool persistent = round % 2 == 1, early = round / 2 % 2 == 1;
   MPI_Request request;
   MPI_Status status;
   pthread_t thread;

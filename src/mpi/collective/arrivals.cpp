@@ -88,7 +88,7 @@ void wait_for(Comm& comm, Needed&& needed, Wait when = Wait::if_it_pays) {
     if (settled == comm.members.size() || is_off(comm)) return true;
     return when == Wait::if_it_pays && is_crowded();
   };
-  wait_until_told(are_there);
+  wait_until_shared(are_there);
   services.counters().collectives_gated.add(1);
   if (settled != comm.members.size() && !is_off(comm)) go_unhelped(comm);
 }
@@ -259,7 +259,7 @@ bool barrier(Comm& comm) {
     }
     return settled == comm.members.size();
   };
-  wait_until_told(are_there);
+  wait_until_shared(are_there);
   services.counters().collectives_gated.add(1);
   return comm.on_one_node;
 }

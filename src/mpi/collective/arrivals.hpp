@@ -137,10 +137,10 @@ template <class Done>
 void wait_until(Done&& done) {
   wait::until(detail::kicking(done));
 }
-// Likewise, in a call of the program that holds no lock: wait::until_told().
+// Likewise, in a call of the program that holds no lock: wait::until_shared().
 template <class Done>
-void wait_until_told(Done&& done) {
-  wait::until_told(detail::kicking(done));
+void wait_until_shared(Done&& done) {
+  wait::until_shared(detail::kicking(done));
 }
 
 }  // namespace mh::mpi::arrivals
