@@ -74,7 +74,7 @@ class Case:
     disturbed: bool = False  # a third program takes a core now and then
     two_nodes: bool = False  # half of the ranks on either, see nodes.py
     not_under: dict[str, str] = field(default_factory=dict)  # names of MPI builds, and why
-    interleaved: bool = False  # pingpong or noncontiguous, two ranks
+    interleaved: bool = False  # a program with turns.h, two ranks
     simulated: bool = False  # no MPI, no cores: a program that computes the result of a run
 
     def obstacle(self, machine: Machine, oversubscribe: bool) -> str | None:

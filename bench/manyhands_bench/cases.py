@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The table of cases. Cases of loops are in loop_cases.py.
+"""The table of cases. Cases of loops are in loop_cases.py, cases of objects in object_cases.py.
 
 Ratios are always plain time / arm time, so above 1 means the arm is faster.
 """
@@ -22,6 +22,7 @@ from manyhands_bench.host import Machine
 from manyhands_bench.loop_cases import LOOP_CASES
 from manyhands_bench.mpis import WITHOUT_CMA, Placement
 from manyhands_bench.nodes import LINK
+from manyhands_bench.object_cases import OBJECT_CASES
 
 __all__ = ["CASES", "HELPED", "MAPPED", "PLAIN", "Arm", "Case", "select"]
 
@@ -371,6 +372,7 @@ CASES = (
             "openmpi4": "it has no windows over TCP",
         },
     ),
+    *OBJECT_CASES,
     *LOOP_CASES,
     Case(
         "streams",

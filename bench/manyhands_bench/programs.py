@@ -48,6 +48,7 @@ _PLAIN_PROGRAMS = (
 )
 PROGRAMS = {program: _bench(program) for program in _PLAIN_PROGRAMS} | {
     "pingpong": Sources("bench/mpi", ("pingpong.c", "mapped.c", "turns.c", "measure.c")),
+    "objects": Sources("bench/mpi", ("objects.c", "turns.c", "measure.c")),
     "loops": Sources(
         "bench/mpi",
         ("loops.c", "empty.c", "stamps.c", "measure.c"),

@@ -22,7 +22,7 @@ class Subject(NamedTuple):
     """The measured thing that a number is about. Sorts in the order of the programs' output."""
 
     kind: str  # pingpong | touch | latency | loaded latency | collective | onesided |
-    # threads | message | loop
+    # threads | message | loop | object
     # and of noncontiguous data: pack | pack-unpack | bundle
     name: str  # of the collective, operation, loop or type, "first"/"settled" message; else ""
     bytes: int
@@ -96,6 +96,10 @@ def _loop(line: Line, pick: Estimator) -> dict[Subject, float]:
     return {Subject("loop", line["name"], 0): pick(line["mean_ns"])}
 
 
+def _object(line: Line, pick: Estimator) -> dict[Subject, float]:
+    return {Subject("object", line["name"], 0): pick(line["mean_ns"])}
+
+
 def _noncontiguous(line: Line, pick: Estimator) -> dict[Subject, float]:
     return {Subject(line["way"], line["type"], line["bytes"]): pick(line["median_ns"])}
 
@@ -108,6 +112,7 @@ _READERS = {
     "threads": _threads,
     "waiters": _waiters,
     "loop": _loop,
+    "object": _object,
     "noncontiguous": _noncontiguous,
 }
 

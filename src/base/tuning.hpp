@@ -30,6 +30,10 @@ inline constexpr double kTightCollectivesNs = 10e3;
 
 // ---- Threads of a rank that wait together
 
+// After a rank's threads in collectives have outnumbered its cores, they wait in the library for so
+// long. To find out again may cost some time slices of the system, 3 to 4 ms each: 0.1 % of this.
+inline constexpr double kCrowdedNs = 10e9;
+
 // A thread polls for its own message this long before it sleeps: a few times the latency of a
 // message, or of two thread switches. Measured: 5 to 40 us gave the same rates.
 inline constexpr double kSitDownNs = 20e3;

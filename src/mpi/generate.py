@@ -323,7 +323,7 @@ def plain_body(call: Call, head: str) -> str:
 
 def leaving(call: Call) -> tuple[str, str]:
     """What stands around a call that came through a gate, which hears whether it failed."""
-    gate = re.match(r"arrivals::(\w+)\((\w+)", call.before)
+    gate = re.search(r"\barrivals::(\w+)\((\w+)", call.before)
     if gate is None:
         return "", ""
     return f"arrivals::left{'_window' if gate[1] == 'window' else ''}({gate[2]}, ", ")"

@@ -301,6 +301,8 @@ void install_actions(WaitActions* actions, const WaitRules& rules) {
   g_actions = actions;
 }
 
+std::uint32_t cores() { return g_rules.cores; }
+
 void share_no_waits() { g_shares_waits.store(false, std::memory_order_relaxed); }
 
 namespace detail {

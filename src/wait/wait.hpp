@@ -90,6 +90,8 @@ enum class OfferedTasks : std::uint8_t { none, may_run };
 
 // Called before the first wait that shall help, and with nullptr before `actions` is destroyed.
 void install_actions(WaitActions* actions, const WaitRules& rules);
+// WaitRules::cores.
+std::uint32_t cores();
 
 namespace detail {
 

@@ -44,6 +44,7 @@ int free_comm(MPI_Comm* comm, int (*call)(MPI_Comm*)) {
   if (taken == nullptr) return result;
   if (result == MPI_SUCCESS) {
     rndv::receives.keep_comm(taken);
+    arrivals::leave(*taken);
     comms::leave(*taken);
   } else {
     comms::restore(std::move(taken));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Chapter 3, persistent requests, and MPI_Request_free.
 #include "mpi/calls/start_and_wait.hpp"
+#include "mpi/collective/arrivals.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
@@ -33,6 +34,7 @@ int start_receive(MPI_Request* request) {
   if (const rndv::ReceiveClaim claim = receives.claim(*request)) {
     rndv::post_receive(*claim);
     receives.start(*claim);
+    arrivals::started_receive();
   }
   return code;
 }

@@ -7,6 +7,7 @@
 #include "mpi/calls/shortcut.hpp"
 #include "mpi/calls/start_and_wait.hpp"
 #include "mpi/compat/error_handlers.hpp"
+#include "mpi/collective/arrivals.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
@@ -76,6 +77,7 @@ int enter_started(int code, ReceiveRequest& request, MPI_Request handle) {
   }
   rndv::post_receive(request);
   receives.enter(request, handle);
+  arrivals::started_receive();
   return code;
 }
 

@@ -19,9 +19,13 @@
 namespace mh::mpi::arrivals {
 namespace {
 
+const ArrivalLines::Line& line_of(const Comm& comm, const Comm::Member& member) {
+  return services.area(member.node_rank).arrival_lines.line[comm.group];
+}
+
 bool has_arrived(const Comm& comm, const Comm::Member& member) {
   // acquire: pairs with the release in count_on() of that rank.
-  return member.line->arrivals.load(std::memory_order_acquire) >= comm.arrived;
+  return line_of(comm, member).arrivals.load(std::memory_order_acquire) >= comm.arrived;
 }
 
 // acquire: pairs with switch_off() of the rank whose collective failed.
@@ -34,23 +38,64 @@ void switch_off(Comm& comm) {
   if (comm.off != nullptr) comm.off->store(1, std::memory_order_release);
 }
 
+// Threads of this rank in collectives that came through a gate, and when these were last more than
+// its cores, in ticks. relaxed: hints.
+std::atomic<std::uint32_t> g_threads_inside{0};
+std::atomic<std::uint64_t> g_crowded_at{0};
+
+void count_in(Comm& comm) {
+  if (!switches.threads || std::exchange(comm.counted, true)) return;
+  const std::uint32_t before = g_threads_inside.fetch_add(1, std::memory_order_relaxed);
+  if (wait::cores() != 0 && before >= wait::cores())
+    g_crowded_at.store(ticks(), std::memory_order_relaxed);
+}
+
+void count_out(Comm& comm) {
+  if (std::exchange(comm.counted, false)) g_threads_inside.fetch_sub(1, std::memory_order_relaxed);
+  if (std::exchange(comm.unhelped, false)) detail::unhelped.fetch_sub(1, std::memory_order_relaxed);
+}
+
+// For a while: a look at who is in collectives at the moment would find one thread now and then.
+bool is_crowded() {
+  const std::uint64_t since = g_crowded_at.load(std::memory_order_relaxed);
+  return since != 0 && ticks() - since < ticks_from_ns(tuning::kCrowdedNs);
+}
+
+// The message that a late member needs may be one that only this rank can move.
+enum class Wait : std::uint8_t { if_it_pays, in_any_case };
+
+void settle_described();
+
+// Waits in the library though members are late: nobody may need a message that only this rank
+// moves, be its receive started before or from now on.
+void go_unhelped(Comm& comm) {
+  comm.unhelped = true;
+  detail::unhelped.fetch_add(1, std::memory_order_relaxed);
+  // seq_cst: pairs with started_receive(). One of the two sees what the other has counted.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (rndv::receives.needs_this_rank()) settle_described();
+}
+
 // Waits for the members for which needed(member).
 template <class Needed>
-void wait_for(Comm& comm, Needed&& needed) {
+void wait_for(Comm& comm, Needed&& needed, Wait when = Wait::if_it_pays) {
   std::size_t settled = 0;  // members before this one are there or not needed
   auto are_there = [&] {
     while (settled < comm.members.size() &&
            (!needed(comm.members[settled]) || has_arrived(comm, comm.members[settled]))) {
       ++settled;
     }
-    return settled == comm.members.size() || is_off(comm);
+    if (settled == comm.members.size() || is_off(comm)) return true;
+    return when == Wait::if_it_pays && is_crowded();
   };
-  wait_until(are_there, wait::OfferedTasks::may_run);
+  wait_until_shared(are_there);
   services.counters().collectives_gated.add(1);
+  if (settled != comm.members.size() && !is_off(comm)) go_unhelped(comm);
 }
 
-void wait_for_all(Comm& comm) {
-  wait_for(comm, [](const Comm::Member&) { return true; });
+void wait_for_all(Comm& comm, Wait when = Wait::if_it_pays) {
+  wait_for(
+      comm, [](const Comm::Member&) { return true; }, when);
 }
 
 template <class Count>
@@ -59,11 +104,31 @@ void wait_for_senders(Comm& comm, const Count* counts) {
   wait_for(comm, [&](const Comm::Member& member) { return counts[member.rank] > 0; });
 }
 
+// From now on nothing is described.
+void announce_end_of_rendezvous() {
+  // Has every running thread of the machine pass a fence, so that post() needs none; some 20 ms.
+  // Where it is refused, looks at what is described take longer than a store is on its way.
+  if (comms::end_rendezvous()) ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
+}
+
+// Before the first collective on it.
+void join(Comm& comm) {
+  comms::join(comm);
+  if (comm.group == kNoGroup && comm.members.size() > 1) announce_end_of_rendezvous();
+}
+
+// In a collective on it.
+bool has_gate(Comm& comm) {
+  if (comm.group == kUnknownGroup) join(comm);
+  return comm.line != nullptr;
+}
+
 // Counts the arrival. False when nobody can wait on this communicator.
 bool arrive(Comm& comm) {
-  if (comm.line == nullptr) return false;
+  if (!has_gate(comm)) return false;
   // An error handler did not let the last one return.
   if (std::exchange(comm.inside, true)) switch_off(comm);
+  count_in(comm);
   comm.arrived = detail::count_on(comm.line->arrivals);
   return true;
 }
@@ -71,6 +136,7 @@ bool arrive(Comm& comm) {
 int left(Comm* comm, int result) {
   if (comm == nullptr) return result;
   comm->inside = false;
+  count_out(*comm);
   if (result != MPI_SUCCESS) switch_off(*comm);
   return result;
 }
@@ -91,9 +157,7 @@ bool is_described_for_me() {
 // library, where a few looks find it; or no receive is there for it yet, so there is an end.
 void settle_described() {
   constexpr int kLooks = 16;
-  // Has every running thread of the machine pass a fence, so that post() needs none; some 20 ms.
-  // Where it is refused, the looks below take longer than a store is on its way.
-  if (comms::end_rendezvous()) ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
+  announce_end_of_rendezvous();
   const std::uint64_t end = ticks() + ticks_from_ns(tuning::kSettleNs);
   for (int i = 0; rndv::receives.needs_this_rank(); ++i) {
     if (i >= kLooks && (!is_described_for_me() || ticks() > end)) return;
@@ -115,7 +179,7 @@ Comm* entered(Comm* comm) {
   const bool tight =
       comm->pace.tight(ticks, [] { return ticks_from_ns(tuning::kTightCollectivesNs); });
   if (rndv::receives.needs_this_rank()) {
-    wait_for_all(*comm);
+    wait_for_all(*comm, Wait::in_any_case);
     return nullptr;
   }
   return tight ? nullptr : comm;
@@ -181,7 +245,7 @@ void on_counts(MPI_Comm handle, const MPI_Count* counts, std::optional<int> root
 
 bool barrier(MPI_Comm handle) {
   Comm* comm = comms::find(handle);
-  return comm != nullptr && comm->line != nullptr && barrier(*comm);
+  return comm != nullptr && has_gate(*comm) && barrier(*comm);
 }
 
 bool barrier(Comm& comm) {
@@ -190,14 +254,20 @@ bool barrier(Comm& comm) {
   auto are_there = [&] {
     // acquire: pairs with the release in count_on() of that rank.
     while (settled < comm.members.size() &&
-           comm.members[settled].line->barriers.load(std::memory_order_acquire) >= count) {
+           line_of(comm, comm.members[settled]).barriers.load(std::memory_order_acquire) >= count) {
       ++settled;
     }
     return settled == comm.members.size();
   };
-  wait_until(are_there, wait::OfferedTasks::may_run);
+  wait_until_shared(are_there);
   services.counters().collectives_gated.add(1);
   return comm.on_one_node;
+}
+
+void leave(Comm& comm) { count_out(comm); }
+
+void detail::started_beside_unhelped() {
+  if (rndv::receives.needs_this_rank()) settle_described();
 }
 
 int left(MPI_Comm handle, int result) {
@@ -222,7 +292,9 @@ Comm* find(MPI_Win win) {
 
 Comm* adopt(MPI_Comm comm, MPI_Win win) {
   auto gate = comms::shadow(comm);
-  if (gate != nullptr) restore(win, std::move(gate));
+  if (gate == nullptr) return nullptr;
+  arrivals::join(*gate);
+  restore(win, std::move(gate));
   return find(win);
 }
 
@@ -232,6 +304,7 @@ std::unique_ptr<Comm> take(MPI_Win win) {
   if (at == g_windows.end()) return nullptr;
   std::unique_ptr<Comm> taken = std::move(at->second);
   g_windows.erase(at);
+  arrivals::leave(*taken);
   return taken;
 }
 

@@ -15,6 +15,11 @@
 // collectives come more than 10 µs apart on average; a tight loop of them has no wait worth
 // filling. This choice is each rank's own: arrivals are always counted, so others may look or not.
 //
+// Nor does a rank look while more of its threads are in collectives than it has cores. A thread
+// that waits in the library keeps its core for a time slice unless another thread wants the
+// library, so threads that wait here and threads that wait there hold each other up by
+// milliseconds. All of them wait in the library then, as they do without us.
+//
 // A collective may fail on one rank alone (a bad count, MPI_ERRORS_RETURN): its arrival was counted
 // then, and nobody else counts one. So after a failure nobody waits at that arrival barrier any
 // more (arrival_table.hpp, G4). Barriers are counted by themselves and stay exact.
@@ -29,6 +34,7 @@
 #include "mpi/job/comms.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
+#include "mpi/job/switches.hpp"
 #include "mpi/rndv/receive_requests.hpp"
 #include "wait/wait.hpp"
 
@@ -46,6 +52,10 @@ struct alignas(kCacheLine) TightLoop {
 };
 
 inline TightLoop tight;
+
+// Threads of this rank that wait in the library for late members of a communicator.
+inline std::atomic<std::uint32_t> unhelped{0};
+void started_beside_unhelped();
 
 // Counts an arrival of this rank, the only writer of the line, and returns the count.
 inline std::uint64_t count_on(std::atomic<std::uint64_t>& arrivals) {
@@ -73,6 +83,8 @@ inline void forget(MPI_Comm handle) {
   if (handle == detail::tight.handle) detail::tight = {};
 }
 inline void stop() { detail::tight = {}; }
+// No thread is in a collective on it any more, were it that an error handler did not return.
+void leave(Comm& comm);
 
 // The needs of a rank in a collective on `comm`; `moves_data` is false where the call has nothing
 // to move and so must not wait (a count of zero).
@@ -88,6 +100,15 @@ void on_counts(MPI_Comm comm, const MPI_Count* counts, std::optional<int> root =
 void window(MPI_Win win);
 void window_none(MPI_Win win);  // as none()
 
+// A receive that other threads may have to know of is under way from now on. (The thread that
+// started it may do without MPI until another one's collective is over.)
+inline void started_receive() {
+  if (!switches.threads) return;
+  // seq_cst: pairs with go_unhelped().
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (detail::unhelped.load(std::memory_order_relaxed) != 0) detail::started_beside_unhelped();
+}
+
 // What the collective that followed has returned.
 int left(MPI_Comm comm, int result);
 int left_window(MPI_Win win, int result);
@@ -98,17 +119,28 @@ bool barrier(MPI_Comm comm);
 // The same for the arrival barrier of a window, or of a communicator that has one.
 bool barrier(Comm& comm);
 
-// Waits until done(); keeps the library's progress going, on which a late rank may depend.
+namespace detail {
+// done(), and the library's progress, on which a late rank may depend.
 template <class Done>
-void wait_until(Done&& done, wait::OfferedTasks tasks = wait::OfferedTasks::none) {
-  constexpr int kKickEvery = 8;  // looks at memory between two kicks at the library
-  int looks = 0;
-  auto look = [&] {
+auto kicking(Done& done) {
+  return [&done, looks = 0]() mutable {
+    constexpr int kKickEvery = 8;  // looks at memory between two kicks at the library
     if (done()) return true;
     if (++looks % kKickEvery == 0) kick_progress();
     return false;
   };
-  wait::until(look, wait::kFewLooks, tasks);
+}
+}  // namespace detail
+
+// Waits until done().
+template <class Done>
+void wait_until(Done&& done) {
+  wait::until(detail::kicking(done));
+}
+// Likewise, in a call of the program that holds no lock: wait::until_shared().
+template <class Done>
+void wait_until_shared(Done&& done) {
+  wait::until_shared(detail::kicking(done));
 }
 
 }  // namespace mh::mpi::arrivals

@@ -9,9 +9,9 @@
 // Invariants
 //   G1  All members of a group use the same index, because the table is changed under its lock and
 //       found by key; the first member to come makes the entry.
-//   G2  An entry lives until every member has come and left, so a member that is slow to come
-//   cannot
-//       find its group gone, and a line is never reused while somebody may still wait on it.
+//   G2  A member comes in its first collective, which all of them call. An entry lives until every
+//       member has come and left, so a member that is slow to come cannot find its group gone, and
+//       a line is never reused while somebody may still wait on it.
 //   G3  Once the table was full (`frozen`) no entry is made any more, for anyone: so either all
 //       members of a communicator have a group or none has.
 //   G4  A barrier that this rank has counted cannot fail, so counts of barriers are exact. Another
@@ -21,12 +21,13 @@
 //       be in a collective of the library while another has a message for it, so no rank of the
 //       node describes messages any more (`rendezvous_ended`).
 //   G5  Nor is a rank waited for in collectives of a communicator without a group: an
-//       intercommunicator, or one that was made when the table was full. A receive with gaps is
-//       filled by its own rank alone, and a sender does not know its receive. So once there is any,
-//       no rank of the node describes messages any more (`rendezvous_ended`). The same from when a rank
-//       that has such a receive under way enters another call in which nobody is waited for
-//       (collective I/O, MPI_Comm_create_group: before_unhelped() in calls.json).
-// Limit: kGroups communicators with a group at a time; the ones after that are not gated.
+//       intercommunicator, or one that found the table full. A receive with gaps is filled by its
+//       own rank alone, and a sender does not know its receive. So once there is any, no rank of
+//       the node describes messages any more (`rendezvous_ended`). The same from when a rank with such a
+//       receive under way enters another call in which nobody is waited for (collective I/O,
+//       MPI_Comm_create_group: before_unhelped() in calls.json), or has a thread in a collective
+//       that did not wait for late members because the rank has more threads there than cores.
+// Limit: kGroups communicators that have had a collective at a time; others are not gated.
 #pragma once
 
 #include <sys/types.h>
@@ -41,6 +42,7 @@ namespace mh::mpi {
 
 inline constexpr std::uint32_t kGroups = 256;
 inline constexpr std::uint32_t kNoGroup = 0xffffffffU;
+inline constexpr std::uint32_t kUnknownGroup = 0xfffffffeU;  // this rank has not looked yet
 
 struct ArrivalLines {
   struct alignas(kCacheLine) Line {

@@ -20,6 +20,8 @@ namespace {
 std::mutex g_mutex;  // guards what follows, and the children of each
 std::unordered_map<std::uint64_t, std::shared_ptr<Comm>> g_comms;  // by handle
 
+MPI_Group g_node_group{};  // of config.node_comm; between start() and stop()
+
 constexpr std::uint64_t kWorldKey = 1;
 constexpr int kShadowSalt = -2;
 
@@ -31,38 +33,56 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
 }
 
 // The number of this child among its like, so that a repeated constructor gives new keys.
-std::uint64_t child_key(Comm& parent, const Comm& child, int salt) {
-  std::uint64_t like = mix(parent.key, static_cast<std::uint64_t>(salt));
-  for (const Comm::Member& member : child.members) like = mix(like, member.node_rank + 1);
+std::uint64_t child_key(Comm& parent, const Place& place, int salt) {
+  const std::uint64_t like = mix(mix(parent.key, static_cast<std::uint64_t>(salt)), place.hash);
   const std::lock_guard<std::mutex> hold(g_mutex);
   return mix(like, ++parent.children[like]) | 2U;  // never 0 (free) and never the world's
 }
 
-// Fills in who of `comm` is on this node. One library call for the ranks of the node, whatever the
-// size.
-void locate_members(Comm& comm) {
-  real.Comm_size(comm.handle, &comm.size);
-  real.Comm_rank(comm.handle, &comm.rank);
-  comm.node_rank_of.assign(static_cast<std::size_t>(comm.size), Comm::kElsewhere);
-  MPI_Group node_group{};
+// Ranks in `comm` of the ranks of the node, MPI_UNDEFINED for those that are not in it. One library
+// call for all of them, whatever the size.
+std::vector<int> ranks_in(MPI_Comm comm) {
   MPI_Group group{};
-  real.Comm_group(config.node_comm, &node_group);
-  real.Comm_group(comm.handle, &group);
+  real.Comm_group(comm, &group);
   std::vector<int> here(config.ranks);
   std::iota(here.begin(), here.end(), 0);
   std::vector<int> there(config.ranks, MPI_UNDEFINED);
-  real.Group_translate_ranks(node_group, static_cast<int>(config.ranks), here.data(), group,
+  real.Group_translate_ranks(g_node_group, static_cast<int>(config.ranks), here.data(), group,
                              there.data());
-  real.Group_free(&node_group);
   real.Group_free(&group);
+  return there;
+}
+
+std::shared_ptr<const Place> locate(MPI_Comm comm) {
+  auto place = std::make_shared<Place>();
+  real.Comm_size(comm, &place->size);
+  real.Comm_rank(comm, &place->rank);
+  place->node_rank_of.assign(static_cast<std::size_t>(place->size), Comm::kElsewhere);
+  const std::vector<int> there = ranks_in(comm);
   for (std::uint32_t rank = 0; rank < config.ranks; ++rank) {
     if (there[rank] == MPI_UNDEFINED) continue;
-    comm.node_rank_of[static_cast<std::size_t>(there[rank])] = static_cast<std::int16_t>(rank);
-    comm.members.push_back({.rank = there[rank], .node_rank = rank});
+    place->node_rank_of[static_cast<std::size_t>(there[rank])] = static_cast<std::int16_t>(rank);
+    place->members.push_back({.rank = there[rank], .node_rank = rank});
   }
-  std::sort(comm.members.begin(), comm.members.end(),
+  std::sort(place->members.begin(), place->members.end(),
             [](const Comm::Member& a, const Comm::Member& b) { return a.rank < b.rank; });
-  comm.on_one_node = comm.members.size() == static_cast<std::size_t>(comm.size);
+  place->hash = 0;
+  for (const Comm::Member& member : place->members)
+    place->hash = mix(place->hash, member.node_rank + 1);
+  return place;
+}
+
+std::shared_ptr<Comm> describe(MPI_Comm handle, std::shared_ptr<const Place> place) {
+  auto comm = std::make_shared<Comm>();
+  comm->handle = handle;
+  comm->order = config.order;
+  comm->size = place->size;
+  comm->rank = place->rank;
+  comm->node_rank_of = place->node_rank_of.data();
+  comm->members = place->members;
+  comm->on_one_node = place->members.size() == static_cast<std::size_t>(place->size);
+  comm->place = std::move(place);
+  return comm;
 }
 
 ArrivalTable& table() { return services.area(0).arrival_table; }
@@ -96,7 +116,6 @@ std::uint32_t make_entry(std::uint64_t key, std::size_t members) {
     return index;
   }
   all.frozen = 1;
-  end_rendezvous();
   return kNoGroup;
 }
 
@@ -108,24 +127,6 @@ std::uint32_t find_or_make_entry(const Comm& comm) {
   return make_entry(comm.key, comm.members.size());
 }
 
-void enter_group(Comm& comm) {
-  comm.group = comm.members.size() < 2 ? kNoGroup : find_or_make_entry(comm);
-  if (comm.group == kNoGroup) return;
-  comm.off = &table().entries[comm.group].off;
-  for (Comm::Member& member : comm.members) {
-    member.line = &services.area(member.node_rank).arrival_lines.line[comm.group];
-    if (member.node_rank == config.me) comm.line = member.line;
-  }
-}
-
-std::shared_ptr<Comm> describe(MPI_Comm handle) {
-  auto comm = std::make_shared<Comm>();
-  comm->handle = handle;
-  comm->order = config.order;
-  locate_members(*comm);
-  return comm;
-}
-
 void insert(std::shared_ptr<Comm> comm) {
   const std::uint64_t bits = bits_of(comm->handle);
   Comm* found = comm.get();
@@ -133,6 +134,13 @@ void insert(std::shared_ptr<Comm> comm) {
   g_comms[bits] = std::move(comm);
   detail::cache.drop(bits);
   detail::cache.fill(bits, reinterpret_cast<std::uintptr_t>(found));
+}
+
+void adopt_at(Comm& parent, MPI_Comm fresh, std::shared_ptr<const Place> place, int salt) {
+  auto comm = describe(fresh, std::move(place));
+  comm->order = parent.order;
+  comm->key = child_key(parent, *comm->place, salt);
+  insert(std::move(comm));
 }
 
 }  // namespace
@@ -161,11 +169,12 @@ MPI_Comm for_errors(const Comm& comm) {
 }
 
 void start() {
-  auto world = describe(MPI_COMM_WORLD);
+  real.Comm_group(config.node_comm, &g_node_group);
+  auto world = describe(MPI_COMM_WORLD, locate(MPI_COMM_WORLD));
   world->key = kWorldKey;
-  enter_group(*world);
-  auto self = describe(MPI_COMM_SELF);
-  self->key = child_key(*world, *self, kShadowSalt);
+  join(*world);
+  auto self = describe(MPI_COMM_SELF, locate(MPI_COMM_SELF));
+  self->key = child_key(*world, *self->place, kShadowSalt);
   insert(std::move(world));
   insert(std::move(self));
 }
@@ -174,23 +183,18 @@ void stop() {
   const std::lock_guard<std::mutex> hold(g_mutex);
   for (const auto& [bits, comm] : g_comms) detail::cache.drop(bits);
   g_comms.clear();
+  real.Group_free(&g_node_group);
 }
 
 void adopt(MPI_Comm parent, MPI_Comm fresh, int salt) {
   if (fresh == MPI_COMM_NULL) return;
   Comm* origin = find(parent);
-  if (origin == nullptr) return;
-  int inter = 0;
-  real.Comm_test_inter(fresh, &inter);
-  if (inter != 0) {
-    end_rendezvous();
-    return;
-  }
-  auto comm = describe(fresh);
-  comm->order = origin->order;
-  comm->key = child_key(*origin, *comm, salt);
-  enter_group(*comm);
-  insert(std::move(comm));
+  if (origin != nullptr) adopt_at(*origin, fresh, locate(fresh), salt);
+}
+
+void adopt_duplicate(MPI_Comm parent, MPI_Comm fresh) {
+  Comm* origin = find(parent);
+  if (origin != nullptr) adopt_at(*origin, fresh, origin->place, 0);
 }
 
 std::unique_ptr<Comm> shadow(MPI_Comm parent) {
@@ -198,16 +202,23 @@ std::unique_ptr<Comm> shadow(MPI_Comm parent) {
   if (origin == nullptr) return nullptr;
   auto comm = std::make_unique<Comm>(*origin);
   comm->children.clear();
+  comm->group = kUnknownGroup;
   comm->line = nullptr;
   comm->arrived = comm->barriers = 0;
-  comm->inside = false;
-  comm->key = child_key(*origin, *comm, kShadowSalt);
-  enter_group(*comm);
+  comm->inside = comm->counted = comm->unhelped = false;
+  comm->key = child_key(*origin, *comm->place, kShadowSalt);
   return comm;
 }
 
-void leave(Comm& comm) {
+void join(Comm& comm) {
+  comm.group = comm.members.size() < 2 ? kNoGroup : find_or_make_entry(comm);
   if (comm.group == kNoGroup) return;
+  comm.off = &table().entries[comm.group].off;
+  comm.line = &services.own_area().arrival_lines.line[comm.group];
+}
+
+void leave(Comm& comm) {
+  if (comm.group == kNoGroup || comm.group == kUnknownGroup) return;
   const TableLock hold;
   ArrivalTable::Entry& entry = table().entries[comm.group];
   if (--entry.to_leave == 0) entry.key = 0;

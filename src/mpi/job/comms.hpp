@@ -3,13 +3,16 @@
 //
 // A communicator is *adopted* when its constructor returns, on every member alike and without any
 // communication: its key is computed from its parent's key, its members on this node and how many
-// communicators with just these members the parent has had. Intercommunicators, and communicators
-// whose constructors we do not see, are not adopted; everything on them passes through untouched.
+// communicators with just these members the parent has had. The first collective looks for what
+// collectives need beyond that, a line in the segment: most communicators that come and go have
+// none. Intercommunicators, and communicators whose constructors we do not see, are not adopted;
+// everything on them passes through untouched.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -21,35 +24,51 @@
 
 namespace mh::mpi {
 
-// Shared by those who may still refer to it when it is freed: receives under way.
-struct Comm : std::enable_shared_from_this<Comm> {
-  MPI_Comm handle;
-  std::uint64_t key;  // the same on all members of this node
+// Who of a group of ranks is on this node. Never changes, so a communicator and its duplicates
+// share it.
+struct Place {
+  struct Member {
+    int rank;                 // in the communicator
+    std::uint32_t node_rank;  // on the node
+  };
+
   int size;
   int rank;
   std::vector<std::int16_t> node_rank_of;  // by rank in the communicator; kElsewhere off this node
-  bool on_one_node;                        // all members are here
-  steal::CopyOrder order;                  // post_comm_access
+  std::vector<Member> members;             // those on this node, ascending by rank
+  std::uint64_t hash;                      // of `members`
+};
+
+// Shared by those who may still refer to it when it is freed: receives under way.
+struct Comm : std::enable_shared_from_this<Comm> {
+  using Member = Place::Member;
+
+  MPI_Comm handle;
+  std::uint64_t key;  // the same on all members of this node
+  // Of `place`, which keeps the arrays:
+  int size;
+  int rank;
+  bool on_one_node;  // all members are here
+  const std::int16_t* node_rank_of;
+  std::span<const Member> members;  // this one included
+  std::shared_ptr<const Place> place;
+  steal::CopyOrder order;  // post_comm_access
   // Made of it so far, by members and salt. Guarded by the mutex of all communicators.
   std::unordered_map<std::uint64_t, std::uint64_t> children;
 
-  // A member on this node and, if there is an arrival barrier, its line in the segment.
-  struct Member {
-    int rank;                 // in this communicator
-    std::uint32_t node_rank;  // on the node
-    ArrivalLines::Line* line = nullptr;
-  };
-  std::vector<Member> members;  // ascending by rank, this one included
-
-  // Its collectives. `line` is this rank's own, null without an arrival barrier; `off` the group's
-  // switch. The counts are of what this rank has entered. `inside`: it has not come back from its
-  // last collective, in a call that came through the gate.
+  // Its collectives. The first of them looks for the group (comms::join()). `line` is this rank's
+  // own, null before that and without an arrival barrier; `off` the group's switch. The counts are
+  // of what this rank has entered. `inside`: it has not come back from its last collective, in a
+  // call that came through the gate. `counted`: ... and its thread is among those in collectives;
+  // `unhelped`: it went there though members were late.
+  std::uint32_t group = kUnknownGroup;
   ArrivalLines::Line* line = nullptr;
   std::atomic<std::uint32_t>* off = nullptr;
-  std::uint32_t group = kNoGroup;
   std::uint64_t arrived = 0;
   std::uint64_t barriers = 0;
   bool inside = false;
+  bool counted = false;
+  bool unhelped = false;
   wait::Pace pace{};  // of its collectives: when gating pays, see arrivals.hpp
 
   static constexpr std::int16_t kElsewhere = -1;
@@ -57,7 +76,7 @@ struct Comm : std::enable_shared_from_this<Comm> {
   // Rank on this node of `rank`, kElsewhere for another node, a wildcard or a bad rank.
   [[nodiscard]] std::int32_t on_node(int rank_in_comm) const {
     if (rank_in_comm < 0 || rank_in_comm >= size) return kElsewhere;
-    return node_rank_of[static_cast<std::size_t>(rank_in_comm)];
+    return node_rank_of[rank_in_comm];
   }
   // A member on another node; not a wildcard or a bad rank.
   [[nodiscard]] bool is_elsewhere(int rank_in_comm) const {
@@ -104,11 +123,17 @@ void start();  // adopts MPI_COMM_WORLD and MPI_COMM_SELF
 void stop();
 
 // After a constructor succeeded on all of `parent`'s members that are in `fresh` (which may be
-// MPI_COMM_NULL here). `salt` tells apart constructors that not all of the parent's members call.
+// MPI_COMM_NULL here, but is no intercommunicator). `salt` tells apart constructors that not all of
+// the parent's members call.
 void adopt(MPI_Comm parent, MPI_Comm fresh, int salt = 0);
+// Likewise, where `fresh` has the ranks of `parent` in their order.
+void adopt_duplicate(MPI_Comm parent, MPI_Comm fresh);
 // A second arrival barrier over the members of `parent`, for an object with collectives of its own
 // (a window).
 std::unique_ptr<Comm> shadow(MPI_Comm parent);
+// In its first collective. Every member of a group joins it, since all of them have called that.
+void join(Comm& comm);
+// When it is freed. A rank that has never joined leaves nothing: nor has any other member.
 void leave(Comm& comm);
 // Before the communicator is freed: it is no longer found, but lives on as long as somebody shares
 // it. Null if it was not adopted. To be followed by leave() or, if it could not be freed,

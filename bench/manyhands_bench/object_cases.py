@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What it costs to make and free communicators, groups, infos, topologies, windows, files and
+datatypes, by one thread of each rank and by four.
+
+All threads of a rank share its core: as many as wait for each other, so what is measured is whether
+they hand it over.
+"""
+
+from __future__ import annotations
+
+from manyhands_bench.case import Case, Variant, args, ranks
+from manyhands_bench.host import Machine
+
+
+def _threads(machine: Machine) -> tuple[Variant, ...]:
+    return (
+        Variant("1 thread"),
+        Variant("1 of MULTIPLE", arguments=("--multiple",)),
+        Variant("4 threads", arguments=("--multiple", "--threads", "4")),
+    )
+
+
+OBJECT_CASES = (
+    Case(
+        "objects",
+        "Making and freeing MPI's objects, time of both; a barrier and a reduction beside them",
+        "objects",
+        ranks(2),
+        args("--batches", "9"),
+        variants=_threads,
+        interleaved=True,
+    ),
+)
