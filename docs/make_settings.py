@@ -38,7 +38,7 @@ GROUPS = {
     "expert": """
 ## For experts
 
-What a benchmark may want to vary. The defaults were measured (`docs/decisions.md`), and `mh tune`
+What a benchmark may want to vary. The defaults were measured ([decisions](decisions/README.md)), and `mh tune`
 measures some of them for a machine.
 
 | setting | default | values | meaning |
