@@ -20,8 +20,8 @@ them. A record has at most 30 lines; long series of numbers are in [results](../
 Records marked *open* describe something that is not settled.
 
 "Busy machine" marks numbers taken while other programs used the cores: only ratios of neighbouring
-runs count. Most numbers come from virtual machines with two cores, whose host may move the two cores
-near each other or far apart.
+runs count. Most numbers come from virtual machines with two cores, whose host may move the two
+cores near each other or far apart.
 
 To add a record, copy the shape of any other one: status with date, context, decision, rejected
 alternatives each with its number, consequences and limits. Then run the script.
