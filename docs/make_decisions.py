@@ -19,9 +19,10 @@ A record says what was decided, which alternatives were rejected, and which numb
 them. A record has at most 30 lines; long series of numbers are in [results](../results).
 Records marked *open* describe something that is not settled.
 
-"Busy machine" marks numbers taken while other programs used the cores: only ratios of neighbouring
-runs count. Most numbers come from virtual machines with two cores, whose host may move the two
-cores near each other or far apart.
+In a rejected alternative `a → b` is the number with the alternative, then the number with the
+decision, unless the line says otherwise. "Busy machine" marks numbers taken while other programs
+used the cores: only ratios of neighbouring runs count. Most numbers come from virtual machines with
+two cores, whose host may move the two cores near each other or far apart.
 
 To add a record, copy the shape of any other one: status with date, context, decision, rejected
 alternatives each with its number, consequences and limits. Then run the script.

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-FILE = re.compile(r"(?<![\w./~$<{*-])([\w-]+(?:/[\w-]+)*\.(?:hpp|cpp|c|h|py|json))\b(?![\w(])")
+FILE = re.compile(r"(?<![\w./~$<{*-])([\w-]+(?:/[\w-]+)*\.(?:hpp|cpp|c|h|py|json|md))\b(?![\w(])")
 FENCED = re.compile(r"```.*?```", re.DOTALL)
 CALL = re.compile(r"\b([a-z_][a-z0-9_]*(?:::[a-z_][a-z0-9_]*)*)\(\)")
 # Of MPI, the C library, and what pages give as examples of a program.

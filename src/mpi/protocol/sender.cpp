@@ -184,8 +184,8 @@ bool is_mapped(const Outgoing& message, const datatypes::Info& info) {
 }
 
 // A contiguous message to that rank of the node. Both cores of an exchange are busy, and what
-// describing costs is not gained by overlap (docs/decisions.md); a third rank takes a hand in what
-// the kernel copies, if it is long enough.
+// describing costs is not gained by overlap (docs/decisions/rendezvous); a third rank takes a hand
+// in what the kernel copies, if it is long enough.
 bool is_left_as_exchanged(const Outgoing& message, std::uint32_t receiver) {
   if (!is_exchanged(message.exchange) || message.bytes >= config.exchange_threshold) return false;
   // As here, so there, most likely: what is not described is copied once more (overlaps.hpp).
