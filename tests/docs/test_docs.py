@@ -7,6 +7,7 @@ import importlib.util
 import json
 import re
 import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from functools import cache
@@ -18,6 +19,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 RECORDS = sorted(path for path in (DOCS / "decisions").glob("*/*.md"))
+RESULTS = sorted((DOCS / "results").glob("*.md"))
 USER_PAGES = [DOCS / f"{name}.md" for name in ("how-it-works", "slurm", "containers", "settings")]
 LINK = re.compile(r"\]\(([^)\s]+)[^)]*\)")
 FENCED = re.compile(r"```.*?```", re.DOTALL)
@@ -53,6 +55,7 @@ def script(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module
 
@@ -149,3 +152,21 @@ def test_settings_and_commands_named_exist(page: Path) -> None:
     named_commands = set(re.findall(r"\bmh ([a-z]+)\b", text))
     assert named_keys <= settings()
     assert named_commands and named_commands <= commands
+
+
+@pytest.mark.parametrize("page", RESULTS, ids=name_of)
+def test_results_say_when_and_on_which_machine_they_were_measured(page: Path) -> None:
+    text = page.read_text()
+    assert re.search(r"\b\d{1,2} [A-Z][a-z]+ 20\d\d\b", text)
+    assert re.search(r"\bcores?\b", text)
+
+
+def test_bodies_on_the_page_of_calls_are_what_the_generator_writes() -> None:
+    page = (DOCS / "calls.md").read_text()
+    chapter = json.loads(re.findall(r"```json\n(.*?)```", page, re.DOTALL)[0])
+    shown = re.findall(r"```c\+\+\n(.*?)```", page, re.DOTALL)
+    generator = script(ROOT / "src" / "mpi" / "generate.py")
+    generator.std.use_api_version()
+    calls = generator.read_calls({"chapters": [chapter], "mpi4": [], "uses": []})
+    bodies = {call.name: generator.given_body(call) for call in calls}
+    assert [text.strip() for text in shown] == [bodies["Send"], bodies["Bsend"]]
