@@ -11,7 +11,7 @@
 //   parent    waits for the child's word.
 //
 // In between, both run in the same memory. Nothing there may be written meanwhile by the thread
-// that forks: its stack is changed for a private one if it lies in the heap (away_from()), stacks
+// that forks: its stack is changed for a private one if it lies in the heap (away_from_heap()), stacks
 // of threads are isolated when they are named (File::isolate), and our handlers are registered
 // before anybody else's (preload.cpp), so that those run before our first step or after our last
 // one. Threads of the parent that run on while the child copies may change blocks meanwhile; what
