@@ -17,7 +17,7 @@ HEAD = """# Settings
 
 <!-- Written by docs/make_settings.py from src/base/settings.json: change those, not this file. -->
 
-None has to be set. A setting is an environment variable of the ranks:
+Programs run without any setting. A setting is an environment variable of the ranks:
 
     MH_THRESHOLD=128K mh run -n 8 ./app
 
@@ -25,7 +25,7 @@ or a line `MH_KEY = value` in the *tune file* of the host, where `mh tune` puts 
 measured. The environment goes before the tune file, the tune file before the default. `mh config`
 shows the values and where they come from, `mh config --all` also those for experts and tests.
 
-One more, `MH_HEAP`, is read from the environment alone, by the library of the heap
+`MH_HEAP` is not in the table: the library of the heap reads it, from the environment alone
 ([heap.md](heap.md)).
 """
 
@@ -38,8 +38,8 @@ GROUPS = {
     "expert": """
 ## For experts
 
-What a benchmark may want to vary. The defaults were measured (`docs/decisions.md`), and `mh tune`
-measures some of them for a machine.
+These settings are for benchmarks. The defaults were measured
+([decisions](decisions/README.md)), and `mh tune` measures some of them for a machine.
 
 | setting | default | values | meaning |
 |---|---|---|---|
@@ -57,10 +57,10 @@ TAIL = """
 
 * **Sizes** are bytes, or have a suffix: `64K`, `1M`, `2G` are powers of 1024; `KB` and `KiB` mean
   the same as `K`.
-* **Several sizes**: those that are left out stay as they are. Where the kernel does not copy
+* **Several sizes**: a size that is left out keeps its default. Where the kernel does not copy
   between processes the second counts as 1M at most.
 * **A chunk table** is `from:chunk` pairs in ascending order. `0:16K,1M:128K` cuts messages below
-  1 MiB into chunks of 16 KiB, larger ones into chunks of 128 KiB. One size alone holds for all
+  1 MiB into chunks of 16 KiB, larger ones into chunks of 128 KiB. A single size holds for all
   messages. Chunks are kept between 4 KiB and 512 KiB.
 * **Names** are functions as the summary calls them, separated by commas; `*` stands for any
   characters, also for commas in a name
@@ -68,8 +68,8 @@ TAIL = """
 * **The tune file** is `$XDG_CONFIG_HOME/manyhands/HOST.conf`, or `~/.config/manyhands/HOST.conf`
   where `XDG_CONFIG_HOME` is not set; HOST is the name of the machine. Empty lines and lines that
   begin with `#` are skipped.
-* **Mistakes** cost a line, not the run: an unknown `MH_` name is reported with the nearest one that
-  exists, a value that is not accepted with what would be; both are then ignored.
+* **Mistakes** cost one line, not the run. An unknown `MH_` name is reported with the nearest
+  existing name, a wrong value with the values that are accepted. Both are then ignored.
 
 ## From within the program
 

@@ -64,7 +64,7 @@ class LciExchange final : public Exchange {
  private:
   // Of a queue, for the pieces of all peers: each has a buffer that it puts one piece into, and the
   // next when that has been scattered. A piece costs some 30 us beside its bytes over TCP, so there
-  // is one for each peer, and not two halves (docs/decisions.md).
+  // is one for each peer, and not two halves (docs/decisions/lci).
   static constexpr std::size_t kMemory = std::size_t{256} * 1024;
 
   // Few packets: whatever is not short goes straight into its buffer, four pieces at a time

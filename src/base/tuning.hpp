@@ -3,7 +3,7 @@
 // origin of the value. Message sizes are in settings.json (MH_THRESHOLD), table sizes with the
 // tables.
 //
-// Origins. Measured: on the machine of docs/design.md, section 2 (two cores, one NUMA node), unless
+// Origins. Measured: on the machine of docs/results/first-measurements.md (two cores), unless
 // another is named. Chosen: between two values that differ by orders of magnitude.
 #pragma once
 

@@ -11,11 +11,11 @@
 //   parent    waits for the child's word.
 //
 // In between, both run in the same memory. Nothing there may be written meanwhile by the thread
-// that forks: its stack is changed for a private one if it lies in the heap (away_from()), stacks
-// of threads are isolated when they are named (File::isolate), and our handlers are registered
-// before anybody else's (preload.cpp), so that those run before our first step or after our last
-// one. Threads of the parent that run on while the child copies may change blocks meanwhile; what
-// other handlers protect by a lock is protected here, too.
+// that forks: its stack is changed for a private one if it lies in the heap (away_from_heap()),
+// stacks of threads are isolated when they are named (File::isolate), and our handlers are
+// registered before anybody else's (preload.cpp), so that those run before our first step or after
+// our last one. Threads of the parent that run on while the child copies may change blocks
+// meanwhile; what other handlers protect by a lock is protected here, too.
 //
 // Where no copy is possible (no memory for it, the descriptor was closed), the parent's heap is
 // retired: both sides keep what they have copy-on-write, and peers reach it no more.

@@ -3,7 +3,7 @@
 //
 // A cache line from another core takes tens of nanoseconds, and the hardware prefetcher does not
 // hide that latency within a page or two. The copy therefore reads four *lanes* abreast: the
-// quarters of a piece of 32 KB. docs/decisions.md has the gain. Threads: any. Limit: x86-64
+// quarters of a piece of 32 KB. docs/decisions/memory has the gain. Threads: any. Limit: x86-64
 // processors with wide registers; others use memcpy().
 #pragma once
 

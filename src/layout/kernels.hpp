@@ -3,7 +3,7 @@
 //
 // `kPack` is the direction: memory to stream, or stream to memory. Exactly the blocks' bytes are
 // written, never a gap. Bytes outside of the blocks are read only between short runs.
-// docs/decisions.md lists slower variants. Threads: any.
+// docs/decisions/layout lists slower variants. Threads: any.
 #pragma once
 
 #include <immintrin.h>

@@ -3,7 +3,7 @@
 // each block size.
 //
 // `kPack` is the direction: memory to stream, or stream to memory. Exactly the blocks' bytes are
-// written, never a gap. docs/decisions.md lists slower variants. Threads: any.
+// written, never a gap. docs/decisions/layout lists slower variants. Threads: any.
 #pragma once
 
 #include <immintrin.h>

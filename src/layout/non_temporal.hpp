@@ -9,8 +9,8 @@
 // usual. Only a fence orders such stores: fence_stores() comes before any other thread learns of
 // the bytes.
 //
-// docs/decisions.md has the gains. Threads: any. Limits: reading needs wide registers (kHasWide,
-// move_blocks.hpp); without them the usual loops run.
+// docs/decisions/layout has the gains. Threads: any. Limits: reading needs wide registers
+// (kHasWide, move_blocks.hpp); without them the usual loops run.
 #pragma once
 
 #include <emmintrin.h>

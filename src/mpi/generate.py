@@ -6,6 +6,7 @@ pympistandard, so that they exist whatever the mpi.h at hand knows), the two lay
 `real`, the bodies that calls.json gives in a word (for both forms of a call), what stands in front
 of every call once loops are shared, and the list of names the front exports.
 Words: a *call* is an MPI procedure without its MPI_ prefix ("Send"); a *large* call is its _c form.
+docs/calls.md explains the table.
 Limits: C bindings that return int; the table decides what is intercepted, this file nothing.
 """
 

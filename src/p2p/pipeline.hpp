@@ -10,7 +10,7 @@
 //
 // The pipeline moves on: a message's cells lie behind those of the message before, if there is
 // room, and are as many as there is room for. What was drained just now lies in the caches of both
-// cores, and to fill it again takes twice to four times as long (docs/decisions.md).
+// cores, and to fill it again takes twice to four times as long (docs/decisions/pipelines).
 //
 // A pipeline belongs to its receiver, who opens it for one message after the other; each is a
 // *use*, and every claim names its use, so that who was held up between a look and a claim gets

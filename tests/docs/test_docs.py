@@ -6,7 +6,11 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -14,16 +18,44 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-PAGES = [*sorted(DOCS.glob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
+RECORDS = sorted(path for path in (DOCS / "decisions").glob("*/*.md"))
+RESULTS = sorted((DOCS / "results").glob("*.md"))
 USER_PAGES = [DOCS / f"{name}.md" for name in ("how-it-works", "slurm", "containers", "settings")]
-LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
+LINK = re.compile(r"\]\(([^)\s]+)[^)]*\)")
 FENCED = re.compile(r"```.*?```", re.DOTALL)
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+def pages() -> list[Path]:
+    """Every page of the repository, also those that are not committed yet."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.md"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+    found = [ROOT / name for name in done.stdout.decode().split("\0") if name]
+    return sorted(path for path in found if path.exists())
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@cache
+def anchors(page: Path) -> set[str]:
+    """The anchors of the page's headings, as GitHub makes them."""
+    seen: Counter[str] = Counter()
+    found = set()
+    for heading in HEADING.findall(FENCED.sub("", page.read_text())):
+        text = LINK.sub("]", heading)
+        slug = re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
+        found.add(slug if not seen[slug] else f"{slug}-{seen[slug]}")
+        seen[slug] += 1
+    return found
 
 
 def script(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module
 
@@ -56,11 +88,59 @@ def test_picture_is_well_formed_and_described() -> None:
     assert root.find(f"{space}title") is not None and root.find(f"{space}desc") is not None
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_to_files_that_exist(page: Path) -> None:
+def test_page_of_files_is_what_its_script_writes() -> None:
+    written = script(DOCS / "make_files.py").page()
+    current = (DOCS / "files.md").read_text() == written
+    assert current, "run python docs/make_files.py"
+
+
+def test_index_of_decisions_is_what_its_script_writes() -> None:
+    written = script(DOCS / "make_decisions.py").page()
+    current = (DOCS / "decisions" / "README.md").read_text() == written
+    assert current, "run python docs/make_decisions.py"
+
+
+@pytest.mark.parametrize("page", pages(), ids=name_of)
+def test_links_lead_to_files_and_headings_that_exist(page: Path) -> None:
     targets = LINK.findall(FENCED.sub("", page.read_text()))
-    local = [t for t in targets if not re.match(r"[a-z]+:", t)]
-    assert [t for t in local if not (page.parent / t).exists()] == []
+    broken = []
+    for target in (t for t in targets if not re.match(r"[a-z]+:", t)):
+        path, _, anchor = target.partition("#")
+        file = page.parent / path if path else page
+        if not file.exists() or (anchor and anchor not in anchors(file.resolve())):
+            broken.append(target)
+    assert broken == []
+
+
+def test_readme_has_at_most_120_lines() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 120
+
+
+def test_design_has_at_most_15_kilobytes() -> None:
+    assert len((DOCS / "design.md").read_bytes()) <= 15_000
+
+
+def test_design_opens_with_a_glossary_of_at_most_40_words() -> None:
+    text = (DOCS / "design.md").read_text()
+    assert HEADING.findall(text)[1] == "Words"
+    words = text.partition("## Words")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (?!word \|)(.+?) \|", words, re.MULTILINE)
+    assert 20 <= len(rows) <= 40
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=name_of)
+def test_decision_records_are_short_and_complete(record: Path) -> None:
+    text = record.read_text()
+    assert len(text.splitlines()) <= 30
+    assert text.startswith("# ")
+    parts = ("Status:", "Context.", "Decision.")
+    assert [part for part in parts if f"\n**{part}** " not in text] == []
+
+
+def test_table_of_changes_on_the_tour_has_at_most_15_rows() -> None:
+    table = (DOCS / "tour.md").read_text().partition("## Where a change goes")[2]
+    rows = [line for line in table.splitlines() if line.startswith("|")]
+    assert 0 < len(rows) - 2 <= 15  # head and rule
 
 
 @pytest.mark.parametrize("page", USER_PAGES, ids=lambda page: page.name)
@@ -72,3 +152,21 @@ def test_settings_and_commands_named_exist(page: Path) -> None:
     named_commands = set(re.findall(r"\bmh ([a-z]+)\b", text))
     assert named_keys <= settings()
     assert named_commands and named_commands <= commands
+
+
+@pytest.mark.parametrize("page", RESULTS, ids=name_of)
+def test_results_say_when_and_on_which_machine_they_were_measured(page: Path) -> None:
+    text = page.read_text()
+    assert re.search(r"\b\d{1,2} [A-Z][a-z]+ 20\d\d\b", text)
+    assert re.search(r"\bcores?\b", text)
+
+
+def test_bodies_on_the_page_of_calls_are_what_the_generator_writes() -> None:
+    page = (DOCS / "calls.md").read_text()
+    chapter = json.loads(re.findall(r"```json\n(.*?)```", page, re.DOTALL)[0])
+    shown = re.findall(r"```c\+\+\n(.*?)```", page, re.DOTALL)
+    generator = script(ROOT / "src" / "mpi" / "generate.py")
+    generator.std.use_api_version()
+    calls = generator.read_calls({"chapters": [chapter], "mpi4": [], "uses": []})
+    bodies = {call.name: generator.given_body(call) for call in calls}
+    assert [text.strip() for text in shown] == [bodies["Send"], bodies["Bsend"]]

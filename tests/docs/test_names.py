@@ -12,7 +12,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-FILE = re.compile(r"(?<![\w./~$<{*-])([\w-]+(?:/[\w-]+)*\.(?:hpp|cpp|c|h|py|json))\b(?![\w(])")
+FILE = re.compile(r"(?<![\w./~$<{*-])([\w-]+(?:/[\w-]+)*\.(?:hpp|cpp|c|h|py|json|md))\b(?![\w(])")
+FENCED = re.compile(r"```.*?```", re.DOTALL)
 CALL = re.compile(r"\b([a-z_][a-z0-9_]*(?:::[a-z_][a-z0-9_]*)*)\(\)")
 # Of MPI, the C library, and what pages give as examples of a program.
 NOT_OURS = {
@@ -82,7 +83,7 @@ def comments(path: Path) -> str:
     return "\n".join(COMMENT.findall(path.read_text()))
 
 
-@pytest.mark.parametrize("path", pages(), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", pages(), ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_files_named_on_a_page_exist(path: Path) -> None:
     named = set(FILE.findall(path.read_text())) - NOT_OURS
     assert sorted(named - endings()) == []
@@ -107,11 +108,19 @@ def test_functions_named_in_comments_exist() -> None:
     assert sorted(missing) == []
 
 
-def test_functions_named_on_the_tour_exist() -> None:
-    named = set(CALL.findall((ROOT / "docs/tour.md").read_text()))
-    assert named
-    missing = {name for name in named if name.rpartition("::")[2] not in identifiers()}
-    assert sorted(missing) == []
+@cache
+def words_of_scripts() -> set[str]:
+    """Names in Python and CMake files, which pages name as well."""
+    kinds = {".py", ".cmake"}
+    scripts = [p for p in tracked() if p.suffix in kinds or p.name == "CMakeLists.txt"]
+    text = "\n".join(path.read_text() for path in scripts if path.exists())
+    return set(re.findall(r"\b[A-Za-z_]\w*\b", text))
+
+
+@pytest.mark.parametrize("path", pages(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_functions_named_on_a_page_exist(path: Path) -> None:
+    named = {name.rpartition("::")[2] for name in CALL.findall(FENCED.sub("", path.read_text()))}
+    assert sorted(named - identifiers() - words_of_scripts() - NOT_OURS) == []
 
 
 def test_functions_are_in_the_file_that_the_tour_says() -> None:

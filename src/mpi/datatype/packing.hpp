@@ -22,7 +22,7 @@ namespace mh::mpi::packing {
 
 // The shortest stream (bytes) that the engine is faster with, of blocks that are so long on
 // average. Open MPI is as fast with blocks of less than a line, and quick with few that are longer;
-// MPICH with none: docs/decisions.md.
+// MPICH with none: docs/decisions/layout.
 constexpr std::uint64_t least_bytes([[maybe_unused]] std::uint64_t block) {
 #if defined(MH_ABI_OPENMPI)
   if (block <= 24) return 2048;

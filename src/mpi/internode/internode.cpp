@@ -22,7 +22,7 @@ void progress() {
 
 namespace {
 
-// Open MPI packs as fast itself, straight into what it sends (docs/decisions.md).
+// Open MPI packs as fast itself, straight into what it sends (docs/decisions/internode).
 #if defined(MH_ABI_OPENMPI)
 constexpr bool kGains = false;
 #else

@@ -193,7 +193,7 @@ bool is_mapped(const OutgoingMessage& message, const datatypes::Info& info) {
 }
 
 // A contiguous message to that rank of the node. Both cores of an exchange are busy, and what
-// describing costs is not gained by overlap (docs/decisions.md); a third rank takes a hand in what
+// describing costs is not gained by overlap (docs/decisions/rendezvous); a third rank takes a hand in what
 // the kernel copies, if it is long enough.
 bool is_left_as_exchanged(const OutgoingMessage& message, std::uint32_t receiver) {
   if (!is_exchanged(message.pattern) || message.bytes >= config.exchange_threshold) return false;

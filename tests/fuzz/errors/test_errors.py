@@ -6,7 +6,7 @@ round, as those of the plain run; the first round that differs is shown, and how
 `--fuzz-rounds` and `--fuzz-seed` make a longer search; rounds are run in batches of fifty.
 
 With `--slow` every shape in every way, and under all libraries: under MPICH 5 it still finds
-programs that stand still (docs/decisions.md, Open).
+programs that stand still (docs/decisions/rendezvous/error-handlers.md).
 """
 
 from __future__ import annotations
