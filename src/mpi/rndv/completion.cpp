@@ -53,7 +53,9 @@ bool may_look_into(ReceiveRequest& request, bool patient) {
 
 // True if a header of this node has landed: then the request stays pinned.
 bool pin_if_landed(ReceiveRequest& request, bool patient) {
-  if (!request.buffer || request.blocking || !may_look_into(request, patient)) return false;
+  // The program may have given back the buffer of an orphan.
+  if (!request.buffer || request.blocking || request.orphaned) return false;
+  if (!may_look_into(request, patient)) return false;
   if (!request.pin()) return false;
   if (!request.delivery && !request.incoming) {
     request.incoming = begin_incoming(request);
@@ -118,8 +120,9 @@ int complete(ReceiveClaim claim, int code, MPI_Status* status) {
     return code;
   }
   const auto comm = comms::share(request.buffer.comm);
+  const bool is_awaited = !request.orphaned;
   end_request(claim);
-  return raise_on(comm, code);
+  return is_awaited ? raise_on(comm, code) : code;
 }
 
 int complete_short(ReceiveClaim claim) {
@@ -183,27 +186,27 @@ void fetch_landed_messages() {
 
 void complete_orphans() {
   if (detached_operations.load(std::memory_order_relaxed) == 0) return;
-  struct Completed {
+  struct Orphan {
     ReceiveRequest* request;
+    int code;
     MPI_Status status;
   };
-  std::vector<Completed> completed;
+  std::vector<Orphan> over;
   receives.select(true, [&](ReceiveRequest& request) {
     if (!request.orphaned) return false;
     MPI_Request handle = request.handle;
     int flag = 0;
     MPI_Status status{};
-    next.Test(&handle, &flag, &status);
-    if (flag == 0) return false;
-    request.orphaned = false;
+    const int code = next.Test(&handle, &flag, &status);
+    if (code == MPI_SUCCESS && flag == 0) return false;
+    request.persistent = false;
     request.claimed.store(true, std::memory_order_relaxed);
-    completed.push_back({&request, status});
+    over.push_back({&request, code, status});
     if (handle != MPI_REQUEST_NULL) next.Request_free(&handle);
     return false;
   });
-  for (auto& [request, status] : completed) {
-    request->persistent = false;
-    complete(ReceiveClaim(request), MPI_SUCCESS, &status);
+  for (auto& [request, code, status] : over) {
+    complete(ReceiveClaim(request), code, &status);
     detached_operations.fetch_sub(1, std::memory_order_relaxed);
   }
 }

@@ -51,6 +51,7 @@ void add_posted(std::uint32_t sender, std::vector<PostedSend>& found) {
 std::vector<PostedSend> matched_sends() {
   std::vector<PostedSend> found = held_sends();
   receives.select(true, [&](const ReceiveRequest& request) {
+    if (request.orphaned) return false;
     const auto header = read_rts(request.buffer);
     if (header && header->from_world == 0) found.push_back(send_of(*header));
     return false;
