@@ -42,7 +42,7 @@ constexpr bool disjoint(const std::array<Range, kRanges>& ranges) {
 
 // Completion messages of described sends (MPI_Isend and its kin), by SendSlot::own_fin().
 inline constexpr Range kSendFins{0, static_cast<int>(p2p::SendSlot::kOwnFins)};
-// Data that a receiver could not reach, by slot of the sender's send queue.
+// Data that a receiver could not reach, by slot of the sender's send table.
 inline constexpr Range kResends{kSendFins.end(), static_cast<int>(p2p::SharedSendTable::kSlots)};
 // Completion messages of sends to other nodes, by internode pipeline.
 inline constexpr Range kInternodeFins{kResends.end(), 64};

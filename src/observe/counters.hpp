@@ -38,7 +38,7 @@ struct alignas(kCacheLine) Counters {
   Count bytes_by_rendezvous;
   Count resends;                // descriptors that could not be redeemed
   Count messages_without_slot;  // left to the library: the send queue was full,
-  Count messages_ended;       // ... or a communicator without an arrival barrier was there
+  Count messages_ended;         // ... or a communicator without an arrival barrier was there
 
   // Per chunk.
   alignas(kCacheLine) Count

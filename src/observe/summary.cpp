@@ -88,7 +88,8 @@ std::string why_nobody(std::span<const RankReport> ranks, const Totals& sum,
     return "busy ranks exchanged all large messages; the MPI library did it";
   if (sum.messages_by_rendezvous == 0 && sum.windows_ours > 0)
     return "no message reached MH_THRESHOLD, no one-sided operation was large";
-  if (sum.messages_by_rendezvous == 0) return "no message between ranks of a node reached MH_THRESHOLD";
+  if (sum.messages_by_rendezvous == 0)
+    return "no message between ranks of a node reached MH_THRESHOLD";
   if (largest_node(ranks) < 3)
     return "no third rank on any node; senders and receivers copied together";
   return "no third rank was waiting while there was a chunk left";

@@ -35,7 +35,7 @@ struct Counts {
   std::uint64_t resends;
   std::uint64_t messages_without_slot;
   std::uint64_t messages_ended;  // comms::has_ungated()
-  std::uint64_t own_chunks;        // as receiver and as sender
+  std::uint64_t own_chunks;      // as receiver and as sender
   std::uint64_t own_bytes;
   std::uint64_t others_chunks;
   std::uint64_t others_bytes;

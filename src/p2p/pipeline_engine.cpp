@@ -117,7 +117,7 @@ void PipelineEngine::withdraw(std::uint32_t slot) { announced_.give_back(slot); 
 // Where the message of that slot is, if its receiver has put it on a pipeline.
 std::optional<OnPipeline> PipelineEngine::claimed(std::uint32_t slot) const {
   const SendSlot& send = send_table().slots[slot];
-  // acquire: pairs with the receiver's claimed; `job` is of this send descriptor or a later one,
+  // acquire: pairs with the receiver's claimed; `job` is of this rendezvous send or a later one,
   // and a claim for what it names decides.
   if (send.state() != SlotState::claimed) return std::nullopt;
   const std::uint64_t job = send.job.load(std::memory_order_relaxed);

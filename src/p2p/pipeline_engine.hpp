@@ -66,7 +66,7 @@ class PipelineEngine final : public lend::Work {
 
   // ---- Sender
 
-  // While a send descriptor that may come on a pipeline is in that slot: from when it is posted to
+  // While a rendezvous send that may come on a pipeline is in that slot: from when it is posted to
   // when it is done.
   void announce(std::uint32_t slot, const End& from);
   // Helpers may come from now on; they are made where there are none yet. False if they may not
@@ -74,12 +74,12 @@ class PipelineEngine final : public lend::Work {
   // call of this rank that helps.
   bool let_helpers_in();
   void withdraw(std::uint32_t slot);
-  // One chunk of the send descriptor in that slot, if its receiver has put it on a pipeline.
+  // One chunk of the rendezvous send in that slot, if its receiver has put it on a pipeline.
   bool fill(std::uint32_t slot);
 
   // ---- Receiver
 
-  // Puts the message of a send descriptor (taken) on a pipeline and says so in it (claimed);
+  // Puts the message of a rendezvous send (taken) on a pipeline and says so in it (claimed);
   // nothing if no pipeline is free. The end stays until over(), then finish().
   std::optional<std::uint32_t> begin(SendSlot& send, std::uint32_t sender, const End& to,
                                      std::uint64_t bytes);
@@ -133,7 +133,7 @@ class PipelineEngine final : public lend::Work {
   // B2).
   std::array<End, SharedSendTable::kSlots> from_{};
   std::array<End, kPipelines> to_{};
-  // Slots that are announced. A hint: the send descriptor's state and a claim decide.
+  // Slots that are announced. A hint: the rendezvous send's state and a claim decide.
   SlotSet<SharedSendTable::kSlots> announced_;
   // Per pipeline of this rank: what is on it (OnPipeline), 0 for nothing. Release by begin(),
   // acquire by who looks: `to_` is there.

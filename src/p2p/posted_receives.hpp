@@ -7,7 +7,7 @@
 // itself: it reads the first bytes of the receiver's posted receives, and where its own descriptor
 // lies, it *pushes* the message.
 //
-// Sender and receiver agree through two words. The send descriptor's state (send_table.hpp) is
+// Sender and receiver agree through two words. The rendezvous send's state (send_table.hpp) is
 // claimed by a compare-and-swap, so only one of them moves the data; the posted receive's state
 // tells a receiver whose descriptor is gone, because data lies there now, that the message was
 // pushed.
@@ -47,10 +47,10 @@ struct PostedEnvelope {
 
 struct alignas(kCacheLine) PostedReceive {
   // Release on every change, acquire on every look. `address`, `capacity` and the envelope are
-  // written by the receiver while free; `bytes` (of the whole message) by the sender while pushing. Relaxed:
-  // the state orders them. A sender that reads them while they change asks again, once it has the
-  // send descriptor, whether the posted receive is still that of the buffer in which it found its
-  // descriptor.
+  // written by the receiver while free; `bytes` (of the whole message) by the sender while pushing.
+  // Relaxed: the state orders them. A sender that reads them while they change asks again, once it
+  // has the rendezvous send, whether the posted receive is still that of the buffer in which it
+  // found its descriptor.
   std::atomic<PostedState> state{PostedState::free};
   std::atomic<std::uint64_t> address{0};
   std::atomic<std::uint64_t> capacity{0};
@@ -65,7 +65,7 @@ struct alignas(kCacheLine) PostedReceive {
             .tag = tag.load(std::memory_order_relaxed)};
   }
 
-  // With the send descriptor of the descriptor that lies in `buffer`: true means that only the
+  // With the rendezvous send of the descriptor that lies in `buffer`: true means that only the
   // caller changes this posted receive, since its receiver cannot close it without the send
   // descriptor.
   [[nodiscard]] bool is_of(std::uint64_t buffer) const {
@@ -88,17 +88,17 @@ static_assert(sizeof(PostedReceive) == kCacheLine);
 // A receive has completed, or its buffer was looked at: who moves the message? Either side may be
 // held up between any two steps for as long as the other needs for the whole message.
 enum class Mover {
-  receiver,   // the send descriptor is taken: this rank moves the message
+  receiver,   // the rendezvous send is taken: this rank moves the message
   sender,     // it pushes, or has: the posted receive's state tells when that is over
   nobody,     // the bytes in the buffer are an ordinary message
-  unsettled,  // the sender has the send descriptor but may yet give it back: to be asked again
+  unsettled,  // the sender has the rendezvous send but may yet give it back: to be asked again
 };
 
 // To be asked by the receiver after it has read the buffer. `send` is null if no descriptor lies
 // there, else `generation` is the descriptor's; `shown` is null where the sender cannot push.
 //
 // The order is the point. A sender changes the posted receive before it gives up the send
-// descriptor, so the send descriptor is looked at first: if that is over, a push that ended it is
+// descriptor, so the rendezvous send is looked at first: if that is over, a push that ended it is
 // seen. And it changes the posted receive before it writes the buffer, which was read before this:
 // if the descriptor is gone, so is the open state.
 inline Mover who_moves(SendSlot* send, std::uint64_t generation, const PostedReceive* shown) {

@@ -16,9 +16,9 @@
 namespace mh::p2p {
 
 struct RtsHeader {
-  std::uint64_t key[2];      // the same for all ranks that may send descriptors to each other
+  std::uint64_t key[2];      // the same for all ranks that may rendezvous sends to each other
   std::uint32_t sender;      // rank on the node
-  std::uint32_t slot;        // of its send queue, or, on another node, of its internode pipelines
+  std::uint32_t slot;        // of its send table, or, on another node, of its internode pipelines
   std::uint64_t bytes;       // of the whole message
   std::uint64_t generation;  // of the slot: which of its uses; or which of the messages to `to`
   // Messages to another node only, else 0: the ranks in MPI_COMM_WORLD of the two, counted from 1,

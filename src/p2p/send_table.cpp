@@ -57,7 +57,7 @@ std::uint32_t SendTable::post(const NewSend& send, std::uint32_t fin_tag) {
   SendSlot& slot = shared_->slots[index];
   const std::uint64_t generation = slot.generation() + 1;
   // release: pairs with the fence in posted(). Who reads what is written from here on finds that
-  // the send descriptor before is over.
+  // the rendezvous send before is over.
   std::atomic_thread_fence(std::memory_order_release);
   slot.from = send.from;
   put(slot.bytes, send.bytes);

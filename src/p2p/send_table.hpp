@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The send queue: one slot for each large message a rank has described and whose buffer is still in
+// The send table: one slot for each large message a rank has described and whose buffer is still in
 // use.
 //
-// Words: the *sender* owns the send queue; the *receiver* of a message moves its slot along. A
+// Words: the *sender* owns the send table; the *receiver* of a message moves its slot along. A
 // descriptor names a slot, the slot says where the bytes are, and its state is how the two agree on
 // the end:
 //
@@ -35,7 +35,7 @@ namespace mh::p2p {
 
 // Where a claimed message is being moved: a job of its receiver, or one of the receiver's pipelines
 // in one of its uses. One word, so that a pipeline and its use are never taken for those of another
-// send descriptor.
+// rendezvous send.
 struct OnPipeline {
   std::uint32_t receiver;
   std::uint32_t pipeline;
@@ -57,7 +57,7 @@ enum class SlotState : std::uint32_t { free, posted, taken, claimed, resend, don
 
 inline constexpr std::uint32_t kNoFin = 0xffffffffU;
 
-// A copy of what a posted send descriptor says.
+// A copy of what a posted rendezvous send says.
 struct Posted {
   std::uint64_t generation = 0;
   std::uint64_t bytes = 0;
@@ -71,7 +71,7 @@ struct Posted {
 };
 
 struct alignas(kCacheLine) SendSlot {
-  // Written by the sender while free, read by whoever has the send descriptor, or names its
+  // Written by the sender while free, read by whoever has the rendezvous send, or names its
   // generation while it is not over (ordered by `word`). Others read a copy: posted().
   memory::View from;
   std::uint64_t bytes;
@@ -86,7 +86,7 @@ struct alignas(kCacheLine) SendSlot {
 
   // Written by sender and receiver in turn, as in the picture above: the state, and above it the
   // generation, which counts the uses of this slot. One word, so that who was held up between a
-  // look and the next step never takes a later send descriptor for the one it knew.
+  // look and the next step never takes a later rendezvous send for the one it knew.
   // Each change is a release and each look an acquire: posted publishes the fields above to the
   // receiver, claimed publishes `job` to the sender, done gives the buffer and the slot back.
   alignas(kCacheLine) std::atomic<std::uint64_t> word{0};
@@ -99,7 +99,7 @@ struct alignas(kCacheLine) SendSlot {
   std::atomic<std::uint32_t> rts_sent{0};
 
   // Tags of completion messages, one for each of the last kFinUses uses of a slot: a message that
-  // is slow to come is not taken for that of the next send descriptor.
+  // is slow to come is not taken for that of the next rendezvous send.
   static constexpr std::uint32_t kFinUses = 32;
   static constexpr std::uint32_t kOwnFins = 128 * kFinUses;
   static constexpr std::uint32_t own_fin(std::uint32_t slot, std::uint64_t generation) {
@@ -124,7 +124,7 @@ struct alignas(kCacheLine) SendSlot {
   [[nodiscard]] bool is_done(std::uint64_t generation) const {
     return word.load(std::memory_order_acquire) == word_of(generation, SlotState::done);
   }
-  // What a posted send descriptor says, to one who only looks: the sender may cancel it, and post
+  // What a posted rendezvous send says, to one who only looks: the sender may cancel it, and post
   // another in its place, meanwhile.
   // ... while that use of the slot is not over, whoever has claimed the send.
   [[nodiscard]] std::optional<Posted> says(std::uint64_t generation) const;
@@ -157,7 +157,7 @@ struct SharedSendTable {
   // slots.
   alignas(kCacheLine) std::atomic<std::uint32_t> resends{0};
   SendSlot slots[kSlots];
-  // Of slots[i], where it is shaped. Written by the sender before it posts the send descriptor,
+  // Of slots[i], where it is shaped. Written by the sender before it posts the rendezvous send,
   // read by who has taken it.
   layout::Compact shapes[kSlots];
 };
@@ -182,8 +182,8 @@ class SendTable {
 
   void attach(SharedSendTable* shared) { shared_ = shared; }
 
-  // Takes a slot and posts the send descriptor in it; kNone when all are in use. With `fin_tag` ==
-  // kOwnTag the completion message has the send descriptor's own tag, own_fin().
+  // Takes a slot and posts the rendezvous send in it; kNone when all are in use. With `fin_tag` ==
+  // kOwnTag the completion message has the rendezvous send's own tag, own_fin().
   static constexpr std::uint32_t kOwnTag = 0xfffffffeU;
   std::uint32_t post(const NewSend& send, std::uint32_t fin_tag);
 

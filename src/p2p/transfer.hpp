@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The receiver's side of a described message: its bytes as a job for many hands.
+// The receiver's side of a described message: its bytes as a job for several ranks.
 //
-// A Transfer lives from when the send descriptor is taken to when the sender may have its buffer
+// A Transfer lives from when the rendezvous send is taken to when the sender may have its buffer
 // back. It belongs to one thread of the receiver; sender and helpers meet it only through
 // the job. No MPI here: how to get the data when memory cannot be reached, and the completion
 // message, are the caller's.
@@ -19,7 +19,7 @@ namespace mh::p2p {
 
 class Transfer {
  public:
-  // Moves work.bytes bytes as a job of the caller. With `shown`, the send descriptor (state
+  // Moves work.bytes bytes as a job of the caller. With `shown`, the rendezvous send (state
   // taken) says from now on which job that is, so that its sender can help; others can if
   // `audience` is the node. `shapes`, of shaped work, stay until close().
   Transfer(const steal::CopySpec& work, steal::SlotKeeper& keeper, const steal::JobSlots& mine,

@@ -116,8 +116,8 @@ int complete_found(RequestHandles& handles, Statuses& statuses, int found, const
     const auto at = indices != nullptr ? static_cast<std::size_t>(indices[i]) : i;
     const int own = has_errors ? status.MPI_ERROR : MPI_SUCCESS;
     if (is_pending(own)) continue;
-    const int completed = rndv::complete(handles.needed() ? handles.claim(at) : ReceiveClaim(),
-                                         own, &status);
+    const int completed =
+        rndv::complete(handles.needed() ? handles.claim(at) : ReceiveClaim(), own, &status);
     if (own != MPI_SUCCESS || completed == MPI_SUCCESS) continue;
     // The first error of the call: from now on every status has to say how its request fared.
     for (std::size_t j = 0; j < length(found) && !has_errors; ++j)

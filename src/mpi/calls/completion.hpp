@@ -54,8 +54,7 @@ class RequestHandles {
     if (!switches.threads) return;
     // Another thread may use a handle again as soon as its request is complete.
     claims_.reserve(count_);
-    for (std::size_t i = 0; i < count_; ++i)
-      claims_.push_back(rndv::receives.claim(handles_[i]));
+    for (std::size_t i = 0; i < count_; ++i) claims_.push_back(rndv::receives.claim(handles_[i]));
   }
 
   [[nodiscard]] bool needed() const { return needed_; }

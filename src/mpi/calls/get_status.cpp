@@ -4,9 +4,9 @@
 // A completed request stays in place; a described message is fetched all the same, so that the
 // status is right.
 #include "mpi/calls/completion.hpp"
+#include "mpi/compat/message.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
-#include "mpi/compat/message.hpp"
 #include "mpi/wrappers.hpp"
 
 namespace mh::mpi {

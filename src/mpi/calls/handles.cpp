@@ -4,13 +4,13 @@
 #include <string_view>
 
 #include "mpi/collective/arrivals.hpp"
+#include "mpi/compat/error_handlers.hpp"
+#include "mpi/compat/message.hpp"
 #include "mpi/datatype/datatypes.hpp"
 #include "mpi/job/comms.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
-#include "mpi/compat/error_handlers.hpp"
-#include "mpi/compat/message.hpp"
 #include "mpi/rndv/receive_requests.hpp"
 #include "mpi/wrappers.hpp"
 #include "steal/chunking.hpp"

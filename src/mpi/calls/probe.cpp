@@ -7,6 +7,7 @@
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
 #include "mpi/rndv/held_messages.hpp"
+#include "mpi/rndv/unmatched_sends.hpp"
 #include "mpi/wrappers.hpp"
 
 namespace mh::mpi {

@@ -2,18 +2,19 @@
 // Chapter 3, sending: MPI_Send, Ssend, Rsend and their non-blocking forms.
 //
 // Short messages go straight on. A message that could wait for its receiver becomes start and wait,
-// so that the rank can help meanwhile. A long message to a rank of the node goes by rendezvous where
-// that pays (rndv/send.hpp). A rendezvous send is a synchronous one: it ends when the data was
-// copied. That satisfies the standard, synchronous and ready modes alike; the buffered mode is left
-// to the library. A long message with gaps to another node goes by internode pipeline
+// so that the rank can help meanwhile. A long message to a rank of the node goes by rendezvous
+// where that pays (rndv/send.hpp). A rendezvous send is a synchronous one: it ends when the data
+// was copied. That satisfies the standard, synchronous and ready modes alike; the buffered mode is
+// left to the library. A long message with gaps to another node goes by internode pipeline
 // (internode/internode.hpp).
-#include "mpi/calls/start_and_wait.hpp"
+#include "mpi/rndv/send.hpp"
+
 #include "mpi/calls/shortcut.hpp"
+#include "mpi/calls/start_and_wait.hpp"
+#include "mpi/compat/message.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
-#include "mpi/compat/message.hpp"
-#include "mpi/rndv/send.hpp"
 #include "mpi/wrappers.hpp"
 
 namespace mh::mpi {
@@ -28,13 +29,13 @@ template <class... Arguments>
 [[gnu::always_inline]] inline int send_now(SendMode mode, Arguments... arguments) {
   if (mode == SendMode::standard) return by_count::Send(next, arguments...);
   return mode == SendMode::ready ? by_count::Rsend(next, arguments...)
-                             : by_count::Ssend(next, arguments...);
+                                 : by_count::Ssend(next, arguments...);
 }
 template <class... Arguments>
 [[gnu::always_inline]] inline int start_now(SendMode mode, Arguments... arguments) {
   if (mode == SendMode::standard) return by_count::Isend(next, arguments...);
   return mode == SendMode::ready ? by_count::Irsend(next, arguments...)
-                             : by_count::Issend(next, arguments...);
+                                 : by_count::Issend(next, arguments...);
 }
 
 template <class Count>

@@ -4,8 +4,8 @@
 #include <memory>
 #include <new>
 
-#include "mpi/calls/start_and_wait.hpp"
 #include "mpi/calls/shortcut.hpp"
+#include "mpi/calls/start_and_wait.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
 #include "mpi/wrappers.hpp"
@@ -46,14 +46,14 @@ int send_and_receive(const void* send_buffer, Count send_count, MPI_Datatype sen
                                   receive_tag, comm, seen.get());
   }
   BlockingReceive receive;
-  int code =
-      start_receive(receive_buffer, receive_count, receive_type, source, receive_tag, comm, receive);
+  int code = start_receive(receive_buffer, receive_count, receive_type, source, receive_tag, comm,
+                           receive);
   if (code != MPI_SUCCESS) return code;
   SendRequest send;
   if (receive.claim && rndv::may_receive_rendezvous(receive.claim->buffer))
     send.pattern = SendPattern::exchanged;
-  code =
-      start_send(SendMode::standard, send_buffer, send_count, send_type, dest, send_tag, comm, send);
+  code = start_send(SendMode::standard, send_buffer, send_count, send_type, dest, send_tag, comm,
+                    send);
   if (code != MPI_SUCCESS) return withdraw(receive, code);
   const int received = wait_for(receive, status);
   const int sent = wait_for(send);
@@ -98,8 +98,8 @@ int send_and_receive_in_place(void* buffer, Count count, MPI_Datatype type, int 
   PackedCopy<Count> copy;
   const int code = copy.pack(buffer, count, type, comm);
   if (code != MPI_SUCCESS) return code;
-  return send_and_receive(copy.bytes.get(), copy.count, copy.type, dest, send_tag,
-                          buffer, count, type, source, receive_tag, comm, status);
+  return send_and_receive(copy.bytes.get(), copy.count, copy.type, dest, send_tag, buffer, count,
+                          type, source, receive_tag, comm, status);
 }
 
 }  // namespace

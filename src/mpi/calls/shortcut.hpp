@@ -9,10 +9,10 @@
 
 #include "base/clock.hpp"
 #include "base/tuning.hpp"
-#include "mpi/rndv/held_messages.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
+#include "mpi/rndv/held_messages.hpp"
 #include "mpi/rndv/receive_requests.hpp"
 #include "mpi/rndv/send.hpp"
 #include "wait/pace.hpp"

@@ -120,10 +120,8 @@ class WaitAll {
 // The only receive under way is short, and the call waits for it.
 [[gnu::noinline]] int wait_all_with_short(int count, MPI_Request* requests, MPI_Status* statuses) {
   const MPI_Request handle = receives.only_short()->handle;
-  const bool is_awaited =
-      std::find(requests, requests + count, handle) != requests + count;
-  if (!is_awaited || !may_wait_in_library(true))
-    return wait_all_helping(count, requests, statuses);
+  const bool is_awaited = std::find(requests, requests + count, handle) != requests + count;
+  if (!is_awaited || !may_wait_in_library(true)) return wait_all_helping(count, requests, statuses);
   rndv::ReceiveClaim claim = receives.claim(handle);
   const int code = next.Waitall(count, requests, statuses);
   return code == MPI_SUCCESS ? rndv::complete_short(std::move(claim)) : code;

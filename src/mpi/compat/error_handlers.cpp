@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/tuning.hpp"
+#include "mpi/compat/message.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
-#include "mpi/compat/message.hpp"
 
 namespace mh::mpi::error_handlers {
 namespace {

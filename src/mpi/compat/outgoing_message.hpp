@@ -25,8 +25,9 @@ struct OutgoingMessage {
   MPI_Comm comm;
   SendPattern pattern = SendPattern::unknown;
   bool synchronous = false;
-  layout::LayoutPtr layout{};  // of an element, where the data has gaps; set by may_use_rendezvous()
-  std::uint64_t count = 0;     // of elements, likewise
+  layout::LayoutPtr
+      layout{};             // of an element, where the data has gaps; set by may_use_rendezvous()
+  std::uint64_t count = 0;  // of elements, likewise
 };
 
 }  // namespace mh::mpi

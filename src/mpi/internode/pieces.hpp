@@ -15,8 +15,8 @@
 
 #include "layout/pack.hpp"
 #include "mpi/tags.hpp"
-#include "p2p/rts_header.hpp"
 #include "p2p/pack_pipeline.hpp"
+#include "p2p/rts_header.hpp"
 
 namespace mh::mpi::internode {
 

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "mpi/internode/pieces.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/next.hpp"
-#include "mpi/internode/pieces.hpp"
 #include "wait/wait.hpp"
 
 namespace mh::mpi::internode {

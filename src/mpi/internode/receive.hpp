@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "layout/layout.hpp"
-#include "p2p/rts_header.hpp"
 #include "p2p/end.hpp"
+#include "p2p/rts_header.hpp"
 
 namespace mh::mpi::internode {
 

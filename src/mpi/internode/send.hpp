@@ -18,8 +18,9 @@ using SendId = std::uint32_t;
 inline constexpr int kNoFin = -1;
 inline constexpr int kOwnFin = -2;
 bool may_take(const OutgoingMessage& message, MPI_Datatype type, const datatypes::Info& info);
-std::optional<SendId> take(const OutgoingMessage& message, MPI_Datatype type, const datatypes::Info& info,
-                           int fin_tag = kNoFin, MPI_Request request = MPI_REQUEST_NULL);
+std::optional<SendId> take(const OutgoingMessage& message, MPI_Datatype type,
+                           const datatypes::Info& info, int fin_tag = kNoFin,
+                           MPI_Request request = MPI_REQUEST_NULL);
 // The receive of that message: the user's request. On failure the internode pipeline is given back.
 int receive_fin(SendId id, MPI_Request* request);
 // Packs and sends. On failure the internode pipeline is given back, and no fin will come.

@@ -233,9 +233,7 @@ bool has_failed_collective() { return table().failed.load(std::memory_order_rela
 bool end_rendezvous() {
   return switches.active && table().rendezvous_ended.exchange(1, std::memory_order_relaxed) == 0;
 }
-bool rendezvous_ended() {
-  return table().rendezvous_ended.load(std::memory_order_relaxed) != 0;
-}
+bool rendezvous_ended() { return table().rendezvous_ended.load(std::memory_order_relaxed) != 0; }
 
 bool allow_rendezvous() {
   return switches.switched_on.load(std::memory_order_relaxed) && !rendezvous_ended();

@@ -20,17 +20,17 @@ namespace mh::mpi {
 inline constexpr std::uint64_t kLeastThreshold = 4096;
 
 struct Config {
-  bool rendezvous = false;  // large messages may travel as descriptors: one of the next four
-  bool single_copy = false;    // the kernel copies between the ranks, whatever it is
-  bool heaps_mapped = false;     // all ranks map each other's heaps (job/heaps.hpp)
-  bool pipelines = false;  // messages may go by pipelines (p2p/pipeline.hpp)
+  bool rendezvous = false;    // large messages may travel as descriptors: one of the next four
+  bool single_copy = false;   // the kernel copies between the ranks, whatever it is
+  bool heaps_mapped = false;  // all ranks map each other's heaps (job/heaps.hpp)
+  bool pipelines = false;     // messages may go by pipelines (p2p/pipeline.hpp)
   bool internode =
       false;  // messages to other nodes may go by internode pipelines (protocol/internode.hpp)
-  bool internode_windows = false;       // windows over several nodes may be ours (onesided/remote.hpp)
-  bool helps_messages = false;        // nothing on this node speaks against helping with messages
-  bool windows = false;        // ... nor any rank of it against windows of ours
-  bool multiple = false;       // the library has granted MPI_THREAD_MULTIPLE
-  bool sharing_loops = false;  // this rank's loops are exposed to others
+  bool internode_windows = false;  // windows over several nodes may be ours (onesided/remote.hpp)
+  bool helps_messages = false;     // nothing on this node speaks against helping with messages
+  bool windows = false;            // ... nor any rank of it against windows of ours
+  bool multiple = false;           // the library has granted MPI_THREAD_MULTIPLE
+  bool sharing_loops = false;      // this rank's loops are exposed to others
 
   std::uint32_t me = 0;     // rank on the node
   std::uint32_t ranks = 0;  // of the node

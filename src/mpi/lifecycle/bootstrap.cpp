@@ -6,10 +6,10 @@
 #include "base/clock.hpp"
 #include "base/say.hpp"
 #include "base/settings.hpp"
-#include "mpi/rndv/persistent_sends.hpp"
 #include "mpi/collective/arrivals.hpp"
 #include "mpi/datatype/datatypes.hpp"
 #include "mpi/front/entry.hpp"
+#include "mpi/internode/internode.hpp"
 #include "mpi/job/comms.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
@@ -19,7 +19,7 @@
 #include "mpi/next.hpp"
 #include "mpi/onesided/remote.hpp"
 #include "mpi/onesided/windows.hpp"
-#include "mpi/internode/internode.hpp"
+#include "mpi/rndv/persistent_sends.hpp"
 #include "mpi/rndv/receive_requests.hpp"
 #include "mpi/wrappers.hpp"
 #include "openmp/marker.hpp"
@@ -44,7 +44,7 @@ void say_why_not() {
                       settings().memory == MemoryPath::mapped || config.ranks == 1;
   if (config.single_copy || config.me != 0 || chosen) return;
   print_message("large messages go through {}: {}; `mh doctor` explains",
-      config.pipelines ? "shared cells" : "the MPI library", node_setup::why_not());
+                config.pipelines ? "shared cells" : "the MPI library", node_setup::why_not());
 }
 
 // After the library's MPI_Init* succeeded: collective over MPI_COMM_WORLD.

@@ -191,8 +191,9 @@ std::string try_memory(const std::vector<Card>& cards) {
 // The heaps of the ranks, where every rank has one.
 void map_heaps() {
   const MemoryPath path = settings().memory;
-  services.memory.emplace(config.me, config.ranks,
-                          config.single_copy ? memory::Reach::KernelCopies::yes : memory::Reach::KernelCopies::no);
+  services.memory.emplace(
+      config.me, config.ranks,
+      config.single_copy ? memory::Reach::KernelCopies::yes : memory::Reach::KernelCopies::no);
   const bool wanted = path == MemoryPath::automatic || path == MemoryPath::mapped;
   detail::config.heaps_mapped = heaps::share(wanted, g_door ? &*g_door : nullptr, g_door_name);
   if (!config.heaps_mapped) return;

@@ -12,12 +12,12 @@
 
 #include "base/clock.hpp"
 #include "mpi/collective/arrivals.hpp"
+#include "mpi/compat/error_handlers.hpp"
+#include "mpi/compat/message.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
-#include "mpi/compat/error_handlers.hpp"
-#include "mpi/compat/message.hpp"
 #include "onesided/mapping.hpp"
 
 namespace mh::mpi::rma {

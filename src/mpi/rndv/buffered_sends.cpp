@@ -50,15 +50,15 @@ std::uint64_t bytes_buffered() {
 // send over finds the copy.
 void buffer_send(const PostedSend& send) {
   const std::uint64_t bytes = send.says.bytes;
-  BufferedSend buffered{
-      .send = send, .data = std::unique_ptr<std::byte[]>(new (std::nothrow) std::byte[bytes])};
+  BufferedSend buffered{.send = send,
+                        .data = std::unique_ptr<std::byte[]>(new (std::nothrow) std::byte[bytes])};
   p2p::SendSlot& slot = send.table_slot();
   if (buffered.data == nullptr || !slot.take(send.says.generation)) return;
   copy_claimed({.sender = send.sender,
-            .slot = send.slot,
-            .to = end_at(buffered.data.get()),
-            .bytes = bytes,
-            .order = config.order});
+                .slot = send.slot,
+                .to = end_at(buffered.data.get()),
+                .bytes = bytes,
+                .order = config.order});
   {
     const std::lock_guard<std::mutex> hold(g_mutex);
     g_buffered.push_back(std::move(buffered));

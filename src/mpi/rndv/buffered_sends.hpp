@@ -3,9 +3,9 @@
 //
 // Only programs with errors that return need this. A message that is too long for its receive may
 // be cut by the library, header and all: then the header never comes, and the sender would wait for
-// a FIN for ever. So after a truncation every send posted to this rank is *buffered*: its message is
-// copied here and its sender is released, as if the library had sent the message eagerly. A header
-// that arrives later finds the message here. Rendezvous has ended on the node by then
+// a FIN for ever. So after a truncation every send posted to this rank is *buffered*: its message
+// is copied here and its sender is released, as if the library had sent the message eagerly. A
+// header that arrives later finds the message here. Rendezvous has ended on the node by then
 // (comms::end_rendezvous), so the memory is bounded by what was posted.
 //
 // A receive may meet such a message long before the program completes it. So in such programs the

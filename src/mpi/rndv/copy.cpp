@@ -13,12 +13,12 @@
 
 #include "base/clock.hpp"
 #include "layout/pack.hpp"
+#include "mpi/compat/message.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/heaps.hpp"
 #include "mpi/job/switches.hpp"
-#include "mpi/next.hpp"
 #include "mpi/job/thief_watch.hpp"
-#include "mpi/compat/message.hpp"
+#include "mpi/next.hpp"
 #include "mpi/tags.hpp"
 #include "p2p/transfer.hpp"
 #include "wait/wait.hpp"
@@ -193,7 +193,7 @@ bool move(const ClaimedMessage& message) {
 
 // Who cannot load and store both ends asks the kernel, or, where that refuses, must not try.
 bool copy_shared(const memory::View& to, const memory::View& from, std::uint64_t bytes,
-                  steal::CopyOrder order, p2p::SendSlot* send) {
+                 steal::CopyOrder order, p2p::SendSlot* send) {
   const steal::CopySpec work = work_of(to, from, bytes, order);
   const bool mapped = is_mapped(to, bytes) && is_mapped(from, bytes);
   if (mapped || config.single_copy) return move_as_job(work, mapped, nullptr, send);

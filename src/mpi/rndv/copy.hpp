@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How the data of a rendezvous message is copied once a rank has claimed the send: by several ranks,
-// by a pipeline, or through the library where memory could not be read.
+// How the data of a rendezvous message is copied once a rank has claimed the send: by several
+// ranks, by a pipeline, or through the library where memory could not be read.
 //
 // Any thread. A call returns when its bytes are in place.
 #pragma once
@@ -9,8 +9,8 @@
 
 #include "mpi/abi.hpp"
 #include "mpi/job/services.hpp"
-#include "p2p/rts_header.hpp"
 #include "p2p/end.hpp"
+#include "p2p/rts_header.hpp"
 #include "p2p/send_table.hpp"
 #include "steal/job.hpp"
 

@@ -12,8 +12,6 @@
 #include "mpi/handle_cache.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
-#include "mpi/job/switches.hpp"
-#include "mpi/rndv/buffered_sends.hpp"
 #include "mpi/rndv/posted_sends.hpp"
 #include "mpi/tags.hpp"
 
@@ -93,29 +91,6 @@ HeldMessage hold(MPI_Comm comm, MPI_Message* message, const Envelope& envelope) 
 }
 
 }  // namespace
-
-ProbeFinding identify(MPI_Comm handle, const MPI_Status& status) {
-  using Kind = ProbeFinding::Kind;
-  if (!config.rendezvous || !has_rts_size(status)) return {};
-  const Comm* comm = comms::find(handle);
-  if (comm == nullptr) return {};
-  const std::int32_t there = comm->on_node(status.MPI_SOURCE);
-  if (there < 0) {
-    const bool is_unclear = config.internode && comm->is_elsewhere(status.MPI_SOURCE);
-    return {.kind = is_unclear ? Kind::unclear : Kind::as_reported};
-  }
-  if (there == static_cast<std::int32_t>(config.me)) return {};
-  // Another thread may receive the message just now, and its send may be over.
-  if (switches.threads) return {.kind = Kind::unclear};
-  const auto sender = static_cast<std::uint32_t>(there);
-  if (may_be_buffered(sender, comm->key, status.MPI_TAG)) return {.kind = Kind::unclear};
-  const auto send = oldest_unmatched(sender, comm->key, status.MPI_TAG);
-  if (!send) return {};
-  // Threads of the sender may send in another order than they post.
-  if (send->says.ordered == 0 || may_send_rts_sized(sender, comm->key, status.MPI_TAG))
-    return {.kind = Kind::unclear};
-  return {.kind = Kind::rendezvous, .bytes = send->says.bytes};
-}
 
 std::uint64_t hold_matched(MPI_Comm comm, MPI_Message* message, const Envelope& envelope) {
   HeldMessage held = hold(comm, message, envelope);

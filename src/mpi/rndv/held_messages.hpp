@@ -31,19 +31,12 @@ struct PostedSend;
 [[gnu::visibility("hidden")]] extern std::atomic<std::uint32_t> held_message_count;
 
 struct HeldMessage {
-  std::shared_ptr<Comm> comm;  // the program may free it before it receives the message
-  MPI_Message message;         // on this rank's private communicator
-  Envelope envelope;           // of the message that the program is sent
-  std::uint64_t bytes;         // likewise
+  std::shared_ptr<Comm> comm;            // the program may free it before it receives the message
+  MPI_Message message;                   // on this rank's private communicator
+  Envelope envelope;                     // of the message that the program is sent
+  std::uint64_t bytes;                   // likewise
   std::optional<p2p::RtsHeader> header;  // if the message is a rendezvous message of this node
 };
-
-// What a status of a probe says about a message on `comm`.
-struct ProbeFinding {
-  enum class Kind : std::uint8_t { as_reported, rendezvous, unclear } kind = Kind::as_reported;
-  std::uint64_t bytes = 0;  // of a rendezvous message
-};
-ProbeFinding identify(MPI_Comm comm, const MPI_Status& status);
 
 // Replaces `message`, which the library has taken out for MPI_Mprobe, by a held one. Returns the
 // size of the program's message.

@@ -2,9 +2,9 @@
 // Persistent sends that may go by rendezvous, or by internode pipeline.
 //
 // The library makes each request first, and looks at the arguments. The program then gets a
-// persistent receive of the FIN in its place. Each start posts the message anew. A start that cannot
-// go by rendezvous (no free slot, helping switched off, the communicator freed) starts the library's
-// own request, and this rank sends the FIN to itself when that is done.
+// persistent receive of the FIN in its place. Each start posts the message anew. A start that
+// cannot go by rendezvous (no free slot, helping switched off, the communicator freed) starts the
+// library's own request, and this rank sends the FIN to itself when that is done.
 //
 // The tag of a FIN is used again only when no FIN with it is under way: a send that is freed while
 // active is kept until then. Any thread.

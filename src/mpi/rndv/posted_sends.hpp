@@ -42,25 +42,18 @@ std::optional<p2p::RtsHeader> read_rts(const ReceiveBuffer& buffer);
 // Posted sends to this rank, of all senders or of one.
 std::vector<PostedSend> posted_sends();
 std::vector<PostedSend> posted_sends(std::uint32_t sender);
-// The oldest that is not matched, with that communicator's key and that tag. Exact where one thread
-// at a time is in calls of ours.
-std::optional<PostedSend> oldest_unmatched(std::uint32_t sender, std::uint64_t communicator,
-                                           int tag);
-
-// A send to this rank with that communicator's key and tag is in the hands of a rank that may give it
-// back.
+// A send to this rank with that communicator's key and tag is in the hands of a rank that may give
+// it back.
 bool any_held_by_sender(std::uint32_t sender, std::uint64_t communicator, int tag);
 
 // The library may have a message with that send's envelope which no receive has matched.
 bool may_be_unexpected(const PostedSend& send);
-// The header of a send has come; this rank has claimed the send. The headers of one thread come in the
-// order of its sends, so those of earlier sends with the same envelope have been matched.
-void note_header_seen(const PostedSend& send);
-
-// The header of an unmatched send has been matched, and then another message was written over it: a
-// later header has come, or the header is with the library for long, and the library does not have
-// it. Waits some milliseconds for the header to appear. Always false where several threads are in calls of ours.
-bool is_header_lost(const PostedSend& send);
+// The bucket, of 64, for an envelope.
+constexpr std::size_t bucket_of(std::uint64_t communicator, int tag) {
+  const std::uint64_t mixed =
+      (communicator ^ static_cast<std::uint32_t>(tag)) * 0x9e3779b97f4a7c15ULL;
+  return mixed >> 58U;
+}
 
 // ---- Messages of the program that are just as long as an RTS header
 

@@ -18,6 +18,7 @@
 #include "mpi/rndv/buffered_sends.hpp"
 #include "mpi/rndv/copy.hpp"
 #include "mpi/rndv/posted_sends.hpp"
+#include "mpi/rndv/unmatched_sends.hpp"
 
 namespace mh::mpi::rndv {
 namespace {
@@ -121,10 +122,10 @@ Delivery receive_claimed(const p2p::RtsHeader& header, const ReceiveBuffer& buff
   const CopyTarget target(buffer, delivery.bytes);
   if (!target.lacks_memory()) {
     copy_claimed({.sender = header.sender,
-              .slot = header.slot,
-              .to = target.end(),
-              .bytes = delivery.bytes,
-              .order = buffer.comm->order});
+                  .slot = header.slot,
+                  .to = target.end(),
+                  .bytes = delivery.bytes,
+                  .order = buffer.comm->order});
   }
   release_sender(slot_of(header), header.sender);
   target.unpack();
@@ -167,9 +168,11 @@ std::optional<PostedSend> await_unmatched(std::uint32_t sender, std::uint64_t co
   return send;
 }
 
-// No header that belongs to the receive lies in the buffer, or its send is over. An ordinary message
-// of a header's size, a buffered message, or a header that another message was written over.
-std::optional<Delivery> fetch_without_header(const ReceiveRequest& request, const Envelope& envelope,
+// No header that belongs to the receive lies in the buffer, or its send is over. An ordinary
+// message of a header's size, a buffered message, or a header that another message was written
+// over.
+std::optional<Delivery> fetch_without_header(const ReceiveRequest& request,
+                                             const Envelope& envelope,
                                              const std::optional<p2p::RtsHeader>& header) {
   const ReceiveBuffer& buffer = request.buffer;
   if (header) {

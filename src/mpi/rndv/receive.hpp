@@ -24,8 +24,8 @@ std::optional<Delivery> fetch_completed(ReceiveRequest& request, const MPI_Statu
 std::optional<Delivery> fetch_landed(ReceiveRequest& request);
 bool has_landed(const ReceiveRequest& request);
 
-// A header from another node lies in the buffer of a started receive: begins to receive its message.
-// Nothing is begun where the library alone can read the type.
+// A header from another node lies in the buffer of a started receive: begins to receive its
+// message. Nothing is begun where the library alone can read the type.
 std::optional<IncomingMessage> begin_incoming(const ReceiveRequest& request);
 
 // Lets the sender push to a started receive, if the buffer is contiguous and within its reach.

@@ -59,7 +59,7 @@ struct ReceiveRequest {
   bool persistent = false;
   bool started = false;
   bool orphaned = false;
-  bool blocking = false;            // the thread that waits in the call fetches the message itself
+  bool blocking = false;             // the thread that waits in the call fetches the message itself
   bool status_says_nothing = false;  // the library does not report the header's size
   p2p::PostedReceive* posted = nullptr;  // while the sender may push
   std::shared_ptr<Comm> kept_comm{};     // the buffer's, once the program has freed it

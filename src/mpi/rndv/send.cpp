@@ -19,22 +19,22 @@
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
-#include "mpi/rndv/receive_requests.hpp"
 #include "mpi/rndv/copy.hpp"
+#include "mpi/rndv/receive_requests.hpp"
 #include "mpi/tags.hpp"
 
 namespace mh::mpi::rndv {
 namespace {
 
-// What only this process knows of a slot of its send queue. Written by the thread that holds the
+// What only this process knows of a slot of its send table. Written by the thread that holds the
 // slot.
 struct Sent {
   p2p::RtsHeader header;
   MPI_Request sending = MPI_REQUEST_NULL;     // the header's own send
   MPI_Request completion = MPI_REQUEST_NULL;  // the user's request, for MPI_Cancel
-  // The generation of the send descriptor whose send was started last, and in the lowest bit
+  // The generation of the rendezvous send whose send was started last, and in the lowest bit
   // whether a blocking call holds the slot and gives it back. All else here is written before.
-  // release: pairs with the acquire of other threads, for whom a send descriptor that is not
+  // release: pairs with the acquire of other threads, for whom a rendezvous send that is not
   // started is not there yet.
   std::atomic<std::uint64_t> started{0};
   layout::LayoutPtr layout;  // null where the data is contiguous
@@ -45,12 +45,12 @@ struct Sent {
 };
 std::array<Sent, p2p::SharedSendTable::kSlots> g_sent;
 
-// Completion messages of the last send descriptors, by tag: whose request each completes. For
-// MPI_Cancel, which must know a request whose send descriptor is over. relaxed: a request is
+// Completion messages of the last rendezvous sends, by tag: whose request each completes. For
+// MPI_Cancel, which must know a request whose rendezvous send is over. relaxed: a request is
 // cancelled by the thread that started it, or by one it told.
 struct Fin {
   std::atomic<MPI_Request> request{};
-  std::atomic<std::uint64_t> sequence{0};  // the send descriptor's, plus one; 0 for none
+  std::atomic<std::uint64_t> sequence{0};  // the rendezvous send's, plus one; 0 for none
 };
 std::array<Fin, tags::kSendFins.count> g_fins;
 
@@ -72,7 +72,7 @@ void give_back(Slot slot) {
 
 // ---- Delivering --------------------------------------------------------------------------------
 
-// When (ticks) a rank was last seen to take a send descriptor of this one: it is in MPI, and comes
+// When (ticks) a rank was last seen to take a rendezvous send of this one: it is in MPI, and comes
 // to the others by itself. Of the thread that does this rank's work.
 std::array<std::uint64_t, node::kMaxRanks> g_taking_at{};
 
@@ -89,7 +89,8 @@ bool holds_header(std::uint64_t buffer, std::uint32_t rank, const p2p::RtsHeader
 }
 
 // The posted receive of `send`'s receiver in whose buffer this RTS header lies. None if several
-// receives are posted for that buffer: the sender cannot tell which of them the library has matched.
+// receives are posted for that buffer: the sender cannot tell which of them the library has
+// matched.
 FoundReceive find_posted(const p2p::SendSlot& send, const p2p::RtsHeader& mine) {
   p2p::PostedReceiveTable& table = services.area(send.to).posted_receives;
   const std::uint32_t extent = table.extent.load(std::memory_order_relaxed);
@@ -126,8 +127,8 @@ bool pack_to(const memory::View& to, const p2p::End& from, std::uint64_t bytes) 
   return write(0, p2p::kRtsBytes);
 }
 
-// The message comes to the target: all but the descriptor's place by many hands, that place last,
-// so that a failure leaves the descriptor as it was.
+// The message comes to the target: all but the descriptor's place by several ranks, that place
+// last, so that a failure leaves the descriptor as it was.
 bool copy_to(const memory::View& to, const memory::View& from, std::uint64_t bytes) {
   constexpr std::uint64_t kHead = p2p::kRtsBytes;
   if (!copy_shared(to.at(kHead), from.at(kHead), bytes - kHead, config.order, nullptr))
@@ -138,7 +139,7 @@ bool copy_to(const memory::View& to, const memory::View& from, std::uint64_t byt
 bool push(Slot slot, p2p::SendSlot& send) {
   const p2p::RtsHeader mine = g_sent[slot].header;
   const auto [posted, buffer] = find_posted(send, mine);
-  // While we looked, this send descriptor may have come to its end, and the slot to another.
+  // While we looked, this rendezvous send may have come to its end, and the slot to another.
   if (posted == nullptr || !send.take(mine.generation)) return false;
   // Or the target may have come to another buffer.
   if (!posted->is_of(buffer) ||
@@ -193,8 +194,8 @@ bool is_mapped(const OutgoingMessage& message, const datatypes::Info& info) {
 }
 
 // A contiguous message to that rank of the node. Both cores of an exchange are busy, and what
-// describing costs is not gained by overlap (docs/decisions/rendezvous); a third rank takes a hand in what
-// the kernel copies, if it is long enough.
+// describing costs is not gained by overlap (docs/decisions/rendezvous); a third rank takes a hand
+// in what the kernel copies, if it is long enough.
 bool is_left_as_exchanged(const OutgoingMessage& message, std::uint32_t receiver) {
   if (!is_exchanged(message.pattern) || message.bytes >= config.exchange_threshold) return false;
   if (is_for_third_ranks(message.bytes) && services.node->has_idle_peer_except(receiver))
@@ -229,7 +230,7 @@ std::optional<layout::Compact> shape_of(const OutgoingMessage& message) {
   return heaps::hold(begin, shape->reach()) ? shape : std::nullopt;
 }
 
-// A slot of the send queue that says where the message is.
+// A slot of the send table that says where the message is.
 std::optional<Slot> taken_slot(const OutgoingMessage& message, std::uint32_t fin_tag) {
   const Comm& comm = *comms::find(message.comm);
   const auto shape = shape_of(message);
@@ -282,17 +283,18 @@ bool may_use_rendezvous(OutgoingMessage& message, MPI_Datatype type, const datat
   return message.layout != nullptr;
 }
 
-std::optional<Slot> post_send(const OutgoingMessage& message, std::uint32_t fin_tag, MPI_Request request) {
+std::optional<Slot> post_send(const OutgoingMessage& message, std::uint32_t fin_tag,
+                              MPI_Request request) {
   free_finished_sends();
   const auto taken = taken_slot(message, fin_tag);
   if (!taken) return std::nullopt;
   const Slot slot = *taken;
   Sent& sent = g_sent[slot];
   sent.header = {.key = {config.key[0], config.key[1]},
-                     .sender = config.me,
-                     .slot = slot,
-                     .bytes = message.bytes,
-                     .generation = services.send_table.slot(slot).generation()};
+                 .sender = config.me,
+                 .slot = slot,
+                 .bytes = message.bytes,
+                 .generation = services.send_table.slot(slot).generation()};
   p2p::seal(sent.header);
   sent.layout = message.layout;
   sent.from = {.layout = message.layout.get(),
@@ -308,8 +310,8 @@ std::optional<Slot> post_send(const OutgoingMessage& message, std::uint32_t fin_
 
 int send_rts(Slot slot, const OutgoingMessage& message) {
   Sent& sent = g_sent[slot];
-  const int code = next.Isend(&sent.header, p2p::kRtsBytes, MPI_BYTE, message.dest,
-                              message.tag, message.comm, &sent.sending);
+  const int code = next.Isend(&sent.header, p2p::kRtsBytes, MPI_BYTE, message.dest, message.tag,
+                              message.comm, &sent.sending);
   if (code != MPI_SUCCESS) {
     give_back(slot);
     return code;
@@ -371,7 +373,7 @@ bool cancel_send(MPI_Request request) {
     Sent& sent = g_sent[slot];
     const Start start = start_of(slot);
     if (start.awaited || sent.completion != request) return false;
-    // The request of a send descriptor that is over may be complete, and its handle another's by
+    // The request of a rendezvous send that is over may be complete, and its handle another's by
     // now.
     if (send.state_of(start.generation) == p2p::SlotState::free) return false;
     if (!send.take(start.generation)) return true;  // its receiver has it

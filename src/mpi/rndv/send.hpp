@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Rendezvous sends within a node: the slots of this rank's send table, the RTS headers that are sent
-// in place of the data, and what becomes of a send until its buffer is free again.
+// Rendezvous sends within a node: the slots of this rank's send table, the RTS headers that are
+// sent in place of the data, and what becomes of a send until its buffer is free again.
 //
 // Any thread. A slot belongs to the thread that has posted it until the slot is given back. Limit:
 // SharedSendTable::kSlots sends at a time; further messages are the library's.
@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <optional>
 
+#include "mpi/compat/outgoing_message.hpp"
 #include "mpi/datatype/datatypes.hpp"
 #include "mpi/datatype/layouts.hpp"
-#include "mpi/compat/outgoing_message.hpp"
 #include "mpi/rndv/posted_sends.hpp"
 #include "p2p/rts_header.hpp"
 #include "p2p/send_table.hpp"
@@ -22,8 +22,8 @@ namespace mh::mpi::rndv {
 using Slot = std::uint32_t;
 
 // Whether this send may go by rendezvous: helping is on, the receiver is another rank of this node,
-// the data is long enough, and contiguous or of a known layout. A contiguous message that is part of
-// an exchange must be longer, or third ranks must be able to help.
+// the data is long enough, and contiguous or of a known layout. A contiguous message that is part
+// of an exchange must be longer, or third ranks must be able to help.
 bool may_use_rendezvous(OutgoingMessage& message, MPI_Datatype type, const datatypes::Info& info);
 
 // Posts the message in a free slot, if there is one. With p2p::kNoFin the sender looks at the slot

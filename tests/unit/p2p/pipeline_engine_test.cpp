@@ -46,7 +46,7 @@ class PipelineEngineTest : public testing::Test {
   static std::size_t area_bytes(std::uint32_t ranks) { return sizeof(Area) + cells_bytes(ranks); }
   Area& area(std::uint32_t rank) { return *reinterpret_cast<Area*>(nodes_[rank].area(rank)); }
 
-  // Rank 0 describes a message to rank 1, which takes its send descriptor.
+  // Rank 0 describes a message to rank 1, which takes its rendezvous send.
   std::uint32_t send(const End& from, std::uint64_t bytes) {
     const std::uint32_t slot = send_queue_.post(
         {.from = {}, .bytes = bytes, .communicator = 0, .tag = 0, .to = 1, .contiguous = false},

@@ -58,7 +58,7 @@ TEST_F(OutboxTest, who_only_looks_sees_posted_letters_alone) {
   EXPECT_FALSE(send_queue_.slot(index).posted());
 }
 
-// A send descriptor to another rank may be over, and another one in its place, at any moment.
+// A rendezvous send to another rank may be over, and another one in its place, at any moment.
 TEST_F(OutboxTest, who_only_looks_never_sees_parts_of_two_letters) {
   const auto all = [](std::uint32_t value) {
     return NewSend{.from = {},
@@ -187,8 +187,7 @@ TEST(RtsHeader, is_recognised_by_the_key_of_its_job_alone) {
 }
 
 TEST(RtsHeader, holds_whole_elements_of_every_common_size) {
-  for (std::size_t size : {2U, 4U, 8U, 12U, 16U, 24U, 32U, 48U})
-    EXPECT_EQ(kRtsBytes % size, 0U);
+  for (std::size_t size : {2U, 4U, 8U, 12U, 16U, 24U, 32U, 48U}) EXPECT_EQ(kRtsBytes % size, 0U);
 }
 
 }  // namespace
