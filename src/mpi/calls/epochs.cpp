@@ -2,7 +2,7 @@
 // One-sided communication: synchronisation, and the end of a window.
 //
 // Operations on the own node are over when they return, or kept by their origin: an epoch completes
-// what was kept. What is under way to other nodes is waited for (onesided/remote.hpp), whose ranks
+// what was kept. What is under way to other nodes is waited for (rma/remote.hpp), whose ranks
 // are told by messages what neighbours read in shared memory. Whoever waits here, for a fence, a
 // post, a complete or a lock, waits in the wait loop, and helps. Steps that the state of the window
 // does not allow are MPI_ERR_RMA_SYNC.
@@ -15,17 +15,17 @@
 #include "mpi/collective/arrivals.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
-#include "mpi/onesided/operations.hpp"
-#include "mpi/onesided/remote.hpp"
+#include "mpi/rma/operations.hpp"
+#include "mpi/rma/remote.hpp"
 #include "mpi/wrappers.hpp"
 
 namespace mh::mpi {
 namespace {
 
 namespace remote = rma::remote;
-using onesided::Epochs;
-using onesided::LockMode;
-using onesided::TargetLock;
+using mh::rma::Epochs;
+using mh::rma::LockMode;
+using mh::rma::TargetLock;
 using rma::Outcome;
 using rma::Win;
 
@@ -109,7 +109,7 @@ Outcome start(MPI_Group group, Win& win) {
     const ThreadLock hold(win.mutex);
     if (!win.window.epochs().start(targets)) return refused(win);
   }
-  const onesided::Posts posts = win.window.control().posts_to(win.window.me());
+  const mh::rma::Posts posts = win.window.control().posts_to(win.window.me());
   for (const std::uint32_t target : targets) {
     arrivals::wait_until([&] {
       // acquire: pairs with the release in post() of that rank, or of this rank's server.

@@ -58,7 +58,7 @@ bool spans_nodes(MPI_Comm handle) {
 }
 
 // Where windows over several nodes may be ours: in the wait loop, in which a rank serves those of
-// other nodes far sooner than the thread that it has for that (mpi/onesided/serving.hpp).
+// other nodes far sooner than the thread that it has for that (mpi/rma/serving.hpp).
 int barrier_over_nodes(MPI_Comm comm) {
   MPI_Request request = MPI_REQUEST_NULL;
   int code = next.Ibarrier(comm, &request);

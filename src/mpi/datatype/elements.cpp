@@ -12,7 +12,7 @@
 namespace mh::mpi::elements {
 namespace {
 
-using onesided::Type;
+using mh::rma::Type;
 
 // What the names of predefined types, without MPI_, say; their sizes say the rest.
 constexpr std::string_view kIntegers[] = {
@@ -46,7 +46,7 @@ constexpr Pair kPairs[] = {
     {"2REAL", Type::float_float},
 };
 
-// The type with so many bytes among `sizes` types that follow each other in onesided::Type, each
+// The type with so many bytes among `sizes` types that follow each other in mh::rma::Type, each
 // twice as long as the one before.
 Type by_bytes(std::uint64_t bytes, Type smallest, std::uint64_t smallest_bytes, int sizes) {
   for (int i = 0; i < sizes; ++i) {
@@ -134,7 +134,7 @@ Element detail::inspect(MPI_Datatype type) {
              .named = kind.basic == type && kind.combiner == MPI_COMBINER_NAMED,
              .bytes = static_cast<std::uint32_t>(extent)};
     // A library with other structures than the compiler's: it computes itself.
-    if (onesided::bytes_of(found.type) != found.bytes) found.type = Type::other;
+    if (mh::rma::bytes_of(found.type) != found.bytes) found.type = Type::other;
   }
   cache.fill(bits_of(type), pack(found));
   return found;

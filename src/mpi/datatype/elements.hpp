@@ -10,12 +10,12 @@
 
 #include "mpi/abi.hpp"
 #include "mpi/handle_cache.hpp"
-#include "onesided/reduce.hpp"
+#include "rma/reduce.hpp"
 
 namespace mh::mpi::elements {
 
 struct Element {
-  onesided::Type type = onesided::Type::other;
+  mh::rma::Type type = mh::rma::Type::other;
   bool uniform = false;     // all of one kind; else nothing else is known
   bool padded = false;      // with a gap inside (MPI_DOUBLE_INT): larger than its MPI size
   bool named = false;       // the type itself has a name of the standard
@@ -32,7 +32,7 @@ inline std::uint64_t pack(const Element& element) {
          static_cast<std::uint64_t>(element.bytes) << 16U;
 }
 inline Element unpack(std::uint64_t word) {
-  return {.type = static_cast<onesided::Type>(word & 0xffU),
+  return {.type = static_cast<mh::rma::Type>(word & 0xffU),
           .uniform = (word >> 8U & 1U) != 0,
           .padded = (word >> 9U & 1U) != 0,
           .named = (word >> 10U & 1U) != 0,

@@ -17,8 +17,8 @@
 #include "mpi/lifecycle/node_setup.hpp"
 #include "mpi/lifecycle/parts.hpp"
 #include "mpi/next.hpp"
-#include "mpi/onesided/remote.hpp"
-#include "mpi/onesided/windows.hpp"
+#include "mpi/rma/remote.hpp"
+#include "mpi/rma/windows.hpp"
 #include "mpi/protocol/internode.hpp"
 #include "mpi/protocol/pending_requests.hpp"
 #include "mpi/protocol/short_receives.hpp"
@@ -117,7 +117,7 @@ void stop() {
 // Iterations that others do may call MPI at any time. MPI allows the library to grant more than was
 // asked for, so the program sees what there is.
 bool wants_all_threads() {
-  // So does the thread that carries out what other nodes ask for (onesided/serving.hpp).
+  // So does the thread that carries out what other nodes ask for (rma/serving.hpp).
   if (settings().enable && settings().windows == WindowScope::all) return true;
   const ThreadLevel level = settings().thread_level;
   return level == ThreadLevel::multiple ||

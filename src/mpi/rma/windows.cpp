@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/rma/windows.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <atomic>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "mpi/collective/arrivals.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/job/services.hpp"
+#include "mpi/job/switches.hpp"
+#include "mpi/next.hpp"
+#include "mpi/protocol/handlers.hpp"
+#include "mpi/protocol/message.hpp"
+#include "rma/mapping.hpp"
+
+namespace mh::mpi::rma {
+namespace {
+
+using mh::rma::Control;
+using mh::rma::Exposed;
+using mh::rma::FileRange;
+using mh::rma::Mappings;
+
+// Windows by a number of theirs.
+struct Registry {
+  std::mutex mutex;  // guards the windows
+  std::unordered_map<std::uint64_t, std::shared_ptr<Win>> windows;
+  std::atomic<std::uint32_t> count{0};  // of them; relaxed: whether it is worth while to look
+
+  [[nodiscard]] bool any() const { return count.load(std::memory_order_relaxed) != 0; }
+  std::shared_ptr<Win> find(std::uint64_t number) {
+    const std::lock_guard<std::mutex> hold(mutex);
+    const auto at = windows.find(number);
+    return at == windows.end() ? nullptr : at->second;
+  }
+  void insert(std::uint64_t number, const std::shared_ptr<Win>& win) {
+    const std::lock_guard<std::mutex> hold(mutex);
+    windows[number] = win;
+    count.store(static_cast<std::uint32_t>(windows.size()), std::memory_order_relaxed);
+  }
+  std::shared_ptr<Win> take(std::uint64_t number) {
+    const std::lock_guard<std::mutex> hold(mutex);
+    const auto taken = windows.extract(number);
+    count.store(static_cast<std::uint32_t>(windows.size()), std::memory_order_relaxed);
+    return taken ? taken.mapped() : nullptr;
+  }
+};
+
+Registry g_windows;   // by handle
+Registry g_spanning;  // by Spanning::id: those who serve other nodes wait for nothing else
+
+// ---- Making -------------------------------------------------------------------------------------
+
+// What the ranks of a window tell each other of their memory.
+struct Card {
+  std::uint64_t base;
+  std::uint64_t bytes;
+  std::uint64_t unit;
+  std::uint32_t node_rank;
+  std::int32_t control_fd;  // of the node's first rank; -1: it could make no shared memory
+  std::int32_t world_rank;
+  std::uint64_t id;  // Spanning::id, as the window's first rank gives it
+  FileRange file;    // behind the memory, if any
+};
+static_assert(std::is_trivially_copyable_v<Card>);
+
+Exposed exposed_of(const Card& card, bool elsewhere) {
+  return {.base = card.base,
+          .bytes = card.bytes,
+          .unit = card.unit,
+          .node_rank = elsewhere ? Exposed::kElsewhere : card.node_rank,
+          .pid = elsewhere ? 0 : services.node->record(card.node_rank).pid};
+}
+
+// Whether this process reaches the memory of a rank; sets where it maps it.
+bool reaches(Exposed& target, const Card& card, const Mappings& mappings, bool dynamic) {
+  if (target.is_elsewhere()) return true;
+  if (target.node_rank == config.me) {
+    if (!dynamic) target.here = reinterpret_cast<std::byte*>(target.base);
+    return true;
+  }
+  if (!dynamic && target.bytes == 0) return true;
+  target.here = mappings.address_of(card.file);
+  if (target.here != nullptr || config.reaching) return true;
+  const memory::View view{target.base, target.pid, target.node_rank};
+  return !dynamic && config.mapping && services.memory->to_here(view, target.bytes) != nullptr;
+}
+
+// The same answer on all ranks of the communicator, without communication.
+bool may_be_ours(const Comm& gate) {
+  if (!config.windows || !services.node->one_pid_namespace()) return false;
+  if (gate.on_one_node) return gate.members.size() > 1 && gate.line != nullptr;
+  return config.spanning && gate.size <= static_cast<int>(node::kMaxRanks);
+}
+
+struct Made {
+  std::optional<node::Segment> control;
+  std::vector<Exposed> exposed;
+  std::unique_ptr<Spanning> spanning;
+};
+
+// The window's first rank on this node.
+int root_of(const Comm& gate) { return gate.members.front().rank; }
+
+// The shared memory of the node's first rank, in each of them.
+std::optional<node::Segment> share_control(const Comm& gate, const Card& root, Made& made) {
+  if (gate.rank == root_of(gate)) return std::move(made.control);
+  if (root.control_fd < 0) return std::nullopt;
+  // Through the process that keeps it open.
+  const pid_t pid = services.node->record(root.node_rank).pid;
+  const std::string path =
+      "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(root.control_fd);
+  Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!fd.valid()) return std::nullopt;
+  const std::size_t bytes = Control::bytes_needed(static_cast<std::uint32_t>(gate.size));
+  auto attached = node::Segment::attach(std::move(fd), bytes);
+  if (!attached) return std::nullopt;
+  return std::move(*attached);
+}
+
+std::unique_ptr<Spanning> spanning_of(const Comm& gate, const std::vector<Card>& cards) {
+  if (gate.on_one_node) return nullptr;
+  auto spanning = std::make_unique<Spanning>();
+  spanning->id = cards[0].id;
+  spanning->peers = std::make_unique<Peer[]>(cards.size());
+  for (std::size_t rank = 0; rank < cards.size(); ++rank) {
+    spanning->peers[rank].world_rank = cards[rank].world_rank;
+  }
+  return spanning;
+}
+
+// True if it is so on every rank. By a call that blocks: its ranks are in step, and starting and
+// testing takes 10 us more of 65 (MPI_Win_create, MPICH 4).
+bool all_agree(MPI_Comm comm, bool here) {
+  const int mine = here ? 1 : 0;
+  int all = 0;
+  real.Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm);
+  return all != 0;
+}
+
+// Collective. Nothing if the window stays the library's.
+std::optional<Made> make(MPI_Comm comm, const Comm& gate, Card mine, Flavor flavor) {
+  Made made;
+  if (gate.rank == root_of(gate)) {
+    auto control =
+        node::Segment::create(Control::bytes_needed(static_cast<std::uint32_t>(gate.size)));
+    if (control) made.control = std::move(*control);
+    mine.control_fd = made.control ? made.control->fd() : -1;
+  }
+  // Memory of a created window is the program's: a peer may unmap what it maps of it at any time.
+  const bool is_the_librarys = flavor == Flavor::allocated || flavor == Flavor::shared;
+  const Mappings mappings = is_the_librarys ? Mappings::read() : Mappings();
+  if (mine.bytes != 0 && is_the_librarys) {
+    const auto* memory = reinterpret_cast<const void*>(mine.base);
+    mine.file = mappings.file_of(memory, mine.bytes).value_or(FileRange{});
+  }
+  std::vector<Card> cards(static_cast<std::size_t>(gate.size));
+  real.Allgather(&mine, sizeof mine, MPI_BYTE, cards.data(), sizeof mine, MPI_BYTE, comm);
+  made.control = share_control(gate, cards[static_cast<std::size_t>(root_of(gate))], made);
+  made.spanning = spanning_of(gate, cards);
+  bool fine = made.control.has_value();
+  for (std::size_t rank = 0; rank < cards.size(); ++rank) {
+    const Card& card = cards[rank];
+    made.exposed.push_back(exposed_of(card, gate.is_elsewhere(static_cast<int>(rank))));
+    fine = fine && reaches(made.exposed.back(), card, mappings, flavor == Flavor::dynamic);
+  }
+  if (fine) {
+    Control(made.control->data(), static_cast<std::uint32_t>(gate.size))
+        .construct(static_cast<std::uint32_t>(gate.rank));
+  }
+  if (!all_agree(comm, fine)) return std::nullopt;
+  made.control->close_fd();
+  return made;
+}
+
+}  // namespace
+
+void adopt(MPI_Comm comm, MPI_Win handle, Flavor flavor, const void* base, std::int64_t bytes,
+           std::int64_t unit) {
+  Comm* gate = windows::adopt(comm, handle);
+  if (!switches.active || gate == nullptr) return;
+  static std::atomic<std::uint32_t> made_here{0};  // relaxed: a number
+  const bool dynamic = flavor == Flavor::dynamic;
+  const Card mine{.base = dynamic ? 0 : reinterpret_cast<std::uint64_t>(base),
+                  .bytes = dynamic ? ~std::uint64_t{0} : static_cast<std::uint64_t>(bytes),
+                  .unit = dynamic ? 1 : static_cast<std::uint64_t>(unit),
+                  .node_rank = config.me,
+                  .control_fd = -1,
+                  .world_rank = config.world_rank,
+                  .id = static_cast<std::uint64_t>(config.world_rank) << 32U |
+                        made_here.fetch_add(1, std::memory_order_relaxed),
+                  .file = {}};
+  std::optional<Made> made;
+  if (may_be_ours(*gate)) made = make(comm, *gate, mine, flavor);
+  if (gate->rank == 0 && gate->size > 1) {
+    observe::Counters& counters = services.counters();
+    (made ? counters.windows_ours : counters.windows_left).add(1);
+  }
+  if (!made) return;
+  enter(std::make_shared<Win>(handle, flavor, *gate, std::move(*made->control),
+                              std::move(made->exposed), std::move(made->spanning)));
+}
+
+Win::Win(MPI_Win made, Flavor kind, Comm& arrivals, node::Segment shared,
+         std::vector<mh::rma::Exposed> exposed, std::unique_ptr<Spanning> other_nodes)
+    : handle(made),
+      flavor(kind),
+      group(MPI_GROUP_NULL),
+      gate(&arrivals),
+      control(std::move(shared)),
+      window(Control(control.data(), static_cast<std::uint32_t>(arrivals.size)),
+             static_cast<std::uint32_t>(arrivals.rank), std::move(exposed)),
+      spanning(std::move(other_nodes)),
+      posts_seen(static_cast<std::size_t>(arrivals.size), 0) {
+  real.Win_get_group(handle, &group);
+}
+
+Win::~Win() { real.Group_free(&group); }
+
+Win* detail::find_slow(MPI_Win handle) {
+  Win* found = g_windows.find(bits_of(handle)).get();
+  cache.fill(bits_of(handle), reinterpret_cast<std::uintptr_t>(found));
+  return found;
+}
+
+std::shared_ptr<Win> find_spanning(std::uint64_t id) { return g_spanning.find(id); }
+
+bool any_spanning() { return g_spanning.any(); }
+
+void enter(const std::shared_ptr<Win>& win) {
+  const std::uint64_t bits = bits_of(win->handle);
+  if (win->spanning != nullptr) g_spanning.insert(win->spanning->id, win);
+  g_windows.insert(bits, win);
+  detail::cache.drop(bits);
+  detail::cache.fill(bits, reinterpret_cast<std::uintptr_t>(win.get()));
+}
+
+std::shared_ptr<Win> take(MPI_Win handle) {
+  std::shared_ptr<Win> taken = g_windows.take(bits_of(handle));
+  detail::cache.drop(bits_of(handle));
+  if (taken != nullptr && taken->spanning != nullptr) g_spanning.take(taken->spanning->id);
+  return taken;
+}
+
+void stop() {
+  std::vector<MPI_Win> left;
+  {
+    const std::lock_guard<std::mutex> hold(g_windows.mutex);
+    for (const auto& [bits, win] : g_windows.windows) left.push_back(win->handle);
+  }
+  for (const MPI_Win handle : left) take(handle);
+}
+
+int raise(MPI_Win handle, int code) {
+  real.Win_call_errhandler(handle, code);
+  if (!handlers::failure_is_told_to_handlers_alone()) return code;
+  MPI_Errhandler handler{};
+  if (real.Win_get_errhandler(handle, &handler) != MPI_SUCCESS) return code;
+  if (!handlers::is_users_handler(handler)) return code;
+  real.Errhandler_free(&handler);
+  return MPI_SUCCESS;
+}
+
+// ---- Hands --------------------------------------------------------------------------------------
+
+mh::rma::Hands& hands() {
+  thread_local mh::rma::Hands own(*services.node, *services.memory);
+  return own;
+}
+
+void serve() {
+  if (!g_windows.any()) return;
+  const std::unique_lock<std::mutex> hold(g_windows.mutex, std::try_to_lock);
+  if (!hold) return;
+  for (const auto& [bits, win] : g_windows.windows) win->window.serve(hands());
+}
+
+bool help() {
+  if (!g_windows.any()) return false;
+  const std::lock_guard<std::mutex> hold(g_windows.mutex);
+  const std::uint64_t begin = ticks();
+  mh::rma::Window::Helped helped;
+  const auto may_help = [](std::uint32_t rank) { return thief().may_help(rank); };
+  const bool worked = std::ranges::any_of(g_windows.windows, [&](const auto& known) {
+    return known.second->window.help(hands(), may_help, helped);
+  });
+  if (!worked) return false;
+  observe::Counters& mine = services.counters();
+  mine.others_chunks.add(1);
+  mine.others_bytes.add(helped.bytes);
+  mine.help_ticks.add(ticks() - begin);
+  auto* row = reinterpret_cast<observe::Count*>(services.node->area(config.me) + sizeof(RankArea));
+  row[helped.owner].add(helped.bytes);
+  return true;
+}
+
+}  // namespace mh::mpi::rma

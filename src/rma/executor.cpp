@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rma/executor.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "memory/view.hpp"
+
+namespace mh::rma {
+namespace {
+
+// Of origin, result and target, each a piece; they stay in the second cache level.
+constexpr std::size_t kPiece = 64U << 10U;
+constexpr std::size_t kScratches = 3;
+enum Scratch : std::size_t { kOfOrigin, kOfResult, kOfTarget };
+
+// An address of a process that may be another one.
+std::byte* pointer_to(std::uint64_t address) { return reinterpret_cast<std::byte*>(address); }
+
+// Blocks that the kernel moves at a time: a system call costs as much as several of them.
+constexpr std::size_t kBlocks = 64;
+using Blocks = std::array<iovec, kBlocks>;
+
+// Calls with the blocks of a range of an end in another process, which only the kernel reaches,
+// some at a time, and with how many bytes these are.
+template <class Each>
+Status for_blocks(const End& end, layout::Range range, Each&& each) {
+  Blocks room;  // NOLINT(cppcoreguidelines-pro-type-member-init): written first
+  for (std::uint64_t begin = range.begin; begin < range.end;) {
+    const layout::Blocks found = layout::blocks(elements_there(end), {begin, range.end}, room);
+    const Status done = each(std::span<const iovec>(room.data(), found.used), found.bytes);
+    if (!done) return done;
+    begin += found.bytes;
+  }
+  return {};
+}
+
+}  // namespace
+
+// Applies an operation to the target's blocks in the order of the stream: a sink of layout::walk.
+class BlockUpdater {
+ public:
+  BlockUpdater(Executor& hands, const Task& task, const std::byte* origin, std::byte* result)
+      : hands_(hands),
+        task_(task),
+        kernel_(kernel_of(task.what.op, task.what.type)),
+        origin_(origin),
+        result_(result) {}
+  ~BlockUpdater() { let_go(); }
+  BlockUpdater(const BlockUpdater&) = delete;
+  BlockUpdater& operator=(const BlockUpdater&) = delete;
+
+  [[nodiscard]] bool full() const { return !status_.ok(); }
+
+  // After the last block.
+  [[nodiscard]] Status finish() {
+    if (status_.ok()) status_ = apply_collected();
+    return status_;
+  }
+
+  // `at` is the target's own address. Blocks hold whole elements.
+  void block(layout::Address at, std::uint64_t bytes) {
+    while (bytes != 0 && !full()) {
+      const std::uint64_t here = std::min(bytes, bytes_in_stripe(at));
+      hold(at);
+      if (full()) return;
+      status_ = apply(at, here);
+      at += here;
+      bytes -= here;
+    }
+  }
+  void rows(layout::Address at, const layout::Rows& rows) {
+    for (std::uint64_t i = 0; i < rows.rows; ++i) {
+      for (std::uint64_t k = 0; k < rows.length; ++k) {
+        block(layout::moved(layout::moved(at, i, rows.row_stride), k, rows.stride), rows.block);
+      }
+    }
+  }
+  void list(layout::Address at, const layout::Runs& runs, std::uint64_t first, std::uint64_t last) {
+    for (std::uint64_t i = first; i < last; ++i) {
+      block(layout::moved(at, runs.offset[i]), runs.begin_of(i + 1) - runs.begin_of(i));
+    }
+  }
+  void lists(layout::Address at, const layout::Runs& runs, std::uint64_t count) {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      list(layout::moved(at, i, runs.stride), runs, 0, runs.runs);
+    }
+  }
+
+ private:
+  // Of the elements that begin in the stripe of `at`.
+  [[nodiscard]] std::uint64_t bytes_in_stripe(layout::Address at) const {
+    const std::uint64_t left = kStripe - at % kStripe;
+    return (left + task_.what.element - 1) / task_.what.element * task_.what.element;
+  }
+  // Blocks of one stripe follow each other: its lock is kept until another is needed.
+  void hold(layout::Address at) {
+    StripeLock& wanted = task_.locks->of(at);
+    if (held_ == &wanted) return;
+    if (!finish()) return;
+    let_go();
+    wanted.lock(hands_.me_, hands_.liveness_);
+    held_ = &wanted;
+  }
+  void let_go() {
+    if (held_ != nullptr) held_->unlock();
+    held_ = nullptr;
+  }
+
+  Status apply(layout::Address at, std::uint64_t bytes) {
+    const std::uint64_t offset = at - task_.target.base.address;
+    if (task_.target.here != nullptr) {
+      combine(task_.target.here + offset, bytes);
+      return hands_.after_writing(task_.target, offset, bytes);
+    }
+    collected_[used_++] = {pointer_to(at), bytes};
+    collected_bytes_ += bytes;
+    return used_ == kBlocks ? apply_collected() : Status{};
+  }
+
+  // What only the kernel reaches, and the lock of its stripe is held for: at most a piece.
+  Status apply_collected() {
+    const std::span<const iovec> blocks(collected_.data(), std::exchange(used_, 0));
+    const std::uint64_t bytes = std::exchange(collected_bytes_, 0);
+    if (blocks.empty()) return {};
+    const memory::View& there = task_.target.base;
+    std::byte* copy = hands_.scratch(kOfTarget).data();
+    const Status read = hands_.reach_->read_blocks(copy, there, blocks);
+    if (!read) return read;
+    combine(copy, bytes);
+    return task_.what.has_origin ? hands_.reach_->write_blocks(there, blocks, copy) : Status{};
+  }
+
+  void combine(std::byte* target, std::uint64_t bytes) {
+    if (result_ != nullptr) std::memcpy(result_ + done_, target, bytes);
+    const std::size_t count = bytes / task_.what.element;
+    if (task_.what.op == Op::replace) {
+      std::memcpy(target, origin_ + done_, bytes);
+    } else if (kernel_ != nullptr) {
+      kernel_(target, origin_ + done_, count);
+    } else if (task_.reducer.reduce != nullptr) {
+      task_.reducer.reduce(task_.reducer.context, target, origin_ + done_, count);
+    }
+    done_ += bytes;
+  }
+
+  Executor& hands_;
+  const Task& task_;
+  Kernel kernel_;
+  const std::byte* origin_;
+  std::byte* result_;
+  std::uint64_t done_ = 0;
+  StripeLock* held_ = nullptr;
+  Blocks collected_;  // of the stripe whose lock is held, in the order of the stream
+  std::size_t used_ = 0;
+  std::uint64_t collected_bytes_ = 0;
+  Status status_{};
+};
+
+Executor::Executor(std::uint32_t me, const memory::Reach& reach, const Liveness& liveness)
+    : me_(me),
+      reach_(&reach),
+      liveness_(liveness),
+      scratch_(new (std::nothrow) std::byte[kScratches * kPiece]) {}
+
+std::span<std::byte> Executor::scratch(std::size_t number) const {
+  return {scratch_.get() + number * kPiece, kPiece};
+}
+
+Status Executor::run(const Task& task, layout::Range range) {
+  if (scratch_ == nullptr) return {Code::full, 0};
+  if (!task.what.atomic) {
+    return task.what.op == Op::replace ? move(task.target, task.origin, range)
+                                       : move(task.result, task.target, range);
+  }
+  const std::uint64_t piece = kPiece / task.what.element * task.what.element;
+  while (range.begin < range.end) {
+    const std::uint64_t end = std::min(range.end, range.begin + piece);
+    const Status done = run_piece(task, {range.begin, end});
+    if (!done) return done;
+    range.begin = end;
+  }
+  return {};
+}
+
+Status Executor::run_piece(const Task& task, layout::Range range) {
+  const std::byte* origin = nullptr;
+  if (task.what.has_origin) {
+    const Status read = gather(task.origin, range, scratch(kOfOrigin), &origin);
+    if (!read) return read;
+  }
+  if (!task.what.has_result) return update(task, range, origin, nullptr);
+  const bool straight = task.result.layout == nullptr && task.result.here != nullptr;
+  std::byte* result = straight ? task.result.here + range.begin : scratch(kOfResult).data();
+  const Status done = update(task, range, origin, result);
+  return done && !straight ? scatter(task.result, range, result) : done;
+}
+
+Status Executor::update(const Task& task, layout::Range range, const std::byte* origin,
+                        std::byte* result) {
+  BlockUpdater sink(*this, task, origin, result);
+  const End& target = task.target;
+  if (target.layout == nullptr) {
+    sink.block(target.base.address + range.begin, range.end - range.begin);
+  } else {
+    layout::walk(*target.layout, target.count, target.base.address, range, sink);
+  }
+  return sink.finish();
+}
+
+// Without atomicity, so without locks: put and get.
+Status Executor::move(const End& to, const End& from, layout::Range range) {
+  const bool to_contiguous = to.layout == nullptr;
+  if (to.here != nullptr && from.here != nullptr && !to.in_heap && !to_contiguous &&
+      from.layout != nullptr) {
+    layout::copy(elements_here(to), elements_here(from), range, scratch(kOfOrigin));
+    return {};
+  }
+  if (to.here != nullptr && to_contiguous && from.layout == nullptr) {
+    const std::uint64_t bytes = range.end - range.begin;
+    if (from.here == nullptr)
+      return reach_->read(to.here + range.begin, from.base.at(range.begin), bytes);
+    std::memmove(to.here + range.begin, from.here + range.begin, bytes);
+    return after_writing(to, range.begin, bytes);
+  }
+  while (range.begin < range.end) {
+    const layout::Range piece{range.begin, std::min(range.end, range.begin + kPiece)};
+    const std::byte* packed = nullptr;
+    Status done = gather(from, piece, scratch(kOfOrigin), &packed);
+    if (done) done = scatter(to, piece, packed);
+    if (!done) return done;
+    range.begin = piece.end;
+  }
+  return {};
+}
+
+Status Executor::gather(const End& from, layout::Range range, std::span<std::byte> scratch,
+                        const std::byte** packed) const {
+  *packed = scratch.data();
+  const std::uint64_t bytes = range.end - range.begin;
+  if (from.here != nullptr && from.layout == nullptr) {
+    *packed = from.here + range.begin;
+    return {};
+  }
+  if (from.here != nullptr) {
+    layout::pack(elements_here(from), range, scratch.data());
+    return {};
+  }
+  if (from.layout == nullptr) return reach_->read(scratch.data(), from.base.at(range.begin), bytes);
+  std::byte* into = scratch.data();
+  return for_blocks(from, range, [&](std::span<const iovec> blocks, std::uint64_t length) {
+    const Status done = reach_->read_blocks(into, from.base, blocks);
+    into += length;
+    return done;
+  });
+}
+
+Status Executor::scatter(const End& to, layout::Range range, const std::byte* packed) const {
+  const std::uint64_t bytes = range.end - range.begin;
+  if (to.here != nullptr && to.layout == nullptr) {
+    std::memcpy(to.here + range.begin, packed, bytes);
+    return after_writing(to, range.begin, bytes);
+  }
+  if (to.here != nullptr && !to.in_heap) {
+    layout::unpack(elements_here(to), range, packed);
+    return {};
+  }
+  if (to.layout == nullptr) return reach_->write(to.base.at(range.begin), packed, bytes);
+  return for_blocks(to, range, [&](std::span<const iovec> blocks, std::uint64_t length) {
+    const Status done = reach_->write_blocks(to.base, blocks, packed);
+    packed += length;
+    return done;
+  });
+}
+
+Status Executor::after_writing(const End& to, std::uint64_t offset, std::uint64_t bytes) const {
+  if (!to.in_heap) return {};
+  const memory::View there = to.base.at(offset);
+  if (reach_->to_here(there, bytes) != nullptr) return {};
+  return reach_->write(there, to.here + offset, bytes);
+}
+
+// ---- Lists --------------------------------------------------------------------------------------
+
+Status Executor::run(const KeptList& list, const memory::View& target, StripeLocks& locks) {
+  if (scratch_ == nullptr) return {Code::full, 0};
+  Status done;
+  const std::byte* data = list.data;
+  for (std::uint32_t next = 0; done && next < list.entries;) {
+    const KeptList::Entry& entry = list.entry[next];
+    if (!entry.atomic) {
+      done = write_run(list, target, next, data);
+      continue;
+    }
+    Task task;
+    task.what = {.op = entry.op,
+                 .type = entry.type,
+                 .atomic = true,
+                 .has_origin = true,
+                 .element = entry.element,
+                 .bytes = entry.bytes};
+    task.locks = &locks;
+    // const_cast: the end of an origin is only read.
+    task.origin.here = const_cast<std::byte*>(data);
+    task.target.base = {entry.address, target.pid, target.rank};
+    task.target.here = reach_->is_own(target) ? pointer_to(entry.address) : nullptr;
+    done = run_piece(task, {0, entry.bytes});
+    data += entry.bytes;
+    ++next;
+  }
+  return done;
+}
+
+// The puts that follow each other from `next` on.
+Status Executor::write_run(const KeptList& list, const memory::View& target, std::uint32_t& next,
+                           const std::byte*& data) const {
+  std::array<iovec, KeptList::kOperations> to;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  const std::byte* const first = data;
+  std::size_t blocks = 0;
+  for (; next < list.entries && !list.entry[next].atomic; ++next) {
+    const KeptList::Entry& entry = list.entry[next];
+    std::byte* const address = pointer_to(entry.address);
+    data += entry.bytes;
+    if (blocks != 0 &&
+        static_cast<std::byte*>(to[blocks - 1].iov_base) + to[blocks - 1].iov_len == address) {
+      to[blocks - 1].iov_len += entry.bytes;
+    } else {
+      to[blocks++] = {address, entry.bytes};
+    }
+  }
+  return reach_->write_blocks(target, std::span(to.data(), blocks), first);
+}
+
+Status Executor::compare_and_swap(const Task& task, const void* compare) {
+  const std::size_t bytes = task.what.element;
+  std::array<std::byte, kMostSwapped> had{};
+  if (bytes > had.size()) return {Code::misuse, 0};
+  StripeLock& lock = task.locks->of(task.target.base.address);
+  lock.lock(me_, liveness_);
+  Status done;
+  if (task.target.here != nullptr) {
+    std::memcpy(had.data(), task.target.here, bytes);
+  } else {
+    done = reach_->read(had.data(), task.target.base, bytes);
+  }
+  if (done && std::memcmp(had.data(), compare, bytes) == 0) {
+    done = scatter(task.target, {0, bytes}, task.origin.here);
+  }
+  lock.unlock();
+  if (done) std::memcpy(task.result.here, had.data(), bytes);
+  return done;
+}
+
+}  // namespace mh::rma
