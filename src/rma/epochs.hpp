@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which epochs of a window this rank is in, and what it may therefore do (MPI-4.1, 12.5).
+// The epochs of a window that this rank is in, and the calls that they allow (MPI-4.1, 12.5).
 //
-// Pure state of one process, without waiting: each call says whether the step is allowed and, if
-// so, takes it. What is not allowed is MPI_ERR_RMA_SYNC to the caller. As in the MPI libraries, a
-// fence that does not say MPI_MODE_NOSUCCEED opens an epoch that becomes one only when something is
-// done in it, so that any other kind may follow it instead. Not thread-safe.
+// Pure state of one process; nothing waits. Each call says whether the step is allowed and, if so,
+// takes it; the caller turns a refusal into MPI_ERR_RMA_SYNC. A fence without MPI_MODE_NOSUCCEED
+// opens an epoch that counts only from its first operation on, so that an epoch of any kind may
+// follow an unused one. The MPI libraries do the same. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,10 @@ namespace mh::rma {
 
 class Epochs {
  public:
-  explicit Epochs(std::size_t ranks) : locks_(ranks, Held::no), in_group_(ranks, false) {}
+  explicit Epochs(std::size_t ranks) : locks_(ranks, LockState::none), in_group_(ranks, false) {}
 
-  // An operation to that rank of the window. `strict`: only in an epoch that covers it.
+  // An operation to rank `target` of the window. `strict`: only an epoch that covers the target
+  // allows it.
   [[nodiscard]] bool may_access(std::size_t target, bool strict = true) {
     switch (access_) {
       case Access::none:
@@ -26,7 +27,7 @@ class Epochs {
       case Access::started:
         return in_group_[target] || !strict;
       case Access::locked:
-        return locks_[target] != Held::no || !strict;
+        return locks_[target] != LockState::none || !strict;
       case Access::locked_all:
         break;
     }
@@ -51,7 +52,7 @@ class Epochs {
     return true;
   }
   [[nodiscard]] bool is_started() const { return access_ == Access::started; }
-  // No fence, and no start with a target, has been, and no lock of all is held.
+  // There was no fence and no start with a target, and no lock_all is held.
   [[nodiscard]] bool is_untouched() const { return !had_group_ && access_ != Access::locked_all; }
   [[nodiscard]] const std::vector<std::uint32_t>& targets() const { return targets_; }
   void complete() {
@@ -72,44 +73,44 @@ class Epochs {
 
   // ---- Locks ------------------------------------------------------------------------------------
 
-  // How the lock of a target is held. `unchecked`: MPI_MODE_NOCHECK, nobody else wants it.
-  enum class Held : std::uint8_t { no, shared, exclusive, unchecked };
+  // `unchecked`: locked with MPI_MODE_NOCHECK, so no other rank wants the lock.
+  enum class LockState : std::uint8_t { none, shared, exclusive, unchecked };
 
-  [[nodiscard]] bool lock(std::size_t target, Held how) {
-    const bool further = access_ == Access::locked && locks_[target] == Held::no;
+  [[nodiscard]] bool lock(std::size_t target, LockState how) {
+    const bool further = access_ == Access::locked && locks_[target] == LockState::none;
     if (!further && !may_begin_access()) return false;
     access_ = Access::locked;
     locks_[target] = how;
     ++held_;
     return true;
   }
-  // How it was held; Held::no where it was not, and nothing changes.
-  [[nodiscard]] Held unlock(std::size_t target) {
-    if (access_ != Access::locked || locks_[target] == Held::no) return Held::no;
-    const Held how = locks_[target];
-    locks_[target] = Held::no;
+  // Returns how the lock was held. Where the lock was not held, returns `none` and changes nothing.
+  [[nodiscard]] LockState unlock(std::size_t target) {
+    if (access_ != Access::locked || locks_[target] == LockState::none) return LockState::none;
+    const LockState how = locks_[target];
+    locks_[target] = LockState::none;
     if (--held_ == 0) access_ = Access::none;
     return how;
   }
-  [[nodiscard]] bool lock_all(Held how) {
+  [[nodiscard]] bool lock_all(LockState how) {
     if (!may_begin_access()) return false;
     access_ = Access::locked_all;
     all_ = how;
     return true;
   }
-  [[nodiscard]] Held unlock_all() {
-    if (access_ != Access::locked_all) return Held::no;
+  [[nodiscard]] LockState unlock_all() {
+    if (access_ != Access::locked_all) return LockState::none;
     access_ = Access::none;
     return all_;
   }
 
-  // Whether flushes, and operations with a request, may be called.
+  // Flushes and operations with a request are allowed.
   [[nodiscard]] bool is_passive() const {
     return access_ == Access::locked || access_ == Access::locked_all;
   }
   [[nodiscard]] bool may_flush(std::size_t target) const {
     return access_ == Access::locked_all ||
-           (access_ == Access::locked && locks_[target] != Held::no);
+           (access_ == Access::locked && locks_[target] != LockState::none);
   }
   [[nodiscard]] bool may_free() const { return access_ == Access::none && !exposed_; }
 
@@ -117,7 +118,7 @@ class Epochs {
   enum class Access : std::uint8_t { none, started, locked, locked_all };
   enum class Fence : std::uint8_t { closed, open, used };
 
-  // An access epoch of another kind takes the place of a fence's that was not used.
+  // A new access epoch replaces a fence epoch without operations.
   bool may_begin_access() {
     if (access_ != Access::none || fence_ == Fence::used) return false;
     fence_ = Fence::closed;
@@ -129,10 +130,10 @@ class Epochs {
   bool exposed_ = false;
   bool had_group_ = false;
   std::size_t origins_ = 0;  // of the exposure epoch
-  std::size_t held_ = 0;     // locks
-  Held all_ = Held::no;
-  std::vector<Held> locks_;     // by target
-  std::vector<bool> in_group_;  // likewise: it is one of targets_
+  std::size_t held_ = 0;     // number of locks
+  LockState all_ = LockState::none;
+  std::vector<LockState> locks_;  // by target
+  std::vector<bool> in_group_;    // by target: the target is in targets_
   std::vector<std::uint32_t> targets_;
 };
 

@@ -12,26 +12,27 @@
 namespace mh::rma {
 namespace {
 
-// Of origin, result and target, each a piece; they stay in the second cache level.
+// Scratch buffers for a piece of origin, result and target; together they stay in the second-level
+// cache.
 constexpr std::size_t kPiece = 64U << 10U;
 constexpr std::size_t kScratches = 3;
-enum Scratch : std::size_t { kOfOrigin, kOfResult, kOfTarget };
+enum ScratchUse : std::size_t { kOfOrigin, kOfResult, kOfTarget };
 
-// An address of a process that may be another one.
+// An address of any process, as a pointer.
 std::byte* pointer_to(std::uint64_t address) { return reinterpret_cast<std::byte*>(address); }
 
-// Blocks that the kernel moves at a time: a system call costs as much as several of them.
+// BlockBatch of one kernel copy: a system call costs as much as several blocks.
 constexpr std::size_t kBlocks = 64;
-using Blocks = std::array<iovec, kBlocks>;
+using BlockBatch = std::array<iovec, kBlocks>;
 
-// Calls with the blocks of a range of an end in another process, which only the kernel reaches,
-// some at a time, and with how many bytes these are.
+// Calls each(blocks, bytes) for batches of the blocks of a range. The buffer lies in another
+// process, and only the kernel reaches it.
 template <class Each>
-Status for_blocks(const End& end, layout::Range range, Each&& each) {
-  Blocks room;  // NOLINT(cppcoreguidelines-pro-type-member-init): written first
+Status for_blocks(const RmaBuffer& buffer, layout::Range range, Each&& each) {
+  BlockBatch batch;  // NOLINT(cppcoreguidelines-pro-type-member-init): written first
   for (std::uint64_t begin = range.begin; begin < range.end;) {
-    const layout::Blocks found = layout::blocks(elements_there(end), {begin, range.end}, room);
-    const Status done = each(std::span<const iovec>(room.data(), found.used), found.bytes);
+    const layout::Blocks found = layout::blocks(elements_there(buffer), {begin, range.end}, batch);
+    const Status done = each(std::span<const iovec>(batch.data(), found.used), found.bytes);
     if (!done) return done;
     begin += found.bytes;
   }
@@ -43,10 +44,11 @@ Status for_blocks(const End& end, layout::Range range, Each&& each) {
 // Applies an operation to the target's blocks in the order of the stream: a sink of layout::walk.
 class BlockUpdater {
  public:
-  BlockUpdater(Executor& hands, const Task& task, const std::byte* origin, std::byte* result)
-      : hands_(hands),
-        task_(task),
-        kernel_(kernel_of(task.what.op, task.what.type)),
+  BlockUpdater(Executor& executor, const BoundOperation& operation, const std::byte* origin,
+               std::byte* result)
+      : executor_(executor),
+        operation_(operation),
+        kernel_(kernel_of(operation.what.op, operation.what.type)),
         origin_(origin),
         result_(result) {}
   ~BlockUpdater() { let_go(); }
@@ -55,13 +57,13 @@ class BlockUpdater {
 
   [[nodiscard]] bool full() const { return !status_.ok(); }
 
-  // After the last block.
+  // Call after the last block.
   [[nodiscard]] Status finish() {
     if (status_.ok()) status_ = apply_collected();
     return status_;
   }
 
-  // `at` is the target's own address. Blocks hold whole elements.
+  // `at` is the target's own address. BlockBatch hold whole elements.
   void block(layout::Address at, std::uint64_t bytes) {
     while (bytes != 0 && !full()) {
       const std::uint64_t here = std::min(bytes, bytes_in_stripe(at));
@@ -91,18 +93,18 @@ class BlockUpdater {
   }
 
  private:
-  // Of the elements that begin in the stripe of `at`.
+  // Bytes of the elements that begin in the stripe of `at`.
   [[nodiscard]] std::uint64_t bytes_in_stripe(layout::Address at) const {
     const std::uint64_t left = kStripe - at % kStripe;
-    return (left + task_.what.element - 1) / task_.what.element * task_.what.element;
+    return (left + operation_.what.element - 1) / operation_.what.element * operation_.what.element;
   }
-  // Blocks of one stripe follow each other: its lock is kept until another is needed.
+  // Keeps the lock of a stripe until a block of another stripe comes.
   void hold(layout::Address at) {
-    StripeLock& wanted = task_.locks->of(at);
+    StripeLock& wanted = operation_.locks->of(at);
     if (held_ == &wanted) return;
     if (!finish()) return;
     let_go();
-    wanted.lock(hands_.me_, hands_.liveness_);
+    wanted.lock(executor_.me_, executor_.liveness_);
     held_ = &wanted;
   }
   void let_go() {
@@ -111,50 +113,52 @@ class BlockUpdater {
   }
 
   Status apply(layout::Address at, std::uint64_t bytes) {
-    const std::uint64_t offset = at - task_.target.base.address;
-    if (task_.target.here != nullptr) {
-      combine(task_.target.here + offset, bytes);
-      return hands_.after_writing(task_.target, offset, bytes);
+    const std::uint64_t offset = at - operation_.target.base.address;
+    if (operation_.target.here != nullptr) {
+      combine(operation_.target.here + offset, bytes);
+      return executor_.after_writing(operation_.target, offset, bytes);
     }
     collected_[used_++] = {pointer_to(at), bytes};
     collected_bytes_ += bytes;
     return used_ == kBlocks ? apply_collected() : Status{};
   }
 
-  // What only the kernel reaches, and the lock of its stripe is held for: at most a piece.
+  // Applies the blocks that only the kernel reaches, at most a piece, under the lock of their
+  // stripe.
   Status apply_collected() {
     const std::span<const iovec> blocks(collected_.data(), std::exchange(used_, 0));
     const std::uint64_t bytes = std::exchange(collected_bytes_, 0);
     if (blocks.empty()) return {};
-    const memory::View& there = task_.target.base;
-    std::byte* copy = hands_.scratch(kOfTarget).data();
-    const Status read = hands_.reach_->read_blocks(copy, there, blocks);
+    const memory::View& there = operation_.target.base;
+    std::byte* copy = executor_.scratch(kOfTarget).data();
+    const Status read = executor_.reach_->read_blocks(copy, there, blocks);
     if (!read) return read;
     combine(copy, bytes);
-    return task_.what.has_origin ? hands_.reach_->write_blocks(there, blocks, copy) : Status{};
+    return operation_.what.has_origin ? executor_.reach_->write_blocks(there, blocks, copy)
+                                      : Status{};
   }
 
   void combine(std::byte* target, std::uint64_t bytes) {
     if (result_ != nullptr) std::memcpy(result_ + done_, target, bytes);
-    const std::size_t count = bytes / task_.what.element;
-    if (task_.what.op == Op::replace) {
+    const std::size_t count = bytes / operation_.what.element;
+    if (operation_.what.op == Op::replace) {
       std::memcpy(target, origin_ + done_, bytes);
     } else if (kernel_ != nullptr) {
       kernel_(target, origin_ + done_, count);
-    } else if (task_.reducer.reduce != nullptr) {
-      task_.reducer.reduce(task_.reducer.context, target, origin_ + done_, count);
+    } else if (operation_.reducer.reduce != nullptr) {
+      operation_.reducer.reduce(operation_.reducer.context, target, origin_ + done_, count);
     }
     done_ += bytes;
   }
 
-  Executor& hands_;
-  const Task& task_;
-  Kernel kernel_;
+  Executor& executor_;
+  const BoundOperation& operation_;
+  ReduceKernel kernel_;
   const std::byte* origin_;
   std::byte* result_;
   std::uint64_t done_ = 0;
   StripeLock* held_ = nullptr;
-  Blocks collected_;  // of the stripe whose lock is held, in the order of the stream
+  BlockBatch collected_;  // blocks of the locked stripe, in the order of the stream
   std::size_t used_ = 0;
   std::uint64_t collected_bytes_ = 0;
   Status status_{};
@@ -170,39 +174,39 @@ std::span<std::byte> Executor::scratch(std::size_t number) const {
   return {scratch_.get() + number * kPiece, kPiece};
 }
 
-Status Executor::run(const Task& task, layout::Range range) {
+Status Executor::run(const BoundOperation& operation, layout::Range range) {
   if (scratch_ == nullptr) return {Code::full, 0};
-  if (!task.what.atomic) {
-    return task.what.op == Op::replace ? move(task.target, task.origin, range)
-                                       : move(task.result, task.target, range);
+  if (!operation.what.atomic) {
+    return operation.what.op == Op::replace ? move(operation.target, operation.origin, range)
+                                            : move(operation.result, operation.target, range);
   }
-  const std::uint64_t piece = kPiece / task.what.element * task.what.element;
+  const std::uint64_t piece = kPiece / operation.what.element * operation.what.element;
   while (range.begin < range.end) {
     const std::uint64_t end = std::min(range.end, range.begin + piece);
-    const Status done = run_piece(task, {range.begin, end});
+    const Status done = run_piece(operation, {range.begin, end});
     if (!done) return done;
     range.begin = end;
   }
   return {};
 }
 
-Status Executor::run_piece(const Task& task, layout::Range range) {
+Status Executor::run_piece(const BoundOperation& operation, layout::Range range) {
   const std::byte* origin = nullptr;
-  if (task.what.has_origin) {
-    const Status read = gather(task.origin, range, scratch(kOfOrigin), &origin);
+  if (operation.what.has_origin) {
+    const Status read = gather(operation.origin, range, scratch(kOfOrigin), &origin);
     if (!read) return read;
   }
-  if (!task.what.has_result) return update(task, range, origin, nullptr);
-  const bool straight = task.result.layout == nullptr && task.result.here != nullptr;
-  std::byte* result = straight ? task.result.here + range.begin : scratch(kOfResult).data();
-  const Status done = update(task, range, origin, result);
-  return done && !straight ? scatter(task.result, range, result) : done;
+  if (!operation.what.has_result) return update(operation, range, origin, nullptr);
+  const bool straight = operation.result.layout == nullptr && operation.result.here != nullptr;
+  std::byte* result = straight ? operation.result.here + range.begin : scratch(kOfResult).data();
+  const Status done = update(operation, range, origin, result);
+  return done && !straight ? scatter(operation.result, range, result) : done;
 }
 
-Status Executor::update(const Task& task, layout::Range range, const std::byte* origin,
-                        std::byte* result) {
-  BlockUpdater sink(*this, task, origin, result);
-  const End& target = task.target;
+Status Executor::update(const BoundOperation& operation, layout::Range range,
+                        const std::byte* origin, std::byte* result) {
+  BlockUpdater sink(*this, operation, origin, result);
+  const RmaBuffer& target = operation.target;
   if (target.layout == nullptr) {
     sink.block(target.base.address + range.begin, range.end - range.begin);
   } else {
@@ -211,8 +215,8 @@ Status Executor::update(const Task& task, layout::Range range, const std::byte* 
   return sink.finish();
 }
 
-// Without atomicity, so without locks: put and get.
-Status Executor::move(const End& to, const End& from, layout::Range range) {
+// Put and get: not atomic, so without locks.
+Status Executor::move(const RmaBuffer& to, const RmaBuffer& from, layout::Range range) {
   const bool to_contiguous = to.layout == nullptr;
   if (to.here != nullptr && from.here != nullptr && !to.in_heap && !to_contiguous &&
       from.layout != nullptr) {
@@ -237,7 +241,7 @@ Status Executor::move(const End& to, const End& from, layout::Range range) {
   return {};
 }
 
-Status Executor::gather(const End& from, layout::Range range, std::span<std::byte> scratch,
+Status Executor::gather(const RmaBuffer& from, layout::Range range, std::span<std::byte> scratch,
                         const std::byte** packed) const {
   *packed = scratch.data();
   const std::uint64_t bytes = range.end - range.begin;
@@ -258,7 +262,7 @@ Status Executor::gather(const End& from, layout::Range range, std::span<std::byt
   });
 }
 
-Status Executor::scatter(const End& to, layout::Range range, const std::byte* packed) const {
+Status Executor::scatter(const RmaBuffer& to, layout::Range range, const std::byte* packed) const {
   const std::uint64_t bytes = range.end - range.begin;
   if (to.here != nullptr && to.layout == nullptr) {
     std::memcpy(to.here + range.begin, packed, bytes);
@@ -276,7 +280,8 @@ Status Executor::scatter(const End& to, layout::Range range, const std::byte* pa
   });
 }
 
-Status Executor::after_writing(const End& to, std::uint64_t offset, std::uint64_t bytes) const {
+Status Executor::after_writing(const RmaBuffer& to, std::uint64_t offset,
+                               std::uint64_t bytes) const {
   if (!to.in_heap) return {};
   const memory::View there = to.base.at(offset);
   if (reach_->to_here(there, bytes) != nullptr) return {};
@@ -285,43 +290,44 @@ Status Executor::after_writing(const End& to, std::uint64_t offset, std::uint64_
 
 // ---- Lists --------------------------------------------------------------------------------------
 
-Status Executor::run(const KeptList& list, const memory::View& target, StripeLocks& locks) {
+Status Executor::run(const DeferredList& list, const memory::View& target, StripeLocks& locks) {
   if (scratch_ == nullptr) return {Code::full, 0};
   Status done;
   const std::byte* data = list.data;
   for (std::uint32_t next = 0; done && next < list.entries;) {
-    const KeptList::Entry& entry = list.entry[next];
+    const DeferredOperation& entry = list.entry[next];
     if (!entry.atomic) {
       done = write_run(list, target, next, data);
       continue;
     }
-    Task task;
-    task.what = {.op = entry.op,
-                 .type = entry.type,
-                 .atomic = true,
-                 .has_origin = true,
-                 .element = entry.element,
-                 .bytes = entry.bytes};
-    task.locks = &locks;
-    // const_cast: the end of an origin is only read.
-    task.origin.here = const_cast<std::byte*>(data);
-    task.target.base = {entry.address, target.pid, target.rank};
-    task.target.here = reach_->is_own(target) ? pointer_to(entry.address) : nullptr;
-    done = run_piece(task, {0, entry.bytes});
+    BoundOperation operation;
+    operation.what = {.op = entry.op,
+                      .type = entry.type,
+                      .atomic = true,
+                      .has_origin = true,
+                      .element = entry.element,
+                      .bytes = entry.bytes};
+    operation.locks = &locks;
+    // const_cast: an origin buffer is only read.
+    operation.origin.here = const_cast<std::byte*>(data);
+    operation.target.base = {entry.address, target.pid, target.rank};
+    operation.target.here = reach_->is_own(target) ? pointer_to(entry.address) : nullptr;
+    done = run_piece(operation, {0, entry.bytes});
     data += entry.bytes;
     ++next;
   }
   return done;
 }
 
-// The puts that follow each other from `next` on.
-Status Executor::write_run(const KeptList& list, const memory::View& target, std::uint32_t& next,
-                           const std::byte*& data) const {
-  std::array<iovec, KeptList::kOperations> to;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+// Writes the run of puts that begins at entry `next`.
+Status Executor::write_run(const DeferredList& list, const memory::View& target,
+                           std::uint32_t& next, const std::byte*& data) const {
+  std::array<iovec, DeferredList::kOperations>
+      to;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   const std::byte* const first = data;
   std::size_t blocks = 0;
   for (; next < list.entries && !list.entry[next].atomic; ++next) {
-    const KeptList::Entry& entry = list.entry[next];
+    const DeferredOperation& entry = list.entry[next];
     std::byte* const address = pointer_to(entry.address);
     data += entry.bytes;
     if (blocks != 0 &&
@@ -334,23 +340,23 @@ Status Executor::write_run(const KeptList& list, const memory::View& target, std
   return reach_->write_blocks(target, std::span(to.data(), blocks), first);
 }
 
-Status Executor::compare_and_swap(const Task& task, const void* compare) {
-  const std::size_t bytes = task.what.element;
+Status Executor::compare_and_swap(const BoundOperation& operation, const void* compare) {
+  const std::size_t bytes = operation.what.element;
   std::array<std::byte, kMostSwapped> had{};
   if (bytes > had.size()) return {Code::misuse, 0};
-  StripeLock& lock = task.locks->of(task.target.base.address);
+  StripeLock& lock = operation.locks->of(operation.target.base.address);
   lock.lock(me_, liveness_);
   Status done;
-  if (task.target.here != nullptr) {
-    std::memcpy(had.data(), task.target.here, bytes);
+  if (operation.target.here != nullptr) {
+    std::memcpy(had.data(), operation.target.here, bytes);
   } else {
-    done = reach_->read(had.data(), task.target.base, bytes);
+    done = reach_->read(had.data(), operation.target.base, bytes);
   }
   if (done && std::memcmp(had.data(), compare, bytes) == 0) {
-    done = scatter(task.target, {0, bytes}, task.origin.here);
+    done = scatter(operation.target, {0, bytes}, operation.origin.here);
   }
   lock.unlock();
-  if (done) std::memcpy(task.result.here, had.data(), bytes);
+  if (done) std::memcpy(operation.result.here, had.data(), bytes);
   return done;
 }
 

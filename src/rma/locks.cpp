@@ -8,7 +8,7 @@
 namespace mh::rma {
 namespace {
 
-constexpr int kLooksBeforeYield = 2000;  // some 50 us: a holder that runs is done by then
+constexpr int kLooksBeforeYield = 2000;  // about 50 us: a running holder is done by then
 constexpr int kYieldsBeforeDoubt = 4096;
 
 }  // namespace
@@ -31,7 +31,7 @@ void StripeLock::lock_slowly(std::uint32_t me, const Liveness& liveness) {
 bool StripeLock::take_over(std::uint32_t me, const Liveness& liveness) {
   std::uint32_t holder = holder_.load(std::memory_order_relaxed);
   if (holder == 0 || liveness.is_alive(liveness.context, holder - 1)) return false;
-  // acquire: as in try_lock(). Who was dead when it was asked about is dead.
+  // acquire: as in try_lock(). A rank that was dead when asked stays dead.
   return holder_.compare_exchange_strong(holder, me + 1, std::memory_order_acquire,
                                          std::memory_order_relaxed);
 }

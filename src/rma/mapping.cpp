@@ -27,10 +27,10 @@ std::uint64_t digest(std::string_view text) {
   return value;
 }
 
-// The kernel's struct procmap_query, which is younger than many systems' headers.
+// The kernel's struct procmap_query, which is newer than many systems' headers.
 struct MappingQuery {
   static constexpr unsigned long kRequest = _IOC(_IOC_READ | _IOC_WRITE, 'f', 17, 13 * 8);
-  // Readable, writable, shared, of a file; at the address asked for, or the next one.
+  // Readable, writable, shared, backed by a file; at the given address or the next mapping.
   static constexpr std::uint64_t kSharedFile = 0x01 | 0x02 | 0x08 | 0x20 | 0x10;
 
   std::uint64_t size = sizeof(MappingQuery);
@@ -51,7 +51,7 @@ struct MappingQuery {
 };
 static_assert(sizeof(MappingQuery) == 13 * sizeof(std::uint64_t));
 
-// Empty if it cannot be read.
+// Empty if the file cannot be read.
 std::string text_of(const Fd& file) {
   constexpr std::size_t kMore = 64U << 10U;
   std::string text;
@@ -67,14 +67,14 @@ std::string text_of(const Fd& file) {
   return text;
 }
 
-// A file may be unlinked between the looks of two processes.
+// Another process may have seen the path before the file was unlinked.
 std::string_view name_in(std::string_view text) {
   constexpr std::string_view kGone = " (deleted)";
   if (text.ends_with(kGone)) text.remove_suffix(kGone.size());
   return text;
 }
 
-// One after the other, as they stand in a line.
+// Reads the fields of a line one after the other.
 class Fields {
  public:
   explicit Fields(std::string_view line) : left_(line) {}
@@ -82,7 +82,7 @@ class Fields {
     std::uint64_t value = 0;
     const auto [end, error] =
         std::from_chars(left_.data(), left_.data() + left_.size(), value, base);
-    good_ = good_ && error == std::errc();
+    is_good_ = is_good_ && error == std::errc();
     left_.remove_prefix(static_cast<std::size_t>(end - left_.data()));
     skip(1);
     return value;
@@ -96,13 +96,13 @@ class Fields {
     skip(std::min(left_.find_first_not_of(' '), left_.size()));
     return left_;
   }
-  [[nodiscard]] bool good() const { return good_; }
+  [[nodiscard]] bool is_good() const { return is_good_; }
 
  private:
   void skip(std::size_t letters) { left_.remove_prefix(std::min(letters, left_.size())); }
 
   std::string_view left_;
-  bool good_ = true;
+  bool is_good_ = true;
 };
 
 Mapping mapping_of(const MappingQuery& query, const char* name) {
@@ -115,9 +115,10 @@ Mapping mapping_of(const MappingQuery& query, const char* name) {
                    .bytes = query.end - query.begin}};
 }
 
-// A line of /proc/self/maps, if it is of memory that others may map, too:
-// begin-end permissions offset major:minor inode name. Most lines are of something else, and a
-// program that makes hundreds of windows reads hundreds of thousands of lines.
+// Parses a line of /proc/self/maps, if it is a shared mapping of a file:
+//   begin-end permissions offset major:minor inode name
+// Most lines are of other mappings, and a program that makes hundreds of windows reads hundreds of
+// thousands of lines: the parser gives up on a line early.
 std::optional<Mapping> shared_file_in(std::string_view line) {
   Fields fields(line);
   Mapping one{};
@@ -129,14 +130,14 @@ std::optional<Mapping> shared_file_in(std::string_view line) {
   one.file.device = fields.number(16) << 32U;
   one.file.device |= fields.number(16);
   one.file.inode = fields.number(10);
-  if (!fields.good() || one.file.inode == 0) return std::nullopt;
+  if (!fields.is_good() || one.file.inode == 0) return std::nullopt;
   one.file.name = digest(name_in(fields.rest()));
   one.file.bytes = one.end - one.begin;
   return one;
 }
 
-// Linux 6.11 and later search by themselves, and print no line for what is not wanted. Nothing from
-// others.
+// Asks Linux 6.11 or later, which searches by itself and prints no text. Nothing from older
+// kernels.
 std::optional<std::vector<Mapping>> asked_for(const Fd& maps) {
   std::vector<Mapping> found;
   std::array<char, PATH_MAX> name;  // NOLINT(cppcoreguidelines-pro-type-member-init)
@@ -148,7 +149,7 @@ std::optional<std::vector<Mapping>> asked_for(const Fd& maps) {
       found.push_back(mapping_of(query, name.data()));
       from = query.end;
     } else if (errno == ENOENT) {
-      return found;  // there is no further one
+      return found;  // no further mapping
     } else {
       return std::nullopt;
     }
@@ -168,9 +169,9 @@ std::vector<Mapping> read_all(const Fd& maps) {
 
 }  // namespace
 
-Mappings Mappings::read(Source source) {
+Mappings Mappings::read(MappingSource source) {
   const Fd maps(::open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
-  auto found = source == Source::kernel ? asked_for(maps) : std::nullopt;
+  auto found = source == MappingSource::kernel ? asked_for(maps) : std::nullopt;
   if (!found) found = read_all(maps);
   Mappings result;
   for (const Mapping& mapping : *found) result.add(mapping);

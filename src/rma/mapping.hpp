@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where this process maps memory that another one maps, too.
+// Finds where this process maps memory that another process maps, too.
 //
-// An MPI library that allocates a window maps the memory of all ranks of a node in each of them,
-// but says nothing about it. The kernel does: two shared mappings of one file (device and inode)
-// show the same bytes. Owns the reading of /proc/self/maps. Limits: ordinary pages that a library
-// keeps mapped as long as the window lives; private and anonymous memory has no file, and so no
-// mapping elsewhere.
+// An MPI library that allocates a window maps the memory of all ranks of a node into each rank,
+// without telling anyone where. The kernel tells: two shared mappings of the same bytes of a file
+// (device and inode) show the same memory. Owns the reading of /proc/self/maps. Each object belongs
+// to one thread. Limits: the library must keep the pages mapped as long as the window lives;
+// private and anonymous memory has no file, and is never found.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,11 @@
 
 namespace mh::rma {
 
-// Bytes of a file.
+// A range of bytes of a file.
 struct FileRange {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;  // 0: no file
-  std::uint64_t name = 0;   // a digest: inodes of one number may exist twice on some file systems
+  std::uint64_t name = 0;   // digest of the path: inode numbers may repeat on some file systems
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
 };
@@ -27,27 +27,29 @@ struct FileRange {
 struct Mapping {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
-  FileRange file;  // of `begin`
+  FileRange file;  // from `begin` on
 };
+
+// kernel: ask for each mapping (Linux 6.11). list: read all mappings as text, which takes some
+// microseconds for each ten mappings.
+enum class MappingSource : std::uint8_t { kernel, list };
 
 class Mappings {
  public:
-  // Whom to ask: the kernel, or, where it knows no such question, its list of all mappings, which
-  // takes some microseconds for each ten of them.
-  enum class Source : std::uint8_t { kernel, list };
+  // Reads the mappings that this process has now.
+  static Mappings read(MappingSource source = MappingSource::kernel);
 
-  // Of this process, now.
-  static Mappings read(Source source = Source::kernel);
-
-  // What lies behind [address, address + bytes); nothing unless all of it is one file's.
+  // The bytes of a file behind [address, address + bytes). Nothing unless one file backs all of
+  // them.
   [[nodiscard]] std::optional<FileRange> file_of(const void* address, std::uint64_t bytes) const;
-  // Where these bytes can be loaded and stored here; null if nowhere.
+  // The address where this process can load and store the bytes; null if there is none.
   [[nodiscard]] std::byte* address_of(const FileRange& range) const;
 
  private:
   void add(const Mapping& next);
 
-  std::vector<Mapping> shared_;  // readable and writable; neighbours that continue a file are one
+  // readable and writable; adjacent mappings of adjacent bytes are merged
+  std::vector<Mapping> shared_;
 };
 
 }  // namespace mh::rma

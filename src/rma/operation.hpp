@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One operation on a window, as it is carried out: where its bytes lie, what becomes of them.
+// A one-sided operation with its buffers, ready to be carried out.
 //
-// Words: the *stream* of an operation is the packed bytes of origin, target and result alike, whose
-// basic elements agree; any range of it between two elements can be carried out by itself, by any
-// process that reaches the three *ends*. The *owner* is the origin, the rank that made the call.
-// Put is an operation that replaces, get one that changes nothing but fetches; both without
-// `atomic`. Limits: ranks of one node; to others it goes in pieces (piece.hpp).
+// The *stream* of an operation is the packed bytes of its buffers: origin, target and result have
+// the same basic elements. Any range of the stream with whole elements can be carried out alone, by
+// any process that reaches all buffers. The *owner* is the origin, the rank that made the call. A
+// put is an operation that replaces, a get one that fetches and changes nothing; both are not
+// atomic. Limits: ranks of one node; operations on other nodes go in pieces (piece.hpp).
 #pragma once
 
 #include <cstdint>
@@ -20,31 +20,31 @@
 
 namespace mh::rma {
 
-// Where the bytes of one side lie, as this process sees it.
-struct End {
-  const layout::Layout* layout = nullptr;  // null: contiguous, from the base on
-  std::uint64_t count = 0;                 // elements of the layout
-  memory::View base{};                     // in the process whose memory it is
-  std::byte* here = nullptr;               // the base, where this process loads and stores; or null
+// The memory of one buffer as this process sees it.
+struct RmaBuffer {
+  const layout::Layout* layout = nullptr;  // null: contiguous from `base` on
+  std::uint64_t count = 0;                 // number of layouts
+  memory::View base{};                     // in the process that owns the memory
+  std::byte* here = nullptr;               // `base` as mapped here; null: not mapped
   bool in_heap = false;                    // `here` is a view of a peer's heap: see after_writing()
 };
 
-// The elements of an end, in the process whose memory it is, and where this one reaches them.
-inline layout::Elements elements_there(const End& end) {
-  return {.layout = end.layout, .count = end.count, .base = end.base.address};
+// The elements of a buffer at the owner's addresses, and at this process's.
+inline layout::Elements elements_there(const RmaBuffer& buffer) {
+  return {.layout = buffer.layout, .count = buffer.count, .base = buffer.base.address};
 }
-inline layout::Elements elements_here(const End& end) {
-  return {.layout = end.layout, .count = end.count, .base = layout::address_of(end.here)};
+inline layout::Elements elements_here(const RmaBuffer& buffer) {
+  return {.layout = buffer.layout, .count = buffer.count, .base = layout::address_of(buffer.here)};
 }
-// A range of its stream, from there into packed bytes, and back.
-inline void pack_here(const End& from, layout::Range range, std::byte* to) {
+// Pack a range of the buffer's stream, and unpack it.
+inline void pack_here(const RmaBuffer& from, layout::Range range, std::byte* to) {
   if (from.layout == nullptr) {
     std::memcpy(to, from.here + range.begin, range.end - range.begin);
   } else {
     layout::pack(elements_here(from), range, to);
   }
 }
-inline void unpack_here(const End& to, layout::Range range, const std::byte* from) {
+inline void unpack_here(const RmaBuffer& to, layout::Range range, const std::byte* from) {
   if (to.layout == nullptr) {
     std::memcpy(to.here + range.begin, from, range.end - range.begin);
   } else {
@@ -52,38 +52,39 @@ inline void unpack_here(const End& to, layout::Range range, const std::byte* fro
   }
 }
 
-// Plain data: also what a helper is told.
+// Plain data, shared with helpers.
 struct Operation {
   Op op = Op::replace;
   Type type = Type::other;
-  bool atomic = false;        // each element, against all other atomic operations
+  bool atomic = false;        // each element, with respect to all other atomic operations
   bool has_origin = false;    // false: op is no_op
-  bool has_result = false;    // what the target had before
+  bool has_result = false;    // the target's previous elements
   std::uint32_t element = 1;  // bytes of a basic element
   std::uint32_t target = 0;   // rank in the window
-  std::uint64_t begin = 0;    // of the stream, from here on; not 0 in parts alone (piece.hpp)
-  std::uint64_t bytes = 0;    // of the stream, up to here
+  std::uint64_t begin = 0;    // first byte of the stream; not 0 only in pieces (piece.hpp)
+  std::uint64_t bytes = 0;    // end of the stream
 };
 
-// How elements are combined where there is no kernel: by the MPI library, in the owner's process.
+// Combines elements for which kernel_of() has no kernel: the MPI library does it, in the owner's
+// process.
 struct Reducer {
   void (*reduce)(const void* context, void* target, const void* origin,
                  std::size_t elements) = nullptr;
   const void* context = nullptr;
 };
 
-// An operation with its ends.
-struct Task {
+// An operation with its buffers.
+struct BoundOperation {
   Operation what;
-  End origin;
-  End target;
-  End result;
-  StripeLocks* locks = nullptr;  // the target's
-  Reducer reducer;               // if kernel_of() has none
+  RmaBuffer origin;
+  RmaBuffer target;
+  RmaBuffer result;
+  StripeLocks* locks = nullptr;  // of the target
+  Reducer reducer;               // used if kernel_of() has no kernel
 };
 
-// How the owner tells a helper of an end. Only regular ones have this form.
-struct SharedEnd {
+// A buffer as the owner describes it to helpers. Only regular layouts have this form.
+struct SharedBuffer {
   layout::Compact shape;
   memory::View base{};
 };

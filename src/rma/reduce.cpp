@@ -12,32 +12,33 @@ namespace {
 
 // ---- Types --------------------------------------------------------------------------------------
 
-// The C structures behind the pair types: a value, and where it was found.
+// The C structures of the pair types: a value and its index.
 template <class Value, class Index>
-struct Pair {
+struct ValueIndex {
   Value value;
   Index index;
 };
 
-// A value whose bits alone, or whose truth alone, may be combined.
+// Types of which only the truth value, or only the bits, may be combined.
 template <class Bits>
 struct Logical {
   Bits bits;
 };
-struct Byte {
+struct ByteBits {
   std::uint8_t bits;
 };
 
 // In the order of Type.
 template <class... Listed>
-struct List {};
+struct TypeList {};
 using Types =
-    List<std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t, std::uint16_t,
-         std::uint32_t, std::uint64_t, float, double, long double, std::complex<float>,
-         std::complex<double>, std::complex<long double>, Logical<std::uint8_t>,
-         Logical<std::uint16_t>, Logical<std::uint32_t>, Logical<std::uint64_t>, Byte,
-         Pair<float, int>, Pair<double, int>, Pair<long, int>, Pair<int, int>, Pair<short, int>,
-         Pair<long double, int>, Pair<float, float>, Pair<double, double>>;
+    TypeList<std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t, std::uint16_t,
+             std::uint32_t, std::uint64_t, float, double, long double, std::complex<float>,
+             std::complex<double>, std::complex<long double>, Logical<std::uint8_t>,
+             Logical<std::uint16_t>, Logical<std::uint32_t>, Logical<std::uint64_t>, ByteBits,
+             ValueIndex<float, int>, ValueIndex<double, int>, ValueIndex<long, int>,
+             ValueIndex<int, int>, ValueIndex<short, int>, ValueIndex<long double, int>,
+             ValueIndex<float, float>, ValueIndex<double, double>>;
 
 template <class T>
 inline constexpr bool is_complex = false;
@@ -46,7 +47,7 @@ inline constexpr bool is_complex<std::complex<T>> = true;
 template <class T>
 inline constexpr bool is_pair = false;
 template <class Value, class Index>
-inline constexpr bool is_pair<Pair<Value, Index>> = true;
+inline constexpr bool is_pair<ValueIndex<Value, Index>> = true;
 template <class T>
 inline constexpr bool is_logical = false;
 template <class Bits>
@@ -71,7 +72,7 @@ constexpr bool is_defined() {
     case Op::band:
     case Op::bor:
     case Op::bxor:
-      return integer || std::is_same_v<T, Byte>;
+      return integer || std::is_same_v<T, ByteBits>;
     case Op::maxloc:
     case Op::minloc:
       return is_pair<T>;
@@ -83,14 +84,14 @@ constexpr bool is_defined() {
 template <class T>
 using Unsigned = std::make_unsigned_t<T>;
 
-// Sums and products of integers wrap around, as they do on every machine.
+// Sums and products of integers wrap around.
 template <Op op, class T>
-inline T calculate(T target, T origin) {
+inline T sum_or_product(T target, T origin) {
   if constexpr (std::is_integral_v<T>) {
-    // Narrow ones would be widened to int, whose overflow is undefined.
-    using Wide = std::conditional_t<(sizeof(T) < sizeof(unsigned)), unsigned, Unsigned<T>>;
-    const auto a = static_cast<Wide>(static_cast<Unsigned<T>>(target));
-    const auto b = static_cast<Wide>(static_cast<Unsigned<T>>(origin));
+    // Narrow types would be promoted to int, whose overflow is undefined.
+    using Wider = std::conditional_t<(sizeof(T) < sizeof(unsigned)), unsigned, Unsigned<T>>;
+    const auto a = static_cast<Wider>(static_cast<Unsigned<T>>(target));
+    const auto b = static_cast<Wider>(static_cast<Unsigned<T>>(origin));
     return static_cast<T>(op == Op::sum ? a + b : a * b);
   } else {
     if constexpr (op == Op::sum) return target + origin;
@@ -128,9 +129,9 @@ inline T combine_bits(T target, T origin) {
   return with_bits<T>((a != 0) != (b != 0) ? 1 : 0);
 }
 
-// Of equal values, the one with the lesser index.
+// Among equal values, the lesser index wins.
 template <Op op, class T>
-inline T locate(T target, T origin) {
+inline T extreme_with_index(T target, T origin) {
   if (origin.value == target.value) {
     if (origin.index < target.index) target.index = origin.index;
     return target;
@@ -139,17 +140,17 @@ inline T locate(T target, T origin) {
   return better ? origin : target;
 }
 
-// Of zeros of unlike sign, and of what is no number, the extremes are what MPICH and Open MPI have.
+// Extremes of signed zeros and NaNs are those of MPICH and Open MPI.
 template <Op op, class T>
-inline T combine(T target, T origin) {
+inline T combine_elements(T target, T origin) {
   if constexpr (op == Op::sum || op == Op::prod) {
-    return calculate<op>(target, origin);
+    return sum_or_product<op>(target, origin);
   } else if constexpr (op == Op::max) {
     return target > origin ? target : origin;
   } else if constexpr (op == Op::min) {
     return target < origin ? target : origin;
   } else if constexpr (op == Op::maxloc || op == Op::minloc) {
-    return locate<op>(target, origin);
+    return extreme_with_index<op>(target, origin);
   } else {
     return combine_bits<op>(target, origin);
   }
@@ -157,7 +158,7 @@ inline T combine(T target, T origin) {
 
 // ---- Kernels ------------------------------------------------------------------------------------
 
-// By memcpy, because elements may lie at any address; it costs nothing.
+// memcpy: elements may lie at any address. Compilers turn it into plain loads and stores.
 template <Op op, class T>
 inline __attribute__((always_inline)) void combine_all(void* target, const void* origin,
                                                        std::size_t elements) {
@@ -168,7 +169,7 @@ inline __attribute__((always_inline)) void combine_all(void* target, const void*
     T b;
     std::memcpy(&a, to + i * sizeof(T), sizeof(T));
     std::memcpy(&b, from + i * sizeof(T), sizeof(T));
-    a = combine<op, T>(a, b);
+    a = combine_elements<op, T>(a, b);
     std::memcpy(to + i * sizeof(T), &a, sizeof(T));
   }
 }
@@ -178,7 +179,7 @@ void narrow(void* target, const void* origin, std::size_t elements) {
   combine_all<op, T>(target, origin, elements);
 }
 
-// Without fused multiplications, so the bits are the same.
+// AVX2 without fused multiply-add, so that the bits are those of the scalar code.
 template <Op op, class T>
 [[gnu::target("avx2")]] void wide(void* target, const void* origin, std::size_t elements) {
   combine_all<op, T>(target, origin, elements);
@@ -188,11 +189,11 @@ const bool kHasWide = [] {
   return __builtin_cpu_supports("avx2") != 0;
 }();
 
-using Row = std::array<Kernel, kTypes>;
-using Table = std::array<Row, kOps>;
+using KernelRow = std::array<ReduceKernel, kTypes>;
+using KernelTable = std::array<KernelRow, kOps>;
 
 template <Op op, class T>
-constexpr Kernel entry([[maybe_unused]] bool for_wide) {
+constexpr ReduceKernel entry([[maybe_unused]] bool for_wide) {
   if constexpr (is_defined<op, T>()) {
     if (for_wide) return wide<op, T>;
     return narrow<op, T>;
@@ -202,20 +203,20 @@ constexpr Kernel entry([[maybe_unused]] bool for_wide) {
 }
 
 template <Op op, class... Listed>
-constexpr Row row(List<Listed...> /*types*/, bool for_wide) {
+constexpr KernelRow row(TypeList<Listed...> /*types*/, bool for_wide) {
   return {entry<op, Listed>(for_wide)..., nullptr};
 }
 
 template <std::size_t... ops>
-constexpr Table table(std::index_sequence<ops...> /*all*/, bool for_wide) {
+constexpr KernelTable table(std::index_sequence<ops...> /*all*/, bool for_wide) {
   return {row<static_cast<Op>(ops)>(Types{}, for_wide)...};
 }
 
-constexpr Table kNarrow = table(std::make_index_sequence<kOps>{}, false);
-constexpr Table kWide = table(std::make_index_sequence<kOps>{}, true);
+constexpr KernelTable kNarrow = table(std::make_index_sequence<kOps>{}, false);
+constexpr KernelTable kWide = table(std::make_index_sequence<kOps>{}, true);
 
 template <class... Listed>
-constexpr std::array<std::size_t, kTypes> sizes(List<Listed...> /*types*/) {
+constexpr std::array<std::size_t, kTypes> sizes(TypeList<Listed...> /*types*/) {
   static_assert(sizeof...(Listed) + 1 == kTypes, "Types is in the order of Type, without `other`");
   return {sizeof(Listed)..., 0};
 }
@@ -225,7 +226,7 @@ constexpr std::array<std::size_t, kTypes> kSizes = sizes(Types{});
 
 std::size_t bytes_of(Type type) { return kSizes[static_cast<std::size_t>(type)]; }
 
-Kernel kernel_of(Op op, Type type) {
+ReduceKernel kernel_of(Op op, Type type) {
   const auto [row, column] =
       std::pair(static_cast<std::size_t>(op), static_cast<std::size_t>(type));
   if (kHasWide) return kWide[row][column];

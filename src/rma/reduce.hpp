@@ -2,10 +2,10 @@
 // The reductions of accumulates: every predefined operation on every predefined type.
 //
 // A *kernel* combines n elements of origin and target in place, target = origin op target, in loops
-// that compilers vectorise. Which pairs of operation and type there are is the standard's table
-// (MPI-4.1, 6.9.2); any other pair has no kernel. MPI_REPLACE and MPI_NO_OP know no types and need
-// none. Elements may lie at any address. Any thread; takes no lock: who calls has the permission to
-// write.
+// that compilers vectorise. The standard's table (MPI-4.1, 6.9.2) says which pairs of operation and
+// type exist; no other pair has a kernel. MPI_REPLACE and MPI_NO_OP apply to all types and need no
+// kernel. Elements may lie at any address. Thread-safe; takes no lock: the caller excludes other
+// writers.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ enum class Op : std::uint8_t {
 };
 inline constexpr std::size_t kOps = 14;
 
-// Basic types by what they are, not by name: MPI_INT, MPI_INTEGER and MPI_INT32_T are int32.
+// Basic types by representation, not by name: MPI_INT, MPI_INTEGER and MPI_INT32_T are int32.
 enum class Type : std::uint8_t {
   int8,
   int16,
@@ -44,14 +44,14 @@ enum class Type : std::uint8_t {
   float32,
   float64,
   long_double,
-  complex64,   // of two float32
-  complex128,  // of two float64
+  complex64,   // two float32
+  complex128,  // two float64
   complex_long_double,
   logical8,  // C's _Bool, and Fortran's LOGICAL in all its sizes
   logical16,
   logical32,
   logical64,
-  byte8,      // MPI_BYTE: bits alone
+  byte8,      // MPI_BYTE: bitwise operations only
   float_int,  // C structures, padding included
   double_int,
   long_int,
@@ -60,16 +60,16 @@ enum class Type : std::uint8_t {
   long_double_int,
   float_float,  // Fortran's pairs: MPI_2REAL, MPI_2DOUBLE_PRECISION
   double_double,
-  other,  // moved as bytes, but never computed with here
+  other,  // moved as bytes; never computed with here
 };
 inline constexpr std::size_t kTypes = 28;
 
 // Bytes from one element to the next in an array; 0 for `other`.
 std::size_t bytes_of(Type type);
 
-using Kernel = void (*)(void* target, const void* origin, std::size_t elements);
+using ReduceKernel = void (*)(void* target, const void* origin, std::size_t elements);
 
 // Null where the standard has no such reduction, and for replace and no_op.
-Kernel kernel_of(Op op, Type type);
+ReduceKernel kernel_of(Op op, Type type);
 
 }  // namespace mh::rma

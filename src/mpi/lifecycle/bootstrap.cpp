@@ -17,11 +17,11 @@
 #include "mpi/lifecycle/node_setup.hpp"
 #include "mpi/lifecycle/parts.hpp"
 #include "mpi/next.hpp"
-#include "mpi/rma/remote.hpp"
-#include "mpi/rma/windows.hpp"
 #include "mpi/protocol/internode.hpp"
 #include "mpi/protocol/pending_requests.hpp"
 #include "mpi/protocol/short_receives.hpp"
+#include "mpi/rma/remote.hpp"
+#include "mpi/rma/windows.hpp"
 #include "mpi/wrappers.hpp"
 #include "openmp/marker.hpp"
 #include "openmp/sharing.hpp"
@@ -74,7 +74,7 @@ void start() {
   switches.started = true;
   if (switches.active) cores::share();
   internode::start();
-  rma::remote::start();
+  rma::remote::start_internode();
   if (!switches.active) return;
   if (config.describing && switches.errors_are_fatal && !switches.threads)
     short_receives.set_limit(config.threshold);
@@ -91,7 +91,7 @@ void stop() {
   // Wait, with helping hands, for the ranks of this node: after that none of them can still want
   // anything of this one.
   if (switches.active) arrivals::barrier(MPI_COMM_WORLD);
-  rma::remote::stop();
+  rma::remote::stop_internode();
   internode::stop();
   openmp::stop();
   report(config.describing ? "" : node_setup::why_not());
@@ -99,7 +99,7 @@ void stop() {
   cores::take_back();
   arrivals::stop();
   if (switches.active) {
-    rma::stop();
+    rma::stop_windows();
     stop_persistent();
     free_kept_types();
     comms::stop();

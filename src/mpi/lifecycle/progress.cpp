@@ -11,8 +11,6 @@
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/lifecycle/parts.hpp"
-#include "mpi/rma/serving.hpp"
-#include "mpi/rma/windows.hpp"
 #include "mpi/protocol/internode.hpp"
 #include "mpi/protocol/lost_descriptors.hpp"
 #include "mpi/protocol/pending_requests.hpp"
@@ -20,6 +18,8 @@
 #include "mpi/protocol/sender.hpp"
 #include "mpi/protocol/settle.hpp"
 #include "mpi/protocol/short_receives.hpp"
+#include "mpi/rma/serving.hpp"
+#include "mpi/rma/windows.hpp"
 #include "openmp/sharing.hpp"
 
 namespace mh::mpi {
@@ -34,7 +34,7 @@ class NodeWork final : public wait::Work {
     progress_orphans();
     progress_persistent();
     internode::progress();
-    rma::serve();
+    rma::serve_own_node();
     rma::serve_other_nodes();
     send_descriptors::search_lost();
   }
@@ -59,7 +59,7 @@ class NodeWork final : public wait::Work {
     std::atomic<std::uint32_t>& idle = services.node->mine().idle;
     // relaxed: a hint for ranks that count the active ones.
     idle.store(0, std::memory_order_relaxed);
-    const bool worked = thief().help() || rma::help() || lend_core();
+    const bool worked = thief().help() || rma::help_operation() || lend_core();
     idle.store(1, std::memory_order_relaxed);
     return worked;
   }

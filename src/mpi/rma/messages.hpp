@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The messages of windows over several nodes, as bytes: buffers, what is on its way, what has come.
+// The messages of windows over several nodes, as bytes: buffers, sends under way, received
+// messages.
 //
-// A message is sent from a buffer of ours, which is given back when the library has taken it; so a
-// send needs nothing of its receiver. Short buffers are allocated, long ones are those of internode
-// pipelines (protocol/internode_pieces.hpp). What comes is received into buffers of its size, in
-// the order of its sender. Nothing here waits.
+// A message is sent from a buffer of ours, which is freed when the library has sent it; a send
+// therefore does not depend on its receiver. Short buffers are allocated; long ones come from the
+// internode pipelines (protocol/internode_pieces.hpp). A message is received into a buffer of its
+// size, in the order of its sender. Nothing here waits.
 #pragma once
 
 #include <cstddef>
@@ -22,11 +23,11 @@ namespace mh::mpi::rma::messages {
 
 inline constexpr std::size_t kMost = internode::kPiece;  // bytes of a message
 
-class Buffer {
+class MessageBuffer {
  public:
-  Buffer() = default;
+  MessageBuffer() = default;
   // Empty where memory is short.
-  explicit Buffer(std::size_t bytes);
+  explicit MessageBuffer(std::size_t bytes);
 
   [[nodiscard]] std::byte* data() const { return data_.get(); }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
@@ -36,51 +37,51 @@ class Buffer {
  private:
   static constexpr std::size_t kShort = 4096;
 
-  struct GiveBack {
+  struct BufferDeleter {
     bool is_long;
     void operator()(std::byte* data) const;
   };
 
-  std::unique_ptr<std::byte, GiveBack> data_;
+  std::unique_ptr<std::byte, BufferDeleter> data_;
   std::size_t bytes_ = 0;
 };
 
-// Any thread. False if the library refuses.
-bool send(int world_rank, const tags::Range& tag, Buffer buffer);
-// Gives back what the library has taken. True if nothing is on its way any more.
-bool reap();
+// Thread-safe. Returns false if the library refuses.
+bool send_message(int world_rank, const tags::Range& tag, MessageBuffer buffer);
+// Frees the buffers that the library has sent. Returns true if no send is under way. Thread-safe.
+bool free_sent_buffers();
 // Long messages that this rank has under way.
-std::uint32_t long_ones();
+std::uint32_t long_messages_under_way();
 
-// What has come with one tag. One thread at a time.
-class Inbox {
+// Received messages with one tag. One thread at a time.
+class MessageInbox {
  public:
-  explicit Inbox(const tags::Range& tag) : tag_(tag.first) {}
+  explicit MessageInbox(const tags::Range& tag) : tag_(tag.first) {}
 
-  // Begins to receive what the library has; true if there was something new.
-  bool look();
-  // Takes out every message that is here and that handle(message) accepts (true); of a sender whose
-  // message is not here yet, or not accepted, none after it. Stops when handle() says so.
-  enum class Taken : std::uint8_t { yes, not_now, stop };
-  using Handle = std::function<Taken(Buffer&)>;
-  void for_each(const Handle& handle);
+  // Starts to receive the messages that the library has; returns true if there were any.
+  bool start_receives();
+  enum class Acceptance : std::uint8_t { accepted, not_now, stop };
+  using Handler = std::function<Acceptance(MessageBuffer&)>;
+  // Removes each complete message that handler(message) accepts. After a message that is incomplete
+  // or not accepted, later messages of its sender wait. Ends when the handler says `stop`.
+  void for_each(const Handler& handler);
 
  private:
   static constexpr std::size_t kMostAtATime = 32;
 
-  struct Letter {
+  struct IncomingMessage {
     int from;
-    Buffer buffer;
+    MessageBuffer buffer;
     MPI_Request request;
     bool here;
   };
 
   int tag_;
-  std::deque<Letter> letters_;
+  std::deque<IncomingMessage> incoming_;
 };
 
-inline const mh::rma::Message& head_of(const Buffer& buffer) {
-  return *reinterpret_cast<const mh::rma::Message*>(buffer.data());
+inline const mh::rma::RmaMessage& head_of(const MessageBuffer& buffer) {
+  return *reinterpret_cast<const mh::rma::RmaMessage*>(buffer.data());
 }
 
 }  // namespace mh::mpi::rma::messages

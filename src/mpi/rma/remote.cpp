@@ -25,105 +25,111 @@
 namespace mh::mpi::rma::remote {
 namespace {
 
-using messages::Buffer;
+using messages::MessageBuffer;
+using mh::rma::BoundOperation;
 using mh::rma::LockMode;
-using mh::rma::Message;
-using mh::rma::Piece;
-using mh::rma::Task;
+using mh::rma::OperationPiece;
+using mh::rma::RmaMessage;
+using mh::rma::RmaMessageKind;
 
 constexpr std::uint64_t kMostUnderWay = 64;
-constexpr std::uint32_t kMostLongOnes = 64;
+constexpr std::uint32_t kMostLongMessages = 64;
 
-// A look serves, so that what is waited for is seen at once.
-template <class Done>
-void wait_until(Done&& done) {
-  arrivals::wait_until([&] { return done() || (serve_other_nodes() && done()); });
+// The condition also serves, so that an answer is seen at once.
+template <class IsOver>
+void wait_until(IsOver&& is_over) {
+  arrivals::wait_until([&] { return is_over() || (serve_other_nodes() && is_over()); });
 }
 
 // ---- Requests -----------------------------------------------------------------------------------
 
-Message head_of(const Win& win, Message::Kind kind) {
-  return {.kind = kind, .from = win.window.me(), .window = win.spanning->id};
+RmaMessage head_of(const Win& win, RmaMessageKind kind) {
+  return {.kind = kind, .from = win.window.me(), .window = win.internode->id};
 }
 
-bool has_room(const Peer& peer) {
-  // relaxed, acquire: what this thread has sent; pairs with the release in take_answer().
+bool has_space(const RemoteRank& peer) {
+  // relaxed: written by callers. acquire: pairs with the release in handle_answer().
   const std::uint64_t under_way =
       peer.sent.load(std::memory_order_relaxed) - peer.done.load(std::memory_order_acquire);
-  return under_way < kMostUnderWay && messages::long_ones() < kMostLongOnes;
+  return under_way < kMostUnderWay && messages::long_messages_under_way() < kMostLongMessages;
 }
 
-Buffer buffer_of(std::size_t bytes) {
-  Buffer buffer(bytes);
-  // Long ones come back when messages were taken.
-  if (buffer.empty()) wait_until([&] { return !(buffer = Buffer(bytes)).empty(); });
+MessageBuffer buffer_of(std::size_t bytes) {
+  MessageBuffer buffer(bytes);
+  // Long buffers come back when messages are sent.
+  if (buffer.empty()) wait_until([&] { return !(buffer = MessageBuffer(bytes)).empty(); });
   return buffer;
 }
 
-bool send(Win& win, std::uint32_t target, const Message& head, Buffer buffer) {
-  Peer& peer = win.spanning->peers[target];
-  // relaxed: read by callers alone.
+bool send_request(Win& win, std::uint32_t target, const RmaMessage& head, MessageBuffer buffer) {
+  RemoteRank& peer = win.internode->peers[target];
+  // relaxed: read by callers only.
   if (head.is_counted()) peer.sent.fetch_add(1, std::memory_order_relaxed);
-  if (messages::send(peer.world_rank, tags::kRequests, std::move(buffer))) return true;
+  if (messages::send_message(peer.world_rank, tags::kRequests, std::move(buffer))) return true;
   if (head.is_counted()) peer.sent.fetch_sub(1, std::memory_order_relaxed);
   return false;
 }
 
-void send_step(Win& win, std::uint32_t to, const Message& head) {
-  Buffer buffer = buffer_of(sizeof head);
+void send_step(Win& win, std::uint32_t to, const RmaMessage& head) {
+  MessageBuffer buffer = buffer_of(sizeof head);
   std::memcpy(buffer.data(), &head, sizeof head);
-  // Where the library refuses, it has told its error handler, and whoever waits is told by flush().
-  if (!send(win, to, head, std::move(buffer))) {
-    win.spanning->peers[to].failed.store(true, std::memory_order_relaxed);
+  // If the library refuses, it has called its error handler; the caller learns of the failure from
+  // flush_targets().
+  if (!send_request(win, to, head, std::move(buffer))) {
+    win.internode->peers[to].failed.store(true, std::memory_order_relaxed);
   }
 }
 
-// The number of a request with that result.
-std::uint64_t await(Win& win, std::uint32_t target, AwaitedResult result) {
-  win.spanning->peers[target].awaited.fetch_add(1, std::memory_order_relaxed);
-  const std::lock_guard<std::mutex> hold(win.spanning->mutex);
-  const std::uint64_t number = ++win.spanning->asked;
-  win.spanning->results.emplace(number, std::move(result));
+// Registers an awaited result and returns the number of its request.
+std::uint64_t register_result(Win& win, std::uint32_t target, AwaitedResult result) {
+  win.internode->peers[target].awaited.fetch_add(1, std::memory_order_relaxed);
+  const std::lock_guard<std::mutex> hold(win.internode->mutex);
+  const std::uint64_t number = ++win.internode->asked;
+  win.internode->results.emplace(number, std::move(result));
   return number;
 }
 
-void forget(Win& win, std::uint32_t target, std::uint64_t number) {
-  const std::lock_guard<std::mutex> hold(win.spanning->mutex);
-  win.spanning->results.erase(number);
-  win.spanning->peers[target].awaited.fetch_sub(1, std::memory_order_relaxed);
+void unregister_result(Win& win, std::uint32_t target, std::uint64_t number) {
+  const std::lock_guard<std::mutex> hold(win.internode->mutex);
+  win.internode->results.erase(number);
+  win.internode->peers[target].awaited.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// Sends a piece, with `compare` behind it where it swaps.
-Status send_piece(Win& win, const Task& task, const Piece& piece, const layout::LayoutPtr& result,
-                  const void* compare) {
-  const std::uint32_t target = task.what.target;
-  const Peer& peer = win.spanning->peers[target];
-  if (!has_room(peer)) wait_until([&] { return has_room(peer); });
-  Message head = head_of(win, compare == nullptr ? Message::Kind::operation : Message::Kind::swap);
-  Buffer buffer = buffer_of(piece.bytes() + (compare == nullptr ? 0 : task.what.element));
-  if (task.what.has_result) {
-    head.number =
-        await(win, target, {.place = task.result, .layout = result, .range = piece.range()});
+// Sends a piece; a swap has `compare` behind it.
+Status send_piece(Win& win, const BoundOperation& operation, const OperationPiece& piece,
+                  const layout::LayoutPtr& result, const void* compare) {
+  const std::uint32_t target = operation.what.target;
+  const RemoteRank& peer = win.internode->peers[target];
+  if (!has_space(peer)) wait_until([&] { return has_space(peer); });
+  RmaMessage head =
+      head_of(win, compare == nullptr ? RmaMessageKind::operation : RmaMessageKind::swap);
+  MessageBuffer buffer =
+      buffer_of(piece.bytes() + (compare == nullptr ? 0 : operation.what.element));
+  if (operation.what.has_result) {
+    head.number = register_result(
+        win, target, {.buffer = operation.result, .layout = result, .range = piece.range()});
   }
   piece.write(head, buffer.data());
   if (compare != nullptr) {
-    std::memcpy(buffer.data() + piece.bytes(), compare, task.what.element);
+    std::memcpy(buffer.data() + piece.bytes(), compare, operation.what.element);
   }
-  if (send(win, target, head, std::move(buffer))) return {};
-  if (task.what.has_result) forget(win, target, head.number);
+  if (send_request(win, target, head, std::move(buffer))) return {};
+  if (operation.what.has_result) unregister_result(win, target, head.number);
   return {Code::system, 0};
 }
 
-// A reduction that only the MPI library computes: the target cannot ask its own, where handles are
-// other words. So each element is fetched, reduced here, and swapped in if it is still what was
-// fetched; atomic as any other accumulate, and slow. Limit: elements of kMostSwapped bytes.
-class ByElements {
+// A reduction that only the MPI library computes. The target cannot compute it, because handles
+// differ between processes. Each element is fetched, reduced here, and swapped in if the target's
+// element is unchanged. Atomic as any other accumulate, and slow. Limit: elements of kMostSwapped
+// bytes.
+class ElementwiseReduction {
  public:
-  ByElements(Win& win, const Task& task) : win_(win), task_(task) {}
+  ElementwiseReduction(Win& win, const BoundOperation& operation)
+      : win_(win), operation_(operation) {}
 
   Status run() {
-    if (task_.what.element > mh::rma::kMostSwapped) return {Code::misuse, 0};
-    for (std::uint64_t at = 0; at < task_.what.bytes; at += task_.what.element) {
+    if (operation_.what.element > mh::rma::kMostSwapped) return {Code::misuse, 0};
+    for (std::uint64_t at = 0; at < operation_.what.bytes; at += operation_.what.element) {
       const Status done = update(at);
       if (!done) return done;
     }
@@ -131,48 +137,48 @@ class ByElements {
   }
 
  private:
-  using Bytes = std::array<std::byte, mh::rma::kMostSwapped>;
+  using ElementBytes = std::array<std::byte, mh::rma::kMostSwapped>;
 
   Status update(std::uint64_t at) {
-    const layout::Range range{at, at + task_.what.element};
-    Task one;
+    const layout::Range range{at, at + operation_.what.element};
+    BoundOperation one;
     one.what = {.op = mh::rma::Op::no_op,
                 .atomic = true,
                 .has_result = true,
-                .element = task_.what.element,
-                .target = task_.what.target,
-                .bytes = task_.what.element};
-    one.target.base = task_.target.base;
+                .element = operation_.what.element,
+                .target = operation_.what.target,
+                .bytes = operation_.what.element};
+    one.target.base = operation_.target.base;
     one.target.base.address = address_of(range);
-    Bytes added{};
-    mh::rma::pack_here(task_.origin, range, added.data());
-    Bytes expected{};
+    ElementBytes added{};
+    mh::rma::pack_here(operation_.origin, range, added.data());
+    ElementBytes expected{};
     one.result.here = expected.data();
     if (const Status fetched = ask(one, nullptr); !fetched) return fetched;
     one.what.op = mh::rma::Op::replace;
     one.what.has_origin = true;
     for (;;) {
-      Bytes wanted = expected;
-      Bytes before{};
-      task_.reducer.reduce(task_.reducer.context, wanted.data(), added.data(), 1);
+      ElementBytes wanted = expected;
+      ElementBytes before{};
+      operation_.reducer.reduce(operation_.reducer.context, wanted.data(), added.data(), 1);
       one.origin.here = wanted.data();
       one.result.here = before.data();
       if (const Status swapped = ask(one, expected.data()); !swapped) return swapped;
-      if (std::memcmp(before.data(), expected.data(), task_.what.element) == 0) break;
+      if (std::memcmp(before.data(), expected.data(), operation_.what.element) == 0) break;
       expected = before;
     }
-    if (task_.what.has_result) mh::rma::unpack_here(task_.result, range, expected.data());
+    if (operation_.what.has_result) mh::rma::unpack_here(operation_.result, range, expected.data());
     return {};
   }
 
-  Status ask(const Task& one, const void* compare) {
-    const Status sent = carry_out(win_, one, nullptr, compare);
+  Status ask(const BoundOperation& one, const void* compare) {
+    const Status sent = send_operation(win_, one, nullptr, compare);
     if (!sent) return sent;
-    return await_results(win_, task_.what.target) ? Status{} : Status{Code::system, 0};
+    return await_results(win_, operation_.what.target) ? Status{} : Status{Code::system, 0};
   }
 
   [[nodiscard]] std::uint64_t address_of(layout::Range range) const {
-    const mh::rma::End& target = task_.target;
+    const mh::rma::RmaBuffer& target = operation_.target;
     if (target.layout == nullptr) return target.base.address + range.begin;
     std::array<iovec, 1> found{};
     layout::blocks(mh::rma::elements_there(target), range, found);
@@ -180,21 +186,23 @@ class ByElements {
   }
 
   Win& win_;
-  const Task& task_;
+  const BoundOperation& operation_;
 };
 
 }  // namespace
 
 // ---- Operations ---------------------------------------------------------------------------------
 
-Status carry_out(Win& win, const Task& task, const layout::LayoutPtr& result, const void* compare) {
-  if (task.reducer.reduce != nullptr) return ByElements(win, task).run();
+Status send_operation(Win& win, const BoundOperation& operation, const layout::LayoutPtr& result,
+                      const void* compare) {
+  if (operation.reducer.reduce != nullptr) return ElementwiseReduction(win, operation).run();
   if (compare != nullptr) {
-    return send_piece(win, task, Piece(task, 0, messages::kMost), result, compare);
+    return send_piece(win, operation, OperationPiece(operation, 0, messages::kMost), result,
+                      compare);
   }
-  for (std::uint64_t begin = 0; begin < task.what.bytes;) {
-    const Piece piece(task, begin, messages::kMost);
-    const Status sent = send_piece(win, task, piece, result, nullptr);
+  for (std::uint64_t begin = 0; begin < operation.what.bytes;) {
+    const OperationPiece piece(operation, begin, messages::kMost);
+    const Status sent = send_piece(win, operation, piece, result, nullptr);
     if (!sent) return sent;
     begin = piece.range().end;
   }
@@ -205,23 +213,23 @@ Status carry_out(Win& win, const Task& task, const layout::LayoutPtr& result, co
 
 namespace {
 
-bool has_results(const Peer& peer) {
-  // acquire: pairs with the release in take_result().
+bool has_results(const RemoteRank& peer) {
+  // acquire: pairs with the release in handle_result().
   return peer.awaited.load(std::memory_order_acquire) == 0;
 }
-bool is_done(const Peer& peer) {
-  // acquire: pairs with the release in take_answer().
+bool is_done(const RemoteRank& peer) {
+  // acquire: pairs with the release in handle_answer().
   return peer.done.load(std::memory_order_acquire) >= peer.sent.load(std::memory_order_relaxed);
 }
 
-// Until done(peer), of one target or of all. False if something has failed.
-template <class Done>
-bool await_peers(Win& win, std::optional<std::uint32_t> target, Done&& done) {
+// Waits until is_over(rank), for one target or for all. Returns false if a request has failed.
+template <class IsOver>
+bool await_peers(Win& win, std::optional<std::uint32_t> target, IsOver&& is_over) {
   bool fine = true;
   const std::uint32_t end = target ? *target + 1 : win.ranks();
   for (std::uint32_t rank = target.value_or(0); rank < end; ++rank) {
-    Peer& peer = win.spanning->peers[rank];
-    if (!done(peer)) wait_until([&] { return done(peer); });
+    RemoteRank& peer = win.internode->peers[rank];
+    if (!is_over(peer)) wait_until([&] { return is_over(peer); });
     fine = !peer.failed.exchange(false, std::memory_order_acquire) && fine;
   }
   return fine;
@@ -233,55 +241,54 @@ bool await_results(Win& win, std::optional<std::uint32_t> target) {
   return await_peers(win, target, has_results);
 }
 
-bool flush(Win& win, std::optional<std::uint32_t> target) {
+bool flush_targets(Win& win, std::optional<std::uint32_t> target) {
   return await_peers(win, target,
-                     [](const Peer& peer) { return has_results(peer) && is_done(peer); });
+                     [](const RemoteRank& peer) { return has_results(peer) && is_done(peer); });
 }
 
 // ---- Synchronisation ----------------------------------------------------------------------------
 
-void lock(Win& win, std::uint32_t target, LockMode mode) {
-  Peer& peer = win.spanning->peers[target];
+void lock_target(Win& win, std::uint32_t target, LockMode mode) {
+  RemoteRank& peer = win.internode->peers[target];
   std::uint64_t number = 0;
   {
     const ThreadLock hold(win.mutex);
     number = ++peer.locks;
   }
-  Message head = head_of(win, Message::Kind::lock);
+  RmaMessage head = head_of(win, RmaMessageKind::lock);
   head.exclusive = mode == LockMode::exclusive;
   send_step(win, target, head);
-  // acquire: pairs with the release in take_answer().
+  // acquire: pairs with the release in handle_answer().
   wait_until([&] {
     return peer.granted.load(std::memory_order_acquire) >= number ||
            peer.failed.load(std::memory_order_relaxed);
   });
 }
 
-void unlock(Win& win, std::uint32_t target, LockMode mode) {
-  Message head = head_of(win, Message::Kind::unlock);
+void unlock_target(Win& win, std::uint32_t target, LockMode mode) {
+  RmaMessage head = head_of(win, RmaMessageKind::unlock);
   head.exclusive = mode == LockMode::exclusive;
   send_step(win, target, head);
 }
 
-void post(Win& win, std::uint32_t origin) {
-  send_step(win, origin, head_of(win, Message::Kind::post));
+void send_post(Win& win, std::uint32_t origin) {
+  send_step(win, origin, head_of(win, RmaMessageKind::post));
 }
 
-void complete(Win& win, std::uint32_t target) {
-  send_step(win, target, head_of(win, Message::Kind::complete));
+void send_complete(Win& win, std::uint32_t target) {
+  send_step(win, target, head_of(win, RmaMessageKind::complete));
 }
 
-// In each round a rank tells another, twice as far away each time, that it and those behind it have
-// come.
+// Dissemination barrier: in round i a rank signals the rank 2^i further on.
 void barrier(Win& win) {
-  Spanning& spanning = *win.spanning;
+  InternodeState& internode = *win.internode;
   const std::uint32_t me = win.window.me();
-  const std::uint64_t count = ++spanning.barriers;
-  Message head = head_of(win, Message::Kind::barrier);
+  const std::uint64_t count = ++internode.barriers;
+  RmaMessage head = head_of(win, RmaMessageKind::barrier);
   for (std::uint64_t step = 1; step < win.ranks(); step *= 2, ++head.number) {
     send_step(win, static_cast<std::uint32_t>((me + step) % win.ranks()), head);
-    const auto& arrived = spanning.arrived[head.number];
-    // acquire: pairs with the release in take_step().
+    const auto& arrived = internode.arrived[head.number];
+    // acquire: pairs with the release in handle_step().
     wait_until([&] { return arrived.load(std::memory_order_acquire) >= count; });
   }
 }
@@ -298,7 +305,7 @@ Objection objection() {
   return config.multiple ? kNone : kThreads;
 }
 
-const char* words_of(int objection) {
+const char* objection_text(int objection) {
   switch (objection) {
     case kAlone:
       return "a node has one rank";
@@ -311,19 +318,19 @@ const char* words_of(int objection) {
 
 }  // namespace
 
-void start() {
+void start_internode() {
   int size = 0;
   real.Comm_size(MPI_COMM_WORLD, &size);
-  if (static_cast<std::uint32_t>(size) == config.ranks) return;  // so it is for every rank, or none
+  if (static_cast<std::uint32_t>(size) == config.ranks) return;  // equal on all ranks
   const bool wanted = settings().enable && settings().windows == WindowScope::all;
-  // Of both the largest: whether somebody does not want it, and what speaks against it.
+  // The maximum of both over all ranks: a rank does not want it; the strongest objection.
   const int mine[2] = {wanted ? 0 : 1, wanted ? objection() : kNone};
   int all[2] = {};
   agreement::reduce(mine, all, 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
   if (all[0] != 0) return;
   if (all[1] != kNone) {
     if (config.world_rank == 0) {
-      say("windows over several nodes stay the MPI library's: {}", words_of(all[1]));
+      say("windows over several nodes stay the MPI library's: {}", objection_text(all[1]));
     }
     return;
   }
@@ -336,9 +343,9 @@ void start() {
   real.Comm_free(&mpi::detail::config.windows_comm);
 }
 
-void stop() {
+void stop_internode() {
   if (!config.spanning) return;
-  rest_together(config.windows_comm, messages::reap);
+  rest_together(config.windows_comm, messages::free_sent_buffers);
   stop_server_thread();
   mpi::detail::config.spanning = false;
   real.Comm_free(&mpi::detail::config.windows_comm);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Operations on targets of other nodes, and what synchronises with them: the origin's side.
+// Operations on targets of other nodes, and their synchronisation: the origin's side.
 //
-// An operation is sent to its target in pieces (rma/piece.hpp), which the target carries out
-// (serving.hpp). What an origin gives is copied when the call returns; what it fetches is in place
-// after await_results(); what it has asked for is done after flush(). Requests of this rank to a
-// target are carried out in the order of its calls, so a lock given back, or an epoch completed,
-// comes after the operations before it. At most kMostUnderWay requests to a target, and
-// kMostLongOnes long messages, are under way; a further one waits in the wait loop.
+// An operation is sent in pieces (rma/piece.hpp), which the target carries out (serving.hpp). The
+// origin buffer is copied when the call returns; results are in place after await_results();
+// requests are carried out after flush_targets(). A target carries out the requests of this rank in
+// the order of its calls, so that an unlock, or the end of an epoch, follows the operations before
+// it. At most kMostUnderWay requests to a target and kMostLongMessages long messages are under way;
+// a further one waits in the wait loop. Thread-safe.
 //
-// Windows over several nodes are ours only where every rank of the job has a thread that serves
-// (serving.hpp): a rank may be in a call that is the library's alone, a collective or the
-// opening of a file, and depend there on one whose lock or flush depends on it.
+// Limit: windows over several nodes are ours only where every rank of the job has a server thread
+// (serving.hpp). Without the thread, a rank in a call of the library alone, such as a collective,
+// could wait for a rank whose lock or flush waits for the first.
 #pragma once
 
 #include <cstdint>
@@ -21,27 +21,29 @@
 
 namespace mh::mpi::rma::remote {
 
-// Collective over MPI_COMM_WORLD: finds out whether windows over several nodes may be ours
-// (config.spanning). stop() waits, with helping hands, for all ranks.
-void start();
-void stop();
+// Collective over MPI_COMM_WORLD: decides whether windows over several nodes may be ours
+// (config.spanning). stop_internode() waits for all ranks, and serves them meanwhile.
+void start_internode();
+void stop_internode();
 
-// With all ends of the task; `result` holds the layout of the result's end. With `compare` it is a
-// swap. What only the library can reduce is done when it returns, element by element.
-Status carry_out(Win& win, const mh::rma::Task& task, const layout::LayoutPtr& result,
-                 const void* compare);
+// Sends an operation; its buffers are all set. `result` holds the layout of the result buffer. With
+// `compare` the operation is a swap. A reduction that only the library computes is done at the
+// return, element by element.
+Status send_operation(Win& win, const mh::rma::BoundOperation& operation,
+                      const layout::LayoutPtr& result, const void* compare);
 
-// Results of one target, or of all. False if something that was asked of them has failed.
+// Waits for the results from one target, or from all. Returns false if a request to them has
+// failed.
 bool await_results(Win& win, std::optional<std::uint32_t> target = std::nullopt);
-// ... and all that was asked of them is done.
-bool flush(Win& win, std::optional<std::uint32_t> target = std::nullopt);
+// Also waits until all requests are carried out.
+bool flush_targets(Win& win, std::optional<std::uint32_t> target = std::nullopt);
 
-void lock(Win& win, std::uint32_t target, mh::rma::LockMode mode);
-// Counted with the operations before it: flush() waits for it, too.
-void unlock(Win& win, std::uint32_t target, mh::rma::LockMode mode);
-void post(Win& win, std::uint32_t origin);
-void complete(Win& win, std::uint32_t target);
-// All ranks of the window. Nothing may be under way to any.
+void lock_target(Win& win, std::uint32_t target, mh::rma::LockMode mode);
+// Counted like the operations before it: flush_targets() waits for the unlock, too.
+void unlock_target(Win& win, std::uint32_t target, mh::rma::LockMode mode);
+void send_post(Win& win, std::uint32_t origin);
+void send_complete(Win& win, std::uint32_t target);
+// Over all ranks of the window. Precondition: flush_targets() of all.
 void barrier(Win& win);
 
 }  // namespace mh::mpi::rma::remote

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 
-class MappingTest : public ::testing::TestWithParam<Mappings::Source> {
+class MappingTest : public ::testing::TestWithParam<MappingSource> {
  protected:
   MappingTest() : fd_(::memfd_create("mapping-test", MFD_CLOEXEC)) {
     EXPECT_EQ(::ftruncate(fd_, 8 * kPage), 0);
@@ -41,8 +41,8 @@ TEST_P(MappingTest, bytes_of_a_shared_file_are_found_where_it_is_mapped_again) {
   const auto file = Mappings::read(GetParam()).file_of(mine + 100, 2 * kPage);
   ASSERT_TRUE(file.has_value());
   EXPECT_EQ(file->offset, 2 * kPage + 100);
-  // The peer maps other pages of the file first, and is another process: here its mapping is the
-  // only one that there is.
+  // The peer is another process and maps other pages of the file first, so that this process has
+  // only one mapping of the range.
   ::munmap(mine, 4 * kPage);
   std::byte* peers = map(8, 0);
   std::byte* found = Mappings::read(GetParam()).address_of(*file);
@@ -72,7 +72,7 @@ TEST_P(MappingTest, private_and_read_only_memory_is_nobody_elses) {
 TEST_P(MappingTest, both_sources_say_the_same) {
   std::byte* mine = map(4, 2);
   const auto file = Mappings::read(GetParam()).file_of(mine, 4 * kPage);
-  const auto again = Mappings::read(Mappings::Source::list).file_of(mine, 4 * kPage);
+  const auto again = Mappings::read(MappingSource::list).file_of(mine, 4 * kPage);
   ASSERT_TRUE(file.has_value() && again.has_value());
   EXPECT_EQ(file->device, again->device);
   EXPECT_EQ(file->inode, again->inode);
@@ -81,9 +81,9 @@ TEST_P(MappingTest, both_sources_say_the_same) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sources, MappingTest,
-                         ::testing::Values(Mappings::Source::kernel, Mappings::Source::list),
+                         ::testing::Values(MappingSource::kernel, MappingSource::list),
                          [](const auto& source) {
-                           return source.param == Mappings::Source::kernel ? "kernel" : "list";
+                           return source.param == MappingSource::kernel ? "kernel" : "list";
                          });
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Operations that travel in pieces give what the same operations give that do not, wherever their
-// bytes lie and however small the pieces are; large pieces are helped with.
+// Operations in pieces give the same results as whole operations, for all layouts and sizes of
+// pieces. Neighbours of the target help with large pieces.
 #include "rma/piece.hpp"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ constexpr std::uint32_t kChunk = 64U << 10U;
 enum class Shape : std::uint8_t { contiguous, displaced, grid, list };
 constexpr Shape kShapes[] = {Shape::contiguous, Shape::displaced, Shape::grid, Shape::list};
 
-// Of every second number, more or less, where it is not half of all in one block.
+// About every second number, or half of the numbers in one block.
 LayoutPtr layout_of(Shape shape) {
   const LayoutPtr number = *layout::named(8, 8);
   constexpr auto kHalf = static_cast<std::int64_t>(kNumbers / 2);
@@ -42,13 +42,13 @@ LayoutPtr layout_of(Shape shape) {
   return *layout::indexed_block(1, places, *number);
 }
 
-End end_at(Numbers& numbers, const LayoutPtr& layout) {
-  End end;
-  end.base = {reinterpret_cast<std::uint64_t>(numbers.data()), ::getpid(), 0};
-  end.here = reinterpret_cast<std::byte*>(numbers.data());
-  end.layout = layout.get();
-  end.count = 1;
-  return end;
+RmaBuffer end_at(Numbers& numbers, const LayoutPtr& layout) {
+  RmaBuffer buffer;
+  buffer.base = {reinterpret_cast<std::uint64_t>(numbers.data()), ::getpid(), 0};
+  buffer.here = reinterpret_cast<std::byte*>(numbers.data());
+  buffer.layout = layout.get();
+  buffer.count = 1;
+  return buffer;
 }
 
 Numbers counting(std::int64_t from) {
@@ -57,10 +57,10 @@ Numbers counting(std::int64_t from) {
   return made;
 }
 
-// Aligned as buffers of messages are.
-class Room {
+// Memory aligned like message buffers.
+class AlignedBytes {
  public:
-  explicit Room(std::size_t bytes) : lines_(bytes / kCacheLine + 1) {}
+  explicit AlignedBytes(std::size_t bytes) : lines_(bytes / kCacheLine + 1) {}
   [[nodiscard]] std::byte* data() { return lines_.front().bytes; }
 
  private:
@@ -94,21 +94,21 @@ class PieceTest : public ::testing::Test {
     }
   }
 
-  // One piece of the operation, there and back. Where it ends.
-  std::uint64_t play(const Task& task, std::uint64_t begin, std::size_t most) {
-    const Piece piece(task, begin, most);
+  // Sends one piece of the operation and its result. Returns the end of the piece.
+  std::uint64_t play(const BoundOperation& operation, std::uint64_t begin, std::size_t most) {
+    const OperationPiece piece(operation, begin, most);
     EXPECT_LE(piece.bytes(), most);
     EXPECT_EQ(piece.range().begin, begin);
     EXPECT_GT(piece.range().end, begin);
-    Room message(piece.bytes());
+    AlignedBytes message(piece.bytes());
     piece.write({.from = 1}, message.data());
     const std::uint64_t bytes = piece.range().end - begin;
-    Room result(bytes);
-    PieceRun run(*windows_[0], target_, *reinterpret_cast<const Message*>(message.data()),
+    AlignedBytes result(bytes);
+    PieceRun run(*windows_[0], target_, *reinterpret_cast<const RmaMessage*>(message.data()),
                  result.data(), kChunk, false);
     while (!run.step(target_)) ::sched_yield();
     EXPECT_TRUE(run.succeeded());
-    if (task.what.has_result) std::memcpy(task.result.here + begin, result.data(), bytes);
+    if (operation.what.has_result) std::memcpy(operation.result.here + begin, result.data(), bytes);
     return piece.range().end;
   }
 
@@ -116,7 +116,7 @@ class PieceTest : public ::testing::Test {
   memory::Reach reach_;
   test::SharedMemory shared_;
   Numbers memory_;
-  Hands target_;
+  RmaContext target_;
   std::vector<std::unique_ptr<Window>> windows_;
 };
 
@@ -124,32 +124,32 @@ TEST_F(PieceTest, pieces_of_any_size_give_what_the_whole_gives) {
   for (const Shape shape : kShapes) {
     for (const Shape from : {Shape::contiguous, Shape::list}) {
       for (const std::size_t most :
-           {sizeof(Message) + 120, std::size_t{5000}, std::size_t{1} << 18U}) {
+           {sizeof(RmaMessage) + 120, std::size_t{5000}, std::size_t{1} << 18U}) {
         const LayoutPtr there = layout_of(shape);
         const LayoutPtr here = layout_of(from);
         Numbers origin = counting(7);
         Numbers result(kNumbers, -1);
         Numbers expected = memory_;
         Numbers fetched = result;
-        Task task;
-        task.what = {.op = Op::sum,
-                     .type = Type::int64,
-                     .atomic = true,
-                     .has_origin = true,
-                     .has_result = true,
-                     .element = 8,
-                     .bytes = kNumbers / 2 * 8};
-        task.origin = end_at(origin, here);
+        BoundOperation operation;
+        operation.what = {.op = Op::sum,
+                          .type = Type::int64,
+                          .atomic = true,
+                          .has_origin = true,
+                          .has_result = true,
+                          .element = 8,
+                          .bytes = kNumbers / 2 * 8};
+        operation.origin = end_at(origin, here);
         StripeLocks locks;
-        Task whole = task;
+        BoundOperation whole = operation;
         whole.target = end_at(expected, there);
         whole.result = end_at(fetched, nullptr);
         whole.locks = &locks;
-        ASSERT_TRUE(target_.executor().run(whole, {0, task.what.bytes}).ok());
-        task.target = end_at(memory_, there);
-        task.target.here = nullptr;  // the origin does not reach it
-        task.result = end_at(result, nullptr);
-        for (std::uint64_t at = 0; at < task.what.bytes;) at = play(task, at, most);
+        ASSERT_TRUE(target_.executor().run(whole, {0, operation.what.bytes}).ok());
+        operation.target = end_at(memory_, there);
+        operation.target.here = nullptr;  // the origin does not map it
+        operation.result = end_at(result, nullptr);
+        for (std::uint64_t at = 0; at < operation.what.bytes;) at = play(operation, at, most);
         ASSERT_EQ(memory_, expected) << static_cast<int>(shape) << " in " << most;
         ASSERT_EQ(result, fetched) << static_cast<int>(shape) << " in " << most;
       }
@@ -162,11 +162,11 @@ TEST_F(PieceTest, puts_and_gets_travel_likewise) {
     const LayoutPtr there = layout_of(shape);
     Numbers origin = counting(-50'000);
     Numbers result(kNumbers, 0);
-    Task put;
+    BoundOperation put;
     put.what = {.op = Op::replace, .has_origin = true, .bytes = kNumbers / 2 * 8};
     put.origin = end_at(origin, nullptr);
     put.target = end_at(memory_, there);
-    Task get;
+    BoundOperation get;
     get.what = {.op = Op::no_op, .has_result = true, .bytes = kNumbers / 2 * 8};
     get.target = put.target;
     get.result = end_at(result, nullptr);
@@ -181,18 +181,19 @@ TEST_F(PieceTest, puts_and_gets_travel_likewise) {
 TEST_F(PieceTest, swaps_carry_what_they_compare_with_behind_their_origin) {
   Numbers origin = {5};
   Numbers result = {-1};
-  Task task;
-  task.what = {.op = Op::replace, .has_origin = true, .has_result = true, .element = 8, .bytes = 8};
-  task.origin = end_at(origin, nullptr);
-  task.target = end_at(memory_, nullptr);
-  const Piece piece(task, 0, 1000);
-  // The second one finds another number than it expects.
+  BoundOperation operation;
+  operation.what = {
+      .op = Op::replace, .has_origin = true, .has_result = true, .element = 8, .bytes = 8};
+  operation.origin = end_at(origin, nullptr);
+  operation.target = end_at(memory_, nullptr);
+  const OperationPiece piece(operation, 0, 1000);
+  // The second swap finds another number than it compares with.
   for (const std::int64_t before : {1000, 5}) {
     const std::int64_t compare = 1000;
-    Room message(piece.bytes() + 8);
-    piece.write({.kind = Message::Kind::swap}, message.data());
+    AlignedBytes message(piece.bytes() + 8);
+    piece.write({.kind = RmaMessageKind::swap}, message.data());
     std::memcpy(message.data() + piece.bytes(), &compare, 8);
-    PieceRun run(*windows_[0], target_, *reinterpret_cast<const Message*>(message.data()),
+    PieceRun run(*windows_[0], target_, *reinterpret_cast<const RmaMessage*>(message.data()),
                  reinterpret_cast<std::byte*>(result.data()), kChunk, true);
     EXPECT_TRUE(run.step(target_));
     EXPECT_TRUE(run.succeeded());
@@ -202,39 +203,39 @@ TEST_F(PieceTest, swaps_carry_what_they_compare_with_behind_their_origin) {
   }
 }
 
-// A neighbour of the target does all of a large piece, and of a part of a grid just that part.
+// A neighbour of the target carries out a whole large piece; for a grid, exactly the piece's part.
 TEST_F(PieceTest, neighbours_of_the_target_help) {
   for (const Shape shape : {Shape::contiguous, Shape::grid}) {
     const LayoutPtr there = layout_of(shape);
     Numbers origin = counting(1);
     Numbers expected = memory_;
-    Task task;
-    task.what = {.op = Op::sum,
-                 .type = Type::int64,
-                 .atomic = true,
-                 .has_origin = true,
-                 .element = 8,
-                 .bytes = kNumbers / 2 * 8};
-    task.origin = end_at(origin, nullptr);
-    task.target = end_at(memory_, there);
+    BoundOperation operation;
+    operation.what = {.op = Op::sum,
+                      .type = Type::int64,
+                      .atomic = true,
+                      .has_origin = true,
+                      .element = 8,
+                      .bytes = kNumbers / 2 * 8};
+    operation.origin = end_at(origin, nullptr);
+    operation.target = end_at(memory_, there);
     constexpr std::uint64_t kFrom = 800;
     for (std::size_t i = kFrom / 8; i < kNumbers / 2; ++i) {
       expected[shape == Shape::grid ? 2 * i : i] += origin[i];
     }
-    const Piece piece(task, kFrom, 1U << 20U);
-    Room message(piece.bytes());
+    const OperationPiece piece(operation, kFrom, 1U << 20U);
+    AlignedBytes message(piece.bytes());
     piece.write({}, message.data());
-    PieceRun run(*windows_[0], target_, *reinterpret_cast<const Message*>(message.data()), nullptr,
-                 kChunk, true);
-    Hands helper(ranks_.node(1), reach_);
-    Window::Helped helped;
+    PieceRun run(*windows_[0], target_, *reinterpret_cast<const RmaMessage*>(message.data()),
+                 nullptr, kChunk, true);
+    RmaContext helper(ranks_.node(1), reach_);
+    HelpedChunk helped;
     std::uint64_t by_helper = 0;
     while (windows_[1]->help(
         helper, [](std::uint32_t) { return true; }, helped)) {
       EXPECT_EQ(helped.owner, 0U);
       by_helper += helped.bytes;
     }
-    EXPECT_GE(by_helper, task.what.bytes - kFrom);
+    EXPECT_GE(by_helper, operation.what.bytes - kFrom);
     EXPECT_TRUE(run.step(target_));
     EXPECT_TRUE(run.succeeded());
     EXPECT_EQ(memory_, expected);

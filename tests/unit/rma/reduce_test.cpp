@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every operation on every type against a plain loop over single values, which is written without
-// the kernels' templates; odd counts and odd addresses; and the standard's table of what there is.
+// Every operation on every type, with odd counts and odd addresses, compared with a plain loop that
+// does not use the kernels' templates; and the standard's table of defined pairs.
 #include "rma/reduce.hpp"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ std::vector<T> values(std::size_t count, std::uint64_t seed) {
 // Runs the kernel one byte off every alignment and compares with `one` applied to each element.
 template <class T, class One>
 void expect_like(Op op, Type type, One one) {
-  const Kernel kernel = kernel_of(op, type);
+  const ReduceKernel kernel = kernel_of(op, type);
   ASSERT_NE(kernel, nullptr) << static_cast<int>(op) << " of " << static_cast<int>(type);
   ASSERT_EQ(bytes_of(type), sizeof(T));
   for (const std::size_t count : {1U, 2U, 7U, 64U, 1001U}) {
@@ -63,7 +63,7 @@ void expect_like(Op op, Type type, One one) {
   }
 }
 
-// Integers wrap around, which is defined for those without a sign that nothing widens to int.
+// Integers are computed as uint64, whose overflow is defined.
 template <class T>
 using Wrapping = std::conditional_t<std::is_integral_v<T>, std::uint64_t, T>;
 

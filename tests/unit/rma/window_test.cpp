@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Operations carried out range by range, against plain loops; by loads and stores and by the
-// kernel; by one thread, by an owner and helpers, and by several origins at once.
+// Operations carried out range by range, compared with plain loops: by loads and stores, by the
+// kernel, by one thread, by an owner with helpers, and by several origins at once.
 #include "rma/window.hpp"
 
 #include <gtest/gtest.h>
@@ -30,27 +30,27 @@ memory::View view_of(const void* address, pid_t pid = ::getpid()) {
   return {reinterpret_cast<std::uint64_t>(address), pid, 0};
 }
 
-End end_at(void* address) {
-  End end;
-  end.base = view_of(address);
-  end.here = static_cast<std::byte*>(address);
-  return end;
+RmaBuffer end_at(void* address) {
+  RmaBuffer buffer;
+  buffer.base = view_of(address);
+  buffer.here = static_cast<std::byte*>(address);
+  return buffer;
 }
-End end_at(void* address, const LayoutPtr& layout, std::uint64_t count) {
-  End end = end_at(address);
-  end.layout = layout.get();
-  end.count = count;
-  return end;
+RmaBuffer end_at(void* address, const LayoutPtr& layout, std::uint64_t count) {
+  RmaBuffer buffer = end_at(address);
+  buffer.layout = layout.get();
+  buffer.count = count;
+  return buffer;
 }
 
-// Every second of so many numbers.
+// Every second number of twice as many.
 LayoutPtr every_second(std::int64_t numbers) {
   return *layout::vector(numbers, 1, 2, **layout::named(8, 8));
 }
 
 class WindowTest : public ::testing::Test {
  protected:
-  WindowTest() : ranks_(3), hands_(ranks_.node(0), reach_) {}
+  WindowTest() : ranks_(3), context_(ranks_.node(0), reach_) {}
 
   Operation sum_of(std::uint64_t numbers) const {
     return {.op = Op::sum,
@@ -63,7 +63,7 @@ class WindowTest : public ::testing::Test {
 
   test::Ranks ranks_;
   memory::Reach reach_;
-  Hands hands_;
+  RmaContext context_;
   StripeLocks locks_;
 };
 
@@ -74,7 +74,7 @@ std::vector<std::int64_t> counting(std::size_t count, std::int64_t from) {
 }
 
 TEST_F(WindowTest, any_cut_of_an_accumulate_gives_the_sum_and_fetches_what_was_before) {
-  constexpr std::size_t kNumbers = 40'000;  // of several stripes
+  constexpr std::size_t kNumbers = 40'000;  // several stripes
   std::mt19937_64 random(7);
   for (int way = 0; way < 8; ++way) {
     const bool origin_gaps = (way & 1) != 0;
@@ -85,17 +85,17 @@ TEST_F(WindowTest, any_cut_of_an_accumulate_gives_the_sum_and_fetches_what_was_b
     std::vector<std::int64_t> result(2 * kNumbers, -1);
     const std::vector<std::int64_t> before = target;
     const LayoutPtr gaps = every_second(kNumbers);
-    Task task;
-    task.what = sum_of(kNumbers);
-    task.what.has_result = true;
-    task.origin = origin_gaps ? end_at(origin.data(), gaps, 1) : end_at(origin.data());
-    task.target = target_gaps ? end_at(target.data(), gaps, 1) : end_at(target.data());
-    task.result = result_gaps ? end_at(result.data(), gaps, 1) : end_at(result.data());
-    task.locks = &locks_;
-    for (std::uint64_t begin = 0; begin < task.what.bytes;) {
+    BoundOperation operation;
+    operation.what = sum_of(kNumbers);
+    operation.what.has_result = true;
+    operation.origin = origin_gaps ? end_at(origin.data(), gaps, 1) : end_at(origin.data());
+    operation.target = target_gaps ? end_at(target.data(), gaps, 1) : end_at(target.data());
+    operation.result = result_gaps ? end_at(result.data(), gaps, 1) : end_at(result.data());
+    operation.locks = &locks_;
+    for (std::uint64_t begin = 0; begin < operation.what.bytes;) {
       const std::uint64_t end =
-          std::min<std::uint64_t>(begin + 8 * (1 + random() % 20'000), task.what.bytes);
-      ASSERT_TRUE(hands_.executor().run(task, {begin, end}).ok());
+          std::min<std::uint64_t>(begin + 8 * (1 + random() % 20'000), operation.what.bytes);
+      ASSERT_TRUE(context_.executor().run(operation, {begin, end}).ok());
       begin = end;
     }
     for (std::size_t i = 0; i < kNumbers; ++i) {
@@ -116,17 +116,17 @@ TEST_F(WindowTest, put_and_get_move_between_any_two_layouts) {
     std::vector<std::int64_t> own = counting(2 * kNumbers, 1);
     std::vector<std::int64_t> there(2 * kNumbers, -1);
     const bool is_put = (way & 4) == 0;
-    const End a = (way & 1) != 0 ? end_at(own.data(), gaps, 1) : end_at(own.data());
-    const End b = (way & 2) != 0 ? end_at(there.data(), gaps, 1) : end_at(there.data());
-    Task task;
-    task.what = {.op = is_put ? Op::replace : Op::no_op,
-                 .has_origin = is_put,
-                 .has_result = !is_put,
-                 .bytes = kNumbers * 8};
-    task.origin = is_put ? a : End{};
-    task.result = is_put ? End{} : b;
-    task.target = is_put ? b : a;
-    ASSERT_TRUE(hands_.executor().run(task, {0, task.what.bytes}).ok());
+    const RmaBuffer a = (way & 1) != 0 ? end_at(own.data(), gaps, 1) : end_at(own.data());
+    const RmaBuffer b = (way & 2) != 0 ? end_at(there.data(), gaps, 1) : end_at(there.data());
+    BoundOperation operation;
+    operation.what = {.op = is_put ? Op::replace : Op::no_op,
+                      .has_origin = is_put,
+                      .has_result = !is_put,
+                      .bytes = kNumbers * 8};
+    operation.origin = is_put ? a : RmaBuffer{};
+    operation.result = is_put ? RmaBuffer{} : b;
+    operation.target = is_put ? b : a;
+    ASSERT_TRUE(context_.executor().run(operation, {0, operation.what.bytes}).ok());
     for (std::size_t i = 0; i < kNumbers; ++i) {
       ASSERT_EQ(there[(way & 2) != 0 ? 2 * i : i], own[(way & 1) != 0 ? 2 * i : i]) << way;
       ASSERT_TRUE((way & 2) == 0 || there[2 * i + 1] == -1) << "a gap was written";
@@ -134,7 +134,7 @@ TEST_F(WindowTest, put_and_get_move_between_any_two_layouts) {
   }
 }
 
-// A child whose private memory nobody maps.
+// A child process, whose private memory no other process maps.
 TEST_F(WindowTest, what_only_the_kernel_reaches_is_updated_too) {
   constexpr std::size_t kNumbers = 20'000;
   std::vector<std::int64_t> target = counting(2 * kNumbers, 1000);  // the child has its own copy
@@ -156,20 +156,20 @@ TEST_F(WindowTest, what_only_the_kernel_reaches_is_updated_too) {
   std::vector<std::int64_t> origin = counting(kNumbers, 1);
   std::vector<std::int64_t> result(kNumbers, -1);
   const LayoutPtr gaps = every_second(kNumbers);
-  Task task;
-  task.what = sum_of(kNumbers);
-  task.what.has_result = true;
-  task.origin = end_at(origin.data());
-  task.result = end_at(result.data());
-  task.target = end_at(target.data(), gaps, 1);
-  task.target.base.pid = child.pid();
-  task.target.here = nullptr;
-  task.locks = &locks_;
-  const Status reached = hands_.executor().run(task, {0, task.what.bytes});
+  BoundOperation operation;
+  operation.what = sum_of(kNumbers);
+  operation.what.has_result = true;
+  operation.origin = end_at(origin.data());
+  operation.result = end_at(result.data());
+  operation.target = end_at(target.data(), gaps, 1);
+  operation.target.base.pid = child.pid();
+  operation.target.here = nullptr;
+  operation.locks = &locks_;
+  const Status reached = context_.executor().run(operation, {0, operation.what.bytes});
   if (reached.code == Code::refused) GTEST_SKIP() << "ptrace of children is not permitted";
   ASSERT_TRUE(reached.ok());
   EXPECT_EQ(result[3], 1006);
-  ASSERT_TRUE(hands_.executor().run(task, {0, task.what.bytes / 2}).ok());
+  ASSERT_TRUE(context_.executor().run(operation, {0, operation.what.bytes / 2}).ok());
   EXPECT_EQ(result[3], 1006 + 4);
   step = 2;
   EXPECT_EQ(child.wait(), 0);
@@ -179,18 +179,18 @@ TEST_F(WindowTest, compare_and_swap_writes_only_what_compares_equal) {
   std::int64_t target = 5;
   std::int64_t origin = 9;
   std::int64_t result = 0;
-  Task task;
-  task.what = {.op = Op::replace, .element = 8, .bytes = 8};
-  task.origin = end_at(&origin);
-  task.target = end_at(&target);
-  task.result = end_at(&result);
-  task.locks = &locks_;
+  BoundOperation operation;
+  operation.what = {.op = Op::replace, .element = 8, .bytes = 8};
+  operation.origin = end_at(&origin);
+  operation.target = end_at(&target);
+  operation.result = end_at(&result);
+  operation.locks = &locks_;
   std::int64_t compare = 4;
-  ASSERT_TRUE(hands_.executor().compare_and_swap(task, &compare).ok());
+  ASSERT_TRUE(context_.executor().compare_and_swap(operation, &compare).ok());
   EXPECT_EQ(result, 5);
   EXPECT_EQ(target, 5);
   compare = 5;
-  ASSERT_TRUE(hands_.executor().compare_and_swap(task, &compare).ok());
+  ASSERT_TRUE(context_.executor().compare_and_swap(operation, &compare).ok());
   EXPECT_EQ(result, 5);
   EXPECT_EQ(target, 9);
 }
@@ -219,7 +219,7 @@ TEST(WindowChunks, cover_the_stream_once_and_end_at_stripes) {
   }
 }
 
-// Ranks of a window as threads of this process: each has a Window of its own on the same memory.
+// The ranks of a window as threads of this process: each has its own Window on the same memory.
 class Ring {
  public:
   Ring(std::uint32_t ranks, std::vector<std::vector<std::int64_t>>& memory)
@@ -257,31 +257,31 @@ class SharedWindowTest : public ::testing::Test {
         memory_(kRanks, std::vector<std::int64_t>(kNumbers, 0)),
         ring_(kRanks, memory_) {}
 
-  // Adds all of `origin` to the target's first numbers, or to the one element of `layout` there.
-  Task summing(std::uint32_t me, std::uint32_t target, std::vector<std::int64_t>& origin,
-               const layout::Layout* layout = nullptr) {
-    Task task;
-    task.what = {.op = Op::sum,
-                 .type = Type::int64,
-                 .atomic = true,
-                 .has_origin = true,
-                 .element = 8,
-                 .target = target,
-                 .bytes = origin.size() * 8};
-    task.origin = end_at(origin.data());
-    task.target = *ring_[me].target_end(target, ring_[me].exposed(target).base, layout, 1,
-                                        task.what.bytes, reach_);
-    task.locks = &ring_[me].control().part(target).stripes;
-    return task;
+  // Adds `origin` to the target's first numbers, or to the single element of `layout`.
+  BoundOperation summing(std::uint32_t me, std::uint32_t target, std::vector<std::int64_t>& origin,
+                         const layout::Layout* layout = nullptr) {
+    BoundOperation operation;
+    operation.what = {.op = Op::sum,
+                      .type = Type::int64,
+                      .atomic = true,
+                      .has_origin = true,
+                      .element = 8,
+                      .target = target,
+                      .bytes = origin.size() * 8};
+    operation.origin = end_at(origin.data());
+    operation.target = *ring_[me].target_buffer(target, ring_[me].exposed(target).base, layout, 1,
+                                                operation.what.bytes, reach_);
+    operation.locks = &ring_[me].control().part(target).stripes;
+    return operation;
   }
 
-  // All of the target's numbers, at once or as a job.
+  // Adds `origin` to the target's numbers, at once or as a job.
   bool accumulate(std::uint32_t me, std::uint32_t target, std::vector<std::int64_t>& origin,
                   bool shared) {
-    Hands hands(ranks_.node(me), reach_);
-    const Task task = summing(me, target, origin);
-    Running running(ring_[me], task, kStripe, shared);
-    while (!running.step(hands)) ::sched_yield();
+    RmaContext context(ranks_.node(me), reach_);
+    const BoundOperation operation = summing(me, target, origin);
+    OperationRun running(ring_[me], operation, kStripe, shared);
+    while (!running.step(context)) ::sched_yield();
     return running.succeeded();
   }
 
@@ -293,20 +293,20 @@ class SharedWindowTest : public ::testing::Test {
 
 TEST_F(SharedWindowTest, a_third_rank_carries_out_chunks_of_an_accumulate) {
   std::vector<std::int64_t> origin = counting(kNumbers, 1);
-  Hands owner(ranks_.node(0), reach_);
-  Hands helper(ranks_.node(2), reach_);
-  const Task task = summing(0, 1, origin);
-  Running running(ring_[0], task, kStripe, true);
+  RmaContext owner(ranks_.node(0), reach_);
+  RmaContext helper(ranks_.node(2), reach_);
+  const BoundOperation operation = summing(0, 1, origin);
+  OperationRun running(ring_[0], operation, kStripe, true);
   const auto anyone = [](std::uint32_t) { return true; };
   const auto nobody = [](std::uint32_t) { return false; };
-  Window::Helped helped;
+  HelpedChunk helped;
   EXPECT_FALSE(ring_[2].help(helper, nobody, helped));
   std::uint64_t by_helper = 0;
   while (ring_[2].help(helper, anyone, helped)) {
     EXPECT_EQ(helped.owner, 0U);
     by_helper += helped.bytes;
   }
-  EXPECT_GE(by_helper, task.what.bytes);
+  EXPECT_GE(by_helper, operation.what.bytes);
   EXPECT_FALSE(ring_[0].help(owner, anyone, helped)) << "a rank does not help itself";
   EXPECT_TRUE(running.step(owner));
   EXPECT_TRUE(running.succeeded());
@@ -314,20 +314,20 @@ TEST_F(SharedWindowTest, a_third_rank_carries_out_chunks_of_an_accumulate) {
   EXPECT_EQ(memory_[1], origin);
 }
 
-// One block, but not at the beginning of its type: contiguous for who looks at the places alone.
+// One block that does not begin at the beginning of its type: its layout is not contiguous.
 TEST_F(SharedWindowTest, owner_and_helper_cut_a_displaced_target_alike) {
   constexpr std::size_t kBefore = 1'234;
   constexpr std::size_t kSummed = kNumbers - kBefore;
   std::vector<std::int64_t> origin = counting(kSummed, 1);
   const std::array<std::int64_t, 1> first{kBefore};
   const LayoutPtr displaced = *layout::indexed_block(kSummed, first, **layout::named(8, 8));
-  Hands owner(ranks_.node(0), reach_);
-  Hands helper(ranks_.node(2), reach_);
-  const Task task = summing(0, 1, origin, displaced.get());
-  Running running(ring_[0], task, kStripe, true);
-  Window::Helped helped;
+  RmaContext owner(ranks_.node(0), reach_);
+  RmaContext helper(ranks_.node(2), reach_);
+  const BoundOperation operation = summing(0, 1, origin, displaced.get());
+  OperationRun running(ring_[0], operation, kStripe, true);
+  HelpedChunk helped;
   const auto anyone = [](std::uint32_t) { return true; };
-  // In turns, so that parts that both would do, or neither, are seen.
+  // Owner and helper take turns, so that a part done twice, or not at all, is seen.
   while (!running.step(owner)) (void)ring_[2].help(helper, anyone, helped);
   EXPECT_TRUE(running.succeeded());
   for (std::size_t i = 0; i < kNumbers; ++i) {
@@ -337,66 +337,66 @@ TEST_F(SharedWindowTest, owner_and_helper_cut_a_displaced_target_alike) {
 
 TEST_F(SharedWindowTest, a_target_end_must_lie_in_the_window) {
   const std::uint64_t base = ring_[0].exposed(1).base;
-  EXPECT_TRUE(ring_[0].target_end(1, base, nullptr, 0, kNumbers * 8, reach_).has_value());
-  EXPECT_FALSE(ring_[0].target_end(1, base + 8, nullptr, 0, kNumbers * 8, reach_).has_value());
-  EXPECT_FALSE(ring_[0].target_end(1, base - 8, nullptr, 0, 16, reach_).has_value());
+  EXPECT_TRUE(ring_[0].target_buffer(1, base, nullptr, 0, kNumbers * 8, reach_).has_value());
+  EXPECT_FALSE(ring_[0].target_buffer(1, base + 8, nullptr, 0, kNumbers * 8, reach_).has_value());
+  EXPECT_FALSE(ring_[0].target_buffer(1, base - 8, nullptr, 0, 16, reach_).has_value());
   const LayoutPtr gaps = every_second(4);
-  EXPECT_TRUE(ring_[0].target_end(1, base, gaps.get(), 1, 32, reach_).has_value());
+  EXPECT_TRUE(ring_[0].target_buffer(1, base, gaps.get(), 1, 32, reach_).has_value());
   const std::uint64_t end = base + kNumbers * 8;
-  EXPECT_FALSE(ring_[0].target_end(1, end - 32, gaps.get(), 1, 32, reach_).has_value());
+  EXPECT_FALSE(ring_[0].target_buffer(1, end - 32, gaps.get(), 1, 32, reach_).has_value());
 }
 
-// An operation that is small enough to be asked for.
+// An operation that is small enough for an active message.
 struct Asked {
   Asked(Ring& ring, std::uint32_t target, std::int64_t* origin, std::int64_t* result) {
-    task.what = {.op = Op::sum,
-                 .type = Type::int64,
-                 .atomic = true,
-                 .has_origin = true,
-                 .has_result = true,
-                 .element = 8,
-                 .target = target,
-                 .bytes = 8};
-    task.origin = end_at(origin);
-    task.result = end_at(result);
-    task.target.base.address = ring[0].exposed(target).base;
+    operation.what = {.op = Op::sum,
+                      .type = Type::int64,
+                      .atomic = true,
+                      .has_origin = true,
+                      .has_result = true,
+                      .element = 8,
+                      .target = target,
+                      .bytes = 8};
+    operation.origin = end_at(origin);
+    operation.result = end_at(result);
+    operation.target.base.address = ring[0].exposed(target).base;
   }
-  Task task;
+  BoundOperation operation;
 };
 
 TEST_F(SharedWindowTest, a_target_that_is_not_there_is_not_waited_for_and_does_nothing_later) {
   std::int64_t origin = 5;
   std::int64_t result = -1;
-  const Hands origin_hands(ranks_.node(0), reach_);
+  const RmaContext origin_context(ranks_.node(0), reach_);
   const Asked asked(ring_, 1, &origin, &result);
-  EXPECT_FALSE(ring_[0].ask_target(origin_hands, asked.task).has_value());
-  Hands target(ranks_.node(1), reach_);
+  EXPECT_FALSE(ring_[0].ask_target(origin_context, asked.operation).has_value());
+  RmaContext target(ranks_.node(1), reach_);
   ring_[1].serve(target);
   EXPECT_EQ(memory_[1][0], 0);
   EXPECT_EQ(result, -1);
 }
 
 TEST_F(SharedWindowTest, targets_do_what_they_are_asked_for_once_each) {
-  constexpr std::int64_t kTimes = 20;  // a target whose core is somebody else's is not waited for
+  constexpr std::int64_t kTimes = 20;  // the origin does not wait for a target without a core
   std::atomic<bool> over{false};
   std::vector<std::thread> targets;
   for (std::uint32_t rank = 1; rank < kRanks; ++rank) {
     targets.emplace_back([&, rank] {
-      Hands hands(ranks_.node(rank), reach_);
+      RmaContext context(ranks_.node(rank), reach_);
       while (!over) {
-        ring_[rank].serve(hands);
+        ring_[rank].serve(context);
         ::sched_yield();
       }
     });
   }
   std::int64_t done[kRanks] = {};
-  const Hands origin_hands(ranks_.node(0), reach_);
+  const RmaContext origin_context(ranks_.node(0), reach_);
   for (std::uint32_t i = 0; done[1] < kTimes || done[2] < kTimes; ++i) {
     const std::uint32_t target = 1 + i % 2;
     std::int64_t origin = 1;
     std::int64_t result = -1;
     const Asked asked(ring_, target, &origin, &result);
-    const auto answer = ring_[0].ask_target(origin_hands, asked.task);
+    const auto answer = ring_[0].ask_target(origin_context, asked.operation);
     if (!answer) continue;
     ASSERT_TRUE(answer->ok());
     ASSERT_EQ(result, done[target]++);
@@ -421,11 +421,11 @@ TEST_F(SharedWindowTest, sums_of_all_origins_at_once_are_exact_whoever_helps) {
     });
   }
   std::thread helper([&] {
-    Hands hands(ranks_.node(2), reach_);
-    Window::Helped helped;
+    RmaContext context(ranks_.node(2), reach_);
+    HelpedChunk helped;
     const auto anyone = [](std::uint32_t rank) { return rank != 2; };
     while (!over) {
-      if (!ring_[2].help(hands, anyone, helped)) ::sched_yield();
+      if (!ring_[2].help(context, anyone, helped)) ::sched_yield();
     }
   });
   for (std::thread& thread : threads) thread.join();
