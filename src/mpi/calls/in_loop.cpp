@@ -55,8 +55,8 @@ constinit thread_local bool t_may_pass = false;  // this thread's call lets othe
 
 void note(Participant& me, Rule rule) {
   if (me.marked) return;
-  if (rule == Rule::refused) openmp::exclude(me, Obstacle::collectives);
-  if (!config.multiple) openmp::exclude(me, Obstacle::mpi);
+  if (rule == Rule::refused) openmp::exclude_region(me, Obstacle::collectives);
+  if (!config.multiple) openmp::exclude_region(me, Obstacle::mpi);
 }
 
 }  // namespace

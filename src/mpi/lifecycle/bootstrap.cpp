@@ -93,7 +93,7 @@ void stop() {
   if (switches.active) arrivals::barrier(MPI_COMM_WORLD);
   rma::remote::stop_internode();
   internode::stop();
-  openmp::stop();
+  openmp::stop_sharing();
   report(config.describing ? "" : node_setup::why_not());
   wait::employ(nullptr, {});
   cores::take_back();
@@ -126,7 +126,7 @@ bool wants_all_threads() {
 
 }  // namespace
 
-mh_marker marker() { return openmp::mark; }
+mh_marker marker() { return openmp::mark_next_region; }
 
 namespace wrap {
 

@@ -33,9 +33,9 @@ std::vector<std::int32_t> worker_cpus() {
 
 // Loops of this rank's OpenMP regions may be joined.
 void share_loops() {
-  const auto whose = settings().openmp ? openmp::Whose::all : openmp::Whose::marked;
+  const auto whose = settings().openmp ? openmp::SharedLoops::all : openmp::SharedLoops::marked;
   openmp::lists.set(settings().openmp_exclude, settings().openmp_only);
-  const Status shared = openmp::start(*services.helpers, whose);
+  const Status shared = openmp::start_sharing(*services.helpers, whose);
   if (shared) {
     switches.threads = switches.threads || openmp::has_marked_loops();
     in_loop::start();

@@ -37,7 +37,7 @@ bool anyone_asks() {
 void own_loops(observe::Loops& loops) {
   // Obstacle::none has no place in the report.
   static_assert(openmp::kObstacles == observe::kObstacles + 1);
-  const openmp::Report report = openmp::report();
+  const openmp::SharingReport report = openmp::sharing_report();
   loops.regions_shared = report.shared;
   std::copy_n(&report.excluded[1], observe::kObstacles, loops.regions_excluded);
   loops.exposures = report.exposures;
@@ -56,7 +56,7 @@ void copy_text(char (&to)[bytes], const std::string& text) {
 std::vector<observe::Region> own_regions(double elapsed_s) {
   constexpr std::size_t kMost = 32;
   std::vector<observe::Region> rows;
-  for (const openmp::Hot& hot : openmp::hottest(kMost)) {
+  for (const openmp::ExcludedRegion& hot : openmp::hottest(kMost)) {
     observe::Region row{};
     row.world_rank = static_cast<std::uint32_t>(config.world_rank);
     row.obstacle = static_cast<std::uint32_t>(hot.obstacle) - 1;

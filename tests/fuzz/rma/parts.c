@@ -14,8 +14,7 @@ Options read_options(int argc, char** argv) {
   return options;
 }
 
-// ---- Random numbers
-// ------------------------------------------------------------------------------
+// ---- Random numbers ----------------------------------------------------------------------------
 
 Random random_for(int seed, int round, int who) {
   Random random = {((uint64_t)seed * 1000003u + (uint64_t)round) * 1009u + (uint64_t)(who + 2)};
@@ -31,8 +30,7 @@ int below(Random* random, int limit) {
   return (int)((x ^ (x >> 31)) % (uint64_t)limit);
 }
 
-// ---- Basic types
-// ---------------------------------------------------------------------------------
+// ---- Basic types -------------------------------------------------------------------------------
 
 static Basic with_extent(const char* name, MPI_Datatype type, Family family) {
   Basic basic = {name, type, family, 0};
@@ -95,7 +93,7 @@ MPI_Op any_op(Random* random, Basic basic) {
 }
 
 // Factors are one or minus one, so that products are exact in any order. No part of a complex
-// number is 0: the sign of a zero depends on the order.
+// number is 0, because the sign of a zero depends on the order.
 static int number_for(Basic basic, int number, MPI_Op op) {
   if (op == MPI_PROD) return basic.family == INTEGER ? number % 5 + 1 : number % 2 * 2 - 1;
   if (basic.family == COMPLEX) return number % 100 + 2;
@@ -122,8 +120,7 @@ void write_value(Basic basic, void* at, int number, MPI_Op op) {
   }
 }
 
-// ---- Places
-// --------------------------------------------------------------------------------------
+// ---- Places ------------------------------------------------------------------------------------
 
 static Places contiguous(Basic basic, int elements, int first) {
   Places places = {elements, malloc(sizeof(int) * (size_t)elements), MPI_DATATYPE_NULL};
@@ -186,8 +183,7 @@ void forget_places(Places* places) {
   MPI_Type_free(&places->type);
 }
 
-// ---- Windows
-// -------------------------------------------------------------------------------------
+// ---- Windows -----------------------------------------------------------------------------------
 
 const char* name_of_kind(Kind kind) {
   const char* names[] = {"an allocated", "a created", "a shared", "a dynamic"};
@@ -241,15 +237,14 @@ MPI_Aint displacement(const Window* window, int target, size_t bytes) {
   return (MPI_Aint)bytes;
 }
 
-// ---- Epochs
-// --------------------------------------------------------------------------------------
+// ---- Epochs ------------------------------------------------------------------------------------
 
 bool is_passive(Epoch epoch) { return epoch >= LOCK_SHARED; }
 
 void begin_epoch(const Window* window, Epoch epoch) {
   MPI_Group all;
   if (is_passive(epoch)) {
-    // What the ranks have stored themselves is seen by those that lock.
+    // Makes the stores of the ranks themselves visible to the origins that lock.
     MPI_Win_lock_all(0, window->win);
     MPI_Win_sync(window->win);
     MPI_Win_unlock_all(window->win);
@@ -268,7 +263,7 @@ void begin_epoch(const Window* window, Epoch epoch) {
     case LOCK_SHARED:
       for (int i = 0; i < window->ranks; ++i) MPI_Win_lock(MPI_LOCK_SHARED, i, 0, window->win);
       break;
-    case LOCK_EXCLUSIVE:  // in the same order everywhere
+    case LOCK_EXCLUSIVE:  // every rank locks in the same order
       for (int i = 0; i < window->ranks; ++i) MPI_Win_lock(MPI_LOCK_EXCLUSIVE, i, 0, window->win);
       break;
     default:

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Random one-sided operations beside a serial model.
+// Random one-sided operations, compared with a serial model.
 //
 //   rma [--seed N] [--rounds N] [--first-round N]
 //
-// Each round is a window of some kind and one epoch of some kind. The window of every rank has
-// three parts: `common`, to which all origins apply one operation, overlapping as it comes;
-// a `slice` for each origin, on which that origin alone does what it likes, in order; and counters.
-// Every rank knows the plan of all others, so each computes what its own window must hold at the
-// end, with MPI_Reduce_local for single elements, and what its own operations must have fetched.
-// Values are such that the order of origins does not matter.
+// Each round makes a window of a random kind and has one epoch of a random kind. The window of
+// every rank has three parts: `common`, to which all origins apply one operation, with overlaps; a
+// `slice` for each origin, on which only that origin works, in order; and counters. Every rank
+// knows the plan of all ranks. It computes the final contents of its own window, with
+// MPI_Reduce_local for single elements, and the results that its own operations must fetch. The
+// values are such that the order of origins does not matter.
 #include "rma.h"
 
 #include <float.h>
@@ -21,8 +21,7 @@ enum { MOST_OPERATIONS = 6, MOST_INCREMENTS = 20, SLICE = 3000, LARGE_SLICE = 30
 
 static Options options = {1, 0, 30};
 
-// ---- The plan
-// ------------------------------------------------------------------------------------
+// ---- The plan ----------------------------------------------------------------------------------
 
 typedef enum { PUT, GET, ACCUMULATE, GET_ACCUMULATE, FETCH, FORMS } Form;
 
@@ -31,20 +30,20 @@ typedef struct {
   bool with_request;
   bool in_common;
   int target;
-  int first;  // element of its part where its places begin
+  int first;  // element of its part at which its places begin
   MPI_Op op;
-  Places origin, there, result;  // counted in elements from the beginning of the part
+  Places origin, there, result;  // in elements from the beginning of the part
 } Operation;
 
 typedef struct {
   int round;
-  Kind kind;  // of window
+  Kind kind;  // of the window
   Epoch epoch;
-  Basic basic;    // of elements
-  MPI_Op common;  // on the common part
+  Basic basic;    // of the elements
+  MPI_Op common;  // operation on the common part
   int common_elements, slice_elements;
   int operations;
-  int increments;  // of the counters, each way, by each origin
+  int increments;  // of each counter, by each origin
 } Plan;
 
 static Plan plan_of(int round) {
@@ -64,8 +63,8 @@ static Plan plan_of(int round) {
   return plan;
 }
 
-// In a slice, operations come one after the other where the origin can flush between them. Else
-// each has a share of the slice for itself.
+// In a slice, operations follow each other where the origin can flush between them. Otherwise each
+// operation has a part of the slice for itself.
 static Operation operation_of(const Plan* plan, Random* random, int number) {
   Operation made = {.form = (Form)below(random, FORMS),
                     .with_request = below(random, 3) == 0,
@@ -86,8 +85,7 @@ static Operation operation_of(const Plan* plan, Random* random, int number) {
   return made;
 }
 
-// ---- Where things lie in a window
-// ----------------------------------------------------------------
+// ---- Where things lie in a window --------------------------------------------------------------
 
 // In bytes from the beginning of a rank's memory.
 static size_t common_at(void) { return 64; }
@@ -101,8 +99,7 @@ static size_t part_of(const Plan* plan, const Operation* operation, int origin) 
   return part + (size_t)operation->first * (size_t)plan->basic.extent;
 }
 
-// ---- The model
-// -----------------------------------------------------------------------------------
+// ---- The model ---------------------------------------------------------------------------------
 
 static void apply(const Plan* plan, MPI_Op op, void* target, const void* origin) {
   if (op == MPI_NO_OP) return;
@@ -113,8 +110,8 @@ static void apply(const Plan* plan, MPI_Op op, void* target, const void* origin)
   }
 }
 
-// What an origin has in its buffer for an operation. In the common part, where origins meet, equal
-// places get equal values when they are replaced.
+// Fills the origin buffer of an operation. In the common part, where origins overlap, equal places
+// get equal values if the operation replaces.
 static void fill_origin(const Plan* plan, const Operation* operation, Random* random,
                         unsigned char* buffer) {
   const size_t extent = (size_t)plan->basic.extent;
@@ -137,7 +134,7 @@ static MPI_Op op_applied(const Operation* operation) {
   return operation->form == GET ? MPI_NO_OP : operation->op;
 }
 
-// One operation on a model of the target's memory; `result` may be null.
+// Applies one operation to a model of the target's memory; `result` may be null.
 static void play_on_model(const Plan* plan, const Operation* operation, unsigned char* part,
                           const unsigned char* origin, unsigned char* result) {
   const size_t extent = (size_t)plan->basic.extent;
@@ -151,8 +148,7 @@ static void play_on_model(const Plan* plan, const Operation* operation, unsigned
   }
 }
 
-// ---- Playing
-// -------------------------------------------------------------------------------------
+// ---- Playing -----------------------------------------------------------------------------------
 
 static void issue(const Plan* plan, const Operation* op, const Window* window, void* origin,
                   void* result, MPI_Request* request) {
@@ -204,8 +200,8 @@ static void issue(const Plan* plan, const Operation* op, const Window* window, v
   }
 }
 
-// Counters at the beginning of rank 0's window: one is added to by MPI_Fetch_and_op, one by
-// MPI_Compare_and_swap.
+// The counters lie at the beginning of rank 0's window. MPI_Fetch_and_op adds to the first,
+// MPI_Compare_and_swap to the second.
 static void count(const Plan* plan, const Window* window, long* fetched) {
   const MPI_Aint added = displacement(window, 0, 0);
   const MPI_Aint swapped = displacement(window, 0, sizeof(long));
@@ -228,7 +224,7 @@ typedef struct {
   unsigned char *origin, *result, *expected;
 } Step;
 
-// This rank's operations, the model of its own slices beside them.
+// This rank's operations, and their effect on the model of its own slices.
 static int play(const Plan* plan, const Window* window, Step* steps, unsigned char** slices,
                 long* fetched) {
   Random random = random_for(options.seed, plan->round, rank);
@@ -259,7 +255,7 @@ static int play(const Plan* plan, const Window* window, Step* steps, unsigned ch
   return plan->operations;
 }
 
-// What all origins have done to this rank's memory.
+// The effect of all origins on this rank's memory.
 static void play_all_on_model(const Plan* plan, unsigned char* memory) {
   const size_t bytes = 2 * (size_t)plan->slice_elements * (size_t)plan->basic.extent;
   unsigned char* buffer = calloc(1, bytes);
@@ -294,7 +290,7 @@ static void fill_memory(const Plan* plan, unsigned char* memory) {
 
 static void check(const Plan* plan, const unsigned char* got, const unsigned char* wanted,
                   size_t bytes, const char* what) {
-  // A long double of x86 has ten bytes, and six that mean nothing.
+  // A long double of x86 has ten bytes and six of padding.
   const bool padded = plan->basic.type == MPI_LONG_DOUBLE && LDBL_MANT_DIG == 64;
   for (size_t i = 0; i < bytes; ++i) {
     if (padded && i % 16 >= 10) continue;

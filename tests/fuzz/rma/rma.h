@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the one-sided fuzzer is made of: random numbers, basic types and the operations that they
-// have, places of elements with a datatype for them, windows and epochs of all kinds.
+// The parts of the one-sided fuzzer: random numbers, basic types and their operations, places of
+// elements with a datatype for them, windows and epochs of all kinds.
 #ifndef MH_TESTS_FUZZ_ONESIDED_H
 #define MH_TESTS_FUZZ_ONESIDED_H
 
@@ -12,8 +12,7 @@ typedef struct {
 } Options;
 Options read_options(int argc, char** argv);
 
-// ---- Random numbers
-// ------------------------------------------------------------------------------
+// ---- Random numbers ----------------------------------------------------------------------------
 
 typedef struct {
   uint64_t state;
@@ -21,8 +20,7 @@ typedef struct {
 Random random_for(int seed, int round, int who);
 int below(Random* random, int limit);  // 0 .. limit - 1
 
-// ---- Basic types
-// ---------------------------------------------------------------------------------
+// ---- Basic types -------------------------------------------------------------------------------
 
 typedef enum { INTEGER, REAL, COMPLEX, LOGICAL, PAIR } Family;
 typedef struct {
@@ -32,15 +30,14 @@ typedef struct {
   MPI_Aint extent;
 } Basic;
 Basic any_basic(Random* random);
-// One whose result does not depend on the order of origins, with the values that write_value()
-// writes for it.
+// An operation whose result does not depend on the order of origins, given the values of
+// write_value().
 MPI_Op any_op(Random* random, Basic basic);
 void write_value(Basic basic, void* at, int number, MPI_Op op);
 
-// ---- Places
-// --------------------------------------------------------------------------------------
+// ---- Places ------------------------------------------------------------------------------------
 
-// Where elements lie, none of them twice; `type` says the same.
+// Places of elements, each at most once; `type` describes the same places.
 typedef struct {
   int elements;
   int* offset;  // in elements
@@ -49,8 +46,7 @@ typedef struct {
 Places any_places(Random* random, Basic basic, int elements, int room);
 void forget_places(Places* places);
 
-// ---- Windows and epochs
-// --------------------------------------------------------------------------
+// ---- Windows and epochs ------------------------------------------------------------------------
 
 typedef enum { ALLOCATED, CREATED, SHARED, DYNAMIC, KINDS } Kind;
 typedef enum { FENCE, START, LOCK_SHARED, LOCK_EXCLUSIVE, LOCK_ALL, EPOCHS } Epoch;
@@ -63,7 +59,7 @@ typedef struct {
   MPI_Win win;
   unsigned char* memory;
   size_t bytes;
-  MPI_Aint* bases;  // of all ranks, where displacements are addresses
+  MPI_Aint* bases;  // of all ranks, for windows whose displacements are addresses
 } Window;
 Window make_window(Kind kind, size_t bytes);
 void free_window(Window* window);
@@ -72,7 +68,7 @@ MPI_Aint displacement(const Window* window, int target, size_t bytes);
 bool is_passive(Epoch epoch);
 // Every rank may access every rank, itself included.
 void begin_epoch(const Window* window, Epoch epoch);
-// After it the memory is the ranks' own again, and all origins are done.
+// Ends the accesses of all origins; each rank may then read its own memory.
 void end_epoch(const Window* window, Epoch epoch);
 
 #endif

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Random one-sided operations beside a serial model, in windows and epochs of every kind.
+"""Random one-sided operations, compared with a serial model, in windows and epochs of every kind.
 
-The program checks itself. With two ranks every rank has a core, and helps with what the other does;
-with more they take turns on what there is. Ranks of nodes that are made up have windows over both,
-whose operations between them go by messages. Plain libraries do not all pass: MPICH 4 computes
-MPI_C_BOOL otherwise than its own MPI_Reduce_local, Open MPI 4 crashes in MPI_Compare_and_swap.
+The program checks itself. With two ranks, every rank has a core and helps the other; with more
+ranks, the ranks share the cores. With made-up nodes, windows span both nodes, and operations
+between the nodes travel in messages. Not all plain libraries pass: MPICH 4 computes MPI_C_BOOL
+differently from its own MPI_Reduce_local, and Open MPI 4 crashes in MPI_Compare_and_swap.
 `--fuzz-seed` and `--fuzz-rounds` make a longer search.
 """
 

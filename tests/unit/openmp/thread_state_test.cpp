@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "openmp/surroundings.hpp"
+#include "openmp/thread_state.hpp"
 
 #include <gtest/gtest.h>
 
@@ -26,11 +26,11 @@ TEST_F(SurroundingsTest, another_thread_takes_them_over_and_gives_them_back) {
   ::uselocale(own);
   std::fesetround(FE_DOWNWARD);
   errno = ERANGE;
-  const Surroundings mine = Surroundings::now();
+  const ThreadState mine = ThreadState::now();
   std::thread([&] {
-    std::fesetround(FE_TONEAREST);  // a new thread has those of its maker
+    std::fesetround(FE_TONEAREST);  // a new thread inherits the modes of its creator
     {
-      const Adopted adopted(mine);
+      const AdoptedThreadState adopted(mine);
       EXPECT_EQ(errno, ERANGE);
       EXPECT_EQ(std::fegetround(), FE_DOWNWARD);
       EXPECT_EQ(::uselocale(locale_t{}), own);
@@ -45,10 +45,10 @@ TEST_F(SurroundingsTest, another_thread_takes_them_over_and_gives_them_back) {
 TEST_F(SurroundingsTest, exceptions_are_those_that_were_raised_since) {
   std::feclearexcept(FE_ALL_EXCEPT);
   g_result = g_one / g_zero;
-  const Surroundings mine = Surroundings::now();
+  const ThreadState mine = ThreadState::now();
   std::uint32_t raised = ~0U;
   std::thread([&] {
-    const Adopted adopted(mine);
+    const AdoptedThreadState adopted(mine);
     EXPECT_EQ(FloatingPoint::raised(), 0U);
     g_result = g_zero / g_zero;
     raised = FloatingPoint::raised();

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a loop body can see of the thread that runs it, and how a helper takes it over from the
-// thread whose loop it is: how floating-point numbers are rounded, flushed and trapped, the locale,
-// errno. The floating-point exceptions that its iterations raise are the owner's in the end.
+// The state of a thread that a loop body can see: rounding, flushing and traps of floating-point
+// numbers, the locale, errno. A helper adopts the state of the owner, and the floating-point
+// exceptions of its iterations are raised in the owner in the end. Each object belongs to one
+// thread.
 //
-// Limits: what else belongs to a thread stays the helper's own (docs/openmp.md).
+// Limit: all other state of a thread stays the helper's own (docs/openmp.md).
 #pragma once
 
 #include <locale.h>
@@ -13,7 +14,8 @@
 
 namespace mh::openmp {
 
-// Of the calling thread. <cfenv> reads and writes all of it, which takes ten times as long.
+// Floating-point state of the calling thread. <cfenv> reads and writes all of it, which takes ten
+// times as long.
 class FloatingPoint {
  public:
   static FloatingPoint now() {
@@ -22,13 +24,13 @@ class FloatingPoint {
     return state;
   }
 
-  // The calling thread computes like the one whose state this is; no exception is raised yet.
+  // Makes the calling thread compute with this state; no exception is raised then.
   void adopt() const {
     const std::uint32_t vector = vector_ & ~kRaised;
     asm volatile("fnclex\n\tfldcw %1\n\tldmxcsr %0" : : "m"(vector), "m"(x87_));
   }
 
-  // The exceptions that were raised so far in the calling thread.
+  // The exceptions raised so far in the calling thread.
   static std::uint32_t raised() {
     std::uint32_t vector = 0;
     std::uint16_t x87 = 0;
@@ -36,7 +38,7 @@ class FloatingPoint {
     return (vector | x87) & kRaised;
   }
 
-  // They are raised in the calling thread as well, without a trap.
+  // Raises exceptions in the calling thread, without a trap.
   static void raise(std::uint32_t exceptions) {
     std::uint32_t vector = 0;
     asm volatile("stmxcsr %0" : "=m"(vector));
@@ -50,32 +52,32 @@ class FloatingPoint {
   std::uint16_t x87_ = 0;
 };
 
-struct Surroundings {
+struct ThreadState {
   FloatingPoint floating_point;
   locale_t locale;
   int error;
 
-  // Of the calling thread.
-  static Surroundings now() {
+  // The state of the calling thread.
+  static ThreadState now() {
     return {
         .floating_point = FloatingPoint::now(), .locale = ::uselocale(locale_t{}), .error = errno};
   }
 };
 
-// The calling thread takes those for its own while this lives.
-class Adopted {
+// The calling thread has the state of another thread while this object lives.
+class AdoptedThreadState {
  public:
-  explicit Adopted(const Surroundings& others)
+  explicit AdoptedThreadState(const ThreadState& others)
       : own_floating_point_(FloatingPoint::now()), own_locale_(::uselocale(others.locale)) {
     errno = others.error;
     others.floating_point.adopt();
   }
-  ~Adopted() {
+  ~AdoptedThreadState() {
     own_floating_point_.adopt();
     ::uselocale(own_locale_);
   }
-  Adopted(const Adopted&) = delete;
-  Adopted& operator=(const Adopted&) = delete;
+  AdoptedThreadState(const AdoptedThreadState&) = delete;
+  AdoptedThreadState& operator=(const AdoptedThreadState&) = delete;
 
  private:
   FloatingPoint own_floating_point_;
