@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a call of the OpenMP run time means for the region that makes it.
+// The effect of a call of the OpenMP run time on the region that makes the call.
 //
 // The table lists the calls that are permitted. An unknown call keeps its region from being shared,
 // so that a construct of a future compiler is safe. Thread-safe.
@@ -12,8 +12,8 @@
 
 namespace mh::openmp {
 
-// What a call does in a region that is shared already. A region may reach a call through a pointer
-// or another library, for the first time in its thousandth execution.
+// The effect of a call in a region that is shared already. A region may reach a call through a
+// pointer or another library, for the first time in its thousandth execution.
 enum class Effect : std::uint8_t {
   none,           // the run time answers; a helper calls it, too
   owners_only,    // work of the team: a helper gets none of it

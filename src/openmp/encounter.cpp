@@ -139,7 +139,7 @@ Site* candidate_site(const Encounter& met) {
 
 struct WholeLoop {
   const Loop& loop;
-  const ChunkRule& own;
+  const LoopChunkRule& own;
   bool in_order;
 };
 
@@ -182,7 +182,7 @@ EncounterResult run_shared(const Encounter& met) {
   return {.done = run_at(*site, met, own_threads(met.threads), nullptr, nullptr)};
 }
 
-EncounterResult run_shared(const Encounter& met, const Loop& loop, const ChunkRule& own_rule,
+EncounterResult run_shared(const Encounter& met, const Loop& loop, const LoopChunkRule& own_rule,
                            bool in_order) {
   const WholeLoop whole{.loop = loop, .own = own_rule, .in_order = in_order};
   if (met.threads == kMarkedTeam) return run_marked(met, &whole);
@@ -195,7 +195,7 @@ EncounterResult run_shared(const Encounter& met, const Loop& loop, const ChunkRu
   return {.done = run_at(*site, met, own_threads(met.threads), nullptr, &whole)};
 }
 
-bool begin_shared_loop(const Loop& loop, const ChunkRule& own, bool in_order) {
+bool begin_shared_loop(const Loop& loop, const LoopChunkRule& own, bool in_order) {
   Participant& me = *current;
   const bool is_first = me.loops == 0;
   ++me.loops;

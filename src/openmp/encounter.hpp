@@ -41,7 +41,7 @@ struct EncounterResult {
 // Executes the region if it is to be shared or watched.
 EncounterResult run_shared(const Encounter& met);
 // The same for a region that is one loop and nothing else.
-EncounterResult run_shared(const Encounter& met, const Loop& loop, const ChunkRule& own,
+EncounterResult run_shared(const Encounter& met, const Loop& loop, const LoopChunkRule& own,
                            bool in_order);
 
 // Lives while the run time executes a region that is not shared, perhaps inside a shared one.
@@ -71,7 +71,7 @@ class Nested {
 
 // The calling thread begins a loop in its region. `unspecified`: the iterations cannot be handed
 // out in any order. Returns true if the loop is the shared one; it is open then.
-bool begin_shared_loop(const Loop& loop, const ChunkRule& own, bool in_order);
+bool begin_shared_loop(const Loop& loop, const LoopChunkRule& own, bool in_order);
 
 // Add our entry points for libgomp (gomp.cpp), for libomp (kmpc.cpp), and for omp_get_thread_num()
 // and similar queries.

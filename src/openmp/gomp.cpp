@@ -86,7 +86,7 @@ constexpr ChunkSchedule kChunkSchedules[] = {
     {"maybe_nonmonotonic_runtime", kRunTime, false},
 };
 
-ChunkRule chunk_rule_of(const ChunkSchedule& kind, long chunk = 0) {
+LoopChunkRule chunk_rule_of(const ChunkSchedule& kind, long chunk = 0) {
   return openmp::chunk_rule_of(kind.schedule, chunk);
 }
 

@@ -11,7 +11,7 @@ using CodeByte = std::uint8_t;
 
 // ---- x86-64 (Intel's manual, volume 2, appendix A) ----------------------------------------------
 
-// What follows an opcode.
+// The bytes that follow an opcode.
 struct InstructionForm {
   bool valid = true;
   bool modrm = false;

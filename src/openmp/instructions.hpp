@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What machine code refers to: the functions that it calls or jumps to, and the slots of the global
-// offset table that it reads.
+// References of machine code: the functions that the code calls or jumps to, and the slots of the
+// global offset table that the code reads.
 //
 // Instructions of x86-64 are separated by their lengths only, one after another without data in
 // between, as compilers write them. Thread-safe. Limit: instructions of user programs up to

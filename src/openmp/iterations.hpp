@@ -70,8 +70,7 @@ class Iterations {
     });
   }
 
-  // ---- Helpers
-  // ------------------------------------------------------------------------------------
+  // ---- Helpers ----------------------------------------------------------------------------------
 
   [[nodiscard]] bool is_admitting() const {
     return unpack(word_.load(std::memory_order_relaxed)).admitting;

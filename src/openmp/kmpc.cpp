@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-3-NumThreadsClause
+// SPDX-License-Identifier: BSD-3-Clause
 // The entry points of LLVM's OpenMP run time, libomp, which clang's and flang's code calls.
 //
 // A region is an outlined function (a microtask) with pointers to its shared variables; a loop asks

@@ -11,7 +11,7 @@ constinit thread_local Mark last_mark{};
 namespace {
 
 // Chunks of a static schedule are also handed out in order, in sizes that suit the loop.
-ChunkRule chunk_rule_of_mark(int schedule, long chunk) {
+LoopChunkRule chunk_rule_of_mark(int schedule, long chunk) {
   const bool is_fixed = schedule < kDynamic || schedule > kRunTime;
   return chunk_rule_of(is_fixed && chunk > 0 ? kDynamic : schedule, chunk);
 }

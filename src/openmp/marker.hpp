@@ -13,8 +13,8 @@ namespace mh::openmp {
 inline constexpr unsigned kMarkedTeam = 1U << 20U;
 
 struct Mark {
-  ChunkRule own;
-  ChunkRule helpers;
+  LoopChunkRule own;
+  LoopChunkRule helpers;
 };
 
 // Implements __mh_ws_mark(). Schedules: 0 unspecified, 1 static, 2 dynamic, 3 guided, 4 runtime, 5

@@ -136,7 +136,7 @@ LoadedObject object_with(const std::uint8_t* code) {
 
 constexpr std::size_t kMost = 4U << 20U;  // bytes of code
 
-// One search that begins at a region's code.
+// A search that begins at a region's code.
 class CodeWalk {
  public:
   explicit CodeWalk(const LoadedObject& object) : object_(object) {}

@@ -52,7 +52,7 @@ float SharedRegion::alone(float rate, std::uint64_t iterations) const {
 
 void SharedRegion::before_barrier(const Participant& me) {
   if (me.number != 0) return;
-  if (offered_) pool_.nothing_left(lend::Kind::loops);
+  if (offered_) pool_.nothing_left(lend::WorkKind::loops);
   offered_ = false;
   if (iterations_.is_settled()) return;
   iterations_.refuse();
@@ -89,7 +89,7 @@ void* SharedRegion::await_copy() {
   return copy;
 }
 
-// One thread of the team opens the loop; the others wait until it is open.
+// A single thread of the team opens the loop; the others wait until it is open.
 bool SharedRegion::is_to_open() {
   if (own_threads_ == 1) return true;
   Stage closed = Stage::closed;
@@ -99,7 +99,7 @@ bool SharedRegion::is_to_open() {
   return false;
 }
 
-void SharedRegion::open(const Loop& loop, const ChunkRule& own, bool in_order) {
+void SharedRegion::open(const Loop& loop, const LoopChunkRule& own, bool in_order) {
   if (!is_to_open()) return;
   loop_ = {.start = load_word(loop.start),
            .step = load_word(loop.step),
@@ -143,10 +143,10 @@ bool SharedRegion::may_be_joined() const {
          (current == nullptr || current->obstacle == Obstacle::none);
 }
 
-// Called by the first thread at its first chunk, and at reviews: may helpers come, and how long
-// would the loop take without them? On a known site the first chunk answers. Otherwise the second
-// chunk does: by then the first has shown the time of an iteration, and whether the loop makes
-// calls that a helper cannot.
+// Called by the first thread, at its first chunk and at reviews. Decides whether helpers may come,
+// and how long the loop would take without them. On a known site the first chunk answers. Otherwise
+// the second chunk does: by then the first has shown the time of an iteration, and whether the loop
+// makes calls that a helper cannot.
 void SharedRegion::review_loop(Participant& me) {
   const std::uint64_t before = me.done - me.size;
   if (brief_) {  // a team: with a team of one the loop would be offered already
@@ -165,7 +165,7 @@ void SharedRegion::review_loop(Participant& me) {
   const std::uint64_t ends = now + as_whole(rest);
   me.review_at = next_review(before, rest, alone(rate, iterations_.count()));
   if (offered_) {
-    pool_.expect_end(lend::Kind::loops, ends);
+    pool_.expect_end(lend::WorkKind::loops, ends);
   } else if (rest >= in_ticks(tuning::kLeastLoopNs)) {
     offer(ends);
   }
@@ -174,7 +174,7 @@ void SharedRegion::review_loop(Participant& me) {
 void SharedRegion::offer(std::uint64_t ends) {
   if (!iterations_.is_admitting()) owner_state_ = ThreadState::now();
   iterations_.admit();
-  offered_ = pool_.expose(lend::Kind::loops, *this, ends).ok();
+  offered_ = pool_.expose(lend::WorkKind::loops, *this, ends).ok();
 }
 
 // Even a brief loop is timed now and then.
@@ -186,7 +186,7 @@ bool SharedRegion::is_brief() const {
 
 void SharedRegion::offer_briefly() {
   if (whole_ < in_ticks(tuning::kLeastLoopNs)) return;
-  offered_ = pool_.expose_briefly(lend::Kind::loops, *this, as_whole(whole_)).ok();
+  offered_ = pool_.expose_briefly(lend::WorkKind::loops, *this, as_whole(whole_)).ok();
 }
 
 // Releases a helper that waits for the team at a barrier which this execution does not reach.
@@ -232,7 +232,7 @@ void SharedRegion::learn(const Participant& owner) {
   site_->ticks_per_iteration.store(rate, std::memory_order_relaxed);
 }
 
-std::uint64_t SharedRegion::chunk_of(const ChunkRule& cut, float most_ns) const {
+std::uint64_t SharedRegion::chunk_of(const LoopChunkRule& cut, float most_ns) const {
   const std::uint64_t left = iterations_.left();
   if (cut.schedule == Schedule::dynamic) return cut.chunk;
   if (cut.schedule == Schedule::guided) return guided(left, own_threads_ + 1, cut.chunk);
@@ -252,7 +252,7 @@ IterationRange SharedRegion::next_of_helper(Participant& me) {
     const float rate = rate_of(now - me.since, me.size);
     site_->ticks_per_iteration.store(rate, std::memory_order_relaxed);
     const float rest = rate * as_float(iterations_.left());
-    pool_.expect_end(lend::Kind::loops,
+    pool_.expect_end(lend::WorkKind::loops,
                      now + as_whole(rest / static_cast<float>(own_threads_ + 1)));
   }
   if (me.over || now >= me.deadline) return {};
@@ -262,7 +262,7 @@ IterationRange SharedRegion::next_of_helper(Participant& me) {
     range = in_order_ ? iterations_.from_front(most) : iterations_.from_end(most);
   }
   if (range.empty()) {
-    pool_.nothing_left(lend::Kind::loops);
+    pool_.nothing_left(lend::WorkKind::loops);
     return range;
   }
   me.since = now;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One execution of a parallel region whose loop is shared, and the threads that take part.
+// An execution of a parallel region whose loop is shared, and the threads that take part.
 //
 // The owner runs the region's body as without us, alone or with its team, and claims chunks from
 // the front of the loop. While the loop is open, helpers may join. A helper runs the same body,
@@ -35,7 +35,7 @@ static_assert(Iterations::kMostHelpers >= lend::kHelpers);
 enum class Schedule : std::uint8_t { unspecified, dynamic, guided };
 
 // How one side cuts its chunks; unspecified: by the time that iterations take.
-struct ChunkRule {
+struct LoopChunkRule {
   Schedule schedule = Schedule::unspecified;
   std::uint64_t chunk = 1;
 };
@@ -46,7 +46,7 @@ inline std::uint64_t load_word(std::uint64_t part) {
   asm("" : "+r"(part));
   return part;
 }
-inline ChunkRule load_apart(const ChunkRule& cut) {
+inline LoopChunkRule load_apart(const LoopChunkRule& cut) {
   return {.schedule = cut.schedule, .chunk = load_word(cut.chunk)};
 }
 
@@ -127,12 +127,12 @@ inline void exclude_region(Participant& me, Obstacle what) {
   if (me.role != Participant::Role::watched) decide_site(*me.site, what);
 }
 
-class SharedRegion final : public lend::Work {
+class SharedRegion final : public lend::LendableWork {
  public:
   // `pool` outlives the region.
   explicit SharedRegion(lend::Pool& pool);
   // Withdraws the region from the pool. Precondition: no thread is in the region.
-  void close() { pool_.withdraw(lend::Kind::loops); }
+  void close() { pool_.withdraw(lend::WorkKind::loops); }
 
   // Returns false if another thread is in the shared region. Otherwise the region is this thread's
   // until leave().
@@ -179,14 +179,14 @@ class SharedRegion final : public lend::Work {
   }
 
   // Chunk rules set by the user, used instead of those of open().
-  void set_chunk_rules(const ChunkRule& own, const ChunkRule& helpers) {
+  void set_chunk_rules(const LoopChunkRule& own, const LoopChunkRule& helpers) {
     own_ = load_apart(own);
     helpers_ = load_apart(helpers);
     marked_ = true;
   }
   // Called by every thread of the owner's team at the loop; the first describes it. `in_order`:
   // each thread must get its iterations in ascending order.
-  void open(const Loop& loop, const ChunkRule& own, bool in_order);
+  void open(const Loop& loop, const LoopChunkRule& own, bool in_order);
   // The body starts inside the loop. Call before open().
   void begins_in_loop() { loops_before_ = 1; }
   // Claims the next chunk of this thread; empty: the loop is over for it.
@@ -199,8 +199,7 @@ class SharedRegion final : public lend::Work {
   [[nodiscard]] std::uint32_t own_threads() const { return own_threads_; }
   // Threads of a team that includes all possible helpers.
   [[nodiscard]] std::uint32_t team() const { return own_threads_ + lend::kHelpers; }
-  // ---- Barriers of the team
-  // -----------------------------------------------------------------------
+  // ---- Barriers of the team ---------------------------------------------------------------------
   //
   // A helper that has finished the loop takes part in barriers. Limit: a region with a barrier
   // before its loop is not joined.
@@ -221,7 +220,7 @@ class SharedRegion final : public lend::Work {
   bool unit(std::uint32_t helper, std::uint64_t deadline) noexcept override;
 
   // Executions so far that helpers could join.
-  [[nodiscard]] std::uint64_t exposures() const { return pool_.exposures(lend::Kind::loops); }
+  [[nodiscard]] std::uint64_t exposures() const { return pool_.exposures(lend::WorkKind::loops); }
 
  private:
   static constexpr std::uint64_t kNever = ~0ULL;
@@ -264,7 +263,7 @@ class SharedRegion final : public lend::Work {
   [[nodiscard]] std::uint64_t next_review(std::uint64_t done, float rest, float whole) const;
   void learn(const Participant& owner);
   void part_from_helpers() {
-    if (offered_) pool_.nothing_left(lend::Kind::loops);
+    if (offered_) pool_.nothing_left(lend::WorkKind::loops);
     offered_ = false;
     if (!iterations_.is_settled()) [[unlikely]]
       await_helpers();
@@ -274,7 +273,7 @@ class SharedRegion final : public lend::Work {
   }
   void await_helpers();
   void let_go_on();
-  [[nodiscard]] std::uint64_t chunk_of(const ChunkRule& cut, float most_ns) const;
+  [[nodiscard]] std::uint64_t chunk_of(const LoopChunkRule& cut, float most_ns) const;
 
   lend::Pool& pool_;
   const float ticks_per_ns_;
@@ -284,8 +283,8 @@ class SharedRegion final : public lend::Work {
   std::uint32_t own_threads_ = 1;
   std::uint32_t loops_before_ = 0;  // loops begun when the body starts
   Loop loop_;
-  ChunkRule own_;
-  ChunkRule helpers_;
+  LoopChunkRule own_;
+  LoopChunkRule helpers_;
   std::uint64_t first_ = 0;  // iterations claimed at open(), by a team of one
   float whole_ = 0;          // ticks that the loop takes without helpers, if known
   bool in_order_ = false;
@@ -306,9 +305,9 @@ class SharedRegion final : public lend::Work {
   // release by the thread that describes the loop, acquire by the rest of its team. Helpers see the
   // description by joining (iterations.hpp).
   std::atomic<Stage> stage_{Stage::closed};
-  // at_barrier_: helpers at a barrier; release: pairs with the acquire in before_barrier(),
-  // publishes their work. passed_: how often helpers were released; release: pairs with the acquire
-  // in await_team(). copy_: what the team gives to its threads at the barrier.
+  // at_barrier_: helpers at a barrier. release: publishes their work, pairs with the acquire in
+  // before_barrier(). passed_: how often helpers were released. release: pairs with the acquire in
+  // await_team(). copy_: the value that the team gives to its threads at the barrier.
   std::atomic<std::uint32_t> at_barrier_{0};
   std::atomic<std::uint32_t> passed_{0};
   std::atomic<void*> copy_{nullptr};
@@ -329,7 +328,7 @@ inline IterationRange SharedRegion::next_at_once(Participant& me) {
         iterations_.from_front(as_given ? own_.chunk : chunk_of(own_, tuning::kLeastLoopChunkNs));
   }
   if (range.empty()) {
-    if (me.number == 0 && offered_) pool_.nothing_left(lend::Kind::loops);
+    if (me.number == 0 && offered_) pool_.nothing_left(lend::WorkKind::loops);
     return range;
   }
   me.size = range.size();

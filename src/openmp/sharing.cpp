@@ -72,7 +72,7 @@ SharingReport sharing_report() {
   });
   report.on = true;
   report.exposures = g_region->exposures();
-  report.units = g_pool->units(lend::Kind::loops);
+  report.units = g_pool->units(lend::WorkKind::loops);
   report.units_waited = g_pool->given_back();
   return report;
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is known of each parallel region of the program, by the function that its body was compiled
-// to.
+// The state of each parallel region of the program, by the function that its body was compiled to.
 //
 // A *site* starts unseen; its first execution is watched. A region with one shared loop that
 // helpers may join late is shared from then on. Any other region is never shared; the summary shows
@@ -35,8 +34,9 @@ enum class Obstacle : std::uint8_t {
 };
 inline constexpr std::size_t kObstacles = 12;
 
-// What was found when the shared loop was opened. Holds for later executions with the same number
-// of iterations and threads. Used by the thread that opens the loop (region.hpp), one at a time.
+// The estimate made when the shared loop was opened. Holds for later executions with the same
+// number of iterations and threads. Used by the thread that opens the loop (region.hpp), one at a
+// time.
 struct LoopEstimate {
   std::uint64_t count = 0;
   std::uint32_t threads = 0;     // 0: nothing that holds for later executions

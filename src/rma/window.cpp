@@ -58,8 +58,7 @@ layout::Range range_of(const Operation& what, std::uint64_t lead, const steal::C
           std::min(what.begin + end - lead, what.bytes)};
 }
 
-// ---- RmaContext
-// --------------------------------------------------------------------------------------
+// ---- RmaContext ---------------------------------------------------------------------------------
 
 RmaContext::RmaContext(const node::Node& node, const memory::Reach& reach)
     : node_(&node),
@@ -320,8 +319,7 @@ Status Window::carry_out_deferred(RmaContext& context, std::uint32_t target) {
   return done;
 }
 
-// ---- OperationRun
-// ------------------------------------------------------------------------------------
+// ---- OperationRun -------------------------------------------------------------------------------
 
 OperationRun::OperationRun(Window& window, const BoundOperation& operation,
                            std::uint32_t chunk_bytes, bool shared)

@@ -57,7 +57,7 @@ struct Extent {
 };
 Extent extent_of(const layout::Layout* layout, std::uint64_t count, std::uint64_t bytes);
 
-// What a thread needs to carry out operations. One for each thread.
+// The context in which a thread carries out operations. Each thread has its own.
 class RmaContext {
  public:
   RmaContext(const node::Node& node, const memory::Reach& reach);

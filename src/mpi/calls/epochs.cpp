@@ -327,14 +327,14 @@ int Win_free(MPI_Win* win) {
   }
   arrivals::window_none(handle);  // the library waits for all, and a sender may wait for this rank
   auto ours = rma::remove_window(handle);
-  auto gate = switches.active ? windows::take(handle) : nullptr;
+  auto gate = switches.active ? windows::remove_arrival_barrier(handle) : nullptr;
   const int result = next.Win_free(win);
   if (gate == nullptr) return result;
   if (result == MPI_SUCCESS) {
     comms::leave(*gate);
     return result;
   }
-  windows::restore(handle, std::move(gate));
+  windows::restore_arrival_barrier(handle, std::move(gate));
   if (ours != nullptr) rma::insert_window(ours);
   return arrivals::left_window(handle, result);
 }

@@ -39,7 +39,7 @@ void read_access_hint(MPI_Comm handle, MPI_Info info) {
 // Its handle may be another communicator's at once, so it is taken from the table before the call.
 int free_comm(MPI_Comm* comm, int (*call)(MPI_Comm*)) {
   handlers::note_change();
-  arrivals::forget(*comm);
+  arrivals::forget_comm(*comm);
   auto taken = switches.active ? comms::take(*comm) : nullptr;
   const int result = call(comm);
   if (taken == nullptr) return result;
@@ -95,7 +95,7 @@ int Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler) {
   if (handlers::is_users_handler(errhandler)) wait::share_no_waits();
   if (errhandler != MPI_ERRORS_ARE_FATAL) {
     switches.errors_are_fatal = false;
-    arrivals::stop();
+    arrivals::end_tight_loops();
     if (switches.active) pending_requests.adopt_short_receives();
     // Collectives may fail from now on, and nobody else sees it.
     if (switches.active && handlers::is_users_handler(errhandler) &&
@@ -110,7 +110,7 @@ int Type_free(MPI_Datatype* datatype) {
     *datatype = MPI_DATATYPE_NULL;
     return MPI_SUCCESS;
   }
-  datatypes::forget(*datatype);
+  datatypes::forget_type(*datatype);
   return next.Type_free(datatype);
 }
 

@@ -63,7 +63,7 @@ void note(Participant& me, Rule rule) {
 
 void count_with_threads() {
   if (switches.threads) return;
-  arrivals::stop();
+  arrivals::end_tight_loops();
   pending_requests.adopt_short_receives();
   switches.threads = true;
 }
@@ -114,6 +114,6 @@ void let_others() {
   g_library.take();
 }
 
-void start() { refill(fill_entries_for_loops); }
+void start() { refill_table(fill_entries_for_loops); }
 
 }  // namespace mh::mpi::in_loop

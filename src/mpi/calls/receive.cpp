@@ -225,7 +225,7 @@ template <class Count>
 template <class Count>
 int receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
             MPI_Status* status) {
-  const datatypes::Known known = datatypes::known(count, type);
+  const datatypes::KnownSize known = datatypes::known(count, type);
   if (known.bytes >= config.threshold || !passes()) {
     return receive_any(buffer, count, type, source, tag, comm, status);
   }
@@ -276,7 +276,7 @@ template <class Count>
 template <class Count>
 [[gnu::noinline]] int start_noted_receive(void* buffer, Count count, MPI_Datatype type, int source,
                                           int tag, MPI_Comm comm, MPI_Request* request) {
-  const datatypes::Known known = datatypes::known(count, type);
+  const datatypes::KnownSize known = datatypes::known(count, type);
   const bool as_given = set_aside_count.load(std::memory_order_relaxed) == 0 && known.contiguous &&
                         !(overlaps.any_heads() && overlaps.meets_head(buffer, known.bytes));
   if (as_given && known.bytes < p2p::kDescriptorBytes) {
@@ -303,7 +303,7 @@ template <class Count>
 template <class Count>
 int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
                   MPI_Request* request) {
-  const datatypes::Known known = datatypes::known(count, type);
+  const datatypes::KnownSize known = datatypes::known(count, type);
   if (!known.contiguous || overlaps.any_heads() ||
       set_aside_count.load(std::memory_order_relaxed) != 0) [[unlikely]] {
     return start_noted_receive(buffer, count, type, source, tag, comm, request);

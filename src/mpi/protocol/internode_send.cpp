@@ -148,7 +148,7 @@ bool may_take(const Outgoing& message, MPI_Datatype type, const datatypes::Info&
   if (!comms::let_describe() || comms::has_ungated()) return false;
   const Comm* comm = comms::find(message.comm);
   return comm != nullptr && comm->is_elsewhere(message.dest) &&
-         layouts::of_describable(type) != nullptr;
+         layouts::of_rendezvous(type) != nullptr;
 }
 
 std::optional<SendId> take(const Outgoing& message, MPI_Datatype type, const datatypes::Info& info,

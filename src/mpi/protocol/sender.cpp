@@ -259,7 +259,7 @@ std::optional<Slot> taken_slot(const Outgoing& message, std::uint32_t fin_tag) {
   // either this rank sees the note, or the receiver the slot.
   std::atomic_signal_fence(std::memory_order_seq_cst);
   if (!comms::has_ungated()) return slot;
-  services.counters().messages_ungated.add(1);
+  services.counters().messages_without_arrival_barrier.add(1);
   services.send_queue.release(slot);
   return std::nullopt;
 }
@@ -284,7 +284,7 @@ bool may_describe(Outgoing& message, MPI_Datatype type, const datatypes::Info& i
     return false;
   if (!moves_without_this_thread(info)) return false;
   if (info.contiguous) return true;
-  message.layout = layouts::of_describable(type);
+  message.layout = layouts::of_rendezvous(type);
   message.count = message.bytes / info.size;
   return message.layout != nullptr;
 }

@@ -2,16 +2,16 @@
 // The target's side of operations from other nodes: carries them out in this rank's memory, grants
 // its lock, and stores the results of this rank's own requests.
 //
-// One thread at a time serves, the *server*: a thread in the wait loop or in a polling call, or
-// else the server thread, while the rank computes or is in a call of the library alone. Requests of
-// one rank are carried out one at a time, in the order in which the rank made them. A large request
-// is a job of this rank, of which each turn does one chunk. Nothing here waits.
+// The *server* is the only thread that serves at a time: a thread in the wait loop or in a polling
+// call. While the rank computes, or is in a call of the library alone, the server thread serves.
+// Requests of one rank are carried out one at a time, in the order in which the rank made them. A
+// large request is a job of this rank, of which each turn does one chunk. Nothing here waits.
 #pragma once
 
 namespace mh::mpi::rma {
 
-// One turn. Returns true if there was something to do. Costs a load where there are no windows over
-// several nodes.
+// Does a turn. Returns true if there was something to do. Costs a load where there are no windows
+// over several nodes.
 bool serve_other_nodes();
 
 // The thread sleeps on while other threads serve, which it sees by the time of the last turn. Its

@@ -189,7 +189,7 @@ std::optional<WindowParts> make_window(MPI_Comm handle, const Comm& comm, Exposu
 
 void adopt_window(MPI_Comm comm, MPI_Win handle, Flavor flavor, const void* base,
                   std::int64_t bytes, std::int64_t unit) {
-  Comm* known = windows::adopt(comm, handle);
+  Comm* known = windows::adopt_arrival_barrier(comm, handle);
   if (!switches.active || known == nullptr) return;
   static std::atomic<std::uint32_t> made_here{0};  // relaxed: a number
   const bool dynamic = flavor == Flavor::dynamic;
@@ -274,8 +274,7 @@ int raise_error(MPI_Win handle, int code) {
   return MPI_SUCCESS;
 }
 
-// ---- RmaContext
-// --------------------------------------------------------------------------------------
+// ---- RmaContext ---------------------------------------------------------------------------------
 
 mh::rma::RmaContext& thread_context() {
   thread_local mh::rma::RmaContext own(*services.node, *services.memory);
@@ -303,7 +302,8 @@ bool help_operation() {
   mine.others_chunks.add(1);
   mine.others_bytes.add(helped.bytes);
   mine.help_ticks.add(ticks() - begin);
-  auto* row = reinterpret_cast<observe::Count*>(services.node->area(config.me) + sizeof(RankArea));
+  auto* row =
+      reinterpret_cast<observe::Counter*>(services.node->area(config.me) + sizeof(RankArea));
   row[helped.owner].add(helped.bytes);
   return true;
 }

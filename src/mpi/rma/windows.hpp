@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The windows whose operations and synchronisation are ours (src/rma), by handle.
 //
-// A window is ours if each rank of its communicator reaches the memory of all ranks on its node,
-// and its ranks are on one node or windows over several nodes may be ours (remote.hpp). The ranks
-// decide together when the window is made. The MPI library makes the window and its memory all the
-// same: handle, group, attributes, name, info and error handler are the library's. Every other
-// window is entirely the library's.
+// A window is ours if each rank of its communicator reaches the memory of all ranks on its node.
+// Its ranks must be on one node, unless windows over several nodes may be ours (remote.hpp). The
+// ranks decide together when the window is made. The MPI library makes the window and its memory
+// all the same: handle, group, attributes, name, info and error handler are the library's. Every
+// other window is entirely the library's.
 //
 // Threads: *callers* are the threads that make the window's calls; the *server* is the thread that
 // holds the serving lock (serving.cpp). The comments of each field name its writer. A *counted*
@@ -55,7 +55,7 @@ struct RemoteRank {
   std::uint64_t told = 0;
 };
 
-// Where to store a result that another rank owes.
+// The buffer for a result that another rank owes.
 struct AwaitedResult {
   mh::rma::RmaBuffer buffer;
   layout::LayoutPtr layout;  // layout of the buffer
@@ -129,7 +129,7 @@ bool has_internode_windows();
 // the library's.
 void adopt_window(MPI_Comm comm, MPI_Win handle, Flavor flavor, const void* base,
                   std::int64_t bytes, std::int64_t unit);
-// Before the window is freed: find_window() no longer finds it. Null if the window was not ours.
+// Removes a window before it is freed. Null if the window was not ours.
 std::shared_ptr<Win> remove_window(MPI_Win handle);
 // Makes find_window() find the window, for the first time or again.
 void insert_window(const std::shared_ptr<Win>& win);
@@ -153,12 +153,11 @@ inline constexpr bool kLocksNobody = true;        // MPI_PROC_NULL
 // the library leaves the last word to the program's handler.
 int raise_error(MPI_Win handle, int code);
 
-// ---- Helping
-// --------------------------------------------------------------------------------------
+// ---- Helping ------------------------------------------------------------------------------------
 
 // The context of the calling thread.
 mh::rma::RmaContext& thread_context();
-// One step of an OperationRun or a PieceRun. Returns true when it is over: done, failed, or
+// Does a step of an OperationRun or a PieceRun. Returns true when it is over: done, failed, or
 // abandoned because dead ranks have claimed chunks.
 template <class Run>
 bool advance_run(Run& run, Watch& watch) {

@@ -14,7 +14,7 @@ Options read_options(int argc, char** argv) {
   return options;
 }
 
-// ---- Random numbers ----------------------------------------------------------------------------
+// ---- Random numbers -----------------------------------------------------------------------------
 
 Random random_for(int seed, int round, int who) {
   Random random = {((uint64_t)seed * 1000003u + (uint64_t)round) * 1009u + (uint64_t)(who + 2)};
@@ -30,7 +30,7 @@ int below(Random* random, int limit) {
   return (int)((x ^ (x >> 31)) % (uint64_t)limit);
 }
 
-// ---- Basic types -------------------------------------------------------------------------------
+// ---- Basic types --------------------------------------------------------------------------------
 
 static Basic with_extent(const char* name, MPI_Datatype type, Family family) {
   Basic basic = {name, type, family, 0};
@@ -120,7 +120,7 @@ void write_value(Basic basic, void* at, int number, MPI_Op op) {
   }
 }
 
-// ---- Places ------------------------------------------------------------------------------------
+// ---- Places -------------------------------------------------------------------------------------
 
 static Places contiguous(Basic basic, int elements, int first) {
   Places places = {elements, malloc(sizeof(int) * (size_t)elements), MPI_DATATYPE_NULL};
@@ -183,7 +183,7 @@ void forget_places(Places* places) {
   MPI_Type_free(&places->type);
 }
 
-// ---- Windows -----------------------------------------------------------------------------------
+// ---- Windows ------------------------------------------------------------------------------------
 
 const char* name_of_kind(Kind kind) {
   const char* names[] = {"an allocated", "a created", "a shared", "a dynamic"};
@@ -237,7 +237,7 @@ MPI_Aint displacement(const Window* window, int target, size_t bytes) {
   return (MPI_Aint)bytes;
 }
 
-// ---- Epochs ------------------------------------------------------------------------------------
+// ---- Epochs -------------------------------------------------------------------------------------
 
 bool is_passive(Epoch epoch) { return epoch >= LOCK_SHARED; }
 

@@ -21,7 +21,7 @@ enum { MOST_OPERATIONS = 6, MOST_INCREMENTS = 20, SLICE = 3000, LARGE_SLICE = 30
 
 static Options options = {1, 0, 30};
 
-// ---- The plan ----------------------------------------------------------------------------------
+// ---- The plan -----------------------------------------------------------------------------------
 
 typedef enum { PUT, GET, ACCUMULATE, GET_ACCUMULATE, FETCH, FORMS } Form;
 
@@ -85,7 +85,7 @@ static Operation operation_of(const Plan* plan, Random* random, int number) {
   return made;
 }
 
-// ---- Where things lie in a window --------------------------------------------------------------
+// ---- Where things lie in a window ---------------------------------------------------------------
 
 // In bytes from the beginning of a rank's memory.
 static size_t common_at(void) { return 64; }
@@ -99,7 +99,7 @@ static size_t part_of(const Plan* plan, const Operation* operation, int origin) 
   return part + (size_t)operation->first * (size_t)plan->basic.extent;
 }
 
-// ---- The model ---------------------------------------------------------------------------------
+// ---- The model ----------------------------------------------------------------------------------
 
 static void apply(const Plan* plan, MPI_Op op, void* target, const void* origin) {
   if (op == MPI_NO_OP) return;
@@ -148,7 +148,7 @@ static void play_on_model(const Plan* plan, const Operation* operation, unsigned
   }
 }
 
-// ---- Playing -----------------------------------------------------------------------------------
+// ---- Playing ------------------------------------------------------------------------------------
 
 static void issue(const Plan* plan, const Operation* op, const Window* window, void* origin,
                   void* result, MPI_Request* request) {

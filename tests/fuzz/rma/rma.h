@@ -12,7 +12,7 @@ typedef struct {
 } Options;
 Options read_options(int argc, char** argv);
 
-// ---- Random numbers ----------------------------------------------------------------------------
+// ---- Random numbers -----------------------------------------------------------------------------
 
 typedef struct {
   uint64_t state;
@@ -20,7 +20,7 @@ typedef struct {
 Random random_for(int seed, int round, int who);
 int below(Random* random, int limit);  // 0 .. limit - 1
 
-// ---- Basic types -------------------------------------------------------------------------------
+// ---- Basic types --------------------------------------------------------------------------------
 
 typedef enum { INTEGER, REAL, COMPLEX, LOGICAL, PAIR } Family;
 typedef struct {
@@ -35,7 +35,7 @@ Basic any_basic(Random* random);
 MPI_Op any_op(Random* random, Basic basic);
 void write_value(Basic basic, void* at, int number, MPI_Op op);
 
-// ---- Places ------------------------------------------------------------------------------------
+// ---- Places -------------------------------------------------------------------------------------
 
 // Places of elements, each at most once; `type` describes the same places.
 typedef struct {
@@ -46,7 +46,7 @@ typedef struct {
 Places any_places(Random* random, Basic basic, int elements, int room);
 void forget_places(Places* places);
 
-// ---- Windows and epochs ------------------------------------------------------------------------
+// ---- Windows and epochs -------------------------------------------------------------------------
 
 typedef enum { ALLOCATED, CREATED, SHARED, DYNAMIC, KINDS } Kind;
 typedef enum { FENCE, START, LOCK_SHARED, LOCK_EXCLUSIVE, LOCK_ALL, EPOCHS } Epoch;

@@ -28,7 +28,7 @@ struct Work {
 
   SharedRegion* region;
   Loop loop{.start = 0, .step = 1, .bound = kCount, .count = kCount};
-  ChunkRule own{.schedule = Schedule::dynamic, .chunk = 4};
+  LoopChunkRule own{.schedule = Schedule::dynamic, .chunk = 4};
   bool in_order = false;
 
   std::vector<int> seen = std::vector<int>(kCount);  // each element is written by one thread
@@ -84,7 +84,7 @@ class Team {
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
-  void execute(Site& site, Work& work, const ChunkRule& helpers = {}, Body body = Work::body) {
+  void execute(Site& site, Work& work, const LoopChunkRule& helpers = {}, Body body = Work::body) {
     ASSERT_TRUE(region_.enter(site, body, &work, 1));
     if (helpers.schedule != Schedule::unspecified) region_.set_chunk_rules(work.own, helpers);
     Participant me = region_.member(0);
@@ -99,9 +99,9 @@ class Team {
  private:
   void lend(std::uint32_t rank) {
     lend::Lender lender(stage_.node(rank), 0, lend::VictimPolicy::most_work,
-                        [](std::uint32_t, lend::Kind) { return true; });
+                        [](std::uint32_t, lend::WorkKind) { return true; });
     while (!over_.load()) {
-      if (lender.lend() == lend::Outcome::nothing) ::sched_yield();
+      if (lender.lend() == lend::LendResult::nothing) ::sched_yield();
     }
     lender.take_back();
   }
@@ -144,7 +144,7 @@ TEST(SharedRegion, a_brief_loop_is_offered_whoever_opens_it) {
     }
     Participant first = region.member(0);
     EXPECT_FALSE(region.next(first).empty());
-    constexpr auto kLoops = static_cast<std::size_t>(lend::Kind::loops);
+    constexpr auto kLoops = static_cast<std::size_t>(lend::WorkKind::loops);
     EXPECT_NE(stage.lendings(0).offer.ends[kLoops].load(), 0U);
     while (!region.next(first).empty()) continue;
     EXPECT_EQ(stage.lendings(0).offer.ends[kLoops].load(), 0U);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Operations carried out range by range, compared with plain loops: by loads and stores, by the
-// kernel, by one thread, by an owner with helpers, and by several origins at once.
+// Operations carried out range by range, compared with plain loops. They are carried out by loads
+// and stores or by the kernel, by one thread or with helpers, and by several origins at once.
 #include "rma/window.hpp"
 
 #include <gtest/gtest.h>
@@ -314,7 +314,7 @@ TEST_F(SharedWindowTest, a_third_rank_carries_out_chunks_of_an_accumulate) {
   EXPECT_EQ(memory_[1], origin);
 }
 
-// One block that does not begin at the beginning of its type: its layout is not contiguous.
+// A block that does not begin at the beginning of its type: its layout is not contiguous.
 TEST_F(SharedWindowTest, owner_and_helper_cut_a_displaced_target_alike) {
   constexpr std::size_t kBefore = 1'234;
   constexpr std::size_t kSummed = kNumbers - kBefore;
