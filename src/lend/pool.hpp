@@ -23,7 +23,7 @@
 
 namespace mh::lend {
 
-// LendableWork that helpers can join at any time.
+// Work that helpers can join at any time.
 class LendableWork {
  public:
   virtual ~LendableWork() = default;
@@ -58,7 +58,7 @@ class Pool {
 
   // Lets lenders send helpers to `work` from now on. `ends`: the time (ticks) at which this process
   // would finish the work alone. The first call makes the helpers. Returns `system` if none could
-  // be made, `unsupported` if no rank would lend a core; the work is then not shared. LendableWork
+  // be made, `unsupported` if no rank would lend a core; the work is then not shared. Work
   // that comes and goes may stay exposed: another call offers it again, which takes two stores.
   Status expose(WorkKind kind, LendableWork& work, std::uint64_t ends) {
     const Status open = open_to_helpers(kind, work);
