@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# What holds for the interposer and for the libraries in libs/: the platform, the language, warnings,
+# The common part of the interposer and the libraries in libs/: the platform, the language, warnings,
 # sanitizers, precompiled headers, and how one folder uses the targets of another. Every project of the
 # tree includes this file after project(), so a library builds alone as it builds with the rest.
 get_filename_component(MH_ROOT ${CMAKE_CURRENT_LIST_DIR} DIRECTORY)
@@ -36,8 +36,8 @@ option(MH_WERROR "Warnings are errors" ON)
 add_library(mh_flags INTERFACE)
 target_compile_options(mh_flags INTERFACE -Wall -Wextra -Wconversion -Wshadow
                        $<$<BOOL:${MH_WERROR}>:-Werror>)
-# What a thread has of its own, little, is there from its start: every MPI call and every call of the
-# OpenMP run time asks for it, and the dynamic model makes three calls of that.
+# Thread-local data is little and exists from the start of a thread. Every MPI call and every call of the
+# OpenMP run time reads it, and the dynamic model would make three function calls for a read.
 target_compile_options(mh_flags INTERFACE -ftls-model=initial-exec)
 target_include_directories(mh_flags INTERFACE ${MH_ROOT}/include)  # the public headers
 if(MH_SANITIZE)

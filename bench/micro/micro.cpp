@@ -34,7 +34,7 @@ using namespace mh;
 
 constexpr std::uint32_t kChunk = 64U << 10U;
 
-steal::Work work_of(std::uint64_t bytes, std::uint32_t chunk) {
+steal::CopySpec work_of(std::uint64_t bytes, std::uint32_t chunk) {
   return {.to = {}, .from = {}, .bytes = bytes, .chunk_bytes = chunk, .order = {}};
 }
 

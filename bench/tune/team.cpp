@@ -77,7 +77,7 @@ bool Member::barrier() {
   }
   // acquire: pairs with that release store.
   for (int spins = 0; shared_->phase.load(std::memory_order_acquire) == phase; ++spins) {
-    relax();
+    spin_pause();
     if (spins < kSpins) continue;
     if (shared_->abandoned.load(std::memory_order_relaxed)) return false;
     ::sched_yield();

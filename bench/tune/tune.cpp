@@ -271,7 +271,8 @@ class Pair {
   }
   bool receive_by_readv(const Transfer& transfer, std::uint64_t count) {
     if (!await(shared_.announced, count)) return false;
-    const bool done = memory::read(buffers_.target, source_of(shared_, 1), transfer.bytes).ok();
+    const bool done =
+        memory::read_remote(buffers_.target, source_of(shared_, 1), transfer.bytes).ok();
     complete(count);
     return done;
   }
@@ -308,7 +309,7 @@ class Pair {
   bool receive_shared(const Transfer& transfer, std::uint64_t count) {
     if (!await(shared_.announced, count)) return false;
     shared_.job.open({target_of(shared_, 0), source_of(shared_, 1), transfer.bytes,
-                      static_cast<std::uint32_t>(transfer.chunk), steal::Order::low_to_high});
+                      static_cast<std::uint32_t>(transfer.chunk), steal::CopyOrder::low_to_high});
     work_on(shared_.job);
     if (!until([&] { return shared_.job.finished(); })) return false;
     complete(count);
@@ -320,7 +321,7 @@ class Pair {
   bool until(Done done) {
     constexpr std::uint64_t kLookAround = 1U << 16U;
     for (std::uint64_t turns = 1; !done(); ++turns) {
-      relax();
+      spin_pause();
       // relaxed: a flag on its own.
       if (turns % kLookAround == 0 && shared_.abandoned.load(std::memory_order_relaxed)) {
         return false;

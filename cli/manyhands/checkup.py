@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What one program allows: whether it can be helped at all, its MPI, and its OpenMP loops.
+"""Checks a program: whether Manyhands can help it at all, its MPI, and its OpenMP loops.
 
-Nothing of the program is run, except that an interpreter is asked for its MPI (program.py).
+Nothing of the program runs, except that an interpreter is asked for its MPI (program.py).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ TWO_RUN_TIMES = (
 
 @dataclass
 class Sharing:
-    """What of a program's loops can be shared, over all its objects."""
+    """The loops of a program that can be shared, over all its objects."""
 
     objects: list[loops.Loops]
-    possible: bool  # one OpenMP run time
+    possible: bool  # there is a single OpenMP run time
 
     @property
     def unmarked(self) -> int:
@@ -40,7 +40,7 @@ class Sharing:
 
 
 def examine_reach(report: Report, file: Path) -> bool:
-    """Whether a preloaded library gets into the program."""
+    """True if a preloaded library reaches the program."""
     reason = program.keeps_preload_out(file)
     if reason is not None:
         static = "static" in reason
@@ -56,7 +56,7 @@ def examine_reach(report: Report, file: Path) -> bool:
 
 
 def examine_its_mpi(report: Report, file: Path) -> bool:
-    """Whether there is one."""
+    """True if the program has an MPI library."""
     mpi = program.mpi_of_file(file)
     if mpi is None:
         advice = "it is helped if it loads one later" if program.elf_of(file) else ""
@@ -76,7 +76,7 @@ def variant_of(mpi: program.MpiLibrary) -> str:
 
 
 def counted(found: loops.Loops) -> str:
-    """What an object's loops are, in words."""
+    """The loops of an object, in words."""
     named = [f"{kind} {count}" for kind, count in sorted(found.handed_out.items()) if kind != "any"]
     kinds = f" ({', '.join(named)})" if named else ""
     parts = [number_of(found.regions, "parallel region")]
@@ -95,7 +95,7 @@ def number_of(count: int, what: str) -> str:
 
 
 def loops_advice(found: loops.Loops) -> tuple[str, str]:
-    """Verdict and what to change."""
+    """The verdict, and advice for the user."""
     if found.marked and not found.unmarked:
         return OK, ""
     if not found.unmarked:
@@ -137,7 +137,7 @@ def about_program(mpi: bool, sharing: Sharing) -> str:
 
 
 def examine_program(report: Report, word: str) -> str:
-    """The conclusion."""
+    """Examine the program and return the conclusion."""
     try:
         file = program.locate(word)
     except program.NotThere:

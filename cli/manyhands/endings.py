@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Being told to end: by a signal as by Ctrl-C, what was begun is ended and removed first.
+"""Signals that end a command, such as Ctrl-C: the command first ends and removes what it began.
 
-For every command of ours. A program that takes our place (exec) has the signals as they were.
+For every command of `mh`. A program that replaces `mh` (exec) gets the original signal handlers.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ def end(number: int, _frame: object) -> NoReturn:
 
 
 def catch_endings() -> None:
-    """From here on those signals unwind the stack; of the main thread, as Python wants it."""
+    """From now on these signals unwind the stack. Call in the main thread, as Python requires."""
     for number in ENDINGS:
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, end)
 
 
 def end_session(process: subprocess.Popen[str]) -> None:
-    """Of a launcher that leads its session: it gets time to end its ranks; then all of it goes."""
+    """End a launcher that leads its session: it gets time to end its ranks, then all are killed."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
             os.killpg(process.pid, number)

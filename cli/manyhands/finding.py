@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What `mh doctor` finds out.
+"""The findings of `mh doctor`.
 
-A *finding* is one fact with a verdict: ok, note (worth knowing, costs nothing) or limit (keeps help
-from ranks); a limit says what to change.
+A *finding* is a fact with a verdict: ok, note (worth knowing, costs nothing) or limit (keeps ranks
+from being helped). A limit comes with advice.
 """
 
 from __future__ import annotations

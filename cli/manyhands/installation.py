@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where the parts of this installation lie.
+"""The paths of this installation.
 
-Two shapes are known: a *checkout* (this package in cli/ below a root that has build/lib) and an
-*install prefix* (the library in PREFIX/lib, data in PREFIX/share/manyhands, this package anywhere
-below PREFIX or run by a Python that lives in PREFIX).
+There are two kinds. In a *checkout*, this package is in cli/ below a root with build/lib. In an
+*install prefix*, the library is in PREFIX/lib and the data in PREFIX/share/manyhands. This package
+is anywhere below PREFIX, or is run by a Python that lives in PREFIX.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from pathlib import Path
 from manyhands import say
 
 LIBRARY = "libmanyhands.so"
-HEAP = "libmanyhands-heap.so"  # beside it; preloaded as well where MH_HEAP asks for it
+HEAP = "libmanyhands-heap.so"  # beside the library; preloaded, too, if MH_HEAP asks for it
 SETTINGS = "settings.json"
 
 
 def checkout() -> Path | None:
-    """Root of the checkout this package runs from, or None when it is installed."""
+    """The root of the checkout that contains this package, or None for an install prefix."""
     root = Path(__file__).resolve().parents[2]
     return root if (root / "src" / "base").is_dir() and (root / "cli").is_dir() else None
 
 
 def prefixes() -> Iterator[Path]:
-    """Install prefixes to look in, the most likely first."""
+    """Possible install prefixes, the most likely first."""
     yield from (p for p in Path(__file__).resolve().parents if p.name not in ("lib", "lib64"))
     yield Path(sys.prefix)
     yield Path(sys.argv[0]).resolve().parent.parent
@@ -36,7 +36,7 @@ def prefixes() -> Iterator[Path]:
 
 
 def library() -> Path | None:
-    """The one library that is preloaded."""
+    """The library to preload."""
     root = checkout()
     if root is not None:
         built = root / "build" / "lib" / LIBRARY
@@ -49,14 +49,16 @@ def library() -> Path | None:
 
 
 def heap(front: Path) -> Path | None:
-    """The library of the shared heap that belongs to this one."""
+    """The shared heap's library beside this one."""
     beside = front.with_name(HEAP)
     return beside if beside.exists() else None
 
 
 def preloaded(front: Path, wanted: str | None = None) -> list[Path]:
-    """What is preloaded, in order. The heap costs nothing where it is off: it is not there.
-    `wanted` stands in the place of MH_HEAP of this process."""
+    """The libraries to preload, in order. The heap's is among them only if MH_HEAP is on.
+
+    `wanted` replaces the value of MH_HEAP.
+    """
     mode = os.environ.get("MH_HEAP", "") if wanted is None else wanted
     if not wants_heap(mode.strip()):
         return [front]
@@ -81,8 +83,10 @@ def note_once(message: str) -> None:
 
 
 def needed_library(given: Path | None, otherwise: str) -> Path:
-    """The library to preload: the given one, else that of this installation. Ends with an error if
-    there is none, or no such file; `otherwise` says what works without it."""
+    """The library to preload: the given one, else that of this installation.
+
+    Ends with an error if the library does not exist; `otherwise` says what works without it.
+    """
     found = given or library()
     if found is None:
         say.fail(f"{what_is_missing()} ({otherwise})")
@@ -116,7 +120,7 @@ def settings_table() -> Path | None:
 
 
 def embedded_mpi() -> list[Path]:
-    """Prefixes of the MPI libraries that the checkout brought with it; the default one first."""
+    """Prefixes of the MPI libraries in the checkout; the default library comes first."""
     root = checkout()
     folder = root / ".mpi" if root is not None else None
     if folder is None or not folder.is_dir():
@@ -125,7 +129,7 @@ def embedded_mpi() -> list[Path]:
 
 
 def what_is_missing() -> str:
-    """What to tell a user whose installation has no library."""
+    """The message for a user whose installation has no library."""
     if checkout() is not None:
         return "the library is not built yet: run `make build` in the checkout"
     return f"{LIBRARY} is in none of the usual places below {sys.prefix}: reinstall Manyhands"

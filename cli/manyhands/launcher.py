@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Launchers: which one belongs to an MPI library, and how each is given an environment.
+"""Launchers: the launcher of an MPI library, and its way to set the environment of the ranks.
 
 A *launcher* is the program that starts the ranks: Hydra's mpiexec (MPICH and its family), Open
-MPI's mpiexec, Slurm's srun, or another. The environment of the ranks is given in the launcher's own
-way, so that the launcher itself is never preloaded and ranks on other machines get it too; a
-launcher of unknown kind is handed `env KEY=VALUE program` instead.
+MPI's mpiexec, Slurm's srun, or another. The launcher's own options set the environment of the
+ranks. The launcher itself is thus never preloaded, and ranks on other machines get the environment,
+too. A launcher of unknown kind gets `env KEY=VALUE program` instead.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ BY_VERSION = [
 
 @functools.cache
 def kind_of(path: Path) -> Kind:
-    """By the file name where it tells, otherwise by what the launcher says of its version."""
+    """The kind by file name if the name tells, otherwise by the launcher's version output."""
     for name in (path.name, path.resolve().name):
         for mark, kind in BY_NAME:
             if mark in name:
@@ -69,7 +69,7 @@ def kind_of(path: Path) -> Kind:
 
 
 def matches(kind: Kind, family: Family) -> bool:
-    """Whether ranks started by such a launcher find each other under that MPI."""
+    """True if ranks started by such a launcher find each other under that MPI."""
     if kind is Kind.SLURM or kind is Kind.OTHER or family is Family.ABI:
         return True
     return (kind is Kind.OPENMPI) == (family is Family.OPENMPI)
@@ -83,9 +83,10 @@ NAMES = {
 
 
 def beside(library: Path, family: Family) -> Iterator[Path]:
-    """Launchers of the prefix a library lies in: PREFIX/lib/.../libmpi.so.N, PREFIX/bin/mpiexec."""
+    """Launchers in a library's prefix: PREFIX/lib/.../libmpi.so.N, PREFIX/bin/mpiexec."""
     seen = set()
-    # Resolved first: Debian's /lib is /usr/lib and the prefix is /usr. Never "/" itself.
+    # The path is resolved first, because Debian's /lib is /usr/lib and the prefix is /usr. Never
+    # "/" itself.
     for file in (library.resolve(), library):
         for prefix in file.parents[1:-1]:
             for name in NAMES[family]:
@@ -115,7 +116,7 @@ def candidates(mpi: MpiLibrary | None) -> Iterator[Path]:
 
 
 def choose(mpi: MpiLibrary | None) -> Launcher | None:
-    """The launcher that belongs to an MPI library; with None, the one a user would get."""
+    """The launcher of an MPI library; with None, the launcher that the user's shell would find."""
     for path in candidates(mpi):
         kind = kind_of(path)
         if mpi is None or matches(kind, mpi.family):
@@ -142,13 +143,13 @@ def compose(
 
 
 def as_called(path: Path) -> str:
-    """The bare name where the PATH leads to it: Open MPI reads --prefix into an absolute path."""
+    """The bare name if the PATH leads to it: Open MPI reads --prefix into an absolute path."""
     found = shutil.which(path.name)
     return path.name if found and Path(found).resolve() == path.resolve() else str(path)
 
 
 def after_each_colon(words: list[str], given: list[str]) -> list[str]:
-    """Open MPI's -x belongs to one program of `prog1 : -n 2 prog2`; each gets its own."""
+    """Repeat options after each colon: Open MPI's -x belongs to one program of `a : -n 2 b`."""
     result: list[str] = []
     for word in words:
         result.append(word)
@@ -158,7 +159,7 @@ def after_each_colon(words: list[str], given: list[str]) -> list[str]:
 
 
 def take_preload(options: list[str]) -> tuple[list[str], str | None]:
-    """Options without a setting of LD_PRELOAD, and the value it had, to be joined to ours."""
+    """The options without LD_PRELOAD, and its value, which the caller joins to ours."""
     rest: list[str] = []
     value: str | None = None
     index = 0

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a program file says of its OpenMP loops, without being run.
+"""The OpenMP loops in a program file, found without running it.
 
-Compiled code calls the OpenMP run time by name: a loop whose iterations are handed out while it
-runs begins with a call of its own, one with a static schedule asks for the size of the team (GCC)
-or for its share (Clang). The places that call each of these are counted in the machine code of the
-program and of the libraries it is linked to. That is close, not exact: a compiler may copy a loop.
-Limits: ELF for x86-64 with its section headers; what is loaded while the program runs is not seen.
+Compiled code calls the OpenMP run time by name. A loop whose iterations are handed out at run time
+begins with a call of its own. A loop with a static schedule asks for the size of the team (GCC) or
+for its share (Clang). The calls of each kind are counted in the machine code of the program and its
+libraries. The count is close, not exact: a compiler may copy a loop.
+
+Limits: ELF for x86-64 with section headers; libraries loaded at run time are not seen.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 
 from manyhands.program import output_of
 
-RUN_TIME = "GOMP_parallel"  # every run time has it, as in src/openmp/rebind.cpp
+RUN_TIME = "GOMP_parallel"  # every run time exports it, as in src/openmp/rebind.cpp
 MARK = "__mh_ws_mark"
 REGION = re.compile(r"GOMP_parallel(_loop_\w+)?|__kmpc_fork_call")
 HANDED_OUT = re.compile(
@@ -49,7 +50,7 @@ class Section:
 
 @dataclass
 class Image:
-    """One object's file."""
+    """The file of an object."""
 
     data: bytes
     sections: list[Section]
@@ -66,7 +67,7 @@ def text_at(strings: bytes, at: int) -> str:
 
 
 def image_of(path: Path) -> Image | None:
-    """None for what is no 64-bit ELF, or is cut."""
+    """None if the file is not a (complete) 64-bit ELF file."""
     try:
         data = path.read_bytes()
         if data[:6] != b"\x7fELF\x02\x01" or struct.unpack_from("<H", data, 18)[0] != X86_64:
@@ -96,7 +97,7 @@ def dynamic_symbols(image: Image) -> list[tuple[str, bool]]:
 
 
 def slots(image: Image, names: list[str]) -> dict[int, str]:
-    """The places that the loader fills with the addresses of imported functions."""
+    """The addresses at which the loader stores the addresses of imported functions."""
     found = {}
     for table in image.named(SHT_RELA):
         whole = image.content(table)
@@ -107,12 +108,12 @@ def slots(image: Image, names: list[str]) -> dict[int, str]:
     return found
 
 
-# call and jmp to a place, and through one that is DISTANCE from the next instruction.
+# call and jmp to an address, and through an address that is DISTANCE from the next instruction.
 TRANSFER = re.compile(rb"[\xe8\xe9]|\xff[\x15\x25]", re.DOTALL)
 
 
 def transfers(image: Image, section: Section) -> Iterator[tuple[int, int, bool]]:
-    """Calls and jumps of a section: from where, to where, and whether through a slot."""
+    """Calls and jumps of a section: origin, target, and whether the target is a slot."""
     code = image.content(section)
     for match in TRANSFER.finditer(code, 0, max(len(code) - 4, 0)):
         end = match.end() + 4
@@ -122,7 +123,7 @@ def transfers(image: Image, section: Section) -> Iterator[tuple[int, int, bool]]
 
 
 def calls(image: Image, names: list[str]) -> Counter[str]:
-    """How many places call each imported function."""
+    """The number of calls of each imported function."""
     code = [section for section in image.sections if section.flags & SHF_EXECINSTR]
     filled = slots(image, names)
     stubs = {}
@@ -130,7 +131,7 @@ def calls(image: Image, names: list[str]) -> Counter[str]:
         if section.name.startswith(".plt"):
             for start, target, through in transfers(image, section):
                 if through and target in filled:
-                    stubs[start & ~7] = filled[target]  # endbr64 may stand before
+                    stubs[start & ~7] = filled[target]  # endbr64 may precede
     counted: Counter[str] = Counter()
     for section in code:
         if section.name.startswith(".plt"):
@@ -147,17 +148,17 @@ def calls(image: Image, names: list[str]) -> Counter[str]:
 
 @dataclass
 class Loops:
-    """Of one object."""
+    """The loops of an object."""
 
     path: Path
     regions: int = 0
-    handed_out: Counter[str] = field(default_factory=Counter)  # by schedule; Clang's are "any"
+    handed_out: Counter[str] = field(default_factory=Counter)  # by schedule; "any" for Clang
     dealt_out: int = 0
     marked: int = 0
 
     @property
     def unmarked(self) -> int:
-        """Loops that may be shared although nobody has marked them."""
+        """Loops that may be shared although they are not marked."""
         return max(sum(self.handed_out.values()) - self.marked, 0)
 
 
@@ -186,7 +187,7 @@ class OpenMp:
 
 
 def loaded_files(program: Path) -> list[Path]:
-    """The program and what the dynamic linker loads for it."""
+    """The program and the libraries that the dynamic linker loads for it."""
     files = [program]
     for line in output_of(["ldd", str(program)]).splitlines():
         name, arrow, found = line.strip().partition(" => ")

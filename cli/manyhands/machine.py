@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What this machine allows, found out by trying where trying is possible.
+"""The abilities of this machine, found by trying where possible.
 
-The one question that matters is whether a rank may read the memory of another (cross-memory attach,
-CMA: process_vm_readv). `try_cma` asks it as it will be asked in a job: between two processes that
-are siblings, once as they are and once after the reader's ancestor was named with PR_SET_PTRACER,
-which is what the library does where the Yama security module restricts tracing. All else here
-explains the answer.
+The main question is whether a rank may read the memory of another (cross-memory attach, CMA:
+process_vm_readv). `try_cma` tries this under the conditions of a job, between two sibling
+processes. It tries once directly, and once after the reader's ancestor was named with
+PR_SET_PTRACER, as the library does if the Yama security module restricts tracing. The other
+functions explain the answer.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def process_vm_readv() -> Callable[..., int]:
 
 
 def read_into(buffer: ctypes.Array[ctypes.c_char], pid: int, address: int) -> int:
-    """Fills the buffer with bytes of another process: 0, or the errno."""
+    """Fill the buffer with bytes of another process. Returns 0 or the errno."""
     size = ctypes.sizeof(buffer)
     local = IoVec(ctypes.addressof(buffer), size)
     remote = IoVec(address, size)
@@ -70,10 +70,10 @@ def read_memory(pid: int, address: int, size: int) -> tuple[bytes, int]:
 
 
 def kernel_page_ns() -> float | None:
-    """What the kernel's copy costs beyond the copying, in nanoseconds for a page of 4 KB.
+    """The cost of the kernel's copy beyond the copying itself, in nanoseconds per page of 4 KB.
 
-    As the library asks it (src/memory/probe.hpp), with more pages, among which the time of a call
-    from here is lost. None where the kernel refuses.
+    The measurement follows the library's (src/memory/probe.hpp), but with more pages, which hide
+    the time of a call from Python. None if the kernel refuses.
     """
     pages = 512
     source = ctypes.create_string_buffer(b"\1" * (pages * 4096), pages * 4096)
@@ -91,7 +91,7 @@ def kernel_page_ns() -> float | None:
 
 
 def owner(to_reader: int, until_closed: int, ancestor: int) -> None:
-    """The process that is read: says where its secret lies, and stays until it is told to go."""
+    """The process that is read: reports the address of its secret, and stays until told to exit."""
     if ancestor:
         ctypes.CDLL(None).prctl(PR_SET_PTRACER, ctypes.c_ulong(ancestor), 0, 0, 0)
     secret = ctypes.create_string_buffer(os.urandom(16), 16)
@@ -100,7 +100,7 @@ def owner(to_reader: int, until_closed: int, ancestor: int) -> None:
 
 
 def reader(from_owner: int) -> int:
-    """Exit code: 0 when the owner's secret was read, its errno otherwise."""
+    """Exit code: 0 if the owner's secret was read, otherwise the errno."""
     size = struct.calcsize("iQ")
     message = os.read(from_owner, size + 16)
     pid, address = struct.unpack("iQ", message[:size])
@@ -109,7 +109,7 @@ def reader(from_owner: int) -> int:
 
 
 def try_cma(name_ancestor: bool) -> int:
-    """0 when one child of this process may read the memory of another, the errno otherwise."""
+    """0 if a child of this process may read the memory of another child, otherwise the errno."""
     message_out, message_in = os.pipe()
     stay_out, stay_in = os.pipe()
     me = os.getpid() if name_ancestor else 0
@@ -189,7 +189,7 @@ def compress(cpus: set[int]) -> str:
 
 
 def numa_nodes() -> dict[int, set[int]]:
-    """CPUs of each NUMA node that has any."""
+    """CPUs of each NUMA node that has CPUs."""
     nodes = {}
     for folder in Path("/sys/devices/system/node").glob("node[0-9]*"):
         cpus = expand(read(str(folder / "cpulist")) or "")
@@ -212,7 +212,7 @@ def online_cpus() -> set[int]:
 
 
 def cgroup_cpus() -> float | None:
-    """CPUs that the tightest control group above us grants, None without a limit."""
+    """CPUs granted by the tightest control group above this process, None without a limit."""
     limits = [*version_two_limits(), *version_one_limits()]
     return min(limits) if limits else None
 
@@ -285,7 +285,7 @@ def library_folders() -> list[Path]:
 @dataclass(frozen=True)
 class FoundMpi:
     library: MpiLibrary
-    variant: Path | None  # ours for its family, None when it was not built
+    variant: Path | None  # our library for the family, None if it was not built
 
 
 def mpi_with_variants() -> list[FoundMpi]:
@@ -301,7 +301,7 @@ def mpi_with_variants() -> list[FoundMpi]:
 
 
 def heap_verdict(library: Path, mode: str) -> tuple[bool, str]:
-    """Whether MH_HEAP=`mode` would share large allocations here, and why not: "cause; remedy"."""
+    """Whether MH_HEAP=`mode` would share large allocations here, and the reason if not."""
     explain = ctypes.CDLL(str(library)).mh_heap_explain
     explain.argtypes = (ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p))
     why = ctypes.c_char_p()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The program `mh`: gathers the commands of commands/ into one Typer application.
+"""The program `mh`: gathers the commands of commands/ into a Typer application.
 
-`mh run` without options of its own starts the program at once: Typer, and what other commands
-import, would take longer than that.
+`mh run` without options of its own starts the program directly, because loading Typer and the
+imports of other commands would take longer than the start.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def application(wanted: str | None) -> typer.Typer:
-    """With all commands, or only the one that is wanted."""
+    """The application with all commands, or with the wanted command only."""
     import typer
 
     app = typer.Typer(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Files a command writes at its end: refused at its beginning where they cannot be written."""
+"""Files that a command writes at its end. An unwritable file is refused at the beginning."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 
 def writable(file: Path | None) -> Path | None:
-    """For an option that names a file; a message of the option where its place will not do."""
+    """Check an option that names a file; complain if the file cannot be written."""
     if file is None:
         return None
     if file.is_dir():

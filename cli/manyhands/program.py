@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a program file is, and which MPI library it will load.
+"""Program files: their kind, and the MPI library that they will load.
 
-A *program* is what the user names after the launcher's options. Its kind decides whether a
-preloaded library reaches it at all (a static, 32-bit or set-user-ID program is out of reach) and
-how its MPI is found: from the dynamic linker for a linked program, by asking the interpreter for
-Python, by looking at the words that follow for a wrapper such as `numactl`. Nothing is guessed:
-what cannot be found out is None.
+A *program* is the word that the user gives after the launcher's options. Its kind decides whether a
+preloaded library reaches it at all (a static, 32-bit or set-user-ID program is out of reach). The
+kind also decides how its MPI is found: from the dynamic linker for a linked program, from the
+interpreter for Python, from the following words for a wrapper such as `numactl`. Nothing is
+guessed: an unknown fact is None.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Family(str, Enum):
         return {"mpich": "MPICH", "openmpi": "Open MPI", "abi": "standard-ABI MPI"}[self.value]
 
 
-# File name of the C library, in the order in which they are tried.
+# File names of the C library, in the order in which they are tried.
 LIBRARY_NAMES = [
     (re.compile(r"libmpi_abi\.so(\.\d+)*$"), Family.ABI),
     (re.compile(r"libmpi\.so\.(?:2|3|4)0(\.\d+)*$"), Family.OPENMPI),
@@ -51,7 +51,7 @@ class MpiLibrary:
 
 
 def library_from(path: str | Path) -> MpiLibrary | None:
-    """The MPI library a file is, judged by its name."""
+    """The MPI library in this file, judged by the file's name."""
     name = Path(path).name
     for pattern, family in LIBRARY_NAMES:
         if pattern.match(name):
@@ -63,11 +63,11 @@ def library_from(path: str | Path) -> MpiLibrary | None:
 
 
 class NotThere(Exception):
-    """No file of that name, neither as a path nor on the PATH."""
+    """No file has that name, neither as a path nor on the PATH."""
 
 
 class NotExecutable(Exception):
-    """A file that is there but cannot be executed; the text says why."""
+    """The file exists but cannot be executed; the text has the reason."""
 
 
 def locate(word: str) -> Path:
@@ -94,7 +94,7 @@ class Elf:
 
 
 def elf_of(path: Path) -> Elf | None:
-    """The two facts that decide about preloading; None when the file is no ELF executable."""
+    """The facts that decide about preloading; None if the file is not an ELF executable."""
     with path.open("rb") as file:
         ident = file.read(16)
         if len(ident) < 16 or ident[:4] != b"\x7fELF":
@@ -115,12 +115,12 @@ def elf_of(path: Path) -> Elf | None:
         struct.unpack_from(order + "I", headers, size * i)[0]
         for i in range(min(count, len(headers) // size if size else 0))
     ]
-    interpreter = 3  # PT_INTERP: somebody loads shared libraries for it
+    interpreter = 3  # PT_INTERP: a dynamic linker loads its libraries
     return Elf(bits, interpreter in kinds)
 
 
 def interpreter_of(path: Path) -> list[str]:
-    """Words of the `#!` line, without a leading env; empty when there is none."""
+    """Words of the `#!` line, without a leading env; empty if there is no such line."""
     with path.open("rb") as file:
         line = file.readline(256)
     if not line.startswith(b"#!"):
@@ -132,7 +132,7 @@ def interpreter_of(path: Path) -> list[str]:
 
 
 def keeps_preload_out(path: Path) -> str | None:
-    """Why LD_PRELOAD cannot reach the program, or None when it can."""
+    """The reason why LD_PRELOAD cannot reach the program, or None."""
     mode = path.stat().st_mode
     if mode & (stat.S_ISUID | stat.S_ISGID):
         return "it is a set-user-ID or set-group-ID program"
@@ -159,7 +159,7 @@ def without_preload() -> dict[str, str]:
 
 
 def output_of(command: list[str], seconds: float = 20) -> str:
-    """Standard output and error of a command, empty when it cannot be run."""
+    """Standard output and error of a command, empty if it cannot be run."""
     try:
         result = subprocess.run(
             command,
@@ -175,7 +175,7 @@ def output_of(command: list[str], seconds: float = 20) -> str:
 
 
 def linked_mpi(path: Path) -> MpiLibrary | None:
-    """The MPI library among all that the dynamic linker would load, RPATH and all."""
+    """The MPI library among all libraries that the dynamic linker would load, RPATH included."""
     for line in output_of(["ldd", str(path)]).splitlines():
         name, arrow, rest = line.strip().partition(" => ")
         library = library_from(name) if arrow else None
@@ -226,7 +226,7 @@ def mpi_of_file(path: Path) -> MpiLibrary | None:
 
 
 def mpi_of(words: list[str]) -> MpiLibrary | None:
-    """The MPI of a command: of its program, or, where that is a wrapper, of a program it names."""
+    """The MPI of a command: of its program, or of a program that its wrapper names."""
     for word in words[:10]:
         try:
             library = mpi_of_file(locate(word))

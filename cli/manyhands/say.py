@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How `mh` speaks to its user: one line on stderr, the cause and what to do about it.
+"""Messages of `mh` to its user: a line on stderr with the cause and the remedy.
 
-Exit codes are those a shell user expects: 2 for a usage error, 126 for a program that is there but
-cannot be executed, 127 for one that is not there, 1 for any other failure of `mh` itself.
+Exit codes follow the shell: 2 for a usage error, 126 for a program that exists but cannot be
+executed, and 127 for a program that does not exist. Any other failure of `mh` itself gives 1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def note(message: str) -> None:
 
 
 def not_there(word: str) -> NoReturn:
-    """Ends because no program of that name exists."""
+    """Exit because no program has that name."""
     hint = "give its path, like ./app" if "/" not in word else "check the path"
     if "/" not in word and Path(word).exists():
         hint = f"it is not on the PATH; did you mean ./{word}?"

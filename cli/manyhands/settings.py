@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The settings as the library will read them: the table, the environment, the tune file.
 
-The table itself is src/base/settings.json; this module only follows it. Precedence: environment,
-tune file, default. A value the library would refuse is *refused* here with the same consequence:
-the next in precedence counts.
+src/base/settings.json is the table; this module follows it. Precedence: environment, tune file,
+default. A value that the library would refuse is *refused* here, too, and the next source in
+precedence counts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ NUMBER = re.compile(r"^(\d+)(?:([KMG])(?:i?B)?)?$", re.IGNORECASE)
 FACTOR = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
-# Read by the preloaded heap itself (src/heap), where nothing is parsed; as in settings.cpp.
+# The preloaded heap (src/heap) reads this variable itself and cannot parse a table; see
+# settings.cpp.
 HEAP_KEY = "MH_HEAP"
 
 
@@ -49,7 +50,7 @@ class Value:
 
 
 def number_from(text: str) -> int | None:
-    """Whole number with an optional K, M or G (powers of 1024)."""
+    """A whole number with an optional K, M or G (powers of 1024)."""
     match = NUMBER.match(text.strip())
     return int(match.group(1)) * FACTOR[(match.group(2) or "").upper()] if match else None
 
@@ -75,7 +76,7 @@ def table() -> list[Setting]:
 
 
 def tune_file(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Where this host's measured settings are, whether the file exists or not."""
+    """The path of this host's tune file, whether the file exists or not."""
     if environment.get("MH_TUNE_FILE"):
         return Path(environment["MH_TUNE_FILE"])
     base = environment.get("XDG_CONFIG_HOME") or (
@@ -119,13 +120,13 @@ def is_duration(text: str) -> bool:
 
 
 def are_names(text: str) -> bool:
-    """A name that a comma inside its parentheses has cut has a parenthesis too few."""
+    """True if no comma splits a name: a split name has unbalanced parentheses."""
     names = [name.strip() for name in text.split(",")] if text else []
     return all(name and name.count("(") == name.count(")") for name in names)
 
 
 def refusal(setting: Setting, text: str) -> str | None:
-    """What would have been accepted, or None when the value is good."""
+    """The accepted values, or None if the value is good."""
     text = text.strip()
     if "|" in setting.type:
         words = setting.type.split("|")
@@ -161,7 +162,7 @@ def number_refusal(setting: Setting, text: str) -> str | None:
 
 
 def current(environment: Mapping[str, str] = os.environ) -> tuple[list[Value], list[str]]:
-    """Every setting with its value and origin, and what is wrong with what was given."""
+    """Every setting with its value and origin, and the complaints about given values."""
     rows = table()
     file = tune_file(environment)
     tuned = read_tune_file(file)

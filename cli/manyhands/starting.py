@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How `mh run` starts a program: with the library preloaded, by the launcher of its own MPI.
+"""Starts a program for `mh run`: with the library preloaded, by the launcher of its own MPI.
 
-`mh` *becomes* the launcher (execve): signals, terminal, exit code and process tree are those of the
-launcher itself, so nothing has to be forwarded and nothing can be orphaned. Inside a rank that a
-launcher started (`srun -n 8 mh run ./app`) it becomes the program. Imports little: the program
-waits for it.
+`mh` *becomes* the launcher (execve). Signals, terminal, exit code and process tree are those of the
+launcher itself: nothing has to be forwarded, and nothing can be orphaned. Inside a rank that a
+launcher has started (`srun -n 8 mh run ./app`), `mh` becomes the program. This module imports
+little, because the program waits for it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NoReturn
 
 from manyhands import installation, launcher, program, say, words
 
-# Any of these says: this process is a rank already.
+# A process with any of these variables is a rank already.
 RANK_MARKS = (
     ("PMI_RANK",),
     ("PMIX_RANK",),
@@ -26,7 +26,7 @@ RANK_MARKS = (
     ("PALS_RANKID",),
     ("SLURM_PROCID", "SLURM_STEP_ID"),
 )
-# Options after which a relative program path is not relative to where we are.
+# After these options, a relative program path is not relative to the current directory.
 ELSEWHERE = {"wdir", "wd", "chdir", "D", "path", "preload-binary", "s"}
 
 
@@ -35,14 +35,14 @@ def is_rank() -> bool:
 
 
 def preload_with(library: Path, others: str | None) -> str:
-    """LD_PRELOAD with ours last: a tool that was set up before stays in front."""
+    """LD_PRELOAD with our library last: tools that were set up before stay in front."""
     ours = [str(path) for path in installation.preloaded(library)]
     kept = [path for path in (others or "").replace(":", " ").split() if path not in ours]
     return ":".join([*kept, *ours])
 
 
 def rank_environment(library: Path, preload: str | None) -> dict[str, str]:
-    """What the ranks get: the preload, the user's settings, and the summary unless it was set."""
+    """The environment of the ranks: the preload, the user's settings, and the default summary."""
     others = preload or os.environ.get("LD_PRELOAD")
     settings = {key: value for key, value in os.environ.items() if key.startswith("MH_")}
     return {
@@ -53,7 +53,7 @@ def rank_environment(library: Path, preload: str | None) -> dict[str, str]:
 
 
 def check_program(line: words.CommandLine) -> Path | None:
-    """The program's file; ends with 126 or 127 when it cannot be executed."""
+    """The program's file; exits with 126 or 127 if it cannot be executed."""
     word = line.program[0]
     moved = {option.lstrip("-").split("=")[0] for option in line.launcher} & ELSEWHERE
     try:
@@ -70,7 +70,7 @@ def check_program(line: words.CommandLine) -> Path | None:
 
 
 def report_reach(file: Path, mpi: program.MpiLibrary | None) -> None:
-    """Say so when the library cannot do anything for this program."""
+    """Tell the user if the library can do nothing for this program."""
     reason = program.keeps_preload_out(file)
     if reason is not None:
         say.note(f"{file} runs without help: {reason}, so nothing can be preloaded into it")
@@ -109,7 +109,7 @@ def choose_launcher(
 
 
 def become(command: list[str]) -> NoReturn:
-    # Python ignores these two, and an ignored signal stays ignored across execve.
+    # Python ignores these two signals, and an ignored signal stays ignored across execve.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     sys.stdout.flush()
@@ -120,7 +120,7 @@ def become(command: list[str]) -> NoReturn:
 
 
 def start(line: words.CommandLine, mpiexec: str | None = None, dry_run: bool = False) -> None:
-    """Becomes the launcher, or ends."""
+    """Become the launcher, or exit."""
     if not line.program:
         say.fail("no program given: mh run -n 4 ./app (see mh run --help)", say.USAGE)
     file = check_program(line)
@@ -147,7 +147,7 @@ def start(line: words.CommandLine, mpiexec: str | None = None, dry_run: bool = F
 
 
 def start_at_once(args: list[str]) -> bool:
-    """Of a line that has no option of `mh run` itself. False: it has."""
+    """Start a command line without options of `mh run` itself. False: it has such options."""
     line = words.split(args)
     if line.own:
         return False

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where, on the command line of `mh run`, the launcher's options end and the program begins.
+"""Splits the command line of `mh run` into the launcher's options and the program.
 
-`--` says it outright. Without it each option has to be known to take values or not: the usual ones
-of Hydra, Open MPI and Slurm are in the tables below; an option in neither table takes the next word
-as its value unless that word is itself an option or names a program that can be executed.
+`--` marks the border. Without it, each option has to be known to take values or not. The tables
+below have the usual options of Hydra, Open MPI and Slurm. An option in neither table takes the next
+word as its value, unless that word is itself an option or names an executable program.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from manyhands.program import NotExecutable, NotThere, locate
 
-# Names without their leading dashes; launchers accept one or two.
+# Names without their leading dashes; launchers accept one or two dashes.
 ONE_VALUE = frozenset(
-    # of several
+    # several launchers
     "n np c N host H hosts hostfile machinefile wdir wd bind-to map-by timeout path "
     # Hydra
     "f ppn perhost configfile envlist genvlist membind launcher bootstrap launcher-exec "
@@ -117,7 +117,7 @@ def names_a_program(word: str) -> bool:
 
 
 def values_of(option: str, following: list[str]) -> int:
-    """How many of the following words belong to an option of the launcher."""
+    """The number of following words that belong to an option of the launcher."""
     name = option.lstrip("-")
     if "=" in name or name in NO_VALUE or not following:
         return 0

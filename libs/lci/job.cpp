@@ -54,7 +54,7 @@ int first_number(std::initializer_list<const char*> names) {
     const char* end = text + std::strlen(text);
     const auto [stop, error] = std::from_chars(text, end, number);
     if (error == std::errc{} && stop == end && number >= 0) return number;
-    say("lci: {}={} is not a number of a process", name, text);
+    print_message("lci: {}={} is not a number of a process", name, text);
     return kNoNumber;
   }
   return kNone;
@@ -83,14 +83,16 @@ bool complete(JobConfig& config) {
     if (config.rank == 0) ::unlink(config.root.c_str());  // of an earlier process of that number
   }
   if (!is_path(config.root) && config.root.find(':') == std::string::npos) {
-    say("lci: MH_LCI_ROOT={} is neither host:port nor a path that begins with /", config.root);
+    print_message("lci: MH_LCI_ROOT={} is neither host:port nor a path that begins with /",
+                  config.root);
     return false;
   }
   if (config.rank == kNoNumber || config.size == kNoNumber) return false;
   const bool placed = config.rank >= 0 && config.rank < config.size;
   if (placed && config.size <= detail::kMaxRanks) return true;
   if (is_given) return false;
-  say("lci: process {} of {}: start all with a launcher (mpiexec, srun), or set MH_LCI_RANK (from "
+  print_message(
+      "lci: process {} of {}: start all with a launcher (mpiexec, srun), or set MH_LCI_RANK (from "
       "0 "
       "on), MH_LCI_SIZE (at most {}) and MH_LCI_ROOT for each",
       config.rank, config.size, detail::kMaxRanks);
@@ -98,8 +100,8 @@ bool complete(JobConfig& config) {
 }
 
 Status too_late(const JobConfig& config) {
-  say("lci: process {} of {} has waited {} s for the others at {}", config.rank, config.size,
-      config.timeout_s, config.root);
+  print_message("lci: process {} of {} has waited {} s for the others at {}", config.rank,
+                config.size, config.timeout_s, config.root);
   return {Code::gone};
 }
 

@@ -33,7 +33,8 @@ bool is_wanted(const DeviceConfig& config) {
   const std::string_view setting = environment == nullptr ? "on" : environment;
   const bool off = setting == "off";
   static Once once;
-  if (!off && setting != "on" && once()) say("MH_LCI_NODE is on or off, not '{}': on", setting);
+  if (!off && setting != "on" && once())
+    print_message("MH_LCI_NODE is on or off, not '{}': on", setting);
   // A size that the word of a record cannot say.
   return config.node && !off && config.packet_bytes < kSizeMask;
 }
@@ -92,7 +93,8 @@ Result<bool> all_succeed(Job& job, Status mine) {
   const auto first = std::find_if(reasons->begin(), reasons->end(),
                                   [](const auto& text) { return !text.empty() && text != "-"; });
   if (first - reasons->begin() == job.rank()) {
-    say("lci: no memory shared by the processes of a host ({}): their messages go through "
+    print_message(
+        "lci: no memory shared by the processes of a host ({}): their messages go through "
         "libfabric, which is slower",
         reason);
   }

@@ -21,7 +21,7 @@ struct Shared {
   // Held for a few instructions, never over a copy. acquire and release: partners of each other.
   static void lock(Atomic<std::uint32_t>& word) {
     while (word.exchange(1, std::memory_order_acquire) != 0) {
-      while (word.load(std::memory_order_relaxed) != 0) relax();
+      while (word.load(std::memory_order_relaxed) != 0) spin_pause();
     }
   }
   static void unlock(Atomic<std::uint32_t>& word) { word.store(0, std::memory_order_release); }

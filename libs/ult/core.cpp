@@ -173,8 +173,8 @@ void finish(Core* core) noexcept {
   if (here != nullptr && &here->core == core) return;
   core->stop();
   if (const std::uint64_t left = core->abandoned(); left != 0) {
-    say("scheduler {} ended while {} of its tasks still waited for a signal", core->config.name,
-        left);
+    print_message("scheduler {} ended while {} of its tasks still waited for a signal",
+                  core->config.name, left);
   }
   delete core;
 }

@@ -41,7 +41,7 @@ Record* Worker::look_quietly() {
     if (signals_.may_have()) {
       if (Record* record = choose()) return record;
     }
-    relax();
+    spin_pause();
   }
   return nullptr;
 }
@@ -56,7 +56,7 @@ Record* Worker::seek() {
     record = core.stealing ? steal() : nullptr;
     if (record == nullptr) record = choose();
     if (record != nullptr) break;
-    relax();
+    spin_pause();
   } while (ticks() - start < core.spin_ticks);
   if (!core.stealing) return record;
   // The last seeker that leaves with work leaves nobody for what spawners have left to it.

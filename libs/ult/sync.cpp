@@ -17,7 +17,7 @@ constexpr unsigned kSpins = 64;  // looks before the core is given up; about a m
 
 void back_off(unsigned turn) noexcept {
   if (turn < kSpins) {
-    relax();
+    spin_pause();
   } else {
     ::sched_yield();
   }

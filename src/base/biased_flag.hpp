@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A flag that one thread of a process has raised at a time, for what threads other than one hardly
-// ever come to: that one, the first to raise it, is favoured and passes no locked instruction
-// (biased locking; Kawachiya, Koseki, Onodera: Lock Reservation, OOPSLA 2002).
+// A flag that is almost always raised by the same thread (biased locking; Kawachiya, Koseki,
+// Onodera: Lock Reservation, OOPSLA 2002). The first thread to raise the flag is its favoured
+// thread, and executes no locked instruction for it.
 //
-// The favoured thread raises a flag of its own by a plain store and then looks whether another one
-// has come. A thread that comes says so, has every thread of the process pass a fence, which the
-// operating system does for it, and then looks at the favoured thread's flag. Either one sees the
-// other. From then on nobody is favoured.
+// The favoured thread raises its own flag by a plain store and then looks whether another thread
+// has revoked the favour. A second thread revokes the favour, makes every thread of the process
+// pass a fence (the operating system does that), and then looks at the favoured thread's flag. At
+// least one of the two threads sees the other. After a revocation no thread is favoured.
 //
-// Threads: all. Nobody waits. Limits: where there is no such fence nobody is favoured; where it
-// fails once another thread has come the flag stays down.
+// Threads: any. Nothing blocks. Limits: without membarrier(2) no thread is favoured; if the fence
+// fails after a revocation, the flag stays down.
 #pragma once
 
 #include <linux/membarrier.h>
@@ -22,13 +22,13 @@
 
 namespace mh {
 
-// One that all threads of this process pass (membarrier(2)).
+// A fence that all threads of this process pass (membarrier(2)).
 struct ProcessFence {
-  // Before the first; false: there is none.
+  // Call before the first pass(). False: the system has no such fence.
   static bool prepare() { return call(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED); }
-  // When it returns true, each other thread has passed a full fence in the meantime.
+  // True: every other thread has passed a full fence during the call.
   static bool pass() { return call(MEMBARRIER_CMD_PRIVATE_EXPEDITED); }
-  // What the favoured thread passes in between: nothing that the compiler moves memory over.
+  // The favoured thread's side of the fence: only the compiler is kept from moving memory accesses.
   static void pass_alone() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
  private:
@@ -40,8 +40,8 @@ class BiasedFlag {
  public:
   BiasedFlag() : revoked_(!Fence::prepare()), settled_(revoked_.load(std::memory_order_relaxed)) {}
 
-  // False if it is raised, now and then also if it was about to be. Else it is this thread's until
-  // lower().
+  // False if the flag is raised, or if another thread may be about to raise it. After true, the
+  // flag is this thread's until lower().
   bool raise() {
     if (is_favoured()) [[likely]] {
       if (own_.load(std::memory_order_acquire)) return false;
@@ -64,7 +64,7 @@ class BiasedFlag {
   }
 
  private:
-  // A thread, by the place of a variable of its own.
+  // A thread is identified by the address of a thread-local variable.
   using Thread = const void*;
   static Thread this_thread() {
     static constinit thread_local char here = 0;
@@ -72,7 +72,7 @@ class BiasedFlag {
   }
   static bool is_this_thread(Thread thread) { return thread == this_thread(); }
 
-  // This thread is, perhaps from now on.
+  // True if this thread is the favoured thread, or has just become it.
   bool is_favoured() {
     const Thread now = favoured_.load(std::memory_order_relaxed);
     if (now != nullptr) [[likely]]
@@ -94,15 +94,16 @@ class BiasedFlag {
     return false;
   }
 
-  // Read by the favoured thread each time, hardly ever written.
+  // The favoured thread reads it at each raise(); it is written once.
   alignas(kCacheLine) std::atomic<Thread> favoured_{nullptr};
-  // Raised by the favoured thread. lower() releases what was done; any thread's raise() acquires.
+  // Raised by the favoured thread. release: lower(); acquire: the raise() of any thread.
   std::atomic<bool> own_{false};
-  // Another thread has come: ordered against own_ by the fences on both sides.
+  // Another thread has revoked the favour. Ordered against own_ by the fences on both sides.
   std::atomic<bool> revoked_;
-  // ... and its fence has been passed: released by it, acquired by all that come later.
+  // The revoking thread's fence has been passed. release: after the fence; acquire: later
+  // raise_as_any().
   std::atomic<bool> settled_;
-  // Raised by any other thread; acquired and released by these.
+  // Raised by threads that are not favoured; they acquire and release by it.
   std::atomic_flag raised_ = ATOMIC_FLAG_INIT;
 };
 

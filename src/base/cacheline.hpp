@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The unit of sharing. Two writers never share a line; 64 bytes on every machine we support, and
-// the adjacent-line prefetcher is accepted (128 would double the segment for no measured gain).
+// The unit of sharing: two writers never share a line. Supported machines have lines of 64 bytes.
+// The adjacent-line prefetcher is ignored: 128 bytes would double the segment for no measured gain.
 #pragma once
 
 #include <cstddef>

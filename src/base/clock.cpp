@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The length of a tick. The frequency of the time stamp counter is not readable without privilege
-// on every machine, so it is compared with the monotonic clock for two milliseconds.
+// The length of a tick. Not every process may read the frequency of the time stamp counter, so the
+// counter is compared with the monotonic clock for two milliseconds.
 #include "base/clock.hpp"
 
 #include <time.h>
@@ -8,7 +8,8 @@
 namespace mh {
 namespace {
 
-constexpr std::int64_t kCalibrationNs = 2'000'000;  // error of both end points below 0.1 us: 1e-4
+// The error of both end points is below 0.1 us: 1e-4.
+constexpr std::int64_t kCalibrationNs = 2'000'000;
 
 std::int64_t monotonic_ns() {
   timespec now{};
@@ -16,8 +17,8 @@ std::int64_t monotonic_ns() {
   return now.tv_sec * 1'000'000'000 + now.tv_nsec;
 }
 
-// One reading of both clocks, as close together as they come in a few tries: between the two
-// readings of the monotonic clock the process may lose its core.
+// Both clocks at one instant. The process may lose its core between the two readings of the
+// monotonic clock, so the closest pair of several tries counts.
 struct Instant {
   std::int64_t ns;
   std::uint64_t ticks;
@@ -38,7 +39,7 @@ Instant read_both() {
 
 double measure_ticks_per_ns() {
   const Instant first = read_both();
-  while (monotonic_ns() - first.ns < kCalibrationNs) relax();
+  while (monotonic_ns() - first.ns < kCalibrationNs) spin_pause();
   const Instant last = read_both();
   return static_cast<double>(last.ticks - first.ticks) / static_cast<double>(last.ns - first.ns);
 }

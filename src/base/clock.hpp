@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Time as the wait loop reads it: raw ticks on the hot path, nanoseconds in reports.
 //
-// ticks() is the time stamp counter (about 10 ns a read). Ticks of two cores of one node are
-// comparable to within a microsecond.
+// ticks() is the invariant time stamp counter (about 10 ns a read). Ticks of two cores of a node
+// are comparable to within a microsecond. Threads: any.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ inline std::uint64_t ticks() {
   return __builtin_ia32_rdtsc();  // <x86intrin.h>: a fifth of the compiler's time
 }
 
-// Calibrated once per process (a few milliseconds at the first call; call it at start-up).
+// The first call measures for two milliseconds: call it at start-up.
 double ticks_per_ns();
 
 inline std::uint64_t ticks_from_ns(double ns) {
@@ -21,7 +21,7 @@ inline std::uint64_t ticks_from_ns(double ns) {
 }
 inline double ns_from_ticks(std::uint64_t t) { return static_cast<double>(t) / ticks_per_ns(); }
 
-// One polite turn of a spin loop; not a system call.
-inline void relax() { __builtin_ia32_pause(); }
+// Tells the core that this is a spin loop; not a system call.
+inline void spin_pause() { __builtin_ia32_pause(); }
 
 }  // namespace mh

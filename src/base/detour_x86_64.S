@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a call of any signature asks a C function where it goes on, on x86-64.
+/* A call of any signature asks a C function where it continues, on x86-64.
  *
- * r11 carries a number. On the way through C every argument register is kept: the six integer ones,
- * rax (al counts the vector registers of a variadic call), r10, and xmm0 to xmm7. The upper halves of
- * wider vectors are not kept; no function of ours or of an OpenMP run time takes one. */
+ * r11 carries a number. Every argument register is saved around the C function: the six integer
+ * registers, rax (al counts the vector registers of a variadic call), r10, and xmm0 to xmm7. The
+ * upper halves of wider vectors are lost; no function of ours or of an OpenMP run time takes such
+ * an argument. */
 
 .macro numbered slot, target
         movl    $\slot, %r11d
@@ -57,7 +58,7 @@
         .cfi_def_cfa %rsp, 8
 .endm
 
-/* \name: \function(number, second) says where the call goes on. */
+/* \name: jumps to the address that \function(number, second) returns. */
 .macro detour name, function, second
         .type   \name, %function
 \name:

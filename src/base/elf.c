@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Symbol tables of loaded objects: the GNU and the System V hash tables of the ELF specification;
- * and of their files, which are read and never mapped: a file may be cut while we look. */
+/* Symbol tables of loaded objects, by the GNU and System V hash tables of the ELF specification.
+ * Files are read and never mapped, because a file may be truncated meanwhile. */
 #define _GNU_SOURCE
 #include "base/elf.h"
 
@@ -20,30 +20,30 @@ struct mh_object mh_object_of(const struct dl_phdr_info* info) {
   return object;
 }
 
-struct wanted {
+struct object_search {
   uintptr_t address;
   struct mh_object object;
 };
 
-static int contains(struct dl_phdr_info* info, size_t bytes, void* data) {
+static int search_object(struct dl_phdr_info* info, size_t bytes, void* data) {
   (void)bytes;
-  struct wanted* wanted = data;
+  struct object_search* search = data;
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const ElfW(Phdr)* part = &info->dlpi_phdr[i];
     const uintptr_t start = info->dlpi_addr + part->p_vaddr;
-    if (part->p_type == PT_LOAD && wanted->address - start < part->p_memsz) {
-      wanted->object = mh_object_of(info);
+    if (part->p_type == PT_LOAD && search->address - start < part->p_memsz) {
+      search->object = mh_object_of(info);
       return 1;
     }
   }
   return 0;
 }
 
-/* Not dladdr(): that walks all symbols of the object to find the nearest. */
+/* dladdr() walks all symbols of the object to find the nearest; this does not. */
 struct mh_object mh_object_at(const void* address) {
-  struct wanted wanted = {(uintptr_t)address, {0, NULL, "", NULL, 0}};
-  if (address != NULL) dl_iterate_phdr(contains, &wanted);
-  return wanted.object;
+  struct object_search search = {(uintptr_t)address, {0, NULL, "", NULL, 0}};
+  if (address != NULL) dl_iterate_phdr(search_object, &search);
+  return search.object;
 }
 
 struct mh_object mh_front(void) {
@@ -66,13 +66,13 @@ static const void* table_of(const struct mh_object* object, ElfW(Sxword) tag) {
   return (const void*)(address < object->base ? object->base + address : address);
 }
 
-/* The two tables every lookup needs. */
-struct names {
+/* The tables that every lookup needs. */
+struct symbol_names {
   const ElfW(Sym) * symbols;
   const char* strings;
 };
 
-static bool is_definition(const struct names* names, uint32_t index, const char* name) {
+static bool is_definition(const struct symbol_names* names, uint32_t index, const char* name) {
   const ElfW(Sym)* symbol = &names->symbols[index];
   return symbol->st_shndx != SHN_UNDEF && strcmp(names->strings + symbol->st_name, name) == 0;
 }
@@ -83,7 +83,8 @@ static uint32_t gnu_hash(const char* name) {
   return hash;
 }
 
-static uint32_t find_gnu(const struct names* names, const uint32_t* table, const char* name) {
+static uint32_t find_gnu(const struct symbol_names* names, const uint32_t* table,
+                         const char* name) {
   const uint32_t buckets = table[0], first = table[1], words = table[2], shift = table[3];
   if (buckets == 0) return 0;
   const uint32_t hash = gnu_hash(name);
@@ -113,7 +114,8 @@ static uint32_t system_v_hash(const char* name) {
   return hash;
 }
 
-static uint32_t find_system_v(const struct names* names, const uint32_t* table, const char* name) {
+static uint32_t find_system_v(const struct symbol_names* names, const uint32_t* table,
+                              const char* name) {
   const uint32_t buckets = table[0];
   const uint32_t* heads = &table[2];
   const uint32_t* chain = &heads[buckets];
@@ -125,7 +127,7 @@ static uint32_t find_system_v(const struct names* names, const uint32_t* table, 
 
 const ElfW(Sym) * mh_symbol(const struct mh_object* object, const char* name) {
   if (object->dynamic == NULL) return NULL;
-  const struct names names = {table_of(object, DT_SYMTAB), table_of(object, DT_STRTAB)};
+  const struct symbol_names names = {table_of(object, DT_SYMTAB), table_of(object, DT_STRTAB)};
   const uint32_t* gnu = table_of(object, DT_GNU_HASH);
   const uint32_t* system_v = table_of(object, DT_HASH);
   if (names.symbols == NULL || names.strings == NULL) return NULL;
@@ -151,7 +153,7 @@ const char* mh_soname(const struct mh_object* object) {
   return slash != NULL ? slash + 1 : object->file;
 }
 
-static void import_of(const struct mh_object* object, const struct names* names,
+static void import_of(const struct mh_object* object, const struct symbol_names* names,
                       const ElfW(Rela) * relocation, mh_import* each, void* data) {
   const uint64_t jump = R_X86_64_JUMP_SLOT, address = R_X86_64_GLOB_DAT;
   const uint64_t type = ELF64_R_TYPE(relocation->r_info);
@@ -163,7 +165,7 @@ static void import_of(const struct mh_object* object, const struct names* names,
 void mh_imports(const struct mh_object* object, mh_import* each, void* data) {
   static const ElfW(Sxword) tables[][2] = {{DT_JMPREL, DT_PLTRELSZ}, {DT_RELA, DT_RELASZ}};
   if (object->dynamic == NULL) return;
-  const struct names names = {table_of(object, DT_SYMTAB), table_of(object, DT_STRTAB)};
+  const struct symbol_names names = {table_of(object, DT_SYMTAB), table_of(object, DT_STRTAB)};
   if (names.symbols == NULL || names.strings == NULL) return;
   for (int i = 0; i < 2; ++i) {
     const ElfW(Rela)* relocations = table_of(object, tables[i][0]);
@@ -178,7 +180,7 @@ static bool read_at(int file, void* to, size_t bytes, uint64_t offset) {
   return pread(file, to, bytes, (off_t)offset) == (ssize_t)bytes;
 }
 
-/* The first section of this kind. */
+/* Finds the first section of this type. */
 static bool find_section(int file, const ElfW(Ehdr) * header, uint32_t type, ElfW(Shdr) * found) {
   for (unsigned i = 0; i < header->e_shnum; ++i) {
     const uint64_t offset = header->e_shoff + (uint64_t)i * sizeof *found;
@@ -188,7 +190,7 @@ static bool find_section(int file, const ElfW(Ehdr) * header, uint32_t type, Elf
   return false;
 }
 
-static bool holds(const ElfW(Sym) * symbol, uint64_t offset) {
+static bool covers_offset(const ElfW(Sym) * symbol, uint64_t offset) {
   return ELF64_ST_TYPE(symbol->st_info) == STT_FUNC && symbol->st_shndx != SHN_UNDEF &&
          offset - symbol->st_value < symbol->st_size;
 }
@@ -201,7 +203,7 @@ static bool find_function(int file, const ElfW(Shdr) * table, uint64_t offset, E
     const uint64_t here = count - i < at_once ? count - i : at_once;
     if (!read_at(file, some, here * sizeof *some, table->sh_offset + i * sizeof *some)) break;
     for (uint64_t j = 0; j < here; ++j) {
-      if (!holds(&some[j], offset)) continue;
+      if (!covers_offset(&some[j], offset)) continue;
       *found = some[j];
       return true;
     }

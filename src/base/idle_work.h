@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What libmanyhands.so and a library of tasks do for each other while a rank waits. They know each
- * other at run time alone: the task library looks for __mh_idle_work, and works without it as well.
+/* The interface between libmanyhands.so and a task library while a rank waits. They meet at run
+ * time only: the task library looks up __mh_idle_work, and works without it.
  *
- *   help    a thread that has no task does what any waiting rank does for others
+ *   help    a thread without a task does for other ranks what any waiting rank does
  *   offer   a thread that waits in an MPI call runs tasks of its own meanwhile
  *
- * Valid until the process ends, also where libmanyhands.so is unloaded. Every function concerns the
- * thread that calls it and may be called by any, MPI permitting: help() makes MPI calls. No
- * function throws, those in `mh_offer` included. */
+ * The functions stay valid until the process ends, even if libmanyhands.so is unloaded. Each acts
+ * on the calling thread. Any thread may call them that may make MPI calls, because help() does. No
+ * function throws, and those in `mh_offer` must not. */
 #ifndef MH_BASE_IDLE_WORK_H
 #define MH_BASE_IDLE_WORK_H
 
@@ -22,27 +22,26 @@ extern "C" {
 
 /* Tasks that this thread may run while it waits in an MPI call of the program. */
 struct mh_offer {
-  int (*has)(void* of);  /* asked between two looks of a wait; 0: there is nothing to run now */
-  void (*run)(void* of); /* at most one task. It may make MPI calls, which may wait */
+  int (*has)(void* of);  /* called between two polls of a wait; 0: no task is ready */
+  void (*run)(void* of); /* runs at most one task, which may make (blocking) MPI calls */
   void* of;
 };
 
 struct mh_idle_work {
-  /* One bounded step of a wait, as between two looks of an MPI call. 1: something was moved or
-   * done; 0: nothing, the caller should leave its core for a moment. The first call begins a wait,
-   * in which nothing is done for others for the first microseconds. */
+  /* A bounded step of a wait, as between two polls of an MPI call. Returns 1 if a step was done;
+   * after 0 the caller should yield its core. The first call begins a wait, whose first
+   * microseconds do nothing for other ranks. */
   int (*help)(void);
-  /* The wait that help() has begun is over. Nothing if there is none. */
+  /* Ends the wait that help() began, if any. */
   void (*end_help)(void);
-  /* Offers tasks in place of what this thread has offered before, which is returned; all zero:
-   * none. Without MH_TASKS_IN_WAIT=1 nothing comes of it. */
+  /* Replaces the tasks that this thread offers and returns the previous offer; all zero: none.
+   * Ignored unless MH_TASKS_IN_WAIT=1. */
   struct mh_offer (*offer)(struct mh_offer);
 };
 
 typedef const struct mh_idle_work* mh_idle_work_function(uint32_t version);
 
-/* NULL: this is another version, or nobody helps in this process, or it has made no MPI call yet.
- */
+/* NULL: the version differs, this process does not help, or it has made no MPI call yet. */
 const struct mh_idle_work* __mh_idle_work(uint32_t version);
 
 #ifdef __cplusplus

@@ -11,8 +11,8 @@
 
 namespace mh {
 
-// Line breaks inside become spaces.
-static std::string said(fmt::string_view format, fmt::format_args args) {
+// Line breaks in the text become spaces.
+static std::string line_of(fmt::string_view format, fmt::format_args args) {
   std::string line = "manyhands: ";
   fmt::vformat_to(std::back_inserter(line), format, args);
   std::replace(line.begin(), line.end(), '\n', ' ');
@@ -20,15 +20,14 @@ static std::string said(fmt::string_view format, fmt::format_args args) {
   return line;
 }
 
-void vsay(fmt::string_view format, fmt::format_args args) noexcept {
+void vprint_message(fmt::string_view format, fmt::format_args args) noexcept {
   const int errno_of_the_program = errno;
   try {
-    const std::string line = said(format, args);
-    // A line that cannot be written is lost: stderr may be closed, and that is the program's
-    // business.
+    const std::string line = line_of(format, args);
+    // A line that cannot be written is lost: the program may have closed stderr.
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
   } catch (...) {
-    // No memory for a message is no reason to end someone's program.
+    // A lack of memory for a message must not end the program.
   }
   errno = errno_of_the_program;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Words to the user: one line on stderr, prefix "manyhands: ", written with one write(2) so that
-// the lines of many ranks do not mix. Not for hot paths. Never throws, never fails the caller.
+// Messages to the user: a line on stderr with the prefix "manyhands: ", written by a single
+// write(2) so that lines of many ranks do not mix. Any thread; not for hot paths. Never throws and
+// never fails the caller.
 #pragma once
 
 #include <fmt/core.h>
@@ -9,19 +10,19 @@
 
 namespace mh {
 
-void vsay(fmt::string_view format, fmt::format_args args) noexcept;
+void vprint_message(fmt::string_view format, fmt::format_args args) noexcept;
 
-// say("{} of {} ranks", 3, 4) -> "manyhands: 3 of 4 ranks\n"; line breaks inside become spaces. Any
-// thread.
+// print_message("{} of {} ranks", 3, 4) writes "manyhands: 3 of 4 ranks\n". Line breaks become
+// spaces.
 template <class... T>
-void say(fmt::format_string<T...> format, T&&... args) noexcept {
-  vsay(format, fmt::make_format_args(args...));
+void print_message(fmt::format_string<T...> format, T&&... args) noexcept {
+  vprint_message(format, fmt::make_format_args(args...));
 }
 
-// True for the first caller in this process: `static Once once; if (once()) say(...)`.
+// True for the first caller in this process: `static Once once; if (once()) print_message(...)`.
 class Once {
  public:
-  // relaxed: only the atomicity of the exchange matters, nothing is published by it.
+  // relaxed: the exchange is atomic, and publishes nothing.
   bool operator()() { return !taken_.exchange(true, std::memory_order_relaxed); }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How a setting is read follows from the type of its field: read_value() has one overload for each
-// type that a field of Settings can have, and each says what it accepts.
+// The type of a setting's field decides how its value is read: read_value() has an overload for
+// each type, which also says what it accepts.
 #include "base/settings.hpp"
 
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ using Field =
                  AccessOrder Settings::*, MemoryPath Settings::*, ThreadLevel Settings::*,
                  WindowScope Settings::*>;
 
-struct Row {
+struct SettingRow {
   std::string_view key;
   std::string_view standard;  // the default
   std::string_view unit;
@@ -42,7 +42,7 @@ struct Row {
 };
 
 const auto& rows() {
-  static const std::array table = std::to_array<Row>({
+  static const std::array table = std::to_array<SettingRow>({
 #include "base/settings_table.inc"
   });
   return table;
@@ -55,7 +55,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
-// Each without blanks around it.
+// The parts come without surrounding blanks.
 std::vector<std::string_view> parts_of(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   for (std::size_t at = 0; at <= text.size();) {
@@ -66,7 +66,7 @@ std::vector<std::string_view> parts_of(std::string_view text, char separator) {
   return parts;
 }
 
-// "64K" -> 65536; K, M and G are powers of 1024, and "KB" or "KiB" mean the same.
+// "64K" -> 65536. K, M and G are powers of 1024; "64KB" and "64KiB" are the same number.
 std::optional<std::uint64_t> read_number(std::string_view text) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -83,17 +83,16 @@ std::optional<std::uint64_t> read_number(std::string_view text) {
   return value * factor;
 }
 
-// Every read_value() writes `value` on success only and returns what would have been accepted
-// otherwise.
+// Every read_value() writes `value` on success only. A complaint names the accepted values.
 using Complaint = std::optional<std::string>;
 
-Complaint read_value(std::string_view text, bool& value, const Row&) {
+Complaint read_value(std::string_view text, bool& value, const SettingRow&) {
   if (text != "0" && text != "1") return "0 or 1";
   value = text == "1";
   return {};
 }
 
-Complaint read_value(std::string_view text, std::uint64_t& value, const Row& row) {
+Complaint read_value(std::string_view text, std::uint64_t& value, const SettingRow& row) {
   const auto number = read_number(text);
   if (number && *number >= row.low && *number <= row.high) {
     value = *number;
@@ -104,9 +103,9 @@ Complaint read_value(std::string_view text, std::uint64_t& value, const Row& row
   return fmt::format("{} from {} to {}", what, row.low, row.high);
 }
 
-// Sizes that are left out stay as they are.
+// Sizes that `text` omits keep their value.
 template <class Sizes, std::size_t N>
-Complaint read_sizes(std::string_view text, Sizes& value, const Row& row,
+Complaint read_sizes(std::string_view text, Sizes& value, const SettingRow& row,
                      const std::array<std::uint64_t Sizes::*, N>& members) {
   const auto parts = parts_of(text, ',');
   Sizes given = value;
@@ -123,39 +122,39 @@ Complaint read_sizes(std::string_view text, Sizes& value, const Row& row,
   return {};
 }
 
-Complaint read_value(std::string_view text, Threshold& value, const Row& row) {
+Complaint read_value(std::string_view text, Threshold& value, const SettingRow& row) {
   return read_sizes<Threshold, 3>(text, value, row,
                                   {&Threshold::one_way, &Threshold::exchanged, &Threshold::mapped});
 }
 
-Complaint read_value(std::string_view text, HelpThreshold& value, const Row& row) {
+Complaint read_value(std::string_view text, HelpThreshold& value, const SettingRow& row) {
   return read_sizes<HelpThreshold, 2>(text, value, row,
                                       {&HelpThreshold::by_kernel, &HelpThreshold::mapped});
 }
 
-Complaint read_value(std::string_view text, double& value, const Row&) {
+Complaint read_value(std::string_view text, double& value, const SettingRow&) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool whole = end == text.data() + text.size();
-  if (error != std::errc{} || !whole || !(number >= 0) || number > 1e6) {
+  const bool is_whole = end == text.data() + text.size();
+  if (error != std::errc{} || !is_whole || !(number >= 0) || number > 1e6) {
     return "a number from 0 to 1000000";
   }
   value = number;
   return {};
 }
 
-Complaint read_value(std::string_view text, std::string& value, const Row&) {
+Complaint read_value(std::string_view text, std::string& value, const SettingRow&) {
   value = text;
   return {};
 }
 
-// A name that a comma inside its parentheses has cut has a parenthesis too few.
+// A comma inside a name's parentheses splits the name, and leaves its parts unbalanced.
 bool is_name(std::string_view item) {
   const auto open = std::count(item.begin(), item.end(), '(');
   return !item.empty() && open == std::count(item.begin(), item.end(), ')');
 }
 
-Complaint read_value(std::string_view text, std::vector<std::string>& value, const Row&) {
+Complaint read_value(std::string_view text, std::vector<std::string>& value, const SettingRow&) {
   std::vector<std::string> names;
   if (text.empty()) {
     value = names;
@@ -175,21 +174,21 @@ Complaint read_value(std::string_view text, std::vector<std::string>& value, con
 // "size" or "from:chunk,from:chunk,..." with ascending sizes.
 std::optional<std::vector<ChunkRule>> read_rules(std::string_view text) {
   std::vector<ChunkRule> rules;
-  const bool single = text.find(':') == std::string_view::npos;
+  const bool is_single = text.find(':') == std::string_view::npos;
   for (const std::string_view item : parts_of(text, ',')) {
     const auto parts = parts_of(item, ':');
-    const auto from = single ? 0 : read_number(parts.front());
+    const auto from = is_single ? 0 : read_number(parts.front());
     const auto chunk = read_number(parts.back());
-    if (parts.size() != (single ? 1 : 2) || !from || !chunk) return std::nullopt;
+    if (parts.size() != (is_single ? 1 : 2) || !from || !chunk) return std::nullopt;
     if (*chunk == 0 || *chunk > UINT32_MAX) return std::nullopt;
-    if (!rules.empty() && (single || *from <= rules.back().at_least)) return std::nullopt;
+    if (!rules.empty() && (is_single || *from <= rules.back().at_least)) return std::nullopt;
     rules.push_back({*from, static_cast<std::uint32_t>(*chunk)});
   }
-  rules.front().at_least = 0;  // messages below the first size are cut like those of the first size
+  rules.front().at_least = 0;  // messages below the first size have chunks of that size, too
   return rules;
 }
 
-Complaint read_value(std::string_view text, std::vector<ChunkRule>& value, const Row&) {
+Complaint read_value(std::string_view text, std::vector<ChunkRule>& value, const SettingRow&) {
   auto rules = read_rules(text);
   if (!rules)
     return "a size such as 64K, or from:chunk pairs in ascending order such as 0:16K,1M:128K";
@@ -197,10 +196,10 @@ Complaint read_value(std::string_view text, std::vector<ChunkRule>& value, const
   return {};
 }
 
-// The words of an enumeration are the type of its row, in the order of its values.
+// The row's type lists the words of the enumeration in the order of its values.
 template <class Enum>
 requires std::is_enum_v<Enum> Complaint read_value(std::string_view text, Enum& value,
-                                                   const Row& row) {
+                                                   const SettingRow& row) {
   const auto words = parts_of(row.type, '|');
   const auto found = std::find(words.begin(), words.end(), text);
   if (found == words.end()) return fmt::format("one of {}", fmt::join(words, ", "));
@@ -208,19 +207,19 @@ requires std::is_enum_v<Enum> Complaint read_value(std::string_view text, Enum& 
   return {};
 }
 
-Complaint assign(Settings& settings, const Row& row, std::string_view text) {
+Complaint assign_setting(Settings& settings, const SettingRow& row, std::string_view text) {
   return std::visit([&](auto member) { return read_value(trimmed(text), settings.*member, row); },
                     row.field);
 }
 
-const Row* find_row(std::string_view key) {
+const SettingRow* find_row(std::string_view key) {
   const auto& table = rows();
-  const auto* found =
-      std::find_if(table.begin(), table.end(), [&](const Row& row) { return row.key == key; });
+  const auto* found = std::find_if(table.begin(), table.end(),
+                                   [&](const SettingRow& row) { return row.key == key; });
   return found == table.end() ? nullptr : found;
 }
 
-// Levenshtein distance, one row of the matrix at a time.
+// Levenshtein distance, with a single row of the matrix in memory.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> costs(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) costs[j] = j;
@@ -239,23 +238,23 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 std::string unknown_key(std::string_view key, std::string_view place) {
   const auto& table = rows();
   const auto* nearest =
-      std::min_element(table.begin(), table.end(), [&](const Row& a, const Row& b) {
+      std::min_element(table.begin(), table.end(), [&](const SettingRow& a, const SettingRow& b) {
         return edit_distance(key, a.key) < edit_distance(key, b.key);
       });
   return fmt::format("{}{} is not a setting, ignored; did you mean {}?", place, key, nearest->key);
 }
 
-// Takes one "key is text" from `place` ("" for the environment) into the settings, or warns.
-void apply(LoadedSettings& loaded, std::string_view key, std::string_view text,
-           std::string_view place) {
-  // Read by the preloaded heap itself (src/heap), below all that could parse a table.
+// Assigns "key is text" from `place` ("" for the environment) to the settings, or adds a warning.
+void apply_setting(LoadedSettings& loaded, std::string_view key, std::string_view text,
+                   std::string_view place) {
+  // The preloaded heap (src/heap) reads this variable itself: it cannot parse a table.
   if (key == "MH_HEAP") return;
-  const Row* row = find_row(key);
+  const SettingRow* row = find_row(key);
   if (row == nullptr) {
     loaded.warnings.push_back(unknown_key(key, place));
     return;
   }
-  if (const Complaint accepted = assign(loaded.settings, *row, text)) {
+  if (const Complaint accepted = assign_setting(loaded.settings, *row, text)) {
     loaded.warnings.push_back(
         fmt::format("{}{}={} is not accepted, ignored; {} takes {} (default {})", place, key, text,
                     key, *accepted, row->standard.empty() ? "none" : row->standard));
@@ -274,7 +273,7 @@ void apply_tune_text(LoadedSettings& loaded, std::string_view text, std::string_
           fmt::format("{}'{}' is not of the form MH_KEY = value, ignored", place, line));
       continue;
     }
-    apply(loaded, trimmed(line.substr(0, equals)), trimmed(line.substr(equals + 1)), place);
+    apply_setting(loaded, trimmed(line.substr(0, equals)), trimmed(line.substr(equals + 1)), place);
   }
 }
 
@@ -318,11 +317,11 @@ LoadedSettings load_of_this_process() {
 LoadedSettings load_settings(const Environment& environment, std::string_view tune_text,
                              std::string_view tune_name) {
   LoadedSettings loaded{};
-  for (const Row& row : rows()) assign(loaded.settings, row, row.standard);
+  for (const SettingRow& row : rows()) assign_setting(loaded.settings, row, row.standard);
   apply_tune_text(loaded, tune_text, tune_name);
   for (auto it = environment.lower_bound("MH_"); it != environment.end(); ++it) {
     if (it->first.compare(0, 3, "MH_") != 0) break;
-    apply(loaded, it->first, it->second, "");
+    apply_setting(loaded, it->first, it->second, "");
   }
   return loaded;
 }

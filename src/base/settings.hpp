@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a user can set. settings.json is the one table (key, type, default, unit, meaning); the
-// build turns it into the rows that settings.cpp reads by, and `mh config` and the documentation
-// follow it, too.
+// The user's settings. settings.json is the only table of them (key, type, default, unit, meaning);
+// the build makes the rows of settings.cpp from it, and `mh config` and the documentation read it.
 //
 // Precedence: environment, then the tune file (lines "MH_KEY = value", '#' comments), then the
-// default. A value that cannot be used is described in one warning and the next in precedence is
-// used.
+// default. A value that cannot be read causes one warning, and the next source in precedence
+// counts.
+//
+// Threads: loaded_settings() may be called by any.
 #pragma once
 
 #include <cstdint>
@@ -19,23 +20,22 @@ namespace mh {
 // The values of each enumeration have the order of the words in settings.json.
 enum class Strategy : std::uint8_t { localized, mixed, throughput };
 enum class AccessOrder : std::uint8_t { random, low_to_high, high_to_low };
-// Of the ranks that offer work, a core is lent to that with the longest offer, the fewest helpers
-// at work, on this NUMA node (then the longest offer), or any.
+// The rank that gets a lent core: the longest offer, the fewest helpers at work, the longest offer
+// on the lender's NUMA node, or any offer.
 enum class VictimPolicy : std::uint8_t { most_work, fewest_lenders, nearest, random };
 enum class ThreadLevel : std::uint8_t { automatic, keep, multiple };
 enum class WindowScope : std::uint8_t { none, node, all };
 enum class MemoryPath : std::uint8_t { automatic, mapped, cma, cells, none };
 
-// Bytes from which messages are described: in one direction, in both at once, and, either way,
-// contiguous ones that lie in a heap which the ranks of the node map.
+// Bytes from which messages go by rendezvous: in one direction, in both directions at once, and (in
+// either case) contiguous messages in a shared heap.
 struct Threshold {
   std::uint64_t one_way;
   std::uint64_t exchanged;
   std::uint64_t mapped;
 };
 
-// Bytes from which third ranks take a hand: where the kernel copies for them, and where they map
-// both ends.
+// Bytes from which third ranks help with a message: copied by the kernel, and mapped at both ends.
 struct HelpThreshold {
   std::uint64_t by_kernel;
   std::uint64_t mapped;
@@ -51,7 +51,7 @@ struct Settings {
   bool enable;
   Threshold threshold;
   HelpThreshold help_threshold;
-  std::vector<ChunkRule> chunks;  // ascending, the first for messages of 0 bytes and more
+  std::vector<ChunkRule> chunks;  // ascending; the first row starts at 0 bytes
   Strategy strategy;
   AccessOrder post_comm_access;
   std::uint64_t saturate_ranks;
@@ -70,28 +70,26 @@ struct Settings {
   double spin_us;
   bool wait_together;
   std::uint64_t verbose;
-  std::string tune_file;  // as given; empty for the default place
+  std::string tune_file;  // as given; empty for the default path
 };
 
 using Environment = std::map<std::string, std::string, std::less<>>;
 
 struct LoadedSettings {
   Settings settings;
-  std::vector<std::string> warnings;  // one line each, to be said once per node
+  std::vector<std::string> warnings;  // one line each, to be printed once per node
 };
 
-// Pure: what these variables and this text of a tune file (called `tune_name` in warnings) mean.
+// Pure function of the variables and the text of a tune file (called `tune_name` in warnings).
 LoadedSettings load_settings(const Environment& environment, std::string_view tune_text,
                              std::string_view tune_name);
 
-// Of this process, read at the first call and unchanged afterwards. Any thread. Says nothing
-// itself.
+// The settings of this process, read at the first call. Prints nothing.
 const LoadedSettings& loaded_settings();
 inline const Settings& settings() { return loaded_settings().settings; }
 
-// Where the tune file is for this environment and host: MH_TUNE_FILE, else
-// $XDG_CONFIG_HOME/manyhands/<host>.conf, else $HOME/.config/manyhands/<host>.conf, else nowhere
-// ("").
+// The path of the tune file: MH_TUNE_FILE, else $XDG_CONFIG_HOME/manyhands/<host>.conf, else
+// $HOME/.config/manyhands/<host>.conf, else "".
 std::string tune_file_path(const Environment& environment, std::string_view host);
 
 }  // namespace mh

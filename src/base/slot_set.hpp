@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which of a number of slots are in use. Any thread.
+// The slots in use, out of a fixed number: a bit each. Any thread.
 //
-// A bit for each. Set by acquire by who takes the slot, cleared by release by who gives it back:
-// the next one to have a slot finds that the last one is done with it.
+// acquire: take() sets the bit; pairs with the release in give_back(), which clears it. The next
+// user of a slot sees everything that the last user did with it.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ class SlotSet {
  public:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
-  // The lowest free one of the first `most`, for the caller; kNone while all are in use.
+  // Takes the lowest free slot of the first `most`; kNone if all are in use.
   std::uint32_t take(std::uint32_t most = kSlots) {
     for (std::uint32_t first = 0; first < most; first += 64) {
       std::atomic<std::uint64_t>& word = words_[first / 64];
@@ -37,7 +37,7 @@ class SlotSet {
   void give_back(std::uint32_t slot) {
     words_[slot / 64].fetch_and(~bit_of(slot), std::memory_order_release);
   }
-  // A slot that the caller has by other means.
+  // Marks a slot that the caller owns by other means.
   void add(std::uint32_t slot) {
     words_[slot / 64].fetch_or(bit_of(slot), std::memory_order_relaxed);
   }

@@ -58,13 +58,18 @@ bool shared_memory_gets_huge_pages() {
   return false;
 }
 
+// Texts of files of the system. In static memory, because a stack may be small where memory comes
+// and goes; memory() has one caller at a time.
+constinit char system_text[4096];
+constinit char system_path[4400];
+constinit char group_path[4096];
+
 // This process's control group for memory: "0::/a/b" (version 2) or "4:memory:/a/b".
 bool memory_group(char* group, std::size_t bytes, bool* second_version) {
-  char text[4096];
-  if (!read_text("/proc/self/cgroup", text, sizeof text)) return false;
-  const char* found = std::strstr(text, ":memory:");
+  if (!read_text("/proc/self/cgroup", system_text, sizeof system_text)) return false;
+  const char* found = std::strstr(system_text, ":memory:");
   *second_version = found == nullptr;
-  if (found == nullptr) found = std::strstr(text, "0::");
+  if (found == nullptr) found = std::strstr(system_text, "0::");
   if (found == nullptr) return false;
   const char* path = std::strchr(found, '/');
   if (path == nullptr) return false;
@@ -75,10 +80,9 @@ bool memory_group(char* group, std::size_t bytes, bool* second_version) {
 // UINT64_MAX: not known.
 std::uint64_t number_in(const char* folder, const char* group, const char* file,
                         const char* key = "") {
-  char path[4400];
-  char text[4096];
-  std::snprintf(path, sizeof path, "%s%s/%s", folder, group, file);
-  return read_text(path, text, sizeof text) ? number_behind(text, key) : UINT64_MAX;
+  std::snprintf(system_path, sizeof system_path, "%s%s/%s", folder, group, file);
+  const bool read = read_text(system_path, system_text, sizeof system_text);
+  return read ? number_behind(system_text, key) : UINT64_MAX;
 }
 
 struct Group {
@@ -104,10 +108,9 @@ Group group_at(const char* group, bool second_version) {
 }
 
 Group group() {
-  char path[4096];
   bool second_version = false;
-  if (!memory_group(path, sizeof path, &second_version)) return {};
-  return group_at(path, second_version);
+  if (!memory_group(group_path, sizeof group_path, &second_version)) return {};
+  return group_at(group_path, second_version);
 }
 
 std::uint64_t kibibytes(std::uint64_t number) {
@@ -148,10 +151,9 @@ bool read_text(const char* path, char* text, std::size_t bytes) {
 
 Memory memory() {
   Memory memory;
-  char text[4096];
-  if (read_text("/proc/meminfo", text, sizeof text)) {
-    memory.total = kibibytes(number_behind(text, "MemTotal:"));
-    memory.available = kibibytes(number_behind(text, "MemAvailable:"));
+  if (read_text("/proc/meminfo", system_text, sizeof system_text)) {
+    memory.total = kibibytes(number_behind(system_text, "MemTotal:"));
+    memory.available = kibibytes(number_behind(system_text, "MemAvailable:"));
   }
   const Group group = heap::group();
   memory.total = std::min(memory.total, group.limit);

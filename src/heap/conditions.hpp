@@ -56,7 +56,7 @@ struct Memory {
   std::uint64_t total = UINT64_MAX;
   std::uint64_t available = UINT64_MAX;
 };
-Memory memory();
+Memory memory();  // one caller at a time
 
 // The number behind `key` in a text; UINT64_MAX: there is none.
 std::uint64_t number_behind(const char* text, const char* key);

@@ -33,7 +33,7 @@ enum class ExtentState : std::uint8_t { none, used, kept, empty, leaving };
 struct Tag {
   Page pages;
   Page next, previous;  // in the bin; of used extents the caller's number
-  Page younger, older;  // by age, of kept extents
+  Page younger, older;  // by age, of kept extents; `older` of used ones is the caller's list
   ExtentState state;
   std::uint8_t first;  // 1: the first page of an extent
 };
@@ -77,6 +77,10 @@ class Extents {
   [[nodiscard]] std::uint64_t noted(Page first) const {
     return tags_[first].next | std::uint64_t{tags_[first].previous} << 32U;
   }
+
+  // A list of the caller's through used extents.
+  void chain(Page first, Page to) { tags_[first].older = to; }
+  [[nodiscard]] Page chained(Page first) const { return tags_[first].older; }
 
   // Makes a used extent `pages` pages long, in its place. Larger: only if the pages behind it are
   // free; else it stays as it is, and the answer is false. Smaller: the end becomes kept.

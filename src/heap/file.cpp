@@ -12,6 +12,7 @@
 #include <new>
 
 #include "heap/conditions.hpp"
+#include "heap/maps.hpp"
 #include "heap/system.hpp"
 
 namespace mh::heap {
@@ -24,10 +25,23 @@ constexpr int kTries = 16;
 // High, so that the program's own descriptors get the numbers they would have had.
 constexpr int kDescriptor = 1 << 10;
 
-bool map_over(const Span& span, int flags, int fd) {
+constexpr int kAnonymous = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+
+bool map_over(const Span& span, int flags, int fd, int protection = kWritable) {
   const off_t offset = fd >= 0 ? static_cast<off_t>(span.address) : 0;
-  return ::mmap(pointer(span.address), span.bytes, kWritable, flags | MAP_FIXED, fd, offset) !=
+  return ::mmap(pointer(span.address), span.bytes, protection, flags | MAP_FIXED, fd, offset) !=
          MAP_FAILED;
+}
+
+bool protect(const Span& span, int protection) {
+  return ::mprotect(pointer(span.address), span.bytes, protection) == 0;
+}
+
+// What two spans have in common.
+Span common(const Span& one, const Span& other) {
+  const std::uint64_t start = std::max(one.address, other.address);
+  const std::uint64_t end = std::min(one.address + one.bytes, other.address + other.bytes);
+  return {start, end > start ? end - start : 0};
 }
 
 int high_descriptor(int fd) {
@@ -47,6 +61,23 @@ bool read_all(int fd, std::uint64_t at, std::uint64_t end) {
     const ssize_t got = ::pread(fd, pointer(at), end - at, static_cast<off_t>(at));
     if (got <= 0 && errno != EINTR) return false;
     if (got > 0) at += static_cast<std::uint64_t>(got);
+  }
+  return true;
+}
+
+// What the file has of a span, into memory that is zero: holes stay holes.
+bool read_data(const Span& span, int fd) {
+  const auto end = static_cast<off_t>(span.address + span.bytes);
+  for (auto at = static_cast<off_t>(span.address); at < end;) {
+    const off_t data = ::lseek(fd, at, SEEK_DATA);
+    if (data < 0 && errno != ENXIO) return false;
+    if (data < 0 || data >= end) return true;
+    const off_t hole = std::min(::lseek(fd, data, SEEK_HOLE), end);
+    if (hole < 0) return false;
+    if (!read_all(fd, static_cast<std::uint64_t>(data), static_cast<std::uint64_t>(hole))) {
+      return false;
+    }
+    at = hole;
   }
   return true;
 }
@@ -129,6 +160,14 @@ bool File::reaches(std::uint64_t address, std::size_t bytes) const {
   return false;
 }
 
+bool File::touches(const Span& span) const {
+  if (!shared() && state() != State::retired) return false;
+  for (std::uint32_t i = 0; i < parts(); ++i) {
+    if (common(part(i), span).bytes > 0) return true;
+  }
+  return false;
+}
+
 // By the mapping's last page, because the program may have given parts of the heap attributes of
 // their own (madvise, mlock), which divides the mapping. No descriptor is needed.
 bool File::grow(std::size_t bytes) {
@@ -156,7 +195,7 @@ bool File::drop(std::uint64_t address, std::size_t bytes) const {
   if (state() == State::shared) return ::madvise(pointer(address), bytes, MADV_REMOVE) == 0;
   if (state() == State::copied) return ::madvise(pointer(address), bytes, MADV_DONTNEED) == 0;
   // What the file shows there is of no use to anybody.
-  return map_over({address, bytes}, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+  return map_over({address, bytes}, kAnonymous, -1);
 }
 
 bool File::write(std::uint64_t address, std::size_t bytes) {
@@ -202,34 +241,48 @@ Span File::part(std::uint32_t index) const {
   return index == 0 ? Span{base(), bytes()} : statics_[index - 1];
 }
 
-// Holes stay holes.
-bool File::copy_by_file(const Span& span, int fd) const {
-  if (!map_over(span, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1)) return false;
-  const auto end = static_cast<off_t>(span.address + span.bytes);
-  for (auto at = static_cast<off_t>(span.address); at < end;) {
-    const off_t data = ::lseek(fd, at, SEEK_DATA);
-    if (data < 0 || data >= end) return data >= 0 || errno == ENXIO;
-    const off_t hole = std::min(::lseek(fd, data, SEEK_HOLE), end);
-    if (hole < 0) return false;
-    if (!read_all(fd, static_cast<std::uint64_t>(data), static_cast<std::uint64_t>(hole))) {
-      return false;
-    }
-    at = hole;
+// --- in place of what is mapped --------------------------------------------------------------
+
+// Where the kernel does not tell its mappings, all are taken to be as they were made.
+bool File::replace(const Span& within, Replace by, int fd) const {
+  Maps maps;
+  if (!maps.readable()) return (this->*by)(within, kWritable, fd);
+  Mapping found;
+  while (maps.next(found) && found.start < within.address + within.bytes) {
+    // A byte at address A lies at offset A, in no other file.
+    if (found.inode != inode_ || found.offset != found.start) continue;
+    if (found.shared != shared()) continue;  // isolated, or made private by the program
+    const Span span = common(within, {found.start, found.end - found.start});
+    if (span.bytes > 0 && !(this->*by)(span, found.protection, fd)) return false;
   }
   return true;
 }
 
+bool File::replace_all(Replace by, int fd) const {
+  bool all = true;
+  for (std::uint32_t i = 0; i < parts() && all; ++i) all = replace(part(i), by, fd);
+  return all;
+}
+
+// Where the copy fails, the span shows the file again.
+bool File::copy_by_file(const Span& span, int protection, int fd) const {
+  if (!map_over(span, kAnonymous, -1)) return false;
+  if (read_data(span, fd) && (protection == kWritable || protect(span, protection))) return true;
+  map_copy_on_write(span, protection, fd);
+  return false;
+}
+
 // For a program that has closed the descriptor. The kernel says which pages are in memory, but not
 // which are swapped out: with swap, all are read.
-bool File::copy_by_memory(const Span& span) const {
+bool File::copy_by_memory(const Span& span, int protection, int /*fd*/) const {
   constexpr std::size_t kPiece = kHugePage;
   const std::size_t page = page_bytes();
   const bool all = has_swap();
   unsigned char here[kPiece / 4096];
+  if ((protection & PROT_READ) == 0 && !protect(span, PROT_READ)) return false;
   for (std::uint64_t at = span.address; at < span.address + span.bytes; at += kPiece) {
     const std::size_t bytes = std::min<std::uint64_t>(kPiece, span.address + span.bytes - at);
-    void* copy =
-        ::mmap(nullptr, bytes, kWritable, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* copy = ::mmap(nullptr, bytes, kWritable, kAnonymous, -1, 0);
     if (copy == MAP_FAILED || ::mincore(pointer(at), bytes, here) != 0) return false;
     for (std::size_t i = 0; i < bytes / page; ++i) {
       if (!all && (here[i] & 1U) == 0) continue;
@@ -238,18 +291,22 @@ bool File::copy_by_memory(const Span& span) const {
     constexpr int kTo = MREMAP_MAYMOVE | MREMAP_FIXED;
     if (::mremap(copy, bytes, bytes, kTo, pointer(at)) == MAP_FAILED) return false;
   }
-  return true;
+  return protection == kWritable || protect(span, protection);
+}
+
+bool File::map_copy_on_write(const Span& span, int protection, int fd) const {
+  return map_over(span, MAP_PRIVATE | MAP_NORESERVE, fd, protection);
+}
+
+bool File::map_nothing(const Span& span, int protection, int /*fd*/) const {
+  return map_over(span, kAnonymous, -1, protection);
 }
 
 bool File::copy() {
   ::munmap(header_, sizeof(Header));
   header_ = nullptr;
   const int fd = descriptor();
-  bool copied = true;
-  for (std::uint32_t i = 0; i < parts() && copied; ++i) {
-    copied = fd >= 0 ? copy_by_file(part(i), fd) : copy_by_memory(part(i));
-  }
-  if (copied) {
+  if (replace_all(fd >= 0 ? &File::copy_by_file : &File::copy_by_memory, fd)) {
     become(State::copied);
     forget();
     return true;
@@ -260,14 +317,68 @@ bool File::copy() {
 
 bool File::retire() {
   const int fd = descriptor();
-  bool all = fd >= 0;
-  for (std::uint32_t i = 0; i < parts() && all; ++i) {
-    all = map_over(part(i), MAP_PRIVATE | MAP_NORESERVE, fd);
-  }
-  if (!all) return false;
+  if (fd < 0 || !replace_all(&File::map_copy_on_write, fd)) return false;
   if (header_ != nullptr) header_->closed.store(1, std::memory_order_release);
   become(State::retired);
   return true;
+}
+
+// --- isolated spans --------------------------------------------------------------------------
+
+void File::isolate(const Span& span) {
+  const std::uint64_t page = page_bytes();
+  const std::uint64_t start = span.address & ~(page - 1);
+  const std::uint64_t end = (span.address + span.bytes + page - 1) & ~(page - 1);
+  for (std::uint32_t i = 0; i < parts() && shared(); ++i) {
+    const Span pages = common(part(i), {start, end - start});
+    if (pages.bytes > 0) isolate_part(pages);
+  }
+}
+
+void File::isolate_part(const Span& span) {
+  const std::uint32_t count = isolated();
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (common(isolated_[i], span).bytes == span.bytes) return;
+  }
+  if (count == kMaxIsolated || !replace(span, &File::copy_by_memory, -1)) {
+    retire();
+    return;
+  }
+  isolated_[count] = span;
+  isolated_count_.store(count + 1, std::memory_order_relaxed);
+}
+
+bool File::is_isolated(const Span& span) const {
+  for (std::uint32_t i = 0; i < isolated(); ++i) {
+    if (common(isolated_[i], span).bytes > 0) return true;
+  }
+  return false;
+}
+
+// Only whole ones: a block that was cut short has left a part of its span to another block.
+void File::share_again(const Span& span) {
+  const int fd = descriptor();
+  if (!shared() || fd < 0) return;
+  for (std::uint32_t i = isolated(); i-- > 0;) {
+    const Span& part = isolated_[i];
+    if (common(part, span).bytes < part.bytes || !map_over(part, MAP_SHARED, fd)) continue;
+    const std::uint32_t last = isolated() - 1;
+    isolated_[i] = isolated_[last];
+    isolated_count_.store(last, std::memory_order_relaxed);
+  }
+}
+
+// By the descriptor: where the program has mapped a file of its own, that file stays as it is.
+void File::empty(const Span& span) const {
+  const int fd = descriptor();
+  for (std::uint32_t i = 0; i < parts(); ++i) {
+    const Span pages = common(part(i), span);
+    if (pages.bytes == 0) continue;
+    if (state() == State::retired) (void)replace(pages, &File::map_nothing, -1);
+    if (!shared() || fd < 0) continue;
+    ::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(pages.address),
+                static_cast<off_t>(pages.bytes));
+  }
 }
 
 }  // namespace mh::heap

@@ -11,6 +11,13 @@
 //   retired  the process maps the file copy-on-write: what it writes is its own from then on. The
 //            last resort at fork() where a copy is not possible. Peers are told by Header::closed.
 //
+// A program may map something else over a block, or protect pages. The kernel's list of mappings is
+// therefore what decides: copy(), retire() and isolate() replace what is still mapped from the
+// file, shared, and keep its protection.
+//
+//   isolated  a span of a shared heap that is private nevertheless, because somebody other than the
+//             program writes there around fork(): the stack of a thread. Peers do not reach it.
+//
 // Nothing here allocates or uses the C++ run time: it runs below malloc. Not thread-safe but for
 // holds(); the caller has a lock.
 #pragma once
@@ -68,6 +75,9 @@ class File {
   // Whether peers can reach all of [address, address + bytes): in the heap or one static span.
   [[nodiscard]] bool reaches(std::uint64_t address, std::size_t bytes) const;
 
+  // Whether any of it is in the file, shared or retired.
+  [[nodiscard]] bool touches(const Span& span) const;
+
   // Maps `bytes` more behind what is mapped.
   bool grow(std::size_t bytes);
   // Makes the kernel find pages for a part of the heap now, or say that it has none.
@@ -91,21 +101,44 @@ class File {
   bool copy();
   bool retire();
 
+  // Makes the pages of a span private; nobody else writes there meanwhile. Where that cannot be,
+  // the whole heap is retired.
+  void isolate(const Span& span);
+  // Isolated pages of a span become shared again; what they held is lost.
+  void share_again(const Span& span);
+  [[nodiscard]] std::uint32_t isolated() const {
+    return isolated_count_.load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] bool is_isolated(const Span& span) const;
+  // Pages of a span that read as zero from now on: what MADV_DONTNEED does to private memory.
+  void empty(const Span& span) const;
+
  private:
+  // Replaces one mapping of the file.
+  using Replace = bool (File::*)(const Span&, int protection, int fd) const;
+  static constexpr std::uint32_t kMaxIsolated = 256;
+
   bool make_file();
   bool make_header(std::uint64_t base, std::size_t bytes);
   void become(State state) { state_.store(state, std::memory_order_relaxed); }
   void forget();
   [[nodiscard]] Span part(std::uint32_t index) const;
   [[nodiscard]] std::uint32_t parts() const;
-  [[nodiscard]] bool copy_by_file(const Span& span, int fd) const;
-  [[nodiscard]] bool copy_by_memory(const Span& span) const;
+  [[nodiscard]] bool replace(const Span& within, Replace by, int fd) const;
+  [[nodiscard]] bool replace_all(Replace by, int fd) const;
+  [[nodiscard]] bool copy_by_file(const Span& span, int protection, int fd) const;
+  [[nodiscard]] bool copy_by_memory(const Span& span, int protection, int fd) const;
+  bool map_copy_on_write(const Span& span, int protection, int fd) const;
+  bool map_nothing(const Span& span, int protection, int fd) const;
+  void isolate_part(const Span& span);
 
   // Relaxed everywhere: written under the caller's lock or before a second thread is there.
   std::atomic<std::uint64_t> base_{0};
   std::atomic<std::size_t> bytes_{0};
   std::atomic<std::uint32_t> static_count_{0};
   Span statics_[kMaxStatics]{};
+  std::atomic<std::uint32_t> isolated_count_{0};
+  Span isolated_[kMaxIsolated]{};
   Header* header_ = nullptr;
   int fd_ = -1;
   dev_t device_ = 0;

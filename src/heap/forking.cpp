@@ -3,9 +3,11 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 
 #include "heap/system.hpp"
 
@@ -14,6 +16,9 @@ namespace {
 
 constexpr char kCopied = 'c';
 constexpr char kFailed = 'f';
+
+// Room for the handlers of other libraries, too. Untouched pages cost nothing.
+constexpr std::size_t kStack = 1U << 20U;
 
 // What the child said; anything else: it has ended, or there is none.
 char hear(int from) {
@@ -28,6 +33,23 @@ void tell(int to, char word) {
   }
 }
 
+// Calls on the stack that ends at `top` (x86-64). Debuggers and unwinders find the caller by rbp.
+[[gnu::naked, gnu::noinline]] pid_t call_on(void* /*top*/, Forking::Call /*call*/) {
+  asm(R"(
+    pushq %rbp
+    .cfi_def_cfa_offset 16
+    .cfi_offset %rbp, -16
+    movq %rsp, %rbp
+    .cfi_def_cfa_register %rbp
+    movq %rdi, %rsp
+    callq *%rsi
+    movq %rbp, %rsp
+    popq %rbp
+    .cfi_def_cfa %rsp, 8
+    retq
+  )");
+}
+
 }  // namespace
 
 bool Forking::can_copy() const {
@@ -40,9 +62,11 @@ bool Forking::can_copy() const {
 void Forking::prepare() {
   const KeepErrno keep;
   sigset_t all;
+  sigset_t before;  // mask_ is another thread's until we have the lock
   ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &mask_);
-  heap_.lock();
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  entered_ = heap_.lock();
+  mask_ = before;
   pipe_[0] = pipe_[1] = -1;
   if (heap_.file().shared() && (!can_copy() || ::pipe2(pipe_, O_CLOEXEC) != 0)) {
     heap_.file().retire();
@@ -70,8 +94,21 @@ void Forking::child() {
 }
 
 void Forking::finish() {
-  heap_.unlock();
-  ::pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
+  const sigset_t mask = mask_;
+  if (entered_) heap_.unlock();
+  ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+}
+
+pid_t Forking::away_from_heap(Call call) {
+  const auto here = reinterpret_cast<std::uint64_t>(__builtin_frame_address(0));
+  if (!heap_.file().reaches(here, 1)) return call();
+  void* stack = ::mmap(nullptr, kStack, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+  if (stack == MAP_FAILED) return -1;  // ENOMEM, which fork() may answer
+  const pid_t pid = call_on(static_cast<std::byte*>(stack) + kStack, call);
+  const KeepErrno keep;
+  ::munmap(stack, kStack);
+  return pid;
 }
 
 }  // namespace mh::heap

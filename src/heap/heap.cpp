@@ -21,17 +21,9 @@ constexpr std::uint32_t kPlaces = 16;
 constexpr std::size_t kHugeBlock = 4U << 20U;
 constexpr std::uint64_t kLookEveryMs = 250;
 
-// Held for a scope.
-class Hold {
- public:
-  explicit Hold(pthread_mutex_t& lock) : lock_(lock) { ::pthread_mutex_lock(&lock_); }
-  Hold(const Hold&) = delete;
-  Hold& operator=(const Hold&) = delete;
-  ~Hold() { ::pthread_mutex_unlock(&lock_); }
-
- private:
-  pthread_mutex_t& lock_;
-};
+Span span_of(const void* address, std::size_t bytes) {
+  return {reinterpret_cast<std::uint64_t>(address), bytes};
+}
 
 std::uint64_t milliseconds() {
   timespec now{};
@@ -91,6 +83,7 @@ bool Heap::make_room_for_tags(std::size_t pages) {
 bool Heap::open_locked() {
   if (file_.state() != File::State::none) return true;
   if (refused_ || !started()) return false;
+  const NoSignals quiet;
   const std::size_t pages = kFirstStep / page_bytes_;
   refused_ = !make_room_for_tags(pages) || !file_.open(kFirstStep);
   if (!refused_) extents_.add(tags_, static_cast<Page>(pages));
@@ -98,6 +91,7 @@ bool Heap::open_locked() {
 }
 
 bool Heap::grow_locked(std::size_t bytes) {
+  const NoSignals quiet;
   const std::size_t now = file_.bytes();
   const std::size_t step = round_up(std::max({bytes, kFirstStep, now / 8}), kHugePage);
   const std::size_t pages = (now + step) / page_bytes_;
@@ -111,7 +105,7 @@ bool Heap::grow_locked(std::size_t bytes) {
 bool Heap::ensure_file() {
   const KeepErrno keep;
   const Hold hold(lock_);
-  return open_locked() && file_.shared();
+  return hold && open_locked() && file_.shared();
 }
 
 // --- allocation -------------------------------------------------------------------------------
@@ -171,6 +165,7 @@ Taken Heap::take(const Wish& wish) {
   std::size_t bytes = 0;
   {
     const Hold hold(lock_);
+    if (!hold) return {};
     taken = take_locked(wish);
     if (!taken || !taken.zero || !options_.reserve) return taken;
     bytes = bytes_of(taken.first);
@@ -202,6 +197,31 @@ Page Heap::extent_of(const void* block) const {
   return extents_.begins_used(page) ? page : kNoPage;
 }
 
+void Heap::release_locked(Page first) {
+  discount_locked(first);
+  if (file_.isolated() != 0) [[unlikely]] {
+    file_.share_again({address_of(first), bytes_of(first)});
+  }
+  extents_.give(first);
+}
+
+// By a thread that is in the midst of something else under the lock. A signal handler may come here
+// at any instruction of this function, too.
+void Heap::release_later(Page first) {
+  Page head = deferred_.load(std::memory_order_relaxed);
+  do {
+    extents_.chain(first, head);
+  } while (!deferred_.compare_exchange_weak(head, first, std::memory_order_relaxed));
+}
+
+void Heap::release_deferred_locked() {
+  for (Page first = deferred_.exchange(kNoPage, std::memory_order_relaxed); first != kNoPage;) {
+    const Page following = extents_.chained(first);
+    release_locked(first);
+    first = following;
+  }
+}
+
 void Heap::release(void* block) {
   const KeepErrno keep;
   std::uint64_t kept = 0;
@@ -209,8 +229,9 @@ void Heap::release(void* block) {
     const Hold hold(lock_);
     const Page first = extent_of(block);
     if (first == kNoPage) return;
-    discount_locked(first);
-    extents_.give(first);
+    if (!hold) return release_later(first);
+    if (deferred_.load(std::memory_order_relaxed) != kNoPage) release_deferred_locked();
+    release_locked(first);
     look_at_memory_locked();
     kept = extents_.kept() * page_bytes_;
   }
@@ -234,7 +255,7 @@ void Heap::give_back(std::uint64_t bound) {
     {
       const Hold hold(lock_);
       const std::uint64_t kept = extents_.kept() * page_bytes_;
-      if (kept <= bound) return;
+      if (!hold || kept <= bound) return;
       // Whole huge pages, and a little more than needed, so that not every release comes here.
       const std::uint64_t excess = round_up(kept - bound + bound / 16, kHugePage);
       run = extents_.leave(static_cast<Page>(excess / page_bytes_));
@@ -258,11 +279,11 @@ void Heap::trim() {
 
 // --- resizing ---------------------------------------------------------------------------------
 
+// What was asked for, not the extent: what nobody was told of need not be kept by resize().
 std::size_t Heap::usable(const void* block) {
   const Hold hold(lock_);
   const Page first = extent_of(block);
-  if (first == kNoPage) return 0;
-  return address_of(first) + bytes_of(first) - reinterpret_cast<std::uint64_t>(block);
+  return first == kNoPage ? 0 : extents_.noted(first);
 }
 
 // In its place. Room of more than half is given back, a little is kept for the next time.
@@ -280,20 +301,18 @@ bool Heap::resize_locked(Page first, std::size_t bytes) {
 void* Heap::resize(void* block, std::size_t bytes) {
   if (bytes > options_.largest) return nullptr;
   const KeepErrno keep;
-  std::size_t before = 0;
   {
     const Hold hold(lock_);
     const Page first = extent_of(block);
-    if (first == kNoPage) return nullptr;
-    before = extents_.noted(first);
+    if (!hold || first == kNoPage) return nullptr;
     if (resize_locked(first, bytes)) return block;
   }
-  return moved(block, before, bytes);
+  return moved(block, bytes);
 }
 
 // A block that has grown will grow again, so it takes half as much again of memory that holds
 // nothing: that is address space alone until it is touched.
-void* Heap::moved(void* block, std::size_t from, std::size_t to) {
+void* Heap::moved(void* block, std::size_t to) {
   constexpr std::size_t kMostRoom = 1U << 30U;
   Taken taken;
   if (!options_.reserve) {
@@ -302,7 +321,7 @@ void* Heap::moved(void* block, std::size_t from, std::size_t to) {
   if (!taken) taken = take({.bytes = to, .room = to});
   if (!taken) return nullptr;
   void* there = place(taken.first, 1);
-  std::memcpy(there, block, std::min(from, to));
+  std::memcpy(there, block, std::min(usable(block), to));
   release(block);
   return there;
 }
@@ -312,14 +331,14 @@ void* Heap::moved(void* block, std::size_t from, std::size_t to) {
 void Heap::wants_huge(const void* address, std::size_t bytes) {
   if (!options_.promote_asked || !owns(address)) return;
   const Hold hold(lock_);
-  promotion_.add(reinterpret_cast<std::uint64_t>(address), bytes);
+  if (hold) promotion_.add(reinterpret_cast<std::uint64_t>(address), bytes);
 }
 
 bool Heap::improve_one() {
   std::uint64_t address = 0;
   {
     const Hold hold(lock_);
-    address = promotion_.next();
+    if (hold) address = promotion_.next();
   }
   if (address == 0) return false;
   const bool done = Promotion::collapse(address);
@@ -349,8 +368,31 @@ Stats Heap::stats() {
   return stats;
 }
 
-void Heap::lock() { ::pthread_mutex_lock(&lock_); }
-void Heap::unlock() { ::pthread_mutex_unlock(&lock_); }
+// The lock is for programs that have isolated something, a few.
+bool Heap::reaches(std::uint64_t address, std::size_t bytes) {
+  if (!file_.reaches(address, bytes)) return false;
+  if (file_.isolated() == 0) [[likely]]
+    return true;
+  const Hold hold(lock_);
+  return !file_.is_isolated({address, bytes});
+}
+
+void Heap::isolate(const void* address, std::size_t bytes) {
+  if (!touches(address, bytes)) return;
+  const KeepErrno keep;
+  const Hold hold(lock_);
+  if (hold) file_.isolate(span_of(address, bytes));
+}
+
+bool Heap::touches(const void* address, std::size_t bytes) const {
+  return file_.touches(span_of(address, bytes));
+}
+
+void Heap::empty(const void* address, std::size_t bytes) {
+  const KeepErrno keep;
+  const Hold hold(lock_);
+  file_.empty(span_of(address, bytes));
+}
 
 const char* Heap::check() {
   const Hold hold(lock_);

@@ -13,11 +13,11 @@
 //            of shared memory.
 //
 // One lock; it is never held during a system call that takes memory from or gives memory to the
-// system, but for growth (once in 64 MB). No thread-local data, no C++ run time, no destructor:
+// system, but for growth (once in 64 MB). A thread that comes again while it holds the lock itself
+// (in a signal handler, in a handler of fork()) does not wait: it is not served, and what it frees
+// is freed at the next call. No thread-local data, no C++ run time, no destructor:
 // calls may come before constructors, from threads that end, and after exit().
 #pragma once
-
-#include <pthread.h>
 
 #include <atomic>
 #include <cstddef>
@@ -27,6 +27,7 @@
 #include "heap/door.h"
 #include "heap/extents.hpp"
 #include "heap/file.hpp"
+#include "heap/lock.hpp"
 #include "heap/promotion.hpp"
 
 namespace mh::heap {
@@ -63,6 +64,14 @@ class Heap {
   [[nodiscard]] bool owns(const void* address) const { return file_.holds(address); }
   // Gives all kept memory back.
   void trim();
+  // Whether peers can reach all of it.
+  [[nodiscard]] bool reaches(std::uint64_t address, std::size_t bytes);
+  // That part of the heap or of static memory is for this process alone, until its block is freed.
+  void isolate(const void* address, std::size_t bytes);
+  // Whether a part of it is, or was, mapped from the heap's file.
+  [[nodiscard]] bool touches(const void* address, std::size_t bytes) const;
+  // Those pages hold nothing any more.
+  void empty(const void* address, std::size_t bytes);
   // The program has asked for huge pages there.
   void wants_huge(const void* address, std::size_t bytes);
   // Makes huge pages of touched memory, where private memory would have had them: at most `chunks`
@@ -74,9 +83,9 @@ class Heap {
   bool ensure_file();
   [[nodiscard]] Stats stats();
 
-  // Around fork(): the lock is held in between.
-  void lock();
-  void unlock();
+  // Around fork(): the lock is held in between. False: this thread held it before.
+  bool lock() { return lock_.enter(); }
+  void unlock() { lock_.leave(); }
   // The first broken invariant, or nullptr.
   [[nodiscard]] const char* check();
 
@@ -97,7 +106,7 @@ class Heap {
   void count_locked(Page first, std::size_t bytes);
   void discount_locked(Page first);
   [[nodiscard]] bool resize_locked(Page first, std::size_t bytes);
-  void* moved(void* block, std::size_t from, std::size_t to);
+  void* moved(void* block, std::size_t to);
   [[nodiscard]] void* place(Page first, std::size_t alignment) const;
   [[nodiscard]] Page extent_of(const void* block) const;
   [[nodiscard]] std::uint64_t address_of(Page page) const {
@@ -107,11 +116,14 @@ class Heap {
     return extents_.pages_of(first) * page_bytes_;
   }
   [[nodiscard]] Page pages_for(std::size_t bytes, std::size_t alignment) const;
+  void release_locked(Page first);
+  void release_later(Page first);
+  void release_deferred_locked();
   void give_back(std::uint64_t bound);
   void look_at_memory_locked();
   bool improve_one();
 
-  pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;
+  Lock lock_;
   std::atomic<bool> started_{false};
   // Written by start() alone.
   Options options_;
@@ -125,6 +137,8 @@ class Heap {
   std::size_t tag_bytes_ = 0;
   bool refused_ = false;  // no file; not tried again
   std::uint64_t looked_at_ms_ = 0;
+  // First of the blocks that this thread freed while it held the lock. Relaxed: one thread.
+  std::atomic<Page> deferred_{kNoPage};
   std::atomic<std::uint64_t> bound_{0};        // of kept bytes, now; relaxed: a hint
   std::atomic<std::uint64_t> improved_ms_{0};  // relaxed: a hint
   Stats stats_{};

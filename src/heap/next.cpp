@@ -34,7 +34,11 @@ constexpr Wanted kWanted[] = {{"malloc", offsetof(Next, malloc)},
                               {"valloc", offsetof(Next, valloc)},
                               {"pvalloc", offsetof(Next, pvalloc)},
                               {"malloc_usable_size", offsetof(Next, usable_size)},
-                              {"madvise", offsetof(Next, madvise)}};
+                              {"madvise", offsetof(Next, madvise)},
+                              {"fork", offsetof(Next, fork)},
+                              {"_Fork", offsetof(Next, fork_alone)},
+                              {"__register_atfork", offsetof(Next, register_atfork)},
+                              {"pthread_attr_setstack", offsetof(Next, set_stack)}};
 constexpr std::size_t kFunctions = sizeof kWanted / sizeof kWanted[0];
 static_assert(sizeof(Next) == kFunctions * sizeof(void*));
 

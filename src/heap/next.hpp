@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The allocator behind us: each function of the malloc family as the next object in the loader's
-// order defines it, which is what RTLD_NEXT means.
+// What is behind us: each function of the malloc family, and of the others that we export, as the
+// next object in the loader's order defines it, which is what RTLD_NEXT means.
 //
 // Found by reading symbol tables in memory (base/elf.h), not by dlsym(), which may allocate: we are
 // asked for memory before anything else has run.
 #pragma once
+
+#include <pthread.h>
+#include <sys/types.h>
 
 #include <cstddef>
 
@@ -24,9 +27,13 @@ struct Next {
   void* (*pvalloc)(std::size_t);
   std::size_t (*usable_size)(void*);
   int (*madvise)(void*, std::size_t, int);
+  pid_t (*fork)();
+  pid_t (*fork_alone)();  // _Fork, from glibc 2.34 on
+  int (*register_atfork)(void (*)(), void (*)(), void (*)(), void*);
+  int (*set_stack)(pthread_attr_t*, void*, std::size_t);
 };
 
-// The C library has all of them, and every program has the C library.
+// The C library has all of them but what says otherwise, and every program has the C library.
 void find_next(Next& next);
 // Whether the loader binds malloc to us and the next is the C library's; whether a checker is here.
 void look_around(Facts& facts);

@@ -46,8 +46,8 @@ void before_fork() { forking.prepare(); }
 void after_fork_in_parent() { forking.parent(); }
 void after_fork_in_child() { forking.child(); }
 
-// The first call of all. Our handlers of fork() are registered now, before anybody else's: in the
-// child they run first, in the parent they hold back the others.
+// The first call of all, of those who register handlers of fork() among them. Ours are registered
+// now, before anybody else's: in the child they run first, in the parent they hold back the others.
 [[gnu::noinline]] void start_forwarding() {
   mh::heap::find_next(next);
   found_next.store(true, std::memory_order_release);
@@ -138,7 +138,7 @@ int descriptor() {
 }
 
 int reaches(std::uint64_t address, std::uint64_t bytes) {
-  return heap.file().reaches(address, bytes) ? 1 : 0;
+  return heap.reaches(address, bytes) ? 1 : 0;
 }
 
 int improve(unsigned chunks) { return heap.improve(chunks) ? 1 : 0; }
@@ -235,9 +235,43 @@ MH_EXPORT std::size_t malloc_usable_size(void* block) {
 MH_EXPORT void free_sized(void* block, std::size_t) { ::free(block); }
 MH_EXPORT void free_aligned_sized(void* block, std::size_t, std::size_t) { ::free(block); }
 
-// A program that asks for huge pages (NumPy does) asks for them here, too.
+// Advice whose meaning differs for shared memory: private memory that is not needed reads as zero.
 MH_EXPORT int madvise(void* address, std::size_t bytes, int advice) {
+  if (!heap.touches(address, bytes)) return forward().madvise(address, bytes, advice);
+  if (advice == MADV_FREE) advice = MADV_DONTNEED;
+  if (advice == MADV_WIPEONFORK) heap.isolate(address, bytes);
   const int answer = forward().madvise(address, bytes, advice);
-  if (advice == MADV_HUGEPAGE && answer == 0) heap.wants_huge(address, bytes);
+  if (answer != 0) return answer;
+  if (advice == MADV_DONTNEED) heap.empty(address, bytes);
+  if (advice == MADV_HUGEPAGE) heap.wants_huge(address, bytes);  // NumPy asks for them
+  return answer;
+}
+
+// --- fork() and stacks ------------------------------------------------------------------------
+
+MH_EXPORT int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void* of) {
+  return forward().register_atfork(prepare, parent, child, of);
+}
+
+MH_EXPORT pid_t fork() { return forking.away_from_heap(forward().fork); }
+
+// Calls no handlers, so we do what ours do.
+MH_EXPORT pid_t _Fork() {
+  if (forward().fork_alone == nullptr) {
+    errno = ENOSYS;
+    return -1;
+  }
+  return forking.away_from_heap([] {
+    forking.prepare();
+    const pid_t pid = forward().fork_alone();
+    pid == 0 ? forking.child() : forking.parent();
+    return pid;
+  });
+}
+
+// The C library writes in stacks that the program gives to threads, before any handler of fork().
+MH_EXPORT int pthread_attr_setstack(pthread_attr_t* attributes, void* stack, std::size_t bytes) {
+  const int answer = forward().set_stack(attributes, stack, bytes);
+  if (answer == 0) heap.isolate(stack, bytes);
   return answer;
 }

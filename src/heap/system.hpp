@@ -4,11 +4,13 @@
 #pragma once
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 
@@ -58,6 +60,22 @@ class KeepErrno {
 
  private:
   int kept_ = errno;
+};
+
+// No signal is delivered to this thread in a scope: for steps that must not be interrupted.
+class NoSignals {
+ public:
+  NoSignals() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &mask_);
+  }
+  NoSignals(const NoSignals&) = delete;
+  NoSignals& operator=(const NoSignals&) = delete;
+  ~NoSignals() { ::pthread_sigmask(SIG_SETMASK, &mask_, nullptr); }
+
+ private:
+  sigset_t mask_;
 };
 
 // Far from all that the kernel places itself: programs and brk below 86 TB, stacks and mappings

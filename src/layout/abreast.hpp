@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Copying what another core has written and may still have in its caches.
+// Copying bytes that another core has written and may still have in its caches.
 //
-// A line comes from there in tens of nanoseconds, and what the hardware asks for ahead, within a
-// page or two, does not hide that. So four *lanes*, the quarters of a piece of 32 KB, are copied
-// abreast. What it is worth: docs/decisions.md. For x86-64 processors with wide registers.
+// A cache line from another core takes tens of nanoseconds, and the hardware prefetcher does not
+// hide that latency within a page or two. The copy therefore reads four *lanes* abreast: the
+// quarters of a piece of 32 KB. docs/decisions.md has the gain. Threads: any. Limit: x86-64
+// processors with wide registers; others use memcpy().
 #pragma once
 
 #include <algorithm>
@@ -17,15 +18,15 @@
 namespace mh::layout::detail {
 
 constexpr std::size_t kLanesAbreast = 4;
-// Lines of a lane: 32 * n + 25, so that no two lanes come near the same set of a cache at a time.
+// Lines per lane: 32 * n + 25, so that two lanes never use the same set of a cache at a time.
 constexpr std::size_t kLeastLane = 25;
 constexpr std::size_t kLaneStep = 32;
 constexpr std::size_t kPieceAbreast = 32U << 10U;
-// Blocks that gain. Longer ones are chunks of messages that the second cache does not hold.
+// Block sizes that gain. Longer blocks are chunks of messages that the second cache does not hold.
 constexpr std::size_t kLeastAbreast = 16U << 10U;
 constexpr std::size_t kMostAbreast = 64U << 10U;
 
-// Bytes copied, from the beginning on.
+// Returns the number of bytes copied, from the beginning on.
 [[gnu::target("avx2")]] inline std::size_t copy_lanes(std::byte* to, const std::byte* from,
                                                       std::size_t bytes) {
   const std::size_t share = bytes / kCacheLine / kLanesAbreast;
@@ -50,7 +51,7 @@ inline void copy_abreast(std::byte* to, const std::byte* from, std::size_t bytes
     const std::size_t piece = std::min(bytes - begin, kPieceAbreast);
     std::byte* target = to + begin;
     const std::byte* source = from + begin;
-    // From there on no store crosses a line.
+    // From here on no store crosses a cache line.
     std::size_t done = std::min(-reinterpret_cast<std::uintptr_t>(target) % kCacheLine, piece);
     std::memcpy(target, source, done);
     done += copy_lanes(target + done, source + done, piece - done);

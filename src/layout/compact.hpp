@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where all bytes of a message lie, as plain data: what another process needs to pack or unpack
-// them without asking the one whose they are.
+// The offsets of all bytes of a message as plain data, from which another process can pack or
+// unpack them.
 //
-// Only what is one grid (shape.hpp) has this form, and contiguous bytes: vectors, subarrays, faces
-// of boxes and most else that programs send. Lists of blocks do not fit.
+// Contiguous bytes and single grids (shape.hpp) have this form: vectors, subarrays, faces of boxes
+// and most else that programs send. Limit: lists of blocks do not.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace mh::layout {
 
 struct Compact {
   Grid grid;
-  std::int64_t first = 0;  // of the stream, relative to the address of the buffer
-  std::int64_t low = 0;    // the bytes lie in [low, high), likewise
+  std::int64_t first = 0;  // first byte of the stream, relative to the buffer's address
+  std::int64_t low = 0;    // the bytes lie in [low, high), relative to the buffer's address
   std::int64_t high = 0;
   std::uint64_t bytes = 0;  // of the stream
 
@@ -25,15 +25,14 @@ struct Compact {
   [[nodiscard]] std::uint64_t reach() const { return static_cast<std::uint64_t>(high - low); }
 };
 
-// `count` elements; nothing if they are no grid.
+// The form of `count` elements; empty if they are not a single grid.
 std::optional<Compact> compact_of(const Layout& layout, std::uint64_t count);
 Compact compact_of_bytes(std::uint64_t bytes);
 
-// One element of it is the whole message.
+// A layout of which a single element is the whole message.
 LayoutPtr layout_of(const Compact& compact);
 
-// The one that was asked for last is kept: the next chunk is likely of the same message. Of one
-// thread.
+// Caches the last layout: the next chunk probably belongs to the same message. For a single thread.
 class LastLayout {
  public:
   const Layout& of(const Compact& compact) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The loops that move rows and lists of blocks between memory and the packed stream.
 //
-// `kPack` says the direction: memory to stream, or stream to memory. Exactly the bytes of the
-// blocks are written, never a gap, and but for short runs nothing else is read. What was tried and
-// is slower: docs/decisions.md.
+// `kPack` is the direction: memory to stream, or stream to memory. Exactly the blocks' bytes are
+// written, never a gap. Bytes outside of the blocks are read only between short runs.
+// docs/decisions.md lists slower variants. Threads: any.
 #pragma once
 
 #include <immintrin.h>
@@ -21,10 +21,11 @@
 
 namespace mh::layout::detail {
 
-// Rows closer to each other than the blocks of a row share cache lines (a matrix by columns): a
-// few blocks of each row at a time, so that a line is used up while it is at hand.
+// Rows that are closer together than the blocks of a row share cache lines (a matrix by columns).
+// The loop takes a few blocks of each row at a time, and so uses up a line while it is in the
+// cache.
 constexpr std::uint64_t kTile = 8;
-inline std::uint64_t tile_of(const Rows& rows) {
+inline std::uint64_t tile_of(const BlockRows& rows) {
   const auto away = [](std::int64_t stride) { return stride < 0 ? -stride : stride; };
   const bool across =
       rows.rows > 1 && away(rows.row_stride) < away(rows.stride) && rows.block <= 32;
@@ -32,32 +33,33 @@ inline std::uint64_t tile_of(const Rows& rows) {
 }
 
 template <class MoveRow>
-void move_rows_tiled(Address at, const Rows& rows, std::byte* stream, MoveRow&& move) {
+void move_rows_tiled(Address at, const BlockRows& rows, std::byte* stream, MoveRow&& move) {
   const std::uint64_t tile = tile_of(rows);
   for (std::uint64_t done = 0; done < rows.length; done += tile) {
-    Row row{moved(at, done, rows.stride), rows.stride, std::min(tile, rows.length - done),
-            stream + done * rows.block, rows.block};
+    BlockRow row{address_at(at, done, rows.stride), rows.stride, std::min(tile, rows.length - done),
+                 stream + done * rows.block, rows.block};
     for (std::uint64_t i = 0; i < rows.rows; ++i) {
       move(row);
-      row.at = moved(row.at, rows.row_stride);
+      row.at = address_at(row.at, rows.row_stride);
       row.stream += rows.length * rows.block;
     }
   }
 }
 
-// So few and short that nothing but a loop is worth its beginning.
-inline bool are_few(const Rows& rows) { return rows.block <= 64 && rows.rows * rows.length <= 8; }
+// For so few and short blocks only the simple loop pays.
+inline bool are_few(const BlockRows& rows) {
+  return rows.block <= 64 && rows.rows * rows.length <= 8;
+}
 
-// Block after block.
 template <bool kPack>
-void move_simply(Address at, const Rows& rows, std::byte* stream) {
+void move_simply(Address at, const BlockRows& rows, std::byte* stream) {
   const auto each = [&](auto&& move) {
     for (std::uint64_t i = 0; i < rows.rows; ++i) {
       for (std::uint64_t k = 0; k < rows.length; ++k) {
-        move(pointer(moved(at, k, rows.stride)), stream);
+        move(pointer_to(address_at(at, k, rows.stride)), stream);
         stream += rows.block;
       }
-      at = moved(at, rows.row_stride);
+      at = address_at(at, rows.row_stride);
     }
   };
   switch (rows.block) {
@@ -75,17 +77,17 @@ void move_simply(Address at, const Rows& rows, std::byte* stream) {
 }
 
 template <bool kPack>
-void move_rows(Address at, const Rows& rows, std::byte* stream) {
+void move_rows(Address at, const BlockRows& rows, std::byte* stream) {
   if (are_few(rows)) return move_simply<kPack>(at, rows, stream);
   const bool tiles = tile_of(rows) < rows.length;
   const SetConflicts conflicts = tiles ? SetConflicts::none : set_conflicts_of(rows);
   if (conflicts == SetConflicts::severe) {
     if (lie_across_lines(at, rows)) {
       if (kPack || kSetConflictsAreSlow) return move_across_lines<kPack>(at, rows, stream);
-    } else if (moved_as_conflicting<kPack>(at, rows, stream)) {
+    } else if (move_as_conflicting<kPack>(at, rows, stream)) {
       return;
     }
-    // Four to a turn, as other rows, 62 blocks of 8 bytes would take 195 ns in place of 166.
+    // Four to a turn, as other rows, 62 blocks of 8 bytes would take 195 ns instead of 166.
     if (kPack) return move_simply<kPack>(at, rows, stream);
   }
   choose_row<kPack>(rows.block, [&](auto&& move) {
@@ -97,12 +99,12 @@ void move_rows(Address at, const Rows& rows, std::byte* stream) {
   });
 }
 
-// Runs of one length, known when this is compiled.
+// Runs of a single length, known at compile time.
 template <bool kPack, std::size_t kBytes>
 void move_list(Address at, const std::int64_t* offset, std::uint64_t runs, std::byte* stream) {
   constexpr std::uint64_t kUnroll = 4;
   const auto move = [&](std::uint64_t i) {
-    move_fixed<kPack, kBytes>(pointer(moved(at, offset[i])), stream + i * kBytes);
+    move_fixed<kPack, kBytes>(pointer_to(address_at(at, offset[i])), stream + i * kBytes);
   };
   std::uint64_t i = 0;
   for (; i + kUnroll <= runs; i += kUnroll) {
@@ -119,21 +121,21 @@ void move_even_list(Address at, const std::int64_t* offset, std::uint64_t runs, 
     return;
   }
   for (std::uint64_t i = 0; i < runs; ++i) {
-    move_short<kPack>(pointer(moved(at, offset[i])), stream + i * block, block);
+    move_short<kPack>(pointer_to(address_at(at, offset[i])), stream + i * block, block);
   }
 }
 
-// Whether so many bytes lie in one page, as far as pages are small.
+// True if the bytes lie in a single page; larger pages only make this pessimistic.
 inline bool in_one_page(const std::byte* from, std::size_t bytes) {
   constexpr std::uintptr_t kPage = 4096;
   return reinterpret_cast<std::uintptr_t>(from) % kPage <= kPage - bytes;
 }
 
-// Runs of at most kMost bytes, none of which is looked at for its length: kMost bytes are copied of
-// each, and what was too much of one is overwritten by the next. Returns the first run that this
-// cannot be done with, because the stream given to it is about to end there; `stream` goes along.
+// Packs runs of at most kMost bytes without a branch on their lengths: each run copies kMost bytes,
+// and the next run overwrites the excess. Stops at the first run whose excess would exceed the
+// stream's end, returns that run, and advances `stream`.
 //
-// What is read beyond a run lies between the list's runs and in the same page, so that it is there.
+// The excess is read from the same page and between the list's runs, so the memory exists.
 template <std::size_t kMost>
 [[gnu::target("avx2")]] std::uint64_t pack_short_runs(Address at, const Runs& runs,
                                                       std::uint64_t first, std::uint64_t last,
@@ -146,7 +148,7 @@ template <std::size_t kMost>
   for (; end - to >= kReach; ++i) {
     const std::int64_t offset = runs.offset[i];
     const std::uint64_t length = runs.length[i];
-    std::byte* const from = pointer(moved(at, offset));
+    std::byte* const from = pointer_to(address_at(at, offset));
     if (offset > furthest || !in_one_page(from, kMost)) [[unlikely]] {
       move_short<true>(from, to, length);
     } else if constexpr (kMost == 32) {
@@ -160,7 +162,6 @@ template <std::size_t kMost>
   return i;
 }
 
-// Runs of different lengths.
 template <bool kPack>
 void move_uneven_list(Address at, const Runs& runs, std::uint64_t first, std::uint64_t last,
                       std::byte* stream) {
@@ -173,14 +174,14 @@ void move_uneven_list(Address at, const Runs& runs, std::uint64_t first, std::ui
   }
   for (; first < last; ++first) {
     const std::uint64_t bytes = runs.length_of(first);
-    move_short<kPack>(pointer(moved(at, runs.offset[first])), stream, bytes);
+    move_short<kPack>(pointer_to(address_at(at, runs.offset[first])), stream, bytes);
     stream += bytes;
   }
 }
 
-// Records with gaps: few runs, repeated. Run by run over as many records as stay in the first
-// cache, because a loop over blocks of one size is several times as fast as one over different
-// ones.
+// Records with gaps: few runs, repeated. The loop takes the first run of as many records as the
+// first cache holds, then the second run, and so on. A loop over blocks of a single size is several
+// times as fast as a loop over different sizes.
 constexpr std::uint64_t kRecordRuns = 16;
 constexpr std::uint64_t kRecordBytes = 8U << 10U;
 
@@ -191,37 +192,38 @@ void move_records(Address at, const Runs& runs, std::uint64_t count, std::byte* 
     const std::uint64_t records = std::min(count, most);
     for (std::uint64_t i = 0; i < runs.runs; ++i) {
       const std::uint64_t begin = runs.begin_of(i);
-      const Row column{moved(at, runs.offset[i]), runs.stride, records, stream + begin, runs.bytes};
+      const BlockRow column{address_at(at, runs.offset[i]), runs.stride, records, stream + begin,
+                            runs.bytes};
       choose_row<kPack>(runs.begin_of(i + 1) - begin, [&](auto&& move) { move(column); });
     }
-    at = moved(at, records, runs.stride);
+    at = address_at(at, records, runs.stride);
     stream += records * runs.bytes;
     count -= records;
   }
 }
 
-// The sink that packs or unpacks.
+// The sink of walk_range() that packs or unpacks.
 template <bool kPack>
-class Mover {
+class PackSink {
  public:
-  Mover(std::byte* stream, CacheLevel cache_level) : stream_(stream), home_(cache_level) {}
+  PackSink(std::byte* stream, CacheLevel cache_level) : stream_(stream), home_(cache_level) {}
 
   void block(Address at, std::uint64_t bytes) {
     if (is_far(bytes)) [[unlikely]] {
       move_far(at, bytes);
     } else {
-      move_short<kPack>(pointer(at), stream_, bytes);
+      move_short<kPack>(pointer_to(at), stream_, bytes);
     }
     stream_ += bytes;
   }
-  void rows(Address at, const Rows& rows) {
+  void rows(Address at, const BlockRows& rows) {
     if (home_ == CacheLevel::caches || !moved_far(at, rows)) move_rows<kPack>(at, rows, stream_);
     stream_ += rows.rows * rows.length * rows.block;
   }
   void list(Address at, const Runs& runs, std::uint64_t first, std::uint64_t last) {
     if (are_far(runs)) {
       for (std::uint64_t i = first; i < last; ++i) {
-        block(moved(at, runs.offset[i]), runs.length_of(i));
+        block(address_at(at, runs.offset[i]), runs.length_of(i));
       }
       return;
     }
@@ -238,29 +240,30 @@ class Mover {
       stream_ += count * runs.bytes;
       return;
     }
-    for (std::uint64_t i = 0; i < count; ++i) list(moved(at, i, runs.stride), runs, 0, runs.runs);
+    for (std::uint64_t i = 0; i < count; ++i)
+      list(address_at(at, i, runs.stride), runs, 0, runs.runs);
   }
   [[nodiscard]] static constexpr bool full() { return false; }
 
  private:
-  // Lanes need wide registers, and a long way; what is written past the caches needs neither.
+  // Lanes need wide registers and a long block; stores past the caches need neither.
   [[nodiscard]] bool is_far(std::uint64_t block) const {
     if (home_ == CacheLevel::caches) return false;
     return kPack ? kHasWide && block >= far::kLeastRead : block >= far::kLeastWritten;
   }
-  // On average.
+  // Decided by the mean length of the runs.
   [[nodiscard]] bool are_far(const Runs& runs) const {
     return home_ == CacheLevel::memory && is_far(runs.bytes / runs.runs);
   }
-  // Apart, so that little has to be kept for what is short.
+  // In a function of its own, so that short blocks save few registers.
   [[gnu::noinline]] void move_far(Address at, std::uint64_t bytes) const {
     if constexpr (kPack) {
-      far::read(stream_, pointer(at), bytes);
+      far::read_lanes(stream_, pointer_to(at), bytes);
     } else {
-      far::write(pointer(at), stream_, bytes);
+      far::write_past_caches(pointer_to(at), stream_, bytes);
     }
   }
-  [[gnu::noinline]] bool moved_far(Address at, const Rows& rows) const {
+  [[gnu::noinline]] bool moved_far(Address at, const BlockRows& rows) const {
     if constexpr (kPack) {
       return kHasWide && far::read_rows(at, rows, stream_);
     } else {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Layouts: what an MPI datatype says about memory, flattened once into a canonical shape.
+// A layout: an MPI datatype, flattened once into a canonical shape.
 //
-// The constructors are the standard's (MPI-4.1, chapter 5), over layouts made before; a duplicate
-// of a type is the same layout. A layout is immutable and shared; counts, sizes and offsets have 64
-// bits. A constructor fails (system, EINVAL) on negative counts and the like, and (system,
-// EOVERFLOW) if an offset or size needs more than 62 bits, or the nesting is too deep for the
-// walk. How the bytes are moved: pack.hpp.
+// The constructors are the standard's (MPI-4.1, chapter 5), over existing layouts; a duplicated
+// type has the same layout. A layout is immutable and shared; counts, sizes and offsets have 64
+// bits. A constructor fails with (system, EINVAL) on negative counts and the like. It fails with
+// (system, EOVERFLOW) if an offset or size needs more than 62 bits, or if the nesting is too deep
+// for the walk. pack.hpp moves the bytes. Threads: any.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@
 
 namespace mh::layout {
 
-// Where elements begin and end, by the standard's rules.
-struct Bounds {
-  bool any = false;           // there is an entry, be it a marker alone
-  bool lower_marked = false;  // set by hand (resized, subarray, darray)
+// The bounds of an element, by the standard's rules.
+struct LayoutBounds {
+  bool any = false;           // false: no entries, not even a marker
+  bool lower_marked = false;  // set explicitly (resized, subarray, darray)
   bool upper_marked = false;
   std::int64_t lower = 0;
   std::int64_t upper = 0;      // without the padding to the alignment
@@ -32,10 +32,10 @@ using LayoutPtr = std::shared_ptr<const Layout>;
 
 class Layout {
  public:
-  Layout(Placed root, const Bounds& bounds, std::int64_t extent)
+  Layout(PlacedShape root, const LayoutBounds& bounds, std::int64_t extent)
       : root_(std::move(root)), bounds_(bounds), extent_(extent) {}
 
-  // Bytes of the packed stream of one element.
+  // Bytes of an element's packed stream.
   [[nodiscard]] std::uint64_t size() const { return root_.node ? root_.node->size : 0; }
   [[nodiscard]] std::int64_t lower() const { return bounds_.lower; }
   [[nodiscard]] std::int64_t extent() const { return extent_; }
@@ -46,17 +46,17 @@ class Layout {
   [[nodiscard]] std::int64_t true_upper() const {
     return root_.node ? root_.offset + root_.node->high : 0;
   }
-  // Any number of elements is one block that begins at the buffer.
+  // True if any number of elements is a single block that begins at the buffer.
   [[nodiscard]] bool contiguous() const;
-  // Contiguous blocks of one element, as the kernels see them.
+  // Contiguous blocks of an element, as the kernels see them.
   [[nodiscard]] std::uint64_t blocks() const { return root_.node ? root_.node->blocks : 0; }
 
-  [[nodiscard]] const Placed& root() const { return root_; }
-  [[nodiscard]] const Bounds& bounds() const { return bounds_; }
+  [[nodiscard]] const PlacedShape& root() const { return root_; }
+  [[nodiscard]] const LayoutBounds& bounds() const { return bounds_; }
 
  private:
-  Placed root_;
-  Bounds bounds_;
+  PlacedShape root_;
+  LayoutBounds bounds_;
   std::int64_t extent_;
 };
 
@@ -77,21 +77,21 @@ Result<LayoutPtr> structure(Numbers lengths, Numbers displacement_bytes,
                             std::span<const LayoutPtr> children);
 Result<LayoutPtr> resized(std::int64_t lower, std::int64_t extent, const Layout& child);
 
-enum class Order : std::uint8_t { c, fortran };
-Result<LayoutPtr> subarray(Numbers sizes, Numbers subsizes, Numbers starts, Order order,
+enum class ArrayOrder : std::uint8_t { c, fortran };
+Result<LayoutPtr> subarray(Numbers sizes, Numbers subsizes, Numbers starts, ArrayOrder order,
                            const Layout& child);
 
-// One dimension of a distributed array.
+// A dimension of a distributed array.
 enum class Distribution : std::uint8_t { none, block, cyclic };
 inline constexpr std::int64_t kDefaultArgument = -1;
 struct Distributed {
   std::int64_t size;  // of the whole array
   Distribution how;
-  std::int64_t argument;  // elements a block, or kDefaultArgument
+  std::int64_t argument;  // elements per block, or kDefaultArgument
   std::int64_t processes;
 };
-// The part of process `rank`; the processes are numbered in C order whatever `order` is.
-Result<LayoutPtr> darray(std::int64_t rank, std::span<const Distributed> dims, Order order,
+// The part of process `rank`. Processes are numbered in C order, whatever `order` is.
+Result<LayoutPtr> darray(std::int64_t rank, std::span<const Distributed> dims, ArrayOrder order,
                          const Layout& child);
 
 }  // namespace mh::layout

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Moving single blocks, and rows of equal blocks, between memory and the packed stream: one loop
-// for each block size.
+// Moves single blocks, and rows of equal blocks, between memory and the packed stream: a loop for
+// each block size.
 //
-// `kPack` says the direction: memory to stream, or stream to memory. Exactly the bytes of the
-// blocks are written, never a gap. What was tried and is slower: docs/decisions.md.
+// `kPack` is the direction: memory to stream, or stream to memory. Exactly the blocks' bytes are
+// written, never a gap. docs/decisions.md lists slower variants. Threads: any.
 #pragma once
 
 #include <immintrin.h>
@@ -17,8 +17,7 @@
 
 namespace mh::layout::detail {
 
-// Calls `with` for the number, known when this is compiled, if it is one of those. False: it is
-// not.
+// Calls `with` for the number as a compile-time constant if it is in kNumbers. False: it is not.
 template <std::size_t... kNumbers, class With>
 inline bool with_constant(std::size_t number, With&& with) {
   return ((number == kNumbers && (with(std::integral_constant<std::size_t, kNumbers>{}), true)) ||
@@ -34,7 +33,7 @@ inline void move_fixed(std::byte* memory, std::byte* stream) {
   }
 }
 
-// One block of more than 64 bytes.
+// A block of more than 64 bytes.
 void copy_long(std::byte* to, const std::byte* from, std::size_t bytes);
 
 template <bool kPack>
@@ -46,7 +45,7 @@ inline void move_bytes(std::byte* memory, std::byte* stream, std::size_t bytes) 
   }
 }
 
-// kPart to 2 * kPart bytes, by two parts that may overlap.
+// Moves kPart to 2 * kPart bytes as two parts that may overlap.
 template <bool kPack, std::size_t kPart>
 inline void move_overlapped(std::byte* memory, std::byte* stream, std::size_t bytes) {
   struct Part {
@@ -61,7 +60,7 @@ inline void move_overlapped(std::byte* memory, std::byte* stream, std::size_t by
   __builtin_memcpy((kPack ? stream : memory) + behind, &last, kPart);
 }
 
-// Up to 64 bytes without a call.
+// Moves up to 64 bytes without a function call.
 template <bool kPack>
 inline void move_short(std::byte* memory, std::byte* stream, std::size_t bytes) {
   if (bytes >= 16) {
@@ -82,44 +81,44 @@ inline void move_short(std::byte* memory, std::byte* stream, std::size_t bytes) 
   if (bytes == 1) *(kPack ? stream : memory) = *(kPack ? memory : stream);
 }
 
-// `move` is one block.
+// `move` moves a single block.
 template <class Move>
-inline void move_row_by(Row row, Move&& move) {
+inline void move_row_by(BlockRow row, Move&& move) {
   constexpr std::uint64_t kUnroll = 4;
   for (; row.length >= kUnroll; row.length -= kUnroll) {
     for (std::uint64_t k = 0; k < kUnroll; ++k) {
-      move(pointer(moved(row.at, k, row.stride)), row.stream + k * row.stream_stride);
+      move(pointer_to(address_at(row.at, k, row.stride)), row.stream + k * row.stream_stride);
     }
-    row.at = moved(row.at, kUnroll, row.stride);
+    row.at = address_at(row.at, kUnroll, row.stride);
     row.stream += kUnroll * row.stream_stride;
   }
   for (; row.length != 0; --row.length) {
-    move(pointer(row.at), row.stream);
-    row.at = moved(row.at, row.stride);
+    move(pointer_to(row.at), row.stream);
+    row.at = address_at(row.at, row.stride);
     row.stream += row.stream_stride;
   }
 }
 
 template <bool kPack, std::size_t kBytes>
-inline void move_fixed_row(const Row& row) {
+inline void move_fixed_row(const BlockRow& row) {
   move_row_by(row, move_fixed<kPack, kBytes>);
 }
 
 template <bool kPack, std::size_t kPart>
-inline void move_overlapped_row(const Row& row, std::size_t bytes) {
+inline void move_overlapped_row(const BlockRow& row, std::size_t bytes) {
   move_row_by(row, [bytes](std::byte* memory, std::byte* stream) {
     move_overlapped<kPack, kPart>(memory, stream, bytes);
   });
 }
 
-// How wide registers move a block: 32 or 64 bytes at a time from its beginning on, or 64 at a time
-// from the first place on that no store crosses a cache line.
-enum class Parts : std::uint8_t { by_32, by_64, aligned };
+// Ways in which wide registers move a block: 32 or 64 bytes at a time from its beginning, or 64 at
+// a time from the first address at which no store crosses a cache line.
+enum class WideParts : std::uint8_t { by_32, by_64, aligned };
 constexpr std::size_t kLeastAligned = 160;
-// The longest blocks that they move faster than the C library does.
+// Wide registers move blocks up to this length faster than the C library.
 constexpr std::size_t kWideMost = 64U << 10U;
 
-// Whether the processor has 32-byte registers.
+// True if the processor has 32-byte registers.
 extern const bool kHasWide;
 
 [[gnu::target("avx2"), gnu::always_inline]] inline __m256i load_wide(const std::byte* from) {
@@ -129,7 +128,7 @@ extern const bool kHasWide;
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), part);
 }
 
-// One block, kEnd bytes (32 or 64) at a time, of which the last ones may overlap.
+// Moves a block kEnd bytes (32 or 64) at a time; the last parts may overlap.
 template <std::size_t kEnd>
 [[gnu::target("avx2"), gnu::always_inline]] inline void copy_wide(std::byte* to,
                                                                   const std::byte* from,
@@ -165,55 +164,59 @@ template <std::size_t kEnd>
   store_wide(to + last + 32, end_half);
 }
 
-template <Parts kParts>
+template <WideParts kParts>
 [[gnu::target("avx2"), gnu::always_inline]] inline void copy_block(std::byte* to,
                                                                    const std::byte* from,
                                                                    std::size_t bytes) {
-  if constexpr (kParts == Parts::aligned) return copy_aligned(to, from, bytes);
-  copy_wide<kParts == Parts::by_32 ? 32 : 64>(to, from, bytes);
+  if constexpr (kParts == WideParts::aligned) return copy_aligned(to, from, bytes);
+  copy_wide<kParts == WideParts::by_32 ? 32 : 64>(to, from, bytes);
 }
 
-// Arguments one by one, so that they travel in registers: a row of two blocks is over at once.
-template <bool kPack, Parts kParts>
+// The arguments are single values so that they stay in registers: a row of two blocks is over at
+// once.
+template <bool kPack, WideParts kParts>
 [[gnu::target("avx2")]] void move_wide(Address at, std::int64_t stride, std::uint64_t length,
                                        std::byte* stream, std::uint64_t stream_stride,
                                        std::size_t bytes) {
   for (; length != 0; --length) {
     if constexpr (kPack) {
-      copy_block<kParts>(stream, pointer(at), bytes);
+      copy_block<kParts>(stream, pointer_to(at), bytes);
     } else {
-      copy_block<kParts>(pointer(at), stream, bytes);
+      copy_block<kParts>(pointer_to(at), stream, bytes);
     }
-    at = moved(at, stride);
+    at = address_at(at, stride);
     stream += stream_stride;
   }
 }
 
-template <bool kPack, Parts kParts>
-void move_wide_row(const Row& row, std::size_t bytes) {
+template <bool kPack, WideParts kParts>
+void move_wide_row(const BlockRow& row, std::size_t bytes) {
   move_wide<kPack, kParts>(row.at, row.stride, row.length, row.stream, row.stream_stride, bytes);
 }
 
-// Calls `with` for the loop over blocks of this size; the choice is made once, not for each row.
+// Calls `with` for the loop over blocks of this size: a single choice, not a choice per row.
 template <bool kPack, class With>
 void choose_row(std::size_t bytes, With&& with) {
   if (with_constant<1, 2, 3, 4, 8, 16, 24, 32, 40>(
           bytes, [&](auto size) { with(move_fixed_row<kPack, size>); })) {
     return;
   }
-  if (bytes < 8) return with([=](const Row& row) { move_overlapped_row<kPack, 4>(row, bytes); });
-  if (bytes < 16) return with([=](const Row& row) { move_overlapped_row<kPack, 8>(row, bytes); });
-  if (bytes < 32) return with([=](const Row& row) { move_overlapped_row<kPack, 16>(row, bytes); });
+  if (bytes < 8)
+    return with([=](const BlockRow& row) { move_overlapped_row<kPack, 4>(row, bytes); });
+  if (bytes < 16)
+    return with([=](const BlockRow& row) { move_overlapped_row<kPack, 8>(row, bytes); });
+  if (bytes < 32)
+    return with([=](const BlockRow& row) { move_overlapped_row<kPack, 16>(row, bytes); });
   if (kHasWide && bytes < 64) {
-    return with([=](const Row& row) { move_wide_row<kPack, Parts::by_32>(row, bytes); });
+    return with([=](const BlockRow& row) { move_wide_row<kPack, WideParts::by_32>(row, bytes); });
   }
   if (kHasWide && bytes < kLeastAligned) {
-    return with([=](const Row& row) { move_wide_row<kPack, Parts::by_64>(row, bytes); });
+    return with([=](const BlockRow& row) { move_wide_row<kPack, WideParts::by_64>(row, bytes); });
   }
   if (kHasWide && bytes <= kWideMost) {
-    return with([=](const Row& row) { move_wide_row<kPack, Parts::aligned>(row, bytes); });
+    return with([=](const BlockRow& row) { move_wide_row<kPack, WideParts::aligned>(row, bytes); });
   }
-  with([=](const Row& row) {
+  with([=](const BlockRow& row) {
     move_row_by(row, [=](std::byte* memory, std::byte* stream) {
       move_bytes<kPack>(memory, stream, bytes);
     });

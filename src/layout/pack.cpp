@@ -10,8 +10,8 @@
 namespace mh::layout {
 
 namespace detail {
-// Read by moves of any thread; until this file is initialised, there are no wide registers and no
-// fences between stores.
+// Read by any thread. Before this file is initialised, no wide registers are used and no fence is
+// issued.
 const bool kHasWide = [] {
   __builtin_cpu_init();
   return __builtin_cpu_supports("avx2") != 0;
@@ -23,8 +23,8 @@ const bool kSetConflictsAreSlow = [] {
 
 [[gnu::target("avx2")]] static void copy_long_wide(std::byte* to, const std::byte* from,
                                                    std::size_t bytes) {
-  if (bytes < kLeastAligned) return copy_block<Parts::by_64>(to, from, bytes);
-  copy_block<Parts::aligned>(to, from, bytes);
+  if (bytes < kLeastAligned) return copy_block<WideParts::by_64>(to, from, bytes);
+  copy_block<WideParts::aligned>(to, from, bytes);
 }
 
 void copy_long(std::byte* to, const std::byte* from, std::size_t bytes) {
@@ -35,18 +35,19 @@ void copy_long(std::byte* to, const std::byte* from, std::size_t bytes) {
 
 namespace {
 
-Range within(const Elements& elements, Range range) {
+StreamRange clip_to_stream(const Elements& elements, StreamRange range) {
   range.end = std::min(range.end, elements.bytes());
   range.begin = std::min(range.begin, range.end);
   return range;
 }
 
-// The sink that lists blocks.
-class Lister {
+// The sink of walk_range() that lists blocks.
+class BlockLister {
  public:
-  explicit Lister(std::span<iovec> room) : room_(room) {}
-  [[nodiscard]] const Blocks& listed() const { return listed_; }
-  // One more block may still lengthen the last one, so there is room until one does not fit.
+  explicit BlockLister(std::span<iovec> room) : room_(room) {}
+  [[nodiscard]] const ListedBlocks& listed() const { return listed_; }
+  // A further block may extend the last listed block, so the list is full only when a block is
+  // refused.
   [[nodiscard]] bool full() const { return refused_; }
 
   void block(Address at, std::uint64_t bytes) {
@@ -55,108 +56,109 @@ class Lister {
     if (last != nullptr && address_of(last->iov_base) + last->iov_len == at) {
       last->iov_len += bytes;
     } else if (listed_.used < room_.size()) {
-      room_[listed_.used++] = {detail::pointer(at), bytes};
+      room_[listed_.used++] = {detail::pointer_to(at), bytes};
     } else {
       refused_ = true;
       return;
     }
     listed_.bytes += bytes;
   }
-  void rows(Address at, const Rows& rows) {
+  void rows(Address at, const BlockRows& rows) {
     for (std::uint64_t i = 0; i < rows.rows && !refused_; ++i) {
       for (std::uint64_t k = 0; k < rows.length && !refused_; ++k) {
-        block(moved(moved(at, i, rows.row_stride), k, rows.stride), rows.block);
+        block(address_at(address_at(at, i, rows.row_stride), k, rows.stride), rows.block);
       }
     }
   }
   void list(Address at, const Runs& runs, std::uint64_t first, std::uint64_t last) {
     for (std::uint64_t i = first; i < last && !refused_; ++i) {
-      block(moved(at, runs.offset[i]), runs.begin_of(i + 1) - runs.begin_of(i));
+      block(address_at(at, runs.offset[i]), runs.begin_of(i + 1) - runs.begin_of(i));
     }
   }
   void lists(Address at, const Runs& runs, std::uint64_t count) {
     for (std::uint64_t i = 0; i < count && !refused_; ++i) {
-      list(moved(at, i, runs.stride), runs, 0, runs.runs);
+      list(address_at(at, i, runs.stride), runs, 0, runs.runs);
     }
   }
 
  private:
   std::span<iovec> room_;
-  Blocks listed_{0, 0};
+  ListedBlocks listed_{0, 0};
   bool refused_ = false;
 };
 
 template <bool kPack>
-std::uint64_t move(const Elements& elements, Range range, std::byte* stream) {
-  range = within(elements, range);
-  detail::Mover<kPack> mover(stream, elements.cache_level);
-  walk(*elements.layout, elements.count, elements.base, range, mover);
-  if (!kPack && elements.cache_level == CacheLevel::memory) detail::far::written();
+std::uint64_t move_range(const Elements& elements, StreamRange range, std::byte* stream) {
+  range = clip_to_stream(elements, range);
+  detail::PackSink<kPack> mover(stream, elements.cache_level);
+  walk_range(*elements.layout, elements.count, elements.base, range, mover);
+  if (!kPack && elements.cache_level == CacheLevel::memory) detail::far::fence_stores();
   return range.end - range.begin;
 }
 
-// The first byte of the stream, if the stream lies in memory as it is.
+// The first byte of the stream if the stream lies in memory unchanged; else null.
 const std::byte* stream_in_memory(const Elements& elements) {
   const Layout& layout = *elements.layout;
-  const Node* node = layout.root().node.get();
-  const bool one_block = node != nullptr && node->kind == Kind::grid && node->grid.dims == 0;
+  const ShapeNode* node = layout.root().node.get();
+  const bool one_block = node != nullptr && node->kind == ShapeKind::grid && node->grid.dims == 0;
   if (!one_block) return nullptr;
   const bool tiles =
       elements.count == 1 || static_cast<std::uint64_t>(layout.extent()) == node->size;
-  return tiles ? detail::pointer(moved(elements.base, layout.root().offset)) : nullptr;
+  return tiles ? detail::pointer_to(address_at(elements.base, layout.root().offset)) : nullptr;
 }
 
-// Blocks so long that finding the place of each in the target costs less than a second copy.
+// A second copy costs more than the search for the target of a block of this length.
 constexpr std::uint64_t kLongBlock = 2048;
 
 bool has_long_blocks(const Layout& layout) { return layout.size() / kLongBlock >= layout.blocks(); }
 
-// Each block of the source is a piece of the stream as it lies.
-std::uint64_t copy_blocks(const Elements& to, const Elements& from, Range range) {
+// Each block of the source is a piece of the stream.
+std::uint64_t copy_blocks(const Elements& to, const Elements& from, StreamRange range) {
   std::array<iovec, 16> room;
   for (std::uint64_t at = range.begin; at < range.end;) {
-    const Blocks found = blocks(from, {at, range.end}, room);
+    const ListedBlocks found = list_blocks(from, {at, range.end}, room);
     for (std::size_t i = 0; i < found.used; ++i) {
-      at += unpack(to, {at, at + room[i].iov_len}, room[i].iov_base);
+      at += unpack_range(to, {at, at + room[i].iov_len}, room[i].iov_base);
     }
   }
   return range.end - range.begin;
 }
 
-// Past the caches this is the fastest way also where one end is contiguous: reading in lanes and
-// writing whole lines are each for one side of a copy.
-std::uint64_t copy_by_scratch(const Elements& to, const Elements& from, Range range,
+// For CacheLevel::memory this is also the fastest way if an end is contiguous: reading in lanes and
+// writing whole lines each serve a single side of a copy.
+std::uint64_t copy_by_scratch(const Elements& to, const Elements& from, StreamRange range,
                               std::span<std::byte> scratch) {
   const std::size_t step = std::min(scratch.size(), kScratch);
   if (step == 0) return 0;
   for (std::uint64_t at = range.begin; at < range.end; at += step) {
-    const Range part{at, std::min<std::uint64_t>(at + step, range.end)};
-    pack(from, part, scratch.data());
-    unpack(to, part, scratch.data());
+    const StreamRange part{at, std::min<std::uint64_t>(at + step, range.end)};
+    pack_range(from, part, scratch.data());
+    unpack_range(to, part, scratch.data());
   }
   return range.end - range.begin;
 }
 
 }  // namespace
 
-std::uint64_t pack(const Elements& from, Range range, void* packed) {
-  return move<true>(from, range, static_cast<std::byte*>(packed));
+std::uint64_t pack_range(const Elements& from, StreamRange range, void* packed) {
+  return move_range<true>(from, range, static_cast<std::byte*>(packed));
 }
 
-std::uint64_t unpack(const Elements& to, Range range, const void* packed) {
-  // The sink of both directions takes the stream as writable and, unpacking, only reads it.
-  return move<false>(to, range, static_cast<std::byte*>(const_cast<void*>(packed)));
+std::uint64_t unpack_range(const Elements& to, StreamRange range, const void* packed) {
+  // const_cast: the sink of both directions takes a writable stream; unpacking only reads it.
+  return move_range<false>(to, range, static_cast<std::byte*>(const_cast<void*>(packed)));
 }
 
 void copy_from(CacheLevel cache_level, void* packed, const void* from, std::size_t bytes) {
-  detail::Mover<true>(static_cast<std::byte*>(packed), cache_level).block(address_of(from), bytes);
+  detail::PackSink<true>(static_cast<std::byte*>(packed), cache_level)
+      .block(address_of(from), bytes);
 }
 
 void copy_to(CacheLevel cache_level, void* to, const void* packed, std::size_t bytes) {
-  // As in unpack(), the sink only reads the stream.
+  // const_cast: as in unpack_range().
   auto* stream = static_cast<std::byte*>(const_cast<void*>(packed));
-  detail::Mover<false>(stream, cache_level).block(address_of(to), bytes);
-  if (cache_level == CacheLevel::memory) detail::far::written();
+  detail::PackSink<false>(stream, cache_level).block(address_of(to), bytes);
+  if (cache_level == CacheLevel::memory) detail::far::fence_stores();
 }
 
 void fetch_to(CacheLevel cache_level, void* to, const void* from, std::size_t bytes) {
@@ -165,25 +167,25 @@ void fetch_to(CacheLevel cache_level, void* to, const void* from, std::size_t by
   detail::copy_abreast(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
 }
 
-std::uint64_t copy(const Elements& to, const Elements& from, Range range,
-                   std::span<std::byte> scratch) {
-  range = within(to, within(from, range));
+std::uint64_t copy_range(const Elements& to, const Elements& from, StreamRange range,
+                         std::span<std::byte> scratch) {
+  range = clip_to_stream(to, clip_to_stream(from, range));
   const bool far = to.cache_level == CacheLevel::memory && from.cache_level == CacheLevel::memory &&
                    !scratch.empty();
   if (far) return copy_by_scratch(to, from, range, scratch);
   if (const std::byte* source = stream_in_memory(from)) {
-    return unpack(to, range, source + range.begin);
+    return unpack_range(to, range, source + range.begin);
   }
   if (const std::byte* target = stream_in_memory(to)) {
-    return pack(from, range, const_cast<std::byte*>(target) + range.begin);
+    return pack_range(from, range, const_cast<std::byte*>(target) + range.begin);
   }
   if (range.begin < range.end && has_long_blocks(*from.layout)) return copy_blocks(to, from, range);
   return copy_by_scratch(to, from, range, scratch);
 }
 
-Blocks blocks(const Elements& of, Range range, std::span<iovec> room) {
-  Lister lister(room);
-  walk(*of.layout, of.count, of.base, within(of, range), lister);
+ListedBlocks list_blocks(const Elements& of, StreamRange range, std::span<iovec> room) {
+  BlockLister lister(room);
+  walk_range(*of.layout, of.count, of.base, clip_to_stream(of, range), lister);
   return lister.listed();
 }
 

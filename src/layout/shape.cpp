@@ -11,37 +11,37 @@
 namespace mh::layout {
 namespace {
 
-// Shapes of at most this many blocks are put into the list around them as blocks.
+// Shapes of at most this many blocks join the list around them as blocks.
 constexpr std::uint64_t kFewBlocks = 16;
-// No list gets longer than this by doing so.
+// No list grows beyond this length in that way.
 constexpr std::uint64_t kLongList = 1U << 22U;
 
 std::uint64_t product_of_blocks(std::uint64_t count, std::uint64_t blocks) {
-  const Wide product = Wide{count} * blocks;
+  const Int128 product = Int128{count} * blocks;
   return product > kLargest ? static_cast<std::uint64_t>(kLargest)
                             : static_cast<std::uint64_t>(product);
 }
 
-bool is_block(const Node& node) { return node.kind == Kind::grid && node.grid.dims == 0; }
+bool is_block(const ShapeNode& node) { return node.kind == ShapeKind::grid && node.grid.dims == 0; }
 
-// Size and bounds of `node` once it is repeated.
-bool spread(Node& node, std::uint64_t count, std::int64_t stride) {
-  const Wide size = Wide{count} * node.size;
+// Updates size and bounds of `node` for its repetition.
+bool spread_bounds(ShapeNode& node, std::uint64_t count, std::int64_t stride) {
+  const Int128 size = Int128{count} * node.size;
   if (size > kLargest) return false;
   node.size = static_cast<std::uint64_t>(size);
-  return layout::spread(node.low, node.high, count, stride);
+  return layout::spread_bounds(node.low, node.high, count, stride);
 }
 
-// A block as long as its stride is a longer block. (A grid's own block never is: its strides would
-// have made one of it.)
-bool lengthens(const Grid& grid, std::int64_t stride) {
+// True if the stride equals the length of a block: the repetition is a longer block. A grid's own
+// block is never extended in that way, because its strides would have merged with it.
+bool lengthens_block(const Grid& grid, std::int64_t stride) {
   return grid.dims == 0 && stride > 0 && static_cast<std::uint64_t>(stride) == grid.block;
 }
 
-Result<NodePtr> wrapped(std::uint64_t count, std::int64_t stride, const NodePtr& node) {
+Result<ShapePtr> make_repeat(std::uint64_t count, std::int64_t stride, const ShapePtr& node) {
   if (node->depth + 1 > kMaxDepth) return too_large();
-  auto made = std::make_shared<Node>();
-  made->kind = Kind::repeat;
+  auto made = std::make_shared<ShapeNode>();
+  made->kind = ShapeKind::repeat;
   made->depth = node->depth + 1;
   made->size = node->size;
   made->low = node->low;
@@ -49,30 +49,30 @@ Result<NodePtr> wrapped(std::uint64_t count, std::int64_t stride, const NodePtr&
   made->blocks = product_of_blocks(count, node->blocks);
   made->outer = {count, stride};
   made->child = {node};
-  if (!spread(*made, count, stride)) return too_large();
-  return NodePtr(std::move(made));
+  if (!spread_bounds(*made, count, stride)) return too_large();
+  return ShapePtr(std::move(made));
 }
 
-// The repeated shape as one leaf, if it is one.
-bool extend(Node& node, std::uint64_t count, std::int64_t stride) {
+// Makes the repeated shape a single leaf if possible. False: it is not.
+bool add_stride(ShapeNode& node, std::uint64_t count, std::int64_t stride) {
   switch (node.kind) {
-    case Kind::grid:
-      return layout::extend(node.grid, count, stride);
-    case Kind::runs:
-      return layout::extend(node.runs, count, stride);
-    case Kind::repeat:
+    case ShapeKind::grid:
+      return layout::add_stride(node.grid, count, stride);
+    case ShapeKind::runs:
+      return layout::add_stride(node.runs, count, stride);
+    case ShapeKind::repeat:
       if (!follows_on(node.outer, stride)) return false;
       node.outer.count *= count;
       return true;
-    case Kind::mix:
+    case ShapeKind::mix:
       return false;
   }
   return false;
 }
 
 // A copy of the node whose runs point to its own arrays.
-std::shared_ptr<Node> copy_of(const Node& node) {
-  auto made = std::make_shared<Node>(node);
+std::shared_ptr<ShapeNode> copy_of(const ShapeNode& node) {
+  auto made = std::make_shared<ShapeNode>(node);
   made->runs.offset = made->offset.data();
   if (made->runs.end != nullptr) made->runs.end = made->end.data();
   if (made->runs.length != nullptr) made->runs.length = made->length.data();
@@ -81,15 +81,15 @@ std::shared_ptr<Node> copy_of(const Node& node) {
 
 // ---- sequences -------------------------------------------------------------------------------
 
-NodePtr node_of(const Piece& piece, const NodePtr& like) {
+ShapePtr node_of(const SequencePart& piece, const ShapePtr& like) {
   if (piece.node) return piece.node;
   if (like && is_block(*like) && like->size == piece.bytes) return like;
   return *block_of(piece.bytes);
 }
 
-void add_blocks(const Node& node, std::int64_t at, std::vector<Piece>& to);
+void add_blocks(const ShapeNode& node, std::int64_t at, std::vector<SequencePart>& to);
 
-void add_grid(const Grid& grid, unsigned dims, std::int64_t at, std::vector<Piece>& to) {
+void add_grid(const Grid& grid, unsigned dims, std::int64_t at, std::vector<SequencePart>& to) {
   if (dims == 0) {
     to.push_back({at, grid.block, nullptr});
     return;
@@ -98,7 +98,7 @@ void add_grid(const Grid& grid, unsigned dims, std::int64_t at, std::vector<Piec
   for (std::uint64_t i = 0; i < dim.count; ++i, at += dim.stride) add_grid(grid, dims - 1, at, to);
 }
 
-void add_runs(const Runs& runs, std::int64_t at, std::vector<Piece>& to) {
+void add_runs(const Runs& runs, std::int64_t at, std::vector<SequencePart>& to) {
   for (std::uint64_t i = 0; i < runs.count; ++i, at += runs.stride) {
     for (std::uint64_t k = 0; k < runs.runs; ++k) {
       to.push_back({at + runs.offset[k], runs.begin_of(k + 1) - runs.begin_of(k), nullptr});
@@ -106,19 +106,19 @@ void add_runs(const Runs& runs, std::int64_t at, std::vector<Piece>& to) {
   }
 }
 
-// The blocks of a shape that has few.
-void add_blocks(const Node& node, std::int64_t at, std::vector<Piece>& to) {
+// Appends the blocks of a shape that has few.
+void add_blocks(const ShapeNode& node, std::int64_t at, std::vector<SequencePart>& to) {
   switch (node.kind) {
-    case Kind::grid:
+    case ShapeKind::grid:
       return add_grid(node.grid, node.grid.dims, at, to);
-    case Kind::runs:
+    case ShapeKind::runs:
       return add_runs(node.runs, at, to);
-    case Kind::repeat:
+    case ShapeKind::repeat:
       for (std::uint64_t i = 0; i < node.outer.count; ++i, at += node.outer.stride) {
         add_blocks(*node.child[0], at, to);
       }
       return;
-    case Kind::mix:
+    case ShapeKind::mix:
       for (std::size_t i = 0; i < node.child.size(); ++i) {
         add_blocks(*node.child[i], at + node.offset[i], to);
       }
@@ -126,24 +126,24 @@ void add_blocks(const Node& node, std::int64_t at, std::vector<Piece>& to) {
   }
 }
 
-std::uint64_t blocks_of(const Piece& piece) { return piece.node ? piece.node->blocks : 1; }
+std::uint64_t blocks_of(const SequencePart& piece) { return piece.node ? piece.node->blocks : 1; }
 
-// Mixes dissolve into what they consist of, and shapes of few blocks into these.
-std::vector<Piece> flattened(std::vector<Piece>&& pieces) {
+// Replaces mixes by their parts, and shapes of few blocks by these blocks.
+std::vector<SequencePart> flatten_parts(std::vector<SequencePart>&& pieces) {
   std::uint64_t small = 0;
   bool flat = true;
-  for (const Piece& piece : pieces) {
+  for (const SequencePart& piece : pieces) {
     flat = flat && !piece.node;
     small += blocks_of(piece) <= kFewBlocks ? blocks_of(piece) : 0;
   }
   if (flat) return std::move(pieces);
   const std::uint64_t few = small <= kLongList ? kFewBlocks : 1;
-  std::vector<Piece> made;
-  for (Piece& piece : pieces) {
+  std::vector<SequencePart> made;
+  for (SequencePart& piece : pieces) {
     if (piece.node && piece.node->blocks <= few) {
       add_blocks(*piece.node, piece.offset, made);
-    } else if (piece.node && piece.node->kind == Kind::mix) {
-      const Node& mix = *piece.node;
+    } else if (piece.node && piece.node->kind == ShapeKind::mix) {
+      const ShapeNode& mix = *piece.node;
       for (std::size_t i = 0; i < mix.child.size(); ++i) {
         made.push_back({piece.offset + mix.offset[i], mix.child[i]->size, mix.child[i]});
       }
@@ -154,16 +154,16 @@ std::vector<Piece> flattened(std::vector<Piece>&& pieces) {
   return made;
 }
 
-// Blocks without a gap between them are one. Pieces without bytes are none.
-void coalesce(std::vector<Piece>& pieces) {
+// Merges blocks without a gap, and drops empty pieces.
+void merge_adjacent(std::vector<SequencePart>& pieces) {
   std::size_t kept = 0;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
-    Piece& piece = pieces[i];
+    SequencePart& piece = pieces[i];
     if (!piece.node && piece.bytes == 0) continue;
     if (piece.node && is_block(*piece.node)) piece.node = nullptr;
-    Piece* last = kept > 0 ? &pieces[kept - 1] : nullptr;
+    SequencePart* last = kept > 0 ? &pieces[kept - 1] : nullptr;
     const bool joins = last != nullptr && !last->node && !piece.node &&
-                       Wide{last->offset} + last->bytes == piece.offset;
+                       Int128{last->offset} + last->bytes == piece.offset;
     if (joins) {
       last->bytes += piece.bytes;
     } else {
@@ -174,57 +174,60 @@ void coalesce(std::vector<Piece>& pieces) {
   pieces.resize(kept);
 }
 
-bool same_piece(const Piece& a, const Piece& b) {
+bool are_equal_parts(const SequencePart& a, const SequencePart& b) {
   if (a.bytes != b.bytes || !a.node != !b.node) return false;
-  return !a.node || a.node == b.node || same(*a.node, *b.node);
+  return !a.node || a.node == b.node || are_equal(*a.node, *b.node);
 }
 
-// Every group of `group` offsets is a step of `gap` like the first.
-bool grouped(std::span<const std::int64_t> at, std::size_t group, std::int64_t gap) {
+// True if every group of `group` offsets is the first group plus a multiple of `gap`.
+bool is_grouped(std::span<const std::int64_t> at, std::size_t group, std::int64_t gap) {
   for (std::size_t i = 1; i < at.size(); ++i) {
-    if (i % group != 0 && Wide{at[i]} - at[i - 1] != gap) return false;
+    if (i % group != 0 && Int128{at[i]} - at[i - 1] != gap) return false;
   }
   return true;
 }
 
-// Length of the first run of equal gaps.
+// The length of the first run of equal gaps.
 std::size_t first_group(std::span<const std::int64_t> at, std::int64_t gap) {
   std::size_t i = 2;
-  while (i < at.size() && Wide{at[i]} - at[i - 1] == gap) ++i;
+  while (i < at.size() && Int128{at[i]} - at[i - 1] == gap) ++i;
   return i;
 }
 
-// Equal shapes at offsets that are strides, or strides of strides. Empty if they are not.
-std::optional<Result<NodePtr>> folded(std::span<const Piece> pieces) {
-  for (const Piece& piece : pieces) {
-    if (!same_piece(piece, pieces[0])) return {};
+// Equal shapes at offsets that are strides, or strides of strides, as a grid; empty if they are
+// not.
+std::optional<Result<ShapePtr>> fold_strides(std::span<const SequencePart> pieces) {
+  for (const SequencePart& piece : pieces) {
+    if (!are_equal_parts(piece, pieces[0])) return {};
   }
   std::vector<std::int64_t> at;
   at.reserve(pieces.size());
-  for (const Piece& piece : pieces) at.push_back(piece.offset);
-  NodePtr node = node_of(pieces[0], nullptr);
+  for (const SequencePart& piece : pieces) at.push_back(piece.offset);
+  ShapePtr node = node_of(pieces[0], nullptr);
   while (at.size() > 1) {
-    const Wide gap = Wide{at[1]} - at[0];
-    if (!fits(gap)) return Result<NodePtr>(too_large());
+    const Int128 gap = Int128{at[1]} - at[0];
+    if (!fits_offset(gap)) return Result<ShapePtr>(too_large());
     const std::size_t group = first_group(at, static_cast<std::int64_t>(gap));
-    if (at.size() % group != 0 || !grouped(at, group, static_cast<std::int64_t>(gap))) return {};
-    Result<NodePtr> inner = repeated(group, static_cast<std::int64_t>(gap), node);
+    if (at.size() % group != 0 || !is_grouped(at, group, static_cast<std::int64_t>(gap))) return {};
+    Result<ShapePtr> inner = repeat_shape(group, static_cast<std::int64_t>(gap), node);
     if (!inner) return inner;
     node = *inner;
     std::vector<std::int64_t> starts;
     for (std::size_t i = 0; i < at.size(); i += group) starts.push_back(at[i]);
     at = std::move(starts);
   }
-  return Result<NodePtr>(node);
+  return Result<ShapePtr>(node);
 }
 
-// Bounds and stream of a sequence whose first byte is the node's origin.
-bool include(Node& node, const Piece& piece, std::int64_t origin) {
-  const Wide offset = Wide{piece.offset} - origin;
-  const Wide low = offset + (piece.node ? piece.node->low : 0);
-  const Wide high = offset + (piece.node ? Wide{piece.node->high} : Wide{piece.bytes});
-  const Wide size = Wide{node.size} + piece.bytes;
-  if (!fits(low) || !fits(high) || !fits(offset) || size > kLargest) return false;
+// Adds a piece to size and bounds of a sequence; `origin` is the offset of the sequence's first
+// byte.
+bool include_part(ShapeNode& node, const SequencePart& piece, std::int64_t origin) {
+  const Int128 offset = Int128{piece.offset} - origin;
+  const Int128 low = offset + (piece.node ? piece.node->low : 0);
+  const Int128 high = offset + (piece.node ? Int128{piece.node->high} : Int128{piece.bytes});
+  const Int128 size = Int128{node.size} + piece.bytes;
+  if (!fits_offset(low) || !fits_offset(high) || !fits_offset(offset) || size > kLargest)
+    return false;
   node.low = std::min(node.low, static_cast<std::int64_t>(low));
   node.high = std::max(node.high, static_cast<std::int64_t>(high));
   node.size = static_cast<std::uint64_t>(size);
@@ -233,17 +236,17 @@ bool include(Node& node, const Piece& piece, std::int64_t origin) {
   return true;
 }
 
-Result<NodePtr> irregular(std::span<const Piece> blocks) {
-  auto made = std::make_shared<Node>();
-  made->kind = Kind::runs;
+Result<ShapePtr> make_runs(std::span<const SequencePart> blocks) {
+  auto made = std::make_shared<ShapeNode>();
+  made->kind = ShapeKind::runs;
   made->offset.reserve(blocks.size());
   made->end.reserve(blocks.size());
   bool uniform = true;
   bool ascending = true;
   std::uint64_t longest = 0;
-  for (const Piece& piece : blocks) {
+  for (const SequencePart& piece : blocks) {
     ascending = ascending && piece.offset - blocks[0].offset >= made->high;
-    if (!include(*made, piece, blocks[0].offset)) return too_large();
+    if (!include_part(*made, piece, blocks[0].offset)) return too_large();
     uniform = uniform && piece.bytes == blocks[0].bytes;
     longest = std::max(longest, piece.bytes);
   }
@@ -252,7 +255,7 @@ Result<NodePtr> irregular(std::span<const Piece> blocks) {
     made->end = {};
   } else if (longest <= Runs::kShort) {
     made->length.reserve(blocks.size());
-    for (const Piece& piece : blocks) {
+    for (const SequencePart& piece : blocks) {
       made->length.push_back(static_cast<std::uint8_t>(piece.bytes));
     }
   }
@@ -265,18 +268,18 @@ Result<NodePtr> irregular(std::span<const Piece> blocks) {
                 .longest = longest,
                 .high = made->high,
                 .ascending = ascending};
-  return NodePtr(std::move(made));
+  return ShapePtr(std::move(made));
 }
 
-Result<NodePtr> of_blocks(std::span<const Piece> blocks) {
-  if (auto regular = folded(blocks)) return *regular;
-  return irregular(blocks);
+Result<ShapePtr> of_blocks(std::span<const SequencePart> blocks) {
+  if (auto regular = fold_strides(blocks)) return *regular;
+  return make_runs(blocks);
 }
 
-// Lists of blocks become leaves; what is left is a sequence of shapes, none of which is a block
-// next to another.
-Result<std::vector<Piece>> with_lists(std::vector<Piece>&& pieces) {
-  std::vector<Piece> made;
+// Turns lists of blocks into leaves. The result is a sequence of shapes without two adjacent
+// blocks.
+Result<std::vector<SequencePart>> with_lists(std::vector<SequencePart>&& pieces) {
+  std::vector<SequencePart> made;
   for (std::size_t i = 0; i < pieces.size();) {
     std::size_t last = i;
     while (last < pieces.size() && !pieces[last].node) ++last;
@@ -284,7 +287,7 @@ Result<std::vector<Piece>> with_lists(std::vector<Piece>&& pieces) {
       made.push_back(std::move(pieces[i++]));
       continue;
     }
-    const Result<NodePtr> list = of_blocks(std::span(pieces).subspan(i, last - i));
+    const Result<ShapePtr> list = of_blocks(std::span(pieces).subspan(i, last - i));
     if (!list) return list.status();
     made.push_back({pieces[i].offset, (*list)->size, *list});
     i = last;
@@ -292,19 +295,19 @@ Result<std::vector<Piece>> with_lists(std::vector<Piece>&& pieces) {
   return made;
 }
 
-Result<NodePtr> mixed(std::span<const Piece> pieces) {
-  auto made = std::make_shared<Node>();
-  made->kind = Kind::mix;
+Result<ShapePtr> make_mix(std::span<const SequencePart> pieces) {
+  auto made = std::make_shared<ShapeNode>();
+  made->kind = ShapeKind::mix;
   made->blocks = 0;
-  for (const Piece& piece : pieces) {
-    if (!include(*made, piece, pieces[0].offset)) return too_large();
+  for (const SequencePart& piece : pieces) {
+    if (!include_part(*made, piece, pieces[0].offset)) return too_large();
     made->depth = std::max(made->depth, piece.node->depth + 1);
-    const Wide blocks = Wide{made->blocks} + piece.node->blocks;
+    const Int128 blocks = Int128{made->blocks} + piece.node->blocks;
     made->blocks = static_cast<std::uint64_t>(std::min(blocks, kLargest));
     made->child.push_back(piece.node);
   }
   if (made->depth > kMaxDepth) return too_large();
-  return NodePtr(std::move(made));
+  return ShapePtr(std::move(made));
 }
 
 }  // namespace
@@ -312,18 +315,19 @@ Result<NodePtr> mixed(std::span<const Piece> pieces) {
 Status bad_argument() { return {Code::system, EINVAL}; }
 Status too_large() { return {Code::system, EOVERFLOW}; }
 
-bool spread(std::int64_t& low, std::int64_t& high, std::uint64_t count, std::int64_t stride) {
-  const Wide reach = (Wide{count} - 1) * stride;
-  const Wide lowest = low + std::min<Wide>(reach, 0);
-  const Wide highest = high + std::max<Wide>(reach, 0);
+bool spread_bounds(std::int64_t& low, std::int64_t& high, std::uint64_t count,
+                   std::int64_t stride) {
+  const Int128 reach = (Int128{count} - 1) * stride;
+  const Int128 lowest = low + std::min<Int128>(reach, 0);
+  const Int128 highest = high + std::max<Int128>(reach, 0);
   low = static_cast<std::int64_t>(lowest);
   high = static_cast<std::int64_t>(highest);
-  return fits(lowest) && fits(highest);
+  return fits_offset(lowest) && fits_offset(highest);
 }
 
-bool extend(Grid& grid, std::uint64_t count, std::int64_t stride) {
+bool add_stride(Grid& grid, std::uint64_t count, std::int64_t stride) {
   if (count == 1) return true;
-  if (lengthens(grid, stride)) {
+  if (lengthens_block(grid, stride)) {
     grid.block *= count;
     return true;
   }
@@ -336,7 +340,7 @@ bool extend(Grid& grid, std::uint64_t count, std::int64_t stride) {
   return true;
 }
 
-bool extend(Runs& runs, std::uint64_t count, std::int64_t stride) {
+bool add_stride(Runs& runs, std::uint64_t count, std::int64_t stride) {
   if (count == 1) return true;
   if (runs.count == 1) {
     runs.count = count;
@@ -348,53 +352,53 @@ bool extend(Runs& runs, std::uint64_t count, std::int64_t stride) {
   return true;
 }
 
-Result<NodePtr> block_of(std::uint64_t bytes) {
-  if (bytes == 0) return NodePtr();
+Result<ShapePtr> block_of(std::uint64_t bytes) {
+  if (bytes == 0) return ShapePtr();
   if (bytes > static_cast<std::uint64_t>(kLargest)) return too_large();
-  auto made = std::make_shared<Node>();
+  auto made = std::make_shared<ShapeNode>();
   made->size = bytes;
   made->high = static_cast<std::int64_t>(bytes);
   made->grid.block = bytes;
-  return NodePtr(std::move(made));
+  return ShapePtr(std::move(made));
 }
 
-Result<NodePtr> repeated(std::uint64_t count, std::int64_t stride, const NodePtr& node) {
-  if (count == 0 || !node) return NodePtr();
+Result<ShapePtr> repeat_shape(std::uint64_t count, std::int64_t stride, const ShapePtr& node) {
+  if (count == 0 || !node) return ShapePtr();
   if (count == 1) return node;
-  std::shared_ptr<Node> made = copy_of(*node);
-  // Bounds first: counts and blocks that multiply are no larger than the size.
-  if (!spread(*made, count, stride)) return too_large();
-  if (!extend(*made, count, stride)) return wrapped(count, stride, node);
+  std::shared_ptr<ShapeNode> made = copy_of(*node);
+  // The bounds come first: the products of counts and blocks are no larger than the size.
+  if (!spread_bounds(*made, count, stride)) return too_large();
+  if (!add_stride(*made, count, stride)) return make_repeat(count, stride, node);
   if (!is_block(*made)) made->blocks = product_of_blocks(count, node->blocks);
-  return NodePtr(std::move(made));
+  return ShapePtr(std::move(made));
 }
 
-Result<Placed> joined(std::vector<Piece> pieces) {
-  coalesce(pieces);
-  if (pieces.empty()) return Placed{};
+Result<PlacedShape> join_shapes(std::vector<SequencePart> pieces) {
+  merge_adjacent(pieces);
+  if (pieces.empty()) return PlacedShape{};
   if (pieces.size() > 1 || pieces[0].node == nullptr) {
-    if (const auto regular = folded(pieces)) {
+    if (const auto regular = fold_strides(pieces)) {
       if (!*regular) return regular->status();
-      return Placed{pieces[0].offset, **regular};
+      return PlacedShape{pieces[0].offset, **regular};
     }
-    pieces = flattened(std::move(pieces));
-    coalesce(pieces);
+    pieces = flatten_parts(std::move(pieces));
+    merge_adjacent(pieces);
   }
   const std::int64_t origin = pieces[0].offset;
-  Result<std::vector<Piece>> parts = with_lists(std::move(pieces));
+  Result<std::vector<SequencePart>> parts = with_lists(std::move(pieces));
   if (!parts) return parts.status();
-  if (parts->size() == 1) return Placed{origin, (*parts)[0].node};
-  const Result<NodePtr> mix = mixed(*parts);
+  if (parts->size() == 1) return PlacedShape{origin, (*parts)[0].node};
+  const Result<ShapePtr> mix = make_mix(*parts);
   if (!mix) return mix.status();
-  return Placed{origin, *mix};
+  return PlacedShape{origin, *mix};
 }
 
-bool same(const Node& a, const Node& b) {
+bool are_equal(const ShapeNode& a, const ShapeNode& b) {
   if (a.kind != b.kind || a.size != b.size || a.offset != b.offset || a.end != b.end) return false;
   if (a.grid != b.grid || a.outer != b.outer || a.child.size() != b.child.size()) return false;
   if (a.runs.count != b.runs.count || a.runs.stride != b.runs.stride) return false;
   for (std::size_t i = 0; i < a.child.size(); ++i) {
-    if (a.child[i] != b.child[i] && !same(*a.child[i], *b.child[i])) return false;
+    if (a.child[i] != b.child[i] && !are_equal(*a.child[i], *b.child[i])) return false;
   }
   return true;
 }

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The canonical form of where bytes lie: a tree of few nodes whose leaves are regular.
+// The canonical form of a set of bytes in memory: a tree of few nodes whose leaves are regular.
 //
-// Words: a *shape* says where the bytes of a packed stream lie relative to its first byte, in the
-// order of the stream (MPI's type map order, which need not be that of addresses). A *grid* is a
-// block of contiguous bytes repeated in up to kMaxDims strides; *runs* are blocks at irregular
-// offsets; both are leaves, worked on by one kernel call. Above them *repeat* is one more stride
-// and *mix* a sequence of different shapes. Two equal descriptions need not get equal trees, but
-// the ones that programs use do: what is adjacent merges, what is regular becomes a stride.
+//   shape    offsets of a packed stream's bytes, relative to its first byte, in stream order (MPI's
+//            type map order, which may differ from the order of addresses)
+//   grid     leaf: a block of contiguous bytes, repeated in up to kMaxDims strides
+//   runs     leaf: blocks at irregular offsets
+//   repeat   a further stride above a shape
+//   mix      a sequence of different shapes
 //
-// Immutable once made, shared by pointer between the shapes that contain it. Limits: kMaxDepth
-// levels above the leaves; every offset and size fits 63 bits. What does not is refused.
+// A kernel call moves a whole leaf. Equal datatypes may get different trees, but common datatypes
+// get the same tree: adjacent blocks merge, and regular offsets become strides.
+//
+// Immutable, and shared by pointer between the shapes that contain it. Limits: kMaxDepth levels
+// above the leaves; every offset and size fits 63 bits. Larger shapes are refused.
 #pragma once
 
 #include <array>
@@ -23,15 +26,15 @@
 
 namespace mh::layout {
 
-// Arithmetic of offsets that cannot overflow: in 128 bits, then a look whether 64 hold the result.
-__extension__ using Wide = __int128;
-inline constexpr Wide kLargest = std::numeric_limits<std::int64_t>::max();
-// One bit less than there is, so that the difference of two offsets fits, too.
-inline constexpr Wide kFurthest = kLargest / 2;
-constexpr bool fits(Wide value) { return value >= -kFurthest && value <= kFurthest; }
+// Arithmetic of offsets in 128 bits, which cannot overflow; fits_offset() then checks for 64.
+__extension__ using Int128 = __int128;
+inline constexpr Int128 kLargest = std::numeric_limits<std::int64_t>::max();
+// A bit less than 64-bit offsets allow, so that the difference of two offsets fits, too.
+inline constexpr Int128 kFurthest = kLargest / 2;
+constexpr bool fits_offset(Int128 value) { return value >= -kFurthest && value <= kFurthest; }
 
-// What lies in [low, high) is repeated. False: the bounds do not fit.
-bool spread(std::int64_t& low, std::int64_t& high, std::uint64_t count, std::int64_t stride);
+// Extends the bounds [low, high) to all repetitions. False: the new bounds do not fit.
+bool spread_bounds(std::int64_t& low, std::int64_t& high, std::uint64_t count, std::int64_t stride);
 
 inline constexpr unsigned kMaxDims = 5;
 inline constexpr unsigned kMaxDepth = 24;
@@ -43,9 +46,9 @@ struct Dim {
   bool operator==(const Dim&) const = default;
 };
 
-// A stride that goes on where the inner one ends: both are one longer stride.
+// True if a stride continues where the inner dimension ends: both are then a longer dimension.
 constexpr bool follows_on(const Dim& inner, std::int64_t stride) {
-  return Wide{inner.stride} * inner.count == stride;
+  return Int128{inner.stride} * inner.count == stride;
 }
 
 struct Grid {
@@ -56,27 +59,28 @@ struct Grid {
   bool operator==(const Grid&) const = default;
 };
 
-// One more stride outside of the grid. False if it has all its dimensions.
-bool extend(Grid& grid, std::uint64_t count, std::int64_t stride);
+// Adds an outermost stride to the grid. False: all dimensions are in use.
+bool add_stride(Grid& grid, std::uint64_t count, std::int64_t stride);
 
-// A list of blocks, repeated `count` times at `stride`. The arrays belong to the node.
+// A list of blocks, repeated `count` times at `stride`. The node owns the arrays.
 struct Runs {
   static constexpr std::uint64_t kShort = 255;
 
   const std::int64_t* offset = nullptr;
-  const std::uint64_t* end = nullptr;  // of the stream after each run; null where all have `block`
-  // Of runs of different lengths, where none is longer than kShort: less to read than `end`.
+  // Stream offset after each run; null: all runs have `block` bytes.
+  const std::uint64_t* end = nullptr;
+  // Lengths of uneven runs, if none is longer than kShort: less memory to read than `end`.
   const std::uint8_t* length = nullptr;
   std::uint64_t runs = 0;
   std::uint64_t block = 0;
-  std::uint64_t bytes = 0;    // of the list once
-  std::uint64_t longest = 0;  // run
-  std::int64_t high = 0;      // where the farthest run ends, as offsets count
-  bool ascending = false;     // each run lies behind the one before
+  std::uint64_t bytes = 0;    // of the list, not repeated
+  std::uint64_t longest = 0;  // length of the longest run
+  std::int64_t high = 0;      // end of the farthest run, on the scale of `offset`
+  bool ascending = false;     // each run begins at or after the end of the run before
   std::uint64_t count = 1;
   std::int64_t stride = 0;
 
-  // Where in the stream of one list a run begins.
+  // The offset in the list's stream at which a run begins.
   [[nodiscard]] std::uint64_t begin_of(std::uint64_t run) const {
     if (end == nullptr) return run * block;
     return run == 0 ? 0 : end[run - 1];
@@ -86,57 +90,57 @@ struct Runs {
   }
 };
 
-bool extend(Runs& runs, std::uint64_t count, std::int64_t stride);
+bool add_stride(Runs& runs, std::uint64_t count, std::int64_t stride);
 
-struct Node;
-using NodePtr = std::shared_ptr<const Node>;
+struct ShapeNode;
+using ShapePtr = std::shared_ptr<const ShapeNode>;
 
-enum class Kind : std::uint8_t { grid, runs, repeat, mix };
+enum class ShapeKind : std::uint8_t { grid, runs, repeat, mix };
 
-struct Node {
-  Kind kind = Kind::grid;
+struct ShapeNode {
+  ShapeKind kind = ShapeKind::grid;
   unsigned depth = 0;        // levels above the leaves
   std::uint64_t size = 0;    // bytes of the stream, never 0
-  std::uint64_t blocks = 1;  // contiguous blocks as the kernels see them; stops at 2^63
-  std::int64_t low = 0;  // the bytes lie in [low, high), relative to the first one of the stream
+  std::uint64_t blocks = 1;  // contiguous blocks as the kernels see them; saturates at 2^63
+  std::int64_t low = 0;      // the bytes lie in [low, high), relative to the stream's first byte
   std::int64_t high = 0;
 
   Grid grid;  // kind grid
   Runs runs;  // kind runs
 
-  // kind repeat: child[0], `outer` times. kind mix: child[i] at offset[i], its stream ending at
-  // end[i]. kind runs: what `runs` points to.
+  // repeat: child[0], `outer` times. mix: child[i] at offset[i]; its stream ends at end[i]. runs:
+  // the arrays that `runs` points to.
   Dim outer{};
-  std::vector<NodePtr> child;
+  std::vector<ShapePtr> child;
   std::vector<std::int64_t> offset;
   std::vector<std::uint64_t> end;
   std::vector<std::uint8_t> length;
 };
 
-// A shape somewhere: its first byte lies at `offset`. A null node has no bytes.
-struct Placed {
+// A shape at a place: its first byte is at `offset`. Without a node it has no bytes.
+struct PlacedShape {
   std::int64_t offset = 0;
-  NodePtr node;
+  ShapePtr node;
 };
 
-// A part of a sequence: a shape, or, without a node, that many contiguous bytes (a list of blocks
-// may be long).
-struct Piece {
+// A part of a sequence: a shape, or (without a node) that many contiguous bytes, because lists of
+// blocks may be long.
+struct SequencePart {
   std::int64_t offset = 0;
   std::uint64_t bytes = 0;
-  NodePtr node;
+  ShapePtr node;
 };
 
-Result<NodePtr> block_of(std::uint64_t bytes);
-// `count` times the shape, `stride` bytes apart; null stays null, and count 0 gives null.
-Result<NodePtr> repeated(std::uint64_t count, std::int64_t stride, const NodePtr& node);
-// One shape after the other.
-Result<Placed> joined(std::vector<Piece> pieces);
+Result<ShapePtr> block_of(std::uint64_t bytes);
+// The shape `count` times, `stride` bytes apart. A null node gives null, and so does count 0.
+Result<ShapePtr> repeat_shape(std::uint64_t count, std::int64_t stride, const ShapePtr& node);
+// The shapes one after the other.
+Result<PlacedShape> join_shapes(std::vector<SequencePart> pieces);
 
-// Equal bytes in equal order, as far as the trees are equal.
-bool same(const Node& a, const Node& b);
+// True if the trees are equal, which implies equal bytes in equal order.
+bool are_equal(const ShapeNode& a, const ShapeNode& b);
 
-// The status of arguments that describe nothing, and of sizes beyond 63 bits or kMaxDepth.
+// The status for invalid arguments, and for sizes beyond 63 bits or kMaxDepth.
 Status bad_argument();
 Status too_large();
 

@@ -8,39 +8,39 @@
 namespace mh::layout {
 namespace {
 
-// Bytes from `begin` to before `end`, relative to the first byte of the shape that is asked.
-struct Span {
+// Bytes [begin, end), relative to the first byte of a shape.
+struct ByteSpan {
   std::int64_t begin;
   std::int64_t end;
 };
 
-bool overlap(const Span& a, const Span& b) { return a.begin < b.end && b.begin < a.end; }
+bool overlap(const ByteSpan& a, const ByteSpan& b) { return a.begin < b.end && b.begin < a.end; }
 
-bool node_touches(const Node& node, const Span& range);
+bool node_touches(const ShapeNode& node, const ByteSpan& range);
 
-std::int64_t reach(std::uint64_t count, std::int64_t stride) {
+std::int64_t reach_of_strides(std::uint64_t count, std::int64_t stride) {
   return static_cast<std::int64_t>(count - 1) * stride;
 }
 
-// `one` repeated.
-Span repeated_bounds(const Span& one, std::uint64_t count, std::int64_t stride) {
-  const std::int64_t far = reach(count, stride);
+// The bounds of `one`, repeated.
+ByteSpan repeated_bounds(const ByteSpan& one, std::uint64_t count, std::int64_t stride) {
+  const std::int64_t far = reach_of_strides(count, stride);
   return {one.begin + std::min<std::int64_t>(far, 0), one.end + std::max<std::int64_t>(far, 0)};
 }
 
-// Both for a positive divisor.
+// For a positive divisor.
 std::int64_t rounded_down(std::int64_t value, std::int64_t by) {
   return value / by - (value % by < 0 ? 1 : 0);
 }
 std::int64_t rounded_up(std::int64_t value, std::int64_t by) { return -rounded_down(-value, by); }
 
-// Whether touched(range, relative to one) holds for one of `count` shapes at `stride`, each of
-// which lies in `one`. Only those are asked that the range can touch.
+// True if touched(range relative to a repetition) holds for a repetition. Each repetition lies in
+// `one` at its offset, so only the repetitions near the range are tested.
 template <class Touched>
-bool any_of_repeated(std::uint64_t count, std::int64_t stride, const Span& one, const Span& range,
-                     Touched&& touched) {
+bool any_of_repeated(std::uint64_t count, std::int64_t stride, const ByteSpan& one,
+                     const ByteSpan& range, Touched&& touched) {
   if (count <= 1 || stride == 0) return overlap(one, range) && touched(range);
-  // i * stride lies in [least, most].
+  // The condition is: i * stride lies in [least, most].
   std::int64_t least = range.begin - one.end + 1;
   std::int64_t most = range.end - one.begin - 1;
   if (stride < 0) {
@@ -53,23 +53,24 @@ bool any_of_repeated(std::uint64_t count, std::int64_t stride, const Span& one, 
   const std::int64_t last =
       std::min(rounded_down(most, step), static_cast<std::int64_t>(count) - 1);
   for (std::int64_t i = first; i <= last; ++i) {
-    if (touched(Span{range.begin - i * stride, range.end - i * stride})) return true;
+    if (touched(ByteSpan{range.begin - i * stride, range.end - i * stride})) return true;
   }
   return false;
 }
 
-// The strides from the widest on: those within are then, as a rule, shorter than each of them.
-bool strides_touch(std::uint64_t block, const Dim* dim, unsigned dims, const Span& range) {
-  const Span one_block{0, static_cast<std::int64_t>(block)};
+// Tests the strides from the widest inwards: the inner dimensions are usually shorter than a step
+// of the outer.
+bool strides_touch(std::uint64_t block, const Dim* dim, unsigned dims, const ByteSpan& range) {
+  const ByteSpan one_block{0, static_cast<std::int64_t>(block)};
   if (dims == 0) return overlap(one_block, range);
-  Span one = one_block;
+  ByteSpan one = one_block;
   for (unsigned d = 1; d < dims; ++d) one = repeated_bounds(one, dim[d].count, dim[d].stride);
-  return any_of_repeated(dim[0].count, dim[0].stride, one, range, [&](const Span& inner) {
+  return any_of_repeated(dim[0].count, dim[0].stride, one, range, [&](const ByteSpan& inner) {
     return strides_touch(block, dim + 1, dims - 1, inner);
   });
 }
 
-bool grid_touches(Grid grid, const Span& range) {
+bool grid_touches(Grid grid, const ByteSpan& range) {
   // The set of bytes does not depend on the order of the strides.
   for (unsigned d = 1; d < grid.dims; ++d) {
     for (unsigned k = d; k > 0; --k) {
@@ -81,12 +82,12 @@ bool grid_touches(Grid grid, const Span& range) {
   return strides_touch(grid.block, grid.dim.data(), grid.dims, range);
 }
 
-Span run_of(const Runs& runs, std::uint64_t run) {
+ByteSpan run_of(const Runs& runs, std::uint64_t run) {
   const std::int64_t begin = runs.offset[run];
   return {begin, begin + static_cast<std::int64_t>(runs.length_of(run))};
 }
 
-bool list_touches(const Runs& runs, const Span& range) {
+bool list_touches(const Runs& runs, const ByteSpan& range) {
   if (runs.ascending) {
     const std::int64_t* behind = std::lower_bound(runs.offset, runs.offset + runs.runs, range.end);
     if (behind == runs.offset) return false;
@@ -99,16 +100,16 @@ bool list_touches(const Runs& runs, const Span& range) {
   return false;
 }
 
-bool runs_touch(const Node& node, const Span& range) {
+bool runs_touch(const ShapeNode& node, const ByteSpan& range) {
   const Runs& runs = node.runs;
-  const std::int64_t far = runs.count == 0 ? 0 : reach(runs.count, runs.stride);
-  const Span one{node.low - std::min<std::int64_t>(far, 0),
-                 node.high - std::max<std::int64_t>(far, 0)};
+  const std::int64_t far = runs.count == 0 ? 0 : reach_of_strides(runs.count, runs.stride);
+  const ByteSpan one{node.low - std::min<std::int64_t>(far, 0),
+                     node.high - std::max<std::int64_t>(far, 0)};
   return any_of_repeated(runs.count, runs.stride, one, range,
-                         [&](const Span& inner) { return list_touches(runs, inner); });
+                         [&](const ByteSpan& inner) { return list_touches(runs, inner); });
 }
 
-bool mix_touches(const Node& node, const Span& range) {
+bool mix_touches(const ShapeNode& node, const ByteSpan& range) {
   for (std::size_t i = 0; i < node.child.size(); ++i) {
     const std::int64_t at = node.offset[i];
     if (node_touches(*node.child[i], {range.begin - at, range.end - at})) return true;
@@ -116,19 +117,19 @@ bool mix_touches(const Node& node, const Span& range) {
   return false;
 }
 
-bool node_touches(const Node& node, const Span& range) {
+bool node_touches(const ShapeNode& node, const ByteSpan& range) {
   if (!overlap({node.low, node.high}, range)) return false;
   switch (node.kind) {
-    case Kind::grid:
+    case ShapeKind::grid:
       return grid_touches(node.grid, range);
-    case Kind::runs:
+    case ShapeKind::runs:
       return runs_touch(node, range);
-    case Kind::repeat: {
-      const Node& child = *node.child[0];
+    case ShapeKind::repeat: {
+      const ShapeNode& child = *node.child[0];
       return any_of_repeated(node.outer.count, node.outer.stride, {child.low, child.high}, range,
-                             [&](const Span& inner) { return node_touches(child, inner); });
+                             [&](const ByteSpan& inner) { return node_touches(child, inner); });
     }
-    case Kind::mix:
+    case ShapeKind::mix:
       return mix_touches(node, range);
   }
   return true;
@@ -139,25 +140,25 @@ bool node_touches(const Node& node, const Span& range) {
 AddressRange bounds_of(const Elements& elements) {
   const Layout& layout = *elements.layout;
   if (elements.count == 0 || layout.size() == 0) return {elements.base, elements.base};
-  const Span all =
+  const ByteSpan all =
       repeated_bounds({layout.true_lower(), layout.true_upper()}, elements.count, layout.extent());
-  return {moved(elements.base, all.begin), moved(elements.base, all.end)};
+  return {address_at(elements.base, all.begin), address_at(elements.base, all.end)};
 }
 
 bool touches(const Elements& elements, const AddressRange& range) {
   const Layout& layout = *elements.layout;
   if (!overlap(bounds_of(elements), range)) return false;
-  const Node& node = *layout.root().node;
-  const Address at = moved(elements.base, layout.root().offset);
-  const Span inner{static_cast<std::int64_t>(range.begin - at),
-                   static_cast<std::int64_t>(range.end - at)};
-  // Elements side by side are one more stride, best taken in its turn.
+  const ShapeNode& node = *layout.root().node;
+  const Address at = address_at(elements.base, layout.root().offset);
+  const ByteSpan inner{static_cast<std::int64_t>(range.begin - at),
+                       static_cast<std::int64_t>(range.end - at)};
+  // Adjacent elements are a further stride, which is sorted in with the others.
   Grid grid = node.grid;
-  if (node.kind == Kind::grid && extend(grid, elements.count, layout.extent())) {
+  if (node.kind == ShapeKind::grid && add_stride(grid, elements.count, layout.extent())) {
     return grid_touches(grid, inner);
   }
   return any_of_repeated(elements.count, layout.extent(), {node.low, node.high}, inner,
-                         [&](const Span& one) { return node_touches(node, one); });
+                         [&](const ByteSpan& one) { return node_touches(node, one); });
 }
 
 }  // namespace mh::layout

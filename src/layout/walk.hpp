@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The way through a range of the packed stream: which blocks it consists of, leaf by leaf.
+// The walk through a range of the packed stream: the blocks that it consists of, leaf by leaf.
 //
-// Finding the beginning takes a division for each stride and a binary search for each list; from
-// there on the walk steps. Nothing is allocated and nothing calls itself. What is done with the
-// blocks is the *sink's*: it is given whole rectangles and lists where it can, so that its loops
-// are the innermost ones. A sink has
+// The start costs a division for each stride and a binary search for each list; from there on the
+// walk steps. Nothing is allocated and nothing is recursive. The *sink* uses the blocks. It gets
+// whole rectangles and lists where possible, so that its loops are the innermost ones. Threads:
+// any. A sink has
 //
-//   void block(Address, bytes)                          contiguous bytes
-//   void rows(Address, const Rows&)                     two strides of whole blocks
-//   void list(Address, const Runs&, first, last)        whole runs of a list
-//   void lists(Address, const Runs&, count)             a whole list, `count` times at its stride
-//   bool full()                                         it can take no more
+//   void block(Address, bytes)                       contiguous bytes
+//   void rows(Address, const BlockRows&)             two strides of whole blocks
+//   void list(Address, const Runs&, first, last)     whole runs of a list
+//   void lists(Address, const Runs&, count)          a whole list, `count` times at its stride
+//   bool full()                                      true: the sink takes no more
 #pragma once
 
 #include <algorithm>
@@ -22,22 +22,22 @@
 
 namespace mh::layout {
 
-// Memory by its number: a base may be MPI_BOTTOM, or belong to another process.
+// An address as a number: a base may be MPI_BOTTOM, or belong to another process.
 using Address = std::uint64_t;
 
-inline Address moved(Address at, std::int64_t by) { return at + static_cast<Address>(by); }
-inline Address moved(Address at, std::uint64_t count, std::int64_t stride) {
+inline Address address_at(Address at, std::int64_t by) { return at + static_cast<Address>(by); }
+inline Address address_at(Address at, std::uint64_t count, std::int64_t stride) {
   return at + count * static_cast<Address>(stride);
 }
 
 // Bytes [begin, end) of the packed stream.
-struct Range {
+struct StreamRange {
   std::uint64_t begin;
   std::uint64_t end;
 };
 
 // `rows` rows of `length` blocks.
-struct Rows {
+struct BlockRows {
   std::uint64_t rows;
   std::int64_t row_stride;
   std::uint64_t length;
@@ -47,11 +47,12 @@ struct Rows {
 
 namespace detail {
 
-inline std::byte* pointer(Address at) { return reinterpret_cast<std::byte*>(at); }
+inline std::byte* pointer_to(Address at) { return reinterpret_cast<std::byte*>(at); }
 
-// Blocks at one stride in memory and another one in the stream, as the loops over blocks are given
-// them. In a row of a grid that is the size of a block, in a column of records that of a record.
-struct Row {
+// Blocks at a stride in memory and a stride in the stream, as the loops over blocks take them. The
+// stride in the stream is a block's size in a row of a grid, and a record's size in a column of
+// records.
+struct BlockRow {
   Address at;
   std::int64_t stride;
   std::uint64_t length;
@@ -59,26 +60,26 @@ struct Row {
   std::uint64_t stream_stride;
 };
 
-// A place among the blocks of a grid, which moves on in the order of the stream.
+// A position among the blocks of a grid, which advances in stream order.
 class GridPlace {
  public:
   GridPlace(const Grid& grid, Address at, std::uint64_t block) : grid_(grid), address_(at) {
-    if (block == 0) {  // the beginning, found without divisions
+    if (block == 0) {  // the beginning needs no divisions
       index_.fill(0);
       return;
     }
     for (unsigned d = 0; d + 1 < grid.dims; ++d) {
       index_[d] = block % grid.dim[d].count;
       block /= grid.dim[d].count;
-      address_ = moved(address_, index_[d], grid.dim[d].stride);
+      address_ = address_at(address_, index_[d], grid.dim[d].stride);
     }
     index_[grid.dims - 1] = block;
-    address_ = moved(address_, block, grid.dim[grid.dims - 1].stride);
+    address_ = address_at(address_, block, grid.dim[grid.dims - 1].stride);
   }
   [[nodiscard]] Address address() const { return address_; }
 
-  // The rectangle of at most `blocks` blocks that begins here.
-  [[nodiscard]] Rows rectangle(std::uint64_t blocks) const {
+  // The rectangle of at most `blocks` blocks that begins at this position.
+  [[nodiscard]] BlockRows rectangle(std::uint64_t blocks) const {
     const Dim& row = grid_.dim[0];
     if (grid_.dims == 1 || index_[0] != 0 || blocks < row.count) {
       return {1, 0, std::min(row.count - index_[0], blocks), row.stride, grid_.block};
@@ -89,8 +90,8 @@ class GridPlace {
             grid_.block};
   }
 
-  // Over whole rows, or within one.
-  void pass(const Rows& rectangle) {
+  // Advances over the rectangle: whole rows, or a part of a row.
+  void pass(const BlockRows& rectangle) {
     if (rectangle.rows == 1) {
       step(0, rectangle.length);
     } else {
@@ -102,24 +103,24 @@ class GridPlace {
  private:
   void step(unsigned d, std::uint64_t by) {
     index_[d] += by;
-    address_ = moved(address_, by, grid_.dim[d].stride);
+    address_ = address_at(address_, by, grid_.dim[d].stride);
     while (index_[d] == grid_.dim[d].count && d + 1 < grid_.dims) {
       address_ -= index_[d] * static_cast<Address>(grid_.dim[d].stride);
       index_[d] = 0;
       ++d;
       ++index_[d];
-      address_ = moved(address_, grid_.dim[d].stride);
+      address_ = address_at(address_, grid_.dim[d].stride);
     }
   }
 
   const Grid& grid_;
   Address address_;
-  std::array<std::uint64_t, kMaxDims> index_;  // of the dimensions there are
+  std::array<std::uint64_t, kMaxDims> index_;  // only the first `dims` are in use
 };
 
 template <class Sink>
-void walk_grid(const Grid& grid, Address at, Range range, Sink& sink) {
-  if (grid.dims == 0) return sink.block(moved(at, range.begin, 1), range.end - range.begin);
+void walk_grid(const Grid& grid, Address at, StreamRange range, Sink& sink) {
+  if (grid.dims == 0) return sink.block(address_at(at, range.begin, 1), range.end - range.begin);
   const std::uint64_t first = range.begin == 0 ? 0 : range.begin / grid.block;
   const std::uint64_t within = range.begin - first * grid.block;
   GridPlace place(grid, at, first);
@@ -132,7 +133,7 @@ void walk_grid(const Grid& grid, Address at, Range range, Sink& sink) {
   std::uint64_t blocks = (range.end - range.begin) / grid.block;
   const std::uint64_t tail = range.end - range.begin - blocks * grid.block;
   while (blocks != 0 && !sink.full()) {
-    const Rows rectangle = place.rectangle(blocks);
+    const BlockRows rectangle = place.rectangle(blocks);
     sink.rows(place.address(), rectangle);
     place.pass(rectangle);
     blocks -= rectangle.rows * rectangle.length;
@@ -140,76 +141,76 @@ void walk_grid(const Grid& grid, Address at, Range range, Sink& sink) {
   if (tail != 0 && !sink.full()) sink.block(place.address(), tail);
 }
 
-// The run that holds byte `at` of a list's stream.
+// The run that contains byte `at` of a list's stream.
 inline std::uint64_t run_at(const Runs& runs, std::uint64_t at) {
   if (runs.end == nullptr) return at / runs.block;
   return static_cast<std::uint64_t>(std::upper_bound(runs.end, runs.end + runs.runs, at) -
                                     runs.end);
 }
 
-// A part of one list.
+// Walks a part of a list.
 template <class Sink>
-void walk_list(const Runs& runs, Address at, Range range, Sink& sink) {
+void walk_list(const Runs& runs, Address at, StreamRange range, Sink& sink) {
   std::uint64_t run = run_at(runs, range.begin);
   const std::uint64_t within = range.begin - runs.begin_of(run);
   if (within != 0) {
     const std::uint64_t end = std::min(runs.begin_of(run + 1), range.end);
-    sink.block(moved(at, runs.offset[run]) + within, end - range.begin);
+    sink.block(address_at(at, runs.offset[run]) + within, end - range.begin);
     range.begin = end;
     ++run;
   }
   if (range.begin == range.end || sink.full()) return;
-  const std::uint64_t last = run_at(runs, range.end);  // holds what is left behind whole runs
+  const std::uint64_t last = run_at(runs, range.end);  // contains the rest after the whole runs
   if (last > run) sink.list(at, runs, run, last);
   const std::uint64_t tail = range.end - runs.begin_of(last);
-  if (tail != 0 && !sink.full()) sink.block(moved(at, runs.offset[last]), tail);
+  if (tail != 0 && !sink.full()) sink.block(address_at(at, runs.offset[last]), tail);
 }
 
 template <class Sink>
-void walk_runs(const Runs& runs, Address at, Range range, Sink& sink) {
+void walk_runs(const Runs& runs, Address at, StreamRange range, Sink& sink) {
   const std::uint64_t first = range.begin / runs.bytes;
   const std::uint64_t before = first * runs.bytes;
-  at = moved(at, first, runs.stride);
+  at = address_at(at, first, runs.stride);
   range = {range.begin - before, range.end - before};
   if (range.begin != 0 || range.end < runs.bytes) {
     const std::uint64_t end = std::min(range.end, runs.bytes);
     walk_list(runs, at, {range.begin, end}, sink);
     if (end == range.end || sink.full()) return;
-    at = moved(at, runs.stride);
+    at = address_at(at, runs.stride);
     range = {0, range.end - end};
   }
   const std::uint64_t whole = range.end / runs.bytes;
   if (whole != 0) sink.lists(at, runs, whole);
   const std::uint64_t tail = range.end - whole * runs.bytes;
   if (tail != 0 && !sink.full()) {
-    walk_list(runs, moved(at, whole, runs.stride), {0, tail}, sink);
+    walk_list(runs, address_at(at, whole, runs.stride), {0, tail}, sink);
   }
 }
 
 template <class Sink>
-void walk_leaf(const Node& leaf, Address at, Range range, Sink& sink) {
-  if (leaf.kind == Kind::grid) {
+void walk_leaf(const ShapeNode& leaf, Address at, StreamRange range, Sink& sink) {
+  if (leaf.kind == ShapeKind::grid) {
     walk_grid(leaf.grid, at, range, sink);
   } else {
     walk_runs(leaf.runs, at, range, sink);
   }
 }
 
-// From leaf to leaf of a tree, with the levels above in an array.
+// A position in a tree, which advances from leaf to leaf. An array holds the levels above the leaf.
 class TreePlace {
  public:
-  // Byte `within` of the stream of `count` elements.
-  TreePlace(const Node& element, std::uint64_t count, std::int64_t extent, Address at,
+  // The position of byte `within` of the stream of `count` elements.
+  TreePlace(const ShapeNode& element, std::uint64_t count, std::int64_t extent, Address at,
             std::uint64_t within) {
     levels_[0] = {nullptr, &element, at, extent, within / element.size, count};
     levels_used_ = 1;
     descend(within % element.size);
   }
-  [[nodiscard]] const Node& leaf() const { return *leaf_; }
+  [[nodiscard]] const ShapeNode& leaf() const { return *leaf_; }
   [[nodiscard]] Address address() const { return address_; }
   [[nodiscard]] std::uint64_t within() const { return within_; }
 
-  // To the beginning of the next leaf; there must be one.
+  // Advances to the next leaf, which must exist.
   void pass_leaf() {
     while (++levels_[levels_used_ - 1].index == levels_[levels_used_ - 1].count) --levels_used_;
     descend(0);
@@ -217,28 +218,30 @@ class TreePlace {
 
  private:
   struct Level {
-    const Node* mix;  // null for a stride
-    const Node* child;
+    const ShapeNode* mix;  // null for a stride
+    const ShapeNode* child;
     Address at;
     std::int64_t stride;
     std::uint64_t index;
     std::uint64_t count;
   };
 
-  // From the current child of the lowest level down to the leaf that holds its byte `within`.
+  // Descends from the current child of the lowest level to the leaf that contains its byte
+  // `within`.
   void descend(std::uint64_t within) {
     for (;;) {
       const Level& level = levels_[levels_used_ - 1];
-      const Node* node = level.mix != nullptr ? level.mix->child[level.index].get() : level.child;
-      const Address at = level.mix != nullptr ? moved(level.at, level.mix->offset[level.index])
-                                              : moved(level.at, level.index, level.stride);
-      if (node->kind == Kind::repeat) {
-        const Node* child = node->child[0].get();
+      const ShapeNode* node =
+          level.mix != nullptr ? level.mix->child[level.index].get() : level.child;
+      const Address at = level.mix != nullptr ? address_at(level.at, level.mix->offset[level.index])
+                                              : address_at(level.at, level.index, level.stride);
+      if (node->kind == ShapeKind::repeat) {
+        const ShapeNode* child = node->child[0].get();
         const std::uint64_t index = within / child->size;
         within -= index * child->size;
         levels_[levels_used_++] = {nullptr,          child, at, node->outer.stride, index,
                                    node->outer.count};
-      } else if (node->kind == Kind::mix) {
+      } else if (node->kind == ShapeKind::mix) {
         const auto part = std::upper_bound(node->end.begin(), node->end.end(), within);
         const auto index = static_cast<std::uint64_t>(part - node->end.begin());
         if (index != 0) within -= node->end[index - 1];
@@ -252,16 +255,16 @@ class TreePlace {
     }
   }
 
-  std::array<Level, kMaxDepth + 1> levels_;  // those used
+  std::array<Level, kMaxDepth + 1> levels_;  // only the first levels_used_ are in use
   unsigned levels_used_ = 0;
-  const Node* leaf_ = nullptr;
+  const ShapeNode* leaf_ = nullptr;
   Address address_ = 0;
   std::uint64_t within_ = 0;
 };
 
 template <class Sink>
-void walk_tree(const Node& element, std::uint64_t count, std::int64_t extent, Address at,
-               Range range, Sink& sink) {
+void walk_tree(const ShapeNode& element, std::uint64_t count, std::int64_t extent, Address at,
+               StreamRange range, Sink& sink) {
   TreePlace place(element, count, extent, at, range.begin);
   for (std::uint64_t left = range.end - range.begin;;) {
     const std::uint64_t bytes = std::min(left, place.leaf().size - place.within());
@@ -272,7 +275,7 @@ void walk_tree(const Node& element, std::uint64_t count, std::int64_t extent, Ad
   }
 }
 
-// All of a row or a rectangle: nothing to look for.
+// A whole row or rectangle needs no search.
 template <class Sink>
 void walk_rectangle(const Grid& grid, Address at, Sink& sink) {
   const Dim& row = grid.dim[0];
@@ -280,33 +283,35 @@ void walk_rectangle(const Grid& grid, Address at, Sink& sink) {
   sink.rows(at, {column.count, column.stride, row.count, row.stride, grid.block});
 }
 
-// Apart from the short ways, for which its frame is long.
+// In a function of its own: its frame is too long for the short paths.
 template <class Sink>
-[[gnu::noinline]] void walk_any(const Layout& layout, std::uint64_t count, Address at, Range range,
-                                Sink& sink) {
-  const Node& root = *layout.root().node;
+[[gnu::noinline]] void walk_any(const Layout& layout, std::uint64_t count, Address at,
+                                StreamRange range, Sink& sink) {
+  const ShapeNode& root = *layout.root().node;
   const std::int64_t extent = layout.extent();
-  if (root.kind == Kind::grid) {
+  if (root.kind == ShapeKind::grid) {
     if (count == 1) return walk_grid(root.grid, at, range, sink);
     Grid grid = root.grid;
-    if (extend(grid, count, extent)) return walk_grid(grid, at, range, sink);
-  } else if (root.kind == Kind::runs) {
+    if (add_stride(grid, count, extent)) return walk_grid(grid, at, range, sink);
+  } else if (root.kind == ShapeKind::runs) {
     Runs runs = root.runs;
-    if (extend(runs, count, extent)) return walk_runs(runs, at, range, sink);
+    if (add_stride(runs, count, extent)) return walk_runs(runs, at, range, sink);
   }
   walk_tree(root, count, extent, at, range, sink);
 }
 
 }  // namespace detail
 
-// Shows the sink the blocks of `range`, which must lie within the stream, of `count` elements.
+// Passes the blocks of `range` to the sink. The range must lie within the stream of `count`
+// elements.
 template <class Sink>
-void walk(const Layout& layout, std::uint64_t count, Address base, Range range, Sink& sink) {
+void walk_range(const Layout& layout, std::uint64_t count, Address base, StreamRange range,
+                Sink& sink) {
   if (range.begin >= range.end) return;
-  const Node& root = *layout.root().node;
-  const Address at = moved(base, layout.root().offset);
+  const ShapeNode& root = *layout.root().node;
+  const Address at = address_at(base, layout.root().offset);
   const bool whole = count == 1 && range.begin == 0 && range.end == root.size;
-  if (whole && root.kind == Kind::grid && root.grid.dims <= 2) {
+  if (whole && root.kind == ShapeKind::grid && root.grid.dims <= 2) {
     if (root.grid.dims == 0) return sink.block(at, root.size);
     return detail::walk_rectangle(root.grid, at, sink);
   }

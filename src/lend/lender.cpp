@@ -174,7 +174,7 @@ LendResult Lender::wait_for_helper() {
   // back (evicted), or the channel has changed again since.
   const std::uint32_t now = channel.word.load(std::memory_order_acquire);
   if (now == lent) {
-    if (node_.alive(owner)) return LendResult::still_out;
+    if (node_.is_alive(owner)) return LendResult::still_out;
     barred_[owner] = true;
   } else if (now == word(ChannelState::done)) {
     channel.word.store(kFree, std::memory_order_release);

@@ -104,8 +104,8 @@ Status Pool::hire() {
   if (stack != 0 && !hire_one(mine_.channels[0], stack)) stack = 0;
   if (stack < stack_) {
     cramped_.store(true, std::memory_order_relaxed);
-    say("loops of rank {} are not shared: no stacks of {} MB", node_.mine().world_rank,
-        stack_ >> 20U);
+    print_message("loops of rank {} are not shared: no stacks of {} MB", node_.mine().world_rank,
+                  stack_ >> 20U);
   }
   while (helpers_.size() < count && hire_one(mine_.channels[helpers_.size()], stack)) {
   }
@@ -258,7 +258,7 @@ void Pool::await_helpers(const std::function<bool()>& over) {
   while (!over()) {
     const bool patient = ticks() - begin < patience;
     if (patient && !has_waiting_helpers()) {
-      relax();
+      spin_pause();
       continue;
     }
     if (!patient && !reclaimed) {
@@ -285,7 +285,7 @@ void Pool::sweep() {
     std::uint32_t word = channel.word.load(std::memory_order_acquire);
     const ChannelState state = state_of(word);
     if (state != ChannelState::held && state != ChannelState::done) continue;
-    if (node_.alive(rank_of(lender_of(word)))) continue;
+    if (node_.is_alive(rank_of(lender_of(word)))) continue;
     channel.word.compare_exchange_strong(word, kFree, std::memory_order_release,
                                          std::memory_order_relaxed);
   }

@@ -115,7 +115,7 @@ void Workers::serve(LendingWorker& worker) {
       last_unit = ticks();
     } else if (result != LendResult::still_out) {
       if (ticks() - last_unit > ticks_from_ns(tuning::kWorkerPatienceNs)) break;
-      relax();
+      spin_pause();
     }
   }
   worker.lender.take_back();

@@ -22,8 +22,8 @@ namespace {
 constexpr std::uint64_t kInitialPidNamespace = 0xEFFFFFFCU;  // PROC_PID_INIT_INO of the kernel
 
 std::uint64_t inode_of(const char* path) {
-  struct stat facts {};
-  return ::stat(path, &facts) == 0 ? static_cast<std::uint64_t>(facts.st_ino) : 0;
+  struct stat status {};
+  return ::stat(path, &status) == 0 ? static_cast<std::uint64_t>(status.st_ino) : 0;
 }
 
 std::string first_line(const std::string& path) {
@@ -34,26 +34,27 @@ std::string first_line(const std::string& path) {
 }
 
 template <class T>
-std::optional<T> number(std::string_view text) {
+std::optional<T> parsed_number(std::string_view text) {
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{}) return std::nullopt;
   return value;
 }
 
-// 0 for init, for a process outside this pid namespace, and for one that does not exist.
+// 0 for init, for a process outside this PID namespace, and for a process that does not exist.
 pid_t parent_of(pid_t pid) {
   const std::string stat = first_line("/proc/" + std::to_string(pid) + "/stat");
   const std::size_t bracket = stat.rfind(')');
-  constexpr std::size_t kToParent = 4;  // ") S "
+  constexpr std::size_t kToParent = 4;  // skips ") S "
   if (bracket == std::string::npos || bracket + kToParent >= stat.size()) return 0;
-  return number<pid_t>(std::string_view(stat).substr(bracket + kToParent)).value_or(0);
+  return parsed_number<pid_t>(std::string_view(stat).substr(bracket + kToParent)).value_or(0);
 }
 
-// The process itself first, then its parent, up to init.
-std::vector<pid_t> lineage(pid_t pid) {
+// The process itself, its parent, and so on up to init.
+std::vector<pid_t> ancestry_of(pid_t pid) {
   std::vector<pid_t> line;
-  constexpr std::size_t kDeepest = 4096;  // processes may die and be replaced while we look
+  // Ends a chain of processes that die and are replaced meanwhile.
+  constexpr std::size_t kDeepest = 4096;
   for (; pid > 0 && line.size() < kDeepest; pid = parent_of(pid)) line.push_back(pid);
   return line;
 }
@@ -69,40 +70,40 @@ bool ask_loader() {
   });
 }
 
-// How often something was loaded; the first object tells.
+// dl_iterate_phdr() callback: reads the loader's count of loads from the first object.
 int read_loads(dl_phdr_info* info, std::size_t /*bytes*/, void* loads) {
   *static_cast<std::uint64_t*>(loads) = info->dlpi_adds;
   return 1;
 }
 
-// Loads at the last look, and beside it whether a run time was there: one word, so that threads
-// need no order between the two (relaxed).
+// The loader's count at the last look, and whether a run time was loaded then. A single word, so
+// the two need no order between them (relaxed).
 std::atomic<std::uint64_t> g_seen{0};
 
 }  // namespace
 
-Status probe(const View& of_a_known_value, std::uint64_t value) {
+Status probe_read(const View& of_a_known_value, std::uint64_t value) {
   std::uint64_t found = 0;
-  const Status status = read(&found, of_a_known_value, sizeof found);
+  const Status status = read_remote(&found, of_a_known_value, sizeof found);
   if (!status) return status;
   if (found != value) return {Code::mismatch, 0};
   return {};
 }
 
-Surroundings look_around() {
-  Surroundings found;
+AccessFacts read_access_facts() {
+  AccessFacts found;
   found.pid_namespace = inode_of("/proc/self/ns/pid");
   found.net_namespace = inode_of("/proc/self/ns/net");
   found.yama_scope =
-      number<std::int32_t>(first_line("/proc/sys/kernel/yama/ptrace_scope")).value_or(-1);
+      parsed_number<std::int32_t>(first_line("/proc/sys/kernel/yama/ptrace_scope")).value_or(-1);
   return found;
 }
 
 pid_t common_ancestor(std::span<const pid_t> pids) {
   if (pids.empty()) return 0;
-  std::vector<pid_t> shared = lineage(pids.front());
+  std::vector<pid_t> shared = ancestry_of(pids.front());
   for (const pid_t pid : pids.subspan(1)) {
-    const std::vector<pid_t> line = lineage(pid);
+    const std::vector<pid_t> line = ancestry_of(pid);
     std::erase_if(shared, [&](pid_t ancestor) {
       return std::find(line.begin(), line.end(), ancestor) == line.end();
     });
@@ -113,8 +114,8 @@ pid_t common_ancestor(std::span<const pid_t> pids) {
 Status allow_ranks_to_read(std::span<const pid_t> pids) {
   const pid_t ancestor = common_ancestor(pids);
   if (ancestor <= 0) return {Code::gone, 0};
-  // Init of the machine is everybody's ancestor. Init of a container is not: there it is the
-  // launcher.
+  // The machine's init is every process's ancestor. A container's init is the launcher, and
+  // allowed.
   if (ancestor == 1 && inode_of("/proc/self/ns/pid") == kInitialPidNamespace) {
     return {Code::refused, 0};
   }

@@ -20,15 +20,18 @@ View block_of(const View& whose, const iovec& block) {
 
 Reach::Reach() : pid_(::getpid()) {}
 
-Reach::Reach(std::uint32_t me, std::uint32_t ranks, Kernel kernel)
-    : pid_(::getpid()), me_(me), by_kernel_(kernel == Kernel::yes), views_(std::in_place, ranks) {}
+Reach::Reach(std::uint32_t me, std::uint32_t ranks, KernelCopies kernel)
+    : pid_(::getpid()),
+      me_(me),
+      by_kernel_(kernel == KernelCopies::yes),
+      views_(std::in_place, ranks) {}
 
 Status Reach::kernel_read(void* local, const View& remote, std::size_t bytes) const {
-  return by_kernel_ ? memory::read(local, remote, bytes) : kRefused;
+  return by_kernel_ ? memory::read_remote(local, remote, bytes) : kRefused;
 }
 
 Status Reach::kernel_write(const View& remote, const void* local, std::size_t bytes) const {
-  return by_kernel_ ? memory::write(remote, local, bytes) : kRefused;
+  return by_kernel_ ? memory::write_remote(remote, local, bytes) : kRefused;
 }
 
 Status Reach::read(void* local, const View& remote, std::size_t bytes) const {
@@ -77,7 +80,7 @@ Status Reach::copy(const View& to, const View& from, std::size_t bytes,
   if (source == nullptr) return kernel_read(target, from, bytes);
   if (target == nullptr) return kernel_write(to, source, bytes);
   if (is_own(to) && is_own(from)) {
-    std::memmove(target, source, bytes);  // only there they may overlap
+    std::memmove(target, source, bytes);  // only bytes of this process may overlap
     return {};
   }
   if (is_own(from)) {
@@ -88,7 +91,7 @@ Status Reach::copy(const View& to, const View& from, std::size_t bytes,
   return to_here(to, bytes) != nullptr ? Status{} : kernel_write(to, source, bytes);
 }
 
-// One kernel copy in, one out; `scratch` is used over and over, so it stays in L2.
+// The kernel copies in and out. `scratch` is reused for every piece, so it stays in L2.
 Status Reach::copy_between_others(const View& to, const View& from, std::size_t bytes,
                                   std::span<std::byte> scratch) const {
   if (scratch.empty()) return {Code::full, 0};

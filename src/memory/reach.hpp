@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which way this process takes to the bytes of a view. Whoever asks for a copy does not know.
+// The way from this process to the bytes of a view. Callers of copy() need not know the way.
 //
 //   own      memory of this process: its address
 //   mapped   the heap of a peer, which this process maps (heap/views.hpp): an address here
 //   kernel   process_vm_readv and process_vm_writev (view.hpp)
 //
-// Decided for each view anew, in a few nanoseconds, because one buffer of a message may lie in a
-// heap and the other on a stack. Where none of the three reaches, a copy is refused, and callers go
-// by a pipeline (p2p/pipeline.hpp) or by the MPI library. Limits: ranks of one node. What is copied
-// to a peer's heap while that peer's fork() takes the heap away from its views (heap/file.hpp,
-// retired) is copied again by the kernel.
+// Each view gets its way anew, in a few nanoseconds: one buffer of a message may lie in a heap and
+// the other on a stack. If no way exists, the copy is refused, and the caller uses a pipeline
+// (p2p/pipeline.hpp) or the MPI library.
+//
+// Threads: any, after all attach(). Limits: ranks of a node. If a peer's fork() takes its heap away
+// from the views during a copy (heap/file.hpp, retired), the kernel copies again.
 #pragma once
 
 #include <cstddef>
@@ -27,20 +28,22 @@ namespace mh::memory {
 
 class Reach {
  public:
-  enum class Kernel : bool { no, yes };
+  enum class KernelCopies : bool { no, yes };
 
-  // No peer's heap: processes are told apart by their numbers alone.
+  // Without peers' heaps: process numbers alone tell processes apart.
   Reach();
-  // For rank `me` of `ranks`, which may have different numbers in each other's eyes.
-  Reach(std::uint32_t me, std::uint32_t ranks, Kernel kernel);
+  // For rank `me` of `ranks`. With heaps, ranks tell themselves apart, since process numbers may
+  // differ between namespaces.
+  Reach(std::uint32_t me, std::uint32_t ranks, KernelCopies kernel);
 
-  // The heap of that rank, once. Before any other thread asks for its bytes.
+  // Maps the heap of `rank`. Once for each rank, before any other thread uses this object.
   Status attach(std::uint32_t rank, Fd heap) { return views_->attach(rank, std::move(heap)); }
 
   [[nodiscard]] bool is_own(const View& view) const {
     return view.pid == pid_ && (!views_ || view.rank == me_);
   }
-  // Where this process can load, or load and store, all of these bytes; null if it cannot.
+  // The address at which this process can load (here) or load and store (to_here) all of these
+  // bytes; null: there is none.
   [[nodiscard]] const std::byte* here(const View& view, std::size_t bytes) const {
     if (is_own(view)) return reinterpret_cast<const std::byte*>(view.address);
     return views_ ? views_->at(view.rank, view.address, bytes) : nullptr;
@@ -50,15 +53,15 @@ class Reach {
     return views_ ? views_->to(view.rank, view.address, bytes) : nullptr;
   }
 
-  // Copies by the cheapest way: one move by this process where it has both addresses, one by the
-  // kernel where it has one, and two through `scratch` where it has none. `home` is where the bytes
-  // of the whole message are expected. Any thread; takes no lock, does not allocate. On failure any
-  // prefix may have been written.
+  // Copies by the cheapest way: a single move if this process has both addresses, a single copy by
+  // the kernel if it has one, two copies through `scratch` if it has neither. `home`: the cache
+  // level expected to hold the whole message. Any thread; takes no lock, does not allocate. On
+  // failure any prefix may have been written.
   Status copy(const View& to, const View& from, std::size_t bytes, std::span<std::byte> scratch,
               layout::CacheLevel home = layout::CacheLevel::caches) const;
   Status read(void* local, const View& remote, std::size_t bytes) const;
   Status write(const View& remote, const void* local, std::size_t bytes) const;
-  // As memory::write_blocks() and read_blocks(), in the process of `whose`.
+  // Equivalent to memory::write_blocks() and read_blocks(), for the process of `whose`.
   Status write_blocks(const View& whose, std::span<const iovec> blocks, const void* local) const;
   Status read_blocks(void* local, const View& whose, std::span<const iovec> blocks) const;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The kernel moves at most 2 GiB minus a page per call and may stop early, at an unmapped page for
-// example; the next call then says why. So every transfer is a loop until all bytes went or a call
-// moved none.
+// The kernel moves at most 2 GiB minus a page per call and may stop early, for example at an
+// unmapped page; the next call then gives the reason. Each transfer therefore loops until all bytes
+// are moved or a call moves none.
 #include "memory/view.hpp"
 
 #include <cerrno>
@@ -9,17 +9,17 @@
 namespace mh::memory {
 namespace {
 
-using Call = ssize_t (*)(pid_t, const iovec*, unsigned long, const iovec*, unsigned long,
-                         unsigned long);
+using VmCall = ssize_t (*)(pid_t, const iovec*, unsigned long, const iovec*, unsigned long,
+                           unsigned long);
 
-// reinterpret_cast: an address of another process is a number here and a pointer there.
-void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }
+// An address of another process is a number here and a pointer there.
+void* remote_pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }
 
-Status transfer(Call call, void* local, const View& remote, std::size_t bytes) {
+Status transfer_bytes(VmCall call, void* local, const View& remote, std::size_t bytes) {
   std::size_t moved = 0;
   while (moved < bytes) {
     const iovec here{static_cast<std::byte*>(local) + moved, bytes - moved};
-    const iovec there{pointer(remote.address + moved), bytes - moved};
+    const iovec there{remote_pointer(remote.address + moved), bytes - moved};
     const ssize_t step = call(remote.pid, &here, 1, &there, 1, 0);
     if (step > 0) {
       moved += static_cast<std::size_t>(step);
@@ -32,17 +32,17 @@ Status transfer(Call call, void* local, const View& remote, std::size_t bytes) {
   return {};
 }
 
-Status transfer_blocks(Call call, void* local, pid_t pid, std::span<const iovec> blocks) {
+Status transfer_blocks(VmCall call, void* local, pid_t pid, std::span<const iovec> blocks) {
   std::size_t bytes = 0;
   for (const iovec& block : blocks) bytes += block.iov_len;
   const iovec here{local, bytes};
   const ssize_t moved = call(pid, &here, 1, blocks.data(), blocks.size(), 0);
   if (moved >= 0 && static_cast<std::size_t>(moved) == bytes) return {};
-  // It stopped early, or did not begin: one by one they say why.
+  // The call stopped early or failed: single calls find the block and the reason.
   auto* at = static_cast<std::byte*>(local);
   for (const iovec& block : blocks) {
     const View there{reinterpret_cast<std::uint64_t>(block.iov_base), pid, 0};
-    const Status done = transfer(call, at, there, block.iov_len);
+    const Status done = transfer_bytes(call, at, there, block.iov_len);
     if (!done) return done;
     at += block.iov_len;
   }
@@ -51,13 +51,13 @@ Status transfer_blocks(Call call, void* local, pid_t pid, std::span<const iovec>
 
 }  // namespace
 
-Status read(void* local, const View& remote, std::size_t bytes) {
-  return transfer(::process_vm_readv, local, remote, bytes);
+Status read_remote(void* local, const View& remote, std::size_t bytes) {
+  return transfer_bytes(::process_vm_readv, local, remote, bytes);
 }
 
-Status write(const View& remote, const void* local, std::size_t bytes) {
+Status write_remote(const View& remote, const void* local, std::size_t bytes) {
   // const_cast: iovec serves both directions; writev only reads the local side.
-  return transfer(::process_vm_writev, const_cast<void*>(local), remote, bytes);
+  return transfer_bytes(::process_vm_writev, const_cast<void*>(local), remote, bytes);
 }
 
 Status write_blocks(pid_t pid, std::span<const iovec> blocks, const void* local) {

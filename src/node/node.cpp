@@ -31,11 +31,12 @@ constexpr std::size_t stride_for(std::size_t area_bytes) {
   return sizeof(RankRecord) + round_up_to_line(area_bytes);
 }
 
-// Whether this and the ranks' numbers can be trusted to describe `memory`.
-bool fits(const Header& header, std::size_t bytes, std::uint32_t me, std::uint32_t ranks) {
+// True if the header and the caller's arguments describe `memory`.
+bool describes_segment(const SegmentHeader& header, std::size_t bytes, std::uint32_t me,
+                       std::uint32_t ranks) {
   return header.magic == kSegmentMagic && header.layout == kLayout && header.ranks == ranks &&
          me < ranks && header.stride >= sizeof(RankRecord) && header.stride % kCacheLine == 0 &&
-         sizeof(Header) + ranks * header.stride <= bytes;
+         sizeof(SegmentHeader) + ranks * header.stride <= bytes;
 }
 
 std::uint64_t own_pid_namespace() {
@@ -43,7 +44,7 @@ std::uint64_t own_pid_namespace() {
   return ::stat("/proc/self/ns/pid", &found) == 0 ? found.st_ino : 0;
 }
 
-// Whether /proc has the processes of this namespace, and not those of the one around it.
+// True if /proc shows this PID namespace, and not an outer one.
 bool proc_is_ours() {
   std::array<char, 32> number{};
   const ssize_t length = ::readlink("/proc/self", number.data(), number.size());
@@ -63,8 +64,8 @@ std::uint64_t start_time_of(pid_t pid) {
   std::array<char, 1024> text{};
   const ssize_t length = ::read(file.get(), text.data(), text.size());
   if (length <= 0) return 0;
-  // "pid (name) state ppid ...": the name may hold blanks and brackets, so count from the last
-  // bracket.
+  // "pid (name) state ppid ...": the name may contain blanks and brackets, so fields are counted
+  // from the last bracket.
   std::string_view rest(text.data(), static_cast<std::size_t>(length));
   const std::size_t bracket = rest.rfind(')');
   if (bracket == std::string_view::npos || bracket + 2 >= rest.size()) return 0;
@@ -83,14 +84,14 @@ std::uint64_t start_time_of(pid_t pid) {
 }
 
 std::size_t Node::bytes_needed(std::uint32_t ranks, std::size_t area_bytes) {
-  return sizeof(Header) + ranks * stride_for(area_bytes);
+  return sizeof(SegmentHeader) + ranks * stride_for(area_bytes);
 }
 
 Status Node::initialise(std::span<std::byte> memory, std::uint32_t ranks, std::size_t area_bytes,
                         const Topology& topology) {
   if (ranks == 0 || ranks > kMaxRanks) return {Code::unsupported, 0};
   if (memory.size() < bytes_needed(ranks, area_bytes)) return {Code::mismatch, 0};
-  auto* header = new (memory.data()) Header{};
+  auto* header = new (memory.data()) SegmentHeader{};
   if (::getrandom(header->job_key, sizeof header->job_key, 0) != sizeof header->job_key) {
     return from_errno(errno);
   }
@@ -106,14 +107,15 @@ Status Node::initialise(std::span<std::byte> memory, std::uint32_t ranks, std::s
 }
 
 Node::Node(std::span<std::byte> memory, std::uint32_t me)
-    : header_(reinterpret_cast<Header*>(memory.data())),
-      first_record_(memory.data() + sizeof(Header)),
+    : header_(reinterpret_cast<SegmentHeader*>(memory.data())),
+      first_record_(memory.data() + sizeof(SegmentHeader)),
       me_(me) {}
 
 Result<Node> Node::join(std::span<std::byte> memory, std::uint32_t me, std::uint32_t ranks,
                         std::uint32_t world_rank) {
-  if (memory.size() < sizeof(Header)) return Status{Code::mismatch, 0};
-  if (!fits(*reinterpret_cast<const Header*>(memory.data()), memory.size(), me, ranks)) {
+  if (memory.size() < sizeof(SegmentHeader)) return Status{Code::mismatch, 0};
+  if (!describes_segment(*reinterpret_cast<const SegmentHeader*>(memory.data()), memory.size(), me,
+                         ranks)) {
     return Status{Code::mismatch, 0};
   }
   Node node(memory, me);
@@ -132,12 +134,12 @@ void Node::write_own_record(std::uint32_t world_rank) {
     return cpu < kMaxCpus ? header_->numa_of_cpu[cpu] : std::uint16_t{0};
   };
   own->numa = own->cpu < 0 ? std::uint16_t{0} : numa_of(static_cast<std::size_t>(own->cpu));
-  own->bound = true;
+  own->is_bound = true;
   const CpuSet cpus = allowed_cpus();
   for (std::size_t cpu = 0; cpu < kMaxCpus; ++cpu) {
     if (!cpus[cpu]) continue;
-    if (numa_of(cpu) != own->numa) own->bound = false;
-    // relaxed: the caller's barrier publishes both.
+    if (numa_of(cpu) != own->numa) own->is_bound = false;
+    // relaxed: the caller's barrier publishes both words.
     const std::uint64_t bit = 1ULL << (cpu % 64);
     const std::uint64_t others =
         header_->affinity[cpu / 64].fetch_or(bit, std::memory_order_relaxed);
@@ -153,9 +155,9 @@ void Node::settle() {
     const std::uint16_t numa = record(rank).numa;
     if (numa < by_numa_.size()) by_numa_[numa].push_back(rank);
   }
-  one_pid_namespace_ = mine().pid_namespace != 0;
+  has_one_pid_namespace_ = mine().pid_namespace != 0;
   for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
-    if (record(rank).pid_namespace != mine().pid_namespace) one_pid_namespace_ = false;
+    if (record(rank).pid_namespace != mine().pid_namespace) has_one_pid_namespace_ = false;
   }
   usable_cpus_ = 0;
   for (const auto& word : header_->affinity) {
@@ -172,14 +174,14 @@ CpuSet Node::own_cpus() const {
   return own;
 }
 
-bool Node::alive(std::uint32_t rank) const {
+bool Node::is_alive(std::uint32_t rank) const {
   const RankRecord& other = record(rank);
   if (other.pid_namespace != mine().pid_namespace) return true;
   if (::kill(other.pid, 0) != 0 && errno == ESRCH) return false;
   return other.start_time == 0 || start_time_of(other.pid) == other.start_time;
 }
 
-bool Node::somebody_else_idle(std::uint32_t but) const {
+bool Node::has_idle_peer_except(std::uint32_t but) const {
   for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
     if (rank != me_ && rank != but && record(rank).idle.load(std::memory_order_relaxed) != 0)
       return true;
@@ -187,7 +189,7 @@ bool Node::somebody_else_idle(std::uint32_t but) const {
   return false;
 }
 
-bool Node::at_least_active(std::uint16_t numa, std::uint64_t limit) const {
+bool Node::has_active_ranks(std::uint16_t numa, std::uint64_t limit) const {
   std::uint64_t active = 0;
   if (numa >= by_numa_.size()) return limit == 0;
   for (const std::uint32_t rank : by_numa_[numa]) {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the ranks of a node know about each other: the fixed part of the node segment.
+// The fixed part of the node segment: facts that the ranks of a node publish about themselves.
 //
-// Grouped by writer. The header is written by the node's first rank before anyone attaches, except
-// the work board and the affinity; a rank record is written by its rank alone. Upper rooms append
-// their own areas behind each record (node::Node gives every rank one stride of bytes); this file
-// knows none of them.
+// Grouped by writer. The node's first rank writes the header before any rank attaches, except the
+// work board and the affinity. Each rank writes its own record. Upper rooms append their areas
+// behind the records (node::Node gives every rank a stride of bytes).
 #pragma once
 
 #include <sys/types.h>
@@ -18,59 +17,62 @@
 
 namespace mh::node {
 
-inline constexpr std::uint32_t kMaxRanks = 1024;  // ranks of one node; more run unhelped
-inline constexpr std::uint32_t kMaxCpus = 2048;   // CPUs the NUMA map covers; beyond: NUMA node 0
+inline constexpr std::uint32_t kMaxRanks = 1024;  // of a node; a larger node runs unhelped
+// CPUs in the NUMA map; higher ones count as NUMA node 0.
+inline constexpr std::uint32_t kMaxCpus = 2048;
 inline constexpr std::uint64_t kSegmentMagic = 0x6d616e7968616e64;  // "manyhand"
 inline constexpr std::uint32_t kLayout = 6;
 
 struct alignas(kCacheLine) RankRecord {
-  // Written by the rank before the attach barrier, read-only after.
+  // Written by the rank before the attach barrier, constant afterwards.
   pid_t pid = 0;
   std::uint32_t world_rank = 0;
-  // Field 22 of /proc/PID/stat: with pid, names one process for ever. 0 where /proc is of other
-  // processes.
+  // Field 22 of /proc/PID/stat. It identifies a process together with pid. 0: /proc shows another
+  // namespace.
   std::uint64_t start_time = 0;
-  std::uint64_t pid_namespace = 0;  // in which pid is a number; 0: not known
-  std::int32_t cpu = -1;            // the one CPU this rank is bound to, or where it ran at start
+  std::uint64_t pid_namespace = 0;  // inode of the namespace that pid belongs to; 0: not known
+  std::int32_t cpu = -1;            // the CPU this rank is bound to, or ran on at start
   std::uint16_t numa = 0;           // NUMA node of that CPU
-  bool bound = false;               // bound to CPUs of one NUMA node
+  bool is_bound = false;            // to CPUs of a single NUMA node
 
-  // Written by the rank while it runs, read by thieves.
-  // 1 while the rank waits inside MPI and has no unit of work in hand (CAB-MPI, III-C3: the flag
-  // from which others count active ranks). Relaxed: a stale value only shifts a heuristic.
+  // Written by the rank while it runs, read by thieves to count active ranks (CAB-MPI, III-C3). Set
+  // to 1 while the rank waits inside MPI and does nothing for others. relaxed: a stale value only
+  // shifts a heuristic.
   alignas(kCacheLine) std::atomic<std::uint32_t> idle{0};
-  // One word for each thread of this rank that may have a chunk in hand (Visit): the node-local
-  // rank that owns the chunk, plus one; 0 for none. By them an owner that has waited long for a
-  // chunk tells a slow thief from a dead one.
-  static constexpr std::uint32_t kVisits = 16;
-  alignas(kCacheLine) std::atomic<std::uint32_t> visiting[kVisits] = {};
+  // A word for each thread of this rank that may hold a chunk (ClaimIntent): the node-local rank
+  // that owns the chunk, plus one; 0: no chunk. An owner that waits long for a chunk uses these
+  // words to tell a slow thief from a dead thief.
+  static constexpr std::uint32_t kClaimers = 16;
+  alignas(kCacheLine) std::atomic<std::uint32_t> claiming[kClaimers] = {};
 };
 
 static_assert(std::is_standard_layout_v<RankRecord>);
 static_assert(sizeof(RankRecord) == 3 * kCacheLine);
 
-// Announces that the calling thread may take a chunk of a job of `owner`, and that it has none any
-// more. Begins before the claim, so that no owner ever waits for a chunk of which no rank says that
-// it has it. Limit: kVisits at a time for a rank; a further one is false, and must claim nothing.
-class Visit {
+// Announces that the calling thread may claim a chunk of a job of `owner`; the destructor takes the
+// announcement back. An intent begins before the claim, so every claimed chunk is announced by some
+// rank. Limit: kClaimers at a time for a rank; a further intent is false, and its thread must claim
+// nothing.
+class ClaimIntent {
  public:
-  Visit(RankRecord& mine, std::uint32_t owner) {
-    for (std::atomic<std::uint32_t>& word : mine.visiting) {
+  ClaimIntent(RankRecord& mine, std::uint32_t owner) {
+    for (std::atomic<std::uint32_t>& word : mine.claiming) {
       std::uint32_t nobody = 0;
       if (word.load(std::memory_order_relaxed) != 0) continue;
       if (!word.compare_exchange_strong(nobody, owner + 1, std::memory_order_relaxed)) continue;
-      // release: pairs with the acquire of is_visited(), whose caller has seen the claim.
+      // release: pairs with the acquire fence of may_hold_chunk_of(), whose caller has seen the
+      // claim.
       std::atomic_thread_fence(std::memory_order_release);
       word_ = &word;
       return;
     }
   }
-  // release: pairs with the acquire of is_visited(); what was done meanwhile is over.
-  ~Visit() {
+  // release: pairs with the acquire load of may_hold_chunk_of(): the copy is done.
+  ~ClaimIntent() {
     if (word_ != nullptr) word_->store(0, std::memory_order_release);
   }
-  Visit(const Visit&) = delete;
-  Visit& operator=(const Visit&) = delete;
+  ClaimIntent(const ClaimIntent&) = delete;
+  ClaimIntent& operator=(const ClaimIntent&) = delete;
 
   explicit operator bool() const { return word_ != nullptr; }
 
@@ -78,19 +80,19 @@ class Visit {
   std::atomic<std::uint32_t>* word_ = nullptr;
 };
 
-// Whether a thread of that rank may have a chunk of a job of `owner` in hand, among those whose
-// claims the caller has seen.
-inline bool is_visited(const RankRecord& by, std::uint32_t owner) {
+// True if a thread of the record's rank may hold a chunk of a job of `owner`. Covers all claims
+// that the caller has seen.
+inline bool may_hold_chunk_of(const RankRecord& by, std::uint32_t owner) {
   std::atomic_thread_fence(std::memory_order_acquire);
-  for (const std::atomic<std::uint32_t>& word : by.visiting) {
+  for (const std::atomic<std::uint32_t>& word : by.claiming) {
     if (word.load(std::memory_order_acquire) == owner + 1) return true;
   }
   return false;
 }
 
-// Which ranks have an open job: one bit a rank, so that an idle rank looks at one or two lines, not
-// at every rank's slots. Set and cleared by the job's owner only (fetch_or/fetch_and, relaxed: a
-// hint; the ticket of the job decides).
+// The ranks that have an open job: a bit each, so that an idle rank reads a few lines and not every
+// rank's slots. Only the job's owner sets and clears its bit. relaxed: a hint; the ticket of the
+// job decides.
 struct alignas(kCacheLine) WorkBoard {
   std::atomic<std::uint64_t> bits[kMaxRanks / 64];
 
@@ -105,22 +107,22 @@ struct alignas(kCacheLine) WorkBoard {
   }
 };
 
-struct alignas(kCacheLine) Header {
+struct alignas(kCacheLine) SegmentHeader {
   std::uint64_t magic;        // kSegmentMagic
-  std::uint32_t layout;       // changes with any structure in the segment; sides must agree
+  std::uint32_t layout;       // changes with any structure in the segment; all ranks must agree
   std::uint32_t ranks;        // of this node
   std::uint64_t stride;       // bytes from one rank's record to the next
-  std::uint64_t job_key[2];   // random, one per job and node: opens every descriptor
-  std::uint64_t cache_bytes;  // of the last cache before memory, 0 when not known
+  std::uint64_t job_key[2];   // random, per job and node: every RTS header carries it
+  std::uint64_t cache_bytes;  // of the last cache before memory; 0: not known
   std::uint16_t numa_nodes;
   std::uint16_t numa_of_cpu[kMaxCpus];
   WorkBoard board;
-  // CPUs that some rank may run on. Every rank adds its own while it joins (fetch_or, relaxed: the
-  // barrier after joining publishes the union). `contested`: CPUs that several may run on.
+  // CPUs that some rank may run on, and CPUs that several ranks may run on. Each rank adds its own
+  // while it joins (fetch_or, relaxed: the barrier after joining publishes the union).
   alignas(kCacheLine) std::atomic<std::uint64_t> affinity[kMaxCpus / 64];
   std::atomic<std::uint64_t> contested[kMaxCpus / 64];
 };
 
-static_assert(std::is_standard_layout_v<Header>);
+static_assert(std::is_standard_layout_v<SegmentHeader>);
 
 }  // namespace mh::node

@@ -22,12 +22,12 @@
 namespace mh::node {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
-// Nobody who holds the descriptor can change the size: a mapped byte stays a byte.
+// The size is sealed, so a mapped byte stays mapped.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-// fallocate() past RLIMIT_FSIZE does not only fail, it raises SIGXFSZ, which would end the program.
+// fallocate() past RLIMIT_FSIZE raises SIGXFSZ, which would end the program.
 Status check_file_size_limit(std::size_t bytes) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
@@ -37,24 +37,23 @@ Status check_file_size_limit(std::size_t bytes) {
   return {};
 }
 
-// A memfd knows no quota: asked for more than there is, the kernel does not fail but lets the OOM
-// killer loose on the machine. So the question is asked beforehand; an unknown answer is no
-// objection.
+// A memfd has no quota: a request beyond free memory starts the OOM killer. The free memory is
+// therefore checked first; if it is unknown, the request goes ahead.
 Status check_memory(std::size_t bytes) {
-  std::ifstream facts("/proc/meminfo");
+  std::ifstream meminfo("/proc/meminfo");
   std::string name;
-  for (std::uint64_t kibibytes = 0; facts >> name >> kibibytes;) {
+  for (std::uint64_t kibibytes = 0; meminfo >> name >> kibibytes;) {
     if (name == "MemAvailable:") {
       if (bytes / 1024 >= kibibytes) return {Code::full, ENOMEM};
       break;
     }
-    facts.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+    meminfo.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
   }
   return {};
 }
 
-// Not posix_fallocate(): where the kernel cannot, that writes the file byte by byte.
-Status allocate(int fd, std::size_t bytes) {
+// posix_fallocate() would write the file byte by byte where the kernel lacks fallocate().
+Status allocate_memory(int fd, std::size_t bytes) {
   if (const Status memory = check_memory(bytes); !memory) return memory;
   if (const Status limit = check_file_size_limit(bytes); !limit) return limit;
   while (::fallocate(fd, 0, 0, static_cast<off_t>(bytes)) != 0) {
@@ -64,21 +63,22 @@ Status allocate(int fd, std::size_t bytes) {
 }
 
 Status check_shape(int fd, std::size_t bytes) {
-  struct stat facts {};
-  if (::fstat(fd, &facts) != 0) return from_errno(errno);
-  const bool right_size = static_cast<std::uint64_t>(facts.st_size) == bytes;
-  if (!right_size || (::fcntl(fd, F_GET_SEALS) & kSeals) != kSeals) return {Code::mismatch, 0};
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) return from_errno(errno);
+  const bool has_size = static_cast<std::uint64_t>(status.st_size) == bytes;
+  if (!has_size || (::fcntl(fd, F_GET_SEALS) & kSeals) != kSeals) return {Code::mismatch, 0};
   return {};
 }
 
-// The time left until `deadline` as poll() wants it, rounded up.
-int poll_timeout(Clock::time_point deadline) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+// The time left until `deadline` in poll()'s milliseconds, rounded up.
+int poll_timeout(SteadyClock::time_point deadline) {
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(deadline - SteadyClock::now()).count();
   return static_cast<int>(std::clamp<std::int64_t>(left, 0, std::numeric_limits<int>::max()));
 }
 
-// Waits for an event on `fd`. gone: the time is over.
-Status wait_for(int fd, short events, Clock::time_point deadline) {
+// Waits for an event on `fd`. gone: the deadline has passed.
+Status wait_for(int fd, short events, SteadyClock::time_point deadline) {
   for (;;) {
     pollfd one{fd, events, 0};
     const int ready = ::poll(&one, 1, poll_timeout(deadline));
@@ -88,14 +88,14 @@ Status wait_for(int fd, short events, Clock::time_point deadline) {
   }
 }
 
-struct Address {
+struct SocketAddress {
   sockaddr_un where{};
   socklen_t length = 0;
 };
 
-// An abstract address: a zero byte, then the name.
-Address address_of(const DoorName& name) {
-  Address address;
+// An abstract address: a zero byte and the name.
+SocketAddress address_of(const DoorName& name) {
+  SocketAddress address;
   address.where.sun_family = AF_UNIX;
   const std::size_t length = ::strnlen(name.data(), name.size());
   std::memcpy(address.where.sun_path + 1, name.data(), length);
@@ -124,20 +124,20 @@ Result<Fd> open_socket() {
   return socket;
 }
 
-bool of_same_user(int socket) {
+bool is_of_same_user(int socket) {
   ucred peer{};
   socklen_t length = sizeof peer;
   return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 &&
          peer.uid == ::geteuid();
 }
 
-// The space of one control message that carries one descriptor.
+// Space for a control message with a single file descriptor.
 union ControlSpace {
   cmsghdr align;
   char bytes[CMSG_SPACE(sizeof(int))];
 };
 
-// What travels with a descriptor, or alone: the rank whose it is.
+// The payload of a message: the rank that gives the file descriptor, or a value below.
 constexpr std::uint32_t kOfRoot = UINT32_MAX - 1;
 constexpr std::uint32_t kNoMore = UINT32_MAX;
 
@@ -148,9 +148,9 @@ msghdr message_for(iovec& payload) {
   return message;
 }
 
-// `fd` is -1 for none. A few bytes always fit into a fresh socket's buffer; a full one is waited
-// for.
-Status send_fd(int socket, std::uint32_t rank, int fd, Clock::time_point deadline) {
+// `fd` is -1 for none. The payload fits into a fresh socket's buffer; if the buffer is full, the
+// call waits.
+Status send_fd(int socket, std::uint32_t rank, int fd, SteadyClock::time_point deadline) {
   iovec payload{&rank, sizeof rank};
   ControlSpace space{};
   msghdr message = message_for(payload);
@@ -171,15 +171,15 @@ Status send_fd(int socket, std::uint32_t rank, int fd, Clock::time_point deadlin
   return {};
 }
 
-struct Received {
+struct ReceivedFd {
   std::uint32_t rank = kNoMore;
-  Fd fd;  // may be none
+  Fd fd;  // may be invalid
 };
 
-// refused: the other side has turned us away.
-Result<Received> receive_fd(int socket, Clock::time_point deadline) {
+// refused: the peer has closed the connection.
+Result<ReceivedFd> receive_fd(int socket, SteadyClock::time_point deadline) {
   if (const Status ready = wait_for(socket, POLLIN, deadline); !ready) return ready;
-  Received received;
+  ReceivedFd received;
   iovec payload{&received.rank, sizeof received.rank};
   ControlSpace space{};
   msghdr message = message_for(payload);
@@ -201,16 +201,17 @@ Result<Received> receive_fd(int socket, Clock::time_point deadline) {
   return received;
 }
 
-// A full backlog shows as EAGAIN: the root is slower than its peers, so try again for a while.
-Status connect_until(int socket, const Address& address, Clock::time_point deadline) {
+// A full backlog shows as EAGAIN: the root is slower than its peers, so the call tries again.
+Status connect_until(int socket, const SocketAddress& address, SteadyClock::time_point deadline) {
   constexpr timespec kPause{0, 1'000'000};
   for (;;) {
     if (::connect(socket, reinterpret_cast<const sockaddr*>(&address.where), address.length) == 0) {
       return {};
     }
-    if (errno == ECONNREFUSED) return {Code::refused, ECONNREFUSED};  // no such door from here
+    if (errno == ECONNREFUSED)
+      return {Code::refused, ECONNREFUSED};  // the door is not in this network namespace
     if (errno != EAGAIN && errno != EINTR) return from_errno(errno);
-    if (Clock::now() >= deadline) return {Code::gone, ETIMEDOUT};
+    if (SteadyClock::now() >= deadline) return {Code::gone, ETIMEDOUT};
     ::nanosleep(&kPause, nullptr);
   }
 }
@@ -230,7 +231,7 @@ Result<Segment> Segment::map(Fd fd, std::size_t bytes) {
 Result<Segment> Segment::create(std::size_t bytes) {
   Fd fd(::memfd_create("manyhands", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) return from_errno(errno);
-  if (const Status allocated = allocate(fd.get(), bytes); !allocated) return allocated;
+  if (const Status allocated = allocate_memory(fd.get(), bytes); !allocated) return allocated;
   if (::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return from_errno(errno);
   return map(std::move(fd), bytes);
 }
@@ -245,7 +246,7 @@ Result<Door> Door::open() {
   if (!name) return name.status();
   Result<Fd> socket = open_socket();
   if (!socket) return socket.status();
-  const Address address = address_of(*name);
+  const SocketAddress address = address_of(*name);
   if (::bind(socket->get(), reinterpret_cast<const sockaddr*>(&address.where), address.length) !=
           0 ||
       ::listen(socket->get(), SOMAXCONN) != 0) {
@@ -254,29 +255,29 @@ Result<Door> Door::open() {
   return Door(std::move(*socket), *name);
 }
 
-// The next process of this user that comes through the door.
-Result<Fd> Door::next_peer(Clock::time_point deadline) {
+// The next connection by a process of this user.
+Result<Fd> Door::next_peer(SteadyClock::time_point deadline) {
   for (;;) {
     if (const Status ready = wait_for(listener_.get(), POLLIN, deadline); !ready) return ready;
     Fd peer(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (peer.valid() && of_same_user(peer.get())) return peer;
+    if (peer.valid() && is_of_same_user(peer.get())) return peer;
     if (!peer.valid() && errno != EINTR && errno != EAGAIN && errno != ECONNABORTED) {
       return from_errno(errno);
     }
   }
 }
 
-Result<Fd> Door::enter(const DoorName& name, Clock::time_point deadline) {
+Result<Fd> Door::enter(const DoorName& name, SteadyClock::time_point deadline) {
   Result<Fd> socket = open_socket();
   if (!socket) return socket.status();
   const Status connected = connect_until(socket->get(), address_of(name), deadline);
   if (!connected) return connected;
-  if (!of_same_user(socket->get())) return Status{Code::refused, EPERM};
+  if (!is_of_same_user(socket->get())) return Status{Code::refused, EPERM};
   return socket;
 }
 
 Status Door::hand_over(int peers, int fd, Milliseconds timeout) {
-  const auto deadline = Clock::now() + timeout;
+  const auto deadline = SteadyClock::now() + timeout;
   for (int served = 0; served < peers;) {
     const Result<Fd> peer = next_peer(deadline);
     if (!peer) return peer.status();
@@ -286,28 +287,27 @@ Status Door::hand_over(int peers, int fd, Milliseconds timeout) {
 }
 
 Result<Fd> Door::fetch(const DoorName& name, Milliseconds timeout) {
-  const auto deadline = Clock::now() + timeout;
+  const auto deadline = SteadyClock::now() + timeout;
   const Result<Fd> socket = enter(name, deadline);
   if (!socket) return socket.status();
-  Result<Received> received = receive_fd(socket->get(), deadline);
+  Result<ReceivedFd> received = receive_fd(socket->get(), deadline);
   if (!received) return received.status();
   if (!received->fd.valid()) return Status{Code::refused, 0};
   return std::move(received->fd);
 }
 
-// What every process gave lies with the root until all have come; then one after the other is given
-// everything, and closes its socket when it has it, so that few descriptors are under way at a
-// time.
-Status Door::exchange(std::uint32_t me, std::uint32_t ranks, int fd, const Take& take,
+// The root keeps all descriptors until every rank has sent its own. It then serves one rank after
+// the other. Each rank closes its socket when it has everything, so few descriptors are in flight.
+Status Door::exchange(std::uint32_t me, std::uint32_t ranks, int fd, const TakeFd& take,
                       Milliseconds timeout) {
-  const auto deadline = Clock::now() + timeout;
+  const auto deadline = SteadyClock::now() + timeout;
   std::vector<Fd> sockets(ranks);
   std::vector<Fd> given(ranks);
   for (std::uint32_t come = 1; come < ranks;) {
     Result<Fd> peer = next_peer(deadline);
     if (!peer) return peer.status();
-    Result<Received> first = receive_fd(peer->get(), deadline);
-    if (!first || first->rank >= ranks || first->rank == me) continue;  // no rank of ours
+    Result<ReceivedFd> first = receive_fd(peer->get(), deadline);
+    if (!first || first->rank >= ranks || first->rank == me) continue;  // not a rank of this node
     if (sockets[first->rank].valid()) continue;
     given[first->rank] = std::move(first->fd);
     sockets[first->rank] = std::move(*peer);
@@ -330,14 +330,14 @@ Status Door::exchange(std::uint32_t me, std::uint32_t ranks, int fd, const Take&
   return {};
 }
 
-Status Door::exchange_with(const DoorName& name, std::uint32_t me, int fd, const Take& take,
+Status Door::exchange_with(const DoorName& name, std::uint32_t me, int fd, const TakeFd& take,
                            Milliseconds timeout) {
-  const auto deadline = Clock::now() + timeout;
+  const auto deadline = SteadyClock::now() + timeout;
   const Result<Fd> socket = enter(name, deadline);
   if (!socket) return socket.status();
   if (const Status sent = send_fd(socket->get(), me, fd, deadline); !sent) return sent;
   for (;;) {
-    Result<Received> received = receive_fd(socket->get(), deadline);
+    Result<ReceivedFd> received = receive_fd(socket->get(), deadline);
     if (!received) return received.status();
     if (received->rank == kNoMore) return {};
     if (received->fd.valid()) take(received->rank, std::move(received->fd));

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The memory that the ranks of one node share, and how the first rank gives it to the others.
+// The memory that the ranks of a node share, and its distribution.
 //
-// Segment: a sealed memfd, mapped. It has no name anywhere, so nothing can be left behind in
-// /dev/shm and the size limit of /dev/shm does not apply. All of it is allocated at creation: a
-// lack of memory is a Status here and never a SIGBUS later. New memory is zero. Door: an abstract
-// unix socket with a random name through which the *root* (the first rank of the node) hands the
-// descriptor to processes of the same user. Limit: ranks of one node in different network
-// namespaces do not reach the door; that is a refusal, and such a node runs unhelped.
+// Segment: a sealed and mapped memfd. It has no name, so it leaves nothing behind in /dev/shm and
+// is not subject to the size limit of /dev/shm. All memory is allocated at creation, so a lack of
+// memory is a Status then and never a SIGBUS later. New memory is zero.
+//
+// Door: an abstract unix socket with a random name. The *root* (the first rank of the node) hands
+// file descriptors to processes of the same user through it.
+//
+// Threads: a segment and a door belong to a single thread. Limit: a rank in another network
+// namespace does not reach the door; the result is `refused`, and the node runs unhelped.
 #pragma once
 
 #include <array>
@@ -25,8 +28,7 @@ namespace mh::node {
 class Segment {
  public:
   static Result<Segment> create(std::size_t bytes);
-  // Maps the segment behind `fd`, which must have exactly `bytes` bytes (else mismatch) and be
-  // sealed against a change of size.
+  // Maps the segment behind `fd`. mismatch: the size differs from `bytes`, or is not sealed.
   static Result<Segment> attach(Fd fd, std::size_t bytes);
 
   Segment(Segment&& other) noexcept
@@ -43,7 +45,7 @@ class Segment {
   [[nodiscard]] std::byte* data() const { return bytes_.data(); }
   [[nodiscard]] std::size_t size() const { return bytes_.size(); }
   [[nodiscard]] int fd() const { return fd_.get(); }
-  // The mapping stays; only the descriptor goes (the program may count or reuse descriptors).
+  // Closes the file descriptor and keeps the mapping: the program may count or reuse descriptors.
   void close_fd() { fd_.reset(); }
 
  private:
@@ -54,34 +56,34 @@ class Segment {
   std::span<std::byte> bytes_;
 };
 
-// Plain data, so that it can be broadcast. Not a secret: the door itself checks who comes.
+// Plain data, so that it can be broadcast. Not a secret: the door checks the user of each process.
 using DoorName = std::array<char, 48>;
 
 class Door {
  public:
   using Milliseconds = std::chrono::milliseconds;
 
-  // Root. From here on fetch(name()) can connect.
+  // Root. From now on fetch(name()) can connect.
   static Result<Door> open();
   [[nodiscard]] const DoorName& name() const { return name_; }
 
-  // Root. Gives `fd` to `peers` processes of the same effective user. Others are turned away and
-  // not counted. code gone when not all came within `timeout`.
+  // Root. Gives `fd` to `peers` processes of the same effective user; other users are refused and
+  // not counted. gone: some peers have not come within `timeout`.
   Status hand_over(int peers, int fd, Milliseconds timeout);
 
-  // The others. The descriptor is close-on-exec. Only a root of the same effective user is
-  // believed.
+  // The others. The file descriptor is close-on-exec. Only a root of the same effective user is
+  // accepted.
   static Result<Fd> fetch(const DoorName& name, Milliseconds timeout);
 
-  // Each process of a node gives all others a descriptor, or none (-1). `take` is called once for
-  // each other rank that gave one, and may keep it or not: no process holds all at once but the
-  // root.
-  using Take = std::function<void(std::uint32_t rank, Fd fd)>;
-  // Root, `me` being its rank. code gone when not all came within `timeout`.
-  Status exchange(std::uint32_t me, std::uint32_t ranks, int fd, const Take& take,
+  // Each rank of a node gives all others a file descriptor, or none (-1). `take` is called once for
+  // each other rank that gave a descriptor, and may keep or close it. Only the root holds all at
+  // once.
+  using TakeFd = std::function<void(std::uint32_t rank, Fd fd)>;
+  // Root; `me` is its rank. gone: some ranks have not come within `timeout`.
+  Status exchange(std::uint32_t me, std::uint32_t ranks, int fd, const TakeFd& take,
                   Milliseconds timeout);
   // The others.
-  static Status exchange_with(const DoorName& name, std::uint32_t me, int fd, const Take& take,
+  static Status exchange_with(const DoorName& name, std::uint32_t me, int fd, const TakeFd& take,
                               Milliseconds timeout);
 
  private:

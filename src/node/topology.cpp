@@ -10,26 +10,26 @@
 namespace mh::node {
 namespace {
 
-struct Destroy {
+struct TopologyDeleter {
   void operator()(hwloc_topology_t topology) const { hwloc_topology_destroy(topology); }
 };
-using Machine = std::unique_ptr<hwloc_topology, Destroy>;
+using HwlocTopology = std::unique_ptr<hwloc_topology, TopologyDeleter>;
 
-Result<Machine> load_machine(const char* synthetic) {
+Result<HwlocTopology> load_machine(const char* synthetic) {
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) return from_errno(ENOMEM);
-  Machine machine(raw);
+  HwlocTopology machine(raw);
   if (synthetic != nullptr && hwloc_topology_set_synthetic(raw, synthetic) != 0) {
     return Status{Code::unsupported, EINVAL};
   }
-  // PCI and other devices, and their XML, take most of the loading time and are of no interest.
+  // I/O devices and their XML take most of the loading time and are not used.
   hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
   if (hwloc_topology_load(raw) != 0) return from_errno(errno);
   return machine;
 }
 
-// NUMA nodes that have CPUs; memory-only nodes (HBM, CXL) belong to nobody's core. Where two nodes
-// hold the same CPUs (KNL flat mode), the first one counts.
+// Numbers the NUMA nodes that have CPUs; nodes of memory only (HBM, CXL) are skipped. If two nodes
+// have the same CPUs (KNL flat mode), the first counts.
 void map_numa(hwloc_topology_t machine, Topology& topology) {
   topology.numa_of_cpu.assign(kMaxCpus, 0);
   std::vector<bool> mapped(kMaxCpus, false);
@@ -52,7 +52,7 @@ void map_numa(hwloc_topology_t machine, Topology& topology) {
   topology.numa_nodes = std::max<std::uint16_t>(number, 1);
 }
 
-// Where there are several of a level, as on parts of a package, the first one's.
+// If the level has several caches, the first one counts.
 std::size_t last_cache(hwloc_topology_t machine) {
   for (const hwloc_obj_type_t level : {HWLOC_OBJ_L4CACHE, HWLOC_OBJ_L3CACHE, HWLOC_OBJ_L2CACHE}) {
     const hwloc_obj_t cache = hwloc_get_obj_by_type(machine, level, 0);
@@ -66,7 +66,7 @@ std::size_t last_cache(hwloc_topology_t machine) {
 }  // namespace
 
 Result<Topology> load_topology(const char* synthetic) {
-  const Result<Machine> machine = load_machine(synthetic);
+  const Result<HwlocTopology> machine = load_machine(synthetic);
   if (!machine) return machine.status();
   Topology topology;
   map_numa(machine->get(), topology);
@@ -75,8 +75,8 @@ Result<Topology> load_topology(const char* synthetic) {
 }
 
 CpuSet allowed_cpus() {
-  // cpu_set_t holds 1024 CPUs and the call fails on kernels with more, so a set of our own size is
-  // used.
+  // cpu_set_t holds 1024 CPUs, and the call fails on kernels with more: the set has a size of its
+  // own.
   CpuSet cpus;
   std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(kMaxCpus),
                                                        [](cpu_set_t* s) { CPU_FREE(s); });

@@ -95,7 +95,7 @@ bool SharedRegion::is_to_open() {
   Stage closed = Stage::closed;
   if (stage_.compare_exchange_strong(closed, Stage::opening, std::memory_order_acquire))
     return true;
-  while (stage_.load(std::memory_order_acquire) != Stage::open) relax();
+  while (stage_.load(std::memory_order_acquire) != Stage::open) spin_pause();
   return false;
 }
 

@@ -15,17 +15,17 @@ inline void* place_in(const End& contiguous, std::uint64_t offset) {
   return reinterpret_cast<void*>(contiguous.base + offset);
 }
 
-inline void pack(const End& from, layout::Range range, std::byte* to) {
+inline void pack(const End& from, layout::StreamRange range, std::byte* to) {
   if (from.layout != nullptr) {
-    layout::pack(from, range, to);
+    layout::pack_range(from, range, to);
   } else {
     layout::copy_from(from.cache_level, to, place_in(from, range.begin), range.end - range.begin);
   }
 }
 
-inline void unpack(const End& to, layout::Range range, const std::byte* from) {
+inline void unpack(const End& to, layout::StreamRange range, const std::byte* from) {
   if (to.layout != nullptr) {
-    layout::unpack(to, range, from);
+    layout::unpack_range(to, range, from);
   } else {
     layout::copy_to(to.cache_level, place_in(to, range.begin), from, range.end - range.begin);
   }

@@ -92,7 +92,7 @@ void PackPipelines::Use::nothing_more() {
 
 // Nobody waits just now: helpers are not made for nothing.
 bool PackPipelines::may_expose() const {
-  return pool_ != nullptr && (pool_->hired() || node_.somebody_idle());
+  return pool_ != nullptr && (pool_->hired() || node_.has_idle_peer());
 }
 
 bool PackPipelines::work_one() {

@@ -34,7 +34,7 @@ enum class Task : std::uint8_t { pack, unpack };
 
 // A chunk: a range of the packed stream, and where it is packed.
 struct Load {
-  layout::Range range;
+  layout::StreamRange range;
   std::byte* buffer;
 };
 

@@ -16,7 +16,7 @@ constexpr std::uint64_t kLeastChunk = 16U << 10U;
 constexpr std::uint64_t kChunks = 16;
 constexpr std::uint64_t kLeastCells = 8;
 
-layout::Range range_of(const PipelineChunk& chunk) {
+layout::StreamRange range_of(const PipelineChunk& chunk) {
   return {chunk.offset, chunk.offset + chunk.bytes};
 }
 

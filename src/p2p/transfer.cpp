@@ -5,8 +5,9 @@
 
 namespace mh::p2p {
 
-Transfer::Transfer(const steal::Work& work, steal::SlotKeeper& keeper, const steal::JobSlots& mine,
-                   SendSlot* shown, const steal::Shapes* shapes, steal::Audience audience)
+Transfer::Transfer(const steal::CopySpec& work, steal::SlotKeeper& keeper,
+                   const steal::JobSlots& mine, SendSlot* shown, const steal::Shapes* shapes,
+                   steal::Audience audience)
     : work_(work),
       shapes_(shapes),
       keeper_(keeper),

@@ -22,7 +22,7 @@ class Transfer {
   // Moves work.bytes bytes as a job of the caller. With `shown`, the send descriptor (state
   // taken) says from now on which job that is, so that its sender can help; others can if
   // `audience` is the node. `shapes`, of shaped work, stay until close().
-  Transfer(const steal::Work& work, steal::SlotKeeper& keeper, const steal::JobSlots& mine,
+  Transfer(const steal::CopySpec& work, steal::SlotKeeper& keeper, const steal::JobSlots& mine,
            SendSlot* shown, const steal::Shapes* shapes = nullptr,
            steal::Audience audience = steal::Audience::node);
   Transfer(const Transfer&) = delete;
@@ -45,7 +45,7 @@ class Transfer {
  private:
   bool step_alone(steal::Thief& thief);
 
-  steal::Work work_;
+  steal::CopySpec work_;
   const steal::Shapes* shapes_;
   steal::SlotKeeper& keeper_;
   steal::Job* job_;           // null without a free job slot

@@ -28,10 +28,11 @@ using BlockBatch = std::array<iovec, kBlocks>;
 // Calls each(blocks, bytes) for batches of the blocks of a range. The buffer lies in another
 // process, and only the kernel reaches it.
 template <class Each>
-Status for_blocks(const RmaBuffer& buffer, layout::Range range, Each&& each) {
+Status for_blocks(const RmaBuffer& buffer, layout::StreamRange range, Each&& each) {
   BlockBatch batch;  // NOLINT(cppcoreguidelines-pro-type-member-init): written first
   for (std::uint64_t begin = range.begin; begin < range.end;) {
-    const layout::Blocks found = layout::blocks(elements_there(buffer), {begin, range.end}, batch);
+    const layout::ListedBlocks found =
+        layout::list_blocks(elements_there(buffer), {begin, range.end}, batch);
     const Status done = each(std::span<const iovec>(batch.data(), found.used), found.bytes);
     if (!done) return done;
     begin += found.bytes;
@@ -74,21 +75,22 @@ class BlockUpdater {
       bytes -= here;
     }
   }
-  void rows(layout::Address at, const layout::Rows& rows) {
+  void rows(layout::Address at, const layout::BlockRows& rows) {
     for (std::uint64_t i = 0; i < rows.rows; ++i) {
       for (std::uint64_t k = 0; k < rows.length; ++k) {
-        block(layout::moved(layout::moved(at, i, rows.row_stride), k, rows.stride), rows.block);
+        block(layout::address_at(layout::address_at(at, i, rows.row_stride), k, rows.stride),
+              rows.block);
       }
     }
   }
   void list(layout::Address at, const layout::Runs& runs, std::uint64_t first, std::uint64_t last) {
     for (std::uint64_t i = first; i < last; ++i) {
-      block(layout::moved(at, runs.offset[i]), runs.begin_of(i + 1) - runs.begin_of(i));
+      block(layout::address_at(at, runs.offset[i]), runs.begin_of(i + 1) - runs.begin_of(i));
     }
   }
   void lists(layout::Address at, const layout::Runs& runs, std::uint64_t count) {
     for (std::uint64_t i = 0; i < count; ++i) {
-      list(layout::moved(at, i, runs.stride), runs, 0, runs.runs);
+      list(layout::address_at(at, i, runs.stride), runs, 0, runs.runs);
     }
   }
 
@@ -174,7 +176,7 @@ std::span<std::byte> Executor::scratch(std::size_t number) const {
   return {scratch_.get() + number * kPiece, kPiece};
 }
 
-Status Executor::run(const BoundOperation& operation, layout::Range range) {
+Status Executor::run(const BoundOperation& operation, layout::StreamRange range) {
   if (scratch_ == nullptr) return {Code::full, 0};
   if (!operation.what.atomic) {
     return operation.what.op == Op::replace ? move(operation.target, operation.origin, range)
@@ -190,7 +192,7 @@ Status Executor::run(const BoundOperation& operation, layout::Range range) {
   return {};
 }
 
-Status Executor::run_piece(const BoundOperation& operation, layout::Range range) {
+Status Executor::run_piece(const BoundOperation& operation, layout::StreamRange range) {
   const std::byte* origin = nullptr;
   if (operation.what.has_origin) {
     const Status read = gather(operation.origin, range, scratch(kOfOrigin), &origin);
@@ -203,24 +205,24 @@ Status Executor::run_piece(const BoundOperation& operation, layout::Range range)
   return done && !straight ? scatter(operation.result, range, result) : done;
 }
 
-Status Executor::update(const BoundOperation& operation, layout::Range range,
+Status Executor::update(const BoundOperation& operation, layout::StreamRange range,
                         const std::byte* origin, std::byte* result) {
   BlockUpdater sink(*this, operation, origin, result);
   const RmaBuffer& target = operation.target;
   if (target.layout == nullptr) {
     sink.block(target.base.address + range.begin, range.end - range.begin);
   } else {
-    layout::walk(*target.layout, target.count, target.base.address, range, sink);
+    layout::walk_range(*target.layout, target.count, target.base.address, range, sink);
   }
   return sink.finish();
 }
 
 // Put and get: not atomic, so without locks.
-Status Executor::move(const RmaBuffer& to, const RmaBuffer& from, layout::Range range) {
+Status Executor::move(const RmaBuffer& to, const RmaBuffer& from, layout::StreamRange range) {
   const bool to_contiguous = to.layout == nullptr;
   if (to.here != nullptr && from.here != nullptr && !to.in_heap && !to_contiguous &&
       from.layout != nullptr) {
-    layout::copy(elements_here(to), elements_here(from), range, scratch(kOfOrigin));
+    layout::copy_range(elements_here(to), elements_here(from), range, scratch(kOfOrigin));
     return {};
   }
   if (to.here != nullptr && to_contiguous && from.layout == nullptr) {
@@ -231,7 +233,7 @@ Status Executor::move(const RmaBuffer& to, const RmaBuffer& from, layout::Range 
     return after_writing(to, range.begin, bytes);
   }
   while (range.begin < range.end) {
-    const layout::Range piece{range.begin, std::min(range.end, range.begin + kPiece)};
+    const layout::StreamRange piece{range.begin, std::min(range.end, range.begin + kPiece)};
     const std::byte* packed = nullptr;
     Status done = gather(from, piece, scratch(kOfOrigin), &packed);
     if (done) done = scatter(to, piece, packed);
@@ -241,8 +243,8 @@ Status Executor::move(const RmaBuffer& to, const RmaBuffer& from, layout::Range 
   return {};
 }
 
-Status Executor::gather(const RmaBuffer& from, layout::Range range, std::span<std::byte> scratch,
-                        const std::byte** packed) const {
+Status Executor::gather(const RmaBuffer& from, layout::StreamRange range,
+                        std::span<std::byte> scratch, const std::byte** packed) const {
   *packed = scratch.data();
   const std::uint64_t bytes = range.end - range.begin;
   if (from.here != nullptr && from.layout == nullptr) {
@@ -250,7 +252,7 @@ Status Executor::gather(const RmaBuffer& from, layout::Range range, std::span<st
     return {};
   }
   if (from.here != nullptr) {
-    layout::pack(elements_here(from), range, scratch.data());
+    layout::pack_range(elements_here(from), range, scratch.data());
     return {};
   }
   if (from.layout == nullptr) return reach_->read(scratch.data(), from.base.at(range.begin), bytes);
@@ -262,14 +264,15 @@ Status Executor::gather(const RmaBuffer& from, layout::Range range, std::span<st
   });
 }
 
-Status Executor::scatter(const RmaBuffer& to, layout::Range range, const std::byte* packed) const {
+Status Executor::scatter(const RmaBuffer& to, layout::StreamRange range,
+                         const std::byte* packed) const {
   const std::uint64_t bytes = range.end - range.begin;
   if (to.here != nullptr && to.layout == nullptr) {
     std::memcpy(to.here + range.begin, packed, bytes);
     return after_writing(to, range.begin, bytes);
   }
   if (to.here != nullptr && !to.in_heap) {
-    layout::unpack(elements_here(to), range, packed);
+    layout::unpack_range(elements_here(to), range, packed);
     return {};
   }
   if (to.layout == nullptr) return reach_->write(to.base.at(range.begin), packed, bytes);

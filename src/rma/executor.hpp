@@ -28,7 +28,7 @@ class Executor {
 
   // Carries out bytes [range.begin, range.end) of the stream, which hold whole elements. A failure
   // may leave the range partly done.
-  Status run(const BoundOperation& operation, layout::Range range);
+  Status run(const BoundOperation& operation, layout::StreamRange range);
 
   // Carries out all operations of a list. `target` is a view of any byte of the target rank.
   Status run(const DeferredList& list, const memory::View& target, StripeLocks& locks);
@@ -42,15 +42,15 @@ class Executor {
 
   Status write_run(const DeferredList& list, const memory::View& target, std::uint32_t& next,
                    const std::byte*& data) const;
-  Status run_piece(const BoundOperation& operation, layout::Range range);
-  Status move(const RmaBuffer& to, const RmaBuffer& from, layout::Range range);
-  Status update(const BoundOperation& operation, layout::Range range, const std::byte* origin,
+  Status run_piece(const BoundOperation& operation, layout::StreamRange range);
+  Status move(const RmaBuffer& to, const RmaBuffer& from, layout::StreamRange range);
+  Status update(const BoundOperation& operation, layout::StreamRange range, const std::byte* origin,
                 std::byte* result);
   // Packs the bytes of the range into `scratch`, or points at them where they are contiguous and
   // mapped.
-  Status gather(const RmaBuffer& from, layout::Range range, std::span<std::byte> scratch,
+  Status gather(const RmaBuffer& from, layout::StreamRange range, std::span<std::byte> scratch,
                 const std::byte** packed) const;
-  Status scatter(const RmaBuffer& to, layout::Range range, const std::byte* packed) const;
+  Status scatter(const RmaBuffer& to, layout::StreamRange range, const std::byte* packed) const;
   // A peer's fork() may have unmapped its heap during the write (heap/file.hpp). In that case the
   // bytes written to the view are written again, by the kernel, to the peer.
   Status after_writing(const RmaBuffer& to, std::uint64_t offset, std::uint64_t bytes) const;

@@ -18,7 +18,7 @@ void StripeLock::lock_slowly(std::uint32_t me, const Liveness& liveness) {
     for (int look = 0; look < kLooksBeforeYield; ++look) {
       // relaxed: only try_lock() decides.
       if (holder_.load(std::memory_order_relaxed) == 0 && try_lock(me)) return;
-      relax();
+      spin_pause();
     }
     for (int turn = 0; turn < kYieldsBeforeDoubt; ++turn) {
       ::sched_yield();

@@ -37,18 +37,18 @@ inline layout::Elements elements_here(const RmaBuffer& buffer) {
   return {.layout = buffer.layout, .count = buffer.count, .base = layout::address_of(buffer.here)};
 }
 // Pack a range of the buffer's stream, and unpack it.
-inline void pack_here(const RmaBuffer& from, layout::Range range, std::byte* to) {
+inline void pack_here(const RmaBuffer& from, layout::StreamRange range, std::byte* to) {
   if (from.layout == nullptr) {
     std::memcpy(to, from.here + range.begin, range.end - range.begin);
   } else {
-    layout::pack(elements_here(from), range, to);
+    layout::pack_range(elements_here(from), range, to);
   }
 }
-inline void unpack_here(const RmaBuffer& to, layout::Range range, const std::byte* from) {
+inline void unpack_here(const RmaBuffer& to, layout::StreamRange range, const std::byte* from) {
   if (to.layout == nullptr) {
     std::memcpy(to.here + range.begin, from, range.end - range.begin);
   } else {
-    layout::unpack(elements_here(to), range, from);
+    layout::unpack_range(elements_here(to), range, from);
   }
 }
 

@@ -58,7 +58,7 @@ void OperationPiece::list_blocks(std::size_t space) {
   std::array<iovec, 64> found;  // NOLINT(cppcoreguidelines-pro-type-member-init): written first
   const std::uint64_t end = range_.end;
   for (range_.end = range_.begin; range_.end < end;) {
-    const std::size_t used = layout::blocks(elements, {range_.end, end}, found).used;
+    const std::size_t used = layout::list_blocks(elements, {range_.end, end}, found).used;
     for (std::size_t i = 0; i < used; ++i) {
       if (space < sizeof(ListedBlock)) return;
       const std::uint64_t most = whole_elements(space - sizeof(ListedBlock), operation_.what);

@@ -70,7 +70,7 @@ class OperationPiece {
   // `most` bytes.
   OperationPiece(const BoundOperation& operation, std::uint64_t begin, std::size_t most);
 
-  [[nodiscard]] layout::Range range() const { return range_; }
+  [[nodiscard]] layout::StreamRange range() const { return range_; }
   // Bytes of the message.
   [[nodiscard]] std::size_t bytes() const;
   // Writes the message to `to`. `head` has the kind, sender, window and number, set by the caller.
@@ -80,7 +80,7 @@ class OperationPiece {
   void list_blocks(std::size_t space);
 
   const BoundOperation& operation_;
-  layout::Range range_{};
+  layout::StreamRange range_{};
   std::optional<layout::Compact> shape_;
   std::vector<ListedBlock> blocks_;
 };

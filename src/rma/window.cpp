@@ -15,7 +15,7 @@ namespace mh::rma {
 namespace {
 
 bool is_alive(const void* node, std::uint32_t rank) {
-  return static_cast<const node::Node*>(node)->alive(rank);
+  return static_cast<const node::Node*>(node)->is_alive(rank);
 }
 
 // Sets `here` if this process reaches the whole buffer: in a peer's heap or in its own memory.
@@ -52,7 +52,7 @@ std::uint64_t lead_of(const Operation& what, std::uint64_t address, bool contigu
   return (address + what.begin) % kStripe / what.element * what.element;
 }
 
-layout::Range range_of(const Operation& what, std::uint64_t lead, const steal::Chunk& chunk) {
+layout::StreamRange range_of(const Operation& what, std::uint64_t lead, const steal::Chunk& chunk) {
   const std::uint64_t end = std::max(chunk.offset + chunk.bytes, lead);
   return {what.begin + std::max(chunk.offset, lead) - lead,
           std::min(what.begin + end - lead, what.bytes)};
@@ -129,9 +129,9 @@ bool Window::help_rank(RmaContext& context, std::uint32_t rank, HelpedChunk& hel
     SharedJob& job = part.jobs[std::countr_zero(open)];
     if (!job.job.has_work()) continue;
     const std::uint32_t owner = exposed_[rank].node_rank;
-    const node::Visit visit(context.node().mine(), owner);
+    const node::ClaimIntent intent(context.node().mine(), owner);
     steal::Chunk chunk{};
-    if (!visit || !job.job.claim(chunk, steal::End::other)) continue;
+    if (!intent || !job.job.claim(chunk, steal::ClaimSide::other)) continue;
     const Status done = run_shared(context, job, chunk);
     job.job.finish(done.ok());
     helped = {chunk.bytes, owner};
@@ -177,7 +177,7 @@ ActiveMessage::DeliveryState await_answer(ActiveMessage& message, std::uint64_t 
     // acquire: pairs with the release in serve_one().
     const auto state = ActiveMessage::state_of(message.word.load(std::memory_order_acquire));
     if (state == ActiveMessage::kDone || state == ActiveMessage::kFailed) return state;
-    relax();
+    spin_pause();
   }
   std::uint64_t expected = posted;
   const std::uint64_t withdrawn = ActiveMessage::with(posted, ActiveMessage::kFree);
@@ -189,7 +189,7 @@ ActiveMessage::DeliveryState await_answer(ActiveMessage& message, std::uint64_t 
   for (std::uint32_t turn = 1;; ++turn) {
     const auto state = ActiveMessage::state_of(message.word.load(std::memory_order_acquire));
     if (state != ActiveMessage::kTaken) return state;
-    if (turn % kTurnsBeforeDoubt == 0 && !context.node().alive(target))
+    if (turn % kTurnsBeforeDoubt == 0 && !context.node().is_alive(target))
       return ActiveMessage::kFailed;
     ::sched_yield();
   }
@@ -354,7 +354,7 @@ void OperationRun::open(std::uint32_t chunk_bytes) {
                   .from = origin->base,
                   .bytes = lead_ + what.bytes - what.begin,
                   .chunk_bytes = chunk_bytes,
-                  .order = steal::Order::both_ends});
+                  .order = steal::CopyOrder::both_ends});
   window_.slots_.show(slot);
 }
 
@@ -366,8 +366,8 @@ bool OperationRun::step(RmaContext& context) {
     return done_ == operation_.what.bytes || !succeeded_;
   }
   steal::Chunk chunk{};
-  if (job_->job.claim(chunk, steal::End::owner)) {
-    const layout::Range range = rma::range_of(operation_.what, lead_, chunk);
+  if (job_->job.claim(chunk, steal::ClaimSide::owner)) {
+    const layout::StreamRange range = rma::range_of(operation_.what, lead_, chunk);
     job_->job.finish(context.executor().run(operation_, range).ok());
     return job_->job.finished();
   }

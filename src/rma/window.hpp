@@ -186,6 +186,6 @@ class OperationRun {
 // Bytes of the target's stripe that precede the stream: the first chunk includes them.
 std::uint64_t lead_of(const Operation& what, std::uint64_t address, bool contiguous);
 // The range of the stream that a chunk covers.
-layout::Range range_of(const Operation& what, std::uint64_t lead, const steal::Chunk& chunk);
+layout::StreamRange range_of(const Operation& what, std::uint64_t lead, const steal::Chunk& chunk);
 
 }  // namespace mh::rma

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How a transfer is cut, and from which end (CAB-MPI, III-E).
+// The chunk size of a message, and the end from which it is copied (CAB-MPI, III-E).
 //
-// On-demand chunking: large messages take large chunks (a system call costs the same for each),
-// small ones take small chunks (so that there is one for every hand). Limit: a chunk is a unit of
-// work and must not take longer than about 100 us, hence kMaxChunk.
+// On-demand chunking: large messages have large chunks, because each system call costs the same.
+// Small messages have small chunks, so that every thief gets a chunk. Limit: a chunk must not take
+// longer than about 100 us, hence kMaxChunk.
 #pragma once
 
 #include <algorithm>
@@ -17,12 +17,12 @@
 namespace mh::steal {
 
 inline constexpr std::uint32_t kMinChunk = 4U << 10U;
-inline constexpr std::uint32_t kMaxChunk = 512U << 10U;  // a third party copies 6 GB/s: 85 us
+inline constexpr std::uint32_t kMaxChunk = 512U << 10U;  // a third rank copies 6 GB/s: 85 us
 
 class Chunking {
  public:
-  // `rules` ascending by at_least, not empty; chunk sizes are brought into [kMinChunk, kMaxChunk]
-  // and to multiples of a cache line.
+  // `rules`: ascending by at_least, not empty. Chunk sizes are clamped to [kMinChunk, kMaxChunk]
+  // and rounded down to cache lines.
   explicit Chunking(const std::vector<ChunkRule>& rules) : rules_(rules) {
     constexpr auto kLine = static_cast<std::uint32_t>(kCacheLine);
     for (ChunkRule& rule : rules_) {
@@ -43,19 +43,19 @@ class Chunking {
   std::vector<ChunkRule> rules_;
 };
 
-// The end from which to copy. What the program touches first after the call is copied last, so that
-// it is still in cache: a program that goes from low to high addresses wants the chunks from high
-// to low. Without such knowledge, whatever keeps caches apart.
-constexpr Order order_for(AccessOrder access) {
+// The order of chunks. The data that the program touches first is copied last, so that it is still
+// in the cache: a program that reads upwards wants the chunks from high to low. Without such
+// knowledge, each side keeps to its end, which keeps the caches apart.
+constexpr CopyOrder order_for(AccessOrder access) {
   switch (access) {
     case AccessOrder::low_to_high:
-      return Order::high_to_low;
+      return CopyOrder::high_to_low;
     case AccessOrder::high_to_low:
-      return Order::low_to_high;
+      return CopyOrder::low_to_high;
     case AccessOrder::random:
       break;
   }
-  return Order::both_ends;
+  return CopyOrder::both_ends;
 }
 
 }  // namespace mh::steal

@@ -5,48 +5,48 @@
 
 namespace mh::steal {
 
-void Job::open(const Work& work) {
+void Job::open(const CopySpec& work) {
   work_ = work;
   chunks_ = static_cast<std::uint32_t>((work.bytes + work.chunk_bytes - 1) / work.chunk_bytes);
   failures_.store(0, std::memory_order_relaxed);  // published by the release below
   done_.store(0, std::memory_order_relaxed);      // likewise
-  // release: pairs with the acquire of claim(); whoever gets a chunk sees work_, chunks_ and done_
-  // == 0.
+  // release: pairs with the acquire in take(). A thief that gets a chunk sees work_, chunks_ and
+  // done_ == 0.
   ticket_.store((kBias + chunks_) * kOne, std::memory_order_release);
 }
 
-bool Job::take(Chunk& chunk, End end) {
-  const std::uint64_t step = end == End::owner ? kOne : kOne - 1;
-  // acquire: pairs with the release in open(). Later decrements of other thieves continue that
-  // release sequence, so every claim synchronises with the open() that its count belongs to. No
-  // release is needed: a claim publishes nothing.
+bool Job::take(Chunk& chunk, ClaimSide side) {
+  const std::uint64_t step = side == ClaimSide::owner ? kOne : kOne - 1;
+  // acquire: pairs with the release in open(). Later decrements by other thieves continue that
+  // release sequence, so every claim synchronises with the open() that its count belongs to. A
+  // claim publishes nothing, so it needs no release.
   const std::uint64_t ticket = ticket_.fetch_sub(step, std::memory_order_acquire);
   if (remaining(ticket) <= 0) return false;
-  const std::uint64_t index = index_of(ticket, end);
+  const std::uint64_t index = index_of(ticket, side);
   chunk.offset = index * work_.chunk_bytes;
   chunk.bytes = std::min<std::uint64_t>(work_.chunk_bytes, work_.bytes - chunk.offset);
   return true;
 }
 
-std::uint64_t Job::index_of(std::uint64_t ticket, End end) const {
+std::uint64_t Job::index_of(std::uint64_t ticket, ClaimSide side) const {
   const auto taken = chunks_ - static_cast<std::uint64_t>(remaining(ticket));
   const std::uint64_t by_others = ticket % kOne;
   switch (work_.order) {
-    case Order::low_to_high:
+    case CopyOrder::low_to_high:
       return taken;
-    case Order::high_to_low:
+    case CopyOrder::high_to_low:
       return chunks_ - 1 - taken;
-    case Order::both_ends:
+    case CopyOrder::both_ends:
       break;
   }
-  return end == End::owner ? taken - by_others : chunks_ - 1 - by_others;
+  return side == ClaimSide::owner ? taken - by_others : chunks_ - 1 - by_others;
 }
 
 void Job::finish(bool succeeded) {
   if (!succeeded)
     failures_.fetch_add(1, std::memory_order_relaxed);  // published by the release below
-  // release: the bytes this thief copied become visible to the owner's acquire in finished(), and
-  // the owner's next open() comes after this thief's last look at work_ (I3).
+  // release: the owner's acquire in finished() sees the bytes this thief copied, and the owner's
+  // next open() comes after this thief's last read of work_ (I3).
   done_.fetch_add(1, std::memory_order_release);
 }
 

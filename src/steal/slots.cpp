@@ -4,19 +4,20 @@
 namespace mh::steal {
 
 void SlotBits::show(std::uint32_t slot) {
-  // relaxed, both: hints. A thief that sees them early finds a closed ticket and goes away.
+  // relaxed, both: hints. A thief that sees them early finds a closed ticket.
   open_->fetch_or(1U << slot, std::memory_order_relaxed);
   board_->post(rank_);
 }
 
 void SlotBits::hide(std::uint32_t slot) {
   const std::uint32_t bit = 1U << slot;
-  // relaxed: only this rank writes `open`; a look first, because the owner comes here in a loop.
+  // relaxed: only this rank writes `open`. The load comes first, because the owner calls this in a
+  // loop.
   if ((open_->load(std::memory_order_relaxed) & bit) == 0) return;
   const std::uint32_t before = open_->fetch_and(~bit, std::memory_order_relaxed);
-  if (before != bit) return;  // hidden already, or others are still to be seen
+  if (before != bit) return;  // already hidden, or other slots are still shown
   board_->clear(rank_);
-  // Another thread of this rank may have shown a slot between the two; its post must not be lost.
+  // Another thread of this rank may have shown a slot in between; its post must not be lost.
   if (open_->load(std::memory_order_relaxed) != 0) board_->post(rank_);
 }
 
@@ -25,7 +26,7 @@ void SlotBits::give_back(std::uint32_t slot) {
   used_.give_back(slot);
 }
 
-Job* SlotKeeper::open(const Work& work, const Shapes* shapes, Audience audience) {
+Job* SlotKeeper::open(const CopySpec& work, const Shapes* shapes, Audience audience) {
   const std::uint32_t slot = bits_.take();
   if (slot == SlotBits::kNone) return nullptr;
   Job& job = slots_->jobs[slot];

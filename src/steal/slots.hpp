@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where a rank's jobs lie, and which of them are in use.
+// The jobs of a rank and the slots in use.
 //
-// JobSlots is the part in the node segment, one per rank: a thief that finds the rank on the work
-// board reads `open` and looks at those jobs only. SlotBits is the owner's private side of any such
-// slots: it hands out free ones and keeps `open` and the work board true enough to be hints. A lost
-// or stale hint costs help, never a byte: the ticket of the job decides, and the owner finishes its
-// job alone if nobody comes. SlotKeeper opens jobs in JobSlots.
+// JobSlots is a rank's part in the node segment: a thief that finds the rank on the work board
+// reads `open` and then only the jobs it names. SlotBits is the owner's private side: it hands out
+// free slots and maintains the hints `open` and the work board. A lost or stale hint costs help,
+// never a byte: the ticket of the job decides, and the owner finishes its job alone if no thief
+// comes. SlotKeeper opens jobs in JobSlots.
+//
+// Threads: any thread of the owner; a job belongs to the thread that opened it.
 #pragma once
 
 #include <atomic>
@@ -22,7 +24,7 @@ namespace mh::steal {
 inline constexpr std::uint32_t kSlots = 16;
 
 struct alignas(kCacheLine) JobSlots {
-  // Bit i: jobs[i] may have chunks left. Written by the owner, read by thieves; relaxed, a hint.
+  // Bit i: jobs[i] may have chunks left. The owner writes it, thieves read it. relaxed: a hint.
   std::atomic<std::uint32_t> open{0};
   Job jobs[kSlots];
   Shapes shapes[kSlots];  // of jobs[i]
@@ -30,20 +32,20 @@ struct alignas(kCacheLine) JobSlots {
 static_assert(std::is_standard_layout_v<JobSlots>);
 static_assert(sizeof(JobSlots) == kCacheLine + kSlots * (sizeof(Job) + sizeof(Shapes)));
 
-// Of at most 32 slots. Any thread of the owner may call.
+// Limit: 32 slots.
 class SlotBits {
  public:
   static constexpr std::uint32_t kNone = SlotSet<32>::kNone;
 
-  // `open`: bit i says that slot i is worth a look; thieves read it.
+  // `open`: bit i tells thieves that slot i may have work.
   SlotBits(std::atomic<std::uint32_t>& open, node::WorkBoard& board, std::uint32_t rank,
            std::uint32_t slots)
       : open_(&open), board_(&board), rank_(rank), slots_(slots) {}
 
-  // A slot for the calling thread, not shown yet; kNone while all are in use.
+  // Takes a slot for the calling thread, not yet shown; kNone if all are in use.
   std::uint32_t take() { return used_.take(slots_); }
   void show(std::uint32_t slot);
-  // Nobody needs to come and look any more. Optional, idempotent.
+  // Withdraws the hint. Optional, idempotent.
   void hide(std::uint32_t slot);
   void give_back(std::uint32_t slot);
 
@@ -57,23 +59,23 @@ class SlotBits {
   SlotSet<32> used_;
 };
 
-// Who is to find a job: all that look at the work board, or nobody but those that are told.
+// The ranks that may find a job: all that read the work board, or only those that the owner tells.
 enum class Audience : std::uint8_t { node, told };
 
-// Any thread of the owner may call; a job itself belongs to the thread that opened it.
 class SlotKeeper {
  public:
   SlotKeeper(JobSlots& slots, node::WorkBoard& board, std::uint32_t rank)
       : slots_(&slots), bits_(slots.open, board, rank, kSlots) {}
 
-  // A job with this work; null while all slots are in use (the caller then copies alone or waits
-  // for one of its jobs). work.bytes and work.chunk_bytes are not 0; `shapes` where the work is
-  // shaped.
-  Job* open(const Work& work, const Shapes* shapes = nullptr, Audience audience = Audience::node);
+  // Opens a job with this work; null if all slots are in use (the caller then copies alone, or
+  // waits for one of its jobs). work.bytes and work.chunk_bytes are not 0. Shaped work needs
+  // `shapes`.
+  Job* open(const CopySpec& work, const Shapes* shapes = nullptr,
+            Audience audience = Audience::node);
 
-  // No chunk is left to claim, though some may still be in the hands of thieves: hides the job.
+  // Hides a job without unclaimed chunks; thieves may still hold claimed chunks.
   void hide(const Job& job) { bits_.hide(slot_of(job)); }
-  // After job.finished(), or once nobody living has a chunk of it: the slot may be reused.
+  // After job.finished(), or once no living thread holds a chunk: the slot may be reused.
   void close(const Job& job) { bits_.give_back(slot_of(job)); }
 
   [[nodiscard]] bool any_in_use() const { return bits_.any_in_use(); }

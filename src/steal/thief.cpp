@@ -11,15 +11,16 @@
 namespace mh::steal {
 namespace {
 
-constexpr std::size_t kLittleScratch = 4096;       // where there was no memory for more
-constexpr std::size_t kScratchBytes = 64U << 10U;  // in and out of L2, also where that has 256 KB
+constexpr std::size_t kLittleScratch = 4096;  // used if there was no memory for more
+// Fits L2 twice (read and write), even if L2 has 256 KB.
+constexpr std::size_t kScratchBytes = 64U << 10U;
 
 template <class T>
 T& in_area(const node::Node& node, std::uint32_t rank, std::size_t offset) {
   return *reinterpret_cast<T*>(node.area(rank) + offset);
 }
 
-void set(std::span<std::uint64_t> mask, std::uint32_t rank) {
+void set_bit(std::span<std::uint64_t> mask, std::uint32_t rank) {
   mask[rank / 64] |= 1ULL << (rank % 64);
 }
 
@@ -46,7 +47,7 @@ Thief::Thief(const node::Node& node, const AreaOffsets& offsets, Strategy strate
   const std::uint16_t here = node.mine().numa;
   for (std::uint32_t rank = 0; rank < node.ranks(); ++rank) {
     if (rank == node.me()) continue;
-    set(node.record(rank).numa == here ? local_ : remote_, rank);
+    set_bit(node.record(rank).numa == here ? local_ : remote_, rank);
   }
 }
 
@@ -54,7 +55,7 @@ JobSlots& Thief::slots_of(std::uint32_t rank) const {
   return in_area<JobSlots>(*node_, rank, offsets_.slots);
 }
 
-// xorshift: a fair choice of victims needs no more.
+// xorshift is enough for a fair choice of victims.
 std::uint32_t Thief::random() {
   seed_ ^= seed_ << 13U;
   seed_ ^= seed_ >> 17U;
@@ -63,7 +64,8 @@ std::uint32_t Thief::random() {
 }
 
 std::uint32_t Thief::pick(const Mask& mask) {
-  Mask posted;  // NOLINT(cppcoreguidelines-pro-type-member-init): words_ of it are written and read
+  Mask posted;  // NOLINT(cppcoreguidelines-pro-type-member-init): only the first words_ are written
+                // and read
   std::uint32_t victims = 0;
   for (std::uint32_t word = 0; word < words_; ++word) {
     // relaxed: a hint, see WorkBoard.
@@ -83,8 +85,8 @@ std::span<std::byte> Thief::scratch(std::span<std::byte> little) const {
   return scratch_ == nullptr ? little : std::span<std::byte>(scratch_.get(), kScratchBytes);
 }
 
-// By loads and stores of this process alone: the kernel knows of no layouts.
-Status Thief::copy_scattered(const Work& work, const Shapes& shapes, const Chunk& chunk) {
+// By loads and stores of this process alone: the kernel cannot copy layouts.
+Status Thief::copy_scattered(const CopySpec& work, const Shapes& shapes, const Chunk& chunk) {
   const auto begin = [](const memory::View& view, const layout::Compact& shape) {
     return view.at(static_cast<std::uint64_t>(shape.low));
   };
@@ -102,12 +104,12 @@ Status Thief::copy_scattered(const Work& work, const Shapes& shapes, const Chunk
         .cache_level = cache_level};
   };
   std::byte little[kLittleScratch];
-  layout::copy(elements(to, shapes.to, to_), elements(from, shapes.from, from_),
-               {chunk.offset, chunk.offset + chunk.bytes}, scratch(little));
+  layout::copy_range(elements(to, shapes.to, to_), elements(from, shapes.from, from_),
+                     {chunk.offset, chunk.offset + chunk.bytes}, scratch(little));
   return {};
 }
 
-Status Thief::copy_chunk(const Work& work, const Shapes* shapes, const Chunk& chunk) {
+Status Thief::copy_chunk(const CopySpec& work, const Shapes* shapes, const Chunk& chunk) {
   if (work.shaped) return copy_scattered(work, *shapes, chunk);
   std::byte little[kLittleScratch];
   return reach_->copy(work.to.at(chunk.offset), work.from.at(chunk.offset), chunk.bytes,
@@ -115,7 +117,7 @@ Status Thief::copy_chunk(const Work& work, const Shapes* shapes, const Chunk& ch
                       layout::cache_level_of(work.bytes, node_->header().cache_bytes));
 }
 
-void Thief::count(const Work& work, const Chunk& chunk, std::uint32_t owner,
+void Thief::count(const CopySpec& work, const Chunk& chunk, std::uint32_t owner,
                   std::uint64_t spent_ticks) {
   observe::Counters& mine = *counters_;
   if (reach_->is_own(work.to)) {
@@ -136,16 +138,16 @@ void Thief::count(const Work& work, const Chunk& chunk, std::uint32_t owner,
 
 bool Thief::run_one_chunk(Job& job, std::uint32_t owner) {
   if (!job.has_work()) return false;
-  const node::Visit visit(node_->mine(), owner);
-  return visit && claim_and_copy(job, owner);
+  const node::ClaimIntent intent(node_->mine(), owner);
+  return intent && claim_and_copy(job, owner);
 }
 
 bool Thief::run_own_chunk(Job& job) { return job.has_work() && claim_and_copy(job, node_->me()); }
 
 bool Thief::claim_and_copy(Job& job, std::uint32_t owner) {
   Chunk chunk{};
-  if (!job.claim(chunk, owner == node_->me() ? End::owner : End::other)) return false;
-  const Work work = job.work();  // a copy: nothing of the job may be touched after finish()
+  if (!job.claim(chunk, owner == node_->me() ? ClaimSide::owner : ClaimSide::other)) return false;
+  const CopySpec work = job.work();  // a copy: the job must not be accessed after finish()
   const std::uint64_t start = ticks();
   const JobSlots& slots = slots_of(owner);
   const Status copied = copy_chunk(work, &slots.shapes[&job - slots.jobs], chunk);
@@ -169,7 +171,7 @@ bool Thief::help_rank(std::uint32_t victim) {
 
 bool Thief::remote_allowed(std::uint32_t victim) const {
   return strategy_ == Strategy::mixed ||
-         !node_->at_least_active(node_->record(victim).numa, saturate_ranks_);
+         !node_->has_active_ranks(node_->record(victim).numa, saturate_ranks_);
 }
 
 bool Thief::may_help(std::uint32_t victim) const {

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How many of the waits that are over may end now: where a rank has more threads than cores.
+// The number of finished waits that may end now, for a rank with more threads than cores.
 //
-// A thread whose message is there and one that runs already share a core, and so do their partners
-// in the other rank: then each message costs two switches between threads, some microseconds. A
-// thread that has a core to itself, as its partner does, gets its messages within a fraction of
-// one. So waits end one at a time for each core. A thread is *out* from the end of a wait until it
-// sits or serves again; while one is out, the server offers it the core. The next wait may end when
-// a thread has come back; when the server finds that nobody else wants the core it runs on, because
-// whoever had it has ended or sleeps elsewhere; or after a while, because whoever has it may
-// compute for long.
+// If a thread whose message has come shares a core with a running thread, and so do the two
+// partners in the other rank, each message costs two thread switches, some microseconds. A thread
+// that has a core to itself, as its partner does, gets its messages within a fraction of a
+// microsecond. Waits therefore end one at a time for each core.
 //
-// A message that has just come tells that its sender runs now, so its receiver goes first, and the
-// two have their cores at the same time. After a while, the one that is ready for longest does.
+// A thread is *out* from the end of a wait until it sits or serves again; while a thread is out,
+// the server offers it the core. The next wait may end in three cases:
+//   - a thread has come back;
+//   - the server finds its core idle, because the thread that had it has ended or sleeps elsewhere;
+//   - some time has passed, because the thread that has the core may compute for long.
 //
-// Pure arithmetic on ticks; of the server, not thread-safe.
+// The newest ready wait ends first: its sender runs now, so both partners have their cores at the
+// same time. After some time the oldest ready wait ends first.
+//
+// Threads: pure arithmetic on ticks; only the server calls it.
 #pragma once
 
 #include <algorithm>
@@ -21,45 +23,45 @@
 
 namespace mh::threads {
 
-class Admission {
+class WaitAdmission {
  public:
   struct Limits {
-    std::uint32_t room;      // threads that may be out at a time
-    std::uint64_t patience;  // ticks after which one more may
-    std::uint64_t alone;     // a core is idle that the server had to itself for so long
-    std::uint64_t yield;     // a yield that took longer was one to another thread
+    std::uint32_t cores;     // threads that may be out at a time
+    std::uint64_t patience;  // ticks after which another thread may be out
+    std::uint64_t alone;     // a core that the server has had to itself this long is idle
+    std::uint64_t yield;     // a yield longer than this went to another thread
   };
 
-  void set(const Limits& limits) {
+  void set_limits(const Limits& limits) {
     *this = {};
     limits_ = limits;
   }
 
-  // Threads are out: their waits have ended, and they have not come back. Not for ever: one that
-  // has ended does not. Later than `alone`, since for some time the system may give the core back
-  // to a server that offers it, if that has had less of it than others.
-  [[nodiscard]] bool any_out(std::uint64_t now) const {
+  // True if threads are out: their waits have ended, and they have not come back. Ends after a
+  // while, because a thread that has exited never comes back. That while is longer than `alone`:
+  // the system may hand the core back to a server that has had less of it than others.
+  [[nodiscard]] bool has_threads_out(std::uint64_t now) const {
     return out_ != 0 && now - alone_since_ < limits_.patience;
   }
-  // A thread begins to serve at `now`.
+  // The caller begins to serve at `now`.
   void began(std::uint64_t now) { alone_since_ = now; }
 
-  // No more threads are out than have room.
-  [[nodiscard]] bool has_room() const { return out_ < limits_.room; }
+  // True if another thread may be out.
+  [[nodiscard]] bool has_free_core() const { return out_ < limits_.cores; }
 
-  enum class Whose : std::uint8_t { nobodys, newest, oldest };
-  // Whose wait may end now, of those that are over.
-  [[nodiscard]] Whose next(std::uint64_t now) const {
-    if (has_room() || is_alone(now)) return Whose::newest;
-    return now - counted_to_ >= limits_.patience ? Whose::oldest : Whose::nobodys;
+  enum class NextWait : std::uint8_t { none, newest, oldest };
+  // The finished wait that may end now.
+  [[nodiscard]] NextWait next(std::uint64_t now) const {
+    if (has_free_core() || is_alone(now)) return NextWait::newest;
+    return now - counted_to_ >= limits_.patience ? NextWait::oldest : NextWait::none;
   }
 
-  // A wait has ended at `now`. For each patience that went by before, one more may end: a server
-  // that seldom runs must not be the reason why others wait.
+  // A wait has ended at `now`. Each patience that has passed allows another wait to end, so a
+  // server that seldom runs does not delay others.
   void ended(std::uint64_t now) {
     changed_ = now;
     if (is_alone(now)) out_ = 0;
-    if (has_room()) {
+    if (has_free_core()) {
       counted_to_ = now;
     } else {
       const std::uint64_t most = kMostAtOnce * limits_.patience;
@@ -69,20 +71,20 @@ class Admission {
     alone_since_ = now;
   }
 
-  // So many of those that were out have come back to wait.
+  // `threads` threads that were out have come back to wait.
   void came(std::uint32_t threads, std::uint64_t now) {
     out_ -= std::min(out_, threads);
     changed_ = now;
   }
 
-  // A thread that is out may want the server's core; or nothing has happened for long, and it is
-  // for whoever wants it. Else the server keeps it: two ranks that both give their cores to a third
-  // job as soon as they wait do not have them at the same time.
+  // True if a thread that is out may want the server's core, or if nothing has happened for long.
+  // Otherwise the server keeps the core: two ranks that each give up their core to a third job
+  // whenever they wait never run at the same time.
   [[nodiscard]] bool should_yield(std::uint64_t now) const {
     return out_ != 0 || now - changed_ >= limits_.patience;
   }
 
-  // The server offered its core to others from `before` to `after`.
+  // The server offered its core to other threads from `before` to `after`.
   void yielded(std::uint64_t before, std::uint64_t after) {
     if (after - before >= limits_.yield) alone_since_ = after;
   }
@@ -94,11 +96,11 @@ class Admission {
     return now - alone_since_ >= limits_.alone;
   }
 
-  Limits limits_{.room = 1, .patience = 0, .alone = 0, .yield = 0};
-  std::uint32_t out_ = 0;          // threads whose waits ended and that have not come back
-  std::uint64_t counted_to_ = 0;   // patience has been used up to here
-  std::uint64_t alone_since_ = 0;  // the server has its core to itself
-  std::uint64_t changed_ = 0;      // a wait has ended, or begun
+  Limits limits_{.cores = 1, .patience = 0, .alone = 0, .yield = 0};
+  std::uint32_t out_ = 0;          // threads whose waits have ended and that have not come back
+  std::uint64_t counted_to_ = 0;   // patience is used up to this time
+  std::uint64_t alone_since_ = 0;  // since when the server has had its core to itself
+  std::uint64_t changed_ = 0;      // the last end or begin of a wait
 };
 
 }  // namespace mh::threads

@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Of the threads of a process that wait, one looks for all: who that is, and how the others sleep.
+// Election of a thread that polls for all waiting threads of a process, and the sleep of the
+// others.
 //
-// Words: the *server* is the one thread that looks whether waits are over, its own and those of the
-// others. These *sit*: each sleeps on the word of its own seat, and is woken by name, either told
-// that its wait is over, or made the server by one whose own wait is.
+// The *server* is the thread that checks whether waits are over, its own and those of the others.
+// The others *sit*: each sleeps on the word of its own seat. The server wakes a particular thread,
+// and either tells it that its wait is over, or makes it the server when the server's own wait is
+// over.
 //
 //   waiter                                   server
 //   ------                                   ------
-//   door: free -> served: it is the server   collect(): whoever has sat down joins the row
+//   door: free -> served: it is the server   collect(): new seats join the row
 //   else: door -> its seat                   look(): seats of the row whose waits are over -> ready
 //   sleep while its seat says `sits`         tell_*(): a ready seat -> told
 //                                            leave(): a seat of the row -> serves, or, if there is
 //                                              none: all ready ones -> told, door: served -> free
 //
-// The door is one word, so nobody sits down without a server: a waiter that finds a server puts its
-// seat there by the same compare-and-swap that would fail if the server had left, and a server
-// leaves by one that fails if somebody has sat down. Seats lie on the stacks of their waiters, so
-// there is room for any number. A seat is its waiter's again as soon as its word has changed.
+// The door is a single word, so no thread sits without a server. A waiter adds its seat by a
+// compare-and-swap that fails if the server has left. A server leaves by a compare-and-swap that
+// fails if a thread has sat down. Seats lie on the stacks of their waiters, so their number is not
+// limited. A seat belongs to its waiter again as soon as its word has changed.
 //
-// A template over the atomics of a process (base/atomics.hpp), so that the tests can run it
-// through all interleavings. No allocation, no lock. Any thread may enter; what is said to be the
-// server's may be called by the thread that serves, and by no other.
+// A template over the atomics of a process (base/atomics.hpp), so that the tests can run all
+// interleavings. No allocation, no lock. Threads: any thread may enter; the functions of the server
+// are called by the serving thread only.
 #pragma once
 
 #include <atomic>
@@ -34,22 +36,22 @@ enum class Seated : std::uint32_t { sits, told, serves };
 
 template <class A>
 struct alignas(kCacheLine) Seat {
-  // Changed once, by the server (release); partner: the load in Election::await().
+  // The server changes it once (release); pairs with the load in Election::await().
   typename A::template Atomic<std::uint32_t> word{static_cast<std::uint32_t>(Seated::sits)};
-  // Neighbours in a row. `older` is the waiter's until it has sat down, both are the server's from
-  // then on.
+  // Neighbours in a row. `older` is the waiter's until it has sat down; from then on both are the
+  // server's.
   Seat* older = nullptr;
   Seat* newer = nullptr;
 };
 
 // Seats by age.
 template <class A>
-class Row {
+class SeatRow {
  public:
   [[nodiscard]] Seat<A>* oldest() const { return oldest_; }
   [[nodiscard]] Seat<A>* newest() const { return newest_; }
 
-  // Behind `before`; null: as the oldest.
+  // Inserts `seat` as the next newer of `before`; null: as the oldest.
   void insert_after(Seat<A>* before, Seat<A>& seat) {
     seat.older = before;
     seat.newer = before != nullptr ? before->newer : oldest_;
@@ -69,13 +71,13 @@ class Row {
 template <class A>
 class alignas(kCacheLine) Election {
  public:
-  // True: nobody served, the caller does now.
+  // True if no thread served; the caller is now the server.
   bool try_serve() {
     std::uintptr_t seen = door_.load(std::memory_order_relaxed);
     return seen == kFree && take_free_door();
   }
 
-  // As try_serve(); if false, the caller sits, and has to call await().
+  // Like try_serve(). After false the caller sits, and must call await().
   bool enter(Seat<A>& seat) {
     std::uintptr_t seen = door_.load(std::memory_order_relaxed);
     for (;;) {
@@ -93,28 +95,28 @@ class alignas(kCacheLine) Election {
     }
   }
 
-  // Sleeps until the wait is over (told), or the caller is the server (serves).
+  // Sleeps until the wait is over (told) or the caller is the server (serves).
   static Seated await(Seat<A>& seat) {
     for (;;) {
-      // acquire: pairs with release_seat(). Sees what the server did in this waiter's place, or
-      // the row.
+      // acquire: pairs with release_seat(). The waiter sees the server's work on its behalf, or the
+      // row.
       const std::uint32_t word = seat.word.load(std::memory_order_acquire);
       if (word != kSits) return static_cast<Seated>(word);
       A::sleep(seat.word, kSits, 0);
     }
   }
 
-  // --- of the server ---
+  // --- functions of the server ---
 
-  // Somebody sits. One load.
+  // True if a thread sits. Costs a load.
   [[nodiscard]] bool has_waiters() const {
     return row_.oldest() != nullptr || has_ready() ||
            door_.load(std::memory_order_relaxed) != kServed;
   }
-  // ... whose wait is over.
+  // True if the wait of a sitting thread is over.
   [[nodiscard]] bool has_ready() const { return ready_.oldest() != nullptr; }
 
-  // Those who have sat down since join the row.
+  // The seats of threads that have sat down since join the row.
   void collect() {
     if (door_.load(std::memory_order_relaxed) == kServed) return;
     // acquire: pairs with enter().
@@ -127,8 +129,8 @@ class alignas(kCacheLine) Election {
     }
   }
 
-  // Asks `is_over(seat)` for each of the row; it is not asked again once it was true. True: of
-  // some.
+  // Calls `is_over(seat)` for each seat of the row, and never again after it has returned true.
+  // Returns true if any wait is over.
   template <class IsOver>
   bool look(IsOver&& is_over) {
     bool any = false;
@@ -143,12 +145,13 @@ class alignas(kCacheLine) Election {
     return any;
   }
 
-  // One that is ready is told. There must be one.
+  // Tell a ready seat that its wait is over. A ready seat must exist.
   void tell_oldest() { release_seat(ready_, *ready_.oldest(), Seated::told); }
   void tell_newest() { release_seat(ready_, *ready_.newest(), Seated::told); }
 
-  // The caller serves no longer. The next server is whoever sat down last: its message is the least
-  // likely to be there already. `before_telling()` is called for each that is told instead.
+  // The caller stops serving. The thread that sat down last is the next server: its message is the
+  // least likely to have come. Without sitting threads, all ready threads are told;
+  // `before_telling()` is called before each.
   template <class BeforeTelling>
   void leave(BeforeTelling&& before_telling) {
     for (;;) {
@@ -166,7 +169,8 @@ class alignas(kCacheLine) Election {
 
  private:
   static constexpr std::uintptr_t kFree = 0;
-  static constexpr std::uintptr_t kServed = 1;  // nobody has sat down since; else the newest seat
+  // No thread has sat down since; other values: the newest seat.
+  static constexpr std::uintptr_t kServed = 1;
   static constexpr auto kSits = static_cast<std::uint32_t>(Seated::sits);
   static_assert(alignof(Seat<A>) > kServed);
 
@@ -181,19 +185,19 @@ class alignas(kCacheLine) Election {
                                          std::memory_order_relaxed);
   }
 
-  // Its waiter may be gone with the seat as soon as the word is written.
-  static void release_seat(Row<A>& row, Seat<A>& seat, Seated as) {
+  // The waiter may leave with the seat as soon as the word is written.
+  static void release_seat(SeatRow<A>& row, Seat<A>& seat, Seated as) {
     row.remove(seat);
     // release: pairs with await().
     seat.word.store(static_cast<std::uint32_t>(as), std::memory_order_release);
     A::wake(&seat.word);
   }
 
-  // By every waiter.
+  // Written by every waiter.
   typename A::template Atomic<std::uintptr_t> door_{kFree};
-  // By the server: who waits, and whose wait is over.
-  alignas(kCacheLine) Row<A> row_;
-  Row<A> ready_;
+  // The server's lists: the waiting seats, and the seats whose waits are over.
+  alignas(kCacheLine) SeatRow<A> row_;
+  SeatRow<A> ready_;
 };
 
 }  // namespace mh::threads

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// When may a waiting rank take up work? Learned from how long its waits usually last.
+// The time a waiting rank spins before it helps others, learned from its recent waits.
 //
-// A wait that is usually over within microseconds must not be spent on a neighbour's copy: the rank
-// would be late for its own message by up to a unit. So each wait first spins for a while, about
-// twice as long as recent waits that ended on their own, and only then helps. Pure arithmetic on
-// ticks; one instance a thread; not thread-safe.
+// A wait that usually ends within microseconds must not be spent on a neighbour's copy: the rank
+// would be late for its own message by up to a chunk. Each wait therefore first spins about twice
+// as long as recent waits that ended unaided. Threads: pure arithmetic on ticks; an instance per
+// thread, not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -14,18 +14,18 @@ namespace mh::wait {
 
 class Idleness {
  public:
-  // Bounds of the spin in ticks. With least == most the spin is fixed.
+  // Bounds of the spin in ticks; equal bounds fix it.
   Idleness(std::uint64_t least, std::uint64_t most)
       : least_(least), most_(most), usual_(least / 2) {}
 
-  // How long the wait that starts now spins before it takes its first unit.
+  // The length of the spin for a wait that starts now.
   [[nodiscard]] std::uint64_t spin() const { return std::clamp(2 * usual_, least_, most_); }
 
-  // The wait ended by itself after `length` ticks, before any unit was taken.
+  // The wait ended after `length` ticks, before any help.
   void ended_alone(std::uint64_t length) { learn(length); }
 
-  // A unit was taken. Then the wait was a long one and the next may start sooner: the estimate
-  // decays, so one phase of short waits does not keep a rank from helping for ever.
+  // The rank helped, so the wait was long, and the next may help sooner. The estimate decays: a
+  // phase of short waits does not keep a rank from helping for good.
   void helped() { learn(0); }
 
  private:

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Is it worth while to fill the waits among these calls? Not in a tight loop of short ones: there
-// is nothing to fill, and every nanosecond of looking around is felt.
+// Detects tight loops of short calls, in which waits are not worth filling: there is nothing to
+// fill, and every nanosecond of bookkeeping counts.
 //
-// The clock is read once in kStride calls. A loop counts as tight after kStrides strides in a row
-// whose calls came less than the limit apart on average; one slow stride ends that, so a wait that
-// is overslept costs at most a stride. Pure arithmetic on ticks; not thread-safe.
+// The clock is read once in kStride calls. A loop is tight after kStrides successive strides whose
+// calls came less than the limit apart on average. A single slow stride ends that state, so an
+// overslept wait costs at most a stride. Threads: pure arithmetic on ticks; not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,8 @@ class Pace {
   static constexpr std::uint32_t kStride = 16;
   static constexpr std::uint32_t kStrides = 4;
 
-  // Called before each of the calls: whether they come in a tight loop, less than `limit` ticks
-  // apart. `now` gives the time in ticks, `limit` the limit; both are asked once a stride.
+  // Called before each call. True if the calls come in a tight loop, less than `limit()` ticks
+  // apart. `now()` and `limit()` are called once a stride.
   template <class Now, class Limit>
   bool tight(Now&& now, Limit&& limit) {
     if (known_tight()) return true;
@@ -28,16 +28,16 @@ class Pace {
     return quick_strides_ == kStrides;
   }
 
-  // As tight(), where the clock need not be read for it; if false, tight() has to be asked.
+  // Like tight(), but never reads the clock. After false, tight() must be called.
   bool known_tight() {
     if (tight_left_ == 0) return false;
     --tight_left_;
     return true;
   }
 
-  // In a tight loop, after tight(): so many further calls are of it, and need not be asked about.
+  // In a tight loop, after tight(): grants this many further calls without a check.
   std::uint32_t grant() { return std::exchange(tight_left_, 0); }
-  // Of these, so many were not made.
+  // Returns unused calls of a grant.
   void give_back(std::uint32_t calls) { tight_left_ = calls; }
 
  private:
@@ -52,7 +52,8 @@ class Pace {
 
   std::uint64_t last_ = 0;
   std::uint32_t tight_left_ = 0;  // calls until the next look, in a tight loop
-  std::uint32_t left_ = 1;        // likewise, elsewhere; 1 in a tight loop, for when those are over
+  // The same elsewhere; 1 in a tight loop, for the call after the granted ones.
+  std::uint32_t left_ = 1;
   std::uint32_t quick_strides_ = 0;
 };
 

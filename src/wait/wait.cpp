@@ -15,77 +15,78 @@
 namespace mh::wait {
 namespace {
 
-Work* g_work = nullptr;
-Rules g_rules;
-int g_employments = 0;  // counts employ(): what a thread has learned holds for one set of rules
+WaitActions* g_actions = nullptr;
+WaitRules g_rules;
+// Counts install_actions(). What a thread has learned holds for a single set of rules.
+int g_installations = 0;
 
-// One thread of a rank helps at a time: the thief's scratch and victim state are the rank's.
-// Taken with acquire, given back with release: the next holder sees the state the last one left.
-std::atomic_flag g_hands = ATOMIC_FLAG_INIT;
+// Held by the thread of this rank that helps: the thief's scratch and victim state are the rank's.
+// acquire/release: the next holder sees the state that the last holder left.
+std::atomic_flag g_help_lock = ATOMIC_FLAG_INIT;
 
-constinit thread_local bool t_has_hands = false;
+constinit thread_local bool t_has_help_lock = false;
 
-constinit thread_local Offer t_offer;
+constinit thread_local TaskOffer t_offer;
 
-class Hands {
+class HelpLock {
  public:
-  Hands() : held_(!g_hands.test_and_set(std::memory_order_acquire)) {
-    if (held_) t_has_hands = true;
+  HelpLock() : held_(!g_help_lock.test_and_set(std::memory_order_acquire)) {
+    if (held_) t_has_help_lock = true;
   }
-  ~Hands() {
+  ~HelpLock() {
     if (!held_) return;
-    t_has_hands = false;
-    g_hands.clear(std::memory_order_release);
+    t_has_help_lock = false;
+    g_help_lock.clear(std::memory_order_release);
   }
-  Hands(const Hands&) = delete;
-  Hands& operator=(const Hands&) = delete;
+  HelpLock(const HelpLock&) = delete;
+  HelpLock& operator=(const HelpLock&) = delete;
   explicit operator bool() const { return held_; }
 
  private:
   bool held_;
 };
 
-Idleness& idleness() {
+Idleness& thread_idleness() {
   thread_local Idleness learned(0, 0);
-  thread_local int employment = 0;
-  if (employment != g_employments) {
+  thread_local int installation = 0;
+  if (installation != g_installations) {
     learned = Idleness(g_rules.least_spin, g_rules.most_spin);
-    employment = g_employments;
+    installation = g_installations;
   }
   return learned;
 }
 
-// What this rank has to do in any case. True if a chunk was moved. With the hands only.
-bool do_own() {
-  g_work->progress();
-  return g_work->own();
+// Duties of this rank to itself. True if a chunk was moved. Only under the help lock.
+bool do_own_duties() {
+  g_actions->progress();
+  return g_actions->copy_own_chunk();
 }
 
-// One wait: when it began, where its time went.
+// A wait: its beginning, and the time that went elsewhere.
 class WaitScope {
  public:
-  explicit WaitScope(std::uint64_t now) : begin_(now), spin_ends_(now + idleness().spin()) {}
+  explicit WaitScope(std::uint64_t now) : begin_(now), spin_ends_(now + thread_idleness().spin()) {}
 
-  // One step of the loop. True if a chunk was moved. Without `helps` for this rank alone.
+  // A step of the loop. True if a chunk was moved. Without `helps` the rank works for itself only.
   bool step(bool helps = true) {
-    const Hands hands;
-    if (!hands) return t_has_hands && g_work->own_within_own();
-    if (do_own() || g_work->lend_to_partner()) return true;
-    // More ranks than cores: the core belongs to whoever has something of its own to do.
+    const HelpLock lock;
+    if (!lock) return t_has_help_lock && g_actions->copy_own_chunk_nested();
+    if (do_own_duties() || g_actions->lend_to_partner()) return true;
+    // With more ranks than cores, the core belongs to a rank that has work of its own.
     if (!helps || g_rules.oversubscribed || spins()) return false;
     if (!idle_) {
       idle_ = true;
-      g_work->idle(true);
+      g_actions->set_idle(true);
     }
-    const bool worked = g_work->help();
+    const bool worked = g_actions->help();
     helped_ = helped_ || worked;
     return worked;
   }
 
-  // At most one offered task: after a step that found nothing else. True if there was one. It may
-  // wait itself, and nothing of this wait is in its way.
+  // Runs at most one offered task, after a step that found nothing else. True if a task ran. The
+  // task may itself wait: this wait holds nothing.
   bool run_task() {
-    if (t_offer.run == nullptr || t_has_hands || spins() || t_offer.has(t_offer.of) == 0) {
+    if (t_offer.run == nullptr || t_has_help_lock || spins() || t_offer.has(t_offer.of) == 0) {
       return false;
     }
     const std::uint64_t begin = ticks();
@@ -96,14 +97,14 @@ class WaitScope {
     return true;
   }
 
-  // Between two steps. With more ranks than cores, the rank that this one waits for may have to run
-  // here. Else the core is kept, as the MPI library keeps it: whatever got it, were it the least
-  // important job, would have it for a time slice, a hundred times as long as a message takes.
+  // Between two steps. With more ranks than cores, the awaited rank may have to run here. Otherwise
+  // the core is kept, as the MPI library keeps it: any other job would get the core for a time
+  // slice, a hundred times the latency of a message.
   void back_off() {
     if (g_rules.oversubscribed || (g_rules.yields && !spins())) {
       sched_yield();
     } else {
-      relax();
+      spin_pause();
     }
   }
 
@@ -111,18 +112,18 @@ class WaitScope {
     const std::uint64_t length = ticks() - begin_ - in_tasks_;
     stop_idling();
     if (helped_) {
-      idleness().helped();
+      thread_idleness().helped();
     } else {
-      idleness().ended_alone(length);
+      thread_idleness().ended_alone(length);
     }
-    g_work->account(length);
+    g_actions->count_wait(length);
   }
 
  private:
   void stop_idling() {
-    if (std::exchange(idle_, false)) g_work->idle(false);
-    // Whoever has the hands now ends it as well.
-    if (const Hands hands; hands) g_work->end();
+    if (std::exchange(idle_, false)) g_actions->set_idle(false);
+    // The current holder of the help lock, if any, ends it as well.
+    if (const HelpLock lock; lock) g_actions->end();
   }
   [[nodiscard]] bool spins() {
     spins_ = spins_ && ticks() < spin_ends_;
@@ -131,77 +132,77 @@ class WaitScope {
 
   std::uint64_t begin_;
   std::uint64_t spin_ends_;
-  std::uint64_t in_tasks_ = 0;  // the program's own work, so no part of the wait
+  std::uint64_t in_tasks_ = 0;  // work of the program, not part of the wait
   bool spins_ = true;
   bool helped_ = false;
   bool idle_ = false;
 };
 
-// A wait of a thread on a lent core. It is not the rank's: that works elsewhere meanwhile.
+// The wait of a thread on a lent core. The waits of the thread's own rank go on elsewhere.
 void until_as_guest(detail::Predicate done) {
   const std::uint64_t patience_ends = ticks() + g_rules.least_spin;
-  bool home = false;
+  bool has_returned_core = false;
   while (!done()) {
-    if (const Hands hands; hands && do_own()) continue;
-    g_work->between_looks();
-    if (home) {
-      sched_yield();  // the core is now the owner's, who has work
+    if (const HelpLock lock; lock && do_own_duties()) continue;
+    g_actions->between_polls();
+    if (has_returned_core) {
+      sched_yield();  // the core is now used by its owner
     } else if (ticks() < patience_ends) {
-      relax();
+      spin_pause();
     } else {
-      g_work->go_home();
-      home = true;
+      g_actions->return_core();
+      has_returned_core = true;
     }
   }
 }
 
 // --- Threads that wait together ---
 
-using Election = threads::Election<Machine>;
+using ThreadElection = threads::Election<Machine>;
 
-// A thread that waits, as the one that looks for all sees it.
+// A waiting thread, as the server sees it.
 struct Waiter : threads::Seat<Machine> {
   explicit Waiter(detail::Predicate predicate) : done(predicate) {}
   detail::Predicate done;
 };
 
-Election g_election;
-threads::Admission g_admission;  // of the server
-// A hint, relaxed: a wait that sees it late is shared still.
+ThreadElection g_election;
+threads::WaitAdmission g_admission;  // used by the server only
+// relaxed, a hint: a wait that sees it late is still shared.
 std::atomic<bool> g_shares_waits{false};
-// Threads in waits that last. relaxed: where one more or less is seen, a thread looks for itself
-// that could sleep, or the other way round.
+// Number of threads in waits that last. relaxed: a thread that sees a stale count polls although it
+// could sleep, or the reverse.
 std::atomic<std::uint32_t> g_waiting{0};
-// Threads that are out no longer, since the server has counted them. relaxed: a count, that no data
-// goes with.
+// Number of threads that have come back since the server last counted. relaxed: no data goes with
+// the count.
 std::atomic<std::uint32_t> g_back{0};
 
 constinit thread_local bool t_serves = false;
-constinit thread_local bool t_is_out = false;  // its last wait that lasted has ended
+constinit thread_local bool t_is_out = false;  // its last long wait has ended
 
-class Counted {
+class CountedWait {
  public:
-  Counted() : waiting_(g_waiting.fetch_add(1, std::memory_order_relaxed) + 1) {}
-  ~Counted() { g_waiting.fetch_sub(1, std::memory_order_relaxed); }
-  Counted(const Counted&) = delete;
-  Counted& operator=(const Counted&) = delete;
-  // Of those that wait now, each can have a core.
+  CountedWait() : waiting_(g_waiting.fetch_add(1, std::memory_order_relaxed) + 1) {}
+  ~CountedWait() { g_waiting.fetch_sub(1, std::memory_order_relaxed); }
+  CountedWait(const CountedWait&) = delete;
+  CountedWait& operator=(const CountedWait&) = delete;
+  // True if each waiting thread can have a core.
   [[nodiscard]] bool all_have_cores() const { return waiting_ <= g_rules.cores; }
 
  private:
   std::uint32_t waiting_;
 };
 
-// The waits of others: some that are over may end now.
+// Polls for the other threads, and ends those finished waits that may end now.
 void look_for_others() {
   const std::uint64_t now = ticks();
   g_election.collect();
   bool is_fresh = g_election.look(
       [](threads::Seat<Machine>& seat) { return static_cast<Waiter&>(seat).done(); });
   while (g_election.has_ready()) {
-    const auto whose = g_admission.next(now);
-    if (whose == threads::Admission::Whose::nobodys) return;
-    const bool newest = whose == threads::Admission::Whose::newest && is_fresh;
+    const auto next = g_admission.next(now);
+    if (next == threads::WaitAdmission::NextWait::none) return;
+    const bool newest = next == threads::WaitAdmission::NextWait::newest && is_fresh;
     newest ? g_election.tell_newest() : g_election.tell_oldest();
     is_fresh = false;
     g_admission.ended(now);
@@ -210,25 +211,25 @@ void look_for_others() {
 
 void let_others_run() {
   const std::uint64_t before = ticks();
-  if (!g_admission.should_yield(before)) return relax();
+  if (!g_admission.should_yield(before)) return spin_pause();
   sched_yield();
   g_admission.yielded(before, ticks());
 }
 
-// By the server.
+// Server only.
 void count_those_back() {
   if (g_back.load(std::memory_order_relaxed) == 0) return;
   g_admission.came(g_back.exchange(0, std::memory_order_relaxed), ticks());
 }
 
-// Other threads of this rank sit, or are out and may want the server's core.
+// True if other threads of this rank sit, or are out and may want the server's core.
 bool is_crowded() {
   count_those_back();
-  return g_election.has_waiters() || g_admission.any_out(ticks());
+  return g_election.has_waiters() || g_admission.has_threads_out(ticks());
 }
 
-// As the server, until its own wait is over.
-void serve(detail::Predicate done) {
+// Serves until the caller's own wait is over.
+void serve_waits(detail::Predicate done) {
   t_serves = true;
   const std::uint64_t begin = ticks();
   g_admission.began(begin);
@@ -236,9 +237,9 @@ void serve(detail::Predicate done) {
   while (!done()) {
     const bool crowded = is_crowded();
     if (crowded) look_for_others();
-    // The core is not idle while another thread of this rank may run there.
-    if (scope.step(!crowded || g_admission.has_room())) continue;
-    g_work->between_looks();
+    // The core is not idle while another thread of this rank may run on it.
+    if (scope.step(!crowded || g_admission.has_free_core())) continue;
+    g_actions->between_polls();
     crowded ? let_others_run() : scope.back_off();
   }
   scope.end();
@@ -248,7 +249,7 @@ void serve(detail::Predicate done) {
   g_election.leave([] { g_admission.ended(ticks()); });
 }
 
-// Another thread serves. Its own message is what the thread that runs gets soonest, if it comes.
+// While another thread serves: the running thread polls for its own message, which saves a switch.
 bool comes_soon(detail::Predicate done, std::uint64_t begin) {
   const std::uint64_t patience_ends = begin + ticks_from_ns(tuning::kSitDownNs);
   while (ticks() < patience_ends) {
@@ -257,97 +258,98 @@ bool comes_soon(detail::Predicate done, std::uint64_t begin) {
   return false;
 }
 
-// The caller sits or serves.
+// The caller is back: it sits or serves.
 void come_back() {
   if (std::exchange(t_is_out, false)) g_back.fetch_add(1, std::memory_order_relaxed);
 }
 
-// A wait with others, each of which does without a core if there are more of them than cores.
-void until_told_together(detail::Predicate done) {
+// A wait beside other waiting threads. If they outnumber the cores, the caller sleeps.
+void until_shared_by_threads(detail::Predicate done) {
   const std::uint64_t begin = ticks();
-  const Counted counted;
+  const CountedWait counted;
   if (!g_election.try_serve()) {
-    if (counted.all_have_cores()) return detail::until_slow(done, Tasks::none);
+    if (counted.all_have_cores()) return detail::until_slow(done, OfferedTasks::none);
     if (comes_soon(done, begin)) return;
     come_back();
     Waiter waiter(done);
-    if (!g_election.enter(waiter) && Election::await(waiter) == threads::Seated::told) {
+    if (!g_election.enter(waiter) && ThreadElection::await(waiter) == threads::Seated::told) {
       t_is_out = true;
-      return g_work->account(ticks() - begin);
+      return g_actions->count_wait(ticks() - begin);
     }
   } else {
     come_back();
   }
-  serve(done);
+  serve_waits(done);
   t_is_out = true;
 }
 
-// A wait that its caller spells out (help()).
+// A wait that its caller writes itself (help_once()).
 constinit thread_local std::optional<WaitScope> t_spelled_out;
 
 }  // namespace
 
-Offer offer(const Offer& tasks) { return std::exchange(t_offer, tasks); }
+TaskOffer offer_tasks(const TaskOffer& tasks) { return std::exchange(t_offer, tasks); }
 
-void employ(Work* work, const Rules& rules) {
+void install_actions(WaitActions* actions, const WaitRules& rules) {
   g_rules = rules;
-  g_admission.set({.room = rules.cores > 1 ? rules.cores - 1 : 1,
-                   .patience = ticks_from_ns(tuning::kOneMoreThreadNs),
-                   .alone = ticks_from_ns(tuning::kCoreIsIdleNs),
-                   .yield = ticks_from_ns(tuning::kYieldNs)});
-  g_shares_waits.store(work != nullptr && rules.cores != 0, std::memory_order_relaxed);
-  ++g_employments;
-  g_work = work;
+  g_admission.set_limits({.cores = rules.cores > 1 ? rules.cores - 1 : 1,
+                          .patience = ticks_from_ns(tuning::kOneMoreThreadNs),
+                          .alone = ticks_from_ns(tuning::kCoreIsIdleNs),
+                          .yield = ticks_from_ns(tuning::kYieldNs)});
+  g_shares_waits.store(actions != nullptr && rules.cores != 0, std::memory_order_relaxed);
+  ++g_installations;
+  g_actions = actions;
 }
 
 void share_no_waits() { g_shares_waits.store(false, std::memory_order_relaxed); }
 
 namespace detail {
 
-void until_slow(Predicate done, Tasks tasks) {
-  // Before a job's start and after its end nothing says whether each rank has a core.
-  if (g_work == nullptr) {
+void until_slow(Predicate done, OfferedTasks tasks) {
+  // Before the start of a job and after its end, a rank may have no core of its own.
+  if (g_actions == nullptr) {
     while (!done()) sched_yield();
     return;
   }
-  if (g_work->is_guest()) return until_as_guest(done);
+  if (g_actions->is_guest()) return until_as_guest(done);
   WaitScope scope(ticks());
   while (!done()) {
     if (scope.step()) continue;
-    if (tasks == Tasks::may_run && scope.run_task()) continue;
-    g_work->between_looks();
+    if (tasks == OfferedTasks::may_run && scope.run_task()) continue;
+    g_actions->between_polls();
     scope.back_off();
   }
   scope.end();
 }
 
-void until_told_slow(Predicate done) {
-  const bool shares = g_shares_waits.load(std::memory_order_relaxed) && !t_has_hands && !t_serves;
+void until_shared_slow(Predicate done) {
+  const bool shares =
+      g_shares_waits.load(std::memory_order_relaxed) && !t_has_help_lock && !t_serves;
   const bool alone = !shares || t_offer.run != nullptr;
-  if (alone || g_work->is_guest()) return until_slow(done, Tasks::may_run);
-  until_told_together(done);
+  if (alone || g_actions->is_guest()) return until_slow(done, OfferedTasks::may_run);
+  until_shared_by_threads(done);
 }
 
 }  // namespace detail
 
-void polled_in_vain() {
-  if (g_work == nullptr) return;
-  if (const Hands hands; hands) do_own();
-  if (!g_work->is_guest() || !g_work->is_overdue()) return;
-  g_work->go_home();
+void note_failed_poll() {
+  if (g_actions == nullptr) return;
+  if (const HelpLock lock; lock) do_own_duties();
+  if (!g_actions->is_guest() || !g_actions->is_overdue()) return;
+  g_actions->return_core();
   sched_yield();
 }
 
-bool help() {
-  if (g_work == nullptr || t_has_hands || g_work->is_guest()) return false;
+bool help_once() {
+  if (g_actions == nullptr || t_has_help_lock || g_actions->is_guest()) return false;
   if (!t_spelled_out) t_spelled_out.emplace(ticks());
   const bool worked = t_spelled_out->step();
-  if (!worked) g_work->between_looks();
+  if (!worked) g_actions->between_polls();
   return worked;
 }
 
 void end_help() {
-  if (t_spelled_out && g_work != nullptr) t_spelled_out->end();
+  if (t_spelled_out && g_actions != nullptr) t_spelled_out->end();
   t_spelled_out.reset();
 }
 

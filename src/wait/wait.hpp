@@ -1,18 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// THE wait loop. Every blocking call of every room ends here, and nowhere else does a rank wait.
+// The wait loop of blocking calls: polls for the caller's message, and helps other ranks meanwhile.
 //
-// until(done) returns when done() is true. While it is not, the rank does, in this order and
-// looking at done() after every step: progress that is ours (messages to send again), a chunk of a
-// job of its own that somebody waits for, its core to the other end of such a message, a chunk of
-// another rank's job (steal::Thief: same NUMA node first), a task that the waiting thread has
-// offered (Offer), and else it backs off. A step is at most one chunk, about 100 µs, or one unit of
-// a lent core (lend/unit_length.hpp), or a task, so a rank is late for its own message by one step
-// at most. done() itself must drive the MPI library (a failed MPI_Test does).
+// until(done) returns when done() is true. While done() is false, the rank does the first of these
+// steps that finds work, and calls done() after each step:
+//   - progress of our own protocol (messages to send again);
+//   - a chunk of a job of its own that another rank waits for;
+//   - lending its core to the other end of such a message;
+//   - a chunk of another rank's job (steal::Thief: ranks of this NUMA node first);
+//   - a task that the waiting thread has offered (TaskOffer);
+//   - backing off.
 //
-// Thread-safe: any number of threads of a rank may wait; one at a time helps. A thread that is
-// itself a guest on another rank's core gives that back where its wait lasts, and helps nobody.
-// Where threads that wait outnumber the rank's cores, one of them, the server, looks at the
-// messages of all, and the others sleep until theirs is there (threads/election.hpp): until_told().
+// A step is at most a chunk (about 100 us), a unit on a lent core (lend/unit_length.hpp), or a
+// task. A rank therefore sees its own message at most a step late. done() must drive the MPI
+// library, as a failed MPI_Test does.
+//
+// Waits that never help are elsewhere. Locks, waits for a helper or thief that is already at work,
+// and LCI spin or yield in their own rooms.
+//
+// Threads: any number of threads of a rank may wait; a single thread at a time helps. A thread on a
+// core lent by another rank (a guest) gives the core back if its wait lasts, and helps no rank. If
+// the waiting threads outnumber the rank's cores, the server polls for all in until_shared(), and
+// the others sleep (threads/election.hpp).
 #pragma once
 
 #include <cstdint>
@@ -23,68 +31,69 @@
 
 namespace mh::wait {
 
-// What a rank can do while it waits. The rooms above plug themselves in; the loop knows none of
-// them.
-class Work {
+// The actions of a rank while it waits. The rooms above install them; the loop knows none of those
+// rooms.
+class WaitActions {
  public:
-  virtual ~Work() = default;
+  virtual ~WaitActions() = default;
   // Progress of our own protocol. Never blocks.
   virtual void progress() = 0;
-  // At most one chunk of a job somebody waits for on our account. True if a chunk was moved.
-  virtual bool own() = 0;
-  // The core, for a unit, to a rank whose process is late with a message to or from this one. True
-  // if it went there.
+  // Copies at most one chunk of a job of this rank that another rank waits for. True: a chunk was
+  // moved.
+  virtual bool copy_own_chunk() = 0;
+  // Lends the core, for a unit, to a rank whose process is late with a message to or from this
+  // rank. True: the core was lent.
   virtual bool lend_to_partner() = 0;
-  // What others wait for, where the thread that does this rank's work has to wait within that. True
-  // if a chunk was moved or the core lent. Waits for nothing.
-  virtual bool own_within_own() = 0;
-  // At most one chunk of another rank's job. True if a chunk was moved.
+  // The same duties for a nested wait: the thread that performs this rank's actions waits within an
+  // action. True: a chunk was moved or the core lent. Never blocks.
+  virtual bool copy_own_chunk_nested() = 0;
+  // Copies at most one chunk of another rank's job. True: a chunk was moved.
   virtual bool help() = 0;
-  // A wait that took a while is over: what has been started for others is ended.
+  // A long wait is over: ends what was started for other ranks.
   virtual void end() = 0;
-  // The rank is (not) idle: waiting with nothing in hand. Read by thieves that count active ranks.
-  virtual void idle(bool now) = 0;
+  // Sets whether the rank is idle: it waits and holds no chunk. Thieves count active ranks by it.
+  virtual void set_idle(bool now) = 0;
   // A wait has ended after `waited` ticks, copying included.
-  virtual void account(std::uint64_t waited) = 0;
-  // Before another look of a wait: where threads of this rank take turns, others have theirs.
-  virtual void between_looks() = 0;
-  // The calling thread works on a core that another rank has lent. It does nothing for others.
+  virtual void count_wait(std::uint64_t waited) = 0;
+  // Before each further poll of a wait: threads that take turns let others have theirs.
+  virtual void between_polls() = 0;
+  // True if the calling thread runs on a core lent by another rank. It does nothing for others.
   virtual bool is_guest() = 0;
-  // ... for longer than it should.
+  // True if the guest has stayed longer than it should.
   virtual bool is_overdue() = 0;
-  // ... and gives the core back, because it has to wait. May be called again.
-  virtual void go_home() = 0;
+  // The guest has to wait, and gives the core back. May be called again.
+  virtual void return_core() = 0;
 };
 
-struct Rules {
-  std::uint64_t least_spin = 0;  // ticks a wait spins before its first unit, at least and at most
+struct WaitRules {
+  std::uint64_t least_spin = 0;  // ticks that a wait spins before it helps: bounds
   std::uint64_t most_spin = 0;
-  bool oversubscribed = false;  // more ranks than cores: a wait yields at once, and helps nobody
-  bool yields = false;          // ... than cores that are really there: a wait that lasts yields
-  // Cores that the threads of this rank have between them; 0: its threads never wait together.
+  bool oversubscribed = false;  // more ranks than cores: a wait yields at once, and helps no rank
+  bool yields = false;          // more ranks than real cores: a long wait yields
+  // Cores shared by the threads of this rank; 0: its threads never wait together.
   std::uint32_t cores = 0;
 };
 
 // Tasks that a thread may run in its own waits.
-struct Offer {
+struct TaskOffer {
   int (*has)(void* of) = nullptr;
   void (*run)(void* of) = nullptr;
   void* of = nullptr;
 };
-// The calling thread offers these from now on, or, with {}, none. Returns what it has offered
-// before. Such a thread looks for its messages itself, whoever waits beside it.
-Offer offer(const Offer& tasks);
+// Offers tasks of the calling thread from now on ({}: none), and returns its previous offer. A
+// thread that offers tasks polls for its messages itself, even if other threads wait.
+TaskOffer offer_tasks(const TaskOffer& tasks);
 
-// Whether offered tasks may run in a wait: where nothing is locked, and nothing half done, that
+// Whether offered tasks may run in a wait: only if no lock is held and nothing is half done that
 // another call of the same thread could meet.
-enum class Tasks : std::uint8_t { none, may_run };
+enum class OfferedTasks : std::uint8_t { none, may_run };
 
-// Called once before the first wait that shall help, and with nullptr before `work` goes away.
-void employ(Work* work, const Rules& rules);
+// Called before the first wait that shall help, and with nullptr before `actions` is destroyed.
+void install_actions(WaitActions* actions, const WaitRules& rules);
 
 namespace detail {
 
-// A done() of unknown type without an allocation.
+// Type-erased reference to a done() function, without allocation.
 class Predicate {
  public:
   template <class Done>
@@ -98,48 +107,48 @@ class Predicate {
   bool (*call_)(void*);
 };
 
-void until_slow(Predicate done, Tasks tasks);
-void until_told_slow(Predicate done);
+void until_slow(Predicate done, OfferedTasks tasks);
+void until_shared_slow(Predicate done);
 
 }  // namespace detail
 
-// Looks at done() before any bookkeeping starts: a wait that is over by then costs nothing else.
-// kFewLooks where this rank may have chunks of its own to move; kManyLooks (a microsecond or two of
-// failed tests) where it has none, as in a latency-bound exchange of short messages.
+// Number of calls of done() before any bookkeeping: a wait that is over by then costs nothing else.
+// Ranks that may have chunks of their own to move use kFewLooks. Other ranks use kManyLooks (a
+// microsecond or two of failed tests), as in a latency-bound exchange.
 inline constexpr int kFewLooks = 8;
 inline constexpr int kManyLooks = 40;
 
 template <class Done>
-inline void until(Done&& done, int looks = kFewLooks, Tasks tasks = Tasks::none) {
+inline void until(Done&& done, int looks = kFewLooks, OfferedTasks tasks = OfferedTasks::none) {
   for (int look = 0; look < looks; ++look) {
     if (done()) return;
   }
   detail::until_slow(detail::Predicate(done), tasks);
 }
 
-// As until(), for a call of the program: done() may be asked by another thread of this rank in
-// place of the caller, which sleeps then. So it must not depend on the thread, must not wait
-// itself, and what it needs the caller must not hold locked. It is not asked again once it was
-// true. Offered tasks may run.
+// Like until(), for a call of the program. Another thread of this rank may call done() while the
+// caller sleeps. done() must therefore not depend on the thread, must not wait, and must not need a
+// lock that the caller holds. It is not called again after it has returned true. Offered tasks may
+// run.
 template <class Done>
-inline void until_told(Done&& done, int looks = kFewLooks) {
+inline void until_shared(Done&& done, int looks = kFewLooks) {
   for (int look = 0; look < looks; ++look) {
     if (done()) return;
   }
-  detail::until_told_slow(detail::Predicate(done));
+  detail::until_shared_slow(detail::Predicate(done));
 }
 
-// From now on done() of until_told() is asked by its own thread alone.
+// From now on only the waiting thread itself calls done() of until_shared().
 void share_no_waits();
 
-// A failed MPI_Test, MPI_Iprobe and the like: does progress that is ours and at most one chunk of
-// the rank's own jobs, so that a program which polls is not slower than one that waits.
-void polled_in_vain();
+// To be called after a failed MPI_Test, MPI_Iprobe or the like. Makes progress of our own protocol
+// and copies at most one chunk of the rank's own jobs, so a program that polls is not slower than a
+// program that waits.
+void note_failed_poll();
 
-// A step of a wait that the caller spells out, for a thread without a task of its own: as in
-// until(), after the same spin. True if it did something. The first call begins the wait; it lasts
-// until end_help().
-bool help();
+// A step of a wait that the caller writes itself, for a thread without a task: as in until(), after
+// the same spin. True if a step was done. The first call begins the wait, end_help() ends it.
+bool help_once();
 void end_help();
 
 }  // namespace mh::wait

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Running real MPI programs plain and helped: compiling, launching, and what must not be left."""
+"""Runs MPI programs plain and helped: compilation, launch, and the check for leftovers."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compiling a C program for an MPI build and running it, plain or helped, the way `mh run` does.
+"""Compiles a C program for an MPI build and runs it, plain or helped, the way `mh run` does.
 
-The environment of the helped ranks goes through the launcher (Hydra's -genv, Open MPI's -x), so
-that the launcher itself is not preloaded. Every run has a time limit, an own session, and is looked
-after for what it leaves. A failed expectation shows the output and the command that repeats it.
+The environment of helped ranks goes through the launcher (Hydra's -genv, Open MPI's -x), so that
+the launcher itself is not preloaded. Every run has a time limit and its own session, and is checked
+for leftovers. A failed expectation shows the output and the command that repeats the run.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ LIBRARY = ROOT / "build" / "lib" / "libmanyhands.so"
 # MPICH's header declares status arrays so that MPI_STATUSES_IGNORE looks like an overflow.
 FLAGS = "-O1 -g -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wno-stringop-overflow".split()
 TIMED_OUT = -1000
-# Open MPI 5's launcher, before it has started any rank (1 in 700 runs): there was no run.
+# Open MPI 5's launcher prints this before it has started any rank (1 in 700 runs).
 NOT_LAUNCHED = "The PMIx server's listener thread failed to start"
 
 
 def compiled(
     build: MpiBuild, name: str, sources: list[Path], archives: Sequence[Path] = ()
 ) -> Path:
-    """The program for this build, made again when a source, header or archive is newer.
+    """Compile the program for this build, unless it is newer than its sources and archives.
 
-    With archives of ours, which are C++ inside, it may include their headers from src/.
+    Archives of ours contain C++; with them the program may include headers from src/.
     """
     headers = [
         header for folder in {path.parent for path in sources} for header in folder.glob("*.h")
@@ -57,10 +57,10 @@ def compiled(
 
 @dataclass(frozen=True)
 class Run:
-    """What a run did."""
+    """The result of a run."""
 
     command: list[str]
-    code: int  # TIMED_OUT if it had to be ended
+    code: int  # TIMED_OUT if the run was ended
     out: str
     err: str
     survivors: dict[int, str]
@@ -68,26 +68,26 @@ class Run:
     summary: dict[str, Any] | None
 
     def told(self) -> str:
-        """For a failed expectation: how to repeat it and what it said."""
+        """For a failed expectation: the command that repeats the run, and its output."""
         parts = [f"exit code {self.code}" if self.code != TIMED_OUT else "timed out"]
         parts += [f"repeat with: {shlex.join(self.command)}"]
         parts += [f"--- stdout\n{self.out[-3000:]}", f"--- stderr\n{self.err[-6000:]}"]
         return "\n".join(parts)
 
     def skipped(self) -> str | None:
-        """Why the program found nothing to test here."""
+        """The reason why the program found nothing to test here."""
         for line in self.out.splitlines():
             if line.startswith("SKIP "):
                 return line[5:]
         return None
 
     def expect_clean(self) -> None:
-        """No process and no segment is left."""
+        """The run left no process and no segment."""
         assert not self.survivors, f"processes left: {self.survivors}\n{self.told()}"
         assert not self.segments, f"left in /dev/shm: {self.segments}\n{self.told()}"
 
     def expect(self, *lines: str) -> None:
-        """It ended well and said these lines."""
+        """The run succeeded and printed these lines."""
         assert self.code == 0, self.told()
         for line in lines:
             assert line in self.out.splitlines(), f"no line '{line}'\n{self.told()}"
@@ -96,7 +96,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Arm:
-    """How programs are run: plain (library None), or with the library in front."""
+    """A way to run programs: plain (library None), or with the library in front."""
 
     name: str
     library: Path | None = None
@@ -109,18 +109,18 @@ class Arm:
 
 
 def with_heap(arm: Arm) -> Arm:
-    """The same with large allocations in memory that the ranks of a node share."""
+    """The same arm with large allocations in memory that the ranks of a node share."""
     assert arm.library is not None
     heap = arm.library.with_name("libmanyhands-heap.so")
     return replace(arm, before=(*arm.before, heap), settings={**arm.settings, "MH_HEAP": "on"})
 
 
-# Our own settings do what they do under any MPI: where launchers are quick is enough for them.
+# Our own settings have the same effect under every MPI, so the builds with quick launchers suffice.
 QUICK = ("mpich4", "openmpi4")
 
 
 def _environment(build: MpiBuild, env: dict[str, str], mark: str) -> dict[str, str]:
-    """Without what the ranks are given otherwise."""
+    """The environment of the launcher, without variables that are set for the ranks."""
     ours = {"LD_PRELOAD", *env}
     kept = {k: v for k, v in os.environ.items() if not k.startswith("MH_") and k not in ours}
     return {**kept, **build.environment(), leftovers.MARK: mark}
@@ -181,7 +181,7 @@ def run(
     timeout_s: float = 60,
     meddle: Any = None,
 ) -> Run:
-    """Runs to the end. `meddle(process, mark)` is called once it has been started."""
+    """Runs to the end. Calls `meddle(process, mark)` after the start."""
     done = _run(build, arm, ranks, program, env, timeout_s, meddle)
     if NOT_LAUNCHED in done.err:
         done = _run(build, arm, ranks, program, env, timeout_s, meddle)
@@ -233,9 +233,9 @@ def longer_and_longer(
 def longer_runs(
     mpi: MpiBuild, arm: Arm, ranks: int, program: str, env: dict[str, str]
 ) -> Iterator[tuple[Run, int]]:
-    """Runs of a program of so many rounds ($ROUNDS), until the caller has seen what it looks for.
+    """Runs a program with more and more rounds ($ROUNDS), until the caller has seen its event.
 
-    Who helps in a round is a matter of luck, and third ranks help where each rank has a core.
+    The ranks that help in a round vary, and third ranks help if each rank has a core.
     """
     for rounds in (10, 40, 160, 640):
         settings = {"MH_CORES": str(ranks), **env, "ROUNDS": str(rounds)}

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a run may not leave behind: processes, and files in /dev/shm that nobody maps.
+"""Finds what a run must not leave behind: processes, and files in /dev/shm that no process maps.
 
-Processes of a run are known by a variable in their environment, which forks and daemons inherit,
-so that one that left the launcher's process group is found too. A file in /dev/shm is a *leftover*
-if it is new, no living process maps it or is named in it, and it does not go away within a moment;
-other jobs on the machine have theirs. Some MPI libraries leave files of their own when a rank is
-killed, also without help: those are named here and forgiven in such runs, and removed.
+A variable in the environment marks the processes of a run. Forks and daemons inherit it, so a
+process that has left the launcher's process group is found, too. A file in /dev/shm is a *leftover*
+if it is new, no living process maps it or is named in it, and it stays for longer than a moment.
+Other jobs on the machine have files of their own. Some MPI libraries leave files when a rank is
+killed, even without help; such files are named here, tolerated in such runs, and removed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 MARK = "MANYHANDS_TEST_RUN"
 SHM = Path("/dev/shm")
 GRACE_S = 5.0
-# LLVM's OpenMP: of the process with this number, as long as it lives; never mapped for long.
+# LLVM's OpenMP: belongs to the process with this number while it lives; mapped only briefly.
 OF_A_PROCESS = re.compile(r"^__KMP_REGISTERED_LIB_(\d+)_")
 # Open MPI's vader and sm, MPICH's and UCX's segments, PMIx's store.
 OF_THE_MPI = re.compile(
@@ -47,10 +47,10 @@ def processes(mark: str) -> dict[int, str]:
 
 
 def ranks(mark: str, program: str, count: int) -> list[int]:
-    """The processes of the run whose program has this in its path, oldest first; waits for them."""
+    """The processes whose program has this text in its path, oldest first; waits for them."""
     end = time.monotonic() + 15
     while True:
-        # A process that is just being made or ended has no command line.
+        # A process in the middle of fork() or exit() has no command line.
         lines = {pid: line.split() for pid, line in processes(mark).items()}
         pids = sorted(pid for pid, words in lines.items() if words and program in words[0])
         if len(pids) >= count or time.monotonic() >= end:
@@ -61,7 +61,7 @@ def ranks(mark: str, program: str, count: int) -> list[int]:
 
 
 def surviving(mark: str) -> dict[int, str]:
-    """Processes that are still there after a moment."""
+    """The processes that survive the grace time."""
     end = time.monotonic() + GRACE_S
     while (alive := processes(mark)) and time.monotonic() < end:
         time.sleep(0.02)
@@ -69,7 +69,7 @@ def surviving(mark: str) -> dict[int, str]:
 
 
 def end_processes(mark: str) -> None:
-    """The run's own, by pid."""
+    """End the processes of the run, by pid."""
     for pid in processes(mark):
         try:
             os.kill(pid, signal.SIGKILL)
@@ -100,7 +100,7 @@ def _has_living_owner(name: str) -> bool:
 
 
 def left_segments(before: set[str]) -> set[str]:
-    """New files that are nobody's, after a moment."""
+    """The new files that no process owns after the grace time."""
     end = time.monotonic() + GRACE_S
     while new := {name for name in segments() - before if not OF_THE_MPI.match(name)}:
         new -= {name.split("/")[0] for name in _mapped()}

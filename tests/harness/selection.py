@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which MPI builds and arms the tests are made for: what options ask for and is installed."""
+"""The MPI builds and arms to test: those that the options name and that are installed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from harness.launch import ROOT
 
 BUILD_NAMES = ("mpich4", "openmpi4", "mpich5", "openmpi5", "abi")
 BUILDS = find_builds(ROOT)
-NO_BUILD = "no build"  # in place of a build, where none is left: the test is deselected
+NO_BUILD = "no build"  # stands for a build where none is left: the test is deselected
 
 
 def wanted_builds(config: pytest.Config, names: Iterable[str] = BUILD_NAMES) -> list[str]:
-    """Of these builds the ones to test."""
+    """The builds of `names` that the options select."""
     asked = config.getoption("--mpi").split(",")
     return [name for name in BUILD_NAMES if name in names and name in asked and name in BUILDS]
 

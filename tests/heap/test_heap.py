@@ -150,6 +150,35 @@ def test_descriptors_are_the_programs_own(built) -> None:
     assert lines(run([built("descriptors.c")])) == [GOOD, "right"]
 
 
+FORKS = (
+    "slack",
+    "block stack",
+    "static stack",
+    "signal stack",
+    "thread stacks",
+    "handler",
+    "masks",
+    "attributes",
+    "attributes without descriptor",
+    "advice",
+)
+
+
+@pytest.mark.parametrize("mode", [None, "on"])
+@pytest.mark.parametrize("case", FORKS)
+def test_blocks_around_fork_are_as_the_c_librarys(built, case: str, mode: str | None) -> None:
+    assert lines(run([built("forks.c"), case], mode, 60))[-1] == "right"
+
+
+@pytest.mark.parametrize("mode", [None, "on"])
+def test_handlers_of_fork_allocate(built, tmp_path: Path, mode: str | None) -> None:
+    library = tmp_path / "libatfork.so"
+    command = ["gcc", *FLAGS, "-shared", "-fPIC", str(HERE / "atfork.c"), "-o", str(library)]
+    subprocess.run(command, check=True)
+    program = built("atfork_user.c", f"-L{tmp_path}", "-latfork", f"-Wl,-rpath,{tmp_path}")
+    assert lines(run([program], mode, 60))[-1] == "right"
+
+
 LATE = """
 #include <stdlib.h>
 #include "heap.h"

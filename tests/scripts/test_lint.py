@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The direction of the arrows, as scripts/lint sees it."""
+"""The checks of scripts/lint: arrows, licence lines, prose and commit subjects."""
 
 from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import json
 import subprocess
 from pathlib import Path
 from types import ModuleType
@@ -121,3 +122,108 @@ def test_licence_lines(lint: ModuleType, repository: Path) -> None:
     write(repository, "bad", "#!/bin/sh\ntrue\n")
     write(repository, "data.txt", "no source\n")
     assert [fault.split(":")[0] for fault in lint.licence_faults()] == ["bad", "late.c"]
+
+
+# --- prose -----------------------------------------------------------------------------------
+
+LONG = " ".join(["word"] * 36)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "fault"),
+    [
+        ("a.hpp", "// Who comes late waits.\nint a;\n", "does not open with 'Who'"),
+        ("a.hpp", "/* That is\n * all. */\nint a;\n", "does not open with 'That'"),
+        ("a.hpp", "// SPDX-License-Identifier: BSD-3-Clause\n// Of a file.\n", "'Of'"),
+        ("a.hpp", "// A rank waits. So does its peer.\nint a;\n", None),
+        ("a.hpp", "int a;  // One of many\n", None),
+        ("a.hpp", 'const char* a = "// Who";\n', None),
+        ("a.hpp", f"// A {LONG}.\n", "a sentence of 37 words"),
+        ("a.hpp", f"// {LONG[:60]}.\n// A {LONG[60:]}.\n", None),
+        ("a.hpp", "// States\n//   " + LONG + "\n//   " + LONG + "\n", None),
+        ("a.hpp", "// A look at the send queue.\n", "'send queue' is not used any more"),
+        ("a.hpp", "// A file.\nint polled_in_vain();\n", "note_failed_poll"),
+        ("a.py", '"""As it is."""\n', "does not open with 'As'"),
+        ("a.py", 'def f():\n    """Where it is."""\n', "does not open with 'Where'"),
+        ("a.py", "x = 1  # one\n# What it is\n", "does not open with 'What'"),
+        ("a.py", 'x = "# What"\n', None),
+        ("a.sh", "# One for all\n", "does not open with 'One'"),
+        ("tool", "#!/usr/bin/env python3\n# So it is\n", "does not open with 'So'"),
+        ("CMakeLists.txt", "# What is built\n", "does not open with 'What'"),
+        ("a.md", "Who reads this?\n", None),
+    ],
+)
+def test_prose(lint: ModuleType, repository: Path, name: str, text: str, fault: str | None) -> None:
+    write(repository, name, text)
+    faults = lint.lint_prose.prose_faults(repository, lint.tracked(), fix=False)
+    if fault is None:
+        assert faults == []
+    else:
+        assert len(faults) == 1
+        assert faults[0].startswith(f"{name}:")
+        assert fault in faults[0]
+
+
+def allow(root: Path, allowed: dict[str, int]) -> None:
+    write(root, "scripts/lint_allowance.json", json.dumps(allowed))
+
+
+def test_a_file_may_keep_the_faults_it_has_but_gets_no_more(
+    lint: ModuleType, repository: Path
+) -> None:
+    write(repository, "a.hpp", "// Who?\nint a;\n// What?\nint b;\n")
+    allow(repository, {"a.hpp": 2})
+    assert lint.lint_prose.prose_faults(repository, lint.tracked(), fix=False) == []
+    allow(repository, {"a.hpp": 1})
+    assert len(lint.lint_prose.prose_faults(repository, lint.tracked(), fix=False)) == 2
+    assert len(lint.lint_prose.prose_faults(repository, lint.tracked(), fix=True)) == 2
+    assert lint.lint_prose.read_allowance(repository) == {"a.hpp": 1}
+
+
+def test_an_allowance_that_is_not_used_up_is_lowered(lint: ModuleType, repository: Path) -> None:
+    write(repository, "a.hpp", "// Who?\nint a;\n")
+    allow(repository, {"a.hpp": 3, "gone.hpp": 1})
+    faults = lint.lint_prose.prose_faults(repository, lint.tracked(), fix=False)
+    assert [fault.split(": ")[1] for fault in faults] == [
+        "a.hpp has 1 faults",
+        "gone.hpp has 0 faults",
+    ]
+    assert lint.lint_prose.prose_faults(repository, lint.tracked(), fix=True) == []
+    assert lint.lint_prose.read_allowance(repository) == {"a.hpp": 1}
+
+
+def test_a_file_that_moves_keeps_its_allowance(lint: ModuleType, repository: Path) -> None:
+    write(repository, "libs/lci/a.hpp", "// Who?\nint a;\n")
+    write(repository, "libs/ult/a.hpp", "// Who?\nint a;\n// What?\nint b;\n")
+    allow(repository, {"src/lci/a.hpp": 2, "src/ult/a.hpp": 2})
+    assert lint.lint_prose.prose_faults(repository, lint.tracked(), fix=True) == []
+    assert lint.lint_prose.read_allowance(repository) == {"libs/lci/a.hpp": 1, "libs/ult/a.hpp": 2}
+
+
+@pytest.mark.parametrize(
+    ("subject", "is_good"),
+    [
+        ("heap: realloc copies the usable size", True),
+        ("node, memory: plain names", True),
+        ("mpi/calls: one loop", True),
+        ("Heap: realloc copies", False),
+        ("realloc copies the usable size", False),
+        ("heap:realloc", False),
+        ("heap: " + "x" * 66, True),
+        ("heap: " + "x" * 67, False),
+    ],
+)
+def test_commit_subjects(lint: ModuleType, repository: Path, subject: str, is_good: bool) -> None:
+    def commit(text: str) -> None:
+        identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        command = ["git", *identity, "commit", "-q", "--allow-empty", "-m", text]
+        subprocess.run(command, cwd=repository, check=True)
+
+    commit("A commit of long ago is not looked at")
+    first = lint.git("rev-parse", "HEAD")
+    commit(subject)
+    assert (lint.lint_prose.commit_faults(repository, first) == []) is is_good
+
+
+def test_commits_without_their_base_are_not_looked_at(lint: ModuleType, repository: Path) -> None:
+    assert lint.lint_prose.commit_faults(repository, "461fb75") == []

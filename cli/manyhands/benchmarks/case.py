@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a case is made of: its arms and its variants.
+"""The parts of a case: its arms and its variants.
 
-A *case* is one program with its arguments, run in several *arms* that take turns: one that the
-others are compared with, nearly always `plain` (without Manyhands), then one or more helped ones
-that differ in settings or arguments. A case may
-have *variants*, which differ in how the program was compiled, in ranks, threads or arguments; arms
-are compared within a variant, and the variants of a case take turns as well. Arms that are
-*interleaved* run at the same time, and take turns within their launches, batch by batch.
+A *case* is a program with its arguments, run in several *arms* that take turns. The first arm is
+the reference, nearly always `plain` (without Manyhands). The other arms are helped and differ in
+settings or arguments. A case may have *variants*, which differ in compilation, ranks, threads or
+arguments. Arms are compared within a variant, and the variants of a case take turns, too.
+*Interleaved* arms run at the same time, and take turns within their launches, batch by batch.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ SHARED = Arm("shared", environment={OPENMP: "1"})
 
 @dataclass(frozen=True)
 class Way:
-    """How a program is compiled: by the MPI's own compiler ("") or by a named one under it."""
+    """How a program is compiled: by the MPI's own compiler ("") or by a named compiler under it."""
 
     compiler: str = ""  # gcc | clang | gfortran
     marked: bool = False  # by mhcc or mhfort, with `ws` directives in place of `omp`
@@ -76,10 +75,10 @@ class Case:
     two_nodes: bool = False  # half of the ranks on either, see nodes.py
     not_under: dict[str, str] = field(default_factory=dict)  # names of MPI builds, and why
     interleaved: bool = False  # pingpong or noncontiguous, two ranks
-    simulated: bool = False  # no MPI, no cores: a program that computes what would happen
+    simulated: bool = False  # no MPI, no cores: a program that computes the result of a run
 
     def obstacle(self, machine: Machine, oversubscribe: bool) -> str | None:
-        """Why no variant of this case says anything here, or None."""
+        """The reason why no variant of this case makes sense on this machine, or None."""
         if self.numa and machine.numa_nodes < 2:
             return "needs two NUMA nodes"
         if self.two_nodes and (why := nodes.obstacle()) is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is measured: the table of cases. Those of loops stand in loop_cases.py.
+"""The table of cases. Cases of loops are in loop_cases.py.
 
 Ratios are always plain time / arm time, so above 1 means the arm is faster.
 """
@@ -44,7 +44,7 @@ def _post_access(machine: Machine) -> tuple[str, ...]:
 
 
 def _teams(machine: Machine) -> tuple[Variant, ...]:
-    """The pair alone and with more and more ranks that wait, a core each."""
+    """The pair alone, and with more and more waiting ranks, a core each."""
     counts = [count for count in TEAMS if count <= machine.cores] if machine.cores > 2 else [3]
     return tuple(Variant(f"{count} ranks", ranks=count) for count in counts)
 
@@ -53,8 +53,8 @@ def _strategy(name: str) -> Arm:
     return Arm(name, environment={"MH_STRATEGY": name, "MH_CHUNK": "65536"})
 
 
-# Between two nodes of one machine UCX finds shared memory that it then cannot use, and takes each
-# node's way to itself for one to the other.
+# Between two nodes of one machine, UCX finds shared memory that it cannot use, and mistakes each
+# node's way to itself for a way to the other.
 _TCP = {
     "UCX_TLS": "tcp,self",
     "UCX_NET_DEVICES": LINK,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Results of the example programs (`--json -`) in the form of the benchmark programs' lines.
 
-An example prints one object over several lines: that of its run, or with several a list of them.
-The `hash` of a run names the result, which must be the same in every arm and variant.
+An example prints a JSON object over several lines: the object of its run, or a list for several
+runs. The `hash` of a run identifies the result, which must be the same in every arm and variant.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What messages in a shared heap have to reach, size by size, in times as fast as the first arm.
+"""The bars of messages in a shared heap, size by size, as factors over the first arm.
 
-A size reaches its bar where the median over the rounds does, or where a sign test cannot tell the
+A size reaches its bar if the median over the rounds does, or if a sign test cannot distinguish the
 median from the bar (rounds.py).
 """
 
@@ -43,7 +43,7 @@ class Verdict:
 
     @property
     def reached(self) -> int:
-        """In so many rounds."""
+        """The number of rounds that reach the bar."""
         return sum(ratio >= self.at_least for ratio in self.comparison.ratios)
 
     @property
@@ -52,7 +52,7 @@ class Verdict:
 
     @property
     def told_apart(self) -> bool:
-        """Of a median that does not reach it: chance alone would hardly have left it so often."""
+        """True if chance alone would hardly leave so many rounds below the bar."""
         return not self.met and 2 * chance(self.reached, len(self.comparison.ratios)) <= UNLIKELY
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The machine as far as a benchmark cares: usable cores, NUMA nodes, caches, load."""
+"""The properties of a machine that matter to a benchmark: cores, NUMA nodes, caches, load."""
 
 from __future__ import annotations
 

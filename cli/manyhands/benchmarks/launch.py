@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Running one launch of one arm, or one of each arm at the same time.
+"""Runs a launch of a single arm, or launches of all arms at the same time.
 
-A launch that fails, hangs or prints no result is a `LaunchError` that says which command it was and
-what it said; it never becomes a number.
+A launch that fails, hangs or prints no result raises `LaunchError` with its command and its output;
+it never becomes a number.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ while os.getppid() == PARENT:
 class Launch:
     lines: list[Line]
     config: Line
-    summary: dict[str, Any] | None  # what the library says it did; None when plain
+    summary: dict[str, Any] | None  # the library's own report; None for a plain launch
 
 
 def run(
@@ -62,8 +62,10 @@ def run(
     variant: Variant = Variant(),
     place: Place | None = None,
 ) -> Launch:
-    """One launch. `library` is preloaded in helped arms; None makes every arm plain. With a `place`
-    it takes turns with others."""
+    """Run a launch. `library` is preloaded in helped arms; None makes every arm plain.
+
+    With a `place` the launch takes turns with others.
+    """
     with tempfile.TemporaryDirectory(prefix="mh-bench-") as scratch:
         summary_file = Path(scratch) / "summary.json"
         settings = case.environment | variant.environment | _threads(variant)
@@ -90,7 +92,8 @@ def run(
             except NodesError as error:
                 raise LaunchError(str(error)) from None
             command = [*_launcher(build, case, variant, machine, pair), *program]
-            # A folder for each: launchers of Open MPI 4 that start at once fail in a common one.
+            # Each launch has its own folder: concurrent launchers of Open MPI 4 fail in a common
+            # folder.
             own = {"TMPDIR": scratch} if place else {}
             output = _output(command, clean_environment() | build.environment() | own, place)
         lines = _lines(output)
@@ -108,7 +111,7 @@ def run_all(
     library: Path | None,
     variant: Variant = Variant(),
 ) -> dict[str, Launch]:
-    """One launch of each arm, all at the same time and in turns. One that fails ends the others."""
+    """Launch all arms at the same time, in turns. A failed launch ends the others."""
     if len(arms) == 1:
         return {arms[0].name: run(build, binary, case, arms[0], machine, library, variant)}
     with (
@@ -141,12 +144,12 @@ def _launcher(
 
 
 def _threads(variant: Variant) -> dict[str, str]:
-    """Of programs with OpenMP: the other cores are other ranks'."""
+    """The thread count for programs with OpenMP: the other cores belong to other ranks."""
     return {"OMP_NUM_THREADS": str(variant.threads)} if variant.way.compiler else {}
 
 
 def _settings_of(arm: Arm, variant: Variant) -> dict[str, str]:
-    """Marked loops are shared without being asked to."""
+    """The settings of an arm. Marked loops are shared without any setting."""
     marked = variant.way.marked
     return {k: v for k, v in arm.environment.items() if not (marked and k == OPENMP)}
 
@@ -174,7 +177,7 @@ def _with_environment(settings: dict[str, str]) -> list[str]:
 
 
 def clean_environment() -> dict[str, str]:
-    """Ours without anything that would help or configure the plain arm."""
+    """Our environment without variables that would help or configure the plain arm."""
     return {k: v for k, v in os.environ.items() if not k.startswith("MH_") and k != "LD_PRELOAD"}
 
 
@@ -220,7 +223,7 @@ def _summary(path: Path) -> dict[str, Any] | None:
 
 
 def unpinned(config: Line) -> bool:
-    """Whether two ranks of a host may run on one CPU."""
+    """True if two ranks of a host may run on the same CPU."""
     taken: set[tuple[str, int]] = set()
     for host, cpus in zip(config["hosts"], config["cpus"], strict=True):
         mine = {(host, cpu) for cpu in expand(cpus)}

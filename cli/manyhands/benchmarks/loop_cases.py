@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The cases of shared loops, after the figures of the MPI Workshare paper.
 
-A user has six ways to a shared loop: GCC, Clang and gfortran, each for an unmodified OpenMP
-program (`MH_OPENMP=1`) and for one with marked loops (mhcc, mhfort; nothing needs to be set).
+There are six ways to a shared loop: GCC, Clang and gfortran, each for an unmodified OpenMP program
+(`MH_OPENMP=1`) and for a program with marked loops (mhcc, mhfort; no setting is needed).
 """
 
 from __future__ import annotations
@@ -36,17 +36,18 @@ def _ways(*ways: Way):
 
 
 def _crowds(machine: Machine) -> tuple[Variant, ...]:
-    """One rank more than there are cores, up to four times as many."""
+    """Numbers of ranks from cores + 1 to four times the cores."""
     cores = machine.cores
     counts = (cores + 1, 2 * cores, 3 * cores, 4 * cores)
     return tuple(Variant(f"{count} ranks", GCC, ranks=count) for count in counts)
 
 
 def _imbalances(machine: Machine) -> tuple[int, ...]:
-    """In per cent of the mean, 0 to 500, of which one of P ranks can have at most P times as much.
+    """Imbalances in per cent of the mean, 0 to 500. The largest of P ranks has at most P times the
+    mean.
 
-    Two ranks end at 100; theirs are the steps at which the larger has 0, 100, ... 500 % more than
-    the smaller, and the end.
+    The imbalance of two ranks ends at 100. Their steps are those at which the larger rank has 0,
+    100, ... 500 % more than the smaller, and the end.
     """
     cores = max(2, machine.cores)
     steps = (0, 33, 50, 60, 67, 71, 100) if cores == 2 else range(0, 501, 100)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is made of the cases of loops: gains, times by rank, sweeps, and their bars.
+"""Evaluates the cases of loops: gains, times by rank, sweeps, and their bars.
 
-Records are those of `mh bench`: one per case, variant and MPI, with rounds of {arm: lines}. A time
-of a launch is the median of its repetitions, as elsewhere (the mean where a third program
-disturbs: it must count); a number over rounds is their median.
+Records are those of `mh bench`: one per case, variant and MPI, with rounds of {arm: lines}. The
+time of a launch is the median of its repetitions. It is the mean if a third program disturbs, whose
+effect must count. A number over rounds is their median.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from manyhands.benchmarks.stats import Estimator, Line, Subject, compare, estima
 
 Record = dict[str, Any]
 DEFAULT_VICTIM = "nearest"  # of MH_VICTIM
-IDEAL = "ideal"  # the arm that nothing can beat, where it is known
-_LEAST_TO_GAIN = 1.1  # plain over ideal: below, there is nothing to gain
+IDEAL = "ideal"  # the arm that no other arm can beat, if known
+_LEAST_TO_GAIN = 1.1  # plain over ideal; below, a gain is impossible
 
 
 class Gain(NamedTuple):
-    """How much of what a shared loop can gain at best it does gain: 1 is all."""
+    """The part of the possible gain that a shared loop reaches: 1 is all of it."""
 
     variant: str
     loop: str
@@ -31,7 +31,7 @@ class Gain(NamedTuple):
 
 
 def gains(record: Record, pick: Estimator) -> list[Gain]:
-    """Of the last arm over the first, for the loops that have an ideal well below plain."""
+    """Gains of the last arm over the first, for loops with an ideal well below plain."""
     plain_name, shared_name = record["arms"][0], record["arms"][-1]
     found: dict[str, list[tuple[float, float]]] = {}
     for one in record["rounds"]:
@@ -51,7 +51,7 @@ def gains(record: Record, pick: Estimator) -> list[Gain]:
 
 
 def estimator(case: str, pick: Estimator) -> Estimator:
-    """Where a third program comes now and then, the median would look away."""
+    """The mean for cases with a third program, which the median would ignore."""
     return fmean if case == "loops-disturbed" else pick
 
 
@@ -81,7 +81,7 @@ def rank_times(record: Record, pick: Estimator) -> list[RankTime]:
 
 
 class Step(NamedTuple):
-    """One imbalance of a sweep; times by round."""
+    """A step of a sweep: an imbalance, and times by round."""
 
     over_mean: float  # of the largest rank, 0: as much as the mean
     over_smallest: float
@@ -117,7 +117,7 @@ def growth(times: list[tuple[float, ...]]) -> float:
 
 
 class Finding(NamedTuple):
-    """One number that a bar is about, over all rounds and in each."""
+    """A number that a bar is about, over all rounds and in each round."""
 
     where: str
     value: float
@@ -268,7 +268,7 @@ def judge(bar: LoopBar, records: list[Record], pick: Estimator) -> LoopVerdict:
 
 
 def verdicts(records: list[Record], pick: Estimator) -> list[LoopVerdict]:
-    """Of the bars that these records of one MPI say anything about."""
+    """The bars that the records of an MPI say something about."""
     found = (judge(bar, records, pick) for bar in BARS)
     return [verdict for verdict in found if verdict.worst is not None]
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The MPI builds that benchmarks run under, and how each is told to pin and to overcommit.
+"""The MPI builds that benchmarks run under, with their options for pinning and overcommitting.
 
 A *build* is an MPI library with its compiler and its launcher, under the name used everywhere in
-this project: mpich4, openmpi4, mpich5, openmpi5, abi. Only builds that are present are offered.
+this project: mpich4, openmpi4, mpich5, openmpi5, abi. Only installed builds are offered.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from manyhands.benchmarks.nodes import LINK, Nodes
 
-# Libraries that do not ask the kernel to copy between processes, in the words of each.
+# Settings of each library that keep it from asking the kernel to copy between processes.
 WITHOUT_CMA = {
     "MPIR_CVAR_CH4_CMA_ENABLE": "0",
     "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
@@ -25,7 +25,9 @@ WITHOUT_CMA = {
 
 
 class Placement(Enum):
-    """Where ranks go: neighbouring cores, alternating NUMA nodes, or wherever the system likes."""
+    """The placement of ranks: neighbouring cores, alternating NUMA nodes, or the system's
+    choice.
+    """
 
     CORES = "cores"
     NUMA = "numa"
@@ -46,7 +48,9 @@ class MpiBuild:
         return [str(self.mpiexec), *self._placing(placement, threads), "-n", str(ranks)]
 
     def launch_across(self, nodes: Nodes, ranks: int) -> list[str]:
-        """The same on several nodes, as many ranks on each, wherever they like on its cores."""
+        """The same on several nodes, with equally many ranks on each, unpinned on the node's
+        cores.
+        """
         each = ranks // len(nodes.each)
         words = [str(self.mpiexec)]
         if self.family == "hydra":
@@ -81,7 +85,7 @@ class MpiBuild:
         return {}
 
 
-# Stands in the place of an MPI where ranks are simulated: a program of ours, started by itself.
+# Stands for an MPI where ranks are simulated: a program of ours, started directly.
 SIMULATED = MpiBuild("simulated", Path(), Path(), "none")
 
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Several nodes on one machine, for what goes over a network.
+"""Several nodes on one machine, for messages over a network.
 
 A *node* here is a network namespace, with a UTS and an IPC namespace for every process that is
-started in it, so that an MPI library sees hosts with nothing but TCP between them: a veth pair for
-two nodes, a bridge in a namespace of its own (the *switch*) for more. A real launcher starts its
-proxies there by the *agent*, a script that stands in the place of ssh. The machine's cores are
-parted among the nodes; more nodes than cores share them. Needs root, `ip` of iproute2 and `unshare`
-and `taskset` of util-linux.
+started in it. An MPI library thus sees hosts connected by TCP only: by a veth pair for two nodes,
+by a bridge in a namespace of its own (the *switch*) for more. A real launcher starts its proxies
+there by the *agent*, a script in place of ssh. The machine's cores are divided among the nodes;
+more nodes than cores share them. Needs root, `ip` of iproute2, and `unshare` and `taskset` of
+util-linux.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TOOLS = ("ip", "unshare", "taskset")
-LINK = "mh0"  # on either node; nothing else leads out
+LINK = "mh0"  # on either node; there is no other link
 LINK_S = 5.0
 _SWITCH = "sw"  # the bridge in the switch
 _AGENT = """#!/bin/sh
@@ -59,7 +59,7 @@ class Nodes:
         return tuple(node.address for node in self.each)
 
     def on(self, node: Node, command: list[str]) -> list[str]:
-        """The command as that node runs it."""
+        """The command that runs on that node."""
         return [str(self.agent), node.name, *command]
 
     def on_first(self, command: list[str]) -> list[str]:
@@ -84,7 +84,7 @@ def obstacle() -> str | None:
 
 @contextlib.contextmanager
 def _namespaces(*names: str) -> Iterator[None]:
-    """For the duration, and gone after it, also where a signal ends us while one is being made."""
+    """Namespaces for the duration of the context; removed even if a signal arrives meanwhile."""
     try:
         for name in names:
             _ip("netns", "add", name)
@@ -98,7 +98,9 @@ def _namespaces(*names: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def several_nodes(scratch: Path, count: int) -> Iterator[Nodes]:
-    """Made for the duration; what still runs in them then is not ours to end."""
+    """Nodes for the duration of the context. Processes that still run in them are not ended
+    here.
+    """
     nodes = _plan(scratch, count)
     switch = [f"mh-{os.getpid()}-switch"] if count > 2 else []
     with _namespaces(*(node.name for node in nodes.each), *switch):
@@ -132,7 +134,7 @@ def _plug_in(nodes: tuple[Node, ...], switch: str) -> None:
 
 
 def _plan(scratch: Path, count: int) -> Nodes:
-    """Names that no other process of ours takes."""
+    """Names that no other process of ours uses."""
     cpus = sorted(os.sched_getaffinity(0))
     parts = [cpus[i * len(cpus) // count : (i + 1) * len(cpus) // count] for i in range(count)]
     if len(cpus) < count:
@@ -152,7 +154,7 @@ def _plan(scratch: Path, count: int) -> Nodes:
 
 
 def _control_congestion(node: Node) -> None:
-    """TCP's as Linux comes, where it can be chosen: BBR holds bursts back for a millisecond."""
+    """Use Linux's default congestion control, if possible: BBR delays bursts by a millisecond."""
     choose = "echo cubic > /proc/sys/net/ipv4/tcp_congestion_control"
     subprocess.run(
         ["ip", "netns", "exec", node.name, "sh", "-c", choose], stderr=subprocess.DEVNULL
@@ -160,7 +162,7 @@ def _control_congestion(node: Node) -> None:
 
 
 def _await_link(node: Node) -> None:
-    """The kernel says that a link is up as late as a second after it is; libraries believe it."""
+    """Wait for the link: the kernel reports it up to a second late, and libraries rely on that."""
     deadline = time.monotonic() + LINK_S
     while time.monotonic() < deadline:
         if "state UP" in _ip("-netns", node.name, "link", "show", LINK):

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The pictures of `mh bench` (matplotlib): speedup over message size, a line per MPI with the range
-of the pairs as a band; times of ranks in a loop as bars; times over imbalance as lines."""
+"""The pictures of `mh bench` (matplotlib).
+
+Speedup over message size, with a line per MPI and a band for the range of the pairs; times of ranks
+in a loop as bars; times over imbalance as lines.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compiling what is measured, by an MPI build's own compilers or by another one under them.
+"""Compiles the measured programs, by an MPI build's own compilers or by others under them.
 
-Binaries lie in build/bench/MPI/ of the checkout, one for each way to compile, and are made again
-when a source is newer.
+Binaries are in build/bench/MPI/ of the checkout, one per way to compile, and are compiled again if
+a source is newer.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _mpifort(build: MpiBuild) -> Path:
 
 
 def lacking(build: MpiBuild, way: Way) -> str | None:
-    """Why this build cannot be used that way, or None."""
+    """The reason why this build cannot be used that way, or None."""
     if way.compiler and _command_of(way.compiler) is None:
         return f"{way.compiler} is not installed"
     if way.compiler == "gfortran" and not _mpifort(build).exists():
@@ -107,7 +107,7 @@ def lacking(build: MpiBuild, way: Way) -> str | None:
 
 
 def compile_program(build: MpiBuild, checkout: Path, program: str, way: Way = Way()) -> Path:
-    """The binary, compiled where needed."""
+    """The binary, compiled if needed."""
     if build is SIMULATED:
         return _built(checkout, program)
     known = PROGRAMS[program]
@@ -124,7 +124,7 @@ def compile_program(build: MpiBuild, checkout: Path, program: str, way: Way = Wa
         inputs = [str(sources / name) for name in known.files]
         command = [*_driver(build, way), *_c_flags(way.compiler), *inputs]
     command += _openmp_flags(known, way)
-    # Somebody else may measure at the same time: nobody sees half a program.
+    # Another process may measure at the same time, and must not see half a program.
     fresh = binary.with_name(f"{binary.name}.{os.getpid()}")
     _run([*command, "-lm", "-o", str(fresh)], way, folder)
     fresh.replace(binary)
@@ -139,13 +139,13 @@ def _built(checkout: Path, program: str) -> Path:
 
 
 def _newest(sources: Path, known: Sources) -> float:
-    """Of all files beside its own: headers count."""
+    """The newest time of all files beside the program's source: headers count."""
     folders = {(sources / name).parent for name in known.files}
     return max(path.stat().st_mtime for folder in folders for path in folder.iterdir())
 
 
 def _objects(build: MpiBuild, sources: Path, known: Sources, folder: Path) -> list[str]:
-    """What a Fortran program has in C."""
+    """The objects of the C part of a Fortran program."""
     made = []
     for name in known.c_files:
         target = folder / f"{Path(name).stem}.o"

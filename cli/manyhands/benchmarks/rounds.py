@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rounds in which arms take turns: who begins, and what chance alone would make of them.
+"""Rounds in which arms take turns: their order, and the effect of chance alone.
 
-Chance is that of the sign test: each round is as likely above its true median as below, however
-the noise is distributed, if it strikes rounds independently.
+Chance is that of the sign test: each round is as likely above its true median as below, whatever
+the distribution of the noise, if it strikes rounds independently.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ Arm = TypeVar("Arm")
 
 
 def in_turn(arms: Sequence[Arm], nth_round: int) -> Sequence[Arm]:
-    """Who was last begins: no arm gains from a machine that speeds up or slows down."""
+    """The last arm of a round begins the next: no arm gains from a machine that changes speed."""
     return arms if nth_round % 2 == 0 else arms[::-1]
 
 
 def chance(at_most: int, rounds: int) -> float:
-    """That so many rounds or fewer are on a given side of the true median."""
+    """The probability that at most `at_most` rounds are on a given side of the true median."""
     return sum(math.comb(rounds, n) for n in range(at_most + 1)) / 2**rounds
 
 
 def left_aside(rounds: int) -> int:
-    """How many rounds at either end the range leaves out that holds the median in 95 % of cases."""
+    """The number of rounds at either end outside of the 95 % range of the median."""
     return max((n for n in range(rounds) if 2 * chance(n, rounds) <= UNLIKELY), default=0)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Running cases: every round launches each variant of a case in turn, and of it each arm; the arms
-of every second round in reverse. Interleaved arms are launched together.
+"""Runs cases: every round launches each variant of a case in turn, with all its arms.
 
-Results in memory and in the JSON file: one *record* per MPI, case and variant,
-{"case", "variant", "mpi", "arms": [names], "rounds": [{arm: lines}], "config", "summaries",
-"errors"}.
+Every second round has the arms in reverse. Interleaved arms are launched together. Results in
+memory and in the JSON file: a *record* per MPI, case and variant,
+  {"case", "variant", "mpi", "arms": [names], "rounds": [{arm: lines}], "config", "summaries",
+  "errors"}.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from manyhands.benchmarks.stats import Line
 
 @dataclass(frozen=True)
 class Conditions:
-    """What all launches have in common."""
+    """The conditions that all launches have in common."""
 
     machine: Machine
     checkout: Path
@@ -33,12 +33,12 @@ class Conditions:
     rounds: int
     rest_s: float  # before each round
     oversubscribe: bool
-    say: Callable[[str], None]  # once for each variant that is left out
+    say: Callable[[str], None]  # called for each variant that is left out
     advance: Callable[[], None]  # after each launch
 
 
 def variants(case: Case, build: MpiBuild, given: Conditions) -> list[Variant]:
-    """Those that can be run."""
+    """The variants that can run."""
     found = []
     for variant in case.variants(given.machine):
         lack = case.lacks(variant, given.machine, given.oversubscribe)
@@ -51,7 +51,7 @@ def variants(case: Case, build: MpiBuild, given: Conditions) -> list[Variant]:
 
 
 def launches(case: Case, count: int, rounds: int) -> int:
-    """Of so many variants of a case."""
+    """The number of launches of `count` variants of a case."""
     return count * len(case.arms) * rounds_of(case, rounds)
 
 
@@ -119,7 +119,7 @@ def _add(record: Record, arm: str, result: launch.Launch) -> None:
 
 
 def _check_same(before: dict[str, list[Line]], lines: list[Line]) -> None:
-    """A program that names its result must have the same one in every arm."""
+    """A program that names its result must have the same result in every arm."""
     for others in before.values():
         if [line.get("hash") for line in others] != [line.get("hash") for line in lines]:
             raise launch.LaunchError("the result differs from that of another arm")

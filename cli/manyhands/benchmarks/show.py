@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What `mh bench` shows of a report, measured now or stored: tables, bars, pictures."""
+"""The output of `mh bench` for a report, measured now or stored: tables, bars, pictures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from manyhands.benchmarks.loops import Record
 
 
 def _title(*group: Record) -> str:
-    """Of one variant, or of several with as many ranks or not."""
+    """The title for a variant, or for several variants."""
     record = group[0]
     case = next((c.title for c in CASES if c.name == record["case"]), record["case"])
     config = record["config"]
@@ -94,7 +94,7 @@ def _show_group(
 
 
 def _show_loops(console: Console, group: list[Record], pick: stats.Estimator) -> None:
-    """What the cases of loops show beside plain and shared times."""
+    """The output of loop cases beside plain and shared times."""
     name, mpi = group[0]["case"], group[0]["mpi"]
     found = [gain for record in group for gain in loops.gains(record, pick)]
     if found and name in ("loops", "loops-ranks", "loops-victims"):
@@ -203,7 +203,7 @@ def loop_verdicts(
 
 
 def _best_text(record: Record) -> str | None:
-    """How close the best case came to the limit, at the largest size."""
+    """The ratio of the best case to the limit, at the largest size."""
     if record["case"] != "pingpong":
         return None
     limits = stats.limits(record["rounds"])
@@ -219,7 +219,7 @@ def _best_text(record: Record) -> str | None:
 
 
 def draw(console: Console, report: dict[str, Any], file: Path, pick: stats.Estimator) -> None:
-    """One picture to the file; where there are more, to others with the kind in their name."""
+    """Draw a picture to the file. Further pictures go to files with their kind in the name."""
     pictures = [
         p for p in (_speedup(report, pick), _ranks(report, pick), _sweep(report, pick)) if p
     ]
@@ -246,7 +246,7 @@ def _speedup(report: dict[str, Any], pick: stats.Estimator) -> Picture | None:
 
 
 def _ranks(report: dict[str, Any], pick: stats.Estimator) -> Picture | None:
-    """Of the first MPI, and of its variant with the most ranks."""
+    """The picture of the first MPI, for its variant with the most ranks."""
     done = [r for r in report["records"] if r["case"] == "loops-ranks" and r["config"]]
     if not done:
         return None

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """From samples to a claim: estimators, ratios with their spread, limits, bars.
 
-A *launch* leaves JSON lines with all samples. `estimates` reduces them to one time per *subject*
-(what was measured: kind, name, bytes ...) by the median, which ignores the few batches that an
-interrupt hit. A `Comparison` pairs launch i of one arm with launch i of plain, which ran right
-before it, so that slow drift of the machine cancels; its spread is the range of these ratios.
+A *launch* leaves JSON lines with all samples. `estimates` reduces them to a time per *subject*
+(kind, name, bytes ...) by the median, which ignores the few batches that an interrupt hit. A
+`Comparison` pairs launch i of an arm with launch i of plain, which ran right before it, so that
+slow drift of the machine cancels. Its spread is the range of these ratios.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Line = dict[str, Any]
 
 
 class Subject(NamedTuple):
-    """What a number is about. Sorts in the order of the programs' output."""
+    """The measured thing that a number is about. Sorts in the order of the programs' output."""
 
     kind: str  # pingpong | touch | latency | loaded latency | collective | onesided |
     # threads | message | loop
@@ -29,7 +29,7 @@ class Subject(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """memcpy rate in GB/s at one size: one rank alone, and all ranks of the pair together."""
+    """memcpy rate in GB/s at a size: one rank alone, and all ranks of the pair together."""
 
     one: float
     together: float
@@ -39,7 +39,7 @@ Estimator = Callable[[list[float]], float]
 
 
 def estimates(lines: list[Line], pick: Estimator = median) -> dict[Subject, float]:
-    """One time in ns per subject of a launch; `pick` reduces its batches (`min`: best case)."""
+    """A time in ns per subject of a launch; `pick` reduces its batches (`min`: best case)."""
     found: dict[Subject, float] = {}
     for line in lines:
         reader = _READERS.get(line["kind"])
@@ -114,7 +114,7 @@ _READERS = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """Plain against one arm, launch by launch, for one subject. Times in ns."""
+    """Plain against an arm, launch by launch, for a single subject. Times in ns."""
 
     subject: Subject
     arm: str
@@ -151,7 +151,7 @@ class Comparison:
 
     @property
     def added_ns(self) -> float:
-        """Median over the pairs of what the arm costs more."""
+        """Median over the pairs of the arm's additional time."""
         return median(o - p for p, o in zip(self.plain, self.other, strict=True))
 
 
@@ -196,10 +196,10 @@ def limits(rounds: list[dict[str, list[Line]]]) -> dict[int, Limit]:
 
 
 class Beside(NamedTuple):
-    """What stands beside a noncontiguous message, in ns for one message: all of the same launch."""
+    """Reference times for a noncontiguous message, in ns per message, all of the same launch."""
 
-    loop: float  # the loop by hand on one core
-    loops: float  # on both, each on data of its own
+    loop: float  # a hand-written loop on one core
+    loops: float  # the loop on both cores, each on its own data
     copies: float  # memcpy of the packed bytes on both cores
 
 
@@ -244,8 +244,8 @@ class Bar:
     largest: int
     at_least: float | None = None  # ratio plain / helped
     added_ns: float | None = None  # or: at most so much slower
-    of_mpi: dict[str, float] = field(default_factory=dict)  # in place of at_least
-    depths: tuple[int, ...] = ()  # of planes; none given: whatever the name
+    of_mpi: dict[str, float] = field(default_factory=dict)  # replaces at_least
+    depths: tuple[int, ...] = ()  # of planes; empty: any name
 
     def covers(self, subject: Subject) -> bool:
         if self.depths and not any(subject.name.endswith(f"Z = {z}") for z in self.depths):
@@ -267,7 +267,7 @@ BARS = (
     Bar("latency: within 25 ns", "latency", 8, 8, added_ns=25),
     Bar("collectives: within 5 %", "collective", 0, 8, at_least=WITHIN_5_PERCENT),
 )
-# The same program in another case: where the kernel does not copy between processes.
+# The same program in another case: the kernel does not copy between processes.
 CELL_BARS = (
     Bar("8 MB, no CMA: not slower", "pingpong", 8 << 20, 8 << 20, at_least=1.0),
     Bar("8 B-32 KB, no CMA: 5 %", "pingpong", 8, 32 << 10, at_least=WITHIN_5_PERCENT),
@@ -278,7 +278,7 @@ def _planes(name: str, kind: str, size: int, depths: tuple[int, ...], **of_mpi: 
     return Bar(name, kind, size, size, at_least=1.0, of_mpi=of_mpi, depths=depths)
 
 
-# What is not said of an MPI must not be slower.
+# An MPI without a value here must not be slower.
 DEEPER = (8, 64, 256, 4096)
 PLANE_BARS = (
     _planes("32 MB, pack, Z = 1", "pack", 32 << 20, (1,), mpich4=10, openmpi4=3),

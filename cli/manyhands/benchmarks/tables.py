@@ -23,7 +23,7 @@ from manyhands.benchmarks.stats import (
     Verdict,
 )
 
-# Comparisons of a table, each with the variant of its case ("" where there is one only).
+# Comparisons of a table, each with the variant of its case ("" if the case has a single variant).
 Rows = list[tuple[str, Comparison]]
 
 
@@ -74,7 +74,7 @@ def _table(title: str, columns: list[str]) -> Table:
 
 
 def two_arms(title: str, rows: Rows, limits: dict[int, Limit]) -> Table:
-    """Plain against one arm; throughput and the memcpy limit beside it where it is a PingPong."""
+    """Plain against an arm; for a PingPong with throughput and the memcpy limit."""
     with_rates = any(c.subject.bytes in limits for _, c in rows)
     arm = rows[0][1].arm
     columns = ["", "plain", arm, "ratio", "range"]
@@ -111,7 +111,7 @@ def _rates(c: Comparison, limits: dict[int, Limit]) -> list[str]:
 
 
 def noncontiguous(title: str, base: str, rows: Rows, beside: dict[Subject, Beside]) -> Table:
-    """Two arms; beside each the loop by hand on one core and on two, and memcpy on two."""
+    """Two arms; beside each the hand-written loop on one core and on two, and memcpy on two."""
     columns = ["", base, rows[0][1].arm, "ratio", "range", "loop 1/2", "memcpy 2"]
     table = _table(title, columns)
     one_way = len({c.subject.kind for _, c in rows}) == 1
@@ -151,7 +151,7 @@ def many_arms(title: str, rows: Rows) -> Table:
 
 
 def gains(title: str, found: list[Gain]) -> Table:
-    """How much of the possible gain, by way to compile and loop, with the range of the rounds."""
+    """The part of the possible gain, by way to compile and loop, with the range of the rounds."""
     loops = list(dict.fromkeys(gain.loop for gain in found))
     table = _table(f"{title}: of the possible gain (range of the rounds)", ["", *loops])
     for variant in dict.fromkeys(gain.variant for gain in found):
@@ -166,7 +166,7 @@ def _gain_text(gain: Gain) -> str:
 
 
 def rank_times(title: str, found: list[RankTime]) -> Table:
-    """A row per rank: how long it was in its own loop."""
+    """A row per rank: the time in its own loop."""
     arms = list(found[0].arms)
     table = _table(f"{title}: time of each rank in its loop", ["", *arms])
     for time in found:
@@ -257,7 +257,7 @@ def heap_bars(verdicts: dict[str, list[HeapVerdict]]) -> Table:
 
 
 def _heap_verdict(v: HeapVerdict) -> Text:
-    """Yellow: missed, but a sign test does not tell it from the bar."""
+    """Yellow: missed, but a sign test does not distinguish it from the bar."""
     c = v.comparison
     style = "green" if v.met else "red" if v.told_apart else "yellow"
     mark = "" if v.met else " -" if v.told_apart else " ~"
@@ -289,7 +289,7 @@ def _loop_verdict(v: LoopVerdict) -> tuple[str, str, Text]:
 
 
 def loop_verdict_text(v: LoopVerdict) -> str:
-    """In a line, below the table that it is about."""
+    """A line below the table of the bar."""
     assert v.worst is not None
     value, span, word = _loop_verdict(v)
     where = f" ({v.worst.where})" if v.worst.where else ""
@@ -298,7 +298,7 @@ def loop_verdict_text(v: LoopVerdict) -> str:
 
 
 def worst_text(v: Verdict) -> str:
-    """For a bar that is not met: where it fails, and whether noise could be the reason."""
+    """For a missed bar: the failing subject, and whether noise could be the reason."""
     assert v.worst is not None
     noise = "; some pairs meet it, so noise may decide" if v.within_noise else ""
     at = subject_text(v.worst.subject)

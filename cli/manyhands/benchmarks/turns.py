@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Launches that run at the same time and take turns, batch by batch (bench/mpi/turns.h).
 
-A machine changes its state within seconds, so times of launches that follow each other differ by
-more than what is to be seen; batches in turn meet the same states.
+A machine changes its state within seconds, so times of successive launches differ by more than the
+effect to be measured. Batches in turn meet the same states.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from manyhands.endings import end_session
 
 @dataclass
 class Ring:
-    """So many launches, as far as they are there. Any thread."""
+    """A ring of launches. Any thread."""
 
     folder: Path
     count: int
@@ -37,7 +37,7 @@ class Ring:
             end_session(process)
 
     def end(self) -> None:
-        """A launch is missing: the others would wait for their turn for ever."""
+        """A launch is missing: the others would wait for their turn for good."""
         with self._lock:
             self._ended = True
             processes = list(self._processes)
@@ -48,14 +48,14 @@ class Ring:
 
 @dataclass(frozen=True)
 class Place:
-    """Of one launch."""
+    """The place of a launch in the ring."""
 
     ring: Ring
     index: int
 
     @property
     def environment(self) -> dict[str, str]:
-        """Of its ranks."""
+        """The environment of the launch's ranks."""
         own, following = self.index, (self.index + 1) % self.ring.count
         return {"BENCH_TURN": ",".join(str(self.ring.folder / str(i)) for i in (own, following))}
 
@@ -69,8 +69,8 @@ def ring(count: int, ranks: int) -> Iterator[Ring]:
             for rank in range(ranks):
                 path = folder / f"{place}.{rank}"
                 os.mkfifo(path)
-                # Open at both ends as long as the ring is there: no rank waits in open(), and the
-                # turn that the last launch gives on is nobody's error.
+                # Both ends stay open while the ring exists: no rank blocks in open(), and the last
+                # launch can pass its turn on without an error.
                 fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
                 kept.callback(os.close, fd)
                 if place == 0:

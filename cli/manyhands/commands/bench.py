@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`mh bench`: programs measured plain and helped, in turn.
 
-Every round launches each arm of a case once, and the arms take turns who begins; at least five
-rounds make a ratio with a range. Pinning and estimators are the same for all arms.
-docs/benchmarks.md says what each number means.
+Every round launches each arm of a case once, in an order that rotates. At least five rounds give a
+ratio with a range. Pinning and estimators are the same for all arms. docs/benchmarks.md explains
+each number.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _stored(file: Path) -> dict:
 
 
 def _console() -> Console:
-    """100 columns whatever the terminal: the tables are made for that, and files get the same."""
+    """A console of 100 columns on any terminal: the tables need that, and files look the same."""
     return Console(width=COLUMNS, highlight=False)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`mh config`: the settings, their values now, and where the values come from."""
+"""`mh config`: the settings, their values, and the origin of each value."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def config(
 ) -> None:
     """Show the settings, their values now, and where they come from.
 
-    Settings for experts and tests are shown with --all, or where one has been set. A setting is an
-    environment variable, or a line 'MH_KEY = value' of this host's tune file, which the environment
-    overrides.
+    Settings for experts and tests are shown with --all, or if they have been set. A setting is an
+    environment variable, or a line 'MH_KEY = value' of this host's tune file; the environment
+    overrides the file.
     """
     values, complaints = settings.current()
     if not values:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`mh demo`: a real program, plain and helped in turn, with its results compared bit for bit.
 
-Exit status: 0 when all results are equal, gain or not; 1 when they differ or a run failed; 2 for a
-wrong command line.
+Exit status: 0 if all results are equal, with or without a gain; 1 if results differ or a run
+failed; 2 for a wrong command line.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import typer
 from manyhands import installation, say
 from manyhands.outputs import writable
 
-ROUNDS = 12  # short ones: a busy moment of the machine falls into few of them
+ROUNDS = 12  # many short rounds: a busy moment of the machine affects few of them
 SECONDS = 0.5
 
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`mh doctor`: what this machine allows, which way to memory will be used, what would improve it;
-or the same of one program.
+"""`mh doctor`: the abilities of this machine or of a program, and advice to improve them.
 
-The exit code is 0 when ranks can help each other here, or in that program, and 1 when something has
-to change first.
+The exit code is 0 if ranks can help each other here (or in that program), and 1 if something has to
+change first.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from manyhands.finding import LIMIT, NOTE, OK, Report
 
 # --- reaching memory --------------------------------------------------------------------------
 
-SLOW_PAGE_NS = 150  # the kernel copies more slowly than two ranks through cells would
+SLOW_PAGE_NS = 150  # above, the kernel's copy is slower than two ranks through cells
 
 
 def why_refused(error: int) -> tuple[str, str]:
@@ -154,7 +153,7 @@ def examine_pages(report: Report) -> None:
 
 
 def examine_heap(report: Report) -> None:
-    """Whether large allocations of ranks started from here can be shared: what the heap says."""
+    """Whether ranks started from here can share large allocations, by the heap's own judgement."""
     library = installation.library()
     beside = installation.heap(library) if library else None
     if beside is None:
@@ -243,7 +242,7 @@ def print_table(report: Report, title: str, text: str) -> None:
 
 
 def examine_machine(report: Report) -> str:
-    """The conclusion."""
+    """Examine the machine and return the conclusion."""
     for examine in (
         examine_memory,
         examine_cores,
@@ -272,8 +271,8 @@ def doctor(
     Tries whether ranks may read each other's memory, looks at cores, limits and MPI libraries, and
     exits with 0 when ranks can help each other here, 1 when something has to change first.
 
-    Of a PROGRAM it says which MPI and OpenMP it loads and how many of its loops can be shared,
-    without running it.
+    For a PROGRAM it shows the MPI and OpenMP that the program loads and the number of its loops
+    that can be shared, without running it.
     """
     report = Report()
     text = checkup.examine_program(report, word) if word else examine_machine(report)

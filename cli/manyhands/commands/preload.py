@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`mh preload`: what a plain LD_PRELOAD takes: the one library, and with MH_HEAP the heap's."""
+"""`mh preload`: the value for a plain LD_PRELOAD: the library, and with MH_HEAP the heap's."""
 
 from __future__ import annotations
 

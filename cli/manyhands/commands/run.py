@@ -12,7 +12,7 @@ from manyhands import starting, words
 
 
 class RunCommand(TyperCommand):
-    """Splits the line itself: only --mpiexec and its like are Typer's to parse."""
+    """Splits the line itself: Typer parses only the options of `mh run`, such as --mpiexec."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         line = words.split(args)
@@ -31,10 +31,10 @@ def run(
 ) -> None:
     """Run an MPI program with its waiting ranks helping.
 
-    The launcher is the one that belongs to the MPI the program loads. Every option that is not
-    listed here goes to the launcher as it is; `--` marks the start of the program where that is in
-    doubt. Signals and the exit code are the launcher's own. As part of another launcher's command
-    (srun -n 8 mh run ./app) it starts just the program.
+    The launcher is that of the MPI which the program loads. Every option that is not listed here
+    goes to the launcher unchanged; `--` marks the start of the program where that is in doubt.
+    Signals and the exit code are the launcher's own. As part of another launcher's command (srun -n
+    8 mh run ./app) it starts just the program.
     """
     starting.start(ctx.obj, mpiexec, dry_run)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`mh simulate`: task collections on a simulated machine; tables, CSV and plots.
 
-It runs mh-simulate, which processes the tasks by the code of the library. docs/tasks.md says what
-is modelled.
+It runs mh-simulate, which processes the tasks by the library's own code. docs/tasks.md describes
+the model.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def simulate(
     machine: Annotated[str, typer.Option(help="hopper, titan or intrepid.")] = "hopper",
     iterations: Annotated[int, typer.Option(min=1, help="Iterations of each run.")] = 5,
     victims: Annotated[
-        str, typer.Option(help="Whom thieves ask: random, hierarchical, nearest.")
+        str, typer.Option(help="Choice of victims: random, hierarchical, nearest.")
     ] = "random",
     balancers: Annotated[
         bool, typer.Option("--balancers", help="The table of balancers instead.")
@@ -85,7 +85,7 @@ def _installed() -> Path:
 
 
 def _lines(program: Path, arguments: list[str]) -> Iterator[Line]:
-    """What the program prints, as it comes."""
+    """The program's lines as they arrive."""
     try:
         process = subprocess.Popen([str(program), *arguments], stdout=subprocess.PIPE, text=True)
     except OSError as error:
@@ -95,7 +95,7 @@ def _lines(program: Path, arguments: list[str]) -> Iterator[Line]:
         for text in process.stdout:
             yield json.loads(text)
     if process.returncode != 0:
-        # The program has said why.
+        # The program has printed the reason.
         raise typer.Exit(say.USAGE if process.returncode == say.USAGE else say.FAILURE)
 
 

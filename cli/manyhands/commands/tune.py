@@ -62,7 +62,7 @@ def _installed() -> Path:
 
 
 def _measured(console: Console, program: Path, quick: bool) -> list[decide.Line]:
-    """All lines of the program, with progress as they come."""
+    """All lines of the program, with a progress display."""
     command = [str(program), *(["--quick"] if quick else [])]
     try:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -93,7 +93,7 @@ def _progress(console: Console) -> Progress:
         TimeElapsedColumn(),
         console=console,
         transient=True,
-        auto_refresh=False,  # drawing takes a core from what is measured
+        auto_refresh=False,  # drawing takes a core from the measured program
     )
 
 

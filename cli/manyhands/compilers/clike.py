@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """OpenMP in place of the `ws` directives of a preprocessed C or C++ text.
 
-Every directive is one line there, whether it was a `#pragma` or a `_Pragma` within a macro, and is
-replaced by one line: line numbers stay. What has to be declared comes once, in front, between line
+Every directive is a single line there, whether it was a `#pragma` or a `_Pragma` within a macro,
+and is replaced by a single line: line numbers stay. Declarations come once, in front, between line
 markers. Sections become a shared loop over a `switch`: `case` labels take the lines of the
 `section` directives.
 
-OpenMP directives of the user are blanked unless he asked for OpenMP himself: the OpenMP that his
-compiler is given is ours. Declarations of reductions stay, for clauses of ours to name.
+OpenMP directives of the user are blanked unless the user asked for OpenMP, because the compiler
+gets OpenMP only for our directives. Declarations of reductions stay, for use in our clauses.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from manyhands.compilers.places import Faults, fault, marker, place_of
 PRAGMA = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+ws\b([^\n]*)", re.MULTILINE)
 OMP = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+omp\b([^\n]*)", re.MULTILINE)
 SIMD = re.compile(r"\s*(simd|declare\s+simd|ordered\s+simd)\b")
-# What a reduction clause of ours may name: a declaration, which does nothing by itself.
+# Declarations that a reduction clause of ours may name; they do nothing by themselves.
 REDUCTION = re.compile(r"\s*declare\s+reduction\b")
 DEFINITIONS = re.compile(r"^#(?:define|undef) [^\n]*", re.MULTILINE)
-# What may hide a brace or the look of a directive, and the few tokens that count.
+# Text that may hide a brace or look like a directive, and the few tokens that count.
 RAW = r'(?:u8|u|U|L)?R"([^()\\\s]{0,16})\([\s\S]*?\)\1"'
 COMMENT = r"/\*[\s\S]*?\*/|//[^\n]*"
 QUOTED = r'"(?:\\.|[^"\\\n])*"' + r"|'(?:\\.|[^'\\\n])*'"
@@ -61,7 +61,7 @@ def has_directives(text: str) -> bool:
 
 
 def hidden(text: str) -> list[tuple[int, int]]:
-    """Raw strings and comments of several lines: what looks like a directive there is none."""
+    """Raw strings and comments of several lines: they may look like directives."""
     if "/*" not in text and MAY_HIDE.search(text) is None:
         return []
     spans = (match.span() for match in HIDING.finditer(text))
@@ -72,7 +72,7 @@ def hidden(text: str) -> list[tuple[int, int]]:
 
 
 def mark(schedules: tuple[Schedule, Schedule], language: str) -> str:
-    """How many threads: asks the library where it is there, one where it is not."""
+    """The number of threads: the library's answer, or 1 without the library."""
 
     def as_long(chunk: str | None) -> str:
         if chunk is None or re.fullmatch(r"\d+", chunk):
@@ -84,7 +84,7 @@ def mark(schedules: tuple[Schedule, Schedule], language: str) -> str:
 
 
 def openmp(directive: Directive, language: str) -> str:
-    """The line that takes the directive's place."""
+    """The line that replaces the directive."""
     if directive.name in ("for", "sections"):
         threads = mark(directives.shares(directive), language)
         clauses = f"{directives.SCHEDULE}{directives.kept(directive)}"
@@ -96,7 +96,7 @@ def openmp(directive: Directive, language: str) -> str:
 
 
 def tokens(text: str, start: int) -> Iterator[tuple[str, int]]:
-    """Tokens with their places; quoted ones, numbers and lines that begin with # are left out."""
+    """Tokens with their places, without quoted text, numbers and lines that begin with #."""
     for match in TOKEN.finditer(text, start):
         token = match.group()
         if token[0] not in "\"'#" and not token[0].isdigit() and len(token) < 200:
@@ -116,7 +116,7 @@ def end_of_braces(text: str, start: int) -> int | None:
 
 
 def end_of_loop(text: str, start: int) -> int | None:
-    """About where the loop after a directive ends; None when no loop is there."""
+    """The approximate end of the loop after a directive; None if no loop follows."""
     depth, in_head, seen = 0, False, False
     for token, at in tokens(text, start):
         if token in "([{":
@@ -139,7 +139,7 @@ def end_of_loop(text: str, start: int) -> int | None:
 
 
 class Rewriting:
-    """The replacements in one text; complaints are gathered, so that all are told at once."""
+    """The replacements in a text. Complaints are gathered, so that all are reported at once."""
 
     def __init__(self, text: str, request: Request) -> None:
         self.text = text

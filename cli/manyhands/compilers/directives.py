@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One `ws` directive: what it says, whether it may, and the OpenMP directive that takes its place.
+"""A `ws` directive: its parts, the checks on it, and the OpenMP directive that replaces it.
 
-A directive is a name and clauses; the same holds for C, C++ and Fortran but for a few names. A
-shared loop becomes a parallel loop whose number of threads is asked of the library
-(`__mh_ws_mark`), which so learns that the loop may be shared, and how: the kind and chunk size of
-`schedule` and `steal_schedule`. The loop itself always gets the form of dynamic schedule in which a
-late thread can join. Without the library there is one thread, and the loop is what it is without
-directives.
+A directive is a name and clauses; C, C++ and Fortran differ in a few names only. A shared loop
+becomes a parallel loop that asks the library for its number of threads (`__mh_ws_mark`). The
+library thus learns that the loop may be shared, and the kind and chunk size of `schedule` and
+`steal_schedule`. The loop itself always gets the form of dynamic schedule in which a late thread
+can join. Without the library the loop runs in a single thread, as without directives.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ DIRECTIVES = {
         *("atomic", "end atomic", "critical", "end critical"),
     ),
 }
-# One iteration, or section, at a time; the real schedule is the library's.
+# A single iteration, or section, at a time: the library applies the real schedule.
 SCHEDULE = "schedule(nonmonotonic:dynamic,1)"
 
 WHY_NOT = {
@@ -49,7 +48,7 @@ WHY_NOT = {
 
 
 class Refused(Exception):
-    """This directive cannot be accepted; the text says why and what to do."""
+    """This directive cannot be accepted; the text has the reason and the remedy."""
 
 
 class Clause(NamedTuple):
@@ -79,7 +78,7 @@ QUOTED = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""")
 
 
 def closing(text: str, start: int) -> int:
-    """Where the parenthesis that opens at `start` closes."""
+    """The position of the parenthesis that closes the one at `start`."""
     depth, index = 0, start
     while index < len(text):
         quoted = QUOTED.match(text, index)
@@ -94,7 +93,7 @@ def closing(text: str, start: int) -> int:
 
 
 def clauses_of(text: str, fold: bool) -> tuple[Clause, ...]:
-    """Clauses with their arguments; `fold` for a language that does not tell capitals apart."""
+    """Clauses with their arguments; `fold` for a language that ignores case."""
     clauses: list[Clause] = []
     index = 0
     while True:
@@ -247,13 +246,13 @@ def steal_schedule(directive: Directive) -> Schedule:
 
 
 def kept(directive: Directive) -> str:
-    """The clauses that OpenMP has too, as they were written."""
+    """The clauses that OpenMP has, too, as they were written."""
     own = ("schedule", "steal_schedule")
     return "".join(f" {clause}" for clause in directive.clauses if clause.name not in own)
 
 
 def shares(directive: Directive) -> tuple[Schedule, Schedule]:
-    """Schedule and steal schedule; of sections each is taken alone."""
+    """Schedule and steal schedule; sections are taken one by one."""
     if directive.name == "sections":
         return Schedule(KINDS["dynamic"], "1"), Schedule(KINDS["dynamic"], "1")
     return schedule(directive), steal_schedule(directive)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Driving a compiler through the steps of a command line.
+"""Drives a compiler through the steps of a command line.
 
-A source is preprocessed and looked at. Without a directive in it or in what it includes the command
-goes to the compiler as it stands. With one, the rewritten text is compiled from standard input, so
-that there is no file that could be left behind; only a link of several sources needs temporary
-objects. Text is handled as Latin-1, which keeps every byte.
+Each source is preprocessed and searched. If it and its includes contain no directive, the command
+goes to the compiler unchanged. Otherwise the rewritten text is compiled from standard input, so
+that no file can be left behind; only a link of several sources needs temporary objects. Text is
+handled as Latin-1, which keeps every byte.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from manyhands.endings import catch_endings
 ACTION_OPTION = {"object": "-c", "assembly": "-S", "syntax": "-fsyntax-only"}
 UNUSED = b"unused-command-line-argument"  # Clang on options that only a link uses
 SUFFIX = {"object": ".o", "assembly": ".s"}
-# Options with which a compiler writes more files, named after what it reads.
+# Options with which a compiler writes further files, named after its input.
 MORE_FILES = re.compile(
     r"--?save-temps.*|--coverage|-ftest-coverage|-fprofile-.*|-gsplit-dwarf.*|-fdump-.*|"
     r"-fstack-usage|-fcallgraph-info.*|-fopt-info.*|-ftime-trace.*"
@@ -32,7 +32,7 @@ POSITION = re.compile(r"-f(?:no-)?(?:pic|PIC|pie|PIE)")
 
 
 class Unit:
-    """A source with directives: its rewritten text, and how that has to be compiled."""
+    """A source with directives: its rewritten text, and the way to compile it."""
 
     def __init__(self, source: Input, text: str, options: list[str], language: str) -> None:
         self.source = source
@@ -51,9 +51,9 @@ class Driver:
         self.words = words
         self.show = show
         self.line = CommandLine(words, cxx=kind == "mhc++")
-        self.stdin: bytes | None = None  # once it has been read
+        self.stdin: bytes | None = None  # set once it has been read
         self.workplace = process.Workplace(show)
-        self.unclear = b""  # why a source could not be preprocessed
+        self.unclear = b""  # the reason why a source could not be preprocessed
 
     def run(self) -> int:
         action = self.line.action
@@ -91,8 +91,8 @@ class Driver:
         return process.become(command)
 
     def must_fail(self, command: list[str]) -> int:
-        """What cannot be preprocessed cannot be compiled; the compiler says so best itself."""
-        # Of several sources it might compile the others, with their directives not seen.
+        """Let the compiler report why a source cannot be preprocessed."""
+        # With several sources the compiler might compile the others, and miss their directives.
         code = process.run(command, self.stdin).code if len(self.line.sources) == 1 else 0
         if code == 0:
             sys.stderr.buffer.write(self.unclear)
@@ -102,7 +102,7 @@ class Driver:
     # --- looking at a source
 
     def unit(self, source: Input) -> Unit | None:
-        """The source rewritten; None when it has no directives (or cannot be preprocessed)."""
+        """The rewritten source; None if it has no directives or cannot be preprocessed."""
         data = self.contents(source)
         if data is None or source.kind is None:
             return None
@@ -132,7 +132,7 @@ class Driver:
             return None
 
     def may_have_directives(self, text: str, source: Input) -> bool:
-        """False when there is no need to preprocess."""
+        """False if the source need not be preprocessed."""
         if source.kind is not None and source.kind.language == FORTRAN:
             return "include" in text.lower() or fortran.has_directives(text)
         included = any(flag.startswith(("-include", "-imacros", "--i")) for flag in self.line.flags)
@@ -160,14 +160,14 @@ class Driver:
         text = result.out.decode("latin-1")
         language = fortran if source.kind and source.kind.language == FORTRAN else clike
         if not language.has_directives(text):
-            return ""  # the compiler says it all when the source is given to it
+            return ""  # the compiler reports the error when it gets the source
         lines = result.err.splitlines(keepends=True)
         sys.stderr.buffer.write(b"".join(line for line in lines if UNUSED not in line))
         sys.stderr.buffer.flush()
         return text
 
     def dependency_words(self, source: Input) -> list[str]:
-        """-MD and its kin, with the names that the compiler would have taken from -o."""
+        """-MD and similar options, with the names that the compiler would have derived from -o."""
         flags = self.line.flags
         if not {"-MD", "-MMD"} & set(flags):
             return []
@@ -193,7 +193,9 @@ class Driver:
             options += ["-Wno-unused-command-line-argument"]
             options += ["-Xclang", "-main-file-name", "-Xclang", source.path]
         if not self.is_position_independent(text):
-            options.append("-fPIE")  # or the linker settles at once that the marker is absent
+            options.append(
+                "-fPIE"
+            )  # otherwise the linker decides at once that the marker is absent
         request = clike.Request(
             language,
             clang,
@@ -238,7 +240,7 @@ class Driver:
     # --- compiling
 
     def given(self, unit: Unit) -> tuple[list[str], bytes | None]:
-        """What the compiler reads: the words that say so, and its standard input."""
+        """The input of the compiler: options for it, and its standard input."""
         path = "-"
         if any(MORE_FILES.fullmatch(flag) for flag in self.line.flags):
             suffix = {"cpp-output": ".i", "c++-cpp-output": ".ii"}.get(unit.language, ".f90")
@@ -250,7 +252,7 @@ class Driver:
         return words, unit.data if path == "-" else None
 
     def write(self, unit: Unit, path: str) -> None:
-        """-save-temps keeps the rewritten text of C and C++ as it keeps preprocessed ones."""
+        """-save-temps keeps the rewritten text of C and C++ like the preprocessed text."""
         paths = [] if self.show else [path]
         last = self.line.last("-save-temps", "-save-temps=cwd", "-save-temps=obj", "--save-temps")
         if last is not None and not self.show and not path.endswith("f90"):
@@ -261,7 +263,7 @@ class Driver:
                 file.write(unit.data)
 
     def compile_each(self, units: dict[int, Unit]) -> int:
-        """Each input alone, to its own output, as the compiler does."""
+        """Compile each input alone, to its own output, as the compiler does."""
         code = 0
         option = ACTION_OPTION[self.line.action]
         for source in self.line.inputs:
@@ -315,7 +317,7 @@ class Driver:
         return path
 
     def link_one(self, unit: Unit, needs: Needs) -> int:
-        """Compiled and linked by one call."""
+        """Compile and link by a single call."""
         needs.openmp = False  # an option of the unit
         needs.fortran = needs.fortran or "mh_ws_mark(" in unit.text and unit.language == "f95"
         read, data = self.given(unit)
@@ -324,7 +326,7 @@ class Driver:
         return self.execute([*self.compiler, *words], data)
 
     def link_several(self, units: dict[int, Unit], needs: Needs) -> int:
-        """Each source to a temporary object first."""
+        """Compile each source to a temporary object first."""
         objects: dict[int, list[str]] = {}
         for source in self.line.sources:
             path = self.workplace.path(f"{source.at}-{source.stem}.o")
@@ -337,7 +339,7 @@ class Driver:
         return self.execute([*self.compiler, *words])
 
     def with_inputs(self, replaced: dict[int, list[str]]) -> list[str]:
-        """The words of the link, with other inputs in the places of sources."""
+        """The words of the link, with sources replaced by other inputs."""
         words: list[str] = []
         languages = {i.at: i.language for i in self.line.inputs}
         for at, item in enumerate(self.line.items):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which compiler is driven: the one of an MPI, or a plain one.
+"""The choice of the compiler: that of an MPI, or a plain one.
 
-In this order: `--mpi NAME` or `--mpi PATH`; MH_CC, MH_CXX or MH_FC, a command that may have words
-of its own (`MH_CC="gcc-12 -m64"`); the MPI compiler on the PATH. An MPI is asked for by the name of
-its C compiler whatever the language: its compilers for C++ and Fortran stand beside it.
+The order is: `--mpi NAME` or `--mpi PATH`; MH_CC, MH_CXX or MH_FC, a command that may have
+arguments (`MH_CC="gcc-12 -m64"`); the MPI compiler on the PATH. The user names an MPI by its C
+compiler, whatever the language: its compilers for C++ and Fortran are in the same folder.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FAMILIES = ("mpich", "openmpi")
 
 
 class NoCompiler(Exception):
-    """There is none; the text says what to do."""
+    """There is no compiler; the text has the remedy."""
 
 
 def executable(path: str) -> bool:
@@ -37,14 +37,14 @@ def on_path(*names: str) -> list[str]:
 
 
 def first(name: str) -> str | None:
-    """The program a command word means."""
+    """The program that a command word names."""
     if "/" in name:
         return name if executable(name) else None
     return next(iter(on_path(name)), None)
 
 
 def is_openmpi(path: str) -> bool:
-    """Open MPI's compilers answer --showme:version; those of the others fail."""
+    """True for Open MPI's compilers, which know --showme:version; other compilers fail."""
     command = [path, "--showme:version"]
     result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True)
     return result.returncode == 0 and b"Open MPI" in result.stdout + result.stderr
@@ -82,7 +82,7 @@ def beside(kind: str, given: str) -> str:
 
 
 def compiler(kind: str, mpi: str | None) -> list[str]:
-    """The command that is driven by `mhcc`, `mhc++` or `mhfort`."""
+    """The compiler command for `mhcc`, `mhc++` or `mhfort`."""
     if mpi is not None:
         return [of_family(kind, mpi) if mpi in FAMILIES else beside(kind, mpi)]
     named = os.environ.get(VARIABLES[kind], "").split()

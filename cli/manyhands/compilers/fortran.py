@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """OpenMP in place of the `ws` directives of a Fortran text, in free and in fixed form.
 
-A directive may go over several lines and becomes as many as OpenMP needs, within 72 columns in
-fixed form; a line marker after it restores the count. Fortran has no weak names, so the number of
-threads is asked of a function `mh_ws_mark`, declared in every procedure that shares a loop and
-added at the link (linking.py). Sections become a shared loop over a `select case`.
+A directive may span several lines and becomes as many lines as OpenMP needs, within 72 columns in
+fixed form; a line marker after it restores the count. Fortran has no weak names, so a function
+`mh_ws_mark` returns the number of threads. Every procedure that shares a loop declares it, and the
+link adds it (linking.py). Sections become a shared loop over a `select case`.
 
-Without OpenMP of the user's own, his `!$omp` directives and `!$` lines are made comments, all but
-declarations of reductions, which clauses of ours may name.
+Unless the user asked for OpenMP, `!$omp` directives and `!$` lines are made comments, except
+declarations of reductions, which our clauses may name.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from manyhands.compilers.units import Units
 
 DIRECTIVE = re.compile(r"^[ \t]*!\$ws\b|^[cC*]\$ws\b", re.MULTILINE | re.IGNORECASE)
 FREE = re.compile(r"[ \t]*!\$ws\b", re.IGNORECASE)
-# Column 6 continues a directive, as in every line of fixed form, or column 5, right after the
-# sentinel; but a letter there begins one, for `!$ws do` has its first letter in column 6.
+# A directive is continued by column 6, as in every line of fixed form, or by column 5, right after
+# the sentinel. A letter in column 6 begins a directive, as in `!$ws do`.
 FIXED = re.compile(r"[cC*!]\$ws\b(\s?[^\s\w]|\s?[1-9])?", re.IGNORECASE)
 SENTINEL = {
     False: re.compile(r"([ \t]*!)\$(?!acc)", re.I),
@@ -59,7 +59,7 @@ def has_directives(text: str) -> bool:
 
 
 def columns(flags: list[str]) -> int:
-    """The length of a line in fixed form that these options ask for."""
+    """The length of a line in fixed form under these options."""
     length = 72
     for flag in flags:
         match = re.fullmatch(r"-ffixed-line-length-(\d+|none)|(-fd-lines.*)", flag)
@@ -91,7 +91,7 @@ def openmp(directive: Directive) -> str:
 
 
 def continued(words: str, fixed: bool) -> list[str]:
-    """An OpenMP directive on lines of its own, each within the columns of its form."""
+    """An OpenMP directive split into lines, each within the columns of its form."""
     room = 65 if fixed else 110
     rows, row = [], ""
     for piece in PIECE.findall(words):
@@ -139,7 +139,7 @@ class Sections:
 
 
 class Rewriting:
-    """One text, read line by line; what comes out is kept by the line it came from."""
+    """A text, read line by line; the output is kept by input line."""
 
     def __init__(self, text: str, request: Request) -> None:
         self.request = request
@@ -205,7 +205,7 @@ class Rewriting:
             self.take_free(at, line)
 
     def deactivated(self, line: str) -> str | None:
-        """An OpenMP line of the user as a comment; None when it is none or stays."""
+        """An OpenMP line of the user as a comment; None if it is no such line, or stays."""
         match = SENTINEL[self.request.fixed].match(line)
         if match is None or self.request.openmp:
             return None
@@ -260,7 +260,7 @@ class Rewriting:
         return match is not None and match.group(1) is None
 
     def take_directive(self, at: int) -> int:
-        """Replaces the directive that begins on this line; returns the line after it."""
+        """Replace the directive that begins on this line; returns the line after it."""
         if self.request.fixed:
             self.end_statement(at - 1)
         text, after = self.fixed_text(at) if self.request.fixed else self.free_text(at)
@@ -299,7 +299,7 @@ class Rewriting:
         return text, at
 
     def replaced(self, directive: Directive, at: int) -> list[str]:
-        """The lines that take the directive's place."""
+        """The lines that replace the directive."""
         if directive.name in ("do", "sections"):
             self.check_nesting(directive, at)
             self.declare("mark")

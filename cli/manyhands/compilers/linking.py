@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a link has to have besides: the OpenMP runtime, and the marker of Fortran loops.
+"""Additions to a link: the OpenMP runtime, and the marker of Fortran loops.
 
-Objects may have been compiled in earlier calls, so their names are searched for in the objects and
-archives themselves. Without such names a link is left as it is. Fortran cannot ask whether a symbol
-is there, so its marker is a function in C, compiled when it is needed.
+Objects may have been compiled in earlier calls, so objects and archives are searched for the names.
+Without such names a link stays as it is. Fortran cannot ask whether a symbol exists, so its marker
+is a function in C, compiled on demand.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ RUNTIME_NAMES = (b"__mh_ws_mark", b"GOMP_", b"__kmpc_")
 FORTRAN_NAME = b"mh_ws_mark"
 C_NAME = b"__mh_ws_mark"
 
-# One function under each of the names that Fortran compilers give it.
+# A function under each of the names that Fortran compilers give it.
 STUB = r"""
 extern int __mh_ws_mark(int, long, int, long) __attribute__((__weak__));
 #define HIDDEN __attribute__((__visibility__("hidden")))
@@ -29,7 +29,7 @@ extern HIDDEN __typeof__(mh_ws_mark_) mh_ws_mark__ __attribute__((__alias__("mh_
 
 
 class Needs:
-    """What a link needs, gathered from its parts."""
+    """The needs of a link, gathered from its parts."""
 
     def __init__(self, openmp: bool = False, fortran: bool = False) -> None:
         self.openmp = openmp
@@ -60,7 +60,7 @@ def archives(names: Iterable[str], folders: list[str]) -> list[str]:
 
 
 def read(path: str) -> bytes:
-    """What is in an object or archive; nothing for other files, which name what they need."""
+    """The contents of an object or archive; empty for other files, which name their own needs."""
     try:
         with open(path, "rb") as file:
             magic = file.read(20)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Macros in the directives of C and C++.
 
-A preprocessor leaves the words of a pragma that it does not know as they are, while those of
-OpenMP's are expanded. `-dD` leaves the definitions in the preprocessed text; so the macros that
-hold at a directive are known, and the compiler itself is asked once more to expand those directives
-that name one.
+A preprocessor does not expand the words of an unknown pragma, but those of OpenMP's pragmas. `-dD`
+leaves the definitions in the preprocessed text, so the macros defined at a directive are known. The
+compiler is then called again to expand the directives that name a macro.
 """
 
 from __future__ import annotations

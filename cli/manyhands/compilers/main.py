@@ -89,7 +89,7 @@ def run(kind: str, words: list[str]) -> int:
 
 
 def show_version(kind: str, command: list[str]) -> int:
-    """The compiler's own answer comes first: builds recognise the compiler by it."""
+    """The compiler's own output comes first: build systems recognise the compiler by it."""
     import subprocess
 
     code = subprocess.run([*command, "--version"]).returncode

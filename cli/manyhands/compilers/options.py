@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The command line of a compiler, taken apart as far as the wrapper compilers have to know it.
+"""The command line of a compiler, taken apart as far as the wrapper compilers need.
 
-The words are grouped into *items*: an option with its value is one. Each item has a *role*, which
-says in which steps it takes part: `input`, `output` (-o), `action` (-c, -S, -E, ...), `language`
-(-x), `depend` (-MD and its kin), `preprocess` (-D, -include, ...), `link` (-l, -Wl, ...), `other`
-(all steps). Options that nobody here knows are `other` and take no separate value, as GCC and Clang
-write nearly all of theirs.
+The words are grouped into *items*: an option with its value is an item. Each item has a *role*,
+which decides the steps that use it: `input`, `output` (-o), `action` (-c, -S, -E, ...), `language`
+(-x), `depend` (-MD and similar), `preprocess` (-D, -include, ...), `link` (-l, -Wl, ...), `other`
+(all steps). Unknown options are `other` and take no separate value, like nearly all options of GCC
+and Clang.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WITH_VALUE = frozenset(
     "-target -gcc-toolchain -rpath -framework -wrapper -dumpbase -dumpdir -dumpbase-ext -specs -F "
     "-fintrinsic-modules-path --param --sysroot --include --imacros --output --language".split()
 )
-# Those of them whose value may be joined to the option.
+# Options of these whose value may be joined to them.
 JOINED = ("-o", "-x", "-I", "-D", "-U", "-L", "-l", "-J", "-A", "-B", "-F", "-T")
 
 DEPEND = frozenset("-MD -MMD -MP -MG -MF -MT -MQ -MJ".split())
@@ -35,7 +35,7 @@ LINK = frozenset(
     "-l -L -T -u -z -e -Xlinker -rpath -framework -nostartfiles -nodefaultlibs -nostdlib -rdynamic "
     "-s -r".split()
 )
-# Nothing is compiled, or not by steps that could be taken apart: the compiler does it alone.
+# The compiler handles these alone: nothing is compiled, or not in separable steps.
 LEAVE = frozenset("-E -M -MM -### --precompile -emit-ast --analyze".split())
 ACTIONS = {"-c": "object", "-S": "assembly", "-fsyntax-only": "syntax"}
 
@@ -43,7 +43,7 @@ C, CXX, FORTRAN = "c", "c++", "fortran"
 
 
 class Kind(NamedTuple):
-    """What a source is: its language, whether it is preprocessed, the form of Fortran."""
+    """A kind of source: its language, whether it is preprocessed, the form of Fortran."""
 
     language: str
     preprocessed: bool = False
@@ -96,7 +96,7 @@ class Input(NamedTuple):
 
 
 def response_file(word: str) -> list[str] | None:
-    """The words in the file of `@file`; None when there is none, as compilers have it."""
+    """The words in the file of `@file`; None if there is no such file, as in compilers."""
     try:
         with open(word[1:], encoding="utf-8", errors="surrogateescape") as file:
             text = file.read()
@@ -240,7 +240,7 @@ class CommandLine:
         return [i for i in self.inputs if i.kind is not None]
 
     def last(self, *names: str) -> str | None:
-        """The one of these options that comes last and so counts."""
+        """The last of these options, which is the one that counts."""
         given = [flag for flag in self.flags if flag in names]
         return given[-1] if given else None
 

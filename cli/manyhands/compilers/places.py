@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where a line of a preprocessed text comes from, and the complaints that name such places.
+"""The origin of a line of preprocessed text, and complaints that name such places.
 
-A *line marker*, `# 12 "file.c"`, says which line of which file the next line is. All that is put
-into a text is followed by one, so that compilers and debuggers keep to the user's own lines.
+A *line marker*, `# 12 "file.c"`, gives file and line of the next line. Every insertion into a text
+is followed by a marker, so that compilers and debuggers refer to the user's own lines.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ MARKER = re.compile(r'^#(?:line)? *(\d+) "((?:[^"\\\n]|\\.)*)"[^\n]*$', re.MULTI
 
 
 class Faults(Exception):
-    """All that is wrong with the directives of a file, one line each."""
+    """All faults in the directives of a file, one line each."""
 
     def __init__(self, lines: list[str]) -> None:
         super().__init__("\n".join(lines))

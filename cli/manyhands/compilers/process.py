@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Running compilers: their text in and out, their exit codes, and nothing left behind.
+"""Runs compilers: their text in and out, their exit codes, and nothing left behind.
 
-A child gets our own standard error, so its messages come as they are. When we are told to end, by
-Ctrl-C or by a signal, the child is ended first and what is temporary is removed.
+A child inherits our standard error, so its messages appear unchanged. If Ctrl-C or a signal ends
+us, the child is ended first and temporary files are removed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Result(NamedTuple):
 
 
 def become(command: list[str]) -> NoReturn:
-    """The compiler takes our place: nothing of it could be plainer."""
+    """Replace this process by the compiler."""
     sys.stdout.flush()
     try:
         os.execvp(command[0], command)
@@ -30,7 +30,7 @@ def become(command: list[str]) -> NoReturn:
 
 
 def run(command: list[str], text: bytes | None = None, capture: bool = False) -> Result:
-    """Runs a command to its end; `text` is what it reads."""
+    """Run a command to its end; `text` is its input."""
     pipe = subprocess.PIPE
     given = subprocess.DEVNULL if text is None else pipe
     kept = pipe if capture else None
@@ -53,7 +53,7 @@ def run(command: list[str], text: bytes | None = None, capture: bool = False) ->
 
 
 class Workplace:
-    """A folder for temporary files, made when the first is asked for."""
+    """A folder for temporary files, made on first use."""
 
     def __init__(self, pretend: bool) -> None:
         self.pretend = pretend

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which program unit a line of Fortran belongs to, and where declarations may be put into that
-unit.
+"""The program unit of a line of Fortran, and the place for declarations in that unit.
 
-Statements are read one by one, without comments and strings. What counts is little: where units and
-interface blocks begin and end; the `use`, `import` and `implicit` statements, below which
-declarations go; and how deep in `do` loops we are, for the sake of loops within shared loops.
-Nothing else of the language is understood, nor has to be.
+Statements are read one by one, without comments and strings. Few statements count. Units and
+interface blocks begin and end. Declarations go below the `use`, `import` and `implicit` statements.
+The depth in `do` loops matters for loops within shared loops. The rest of the language is ignored.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ END = re.compile(
     r"end\s*(?:(?:subroutine|function|program|module|submodule|procedure|block\s*data|interface)\b.*)?$"
 )
 IMPLICIT = re.compile(r"implicit\b(?!\s*[=(%])")
-# These come first in a unit; further down they belong to a block construct.
+# These statements come first in a unit; further down they belong to a block construct.
 HEAD = re.compile(r"(?:use|import)\b(?!\s*[=(%])|include\s*['\"]")
 DO = re.compile(r"(?:\w+\s*:\s*)?do\b(?!\s*=)(?!\s*\d)")
 LABELLED_DO = re.compile(r"(?:\w+\s*:\s*)?do\s*\d+\b")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the rounds of a case add up to, and what that means in words.
+"""The results of a case's rounds, as numbers and as sentences.
 
-A ratio is plain over helped of the same round, so that a slow drift of the machine cancels; a
-ratio above 1 is a gain. Rounds are summed up by their median and the range in which it lies with
-95 % confidence (a sign test). A gain is claimed only when the whole range is on its side.
+A ratio is plain over helped in the same round, so that a slow drift of the machine cancels; a ratio
+above 1 is a gain. Rounds are summarized by their median and the range that contains it with 95 %
+confidence (a sign test). A gain is claimed only if the whole range is on its side.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from manyhands.benchmarks.rounds import left_aside
 from manyhands.demo.problem import Case
 from manyhands.demo.runs import Result
 
-SMALLEST_CLAIM = 0.01  # of the time; anything less is called no difference
-FEWEST_ROUNDS = 6  # pure chance puts all of six rounds on one side in 3 of 100 cases
+SMALLEST_CLAIM = 0.01  # of the time; a smaller change is called no difference
+FEWEST_ROUNDS = 6  # chance alone puts all of six rounds on a single side in 3 of 100 cases
 PARTS = ("seconds", "compute_s", "pack_s", "mpi_s", "wait_s")
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """A median of rounds, and where it lies with 95 % confidence (the extremes of few rounds)."""
+    """A median of rounds and its 95 % confidence range (the extremes if the rounds are few)."""
 
     median: float
     low: float
@@ -38,7 +38,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Did:
-    """What Manyhands says it did in one helped run, summed over ranks."""
+    """The work of Manyhands in a helped run by its own report, summed over ranks."""
 
     messages: int
     bytes: int
@@ -71,7 +71,7 @@ class Finding:
 
 
 def parts(result: Result) -> dict[str, float]:
-    """Seconds of a run: that of the slowest rank, and where it went, on average over the ranks."""
+    """Seconds of a run, by the slowest rank; the parts are averages over the ranks."""
     ranks = result.times["times"]
     means = {part: mean(rank[part] for rank in ranks) for part in PARTS[1:]}
     return {"seconds": result.times["seconds"], **means}
@@ -138,7 +138,7 @@ def share(finding: Finding, part: str) -> float:
 
 
 def sentence(finding: Finding, control: bool = False) -> str:
-    """What the case shows, in plain words, and why where there was no gain."""
+    """The finding in plain words, with the reason if there was no gain."""
     if not finding.identical:
         return "The results DIFFER: this is a fault of Manyhands, please report it."
     if finding.rounds < FEWEST_ROUNDS:

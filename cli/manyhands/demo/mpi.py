@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which MPI the demo runs under: the one named, the one of this site, or the one brought along."""
+"""The MPI for the demo: the requested MPI, that of the site, or that of the checkout."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EMBEDDED = ("mpich5", "openmpi5")
 
 
 class NoMpi(Exception):
-    """No usable MPI; the text says what to do."""
+    """No usable MPI; the text has the remedy."""
 
 
 def choose(wanted: str | None) -> MpiBuild:
@@ -36,7 +36,7 @@ def choose(wanted: str | None) -> MpiBuild:
 
 
 def _of_site() -> MpiBuild | None:
-    """The compiler and launcher a user of this machine gets by typing mpicc and mpiexec."""
+    """The compiler and launcher that mpicc and mpiexec name on this machine."""
     mpicc = shutil.which("mpicc")
     return _beside(Path(mpicc)) if mpicc else None
 
@@ -54,7 +54,7 @@ def _named(wanted: str, names: list[str]) -> MpiBuild:
 
 
 def _beside(mpicc: Path) -> MpiBuild | None:
-    """The build an mpicc belongs to; mpicc.mpich goes with mpiexec.mpich."""
+    """The build of an mpicc; mpicc.mpich goes with mpiexec.mpich."""
     suffix = mpicc.name.removeprefix("mpicc") if mpicc.name.startswith("mpicc.") else ""
     mpiexec = mpicc.with_name(f"mpiexec{suffix}")
     if not mpiexec.exists():

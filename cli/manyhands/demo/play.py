@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The demo from its first run to its verdict.
 
-Every case begins with a trial that says how many steps make a run; then plain and helped take turns
-and change who begins, so that neither gains from a machine that warms up or cools down.
+Every case begins with a trial run that determines the number of steps of a run. Then plain and
+helped take turns and alternate the start, so that neither gains from a machine that warms up or
+cools down.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from manyhands.demo.runs import Result, RunError, Setup, compile_stencil, run
 FEWEST_STEPS, MOST_STEPS = 20, 1000
 TRIAL_STEPS = 6
 WARMUP_STEPS = 2
-BUDGET_S = 100.0  # of all cases; on a machine that is too busy, rounds are left out
+BUDGET_S = 100.0  # for all cases; a machine that is too busy gets fewer rounds
 DUMP_LIMIT_BYTES = 1 << 28  # larger grids are compared by hash alone
 QUIET_LOAD = 0.5
 CPU_TOPOLOGY = Path("/sys/devices/system/cpu")
@@ -40,12 +41,12 @@ TINY = ["--nx", "4", "--ny", "4", "--nz", "4", "--vars", "1", "--steps", "1"]
 
 @dataclass(frozen=True)
 class Wish:
-    """What the command line asks for."""
+    """The options of the command line."""
 
     ranks: int | None
     mpi: str | None
     rounds: int
-    seconds: float  # of steps in one run
+    seconds: float  # of the steps of a run
     library: Path | None  # None: plain against plain
 
 
@@ -62,7 +63,7 @@ def usable_cores() -> int:
 
 
 def demonstrate(wish: Wish, source: Path) -> dict[str, Any]:
-    """Runs everything, prints it, and returns it as a record for JSON."""
+    """Run everything, print it, and return it as a record for JSON."""
     started = time.monotonic()
     out = show.console()
     build = choose(wish.mpi)
@@ -101,7 +102,7 @@ def warn_of_load(out: Console) -> None:
 
 
 def pinned_if_possible(setup: Setup, out: Console) -> Setup:
-    """Ranks pinned to cores where the launcher can do that here."""
+    """The setup with pinned ranks, if the launcher can pin here."""
     try:
         run(setup, TINY, None)
     except RunError:
@@ -122,7 +123,7 @@ class Play:
     wish: Wish
 
     def all(self, out: Console) -> tuple[list[Finding], bool | None]:
-        """The findings, and whether the whole final grid was the same (None: not compared)."""
+        """The findings, and whether the whole final grids were equal (None: not compared)."""
         now = time.monotonic()
         with show.Steps(out, len(CASES) * (1 + 2 * self.wish.rounds)) as steps:
             findings = []
@@ -161,7 +162,7 @@ class Play:
         return result
 
     def same_grid(self, case: Case) -> bool | None:
-        """The whole final grid of a short plain and a short helped run, byte by byte."""
+        """Compare the whole final grid of a short plain and a short helped run, byte by byte."""
         if self.grid.bytes_of_a_rank() * self.setup.ranks > DUMP_LIMIT_BYTES:
             return None
         arguments = [*self.grid.arguments(), *case.arguments, "--steps", str(TRIAL_STEPS)]

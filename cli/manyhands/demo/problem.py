@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How large the stencil is made, so that halo exchange is as much of its work as in practice.
+"""The size of the stencil: halo exchange gets the share of work that it has in practice.
 
-The measure is CAB-MPI's best case of miniGhost: cubes of 24 cells with six neighbours, that is one
-plane exchanged for every four planes computed. Few ranks have fewer neighbours, so their boxes are
-made thinner until the share is the same. The number of variables then makes a message megabytes
-long.
+The measure is CAB-MPI's best case of miniGhost: cubes of 24 cells with six neighbours, which
+exchange a plane for every four planes that they compute. With few ranks each rank has fewer
+neighbours, so the boxes are made thinner until the share is the same. The number of variables then
+makes a message megabytes long.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BYTES_OF_A_CELL = 8
 
 @dataclass(frozen=True)
 class Problem:
-    cells: tuple[int, int, int]  # of one rank, in x, y, z
+    cells: tuple[int, int, int]  # of a rank, in x, y, z
     variables: int
 
     def arguments(self) -> list[str]:
@@ -28,7 +28,7 @@ class Problem:
         return ["--nx", nx, "--ny", ny, "--nz", nz, "--vars", str(self.variables)]
 
     def bytes_of_a_rank(self) -> int:
-        """The values of one rank, once."""
+        """The values of a rank, once."""
         return math.prod(self.cells) * self.variables * BYTES_OF_A_CELL
 
 
@@ -50,12 +50,12 @@ CASES = [
         "packed planes, every second rank has 25 % more to compute",
         ("--halo", "packed", "--imbalance", "25"),
     ),
-    Case("types", "planes described by MPI datatypes, ranks in balance", ("--halo", "types")),
+    Case("types", "planes as MPI datatypes, ranks in balance", ("--halo", "types")),
 ]
 
 
 def process_grid(ranks: int) -> tuple[int, int, int]:
-    """Processes along x, y, z: three factors as close together as can be, the largest along z."""
+    """Processes along x, y, z: three factors as similar as possible, the largest along z."""
     factors = [f for f in range(1, ranks + 1) if ranks % f == 0]
     grids = [(x, y, ranks // (x * y)) for x in factors for y in factors if ranks % (x * y) == 0]
     ordered = [grid for grid in grids if grid[0] <= grid[1] <= grid[2]]
@@ -64,7 +64,7 @@ def process_grid(ranks: int) -> tuple[int, int, int]:
 
 def choose(ranks: int) -> Problem:
     processes = process_grid(ranks)
-    # Neighbours of a rank along each axis, on average: the outermost ones have one less.
+    # The mean number of neighbours of a rank along each axis: the outermost ranks have one less.
     neighbours = [2 * (p - 1) / p for p in processes]
     thickness = max(2, round(PLANES_COMPUTED_FOR_ONE_SENT * sum(neighbours)))
     undivided = processes.count(1)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compiling the stencil and running it once, with its steps reported as they are done.
+"""Compiles the stencil and runs it once, with a report of its steps.
 
-A run that fails, hangs or leaves no result is a `RunError` naming the command and what it said; it
+A run that fails, hangs or leaves no result raises `RunError` with the command and its output; it
 never becomes a number.
 """
 
@@ -36,13 +36,13 @@ class RunError(Exception):
 class Result:
     times: dict[str, Any]  # what the stencil writes with --json
     checksum: str
-    summary: dict[str, Any] | None  # what the library says it did; None when plain
+    summary: dict[str, Any] | None  # the library's own report; None for a plain run
     said: list[str]  # other lines on standard error
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What stays the same over all runs."""
+    """The parts that are the same in all runs."""
 
     build: MpiBuild
     placement: Placement
@@ -54,7 +54,7 @@ class Setup:
 def compile_stencil(build: MpiBuild, source: Path, target: Path) -> Path:
     target.mkdir(parents=True, exist_ok=True)
     program = target / "stencil"
-    program.unlink(missing_ok=True)  # may be that of another mpicc
+    program.unlink(missing_ok=True)  # it may belong to another mpicc
     command = ["make", "-s", "-C", str(source), f"MPICC={build.mpicc}", f"PROGRAM={program}"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, env=environment(build))
@@ -72,7 +72,7 @@ def run(
     on_step: Steps = lambda _: None,
     heap: bool = False,
 ) -> Result:
-    """One run; with `library`, a helped one, and with `heap` one with a shared heap."""
+    """Run once: helped if `library` is given, and with a shared heap if `heap` is true."""
     files = {name: setup.scratch / f"{name}.out" for name in ("json", "checksum", "summary")}
     for file in files.values():
         file.unlink(missing_ok=True)
@@ -100,13 +100,13 @@ def run(
 
 
 def environment(build: MpiBuild) -> dict[str, str]:
-    """Ours without a preload, so that the plain arm is plain; settings of MH_* stay."""
+    """Our environment without a preload, so that the plain arm is plain; MH_* settings stay."""
     kept = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
     return kept | build.environment()
 
 
 def _run_to_end(command: list[str], env: dict[str, str], on_step: Steps) -> list[str]:
-    """What the program said on standard error apart from its steps."""
+    """The lines of standard error apart from the steps."""
     late = threading.Event()
     with subprocess.Popen(
         command,

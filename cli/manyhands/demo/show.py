@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the demo puts on the screen: what it is about to do, its progress, and the table."""
+"""The output of the demo: the plan, the progress, and the table."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ ROWS = [
 
 
 def console() -> Console:
-    """100 columns whatever the terminal: the table is made for that, and files get the same."""
+    """A console of 100 columns on any terminal: the table needs that, and files look the same."""
     return Console(width=COLUMNS, highlight=False)
 
 
 class Steps:
-    """Progress: a bar with the steps of the present run, or a line a run where nobody watches."""
+    """Progress: a bar with the steps of the current run on a terminal, else a line per run."""
 
     def __init__(self, out: Console, runs: int) -> None:
         self.out = out
@@ -93,7 +93,7 @@ def _range(ratio: Ratio) -> str:
 
 
 def _speed(seconds: float, finding: Finding) -> str:
-    """Bytes exchanged by all ranks, a second that a rank on average was inside MPI."""
+    """Bytes exchanged by all ranks per second, while a rank was (on average) inside MPI."""
     if seconds <= 0:
         return "-"
     return f"{finding.bytes_per_step * finding.steps / seconds / 1e9:.1f} GB/s"

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What `mh simulate` makes of the lines of mh-simulate: tables, CSV, plots, the paper's numbers."""
+"""Presents the output of mh-simulate: tables, CSV, plots, and the paper's numbers beside them."""

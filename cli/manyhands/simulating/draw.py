@@ -40,7 +40,7 @@ def _groups(lines: list[Line], *keys: str) -> dict[tuple[Any, ...], list[Line]]:
 
 
 def efficiency(file: Path, lines: list[Line], title: str) -> None:
-    """Over iterations, a line for each scheme and number of cores (figures 6 and 7)."""
+    """Efficiency over iterations, a line per scheme and number of cores (figures 6 and 7)."""
     reference = best(lines)
     with _picture(file, f"Efficiency of each iteration, {title}") as (axes,):
         for (scheme, cores), group in _groups(lines, "scheme", "cores").items():
@@ -57,8 +57,10 @@ def efficiency(file: Path, lines: list[Line], title: str) -> None:
 
 
 def steals(file: Path, lines: list[Line], title: str) -> None:
-    """Attempted and successful steals of a rank over cores: first, second and last iteration
-    (figures 8 and 9). Schemes that do not steal any more are left out."""
+    """Attempted and successful steals of a rank over cores (figures 8 and 9).
+
+    Shows the first, second and last iteration. Schemes that no longer steal are left out.
+    """
     last = max(line["iteration"] for line in lines)
     shown = [line for line in lines if line["iteration"] in (1, 2, last) and line["attempts"] > 0]
     with _picture(file, f"Steals of a rank, {title}", 2) as both:
@@ -77,7 +79,7 @@ def steals(file: Path, lines: list[Line], title: str) -> None:
                     label=f"{scheme}, iteration {iteration}",
                 )
             axes.set_xscale("log", base=2)
-            axes.set_ylim(0, 1.4 * axes.get_ylim()[1])  # room for the legend
+            axes.set_ylim(0, 1.4 * axes.get_ylim()[1])  # space for the legend
             axes.set_xticks(cores := sorted({line["cores"] for line in lines}), cores)
             axes.minorticks_off()
             axes.set_xlabel("cores")
@@ -85,8 +87,7 @@ def steals(file: Path, lines: list[Line], title: str) -> None:
 
 
 def utilization(file: Path, lines: list[Line], title: str) -> None:
-    """Share of ranks that run a task at the end of the first (dashed) and the last iteration
-    (figure 10)."""
+    """Share of ranks that run a task at the end of the first and the last iteration (figure 10)."""
     with _picture(file, f"Utilization, {title}") as (axes,):
         for at, ((scheme, cores), group) in enumerate(_groups(lines, "scheme", "cores").items()):
             for line, style in ((group[0], "--"), (group[-1], "-")):
@@ -101,7 +102,7 @@ def utilization(file: Path, lines: list[Line], title: str) -> None:
 
 
 def balancers(file: Path, lines: list[Line], title: str) -> None:
-    """Time and quality of both balancers over cores; a point is one initial distribution."""
+    """Time and quality of both balancers over cores; each point is an initial distribution."""
     with _picture(file, f"Balancers, {title}", 2) as (times, quality):
         for at, (name, group) in enumerate(_groups(lines, "balancer").items()):
             cores = [line["cores"] * (0.97, 1.03)[at % 2] for line in group]

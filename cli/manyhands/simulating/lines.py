@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The lines of mh-simulate, and the CSV that is made of them."""
+"""The lines of mh-simulate, and the CSV made from them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def iterations(lines: Iterable[Line]) -> list[Line]:
 
 
 def balancers(lines: Iterable[Line]) -> list[Line]:
-    """Those of the table; one between two iterations has no period."""
+    """The lines of the table; a balancer between two iterations has no period."""
     return [line for line in lines if line["kind"] == "balancer" and line["period"]]
 
 
@@ -27,7 +27,7 @@ def best(lines: list[Line]) -> float:
 
 
 def write_csv(file: Path, lines: list[Line]) -> None:
-    """A row a line, a column a field."""
+    """A row per line, a column per field."""
     fields = [key for key in lines[0] if key not in NOT_IN_TABLE]
     with file.open("w", newline="") as out:
         writer = csv.DictWriter(out, fields, extrasaction="ignore")
@@ -36,7 +36,7 @@ def write_csv(file: Path, lines: list[Line]) -> None:
 
 
 def write_utilization(file: Path, lines: list[Line]) -> None:
-    """A row for each part of the time: a two-hundredth of the ideal time of its iteration."""
+    """A row per interval: a two-hundredth of the ideal time of its iteration."""
     with file.open("w", newline="") as out:
         writer = csv.writer(out)
         writer.writerow(("scheme", "cores", "iteration", "time_s", "utilization"))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Numbers of the paper that the simulator is shown beside.
+"""Numbers of the paper, shown beside the simulator's.
 
 Lifflander, Krishnamoorthy, Kale: Work Stealing and Persistence-based Load Balancers for Iterative
-Overdecomposed Applications, HPDC 2012. Only what stands in its text and in table 3 is here; its
-figures are not read off.
+Overdecomposed Applications, HPDC 2012. Only numbers from its text and from table 3 are here, none
+from its figures.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tables of `mh simulate`, beside what the paper says for the same problem and machine."""
+"""The tables of `mh simulate`, beside the paper's numbers for the same problem and machine."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def iterations(lines: list[Line], problem: str, machine: str) -> Table:
 
 
 def _paper(line: Line, problem: str, machine: str, is_last: bool) -> str:
-    """What the paper's text says about this point."""
+    """The paper's text about this point."""
     if line["scheme"] != "retain" or not problem.startswith("hf-be512"):
         return ""
     cores, iteration = line["cores"], line["iteration"]

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What `mh tune` is made of: the decisions and the tune file."""
+"""The parts of `mh tune`: the decisions and the tune file."""

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From the lines of mh-tune to MH_THRESHOLD, MH_CHUNK and MH_SATURATE.
+"""Derives MH_THRESHOLD, MH_CHUNK and MH_SATURATE from the lines of mh-tune.
 
-Noise only ever makes a copy slower, so each number is the better quartile of its batches. The
-rules, in words:
+Noise only makes a copy slower, so each number is the better quartile of its batches. The rules:
 
-* threshold: the smallest size from which on, at every larger size too, a message shared by sender
-  and receiver beats the faster of the plain ways by a margin that covers what MPI matching adds;
-* chunk: per size, the smallest chunk within a few per cent of the best time (more chunks feed more
-  hands), never smaller for a larger message;
-* saturate: the number of copying cores of a NUMA node after which one more adds less than 5 %; the
-  least over all NUMA nodes; all cores of a node when every one adds more.
+* threshold: the smallest size from which on a message copied by sender and receiver is faster than
+  every plain way. It must win at every larger size, by a margin that covers MPI matching.
+* chunk: for each size, the smallest chunk within a few per cent of the best time (more chunks feed
+  more thieves), and never a smaller chunk for a larger message.
+* saturate: the number of copying cores of a NUMA node after which a further core adds less than
+  5 %. It is the least over all NUMA nodes, or all cores of a node if every core adds more.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from typing import Any
 
 Line = dict[str, Any]
 
-MARGIN = 1.05  # by which sharing must win
-NEARLY_BEST = 1.03  # of the best time still counts as the best
-WORTH_ADDING = 1.05  # throughput with one copier more
-MIN_THRESHOLD = 32 << 10  # below, MPI libraries send eagerly: their sender does not even wait
+MARGIN = 1.05  # sharing must win by this factor
+NEARLY_BEST = 1.03  # a time within this factor of the best counts as the best
+WORTH_ADDING = 1.05  # least gain in throughput by another copier
+MIN_THRESHOLD = 32 << 10  # MPI libraries send shorter messages eagerly: the sender does not wait
 
 
 @dataclass(frozen=True)
 class Transfer:
-    """Times in ns of one message of `bytes`, by way."""
+    """Times in ns of a message of `bytes`, by way."""
 
     bytes: int
     readv: float
@@ -83,7 +82,7 @@ def saturation(lines: list[Line]) -> dict[int, list[float]]:
 
 
 def transfers(lines: list[Line]) -> list[Transfer]:
-    """By ascending size; only sizes of which every way was measured."""
+    """Transfers by ascending size; only sizes for which every way was measured."""
     times: dict[int, dict[str, dict[int, float]]] = {}
     for line in lines:
         if line["kind"] == "transfer":
@@ -97,7 +96,7 @@ def transfers(lines: list[Line]) -> list[Transfer]:
 
 
 def threshold(found: list[Transfer]) -> int | None:
-    """None: sharing does not pay at any size that was measured."""
+    """None: sharing does not pay at any measured size."""
     smallest = None
     for transfer in reversed(found):
         if transfer.gain < MARGIN or transfer.bytes < MIN_THRESHOLD:
@@ -107,7 +106,7 @@ def threshold(found: list[Transfer]) -> int | None:
 
 
 def chunk_table(found: list[Transfer]) -> dict[int, int]:
-    """Chunk by 'messages of at least': the rules of MH_CHUNK, the first from 0."""
+    """Chunk by 'messages of at least': the rules of MH_CHUNK, beginning at 0."""
     rules: dict[int, int] = {}
     largest = 0
     for transfer in found:
@@ -123,7 +122,7 @@ def chunk_text(rules: dict[int, int]) -> str:
 
 
 def short(size: int) -> str:
-    """As MH_ settings take it: 64K, 8M, 1000."""
+    """A size in the form of MH_ settings: 64K, 8M, 1000."""
     for shift, unit in ((20, "M"), (10, "K")):
         if size and size % (1 << shift) == 0:
             return f"{size >> shift}{unit}"
@@ -143,7 +142,7 @@ def _saturates_at(rates: list[float]) -> int:
 
 
 def settings(lines: list[Line]) -> dict[str, str]:
-    """What to store. Lacks the keys on which nothing could be measured."""
+    """The settings to store, without those that could not be measured."""
     found = transfers(lines)
     chosen = {}
     size = threshold(found)
@@ -151,7 +150,7 @@ def settings(lines: list[Line]) -> dict[str, str]:
         chosen["MH_THRESHOLD"] = short(size)
         chosen["MH_CHUNK"] = chunk_text(chunk_table([t for t in found if t.bytes >= size]))
     count = saturate(saturation(lines))
-    # One core alone tells nothing about how many saturate a node.
+    # A single core does not show how many cores saturate a node.
     if count is not None and max(len(rates) for rates in saturation(lines).values()) > 1:
         chosen["MH_SATURATE"] = str(count)
     return chosen

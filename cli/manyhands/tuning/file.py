@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tune file: lines `MH_KEY = value` for one host, below the environment in precedence.
+"""The tune file: lines `MH_KEY = value` for a host, below the environment in precedence.
 
-Only the keys given are written; other lines of an existing file stay as they are. The file is
-replaced in one step, so a program that starts meanwhile reads the old or the new one.
+Only the given keys are written; other lines of an existing file stay. The file is replaced in a
+single step, so a program that starts meanwhile reads the old or the new file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _KEY = re.compile(r"^\s*(MH_[A-Z_]+)\s*=")
 
 
 def merged(old: str, settings: dict[str, str], heading: str) -> str:
-    """`old` with these settings in place of its own; a new file begins with `heading`."""
+    """`old` with these settings replaced; a new file begins with `heading`."""
     kept = [line for line in old.splitlines() if not _sets(line, settings)]
     lines = kept or [f"# {heading}"]
     return "\n".join([*lines, *(f"{key} = {value}" for key, value in settings.items())]) + "\n"
@@ -28,7 +28,7 @@ def _sets(line: str, settings: dict[str, str]) -> bool:
 
 
 def write(path: Path, settings: dict[str, str], heading: str) -> None:
-    """OSError when the place cannot be written."""
+    """Raises OSError if the file cannot be written."""
     old = path.read_text() if path.exists() else ""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as fresh:

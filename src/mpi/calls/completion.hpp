@@ -110,7 +110,7 @@ inline void looked_in_vain() {
   const std::uint32_t before = looked.load(std::memory_order_relaxed);
   looked.store(before + 1, std::memory_order_relaxed);
   if (before % kLooks != 0 && services.send_queue.empty()) return;
-  wait::polled_in_vain();
+  wait::note_failed_poll();
 }
 
 // How a look at requests is made: once, or until it finds something.
@@ -125,7 +125,7 @@ int look(Looks looks, const int* found, Test&& test) {
     return code != MPI_SUCCESS || *found != 0;
   };
   if (looks == Looks::until_over) {
-    wait::until_told(is_over);
+    wait::until_shared(is_over);
   } else if (!is_over()) {
     looked_in_vain();
   }

@@ -177,7 +177,7 @@ int test_for_origins(int* flag, Win& win) {
     end_exposure(win, origins);
   } else {
     kick_progress();
-    wait::polled_in_vain();
+    wait::note_failed_poll();
   }
   return MPI_SUCCESS;
 }

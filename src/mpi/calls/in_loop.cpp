@@ -91,7 +91,8 @@ bool Turn::refuses(const char* call) const {
   if (!outermost_ || !(me_.marked || me_.role == Participant::Role::helper)) return false;
   static Once once;
   if (once()) {
-    say("rank {} calls {} in a shared loop: no collective and no one-sided call may be made there, "
+    print_message(
+        "rank {} calls {} in a shared loop: no collective and no one-sided call may be made there, "
         "because iterations run in any order; move it out, or do not share the loop",
         config.world_rank, call);
   }

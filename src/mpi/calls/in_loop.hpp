@@ -7,7 +7,7 @@
 //
 //   Threads. Where the library has not granted MPI_THREAD_MULTIPLE, the threads of a region take
 //   turns: a *turn* is one call, and a call that waits lets others have theirs between two looks
-//   (wait::Work::between_looks). So a helper's receive never keeps its owner from the send that it
+//   (wait::WaitActions::between_polls). So a helper's receive never keeps its owner from the send that it
 //   waits for, as it would if helpers waited until their owner is done; nor does a helper inside a
 //   critical section. Unmarked regions that call MPI are not shared then at all.
 //

@@ -40,7 +40,7 @@ std::uint64_t bytes_of(const Call<Count>& call, const layout::Layout& layout) {
   return memory::device_runtime_loaded() ? 0 : count * size;
 }
 
-// True if the engine has done it. `move`: layout::pack or layout::unpack.
+// True if the engine has done it. `move`: layout::pack_range or layout::unpack_range.
 template <class Count, class Move>
 bool moved(const Call<Count>& call, const layout::Layout& layout, Move move) {
   const std::uint64_t bytes = bytes_of(call, layout);
@@ -48,18 +48,19 @@ bool moved(const Call<Count>& call, const layout::Layout& layout, Move move) {
   const layout::Elements elements{
       &layout, static_cast<std::uint64_t>(call.count), layout::address_of(call.memory),
       layout::cache_level_of(bytes, services.node->header().cache_bytes)};
-  move(elements, layout::Range{0, bytes}, static_cast<const char*>(call.stream) + *call.position);
+  move(elements, layout::StreamRange{0, bytes},
+       static_cast<const char*>(call.stream) + *call.position);
   *call.position += static_cast<Count>(bytes);
   services.counters().bytes_packed.add(bytes);
   return true;
 }
 
-constexpr auto kPack = [](const layout::Elements& from, layout::Range range, const char* stream) {
-  layout::pack(from, range, const_cast<char*>(stream));  // the caller's to write
+constexpr auto kPack = [](const layout::Elements& from, layout::StreamRange range,
+                          const char* stream) {
+  layout::pack_range(from, range, const_cast<char*>(stream));  // the caller's to write
 };
-constexpr auto kUnpack = [](const layout::Elements& to, layout::Range range, const char* stream) {
-  layout::unpack(to, range, stream);
-};
+constexpr auto kUnpack = [](const layout::Elements& to, layout::StreamRange range,
+                            const char* stream) { layout::unpack_range(to, range, stream); };
 
 // `library()` makes the call as it was made.
 template <class Count, class Move, class Library>

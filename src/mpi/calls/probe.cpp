@@ -262,7 +262,7 @@ int probe_once(Probing&& probing, void (*settle)(Probing&), int* flag) {
 
 int probe_until_seen(Probing&& probing, void (*settle)(Probing&)) {
   do {
-    wait::until_told([&] { return sees(probing); });
+    wait::until_shared([&] { return sees(probing); });
     settle(probing);
   } while (probing.code == MPI_SUCCESS && probing.flag == 0);
   return probing.code;

@@ -36,7 +36,7 @@ class WaitAll {
     clear_statuses();
     std::copy_n(requests_, size_, left_.data());
     for (;;) {
-      wait::until_told([&] { return look(); });
+      wait::until_shared([&] { return look(); });
       if (is_refused()) return code_;
       if (found_ == MPI_UNDEFINED) return errors_ ? with_errors() : MPI_SUCCESS;
       take();

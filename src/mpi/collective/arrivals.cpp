@@ -45,7 +45,7 @@ void wait_for(Comm& comm, Needed&& needed) {
     }
     return settled == comm.members.size() || is_off(comm);
   };
-  wait_until(are_there, wait::Tasks::may_run);
+  wait_until(are_there, wait::OfferedTasks::may_run);
   services.counters().collectives_with_arrival_barrier.add(1);
 }
 
@@ -99,7 +99,7 @@ void drain_rendezvous() {
   for (int i = 0; pending_requests.needs_this_rank(); ++i) {
     if (i >= kLooks && (!is_rendezvous_for_me_waiting() || ticks() > end)) return;
     kick_progress();
-    wait::polled_in_vain();
+    wait::note_failed_poll();
   }
 }
 
@@ -196,7 +196,7 @@ bool barrier(Comm& comm) {
     }
     return settled == comm.members.size();
   };
-  wait_until(are_there, wait::Tasks::may_run);
+  wait_until(are_there, wait::OfferedTasks::may_run);
   services.counters().collectives_with_arrival_barrier.add(1);
   return comm.on_one_node;
 }

@@ -103,7 +103,7 @@ bool barrier(Comm& comm);
 
 // Waits until done() is true. Drives the library's progress, on which a late rank may depend.
 template <class Done>
-void wait_until(Done&& done, wait::Tasks tasks = wait::Tasks::none) {
+void wait_until(Done&& done, wait::OfferedTasks tasks = wait::OfferedTasks::none) {
   constexpr int kKickEvery = 8;  // polls between two calls of the library's progress
   int looks = 0;
   auto look = [&] {

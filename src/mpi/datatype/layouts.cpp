@@ -31,8 +31,8 @@ Result<LayoutPtr> basic_layout(MPI_Datatype type, Gaps gaps) {
   return layout::named(extent, 1);
 }
 
-layout::Order order_of(int order) {
-  return order == MPI_ORDER_C ? layout::Order::c : layout::Order::fortran;
+layout::ArrayOrder order_of(int order) {
+  return order == MPI_ORDER_C ? layout::ArrayOrder::c : layout::ArrayOrder::fortran;
 }
 
 layout::Distribution distribution_of(int distribution) {

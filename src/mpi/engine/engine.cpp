@@ -58,18 +58,18 @@ size_t mh_layout_blocks(const mh_layout* layout) { return layout->held->blocks()
 
 size_t mh_layout_pack(const mh_layout* layout, size_t count, const void* base, size_t begin,
                       size_t end, void* packed) {
-  return layout::pack(elements(layout, count, base), {begin, end}, packed);
+  return layout::pack_range(elements(layout, count, base), {begin, end}, packed);
 }
 
 size_t mh_layout_unpack(const mh_layout* layout, size_t count, void* base, size_t begin, size_t end,
                         const void* packed) {
-  return layout::unpack(elements(layout, count, base), {begin, end}, packed);
+  return layout::unpack_range(elements(layout, count, base), {begin, end}, packed);
 }
 
 size_t mh_layout_list(const mh_layout* layout, size_t count, const void* base, size_t begin,
                       size_t end, struct iovec* room, size_t entries, size_t* bytes) {
-  const layout::Blocks found =
-      layout::blocks(elements(layout, count, base), {begin, end}, {room, entries});
+  const layout::ListedBlocks found =
+      layout::list_blocks(elements(layout, count, base), {begin, end}, {room, entries});
   *bytes = found.bytes;
   return found.used;
 }
@@ -77,8 +77,8 @@ size_t mh_layout_list(const mh_layout* layout, size_t count, const void* base, s
 size_t mh_layout_copy(const mh_layout* to, void* to_base, const mh_layout* from,
                       const void* from_base, size_t count, size_t begin, size_t end, void* scratch,
                       size_t scratch_bytes) {
-  return layout::copy(elements(to, count, to_base), elements(from, count, from_base), {begin, end},
-                      {static_cast<std::byte*>(scratch), scratch_bytes});
+  return layout::copy_range(elements(to, count, to_base), elements(from, count, from_base),
+                            {begin, end}, {static_cast<std::byte*>(scratch), scratch_bytes});
 }
 
 }  // extern "C"

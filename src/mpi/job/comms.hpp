@@ -29,7 +29,7 @@ struct Comm : std::enable_shared_from_this<Comm> {
   int rank;
   std::vector<std::int16_t> node_rank_of;  // by rank in the communicator; kElsewhere off this node
   bool on_one_node;                        // all members are here
-  steal::Order order;                      // post_comm_access
+  steal::CopyOrder order;                  // post_comm_access
   // Made of it so far, by members and salt. Guarded by the mutex of all communicators.
   std::unordered_map<std::uint64_t, std::uint64_t> children;
 

@@ -43,7 +43,7 @@ struct Config {
   std::uint64_t exchange_threshold = 0;
   std::uint64_t help_threshold = 0;         // bytes from which third ranks take a hand,
   std::uint64_t mapped_help_threshold = 0;  // ... where all ranks map both ends
-  steal::Order order = steal::Order::both_ends;
+  steal::CopyOrder order = steal::CopyOrder::both_ends;
 
   MPI_Comm node_comm{};       // ranks of this node, in order; carries completions and resent data
   MPI_Comm internode_comm{};  // a duplicate of MPI_COMM_WORLD, only while `internode`

@@ -35,7 +35,7 @@ bool share(bool wanted, node::Door* door, const node::DoorName& name) {
   const int own = wanted && g_heap != nullptr ? g_heap->descriptor() : -1;
   if (!agreement::all(own >= 0, config.node_comm)) return false;
   std::uint32_t attached = 0;
-  const node::Door::Take take = [&](std::uint32_t rank, Fd fd) {
+  const node::Door::TakeFd take = [&](std::uint32_t rank, Fd fd) {
     if (services.memory->attach(rank, std::move(fd)).ok()) ++attached;
   };
   const Status done = door != nullptr

@@ -32,10 +32,10 @@ namespace {
 
 void say_settings() {
   if (config.world_rank != 0) return;
-  for (const std::string& warning : loaded_settings().warnings) say("{}", warning);
+  for (const std::string& warning : loaded_settings().warnings) print_message("{}", warning);
   if (settings().enable && settings().threshold.one_way < kLeastThreshold)
-    say("MH_THRESHOLD={} is taken as {}: shorter messages gain nothing",
-        settings().threshold.one_way, kLeastThreshold);
+    print_message("MH_THRESHOLD={} is taken as {}: shorter messages gain nothing",
+                  settings().threshold.one_way, kLeastThreshold);
 }
 
 // Prints a line per node if help was expected and is not possible.
@@ -44,8 +44,8 @@ void say_why_not() {
                       settings().memory == MemoryPath::cells ||
                       settings().memory == MemoryPath::mapped || config.ranks == 1;
   if (config.reaching || config.me != 0 || chosen) return;
-  say("large messages go through {}: {}; `mh doctor` explains",
-      config.pipelining ? "shared cells" : "the MPI library", node_setup::why_not());
+  print_message("large messages go through {}: {}; `mh doctor` explains",
+                config.pipelining ? "shared cells" : "the MPI library", node_setup::why_not());
 }
 
 // After the library's MPI_Init* has succeeded: collective over MPI_COMM_WORLD.
@@ -80,14 +80,14 @@ void start_helping() {
     short_receives.set_limit(config.threshold);
   comms::start();
   services.counters().start_tick.set(begin);
-  wait::employ(&node_work(), cores::rules());
+  wait::install_actions(&node_work(), cores::rules());
 }
 
 // Before the library's MPI_Finalize: collective over MPI_COMM_WORLD.
 void stop_helping() {
   if (!switches.started) return;
   switches.started = false;
-  wait::offer({});  // no task may run on top of a task that has called exit()
+  wait::offer_tasks({});  // no task may run on top of a task that has called exit()
   // Waits for the ranks of this node, and helps them: after the barrier none of them needs this
   // rank.
   if (switches.active) arrivals::barrier(MPI_COMM_WORLD);
@@ -95,7 +95,7 @@ void stop_helping() {
   internode::stop();
   openmp::stop_sharing();
   write_report(config.describing ? "" : node_setup::why_not());
-  wait::employ(nullptr, {});
+  wait::install_actions(nullptr, {});
   cores::take_back_cores();
   arrivals::end_tight_loops();
   if (switches.active) {

@@ -41,8 +41,8 @@ void share_loops() {
     switches.threads = switches.threads || openmp::has_marked_loops();
     in_loop::start();
   } else if (config.me == 0) {
-    say("no loops are shared: the program has {} OpenMP run time",
-        shared.code == Code::unsupported ? "no, or more than one," : "no usable");
+    print_message("no loops are shared: the program has {} OpenMP run time",
+                  shared.code == Code::unsupported ? "no, or more than one," : "no usable");
   }
 }
 
@@ -59,7 +59,7 @@ std::uint32_t own_cores() {
 
 // Once per node.
 void say_no_loops(std::string_view reason) {
-  if (config.me == 0) say("loops are not shared: {}", reason);
+  if (config.me == 0) print_message("loops are not shared: {}", reason);
 }
 
 }  // namespace
@@ -67,7 +67,7 @@ void say_no_loops(std::string_view reason) {
 void share_cores() {
   bool loops = settings().openmp || openmp::has_marked_loops();
   if (node_setup::oversubscribed() || !(loops || config.willing)) return;
-  if (!services.node->one_pid_namespace()) {
+  if (!services.node->has_one_pid_namespace()) {
     if (loops) say_no_loops("ranks run in different pid namespaces");
     return;
   }
@@ -109,8 +109,8 @@ void take_back_cores() {
   delete std::exchange(services.helpers, nullptr);
 }
 
-wait::Rules rules() {
-  wait::Rules rules;
+wait::WaitRules rules() {
+  wait::WaitRules rules;
   rules.cores = config.multiple && settings().wait_together ? own_cores() : 0;
   rules.oversubscribed = node_setup::oversubscribed();
   rules.yields = config.ranks * settings().fake_nodes > services.node->usable_cpus();

@@ -18,14 +18,15 @@ namespace {
 mh_offer offer_tasks(mh_offer tasks) {
   if (!switches.active || !settings().tasks_in_wait) return {};
   in_loop::count_with_threads();
-  const wait::Offer before = wait::offer({.has = tasks.has, .run = tasks.run, .of = tasks.of});
+  const wait::TaskOffer before =
+      wait::offer_tasks({.has = tasks.has, .run = tasks.run, .of = tasks.of});
   return {.has = before.has, .run = before.run, .of = before.of};
 }
 
 }  // namespace
 
 const mh_idle_work* idle_work() {
-  static constexpr mh_idle_work kWork{.help = []() -> int { return wait::help() ? 1 : 0; },
+  static constexpr mh_idle_work kWork{.help = []() -> int { return wait::help_once() ? 1 : 0; },
                                       .end_help = [] { wait::end_help(); },
                                       .offer = offer_tasks};
   return &kWork;

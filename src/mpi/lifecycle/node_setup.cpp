@@ -63,7 +63,7 @@ bool stops_at(const std::string& reason) {
 // The first data that the ranks of a node exchange. A peer uses it to try to read this rank's
 // memory.
 struct PeerInfo {
-  memory::Surroundings surroundings;
+  memory::AccessFacts surroundings;
   std::uint64_t address;
   std::uint64_t value;
   std::int32_t pid;
@@ -72,7 +72,7 @@ static_assert(std::is_trivially_copyable_v<PeerInfo>);
 
 std::vector<PeerInfo> exchange_peer_infos() {
   g_probe_word = ticks() ^ (static_cast<std::uint64_t>(getpid()) << 40U);
-  const PeerInfo mine{.surroundings = memory::look_around(),
+  const PeerInfo mine{.surroundings = memory::read_access_facts(),
                       .address = reinterpret_cast<std::uint64_t>(&g_probe_word),
                       .value = g_probe_word,
                       .pid = getpid()};
@@ -167,7 +167,7 @@ std::string probe_peers(const std::vector<PeerInfo>& infos) {
       return "ranks run in different pid namespaces";
     }
     const memory::View word{.address = info.address, .pid = info.pid, .rank = rank};
-    const Status reached = memory::probe(word, info.value);
+    const Status reached = memory::probe_read(word, info.value);
     if (!reached) return reason("ranks cannot read each other's memory", reached);
   }
   return {};
@@ -193,8 +193,9 @@ std::string try_memory(const std::vector<PeerInfo>& infos) {
 // Maps the heaps of the ranks if every rank has one.
 void map_heaps() {
   const MemoryPath path = settings().memory;
-  services.memory.emplace(config.me, config.ranks,
-                          config.reaching ? memory::Reach::Kernel::yes : memory::Reach::Kernel::no);
+  services.memory.emplace(
+      config.me, config.ranks,
+      config.reaching ? memory::Reach::KernelCopies::yes : memory::Reach::KernelCopies::no);
   const bool wanted = path == MemoryPath::automatic || path == MemoryPath::mapped;
   detail::config.mapping = heaps::share(wanted, g_door ? &*g_door : nullptr, g_door_name);
   if (!config.mapping) return;
@@ -228,7 +229,7 @@ void build_steps() {
   services.node->settle();
   g_segment->close_fd();
   apply_settings();
-  services.memory.emplace(config.me, config.ranks, memory::Reach::Kernel::no);
+  services.memory.emplace(config.me, config.ranks, memory::Reach::KernelCopies::no);
   switches.active = true;
   if (stops_at(look_for_objections())) return;
   detail::config.willing = true;
@@ -237,9 +238,9 @@ void build_steps() {
   detail::config.reaching = !stops_at(try_memory(infos));
   // A rank that is late with a message on a pipeline needs a core, for a thread of its own process.
   const std::string why_no_pipelines =
-      agreed_reason(!services.node->one_pid_namespace() ? "process numbers differ"
-                    : node_setup::oversubscribed()      ? "more ranks than cores"
-                                                        : "");
+      agreed_reason(!services.node->has_one_pid_namespace() ? "process numbers differ"
+                    : node_setup::oversubscribed()          ? "more ranks than cores"
+                                                            : "");
   const bool contiguous_too = settings().memory != MemoryPath::cma;
   map_heaps();
   detail::config.pipelining = why_no_pipelines.empty() && (config.reaching || contiguous_too);
@@ -256,7 +257,8 @@ void await_everyone() {
   agreement::barrier(MPI_COMM_WORLD, [&] {
     if (said || ticks() - begin < ticks_from_ns(tuning::kStartPatienceNs)) return;
     said = true;
-    say("still waiting for all ranks to start; LD_PRELOAD must be set for every rank of the job");
+    print_message(
+        "still waiting for all ranks to start; LD_PRELOAD must be set for every rank of the job");
   });
 }
 

@@ -11,7 +11,7 @@ namespace mh::mpi {
 // The work of a waiting rank: the wait loop's view of this process (progress.cpp). wait.hpp has the
 // order of the steps; each step is one line of services. One thread of the rank at a time is in a
 // step, except where wait.hpp says otherwise.
-wait::Work& node_work();
+wait::WaitActions& node_work();
 
 // The summary at the end (report.cpp): gathers the counters of all ranks at rank 0 of
 // MPI_COMM_WORLD. Collective, at the beginning of MPI_Finalize. Rank 0's MH_SUMMARY and
@@ -29,7 +29,7 @@ void share_cores();
 void take_back_cores();
 
 // The rules for waits of this rank on this machine.
-wait::Rules rules();
+wait::WaitRules rules();
 
 }  // namespace cores
 }  // namespace mh::mpi

@@ -25,7 +25,7 @@
 namespace mh::mpi {
 namespace {
 
-class NodeWork final : public wait::Work {
+class NodeWork final : public wait::WaitActions {
  public:
   void progress() override {
     resend_wanted();
@@ -39,7 +39,7 @@ class NodeWork final : public wait::Work {
     send_descriptors::search_lost();
   }
 
-  bool own() override {
+  bool copy_own_chunk() override {
     return receive_chunk() || push_sent() ||
            (services.pipeline_engine && services.pipeline_engine->move_one());
   }
@@ -50,7 +50,7 @@ class NodeWork final : public wait::Work {
     return late && lend([&] { return services.lender->lend_to(*late); });
   }
 
-  bool own_within_own() override {
+  bool copy_own_chunk_nested() override {
     resend_wanted();
     return (services.pipeline_engine && services.pipeline_engine->move_one()) || lend_to_partner();
   }
@@ -64,7 +64,7 @@ class NodeWork final : public wait::Work {
     return worked;
   }
 
-  void idle(bool now) override {
+  void set_idle(bool now) override {
     services.node->mine().idle.store(now ? 1 : 0, std::memory_order_relaxed);
     if (now && config.sharing_loops) look_around();
     if (!now && services.workers) services.workers->stop();
@@ -74,18 +74,18 @@ class NodeWork final : public wait::Work {
     if (services.lender) services.lender->take_back();
   }
 
-  void account(std::uint64_t waited) override {
+  void count_wait(std::uint64_t waited) override {
     services.counters().wait_ticks.add(waited);
     services.counters().waits.add(1);
   }
 
-  void between_looks() override {
+  void between_polls() override {
     in_loop::let_others();
     if (services.helpers != nullptr && services.helpers->has_waiting_helpers()) ::sched_yield();
   }
   bool is_guest() override { return lend::guest() != lend::Guest::no; }
   bool is_overdue() override { return lend::guest() == lend::Guest::overdue; }
-  void go_home() override { lend::give_core_back(); }
+  void return_core() override { lend::give_core_back(); }
 
  private:
   // Copies a chunk of a message that this rank receives.
@@ -135,7 +135,8 @@ class NodeWork final : public wait::Work {
   static void say_once_not_here() {
     static bool said = false;
     if (!said && openmp::shared_region() != nullptr)
-      say("loops: a rank may not run on the cores of another (cpusets); start the job "
+      print_message(
+          "loops: a rank may not run on the cores of another (cpusets); start the job "
           "with one set of cores for all ranks of a node to have loops shared");
     said = true;
   }
@@ -143,7 +144,7 @@ class NodeWork final : public wait::Work {
 
 }  // namespace
 
-wait::Work& node_work() {
+wait::WaitActions& node_work() {
   static NodeWork work;
   return work;
 }

@@ -149,7 +149,8 @@ void print_text(const std::string& text) {
 void write_file(const std::string& path, const std::string& text) {
   std::ofstream file(path);
   file << text << '\n';
-  if (!file.flush()) say("cannot write MH_SUMMARY_JSON={}: {}", path, std::strerror(errno));
+  if (!file.flush())
+    print_message("cannot write MH_SUMMARY_JSON={}: {}", path, std::strerror(errno));
 }
 
 }  // namespace

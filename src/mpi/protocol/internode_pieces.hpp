@@ -26,7 +26,7 @@ struct Cut {
   std::uint64_t bytes;
   std::uint64_t piece;
   [[nodiscard]] std::uint64_t pieces() const { return (bytes + piece - 1) / piece; }
-  [[nodiscard]] layout::Range range(std::uint64_t index) const {
+  [[nodiscard]] layout::StreamRange range(std::uint64_t index) const {
     return {index * piece, std::min(bytes, (index + 1) * piece)};
   }
 };
@@ -37,7 +37,9 @@ inline int tag_of(const p2p::Descriptor& descriptor) {
   return tags::kPieces[descriptor.generation % tags::kPieces.count];
 }
 
-inline int length_of(layout::Range range) { return static_cast<int>(range.end - range.begin); }
+inline int length_of(layout::StreamRange range) {
+  return static_cast<int>(range.end - range.begin);
+}
 
 // The buffers of pieces. What was given back last is still in the cache: it is taken first.
 class PieceBuffers {

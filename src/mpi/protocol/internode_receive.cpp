@@ -83,7 +83,7 @@ class Incoming {
 
   struct Coming {
     MPI_Request request;
-    layout::Range range;
+    layout::StreamRange range;
     std::byte* buffer;  // null: it comes to its place
   };
 
@@ -145,7 +145,7 @@ class Incoming {
     if (posted_ == cut_.pieces() && coming_.empty()) pack_pipeline_.nothing_more();
   }
 
-  static void count(layout::Range range) {
+  static void count(layout::StreamRange range) {
     services.counters().own_chunks_received.add(1);
     services.counters().own_bytes_received.add(range.end - range.begin);
   }

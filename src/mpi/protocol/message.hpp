@@ -71,7 +71,7 @@ inline int wait_request(MPI_Request* request, MPI_Status* status, int looks = wa
 // The same for a request that a call of the program waits for.
 inline int await_request(MPI_Request* request, MPI_Status* status, int looks = wait::kFewLooks) {
   TestOf test(request, status);
-  wait::until_told(test, looks);
+  wait::until_shared(test, looks);
   return test.code();
 }
 

@@ -33,8 +33,8 @@ AddressRange bounds_without_layout(const ReceiveTarget& target) {
   real.Type_get_true_extent_x(target.type, &true_lower, &true_extent);
   const MPI_Count far = extent * (target.count - 1);
   const layout::Address base = layout::address_of(target.buffer);
-  return {.begin = layout::moved(base, true_lower + std::min<MPI_Count>(far, 0)),
-          .end = layout::moved(base, true_lower + true_extent + std::max<MPI_Count>(far, 0))};
+  return {.begin = layout::address_at(base, true_lower + std::min<MPI_Count>(far, 0)),
+          .end = layout::address_at(base, true_lower + true_extent + std::max<MPI_Count>(far, 0))};
 }
 
 bool meets(const Memory& memory, const AddressRange& range) {
@@ -52,8 +52,8 @@ bool any_of_head(const Memory& memory, Met&& met) {
                             .end = std::min(memory.bounds.end, begin + p2p::kDescriptorBytes)});
   }
   std::array<iovec, p2p::kDescriptorBytes> blocks;
-  const layout::Blocks found = layout::blocks({memory.layout.get(), memory.count, memory.base},
-                                              {0, p2p::kDescriptorBytes}, blocks);
+  const layout::ListedBlocks found = layout::list_blocks(
+      {memory.layout.get(), memory.count, memory.base}, {0, p2p::kDescriptorBytes}, blocks);
   return std::any_of(blocks.begin(), blocks.begin() + static_cast<std::ptrdiff_t>(found.used),
                      [&](const iovec& block) {
                        const layout::Address begin = layout::address_of(block.iov_base);

@@ -35,7 +35,7 @@ Fetched nothing_behind_it(const ReceiveTarget& target) {
 // The descriptor as it lies in a buffer whose type has gaps.
 void gather_descriptor(const ReceiveTarget& target, p2p::Descriptor& descriptor) {
   if (const layout::LayoutPtr layout = layouts::of(target.type)) {
-    layout::pack(end_of(target, layout), {0, p2p::kDescriptorBytes}, &descriptor);
+    layout::pack_range(end_of(target, layout), {0, p2p::kDescriptorBytes}, &descriptor);
     return;
   }
   const std::uint64_t element = datatypes::info(target.type).size;

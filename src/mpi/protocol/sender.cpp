@@ -190,7 +190,7 @@ bool is_left_as_exchanged(const Outgoing& message, std::uint32_t receiver) {
   if (!is_exchanged(message.exchange) || message.bytes >= config.exchange_threshold) return false;
   // As here, so there, most likely: what is not described is copied once more (overlaps.hpp).
   if (overlaps.any_bounced()) return false;
-  if (is_for_third_ranks(message.bytes) && services.node->somebody_else_idle(receiver))
+  if (is_for_third_ranks(message.bytes) && services.node->has_idle_peer_except(receiver))
     return false;
   services.counters().messages_exchanged.add(1);
   return true;
@@ -205,7 +205,8 @@ bool moves_without_this_thread(const datatypes::Info& info) {
     return false;  // another thread is at it
   static std::atomic_flag said = ATOMIC_FLAG_INIT;
   if (config.me == 0 && !said.test_and_set(std::memory_order_relaxed)) {
-    say("large {} messages go through the MPI library: there are no threads to help with them, or "
+    print_message(
+        "large {} messages go through the MPI library: there are no threads to help with them, or "
         "they may not run on the cores of other ranks (cpusets)",
         info.contiguous ? "contiguous" : "noncontiguous");
   }
@@ -348,7 +349,7 @@ void await_taken(Slot slot) {
   constexpr int kKickEvery = 4;  // looks at the flag between two kicks at the library
   p2p::SendSlot& send = services.send_queue.slot(slot);
   int looks = 0;
-  wait::until_told([&] {
+  wait::until_shared([&] {
     // acquire: pairs with the receiver's last change; after it the buffer is ours again.
     if (send.state() == p2p::SlotState::done) return true;
     if (++looks % kKickEvery == 0) kick_progress();

@@ -95,7 +95,7 @@ bool is_mapped(const memory::View& view, std::uint64_t bytes) {
 }
 
 // As a job that its sender can take a hand in, and third ranks if it is long enough for them.
-bool move_as_job(const steal::Work& work, bool mapped, const steal::Shapes* shapes,
+bool move_as_job(const steal::CopySpec& work, bool mapped, const steal::Shapes* shapes,
                  p2p::SendSlot* send) {
   const std::uint64_t least = mapped ? config.mapped_help_threshold : config.help_threshold;
   const auto audience = work.bytes >= least ? steal::Audience::node : steal::Audience::told;
@@ -111,8 +111,8 @@ bool move_as_job(const steal::Work& work, bool mapped, const steal::Shapes* shap
   return transfer.close();
 }
 
-steal::Work work_of(const memory::View& to, const memory::View& from, std::uint64_t bytes,
-                    steal::Order order) {
+steal::CopySpec work_of(const memory::View& to, const memory::View& from, std::uint64_t bytes,
+                        steal::CopyOrder order) {
   return {.to = to,
           .from = from,
           .bytes = bytes,
@@ -139,7 +139,7 @@ bool move_straight(const Taken& message) {
                                    : services.area(message.sender).send_queue.shapes[message.slot]};
   const memory::View there = view_of(to.base, config.me);
   if (!is_mapped(there, shapes.to) || !is_mapped(send.from, shapes.from)) return false;
-  steal::Work work = work_of(there, send.from, message.bytes, message.order);
+  steal::CopySpec work = work_of(there, send.from, message.bytes, message.order);
   work.shaped = true;
   return move_as_job(work, true, &shapes, &send);
 }
@@ -192,8 +192,8 @@ bool move(const Taken& message) {
 
 // Who cannot load and store both ends asks the kernel, or, where that refuses, must not try.
 bool move_by_many(const memory::View& to, const memory::View& from, std::uint64_t bytes,
-                  steal::Order order, p2p::SendSlot* send) {
-  const steal::Work work = work_of(to, from, bytes, order);
+                  steal::CopyOrder order, p2p::SendSlot* send) {
+  const steal::CopySpec work = work_of(to, from, bytes, order);
   const bool mapped = is_mapped(to, bytes) && is_mapped(from, bytes);
   if (mapped || config.reaching) return move_as_job(work, mapped, nullptr, send);
   return thief().copy_chunk(work, nullptr, {.offset = 0, .bytes = bytes}).ok();
@@ -245,7 +245,7 @@ void send_to_self(const void* from, MPI_Count count, MPI_Datatype type, void* to
   }
   for (MPI_Request& request : requests) {
     int flag = 0;
-    while (real.Test(&request, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && flag == 0) relax();
+    while (real.Test(&request, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && flag == 0) spin_pause();
   }
 }
 

@@ -31,7 +31,7 @@ inline p2p::End end_at(const void* address) { return {.base = layout::address_of
 // Runs a job of this rank with every hand that is free. With `send descriptor`, its sender is one
 // of them. False if something could not be read or written.
 bool move_by_many(const memory::View& to, const memory::View& from, std::uint64_t bytes,
-                  steal::Order order, p2p::SendSlot* send);
+                  steal::CopyOrder order, p2p::SendSlot* send);
 
 // A message whose send descriptor this rank has taken, and where its first `bytes` go.
 struct Taken {
@@ -39,7 +39,7 @@ struct Taken {
   std::uint32_t slot;    // of its send queue
   p2p::End to;
   std::uint64_t bytes;
-  steal::Order order;
+  steal::CopyOrder order;
 
   [[nodiscard]] p2p::SendSlot& send() const { return services.area(sender).send_queue.slots[slot]; }
 };

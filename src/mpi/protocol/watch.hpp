@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // For whoever waits for the last chunks of a job: are they in the hands of dead processes?
 //
-// A process that helps says so before it takes a chunk (node::Visit). Looks at that, and at the
-// process table, once a second at most. Belongs to one wait.
+// A process that helps says so before it takes a chunk (node::ClaimIntent). Looks at that, and at
+// the process table, once a second at most. Belongs to one wait.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ class Watch {
   // Whether a rank that does, or does not, live has a chunk of this rank's jobs.
   static bool any_visit(bool living) {
     for (std::uint32_t rank = 0; rank < config.ranks; ++rank) {
-      if (node::is_visited(services.node->record(rank), config.me) &&
-          services.node->alive(rank) == living) {
+      if (node::may_hold_chunk_of(services.node->record(rank), config.me) &&
+          services.node->is_alive(rank) == living) {
         return true;
       }
     }

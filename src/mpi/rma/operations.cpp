@@ -248,7 +248,8 @@ bool defer_operation(Win& win, const void* origin, const TargetArgs& target, con
 // The layout of a type cannot be read; only the library could move its elements.
 CallResult report_unknown_layout(const Win& win) {
   static Once once;
-  if (once()) say("a datatype of a one-sided operation cannot be read, so the operation fails");
+  if (once())
+    print_message("a datatype of a one-sided operation cannot be read, so the operation fails");
   return raise_error(win.handle, MPI_ERR_TYPE);
 }
 
@@ -469,7 +470,7 @@ void progress_sometimes() {
   thread_local std::uint32_t calls = 0;
   if (++calls % kEvery != 0) return;
   kick_progress();
-  wait::polled_in_vain();
+  wait::note_failed_poll();
 }
 
 }  // namespace mh::mpi::rma

@@ -140,7 +140,7 @@ class ElementwiseReduction {
   using ElementBytes = std::array<std::byte, mh::rma::kMostSwapped>;
 
   Status update(std::uint64_t at) {
-    const layout::Range range{at, at + operation_.what.element};
+    const layout::StreamRange range{at, at + operation_.what.element};
     BoundOperation one;
     one.what = {.op = mh::rma::Op::no_op,
                 .atomic = true,
@@ -177,11 +177,11 @@ class ElementwiseReduction {
     return await_results(win_, operation_.what.target) ? Status{} : Status{Code::system, 0};
   }
 
-  [[nodiscard]] std::uint64_t address_of(layout::Range range) const {
+  [[nodiscard]] std::uint64_t address_of(layout::StreamRange range) const {
     const mh::rma::RmaBuffer& target = operation_.target;
     if (target.layout == nullptr) return target.base.address + range.begin;
     std::array<iovec, 1> found{};
-    layout::blocks(mh::rma::elements_there(target), range, found);
+    layout::list_blocks(mh::rma::elements_there(target), range, found);
     return layout::address_of(found[0].iov_base);
   }
 
@@ -301,7 +301,8 @@ enum Objection : int { kNone, kAlone, kUnwilling, kThreads };
 
 Objection objection() {
   if (config.ranks == 1) return kAlone;
-  if (!switches.active || !config.windows || !services.node->one_pid_namespace()) return kUnwilling;
+  if (!switches.active || !config.windows || !services.node->has_one_pid_namespace())
+    return kUnwilling;
   return config.multiple ? kNone : kThreads;
 }
 
@@ -330,7 +331,8 @@ void start_internode() {
   if (all[0] != 0) return;
   if (all[1] != kNone) {
     if (config.world_rank == 0) {
-      say("windows over several nodes stay the MPI library's: {}", objection_text(all[1]));
+      print_message("windows over several nodes stay the MPI library's: {}",
+                    objection_text(all[1]));
     }
     return;
   }

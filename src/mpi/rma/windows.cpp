@@ -97,7 +97,7 @@ bool can_reach(Exposed& target, const ExposureInfo& info, const Mappings& mappin
 
 // The same on all ranks of the communicator, without communication.
 bool may_be_ours(const Comm& comm) {
-  if (!config.windows || !services.node->one_pid_namespace()) return false;
+  if (!config.windows || !services.node->has_one_pid_namespace()) return false;
   if (comm.on_one_node) return comm.members.size() > 1 && comm.line != nullptr;
   return config.spanning && comm.size <= static_cast<int>(node::kMaxRanks);
 }

@@ -58,8 +58,8 @@ struct RemoteRank {
 // The buffer for a result that another rank owes.
 struct AwaitedResult {
   mh::rma::RmaBuffer buffer;
-  layout::LayoutPtr layout;  // layout of the buffer
-  layout::Range range{};     // of the buffer's stream
+  layout::LayoutPtr layout;     // layout of the buffer
+  layout::StreamRange range{};  // of the buffer's stream
 };
 
 struct InternodeState {

@@ -12,12 +12,12 @@
 namespace mh {
 namespace {
 
-// The system's fence, with places where a test goes on meanwhile, once.
+// The system's fence, with hooks that run once inside pass() and pass_alone().
 struct Seamed {
   static inline bool exists = true;
   static inline bool works = true;
-  static inline std::function<void()> in_pass;        // before the fence
-  static inline std::function<void()> in_pass_alone;  // behind it
+  static inline std::function<void()> in_pass;        // runs before the fence
+  static inline std::function<void()> in_pass_alone;  // runs after the fence
 
   static bool prepare() { return exists && ProcessFence::prepare(); }
   static bool pass() {
@@ -75,7 +75,7 @@ TEST_F(BiasedFlagTest, is_raised_by_another_thread_when_it_is_lowered) {
   EXPECT_FALSE(raises_elsewhere());
   EXPECT_FALSE(flag_->raise());
   flag_->lower();
-  EXPECT_TRUE(raises_elsewhere());  // and that thread ends, with the flag raised
+  EXPECT_TRUE(raises_elsewhere());  // that thread ends with the flag raised
   EXPECT_FALSE(flag_->raise());
   EXPECT_FALSE(raises_elsewhere());
   flag_->lower();
@@ -131,7 +131,7 @@ TEST_F(BiasedFlagTest, a_thread_that_comes_while_another_ones_fence_is_passed_pa
 TEST_F(BiasedFlagTest, favours_nobody_without_a_fence) {
   Seamed::exists = false;
   make();
-  Seamed::works = false;  // not asked for
+  Seamed::works = false;  // must not be called
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(flag_->raise());
     EXPECT_FALSE(raises_elsewhere());
@@ -159,7 +159,7 @@ TEST(BiasedFlag, lets_one_thread_in_at_a_time) {
   constexpr int kTurns = 200;
   for (int round = 0; round < kRounds; ++round) {
     BiasedFlag<> flag;
-    long inside = 0;  // by who has raised it
+    long inside = 0;  // written by the thread that has raised the flag
     std::atomic<long> raised{0};
     std::array<std::thread, 3> threads;
     for (std::thread& thread : threads) {

@@ -28,7 +28,8 @@ TEST(Fd, a_moved_one_closes_nothing) {
   {
     const Fd second = std::move(first);
     EXPECT_EQ(second.get(), number);
-    // That is the promise: NOLINTNEXTLINE(bugprone-use-after-move,clang-analyzer-cplusplus.Move)
+    // The moved-from state is part of the contract:
+    // NOLINTNEXTLINE(bugprone-use-after-move,clang-analyzer-cplusplus.Move)
     EXPECT_FALSE(first.valid());
   }
   EXPECT_FALSE(is_open(number));

@@ -12,13 +12,13 @@ namespace {
 
 TEST(Say, writes_one_prefixed_line_to_stderr) {
   testing::internal::CaptureStderr();
-  say("{} of {} ranks", 3, 4);
+  print_message("{} of {} ranks", 3, 4);
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "manyhands: 3 of 4 ranks\n");
 }
 
 TEST(Say, keeps_a_message_on_one_line) {
   testing::internal::CaptureStderr();
-  say("{}", "two\nlines");
+  print_message("{}", "two\nlines");
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "manyhands: two lines\n");
 }
 
@@ -26,7 +26,7 @@ TEST(Say, leaves_errno_alone_even_when_stderr_is_closed) {
   const int saved = ::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 10);
   ::close(STDERR_FILENO);
   errno = EXDEV;
-  say("nobody reads this");
+  print_message("nobody reads this");
   const int after = errno;
   ::dup2(saved, STDERR_FILENO);
   ::close(saved);

@@ -16,7 +16,7 @@ LoadedSettings from(const Environment& environment, std::string_view tune = "") 
   return load_settings(environment, tune, "host.conf");
 }
 
-// The one warning of these variables.
+// The only warning that these variables cause.
 std::string warning(const Environment& environment, std::string_view tune = "") {
   const LoadedSettings loaded = from(environment, tune);
   EXPECT_EQ(loaded.warnings.size(), 1U);
@@ -72,7 +72,7 @@ TEST(Settings, sizes_take_binary_suffixes) {
   EXPECT_EQ(from({{"MH_THRESHOLD", " 70000 "}}).settings.threshold.one_way, 70000U);
 }
 
-// The words `field` takes, one for each value.
+// Expects that `field` accepts these words, a word for each value.
 template <class Value>
 void expect_words(const std::string& key, Value Settings::*field,
                   std::initializer_list<std::pair<const char*, Value>> words) {

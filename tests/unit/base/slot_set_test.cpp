@@ -42,7 +42,8 @@ TEST(SlotSet, finds_the_first_in_use_that_is_wanted) {
 
 TEST(SlotSet, threads_never_share_a_slot) {
   SlotSet<3> slots;
-  std::vector<int> users(3, 0);  // of each slot; plain, so ThreadSanitizer looks as well
+  // A count for each slot; plain, so that ThreadSanitizer checks it, too.
+  std::vector<int> users(3, 0);
   std::atomic<int> clashes{0};
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 4; ++thread) {

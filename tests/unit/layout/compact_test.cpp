@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A layout as plain data moves the same bytes as the layout that it was made of.
+// A compact layout moves the same bytes as the layout it was made from.
 #include "layout/compact.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,8 @@ using Bytes = std::vector<unsigned char>;
 
 LayoutPtr bytes_of(std::int64_t bytes) { return *named(bytes, 1); }
 
-// Both ways pack `count` elements alike, from the middle of a buffer that they do not leave.
+// Both layouts pack `count` elements alike, from the middle of a buffer whose ends they do not
+// touch.
 void expect_same(const Layout& layout, std::uint64_t count) {
   const auto compact = compact_of(layout, count);
   ASSERT_TRUE(compact.has_value());
@@ -32,19 +33,19 @@ void expect_same(const Layout& layout, std::uint64_t count) {
   EXPECT_EQ(compact->bytes, elements.bytes());
   Bytes expected(elements.bytes());
   Bytes packed(elements.bytes());
-  pack(elements, {0, expected.size()}, expected.data());
-  pack(same, {0, packed.size()}, packed.data());
+  pack_range(elements, {0, expected.size()}, expected.data());
+  pack_range(same, {0, packed.size()}, packed.data());
   EXPECT_EQ(packed, expected);
-  pack(same, {3, packed.size()}, packed.data());
+  pack_range(same, {3, packed.size()}, packed.data());
   EXPECT_EQ(std::memcmp(packed.data(), &expected[3], packed.size() - 3), 0);
   EXPECT_EQ(whole->true_lower(), compact->low);
   EXPECT_EQ(whole->true_upper(), compact->high);
 
-  // Nothing outside [low, high) is touched, and its first and last byte are.
+  // Bytes outside of [low, high) are untouched; the first and the last byte inside are written.
   Bytes target(buffer.size(), 0xee);
   const Bytes ones(packed.size(), 1);
-  unpack({.layout = whole.get(), .count = 1, .base = address_of(&target[kMiddle])},
-         {0, ones.size()}, ones.data());
+  unpack_range({.layout = whole.get(), .count = 1, .base = address_of(&target[kMiddle])},
+               {0, ones.size()}, ones.data());
   const auto at = [](std::int64_t place) {
     return static_cast<std::size_t>(static_cast<std::int64_t>(kMiddle) + place);
   };
@@ -75,7 +76,7 @@ TEST(Compact, a_face_of_a_box_that_begins_behind_its_address) {
   const std::array<std::int64_t, 3> sizes{8, 9, 10};
   const std::array<std::int64_t, 3> face{4, 1, 5};
   const std::array<std::int64_t, 3> start{2, 3, 4};
-  const LayoutPtr box = *subarray(sizes, face, start, Order::c, *bytes_of(8));
+  const LayoutPtr box = *subarray(sizes, face, start, ArrayOrder::c, *bytes_of(8));
   expect_same(*box, 1);
   expect_same(*box, 2);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The canonical form of types that programs use, and what constructors refuse.
+// The canonical form of types that programs use, and the arguments that constructors refuse.
 #include "layout/layout.hpp"
 
 #include <fmt/format.h>
@@ -15,9 +15,9 @@ constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
 
 LayoutPtr basic(std::int64_t bytes = 8) { return *named(bytes, bytes); }
 
-// The form of a shape in words: "8 x10+80 x3+1000" is a block of 8 bytes, 10 of them 80 bytes
-// apart, and 3 of those rows; "runs" and "mix" show what they are made of.
-std::string words(const Node& node);
+// A shape as text: "8 x10+80 x3+1000" is a block of 8 bytes, 10 times 80 bytes apart, in 3 rows.
+// "runs" and "mix" list their parts.
+std::string words(const ShapeNode& node);
 
 std::string words(const Grid& grid) {
   std::string text = fmt::format("{}", grid.block);
@@ -35,10 +35,10 @@ std::string words(const Runs& runs) {
   return runs.count == 1 ? text : fmt::format("{} x{}{:+}", text, runs.count, runs.stride);
 }
 
-std::string words(const Node& node) {
-  if (node.kind == Kind::grid) return words(node.grid);
-  if (node.kind == Kind::runs) return words(node.runs);
-  if (node.kind == Kind::repeat) {
+std::string words(const ShapeNode& node) {
+  if (node.kind == ShapeKind::grid) return words(node.grid);
+  if (node.kind == ShapeKind::runs) return words(node.runs);
+  if (node.kind == ShapeKind::repeat) {
     return fmt::format("({}) x{}{:+}", words(*node.child[0]), node.outer.count, node.outer.stride);
   }
   std::string text = "mix";
@@ -50,7 +50,7 @@ std::string words(const Node& node) {
 
 std::string words(const Result<LayoutPtr>& layout) {
   if (!layout) return "failed";
-  const Placed& root = (*layout)->root();
+  const PlacedShape& root = (*layout)->root();
   if (!root.node) return "nothing";
   return root.offset == 0 ? words(*root.node)
                           : fmt::format("{}: {}", root.offset, words(*root.node));
@@ -66,7 +66,7 @@ TEST(Canonical, what_is_adjacent_is_one_block) {
   EXPECT_EQ(words(hindexed(List{1, 0, 1}, List{0, 999, 8}, *basic())), "16");
   const std::vector<LayoutPtr> members = {basic(8), basic(4), basic(4)};
   EXPECT_EQ(words(structure(List{1, 1, 1}, List{0, 8, 12}, members)), "16");
-  EXPECT_EQ(words(subarray(List{4, 5}, List{4, 5}, List{0, 0}, Order::c, *basic())), "160");
+  EXPECT_EQ(words(subarray(List{4, 5}, List{4, 5}, List{0, 0}, ArrayOrder::c, *basic())), "160");
   EXPECT_EQ(words(resized(-8, 24, *basic())), "8");
   EXPECT_EQ(words(contiguous(0, *basic())), "nothing");
   EXPECT_EQ(words(vector(3, 0, 7, *basic())), "nothing");
@@ -85,21 +85,22 @@ TEST(Canonical, what_is_regular_is_a_stride) {
 
 TEST(Canonical, faces_of_a_box_are_grids) {
   const List box = {10, 20, 30};
-  EXPECT_EQ(words(subarray(box, List{1, 20, 30}, List{3, 0, 0}, Order::c, *basic())),
+  EXPECT_EQ(words(subarray(box, List{1, 20, 30}, List{3, 0, 0}, ArrayOrder::c, *basic())),
             "14400: 4800");
-  EXPECT_EQ(words(subarray(box, List{10, 1, 30}, List{0, 3, 0}, Order::c, *basic())),
+  EXPECT_EQ(words(subarray(box, List{10, 1, 30}, List{0, 3, 0}, ArrayOrder::c, *basic())),
             "720: 240 x10+4800");
-  EXPECT_EQ(words(subarray(box, List{10, 20, 1}, List{0, 0, 3}, Order::c, *basic())),
+  EXPECT_EQ(words(subarray(box, List{10, 20, 1}, List{0, 0, 3}, ArrayOrder::c, *basic())),
             "24: 8 x200+240");
-  EXPECT_EQ(words(subarray(box, List{8, 18, 1}, List{1, 1, 3}, Order::c, *basic())),
+  EXPECT_EQ(words(subarray(box, List{8, 18, 1}, List{1, 1, 3}, ArrayOrder::c, *basic())),
             "5064: 8 x18+240 x8+4800");
-  EXPECT_EQ(
-      words(subarray(List{30, 20, 10}, List{1, 18, 8}, List{3, 1, 1}, Order::fortran, *basic())),
-      "5064: 8 x18+240 x8+4800");
+  EXPECT_EQ(words(subarray(List{30, 20, 10}, List{1, 18, 8}, List{3, 1, 1}, ArrayOrder::fortran,
+                           *basic())),
+            "5064: 8 x18+240 x8+4800");
 }
 
 TEST(Canonical, variables_at_a_constant_distance_are_one_more_stride) {
-  const auto face = subarray(List{10, 10, 10}, List{8, 8, 1}, List{1, 1, 1}, Order::c, *basic());
+  const auto face =
+      subarray(List{10, 10, 10}, List{8, 8, 1}, List{1, 1, 1}, ArrayOrder::c, *basic());
   const std::vector<LayoutPtr> five(5, *face);
   EXPECT_EQ(words(structure(List(5, 1), List{0, 8000, 16000, 24000, 32000}, five)),
             "888: 8 x8+80 x8+800 x5+8000");
@@ -163,12 +164,12 @@ TEST(Refused, counts_that_mean_nothing) {
   expect_refused(indexed(List{1, -1}, List{0, 2}, *basic()), EINVAL);
   expect_refused(indexed(List{1}, List{0, 2}, *basic()), EINVAL);
   expect_refused(structure(List{1}, List{0}, std::vector<LayoutPtr>{nullptr}), EINVAL);
-  expect_refused(subarray(List{4}, List{3}, List{2}, Order::c, *basic()), EINVAL);
-  expect_refused(subarray(List{}, List{}, List{}, Order::c, *basic()), EINVAL);
+  expect_refused(subarray(List{4}, List{3}, List{2}, ArrayOrder::c, *basic()), EINVAL);
+  expect_refused(subarray(List{}, List{}, List{}, ArrayOrder::c, *basic()), EINVAL);
   const std::vector<Distributed> two = {{9, Distribution::block, kDefaultArgument, 2}};
-  expect_refused(darray(2, two, Order::c, *basic()), EINVAL);
+  expect_refused(darray(2, two, ArrayOrder::c, *basic()), EINVAL);
   const std::vector<Distributed> uncovered = {{9, Distribution::block, 4, 2}};
-  expect_refused(darray(0, uncovered, Order::c, *basic()), EINVAL);
+  expect_refused(darray(0, uncovered, ArrayOrder::c, *basic()), EINVAL);
 }
 
 TEST(Refused, sizes_and_places_beyond_62_bits) {
@@ -178,7 +179,7 @@ TEST(Refused, sizes_and_places_beyond_62_bits) {
   expect_refused(hindexed_block(1, List{0, kHuge - 1}, *basic()), EOVERFLOW);
   expect_refused(hindexed_block(1, List{-kHuge, kHuge}, *basic()), EOVERFLOW);
   expect_refused(resized(kHuge, kHuge, *basic()), EOVERFLOW);
-  expect_refused(subarray(List{kHuge, kHuge}, List{1, 1}, List{0, 0}, Order::c, *basic()),
+  expect_refused(subarray(List{kHuge, kHuge}, List{1, 1}, List{0, 0}, ArrayOrder::c, *basic()),
                  EOVERFLOW);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The reference: a datatype as the standard defines it, a plain list of basic types and markers,
-// built a second time by plain loops beside each layout. Slow, and small types only.
+// The reference: a datatype as the standard defines it, a plain list of basic types and markers.
+// Plain loops build it beside each layout. Slow, for small types only.
 #pragma once
 
 #include <algorithm>
@@ -74,7 +74,8 @@ inline Type resized(Type type, std::int64_t lower, std::int64_t extent) {
 }
 
 // The elements of an array for which `mine` is true, in storage order. `order` as in MPI.
-inline Type part_of_array(const std::vector<std::int64_t>& sizes, Order order, const Type& child,
+inline Type part_of_array(const std::vector<std::int64_t>& sizes, ArrayOrder order,
+                          const Type& child,
                           const std::function<bool(const std::vector<std::int64_t>&)>& mine) {
   std::int64_t total = 1;
   for (const std::int64_t size : sizes) total *= size;
@@ -83,7 +84,7 @@ inline Type part_of_array(const std::vector<std::int64_t>& sizes, Order order, c
   for (std::int64_t place = 0; place < total; ++place) {
     std::int64_t rest = place;
     for (std::size_t i = 0; i < sizes.size(); ++i) {
-      const std::size_t d = order == Order::c ? sizes.size() - 1 - i : i;
+      const std::size_t d = order == ArrayOrder::c ? sizes.size() - 1 - i : i;
       index[d] = rest % sizes[d];
       rest /= sizes[d];
     }
@@ -92,7 +93,7 @@ inline Type part_of_array(const std::vector<std::int64_t>& sizes, Order order, c
   return resized(made, 0, total * child.extent());
 }
 
-// Every byte of the packed stream of `count` elements: where it lies.
+// The offset of every byte of the packed stream of `count` elements.
 inline std::vector<std::int64_t> stream(const Type& type, std::uint64_t count) {
   std::vector<std::int64_t> at;
   for (std::uint64_t i = 0; i < count; ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Properties of packing, over random types: what the reference says is what the engine does.
+// Properties of packing over random types: the engine agrees with the reference.
 #include "layout/pack.hpp"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace {
 
 using Bytes = std::vector<unsigned char>;
 
-// Memory around elements of a type, with a guard on both sides.
+// Memory around the elements of a type, with a guard on both sides.
 class Memory {
  public:
   Memory(const std::vector<std::int64_t>& places, std::uint64_t seed) {
@@ -30,7 +30,7 @@ class Memory {
       low = std::min(low, place);
       high = std::max(high, place + 1);
     }
-    // Place 0 is at the beginning of a line.
+    // Place 0 is the beginning of a cache line.
     const std::int64_t before = (kGuard - low + kLine - 1) / kLine * kLine;
     bytes_.resize(static_cast<std::size_t>(kLine + before + high + kGuard));
     base_ = before + kLine - static_cast<std::int64_t>(address_of(bytes_.data()) % kLine);
@@ -45,7 +45,7 @@ class Memory {
   }
   unsigned char& at(std::int64_t place) { return bytes_[static_cast<std::size_t>(base_ + place)]; }
   [[nodiscard]] Address base() const { return address_of(bytes_.data() + base_); }
-  // From the first guard on, at the same places in all memories of these elements.
+  // The bytes from the first guard on: offsets are equal in all memories of these elements.
   [[nodiscard]] Bytes bytes() const {
     return {bytes_.begin() + first_, bytes_.end() - kLine + first_};
   }
@@ -73,7 +73,7 @@ struct Case {
   [[nodiscard]] Elements elements(const Memory& memory) const {
     return {type.layout.get(), count, memory.base(), cache_level};
   }
-  // No byte lies in two places of the stream, so that it can be unpacked.
+  // True if no byte of memory occurs twice in the stream, so that it can be unpacked.
   [[nodiscard]] bool is_target() const {
     std::vector<std::int64_t> sorted = places;
     std::sort(sorted.begin(), sorted.end());
@@ -86,7 +86,7 @@ struct Case {
   }
 };
 
-Range random_range(RandomTypes& random, std::size_t length) {
+StreamRange random_range(RandomTypes& random, std::size_t length) {
   auto a = static_cast<std::uint64_t>(random.between(0, static_cast<std::int64_t>(length)));
   auto b = static_cast<std::uint64_t>(random.between(0, static_cast<std::int64_t>(length)));
   return {std::min(a, b), std::max(a, b)};
@@ -122,21 +122,22 @@ TEST(Random, types_have_the_bounds_of_the_standard) {
   });
 }
 
-// Without these the other properties would say little.
+// Without every kind of shape the other properties would prove little.
 TEST(Random, types_reach_every_kind_of_shape) {
-  std::map<std::pair<Kind, bool>, int> seen;  // the kind of the root, and whether there is depth
+  std::map<std::pair<ShapeKind, bool>, int>
+      seen;  // by the kind of the root and whether it has children
   int targets = 0;
   for_random_types(kSeeds, [&](RandomTypes&, const Case& drawn, std::uint64_t) {
-    const Node* node = drawn.type.layout->root().node.get();
+    const ShapeNode* node = drawn.type.layout->root().node.get();
     if (node != nullptr && drawn.count > 0) ++seen[{node->kind, node->depth > 1}];
     targets += drawn.is_target() && drawn.places.size() > 16 ? 1 : 0;
   });
-  EXPECT_GT((seen[{Kind::grid, false}]), 100);
-  EXPECT_GT((seen[{Kind::runs, false}]), 100);
-  EXPECT_GT((seen[{Kind::repeat, false}]), 10);
-  EXPECT_GT((seen[{Kind::mix, false}]), 10);
-  EXPECT_GT((seen[{Kind::repeat, true}]), 10);
-  EXPECT_GT((seen[{Kind::mix, true}]), 10);
+  EXPECT_GT((seen[{ShapeKind::grid, false}]), 100);
+  EXPECT_GT((seen[{ShapeKind::runs, false}]), 100);
+  EXPECT_GT((seen[{ShapeKind::repeat, false}]), 10);
+  EXPECT_GT((seen[{ShapeKind::mix, false}]), 10);
+  EXPECT_GT((seen[{ShapeKind::repeat, true}]), 10);
+  EXPECT_GT((seen[{ShapeKind::mix, true}]), 10);
   EXPECT_GT(targets, 200);
 }
 
@@ -145,9 +146,10 @@ TEST(Random, any_range_is_packed_as_the_type_map_says) {
     Memory memory(drawn.places, seed);
     const Bytes stream = drawn.packed(memory);
     for (int i = 0; i < 6; ++i) {
-      const Range range = i == 0 ? Range{0, stream.size()} : random_range(random, stream.size());
+      const StreamRange range =
+          i == 0 ? StreamRange{0, stream.size()} : random_range(random, stream.size());
       Bytes packed(range.end - range.begin + 1, 0xee);
-      ASSERT_EQ(pack(drawn.elements(memory), range, packed.data()), range.end - range.begin);
+      ASSERT_EQ(pack_range(drawn.elements(memory), range, packed.data()), range.end - range.begin);
       ASSERT_EQ(packed.back(), 0xee);
       packed.pop_back();
       const auto begin = stream.begin() + static_cast<std::ptrdiff_t>(range.begin);
@@ -169,7 +171,7 @@ TEST(Random, unpacking_in_pieces_and_any_order_writes_the_bytes_and_no_gap) {
     for (int i = 0; i < 4; ++i) cuts.push_back(random_range(random, stream.size()).begin);
     std::sort(cuts.begin(), cuts.end());
     for (std::size_t i = cuts.size() - 1; i > 0; --i) {
-      unpack(drawn.elements(memory), {cuts[i - 1], cuts[i]}, stream.data() + cuts[i - 1]);
+      unpack_range(drawn.elements(memory), {cuts[i - 1], cuts[i]}, stream.data() + cuts[i - 1]);
     }
     ASSERT_EQ(memory.bytes(), expected.bytes());
   });
@@ -179,11 +181,11 @@ TEST(Random, blocks_of_a_range_are_its_bytes) {
   for_random_types(kSeeds, [](RandomTypes& random, const Case& drawn, std::uint64_t seed) {
     Memory memory(drawn.places, seed);
     const Bytes stream = drawn.packed(memory);
-    const Range range = random_range(random, stream.size());
+    const StreamRange range = random_range(random, stream.size());
     Bytes seen;
     for (std::uint64_t at = range.begin; at < range.end;) {
       std::vector<iovec> room(static_cast<std::size_t>(random.between(1, 6)));
-      const Blocks found = blocks(drawn.elements(memory), {at, range.end}, room);
+      const ListedBlocks found = list_blocks(drawn.elements(memory), {at, range.end}, room);
       ASSERT_GT(found.bytes, 0U);
       at += found.bytes;
       for (std::size_t i = 0; i < found.used; ++i) {
@@ -206,10 +208,10 @@ TEST(Random, copying_between_two_layouts_is_packing_and_unpacking) {
     Memory target(to.places, seed + 1);
     Memory expected(to.places, seed + 1);
     const Bytes stream = from.packed(source);
-    const Range range = random_range(random, std::min(stream.size(), to.places.size()));
+    const StreamRange range = random_range(random, std::min(stream.size(), to.places.size()));
     for (std::uint64_t i = range.begin; i < range.end; ++i) expected.at(to.places[i]) = stream[i];
     std::vector<std::byte> scratch(static_cast<std::size_t>(random.between(1, 100)));
-    ASSERT_EQ(copy(to.elements(target), from.elements(source), range, scratch),
+    ASSERT_EQ(copy_range(to.elements(target), from.elements(source), range, scratch),
               range.end - range.begin);
     ASSERT_EQ(target.bytes(), expected.bytes());
   });
@@ -220,18 +222,18 @@ TEST(Random, short_ranges_one_after_the_other_are_the_stream) {
     Memory memory(drawn.places, seed);
     const Bytes stream = drawn.packed(memory);
     const auto next = [&](std::uint64_t at) {
-      return Range{at, at + static_cast<std::uint64_t>(random.between(1, 50))};
+      return StreamRange{at, at + static_cast<std::uint64_t>(random.between(1, 50))};
     };
     Bytes packed(stream.size());
     for (std::uint64_t at = 0; at < stream.size();) {
-      at += pack(drawn.elements(memory), next(at), packed.data() + at);
+      at += pack_range(drawn.elements(memory), next(at), packed.data() + at);
     }
     ASSERT_EQ(packed, stream);
-    ASSERT_EQ(pack(drawn.elements(memory), next(stream.size()), packed.data()), 0U);
+    ASSERT_EQ(pack_range(drawn.elements(memory), next(stream.size()), packed.data()), 0U);
     if (!drawn.is_target()) return;
     Memory back(drawn.places, seed + 1);
     for (std::uint64_t at = 0; at < stream.size();) {
-      at += unpack(drawn.elements(back), next(at), stream.data() + at);
+      at += unpack_range(drawn.elements(back), next(at), stream.data() + at);
     }
     ASSERT_EQ(drawn.packed(back), stream);
   });
@@ -239,7 +241,7 @@ TEST(Random, short_ranges_one_after_the_other_are_the_stream) {
 
 // ---- long lists ------------------------------------------------------------------------------
 
-// 100,000 blocks at irregular places, of one length or of many.
+// 100,000 blocks at irregular offsets, of a single length or of many.
 void check_long_list(bool even) {
   constexpr std::size_t kBlocks = 100'000;
   RandomTypes random(7);
@@ -263,10 +265,10 @@ void check_long_list(bool even) {
   for (int i = 0; i < 300; ++i) {
     const auto begin =
         static_cast<std::uint64_t>(random.between(0, static_cast<std::int64_t>(stream.size())));
-    Range range{begin, std::min<std::uint64_t>(begin + 500, stream.size())};
+    StreamRange range{begin, std::min<std::uint64_t>(begin + 500, stream.size())};
     if (i == 0) range = {0, stream.size()};
     Bytes packed(range.end - range.begin);
-    ASSERT_EQ(pack(elements, range, packed.data()), packed.size());
+    ASSERT_EQ(pack_range(elements, range, packed.data()), packed.size());
     for (std::uint64_t k = 0; k < packed.size(); ++k) {
       ASSERT_EQ(packed[k], memory.at(stream[range.begin + k])) << range.begin << " + " << k;
     }
@@ -278,7 +280,7 @@ TEST(LongList, of_unequal_blocks) { check_long_list(false); }
 
 // ---- every kernel ----------------------------------------------------------------------------
 
-// The layout packs and unpacks what `places` says of its stream.
+// Packs and unpacks the layout and compares with `places`, the offsets of its stream's bytes.
 void check_against(const Layout& layout, const std::vector<std::int64_t>& places) {
   ASSERT_EQ(layout.size(), places.size());
   Memory memory(places, 1);
@@ -288,18 +290,18 @@ void check_against(const Layout& layout, const std::vector<std::int64_t>& places
     stream[i] = memory.at(places[i]);
     expected.at(places[i]) = stream[i];
   }
-  const Range all{0, places.size()};
+  const StreamRange all{0, places.size()};
   for (const CacheLevel cache_level : {CacheLevel::caches, CacheLevel::memory}) {
     Memory target(places, 2);
     Bytes packed(places.size());
-    pack({&layout, 1, memory.base(), cache_level}, all, packed.data());
+    pack_range({&layout, 1, memory.base(), cache_level}, all, packed.data());
     ASSERT_EQ(packed, stream);
-    unpack({&layout, 1, target.base(), cache_level}, all, stream.data());
+    unpack_range({&layout, 1, target.base(), cache_level}, all, stream.data());
     ASSERT_EQ(target.bytes(), expected.bytes());
   }
 }
 
-// The first byte lies at `offset`.
+// The first byte is at `offset`.
 void check_grid(std::int64_t bytes, std::int64_t length, std::int64_t stride, std::int64_t rows,
                 std::int64_t row_stride, std::int64_t offset = 0) {
   SCOPED_TRACE(std::to_string(bytes) + " x" + std::to_string(length) + " at " +
@@ -315,7 +317,7 @@ void check_grid(std::int64_t bytes, std::int64_t length, std::int64_t stride, st
   const auto row = hvector(length, 1, stride, **named(bytes, 1));
   const auto rectangle = hvector(rows, 1, row_stride, **row);
   const auto grid = hindexed_block(1, std::array{offset}, **rectangle);
-  ASSERT_EQ((*grid)->root().node->kind, Kind::grid);
+  ASSERT_EQ((*grid)->root().node->kind, ShapeKind::grid);
   check_against(**grid, places);
 }
 
@@ -346,18 +348,18 @@ TEST(Kernels, strides_on_which_loads_conflict) {
   }
 }
 
-// Rows of blocks of 8 bytes at a stride of 4096, unpacked by `unpack(at, rows, stream)`, which only
-// some processors' packing calls by itself.
+// Rows of blocks of 8 bytes at a stride of 4096. `unpack(at, rows, stream)` unpacks them; packing
+// chooses that loop by itself only on some processors.
 template <class Unpack>
 void check_conflicting_rows(std::uint64_t length, std::uint64_t block, Unpack&& unpack) {
   constexpr std::int64_t kStride = 4096;
   constexpr std::uint64_t kOffset = 40;
   const std::uint64_t row_stride = 2 * kCacheLine;
-  const Rows rows{.rows = 19,
-                  .row_stride = static_cast<std::int64_t>(row_stride),
-                  .length = length,
-                  .stride = kStride,
-                  .block = block};
+  const BlockRows rows{.rows = 19,
+                       .row_stride = static_cast<std::int64_t>(row_stride),
+                       .length = length,
+                       .stride = kStride,
+                       .block = block};
   Bytes stream(rows.rows * rows.length * block);
   std::iota(stream.begin(), stream.end(), static_cast<unsigned char>(1));
   Bytes memory(length * kStride + rows.rows * row_stride + kOffset, 0xee);
@@ -374,7 +376,7 @@ TEST(Kernels, stores_let_through_a_few_at_a_time) {
   for (const std::uint64_t length : {2U, 16U, 37U}) {
     for (const detail::SetConflicts conflicts :
          {detail::SetConflicts::some, detail::SetConflicts::severe}) {
-      check_conflicting_rows(length, 8, [&](Address at, const Rows& rows, std::byte* stream) {
+      check_conflicting_rows(length, 8, [&](Address at, const BlockRows& rows, std::byte* stream) {
         detail::move_rows_slowly(at, rows, stream, conflicts, detail::move_fixed_row<false, 8>);
       });
     }
@@ -405,7 +407,8 @@ TEST(Kernels, few_blocks) {
   }
 }
 
-// In memory the lanes are parts of a row, of a column where rows are short, or of a block.
+// For bytes in memory, the lanes are parts of a row, of a column (if rows are short), or of a
+// block.
 TEST(Kernels, long_blocks_in_rows_of_every_length) {
   for (const std::int64_t bytes : {64, 65, 127, 128, 159, 160, 500, 2048, 2049, 5000, 65'537}) {
     for (std::int64_t length = 1; length <= 9; ++length) {
@@ -485,7 +488,7 @@ void check_records(std::int64_t runs, std::int64_t step, std::int64_t count) {
   }
   const auto record = resized(0, at, **hindexed(lengths, offsets, **named(1, 1)));
   const auto records = contiguous(count, **record);
-  ASSERT_EQ((*records)->root().node->kind, Kind::runs);
+  ASSERT_EQ((*records)->root().node->kind, ShapeKind::runs);
   check_against(**records, places);
 }
 
@@ -532,7 +535,7 @@ TEST(Kernels, lists_of_unequal_blocks) {
   for (const std::int64_t longest : {159, 160, 255, 256, 300, 2000}) check_uneven_list(longest, 2);
 }
 
-// Two pages with nothing between them, and none before or behind.
+// Two mapped pages without neighbours: before, between and behind them nothing is mapped.
 class Islands {
  public:
   Islands() {
@@ -561,7 +564,7 @@ TEST(Kernels, read_nothing_of_a_gap_that_is_not_there) {
   std::vector<std::int64_t> lengths;
   std::vector<std::int64_t> offsets;
   constexpr auto page = static_cast<std::int64_t>(Islands::kPage);
-  // Up to the end of the first page, from the beginning of the second, and in turn.
+  // Blocks up to the end of the first page, from the beginning of the second, and alternating.
   for (std::int64_t i = 0; i < 40; ++i) {
     const std::int64_t length = 1 + i % 31;
     const std::int64_t slot = i / 2 * 32;
@@ -575,7 +578,7 @@ TEST(Kernels, read_nothing_of_a_gap_that_is_not_there) {
     expected.insert(expected.end(), from, from + lengths[i]);
   }
   Bytes packed(expected.size());
-  pack({layout->get(), 1, address_of(islands.at(0))}, {0, packed.size()}, packed.data());
+  pack_range({layout->get(), 1, address_of(islands.at(0))}, {0, packed.size()}, packed.data());
   EXPECT_EQ(packed, expected);
 }
 
@@ -585,10 +588,10 @@ TEST(Pack, moves_what_there_is_of_a_range_beyond_the_end) {
   const std::vector<std::uint32_t> memory = {1, 2, 3, 4, 5, 6};
   std::vector<std::uint32_t> packed(8, 9);
   const Elements elements{layout->get(), 1, address_of(memory.data())};
-  EXPECT_EQ(pack(elements, {4, 100}, packed.data()), 8U);
+  EXPECT_EQ(pack_range(elements, {4, 100}, packed.data()), 8U);
   EXPECT_EQ(packed, (std::vector<std::uint32_t>{3, 5, 9, 9, 9, 9, 9, 9}));
-  EXPECT_EQ(pack(elements, {50, 100}, packed.data()), 0U);
-  EXPECT_EQ(pack({layout->get(), 0, 0}, {0, 100}, packed.data()), 0U);
+  EXPECT_EQ(pack_range(elements, {50, 100}, packed.data()), 0U);
+  EXPECT_EQ(pack_range({layout->get(), 0, 0}, {0, 100}, packed.data()), 0U);
 }
 
 TEST(Pack, long_blocks_are_copied_without_a_scratch) {
@@ -600,12 +603,12 @@ TEST(Pack, long_blocks_are_copied_without_a_scratch) {
   for (unsigned char& byte : source) byte = static_cast<unsigned char>(random.between(0, 255));
   std::vector<unsigned char> target(80'000, 1);
   std::vector<unsigned char> expected = target;
-  constexpr Range kRange{1234, 58'000};
+  constexpr StreamRange kRange{1234, 58'000};
   for (std::size_t i = kRange.begin; i < kRange.end; ++i) {
     expected[i / 2000 * 2500 + i % 2000] = source[i / 3000 * 3500 + i % 3000];
   }
-  EXPECT_EQ(copy({to->get(), 1, address_of(target.data())},
-                 {from->get(), 1, address_of(source.data())}, kRange, {}),
+  EXPECT_EQ(copy_range({to->get(), 1, address_of(target.data())},
+                       {from->get(), 1, address_of(source.data())}, kRange, {}),
             kRange.end - kRange.begin);
   EXPECT_EQ(target, expected);
 }
@@ -617,7 +620,7 @@ TEST(Pack, the_base_may_be_the_bottom_of_memory) {
                                             static_cast<std::int64_t>(address_of(&memory[1]))};
   const auto layout = hindexed_block(1, places, **block);
   std::vector<std::uint64_t> packed(2);
-  EXPECT_EQ(pack({layout->get(), 1, 0}, {0, 16}, packed.data()), 16U);
+  EXPECT_EQ(pack_range({layout->get(), 1, 0}, {0, 16}, packed.data()), 16U);
   EXPECT_EQ(packed, (std::vector<std::uint64_t>{4, 2}));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Random nested datatypes, each as a layout and as the reference at the same time.
+// Random nested datatypes, each as a layout and as the reference.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -127,7 +127,7 @@ class RandomTypes {
     return made(indexed(lengths, places, *child.layout), reference, "indexed (" + child.text + ")");
   }
 
-  // Half of them regular, so that they fold, in one or two strides.
+  // Half of the lists are regular, so that they fold into strides.
   Sample hindexed_of(const Sample& child) {
     const auto count = static_cast<std::size_t>(between(1, 9));
     auto places = numbers(count, -200, 300);
@@ -199,7 +199,7 @@ class RandomTypes {
       parts.push_back(between(size > 1 ? 1 : 0, size));
       starts.push_back(between(0, size - parts.back()));
     }
-    const Order order = between(0, 1) == 0 ? Order::c : Order::fortran;
+    const ArrayOrder order = between(0, 1) == 0 ? ArrayOrder::c : ArrayOrder::fortran;
     const auto mine = [&](const std::vector<std::int64_t>& index) {
       for (std::size_t d = 0; d < dims; ++d) {
         if (index[d] < starts[d] || index[d] >= starts[d] + parts[d]) return false;
@@ -247,7 +247,7 @@ class RandomTypes {
       place.push_back(between(0, dims[d].processes - 1));
       rank = rank * dims[d].processes + place[d];
     }
-    const Order order = between(0, 1) == 0 ? Order::c : Order::fortran;
+    const ArrayOrder order = between(0, 1) == 0 ? ArrayOrder::c : ArrayOrder::fortran;
     const auto mine = [&](const std::vector<std::int64_t>& index) {
       for (std::size_t d = 0; d < count; ++d) {
         if (!owns(dims[d], place[d], index[d])) return false;

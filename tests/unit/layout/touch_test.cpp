@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whether elements touch a range of addresses, compared with the list of all their bytes.
+// The test whether elements touch a range of addresses, compared with the list of all their bytes.
 #include "layout/touch.hpp"
 
 #include <gtest/gtest.h>
@@ -26,8 +26,8 @@ TEST(Touches, exactly_the_ranges_in_which_a_byte_lies) {
     const Elements elements{type.layout.get(), count, kBase};
     const AddressRange bounds = bounds_of(elements);
     if (!places.empty()) {
-      EXPECT_EQ(bounds.begin, moved(kBase, places.front()));
-      EXPECT_EQ(bounds.end, moved(kBase, places.back() + 1));
+      EXPECT_EQ(bounds.begin, address_at(kBase, places.front()));
+      EXPECT_EQ(bounds.end, address_at(kBase, places.back() + 1));
     }
     for (int i = 0; i < 60; ++i) {
       const std::int64_t low = places.empty() ? 0 : places.front();
@@ -36,21 +36,21 @@ TEST(Touches, exactly_the_ranges_in_which_a_byte_lies) {
       const std::int64_t end = begin + random.between(0, i % 3 == 0 ? 100 : 9);
       const auto first = std::lower_bound(places.begin(), places.end(), begin);
       const bool expected = first != places.end() && *first < end;
-      EXPECT_EQ(touches(elements, {moved(kBase, begin), moved(kBase, end)}), expected)
+      EXPECT_EQ(touches(elements, {address_at(kBase, begin), address_at(kBase, end)}), expected)
           << begin << " to " << end;
     }
   }
 }
 
-// What halos are made of: as many blocks as these have are not looked at one by one.
+// Halos have more blocks than a test could visit one by one.
 TEST(Touches, large_layouts_in_few_steps) {
   const LayoutPtr eight = *named(8, 8);
   constexpr std::int64_t kSide = 4096;
   const LayoutPtr column = *vector(kSide, 1, kSide, *eight);
   const LayoutPtr columns = *resized(0, 8, *column);
-  const Elements left{columns.get(), 2, kBase};  // of each row the first two
+  const Elements left{columns.get(), 2, kBase};  // the first two elements of each row
   for (std::int64_t row = 0; row < kSide; row += 97) {
-    const Address begin = moved(kBase, row * kSide * 8);
+    const Address begin = address_at(kBase, row * kSide * 8);
     EXPECT_TRUE(touches(left, {begin + 8, begin + 9}));
     EXPECT_FALSE(touches(left, {begin + 16, begin + kSide * 8}));
   }
@@ -67,7 +67,8 @@ TEST(Touches, lists_in_any_order) {
     const Elements elements{listed.get(), 1, kBase};
     for (std::int64_t at = 0; at < kBlocks * 7; at += 11) {
       const bool expected = std::binary_search(up.begin(), up.end(), at);
-      EXPECT_EQ(touches(elements, {moved(kBase, at), moved(kBase, at + 1)}), expected) << at;
+      EXPECT_EQ(touches(elements, {address_at(kBase, at), address_at(kBase, at + 1)}), expected)
+          << at;
     }
   }
 }

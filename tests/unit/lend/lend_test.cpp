@@ -52,7 +52,7 @@ class Loop final : public LendableWork {
       done.fetch_add(1);
       ++mine;
       const std::uint64_t until = ticks() + ticks_from_ns(1e3);
-      while (ticks() < until) relax();
+      while (ticks() < until) spin_pause();
     }
     return mine;
   }
@@ -499,7 +499,7 @@ class WholeUnit final : public LendableWork {
  public:
   bool unit(std::uint32_t /*helper*/, std::uint64_t deadline) noexcept override {
     length.store(deadline - ticks());
-    while (ticks() < deadline) relax();
+    while (ticks() < deadline) spin_pause();
     return true;
   }
   std::atomic<std::uint64_t> length{0};

@@ -21,7 +21,7 @@ View view_of(const void* address, pid_t pid = ::getpid()) {
   return {reinterpret_cast<std::uint64_t>(address), pid, 0};
 }
 
-// Starts a child that starts another and waits; the pid of the grandchild is written to `where`.
+// Starts a child that starts another child and waits. The grandchild's pid is written to `where`.
 test::Child family(std::atomic<pid_t>& where) {
   return test::Child([&] {
     const test::Child inner([] {
@@ -36,29 +36,29 @@ test::Child family(std::atomic<pid_t>& where) {
 
 TEST(Probe, finds_a_value_that_is_there_and_tells_it_from_another) {
   const std::uint64_t value = kValue;
-  const Status status = probe(view_of(&value), kValue);
+  const Status status = probe_read(view_of(&value), kValue);
   if (status.code == Code::refused) GTEST_SKIP() << "process_vm_readv is not permitted here";
   EXPECT_TRUE(status.ok());
-  EXPECT_EQ(probe(view_of(&value), kValue + 1).code, Code::mismatch);
+  EXPECT_EQ(probe_read(view_of(&value), kValue + 1).code, Code::mismatch);
 }
 
 TEST(Probe, reports_a_refusal_as_such) {
   test::Child child([] {
     const std::uint64_t value = kValue;
     if (!test::deny(SYS_process_vm_readv, EPERM)) return 1;
-    return probe(view_of(&value), kValue).code == Code::refused ? 0 : 2;
+    return probe_read(view_of(&value), kValue).code == Code::refused ? 0 : 2;
   });
   EXPECT_EQ(child.wait(), 0);
 }
 
-TEST(Surroundings, are_the_same_in_a_fork) {
-  const Surroundings here = look_around();
+TEST(AccessFacts, are_the_same_in_a_fork) {
+  const AccessFacts here = read_access_facts();
   EXPECT_NE(here.pid_namespace, 0U);
   EXPECT_NE(here.net_namespace, 0U);
   test::Child child([&] {
-    if (look_around().pid_namespace != here.pid_namespace) return 1;
-    if (look_around().net_namespace != here.net_namespace) return 2;
-    return look_around().yama_scope == here.yama_scope ? 0 : 3;
+    if (read_access_facts().pid_namespace != here.pid_namespace) return 1;
+    if (read_access_facts().net_namespace != here.net_namespace) return 2;
+    return read_access_facts().yama_scope == here.yama_scope ? 0 : 3;
   });
   EXPECT_EQ(child.wait(), 0);
 }
@@ -94,7 +94,7 @@ TEST(CommonAncestor, of_one_is_itself_and_of_nobody_is_unknown) {
 TEST(AllowRanksToRead, works_under_yama_and_is_unsupported_without) {
   const std::array<pid_t, 1> me = {::getpid()};
   const Status status = allow_ranks_to_read(me);
-  if (look_around().yama_scope < 0) {
+  if (read_access_facts().yama_scope < 0) {
     EXPECT_EQ(status.code, Code::unsupported);
   } else {
     EXPECT_TRUE(status.ok());
@@ -102,7 +102,7 @@ TEST(AllowRanksToRead, works_under_yama_and_is_unsupported_without) {
 }
 
 TEST(AllowRanksToRead, never_opens_this_process_to_the_whole_machine) {
-  if (look_around().pid_namespace != 0xEFFFFFFCU)
+  if (read_access_facts().pid_namespace != 0xEFFFFFFCU)
     GTEST_SKIP() << "init here is not that of the machine";
   const std::array<pid_t, 2> everybody = {1, ::getpid()};
   EXPECT_EQ(allow_ranks_to_read(everybody).code, Code::refused);

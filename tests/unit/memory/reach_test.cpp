@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which way is taken to each view. A peer whose heap is mapped has a process number that nobody
-// has: whatever asks the kernel for it fails.
+// The way taken to each view. A peer with a mapped heap gets a process number that no process has,
+// so any use of the kernel fails.
 #include "memory/reach.hpp"
 
 #include <fcntl.h>
@@ -19,9 +19,9 @@ namespace mh::memory {
 namespace {
 
 using Bytes = std::vector<std::uint8_t>;
-using Kernel = Reach::Kernel;
+using KernelCopies = Reach::KernelCopies;
 
-constexpr pid_t kNobody = 0x3fffffff;  // beyond the largest number of a process in Linux
+constexpr pid_t kNobody = 0x3fffffff;  // above the largest process number of Linux
 constexpr std::size_t kBytes = 300'000;
 
 View view_of(const void* address, pid_t pid = ::getpid(), std::uint32_t rank = 0) {
@@ -44,7 +44,7 @@ test::Child sleeper() {
 bool cma_works() {
   const int value = 1;
   int copy = 0;
-  return read(&copy, view_of(&value), sizeof value).ok();
+  return read_remote(&copy, view_of(&value), sizeof value).ok();
 }
 #define SKIP_WITHOUT_CMA() \
   if (!cma_works()) GTEST_SKIP() << "process_vm_readv is not permitted here"
@@ -102,7 +102,7 @@ TEST(Reach, a_third_party_without_scratch_says_so) {
 }
 
 TEST(Reach, where_the_kernel_shall_not_copy_only_own_memory_is_reached) {
-  const Reach reach(0, 2, Kernel::no);
+  const Reach reach(0, 2, KernelCopies::no);
   const Bytes from = pattern(kBytes, 5);
   Bytes to(kBytes);
   EXPECT_TRUE(reach.copy(view_of(to.data()), view_of(from.data()), kBytes, {}).ok());
@@ -115,14 +115,15 @@ TEST(Reach, where_the_kernel_shall_not_copy_only_own_memory_is_reached) {
 }
 
 TEST(Reach, ranks_with_the_same_process_number_are_told_apart) {
-  const Reach reach(1, 3, Kernel::yes);  // each in a pid namespace of its own
+  const Reach reach(1, 3, KernelCopies::yes);  // each in its own PID namespace
   const int value = 0;
   EXPECT_TRUE(reach.is_own(view_of(&value, ::getpid(), 1)));
   EXPECT_FALSE(reach.is_own(view_of(&value, ::getpid(), 2)));
   EXPECT_EQ(reach.here(view_of(&value, ::getpid(), 2), sizeof value), nullptr);
 }
 
-// Rank 0 is this process; the heaps of ranks 1 and 2 lie in it, too, and are mapped a second time.
+// Rank 0 is this process. The heaps of ranks 1 and 2 lie in this process, too, and are mapped a
+// second time.
 struct Mapped : testing::Test {
   struct Peer {
     heap::Heap heap;
@@ -145,7 +146,7 @@ struct Mapped : testing::Test {
   Peer peers[2];
   Peer& one = peers[0];
   Peer& two = peers[1];
-  Reach reach{0, 3, Kernel::yes};
+  Reach reach{0, 3, KernelCopies::yes};
 };
 
 TEST_F(Mapped, a_peers_heap_is_read_and_written_without_the_kernel) {
@@ -170,7 +171,7 @@ TEST_F(Mapped, a_third_party_moves_bytes_once_and_needs_no_scratch) {
 
 TEST_F(Mapped, bytes_past_the_caches_are_the_same) {
   View to = two.view();
-  to.address += 3;  // no whole line at either end
+  to.address += 3;  // no whole cache line at either end
   EXPECT_TRUE(reach.copy(to, one.view(), kBytes - 70, {}, layout::CacheLevel::memory).ok());
   EXPECT_EQ(std::memcmp(two.block + 3, one.block, kBytes - 70), 0);
   EXPECT_EQ(two.block[2], 4);

@@ -22,8 +22,8 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kBytes = 64U << 10U;
-constexpr milliseconds kPatience{20'000};  // for what will come
-constexpr milliseconds kShort{60};         // for what will never come
+constexpr milliseconds kPatience{20'000};  // for events that will come
+constexpr milliseconds kShort{60};         // for events that will never come
 constexpr int kSkip = 77;
 
 std::atomic<int>& cell(const Segment& segment, int index) {
@@ -145,14 +145,14 @@ TEST(Door, a_sandbox_without_sockets_is_a_refusal) {
   EXPECT_EQ(static_cast<Code>(child.wait()), Code::refused);
 }
 
-// Each rank gives a file with its number in it, and takes the others'.
+// Each rank gives a file that contains its number, and receives the files of the others.
 int exchange_numbers(std::uint32_t me, std::uint32_t ranks, Door* root, const DoorName& name,
                      std::uint32_t silent) {
   Result<Segment> own = Segment::create(kBytes);
   if (!own) return 1;
   cell(*own, 0).store(static_cast<int>(100 + me));
   std::uint32_t right = 0;
-  const Door::Take take = [&](std::uint32_t rank, Fd fd) {
+  const Door::TakeFd take = [&](std::uint32_t rank, Fd fd) {
     Result<Segment> theirs = Segment::attach(std::move(fd), kBytes);
     if (theirs && cell(*theirs, 0).load() == static_cast<int>(100 + rank)) ++right;
   };
@@ -166,7 +166,7 @@ int exchange_numbers(std::uint32_t me, std::uint32_t ranks, Door* root, const Do
 TEST(Door, every_rank_gets_what_every_other_gives) {
   constexpr std::uint32_t kRanks = 9;
   constexpr std::uint32_t kRoot = 4;
-  constexpr std::uint32_t kSilent = 2;  // gives nothing
+  constexpr std::uint32_t kSilent = 2;  // gives no file
   Result<Door> door = Door::open();
   ASSERT_TRUE(door.ok());
   std::vector<test::Child> ranks;
@@ -184,7 +184,7 @@ TEST(Door, an_exchange_survives_one_that_leaves_and_ends_when_one_never_comes) {
   Result<Segment> segment = Segment::create(kBytes);
   ASSERT_TRUE(door.ok() && segment.ok());
   EXPECT_EQ(Door::fetch(door->name(), milliseconds(0)).status().code, Code::gone);
-  const Door::Take nothing = [](std::uint32_t, Fd) {};
+  const Door::TakeFd nothing = [](std::uint32_t, Fd) {};
   test::Child peer([&] {
     const Status status = Door::exchange_with(door->name(), 1, -1, nothing, kPatience);
     return static_cast<int>(status.code);

@@ -19,8 +19,7 @@ constexpr std::size_t kArea = 1000;
 
 Topology topology(const char* synthetic) { return *load_topology(synthetic); }
 
-// A segment with `ranks` ranks, all of which this process joined, spread over the NUMA nodes in
-// blocks.
+// A segment of `ranks` ranks, all joined by this process, in blocks over the NUMA nodes.
 struct Fixture {
   explicit Fixture(std::uint32_t ranks, const char* synthetic = "node:2 core:4 pu:1")
       : memory(Node::bytes_needed(ranks, kArea)) {
@@ -86,7 +85,7 @@ TEST(Node, a_segment_of_another_build_or_shape_is_a_mismatch) {
   EXPECT_EQ(code(0, ranks), Code::ok);
   EXPECT_EQ(code(0, ranks + 1), Code::mismatch);
   EXPECT_EQ(code(ranks, ranks), Code::mismatch);
-  auto& header = *reinterpret_cast<Header*>(memory.span().data());
+  auto& header = *reinterpret_cast<SegmentHeader*>(memory.span().data());
   header.stride *= 1000;
   EXPECT_EQ(code(0, ranks), Code::mismatch) << "records beyond the memory";
   header.stride /= 1000;
@@ -105,15 +104,15 @@ TEST(Node, too_many_ranks_or_too_little_memory_is_said_and_not_tried) {
 TEST(Node, counts_the_active_ranks_of_a_numa_node) {
   Fixture f(8);
   const Node& node = f.nodes[0];
-  EXPECT_FALSE(node.at_least_active(7, 1)) << "there is no such NUMA node";
-  EXPECT_TRUE(node.at_least_active(1, 4));
-  EXPECT_FALSE(node.at_least_active(1, 5));
+  EXPECT_FALSE(node.has_active_ranks(7, 1)) << "there is no such NUMA node";
+  EXPECT_TRUE(node.has_active_ranks(1, 4));
+  EXPECT_FALSE(node.has_active_ranks(1, 5));
   node.record(5).idle.store(1);
   node.record(6).idle.store(1);
-  EXPECT_TRUE(node.at_least_active(0, 4));
-  EXPECT_TRUE(node.at_least_active(1, 2));
-  EXPECT_FALSE(node.at_least_active(1, 3));
-  EXPECT_TRUE(node.at_least_active(1, 0));
+  EXPECT_TRUE(node.has_active_ranks(0, 4));
+  EXPECT_TRUE(node.has_active_ranks(1, 2));
+  EXPECT_FALSE(node.has_active_ranks(1, 3));
+  EXPECT_TRUE(node.has_active_ranks(1, 0));
 }
 
 TEST(Node, ranks_bound_to_one_cpu_use_one) {
@@ -134,7 +133,7 @@ TEST(Node, ranks_bound_to_different_cpus_use_them_all) {
   if (cpus.count() < 2) GTEST_SKIP() << "one CPU only";
   test::SharedMemory memory(Node::bytes_needed(2, kArea));
   ASSERT_TRUE(Node::initialise(memory.span(), 2, kArea, topology("node:1 core:2 pu:1")).ok());
-  // In turn, so that the second one sees what both left in the segment.
+  // The ranks join in turn, so the second sees what both have written.
   const auto join_on_nth_cpu = [&](std::uint32_t rank) {
     std::size_t cpu = 0;
     for (std::uint32_t seen = 0; !cpus[cpu] || seen++ < rank;) ++cpu;
@@ -154,41 +153,42 @@ TEST(Node, ranks_bound_to_different_cpus_use_them_all) {
 TEST(Node, a_cpu_belongs_to_a_rank_that_shares_it_with_nobody) {
   Fixture alone(1);
   EXPECT_EQ(alone.nodes[0].own_cpus(), allowed_cpus());
-  Fixture pair(2);  // both run where this process may
+  Fixture pair(2);  // both may use every CPU of this process
   EXPECT_TRUE(pair.nodes[0].own_cpus().none());
 }
 
 TEST(Visits, of_several_threads_do_not_hide_each_other) {
   auto record = std::make_unique<RankRecord>();
   {
-    const Visit one(*record, 3);
+    const ClaimIntent one(*record, 3);
     {
-      const Visit other(*record, 5);
-      EXPECT_TRUE(is_visited(*record, 5));
+      const ClaimIntent other(*record, 5);
+      EXPECT_TRUE(may_hold_chunk_of(*record, 5));
     }
-    EXPECT_FALSE(is_visited(*record, 5));
-    EXPECT_TRUE(is_visited(*record, 3));
+    EXPECT_FALSE(may_hold_chunk_of(*record, 5));
+    EXPECT_TRUE(may_hold_chunk_of(*record, 3));
   }
-  EXPECT_FALSE(is_visited(*record, 3));
+  EXPECT_FALSE(may_hold_chunk_of(*record, 3));
 }
 
 TEST(Visits, too_many_at_a_time_are_refused_and_leave_the_others) {
   auto record = std::make_unique<RankRecord>();
-  std::list<Visit> visits;
-  for (std::uint32_t i = 0; i < RankRecord::kVisits; ++i) {
-    visits.emplace_back(*record, i);
-    EXPECT_TRUE(visits.back());
+  std::list<ClaimIntent> intents;
+  for (std::uint32_t i = 0; i < RankRecord::kClaimers; ++i) {
+    intents.emplace_back(*record, i);
+    EXPECT_TRUE(intents.back());
   }
-  EXPECT_FALSE(Visit(*record, 99));
-  visits.pop_front();
-  EXPECT_TRUE(Visit(*record, 99));
-  for (std::uint32_t i = 1; i < RankRecord::kVisits; ++i) EXPECT_TRUE(is_visited(*record, i));
+  EXPECT_FALSE(ClaimIntent(*record, 99));
+  intents.pop_front();
+  EXPECT_TRUE(ClaimIntent(*record, 99));
+  for (std::uint32_t i = 1; i < RankRecord::kClaimers; ++i)
+    EXPECT_TRUE(may_hold_chunk_of(*record, i));
 }
 
 TEST(Alive, a_running_process_is_and_a_zombie_or_a_collected_one_is_not) {
   Fixture f(2);
   const Node& node = f.nodes[0];
-  EXPECT_TRUE(node.alive(0));
+  EXPECT_TRUE(node.is_alive(0));
   test::Child child([] {
     ::pause();
     return 0;
@@ -196,36 +196,36 @@ TEST(Alive, a_running_process_is_and_a_zombie_or_a_collected_one_is_not) {
   node.record(1).pid = child.pid();
   node.record(1).start_time = start_time_of(child.pid());
   EXPECT_NE(node.record(1).start_time, 0U);
-  EXPECT_TRUE(node.alive(1));
+  EXPECT_TRUE(node.is_alive(1));
   child.kill(SIGSTOP);
-  EXPECT_TRUE(node.alive(1)) << "stopped is slow, not dead";
+  EXPECT_TRUE(node.is_alive(1)) << "stopped is slow, not dead";
   child.kill(SIGKILL);
   child.wait_for_zombie();
-  EXPECT_FALSE(node.alive(1));
+  EXPECT_FALSE(node.is_alive(1));
   child.wait();
-  EXPECT_FALSE(node.alive(1));
+  EXPECT_FALSE(node.is_alive(1));
 }
 
 TEST(Alive, a_new_process_with_an_old_pid_is_another_one) {
   Fixture f(1);
   f.nodes[0].record(0).start_time -= 1;
-  EXPECT_FALSE(f.nodes[0].alive(0));
+  EXPECT_FALSE(f.nodes[0].is_alive(0));
 }
 
 TEST(Alive, of_another_namespace_nothing_is_known) {
   Fixture f(2);
-  EXPECT_TRUE(f.nodes[0].one_pid_namespace());
+  EXPECT_TRUE(f.nodes[0].has_one_pid_namespace());
   f.nodes[0].record(1).pid_namespace += 1;
-  f.nodes[0].record(1).pid = 0x3fffffff;  // nobody's number here
-  EXPECT_TRUE(f.nodes[0].alive(1));
+  f.nodes[0].record(1).pid = 0x3fffffff;  // no process has this number
+  EXPECT_TRUE(f.nodes[0].is_alive(1));
   f.nodes[0].settle();
-  EXPECT_FALSE(f.nodes[0].one_pid_namespace());
+  EXPECT_FALSE(f.nodes[0].has_one_pid_namespace());
 }
 
 TEST(Alive, a_process_whose_start_is_not_known_is_its_number) {
   Fixture f(1);
   f.nodes[0].record(0).start_time = 0;
-  EXPECT_TRUE(f.nodes[0].alive(0));
+  EXPECT_TRUE(f.nodes[0].is_alive(0));
 }
 
 TEST(StartTime, is_the_same_at_every_look_and_0_for_nobody) {

@@ -19,7 +19,7 @@ TEST(Topology, maps_cpus_to_their_numa_node) {
 }
 
 TEST(Topology, follows_the_numbers_of_the_operating_system) {
-  // Hardware threads numbered round robin over the nodes, as many firmwares do.
+  // Hardware threads are numbered round robin over the nodes, as by many firmwares.
   const Result<Topology> machine = load_topology("node:2 core:2 pu:2(indexes=node)");
   ASSERT_TRUE(machine.ok());
   EXPECT_EQ(machine->numa_nodes, 2);
@@ -59,7 +59,7 @@ TEST(Topology, a_description_without_sense_is_an_error) {
   EXPECT_FALSE(load_topology("node:two").ok());
 }
 
-// How runs on a machine of one NUMA node are made to see several, or a smaller cache.
+// Test runs simulate several NUMA nodes or a smaller cache by these variables.
 TEST(Topology, can_be_given_to_a_whole_run_by_the_environment_of_hwloc) {
   test::Child child([] {
     ::setenv("HWLOC_SYNTHETIC", "node:2 core:1 pu:1", 1);

@@ -62,7 +62,7 @@ struct Work {
 
   std::uint64_t visit(std::uint64_t i) {
     const std::uint64_t until = ticks() + ticks_from_ns(1e3);
-    while (ticks() < until) relax();
+    while (ticks() < until) spin_pause();
     ++seen[i];
     return i;
   }

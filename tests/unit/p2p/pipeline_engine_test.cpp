@@ -68,7 +68,7 @@ class PipelineEngineTest : public testing::Test {
   }
 
   // Rank 1 has no other way to rank 0 than the kernel, as if that were another process.
-  memory::Reach reach_{1, 2, memory::Reach::Kernel::yes};
+  memory::Reach reach_{1, 2, memory::Reach::KernelCopies::yes};
   test::SharedMemory memory_;
   std::vector<node::Node> nodes_;
   std::vector<std::unique_ptr<lend::Pool>> pools_;
@@ -118,12 +118,12 @@ TEST_F(PipelineEngineTest, any_layout_arrives_in_any_other_and_nothing_else_is_w
     Scattered to(random, bytes);
     std::vector<unsigned char> stream(bytes);
     for (auto& byte : stream) byte = static_cast<unsigned char>(random());
-    layout::unpack(from.elements(), {0, bytes}, stream.data());
+    layout::unpack_range(from.elements(), {0, bytes}, stream.data());
     std::vector<unsigned char> expected = to.bytes();
-    layout::unpack({.layout = to.elements().layout,
-                    .count = 1,
-                    .base = layout::address_of(&expected[Scattered::kRoom])},
-                   {0, bytes}, stream.data());
+    layout::unpack_range({.layout = to.elements().layout,
+                          .count = 1,
+                          .base = layout::address_of(&expected[Scattered::kRoom])},
+                         {0, bytes}, stream.data());
     const std::uint32_t slot = send(from.end(), bytes);
     const auto pipeline = hands_[1]->begin(send_queue_.slot(slot), 0, to.end(), bytes);
     ASSERT_TRUE(pipeline);
@@ -261,7 +261,8 @@ class ContiguousTest : public PipelineEngineTest {
   }
   void SetUp() override {
     unsigned char byte = 0;
-    if (!memory::read(&byte, there_, 1).ok()) GTEST_SKIP() << "the kernel does not copy here";
+    if (!memory::read_remote(&byte, there_, 1).ok())
+      GTEST_SKIP() << "the kernel does not copy here";
   }
 
   bool fetch() { return hands_[1]->fetch(pipeline_, there_); }

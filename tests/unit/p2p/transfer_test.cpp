@@ -30,11 +30,11 @@ class TransferTest : public testing::Test {
   }
   Transfer transfer(steal::SlotKeeper& keeper, std::uint64_t bytes = kBytes) {
     EXPECT_TRUE(slot_.take(0));
-    const steal::Work work{.to = view(target_.data()),
-                           .from = slot_.from,
-                           .bytes = bytes,
-                           .chunk_bytes = kChunk,
-                           .order = steal::Order::low_to_high};
+    const steal::CopySpec work{.to = view(target_.data()),
+                               .from = slot_.from,
+                               .bytes = bytes,
+                               .chunk_bytes = kChunk,
+                               .order = steal::CopyOrder::low_to_high};
     return Transfer(work, keeper, ranks_.area(0).slots(), &slot_);
   }
 
@@ -95,7 +95,7 @@ TEST_F(TransferTest, without_a_free_job_the_receiver_copies_by_itself) {
                                         .from = {},
                                         .bytes = 1,
                                         .chunk_bytes = 1,
-                                        .order = steal::Order::low_to_high})) {
+                                        .order = steal::CopyOrder::low_to_high})) {
     others.push_back(job);
   }
   Transfer message = transfer(keeper);

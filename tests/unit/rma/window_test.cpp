@@ -205,7 +205,7 @@ TEST(WindowChunks, cover_the_stream_once_and_end_at_stripes) {
       std::uint64_t done = 0;
       for (std::uint64_t offset = 0; offset < lead + what.bytes; offset += chunk) {
         const std::uint64_t bytes = std::min(chunk, lead + what.bytes - offset);
-        const layout::Range range = range_of(what, lead, {offset, bytes});
+        const layout::StreamRange range = range_of(what, lead, {offset, bytes});
         ASSERT_EQ(range.begin, done);
         ASSERT_EQ(range.begin % element, 0U);
         done = range.end;

@@ -33,9 +33,9 @@ TEST(Chunking, the_shipped_table_gives_sender_and_receiver_of_every_large_messag
 }
 
 TEST(Order, copies_last_what_is_touched_first) {
-  EXPECT_EQ(order_for(AccessOrder::low_to_high), Order::high_to_low);
-  EXPECT_EQ(order_for(AccessOrder::high_to_low), Order::low_to_high);
-  EXPECT_EQ(order_for(AccessOrder::random), Order::both_ends);
+  EXPECT_EQ(order_for(AccessOrder::low_to_high), CopyOrder::high_to_low);
+  EXPECT_EQ(order_for(AccessOrder::high_to_low), CopyOrder::low_to_high);
+  EXPECT_EQ(order_for(AccessOrder::random), CopyOrder::both_ends);
 }
 
 }  // namespace

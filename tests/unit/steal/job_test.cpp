@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The job protocol: first each seam by itself, with a thief paused exactly there, then the load.
-// The load reopens one slot thousands of times under thieves that hammer it; the owner's plain (not
-// atomic) look at what they did is what ThreadSanitizer checks the memory orders by.
+// The job protocol: first each seam by itself, with a thief paused exactly there, then a stress
+// test. The stress test reopens a slot thousands of times under busy thieves. The owner reads their
+// work with plain loads, so ThreadSanitizer checks the memory orders.
 #include "steal/job.hpp"
 
 #include <gtest/gtest.h>
@@ -18,16 +18,19 @@
 
 namespace mh::steal {
 
-// Stands where a thief is preempted between its look and its claim.
+// Simulates a thief that is preempted between its check and its claim.
 struct JobTestAccess {
-  static bool take(Job& job, Chunk& chunk, End end = End::owner) { return job.take(chunk, end); }
+  static bool take(Job& job, Chunk& chunk, ClaimSide side = ClaimSide::owner) {
+    return job.take(chunk, side);
+  }
 };
 
 namespace {
 
 constexpr int kReopened = test::kSanitized ? 3'000 : 20'000;
 
-Work work_of(std::uint64_t bytes, std::uint32_t chunk, Order order = Order::low_to_high) {
+CopySpec work_of(std::uint64_t bytes, std::uint32_t chunk,
+                 CopyOrder order = CopyOrder::low_to_high) {
   return {{0, 0, 0}, {0, 0, 0}, bytes, chunk, order};
 }
 
@@ -54,10 +57,10 @@ TEST(Job, chunks_cover_every_byte_once_for_any_size_and_either_order) {
   for (int round = 0; round < 2'000; ++round) {
     const std::uint64_t bytes = 1 + random() % 100'000;
     const auto chunk_bytes = static_cast<std::uint32_t>(1 + random() % 10'000);
-    const Order order = round % 2 == 0 ? Order::low_to_high : Order::high_to_low;
+    const CopyOrder order = round % 2 == 0 ? CopyOrder::low_to_high : CopyOrder::high_to_low;
     job.open(work_of(bytes, chunk_bytes, order));
     std::vector<Chunk> chunks = all_chunks(job);
-    if (order == Order::high_to_low) std::reverse(chunks.begin(), chunks.end());
+    if (order == CopyOrder::high_to_low) std::reverse(chunks.begin(), chunks.end());
     std::uint64_t next = 0;
     for (const Chunk& chunk : chunks) {
       ASSERT_EQ(chunk.offset, next);
@@ -74,7 +77,7 @@ TEST(Job, chunks_cover_every_byte_once_for_any_size_and_either_order) {
 
 TEST(Job, high_to_low_hands_out_the_end_first) {
   Job job;
-  job.open(work_of(250, 100, Order::high_to_low));
+  job.open(work_of(250, 100, CopyOrder::high_to_low));
   Chunk chunk{};
   ASSERT_TRUE(job.claim(chunk));
   EXPECT_EQ(chunk.offset, 200U);
@@ -84,7 +87,7 @@ TEST(Job, high_to_low_hands_out_the_end_first) {
 TEST(Job, a_message_beyond_4_gigabytes_has_its_offsets_right) {
   Job job;
   constexpr std::uint64_t kBytes = (9ULL << 32U) + 5;
-  job.open(work_of(kBytes, 1U << 30U, Order::high_to_low));
+  job.open(work_of(kBytes, 1U << 30U, CopyOrder::high_to_low));
   Chunk chunk{};
   ASSERT_TRUE(job.claim(chunk));
   EXPECT_EQ(chunk.offset, 9ULL << 32U);
@@ -118,11 +121,11 @@ TEST(Job, a_chunk_in_the_hands_of_a_slow_thief_keeps_the_job_open) {
   EXPECT_TRUE(job.finished());
 }
 
-// A thief that looked while there was work and decrements only now ...
+// A thief checked while there was work, and decrements only now ...
 TEST(Job, a_late_thief_gets_nothing_from_a_job_that_ended) {
   Job job;
   job.open(work_of(100, 100));
-  ASSERT_TRUE(job.has_work());  // the thief's look
+  ASSERT_TRUE(job.has_work());  // the thief's check
   finish_all(job, all_chunks(job).size());
   Chunk chunk{};
   for (int thief = 0; thief < 1000; ++thief) EXPECT_FALSE(JobTestAccess::take(job, chunk));
@@ -140,11 +143,11 @@ TEST(Job, decrements_of_late_thieves_do_not_eat_chunks_of_the_next_job) {
   EXPECT_EQ(all_chunks(job).size(), 5U);
 }
 
-// ... or after the slot was opened again: it has a chunk of the new job, in good order.
+// ... or after the slot was opened again: it then has a proper chunk of the new job.
 TEST(Job, a_late_thief_claims_from_the_new_job_of_the_slot) {
   Job job;
   job.open(work_of(100, 100));
-  ASSERT_TRUE(job.has_work());  // the thief's look
+  ASSERT_TRUE(job.has_work());  // the thief's check
   finish_all(job, all_chunks(job).size());
   job.open(work_of(7'000, 1'000));
   Chunk chunk{};
@@ -185,12 +188,11 @@ TEST(Job, a_thief_that_finishes_late_holds_the_owner_until_it_does) {
   }
   go_on.store(true);
   while (!job.finished()) std::this_thread::yield();
-  EXPECT_EQ(bytes, std::vector<int>(2, 1));  // plain reads: ordered by finished() alone
+  EXPECT_EQ(bytes, std::vector<int>(2, 1));  // plain reads: only finished() orders them
   thief.join();
 }
 
-// Thieves add one to the plain cells of each chunk they claim; where `work().to.address` lies is
-// the round.
+// Thieves add one to the plain cells of each chunk that they claim; work().to.address is the round.
 struct Stress {
   static constexpr std::uint32_t kMaxBytes = 64;
   Job job;
@@ -198,13 +200,13 @@ struct Stress {
   std::atomic<bool> over{false};
   std::atomic<std::uint64_t> helped{0};
 
-  bool help(End end) {
+  bool help(ClaimSide side) {
     Chunk chunk{};
-    if (!job.claim(chunk, end)) return false;
-    const Work work = job.work();
+    if (!job.claim(chunk, side)) return false;
+    const CopySpec work = job.work();
     bool right = work.to.address == work.from.address;
     for (std::uint64_t i = chunk.offset; i < chunk.offset + chunk.bytes; ++i) {
-      right = right && cells[i] + 1 == work.to.address;  // exactly the rounds before this one
+      right = right && cells[i] + 1 == work.to.address;  // exactly the rounds before
       ++cells[i];
     }
     job.finish(right);
@@ -213,7 +215,7 @@ struct Stress {
 
   void thief() {
     while (!over.load(std::memory_order_relaxed)) {
-      if (help(End::other)) {
+      if (help(ClaimSide::other)) {
         helped.fetch_add(1, std::memory_order_relaxed);
       } else {
         ::sched_yield();
@@ -224,33 +226,34 @@ struct Stress {
 
 TEST(Job, from_both_ends_the_owner_takes_the_low_chunks_and_all_others_the_high_ones) {
   Job job;
-  job.open(work_of(550, 100, Order::both_ends));
+  job.open(work_of(550, 100, CopyOrder::both_ends));
   std::vector<std::uint64_t> offsets;
-  for (const End end : {End::other, End::owner, End::owner, End::other, End::owner, End::other}) {
+  for (const ClaimSide side : {ClaimSide::other, ClaimSide::owner, ClaimSide::owner,
+                               ClaimSide::other, ClaimSide::owner, ClaimSide::other}) {
     Chunk chunk{};
-    ASSERT_TRUE(job.claim(chunk, end));
+    ASSERT_TRUE(job.claim(chunk, side));
     offsets.push_back(chunk.offset);
     EXPECT_EQ(chunk.bytes, chunk.offset == 500 ? 50U : 100U);
     job.finish(true);
   }
   EXPECT_EQ(offsets, (std::vector<std::uint64_t>{500, 0, 100, 400, 200, 300}));
   Chunk chunk{};
-  EXPECT_FALSE(job.claim(chunk, End::owner));
-  EXPECT_FALSE(job.claim(chunk, End::other));
+  EXPECT_FALSE(job.claim(chunk, ClaimSide::owner));
+  EXPECT_FALSE(job.claim(chunk, ClaimSide::other));
   EXPECT_TRUE(job.finished());
 }
 
 TEST(Job, an_order_from_one_end_does_not_ask_who_claims) {
-  for (const Order order : {Order::low_to_high, Order::high_to_low}) {
+  for (const CopyOrder order : {CopyOrder::low_to_high, CopyOrder::high_to_low}) {
     Job job;
     job.open(work_of(300, 100, order));
     std::vector<std::uint64_t> offsets;
-    for (const End end : {End::other, End::owner, End::other}) {
+    for (const ClaimSide side : {ClaimSide::other, ClaimSide::owner, ClaimSide::other}) {
       Chunk chunk{};
-      ASSERT_TRUE(job.claim(chunk, end));
+      ASSERT_TRUE(job.claim(chunk, side));
       offsets.push_back(chunk.offset);
     }
-    if (order == Order::high_to_low) std::reverse(offsets.begin(), offsets.end());
+    if (order == CopyOrder::high_to_low) std::reverse(offsets.begin(), offsets.end());
     EXPECT_EQ(offsets, (std::vector<std::uint64_t>{0, 100, 200}));
   }
 }
@@ -258,16 +261,16 @@ TEST(Job, an_order_from_one_end_does_not_ask_who_claims) {
 TEST(Job, late_claims_for_others_leave_no_trace_in_the_next_job) {
   Job job;
   Chunk chunk{};
-  job.open(work_of(100, 100, Order::both_ends));
+  job.open(work_of(100, 100, CopyOrder::both_ends));
   ASSERT_TRUE(job.claim(chunk));
   job.finish(true);
   for (int thief = 0; thief < 1000; ++thief) {
-    ASSERT_FALSE(JobTestAccess::take(job, chunk, End::other));
+    ASSERT_FALSE(JobTestAccess::take(job, chunk, ClaimSide::other));
   }
-  job.open(work_of(200, 100, Order::both_ends));
-  ASSERT_TRUE(job.claim(chunk, End::other));
+  job.open(work_of(200, 100, CopyOrder::both_ends));
+  ASSERT_TRUE(job.claim(chunk, ClaimSide::other));
   EXPECT_EQ(chunk.offset, 100U);
-  ASSERT_TRUE(job.claim(chunk, End::owner));
+  ASSERT_TRUE(job.claim(chunk, ClaimSide::owner));
   EXPECT_EQ(chunk.offset, 0U);
 }
 
@@ -278,12 +281,13 @@ TEST(Job, thousands_of_reopened_jobs_touch_each_byte_exactly_once) {
   std::mt19937 random(7);
   bool right = true;
   for (std::uint32_t round = 1; right && round <= kReopened; ++round) {
-    Work work = work_of(Stress::kMaxBytes, 1 + random() % 16, static_cast<Order>(random() % 3));
+    CopySpec work =
+        work_of(Stress::kMaxBytes, 1 + random() % 16, static_cast<CopyOrder>(random() % 3));
     work.to.address = work.from.address = round;
     stress->job.open(work);
-    // In some rounds the owner leaves all chunks to the thieves, in the others it takes part.
+    // In some rounds the owner leaves all chunks to the thieves, in the others it helps.
     while (!stress->job.finished()) {
-      if (round % 4 == 0 || !stress->help(End::owner)) ::sched_yield();
+      if (round % 4 == 0 || !stress->help(ClaimSide::owner)) ::sched_yield();
     }
     right = !stress->job.failed() && std::all_of(stress->cells.begin(), stress->cells.end(),
                                                  [&](std::uint32_t cell) { return cell == round; });

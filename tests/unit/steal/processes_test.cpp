@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stealing between real processes: every rank is a fork with memory of its own, and copies go
-// through the operating system as they do in a run.
+// Stealing between processes: every rank is a fork with its own memory, and the operating system
+// copies as in a real run.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -29,7 +29,7 @@ constexpr std::uint32_t kChunks = 11;
 bool cma_works() {
   const std::uint64_t value = 17;
   const memory::View view{reinterpret_cast<std::uint64_t>(&value), ::getpid(), 0};
-  return memory::probe(view, value).ok();
+  return memory::probe_read(view, value).ok();
 }
 
 std::uint8_t byte_of(std::uint32_t rank, std::uint32_t round, std::size_t i) {
@@ -37,7 +37,7 @@ std::uint8_t byte_of(std::uint32_t rank, std::uint32_t round, std::size_t i) {
                                    i / 4'096);
 }
 
-// What the processes share besides the node.
+// The memory that the processes share besides the node.
 struct Board {
   test::Barrier barrier;
   std::atomic<std::uint64_t> source[kRanks];  // address of each rank's source buffer
@@ -52,8 +52,7 @@ struct Stage {
   test::Ranks ranks;
 };
 
-// One rank of the stress: in each round one rank receives from its neighbour, and all others help
-// it.
+// A rank of the stress test: in each round a rank receives from its neighbour, and all others help.
 class Rank {
  public:
   Rank(Stage& stage, std::uint32_t me)
@@ -90,10 +89,10 @@ class Rank {
     const memory::View from{stage_.board->source[sender].load(),
                             stage_.ranks.node(0).record(sender).pid, sender};
     const memory::View to{reinterpret_cast<std::uint64_t>(target_.data()), ::getpid(), me_};
-    const Order order = round % 3 == 0 ? Order::high_to_low : Order::low_to_high;
+    const CopyOrder order = round % 3 == 0 ? CopyOrder::high_to_low : CopyOrder::low_to_high;
     Job* job = keeper_.open({to, from, kBytes, kChunk, order});
-    // Every fifth time the owner leaves its job to the others, every tenth time the sender does so
-    // too: on a machine of few cores a third party might never come first.
+    // Every fifth time the owner leaves its job to the others, and every tenth time the sender
+    // does, too: on a machine of few cores a third rank might otherwise never come first.
     while (round % 5 != 0 && thief_.run_one_chunk(*job, me_)) {
     }
     while (!job->finished()) ::sched_yield();
@@ -105,7 +104,7 @@ class Rank {
     stage_.board->rounds_done.store(round + 1);
   }
 
-  // Until the owner of this round says that it is through.
+  // Helps until the owner of this round is done.
   void help(std::uint32_t round) {
     const bool sender = me_ == (round + 1) % kRanks;
     while (stage_.board->rounds_done.load() == round) {
@@ -166,7 +165,7 @@ TEST(Processes, a_third_party_that_is_refused_fails_the_job_once_and_retires) {
                         {reinterpret_cast<std::uint64_t>(source.data()), sender.pid(), 0},
                         source.size(),
                         kChunk,
-                        Order::low_to_high});
+                        CopyOrder::low_to_high});
   };
   Job* job = expose();
   test::Child helper([&] {
@@ -189,11 +188,11 @@ TEST(Processes, an_owner_tells_a_dead_thief_from_a_slow_one) {
   test::Ranks ranks(3);
   auto keeper = ranks.keeper(0);
   const memory::View nowhere{0, ::getpid(), 0};
-  Job* job = keeper.open({nowhere, nowhere, 100, 100, Order::low_to_high});
+  Job* job = keeper.open({nowhere, nowhere, 100, 100, CopyOrder::low_to_high});
   test::Child thief([&] {
-    // As far as run_one_chunk() comes before it dies inside the copy, in one of two threads.
-    const node::Visit visit(ranks.node(2).mine(), 0);
-    { const node::Visit elsewhere(ranks.node(2).mine(), 1); }
+    // The state of run_one_chunk() in a process of two threads that dies inside the copy.
+    const node::ClaimIntent intent(ranks.node(2).mine(), 0);
+    { const node::ClaimIntent elsewhere(ranks.node(2).mine(), 1); }
     Chunk chunk{};
     if (!job->claim(chunk)) return 1;
     return ::pause();
@@ -202,13 +201,13 @@ TEST(Processes, an_owner_tells_a_dead_thief_from_a_slow_one) {
   node.record(2).pid = thief.pid();
   node.record(2).start_time = node::start_time_of(thief.pid());
   while (job->has_work()) ::sched_yield();
-  EXPECT_TRUE(node.alive(2)) << "slow";
+  EXPECT_TRUE(node.is_alive(2)) << "slow";
   thief.kill(SIGKILL);
   thief.wait_for_zombie();
   EXPECT_FALSE(job->finished());
-  EXPECT_TRUE(node::is_visited(node.record(2), 0));
-  EXPECT_FALSE(node::is_visited(node.record(2), 1));
-  EXPECT_FALSE(node.alive(2)) << "dead";
+  EXPECT_TRUE(node::may_hold_chunk_of(node.record(2), 0));
+  EXPECT_FALSE(node::may_hold_chunk_of(node.record(2), 1));
+  EXPECT_FALSE(node.is_alive(2)) << "dead";
   keeper.close(*job);
   EXPECT_FALSE(node.board().posted(0));
 }

@@ -19,7 +19,7 @@ struct Fixture {
   SlotKeeper keeper{*slots, *board, kRank};
 };
 
-const Work kWork{{0, 0, 0}, {0, 0, 0}, 100, 100, Order::low_to_high};
+const CopySpec kWork{{0, 0, 0}, {0, 0, 0}, 100, 100, CopyOrder::low_to_high};
 
 void run(Job& job) {
   for (Chunk chunk{}; job.claim(chunk);) job.finish(true);
@@ -79,7 +79,7 @@ TEST(Slots, a_slot_with_a_chunk_in_dead_hands_is_hidden_and_used_again) {
   Job* job = f.keeper.open(kWork);
   Chunk chunk{};
   while (job->claim(chunk)) {
-  }  // and the thieves die
+  }  // the thieves die
   EXPECT_FALSE(job->finished());
   f.keeper.close(*job);
   EXPECT_FALSE(f.board->posted(kRank));
@@ -91,7 +91,7 @@ TEST(Slots, a_slot_with_a_chunk_in_dead_hands_is_hidden_and_used_again) {
 TEST(Slots, threads_of_one_rank_never_share_a_slot_and_leave_an_empty_board) {
   Fixture f;
   std::atomic<int> wrong{0};
-  std::vector<int> holders(kSlots, 0);  // plain: ordered by the slot's own hand-over
+  std::vector<int> holders(kSlots, 0);  // plain: only take() and give_back() order the accesses
   std::vector<std::thread> threads;
   for (int i = 0; i < 3; ++i) {
     threads.emplace_back([&] {

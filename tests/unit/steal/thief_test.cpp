@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whom a thief helps, all ranks being in this process; what it copies between processes is in
-// processes_test.cpp.
+// The victims that a thief helps, with all ranks in this process. processes_test.cpp tests copies
+// between processes.
 #include "steal/thief.hpp"
 
 #include <gtest/gtest.h>
@@ -20,11 +20,11 @@ struct Fixture : test::Ranks {
   explicit Fixture(std::uint32_t ranks = 8) : Ranks(ranks, 2), from(100'000), to(100'000, 0) {
     std::iota(from.begin(), from.end(), 0U);
   }
-  // A job of `rank` in a keeper that lives as long as the fixture.
+  // A job of `rank`, in a keeper that lives as long as the fixture.
   Job& expose(std::uint32_t rank, std::uint32_t chunk_bytes = 10'000) {
     keepers.push_back(std::make_unique<SlotKeeper>(area(rank).slots(), node(rank).board(), rank));
     return *keepers.back()->open(
-        {view(to), view(from), from.size(), chunk_bytes, Order::low_to_high});
+        {view(to), view(from), from.size(), chunk_bytes, CopyOrder::low_to_high});
   }
   static memory::View view(std::vector<std::uint8_t>& bytes) {
     return {reinterpret_cast<std::uint64_t>(bytes.data()), ::getpid(), 0};
@@ -56,10 +56,10 @@ TEST(Thief, copies_chunk_by_chunk_until_the_job_is_done) {
   EXPECT_FALSE(job.failed());
   EXPECT_EQ(f.to, f.from);
   EXPECT_FALSE(thief.help());
-  EXPECT_FALSE(node::is_visited(f.node(0).mine(), 1));
+  EXPECT_FALSE(node::may_hold_chunk_of(f.node(0).mine(), 1));
 }
 
-// Every third byte to a block of its own, chunk by chunk.
+// Each chunk has every third byte of the source, and blocks of its own in the target.
 TEST(Thief, moves_scattered_bytes_straight_to_their_places) {
   Fixture f;
   constexpr std::int64_t kCount = 30'000;
@@ -70,7 +70,7 @@ TEST(Thief, moves_scattered_bytes_straight_to_their_places) {
   SlotKeeper keeper(f.area(1).slots(), f.node(1).board(), 1);
   memory::View to = Fixture::view(f.to);
   to.address += f.to.size() - 1;  // backwards from the end
-  Work work{to, Fixture::view(f.from), kCount, 10'000, Order::low_to_high};
+  CopySpec work{to, Fixture::view(f.from), kCount, 10'000, CopyOrder::low_to_high};
   work.shaped = true;
   Job* job = keeper.open(work, &shapes);
   Thief thief = f.thief(0, Strategy::localized);
@@ -87,7 +87,8 @@ TEST(Thief, moves_scattered_bytes_straight_to_their_places) {
 TEST(Thief, finds_no_job_that_is_for_those_who_are_told) {
   Fixture f;
   SlotKeeper keeper(f.area(1).slots(), f.node(1).board(), 1);
-  const Work work{Fixture::view(f.to), Fixture::view(f.from), 1000, 1000, Order::low_to_high};
+  const CopySpec work{Fixture::view(f.to), Fixture::view(f.from), 1000, 1000,
+                      CopyOrder::low_to_high};
   Job* job = keeper.open(work, nullptr, Audience::told);
   Thief thief = f.thief(0, Strategy::localized);
   EXPECT_FALSE(thief.help());
@@ -160,7 +161,7 @@ TEST(Thief, saturation_does_not_matter_on_the_own_numa_node) {
 }
 
 TEST(Thief, spreads_evenly_over_all_victims_also_over_several_words_of_the_board) {
-  Fixture f(200);  // ranks 0-99 near
+  Fixture f(200);  // ranks 0-99 are on the thief's NUMA node
   std::vector<Job*> jobs;
   for (std::uint32_t rank = 1; rank < 200; ++rank) jobs.push_back(&f.expose(rank, 1'000));
   Thief thief = f.thief(0, Strategy::mixed);
@@ -181,8 +182,7 @@ TEST(Thief, spreads_evenly_over_all_victims_also_over_several_words_of_the_board
 TEST(Thief, tells_a_lost_race_from_nothing_there) {
   Fixture f;
   Thief thief = f.thief(0, Strategy::localized);
-  // The victim is on the board and in `open`, but its chunks are gone: nothing, since the look says
-  // so.
+  // The victim is on the board and in `open`, but its chunks are gone, and the check says so.
   Job& job = f.expose(1, 100'000);
   Chunk taken{};
   ASSERT_TRUE(job.claim(taken));
@@ -204,8 +204,8 @@ TEST(Thief, helps_the_rank_it_is_told_to) {
 TEST(Thief, a_copy_that_fails_fails_the_job) {
   Fixture f;
   auto keeper = f.keeper(1);
-  const memory::View nobody{0x1000, 0x3fffffff, 1};  // beyond the largest pid of Linux
-  Job* job = keeper.open({Fixture::view(f.to), nobody, 5'000, 5'000, Order::low_to_high});
+  const memory::View nobody{0x1000, 0x3fffffff, 1};  // above the largest pid of Linux
+  Job* job = keeper.open({Fixture::view(f.to), nobody, 5'000, 5'000, CopyOrder::low_to_high});
   Thief thief = f.thief(0, Strategy::localized);
   EXPECT_TRUE(thief.help());
   EXPECT_TRUE(job->finished());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A forked child process for a test: runs a function, returns its value as exit code, and cannot
-// outlive the test (killed with its parent, and by an alarm in any case).
+// A forked child process for a test. It runs a function, whose value is its exit code. It cannot
+// outlive the test: the parent's death or an alarm kills it.
 #pragma once
 
 #include <signal.h>
@@ -20,7 +20,7 @@ class Child {
     pid_ = ::fork();
     if (pid_ != 0) return;
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != parent) ::_exit(0);  // it died before it was asked for
+    if (::getppid() != parent) ::_exit(0);  // the parent died before prctl()
     ::alarm(kLifeSeconds);
     ::_exit(body());
   }
@@ -36,14 +36,14 @@ class Child {
 
   [[nodiscard]] pid_t pid() const { return pid_; }
   void kill(int signal) const { ::kill(pid_, signal); }
-  // The exit code, or minus the signal that ended it.
+  // The exit code, or minus the signal that ended the child.
   int wait() {
     int status = 0;
     if (pid_ <= 0 || ::waitpid(pid_, &status, 0) != pid_) return -1000;
     pid_ = 0;
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   }
-  // Waits until it has ended, without collecting it: it stays a zombie.
+  // Waits for the child's end without reaping it: the child stays a zombie.
   void wait_for_zombie() const {
     siginfo_t info{};
     ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT);

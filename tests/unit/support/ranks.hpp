@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A node of several ranks for tests of stealing: segment, areas with slots and counters.
+// A node of several ranks for tests of stealing: a segment, and areas with slots and counters.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ inline void construct_area(std::byte* area) {
   new (area + kOffsets.counters) observe::Counters{};
 }
 
-// All ranks joined by this process, in blocks over `numa_nodes`; forked children inherit it.
+// All ranks joined by this process, in blocks over `numa_nodes`. Forked children inherit them.
 class Ranks {
  public:
   explicit Ranks(std::uint32_t ranks, std::uint16_t numa_nodes = 1)
@@ -70,7 +70,7 @@ class Ranks {
   }
 
  private:
-  std::deque<memory::Reach> reaches_;  // one of each thief: it may be made in a forked child
+  std::deque<memory::Reach> reaches_;  // of each thief, which may be made in a forked child
   SharedMemory memory_;
   std::vector<node::Node> nodes_;
 };

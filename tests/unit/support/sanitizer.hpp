@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whether a sanitizer slows this build down, so that stress tests do fewer rounds.
+// States whether a sanitizer slows this build, so that stress tests run fewer rounds.
 #pragma once
 
 namespace mh::test {

@@ -31,7 +31,7 @@ class SharedMemory {
   std::size_t bytes_;
 };
 
-// Of `parties` processes or threads; may be used again and again.
+// A barrier of `parties` processes or threads, reusable.
 struct Barrier {
   std::atomic<std::uint32_t> arrived{0};
   std::atomic<std::uint32_t> phase{0};

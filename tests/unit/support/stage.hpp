@@ -16,7 +16,7 @@
 
 namespace mh::test {
 
-// What the processes share besides the node.
+// The memory that the processes share besides the node.
 struct Board {
   Barrier barrier;
   std::atomic<std::uint32_t> flag{0};
@@ -26,7 +26,7 @@ struct Board {
   std::atomic<std::uint32_t> refused{0};
 };
 
-// A node whose ranks have lendings in their areas; rank 0 is this process.
+// A node whose ranks have lending channels in their areas; rank 0 is this process.
 class Stage {
  public:
   explicit Stage(std::uint32_t ranks)
@@ -46,7 +46,7 @@ class Stage {
   [[nodiscard]] lend::Lendings& lendings(std::uint32_t rank) {
     return *reinterpret_cast<lend::Lendings*>(nodes_[0].area(rank));
   }
-  // In the process that is that rank.
+  // Called in the process that plays `rank`.
   void enter(std::uint32_t rank) {
     nodes_[rank].mine().pid = ::getpid();
     nodes_[rank].mine().start_time = node::start_time_of(::getpid());

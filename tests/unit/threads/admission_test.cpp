@@ -6,70 +6,70 @@
 namespace mh::threads {
 namespace {
 
-using Whose = Admission::Whose;
+using NextWait = WaitAdmission::NextWait;
 constexpr std::uint64_t kPatience = 100;
 constexpr std::uint64_t kAlone = 40;
 
-// The server has just got its core, at 1000.
-Admission admission(std::uint32_t room) {
-  Admission made;
-  made.set({.room = room, .patience = kPatience, .alone = kAlone, .yield = 5});
+// The server got its core at 1000.
+WaitAdmission admission(std::uint32_t cores) {
+  WaitAdmission made;
+  made.set_limits({.cores = cores, .patience = kPatience, .alone = kAlone, .yield = 5});
   made.yielded(900, 1000);
   return made;
 }
 
-int ended_at(Admission& from, std::uint64_t now) {
+int ended_at(WaitAdmission& from, std::uint64_t now) {
   int count = 0;
-  for (; from.next(now) != Whose::nobodys && count < 1000; ++count) from.ended(now);
+  for (; from.next(now) != NextWait::none && count < 1000; ++count) from.ended(now);
   return count;
 }
-// The server looks again at `now`, after another thread had the core.
-int ended_later(Admission& from, std::uint64_t now) {
+// The server polls again at `now`, after another thread had the core.
+int ended_later(WaitAdmission& from, std::uint64_t now) {
   from.yielded(now - 10, now);
   return ended_at(from, now);
 }
 
-TEST(Admission, as_many_waits_end_as_there_is_room_for) {
-  Admission one = admission(1);
+TEST(WaitAdmission, as_many_waits_end_as_there_is_room_for) {
+  WaitAdmission one = admission(1);
   EXPECT_EQ(ended_at(one, 1000), 1);
-  EXPECT_FALSE(one.has_room());
-  Admission three = admission(3);
+  EXPECT_FALSE(one.has_free_core());
+  WaitAdmission three = admission(3);
   EXPECT_EQ(ended_at(three, 1000), 3);
 }
 
-TEST(Admission, who_comes_back_makes_room) {
-  Admission one = admission(1);
+TEST(WaitAdmission, who_comes_back_makes_room) {
+  WaitAdmission one = admission(1);
   ASSERT_EQ(ended_at(one, 1000), 1);
   one.came(1, 1001);
-  EXPECT_TRUE(one.has_room());
+  EXPECT_TRUE(one.has_free_core());
   EXPECT_EQ(ended_at(one, 1001), 1);
-  one.came(7, 1002);  // more than are out: some had been forgotten
+  one.came(7, 1002);  // more than are out: some were forgotten
   EXPECT_EQ(ended_at(one, 1002), 1);
 }
 
-TEST(Admission, whoever_ended_without_room_is_out_until_it_comes_back) {
-  Admission one = admission(1);
-  EXPECT_FALSE(one.any_out(1000));
+TEST(WaitAdmission, whoever_ended_without_room_is_out_until_it_comes_back) {
+  WaitAdmission one = admission(1);
+  EXPECT_FALSE(one.has_threads_out(1000));
   one.ended(1000);
   one.ended(1001);  // the server's own wait
   one.came(1, 1002);
-  EXPECT_TRUE(one.any_out(1002));
-  EXPECT_FALSE(one.has_room());
+  EXPECT_TRUE(one.has_threads_out(1002));
+  EXPECT_FALSE(one.has_free_core());
   one.came(1, 1003);
-  EXPECT_FALSE(one.any_out(1003));
+  EXPECT_FALSE(one.has_threads_out(1003));
 }
 
-TEST(Admission, whoever_never_comes_back_is_forgotten) {
-  Admission one = admission(1);
+TEST(WaitAdmission, whoever_never_comes_back_is_forgotten) {
+  WaitAdmission one = admission(1);
   one.ended(1000);
-  EXPECT_TRUE(one.any_out(1000 + kPatience - 1));
-  EXPECT_FALSE(one.any_out(1000 + kPatience));
-  one.yielded(1190, 1200);  // to somebody who runs
-  EXPECT_TRUE(one.any_out(1200 + kPatience - 1));
+  EXPECT_TRUE(one.has_threads_out(1000 + kPatience - 1));
+  EXPECT_FALSE(one.has_threads_out(1000 + kPatience));
+  one.yielded(1190, 1200);  // to a running thread
+  EXPECT_TRUE(one.has_threads_out(1200 + kPatience - 1));
 }
 
-TEST(Admission, a_server_keeps_its_core_for_a_while_if_nobody_of_its_rank_wants_it) {
-  Admission one = admission(1);
+TEST(WaitAdmission, a_server_keeps_its_core_for_a_while_if_nobody_of_its_rank_wants_it) {
+  WaitAdmission one = admission(1);
   one.came(1, 1000);
   EXPECT_FALSE(one.should_yield(1000 + kPatience - 1));
   EXPECT_TRUE(one.should_yield(1000 + kPatience));
@@ -79,16 +79,16 @@ TEST(Admission, a_server_keeps_its_core_for_a_while_if_nobody_of_its_rank_wants_
   EXPECT_FALSE(one.should_yield(2001));
 }
 
-TEST(Admission, where_there_is_room_the_newest_message_goes_first) {
-  Admission one = admission(1);
-  EXPECT_EQ(one.next(1000), Whose::newest);
+TEST(WaitAdmission, where_there_is_room_the_newest_message_goes_first) {
+  WaitAdmission one = admission(1);
+  EXPECT_EQ(one.next(1000), NextWait::newest);
   one.ended(1000);
   one.yielded(1050, 1100);
-  EXPECT_EQ(one.next(1099 + 1), Whose::oldest) << "after a while, who is ready for longest";
+  EXPECT_EQ(one.next(1099 + 1), NextWait::oldest) << "after a while, who is ready for longest";
 }
 
-TEST(Admission, one_more_ends_for_each_patience_that_nobody_came_back) {
-  Admission one = admission(1);
+TEST(WaitAdmission, one_more_ends_for_each_patience_that_nobody_came_back) {
+  WaitAdmission one = admission(1);
   ASSERT_EQ(ended_at(one, 1000), 1);
   EXPECT_EQ(ended_later(one, 1000 + kPatience - 1), 0);
   EXPECT_EQ(ended_later(one, 1000 + kPatience), 1);
@@ -96,23 +96,23 @@ TEST(Admission, one_more_ends_for_each_patience_that_nobody_came_back) {
   EXPECT_EQ(ended_later(one, 1000 + 4 * kPatience), 3) << "a server that seldom runs";
 }
 
-TEST(Admission, a_server_that_slept_for_long_lets_a_bounded_number_end) {
-  Admission one = admission(1);
+TEST(WaitAdmission, a_server_that_slept_for_long_lets_a_bounded_number_end) {
+  WaitAdmission one = admission(1);
   ASSERT_EQ(ended_at(one, 1000), 1);
   const int many = ended_later(one, 1'000'000'000);
   EXPECT_GE(many, 10);
   EXPECT_LE(many, 100);
 }
 
-TEST(Admission, one_more_ends_where_nobody_else_wants_the_core) {
-  Admission one = admission(1);
+TEST(WaitAdmission, one_more_ends_where_nobody_else_wants_the_core) {
+  WaitAdmission one = admission(1);
   ASSERT_EQ(ended_at(one, 1000), 1);
   one.yielded(1010, 1012);  // at once
-  EXPECT_EQ(one.next(1000 + kAlone - 1), Whose::nobodys);
+  EXPECT_EQ(one.next(1000 + kAlone - 1), NextWait::none);
   EXPECT_EQ(ended_at(one, 1000 + kAlone), 1);
-  one.yielded(1050, 1060);  // to another
-  EXPECT_EQ(one.next(1060 + kAlone - 1), Whose::nobodys);
-  EXPECT_EQ(one.next(1060 + kAlone), Whose::newest);
+  one.yielded(1050, 1060);  // to another thread
+  EXPECT_EQ(one.next(1060 + kAlone - 1), NextWait::none);
+  EXPECT_EQ(one.next(1060 + kAlone), NextWait::newest);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The election under all interleavings with delayed stores (ult/checker.hpp): no wake-up is lost,
-// nobody waits without a server, and there is one server at a time. For each rule that it rests on,
-// another scenario breaks the rule and must be found out.
+// The election under all interleavings with delayed stores (ult/checker.hpp). No wake-up is lost,
+// no thread waits without a server, and there is a single server at a time. For each rule of the
+// protocol, a scenario breaks the rule and must be caught.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -22,8 +22,8 @@ using ult::check::preempted;
 using ult::check::require;
 using ult::check::Threads;
 
-// Threads that wait for messages; what lies in messages[i] is that of thread i.
-// `kTells` false: the server leaves it to leave() to tell those whose waits are over.
+// Threads that wait for messages; messages[i] is for thread i. `kTells` false: the server leaves it
+// to leave() to tell the threads whose waits are over.
 template <std::size_t kWaiters, bool kTells = true>
 struct World {
   struct Waiter : Seat<Model> {
@@ -70,7 +70,7 @@ struct World {
     serving = false;
     election.leave([] {});
   }
-  // What ends a fruitless look of the server.
+  // Ends a fruitless poll of the server.
   bool is_news(std::size_t server) const {
     for (std::size_t i = 0; i < kWaiters; ++i) {
       if ((i == server || sits[i]) && messages[i].load() != 0) return true;
@@ -103,7 +103,8 @@ TEST(ElectionModel, a_server_that_leaves_tells_those_whose_waits_are_over) {
   expect_holds(explore<TwoWaiters<false>>(preempted(2)), 1000);
 }
 
-// Who has its message sends the next one its own: the server must have handed on by then.
+// A thread that has its message sends the next thread's message: the server must have handed over
+// by then.
 struct Chain : World<3> {
   Chain() { send(0); }
   Threads threads() {
@@ -123,7 +124,7 @@ TEST(ElectionModel, a_server_that_leaves_hands_on) {
   expect_holds(explore<Chain>(preempted(2)), 1000);
 }
 
-// The same threads again and again, with the same seats on their stacks.
+// The same threads repeatedly, with the same seats on their stacks.
 struct PingPong : World<2> {
   PingPong() { send(0); }
   Threads threads() {
@@ -141,7 +142,7 @@ struct PingPong : World<2> {
 
 TEST(ElectionModel, a_seat_is_used_again) { expect_holds(explore<PingPong>(preempted(3)), 1000); }
 
-// Broken on purpose: who serves and who sits are two words.
+// Broken on purpose: the server and the sitting threads are in two words.
 struct TwoWords {
   Flag served{1}, seat{0}, word{0};
 
@@ -167,7 +168,7 @@ TEST(ElectionModel, with_two_words_somebody_waits_without_a_server) {
   EXPECT_EQ(explore<TwoWords>().failure, "nobody can go on");
 }
 
-// Broken on purpose: the server looks at its row once more, and then leaves by a store.
+// Broken on purpose: the server checks its row again, and then leaves by a plain store.
 struct LeavesBlindly {
   Flag door{1}, word{0};
 
@@ -193,7 +194,7 @@ TEST(ElectionModel, a_server_that_leaves_by_a_store_forgets_somebody) {
   EXPECT_EQ(explore<LeavesBlindly>().failure, "nobody can go on");
 }
 
-// Broken on purpose: a waiter that was woken is told afterwards.
+// Broken on purpose: a waiter is woken before it is told.
 struct WakesFirst {
   Flag word{0};
   Threads threads() {

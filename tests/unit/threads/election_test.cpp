@@ -17,19 +17,19 @@
 namespace mh::threads {
 namespace {
 
-// Threads with a letter box each.
+// Threads with a mailbox each.
 class Office {
  public:
   explicit Office(std::size_t threads) : boxes_(threads) {}
 
-  void send(std::size_t to) { boxes_[to].letters.fetch_add(1, std::memory_order_release); }
+  void send(std::size_t to) { boxes_[to].messages.fetch_add(1, std::memory_order_release); }
 
-  // Waits for a letter and takes it.
+  // Waits for a message and removes it.
   void receive(std::size_t me) {
     Waiter waiter;
     waiter.number = me;
     if (election_.enter(waiter) || Election<Machine>::await(waiter) == Seated::serves) serve(me);
-    ASSERT_GT(boxes_[me].letters.fetch_sub(1, std::memory_order_acquire), 0);
+    ASSERT_GT(boxes_[me].messages.fetch_sub(1, std::memory_order_acquire), 0);
   }
   [[nodiscard]] std::uint64_t told() const { return told_.load(); }
 
@@ -38,22 +38,22 @@ class Office {
     std::size_t number = 0;
   };
   struct alignas(kCacheLine) Box {
-    std::atomic<int> letters{0};
+    std::atomic<int> messages{0};
   };
 
-  [[nodiscard]] bool has_letter(std::size_t number) const {
-    return boxes_[number].letters.load(std::memory_order_acquire) > 0;
+  [[nodiscard]] bool has_message(std::size_t number) const {
+    return boxes_[number].messages.load(std::memory_order_acquire) > 0;
   }
   void serve(std::size_t me) {
     EXPECT_FALSE(serving_.exchange(true)) << "two threads serve";
-    while (!has_letter(me)) {
+    while (!has_message(me)) {
       election_.collect();
       election_.look([this](Seat<Machine>& seat) {
-        const bool over = has_letter(static_cast<Waiter&>(seat).number);
+        const bool over = has_message(static_cast<Waiter&>(seat).number);
         told_.fetch_add(over ? 1 : 0);
         return over;
       });
-      // By turns from either end, and now and then one is left for leave().
+      // Tells from either end in turn; every third ready seat is left for leave().
       if (election_.has_ready() && ++looks_ % 3 != 0) {
         looks_ % 2 == 0 ? election_.tell_newest() : election_.tell_oldest();
       }
@@ -88,23 +88,23 @@ TEST(Election, pairs_of_threads_play_to_the_end) {
   EXPECT_GT(office.told(), 0U) << "nobody ever slept";
 }
 
-// Letters of the long form: MH_ELECTION_STRESS=100000000 takes some minutes on two cores.
-std::int64_t letters() {
+// Number of messages in the long form: MH_ELECTION_STRESS=100000000 takes minutes on two cores.
+std::int64_t messages() {
   const char* text = std::getenv("MH_ELECTION_STRESS");
   if (text != nullptr) return std::atoll(text);
   return test::kSanitized ? 2'000 : 30'000;
 }
 
-// Anyone sends to anyone. In each round everybody sends one letter and receives one, whoever is
-// ahead; a lost wake-up is a hang, which the time limit of the test finds.
-TEST(Election, letters_to_anyone_are_all_received) {
+// Any thread sends to any other. In each round every thread sends and receives a message. A lost
+// wake-up is a hang, which the time limit of the test catches.
+TEST(Election, messages_to_any_thread_all_arrive) {
   constexpr std::size_t kThreads = 6;
-  const std::int64_t rounds = letters() / static_cast<std::int64_t>(kThreads);
+  const std::int64_t rounds = messages() / static_cast<std::int64_t>(kThreads);
   Office office(kThreads);
   std::vector<std::thread> threads;
   for (std::size_t me = 0; me < kThreads; ++me) {
     threads.emplace_back([&office, rounds, me] {
-      std::minstd_rand same(7);  // in all threads: so each is sent one letter a round
+      std::minstd_rand same(7);  // the same in all threads, so each gets a message per round
       for (std::int64_t round = 0; round < rounds; ++round) {
         office.send((me + same()) % kThreads);
         office.receive(me);
@@ -114,7 +114,7 @@ TEST(Election, letters_to_anyone_are_all_received) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Seats lie on stacks that are gone at once.
+// The stacks of the seats are gone at once.
 TEST(Election, threads_come_and_go) {
   const int generations = test::kSanitized ? 20 : 200;
   Office office(8);

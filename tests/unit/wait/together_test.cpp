@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Threads of one rank that wait together: until_told().
+// Threads of a rank that wait together: until_shared().
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -15,45 +15,45 @@
 namespace mh::wait {
 namespace {
 
-// What a rank does besides is of no interest here, but for what `within` says.
-class Nothing : public Work {
+// Actions without effect; the test hooks in by `within`.
+class Nothing : public WaitActions {
  public:
   void progress() override {
     if (within) within();
   }
-  bool own() override { return false; }
+  bool copy_own_chunk() override { return false; }
   bool lend_to_partner() override { return false; }
-  bool own_within_own() override { return false; }
+  bool copy_own_chunk_nested() override { return false; }
   bool help() override {
     helped.fetch_add(1);
     return false;
   }
   void end() override {}
-  void idle(bool /*now*/) override {}
-  void account(std::uint64_t /*waited*/) override { accounted.fetch_add(1); }
-  void between_looks() override { looks.fetch_add(1); }
+  void set_idle(bool /*now*/) override {}
+  void count_wait(std::uint64_t /*waited*/) override { accounted.fetch_add(1); }
+  void between_polls() override { looks.fetch_add(1); }
   bool is_guest() override { return guest; }
   bool is_overdue() override { return false; }
-  void go_home() override {}
+  void return_core() override {}
 
   std::function<void()> within;
   std::atomic<int> helped{0};
-  std::atomic<int> looks{0};  // in vain, by servers
+  std::atomic<int> looks{0};  // failed polls by servers
   std::atomic<int> accounted{0};
   std::atomic<bool> guest{false};
 };
 
-constexpr Rules on_cores(std::uint32_t cores) {
+constexpr WaitRules on_cores(std::uint32_t cores) {
   return {.least_spin = 0, .most_spin = 0, .oversubscribed = false, .cores = cores};
 }
 
-// A thread that waits for its flag, and who asked whether it is set.
+// A thread that waits for its flag, and records which thread polled it.
 class Sleeper {
  public:
   Sleeper()
       : thread_([this] {
           const std::thread::id me = std::this_thread::get_id();
-          until_told([this, me] {
+          until_shared([this, me] {
             (std::this_thread::get_id() == me ? asked_by_itself : asked_by_others).fetch_add(1);
             return flag.load();
           });
@@ -67,7 +67,7 @@ class Sleeper {
     flag = true;
     if (thread_.joinable()) thread_.join();
   }
-  // Waits for a thing that happens sooner or later.
+  // Waits for an event that is sure to come.
   static void see(const std::function<bool()>& thing) {
     while (!thing()) std::this_thread::yield();
   }
@@ -83,22 +83,22 @@ class Sleeper {
 
 class Together : public testing::Test {
  protected:
-  void start(const Rules& rules) { employ(&work_, rules); }
-  void TearDown() override { employ(nullptr, {}); }
+  void start(const WaitRules& rules) { install_actions(&work_, rules); }
+  void TearDown() override { install_actions(nullptr, {}); }
 
-  // The first waits for long, so that it serves, before the second comes.
+  // The first thread is in a long wait, so it serves, before the second comes.
   std::unique_ptr<Sleeper> server() {
     auto made = std::make_unique<Sleeper>();
     Sleeper::see([&] { return made->asked_by_itself > 20; });
     return made;
   }
-  // Sits: others ask for it.
+  // A sitting thread: other threads poll its flag.
   static std::unique_ptr<Sleeper> seated() {
     auto made = std::make_unique<Sleeper>();
     Sleeper::see([&] { return made->asked_by_others > 0; });
     return made;
   }
-  // A thread that has been told, and is gone.
+  // A thread that has been told and has exited.
   void seated_and_ended() {
     const auto first = server();
     const auto second = seated();
@@ -180,7 +180,7 @@ TEST_F(Together, a_wait_within_the_servers_own_work_does_not_sit_down) {
   work_.within = [&] {
     if (within++ != 10) return;
     int looks = 0;
-    until_told([&] { return ++looks == 20; });
+    until_shared([&] { return ++looks == 20; });
   };
   const auto first = server();
   first->end();
@@ -194,7 +194,7 @@ TEST_F(Together, nobody_else_is_helped_while_a_thread_of_the_rank_may_run) {
   const auto third = seated();
   Sleeper::see([&] { return work_.helped > 0; });  // all three wait
   second->end();                                   // and does not come back
-  // A step that was under way then may still help.
+  // A step that had already begun may still help.
   const int before = work_.helped;
   const int looks = first->asked_by_itself;
   Sleeper::see([&] { return first->asked_by_itself > looks + 20; });
@@ -209,7 +209,7 @@ TEST_F(Together, others_are_helped_when_a_thread_that_waited_has_ended) {
   Sleeper::see([&] { return work_.helped > before; });
 }
 
-// This thread and those it makes share one core while this lives.
+// Binds this thread and the threads that it starts to a single core.
 class OneCore {
  public:
   OneCore() {
@@ -227,8 +227,8 @@ class OneCore {
   cpu_set_t before_{};
 };
 
-// Who leaves wakes the next server, which gets the core before the one that left has gone on. A
-// server that kept it would look tens of thousands of times, until the end of its time slice.
+// A leaving server wakes the next server, which gets the core first. A server that kept the core
+// would poll tens of thousands of times, until the end of its time slice.
 TEST_F(Together, a_server_gives_its_core_to_a_thread_whose_wait_has_ended) {
   constexpr int kRounds = 200;
   start(on_cores(1));
@@ -236,7 +236,7 @@ TEST_F(Together, a_server_gives_its_core_to_a_thread_whose_wait_has_ended) {
   std::atomic<int> turn{0};
   auto play = [&turn](int me) {
     for (int round = 0; round < kRounds; ++round) {
-      until_told([&] { return turn.load() % 2 == me; });
+      until_shared([&] { return turn.load() % 2 == me; });
       turn.fetch_add(1);
     }
   };
@@ -258,7 +258,7 @@ TEST_F(Together, messages_between_many_threads_all_arrive) {
       const int other = me ^ 1;
       for (int round = 0; round < rounds; ++round) {
         if (me % 2 == 0) boxes[static_cast<std::size_t>(other)].fetch_add(1);
-        until_told([&] { return boxes[static_cast<std::size_t>(me)].load() > 0; });
+        until_shared([&] { return boxes[static_cast<std::size_t>(me)].load() > 0; });
         boxes[static_cast<std::size_t>(me)].fetch_sub(1);
         if (me % 2 == 1) boxes[static_cast<std::size_t>(other)].fetch_add(1);
       }

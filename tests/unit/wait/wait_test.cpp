@@ -16,7 +16,7 @@ namespace {
 std::atomic<int> g_yields{0};
 }
 
-// The C library's, counted.
+// The C library's function, with a count of its calls.
 extern "C" int sched_yield() noexcept {
   ++g_yields;
   return static_cast<int>(syscall(SYS_sched_yield));
@@ -25,17 +25,17 @@ extern "C" int sched_yield() noexcept {
 namespace mh::wait {
 namespace {
 
-// Notes what the loop asks for, and offers as much work as the test says.
-class Recorder : public Work {
+// Records the calls of the loop, and offers as much work as the test sets.
+class Recorder : public WaitActions {
  public:
   void end() override {}
   void progress() override { ++progressed; }
-  bool own() override {
+  bool copy_own_chunk() override {
     if (within) within();
     return take(own_chunks, "own");
   }
   bool lend_to_partner() override { return take(loans, "lend"); }
-  bool own_within_own() override { return take(own_chunks, "within"); }
+  bool copy_own_chunk_nested() override { return take(own_chunks, "within"); }
   bool help() override {
     inside.fetch_add(1);
     EXPECT_EQ(inside.load(), 1) << "two threads help at once";
@@ -43,17 +43,17 @@ class Recorder : public Work {
     inside.fetch_sub(1);
     return worked;
   }
-  void idle(bool now) override { now ? ++became_idle : ++became_active; }
-  void account(std::uint64_t ticks) override {
+  void set_idle(bool now) override { now ? ++became_idle : ++became_active; }
+  void count_wait(std::uint64_t ticks) override {
     ++accounted;
     waited += ticks;
   }
-  void between_looks() override { ++passed; }
+  void between_polls() override { ++passed; }
   bool is_guest() override { return guest; }
   bool is_overdue() override { return overdue; }
-  void go_home() override { ++went_home; }
+  void return_core() override { ++went_home; }
 
-  std::function<void()> within;  // what own() does besides
+  std::function<void()> within;  // called by copy_own_chunk()
   std::atomic<int> own_chunks{0};
   std::atomic<int> loans{0};
   std::atomic<int> help_chunks{0};
@@ -80,16 +80,16 @@ class Recorder : public Work {
 
 class Wait : public testing::Test {
  protected:
-  void start(const Rules& rules) { employ(&work_, rules); }
-  void TearDown() override { employ(nullptr, {}); }
+  void start(const WaitRules& rules) { install_actions(&work_, rules); }
+  void TearDown() override { install_actions(nullptr, {}); }
   Recorder work_;
 };
 
-constexpr Rules kAtOnce{.least_spin = 0, .most_spin = 0, .oversubscribed = false};
-constexpr Rules kNever{
+constexpr WaitRules kAtOnce{.least_spin = 0, .most_spin = 0, .oversubscribed = false};
+constexpr WaitRules kNever{
     .least_spin = 1ULL << 60U, .most_spin = 1ULL << 60U, .oversubscribed = false};
 
-// True after that many looks.
+// True after `looks` polls.
 struct After {
   int looks;
   bool operator()() { return --looks < 0; }
@@ -194,7 +194,7 @@ TEST_F(Wait, a_poll_in_vain_moves_an_own_chunk_and_none_of_others) {
   start(kAtOnce);
   work_.own_chunks = 2;
   work_.help_chunks = 1;
-  polled_in_vain();
+  note_failed_poll();
   EXPECT_EQ(work_.own_chunks, 1);
   EXPECT_EQ(work_.help_chunks, 1);
 }
@@ -221,12 +221,12 @@ TEST_F(Wait, a_guest_whose_wait_is_short_keeps_its_core) {
 
 TEST_F(Wait, a_guest_that_polls_for_too_long_gives_its_core_back) {
   start(kNever);
-  polled_in_vain();
+  note_failed_poll();
   work_.guest = true;
-  polled_in_vain();
+  note_failed_poll();
   EXPECT_EQ(work_.went_home, 0);
   work_.overdue = true;
-  polled_in_vain();
+  note_failed_poll();
   EXPECT_EQ(work_.went_home, 1);
 }
 
@@ -237,11 +237,11 @@ TEST_F(Wait, other_threads_have_their_turn_between_two_looks) {
 }
 
 TEST(WaitAlone, without_work_a_wait_still_waits) {
-  employ(nullptr, {});
+  install_actions(nullptr, {});
   int looks = 0;
   until([&] { return ++looks == 1000; });
   EXPECT_EQ(looks, 1000);
-  polled_in_vain();
+  note_failed_poll();
 }
 
 TEST_F(Wait, a_wait_inside_a_wait_does_not_deadlock) {
@@ -269,19 +269,19 @@ TEST_F(Wait, one_thread_of_a_rank_helps_at_a_time_and_all_of_them_wait) {
 
 // --- tasks that run in waits --------------------------------------------------------------------
 
-// Offers so many tasks while it lives.
+// Offers `tasks` tasks while the object lives.
 class Offered {
  public:
-  Offered(Recorder& work, int tasks) : left(tasks), work_(work), before_(offer(of(this))) {}
-  ~Offered() { offer(before_); }
+  Offered(Recorder& work, int tasks) : left(tasks), work_(work), before_(offer_tasks(of(this))) {}
+  ~Offered() { offer_tasks(before_); }
   Offered(const Offered&) = delete;
   Offered& operator=(const Offered&) = delete;
 
   int left;
-  std::function<void()> task;  // what each does besides
+  std::function<void()> task;  // called by each task
 
  private:
-  static Offer of(Offered* self) {
+  static TaskOffer of(Offered* self) {
     return {.has = [](void* it) { return static_cast<Offered*>(it)->left > 0 ? 1 : 0; },
             .run = [](void* it) { static_cast<Offered*>(it)->run(); },
             .of = self};
@@ -292,7 +292,7 @@ class Offered {
     if (task) task();
   }
   Recorder& work_;
-  Offer before_;
+  TaskOffer before_;
 };
 
 TEST_F(Wait, an_offered_task_runs_when_nothing_else_is_to_be_done) {
@@ -300,7 +300,7 @@ TEST_F(Wait, an_offered_task_runs_when_nothing_else_is_to_be_done) {
   work_.own_chunks = 1;
   work_.help_chunks = 1;
   Offered offered(work_, 2);
-  until_told(After{100});
+  until_shared(After{100});
   const std::vector<const char*> wanted{"own", "help", "task", "task"};
   ASSERT_EQ(work_.order.size(), wanted.size());
   for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_STREQ(work_.order[i], wanted[i]);
@@ -309,7 +309,7 @@ TEST_F(Wait, an_offered_task_runs_when_nothing_else_is_to_be_done) {
 TEST_F(Wait, done_is_looked_at_after_every_task) {
   start(kAtOnce);
   Offered offered(work_, 100);
-  until_told([&] { return offered.left <= 97; });
+  until_shared([&] { return offered.left <= 97; });
   EXPECT_EQ(offered.left, 97);
 }
 
@@ -318,7 +318,7 @@ TEST_F(Wait, no_task_runs_in_a_wait_of_our_own) {
   Offered offered(work_, 1);
   until(After{100});
   EXPECT_EQ(offered.left, 1);
-  until(After{100}, kFewLooks, Tasks::may_run);
+  until(After{100}, kFewLooks, OfferedTasks::may_run);
   EXPECT_EQ(offered.left, 0);
 }
 
@@ -326,7 +326,7 @@ TEST_F(Wait, no_task_runs_in_a_wait_within_own_work) {
   start(kAtOnce);
   Offered offered(work_, 1);
   work_.within = [&] {
-    until_told(After{100});
+    until_shared(After{100});
     EXPECT_EQ(offered.left, 1);
   };
   work_.own_chunks = 1;
@@ -337,21 +337,21 @@ TEST_F(Wait, no_task_runs_in_a_wait_within_own_work) {
 TEST_F(Wait, no_task_runs_before_the_spin_is_over) {
   start(kNever);
   Offered offered(work_, 1);
-  until_told(After{1000});
+  until_shared(After{1000});
   EXPECT_EQ(offered.left, 1);
 }
 
 TEST_F(Wait, tasks_run_with_more_ranks_than_cores_too) {
   start({.least_spin = 0, .most_spin = 0, .oversubscribed = true});
   Offered offered(work_, 1);
-  until_told(After{100});
+  until_shared(After{100});
   EXPECT_EQ(offered.left, 0);
 }
 
 TEST_F(Wait, tasks_of_one_thread_run_in_no_wait_of_another) {
   start(kAtOnce);
   Offered offered(work_, 1);
-  std::thread([] { until_told(After{100}); }).join();
+  std::thread([] { until_shared(After{100}); }).join();
   EXPECT_EQ(offered.left, 1);
 }
 
@@ -361,11 +361,11 @@ TEST_F(Wait, a_task_may_wait_and_have_its_wait_helped) {
   offered.task = [&] {
     work_.own_chunks = 1;
     work_.help_chunks = 1;
-    until_told(After{100});
+    until_shared(After{100});
     EXPECT_EQ(work_.own_chunks, 0);
     EXPECT_EQ(work_.help_chunks, 0);
   };
-  until_told(After{100});
+  until_shared(After{100});
   EXPECT_EQ(work_.accounted, 2);
 }
 
@@ -380,30 +380,30 @@ TEST_F(Wait, a_rank_that_runs_a_task_is_not_idle_and_does_not_wait) {
     taken = ticks() - begin;
   };
   const std::uint64_t begin = ticks();
-  until_told(After{100});
+  until_shared(After{100});
   EXPECT_LE(work_.waited, ticks() - begin - taken);
 }
 
 TEST_F(Wait, a_thread_that_offers_tasks_looks_for_itself_where_waits_are_shared) {
   start({.least_spin = 0, .most_spin = 0, .oversubscribed = false, .cores = 1});
   std::atomic<bool> over{false};
-  std::thread server([&] { until_told([&] { return over.load(); }); });
+  std::thread server([&] { until_shared([&] { return over.load(); }); });
   Offered offered(work_, 3);
   work_.note = false;
-  until_told([&] { return offered.left == 0; });
+  until_shared([&] { return offered.left == 0; });
   over = true;
   server.join();
 }
 
-// --- waits that are spelled out -----------------------------------------------------------------
+// --- waits that the caller writes itself --------------------------------------------------------
 
 TEST_F(Wait, a_wait_that_is_spelled_out_helps_as_any) {
   start(kAtOnce);
   work_.own_chunks = 1;
   work_.help_chunks = 1;
-  EXPECT_TRUE(help());
-  EXPECT_TRUE(help());
-  EXPECT_FALSE(help());
+  EXPECT_TRUE(help_once());
+  EXPECT_TRUE(help_once());
+  EXPECT_FALSE(help_once());
   EXPECT_EQ(work_.became_idle, 1);
   EXPECT_EQ(work_.passed, 1);
   EXPECT_EQ(work_.accounted, 0);
@@ -417,21 +417,21 @@ TEST_F(Wait, a_wait_that_is_spelled_out_helps_as_any) {
 TEST_F(Wait, a_wait_that_is_spelled_out_spins_first) {
   start(kNever);
   work_.help_chunks = 1;
-  for (int i = 0; i < 100; ++i) EXPECT_FALSE(help());
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(help_once());
   end_help();
 }
 
 TEST_F(Wait, a_wait_that_is_spelled_out_runs_no_task) {
   start(kAtOnce);
   Offered offered(work_, 1);
-  EXPECT_FALSE(help());
+  EXPECT_FALSE(help_once());
   end_help();
   EXPECT_EQ(offered.left, 1);
 }
 
 TEST(WaitAlone, without_work_nobody_is_helped) {
-  employ(nullptr, {});
-  EXPECT_FALSE(help());
+  install_actions(nullptr, {});
+  EXPECT_FALSE(help_once());
   end_help();
 }
 

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The mappings of this process, as the kernel tells them (/proc/self/maps), one after the other.
+//
+// Mappings may change while they are read: the kernel goes on at the address where it stopped. Not
+// thread-safe: all readers have one buffer in static memory, because stacks may be small.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace mh::heap {
+
+struct Mapping {
+  std::uint64_t start = 0;
+  std::uint64_t end = 0;
+  int protection = 0;  // as for mmap()
+  bool shared = false;
+  std::uint64_t offset = 0;  // in the file
+  std::uint64_t inode = 0;   // 0: no file
+};
+
+class Maps {
+ public:
+  Maps();
+  Maps(const Maps&) = delete;
+  Maps& operator=(const Maps&) = delete;
+  ~Maps();
+
+  // False: /proc is not there.
+  [[nodiscard]] bool readable() const { return file_ >= 0; }
+  // False: that was the last one.
+  bool next(Mapping& mapping);
+
+ private:
+  int get();
+  std::uint64_t number(unsigned base);
+
+  int file_;
+  std::size_t at_ = 0;
+  std::size_t end_ = 0;
+  int last_ = 0;  // the character behind the number read last; -1 at the end
+};
+
+}  // namespace mh::heap
