@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Chapter 3, receiving: MPI_Recv, Irecv, Mrecv, Imrecv and the receiving half of MPI_Isendrecv.
 //
-// A blocking receive is start and wait: that costs the same in every supported library, and the rank
-// can help meanwhile. A receive into which an RTS header fits is entered in the table of receive
-// requests (rndv/receive_requests.hpp), and completed by rndv/completion.hpp.
+// A blocking receive is start and wait: that costs the same in every supported library, and the
+// rank can help meanwhile. A receive into which an RTS header fits is entered in the table of
+// receive requests (rndv/receive_requests.hpp), and completed by rndv/completion.hpp.
+#include "mpi/rndv/receive.hpp"
+
 #include "mpi/calls/shortcut.hpp"
 #include "mpi/calls/start_and_wait.hpp"
-#include "mpi/compat/error_handlers.hpp"
 #include "mpi/collective/arrivals.hpp"
+#include "mpi/compat/error_handlers.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
@@ -15,7 +17,6 @@
 #include "mpi/rndv/buffered_sends.hpp"
 #include "mpi/rndv/completion.hpp"
 #include "mpi/rndv/held_messages.hpp"
-#include "mpi/rndv/receive.hpp"
 #include "mpi/wrappers.hpp"
 
 namespace mh::mpi {
@@ -33,8 +34,7 @@ int start_held(void* buffer, Count count, MPI_Datatype type, rndv::HeldMessage& 
   request.kept_comm = held.comm;
   request.buffer = {};
   if (held.comm) {
-    request.buffer =
-        rndv::receive_buffer(*held.comm, buffer, count, type, held.envelope.source);
+    request.buffer = rndv::receive_buffer(*held.comm, buffer, count, type, held.envelope.source);
   }
   const int code = by_count::Imrecv(next, buffer, count, type, &held.message, handle);
   // A receive without room for the header will fail, and nobody will read the message.
@@ -189,7 +189,7 @@ template <class Count>
 template <class Count>
 int receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
             MPI_Status* status) {
-  const datatypes::Known known = datatypes::known(count, type);
+  const datatypes::KnownSize known = datatypes::known(count, type);
   if (known.bytes >= config.threshold || !passes())
     return receive_any(buffer, count, type, source, tag, comm, status);
   if (!switches.errors_are_fatal)

@@ -4,14 +4,14 @@
 #include <cstdint>
 
 #include "base/settings.hpp"
+#include "mpi/compat/message.hpp"
+#include "mpi/internode/pieces.hpp"
+#include "mpi/internode/receive.hpp"
+#include "mpi/internode/send.hpp"
 #include "mpi/job/agreement.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/next.hpp"
-#include "mpi/internode/pieces.hpp"
-#include "mpi/internode/receive.hpp"
-#include "mpi/internode/send.hpp"
-#include "mpi/compat/message.hpp"
 
 namespace mh::mpi::internode {
 

@@ -13,12 +13,12 @@
 
 #include "base/clock.hpp"
 #include "base/tuning.hpp"
+#include "mpi/internode/pieces.hpp"
 #include "mpi/job/comms.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
-#include "mpi/internode/pieces.hpp"
 #include "mpi/tags.hpp"
 
 namespace mh::mpi::internode {
@@ -147,11 +147,11 @@ bool may_take(const OutgoingMessage& message, MPI_Datatype type, const datatypes
   if (!comms::allow_rendezvous()) return false;
   const Comm* comm = comms::find(message.comm);
   return comm != nullptr && comm->is_elsewhere(message.dest) &&
-         layouts::of_describable(type) != nullptr;
+         layouts::of_rendezvous(type) != nullptr;
 }
 
-std::optional<SendId> take(const OutgoingMessage& message, MPI_Datatype type, const datatypes::Info& info,
-                           int fin_tag, MPI_Request request) {
+std::optional<SendId> take(const OutgoingMessage& message, MPI_Datatype type,
+                           const datatypes::Info& info, int fin_tag, MPI_Request request) {
   if (!may_take(message, type, info)) return std::nullopt;
   const Cut cut{.bytes = message.bytes, .piece = kPiece};
   if (!piece_buffers.allows(cut.pieces())) return std::nullopt;
@@ -201,8 +201,8 @@ int receive_fin(SendId id, MPI_Request* request) {
 int send(SendId id, const OutgoingMessage& message) {
   InternodeSend& send = *g_sends[id];
   Piece piece{.request = MPI_REQUEST_NULL, .buffer = nullptr};
-  const int code = next.Isend(&send.descriptor, p2p::kRtsBytes, MPI_BYTE, message.dest,
-                              message.tag, message.comm, &piece.request);
+  const int code = next.Isend(&send.descriptor, p2p::kRtsBytes, MPI_BYTE, message.dest, message.tag,
+                              message.comm, &piece.request);
   if (code == MPI_SUCCESS) {
     send.in_flight.push_back(piece);
     post_pieces(send);

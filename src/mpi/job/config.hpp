@@ -4,7 +4,7 @@
 //
 // Read-only between start-up and MPI_Finalize; any thread reads it without a lock. Only
 // lifecycle/bootstrap.cpp, lifecycle/node_setup.cpp and, for what goes between nodes,
-// protocol/internode.cpp and onesided/remote.cpp write to it, all while no other thread is in a
+// internode/internode.cpp and rma/remote.cpp write to it, all while no other thread is in a
 // call of ours.
 #pragma once
 
@@ -20,17 +20,17 @@ namespace mh::mpi {
 inline constexpr std::uint64_t kLeastThreshold = 4096;
 
 struct Config {
-  bool rendezvous = false;  // large messages may travel as descriptors: one of the next four
-  bool single_copy = false;    // the kernel copies between the ranks, whatever it is
-  bool heaps_mapped = false;     // all ranks map each other's heaps (job/heaps.hpp)
-  bool pipelines = false;  // messages may go by pipelines (p2p/pipeline.hpp)
+  bool rendezvous = false;    // large messages may travel as descriptors: one of the next four
+  bool single_copy = false;   // the kernel copies between the ranks, whatever it is
+  bool heaps_mapped = false;  // all ranks map each other's heaps (job/heaps.hpp)
+  bool pipelines = false;     // messages may go by pipelines (p2p/pipeline.hpp)
   bool internode =
-      false;  // messages to other nodes may go by internode pipelines (protocol/internode.hpp)
-  bool internode_windows = false;       // windows over several nodes may be ours (onesided/remote.hpp)
-  bool helps_messages = false;        // nothing on this node speaks against helping with messages
-  bool windows = false;        // ... nor any rank of it against windows of ours
-  bool multiple = false;       // the library has granted MPI_THREAD_MULTIPLE
-  bool sharing_loops = false;  // this rank's loops are exposed to others
+      false;  // messages to other nodes may go by internode pipelines (internode/internode.hpp)
+  bool internode_windows = false;  // windows over several nodes may be ours (rma/remote.hpp)
+  bool helps_messages = false;     // nothing on this node speaks against helping with messages
+  bool windows = false;            // ... nor any rank of it against windows of ours
+  bool multiple = false;           // the library has granted MPI_THREAD_MULTIPLE
+  bool sharing_loops = false;      // this rank's loops are exposed to others
 
   std::uint32_t me = 0;     // rank on the node
   std::uint32_t ranks = 0;  // of the node

@@ -19,8 +19,8 @@
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
-#include "mpi/rndv/receive_requests.hpp"
 #include "mpi/rndv/copy.hpp"
+#include "mpi/rndv/receive_requests.hpp"
 #include "mpi/tags.hpp"
 
 namespace mh::mpi::rndv {
@@ -89,7 +89,8 @@ bool holds_header(std::uint64_t buffer, std::uint32_t rank, const p2p::RtsHeader
 }
 
 // The posted receive of `send`'s receiver in whose buffer this RTS header lies. None if several
-// receives are posted for that buffer: the sender cannot tell which of them the library has matched.
+// receives are posted for that buffer: the sender cannot tell which of them the library has
+// matched.
 FoundReceive find_posted(const p2p::SendSlot& send, const p2p::RtsHeader& mine) {
   p2p::PostedReceiveTable& table = services.area(send.to).posted_receives;
   const std::uint32_t extent = table.extent.load(std::memory_order_relaxed);
@@ -248,7 +249,7 @@ std::optional<Slot> taken_slot(const OutgoingMessage& message, std::uint32_t fin
     services.counters().messages_without_slot.add(1);
     return std::nullopt;
   }
-  // The light half of a fence, pairs with the heavy one in settle_described() (arrivals.cpp):
+  // The light half of a fence, pairs with the heavy one in drain_rendezvous() (arrivals.cpp):
   // either this rank sees the note, or the receiver the slot.
   std::atomic_signal_fence(std::memory_order_seq_cst);
   if (!comms::rendezvous_ended()) return slot;
@@ -277,22 +278,23 @@ bool may_use_rendezvous(OutgoingMessage& message, MPI_Datatype type, const datat
     return false;
   if (!moves_without_this_thread(info)) return false;
   if (info.contiguous) return true;
-  message.layout = layouts::of_describable(type);
+  message.layout = layouts::of_rendezvous(type);
   message.count = message.bytes / info.size;
   return message.layout != nullptr;
 }
 
-std::optional<Slot> post_send(const OutgoingMessage& message, std::uint32_t fin_tag, MPI_Request request) {
+std::optional<Slot> post_send(const OutgoingMessage& message, std::uint32_t fin_tag,
+                              MPI_Request request) {
   free_finished_sends();
   const auto taken = taken_slot(message, fin_tag);
   if (!taken) return std::nullopt;
   const Slot slot = *taken;
   Sent& sent = g_sent[slot];
   sent.header = {.key = {config.key[0], config.key[1]},
-                     .sender = config.me,
-                     .slot = slot,
-                     .bytes = message.bytes,
-                     .generation = services.send_table.slot(slot).generation()};
+                 .sender = config.me,
+                 .slot = slot,
+                 .bytes = message.bytes,
+                 .generation = services.send_table.slot(slot).generation()};
   p2p::seal(sent.header);
   sent.layout = message.layout;
   sent.from = {.layout = message.layout.get(),
@@ -308,8 +310,8 @@ std::optional<Slot> post_send(const OutgoingMessage& message, std::uint32_t fin_
 
 int send_rts(Slot slot, const OutgoingMessage& message) {
   Sent& sent = g_sent[slot];
-  const int code = next.Isend(&sent.header, p2p::kRtsBytes, MPI_BYTE, message.dest,
-                              message.tag, message.comm, &sent.sending);
+  const int code = next.Isend(&sent.header, p2p::kRtsBytes, MPI_BYTE, message.dest, message.tag,
+                              message.comm, &sent.sending);
   if (code != MPI_SUCCESS) {
     give_back(slot);
     return code;
