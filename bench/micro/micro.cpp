@@ -84,7 +84,7 @@ class Pair {
   std::vector<node::Node> nodes_;
 };
 
-class NoWork final : public lend::Work {
+class NoWork final : public lend::LendableWork {
  public:
   bool unit(std::uint32_t /*helper*/, std::uint64_t /*deadline*/) noexcept override { return true; }
 };
@@ -95,9 +95,9 @@ void ExposeAlone(benchmark::State& state) {
   lend::Pool pool(pair.node(0), pair.owners(), 1);
   NoWork work;
   for ([[maybe_unused]] auto turn : state) {
-    static_cast<void>(pool.expose(lend::Kind::loops, work, ~0ULL));
-    pool.nothing_left(lend::Kind::loops);
-    pool.withdraw(lend::Kind::loops);
+    static_cast<void>(pool.expose(lend::WorkKind::loops, work, ~0ULL));
+    pool.nothing_left(lend::WorkKind::loops);
+    pool.withdraw(lend::WorkKind::loops);
   }
 }
 BENCHMARK(ExposeAlone);
@@ -136,14 +136,14 @@ void LendAndReturn(benchmark::State& state) {
   const Pair pair;
   lend::Pool pool(pair.node(0), pair.owners(), 1);
   lend::Lender lender(pair.node(1), 0, lend::VictimPolicy::most_work,
-                      [](std::uint32_t, lend::Kind) { return true; });
+                      [](std::uint32_t, lend::WorkKind) { return true; });
   NoWork work;
-  static_cast<void>(pool.expose(lend::Kind::loops, work, ~0ULL));
+  static_cast<void>(pool.expose(lend::WorkKind::loops, work, ~0ULL));
   while (lender.lend() != lend::Outcome::lent) {
   }
   for ([[maybe_unused]] auto turn : state) benchmark::DoNotOptimize(lender.lend());
   lender.take_back();
-  pool.withdraw(lend::Kind::loops);
+  pool.withdraw(lend::WorkKind::loops);
 }
 BENCHMARK(LendAndReturn)->UseRealTime();
 

@@ -14,7 +14,7 @@
 namespace mh::lend {
 namespace {
 
-std::uint64_t offer_of(const Lendings& lendings, Kind kind) {
+std::uint64_t offer_of(const Lendings& lendings, WorkKind kind) {
   return lendings.offer.ends[static_cast<std::size_t>(kind)].load(std::memory_order_relaxed);
 }
 
@@ -27,7 +27,7 @@ std::uint32_t helpers_at_work(const Lendings& lendings) {
 
 }  // namespace
 
-Lender::Lender(const node::Node& node, std::size_t offset, VictimPolicy policy, Admission admitted,
+Lender::Lender(const node::Node& node, std::size_t offset, VictimPolicy policy, LendFilter admitted,
                std::uint32_t core)
     : node_(node),
       offset_(offset),
@@ -52,20 +52,21 @@ std::uint64_t Lender::value_of_offer(std::uint32_t rank, std::uint64_t left) {
   return choice_.value(left, near, [&] { return helpers_at_work(lendings(rank)); });
 }
 
-// A brief offer is as old as this lender knows it.
+// The age of a brief offer counts from when this lender first saw it.
 std::uint64_t Lender::end_of_loop(std::uint32_t rank, std::uint64_t now) {
-  const std::uint64_t offer = offer_of(lendings(rank), Kind::loops);
-  if (!Brief::is(offer)) return offer;
-  Sight& seen = seen_[rank];
+  const std::uint64_t offer = offer_of(lendings(rank), WorkKind::loops);
+  if (!BriefOffer::is(offer)) return offer;
+  SeenOffer& seen = seen_[rank];
   if (seen.offer != offer) seen = {.offer = offer, .at = now};
-  return seen.at + Brief::ticks(offer);
+  return seen.at + BriefOffer::ticks(offer);
 }
 
-// When the last of what is offered there and may be helped ends, if that is after `worth`.
+// The end of the last offer of the rank that this lender may help, if after `worth`.
 std::uint64_t Lender::end_of_offer(std::uint32_t rank, std::uint64_t now, std::uint64_t worth) {
-  std::uint64_t last = std::max(end_of_loop(rank, now), offer_of(lendings(rank), Kind::internode));
-  const std::uint64_t ends = offer_of(lendings(rank), Kind::pipelines);
-  const bool later = ends > last && ends >= worth && admitted_(rank, Kind::pipelines);
+  std::uint64_t last =
+      std::max(end_of_loop(rank, now), offer_of(lendings(rank), WorkKind::internode));
+  const std::uint64_t ends = offer_of(lendings(rank), WorkKind::pipelines);
+  const bool later = ends > last && ends >= worth && admitted_(rank, WorkKind::pipelines);
   return later ? ends : last;
 }
 
@@ -86,10 +87,10 @@ std::uint32_t Lender::choose() {
   return best;
 }
 
-// A helper of that owner for this lender alone, null if all are taken.
+// Reserves a helper of that owner; null if all are in use.
 Channel* Lender::hold(std::uint32_t owner) const {
   for (Channel& channel : lendings(owner).channels) {
-    // acquire: pairs with the helper's release; it waits at the channel.
+    // acquire: pairs with the helper's release; the helper waits at the channel.
     if (channel.thread.load(std::memory_order_acquire) == 0) return nullptr;  // no more helpers
     std::uint32_t expected = kFree;
     if (channel.word.compare_exchange_strong(expected, word(ChannelState::held),
@@ -113,26 +114,26 @@ Channel& Lender::channel_of(std::uint32_t out) const {
   return lendings((out - 1) / kHelpers).channels[(out - 1) % kHelpers];
 }
 
-Outcome Lender::lend(const std::function<void()>& before) {
+LendResult Lender::lend(const std::function<void()>& before) {
   const bool is_out = out_.load(std::memory_order_relaxed) != 0;
   learn(false);
   const std::uint32_t owner = is_out ? kNobody : choose();
-  if (!is_out && owner == kNobody) return Outcome::nothing;
+  if (!is_out && owner == kNobody) return LendResult::nothing;
   if (before) before();
   if (is_out) return wait_for_helper();
   teaches_ = true;
   return hand_over(owner, unit_.length());
 }
 
-Outcome Lender::lend_to(std::uint32_t owner) {
+LendResult Lender::lend_to(std::uint32_t owner) {
   if (out_.load(std::memory_order_relaxed) != 0) return wait_for_helper();
-  if (barred_[owner]) return Outcome::nothing;
+  if (barred_[owner]) return LendResult::nothing;
   learn(false);
-  teaches_ = false;  // what comes then is what the helper was sent for
+  teaches_ = false;  // the helper was sent for the very message that comes then
   return hand_over(owner, ticks_from_ns(tuning::kLeastUnitNs));
 }
 
-// What has become known of the last unit. One that ended early has kept nobody waiting.
+// Evaluates the last unit. A unit that ended early kept no message waiting.
 void Lender::learn(bool something_came) {
   const std::uint64_t away = std::exchange(away_, 0);
   if (away == 0) return;
@@ -144,52 +145,52 @@ void Lender::learn(bool something_came) {
   }
 }
 
-Outcome Lender::hand_over(std::uint32_t owner, std::uint64_t unit) {
+LendResult Lender::hand_over(std::uint32_t owner, std::uint64_t unit) {
   Channel* channel = hold(owner);
-  if (channel == nullptr) return Outcome::nothing;
+  if (channel == nullptr) return LendResult::nothing;
   if (!place_here(*channel)) {
     channel->word.store(kFree, std::memory_order_relaxed);
     barred_[owner] = true;
-    return Outcome::refused;
+    return LendResult::refused;
   }
   const auto index = static_cast<std::uint32_t>(channel - lendings(owner).channels);
   out_.store(owner * kHelpers + index + 1, std::memory_order_relaxed);
   lent_at_ = ticks();
   whole_at_ = lent_at_ + unit;
   channel->unit.store(unit, std::memory_order_relaxed);
-  // release: pairs with the helper's look in live().
+  // release: pairs with the acquire of the helper in Pool::live().
   channel->word.store(word(ChannelState::lent), std::memory_order_release);
   futex_wake(channel->word);
   return wait_for_helper();
 }
 
-Outcome Lender::wait_for_helper() {
+LendResult Lender::wait_for_helper() {
   const std::uint32_t out = out_.load(std::memory_order_relaxed);
   const std::uint32_t owner = (out - 1) / kHelpers;
   Channel& channel = channel_of(out);
   const std::uint32_t lent = word(ChannelState::lent);
   futex_wait(channel.word, lent, tuning::kLenderSleepNs);
-  // acquire: pairs with the helper's done. A helper that has to wait gives the core back: evicted,
-  // or what others have made of the channel since.
+  // acquire: pairs with the helper's done. Other words: a helper that must wait has given the core
+  // back (evicted), or the channel has changed again since.
   const std::uint32_t now = channel.word.load(std::memory_order_acquire);
   if (now == lent) {
-    if (node_.is_alive(owner)) return Outcome::still_out;
+    if (node_.is_alive(owner)) return LendResult::still_out;
     barred_[owner] = true;
   } else if (now == word(ChannelState::done)) {
     channel.word.store(kFree, std::memory_order_release);
   }
   out_.store(0, std::memory_order_relaxed);
   if (teaches_) away_ = ticks() - lent_at_;
-  return now == lent ? Outcome::nothing : Outcome::lent;
+  return now == lent ? LendResult::nothing : LendResult::lent;
 }
 
-// A helper in the middle of a unit goes to its owner's core. False if there is none (any more).
+// Moves a helper in the middle of a unit to its owner's core. Returns false if there is none.
 bool Lender::evict() {
   const std::uint32_t out = out_.load(std::memory_order_relaxed);
   if (out == 0) return false;
   Channel& channel = channel_of(out);
   std::uint32_t lent = word(ChannelState::lent);
-  // relaxed: nothing is published; on success the helper gives the channel back.
+  // relaxed: nothing is published; on success the helper frees the channel.
   if (!channel.word.compare_exchange_strong(lent, word(ChannelState::evicted),
                                             std::memory_order_relaxed)) {
     return false;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The lender's side: a rank that waits gives its core to a helper of a rank that has work exposed.
+// The lender's side: a waiting rank gives its core to a helper of a rank that has exposed work.
 //
-// A lender for each core that a rank lends, used by one thread at a time. lend() sleeps while the
-// helper works, for a unit and in any case not much longer than kPatience; a helper that is still
-// in its unit then keeps the core between calls (`still_out`) until take_back().
+// There is a Lender for each core that a rank lends. One thread at a time uses a Lender, but
+// recall() is thread-safe. lend() sleeps while the helper works, for a unit and in any case not
+// much longer than kLenderSleepNs. A helper that is still in its unit then keeps the core between
+// calls (`still_out`) until take_back().
 #pragma once
 
 #include <atomic>
@@ -19,38 +20,38 @@
 
 namespace mh::lend {
 
-// Whether this rank should take a hand in work of that one, of that kind.
-using Admission = std::function<bool(std::uint32_t rank, Kind kind)>;
+// Tells whether this rank may help that rank with work of that kind.
+using LendFilter = std::function<bool(std::uint32_t rank, WorkKind kind)>;
 
-enum class Outcome : std::uint8_t {
-  nothing,    // nobody has work for this core
-  lent,       // a unit was done on this core, or begun: a helper that has to wait gives it back
-  still_out,  // a helper has this core, in a long unit; to be called again, or take_back()
-  refused,    // a helper may not run on this core (cpusets); that rank is not asked again
+enum class LendResult : std::uint8_t {
+  nothing,    // no rank has work for this core
+  lent,       // a unit was done or started here; a helper that must wait gives the core back
+  still_out,  // a helper has this core, in a long unit; call again, or take_back()
+  refused,    // helpers may not run on this core (cpusets); that rank is not asked again
 };
 
 class Lender {
  public:
-  // `offset` is where the Lendings lie in each rank's area; `admitted` says whose copies and
-  // pipelines this core may be lent to. `core` tells the lenders of a rank apart (below
+  // `offset`: position of the Lendings in each rank's area. `admitted`: the ranks to whose copies
+  // and pipelines this core may be lent. `core`: distinguishes the lenders of a rank (below
   // kMostCores).
-  Lender(const node::Node& node, std::size_t offset, VictimPolicy policy, Admission admitted,
+  Lender(const node::Node& node, std::size_t offset, VictimPolicy policy, LendFilter admitted,
          std::uint32_t core = 0);
 
-  // `before`: called once it is known that somebody has work, before the core goes there.
-  Outcome lend(const std::function<void()>& before = {});
-  // As lend(), to that rank, whatever it offers.
-  Outcome lend_to(std::uint32_t owner);
-  // The core is needed for something else: a helper that still has it goes to its owner's.
+  // `before`: called when a rank has work, before the core goes there.
+  LendResult lend(const std::function<void()>& before = {});
+  // Lends the core to `owner`, whatever it offers.
+  LendResult lend_to(std::uint32_t owner);
+  // Takes the core back; a helper that still has it moves to its owner's core.
   void take_back();
-  // The same by any thread, while the lender may be asleep in lend(): that returns.
+  // Takes the core back from any thread. lend() returns in the lender's thread.
   void recall();
 
  private:
   static constexpr std::uint32_t kNobody = ~0U;
 
   // A brief offer, and when it was first seen.
-  struct Sight {
+  struct SeenOffer {
     std::uint64_t offer = 0;
     std::uint64_t at = 0;
   };
@@ -63,9 +64,9 @@ class Lender {
   [[nodiscard]] std::uint64_t value_of_offer(std::uint32_t rank, std::uint64_t left);
   [[nodiscard]] Channel* hold(std::uint32_t owner) const;
   [[nodiscard]] bool place_here(Channel& channel) const;
-  Outcome hand_over(std::uint32_t owner, std::uint64_t unit);
+  LendResult hand_over(std::uint32_t owner, std::uint64_t unit);
   void learn(bool something_came);
-  Outcome wait_for_helper();
+  LendResult wait_for_helper();
   bool evict();
   [[nodiscard]] std::uint32_t word(ChannelState state) const { return word_of(state, id_); }
   [[nodiscard]] Channel& channel_of(std::uint32_t out) const;
@@ -73,21 +74,20 @@ class Lender {
   const node::Node& node_;
   std::size_t offset_;
   VictimChoice choice_;
-  Admission admitted_;
-  std::vector<bool> barred_;  // ranks whose helpers cannot run here, or whose process is gone
-  std::vector<Sight> seen_;   // the last of each rank
+  LendFilter admitted_;
+  std::vector<bool> barred_;     // ranks whose helpers cannot run here, or whose process is dead
+  std::vector<SeenOffer> seen_;  // the last offer of each rank
   std::uint32_t id_;
-  // How long units last, and of the last one: when it began, when it was to end, whether it says
-  // something of how long they should, and how long the core was away, 0 once it is known whether
-  // something came meanwhile.
+  // The length of units. Of the last unit: its start, its planned end, the time that the core was
+  // away, and whether the unit teaches anything. away_ is 0 once the unit is evaluated.
   UnitLength unit_;
   std::uint64_t lent_at_ = 0;
   std::uint64_t whole_at_ = 0;
   std::uint64_t away_ = 0;
   bool teaches_ = true;
 
-  // The hand-over under way, 0: none; else the channel's number among all of the node, and one.
-  // Written by the lender's thread. Relaxed: who recalls compares the channel's word.
+  // The hand-over under way: 1 + the channel's number among all channels of the node; 0: none.
+  // Written by the lender's thread. relaxed: recall() compares the channel's word.
   std::atomic<std::uint32_t> out_{0};
 };
 

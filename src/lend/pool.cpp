@@ -19,11 +19,11 @@
 namespace mh::lend {
 namespace {
 
-// What a helper has borrowed for the unit it is in.
+// The loan of a helper inside a unit.
 struct Loan {
   Channel& channel;
   std::uint32_t word;     // as the lender left it
-  const cpu_set_t& home;  // where its owner may run
+  const cpu_set_t& home;  // CPUs of the owner
   std::atomic<std::uint64_t>& given_back;
   std::atomic<std::uint32_t>& at_home;
   std::uint64_t deadline;
@@ -32,9 +32,9 @@ struct Loan {
 };
 constinit thread_local Loan* t_loan = nullptr;
 
-// The calling thread goes to one of these CPUs, but not to this one if there are others: this one's
-// owner goes on.
-void leave_for(cpu_set_t home) {
+// Moves the calling thread to one of these CPUs, if possible not the present one, where the lender
+// continues.
+void move_to_cpus(cpu_set_t home) {
   if (const int here = ::sched_getcpu(); here >= 0 && CPU_COUNT(&home) > 1) {
     CPU_CLR(static_cast<std::size_t>(here), &home);
   }
@@ -54,13 +54,13 @@ void give_core_back() {
   Channel& channel = t_loan->channel;
   std::uint32_t lent = t_loan->word;
   const std::uint32_t evicted = word_of(ChannelState::evicted, lender_of(lent));
-  // relaxed: nothing is published, and a lender that was quicker has moved this thread.
+  // relaxed: nothing is published; a faster lender has moved this thread already.
   if (!channel.word.compare_exchange_strong(lent, evicted, std::memory_order_relaxed)) return;
   t_loan->is_home = true;
   t_loan->given_back.fetch_add(1, std::memory_order_relaxed);
   t_loan->at_home.fetch_add(1, std::memory_order_relaxed);
   futex_wake(channel.word);  // before the move: a wake-up across cores is slow
-  leave_for(t_loan->home);
+  move_to_cpus(t_loan->home);
   channel.cpu.store(-1, std::memory_order_relaxed);
 }
 
@@ -73,7 +73,7 @@ Pool::Pool(const node::Node& node, Lendings& mine, std::uint32_t lenders, std::s
 Pool::~Pool() {
   ending_.store(true, std::memory_order_relaxed);
   for (std::size_t i = 0; i < helpers_.size(); ++i) {
-    // A lender that holds the channel just now finds no helper any more and takes its core back.
+    // A lender that holds the channel now finds no helper and takes its core back.
     Channel& channel = mine_.channels[i];
     channel.thread.store(0, std::memory_order_release);
     channel.word.store(word_of(ChannelState::evicted, 0), std::memory_order_release);
@@ -86,8 +86,8 @@ Pool::~Pool() {
   }
 }
 
-// What helpers' stacks may take of a limited address space: a program that lives with little of it
-// needs that itself.
+// The stack size if helpers' stacks take at most a sixteenth of a limited address space, else 0:
+// the program needs the space itself.
 std::size_t Pool::affordable_stack() const {
   constexpr std::size_t kPart = 16;
   rlimit limit{};
@@ -114,8 +114,8 @@ Status Pool::hire() {
   return {};
 }
 
-// Of a helper that no lender knows yet. The kernel leaves out of a mask what a cpuset does not
-// allow.
+// Tried on a helper that no lender knows yet. The kernel removes the CPUs that a cpuset forbids
+// from a mask.
 bool Pool::may_roam(pthread_t helper) const {
   cpu_set_t all;
   CPU_ZERO(&all);
@@ -131,17 +131,17 @@ bool Pool::may_roam(pthread_t helper) const {
   return known && CPU_EQUAL(&allowed, &all);
 }
 
-// A stack of 0 bytes is one as threads of this program have it.
+// 0 bytes: the default stack size of the program's threads.
 bool Pool::hire_one(Channel& channel, std::size_t stack) {
-  using Start = std::pair<Pool*, Channel*>;
+  using HelperStart = std::pair<Pool*, Channel*>;
   pthread_attr_t attributes;
   if (::pthread_attr_init(&attributes) != 0) return false;
   std::size_t usual = 0;
   ::pthread_attr_getstacksize(&attributes, &usual);
   if (stack > usual) ::pthread_attr_setstacksize(&attributes, stack);
-  auto* const start = new (std::nothrow) Start(this, &channel);
+  auto* const start = new (std::nothrow) HelperStart(this, &channel);
   const auto run = [](void* data) -> void* {
-    const std::unique_ptr<Start> mine(static_cast<Start*>(data));
+    const std::unique_ptr<HelperStart> mine(static_cast<HelperStart*>(data));
     mine->first->live(*mine->second);
     return nullptr;
   };
@@ -158,8 +158,8 @@ bool Pool::hire_one(Channel& channel, std::size_t stack) {
 }
 
 void Pool::live(Channel& channel) {
-  hired_.wait(false, std::memory_order_acquire);  // where it may run is being tried
-  // release: pairs with the lender's look; from here on a wake-up is answered.
+  hired_.wait(false, std::memory_order_acquire);  // may_roam() must be over
+  // release: pairs with the lender's acquire; from here on a wake-up is answered.
   channel.thread.store(::gettid(), std::memory_order_release);
   while (!ending_.load(std::memory_order_relaxed)) {
     // acquire: pairs with the lender's lent.
@@ -167,7 +167,7 @@ void Pool::live(Channel& channel) {
     if (state_of(word) == ChannelState::lent) {
       serve(channel, word);
     } else if (state_of(word) == ChannelState::evicted) {
-      // Before it began: this thread came late to its wake-up.
+      // Evicted before the unit began: this thread woke up late.
       channel.word.compare_exchange_strong(word, kFree, std::memory_order_release,
                                            std::memory_order_relaxed);
     } else {
@@ -185,8 +185,8 @@ void Pool::serve(Channel& channel, std::uint32_t word) {
             .deadline = ticks() + channel.unit.load(std::memory_order_relaxed)};
   t_loan = &loan;
   const auto helper = static_cast<std::uint32_t>(&channel - mine_.channels);
-  for (Place& place : places_) {
-    if (work_at(place, helper, loan.deadline)) break;
+  for (WorkSlot& slot : slots_) {
+    if (work_at(slot, helper, loan.deadline)) break;
   }
   t_loan = nullptr;
   if (loan.is_home) at_home_.fetch_sub(1, std::memory_order_relaxed);
@@ -200,18 +200,18 @@ void Pool::serve(Channel& channel, std::uint32_t word) {
   }
 }
 
-// A unit of what is exposed there; false if there is nothing.
-bool Pool::work_at(Place& place, std::uint32_t helper, std::uint64_t deadline) {
-  place.inside.fetch_add(1, std::memory_order_seq_cst);
-  Work* work = place.open.load(std::memory_order_seq_cst);
+// Runs a unit of the work exposed in this slot; returns false if there is none.
+bool Pool::work_at(WorkSlot& slot, std::uint32_t helper, std::uint64_t deadline) {
+  slot.inside.fetch_add(1, std::memory_order_seq_cst);
+  LendableWork* work = slot.open.load(std::memory_order_seq_cst);
   const bool done = work != nullptr && work->unit(helper, deadline);
-  if (done) place.units.fetch_add(1, std::memory_order_relaxed);
-  // release: pairs with withdraw(), after which the work may be gone.
-  place.inside.fetch_sub(1, std::memory_order_release);
+  if (done) slot.units.fetch_add(1, std::memory_order_relaxed);
+  // release: pairs with withdraw(), after which the work may be destroyed.
+  slot.inside.fetch_sub(1, std::memory_order_release);
   return done;
 }
 
-Status Pool::let_in(Place& here, Work& work) {
+Status Pool::open_slot(WorkSlot& here, LendableWork& work) {
   if (!hired()) {
     std::call_once(hiring_, [this] {
       hiring_went_ = hire();
@@ -220,19 +220,20 @@ Status Pool::let_in(Place& here, Work& work) {
     });
   }
   if (helpers_.empty()) return hiring_went_ ? Status{Code::unsupported} : hiring_went_;
-  if (cramped_.load(std::memory_order_relaxed) && &here == &place(Kind::loops))
+  if (cramped_.load(std::memory_order_relaxed) && &here == &slot(WorkKind::loops))
     return {Code::unsupported};
-  // release: pairs with the look of a helper, which may as well come too early and find nothing.
+  // release: pairs with the load of a helper, which may come too early and find nothing.
   here.open.store(&work, std::memory_order_release);
-  const auto kind = static_cast<Kind>(&here - places_);
+  const auto kind = static_cast<WorkKind>(&here - slots_);
   mine_.offer.exposed.fetch_or(bit_of(kind), std::memory_order_relaxed);
   return {};
 }
 
-void Pool::suggest_end(std::uint32_t owner, Kind kind, std::uint64_t ends, std::uint64_t slack) {
+void Pool::suggest_end(std::uint32_t owner, WorkKind kind, std::uint64_t ends,
+                       std::uint64_t slack) {
   const auto offset = reinterpret_cast<std::byte*>(&mine_) - node_.area(node_.me());
   auto& there = *reinterpret_cast<Lendings*>(node_.area(owner) + offset);
-  // relaxed, all of it: hints for lenders.
+  // relaxed throughout: hints for lenders.
   std::atomic<std::uint64_t>& offered = there.offer.ends[static_cast<std::size_t>(kind)];
   const std::uint64_t now = offered.load(std::memory_order_relaxed);
   const bool near = std::max(now, ends) - std::min(now, ends) <= slack;
@@ -240,12 +241,12 @@ void Pool::suggest_end(std::uint32_t owner, Kind kind, std::uint64_t ends, std::
   if (!near && (exposed & bit_of(kind)) != 0) offered.store(ends, std::memory_order_relaxed);
 }
 
-void Pool::withdraw(Kind kind) {
-  Place& here = place(kind);
+void Pool::withdraw(WorkKind kind) {
+  WorkSlot& here = slot(kind);
   mine_.offer.exposed.fetch_and(~bit_of(kind), std::memory_order_relaxed);
   here.open.store(nullptr, std::memory_order_seq_cst);
   nothing_left(kind);
-  // acquire, through seq_cst: pairs with the release of a helper that leaves.
+  // acquire, by seq_cst: pairs with the release of a helper that leaves.
   const auto over = [&here] { return here.inside.load(std::memory_order_seq_cst) == 0; };
   if (!over()) await_helpers(over);
 }
@@ -277,7 +278,7 @@ void Pool::reclaim() {
   }
 }
 
-// Channels whose lender died while it held them.
+// Frees channels whose lender died while it held them.
 void Pool::sweep() {
   for (std::size_t i = 0; i < helpers_.size(); ++i) {
     Channel& channel = mine_.channels[i];

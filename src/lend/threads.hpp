@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the operating system does for threads that lend or borrow cores: they sleep on a word that
-// other processes share, are moved between cores, also those of other processes of this user, and
-// take no signals of the program's.
+// Operating-system functions for threads that lend or borrow cores: sleeping on a word shared
+// between processes, moving threads of the same user's processes between cores, and blocking
+// signals. Thread-safe.
 #pragma once
 
 #include <linux/futex.h>
@@ -18,8 +18,8 @@
 
 namespace mh::lend {
 
-// Sleeps while `word` is `value`, for at most `nanoseconds`; may return early for no reason. Not
-// the private kind of futex.
+// Sleeps while `word` is `value`, for at most `nanoseconds`; may return early. A futex shared
+// between processes.
 inline void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value,
                        std::int64_t nanoseconds) {
   static_assert(sizeof word == sizeof value && std::atomic<std::uint32_t>::is_always_lock_free);
@@ -28,14 +28,14 @@ inline void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value,
   ::syscall(SYS_futex, &word, FUTEX_WAIT, value, &limit, nullptr, 0);
 }
 
-// Wakes so many sleepers at most.
+// Wakes at most `sleepers` threads.
 inline void futex_wake(std::atomic<std::uint32_t>& word, std::uint32_t sleepers = 1) {
   ::syscall(SYS_futex, &word, FUTEX_WAKE, sleepers, nullptr, nullptr, 0);
 }
 
-// From now on that thread (its number in the system) runs on this CPU alone. False where it may not
-// (cpusets), where there is no such CPU, and where there is no such thread (any more): its number
-// is 0 then, by which the system would take the calling one.
+// Binds the thread (its kernel id) to this CPU. Returns false where a cpuset forbids it, and where
+// there is no such CPU or thread. Thread id 0 is refused, since the kernel would take the calling
+// thread.
 inline bool bind_thread(std::int32_t thread, std::int32_t cpu) {
   if (thread <= 0 || cpu < 0 || cpu >= CPU_SETSIZE) return false;
   cpu_set_t set;
@@ -44,10 +44,9 @@ inline bool bind_thread(std::int32_t thread, std::int32_t cpu) {
   return ::sched_setaffinity(thread, sizeof set, &set) == 0;
 }
 
-// While it lives: threads made now inherit the mask, so no signal that somebody sends to the
-// program is ever delivered to them. Those that code brings upon itself (a fault, a trapped
-// division) are its thread's own: programs answer them, and a thread that blocks one is ended by
-// it, with its process.
+// Threads made during its lifetime inherit a mask that blocks all signals sent to the program.
+// Signals that a thread's own code raises (a fault, a trapped division) stay open: programs handle
+// them, and the kernel ends a process whose thread blocks such a signal.
 class SignalsBlocked {
  public:
   SignalsBlocked() {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which of the ranks that offer work a lender helps (MPI Workshare, victim selection).
+// Selects the rank that a lender helps (MPI Workshare, victim selection).
 //
-// A lender looks at every offer and takes the one of the highest value. Pure: what an offer is
-// worth to a policy depends on what is passed in, and on the dice.
+// A lender looks at all offers and takes the one with the highest value. The value depends on the
+// arguments and on a random number. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ using mh::VictimPolicy;
 
 class VictimChoice {
  public:
-  // Lenders with different seeds throw different dice.
+  // Lenders with different seeds get different random numbers.
   VictimChoice(VictimPolicy policy, std::uint64_t seed)
       : policy_(policy), dice_(0x9e3779b97f4a7c15ULL * (seed + 1)) {}
 
-  // Above 0; the higher, the better. `left`: how long the offer goes on, in any unit. `near`: it is
-  // of the lender's NUMA node. `helpers()`: how many of its helpers are at work; asked only where
-  // that matters, since it means a look at each.
+  // Above 0; the higher, the better. `left`: how long the offer goes on, in any unit. `near`: the
+  // offer is on the lender's NUMA node. `helpers()`: how many helpers of the victim work; called
+  // only if needed, since it reads every channel.
   template <class Helpers>
   std::uint64_t value(std::uint64_t left, bool near, Helpers&& helpers) {
     constexpr std::uint64_t kNear = 1ULL << 62U;

@@ -15,8 +15,8 @@
 namespace mh::lend {
 namespace {
 
-// Never instead of a thread of the program.
-void step_back() {
+// Never displaces a thread of the program.
+void use_idle_policy() {
   const sched_param none{};
   ::sched_setscheduler(0, SCHED_IDLE, &none);
 }
@@ -26,7 +26,7 @@ void step_back() {
 std::vector<std::int32_t> cpus_for_workers(const node::CpuSet& own, std::int32_t here) {
   const std::size_t few = std::min<std::size_t>(own.size(), CPU_SETSIZE);
   std::vector<std::int32_t> cpus;
-  std::size_t first = few;  // left to the rank itself: where it is, else any
+  std::size_t first = few;  // the CPU left to the rank itself: `here`, else any
   if (here >= 0 && static_cast<std::size_t>(here) < few && own[static_cast<std::size_t>(here)]) {
     first = static_cast<std::size_t>(here);
   }
@@ -42,11 +42,12 @@ std::vector<std::int32_t> cpus_for_workers(const node::CpuSet& own, std::int32_t
 }
 
 Workers::Workers(const node::Node& node, std::size_t offset, VictimPolicy policy,
-                 const Admission& admitted, const std::vector<std::int32_t>& cpus, double prompt_ns)
+                 const LendFilter& admitted, const std::vector<std::int32_t>& cpus,
+                 double prompt_ns)
     : prompt_(ticks_from_ns(prompt_ns)) {
   for (const std::int32_t cpu : cpus) {
     const auto core = static_cast<std::uint32_t>(workers_.size() + 1);
-    workers_.push_back(std::make_unique<Worker>(node, offset, policy, admitted, core, cpu));
+    workers_.push_back(std::make_unique<LendingWorker>(node, offset, policy, admitted, core, cpu));
   }
 }
 
@@ -90,14 +91,14 @@ void Workers::stop() {
   for (auto& worker : workers_) worker->lender.recall();
 }
 
-void Workers::live(Worker& worker) {
-  step_back();
+void Workers::live(LendingWorker& worker) {
+  use_idle_policy();
   if (!bind_thread(::gettid(), worker.cpu)) return;
   for (std::uint32_t seen = 0; !ending_.load(std::memory_order_relaxed);) {
     asleep_.fetch_add(1, std::memory_order_relaxed);
     futex_wait(calls_, seen, tuning::kParkedWorkerNs);
     asleep_.fetch_sub(1, std::memory_order_relaxed);
-    // acquire: pairs with start().
+    // acquire: pairs with the release in start().
     const std::uint32_t now = calls_.load(std::memory_order_acquire);
     const std::uint64_t late = ticks() - called_at_.load(std::memory_order_relaxed);
     const bool is_called = std::exchange(seen, now) != now;
@@ -105,14 +106,14 @@ void Workers::live(Worker& worker) {
   }
 }
 
-void Workers::serve(Worker& worker) {
+void Workers::serve(LendingWorker& worker) {
   std::uint64_t last_unit = ticks();
   while (wanted_.load(std::memory_order_relaxed)) {
-    const Outcome outcome = worker.lender.lend();
-    if (outcome == Outcome::lent) {
+    const LendResult result = worker.lender.lend();
+    if (result == LendResult::lent) {
       units_.fetch_add(1, std::memory_order_relaxed);
       last_unit = ticks();
-    } else if (outcome != Outcome::still_out) {
+    } else if (result != LendResult::still_out) {
       if (ticks() - last_unit > ticks_from_ns(tuning::kWorkerPatienceNs)) break;
       spin_pause();
     }

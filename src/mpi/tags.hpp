@@ -72,7 +72,7 @@ static_assert(disjoint(std::array{kPieces}));
 
 // ---- config.windows_comm ------------------------------------------------------------------------
 
-// Of windows over several nodes (onesided/piece.hpp).
+// Of windows over several nodes (rma/piece.hpp).
 inline constexpr Range kRequests{0, 1};
 inline constexpr Range kAnswers{kRequests.end(), 1};
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a rank did, counted in its area of the node segment. Free when nobody looks: a plain load,
-// add and store on a line of its own.
+// Counts of what a rank did, in its area of the node segment. A count costs a plain load, add and
+// store on a cache line of the rank's own.
 //
-// Every count has one writer, its rank, and any reader (the summary, `mh top`). In a rank with
-// several threads inside MPI two of them may count at once and one addition may be lost; results
-// never depend on it.
+// Each count has one writer, its rank, and any readers (the summary, `mh top`). If several threads
+// of a rank count at the same time, an addition may be lost; results never depend on a count.
 #pragma once
 
 #include <atomic>
@@ -17,9 +16,9 @@
 
 namespace mh::observe {
 
-class Count {
+class Counter {
  public:
-  // relaxed: a reader wants a recent number, no other memory is published by it.
+  // relaxed: readers want a recent number; a count publishes no other memory.
   void add(std::uint64_t amount) {
     value_.store(value_.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
   }
@@ -33,50 +32,52 @@ class Count {
 };
 
 struct alignas(kCacheLine) Counters {
-  // Per message, written by the sending or receiving side.
-  Count messages_by_rendezvous;  // sent as a descriptor
-  Count bytes_by_rendezvous;
-  Count resends;                // descriptors that could not be redeemed
-  Count messages_without_slot;  // left to the library: the send queue was full,
-  Count messages_ended;         // ... or a communicator without an arrival barrier was there
+  // Per message, written by the sending or the receiving side.
+  Counter messages_by_rendezvous;
+  Counter bytes_by_rendezvous;
+  Counter resends;                // rendezvous messages that could not be copied
+  Counter messages_without_slot;  // left to the library: the send table was full
+  Counter messages_ended;         // left to the library: rendezvous had ended on the node
 
   // Per chunk.
-  alignas(kCacheLine) Count
+  alignas(kCacheLine) Counter
       own_chunks_received;  // copied by this rank, the owner, for its own receives
-  Count own_bytes_received;
-  Count own_chunks_sent;  // copied by this rank, the sender, in its receivers' jobs
-  Count own_bytes_sent;
-  Count others_chunks;  // copied by this rank, a third party
-  Count others_bytes;
-  Count bytes_packed;        // by MPI_Pack and MPI_Unpack through the layout engine
-  Count messages_exchanged;  // long enough, but both ends were busy with others: the library's
+  Counter own_bytes_received;
+  Counter own_chunks_sent;  // copied by this rank, the sender, in its receivers' jobs
+  Counter own_bytes_sent;
+  Counter others_chunks;  // copied by this rank, a thief
+  Counter others_bytes;
+  Counter bytes_packed;  // by MPI_Pack and MPI_Unpack through the layout engine
+  Counter
+      messages_exchanged;  // long enough, but the library's: both ends were busy with an exchange
 
   // Time. wait_ticks is all time inside the wait loop and contains the other three.
-  alignas(kCacheLine) Count wait_ticks;
-  Count help_ticks;         // copying as a third party
-  Count own_copy_ticks;     // copying messages of which this rank is sender or receiver
-  Count start_tick;         // when this rank became part of the node; 0: never
-  Count waits;              // calls that had to wait
-  Count collectives_gated;  // collectives entered through arrivals in the node segment
-  Count lent_ticks;         // in waits: the core was a helper's of another rank
-  Count lent_units;
+  alignas(kCacheLine) Counter wait_ticks;
+  Counter help_ticks;                        // copying as a thief
+  Counter own_copy_ticks;                    // copying messages that this rank sends or receives
+  Counter start_tick;                        // when this rank joined the node; 0: never
+  Counter waits;                             // calls that had to wait
+  Counter collectives_with_arrival_barrier;  // collectives entered through an arrival barrier
+  Counter lent_ticks;                        // in waits: a helper of another rank had the core
+  Counter lent_units;
 
-  // By this rank's helpers on cores of others; several threads.
-  alignas(kCacheLine) Count lent_chunks;
-  Count lent_bytes;
+  // Written by this rank's helpers on lent cores, several threads.
+  alignas(kCacheLine) Counter lent_chunks;
+  Counter lent_bytes;
 
-  // One-sided. A window is counted by its first rank.
-  alignas(kCacheLine) Count windows_ours;
-  Count windows_left;          // ... that could not be ours
-  Count one_sided_operations;  // on windows that are ours
+  // One-sided. The first rank of a window counts the window.
+  alignas(kCacheLine) Counter windows_ours;
+  Counter windows_left;          // windows left to the library
+  Counter one_sided_operations;  // on windows that are ours
 };
 static_assert(std::is_standard_layout_v<Counters>);
 static_assert(sizeof(Counters) == 5 * kCacheLine);
 
-// helped[victim]: bytes this rank copied as a third party in jobs of that rank. Same writer rule.
-using HelpedRow = std::span<Count>;
+// helped[victim]: bytes that this rank copied as a thief in jobs of that rank. The same rule for
+// writers.
+using HelpedRow = std::span<Counter>;
 constexpr std::size_t helped_row_bytes(std::uint32_t ranks) {
-  return (ranks * sizeof(Count) + kCacheLine - 1) / kCacheLine * kCacheLine;
+  return (ranks * sizeof(Counter) + kCacheLine - 1) / kCacheLine * kCacheLine;
 }
 
 }  // namespace mh::observe

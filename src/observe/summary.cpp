@@ -40,7 +40,7 @@ constexpr std::array<ObstacleText, kObstacles> kObstacleTexts = {{
 }};
 constexpr std::uint32_t kByUser = kObstacles - 1;
 constexpr std::size_t kTopRegions = 3;
-constexpr double kNoticeable = 0.05;  // of a rank's run
+constexpr double kNoticeable = 0.05;  // fraction of a rank's run
 
 // 1234567 -> "1.23 MB", decimal as bandwidths are.
 std::string size_text(std::uint64_t bytes) {
@@ -56,16 +56,16 @@ double percent(double part, double whole) { return whole > 0 ? 100 * part / whol
 
 std::string_view plural(std::uint64_t count) { return count == 1 ? "" : "s"; }
 
-std::vector<Helped> top_pairs(std::span<const Helped> helped, std::size_t most) {
-  std::vector<Helped> pairs(helped.begin(), helped.end());
-  std::erase_if(pairs, [](const Helped& pair) { return pair.bytes == 0; });
+std::vector<HelpedBytes> top_pairs(std::span<const HelpedBytes> helped, std::size_t most) {
+  std::vector<HelpedBytes> pairs(helped.begin(), helped.end());
+  std::erase_if(pairs, [](const HelpedBytes& pair) { return pair.bytes == 0; });
   std::stable_sort(pairs.begin(), pairs.end(),
-                   [](const Helped& a, const Helped& b) { return a.bytes > b.bytes; });
+                   [](const HelpedBytes& a, const HelpedBytes& b) { return a.bytes > b.bytes; });
   pairs.resize(std::min({pairs.size(), kTopPairs, most}));
   return pairs;
 }
 
-// The most ranks that share one node.
+// The number of ranks on the largest node.
 std::size_t largest_node(std::span<const RankReport> ranks) {
   std::vector<std::size_t> sizes;
   for (const RankReport& rank : ranks) {
@@ -106,7 +106,7 @@ class Lines {
     text_ += line + '\n';
     ++count_;
   }
-  // Lines that may still come.
+  // Lines left.
   [[nodiscard]] std::size_t left() const { return kMostLines - std::min(count_, kMostLines); }
   std::string take() { return std::move(text_); }
 
@@ -148,7 +148,7 @@ void add_messages(Lines& lines, const Totals& sum) {
               size_text(sum.heap_kept));
   }
   lines.add("waits          {}; collectives through the node segment {}", sum.waits,
-            sum.collectives_gated);
+            sum.collectives_with_arrival_barrier);
   if (sum.windows_ours + sum.windows_left != 0) {
     lines.add("one-sided      {} operation{} on {} window{}; {} left to the MPI library",
               sum.one_sided_operations, plural(sum.one_sided_operations), sum.windows_ours,
@@ -175,23 +175,24 @@ void add_loops(Lines& lines, const Totals& sum) {
 
 // ---- Regions that are not shared ----------------------------------------------------------------
 
-// One region, over all ranks.
-struct Merged {
-  Region most;     // of the rank that spends most of its run there
-  double seconds;  // of all ranks
-  bool ambiguous;  // another region has its name
+// A region, over all ranks.
+struct MergedRegion {
+  UnsharedRegion most;  // of the rank that spends the largest part of its run there
+  double seconds;       // of all ranks
+  bool ambiguous;       // another region has the same name
 };
 
-bool is_same(const Region& a, const Region& b) {
+bool is_same(const UnsharedRegion& a, const UnsharedRegion& b) {
   return std::string_view(a.at) == b.at && std::string_view(a.name) == b.name;
 }
 
-// By the part of a run, the largest first.
-std::vector<Merged> merge(std::span<const Region> left_out) {
-  std::vector<Merged> all;
-  for (const Region& region : left_out) {
-    const auto same = std::find_if(
-        all.begin(), all.end(), [&](const Merged& known) { return is_same(known.most, region); });
+// Sorted by the part of a run, the largest first.
+std::vector<MergedRegion> merge_regions(std::span<const UnsharedRegion> left_out) {
+  std::vector<MergedRegion> all;
+  for (const UnsharedRegion& region : left_out) {
+    const auto same = std::find_if(all.begin(), all.end(), [&](const MergedRegion& known) {
+      return is_same(known.most, region);
+    });
     if (same == all.end()) {
       all.push_back({.most = region, .seconds = region.seconds, .ambiguous = false});
       continue;
@@ -199,27 +200,29 @@ std::vector<Merged> merge(std::span<const Region> left_out) {
     same->seconds += region.seconds;
     if (region.part > same->most.part) same->most = region;
   }
-  for (Merged& one : all) {
+  for (MergedRegion& one : all) {
     const std::string_view name = one.most.name;
-    one.ambiguous = std::count_if(all.begin(), all.end(),
-                                  [&](const Merged& other) { return name == other.most.name; }) > 1;
+    one.ambiguous = std::count_if(all.begin(), all.end(), [&](const MergedRegion& other) {
+                      return name == other.most.name;
+                    }) > 1;
   }
-  std::stable_sort(all.begin(), all.end(),
-                   [](const Merged& a, const Merged& b) { return a.most.part > b.most.part; });
+  std::stable_sort(all.begin(), all.end(), [](const MergedRegion& a, const MergedRegion& b) {
+    return a.most.part > b.most.part;
+  });
   return all;
 }
 
-std::string place_text(const Merged& region) {
+std::string source_text(const MergedRegion& region) {
   if (region.most.source[0] != 0) return fmt::format(" ({})", region.most.source);
   const bool told = std::string_view(region.most.name) == region.most.at;
   return region.ambiguous && !told ? fmt::format(" ({})", region.most.at) : "";
 }
 
-bool is_worth_a_line(const Merged& region) {
+bool is_worth_a_line(const MergedRegion& region) {
   return region.most.part >= kNoticeable && region.most.obstacle != kByUser;
 }
 
-// Each line of a text of several.
+// Calls each(line) for the lines of a text.
 template <class Each>
 void each_line(std::string_view text, Each&& each) {
   for (std::size_t at = 0; at < text.size();) {
@@ -229,7 +232,7 @@ void each_line(std::string_view text, Each&& each) {
   }
 }
 
-// What to change, as far as there is room.
+// Adds advice for the obstacles met, as far as lines are left.
 void add_advice(Lines& lines, const std::array<bool, kObstacles>& met, std::size_t reserved) {
   std::string_view label = "to share them";
   for (std::size_t i = 0; i < kObstacles; ++i) {
@@ -244,21 +247,21 @@ void add_advice(Lines& lines, const std::array<bool, kObstacles>& met, std::size
   }
 }
 
-void add_hot_regions(Lines& lines, std::vector<Merged> regions, std::size_t reserved) {
-  std::erase_if(regions, [](const Merged& region) { return !is_worth_a_line(region); });
+void add_hot_regions(Lines& lines, std::vector<MergedRegion> regions, std::size_t reserved) {
+  std::erase_if(regions, [](const MergedRegion& region) { return !is_worth_a_line(region); });
   regions.resize(std::min(regions.size(), kTopRegions));
   std::array<bool, kObstacles> met{};
-  for (const Merged& region : regions) {
+  for (const MergedRegion& region : regions) {
     const std::string who =
         fmt::format("  rank {} {:.0f} %", region.most.world_rank, 100 * region.most.part);
-    lines.add("{:<15}{}{}: {}", who, region.most.name, place_text(region),
+    lines.add("{:<15}{}{}: {}", who, region.most.name, source_text(region),
               kObstacleTexts[region.most.obstacle].words);
     met[region.most.obstacle] = true;
   }
   add_advice(lines, met, reserved);
 }
 
-// Names of the lists that no region of any rank has.
+// Names of the user's lists that match no region of any rank.
 std::vector<std::string> unused_names(const Loops& sum, std::span<const std::string> names) {
   std::vector<std::string> unused;
   if (sum.sharing == 0) return unused;
@@ -268,23 +271,23 @@ std::vector<std::string> unused_names(const Loops& sum, std::span<const std::str
   return unused;
 }
 
-void add_regions(Lines& lines, const Totals& sum, const Regions& regions) {
+void add_regions(Lines& lines, const Totals& sum, const RegionReport& regions) {
   constexpr std::size_t kForHelp = 2;
   const std::vector<std::string> unused = unused_names(sum.loops, regions.names);
-  add_hot_regions(lines, merge(regions.left_out), kForHelp + (unused.empty() ? 0 : 1));
+  add_hot_regions(lines, merge_regions(regions.left_out), kForHelp + (unused.empty() ? 0 : 1));
   if (!unused.empty())
     lines.add("no such region {} (MH_OPENMP_EXCLUDE, _ONLY)", fmt::join(unused, ", "));
 }
 
-void add_help(Lines& lines, std::span<const RankReport> ranks, std::span<const Helped> helped,
+void add_help(Lines& lines, std::span<const RankReport> ranks, std::span<const HelpedBytes> helped,
               const Totals& sum, const std::string& why_not) {
   if (sum.others_bytes == 0 && sum.loops.units_lent == 0) {
     lines.add("helped         nobody: {}", why_nobody(ranks, sum, why_not));
     return;
   }
   lines.add("helped         {:.3f} s of waiting turned into work for others", sum.help_s);
-  const std::size_t room = lines.left() - std::min<std::size_t>(lines.left(), 1);
-  for (const Helped& pair : top_pairs(helped, room)) {
+  const std::size_t space = lines.left() - std::min<std::size_t>(lines.left(), 1);
+  for (const HelpedBytes& pair : top_pairs(helped, space)) {
     lines.add("  rank {} copied {} for rank {}", pair.helper, size_text(pair.bytes), pair.victim);
   }
   if (!why_not.empty()) lines.add("not everywhere {}", why_not);
@@ -296,7 +299,7 @@ nlohmann::ordered_json to_json(const Efficiency& e) {
           {"communication", e.communication}};
 }
 
-void put_counts(nlohmann::ordered_json& json, const Counts& counts) {
+void put_counts(nlohmann::ordered_json& json, const RankCounts& counts) {
   for (const CountRow& row : kCounts) json[row.key] = counts.*row.count;
 }
 
@@ -335,14 +338,14 @@ nlohmann::ordered_json to_json(const Totals& sum) {
   return json;
 }
 
-// Advice of several lines as one.
+// Joins the lines of an advice.
 std::string in_one_line(std::string_view text) {
   std::string line(text);
   std::replace(line.begin(), line.end(), '\n', ' ');
   return line;
 }
 
-nlohmann::ordered_json to_json(const Merged& region) {
+nlohmann::ordered_json to_json(const MergedRegion& region) {
   const ObstacleText& text = kObstacleTexts[region.most.obstacle];
   return {{"region", region.most.name},         {"at", region.most.at},
           {"source", region.most.source},       {"reason", text.key},
@@ -352,9 +355,9 @@ nlohmann::ordered_json to_json(const Merged& region) {
 
 }  // namespace
 
-std::string render_summary(std::span<const RankReport> ranks, std::span<const Helped> helped,
-                           const std::string& why_not, const Regions& regions) {
-  const Totals sum = total(ranks);
+std::string render_summary(std::span<const RankReport> ranks, std::span<const HelpedBytes> helped,
+                           const std::string& why_not, const RegionReport& regions) {
+  const Totals sum = sum_over_ranks(ranks);
   Lines lines;
   add_times(lines, sum);
   add_messages(lines, sum);
@@ -371,21 +374,21 @@ std::string render_summary(std::span<const RankReport> ranks, std::span<const He
   return lines.take();
 }
 
-std::string render_json(std::span<const RankReport> ranks, std::span<const Helped> helped,
-                        const std::string& why_not, const Regions& regions) {
-  const Totals sum = total(ranks);
+std::string render_json(std::span<const RankReport> ranks, std::span<const HelpedBytes> helped,
+                        const std::string& why_not, const RegionReport& regions) {
+  const Totals sum = sum_over_ranks(ranks);
   nlohmann::ordered_json json = {{"format", "manyhands-summary-1"}, {"total", to_json(sum)}};
   json["not_helping_because"] = why_not;
   json["ranks"] = nlohmann::ordered_json::array();
   for (const RankReport& rank : ranks) json["ranks"].push_back(to_json(rank));
   json["helped"] = nlohmann::ordered_json::array();
-  for (const Helped& pair : helped) {
+  for (const HelpedBytes& pair : helped) {
     if (pair.bytes == 0) continue;
     json["helped"].push_back(
         {{"helper", pair.helper}, {"victim", pair.victim}, {"bytes", pair.bytes}});
   }
   json["not_shared"] = nlohmann::ordered_json::array();
-  for (const Merged& region : merge(regions.left_out))
+  for (const MergedRegion& region : merge_regions(regions.left_out))
     json["not_shared"].push_back(to_json(region));
   json["no_such_region"] = unused_names(sum.loops, regions.names);
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a run did, in at most 20 lines of at most 100 columns, or as JSON.
+// The summary of a run, in at most 20 lines of at most 100 columns, or as JSON.
 //
-// Works on plain data that the caller gathered from all ranks (totals.hpp).
+// Pure functions on plain data that the caller has gathered from all ranks (totals.hpp).
+// Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -13,34 +14,34 @@
 
 namespace mh::observe {
 
-// One rank's bytes for one other rank, both as world ranks.
-struct Helped {
+// Bytes that one rank copied for another; both are world ranks.
+struct HelpedBytes {
   std::uint32_t helper;
   std::uint32_t victim;
   std::uint64_t bytes;
 };
 
 // A region of one rank that is not shared. Plain data.
-struct Region {
+struct UnsharedRegion {
   std::uint32_t world_rank;
-  std::uint32_t obstacle;  // as in Loops::regions_excluded
-  double seconds;          // spent there by the rank, about
-  double part;             // of its run
-  char name[128];          // for users, and for lists; cut where longer
-  char at[96];             // its place in a file of the program: the same in all ranks
+  std::uint32_t obstacle;  // index into Loops::regions_excluded
+  double seconds;          // approximate time that the rank spent there
+  double part;             // fraction of the rank's run
+  char name[128];          // for users and for lists; truncated
+  char at[96];             // address in a file of the program, equal in all ranks
   char source[64];         // file and line, or empty
 };
 
-// What the summary says of regions beside RankReport::loops.
-struct Regions {
-  std::span<const Region> left_out;    // of all ranks
-  std::span<const std::string> names;  // of the lists, in the order of Loops::names_used
+// Data about regions for the summary, beside RankReport::loops.
+struct RegionReport {
+  std::span<const UnsharedRegion> left_out;  // of all ranks
+  std::span<const std::string> names;  // of the user's lists, in the order of Loops::names_used
 };
 
-// `why_not`: what kept nodes from helping (from the agreement at start), empty if nothing did.
-std::string render_summary(std::span<const RankReport> ranks, std::span<const Helped> helped,
-                           const std::string& why_not, const Regions& regions = {});
-std::string render_json(std::span<const RankReport> ranks, std::span<const Helped> helped,
-                        const std::string& why_not, const Regions& regions = {});
+// `why_not`: what kept nodes from helping (agreed on at start); empty if all nodes helped.
+std::string render_summary(std::span<const RankReport> ranks, std::span<const HelpedBytes> helped,
+                           const std::string& why_not, const RegionReport& regions = {});
+std::string render_json(std::span<const RankReport> ranks, std::span<const HelpedBytes> helped,
+                        const std::string& why_not, const RegionReport& regions = {});
 
 }  // namespace mh::observe

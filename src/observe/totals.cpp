@@ -8,8 +8,8 @@ namespace {
 
 double useful_s(const RankReport& rank) { return std::max(0.0, rank.elapsed_s - rank.wait_s); }
 
-// POP over `work_s` (one value a rank) in a run of `elapsed_s`. A run without any time is fully
-// efficient.
+// The POP efficiencies for the work of each rank, in a run of `elapsed_s`. A run without any time
+// is fully efficient.
 template <class WorkOf>
 Efficiency efficiency(std::span<const RankReport> ranks, double elapsed_s, WorkOf work_s) {
   double sum = 0;
@@ -56,7 +56,7 @@ RankReport read_counters(const Counters& counters, std::uint64_t now_ticks, doub
   return report;
 }
 
-Totals total(std::span<const RankReport> ranks) {
+Totals sum_over_ranks(std::span<const RankReport> ranks) {
   Totals sum{};
   sum.ranks = static_cast<std::uint32_t>(ranks.size());
   for (const RankReport& rank : ranks) {

@@ -10,16 +10,16 @@
 namespace mh::openmp {
 namespace {
 
-struct Row {
+struct CallRow {
   std::string_view names;  // `*` stands for any characters
   Obstacle obstacle;
   Effect effect = Effect::none;
 };
 
-// The first row that fits. GCC's names are those of libgomp.map up to GCC 15, LLVM's those of
-// dllexports up to LLVM 19.
-constexpr Row kRows[] = {
-    // Regions in regions. The first four are of GCC before 4.9.
+// The first row that matches counts. GCC's names are those of libgomp.map up to GCC 15, LLVM's
+// those of dllexports up to LLVM 19.
+constexpr CallRow kRows[] = {
+    // Nested regions. The first four calls are of GCC before 4.9.
     {"GOMP_parallel_start", Obstacle::nested, Effect::begins_region},
     {"GOMP_parallel_sections_start", Obstacle::nested, Effect::begins_region},
     {"GOMP_parallel_loop_*_start", Obstacle::nested, Effect::begins_region},
@@ -34,7 +34,7 @@ constexpr Row kRows[] = {
     {"__kmpc_serialized_parallel", Obstacle::none},
     {"__kmpc_end_serialized_parallel", Obstacle::none},
 
-    // Loops that cannot be joined, and those that can.
+    // Loops that helpers cannot join, and loops that they can.
     {"GOMP_loop_*static_start", Obstacle::no_loop, Effect::begins_loop},
     {"GOMP_loop_*static_next", Obstacle::no_loop, Effect::owners_only},
     {"GOMP_loop_*ordered_*start", Obstacle::single, Effect::begins_loop},
@@ -67,7 +67,7 @@ constexpr Row kRows[] = {
     {"__kmpc_reduce", Obstacle::barrier},
     {"__kmpc_end_reduce", Obstacle::barrier},
 
-    // What a team does once, or in order.
+    // Work that a team does once, or in order.
     {"GOMP_single_start", Obstacle::single, Effect::owners_only},
     {"GOMP_single_copy_*", Obstacle::single},
     {"GOMP_sections_end", Obstacle::single},
@@ -88,7 +88,7 @@ constexpr Row kRows[] = {
     {"__kmpc_cancel", Obstacle::single},
     {"__kmpc_cancellationpoint", Obstacle::single},
 
-    // Tasks. A helper does its own at once.
+    // Tasks. A helper runs its own tasks at once.
     {"GOMP_task*", Obstacle::tasks},
     {"GOMP_workshare_task_*", Obstacle::tasks, Effect::owners_only},
     {"__kmpc_omp_task*", Obstacle::tasks},
@@ -96,7 +96,7 @@ constexpr Row kRows[] = {
     {"__kmpc_end_taskgroup", Obstacle::tasks},
     {"__kmpc_omp_wait_deps", Obstacle::tasks},
 
-    // Mutual exclusion, reductions, memory: as in any thread.
+    // Mutual exclusion, reductions, memory: the same in every thread.
     {"GOMP_critical_*", Obstacle::none},
     {"GOMP_atomic_*", Obstacle::none},
     {"GOMP_alloc", Obstacle::none},
@@ -124,13 +124,13 @@ constexpr Row kRows[] = {
     {"omp_realloc", Obstacle::none},
     {"omp_free", Obstacle::none},
 
-    // Questions whose answers are the same for every thread, and those that are not.
+    // Queries with the same answer in every thread, and other queries.
     {"omp_get_wtime", Obstacle::none},
     {"omp_get_wtick", Obstacle::none},
     {"omp_in_parallel", Obstacle::none},
     {"omp_is_initial_device", Obstacle::none},
     {"omp_get_num_devices", Obstacle::none},
-    {"__kmpc_global_thread_num", Obstacle::none},  // its own code asks, for the run time
+    {"__kmpc_global_thread_num", Obstacle::none},  // compilers' own code calls it
     {"__kmpc_*_num_threads", Obstacle::thread_number},
     {"__kmpc_bound_thread_num", Obstacle::thread_number},
     {"__kmpc_*master", Obstacle::thread_number, Effect::owners_only},
@@ -145,7 +145,7 @@ constexpr Row kRows[] = {
     {"omp_get_active_level", Obstacle::thread_number},
 };
 
-// Fortran's names are further names of the same functions.
+// Fortran's names are aliases of the same functions.
 std::string_view without_fortrans_ending(std::string_view name) {
   if (!name.starts_with("omp_")) return name;
   if (name.ends_with("_8_")) name.remove_suffix(3);
@@ -162,10 +162,11 @@ bool is_run_time_name(std::string_view name) {
                      [&](std::string_view beginning) { return name.starts_with(beginning); });
 }
 
-Rule rule_of(std::string_view name) {
+CallRule rule_of(std::string_view name) {
   const std::string_view known = without_fortrans_ending(name);
-  const auto* const row = std::find_if(std::begin(kRows), std::end(kRows),
-                                       [&](const Row& r) { return fits(r.names, known); });
+  const auto* const row = std::find_if(std::begin(kRows), std::end(kRows), [&](const CallRow& r) {
+    return matches_text(r.names, known);
+  });
   if (row == std::end(kRows)) return {.obstacle = Obstacle::other_calls};
   return {.obstacle = row->obstacle, .effect = row->effect};
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A thread of the program meets a parallel region or a loop: what happens is the same for every
-// OpenMP run time. The entry points (gomp.cpp, kmpc.cpp) translate to and from these.
+// A thread of the program encounters a parallel region or a loop: what happens is the same for all
+// OpenMP run times. The entry points (gomp.cpp, kmpc.cpp) translate.
 //
-// A region is shared if its directive was marked (marker.hpp), or if every call that it makes into
-// the run time is permitted (calls.hpp): those that it was seen to make when it was run the first
-// time, unless it is a loop and nothing else (GCC has calls for that), and those that its code can
-// reach (reach.hpp). A region may still reach others, through a pointer or another library. Then it
-// is not shared any more, and what has been begun ends as OpenMP says.
+// A region is shared if its directive is marked (marker.hpp), or if every call into the run time is
+// permitted (calls.hpp). These are the calls that the region made in its first, watched execution,
+// and the calls that its code can reach (reach.hpp). A region that is one loop and nothing else,
+// for which GCC has its own calls, is not watched. A shared region may still reach other calls,
+// through a pointer or another library. From then on the region is not shared, and the current
+// execution ends as OpenMP says. Thread-safe.
 #pragma once
 
 #include <utility>
@@ -21,61 +22,63 @@ namespace mh::openmp {
 
 // A parallel region as the compiler's code announces it.
 struct Encounter {
-  const void* code;  // names the region: its outlined function
+  const void* code;  // the outlined function, which identifies the region
   Body body;         // runs it on the calling thread
   void* data;
-  unsigned threads;  // wanted by a clause, 0 without one
-  // Runs a body by a team of the run time.
+  unsigned threads;  // wanted by a clause, 0 without a clause
+  // Runs a body with a team of the run time.
   void (*run_by_team)(Body, void*, unsigned threads, const void* how);
   const void* how;
   const char* source = nullptr;  // see names.hpp
 };
 
-// What becomes of a region that was met. Not done: the caller runs it as without us, inside Nested.
-struct Outcome {
+// Not done: the caller lets the run time execute the region, inside a Nested.
+struct EncounterResult {
   bool done;
-  Site* timed = nullptr;  // not done: of a region that could have been shared, were it another
+  Site* timed = nullptr;  // if not done: the site whose time is to be measured
 };
 
-// Runs the region if it is to be shared or watched.
-Outcome run_shared(const Encounter& met);
-// Likewise a region that is the loop and nothing else.
-Outcome run_shared(const Encounter& met, const Loop& loop, const Cut& own, bool in_order);
+// Executes the region if it is to be shared or watched.
+EncounterResult run_shared(const Encounter& met);
+// The same for a region that is one loop and nothing else.
+EncounterResult run_shared(const Encounter& met, const Loop& loop, const LoopChunkRule& own,
+                           bool in_order);
 
-// While the run time runs a region that is none of ours, be it inside one that is.
+// Lives while the run time executes a region that is not shared, perhaps inside a shared one.
 class Nested {
  public:
-  explicit Nested(const Outcome& met)
-      : alone_(in_region()), kept_(std::exchange(current, nullptr)), stopwatch_(met.timed) {
+  explicit Nested(const EncounterResult& met)
+      : alone_(in_region()), saved_(std::exchange(current, nullptr)), stopwatch_(met.timed) {
     ++depth;
   }
   ~Nested() {
     --depth;
-    current = kept_;
+    current = saved_;
   }
   Nested(const Nested&) = delete;
   Nested& operator=(const Nested&) = delete;
-  // A region inside a shared one has a team of one: its thread may be a helper. So has a marked one
-  // that is not shared.
+  // A region inside a shared region has a team of one, since its thread may be a helper. A marked
+  // region that is not shared has a team of one, too.
   [[nodiscard]] unsigned threads(unsigned wanted) const {
     return alone_ || wanted == kMarkedTeam ? 1 : wanted;
   }
 
  private:
   bool alone_;
-  Participant* kept_;
+  Participant* saved_;
   Stopwatch stopwatch_;
 };
 
-// This thread, of a region, begins a loop; `unspecified`: one whose iterations cannot be handed out
-// in any order. True if it is the shared one, which then is open.
-bool begin_shared(const Loop& loop, const Cut& own, bool in_order);
+// The calling thread begins a loop in its region. `unspecified`: the iterations cannot be handed
+// out in any order. Returns true if the loop is the shared one; it is open then.
+bool begin_shared_loop(const Loop& loop, const LoopChunkRule& own, bool in_order);
 
-// Our entry points: libgomp's (gomp.cpp), libomp's (kmpc.cpp), omp_get_thread_num() and its like.
+// Add our entry points for libgomp (gomp.cpp), for libomp (kmpc.cpp), and for omp_get_thread_num()
+// and similar queries.
 void add_gomp(std::vector<Binding>& table);
 void add_kmpc(std::vector<Binding>& table);
 void add_queries(std::vector<Binding>& table);
-// Libomp numbers the calling thread anew: it is the only one of a new process.
+// In a forked child, libomp numbers the only thread anew.
 void forget_number();
 
 }  // namespace mh::openmp

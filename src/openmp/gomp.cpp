@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The entry points of GCC's OpenMP run time, libgomp, which gfortran uses too.
 //
-// A call that belongs to a region of ours is answered here, any other goes on to the run time.
+// Calls of shared regions are answered here; all others go on to the run time.
 #include <iterator>
 #include <string>
 #include <type_traits>
@@ -22,8 +22,8 @@ void run_by_team(Body body, void* data, unsigned threads, const void* flags) {
   real.parallel(body, data, threads, *static_cast<const unsigned*>(flags));
 }
 
-// `flags` stay where they are while the region runs.
-Encounter met(Body body, void* data, unsigned threads, const unsigned& flags) {
+// `flags` must outlive the region.
+Encounter encounter_of(Body body, void* data, unsigned threads, const unsigned& flags) {
   return {.code = reinterpret_cast<const void*>(body),
           .body = body,
           .data = data,
@@ -33,9 +33,9 @@ Encounter met(Body body, void* data, unsigned threads, const unsigned& flags) {
 }
 
 void parallel(Body body, void* data, unsigned threads, unsigned flags) {
-  const Outcome outcome = run_shared(met(body, data, threads, flags));
-  if (outcome.done) return;
-  const Nested nested(outcome);
+  const EncounterResult result = run_shared(encounter_of(body, data, threads, flags));
+  if (result.done) return;
+  const Nested nested(result);
   real.parallel(body, data, nested.threads(threads), flags);
 }
 
@@ -50,7 +50,7 @@ Loop loop_of(long start, long bound, long step) {
   return loop;
 }
 
-using Ull = unsigned long;  // libgomp's unsigned long long, which is as wide
+using Ull = unsigned long;  // libgomp's unsigned long long, which has the same width
 
 Loop loop_of(bool up, Ull start, Ull bound, Ull step) {
   Loop loop{.start = start, .step = step, .bound = bound};
@@ -60,23 +60,23 @@ Loop loop_of(bool up, Ull start, Ull bound, Ull step) {
 }
 
 template <class Index>
-bool give(const Loop& loop, const Range& range, Index* first, Index* end) {
+bool store_chunk(const Loop& loop, const IterationRange& range, Index* first, Index* end) {
   if (range.empty()) return false;
   const std::uint64_t start = loop.start + range.first * loop.step;
   const std::uint64_t bound = loop.start + range.end * loop.step;
   *first = static_cast<Index>(start);
-  // The bound itself after the last one: by it the program knows that it has done that.
+  // The last chunk ends at the bound itself, by which the program recognises the last iteration.
   *end = static_cast<Index>(range.end == loop.count ? loop.bound : bound);
   return true;
 }
 
 // The schedules that hand out chunks while the loop runs.
-struct Kind {
-  const char* name;  // in those of libgomp's functions
+struct ChunkSchedule {
+  const char* name;  // part of the names of libgomp's functions
   int schedule;
-  bool in_order;  // schedule(monotonic: ...), and what compilers turn into it for their own needs
+  bool in_order;  // schedule(monotonic: ...), which compilers also choose themselves
 };
-constexpr Kind kKinds[] = {
+constexpr ChunkSchedule kChunkSchedules[] = {
     {"dynamic", kDynamic, true},
     {"guided", kGuided, true},
     {"nonmonotonic_dynamic", kDynamic, false},
@@ -86,29 +86,32 @@ constexpr Kind kKinds[] = {
     {"maybe_nonmonotonic_runtime", kRunTime, false},
 };
 
-Cut cut_of(const Kind& kind, long chunk = 0) { return openmp::cut_of(kind.schedule, chunk); }
+LoopChunkRule chunk_rule_of(const ChunkSchedule& kind, long chunk = 0) {
+  return openmp::chunk_rule_of(kind.schedule, chunk);
+}
 
 template <class... Chunk>
-bool begin(const Kind& kind, const Loop& loop, Chunk... chunk) {
-  return current != nullptr && begin_shared(loop, cut_of(kind, chunk...), kind.in_order);
+bool begin_loop(const ChunkSchedule& kind, const Loop& loop, Chunk... chunk) {
+  return current != nullptr &&
+         begin_shared_loop(loop, chunk_rule_of(kind, chunk...), kind.in_order);
 }
 
 template <class Index>
 bool next_chunk(Index* first, Index* end) {
-  Region& region = *shared_region();
-  const Range range = region.next(*current);
-  return give(region.loop(), range, first, end);
+  SharedRegion& region = *shared_region();
+  const IterationRange range = region.next(*current);
+  return store_chunk(region.loop(), range, first, end);
 }
 
-// The functions for loops of one kind, and what the run time has under their names. `Chunk`: long,
-// or nothing for schedule(runtime).
+// The functions for loops of one schedule, and the run time's own. `Chunk`: long, or empty for
+// schedule(runtime).
 template <std::size_t number, class... Chunk>
 struct LoopCalls {
-  static constexpr const Kind& kind = kKinds[number];
+  static constexpr const ChunkSchedule& kind = kChunkSchedules[number];
 
   static inline bool (*real_start)(long, long, long, Chunk..., long*, long*);
   static bool start(long from, long bound, long step, Chunk... chunk, long* first, long* end) {
-    if (begin(kind, loop_of(from, bound, step), chunk...)) return next_chunk(first, end);
+    if (begin_loop(kind, loop_of(from, bound, step), chunk...)) return next_chunk(first, end);
     return !is_helper() && real_start(from, bound, step, chunk..., first, end);
   }
 
@@ -116,7 +119,7 @@ struct LoopCalls {
                                        Ull*);
   static bool start_ull(bool up, Ull from, Ull bound, Ull step,
                         std::make_unsigned_t<Chunk>... chunk, Ull* first, Ull* end) {
-    if (begin(kind, loop_of(up, from, bound, step), static_cast<long>(chunk)...)) {
+    if (begin_loop(kind, loop_of(up, from, bound, step), static_cast<long>(chunk)...)) {
       return next_chunk(first, end);
     }
     return !is_helper() && real_start_ull(up, from, bound, step, chunk..., first, end);
@@ -130,59 +133,60 @@ struct LoopCalls {
     return !is_helper() && real_call(first, end);
   }
 
-  // A region that is a loop and nothing else is shared the first time it is met.
+  // A region that is one loop and nothing else is shared from its first execution on.
   static inline void (*real_parallel)(Body, void*, unsigned, long, long, long, Chunk..., unsigned);
   static void parallel(Body body, void* data, unsigned threads, long from, long bound, long step,
                        Chunk... chunk, unsigned flags) {
-    const Outcome outcome = run_shared(met(body, data, threads, flags), loop_of(from, bound, step),
-                                       cut_of(kind, chunk...), kind.in_order);
-    if (outcome.done) return;
-    const Nested nested(outcome);
+    const EncounterResult result =
+        run_shared(encounter_of(body, data, threads, flags), loop_of(from, bound, step),
+                   chunk_rule_of(kind, chunk...), kind.in_order);
+    if (result.done) return;
+    const Nested nested(result);
     real_parallel(body, data, nested.threads(threads), from, bound, step, chunk..., flags);
   }
 
   static void add_to(std::vector<Binding>& table) {
     const std::string name = kind.name;
-    add(table, "GOMP_loop_" + name + "_start", start, real_start);
-    add(table, "GOMP_loop_ull_" + name + "_start", start_ull, real_start_ull);
-    add(table, "GOMP_loop_" + name + "_next", next<real_next>, real_next);
-    add(table, "GOMP_loop_ull_" + name + "_next", next<real_next_ull>, real_next_ull);
-    add(table, "GOMP_parallel_loop_" + name, parallel, real_parallel);
+    add_binding(table, "GOMP_loop_" + name + "_start", start, real_start);
+    add_binding(table, "GOMP_loop_ull_" + name + "_start", start_ull, real_start_ull);
+    add_binding(table, "GOMP_loop_" + name + "_next", next<real_next>, real_next);
+    add_binding(table, "GOMP_loop_ull_" + name + "_next", next<real_next_ull>, real_next_ull);
+    add_binding(table, "GOMP_parallel_loop_" + name, parallel, real_parallel);
   }
 };
 
 template <std::size_t number>
-using LoopCallsOf = std::conditional_t<kKinds[number].schedule == kRunTime, LoopCalls<number>,
-                                       LoopCalls<number, long>>;
+using LoopCallsOf = std::conditional_t<kChunkSchedules[number].schedule == kRunTime,
+                                       LoopCalls<number>, LoopCalls<number, long>>;
 
 void loop_end_nowait() {
   if (!in_shared_loop() && !is_helper()) real.loop_end_nowait();
 }
 
-// ---- What else a region may do ------------------------------------------------------------------
+// ---- Other calls of a region --------------------------------------------------------------------
 //
-// Each of these keeps a region from being shared. For those that have no function here, see
-// calls.hpp. Where a region is shared already a helper gets nothing of them, and waits with the
-// team where that waits.
+// Each call below keeps a region from being shared. calls.hpp has the calls without a function
+// here. If the region is shared already, a helper gets no work from such a call, and waits with the
+// team where the call waits.
 
 void barrier() {
-  note(Obstacle::barrier);
+  report_obstacle(Obstacle::barrier);
   meet_team(real.barrier);
 }
 
 void loop_end() {
   if (in_shared_loop() || is_helper()) return barrier();
-  note(Obstacle::barrier);
+  report_obstacle(Obstacle::barrier);
   meet_team(real.loop_end);
 }
 
 void sections_end() {
-  note(Obstacle::single);
+  report_obstacle(Obstacle::single);
   meet_team(real.sections_end);
 }
 
 void* single_copy_start() {
-  note(Obstacle::single);
+  report_obstacle(Obstacle::single);
   return is_helper() ? shared_region()->await_copy() : real.single_copy_start();
 }
 
@@ -191,7 +195,7 @@ void single_copy_end(void* data) {
   real.single_copy_end(data);
 }
 
-// Regions of which we share nothing.
+// Regions that are never shared.
 template <auto call, class... Others>
 auto run_nested(Body body, void* data, unsigned threads, Others... others) {
   const Nested nested({.done = false});
@@ -201,23 +205,23 @@ auto run_nested(Body body, void* data, unsigned threads, Others... others) {
 }  // namespace
 
 void add_gomp(std::vector<Binding>& table) {
-  add(table, "GOMP_parallel", parallel, real.parallel);
+  add_binding(table, "GOMP_parallel", parallel, real.parallel);
   [&]<std::size_t... number>(std::index_sequence<number...>) {
     (LoopCallsOf<number>::add_to(table), ...);
   }
-  (std::make_index_sequence<std::size(kKinds)>());
-  add(table, "GOMP_loop_end", loop_end, real.loop_end);
-  add(table, "GOMP_loop_end_nowait", loop_end_nowait, real.loop_end_nowait);
-  add(table, "GOMP_barrier", barrier, real.barrier);
-  add(table, "GOMP_sections_end", sections_end, real.sections_end);
-  add(table, "GOMP_single_copy_start", single_copy_start, real.single_copy_start);
-  add(table, "GOMP_single_copy_end", single_copy_end, real.single_copy_end);
-  add(table, "GOMP_parallel_loop_static", run_nested<&Real::parallel_loop_static>,
-      real.parallel_loop_static);
-  add(table, "GOMP_parallel_sections", run_nested<&Real::parallel_sections>,
-      real.parallel_sections);
-  add(table, "GOMP_parallel_reductions", run_nested<&Real::parallel_reductions>,
-      real.parallel_reductions);
+  (std::make_index_sequence<std::size(kChunkSchedules)>());
+  add_binding(table, "GOMP_loop_end", loop_end, real.loop_end);
+  add_binding(table, "GOMP_loop_end_nowait", loop_end_nowait, real.loop_end_nowait);
+  add_binding(table, "GOMP_barrier", barrier, real.barrier);
+  add_binding(table, "GOMP_sections_end", sections_end, real.sections_end);
+  add_binding(table, "GOMP_single_copy_start", single_copy_start, real.single_copy_start);
+  add_binding(table, "GOMP_single_copy_end", single_copy_end, real.single_copy_end);
+  add_binding(table, "GOMP_parallel_loop_static", run_nested<&Real::parallel_loop_static>,
+              real.parallel_loop_static);
+  add_binding(table, "GOMP_parallel_sections", run_nested<&Real::parallel_sections>,
+              real.parallel_sections);
+  add_binding(table, "GOMP_parallel_reductions", run_nested<&Real::parallel_reductions>,
+              real.parallel_reductions);
 }
 
 }  // namespace mh::openmp

@@ -7,38 +7,45 @@
 namespace mh::openmp::instructions {
 namespace {
 
-using Byte = std::uint8_t;
+using CodeByte = std::uint8_t;
 
 // ---- x86-64 (Intel's manual, volume 2, appendix A) ----------------------------------------------
 
-// What follows an opcode.
-struct Form {
+// The bytes that follow an opcode.
+struct InstructionForm {
   bool valid = true;
   bool modrm = false;
   std::uint8_t immediate = 0;  // bytes
 };
-constexpr Form kInvalid{.valid = false};
-constexpr Form with_modrm(unsigned immediate = 0) {
+constexpr InstructionForm kInvalid{.valid = false};
+constexpr InstructionForm with_modrm(unsigned immediate = 0) {
   return {.modrm = true, .immediate = static_cast<std::uint8_t>(immediate)};
 }
-constexpr Form plain(unsigned immediate) {
+constexpr InstructionForm plain(unsigned immediate) {
   return {.immediate = static_cast<std::uint8_t>(immediate)};
 }
 
-constexpr bool within(Byte value, Byte first, Byte last) { return value >= first && value <= last; }
+constexpr bool is_within(CodeByte value, CodeByte first, CodeByte last) {
+  return value >= first && value <= last;
+}
 
 struct Prefixes {
   bool narrow = false;  // operands of 16 bits
-  bool wide = false;    // of 64
+  bool wide = false;    // operands of 64 bits
   bool short_addresses = false;
-  // Of an immediate that is as wide as its operand, up to 32 bits.
+  // Bytes of an immediate with the width of the operand, at most 32 bits.
   [[nodiscard]] unsigned operand() const { return narrow && !wide ? 2 : 4; }
 };
 
-// Opcodes of one byte, a letter each: what follows.
-//   . nothing  x no instruction  b 1 byte  w 2  t 3  d 4  z operand  v operand, 8 if wide  o
-//   address M modrm  m and 1 byte  W and operand  1 and 1 byte, 2 and operand for the first two of
-//   a group p modrm for the first of a group, else AMD's XOP
+// Opcodes of one byte. Each letter says what follows the opcode:
+//   .  nothing
+//   x  not an instruction
+//   b  1 byte       w  2 bytes      t  3 bytes      d  4 bytes
+//   z  an operand   v  an operand, 8 bytes if wide   o  an address
+//   M  modrm        m  modrm and 1 byte              W  modrm and an operand
+//   1  modrm, and 1 byte for the first two of a group
+//   2  modrm, and an operand for the first two of a group
+//   p  modrm for the first of a group; the others are AMD's XOP
 constexpr std::string_view kFirstMap =
     "MMMMbzxxMMMMbzxx"  // 00
     "MMMMbzxxMMMMbzxx"
@@ -57,7 +64,7 @@ constexpr std::string_view kFirstMap =
     "bbbbbbbbddxb...."
     "......12......MM";
 
-// Those after 0f, and those of vector instructions of map 1.
+// Opcodes after 0f, which are also those of vector instructions of map 1.
 constexpr std::string_view kSecondMap =
     "MMMMx.....x.xM.m"  // 00
     "MMMMMMMMMMMMMMMM"
@@ -77,8 +84,8 @@ constexpr std::string_view kSecondMap =
     "MMMMMMMMMMMMMMMM";
 static_assert(kFirstMap.size() == 256 && kSecondMap.size() == 256);
 
-// `next` is the byte after the opcode: its middle bits tell the members of a group apart.
-Form form_of(char letter, Byte next, const Prefixes& with) {
+// `next` is the byte after the opcode; its middle bits select a member of a group.
+InstructionForm form_of(char letter, CodeByte next, const Prefixes& with) {
   const unsigned operand = with.operand();
   const unsigned member = next >> 3U & 7U;
   const std::size_t bytes = std::string_view(".bwtd").find(letter);
@@ -107,27 +114,28 @@ Form form_of(char letter, Byte next, const Prefixes& with) {
   }
 }
 
-// Of a map by its number, as vector prefixes name it.
-Form of_map(unsigned map, Byte opcode) {
+// The form of an opcode of a vector instruction. `map`: the number in the vector prefix.
+InstructionForm of_map(unsigned map, CodeByte opcode) {
   if (map == 1) return form_of(kSecondMap[opcode], 0, {});
   if (map == 3) return with_modrm(1);
   return map == 2 || map == 5 || map == 6 ? with_modrm() : kInvalid;
 }
 
-// An instruction as far as it was read.
-struct Decoded {
-  std::size_t distance = 0;  // where a distance from the instruction's end is, 0: there is none
-  bool goes = false;         // that is where it goes
-  std::size_t length = 0;    // 0: it is none
+// A decoded instruction.
+struct DecodedInstruction {
+  // position of a displacement relative to the instruction's end; 0: none
+  std::size_t distance = 0;
+  bool goes = false;       // the displacement is a jump or call target
+  std::size_t length = 0;  // 0: not an instruction
 };
 
 class Decoder {
  public:
-  explicit Decoder(std::span<const Byte> code) : code_(code) {}
+  explicit Decoder(std::span<const CodeByte> code) : code_(code) {}
 
-  Decoded run() {
+  DecodedInstruction run() {
     take_prefixes();
-    const Form form = take_opcode();
+    const InstructionForm form = take_opcode();
     if (!form.valid) return {};
     if (form.modrm) take_modrm();
     if (goes_) done_.distance = at_;
@@ -139,19 +147,19 @@ class Decoder {
   }
 
  private:
-  // Behind the end everything is 0: the length tells.
-  [[nodiscard]] Byte peek(std::size_t ahead = 0) const {
-    return at_ + ahead < code_.size() ? code_[at_ + ahead] : Byte{0};
+  // Bytes behind the end read as 0; the caller compares lengths.
+  [[nodiscard]] CodeByte peek(std::size_t ahead = 0) const {
+    return at_ + ahead < code_.size() ? code_[at_ + ahead] : CodeByte{0};
   }
-  Byte take() {
-    const Byte byte = peek();
+  CodeByte take() {
+    const CodeByte byte = peek();
     ++at_;
     return byte;
   }
 
   void take_prefixes() {
-    static constexpr Byte kPrefixes[] = {0x66, 0x67, 0xf0, 0xf2, 0xf3, 0x2e,
-                                         0x36, 0x3e, 0x26, 0x64, 0x65};
+    static constexpr CodeByte kPrefixes[] = {0x66, 0x67, 0xf0, 0xf2, 0xf3, 0x2e,
+                                             0x36, 0x3e, 0x26, 0x64, 0x65};
     while (std::find(std::begin(kPrefixes), std::end(kPrefixes), peek()) != std::end(kPrefixes)) {
       if (at_ == code_.size()) return;
       with_.narrow = with_.narrow || peek() == 0x66;
@@ -161,8 +169,8 @@ class Decoder {
     if ((peek() & 0xf0U) == 0x40) with_.wide = (take() & 8U) != 0;
   }
 
-  Form take_opcode() {
-    const Byte first = take();
+  InstructionForm take_opcode() {
+    const CodeByte first = take();
     if (first == 0x0f) return take_second();
     if (first == 0xc5) return take_vector(1, 1);
     if (first == 0xc4) return take_vector(peek() & 0x1fU, 2);
@@ -171,24 +179,24 @@ class Decoder {
     return form_of(kFirstMap[first], peek(), with_);
   }
 
-  Form take_second() {
-    const Byte second = take();
+  InstructionForm take_second() {
+    const CodeByte second = take();
     if (second == 0x38 || second == 0x3a) {
       ++at_;
       return with_modrm(second == 0x3a ? 1 : 0);
     }
-    goes_ = within(second, 0x80, 0x8f);
+    goes_ = is_within(second, 0x80, 0x8f);
     return of_map(1, second);
   }
 
-  // `payload`: bytes between the prefix's first and the opcode.
-  Form take_vector(unsigned map, std::size_t payload) {
+  // `payload`: bytes between the first byte of the prefix and the opcode.
+  InstructionForm take_vector(unsigned map, std::size_t payload) {
     at_ += payload;
     return of_map(map, take());
   }
 
   void take_modrm() {
-    const Byte modrm = take();
+    const CodeByte modrm = take();
     const unsigned mode = modrm >> 6U;
     const unsigned memory = modrm & 7U;
     if (mode == 3) return;
@@ -200,26 +208,27 @@ class Decoder {
     if (mode == 2 || (mode == 0 && (memory == 5 || no_base))) at_ += 4;
   }
 
-  std::span<const Byte> code_;
+  std::span<const CodeByte> code_;
   std::size_t at_ = 0;
   Prefixes with_;
   bool goes_ = false;
-  Decoded done_;
+  DecodedInstruction done_;
 };
 
 }  // namespace
 
 std::size_t length(std::span<const std::uint8_t> code) { return Decoder(code).run().length; }
 
-bool x86_64(std::span<const std::uint8_t> code, std::uintptr_t address, const Visit& visit) {
+bool x86_64(std::span<const std::uint8_t> code, std::uintptr_t address,
+            const ReferenceVisitor& visit) {
   for (std::size_t at = 0; at < code.size();) {
-    const Decoded now = Decoder(code.subspan(at)).run();
+    const DecodedInstruction now = Decoder(code.subspan(at)).run();
     if (now.length == 0) return false;
     const std::size_t begin = at;
     at += now.length;
     if (now.distance == 0) continue;
-    const auto distance = read<std::int32_t>(&code[begin + now.distance]);
-    visit(now.goes ? Target::code : Target::place,
+    const auto distance = load_value<std::int32_t>(&code[begin + now.distance]);
+    visit(now.goes ? ReferenceKind::code : ReferenceKind::slot,
           address + at + static_cast<std::uintptr_t>(distance));
   }
   return true;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What machine code refers to: the functions that it calls or jumps to, and the places of the
-// loader that it reads addresses from.
+// References of machine code: the functions that the code calls or jumps to, and the slots of the
+// global offset table that the code reads.
 //
-// Instructions of x86-64 are told apart by their lengths alone, as compilers write them: one after
-// another, without data in between. Limit: instructions of user programs up to AVX-512.
+// Instructions of x86-64 are separated by their lengths only, one after another without data in
+// between, as compilers write them. Thread-safe. Limit: instructions of user programs up to
+// AVX-512.
 #pragma once
 
 #include <cstddef>
@@ -14,21 +15,22 @@
 
 namespace mh::openmp::instructions {
 
-enum class Target : std::uint8_t {
-  code,  // it goes there
-  place  // it reads what lies there
+enum class ReferenceKind : std::uint8_t {
+  code,  // a jump or call target
+  slot   // an address that is read
 };
-using Visit = std::function<void(Target, std::uintptr_t)>;
+using ReferenceVisitor = std::function<void(ReferenceKind, std::uintptr_t)>;
 
-// Looks through code that runs at `address`. False where it comes to something that is no
+// Visits all references of code at `address`. Returns false at a byte sequence that is not an
 // instruction.
-bool x86_64(std::span<const std::uint8_t> code, std::uintptr_t address, const Visit& visit);
+bool x86_64(std::span<const std::uint8_t> code, std::uintptr_t address,
+            const ReferenceVisitor& visit);
 
-// The bytes of the instruction that the code begins with, 0: it is none.
+// Length in bytes of the first instruction; 0 if there is none.
 std::size_t length(std::span<const std::uint8_t> code);
 
 template <class Value>
-Value read(const std::uint8_t* from) {
+Value load_value(const std::uint8_t* from) {
   Value value;
   std::memcpy(&value, from, sizeof value);
   return value;

@@ -5,10 +5,10 @@
 
 namespace mh::openmp {
 
-bool fits(std::string_view pattern, std::string_view text) {
+bool matches_text(std::string_view pattern, std::string_view text) {
   constexpr std::size_t kNone = std::string_view::npos;
   std::size_t p = 0;
-  std::size_t star = kNone;  // the last one met, and where the text stood then
+  std::size_t star = kNone;  // position of the last star, and of the text at that time
   std::size_t resume = 0;
   for (std::size_t t = 0; t < text.size();) {
     if (p < pattern.size() && pattern[p] == '*') {
@@ -29,7 +29,7 @@ bool fits(std::string_view pattern, std::string_view text) {
 
 namespace {
 
-// The colon of "object:pattern", which is not one of "::".
+// The colon of "object:pattern", which is not part of "::".
 std::size_t lone_colon(std::string_view pattern) {
   for (std::size_t at = 0; at < pattern.size(); ++at) {
     if (pattern[at] != ':') continue;
@@ -41,13 +41,15 @@ std::size_t lone_colon(std::string_view pattern) {
 
 }  // namespace
 
-bool matches(std::string_view pattern, const Name& name) {
+bool matches_name(std::string_view pattern, const RegionName& name) {
   const std::size_t colon = lone_colon(pattern);
   if (colon != std::string_view::npos) {
-    if (!fits(pattern.substr(0, colon), name.object)) return false;
+    if (!matches_text(pattern.substr(0, colon), name.object)) return false;
     pattern.remove_prefix(colon + 1);
   }
-  const auto same = [&](std::string_view text) { return !text.empty() && fits(pattern, text); };
+  const auto same = [&](std::string_view text) {
+    return !text.empty() && matches_text(pattern, text);
+  };
   return same(name.function) || same(name.at) ||
          std::any_of(name.symbols.begin(), name.symbols.end(), same);
 }

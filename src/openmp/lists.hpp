@@ -2,8 +2,8 @@
 // The user's lists of regions to share and not to share (MH_OPENMP_EXCLUDE, MH_OPENMP_ONLY).
 //
 // A pattern is a name with `*` for any characters. It is compared with every spelling of a region's
-// name (names.hpp) and with its place; "object:pattern" holds in one program or library only. Any
-// thread. Limit: of the first 64 patterns is known which were of use.
+// name (names.hpp) and with its address; "object:pattern" applies to one program or library only.
+// Thread-safe, except for set(). Limit: the use of only the first 64 patterns is recorded.
 #pragma once
 
 #include <atomic>
@@ -18,38 +18,39 @@
 
 namespace mh::openmp {
 
-// Whether a pattern stands for this text; `*` for any characters, also none.
-bool fits(std::string_view pattern, std::string_view text);
-bool matches(std::string_view pattern, const Name& name);
+// `*` stands for any characters, or none.
+bool matches_text(std::string_view pattern, std::string_view text);
+bool matches_name(std::string_view pattern, const RegionName& name);
 
 class Lists {
  public:
   static constexpr std::size_t kMost = 64;
 
-  // Before loops are shared. An empty `only` is all regions.
+  // Call before loops are shared. An empty `only` stands for all regions.
   void set(std::vector<std::string> exclude, std::vector<std::string> only) {
     exclude_ = std::move(exclude);
     only_ = std::move(only);
   }
   [[nodiscard]] bool empty() const { return exclude_.empty() && only_.empty(); }
 
-  // Whether a region of this name may be shared.
-  bool admits(const Name& name) {
+  // A region of this name may be shared.
+  bool admits(const RegionName& name) {
     const bool excluded = any(exclude_, 0, name);
     const bool named = any(only_, exclude_.size(), name);
     return !excluded && (named || only_.empty());
   }
 
-  // A bit for each pattern that has matched a region: those to exclude, then the others.
+  // A bit for each pattern that has matched a region: first those of `exclude`, then those of
+  // `only`.
   [[nodiscard]] std::uint64_t used() const { return used_.load(std::memory_order_relaxed); }
 
  private:
-  bool any(const std::vector<std::string>& patterns, std::size_t first, const Name& name) {
+  bool any(const std::vector<std::string>& patterns, std::size_t first, const RegionName& name) {
     bool found = false;
     for (std::size_t i = 0; i < patterns.size(); ++i) {
-      if (!matches(patterns[i], name)) continue;
+      if (!matches_name(patterns[i], name)) continue;
       found = true;
-      // relaxed: a fact of its own.
+      // relaxed: independent of other data.
       if (first + i < kMost) used_.fetch_or(1ULL << (first + i), std::memory_order_relaxed);
     }
     return found;

@@ -36,10 +36,10 @@ std::string symbol_at(const mh_object& object, const void* address) {
   return found ? name.data() : "";
 }
 
-// ---- Who refers to a function -------------------------------------------------------------------
+// ---- References to a function -------------------------------------------------------------------
 
-// Where the code takes an address, as x86-64 does it: lea DISTANCE(%rip),REGISTER where code may
-// lie anywhere, mov $ADDRESS,REGISTER elsewhere.
+// x86-64 code that takes an address: lea DISTANCE(%rip),REGISTER in position-independent code, mov
+// $ADDRESS,REGISTER elsewhere.
 bool takes_address(const std::uint8_t* code, std::uintptr_t address) {
   std::int32_t value = 0;
   if (code[0] == 0x8d && (code[1] & 0xc7U) == 0x05) {
@@ -61,7 +61,7 @@ const void* reference_in(std::uintptr_t low, std::size_t bytes, std::uintptr_t t
   return nullptr;
 }
 
-// In the same object; null if there is no such place.
+// An instruction of the same object that takes the address of `code`; null if there is none.
 const void* referrer_of(const mh_object& object, const void* code) {
   constexpr unsigned kCode = PF_R | PF_X;
   const void* from = nullptr;
@@ -83,7 +83,7 @@ std::string demangled(const std::string& symbol) {
   return status == 0 && text != nullptr ? text.get() : "";
 }
 
-// The start of the brackets that end before `end`.
+// The opening bracket of the pair that ends before `end`.
 std::size_t opening(std::string_view text, std::size_t end) {
   int depth = 0;
   for (std::size_t at = end; at-- > 0;) {
@@ -93,8 +93,8 @@ std::size_t opening(std::string_view text, std::size_t end) {
   return 0;
 }
 
-// Where the name begins: after the last space that is in no brackets.
-std::size_t beginning(std::string_view text) {
+// The beginning of the name: after the last space outside of brackets.
+std::size_t beginning_of(std::string_view text) {
   int depth = 0;
   for (std::size_t at = text.size(); at-- > 0;) {
     const char c = text[at];
@@ -106,16 +106,16 @@ std::size_t beginning(std::string_view text) {
 }
 
 std::string without_template_arguments(std::string_view text) {
-  const std::size_t symbols_end = text.find("operator");  // operator< and its like
-  std::string kept;
+  const std::size_t symbols_end = text.find("operator");  // operator< and similar
+  std::string rest;
   int depth = 0;
   for (const char c : text.substr(0, symbols_end)) {
     depth += c == '<' ? 1 : 0;
-    if (depth == 0) kept += c;
+    if (depth == 0) rest += c;
     depth -= c == '>' ? 1 : 0;
   }
-  if (symbols_end != std::string_view::npos) kept += text.substr(symbols_end);
-  return kept;
+  if (symbols_end != std::string_view::npos) rest += text.substr(symbols_end);
+  return rest;
 }
 
 // GCC's Fortran puts two underscores before the module.
@@ -124,7 +124,7 @@ std::string plain_name(const std::string& symbol) {
   return of_module ? symbol.substr(2) : symbol;
 }
 
-void take_function(Name& name, std::string_view symbol) {
+void set_function(RegionName& name, std::string_view symbol) {
   if (symbol.empty()) return;
   const std::string linked(symbol);
   const std::string full = demangled(linked);
@@ -133,8 +133,8 @@ void take_function(Name& name, std::string_view symbol) {
   name.function = full.empty() ? plain_name(linked) : short_name(full);
 }
 
-// ";file;function;line;column;;"
-void take_source(Name& name, std::string_view source) {
+// Parses ";file;function;line;column;;".
+void set_source(RegionName& name, std::string_view source) {
   std::array<std::string_view, 4> fields;
   for (std::string_view& field : fields) {
     const std::size_t end = source.find(';');
@@ -167,11 +167,11 @@ std::string short_name(std::string_view demangled) {
     const std::size_t open = opening(demangled, close + 1);
     demangled = demangled.substr(0, open);
   }
-  return without_template_arguments(demangled.substr(beginning(demangled)));
+  return without_template_arguments(demangled.substr(beginning_of(demangled)));
 }
 
-Name name_of(const void* code, const char* source) {
-  Name name;
+RegionName name_of(const void* code, const char* source) {
+  RegionName name;
   const mh_object object = mh_object_at(code);
   if (object.dynamic == nullptr) {
     name.at = "code that is gone";
@@ -186,9 +186,9 @@ Name name_of(const void* code, const char* source) {
     if (const void* from = referrer_of(object, code))
       function = function_of(symbol_at(object, from));
   }
-  take_function(name, function);
+  set_function(name, function);
   if (!outlined.empty()) name.symbols.push_back(outlined);
-  if (source != nullptr && is_loaded(source)) take_source(name, source);
+  if (source != nullptr && is_loaded(source)) set_source(name, source);
   return name;
 }
 

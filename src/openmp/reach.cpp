@@ -22,32 +22,32 @@ extern "C" {
 namespace mh::openmp {
 namespace {
 
-using instructions::read;
-using instructions::Target;
-using instructions::Visit;
+using instructions::load_value;
+using instructions::ReferenceKind;
+using instructions::ReferenceVisitor;
 
-// False: it is not understood.
-bool look_through(std::span<const std::uint8_t> code, const Visit& visit) {
+// Returns false if the code cannot be decoded.
+bool visit_references(std::span<const std::uint8_t> code, const ReferenceVisitor& visit) {
   return instructions::x86_64(code, reinterpret_cast<std::uintptr_t>(code.data()), visit);
 }
 
-// Where the functions of an object begin, as DWARF's .eh_frame_hdr says (Linux Standard
-// Base, 10.6).
-class Functions {
+// The beginnings of the functions of an object, from DWARF's .eh_frame_hdr (Linux Standard Base,
+// 10.6).
+class FunctionTable {
  public:
-  Functions() = default;
-  explicit Functions(const std::uint8_t* header) {
+  FunctionTable() = default;
+  explicit FunctionTable(const std::uint8_t* header) {
     constexpr std::uint8_t kVersion = 1;
-    constexpr std::uint8_t kWords = 0x3b;  // of 32 bits, from the header on; what linkers write
+    constexpr std::uint8_t kWords = 0x3b;  // 32 bits, relative to the header; what linkers write
     constexpr std::uint8_t kCount = 0x03;
     if (header[0] != kVersion || header[2] != kCount || header[3] != kWords) return;
     header_ = header;
-    count_ = read<std::uint32_t>(header + 8);
+    count_ = load_value<std::uint32_t>(header + 8);
   }
   [[nodiscard]] bool empty() const { return count_ == 0; }
 
-  // The function that contains the address, or what lies between two of them. `code`: what the
-  // object has of it.
+  // The function that contains the address, or the bytes between two functions. `code`: the code of
+  // the object around the address.
   [[nodiscard]] std::span<const std::uint8_t> around(std::uintptr_t address,
                                                      std::span<const std::uint8_t> code) const {
     std::size_t low = 0;
@@ -71,121 +71,124 @@ class Functions {
   static constexpr std::size_t kTable = 12;
   static constexpr std::size_t kRow = 8;
 
-  // Words of the table count from the header on.
+  // Words of the table are relative to the header.
   [[nodiscard]] std::uintptr_t at(std::size_t offset) const {
     return reinterpret_cast<std::uintptr_t>(header_) +
-           static_cast<std::uintptr_t>(read<std::int32_t>(header_ + offset));
+           static_cast<std::uintptr_t>(load_value<std::int32_t>(header_ + offset));
   }
   [[nodiscard]] std::uintptr_t begin(std::size_t index) const { return at(kTable + index * kRow); }
 
-  // 0: not known. An entry has its function's beginning and length after two other words; they are
-  // words themselves, the first of them a distance, wherever that yields what the table says.
+  // Returns 0 if the end is not known. An entry has the beginning and the length of its function
+  // behind two words. They are 32-bit words, the first relative to its slot, if that gives the
+  // beginning that the table has.
   [[nodiscard]] std::uintptr_t end_of(std::size_t index) const {
     const std::uintptr_t entry = at(kTable + index * kRow + kRow / 2);
     const auto* const where = reinterpret_cast<const std::uint8_t*>(entry) + 8;
-    const std::uintptr_t says = entry + 8 + static_cast<std::uintptr_t>(read<std::int32_t>(where));
-    return says == begin(index) ? says + read<std::uint32_t>(where + 4) : 0;
+    const std::uintptr_t says =
+        entry + 8 + static_cast<std::uintptr_t>(load_value<std::int32_t>(where));
+    return says == begin(index) ? says + load_value<std::uint32_t>(where + 4) : 0;
   }
 
   const std::uint8_t* header_ = nullptr;
   std::size_t count_ = 0;
 };
 
-// What a place that the loader fills leads to.
+// The function behind a slot of the global offset table.
 struct Import {
   Obstacle obstacle;
   std::uintptr_t own = 0;  // a function of the object itself, 0: none
 };
 
-// A loaded object as far as its code is looked through.
-struct Object {
+// A loaded object whose code is searched.
+struct LoadedObject {
   mh_object known{};
   std::vector<std::span<const std::uint8_t>> code{};
-  Functions functions{};
-  std::unordered_map<std::uintptr_t, Import> imports{};  // by place
-  Obstacle worst = Obstacle::none;                       // of those, the first that is one
+  FunctionTable functions{};
+  std::unordered_map<std::uintptr_t, Import> imports{};  // by slot
+  Obstacle worst = Obstacle::none;                       // the first obstacle among the imports
 };
 
-void take_import(const char* name, void** place, void* data) {
-  auto& object = *static_cast<Object*>(data);
+void add_import(const char* name, void** slot, void* data) {
+  auto& object = *static_cast<LoadedObject*>(data);
   Import import{.obstacle = Obstacle::none};
   if (rebind::is_of_run_time(name)) import.obstacle = rule_of(name).obstacle;
   if (object.worst == Obstacle::none) object.worst = import.obstacle;
   import.own = reinterpret_cast<std::uintptr_t>(mh_address(&object.known, name));
   if (import.obstacle == Obstacle::none && import.own == 0) return;
-  object.imports.emplace(reinterpret_cast<std::uintptr_t>(place), import);
+  object.imports.emplace(reinterpret_cast<std::uintptr_t>(slot), import);
 }
 
-// The object whose code this belongs to; one without code where there is none.
-Object object_with(const std::uint8_t* code) {
+// The object that contains the code; without code if there is none.
+LoadedObject object_with(const std::uint8_t* code) {
   constexpr unsigned kCode = PF_R | PF_X;
-  Object object{.known = mh_object_at(code)};
+  LoadedObject object{.known = mh_object_at(code)};
   bool here = false;
   for (int i = 0; i < object.known.part_count; ++i) {
     const ElfW(Phdr)& part = object.known.parts[i];
     const auto* begin = reinterpret_cast<const std::uint8_t*>(object.known.base + part.p_vaddr);
-    if (part.p_type == PT_GNU_EH_FRAME) object.functions = Functions(begin);
+    if (part.p_type == PT_GNU_EH_FRAME) object.functions = FunctionTable(begin);
     if (part.p_type != PT_LOAD || (part.p_flags & kCode) != kCode) continue;
     object.code.emplace_back(begin, part.p_memsz);
     here = here || static_cast<std::size_t>(code - begin) < part.p_memsz;
   }
-  return here ? object : Object{};
+  return here ? object : LoadedObject{};
 }
 
 constexpr std::size_t kMost = 4U << 20U;  // bytes of code
 
-// One walk from a region's code on.
-class Walk {
+// A search that begins at a region's code.
+class CodeWalk {
  public:
-  explicit Walk(const Object& object) : object_(object) {}
+  explicit CodeWalk(const LoadedObject& object) : object_(object) {}
 
   Obstacle from(std::uintptr_t code) {
-    follow(code);
+    follow_code(code);
     while (!open_.empty() && found_ == Obstacle::none) {
       const auto next = open_.back();
       open_.pop_back();
       seen_bytes_ += next.size();
-      const bool understood =
-          seen_bytes_ <= kMost &&
-          look_through(next, [this](Target what, std::uintptr_t to) { meet(what, to); });
+      const bool understood = seen_bytes_ <= kMost &&
+                              visit_references(next, [this](ReferenceKind what, std::uintptr_t to) {
+                                follow_reference(what, to);
+                              });
       if (!understood) return object_.worst;
     }
     return found_;
   }
 
  private:
-  void meet(Target what, std::uintptr_t to) {
-    if (what == Target::code) return follow(to);
+  void follow_reference(ReferenceKind what, std::uintptr_t to) {
+    if (what == ReferenceKind::code) return follow_code(to);
     const auto import = object_.imports.find(to);
     if (import == object_.imports.end()) return;
     if (found_ == Obstacle::none) found_ = import->second.obstacle;
-    if (import->second.own != 0) follow(import->second.own);
+    if (import->second.own != 0) follow_code(import->second.own);
   }
 
-  void follow(std::uintptr_t to) {
+  void follow_code(std::uintptr_t to) {
     for (const auto& code : object_.code) {
       if (to - reinterpret_cast<std::uintptr_t>(code.data()) >= code.size()) continue;
-      if (goes_on(to, code)) return;
+      if (follows_stub(to, code)) return;
       const auto function = object_.functions.around(to, code);
       if (seen_.insert(function.data()).second) open_.push_back(function);
     }
   }
 
-  // A few instructions of the linker's that jump through a place and do nothing else.
-  bool goes_on(std::uintptr_t to, std::span<const std::uint8_t> code) {
+  // The linker's stubs, a few instructions that jump through a slot, are followed to the slot.
+  bool follows_stub(std::uintptr_t to, std::span<const std::uint8_t> code) {
     const std::size_t first = to - reinterpret_cast<std::uintptr_t>(code.data());
     const auto here = code.subspan(first, std::min(kEntry, code.size() - first));
     const std::size_t jump = jump_in(here);
     if (jump == 0) return false;
-    look_through(here.first(jump), [this](Target what, std::uintptr_t place) {
-      if (what == Target::place) meet(what, place);
+    visit_references(here.first(jump), [this](ReferenceKind what, std::uintptr_t slot) {
+      if (what == ReferenceKind::slot) follow_reference(what, slot);
     });
     return true;
   }
 
   static constexpr std::size_t kEntry = 24;
 
-  // Where such a jump ends, 0: it is something else.
+  // The end of such a jump; 0 if the code is something else.
   static std::size_t jump_in(std::span<const std::uint8_t> code) {
     constexpr std::size_t kJump = 6;
     static constexpr std::uint8_t kLandingPad[] = {0xf3, 0x0f, 0x1e, 0xfa};
@@ -199,7 +202,7 @@ class Walk {
     return jumps ? at + kJump : 0;
   }
 
-  const Object& object_;
+  const LoadedObject& object_;
   Obstacle found_ = Obstacle::none;
   std::size_t seen_bytes_ = 0;
   std::vector<std::span<const std::uint8_t>> open_;
@@ -209,12 +212,12 @@ class Walk {
 }  // namespace
 
 Obstacle obstacle_within_reach(const void* code) {
-  Object object = object_with(static_cast<const std::uint8_t*>(code));
-  if (stubs::past_the_end() || object.code.empty()) return Obstacle::other_calls;
-  mh_imports(&object.known, take_import, &object);
+  LoadedObject object = object_with(static_cast<const std::uint8_t*>(code));
+  if (stubs::is_exhausted() || object.code.empty()) return Obstacle::other_calls;
+  mh_imports(&object.known, add_import, &object);
   if (object.worst == Obstacle::none) return Obstacle::none;
   if (object.functions.empty()) return object.worst;
-  return Walk(object).from(reinterpret_cast<std::uintptr_t>(code));
+  return CodeWalk(object).from(reinterpret_cast<std::uintptr_t>(code));
 }
 
 }  // namespace mh::openmp

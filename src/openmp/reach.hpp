@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which calls of the OpenMP run time the code of a region can reach, though it may not have made
+// The calls of the OpenMP run time that the code of a region can reach, although it did not make
 // them when it was watched.
 //
-// The machine code of the region is looked through, and of every function of its object that it
-// calls directly, whether a branch leads there in this run or not. Functions are told apart by the
-// table that exception handling needs, which stripped programs have too.
+// Searches the machine code of the region, and of every function of its object that it calls
+// directly, on all branches. The table for exception handling, which stripped programs have too,
+// tells functions apart. Thread-safe.
 //
-// Limits: calls through pointers and into other objects are not followed; encounter.hpp says what
-// becomes of what they reach. An object without the table, code that is not understood
-// (instructions.hpp) and a region that reaches more than 4 MB of it are taken to reach all that
-// their object imports.
+// Limits: calls through pointers and into other objects are not followed; encounter.hpp says how
+// such calls are handled. Three cases count as reaching every import of the object: an object
+// without the table, code that cannot be decoded (instructions.hpp), and more than 4 MB of
+// reachable code.
 #pragma once
 
 #include "openmp/sites.hpp"
 
 namespace mh::openmp {
 
-// Of the region that was compiled to `code`: none if all that it can reach is permitted.
+// The obstacle in the region that was compiled to `code`; `none` if all reachable calls are
+// permitted.
 Obstacle obstacle_within_reach(const void* code);
 
 }  // namespace mh::openmp

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The OpenMP run time of the process: the functions that the program would call without us.
 //
-// Signatures are those of GCC's libgomp (its ABI is kept since GCC 4.2; LLVM's libomp offers the
-// same names). Written once by bind(), before any of our functions can be reached; null where the
-// run time lacks a function, which then nobody calls.
+// Signatures are those of GCC's libgomp, whose ABI is stable since GCC 4.2; LLVM's libomp
+// has the same names. Written once by rebind_all(), before any of our functions can be called. A
+// function that the run time lacks is null, and is never called.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct Real {
   void (*loop_end)();
   void (*loop_end_nowait)();
 
-  // What a region may do that keeps its loop from being shared.
+  // Calls that keep a region from being shared.
   void (*parallel_loop_static)(Body, void*, unsigned, long, long, long, long, unsigned);
   void (*parallel_sections)(Body, void*, unsigned, unsigned, unsigned);
   unsigned (*parallel_reductions)(Body, void*, unsigned, unsigned);
@@ -29,7 +29,7 @@ struct Real {
   void (*sections_end)();
   void* (*single_copy_start)();
   void (*single_copy_end)(void*);
-  // Of any OpenMP run time.
+  // Functions of every OpenMP run time.
   int (*thread_num)();
   int (*num_threads)();
   int (*in_parallel)();
@@ -39,29 +39,29 @@ struct Real {
   void (*set_num_threads_4)(const std::int32_t*);
   void (*set_num_threads_8)(const std::int64_t*);
 
-  // Asked, not answered, by us.
+  // Called by us, and not replaced.
   int (*max_threads)();
   void (*get_schedule)(int*, int*);
 };
 
 extern Real real;
 
-// One name of the run time, our function for it, and where the run time's own is kept.
+// A function of the run time by name, our replacement, and where to store the run time's own.
 struct Binding {
   std::string name;
-  void* ours;  // null: it is only asked
+  void* ours;  // null: not replaced
   void** real;
 };
 
 template <class Function>
-void add(std::vector<Binding>& table, const std::string& name, std::type_identity_t<Function>* ours,
-         Function*& place) {
-  table.push_back({name, reinterpret_cast<void*>(ours), reinterpret_cast<void**>(&place)});
+void add_binding(std::vector<Binding>& table, const std::string& name,
+                 std::type_identity_t<Function>* ours, Function*& slot) {
+  table.push_back({name, reinterpret_cast<void*>(ours), reinterpret_cast<void**>(&slot)});
 }
 
 template <class Function>
-void ask(std::vector<Binding>& table, const std::string& name, Function*& place) {
-  table.push_back({name, nullptr, reinterpret_cast<void**>(&place)});
+void add_query(std::vector<Binding>& table, const std::string& name, Function*& slot) {
+  table.push_back({name, nullptr, reinterpret_cast<void**>(&slot)});
 }
 
 }  // namespace mh::openmp

@@ -24,16 +24,16 @@ constexpr const char* kMark = "GOMP_parallel";  // every run time for GCC's code
 std::vector<Binding> g_bindings;
 std::unordered_map<std::string_view, void*> g_ours;  // by name
 mh_object g_run_time{};
-unsigned long long g_loads = 0;  // objects loaded when we looked last
+unsigned long long g_loads = 0;  // objects loaded at the last look
 
-// A part of an object that the loader made read-only after it had filled the places in it.
-struct ReadOnly {
+// A part of an object that the loader made read-only after it had filled the slots.
+struct ReadOnlyPart {
   std::uintptr_t low = 0;
   std::uintptr_t high = 0;
   bool opened = false;
 };
 
-ReadOnly read_only_part(const dl_phdr_info& info) {
+ReadOnlyPart read_only_part(const dl_phdr_info& info) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   for (int i = 0; i < info.dlpi_phnum; ++i) {
     const ElfW(Phdr)& part = info.dlpi_phdr[i];
@@ -44,7 +44,7 @@ ReadOnly read_only_part(const dl_phdr_info& info) {
   return {};
 }
 
-bool set_protection(const ReadOnly& part, int protection) {
+bool set_protection(const ReadOnlyPart& part, int protection) {
   return ::mprotect(reinterpret_cast<void*>(part.low), part.high - part.low, protection) == 0;
 }
 
@@ -55,33 +55,33 @@ void* function_of_run_time(const char* name) {
   return reinterpret_cast<void*>(g_run_time.base + symbol->st_value);
 }
 
-// What calls of this name are to reach; null: what they reach now.
+// The function that calls of this name are to reach; null: no change.
 void* instead_of(const char* name) {
   const auto found = g_ours.find(name);
   if (found != g_ours.end()) return found->second;
   void* const real = function_of_run_time(name);
   const bool is_permitted = real == nullptr || rule_of(name).obstacle == Obstacle::none;
-  return is_permitted ? nullptr : stubs::for_call(name, real);
+  return is_permitted ? nullptr : stubs::stub_for_call(name, real);
 }
 
-void rebind_one(const char* name, void** place, void* read_only) {
+void rebind_one(const char* name, void** slot, void* read_only) {
   void* const ours = instead_of(name);
-  if (ours == nullptr || *place == ours) return;
-  auto& part = *static_cast<ReadOnly*>(read_only);
-  const auto address = reinterpret_cast<std::uintptr_t>(place);
+  if (ours == nullptr || *slot == ours) return;
+  auto& part = *static_cast<ReadOnlyPart*>(read_only);
+  const auto address = reinterpret_cast<std::uintptr_t>(slot);
   if (address >= part.low && address < part.high && !part.opened) {
     part.opened = set_protection(part, PROT_READ | PROT_WRITE);
     if (!part.opened) return;
   }
-  // Another thread may be calling through this place: it gets the one function or the other.
-  __atomic_store_n(place, ours, __ATOMIC_RELAXED);
+  // Another thread may be calling through the slot: it reads the old or the new function.
+  __atomic_store_n(slot, ours, __ATOMIC_RELAXED);
 }
 
 int rebind_object(dl_phdr_info* info, std::size_t /*bytes*/, void* /*data*/) {
   g_loads = info->dlpi_adds;
   const mh_object object = mh_object_of(info);
   if (object.dynamic == nullptr || object.dynamic == g_run_time.dynamic) return 0;
-  ReadOnly part = read_only_part(*info);
+  ReadOnlyPart part = read_only_part(*info);
   mh_imports(&object, rebind_one, &part);
   if (part.opened) set_protection(part, PROT_READ);
   return 0;
@@ -100,20 +100,20 @@ int look_for_run_time(dl_phdr_info* info, std::size_t /*bytes*/, void* data) {
   return 0;
 }
 
-struct Search {
+struct ImportSearch {
   std::string_view name;
   bool found = false;
 };
 
-void compare(const char* name, void** /*place*/, void* data) {
-  auto& search = *static_cast<Search*>(data);
+void compare_import(const char* name, void** /*slot*/, void* data) {
+  auto& search = *static_cast<ImportSearch*>(data);
   search.found = search.found || search.name == name;
 }
 
 int search_object(dl_phdr_info* info, std::size_t /*bytes*/, void* data) {
   const mh_object object = mh_object_of(info);
-  mh_imports(&object, compare, data);
-  return static_cast<Search*>(data)->found ? 1 : 0;
+  mh_imports(&object, compare_import, data);
+  return static_cast<ImportSearch*>(data)->found ? 1 : 0;
 }
 
 int count_loads(dl_phdr_info* info, std::size_t /*bytes*/, void* loads) {
@@ -123,14 +123,14 @@ int count_loads(dl_phdr_info* info, std::size_t /*bytes*/, void* loads) {
 
 }  // namespace
 
-bool imported(const char* name) {
-  Search search{.name = name};
+bool is_imported(const char* name) {
+  ImportSearch search{.name = name};
   return ::dl_iterate_phdr(search_object, &search) != 0;
 }
 
 bool is_of_run_time(const char* name) { return function_of_run_time(name) != nullptr; }
 
-Status start(std::vector<Binding> bindings) {
+Status rebind_all(std::vector<Binding> bindings) {
   if (g_run_time.dynamic != nullptr) return {};
   RunTimes found;
   ::dl_iterate_phdr(look_for_run_time, &found);
@@ -147,7 +147,7 @@ Status start(std::vector<Binding> bindings) {
   return {};
 }
 
-void again() {
+void rebind_new_objects() {
   unsigned long long loads = 0;
   ::dl_iterate_phdr(count_loads, &loads);
   if (loads != g_loads) ::dl_iterate_phdr(rebind_object, nullptr);

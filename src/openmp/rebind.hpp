@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Puts our functions in the place of the run time's, in every loaded object that imports them.
+// Replaces the run time's functions by ours in every loaded object that imports them.
 //
-// The places are the ones that the loader fills (global offset tables), so the calls of one process
-// are turned around when it wants its loops shared, and no other program ever meets our OpenMP
-// functions: nothing of the kind is exported. Calls that are neither ours nor permitted are noticed
-// (stubs.hpp). Objects with a private copy of a run time keep it.
+// Only the slots that the loader fills (global offset tables) are changed, and only in a process
+// that shares its loops. Nothing is exported, so no other program ever sees our OpenMP functions.
+// Calls that are neither ours nor permitted go through a stub (stubs.hpp). Limit: objects with a
+// private copy of a run time keep it.
 #pragma once
 
 #include <vector>
@@ -14,16 +14,17 @@
 
 namespace mh::openmp::rebind {
 
-// Whether a loaded object refers to this function.
-bool imported(const char* name);
+// A loaded object imports this function.
+bool is_imported(const char* name);
 
-// Whether the process's run time has a function of this name.
+// The process's run time has a function of this name.
 bool is_of_run_time(const char* name);
 
-// Fills in each binding's `real`, then rebinds. `unsupported` if no loaded object, or more than
-// one, is an OpenMP run time. One thread; not undone: our functions forward what is not theirs.
-Status start(std::vector<Binding> bindings);
-// The objects that were loaded since, if there are any.
-void again();
+// Sets each binding's `real`, then rebinds. `unsupported` if no loaded object, or more than one, is
+// an OpenMP run time. One thread. Never undone: our functions forward the calls that are not for
+// them.
+Status rebind_all(std::vector<Binding> bindings);
+// Rebinds objects that were loaded since the last call.
+void rebind_new_objects();
 
 }  // namespace mh::openmp::rebind

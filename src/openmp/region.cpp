@@ -12,17 +12,17 @@
 namespace mh::openmp {
 namespace {
 
-constexpr float kTinyNs = tuning::kLeastLoopNs / 4;  // below, a loop is far from worth it
-constexpr std::uint64_t kShareOfRest = 8;  // a helper takes at most this part of what is left
-constexpr float kMostReviews = 16;         // of a loop, by its owner: what is left of it?
-constexpr float kBriefNs =
-    2 * tuning::kReviewNs;  // an open loop below is over before a second look
+constexpr float kTinyNs = tuning::kLeastLoopNs / 4;  // a shorter loop never pays
+constexpr std::uint64_t kShareOfRest = 8;  // a helper takes at most this fraction of what is left
+constexpr float kMostReviews = 16;         // of a loop, by its owner
+// A shorter open loop is over before a second look.
+constexpr float kBriefNs = 2 * tuning::kReviewNs;
 
 std::uint64_t guided(std::uint64_t left, std::uint64_t threads, std::uint64_t least) {
   return std::max(left / (2 * threads), least);
 }
 
-// Conversions of 64 bits with a sign are one instruction, others several and a branch.
+// Conversions of signed 64-bit numbers take one instruction, others several and a branch.
 float as_float(std::uint64_t count) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
   return static_cast<float>(static_cast<std::int64_t>(std::min(count, kMost)));
@@ -31,7 +31,7 @@ std::uint64_t as_whole(float amount) {
   return static_cast<std::uint64_t>(static_cast<std::int64_t>(std::min(amount, 1e18F)));
 }
 
-// Ticks an iteration; never 0, which would say that it is not known.
+// Ticks per iteration; never 0, which means unknown.
 float rate_of(std::uint64_t spent, std::uint64_t iterations) {
   return std::max(as_float(spent) / as_float(iterations), 1e-3F);
 }
@@ -41,56 +41,56 @@ float rate_of(std::uint64_t spent, std::uint64_t iterations) {
 constinit thread_local Participant* current = nullptr;
 constinit thread_local Participant* part = nullptr;
 
-Region::Region(lend::Pool& pool)
+SharedRegion::SharedRegion(lend::Pool& pool)
     : pool_(pool), ticks_per_ns_(static_cast<float>(mh::ticks_per_ns())) {}
 
-// What so many iterations take the owner's team.
-float Region::alone(float rate, std::uint64_t iterations) const {
+// Ticks that the iterations take the owner's team.
+float SharedRegion::alone(float rate, std::uint64_t iterations) const {
   const float together = rate * as_float(iterations);
   return own_threads_ == 1 ? together : together / static_cast<float>(own_threads_);
 }
 
-void Region::before_barrier(const Participant& me) {
+void SharedRegion::before_barrier(const Participant& me) {
   if (me.number != 0) return;
-  if (offered_) pool_.nothing_left(lend::Kind::loops);
+  if (offered_) pool_.nothing_left(lend::WorkKind::loops);
   offered_ = false;
-  if (iterations_.settled()) return;
+  if (iterations_.is_settled()) return;
   iterations_.refuse();
-  // acquire: pairs with the release of await_team().
+  // acquire: pairs with the release in await_team().
   pool_.await_helpers(
       [this] { return at_barrier_.load(std::memory_order_acquire) == iterations_.helpers(); });
 }
 
-void Region::after_barrier(const Participant& me) {
+void SharedRegion::after_barrier(const Participant& me) {
   if (me.number == 0) let_go_on();
 }
 
-void Region::let_go_on() {
-  // relaxed, both: helpers come again after they have seen what follows.
+void SharedRegion::let_go_on() {
+  // relaxed, both: helpers arrive again only after they have seen passed_.
   if (at_barrier_.exchange(0, std::memory_order_relaxed) == 0) return;
   copy_.store(nullptr, std::memory_order_relaxed);
   passed_.fetch_add(1, std::memory_order_release);
 }
 
-void Region::await_team() {
+void SharedRegion::await_team() {
   const std::uint32_t before = passed_.load(std::memory_order_relaxed);
   lend::give_core_back();
   at_barrier_.fetch_add(1, std::memory_order_release);
   while (passed_.load(std::memory_order_acquire) == before) ::sched_yield();
 }
 
-void* Region::await_copy() {
+void* SharedRegion::await_copy() {
   lend::give_core_back();
   void* copy = nullptr;
-  // acquire: pairs with give_copy(). An owner that leaves the region has none to give.
+  // acquire: pairs with the release in give_copy(). An owner that leaves the region gives no copy.
   while ((copy = copy_.load(std::memory_order_acquire)) == nullptr &&
          !leaving_.load(std::memory_order_relaxed))
     ::sched_yield();
   return copy;
 }
 
-// By one thread of the team; the others wait until the loop is open.
-bool Region::is_to_open() {
+// A single thread of the team opens the loop; the others wait until it is open.
+bool SharedRegion::is_to_open() {
   if (own_threads_ == 1) return true;
   Stage closed = Stage::closed;
   if (stage_.compare_exchange_strong(closed, Stage::opening, std::memory_order_acquire))
@@ -99,18 +99,18 @@ bool Region::is_to_open() {
   return false;
 }
 
-void Region::open(const Loop& loop, const Cut& own, bool in_order) {
+void SharedRegion::open(const Loop& loop, const LoopChunkRule& own, bool in_order) {
   if (!is_to_open()) return;
-  loop_ = {.start = by_itself(loop.start),
-           .step = by_itself(loop.step),
-           .bound = by_itself(loop.bound),
-           .count = by_itself(loop.count)};
-  if (!marked_) own_ = apart(own);
+  loop_ = {.start = load_word(loop.start),
+           .step = load_word(loop.step),
+           .bound = load_word(loop.bound),
+           .count = load_word(loop.count)};
+  if (!marked_) own_ = load_apart(own);
   in_order_ = in_order;
-  look_at_loop();
+  estimate_loop();
   const bool by_one = own_threads_ == 1 && own_.schedule == Schedule::dynamic;
   const bool admitting = whole_ >= in_ticks(tuning::kLeastLoopNs);
-  if (admitting) surroundings_ = Surroundings::now();
+  if (admitting) owner_state_ = ThreadState::now();
   first_ = iterations_.open(loop_.count, by_one ? own_.chunk : 0, admitting).end;
   stage_.store(Stage::open, std::memory_order_release);
   if (!brief_ || own_threads_ > 1) return;
@@ -118,9 +118,10 @@ void Region::open(const Loop& loop, const Cut& own, bool in_order) {
   if (current != nullptr) current->review_at = kNever;
 }
 
-// By who opens the loop. What is brief is taken to be so until it has its turn again.
-void Region::look_at_loop() {
-  Outlook& seen = site_->outlook;
+// Called by the thread that opens the loop. A brief loop is taken as brief until its turn for a
+// review.
+void SharedRegion::estimate_loop() {
+  LoopEstimate& seen = site_->estimate;
   ++seen.executions;
   const bool joins = may_be_joined();
   if (joins && seen.threads == own_threads_ && seen.count == loop_.count && !has_its_turn()) {
@@ -137,18 +138,18 @@ void Region::look_at_loop() {
   seen.whole = whole_;
 }
 
-bool Region::may_be_joined() const {
-  return site_->state.load(std::memory_order_relaxed) == Site::State::shared &&
+bool SharedRegion::may_be_joined() const {
+  return site_->state.load(std::memory_order_relaxed) == SiteState::shared &&
          (current == nullptr || current->obstacle == Obstacle::none);
 }
 
-// By the thread that entered, at its first chunk and then now and then: may helpers come, and how
-// long would the loop take without them? Where the site is known the first is seen at once; else at
-// the second chunk, when the first has shown how long iterations take and whether they do what a
-// helper could not.
-void Region::consider(Participant& me) {
+// Called by the first thread, at its first chunk and at reviews. Decides whether helpers may come,
+// and how long the loop would take without them. On a known site the first chunk answers. Otherwise
+// the second chunk does: by then the first has shown the time of an iteration, and whether the loop
+// makes calls that a helper cannot.
+void SharedRegion::review_loop(Participant& me) {
   const std::uint64_t before = me.done - me.size;
-  if (brief_) {  // and by a team, or it would be offered by now
+  if (brief_) {  // a team: with a team of one the loop would be offered already
     me.review_at = kNever;
     return offer_briefly();
   }
@@ -156,7 +157,7 @@ void Region::consider(Participant& me) {
   if (before == 0) {
     begin_ = now;
     reviewed_at_ = now;
-    if (!known_) return;  // the next look is at the next chunk
+    if (!known_) return;  // the next review is at the next chunk
   }
   if (me.obstacle != Obstacle::none || is_excluded(*site_)) return;
   const float rate = rate_now(now, before);
@@ -164,44 +165,45 @@ void Region::consider(Participant& me) {
   const std::uint64_t ends = now + as_whole(rest);
   me.review_at = next_review(before, rest, alone(rate, iterations_.count()));
   if (offered_) {
-    pool_.expect_end(lend::Kind::loops, ends);
+    pool_.expect_end(lend::WorkKind::loops, ends);
   } else if (rest >= in_ticks(tuning::kLeastLoopNs)) {
     offer(ends);
   }
 }
 
-void Region::offer(std::uint64_t ends) {
-  if (!iterations_.admitting()) surroundings_ = Surroundings::now();
+void SharedRegion::offer(std::uint64_t ends) {
+  if (!iterations_.is_admitting()) owner_state_ = ThreadState::now();
   iterations_.admit();
-  offered_ = pool_.expose(lend::Kind::loops, *this, ends).ok();
+  offered_ = pool_.expose(lend::WorkKind::loops, *this, ends).ok();
 }
 
-// Now and then there is a look at the clock nevertheless.
-bool Region::is_brief() const {
+// Even a brief loop is timed now and then.
+bool SharedRegion::is_brief() const {
   if (!known_ || has_its_turn()) return false;
   return whole_ < in_ticks(kTinyNs) ||
          (whole_ >= in_ticks(tuning::kLeastLoopNs) && whole_ < in_ticks(kBriefNs));
 }
 
-void Region::offer_briefly() {
+void SharedRegion::offer_briefly() {
   if (whole_ < in_ticks(tuning::kLeastLoopNs)) return;
-  offered_ = pool_.expose_briefly(lend::Kind::loops, *this, as_whole(whole_)).ok();
+  offered_ = pool_.expose_briefly(lend::WorkKind::loops, *this, as_whole(whole_)).ok();
 }
 
-// One that waits for the team at a barrier which this execution does not have goes on.
-void Region::await_helpers() {
+// Releases a helper that waits for the team at a barrier which this execution does not reach.
+void SharedRegion::await_helpers() {
   iterations_.refuse();
   leaving_.store(true, std::memory_order_relaxed);
   pool_.await_helpers([this] {
     let_go_on();
-    return iterations_.settled();
+    return iterations_.is_settled();
   });
   leaving_.store(false, std::memory_order_relaxed);
 }
 
-// The longer of what iterations took the owner of late and what they took whoever looked last: the
-// two work at different ends, and helpers that stay away too early cost more than one in vain.
-float Region::rate_now(std::uint64_t now, std::uint64_t done) {
+// The larger of the owner's recent time for an iteration and the last recorded one. Owner and
+// helpers work at different ends, and a helper that stays away costs more than one that comes in
+// vain.
+float SharedRegion::rate_now(std::uint64_t now, std::uint64_t done) {
   const float known = rate();
   if (done == reviewed_done_) return known;
   const float seen = rate_of(now - reviewed_at_, done - reviewed_done_);
@@ -210,9 +212,9 @@ float Region::rate_now(std::uint64_t now, std::uint64_t done) {
   return std::max(seen, known);
 }
 
-// A loop that helpers may join is looked at often, so that lenders know what is left; a short one
-// seldom, one of a few microseconds in few of its executions.
-std::uint64_t Region::next_review(std::uint64_t done, float rest, float whole) const {
+// A loop open to helpers is reviewed often, so that lenders know what is left. A short loop is
+// reviewed seldom, and a loop of a few microseconds in few of its executions.
+std::uint64_t SharedRegion::next_review(std::uint64_t done, float rest, float whole) const {
   const bool open = rest >= in_ticks(tuning::kLeastLoopNs);
   if (open && whole < in_ticks(kBriefNs)) return kNever;
   const bool tiny = rest < in_ticks(kTinyNs);
@@ -222,15 +224,15 @@ std::uint64_t Region::next_review(std::uint64_t done, float rest, float whole) c
   return done + iterations_.count() / static_cast<std::uint64_t>(reviews);
 }
 
-// What an iteration takes, by what the owner did of them until it last looked at the clock.
-void Region::learn(const Participant& owner) {
+// Records the time of an iteration, measured until the owner's last review.
+void SharedRegion::learn(const Participant& owner) {
   const bool reviewed = reviewed_done_ != 0;
   const std::uint64_t spent = (reviewed ? reviewed_at_ : ticks()) - begin_;
   const float rate = rate_of(spent, reviewed ? reviewed_done_ : owner.done);
   site_->ticks_per_iteration.store(rate, std::memory_order_relaxed);
 }
 
-std::uint64_t Region::chunk_of(const Cut& cut, float most_ns) const {
+std::uint64_t SharedRegion::chunk_of(const LoopChunkRule& cut, float most_ns) const {
   const std::uint64_t left = iterations_.left();
   if (cut.schedule == Schedule::dynamic) return cut.chunk;
   if (cut.schedule == Schedule::guided) return guided(left, own_threads_ + 1, cut.chunk);
@@ -244,44 +246,44 @@ std::uint64_t Region::chunk_of(const Cut& cut, float most_ns) const {
   return std::clamp(left / kShareOfRest, least, most);
 }
 
-Range Region::next_of_helper(Participant& me) {
+IterationRange SharedRegion::next_of_helper(Participant& me) {
   const std::uint64_t now = ticks();
   if (me.size != 0) {
     const float rate = rate_of(now - me.since, me.size);
     site_->ticks_per_iteration.store(rate, std::memory_order_relaxed);
     const float rest = rate * as_float(iterations_.left());
-    pool_.expect_end(lend::Kind::loops,
+    pool_.expect_end(lend::WorkKind::loops,
                      now + as_whole(rest / static_cast<float>(own_threads_ + 1)));
   }
   if (me.over || now >= me.deadline) return {};
   const std::uint64_t most = chunk_of(helpers_, tuning::kMostLoopChunkNs);
-  Range range;
+  IterationRange range;
   if (!is_excluded(*site_)) {
     range = in_order_ ? iterations_.from_front(most) : iterations_.from_end(most);
   }
   if (range.empty()) {
-    pool_.nothing_left(lend::Kind::loops);
+    pool_.nothing_left(lend::WorkKind::loops);
     return range;
   }
   me.since = now;
   me.size = range.size();
-  // Compilers copy a lastprivate variable out if the last iteration is the last that the thread
-  // did: after it, this thread may do no other.
+  // Compilers copy a lastprivate variable out if the thread's last iteration is the last of the
+  // loop. After the last iteration this thread may therefore run no other.
   me.over = range.end == iterations_.count();
   return range;
 }
 
-bool Region::unit(std::uint32_t helper, std::uint64_t deadline) noexcept {
+bool SharedRegion::unit(std::uint32_t helper, std::uint64_t deadline) noexcept {
   if (!iterations_.join()) return false;
   while (takes_part(helper, deadline)) {
   }
-  iterations_.part();
+  iterations_.leave();
   return true;
 }
 
-// As one late member of the team. True if it had to leave before its time: another may come at
-// once.
-bool Region::takes_part(std::uint32_t helper, std::uint64_t deadline) {
+// Takes part as a late member of the team. Returns true if the helper had to leave early and may
+// come again at once.
+bool SharedRegion::takes_part(std::uint32_t helper, std::uint64_t deadline) {
   Participant me{.role = Participant::Role::helper,
                  .site = site_,
                  .marked = marked_,
@@ -289,11 +291,11 @@ bool Region::takes_part(std::uint32_t helper, std::uint64_t deadline) {
                  .loops = loops_before_,
                  .deadline = deadline};
   {
-    const Adopted adopted(surroundings_);
-    const Taking taking(me);
+    const AdoptedThreadState adopted(owner_state_);
+    const ParticipantScope scope(me);
     run_body();
     const std::uint32_t raised = FloatingPoint::raised();
-    // relaxed: parting publishes it.
+    // relaxed: leaving the loop publishes it.
     if (raised != 0) raised_.fetch_or(raised, std::memory_order_relaxed);
   }
   return me.over && iterations_.left() != 0;

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One execution of a parallel region whose loop is shared, and those who take part in it.
+// An execution of a parallel region whose loop is shared, and the threads that take part.
 //
-// The owner runs the region's body as without us, alone or with its team, and hands itself chunks
-// from the front of the loop. From the moment the loop is open helpers may join: each runs the same
-// body, gets chunks from the end until its unit is over, and leaves through the compiler's own
-// epilogue, which merges reductions. Nothing of a helper is kept: it comes as a late member of the
-// team each time, and within a unit once more if it did the last iteration, with which it has to
-// leave. Source: MPI Workshare, III.
+// The owner runs the region's body as without us, alone or with its team, and claims chunks from
+// the front of the loop. While the loop is open, helpers may join. A helper runs the same body,
+// claims chunks from the end until its unit is over, and leaves through the compiler's epilogue,
+// which merges reductions. A helper keeps no state: it joins as a late member of the team each
+// time. After the last iteration of the loop a helper must leave, and may join once more within its
+// unit. Source: MPI Workshare, III.
 //
-// A region that helpers may come to stays exposed in the pool; of each execution there is only an
-// offer, and the word of its iterations says who may come in. Before they are in, helpers look at
-// nothing else (iterations.hpp).
+// A region that helpers may join stays exposed in the pool. Each execution only makes an offer, and
+// the atomic word of its iterations admits helpers; a helper reads nothing else before it has
+// joined (iterations.hpp).
 //
-// Limits: one shared region at a time in a process; in others the loop is the owner's own.
+// Limits: one shared region at a time in a process; the loops of other regions are their owners'
+// alone.
 #pragma once
 
 #include <atomic>
@@ -25,7 +26,7 @@
 #include "openmp/iterations.hpp"
 #include "openmp/real.hpp"
 #include "openmp/sites.hpp"
-#include "openmp/surroundings.hpp"
+#include "openmp/thread_state.hpp"
 
 namespace mh::openmp {
 
@@ -34,31 +35,30 @@ static_assert(Iterations::kMostHelpers >= lend::kHelpers);
 enum class Schedule : std::uint8_t { unspecified, dynamic, guided };
 
 // How one side cuts its chunks; unspecified: by the time that iterations take.
-struct Cut {
+struct LoopChunkRule {
   Schedule schedule = Schedule::unspecified;
   std::uint64_t chunk = 1;
 };
 
-// What was stored in parts a moment ago is not to be loaded as a whole, as compilers copy
-// structures: such a load waits until the stores have left the core.
-inline std::uint64_t by_itself(std::uint64_t part) {
+// Loads one word. Compilers copy a structure by wide loads; a wide load right after narrow stores
+// waits until the stores have left the core.
+inline std::uint64_t load_word(std::uint64_t part) {
   asm("" : "+r"(part));
   return part;
 }
-inline Cut apart(const Cut& cut) {
-  return {.schedule = cut.schedule, .chunk = by_itself(cut.chunk)};
+inline LoopChunkRule load_apart(const LoopChunkRule& cut) {
+  return {.schedule = cut.schedule, .chunk = load_word(cut.chunk)};
 }
 
 // The loop as the compiler's code describes it; index arithmetic is modulo 2^64.
 struct Loop {
   std::uint64_t start = 0;
   std::uint64_t step = 0;
-  std::uint64_t bound = 0;  // what the last chunk ends with
+  std::uint64_t bound = 0;  // end of the last chunk
   std::uint64_t count = 0;
 };
 
-// Indices from one to another that lies so far away, both included; most loops do without the
-// division.
+// Indices in a closed interval of length `distance`. Most loops avoid the division.
 inline std::uint64_t indices_over(std::uint64_t distance, std::uint64_t step) {
   return (step == 1 ? distance : distance / step) + 1;
 }
@@ -74,17 +74,16 @@ struct Participant {
   bool marked = false;                 // by the user: the loop is to be shared
   std::uint32_t number = 0;            // in the team
   std::uint32_t loops = 0;             // begun so far; kStrayed: several, or another kind
-  Obstacle obstacle = Obstacle::none;  // met so far
-  bool asked_team = false;             // for the number of its threads
-  bool over = false;                   // helper: may take no further chunk
+  Obstacle obstacle = Obstacle::none;  // first one met
+  bool asked_team = false;             // for its number of threads
+  bool over = false;                   // helper: may claim no further chunk
   std::uint64_t deadline = 0;          // helper: end of the unit, in ticks
-  std::uint64_t review_at = 0;         // owner, in the loop: when `done` is this, it looks around
-  std::uint64_t since = 0;             // when the last chunk was given, and of what size
+  std::uint64_t review_at = 0;         // owner, in the loop: value of `done` at which to review
+  std::uint64_t since = 0;  // helper: ticks at which the last chunk was claimed, and its size
   std::uint64_t size = 0;
-  std::uint64_t done = 0;  // iterations given to this thread
+  std::uint64_t done = 0;  // iterations claimed by this thread
 
-  // Is of the owner's team, not in a loop after the shared one, and has nothing to do but to take
-  // its next chunk.
+  // The thread is of the owner's team, in the shared loop, and has only to claim its next chunk.
   [[nodiscard]] bool goes_on() const { return done < review_at; }
 
   // Begins a loop that is not the shared one.
@@ -93,50 +92,50 @@ struct Participant {
     review_at = 0;
   }
 
-  // The region is not one to be shared, for this reason.
+  // Records why the region cannot be shared; the first reason counts.
   void meets(Obstacle what) {
     if (obstacle == Obstacle::none) obstacle = what;
   }
 };
 
-// Of this thread; null outside of regions that are watched or shared.
+// The calling thread's part; null outside of watched and shared regions.
 extern constinit thread_local Participant* current;
 
-// This thread's part, also inside of regions nested in the one it takes part in.
+// The calling thread's part, also inside of regions nested in it.
 extern constinit thread_local Participant* part;
 
-// Takes the part for the duration.
-class Taking {
+// Sets `current` and `part` for its lifetime.
+class ParticipantScope {
  public:
-  explicit Taking(Participant& me)
-      : kept_current_(std::exchange(current, &me)), kept_part_(std::exchange(part, &me)) {}
-  ~Taking() {
-    current = kept_current_;
-    part = kept_part_;
+  explicit ParticipantScope(Participant& me)
+      : saved_current_(std::exchange(current, &me)), saved_part_(std::exchange(part, &me)) {}
+  ~ParticipantScope() {
+    current = saved_current_;
+    part = saved_part_;
   }
-  Taking(const Taking&) = delete;
-  Taking& operator=(const Taking&) = delete;
+  ParticipantScope(const ParticipantScope&) = delete;
+  ParticipantScope& operator=(const ParticipantScope&) = delete;
 
  private:
-  Participant* kept_current_;
-  Participant* kept_part_;
+  Participant* saved_current_;
+  Participant* saved_part_;
 };
 
-// The region of this thread's part does what keeps it from being shared: it is not any more, and
-// what has been begun comes to its end.
-inline void exclude(Participant& me, Obstacle what) {
+// Ends the sharing of the region of `me`; the current execution is completed.
+inline void exclude_region(Participant& me, Obstacle what) {
   me.meets(what);
-  if (me.role != Participant::Role::watched) decide(*me.site, what);
+  if (me.role != Participant::Role::watched) decide_site(*me.site, what);
 }
 
-class Region final : public lend::Work {
+class SharedRegion final : public lend::LendableWork {
  public:
   // `pool` outlives the region.
-  explicit Region(lend::Pool& pool);
-  // No helper comes any more. Not while a thread is in the region.
-  void close() { pool_.withdraw(lend::Kind::loops); }
+  explicit SharedRegion(lend::Pool& pool);
+  // Withdraws the region from the pool. Precondition: no thread is in the region.
+  void close() { pool_.withdraw(lend::WorkKind::loops); }
 
-  // False if another thread is in the shared region. Else it is this thread's until leave().
+  // Returns false if another thread is in the shared region. Otherwise the region is this thread's
+  // until leave().
   bool enter(Site& site, Body body, void* data, std::uint32_t own_threads) {
     if (!entered_.raise()) return false;
     site_ = &site;
@@ -154,13 +153,13 @@ class Region final : public lend::Work {
     stage_.store(Stage::closed, std::memory_order_relaxed);
     return true;
   }
-  // The owner is done with the body; returns when all helpers are.
+  // The owner has finished the body; returns when all helpers have.
   void leave() {
     part_from_helpers();
     entered_.lower();
   }
 
-  // A thread of the owner's team; numbered from 0, the thread that entered.
+  // A thread of the owner's team. Number 0 is the thread that entered.
   [[nodiscard]] Participant member(std::uint32_t number) {
     return {.role = Participant::Role::owner,
             .site = site_,
@@ -170,92 +169,93 @@ class Region final : public lend::Work {
             .review_at = looks_around(number) ? 0 : kNever};
   }
   void run_body() const { body_(data_); }
-  // Before leave(), with what thread 0 did and met for the first time.
+  // Call before leave(), with the part of thread 0.
   void account(const Participant& owner) {
     if (teaches(owner)) [[unlikely]]
       learn(owner);
-    if (site_->state.load(std::memory_order_relaxed) == Site::State::unseen) {
-      decide(*site_, owner.obstacle);
+    if (site_->state.load(std::memory_order_relaxed) == SiteState::unseen) {
+      decide_site(*site_, owner.obstacle);
     }
   }
 
-  // The user's own word on how chunks are cut, instead of what open() will say.
-  void cuts_as(const Cut& own, const Cut& helpers) {
-    own_ = apart(own);
-    helpers_ = apart(helpers);
+  // Chunk rules set by the user, used instead of those of open().
+  void set_chunk_rules(const LoopChunkRule& own, const LoopChunkRule& helpers) {
+    own_ = load_apart(own);
+    helpers_ = load_apart(helpers);
     marked_ = true;
   }
-  // The owner's team has come to the loop. Any of its threads; the first describes it. `in_order`:
+  // Called by every thread of the owner's team at the loop; the first describes it. `in_order`:
   // each thread must get its iterations in ascending order.
-  void open(const Loop& loop, const Cut& own, bool in_order);
-  // The body starts inside the loop. Before open().
+  void open(const Loop& loop, const LoopChunkRule& own, bool in_order);
+  // The body starts inside the loop. Call before open().
   void begins_in_loop() { loops_before_ = 1; }
-  // The next chunk of this thread; empty: the loop is over for it.
-  Range next(Participant& me) {
+  // Claims the next chunk of this thread; empty: the loop is over for it.
+  IterationRange next(Participant& me) {
     return me.role == Participant::Role::owner ? next_of_owner(me) : next_of_helper(me);
   }
-  // Likewise, of one that goes on.
-  Range next_at_once(Participant& me);
+  // The same, for a thread that goes_on().
+  IterationRange next_at_once(Participant& me);
   [[nodiscard]] const Loop& loop() const { return loop_; }
   [[nodiscard]] std::uint32_t own_threads() const { return own_threads_; }
-  // Threads of a team that helpers belong to, whether they come or not.
+  // Threads of a team that includes all possible helpers.
   [[nodiscard]] std::uint32_t team() const { return own_threads_ + lend::kHelpers; }
-  // ---- A barrier of the team, which a helper comes to as well if it has the loop behind it.
+  // ---- Barriers of the team ---------------------------------------------------------------------
   //
-  // A region with a barrier in front of its loop is not joined.
+  // A helper that has finished the loop takes part in barriers. Limit: a region with a barrier
+  // before its loop is not joined.
 
-  // The first thread of the team waits for helpers before it goes to the others ...
+  // The first thread of the team waits for helpers before it enters the barrier.
   void before_barrier(const Participant& me);
-  // ... and lets them go on after.
+  // The first thread of the team releases the helpers after the barrier.
   void after_barrier(const Participant& me);
   // A helper waits for the team.
   void await_team();
-  // What one thread of the team gives to the others; null if it has none.
+  // The value that one thread of the team gives to the others; null if there is none.
   void give_copy(void* data) {
-    // release: pairs with await_copy().
+    // release: pairs with the acquire in await_copy().
     copy_.store(data, std::memory_order_release);
   }
   void* await_copy();
 
   bool unit(std::uint32_t helper, std::uint64_t deadline) noexcept override;
 
-  // Executions that could be joined so far.
-  [[nodiscard]] std::uint64_t exposures() const { return pool_.exposures(lend::Kind::loops); }
+  // Executions so far that helpers could join.
+  [[nodiscard]] std::uint64_t exposures() const { return pool_.exposures(lend::WorkKind::loops); }
 
  private:
   static constexpr std::uint64_t kNever = ~0ULL;
   enum class Stage : std::uint32_t { closed, opening, open };
-  static constexpr std::uint32_t kReviewEvery = 32;  // executions of a tiny or short loop
+  static constexpr std::uint32_t kReviewEvery = 32;  // executions of a brief or short loop
 
-  // Whether a member of the team has to, at its first chunk. What is brief was offered by a team of
-  // one when it was opened; of another team somebody may be opening the loop just now.
+  // A member of the team must review at its first chunk. A team of one has offered a brief loop
+  // when it opened the loop; in another team, another thread may be opening it now.
   [[nodiscard]] bool looks_around(std::uint32_t number) const {
     return number == 0 && (own_threads_ > 1 || !brief_);
   }
-  Range next_of_owner(Participant& me) {
+  IterationRange next_of_owner(Participant& me) {
     const bool is_due = !me.goes_on();
-    const Range range = next_at_once(me);
-    if (is_due && !range.empty()) consider(me);
+    const IterationRange range = next_at_once(me);
+    if (is_due && !range.empty()) review_loop(me);
     return range;
   }
-  Range next_of_helper(Participant& me);
+  IterationRange next_of_helper(Participant& me);
   bool takes_part(std::uint32_t helper, std::uint64_t deadline);
-  void look_at_loop();
+  void estimate_loop();
   [[nodiscard]] bool may_be_joined() const;
-  // Times are in ticks, and floats: nothing is converted on the way to an open loop.
+  // Times are ticks, as floats: nothing is converted on the way to an open loop.
   [[nodiscard]] float in_ticks(float ns) const { return ns * ticks_per_ns_; }
   [[nodiscard]] float rate() const {
     return site_->ticks_per_iteration.load(std::memory_order_relaxed);
   }
   [[nodiscard]] float alone(float rate, std::uint64_t iterations) const;
   [[nodiscard]] bool is_to_open();
-  void consider(Participant& me);
+  void review_loop(Participant& me);
   void offer(std::uint64_t ends);
   [[nodiscard]] bool is_brief() const;
   void offer_briefly();
   [[nodiscard]] float rate_now(std::uint64_t now, std::uint64_t done);
-  // One execution in some is looked at even if all is known.
-  [[nodiscard]] bool has_its_turn() const { return site_->outlook.executions % kReviewEvery == 0; }
+  // At intervals an execution is reviewed although all is known.
+  [[nodiscard]] bool has_its_turn() const { return site_->estimate.executions % kReviewEvery == 0; }
   [[nodiscard]] bool teaches(const Participant& owner) const {
     if (!known_) return owner.done != 0;
     return offered_ && (reviewed_done_ != 0 || has_its_turn());
@@ -263,17 +263,17 @@ class Region final : public lend::Work {
   [[nodiscard]] std::uint64_t next_review(std::uint64_t done, float rest, float whole) const;
   void learn(const Participant& owner);
   void part_from_helpers() {
-    if (offered_) pool_.nothing_left(lend::Kind::loops);
+    if (offered_) pool_.nothing_left(lend::WorkKind::loops);
     offered_ = false;
-    if (!iterations_.settled()) [[unlikely]]
+    if (!iterations_.is_settled()) [[unlikely]]
       await_helpers();
-    // relaxed: settled() has acquired what they wrote.
+    // relaxed: is_settled() has acquired the helpers' writes.
     if (raised_.load(std::memory_order_relaxed) != 0) [[unlikely]]
       FloatingPoint::raise(raised_.exchange(0, std::memory_order_relaxed));
   }
   void await_helpers();
   void let_go_on();
-  [[nodiscard]] std::uint64_t chunk_of(const Cut& cut, float most_ns) const;
+  [[nodiscard]] std::uint64_t chunk_of(const LoopChunkRule& cut, float most_ns) const;
 
   lend::Pool& pool_;
   const float ticks_per_ns_;
@@ -281,45 +281,45 @@ class Region final : public lend::Work {
   Body body_ = nullptr;
   void* data_ = nullptr;
   std::uint32_t own_threads_ = 1;
-  std::uint32_t loops_before_ = 0;  // begun when the body starts
+  std::uint32_t loops_before_ = 0;  // loops begun when the body starts
   Loop loop_;
-  Cut own_;
-  Cut helpers_;
-  std::uint64_t first_ = 0;  // iterations taken when the loop was opened, by a team of one
-  float whole_ = 0;          // ticks that the loop takes without helpers, as far as known
+  LoopChunkRule own_;
+  LoopChunkRule helpers_;
+  std::uint64_t first_ = 0;  // iterations claimed at open(), by a team of one
+  float whole_ = 0;          // ticks that the loop takes without helpers, if known
   bool in_order_ = false;
   bool marked_ = false;
-  bool known_ = false;  // what iterations take, and that helpers may do them
-  bool brief_ = false;  // known to need no look at the clock
-  // Of the thread that entered, and of no other: whether helpers were told to come, and what this
-  // execution teaches of the site.
+  bool known_ = false;  // the time of an iteration is known, and helpers may join
+  bool brief_ = false;  // known, and needs no review
+  // Used by the thread that entered only: whether the loop was offered, and what this execution
+  // teaches about the site.
   bool offered_ = false;
   std::uint64_t begin_ = 0;        // ticks, of the first chunk
   std::uint64_t reviewed_at_ = 0;  // ticks and iterations at the last review
   std::uint64_t reviewed_done_ = 0;
 
-  // Of the thread that lets helpers in, before it does: published with the word of iterations_.
-  Surroundings surroundings_{};
-  std::atomic<std::uint32_t> raised_{0};  // floating-point exceptions, by helpers
+  // Written by the thread that admits helpers; published by the word of iterations_.
+  ThreadState owner_state_{};
+  std::atomic<std::uint32_t> raised_{0};  // floating-point exceptions raised by helpers
 
-  // Released by the thread that describes the loop, acquired by the rest of its team. Helpers learn
-  // of it by coming in (iterations.hpp).
+  // release by the thread that describes the loop, acquire by the rest of its team. Helpers see the
+  // description by joining (iterations.hpp).
   std::atomic<Stage> stage_{Stage::closed};
-  // Helpers at a barrier (release: pairs with before_barrier(); what they did is done), how often
-  // such helpers were let go on (release: pairs with await_team()), what the team gives to each of
-  // its threads there.
+  // at_barrier_: helpers at a barrier. release: publishes their work, pairs with the acquire in
+  // before_barrier(). passed_: how often helpers were released. release: pairs with the acquire in
+  // await_team(). copy_: the value that the team gives to its threads at the barrier.
   std::atomic<std::uint32_t> at_barrier_{0};
   std::atomic<std::uint32_t> passed_{0};
   std::atomic<void*> copy_{nullptr};
-  std::atomic<bool> leaving_{false};  // relaxed: ends a wait for what will not come
-  // By the thread that is in the region: most programs have one that ever is.
+  std::atomic<bool> leaving_{false};  // relaxed: ends a wait for a copy that will not come
+  // Biased to one thread: in most programs only one ever enters a region.
   BiasedFlag<> entered_;
   Iterations iterations_;
 };
 
-// Here, since it is what a chunk costs.
-inline Range Region::next_at_once(Participant& me) {
-  Range range{.end = first_};
+// In the header, because every chunk pays for it.
+inline IterationRange SharedRegion::next_at_once(Participant& me) {
+  IterationRange range{.end = first_};
   if (range.end != 0) {
     first_ = 0;
   } else {
@@ -328,7 +328,7 @@ inline Range Region::next_at_once(Participant& me) {
         iterations_.from_front(as_given ? own_.chunk : chunk_of(own_, tuning::kLeastLoopChunkNs));
   }
   if (range.empty()) {
-    if (me.number == 0 && offered_) pool_.nothing_left(lend::Kind::loops);
+    if (me.number == 0 && offered_) pool_.nothing_left(lend::WorkKind::loops);
     return range;
   }
   me.size = range.size();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How chunks are cut, by the number of a schedule in omp_sched_t. Any thread.
+// Chunk rules from the number of a schedule in omp_sched_t. Thread-safe.
 #pragma once
 
 #include "openmp/real.hpp"
@@ -9,10 +9,10 @@ namespace mh::openmp {
 
 inline constexpr int kDynamic = 2;
 inline constexpr int kGuided = 3;
-inline constexpr int kRunTime = 4;  // here: what omp_set_schedule() or OMP_SCHEDULE says just now
+inline constexpr int kRunTime = 4;  // as omp_set_schedule() or OMP_SCHEDULE says now
 
-// Unspecified for any other schedule: its chunks are fixed.
-inline Cut cut_of(int schedule, std::int64_t chunk) {
+// Unspecified for every other schedule: its chunks are static.
+inline LoopChunkRule chunk_rule_of(int schedule, std::int64_t chunk) {
   if (schedule == kRunTime) [[unlikely]] {
     constexpr int kModifiers = static_cast<int>(0x80000000U);  // omp_sched_monotonic
     int size = 0;

@@ -16,11 +16,11 @@ namespace mh::openmp {
 
 namespace {
 
-// Never gone: without MPI_Finalize helpers may come while the process ends.
-std::optional<Region>& g_region = *new std::optional<Region>;
+// Never destroyed: without MPI_Finalize helpers may come while the process ends.
+std::optional<SharedRegion>& g_region = *new std::optional<SharedRegion>;
 lend::Pool* g_pool = nullptr;
 
-// A child has none of its parent's helpers, and the parent's place in the node is not its own.
+// A child process has no helpers, and no slot in the node.
 void forget_in_child() {
   detail::region.store(nullptr, std::memory_order_relaxed);
   forget_number();
@@ -28,17 +28,17 @@ void forget_in_child() {
 
 }  // namespace
 
-bool has_marked_loops() { return rebind::imported("__mh_ws_mark"); }
+bool has_marked_loops() { return rebind::is_imported("__mh_ws_mark"); }
 
-Status start(lend::Pool& pool, Whose loops) {
-  whose = loops;
+Status start_sharing(lend::Pool& pool, SharedLoops loops) {
+  shared_loops = loops;
   static const bool watched = ::pthread_atfork(nullptr, nullptr, forget_in_child) == 0;
   if (!watched) return {Code::system};
   std::vector<Binding> bindings;
   add_gomp(bindings);
   add_kmpc(bindings);
   add_queries(bindings);
-  const Status bound = rebind::start(std::move(bindings));
+  const Status bound = rebind::rebind_all(std::move(bindings));
   if (!bound) return bound;
   g_pool = &pool;
   g_region.emplace(pool);
@@ -51,33 +51,33 @@ bool team_is_idle() {
 }
 
 void look_for_new_objects() {
-  if (shared_region() != nullptr) rebind::again();
+  if (shared_region() != nullptr) rebind::rebind_new_objects();
 }
 
-void stop() {
-  Region* const last = detail::region.exchange(nullptr, std::memory_order_relaxed);
+void stop_sharing() {
+  SharedRegion* const last = detail::region.exchange(nullptr, std::memory_order_relaxed);
   if (last != nullptr) last->close();
 }
 
-Report report() {
-  Report report{};
+SharingReport sharing_report() {
+  SharingReport report{};
   if (!g_region) return report;
   sites.each([&](const Site& site) {
     const Obstacle obstacle = obstacle_of(site);
     if (obstacle != Obstacle::none) {
       ++report.excluded[static_cast<std::size_t>(obstacle)];
-    } else if (site.state.load(std::memory_order_relaxed) == Site::State::shared) {
+    } else if (site.state.load(std::memory_order_relaxed) == SiteState::shared) {
       ++report.shared;
     }
   });
   report.on = true;
   report.exposures = g_region->exposures();
-  report.units = g_pool->units(lend::Kind::loops);
+  report.units = g_pool->units(lend::WorkKind::loops);
   report.units_waited = g_pool->given_back();
   return report;
 }
 
-std::vector<Hot> hottest(std::size_t most) {
+std::vector<ExcludedRegion> hottest(std::size_t most) {
   const auto spent = [](const Site* site) { return site->spent.load(std::memory_order_relaxed); };
   std::vector<const Site*> found;
   if (g_region) {
@@ -88,7 +88,7 @@ std::vector<Hot> hottest(std::size_t most) {
   std::sort(found.begin(), found.end(),
             [&](const Site* a, const Site* b) { return spent(a) > spent(b); });
   if (found.size() > most) found.resize(most);
-  std::vector<Hot> all;
+  std::vector<ExcludedRegion> all;
   for (const Site* site : found) {
     all.push_back({.name = name_of(site->body.load(std::memory_order_relaxed),
                                    site->source.load(std::memory_order_relaxed)),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sharing of this process's loops: on from start() to stop().
+// Switches the sharing of this process's loops on and off. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -13,35 +13,35 @@
 
 namespace mh::openmp {
 
-// From now on loops of this process are exposed to the pool's helpers. `unsupported` if the process
-// has no OpenMP run time, or several; then nothing is changed. One thread.
-Status start(lend::Pool& pool, Whose loops);
-// Whether the program or a library of it has marked loops.
+// Exposes the process's loops to the helpers of the pool from now on. `unsupported` if the process
+// has no OpenMP run time, or several; nothing is changed then.
+Status start_sharing(lend::Pool& pool, SharedLoops loops);
+// The program or one of its libraries has marked loops.
 bool has_marked_loops();
-// Whether no region is in progress on the calling thread, so that its team has nothing to do.
+// No region is in progress on the calling thread, so that its team is idle.
 bool team_is_idle();
-// Objects that were loaded since (extension modules). Cheap if there are none.
+// Looks for objects loaded since the last call (extension modules). Cheap if there are none.
 void look_for_new_objects();
-// No loop is in progress.
-void stop();
+// Precondition: no loop is in progress.
+void stop_sharing();
 
-struct Report {
+struct SharingReport {
   std::uint64_t shared;                // regions whose loops are shared
-  std::uint64_t excluded[kObstacles];  // regions that are not, by reason
+  std::uint64_t excluded[kObstacles];  // other regions, by reason
   std::uint64_t exposures;             // executions that were open to helpers
-  std::uint64_t units;                 // done by helpers
-  std::uint64_t units_waited;          // of these, those that had to wait inside MPI
-  bool on;                             // start() was called and has succeeded
+  std::uint64_t units;                 // units done by helpers
+  std::uint64_t units_waited;          // units that had to wait inside MPI
+  bool on;                             // start_sharing() has succeeded
 };
-Report report();
+SharingReport sharing_report();
 
 // A region that is not shared.
-struct Hot {
-  Name name;
+struct ExcludedRegion {
+  RegionName name;
   Obstacle obstacle;
-  double seconds;  // about what this process has spent there
+  double seconds;  // approximate time that this process has spent there
 };
-// The `most` that took longest, that one first. Reads files: once.
-std::vector<Hot> hottest(std::size_t most);
+// The `most` regions with the longest times, in descending order. Reads files: call once.
+std::vector<ExcludedRegion> hottest(std::size_t most);
 
 }  // namespace mh::openmp

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is known of each parallel region of the program, by the function its body was compiled to.
+// The state of each parallel region of the program, by the function that its body was compiled to.
 //
-// A *site* starts unseen. Its first execution is watched: a region whose one shared loop may be
-// joined late is shared from then on, any other never, and the reason is kept for the summary, with
-// the time that the process spends there. Any thread; entries are never removed. Limit: kMost
-// sites, further regions are not shared.
+// A *site* starts unseen; its first execution is watched. A region with one shared loop that
+// helpers may join late is shared from then on. Any other region is never shared; the summary shows
+// the reason, and the time that the process spends there. Thread-safe; entries are never removed.
+// Limit: kMost sites; further regions are not shared.
 #pragma once
 
 #include <atomic>
@@ -20,62 +20,63 @@ namespace mh::openmp {
 // Why the loops of a region are not shared.
 enum class Obstacle : std::uint8_t {
   none,
-  no_loop,        // nothing that is handed out in chunks: a static schedule, or no loop at all
-  several_loops,  // a late thread could not tell which to join
-  thread_number,  // asks for its thread or team: a static schedule does
-  barrier,        // or a loop that ends with one
+  no_loop,        // no loop, or a static schedule, which hands out no chunks
+  several_loops,  // a late thread could not tell which loop to join
+  thread_number,  // asks for its thread or team, as static schedules do
+  barrier,        // or a loop that ends with a barrier
   single,         // single, sections, ordered, cancel
   tasks,
   nested,       // parallel inside parallel
-  mpi,          // calls MPI, of which one thread at a time may be inside
-  collectives,  // MPI calls that count on the order of iterations: collective and one-sided ones
-  other_calls,  // of the run time, that are not known to be harmless (calls.hpp)
+  mpi,          // calls MPI, which admits one thread at a time
+  collectives,  // MPI calls that depend on the order of iterations: collective and one-sided
+  other_calls,  // calls of the run time that are not known to be harmless (calls.hpp)
   by_user,
 };
 inline constexpr std::size_t kObstacles = 12;
 
-// What was found when a shared loop was opened, for later executions of as many iterations by as
-// many threads. By the thread that opens it (region.hpp): one at a time.
-struct Outlook {
+// The estimate made when the shared loop was opened. Holds for later executions with the same
+// number of iterations and threads. Used by the thread that opens the loop (region.hpp), one at a
+// time.
+struct LoopEstimate {
   std::uint64_t count = 0;
-  std::uint32_t threads = 0;     // 0: nothing was found that stands for others
+  std::uint32_t threads = 0;     // 0: nothing that holds for later executions
   std::uint32_t executions = 0;  // so far
   float whole = 0;               // ticks that the loop takes without helpers
 };
 
-struct alignas(kCacheLine) Site {
-  enum class State : std::uint8_t { unseen, shared, excluded };
+enum class SiteState : std::uint8_t { unseen, shared, excluded };
 
-  // Acquired by find(), released by the thread that enters the site.
+struct alignas(kCacheLine) Site {
+  // acquire in find(), pairs with the release in claim_entry().
   std::atomic<const void*> body{nullptr};
-  // relaxed: each is a fact of its own, and an old value is only slower.
-  std::atomic<State> state{State::unseen};
+  // relaxed: the fields are independent, and an old value costs only time.
+  std::atomic<SiteState> state{SiteState::unseen};
   std::atomic<Obstacle> obstacle{Obstacle::none};
-  std::atomic<float> ticks_per_iteration{0};  // 0: not known yet
-  // Whether it was compared with the user's lists: released with what they say, then acquired.
+  std::atomic<float> ticks_per_iteration{0};  // 0: not known
+  // The user's lists were applied. release: publishes the result, pairs with an acquire load.
   std::atomic<bool> looked_up{false};
-  // Of a region that is not shared: executions until the next is timed, and the ticks spent.
+  // For a region that is not shared: executions until the next timing, and the ticks spent.
   std::atomic<std::uint32_t> untimed{0};
   std::atomic<std::uint64_t> spent{0};
-  // Where it is in the source; of the program's own data, null if the compiler has not left it.
+  // Place in the source, in the program's own data; null if the compiler has not left it.
   std::atomic<const char*> source{nullptr};
-  Outlook outlook;
+  LoopEstimate estimate;
 };
 static_assert(sizeof(Site) == kCacheLine);
 
-// What the first execution has shown.
-inline void decide(Site& site, Obstacle met) {
+// Records the result of the first execution.
+inline void decide_site(Site& site, Obstacle met) {
   site.obstacle.store(met, std::memory_order_relaxed);
-  site.state.store(met == Obstacle::none ? Site::State::shared : Site::State::excluded,
+  site.state.store(met == Obstacle::none ? SiteState::shared : SiteState::excluded,
                    std::memory_order_relaxed);
 }
 
 inline bool is_excluded(const Site& site) {
-  return site.state.load(std::memory_order_relaxed) == Site::State::excluded;
+  return site.state.load(std::memory_order_relaxed) == SiteState::excluded;
 }
 
-// Times one execution of a region that is not shared: each of a long one, of a short one only some,
-// which then stand for all. Two threads in the same region may lose one another's count.
+// Times executions of a region that is not shared: every execution of a long region, some of a
+// short one, extrapolated to all. Two threads in the same region may lose counts.
 class Stopwatch {
  public:
   static constexpr std::uint32_t kEvery = 16;
@@ -110,13 +111,13 @@ class Stopwatch {
   std::uint64_t begin_;
 };
 
-// Why its loops are not shared; none if they are, or if nothing is known of it.
+// `none` if the region's loops are shared, or if nothing is known.
 inline Obstacle obstacle_of(const Site& site) {
-  const Site::State state = site.state.load(std::memory_order_relaxed);
-  if (state == Site::State::excluded) return site.obstacle.load(std::memory_order_relaxed);
+  const SiteState state = site.state.load(std::memory_order_relaxed);
+  if (state == SiteState::excluded) return site.obstacle.load(std::memory_order_relaxed);
   const bool only_timed =
-      state == Site::State::unseen && site.spent.load(std::memory_order_relaxed) != 0;
-  return only_timed ? Obstacle::no_loop : Obstacle::none;  // schedule(runtime), and that is static
+      state == SiteState::unseen && site.spent.load(std::memory_order_relaxed) != 0;
+  return only_timed ? Obstacle::no_loop : Obstacle::none;  // schedule(runtime) that is static
 }
 
 class Sites {
@@ -131,7 +132,7 @@ class Sites {
       const void* here = site.body.load(std::memory_order_acquire);
       if (here == body) [[likely]]
         return &site;
-      if (here == nullptr && enter(site, body)) return &site;
+      if (here == nullptr && claim_entry(site, body)) return &site;
     }
     return nullptr;
   }
@@ -148,8 +149,8 @@ class Sites {
     return (reinterpret_cast<std::uintptr_t>(body) * 0x9e3779b97f4a7c15ULL >> 48U) % kMost;
   }
 
-  // True if the place is now this body's, by whomever.
-  static bool enter(Site& site, const void* body) {
+  // Returns true if the entry is this body's now, claimed by any thread.
+  static bool claim_entry(Site& site, const void* body) {
     const void* empty = nullptr;
     return site.body.compare_exchange_strong(empty, body, std::memory_order_release,
                                              std::memory_order_acquire) ||

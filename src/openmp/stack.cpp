@@ -20,19 +20,19 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
-// What the letter of a unit stands for, 0: nothing.
+// Bytes of a unit by its letter; 0 if there is no such unit.
 std::size_t bytes_of(std::string_view letter, std::size_t otherwise) {
   if (letter.empty()) return otherwise;
   const std::size_t power = std::string_view("bkmgt").find(static_cast<char>(letter[0] | 0x20));
   return letter.size() > 1 || power > 4 ? 0 : std::size_t{1} << (10 * power);
 }
 
-std::size_t asked_for(const char* variable, std::size_t unit) {
+std::size_t size_asked_for(const char* variable, std::size_t unit) {
   const char* const text = std::getenv(variable);
   return text != nullptr ? stack_size(text, unit).value_or(0) : 0;
 }
 
-std::size_t of_main_thread() {
+std::size_t size_of_main_thread() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_STACK, &limit) != 0) return 0;
   return limit.rlim_cur == RLIM_INFINITY ? kStackWithoutLimit : limit.rlim_cur;
@@ -53,8 +53,8 @@ std::optional<std::size_t> stack_size(std::string_view text, std::size_t unit) {
 }
 
 std::size_t stack_for_loops() {
-  return std::max({of_main_thread(), asked_for("OMP_STACKSIZE", kKilo),
-                   asked_for("GOMP_STACKSIZE", kKilo), asked_for("KMP_STACKSIZE", 1)});
+  return std::max({size_of_main_thread(), size_asked_for("OMP_STACKSIZE", kKilo),
+                   size_asked_for("GOMP_STACKSIZE", kKilo), size_asked_for("KMP_STACKSIZE", 1)});
 }
 
 }  // namespace mh::openmp

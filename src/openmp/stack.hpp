@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How large the stacks of threads must be that run iterations of the program's loops.
+// The size of the stacks of threads that run iterations of the program's loops. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -8,14 +8,15 @@
 
 namespace mh::openmp {
 
-// Where the main thread's stack has no limit. Address space: memory is what a loop uses of it.
+// Used if the main thread's stack has no limit. Only address space: a loop commits the memory that
+// it touches.
 inline constexpr std::size_t kStackWithoutLimit = 256U << 20U;
 
-// The largest of what the main thread has (`ulimit -s`) and what the user asks for on behalf of
-// OpenMP's own threads (OMP_STACKSIZE, and what run times call it).
+// The largest of the main thread's limit (`ulimit -s`) and the user's settings for OpenMP threads
+// (OMP_STACKSIZE and the run times' own names).
 std::size_t stack_for_loops();
 
-// A size as OMP_STACKSIZE has it: "512M", "20000" of `unit` bytes. Nothing: it is not one.
+// Parses a size like OMP_STACKSIZE: "512M", "20000" of `unit` bytes. Nothing if it is not a size.
 std::optional<std::size_t> stack_size(std::string_view text, std::size_t unit);
 
 }  // namespace mh::openmp

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MH_STUBS entry points, 16 bytes from one to the next, that ask mh_openmp_noticed() where the call
- * goes on; see stubs.hpp. */
+/* MH_STUBS entry points, 16 bytes apart. Each asks mh_openmp_noticed() where the call goes on
+ * (stubs.hpp). */
 #include "openmp/stubs.h"
 
         .text

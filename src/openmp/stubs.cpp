@@ -23,22 +23,23 @@ constexpr std::size_t kBytes = 16;
 
 struct Stub {
   void* real;
-  Rule rule;
+  CallRule rule;
 };
-// Each is written before its address is given away.
+// Each entry is written before its address is given away.
 std::array<Stub, MH_STUBS> g_stubs;
 std::unordered_map<std::string, std::uint32_t>& g_numbers =
-    *new std::unordered_map<std::string, std::uint32_t>;  // never gone: exit handlers may call
-std::atomic<bool> g_past_the_end{false};                  // relaxed: a fact of its own
+    // never destroyed: exit handlers may call stubs
+    *new std::unordered_map<std::string, std::uint32_t>;
+std::atomic<bool> g_past_the_end{false};  // relaxed: independent of other data
 
-// In the place of a call that a helper does not make: no chunk, no section, not the chosen one.
-std::uintptr_t nothing() { return 0; }
+// Result of a call that a helper skips: no chunk, no section, not chosen.
+std::uintptr_t return_zero() { return 0; }
 
-bool is_skipped(const Rule& rule) { return rule.effect != Effect::none && is_helper(); }
+bool is_skipped(const CallRule& rule) { return rule.effect != Effect::none && is_helper(); }
 
 }  // namespace
 
-void* for_call(std::string_view name, void* real) {
+void* stub_for_call(std::string_view name, void* real) {
   const auto number = static_cast<std::uint32_t>(g_numbers.size());
   const auto found = g_numbers.find(std::string(name));
   const std::uint32_t at = found != g_numbers.end() ? found->second : number;
@@ -53,11 +54,11 @@ void* for_call(std::string_view name, void* real) {
   return const_cast<char*>(mh_openmp_stubs) + at * kBytes;
 }
 
-bool past_the_end() { return g_past_the_end.load(std::memory_order_relaxed); }
+bool is_exhausted() { return g_past_the_end.load(std::memory_order_relaxed); }
 
-// Where the call goes on.
-static void* noticed(const Stub& stub) {
-  const Rule& rule = stub.rule;
+// The function to which the call goes on.
+static void* target_of(const Stub& stub) {
+  const CallRule& rule = stub.rule;
   if (rule.effect == Effect::begins_region) {
     begin_set_aside();
     return stub.real;
@@ -67,13 +68,13 @@ static void* noticed(const Stub& stub) {
     return stub.real;
   }
   if (current == nullptr) return stub.real;
-  note(rule.obstacle);
+  report_obstacle(rule.obstacle);
   if (rule.effect == Effect::begins_loop) current->strays();
-  return is_skipped(rule) ? reinterpret_cast<void*>(nothing) : stub.real;
+  return is_skipped(rule) ? reinterpret_cast<void*>(return_zero) : stub.real;
 }
 
 }  // namespace mh::openmp::stubs
 
 void* mh_openmp_noticed(std::uint32_t number, const void* /*caller*/) {
-  return mh::openmp::stubs::noticed(mh::openmp::stubs::g_stubs[number]);
+  return mh::openmp::stubs::target_of(mh::openmp::stubs::g_stubs[number]);
 }

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Calls of the run time that we neither answer nor permit: each is noticed, whatever its arguments
-// are, and goes on to the run time unless its rule says otherwise (calls.hpp).
+// Calls of the run time that are neither replaced nor permitted. A stub notices the call, whatever
+// its arguments are, and passes it on to the run time unless its rule says otherwise (calls.hpp).
 //
-// A *stub* is an entry point that carries a number and keeps all arguments. Limit: MH_STUBS
-// different functions; past() says that there were more.
+// A *stub* is an entry point with a number; it keeps all arguments. Limit: MH_STUBS different
+// functions; is_exhausted() tells that there were more.
 #pragma once
 
 #include <string_view>
 
 namespace mh::openmp::stubs {
 
-// The stub of the run time's function `real`; null if there is none left. One thread.
-void* for_call(std::string_view name, void* real);
-// A function had no stub: its calls are not noticed, so nothing that is not known may be shared.
-bool past_the_end();
+// The stub of the run time's function `real`; null if no stub is left. One thread.
+void* stub_for_call(std::string_view name, void* real);
+// A function had no stub. Its calls are not noticed, so a region with unknown calls must not be
+// shared.
+bool is_exhausted();
 
 }  // namespace mh::openmp::stubs

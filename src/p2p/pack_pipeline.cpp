@@ -73,21 +73,21 @@ PackPipelines::Use::Use(PackPipelines& pack_pipelines, const End& end, Task task
   if (pack_pipelines_.exposed_.test_and_set(std::memory_order_acquire)) return;
   const double alone_ns = static_cast<double>(bytes) / kBytesPerNs;
   // Without helpers the owner does it alone.
-  static_cast<void>(pack_pipelines_.pool_->expose(lend::Kind::internode, pack_pipelines_,
+  static_cast<void>(pack_pipelines_.pool_->expose(lend::WorkKind::internode, pack_pipelines_,
                                                   ticks() + ticks_from_ns(alone_ns)));
   has_helpers_ = true;
 }
 
 PackPipelines::Use::~Use() {
   if (has_helpers_) {
-    pack_pipelines_.pool_->withdraw(lend::Kind::internode);
+    pack_pipelines_.pool_->withdraw(lend::WorkKind::internode);
     pack_pipelines_.exposed_.clear(std::memory_order_release);
   }
   if (!own_) pack_pipelines_.taken_.give_back(index_);
 }
 
 void PackPipelines::Use::nothing_more() {
-  if (has_helpers_) pack_pipelines_.pool_->nothing_left(lend::Kind::internode);
+  if (has_helpers_) pack_pipelines_.pool_->nothing_left(lend::WorkKind::internode);
 }
 
 // Nobody waits just now: helpers are not made for nothing.

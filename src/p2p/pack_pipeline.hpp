@@ -90,7 +90,7 @@ class PackPipeline {
 };
 
 // The pack pipelines of a process, at which its helpers work. One object a process.
-class PackPipelines final : public lend::Work {
+class PackPipelines final : public lend::LendableWork {
  public:
   static constexpr std::uint32_t kPackPipelines = 4;
 

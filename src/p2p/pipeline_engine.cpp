@@ -36,14 +36,14 @@ PipelineEngine::PipelineEngine(const node::Node& node, const Offsets& offsets,
       pipeline_bytes_(pipeline_bytes(node.ranks())) {}
 
 PipelineEngine::~PipelineEngine() {
-  if (exposed_.test(std::memory_order_relaxed)) pool_.withdraw(lend::Kind::pipelines);
+  if (exposed_.test(std::memory_order_relaxed)) pool_.withdraw(lend::WorkKind::pipelines);
 }
 
 bool PipelineEngine::let_helpers_in() {
   const bool exposed =
       exposed_.test(std::memory_order_relaxed) || exposed_.test_and_set(std::memory_order_relaxed);
   // Without helpers each side does its own part.
-  if (!exposed) static_cast<void>(pool_.expose(lend::Kind::pipelines, *this, 0));
+  if (!exposed) static_cast<void>(pool_.expose(lend::WorkKind::pipelines, *this, 0));
   return pool_.helpers_roam();
 }
 
@@ -69,7 +69,8 @@ std::byte* PipelineEngine::cell_of(const OnPipeline& on, const PipelineChunk& ch
 void PipelineEngine::invite(std::uint32_t rank, std::uint64_t ticks_left) {
   if (node_.ranks() == 2) return;
   const bool worth = ticks_left >= ticks_from_ns(tuning::kWorthInvitingNs);
-  pool_.suggest_end(rank, lend::Kind::pipelines, worth ? ticks() + ticks_left : 0, ticks_left / 2);
+  pool_.suggest_end(rank, lend::WorkKind::pipelines, worth ? ticks() + ticks_left : 0,
+                    ticks_left / 2);
 }
 
 // A thread of this rank has moved a chunk since `begin`; helpers leave no hints. Returns how long

@@ -49,7 +49,7 @@ constexpr std::size_t cells_bytes(std::uint32_t ranks) {
   return std::size_t{kPipelines} * pipeline_bytes(ranks);
 }
 
-class PipelineEngine final : public lend::Work {
+class PipelineEngine final : public lend::LendableWork {
  public:
   // Where things lie in each rank's area.
   struct Offsets {

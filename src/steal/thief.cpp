@@ -39,7 +39,7 @@ Thief::Thief(const node::Node& node, const AreaOffsets& offsets, Strategy strate
       strategy_(strategy),
       saturate_ranks_(saturate_ranks),
       counters_(&in_area<observe::Counters>(node, node.me(), offsets.counters)),
-      helped_(&in_area<observe::Count>(node, node.me(), offsets.helped), node.ranks()),
+      helped_(&in_area<observe::Counter>(node, node.me(), offsets.helped), node.ranks()),
       words_((node.ranks() + 63) / 64),
       seed_(node.me() * 2654435761U + 1),
       reach_(&reach),

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Regions that one day do what keeps a region from being shared: each is run until somebody has
- * joined its loop, and then a few times with the other branch taken. `hidden` calls are behind a
- * pointer, so that nobody can know of them; the others stand in the code: nobody joins those, and a
- * few times are enough for them.
+/* Regions that make, in a late execution, a call that keeps a region from being shared. Each
+ * region runs until a helper has joined its loop, then a few times with the other branch. `hidden`
+ * calls are behind a pointer, so that the search of the code does not find them. The other calls
+ * stand in the code: no helper joins these regions, and a few executions are enough.
  *
- * Prints `case NAME ok|WRONG joined|alone`: whether all executions were right, and whether somebody
- * joined before the branch was taken. */
+ * Prints `case NAME ok|WRONG joined|alone`: whether all executions were right, and whether a
+ * helper joined before the other branch was taken. */
 #include <mpi.h>
 #include <omp.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include <sys/prctl.h>
 
 enum { N = 400, FEW = 40 };
-static int most = 3000; /* executions in which somebody may join; the first argument */
+static int most = 3000; /* executions in which a helper may join; the first argument */
 static int seen[N], again[N], chain[N + 1];
 static long others;
 static int other_branch, right;
@@ -36,7 +36,7 @@ static void expect(int holds) {
   if (!holds) __atomic_store_n(&right, 0, __ATOMIC_RELAXED);
 }
 
-/* ---- What the branches do, in a region; and what must hold after it */
+/* ---- The branches inside a region, and the checks after it */
 
 static void do_barrier(void) {
 #pragma omp atomic

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes C programs in which every clause meets every schedule, each case checked serially.
+"""Writes C programs that combine every clause with every schedule; each case is checked serially.
 
-A *case* is a function with one parallel loop (or a region that must not be shared) that returns
-whether its result is right. Rank 0 runs it again and again while the other ranks wait, until a
-thread that is not its own has done iterations (shared cases), or a few times (others), and prints
+A *case* is a function with one parallel loop, or with a region that must not be shared. It returns
+whether its result is right. While the other ranks wait, rank 0 runs a shared case until a helper
+has done iterations, and any other case a few times. Then rank 0 prints
 `case NAME ok|WRONG joined|alone`.
 """
 
@@ -24,7 +24,7 @@ SCHEDULES = {
 
 @dataclass(frozen=True)
 class Clause:
-    """`work` happens in every iteration; `right` is looked at afterwards."""
+    """`work` is done in every iteration; `right` is checked afterwards."""
 
     name: str
     before: str
@@ -93,7 +93,7 @@ CLAUSES = [
            "long k = -1000; k < n - 1000; ++k"),
 ]  # fmt: skip
 
-# Regions whose loops must stay with their rank; the whole region as text.
+# Regions whose loops must not be shared, as text.
 NOT_SHARED = {
     "fixed": "#pragma omp parallel for schedule(static)\nfor (int i = 0; i < n; ++i) DO(i);",
     "fixed_chunks": "#pragma omp parallel for schedule(static, 2)\n"
@@ -168,11 +168,12 @@ NOT_SHARED = {
     "for (int k = 0; k < n; k += 50) {\n#pragma omp parallel for schedule(dynamic)\n"
     "for (int i = k; i < k + 50; ++i) DO(i);\n}",
 }  # fmt: skip
-# Of "nested" the outer loop is shared, the inner is each thread's own; Clang does not call its run
-# time for a "cancel" whose condition is false.
+# "nested": the outer loop is shared, each thread runs the inner loop alone. "cancel": Clang does
+# not call its run time while the condition is false.
 MAY_JOIN = {"nested", "cancel"}
 
-HAS_BARRIER = {"first_and_last"}  # both compilers make one: nobody may write before all have read
+# Both compilers insert a barrier: no thread may write before all have read.
+HAS_BARRIER = {"first_and_last"}
 
 LASTPRIVATE = {c.name for c in CLAUSES if "lastprivate" in c.words}
 
@@ -187,12 +188,12 @@ HEAD = """\
 #include <unistd.h>
 
 enum { N = 400 };
-static int most = 3000; /* executions in which somebody may join; the first argument */
+static int most = 3000; /* executions in which a helper may join; the first argument */
 static int seen[N];
 static long others;
 static pid_t self;
 
-/* Nobody has joined for long: on a busy machine another thread may need this one's core for it. */
+/* No helper has joined for long: on a busy machine another thread may need this core for it. */
 static int patient;
 
 /* An iteration is done: some hundred nanoseconds, and which thread did it. */
@@ -254,7 +255,7 @@ def _other_case(name: str, region: str) -> str:
     return f"static int {name}(int n) {{\nint bad = 0;\n{region}\nreturn !bad;\n}}"
 
 
-# What a marked loop takes: clauses of #pragma ws, and how helpers cut their chunks.
+# Clauses that a marked loop allows in #pragma ws, and how helpers cut their chunks.
 MARKED_SCHEDULES = {
     "static": "schedule(static)",
     "dynamic": "schedule(dynamic) steal_schedule(dynamic, 16)",
@@ -273,7 +274,7 @@ def _marked_case(name: str, clause: Clause, schedule: str) -> str:
 
 
 def marked_program() -> str:
-    """Likewise with marked loops, all of which are shared."""
+    """The same with marked loops, all of which are shared."""
     functions, table = [HEAD], []
     for schedule, words in MARKED_SCHEDULES.items():
         for clause in MARKED_CLAUSES:

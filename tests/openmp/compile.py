@@ -12,7 +12,7 @@ from harness.launch import COMPILED
 from harness.making import made
 from manyhands_bench.mpis import MpiBuild
 
-# The variable by which an MPI's wrapper takes another compiler: MPICH's, Open MPI's.
+# The variables that set the compiler of an MPI's wrapper: MPICH's, Open MPI's.
 CHOICE = {
     "gcc": ("mpicc", "CC"),
     "clang-14": ("mpicc", "CC"),
@@ -29,13 +29,13 @@ def _wrapper(mpi: MpiBuild, kind: str) -> Path:
 def _flags(compiler: str) -> list[str]:
     if compiler != "clang-14":
         return ["-fopenmp", "-lm"]
-    # Debian's clang finds its own run time here; the loader has to be told.
+    # The run time of Debian's clang, which the loader does not find by itself.
     folder = "/usr/lib/llvm-14/lib"
     return ["-fopenmp", "-lm", f"-L{folder}", f"-Wl,-rpath,{folder}", "-l:libatomic.so.1"]
 
 
 def compiled_marked(mpi: MpiBuild, compiler: str, level: str, source: Path) -> Path:
-    """A program with ws directives, by the wrapper compiler in front of the MPI's."""
+    """Compiles a program with ws directives by our wrapper compiler in front of the MPI's."""
     command = [sys.executable, "-c", "from manyhands_compilers.main import mhcc; mhcc()"]
     return _compiled([*command, "--mpi", str(mpi.mpicc)], mpi, compiler, level, source)
 
@@ -43,7 +43,7 @@ def compiled_marked(mpi: MpiBuild, compiler: str, level: str, source: Path) -> P
 def compiled_openmp(
     mpi: MpiBuild, compiler: str, level: str, source: Path, debug: str = "-g"
 ) -> Path:
-    """The program, made again when the source is newer."""
+    """The program, compiled again if the source is newer."""
     wrapper = _wrapper(mpi, CHOICE[compiler][0])
     if not wrapper.exists():
         pytest.skip(f"{wrapper} is not there")

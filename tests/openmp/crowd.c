@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A loop that several helpers join at once: iterations sleep, so that two cores are enough for all.
- * Rank 0 runs it until as many different helpers, and as many threads of its own team, have done
- * iterations as the arguments say, while the other ranks wait.
+/* A loop that several helpers join at once: iterations sleep, so that two cores suffice for all.
+ * Rank 0 runs the loop until as many helpers, and as many threads of its own team, have done
+ * iterations as the arguments say; the other ranks wait.
  *
- * Prints `case crowd ok|WRONG joined|alone`, and how many there were. */
+ * Prints `case crowd ok|WRONG joined|alone`, and the numbers. */
 #include <mpi.h>
 #include <omp.h>
 #include <stdio.h>

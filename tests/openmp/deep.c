@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A loop whose iterations have a large array each. The argument: its bytes. With DEEP_HELPERS_ONLY
- * in the environment only helpers go so deep, because the main thread may not. Rank 0 runs it until
- * somebody has joined; prints whether somebody has. */
+/* A loop whose iterations each have a large array on the stack. The argument: its bytes. With
+ * DEEP_HELPERS_ONLY in the environment only helpers use so much stack, because the main thread may
+ * not. Rank 0 runs the loop until a helper has joined, and prints whether one has. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

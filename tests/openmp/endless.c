@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Rank 0 runs shared loops for some seconds, each checked, while the others wait in a barrier; then
-// all say so. "joined": a thread of another rank's core did some of it.
+// Rank 0 runs and checks shared loops for some seconds, while the others wait in a barrier. At the
+// end every rank prints that it is done. "joined": a helper on another rank's core did some
+// iterations.
 //
 // run: by test_faults.py, with the seconds
 #include <mpi.h>

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A rank waits in one-sided synchronisation for one that is late, and nowhere else: where it has to
-// wait for a message, it polls, and a rank that polls helps with nothing. So what it gave to others
-// it gave in the call that WAIT names:
+// A rank waits for a late rank in one-sided synchronisation, and nowhere else. Where it must wait
+// for a message it polls, and a rank that polls does not help. All help therefore came from the
+// call that WAIT names:
 //
 //   fence   MPI_Win_fence                      wait   MPI_Win_wait, of an exposed window
 //   start   MPI_Win_start to MPI_Win_complete  lock   MPI_Win_lock, while the late rank holds it
 //   flush   MPI_Win_flush of an accumulate to another node: 4 ranks on 2 nodes, WORK=loop
 //
 // WORK=loop: rank 0 is late, in a loop whose iterations sleep, and rank 1 waits for it.
-// WORK=message: rank 1 is late, receiving a long message of rank 0, which sleeps after it has
-// started to send; rank 2 waits for rank 1.
+// WORK=message: rank 1 is late, in the receive of a long message from rank 0, which sleeps after it
+// has started the send; rank 2 waits for rank 1.
 //
 // run: by test_epochs.py, with WORK, WAIT and ROUNDS
 #include "../mpi/check.h"
@@ -25,7 +25,7 @@ static bool has(const char* name, const char* value) {
 static bool is_loop;
 static int late, waiter;
 static MPI_Win win;
-static MPI_Group the_other;  // of the late rank: the waiter; of the waiter: the late rank
+static MPI_Group the_other;  // in the late rank: the waiter; in the waiter: the late rank
 static double* memory;
 
 // ---- Work ---------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ static void locked(int round) {
   }
 }
 
-// The late rank works until the waiter has flushed, whose target is a rank of the other node.
+// The late rank works until the waiter has flushed. The target is a rank of the other node.
 static void flushing(int round) {
   const int target = 2;
   if (rank == late) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A loop that can be shared and one that cannot: rank 0 does both again and again while the others
- * wait. The arguments: executions at most, and whether to end when somebody has joined. Prints the
- * sum and whether somebody has joined. */
+/* A loop that can be shared and a loop that cannot: rank 0 runs both repeatedly while the other
+ * ranks wait. Arguments: the most executions, and whether to end when a helper has joined. Prints
+ * the sum and whether a helper has joined. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -20,7 +20,7 @@
 namespace {
 
 constexpr int kMany = 400;
-int most = 3000;  // executions in which somebody may join; the first argument
+int most = 3000;  // executions in which a helper may join; the first argument
 std::atomic<long> others{0};
 pid_t self;
 
@@ -129,7 +129,7 @@ bool objects_of_a_class() {
   return sum.value == static_cast<long>(kMany) * (kMany - 1) / 2;
 }
 
-// A child has no helpers: its loops are its own, and its end changes nothing.
+// A child process has no helpers, and its end changes nothing in the parent.
 bool after_a_fork() {
   const pid_t child = fork();
   if (child == 0) _exit(in_a_template<long>() ? 5 : 6);

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Two ranks, each with loops whose iterations call MPI: `level` (multiple or none), then what the
-// loops do; "few" lets all later ones run a few times only. test_mpi_calls.py also makes a program
-// with marked loops of this source. "joined": a thread that is not the rank's own did iterations,
-// in some rank.
+// Two ranks, each with loops whose iterations call MPI. Arguments: `level` (multiple or none), then
+// the kinds of loops. After "few", each loop runs a few times only. test_mpi_calls.py also makes a
+// program with marked loops from this source. "joined": a helper did iterations in some rank.
 //
-//   exchange   iteration i of a rank exchanges messages with iteration i of the other one
-//   critical   iterations send within a critical section, to receives posted before
+//   exchange   iteration i of a rank exchanges messages with iteration i of the other rank
+//   critical   iterations send in a critical section, to receives posted before
 //   wait       a helper waits for a message of the rank on whose core it works
-//   late       as exchange, but only after somebody has joined
+//   late       as exchange, but MPI is called only after a helper has joined
 //   allreduce  a collective in each iteration     put  a one-sided call
 //   fatal      as allreduce, with the default error handler
 //
@@ -33,7 +32,7 @@ static void wrong(const char* what, long value) {
   __atomic_store_n(&right, 0, __ATOMIC_RELAXED);
 }
 
-/* Ranks take different times, so that they wait for each other. */
+/* The ranks take different times, so that each waits for the other. */
 static void work(int i) {
   for (volatile int k = 0; k < (rank == 0 ? 20000 : 2000) + i; ++k) continue;
   if (me() != self) __atomic_fetch_add(&others, 1, __ATOMIC_RELAXED);
@@ -133,7 +132,7 @@ static void waiting_loop(void) {
   }
 }
 
-/* The rank that lends its core is the one that has to answer, which it does not do at once. */
+/* The rank that lends its core must answer the message, and does so late. */
 static void wait_round(void) {
   if (rank == 0) {
     while (waits == 0) waiting_loop();
@@ -144,7 +143,7 @@ static void wait_round(void) {
   MPI_Send(NULL, 0, MPI_INT, other, GO_ON, MPI_COMM_WORLD);
 }
 
-/* ---- What may not be called */
+/* ---- Calls that are refused */
 
 static long refused, done;
 
@@ -219,7 +218,7 @@ static void play(const char* what, int rounds) {
     joined = over_all(others != 0, MPI_MAX);
     if (before && round > 4) break;
   }
-  /* By one rank, or a launcher may put one's line into another's. */
+  /* Rank 0 prints for both: a launcher may mix the lines of two ranks. */
   const long mine[2] = {done, refused};
   long all[2][2];
   MPI_Gather(mine, 2, MPI_LONG, all, 2, MPI_LONG, 0, MPI_COMM_WORLD);

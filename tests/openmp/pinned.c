@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Nobody moves the program's own threads: rank 0 has loops while the others wait, and all ranks
- * have threads of their own, which look at where they may run. Prints whether that stayed as it
- * was. */
+/* The affinity of the program's own threads never changes. Rank 0 has loops while the other ranks
+ * wait; all ranks have threads of their own, which check the CPUs that they may run on. Prints
+ * whether these stayed the same. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <sched.h>
@@ -26,8 +26,8 @@ static void work(int i) {
   if (!CPU_EQUAL(&now, &at_first)) __atomic_fetch_add(&moved, 1, __ATOMIC_RELAXED);
 }
 
-/* Of the ranks that wait so many that a number of a thread of rank 0 is one of theirs as well,
- * where each rank counts from 1. */
+/* Waiting ranks have so many threads that, in pid namespaces where each rank counts from 1, they
+ * include the ids of rank 0's threads. */
 static void team(int rank) {
 #pragma omp parallel num_threads(rank == 0 ? 2 : OWN)
   work(0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a loop body can see of its thread is the same on a helper: each case is a loop in which
- * every iteration looks at one such thing, run until helpers have done iterations.
+/* A helper has the thread state that a loop body can see from the owner. In each case every
+ * iteration of a loop checks one part of the state; the loop runs until helpers have done
+ * iterations.
  *
  * Prints `case NAME ok|WRONG joined|alone`. */
 #include <errno.h>
@@ -77,7 +78,7 @@ static void restore(void) {
   uselocale(LC_GLOBAL_LOCALE);
 }
 
-/* An exception that helpers alone raise is the program's. */
+/* The program sees an exception that only helpers raise. */
 static void raise_nothing(void) { feclearexcept(FE_ALL_EXCEPT); }
 __attribute__((noinline)) static void exceptions(void) {
   long raised = 0;
@@ -92,7 +93,7 @@ __attribute__((noinline)) static void exceptions(void) {
   work(0, (fetestexcept(FE_DIVBYZERO) != 0) == (raised != 0));
 }
 
-/* A program that answers its own faults. */
+/* The program handles its own faults. */
 static void answer(int signal, siginfo_t* info, void* context) {
   (void)signal, (void)context;
   char* const at = (char*)((size_t)info->si_addr & -(size_t)page);

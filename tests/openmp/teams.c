@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Loops whose team the program changes in between, and loops inside of regions: rank 0 does them
- * while the others wait. Prints what is wrong, or that nothing is. */
+/* Loops whose team the program changes meanwhile, and loops inside of regions. Rank 0 runs the
+ * loops while the others wait. Prints every error, or that there is none. */
 #include <mpi.h>
 #include <omp.h>
 #include <pthread.h>
@@ -16,7 +16,7 @@
 
 enum { kMost = 16, kIterations = 64, kPatience = 20 };
 static pid_t own[kMost];  /* threads of the team that had an iteration */
-static int owned, wanted; /* how many had one, and have to before anybody goes on */
+static int owned, wanted; /* threads with an iteration, and how many are required */
 static long done, by_others;
 static int nested_by_others;
 
@@ -62,7 +62,7 @@ static int by_team_of(int threads, const char* when) {
   return 1;
 }
 
-/* In a region of the run time a loop is what the run time makes of it. */
+/* A loop inside a region of the run time belongs to the run time. */
 __attribute__((noinline)) static void inside(int in_parallel) {
   wanted = 0;
 #pragma omp parallel num_threads(2) if (in_parallel)
@@ -76,7 +76,7 @@ __attribute__((noinline)) static void inside(int in_parallel) {
   }
 }
 
-/* Regions that are run by one thread, in the midst of a loop that is shared by then. */
+/* Regions with one thread, inside a loop that is shared already. */
 enum { kInner = 8 };
 static unsigned char dealt[kIterations][kInner], handed[kIterations][kInner];
 static int deep;
@@ -112,7 +112,7 @@ static int around(void) {
   return wrong;
 }
 
-/* Variables that a loop shares: Clang's code hands on a pointer to each. */
+/* Shared variables of a loop: Clang's code passes a pointer to each. */
 #define FOUR(each, from) each(from##0) each(from##1) each(from##2) each(from##3)
 #define SIXTEEN(each, from) \
   FOUR(each, from##0) FOUR(each, from##1) FOUR(each, from##2) FOUR(each, from##3)
@@ -147,10 +147,10 @@ static int over_variables(void) {
   return wrong;
 }
 
-/* What LLVM's run time calls the calling thread; compilers ask it so, too. */
+/* LLVM's number of the calling thread, by the function that compilers use. */
 int __kmpc_global_thread_num(void* location) __attribute__((weak));
 
-/* Not the first thread, but the first of its child. */
+/* Not the first thread of this process, but the first of the child. */
 static void* fork_here(void* wrong) {
   *(int*)wrong += over_three();
   const pid_t child = fork();
@@ -160,7 +160,7 @@ static void* fork_here(void* wrong) {
   }
   int status = -1;
   *(int*)wrong += child < 0 || waitpid(child, &status, 0) != child || status != 0;
-  char left[64]; /* by LLVM's run time, where a process ends without exit handlers */
+  char left[64]; /* LLVM's run time leaves it if a process ends without exit handlers */
   snprintf(left, sizeof left, "/__KMP_REGISTERED_LIB_%d_%d", (int)child, (int)getuid());
   shm_unlink(left);
   return NULL;
@@ -185,7 +185,7 @@ static int check(void) {
   wrong += around();
   omp_set_num_threads(2);
   for (int i = 0; i < 40; ++i) {
-    alone_in(0, 0); /* whose clause is its own */
+    alone_in(0, 0); /* has its own clause */
     wrong += by_team_of(2, "after a region of one thread");
   }
   omp_set_num_threads(1);

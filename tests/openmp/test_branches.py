@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Regions that do in a later execution what keeps a region from being shared."""
+"""Regions that make, in a late execution, a call that keeps a region from being shared."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def test_what_a_region_does_one_day_is_right(
     mpi: MpiBuild, helped: Arm, compiler: str, threads: int
 ) -> None:
     program = compiled_openmp(mpi, compiler, "-O2", SOURCE)
-    # Three threads that spin on two cores, libgomp's way, make each barrier a time slice.
+    # libgomp spins: with three threads on two cores each barrier takes a time slice.
     env = {"MH_OPENMP": "1", "OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "passive"}
     seen = ends(run(mpi, helped, 2, [str(program), *patience(threads)], env, 100))
     assert not [name for name, (right, _) in seen.items() if right != "ok"]
     in_sight = {name for name in seen if not name.startswith(("hidden_", "before_"))}
-    # What the code can reach keeps a region from being shared before it comes to it.
+    # A call that the code can reach keeps a region from being shared before it is made.
     assert not [name for name in in_sight if seen[name][1] == "joined"]
     assert len(in_sight) == 10
     if threads == 1:

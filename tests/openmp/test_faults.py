@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Owners and lenders of cores, killed or stopped in the middle: the job ends, or it goes on."""
+"""Owners and lenders of cores, killed or stopped in the middle: the job ends or continues."""
 
 from __future__ import annotations
 

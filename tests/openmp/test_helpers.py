@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who does the iterations: several helpers at a time, a team and helpers, nobody where no core can
-be lent."""
+"""The threads that do iterations: several helpers at a time, a team with helpers, and no helper
+where no core can be lent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COMPILERS = pytest.mark.parametrize("compiler", ["gcc", "clang-14"])
 @pytest.mark.parametrize("own", [1, 2], ids=["alone", "team"])
 def test_three_helpers_join_a_loop(mpi: MpiBuild, helped: Arm, compiler: str, own: int) -> None:
     program = compiled_openmp(mpi, compiler, "-O2", HERE / "crowd.c")
-    # A core for each rank is assumed.
+    # Each rank is assumed to have a core.
     env = {"MH_OPENMP": "1", "MH_CORES": "4", "OMP_NUM_THREADS": str(own)}
     done = run(mpi, helped, 4, [str(program), "3", str(own)], env, 60)
     assert ends(done) == {"crowd": ("ok", "joined")}, done.told()
@@ -34,8 +34,8 @@ def test_three_helpers_join_a_loop(mpi: MpiBuild, helped: Arm, compiler: str, ow
     assert done.summary["total"]["loops"]["units_by_others"] >= 3, done.summary
 
 
-# Where two ranks have six cores, the one that waits lends its own and two more by workers. Their
-# cores are only assumed, but the iterations sleep, so that those that are there are idle.
+# Two ranks with six cores: the waiting rank lends its own core, and two more by workers. The cores
+# are only assumed, but the iterations sleep, so that the real cores are idle.
 @pytest.mark.under("mpich4", "openmpi4")
 @COMPILERS
 def test_a_rank_lends_its_other_cores_as_well(mpi: MpiBuild, helped: Arm, compiler: str) -> None:
@@ -55,7 +55,7 @@ def has_namespaces() -> bool:
     )
 
 
-@pytest.mark.under("mpich5")  # the others do not start there, with us or without
+@pytest.mark.under("mpich5")  # other launchers do not start there, with us or without
 @pytest.mark.skipif(not has_namespaces(), reason="no pid namespace may be made here")
 def test_ranks_in_pid_namespaces_of_their_own_move_nobody(mpi: MpiBuild, helped: Arm) -> None:
     program = compiled_openmp(mpi, "gcc", "-O2", HERE / "pinned.c")

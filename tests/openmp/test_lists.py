@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Lists of regions to share and not to share, and what is said of regions that are not shared."""
+"""Lists of regions to share and not to share, and the report about regions that are not shared."""
 
 from __future__ import annotations
 

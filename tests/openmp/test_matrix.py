@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every clause with every schedule, by every compiler and optimisation level: the serial result,
-with threads of the waiting rank's core really joining in."""
+"""Every clause with every schedule, compiler and optimisation level: the result is the serial one,
+and helpers on the core of the waiting rank have joined."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from openmp.compile import compiled_marked, compiled_openmp
 
 HERE = Path(__file__).parent
 LIMIT_S = 100
-FEW = "40"  # executions of a loop that nobody joins
+FEW = "40"  # executions of a loop that no helper joins
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def ends(done: Run) -> dict[str, tuple[str, str]]:
 
 
 def patience(threads: int) -> list[str]:
-    """How often a program runs a loop at most. Whether a team of several is joined here is luck."""
+    """The most executions of a loop. With several threads, only chance lets a helper join."""
     return [] if threads == 1 else ["300"]
 
 
@@ -65,7 +65,7 @@ def test_every_case_is_right_and_shared(mpi: MpiBuild, helped: Arm, way: Way) ->
     assert seen.keys() == wanted.keys()
     wrong = {name for name, (right, _) in seen.items() if right != "ok"}
     if way.compiler.startswith("clang") and way.threads > 1:
-        wrong -= cases.named_like(cases.LASTPRIVATE)  # wrong without us as well, with Clang 14
+        wrong -= cases.named_like(cases.LASTPRIVATE)  # wrong without us, too, with Clang 14
     assert not wrong
     if way.threads == 1:
         others = [name for name, (_, joined) in seen.items() if joined not in wanted[name]]
@@ -76,7 +76,7 @@ def written(name: str, text: str) -> Path:
     source = COMPILED / "openmp" / name
     source.parent.mkdir(parents=True, exist_ok=True)
     if not source.exists() or source.read_text() != text:
-        # Tests run side by side: nobody reads half a source.
+        # Tests run in parallel and must not read half a source.
         fresh = source.with_name(f"{os.getpid()}-{name}")
         fresh.write_text(text)
         fresh.replace(source)
@@ -139,8 +139,8 @@ def test_more_ranks_than_cores(mpi: MpiBuild, helped: Arm, ranks: int) -> None:
     assert not [name for name, (right, _) in seen.items() if right != "ok"], seen
 
 
-# Workers live on cores that are only assumed here, so whether one of them lends is up to the
-# scheduler; tests/unit/lend has that. The results must be right either way.
+# The cores of the workers are only assumed here, so the scheduler decides whether a worker lends;
+# tests/unit/lend tests lending. The results must be right in both cases.
 @pytest.mark.under("mpich4", "openmpi4")
 def test_ranks_with_several_cores(mpi: MpiBuild, helped: Arm) -> None:
     program = compiled_openmp(mpi, "g++", "-O2", HERE / "loops.cpp")

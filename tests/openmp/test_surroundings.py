@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A helper is the owner in what a loop body can see of its thread: how it computes, its locale, its
-stack, its signals."""
+"""A helper has the thread state of its owner: floating point, locale, stack, signals."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ def test_helpers_compute_as_their_owner_does(mpi: MpiBuild, helped: Arm, compile
     assert not [name for name, end in seen.items() if end != ("ok", "joined")], seen
 
 
-# What `ulimit` says, what the user says, and how many bytes of the stack each iteration takes.
+# The limit of `ulimit`, the user's settings, and the bytes of stack that each iteration takes.
 STACKS = {
     "as_usual": ("-s 8192", {}, 3_000_000),
     "without_limit": ("-s unlimited", {}, 100_000_000),
@@ -46,7 +45,7 @@ def deep(mpi: MpiBuild, arm: Arm, limits: list[str], env: dict[str, str], depth:
 @pytest.mark.parametrize("how", STACKS)
 def test_helpers_have_the_stack_that_the_loop_needs(mpi: MpiBuild, helped: Arm, how: str) -> None:
     limit, env, depth = STACKS[how]
-    # The main thread, too, goes so deep.
+    # The main thread uses as much stack, too.
     limits = ["-s unlimited", limit] if depth > 8_000_000 and "unlimited" in limit else [limit]
     deep(mpi, helped, limits, env | {"DEEP_HELPERS_ONLY": "1"}, depth).expect("case deep ok joined")
 

@@ -2,7 +2,7 @@
 // One-sided communication: synchronisation, and the end of a window.
 //
 // Operations on the own node are over when they return, or kept by their origin: an epoch completes
-// what was kept. What is under way to other nodes is waited for (onesided/remote.hpp), whose ranks
+// what was kept. What is under way to other nodes is waited for (rma/remote.hpp), whose ranks
 // are told by messages what neighbours read in shared memory. Whoever waits here, for a fence, a
 // post, a complete or a lock, waits in the wait loop, and helps. Steps that the state of the window
 // does not allow are MPI_ERR_RMA_SYNC.
@@ -15,29 +15,30 @@
 #include "mpi/collective/arrivals.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
-#include "mpi/onesided/operations.hpp"
-#include "mpi/onesided/remote.hpp"
+#include "mpi/rma/operations.hpp"
+#include "mpi/rma/remote.hpp"
 #include "mpi/wrappers.hpp"
 
 namespace mh::mpi {
 namespace {
 
 namespace remote = rma::remote;
-using onesided::Epochs;
-using onesided::LockMode;
-using onesided::TargetLock;
-using rma::Outcome;
+using mh::rma::Epochs;
+using mh::rma::LockMode;
+using mh::rma::TargetLock;
+using rma::CallResult;
 using rma::Win;
 
-int refused(const Win& win) { return rma::raise(win.handle, MPI_ERR_RMA_SYNC); }
+int refused(const Win& win) { return rma::raise_error(win.handle, MPI_ERR_RMA_SYNC); }
 
 // What was kept, or asked of another node, has failed.
 int ended(const Win& win, bool fine) {
-  return fine ? MPI_SUCCESS : rma::raise(win.handle, MPI_ERR_OTHER);
+  return fine ? MPI_SUCCESS : rma::raise_error(win.handle, MPI_ERR_OTHER);
 }
 
 // Of a lock, an unlock or a flush of MPI_PROC_NULL: nothing, or the library refuses it.
-constexpr Outcome kNobody = rma::kLocksNobody ? Outcome(MPI_SUCCESS) : Outcome(std::nullopt);
+constexpr CallResult kNobody =
+    rma::kLocksNobody ? CallResult(MPI_SUCCESS) : CallResult(std::nullopt);
 
 bool is_rank(const Win& win, int rank) {
   return rank >= 0 && static_cast<std::uint32_t>(rank) < win.ranks();
@@ -48,11 +49,11 @@ bool is_rank(const Win& win, int rank) {
 // All ranks of the window, when nothing is under way any more. What was written before it is seen
 // by those that leave it: counts of arrivals are released and acquired.
 bool meet(Win& win) {
-  if (win.spanning == nullptr) {
-    arrivals::barrier(*win.gate);
+  if (win.internode == nullptr) {
+    arrivals::barrier(*win.comm);
     return true;
   }
-  const bool fine = remote::flush(win);
+  const bool fine = remote::flush_targets(win);
   remote::barrier(win);
   return fine;
 }
@@ -62,7 +63,7 @@ int fence(int assert, Win& win) {
     const ThreadLock hold(win.mutex);
     if (!win.window.epochs().fence((assert& MPI_MODE_NOSUCCEED) == 0)) return refused(win);
   }
-  const bool fine = rma::complete_kept(win);
+  const bool fine = rma::complete_deferred(win);
   return ended(win, meet(win) && fine);
 }
 
@@ -83,7 +84,7 @@ bool translate(const Win& win, MPI_Group group, std::vector<std::uint32_t>& foun
   return true;
 }
 
-Outcome post(MPI_Group group, Win& win) {
+CallResult post(MPI_Group group, Win& win) {
   std::vector<std::uint32_t> origins;
   if (!translate(win, group, origins)) return std::nullopt;
   {
@@ -92,7 +93,7 @@ Outcome post(MPI_Group group, Win& win) {
   }
   for (const std::uint32_t origin : origins) {
     if (win.is_elsewhere(origin)) {
-      remote::post(win, origin);
+      remote::send_post(win, origin);
       continue;
     }
     std::atomic<std::uint32_t>& posts = win.window.control().posts_to(origin)[win.window.me()];
@@ -102,14 +103,14 @@ Outcome post(MPI_Group group, Win& win) {
   return MPI_SUCCESS;
 }
 
-Outcome start(MPI_Group group, Win& win) {
+CallResult start(MPI_Group group, Win& win) {
   std::vector<std::uint32_t> targets;
   if (!translate(win, group, targets)) return std::nullopt;
   {
     const ThreadLock hold(win.mutex);
     if (!win.window.epochs().start(targets)) return refused(win);
   }
-  const onesided::Posts posts = win.window.control().posts_to(win.window.me());
+  const mh::rma::Posts posts = win.window.control().posts_to(win.window.me());
   for (const std::uint32_t target : targets) {
     arrivals::wait_until([&] {
       // acquire: pairs with the release in post() of that rank, or of this rank's server.
@@ -122,7 +123,7 @@ Outcome start(MPI_Group group, Win& win) {
 
 // Without a start, Open MPI's windows on memory that is not shared let it through as long as they
 // are untouched: the library is asked, whose own window has seen nothing.
-Outcome complete(Win& win) {
+CallResult complete(Win& win) {
   std::vector<std::uint32_t> targets;
   {
     const ThreadLock hold(win.mutex);
@@ -134,10 +135,10 @@ Outcome complete(Win& win) {
     targets = win.window.epochs().targets();
     win.window.epochs().complete();
   }
-  bool fine = rma::complete_kept(win);
+  bool fine = rma::complete_deferred(win);
   for (const std::uint32_t target : targets) {
     if (win.is_elsewhere(target)) {
-      remote::complete(win, target);
+      remote::send_complete(win, target);
       fine = remote::await_results(win, target) && fine;
       continue;
     }
@@ -189,13 +190,13 @@ enum class Flushed : bool { at_origin, at_target };
 using Of = std::optional<std::uint32_t>;
 
 bool complete_under_way(Win& win, Of target, Flushed where) {
-  if (win.spanning == nullptr) return true;
+  if (win.internode == nullptr) return true;
   return where == Flushed::at_origin ? remote::await_results(win, target)
-                                     : remote::flush(win, target);
+                                     : remote::flush_targets(win, target);
 }
 
 void acquire(Win& win, std::uint32_t target, LockMode mode) {
-  if (win.is_elsewhere(target)) return remote::lock(win, target, mode);
+  if (win.is_elsewhere(target)) return remote::lock_target(win, target, mode);
   TargetLock& lock = win.window.control().part(target).lock;
   const std::uint32_t number = lock.draw();
   if (!lock.enter(number, mode)) {
@@ -204,23 +205,24 @@ void acquire(Win& win, std::uint32_t target, LockMode mode) {
 }
 
 // After what is under way to the target; its flush waits for that, and for this.
-void release(Win& win, std::uint32_t target, Epochs::Held how) {
-  if (how == Epochs::Held::unchecked) return;
-  const LockMode mode = how == Epochs::Held::exclusive ? LockMode::exclusive : LockMode::shared;
-  if (win.is_elsewhere(target)) return remote::unlock(win, target, mode);
+void release(Win& win, std::uint32_t target, Epochs::LockState how) {
+  if (how == Epochs::LockState::unchecked) return;
+  const LockMode mode =
+      how == Epochs::LockState::exclusive ? LockMode::exclusive : LockMode::shared;
+  if (win.is_elsewhere(target)) return remote::unlock_target(win, target, mode);
   win.window.control().part(target).lock.leave(mode);
 }
 
-Outcome lock(int type, int rank, int assert, Win& win) {
+CallResult lock(int type, int rank, int assert, Win& win) {
   const bool exclusive = type == MPI_LOCK_EXCLUSIVE;
   if (!exclusive && type != MPI_LOCK_SHARED) return std::nullopt;
   if (rank == MPI_PROC_NULL) return kNobody;
   if (!is_rank(win, rank)) return std::nullopt;
   const auto target = static_cast<std::uint32_t>(rank);
   const bool checked = (assert& MPI_MODE_NOCHECK) == 0;
-  const Epochs::Held how = !checked    ? Epochs::Held::unchecked
-                           : exclusive ? Epochs::Held::exclusive
-                                       : Epochs::Held::shared;
+  const Epochs::LockState how = !checked    ? Epochs::LockState::unchecked
+                                : exclusive ? Epochs::LockState::exclusive
+                                            : Epochs::LockState::shared;
   {
     const ThreadLock hold(win.mutex);
     if (!win.window.epochs().lock(target, how)) return refused(win);
@@ -229,17 +231,17 @@ Outcome lock(int type, int rank, int assert, Win& win) {
   return MPI_SUCCESS;
 }
 
-Outcome unlock(int rank, Win& win) {
+CallResult unlock(int rank, Win& win) {
   if (rank == MPI_PROC_NULL) return kNobody;
   if (!is_rank(win, rank)) return std::nullopt;
   const auto target = static_cast<std::uint32_t>(rank);
-  Epochs::Held how{};
+  Epochs::LockState how{};
   {
     const ThreadLock hold(win.mutex);
     how = win.window.epochs().unlock(target);
   }
-  if (how == Epochs::Held::no) return refused(win);
-  const bool fine = rma::complete_kept(win, target);
+  if (how == Epochs::LockState::none) return refused(win);
+  const bool fine = rma::complete_deferred(win, target);
   release(win, target, how);
   rma::progress_sometimes();
   return ended(win, complete_under_way(win, target, Flushed::at_target) && fine);
@@ -249,7 +251,8 @@ int lock_all(int assert, Win& win) {
   const bool checked = (assert& MPI_MODE_NOCHECK) == 0;
   {
     const ThreadLock hold(win.mutex);
-    const Epochs::Held how = checked ? Epochs::Held::shared : Epochs::Held::unchecked;
+    const Epochs::LockState how =
+        checked ? Epochs::LockState::shared : Epochs::LockState::unchecked;
     if (!win.window.epochs().lock_all(how)) return refused(win);
   }
   for (std::uint32_t target = 0; checked && target < win.ranks(); ++target) {
@@ -259,13 +262,13 @@ int lock_all(int assert, Win& win) {
 }
 
 int unlock_all(Win& win) {
-  Epochs::Held how{};
+  Epochs::LockState how{};
   {
     const ThreadLock hold(win.mutex);
     how = win.window.epochs().unlock_all();
   }
-  if (how == Epochs::Held::no) return refused(win);
-  const bool fine = rma::complete_kept(win);
+  if (how == Epochs::LockState::none) return refused(win);
+  const bool fine = rma::complete_deferred(win);
   for (std::uint32_t target = 0; target < win.ranks(); ++target) release(win, target, how);
   rma::progress_sometimes();
   return ended(win, complete_under_way(win, std::nullopt, Flushed::at_target) && fine);
@@ -278,9 +281,9 @@ int flush(Win& win, Of target, Flushed where) {
     const ThreadLock hold(win.mutex);
     const Epochs& epochs = win.window.epochs();
     const bool may = target ? epochs.may_flush(*target) : epochs.is_passive();
-    if (!may && rma::strict(win)) return refused(win);
+    if (!may && rma::is_strict(win)) return refused(win);
   }
-  const bool fine = rma::complete_kept(win, target);
+  const bool fine = rma::complete_deferred(win, target);
   // Between operations on the window and the program's own loads and stores there; pairs with the
   // fence of whoever looks at the other side.
   std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -288,7 +291,7 @@ int flush(Win& win, Of target, Flushed where) {
   return ended(win, complete_under_way(win, target, where) && fine);
 }
 
-Outcome flush_one(Win& win, int rank, Flushed where) {
+CallResult flush_one(Win& win, int rank, Flushed where) {
   if (rank == MPI_PROC_NULL) return kNobody;
   if (!is_rank(win, rank)) return std::nullopt;
   return flush(win, static_cast<std::uint32_t>(rank), where);
@@ -310,29 +313,29 @@ int sync(Win& win) {
 namespace wrap {
 
 int Win_fence(int assert, MPI_Win win) {
-  if (Win* ours = rma::find(win)) return fence(assert, *ours);
+  if (Win* ours = rma::find_window(win)) return fence(assert, *ours);
   arrivals::window(win);
   return arrivals::left_window(win, next.Win_fence(assert, win));
 }
 
 int Win_free(MPI_Win* win) {
   const MPI_Win handle = *win;
-  if (Win* ours = rma::find(handle)) {
+  if (Win* ours = rma::find_window(handle)) {
     if (!ours->window.epochs().may_free()) return refused(*ours);
-    static_cast<void>(rma::complete_kept(*ours));  // of a fence's epoch that no fence ended
+    static_cast<void>(rma::complete_deferred(*ours));  // of a fence's epoch that no fence ended
     static_cast<void>(meet(*ours));  // nobody is in a chunk of an operation on it any more
   }
   arrivals::window_none(handle);  // the library waits for all, and a sender may wait for this rank
-  auto ours = rma::take(handle);
-  auto gate = switches.active ? windows::take(handle) : nullptr;
+  auto ours = rma::remove_window(handle);
+  auto shadow = switches.active ? windows::remove_arrival_barrier(handle) : nullptr;
   const int result = next.Win_free(win);
-  if (gate == nullptr) return result;
+  if (shadow == nullptr) return result;
   if (result == MPI_SUCCESS) {
-    comms::leave(*gate);
+    comms::leave(*shadow);
     return result;
   }
-  windows::restore(handle, std::move(gate));
-  if (ours != nullptr) rma::enter(ours);
+  windows::restore_arrival_barrier(handle, std::move(shadow));
+  if (ours != nullptr) rma::insert_window(ours);
   return arrivals::left_window(handle, result);
 }
 

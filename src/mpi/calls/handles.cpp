@@ -38,7 +38,7 @@ void read_access_hint(MPI_Comm handle, MPI_Info info) {
 // Its handle may be another communicator's at once, so it is taken from the table before the call.
 int free_comm(MPI_Comm* comm, int (*call)(MPI_Comm*)) {
   error_handlers::note_change();
-  arrivals::forget(*comm);
+  arrivals::forget_comm(*comm);
   auto taken = switches.active ? comms::take(*comm) : nullptr;
   const int result = call(comm);
   if (taken == nullptr) return result;
@@ -59,7 +59,7 @@ bool spans_nodes(MPI_Comm handle) {
 }
 
 // Where windows over several nodes may be ours: in the wait loop, in which a rank serves those of
-// other nodes far sooner than the thread that it has for that (mpi/onesided/serving.hpp).
+// other nodes far sooner than the thread that it has for that (mpi/rma/serving.hpp).
 int barrier_over_nodes(MPI_Comm comm) {
   MPI_Request request = MPI_REQUEST_NULL;
   int code = next.Ibarrier(comm, &request);
@@ -96,7 +96,7 @@ int Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler) {
   if (error_handlers::is_users_handler(errhandler)) wait::share_no_waits();
   if (errhandler != MPI_ERRORS_ARE_FATAL) {
     switches.errors_are_fatal = false;
-    arrivals::stop();
+    arrivals::end_tight_loops();
     // Collectives may fail from now on, and nobody else sees it.
     if (switches.active && error_handlers::is_users_handler(errhandler) &&
         error_handlers::failure_is_told_to_handlers_alone())
@@ -110,7 +110,7 @@ int Type_free(MPI_Datatype* datatype) {
     *datatype = MPI_DATATYPE_NULL;
     return MPI_SUCCESS;
   }
-  datatypes::forget(*datatype);
+  datatypes::forget_type(*datatype);
   return next.Type_free(datatype);
 }
 

@@ -54,15 +54,15 @@ constinit thread_local bool t_may_pass = false;  // this thread's call lets othe
 
 void note(Participant& me, Rule rule) {
   if (me.marked) return;
-  if (rule == Rule::refused) openmp::exclude(me, Obstacle::collectives);
-  if (!config.multiple) openmp::exclude(me, Obstacle::mpi);
+  if (rule == Rule::refused) openmp::exclude_region(me, Obstacle::collectives);
+  if (!config.multiple) openmp::exclude_region(me, Obstacle::mpi);
 }
 
 }  // namespace
 
 void count_with_threads() {
   if (switches.threads) return;
-  arrivals::stop();
+  arrivals::end_tight_loops();
   switches.threads = true;
 }
 
@@ -113,6 +113,6 @@ void let_others() {
   g_library.take();
 }
 
-void start() { refill(fill_entries_for_loops); }
+void start() { refill_table(fill_entries_for_loops); }
 
 }  // namespace mh::mpi::in_loop

@@ -66,14 +66,14 @@ constexpr auto kUnpack = [](const layout::Elements& to, layout::StreamRange rang
 template <class Count, class Move, class Library>
 [[gnu::noinline]] int serve(const Call<Count>& call, Move move, Library library) {
   if (!switches.active) return library();
-  const Known known = find(call.type);
+  const PackedLayout known = find_layout(call.type);
   if (!known.known) {
     const int result = library();
-    if (result == MPI_SUCCESS) learn(call.type);
+    if (result == MPI_SUCCESS) learn_type(call.type);
     return result;
   }
   if (known.layout != nullptr && moved(call, *known.layout, move)) return MPI_SUCCESS;
-  leave(call.type, known.layout);
+  leave_type(call.type, known.layout);
   return library();
 }
 

@@ -189,7 +189,7 @@ template <class Count>
 template <class Count>
 int receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
             MPI_Status* status) {
-  const datatypes::Known known = datatypes::known(count, type);
+  const datatypes::KnownSize known = datatypes::known(count, type);
   if (known.bytes >= config.threshold || !passes())
     return receive_any(buffer, count, type, source, tag, comm, status);
   if (!switches.errors_are_fatal)

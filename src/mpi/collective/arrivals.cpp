@@ -28,7 +28,7 @@ bool has_arrived(const Comm& comm, const Comm::Member& member) {
   return line_of(comm, member).arrivals.load(std::memory_order_acquire) >= comm.arrived;
 }
 
-// acquire: pairs with switch_off() of the rank whose collective failed.
+// acquire: pairs with the release in switch_off() of the rank whose collective failed.
 bool is_off(const Comm& comm) {
   return comm.off->load(std::memory_order_acquire) != 0 || comms::has_failed_collective();
 }
@@ -38,8 +38,8 @@ void switch_off(Comm& comm) {
   if (comm.off != nullptr) comm.off->store(1, std::memory_order_release);
 }
 
-// Threads of this rank in collectives that came through a gate, and when these were last more than
-// its cores, in ticks. relaxed: hints.
+// Threads of this rank in collectives with an arrival barrier, and the time in ticks when they last
+// outnumbered its cores. relaxed: hints.
 std::atomic<std::uint32_t> g_threads_inside{0};
 std::atomic<std::uint64_t> g_crowded_at{0};
 
@@ -55,7 +55,7 @@ void count_out(Comm& comm) {
   if (std::exchange(comm.unhelped, false)) detail::unhelped.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// For a while: a look at who is in collectives at the moment would find one thread now and then.
+// Stays true for a while: a count of the threads inside at this moment would now and then find one.
 bool is_crowded() {
   const std::uint64_t since = g_crowded_at.load(std::memory_order_relaxed);
   return since != 0 && ticks() - since < ticks_from_ns(tuning::kCrowdedNs);
@@ -64,22 +64,22 @@ bool is_crowded() {
 // The message that a late member needs may be one that only this rank can move.
 enum class Wait : std::uint8_t { if_it_pays, in_any_case };
 
-void settle_described();
+void drain_rendezvous();
 
-// Waits in the library though members are late: nobody may need a message that only this rank
-// moves, be its receive started before or from now on.
+// Waits in the library though members are late. No rank may then need a message that only this rank
+// can move, whether its receive was started earlier or is started from now on.
 void go_unhelped(Comm& comm) {
   comm.unhelped = true;
   detail::unhelped.fetch_add(1, std::memory_order_relaxed);
   // seq_cst: pairs with started_receive(). One of the two sees what the other has counted.
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (rndv::receives.needs_this_rank()) settle_described();
+  if (rndv::receives.needs_this_rank()) drain_rendezvous();
 }
 
-// Waits for the members for which needed(member).
+// Waits for the members for which needed(member) is true.
 template <class Needed>
 void wait_for(Comm& comm, Needed&& needed, Wait when = Wait::if_it_pays) {
-  std::size_t settled = 0;  // members before this one are there or not needed
+  std::size_t settled = 0;  // members before this one have arrived or are not needed
   auto are_there = [&] {
     while (settled < comm.members.size() &&
            (!needed(comm.members[settled]) || has_arrived(comm, comm.members[settled]))) {
@@ -89,7 +89,7 @@ void wait_for(Comm& comm, Needed&& needed, Wait when = Wait::if_it_pays) {
     return when == Wait::if_it_pays && is_crowded();
   };
   wait_until_shared(are_there);
-  services.counters().collectives_gated.add(1);
+  services.counters().collectives_with_arrival_barrier.add(1);
   if (settled != comm.members.size() && !is_off(comm)) go_unhelped(comm);
 }
 
@@ -98,35 +98,36 @@ void wait_for_all(Comm& comm, Wait when = Wait::if_it_pays) {
       comm, [](const Comm::Member&) { return true; }, when);
 }
 
-template <class Count>
-void wait_for_senders(Comm& comm, const Count* counts) {
+template <class CountType>
+void wait_for_senders(Comm& comm, const CountType* counts) {
   if (counts == nullptr) return;
   wait_for(comm, [&](const Comm::Member& member) { return counts[member.rank] > 0; });
 }
 
-// From now on nothing is described.
+// From now on no message goes by rendezvous.
 void announce_end_of_rendezvous() {
-  // Has every running thread of the machine pass a fence, so that post() needs none; some 20 ms.
-  // Where it is refused, looks at what is described take longer than a store is on its way.
+  // Makes every running thread of the machine pass a fence, so that post() needs none; takes about
+  // 20 ms. Where membarrier is refused, the polls in drain_rendezvous() take longer than a store
+  // needs to become visible.
   if (comms::end_rendezvous()) ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
 }
 
-// Before the first collective on it.
+// Before the first collective on the communicator.
 void join(Comm& comm) {
   comms::join(comm);
   if (comm.group == kNoGroup && comm.members.size() > 1) announce_end_of_rendezvous();
 }
 
-// In a collective on it.
-bool has_gate(Comm& comm) {
+// In a collective on the communicator.
+bool has_arrival_barrier(Comm& comm) {
   if (comm.group == kUnknownGroup) join(comm);
   return comm.line != nullptr;
 }
 
-// Counts the arrival. False when nobody can wait on this communicator.
-bool arrive(Comm& comm) {
-  if (!has_gate(comm)) return false;
-  // An error handler did not let the last one return.
+// Counts the arrival. Returns false if no rank can wait on this communicator.
+bool count_arrival(Comm& comm) {
+  if (!has_arrival_barrier(comm)) return false;
+  // The last collective did not return: an error handler left it.
   if (std::exchange(comm.inside, true)) switch_off(comm);
   count_in(comm);
   comm.arrived = detail::count_on(comm.line->arrivals);
@@ -141,8 +142,8 @@ int left(Comm* comm, int result) {
   return result;
 }
 
-// Whether a message for this rank is described and nobody moves it yet.
-bool is_described_for_me() {
+// A rendezvous message for this rank waits, and no rank moves it yet.
+bool is_rendezvous_for_me_waiting() {
   for (std::uint32_t rank = 0; rank < config.ranks; ++rank) {
     for (const p2p::SendSlot& slot : services.area(rank).send_table.slots) {
       const auto posted = slot.posted();
@@ -152,28 +153,28 @@ bool is_described_for_me() {
   return false;
 }
 
-// Before a call of the library where nobody helps, while a receive is under way that only this rank
-// can fill. From now on nothing is described. What was described before is on its way, or in the
-// library, where a few looks find it; or no receive is there for it yet, so there is an end.
-void settle_described() {
+// Before a call of the library without help, while a receive is under way that only this rank can
+// fill. From now on no message goes by rendezvous. Earlier rendezvous messages are moving, or the
+// library finds them in a few polls. Others have no receive yet, so the loop ends.
+void drain_rendezvous() {
   constexpr int kLooks = 16;
   announce_end_of_rendezvous();
   const std::uint64_t end = ticks() + ticks_from_ns(tuning::kSettleNs);
   for (int i = 0; rndv::receives.needs_this_rank(); ++i) {
-    if (i >= kLooks && (!is_described_for_me() || ticks() > end)) return;
+    if (i >= kLooks && (!is_rendezvous_for_me_waiting() || ticks() > end)) return;
     kick_progress();
     wait::note_failed_poll();
   }
 }
 
-// Counts the arrival; null where there is nothing left to wait for. Where a receive is under way
-// whose message only this rank can move, a member may be kept from arriving by just that: then all
-// are waited for, in the wait loop, whatever this rank needs.
-Comm* entered(Comm* comm) {
+// Counts the arrival; returns null if there is nothing left to wait for. While a receive is under
+// way whose message only this rank can move, that message may keep a member from arriving. In this
+// case the rank waits here for all members, in the wait loop, whatever it needs.
+Comm* enter_collective(Comm* comm) {
   services.exchange_detector.completes();
-  if (comm == nullptr || !arrive(*comm)) {
+  if (comm == nullptr || !count_arrival(*comm)) {
     const bool alone = comm != nullptr && comm->size == 1;
-    if (!alone && rndv::receives.needs_this_rank()) settle_described();
+    if (!alone && rndv::receives.needs_this_rank()) drain_rendezvous();
     return nullptr;
   }
   const bool tight =
@@ -193,12 +194,12 @@ void end_tight_loop() {
   detail::tight = {};
 }
 
-// As before, and lets the further calls of a tight loop pass.
-Comm* entered(MPI_Comm handle) {
+// The same by handle; lets further calls of a tight loop pass.
+Comm* enter_collective(MPI_Comm handle) {
   if (!switches.active) return nullptr;
   end_tight_loop();
   Comm* comm = comms::find(handle);
-  Comm* to_wait_on = entered(comm);
+  Comm* to_wait_on = enter_collective(comm);
   if (comm == nullptr || comm->line == nullptr || switches.threads) return to_wait_on;
   if (!switches.errors_are_fatal) return to_wait_on;
   if (const std::uint32_t granted = comm->pace.grant(); granted != 0) {
@@ -211,41 +212,41 @@ Comm* entered(MPI_Comm handle) {
 }  // namespace
 
 void all(MPI_Comm handle, bool moves_data) {
-  Comm* comm = entered(handle);
+  Comm* comm = enter_collective(handle);
   if (comm != nullptr && moves_data) wait_for_all(*comm);
 }
 
 void on_root(MPI_Comm handle, int root, bool moves_data) {
-  Comm* comm = entered(handle);
+  Comm* comm = enter_collective(handle);
   if (comm == nullptr || !moves_data || root == comm->rank) return;
   wait_for(*comm, [root](const Comm::Member& member) { return member.rank == root; });
 }
 
 void at_root(MPI_Comm handle, int root, bool moves_data) {
-  Comm* comm = entered(handle);
+  Comm* comm = enter_collective(handle);
   if (comm != nullptr && moves_data && root == comm->rank) wait_for_all(*comm);
 }
 
 void on_lower(MPI_Comm handle, bool moves_data) {
-  Comm* comm = entered(handle);
+  Comm* comm = enter_collective(handle);
   if (comm == nullptr || !moves_data) return;
   wait_for(*comm, [comm](const Comm::Member& member) { return member.rank < comm->rank; });
 }
 
-void none(MPI_Comm handle) { entered(handle); }
+void none(MPI_Comm handle) { enter_collective(handle); }
 
 void on_counts(MPI_Comm handle, const int* counts, std::optional<int> root) {
-  Comm* comm = entered(handle);
+  Comm* comm = enter_collective(handle);
   if (comm != nullptr && root.value_or(comm->rank) == comm->rank) wait_for_senders(*comm, counts);
 }
 void on_counts(MPI_Comm handle, const MPI_Count* counts, std::optional<int> root) {
-  Comm* comm = entered(handle);
+  Comm* comm = enter_collective(handle);
   if (comm != nullptr && root.value_or(comm->rank) == comm->rank) wait_for_senders(*comm, counts);
 }
 
 bool barrier(MPI_Comm handle) {
   Comm* comm = comms::find(handle);
-  return comm != nullptr && has_gate(*comm) && barrier(*comm);
+  return comm != nullptr && has_arrival_barrier(*comm) && barrier(*comm);
 }
 
 bool barrier(Comm& comm) {
@@ -260,14 +261,14 @@ bool barrier(Comm& comm) {
     return settled == comm.members.size();
   };
   wait_until_shared(are_there);
-  services.counters().collectives_gated.add(1);
+  services.counters().collectives_with_arrival_barrier.add(1);
   return comm.on_one_node;
 }
 
 void leave(Comm& comm) { count_out(comm); }
 
 void detail::started_beside_unhelped() {
-  if (rndv::receives.needs_this_rank()) settle_described();
+  if (rndv::receives.needs_this_rank()) drain_rendezvous();
 }
 
 int left(MPI_Comm handle, int result) {
@@ -282,7 +283,7 @@ namespace {
 std::mutex g_mutex;
 std::unordered_map<std::uint64_t, std::unique_ptr<Comm>> g_windows;
 
-Comm* find(MPI_Win win) {
+Comm* find_comm(MPI_Win win) {
   const std::lock_guard<std::mutex> hold(g_mutex);
   const auto at = g_windows.find(bits_of(win));
   return at == g_windows.end() ? nullptr : at->second.get();
@@ -290,15 +291,15 @@ Comm* find(MPI_Win win) {
 
 }  // namespace
 
-Comm* adopt(MPI_Comm comm, MPI_Win win) {
-  auto gate = comms::shadow(comm);
-  if (gate == nullptr) return nullptr;
-  arrivals::join(*gate);
-  restore(win, std::move(gate));
-  return find(win);
+Comm* adopt_arrival_barrier(MPI_Comm comm, MPI_Win win) {
+  auto shadow = comms::shadow(comm);
+  if (shadow == nullptr) return nullptr;
+  arrivals::join(*shadow);
+  restore_arrival_barrier(win, std::move(shadow));
+  return find_comm(win);
 }
 
-std::unique_ptr<Comm> take(MPI_Win win) {
+std::unique_ptr<Comm> remove_arrival_barrier(MPI_Win win) {
   const std::lock_guard<std::mutex> hold(g_mutex);
   const auto at = g_windows.find(bits_of(win));
   if (at == g_windows.end()) return nullptr;
@@ -308,25 +309,26 @@ std::unique_ptr<Comm> take(MPI_Win win) {
   return taken;
 }
 
-void restore(MPI_Win win, std::unique_ptr<Comm> gate) {
+void restore_arrival_barrier(MPI_Win win, std::unique_ptr<Comm> shadow) {
   const std::lock_guard<std::mutex> hold(g_mutex);
-  g_windows[bits_of(win)] = std::move(gate);
+  g_windows[bits_of(win)] = std::move(shadow);
 }
 
 }  // namespace mh::mpi::windows
 
 void mh::mpi::before_unhelped() {
-  if (switches.active && rndv::receives.needs_this_rank()) arrivals::settle_described();
+  if (switches.active && rndv::receives.needs_this_rank()) arrivals::drain_rendezvous();
 }
 
 void mh::mpi::arrivals::window(MPI_Win win) {
-  if (Comm* comm = switches.active ? entered(windows::find(win)) : nullptr) wait_for_all(*comm);
+  if (Comm* comm = switches.active ? enter_collective(windows::find_comm(win)) : nullptr)
+    wait_for_all(*comm);
 }
 
 void mh::mpi::arrivals::window_none(MPI_Win win) {
-  if (switches.active) entered(windows::find(win));
+  if (switches.active) enter_collective(windows::find_comm(win));
 }
 
 int mh::mpi::arrivals::left_window(MPI_Win win, int result) {
-  return switches.active ? left(windows::find(win), result) : result;
+  return switches.active ? left(windows::find_comm(win), result) : result;
 }

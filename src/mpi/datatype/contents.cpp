@@ -6,7 +6,7 @@
 namespace mh::mpi {
 namespace {
 
-bool predefined(int combiner) {
+bool is_predefined_combiner(int combiner) {
   return combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_REAL ||
          combiner == MPI_COMBINER_F90_COMPLEX || combiner == MPI_COMBINER_F90_INTEGER;
 }
@@ -19,41 +19,41 @@ std::uint64_t size_of(MPI_Datatype type) {
   return size > 0 ? static_cast<std::uint64_t>(size) : 0;
 }
 
-Bounds bounds_of(MPI_Datatype type) {
-  Bounds found;
+TypeBounds bounds_of(MPI_Datatype type) {
+  TypeBounds found;
   real.Type_get_extent_x(type, &found.lower, &found.extent);
   return found;
 }
 
-Bounds true_bounds_of(MPI_Datatype type) {
-  Bounds found;
+TypeBounds true_bounds_of(MPI_Datatype type) {
+  TypeBounds found;
   real.Type_get_true_extent_x(type, &found.lower, &found.extent);
   return found;
 }
 
-bool Contents::is_predefined() const { return predefined(combiner_); }
+bool Contents::is_predefined() const { return is_predefined_combiner(combiner_); }
 
 Contents::Contents(MPI_Datatype type) {
   Sizes sizes;
-  readable_ = read_envelope(type, sizes, combiner_) &&
-              (sizes.counts == 0 || real.Type_get_contents_c != nullptr);
+  is_readable_ = read_envelope(type, sizes, combiner_) &&
+                 (sizes.counts == 0 || real.Type_get_contents_c != nullptr);
   is_large_ = sizes.counts != 0;
-  if (!readable_ || is_predefined()) return;
+  if (!is_readable_ || is_predefined()) return;
   integers_.resize(static_cast<std::size_t>(sizes.integers));
   addresses_.resize(static_cast<std::size_t>(sizes.addresses));
   counts_.resize(static_cast<std::size_t>(sizes.counts));
   types_.resize(static_cast<std::size_t>(sizes.types));
-  readable_ = read_arguments(type, sizes);
-  if (!readable_) types_.clear();
+  is_readable_ = read_arguments(type, sizes);
+  if (!is_readable_) types_.clear();
 }
 
 Contents::~Contents() {
-  // A component type is ours to free unless it is the library's own.
+  // A component type must be freed unless it is predefined.
   for (MPI_Datatype type : types_) {
     Sizes sizes;
     int combiner = MPI_COMBINER_NAMED;
     read_envelope(type, sizes, combiner);
-    if (!predefined(combiner)) real.Type_free(&type);
+    if (!is_predefined_combiner(combiner)) real.Type_free(&type);
   }
 }
 
@@ -87,9 +87,9 @@ std::vector<std::int64_t> Contents::numbers(std::size_t first, std::size_t count
   return made;
 }
 
-std::vector<std::int64_t> Contents::places(std::size_t count, std::size_t before) const {
+std::vector<std::int64_t> Contents::displacements(std::size_t count, std::size_t before) const {
   std::vector<std::int64_t> made(count);
-  for (std::size_t i = 0; i < count; ++i) made[i] = place(i, before);
+  for (std::size_t i = 0; i < count; ++i) made[i] = displacement(i, before);
   return made;
 }
 

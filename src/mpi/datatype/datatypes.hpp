@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a transfer has to know of a datatype: its size, and whether its elements lie without gaps
-// and in order from the first byte on, so that `count` of them are simply count * size bytes.
+// The size of a datatype, and whether its elements are contiguous: without gaps and in order from
+// the first byte, so that `count` elements are count * size bytes.
 //
-// Found out once per datatype from the standard's own inquiry calls and cached until MPI_Type_free.
-// A type that is not committed is of no bytes here, and not cached: whoever has nothing to move
-// leaves the call to the library, which refuses the type. Any thread.
+// Found once per datatype by the standard's inquiry calls, and cached until MPI_Type_free. A type
+// that is not committed has 0 bytes here and is not cached. A call with nothing to move then goes
+// to the library, which refuses the type. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -31,15 +31,15 @@ inline Info unpack(std::uint64_t word) { return {word >> 1U, (word & 1U) != 0}; 
 inline std::uint64_t pack(Info info) { return info.size << 1U | (info.contiguous ? 1U : 0U); }
 }  // namespace detail
 
-// Of `count` elements of a type that has been asked about before, else kUnknown bytes; without a
-// call, so that a wrapper may ask on its shortest way.
+// The size of `count` elements of a cached type; kUnknown bytes for any other. Makes no call, so
+// that a wrapper may use it on its shortest path.
 inline constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
-struct Known {
+struct KnownSize {
   std::uint64_t bytes;
   bool contiguous;
 };
 template <class Count>
-[[gnu::always_inline]] inline Known known(Count count, MPI_Datatype type) {
+[[gnu::always_inline]] inline KnownSize known(Count count, MPI_Datatype type) {
   std::uint64_t word = 0;
   if (count < 0 || !detail::cache.find(bits_of(type), word)) return {kUnknown, false};
   const Info info = detail::unpack(word);
@@ -53,23 +53,24 @@ inline Info info(MPI_Datatype type) {
   return detail::inspect(type);
 }
 
-// Whether the library takes operations of this type: it is one, and committed.
+// The library accepts operations with this type: it is valid and committed.
 inline bool is_usable(MPI_Datatype type) {
   std::uint64_t word = 0;
   return detail::cache.find(bits_of(type), word) || detail::is_committed(type);
 }
 
-// The communicator of this rank alone, with errors returned, on which the library is asked whether
-// a type is committed: no inquiry call says so. Until then, and after stop(), all types are.
-void ask_on(MPI_Comm self);
-void stop();
+// `self`: a communicator of this rank alone, which returns errors. On it the library is asked
+// whether a type is committed, since no inquiry call tells. Before this call, and after
+// stop_commit_probes(), all types count as committed.
+void probe_commits_on(MPI_Comm self);
+void stop_commit_probes();
 
-// MPI_Type_free: the handle may come back as another type.
-inline void forget(MPI_Datatype type) {
+// For MPI_Type_free: the handle may come back as another type.
+inline void forget_type(MPI_Datatype type) {
   detail::cache.drop(bits_of(type));
-  packing::forget(type);
-  layouts::forget(type);
-  elements::forget(type);
+  packing::forget_type(type);
+  layouts::forget_type(type);
+  elements::forget_type(type);
 }
 
 }  // namespace mh::mpi::datatypes

@@ -12,9 +12,9 @@
 namespace mh::mpi::elements {
 namespace {
 
-using onesided::Type;
+using mh::rma::Type;
 
-// What the names of predefined types, without MPI_, say; their sizes say the rest.
+// Names of predefined types without MPI_. Name and size together determine the type.
 constexpr std::string_view kIntegers[] = {
     "AINT",   "COUNT",     "INT",           "INT16_T",  "INT32_T",  "INT64_T",
     "INT8_T", "INTEGER",   "INTEGER1",      "INTEGER2", "INTEGER4", "INTEGER8",
@@ -30,11 +30,11 @@ constexpr std::string_view kComplexes[] = {
     "CXX_FLOAT_COMPLEX", "C_COMPLEX", "C_DOUBLE_COMPLEX", "C_FLOAT_COMPLEX", "DOUBLE_COMPLEX"};
 constexpr std::string_view kLogicals[] = {"CXX_BOOL", "C_BOOL",   "LOGICAL", "LOGICAL1",
                                           "LOGICAL2", "LOGICAL4", "LOGICAL8"};
-struct Pair {
+struct PairName {
   std::string_view name;
   Type type;
 };
-constexpr Pair kPairs[] = {
+constexpr PairName kPairs[] = {
     {"DOUBLE_INT", Type::double_int},
     {"FLOAT_INT", Type::float_int},
     {"LONG_DOUBLE_INT", Type::long_double_int},
@@ -46,8 +46,8 @@ constexpr Pair kPairs[] = {
     {"2REAL", Type::float_float},
 };
 
-// The type with so many bytes among `sizes` types that follow each other in onesided::Type, each
-// twice as long as the one before.
+// The type with that size among `sizes` consecutive types of mh::rma::Type, each twice as long as
+// the type before.
 Type by_bytes(std::uint64_t bytes, Type smallest, std::uint64_t smallest_bytes, int sizes) {
   for (int i = 0; i < sizes; ++i) {
     if (bytes == smallest_bytes << static_cast<unsigned>(i)) {
@@ -57,11 +57,11 @@ Type by_bytes(std::uint64_t bytes, Type smallest, std::uint64_t smallest_bytes, 
   return Type::other;
 }
 
-Type integer(std::uint64_t bytes) { return by_bytes(bytes, Type::int8, 1, 4); }
-Type real_number(std::uint64_t bytes) { return by_bytes(bytes, Type::float32, 4, 2); }
-Type complex(std::uint64_t bytes) { return by_bytes(bytes, Type::complex64, 8, 2); }
+Type integer_type(std::uint64_t bytes) { return by_bytes(bytes, Type::int8, 1, 4); }
+Type real_type(std::uint64_t bytes) { return by_bytes(bytes, Type::float32, 4, 2); }
+Type complex_type(std::uint64_t bytes) { return by_bytes(bytes, Type::complex64, 8, 2); }
 
-Type named(MPI_Datatype type, std::uint64_t bytes) {
+Type named_type(MPI_Datatype type, std::uint64_t bytes) {
   char text[MPI_MAX_OBJECT_NAME + 1] = {};
   int length = 0;
   if (real.Type_get_name(type, text, &length) != MPI_SUCCESS) return Type::other;
@@ -71,49 +71,50 @@ Type named(MPI_Datatype type, std::uint64_t bytes) {
   const auto is_in = [name](const auto& names) {
     return std::ranges::find(names, name) != std::end(names);
   };
-  // REAL16 and its like may be another 16 bytes than C's.
+  // REAL16 and similar types may have another 16-byte format than C's long double.
   if (name == "LONG_DOUBLE") return Type::long_double;
   if (name == "C_LONG_DOUBLE_COMPLEX" || name == "CXX_LONG_DOUBLE_COMPLEX") {
     return Type::complex_long_double;
   }
   if (name == "BYTE") return bytes == 1 ? Type::byte8 : Type::other;
-  if (is_in(kIntegers)) return integer(bytes);
+  if (is_in(kIntegers)) return integer_type(bytes);
   if (is_in(kNaturals)) return by_bytes(bytes, Type::uint8, 1, 4);
-  if (is_in(kReals)) return real_number(bytes);
-  if (is_in(kComplexes)) return complex(bytes);
+  if (is_in(kReals)) return real_type(bytes);
+  if (is_in(kComplexes)) return complex_type(bytes);
   if (is_in(kLogicals)) return by_bytes(bytes, Type::logical8, 1, 4);
-  const auto* pair = std::ranges::find(kPairs, name, &Pair::name);
+  const auto* pair = std::ranges::find(kPairs, name, &PairName::name);
   return pair != std::end(kPairs) ? pair->type : Type::other;
 }
 
-// Made by MPI_Type_create_f90_real and its like: what they are is how large they are.
-Type parameterised(int combiner, std::uint64_t bytes) {
-  if (combiner == MPI_COMBINER_F90_REAL) return real_number(bytes);
-  return combiner == MPI_COMBINER_F90_COMPLEX ? complex(bytes) : integer(bytes);
+// Made by MPI_Type_create_f90_real and similar calls: the size determines the type.
+Type parameterised_type(int combiner, std::uint64_t bytes) {
+  if (combiner == MPI_COMBINER_F90_REAL) return real_type(bytes);
+  return combiner == MPI_COMBINER_F90_COMPLEX ? complex_type(bytes) : integer_type(bytes);
 }
 
-// What a type consists of: nothing, elements of one predefined type, or unlike ones.
-struct Kind {
-  enum class Parts : std::uint8_t { none, alike, unlike } parts = Parts::none;
+enum class Composition : std::uint8_t { none, alike, unlike };
+
+// The content of a type: nothing, elements of one predefined type, or elements of several.
+struct TypeContent {
+  Composition parts = Composition::none;
   MPI_Datatype basic{};
-  int combiner = 0;  // of the basic one
+  int combiner = 0;  // of the basic type
 };
 
-Kind read(MPI_Datatype type, int depth) {
-  using Parts = Kind::Parts;
+TypeContent read_content(MPI_Datatype type, int depth) {
   const Contents made(type);
-  if (!made.readable() || depth > kDeepestType) return {.parts = Parts::unlike};
+  if (!made.is_readable() || depth > kDeepestType) return {.parts = Composition::unlike};
   if (made.is_predefined()) {
     if (size_of(type) == 0) return {};  // a marker of bounds
-    return {.parts = Parts::alike, .basic = type, .combiner = made.combiner()};
+    return {.parts = Composition::alike, .basic = type, .combiner = made.combiner()};
   }
-  Kind found;
+  TypeContent found;
   for (std::size_t i = 0; i < made.types(); ++i) {
     if (i > 0 && made.type(i) == made.type(i - 1)) continue;
-    const Kind part = read(made.type(i), depth + 1);
-    if (part.parts == Parts::none) continue;
-    const bool differs = found.parts == Parts::alike && found.basic != part.basic;
-    if (part.parts == Parts::unlike || differs) return {.parts = Parts::unlike};
+    const TypeContent part = read_content(made.type(i), depth + 1);
+    if (part.parts == Composition::none) continue;
+    const bool differs = found.parts == Composition::alike && found.basic != part.basic;
+    if (part.parts == Composition::unlike || differs) return {.parts = Composition::unlike};
     found = part;
   }
   return found;
@@ -122,24 +123,24 @@ Kind read(MPI_Datatype type, int depth) {
 }  // namespace
 
 Element detail::inspect(MPI_Datatype type) {
-  const Kind kind = read(type, 0);
+  const TypeContent kind = read_content(type, 0);
   Element found;
-  if (kind.parts == Kind::Parts::alike) {
+  if (kind.parts == Composition::alike) {
     const std::uint64_t bytes = size_of(kind.basic);
     const auto extent = static_cast<std::uint64_t>(bounds_of(kind.basic).extent);
-    found = {.type = kind.combiner == MPI_COMBINER_NAMED ? named(kind.basic, bytes)
-                                                         : parameterised(kind.combiner, bytes),
+    found = {.type = kind.combiner == MPI_COMBINER_NAMED ? named_type(kind.basic, bytes)
+                                                         : parameterised_type(kind.combiner, bytes),
              .uniform = extent >= bytes,
              .padded = extent != bytes,
              .named = kind.basic == type && kind.combiner == MPI_COMBINER_NAMED,
              .bytes = static_cast<std::uint32_t>(extent)};
-    // A library with other structures than the compiler's: it computes itself.
-    if (onesided::bytes_of(found.type) != found.bytes) found.type = Type::other;
+    // The library's structures differ from the compiler's: only the library can compute with them.
+    if (mh::rma::bytes_of(found.type) != found.bytes) found.type = Type::other;
   }
   cache.fill(bits_of(type), pack(found));
   return found;
 }
 
-MPI_Datatype basic_of(MPI_Datatype type) { return read(type, 0).basic; }
+MPI_Datatype basic_of(MPI_Datatype type) { return read_content(type, 0).basic; }
 
 }  // namespace mh::mpi::elements

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The basic elements that a datatype consists of, as accumulates need them: all of one kind.
+// The basic elements of a datatype, which an accumulate needs to be all of one kind.
 //
-// A predefined type is known by its name, which every library gives it, and by its size; one whose
-// name says nothing (MPI_CHAR, extensions of a library) is computed by the library, never here.
-// Found out once a type and cached until MPI_Type_free. Any thread.
+// A predefined type is recognised by its name, which is the same in all libraries, and by its size.
+// The library itself computes with types whose names do not tell (MPI_CHAR, extensions). Found once
+// per type and cached until MPI_Type_free. Thread-safe.
 #pragma once
 
 #include <cstdint>
 
 #include "mpi/abi.hpp"
 #include "mpi/handle_cache.hpp"
-#include "onesided/reduce.hpp"
+#include "rma/reduce.hpp"
 
 namespace mh::mpi::elements {
 
 struct Element {
-  onesided::Type type = onesided::Type::other;
-  bool uniform = false;     // all of one kind; else nothing else is known
+  mh::rma::Type type = mh::rma::Type::other;
+  bool uniform = false;     // all elements are of one kind; else the other fields are undefined
   bool padded = false;      // with a gap inside (MPI_DOUBLE_INT): larger than its MPI size
-  bool named = false;       // the type itself has a name of the standard
-  std::uint32_t bytes = 0;  // from one to the next in an array
+  bool named = false;       // the type itself is named by the standard
+  std::uint32_t bytes = 0;  // from one element to the next in an array
 };
 
 namespace detail {
@@ -32,7 +32,7 @@ inline std::uint64_t pack(const Element& element) {
          static_cast<std::uint64_t>(element.bytes) << 16U;
 }
 inline Element unpack(std::uint64_t word) {
-  return {.type = static_cast<onesided::Type>(word & 0xffU),
+  return {.type = static_cast<mh::rma::Type>(word & 0xffU),
           .uniform = (word >> 8U & 1U) != 0,
           .padded = (word >> 9U & 1U) != 0,
           .named = (word >> 10U & 1U) != 0,
@@ -50,7 +50,7 @@ inline Element of(MPI_Datatype type) {
 // The predefined type of the elements of a uniform type.
 MPI_Datatype basic_of(MPI_Datatype type);
 
-// MPI_Type_free: the handle may come back as another type.
-inline void forget(MPI_Datatype type) { detail::cache.drop(bits_of(type)); }
+// For MPI_Type_free: the handle may come back as another type.
+inline void forget_type(MPI_Datatype type) { detail::cache.drop(bits_of(type)); }
 
 }  // namespace mh::mpi::elements

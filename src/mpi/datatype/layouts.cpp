@@ -18,12 +18,12 @@ using layout::LayoutPtr;
 
 constexpr Status kUnknown{Code::unsupported};
 
-// What is made of a basic type with a gap inside.
+// How to treat a basic type with a gap inside.
 enum class Gaps : bool { unknown, filled };
 
-Result<LayoutPtr> read(MPI_Datatype type, int depth, Gaps gaps);
+Result<LayoutPtr> read_layout(MPI_Datatype type, int depth, Gaps gaps);
 
-Result<LayoutPtr> basic(MPI_Datatype type, Gaps gaps) {
+Result<LayoutPtr> basic_layout(MPI_Datatype type, Gaps gaps) {
   const auto size = static_cast<MPI_Count>(size_of(type));
   const auto [lower, extent] = bounds_of(type);
   if (lower != 0 || extent < size) return kUnknown;
@@ -41,14 +41,14 @@ layout::Distribution distribution_of(int distribution) {
                                                : layout::Distribution::none;
 }
 
-Result<LayoutPtr> subarray(const Contents& made, const layout::Layout& child) {
+Result<LayoutPtr> subarray_layout(const Contents& made, const layout::Layout& child) {
   const auto dims = static_cast<std::size_t>(made.front(0));
   const auto numbers = [&](std::size_t part) { return made.numbers_behind(1, part * dims, dims); };
   return layout::subarray(numbers(0), numbers(1), numbers(2), order_of(made.behind(1, 3 * dims)),
                           child);
 }
 
-Result<LayoutPtr> darray(const Contents& made, const layout::Layout& child) {
+Result<LayoutPtr> darray_layout(const Contents& made, const layout::Layout& child) {
   const auto dims = static_cast<std::size_t>(made.front(2));
   const std::vector<std::int64_t> sizes = made.numbers_behind(3, 0, dims);
   const auto integer = [&](std::size_t part, std::size_t d) {
@@ -66,22 +66,22 @@ Result<LayoutPtr> darray(const Contents& made, const layout::Layout& child) {
   return layout::darray(made.front(1), distributed, order_of(integer(3, 0)), child);
 }
 
-Result<LayoutPtr> structure(const Contents& made, int depth, Gaps gaps) {
+Result<LayoutPtr> structure_layout(const Contents& made, int depth, Gaps gaps) {
   const auto count = static_cast<std::size_t>(made.number(0));
   std::vector<LayoutPtr> children;
   for (std::size_t i = 0; i < made.types(); ++i) {
-    // Members of one type are read once.
+    // Consecutive members of the same type are read once.
     const bool again = i > 0 && made.type(i) == made.type(i - 1);
     Result<LayoutPtr> child =
-        again ? Result<LayoutPtr>(children.back()) : read(made.type(i), depth + 1, gaps);
+        again ? Result<LayoutPtr>(children.back()) : read_layout(made.type(i), depth + 1, gaps);
     if (!child) return child;
     children.push_back(*child);
   }
-  return layout::structure(made.numbers(1, count), made.places(count, 1 + count), children);
+  return layout::structure(made.numbers(1, count), made.displacements(count, 1 + count), children);
 }
 
-// Constructors of one component type.
-Result<LayoutPtr> composed(const Contents& made, const LayoutPtr& part) {
+// Constructors with one component type.
+Result<LayoutPtr> composed_layout(const Contents& made, const LayoutPtr& part) {
   const layout::Layout& child = *part;
   const auto listed = [&] { return static_cast<std::size_t>(made.number(0)); };
   switch (made.combiner()) {
@@ -92,100 +92,100 @@ Result<LayoutPtr> composed(const Contents& made, const LayoutPtr& part) {
     case MPI_COMBINER_VECTOR:
       return layout::vector(made.number(0), made.number(1), made.number(2), child);
     case MPI_COMBINER_HVECTOR:
-      return layout::hvector(made.number(0), made.number(1), made.place(0, 2), child);
+      return layout::hvector(made.number(0), made.number(1), made.displacement(0, 2), child);
     case MPI_COMBINER_INDEXED:
       return layout::indexed(made.numbers(1, listed()), made.numbers(1 + listed(), listed()),
                              child);
     case MPI_COMBINER_HINDEXED:
-      return layout::hindexed(made.numbers(1, listed()), made.places(listed(), 1 + listed()),
+      return layout::hindexed(made.numbers(1, listed()), made.displacements(listed(), 1 + listed()),
                               child);
     case MPI_COMBINER_INDEXED_BLOCK:
       return layout::indexed_block(made.number(1), made.numbers(2, listed()), child);
     case MPI_COMBINER_HINDEXED_BLOCK:
-      return layout::hindexed_block(made.number(1), made.places(listed(), 2), child);
+      return layout::hindexed_block(made.number(1), made.displacements(listed(), 2), child);
     case MPI_COMBINER_SUBARRAY:
-      return subarray(made, child);
+      return subarray_layout(made, child);
     case MPI_COMBINER_DARRAY:
-      return darray(made, child);
+      return darray_layout(made, child);
     case MPI_COMBINER_RESIZED:
-      return layout::resized(made.place(0, 0), made.place(1, 0), child);
+      return layout::resized(made.displacement(0, 0), made.displacement(1, 0), child);
     default:
       return kUnknown;
   }
 }
 
-// With the library's own bounds: where the standard leaves a choice (padding), they decide.
+// Applies the library's own bounds, which decide where the standard leaves a choice (padding).
 Result<LayoutPtr> with_bounds_of(MPI_Datatype type, const LayoutPtr& layout) {
   const auto [lower, extent] = bounds_of(type);
   if (lower == layout->lower() && extent == layout->extent()) return layout;
   return layout::resized(lower, extent, *layout);
 }
 
-Result<LayoutPtr> read(MPI_Datatype type, int depth, Gaps gaps) {
+Result<LayoutPtr> read_layout(MPI_Datatype type, int depth, Gaps gaps) {
   const Contents made(type);
-  if (!made.readable() || depth > kDeepestType) return kUnknown;
-  if (made.is_predefined()) return basic(type, gaps);
+  if (!made.is_readable() || depth > kDeepestType) return kUnknown;
+  if (made.is_predefined()) return basic_layout(type, gaps);
   Result<LayoutPtr> layout = kUnknown;
   if (made.combiner() == MPI_COMBINER_STRUCT) {
-    layout = structure(made, depth, gaps);
+    layout = structure_layout(made, depth, gaps);
   } else if (made.types() == 1) {
-    Result<LayoutPtr> child = read(made.type(0), depth + 1, gaps);
+    Result<LayoutPtr> child = read_layout(made.type(0), depth + 1, gaps);
     if (!child) return child;
-    layout = composed(made, *child);
+    layout = composed_layout(made, *child);
   }
   return layout ? with_bounds_of(type, *layout) : layout;
 }
 
-bool agrees(MPI_Datatype type, const layout::Layout& layout) {
+bool agrees_with_library(MPI_Datatype type, const layout::Layout& layout) {
   if (size_of(type) != layout.size()) return false;
-  if (layout.size() == 0) return true;  // of nothing, libraries say different bounds
+  if (layout.size() == 0) return true;  // libraries differ in the bounds of an empty type
   const auto [lower, extent] = true_bounds_of(type);
   return lower == layout.true_lower() && lower + extent == layout.true_upper();
 }
 
-// What is known of a type.
-struct Known {
-  LayoutPtr layout;          // null if it has none
-  bool describable = false;  // a descriptor can be received in its place
+// The cached result for a type.
+struct CachedLayout {
+  LayoutPtr layout;               // null if there is none
+  bool holds_rts_header = false;  // an RTS header can be received with this type
 };
 
-Known inspect(MPI_Datatype type) {
-  const Result<LayoutPtr> layout = read(type, 0, Gaps::unknown);
-  if (!layout || !agrees(type, **layout)) return {};
-  return {.layout = *layout, .describable = ends_element(type, p2p::kRtsBytes)};
+CachedLayout inspect(MPI_Datatype type) {
+  const Result<LayoutPtr> layout = read_layout(type, 0, Gaps::unknown);
+  if (!layout || !agrees_with_library(type, **layout)) return {};
+  return {.layout = *layout, .holds_rts_header = ends_element(type, p2p::kRtsBytes)};
 }
 
 std::mutex g_mutex;
-std::unordered_map<std::uint64_t, Known> g_known;
+std::unordered_map<std::uint64_t, CachedLayout> g_known;
 
-Known known(MPI_Datatype type) {
+CachedLayout cached_layout(MPI_Datatype type) {
   if (type == MPI_DATATYPE_NULL) return {};
   {
     const std::lock_guard<std::mutex> hold(g_mutex);
     const auto at = g_known.find(bits_of(type));
     if (at != g_known.end()) return at->second;
   }
-  // Not under the lock: a long list takes milliseconds. Two threads may read the same type.
-  Known found = inspect(type);
+  // Without the lock: a long list takes milliseconds. Two threads may read the same type.
+  CachedLayout found = inspect(type);
   const std::lock_guard<std::mutex> hold(g_mutex);
   return g_known.emplace(bits_of(type), std::move(found)).first->second;
 }
 
 }  // namespace
 
-LayoutPtr of(MPI_Datatype type) { return known(type).layout; }
+LayoutPtr of(MPI_Datatype type) { return cached_layout(type).layout; }
 
-LayoutPtr of_describable(MPI_Datatype type) {
-  const Known found = known(type);
-  return found.describable ? found.layout : nullptr;
+LayoutPtr of_rendezvous(MPI_Datatype type) {
+  const CachedLayout found = cached_layout(type);
+  return found.holds_rts_header ? found.layout : nullptr;
 }
 
 LayoutPtr padded_of(MPI_Datatype type) {
-  Result<LayoutPtr> layout = read(type, 0, Gaps::filled);
+  Result<LayoutPtr> layout = read_layout(type, 0, Gaps::filled);
   return layout ? std::move(*layout) : nullptr;
 }
 
-void forget(MPI_Datatype type) {
+void forget_type(MPI_Datatype type) {
   const std::lock_guard<std::mutex> hold(g_mutex);
   g_known.erase(bits_of(type));
 }

@@ -14,13 +14,13 @@ bool is_ours(const layout::Layout* layout) {
 
 }  // namespace
 
-void learn(MPI_Datatype type) {
+void learn_type(MPI_Datatype type) {
   const layout::LayoutPtr layout = layouts::of(type);
   detail::layouts.fill(bits_of(type),
                        is_ours(layout.get()) ? reinterpret_cast<std::uint64_t>(layout.get()) : 0);
 }
 
-void leave(MPI_Datatype type, const layout::Layout* layout) {
+void leave_type(MPI_Datatype type, const layout::Layout* layout) {
   const MPI_Count most = layout == nullptr
                              ? std::numeric_limits<MPI_Count>::max()
                              : static_cast<MPI_Count>((least_bytes(*layout) - 1) / layout->size());
@@ -28,7 +28,7 @@ void leave(MPI_Datatype type, const layout::Layout* layout) {
   detail::left.most.store(most, std::memory_order_relaxed);
 }
 
-void forget(MPI_Datatype type) {
+void forget_type(MPI_Datatype type) {
   detail::layouts.drop(bits_of(type));
   if (detail::left.type.load(std::memory_order_relaxed) == type) {
     detail::left.most.store(-1, std::memory_order_relaxed);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which calls of MPI_Pack and MPI_Unpack the layout engine does, because it is faster.
+// Selects the calls of MPI_Pack and MPI_Unpack that the layout engine does, because it is faster.
 //
-// The packed stream of the MPI libraries at hand is that of the engine (tests/mpi/layouts). A
-// type's first call is the library's own: only if it succeeds is the type read, so a handle that is
-// wrong or not committed gets the library's error. Whatever else looks odd (no room, negative
-// numbers, an unknown communicator, MPI_BOTTOM) is left to the library as well, and so are short
-// streams, types without gaps, those of blocks that the library is as quick with, and all of a
-// program that has loaded an accelerator's run time. MPI_Pack_external
-// stays the library's: its bytes are in another order. Any thread.
+// The packed stream of the supported MPI libraries is that of the engine (tests/mpi/layouts). The
+// first call with a type is the library's; the type is read only if that call succeeds, so that a
+// wrong or uncommitted handle gets the library's error. The library also gets every call with
+// doubtful arguments: a buffer that is too small, negative numbers, an unknown communicator,
+// MPI_BOTTOM. It gets short streams, types without gaps, block sizes with which it is as fast, and
+// all calls of a program that has loaded an accelerator runtime. MPI_Pack_external stays the
+// library's: its byte order differs. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -20,9 +20,9 @@
 
 namespace mh::mpi::packing {
 
-// The shortest stream (bytes) that the engine is faster with, of blocks that are so long on
-// average. Open MPI is as fast with blocks of less than a line, and quick with few that are longer;
-// MPICH with none: docs/decisions/layout.
+// The shortest stream (bytes) with which the engine is faster, by the mean length of its blocks.
+// Open MPI is as fast with blocks of less than a cache line, and fast with a few longer blocks;
+// MPICH is slower with all: docs/decisions/layout.
 constexpr std::uint64_t least_bytes([[maybe_unused]] std::uint64_t block) {
 #if defined(MH_ABI_OPENMPI)
   if (block <= 24) return 2048;
@@ -36,42 +36,43 @@ inline std::uint64_t least_bytes(const layout::Layout& layout) {
 }
 
 namespace detail {
-// By type: the address of its layout, which layouts::of() keeps until the type is freed, or 0 where
-// its streams are the library's.
+// By type: the address of its layout, which layouts::of() keeps until the type is freed; 0 if the
+// type is left to the library.
 inline HandleCache<> layouts;
 
-// The last type that was left to the library, and up to which count: the shortest calls take 12 ns.
-// Relaxed, and the two need not fit together: to leave a call to the library is never wrong.
-struct Left {
+// The last type that was left to the library, and the largest such count. Kept because the shortest
+// calls take 12 ns. relaxed: the two fields need not match, since leaving a call to the library is
+// never wrong.
+struct LeftCall {
   std::atomic<MPI_Datatype> type{};
   std::atomic<MPI_Count> most{-1};
 };
-inline Left left;
+inline LeftCall left;
 }  // namespace detail
 
-// True if a call with so many elements is known to be the library's. Without a call of its own.
+// A call with so many elements is known to be the library's. Makes no call.
 template <class Count>
 bool is_left(MPI_Datatype type, Count count) {
   return type == detail::left.type.load(std::memory_order_relaxed) &&
          count <= detail::left.most.load(std::memory_order_relaxed);
 }
 
-// What is known of a type: nothing yet, or its layout, null where its streams are the library's.
-struct Known {
+// `layout` is null if the type is left to the library.
+struct PackedLayout {
   bool known;
   const layout::Layout* layout;
 };
-inline Known find(MPI_Datatype type) {
+inline PackedLayout find_layout(MPI_Datatype type) {
   std::uint64_t address = 0;
   if (!detail::layouts.find(bits_of(type), address)) return {.known = false, .layout = nullptr};
   return {.known = true, .layout = reinterpret_cast<const layout::Layout*>(address)};
 }
 
-// The library has accepted a call with this type.
-void learn(MPI_Datatype type);
-// A call with this type was left to the library; likewise shorter ones from now on.
-void leave(MPI_Datatype type, const layout::Layout* layout);
-// MPI_Type_free: the handle may come back as another type.
-void forget(MPI_Datatype type);
+// Records a type that the library has accepted in a call.
+void learn_type(MPI_Datatype type);
+// Leaves this call, and shorter ones with the same type, to the library.
+void leave_type(MPI_Datatype type, const layout::Layout* layout);
+// For MPI_Type_free: the handle may come back as another type.
+void forget_type(MPI_Datatype type);
 
 }  // namespace mh::mpi::packing

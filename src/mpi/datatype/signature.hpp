@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The type signature of a message: the sizes of its basic elements, in order.
 //
-// A descriptor is received with the receiver's type. Its bytes must be whole basic elements of that
-// (MPICH takes anything else for a truncated message), and the signature is all that sender and
-// receiver are sure to have in common.
+// An RTS header is received with the receiver's type. It must consist of whole basic elements of
+// that type, since MPICH takes anything else for a truncated message. The signature is all that
+// sender and receiver are sure to have in common. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace mh::mpi {
 
-// Whether a basic element of a long message of this type ends after so many bytes. Reads the type
-// level by level, as far as those bytes go; false if it cannot be read.
+// A basic element of a long message of this type ends after `bytes` bytes. Reads the type level by
+// level, as far as those bytes; false if the type cannot be read.
 bool ends_element(MPI_Datatype type, std::uint64_t bytes);
 
 }  // namespace mh::mpi

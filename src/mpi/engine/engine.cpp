@@ -50,7 +50,7 @@ mh_layout* mh_layout_of(MPI_Datatype type) {
 
 void mh_layout_close(mh_layout* layout) { delete layout; }
 
-void mh_layout_forget(MPI_Datatype type) { mpi::layouts::forget(type); }
+void mh_layout_forget(MPI_Datatype type) { mpi::layouts::forget_type(type); }
 
 size_t mh_layout_size(const mh_layout* layout) { return layout->held->size(); }
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How a wrapper becomes an entry of the front, and how a tool behind us is kept from coming back.
+// Makes a wrapper an entry of the front, and guards against calls that come back from a tool behind
+// us.
 //
-// A tool that follows us exports MPI_X and calls PMPI_X, which is ours again. While a call of ours
-// is inside the tool (`depth` > 0), what comes back through PMPI_X goes to the library and what
-// comes back through MPI_X to the tool, as it would without us. Without such a tool entries are the
-// wrappers themselves and `next` holds the library's own functions: nothing is paid. Limit: user
-// code the library calls back inside a guarded call (attribute copy functions, error handlers) is
-// unhelped.
+// A tool behind us exports MPI_X and calls PMPI_X, which is ours again. Our calls into the tool are
+// counted (`depth`). Inside the tool, calls of PMPI_X go to the library and calls of MPI_X to the
+// tool, as without us. Without such a tool, entries are the wrappers themselves and `next` holds
+// the library's own functions, at no cost. Thread-safe, except refill_table(). Limit: user code
+// that the library calls inside a guarded call (attribute copy functions, error handlers) is not
+// helped.
 #pragma once
 
 #include <cstdint>
@@ -18,26 +19,26 @@ namespace mh::mpi {
 
 namespace detail {
 
-extern Next tool;  // the functions of the tool behind us; nullptr where it has none
-extern constinit thread_local int depth;  // calls of this thread now inside the tool
+extern Next tool;  // the functions of the tool behind us; null where it has none
+extern constinit thread_local int depth;  // calls of this thread that are inside the tool
 
-struct Inside {
-  Inside() { ++depth; }
-  ~Inside() { --depth; }
-  Inside(const Inside&) = delete;
-  Inside& operator=(const Inside&) = delete;
+struct ToolCall {
+  ToolCall() { ++depth; }
+  ~ToolCall() { --depth; }
+  ToolCall(const ToolCall&) = delete;
+  ToolCall& operator=(const ToolCall&) = delete;
 };
 
 template <class Signature>
-struct Guard;
+struct ToolGuard;
 
 template <class... Arguments>
-struct Guard<int (*)(Arguments...)> {
+struct ToolGuard<int (*)(Arguments...)> {
   using Function = int (*)(Arguments...);
 
   template <Function Next::*call>
   static int into_tool(Arguments... arguments) {
-    Inside inside;
+    ToolCall inside;
     return (tool.*call)(arguments...);
   }
   template <Function Next::*call, Function wrapper>
@@ -53,24 +54,24 @@ struct Guard<int (*)(Arguments...)> {
 
 }  // namespace detail
 
-// What answers __mh_ws_mark(), or null. Each variant defines its own.
+// The function behind __mh_ws_mark(), or null. Each variant defines its own.
 mh_marker marker();
-// What __mh_idle_work() returns, or null; likewise.
+// The result of __mh_idle_work(), or null. Each variant defines its own.
 const mh_idle_work* idle_work();
 
-// Other entries from now on, for every thread. One thread at a time.
-void refill(void (*fill)(mh_table& table, bool guarded));
+// Replaces all entries, for every thread. One thread at a time.
+void refill_table(void (*fill)(mh_table& table, bool guarded));
 
-// Puts `wrapper` into the table as MPI_X and PMPI_X, behind the guard where a tool follows us.
+// Puts `wrapper` into the table as MPI_X and PMPI_X, guarded if a tool follows us.
 template <auto call, auto wrapper>
 void entry(mh_table& table, std::uint32_t index, bool guarded) {
-  using Guard = detail::Guard<decltype(wrapper)>;
+  using Guarded = detail::ToolGuard<decltype(wrapper)>;
   auto mpi = wrapper;
   auto pmpi = wrapper;
   if (guarded) {
-    mpi = Guard::template from_mpi<call, wrapper>;
-    pmpi = Guard::template from_pmpi<call, wrapper>;
-    if (detail::tool.*call != nullptr) next.*call = Guard::template into_tool<call>;
+    mpi = Guarded::template from_mpi<call, wrapper>;
+    pmpi = Guarded::template from_pmpi<call, wrapper>;
+    if (detail::tool.*call != nullptr) next.*call = Guarded::template into_tool<call>;
   }
   table.mpi[index] = reinterpret_cast<mh_function>(mpi);
   table.pmpi[index] = reinterpret_cast<mh_function>(pmpi);

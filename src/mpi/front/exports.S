@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The exported MPI_X and PMPI_X: each one indirect jump through its slot, so that the arguments, those
- * of a variadic call too, arrive as they were passed. exports.inc lists the calls.
+/* The exported MPI_X and PMPI_X. Each is one indirect jump through its slot, so that all arguments
+ * arrive as they were passed, also those of a variadic call. exports.inc lists the calls.
  *
- * Words: a *slot* is a function pointer, number 2 * index for MPI_X and one more for PMPI_X. At first
- * it points to `first_call`, which asks mh_resolve() in front.c. */
+ * A *slot* is a function pointer, number 2 * index for MPI_X and one more for PMPI_X. Initially it
+ * points to `first_call`, which asks mh_resolve() in front.c. */
 #include "front/calls.h"
 
         .text
@@ -60,7 +60,7 @@ first_\symbol:
 \symbol:
 .endm
 
-/* A call that an older library lacks: mh_presence_N answers for MPI_X (see presence.c). */
+/* A call that older libraries lack: mh_presence_N answers for MPI_X (presence.c). */
 .macro sometimes index, name
         always  \index, \name
         .hidden mh_export_\index
@@ -72,7 +72,7 @@ first_\symbol:
         .cfi_endproc
 .endm
 
-/* A call that is only looked at: mh_watched_N tells the variant, then goes on. */
+/* A call that is only observed: mh_watched_N tells the variant, then goes on. */
 .macro observe index, name
         always  \index, \name
         hidden_function mh_watched_\index

@@ -2,13 +2,14 @@
 /* The first MPI call of a process: finds the library, opens the variant for its ABI, fills the
  * slots.
  *
- * Nothing happens before that call (but see presence.c), so a process without MPI pays for the
- * mapping only. Whatever is wrong (an MPI we do not know, a variant that is missing or of another
- * build) is said in one line and the calls go straight to the library: the program runs as without
- * us. Pure C: this library is mapped into every process of a job and brings no run time of its own.
+ * Nothing happens before that call (except in presence.c), so a process without MPI pays only for
+ * the mapping. The MPI may be unknown, or the variant missing or of another build. In these cases
+ * one line says so, and the calls go straight to the library: the program runs as without us.
+ * Pure C: this library is mapped into every process of a job and brings no run time of its own.
+ * Thread-safe: the first caller initialises, other threads wait.
  *
- * Calls the library makes to itself by its exported names (ROMIO sends with PMPI_Isend) reach us
- * like those of the program; all ranks agree on that, so such messages are helped too. */
+ * Calls that the library makes to its own exported names (ROMIO sends with PMPI_Isend) reach us
+ * like calls of the program. All ranks do the same, so such messages are helped, too. */
 #define _GNU_SOURCE
 #include "mpi/front/front.h"
 
@@ -42,7 +43,7 @@ const char mh_names[MH_CALLS][40] = {
 #include "front/exports.inc"
 #undef MH_OBSERVE
 
-/* The stub in exports.S that tells the variant's watcher of call `call`, or NULL. */
+/* The stub in exports.S that calls the variant's watcher of call `call`, or NULL. */
 static mh_function watched_stub(uint32_t call) {
   switch (call) {
 #define MH_OBSERVE(index, name) \
@@ -55,8 +56,8 @@ static mh_function watched_stub(uint32_t call) {
   }
 }
 
-/* Written by the one thread that settles, before `state` becomes SETTLED (release); read by others
- * after they saw that (acquire), or through a slot that was published after. */
+/* Written by the thread that initialises, before `state` becomes READY (release). Other threads
+ * read them after they have seen READY (acquire), or through a slot that was published later. */
 static struct mh_library library;
 static struct mh_chain chain;
 static mh_function from_variant[3][MH_CALLS]; /* MPI_X, PMPI_X, watchers */
@@ -64,15 +65,15 @@ static struct mh_table table = {MH_CALLS, 1,   from_variant[0], from_variant[1],
                                 NULL,     NULL};
 static mh_function after_watcher[MH_CALLS];
 static bool lacks[MH_CALLS];
-static bool said_lacking[MH_CALLS];
+static bool said_missing[MH_CALLS];
 static char folder[4096];
 
-enum { FRESH, BUSY, SETTLED };
+enum { FRESH, BUSY, READY };
 static int state = FRESH;
-static pthread_t settler; /* valid while BUSY, to tell a call from within */
+static pthread_t initialiser; /* valid while BUSY; identifies calls from within */
 
-/* Said once per node: by the rank that its launcher numbers 0 there, or by all without a launcher.
- */
+/* Messages appear once per node: from the rank that the launcher numbers 0 there, or from all ranks
+ * without a launcher. */
 static bool speaks_for_node(void) {
   static const char* const keys[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
                                      "MV2_COMM_WORLD_LOCAL_RANK", "PALS_LOCAL_RANKID",
@@ -93,9 +94,9 @@ __attribute__((format(printf, 1, 2))) static void say(const char* format, ...) {
   const int length = vsnprintf(line + head, sizeof line - head - 1, format, arguments);
   va_end(arguments);
   if (length < 0) return;
-  const size_t end = strlen(line); /* vsnprintf left room for one more */
+  const size_t end = strlen(line); /* vsnprintf left one byte */
   line[end] = '\n';
-  if (write(STDERR_FILENO, line, end + 1) < 0) return; /* no one to tell */
+  if (write(STDERR_FILENO, line, end + 1) < 0) return; /* nowhere to report it */
 }
 
 static mh_function find_real(const char* name) { return mh_library_function(&library, name); }
@@ -105,13 +106,13 @@ static mh_function find_next(const char* name) {
   return tool != NULL ? tool : find_real(name);
 }
 
-static mh_function find(const char* name, enum mh_layer layer) {
+static mh_function find_function(const char* name, enum mh_layer layer) {
   return layer == MH_NEXT ? find_next(name) : find_real(name);
 }
 
 /* An executable that is not position-independent has its own copy of the library's data (a copy
- * relocation), and the library uses that one: so what the whole process sees comes first. */
-static void* data(const char* name) {
+ * relocation), which the library uses, too. The global symbol therefore comes first. */
+static void* find_data(const char* name) {
   void* seen = dlsym(RTLD_DEFAULT, name);
   return seen != NULL ? seen : mh_address(&library.object, name);
 }
@@ -128,8 +129,8 @@ static bool switched_off(void) {
   return value != NULL && strcmp(value, "0") == 0;
 }
 
-/* The loader knows a relative LD_PRELOAD as it was given, and the program may have changed its
- * folder since; the kernel knows the whole path of what is mapped at `address`. */
+/* The loader keeps a relative LD_PRELOAD as given, and the program may have changed its working
+ * directory since. The kernel knows the full path of the file mapped at `address`. */
 static void mapped_file(uintptr_t address, char* file) {
   char line[sizeof folder + 128];
   FILE* maps = fopen("/proc/self/maps", "re");
@@ -147,7 +148,7 @@ static void mapped_file(uintptr_t address, char* file) {
   fclose(maps);
 }
 
-/* The folder this library really lies in, links resolved; variants lie beside it. */
+/* The folder of this library, with links resolved. The variants lie in the same folder. */
 static void find_folder(void) {
   char file[sizeof folder];
   snprintf(file, sizeof file, "%s", mh_front().file);
@@ -157,13 +158,13 @@ static void find_folder(void) {
   if (slash != NULL) *slash = 0;
 }
 
-static void publish(mh_function* slot, mh_function function) {
-  /* release: a thread that jumps through the slot finds what the variant wrote before. On x86-64
-   * the plain load of the jump suffices as the partner. */
+static void publish_slot(mh_function* slot, mh_function function) {
+  /* release: a thread that jumps through the slot sees what the variant wrote before. The
+   * plain load of the jump is its partner, which suffices on x86-64. */
   if (function != NULL) __atomic_store_n(slot, function, __ATOMIC_RELEASE);
 }
 
-static void fill(uint32_t call, bool helped) {
+static void fill_slot(uint32_t call, bool helped) {
   const char* name = mh_names[call] + 1;
   const mh_function real = find_real(name);
   const mh_function next = find_next(name);
@@ -171,19 +172,19 @@ static void fill(uint32_t call, bool helped) {
   if (lacks[call]) return;
   if (helped && from_variant[2][call] != NULL) {
     after_watcher[call] = next;
-    publish(&mh_mpi[call], watched_stub(call));
-    publish(&mh_pmpi[call], chain.guarded ? real : watched_stub(call));
+    publish_slot(&mh_mpi[call], watched_stub(call));
+    publish_slot(&mh_pmpi[call], chain.guarded ? real : watched_stub(call));
   } else if (helped && from_variant[0][call] != NULL && real != NULL) {
-    publish(&mh_mpi[call], from_variant[0][call]);
-    publish(&mh_pmpi[call], from_variant[1][call]);
+    publish_slot(&mh_mpi[call], from_variant[0][call]);
+    publish_slot(&mh_pmpi[call], from_variant[1][call]);
   } else {
-    publish(&mh_mpi[call], next);
-    publish(&mh_pmpi[call], real);
+    publish_slot(&mh_mpi[call], next);
+    publish_slot(&mh_pmpi[call], real);
   }
 }
 
 static void publish_table(void) {
-  for (uint32_t i = 0; i < MH_CALLS; ++i) fill(i, true);
+  for (uint32_t i = 0; i < MH_CALLS; ++i) fill_slot(i, true);
 }
 
 static void describe_chain(void) {
@@ -192,13 +193,13 @@ static void describe_chain(void) {
   chain.fingerprint = MH_TABLE_FINGERPRINT;
   chain.calls = MH_CALLS;
   chain.guarded = tool_follows();
-  chain.find = find;
-  chain.data = data;
+  chain.find = find_function;
+  chain.data = find_data;
   chain.publish = publish_table;
 }
 
-/* Opens the variant and lets it fill the table. False: the program runs unhelped, the cause is
- * said. */
+/* Opens the variant and lets it fill the table. Returns false after a message with the cause; the
+ * program then runs unhelped. */
 static bool open_variant(void) {
   char file[sizeof folder + 64];
   find_folder();
@@ -226,7 +227,7 @@ static bool open_variant(void) {
   return answer == MH_ACCEPTED;
 }
 
-static bool help(void) {
+static bool try_to_help(void) {
   if (switched_off()) return false;
   if (library.abi == NULL) {
     say("the program runs unhelped: %s (%s %s); supported are MPICH and its family, Open MPI, and "
@@ -238,49 +239,49 @@ static bool help(void) {
   return open_variant();
 }
 
-static void settle_now(const void* caller) {
-  const int kept = errno;
+static void initialise(const void* caller) {
+  const int saved = errno;
   mh_library_find(caller, &library);
-  const bool helped = help();
-  for (uint32_t i = 0; i < MH_CALLS; ++i) fill(i, helped);
-  errno = kept;
+  const bool helped = try_to_help();
+  for (uint32_t i = 0; i < MH_CALLS; ++i) fill_slot(i, helped);
+  errno = saved;
 }
 
-static void settle(const void* caller) {
+static void initialise_once(const void* caller) {
   int seen = FRESH;
-  if (__atomic_load_n(&state, __ATOMIC_ACQUIRE) == SETTLED) return;
+  if (__atomic_load_n(&state, __ATOMIC_ACQUIRE) == READY) return;
   if (__atomic_compare_exchange_n(&state, &seen, BUSY, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-    __atomic_store_n(&settler, pthread_self(), __ATOMIC_RELAXED);
-    settle_now(caller);
-    __atomic_store_n(&state, SETTLED, __ATOMIC_RELEASE);
+    __atomic_store_n(&initialiser, pthread_self(), __ATOMIC_RELAXED);
+    initialise(caller);
+    __atomic_store_n(&state, READY, __ATOMIC_RELEASE);
     return;
   }
-  while (__atomic_load_n(&state, __ATOMIC_ACQUIRE) != SETTLED) {
-    /* A call from within settle_now() (a library's start-up code) cannot wait for itself. Relaxed:
-     * this thread reads what it wrote itself, or something that is not its name. */
-    if (__atomic_load_n(&settler, __ATOMIC_RELAXED) == pthread_self()) return;
+  while (__atomic_load_n(&state, __ATOMIC_ACQUIRE) != READY) {
+    /* A call from within initialise() (a library's start-up code) must not wait for itself.
+     * relaxed: this thread reads its own store, or a value that is not its own id. */
+    if (__atomic_load_n(&initialiser, __ATOMIC_RELAXED) == pthread_self()) return;
     const struct timespec pause = {0, 50000};
     nanosleep(&pause, NULL);
   }
 }
 
-static int refuse(void) { return table.unsupported; }
+static int return_unsupported(void) { return table.unsupported; }
 
-static mh_function lacking(uint32_t call) {
-  if (!__atomic_exchange_n(&said_lacking[call], true, __ATOMIC_RELAXED)) {
+static mh_function function_for_missing(uint32_t call) {
+  if (!__atomic_exchange_n(&said_missing[call], true, __ATOMIC_RELAXED)) {
     say("%s is called, but this MPI (%s) does not have it; the call returns an error",
         mh_names[call] + 1, library.version);
   }
-  return (mh_function)refuse;
+  return (mh_function)return_unsupported;
 }
 
 mh_function mh_resolve(uint32_t slot, const void* caller) {
   const uint32_t call = slot / 2;
-  settle(caller);
-  if (lacks[call]) return lacking(call);
-  if (__atomic_load_n(&state, __ATOMIC_ACQUIRE) != SETTLED) {
+  initialise_once(caller);
+  if (lacks[call]) return function_for_missing(call);
+  if (__atomic_load_n(&state, __ATOMIC_ACQUIRE) != READY) {
     const mh_function real = find_real(mh_names[call] + 1);
-    return real != NULL ? real : lacking(call);
+    return real != NULL ? real : function_for_missing(call);
   }
   mh_function* slots = slot % 2 == 0 ? mh_mpi : mh_pmpi;
   return __atomic_load_n(&slots[call], __ATOMIC_ACQUIRE);
@@ -293,13 +294,13 @@ mh_function mh_watch(uint32_t slot, intptr_t first) {
   return after_watcher[call];
 }
 
-/* Libraries of tasks ask what they and a waiting rank can do for each other. */
+/* Task libraries ask what they and a waiting rank can do for each other. */
 __attribute__((visibility("default"))) const struct mh_idle_work* __mh_idle_work(uint32_t version) {
   if (version != MH_IDLE_WORK_VERSION) return NULL;
   return __atomic_load_n(&table.idle_work, __ATOMIC_ACQUIRE);
 }
 
-/* Programs with marked loops (#pragma ws) ask how many threads such a loop has; 1: it is serial. */
+/* Programs with marked loops (#pragma ws) ask for the number of threads of a loop; 1: serial. */
 __attribute__((visibility("default"))) int __mh_ws_mark(int schedule, long chunk,
                                                         int steal_schedule, long steal_chunk) {
   const mh_marker mark = __atomic_load_n(&table.mark, __ATOMIC_ACQUIRE);

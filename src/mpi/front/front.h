@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Between the C and the assembler parts of the front. */
+/* Shared by the C and the assembler parts of the front. */
 #ifndef MH_MPI_FRONT_FRONT_H
 #define MH_MPI_FRONT_FRONT_H
 
@@ -8,10 +8,10 @@
 #include "front/calls.h"
 #include "mpi/front/table.h"
 
-/* "PMPI_Send"; one more is "MPI_Send". In the order of calls.json. */
+/* "PMPI_Send"; from the second character on, "MPI_Send". In the order of calls.json. */
 extern const char mh_names[MH_CALLS][40];
 
-/* The slots, written by mh_resolve() once, read by every call (exports.S). */
+/* The slots: written once by mh_resolve(), read by every call (exports.S). */
 extern mh_function mh_mpi[MH_CALLS];
 extern mh_function mh_pmpi[MH_CALLS];
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a call jumps on through a slot on x86-64. For exports.S.
- * The number that a detour carries is that of the slot. */
+/* How a call jumps through a slot on x86-64. For exports.S.
+ * A detour carries the number of the slot. */
 #include "base/detour_x86_64.S"
 
 .macro jump slots, index

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Finds the loaded MPI library and names its ABI.
  *
- * Which one, where a process has several (an interpreter that looked at two installations): the one
- * the loader would have bound the caller to without us.
- *   1. An object loaded late (a Python extension module) is bound within itself and what it needs,
- * in the order of its DT_NEEDED: dlsym() on its handle asks exactly that.
- *   2. The program and what was loaded with it are bound in the global scope: dlsym(RTLD_DEFAULT).
- *   3. Where neither leads to an MPI (a tool that was preloaded calls PMPI_X for a module whose MPI
- * is private to it), the MPI that was loaded last. The first call decides for the whole process. */
+ * A process may have several MPI libraries (an interpreter that has looked at two installations).
+ * The first of these rules that finds one decides, for the whole process:
+ *
+ *   1. An object loaded late (a Python extension module) is bound within itself and its
+ *      dependencies, in the order of DT_NEEDED: dlsym() on its handle gives the same answer.
+ *   2. The program, and objects loaded with it, are bound in the global scope:
+ *      dlsym(RTLD_DEFAULT).
+ *   3. Otherwise (a preloaded tool calls PMPI_X for a module with a private MPI) the MPI that was
+ *      loaded last. */
 #define _GNU_SOURCE
 #include "mpi/front/library.h"
 
@@ -15,16 +17,16 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct mh_object none(void) {
+static struct mh_object no_object(void) {
   struct mh_object object = {0, NULL, "", NULL, 0};
   return object;
 }
 
 static struct mh_object needed_by(const void* caller) {
   const struct mh_object object = mh_object_at(caller);
-  if (object.dynamic == NULL || object.file[0] == 0) return none();
+  if (object.dynamic == NULL || object.file[0] == 0) return no_object();
   void* handle = dlopen(object.file, RTLD_LAZY | RTLD_NOLOAD);
-  if (handle == NULL) return none();
+  if (handle == NULL) return no_object();
   const struct mh_object found = mh_object_at(dlsym(handle, MH_MPI_MARK));
   dlclose(handle);
   return found;
@@ -53,19 +55,19 @@ static bool ends_with(const char* text, const char* end) {
   return length >= tail && strcmp(text + length - tail, end) == 0;
 }
 
-/* The library with the standard ABI; some builds keep PMPI_* in a library of its own. */
+/* The library with the standard ABI; some builds keep PMPI_* in a separate library. */
 static bool has_standard_name(const char* soname) {
   return starts_with(soname, "libmpi_abi") || starts_with(soname, "libpmpi_abi");
 }
 
-/* Those that keep to the common ABI of the MPICH family. */
+/* Libraries with the common ABI of the MPICH family. */
 static bool is_of_mpich_family(const char* version) {
   return strstr(version, "MPICH") != NULL || strstr(version, "Intel(R) MPI") != NULL ||
          strstr(version, "MVAPICH") != NULL || strstr(version, "ParaStation MPI") != NULL;
 }
 
 static void read_version(struct mh_library* library) {
-  static char text[8192]; /* MPI_MAX_LIBRARY_VERSION_STRING is at most this in any ABI */
+  static char text[8192]; /* no ABI has a larger MPI_MAX_LIBRARY_VERSION_STRING */
   int length = 0;
   union {
     void* address;
@@ -80,8 +82,8 @@ static void read_version(struct mh_library* library) {
            text);
 }
 
-/* A library's number is its ABI's: .so.12 is the common one of the MPICH family, .so.40 Open MPI 3
- * and later. A library inside the program itself has no name and says nothing. */
+/* The number of a library is that of its ABI: .so.12 is the common ABI of the MPICH family, .so.40
+ * that of Open MPI 3 and later. A library inside the program itself has no name. */
 static const char* name_abi(struct mh_library* library) {
   const char* soname = mh_soname(&library->object);
   const bool named = library->object.file[0] != 0;
@@ -106,7 +108,7 @@ void mh_library_find(const void* caller, struct mh_library* library) {
     library->why_not = "no MPI library is loaded";
     return;
   }
-  /* We keep addresses in it, so it may not go away. */
+  /* The library must stay loaded, since we keep addresses in it. */
   if (library->object.file[0] != 0) {
     dlopen(library->object.file, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
   }

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which MPI library this process has, and what follows us in the chain.
+/* The MPI library of this process, and what follows us in the chain.
  *
- * Words: the *library* is the object that defines PMPI_*; a *tool* is an object behind us that
- * defines MPI_* and is no MPI library. Called once, at the first MPI call. */
+ * The *library* is the object that defines PMPI_*. A *tool* is an object behind us that defines
+ * MPI_* and is no MPI library. Used at the first MPI call, by one thread. */
 #ifndef MH_MPI_FRONT_LIBRARY_H
 #define MH_MPI_FRONT_LIBRARY_H
 
 #include "base/elf.h"
 #include "mpi/front/table.h"
 
-/* An MPI library defines this one; we do not, so it never leads back to us. */
+/* Every MPI library defines this function; we do not, so it never leads back to us. */
 #define MH_MPI_MARK "PMPI_Get_library_version"
 
 struct mh_library {
-  struct mh_object object; /* `dynamic` is NULL: none was found */
-  const char* abi;         /* "mpich", "openmpi", "abi"; NULL: not one we know */
-  const char* why_not;     /* where abi is NULL */
+  struct mh_object object; /* `dynamic` is NULL: no library was found */
+  const char* abi;         /* "mpich", "openmpi", "abi"; NULL: unknown */
+  const char* why_not;     /* set if abi is NULL */
   char version[160];       /* first line of MPI_Get_library_version */
 };
 
 /* `caller`: an address in the object that made the call. */
 void mh_library_find(const void* caller, struct mh_library* library);
 
-/* PMPI_`name` of the library ("MPI_Send" is asked for), or NULL. */
+/* The library's PMPI function for `name` (PMPI_Send for "MPI_Send"), or NULL. */
 mh_function mh_library_function(const struct mh_library* library, const char* name);
-/* MPI_`name` of the tool behind us, or NULL. */
+/* The function `name` ("MPI_Send") of the tool behind us, or NULL. */
 mh_function mh_tool_function(const struct mh_library* library, const char* name);
 
 #endif

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Lets a program see which calls its MPI library has.
  *
- * Some programs refer to new calls weakly and look whether they are there (mpi4py: `if
- * (MPI_Send_c)`). We export these calls for the libraries that have them, so with an older library
- * such a program would take our export for the library's and leave its own way round. So for calls
- * new in MPI 4 the loader is given a resolver in place of the address (a GNU indirect function),
- * and mh_present() answers with NULL if there is an MPI library without the call.
+ * Some programs refer weakly to new calls and check whether they exist (mpi4py: `if (MPI_Send_c)`).
+ * We export these calls for the libraries that have them. With an older library, such a program
+ * would take our export for the library's and not use its fallback. For calls new in MPI 4, the
+ * loader is therefore given a resolver in place of the address (a GNU indirect function). The
+ * resolver asks mh_present(), which answers NULL if there is an MPI library without the call.
  *
- * Why the type is set at start instead of being declared: for a declared one glibc prints "Relink
- * ..." when a library that is relocated before us (every library the program is linked with) is
- * bound eagerly to it, as MPICH's Fortran library is under LD_BIND_NOW. After start every object
- * that is loaded finds us relocated. Limit: a weak reference in the program itself or a library it
- * is linked with sees our export always. */
+ * The type is set at start, not declared. Every library that the program is linked with
+ * is relocated before us. When such a library binds eagerly to a declared type, glibc prints
+ * "Relink ...", as for MPICH's Fortran library under LD_BIND_NOW. Objects loaded after start find
+ * us relocated. Limit: a weak reference in the program itself, or in a library that it is linked
+ * with, always sees our export. */
 #define _GNU_SOURCE
 #include <stddef.h>
 #include <sys/mman.h>
@@ -37,15 +37,15 @@ static const struct resolver resolvers[] = {
 #undef MH_SOMETIMES
 };
 
-struct search {
+struct call_search {
   const char* profiling; /* "PMPI_Send_c" */
   bool library;          /* an MPI library is loaded */
-  bool found;            /* and one has the call */
+  bool found;            /* an MPI library has the call */
 };
 
-static int look(struct dl_phdr_info* info, size_t bytes, void* data) {
+static int look_for_call(struct dl_phdr_info* info, size_t bytes, void* data) {
   (void)bytes;
-  struct search* search = data;
+  struct call_search* search = data;
   const struct mh_object object = mh_object_of(info);
   if (mh_symbol(&object, MH_MPI_MARK) == NULL) return 0;
   search->library = true;
@@ -53,10 +53,10 @@ static int look(struct dl_phdr_info* info, size_t bytes, void* data) {
   return search->found ? 1 : 0;
 }
 
-/* Called by the loader, through mh_presence_N, whenever it binds MPI_X: `export` or NULL. */
+/* The loader calls it through mh_presence_N whenever it binds MPI_X. Returns `export` or NULL. */
 const void* mh_present(uint32_t call, const void* export) {
-  struct search search = {mh_names[call], false, false};
-  dl_iterate_phdr(look, &search);
+  struct call_search search = {mh_names[call], false, false};
+  dl_iterate_phdr(look_for_call, &search);
   return search.library && !search.found ? NULL : export;
 }
 
@@ -66,8 +66,8 @@ static void make_indirect(const struct mh_object* front, const struct resolver* 
   symbol->st_info = (unsigned char)ELF64_ST_INFO(ELF64_ST_BIND(symbol->st_info), STT_GNU_IFUNC);
 }
 
-/* The only thing that is done in a process that makes no MPI call: some ten microseconds. If the
- * system does not let us write our own table, the exports stay as they are. */
+/* All that happens in a process without MPI calls: about ten microseconds. If the system does not
+ * let us write our own symbol table, the exports stay as they are. */
 __attribute__((constructor)) static void offer_presence(void) {
   const struct mh_object front = mh_front();
   const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);

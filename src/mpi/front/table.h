@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the front and a variant tell each other when the variant is opened. C, read by both.
+/* The data that the front and a variant exchange when the variant is opened. C, read by both.
  *
- * Words: the *front* is libmanyhands.so, the one preloaded library; a *variant* holds the wrappers,
- * compiled for one MPI ABI; a *layer* is where a call goes on to: the next tool, or the library.
- * Both sides compare layout, sizes and the fingerprint of the table of calls, so that a variant
- * left behind by another build is refused instead of called. */
+ * The *front* is libmanyhands.so, the preloaded library. A *variant* has the wrappers, compiled for
+ * one MPI ABI. A *layer* is where a call goes on to: the next tool, or the library. Both sides
+ * compare layout, sizes and the fingerprint of the table of calls, so that a variant of another
+ * build is refused. */
 #ifndef MH_MPI_FRONT_TABLE_H
 #define MH_MPI_FRONT_TABLE_H
 
@@ -22,7 +22,7 @@ typedef void (*mh_function)(void);
 typedef int (*mh_marker)(int schedule, long chunk, int steal_schedule, long steal_chunk);
 
 enum mh_layer {
-  MH_NEXT, /* "MPI_Send": a tool behind us in the preload list, else as MH_REAL */
+  MH_NEXT, /* "MPI_Send": of a tool behind us in the preload list, else as MH_REAL */
   MH_REAL  /* "MPI_Send": PMPI_Send of the library itself */
 };
 
@@ -33,32 +33,32 @@ struct mh_chain {
   uint64_t fingerprint; /* of the names in calls.json */
   uint32_t calls;
   uint32_t guarded; /* 1: a tool follows us */
-  /* NULL where the library lacks it. */
+  /* NULL if the library lacks the function. */
   mh_function (*find)(const char* name, enum mh_layer layer);
   void* (*data)(const char* name); /* an object of the library, or NULL */
-  void (*publish)(void);           /* the variant has filled the table anew */
+  void (*publish)(void);           /* call after the variant has refilled the table */
 };
 
-/* Variant to front: one function a call for each of the two names it is exported under. The front
- * keeps its own answer for calls the library lacks. */
+/* Variant to front: for each call, one function for each of its two exported names. The front
+ * answers calls that the library lacks. */
 struct mh_table {
   uint32_t calls;       /* capacity of the three arrays */
-  int unsupported;      /* error class returned for a call the library lacks */
+  int unsupported;      /* error class of a call that the library lacks */
   mh_function* mpi;     /* MPI_X */
   mh_function* pmpi;    /* PMPI_X */
-  mh_function* observe; /* told of the call before it goes on to the next layer, or NULL */
-  /* What __mh_ws_mark() asks, or NULL. Written once, release; read by any thread, acquire. */
+  mh_function* observe; /* called before the call goes on to the next layer, or NULL */
+  /* The function behind __mh_ws_mark(), or NULL. Written once, release; read with acquire. */
   mh_marker mark;
-  /* What __mh_idle_work() returns, or NULL. As `mark`. */
+  /* The result of __mh_idle_work(), or NULL. Release and acquire as for `mark`. */
   const struct mh_idle_work* idle_work;
 };
 
-/* 0: the table is filled. Else the variant must not be used and `table` is of no meaning; the value
- * is one of: */
+/* Result of mh_variant_open(). Unless it is MH_ACCEPTED, the table is undefined and the variant
+ * must not be used. */
 enum mh_refusal {
   MH_ACCEPTED = 0,
   MH_REFUSED_BUILD,  /* front and variant are not of one build */
-  MH_REFUSED_LIBRARY /* the library lacks something every MPI of this ABI has */
+  MH_REFUSED_LIBRARY /* the library lacks a function that every MPI of this ABI has */
 };
 int mh_variant_open(const struct mh_chain* chain, struct mh_table* table);
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The variant's one exported function: takes the chain from the front, fills both layers and the
-// table.
+// The only exported function of a variant: takes the chain from the front, fills both layers and
+// the table.
 //
-// Called once per process, by the front, before any wrapper can run and with every other thread
-// that makes an MPI call waiting; so plain stores suffice here. Makes no MPI call. refill() comes
-// later: what it puts in place of an entry may be reached by one thread and the old entry by
-// another.
+// The front calls it once per process, before any wrapper can run, while every other thread with an
+// MPI call waits; plain stores therefore suffice. Makes no MPI call. After a later refill_table(),
+// one thread may still reach an old entry while another reaches the new one.
 #include <cstring>
 
 #include "mpi/abi.hpp"
@@ -22,17 +21,17 @@ constinit thread_local int depth = 0;
 
 namespace {
 
-// Of mh_variant_open(), for refill().
+// Arguments of mh_variant_open(), for refill_table().
 const mh_chain* g_chain = nullptr;
 mh_table* g_table = nullptr;
 
-bool same_build(const mh_chain& chain, const mh_table& table) {
+bool is_same_build(const mh_chain& chain, const mh_table& table) {
   return chain.layout == MH_FRONT_LAYOUT && chain.bytes == sizeof(mh_chain) &&
          chain.fingerprint == kTableFingerprint && chain.calls == kCalls && table.calls == kCalls;
 }
 
 // Member i of a Next is the pointer at i times the pointer size (static_assert in next.hpp).
-void set(Next& layer, std::size_t i, mh_function function) {
+void set_function(Next& layer, std::size_t i, mh_function function) {
   std::memcpy(reinterpret_cast<char*>(&layer) + i * sizeof(function), &function, sizeof(function));
 }
 
@@ -40,21 +39,21 @@ void fill_layers(const mh_chain& chain) {
   for (std::size_t i = 0; i < kNextCalls; ++i) {
     const mh_function behind = chain.find(kNextNames[i], MH_NEXT);
     const mh_function library = chain.find(kNextNames[i], MH_REAL);
-    set(next, i, behind);
-    set(real, i, library);
-    if (behind != library) set(detail::tool, i, behind);
+    set_function(next, i, behind);
+    set_function(real, i, library);
+    if (behind != library) set_function(detail::tool, i, behind);
   }
 }
 
-// Present in every MPI library since MPI 1: without them the library is not what it says.
-bool complete(const Next& layer) {
+// Every MPI library since MPI 1 has these functions.
+bool is_complete(const Next& layer) {
   return layer.Init != nullptr && layer.Send != nullptr && layer.Iprobe != nullptr &&
          layer.Comm_rank != nullptr && layer.Finalize != nullptr;
 }
 
 }  // namespace
 
-void refill(void (*fill)(mh_table& table, bool guarded)) {
+void refill_table(void (*fill)(mh_table& table, bool guarded)) {
   fill(*g_table, g_chain->guarded != 0);
   g_chain->publish();
 }
@@ -64,10 +63,10 @@ void refill(void (*fill)(mh_table& table, bool guarded)) {
 extern "C" __attribute__((visibility("default"))) int mh_variant_open(const mh_chain* chain,
                                                                       mh_table* table) {
   using namespace mh::mpi;
-  if (!same_build(*chain, *table)) return MH_REFUSED_BUILD;
+  if (!is_same_build(*chain, *table)) return MH_REFUSED_BUILD;
   if (bind_handles(chain->data) != nullptr) return MH_REFUSED_LIBRARY;
   fill_layers(*chain);
-  if (!complete(real)) return MH_REFUSED_LIBRARY;
+  if (!is_complete(real)) return MH_REFUSED_LIBRARY;
   table->unsupported = MPI_ERR_UNSUPPORTED_OPERATION;
   g_chain = chain;
   g_table = table;

@@ -147,7 +147,7 @@ bool may_take(const OutgoingMessage& message, MPI_Datatype type, const datatypes
   if (!comms::allow_rendezvous()) return false;
   const Comm* comm = comms::find(message.comm);
   return comm != nullptr && comm->is_elsewhere(message.dest) &&
-         layouts::of_describable(type) != nullptr;
+         layouts::of_rendezvous(type) != nullptr;
 }
 
 std::optional<SendId> take(const OutgoingMessage& message, MPI_Datatype type,

@@ -4,7 +4,7 @@
 //
 // Read-only between start-up and MPI_Finalize; any thread reads it without a lock. Only
 // lifecycle/bootstrap.cpp, lifecycle/node_setup.cpp and, for what goes between nodes,
-// protocol/internode.cpp and onesided/remote.cpp write to it, all while no other thread is in a
+// internode/internode.cpp and rma/remote.cpp write to it, all while no other thread is in a
 // call of ours.
 #pragma once
 
@@ -25,8 +25,8 @@ struct Config {
   bool heaps_mapped = false;  // all ranks map each other's heaps (job/heaps.hpp)
   bool pipelines = false;     // messages may go by pipelines (p2p/pipeline.hpp)
   bool internode =
-      false;  // messages to other nodes may go by internode pipelines (protocol/internode.hpp)
-  bool internode_windows = false;  // windows over several nodes may be ours (onesided/remote.hpp)
+      false;  // messages to other nodes may go by internode pipelines (internode/internode.hpp)
+  bool internode_windows = false;  // windows over several nodes may be ours (rma/remote.hpp)
   bool helps_messages = false;     // nothing on this node speaks against helping with messages
   bool windows = false;            // ... nor any rank of it against windows of ours
   bool multiple = false;           // the library has granted MPI_THREAD_MULTIPLE

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Start and end of Manyhands in a process: MPI_Init, MPI_Init_thread, MPI_Finalize, MPI_Abort; and
-// MPI_Pcontrol.
+// Start and end of Manyhands in a process: MPI_Init, MPI_Init_thread, MPI_Finalize, MPI_Abort; also
+// MPI_Pcontrol. One thread.
 #include <algorithm>
 
 #include "base/clock.hpp"
@@ -17,8 +17,8 @@
 #include "mpi/lifecycle/node_setup.hpp"
 #include "mpi/lifecycle/parts.hpp"
 #include "mpi/next.hpp"
-#include "mpi/onesided/remote.hpp"
-#include "mpi/onesided/windows.hpp"
+#include "mpi/rma/remote.hpp"
+#include "mpi/rma/windows.hpp"
 #include "mpi/rndv/persistent_sends.hpp"
 #include "mpi/rndv/receive_requests.hpp"
 #include "mpi/wrappers.hpp"
@@ -37,7 +37,7 @@ void say_settings() {
                   settings().threshold.one_way, kLeastThreshold);
 }
 
-// One line a node where helping was expected and does not come about.
+// Prints a line per node if help was expected and is not possible.
 void say_why_not() {
   const bool chosen = !settings().enable || settings().memory == MemoryPath::none ||
                       settings().memory == MemoryPath::cells ||
@@ -47,8 +47,8 @@ void say_why_not() {
                 config.pipelines ? "shared cells" : "the MPI library", node_setup::why_not());
 }
 
-// After the library's MPI_Init* succeeded: collective over MPI_COMM_WORLD.
-void start() {
+// After the library's MPI_Init* has succeeded: collective over MPI_COMM_WORLD.
+void start_helping() {
   const std::uint64_t begin = ticks();
   int level = MPI_THREAD_SINGLE;
   real.Query_thread(&level);
@@ -71,9 +71,9 @@ void start() {
   node_setup::agree_on_threshold();
   say_why_not();
   switches.started = true;
-  if (switches.active) cores::share();
+  if (switches.active) cores::share_cores();
   internode::start();
-  rma::remote::start();
+  rma::remote::start_internode();
   if (!switches.active) return;
   comms::start();
   services.counters().start_tick.set(begin);
@@ -81,22 +81,22 @@ void start() {
 }
 
 // Before the library's MPI_Finalize: collective over MPI_COMM_WORLD.
-void stop() {
+void stop_helping() {
   if (!switches.started) return;
   switches.started = false;
-  wait::offer_tasks({});  // exit() may have been called in a task: none runs on top of it
-  // Wait, with helping hands, for the ranks of this node: after that none of them can still want
-  // anything of this one.
+  wait::offer_tasks({});  // no task may run on top of a task that has called exit()
+  // Waits for the ranks of this node, and helps them: after the barrier none of them needs this
+  // rank.
   if (switches.active) arrivals::barrier(MPI_COMM_WORLD);
-  rma::remote::stop();
+  rma::remote::stop_internode();
   internode::stop([] { return rndv::receives.any(); });
-  openmp::stop();
-  report(config.rendezvous ? "" : node_setup::why_not());
+  openmp::stop_sharing();
+  write_report(config.rendezvous ? "" : node_setup::why_not());
   wait::install_actions(nullptr, {});
-  cores::take_back();
-  arrivals::stop();
+  cores::take_back_cores();
+  arrivals::end_tight_loops();
   if (switches.active) {
-    rma::stop();
+    rma::stop_windows();
     rndv::stop_persistent_sends();
     rndv::free_kept_types();
     comms::stop();
@@ -105,16 +105,16 @@ void stop() {
   detail::config.rendezvous = detail::config.single_copy = detail::config.heaps_mapped = false;
   detail::config.pipelines = false;
   real.Comm_free(&detail::config.node_comm);
-  datatypes::stop();
+  datatypes::stop_commit_probes();
   real.Comm_free(&detail::config.self_comm);
   // The segment stays mapped: threads of the program may still be inside a call of ours, and the
-  // process is about to end anyway.
+  // process is about to end.
 }
 
-// Iterations that others do may call MPI at any time. MPI allows the library to grant more than was
-// asked for, so the program sees what there is.
+// Iterations of a loop on a lent core may call MPI at any time. MPI allows more than the requested
+// thread level, and the program sees the level that it gets.
 bool wants_all_threads() {
-  // So does the thread that carries out what other nodes ask for (onesided/serving.hpp).
+  // The server thread for other nodes calls MPI, too (rma/serving.hpp).
   if (settings().enable && settings().windows == WindowScope::all) return true;
   const ThreadLevel level = settings().thread_level;
   return level == ThreadLevel::multiple ||
@@ -123,7 +123,7 @@ bool wants_all_threads() {
 
 }  // namespace
 
-mh_marker marker() { return openmp::mark; }
+mh_marker marker() { return openmp::mark_next_region; }
 
 namespace wrap {
 
@@ -132,19 +132,19 @@ int Init(int* argc, char*** argv) {
   const int code = wants_all_threads()
                        ? next.Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided)
                        : next.Init(argc, argv);
-  if (code == MPI_SUCCESS) start();
+  if (code == MPI_SUCCESS) start_helping();
   return code;
 }
 
 int Init_thread(int* argc, char*** argv, int required, int* provided) {
   const int level = wants_all_threads() ? MPI_THREAD_MULTIPLE : required;
   const int code = next.Init_thread(argc, argv, level, provided);
-  if (code == MPI_SUCCESS) start();
+  if (code == MPI_SUCCESS) start_helping();
   return code;
 }
 
 int Finalize() {
-  stop();
+  stop_helping();
   return next.Finalize();
 }
 

@@ -22,8 +22,8 @@
 namespace mh::mpi::cores {
 namespace {
 
-// Where this rank's workers live: on cores that are its alone, or, where cores are only assumed, on
-// any, in fair shares.
+// The CPUs of this rank's workers: those that belong to this rank alone or, with an assumed number
+// of cores, an equal share on any CPU.
 std::vector<std::int32_t> worker_cpus() {
   const std::int32_t here = services.node->mine().cpu;
   if (settings().cores == 0) return lend::cpus_for_workers(services.node->own_cpus(), here);
@@ -31,11 +31,12 @@ std::vector<std::int32_t> worker_cpus() {
   return std::vector<std::int32_t>(std::min(share, lend::Workers::kMost), here);
 }
 
-// Loops of this rank's OpenMP regions may be joined.
+// Lets helpers join the loops of this rank's OpenMP regions.
 void share_loops() {
-  const auto whose = settings().openmp ? openmp::Whose::all : openmp::Whose::marked;
+  const auto which_loops =
+      settings().openmp ? openmp::SharedLoops::all : openmp::SharedLoops::marked;
   openmp::lists.set(settings().openmp_exclude, settings().openmp_only);
-  const Status shared = openmp::start(*services.helpers, whose);
+  const Status shared = openmp::start_sharing(*services.helpers, which_loops);
   if (shared) {
     switches.threads = switches.threads || openmp::has_marked_loops();
     in_loop::start();
@@ -45,7 +46,7 @@ void share_loops() {
   }
 }
 
-// This rank's part of what the ranks of the node may use.
+// This rank's share of the cores that the ranks of the node may use.
 std::uint32_t own_cores() {
   std::uint32_t part = std::max(node_setup::usable_cores() / config.ranks, 1U);
   cpu_set_t mine;
@@ -56,14 +57,14 @@ std::uint32_t own_cores() {
   return part;
 }
 
-// Once a node.
+// Once per node.
 void say_no_loops(std::string_view reason) {
   if (config.me == 0) print_message("loops are not shared: {}", reason);
 }
 
 }  // namespace
 
-void share() {
+void share_cores() {
   bool loops = settings().openmp || openmp::has_marked_loops();
   if (node_setup::oversubscribed() || !(loops || config.helps_messages)) return;
   if (!services.node->has_one_pid_namespace()) {
@@ -71,16 +72,16 @@ void share() {
     return;
   }
   const auto policy = settings().victim;
-  // Who is at one end of a message on a pipeline knows better when to lend to the other.
-  const auto admitted = [](std::uint32_t rank, lend::Kind kind) {
-    const bool own = kind == lend::Kind::pipelines && services.pipeline_engine &&
+  // A rank at one end of a message on a pipeline decides by itself when to lend to the other end.
+  const auto admitted = [](std::uint32_t rank, lend::WorkKind kind) {
+    const bool own = kind == lend::WorkKind::pipelines && services.pipeline_engine &&
                      services.pipeline_engine->has_messages();
     return !own && thief().may_help(rank);
   };
   services.helpers =
       new lend::Pool(*services.node, services.own_area().lendings, node_setup::usable_cores() - 1,
                      loops ? openmp::stack_for_loops() : 0);
-  if (loops && !services.helpers->has_room()) {
+  if (loops && !services.helpers->has_stack_space()) {
     say_no_loops("too little address space (ulimit -v) for stacks as large as the program's own");
     loops = false;
   }
@@ -101,7 +102,7 @@ void share() {
   if (loops) share_loops();
 }
 
-void take_back() {
+void take_back_cores() {
   services.workers.reset();
   services.lender.reset();
   services.pipeline_engine.reset();

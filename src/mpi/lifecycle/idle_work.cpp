@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The variant's side of base/idle_work.h: the wait loop helps a library of tasks, and the other way
-// round where MH_TASKS_IN_WAIT says so.
+// The variant's side of base/idle_work.h: the wait loop helps a task library and, with
+// MH_TASKS_IN_WAIT, runs its tasks.
 //
-// Works from MPI_Init on; before, and after MPI_Finalize, nothing is helped. Any thread. A thread
-// that offers tasks is in no other call of ours just then.
+// Active from MPI_Init to MPI_Finalize. Thread-safe. A thread that offers tasks is in no other call
+// of ours at the time.
 #include "base/idle_work.h"
 
 #include "base/settings.hpp"
@@ -15,7 +15,7 @@
 namespace mh::mpi {
 namespace {
 
-mh_offer offer(mh_offer tasks) {
+mh_offer offer_tasks(mh_offer tasks) {
   if (!switches.active || !settings().tasks_in_wait) return {};
   in_loop::count_with_threads();
   const wait::TaskOffer before =
@@ -28,7 +28,7 @@ mh_offer offer(mh_offer tasks) {
 const mh_idle_work* idle_work() {
   static constexpr mh_idle_work kWork{.help = []() -> int { return wait::help_once() ? 1 : 0; },
                                       .end_help = [] { wait::end_help(); },
-                                      .offer = offer};
+                                      .offer = offer_tasks};
   return &kWork;
 }
 

@@ -31,18 +31,19 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr auto kDoorTimeout = milliseconds(20'000);
-constexpr std::uint64_t kLeastExchangedByCells = 1U << 20U;  // from here on both directions gain
+// shorter exchanges gain nothing by cells
+constexpr std::uint64_t kLeastExchangedByCells = 1U << 20U;
 
 std::optional<node::Segment> g_segment;
-std::optional<node::Door> g_door;  // of the root, while the node is built up
+std::optional<node::Door> g_door;  // of the root, while the node is built
 node::DoorName g_door_name{};
 std::string g_why_not;
 std::uint64_t g_probe_word = 0;
 
 // ---- Agreement ----------------------------------------------------------------------------------
 
-// The reason of the lowest rank that has one, known to all ranks of the node.
-std::string shared(const std::string& reason) {
+// The reason of the lowest rank that has a reason, known to all ranks of the node.
+std::string agreed_reason(const std::string& reason) {
   std::array<char, 160> text{};
   reason.copy(text.data(), text.size() - 1);
   for (const auto& each : agreement::gather(text, config.ranks, config.node_comm)) {
@@ -51,36 +52,37 @@ std::string shared(const std::string& reason) {
   return {};
 }
 
-// Likewise; true if there is one.
+// Agrees on a reason to stop; true if there is one.
 bool stops_at(const std::string& reason) {
-  g_why_not = shared(reason);
+  g_why_not = agreed_reason(reason);
   return !g_why_not.empty();
 }
 
 // ---- Who is on the node -------------------------------------------------------------------------
 
-// What the ranks of a node tell each other first; with it a peer can try to read this rank.
-struct Card {
+// The first data that the ranks of a node exchange. A peer uses it to try to read this rank's
+// memory.
+struct PeerInfo {
   memory::AccessFacts surroundings;
   std::uint64_t address;
   std::uint64_t value;
   std::int32_t pid;
 };
-static_assert(std::is_trivially_copyable_v<Card>);
+static_assert(std::is_trivially_copyable_v<PeerInfo>);
 
-std::vector<Card> exchange_cards() {
+std::vector<PeerInfo> exchange_peer_infos() {
   g_probe_word = ticks() ^ (static_cast<std::uint64_t>(getpid()) << 40U);
-  const Card mine{.surroundings = memory::read_access_facts(),
-                  .address = reinterpret_cast<std::uint64_t>(&g_probe_word),
-                  .value = g_probe_word,
-                  .pid = getpid()};
+  const PeerInfo mine{.surroundings = memory::read_access_facts(),
+                      .address = reinterpret_cast<std::uint64_t>(&g_probe_word),
+                      .value = g_probe_word,
+                      .pid = getpid()};
   return agreement::gather(mine, config.ranks, config.node_comm);
 }
 
-// The door of the segment is an address in a network namespace.
-std::string check_network(const std::vector<Card>& cards) {
-  const bool same = std::ranges::all_of(cards, [&](const Card& card) {
-    return card.surroundings.net_namespace == cards[0].surroundings.net_namespace;
+// The socket that passes the segment is an address in a network namespace.
+std::string check_network(const std::vector<PeerInfo>& infos) {
+  const bool same = std::ranges::all_of(infos, [&](const PeerInfo& info) {
+    return info.surroundings.net_namespace == infos[0].surroundings.net_namespace;
   });
   return same ? "" : "ranks of the node run in different network namespaces";
 }
@@ -150,45 +152,45 @@ std::string join_node() {
 
 // ---- Reaching each other's memory ---------------------------------------------------------------
 
-void let_peers_read(const std::vector<Card>& cards) {
-  if (cards[config.me].surroundings.yama_scope != 1) return;
+void let_peers_read(const std::vector<PeerInfo>& infos) {
+  if (infos[config.me].surroundings.yama_scope != 1) return;
   std::vector<pid_t> pids;
-  for (const Card& card : cards) pids.push_back(card.pid);
+  for (const PeerInfo& info : infos) pids.push_back(info.pid);
   static_cast<void>(memory::allow_ranks_to_read(pids));  // the probe tells whether it helped
 }
 
-std::string probe_peers(const std::vector<Card>& cards) {
+std::string probe_peers(const std::vector<PeerInfo>& infos) {
   for (std::uint32_t rank = 0; rank < config.ranks; ++rank) {
     if (rank == config.me) continue;
-    const Card& card = cards[rank];
-    if (card.surroundings.pid_namespace != cards[config.me].surroundings.pid_namespace) {
+    const PeerInfo& info = infos[rank];
+    if (info.surroundings.pid_namespace != infos[config.me].surroundings.pid_namespace) {
       return "ranks run in different pid namespaces";
     }
-    const memory::View word{.address = card.address, .pid = card.pid, .rank = rank};
-    const Status reached = memory::probe_read(word, card.value);
+    const memory::View word{.address = info.address, .pid = info.pid, .rank = rank};
+    const Status reached = memory::probe_read(word, info.value);
     if (!reached) return reason("ranks cannot read each other's memory", reached);
   }
   return {};
 }
 
-// Why no message will be described, whatever can be reached.
+// Why no message goes by rendezvous, whatever memory can be reached.
 std::string look_for_objections() {
   if (settings().memory == MemoryPath::none) return "MH_MEMORY=none";
   return memory::device_runtime_loaded() ? "an accelerator runtime is loaded" : "";
 }
 
-// Why ranks will not read and write each other's memory, empty if they may.
-std::string try_memory(const std::vector<Card>& cards) {
-  let_peers_read(cards);
+// Why ranks do not copy from each other's memory by the kernel; empty if they do.
+std::string try_memory(const std::vector<PeerInfo>& infos) {
+  let_peers_read(infos);
   agreement::barrier(config.node_comm);
   if (settings().memory == MemoryPath::cells) return "MH_MEMORY=cells";
   if (settings().memory == MemoryPath::mapped) return "MH_MEMORY=mapped";
-  return probe_peers(cards);
+  return probe_peers(infos);
 }
 
 // ---- Start and stop -----------------------------------------------------------------------------
 
-// The heaps of the ranks, where every rank has one.
+// Maps the heaps of the ranks if every rank has one.
 void map_heaps() {
   const MemoryPath path = settings().memory;
   services.memory.emplace(
@@ -213,16 +215,16 @@ void apply_settings() {
   services.keeper.emplace(services.own_area().jobs, services.node->board(), config.me);
 }
 
-// Builds up the node, step by step; every step is agreed on by all its ranks.
-void build() {
+// Builds the node step by step; all its ranks agree on every step.
+void build_steps() {
   if (stops_at(!settings().enable               ? "MH_ENABLE=0"
                : config.ranks == 1              ? "one rank on the node"
                : config.ranks > node::kMaxRanks ? "more ranks on the node than supported"
                                                 : "")) {
     return;
   }
-  const std::vector<Card> cards = exchange_cards();
-  if (stops_at(check_network(cards)) || stops_at(enter_segment()) || stops_at(join_node())) return;
+  const std::vector<PeerInfo> infos = exchange_peer_infos();
+  if (stops_at(check_network(infos)) || stops_at(enter_segment()) || stops_at(join_node())) return;
   agreement::barrier(config.node_comm);
   services.node->settle();
   g_segment->close_fd();
@@ -231,13 +233,14 @@ void build() {
   switches.active = true;
   if (stops_at(look_for_objections())) return;
   detail::config.helps_messages = true;
-  detail::config.windows = shared(settings().windows == WindowScope::none ? "none" : "").empty();
-  detail::config.single_copy = !stops_at(try_memory(cards));
-  // Who is late with a message on a pipeline must be given a core, by a thread of its own process.
+  detail::config.windows =
+      agreed_reason(settings().windows == WindowScope::none ? "none" : "").empty();
+  detail::config.single_copy = !stops_at(try_memory(infos));
+  // A rank that is late with a message on a pipeline needs a core, for a thread of its own process.
   const std::string why_no_pipelines =
-      shared(!services.node->has_one_pid_namespace() ? "process numbers differ"
-             : node_setup::oversubscribed()          ? "more ranks than cores"
-                                                     : "");
+      agreed_reason(!services.node->has_one_pid_namespace() ? "process numbers differ"
+                    : node_setup::oversubscribed()          ? "more ranks than cores"
+                                                            : "");
   const bool contiguous_too = settings().memory != MemoryPath::cma;
   map_heaps();
   detail::config.pipelines = why_no_pipelines.empty() && (config.single_copy || contiguous_too);
@@ -278,7 +281,7 @@ void make_communicators() {
   real.Comm_dup(MPI_COMM_SELF, &detail::config.self_comm);
   real.Comm_set_errhandler(config.node_comm, MPI_ERRORS_RETURN);
   real.Comm_set_errhandler(config.self_comm, MPI_ERRORS_RETURN);
-  datatypes::ask_on(config.self_comm);
+  datatypes::probe_commits_on(config.self_comm);
   real.Comm_rank(config.node_comm, &rank);
   real.Comm_size(config.node_comm, &size);
   detail::config.me = static_cast<std::uint32_t>(rank);
@@ -305,7 +308,7 @@ void agree_on_threshold() {
 }
 
 void build_node() {
-  build();
+  build_steps();
   g_door.reset();
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How the ranks of a node find each other at start-up: communicators, the shared segment, and what
-// each may do with the memory of the others. Every step is agreed on by all ranks of the node.
+// How the ranks of a node find each other at start-up: communicators, the shared segment, and
+// access to each other's memory. All ranks of the node agree on every step.
 //
-// Called by bootstrap.cpp alone, in one thread, collectively.
+// Called by bootstrap.cpp only, in one thread, collectively.
 #pragma once
 
 #include <cstddef>
@@ -11,31 +11,29 @@
 
 namespace mh::mpi::node_setup {
 
-// Waits until every rank of the job has come here; a rank without the library never does, which is
-// said after a while.
+// Waits until every rank of the job has come here. A rank without the library never comes, which a
+// message says after a while.
 void await_everyone();
 
-// The private communicators, and this rank's place on its node.
+// The private communicators, and this rank's number on its node.
 void make_communicators();
 
-// Builds up the node. What came of it stands in `config`; switches.active is set once the segment
-// is there.
+// Builds the node. The results are in `config`; switches.active is set once the segment exists.
 void build_node();
 
-// The shortest message that any rank of the job describes: what a receiver need not expect in
-// shorter receives.
+// The shortest message that any rank of the job sends by rendezvous. Shorter receives need not
+// expect an RTS header.
 void agree_on_threshold();
 
-// Why this node's ranks do not help each other with messages, empty if they do.
+// Why this node's ranks do not help each other with messages; empty if they do.
 const std::string& why_not();
 
-// Cores of this node that its ranks may use; nodes that are parts of one machine have at most their
-// part of its cores.
+// Cores of this node that its ranks may use. Nodes that share a machine divide its cores.
 std::uint32_t usable_cores();
-// More ranks than cores: a core that waits is somebody else's.
+// More ranks than cores: another rank needs the core of a waiting rank.
 bool oversubscribed();
 
-// Where the cells of a rank's pipelines begin in its area.
+// Position of the cells of a rank's pipelines in its area.
 std::size_t cells_offset();
 
 }  // namespace mh::mpi::node_setup

@@ -11,8 +11,8 @@
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
 #include "mpi/lifecycle/parts.hpp"
-#include "mpi/onesided/serving.hpp"
-#include "mpi/onesided/windows.hpp"
+#include "mpi/rma/serving.hpp"
+#include "mpi/rma/windows.hpp"
 #include "mpi/rndv/buffered_sends.hpp"
 #include "mpi/rndv/completion.hpp"
 #include "mpi/rndv/persistent_sends.hpp"
@@ -31,7 +31,7 @@ class NodeWork final : public wait::WaitActions {
     rndv::complete_orphans();
     rndv::progress_persistent_sends();
     internode::progress();
-    rma::serve();
+    rma::serve_own_node();
     rma::serve_other_nodes();
     rndv::buffer_overdue_sends();
   }
@@ -56,7 +56,7 @@ class NodeWork final : public wait::WaitActions {
     std::atomic<std::uint32_t>& idle = services.node->mine().idle;
     // relaxed: a hint for ranks that count the active ones.
     idle.store(0, std::memory_order_relaxed);
-    const bool worked = thief().help() || rma::help() || lend_core();
+    const bool worked = thief().help() || rma::help_operation() || lend_core();
     idle.store(1, std::memory_order_relaxed);
     return worked;
   }
@@ -85,10 +85,10 @@ class NodeWork final : public wait::WaitActions {
   void return_core() override { lend::give_core_back(); }
 
  private:
-  // A chunk of a message this rank receives.
+  // Copies a chunk of a message that this rank receives.
   static bool receive_chunk() {
     steal::JobSlots& mine = services.own_area().jobs;
-    // relaxed: written by this rank alone.
+    // relaxed: written by this rank only.
     for (std::uint32_t open = mine.open.load(std::memory_order_relaxed); open != 0;
          open &= open - 1) {
       if (thief().run_one_chunk(mine.jobs[__builtin_ctz(open)], config.me)) return true;
@@ -96,7 +96,7 @@ class NodeWork final : public wait::WaitActions {
     return false;
   }
 
-  // This rank's core, for a unit, to a rank with something to do that its own process does best.
+  // Lends this rank's core, for a unit, to a rank with work that its own process does best.
   static bool lend_core() {
     if (!services.lender) return false;
     return lend([] {
@@ -109,20 +109,20 @@ class NodeWork final : public wait::WaitActions {
   template <class Way>
   static bool lend(Way&& way) {
     const std::uint64_t begin = ticks();
-    const lend::Outcome outcome = way();
-    if (outcome == lend::Outcome::nothing) return false;
-    if (outcome == lend::Outcome::refused) {
+    const lend::LendResult result = way();
+    if (result == lend::LendResult::nothing) return false;
+    if (result == lend::LendResult::refused) {
       say_once_not_here();
       return false;
     }
     services.counters().lent_ticks.add(ticks() - begin);
-    services.counters().lent_units.add(outcome == lend::Outcome::lent ? 1 : 0);
+    services.counters().lent_units.add(result == lend::LendResult::lent ? 1 : 0);
     return true;
   }
 
-  // Objects that were loaded since (Python's extension modules) may have loops as well.
+  // Objects loaded meanwhile (Python's extension modules) may have loops, too.
   static void look_around() {
-    static std::uint64_t next_look = 0;  // of the one thread that has the wait loop's hands
+    static std::uint64_t next_look = 0;  // used by the one thread that helps in the wait loop
     const std::uint64_t now = ticks();
     if (now < next_look) return;
     next_look = now + ticks_from_ns(tuning::kLookForObjectsNs);

@@ -25,7 +25,7 @@
 namespace mh::mpi {
 namespace {
 
-using observe::Helped;
+using observe::HelpedBytes;
 using observe::RankReport;
 
 bool anyone_asks() {
@@ -35,9 +35,9 @@ bool anyone_asks() {
 }
 
 void own_loops(observe::Loops& loops) {
-  // Obstacle::none has no place in the report.
+  // The report has no row for Obstacle::none.
   static_assert(openmp::kObstacles == observe::kObstacles + 1);
-  const openmp::Report report = openmp::report();
+  const openmp::SharingReport report = openmp::sharing_report();
   loops.regions_shared = report.shared;
   std::copy_n(&report.excluded[1], observe::kObstacles, loops.regions_excluded);
   loops.exposures = report.exposures;
@@ -53,11 +53,11 @@ void copy_text(char (&to)[bytes], const std::string& text) {
   std::snprintf(to, bytes, "%s", text.c_str());
 }
 
-std::vector<observe::Region> own_regions(double elapsed_s) {
+std::vector<observe::UnsharedRegion> own_regions(double elapsed_s) {
   constexpr std::size_t kMost = 32;
-  std::vector<observe::Region> rows;
-  for (const openmp::Hot& hot : openmp::hottest(kMost)) {
-    observe::Region row{};
+  std::vector<observe::UnsharedRegion> rows;
+  for (const openmp::ExcludedRegion& hot : openmp::hottest(kMost)) {
+    observe::UnsharedRegion row{};
     row.world_rank = static_cast<std::uint32_t>(config.world_rank);
     row.obstacle = static_cast<std::uint32_t>(hot.obstacle) - 1;
     row.seconds = hot.seconds;
@@ -88,17 +88,17 @@ RankReport own_report() {
   }
   mine.world_rank = static_cast<std::uint32_t>(config.world_rank);
   mine.helping = config.rendezvous ? 1 : 0;
-  // The node is named by its first world rank here and renumbered by rank 0.
+  // A node is identified by its first world rank here; rank 0 renumbers the nodes.
   mine.node = switches.active ? services.node->record(0).world_rank
                               : static_cast<std::uint32_t>(config.world_rank);
   return mine;
 }
 
-std::vector<Helped> own_help() {
-  std::vector<Helped> rows;
+std::vector<HelpedBytes> own_help() {
+  std::vector<HelpedBytes> rows;
   if (!switches.active) return rows;
   const auto* helped =
-      reinterpret_cast<const observe::Count*>(services.node->area(config.me) + sizeof(RankArea));
+      reinterpret_cast<const observe::Counter*>(services.node->area(config.me) + sizeof(RankArea));
   for (std::uint32_t victim = 0; victim < config.ranks; ++victim) {
     if (helped[victim].get() == 0) continue;
     rows.push_back({.helper = static_cast<std::uint32_t>(config.world_rank),
@@ -108,21 +108,21 @@ std::vector<Helped> own_help() {
   return rows;
 }
 
-// The rows of all ranks, at rank 0.
+// Gathers the rows of all ranks at rank 0.
 template <class Row>
-std::vector<Row> gather(const std::vector<Row>& mine, int ranks) {
+std::vector<Row> gather_rows(const std::vector<Row>& mine, int ranks) {
   static_assert(std::is_trivially_copyable_v<Row>);
   const auto bytes = static_cast<int>(mine.size() * sizeof(Row));
   std::vector<int> counts(static_cast<std::size_t>(ranks));
-  std::vector<int> places(counts.size());
+  std::vector<int> offsets(counts.size());
   real.Gather(&bytes, 1, MPI_INT, counts.data(), 1, MPI_INT, 0, MPI_COMM_WORLD);
   int total = 0;
   for (std::size_t i = 0; i < counts.size(); ++i) {
-    places[i] = total;
+    offsets[i] = total;
     total += counts[i];
   }
   std::vector<Row> all(static_cast<std::size_t>(total) / sizeof(Row));
-  real.Gatherv(mine.data(), bytes, MPI_BYTE, all.data(), counts.data(), places.data(), MPI_BYTE, 0,
+  real.Gatherv(mine.data(), bytes, MPI_BYTE, all.data(), counts.data(), offsets.data(), MPI_BYTE, 0,
                MPI_COMM_WORLD);
   return all;
 }
@@ -137,7 +137,7 @@ void number_nodes(std::vector<RankReport>& reports) {
   }
 }
 
-void print(const std::string& text) {
+void print_text(const std::string& text) {
   std::fflush(stderr);
   for (std::size_t done = 0; done < text.size();) {
     const ssize_t written = write(STDERR_FILENO, text.data() + done, text.size() - done);
@@ -146,7 +146,7 @@ void print(const std::string& text) {
   }
 }
 
-void store(const std::string& path, const std::string& text) {
+void write_file(const std::string& path, const std::string& text) {
   std::ofstream file(path);
   file << text << '\n';
   if (!file.flush())
@@ -155,21 +155,22 @@ void store(const std::string& path, const std::string& text) {
 
 }  // namespace
 
-void report(const std::string& why_not) {
+void write_report(const std::string& why_not) {
   if (!anyone_asks()) return;
   int ranks = 0;
   real.Comm_size(MPI_COMM_WORLD, &ranks);
   const RankReport mine = own_report();
-  std::vector<RankReport> reports = gather(std::vector{mine}, ranks);
-  const std::vector<Helped> helped = gather(own_help(), ranks);
-  const std::vector<observe::Region> left_out = gather(own_regions(mine.elapsed_s), ranks);
+  std::vector<RankReport> reports = gather_rows(std::vector{mine}, ranks);
+  const std::vector<HelpedBytes> helped = gather_rows(own_help(), ranks);
+  const std::vector<observe::UnsharedRegion> left_out =
+      gather_rows(own_regions(mine.elapsed_s), ranks);
   const std::vector<std::string> names = listed_names();
-  const observe::Regions regions{.left_out = left_out, .names = names};
+  const observe::RegionReport regions{.left_out = left_out, .names = names};
   if (config.world_rank != 0) return;
   number_nodes(reports);
-  if (settings().summary) print(observe::render_summary(reports, helped, why_not, regions));
+  if (settings().summary) print_text(observe::render_summary(reports, helped, why_not, regions));
   if (!settings().summary_json.empty()) {
-    store(settings().summary_json, observe::render_json(reports, helped, why_not, regions));
+    write_file(settings().summary_json, observe::render_json(reports, helped, why_not, regions));
   }
 }
 

@@ -76,7 +76,7 @@ void dispose(MPI_Request request, PersistentSend& send) {
   real.Request_free(&request);
   real.Request_free(&send.plain);
   if (send.type != MPI_DATATYPE_NULL) {
-    datatypes::forget(send.type);
+    datatypes::forget_type(send.type);
     real.Type_free(&send.type);
   }
   g_free_tags.push_back(send.fin_tag);

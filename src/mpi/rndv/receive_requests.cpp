@@ -177,7 +177,7 @@ bool keep_type(MPI_Datatype type) {
   const std::lock_guard<std::mutex> hold(g_kept_mutex);
   std::erase_if(g_kept_types, [](MPI_Datatype kept) {
     if (receives.uses(kept)) return false;
-    datatypes::forget(kept);
+    datatypes::forget_type(kept);
     next.Type_free(&kept);
     return true;
   });

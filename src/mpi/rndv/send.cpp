@@ -249,7 +249,7 @@ std::optional<Slot> taken_slot(const OutgoingMessage& message, std::uint32_t fin
     services.counters().messages_without_slot.add(1);
     return std::nullopt;
   }
-  // The light half of a fence, pairs with the heavy one in settle_described() (arrivals.cpp):
+  // The light half of a fence, pairs with the heavy one in drain_rendezvous() (arrivals.cpp):
   // either this rank sees the note, or the receiver the slot.
   std::atomic_signal_fence(std::memory_order_seq_cst);
   if (!comms::rendezvous_ended()) return slot;
@@ -278,7 +278,7 @@ bool may_use_rendezvous(OutgoingMessage& message, MPI_Datatype type, const datat
     return false;
   if (!moves_without_this_thread(info)) return false;
   if (info.contiguous) return true;
-  message.layout = layouts::of_describable(type);
+  message.layout = layouts::of_rendezvous(type);
   message.count = message.bytes / info.size;
   return message.layout != nullptr;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Lending between real processes: the owner is the test, lenders are forks of it. A unit that runs
-// on a lender's core still sees the owner's memory and process.
+// Lending between processes: the owner is the test, the lenders are forked children. A unit on a
+// lender's core still sees the owner's memory and process.
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sched.h>
@@ -29,14 +29,14 @@ namespace {
 using test::Board;
 using test::Stage;
 
-bool all(std::uint32_t /*rank*/, Kind /*kind*/) { return true; }
+bool all(std::uint32_t /*rank*/, WorkKind /*kind*/) { return true; }
 
 constexpr std::uint64_t kLong = ~0ULL;  // an offer without an end
 constexpr int kRounds = test::kSanitized ? 200 : 2'000;
 constexpr double kPatienceNs = 20e9;
 
-// Iterations taken one by one by everybody who works on the loop.
-class Loop final : public Work {
+// A loop whose workers claim one iteration at a time.
+class Loop final : public LendableWork {
  public:
   explicit Loop(std::uint32_t iterations) : left_(static_cast<std::int64_t>(iterations)) {}
   bool unit(std::uint32_t /*helper*/, std::uint64_t deadline) noexcept override {
@@ -67,8 +67,8 @@ class Loop final : public Work {
   std::atomic<std::int64_t> left_;
 };
 
-// A unit that lasts until it is told to end.
-class LongUnit final : public Work {
+// A unit that lasts until the test ends it.
+class LongUnit final : public LendableWork {
  public:
   explicit LongUnit(Board* board) : board_(board) {}
   bool unit(std::uint32_t /*helper*/, std::uint64_t /*deadline*/) noexcept override {
@@ -83,8 +83,8 @@ class LongUnit final : public Work {
   Board* board_;
 };
 
-// A unit that has to wait for something, and gives its core back for that.
-class WaitingUnit final : public Work {
+// A unit that must wait, and gives its core back first.
+class WaitingUnit final : public LendableWork {
  public:
   bool unit(std::uint32_t /*helper*/, std::uint64_t /*deadline*/) noexcept override {
     guest = lend::guest();
@@ -96,7 +96,7 @@ class WaitingUnit final : public Work {
     while (!over.load()) ::usleep(100);
     return true;
   }
-  Guest guest = Guest::no;  // this and the two below: of the unit, to be read when it waits
+  Guest guest = Guest::no;  // this and the next two: of the unit; read them while it waits
   int lent = -1;
   cpu_set_t cpus{};
   std::atomic<bool> waits{false};
@@ -113,30 +113,30 @@ bool eventually(Done done) {
   return true;
 }
 
-// A rank that lends its core until the board says that all is over.
+// A rank that lends its core until the board says that the test is over.
 int lend_until_over(Stage& stage, std::uint32_t me) {
   stage.enter(me);
   Lender lender(stage.node(me), 0, VictimPolicy::most_work, all);
   stage.board->barrier.wait(2);
   while (stage.board->over.load() == 0) {
-    const Outcome outcome = lender.lend();
+    const LendResult result = lender.lend();
     stage.board->lender_cpu.store(::sched_getcpu());
-    if (outcome == Outcome::lent) stage.board->lent.fetch_add(1);
-    if (outcome == Outcome::refused) stage.board->refused.fetch_add(1);
-    if (outcome == Outcome::nothing) ::sched_yield();
+    if (result == LendResult::lent) stage.board->lent.fetch_add(1);
+    if (result == LendResult::refused) stage.board->refused.fetch_add(1);
+    if (result == LendResult::nothing) ::sched_yield();
   }
   lender.take_back();
   return 0;
 }
 
-// A rank with one long unit, until the board says that all is over.
+// A rank with one long unit, until the board says that the test is over.
 int own_until_over(Stage& stage) {
   stage.enter(0);
   Pool pool(stage.node(0), stage.lendings(0), 3);
   LongUnit unit(stage.board);
-  static_cast<void>(pool.expose(Kind::loops, unit, kLong));
+  static_cast<void>(pool.expose(WorkKind::loops, unit, kLong));
   while (stage.board->over.load() == 0) ::usleep(1'000);
-  pool.withdraw(Kind::loops);
+  pool.withdraw(WorkKind::loops);
   return 7;
 }
 
@@ -162,8 +162,8 @@ TEST(Affinity, a_thread_that_is_not_there_is_not_the_calling_one) {
   EXPECT_EQ(child.wait(), 0);
 }
 
-// What the program's own code finds on a helper.
-class Look final : public Work {
+// The state of a helper as the program's own code sees it.
+class Look final : public LendableWork {
  public:
   bool unit(std::uint32_t /*helper*/, std::uint64_t /*deadline*/) noexcept override {
     pthread_attr_t attributes;
@@ -184,8 +184,8 @@ class Look final : public Work {
   std::atomic<bool> faults_blocked{true};
 };
 
-// Lends until a helper has looked around.
-void look_around(Stage& stage, Pool& pool, Kind kind, Look& look) {
+// Lends until a helper has recorded its state.
+void look_around(Stage& stage, Pool& pool, WorkKind kind, Look& look) {
   ASSERT_TRUE(pool.expose(kind, look, kLong).ok());
   Lender lender(stage.node(1), 0, VictimPolicy::most_work, all);
   EXPECT_TRUE(eventually([&] {
@@ -201,15 +201,15 @@ TEST(Lend, helpers_have_the_stack_they_are_to_have_and_answer_their_own_faults) 
   Stage stage(2);
   stage.enter(0);
   Pool pool(stage.node(0), stage.lendings(0), 1, kStack);
-  EXPECT_TRUE(pool.has_room());
+  EXPECT_TRUE(pool.has_stack_space());
   Look look;
-  look_around(stage, pool, Kind::loops, look);
+  look_around(stage, pool, WorkKind::loops, look);
   EXPECT_GE(look.stack.load(), kStack);
   EXPECT_TRUE(look.interrupts_blocked.load());
   EXPECT_FALSE(look.faults_blocked.load());
 }
 
-// Helpers with small stacks are good for messages.
+// Helpers with small stacks can still work on messages.
 TEST(LendUnsanitized, without_room_for_such_stacks_there_are_helpers_but_not_for_loops) {
   test::Child child([] {
     rlimit limit{};
@@ -219,10 +219,10 @@ TEST(LendUnsanitized, without_room_for_such_stacks_there_are_helpers_but_not_for
     Stage stage(2);
     stage.enter(0);
     Pool pool(stage.node(0), stage.lendings(0), 1, 100U << 20U);
-    if (pool.has_room()) return 2;
+    if (pool.has_stack_space()) return 2;
     Look look;
-    if (pool.expose(Kind::loops, look, kLong).code != Code::unsupported) return 3;
-    look_around(stage, pool, Kind::pipelines, look);
+    if (pool.expose(WorkKind::loops, look, kLong).code != Code::unsupported) return 3;
+    look_around(stage, pool, WorkKind::pipelines, look);
     return look.stack.load() != 0 ? 0 : 4;
   });
   EXPECT_EQ(child.wait(), 0);
@@ -235,9 +235,9 @@ TEST(Lend, a_helper_works_in_the_owners_process_on_the_lenders_core) {
   Pool pool(stage.node(0), stage.lendings(0), 3);
   stage.board->barrier.wait(2);
   Loop loop(1'000'000);
-  ASSERT_TRUE(pool.expose(Kind::loops, loop, kLong).ok());
+  ASSERT_TRUE(pool.expose(WorkKind::loops, loop, kLong).ok());
   EXPECT_TRUE(eventually([&] { return loop.by_helpers.load() > 0; }));
-  pool.withdraw(Kind::loops);
+  pool.withdraw(WorkKind::loops);
   stage.board->over.store(1);
   EXPECT_EQ(lender.wait(), 0);
   EXPECT_EQ(loop.process.load(), ::getpid());
@@ -257,10 +257,10 @@ TEST(Lend, every_iteration_is_done_once_and_no_unit_runs_after_the_loop) {
   const std::uint64_t patience_ends = ticks() + ticks_from_ns(kPatienceNs);
   for (int round = 0; round < kRounds || (helped == 0 && ticks() < patience_ends); ++round) {
     Loop loop(100);
-    ASSERT_TRUE(pool.expose(Kind::loops, loop, kLong).ok());
+    ASSERT_TRUE(pool.expose(WorkKind::loops, loop, kLong).ok());
     loop.run(~0ULL);
-    pool.nothing_left(Kind::loops);
-    pool.withdraw(Kind::loops);
+    pool.nothing_left(WorkKind::loops);
+    pool.withdraw(WorkKind::loops);
     loop.closed.store(true);
     ASSERT_EQ(loop.done.load(), 100U);
     ASSERT_EQ(loop.late.load(), 0U);
@@ -278,17 +278,17 @@ TEST(Lend, a_lender_killed_in_the_middle_of_a_unit_costs_only_its_help) {
   Pool pool(stage.node(0), stage.lendings(0), 3);
   stage.board->barrier.wait(2);
   LongUnit unit(stage.board);
-  ASSERT_TRUE(pool.expose(Kind::loops, unit, kLong).ok());
+  ASSERT_TRUE(pool.expose(WorkKind::loops, unit, kLong).ok());
   ASSERT_TRUE(eventually([&] { return stage.board->flag.load() == 1; }));
   lender.kill(SIGKILL);
   EXPECT_EQ(lender.wait(), -SIGKILL);
   stage.board->over.store(1);
-  pool.withdraw(Kind::loops);
-  // The channel comes back once the owner has looked for dead lenders.
+  pool.withdraw(WorkKind::loops);
+  // The channel is free again once the owner has looked for dead lenders.
   Loop nothing(0);
   for (int i = 0; i < 3'000; ++i) {
-    ASSERT_TRUE(pool.expose(Kind::loops, nothing, 0).ok());
-    pool.withdraw(Kind::loops);
+    ASSERT_TRUE(pool.expose(WorkKind::loops, nothing, 0).ok());
+    pool.withdraw(WorkKind::loops);
   }
   EXPECT_EQ(stage.lendings(0).channels[0].word.load(), kFree);
 }
@@ -298,11 +298,11 @@ TEST(Lend, an_owner_killed_in_the_middle_of_a_unit_gives_the_core_back) {
   test::Child owner([&] { return own_until_over(stage); });
   stage.enter(1);
   Lender lender(stage.node(1), 0, VictimPolicy::most_work, all);
-  ASSERT_TRUE(eventually([&] { return lender.lend() == Outcome::still_out; }));
+  ASSERT_TRUE(eventually([&] { return lender.lend() == LendResult::still_out; }));
   owner.kill(SIGKILL);
   EXPECT_EQ(owner.wait(), -SIGKILL);
-  EXPECT_EQ(lender.lend(), Outcome::nothing);
-  EXPECT_EQ(lender.lend(), Outcome::nothing);  // it still offers work, and is not asked again
+  EXPECT_EQ(lender.lend(), LendResult::nothing);
+  EXPECT_EQ(lender.lend(), LendResult::nothing);  // it still offers work, and is not asked again
 }
 
 TEST(Lend, a_stopped_owner_does_not_keep_the_core) {
@@ -310,9 +310,9 @@ TEST(Lend, a_stopped_owner_does_not_keep_the_core) {
   test::Child owner([&] { return own_until_over(stage); });
   stage.enter(1);
   Lender lender(stage.node(1), 0, VictimPolicy::most_work, all);
-  ASSERT_TRUE(eventually([&] { return lender.lend() == Outcome::still_out; }));
+  ASSERT_TRUE(eventually([&] { return lender.lend() == LendResult::still_out; }));
   owner.kill(SIGSTOP);
-  EXPECT_EQ(lender.lend(), Outcome::still_out);
+  EXPECT_EQ(lender.lend(), LendResult::still_out);
   lender.take_back();
   EXPECT_EQ(state_of(stage.lendings(0).channels[0].word.load()), ChannelState::evicted);
   stage.board->over.store(1);
@@ -329,10 +329,10 @@ TEST(Lend, a_helper_that_may_not_run_on_the_lenders_core_is_refused_once) {
   Pool pool(stage.node(0), stage.lendings(0), 3);
   stage.board->barrier.wait(2);
   Loop loop(1'000'000);
-  ASSERT_TRUE(pool.expose(Kind::loops, loop, kLong).ok());
+  ASSERT_TRUE(pool.expose(WorkKind::loops, loop, kLong).ok());
   EXPECT_TRUE(eventually([&] { return stage.board->refused.load() == 1; }));
   ::usleep(20'000);
-  pool.withdraw(Kind::loops);
+  pool.withdraw(WorkKind::loops);
   stage.board->over.store(1);
   EXPECT_EQ(lender.wait(), 0);
   EXPECT_EQ(stage.board->refused.load(), 1U);
@@ -347,7 +347,7 @@ TEST(Lend, a_helper_that_stays_long_is_brought_to_the_owners_core) {
   Pool pool(stage.node(0), stage.lendings(0), 3);
   stage.board->barrier.wait(2);
   LongUnit unit(stage.board);
-  ASSERT_TRUE(pool.expose(Kind::loops, unit, kLong).ok());
+  ASSERT_TRUE(pool.expose(WorkKind::loops, unit, kLong).ok());
   ASSERT_TRUE(eventually([&] { return stage.board->flag.load() == 1; }));
   std::thread later([&] {
     cpu_set_t home;
@@ -359,28 +359,28 @@ TEST(Lend, a_helper_that_stays_long_is_brought_to_the_owners_core) {
     }));
     stage.board->over.store(1);
   });
-  pool.withdraw(Kind::loops);
+  pool.withdraw(WorkKind::loops);
   later.join();
   EXPECT_EQ(lender.wait(), 0);
 }
 
-// On a busy machine a lender may want its core back before the helper has even come.
+// On a busy machine a lender may want its core back before the helper has come.
 TEST(Lend, a_helper_that_is_evicted_before_it_begins_can_be_lent_a_core_again) {
   Stage stage(2);
   stage.enter(0);
   stage.enter(1);
   Pool pool(stage.node(0), stage.lendings(0), 3);
   Loop nothing(0);
-  ASSERT_TRUE(pool.expose(Kind::loops, nothing, 0).ok());
+  ASSERT_TRUE(pool.expose(WorkKind::loops, nothing, 0).ok());
   Channel& channel = stage.lendings(0).channels[0];
   ASSERT_TRUE(eventually([&] { return channel.thread.load() != 0; }));
   channel.word.store(word_of(ChannelState::evicted, 1));  // as lend() and take_back() leave it
   futex_wake(channel.word);
   EXPECT_TRUE(eventually([&] { return channel.word.load() == kFree; }));
-  pool.withdraw(Kind::loops);
+  pool.withdraw(WorkKind::loops);
 }
 
-// The lender goes on while the unit lasts: an event, not a matter of time.
+// The lender continues while the unit lasts, which the test sees by an event, not by time.
 TEST(Lend, a_helper_that_has_to_wait_gives_the_core_back) {
   Stage stage(2);
   stage.enter(0);
@@ -390,16 +390,16 @@ TEST(Lend, a_helper_that_has_to_wait_gives_the_core_back) {
   Pool pool(stage.node(0), stage.lendings(0), 1);
   Lender lender(stage.node(1), 0, VictimPolicy::most_work, all);
   WaitingUnit unit;
-  ASSERT_TRUE(pool.expose(Kind::loops, unit, kLong).ok());
-  Outcome outcome = Outcome::nothing;  // until the helper has come to its channel
+  ASSERT_TRUE(pool.expose(WorkKind::loops, unit, kLong).ok());
+  LendResult result = LendResult::nothing;  // until the helper waits at its channel
   ASSERT_TRUE(eventually([&] {
-    outcome = lender.lend();
-    return outcome != Outcome::nothing;
+    result = lender.lend();
+    return result != LendResult::nothing;
   }));
   EXPECT_TRUE(eventually([&] { return unit.waits.load(); }));
-  // However long the helper took to give it back, within one sleep of the lender or not.
-  while (outcome == Outcome::still_out) outcome = lender.lend();
-  EXPECT_EQ(outcome, Outcome::lent);
+  // The helper may give the core back within one sleep of the lender or later.
+  while (result == LendResult::still_out) result = lender.lend();
+  EXPECT_EQ(result, LendResult::lent);
   EXPECT_FALSE(unit.over.load());
   const Channel& channel = stage.lendings(0).channels[0];
   EXPECT_EQ(channel.word.load(), word_of(ChannelState::evicted, 1));
@@ -410,10 +410,10 @@ TEST(Lend, a_helper_that_has_to_wait_gives_the_core_back) {
   EXPECT_TRUE(pool.has_waiting_helpers());
   EXPECT_NE(unit.guest, Guest::no);
   EXPECT_EQ(guest(), Guest::no);
-  EXPECT_EQ(lender.lend(), Outcome::nothing);  // the only helper is still at it
-  lender.take_back();                          // nothing is out
+  EXPECT_EQ(lender.lend(), LendResult::nothing);  // the only helper is still in its unit
+  lender.take_back();                             // no helper is out
   unit.over.store(true);
-  pool.withdraw(Kind::loops);
+  pool.withdraw(WorkKind::loops);
   EXPECT_TRUE(eventually([&] { return channel.word.load() == kFree; }));
   EXPECT_FALSE(pool.has_waiting_helpers());
 }
@@ -432,70 +432,70 @@ class Offers : public testing::Test {
 };
 
 TEST_F(Offers, of_work_that_is_nearly_done_and_of_nobody_are_left_alone) {
-  EXPECT_EQ(lender_.lend(), Outcome::nothing);
+  EXPECT_EQ(lender_.lend(), LendResult::nothing);
   Loop loop(1'000'000);
-  ASSERT_TRUE(pool_.expose(Kind::loops, loop, 9'999).ok());
-  EXPECT_EQ(lender_.lend(), Outcome::nothing);
-  pool_.nothing_left(Kind::loops);
-  EXPECT_EQ(lender_.lend(), Outcome::nothing);
-  pool_.withdraw(Kind::loops);
+  ASSERT_TRUE(pool_.expose(WorkKind::loops, loop, 9'999).ok());
+  EXPECT_EQ(lender_.lend(), LendResult::nothing);
+  pool_.nothing_left(WorkKind::loops);
+  EXPECT_EQ(lender_.lend(), LendResult::nothing);
+  pool_.withdraw(WorkKind::loops);
   EXPECT_EQ(loop.by_helpers.load(), 0U);
 }
 
-// Without a time they count from when a lender has seen them.
+// The duration of a brief offer counts from when a lender has seen it.
 TEST_F(Offers, that_are_brief_are_taken_while_they_are_fresh) {
   Loop loop(1U << 30U);
   const auto offer = [&](double ns) {
-    ASSERT_TRUE(pool_.expose_briefly(Kind::loops, loop, ticks_from_ns(ns)).ok());
+    ASSERT_TRUE(pool_.expose_briefly(WorkKind::loops, loop, ticks_from_ns(ns)).ok());
   };
   offer(5e3);
-  EXPECT_EQ(lender_.lend(), Outcome::nothing) << "not worth it";
-  const auto lends = [&] { return lender_.lend() == Outcome::lent; };
+  EXPECT_EQ(lender_.lend(), LendResult::nothing) << "not worth it";
+  const auto lends = [&] { return lender_.lend() == LendResult::lent; };
   offer(1e9);
-  EXPECT_TRUE(eventually(lends));  // once the helper is at its channel
-  pool_.nothing_left(Kind::loops);
-  EXPECT_EQ(lender_.lend(), Outcome::nothing);
-  // Seen, and then not renewed: it is over by itself.
+  EXPECT_TRUE(eventually(lends));  // once the helper waits at its channel
+  pool_.nothing_left(WorkKind::loops);
+  EXPECT_EQ(lender_.lend(), LendResult::nothing);
+  // An offer that was seen and is not renewed ends by itself.
   offer(200e6);
   EXPECT_TRUE(eventually(lends));
   ::usleep(250'000);
-  EXPECT_EQ(lender_.lend(), Outcome::nothing);
+  EXPECT_EQ(lender_.lend(), LendResult::nothing);
   offer(200e6);
   EXPECT_TRUE(eventually(lends)) << "another one, though it says the same";
-  // Whoever knows better says so.
-  pool_.expect_end(Kind::loops, ticks());
-  EXPECT_EQ(lender_.lend(), Outcome::nothing);
+  // An expected end replaces the brief offer.
+  pool_.expect_end(WorkKind::loops, ticks());
+  EXPECT_EQ(lender_.lend(), LendResult::nothing);
   lender_.take_back();
-  pool_.withdraw(Kind::loops);
+  pool_.withdraw(WorkKind::loops);
 }
 
-// Another rank knows of work that stays exposed; a lender may be told to keep away from that kind.
+// Another rank announces work that stays exposed; a lender may be barred from that kind.
 TEST_F(Offers, are_made_by_others_for_what_is_exposed) {
   Loop loop(1U << 30U);
   const std::uint64_t later = ticks() + ticks_from_ns(1e9);
   Pool other(stage_.node(1), stage_.lendings(1), 3);
-  other.suggest_end(0, Kind::pipelines, later, 0);
-  EXPECT_EQ(lender_.lend(), Outcome::nothing) << "nothing is exposed";
-  ASSERT_TRUE(pool_.expose(Kind::pipelines, loop, 0).ok());
-  EXPECT_EQ(lender_.lend(), Outcome::nothing) << "nothing can begin";
-  other.suggest_end(0, Kind::pipelines, later, 0);
+  other.suggest_end(0, WorkKind::pipelines, later, 0);
+  EXPECT_EQ(lender_.lend(), LendResult::nothing) << "nothing is exposed";
+  ASSERT_TRUE(pool_.expose(WorkKind::pipelines, loop, 0).ok());
+  EXPECT_EQ(lender_.lend(), LendResult::nothing) << "nothing can begin";
+  other.suggest_end(0, WorkKind::pipelines, later, 0);
   Lender busy(stage_.node(1), 0, VictimPolicy::most_work,
-              [](std::uint32_t, Kind kind) { return kind != Kind::pipelines; });
-  EXPECT_EQ(busy.lend(), Outcome::nothing);
-  EXPECT_TRUE(eventually([&] { return lender_.lend() == Outcome::lent; }));
-  other.suggest_end(0, Kind::pipelines, 0, 0);
-  EXPECT_EQ(lender_.lend(), Outcome::nothing);
-  other.suggest_end(0, Kind::pipelines, later, 0);
-  other.suggest_end(0, Kind::pipelines, later + 5, 10);
+              [](std::uint32_t, WorkKind kind) { return kind != WorkKind::pipelines; });
+  EXPECT_EQ(busy.lend(), LendResult::nothing);
+  EXPECT_TRUE(eventually([&] { return lender_.lend() == LendResult::lent; }));
+  other.suggest_end(0, WorkKind::pipelines, 0, 0);
+  EXPECT_EQ(lender_.lend(), LendResult::nothing);
+  other.suggest_end(0, WorkKind::pipelines, later, 0);
+  other.suggest_end(0, WorkKind::pipelines, later + 5, 10);
   EXPECT_EQ(stage_.lendings(0).offer.ends[0].load(), later) << "near enough";
   lender_.take_back();
-  pool_.withdraw(Kind::pipelines);
-  other.suggest_end(0, Kind::pipelines, later, 0);
-  EXPECT_EQ(lender_.lend(), Outcome::nothing);
+  pool_.withdraw(WorkKind::pipelines);
+  other.suggest_end(0, WorkKind::pipelines, later, 0);
+  EXPECT_EQ(lender_.lend(), LendResult::nothing);
 }
 
-// Keeps a core until its unit is over, and says how long that was to be.
-class WholeUnit final : public Work {
+// Keeps a core until its unit is over, and records the length of the unit.
+class WholeUnit final : public LendableWork {
  public:
   bool unit(std::uint32_t /*helper*/, std::uint64_t deadline) noexcept override {
     length.store(deadline - ticks());
@@ -505,14 +505,14 @@ class WholeUnit final : public Work {
   std::atomic<std::uint64_t> length{0};
 };
 
-// See unit_length.hpp. What matters to the lender is whether its wait goes on after a unit.
+// See unit_length.hpp. The lender learns from whether its wait goes on after a unit.
 TEST_F(Offers, are_taken_for_longer_while_nothing_else_comes) {
   WholeUnit unit;
-  ASSERT_TRUE(pool_.expose(Kind::loops, unit, kLong).ok());
+  ASSERT_TRUE(pool_.expose(WorkKind::loops, unit, kLong).ok());
   const auto lends = [&] {
-    Outcome outcome = lender_.lend();
-    while (outcome == Outcome::still_out) outcome = lender_.lend();
-    return outcome == Outcome::lent;
+    LendResult result = lender_.lend();
+    while (result == LendResult::still_out) result = lender_.lend();
+    return result == LendResult::lent;
   };
   ASSERT_TRUE(eventually(lends));
   for (int i = 0; i < 2'000 && unit.length.load() < ticks_from_ns(700e3); ++i) {
@@ -524,10 +524,10 @@ TEST_F(Offers, are_taken_for_longer_while_nothing_else_comes) {
     lender_.take_back();
   }
   EXPECT_LE(unit.length.load(), ticks_from_ns(400e3));
-  // To the rank at the other end of a message always for the shortest.
-  ASSERT_EQ(lender_.lend_to(0), Outcome::lent);
+  // A loan to the rank at the other end of a message is always the shortest.
+  ASSERT_EQ(lender_.lend_to(0), LendResult::lent);
   EXPECT_LE(unit.length.load(), ticks_from_ns(100e3));
-  pool_.withdraw(Kind::loops);
+  pool_.withdraw(WorkKind::loops);
 }
 
 TEST(Pool, counts_as_exposed_only_what_somebody_could_join) {
@@ -535,9 +535,9 @@ TEST(Pool, counts_as_exposed_only_what_somebody_could_join) {
   stage.enter(0);
   Pool nobody(stage.node(0), stage.lendings(0), 0);
   Loop loop(1);
-  EXPECT_EQ(nobody.expose(Kind::loops, loop, kLong).code, Code::unsupported);
-  EXPECT_EQ(nobody.exposures(Kind::loops), 0U);
-  EXPECT_EQ(stage.lendings(0).offer.ends[static_cast<std::size_t>(Kind::loops)].load(), 0U);
+  EXPECT_EQ(nobody.expose(WorkKind::loops, loop, kLong).code, Code::unsupported);
+  EXPECT_EQ(nobody.exposures(WorkKind::loops), 0U);
+  EXPECT_EQ(stage.lendings(0).offer.ends[static_cast<std::size_t>(WorkKind::loops)].load(), 0U);
 }
 
 TEST(Lend, helpers_take_no_signal_of_the_program) {
@@ -545,8 +545,8 @@ TEST(Lend, helpers_take_no_signal_of_the_program) {
   stage.enter(0);
   Pool pool(stage.node(0), stage.lendings(0), 3);
   Loop loop(0);
-  ASSERT_TRUE(pool.expose(Kind::loops, loop, 0).ok());
-  pool.withdraw(Kind::loops);
+  ASSERT_TRUE(pool.expose(WorkKind::loops, loop, 0).ok());
+  pool.withdraw(WorkKind::loops);
   static std::atomic<pid_t> taken{0};
   struct sigaction action {};
   struct sigaction before {};
@@ -556,12 +556,13 @@ TEST(Lend, helpers_take_no_signal_of_the_program) {
     taken.store(0);
     ::kill(::getpid(), SIGUSR1);
     EXPECT_TRUE(eventually([&] { return taken.load() != 0; }));
-    EXPECT_EQ(taken.load(), ::getpid());  // the first thread: the only other one with it unblocked
+    // the first thread, the only other one that does not block the signal
+    EXPECT_EQ(taken.load(), ::getpid());
   }
   ::sigaction(SIGUSR1, &before, nullptr);
 }
 
-// All of it inside one process, where a race detector sees both sides.
+// All parts in one process, where a race detector sees both sides.
 TEST(Lend, owner_and_lenders_as_threads) {
   constexpr std::uint32_t kLenders = 3;
   Stage stage(kLenders + 1);
@@ -573,15 +574,15 @@ TEST(Lend, owner_and_lenders_as_threads) {
     lenders.emplace_back([&, rank] {
       Lender lender(stage.node(rank), 0, static_cast<VictimPolicy>(rank), all);
       while (!over.load()) {
-        if (lender.lend() == Outcome::nothing) ::sched_yield();
+        if (lender.lend() == LendResult::nothing) ::sched_yield();
       }
       lender.take_back();
     });
   }
   for (int round = 0; round < kRounds / 4; ++round) {
     Loop loop(200);
-    std::uint64_t plain = 0;  // ordered by the hand-over alone
-    struct Sum final : Work {
+    std::uint64_t plain = 0;  // ordered by the hand-over only
+    struct Sum final : LendableWork {
       Sum(Loop& what, std::uint64_t& to) : loop(what), total(to) {}
       bool unit(std::uint32_t /*helper*/, std::uint64_t deadline) noexcept override {
         const std::uint32_t mine = loop.run(deadline);
@@ -593,9 +594,9 @@ TEST(Lend, owner_and_lenders_as_threads) {
       std::uint64_t& total;
       std::mutex mutex;
     } sum(loop, plain);
-    ASSERT_TRUE(pool.expose(Kind::loops, sum, kLong).ok());
+    ASSERT_TRUE(pool.expose(WorkKind::loops, sum, kLong).ok());
     const std::uint32_t own = loop.run(~0ULL);
-    pool.withdraw(Kind::loops);
+    pool.withdraw(WorkKind::loops);
     ASSERT_EQ(plain + own, 200U);
   }
   over.store(true);
@@ -636,12 +637,12 @@ TEST(VictimChoice, at_random_every_offer_is_taken_now_and_then) {
   for (const int times : taken) EXPECT_NEAR(times, 1.0 * kTurns / kOffers, kTurns / 20.0);
 }
 
-// Helpers that give cores back, lenders that take them back, and the ends of units, in any order.
+// Helpers that give cores back, lenders that take them back, and ends of units, in any order.
 TEST(Lend, cores_go_back_from_both_sides) {
   constexpr std::uint32_t kLenders = 3;
   Stage stage(kLenders + 1);
   for (std::uint32_t rank = 0; rank <= kLenders; ++rank) stage.enter(rank);
-  struct Restless final : Work {
+  struct Restless final : LendableWork {
     bool unit(std::uint32_t /*helper*/, std::uint64_t /*deadline*/) noexcept override {
       const std::uint32_t which = begun.fetch_add(1);
       if (which % 2 == 0) give_core_back();
@@ -658,7 +659,7 @@ TEST(Lend, cores_go_back_from_both_sides) {
     lenders.emplace_back([&, rank] {
       Lender lender(stage.node(rank), 0, VictimPolicy::most_work, all);
       for (int turn = 0; !over.load(); ++turn) {
-        if (lender.lend() == Outcome::nothing) ::sched_yield();
+        if (lender.lend() == LendResult::nothing) ::sched_yield();
         if (turn % 2 == 0) lender.take_back();
       }
       lender.take_back();
@@ -666,9 +667,9 @@ TEST(Lend, cores_go_back_from_both_sides) {
   }
   for (int round = 0; round < 8; ++round) {
     const std::uint32_t before = work.begun.load();
-    ASSERT_TRUE(pool.expose(Kind::loops, work, kLong).ok());
+    ASSERT_TRUE(pool.expose(WorkKind::loops, work, kLong).ok());
     ASSERT_TRUE(eventually([&] { return work.begun.load() - before >= kRounds / 8U; }));
-    pool.withdraw(Kind::loops);
+    pool.withdraw(WorkKind::loops);
     const std::uint32_t after = work.begun.load();
     ::sched_yield();
     ASSERT_EQ(work.begun.load(), after);

@@ -10,15 +10,15 @@
 namespace mh::lend {
 namespace {
 
-constexpr UnitLength::Rules kRules{.least = 100, .first = 200, .most = 800, .look = 3};
+constexpr UnitLength::UnitRules kRules{.least = 100, .first = 200, .most = 800, .look = 3};
 
-// What lending costs in all, by looks and by answering late, where messages come at random.
+// The total cost of lending, from looks and late answers, for messages at random times.
 double cost_of(std::uint64_t length, double between) {
   const auto unit = static_cast<double>(length);
   return static_cast<double>(kRules.look) / unit + unit / 2 / between;
 }
 
-// The mean cost of what the class comes to, after a while.
+// The mean cost of the lengths that the class settles on.
 double cost_learned(double between, std::uint32_t seed) {
   std::mt19937_64 dice(seed);
   std::exponential_distribution<double> next(1 / between);
@@ -68,7 +68,7 @@ TEST(UnitLength, falls_to_the_least_where_every_unit_is_too_long) {
   for (int i = 0; i < 1'000; ++i) units.nothing_came(units.length());
   for (int i = 0; i < 40; ++i) units.came_late(units.length());
   EXPECT_EQ(units.length(), kRules.least);
-  // And a while without any is enough to grow again.
+  // The length grows again after some time without messages.
   for (int i = 0; i < 1'000; ++i) units.nothing_came(units.length());
   EXPECT_EQ(units.length(), kRules.most);
 }

@@ -18,7 +18,7 @@ namespace {
 
 using test::Stage;
 
-bool all(std::uint32_t /*rank*/, Kind /*kind*/) { return true; }
+bool all(std::uint32_t /*rank*/, WorkKind /*kind*/) { return true; }
 constexpr std::uint64_t kLong = ~0ULL;
 constexpr double kPatienceNs = 40e9;
 
@@ -44,8 +44,8 @@ TEST(Workers, are_never_more_than_an_owner_has_helpers_for) {
   EXPECT_EQ(cpus_for_workers(node::CpuSet().set(), 0).size(), Workers::kMost);
 }
 
-// Units that note on whose behalf they run, one after the other for ever.
-class Endless final : public Work {
+// Endless units that count the helpers on which they run.
+class Endless final : public LendableWork {
  public:
   bool unit(std::uint32_t helper, std::uint64_t deadline) noexcept override {
     units.fetch_add(1);
@@ -77,7 +77,7 @@ class WorkersTest : public testing::Test {
     stage_.enter(0);
     stage_.enter(1);
   }
-  // As a rank that waits does: called again and again.
+  // Calls repeatedly, as a rank that waits does.
   template <class Done>
   bool started_until(Done done) {
     const std::uint64_t end = ticks() + ticks_from_ns(kPatienceNs);
@@ -105,32 +105,32 @@ class WorkersTest : public testing::Test {
 };
 
 TEST_F(WorkersTest, each_lends_a_core_of_its_own) {
-  ASSERT_TRUE(pool_.expose(Kind::loops, work_, kLong).ok());
+  ASSERT_TRUE(pool_.expose(WorkKind::loops, work_, kLong).ok());
   EXPECT_TRUE(started_until([&] { return work_.helpers() == 2; }));
   workers_.stop();
-  pool_.withdraw(Kind::loops);
+  pool_.withdraw(WorkKind::loops);
   EXPECT_TRUE(eventually([&] { return workers_.units() > 0; }));
 }
 
 TEST_F(WorkersTest, nothing_is_lent_before_the_start_or_after_the_stop) {
-  ASSERT_TRUE(pool_.expose(Kind::loops, work_, kLong).ok());
+  ASSERT_TRUE(pool_.expose(WorkKind::loops, work_, kLong).ok());
   ::usleep(20'000);
   EXPECT_EQ(work_.units.load(), 0U);
   ASSERT_TRUE(started_until([&] { return work_.units.load() > 0; }));
   workers_.stop();
-  // A worker may just have looked: it comes to its end, and then there is silence.
+  // A worker may just have looked; after its unit no other follows.
   std::uint32_t before = 0;
   EXPECT_TRUE(eventually([&] {
     before = work_.units.load();
     ::usleep(20'000);
     return work_.units.load() == before && work_.inside.load() == 0;
   }));
-  pool_.withdraw(Kind::loops);
+  pool_.withdraw(WorkKind::loops);
 }
 
 TEST_F(WorkersTest, the_stop_takes_cores_back_in_the_middle_of_a_unit) {
   work_.stay.store(true);
-  ASSERT_TRUE(pool_.expose(Kind::loops, work_, kLong).ok());
+  ASSERT_TRUE(pool_.expose(WorkKind::loops, work_, kLong).ok());
   ASSERT_TRUE(started_until([&] { return work_.inside.load() == 2; }));
   workers_.stop();
   for (int i = 0; i < 2; ++i) {
@@ -139,12 +139,12 @@ TEST_F(WorkersTest, the_stop_takes_cores_back_in_the_middle_of_a_unit) {
     }));
   }
   work_.stay.store(false);
-  pool_.withdraw(Kind::loops);
+  pool_.withdraw(WorkKind::loops);
   EXPECT_TRUE(eventually([&] { return stage_.lendings(0).channels[0].word.load() == kFree; }));
 }
 
 TEST_F(WorkersTest, they_end_with_a_core_lent) {
-  ASSERT_TRUE(pool_.expose(Kind::loops, work_, kLong).ok());
+  ASSERT_TRUE(pool_.expose(WorkKind::loops, work_, kLong).ok());
   {
     Workers others(stage_.node(1), 0, VictimPolicy::most_work, all, {0}, kPatienceNs);
     const std::uint64_t end = ticks() + ticks_from_ns(kPatienceNs);
@@ -154,12 +154,12 @@ TEST_F(WorkersTest, they_end_with_a_core_lent) {
     }
   }
   EXPECT_GT(work_.units.load(), 0U);
-  pool_.withdraw(Kind::loops);
+  pool_.withdraw(WorkKind::loops);
 }
 
-// Of several threads that wait one lends while another goes on.
+// Among several waiting threads, one lends while another continues.
 TEST_F(WorkersTest, a_stop_beside_a_start_is_harmless) {
-  ASSERT_TRUE(pool_.expose(Kind::loops, work_, kLong).ok());
+  ASSERT_TRUE(pool_.expose(WorkKind::loops, work_, kLong).ok());
   std::atomic<bool> over{false};
   std::thread other([&] {
     while (!over.load()) workers_.stop();
@@ -174,7 +174,7 @@ TEST_F(WorkersTest, a_stop_beside_a_start_is_harmless) {
     ::usleep(20'000);
     return work_.units.load() == before && work_.inside.load() == 0;
   }));
-  pool_.withdraw(Kind::loops);
+  pool_.withdraw(WorkKind::loops);
 }
 
 TEST_F(WorkersTest, none_that_were_never_needed_are_made) {

@@ -14,11 +14,11 @@ TEST(Counters, zeroed_memory_is_a_set_of_counters_at_zero) {
   alignas(Counters) std::byte memory[sizeof(Counters)] = {};
   const auto& counters = *std::launder(reinterpret_cast<const Counters*>(memory));
   EXPECT_EQ(counters.messages_by_rendezvous.get(), 0U);
-  EXPECT_EQ(counters.collectives_gated.get(), 0U);
+  EXPECT_EQ(counters.collectives_with_arrival_barrier.get(), 0U);
 }
 
 TEST(Counters, a_reader_sees_a_writer_grow_and_never_shrink) {
-  Count count;
+  Counter count;
   constexpr std::uint64_t kLast = 200'000;
   std::thread writer([&] {
     for (std::uint64_t i = 0; i < kLast; ++i) count.add(1);

@@ -34,7 +34,7 @@ TEST(Pop, efficiencies_of_a_run_worked_out_by_hand) {
   // Useful 8, 4, 6, 2 of 10 s: mean 5, most 8.
   const std::vector<RankReport> ranks = {rank(0, 10, 2), rank(1, 10, 6), rank(2, 10, 4),
                                          rank(3, 10, 8)};
-  const Totals sum = total(ranks);
+  const Totals sum = sum_over_ranks(ranks);
   EXPECT_DOUBLE_EQ(sum.without_help.parallel, 0.5);
   EXPECT_DOUBLE_EQ(sum.without_help.load_balance, 0.625);
   EXPECT_DOUBLE_EQ(sum.without_help.communication, 0.8);
@@ -43,9 +43,9 @@ TEST(Pop, efficiencies_of_a_run_worked_out_by_hand) {
 }
 
 TEST(Pop, helping_is_a_third_class_neither_useful_nor_waiting) {
-  // Rank 1 waits 6 s, in 3 of which it helps: useful 8 and 4, with help 8 and 7.
+  // Rank 1 waits 6 s and helps for 3 s of them: useful 8 and 4, with help 8 and 7.
   const std::vector<RankReport> ranks = {rank(0, 10, 2, 0, 1), rank(1, 10, 6, 3)};
-  const Totals sum = total(ranks);
+  const Totals sum = sum_over_ranks(ranks);
   EXPECT_DOUBLE_EQ(sum.without_help.parallel, 0.6) << "helping does not count here";
   EXPECT_DOUBLE_EQ(sum.with_help.parallel, 0.75);
   EXPECT_DOUBLE_EQ(sum.with_help.load_balance, 7.5 / 8);
@@ -56,7 +56,7 @@ TEST(Pop, helping_is_a_third_class_neither_useful_nor_waiting) {
 
 TEST(Pop, parallel_efficiency_is_the_product_of_the_other_two) {
   const std::vector<RankReport> ranks = {rank(0, 9, 1, 0.5), rank(1, 10, 6.5, 3), rank(2, 8, 0.1)};
-  const Totals sum = total(ranks);
+  const Totals sum = sum_over_ranks(ranks);
   for (const Efficiency& e : {sum.without_help, sum.with_help}) {
     EXPECT_NEAR(e.parallel, e.load_balance * e.communication, 1e-12);
     EXPECT_LE(e.parallel, 1);
@@ -66,7 +66,7 @@ TEST(Pop, parallel_efficiency_is_the_product_of_the_other_two) {
 
 TEST(Pop, a_run_of_no_time_divides_by_nothing) {
   for (const auto& ranks : {std::vector<RankReport>{}, {rank(0, 0, 0)}, {rank(0, 1, 5)}}) {
-    const Totals sum = total(ranks);
+    const Totals sum = sum_over_ranks(ranks);
     EXPECT_EQ(sum.without_help.parallel, 1);
     EXPECT_EQ(render_summary(ranks, {}, "").find("nan"), std::string::npos);
     EXPECT_EQ(render_summary(ranks, {}, "").find("inf"), std::string::npos);
@@ -102,7 +102,7 @@ TEST(Summary, names_the_helpers_that_did_most) {
   ranks[1].others_chunks = 14;
   ranks[0].own_bytes = 6'500'000;
   ranks[0].own_chunks = 26;
-  const std::vector<Helped> helped = {{1, 0, 500'000}, {1, 2, 3'000'000}, {0, 1, 0}};
+  const std::vector<HelpedBytes> helped = {{1, 0, 500'000}, {1, 2, 3'000'000}, {0, 1, 0}};
   const std::string text = render_summary(ranks, helped, "");
   EXPECT_NE(text.find("2.500 s of waiting turned into work for others"), std::string::npos) << text;
   EXPECT_NE(text.find("by others      3.5 MB in 14 chunks (35 %)"), std::string::npos) << text;
@@ -180,9 +180,10 @@ constexpr std::uint32_t kStatic = 0;
 constexpr std::uint32_t kBarrier = 3;
 constexpr std::uint32_t kListed = kObstacles - 1;
 
-Region region(std::uint32_t rank, std::uint32_t obstacle, const std::string& name, double part,
-              const std::string& at = "app+0x10", const std::string& source = "") {
-  Region row{};
+UnsharedRegion region(std::uint32_t rank, std::uint32_t obstacle, const std::string& name,
+                      double part, const std::string& at = "app+0x10",
+                      const std::string& source = "") {
+  UnsharedRegion row{};
   row.world_rank = rank;
   row.obstacle = obstacle;
   row.part = part;
@@ -193,8 +194,8 @@ Region region(std::uint32_t rank, std::uint32_t obstacle, const std::string& nam
   return row;
 }
 
-std::string told(const std::vector<Region>& left_out, const std::vector<std::string>& names = {},
-                 std::uint64_t used = 0) {
+std::string told(const std::vector<UnsharedRegion>& left_out,
+                 const std::vector<std::string>& names = {}, std::uint64_t used = 0) {
   std::vector<RankReport> ranks = {rank(0, 10, 2), rank(1, 10, 6)};
   ranks[0].loops.regions_excluded[0] = left_out.size();
   ranks[0].loops.sharing = 1;
@@ -258,9 +259,9 @@ TEST(Hot, lines_of_regions_fit_a_terminal) {
 
 TEST(Hot, json_has_them_all) {
   const std::vector<RankReport> ranks = {rank(0, 10, 2), rank(1, 10, 6)};
-  const std::vector<Region> left_out = {region(0, kStatic, "main", 0.01),
-                                        region(1, kStatic, "main", 0.02),
-                                        region(1, kListed, "f", 0.5, "app+0x20", "a.c:3")};
+  const std::vector<UnsharedRegion> left_out = {region(0, kStatic, "main", 0.01),
+                                                region(1, kStatic, "main", 0.02),
+                                                region(1, kListed, "f", 0.5, "app+0x20", "a.c:3")};
   const auto json =
       nlohmann::json::parse(render_json(ranks, {}, "", {.left_out = left_out, .names = {}}));
   ASSERT_EQ(json["not_shared"].size(), 2U);
@@ -292,15 +293,15 @@ TEST(Summary, tells_of_windows_where_there_were_any) {
 TEST(Summary, stays_within_20_lines_of_100_columns_whatever_the_numbers) {
   constexpr std::uint64_t kHuge = std::numeric_limits<std::uint64_t>::max() / 2000;
   std::vector<RankReport> ranks;
-  std::vector<Helped> helped;
-  std::vector<Region> left_out;
+  std::vector<HelpedBytes> helped;
+  std::vector<UnsharedRegion> left_out;
   for (std::uint32_t i = 0; i < 1000; ++i) {
     RankReport report = rank(i, 1e9, 9e8, 3e8, 3e8);
     report.node = i;
     report.messages_by_rendezvous = report.bytes_by_rendezvous = report.resends = kHuge;
     report.messages_without_slot = report.messages_ended = kHuge;
     report.own_bytes = report.others_bytes = report.own_chunks = report.others_chunks = kHuge;
-    report.waits = report.collectives_gated = kHuge;
+    report.waits = report.collectives_with_arrival_barrier = kHuge;
     report.windows_ours = report.windows_left = report.one_sided_operations = kHuge;
     helped.push_back({i, i + 1, kHuge});
     std::fill_n(report.loops.regions_excluded, kObstacles, kHuge);
@@ -322,7 +323,7 @@ TEST(Summary, stays_within_20_lines_of_100_columns_whatever_the_numbers) {
 TEST(Summary, json_carries_the_same_facts) {
   std::vector<RankReport> ranks = {rank(0, 10, 2), rank(1, 10, 6, 3)};
   ranks[1].others_bytes = 42;
-  const std::vector<Helped> helped = {{1, 0, 42}, {0, 1, 0}};
+  const std::vector<HelpedBytes> helped = {{1, 0, 42}, {0, 1, 0}};
   const auto json = nlohmann::json::parse(render_json(ranks, helped, "a \"reason\""));
   EXPECT_EQ(json["format"], "manyhands-summary-1");
   EXPECT_EQ(json["not_helping_because"], "a \"reason\"");

@@ -10,32 +10,35 @@ namespace mh::openmp::instructions {
 namespace {
 
 using Bytes = std::vector<std::uint8_t>;
-using Found = std::vector<std::pair<Target, std::uintptr_t>>;
+using Found = std::vector<std::pair<ReferenceKind, std::uintptr_t>>;
 
 constexpr std::uintptr_t kHere = 0x10000;
 
 Found in_x86_64(const Bytes& code) {
   Found found;
-  EXPECT_TRUE(
-      x86_64(code, kHere, [&](Target what, std::uintptr_t to) { found.emplace_back(what, to); }));
+  EXPECT_TRUE(x86_64(code, kHere,
+                     [&](ReferenceKind what, std::uintptr_t to) { found.emplace_back(what, to); }));
   return found;
 }
 
 TEST(X86, calls_and_jumps_say_where_they_go) {
-  EXPECT_EQ(in_x86_64({0xe8, 0x10, 0, 0, 0}), (Found{{Target::code, kHere + 0x15}}));
-  EXPECT_EQ(in_x86_64({0x90, 0xe9, 0xfa, 0xff, 0xff, 0xff}), (Found{{Target::code, kHere}}));
-  EXPECT_EQ(in_x86_64({0x0f, 0x84, 0, 1, 0, 0}), (Found{{Target::code, kHere + 0x106}}));
+  EXPECT_EQ(in_x86_64({0xe8, 0x10, 0, 0, 0}), (Found{{ReferenceKind::code, kHere + 0x15}}));
+  EXPECT_EQ(in_x86_64({0x90, 0xe9, 0xfa, 0xff, 0xff, 0xff}), (Found{{ReferenceKind::code, kHere}}));
+  EXPECT_EQ(in_x86_64({0x0f, 0x84, 0, 1, 0, 0}), (Found{{ReferenceKind::code, kHere + 0x106}}));
 }
 
 TEST(X86, places_are_found_in_front_of_immediates_too) {
   // jmp *0x20(%rip); mov 0x20(%rip),%rax; cmpl $5,0x20(%rip); notrack jmp with a bound prefix
-  EXPECT_EQ(in_x86_64({0xff, 0x25, 0x20, 0, 0, 0}), (Found{{Target::place, kHere + 0x26}}));
-  EXPECT_EQ(in_x86_64({0x48, 0x8b, 0x05, 0x20, 0, 0, 0}), (Found{{Target::place, kHere + 0x27}}));
-  EXPECT_EQ(in_x86_64({0x83, 0x3d, 0x20, 0, 0, 0, 5}), (Found{{Target::place, kHere + 0x27}}));
-  EXPECT_EQ(in_x86_64({0xf2, 0xff, 0x25, 0x20, 0, 0, 0}), (Found{{Target::place, kHere + 0x27}}));
+  EXPECT_EQ(in_x86_64({0xff, 0x25, 0x20, 0, 0, 0}), (Found{{ReferenceKind::slot, kHere + 0x26}}));
+  EXPECT_EQ(in_x86_64({0x48, 0x8b, 0x05, 0x20, 0, 0, 0}),
+            (Found{{ReferenceKind::slot, kHere + 0x27}}));
+  EXPECT_EQ(in_x86_64({0x83, 0x3d, 0x20, 0, 0, 0, 5}),
+            (Found{{ReferenceKind::slot, kHere + 0x27}}));
+  EXPECT_EQ(in_x86_64({0xf2, 0xff, 0x25, 0x20, 0, 0, 0}),
+            (Found{{ReferenceKind::slot, kHere + 0x27}}));
 }
 
-// add %r13d,%eax; add $0x96,%eax: its middle looks like a call.
+// add %r13d,%eax; add $0x96,%eax: the bytes in the middle look like a call.
 TEST(X86, what_looks_like_a_call_within_others_is_none) {
   EXPECT_TRUE(in_x86_64({0x44, 0x01, 0xe8, 0x05, 0x96, 0, 0, 0}).empty());
 }
@@ -68,7 +71,7 @@ TEST(X86, lengths) {
 }
 
 TEST(X86, what_is_no_instruction_is_said) {
-  const auto ignore = [](Target, std::uintptr_t) {};
+  const auto ignore = [](ReferenceKind, std::uintptr_t) {};
   EXPECT_FALSE(x86_64(Bytes{0x90, 0x06}, kHere, ignore));
   EXPECT_FALSE(x86_64(Bytes{0xe8, 0, 0}, kHere, ignore));
   EXPECT_EQ(length({}), 0U);

@@ -15,7 +15,7 @@
 
 namespace mh::openmp {
 
-// Stands where a helper is preempted between its look and coming in.
+// Reproduces a helper that is preempted between its look and its compare-and-swap.
 struct IterationsTestAccess {
   static std::uint64_t look(const Iterations& all) { return all.word_.load(); }
   static bool join(Iterations& all, std::uint64_t seen) { return all.join(seen); }
@@ -36,10 +36,10 @@ TEST(Iterations, none_are_given_of_an_empty_loop) {
 TEST(Iterations, the_front_and_the_end_meet) {
   Iterations all;
   all.open(10, 0, false);
-  const Range front = all.from_front(4);
+  const IterationRange front = all.from_front(4);
   EXPECT_EQ(front.first, 0U);
   EXPECT_EQ(front.end, 4U);
-  const Range end = all.from_end(3);
+  const IterationRange end = all.from_end(3);
   EXPECT_EQ(end.first, 7U);
   EXPECT_EQ(end.end, 10U);
   EXPECT_EQ(all.left(), 3U);
@@ -49,7 +49,7 @@ TEST(Iterations, the_front_and_the_end_meet) {
 
 TEST(Iterations, the_first_chunk_is_taken_by_opening) {
   Iterations all;
-  const Range first = all.open(10, 4, false);
+  const IterationRange first = all.open(10, 4, false);
   EXPECT_EQ(first.first, 0U);
   EXPECT_EQ(first.end, 4U);
   EXPECT_EQ(all.left(), 6U);
@@ -58,7 +58,7 @@ TEST(Iterations, the_first_chunk_is_taken_by_opening) {
   EXPECT_TRUE(all.from_front(1).empty());
 }
 
-// Chunks as they come, of loops of any size: together they are the loop, each iteration once.
+// Claims chunks of random sizes: together they are the loop, each iteration once.
 TEST(Iterations, any_mix_of_claims_covers_the_loop_once) {
   std::mt19937_64 dice(11);
   const std::vector<std::uint64_t> counts{
@@ -70,13 +70,13 @@ TEST(Iterations, any_mix_of_claims_covers_the_loop_once) {
     while (front != end) {
       const std::uint64_t most = std::max<std::uint64_t>(1, (end - front) / (1 + dice() % 4));
       if (dice() % 2 == 0) {
-        const Range range = all.from_front(most);
+        const IterationRange range = all.from_front(most);
         ASSERT_EQ(range.first, front);
         ASSERT_LE(range.end, end);
         ASSERT_FALSE(range.empty());
         front = range.end;
       } else {
-        const Range range = all.from_end(most);
+        const IterationRange range = all.from_end(most);
         ASSERT_EQ(range.end, end);
         ASSERT_GE(range.first, front);
         ASSERT_FALSE(range.empty());
@@ -92,13 +92,13 @@ TEST(Iterations, threads_that_claim_together_get_each_one_once) {
   constexpr std::uint64_t kCount = 200'000;
   Iterations all;
   all.open(kCount, 0, false);
-  std::vector<std::vector<Range>> got(4);
+  std::vector<std::vector<IterationRange>> got(4);
   {
     std::vector<std::jthread> threads;
     for (std::size_t t = 0; t < got.size(); ++t) {
       threads.emplace_back([&, t] {
         for (std::uint64_t size = 1;; size = size % 7 + 1) {
-          const Range range = t % 2 == 0 ? all.from_front(size) : all.from_end(size);
+          const IterationRange range = t % 2 == 0 ? all.from_front(size) : all.from_end(size);
           if (range.empty()) return;
           got[t].push_back(range);
         }
@@ -107,33 +107,33 @@ TEST(Iterations, threads_that_claim_together_get_each_one_once) {
   }
   std::vector<int> seen(kCount);
   for (const auto& ranges : got) {
-    for (const Range& range : ranges) {
+    for (const IterationRange& range : ranges) {
       for (std::uint64_t i = range.first; i < range.end; ++i) ++seen[i];
     }
   }
   EXPECT_TRUE(std::ranges::all_of(seen, [](int times) { return times == 1; }));
 }
 
-// ---- Helpers
+// ---- Helpers ------------------------------------------------------------------------------------
 
 TEST(Iterations, helpers_come_in_once_they_are_admitted_and_while_something_is_left) {
   Iterations all;
   all.open(2, 0, false);
   EXPECT_FALSE(all.join());
-  EXPECT_TRUE(all.settled());
+  EXPECT_TRUE(all.is_settled());
   all.admit();
-  EXPECT_FALSE(all.settled());
+  EXPECT_FALSE(all.is_settled());
   EXPECT_TRUE(all.join());
   all.refuse();
   EXPECT_FALSE(all.join());
-  EXPECT_FALSE(all.settled()) << "one is inside";
+  EXPECT_FALSE(all.is_settled()) << "one is inside";
   EXPECT_EQ(all.from_end(1).first, 1U) << "and takes part";
-  all.part();
-  EXPECT_TRUE(all.settled());
+  all.leave();
+  EXPECT_TRUE(all.is_settled());
   EXPECT_EQ(all.left(), 1U);
   all.admit();
   EXPECT_EQ(all.from_front(1).first, 0U);
-  EXPECT_TRUE(all.settled());
+  EXPECT_TRUE(all.is_settled());
   EXPECT_FALSE(all.join());
 }
 
@@ -144,10 +144,10 @@ TEST(Iterations, so_many_helpers_and_no_more) {
   EXPECT_FALSE(all.join());
   EXPECT_EQ(all.from_front(5).size(), 1U);
   for (std::uint64_t i = 0; i < Iterations::kMostHelpers; ++i) {
-    EXPECT_FALSE(all.settled());
-    all.part();
+    EXPECT_FALSE(all.is_settled());
+    all.leave();
   }
-  EXPECT_TRUE(all.settled());
+  EXPECT_TRUE(all.is_settled());
 }
 
 TEST(Iterations, a_helper_that_looked_before_the_last_claim_does_not_come_in) {
@@ -155,9 +155,9 @@ TEST(Iterations, a_helper_that_looked_before_the_last_claim_does_not_come_in) {
   all.open(2, 1, true);
   const std::uint64_t seen = Access::look(all);
   EXPECT_FALSE(all.from_front(1).empty());
-  EXPECT_TRUE(all.settled());
+  EXPECT_TRUE(all.is_settled());
   EXPECT_FALSE(Access::join(all, seen));
-  EXPECT_TRUE(all.settled());
+  EXPECT_TRUE(all.is_settled());
 }
 
 TEST(Iterations, one_that_looked_at_the_loop_before_joins_this_one) {
@@ -165,19 +165,19 @@ TEST(Iterations, one_that_looked_at_the_loop_before_joins_this_one) {
   all.open(2, 0, true);
   const std::uint64_t seen = Access::look(all);
   EXPECT_EQ(all.from_front(2).size(), 2U);
-  ASSERT_TRUE(all.settled());
+  ASSERT_TRUE(all.is_settled());
   all.open(2, 0, true);
   EXPECT_TRUE(Access::join(all, seen));
-  EXPECT_FALSE(all.settled());
+  EXPECT_FALSE(all.is_settled());
   EXPECT_EQ(all.from_end(2).size(), 2U);
-  all.part();
-  EXPECT_TRUE(all.settled());
+  all.leave();
+  EXPECT_TRUE(all.is_settled());
   all.open(5, 5, true);
   EXPECT_FALSE(Access::join(all, seen)) << "nothing is left of this one";
 }
 
-// Loops of all sizes one after the other, in plain memory, under helpers that never stop looking:
-// what a helper reads and writes without atomics is ordered by coming in and leaving alone.
+// Loops of all sizes, one after the other, with helpers that never stop looking. The plain memory
+// that a helper reads and writes is ordered by join() and leave() alone.
 TEST(Iterations, loops_follow_one_another_under_helpers) {
   constexpr int kLoops = test::kSanitized ? 5'000 : 50'000;
   Iterations all;
@@ -193,10 +193,10 @@ TEST(Iterations, loops_follow_one_another_under_helpers) {
           continue;
         }
         joined.fetch_add(1, std::memory_order_relaxed);
-        for (Range range = all.from_end(2); !range.empty(); range = all.from_end(2)) {
+        for (IterationRange range = all.from_end(2); !range.empty(); range = all.from_end(2)) {
           for (std::uint64_t i = range.first; i < range.end; ++i) ++done[i];
         }
-        all.part();
+        all.leave();
       }
     });
   }
@@ -208,14 +208,14 @@ TEST(Iterations, loops_follow_one_another_under_helpers) {
     const std::uint64_t count = dice() % 20;
     done.assign(count, 0);
     const bool at_once = dice() % 2 == 0;
-    Range range = all.open(count, dice() % 3, at_once);
+    IterationRange range = all.open(count, dice() % 3, at_once);
     if (!at_once) all.admit();
     if (dice() % 4 == 0) ::sched_yield();
     for (bool more = true; more; range = all.from_front(1), more = !range.empty()) {
       for (std::uint64_t i = range.first; i < range.end; ++i) ++done[i];
     }
     if (dice() % 8 == 0) all.refuse();
-    while (!all.settled()) ::sched_yield();
+    while (!all.is_settled()) ::sched_yield();
     ASSERT_TRUE(std::ranges::all_of(done, [](std::uint64_t times) { return times == 1; }));
     ++loops;
   }

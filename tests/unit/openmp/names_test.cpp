@@ -9,7 +9,7 @@
 
 namespace mh::openmp {
 
-// As Clang names the code of regions: a name that does not say which function it was taken from.
+// A name like Clang's for the code of a region, which does not tell the containing function.
 void outlined() __asm__(".omp_outlined..7");
 void outlined() {}
 
@@ -23,12 +23,12 @@ const void* code_of(Function* function) {
 struct Solver {
   [[gnu::noinline]] static const void* step() {
     const void* code = code_of(outlined);
-    asm volatile("" : "+r"(code));  // else the callers know the address too
+    asm volatile("" : "+r"(code));  // hides the address from other callers
     return code;
   }
 };
 
-bool has_symbol(const Name& name, const std::string& symbol) {
+bool has_symbol(const RegionName& name, const std::string& symbol) {
   return std::find(name.symbols.begin(), name.symbols.end(), symbol) != name.symbols.end();
 }
 
@@ -54,7 +54,7 @@ TEST(Names, the_function_that_a_compiler_has_taken_code_from) {
 }
 
 TEST(Names, a_local_function_is_known_by_its_objects_file) {
-  const Name name = name_of(code_of(has_symbol), nullptr);
+  const RegionName name = name_of(code_of(has_symbol), nullptr);
   EXPECT_EQ(name.function, "mh::openmp::(anonymous namespace)::has_symbol");
   EXPECT_EQ(name.object, "unit_openmp");
   EXPECT_EQ(name.at.rfind("unit_openmp+0x", 0), 0U) << name.at;
@@ -62,13 +62,13 @@ TEST(Names, a_local_function_is_known_by_its_objects_file) {
 }
 
 TEST(Names, code_that_does_not_say_is_named_after_who_refers_to_it) {
-  const Name name = name_of(Solver::step(), nullptr);
+  const RegionName name = name_of(Solver::step(), nullptr);
   EXPECT_EQ(name.function, "mh::openmp::(anonymous namespace)::Solver::step");
   EXPECT_TRUE(has_symbol(name, ".omp_outlined..7"));
 }
 
 TEST(Names, what_the_compiler_has_left_of_the_source_is_taken) {
-  const Name name = name_of(Solver::step(), ";/some/where/a.cpp;solver::step;12;1;;");
+  const RegionName name = name_of(Solver::step(), ";/some/where/a.cpp;solver::step;12;1;;");
   EXPECT_EQ(name.function, "solver::step");
   EXPECT_EQ(name.source, "a.cpp:12");
   EXPECT_EQ(name_of(Solver::step(), ";unknown;unknown;0;0;;").source, "");
@@ -81,7 +81,7 @@ TEST(Names, what_is_nowhere_has_a_name_for_people) {
   EXPECT_EQ(name_of(nullptr, nullptr).function, "");
 }
 
-Name solver() {
+RegionName solver() {
   return {.function = "solver::step",
           .object = "libsolver.so.1",
           .at = "libsolver.so.1+0x1520",
@@ -94,28 +94,28 @@ TEST(Lists, a_pattern_is_compared_with_every_spelling) {
        {"solver::step", "solver::*", "*step", "*", "s*v*::s*p", "_ZN6solver4stepEPdi",
         "solver::step(double*, int)", "solver::step(*)", "libsolver.so.1+0x1520", "libsolver.so*:*",
         "libsolver.so.1:solver::step", "*:solver::*", "solver::step*"}) {
-    EXPECT_TRUE(matches(pattern, solver())) << pattern;
+    EXPECT_TRUE(matches_name(pattern, solver())) << pattern;
   }
   for (const char* pattern :
        {"step", "solver", "solver::stepper", "libsolver.so.1", "app:*", "libsolver.so.1:main",
         "libsolver.so.1+0x152", "", ":", "SOLVER::*", "solver::step?", "solver:step"}) {
-    EXPECT_FALSE(matches(pattern, solver())) << pattern;
+    EXPECT_FALSE(matches_name(pattern, solver())) << pattern;
   }
 }
 
 TEST(Lists, a_pattern_of_many_stars_ends_soon) {
-  Name name = solver();
+  RegionName name = solver();
   name.function = std::string(2000, 'a');
-  EXPECT_FALSE(matches("*a*a*a*a*a*a*a*a*a*a*a*a*b", name));
+  EXPECT_FALSE(matches_name("*a*a*a*a*a*a*a*a*a*a*a*a*b", name));
 }
 
 TEST(Lists, a_stripped_region_is_known_by_its_place_only) {
-  Name name = solver();
+  RegionName name = solver();
   name.function.clear();
   name.symbols.clear();
   EXPECT_EQ(name.shown(), name.at);
-  EXPECT_TRUE(matches(name.shown(), name));
-  EXPECT_FALSE(matches("solver::step", name));
+  EXPECT_TRUE(matches_name(name.shown(), name));
+  EXPECT_FALSE(matches_name("solver::step", name));
 }
 
 TEST(Lists, what_is_named_in_both_is_left_out) {

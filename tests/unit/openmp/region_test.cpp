@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Regions as compiled code runs them: a body that asks for chunks until there are none, and merges
-// what it has in the end. Lenders are threads, so that ThreadSanitizer sees both sides.
+// Regions as compiled code executes them: the body asks for chunks until there are none, then
+// merges its result. Lenders are threads, so that ThreadSanitizer sees both sides.
 #include "openmp/region.hpp"
 
 #include <gtest/gtest.h>
@@ -22,21 +22,21 @@ namespace {
 constexpr std::uint32_t kLenders = 3;
 constexpr std::uint64_t kCount = 500;
 
-// What the compiler makes of a loop with a reduction and a lastprivate variable.
+// Compiled form of a loop with a reduction and a lastprivate variable.
 struct Work {
-  explicit Work(Region& mine) : region(&mine) {}
+  explicit Work(SharedRegion& mine) : region(&mine) {}
 
-  Region* region;
+  SharedRegion* region;
   Loop loop{.start = 0, .step = 1, .bound = kCount, .count = kCount};
-  Cut own{.schedule = Schedule::dynamic, .chunk = 4};
+  LoopChunkRule own{.schedule = Schedule::dynamic, .chunk = 4};
   bool in_order = false;
 
-  std::vector<int> seen = std::vector<int>(kCount);  // each place written by one thread
+  std::vector<int> seen = std::vector<int>(kCount);  // each element is written by one thread
   std::uint64_t sum = 0;
   std::uint64_t last = 0;
   std::uint64_t by_helpers = 0;
   int merges = 0;
-  bool descending = false;  // a thread got a chunk below one it had
+  bool descending = false;  // a thread got a chunk below an earlier one
   std::mutex merging;
 
   static void body(void* data) { static_cast<Work*>(data)->run(); }
@@ -48,14 +48,14 @@ struct Work {
     std::uint64_t mine = 0;
     std::uint64_t at = 0;
     bool fell = false;
-    for (Range range = region->next(me); !range.empty(); range = region->next(me)) {
+    for (IterationRange range = region->next(me); !range.empty(); range = region->next(me)) {
       fell = fell || range.first < at;
       for (at = range.first; at < range.end; ++at) mine += visit(at);
     }
     const std::lock_guard<std::mutex> hold(merging);
     sum += mine;
     ++merges;
-    if (at == kCount) last = at - 1;  // how compilers know the thread of the last iteration
+    if (at == kCount) last = at - 1;  // compilers recognise the last iteration by the bound
     if (me.role == Participant::Role::helper) by_helpers += mine;
     descending = descending || fell;
   }
@@ -84,9 +84,9 @@ class Team {
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
-  void execute(Site& site, Work& work, const Cut& helpers = {}, Body body = Work::body) {
+  void execute(Site& site, Work& work, const LoopChunkRule& helpers = {}, Body body = Work::body) {
     ASSERT_TRUE(region_.enter(site, body, &work, 1));
-    if (helpers.schedule != Schedule::unspecified) region_.cuts_as(work.own, helpers);
+    if (helpers.schedule != Schedule::unspecified) region_.set_chunk_rules(work.own, helpers);
     Participant me = region_.member(0);
     current = &me;
     region_.run_body();
@@ -94,21 +94,21 @@ class Team {
     region_.account(me);
     region_.leave();
   }
-  Region& region() { return region_; }
+  SharedRegion& region() { return region_; }
 
  private:
   void lend(std::uint32_t rank) {
     lend::Lender lender(stage_.node(rank), 0, lend::VictimPolicy::most_work,
-                        [](std::uint32_t, lend::Kind) { return true; });
+                        [](std::uint32_t, lend::WorkKind) { return true; });
     while (!over_.load()) {
-      if (lender.lend() == lend::Outcome::nothing) ::sched_yield();
+      if (lender.lend() == lend::LendResult::nothing) ::sched_yield();
     }
     lender.take_back();
   }
 
   test::Stage stage_;
   lend::Pool pool_;
-  Region region_;
+  SharedRegion region_;
   std::vector<std::thread> lenders_;
   std::atomic<bool> over_{false};
 };
@@ -121,18 +121,17 @@ void expect_every_iteration_once(const Work& work, std::uint64_t times = 1) {
   ASSERT_EQ(work.last, kCount - 1);
 }
 
-// Such loops need no look at the clock, and one that was opened before its team came is no
-// exception.
-TEST(Region, a_brief_loop_is_offered_whoever_opens_it) {
+// Such loops need no review, not even a loop that was opened before its team came.
+TEST(SharedRegion, a_brief_loop_is_offered_whoever_opens_it) {
   for (const std::uint32_t threads : {1U, 2U, 3U}) {
     SCOPED_TRACE(threads);
     test::Stage stage(2);
     stage.enter(0);
     lend::Pool pool(stage.node(0), stage.lendings(0), 3);
-    Region region(pool);
+    SharedRegion region(pool);
     Site site;
     const double ns = 20e3 * threads / kCount;
-    decide(site, Obstacle::none);
+    decide_site(site, Obstacle::none);
     site.ticks_per_iteration.store(static_cast<float>(ns * ticks_per_ns()));
     const auto nothing = [](void* /*data*/) {};
     ASSERT_TRUE(region.enter(site, nothing, nullptr, threads));
@@ -145,7 +144,7 @@ TEST(Region, a_brief_loop_is_offered_whoever_opens_it) {
     }
     Participant first = region.member(0);
     EXPECT_FALSE(region.next(first).empty());
-    constexpr auto kLoops = static_cast<std::size_t>(lend::Kind::loops);
+    constexpr auto kLoops = static_cast<std::size_t>(lend::WorkKind::loops);
     EXPECT_NE(stage.lendings(0).offer.ends[kLoops].load(), 0U);
     while (!region.next(first).empty()) continue;
     EXPECT_EQ(stage.lendings(0).offer.ends[kLoops].load(), 0U);
@@ -156,21 +155,21 @@ TEST(Region, a_brief_loop_is_offered_whoever_opens_it) {
   }
 }
 
-// What is in the last iteration is copied out by who does it last of all, so it leaves the loop
-// with it: helpers, who begin at the end, with their first chunk. The core is not given back for
-// that.
-TEST(Region, a_helper_of_the_last_iteration_comes_back_in_the_same_unit) {
+// The last thread to execute the last iteration copies its variable out, so a helper leaves the
+// loop after that iteration. Helpers begin at the end: their first chunk contains it. The core is
+// not given back then.
+TEST(SharedRegion, a_helper_of_the_last_iteration_comes_back_in_the_same_unit) {
   test::Stage stage(2);
   stage.enter(0);
   lend::Pool pool(stage.node(0), stage.lendings(0), 1);
-  Region region(pool);
+  SharedRegion region(pool);
   Site site;
-  decide(site, Obstacle::none);
+  decide_site(site, Obstacle::none);
   site.ticks_per_iteration.store(static_cast<float>(1e3 * ticks_per_ns()));
   Work work(region);
   ASSERT_TRUE(region.enter(site, Work::body, &work, 1));
   region.begins_in_loop();
-  work.own = {.schedule = Schedule::unspecified};  // the owner takes none in advance
+  work.own = {.schedule = Schedule::unspecified};  // the owner claims nothing at open()
   region.open(work.loop, work.own, work.in_order);
   EXPECT_TRUE(region.unit(0, ~0ULL));
   expect_every_iteration_once(work);
@@ -179,7 +178,7 @@ TEST(Region, a_helper_of_the_last_iteration_comes_back_in_the_same_unit) {
   region.close();
 }
 
-TEST(Region, helpers_take_part_and_every_iteration_is_done_once) {
+TEST(SharedRegion, helpers_take_part_and_every_iteration_is_done_once) {
   Team team;
   Site site;
   std::uint64_t helped = 0;
@@ -193,11 +192,11 @@ TEST(Region, helpers_take_part_and_every_iteration_is_done_once) {
   }
   EXPECT_GT(helped, 0U);
   EXPECT_GT(team.region().exposures(), 0U);
-  EXPECT_EQ(site.state.load(), Site::State::shared);
+  EXPECT_EQ(site.state.load(), SiteState::shared);
 }
 
-// Short enough to be offered without a look at the clock, once it is known.
-TEST(Region, loops_that_are_known_to_be_short_are_offered_too) {
+// A loop short enough to be offered without a review, once it is known.
+TEST(SharedRegion, loops_that_are_known_to_be_short_are_offered_too) {
   Team team;
   Site site;
   constexpr std::uint64_t kFew = 25;
@@ -212,7 +211,7 @@ TEST(Region, loops_that_are_known_to_be_short_are_offered_too) {
   EXPECT_GT(team.region().exposures(), before);
 }
 
-// Nobody knew of the barrier behind the loop: helpers that are inside wait there with the owner.
+// The barrier behind the loop was not seen before: helpers inside wait there with the owner.
 struct WithBarrier : Work {
   using Work::Work;
   std::atomic<int> too_early{0};
@@ -230,7 +229,7 @@ struct WithBarrier : Work {
   }
 };
 
-TEST(Region, at_a_barrier_behind_the_loop_helpers_wait_with_the_owner) {
+TEST(SharedRegion, at_a_barrier_behind_the_loop_helpers_wait_with_the_owner) {
   Team team;
   Site site;
   std::uint64_t helped = 0;
@@ -245,7 +244,7 @@ TEST(Region, at_a_barrier_behind_the_loop_helpers_wait_with_the_owner) {
   EXPECT_GT(helped, 0U);
 }
 
-TEST(Region, a_helper_is_not_kept_at_a_barrier_that_the_owner_does_not_have) {
+TEST(SharedRegion, a_helper_is_not_kept_at_a_barrier_that_the_owner_does_not_have) {
   Team team;
   Site site;
   struct Alone : Work {
@@ -263,7 +262,7 @@ TEST(Region, a_helper_is_not_kept_at_a_barrier_that_the_owner_does_not_have) {
   }
 }
 
-TEST(Region, in_order_nobody_goes_back) {
+TEST(SharedRegion, in_order_nobody_goes_back) {
   Team team;
   Site site;
   for (int round = 0; round < kRounds; ++round) {
@@ -275,7 +274,7 @@ TEST(Region, in_order_nobody_goes_back) {
   }
 }
 
-TEST(Region, the_users_word_on_chunks_is_kept) {
+TEST(SharedRegion, the_users_word_on_chunks_is_kept) {
   Team team;
   Site site;
   for (const Schedule schedule : {Schedule::dynamic, Schedule::guided}) {
@@ -288,7 +287,7 @@ TEST(Region, the_users_word_on_chunks_is_kept) {
   }
 }
 
-TEST(Region, a_region_that_met_an_obstacle_is_not_opened_to_helpers) {
+TEST(SharedRegion, a_region_that_met_an_obstacle_is_not_opened_to_helpers) {
   Team team;
   Site site;
   struct Asking : Work {
@@ -309,11 +308,11 @@ TEST(Region, a_region_that_met_an_obstacle_is_not_opened_to_helpers) {
   expect_every_iteration_once(work);
   EXPECT_EQ(work.by_helpers, 0U);
   EXPECT_EQ(team.region().exposures(), 0U);
-  EXPECT_EQ(site.state.load(), Site::State::excluded);
+  EXPECT_EQ(site.state.load(), SiteState::excluded);
   EXPECT_EQ(site.obstacle.load(), Obstacle::thread_number);
 }
 
-TEST(Region, one_thread_at_a_time_has_it) {
+TEST(SharedRegion, one_thread_at_a_time_has_it) {
   Team team;
   Site site;
   Work work(team.region());
@@ -324,7 +323,7 @@ TEST(Region, one_thread_at_a_time_has_it) {
   team.region().leave();
 }
 
-TEST(Region, a_loop_of_nothing_ends_at_once) {
+TEST(SharedRegion, a_loop_of_nothing_ends_at_once) {
   Team team;
   Site site;
   Work work(team.region());

@@ -18,15 +18,15 @@ TEST(Sites, a_body_has_one_site) {
   ASSERT_NE(first, nullptr);
   EXPECT_EQ(sites->find(body(1)), first);
   EXPECT_NE(sites->find(body(2)), first);
-  EXPECT_EQ(first->state.load(), Site::State::unseen);
+  EXPECT_EQ(first->state.load(), SiteState::unseen);
 }
 
 TEST(Sites, what_was_met_decides) {
   const auto sites = std::make_unique<Sites>();
-  decide(*sites->find(body(1)), Obstacle::none);
-  decide(*sites->find(body(2)), Obstacle::barrier);
-  EXPECT_EQ(sites->find(body(1))->state.load(), Site::State::shared);
-  EXPECT_EQ(sites->find(body(2))->state.load(), Site::State::excluded);
+  decide_site(*sites->find(body(1)), Obstacle::none);
+  decide_site(*sites->find(body(2)), Obstacle::barrier);
+  EXPECT_EQ(sites->find(body(1))->state.load(), SiteState::shared);
+  EXPECT_EQ(sites->find(body(2))->state.load(), SiteState::excluded);
   EXPECT_EQ(sites->find(body(2))->obstacle.load(), Obstacle::barrier);
 }
 
@@ -58,9 +58,9 @@ TEST(Sites, a_region_that_was_only_timed_has_no_loop_to_share) {
   EXPECT_EQ(obstacle_of(site), Obstacle::none);
   Stopwatch::took(site, 1);
   EXPECT_EQ(obstacle_of(site), Obstacle::no_loop);
-  decide(site, Obstacle::by_user);
+  decide_site(site, Obstacle::by_user);
   EXPECT_EQ(obstacle_of(site), Obstacle::by_user);
-  decide(site, Obstacle::none);
+  decide_site(site, Obstacle::none);
   EXPECT_EQ(obstacle_of(site), Obstacle::none);
 }
 

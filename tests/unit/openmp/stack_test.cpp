@@ -26,7 +26,7 @@ TEST(Stack, sizes_are_read_as_openmp_writes_them) {
   }
 }
 
-// In a process of its own, whose limits nobody else has.
+// Runs in a child process, since it changes the process's limits.
 std::size_t with(rlim_t limit, const char* variable, const char* value) {
   test::Child child([&] {
     rlimit now{};

@@ -188,10 +188,10 @@ class InvitationTest : public PipelineEngineTest {
     for (std::uint32_t rank = 0; rank < ranks; ++rank) expose(rank, true);
   }
   void expose(std::uint32_t rank, bool now) {
-    area(rank).lendings.offer.exposed = now ? lend::bit_of(lend::Kind::pipelines) : 0;
+    area(rank).lendings.offer.exposed = now ? lend::bit_of(lend::WorkKind::pipelines) : 0;
   }
   bool invites(std::uint32_t rank) {
-    return area(rank).lendings.offer.ends[static_cast<std::size_t>(lend::Kind::pipelines)] != 0;
+    return area(rank).lendings.offer.ends[static_cast<std::size_t>(lend::WorkKind::pipelines)] != 0;
   }
   std::uint32_t begin(std::uint64_t bytes) {
     const std::uint32_t slot = send({.base = layout::address_of(out_.data())}, bytes);

@@ -33,8 +33,8 @@ struct Area {
   [[nodiscard]] observe::Counters& counters() const {
     return *reinterpret_cast<observe::Counters*>(bytes + kOffsets.counters);
   }
-  [[nodiscard]] observe::Count& helped(std::uint32_t rank) const {
-    return reinterpret_cast<observe::Count*>(bytes + kOffsets.helped)[rank];
+  [[nodiscard]] observe::Counter& helped(std::uint32_t rank) const {
+    return reinterpret_cast<observe::Counter*>(bytes + kOffsets.helped)[rank];
   }
   std::byte* bytes;
 };

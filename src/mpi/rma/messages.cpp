@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/rma/messages.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+#include <vector>
+
+#include "base/cacheline.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/next.hpp"
+
+namespace mh::mpi::rma::messages {
+namespace {
+
+struct SentMessage {
+  MPI_Request request;
+  MessageBuffer buffer;
+};
+
+std::mutex g_mutex;  // guards g_sent
+// Never destroyed: a program may call exit() at any time.
+std::vector<SentMessage>& g_sent = *new std::vector<SentMessage>;
+std::atomic<std::uint32_t> g_long{0};  // long ones in g_sent; relaxed: a hint
+
+}  // namespace
+
+MessageBuffer::MessageBuffer(std::size_t bytes)
+    : data_(nullptr, BufferDeleter{bytes > kShort}), bytes_(bytes) {
+  if (is_long()) {
+    data_.reset(internode::piece_buffers.take());
+  } else {
+    const std::size_t lines = (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
+    data_.reset(static_cast<std::byte*>(std::aligned_alloc(kCacheLine, lines)));
+  }
+}
+
+void MessageBuffer::BufferDeleter::operator()(std::byte* data) const {
+  is_long ? internode::piece_buffers.give(data) : std::free(data);
+}
+
+bool send_message(int world_rank, const tags::Range& tag, MessageBuffer buffer) {
+  const std::lock_guard<std::mutex> hold(g_mutex);  // keeps the messages of a rank in order
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int code = real.Isend(buffer.data(), static_cast<int>(buffer.bytes()), MPI_BYTE, world_rank,
+                              tag.first, config.windows_comm, &request);
+  if (code != MPI_SUCCESS) return false;
+  if (buffer.is_long()) g_long.fetch_add(1, std::memory_order_relaxed);
+  g_sent.push_back({request, std::move(buffer)});
+  return true;
+}
+
+bool free_sent_buffers() {
+  const std::unique_lock<std::mutex> hold(g_mutex, std::try_to_lock);
+  if (!hold) return false;
+  std::erase_if(g_sent, [](SentMessage& sent) {
+    int flag = 0;
+    real.Test(&sent.request, &flag, MPI_STATUS_IGNORE);
+    if (flag != 0 && sent.buffer.is_long()) g_long.fetch_sub(1, std::memory_order_relaxed);
+    return flag != 0;
+  });
+  return g_sent.empty();
+}
+
+std::uint32_t long_messages_under_way() { return g_long.load(std::memory_order_relaxed); }
+
+bool MessageInbox::start_receives() {
+  bool found = false;
+  while (incoming_.size() < kMostAtATime) {
+    int flag = 0;
+    MPI_Status status{};
+    real.Iprobe(MPI_ANY_SOURCE, tag_, config.windows_comm, &flag, &status);
+    if (flag == 0) break;
+    int bytes = 0;
+    real.Get_count(&status, MPI_BYTE, &bytes);
+    MessageBuffer buffer(static_cast<std::size_t>(bytes));
+    if (buffer.empty()) break;  // the message stays with the library
+    MPI_Request request = MPI_REQUEST_NULL;
+    // No other thread receives with this tag, so that the receive matches the probed message.
+    real.Irecv(buffer.data(), bytes, MPI_BYTE, status.MPI_SOURCE, tag_, config.windows_comm,
+               &request);
+    incoming_.push_back({status.MPI_SOURCE, std::move(buffer), request, false});
+    found = true;
+  }
+  return found;
+}
+
+void MessageInbox::for_each(const Handler& handler) {
+  std::vector<int> blocked;  // senders whose later messages wait
+  for (auto at = incoming_.begin(); at != incoming_.end();) {
+    Acceptance acceptance = Acceptance::not_now;
+    const bool held = std::ranges::find(blocked, at->from) != blocked.end();
+    if (!held && !at->here) {
+      int flag = 0;
+      real.Test(&at->request, &flag, MPI_STATUS_IGNORE);
+      at->here = flag != 0;
+    }
+    if (!held && at->here) acceptance = handler(at->buffer);
+    if (acceptance == Acceptance::stop) return;
+    if (acceptance == Acceptance::accepted) {
+      at = incoming_.erase(at);
+    } else {
+      if (!held) blocked.push_back(at->from);
+      ++at;
+    }
+  }
+}
+
+}  // namespace mh::mpi::rma::messages

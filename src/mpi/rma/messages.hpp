@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The messages of windows over several nodes, as bytes: buffers, sends under way, received
+// messages.
+//
+// A message is sent from a buffer of ours, which is freed when the library has sent it; a send
+// therefore does not depend on its receiver. Short buffers are allocated; long ones come from the
+// internode pipelines (protocol/internode_pieces.hpp). A message is received into a buffer of its
+// size, in the order of its sender. Nothing here waits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+
+#include "mpi/abi.hpp"
+#include "mpi/internode/pieces.hpp"
+#include "mpi/tags.hpp"
+#include "rma/piece.hpp"
+
+namespace mh::mpi::rma::messages {
+
+inline constexpr std::size_t kMost = internode::kPiece;  // bytes of a message
+
+class MessageBuffer {
+ public:
+  MessageBuffer() = default;
+  // Empty where memory is short.
+  explicit MessageBuffer(std::size_t bytes);
+
+  [[nodiscard]] std::byte* data() const { return data_.get(); }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  [[nodiscard]] bool empty() const { return data_ == nullptr; }
+  [[nodiscard]] bool is_long() const { return data_.get_deleter().is_long; }
+
+ private:
+  static constexpr std::size_t kShort = 4096;
+
+  struct BufferDeleter {
+    bool is_long;
+    void operator()(std::byte* data) const;
+  };
+
+  std::unique_ptr<std::byte, BufferDeleter> data_;
+  std::size_t bytes_ = 0;
+};
+
+// Thread-safe. Returns false if the library refuses.
+bool send_message(int world_rank, const tags::Range& tag, MessageBuffer buffer);
+// Frees the buffers that the library has sent. Returns true if no send is under way. Thread-safe.
+bool free_sent_buffers();
+// Long messages that this rank has under way.
+std::uint32_t long_messages_under_way();
+
+// Received messages with one tag. One thread at a time.
+class MessageInbox {
+ public:
+  explicit MessageInbox(const tags::Range& tag) : tag_(tag.first) {}
+
+  // Starts to receive the messages that the library has; returns true if there were any.
+  bool start_receives();
+  enum class Acceptance : std::uint8_t { accepted, not_now, stop };
+  using Handler = std::function<Acceptance(MessageBuffer&)>;
+  // Removes each complete message that handler(message) accepts. After a message that is incomplete
+  // or not accepted, later messages of its sender wait. Ends when the handler says `stop`.
+  void for_each(const Handler& handler);
+
+ private:
+  static constexpr std::size_t kMostAtATime = 32;
+
+  struct IncomingMessage {
+    int from;
+    MessageBuffer buffer;
+    MPI_Request request;
+    bool here;
+  };
+
+  int tag_;
+  std::deque<IncomingMessage> incoming_;
+};
+
+inline const mh::rma::RmaMessage& head_of(const MessageBuffer& buffer) {
+  return *reinterpret_cast<const mh::rma::RmaMessage*>(buffer.data());
+}
+
+}  // namespace mh::mpi::rma::messages

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// RMA operations on windows of ours: from the arguments of a call to the bytes in memory.
+//
+// Within a node, an operation is done when its call returns: a fence, start or lock of the target
+// has allowed the access. Short puts and accumulates on memory that only the kernel reaches are
+// deferred (rma/deferred.hpp) until another operation, a flush or the end of the epoch. Operations
+// on other nodes are sent at the call (remote.hpp). Origin buffers may be reused when the call
+// returns. Operations of one origin take effect in the order of the calls. Thread-safe.
+//
+// The library gets a call whose arguments cannot be right (no such rank, a negative count, elements
+// of several kinds), and reports the error. Libraries differ in the types that MPI_Fetch_and_op and
+// MPI_Compare_and_swap accept. For such types the library first gets the same call to
+// MPI_PROC_NULL: it checks the arguments, calls the error handler if they are wrong, and does no
+// more.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+
+#include "mpi/abi.hpp"
+#include "mpi/rma/windows.hpp"
+#include "rma/reduce.hpp"
+
+namespace mh::mpi::rma {
+
+// An origin or result buffer as in the arguments of a call.
+struct BufferArgs {
+  const void* address = nullptr;
+  MPI_Count count = 0;
+  MPI_Datatype type{};
+};
+
+struct TargetArgs {
+  int rank;
+  MPI_Aint displacement;
+  MPI_Count count;
+  MPI_Datatype type;
+};
+
+// The return code of a call, or nothing where the library must get the call. One word: an inlined
+// std::optional<int> is built in memory by two stores, and the load that follows waits for both (6
+// ns of the 13 of a put).
+class CallResult {
+ public:
+  constexpr CallResult(int code) : code_(code) {}
+  constexpr CallResult(std::nullopt_t /*none*/) : code_(kNone) {}
+  [[nodiscard]] constexpr explicit operator bool() const { return code_ != kNone; }
+  [[nodiscard]] constexpr int operator*() const { return code_; }
+
+ private:
+  static constexpr int kNone = std::numeric_limits<int>::min();  // no MPI error code
+  int code_;
+};
+
+CallResult put(Win& win, const BufferArgs& origin, const TargetArgs& target);
+CallResult get(Win& win, const BufferArgs& result, const TargetArgs& target);
+// `result`: null for MPI_Accumulate.
+CallResult accumulate(Win& win, const BufferArgs& origin, const BufferArgs* result,
+                      const TargetArgs& target, MPI_Op op);
+CallResult fetch_and_op(Win& win, const void* origin, void* result, MPI_Datatype type, int rank,
+                        MPI_Aint displacement, MPI_Op op);
+CallResult compare_and_swap(Win& win, const void* origin, const void* compare, void* result,
+                            MPI_Datatype type, int rank, MPI_Aint displacement);
+
+inline CallResult get_accumulate(Win& win, const BufferArgs& origin, const BufferArgs& result,
+                                 const TargetArgs& target, MPI_Op op) {
+  return accumulate(win, origin, &result, target, op);
+}
+
+// Makes the request of an operation. Results of other nodes are awaited here, so the request is
+// complete at once.
+CallResult with_request(MPI_Win handle, CallResult done, MPI_Request* request);
+
+// Carries out the deferred operations on one rank, or on all: before an epoch or a flush ends.
+// Returns false if an operation has failed.
+bool complete_deferred_slow(Win& win, std::optional<std::uint32_t> target);
+[[nodiscard]] inline bool complete_deferred(Win& win,
+                                            std::optional<std::uint32_t> target = std::nullopt) {
+  return !win.window.has_deferred() || complete_deferred_slow(win, target);
+}
+
+// For calls with which a program may poll: progress of the library and of our own protocol, every
+// 64th call.
+void progress_sometimes();
+
+}  // namespace mh::mpi::rma

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/rma/windows.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <atomic>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "mpi/collective/arrivals.hpp"
+#include "mpi/compat/error_handlers.hpp"
+#include "mpi/compat/message.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/job/services.hpp"
+#include "mpi/job/switches.hpp"
+#include "mpi/next.hpp"
+#include "rma/mapping.hpp"
+
+namespace mh::mpi::rma {
+namespace {
+
+using mh::rma::Control;
+using mh::rma::Exposed;
+using mh::rma::FileRange;
+using mh::rma::Mappings;
+
+// Windows by a number.
+struct Registry {
+  std::mutex mutex;  // guards `windows`
+  std::unordered_map<std::uint64_t, std::shared_ptr<Win>> windows;
+  // of windows; relaxed: tells whether a search is worth while
+  std::atomic<std::uint32_t> count{0};
+
+  [[nodiscard]] bool has_any() const { return count.load(std::memory_order_relaxed) != 0; }
+  std::shared_ptr<Win> find(std::uint64_t number) {
+    const std::lock_guard<std::mutex> hold(mutex);
+    const auto at = windows.find(number);
+    return at == windows.end() ? nullptr : at->second;
+  }
+  void insert(std::uint64_t number, const std::shared_ptr<Win>& win) {
+    const std::lock_guard<std::mutex> hold(mutex);
+    windows[number] = win;
+    count.store(static_cast<std::uint32_t>(windows.size()), std::memory_order_relaxed);
+  }
+  std::shared_ptr<Win> take(std::uint64_t number) {
+    const std::lock_guard<std::mutex> hold(mutex);
+    const auto taken = windows.extract(number);
+    count.store(static_cast<std::uint32_t>(windows.size()), std::memory_order_relaxed);
+    return taken ? taken.mapped() : nullptr;
+  }
+};
+
+Registry g_windows;  // by handle
+// by InternodeState::id; separate from g_windows, so that the server waits for no other thread
+Registry g_internode_windows;
+
+// ---- Making -------------------------------------------------------------------------------------
+
+// A rank's memory as it tells the other ranks of the window.
+struct ExposureInfo {
+  std::uint64_t base;
+  std::uint64_t bytes;
+  std::uint64_t unit;
+  std::uint32_t node_rank;
+  std::int32_t control_fd;  // of the node's first rank; -1: no shared memory
+  std::int32_t world_rank;
+  std::uint64_t id;  // InternodeState::id, chosen by the window's first rank
+  FileRange file;    // behind the memory, if any
+};
+static_assert(std::is_trivially_copyable_v<ExposureInfo>);
+
+Exposed exposed_of(const ExposureInfo& info, bool elsewhere) {
+  return {.base = info.base,
+          .bytes = info.bytes,
+          .unit = info.unit,
+          .node_rank = elsewhere ? Exposed::kElsewhere : info.node_rank,
+          .pid = elsewhere ? 0 : services.node->record(info.node_rank).pid};
+}
+
+// This process reaches the memory of a rank; sets its address where it is mapped.
+bool can_reach(Exposed& target, const ExposureInfo& info, const Mappings& mappings, bool dynamic) {
+  if (target.is_elsewhere()) return true;
+  if (target.node_rank == config.me) {
+    if (!dynamic) target.here = reinterpret_cast<std::byte*>(target.base);
+    return true;
+  }
+  if (!dynamic && target.bytes == 0) return true;
+  target.here = mappings.address_of(info.file);
+  if (target.here != nullptr || config.single_copy) return true;
+  const memory::View view{target.base, target.pid, target.node_rank};
+  return !dynamic && config.heaps_mapped && services.memory->to_here(view, target.bytes) != nullptr;
+}
+
+// The same on all ranks of the communicator, without communication.
+bool may_be_ours(const Comm& comm) {
+  if (!config.windows || !services.node->has_one_pid_namespace()) return false;
+  if (comm.on_one_node) return comm.members.size() > 1 && comm.line != nullptr;
+  return config.internode_windows && comm.size <= static_cast<int>(node::kMaxRanks);
+}
+
+struct WindowParts {
+  std::optional<node::Segment> control;
+  std::vector<Exposed> exposed;
+  std::unique_ptr<InternodeState> internode;
+};
+
+// The window's first rank on this node.
+int root_of(const Comm& comm) { return comm.members.front().rank; }
+
+// The shared memory that the node's first rank has made, on each rank of the node.
+std::optional<node::Segment> share_control(const Comm& comm, const ExposureInfo& root,
+                                           WindowParts& made) {
+  if (comm.rank == root_of(comm)) return std::move(made.control);
+  if (root.control_fd < 0) return std::nullopt;
+  // Opened by way of the process that keeps it open.
+  const pid_t pid = services.node->record(root.node_rank).pid;
+  const std::string path =
+      "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(root.control_fd);
+  Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!fd.valid()) return std::nullopt;
+  const std::size_t bytes = Control::bytes_needed(static_cast<std::uint32_t>(comm.size));
+  auto attached = node::Segment::attach(std::move(fd), bytes);
+  if (!attached) return std::nullopt;
+  return std::move(*attached);
+}
+
+std::unique_ptr<InternodeState> internode_state_of(const Comm& comm,
+                                                   const std::vector<ExposureInfo>& infos) {
+  if (comm.on_one_node) return nullptr;
+  auto internode = std::make_unique<InternodeState>();
+  internode->id = infos[0].id;
+  internode->peers = std::make_unique<RemoteRank[]>(infos.size());
+  for (std::size_t rank = 0; rank < infos.size(); ++rank) {
+    internode->peers[rank].world_rank = infos[rank].world_rank;
+  }
+  return internode;
+}
+
+// True if `here` is true on every rank. Blocking: the ranks are in step already, and starting and
+// testing would take 10 us more of 65 (MPI_Win_create, MPICH 4).
+bool all_agree(MPI_Comm comm, bool here) {
+  const int mine = here ? 1 : 0;
+  int all = 0;
+  real.Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm);
+  return all != 0;
+}
+
+// Collective. Nothing if the window stays the library's.
+std::optional<WindowParts> make_window(MPI_Comm handle, const Comm& comm, ExposureInfo mine,
+                                       Flavor flavor) {
+  WindowParts made;
+  if (comm.rank == root_of(comm)) {
+    auto control =
+        node::Segment::create(Control::bytes_needed(static_cast<std::uint32_t>(comm.size)));
+    if (control) made.control = std::move(*control);
+    mine.control_fd = made.control ? made.control->fd() : -1;
+  }
+  // The memory of a created window is the program's: a peer may unmap its view at any time.
+  const bool is_the_librarys = flavor == Flavor::allocated || flavor == Flavor::shared;
+  const Mappings mappings = is_the_librarys ? Mappings::read() : Mappings();
+  if (mine.bytes != 0 && is_the_librarys) {
+    const auto* memory = reinterpret_cast<const void*>(mine.base);
+    mine.file = mappings.file_of(memory, mine.bytes).value_or(FileRange{});
+  }
+  std::vector<ExposureInfo> infos(static_cast<std::size_t>(comm.size));
+  real.Allgather(&mine, sizeof mine, MPI_BYTE, infos.data(), sizeof mine, MPI_BYTE, handle);
+  made.control = share_control(comm, infos[static_cast<std::size_t>(root_of(comm))], made);
+  made.internode = internode_state_of(comm, infos);
+  bool fine = made.control.has_value();
+  for (std::size_t rank = 0; rank < infos.size(); ++rank) {
+    const ExposureInfo& info = infos[rank];
+    made.exposed.push_back(exposed_of(info, comm.is_elsewhere(static_cast<int>(rank))));
+    fine = fine && can_reach(made.exposed.back(), info, mappings, flavor == Flavor::dynamic);
+  }
+  if (fine) {
+    Control(made.control->data(), static_cast<std::uint32_t>(comm.size))
+        .construct(static_cast<std::uint32_t>(comm.rank));
+  }
+  if (!all_agree(handle, fine)) return std::nullopt;
+  made.control->close_fd();
+  return made;
+}
+
+}  // namespace
+
+void adopt_window(MPI_Comm comm, MPI_Win handle, Flavor flavor, const void* base,
+                  std::int64_t bytes, std::int64_t unit) {
+  Comm* known = windows::adopt_arrival_barrier(comm, handle);
+  if (!switches.active || known == nullptr) return;
+  static std::atomic<std::uint32_t> made_here{0};  // relaxed: a number
+  const bool dynamic = flavor == Flavor::dynamic;
+  const ExposureInfo mine{.base = dynamic ? 0 : reinterpret_cast<std::uint64_t>(base),
+                          .bytes = dynamic ? ~std::uint64_t{0} : static_cast<std::uint64_t>(bytes),
+                          .unit = dynamic ? 1 : static_cast<std::uint64_t>(unit),
+                          .node_rank = config.me,
+                          .control_fd = -1,
+                          .world_rank = config.world_rank,
+                          .id = static_cast<std::uint64_t>(config.world_rank) << 32U |
+                                made_here.fetch_add(1, std::memory_order_relaxed),
+                          .file = {}};
+  std::optional<WindowParts> made;
+  if (may_be_ours(*known)) made = make_window(comm, *known, mine, flavor);
+  if (known->rank == 0 && known->size > 1) {
+    observe::Counters& counters = services.counters();
+    (made ? counters.windows_ours : counters.windows_left).add(1);
+  }
+  if (!made) return;
+  insert_window(std::make_shared<Win>(handle, flavor, *known, std::move(*made->control),
+                                      std::move(made->exposed), std::move(made->internode)));
+}
+
+Win::Win(MPI_Win made, Flavor kind, Comm& arrivals, node::Segment shared,
+         std::vector<mh::rma::Exposed> exposed, std::unique_ptr<InternodeState> other_nodes)
+    : handle(made),
+      flavor(kind),
+      group(MPI_GROUP_NULL),
+      comm(&arrivals),
+      control(std::move(shared)),
+      window(Control(control.data(), static_cast<std::uint32_t>(arrivals.size)),
+             static_cast<std::uint32_t>(arrivals.rank), std::move(exposed)),
+      internode(std::move(other_nodes)),
+      posts_seen(static_cast<std::size_t>(arrivals.size), 0) {
+  real.Win_get_group(handle, &group);
+}
+
+Win::~Win() { real.Group_free(&group); }
+
+Win* detail::find_slow(MPI_Win handle) {
+  Win* found = g_windows.find(bits_of(handle)).get();
+  cache.fill(bits_of(handle), reinterpret_cast<std::uintptr_t>(found));
+  return found;
+}
+
+std::shared_ptr<Win> find_internode(std::uint64_t id) { return g_internode_windows.find(id); }
+
+bool has_internode_windows() { return g_internode_windows.has_any(); }
+
+void insert_window(const std::shared_ptr<Win>& win) {
+  const std::uint64_t bits = bits_of(win->handle);
+  if (win->internode != nullptr) g_internode_windows.insert(win->internode->id, win);
+  g_windows.insert(bits, win);
+  detail::cache.drop(bits);
+  detail::cache.fill(bits, reinterpret_cast<std::uintptr_t>(win.get()));
+}
+
+std::shared_ptr<Win> remove_window(MPI_Win handle) {
+  std::shared_ptr<Win> taken = g_windows.take(bits_of(handle));
+  detail::cache.drop(bits_of(handle));
+  if (taken != nullptr && taken->internode != nullptr)
+    g_internode_windows.take(taken->internode->id);
+  return taken;
+}
+
+void stop_windows() {
+  std::vector<MPI_Win> left;
+  {
+    const std::lock_guard<std::mutex> hold(g_windows.mutex);
+    for (const auto& [bits, win] : g_windows.windows) left.push_back(win->handle);
+  }
+  for (const MPI_Win handle : left) remove_window(handle);
+}
+
+int raise_error(MPI_Win handle, int code) {
+  real.Win_call_errhandler(handle, code);
+  if (!error_handlers::failure_is_told_to_handlers_alone()) return code;
+  MPI_Errhandler handler{};
+  if (real.Win_get_errhandler(handle, &handler) != MPI_SUCCESS) return code;
+  if (!error_handlers::is_users_handler(handler)) return code;
+  real.Errhandler_free(&handler);
+  return MPI_SUCCESS;
+}
+
+// ---- RmaContext ---------------------------------------------------------------------------------
+
+mh::rma::RmaContext& thread_context() {
+  thread_local mh::rma::RmaContext own(*services.node, *services.memory);
+  return own;
+}
+
+void serve_own_node() {
+  if (!g_windows.has_any()) return;
+  const std::unique_lock<std::mutex> hold(g_windows.mutex, std::try_to_lock);
+  if (!hold) return;
+  for (const auto& [bits, win] : g_windows.windows) win->window.serve(thread_context());
+}
+
+bool help_operation() {
+  if (!g_windows.has_any()) return false;
+  const std::lock_guard<std::mutex> hold(g_windows.mutex);
+  const std::uint64_t begin = ticks();
+  mh::rma::HelpedChunk helped;
+  const auto may_help = [](std::uint32_t rank) { return thief().may_help(rank); };
+  const bool worked = std::ranges::any_of(g_windows.windows, [&](const auto& known) {
+    return known.second->window.help(thread_context(), may_help, helped);
+  });
+  if (!worked) return false;
+  observe::Counters& mine = services.counters();
+  mine.others_chunks.add(1);
+  mine.others_bytes.add(helped.bytes);
+  mine.help_ticks.add(ticks() - begin);
+  auto* row =
+      reinterpret_cast<observe::Counter*>(services.node->area(config.me) + sizeof(RankArea));
+  row[helped.owner].add(helped.bytes);
+  return true;
+}
+
+}  // namespace mh::mpi::rma

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The windows whose operations and synchronisation are ours (src/rma), by handle.
+//
+// A window is ours if each rank of its communicator reaches the memory of all ranks on its node.
+// Its ranks must be on one node, unless windows over several nodes may be ours (remote.hpp). The
+// ranks decide together when the window is made. The MPI library makes the window and its memory
+// all the same: handle, group, attributes, name, info and error handler are the library's. Every
+// other window is entirely the library's.
+//
+// Threads: *callers* are the threads that make the window's calls; the *server* is the thread that
+// holds the serving lock (serving.cpp). The comments of each field name its writer. A *counted*
+// request (rma/piece.hpp) is under way until its target has reported it; a *result* is awaited
+// until it is stored.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "base/cacheline.hpp"
+#include "mpi/abi.hpp"
+#include "mpi/handle_cache.hpp"
+#include "mpi/job/comms.hpp"
+#include "mpi/job/thief_watch.hpp"
+#include "node/segment.hpp"
+#include "rma/window.hpp"
+
+namespace mh::mpi::rma {
+
+// ---- Requests to ranks of other nodes, and their answers ----------------------------------------
+
+// A rank of the window on another node.
+struct RemoteRank {
+  int world_rank = 0;
+
+  // Written by callers. `sent`: counted requests to the rank. `awaited`: results that the rank
+  // owes. release: the server counts down when a result is stored, pairs with the acquire in
+  // has_results().
+  alignas(kCacheLine) std::atomic<std::uint64_t> sent{0};
+  std::atomic<std::uint64_t> awaited{0};
+  std::uint64_t locks = 0;  // lock requests; guarded by the window's mutex
+
+  // Written by the server. release: pairs with the acquires of waiting callers.
+  alignas(kCacheLine) std::atomic<std::uint64_t> done{0};  // of `sent`
+  std::atomic<std::uint64_t> granted{0};                   // of `locks`
+  std::atomic<bool> failed{false};                         // a request has failed; callers reset it
+
+  // Private to the server: counted requests from the rank that are carried out, and that were
+  // reported.
+  std::uint64_t handled = 0;
+  std::uint64_t told = 0;
+};
+
+// The buffer for a result that another rank owes.
+struct AwaitedResult {
+  mh::rma::RmaBuffer buffer;
+  layout::LayoutPtr layout;     // layout of the buffer
+  layout::StreamRange range{};  // of the buffer's stream
+};
+
+struct InternodeState {
+  // rounds of a barrier: logarithm of the number of ranks
+  static constexpr std::size_t kRounds = 32;
+
+  std::uint64_t id = 0;                 // unique in the job
+  std::unique_ptr<RemoteRank[]> peers;  // by rank in the window
+
+  std::mutex mutex;  // guards the next two
+  std::unordered_map<std::uint64_t, AwaitedResult> results;
+  std::uint64_t asked = 0;
+
+  std::uint64_t barriers = 0;  // barriers that this rank has entered; by the thread that is in one
+  // Messages of each round of all barriers. release by the server, acquire in barrier().
+  std::array<std::atomic<std::uint64_t>, kRounds> arrived{};
+};
+
+// ---- Windows ------------------------------------------------------------------------------------
+
+enum class Flavor : std::uint8_t { created, allocated, shared, dynamic };
+
+struct Win {
+  Win(MPI_Win made, Flavor kind, Comm& arrivals, node::Segment shared,
+      std::vector<mh::rma::Exposed> exposed, std::unique_ptr<InternodeState> other_nodes);
+  Win(const Win&) = delete;
+  Win& operator=(const Win&) = delete;
+  ~Win();
+
+  MPI_Win handle;
+  Flavor flavor;
+  MPI_Group group;        // of the window
+  Comm* comm;             // the communicator of the window, with its arrival barrier
+  node::Segment control;  // the shared memory of `window`, mapped as long as the window lives
+  mh::rma::Window window;
+  std::unique_ptr<InternodeState> internode;  // for a window over several nodes, else null
+  // Guards the window's epochs, for programs with several threads in MPI.
+  std::mutex mutex;
+  std::vector<std::uint32_t> posts_seen;  // by rank: exposure epochs to this rank that it has used
+  std::uint64_t completed_seen = 0;       // exposure epochs of this rank that have ended
+
+  [[nodiscard]] std::uint32_t ranks() const { return window.ranks(); }
+  [[nodiscard]] bool is_elsewhere(std::uint32_t rank) const {
+    return window.exposed(rank).is_elsewhere();
+  }
+};
+
+namespace detail {
+inline HandleCache<64> cache;
+Win* find_slow(MPI_Win handle);
+}  // namespace detail
+
+// Null for a window of the library. Thread-safe. Valid until the window is freed.
+inline Win* find_window(MPI_Win handle) {
+  std::uint64_t word = 0;
+  if (detail::cache.find(bits_of(handle), word)) [[likely]]
+    return reinterpret_cast<Win*>(word);
+  return detail::find_slow(handle);
+}
+
+// Searches by InternodeState::id. Null for a window that is not made yet or is freed.
+std::shared_ptr<Win> find_internode(std::uint64_t id);
+// Costs a load.
+bool has_internode_windows();
+
+// Decides about a window that the library has made. Collective; does nothing where the window stays
+// the library's.
+void adopt_window(MPI_Comm comm, MPI_Win handle, Flavor flavor, const void* base,
+                  std::int64_t bytes, std::int64_t unit);
+// Removes a window before it is freed. Null if the window was not ours.
+std::shared_ptr<Win> remove_window(MPI_Win handle);
+// Makes find_window() find the window, for the first time or again.
+void insert_window(const std::shared_ptr<Win>& win);
+void stop_windows();
+
+// An operation without an epoch is an error. Open MPI lets it pass in shared windows, and programs
+// may rely on that.
+#if defined(MH_ABI_OPENMPI)
+inline bool is_strict(const Win& win) { return win.flavor != Flavor::shared; }
+inline constexpr bool kCompletesWithoutStart = true;
+inline constexpr bool kSyncsInLocksAlone = false;
+inline constexpr bool kLocksNobody = false;
+#else
+inline bool is_strict(const Win& /*win*/) { return true; }
+inline constexpr bool kCompletesWithoutStart = false;
+inline constexpr bool kSyncsInLocksAlone = true;  // MPI_Win_sync
+inline constexpr bool kLocksNobody = true;        // MPI_PROC_NULL
+#endif
+
+// Calls the window's error handler, as the library would. Returns the code, or MPI_SUCCESS where
+// the library leaves the last word to the program's handler.
+int raise_error(MPI_Win handle, int code);
+
+// ---- Helping ------------------------------------------------------------------------------------
+
+// The context of the calling thread.
+mh::rma::RmaContext& thread_context();
+// Does a step of an OperationRun or a PieceRun. Returns true when it is over: done, failed, or
+// abandoned because dead ranks have claimed chunks.
+template <class Run>
+bool advance_run(Run& run, ThiefWatch& watch) {
+  if (run.step(thread_context())) return true;
+  if (!run.all_claimed() || !watch.left_to_the_dead()) return false;
+  run.give_up();
+  return true;
+}
+// Carries out one chunk of an operation of another rank. Returns true if there was one.
+bool help_operation();
+// Carries out the active messages of ranks of this node. Costs a load where there are no windows.
+void serve_own_node();
+
+}  // namespace mh::mpi::rma

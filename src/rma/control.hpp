@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The shared memory of a window: locks, epoch counters, and the jobs that other ranks help with.
+//
+// The memory holds a ControlHeader, then for each rank of the window a RankPart and its row of
+// posts, one word a rank. New memory is zero, which is the initial value of every field except the
+// jobs; each rank constructs its own RankPart. The memory holds no pointers. Any thread of any rank
+// of the node may use it as the comments of each field say.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <span>
+#include <type_traits>
+
+#include "base/cacheline.hpp"
+#include "node/rank.hpp"
+#include "rma/deferred.hpp"
+#include "rma/locks.hpp"
+#include "rma/operation.hpp"
+#include "steal/job.hpp"
+
+namespace mh::rma {
+
+// A large operation that its origin offers to the other ranks. The owner writes `what` and the
+// buffers while the job is closed; helpers read them between a claim and its finish()
+// (steal/job.hpp, I2 and I3).
+struct alignas(kCacheLine) SharedJob {
+  steal::Job job;
+  Operation what;
+  std::uint64_t lead;  // bytes of the first chunk that precede the stream, see lead_of()
+  SharedBuffer origin;
+  SharedBuffer target;
+  SharedBuffer result;
+};
+
+enum class ActiveMessageKind : std::uint8_t { operation, compare_and_swap, list };
+
+// A small operation, or a list of deferred ones, that the origin asks the target to carry out. It
+// pays where only the kernel reaches the target's memory: a system call takes longer than a target
+// that waits. The message lies in the origin's part. The origin writes it until it is posted, the
+// target while it is taken.
+struct alignas(kCacheLine) ActiveMessage {
+  enum DeliveryState : std::uint32_t { kFree, kPosted, kTaken, kDone, kFailed };
+  static constexpr std::size_t kMost = 64;  // bytes of an operation
+
+  // Sequence number, target rank and state in one word, so that a target never takes a message that
+  // was withdrawn and posted again. The states follow each other in the order of the enum; the
+  // origin may withdraw a posted message. Each step releases what its side has written, and the
+  // other side acquires it.
+  std::atomic<std::uint64_t> word{0};
+  static std::uint64_t word_of(std::uint32_t number, std::uint32_t target, DeliveryState state) {
+    return static_cast<std::uint64_t>(number) << 32U | target << 8U | state;
+  }
+  static DeliveryState state_of(std::uint64_t word) {
+    return static_cast<DeliveryState>(word & 0xffU);
+  }
+  static std::uint32_t target_of(std::uint64_t word) {
+    return static_cast<std::uint32_t>(word) >> 8U;
+  }
+  static std::uint64_t with(std::uint64_t word, DeliveryState state) {
+    return (word & ~std::uint64_t{0xff}) | state;
+  }
+
+  ActiveMessageKind kind = ActiveMessageKind::operation;
+  std::uint64_t address = 0;  // in the target
+  Operation what;
+  std::byte data[kMost];  // from the origin; when done, the result
+  std::byte compare[kMost];
+  DeferredList list;
+};
+// An operation of 8 bytes fits in one cache line, which travels to the target and back.
+static_assert(offsetof(ActiveMessage, data) + 8 <= kCacheLine);
+
+inline constexpr std::uint32_t kJobs = 4;  // per rank: one for each thread that is in an operation
+
+struct alignas(kCacheLine) RankPart {
+  TargetLock lock;  // lock of this rank's memory in passive-target epochs
+
+  // Epochs to this rank that origins have completed. release: the fetch_add in MPI_Win_complete,
+  // pairs with the acquire in MPI_Win_wait, which makes the origins' updates visible to the target.
+  alignas(kCacheLine) std::atomic<std::uint64_t> completed{0};
+
+  // Bit i: jobs[i] may have chunks left. Written by this rank, read by helpers. relaxed: a hint.
+  alignas(kCacheLine) std::atomic<std::uint32_t> open{0};
+
+  // Bit r: rank r may have an active message for this rank. Origins set bits, this rank clears
+  // them. relaxed: the message's own state decides.
+  alignas(kCacheLine) std::atomic<std::uint64_t> mail[node::kMaxRanks / 64];
+
+  StripeLocks stripes;
+  SharedJob jobs[kJobs];
+  ActiveMessage message;
+};
+static_assert(std::is_standard_layout_v<RankPart> && sizeof(RankPart) % kCacheLine == 0);
+
+// Epochs that each target has exposed to the rank that owns the row. The target writes its word;
+// for a target on another node, the owner of the row does. release in MPI_Win_post, acquire in
+// MPI_Win_start.
+using Posts = std::span<std::atomic<std::uint32_t>>;
+
+class Control {
+ public:
+  struct alignas(kCacheLine) ControlHeader {
+    node::WorkBoard board;  // ranks of the window that have open jobs
+  };
+
+  static std::size_t bytes_needed(std::uint32_t ranks) {
+    return sizeof(ControlHeader) + ranks * stride(ranks);
+  }
+
+  Control() = default;
+  Control(std::byte* memory, std::uint32_t ranks) : memory_(memory), ranks_(ranks) {}
+
+  [[nodiscard]] std::uint32_t ranks() const { return ranks_; }
+  [[nodiscard]] node::WorkBoard& board() const {
+    return reinterpret_cast<ControlHeader*>(memory_)->board;
+  }
+  [[nodiscard]] RankPart& part(std::uint32_t rank) const {
+    return *reinterpret_cast<RankPart*>(at(rank));
+  }
+  [[nodiscard]] Posts posts_to(std::uint32_t rank) const {
+    return {reinterpret_cast<std::atomic<std::uint32_t>*>(at(rank) + sizeof(RankPart)), ranks_};
+  }
+  // Each rank constructs its own part before any rank uses it.
+  void construct(std::uint32_t rank) const { new (at(rank)) RankPart; }
+
+ private:
+  static std::size_t stride(std::uint32_t ranks) {
+    const std::size_t row = ranks * sizeof(std::atomic<std::uint32_t>);
+    return sizeof(RankPart) + (row + kCacheLine - 1) / kCacheLine * kCacheLine;
+  }
+  [[nodiscard]] std::byte* at(std::uint32_t rank) const {
+    return memory_ + sizeof(ControlHeader) + rank * stride(ranks_);
+  }
+
+  std::byte* memory_ = nullptr;
+  std::uint32_t ranks_ = 0;
+};
+
+}  // namespace mh::rma

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Carries out one range of a one-sided operation.
+//
+// A buffer that this process maps is accessed by loads and stores, any other buffer by kernel
+// copies through a scratch buffer. An atomic range is applied to the target block by block; each
+// block is cut at stripes and updated under the lock of its stripe. An Executor belongs to one
+// thread and allocates its scratch buffers once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/result.hpp"
+#include "memory/reach.hpp"
+#include "rma/deferred.hpp"
+#include "rma/operation.hpp"
+
+namespace mh::rma {
+
+inline constexpr std::size_t kMostSwapped = 32;
+
+class Executor {
+ public:
+  // `me`: rank on the node. `reach` says whether the kernel may copy; it outlives this object.
+  Executor(std::uint32_t me, const memory::Reach& reach, const Liveness& liveness);
+
+  // Carries out bytes [range.begin, range.end) of the stream, which hold whole elements. A failure
+  // may leave the range partly done.
+  Status run(const BoundOperation& operation, layout::StreamRange range);
+
+  // Carries out all operations of a list. `target` is a view of any byte of the target rank.
+  Status run(const DeferredList& list, const memory::View& target, StripeLocks& locks);
+
+  // Replaces the target's element by the origin's if it equals `compare`. The result is the
+  // target's previous element. Elements have at most kMostSwapped bytes.
+  Status compare_and_swap(const BoundOperation& operation, const void* compare);
+
+ private:
+  friend class BlockUpdater;
+
+  Status write_run(const DeferredList& list, const memory::View& target, std::uint32_t& next,
+                   const std::byte*& data) const;
+  Status run_piece(const BoundOperation& operation, layout::StreamRange range);
+  Status move(const RmaBuffer& to, const RmaBuffer& from, layout::StreamRange range);
+  Status update(const BoundOperation& operation, layout::StreamRange range, const std::byte* origin,
+                std::byte* result);
+  // Packs the bytes of the range into `scratch`, or points at them where they are contiguous and
+  // mapped.
+  Status gather(const RmaBuffer& from, layout::StreamRange range, std::span<std::byte> scratch,
+                const std::byte** packed) const;
+  Status scatter(const RmaBuffer& to, layout::StreamRange range, const std::byte* packed) const;
+  // A peer's fork() may have unmapped its heap during the write (heap/file.hpp). In that case the
+  // bytes written to the view are written again, by the kernel, to the peer.
+  Status after_writing(const RmaBuffer& to, std::uint64_t offset, std::uint64_t bytes) const;
+  [[nodiscard]] std::span<std::byte> scratch(std::size_t number) const;
+
+  std::uint32_t me_;
+  const memory::Reach* reach_;
+  Liveness liveness_;
+  std::unique_ptr<std::byte[]> scratch_;
+};
+
+}  // namespace mh::rma

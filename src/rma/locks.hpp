@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The locks of a target: stripe locks for atomic updates, and the lock of passive-target epochs.
+//
+// A *stripe* is kStripe bytes of a target's addresses. Each target has kStripeLocks spin locks;
+// stripe number n is guarded by lock n modulo kStripeLocks. An element belongs to the stripe of its
+// first byte. Ranks can therefore update disjoint ranges of one target at the same time, and a
+// range within a stripe costs one lock. A thread holds at most one stripe lock, for at most one
+// chunk, and never waits while it holds the lock. The locks lie in the window's shared memory.
+//
+// Limits: a stopped holder blocks all ranks that want its stripe. The lock of a dead holder is
+// taken over; the bytes that it was writing are undefined, as after any crash.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "base/cacheline.hpp"
+
+namespace mh::rma {
+
+inline constexpr std::uint64_t kStripe = 64U << 10U;
+inline constexpr std::size_t kStripeLocks = 64;
+
+// Tells whether the process of a rank of the node still runs.
+struct Liveness {
+  bool (*is_alive)(const void* context, std::uint32_t rank);
+  const void* context;
+};
+
+class alignas(kCacheLine) StripeLock {
+ public:
+  // `me`: rank on the node. The threads of a rank are not distinguished.
+  void lock(std::uint32_t me, const Liveness& liveness) {
+    if (!try_lock(me)) lock_slowly(me, liveness);
+  }
+  void unlock() {
+    // release: pairs with the acquire in try_lock() of the next holder, which then sees the
+    // updates.
+    holder_.store(0, std::memory_order_release);
+  }
+
+ private:
+  bool try_lock(std::uint32_t me) {
+    std::uint32_t nobody = 0;
+    // acquire: pairs with the release in unlock().
+    return holder_.compare_exchange_strong(nobody, me + 1, std::memory_order_acquire,
+                                           std::memory_order_relaxed);
+  }
+  void lock_slowly(std::uint32_t me, const Liveness& liveness);
+  bool take_over(std::uint32_t me, const Liveness& liveness);
+
+  std::atomic<std::uint32_t> holder_{0};  // rank on the node plus one; 0: free
+};
+static_assert(std::is_standard_layout_v<StripeLock> && sizeof(StripeLock) == kCacheLine);
+
+struct StripeLocks {
+  StripeLock lock[kStripeLocks];
+
+  [[nodiscard]] StripeLock& of(std::uint64_t address) {
+    return lock[address / kStripe % kStripeLocks];
+  }
+};
+
+// ---- Passive-target epochs ----------------------------------------------------------------------
+
+enum class LockMode : std::uint8_t { shared, exclusive };
+
+// The lock of one target in passive-target epochs (MPI_Win_lock, MPI_Win_lock_all): many readers or
+// one writer.
+//
+// First come, first served, as in the MPI libraries: each thread draws a number, and numbers enter
+// in turn. A thread with a number polls enter() from the wait loop until it returns true, and must
+// then call leave() with the same mode. The lock lies in the window's shared memory.
+//
+// Invariants, with all counters modulo 2^32:
+//   readers_ is the number that may enter as a reader.
+//   writers_ is the number that may enter as a writer; all numbers below have left.
+//   writers_ <= readers_ + 1 <= next_ + 1
+class alignas(kCacheLine) TargetLock {
+ public:
+  // relaxed: no data is published with a number.
+  [[nodiscard]] std::uint32_t draw() { return next_.fetch_add(1, std::memory_order_relaxed); }
+
+  // Returns true once for each number, when that number has entered.
+  [[nodiscard]] bool enter(std::uint32_t number, LockMode mode) {
+    // acquire, both: pairs with the releases in enter() and leave() of earlier numbers.
+    if (mode == LockMode::exclusive) return writers_.load(std::memory_order_acquire) == number;
+    if (readers_.load(std::memory_order_acquire) != number) return false;
+    // Only this number writes readers_ now. release: passes the last writer's updates to the next
+    // reader.
+    readers_.store(number + 1, std::memory_order_release);
+    return true;
+  }
+
+  void leave(LockMode mode) {
+    // release, both: pairs with the acquires in enter(). A writer is alone here.
+    if (mode == LockMode::exclusive) readers_.fetch_add(1, std::memory_order_release);
+    writers_.fetch_add(1, std::memory_order_release);
+  }
+
+ private:
+  std::atomic<std::uint32_t> next_{0};
+  std::atomic<std::uint32_t> readers_{0};
+  std::atomic<std::uint32_t> writers_{0};
+};
+static_assert(std::is_standard_layout_v<TargetLock> && sizeof(TargetLock) == kCacheLine);
+
+}  // namespace mh::rma

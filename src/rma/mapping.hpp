@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Finds where this process maps memory that another process maps, too.
+//
+// An MPI library that allocates a window maps the memory of all ranks of a node into each rank,
+// without telling anyone where. The kernel tells: two shared mappings of the same bytes of a file
+// (device and inode) show the same memory. Owns the reading of /proc/self/maps. Each object belongs
+// to one thread. Limits: the library must keep the pages mapped as long as the window lives;
+// private and anonymous memory has no file, and is never found.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace mh::rma {
+
+// A range of bytes of a file.
+struct FileRange {
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;  // 0: no file
+  std::uint64_t name = 0;   // digest of the path: inode numbers may repeat on some file systems
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
+
+struct Mapping {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  FileRange file;  // from `begin` on
+};
+
+// kernel: ask for each mapping (Linux 6.11). list: read all mappings as text, which takes some
+// microseconds for each ten mappings.
+enum class MappingSource : std::uint8_t { kernel, list };
+
+class Mappings {
+ public:
+  // Reads the mappings that this process has now.
+  static Mappings read(MappingSource source = MappingSource::kernel);
+
+  // The bytes of a file behind [address, address + bytes). Nothing unless one file backs all of
+  // them.
+  [[nodiscard]] std::optional<FileRange> file_of(const void* address, std::uint64_t bytes) const;
+  // The address where this process can load and store the bytes; null if there is none.
+  [[nodiscard]] std::byte* address_of(const FileRange& range) const;
+
+ private:
+  void add(const Mapping& next);
+
+  // readable and writable; adjacent mappings of adjacent bytes are merged
+  std::vector<Mapping> shared_;
+};
+
+}  // namespace mh::rma

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A one-sided operation with its buffers, ready to be carried out.
+//
+// The *stream* of an operation is the packed bytes of its buffers: origin, target and result have
+// the same basic elements. Any range of the stream with whole elements can be carried out alone, by
+// any process that reaches all buffers. The *owner* is the origin, the rank that made the call. A
+// put is an operation that replaces, a get one that fetches and changes nothing; both are not
+// atomic. Limits: ranks of one node; operations on other nodes go in pieces (piece.hpp).
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "layout/compact.hpp"
+#include "layout/layout.hpp"
+#include "layout/pack.hpp"
+#include "memory/view.hpp"
+#include "rma/locks.hpp"
+#include "rma/reduce.hpp"
+
+namespace mh::rma {
+
+// The memory of one buffer as this process sees it.
+struct RmaBuffer {
+  const layout::Layout* layout = nullptr;  // null: contiguous from `base` on
+  std::uint64_t count = 0;                 // number of layouts
+  memory::View base{};                     // in the process that owns the memory
+  std::byte* here = nullptr;               // `base` as mapped here; null: not mapped
+  bool in_heap = false;                    // `here` is a view of a peer's heap: see after_writing()
+};
+
+// The elements of a buffer at the owner's addresses, and at this process's.
+inline layout::Elements elements_there(const RmaBuffer& buffer) {
+  return {.layout = buffer.layout, .count = buffer.count, .base = buffer.base.address};
+}
+inline layout::Elements elements_here(const RmaBuffer& buffer) {
+  return {.layout = buffer.layout, .count = buffer.count, .base = layout::address_of(buffer.here)};
+}
+// Pack a range of the buffer's stream, and unpack it.
+inline void pack_here(const RmaBuffer& from, layout::StreamRange range, std::byte* to) {
+  if (from.layout == nullptr) {
+    std::memcpy(to, from.here + range.begin, range.end - range.begin);
+  } else {
+    layout::pack_range(elements_here(from), range, to);
+  }
+}
+inline void unpack_here(const RmaBuffer& to, layout::StreamRange range, const std::byte* from) {
+  if (to.layout == nullptr) {
+    std::memcpy(to.here + range.begin, from, range.end - range.begin);
+  } else {
+    layout::unpack_range(elements_here(to), range, from);
+  }
+}
+
+// Plain data, shared with helpers.
+struct Operation {
+  Op op = Op::replace;
+  Type type = Type::other;
+  bool atomic = false;        // each element, with respect to all other atomic operations
+  bool has_origin = false;    // false: op is no_op
+  bool has_result = false;    // the target's previous elements
+  std::uint32_t element = 1;  // bytes of a basic element
+  std::uint32_t target = 0;   // rank in the window
+  std::uint64_t begin = 0;    // first byte of the stream; not 0 only in pieces (piece.hpp)
+  std::uint64_t bytes = 0;    // end of the stream
+};
+
+// Combines elements for which kernel_of() has no kernel: the MPI library does it, in the owner's
+// process.
+struct Reducer {
+  void (*reduce)(const void* context, void* target, const void* origin,
+                 std::size_t elements) = nullptr;
+  const void* context = nullptr;
+};
+
+// An operation with its buffers.
+struct BoundOperation {
+  Operation what;
+  RmaBuffer origin;
+  RmaBuffer target;
+  RmaBuffer result;
+  StripeLocks* locks = nullptr;  // of the target
+  Reducer reducer;               // used if kernel_of() has no kernel
+};
+
+// A buffer as the owner describes it to helpers. Only regular layouts have this form.
+struct SharedBuffer {
+  layout::Compact shape;
+  memory::View base{};
+};
+
+}  // namespace mh::rma

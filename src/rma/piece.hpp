@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A part of an operation on a target of another node: its message, and how the target carries it
+// out.
+//
+// The stream of an operation is cut into *pieces*, ranges of whole elements; a piece and its result
+// fit in one message each. A piece locates its bytes in the target by a grid (layout/compact.hpp),
+// or by a list of blocks where the target buffer is no grid. The target carries a piece out as an
+// origin on its node would, under the same stripe locks. A large piece is a job of the target, and
+// the ranks of its node help. This file knows no MPI and waits for nothing; its objects belong to
+// one thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <type_traits>
+#include <vector>
+
+#include "layout/compact.hpp"
+#include "rma/operation.hpp"
+#include "rma/window.hpp"
+
+namespace mh::rma {
+
+// A *request* asks a rank to access its own memory, or reports a step of an epoch; an *answer*
+// reports the result of a request.
+enum class RmaMessageKind : std::uint8_t {
+  // Requests. The first three are counted: the target reports how many it has carried out.
+  operation,  // a piece of an operation
+  swap,       // MPI_Compare_and_swap
+  unlock,
+  lock,
+  post,      // the sender exposes its memory to the receiver
+  complete,  // the sender has completed its epoch
+  barrier,   // the sender has entered round `number` of a barrier
+  // Answers.
+  done,     // `number` counted requests of the receiver are carried out
+  result,   // of request `number`
+  granted,  // the receiver has the lock
+};
+
+// The head of every message between ranks of a window on different nodes. Plain data between
+// processes of one program on machines of one kind. The bytes that follow are aligned alike.
+struct alignas(16) RmaMessage {
+  RmaMessageKind kind = RmaMessageKind::operation;
+  bool exclusive = false;     // of a lock
+  bool failed = false;        // answer: the request failed
+  std::uint32_t blocks = 0;   // blocks listed behind the head, for a target buffer that is no grid
+  std::uint32_t from = 0;     // the sender's rank in the window
+  std::uint64_t window = 0;   // the window's id, equal on all its ranks and unique in the job
+  std::uint64_t number = 0;   // of a request that has a result; see the kinds
+  std::uint64_t address = 0;  // of the target buffer, in the target
+  Operation what{};           // `begin` and `bytes` are those of this piece
+  layout::Compact shape{};    // of the target buffer; without dimensions: contiguous
+
+  [[nodiscard]] bool is_counted() const { return kind <= RmaMessageKind::unlock; }
+};
+static_assert(std::is_trivially_copyable_v<RmaMessage>);
+
+// Follows the head of a piece without a grid; the origin's bytes come after all blocks.
+struct ListedBlock {
+  std::uint64_t address;  // in the target
+  std::uint64_t bytes;
+};
+
+// A piece at the origin.
+class OperationPiece {
+ public:
+  // Takes as much of the operation, from byte `begin` of its stream on, as fits in a message of
+  // `most` bytes.
+  OperationPiece(const BoundOperation& operation, std::uint64_t begin, std::size_t most);
+
+  [[nodiscard]] layout::StreamRange range() const { return range_; }
+  // Bytes of the message.
+  [[nodiscard]] std::size_t bytes() const;
+  // Writes the message to `to`. `head` has the kind, sender, window and number, set by the caller.
+  void write(RmaMessage head, std::byte* to) const;
+
+ private:
+  void list_blocks(std::size_t space);
+
+  const BoundOperation& operation_;
+  layout::StreamRange range_{};
+  std::optional<layout::Compact> shape_;
+  std::vector<ListedBlock> blocks_;
+};
+
+// A received piece or swap at the target, carried out chunk by chunk.
+class PieceRun {
+ public:
+  // `message` and the bytes behind it, and `result` if there is one, outlive this object.
+  PieceRun(Window& window, const RmaContext& context, const RmaMessage& message, std::byte* result,
+           std::uint32_t chunk_bytes, bool shared);
+
+  // Returns true when all chunks are done.
+  [[nodiscard]] bool step(RmaContext& context);
+  [[nodiscard]] bool all_claimed() const { return running_ && running_->all_claimed(); }
+  [[nodiscard]] bool succeeded() const { return running_ ? running_->succeeded() : succeeded_; }
+  void give_up() { running_->give_up(); }
+
+ private:
+  Status run_listed(RmaContext& context);
+
+  const RmaMessage& message_;
+  const std::byte* origin_;  // the origin's bytes, if there are any
+  std::byte* result_;
+  layout::LayoutPtr layout_;
+  BoundOperation operation_;
+  std::optional<OperationRun> running_;
+  bool succeeded_ = true;
+};
+
+}  // namespace mh::rma

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A window as one of its ranks sees it: where each rank's memory lies, and which rank carries out
+// an operation.
+//
+// The origin carries out an operation at the call. A large operation becomes a job in the origin's
+// part of the window's shared memory; every waiting rank of the window claims chunks of it
+// (help()), as of messages. Chunks of an atomic operation end where stripes of the target end, so
+// that two ranks seldom want the same lock.
+//
+// Short operations on memory that only the kernel reaches are deferred in a list for each target
+// (deferred.hpp). The origin carries the list out when it completes an epoch, flushes, or does any
+// other operation on the target. A target on another node receives pieces of an operation
+// (piece.hpp) and carries them out.
+//
+// Knows no MPI and waits for nothing, except that ask_target() waits some microseconds. Thread-safe
+// except where a comment says otherwise. Limits: kMaxRanks ranks; only an operation whose buffers
+// are all regular (layout/compact.hpp) becomes a job.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "memory/reach.hpp"
+#include "node/node.hpp"
+#include "rma/control.hpp"
+#include "rma/deferred.hpp"
+#include "rma/epochs.hpp"
+#include "rma/executor.hpp"
+#include "rma/operation.hpp"
+#include "steal/slots.hpp"
+
+namespace mh::rma {
+
+// The memory that a rank of the window has exposed.
+struct Exposed {
+  std::uint64_t base = 0;  // in the process of that rank
+  std::uint64_t bytes = 0;
+  std::uint64_t unit = 1;       // bytes of a displacement
+  std::uint32_t node_rank = 0;  // owner of the memory
+  pid_t pid = 0;
+  std::byte* here = nullptr;  // `base` as mapped in this process; null: not mapped
+
+  // node_rank of a rank on another node
+  static constexpr std::uint32_t kElsewhere = ~std::uint32_t{0};
+  [[nodiscard]] bool is_elsewhere() const { return node_rank == kElsewhere; }
+};
+
+// The bytes around an address that a buffer covers.
+struct Extent {
+  std::int64_t low = 0;
+  std::int64_t high = 0;
+
+  [[nodiscard]] std::uint64_t bytes() const { return static_cast<std::uint64_t>(high - low); }
+};
+Extent extent_of(const layout::Layout* layout, std::uint64_t count, std::uint64_t bytes);
+
+// The context in which a thread carries out operations. Each thread has its own.
+class RmaContext {
+ public:
+  RmaContext(const node::Node& node, const memory::Reach& reach);
+
+  [[nodiscard]] Executor& executor() { return executor_; }
+  [[nodiscard]] const Liveness& liveness() const { return liveness_; }
+  [[nodiscard]] const node::Node& node() const { return *node_; }
+
+ private:
+  friend class Window;
+  // A buffer of a helped operation as this process reaches it.
+  RmaBuffer end_of(const SharedBuffer& shared, std::size_t number);
+
+  const node::Node* node_;
+  const memory::Reach* reach_;
+  Liveness liveness_;
+  Executor executor_;
+  std::array<layout::LastLayout, 3> known_;  // of the buffers of the last job
+};
+
+// A chunk of another rank's operation that this rank has carried out.
+struct HelpedChunk {
+  std::uint64_t bytes = 0;
+  std::uint32_t owner = 0;  // rank on the node
+};
+
+class Window {
+ public:
+  // `control`: the same memory for all ranks; it outlives this object. `exposed`: by rank in the
+  // window.
+  Window(const Control& control, std::uint32_t me, std::vector<Exposed> exposed);
+
+  [[nodiscard]] std::uint32_t me() const { return me_; }
+  [[nodiscard]] std::uint32_t ranks() const { return control_.ranks(); }
+  [[nodiscard]] const Control& control() const { return control_; }
+  [[nodiscard]] const Exposed& exposed(std::uint32_t rank) const { return exposed_[rank]; }
+  [[nodiscard]] Epochs& epochs() { return epochs_; }
+
+  // The target buffer at `address` of a rank. Nothing if it is not all inside the window.
+  [[nodiscard]] std::optional<RmaBuffer> target_buffer(std::uint32_t rank, std::uint64_t address,
+                                                       const layout::Layout* layout,
+                                                       std::uint64_t count, std::uint64_t bytes,
+                                                       const memory::Reach& reach) const;
+
+  // Asks the target to carry out a small operation, contiguous in all buffers, and waits some
+  // microseconds. Nothing if the target did not take the message, because it is not in MPI now; the
+  // operation was not carried out.
+  std::optional<Status> ask_target(const RmaContext& context, const BoundOperation& operation,
+                                   const void* compare = nullptr);
+  // Defers a short operation without a result, contiguous in both buffers. Returns false for any
+  // other operation, and when the list of the target is full. One thread at a time may defer or
+  // carry out.
+  bool defer(const Operation& what, std::uint64_t address, const void* origin);
+  // relaxed: tells what this thread has deferred.
+  [[nodiscard]] bool has_deferred() const {
+    return deferred_lists_.load(std::memory_order_relaxed) != 0;
+  }
+  // Carries out the deferred operations on that rank.
+  Status carry_out_deferred(RmaContext& context, std::uint32_t target);
+
+  // Carries out the active messages for this rank. Never blocks; a few loads when there are none.
+  void serve(RmaContext& context);
+
+  // Carries out one chunk of an operation of another rank for which may_help(rank on the node) is
+  // true. Returns false if there was none.
+  bool help(RmaContext& context, bool (*may_help)(std::uint32_t), HelpedChunk& helped);
+
+ private:
+  friend class OperationRun;
+
+  bool help_rank(RmaContext& context, std::uint32_t rank, HelpedChunk& helped);
+  Status run_shared(RmaContext& context, const SharedJob& job, const steal::Chunk& chunk);
+  template <class Fill, class Read>
+  std::optional<Status> ask(const RmaContext& context, std::uint32_t target, Fill&& fill,
+                            Read&& read);
+  void serve_one(RmaContext& context, std::uint32_t origin);
+  Status carry_out(RmaContext& context, ActiveMessage& message);
+
+  Control control_;
+  std::uint32_t me_;
+  std::vector<Exposed> exposed_;
+  Epochs epochs_;
+  steal::SlotBits slots_;                       // jobs of this rank
+  std::atomic_flag asking_ = ATOMIC_FLAG_INIT;  // this rank's active message is in use
+  // by target: how many of its next operations skip the active message
+  std::vector<std::uint8_t> reluctance_;
+  std::vector<std::unique_ptr<DeferredList>>
+      deferred_;                                  // by target; null until an operation is deferred
+  std::atomic<std::uint32_t> deferred_lists_{0};  // number of lists that are not empty
+};
+
+// An operation under way. Belongs to the owner's thread that began it.
+class OperationRun {
+ public:
+  // `shared`: other ranks can reach all buffers. `chunk_bytes`: bytes of one step.
+  OperationRun(Window& window, const BoundOperation& operation, std::uint32_t chunk_bytes,
+               bool shared);
+  OperationRun(const OperationRun&) = delete;
+  OperationRun& operator=(const OperationRun&) = delete;
+  ~OperationRun() { close(); }
+
+  // Carries out one chunk, if one is left. Returns true when all chunks are done or one has failed.
+  [[nodiscard]] bool step(RmaContext& context);
+  [[nodiscard]] bool all_claimed() const { return job_ != nullptr && !job_->job.has_work(); }
+  // Precondition: step() has returned true.
+  [[nodiscard]] bool succeeded() const {
+    return succeeded_ && (job_ == nullptr || !job_->job.failed());
+  }
+  // Abandons the chunks that dead ranks have claimed.
+  void give_up();
+
+ private:
+  void open(std::uint32_t chunk_bytes);
+  [[nodiscard]] std::uint32_t slot() const;
+  void close();
+
+  Window& window_;
+  const BoundOperation& operation_;
+  std::uint64_t lead_ = 0;  // bytes before the stream, so that chunks end at stripes
+  SharedJob* job_ = nullptr;
+  std::uint64_t done_;  // bytes of the stream, without a job
+  std::uint32_t chunk_bytes_;
+  bool succeeded_ = true;
+};
+
+// Bytes of the target's stripe that precede the stream: the first chunk includes them.
+std::uint64_t lead_of(const Operation& what, std::uint64_t address, bool contiguous);
+// The range of the stream that a chunk covers.
+layout::StreamRange range_of(const Operation& what, std::uint64_t lead, const steal::Chunk& chunk);
+
+}  // namespace mh::rma
