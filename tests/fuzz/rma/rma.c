@@ -85,7 +85,8 @@ static Operation operation_of(const Plan* plan, Random* random, int number) {
   return made;
 }
 
-// ---- The layout of a window ----------------------------------------------------------------------
+// ---- The layout of a window
+// ----------------------------------------------------------------------
 
 // In bytes from the beginning of a rank's memory.
 static size_t common_at(void) { return 64; }
