@@ -54,8 +54,8 @@ class ReceiveErrors {
 };
 
 // The outcome `code` of a receive on `comm` whose message this rank has sent itself once more,
-// after a probe (calls/probe.hpp). A library that raises errors where they belong has raised it for
-// a communicator of ours, which returns errors: here it is raised for the receive's.
+// after a probe (rndv/held_messages.hpp). A library that raises errors where they belong has raised
+// it for a communicator of ours, which returns errors: here it is raised for the receive's.
 int raise_for_held_message(const Comm* comm, int code);
 
 }  // namespace mh::mpi::error_handlers

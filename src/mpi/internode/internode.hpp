@@ -21,8 +21,8 @@
 // types without a layout, messages that would need more than kMostBuffers buffers, and jobs in
 // which not every rank has neighbours and the library in front, or whose library gains nothing
 // (Open MPI). A send cannot be cancelled.
-// This file has their start and end; internode_send.hpp and internode_receive.hpp have the two
-// ends, internode_pieces.hpp what these share.
+// This file has their start and end; send.hpp and receive.hpp have the two
+// ends, pieces.hpp what these share.
 #pragma once
 
 namespace mh::mpi::internode {

@@ -4,7 +4,7 @@
 //
 // A message is sent from a buffer of ours, which is freed when the library has sent it; a send
 // therefore does not depend on its receiver. Short buffers are allocated; long ones come from the
-// internode pipelines (protocol/internode_pieces.hpp). A message is received into a buffer of its
+// internode pipelines (internode/pieces.hpp). A message is received into a buffer of its
 // size, in the order of its sender. Nothing here waits.
 #pragma once
 
