@@ -107,11 +107,11 @@ BENCHMARK(ExposeAlone);
 void RegionAlone(benchmark::State& state) {
   const Pair pair;
   lend::Pool pool(pair.node(0), pair.owners(), 1);
-  openmp::Region region(pool);
+  openmp::SharedRegion region(pool);
   openmp::Site site;
-  site.state = openmp::Site::State::shared;
+  site.state = openmp::SiteState::shared;
   const auto body = [](void* data) {
-    auto& its = *static_cast<openmp::Region*>(data);
+    auto& its = *static_cast<openmp::SharedRegion*>(data);
     openmp::Participant& me = *openmp::current;
     its.open({.start = 0, .step = 1, .bound = 2, .count = 2},
              {.schedule = openmp::Schedule::dynamic, .chunk = 1}, false);
@@ -139,7 +139,7 @@ void LendAndReturn(benchmark::State& state) {
                       [](std::uint32_t, lend::WorkKind) { return true; });
   NoWork work;
   static_cast<void>(pool.expose(lend::WorkKind::loops, work, ~0ULL));
-  while (lender.lend() != lend::Outcome::lent) {
+  while (lender.lend() != lend::LendResult::lent) {
   }
   for ([[maybe_unused]] auto turn : state) benchmark::DoNotOptimize(lender.lend());
   lender.take_back();
