@@ -141,16 +141,18 @@ def start(line: words.CommandLine, mpiexec: str | None = None, dry_run: bool = F
         report_reach(file, mpi)
     options, preload = launcher.take_preload(line.launcher)
     environment = rank_environment(library, preload)
-    if is_rank() and not line.launcher and mpiexec is None:
+    starts_alone = is_rank() and not line.launcher and mpiexec is None
+    if starts_alone:
         os.environ.update(environment)
         command = words_of(line, file)
     else:
         chosen = choose_launcher(mpiexec, line.program[0], mpi)
         command = launcher.compose(chosen, options, words_of(line, file), environment)
-        streams.open_for_launcher()
     if dry_run:
         print(shlex.join(command))
         return
+    if not starts_alone:
+        streams.open_for_launcher()
     if environment.get("MH_VERBOSE", "").strip() == "2":
         say.note(f"starting: {shlex.join(command)}")
     become(command)
