@@ -24,10 +24,11 @@ bool gather_rts(const ReceiveBuffer& buffer, p2p::RtsHeader& header) {
   }
   const std::uint64_t element = datatypes::info(buffer.type).size;
   const std::uint64_t elements = (p2p::kRtsBytes + element - 1) / element;
-  const std::unique_ptr<std::byte[]> packed(new (std::nothrow) std::byte[elements * element]);
+  const std::uint64_t bytes = elements * element;
+  const std::unique_ptr<std::byte[]> packed(new (std::nothrow) std::byte[bytes]);
   if (packed == nullptr) return false;
   send_to_self(buffer.address, static_cast<MPI_Count>(elements), buffer.type, packed.get(),
-               static_cast<MPI_Count>(elements * element), MPI_BYTE);
+               static_cast<MPI_Count>(bytes), MPI_BYTE);
   std::memcpy(&header, packed.get(), p2p::kRtsBytes);
   return true;
 }
