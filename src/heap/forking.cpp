@@ -11,6 +11,37 @@
 
 #include "heap/system.hpp"
 
+#ifndef __x86_64__
+#error "mh_heap_call_on is for x86-64"
+#endif
+
+// Calls on the stack that ends at `top`. Debuggers and unwinders find the caller by rbp. Outside of
+// any C++ function: a compiler that saw its body would take the registers of the call for unused.
+extern "C" pid_t mh_heap_call_on(void* top, pid_t (*call)());
+asm(R"(
+  .pushsection .text
+  .globl mh_heap_call_on
+  .hidden mh_heap_call_on
+  .type mh_heap_call_on, @function
+mh_heap_call_on:
+  .cfi_startproc
+  endbr64
+  pushq %rbp
+  .cfi_def_cfa_offset 16
+  .cfi_offset %rbp, -16
+  movq %rsp, %rbp
+  .cfi_def_cfa_register %rbp
+  movq %rdi, %rsp
+  callq *%rsi
+  movq %rbp, %rsp
+  popq %rbp
+  .cfi_def_cfa %rsp, 8
+  retq
+  .cfi_endproc
+  .size mh_heap_call_on, . - mh_heap_call_on
+  .popsection
+)");
+
 namespace mh::heap {
 namespace {
 
@@ -31,23 +62,6 @@ char hear(int from) {
 void tell(int to, char word) {
   while (::write(to, &word, 1) < 0 && errno == EINTR) {
   }
-}
-
-// Calls on the stack that ends at `top` (x86-64). Debuggers and unwinders find the caller by rbp.
-[[gnu::naked, gnu::noinline]] pid_t call_on(void* /*top*/, Forking::Call /*call*/) {
-  asm(R"(
-    pushq %rbp
-    .cfi_def_cfa_offset 16
-    .cfi_offset %rbp, -16
-    movq %rsp, %rbp
-    .cfi_def_cfa_register %rbp
-    movq %rdi, %rsp
-    callq *%rsi
-    movq %rbp, %rsp
-    popq %rbp
-    .cfi_def_cfa %rsp, 8
-    retq
-  )");
 }
 
 }  // namespace
@@ -105,7 +119,7 @@ pid_t Forking::away_from_heap(Call call) {
   void* stack = ::mmap(nullptr, kStack, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
   if (stack == MAP_FAILED) return -1;  // ENOMEM, which fork() may answer
-  const pid_t pid = call_on(static_cast<std::byte*>(stack) + kStack, call);
+  const pid_t pid = mh_heap_call_on(static_cast<std::byte*>(stack) + kStack, call);
   const KeepErrno keep;
   ::munmap(stack, kStack);
   return pid;
