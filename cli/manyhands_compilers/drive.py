@@ -127,7 +127,7 @@ class Driver:
             with open(source.path, "rb") as file:
                 return file.read()
         except OSError:
-            return None  # the compiler says why
+            return None  # the compiler reports the reason
 
     def may_have_directives(self, text: str, source: Input) -> bool:
         """False when there is no need to preprocess."""
@@ -164,7 +164,7 @@ class Driver:
         return text
 
     def dependency_words(self, source: Input) -> list[str]:
-        """-MD and its kin, with the names that the compiler would have chosen."""
+        """-MD and similar options, with the names that the compiler would have chosen."""
         asked = self.names(source)
         if asked is None or not asked.depend:
             return self.line.pick("depend")
@@ -174,18 +174,18 @@ class Driver:
         return [*(word for item in kept for word in item.words), *self.not_given(asked.depend)]
 
     def later_dependency_files(self, source: Input) -> list[str | None]:
-        """A source after this one overwrites its file where both have the same."""
+        """The dependency files of later sources, which overwrite a file of the same name."""
         later = [other for other in self.line.sources if other.at > source.at]
         return [asked.dependency_file for other in later if (asked := self.names(other))]
 
     def not_given(self, words: list[str]) -> list[str]:
-        """Pairs of words without those that -Wp, hands to the preprocessor anyway."""
+        """Pairs of words without the pairs that -Wp, hands to the preprocessor already."""
         given = [part for word in self.line.pick("preprocess") for part in word.split(",")]
         pairs = zip(words[::2], words[1::2], strict=True)
         return [word for name, value in pairs if value not in given for word in (name, value)]
 
     def names(self, source: Input) -> names.Names | None:
-        """What the compiler says of the files for this source; None where nobody has to ask."""
+        """The names of the files for this source; None where the command line names all files."""
         if self.asked is None:
             self.asked = {}
             if names.are_needed(self.line):
@@ -195,7 +195,7 @@ class Driver:
         return self.asked.get(source.at)
 
     def side_words(self, source: Input) -> list[str]:
-        """The names of what the compiler proper writes besides."""
+        """Options that name the side files of the compiler proper."""
         asked = self.names(source) if self.line.pick("files") else None
         return asked.side if asked else self.line.pick("naming")
 
@@ -241,7 +241,7 @@ class Driver:
         return Unit(source, fortran.rewrite(text, request), options, "f95")
 
     def write_fortran_dependencies(self, source: Input) -> None:
-        """By the compiler proper: included files and modules are among them."""
+        """The compiler proper writes them, because only it sees included files and modules."""
         depend = self.dependency_words(source)
         if depend:
             words = [*self.line.pick("other", "preprocess"), *depend, "-w", "-fsyntax-only"]
@@ -249,7 +249,7 @@ class Driver:
             command = [*self.compiler, *words, source.path]
             if self.show:
                 print(shlex.join(command))
-            else:  # what is wrong with it is said when it is compiled
+            else:  # the compilation reports errors
                 process.run(command, self.stdin if source.path == "-" else None, capture=True)
 
     def is_clang(self, text: str) -> bool:
@@ -291,7 +291,7 @@ class Driver:
         for each in [] if self.show else [path, *([kept] if kept else [])]:
             with open(each, "wb") as file:
                 file.write(unit.data)
-        if asked and asked.bitcode:  # which Clang does not keep of a preprocessed source
+        if asked and asked.bitcode:  # Clang keeps none of a preprocessed source
             words = [*self.line.pick("other"), *unit.options, "-Xclang", "-disable-llvm-passes"]
             words += ["-emit-llvm", "-c", "-o", asked.bitcode, "-x", unit.language, path]
             self.execute([*self.compiler, *words])

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which files a compiler writes beside its output, and under which names.
+"""The names of the files that a compiler writes beside its output.
 
 A dependency file, its target, a `.dwo`, `.gcno` or `.su` file are named after the source, the
 output, the step and several options, and each version of each compiler has rules of its own. So the
-compiler is asked: with `-###` it prints the commands that it would run, and these hold every name.
-The wrapper compiler hands those names to the steps in which it compiles the rewritten source.
+wrapper asks the compiler: with `-###` the compiler prints the commands that it would run, and these
+commands hold every name. The wrapper hands the names to the steps that compile the rewritten
+source.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import shlex
 
 from manyhands_compilers.options import CommandLine, Input
 
-DEPEND_FILES = ("-MF", "-dependency-file", "-MD", "-MMD")  # the first that is there counts
+DEPEND_FILES = ("-MF", "-dependency-file", "-MD", "-MMD")  # the first option that is given counts
 TARGETS = ("-MT", "-MQ")
 # Options of the compiler proper that name files: GCC's driver knows its own by the same names,
 # Clang's driver passes them on.
@@ -32,7 +33,7 @@ WRITES_DEPENDENCIES = re.compile(r"-MM?D|-Wp,.*-MM?D\b.*")
 
 
 def are_needed(line: CommandLine) -> bool:
-    """False for the command lines of most builds: these name a dependency file and its target."""
+    """False for the command lines of most builds, which name a dependency file and its target."""
     if any(item.role in ("files", "naming") for item in line.items):
         return True
     if not any(WRITES_DEPENDENCIES.fullmatch(flag) for flag in line.flags):
@@ -64,7 +65,7 @@ class Names:
     def __init__(self, source: Input, commands: list[list[str]]) -> None:
         self.source = source
         self.commands = commands
-        self.first = commands[0] if commands else []  # it reads the source
+        self.first = commands[0] if commands else []  # the command that reads the source
         self.words = [word for command in commands for word in command]
 
     @property
@@ -81,12 +82,12 @@ class Names:
         for option, value in zip(self.first, self.first[1:], strict=False):
             words += [option, value] if option in TARGETS else []
         if len(words) == 2 and self.source.path != "-" and not self.source.is_fortran:
-            words += ["-MQ", f"{self.source.stem}.o"]  # what the compiler proper takes for it
+            words += ["-MQ", f"{self.source.stem}.o"]  # the default of the compiler proper
         return words
 
     @property
     def side(self) -> list[str]:
-        """The words that name what the compiler proper writes besides."""
+        """The words that name the side files of the compiler proper."""
         if "-cc1" in self.words:
             return self._side_of_clang()
         too_old = {"-auxbase", "-auxbase-strip"} & set(self.words)  # before GCC 11
@@ -99,13 +100,13 @@ class Names:
     def _side_of_clang(self) -> list[str]:
         paths = {option: values(self.words, option)[-1:] for option in CLANG_NAMES}
         if "-ftest-coverage" in self.words:
-            # A link does not say where: here, and not beside a temporary object.
+            # A link names no folder: the files belong into the current one.
             base = os.path.join(os.getcwd(), self.source.stem)
             for option, end in CLANG_COVERAGE.items():
                 paths[option] = paths[option] or [base + end]
         return [w for option, path in paths.items() if path for w in _passed_on(option, *path)]
 
-    # What -save-temps keeps.
+    # Files that -save-temps keeps.
 
     @property
     def text(self) -> str | None:
@@ -116,7 +117,7 @@ class Names:
 
     @property
     def bitcode(self) -> str | None:
-        """What Clang's own passes begin with."""
+        """The input of Clang's optimizer."""
         emitted = [command for command in self.commands if "-emit-llvm-bc" in command]
         return values(emitted[0], "-o")[0] if len(emitted) == 1 else None
 
@@ -136,7 +137,7 @@ def is_link(command: list[str]) -> bool:
 
 def by_source(sources: list[Input], commands: list[list[str]]) -> dict[int, Names]:
     """The names for each source, by its place among the items of the command line."""
-    # A command belongs to the source that it, or the one before, reads.
+    # A command that reads no source belongs to the source of the command before.
     jobs: list[list[list[str]]] = []
     for command in commands:
         following = sources[len(jobs)].path if len(jobs) < len(sources) else None

@@ -2,11 +2,15 @@
 """The command line of a compiler, taken apart as far as the wrapper compilers need.
 
 The words are grouped into *items*: an option with its value is one. Each item has a *role*, which
-says in which steps it takes part: `input`, `output` (-o), `action` (-c, -S, -E, ...), `language`
-(-x), `depend` (-MD and its kin), `preprocess` (-D, -include, ...), `link` (-l, -Wl, ...), `files`
-(by which the compiler proper writes more files), `naming` (how these are named), `other` (all
-steps). Options that nobody here knows are `other` and take no separate value, as GCC and Clang
-write nearly all of theirs.
+names the steps that it takes part in.
+
+* `input`, `output` (-o), `action` (-c, -S, -E, ...), `language` (-x)
+* `depend` (-MD and similar options), `preprocess` (-D, -include, ...), `link` (-l, -Wl, ...)
+* `files`: the compiler proper writes more files. `naming`: these files get other names.
+* `other`: all steps
+
+Options that are unknown here are `other` and take no separate value, as GCC and Clang write nearly
+all of theirs.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The three standard streams, which may be closed, full, or a pipe that nobody reads.
+"""The three standard streams, which may be closed, full, or a pipe without a reader.
 
-A command whose output cannot be written says so in one sentence and ends with FAILURE; at the end
-of a pipe it ends without a word, as after SIGPIPE. Either way it unwinds, so that launchers which
-it started end first. A message on standard error that cannot be written is lost, and nothing else
-happens. A descriptor that was closed is closed again in every program that is executed, but for a
-launcher: a program finds the streams as the user gave them.
+A command that cannot write its output reports the reason in one sentence and ends with FAILURE.
+A command whose pipe has no reader ends silently with the status of SIGPIPE. In both cases the stack
+unwinds, so launchers end first. A message that cannot be written to standard error is dropped. A
+program that takes the place of the command finds closed streams closed; a launcher finds /dev/null.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ closed: list[int] = []  # streams that the user closed
 
 
 class Sink(io.FileIO):
-    """A descriptor that is written until it fails once; what comes later is dropped."""
+    """A descriptor that drops everything after its first failure."""
 
     failed = False
 
