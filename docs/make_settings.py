@@ -57,8 +57,6 @@ TAIL = """
 
 * **Sizes** are bytes, or have a suffix: `64K`, `1M`, `2G` are powers of 1024; `KB` and `KiB` mean
   the same as `K`.
-* **Several sizes**: a size that is left out keeps its default. Where the kernel does not copy
-  between processes the second counts as 1M at most.
 * **A chunk table** is `from:chunk` pairs in ascending order. `0:16K,1M:128K` cuts messages below
   1 MiB into chunks of 16 KiB, larger ones into chunks of 128 KiB. A single size holds for all
   messages. Chunks are kept between 4 KiB and 512 KiB.

@@ -19,8 +19,6 @@ from pathlib import Path
 
 from manyhands import installation
 
-MOST_SIZES = {"one or two sizes": 2, "one to three sizes": 3}
-
 NUMBER = re.compile(r"^(\d+)(?:([KMG])(?:i?B)?)?$", re.IGNORECASE)
 FACTOR = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -139,13 +137,6 @@ def refusal(setting: Setting, text: str) -> str | None:
         return None if is_duration(text) else "a number from 0 to 1000000"
     if setting.type == "names":
         return None if are_names(text) else "names separated by commas such as main,solver::*"
-    if setting.type in MOST_SIZES:
-        sizes = [number_from(size) for size in text.split(",")]
-        few = len(sizes) <= MOST_SIZES[setting.type]
-        good = few and all(s is not None and s >= (setting.low or 0) for s in sizes)
-        return (
-            None if good else f"{setting.type} of at least {setting.low}, as in {setting.default}"
-        )
     if setting.type in ("bytes", "count"):
         return number_refusal(setting, text)
     return None

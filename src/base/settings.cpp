@@ -26,7 +26,6 @@ namespace {
 using Field =
     std::variant<bool Settings::*, std::uint64_t Settings::*, double Settings::*,
                  std::string Settings::*, std::vector<std::string> Settings::*,
-                 Threshold Settings::*, HelpThreshold Settings::*,
                  std::vector<ChunkRule> Settings::*, Strategy Settings::*, VictimPolicy Settings::*,
                  AccessOrder Settings::*, MemoryPath Settings::*, ThreadLevel Settings::*,
                  WindowScope Settings::*>;
@@ -101,35 +100,6 @@ Complaint read_value(std::string_view text, std::uint64_t& value, const SettingR
   const std::string what = row.unit == "bytes" ? "a size such as 65536 or 64K" : "a whole number";
   if (row.high == UINT64_MAX) return fmt::format("{} of at least {}", what, row.low);
   return fmt::format("{} from {} to {}", what, row.low, row.high);
-}
-
-// Sizes that `text` omits keep their value.
-template <class Sizes, std::size_t N>
-Complaint read_sizes(std::string_view text, Sizes& value, const SettingRow& row,
-                     const std::array<std::uint64_t Sizes::*, N>& members) {
-  const auto parts = parts_of(text, ',');
-  Sizes given = value;
-  bool is_good = parts.size() <= N;
-  for (std::size_t i = 0; is_good && i < parts.size(); ++i) {
-    const auto number = read_number(parts[i]);
-    is_good = number && *number >= row.low;
-    given.*members[i] = number.value_or(0);
-  }
-  if (!is_good) {
-    return fmt::format("{} of at least {}, as in {}", row.type, row.low, row.standard);
-  }
-  value = given;
-  return {};
-}
-
-Complaint read_value(std::string_view text, Threshold& value, const SettingRow& row) {
-  return read_sizes<Threshold, 3>(text, value, row,
-                                  {&Threshold::one_way, &Threshold::exchanged, &Threshold::mapped});
-}
-
-Complaint read_value(std::string_view text, HelpThreshold& value, const SettingRow& row) {
-  return read_sizes<HelpThreshold, 2>(text, value, row,
-                                      {&HelpThreshold::by_kernel, &HelpThreshold::mapped});
 }
 
 Complaint read_value(std::string_view text, double& value, const SettingRow&) {

@@ -27,20 +27,6 @@ enum class ThreadLevel : std::uint8_t { automatic, keep, multiple };
 enum class WindowScope : std::uint8_t { none, node, all };
 enum class MemoryPath : std::uint8_t { automatic, mapped, cma, cells, none };
 
-// Bytes from which messages go by rendezvous: in one direction, in both directions at once, and (in
-// either case) contiguous messages in a shared heap.
-struct Threshold {
-  std::uint64_t one_way;
-  std::uint64_t exchanged;
-  std::uint64_t mapped;
-};
-
-// Bytes from which third ranks help with a message: copied by the kernel, and mapped at both ends.
-struct HelpThreshold {
-  std::uint64_t by_kernel;
-  std::uint64_t mapped;
-};
-
 // Messages of at least `at_least` bytes are cut into chunks of `chunk` bytes.
 struct ChunkRule {
   std::uint64_t at_least;
@@ -49,8 +35,14 @@ struct ChunkRule {
 
 struct Settings {
   bool enable;
-  Threshold threshold;
-  HelpThreshold help_threshold;
+  // Bytes from which a message goes by rendezvous: in general, as part of an exchange, in mapped
+  // memory.
+  std::uint64_t threshold;
+  std::uint64_t exchange_threshold;
+  std::uint64_t mapped_threshold;
+  // Bytes from which third ranks help with a message: copied by the kernel, in mapped memory.
+  std::uint64_t help_threshold;
+  std::uint64_t mapped_help_threshold;
   std::vector<ChunkRule> chunks;  // ascending; the first row starts at 0 bytes
   Strategy strategy;
   AccessOrder post_comm_access;

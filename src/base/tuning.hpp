@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The time constants by which ranks poll, help, lend and give up: value in nanoseconds, reason, and
-// origin of the value. Message sizes are in settings.json (MH_THRESHOLD), table sizes with the
+// origin of the value. Message sizes are in settings.json (MH_*THRESHOLD), table sizes with the
 // tables.
 //
 // Origins. Measured: on the machine of docs/results/first-measurements.md (two cores), unless

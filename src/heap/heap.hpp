@@ -32,7 +32,7 @@
 
 namespace mh::heap {
 
-// Where messages in it begin to gain (MH_THRESHOLD's third size). An extent is whole pages, and a
+// Where messages in it begin to gain (MH_MAPPED_THRESHOLD). An extent is whole pages, and a
 // staggered block needs one more: a quarter of the smallest block, less than a tenth from 64 KB on.
 inline constexpr std::size_t kThreshold = 16U << 10U;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every tag of the messages between ranks of ours, by the private communicator they travel on. Two
-// uses of one tag on one communicator do not compile.
+// The tags of Manyhands' own messages, by private communicator. Two uses of one tag on one
+// communicator do not compile.
 //
 // Limit: kLast, which every library allows (MPI_TAG_UB is at least that).
 #pragma once
@@ -15,7 +15,7 @@ namespace mh::mpi::tags {
 
 inline constexpr int kLast = 32767;
 
-// Tags first, first + 1, ..., one for each of `count` things.
+// The tags first, first + 1, ..., first + count - 1.
 struct Range {
   int first;
   int count;
@@ -40,15 +40,15 @@ constexpr bool disjoint(const std::array<Range, kRanges>& ranges) {
 
 // ---- config.node_comm ---------------------------------------------------------------------------
 
-// Completion messages of described sends (MPI_Isend and its kin), by SendSlot::own_fin().
+// FINs of nonblocking rendezvous sends, by SendSlot::own_fin().
 inline constexpr Range kSendFins{0, static_cast<int>(p2p::SendSlot::kOwnFins)};
-// Data that a receiver could not reach, by slot of the sender's send table.
+// Resent messages, by slot of the sender's send table.
 inline constexpr Range kResends{kSendFins.end(), static_cast<int>(p2p::SharedSendTable::kSlots)};
-// Completion messages of sends to other nodes, by internode pipeline.
+// FINs of sends by internode pipeline, by SendId.
 inline constexpr Range kInternodeFins{kResends.end(), 64};
-// Nobody sends it: what a rank probes for to drive the library.
+// A rank probes for this tag, which no rank sends, to drive the library's progress.
 inline constexpr Range kProgressKick{kInternodeFins.end(), 1};
-// Completion messages of persistent sends: each has its own until it is freed.
+// FINs of persistent sends: each send has its own tag until it is freed.
 inline constexpr Range kPersistentFins{kProgressKick.end(), kLast + 1 - kProgressKick.end()};
 
 static_assert(disjoint(std::array{kSendFins, kResends, kInternodeFins, kProgressKick,
@@ -56,9 +56,9 @@ static_assert(disjoint(std::array{kSendFins, kResends, kInternodeFins, kProgress
 
 // ---- config.self_comm ---------------------------------------------------------------------------
 
-// Messages that a probe has taken out and sent to its own rank, in turn.
+// Held messages (rndv/held_messages.hpp), in turn.
 inline constexpr Range kRenewed{0, 1 << 14U};
-// Data that change their layout.
+// Copies between two layouts (rndv::send_to_self()).
 inline constexpr Range kRelaid{kRenewed.end(), 1};
 
 static_assert(disjoint(std::array{kRenewed, kRelaid}));
@@ -72,7 +72,7 @@ static_assert(disjoint(std::array{kPieces}));
 
 // ---- config.windows_comm ------------------------------------------------------------------------
 
-// Of windows over several nodes (rma/piece.hpp).
+// Requests and answers of windows over several nodes (rma/piece.hpp).
 inline constexpr Range kRequests{0, 1};
 inline constexpr Range kAnswers{kRequests.end(), 1};
 

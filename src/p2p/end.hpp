@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An end of a message: where its bytes lie in this process, and moving ranges of its packed stream
-// to and from there. Any thread, also several at once on disjoint ranges.
+// An end of a message: its buffer in this process, and the copy of ranges of its packed stream to
+// and from that buffer. Any thread, several at once on disjoint ranges.
 #pragma once
 
 #include <cstdint>

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Is a message that a rank starts to send part of an exchange: will the rank receive a long message
-// before it awaits anything?
+// Predicts whether a message that a rank starts to send is part of an exchange: whether the rank
+// receives a long message before it completes a request.
 //
-// Where the receive is started first, that is seen. Where it is started behind the send, in
-// programs that send to all neighbours and then receive from all, it can only be expected, because
-// the last ones were followed by a receive, too. Pure; of a rank's own starts and completions.
+// If the receive is started first, the caller knows. A program may also send to all neighbours and
+// then receive from all: the detector expects a receive behind a send if the previous sends were
+// followed by receives. It uses this rank's own starts and completions only.
 //
-// Threads may meet here: all is a guess, and a wrong one costs what describing or not describing a
-// message costs.
+// Any thread. A wrong prediction costs the time of the slower way for that message.
 #pragma once
 
 #include <algorithm>
@@ -18,21 +17,22 @@ namespace mh::p2p {
 
 class ExchangeDetector {
  public:
-  // After the last exchange, so many rounds of long sends without a receive are taken for others.
+  // The number of rounds of long sends without a receive, after the last exchange, that are still
+  // predicted to be exchanges.
   static constexpr std::uint32_t kRemembered = 16;
 
-  // A long send is started, and the rank goes on. True if a long receive probably follows.
+  // Call at the start of a long nonblocking send. True if a long receive probably follows.
   bool starts_send() {
     std::uint32_t now = state();
     if ((now & kOpen) == 0) state_.store(now = now | kOpen, std::memory_order_relaxed);
     return now >= kOne;
   }
-  // A long receive is started.
+  // Call at the start of a long receive.
   void starts_receive() {
     if ((state() & kOpen) != 0)
       state_.store(kRemembered * kOne | kOpen | kFollowed, std::memory_order_relaxed);
   }
-  // The rank waits for requests or for others, or looks at requests.
+  // Call when the rank waits for requests or other ranks, or tests requests.
   void completes() {
     const std::uint32_t now = state();
     if ((now & kOpen) == 0) [[likely]]
@@ -43,13 +43,13 @@ class ExchangeDetector {
   }
 
  private:
-  // A long send was started and nothing completed since; a long receive was started behind it; and
-  // the rounds left that are taken for exchanges.
+  // The state: a long send was started and no request completed since; a long receive was started
+  // after it; and, in units of kOne, the rounds left that are predicted to be exchanges.
   static constexpr std::uint32_t kOpen = 1;
   static constexpr std::uint32_t kFollowed = 2;
   static constexpr std::uint32_t kOne = 4;
 
-  // relaxed: of the calling thread, as a rule.
+  // relaxed: usually written by this thread only.
   [[nodiscard]] std::uint32_t state() const { return state_.load(std::memory_order_relaxed); }
 
   std::atomic<std::uint32_t> state_{0};

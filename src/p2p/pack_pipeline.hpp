@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A pack pipeline: how the threads of one process pack, or unpack, the chunks of a message that a
+// A pack pipeline: the threads of one process pack, or unpack, the chunks of a message that a
 // network carries.
 //
-// Words: the *owner* is the thread that sends or receives the chunks. It *offers* a chunk with the
-// buffer that it is packed into (or has arrived in); any thread of the process, a helper on a lent
-// core too, claims it and does the *work*; the owner *collects* finished chunks in the order in
-// which it offered them. So chunks are packed while earlier ones are sent. Helpers need nothing of
-// MPI.
+// The *owner* is the thread that sends or receives the chunks. It *offers* a chunk with its buffer.
+// Any thread of the process, or a helper on a lent core, claims the chunk and packs or unpacks it.
+// The owner *collects* finished chunks in the order of its offers, so chunks are packed while
+// earlier chunks are sent. Helpers make no MPI call.
 //
-// A pack pipeline serves one message after the other; each is a *use*, and every claim names its
-// use, so that who was held up between a look and a claim gets nothing of a later message.
-// Process-private. Limits: kCells chunks at a time, 2^32-1 chunks a message; a late claim is told
-// apart until 2^32 messages later.
+// A pack pipeline serves one message after another. Each message is a *use*, and every claim names
+// its use, so a delayed thread cannot claim a chunk of a later message.
+// Process-private. Limits: kCells chunks at a time, 2^32-1 chunks a message; a claim is valid until
+// 2^32 messages later.
 #pragma once
 
 #include <array>
@@ -32,19 +31,19 @@ namespace mh::p2p {
 
 enum class Task : std::uint8_t { pack, unpack };
 
-// A chunk: a range of the packed stream, and where it is packed.
+// A chunk: a range of the packed stream, and its packed bytes.
 struct Load {
   layout::StreamRange range;
   std::byte* buffer;
 };
 
 // Invariants
-//   R1  next_ is (use, chunks claimed), changed by compare-and-swap of whoever claims and by
-//       open(), which counts the use; offered_ is (use, chunks offered), changed by the owner. So a
-//       claim that succeeds is of the use it looked at, and of a chunk that was offered.
-//   R2  A cell is written by the owner after the chunk before it was collected and before its own
-//       is offered; end_ and task_ while the pack pipeline is empty. So between a claim and its
-//       finish they are the claimed chunk's.
+//   R1  next_ is (use, chunks claimed). A claim changes it by compare-and-swap; open() starts the
+//       next use. offered_ is (use, chunks offered), written by the owner. Therefore a successful
+//       claim is of the use that the thread has read, and of an offered chunk.
+//   R2  The owner writes a cell after it has collected the cell's previous chunk and before it offers
+//       the next one. It writes end_ and task_ while the pack pipeline is empty. Therefore they
+//       belong to the claimed chunk from its claim to its finish.
 class PackPipeline {
  public:
   static constexpr std::uint32_t kCells = 8;
@@ -54,17 +53,17 @@ class PackPipeline {
   [[nodiscard]] bool empty() const { return count_in(offers()) == collected_; }
   [[nodiscard]] std::uint32_t outstanding() const { return count_in(offers()) - collected_; }
   void offer(const Load& load);  // while fewer than kCells are outstanding
-  // The oldest chunk that was not collected yet, if it is finished.
+  // The oldest chunk that is not collected, if it is finished.
   std::optional<Load> collect();
 
-  // Any thread: works at one chunk. Returns its bytes, 0 if there is none.
+  // Any thread: packs or unpacks one chunk. Returns its bytes; 0 if there is none.
   std::uint64_t work();
 
  private:
   struct Cell {
     Load load{};
-    // 1 + the number of the chunk that was finished here last. Release by who has finished it,
-    // pairs with the acquire in collect().
+    // 1 + the number of the chunk that was finished here last. Release by the thread that has
+    // finished it; pairs with the acquire in collect().
     std::atomic<std::uint32_t> finished{0};
   };
 
@@ -89,7 +88,7 @@ class PackPipeline {
   std::array<Cell, kCells> cells_;
 };
 
-// The pack pipelines of a process, at which its helpers work. One object a process.
+// The pack pipelines of a process, which its helpers work at. One object a process.
 class PackPipelines final : public lend::LendableWork {
  public:
   static constexpr std::uint32_t kPackPipelines = 4;
@@ -98,9 +97,9 @@ class PackPipelines final : public lend::LendableWork {
   PackPipelines(const node::Node& node, observe::Counters& counters, lend::Pool* pool)
       : node_(node), counters_(counters), pool_(pool) {}
 
-  // A pack pipeline for one message of `bytes` bytes; helpers are let in if there are any. Its
-  // owner's, one thread at a time; everything offered has to be collected before it ends. Where all
-  // pack pipelines are in use helpers do not come.
+  // A pack pipeline for one message of `bytes` bytes, open to helpers. One thread at a time uses
+  // it, and collects every offered chunk before the destructor. If all pack pipelines are in use,
+  // this one gets no helpers.
   class Use {
    public:
     Use(PackPipelines& pack_pipelines, const End& end, Task task, std::uint64_t bytes);
@@ -108,19 +107,19 @@ class PackPipelines final : public lend::LendableWork {
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
     PackPipeline* operator->() const { return pack_pipeline_; }
-    // So many chunks keep everybody busy who may be at work.
+    // The number of chunks that keep all threads busy.
     [[nodiscard]] std::uint32_t enough() const { return has_helpers_ ? 4 : 1; }
-    // The owner has offered the last one.
+    // The owner has offered the last chunk.
     void nothing_more();
 
    private:
     static constexpr std::uint32_t kNone = SlotSet<kPackPipelines>::kNone;
 
     PackPipelines& pack_pipelines_;
-    std::uint32_t index_;                // kNone where none was free
-    std::unique_ptr<PackPipeline> own_;  // then
+    std::uint32_t index_;                // kNone if all were in use
+    std::unique_ptr<PackPipeline> own_;  // in that case
     PackPipeline* pack_pipeline_ = nullptr;
-    bool has_helpers_ = false;  // this one has told lenders to come
+    bool has_helpers_ = false;  // this use has asked for helpers
   };
 
   bool unit(std::uint32_t helper, std::uint64_t deadline) noexcept override;
@@ -134,8 +133,8 @@ class PackPipelines final : public lend::LendableWork {
   lend::Pool* pool_;
   std::array<PackPipeline, kPackPipelines> pack_pipelines_{};
   SlotSet<kPackPipelines> taken_;
-  // Set while an offer stands. acquire and release: the pool's calls for a kind are for one thread
-  // at a time.
+  // Set while work is exposed to lenders. acquire and release: only one thread at a time may call
+  // the pool for a kind of work.
   std::atomic_flag exposed_ = ATOMIC_FLAG_INIT;
 };
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The small message that travels in place of a large one.
+// The RTS header: the short message that a sender sends in place of a rendezvous message.
 //
-// The MPI library matches it like any message, so order, wildcards and unexpected messages are the
-// library's own. 96 bytes: divisible by 2, 4, 8, 12, 16, 24, 32 and 48, so that a receive typed
-// with any common element gets whole elements. A user's own message is never taken for one: it
-// would need this size and the job's random 128-bit key in front.
+// The MPI library matches the header like any message, so order, wildcards and unexpected messages
+// are the library's. Its 96 bytes are divisible by 2, 4, 8, 12, 16, 24, 32 and 48, so a receive of
+// any common element type gets whole elements. A message of the program is not mistaken for a
+// header, unless it has this size and begins with the job's random 128-bit key.
 #pragma once
 
 #include <cstddef>
@@ -16,51 +16,50 @@
 namespace mh::p2p {
 
 struct RtsHeader {
-  std::uint64_t key[2];      // the same for all ranks that may rendezvous sends to each other
-  std::uint32_t sender;      // rank on the node
-  std::uint32_t slot;        // of its send table, or, on another node, of its internode pipelines
-  std::uint64_t bytes;       // of the whole message
-  std::uint64_t generation;  // of the slot: which of its uses; or which of the messages to `to`
-  // Messages to another node only, else 0: the ranks in MPI_COMM_WORLD of the two, counted from 1,
-  // and the bytes of the pieces it comes in.
+  std::uint64_t key[2];  // the same for all ranks that may send rendezvous messages to each other
+  std::uint32_t sender;  // rank on the node
+  std::uint32_t slot;    // of the sender's send table; to another node, the SendId
+  std::uint64_t bytes;   // of the whole message
+  std::uint64_t generation;  // the use of the slot; to another node, the number of the message
+  // To another node only, else 0: 1 + the ranks in MPI_COMM_WORLD of sender and receiver, and the
+  // bytes of a piece.
   std::uint32_t from_world = 0;
   std::uint32_t to_world = 0;
   std::uint64_t piece = 0;
-  std::uint64_t seal[5] = {};  // follows from the fields above: all of it is there
+  std::uint64_t seal[5] = {};  // a checksum of the fields above: the header is whole
 };
 
 inline constexpr std::size_t kRtsBytes = 96;
 static_assert(sizeof(RtsHeader) == kRtsBytes);
 static_assert(std::is_trivially_copyable_v<RtsHeader> && std::is_standard_layout_v<RtsHeader>);
 
-// Whether the first bytes of a received message open like a descriptor of this job. The message
-// must be at least kRtsBytes long; that it is exactly so long is for the caller to check.
+// Whether a received message begins with the key of this job's headers. The message has at least
+// kRtsBytes bytes; the caller checks that it has no more.
 inline bool opens_rts(const void* message, const std::uint64_t (&key)[2]) {
   return std::memcmp(message, key, sizeof key) == 0;
 }
 
-// The seal lets a rank that sees a descriptor in memory, without a word from the MPI library, tell
-// that the library has finished writing it.
-inline std::uint64_t seal_word(const RtsHeader& descriptor, std::uint64_t index) {
-  const std::uint64_t fields[] = {std::uint64_t{descriptor.sender} << 32U | descriptor.slot,
-                                  descriptor.bytes, descriptor.generation,
-                                  std::uint64_t{descriptor.from_world} << 32U | descriptor.to_world,
-                                  descriptor.piece};
-  std::uint64_t word = descriptor.key[1] + index;
+// The seal tells a rank that reads a header in a receive buffer, before the MPI library has
+// completed the receive, that the library has written the whole header.
+inline std::uint64_t seal_word(const RtsHeader& header, std::uint64_t index) {
+  const std::uint64_t fields[] = {
+      std::uint64_t{header.sender} << 32U | header.slot, header.bytes, header.generation,
+      std::uint64_t{header.from_world} << 32U | header.to_world, header.piece};
+  std::uint64_t word = header.key[1] + index;
   for (const std::uint64_t field : fields) {
     word = (word ^ field) * 0x9e3779b97f4a7c15ULL;
     word ^= word >> 32U;
   }
   return word;
 }
-inline void seal(RtsHeader& descriptor) {
-  for (std::uint64_t i = 0; i < std::size(descriptor.seal); ++i) {
-    descriptor.seal[i] = seal_word(descriptor, i);
+inline void seal(RtsHeader& header) {
+  for (std::uint64_t i = 0; i < std::size(header.seal); ++i) {
+    header.seal[i] = seal_word(header, i);
   }
 }
-inline bool is_sealed(const RtsHeader& descriptor) {
-  for (std::uint64_t i = 0; i < std::size(descriptor.seal); ++i) {
-    if (descriptor.seal[i] != seal_word(descriptor, i)) return false;
+inline bool is_sealed(const RtsHeader& header) {
+  for (std::uint64_t i = 0; i < std::size(header.seal); ++i) {
+    if (header.seal[i] != seal_word(header, i)) return false;
   }
   return true;
 }

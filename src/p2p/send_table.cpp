@@ -16,18 +16,18 @@ T get(const T& field) {
   return std::atomic_ref<T>(const_cast<T&>(field)).load(std::memory_order_relaxed);
 }
 
-// What the slot says, if its word does not change meanwhile in what `is_same` looks at.
+// The fields of the slot, unless its word changes meanwhile so that is_same(word) is false.
 template <class IsSame>
-std::optional<Posted> copy_of(const SendSlot& slot, std::uint64_t before, IsSame&& is_same) {
-  const Posted copy{.generation = before >> SendSlot::kStateBits,
-                    .bytes = get(slot.bytes),
-                    .communicator = get(slot.communicator),
-                    .sequence = get(slot.sequence),
-                    .tag = get(slot.tag),
-                    .to = get(slot.to),
-                    .ordered = get(slot.ordered),
-                    .synchronous = get(slot.synchronous),
-                    .posted_at = get(slot.posted_at)};
+std::optional<PostedFields> copy_of(const SendSlot& slot, std::uint64_t before, IsSame&& is_same) {
+  const PostedFields copy{.generation = before >> SendSlot::kStateBits,
+                          .bytes = get(slot.bytes),
+                          .communicator = get(slot.communicator),
+                          .sequence = get(slot.sequence),
+                          .tag = get(slot.tag),
+                          .to = get(slot.to),
+                          .ordered = get(slot.ordered),
+                          .synchronous = get(slot.synchronous),
+                          .posted_at = get(slot.posted_at)};
   // acquire: pairs with the fence in SendTable::post().
   std::atomic_thread_fence(std::memory_order_acquire);
   if (!is_same(slot.word.load(std::memory_order_relaxed))) return std::nullopt;
@@ -36,13 +36,13 @@ std::optional<Posted> copy_of(const SendSlot& slot, std::uint64_t before, IsSame
 
 }  // namespace
 
-std::optional<Posted> SendSlot::posted() const {
+std::optional<PostedFields> SendSlot::posted() const {
   const std::uint64_t before = word.load(std::memory_order_acquire);
   if (state_in(before) != SlotState::posted) return std::nullopt;
   return copy_of(*this, before, [&](std::uint64_t now) { return now == before; });
 }
 
-std::optional<Posted> SendSlot::says(std::uint64_t generation) const {
+std::optional<PostedFields> SendSlot::says(std::uint64_t generation) const {
   const auto is_current = [&](std::uint64_t now) {
     return now >> kStateBits == generation && state_in(now) != SlotState::free;
   };
@@ -56,8 +56,8 @@ std::uint32_t SendTable::post(const NewSend& send, std::uint32_t fin_tag) {
   if (index == kNone) return kNone;
   SendSlot& slot = shared_->slots[index];
   const std::uint64_t generation = slot.generation() + 1;
-  // release: pairs with the fence in posted(). Who reads what is written from here on finds that
-  // the rendezvous send before is over.
+  // release: pairs with the fence in copy_of(). A reader of what is written from here on finds that
+  // the slot's previous send is over.
   std::atomic_thread_fence(std::memory_order_release);
   slot.from = send.from;
   put(slot.bytes, send.bytes);
@@ -68,7 +68,6 @@ std::uint32_t SendTable::post(const NewSend& send, std::uint32_t fin_tag) {
   put(slot.ordered, send.ordered ? 1U : 0U);
   put(slot.synchronous, send.synchronous ? 1U : 0U);
   put(slot.posted_at, ticks());
-  slot.rts_sent.store(0, std::memory_order_relaxed);
   slot.contiguous = send.contiguous ? 1 : 0;
   slot.shaped = send.shape != nullptr ? 1 : 0;
   if (send.shape != nullptr) shared_->shapes[index] = *send.shape;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The receiver's side of a described message: its bytes as a job for several ranks.
+// The receiver's copy of a rendezvous message, as a job for several ranks.
 //
-// A Transfer lives from when the rendezvous send is taken to when the sender may have its buffer
-// back. It belongs to one thread of the receiver; sender and helpers meet it only through
-// the job. No MPI here: how to get the data when memory cannot be reached, and the completion
-// message, are the caller's.
+// A Transfer lives from the claim of the send until the sender is released. It belongs to one
+// thread of the receiver; sender and helpers use the job only. It makes no MPI call: the caller
+// resends a message that cannot be read, and sends the FIN.
 #pragma once
 
 #include <cstdint>
@@ -19,27 +18,27 @@ namespace mh::p2p {
 
 class Transfer {
  public:
-  // Moves work.bytes bytes as a job of the caller. With `shown`, the rendezvous send (state
-  // taken) says from now on which job that is, so that its sender can help; others can if
-  // `audience` is the node. `shapes`, of shaped work, stay until close().
+  // Copies work.bytes bytes as a job of the caller. `shown`, a send in state taken, gets the number
+  // of the job, so that its sender can help; other ranks can help if `audience` is the node.
+  // `shapes` of shaped work stay valid until close().
   Transfer(const steal::CopySpec& work, steal::SlotKeeper& keeper, const steal::JobSlots& mine,
            SendSlot* shown, const steal::Shapes* shapes = nullptr,
            steal::Audience audience = steal::Audience::node);
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
 
-  // Copies one chunk, if one is left to claim. True when every byte is in place or has failed: then
-  // call close(). To be called until then; other hands take chunks meanwhile.
+  // Copies one chunk, if one is left to claim. True once every chunk is copied or has failed. Call
+  // again until then, and then close().
   [[nodiscard]] bool step(steal::Thief& thief);
 
-  // No chunk is left to claim, though some may still be in other hands.
+  // No chunk is left to claim. Other ranks may still copy theirs.
   [[nodiscard]] bool all_claimed() const { return job_ != nullptr && !job_->has_work(); }
 
-  // After all_claimed(), once the chunks that are left are in dead hands and nobody living has one:
-  // stop waiting for them and copy everything again, alone.
+  // After all_claimed(), if the remaining chunks belong to dead processes only: copies every byte
+  // again, alone.
   void recover();
 
-  // After step() said so. Frees the job. True when all bytes are in place.
+  // After step() has returned true: frees the job. True if every byte is copied.
   [[nodiscard]] bool close();
 
  private:

@@ -21,7 +21,10 @@ from manyhands_bench.mpis import MpiBuild
 SOURCE = Path(__file__).parent / "ending.c"
 LIMIT_S = 15
 PLAIN = Arm("plain")
-DESCRIBED = {"MH_THRESHOLD": "64K,64K"}  # what is on its way is ours, and not the MPI library's
+DESCRIBED = {
+    "MH_THRESHOLD": "64K",
+    "MH_EXCHANGE_THRESHOLD": "64K",
+}  # what is on its way is ours, and not the MPI library's
 PLAIN_RUNS = 15  # at most, in search of a code
 HELPED_RUNS = 7  # where the first ended as no plain run did
 ODD_ENDS = 2  # of these

@@ -54,7 +54,12 @@ WAYS = ("none", "heap", "mapped", "cma", "cells")
 # A machine, as hwloc takes it from the environment, whose last cache holds next to nothing: what
 # is packed by our hands is moved in the ways for messages that are larger than the last cache.
 NO_CACHE = {"HWLOC_SYNTHETIC": "numa:1 l3:1(size=1024) core:2 pu:1"}
-BY_DEFAULT = {"MH_THRESHOLD": "64K,8M", "MH_HELP_THRESHOLD": "4M,1M"}
+BY_DEFAULT = {
+    "MH_THRESHOLD": "64K",
+    "MH_EXCHANGE_THRESHOLD": "8M",
+    "MH_HELP_THRESHOLD": "4M",
+    "MH_MAPPED_HELP_THRESHOLD": "1M",
+}
 
 
 def words(request: pytest.FixtureRequest, arguments: str) -> list[str]:
@@ -78,7 +83,13 @@ def fuzz(
     limit = ["--timeout", str(int(limit_s * 0.6))]
     # Nearly all that is sent here is part of an exchange, which the MPI library would get.
     reached = "auto" if memory == "heap" else memory
-    env = {"MH_THRESHOLD": "64K,64K,4K", "MH_HELP_THRESHOLD": "4K,4K"}
+    env = {
+        "MH_THRESHOLD": "64K",
+        "MH_EXCHANGE_THRESHOLD": "64K",
+        "MH_MAPPED_THRESHOLD": "4K",
+        "MH_HELP_THRESHOLD": "4K",
+        "MH_MAPPED_HELP_THRESHOLD": "4K",
+    }
     env |= {"MH_MEMORY": reached, "MH_FAKE_NODES": str(nodes), **(machine or {})}
     if memory in ("heap", "mapped"):
         arm = with_heap(arm)

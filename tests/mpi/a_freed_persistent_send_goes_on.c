@@ -4,7 +4,7 @@
 // sends made afterwards are complete neither too early nor never.
 //
 // run: ranks 2
-// run: ranks 2 MH_THRESHOLD=64K,8M
+// run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M
 // run: ranks 2 nocma MH_MEMORY=cells MH_CORES=4
 // run: ranks 4
 // run: ranks 4 helped MH_FAKE_NODES=2

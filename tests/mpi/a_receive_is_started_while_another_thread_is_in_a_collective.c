@@ -7,7 +7,7 @@
 // thread's entry.
 //
 // run: ranks 2
-// run: ranks 2 MH_THRESHOLD=64K,64K,4K
+// run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=64K MH_MAPPED_THRESHOLD=4K
 // run: ranks 2 MH_MEMORY=cells
 #include <pthread.h>
 

@@ -6,8 +6,9 @@
 //
 // run: ranks 2
 // run: ranks 2 helped MH_WINDOWS=none
-// run: ranks 3 helped MH_CORES=3 MH_MEMORY=cells MH_THRESHOLD=64K,64K,4K
-// run: ranks 3 heap MH_CORES=3 MH_MEMORY=mapped MH_THRESHOLD=64K,64K,4K
+// run: ranks 3 helped MH_CORES=3 MH_MEMORY=cells MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=64K
+// MH_MAPPED_THRESHOLD=4K run: ranks 3 heap MH_CORES=3 MH_MEMORY=mapped MH_THRESHOLD=64K
+// MH_EXCHANGE_THRESHOLD=64K MH_MAPPED_THRESHOLD=4K
 #include "check.h"
 
 enum { BLOCKS = 1000, BLOCK = LARGE / BLOCKS };

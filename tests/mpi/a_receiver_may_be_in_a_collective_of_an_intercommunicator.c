@@ -7,8 +7,9 @@
 // already, and with gaps at either end or both.
 //
 // run: ranks 3 MH_CORES=3
-// run: ranks 3 helped MH_CORES=3 MH_MEMORY=cells MH_THRESHOLD=64K,64K,4K
-// run: ranks 3 heap MH_CORES=3 MH_MEMORY=mapped MH_THRESHOLD=64K,64K,4K
+// run: ranks 3 helped MH_CORES=3 MH_MEMORY=cells MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=64K
+// MH_MAPPED_THRESHOLD=4K run: ranks 3 heap MH_CORES=3 MH_MEMORY=mapped MH_THRESHOLD=64K
+// MH_EXCHANGE_THRESHOLD=64K MH_MAPPED_THRESHOLD=4K
 #include "check.h"
 
 enum { ROUNDS = 10, BLOCKS = 1000, BLOCK = LARGE / BLOCKS };

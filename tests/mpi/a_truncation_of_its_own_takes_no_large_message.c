@@ -4,7 +4,7 @@
 // the same tag, is whole; so are those of other communicators and senders.
 //
 // run: ranks 3
-// run: ranks 3 MH_THRESHOLD=64K,8M
+// run: ranks 3 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M
 #include "check.h"
 
 static void send_both(int key) {

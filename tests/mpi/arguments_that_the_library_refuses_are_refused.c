@@ -6,7 +6,7 @@
 // what is right still works after it.
 //
 // run: ranks 2
-// run: ranks 2 MH_THRESHOLD=4096,4096
+// run: ranks 2 MH_THRESHOLD=4096 MH_EXCHANGE_THRESHOLD=4096
 // run: ranks 4 helped MH_FAKE_NODES=2 MH_WINDOWS=all
 #include "check.h"
 

@@ -5,7 +5,7 @@
 // communicator or the datatype was freed in between.
 //
 // run: ranks 2
-// run: ranks 2 MH_THRESHOLD=64K,8M
+// run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M
 #include "check.h"
 
 typedef int Init(const void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);

@@ -3,8 +3,8 @@
 // Many described messages each way at a time, as short as they may be: senders deliver some of them
 // while their receivers look into the same buffers. Every byte is right each time.
 //
-// run: ranks 2 MH_THRESHOLD=4K,4K,4K
-// run: ranks 2 heap MH_THRESHOLD=4K,4K,4K
+// run: ranks 2 MH_THRESHOLD=4K MH_EXCHANGE_THRESHOLD=4K MH_MAPPED_THRESHOLD=4K
+// run: ranks 2 heap MH_THRESHOLD=4K MH_EXCHANGE_THRESHOLD=4K MH_MAPPED_THRESHOLD=4K
 #include "check.h"
 
 enum { BYTES = 4096, MESSAGES = 64, ROUNDS = 400 };

@@ -5,7 +5,7 @@
 //
 // run: ranks 2
 // run: ranks 3
-// run: ranks 2 MH_THRESHOLD=4096,4096
+// run: ranks 2 MH_THRESHOLD=4096 MH_EXCHANGE_THRESHOLD=4096
 #include "check.h"
 
 enum { MANY = 3000, ROOM = 200, ROUNDS = 5 };

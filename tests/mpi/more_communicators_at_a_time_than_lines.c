@@ -6,7 +6,7 @@
 // another order than they were made in, and made once more.
 //
 // run: ranks 2
-// run: ranks 2 MH_THRESHOLD=64K,64K,4K
+// run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=64K MH_MAPPED_THRESHOLD=4K
 #include "check.h"
 
 enum { COUNT = 600, TURNS = 2, BLOCKS = 1000, BLOCK = LARGE / BLOCKS };

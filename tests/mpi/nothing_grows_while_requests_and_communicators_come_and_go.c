@@ -4,7 +4,7 @@
 // by thousands, also beside a persistent receive that stays idle.
 //
 // run: ranks 2
-// run: ranks 2 MH_THRESHOLD=64K,8M
+// run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M
 #include <malloc.h>
 
 #include "check.h"

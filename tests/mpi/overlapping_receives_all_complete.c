@@ -5,7 +5,7 @@
 // byte is from one of those that were sent there. (The standard forbids them; no library minds.)
 //
 // run: ranks 2
-// run: ranks 2 MH_THRESHOLD=64K,8M
+// run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M
 // run: ranks 2 MH_MEMORY=cells MH_CORES=4
 // run: ranks 4
 // run: ranks 4 MH_CORES=8

@@ -4,7 +4,7 @@
 // requests as well, alone and among sends and receives, short and long.
 //
 // run: ranks 2 not openmpi4,openmpi5
-// run: ranks 2 not openmpi4,openmpi5 MH_THRESHOLD=64K,8M
+// run: ranks 2 not openmpi4,openmpi5 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M
 // run: ranks 3 not openmpi4,openmpi5
 #include "check.h"
 

@@ -4,7 +4,7 @@
 // start; they match ordinary sends and receives; an inactive one is complete at once.
 //
 // run: ranks 2
-// run: ranks 2 MH_THRESHOLD=64K,8M
+// run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M
 // run: ranks 4
 // run: ranks 4 helped MH_FAKE_NODES=2
 #include "check.h"

@@ -5,7 +5,7 @@
 // again.
 //
 // run: ranks 2
-// run: ranks 2 MH_THRESHOLD=64K,8M
+// run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M
 // run: ranks 2 helped MH_MEMORY=none
 // run: ranks 2 helped MH_FAKE_NODES=2
 #include "check.h"

@@ -135,7 +135,13 @@ def test_program(mpi: MpiBuild, arm: Arm, way: Way) -> None:
         arm = with_heap(arm)
     program = compiled(mpi, way.program, [HERE / f"{way.program}.c"])
     # Exchanges are the library's by default (test_exchanges.py): here they show what is ours.
-    env = {"MH_THRESHOLD": "64K,64K", "MH_HELP_THRESHOLD": "64K,16K", **way.env}
+    env = {
+        "MH_THRESHOLD": "64K",
+        "MH_EXCHANGE_THRESHOLD": "64K",
+        "MH_HELP_THRESHOLD": "64K",
+        "MH_MAPPED_HELP_THRESHOLD": "16K",
+        **way.env,
+    }
     if not way.cma_of_the_mpi:
         env |= WITHOUT_CMA
     done = run(mpi, arm, way.ranks, [str(program)], env, LIMIT_S)

@@ -60,7 +60,15 @@ def test_all_are_described_whose_buffers_are_in_a_shared_heap(
 @pytest.mark.parametrize("pattern", ["exchange", "sends-first", "sendrecv", "persistent"])
 def test_all_are_described_if_the_user_says_so(mpi: MpiBuild, helped: Arm, pattern: str) -> None:
     messages = 2 * ROUNDS * (MANY if pattern in ("exchange", "sends-first") else 1)
-    assert described(mpi, helped, 2, {"MH_THRESHOLD": "64K,64K", "PATTERN": pattern}) == messages
+    assert (
+        described(
+            mpi,
+            helped,
+            2,
+            {"MH_THRESHOLD": "64K", "MH_EXCHANGE_THRESHOLD": "64K", "PATTERN": pattern},
+        )
+        == messages
+    )
 
 
 def test_exchanges_of_two_are_described_while_a_third_is_idle(mpi: MpiBuild, helped: Arm) -> None:

@@ -167,7 +167,7 @@ def test_third_ranks_move_what_all_map(mpi: MpiBuild, helped: Arm, type: str) ->
 
 
 def test_third_ranks_leave_what_is_too_short_even_for_loads(mpi: MpiBuild, helped: Arm) -> None:
-    env = {"MH_MEMORY": "mapped", "MH_HELP_THRESHOLD": f"1K,{LENGTH + 1}", "SENDER": "sleeps"}
+    env = {"MH_MEMORY": "mapped", "MH_MAPPED_HELP_THRESHOLD": str(LENGTH + 1), "SENDER": "sleeps"}
     seen = run_until(mpi, with_heap(helped), 4, env)
     assert seen.own(0, 1) == seen.bytes
     assert seen.others(2, 3) == 0

@@ -6,7 +6,7 @@
 // message is intact.
 //
 // run: ranks 2
-// run: ranks 2 MH_THRESHOLD=64K,8M
+// run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M
 #include "check.h"
 
 static const int capacities[] = {0, 1, 16, 95, 96, 97, 192, 4096, 65535, 65536, LARGE - 1};

@@ -17,7 +17,7 @@
 // run: ranks 2 fails helped BY=get_status
 // run: ranks 2 fails BY=persistent
 // run: ranks 2 fails BY=wait MH_MEMORY=cells
-// run: ranks 2 fails BY=waitall MH_THRESHOLD=2000,2000
+// run: ranks 2 fails BY=waitall MH_THRESHOLD=2000 MH_EXCHANGE_THRESHOLD=2000
 #include "check.h"
 
 enum { ROOM = 1000, SHORTS = 6, MANY = 2007 };

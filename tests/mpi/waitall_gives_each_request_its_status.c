@@ -5,7 +5,7 @@
 // last message stands in the array. The buffer of an inactive one is not looked at.
 //
 // run: ranks 2
-// run: ranks 2 MH_THRESHOLD=64K,8M
+// run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M
 // run: ranks 3
 #include <sys/mman.h>
 

@@ -17,7 +17,7 @@ LIMIT_S = 100
 KEPT = {"MH_THREAD_LEVEL": "keep"}
 SHARED = {"MH_OPENMP": "1"}
 SERIAL = {"OMP_NUM_THREADS": "1"}
-DESCRIBED = {"MH_THRESHOLD": "64K,64K"}  # exchanges, too
+DESCRIBED = {"MH_THRESHOLD": "64K", "MH_EXCHANGE_THRESHOLD": "64K"}  # exchanges, too
 FEW_BUILDS = pytest.mark.under("mpich4", "openmpi4")
 REFUSED = "in a shared loop: no collective and no one-sided call"
 

@@ -84,7 +84,14 @@ def hpcc(mpi: MpiBuild, arm: Arm, folder: Path, size: int, grid: tuple[int, int]
     text = INPUT.format(size=size, rows=rows, columns=columns, broadcast=1)
     (folder / "hpccinf.txt").write_text(text)
     program = ["sh", "-c", f"cd '{folder}' && exec hpcc"]
-    done = run(mpi, arm, rows * columns, program, {"MH_THRESHOLD": "16K,16K"}, timeout_s=400)
+    done = run(
+        mpi,
+        arm,
+        rows * columns,
+        program,
+        {"MH_THRESHOLD": "16K", "MH_EXCHANGE_THRESHOLD": "16K"},
+        timeout_s=400,
+    )
     assert done.code == 0, done.told()
     done.expect_clean()
     return results(done, folder)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Chapter 3, completion: MPI_Wait, MPI_Waitany, MPI_Waitsome, MPI_Test* and MPI_Cancel.
 //
-// Every wait is a loop over the library's matching test. Where no receive is started into which an
-// RTS header could land, a call is just that. Otherwise the handles are noted before the library
-// clears them, and every request that completes goes through rndv::complete().
+// A wait is a loop over the corresponding test of the library. If a receive is started that an RTS
+// header may land in, the call records the handles before the library clears them, and passes every
+// completed request to rndv::complete().
 #include "mpi/calls/completion.hpp"
 #include "mpi/calls/shortcut.hpp"
 #include "mpi/compat/message.hpp"
@@ -28,24 +28,13 @@ using rndv::receives;
   return rndv::complete(std::move(claim), code, status.get());
 }
 
-// The only receive under way is short.
-[[gnu::noinline]] int wait_for_short(MPI_Request* request, MPI_Status* status) {
-  ReceiveClaim claim = receives.claim(*request);
-  const int code = next.Wait(request, status);
-  return code == MPI_SUCCESS ? rndv::complete_short(std::move(claim)) : code;
-}
-
+// Calls the library in tail position: see receive().
 int wait_one(MPI_Request* request, MPI_Status* status) {
-  if (!switches.errors_are_fatal) return wait_helping(request, status);
-  const auto* only = receives.only_short();
-  if (only != nullptr && only->handle == *request && may_wait_in_library(true))
-    return wait_for_short(request, status);
-  // A tail call: see receive.cpp.
-  if (may_wait_in_library()) return next.Wait(request, status);
+  if (switches.errors_are_fatal && may_wait_in_library()) return next.Wait(request, status);
   return wait_helping(request, status);
 }
 
-// Where several threads may call, the claim comes before the library completes the request.
+// The claim precedes the test: another thread may reuse the handle once the request is complete.
 [[gnu::noinline]] int test_one_claimed(MPI_Request* request, int* flag, MPI_Status* users) {
   ReceiveClaim claim = receives.claim(*request);
   StatusOrOwn status(users);
@@ -65,7 +54,7 @@ int test_one(MPI_Request* request, int* flag, MPI_Status* users) {
   return code;
 }
 
-// Whether a look at `count` requests has completed one. A call that fails may leave `index` alone.
+// The test of `count` requests has completed one. A failing call may leave `index` unchanged.
 bool has_found(int code, int flag, int index, int count) {
   return (code != MPI_SUCCESS || flag != 0) && index >= 0 && index < count;
 }
@@ -81,21 +70,8 @@ int complete_any(Looks looks, int count, MPI_Request* requests, int* index, int*
   return rndv::complete(handles.claim(static_cast<std::size_t>(*index)), code, status.get());
 }
 
-// A program that polls looks at few requests, again and again.
-int test_any(int count, MPI_Request* requests, int* index, int* flag, MPI_Status* users) {
-  constexpr int kFew = 4;
-  if (switches.threads || count > kFew || requests == nullptr)
-    return complete_any(Looks::once, count, requests, index, flag, users);
-  std::array<MPI_Request, kFew> handles;  // NOLINT(cppcoreguidelines-pro-type-member-init)
-  for (int i = 0; i < count; ++i) handles[i] = requests[i];
-  StatusOrOwn status(users);
-  const int code = next.Testany(count, requests, index, flag, status.get());
-  if (code == MPI_SUCCESS && *flag == 0) [[likely]] {
-    note_failed_look();
-    return code;
-  }
-  if (!has_found(code, *flag, *index, count)) return rndv::complete({}, code, status.get());
-  return rndv::complete(receives.claim(handles[*index]), code, status.get());
+int test_any(int count, MPI_Request* requests, int* index, int* flag, MPI_Status* status) {
+  return complete_any(Looks::once, count, requests, index, flag, status);
 }
 
 int wait_any(int count, MPI_Request* requests, int* index, MPI_Status* status) {
@@ -103,8 +79,8 @@ int wait_any(int count, MPI_Request* requests, int* index, MPI_Status* status) {
   return complete_any(Looks::until_found, count, requests, index, &flag, status);
 }
 
-// Completes `found` requests of an array for which a call has returned `code`, and whose statuses
-// lie in order of completion. `indices`: null if all were found.
+// Completes `found` requests of an array after a call that returned `code`. Their statuses are in
+// the order of `indices`, which is null if every request is complete.
 int complete_found(RequestHandles& handles, Statuses& statuses, int found, const int* indices,
                    int code) {
   bool has_errors = code == MPI_ERR_IN_STATUS;
@@ -119,7 +95,7 @@ int complete_found(RequestHandles& handles, Statuses& statuses, int found, const
     const int completed =
         rndv::complete(handles.needed() ? handles.claim(at) : ReceiveClaim(), own, &status);
     if (own != MPI_SUCCESS || completed == MPI_SUCCESS) continue;
-    // The first error of the call: from now on every status has to say how its request fared.
+    // After the first error of the call, MPI_ERROR of every status has to be set.
     for (std::size_t j = 0; j < length(found) && !has_errors; ++j)
       statuses[j].MPI_ERROR = MPI_SUCCESS;
     has_errors = true;
@@ -148,7 +124,7 @@ int test_all(int count, MPI_Request* requests, int* flag, MPI_Status* users) {
 
 int cancel(MPI_Request* request) {
   if (rndv::cancel_send(*request) || rndv::cancel_library_start(*request) ||
-      internode::keeps(*request)) {
+      internode::complete_on_cancel(*request)) {
     return MPI_SUCCESS;
   }
   rndv::await_fin_of(*request);

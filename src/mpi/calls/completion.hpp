@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the calls that complete requests share: the handles of an array as they were before the
-// library cleared them, and statuses of our own where the caller wants none.
+// Shared parts of the calls that complete requests: the handles before the library clears them, and
+// statuses of our own if the caller ignores them.
 //
-// Of the thread that makes the call.
+// The objects belong to the calling thread.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@
 
 namespace mh::mpi {
 
-// A few elements without an allocation.
+// An array that allocates only if it has more than 32 elements. Elements are not initialised.
 template <class T>
 class Scratch {
  public:
@@ -42,8 +42,8 @@ class Scratch {
 
 inline std::size_t length(int count) { return count > 0 ? static_cast<std::size_t>(count) : 0; }
 
-// The handles of an array as they were before the library clears them; nothing where no receive is
-// started that needs a look.
+// A copy of the handles of an array, made before the library clears them. `needed`: a receive is
+// started that rndv::complete() has to see; otherwise the copy is empty.
 class RequestHandles {
  public:
   RequestHandles(int count, const MPI_Request* requests, bool needed)
@@ -52,7 +52,7 @@ class RequestHandles {
         handles_(count_) {
     std::copy_n(requests, count_, handles_.data());
     if (!switches.threads) return;
-    // Another thread may use a handle again as soon as its request is complete.
+    // Another thread may reuse a handle once its request is complete.
     claims_.reserve(count_);
     for (std::size_t i = 0; i < count_; ++i) claims_.push_back(rndv::receives.claim(handles_[i]));
   }
@@ -61,7 +61,7 @@ class RequestHandles {
   rndv::ReceiveClaim claim(std::size_t i) {
     return switches.threads ? std::move(claims_[i]) : rndv::receives.claim(handles_[i]);
   }
-  // The message of that request has to be fetched by the thread that waits for it.
+  // The waiting thread has to fetch the message of that request.
   bool is_claimed(std::size_t i) { return static_cast<bool>(claims_[i]); }
 
  private:
@@ -71,7 +71,8 @@ class RequestHandles {
   std::vector<rndv::ReceiveClaim> claims_;  // empty without threads
 };
 
-// Statuses of several requests: the caller's, or, if it wants none and they are `needed`, our own.
+// The statuses of an array: the caller's, or our own if the caller ignores them and they are
+// `needed`.
 class Statuses {
  public:
   Statuses(int count, MPI_Status* users, bool needed)
@@ -86,27 +87,27 @@ class Statuses {
   MPI_Status* statuses_;
 };
 
-// A call that completes requests: true if some may be ours.
+// Called by every call that completes requests. True if a request may be ours.
 inline bool may_complete_ours() {
   services.exchange_detector.completes();
   return switches.active;
 }
 
-// A look at requests found nothing. A program may look once for each element that it computes:
-// where no message of its own has to be brought to others, one such look in kLooks is made use of.
+// Called after a test that found nothing. A program may test once per element that it computes.
+// Therefore, while this rank has no send under way, only each kLooks-th failed test helps others.
 inline void note_failed_look() {
   constexpr std::uint32_t kLooks = 16;
-  static constinit std::atomic<std::uint32_t> looked{0};  // relaxed: about so many will do
+  static constinit std::atomic<std::uint32_t> looked{0};  // relaxed: an approximate count
   const std::uint32_t before = looked.load(std::memory_order_relaxed);
   looked.store(before + 1, std::memory_order_relaxed);
   if (before % kLooks != 0 && services.send_table.empty()) return;
   wait::note_failed_poll();
 }
 
-// How a look at requests is made: once, or until it finds something.
+// A call tests once, or until the test finds something.
 enum class Looks : std::uint8_t { once, until_found };
 
-// `test` returns a code; `found`: what it writes, 0 for nothing.
+// Calls `test`, which returns a code and writes `found`: 0 for nothing.
 template <class Test>
 int look(Looks looks, const int* found, Test&& test) {
   int code = MPI_SUCCESS;
@@ -122,8 +123,8 @@ int look(Looks looks, const int* found, Test&& test) {
   return code;
 }
 
-// How often a wait looks for its end before it looks around: as a latency-bound exchange needs it,
-// if nothing long is under way.
+// The number of tests before a wait begins to help: many for a latency-bound exchange, few while a
+// long message is under way.
 inline int looks_before_help() {
   return services.send_table.empty() && !rndv::receives.any_long() ? wait::kManyLooks
                                                                    : wait::kFewLooks;

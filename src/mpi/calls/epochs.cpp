@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One-sided communication: synchronisation, and the end of a window.
 //
-// Operations on the own node are over when they return, or kept by their origin: an epoch completes
-// what was kept. What is under way to other nodes is waited for (rma/remote.hpp), whose ranks
-// are told by messages what neighbours read in shared memory. Whoever waits here, for a fence, a
-// post, a complete or a lock, waits in the wait loop, and helps. Steps that the state of the window
-// does not allow are MPI_ERR_RMA_SYNC.
+// An operation on the own node is over when its call returns, or its origin defers it to the end of
+// the epoch. Operations on other nodes are under way until a reply comes (rma/remote.hpp); ranks of
+// other nodes get by message what ranks of this node read in shared memory. A rank that waits for a
+// fence, a post, a complete or a lock waits in the wait loop, and helps. A step that the state of
+// the window does not allow returns MPI_ERR_RMA_SYNC.
 #include <atomic>
 #include <cstdint>
 #include <optional>
@@ -31,13 +31,14 @@ using rma::Win;
 
 int refused(const Win& win) { return rma::raise_error(win.handle, MPI_ERR_RMA_SYNC); }
 
-// What was kept, or asked of another node, has failed.
-int ended(const Win& win, bool fine) {
+// The code at the end of an epoch. `fine`: no operation has failed.
+int epoch_result(const Win& win, bool fine) {
   return fine ? MPI_SUCCESS : rma::raise_error(win.handle, MPI_ERR_OTHER);
 }
 
-// Of a lock, an unlock or a flush of MPI_PROC_NULL: nothing, or the library refuses it.
-constexpr CallResult kNobody =
+// The result of a lock, unlock or flush of MPI_PROC_NULL: success, or the library's call, which
+// refuses.
+constexpr CallResult kProcNull =
     rma::kLocksNobody ? CallResult(MPI_SUCCESS) : CallResult(std::nullopt);
 
 bool is_rank(const Win& win, int rank) {
@@ -46,9 +47,9 @@ bool is_rank(const Win& win, int rank) {
 
 // ---- Fence --------------------------------------------------------------------------------------
 
-// All ranks of the window, when nothing is under way any more. What was written before it is seen
-// by those that leave it: counts of arrivals are released and acquired.
-bool meet(Win& win) {
+// A barrier of the window's ranks, after their operations have completed. Writes before the barrier
+// are visible after it: the arrival counts are released and acquired.
+bool window_barrier(Win& win) {
   if (win.internode == nullptr) {
     arrivals::barrier(*win.comm);
     return true;
@@ -64,12 +65,12 @@ int fence(int assert, Win& win) {
     if (!win.window.epochs().fence((assert& MPI_MODE_NOSUCCEED) == 0)) return refused(win);
   }
   const bool fine = rma::complete_deferred(win);
-  return ended(win, meet(win) && fine);
+  return epoch_result(win, window_barrier(win) && fine);
 }
 
 // ---- Post, start, complete, wait ----------------------------------------------------------------
 
-// The members of a group as ranks of the window; false if one is not in it.
+// Translates the members of a group to ranks of the window. False if a member is not in the window.
 bool translate(const Win& win, MPI_Group group, std::vector<std::uint32_t>& found) {
   int size = 0;
   if (group == MPI_GROUP_NULL || real.Group_size(group, &size) != MPI_SUCCESS) return false;
@@ -121,15 +122,15 @@ CallResult start(MPI_Group group, Win& win) {
   return MPI_SUCCESS;
 }
 
-// Without a start, Open MPI's windows on memory that is not shared let it through as long as they
-// are untouched: the library is asked, whose own window has seen nothing.
+// MPI_Win_complete without a start: Open MPI accepts the call on an untouched window whose memory
+// is not shared. Then the library's call decides.
 CallResult complete(Win& win) {
   std::vector<std::uint32_t> targets;
   {
     const ThreadLock hold(win.mutex);
     if (!win.window.epochs().is_started()) {
-      const bool lets_through = rma::kCompletesWithoutStart && win.window.epochs().is_untouched();
-      if (lets_through) return std::nullopt;
+      const bool is_accepted = rma::kCompletesWithoutStart && win.window.epochs().is_untouched();
+      if (is_accepted) return std::nullopt;
       return refused(win);
     }
     targets = win.window.epochs().targets();
@@ -145,7 +146,7 @@ CallResult complete(Win& win) {
     // release: pairs with the acquire in is_completed() of that rank.
     win.window.control().part(target).completed.fetch_add(1, std::memory_order_release);
   }
-  return ended(win, fine);
+  return epoch_result(win, fine);
 }
 
 bool is_completed(const Win& win, std::size_t origins) {
@@ -186,10 +187,10 @@ int test_for_origins(int* flag, Win& win) {
 
 enum class Flushed : bool { at_origin, at_target };
 
-// A rank of the window; nothing: all.
-using Of = std::optional<std::uint32_t>;
+// A rank of the window; nothing: all ranks.
+using Target = std::optional<std::uint32_t>;
 
-bool complete_under_way(Win& win, Of target, Flushed where) {
+bool complete_remote(Win& win, Target target, Flushed where) {
   if (win.internode == nullptr) return true;
   return where == Flushed::at_origin ? remote::await_results(win, target)
                                      : remote::flush_targets(win, target);
@@ -204,7 +205,7 @@ void acquire(Win& win, std::uint32_t target, LockMode mode) {
   }
 }
 
-// After what is under way to the target; its flush waits for that, and for this.
+// Unlocks the target, behind the operations that are under way to it.
 void release(Win& win, std::uint32_t target, Epochs::LockState how) {
   if (how == Epochs::LockState::unchecked) return;
   const LockMode mode =
@@ -216,7 +217,7 @@ void release(Win& win, std::uint32_t target, Epochs::LockState how) {
 CallResult lock(int type, int rank, int assert, Win& win) {
   const bool exclusive = type == MPI_LOCK_EXCLUSIVE;
   if (!exclusive && type != MPI_LOCK_SHARED) return std::nullopt;
-  if (rank == MPI_PROC_NULL) return kNobody;
+  if (rank == MPI_PROC_NULL) return kProcNull;
   if (!is_rank(win, rank)) return std::nullopt;
   const auto target = static_cast<std::uint32_t>(rank);
   const bool checked = (assert& MPI_MODE_NOCHECK) == 0;
@@ -232,7 +233,7 @@ CallResult lock(int type, int rank, int assert, Win& win) {
 }
 
 CallResult unlock(int rank, Win& win) {
-  if (rank == MPI_PROC_NULL) return kNobody;
+  if (rank == MPI_PROC_NULL) return kProcNull;
   if (!is_rank(win, rank)) return std::nullopt;
   const auto target = static_cast<std::uint32_t>(rank);
   Epochs::LockState how{};
@@ -244,7 +245,7 @@ CallResult unlock(int rank, Win& win) {
   const bool fine = rma::complete_deferred(win, target);
   release(win, target, how);
   rma::progress_sometimes();
-  return ended(win, complete_under_way(win, target, Flushed::at_target) && fine);
+  return epoch_result(win, complete_remote(win, target, Flushed::at_target) && fine);
 }
 
 int lock_all(int assert, Win& win) {
@@ -271,12 +272,12 @@ int unlock_all(Win& win) {
   const bool fine = rma::complete_deferred(win);
   for (std::uint32_t target = 0; target < win.ranks(); ++target) release(win, target, how);
   rma::progress_sometimes();
-  return ended(win, complete_under_way(win, std::nullopt, Flushed::at_target) && fine);
+  return epoch_result(win, complete_remote(win, std::nullopt, Flushed::at_target) && fine);
 }
 
-// On the own node only what was kept is under way; what a program waits for in a loop of flushes
+// On the own node only deferred operations are under way. A program that waits in a loop of flushes
 // may need progress.
-int flush(Win& win, Of target, Flushed where) {
+int flush(Win& win, Target target, Flushed where) {
   {
     const ThreadLock hold(win.mutex);
     const Epochs& epochs = win.window.epochs();
@@ -284,15 +285,15 @@ int flush(Win& win, Of target, Flushed where) {
     if (!may && rma::is_strict(win)) return refused(win);
   }
   const bool fine = rma::complete_deferred(win, target);
-  // Between operations on the window and the program's own loads and stores there; pairs with the
-  // fence of whoever looks at the other side.
+  // Orders the window's operations and the program's own loads and stores; pairs with the same
+  // fence on the other rank.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   rma::progress_sometimes();
-  return ended(win, complete_under_way(win, target, where) && fine);
+  return epoch_result(win, complete_remote(win, target, where) && fine);
 }
 
 CallResult flush_one(Win& win, int rank, Flushed where) {
-  if (rank == MPI_PROC_NULL) return kNobody;
+  if (rank == MPI_PROC_NULL) return kProcNull;
   if (!is_rank(win, rank)) return std::nullopt;
   return flush(win, static_cast<std::uint32_t>(rank), where);
 }
@@ -302,7 +303,8 @@ int sync(Win& win) {
     const ThreadLock hold(win.mutex);
     if (!win.window.epochs().is_passive()) return refused(win);
   }
-  // Between the program's loads and stores before and after: pairs with that of another rank.
+  // Orders the program's loads and stores before and after; pairs with the same fence on the other
+  // rank.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   rma::progress_sometimes();
   return MPI_SUCCESS;
@@ -322,10 +324,10 @@ int Win_free(MPI_Win* win) {
   const MPI_Win handle = *win;
   if (Win* ours = rma::find_window(handle)) {
     if (!ours->window.epochs().may_free()) return refused(*ours);
-    static_cast<void>(rma::complete_deferred(*ours));  // of a fence's epoch that no fence ended
-    static_cast<void>(meet(*ours));  // nobody is in a chunk of an operation on it any more
+    static_cast<void>(rma::complete_deferred(*ours));  // of an epoch that no fence has ended
+    static_cast<void>(window_barrier(*ours));          // no rank works at an operation any more
   }
-  arrivals::window_none(handle);  // the library waits for all, and a sender may wait for this rank
+  arrivals::window_none(handle);  // the library's call waits for all ranks without helping
   auto ours = rma::remove_window(handle);
   auto shadow = switches.active ? windows::remove_arrival_barrier(handle) : nullptr;
   const int result = next.Win_free(win);

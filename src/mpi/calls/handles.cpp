@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Calls that change what is known of handles: communicators, datatypes, error handlers.
-// Also the barrier.
+// Calls that free or change handles: communicators, datatypes, error handlers. Also the barrier.
 #include <string_view>
 
 #include "mpi/collective/arrivals.hpp"
@@ -21,7 +20,7 @@ namespace {
 
 constexpr const char* kAccessKey = "post_comm_access";
 
-// The hint of CAB-MPI, III-E1. Unknown values are no hint; unknown keys are the library's business.
+// Reads the access-order hint of CAB-MPI, III-E1. Ignores unknown values.
 void read_access_hint(MPI_Comm handle, MPI_Info info) {
   Comm* comm = comms::find(handle);
   if (comm == nullptr || info == MPI_INFO_NULL) return;
@@ -35,7 +34,8 @@ void read_access_hint(MPI_Comm handle, MPI_Info info) {
   if (wanted == "random") comm->order = steal::order_for(AccessOrder::random);
 }
 
-// Its handle may be another communicator's at once, so it is taken from the table before the call.
+// Removes the communicator from the table before the call: the library may reuse the handle at
+// once.
 int free_comm(MPI_Comm* comm, int (*call)(MPI_Comm*)) {
   error_handlers::note_change();
   arrivals::forget_comm(*comm);
@@ -52,14 +52,14 @@ int free_comm(MPI_Comm* comm, int (*call)(MPI_Comm*)) {
   return result;
 }
 
-// The same answer on all its members.
+// The answer is the same on all members.
 bool spans_nodes(MPI_Comm handle) {
   const Comm* comm = comms::find(handle);
   return comm != nullptr && !comm->on_one_node;
 }
 
-// Where windows over several nodes may be ours: in the wait loop, in which a rank serves those of
-// other nodes far sooner than the thread that it has for that (mpi/rma/serving.hpp).
+// A barrier while windows over several nodes may be ours. It waits in the wait loop, which serves
+// requests of other nodes sooner than the serving thread does (mpi/rma/serving.hpp).
 int barrier_over_nodes(MPI_Comm comm) {
   MPI_Request request = MPI_REQUEST_NULL;
   int code = next.Ibarrier(comm, &request);
@@ -92,14 +92,14 @@ int Comm_set_info(MPI_Comm comm, MPI_Info info) {
 
 int Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler) {
   error_handlers::note_change();
-  // It may count on being called by the thread whose call fails.
+  // A handler may depend on the thread that calls it: the thread whose call fails.
   if (error_handlers::is_users_handler(errhandler)) wait::share_no_waits();
   if (errhandler != MPI_ERRORS_ARE_FATAL) {
     switches.errors_are_fatal = false;
     arrivals::end_tight_loops();
-    // Collectives may fail from now on, and nobody else sees it.
+    // A collective may fail on this rank alone from now on.
     if (switches.active && error_handlers::is_users_handler(errhandler) &&
-        error_handlers::failure_is_told_to_handlers_alone())
+        error_handlers::failing_calls_return_success())
       comms::note_failed_collective();
   }
   return next.Comm_set_errhandler(comm, errhandler);

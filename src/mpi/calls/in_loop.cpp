@@ -20,22 +20,20 @@ namespace {
 using openmp::Obstacle;
 using openmp::Participant;
 
-// First come, first served: a thread that passes the library on and wants it back queues behind
-// those that wait.
-class Queue {
+// A fair lock: a thread that passes its turn on queues behind the waiting threads.
+class TurnLock {
  public:
-  void take() {
+  void lock() {
     const std::uint32_t mine = next_.fetch_add(1, std::memory_order_relaxed);
     if (is_served(mine)) return;
     lend::give_core_back();
     while (!is_served(mine)) ::sched_yield();
   }
-  void pass() {
-    // Written by the thread that is served. release: pairs with is_served() of the next one, which
-    // sees what this one did in the library.
+  void unlock() {
+    // Only the holder writes. release: pairs with the acquire of the next holder in is_served().
     served_.store(served_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
-  // Somebody waits. For the thread that is served; relaxed: a hint, looked at again soon.
+  // A thread waits. For the holder; relaxed: a hint, read again soon.
   [[nodiscard]] bool is_wanted() const {
     return next_.load(std::memory_order_relaxed) - served_.load(std::memory_order_relaxed) > 1;
   }
@@ -47,12 +45,13 @@ class Queue {
   std::atomic<std::uint32_t> next_{0};
   std::atomic<std::uint32_t> served_{0};
 };
-Queue g_library;
+TurnLock g_library;
 
 constinit thread_local bool t_in_call = false;
-constinit thread_local bool t_may_pass = false;  // this thread's call lets others have their turns
+constinit thread_local bool t_may_pass =
+    false;  // this thread's call passes its turn while it waits
 
-void note(Participant& me, Rule rule) {
+void exclude_if_needed(Participant& me, Rule rule) {
   if (me.marked) return;
   if (rule == Rule::refused) openmp::exclude_region(me, Obstacle::collectives);
   if (!config.multiple) openmp::exclude_region(me, Obstacle::mpi);
@@ -60,7 +59,7 @@ void note(Participant& me, Rule rule) {
 
 }  // namespace
 
-void count_with_threads() {
+void expect_threads() {
   if (switches.threads) return;
   arrivals::end_tight_loops();
   switches.threads = true;
@@ -69,12 +68,12 @@ void count_with_threads() {
 Turn::Turn(Participant& me, Rule rule) : me_(me), outermost_(!t_in_call) {
   if (!outermost_) return;
   t_in_call = true;
-  note(me, rule);
+  exclude_if_needed(me, rule);
   has_library_ = !config.multiple && me.role != Participant::Role::watched;
   if (!has_library_) return;
-  g_library.take();
-  // The owner is in no call just now. A call that began before lets nobody in while it waits.
-  if (me.role == Participant::Role::helper) count_with_threads();
+  g_library.lock();
+  // The owner is in no call now. A call that began before does not pass its turn.
+  if (me.role == Participant::Role::helper) expect_threads();
   t_may_pass = switches.threads;
 }
 
@@ -82,7 +81,7 @@ Turn::~Turn() {
   if (!outermost_) return;
   t_in_call = false;
   t_may_pass = false;
-  if (has_library_) g_library.pass();
+  if (has_library_) g_library.unlock();
 }
 
 bool Turn::refuses(const char* call) const {
@@ -107,10 +106,10 @@ int raise_on_window(MPI_Win window) {
   return MPI_ERR_OTHER;
 }
 
-void let_others() {
+void pass_turn() {
   if (!t_may_pass || !g_library.is_wanted()) return;
-  g_library.pass();
-  g_library.take();
+  g_library.unlock();
+  g_library.lock();
 }
 
 void start() { refill_table(fill_entries_for_loops); }

@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// MPI calls inside shared loops: what stands in front of every wrapper once loops are shared. (The
+// MPI calls inside shared loops: the check in front of every wrapper once loops are shared. (The
 // entries of the front are exchanged then, so a program without shared loops pays nothing.)
 //
-// A helper runs iterations in its owner's process, so its calls are the owner's. Three things need
-// care:
+// A helper runs iterations in its owner's process, so its MPI calls are calls of the owner.
 //
-//   Threads. Where the library has not granted MPI_THREAD_MULTIPLE, the threads of a region take
-//   turns: a *turn* is one call, and a call that waits lets others have theirs between two looks
-//   (wait::WaitActions::between_polls). So a helper's receive never keeps its owner from the send that it
-//   waits for, as it would if helpers waited until their owner is done; nor does a helper inside a
-//   critical section. Unmarked regions that call MPI are not shared then at all.
+//   Threads. Without MPI_THREAD_MULTIPLE the threads of a region call the library in turns. A *turn*
+//   is one call. A call that waits passes its turn to other threads between two tests
+//   (wait::WaitActions::between_polls), so a helper's receive does not keep its owner from the send
+//   that the receive waits for. An unmarked region that calls MPI is not shared then.
 //
-//   Order. Collective and one-sided calls count on the order of iterations, which helpers change.
-//   They exclude an unmarked region, and are an error in a marked one and on a helper.
+//   Order. Collective and one-sided calls depend on the order of iterations, which helpers change.
+//   They exclude an unmarked region; in a marked region and on a helper they are an error.
 //
-//   Cores. A helper that has to wait gives the core back that it works on (wait.hpp, pool.hpp).
+//   Cores. A helper that has to wait returns the core that it works on (wait.hpp, pool.hpp).
 //
-// Limits: calls that are not in calls.json (MPI_Comm_rank, MPI_Wtime) are not looked at.
+// Limit: calls that are not in calls.json (MPI_Comm_rank, MPI_Wtime) are not checked.
 #pragma once
 
 #include <cstdint>
@@ -26,11 +24,11 @@
 
 namespace mh::mpi::in_loop {
 
-// What becomes of a call, as calls.json says.
+// The rule for a call, from calls.json.
 enum class Rule : std::uint8_t { turns, refused };
 
-// One call of a thread that takes part in a region. Calls of the library, or of a callback, that
-// come from within it belong to it.
+// One call of a thread that takes part in a region. Nested calls, by the library or a callback,
+// belong to the outermost one.
 class Turn {
  public:
   Turn(openmp::Participant& me, Rule rule);
@@ -38,7 +36,7 @@ class Turn {
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
-  // Says so once where the call may not be made here.
+  // True if the call is not allowed here. Prints a message once.
   [[nodiscard]] bool refuses(const char* call) const;
 
  private:
@@ -47,18 +45,18 @@ class Turn {
   bool has_library_ = false;
 };
 
-// The error of a refused call, given to the error handler first.
+// Raise the error of a refused call, and return it.
 int raise_on_comm(MPI_Comm comm);
 int raise_on_window(MPI_Win window);
 
-// Between two looks of a wait: others that wait for the library get it.
-void let_others();
+// Passes the turn to a waiting thread, between two tests of a wait.
+void pass_turn();
 
-// This rank counts as one with threads from now on: while a call of it waits, others may be made.
-// Not while a call is under way that does not expect that.
-void count_with_threads();
+// From now on several threads of this rank may be in calls of ours (switches.threads). Not while a
+// call is under way that was made without that.
+void expect_threads();
 
-// Looks at the program's calls from now on.
+// Checks the program's calls from now on.
 void start();
 
 }  // namespace mh::mpi::in_loop

@@ -57,15 +57,14 @@ int make_receive(void* buffer, Count count, MPI_Datatype type, int source, int t
                  MPI_Request* handle) {
   const int code = by_count::Recv_init(next, buffer, count, type, source, tag, comm, handle);
   if (code != MPI_SUCCESS) return code;
-  // Open MPI frees a persistent receive that fails, and gives its handle to the next one.
+  // Open MPI frees a persistent receive that fails, and reuses its handle.
   if (rndv::ReceiveClaim failed = receives.claim(*handle)) {
     rndv::unpost_receive(*failed);
     receives.erase(*failed);
     failed.drop();
   }
-  ReceiveRequest& request = receives.make();
-  request.buffer = rndv::receive_buffer(buffer, count, type, source, comm);
-  request.envelope = {.source = source, .tag = tag};
+  ReceiveRequest& request =
+      receives.make(rndv::receive_buffer(buffer, count, type, source, comm), {source, tag});
   request.persistent = true;
   if (request.buffer) {
     receives.enter(request, *handle);
@@ -82,7 +81,7 @@ int free_request(MPI_Request* request) {
   }
   rndv::ReceiveClaim claim = receives.claim(*request);
   if (!claim) return next.Request_free(request);
-  // A receive under way still needs its message: the wait loop completes the request.
+  // The message of a started receive still comes: the wait loop completes the request.
   if (claim->started) {
     detached_operations.fetch_add(1, std::memory_order_relaxed);
     receives.free(*claim);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Chapter 3, receiving: MPI_Recv, Irecv, Mrecv, Imrecv and the receiving half of MPI_Isendrecv.
 //
-// A blocking receive is start and wait: that costs the same in every supported library, and the
-// rank can help meanwhile. A receive into which an RTS header fits is entered in the table of
-// receive requests (rndv/receive_requests.hpp), and completed by rndv/completion.hpp.
+// A blocking receive becomes a nonblocking receive and a wait, which costs the same in every
+// supported library, so that the rank can help meanwhile. A receive whose buffer has room for an
+// RTS header is entered in the table of receive requests (rndv/receive_requests.hpp), and completed
+// by rndv::complete().
 #include "mpi/rndv/receive.hpp"
 
 #include "mpi/calls/shortcut.hpp"
@@ -37,7 +38,7 @@ int start_held(void* buffer, Count count, MPI_Datatype type, rndv::HeldMessage& 
     request.buffer = rndv::receive_buffer(*held.comm, buffer, count, type, held.envelope.source);
   }
   const int code = by_count::Imrecv(next, buffer, count, type, &held.message, handle);
-  // A receive without room for the header will fail, and nobody will read the message.
+  // A receive that is shorter than the header fails; then no receive reads the message.
   if (code == MPI_SUCCESS && held.header && !request.buffer) rndv::discard_message(*held.header);
   return code;
 }
@@ -45,8 +46,6 @@ int start_held(void* buffer, Count count, MPI_Datatype type, rndv::HeldMessage& 
 template <class Count>
 int start(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
           ReceiveRequest& request, MPI_Request* handle) {
-  request.buffer = rndv::receive_buffer(buffer, count, type, source, comm);
-  request.envelope = {.source = source, .tag = tag};
   if (rndv::held_message_count.load(std::memory_order_relaxed) != 0) [[unlikely]] {
     if (auto held = rndv::take_held(source, tag, comm))
       return start_held(buffer, count, type, *held, request, handle);
@@ -57,7 +56,6 @@ int start(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI
 template <class Count>
 int start_matched(void* buffer, Count count, MPI_Datatype type, MPI_Message* message,
                   ReceiveRequest& request, MPI_Request* handle) {
-  request.buffer = {};
   auto held = rndv::take_held(*message);
   if (!held) return by_count::Imrecv(next, buffer, count, type, message, handle);
   const int code = start_held(buffer, count, type, *held, request, handle);
@@ -69,7 +67,7 @@ bool needs_completion(const ReceiveRequest& request) {
   return request.buffer || request.is_held_message;
 }
 
-// A nonblocking receive was started with `code`.
+// Enters a nonblocking receive that was started with `code`.
 int enter_started(int code, ReceiveRequest& request, MPI_Request handle) {
   if (code != MPI_SUCCESS || !needs_completion(request)) {
     receives.discard(request);
@@ -81,7 +79,7 @@ int enter_started(int code, ReceiveRequest& request, MPI_Request handle) {
   return code;
 }
 
-// A blocking receive was started with `code`.
+// Enters a blocking receive that was started with `code`.
 int enter_blocking(int code, ReceiveRequest& request, BlockingReceive& receive) {
   if (code != MPI_SUCCESS || !needs_completion(request)) {
     receives.discard(request);
@@ -101,7 +99,8 @@ int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int 
                   BlockingReceive& receive) {
   receive.comm = comm;
   if (source == MPI_PROC_NULL) return MPI_SUCCESS;
-  ReceiveRequest& request = receives.make();
+  ReceiveRequest& request =
+      receives.make(rndv::receive_buffer(buffer, count, type, source, comm), {source, tag});
   const int code = start(buffer, count, type, source, tag, comm, request, &receive.request);
   return enter_blocking(code, request, receive);
 }
@@ -110,11 +109,11 @@ template int start_receive(void*, int, MPI_Datatype, int, int, MPI_Comm, Blockin
 template int start_receive(void*, MPI_Count, MPI_Datatype, int, int, MPI_Comm, BlockingReceive&);
 
 int wait_for(BlockingReceive& receive, MPI_Status* users) {
-  // From nobody: the blocking call gives the status that the standard asks for in every library.
+  // From MPI_PROC_NULL: the library's blocking call writes the standard's status.
   if (receive.request == MPI_REQUEST_NULL)
     return next.Recv(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, receive.comm, users);
   StatusOrOwn status(users);
-  // A short receive of a rank that sends nothing long: only its latency counts.
+  // The latency of a short receive counts, unless this rank has a long send under way.
   const bool latency = !receive.claim && services.send_table.empty();
   const int looks = latency ? wait::kManyLooks : wait::kFewLooks;
   int code = MPI_SUCCESS;
@@ -148,65 +147,33 @@ template <class Count>
 }
 
 template <class Count>
-[[gnu::noinline]] int receive_helping(void* buffer, Count count, MPI_Datatype type, int source,
-                                      int tag, MPI_Comm comm, MPI_Status* status) {
+[[gnu::noinline]] int receive_any(void* buffer, Count count, MPI_Datatype type, int source, int tag,
+                                  MPI_Comm comm, MPI_Status* status) {
+  if (is_short(message_bytes(count, datatypes::info(type))) && may_wait_in_library())
+    return receive_short(buffer, count, type, source, tag, comm, status);
   BlockingReceive receive;
   const int code = start_receive(buffer, count, type, source, tag, comm, receive);
   return code == MPI_SUCCESS ? wait_for(receive, status) : code;
 }
 
 template <class Count>
-[[gnu::noinline]] int receive_any(void* buffer, Count count, MPI_Datatype type, int source, int tag,
-                                  MPI_Comm comm, MPI_Status* status) {
-  const bool is_fast =
-      is_short(message_bytes(count, datatypes::info(type))) && may_wait_in_library();
-  return is_fast ? receive_short(buffer, count, type, source, tag, comm, status)
-                 : receive_helping(buffer, count, type, source, tag, comm, status);
-}
-
-// An RTS header lies in this buffer, which is shorter than any rendezvous message. The status is
-// the caller's, or there is none.
-[[gnu::cold, gnu::noinline]] int complete_overrun(void* buffer, MPI_Count count, MPI_Datatype type,
-                                                  int source, int tag, MPI_Comm comm,
-                                                  MPI_Status* users) {
-  StatusOrOwn status(users);
-  return rndv::complete_blocking(rndv::receive_buffer(buffer, count, type, source, comm),
-                                 {.source = source, .tag = tag}, status.get(), false);
-}
-
-// As receive_short(), for a contiguous buffer with room for a header, where errors are fatal: two
-// words of the buffer tell that no header is there. A status that the caller does not want costs
-// some libraries time.
-template <class Count>
-[[gnu::noinline]] int receive_contiguous(void* buffer, Count count, MPI_Datatype type, int source,
-                                         int tag, MPI_Comm comm, MPI_Status* status) {
-  const int code = by_count::Recv(next, buffer, count, type, source, tag, comm, status);
-  if (code != MPI_SUCCESS || !p2p::opens_rts(buffer, config.key)) [[likely]]
-    return code;
-  return complete_overrun(buffer, count, type, source, tag, comm, status);
-}
-
-template <class Count>
 int receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
             MPI_Status* status) {
-  const datatypes::KnownSize known = datatypes::known(count, type);
-  if (known.bytes >= config.threshold || !passes())
+  const std::uint64_t bytes = datatypes::known(count, type).bytes;
+  if (bytes >= config.threshold || !passes())
     return receive_any(buffer, count, type, source, tag, comm, status);
-  if (!switches.errors_are_fatal)
-    return receive_short(buffer, count, type, source, tag, comm, status);
-  // Too short for a header, and the library would not come back with an error. As a tail call this
-  // spares a return from deep in the library's wait, which is 50 ns in Open MPI 5.
-  if (known.bytes < p2p::kRtsBytes)
+  // No header fits into the buffer, and the library does not return with an error. The tail call
+  // saves a return from deep in the library's wait: 50 ns in Open MPI 5.
+  if (bytes < p2p::kRtsBytes && switches.errors_are_fatal)
     return by_count::Recv(next, buffer, count, type, source, tag, comm, status);
-  return known.contiguous && buffer != nullptr
-             ? receive_contiguous(buffer, count, type, source, tag, comm, status)
-             : receive_short(buffer, count, type, source, tag, comm, status);
+  return receive_short(buffer, count, type, source, tag, comm, status);
 }
 
 template <class Count>
 [[gnu::noinline]] int start_any_receive(void* buffer, Count count, MPI_Datatype type, int source,
                                         int tag, MPI_Comm comm, MPI_Request* handle) {
-  ReceiveRequest& request = receives.make();
+  ReceiveRequest& request =
+      receives.make(rndv::receive_buffer(buffer, count, type, source, comm), {source, tag});
   const int code = start(buffer, count, type, source, tag, comm, request, handle);
   return enter_started(code, request, *handle);
 }
@@ -214,7 +181,7 @@ template <class Count>
 template <class Count>
 int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
                   MPI_Request* handle) {
-  // Too short for a header: nothing is left to do after the library's call, which is a jump.
+  // A buffer without room for a header: the library's call is all, as a jump.
   if (datatypes::known(count, type).bytes < p2p::kRtsBytes &&
       rndv::held_message_count.load(std::memory_order_relaxed) == 0) [[likely]] {
     return by_count::Irecv(next, buffer, count, type, source, tag, comm, handle);
@@ -225,7 +192,7 @@ int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int 
 template <class Count>
 int receive_matched(void* buffer, Count count, MPI_Datatype type, MPI_Message* message,
                     MPI_Status* status) {
-  ReceiveRequest& request = receives.make();
+  ReceiveRequest& request = receives.make({}, {});
   BlockingReceive receive;
   const int code = start_matched(buffer, count, type, message, request, &receive.request);
   if (enter_blocking(code, request, receive) != MPI_SUCCESS) return code;
@@ -235,19 +202,18 @@ int receive_matched(void* buffer, Count count, MPI_Datatype type, MPI_Message* m
 template <class Count>
 int start_receive_matched(void* buffer, Count count, MPI_Datatype type, MPI_Message* message,
                           MPI_Request* handle) {
-  ReceiveRequest& request = receives.make();
+  ReceiveRequest& request = receives.make({}, {});
   const int code = start_matched(buffer, count, type, message, request, handle);
   return enter_started(code, request, *handle);
 }
 
-// The request of a combined send-receive, which the library has started.
+// Enters the receiving half of MPI_Isendrecv, which the library has started.
 void enter_combined(void* buffer, MPI_Count count, MPI_Datatype type, int source, int tag,
                     MPI_Comm comm, MPI_Request handle) {
   if (!switches.active || source == MPI_PROC_NULL) return;
-  ReceiveRequest& request = receives.make();
-  request.buffer = rndv::receive_buffer(buffer, count, type, source, comm);
-  request.envelope = {.source = source, .tag = tag};
-  request.status_says_nothing = true;  // in MPICH from 4.1 on, for one
+  ReceiveRequest& request =
+      receives.make(rndv::receive_buffer(buffer, count, type, source, comm), {source, tag});
+  request.status_says_nothing = true;  // MPICH 4.1 and later
   enter_started(MPI_SUCCESS, request, handle);
 }
 

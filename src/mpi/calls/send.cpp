@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Chapter 3, sending: MPI_Send, Ssend, Rsend and their non-blocking forms.
 //
-// Short messages go straight on. A message that could wait for its receiver becomes start and wait,
-// so that the rank can help meanwhile. A long message to a rank of the node goes by rendezvous
-// where that pays (rndv/send.hpp). A rendezvous send is a synchronous one: it ends when the data
-// was copied. That satisfies the standard, synchronous and ready modes alike; the buffered mode is
-// left to the library. A long message with gaps to another node goes by internode pipeline
-// (internode/internode.hpp).
+// A short message goes straight to the library. A send that may wait for its receiver becomes a
+// nonblocking send and a wait, so that the rank can help meanwhile. A long message to a rank of the
+// node goes by rendezvous where that is faster (rndv/send.hpp). A rendezvous send is synchronous:
+// it completes after the copy. That satisfies the standard, synchronous and ready modes; the
+// library sends in buffered mode. A long message with gaps to another node goes by internode
+// pipeline (internode/internode.hpp).
 #include "mpi/rndv/send.hpp"
 
 #include "mpi/calls/shortcut.hpp"
@@ -20,11 +20,11 @@
 namespace mh::mpi {
 namespace {
 
-// Below this a standard-mode send never waits for its receiver (every supported library sends it
-// eagerly), so it needs no wait loop and no request.
+// Every supported library sends shorter standard-mode messages eagerly: the send never waits for
+// its receiver, so it needs no wait loop.
 constexpr std::uint64_t kNeverWaits = 2048;
 
-// The library's call for a mode. Inlined, so that for a short message it is a jump.
+// The library's call for a mode. Inlined, so that the send of a short message is a jump.
 template <class... Arguments>
 [[gnu::always_inline]] inline int send_now(SendMode mode, Arguments... arguments) {
   if (mode == SendMode::standard) return by_count::Send(next, arguments...);
@@ -63,8 +63,8 @@ int start_send(SendMode mode, const void* buffer, Count count, MPI_Datatype type
     if (send.slot) return rndv::send_rts(*send.slot, message);
   }
   if (mode != SendMode::synchronous) {
-    send.internode_id = internode::take(message, type, info);
-    if (send.internode_id) return internode::send(*send.internode_id, message);
+    send.internode_id = internode::reserve_send(message, type, info);
+    if (send.internode_id) return internode::start_send(*send.internode_id, message);
   }
   return start_now(mode, buffer, count, type, dest, tag, comm, &send.request);
 }
@@ -77,7 +77,7 @@ int wait_for(SendRequest& send) {
   if (send.slot) {
     rndv::await_fin(*send.slot);
   } else if (send.internode_id) {
-    internode::await(*send.internode_id);
+    internode::await_send(*send.internode_id);
   } else {
     return await_request(&send.request, MPI_STATUS_IGNORE);
   }
@@ -122,7 +122,7 @@ int start_rendezvous(rndv::Slot slot, const OutgoingMessage& message, MPI_Reques
 int start_internode(internode::SendId id, const OutgoingMessage& message, MPI_Request* request) {
   int code = internode::receive_fin(id, request);
   if (code != MPI_SUCCESS) return code;
-  code = internode::send(id, message);
+  code = internode::start_send(id, message);
   if (code != MPI_SUCCESS) drop_receive(*request);
   return code;
 }
@@ -140,7 +140,7 @@ template <class Count>
       return start_rendezvous(*slot, message, request);
   }
   if (mode != SendMode::synchronous) {
-    if (const auto id = internode::take(message, type, info, internode::kOwnFin))
+    if (const auto id = internode::reserve_send(message, type, info, internode::kOwnFin))
       return start_internode(*id, message, request);
   }
   return start_now(mode, buffer, count, type, dest, tag, comm, request);

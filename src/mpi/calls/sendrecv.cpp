@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Chapter 3, MPI_Sendrecv and MPI_Sendrecv_replace: both halves of an exchange under one wait.
+// Chapter 3, MPI_Sendrecv and MPI_Sendrecv_replace.
 #include <cstring>
 #include <memory>
 #include <new>
@@ -13,8 +13,7 @@
 namespace mh::mpi {
 namespace {
 
-// The send could not start, so the receive cannot stay behind: its buffer is the caller's. If a
-// message was there already, it is received.
+// Ends the receive after the send has failed to start. A message that has arrived is received.
 int withdraw(BlockingReceive& receive, int code) {
   if (receive.request == MPI_REQUEST_NULL) return code;
   next.Cancel(&receive.request);
@@ -60,11 +59,11 @@ int send_and_receive(const void* send_buffer, Count send_count, MPI_Datatype sen
   return received != MPI_SUCCESS ? received : sent;
 }
 
-// What MPI_Sendrecv_replace sends: a packed copy, so that the receive may overwrite the buffer.
-// MPI_ERR_NO_MEM, given to the handler of `comm`, if there is no room for it.
+// The copy that MPI_Sendrecv_replace sends, so that the receive may overwrite the buffer. Raises
+// MPI_ERR_NO_MEM on `comm` if there is no memory.
 template <class Count>
 struct PackedCopy {
-  // Contiguous data are copied as bytes and keep their type; others are packed by the library.
+  // Copies contiguous data as bytes with their type; the library packs other data.
   int pack(const void* buffer, Count elements, MPI_Datatype of, MPI_Comm comm) {
     const datatypes::Info info = datatypes::info(of);
     if (info.contiguous) {

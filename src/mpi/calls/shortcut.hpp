@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// When a rank may wait inside the library, in its own blocking call, without a hand for others.
+// The condition under which a rank waits in the library's blocking call instead of the wait loop.
 //
-// Start + test costs up to 100 ns more than the blocking call, depending on the library, which is
-// felt in a loop of short messages and nowhere else. So in such a loop, and only there, blocking
-// calls go straight through. What they wait for must not depend on us: while they wait this rank
-// answers nobody and copies nothing, so it must have nothing under way that needs its wait loop.
+// A start and a test cost up to 100 ns more than the blocking call, depending on the library. Only
+// a tight loop of short messages notices that, so only there a blocking call goes straight to the
+// library. A rank in such a call helps no other rank and serves no operation of its own. Therefore
+// no operation of this rank may need its wait loop.
 #pragma once
 
 #include "base/clock.hpp"
@@ -19,36 +19,34 @@
 
 namespace mh::mpi {
 
-// Of this rank's blocking short calls; used without MPI_THREAD_MULTIPLE only.
+// The pace of this rank's blocking short calls. Used without MPI_THREAD_MULTIPLE only.
 inline wait::Pace short_calls;
 
-// No message of so many bytes is described.
+// A message of so many bytes never goes by rendezvous.
 inline bool is_short(std::uint64_t bytes) { return bytes < config.threshold || !config.rendezvous; }
 
-// Nothing of this rank needs its wait loop, but for short receives that are started.
-inline bool nothing_long_under_way() {
-  return services.send_table.empty() && !rndv::receives.any_long() &&
+// No operation of this rank needs its wait loop.
+inline bool nothing_under_way() {
+  return services.send_table.empty() && !rndv::receives.any() &&
          detached_operations.load(std::memory_order_relaxed) == 0 &&
          rndv::held_message_count.load(std::memory_order_relaxed) == 0;
 }
 
-inline bool nothing_under_way() { return !rndv::receives.any() && nothing_long_under_way(); }
-
-// To be asked once for each blocking call whose messages are short, or unknown. Slots of messages
-// that have arrived are given back on the way: one long message in the past must not count for
-// ever. `awaited`: the call waits for all short receives that are started.
-inline bool may_wait_in_library(bool awaited = false) {
+// Whether a blocking call, whose messages are short or unknown, may wait in the library. Each call
+// asks once: the answer counts the call. Slots of finished sends are freed on the way, so that one
+// long message in the past does not count for ever.
+inline bool may_wait_in_library() {
   if (switches.threads ||
       !short_calls.tight(ticks, [] { return ticks_from_ns(tuning::kShortWaitNs); })) {
     return false;
   }
   if (!services.send_table.empty()) [[unlikely]]
     rndv::free_finished_sends();
-  return awaited ? nothing_long_under_way() : nothing_under_way();
+  return nothing_under_way();
 }
 
-// As may_wait_in_library(), without a call; if false, nothing has been asked and that has to be. A
-// wrapper that gets by here saves no registers: a message of 8 bytes takes 110 ns in Open MPI.
+// The inline part of may_wait_in_library(), which has to be called if this returns false. A wrapper
+// that passes here saves no registers: a message of 8 bytes takes 110 ns in Open MPI.
 inline bool passes() {
   return !switches.threads && nothing_under_way() && short_calls.known_tight();
 }

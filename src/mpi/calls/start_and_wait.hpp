@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The two halves of blocking communication: a send and a receive that are started, and awaited in
-// the wait loop. MPI_Send is one half, MPI_Recv the other, MPI_Sendrecv both.
+// Blocking communication as a start and a wait in the wait loop: MPI_Send, MPI_Recv, and both for
+// MPI_Sendrecv.
 //
 // `Count` is int or MPI_Count (the library's _c forms).
 #pragma once
@@ -14,7 +14,7 @@ namespace mh::mpi {
 
 enum class SendMode : std::uint8_t { standard, synchronous, ready };
 
-// A send under way: by rendezvous, by internode pipeline, or the library's own request.
+// A send under way: by rendezvous, by internode pipeline, or by the library.
 struct SendRequest {
   SendPattern pattern = SendPattern::unknown;  // set before start_send()
   std::optional<rndv::Slot> slot{};
@@ -39,9 +39,9 @@ int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int 
                   BlockingReceive& receive);
 int wait_for(BlockingReceive& receive, MPI_Status* status);
 
-// A receive shorter than any rendezvous message, which the library's blocking call has completed
-// with `code`. Only by an error of the program an RTS header lies there: the message was too long.
-// Returns the code for the caller.
+// Completes a receive shorter than any rendezvous message, for which the library's blocking call
+// has returned `code`. An RTS header is in the buffer only if the message was too long. Returns the
+// code for the caller.
 int complete_short_receive(int code, void* buffer, MPI_Count count, MPI_Datatype type, int source,
                            int tag, MPI_Comm comm, MPI_Status* status);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Chapter 3, completion: MPI_Waitall.
 //
-// In a tight loop of short messages the library's own call. Otherwise requests complete in one
-// loop, as they come, so that a long message is fetched as soon as its header is there.
+// In a tight loop of short messages this is the library's call. Otherwise one loop completes the
+// requests in the order of their completion, and fetches a long message once its header has come.
 #include <algorithm>
 #include <utility>
 
@@ -16,9 +16,8 @@
 namespace mh::mpi {
 namespace {
 
-using rndv::receives;
-
-// Never by MPI_Testall: that of MPICH 4.0 fails if a persistent collective is among the requests.
+// The state of an MPI_Waitall. It does not use MPI_Testall, which fails in MPICH 4.0 if a
+// persistent collective is among the requests.
 class WaitAll {
  public:
   WaitAll(int count, MPI_Request* requests, MPI_Status* users)
@@ -38,39 +37,40 @@ class WaitAll {
       wait::until_shared([&] { return look(); }, looks_before_help());
       if (is_refused()) return code_;
       if (found_ == MPI_UNDEFINED) return finish();
-      complete_those_found();
+      complete_found();
     }
   }
 
  private:
   static constexpr int kOpen = -1;
 
-  // True if all are complete, or some are that the thread which waits has to look at itself.
+  // Tests the requests. True if all are complete, or if the waiting thread itself has to complete
+  // those that were found.
   bool look() {
     code_ = next.Testsome(count_, left_.data(), &found_, indices_.data(), completed_.data());
     if (is_refused() || found_ == MPI_UNDEFINED) return true;
     if (found_ == 0) return false;
     if (switches.threads && (code_ != MPI_SUCCESS || is_claimed())) return true;
-    complete_those_found();
+    complete_found();
     return done_ == count_;
   }
-  // The call has failed, and not the requests.
+  // The call has failed, rather than a request.
   [[nodiscard]] bool is_refused() const {
     return code_ != MPI_SUCCESS && code_ != MPI_ERR_IN_STATUS;
   }
-  // A message may have to be fetched for one of those that were found.
+  // A found request is a receive whose message the waiting thread has to fetch.
   bool is_claimed() {
     return std::any_of(indices_.data(), indices_.data() + length(found_), [this](int index) {
       return handles_.is_claimed(static_cast<std::size_t>(index));
     });
   }
 
-  void complete_those_found() {
+  void complete_found() {
     const bool with_errors = code_ == MPI_ERR_IN_STATUS;
     for (std::size_t i = 0; i < length(found_); ++i) {
       const auto index = static_cast<std::size_t>(indices_[i]);
       MPI_Status& status = completed_[i];
-      // MPICH 4.0 takes a persistent collective that is complete for an active one.
+      // MPICH 4.0 treats a completed persistent collective as active.
       requests_[index] = std::exchange(left_[index], MPI_REQUEST_NULL);
       const int code = with_errors ? status.MPI_ERROR : MPI_SUCCESS;
       codes_[index] = rndv::complete(handles_.claim(index), code, &status);
@@ -90,7 +90,7 @@ class WaitAll {
     }
     return has_errors_ ? MPI_ERR_IN_STATUS : MPI_SUCCESS;
   }
-  // The status of requests that are null or inactive.
+  // The status of null and inactive requests.
   static MPI_Status empty_status() {
     MPI_Request none = MPI_REQUEST_NULL;
     MPI_Status empty{};
@@ -101,15 +101,15 @@ class WaitAll {
 
   int count_;
   MPI_Request* requests_;
-  MPI_Status* users_;  // null if nobody wants them
+  MPI_Status* users_;  // null if the caller ignores them
   RequestHandles handles_;
   Scratch<MPI_Request> left_;
   Scratch<int> indices_;
   Scratch<MPI_Status> completed_;
   Scratch<int> codes_;
   int done_ = 0;
-  int found_ = 0;  // by the last look, and its code
-  int code_ = MPI_SUCCESS;
+  int found_ = 0;           // requests that the last test has found
+  int code_ = MPI_SUCCESS;  // of the last test
   bool has_errors_ = false;
 };
 
@@ -117,21 +117,10 @@ class WaitAll {
   return WaitAll(count, requests, statuses).run();
 }
 
-// The only receive under way is short, and the call waits for it.
-[[gnu::noinline]] int wait_all_with_short(int count, MPI_Request* requests, MPI_Status* statuses) {
-  const MPI_Request handle = receives.only_short()->handle;
-  const bool is_awaited = std::find(requests, requests + count, handle) != requests + count;
-  if (!is_awaited || !may_wait_in_library(true)) return wait_all_helping(count, requests, statuses);
-  rndv::ReceiveClaim claim = receives.claim(handle);
-  const int code = next.Waitall(count, requests, statuses);
-  return code == MPI_SUCCESS ? rndv::complete_short(std::move(claim)) : code;
-}
-
-// A tail call: see receive.cpp.
+// Calls the library in tail position: see receive() in receive.cpp.
 int wait_all(int count, MPI_Request* requests, MPI_Status* statuses) {
-  if (!switches.errors_are_fatal) return wait_all_helping(count, requests, statuses);
-  if (receives.only_short() != nullptr) return wait_all_with_short(count, requests, statuses);
-  if (may_wait_in_library()) return next.Waitall(count, requests, statuses);
+  if (switches.errors_are_fatal && may_wait_in_library())
+    return next.Waitall(count, requests, statuses);
   return wait_all_helping(count, requests, statuses);
 }
 

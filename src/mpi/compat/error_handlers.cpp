@@ -21,82 +21,85 @@ MPI_Errhandler handler_of(MPI_Comm comm) {
   return handler;
 }
 
-// Gives a handle back that handler_of() made.
-void let_go(MPI_Errhandler handler) {
+// Releases a handle that handler_of() has returned.
+void release_handler(MPI_Errhandler handler) {
   if (is_users_handler(handler)) real.Errhandler_free(&handler);
 }
 
-// Open MPI raises errors where they belong.
+// Open MPI raises an error on the communicator of the receive.
 #if defined(MH_ABI_OPENMPI)
 constexpr bool kRaisesElsewhere = false;
 #else
 constexpr bool kRaisesElsewhere = true;
 #endif
 
-// Handlers that are set aside just now, by how many waits: the first one takes a handler away, the
-// last one gives it back. Never destroyed: threads may wait when the process ends.
-struct Held {
+// The handler of the program that a communicator has lost to MPI_ERRORS_RETURN. The first wait
+// replaces the handler, the last wait restores it.
+struct ReplacedHandler {
   MPI_Comm comm;
   MPI_Errhandler handler;
   int waits;
 };
-std::mutex g_mutex;  // guards what follows
-std::vector<Held>& g_held = *new std::vector<Held>;
+// One object a process, never destroyed: threads may wait when the process ends.
+struct ReplacedHandlers {
+  std::mutex mutex;
+  std::vector<ReplacedHandler> handlers;  // guarded by it
+  // One thread at a time raises an error. Meanwhile no other thread replaces a handler, which would
+  // be gone before it is called. A handler may call MPI or wait for other threads, so the lock is
+  // recursive and its wait has a bound. Locked before `mutex`.
+  std::recursive_timed_mutex raising;
 
-// With the mutex.
-std::vector<Held>::iterator held(MPI_Comm comm) {
-  return std::find_if(g_held.begin(), g_held.end(),
-                      [comm](const Held& one) { return one.comm == comm; });
-}
+  // With the mutex.
+  auto find(MPI_Comm comm) {
+    return std::find_if(handlers.begin(), handlers.end(),
+                        [comm](const ReplacedHandler& one) { return one.comm == comm; });
+  }
+};
+ReplacedHandlers& g_replaced = *new ReplacedHandlers;
 
-// The program's own handlers, be they set aside or not.
+// Compares the program's handlers, replaced or not.
 bool compare_with_world(MPI_Comm comm) {
-  const ThreadLock hold(g_mutex);
-  const auto own = held(comm);
-  const auto worlds = held(MPI_COMM_WORLD);
-  const MPI_Errhandler ours = own != g_held.end() ? own->handler : handler_of(comm);
-  const MPI_Errhandler world =
-      worlds != g_held.end() ? worlds->handler : handler_of(MPI_COMM_WORLD);
+  const ThreadLock hold(g_replaced.mutex);
+  const auto none = g_replaced.handlers.end();
+  const auto own = g_replaced.find(comm);
+  const auto worlds = g_replaced.find(MPI_COMM_WORLD);
+  const MPI_Errhandler ours = own != none ? own->handler : handler_of(comm);
+  const MPI_Errhandler world = worlds != none ? worlds->handler : handler_of(MPI_COMM_WORLD);
   const bool differs = ours != world;
-  if (own == g_held.end()) let_go(ours);
-  if (worlds == g_held.end()) let_go(world);
+  if (own == none) release_handler(ours);
+  if (worlds == none) release_handler(world);
   return differs;
 }
 
-// Of the communicator that this thread asked for last.
-struct Known {
+// The last answer of differs_from_world() to this thread.
+struct KnownAnswer {
   std::uint64_t comm = 0;
   std::uint32_t changes = 0;
   bool differs = false;
 };
 
 bool differs_from_world(MPI_Comm comm) {
-  thread_local Known known;
+  thread_local KnownAnswer known;
   const std::uint32_t now = changes.load(std::memory_order_relaxed);
   if (known.comm == bits_of(comm) && known.changes == now) return known.differs;
   known = {.comm = bits_of(comm), .changes = now, .differs = compare_with_world(comm)};
   return known.differs;
 }
 
-// One thread at a time raises an error, and meanwhile no other sets a handler aside: the handler
-// would be gone again before it is called. A handler may call MPI, or wait for other threads, so
-// the lock is recursive and its wait has a bound. Taken before g_mutex.
-std::recursive_timed_mutex g_raising;
+using RaisingLock = std::unique_lock<std::recursive_timed_mutex>;
 
-using RaisingTurn = std::unique_lock<std::recursive_timed_mutex>;
-
-RaisingTurn take_turn() {
+RaisingLock lock_raising() {
   constexpr std::chrono::duration<double, std::nano> kBound(tuning::kHandlerPatienceNs);
-  return switches.threads ? RaisingTurn(g_raising, kBound) : RaisingTurn();
+  return switches.threads ? RaisingLock(g_replaced.raising, kBound) : RaisingLock();
 }
 
-// Other threads may still have the handler of `comm` set aside: it is there for this error.
+// Restores the handler of `comm`, which other threads may still need replaced, for this error.
 int raise_by_handler(MPI_Comm comm, int code) {
-  const RaisingTurn turn = take_turn();
+  const RaisingLock turn = lock_raising();
   const auto set = [comm](bool back) {
-    const ThreadLock hold(g_mutex);
-    const auto found = held(comm);
-    if (found == g_held.end()) return;
+    const ThreadLock hold(g_replaced.mutex);
+    const auto found = g_replaced.find(comm);
+    if (found == g_replaced.handlers.end()) return;
     real.Comm_set_errhandler(comm, back ? found->handler : MPI_ERRORS_RETURN);
   };
   set(true);
@@ -114,35 +117,35 @@ bool is_users_handler(MPI_Errhandler handler) {
   return handler != MPI_ERRORS_RETURN && handler != MPI_ERRORS_ARE_FATAL;
 }
 
-bool failure_is_told_to_handlers_alone() {
-  static const bool alone = [] {
+bool failing_calls_return_success() {
+  static const bool is_mpich5 = [] {
     char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
     int length = 0;
     real.Get_library_version(text, &length);
     int major = 0;
     return std::sscanf(text, "MPICH Version: %d", &major) == 1 && major >= 5;
   }();
-  return alone;
+  return is_mpich5;
 }
 
-Override::Override(MPI_Comm comm) : comm_(comm) {
-  const RaisingTurn turn = take_turn();
-  const ThreadLock hold(g_mutex);
-  if (const auto found = held(comm); found != g_held.end()) {
+HandlerOverride::HandlerOverride(MPI_Comm comm) : comm_(comm) {
+  const RaisingLock turn = lock_raising();
+  const ThreadLock hold(g_replaced.mutex);
+  if (const auto found = g_replaced.find(comm); found != g_replaced.handlers.end()) {
     ++found->waits;
     return;
   }
-  g_held.push_back({.comm = comm, .handler = handler_of(comm), .waits = 1});
+  g_replaced.handlers.push_back({.comm = comm, .handler = handler_of(comm), .waits = 1});
   real.Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
 }
 
-Override::~Override() {
-  const ThreadLock hold(g_mutex);
-  const auto found = held(comm_);
+HandlerOverride::~HandlerOverride() {
+  const ThreadLock hold(g_replaced.mutex);
+  const auto found = g_replaced.find(comm_);
   if (--found->waits != 0) return;
   real.Comm_set_errhandler(comm_, found->handler);
-  let_go(found->handler);
-  g_held.erase(found);
+  release_handler(found->handler);
+  g_replaced.handlers.erase(found);
 }
 
 ReceiveErrors::ReceiveErrors(MPI_Comm comm) : comm_(comm) {

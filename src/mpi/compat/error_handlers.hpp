@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which communicator's error handler a failing receive calls.
+// The communicator whose error handler a failing receive calls.
 //
-// A blocking receive is a started one and tests here. MPICH 4.0 raises the errors of completions
-// for MPI_COMM_WORLD, so a receive would end a job whose own communicator returns its errors. Where
-// the two handlers differ, both are set aside while a thread waits, and the error is raised for the
-// receive's communicator. Limit: what other threads do meanwhile but wait: their errors return, and
-// a handler that they set is lost; two that fail at a time may call a handler twice.
+// Manyhands replaces a blocking receive by a nonblocking receive and tests. MPICH 4.0 raises errors
+// of completions on MPI_COMM_WORLD, so such a receive would end a job although its communicator
+// returns errors. If the two handlers differ, both communicators get MPI_ERRORS_RETURN while a
+// thread waits, and the error is raised on the receive's communicator. Limits: meanwhile the errors
+// of other threads return, and a handler that another thread sets is lost; if two receives fail at
+// the same time, a handler may be called twice.
 #pragma once
 
 #include <atomic>
@@ -17,45 +18,45 @@
 
 namespace mh::mpi::error_handlers {
 
-// How often an error handler was set or a communicator freed. relaxed: a program that changes a
-// handler while another thread waits on that communicator has no certain outcome.
+// Counts changes of error handlers and freed communicators. relaxed: the outcome is undefined if a
+// program changes a handler while another thread waits on that communicator.
 inline std::atomic<std::uint32_t> changes{0};
 inline void note_change() { changes.fetch_add(1, std::memory_order_relaxed); }
 
-// A handler that the program has made.
+// The program has made the handler: it is not predefined.
 bool is_users_handler(MPI_Errhandler handler);
-// MPICH 5: some calls that fail return MPI_SUCCESS once a handler of the program was told of it.
-bool failure_is_told_to_handlers_alone();
+// MPICH 5: some failing calls return MPI_SUCCESS after they have called a handler of the program.
+bool failing_calls_return_success();
 
-// While it lives, errors on a communicator are returned.
-class Override {
+// Gives a communicator MPI_ERRORS_RETURN for its lifetime.
+class HandlerOverride {
  public:
-  explicit Override(MPI_Comm comm);
-  ~Override();
-  Override(const Override&) = delete;
-  Override& operator=(const Override&) = delete;
+  explicit HandlerOverride(MPI_Comm comm);
+  ~HandlerOverride();
+  HandlerOverride(const HandlerOverride&) = delete;
+  HandlerOverride& operator=(const HandlerOverride&) = delete;
 
  private:
   MPI_Comm comm_;
 };
 
-// For the wait of one blocking receive.
+// The errors of one blocking receive, during its wait.
 class ReceiveErrors {
  public:
-  explicit ReceiveErrors(MPI_Comm comm);  // MPI_COMM_NULL where it is not known
+  explicit ReceiveErrors(MPI_Comm comm);  // MPI_COMM_NULL if the communicator is not known
 
-  // The outcome of the wait, once. An error is raised if the library has not done so.
+  // Call once, with the outcome of the wait: raises an error that the library has not raised.
   int raised(int code);
 
  private:
   MPI_Comm comm_;
-  std::optional<Override> world_;
-  std::optional<Override> own_;
+  std::optional<HandlerOverride> world_;
+  std::optional<HandlerOverride> own_;
 };
 
-// The outcome `code` of a receive on `comm` whose message this rank has sent itself once more,
-// after a probe (rndv/held_messages.hpp). A library that raises errors where they belong has raised
-// it for a communicator of ours, which returns errors: here it is raised for the receive's.
+// Raises the error of a receive on `comm` that got a held message (rndv/held_messages.hpp). A
+// library that raises an error on the communicator of the message has raised it on a private
+// communicator, which returns errors. Returns `code`.
 int raise_for_held_message(const Comm* comm, int code);
 
 }  // namespace mh::mpi::error_handlers

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What both sides of a message are written with: sizes, statuses, waits for a request of the
-// library, errors, FINs. Any thread.
+// Helpers of both ends of a message: sizes, statuses, waits for a request of the library, errors,
+// FINs. Any thread.
 #pragma once
 
 #include <atomic>
@@ -14,13 +14,13 @@
 
 namespace mh::mpi {
 
-// Bytes of `count` elements, 0 for a negative count (the library reports that).
+// Bytes of `count` elements; 0 for a negative count, which the library reports.
 template <class Count>
 std::uint64_t message_bytes(Count count, const datatypes::Info& info) {
   return count > 0 ? static_cast<std::uint64_t>(count) * info.size : 0;
 }
 
-// A status of our own where the caller gave none, so that we can look at what was received.
+// The caller's status, or one of our own if the caller ignores the status.
 class StatusOrOwn {
  public:
   explicit StatusOrOwn(MPI_Status* users) : users_(users == MPI_STATUS_IGNORE ? nullptr : users) {}
@@ -31,7 +31,7 @@ class StatusOrOwn {
   MPI_Status own_{};
 };
 
-// Where a message came from, as its receiver sees it.
+// The source and tag of a message, or of a receive (then with wildcards).
 struct Envelope {
   int source;
   int tag;
@@ -46,7 +46,7 @@ inline void set_bytes(MPI_Status* status, std::uint64_t bytes) {
   real.Status_set_elements_x(status, MPI_BYTE, static_cast<MPI_Count>(bytes));
 }
 
-// A look at one active request; true if it is complete, or failed.
+// Tests one active request. True if the request is complete or has failed.
 class RequestTest {
  public:
   RequestTest(MPI_Request* request, MPI_Status* status) : request_(request), status_(status) {}
@@ -63,21 +63,21 @@ class RequestTest {
   int code_ = MPI_SUCCESS;
 };
 
-// Waits for one active request with the wait loop; as MPI_Wait otherwise.
+// MPI_Wait of one active request, by the wait loop.
 inline int wait_request(MPI_Request* request, MPI_Status* status, int looks = wait::kFewLooks) {
   RequestTest test(request, status);
   wait::until(test, looks);
   return test.code();
 }
 
-// The same for a request that a call of the program waits for.
+// MPI_Wait for a call of the program: another thread may test the request (wait::until_shared).
 inline int await_request(MPI_Request* request, MPI_Status* status, int looks = wait::kFewLooks) {
   RequestTest test(request, status);
   wait::until_shared(test, looks);
   return test.code();
 }
 
-// Waits until each rank of `comm` has said rests() once. Collective.
+// Waits until rests() has been true once on each rank of `comm`. Collective.
 template <class Rests>
 void rest_together(MPI_Comm comm, Rests&& rests) {
   MPI_Request everyone = MPI_REQUEST_NULL;
@@ -89,7 +89,7 @@ void rest_together(MPI_Comm comm, Rests&& rests) {
   });
 }
 
-// Nobody will send what this receive waits for; nothing if there is none.
+// Cancels and frees a started receive whose message will not come. `request` may be null.
 inline void drop_receive(MPI_Request& request) {
   if (request == MPI_REQUEST_NULL) return;
   real.Cancel(&request);
@@ -102,23 +102,22 @@ inline bool is_of_class(int code, int wanted) {
   return found == wanted;
 }
 inline bool is_truncation(int code) { return is_of_class(code, MPI_ERR_TRUNCATE); }
-// Not an error of this request: it is not complete, because another of the same call failed.
+// The request is not complete: another request of the same call has failed.
 inline bool is_pending(int code) { return is_of_class(code, MPI_ERR_PENDING); }
 
-// Sends a FIN to that rank of the node, or to this rank itself: the request that waits for this tag
-// is complete.
+// Sends a FIN to a rank of the node, which may be this rank. It completes the receive with that
+// tag.
 inline void send_fin(std::uint32_t rank, int tag) {
   MPI_Request request = MPI_REQUEST_NULL;
   real.Isend(nullptr, 0, MPI_BYTE, static_cast<int>(rank), tag, config.node_comm, &request);
   real.Request_free(&request);
 }
 
-// Operations that the program no longer waits for, which only the wait loop brings to an end:
-// orphaned receives, freed persistent sends, persistent sends that went by the library, sends to
-// other nodes. relaxed, a hint.
+// The number of operations that only the wait loop completes: orphaned receives, freed persistent
+// sends, persistent sends that the library sends, sends to other nodes. relaxed, a hint.
 inline std::atomic<std::size_t> detached_operations{0};
 
-// Gives `code` to the error handler of `comm`, as the library would have done.
+// Calls the error handler of `comm` with `code`, and returns `code`.
 inline int raise(MPI_Comm comm, int code) {
   real.Comm_call_errhandler(comm, code);
   return code;

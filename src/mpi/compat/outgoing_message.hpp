@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A message that a call of the program sends, as its arguments say.
+// A message that a call of the program sends: its arguments, and its layout if the data has gaps.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace mh::mpi {
 
-// Whether the sender of a message receives a long message meanwhile.
+// Whether the sender of a message also receives a long message (an exchange).
 enum class SendPattern : std::uint8_t {
-  unknown,      // the receives that are started tell
-  nonblocking,  // likewise, and what has followed earlier nonblocking sends
+  unknown,      // an exchange if a long receive is started
+  nonblocking,  // likewise, or if earlier nonblocking sends were followed by one (ExchangeDetector)
   exchanged,
   one_way,
 };

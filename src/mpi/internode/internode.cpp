@@ -29,22 +29,22 @@ constexpr bool kGains = false;
 constexpr bool kGains = true;
 #endif
 
-// Nodes that are not real are there to be tested, under any library.
-bool wanted() { return config.helps_messages && (kGains || settings().fake_nodes > 1); }
+// MH_FAKE_NODES tests the pipelines under any library.
+bool is_wanted() { return config.helps_messages && (kGains || settings().fake_nodes > 1); }
 
-// Takes a piece that nobody will receive out of the library.
-void throw_away() {
+// Receives one piece of a message that no receive has matched.
+void discard_piece() {
   int flag = 0;
   MPI_Message message{};
   MPI_Status status{};
   real.Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, config.internode_comm, &flag, &message, &status);
   if (flag == 0) return;
-  std::byte* buffer = piece_buffers.take();
+  std::byte* buffer = piece_buffers.acquire();
   if (buffer == nullptr) return;
   MPI_Request request = MPI_REQUEST_NULL;
   real.Imrecv(buffer, static_cast<int>(kPiece), MPI_BYTE, &message, &request);
   wait_request(&request, MPI_STATUS_IGNORE);
-  piece_buffers.give(buffer);
+  piece_buffers.release(buffer);
 }
 
 }  // namespace
@@ -52,9 +52,8 @@ void throw_away() {
 void start() {
   int size = 0;
   real.Comm_size(MPI_COMM_WORLD, &size);
-  if (static_cast<std::uint32_t>(size) == config.ranks)
-    return;  // so it is for every rank, or for none
-  if (!agreement::all(wanted(), MPI_COMM_WORLD)) return;
+  if (static_cast<std::uint32_t>(size) == config.ranks) return;  // on every rank, or on none
+  if (!agreement::all(is_wanted(), MPI_COMM_WORLD)) return;
   if (real.Comm_dup(MPI_COMM_WORLD, &detail::config.internode_comm) != MPI_SUCCESS) return;
   agreement::broadcast(detail::config.key, 0, MPI_COMM_WORLD);
   pack_pipelines.emplace(*services.node, services.counters(), services.helpers);
@@ -65,7 +64,7 @@ void stop(bool (*is_receiving)()) {
   if (!config.internode) return;
   rest_together(MPI_COMM_WORLD, [is_receiving] {
     progress();
-    if (!is_receiving() && !any_receives()) throw_away();
+    if (!is_receiving() && !any_receives()) discard_piece();
     return !any_sends() && !any_receives();
   });
   detail::config.internode = false;

@@ -6,20 +6,20 @@
 namespace mh::mpi::internode {
 namespace {
 
-constexpr std::size_t kMostBuffers = 512;  // of all messages of a rank together
-constexpr std::size_t kKeptBuffers = 32;   // that nobody uses
+constexpr std::size_t kMostBuffers = 512;  // in use, of all messages of a rank
+constexpr std::size_t kFreeBuffers = 32;   // allocated and not in use
 
 }  // namespace
 
 PieceBuffers piece_buffers;
 std::optional<p2p::PackPipelines> pack_pipelines;
 
-bool PieceBuffers::allows(std::uint64_t pieces) {
+bool PieceBuffers::has_room_for(std::uint64_t pieces) {
   const std::lock_guard<std::mutex> hold(mutex_);
   return used_ + pieces <= kMostBuffers;
 }
 
-std::byte* PieceBuffers::take() {
+std::byte* PieceBuffers::acquire() {
   const std::lock_guard<std::mutex> hold(mutex_);
   if (!free_.empty()) {
     ++used_;
@@ -32,10 +32,10 @@ std::byte* PieceBuffers::take() {
   return fresh;
 }
 
-void PieceBuffers::give(std::byte* buffer) {
+void PieceBuffers::release(std::byte* buffer) {
   const std::lock_guard<std::mutex> hold(mutex_);
   --used_;
-  if (free_.size() < kKeptBuffers) {
+  if (free_.size() < kFreeBuffers) {
     free_.push_back(buffer);
   } else {
     std::free(buffer);

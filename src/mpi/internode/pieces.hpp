@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What both ends of internode pipelines share: how a message is cut into pieces, the tags of these,
-// the buffers they travel in, and the pipelines that pack and unpack them.
+// What both ends of internode pipelines share: the pieces of a message, their tags, their buffers,
+// and the pipelines that pack and unpack them.
 //
-// A piece is kPiece bytes of the packed stream; only the last one is shorter. Buffers are of that
-// size, page-aligned, and counted for the whole process. Any thread may take and give them.
+// A piece is kPiece bytes of the packed stream; only the last piece is shorter. Any thread.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +21,8 @@ namespace mh::mpi::internode {
 
 inline constexpr std::uint64_t kPiece = 256U << 10U;
 
-struct Cut {
+// A message of `bytes` bytes in pieces of `piece` bytes.
+struct PieceSplit {
   std::uint64_t bytes;
   std::uint64_t piece;
   [[nodiscard]] std::uint64_t pieces() const { return (bytes + piece - 1) / piece; }
@@ -31,24 +31,24 @@ struct Cut {
   }
 };
 
-// Of the pieces of a message, among all between two ranks. An internode pipeline may be used again
-// while the library still holds pieces of its last message, so its number would not do.
-inline int tag_of(const p2p::RtsHeader& descriptor) {
-  return tags::kPieces[descriptor.generation % tags::kPieces.count];
+// The tag of the pieces of a message: the message's number between the two ranks. The number of the
+// pipeline would not do: the library may still hold pieces of that pipeline's previous message.
+inline int tag_of(const p2p::RtsHeader& header) {
+  return tags::kPieces[header.generation % tags::kPieces.count];
 }
 
 inline int length_of(layout::StreamRange range) {
   return static_cast<int>(range.end - range.begin);
 }
 
-// The buffers of pieces. What was given back last is still in the cache: it is taken first.
+// The buffers of pieces of this process: kPiece bytes each, page-aligned. The buffer released last
+// is acquired first, since it is still in the cache.
 class PieceBuffers {
  public:
-  // So many more may be used.
-  bool allows(std::uint64_t pieces);
+  bool has_room_for(std::uint64_t pieces);
   // Null where memory is short.
-  std::byte* take();
-  void give(std::byte* buffer);
+  std::byte* acquire();
+  void release(std::byte* buffer);
 
  private:
   std::mutex mutex_;
@@ -57,7 +57,7 @@ class PieceBuffers {
 };
 extern PieceBuffers piece_buffers;
 
-// Made by start(), gone after stop(); there while config.internode.
+// Exists while config.internode: from start() to stop().
 extern std::optional<p2p::PackPipelines> pack_pipelines;
 
 }  // namespace mh::mpi::internode

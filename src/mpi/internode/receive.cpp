@@ -19,15 +19,16 @@
 namespace mh::mpi::internode {
 namespace {
 
-// Messages that were taken, by sender: all up to a number, and some beyond.
-class Taken {
+// The numbers of the messages of one sender that were received: all up to a number, and some
+// beyond.
+class ReceivedNumbers {
  public:
   [[nodiscard]] bool has(std::uint64_t number) const {
     return number <= all_ || some_.contains(number);
   }
   void add(std::uint64_t number) {
     some_.insert(number);
-    // Numbers that never come were of messages that nobody received.
+    // A number that never comes was of a message that no receive has matched.
     while (!some_.empty() && (*some_.begin() == all_ + 1 || some_.size() > kMost)) {
       all_ = *some_.begin();
       some_.erase(some_.begin());
@@ -40,39 +41,43 @@ class Taken {
   std::set<std::uint64_t> some_;
 };
 
-std::mutex g_receiving;  // guards what follows
-std::unordered_map<std::uint32_t, Taken> g_received;
-std::vector<IncomingPtr> g_incoming;
-std::atomic<std::uint32_t> g_coming{0};  // how many; relaxed, a hint
+// One object a process.
+struct InternodeReceives {
+  std::mutex mutex;                                             // guards what follows
+  std::unordered_map<std::uint32_t, ReceivedNumbers> received;  // by sender
+  std::vector<IncomingPtr> incoming;
+  std::atomic<std::uint32_t> count{0};  // of `incoming`; relaxed, a hint
+};
+InternodeReceives g_receives;
 
-void forget(const Incoming& incoming) {
-  const std::lock_guard<std::mutex> hold(g_receiving);
-  const auto gone =
-      std::erase_if(g_incoming, [&](const IncomingPtr& one) { return one.get() == &incoming; });
-  g_coming.fetch_sub(static_cast<std::uint32_t>(gone), std::memory_order_relaxed);
+void forget(const Incoming& over) {
+  const std::lock_guard<std::mutex> hold(g_receives.mutex);
+  const auto gone = std::erase_if(g_receives.incoming,
+                                  [&](const IncomingPtr& one) { return one.get() == &over; });
+  g_receives.count.fetch_sub(static_cast<std::uint32_t>(gone), std::memory_order_relaxed);
 }
 
 }  // namespace
 
 class Incoming {
  public:
-  Incoming(const p2p::RtsHeader& found, const p2p::End& to, layout::LayoutPtr layout,
+  Incoming(const p2p::RtsHeader& header, const p2p::End& to, layout::LayoutPtr layout,
            std::uint64_t bytes)
-      : cut_{.bytes = found.bytes, .piece = found.piece},
-        from_(static_cast<int>(found.from_world) - 1),
-        tag_(tag_of(found)),
+      : split_{.bytes = header.bytes, .piece = header.piece},
+        from_(static_cast<int>(header.from_world) - 1),
+        tag_(tag_of(header)),
         to_(to),
         layout_(std::move(layout)),
         bytes_(bytes),
         pack_pipeline_(*pack_pipelines, to_, p2p::Task::unpack, bytes) {}
 
-  // A piece is received, or a chunk unpacked. True when all is there. One thread at a time does it;
-  // for others nothing is known.
+  // Receives a piece or unpacks a chunk. True once the message is complete. One thread at a time
+  // advances the message; the others get false.
   bool step() {
     if (over_.load(std::memory_order_acquire)) return true;
     if (busy_.test_and_set(std::memory_order_acquire)) return false;
     const bool over = advance();
-    // release: pairs with the acquire above; all that was unpacked is visible to who waits.
+    // release: pairs with the acquire above; the waiting thread sees the unpacked bytes.
     if (over) over_.store(true, std::memory_order_release);
     busy_.clear(std::memory_order_release);
     return over;
@@ -81,68 +86,71 @@ class Incoming {
  private:
   static constexpr std::size_t kAhead = 4;
 
-  struct Coming {
+  struct PostedPiece {
     MPI_Request request;
     layout::StreamRange range;
-    std::byte* buffer;  // null: it comes to its place
+    std::byte* buffer;  // null: received straight into the receive buffer
   };
 
   bool advance() {
-    while (!over() && coming_.size() < kAhead && posted_ < cut_.pieces() && receive_next()) {
+    while (!is_over() && in_flight_.size() < kAhead && posted_ < split_.pieces() &&
+           post_next_piece()) {
     }
-    const bool came = next_came();
-    if (came) arrived();
-    // What has come any thread can unpack; what comes next only the owner can receive.
-    if (!came || pack_pipeline_->outstanding() >= pack_pipeline_.enough()) pack_pipeline_->work();
+    const bool has_arrived = oldest_has_arrived();
+    if (has_arrived) unpack_oldest();
+    // Any thread can unpack a piece; only this thread can receive the next one.
+    if (!has_arrived || pack_pipeline_->outstanding() >= pack_pipeline_.enough())
+      pack_pipeline_->work();
     while (const auto load = pack_pipeline_->collect()) {
       count(load->range);
-      piece_buffers.give(load->buffer);
+      piece_buffers.release(load->buffer);
     }
-    return over();
+    return is_over();
   }
 
-  [[nodiscard]] bool over() const {
-    return posted_ == cut_.pieces() && coming_.empty() && pack_pipeline_->empty();
+  [[nodiscard]] bool is_over() const {
+    return posted_ == split_.pieces() && in_flight_.empty() && pack_pipeline_->empty();
   }
 
-  // False if there is no room just now.
-  bool receive_next() {
-    if (coming_.size() + pack_pipeline_->outstanding() >= p2p::PackPipeline::kCells) return false;
-    Coming next{.request = MPI_REQUEST_NULL, .range = cut_.range(posted_), .buffer = nullptr};
-    void* place = nullptr;
-    if (to_.layout == nullptr && next.range.end <= bytes_) {
-      place = p2p::place_in(to_, next.range.begin);
+  // False if all cells or buffers are in use.
+  bool post_next_piece() {
+    if (in_flight_.size() + pack_pipeline_->outstanding() >= p2p::PackPipeline::kCells)
+      return false;
+    PostedPiece piece{
+        .request = MPI_REQUEST_NULL, .range = split_.range(posted_), .buffer = nullptr};
+    void* address = nullptr;
+    if (to_.layout == nullptr && piece.range.end <= bytes_) {
+      address = p2p::place_in(to_, piece.range.begin);
     } else {
-      place = next.buffer = piece_buffers.take();
-      if (place == nullptr) return false;
+      address = piece.buffer = piece_buffers.acquire();
+      if (address == nullptr) return false;
     }
-    real.Irecv(place, length_of(next.range), MPI_BYTE, from_, tag_, config.internode_comm,
-               &next.request);
-    coming_.push_back(next);
+    real.Irecv(address, length_of(piece.range), MPI_BYTE, from_, tag_, config.internode_comm,
+               &piece.request);
+    in_flight_.push_back(piece);
     ++posted_;
     return true;
   }
 
-  bool next_came() {
-    if (coming_.empty()) return false;
+  bool oldest_has_arrived() {
+    if (in_flight_.empty()) return false;
     int flag = 0;
-    real.Test(&coming_.front().request, &flag, MPI_STATUS_IGNORE);
+    real.Test(&in_flight_.front().request, &flag, MPI_STATUS_IGNORE);
     return flag != 0;
   }
 
-  // The oldest piece is here.
-  void arrived() {
-    const Coming here = coming_.front();
-    coming_.pop_front();
-    if (here.buffer == nullptr) {
-      count(here.range);
-    } else if (here.range.begin < bytes_) {
+  void unpack_oldest() {
+    const auto [request, range, buffer] = in_flight_.front();
+    in_flight_.pop_front();
+    if (buffer == nullptr) {
+      count(range);
+    } else if (range.begin < bytes_) {
       pack_pipeline_->offer(
-          {.range = {here.range.begin, std::min(here.range.end, bytes_)}, .buffer = here.buffer});
+          {.range = {range.begin, std::min(range.end, bytes_)}, .buffer = buffer});
     } else {
-      piece_buffers.give(here.buffer);  // more than there is room for
+      piece_buffers.release(buffer);  // beyond the end of the receive buffer
     }
-    if (posted_ == cut_.pieces() && coming_.empty()) pack_pipeline_.nothing_more();
+    if (posted_ == split_.pieces() && in_flight_.empty()) pack_pipeline_.nothing_more();
   }
 
   static void count(layout::StreamRange range) {
@@ -150,54 +158,54 @@ class Incoming {
     services.counters().own_bytes_received.add(range.end - range.begin);
   }
 
-  Cut cut_;
+  PieceSplit split_;
   int from_;  // in MPI_COMM_WORLD
   int tag_;
   p2p::End to_;
   layout::LayoutPtr layout_;
   std::uint64_t bytes_;
   p2p::PackPipelines::Use pack_pipeline_;
-  std::deque<Coming> coming_;
+  std::deque<PostedPiece> in_flight_;  // in the order of posting
   std::uint64_t posted_ = 0;
   std::atomic_flag busy_ = ATOMIC_FLAG_INIT;  // acquire and release, as a lock
   std::atomic<bool> over_{false};
 };
 
-bool is_new(const p2p::RtsHeader& found) {
-  if (!config.internode || found.to_world != static_cast<std::uint32_t>(config.world_rank) + 1)
+bool is_unreceived(const p2p::RtsHeader& header) {
+  if (!config.internode || header.to_world != static_cast<std::uint32_t>(config.world_rank) + 1)
     return false;
-  const std::lock_guard<std::mutex> hold(g_receiving);
-  const auto from = g_received.find(found.from_world);
-  return from == g_received.end() || !from->second.has(found.generation);
+  const std::lock_guard<std::mutex> hold(g_receives.mutex);
+  const auto from = g_receives.received.find(header.from_world);
+  return from == g_receives.received.end() || !from->second.has(header.generation);
 }
 
-IncomingPtr begin(const p2p::RtsHeader& found, const p2p::End& to, layout::LayoutPtr layout,
-                  std::uint64_t bytes) {
-  auto incoming = std::make_shared<Incoming>(found, to, std::move(layout), bytes);
-  const std::lock_guard<std::mutex> hold(g_receiving);
-  g_received[found.from_world].add(found.generation);
-  g_incoming.push_back(incoming);
-  g_coming.fetch_add(1, std::memory_order_relaxed);
+IncomingPtr begin_receive(const p2p::RtsHeader& header, const p2p::End& to,
+                          layout::LayoutPtr layout, std::uint64_t bytes) {
+  auto incoming = std::make_shared<Incoming>(header, to, std::move(layout), bytes);
+  const std::lock_guard<std::mutex> hold(g_receives.mutex);
+  g_receives.received[header.from_world].add(header.generation);
+  g_receives.incoming.push_back(incoming);
+  g_receives.count.fetch_add(1, std::memory_order_relaxed);
   return incoming;
 }
 
-void finish(Incoming& incoming) {
+void finish_receive(Incoming& incoming) {
   wait::until([&] { return incoming.step(); });
   forget(incoming);
 }
 
 void progress_receives() {
-  if (g_coming.load(std::memory_order_relaxed) == 0) return;
-  std::vector<IncomingPtr> coming;
+  if (!any_receives()) return;
+  std::vector<IncomingPtr> under_way;
   {
-    const std::lock_guard<std::mutex> hold(g_receiving);
-    coming = g_incoming;
+    const std::lock_guard<std::mutex> hold(g_receives.mutex);
+    under_way = g_receives.incoming;
   }
-  for (const IncomingPtr& incoming : coming) {
+  for (const IncomingPtr& incoming : under_way) {
     if (incoming->step()) forget(*incoming);
   }
 }
 
-bool any_receives() { return g_coming.load(std::memory_order_relaxed) != 0; }
+bool any_receives() { return g_receives.count.load(std::memory_order_relaxed) != 0; }
 
 }  // namespace mh::mpi::internode

@@ -11,22 +11,23 @@
 
 namespace mh::mpi::internode {
 
-// Whether this descriptor is of an internode pipeline to this rank that has not been taken yet.
-bool is_new(const p2p::RtsHeader& found);
+// The header is of a message to this rank whose receive has not begun.
+bool is_unreceived(const p2p::RtsHeader& header);
 
-// A message that is coming in.
+// A message that is being received.
 class Incoming;
 using IncomingPtr = std::shared_ptr<Incoming>;
 
-// Starts to receive the first `bytes` of the packed stream to `to`, which stays valid.
-IncomingPtr begin(const p2p::RtsHeader& found, const p2p::End& to, layout::LayoutPtr layout,
-                  std::uint64_t bytes);
-// Waits for the rest of it.
-void finish(Incoming& incoming);
+// Starts to receive the first `bytes` of the packed stream to `to`, which stays valid until
+// finish_receive() has returned.
+IncomingPtr begin_receive(const p2p::RtsHeader& header, const p2p::End& to,
+                          layout::LayoutPtr layout, std::uint64_t bytes);
+// Waits until the message is complete.
+void finish_receive(Incoming& incoming);
 
-// Messages under way go on. Never blocks.
+// Advances the messages under way. Never blocks.
 void progress_receives();
-// Some are under way; a hint.
+// A message is under way; a hint.
 bool any_receives();
 
 }  // namespace mh::mpi::internode

@@ -24,34 +24,35 @@
 namespace mh::mpi::internode {
 namespace {
 
-constexpr std::uint64_t kLeast = 128U << 10U;  // bytes; below nothing is gained
+constexpr std::uint64_t kLeast = 128U << 10U;  // bytes; a shorter message gains nothing
 constexpr std::uint32_t kMostSends = tags::kInternodeFins.count;
 
-struct Piece {
+struct SentPiece {
   MPI_Request request;
-  std::byte* buffer;  // null for the descriptor
+  std::byte* buffer;  // null for the RTS header
 };
 
-// A message under way. The sender's thread has it until all is posted, then whoever holds g_mutex.
+// A message under way. It belongs to the sending thread until `posted`, then to the holder of
+// g_sends.mutex.
 struct InternodeSend {
-  p2p::RtsHeader descriptor{};
+  p2p::RtsHeader header{};
   layout::LayoutPtr layout;
   p2p::End from;
   int to = 0;  // in MPI_COMM_WORLD
   int fin_tag = kNoFin;
-  MPI_Request completion = MPI_REQUEST_NULL;  // the user's request, for MPI_Cancel
-  std::deque<Piece> in_flight;                // in the order of posting
-  bool posted = false;                        // all of it
-  bool counts_as_done = false;                // the fin is sent, or the blocking call is over
-  std::uint64_t last_change = 0;              // tick at which a piece was taken
+  MPI_Request completion = MPI_REQUEST_NULL;  // the program's request, for MPI_Cancel
+  std::deque<SentPiece> in_flight;            // in the order of posting
+  bool posted = false;                        // the header and every piece
+  bool counts_as_done = false;                // the FIN is sent, or the blocking call is over
+  std::uint64_t last_change = 0;              // tick at which the receiver got a piece
 
-  // Pieces are taken in order. True if there is none any more.
-  bool reap() {
+  // Releases the buffers of pieces that the receiver has got, in order. True if none is left.
+  bool release_sent() {
     while (!in_flight.empty()) {
       int flag = 0;
       real.Test(&in_flight.front().request, &flag, MPI_STATUS_IGNORE);
       if (flag == 0) return false;
-      if (in_flight.front().buffer != nullptr) piece_buffers.give(in_flight.front().buffer);
+      if (in_flight.front().buffer != nullptr) piece_buffers.release(in_flight.front().buffer);
       in_flight.pop_front();
       last_change = ticks();
     }
@@ -59,46 +60,50 @@ struct InternodeSend {
   }
 };
 
-std::mutex g_mutex;  // guards what follows, and sends that are posted
-std::array<std::unique_ptr<InternodeSend>, kMostSends> g_sends;
-std::unordered_map<int, std::uint64_t> g_sent;  // messages so far, by receiver
-std::set<int> g_avoided;                        // receivers that did not take what was sent
-std::atomic<std::uint32_t> g_taken{0};          // sends under way; relaxed, a hint
+// One object a process.
+struct InternodeSends {
+  std::mutex mutex;  // guards what follows, and sends that are posted
+  std::array<std::unique_ptr<InternodeSend>, kMostSends> by_id;
+  std::unordered_map<int, std::uint64_t> message_counts;  // by receiver
+  std::set<int> avoided;                // receivers that did not receive a message in time
+  std::atomic<std::uint32_t> count{0};  // of sends under way; relaxed, a hint
+};
+InternodeSends g_sends;
 
+// The functions down to advance() are called with the mutex.
 std::optional<SendId> free_id() {
   for (SendId id = 0; id < kMostSends; ++id) {
-    if (g_sends[id] == nullptr) return id;
+    if (g_sends.by_id[id] == nullptr) return id;
   }
   return std::nullopt;
 }
 
-// With g_mutex.
-void release(SendId id) {
-  g_sends[id].reset();
-  g_taken.fetch_sub(1, std::memory_order_relaxed);
+void release_send(SendId id) {
+  g_sends.by_id[id].reset();
+  g_sends.count.fetch_sub(1, std::memory_order_relaxed);
   detached_operations.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// With g_mutex. The request of the program completes.
-void say_done(InternodeSend& send) {
+// Completes the program's request.
+void complete_send(InternodeSend& send) {
   send.counts_as_done = true;
   if (send.fin_tag == kNoFin) return;
   send_fin(config.me, send.fin_tag);
 }
 
-// With g_mutex: a posted send goes on. True if all of it was taken.
+// Advances a posted send. True if the receiver has got the whole message.
 bool advance(InternodeSend& send) {
-  const bool over = send.reap();
+  const bool over = send.release_sent();
   if (send.counts_as_done) return over;
   if (!over) {
     if (ticks() - send.last_change < ticks_from_ns(tuning::kInternodePatienceNs)) return false;
-    g_avoided.insert(send.to);
+    g_sends.avoided.insert(send.to);
   }
-  say_done(send);
+  complete_send(send);
   return over;
 }
 
-// Its rank in MPI_COMM_WORLD, negative if it has none there.
+// The rank in MPI_COMM_WORLD of a rank of `comm`; negative if it has none.
 int world_rank(MPI_Comm comm, int rank) {
   MPI_Group group{};
   MPI_Group world{};
@@ -112,36 +117,37 @@ int world_rank(MPI_Comm comm, int rank) {
 }
 
 void post_piece(InternodeSend& send, const p2p::Load& load) {
-  Piece piece{.request = MPI_REQUEST_NULL, .buffer = load.buffer};
-  real.Isend(load.buffer, length_of(load.range), MPI_BYTE, send.to, tag_of(send.descriptor),
+  SentPiece piece{.request = MPI_REQUEST_NULL, .buffer = load.buffer};
+  real.Isend(load.buffer, length_of(load.range), MPI_BYTE, send.to, tag_of(send.header),
              config.internode_comm, &piece.request);
   send.in_flight.push_back(piece);
 }
 
-// Packs and posts all of it, with the hands that are there.
+// Packs and posts the message, with the help of lent cores.
 void post_pieces(InternodeSend& send) {
-  const Cut cut{.bytes = send.descriptor.bytes, .piece = send.descriptor.piece};
-  p2p::PackPipelines::Use pack_pipeline(*pack_pipelines, send.from, p2p::Task::pack, cut.bytes);
+  const PieceSplit split{.bytes = send.header.bytes, .piece = send.header.piece};
+  p2p::PackPipelines::Use pack_pipeline(*pack_pipelines, send.from, p2p::Task::pack, split.bytes);
   std::uint64_t offered = 0;
-  for (std::uint64_t posted = 0; posted < cut.pieces();) {
-    while (offered < cut.pieces() && pack_pipeline->outstanding() < pack_pipeline.enough()) {
-      std::byte* buffer = piece_buffers.take();
-      if (buffer == nullptr) break;  // one comes back when a piece was taken
-      pack_pipeline->offer({.range = cut.range(offered++), .buffer = buffer});
-      if (offered == cut.pieces()) pack_pipeline.nothing_more();
+  for (std::uint64_t posted = 0; posted < split.pieces();) {
+    while (offered < split.pieces() && pack_pipeline->outstanding() < pack_pipeline.enough()) {
+      std::byte* buffer = piece_buffers.acquire();
+      if (buffer == nullptr) break;  // until the receiver gets a piece
+      pack_pipeline->offer({.range = split.range(offered++), .buffer = buffer});
+      if (offered == split.pieces()) pack_pipeline.nothing_more();
     }
     pack_pipeline->work();
     while (const auto load = pack_pipeline->collect()) {
       post_piece(send, *load);
       ++posted;
     }
-    send.reap();
+    send.release_sent();
   }
 }
 
 }  // namespace
 
-bool may_take(const OutgoingMessage& message, MPI_Datatype type, const datatypes::Info& info) {
+bool may_use_pipeline(const OutgoingMessage& message, MPI_Datatype type,
+                      const datatypes::Info& info) {
   if (!config.internode || info.contiguous || message.bytes < std::max(kLeast, config.threshold))
     return false;
   if (!comms::allow_rendezvous()) return false;
@@ -150,17 +156,17 @@ bool may_take(const OutgoingMessage& message, MPI_Datatype type, const datatypes
          layouts::of_rendezvous(type) != nullptr;
 }
 
-std::optional<SendId> take(const OutgoingMessage& message, MPI_Datatype type,
-                           const datatypes::Info& info, int fin_tag, MPI_Request request) {
-  if (!may_take(message, type, info)) return std::nullopt;
-  const Cut cut{.bytes = message.bytes, .piece = kPiece};
-  if (!piece_buffers.allows(cut.pieces())) return std::nullopt;
+std::optional<SendId> reserve_send(const OutgoingMessage& message, MPI_Datatype type,
+                                   const datatypes::Info& info, int fin_tag, MPI_Request request) {
+  if (!may_use_pipeline(message, type, info)) return std::nullopt;
+  const PieceSplit split{.bytes = message.bytes, .piece = kPiece};
+  if (!piece_buffers.has_room_for(split.pieces())) return std::nullopt;
   layout::LayoutPtr layout = layouts::of(type);
   const int to = world_rank(message.comm, message.dest);
   if (to < 0) return std::nullopt;
 
-  const std::lock_guard<std::mutex> hold(g_mutex);
-  const auto id = g_avoided.contains(to) ? std::nullopt : free_id();
+  const std::lock_guard<std::mutex> hold(g_sends.mutex);
+  const auto id = g_sends.avoided.contains(to) ? std::nullopt : free_id();
   if (!id) return std::nullopt;
   auto send = std::make_unique<InternodeSend>();
   send->to = to;
@@ -170,48 +176,48 @@ std::optional<SendId> take(const OutgoingMessage& message, MPI_Datatype type,
                 .count = message.bytes / info.size,
                 .base = layout::address_of(message.buffer)};
   send->layout = std::move(layout);
-  send->descriptor = {.key = {config.key[0], config.key[1]},
-                      .sender = config.me,
-                      .slot = *id,
-                      .bytes = cut.bytes,
-                      .generation = ++g_sent[to],
-                      .from_world = static_cast<std::uint32_t>(config.world_rank) + 1,
-                      .to_world = static_cast<std::uint32_t>(to) + 1,
-                      .piece = cut.piece};
-  p2p::seal(send->descriptor);
-  g_sends[*id] = std::move(send);
-  g_taken.fetch_add(1, std::memory_order_relaxed);
+  send->header = {.key = {config.key[0], config.key[1]},
+                  .sender = config.me,
+                  .slot = *id,
+                  .bytes = split.bytes,
+                  .generation = ++g_sends.message_counts[to],
+                  .from_world = static_cast<std::uint32_t>(config.world_rank) + 1,
+                  .to_world = static_cast<std::uint32_t>(to) + 1,
+                  .piece = split.piece};
+  p2p::seal(send->header);
+  g_sends.by_id[*id] = std::move(send);
+  g_sends.count.fetch_add(1, std::memory_order_relaxed);
   detached_operations.fetch_add(1, std::memory_order_relaxed);
   return id;
 }
 
 int receive_fin(SendId id, MPI_Request* request) {
-  InternodeSend& send = *g_sends[id];
+  InternodeSend& send = *g_sends.by_id[id];
   const int code = real.Irecv(nullptr, 0, MPI_BYTE, static_cast<int>(config.me), send.fin_tag,
                               config.node_comm, request);
-  const std::lock_guard<std::mutex> hold(g_mutex);
+  const std::lock_guard<std::mutex> hold(g_sends.mutex);
   if (code == MPI_SUCCESS) {
     send.completion = *request;
   } else {
-    release(id);
+    release_send(id);
   }
   return code;
 }
 
-int send(SendId id, const OutgoingMessage& message) {
-  InternodeSend& send = *g_sends[id];
-  Piece piece{.request = MPI_REQUEST_NULL, .buffer = nullptr};
-  const int code = next.Isend(&send.descriptor, p2p::kRtsBytes, MPI_BYTE, message.dest, message.tag,
-                              message.comm, &piece.request);
+int start_send(SendId id, const OutgoingMessage& message) {
+  InternodeSend& send = *g_sends.by_id[id];
+  SentPiece header{.request = MPI_REQUEST_NULL, .buffer = nullptr};
+  const int code = next.Isend(&send.header, p2p::kRtsBytes, MPI_BYTE, message.dest, message.tag,
+                              message.comm, &header.request);
   if (code == MPI_SUCCESS) {
-    send.in_flight.push_back(piece);
+    send.in_flight.push_back(header);
     post_pieces(send);
     services.counters().messages_by_rendezvous.add(1);
     services.counters().bytes_by_rendezvous.add(message.bytes);
   }
-  const std::lock_guard<std::mutex> hold(g_mutex);
+  const std::lock_guard<std::mutex> hold(g_sends.mutex);
   if (code != MPI_SUCCESS) {
-    release(id);
+    release_send(id);
     return code;
   }
   send.layout.reset();
@@ -220,44 +226,44 @@ int send(SendId id, const OutgoingMessage& message) {
   return code;
 }
 
-void await(SendId id) {
+void await_send(SendId id) {
   wait::until([&] {
-    const std::lock_guard<std::mutex> hold(g_mutex);
-    InternodeSend& send = *g_sends[id];
+    const std::lock_guard<std::mutex> hold(g_sends.mutex);
+    InternodeSend& send = *g_sends.by_id[id];
     const bool over = advance(send);
-    if (over) release(id);
-    // Where the receiver does not take it, progress() goes on with what is left.
+    if (over) release_send(id);
+    // If the receiver is not receiving, progress_sends() completes the rest.
     return over || send.counts_as_done;
   });
 }
 
-bool keeps(MPI_Request request) {
-  if (g_taken.load(std::memory_order_relaxed) == 0) return false;
-  const std::lock_guard<std::mutex> hold(g_mutex);
-  for (const auto& send : g_sends) {
+bool complete_on_cancel(MPI_Request request) {
+  if (!any_sends()) return false;
+  const std::lock_guard<std::mutex> hold(g_sends.mutex);
+  for (const auto& send : g_sends.by_id) {
     if (send == nullptr || send->completion != request || send->fin_tag == kNoFin) continue;
-    // Its request is complete, and the handle may be another's by now.
+    // The request of a send that is done is complete; the handle may belong to another request.
     if (send->counts_as_done) continue;
-    // Nothing of the program's is needed any more, so its wait need not depend on the receiver.
-    say_done(*send);
+    // The pieces are copies, so the program's wait need not depend on the receiver.
+    complete_send(*send);
     return true;
   }
   return false;
 }
 
 void progress_sends() {
-  if (g_taken.load(std::memory_order_relaxed) == 0) return;
-  const std::unique_lock<std::mutex> hold(g_mutex, std::try_to_lock);
+  if (!any_sends()) return;
+  const std::unique_lock<std::mutex> hold(g_sends.mutex, std::try_to_lock);
   if (!hold) return;
   for (SendId id = 0; id < kMostSends; ++id) {
-    InternodeSend* send = g_sends[id].get();
-    // One that a blocking call waits for is looked at, and given back, there.
+    InternodeSend* send = g_sends.by_id[id].get();
+    // await_send() advances and releases the send that a blocking call waits for.
     if (send == nullptr || !send->posted) continue;
     if (send->fin_tag == kNoFin && !send->counts_as_done) continue;
-    if (advance(*send)) release(id);
+    if (advance(*send)) release_send(id);
   }
 }
 
-bool any_sends() { return g_taken.load(std::memory_order_relaxed) != 0; }
+bool any_sends() { return g_sends.count.load(std::memory_order_relaxed) != 0; }
 
 }  // namespace mh::mpi::internode

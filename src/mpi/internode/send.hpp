@@ -9,31 +9,33 @@
 
 namespace mh::mpi::internode {
 
-// A message under way, or about to be.
+// A send by internode pipeline that is reserved or under way.
 using SendId = std::uint32_t;
 
-// Whether a message is one that goes by internode pipeline. Takes an internode pipeline for it, if
-// there is one. With `fin_tag`, the end of it is a message of this rank to itself on the node's
-// communicator, which completes `request`; with kOwnFin the tag is the internode pipeline's own.
 inline constexpr int kNoFin = -1;
-inline constexpr int kOwnFin = -2;
-bool may_take(const OutgoingMessage& message, MPI_Datatype type, const datatypes::Info& info);
-std::optional<SendId> take(const OutgoingMessage& message, MPI_Datatype type,
-                           const datatypes::Info& info, int fin_tag = kNoFin,
-                           MPI_Request request = MPI_REQUEST_NULL);
-// The receive of that message: the user's request. On failure the internode pipeline is given back.
+inline constexpr int kOwnFin = -2;  // the tag that belongs to the SendId
+
+// Whether this message goes by internode pipeline, as far as its arguments tell.
+bool may_use_pipeline(const OutgoingMessage& message, MPI_Datatype type,
+                      const datatypes::Info& info);
+// Reserves a send for the message; nothing if the message or the limits forbid it. Unless `fin_tag`
+// is kNoFin, this rank sends itself the FIN on config.node_comm, and `request` is its receive.
+std::optional<SendId> reserve_send(const OutgoingMessage& message, MPI_Datatype type,
+                                   const datatypes::Info& info, int fin_tag = kNoFin,
+                                   MPI_Request request = MPI_REQUEST_NULL);
+// Starts the receive of the FIN: the program's request. On failure the send is released.
 int receive_fin(SendId id, MPI_Request* request);
-// Packs and sends. On failure the internode pipeline is given back, and no fin will come.
-int send(SendId id, const OutgoingMessage& message);
-// Without a fin: waits until the receiver has it; gives the internode pipeline back.
-void await(SendId id);
+// Packs and posts the message. On failure the send is released, and no FIN will come.
+int start_send(SendId id, const OutgoingMessage& message);
+// Waits until the message is received, and releases the send. For a send with kNoFin.
+void await_send(SendId id);
 
-// MPI_Cancel: true if `request` is the fin of an internode pipeline.
-bool keeps(MPI_Request request);
+// MPI_Cancel: true if `request` is the receive of a FIN. The send completes at once, not cancelled.
+bool complete_on_cancel(MPI_Request request);
 
-// Messages under way go on. Never blocks.
+// Advances the messages under way. Never blocks.
 void progress_sends();
-// Some are under way; a hint.
+// A message is under way; a hint.
 bool any_sends();
 
 }  // namespace mh::mpi::internode

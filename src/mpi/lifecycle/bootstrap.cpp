@@ -32,9 +32,9 @@ namespace {
 void say_settings() {
   if (config.world_rank != 0) return;
   for (const std::string& warning : loaded_settings().warnings) print_message("{}", warning);
-  if (settings().enable && settings().threshold.one_way < kLeastThreshold)
+  if (settings().enable && settings().threshold < kLeastThreshold)
     print_message("MH_THRESHOLD={} is taken as {}: shorter messages gain nothing",
-                  settings().threshold.one_way, kLeastThreshold);
+                  settings().threshold, kLeastThreshold);
 }
 
 // Prints a line per node if help was expected and is not possible.
@@ -59,11 +59,11 @@ void start_helping() {
   real.Comm_get_errhandler(MPI_COMM_WORLD, &handler);
   switches.errors_are_fatal = handler == MPI_ERRORS_ARE_FATAL;
   detail::config.unmapped_threshold =
-      std::max<std::uint64_t>(settings().threshold.one_way, kLeastThreshold);
+      std::max<std::uint64_t>(settings().threshold, kLeastThreshold);
   detail::config.threshold = config.unmapped_threshold;
-  detail::config.exchange_threshold = settings().threshold.exchanged;
-  detail::config.help_threshold = settings().help_threshold.by_kernel;
-  detail::config.mapped_help_threshold = settings().help_threshold.mapped;
+  detail::config.exchange_threshold = settings().exchange_threshold;
+  detail::config.help_threshold = settings().help_threshold;
+  detail::config.mapped_help_threshold = settings().mapped_help_threshold;
   say_settings();
   node_setup::await_everyone();
   node_setup::make_communicators();

@@ -17,7 +17,7 @@ namespace {
 
 mh_offer offer_tasks(mh_offer tasks) {
   if (!switches.active || !settings().tasks_in_wait) return {};
-  in_loop::count_with_threads();
+  in_loop::expect_threads();
   const wait::TaskOffer before =
       wait::offer_tasks({.has = tasks.has, .run = tasks.run, .of = tasks.of});
   return {.has = before.has, .run = before.run, .of = before.of};

@@ -200,7 +200,7 @@ void map_heaps() {
   detail::config.heaps_mapped = heaps::share(wanted, g_door ? &*g_door : nullptr, g_door_name);
   if (!config.heaps_mapped) return;
   detail::config.mapped_threshold =
-      std::max<std::uint64_t>(settings().threshold.mapped, kLeastThreshold);
+      std::max<std::uint64_t>(settings().mapped_threshold, kLeastThreshold);
   detail::config.threshold = std::min(config.threshold, config.mapped_threshold);
 }
 

@@ -77,7 +77,7 @@ class NodeWork final : public wait::WaitActions {
   }
 
   void between_polls() override {
-    in_loop::let_others();
+    in_loop::pass_turn();
     if (services.helpers != nullptr && services.helpers->has_waiting_helpers()) ::sched_yield();
   }
   bool is_guest() override { return lend::guest() != lend::Guest::no; }

@@ -29,7 +29,7 @@ std::atomic<std::uint32_t> g_long{0};  // long ones in g_sent; relaxed: a hint
 MessageBuffer::MessageBuffer(std::size_t bytes)
     : data_(nullptr, BufferDeleter{bytes > kShort}), bytes_(bytes) {
   if (is_long()) {
-    data_.reset(internode::piece_buffers.take());
+    data_.reset(internode::piece_buffers.acquire());
   } else {
     const std::size_t lines = (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
     data_.reset(static_cast<std::byte*>(std::aligned_alloc(kCacheLine, lines)));
@@ -37,7 +37,7 @@ MessageBuffer::MessageBuffer(std::size_t bytes)
 }
 
 void MessageBuffer::BufferDeleter::operator()(std::byte* data) const {
-  is_long ? internode::piece_buffers.give(data) : std::free(data);
+  is_long ? internode::piece_buffers.release(data) : std::free(data);
 }
 
 bool send_message(int world_rank, const tags::Range& tag, MessageBuffer buffer) {

@@ -266,7 +266,7 @@ void stop_windows() {
 
 int raise_error(MPI_Win handle, int code) {
   real.Win_call_errhandler(handle, code);
-  if (!error_handlers::failure_is_told_to_handlers_alone()) return code;
+  if (!error_handlers::failing_calls_return_success()) return code;
   MPI_Errhandler handler{};
   if (real.Win_get_errhandler(handle, &handler) != MPI_SUCCESS) return code;
   if (!error_handlers::is_users_handler(handler)) return code;

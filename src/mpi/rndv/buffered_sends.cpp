@@ -24,14 +24,19 @@ struct BufferedSend {
   std::unique_ptr<std::byte[]> data;
 };
 
-std::mutex g_mutex;                    // guards what follows
-std::vector<BufferedSend> g_buffered;  // the oldest first
+// One object a process.
+struct BufferedSends {
+  std::mutex mutex;                     // guards `sends`
+  std::vector<BufferedSend> sends;      // the oldest first
+  std::atomic<std::uint32_t> count{0};  // of `sends`; relaxed, a hint. 0 in nearly every program
+  // A header may be lost. relaxed: the wait loop looks again and again.
+  std::atomic<bool> looks_for_overdue{false};
+};
+BufferedSends g_buffered;
 
-// How many are buffered; relaxed, a hint. 0 in nearly every program.
-std::atomic<std::uint32_t> g_count{0};
-
-void count_buffered() {
-  g_count.store(static_cast<std::uint32_t>(g_buffered.size()), std::memory_order_relaxed);
+void update_count() {
+  g_buffered.count.store(static_cast<std::uint32_t>(g_buffered.sends.size()),
+                         std::memory_order_relaxed);
 }
 
 bool has_envelope(const PostedSend& send, std::uint32_t sender, std::uint64_t communicator,
@@ -40,14 +45,14 @@ bool has_envelope(const PostedSend& send, std::uint32_t sender, std::uint64_t co
 }
 
 std::uint64_t bytes_buffered() {
-  const std::lock_guard<std::mutex> hold(g_mutex);
+  const std::lock_guard<std::mutex> hold(g_buffered.mutex);
   std::uint64_t bytes = 0;
-  for (const BufferedSend& one : g_buffered) bytes += one.send.says.bytes;
+  for (const BufferedSend& one : g_buffered.sends) bytes += one.send.says.bytes;
   return bytes;
 }
 
-// The copy is entered before its sender may post another send in the slot: a thread that finds the
-// send over finds the copy.
+// Copies the message of a posted send. The copy is entered before the sender is released: a thread
+// that finds the send over finds the copy.
 void buffer_send(const PostedSend& send) {
   const std::uint64_t bytes = send.says.bytes;
   BufferedSend buffered{.send = send,
@@ -60,9 +65,9 @@ void buffer_send(const PostedSend& send) {
                 .bytes = bytes,
                 .order = config.order});
   {
-    const std::lock_guard<std::mutex> hold(g_mutex);
-    g_buffered.push_back(std::move(buffered));
-    count_buffered();
+    const std::lock_guard<std::mutex> hold(g_buffered.mutex);
+    g_buffered.sends.push_back(std::move(buffered));
+    update_count();
   }
   release_sender(slot, send.sender);
 }
@@ -80,10 +85,16 @@ void note_truncation() {
   for (const PostedSend& send : posted_sends()) buffer_send(send);
 }
 
+void start_to_buffer_overdue_sends() {
+  g_buffered.looks_for_overdue.store(true, std::memory_order_relaxed);
+}
+
 void buffer_overdue_sends() {
-  // Of the thread that runs the wait loop's steps.
+  // Only the thread that runs the steps of the wait loop reads this.
   static std::uint64_t next_look = 0;
-  if (switches.errors_are_fatal || !config.rendezvous) return;
+  const bool is_needed =
+      !switches.errors_are_fatal || g_buffered.looks_for_overdue.load(std::memory_order_relaxed);
+  if (!is_needed || !config.rendezvous) return;
   const std::uint64_t now = ticks();
   if (now < next_look) return;
   next_look = now + ticks_from_ns(tuning::kLookForLostNs);
@@ -99,15 +110,15 @@ bool may_be_buffered(std::uint32_t sender, std::uint64_t communicator, int tag) 
 
 std::optional<Delivery> deliver_buffered(const p2p::RtsHeader& header,
                                          const ReceiveBuffer& buffer) {
-  if (g_count.load(std::memory_order_relaxed) == 0) return std::nullopt;
+  if (g_buffered.count.load(std::memory_order_relaxed) == 0) return std::nullopt;
   std::unique_ptr<std::byte[]> data;
   {
-    const std::lock_guard<std::mutex> hold(g_mutex);
-    const auto at = std::ranges::find(g_buffered, send_of(header), &BufferedSend::send);
-    if (at == g_buffered.end()) return std::nullopt;
+    const std::lock_guard<std::mutex> hold(g_buffered.mutex);
+    const auto at = std::ranges::find(g_buffered.sends, send_of(header), &BufferedSend::send);
+    if (at == g_buffered.sends.end()) return std::nullopt;
     data = std::move(at->data);
-    g_buffered.erase(at);
-    count_buffered();
+    g_buffered.sends.erase(at);
+    update_count();
   }
   const std::uint64_t bytes = std::min(header.bytes, buffer.capacity);
   unpack_to(buffer, data.get(), bytes);
@@ -117,9 +128,9 @@ std::optional<Delivery> deliver_buffered(const p2p::RtsHeader& header,
 
 std::optional<p2p::RtsHeader> oldest_buffered(std::uint32_t sender, std::uint64_t communicator,
                                               int tag) {
-  if (g_count.load(std::memory_order_relaxed) == 0) return std::nullopt;
-  const std::lock_guard<std::mutex> hold(g_mutex);
-  for (const BufferedSend& one : g_buffered) {
+  if (g_buffered.count.load(std::memory_order_relaxed) == 0) return std::nullopt;
+  const std::lock_guard<std::mutex> hold(g_buffered.mutex);
+  for (const BufferedSend& one : g_buffered.sends) {
     if (!has_envelope(one.send, sender, communicator, tag)) continue;
     return p2p::RtsHeader{.key = {config.key[0], config.key[1]},
                           .sender = sender,
@@ -134,9 +145,9 @@ void discard_message(const p2p::RtsHeader& header) {
   const PostedSend send = send_of(header);
   p2p::SendSlot& slot = send.table_slot();
   if (slot.take(header.generation)) release_sender(slot, header.sender);
-  const std::lock_guard<std::mutex> hold(g_mutex);
-  std::erase_if(g_buffered, [&](const BufferedSend& one) { return one.send == send; });
-  count_buffered();
+  const std::lock_guard<std::mutex> hold(g_buffered.mutex);
+  std::erase_if(g_buffered.sends, [&](const BufferedSend& one) { return one.send == send; });
+  update_count();
 }
 
 }  // namespace mh::mpi::rndv

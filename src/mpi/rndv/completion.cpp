@@ -20,15 +20,15 @@
 namespace mh::mpi::rndv {
 namespace {
 
-// The wait loop may be fetching the message of that request.
+// Waits while the wait loop fetches the message of the request.
 void await_pin(ReceiveRequest& request) {
   wait::until([&] { return request.pin(); });
 }
 
-// The message of a request that the caller has pinned; its receive has completed with `status`.
+// Fetches the message of a pinned request, whose receive has completed with `status`.
 void fetch_message(ReceiveRequest& request, const MPI_Status& status) {
   if (request.incoming) {
-    internode::finish(*request.incoming->stream);
+    internode::finish_receive(*request.incoming->stream);
     request.delivery = request.incoming->delivery;
     request.incoming.reset();
   }
@@ -40,14 +40,14 @@ void correct(MPI_Status* status, const ReceiveRequest& request) {
   if (request.delivery) set_bytes(status, request.delivery->bytes);
 }
 
-// Whether a look into the buffer of a receive that is under way is worth its price. Where only the
-// library can read the type, a look costs a message to this rank itself. The library is not asked
-// about the request: the handle may be free by now.
+// Whether a look into the buffer of a started receive is worth its cost: if only the library can
+// read the type, a look costs a message to this rank itself. MPI_Test is no alternative, because
+// the handle may already be free.
 bool may_look_into(const ReceiveRequest& request, bool patient) {
   return request.buffer.contiguous || patient || layouts::of(request.buffer.type) != nullptr;
 }
 
-// True if a header of this node has landed: then the request stays pinned.
+// True if a header of this node is in the buffer; the request stays pinned then.
 bool pin_if_landed(ReceiveRequest& request, bool patient) {
   // The program may have given back the buffer of an orphan.
   if (!request.buffer || request.blocking || request.orphaned) return false;
@@ -61,15 +61,15 @@ bool pin_if_landed(ReceiveRequest& request, bool patient) {
   return false;
 }
 
-// Of several receives into one buffer, nobody can tell whose header has landed until the library
-// has completed one of them.
+// Two receives have the same buffer. The header there belongs to either, until the library has
+// completed one of them.
 bool shares_buffer(const ReceiveRequest& request, const std::vector<ReceiveRequest*>& others) {
   return std::ranges::count_if(others, [&](const ReceiveRequest* other) {
            return other->buffer.address == request.buffer.address;
          }) > 1;
 }
 
-// The request is over, and the caller has pinned it. A persistent one may be started again.
+// Ends a pinned request. A persistent request stays in the table.
 void end_request(ReceiveClaim& claim) {
   ReceiveRequest& request = *claim;
   unpost_receive(request);
@@ -81,7 +81,7 @@ void end_request(ReceiveClaim& claim) {
   receives.discard(request);
 }
 
-// The library has failed the request: nothing was delivered.
+// Completes a request that has failed in the library, without a message.
 int complete_failed(ReceiveClaim& claim, int code, MPI_Status* status) {
   if (is_truncation(code)) note_truncation();
   if (!claim || !claim->started) return code;
@@ -95,7 +95,7 @@ int complete_failed(ReceiveClaim& claim, int code, MPI_Status* status) {
   return code;
 }
 
-// The message of the request was not delivered as it should be.
+// Raises an error of a rendezvous message for its communicator.
 int raise_on(const std::shared_ptr<Comm>& comm, int code) {
   if (code == MPI_ERR_TRUNCATE) note_truncation();
   return raise(comm != nullptr ? comms::for_errors(*comm) : MPI_COMM_WORLD, code);
@@ -121,27 +121,11 @@ int complete(ReceiveClaim claim, int code, MPI_Status* status) {
   return is_awaited ? raise_on(comm, code) : code;
 }
 
-int complete_short(ReceiveClaim claim) {
-  ReceiveRequest& request = *claim;
-  if (p2p::opens_rts(request.buffer.address, config.key)) [[unlikely]] {
-    request.status_says_nothing = true;
-    MPI_Status status{};
-    return complete(std::move(claim), MPI_SUCCESS, &status);
-  }
-  receives.finish(request);
-  if (request.persistent) return MPI_SUCCESS;
-  claim.drop();
-  receives.discard(request);
-  return MPI_SUCCESS;
-}
-
-int complete_blocking(const ReceiveBuffer& buffer, const Envelope& envelope, MPI_Status* status,
-                      bool has_status) {
+int complete_blocking(const ReceiveBuffer& buffer, const Envelope& envelope, MPI_Status* status) {
   if (!buffer) return MPI_SUCCESS;
   ReceiveRequest request;
   request.buffer = buffer;
   request.envelope = envelope;
-  request.status_says_nothing = !has_status;
   const auto delivery = fetch_completed(request, *status);
   if (!delivery) return MPI_SUCCESS;
   set_bytes(status, delivery->bytes);

@@ -26,17 +26,16 @@
 namespace mh::mpi::rndv {
 namespace {
 
-// What is sent again, or goes through memory of this process on its way, goes in pieces: nothing
-// needs memory of the size of a message.
+// Bytes of a resend or of an intermediate copy: none needs memory of the size of the message.
 constexpr std::uint64_t kPiece = 1U << 20U;
 
-// Room for one piece. Where the process has no memory left, some that it always has, in turns.
+// Memory for one piece. Threads of a process without free memory use a static spare in turn.
 class PieceBuffer {
  public:
   PieceBuffer() {
     while (own_ == nullptr) {
       own_.reset(new (std::nothrow) std::byte[kPiece]);
-      // acquire: pairs with the release of the last that had it.
+      // acquire: pairs with the release in the destructor.
       if (own_ == nullptr && !spare_taken.test_and_set(std::memory_order_acquire)) return;
       if (own_ == nullptr) ::sched_yield();
     }
@@ -50,14 +49,14 @@ class PieceBuffer {
   [[nodiscard]] std::byte* data() const { return own_ != nullptr ? own_.get() : spare; }
 
  private:
-  static inline std::byte spare[kPiece];  // of no cost until it is used
+  static inline std::byte spare[kPiece];  // costs no page until it is used
   static inline std::atomic_flag spare_taken = ATOMIC_FLAG_INIT;
 
   std::unique_ptr<std::byte[]> own_;
 };
 
-// Fetches through the library what memory did not give. The sender notices in its wait loop, and
-// sends all, also where the receive is too short.
+// Receives the message through the library after a failed copy. The sender's wait loop sends the
+// whole message, even if the receive is shorter.
 void receive_by_library(const ClaimedMessage& message) {
   const p2p::End& to = message.to;
   p2p::SendSlot& send = message.send();
@@ -82,21 +81,21 @@ void receive_by_library(const ClaimedMessage& message) {
   }
 }
 
-// This rank can fetch the bytes without their sender.
+// This rank can read the message without the sender's help.
 bool is_readable(const p2p::SendSlot& send) {
   if (send.contiguous == 0) return false;
   return config.single_copy || services.memory->here(send.from, send.bytes) != nullptr;
 }
 
-// The ranks of the node map these bytes.
+// All ranks of the node have mapped these bytes.
 bool is_mapped(const memory::View& view, std::uint64_t bytes) {
   if (!config.heaps_mapped) return false;
   return view.rank == config.me ? heaps::hold(reinterpret_cast<const void*>(view.address), bytes)
                                 : services.memory->here(view, bytes) != nullptr;
 }
 
-// As a job that its sender can take a hand in, and third ranks if it is long enough for them.
-bool move_as_job(const steal::CopySpec& work, bool mapped, const steal::Shapes* shapes,
+// Copies as a job that the sender can help with; third ranks too, if the message is long enough.
+bool copy_as_job(const steal::CopySpec& work, bool mapped, const steal::Shapes* shapes,
                  p2p::SendSlot* send) {
   const std::uint64_t least = mapped ? config.mapped_help_threshold : config.help_threshold;
   const auto audience = work.bytes >= least ? steal::Audience::node : steal::Audience::told;
@@ -125,9 +124,9 @@ bool is_mapped(const memory::View& view, const layout::Compact& shape) {
   return is_mapped(view.at(static_cast<std::uint64_t>(shape.low)), shape.reach());
 }
 
-// Scattered data whose places all ranks know and reach: whoever is there moves it straight from the
-// one buffer to the other. False if that is not so, or could not be done.
-bool move_straight(const ClaimedMessage& message) {
+// Copies scattered data straight from buffer to buffer, with the help of other ranks. False if a
+// shape is not known or not mapped by all, or if the copy failed.
+bool copy_by_shapes(const ClaimedMessage& message) {
   p2p::SendSlot& send = message.send();
   const p2p::End& to = message.to;
   if (!config.heaps_mapped || (send.contiguous == 0 && send.shaped == 0)) return false;
@@ -142,12 +141,12 @@ bool move_straight(const ClaimedMessage& message) {
   if (!is_mapped(there, shapes.to) || !is_mapped(send.from, shapes.from)) return false;
   steal::CopySpec work = work_of(there, send.from, message.bytes, message.order);
   work.shaped = true;
-  return move_as_job(work, true, &shapes, &send);
+  return copy_as_job(work, true, &shapes, &send);
 }
 
-// Threads of both processes move it, each at its own end of a pipeline. Where all pipelines are in
-// use by other threads, one of them comes free as soon as its message is over.
-bool move_by_pipeline(const ClaimedMessage& message) {
+// Copies through a pipeline: threads of each process work at their own end. Waits for a free
+// pipeline, if other threads use them all.
+bool copy_by_pipeline(const ClaimedMessage& message) {
   p2p::PipelineEngine& engine = *services.pipeline_engine;
   p2p::SendSlot& send = message.send();
   static_cast<void>(engine.let_helpers_in());  // this rank waits, in a call that helps
@@ -164,8 +163,8 @@ bool move_by_pipeline(const ClaimedMessage& message) {
   return engine.finish(*pipeline);
 }
 
-// Into a buffer with gaps, where there are no pipelines: through memory of this process.
-bool move_in_pieces(const ClaimedMessage& message) {
+// Copies to a buffer with gaps through memory of this process, if there are no pipelines.
+bool copy_in_pieces(const ClaimedMessage& message) {
   const PieceBuffer buffer;
   const memory::View room = view_of(buffer.data(), config.me);
   for (std::uint64_t offset = 0; offset < message.bytes; offset += kPiece) {
@@ -177,39 +176,37 @@ bool move_in_pieces(const ClaimedMessage& message) {
   return true;
 }
 
-bool move(const ClaimedMessage& message) {
-  p2p::SendSlot& send = message.send();
-  const bool readable = is_readable(send);
-  if (readable && message.to.layout == nullptr) {
-    const memory::View there = view_of(message.to.base, config.me);
-    return copy_shared(there, send.from, message.bytes, message.order, &send);
-  }
-  if (move_straight(message)) return true;
-  if (readable && !config.pipelines) return move_in_pieces(message);
-  return config.pipelines && move_by_pipeline(message);
+bool copy_scattered(const ClaimedMessage& message, bool readable) {
+  if (copy_by_shapes(message)) return true;
+  if (readable && !config.pipelines) return copy_in_pieces(message);
+  return config.pipelines && copy_by_pipeline(message);
 }
 
 }  // namespace
 
-// Who cannot load and store both ends asks the kernel, or, where that refuses, must not try.
 bool copy_shared(const memory::View& to, const memory::View& from, std::uint64_t bytes,
                  steal::CopyOrder order, p2p::SendSlot* send) {
   const steal::CopySpec work = work_of(to, from, bytes, order);
   const bool mapped = is_mapped(to, bytes) && is_mapped(from, bytes);
-  if (mapped || config.single_copy) return move_as_job(work, mapped, nullptr, send);
+  if (mapped || config.single_copy) return copy_as_job(work, mapped, nullptr, send);
   return thief().copy_chunk(work, nullptr, {.offset = 0, .bytes = bytes}).ok();
 }
 
 void release_sender(p2p::SendSlot& slot, std::uint32_t sender) {
   const std::uint32_t fin_tag = slot.fin_tag;  // before the slot is given back
-  // release: what this rank and its helpers read of the buffer is read before the sender writes
-  // there.
+  // release: this rank and its helpers have read the buffer before the sender writes there.
   slot.change(p2p::SlotState::done);
   if (fin_tag != p2p::kNoFin) send_fin(sender, static_cast<int>(fin_tag));
 }
 
 void copy_claimed(const ClaimedMessage& message) {
-  if (!move(message)) receive_by_library(message);
+  p2p::SendSlot& send = message.send();
+  const bool readable = is_readable(send);
+  const bool copied = readable && message.to.layout == nullptr
+                          ? copy_shared(view_of(message.to.base, config.me), send.from,
+                                        message.bytes, message.order, &send)
+                          : copy_scattered(message, readable);
+  if (!copied) receive_by_library(message);
 }
 
 void send_by_library(std::uint32_t slot, const p2p::SendSlot& send) {
@@ -219,7 +216,7 @@ void send_by_library(std::uint32_t slot, const p2p::SendSlot& send) {
     MPI_Request request = MPI_REQUEST_NULL;
     real.Isend(bytes + offset, piece, MPI_BYTE, static_cast<int>(send.to), tags::kResends[slot],
                config.node_comm, &request);
-    // The buffer stays in use until the receiver says so, which is later than this request's end.
+    // The receiver releases the sender after it has received the piece, so after this request.
     real.Request_free(&request);
   }
 }

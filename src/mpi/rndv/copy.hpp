@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How the data of a rendezvous message is copied once a rank has claimed the send: by several
-// ranks, by a pipeline, or through the library where memory could not be read.
+// The copy of a rendezvous message once the receiver has claimed the send: a job of several ranks,
+// a pipeline, or a message of the library if memory could not be read.
 //
-// Any thread. A call returns when its bytes are in place.
+// Any thread. A call returns when its bytes are copied.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@ namespace mh::mpi::rndv {
 
 inline p2p::End end_at(const void* address) { return {.base = layout::address_of(address)}; }
 
-// Copies as a job of this rank, with every rank that is free. The sender of `send`, unless null,
-// claims chunks too. False if something could not be read or written.
+// Copies as a job of this rank, which idle ranks help with. The sender of `send`, unless null,
+// claims chunks too. False if memory could not be read or written.
 bool copy_shared(const memory::View& to, const memory::View& from, std::uint64_t bytes,
                  steal::CopyOrder order, p2p::SendSlot* send);
 
-// A message whose send this rank has claimed, and where its first `bytes` go.
+// A message whose send this rank has claimed, and the destination of its first `bytes`.
 struct ClaimedMessage {
   std::uint32_t sender;  // rank on the node
   std::uint32_t slot;    // of the sender's send table
@@ -36,15 +36,15 @@ struct ClaimedMessage {
 // Copies the message. The sender is not released yet.
 void copy_claimed(const ClaimedMessage& message);
 
-// The sender has its buffer back, and gets its FIN.
+// Gives the send buffer back to the sender, and sends the FIN.
 void release_sender(p2p::SendSlot& send, std::uint32_t sender);
 
-// Sends through the library what a receiver could not reach. The buffer stays in use until the
-// receiver says so.
+// Sends a message through the library that the receiver could not read. The buffer stays in use
+// until the receiver releases the sender.
 void send_by_library(std::uint32_t slot, const p2p::SendSlot& send);
 
-// A message from this rank to itself: how the library moves data between layouts. Unlike MPI_Pack
-// it takes MPI_BOTTOM in every library, and a last element that is only partly there.
+// Copies between two layouts by a message from this rank to itself. Unlike MPI_Pack, a message
+// accepts MPI_BOTTOM in every library, and an incomplete last element.
 void send_to_self(const void* from, MPI_Count count, MPI_Datatype type, void* to, MPI_Count room,
                   MPI_Datatype to_type);
 

@@ -20,9 +20,9 @@ namespace {
 
 struct PersistentSend {
   OutgoingMessage message;
-  std::uint64_t communicator;  // its key: the handle may belong to another communicator by now
+  std::uint64_t communicator;  // the key: the handle may belong to another communicator by now
   MPI_Request plain;           // the library's own request, which sends the data
-  MPI_Datatype type;           // by internode pipeline only, else MPI_DATATYPE_NULL
+  MPI_Datatype type;           // of a send by internode pipeline, else MPI_DATATYPE_NULL
   int fin_tag;
 };
 
@@ -38,28 +38,32 @@ struct FreedSend {
   PersistentSend send;
 };
 
-std::mutex g_mutex;                                         // guards what follows
-std::unordered_map<std::uint64_t, PersistentSend> g_sends;  // by the program's handle
-std::vector<LibraryStart> g_library_starts;
-std::vector<FreedSend> g_freed;
-std::vector<int> g_free_tags;
-int g_next_tag = tags::kPersistentFins.first;
+// One object a process.
+struct PersistentSends {
+  std::mutex mutex;                                             // guards what follows
+  std::unordered_map<std::uint64_t, PersistentSend> by_handle;  // the program's
+  std::vector<LibraryStart> library_starts;
+  std::vector<FreedSend> freed;
+  std::vector<int> free_tags;
+  int next_tag = tags::kPersistentFins.first;
+};
+PersistentSends g_persistent;
 
 std::optional<int> reserve_tag() {
-  const std::lock_guard<std::mutex> hold(g_mutex);
-  if (!g_free_tags.empty()) {
-    const int tag = g_free_tags.back();
-    g_free_tags.pop_back();
+  const std::lock_guard<std::mutex> hold(g_persistent.mutex);
+  if (!g_persistent.free_tags.empty()) {
+    const int tag = g_persistent.free_tags.back();
+    g_persistent.free_tags.pop_back();
     return tag;
   }
-  if (!tags::kPersistentFins.contains(g_next_tag)) return std::nullopt;
-  return g_next_tag++;
+  if (!tags::kPersistentFins.contains(g_persistent.next_tag)) return std::nullopt;
+  return g_persistent.next_tag++;
 }
 
 std::optional<PersistentSend> find_send(MPI_Request request) {
-  const std::lock_guard<std::mutex> hold(g_mutex);
-  const auto at = g_sends.find(bits_of(request));
-  if (at == g_sends.end()) return std::nullopt;
+  const std::lock_guard<std::mutex> hold(g_persistent.mutex);
+  const auto at = g_persistent.by_handle.find(bits_of(request));
+  if (at == g_persistent.by_handle.end()) return std::nullopt;
   return at->second;
 }
 
@@ -71,7 +75,7 @@ MPI_Datatype copy_of(MPI_Datatype type) {
   return copy;
 }
 
-// With g_mutex. `request` is not active.
+// With the mutex. `request` is not active.
 void dispose(MPI_Request request, PersistentSend& send) {
   real.Request_free(&request);
   real.Request_free(&send.plain);
@@ -79,11 +83,11 @@ void dispose(MPI_Request request, PersistentSend& send) {
     datatypes::forget_type(send.type);
     real.Type_free(&send.type);
   }
-  g_free_tags.push_back(send.fin_tag);
+  g_persistent.free_tags.push_back(send.fin_tag);
 }
 
-// The receive of a FIN that will not come. The request stays, inactive.
-void call_off(MPI_Request* request) {
+// Cancels the receive of a FIN that will not come. The request stays, inactive.
+void cancel_fin(MPI_Request* request) {
   real.Cancel(request);
   wait_request(request, MPI_STATUS_IGNORE);
 }
@@ -92,8 +96,9 @@ int start_in_library(MPI_Request request, const PersistentSend& send) {
   MPI_Request plain = send.plain;
   const int code = next.Start(&plain);
   if (code != MPI_SUCCESS) return code;
-  const std::lock_guard<std::mutex> hold(g_mutex);
-  g_library_starts.push_back({.plain = plain, .request = request, .fin_tag = send.fin_tag});
+  const std::lock_guard<std::mutex> hold(g_persistent.mutex);
+  g_persistent.library_starts.push_back(
+      {.plain = plain, .request = request, .fin_tag = send.fin_tag});
   detached_operations.fetch_add(1, std::memory_order_relaxed);
   return code;
 }
@@ -104,8 +109,9 @@ int send_started(MPI_Request request, const PersistentSend& send) {
   if (comm == nullptr || comm->key != send.communicator) return start_in_library(request, send);
   if (send.type != MPI_DATATYPE_NULL) {
     const datatypes::Info info = datatypes::info(send.type);
-    const auto internode_id = internode::take(send.message, send.type, info, send.fin_tag, request);
-    if (internode_id) return internode::send(*internode_id, send.message);
+    const auto internode_id =
+        internode::reserve_send(send.message, send.type, info, send.fin_tag, request);
+    if (internode_id) return internode::start_send(*internode_id, send.message);
   } else if (comms::allow_rendezvous()) {
     const auto fin_tag = static_cast<std::uint32_t>(send.fin_tag);
     if (const auto slot = post_send(send.message, fin_tag, request))
@@ -121,7 +127,7 @@ bool is_active(MPI_Request request) {
   return flag == 0;
 }
 
-// With g_mutex. True if the data is sent: the program's request completes.
+// With the mutex. True if the data is sent; completes the program's request.
 bool is_over(LibraryStart& start) {
   int flag = 0;
   MPI_Status status;
@@ -137,7 +143,7 @@ bool is_over(LibraryStart& start) {
   return true;
 }
 
-// With g_mutex. True if the FIN of a freed send has come.
+// With the mutex. True if the FIN of a freed send has come; frees its requests.
 bool is_over(FreedSend& freed) {
   int flag = 0;
   real.Test(&freed.request, &flag, MPI_STATUS_IGNORE);
@@ -157,11 +163,12 @@ void make_persistent_send(const OutgoingMessage& given, MPI_Datatype type, MPI_R
   if (given.bytes == 0) return;
   OutgoingMessage message = given;
   const datatypes::Info info = datatypes::info(type);
-  // Most of what is sent again and again is part of an exchange. Whether a third rank will be idle
-  // then, and helps, nobody knows now.
+  // Most persistent sends are part of an exchange. Whether a third rank is idle at a start, and can
+  // help, is not known here.
   message.pattern =
       is_for_third_ranks(message.bytes) ? SendPattern::one_way : SendPattern::exchanged;
-  const bool by_internode = !message.synchronous && internode::may_take(message, type, info);
+  const bool by_internode =
+      !message.synchronous && internode::may_use_pipeline(message, type, info);
   if (!by_internode && !may_use_rendezvous(message, type, info)) return;
   const auto fin_tag = reserve_tag();
   if (!fin_tag) return;
@@ -170,10 +177,10 @@ void make_persistent_send(const OutgoingMessage& given, MPI_Datatype type, MPI_R
                       .plain = *request,
                       .type = by_internode ? copy_of(type) : MPI_DATATYPE_NULL,
                       .fin_tag = *fin_tag};
-  // From anyone: the receiver, or this rank itself after a start in the library.
+  // MPI_ANY_SOURCE: the receiver sends the FIN, or this rank itself after a start in the library.
   real.Recv_init(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, *fin_tag, config.node_comm, request);
-  const std::lock_guard<std::mutex> hold(g_mutex);
-  g_sends.insert_or_assign(bits_of(*request), std::move(send));
+  const std::lock_guard<std::mutex> hold(g_persistent.mutex);
+  g_persistent.by_handle.insert_or_assign(bits_of(*request), std::move(send));
 }
 
 std::optional<int> start_persistent_send(MPI_Request* request) {
@@ -182,28 +189,28 @@ std::optional<int> start_persistent_send(MPI_Request* request) {
   int code = real.Start(request);
   if (code != MPI_SUCCESS) return code;
   code = send_started(*request, *send);
-  if (code != MPI_SUCCESS) call_off(request);
+  if (code != MPI_SUCCESS) cancel_fin(request);
   return code;
 }
 
 bool free_persistent_send(MPI_Request request) {
-  const std::lock_guard<std::mutex> hold(g_mutex);
-  const auto at = g_sends.find(bits_of(request));
-  if (at == g_sends.end()) return false;
+  const std::lock_guard<std::mutex> hold(g_persistent.mutex);
+  const auto at = g_persistent.by_handle.find(bits_of(request));
+  if (at == g_persistent.by_handle.end()) return false;
   if (is_active(request)) {
-    g_freed.push_back({.request = request, .send = std::move(at->second)});
+    g_persistent.freed.push_back({.request = request, .send = std::move(at->second)});
     detached_operations.fetch_add(1, std::memory_order_relaxed);
   } else {
     dispose(request, at->second);
   }
-  g_sends.erase(at);
+  g_persistent.by_handle.erase(at);
   return true;
 }
 
 bool cancel_library_start(MPI_Request request) {
   if (detached_operations.load(std::memory_order_relaxed) == 0) return false;
-  const std::lock_guard<std::mutex> hold(g_mutex);
-  for (LibraryStart& start : g_library_starts) {
+  const std::lock_guard<std::mutex> hold(g_persistent.mutex);
+  for (LibraryStart& start : g_persistent.library_starts) {
     if (start.request != request) continue;
     next.Cancel(&start.plain);  // is_over() sees what becomes of the cancellation
     return true;
@@ -215,8 +222,9 @@ void await_fin_of(MPI_Request request) {
   const auto send = find_send(request);
   const auto tag = send ? std::optional(send->fin_tag) : fin_tag_of(request);
   if (!tag) return;
-  // A second FIN, and a receive for it behind the program's: when the second receive is complete,
-  // so is the program's. If the program's was complete long ago, the second takes the second FIN.
+  // This rank sends itself a second FIN, and posts a receive for it behind the program's. Once the
+  // second receive is complete, the program's is complete too. If the program's was complete
+  // before, the second receive gets the second FIN.
   MPI_Request second = MPI_REQUEST_NULL;
   if (real.Irecv(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, *tag, config.node_comm, &second) !=
       MPI_SUCCESS) {
@@ -228,23 +236,23 @@ void await_fin_of(MPI_Request request) {
 
 void progress_persistent_sends() {
   if (detached_operations.load(std::memory_order_relaxed) == 0) return;
-  const std::lock_guard<std::mutex> hold(g_mutex);
-  erase_those_over(g_library_starts);
-  erase_those_over(g_freed);
+  const std::lock_guard<std::mutex> hold(g_persistent.mutex);
+  erase_those_over(g_persistent.library_starts);
+  erase_those_over(g_persistent.freed);
 }
 
 void stop_persistent_sends() {
   progress_persistent_sends();
-  const std::lock_guard<std::mutex> hold(g_mutex);
-  for (FreedSend& freed : g_freed) {
-    call_off(&freed.request);
+  const std::lock_guard<std::mutex> hold(g_persistent.mutex);
+  for (FreedSend& freed : g_persistent.freed) {
+    cancel_fin(&freed.request);
     dispose(freed.request, freed.send);
   }
-  // What the program has not freed is its own affair; ours are the requests behind.
-  for (auto& [bits, send] : g_sends) real.Request_free(&send.plain);
-  g_freed.clear();
-  g_sends.clear();
-  g_library_starts.clear();
+  // The program frees its own handles. The requests behind them are freed here.
+  for (auto& [bits, send] : g_persistent.by_handle) real.Request_free(&send.plain);
+  g_persistent.freed.clear();
+  g_persistent.by_handle.clear();
+  g_persistent.library_starts.clear();
 }
 
 }  // namespace mh::mpi::rndv

@@ -16,7 +16,7 @@
 namespace mh::mpi::rndv {
 namespace {
 
-// The header as it lies in a buffer with gaps. False where there is no memory to read it.
+// Reads the header from a buffer with gaps. False where memory is short.
 bool gather_rts(const ReceiveBuffer& buffer, p2p::RtsHeader& header) {
   if (const layout::LayoutPtr layout = layouts::of(buffer.type)) {
     layout::pack_range(end_of(buffer, layout), {0, p2p::kRtsBytes}, &header);
@@ -94,7 +94,6 @@ bool any_held_by_sender(std::uint32_t sender, std::uint64_t communicator, int ta
   return false;
 }
 
-// The library has a message with that envelope which no receive has matched.
 bool may_be_unexpected(const PostedSend& send) {
   const Comm* comm = comms::find_key(send.says.communicator);
   if (comm == nullptr) return true;

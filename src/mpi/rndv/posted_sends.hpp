@@ -2,8 +2,8 @@
 // Rendezvous sends of other ranks of the node to this rank, as their send tables show them.
 //
 // A send is *posted* from before its RTS header is sent until a rank claims the send. A posted send
-// is *matched* once its header lies in the buffer of a started receive, or a probe has taken it out
-// of the library. Any thread.
+// is *matched* once its header lies in the buffer of a started receive, or a probe holds it. Any
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace mh::mpi::rndv {
 struct PostedSend {
   std::uint32_t sender;  // rank on the node
   std::uint32_t slot;
-  p2p::Posted says;
+  p2p::PostedFields says;
 
   [[nodiscard]] p2p::SendSlot& table_slot() const {
     return services.area(sender).send_table.slots[slot];
@@ -31,22 +31,22 @@ struct PostedSend {
   }
 };
 
-// The send of an RTS header of this node, whatever has become of it.
+// The send of an RTS header of this node; the send may be over.
 PostedSend send_of(const p2p::RtsHeader& header);
 p2p::SendSlot& slot_of(const p2p::RtsHeader& header);
 
-// The RTS header in a buffer. The library may be writing it, and its sender may be writing the
-// message over it: only a whole header is returned.
+// The RTS header in a buffer. Nothing unless the header is whole: the library may be writing it,
+// and its sender may be writing the message over it.
 std::optional<p2p::RtsHeader> read_rts(const ReceiveBuffer& buffer);
 
 // Posted sends to this rank, of all senders or of one.
 std::vector<PostedSend> posted_sends();
 std::vector<PostedSend> posted_sends(std::uint32_t sender);
-// A send to this rank with that communicator's key and tag is in the hands of a rank that may give
-// it back.
+// A send to this rank with that communicator's key and tag is held by its sender, which tries to
+// push it and may return it.
 bool any_held_by_sender(std::uint32_t sender, std::uint64_t communicator, int tag);
 
-// The library may have a message with that send's envelope which no receive has matched.
+// The library may have an unexpected message with the envelope of this send.
 bool may_be_unexpected(const PostedSend& send);
 // The bucket, of 64, for an envelope.
 constexpr std::size_t bucket_of(std::uint64_t communicator, int tag) {
@@ -57,12 +57,12 @@ constexpr std::size_t bucket_of(std::uint64_t communicator, int tag) {
 
 // ---- Messages of the program that are just as long as an RTS header
 
-// A rank notes that it sends one, before it does so. Until then, all that its receiver gets of that
-// size with this communicator and tag are headers.
+// Before a rank sends such a message, it notes the message's communicator and tag. Without that
+// note every message of this size that the receiver gets is a header.
 void note_rts_sized_send(int dest, int tag, MPI_Comm comm);
 bool may_send_rts_sized(std::uint32_t sender, std::uint64_t communicator, int tag);
 
-// The status is of a message as long as an RTS header.
+// The status tells of a message as long as an RTS header.
 bool has_rts_size(const MPI_Status& status);
 
 }  // namespace mh::mpi::rndv

@@ -31,7 +31,7 @@ Delivery delivery_of(std::uint64_t bytes, const ReceiveBuffer& buffer) {
           .code = bytes > buffer.capacity ? MPI_ERR_TRUNCATE : MPI_SUCCESS};
 }
 
-// The end of a copy: the receive buffer, or packed memory where the library alone can unpack.
+// The destination of a copy: the receive buffer, or packed memory if only the library can unpack.
 class CopyTarget {
  public:
   CopyTarget(const ReceiveBuffer& buffer, std::uint64_t bytes)
@@ -58,7 +58,7 @@ class CopyTarget {
   std::unique_ptr<std::byte[]> packed_;
 };
 
-// The state of the send of that header; free if that use of the slot is over.
+// The state of the header's send; free if that use of the slot is over.
 p2p::SlotState send_state(const p2p::RtsHeader& header) {
   if (header.from_world != 0) return p2p::SlotState::free;
   return slot_of(header).state_of(header.generation);
@@ -70,14 +70,14 @@ bool is_cancelled(const MPI_Status& status) {
   return cancelled != 0;
 }
 
-// The message's envelope: from the status, or what the receive asks for.
+// The envelope of the message if `status` has it, otherwise the envelope of the receive.
 Envelope envelope_of(const ReceiveRequest& request, const MPI_Status* status) {
   if (status == nullptr || request.is_held_message) return request.envelope;
   return {.source = status->MPI_SOURCE, .tag = status->MPI_TAG};
 }
 
-// The RTS header in the buffer, unless its envelope shows that it belongs to another receive of the
-// same memory.
+// The RTS header in the buffer, unless it belongs to another receive into the same memory, as its
+// envelope shows.
 std::optional<p2p::RtsHeader> header_for(const ReceiveRequest& request, const MPI_Status* status) {
   const auto header = read_rts(request.buffer);
   if (!header || header->from_world != 0) return header;
@@ -92,8 +92,8 @@ std::optional<p2p::RtsHeader> header_for(const ReceiveRequest& request, const MP
   return is_its ? header : std::nullopt;
 }
 
-// Waits until a push has ended. True if the message is in the buffer, false if the sender gave up
-// and the header lies there as before.
+// Waits until a push has ended. True if the message is in the buffer; false if the push failed and
+// the header is still there.
 bool await_push(p2p::PostedReceive& posted) {
   p2p::PostedState state = p2p::PostedState::pushing;
   wait::until([&] {
@@ -104,7 +104,7 @@ bool await_push(p2p::PostedReceive& posted) {
   return state == p2p::PostedState::pushed;
 }
 
-// The sender may hold the send for a while and give it back.
+// Waits while the sender holds the send and may return it.
 p2p::Mover await_mover(p2p::SendSlot* send, std::uint64_t generation,
                        const p2p::PostedReceive* posted) {
   p2p::Mover mover = p2p::Mover::unsettled;
@@ -116,7 +116,7 @@ p2p::Mover await_mover(p2p::SendSlot* send, std::uint64_t generation,
   return mover;
 }
 
-// This rank has claimed the send: copies the message and releases the sender.
+// Copies the message of a send that this rank has claimed, and releases the sender.
 Delivery receive_claimed(const p2p::RtsHeader& header, const ReceiveBuffer& buffer) {
   const Delivery delivery = delivery_of(header.bytes, buffer);
   const CopyTarget target(buffer, delivery.bytes);
@@ -132,23 +132,18 @@ Delivery receive_claimed(const p2p::RtsHeader& header, const ReceiveBuffer& buff
   return target.lacks_memory() ? kNoMemory : delivery;
 }
 
-void note_claimed(const p2p::RtsHeader& header) {
-  PostedSend send = send_of(header);
-  if (const auto says = slot_of(header).says(header.generation)) send.says = *says;
-  note_header_seen(send);
-}
-
 Delivery receive_from_other_node(const p2p::RtsHeader& header, const ReceiveBuffer& buffer) {
-  if (!internode::is_new(header)) return kLost;
+  if (!internode::is_unreceived(header)) return kLost;
   const Delivery delivery = delivery_of(header.bytes, buffer);
   const CopyTarget target(buffer, delivery.bytes);
   const std::uint64_t bytes = target.lacks_memory() ? 0 : delivery.bytes;
-  internode::finish(*internode::begin(header, target.end(), target.layout(), bytes));
+  internode::finish_receive(
+      *internode::begin_receive(header, target.end(), target.layout(), bytes));
   target.unpack();
   return target.lacks_memory() ? kNoMemory : delivery;
 }
 
-// A header of a send that is over, whose message is nowhere. It does not stay to be found again.
+// No message was found. Erases the header of a send that is over, so that no later look finds it.
 std::optional<Delivery> lose(const std::optional<p2p::RtsHeader>& header,
                              const ReceiveBuffer& buffer) {
   if (!header) return std::nullopt;
@@ -156,7 +151,7 @@ std::optional<Delivery> lose(const std::optional<p2p::RtsHeader>& header,
   return kLost;
 }
 
-// The oldest unmatched send. Its sender may hold the send for a moment, to try to push.
+// The oldest unmatched send. Waits while the sender holds it and tries to push.
 std::optional<PostedSend> await_unmatched(std::uint32_t sender, std::uint64_t communicator,
                                           int tag) {
   const std::uint64_t end = ticks() + ticks_from_ns(tuning::kSettleNs);
@@ -168,9 +163,9 @@ std::optional<PostedSend> await_unmatched(std::uint32_t sender, std::uint64_t co
   return send;
 }
 
-// No header that belongs to the receive lies in the buffer, or its send is over. An ordinary
-// message of a header's size, a buffered message, or a header that another message was written
-// over.
+// Fetches the message of a complete receive without a valid header in its buffer. The receive got
+// an ordinary message of a header's size, or a header whose message is buffered, or a header that
+// another message was written over.
 std::optional<Delivery> fetch_without_header(const ReceiveRequest& request,
                                              const Envelope& envelope,
                                              const std::optional<p2p::RtsHeader>& header) {
@@ -186,7 +181,13 @@ std::optional<Delivery> fetch_without_header(const ReceiveRequest& request,
   if (const auto lost = oldest_buffered(sender, key, envelope.tag); lost && !may_be_ordinary)
     return deliver_buffered(*lost, buffer);
   const auto send = await_unmatched(sender, key, envelope.tag);
-  if (!send || (may_be_ordinary && !is_header_lost(*send))) return lose(header, buffer);
+  if (!send) return lose(header, buffer);
+  if (may_be_ordinary) {
+    // Either this is an ordinary message, or the header of `send` is lost and no receive matches
+    // it.
+    start_to_buffer_overdue_sends();
+    return lose(header, buffer);
+  }
   if (!send->table_slot().take(send->says.generation)) return lose(header, buffer);
   return receive_claimed({.key = {},
                           .sender = sender,
@@ -206,7 +207,6 @@ std::optional<Delivery> fetch(ReceiveRequest& request, const MPI_Status* status)
     p2p::SendSlot* send = is_open ? &slot_of(*header) : nullptr;
     switch (await_mover(send, is_open ? header->generation : 0, request.posted)) {
       case p2p::Mover::receiver:
-        note_claimed(*header);
         return receive_claimed(*header, buffer);
       case p2p::Mover::sender:
         if (await_push(*request.posted))
@@ -241,11 +241,11 @@ std::optional<IncomingMessage> begin_incoming(const ReceiveRequest& request) {
   if (!config.internode) return std::nullopt;
   const ReceiveBuffer& buffer = request.buffer;
   const auto header = read_rts(buffer);
-  if (!header || header->from_world == 0 || !internode::is_new(*header)) return std::nullopt;
+  if (!header || header->from_world == 0 || !internode::is_unreceived(*header)) return std::nullopt;
   const layout::LayoutPtr layout = buffer.contiguous ? nullptr : layouts::of(buffer.type);
   if (!buffer.contiguous && layout == nullptr) return std::nullopt;
   const Delivery delivery = delivery_of(header->bytes, buffer);
-  auto stream = internode::begin(*header, end_of(buffer, layout), layout, delivery.bytes);
+  auto stream = internode::begin_receive(*header, end_of(buffer, layout), layout, delivery.bytes);
   return IncomingMessage{.stream = std::move(stream), .delivery = delivery};
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A receive request gets its message: the RTS header in its buffer becomes the data.
+// The receiving end of a rendezvous: replaces the RTS header in the receive buffer by the message.
 //
 // Any thread that has pinned the request.
 #pragma once
@@ -10,25 +10,28 @@
 
 namespace mh::mpi::rndv {
 
-// The library has completed the receive with `status`. If an RTS header came: gets the message, by
-// copying it or because its sender has pushed it.
+// Fetches the message of a receive that the library has completed with `status`, if an RTS header
+// came: copies the message, or waits until the sender has pushed it.
 //
-// Two receives may be started for overlapping memory. The standard forbids that, and libraries do
-// not mind. Then one message may be written over the header of another. A header that is lost in
-// this way is found in its sender's send table, by the envelope that the library reports. Limit:
-// not from other nodes; with several threads in MPI, not if the sender also sends messages of a
-// header's size with that communicator and tag.
+// The standard forbids two receives into overlapping memory, and the libraries accept them. One
+// message may then be written over the RTS header of another. The send of a header that is lost in
+// this way is found in the sender's send table, by the envelope that the library reports. Limits:
+// not from other nodes; not if the sender also sends messages of a header's size with that
+// communicator and tag. Such a receive completes as the header does, and the wait loop buffers the
+// send (buffered_sends.hpp).
 std::optional<Delivery> fetch_completed(ReceiveRequest& request, const MPI_Status& status);
 
-// The library has not said yet that the receive is complete, but a header lies in the buffer.
+// The same for a receive that the library has not reported as complete, while an RTS header lies in
+// the buffer.
 std::optional<Delivery> fetch_landed(ReceiveRequest& request);
 bool has_landed(const ReceiveRequest& request);
 
-// A header from another node lies in the buffer of a started receive: begins to receive its
-// message. Nothing is begun where the library alone can read the type.
+// Begins to receive the message of a header from another node that lies in the buffer of a started
+// receive. Nothing if there is none, or if only the library can read the type.
 std::optional<IncomingMessage> begin_incoming(const ReceiveRequest& request);
 
-// Lets the sender push to a started receive, if the buffer is contiguous and within its reach.
+// Allows the sender to push the message of a started receive, if the buffer is contiguous and the
+// sender can write it.
 void post_receive(ReceiveRequest& request);
 void unpost_receive(ReceiveRequest& request);
 

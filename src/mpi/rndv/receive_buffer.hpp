@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The buffer of a receive: an RTS header may land in it, and the message is copied to it.
+// The buffer of a receive, in which an RTS header may land, and to which the message is copied.
 //
-// A ReceiveBuffer belongs to its receive. Any thread may make one.
+// A ReceiveBuffer belongs to its receive. Any thread.
 #pragma once
 
 #include <cstddef>
@@ -27,14 +27,14 @@ struct ReceiveBuffer {
   explicit operator bool() const { return comm != nullptr; }
 };
 
-// The buffer of a receive with these arguments. Empty if no RTS header can land there: the source
-// is no other rank, or the buffer is shorter than a header.
+// The buffer of a receive with these arguments. Empty if no RTS header can land there: no other
+// rank matches the source, or the buffer is shorter than a header.
 ReceiveBuffer receive_buffer(void* address, MPI_Count count, MPI_Datatype type, int source,
                              MPI_Comm comm);
 ReceiveBuffer receive_buffer(Comm& comm, void* address, MPI_Count count, MPI_Datatype type,
                              int source);
 
-// A message of this node that is long enough for a rendezvous may arrive in the buffer.
+// A rendezvous message from a rank of this node may arrive in the buffer.
 bool may_receive_rendezvous(const ReceiveBuffer& buffer);
 
 // The buffer as one end of a copy. `layout` is the layout of the type, null if it is contiguous.

@@ -13,8 +13,12 @@ ReceiveTable receives;
 
 namespace {
 
-std::mutex g_kept_mutex;
-std::vector<MPI_Datatype> g_kept_types;  // guarded by it
+// Types that the program has freed and a started receive still needs.
+struct KeptTypes {
+  std::mutex mutex;
+  std::vector<MPI_Datatype> types;  // guarded by it
+};
+KeptTypes g_kept;
 
 // Counters are written under the table's lock, or by the only thread.
 void change(std::atomic<std::size_t>& counter, bool up) {
@@ -24,7 +28,7 @@ void change(std::atomic<std::size_t>& counter, bool up) {
 
 bool is_long(const ReceiveRequest& request) { return request.buffer.capacity >= config.threshold; }
 
-// The wait loop moves its message, and only if this rank waits.
+// Only the wait loop of this rank can copy the message.
 bool is_unposted(const ReceiveRequest& request) {
   return is_long(request) && request.posted == nullptr && !request.blocking &&
          !request.buffer.from_other_nodes_only;
@@ -36,10 +40,13 @@ bool needs_type(const ReceiveRequest& request, MPI_Datatype type) {
 
 }  // namespace
 
-ReceiveRequest& ReceiveTable::make() {
+ReceiveRequest& ReceiveTable::make(const ReceiveBuffer& buffer, const Envelope& envelope) {
   const ThreadLock hold(mutex_);
-  if (unused_ == nullptr) return *new ReceiveRequest;
-  return *std::exchange(unused_, unused_->next_in_bucket_);
+  ReceiveRequest& request =
+      unused_ == nullptr ? *new ReceiveRequest : *std::exchange(unused_, unused_->next_in_bucket_);
+  request.buffer = buffer;
+  request.envelope = envelope;
+  return request;
 }
 
 void ReceiveTable::recycle(ReceiveRequest& request) {
@@ -97,8 +104,8 @@ void ReceiveTable::enter(ReceiveRequest& request, MPI_Request handle) {
   request.handle = handle;
   ReceiveRequest** bucket = bucket_of(handle);
   for (ReceiveRequest* at = *bucket; at != nullptr; at = at->next_in_bucket_) {
-    // The request with that handle was completed by a call that is not intercepted, or by another
-    // thread, which has claimed it and has the last word on it.
+    // A call that is not intercepted has completed the request with that handle, or another thread
+    // has claimed the request and is completing it.
     if (at->handle != handle || at->claimed.load(std::memory_order_relaxed)) continue;
     set_started(*at, false);
     unlink(*at);
@@ -174,22 +181,22 @@ void ReceiveTable::keep_comm(const std::shared_ptr<Comm>& comm) {
 }
 
 bool keep_type(MPI_Datatype type) {
-  const std::lock_guard<std::mutex> hold(g_kept_mutex);
-  std::erase_if(g_kept_types, [](MPI_Datatype kept) {
+  const std::lock_guard<std::mutex> hold(g_kept.mutex);
+  std::erase_if(g_kept.types, [](MPI_Datatype kept) {
     if (receives.uses(kept)) return false;
     datatypes::forget_type(kept);
     next.Type_free(&kept);
     return true;
   });
   if (!receives.uses(type)) return false;
-  g_kept_types.push_back(type);
+  g_kept.types.push_back(type);
   return true;
 }
 
 void free_kept_types() {
-  const std::lock_guard<std::mutex> hold(g_kept_mutex);
-  for (MPI_Datatype type : g_kept_types) next.Type_free(&type);
-  g_kept_types.clear();
+  const std::lock_guard<std::mutex> hold(g_kept.mutex);
+  for (MPI_Datatype type : g_kept.types) next.Type_free(&type);
+  g_kept.types.clear();
 }
 
 }  // namespace mh::mpi::rndv

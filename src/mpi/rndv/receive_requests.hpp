@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The receive requests of the program that need a look when they complete, found by their handle.
+// The table of receive requests whose buffers an RTS header may land in, by handle.
 //
-// An RTS header may land in the buffer of such a receive. A receive that is shorter than any
-// rendezvous message is among them, because a program may send it a message that is too long.
-// Receives that no header fits into are not: the library's error is right for those. A completion
-// call asks any() first, which is one load.
+// A receive that is shorter than any rendezvous message is in the table, because the program may
+// send it a message that is too long. A receive that is shorter than a header is not: the library
+// reports that error itself. A completion call asks any() first, which is one load.
 //
-// States of a request: *started* from its start to its completion; a persistent one is *idle*
-// between. A request that the program frees while it is started is *orphaned*, and the wait loop
-// completes it.
+// A request is *started* from its start to its completion; a persistent request is *idle* between.
+// A request that the program frees while it is started is *orphaned*; the wait loop completes it.
 //
 // Threads. The table is locked where several threads may call. A thread that completes a request
-// holds a ReceiveClaim from before the library completes it, because the library gives the handle
-// away again at once. Any thread may fetch the message of a started receive, after pin() and until
-// unpin(); complete() waits for the pin.
-// Limit: a request completed by a call that is not intercepted stays until its handle comes again.
+// holds a ReceiveClaim from before the library completes it, because the library may reuse the
+// handle at once. Any thread may fetch the message of a started receive between pin() and unpin();
+// complete() waits for the pin.
+// Limit: a request that a call completes which is not intercepted stays until its handle is reused.
 #pragma once
 
 #include <array>
@@ -52,23 +50,23 @@ struct IncomingMessage {
 struct ReceiveRequest {
   MPI_Request handle = MPI_REQUEST_NULL;
   ReceiveBuffer buffer{};
-  // The message that was asked for; the true one where the library knows another, because a probe
-  // has held the message (held_messages.hpp).
+  // The envelope of the receive; of the message, if a probe has held the message
+  // (held_messages.hpp): the library then reports an envelope of ours.
   Envelope envelope{};
   bool is_held_message = false;
   bool persistent = false;
   bool started = false;
   bool orphaned = false;
-  bool blocking = false;             // the thread that waits in the call fetches the message itself
-  bool status_says_nothing = false;  // the library does not report the header's size
+  bool blocking = false;             // the thread in the blocking call fetches the message itself
+  bool status_says_nothing = false;  // the library's status has no size
   p2p::PostedReceive* posted = nullptr;  // while the sender may push
-  std::shared_ptr<Comm> kept_comm{};     // the buffer's, once the program has freed it
+  std::shared_ptr<Comm> kept_comm{};     // the communicator, once the program has freed it
 
   // Written by the thread that has pinned the request.
   std::optional<IncomingMessage> incoming{};  // from another node, begun
   std::optional<Delivery> delivery{};         // the message is in the buffer
 
-  // acquire when set, release when cleared: the next holder sees what the last one wrote.
+  // acquire when set, release when cleared: the next holder sees the writes of the last holder.
   std::atomic<bool> claimed{false};
   std::atomic<bool> pinned{false};
 
@@ -84,8 +82,8 @@ struct ReceiveRequest {
   bool unposted_ = false;  // counted as such
 };
 
-// A request that the calling thread is about to complete; empty for a handle that is not in the
-// table, or that another thread claims. Ends the claim.
+// The calling thread's claim of a request that it is about to complete. Empty for a handle that is
+// not in the table, or that another thread has claimed. The destructor ends the claim.
 class ReceiveClaim {
  public:
   ReceiveClaim() = default;
@@ -104,7 +102,7 @@ class ReceiveClaim {
   explicit operator bool() const { return request_ != nullptr; }
   ReceiveRequest* operator->() const { return request_; }
   ReceiveRequest& operator*() const { return *request_; }
-  // The request is gone.
+  // Forgets a request that no longer exists.
   void drop() { request_ = nullptr; }
 
  private:
@@ -113,38 +111,31 @@ class ReceiveClaim {
 
 class ReceiveTable {
  public:
-  // A receive is started.
+  // A receive is started; a receive that is long enough for a rendezvous message; such a receive
+  // from a rank of this node.
   [[nodiscard]] bool any() const { return started_.load(std::memory_order_relaxed) != 0; }
-  // ... that is long enough for a rendezvous message; of this node.
   [[nodiscard]] bool any_long() const { return long_.load(std::memory_order_relaxed) != 0; }
   [[nodiscard]] bool any_long_from_this_node() const {
     return local_.load(std::memory_order_relaxed) != 0;
   }
-  // The only started receive, if it is contiguous and too short for a rendezvous message. For
-  // programs with one thread in MPI; null otherwise.
-  [[nodiscard]] const ReceiveRequest* only_short() const {
-    if (started_.load(std::memory_order_relaxed) != 1 || switches.threads) return nullptr;
-    const ReceiveRequest* only = lists_[kShort];
-    return only != nullptr && only->buffer.contiguous && !only->is_held_message ? only : nullptr;
-  }
   // A receive is started, or a persistent one may be.
   [[nodiscard]] bool has_entries() const { return entries_.load(std::memory_order_relaxed) != 0; }
-  // A long receive is started whose sender cannot push: only this rank can move its message.
+  // A long receive is started whose sender cannot push: only this rank can copy the message.
   [[nodiscard]] bool needs_this_rank() const {
     return unposted_.load(std::memory_order_relaxed) != 0;
   }
 
-  // A blank request, to be filled and either entered or discarded.
-  [[nodiscard]] ReceiveRequest& make();
+  // A request for that message, to be either entered or discarded.
+  [[nodiscard]] ReceiveRequest& make(const ReceiveBuffer& buffer, const Envelope& envelope);
   void discard(ReceiveRequest& request);
-  // From now on found by its handle. The library has made, or started, the request.
+  // Enters a request that the library has made or started.
   void enter(ReceiveRequest& request, MPI_Request handle);
-  // A request in the table begins; ends, and stays if it is persistent.
   void start(ReceiveRequest& request);
+  // Ends a started request. A persistent request stays in the table.
   void finish(ReceiveRequest& request);
-  // The program has freed the request. One that is started is orphaned.
+  // The program has freed the request: a started request becomes an orphan.
   void free(ReceiveRequest& request);
-  // The handle may be another's from now on: the request goes, started or not.
+  // Removes the request, started or not: the library may reuse the handle.
   void erase(ReceiveRequest& request);
 
   [[nodiscard]] ReceiveClaim claim(MPI_Request handle) {
@@ -152,13 +143,13 @@ class ReceiveTable {
     return claim_slow(handle);
   }
 
-  // Whether a started receive still needs this datatype to place its message.
+  // Whether a request needs this datatype to write its message.
   [[nodiscard]] bool uses(MPI_Datatype type);
-  // The program frees the communicator. Started receives keep it.
+  // The program frees the communicator; its requests keep it alive.
   void keep_comm(const std::shared_ptr<Comm>& comm);
 
-  // Started receives for which wanted(request), called under the lock, is true. The caller has
-  // pinned them there, or looks at them under the lock alone. `all`: the short ones, too.
+  // The started receives for which wanted(request), called with the lock, is true. `wanted` pins
+  // every request that the caller uses afterwards. `all`: short receives too.
   template <class Wanted>
   std::vector<ReceiveRequest*> select(bool all, Wanted&& wanted) {
     const ThreadLock hold(mutex_);
@@ -189,16 +180,16 @@ class ReceiveTable {
   std::atomic<std::size_t> local_{0};  // long ones from this node
   std::atomic<std::size_t> unposted_{0};
   std::array<ReceiveRequest*, 2> lists_{};
-  ReceiveRequest* unused_ = nullptr;  // memory of requests is used again, and never given back
+  ReceiveRequest* unused_ = nullptr;  // requests are reused, and never deleted
   std::array<ReceiveRequest*, kBuckets> buckets_{};
 };
 
 [[gnu::visibility("hidden")]] extern ReceiveTable receives;
 
-// The program frees a type. True if a started receive still needs it to place its message: then
-// the type is freed once none does. Any thread.
+// The program frees a type. True if a request still needs the type: a later call frees it. Any
+// thread.
 bool keep_type(MPI_Datatype type);
-// Before the library ends: frees all types that were kept.
+// Frees all kept types, before the library ends.
 void free_kept_types();
 
 }  // namespace mh::mpi::rndv

@@ -26,55 +26,56 @@
 namespace mh::mpi::rndv {
 namespace {
 
-// What only this process knows of a slot of its send table. Written by the thread that holds the
-// slot.
-struct Sent {
+// The private part of a slot of this rank's send table. Written by the thread that holds the slot.
+struct SentMessage {
   p2p::RtsHeader header;
   MPI_Request sending = MPI_REQUEST_NULL;     // the header's own send
-  MPI_Request completion = MPI_REQUEST_NULL;  // the user's request, for MPI_Cancel
-  // The generation of the rendezvous send whose send was started last, and in the lowest bit
-  // whether a blocking call holds the slot and gives it back. All else here is written before.
-  // release: pairs with the acquire of other threads, for whom a rendezvous send that is not
-  // started is not there yet.
+  MPI_Request completion = MPI_REQUEST_NULL;  // the program's request, for MPI_Cancel
+  // The generation of the send whose RTS header was sent last; the lowest bit: a blocking call
+  // holds the slot and frees it. All other members are written before. release: pairs with the
+  // acquire of other threads, which ignore a send whose header is not sent.
   std::atomic<std::uint64_t> started{0};
   layout::LayoutPtr layout;  // null where the data is contiguous
   p2p::End from;             // the data
   bool resent = false;
-  std::uint64_t next_try = 0;  // tick of the next attempt to push
-  std::uint64_t patience = 0;  // ticks from then to the one after
+  std::uint64_t next_push = 0;      // tick of the next attempt to push
+  std::uint64_t push_interval = 0;  // ticks from that attempt to the one after it
 };
-std::array<Sent, p2p::SharedSendTable::kSlots> g_sent;
 
-// Completion messages of the last rendezvous sends, by tag: whose request each completes. For
-// MPI_Cancel, which must know a request whose rendezvous send is over. relaxed: a request is
-// cancelled by the thread that started it, or by one it told.
-struct Fin {
+// The request that the FIN with a tag completes. relaxed: the thread that started a request cancels
+// it, or a thread which that thread has told.
+struct FinTarget {
   std::atomic<MPI_Request> request{};
-  std::atomic<std::uint64_t> sequence{0};  // the rendezvous send's, plus one; 0 for none
+  std::atomic<std::uint64_t> sequence{0};  // the send's, plus one; 0 for none
 };
-std::array<Fin, tags::kSendFins.count> g_fins;
 
-struct Start {
-  std::uint64_t generation;
-  bool awaited;
+// The rendezvous sends of this process.
+struct RendezvousSends {
+  std::array<SentMessage, p2p::SharedSendTable::kSlots> by_slot;
+  // By FIN tag. MPI_Cancel needs the target of a FIN whose send is over.
+  std::array<FinTarget, tags::kSendFins.count> fins;
+  // Tick at which a rank was last seen to copy a message of this rank: it is in MPI, and fetches
+  // the other messages itself. Of the thread that runs the wait loop's steps.
+  std::array<std::uint64_t, node::kMaxRanks> copying_at{};
 };
-Start start_of(Slot slot) {
-  const std::uint64_t started = g_sent[slot].started.load(std::memory_order_acquire);
-  return {.generation = started >> 1U, .awaited = (started & 1U) != 0};
+RendezvousSends g_sends;
+
+struct StartedSend {
+  std::uint64_t generation;
+  bool is_blocking;
+};
+StartedSend started_send(Slot slot) {
+  const std::uint64_t started = g_sends.by_slot[slot].started.load(std::memory_order_acquire);
+  return {.generation = started >> 1U, .is_blocking = (started & 1U) != 0};
 }
 
-// The slot is free again.
-void give_back(Slot slot) {
+void free_slot(Slot slot) {
   if (services.pipeline_engine) services.pipeline_engine->withdraw(slot);
-  g_sent[slot].layout.reset();
+  g_sends.by_slot[slot].layout.reset();
   services.send_table.release(slot);
 }
 
-// ---- Delivering --------------------------------------------------------------------------------
-
-// When (ticks) a rank was last seen to take a rendezvous send of this one: it is in MPI, and comes
-// to the others by itself. Of the thread that does this rank's work.
-std::array<std::uint64_t, node::kMaxRanks> g_taking_at{};
+// ---- Pushing -----------------------------------------------------------------------------------
 
 // A posted receive, and the buffer it was for when it was looked at.
 struct FoundReceive {
@@ -107,7 +108,7 @@ FoundReceive find_posted(const p2p::SendSlot& send, const p2p::RtsHeader& mine) 
   return found;
 }
 
-// As copy_to(), of data that is not contiguous: packed and written, by this thread alone.
+// As copy_to(), for data that is not contiguous: this thread packs and writes it.
 bool pack_to(const memory::View& to, const p2p::End& from, std::uint64_t bytes) {
   constexpr std::uint64_t kStep = 64U << 10U;
   if (std::byte* here = services.memory->to_here(to, bytes); here != nullptr) {
@@ -127,8 +128,8 @@ bool pack_to(const memory::View& to, const p2p::End& from, std::uint64_t bytes) 
   return write(0, p2p::kRtsBytes);
 }
 
-// The message comes to the target: all but the descriptor's place by several ranks, that place
-// last, so that a failure leaves the descriptor as it was.
+// Writes the message over its RTS header in the receive buffer. Several ranks copy all but the
+// bytes of the header; this thread copies those last, so that a failure leaves the header intact.
 bool copy_to(const memory::View& to, const memory::View& from, std::uint64_t bytes) {
   constexpr std::uint64_t kHead = p2p::kRtsBytes;
   if (!copy_shared(to.at(kHead), from.at(kHead), bytes - kHead, config.order, nullptr))
@@ -137,11 +138,11 @@ bool copy_to(const memory::View& to, const memory::View& from, std::uint64_t byt
 }
 
 bool push(Slot slot, p2p::SendSlot& send) {
-  const p2p::RtsHeader mine = g_sent[slot].header;
+  const p2p::RtsHeader mine = g_sends.by_slot[slot].header;
   const auto [posted, buffer] = find_posted(send, mine);
-  // While we looked, this rendezvous send may have come to its end, and the slot to another.
+  // Meanwhile this send may have ended, and the slot may serve another.
   if (posted == nullptr || !send.take(mine.generation)) return false;
-  // Or the target may have come to another buffer.
+  // Or the entry may have been posted again for another buffer.
   if (!posted->is_of(buffer) ||
       !posted->envelope().accepts(send.communicator, config.me, send.tag)) {
     send.change(p2p::SlotState::posted);
@@ -153,9 +154,10 @@ bool push(Slot slot, p2p::SendSlot& send) {
   const memory::View to = view_of(buffer, send.to);
   const std::uint64_t bytes =
       std::min(send.bytes, posted->capacity.load(std::memory_order_relaxed));
-  const bool there = g_sent[slot].layout == nullptr ? copy_to(to, send.from, bytes)
-                                                    : pack_to(to, g_sent[slot].from, bytes);
-  if (!there) {
+  const bool is_pushed = g_sends.by_slot[slot].layout == nullptr
+                             ? copy_to(to, send.from, bytes)
+                             : pack_to(to, g_sends.by_slot[slot].from, bytes);
+  if (!is_pushed) {
     posted->state.store(p2p::PostedState::open, std::memory_order_release);
     send.change(p2p::SlotState::posted);
     return false;
@@ -167,18 +169,17 @@ bool push(Slot slot, p2p::SendSlot& send) {
 
 bool try_to_push(Slot slot, p2p::SendSlot& send, std::uint64_t now) {
   if (!config.single_copy && !config.heaps_mapped) return false;
-  Sent& sent = g_sent[slot];
-  if (start_of(slot).generation != send.generation()) return false;
-  if (now < sent.next_try) return false;
-  if (now < g_taking_at[send.to] + ticks_from_ns(tuning::kFirstPushNs)) return false;
-  sent.patience = std::min(2 * sent.patience, ticks_from_ns(tuning::kLastPushNs));
-  sent.next_try = now + sent.patience;
+  SentMessage& sent = g_sends.by_slot[slot];
+  if (started_send(slot).generation != send.generation()) return false;
+  if (now < sent.next_push) return false;
+  if (now < g_sends.copying_at[send.to] + ticks_from_ns(tuning::kFirstPushNs)) return false;
+  sent.push_interval = std::min(2 * sent.push_interval, ticks_from_ns(tuning::kLastPushNs));
+  sent.next_push = now + sent.push_interval;
   return push(slot, send);
 }
 
 // ---- Posting -----------------------------------------------------------------------------------
 
-// Remembers a send that is started.
 bool is_exchanged(SendPattern pattern) {
   if (pattern == SendPattern::nonblocking)
     return services.exchange_detector.starts_send() || receives.any_long_from_this_node();
@@ -186,16 +187,16 @@ bool is_exchanged(SendPattern pattern) {
          (pattern == SendPattern::unknown && receives.any_long_from_this_node());
 }
 
-// Its receiver copies it alone, by loads: faster than any way that asks the kernel, or that copies
-// twice, however busy both ranks are.
+// The receiver copies the message alone, by loads and stores. This is faster than a copy by the
+// kernel and than two copies, however busy both ranks are.
 bool is_mapped(const OutgoingMessage& message, const datatypes::Info& info) {
   return config.heaps_mapped && info.contiguous && message.bytes >= config.mapped_threshold &&
          heaps::hold(message.buffer, message.bytes);
 }
 
-// A contiguous message to that rank of the node. Both cores of an exchange are busy, and what
-// describing costs is not gained by overlap (docs/decisions/rendezvous); a third rank takes a hand
-// in what the kernel copies, if it is long enough.
+// A contiguous message of an exchange is left to the library: both cores are busy, and overlap does
+// not repay the cost of a rendezvous (docs/decisions/rendezvous). Unless a third rank can help the
+// kernel's copy.
 bool is_left_as_exchanged(const OutgoingMessage& message, std::uint32_t receiver) {
   if (!is_exchanged(message.pattern) || message.bytes >= config.exchange_threshold) return false;
   if (is_for_third_ranks(message.bytes) && services.node->has_idle_peer_except(receiver))
@@ -204,13 +205,13 @@ bool is_left_as_exchanged(const OutgoingMessage& message, std::uint32_t receiver
   return true;
 }
 
-// Whether somebody can move the message while this rank is in a call that does not help: its
-// receiver reads it, or lends a core to a helper of this process.
+// Whether the message can be moved while this rank is in a call that does not help: its receiver
+// reads it, or a lent core runs a helper of this process.
 bool moves_without_this_thread(const datatypes::Info& info) {
   if (info.contiguous && config.single_copy) return true;
   if (services.pipeline_engine && services.pipeline_engine->let_helpers_in()) return true;
   if (services.pipeline_engine && !services.helpers->hired())
-    return false;  // another thread is at it
+    return false;  // another thread is hiring helpers
   static std::atomic_flag said = ATOMIC_FLAG_INIT;
   if (config.me == 0 && !said.test_and_set(std::memory_order_relaxed)) {
     print_message(
@@ -221,7 +222,7 @@ bool moves_without_this_thread(const datatypes::Info& info) {
   return false;
 }
 
-// Where scattered data lie, if all ranks of the node can reach it.
+// The shape of scattered data that all ranks of the node can reach.
 std::optional<layout::Compact> shape_of(const OutgoingMessage& message) {
   if (!config.heaps_mapped || message.layout == nullptr) return std::nullopt;
   const auto shape = layout::compact_of(*message.layout, message.count);
@@ -230,8 +231,8 @@ std::optional<layout::Compact> shape_of(const OutgoingMessage& message) {
   return heaps::hold(begin, shape->reach()) ? shape : std::nullopt;
 }
 
-// A slot of the send table that says where the message is.
-std::optional<Slot> taken_slot(const OutgoingMessage& message, std::uint32_t fin_tag) {
+// Posts the message in the send table.
+std::optional<Slot> post_in_table(const OutgoingMessage& message, std::uint32_t fin_tag) {
   const Comm& comm = *comms::find(message.comm);
   const auto shape = shape_of(message);
   const Slot slot =
@@ -249,8 +250,8 @@ std::optional<Slot> taken_slot(const OutgoingMessage& message, std::uint32_t fin
     services.counters().messages_without_slot.add(1);
     return std::nullopt;
   }
-  // The light half of a fence, pairs with the heavy one in drain_rendezvous() (arrivals.cpp):
-  // either this rank sees the note, or the receiver the slot.
+  // The light half of a fence, pairs with the heavy half in drain_rendezvous() (arrivals.cpp):
+  // either this rank sees that rendezvous has ended, or the receiver sees the slot.
   std::atomic_signal_fence(std::memory_order_seq_cst);
   if (!comms::rendezvous_ended()) return slot;
   services.counters().messages_ended.add(1);
@@ -286,10 +287,10 @@ bool may_use_rendezvous(OutgoingMessage& message, MPI_Datatype type, const datat
 std::optional<Slot> post_send(const OutgoingMessage& message, std::uint32_t fin_tag,
                               MPI_Request request) {
   free_finished_sends();
-  const auto taken = taken_slot(message, fin_tag);
-  if (!taken) return std::nullopt;
-  const Slot slot = *taken;
-  Sent& sent = g_sent[slot];
+  const auto posted = post_in_table(message, fin_tag);
+  if (!posted) return std::nullopt;
+  const Slot slot = *posted;
+  SentMessage& sent = g_sends.by_slot[slot];
   sent.header = {.key = {config.key[0], config.key[1]},
                  .sender = config.me,
                  .slot = slot,
@@ -303,22 +304,21 @@ std::optional<Slot> post_send(const OutgoingMessage& message, std::uint32_t fin_
   if (services.pipeline_engine) services.pipeline_engine->announce(slot, sent.from);
   sent.completion = request;
   sent.resent = false;
-  sent.patience = ticks_from_ns(tuning::kFirstPushNs);
-  sent.next_try = ticks() + sent.patience;
+  sent.push_interval = ticks_from_ns(tuning::kFirstPushNs);
+  sent.next_push = ticks() + sent.push_interval;
   return slot;
 }
 
 int send_rts(Slot slot, const OutgoingMessage& message) {
-  Sent& sent = g_sent[slot];
+  SentMessage& sent = g_sends.by_slot[slot];
   const int code = next.Isend(&sent.header, p2p::kRtsBytes, MPI_BYTE, message.dest, message.tag,
                               message.comm, &sent.sending);
   if (code != MPI_SUCCESS) {
-    give_back(slot);
+    free_slot(slot);
     return code;
   }
   const std::uint64_t awaited = services.send_table.slot(slot).fin_tag == p2p::kNoFin ? 1 : 0;
   sent.started.store(sent.header.generation << 1U | awaited, std::memory_order_release);
-  services.send_table.slot(slot).rts_sent.store(1, std::memory_order_release);
   services.counters().messages_by_rendezvous.add(1);
   services.counters().bytes_by_rendezvous.add(message.bytes);
   return MPI_SUCCESS;
@@ -326,16 +326,16 @@ int send_rts(Slot slot, const OutgoingMessage& message) {
 
 int receive_fin(Slot slot, MPI_Request* request) {
   const auto fin_tag = static_cast<int>(services.send_table.slot(slot).fin_tag);
-  // From anyone: the receiver, or this rank itself if it pushes.
+  // MPI_ANY_SOURCE: the receiver sends the FIN, or this rank itself after a push.
   const int code =
       real.Irecv(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, fin_tag, config.node_comm, request);
   if (code == MPI_SUCCESS) {
-    g_sent[slot].completion = *request;
-    g_fins[fin_tag].request.store(*request, std::memory_order_relaxed);
-    g_fins[fin_tag].sequence.store(services.send_table.slot(slot).sequence + 1,
-                                   std::memory_order_relaxed);
+    g_sends.by_slot[slot].completion = *request;
+    g_sends.fins[fin_tag].request.store(*request, std::memory_order_relaxed);
+    g_sends.fins[fin_tag].sequence.store(services.send_table.slot(slot).sequence + 1,
+                                         std::memory_order_relaxed);
   } else {
-    give_back(slot);
+    free_slot(slot);
   }
   return code;
 }
@@ -345,38 +345,37 @@ void await_fin(Slot slot) {
   p2p::SendSlot& send = services.send_table.slot(slot);
   int looks = 0;
   wait::until_shared([&] {
-    // acquire: pairs with the receiver's last change; after it the buffer is ours again.
+    // acquire: pairs with the receiver's last change; the buffer belongs to this rank again.
     if (send.state() == p2p::SlotState::done) return true;
     if (++looks % kKickEvery == 0) kick_progress();
     return false;
   });
-  wait_request(&g_sent[slot].sending, MPI_STATUS_IGNORE);
-  give_back(slot);
+  wait_request(&g_sends.by_slot[slot].sending, MPI_STATUS_IGNORE);
+  free_slot(slot);
 }
 
 void free_finished_sends() {
   if (services.send_table.empty()) return;
-  // Who finds another at it goes on: that one may wait, and need the library for it.
-  static std::atomic_flag one_reaper = ATOMIC_FLAG_INIT;
-  if (one_reaper.test_and_set(std::memory_order_acquire)) return;
+  // One thread at a time. The others do not wait for that thread, which may wait for the library.
+  static std::atomic_flag is_busy = ATOMIC_FLAG_INIT;
+  if (is_busy.test_and_set(std::memory_order_acquire)) return;
   services.send_table.for_each([](Slot slot, p2p::SendSlot& send) {
-    const Start start = start_of(slot);
-    if (start.awaited || !send.is_done(start.generation)) return;
-    wait_request(&g_sent[slot].sending, MPI_STATUS_IGNORE);
-    give_back(slot);
+    const StartedSend started = started_send(slot);
+    if (started.is_blocking || !send.is_done(started.generation)) return;
+    wait_request(&g_sends.by_slot[slot].sending, MPI_STATUS_IGNORE);
+    free_slot(slot);
   });
-  one_reaper.clear(std::memory_order_release);
+  is_busy.clear(std::memory_order_release);
 }
 
 bool cancel_send(MPI_Request request) {
   return services.send_table.any_of([&](Slot slot, p2p::SendSlot& send) {
-    Sent& sent = g_sent[slot];
-    const Start start = start_of(slot);
-    if (start.awaited || sent.completion != request) return false;
-    // The request of a rendezvous send that is over may be complete, and its handle another's by
-    // now.
-    if (send.state_of(start.generation) == p2p::SlotState::free) return false;
-    if (!send.take(start.generation)) return true;  // its receiver has it
+    SentMessage& sent = g_sends.by_slot[slot];
+    const StartedSend started = started_send(slot);
+    if (started.is_blocking || sent.completion != request) return false;
+    // The request of a send that is over may be complete; its handle may belong to another request.
+    if (send.state_of(started.generation) == p2p::SlotState::free) return false;
+    if (!send.take(started.generation)) return true;  // the receiver has claimed it
     MPI_Status status;
     next.Cancel(&sent.sending);
     wait_request(&sent.sending, &status);
@@ -388,8 +387,8 @@ bool cancel_send(MPI_Request request) {
     }
     real.Cancel(&sent.completion);
     const auto fin_tag = static_cast<int>(send.fin_tag);
-    if (tags::kSendFins.contains(fin_tag)) g_fins[fin_tag].sequence.store(0);
-    give_back(slot);
+    if (tags::kSendFins.contains(fin_tag)) g_sends.fins[fin_tag].sequence.store(0);
+    free_slot(slot);
     return true;
   });
 }
@@ -398,9 +397,9 @@ std::optional<int> fin_tag_of(MPI_Request request) {
   std::optional<int> found;
   std::uint64_t last = 0;
   for (int tag = 0; tag < tags::kSendFins.count; ++tag) {
-    const std::uint64_t sequence = g_fins[tag].sequence.load(std::memory_order_relaxed);
+    const std::uint64_t sequence = g_sends.fins[tag].sequence.load(std::memory_order_relaxed);
     if (sequence <= last) continue;
-    if (g_fins[tag].request.load(std::memory_order_relaxed) != request) continue;
+    if (g_sends.fins[tag].request.load(std::memory_order_relaxed) != request) continue;
     last = sequence;
     found = tag;
   }
@@ -412,14 +411,14 @@ bool push_sends() {
   const std::uint64_t now = ticks();
   return services.send_table.any_of([&](Slot slot, p2p::SendSlot& send) {
     // acquire: pairs with the receiver's claim; `job` is valid from here on. If the receiver is
-    // done by now and its job slot serves another message, a chunk of that is claimed in good
-    // order.
+    // done and its job slot serves another message, this thread claims a chunk of that message,
+    // which is valid too.
     const p2p::SlotState state = send.state();
     if (state == p2p::SlotState::posted) return try_to_push(slot, send, now);
     if (state != p2p::SlotState::claimed) return false;
-    g_taking_at[send.to] = now;
+    g_sends.copying_at[send.to] = now;
     const std::uint64_t job = send.job.load(std::memory_order_relaxed);
-    if (p2p::OnPipeline::is(job)) return false;  // the pipeline engine's
+    if (p2p::OnPipeline::is(job)) return false;  // the pipeline engine moves it
     return thief().run_one_chunk(services.area(send.to).jobs.jobs[job], send.to);
   });
 }
@@ -429,8 +428,8 @@ void resend_requested() {
   services.send_table.for_each([](Slot slot, p2p::SendSlot& send) {
     // acquire: pairs with the receiver's release in receive_by_library().
     if (send.state() != p2p::SlotState::resend) return;
-    if (g_sent[slot].resent) return;
-    g_sent[slot].resent = true;
+    if (g_sends.by_slot[slot].resent) return;
+    g_sends.by_slot[slot].resent = true;
     send_by_library(slot, send);
   });
 }

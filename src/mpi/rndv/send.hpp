@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Rendezvous sends within a node: the slots of this rank's send table, the RTS headers that are
-// sent in place of the data, and what becomes of a send until its buffer is free again.
+// sent in place of the data, and each send until its buffer is free again.
 //
-// Any thread. A slot belongs to the thread that has posted it until the slot is given back. Limit:
-// SharedSendTable::kSlots sends at a time; further messages are the library's.
+// Any thread. A slot belongs to the thread that has posted it until the slot is freed. Limit:
+// SharedSendTable::kSlots sends at a time; the library sends further messages.
 #pragma once
 
 #include <cstdint>
@@ -33,17 +33,18 @@ bool may_use_rendezvous(OutgoingMessage& message, MPI_Datatype type, const datat
 std::optional<Slot> post_send(const OutgoingMessage& message, std::uint32_t fin_tag,
                               MPI_Request request = MPI_REQUEST_NULL);
 
-// Sends the RTS header on the program's communicator. On failure the slot is given back, and no FIN
-// will come.
+// Sends the RTS header on the program's communicator. On failure the slot is freed, and no FIN will
+// come.
 int send_rts(Slot slot, const OutgoingMessage& message);
 
-// Starts the receive of the FIN: the program's request of a rendezvous MPI_Isend.
+// Starts the receive of the FIN: the program's request of a rendezvous MPI_Isend. On failure the
+// slot is freed.
 int receive_fin(Slot slot, MPI_Request* request);
 
-// A blocking send waits for its FIN, and copies meanwhile. Gives the slot back.
+// Waits until the receiver has the message, helps meanwhile, and frees the slot.
 void await_fin(Slot slot);
 
-// Gives back the slots of sends that are over.
+// Frees the slots of sends that are over.
 void free_finished_sends();
 
 // MPI_Cancel of a rendezvous send that is not over. True if `request` is its request: then the send
@@ -60,11 +61,11 @@ void note_rts_sized_send(Count count, MPI_Datatype type, int dest, int tag, MPI_
     note_rts_sized_send(dest, tag, comm);
 }
 
-// Sends through the library what receivers could not reach. Part of the wait loop.
+// Sends messages through the library whose receivers could not read them. Part of the wait loop.
 void resend_requested();
 
-// The wait loop's turn for messages that this rank sends: a chunk of a message that its receiver is
-// copying, or the push of a message whose receiver does not look. True if data was moved.
+// The wait loop's step for messages that this rank sends: copies a chunk of a message whose
+// receiver is copying, or pushes a message whose receiver is outside MPI. True if data was moved.
 bool push_sends();
 
 }  // namespace mh::mpi::rndv

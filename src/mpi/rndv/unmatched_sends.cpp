@@ -2,14 +2,8 @@
 #include "mpi/rndv/unmatched_sends.hpp"
 
 #include <algorithm>
-#include <array>
-#include <atomic>
-#include <mutex>
-#include <unordered_map>
 #include <vector>
 
-#include "base/clock.hpp"
-#include "base/tuning.hpp"
 #include "mpi/job/comms.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/switches.hpp"
@@ -31,32 +25,6 @@ std::vector<PostedSend> matched_sends() {
   return found;
 }
 
-// The last header that came from a sender, by a hash of its envelope.
-struct SeenHeader {
-  std::uint64_t communicator = 0;
-  int tag = 0;
-  std::uint64_t sequence = 0;
-};
-using SeenHeaders = std::array<SeenHeader, 64>;
-std::mutex g_seen_mutex;
-std::unordered_map<std::uint32_t, SeenHeaders> g_seen;  // by sender; guarded by it
-
-bool later_header_has_come(const PostedSend& send) {
-  const ThreadLock hold(g_seen_mutex);
-  const SeenHeader& seen = g_seen[send.sender][bucket_of(send.says.communicator, send.says.tag)];
-  return send.says.ordered != 0 && seen.communicator == send.says.communicator &&
-         seen.tag == send.says.tag && send.says.sequence < seen.sequence;
-}
-
-// Each look drives the library, which has the header by then.
-bool stays_away(const PostedSend& send) {
-  constexpr int kLooks = 100;
-  for (int look = 0; look < kLooks; ++look) {
-    if (may_be_unexpected(send)) return false;
-  }
-  return true;
-}
-
 }  // namespace
 
 std::optional<PostedSend> oldest_unmatched(std::uint32_t sender, std::uint64_t communicator,
@@ -73,31 +41,6 @@ std::optional<PostedSend> oldest_unmatched(std::uint32_t sender, std::uint64_t c
   const auto oldest = std::ranges::min_element(
       found, {}, [](const PostedSend& send) { return send.says.sequence; });
   return oldest == found.end() ? std::nullopt : std::optional(*oldest);
-}
-
-void note_header_seen(const PostedSend& send) {
-  const ThreadLock hold(g_seen_mutex);
-  SeenHeader& seen = g_seen[send.sender][bucket_of(send.says.communicator, send.says.tag)];
-  seen = {
-      .communicator = send.says.communicator, .tag = send.says.tag, .sequence = send.says.sequence};
-}
-
-bool is_header_lost(const PostedSend& send) {
-  if (switches.threads) return false;
-  if (later_header_has_come(send)) return true;
-  const std::uint64_t end = send.says.posted_at + ticks_from_ns(tuning::kSettleNs);
-  p2p::SendSlot& slot = send.table_slot();
-  bool is_lost = false;
-  wait::until([&] {
-    // acquire: pairs with the release in send_rts(), before the last looks.
-    const bool is_sent = slot.rts_sent.load(std::memory_order_acquire) != 0 && ticks() > end;
-    if (!stays_away(send) || slot.state() != p2p::SlotState::posted) return true;
-    const auto oldest = oldest_unmatched(send.sender, send.says.communicator, send.says.tag);
-    if (!oldest || !(*oldest == send)) return true;  // its header lies in another buffer
-    is_lost = is_sent;
-    return is_lost;
-  });
-  return is_lost;
 }
 
 ProbeFinding identify(MPI_Comm handle, const MPI_Status& status) {

@@ -30,19 +30,27 @@ ROUND = re.compile(r"^round (\d+) ")
 
 # name: ranks, seed, rounds
 SHAPES = {"2 ranks": (2, 1, 30), "3 ranks": (3, 2, 10), "4 ranks": (4, 3, 6)}
-HELPED_FROM_4K = {"MH_HELP_THRESHOLD": "4K,4K"}
+HELPED_FROM_4K = {"MH_HELP_THRESHOLD": "4K", "MH_MAPPED_HELP_THRESHOLD": "4K"}
 # What may decide how a message goes. With more than two ranks third ones help on any machine.
 WAYS = {
     "by default": {},
-    "all described": {"MH_THRESHOLD": "64K,64K", **HELPED_FROM_4K},
-    "short ones described": {"MH_THRESHOLD": "4K,4K", **HELPED_FROM_4K},
-    "cells": {"MH_MEMORY": "cells", "MH_THRESHOLD": "4K,4K"},
-    "two nodes": {"MH_FAKE_NODES": "2", "MH_THRESHOLD": "4K,4K"},
-    "shared heap": {"MH_HEAP": "on", "MH_THRESHOLD": "4K,4K,4K", **HELPED_FROM_4K},
+    "all described": {"MH_THRESHOLD": "64K", "MH_EXCHANGE_THRESHOLD": "64K", **HELPED_FROM_4K},
+    "short ones described": {"MH_THRESHOLD": "4K", "MH_EXCHANGE_THRESHOLD": "4K", **HELPED_FROM_4K},
+    "cells": {"MH_MEMORY": "cells", "MH_THRESHOLD": "4K", "MH_EXCHANGE_THRESHOLD": "4K"},
+    "two nodes": {"MH_FAKE_NODES": "2", "MH_THRESHOLD": "4K", "MH_EXCHANGE_THRESHOLD": "4K"},
+    "shared heap": {
+        "MH_HEAP": "on",
+        "MH_THRESHOLD": "4K",
+        "MH_EXCHANGE_THRESHOLD": "4K",
+        "MH_MAPPED_THRESHOLD": "4K",
+        **HELPED_FROM_4K,
+    },
     "shared heap alone": {
         "MH_HEAP": "on",
         "MH_MEMORY": "mapped",
-        "MH_THRESHOLD": "4K,4K,4K",
+        "MH_THRESHOLD": "4K",
+        "MH_EXCHANGE_THRESHOLD": "4K",
+        "MH_MAPPED_THRESHOLD": "4K",
         **HELPED_FROM_4K,
     },
 }

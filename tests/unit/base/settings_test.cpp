@@ -27,7 +27,7 @@ TEST(Settings, defaults_are_those_of_the_table) {
   const LoadedSettings loaded = from({});
   EXPECT_TRUE(loaded.warnings.empty());
   EXPECT_TRUE(loaded.settings.enable);
-  EXPECT_EQ(loaded.settings.threshold.one_way, 65536U);
+  EXPECT_EQ(loaded.settings.threshold, 65536U);
   EXPECT_EQ(loaded.settings.strategy, Strategy::throughput);
   EXPECT_EQ(loaded.settings.post_comm_access, AccessOrder::random);
   EXPECT_EQ(loaded.settings.memory, MemoryPath::automatic);
@@ -65,11 +65,11 @@ TEST(Settings, the_key_of_the_heap_is_no_mistake) {
 }
 
 TEST(Settings, sizes_take_binary_suffixes) {
-  EXPECT_EQ(from({{"MH_THRESHOLD", "128K"}}).settings.threshold.one_way, 128U << 10U);
-  EXPECT_EQ(from({{"MH_THRESHOLD", "2M"}}).settings.threshold.one_way, 2U << 20U);
-  EXPECT_EQ(from({{"MH_THRESHOLD", "1g"}}).settings.threshold.one_way, 1U << 30U);
-  EXPECT_EQ(from({{"MH_THRESHOLD", "64KiB"}}).settings.threshold.one_way, 64U << 10U);
-  EXPECT_EQ(from({{"MH_THRESHOLD", " 70000 "}}).settings.threshold.one_way, 70000U);
+  EXPECT_EQ(from({{"MH_THRESHOLD", "128K"}}).settings.threshold, 128U << 10U);
+  EXPECT_EQ(from({{"MH_THRESHOLD", "2M"}}).settings.threshold, 2U << 20U);
+  EXPECT_EQ(from({{"MH_THRESHOLD", "1g"}}).settings.threshold, 1U << 30U);
+  EXPECT_EQ(from({{"MH_THRESHOLD", "64KiB"}}).settings.threshold, 64U << 10U);
+  EXPECT_EQ(from({{"MH_THRESHOLD", " 70000 "}}).settings.threshold, 70000U);
 }
 
 // Expects that `field` accepts these words, a word for each value.
@@ -141,33 +141,25 @@ TEST(Settings, a_bad_value_is_one_line_with_key_value_what_is_accepted_and_the_d
             "(default 1)");
 }
 
-TEST(Settings, thresholds_may_be_left_out_from_the_end) {
-  EXPECT_EQ(from({}).settings.threshold.exchanged, 8U << 20U);
-  const LoadedSettings one = from({{"MH_THRESHOLD", "128K"}}, "MH_THRESHOLD=64K,1M");
-  EXPECT_EQ(one.settings.threshold.one_way, 128U << 10U);
-  EXPECT_EQ(one.settings.threshold.exchanged, 1U << 20U);
-  const LoadedSettings two = from({{"MH_THRESHOLD", " 32K , 2M "}});
-  EXPECT_EQ(two.settings.threshold.one_way, 32U << 10U);
-  EXPECT_EQ(two.settings.threshold.exchanged, 2U << 20U);
-  EXPECT_EQ(two.settings.threshold.mapped, 16U << 10U);
-  EXPECT_EQ(from({{"MH_THRESHOLD", "32K,2M,8K"}}).settings.threshold.mapped, 8U << 10U);
-  EXPECT_EQ(warning({{"MH_THRESHOLD", "64K,1"}}),
-            "MH_THRESHOLD=64K,1 is not accepted, ignored; MH_THRESHOLD takes one to three sizes of "
-            "at least 1024, as in 64K,8M,16K (default 64K,8M,16K)");
-  EXPECT_EQ(from({{"MH_HELP_THRESHOLD", "2M"}}).settings.help_threshold.by_kernel, 2U << 20U);
-  EXPECT_EQ(from({{"MH_HELP_THRESHOLD", "2M"}}).settings.help_threshold.mapped, 1U << 20U);
-  EXPECT_EQ(from({{"MH_HELP_THRESHOLD", "2M,64K"}}).settings.help_threshold.mapped, 64U << 10U);
-  EXPECT_EQ(from({{"MH_HELP_THRESHOLD", "2M,64K,1K"}}).warnings.size(), 1U);
-  for (const char* bad : {"64K,", ",64K", "64K,8M,1", "64K,8M,9M,9M", "64K 8M"}) {
-    EXPECT_EQ(warning({{"MH_THRESHOLD", bad}}).find("MH_THRESHOLD="), 0U) << bad;
-  }
+TEST(Settings, each_threshold_is_one_size) {
+  const Settings standard = from({}).settings;
+  EXPECT_EQ(standard.threshold, 64U << 10U);
+  EXPECT_EQ(standard.exchange_threshold, 8U << 20U);
+  EXPECT_EQ(standard.mapped_threshold, 16U << 10U);
+  EXPECT_EQ(standard.help_threshold, 4U << 20U);
+  EXPECT_EQ(standard.mapped_help_threshold, 1U << 20U);
+  EXPECT_EQ(from({{"MH_EXCHANGE_THRESHOLD", " 2M "}}).settings.exchange_threshold, 2U << 20U);
+  EXPECT_EQ(from({{"MH_MAPPED_HELP_THRESHOLD", "64K"}}).settings.mapped_help_threshold, 64U << 10U);
+  EXPECT_EQ(warning({{"MH_THRESHOLD", "64K,8M"}}),
+            "MH_THRESHOLD=64K,8M is not accepted, ignored; MH_THRESHOLD takes a size such as 65536 "
+            "or 64K of at least 1024 (default 64K)");
 }
 
 TEST(Settings, a_bad_value_leaves_the_default) {
   for (const char* bad :
        {"", "abc", "12Q", "-5", "64KX", "99999999999999999999", "17179869184G", "512"}) {
     const LoadedSettings loaded = from({{"MH_THRESHOLD", bad}});
-    EXPECT_EQ(loaded.settings.threshold.one_way, 65536U) << bad;
+    EXPECT_EQ(loaded.settings.threshold, 65536U) << bad;
     EXPECT_EQ(loaded.warnings.size(), 1U) << bad;
   }
   for (const char* bad : {"-1", "nan", "inf", "2x", "1e9"}) {
@@ -217,14 +209,13 @@ TEST(Settings, the_tune_file_is_below_the_environment_and_above_the_default) {
   const std::string tune = "# made by mh tune\n\nMH_THRESHOLD = 96K\r\nMH_SATURATE=7\n";
   const LoadedSettings both = from({{"MH_THRESHOLD", "32K"}}, tune);
   EXPECT_TRUE(both.warnings.empty());
-  EXPECT_EQ(both.settings.threshold.one_way, 32U << 10U);
+  EXPECT_EQ(both.settings.threshold, 32U << 10U);
   EXPECT_EQ(both.settings.saturate_ranks, 7U);
-  EXPECT_EQ(from({}, tune).settings.threshold.one_way, 96U << 10U);
+  EXPECT_EQ(from({}, tune).settings.threshold, 96U << 10U);
 }
 
 TEST(Settings, a_bad_value_in_the_environment_leaves_that_of_the_tune_file) {
-  EXPECT_EQ(from({{"MH_THRESHOLD", "many"}}, "MH_THRESHOLD=96K").settings.threshold.one_way,
-            96U << 10U);
+  EXPECT_EQ(from({{"MH_THRESHOLD", "many"}}, "MH_THRESHOLD=96K").settings.threshold, 96U << 10U);
 }
 
 TEST(Settings, a_bad_line_of_the_tune_file_is_named_by_file_and_line) {
