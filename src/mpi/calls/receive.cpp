@@ -29,12 +29,12 @@ using rndv::receives;
 template <class Count>
 int start_held(void* buffer, Count count, MPI_Datatype type, rndv::HeldMessage& held,
                ReceiveRequest& request, MPI_Request* handle) {
-  request.is_held_message = true;
-  request.envelope = held.envelope;
+  request.is_held_message = held.is_renewed;
+  request.envelope = held.envelope();
   request.kept_comm = held.comm;
   request.buffer = {};
-  if (held.comm) {
-    request.buffer = rndv::receive_buffer(*held.comm, buffer, count, type, held.envelope.source);
+  if (held.comm && held.is_renewed) {
+    request.buffer = rndv::receive_buffer(*held.comm, buffer, count, type, held.status.MPI_SOURCE);
   }
   const int code = by_count::Imrecv(next, buffer, count, type, &held.message, handle);
   // A receive without room for the header will fail, and nobody will read the message.
@@ -47,10 +47,11 @@ int start(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI
           ReceiveRequest& request, MPI_Request* handle) {
   request.buffer = rndv::receive_buffer(buffer, count, type, source, comm);
   request.envelope = {.source = source, .tag = tag};
-  if (rndv::held_message_count.load(std::memory_order_relaxed) != 0) [[unlikely]] {
-    if (auto held = rndv::take_held(source, tag, comm))
-      return start_held(buffer, count, type, *held, request, handle);
-  }
+  if (!rndv::may_be_held()) [[likely]]
+    return by_count::Irecv(next, buffer, count, type, source, tag, comm, handle);
+  const rndv::MatchingStep step(rndv::MatchingStep::Kind::shared);
+  if (auto held = rndv::take_held(source, tag, comm))
+    return start_held(buffer, count, type, *held, request, handle);
   return by_count::Irecv(next, buffer, count, type, source, tag, comm, handle);
 }
 
@@ -215,8 +216,7 @@ template <class Count>
 int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
                   MPI_Request* handle) {
   // Too short for a header: nothing is left to do after the library's call, which is a jump.
-  if (datatypes::known(count, type).bytes < p2p::kRtsBytes &&
-      rndv::held_message_count.load(std::memory_order_relaxed) == 0) [[likely]] {
+  if (datatypes::known(count, type).bytes < p2p::kRtsBytes && !rndv::may_be_held()) [[likely]] {
     return by_count::Irecv(next, buffer, count, type, source, tag, comm, handle);
   }
   return start_any_receive(buffer, count, type, source, tag, comm, handle);

@@ -29,7 +29,7 @@ inline bool is_short(std::uint64_t bytes) { return bytes < config.threshold || !
 inline bool nothing_long_under_way() {
   return services.send_table.empty() && !rndv::receives.any_long() &&
          detached_operations.load(std::memory_order_relaxed) == 0 &&
-         rndv::held_message_count.load(std::memory_order_relaxed) == 0;
+         !rndv::may_be_held();
 }
 
 inline bool nothing_under_way() { return !rndv::receives.any() && nothing_long_under_way(); }
