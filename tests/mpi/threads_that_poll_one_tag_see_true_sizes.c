@@ -55,8 +55,9 @@ static void receive_one(int way, int source, int tag, unsigned char* data) {
   while (way == 1 && !flag) MPI_Improbe(source, tag, comm, &flag, &message, &status);
   if (way == 2) MPI_Probe(source, tag, comm, &status);
   if (way == 3) MPI_Mprobe(source, tag, comm, &message, &status);
-  check_status(&status, 0, TAG, bytes);
+  CHECK(status.MPI_TAG == TAG, "way %d of a probe says tag %d", way, status.MPI_TAG);
   MPI_Get_count(&status, MPI_BYTE, &count);
+  CHECK(count == bytes, "way %d of a probe says %d bytes, not %d", way, count, bytes);
   if (message == MPI_MESSAGE_NULL) {
     MPI_Recv(data, count, MPI_BYTE, source, tag, comm, &status);
   } else {

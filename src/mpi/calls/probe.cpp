@@ -26,12 +26,10 @@ struct Probe {
   int code = MPI_SUCCESS;
 };
 
-// The part of a look that another thread may do for the caller. True if there is a message, or an
-// error.
-bool look_once(Probe& probe) {
+// A look into the library, or at held messages, as one step.
+bool look_in(rndv::MatchingStep::Kind kind, Probe& probe) {
   auto& [source, tag, comm, users_status, message, status, is_held, flag, code] = probe;
-  rndv::note_probe();
-  const rndv::MatchingStep step(rndv::MatchingStep::Kind::shared);
+  const rndv::MatchingStep step(kind);
   is_held = rndv::report_held(source, tag, comm, users_status);
   if (is_held) {
     flag = 1;
@@ -40,6 +38,18 @@ bool look_once(Probe& probe) {
   code = message == nullptr ? next.Iprobe(source, tag, comm, &flag, status.get())
                             : next.Improbe(source, tag, comm, &flag, message, status.get());
   return flag != 0 || code != MPI_SUCCESS;
+}
+
+// The part of a look that another thread may do for the caller. True if there is a message, or an
+// error.
+bool look_once(Probe& probe) {
+  using Kind = rndv::MatchingStep::Kind;
+  rndv::note_probe();
+  if (!look_in(Kind::shared, probe)) return false;
+  if (!switches.threads || probe.message != nullptr || probe.is_held) return true;
+  // Open MPI reads the status after its lock: another thread may have received the message, and
+  // another message may lie in its memory.
+  return look_in(Kind::exclusive, probe);
 }
 
 void report(Probe& probe) {
