@@ -45,4 +45,4 @@ def test_statuses_are_as_plain(
     words = ["errors"] if outcome == "errors" else []
     plain = lines_of(mpi, Arm("plain"), words, {})
     found = differences(plain, lines_of(mpi, helped, words, SETTINGS[settings]))
-    assert not found, f"{len(found)} of {len(plain)} lines differ\n" + "\n".join(found)
+    assert not found, f"{len(found)} of {len(plain)} lines differ\n" + "\n".join(found[:40])
