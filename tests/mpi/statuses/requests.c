@@ -276,6 +276,7 @@ static void make(Kind kind, int tag, MPI_Request* request) {
 
 typedef struct {
   int count;
+  Kind kinds[MOST];
   MPI_Request requests[MOST], before[MOST];
   MPI_Status statuses[MOST];
   int code, flag, index, found, indices[MOST];
@@ -327,7 +328,36 @@ static void complete(Call call, Outcome* out) {
   } while (out->code == MPI_SUCCESS && (out->flag == 0 || (call == Testsome && out->found == 0)));
 }
 
-static void print_outcome(const Outcome* out) {
+// The standard leaves open what the status of a send, of a collective or of a cancelled receive says
+// of a message, and libraries leave what was there.
+static bool has_a_message(Kind kind) {
+  if (kind == TO_NOBODY || kind == LARGE_TO_NOBODY || kind == PARTITIONED_SEND) return false;
+  if (kind >= CANCELLED && kind <= INIT_CANCELLED) return false;
+  return !(kind >= BARRIER && kind <= LARGE_SUM) && (!rank_0_sends(kind) || kind == ENDED_SEND ||
+                                                     kind == ENDED_LARGE_SEND);
+}
+
+static void print_status_of(Kind kind, const MPI_Status* status) {
+  int cancelled = 0;
+  if (has_a_message(kind)) {
+    print_status(status);
+    return;
+  }
+  MPI_Test_cancelled(status, &cancelled);
+  print(" cancelled %d error %x", kind >= CANCELLED && kind <= INIT_CANCELLED ? cancelled : 0,
+        (unsigned)status->MPI_ERROR);
+}
+
+// The kind of the request that status i belongs to.
+static Kind kind_of_status(Call call, const Outcome* out, int i) {
+  int at = i;
+  if (call == Wait || call == Test || call == Get_status) at = out->count - 1;
+  if (call == Waitany || call == Testany) at = i == 0 ? out->index : -1;
+  if (call == Waitsome || call == Testsome) at = i < out->found ? out->indices[i] : -1;
+  return at >= 0 && at < out->count ? out->kinds[at] : NULL_REQUEST;
+}
+
+static void print_outcome(Call call, const Outcome* out) {
   print(" class %d flag %d index %d found %d indices", class_of(out->code), out->flag, out->index,
         out->found);
   for (int i = 0; i < out->count; ++i) print(" %d", out->indices[i]);
@@ -339,21 +369,27 @@ static void print_outcome(const Outcome* out) {
                                                          : "other");
   }
   print(" statuses");
-  for (int i = 0; i < out->count || i == 0; ++i) print_status(&out->statuses[i]);
+  for (int i = 0; i < out->count || i == 0; ++i) {
+    print_status_of(kind_of_status(call, out, i), &out->statuses[i]);
+  }
 }
 
 static bool wants_neighbours(Call call) { return call >= Waitany && call <= Testall; }
 
+static void add(Kind kind, int tag, Outcome* out) {
+  out->kinds[out->count] = kind;
+  make(kind, tag, &out->requests[out->count++]);
+}
+
 static void make_array(Kind kind, Array array, Outcome* out) {
   out->count = 0;
   if (kind == NOTHING) return;
-  if (array == AFTER_NULL || array == BETWEEN) make(NULL_REQUEST, 0, &out->requests[out->count++]);
-  if (array == AFTER_INACTIVE || array == BETWEEN)
-    make(INACTIVE_RECEIVE, 7, &out->requests[out->count++]);
-  make(kind, 0, &out->requests[out->count++]);
-  if (array == TWICE) make(kind, 1, &out->requests[out->count++]);
-  if (array == BETWEEN) make(INACTIVE_LARGE_SEND, 7, &out->requests[out->count++]);
-  if (array == BETWEEN) make(NULL_REQUEST, 0, &out->requests[out->count++]);
+  if (array == AFTER_NULL || array == BETWEEN) add(NULL_REQUEST, 0, out);
+  if (array == AFTER_INACTIVE || array == BETWEEN) add(INACTIVE_RECEIVE, 7, out);
+  add(kind, 0, out);
+  if (array == TWICE) add(kind, 1, out);
+  if (array == BETWEEN) add(INACTIVE_LARGE_SEND, 7, out);
+  if (array == BETWEEN) add(NULL_REQUEST, 0, out);
   memcpy(out->before, out->requests, sizeof out->before);
 }
 
@@ -375,11 +411,11 @@ static void show(Kind kind, Call call, Array array) {
   print("%s %s %s:", call_names[call], array_names[array], kind_names[kind]);
   make_array(kind, array, &out);
   complete(call, &out);
-  print_outcome(&out);
+  print_outcome(call, &out);
   if (call == Get_status) {
     complete(Wait, &out);
     print(" then");
-    print_outcome(&out);
+    print_outcome(Wait, &out);
   }
   print("\n");
   end_array(&out);
