@@ -92,14 +92,29 @@ struct PackedCopy {
   MPI_Datatype type{};
 };
 
+// MPI_Sendrecv_replace of MPICH writes MPI_ERROR; other libraries leave it alone.
+bool replacing_writes_error() {
+  static const bool writes = [] {
+    MPI_Status status{};
+    status.MPI_ERROR = MPI_ERR_OTHER;
+    real.Sendrecv_replace(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, MPI_PROC_NULL, 0, MPI_COMM_SELF,
+                          &status);
+    return status.MPI_ERROR == MPI_SUCCESS;
+  }();
+  return writes;
+}
+
 template <class Count>
 int send_and_receive_in_place(void* buffer, Count count, MPI_Datatype type, int dest, int send_tag,
                               int source, int receive_tag, MPI_Comm comm, MPI_Status* status) {
   PackedCopy<Count> copy;
   const int code = copy.pack(buffer, count, type, comm);
   if (code != MPI_SUCCESS) return code;
-  return send_and_receive(copy.bytes.get(), copy.count, copy.type, dest, send_tag, buffer, count,
-                          type, source, receive_tag, comm, status);
+  const int exchanged = send_and_receive(copy.bytes.get(), copy.count, copy.type, dest, send_tag,
+                                         buffer, count, type, source, receive_tag, comm, status);
+  if (status != MPI_STATUS_IGNORE && replacing_writes_error())
+    real.Error_class(exchanged, &status->MPI_ERROR);
+  return exchanged;
 }
 
 }  // namespace

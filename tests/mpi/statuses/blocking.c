@@ -42,7 +42,13 @@ static void answer(Call call, const Case* one) {
 
 static void print_message(const char* call, int code, int flag, MPI_Message message,
                           const MPI_Status* status) {
-  print(" %s class %d flag %d message %s", call, class_of(code), flag, name_of(message));
+  print(" %s class %d flag %d", call, class_of(code), flag);
+  // The standard leaves open what a failed call says of the message.
+  if (code != MPI_SUCCESS) {
+    print(" source %d error %d", status->MPI_SOURCE, status->MPI_ERROR);
+    return;
+  }
+  print(" message %s", name_of(message));
   print_status(status);
 }
 

@@ -329,7 +329,7 @@ static void complete(Call call, Outcome* out) {
 }
 
 // The standard leaves open what the status of a send, of a collective or of a cancelled receive says
-// of a message, and libraries leave what was there.
+// of a message, and how many bytes of one that was cut. Libraries leave what was there.
 static bool has_a_message(Kind kind) {
   if (kind == TO_NOBODY || kind == LARGE_TO_NOBODY || kind == PARTITIONED_SEND) return false;
   if (kind >= CANCELLED && kind <= INIT_CANCELLED) return false;
@@ -339,6 +339,10 @@ static bool has_a_message(Kind kind) {
 
 static void print_status_of(Kind kind, const MPI_Status* status) {
   int cancelled = 0;
+  if (kind > KIND_COUNT) {
+    print(" source %d error %d", status->MPI_SOURCE, status->MPI_ERROR);
+    return;
+  }
   if (has_a_message(kind)) {
     print_status(status);
     return;
@@ -431,6 +435,8 @@ static bool has_a_meaning(Kind kind, Call call, Array array) {
   if (kind == ISENDRECV || kind == LARGE_ISENDRECV) return false;
   if (call == Testall && (kind == PARTITIONED_SEND || kind == PARTITIONED_RECEIVE)) return false;
 #endif
+  // After an error, libraries say of the other requests that they are pending, or look at them.
+  if (kind > KIND_COUNT && (call == Waitall || call == Testall)) return array == ALONE;
   // How many are complete is a matter of time.
   return array != TWICE || call == Waitall || call == Testall;
 }
