@@ -45,7 +45,7 @@ static void print_message(const char* call, int code, int flag, MPI_Message mess
   print(" %s class %d flag %d", call, class_of(code), flag);
   // The standard leaves open what a failed call says of the message.
   if (code != MPI_SUCCESS) {
-    print(" source %d error %d", status->MPI_SOURCE, status->MPI_ERROR);
+    print_error(status);
     return;
   }
   print(" message %s", name_of(message));

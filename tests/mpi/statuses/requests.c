@@ -340,7 +340,7 @@ static bool has_a_message(Kind kind) {
 static void print_status_of(Kind kind, const MPI_Status* status) {
   int cancelled = 0;
   if (kind > KIND_COUNT) {
-    print(" source %d error %d", status->MPI_SOURCE, status->MPI_ERROR);
+    print_error(status);
     return;
   }
   if (has_a_message(kind)) {
@@ -437,6 +437,8 @@ static bool has_a_meaning(Kind kind, Call call, Array array) {
 #endif
   // After an error, libraries say of the other requests that they are pending, or look at them.
   if (kind > KIND_COUNT && (call == Waitall || call == Testall)) return array == ALONE;
+  // Open MPI frees an inactive request, too, whose memory a failed one had before.
+  if (kind > KIND_COUNT && array != AFTER_NULL && is_open_mpi()) return array == ALONE;
   // How many are complete is a matter of time.
   return array != TWICE || call == Waitall || call == Testall;
 }

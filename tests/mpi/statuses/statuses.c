@@ -39,6 +39,17 @@ void print_status(const MPI_Status* status) {
   }
 }
 
+void print_error(const MPI_Status* status) {
+  const MPI_Status fresh = fresh_status();
+  const bool is_written = status->MPI_ERROR != fresh.MPI_ERROR;
+  print(" source %d error", status->MPI_SOURCE);
+  if (is_written) {
+    print(" %d", class_of(status->MPI_ERROR));
+  } else {
+    print(" untouched");
+  }
+}
+
 MPI_Status fresh_status(void) {
   MPI_Status status;
   memset(&status, 0x5a, sizeof status);

@@ -14,6 +14,8 @@
 // Adds to the text that rank 0 prints at the end.
 void print(const char* format, ...) __attribute__((format(printf, 1, 2)));
 void print_status(const MPI_Status* status);
+// Of a failed call: where from, and the class of the error.
+void print_error(const MPI_Status* status);
 MPI_Status fresh_status(void);  // every byte is 0x5a
 
 // ---- requests.c ----
