@@ -15,7 +15,11 @@ from manyhands_bench.mpis import MpiBuild
 
 SOURCES = sorted((Path(__file__).parent / "statuses").glob("*.c"))
 EVERYTHING_LONG = {"MH_THRESHOLD": "64K,64K", "MH_HELP_THRESHOLD": "64K,16K"}
-SETTINGS = {"forced": EVERYTHING_LONG, "default": {}, "no memory": {**EVERYTHING_LONG, "MH_MEMORY": "none"}}
+SETTINGS = {
+    "forced": EVERYTHING_LONG,
+    "default": {},
+    "no memory": {**EVERYTHING_LONG, "MH_MEMORY": "none"},
+}
 
 
 def lines_of(mpi: MpiBuild, arm: Arm, words: list[str], env: dict[str, str]) -> dict[str, str]:
@@ -36,12 +40,10 @@ def differences(plain: dict[str, str], helped: dict[str, str]) -> list[str]:
 
 
 @pytest.mark.parametrize("outcome", ["success", "errors"])
-@pytest.mark.parametrize("settings", SETTINGS)
-def test_statuses_are_as_plain(
-    mpi: MpiBuild, helped: Arm, settings: str, outcome: str
-) -> None:
-    if settings == "no memory" and mpi.name not in QUICK:
-        pytest.skip("a setting of ours has the same effect under every MPI")
+@pytest.mark.parametrize(
+    "settings", ["forced", "default", pytest.param("no memory", marks=pytest.mark.under(*QUICK))]
+)
+def test_statuses_are_as_plain(mpi: MpiBuild, helped: Arm, settings: str, outcome: str) -> None:
     words = ["errors"] if outcome == "errors" else []
     plain = lines_of(mpi, Arm("plain"), words, {})
     found = differences(plain, lines_of(mpi, helped, words, SETTINGS[settings]))

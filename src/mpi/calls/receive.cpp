@@ -225,6 +225,8 @@ int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int 
 template <class Count>
 int receive_matched(void* buffer, Count count, MPI_Datatype type, MPI_Message* message,
                     MPI_Status* status) {
+  if (*message == MPI_MESSAGE_NO_PROC)
+    return by_count::Mrecv(next, buffer, count, type, message, status);
   ReceiveRequest& request = receives.make();
   BlockingReceive receive;
   const int code = start_matched(buffer, count, type, message, request, &receive.request);
