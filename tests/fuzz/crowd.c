@@ -115,8 +115,20 @@ static void* send_all(void* argument) {
 
 // ---- receiving ----------------------------------------------------------------------------------
 
+// Open MPI reads the status of a message that it leaves in place after its lock, when another thread
+// may have received the message. With the library in front the status is true.
+static bool tells_the_truth(const char* call) {
+#ifdef OPEN_MPI
+  return getenv("LD_PRELOAD") != NULL || strstr(call, "mprobe") != NULL ||
+         strstr(call, "Mprobe") != NULL;
+#else
+  return call != NULL;
+#endif
+}
+
 static void check_size(const Crowd* crowd, const MPI_Status* status, const char* call) {
   int count = -7;
+  if (!tells_the_truth(call)) return;
   TRY(MPI_Get_count(status, MPI_BYTE, &count));
   for (int i = 0; i < SIZES; ++i) {
     if (count == crowd->sizes[i]) return;
