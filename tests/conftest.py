@@ -36,10 +36,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--heap", action="store_true", help="with MH_HEAP=on in helped runs")
     group.addoption("--slow", action="store_true", help="the tests marked slow as well")
     group.addoption("--fuzz-seed", type=int, default=None, help="one seed instead of many")
+    group.addoption("--fuzz-new-seed", action="store_true", help="one that was never used")
     group.addoption("--fuzz-rounds", type=int, default=None, help="rounds of a fuzz run")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.option.fuzz_new_seed and config.option.fuzz_seed is None:
+        config.option.fuzz_seed = int.from_bytes(os.urandom(4), "big")
     for name, value in OPEN_MPI_WITHIN_A_MACHINE.items():
         os.environ.setdefault(name, value)
     config.addinivalue_line("markers", "slow: too long for continuous integration")

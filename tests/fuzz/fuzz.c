@@ -3,7 +3,7 @@
 // A differential fuzzer for point-to-point messages (and the collectives between them).
 //
 // usage: mpiexec -n N fuzz [--seed S] [--rounds R] [--first-round F] [--steps K] [--max-bytes B]
-//                          [--threads T] [--timeout SECONDS] [--stats] [--verbose] [--list]
+//                          [--threads T] [--crowd T] [--timeout SECONDS] [--stats] [--verbose] [--list]
 //
 // On success rank 0 prints one line: messages, bytes, and a hash over all that was observed. The
 // hash depends on the seed and the options alone, so it is the same under every MPI library of the
@@ -77,6 +77,8 @@ static int parse(int argc, char** argv) {
         options.max_bytes = (size_t)value;
       else if (strcmp(word, "--threads") == 0)
         options.threads = (int)value;
+      else if (strcmp(word, "--crowd") == 0)
+        options.crowd = (int)value;
       else if (strcmp(word, "--timeout") == 0)
         options.timeout_s = (int)value;
       else
@@ -92,7 +94,11 @@ static void* play(void* argument) {
     if (options.verbose && player->rank == 0) {
       fprintf(stderr, "fuzz: player %d round %d\n", player->thread, options.first_round + i);
     }
-    play_round(player, options.first_round + i);
+    if (options.crowd > 0) {
+      play_crowd(player, options.first_round + i);
+    } else {
+      play_round(player, options.first_round + i);
+    }
     watch_progress();
   }
   return NULL;
@@ -156,7 +162,8 @@ static void report(Player* players, int count) {
 int main(int argc, char** argv) {
   int early = parse(argc, argv);
   if (early >= 0) return early;
-  int wanted = options.threads > 0 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, provided;
+  const bool has_threads = options.threads > 0 || options.crowd > 0;
+  int wanted = has_threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, provided;
   MPI_Init_thread(&argc, &argv, wanted, &provided);
   if (provided < wanted) {
     printf("SKIP this MPI library has no MPI_THREAD_MULTIPLE\n");
@@ -165,6 +172,7 @@ int main(int argc, char** argv) {
   }
   int count = options.threads > 0 ? options.threads : 1;
   if (count > 64) return usage("--threads");
+  if (options.crowd > 16) return usage("--crowd");
   Player* players = calloc((size_t)count, sizeof *players);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);

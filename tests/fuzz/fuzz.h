@@ -31,6 +31,7 @@ typedef struct {
   int first_round, rounds;
   size_t max_bytes;
   int threads;    // 0: one player, the main thread
+  int crowd;      // threads of each rank that share a tag; 0: rounds by plan
   int timeout_s;  // without a finished round
   int steps;      // per round, about
   bool stats;
@@ -179,6 +180,9 @@ void comms_free(Player* player);
 // ---- collect.c ----
 void play_collective(Player* player, const Step* step);
 void finish_request(Player* player, MPI_Request* request, MPI_Status* status);
+
+// ---- crowd.c ----
+void play_crowd(Player* player, int round);
 
 // ---- pack.c ----
 void play_pack(Player* player, const Step* step);

@@ -26,6 +26,7 @@ SHAPES = {
     "3 ranks": (3, "--seed 3 --rounds 6"),
     "5 ranks": (5, "--seed 5 --rounds 2"),
     "threads": (2, "--seed 6 --rounds 2 --threads 3"),
+    "crowds": (2, "--seed 7 --rounds 6 --crowd 4"),
 }
 # Of each way to memory on each machine: sixteen runs under a library, so each is half as long.
 WAYS_SHAPE = (2, "--seed 1 --rounds 10")
@@ -45,6 +46,7 @@ LONG_SHAPES = {
     "4 ranks, long": (4, "--seed 12 --rounds 60"),
     "6 ranks, long": (6, "--seed 13 --rounds 30"),
     "threads, long": (3, "--seed 14 --rounds 30 --threads 4"),
+    "crowds, long": (3, "--seed 15 --rounds 60 --crowd 5"),
 }
 # Ways to reach memory, besides the one that is found by itself (values of MH_MEMORY). They are
 # ours, not the MPI's, so the short set asks for them where launchers are quick.

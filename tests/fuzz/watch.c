@@ -40,12 +40,12 @@ static int place(const Player* player, char* out, size_t room) {
   return snprintf(out, room,
                   "fuzz: rank %d player %d round %d step %d (%s): %s, %d pending; %s\n"
                   "fuzz: repeat with --seed %llu --first-round %d --rounds 1 --steps %d "
-                  "--max-bytes %zu --threads %d, ranks %d\n",
+                  "--max-bytes %zu --threads %d --crowd %d, ranks %d\n",
                   player->rank, player->thread, player->round, player->step,
                   player->now != NULL ? step_names[player->now->kind] : "?",
                   player->doing != NULL ? player->doing : "?", player->pending_count, what,
                   (unsigned long long)options.seed, player->round, options.steps, options.max_bytes,
-                  options.threads, player->ranks);
+                  options.threads, options.crowd, player->ranks);
 }
 
 static void say(const char* text, int length) {

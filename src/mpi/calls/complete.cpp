@@ -76,7 +76,11 @@ int test_any(int count, MPI_Request* requests, int* index, int* flag, MPI_Status
 
 int wait_any(int count, MPI_Request* requests, int* index, MPI_Status* status) {
   int flag = 0;
-  return complete_any(Looks::until_found, count, requests, index, &flag, status);
+  const int code = complete_any(Looks::until_found, count, requests, index, &flag, status);
+  // Nothing is active: MPI_Testany of MPICH leaves the status alone.
+  return code == MPI_SUCCESS && *index == MPI_UNDEFINED
+             ? next.Waitany(count, requests, index, status)
+             : code;
 }
 
 // Completes `found` requests of an array after a call that returned `code`. Their statuses are in

@@ -5,6 +5,7 @@
 #include "mpi/job/config.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
+#include "mpi/rndv/held_messages.hpp"
 #include "mpi/rndv/persistent_sends.hpp"
 #include "mpi/rndv/receive.hpp"
 #include "mpi/wrappers.hpp"
@@ -28,8 +29,13 @@ void make_persistent_send(SendMode mode, const void* buffer, MPI_Count count, MP
                              type, request);
 }
 
+int start_in_library(MPI_Request* request) {
+  const rndv::MatchingStep step(rndv::MatchingStep::Kind::shared);
+  return next.Start(request);
+}
+
 int start_receive(MPI_Request* request) {
-  const int code = next.Start(request);
+  const int code = start_in_library(request);
   if (code != MPI_SUCCESS) return code;
   if (const rndv::ReceiveClaim claim = receives.claim(*request)) {
     rndv::post_receive(*claim);

@@ -26,10 +26,10 @@ struct Probe {
   int code = MPI_SUCCESS;
 };
 
-// The part of a look that another thread may do for the caller. True if there is a message, or an
-// error.
-bool look_once(Probe& probe) {
+// A look into the library, or at held messages, as one step.
+bool look_in(rndv::MatchingStep::Kind kind, Probe& probe) {
   auto& [source, tag, comm, users_status, message, status, is_held, flag, code] = probe;
+  const rndv::MatchingStep step(kind);
   is_held = rndv::report_held(source, tag, comm, users_status);
   if (is_held) {
     flag = 1;
@@ -40,41 +40,51 @@ bool look_once(Probe& probe) {
   return flag != 0 || code != MPI_SUCCESS;
 }
 
+// The part of a look that another thread may do for the caller. True if there is a message, or an
+// error.
+bool look_once(Probe& probe) {
+  using Kind = rndv::MatchingStep::Kind;
+  rndv::note_probe();
+  if (!look_in(Kind::shared, probe)) return false;
+  if (!switches.threads || probe.message != nullptr || probe.is_held) return true;
+  // Open MPI reads the status after its lock: another thread may have received the message, and
+  // another message may lie in its memory.
+  return look_in(Kind::exclusive, probe);
+}
+
 void report(Probe& probe) {
-  const auto finding = rndv::identify(probe.comm, *probe.status.get());
-  if (finding.kind == rndv::ProbeFinding::Kind::as_reported) return;
-  std::optional<std::uint64_t> bytes = finding.bytes;
+  MPI_Status* status = probe.status.get();
+  const auto finding = rndv::identify(probe.comm, *status);
+  if (finding.kind == rndv::ProbeFinding::Kind::rendezvous) set_bytes(status, finding.bytes);
   if (finding.kind == rndv::ProbeFinding::Kind::unclear)
-    bytes = rndv::hold_probed(probe.comm, *probe.status.get());
-  probe.flag = bytes ? 1 : 0;
-  if (bytes) set_bytes(probe.status.get(), *bytes);
+    probe.flag = rndv::hold_probed(probe.comm, status) ? 1 : 0;
 }
 
 void return_message(Probe& probe) {
   if (probe.is_held) {
     auto held = rndv::take_held(probe.source, probe.tag, probe.comm);
     probe.flag = held ? 1 : 0;
-    if (held) rndv::return_as_matched(std::move(*held), probe.message);
+    if (held) rndv::return_as_matched(std::move(*held), probe.message, probe.users_status);
     return;
   }
   MPI_Status* status = probe.status.get();
-  if (rndv::identify(probe.comm, *status).kind == rndv::ProbeFinding::Kind::as_reported) return;
-  const Envelope envelope{.source = status->MPI_SOURCE, .tag = status->MPI_TAG};
-  set_bytes(status, rndv::hold_matched(probe.comm, probe.message, envelope));
+  if (rndv::identify(probe.comm, *status).kind != rndv::ProbeFinding::Kind::as_reported)
+    rndv::hold_matched(probe.comm, probe.message, status);
 }
 
-// What was seen gets its size. Another thread may have received the message: then nothing was seen.
-void settle(Probe& probe) {
-  if (probe.code != MPI_SUCCESS || probe.flag == 0) return;
+// Gives what was seen its size. False if another thread has received the message.
+bool complete(Probe& probe) {
+  if (probe.code != MPI_SUCCESS) return true;
   if (probe.message != nullptr) {
     return_message(probe);
   } else if (!probe.is_held) {
     report(probe);
   }
+  return probe.flag != 0;
 }
 
 int probe_once(Probe&& probe, int* flag) {
-  if (look_once(probe)) settle(probe);
+  while (look_once(probe) && !complete(probe)) continue;
   *flag = probe.flag;
   if (probe.code == MPI_SUCCESS && probe.flag == 0) note_failed_look();
   return probe.code;
@@ -83,8 +93,7 @@ int probe_once(Probe&& probe, int* flag) {
 int probe_until_seen(Probe&& probe) {
   do {
     wait::until_shared([&] { return look_once(probe); });
-    settle(probe);
-  } while (probe.code == MPI_SUCCESS && probe.flag == 0);
+  } while (!complete(probe));
   return probe.code;
 }
 

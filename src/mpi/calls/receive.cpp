@@ -30,12 +30,12 @@ using rndv::receives;
 template <class Count>
 int start_held(void* buffer, Count count, MPI_Datatype type, rndv::HeldMessage& held,
                ReceiveRequest& request, MPI_Request* handle) {
-  request.is_held_message = true;
-  request.envelope = held.envelope;
+  request.is_held_message = held.is_renewed;
+  request.envelope = held.envelope();
   request.kept_comm = held.comm;
   request.buffer = {};
-  if (held.comm) {
-    request.buffer = rndv::receive_buffer(*held.comm, buffer, count, type, held.envelope.source);
+  if (held.comm && held.is_renewed) {
+    request.buffer = rndv::receive_buffer(*held.comm, buffer, count, type, held.status.MPI_SOURCE);
   }
   const int code = by_count::Imrecv(next, buffer, count, type, &held.message, handle);
   // A receive that is shorter than the header fails; then no receive reads the message.
@@ -46,10 +46,11 @@ int start_held(void* buffer, Count count, MPI_Datatype type, rndv::HeldMessage& 
 template <class Count>
 int start(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
           ReceiveRequest& request, MPI_Request* handle) {
-  if (rndv::held_message_count.load(std::memory_order_relaxed) != 0) [[unlikely]] {
-    if (auto held = rndv::take_held(source, tag, comm))
-      return start_held(buffer, count, type, *held, request, handle);
-  }
+  if (!rndv::may_be_held()) [[likely]]
+    return by_count::Irecv(next, buffer, count, type, source, tag, comm, handle);
+  const rndv::MatchingStep step(rndv::MatchingStep::Kind::shared);
+  if (auto held = rndv::take_held(source, tag, comm))
+    return start_held(buffer, count, type, *held, request, handle);
   return by_count::Irecv(next, buffer, count, type, source, tag, comm, handle);
 }
 
@@ -182,8 +183,7 @@ template <class Count>
 int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
                   MPI_Request* handle) {
   // A buffer without room for a header: the library's call is all, as a jump.
-  if (datatypes::known(count, type).bytes < p2p::kRtsBytes &&
-      rndv::held_message_count.load(std::memory_order_relaxed) == 0) [[likely]] {
+  if (datatypes::known(count, type).bytes < p2p::kRtsBytes && !rndv::may_be_held()) [[likely]] {
     return by_count::Irecv(next, buffer, count, type, source, tag, comm, handle);
   }
   return start_any_receive(buffer, count, type, source, tag, comm, handle);
@@ -192,6 +192,8 @@ int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int 
 template <class Count>
 int receive_matched(void* buffer, Count count, MPI_Datatype type, MPI_Message* message,
                     MPI_Status* status) {
+  if (*message == MPI_MESSAGE_NO_PROC)
+    return by_count::Mrecv(next, buffer, count, type, message, status);
   ReceiveRequest& request = receives.make({}, {});
   BlockingReceive receive;
   const int code = start_matched(buffer, count, type, message, request, &receive.request);

@@ -22,6 +22,12 @@ int withdraw(BlockingReceive& receive, int code) {
   return code;
 }
 
+// A receive from MPI_PROC_NULL: the library writes the status as its MPI_Sendrecv does.
+int receive_from_nobody(MPI_Comm comm, MPI_Status* status) {
+  return next.Sendrecv(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, nullptr, 0, MPI_BYTE, MPI_PROC_NULL,
+                       0, comm, status);
+}
+
 template <class Count>
 bool may_exchange_in_library(Count send_count, MPI_Datatype send_type, Count receive_count,
                              MPI_Datatype receive_type) {
@@ -54,7 +60,8 @@ int send_and_receive(const void* send_buffer, Count send_count, MPI_Datatype sen
   code = start_send(SendMode::standard, send_buffer, send_count, send_type, dest, send_tag, comm,
                     send);
   if (code != MPI_SUCCESS) return withdraw(receive, code);
-  const int received = wait_for(receive, status);
+  const int received = receive.request == MPI_REQUEST_NULL ? receive_from_nobody(comm, status)
+                                                           : wait_for(receive, status);
   const int sent = wait_for(send);
   return received != MPI_SUCCESS ? received : sent;
 }
@@ -91,14 +98,29 @@ struct PackedCopy {
   MPI_Datatype type{};
 };
 
+// MPI_Sendrecv_replace of MPICH writes MPI_ERROR; other libraries leave it alone.
+bool replacing_writes_error() {
+  static const bool writes = [] {
+    MPI_Status status{};
+    status.MPI_ERROR = MPI_ERR_OTHER;
+    real.Sendrecv_replace(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, MPI_PROC_NULL, 0, MPI_COMM_SELF,
+                          &status);
+    return status.MPI_ERROR == MPI_SUCCESS;
+  }();
+  return writes;
+}
+
 template <class Count>
 int send_and_receive_in_place(void* buffer, Count count, MPI_Datatype type, int dest, int send_tag,
                               int source, int receive_tag, MPI_Comm comm, MPI_Status* status) {
   PackedCopy<Count> copy;
   const int code = copy.pack(buffer, count, type, comm);
   if (code != MPI_SUCCESS) return code;
-  return send_and_receive(copy.bytes.get(), copy.count, copy.type, dest, send_tag, buffer, count,
-                          type, source, receive_tag, comm, status);
+  const int exchanged = send_and_receive(copy.bytes.get(), copy.count, copy.type, dest, send_tag,
+                                         buffer, count, type, source, receive_tag, comm, status);
+  if (status != MPI_STATUS_IGNORE && replacing_writes_error())
+    real.Error_class(exchanged, &status->MPI_ERROR);
+  return exchanged;
 }
 
 }  // namespace

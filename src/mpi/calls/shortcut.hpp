@@ -28,8 +28,7 @@ inline bool is_short(std::uint64_t bytes) { return bytes < config.threshold || !
 // No operation of this rank needs its wait loop.
 inline bool nothing_under_way() {
   return services.send_table.empty() && !rndv::receives.any() &&
-         detached_operations.load(std::memory_order_relaxed) == 0 &&
-         rndv::held_message_count.load(std::memory_order_relaxed) == 0;
+         detached_operations.load(std::memory_order_relaxed) == 0 && !rndv::may_be_held();
 }
 
 // Whether a blocking call, whose messages are short or unknown, may wait in the library. Each call

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mpi/rndv/held_messages.hpp"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -12,6 +14,7 @@
 #include "mpi/handle_cache.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
+#include "mpi/job/switches.hpp"
 #include "mpi/rndv/posted_sends.hpp"
 #include "mpi/tags.hpp"
 
@@ -35,14 +38,47 @@ std::list<SelfSend> g_self_sends;
 std::vector<HeldMessage> g_held;                                  // by MPI_Probe and MPI_Iprobe
 std::unordered_map<std::uint64_t, HeldMessage> g_held_by_handle;  // by MPI_Mprobe and MPI_Improbe
 
+// Shared steps under way, and kExclusive while an exclusive one is wanted or under way.
+constexpr std::uint32_t kExclusive = 1U << 31U;
+std::atomic<std::uint32_t> g_steps{0};
+std::atomic<std::uint32_t> g_threads_probe{0};  // 1 from the first such probe on; relaxed
+
 void count_held() {
-  held_message_count.store(static_cast<std::uint32_t>(g_held.size()), std::memory_order_relaxed);
+  const std::uint32_t probes = g_threads_probe.load(std::memory_order_relaxed);
+  held_message_count.store(static_cast<std::uint32_t>(g_held.size()) + probes,
+                           std::memory_order_relaxed);
 }
 
-bool matches(const HeldMessage& held, int source, int tag, MPI_Comm comm) {
-  return held.comm != nullptr && held.comm->handle == comm &&
-         (source == MPI_ANY_SOURCE || source == held.envelope.source) &&
-         (tag == MPI_ANY_TAG || tag == held.envelope.tag);
+void enter_shared() {
+  // acquire: pairs with the release at the end of an exclusive step.
+  while ((g_steps.fetch_add(1, std::memory_order_acquire) & kExclusive) != 0) {
+    g_steps.fetch_sub(1, std::memory_order_relaxed);
+    while ((g_steps.load(std::memory_order_relaxed) & kExclusive) != 0) ::sched_yield();
+  }
+}
+
+void enter_exclusive() {
+  // acquire: pairs with the releases at the end of other steps.
+  while ((g_steps.fetch_or(kExclusive, std::memory_order_acquire) & kExclusive) != 0)
+    ::sched_yield();
+  while (g_steps.load(std::memory_order_acquire) != kExclusive) ::sched_yield();
+}
+
+std::vector<HeldMessage>::iterator find_held(int source, int tag, MPI_Comm handle) {
+  const Comm* comm = comms::find(handle);
+  return std::ranges::find_if(g_held, [&](const HeldMessage& held) {
+    return held.comm.get() == comm &&
+           (source == MPI_ANY_SOURCE || source == held.status.MPI_SOURCE) &&
+           (tag == MPI_ANY_TAG || tag == held.status.MPI_TAG);
+  });
+}
+
+// As the library would: MPI_ERROR stays.
+void report(const HeldMessage& held, MPI_Status* status) {
+  if (status == MPI_STATUS_IGNORE) return;
+  const int error = status->MPI_ERROR;
+  *status = held.status;
+  status->MPI_ERROR = error;
 }
 
 void send_to_this_rank(const Content& content, int tag) {
@@ -57,82 +93,118 @@ void send_to_this_rank(const Content& content, int tag) {
              config.self_comm, &send.request);
 }
 
+// Not in the wait loop, which may run code of the program: a step may be under way.
+template <class Test>
+void spin_until(Test&& test) {
+  for (int flag = 0; flag == 0;) {
+    test(&flag);
+    if (flag == 0) ::sched_yield();
+  }
+}
+
 Content receive_content(MPI_Message* message) {
   Content content{};
   MPI_Request request = MPI_REQUEST_NULL;
   next.Imrecv(content.data(), static_cast<int>(content.size()), MPI_BYTE, message, &request);
-  wait_request(&request, MPI_STATUS_IGNORE);
+  spin_until([&](int* flag) { real.Test(&request, flag, MPI_STATUS_IGNORE); });
   return content;
 }
 
-// The message behind `*message` is received, read, and sent to this rank itself.
-HeldMessage hold(MPI_Comm comm, MPI_Message* message, const Envelope& envelope) {
-  const Content content = receive_content(message);
+// A message of a header's size is received, read, and sent to this rank itself.
+void renew(HeldMessage& held) {
+  const Content content = receive_content(&held.message);
   static std::atomic<std::uint32_t> serial{0};
   const int tag =
       tags::kRenewed[serial.fetch_add(1, std::memory_order_relaxed) % tags::kRenewed.count];
   send_to_this_rank(content, tag);
-  int flag = 0;
-  wait::until([&] {
-    real.Improbe(0, tag, config.self_comm, &flag, message, MPI_STATUS_IGNORE);
-    return flag != 0;
+  spin_until([&](int* flag) {
+    real.Improbe(0, tag, config.self_comm, flag, &held.message, MPI_STATUS_IGNORE);
   });
-  HeldMessage held{.comm = comms::share(comms::find(comm)),
-                   .message = *message,
-                   .envelope = envelope,
-                   .bytes = p2p::kRtsBytes,
-                   .header = {}};
-  if (!p2p::opens_rts(content.data(), config.key)) return held;
+  held.is_renewed = true;
+  if (!p2p::opens_rts(content.data(), config.key)) return;
   p2p::RtsHeader header;
   std::memcpy(&header, content.data(), sizeof header);
-  held.bytes = header.bytes;
+  set_bytes(&held.status, header.bytes);
   if (header.from_world == 0) held.header = header;
+}
+
+HeldMessage hold(MPI_Comm comm, MPI_Message message, const MPI_Status& status) {
+  HeldMessage held{.comm = comms::share(comms::find(comm)),
+                   .message = message,
+                   .status = status,
+                   .is_renewed = false,
+                   .header = {}};
+  if (has_rts_size(status)) renew(held);
   return held;
+}
+
+// Holds the oldest message from that source. False if there is none.
+bool hold_oldest(int source, MPI_Comm comm) {
+  int flag = 0;
+  MPI_Message message{};
+  MPI_Status status{};
+  next.Improbe(source, MPI_ANY_TAG, comm, &flag, &message, &status);
+  if (flag == 0) return false;
+  HeldMessage held = hold(comm, message, status);
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  g_held.push_back(std::move(held));
+  count_held();
+  return true;
 }
 
 }  // namespace
 
-std::uint64_t hold_matched(MPI_Comm comm, MPI_Message* message, const Envelope& envelope) {
-  HeldMessage held = hold(comm, message, envelope);
-  const std::uint64_t bytes = held.bytes;
-  return_as_matched(std::move(held), message);
-  return bytes;
+MatchingStep::MatchingStep(Kind kind) : entered_(kind == Kind::shared ? 1 : kExclusive) {
+  if (g_threads_probe.load(std::memory_order_relaxed) == 0) {
+    entered_ = 0;
+  } else if (kind == Kind::shared) {
+    enter_shared();
+  } else {
+    enter_exclusive();
+  }
 }
 
-std::optional<std::uint64_t> hold_probed(MPI_Comm comm, const MPI_Status& seen) {
-  MPI_Message message{};
-  int flag = 0;
-  MPI_Status status{};
-  next.Improbe(seen.MPI_SOURCE, seen.MPI_TAG, comm, &flag, &message, &status);
-  if (flag == 0) return std::nullopt;
-  if (!has_rts_size(status)) return std::nullopt;
-  const Envelope envelope{.source = seen.MPI_SOURCE, .tag = seen.MPI_TAG};
-  HeldMessage held = hold(comm, &message, envelope);
-  const std::uint64_t bytes = held.bytes;
+MatchingStep::~MatchingStep() {
+  if (entered_ != 0) g_steps.fetch_sub(entered_, std::memory_order_release);
+}
+
+void note_probe() {
+  if (!switches.threads || g_threads_probe.load(std::memory_order_relaxed) != 0) return;
   const std::lock_guard<std::mutex> lock(g_mutex);
-  g_held.push_back(std::move(held));
+  g_threads_probe.store(1, std::memory_order_relaxed);
   count_held();
-  return bytes;
+}
+
+void hold_matched(MPI_Comm comm, MPI_Message* message, MPI_Status* status) {
+  return_as_matched(hold(comm, *message, *status), message, status);
+}
+
+bool hold_probed(MPI_Comm comm, MPI_Status* seen) {
+  const int source = seen->MPI_SOURCE;
+  const int tag = seen->MPI_TAG;
+  const MatchingStep step(MatchingStep::Kind::exclusive);
+  if (report_held(source, tag, comm, seen)) return true;
+  int flag = 0;
+  next.Iprobe(source, tag, comm, &flag, MPI_STATUS_IGNORE);
+  while (flag != 0 && hold_oldest(source, comm)) {
+    if (report_held(source, tag, comm, seen)) return true;
+  }
+  return false;
 }
 
 bool report_held(int source, int tag, MPI_Comm comm, MPI_Status* status) {
-  if (held_message_count.load(std::memory_order_relaxed) == 0) return false;
+  if (!may_be_held()) return false;
   const std::lock_guard<std::mutex> lock(g_mutex);
-  const auto at = std::ranges::find_if(
-      g_held, [&](const HeldMessage& held) { return matches(held, source, tag, comm); });
+  const auto at = find_held(source, tag, comm);
   if (at == g_held.end()) return false;
-  if (status == MPI_STATUS_IGNORE) return true;
-  set_envelope(status, at->envelope);
-  set_bytes(status, at->bytes);
-  real.Status_set_cancelled(status, 0);
+  report(*at, status);
   return true;
 }
 
 std::optional<HeldMessage> take_held(int source, int tag, MPI_Comm comm) {
-  if (held_message_count.load(std::memory_order_relaxed) == 0) return std::nullopt;
+  if (!may_be_held()) return std::nullopt;
   const std::lock_guard<std::mutex> lock(g_mutex);
-  const auto at = std::ranges::find_if(
-      g_held, [&](const HeldMessage& held) { return matches(held, source, tag, comm); });
+  const auto at = find_held(source, tag, comm);
   if (at == g_held.end()) return std::nullopt;
   HeldMessage held = std::move(*at);
   g_held.erase(at);
@@ -149,8 +221,10 @@ std::optional<HeldMessage> take_held(MPI_Message message) {
   return held;
 }
 
-void return_as_matched(HeldMessage held, MPI_Message* message) {
+void return_as_matched(HeldMessage held, MPI_Message* message, MPI_Status* status) {
   *message = held.message;
+  report(held, status);
+  if (!held.is_renewed) return;
   const std::lock_guard<std::mutex> lock(g_mutex);
   g_held_by_handle.insert_or_assign(bits_of(*message), std::move(held));
 }

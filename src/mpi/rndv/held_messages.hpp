@@ -3,10 +3,11 @@
 // looked up in the sender's send table.
 //
 // Size alone does not tell a header from an ordinary message of that size, and another thread may
-// receive a message while this one looks at it. In these cases the message is taken out of the
-// library, read, and *held*: this rank sends its content to itself on a private communicator, so
-// that there is a message which a receive can match. Receives and probes look at held messages
-// first.
+// receive a message while this one looks at it. Where that leaves a choice, the message is taken
+// out of the library and *held*, with all older ones from its source, so that messages keep their
+// order. One of a header's size is read and *renewed*: this rank sends its content to itself on a
+// private communicator, so that there is a message which a receive can match. Receives and probes
+// look at held messages first.
 //
 // Any thread. Limit: a persistent receive and MPI_Isendrecv do not find a held message.
 #pragma once
@@ -26,32 +27,53 @@ namespace mh::mpi::rndv {
 
 struct PostedSend;
 
-// Messages held by MPI_Probe and MPI_Iprobe, on any communicator; relaxed, read by every receive. 0
-// in nearly every program.
+// Messages held by MPI_Probe and MPI_Iprobe, on any communicator, and 1 once several threads may
+// probe; relaxed, read by every receive. 0 in nearly every program.
 [[gnu::visibility("hidden")]] extern std::atomic<std::uint32_t> held_message_count;
+inline bool may_be_held() { return held_message_count.load(std::memory_order_relaxed) != 0; }
+
+// With several threads, a receive or a probe looks at held messages and then into the library in
+// one *shared* step. A probe moves messages out of the library in one *exclusive* step.
+class MatchingStep {
+ public:
+  enum class Kind : std::uint8_t { shared, exclusive };
+  explicit MatchingStep(Kind kind);
+  ~MatchingStep();
+  MatchingStep(const MatchingStep&) = delete;
+  MatchingStep& operator=(const MatchingStep&) = delete;
+
+ private:
+  std::uint32_t entered_;  // what this step has added to the word of all steps
+};
+// Before the first probe of a program with several threads: receives begin to take steps.
+void note_probe();
 
 struct HeldMessage {
-  std::shared_ptr<Comm> comm;            // the program may free it before it receives the message
-  MPI_Message message;                   // on this rank's private communicator
-  Envelope envelope;                     // of the message that the program is sent
-  std::uint64_t bytes;                   // likewise
+  std::shared_ptr<Comm> comm;  // the program may free it before it receives the message
+  MPI_Message message;
+  MPI_Status status;                     // of the message that the program is sent
+  bool is_renewed;                       // `message` is on this rank's private communicator
   std::optional<p2p::RtsHeader> header;  // if the message is a rendezvous message of this node
+
+  [[nodiscard]] Envelope envelope() const {
+    return {.source = status.MPI_SOURCE, .tag = status.MPI_TAG};
+  }
 };
 
-// Replaces `message`, which the library has taken out for MPI_Mprobe, by a held one. Returns the
-// size of the program's message.
-std::uint64_t hold_matched(MPI_Comm comm, MPI_Message* message, const Envelope& envelope);
-// Takes the message that MPI_Iprobe saw out of the library, and holds it. Returns its size; nothing
-// if another thread has received it.
-std::optional<std::uint64_t> hold_probed(MPI_Comm comm, const MPI_Status& seen);
+// Replaces `message`, which the library has taken out for MPI_Mprobe with `status`, by a held one.
+// The status gets the size of the program's message.
+void hold_matched(MPI_Comm comm, MPI_Message* message, MPI_Status* status);
+// Takes the message that MPI_Iprobe saw out of the library, and holds it. The status gets its size.
+// False if another thread has received it.
+bool hold_probed(MPI_Comm comm, MPI_Status* seen);
 
 // A held message that a probe or a receive with these arguments would match: reported; taken.
 bool report_held(int source, int tag, MPI_Comm comm, MPI_Status* status);
 std::optional<HeldMessage> take_held(int source, int tag, MPI_Comm comm);
 // The held message behind a handle of MPI_Mprobe or MPI_Improbe.
 std::optional<HeldMessage> take_held(MPI_Message message);
-// A held message becomes the one behind a handle that MPI_Mprobe returns.
-void return_as_matched(HeldMessage held, MPI_Message* message);
+// A held message becomes the one behind a handle that MPI_Mprobe returns, with its status.
+void return_as_matched(HeldMessage held, MPI_Message* message, MPI_Status* status);
 
 // The rendezvous sends whose headers are held.
 std::vector<PostedSend> held_sends();

@@ -25,14 +25,19 @@ std::vector<PostedSend> matched_sends() {
   return found;
 }
 
-}  // namespace
-
-std::optional<PostedSend> oldest_unmatched(std::uint32_t sender, std::uint64_t communicator,
-                                           int tag) {
+std::vector<PostedSend> posted_with(std::uint32_t sender, std::uint64_t communicator, int tag) {
   auto found = posted_sends(sender);
   std::erase_if(found, [&](const PostedSend& send) {
     return send.says.tag != tag || send.says.communicator != communicator;
   });
+  return found;
+}
+
+}  // namespace
+
+std::optional<PostedSend> oldest_unmatched(std::uint32_t sender, std::uint64_t communicator,
+                                           int tag) {
+  auto found = posted_with(sender, communicator, tag);
   if (found.empty()) return std::nullopt;
   const auto matched = matched_sends();
   std::erase_if(found, [&](const PostedSend& send) {
@@ -54,16 +59,23 @@ ProbeFinding identify(MPI_Comm handle, const MPI_Status& status) {
     return {.kind = is_unclear ? Kind::unclear : Kind::as_reported};
   }
   if (there == static_cast<std::int32_t>(config.me)) return {};
+  const auto sender = static_cast<std::uint32_t>(there);
+  const int tag = status.MPI_TAG;
+  if (may_be_buffered(sender, comm->key, tag)) return {.kind = Kind::unclear};
+  const auto sends = posted_with(sender, comm->key, tag);
+  const bool may_be_ordinary = may_send_rts_sized(sender, comm->key, tag);
+  const auto has_first_size = [&](const PostedSend& send) {
+    return send.says.bytes == sends.front().says.bytes;
+  };
+  if (!sends.empty() && !may_be_ordinary && std::ranges::all_of(sends, has_first_size))
+    return {.kind = Kind::rendezvous, .bytes = sends.front().says.bytes};
   // Another thread may receive the message just now, and its send may be over.
   if (switches.threads) return {.kind = Kind::unclear};
-  const auto sender = static_cast<std::uint32_t>(there);
-  if (may_be_buffered(sender, comm->key, status.MPI_TAG)) return {.kind = Kind::unclear};
-  const auto send = oldest_unmatched(sender, comm->key, status.MPI_TAG);
-  if (!send) return {};
+  const auto oldest = oldest_unmatched(sender, comm->key, tag);
+  if (!oldest) return {};
   // Threads of the sender may send in another order than they post.
-  if (send->says.ordered == 0 || may_send_rts_sized(sender, comm->key, status.MPI_TAG))
-    return {.kind = Kind::unclear};
-  return {.kind = Kind::rendezvous, .bytes = send->says.bytes};
+  if (oldest->says.ordered == 0 || may_be_ordinary) return {.kind = Kind::unclear};
+  return {.kind = Kind::rendezvous, .bytes = oldest->says.bytes};
 }
 
 }  // namespace mh::mpi::rndv
