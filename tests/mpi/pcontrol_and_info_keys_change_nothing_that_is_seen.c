@@ -9,6 +9,7 @@
 //
 // run: ranks 3 helped MH_STRATEGY=localized
 // run: ranks 3 helped MH_STRATEGY=mixed
+//
 // run: ranks 3 helped MH_CHUNK=4096
 // run: ranks 3 helped MH_CHUNK=64M
 // run: ranks 3 helped MH_THRESHOLD=4K,4K
