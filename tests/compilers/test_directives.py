@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The text that replaces a directive, and refused directives: rewriting only, without a compiler."""
+"""The text that replaces a directive, and refused directives: without a compiler."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def test_a_rank_killed_from_outside_ends_all(mpi: MpiBuild, helped: Arm, how: st
 @pytest.mark.under(*QUICK)
 @pytest.mark.parametrize("what", ["rows", "windows"])
 def test_a_rank_killed_between_nodes_ends_all(mpi: MpiBuild, helped: Arm, what: str) -> None:
-    """Kills a rank in the middle of noncontiguous messages, or of accumulates, between two nodes."""
+    """Kills a rank during noncontiguous messages, or of accumulates, between two nodes."""
 
     def meddle(process: subprocess.Popen[str], mark: str) -> None:
         pids = ranks(mark, "/ending", 4)
