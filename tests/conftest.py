@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Options and fixtures of the tests that run MPI programs: over MPI builds, plain and helped.
 
-`--mpi mpich4,abi` runs under these builds alone; `--arm helped|plain|both`; `--library` is the
-library to put in front (build/lib/libmanyhands.so); `--asan` says it was built with
-AddressSanitizer, so that its runtime has to come first; `--heap` runs with the shared heap. Tests
-marked `slow` run with `--slow` only; `under(NAMES)` names the builds that a test is for.
+`--mpi mpich4,abi` selects builds. `--arm helped|plain|both` selects arms. `--library` is the
+library to preload (build/lib/libmanyhands.so). `--asan` says that it was built with
+AddressSanitizer, whose runtime must come first. `--heap` runs with the shared heap. Tests marked
+`slow` run with `--slow` only. `under(NAMES)` names the builds of a test.
 
-Only what will run is generated: a test with the fixture `mpi` is made for the builds that are
-asked for, are installed and that its mark names. A test of an arm that is not asked for, and one
-that no build is left for, is deselected. tests/mpi/test_builds.py says which builds are missing.
+Only tests that will run are generated. A test with the fixture `mpi` exists for each installed
+build that the options and its mark name. A test without an arm or a build is deselected.
+tests/mpi/test_builds.py reports missing builds.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from harness.launch import LIBRARY, Arm, with_heap
 from harness.selection import BUILD_NAMES, BUILDS, NO_BUILD, wanted_arms, wanted_builds
 from manyhands_bench.mpis import MpiBuild
 
-# What Open MPI takes within a machine anyway. To look for networks first takes version 4 0.2 s of a
-# rank's start, and version 5 a second.
+# Open MPI's own choice within a machine. Without it, the search for networks takes 0.2 s of a
+# rank's start in version 4, and 1 s in version 5.
 OPEN_MPI_WITHIN_A_MACHINE = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "^ofi"}
 
 
@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def given(metafunc: pytest.Metafunc) -> set[str]:
-    """The arguments that marks of the test give values to."""
+    """Returns the arguments that marks of the test give values to."""
     marks = metafunc.definition.iter_markers("parametrize")
     names = [mark.args[0] for mark in marks]
     return {
@@ -62,7 +62,7 @@ def given(metafunc: pytest.Metafunc) -> set[str]:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if hasattr(metafunc.module, "pytest_generate_tests"):
-        return  # it pairs builds and arms with what it has
+        return  # the module generates its own pairs of builds and arms
     asked = set(metafunc.fixturenames) - given(metafunc)
     if "mpi" in asked:
         under = metafunc.definition.get_closest_marker("under")
@@ -73,13 +73,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def left_out(item: pytest.Item) -> bool:
-    """Whether the options leave this test out, or no build is there for it."""
+    """Returns whether the options exclude this test, or no build is left for it."""
     if item.get_closest_marker("slow") and not item.config.getoption("--slow"):
         return True
     if {"plain", "helped"} & set(item.fixturenames) - set(wanted_arms(item.config)):
         return True
     build = item.callspec.params.get("mpi") if hasattr(item, "callspec") else None
-    under = item.get_closest_marker("under")  # of the values that the test is given, too
+    under = item.get_closest_marker("under")  # also of the test's parameters
     return build == NO_BUILD or (under is not None and build not in under.args)
 
 
@@ -108,13 +108,13 @@ def helped_arm(config: pytest.Config, build: MpiBuild) -> Arm:
 
 @pytest.fixture
 def mpi(request: pytest.FixtureRequest) -> MpiBuild:
-    """Every MPI build that the test is made for."""
+    """Returns an MPI build; the test runs with each of its builds."""
     return BUILDS[request.param]
 
 
 @pytest.fixture
 def helped(request: pytest.FixtureRequest, mpi: MpiBuild) -> Arm:
-    """With the library in front."""
+    """Returns the arm with the library preloaded."""
     arm = helped_arm(request.config, mpi)
     assert arm.library is not None
     if not arm.library.exists():
@@ -124,18 +124,18 @@ def helped(request: pytest.FixtureRequest, mpi: MpiBuild) -> Arm:
 
 @pytest.fixture
 def plain() -> Arm:
-    """The MPI alone."""
+    """Returns the arm with the MPI only."""
     return Arm("plain")
 
 
 @pytest.fixture
 def arm(request: pytest.FixtureRequest) -> Arm:
-    """Plain, then helped: the same must hold for both."""
+    """Returns the plain arm, then the helped arm: a test must hold for both."""
     return request.getfixturevalue(request.param)
 
 
 @pytest.fixture(scope="session")
 def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One for all that run side by side, made for this run of the tests."""
+    """Returns a directory for all parallel tests of this run."""
     own = tmp_path_factory.getbasetemp()
     return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`mh bench` itself: cases, tables within 100 columns, and real launches under every MPI present.
+"""Tests `mh bench`: cases, tables of at most 100 columns, and real launches under every MPI
+present.
 
-The launches are as short as they can be and prove that programs compile, check their bytes and
-print what the reader expects. They time nothing: a benchmark is never a test.
+The launches are as short as possible. They prove that programs compile, check their bytes and print
+the lines that the reader expects. They measure no time: a benchmark is never a test.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from typer.testing import CliRunner
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 BUILDS = mpis.find_builds(CHECKOUT)
-# One of each kind of launcher: plain, nothing else of a launch can differ.
+# A build for each kind of launcher: plain launches differ in the launcher only.
 OF_EACH_FAMILY = list({b.family: b for b in reversed(BUILDS.values())}.values())
 HERE = host.describe()
 LIBRARY = installation.library()
@@ -57,7 +58,7 @@ def test_what_would_lose_the_results_is_refused_before_the_first_launch(
 
 
 def made_up_report() -> dict:
-    """Five rounds under two MPIs with a 2x speedup at 8 MB and a noisy 64 KB."""
+    """Returns five rounds under five MPIs, with a speedup of 2 at 8 MB and a noisy 64 KB."""
     config = {"ranks": 2, "hosts": ["h", "h"], "cpus": ["0", "1"]}
     sizes = {8: (400.0, 410.0), 65536: (6e3, 6e3), 512 << 10: (3e4, 2e4), 8 << 20: (7e5, 3.5e5)}
 
@@ -151,7 +152,7 @@ def test_bars_of_the_heap_say_met_missed_and_which_of_it_is_chance(tmp_path: Pat
 
 
 def planes_record(of: dict) -> dict:
-    """Nine rounds, 1.1 times as fast with the heap."""
+    """Returns nine rounds, 1.1 times as fast with the heap."""
 
     def line(depth: int, ns: float) -> dict:
         name = f"plane 1 MB, Z = {depth}"
@@ -186,7 +187,7 @@ def test_bars_without_cma_have_rows_of_their_own(tmp_path: Path):
 
 
 def planes_report() -> dict:
-    """A plane 4 times as fast under MPICH 4 and Open MPI 4, and a bundle that gains nothing."""
+    """Returns a plane 4 times as fast under MPICH 4 and Open MPI 4, and a bundle without a gain."""
     report = made_up_report()
     ways = {"planes": ("pack", ["plain", "helped"]), "bundle": ("bundle", ["separate", "bundle"])}
 
@@ -195,7 +196,7 @@ def planes_report() -> dict:
         what = {"kind": "noncontiguous", "way": way, "type": f"plane 32 MB, Z = {z}"}
         return {**what, "bytes": 32 << 20, "median_ns": [ns], **beside}
 
-    wide = line("pack-unpack", 888.88e3, 4096)  # nothing in the table is longer
+    wide = line("pack-unpack", 888.88e3, 4096)  # the longest line of the table
 
     report["records"] = [
         {
@@ -226,8 +227,8 @@ def test_bars_of_planes_differ_by_mpi(tmp_path: Path):
     assert shown.exit_code == 0, shown.output
     rows = [line for line in shown.output.splitlines() if line.strip().startswith("32 MB, ")]
     pack = [line for line in rows if "pack, Z = 1" in line]
-    assert "not met" in next(line for line in pack if "mpich4" in line)  # 10 times are wanted
-    assert "not met" not in next(line for line in pack if "openmpi4" in line)  # 3 times
+    assert "not met" in next(line for line in pack if "mpich4" in line)  # needs a factor of 10
+    assert "not met" not in next(line for line in pack if "openmpi4" in line)  # needs a factor of 3
     assert all("not met" in line for line in rows if "bundle over separate" in line)
     table_lines = [line for line in shown.output.splitlines() if "  " in line]
     assert max(len(line.rstrip()) for line in table_lines) <= 100
@@ -338,7 +339,8 @@ TINY = {
 }
 
 
-# A program's modes are our arguments, which the quick launchers run; elsewhere one of each program.
+# The modes of a program depend on our arguments only, so the quick launchers run them all. The
+# other builds run each program once.
 ONE_OF_EACH_PROGRAM = list({case.program: name for name, (case, _) in TINY.items()}.values())
 HELPED_RUNS = [
     pytest.param(build, name, id=f"{build.name}-{name}")
@@ -396,7 +398,7 @@ def test_ranks_are_pinned_to_a_core_each(build: mpis.MpiBuild):
 
 
 def nodes_of(pid: int) -> list[str]:
-    """The nodes that process made; others make theirs beside it, and try whether they can."""
+    """Returns the nodes that process `pid` made. Other processes make nodes, too."""
     listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
     return [line for line in listed.splitlines() if line.startswith(f"mh-{pid}-")]
 
@@ -513,7 +515,7 @@ def is_pingpong(pid: int) -> bool:
 
 
 def wait_for_ranks_of(bench: subprocess.Popen[bytes]) -> list[int]:
-    """Of all four arms, two ranks each; their launchers count, too."""
+    """Waits for the ranks of all four arms, two ranks each. Their launchers count, too."""
     for _ in range(600):
         found = [pid for pid in descendants(bench.pid) if is_pingpong(pid)]
         if len(found) >= 8 or bench.poll() is not None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The cases of shared loops: what is made of their numbers, and that their programs run.
+"""The cases of shared loops: the evaluation of their numbers, and runs of their programs.
 
-Numbers are made up; launches are short, under one MPI, and time nothing.
+Numbers are invented. Launches are short, under one MPI, and measure no time.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def test_a_third_program_counts_by_the_mean():
 
 
 def everything() -> dict:
-    """A report in which every case of loops has been run, under five MPIs."""
+    """Returns a report with every case of loops, under five MPIs."""
     empty = [loop("exposed start", 45), loop("exposed chunk", 5)]
     balanced = [loop("balanced 20000 us", 2e7)]
     records = [
@@ -140,7 +140,7 @@ def test_tables_of_loops_fit_and_say_met_or_not(tmp_path: Path):
     assert any(line.startswith("equal work: within 1 %: 1.000") and "met" in line for line in lines)
     bars = json.loads(written.read_text())["loop_bars"]
     assert {bar["mpi"] for bar in bars} == set(MPIS)
-    # Of the 2 ms loop 99 % of 1 ms are gained; the one of 500 us likewise.
+    # The 2 ms loop gains 99 % of 1 ms; so does the loop of 500 us.
     assert all(bar["met"] for bar in bars), [bar for bar in bars if not bar["met"]]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rounds: who begins, and the range of their median, checked by counting all outcomes."""
+"""Rounds: which arm begins, and the range of their median, checked by counting all outcomes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from manyhands_bench.rounds import UNLIKELY, chance, in_turn, left_aside
 
 
 def outcomes(rounds: int) -> list[int]:
-    """How many rounds are above the true median, for each way they can fall above or below it."""
+    """Returns the number of rounds above the true median, for each outcome."""
     return [sum(above) for above in itertools.product((0, 1), repeat=rounds)]
 
 
 def chance_outside(rounds: int, aside: int) -> float:
-    """That the true median is not within the range that leaves so many out at either end."""
+    """Returns the probability that the true median is outside the range without `outside` values at
+    either end."""
     ways = outcomes(rounds)
     return sum(n <= aside or n >= rounds - aside for n in ways) / len(ways)
 

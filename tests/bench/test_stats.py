@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Estimators, pairing and bars of `mh bench` on made-up samples with known answers."""
+"""Estimators, pairing and bars of `mh bench` on invented samples with known results."""
 
 from __future__ import annotations
 

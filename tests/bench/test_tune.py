@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`mh tune`: decisions on made-up measurements, the tune file, and the real program run quickly."""
+"""`mh tune`: decisions on invented measurements, the tune file, and a short run of the real
+program."""
 
 from __future__ import annotations
 
@@ -119,7 +120,7 @@ def test_the_tune_file_is_readable_by_all_and_lies_where_the_library_looks(
 
 @pytest.fixture
 def measured(tmp_path: Path) -> Path:
-    """A program that prints made-up measurements in mh-tune's place."""
+    """A program that replaces mh-tune and prints invented measurements."""
     lines = transfer(64 * K, 99, {16 * K: 50}) + saturation(10, 19)
     program = tmp_path / "measure"
     program.write_text(

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the tests of `mh` share: running it, the MPI builds of this machine, and tiny programs.
+"""Shared by the tests of `mh`: running it, the MPI builds of this machine, and tiny programs.
 
-The five *builds* are named as everywhere in the project: mpich4 and openmpi4 are Debian's packages,
-mpich5, openmpi5 and abi come from the wheels below .mpi/. One that is not installed is skipped.
+The five *builds* have the project's usual names: mpich4 and openmpi4 are Debian's packages; mpich5,
+openmpi5 and abi come from the wheels below .mpi/. Tests of a build that is not installed are
+skipped.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ MH = [sys.executable, "-m", "manyhands.main"]
 class Build:
     name: str
     compiler: str
-    launcher: str  # what `mh run` must choose
+    launcher: str  # the launcher that `mh run` must choose
 
 
 WHEELS = ROOT / ".mpi"
@@ -68,7 +69,8 @@ int main(int argc, char** argv) {
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """Ours without MH_* and LD_PRELOAD; Open MPI may run as root and with few cores."""
+    """Returns our environment without MH_* and LD_PRELOAD. Open MPI may run as root and with few
+    cores."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("MH_") and k != "LD_PRELOAD"}
     allowed = {
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -112,7 +114,7 @@ def library() -> Path:
 
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Build], Path]:
-    """The tiny MPI program for a build, compiled once."""
+    """Returns the tiny MPI program for a build, compiled once."""
     folder = tmp_path_factory.mktemp("programs")
     source = folder / "program.c"
     source.write_text(PROGRAM)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`mh doctor`: the probe against a kernel that really refuses, and what is said about it."""
+"""`mh doctor`: the probe against a kernel that really refuses, and its report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from manyhands.finding import Report
 
 from .conftest import MH, Mh, environment
 
-# Forbids process_vm_readv by a seccomp filter, as container runtimes do, and becomes a command.
+# Forbids process_vm_readv by a seccomp filter, as container runtimes do, and executes a command.
 REFUSE = """
 import ctypes, os, struct, sys
 number = 310  # of process_vm_readv on x86-64

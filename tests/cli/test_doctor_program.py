@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`mh doctor PROGRAM`: what it says of programs by GCC and Clang with loops of every kind."""
+"""`mh doctor PROGRAM`: its report on programs by GCC and Clang with loops of every kind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .conftest import Build, Mh
 LLVM = ["-L/usr/lib/llvm-14/lib", "-Wl,-rpath,/usr/lib/llvm-14/lib"]
 COMPILERS = {"gcc": ["gcc", "-fopenmp"], "clang": ["clang-14", "-fopenmp=libomp", *LLVM]}
 
-# One function with a loop for each word; `main` calls them.
+# Writes a program with a function with a loop for each word; `main` calls them.
 HEAD = "extern int x[1000]; int x[1000];\n"
 BODY = "for (int i = 0; i < 1000; ++i) x[i] += i;\n}\n"
 
@@ -46,7 +46,7 @@ def built(folder: Path, compiler: str, text: str, *flags: str, name: str = "app"
 
 
 def looked_at(file: Path) -> tuple[dict[str, Finding], str]:
-    """By name, and the conclusion."""
+    """Returns the findings by name, and the conclusion."""
     report = Report()
     conclusion = checkup.examine_program(report, str(file))
     return {item.name: item for item in report.findings}, conclusion

@@ -16,7 +16,7 @@ from .conftest import ROOT, environment
 
 @pytest.fixture
 def prefix(tmp_path: Path) -> Path:
-    """What `cmake --install` and pip leave behind, without the library."""
+    """Makes the files that `cmake --install` and pip leave, without the library."""
     package = tmp_path / "lib" / "python3" / "site-packages" / "manyhands"
     shutil.copytree(ROOT / "cli" / "manyhands", package)
     (tmp_path / "share" / "manyhands").mkdir(parents=True)

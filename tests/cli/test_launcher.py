@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which launcher belongs to which MPI, shown on prefixes made of nothing but names."""
+"""The launcher that belongs to an MPI, tested on prefixes that contain only file names."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Paths that look like something else to the programs that get them: options, assignments, names
-on the PATH.
-"""
+"""Paths that programs could take for something else: options, assignments, names on the PATH."""
 
 from __future__ import annotations
 
@@ -52,7 +50,7 @@ def test_a_launcher_of_any_name(mh: Mh, library: Path, tmp_path: Path, name: str
 
 
 def test_an_interpreter_of_any_name(mh: Mh, library: Path, tmp_path: Path) -> None:
-    """A program that is called as one on the PATH is not that one."""
+    """A program named like a program on the PATH is a different program."""
     wheels = [
         build for build in BUILDS if build.name == "openmpi5" and Path(build.launcher).exists()
     ]

@@ -73,7 +73,7 @@ def test_help_and_version(mh: Mh) -> None:
     assert all(word in mh("--help").stdout for word in ("run", "doctor", "config", "preload"))
 
 
-# --- what cannot be helped --------------------------------------------------------------------
+# --- programs that cannot be helped -----------------------------------------------------------
 
 
 def test_static_program_is_said_to_run_without_help(mh: Mh, library: Path, tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_set_user_id_program_is_said_to_run_without_help(
 def test_thirty_two_bit_program_is_said_to_run_without_help(
     mh: Mh, library: Path, tmp_path: Path
 ) -> None:
-    # The first 52 bytes of a 32-bit little-endian ELF file without program headers.
+    # Returns the first 52 bytes of a 32-bit little-endian ELF file without program headers.
     head = b"\x7fELF\x01\x01\x01" + bytes(9) + b"\x02\x00\x03\x00" + bytes(32)
     (tmp_path / "app").write_bytes(head)
     (tmp_path / "app").chmod(0o755)
@@ -190,7 +190,7 @@ def test_ignored_signals_are_not_inherited(mh: Mh, library: Path) -> None:
     assert not ignored & 1 << (signal.SIGPIPE - 1)
 
 
-# --- for real ---------------------------------------------------------------------------------
+# --- real runs --------------------------------------------------------------------------------
 
 
 def test_a_real_program_under_its_own_launcher(
@@ -265,7 +265,7 @@ def test_a_signal_ends_launcher_and_ranks(
         assert all(map(alive, pids))
         process.send_signal(number)
         process.stdout.read()
-        process.wait(timeout=30)  # with any code: Hydra 4.0.2 may answer a signal with 0
+        process.wait(timeout=30)  # any code: Hydra 4.0.2 may report a signal with 0
         assert wait_until_gone(pids, 10) == []
     finally:
         process.kill()
@@ -296,7 +296,7 @@ def test_python_with_mpi4py_finds_its_own_launcher(
         "import sys\n"
         "from mpi4py import MPI\n"
         "c = MPI.COMM_WORLD\n"
-        # One write: print() makes several where output is unbuffered, and ranks' pieces mix.
+        # A single write: print() makes several if output is unbuffered, and the ranks' lines mix.
         "sys.stdout.write(f'sum {c.allreduce(c.rank + 1)} of {c.size}\\n')\n"
     )
     result = mh("run", "-n", "2", python, "x.py")

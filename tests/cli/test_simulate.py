@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`mh simulate`: the real simulator on small machines, its CSV and tables; made-up programs."""
+"""`mh simulate`: the real simulator on small machines, its CSV and tables; invented programs."""
 
 from __future__ import annotations
 

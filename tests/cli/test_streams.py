@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every command with standard streams that are closed, full, or a pipe that nobody reads.
+"""Every command with standard streams that are closed, full, or a pipe without a reader.
 
-What a command prints is lost then, and its user is told so on standard error; `mh run` starts its
-program all the same, and with the streams that it was given.
+The output of the command is then lost, and standard error says so. `mh run` starts its program all
+the same, with the streams that it was given.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def folder(tmp_path: Path, library: Path) -> Path:
 
 
 def shell(folder: Path, line: str, **changes: str) -> subprocess.CompletedProcess[str]:
-    """Runs a line in which `mh` is ours, with a redirection of the shell's."""
+    """Runs a line of shell, with its redirections, in which `mh` is ours."""
     command = shlex.join(MH)
     changes = {"XDG_CONFIG_HOME": str(folder / "config"), **changes}
     return subprocess.run(
@@ -109,7 +109,7 @@ def test_a_pipe_that_nobody_reads_ends_a_command_without_a_word(folder: Path, wo
     told = shell(folder, f"mh {words}").stderr
     result = shell(folder, f"mh {words} 2>err | true; echo ${{PIPESTATUS[0]}}; cat err >&2")
     usual = shell(folder, f"mh {words}").returncode
-    # All may have been written before the reader ended.
+    # The command may have written all before the reader ended.
     assert int(result.stdout) in (SIGPIPE_STATUS, usual)
     assert result.stderr in (told, "")
 

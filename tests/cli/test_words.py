@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where the launcher's options end and the program begins."""
+"""Finds the end of the launcher's options and the begin of the program."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from manyhands.words import split
         ("-hosts a,b -ppn 2 ./app", "", "-hosts a,b -ppn 2", "./app"),
         ("-host a ./app -host b", "", "-host a", "./app -host b"),
         ("-n4 --cpu-bind=cores ./app", "", "-n4 --cpu-bind=cores", "./app"),
-        # Unknown to us: a following word that can be executed is the program, another is a value.
+        # An unknown option: the next word is the program if it can be executed, else a value.
         ("--some-flag sh -c true", "", "--some-flag", "sh -c true"),
         ("--some-key no-such-program sh -c true", "", "--some-key no-such-program", "sh -c true"),
         ("--some-flag -n 2 ./app", "", "--some-flag -n 2", "./app"),

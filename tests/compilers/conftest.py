@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the tests of the wrapper compilers share: running them, and a library that answers the
+"""Shared by the tests of the wrapper compilers: running them, and a library that answers the
 marker.
 
-The wrapper compilers are run from this checkout. The *stub* stands in for Manyhands: it answers
-`__mh_ws_mark` with 2, so that OpenMP's own runtime runs marked loops with two threads. What it was
-asked goes to standard error when MARKS is set.
+The wrapper compilers are run from this checkout. The *stub* replaces Manyhands: its `__mh_ws_mark`
+returns 2, so OpenMP's own runtime runs marked loops with two threads. If MARKS is set, it prints
+its arguments on standard error.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ FAMILIES = [Family("gcc", "gcc", "g++"), Family("clang", "clang-14", "clang++-14
 
 
 def has_openmp(compiler: str) -> bool:
-    """Clang's runtime for OpenMP is a package of its own."""
+    """Returns whether OpenMP programs link: Clang's runtime for OpenMP is a separate package."""
     if shutil.which(compiler) is None:
         return False
     command = [compiler, "-fopenmp", "-x", "c", "-", "-o", "/dev/null"]
@@ -74,7 +74,7 @@ def fortran() -> None:
 
 @pytest.fixture(scope="session")
 def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the three commands, as an installation has them."""
+    """Returns a directory with the three commands, as in an installation."""
     folder = tmp_path_factory.mktemp("bin")
     for name, function in COMMANDS.items():
         words = {"python": sys.executable, "cli": str(ROOT / "cli"), "function": function}
@@ -98,7 +98,7 @@ def environment(**changes: str) -> dict[str, str]:
 
 
 class Bench:
-    """A folder to compile in, with plain compilers driven and a TMPDIR of its own."""
+    """A directory to compile in, with plain compilers to drive and its own TMPDIR."""
 
     def __init__(self, folder: Path, commands: Path, stub: Path) -> None:
         self.folder = folder
@@ -126,7 +126,7 @@ class Bench:
     def __call__(
         self, *words: object, code: int = 0, text: str | None = None, **changes: str
     ) -> subprocess.CompletedProcess[str]:
-        """Runs a command in the folder."""
+        """Runs a command in the directory."""
         result = subprocess.run(
             [str(word) for word in words],
             cwd=self.folder,
@@ -142,10 +142,10 @@ class Bench:
         return result
 
     def program(self, name: str = "./a.out", shared: bool = False, **changes: str):
-        """Runs a program, plainly or with loops that two threads share.
+        """Runs a program, plain or with loops that two threads share.
 
-        LLVM's runtime up to 14, at least, loses last values of nonmonotonic dynamic loops when it
-        runs them itself with several threads; so it is told to run them the old way.
+        LLVM's runtime up to version 14, at least, loses last values of nonmonotonic dynamic loops
+        that it runs with several threads, so it is made to run them monotonically.
         """
         if shared:
             changes["LD_PRELOAD"] = str(self.stub)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The wrapper compilers as compilers: options, files, messages, builds, and nothing left behind."""
+"""The wrapper compilers as compilers: options, files, messages, builds, no files left."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def symbols(path: Path) -> str:
     return subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout
 
 
-# --- taking the command line apart ------------------------------------------------------------
+# --- splitting the command line ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_without_directives_the_compiler_is_called_as_it_stands(
     bench: Bench, family: Family
 ) -> None:
     bench.use(family)
-    # The text of a directive in a string or comment is none.
+    # The text of a directive in a string or comment is not a directive.
     bench.write("a.c", f'/* #pragma ws for */ const char* s = "#pragma ws for";\n{PLAIN}')
     compiler = family.commands["mhcc"]
     for words in (["-c", "a.c"], ["-g", "a.c", "-lm"]):
@@ -425,7 +425,7 @@ def test_sources_that_look_like_options(bench: Bench, family: Family, words: str
         bench.write(name, LOOP)
     plain = [family.commands["mhcc"], *words.split()]
     code = subprocess.run(plain, cwd=bench.folder, capture_output=True).returncode
-    bench("mhcc", *words.split(), code=code)  # Clang's own steps trip over -save-temps ./-a.c
+    bench("mhcc", *words.split(), code=code)  # Clang's own steps fail on -save-temps ./-a.c
 
 
 # --- builds -----------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What takes a directive's place, and what is refused: the rewriting alone, without a compiler."""
+"""The text that replaces a directive, and refused directives: without a compiler."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ FORTRAN_TABLE = [
 
 
 def unwrapped(text: str) -> str:
-    """OpenMP directives of more than one line as one line each, without needless blanks."""
+    """Returns OpenMP directives of several lines as a line each, without needless blanks."""
     joined = re.sub(r"\s*&\n!\$omp ", " ", re.sub(r"\n!\$omp&", "", text))
     return re.sub(r"(?<=[(,]) +| +(?=[(,)])", "", joined)
 
@@ -133,7 +133,7 @@ def unwrapped(text: str) -> str:
 @pytest.mark.parametrize(("directive", "line"), FORTRAN_TABLE)
 def test_fortran(directive: str, line: str) -> None:
     for rewritten in (free(f"x = 1\n   !$ws {directive}"), fixed(f"      x = 1\nc$ws {directive}")):
-        # the end of the text, or a marker that restores the count of lines
+        # the end of the text, or a marker that restores the line number
         assert unwrapped(line) in unwrapped(rewritten).splitlines()
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A wrapper compiler makes the files that the plain compiler makes, under the same names.
+"""A wrapper compiler makes the same files as the plain compiler, with the same names.
 
-Each command line runs twice in folders of its own, first with the plain compiler and then with the
-wrapper. The sets of files must be equal, and so must the text of the dependency files: a build
-rebuilds what they say.
+Each command line runs twice in its own directory, with the plain compiler and then with the
+wrapper. The sets of files must be equal, and so must the text of the dependency files, because a
+build depends on it.
 """
 
 from __future__ import annotations
@@ -194,9 +194,12 @@ def is_depend(path: Path) -> bool:
 
 
 def made(bench: Bench, compiler: str, words: str) -> tuple[set[str], dict[str, str], str]:
-    """The files that a command leaves, the text of its dependency files, its standard output."""
+    """Returns the files that a command makes, the text of its dependency files, its standard
+    output."""
     outer = bench.folder
-    bench.folder = outer / "work"  # one name for both: a compiler may write its folder into a file
+    bench.folder = (
+        outer / "work"
+    )  # one name for both: a compiler may write its directory into a file
     with_sources(bench, bench.folder)
     out = bench(compiler, *words.split()).stdout
     files = [path for path in bench.folder.rglob("*") if path.is_file()]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Programs with every directive: compiled, run alone and with loops run by two threads, compared.
 
-The plain compiler, to which the directives mean nothing, gives the numbers that must come out.
+The plain compiler ignores the directives and gives the expected numbers.
 """
 
 from __future__ import annotations

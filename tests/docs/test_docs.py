@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The documentation keeps to what there is: generated pages are current, names and links exist."""
+"""The documentation matches the repository: generated pages are current, names and links exist."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
 def pages() -> list[Path]:
-    """Every page of the repository, also those that are not committed yet."""
+    """Returns every page of the repository, also those that are not committed yet."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.md"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
     found = [ROOT / name for name in done.stdout.decode().split("\0") if name]
@@ -40,7 +40,7 @@ def name_of(path: Path) -> str:
 
 @cache
 def anchors(page: Path) -> set[str]:
-    """The anchors of the page's headings, as GitHub makes them."""
+    """Returns the anchors of the page's headings, as GitHub makes them."""
     seen: Counter[str] = Counter()
     found = set()
     for heading in HEADING.findall(FENCED.sub("", page.read_text())):
@@ -55,7 +55,7 @@ def script(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module  # dataclasses look their module up
+    sys.modules[path.stem] = module  # dataclasses look up their module
     spec.loader.exec_module(module)
     return module
 
@@ -147,7 +147,7 @@ def test_table_of_changes_on_the_tour_has_at_most_15_rows() -> None:
 def test_settings_and_commands_named_exist(page: Path) -> None:
     text = page.read_text()
     commands = {p.stem for p in (ROOT / "cli/manyhands/commands").glob("[a-z]*.py")}
-    # MH_HEAP is of the heap's own library.
+    # MH_HEAP belongs to the heap's own library.
     named_keys = set(re.findall(r"\bMH_[A-Z_]+\b", text)) - {"MH_KEY", "MH_HEAP"}
     named_commands = set(re.findall(r"\bmh ([a-z]+)\b", text))
     assert named_keys <= settings()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What comments and pages name is there: files, and functions of ours."""
+"""Files and functions that comments and pages name exist."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 FILE = re.compile(r"(?<![\w./~$<{*-])([\w-]+(?:/[\w-]+)*\.(?:hpp|cpp|c|h|py|json|md))\b(?![\w(])")
 FENCED = re.compile(r"```.*?```", re.DOTALL)
 CALL = re.compile(r"\b([a-z_][a-z0-9_]*(?:::[a-z_][a-z0-9_]*)*)\(\)")
-# Of MPI, the C library, and what pages give as examples of a program.
+# Names of MPI, of the C library, and of programs that pages give as examples.
 NOT_OURS = {
     "mpi.h",
     "mpi_abi.h",
@@ -39,7 +39,7 @@ NOT_OURS |= {
     "posix_spawn",
     "popen",
 }
-# Functions, and the file that they are said to be in.
+# Functions, and the file that a page names for them.
 IN_FILE = re.compile(r"((?:`[\w:]+\(\)`(?:, | and )?)+) ?(?:both )?in `([\w/.-]+\.(?:hpp|cpp|py))`")
 GENERATED = {"next.hpp", "next.cpp", "wrappers.hpp", "wrappers.cpp"}  # src/mpi/generate.py
 
@@ -64,7 +64,7 @@ def pages() -> list[Path]:
 
 @cache
 def endings() -> set[str]:
-    """Each path of the repository, and all it may be called by: its last parts."""
+    """Returns each path of the repository, and each of its ends."""
     found = set(GENERATED)
     for path in tracked():
         parts = path.relative_to(ROOT).parts
@@ -74,7 +74,7 @@ def endings() -> set[str]:
 
 @cache
 def identifiers() -> set[str]:
-    """All words of code, comments left out."""
+    """Returns all words of code, without comments."""
     code = "\n".join(COMMENT.sub("", path.read_text()) for path in sources())
     return set(re.findall(r"\b[A-Za-z_]\w*\b", code))
 
@@ -110,7 +110,7 @@ def test_functions_named_in_comments_exist() -> None:
 
 @cache
 def words_of_scripts() -> set[str]:
-    """Names in Python and CMake files, which pages name as well."""
+    """Returns the names in Python and CMake files, which pages name as well."""
     kinds = {".py", ".cmake"}
     scripts = [p for p in tracked() if p.suffix in kinds or p.name == "CMakeLists.txt"]
     text = "\n".join(path.read_text() for path in scripts if path.exists())

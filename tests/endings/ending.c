@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Ends in the way its argument names, on one rank, while the others are in the middle of large
-// messages or wait for it: test_endings.py compares what the launcher makes of it.
+// Rank 1 ends in the way that the argument names, while the other ranks exchange large messages or
+// wait for it. test_endings.py compares the launcher's exit codes.
 //
 // run: by test_endings.py
 #include "../mpi/check.h"
 
 static MPI_Datatype rows;  // half of LARGE bytes
-static bool in_rows;       // messages are noncontiguous
-static bool in_windows;    // they are accumulates under locks
+static bool in_rows;       // noncontiguous messages
+static bool in_windows;    // accumulates under locks
 
 static void accumulate(int times) {
   static unsigned char bytes[LARGE];

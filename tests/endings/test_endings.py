@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs that do not end well: the launcher says the same as without help, and nothing is left.
+"""Programs that end badly: the launcher returns the same code as without help, and nothing is left.
 
-A rank aborts, is killed, exits without MPI_Finalize or with a code, or the launcher gets Ctrl-C,
-while large messages are on their way.
+A rank aborts, is killed, exits with or without a code and without MPI_Finalize, or the launcher
+gets Ctrl-C, while large messages are under way.
 """
 
 from __future__ import annotations
@@ -21,17 +21,15 @@ from manyhands_bench.mpis import MpiBuild
 SOURCE = Path(__file__).parent / "ending.c"
 LIMIT_S = 15
 PLAIN = Arm("plain")
-DESCRIBED = {
-    "MH_THRESHOLD": "64K",
-    "MH_EXCHANGE_THRESHOLD": "64K",
-}  # what is on its way is ours, and not the MPI library's
+# Large messages go by rendezvous.
+DESCRIBED = {"MH_THRESHOLD": "64K", "MH_EXCHANGE_THRESHOLD": "64K"}
 PLAIN_RUNS = 15  # at most, in search of a code
-HELPED_RUNS = 7  # where the first ended as no plain run did
-ODD_ENDS = 2  # of these
+HELPED_RUNS = 7  # if the first run ended with a code that no plain run had
+ODD_ENDS = 2  # most unusual codes among these
 
 
 def end(mpi: MpiBuild, arm: Arm, how: str, meddle: object = None) -> Run:
-    """One run; it leaves nothing, unless the launcher itself had to be ended."""
+    """Runs once. The run leaves nothing, unless it timed out."""
     program = compiled(mpi, "ending", [SOURCE])
     done = run(mpi, arm, 2, [str(program), how], DESCRIBED, timeout_s=LIMIT_S, meddle=meddle)
     if done.code != TIMED_OUT:
@@ -40,7 +38,7 @@ def end(mpi: MpiBuild, arm: Arm, how: str, meddle: object = None) -> Run:
 
 
 class PlainCodes:
-    """What the launcher ends with when nobody helps; runs until a code is found, or long enough."""
+    """The exit codes of plain runs. Runs until a code is found, at most PLAIN_RUNS times."""
 
     def __init__(self, mpi: MpiBuild, how: str, meddle: object) -> None:
         self._run = lambda: end(mpi, PLAIN, how, meddle).code
@@ -53,12 +51,12 @@ class PlainCodes:
 
 
 def expect_same_end(mpi: MpiBuild, helped: Arm, how: str, meddle: object = None) -> None:
-    """Helped ends with a code that it ends with plain.
+    """Checks that a helped run ends with a code of a plain run.
 
-    Launchers are not of one mind. A plain run of MPICH 4 whose mpiexec gets SIGTERM ends with 0 or
-    with 15, half and half; and of 60 plain runs in which a rank left by _exit(6), the mpiexec of
-    MPICH 5 gave 58 times 6, once the 9 of the rank that it killed for it, and once it did not end.
-    Such a seldom end may come helped and not plain; so then most of several runs decide.
+    Launchers vary. When mpiexec of MPICH 4 gets SIGTERM in a plain run, it returns 0 or 15 equally
+    often. Of 60 plain runs in which a rank calls _exit(6), mpiexec of MPICH 5 returned 6 in 58,
+    once the 9 of the rank that it killed, and once it did not end. A rare code may appear helped
+    and not plain, so most of several runs decide.
     """
     plain = PlainCodes(mpi, how, meddle)
     first = end(mpi, helped, how, meddle)
@@ -75,7 +73,7 @@ def test_the_launcher_says_the_same(mpi: MpiBuild, helped: Arm, how: str) -> Non
 
 
 def when_ready(mark: str, process: subprocess.Popen[str]) -> list[int]:
-    """The ranks, once both exchange messages."""
+    """Returns the ranks, once both exchange messages."""
     pids = ranks(mark, "/ending", 2)
     assert process.poll() is None, "the launcher is gone"
     time.sleep(0.5)
@@ -106,7 +104,7 @@ def test_a_rank_killed_from_outside_ends_all(mpi: MpiBuild, helped: Arm, how: st
 @pytest.mark.under(*QUICK)
 @pytest.mark.parametrize("what", ["rows", "windows"])
 def test_a_rank_killed_between_nodes_ends_all(mpi: MpiBuild, helped: Arm, what: str) -> None:
-    """In the middle of noncontiguous messages, or of accumulates, between two nodes."""
+    """Kills a rank during noncontiguous messages, or of accumulates, between two nodes."""
 
     def meddle(process: subprocess.Popen[str], mark: str) -> None:
         pids = ranks(mark, "/ending", 4)

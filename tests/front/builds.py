@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The five MPI builds the front is tested with: how to compile for each and how to start it."""
+"""The five MPI builds of the front's tests: how to compile for each and how to start it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the generated stand-in wrappers call: counts, written down when the program ends MPI.
+// Called by the generated stand-in wrappers: counters, written when the program ends MPI.
 //
-// MH_TEST_COUNTS=prefix: each process writes "MPI_X count" lines to prefix.<pid>, after a
-// first line with the name of the ABI.
+// MH_TEST_COUNTS=prefix: each process writes lines "MPI_X count" to prefix.<pid>, after a first
+// line with the name of the ABI.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The front under programs of every language and every MPI build, with variants that only count.
 
-Each program makes the calls in CALLS once a rank; "caught exactly once" is read from what the
-stand-in variants wrote down. Tools are counted the same way (programs/tool.c).
+Each rank of a program makes the calls in CALLS once. The files of the stand-in variants show that
+each was intercepted exactly once. Tools are counted the same way (programs/tool.c).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 STAND_IN = ROOT / "build/tests/front/lib"
 FRONT = STAND_IN / "libmanyhands.so"
 RANKS = 2
-# What each rank of a ring program calls, of the intercepted calls.
+# The intercepted calls that each rank of a ring program makes.
 CALLS = Counter(
     ["MPI_Isend", "MPI_Irecv", "MPI_Waitall", "MPI_Sendrecv", "MPI_Barrier", "MPI_Allreduce"]
 )
@@ -57,7 +57,7 @@ def python_build(request: pytest.FixtureRequest) -> Build:
 
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compile:
-    """Compiles a file of programs/ once per compiler and options."""
+    """Returns a function that compiles a file of programs/ once per compiler and options."""
     folder = tmp_path_factory.mktemp("programs")
     done: dict[tuple[str, ...], Path] = {}
 
@@ -74,7 +74,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compile:
 
 
 def counts_in(prefix: Path) -> tuple[set[str], Counter[str], int]:
-    """(ABIs, calls over all processes, processes) of the files prefix.<pid>."""
+    """Returns (ABIs, calls over all processes, processes) of the files prefix.<pid>."""
     abis: set[str] = set()
     total: Counter[str] = Counter()
     files = sorted(prefix.parent.glob(f"{prefix.name}.*"))
@@ -133,7 +133,7 @@ def test_fortran_calls_are_caught_once(
 
 
 def python_of(build: Build, folder: Path) -> tuple[str, dict[str, str]]:
-    """An interpreter whose mpi4py uses the library of this build, and the environment for it."""
+    """Returns an interpreter whose mpi4py uses the library of this build, and its environment."""
     if build.library is None:
         return str(build.python), {}
     name = {"mpich": "libmpi.so.12", "openmpi": "libmpi.so.40"}[build.abi]
@@ -155,7 +155,7 @@ def test_mpi4py_calls_are_caught_once(python_build: Build, tmp_path: Path) -> No
     assert result.code == 0, result.err
     assert result.out.split() == ["ring", "1"]
     abis, calls, _ = counts_in(counts)
-    # mpi4py prefers the large-count form where the library has one.
+    # mpi4py prefers the large-count form if the library has it.
     plain = Counter({name.removesuffix("_c"): count for name, count in calls.items()})
     del plain["MPI_Comm_set_errhandler"]
     assert abis == {build.abi}
@@ -216,7 +216,7 @@ def test_tool_before_us_sees_every_call_and_so_do_we(
     assert result.out.split() == ["ring", "1"]
     _, by_tool, _ = counts_in(seen)
     assert without_start_and_end(+by_tool) == times(CALLS, RANKS)
-    # The tool makes its Sendrecv of Isend, Recv and Wait, and these are what reaches us.
+    # The tool implements Sendrecv by Isend, Recv and Wait, so these calls reach us.
     inside = Counter(["MPI_Isend", "MPI_Recv", "MPI_Wait"])
     ours = CALLS - Counter(["MPI_Sendrecv"]) + inside
     assert without_start_and_end(counts_in(counts)[1]) == times(ours, RANKS)
@@ -355,7 +355,7 @@ def test_a_lacking_call_returns_an_error_and_is_named_once(compiled: Compile) ->
     assert result.err.count("MPI_Isendrecv is called, but this MPI (Open MPI v4") == 1
 
 
-# --- what is not as it should be ---------------------------------------------------------------
+# --- unusual installations and libraries -------------------------------------------------------
 
 
 def test_without_its_variant_the_program_runs_unhelped(
@@ -433,14 +433,15 @@ def test_a_library_that_lacks_the_basics_is_refused(compiled: Compile, tmp_path:
 
 
 def test_an_mpi_inside_the_program_never_reaches_us(compiled: Compile) -> None:
-    """A statically linked MPI is bound by the linker; all we can do is not to disturb."""
+    """The linker has bound a statically linked MPI: the front must not disturb it."""
     library = compiled("cc", "toy_mpi.c", "-c")
     program = [str(compiled("cc", "toy_program.c", "-xnone", str(library), "-rdynamic"))]
     assert execute(program) == execute(program, LD_PRELOAD=str(FRONT))
 
 
 def test_pmpi_may_lie_in_a_library_of_its_own(compiled: Compile, tmp_path: Path) -> None:
-    """Some builds of the standard ABI: MPI_X in libmpi_abi, PMPI_X in libpmpi_abi."""
+    """Tests a layout of some builds of the standard ABI: MPI_X in libmpi_abi, PMPI_X in
+    libpmpi_abi."""
     for name, source in (("libpmpi_abi.so.1", "toy_mpi.c"), ("libmpi_abi.so.1", "toy_mpi_only.c")):
         options = ["-shared", "-fPIC", "-Wl,-soname," + name, "-Wl,--no-as-needed"]
         if source == "toy_mpi_only.c":
@@ -451,7 +452,7 @@ def test_pmpi_may_lie_in_a_library_of_its_own(compiled: Compile, tmp_path: Path)
     result = execute([str(program)], LD_PRELOAD=str(FRONT), LD_LIBRARY_PATH=str(tmp_path))
     assert result.code == 0, result.err
     assert result.out.splitlines() == ["level 3 sum 78", "failures 0"]
-    # The variant for the standard ABI was asked; it found only a toy.
+    # The variant for the standard ABI was tried; it found the toy library.
     assert result.err.count("libpmpi_abi.so.1 lacks what every MPI of its kind has") == 1
 
 
@@ -484,7 +485,7 @@ def exported(library: Path) -> list[str]:
     return [line.split()[-1] for line in lines]
 
 
-# Libraries of their own: the malloc family, and for C++ programs light tasks and their messages.
+# Separate libraries: the malloc family, and light tasks and their messages for C++ programs.
 OTHERS = {f"libmanyhands-{room}.so" for room in ("heap", "lci", "tasks", "ult")}
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Compiles a C program for an MPI build and runs it, plain or helped, the way `mh run` does.
 
-The environment of helped ranks goes through the launcher (Hydra's -genv, Open MPI's -x), so that
-the launcher itself is not preloaded. Every run has a time limit and its own session, and is checked
-for leftovers. A failed expectation shows the output and the command that repeats the run.
+The launcher passes the environment of helped ranks on (Hydra's -genv, Open MPI's -x), so the
+launcher itself is not preloaded. Every run has a time limit and its own session, and is checked for
+leftovers. A failed expectation shows the output and the command that repeats the run.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ NOT_LAUNCHED = "The PMIx server's listener thread failed to start"
 def compiled(
     build: MpiBuild, name: str, sources: list[Path], archives: Sequence[Path] = ()
 ) -> Path:
-    """Compile the program for this build, unless it is newer than its sources and archives.
+    """Compiles the program for this build, unless it is newer than its sources and archives.
 
-    Archives of ours contain C++; with them the program may include headers from src/.
+    Our archives contain C++; with them the program may include headers from src/.
     """
     headers = [
         header for folder in {path.parent for path in sources} for header in folder.glob("*.h")
@@ -68,26 +68,27 @@ class Run:
     summary: dict[str, Any] | None
 
     def told(self) -> str:
-        """For a failed expectation: the command that repeats the run, and its output."""
+        """Returns the message of a failed expectation: the command that repeats the run, and its
+        output."""
         parts = [f"exit code {self.code}" if self.code != TIMED_OUT else "timed out"]
         parts += [f"repeat with: {shlex.join(self.command)}"]
         parts += [f"--- stdout\n{self.out[-3000:]}", f"--- stderr\n{self.err[-6000:]}"]
         return "\n".join(parts)
 
     def skipped(self) -> str | None:
-        """The reason why the program found nothing to test here."""
+        """Returns the reason why the program found nothing to test here."""
         for line in self.out.splitlines():
             if line.startswith("SKIP "):
                 return line[5:]
         return None
 
     def expect_clean(self) -> None:
-        """The run left no process and no segment."""
+        """Checks that the run left no process and no segment."""
         assert not self.survivors, f"processes left: {self.survivors}\n{self.told()}"
         assert not self.segments, f"left in /dev/shm: {self.segments}\n{self.told()}"
 
     def expect(self, *lines: str) -> None:
-        """The run succeeded and printed these lines."""
+        """Checks that the run succeeded and printed these lines."""
         assert self.code == 0, self.told()
         for line in lines:
             assert line in self.out.splitlines(), f"no line '{line}'\n{self.told()}"
@@ -96,7 +97,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Arm:
-    """A way to run programs: plain (library None), or with the library in front."""
+    """A way to run programs: plain (library None), or with the library preloaded."""
 
     name: str
     library: Path | None = None
@@ -109,18 +110,18 @@ class Arm:
 
 
 def with_heap(arm: Arm) -> Arm:
-    """The same arm with large allocations in memory that the ranks of a node share."""
+    """Returns the same arm with large allocations in memory that the ranks of a node share."""
     assert arm.library is not None
     heap = arm.library.with_name("libmanyhands-heap.so")
     return replace(arm, before=(*arm.before, heap), settings={**arm.settings, "MH_HEAP": "on"})
 
 
-# Our own settings have the same effect under every MPI, so the builds with quick launchers suffice.
+# Our settings have the same effect under every MPI, so the builds with quick launchers suffice.
 QUICK = ("mpich4", "openmpi4")
 
 
 def _environment(build: MpiBuild, env: dict[str, str], mark: str) -> dict[str, str]:
-    """The environment of the launcher, without variables that are set for the ranks."""
+    """Returns the environment of the launcher, without variables that are set for the ranks."""
     ours = {"LD_PRELOAD", *env}
     kept = {k: v for k, v in os.environ.items() if not k.startswith("MH_") and k not in ours}
     return {**kept, **build.environment(), leftovers.MARK: mark}
@@ -181,7 +182,7 @@ def run(
     timeout_s: float = 60,
     meddle: Any = None,
 ) -> Run:
-    """Runs to the end. Calls `meddle(process, mark)` after the start."""
+    """Runs the program to its end. Calls `meddle(process, mark)` after the start."""
     done = _run(build, arm, ranks, program, env, timeout_s, meddle)
     if NOT_LAUNCHED in done.err:
         done = _run(build, arm, ranks, program, env, timeout_s, meddle)
@@ -226,7 +227,7 @@ def _run(
 def longer_and_longer(
     mpi: MpiBuild, arm: Arm, ranks: int, source: Path, env: dict[str, str]
 ) -> Iterator[tuple[Run, int]]:
-    """longer_runs() of a C program."""
+    """Calls longer_runs() for a C program."""
     return longer_runs(mpi, arm, ranks, str(compiled(mpi, source.stem, [source])), env)
 
 

@@ -4,8 +4,8 @@
 A variable in the environment marks the processes of a run. Forks and daemons inherit it, so a
 process that has left the launcher's process group is found, too. A file in /dev/shm is a *leftover*
 if it is new, no living process maps it or is named in it, and it stays for longer than a moment.
-Other jobs on the machine have files of their own. Some MPI libraries leave files when a rank is
-killed, even without help; such files are named here, tolerated in such runs, and removed.
+Other jobs on the machine have their own files. Some MPI libraries leave files when a rank is
+killed, even without help; such files are listed here, tolerated in such runs, and removed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 MARK = "MANYHANDS_TEST_RUN"
 SHM = Path("/dev/shm")
 GRACE_S = 5.0
-# LLVM's OpenMP: belongs to the process with this number while it lives; mapped only briefly.
+# LLVM's OpenMP: the file belongs to the living process with this number, which maps it briefly.
 OF_A_PROCESS = re.compile(r"^__KMP_REGISTERED_LIB_(\d+)_")
 # Open MPI's vader and sm, MPICH's and UCX's segments, PMIx's store.
 OF_THE_MPI = re.compile(
@@ -28,7 +28,7 @@ OF_THE_MPI = re.compile(
 
 
 def processes(mark: str) -> dict[int, str]:
-    """Living processes of the run, with their command lines."""
+    """Returns the living processes of the run, with their command lines."""
     wanted = f"{MARK}={mark}".encode()
     found = {}
     for entry in Path("/proc").iterdir():
@@ -47,7 +47,8 @@ def processes(mark: str) -> dict[int, str]:
 
 
 def ranks(mark: str, program: str, count: int) -> list[int]:
-    """The processes whose program has this text in its path, oldest first; waits for them."""
+    """Waits for `count` processes whose program has this text in its path; returns them, oldest
+    first."""
     end = time.monotonic() + 15
     while True:
         # A process in the middle of fork() or exit() has no command line.
@@ -61,7 +62,7 @@ def ranks(mark: str, program: str, count: int) -> list[int]:
 
 
 def surviving(mark: str) -> dict[int, str]:
-    """The processes that survive the grace time."""
+    """Returns the processes that survive the grace time."""
     end = time.monotonic() + GRACE_S
     while (alive := processes(mark)) and time.monotonic() < end:
         time.sleep(0.02)
@@ -69,7 +70,7 @@ def surviving(mark: str) -> dict[int, str]:
 
 
 def end_processes(mark: str) -> None:
-    """End the processes of the run, by pid."""
+    """Ends the processes of the run, by pid."""
     for pid in processes(mark):
         try:
             os.kill(pid, signal.SIGKILL)
@@ -100,7 +101,7 @@ def _has_living_owner(name: str) -> bool:
 
 
 def left_segments(before: set[str]) -> set[str]:
-    """The new files that no process owns after the grace time."""
+    """Returns the new files that no process owns after the grace time."""
     end = time.monotonic() + GRACE_S
     while new := {name for name in segments() - before if not OF_THE_MPI.match(name)}:
         new -= {name.split("/")[0] for name in _mapped()}

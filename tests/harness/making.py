@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compiles programs, and finds references, once for all tests that run in parallel.
+"""Compiles programs and computes references once for all tests that run in parallel.
 
 A program is compiled again if a source is newer. Concurrent callers wait for the lock beside the
-program, so no caller sees half a program.
+program, so every caller sees a complete program.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _is_new(program: Path, sources: Iterable[Path]) -> bool:
 def made(
     program: Path, sources: list[Path], command: Callable[[Path], list[str]], limit_s: float
 ) -> Path:
-    """The program, compiled by `command(name)` under a temporary name."""
+    """Returns the program, compiled by `command(name)` under a temporary name."""
     if _is_new(program, sources):
         return program
     program.parent.mkdir(parents=True, exist_ok=True)
@@ -34,7 +34,7 @@ def made(
             return program
         fresh = program.with_name(f"{program.name}.{os.getpid()}")
         words = command(fresh)
-        # gfortran leaves its modules in the working folder, which is the program's.
+        # gfortran writes its modules into the working directory, so each program has its own.
         done = subprocess.run(
             words, capture_output=True, text=True, timeout=limit_s, cwd=program.parent
         )
@@ -44,7 +44,8 @@ def made(
 
 
 def found_once(file: Path, find: Callable[[], str]) -> str:
-    """The result of the first caller's `find`; a file of this name keeps it for later callers."""
+    """Returns the result of the first caller's `find`; a file of this name stores it for later
+    callers."""
     with file.with_name(f".{file.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not file.exists():

@@ -12,11 +12,11 @@ from harness.launch import ROOT
 
 BUILD_NAMES = ("mpich4", "openmpi4", "mpich5", "openmpi5", "abi")
 BUILDS = find_builds(ROOT)
-NO_BUILD = "no build"  # stands for a build where none is left: the test is deselected
+NO_BUILD = "no build"  # replaces the build if none is left: the test is deselected
 
 
 def wanted_builds(config: pytest.Config, names: Iterable[str] = BUILD_NAMES) -> list[str]:
-    """The builds of `names` that the options select."""
+    """Returns the builds of `names` that the options select."""
     asked = config.getoption("--mpi").split(",")
     return [name for name in BUILD_NAMES if name in names and name in asked and name in BUILDS]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Each library of libs/ builds alone, by the commands of its README.md, in a tree of its own."""
+"""Each library of libs/ builds alone, by the commands of its README.md, in a separate tree."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-MPI = ROOT / ".mpi" / "mpich5" / "bin"  # its compiler and launcher, for the program alone
-# The folders of the repository that each library says it needs.
+MPI = ROOT / ".mpi" / "mpich5" / "bin"  # its compiler and launcher, for the program only
+# The directories of the repository that each library says it needs.
 COMMON = ("cmake", "include", "src/base")
 NEEDS = {
     "ult": (*COMMON, "libs/ult"),
@@ -30,7 +30,7 @@ def block(page: str, language: str) -> str:
 
 
 def environment(tree: Path) -> dict[str, str]:
-    """The build is quick where ccache knows the sources from another tree."""
+    """The build is quick if ccache knows the sources from another tree."""
     values = dict(os.environ, PATH=f"{MPI}:{os.environ['PATH']}", CMAKE_GENERATOR="Ninja")
     values.update(CMAKE_BUILD_PARALLEL_LEVEL="2", CCACHE_BASEDIR=str(tree), CCACHE_NOHASHDIR="1")
     if shutil.which("ccache"):

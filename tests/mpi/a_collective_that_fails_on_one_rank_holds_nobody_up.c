@@ -2,9 +2,10 @@
 // run: ranks 2
 // run: ranks 3
 //
-// A collective with a bad argument returns its error on the rank that made it and is none of the
-// others' business: all later collectives, barriers and windows work, and a barrier still holds
-// everyone until the last has come. Likewise what cannot be freed, and a handler that jumps away.
+// A collective with a bad argument returns an error on the rank that made the call, and the other
+// ranks do not notice. All later collectives, barriers and windows work, and a barrier still holds
+// every rank until the last has entered. The same is true after an object that cannot be freed and
+// an error handler that jumps away.
 #include <setjmp.h>
 #include <stdatomic.h>
 
@@ -40,7 +41,7 @@ static void all_kinds(MPI_Comm comm, MPI_Win win) {
   MPI_Comm_free(&twin);
 }
 
-// Only on this rank.
+// Fails on the calling rank only.
 static void fail(MPI_Comm comm, int round) {
   int word = 0, words[16] = {0};
   int code = MPI_SUCCESS;
@@ -50,7 +51,7 @@ static void fail(MPI_Comm comm, int round) {
   CHECK(code != MPI_SUCCESS, "it was to fail");
 }
 
-// Nobody gets out before everyone is in, also while others fail.
+// No rank leaves the barrier before every rank has entered, even if a collective fails meanwhile.
 static void check_barrier(MPI_Comm comm, atomic_int* rounds, int round) {
   if (rank == round % ranks) {
     fail(comm, round);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// MPI_Request_free on an active persistent send: the message goes on to its end, and persistent
-// sends made afterwards are complete neither too early nor never.
+// After MPI_Request_free on an active persistent send, the message is still delivered. Persistent
+// sends made afterwards complete neither too early nor never.
 //
 // run: ranks 2
 // run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M
@@ -26,7 +26,7 @@ static void token(int from_me) {
   }
 }
 
-// The next persistent send has a message of its own: it must not end with the first one's.
+// The second persistent send has its own message: it must not complete with the first message.
 static void freed_then_next(Init* init, int bytes, int key, int late) {
   unsigned char* data[2];
   MPI_Request requests[2];
@@ -41,7 +41,7 @@ static void freed_then_next(Init* init, int bytes, int key, int late) {
     MPI_Start(&requests[1]);
     token(1);
     if (init == inits[1]) {
-      // The other has received the first message alone: a synchronous send is not over.
+      // The receiver has received the first message only: a synchronous send is not complete.
       token(0);
       int flag = 0;
       for (int i = 0; i < 200; ++i) {
@@ -73,8 +73,8 @@ static void freed_then_next(Init* init, int bytes, int key, int late) {
   for (int i = 0; i < 2; ++i) free(data[i]);
 }
 
-// Messages are received in the reverse order of their start, and the freed ones only after the last
-// one has completed.
+// Messages are received in the reverse order of their start. The freed sends are received only
+// after the last send has completed.
 static void reversed(int key) {
   enum { MANY = 5 };
   unsigned char* data[MANY];
@@ -105,7 +105,7 @@ static void reversed(int key) {
   for (int i = 0; i < MANY; ++i) free(data[i]);
 }
 
-// Freed while it is under way; its sender does not look at it again before MPI_Finalize.
+// The request is freed while the message is under way, at the end of the program.
 static unsigned char* at_the_end(void) {
   MPI_Request request;
   unsigned char* data = rank % 2 == 0 ? filled(LARGE, 3) : blank(LARGE);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A receive into a buffer with gaps, whose request was freed, completes while its rank does nothing
-// but collectives, close together: its sender may come to the next one only afterwards.
+// A receive into a buffer with gaps, whose request was freed, completes while its rank makes only
+// collective calls in a tight loop. Its sender enters the next collective only when its message is
+// gone.
 //
 // run: ranks 2
 #include "check.h"

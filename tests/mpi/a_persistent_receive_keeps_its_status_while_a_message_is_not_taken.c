@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A large message lies there for long and is not taken, where errors return: the library in front
-// looks whether a receive that is too short for a descriptor has met it. A persistent receive that
-// is complete by then still has its status and is found by whatever call completes it. (MPICH 5
-// forgets both once a persistent request was looked at.)
+// A large message stays unmatched for a long time on a communicator whose errors return. Manyhands
+// then checks whether the message has matched a receive too short for an RTS header. A persistent
+// receive that completes meanwhile keeps its status, whatever call completes it. (MPICH 5 forgets
+// the status of a persistent request that was tested.)
 //
-// The look comes after kLostAfterNs of src/base/tuning.hpp: before LOOKED_AT_MS.
+// The check comes after kLostAfterNs of src/base/tuning.hpp, which is less than LOOKED_AT_MS.
 //
 // run: ranks 2
 #include "check.h"
 
 enum { TOLD = 1, LONG = 2, WAYS = 6, ROOM = 40, LOOKED_AT_MS = 300 };
 
-// Completes `request` in some way, and the status is the one that is found first.
+// Completes `request` by the call number `way`. The first status that a call returns is stored.
 static void complete(int way, MPI_Request* request, MPI_Status* status) {
   int flag = 0, index = -1, found = 0;
   switch (way) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Messages stay in the order of their sends, whichever of them a probe has seen: a receive with
-// MPI_ANY_TAG gets the oldest one, by MPI_Recv, Irecv, Mprobe or Improbe, and each probe tells the
-// size of the oldest one with its tag. Large messages and messages of a descriptor's size have the
-// same tags. With threads, one polls while another receives.
+// A probe does not change the order of messages. A receive with MPI_ANY_TAG (MPI_Recv, Irecv,
+// Mprobe or Improbe) gets the oldest message, and a probe reports the size of the oldest message
+// with its tag. Large messages and messages of an RTS header's size have the same tags. With
+// threads, one thread polls while another receives.
 //
 // run: ranks 2
-// run: ranks 2 MH_THRESHOLD=64K,8M
+// run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M
 // run: ranks 2 helped MH_FAKE_NODES=2
 // run: ranks 2 helped heap
 #include <pthread.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A rank forks and the child executes another program (preloaded too, and without MPI), or leaves
-// by _exit, while large messages go on; the child takes part in nothing.
+// A rank forks while large messages are under way. The child executes another program (preloaded
+// too, and without MPI) or calls _exit. The child takes no part in the job.
 //
 // run: ranks 2
 #include <sys/wait.h>

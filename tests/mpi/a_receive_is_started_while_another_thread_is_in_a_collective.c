@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// More threads than cores are in collectives, so a rank does not wait for late ranks there. Then
-// one thread enters a reduction, and another starts to receive a large message with gaps, which
-// only its own rank can fill, and calls MPI no more until the reduction is over. The sender enters
-// that when its message is gone. Started and persistent receives, before and after the other
-// thread's entry.
+// Each rank has more threads in collectives than cores, so it does not wait for late ranks there.
+// One thread enters a reduction. Another starts to receive a large message with gaps, which only
+// its own rank can fill, and makes no call until the reduction is over. The sender enters the
+// reduction when its message is gone. The receives are started or persistent, and begin before or
+// after the reduction.
 //
 // run: ranks 2
 // run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=64K MH_MAPPED_THRESHOLD=4K

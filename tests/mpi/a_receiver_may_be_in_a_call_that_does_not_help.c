@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A rank that has started to receive a large message into a buffer with gaps enters a call of the
-// library in which nobody waits for late ranks: collective I/O, a communicator made by a group, a
-// window of the library. Its sender comes there only when the message is gone.
+// A rank starts to receive a large message into a buffer with gaps. It then enters a call of the
+// MPI library that has no arrival barrier: collective I/O, MPI_Comm_create_group, or a call on a
+// window of the library. Its sender enters that call only when the message is gone.
 //
 // run: ranks 2
 // run: ranks 2 helped MH_WINDOWS=none
@@ -24,7 +24,7 @@ static MPI_File opened(void) {
   return file;
 }
 
-// ---- What is entered ---------------------------------------------------------------------------
+// ---- The calls that the ranks enter -------------------------------------------------------------
 
 static MPI_File file;
 
@@ -68,7 +68,7 @@ static void fence(void) { MPI_Win_fence(0, window); }
 
 static void (*const calls[])(void) = {write_together, make_by_group, be_target, fence, close_file};
 
-// ---- One message -------------------------------------------------------------------------------
+// ---- The message --------------------------------------------------------------------------------
 
 static void beside(void (*call)(void), int round) {
   unsigned char *data = blank(2 * LARGE), *packed = filled(LARGE, round);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A rank that has started to receive a large message waits in a broadcast over an
-// intercommunicator, which its sender enters only when the message is gone: nobody waits for late
-// ranks there, so the library must have the message. The same with a message that was on its way
-// before the intercommunicator was made, with one that comes when the receiver is in the broadcast
-// already, and with gaps at either end or both.
+// A rank starts to receive a large message and waits in a broadcast over an intercommunicator. Its
+// sender enters the broadcast only when the message is gone. Such a broadcast has no arrival
+// barrier, so the MPI library must carry the message. Variants: the send begins before the
+// intercommunicator exists, or after the receiver has entered the broadcast; gaps are at either end
+// or both.
 //
 // run: ranks 3 MH_CORES=3
 // run: ranks 3 helped MH_CORES=3 MH_MEMORY=cells MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=64K
@@ -16,7 +16,7 @@ enum { ROUNDS = 10, BLOCKS = 1000, BLOCK = LARGE / BLOCKS };
 
 static MPI_Comm side;
 static MPI_Datatype gaps;
-static unsigned char* lasting;  // of the persistent send
+static unsigned char* lasting;  // buffer of the persistent send
 
 static MPI_Comm make_inter(void) {
   MPI_Comm inter;
@@ -24,7 +24,7 @@ static MPI_Comm make_inter(void) {
   return inter;
 }
 
-// From rank 0 to the others.
+// Broadcasts from rank 0 to the other ranks.
 static void broadcast(MPI_Comm inter, int round) {
   unsigned char data[100];
   memset(data, rank == 0 ? round : 255, sizeof data);
@@ -32,14 +32,14 @@ static void broadcast(MPI_Comm inter, int round) {
   CHECK(data[99] == round, "%d in place of %d", data[99], round);
 }
 
-// As many bytes in the data as between its gaps.
+// LARGE bytes of data in blocks, and the distance between blocks in blocks.
 typedef struct {
   MPI_Datatype type;
   int count, extent;
 } Shape;
 
-// Blocks one after the other in a buffer where each begins `extent` blocks behind the last, or
-// back.
+// Copies packed blocks to a buffer with `extent` blocks from the begin of one to the begin of the
+// next, or back.
 static void spread(unsigned char* blocks, unsigned char* packed, int extent, bool back) {
   for (int i = 0; i < BLOCKS; ++i) {
     unsigned char *one = packed + i * BLOCK, *other = blocks + i * extent * BLOCK;
@@ -47,7 +47,7 @@ static void spread(unsigned char* blocks, unsigned char* packed, int extent, boo
   }
 }
 
-// `persistent`: a send made before there was an intercommunicator, or null.
+// `persistent`: a send made before the intercommunicator existed, or null.
 static void with(Shape out, Shape in, MPI_Request* persistent, bool late, MPI_Comm* inter,
                  int round) {
   const int extent = rank == 1 ? out.extent : in.extent;

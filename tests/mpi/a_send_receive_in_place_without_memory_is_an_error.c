@@ -2,9 +2,9 @@
 // run: ranks 2
 // run: ranks 2 MH_CORES=1
 //
-// MPI_Sendrecv_replace of 64 MB, contiguous and strided, where the address space has 24 MB left:
-// the copy of what leaves has no room. The call says so, the buffer is as it was, and the next
-// exchange succeeds.
+// MPI_Sendrecv_replace of 64 MB, contiguous and strided, with 24 MB of address space left: the copy
+// of the outgoing data does not fit. The call returns an error, the buffer is unchanged, and the
+// next exchange succeeds.
 #include "check.h"
 #include "memory_limit.h"
 
@@ -31,7 +31,7 @@ int main(int argc, char** argv) {
   MPI_Type_commit(&strided);
   unsigned char* data = blank(BYTES);
   fill(data, BYTES, rank);
-  // What the libraries allocate once they have before.
+  // Now the libraries make the allocations that they make only once.
   CHECK(exchange(data, SHORT, MPI_BYTE) == MPI_SUCCESS, "a short one");
   fill(data, BYTES, rank);
   MPI_Barrier(MPI_COMM_WORLD);

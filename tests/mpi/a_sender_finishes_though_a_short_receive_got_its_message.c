@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A started receive has no room for its message, not even for a descriptor. Its sender finishes
-// while the receiver waits for something else, by whatever call; the receive fails with
-// MPI_ERR_TRUNCATE when it is completed, and the next message arrives whole. The same if a short
-// message of that tag has come behind it. (Plain Open MPI stands still after such an error.)
+// A started receive is too short for its message, even for an RTS header. Its sender finishes while
+// the receiver waits for another message, by whatever call. The receive fails with MPI_ERR_TRUNCATE
+// when it completes, and the next message is intact, also if a short message of the same tag
+// follows. (Plain Open MPI hangs after such an error.)
 //
 // run: ranks 2 not openmpi4,openmpi5
 // run: ranks 2 not openmpi4,openmpi5 MH_MEMORY=cells MH_CORES=4

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Progress: once the receive of a large message has been posted, its sender finishes although the
-// receiver never looks at that request again before the sender has gone on. The receiver is
-// meanwhile in another blocking call: a receive, a wait for another request, a probe, a barrier, a
-// collective, one of neighbours, which the MPI library alone waits in. The receive is into one
-// piece or many, by a persistent request or not.
+// Progress: once the receive of a large message is posted, its sender finishes even if the receiver
+// never tests that request meanwhile. The receiver is in another blocking call: a receive, a wait
+// for another request, a probe, a barrier, a collective, or a neighbourhood collective, where only
+// the MPI library waits. The receive is contiguous or in pieces, persistent or not.
 //
 // run: ranks 2
 // run: ranks 2 LEVEL=3
@@ -12,7 +11,7 @@
 
 enum { WAYS = 9, OF_NEIGHBOURS = 8 };
 
-static MPI_Comm line;  // of both ranks
+static MPI_Comm line;  // communicator of both ranks
 
 static void meet_the_neighbour(void) {
   int mine = rank, theirs[2] = {-1, -1};
@@ -71,7 +70,7 @@ static void tell(int way) {
     MPI_Send(&token, 1, MPI_INT, 1, 1, MPI_COMM_WORLD);
 }
 
-// How the receive is posted: dense or into pieces, by a persistent request or not.
+// Forms of the receive: contiguous or in pieces, persistent or not.
 enum { PIECES = 1, PERSISTENT = 2, FORMS = 4, PIECE = 64 };
 
 static void send_and_wait(unsigned char* data, int bytes, int synchronous) {

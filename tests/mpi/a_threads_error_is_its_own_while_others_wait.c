@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Of many threads that wait on one communicator whose errors return, one after the other gets a
-// message that is too long: each gets its own error, blocking or by MPI_Waitall with the status of
-// each request (MPI_ERR_PENDING for the other one is right, too), and the others their messages.
-// With HANDLER=1 errors call a handler of the program, in the thread whose call fails. MPICH 5
-// returns success when a handler has returned.
+// Many threads wait on one communicator whose errors return. One thread after the other gets a
+// message that is too long. Each thread gets its own error, from MPI_Recv or from MPI_Waitall with
+// the status of each request (MPI_ERR_PENDING is allowed for the other request). The other threads
+// get their messages. With HANDLER=1, errors call a handler of the program in the thread whose call
+// fails. MPICH 5 returns success once a handler has returned.
 //
 // run: ranks 2
 // run: ranks 2 HANDLER=1 not mpich5,abi
@@ -25,7 +25,7 @@ static void handler(MPI_Comm* of, int* code, ...) {
   ++calls;
 }
 
-// In each round one thread in three gets too long a message.
+// In each round, one thread in three gets a message that is too long.
 static bool fails(int thread, int round) { return (thread + round) % 3 == 0; }
 
 static void* send(void* argument) {
@@ -84,7 +84,7 @@ static void together(int thread, int round) {
 static void* receive(void* argument) {
   const int thread = (int)(intptr_t)argument;
   for (int round = 0; round < ROUNDS; ++round) {
-    // MPICH raises the errors of completions for MPI_COMM_WORLD, plain as well.
+    // MPICH raises the errors of completions on MPI_COMM_WORLD, also without help.
     const bool one_by_one = handled || round % 2 == 0;
     one_by_one ? blocking(thread, round) : together(thread, round);
     MPI_Send(&round, 1, MPI_INT, 0, thread, comm);

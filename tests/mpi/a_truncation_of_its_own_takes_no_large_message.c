@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A message of 100 bytes is received into 10, which is an error. The large message behind it, of
-// the same tag, is whole; so are those of other communicators and senders.
+// A message of 100 bytes is received into 10 bytes, which is an error. The large message of the
+// same tag behind it is intact, and so are messages of other communicators and senders.
 //
 // run: ranks 3
 // run: ranks 3 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // run: by test_bindings.py
 //
-// Contiguous and noncontiguous large messages, also while their sender is in the library, blocking
-// collectives and fences: a little of everything that is helped, for odd surroundings.
+// Contiguous and noncontiguous large messages, also while their sender is in the MPI library,
+// blocking collectives and fences: some of all that is helped, for tests of unusual environments.
 #include "check.h"
 
 enum { BLOCKS = 4096, BLOCK = 64, STRIDE = 160, BYTES = BLOCKS * BLOCK, EXTENT = BLOCKS * STRIDE };

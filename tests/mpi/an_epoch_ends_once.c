@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Steps after an epoch of groups that its state does not allow are MPI_ERR_RMA_SYNC, as in the
-// library: a second start within it, a second complete after it, and with MPICH MPI_Win_sync where
-// no lock is held. Locks of MPI_PROC_NULL are MPICH's alone.
+// A call that the state of a post-start epoch does not allow fails with MPI_ERR_RMA_SYNC, as in the
+// MPI library: a second start, a second complete and, with MPICH, MPI_Win_sync without a lock. Only
+// MPICH allows locks of MPI_PROC_NULL.
 //
 // run: ranks 2
 // run: ranks 4 helped MH_FAKE_NODES=2 MH_WINDOWS=all

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Errors are fatal when short receives are started and returned when they complete: a large message
-// in one of them is reported like any error, and its sender goes on.
+// Errors are fatal when short receives are started, and return when these complete. The truncation
+// of a large message is reported like any error, and its sender finishes.
 //
 // run: ranks 2
 #include "check.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What a library refuses before it moves anything is refused as well where we would move it: a type
-// that is not committed, no buffer, types that MPI_Fetch_and_op and MPI_Compare_and_swap do not
-// take, MPI_NO_OP of an accumulate. Each error has the library's class, and
-// what is right still works after it.
+// Manyhands refuses the arguments that the MPI library refuses before it moves data: an uncommitted
+// type, a null buffer, a type that MPI_Fetch_and_op or MPI_Compare_and_swap does not take,
+// MPI_NO_OP in an accumulate. Each error has the class that the library gives, and valid calls
+// still work afterwards.
 //
 // run: ranks 2
 // run: ranks 2 MH_THRESHOLD=4096 MH_EXCHANGE_THRESHOLD=4096
@@ -32,7 +32,7 @@ static void refuse_in_windows(MPI_Win window, MPI_Datatype loose, MPI_Datatype p
   expect(MPI_Compare_and_swap(a, b, b, loose, to, 0, window), MPI_ERR_TYPE, "compare_and_swap");
   expect(MPI_Accumulate(a, 1, MPI_LONG, to, 0, 1, MPI_LONG, MPI_NO_OP, window), MPI_ERR_OP,
          "no_op");
-  if (is_open_mpi()) return;  // it takes any type, and no buffer
+  if (is_open_mpi()) return;  // it takes any type, and a null buffer
   expect(MPI_Fetch_and_op(a, b, pair, to, 0, MPI_REPLACE, window), MPI_ERR_TYPE, "fetched pair");
   expect(MPI_Compare_and_swap(a, b, b, pair, to, 0, window), MPI_ERR_TYPE, "swapped pair");
   expect(MPI_Compare_and_swap(a, b, b, MPI_DOUBLE, to, 0, window), MPI_ERR_TYPE, "swapped double");
@@ -45,7 +45,7 @@ static void refuse_in_windows(MPI_Win window, MPI_Datatype loose, MPI_Datatype p
   expect_refusal(MPI_Compare_and_swap(a, NULL, b, MPI_LONG, to, 0, window), "compare with nothing");
 }
 
-// Right, and close to what is refused.
+// Valid calls, close to those that are refused.
 static void swap(int to, MPI_Win window) {
   char seven = 7, had = 1, none = 0;
   expect(MPI_Compare_and_swap(&seven, &none, &had, MPI_CHAR, to, 1, window), MPI_SUCCESS, "char");
@@ -111,7 +111,7 @@ static void refuse_messages(MPI_Datatype loose) {
   free(data);
 }
 
-// The type that was refused is taken when it is committed.
+// The type that was refused is accepted once it is committed.
 static void exchange(MPI_Datatype type) {
   unsigned char* data = filled(LARGE, rank);
   unsigned char* got = blank(LARGE);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// MPI_Cancel of a large send that the receiver has, or has not yet, does what MPI_Test_cancelled
-// says: the message arrives, or it does not. Later synchronous sends end when they are received and
-// not before, and the requests of others that were given the same handle since are cancelled as
-// ever. Ordinary and persistent sends.
+// After MPI_Cancel of a large send, received already or not, the message arrives exactly if
+// MPI_Test_cancelled says that it was not cancelled. Later synchronous sends complete when they are
+// received and not before. Other requests that reuse the handle can be cancelled as usual. Both
+// ordinary and persistent sends.
 //
 // run: ranks 2
 // run: ranks 2 MH_MEMORY=none
@@ -21,7 +21,7 @@ static void start(bool persistent, const void* data, MPI_Request* request) {
   MPI_Start(request);
 }
 
-// Returns whether the send was cancelled. The receiver has had `seconds` for it.
+// Cancels a send after `seconds`, which the receiver can use. Returns whether it was cancelled.
 static int cancel_late(bool persistent, double seconds, unsigned char* data) {
   MPI_Request request;
   MPI_Status status;
@@ -84,7 +84,7 @@ static void receive_late(int round) {
   free(data);
 }
 
-// A receive that nobody answers, whose handle may have been a large send's.
+// Cancels a receive without a sender. Its handle may be that of an earlier large send.
 static void cancel_receive(void) {
   int into = 0, cancelled = 0;
   MPI_Request request;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A receive that nobody answers can be cancelled and leaves its buffer alone. A large send that
-// nobody has received either is cancelled, and then never arrives, or is not, and then arrives
-// whole; what MPI_Test_cancelled says is what happens. MPICH cancels it.
+// A receive without a message can be cancelled and leaves its buffer unchanged. A large send
+// without a receive is either cancelled and never arrives, or not cancelled and arrives intact:
+// MPI_Test_cancelled tells the truth. MPICH cancels it.
 //
 // run: ranks 2
 // run: ranks 2 helped MH_MEMORY=none
@@ -31,7 +31,7 @@ static int cancel_send(unsigned char* data) {
   int cancelled = 0;
   MPI_Isend(data, BIG, MPI_BYTE, 1, TAG, MPI_COMM_WORLD, &request);
   MPI_Cancel(&request);
-  MPI_Barrier(MPI_COMM_WORLD);  // the receiver has not posted anything yet
+  MPI_Barrier(MPI_COMM_WORLD);  // the receiver has not posted a receive yet
   MPI_Wait(&request, &status);
   MPI_Test_cancelled(&status, &cancelled);
   return cancelled;
@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
       unsigned char* in = blank(BIG);
       MPI_Request request;
       MPI_Barrier(MPI_COMM_WORLD);
-      // A send that was not cancelled may wait for its receive before the sender can tell.
+      // The wait for a send that was not cancelled may last until its receive is posted.
       MPI_Irecv(&cancelled, 1, MPI_INT, 0, 1, MPI_COMM_WORLD, &request);
       MPI_Recv(in, BIG, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &status);
       MPI_Wait(&request, MPI_STATUS_IGNORE);

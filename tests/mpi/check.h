@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Shared by the conformance programs: checks that end the job, payloads, and the report "passed".
 //
-// What the conformance programs share: checks that end the job, payloads, the way to say "passed".
-//
-// A program tests one behaviour, which its name states, and runs plain and helped; plain is the
-// reference. It prints PASS once, on rank 0, when all ranks got to the end, or SKIP and the reason.
-// How it is run stands in its head, one line for each way: `run: ranks 2 [KEY=VALUE ...]`.
+// A program tests one behaviour, which its name states. It runs plain and helped; plain is the
+// reference. Rank 0 prints PASS when all ranks have reached the end, or SKIP and the reason. The
+// head of a program has a line for each way to run it: `run: ranks 2 [KEY=VALUE ...]`.
 #ifndef MH_TESTS_MPI_CHECK_H
 #define MH_TESTS_MPI_CHECK_H
 
@@ -20,16 +19,16 @@
 #include <unistd.h>
 
 enum {
-  DESCRIPTOR = 96,    // bytes of the small message that stands for a large one
-  THRESHOLD = 65536,  // from here on messages are replaced
-  LARGE = 1000000,    // well above
+  DESCRIPTOR = 96,    // bytes of the RTS header of a large message
+  THRESHOLD = 65536,  // bytes from which on messages go by rendezvous
+  LARGE = 1000000,    // bytes, well above the threshold
   STUCK_SECONDS = 40,
   TAG = 5
 };
 
 static int rank, ranks;
 
-// Says where: the alarm goes to the main thread.
+// Prints the rank and the stack. The alarm goes to the main thread.
 static inline void on_stuck(int number) {
   (void)number;
   char text[64];
@@ -79,7 +78,7 @@ static inline void begin(int* argc, char*** argv) {
   begin_after_init();
 }
 
-// With MPI_THREAD_MULTIPLE. False if the library has none: skip().
+// Starts MPI with MPI_THREAD_MULTIPLE. Returns false if the library does not provide it.
 static inline bool begin_with_threads(int* argc, char*** argv) {
   int provided = 0;
   MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided);
@@ -105,7 +104,7 @@ static inline int skip(const char* why) {
   return 0;
 }
 
-// Byte `at` of a payload, of its word at / 8.
+// The eight bytes of a payload that begin at byte 8 * word.
 static inline uint64_t word_of(int key, size_t word) {
   uint64_t x = (word + 1) * 0x9e3779b97f4a7c15u + (uint64_t)key * 0xbf58476d1ce4e5b9u;
   return (x ^ (x >> 29)) * 0x94d049bb133111ebu;
@@ -115,7 +114,7 @@ static inline unsigned char byte_of(int key, size_t at) {
   return (unsigned char)(word_of(key, at / 8) >> (at % 8 * 8));
 }
 
-// A word at a time, little-endian.
+// Fills a word at a time, little-endian.
 static inline void fill(void* data, size_t bytes, int key) {
   unsigned char* to = data;
   for (size_t at = 0; at + 8 <= bytes; at += 8) {
@@ -166,7 +165,7 @@ static inline void check_status(const MPI_Status* status, int source, int tag, i
   CHECK(count == bytes, "count %d, not %d", count, bytes);
 }
 
-// Outside of MPI; the core is for others meanwhile.
+// Sleeps outside of MPI, so that other ranks can use the core.
 static inline void pass_time(double seconds) {
   const struct timespec time = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
   nanosleep(&time, NULL);
@@ -181,8 +180,8 @@ static inline const char* library_version(void) {
 
 static inline bool is_open_mpi(void) { return strstr(library_version(), "Open MPI") != NULL; }
 
-// MPICH 5 itself, by whichever interface: it may lose the error of a truncated receive from any
-// source, and crashes when a persistent send is cancelled.
+// Returns whether the library is MPICH 5, with either ABI. It may lose the error of a truncated
+// receive from any source, and crashes when a persistent send is cancelled.
 static inline bool is_mpich5(void) {
   const char* version = strstr(library_version(), "MPICH Version:");
   return version != NULL && strtol(version + strlen("MPICH Version:"), NULL, 10) >= 5;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // After some large messages the kernel begins to refuse process_vm_readv and process_vm_writev: to
-// rank 0 alone, to rank 1 alone, or to all, also while messages are pending. The data stays right.
-// The MPI libraries' own use of these calls is switched off, since they do not stand this.
+// rank 0, to rank 1, or to all ranks, also while messages are pending. The data stays right. The
+// MPI libraries' own use of these calls is off, because they do not survive the refusal.
 //
 // run: ranks 2 helped nocma WHO=0
 // run: ranks 2 helped nocma WHO=1
@@ -10,7 +10,7 @@
 #include "check.h"
 #include "refusal.h"
 
-// So many that the kernel's way is tried again where cells are taken as well.
+// Enough rounds that CMA is tried again where messages use cells meanwhile.
 enum { ROUNDS = 40, REFUSED_FROM = 4 };
 
 int main(int argc, char** argv) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A small broadcast's root, a small reduction's contributor, a scatter's root and a gather's
-// contributor may go on before the others have come: the root then sends the message without which
-// the others would never enter the collective. All MPI libraries here do so, and programs rely on
-// it. A barrier, on the other hand, lets nobody go before the last one has come.
+// The root of a small broadcast or scatter, and a contributor to a small reduction or gather, may
+// return before the other ranks have entered. Rank 0 then sends the message without which the other
+// ranks would never enter. All MPI libraries here behave so, and programs rely on it. A barrier
+// releases no rank before the last one has entered.
 //
 // run: ranks 2
 // run: ranks 3
@@ -34,7 +34,7 @@ static void bcast(void) {
   CHECK(number == 42, "broadcast gave %d", number);
 }
 
-static void reduce(void) {  // rank 0 contributes, the last rank gets it
+static void reduce(void) {  // rank 0 contributes, the last rank is the root
   int result = 0, one = rank + 1;
   MPI_Reduce(&one, &result, 1, MPI_INT, MPI_SUM, ranks - 1, MPI_COMM_WORLD);
   if (rank == ranks - 1) CHECK(result == ranks * (ranks + 1) / 2, "reduction gave %d", result);
@@ -53,7 +53,7 @@ static void scatter(void) {
   CHECK(one == rank + 5, "scatter gave %d", one);
 }
 
-// One rank is late; what it writes into a window before the barrier is there for all behind it.
+// A late rank writes into a window before the barrier: every rank sees the value behind it.
 static void barrier_holds(void) {
   MPI_Win window;
   int *base, unit;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Communicators duplicated, split, created from groups and freed 1000 times, with a large message,
-// a barrier and a communicator freed before its message is complete now and then.
+// Communicators are duplicated, split, created from groups and freed 1000 times. Now and then there
+// is a large message, a barrier, or a communicator that is freed before its message completes.
 //
 // run: ranks 2
 // run: ranks 4
@@ -30,7 +30,7 @@ static void talk(MPI_Comm comm, int key, bool free_early) {
 
 int main(int argc, char** argv) {
   begin(&argc, &argv);
-  int times = ranks > 2 ? TIMES / 10 : TIMES;  // more ranks than cores are slow at this
+  int times = ranks > 2 ? TIMES / 10 : TIMES;  // slow with more ranks than cores
   for (int i = 0; i < times; ++i) {
     MPI_Comm first, second;
     MPI_Comm_dup(MPI_COMM_WORLD, &first);

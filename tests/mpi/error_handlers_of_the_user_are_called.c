@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The user's error handler of the communicator sees the truncation of a large message, with that
-// communicator and MPI_ERR_TRUNCATE, and wrong arguments are reported as without help. MPICH 5
-// returns success when a handler has returned, and its standard ABI gives handlers a class of its
-// own numbers.
+// The user's error handler is called for the truncation of a large message, with the message's
+// communicator and MPI_ERR_TRUNCATE. Wrong arguments are reported as without help. MPICH 5 returns
+// success once a handler has returned; its standard ABI passes error classes of MPICH's own numbers
+// to handlers.
 //
 // run: ranks 2
 #include "check.h"

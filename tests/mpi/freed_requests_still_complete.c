@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// MPI_Request_free on an active large send or receive: the transfer goes on to its end.
+// After MPI_Request_free on an active large send or receive, the transfer still completes.
 //
 // run: ranks 2
 #include "check.h"
@@ -25,8 +25,8 @@ static void freed_send(int round) {
   free(data);
 }
 
-// That the message is there follows from the next one of the same envelope, received in order, and
-// from the sender's completion of a synchronous send.
+// Two events show that the message has arrived: the next message of the same envelope is received
+// in order, and the synchronous send completes.
 static void freed_receive(int round) {
   unsigned char* data = rank == 0 ? filled(LARGE, round) : blank(LARGE);
   MPI_Request request;
@@ -40,7 +40,7 @@ static void freed_receive(int round) {
     MPI_Request_free(&request);
     MPI_Send(&token, 1, MPI_CHAR, 0, 1, MPI_COMM_WORLD);
     MPI_Recv(&token, 1, MPI_CHAR, 0, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    // A synchronous send says that the receive has started; give its data the time to get here.
+    // The end of a synchronous send means that the receive has started. Its data may take longer.
     double end = MPI_Wtime() + 10;
     int flag;
     while (data[LARGE - 1] != byte_of(round, LARGE - 1) || data[0] != byte_of(round, 0) ||

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Large messages over an intercommunicator go to ranks of the remote group and report these;
-// barrier, broadcast and a merged communicator work.
+// Large messages over an intercommunicator go to ranks of the remote group, and their statuses name
+// these ranks. Barrier, broadcast and a merged communicator work.
 //
 // run: ranks 2
 // run: ranks 3
@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
   bool low = rank < half;
   MPI_Comm side, inter, merged;
   MPI_Comm_split(MPI_COMM_WORLD, low, -rank, &side);
-  // Keys are negative: the leader of each side is its highest rank.
+  // Keys are negative, so the leader of each side is its highest rank.
   MPI_Intercomm_create(side, 0, MPI_COMM_WORLD, low ? ranks - 1 : half - 1, 3, &inter);
   MPI_Comm_remote_size(inter, &remote);
   MPI_Comm_rank(inter, &own);

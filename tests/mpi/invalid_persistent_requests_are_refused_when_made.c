@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// An invalid argument of a persistent send or receive is an error when the request is made, and of
-// the library's own class; what is valid is made, started and freed as before, also where the
-// communicator or the datatype was freed in between.
+// An invalid argument of a persistent send or receive is an error when the request is made, with
+// the class that the library gives. A valid request is made, started and freed as usual, also if
+// the communicator or the datatype is freed in between.
 //
 // run: ranks 2
 // run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M
@@ -12,7 +12,7 @@ typedef int Init(const void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request
 static Init* const inits[] = {MPI_Send_init, MPI_Ssend_init, MPI_Rsend_init};
 enum { INITS = 3 };
 
-// Open MPI crashes on what it does not look at in the synchronous and ready modes.
+// Open MPI crashes on arguments that it does not check in the synchronous and ready modes.
 #ifdef OPEN_MPI
 static const bool all_modes_look_at_types = false;
 #else
@@ -67,7 +67,7 @@ static void receive_refusals(unsigned char* data, int other) {
                 MPI_ERR_COUNT, "a negative count of a receive");
 }
 
-// The request keeps what it was made of.
+// The request stays valid after its communicator or datatype is freed.
 static void outlives(Init* init, int key, int vector) {
   MPI_Comm comm, again;
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);

@@ -4,9 +4,9 @@
 // run: ranks 2 helped nocma REFUSE=1
 // run: ranks 2 helped nocma REFUSE=1 MH_CORES=1
 //
-// Messages of 64 MB into strided buffers, and too long ones, where the address space has 24 MB
-// left: nothing on their way takes memory of their size, also where there are fewer cores than
-// ranks, and where the kernel begins to refuse copies between processes.
+// Messages of 64 MB into strided buffers, and messages that are too long, with 24 MB of address
+// space left. No step allocates memory of the message's size, also with fewer cores than ranks, and
+// if the kernel begins to refuse copies between processes.
 #include "check.h"
 #include "memory_limit.h"
 #include "refusal.h"
@@ -42,7 +42,7 @@ int main(int argc, char** argv) {
   MPI_Type_vector(BLOCKS, BLOCK, STRIDE, MPI_BYTE, &strided);
   MPI_Type_commit(&strided);
   unsigned char* data = blank((size_t)STRIDE * BLOCKS);
-  // What the libraries allocate once they have before.
+  // Now the libraries make the allocations that they make only once.
   transfer(data, 1, strided, 1, true);
   MPI_Barrier(MPI_COMM_WORLD);
   limit_memory(LEFT);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Long dense messages arrive whole where they may go by cells or by the kernel's copy
-// are tried: one way, many at a time, both ways at once, in a shift whose ends have no partner, by
-// persistent requests, between two of all. PATTERN names one of these, to be run alone.
+// Long contiguous messages arrive intact where cells or CMA may carry them. The patterns: one way,
+// many at a time, both ways at once, a shift whose ends have no partner, persistent requests, and
+// two of several ranks. PATTERN names a single pattern to run.
 //
 // run: ranks 2
 // run: ranks 3 helped MH_CORES=3
@@ -11,12 +11,12 @@
 
 enum { ROUNDS = 200, MANY = 8, BYTES = 2 * THRESHOLD + 24 };
 
-static int after, before;  // this one, in a ring
+static int after, before;  // this pattern, in a ring
 static unsigned char *in[MANY], *out[MANY];
 
 static int key_of(int round, int i, int from) { return 17 * round + 5 * i + 3 * from; }
 
-// A byte of each page tells messages and pages apart; now and then all bytes do.
+// A byte of each page identifies message and page; sometimes all bytes do.
 static size_t step_of(int round) { return round % 8 == 0 ? 1 : 4096; }
 
 static void refill(int round, int i) {
@@ -104,7 +104,7 @@ static void persistent(int round) {
   }
 }
 
-// Ranks 0 and 1 exchange, all others wait for the end of that.
+// Ranks 0 and 1 exchange, and all other ranks wait for the end.
 static void two_of_all(int round) {
   if (rank < 2) {
     MPI_Request requests[2];

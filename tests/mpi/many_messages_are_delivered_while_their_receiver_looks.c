@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Many described messages each way at a time, as short as they may be: senders deliver some of them
-// while their receivers look into the same buffers. Every byte is right each time.
+// Many rendezvous messages of minimal length in both directions: senders push some of them while
+// their receivers test the same buffers. Every byte is right each time.
 //
 // run: ranks 2 MH_THRESHOLD=4K MH_EXCHANGE_THRESHOLD=4K MH_MAPPED_THRESHOLD=4K
 // run: ranks 2 heap MH_THRESHOLD=4K MH_EXCHANGE_THRESHOLD=4K MH_MAPPED_THRESHOLD=4K

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Thousands of short receives under way at a time, completed in any order and by any call, among
-// them from nobody, cancelled and freed ones; nothing is lost, and buffers may go at once.
+// Thousands of short receives are under way at a time and complete in any order, by any call. Some
+// are from MPI_PROC_NULL, some are cancelled or freed. No message is lost, and a buffer can be
+// freed as soon as its receive completes.
 //
 // run: ranks 2
 // run: ranks 3
@@ -19,7 +20,7 @@ static unsigned char* buffer_of(int i) {
   return buffer;
 }
 
-// Each buffer is one of its own and is given back as soon as its receive is complete.
+// Each receive has its own buffer, which is freed as soon as the receive completes.
 static void exchange(int round, int to, int from) {
   static unsigned char* in[MANY];
   static unsigned char* out[MANY];
@@ -72,7 +73,7 @@ static void cancel_some(void) {
   }
 }
 
-// The last word comes by a receive whose request is gone.
+// The last word arrives by a receive whose request was freed.
 static void free_one(int to, int from) {
   static unsigned char last[ROOM];
   memset(last, 0, sizeof last);

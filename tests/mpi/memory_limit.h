@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// A process that is short of memory: what its address space may still grow by.
+// Limits how much the address space of this process may still grow.
 #ifndef MH_TESTS_MPI_MEMORY_LIMIT_H
 #define MH_TESTS_MPI_MEMORY_LIMIT_H
 

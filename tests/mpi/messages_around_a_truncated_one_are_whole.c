@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A receive that is too short fails with MPI_ERR_TRUNCATE and takes its own message, no other. Two
-// ranks send short and large messages of few tags on two communicators, all at once; the third
-// receives each by a call, a capacity, a type and wildcards chosen at random. Every other message
-// is whole, every send ends, and every truncated receive is one whose message was longer than its
+// A receive that is too short fails with MPI_ERR_TRUNCATE and consumes its own message only. Two
+// ranks send short and large messages with few tags on two communicators at once. The third rank
+// receives them by calls, capacities, types and wildcards chosen at random. Every other message is
+// intact, every send completes, and a receive is truncated only if its message is longer than its
 // buffer.
 //
 // run: ranks 3
@@ -14,11 +14,11 @@
 enum {
   SENDERS = 2,
   BATCHES = 40,
-  MESSAGES = 14,  // of a sender and a batch
+  MESSAGES = 14,  // of a sender in a batch
   COMMS = 2,
   TAGS = 2,
   MOST = 300000,
-  AT_A_TIME = 3,  // of receives that are started together
+  AT_A_TIME = 3,  // receives that are started together
   SLACK = 4096    // Open MPI writes behind the buffer of a truncated receive
 };
 
@@ -39,7 +39,7 @@ enum {
   PROBE,
   PERSISTENT,
   SENDRECV,
-  SEVERAL,  // started together
+  SEVERAL,  // several requests started together
 };
 
 typedef struct {
@@ -47,7 +47,7 @@ typedef struct {
   bool strided;
 } Message;
 
-// What one sender's messages of one batch are, and which of them are left.
+// The messages of one sender in one batch, and which of them are received.
 typedef struct {
   Message all[MESSAGES];
   bool gone[MESSAGES];
@@ -56,7 +56,7 @@ typedef struct {
 static MPI_Comm comms[COMMS];
 static uint64_t state;
 
-// Every other element is a gap.
+// Every second element is a gap.
 enum { ELEMENT = 4 };
 
 typedef struct {
@@ -94,7 +94,7 @@ static int below(int limit) {
   return (int)((state >> 33) % (uint64_t)limit);
 }
 
-// The same on every rank.
+// Returns the batch, which is the same on every rank.
 static Batch batch_of(int number, int sender) {
   Batch batch = {0};
   state = (uint64_t)number * 77 + (uint64_t)sender * 1000003 + 1;
@@ -130,7 +130,7 @@ static void send_all(int number) {
   for (int i = 0; i < MESSAGES; ++i) free(data[i]);
 }
 
-// The first that is left of that sender, communicator and tag; null if none is.
+// Returns the first unreceived message with this communicator and tag, or null.
 static Message* first_left(Batch* batch, int comm, int tag) {
   for (int i = 0; i < MESSAGES; ++i) {
     Message* one = &batch->all[i];
@@ -241,20 +241,20 @@ static int some_capacity(const Message* one) {
   return below(2) == 0 ? capacities[below(LENGTH(capacities))] : one->size + below(3) * 50;
 }
 
-// One message, by a call at random. With wildcards the status tells which it was.
+// Receives one message by a random call. With wildcards, the status identifies the message.
 static void receive_one(Batch* batches, int source, const Message* next) {
   Receive how = receive_of(some_capacity(next));
   how.source = below(3) == 0 && !is_mpich5() ? MPI_ANY_SOURCE : source;
   how.tag = below(3) == 0 ? MPI_ANY_TAG : next->tag;
   how.comm = next->comm;
   how.way = below(SEVERAL);
-  if (how.way == WAITALL_IGNORE) {  // nobody says which message it was
+  if (how.way == WAITALL_IGNORE) {  // without a status the message cannot be identified
     how.source = source;
     how.tag = next->tag;
     MPI_Request request;
     MPI_Irecv(how.data, how.all.count, how.all.type, source, next->tag, comms[how.comm], &request);
     int code = MPI_Waitall(1, &request, MPI_STATUSES_IGNORE);
-    // Open MPI 5 itself says nothing of errors whose statuses are ignored.
+    // Open MPI 5 does not report an error if its status is ignored.
     if (next->size <= how.capacity) check_outcome(&how, next, code, NULL);
     take(&batches[source], next);
   } else {
@@ -268,7 +268,7 @@ static void receive_one(Batch* batches, int source, const Message* next) {
   end_receive(&how);
 }
 
-// Some of one sender, communicator and tag, in whose order they match.
+// Receives some messages of one sender, communicator and tag, in the order in which they match.
 static void receive_several(Batch* batch, int source, int comm, int tag) {
   Receive how[AT_A_TIME];
   const Message* expected[AT_A_TIME];

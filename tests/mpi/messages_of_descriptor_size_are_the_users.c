@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Messages of a descriptor's size, multiples of it and their neighbours arrive as they are, among
-// large ones of the same tag and into buffers with room for a large one.
+// Messages of the size of an RTS header, of its multiples and of neighbouring sizes arrive intact,
+// among large messages of the same tag and into buffers that fit a large message.
 //
 // run: ranks 2
 #include "check.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Hundreds of communicators live at the same time, and only some have collectives: those beyond the
-// 256 that have lines in the node segment as well. A large message with gaps is under way on one
-// while its receiver, and later its sender, are in a barrier of another; then all are freed in
-// another order than they were made in, and made once more.
+// Hundreds of communicators exist at a time, more than the 256 that have a line in the node
+// segment; only some have collectives. A large message with gaps is under way on one communicator
+// while its receiver, and later its sender, is in a barrier of another. Then all are freed in a
+// different order, and made again.
 //
 // run: ranks 2
 // run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=64K MH_MAPPED_THRESHOLD=4K

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Large messages taken out by MPI_Mprobe are received in another order, some by MPI_Imrecv, while
-// other messages of the same envelope pass them by.
+// Large messages matched by MPI_Mprobe are received in another order, some by MPI_Imrecv. Other
+// messages of the same envelope overtake them.
 //
 // run: ranks 2
 // run: ranks 2 helped MH_MEMORY=none

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Rank 0 accumulates 8 MB into rank 1, or TO, ROUNDS times; all others wait, in a fence
-// (WAITERS=fence), a barrier or a receive; the target outside of MPI first, with TARGET=sleeps, so
-// that its core is free for others. SHAPE=rows: into every second row of a matrix. What came of it
-// is checked; who did it is for test_who_accumulates.py to see.
+// Rank 0 accumulates 8 MB into rank 1, or TO, ROUNDS times. The other ranks wait in a fence
+// (WAITERS=fence), a barrier or a receive. With TARGET=sleeps, the target first sleeps outside MPI,
+// so its core is free. SHAPE=rows: into every second row of a matrix. The program checks the
+// result; test_who_accumulates.py checks which rank computed it.
 //
 // run: by test_who_accumulates.py
 #include "check.h"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Rank 0 sends long messages to the rank TO while all others wait for the last of them, so every
-// core of the node is free for them. What arrives is right and the gaps stay. TYPE is `contiguous`,
-// `scattered` (at both ends), or `one-sided` (gaps at the receiver alone). With SENDER=sleeps that
-// rank spends a while outside MPI behind each message, with SENDER=polls it waits in a loop of
-// MPI_Test. ROUNDS says how many there are. The others wait in MPI_Recv, or as WAITERS says in
-// MPI_Waitall or MPI_Barrier, or in a loop of MPI_Test.
+// Rank 0 sends long messages to the rank TO while all other ranks wait for the last of them, so
+// every core of the node is free. The data is right and the gaps stay. TYPE is `contiguous`,
+// `scattered` (at both ends), or `one-sided` (gaps at the receiver only). With SENDER=sleeps, the
+// sender sleeps outside MPI after each message; with SENDER=polls, it waits in a loop of MPI_Test.
+// ROUNDS is the number of messages. The other ranks wait in MPI_Recv, or as WAITERS says in
+// MPI_Waitall, MPI_Barrier or a loop of MPI_Test.
 //
 // run: ranks 2
 // run: ranks 3 MH_CORES=3 TYPE=scattered

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// One message of 300 MB, and one of more than 2^31 bytes in few elements where there is the memory.
+// A message of 300 MB and, if there is enough memory, a message of more than 2^31 bytes in few
+// elements.
 //
 // run: ranks 2
 #include "check.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Synchronisation calls and operations that no epoch allows are MPI_ERR_RMA_SYNC, given to the
-// window's error handler, and change nothing: what is right still works after them. (Plain MPICH
-// loses the puts that follow.)
+// Synchronisation calls and operations that no epoch allows call the window's error handler with
+// MPI_ERR_RMA_SYNC and change nothing: valid calls still work afterwards. (Plain MPICH loses the
+// puts that follow.)
 //
 // run: ranks 2 helped
 // run: ranks 4 helped MH_FAKE_NODES=2 MH_WINDOWS=all
@@ -19,17 +19,17 @@ static MPI_Win window;
 static long* memory;
 static const long one = 1;
 
-// The class of what a call returned, which the handler has seen, too.
+// Returns the error class of the code that a call returned. The handler has seen the same class.
 static void expect(int code, int wanted, const char* what) {
   int class = MPI_SUCCESS;
   MPI_Error_class(code, &class);
-  const int returned = is_mpich5() ? MPI_SUCCESS : wanted;  // it lets the handler decide
+  const int returned = is_mpich5() ? MPI_SUCCESS : wanted;  // its result depends on the handler
   CHECK(class == returned, "%s: class %d, not %d", what, class, returned);
   if (wanted != MPI_SUCCESS) CHECK(code_seen == wanted, "%s: no handler was called", what);
   code_seen = MPI_SUCCESS;
 }
 
-// The rank that this one writes to: of another node, if there is one.
+// Returns the rank that this rank writes to: on another node, if there is one.
 static int partner(void) { return (rank + ranks / 2) % ranks; }
 
 static int put(void) { return MPI_Put(&one, 1, MPI_LONG, partner(), 0, 1, MPI_LONG, window); }
@@ -38,7 +38,7 @@ static void refuse_what_is_in_no_epoch(void) {
   expect(put(), MPI_ERR_RMA_SYNC, "put in no epoch");
   expect(MPI_Win_unlock(0, window), MPI_ERR_RMA_SYNC, "unlock without lock");
   expect(MPI_Win_unlock_all(window), MPI_ERR_RMA_SYNC, "unlock_all without lock_all");
-#ifndef OPEN_MPI  // Open MPI lets it through
+#ifndef OPEN_MPI  // Open MPI accepts the call
   expect(MPI_Win_complete(window), MPI_ERR_RMA_SYNC, "complete without start");
 #endif
   expect(MPI_Win_wait(window), MPI_ERR_RMA_SYNC, "wait without post");
@@ -48,7 +48,7 @@ static void refuse_what_is_in_no_epoch(void) {
 
 static void refuse_what_clashes_with_a_lock(void) {
   expect(MPI_Win_lock(MPI_LOCK_SHARED, partner(), 0, window), MPI_SUCCESS, "lock");
-#ifndef OPEN_MPI  // Open MPI lets it through, and goes astray
+#ifndef OPEN_MPI  // Open MPI accepts the call, and then fails
   expect(MPI_Win_lock_all(0, window), MPI_ERR_RMA_SYNC, "lock_all after lock");
 #endif
   expect(MPI_Win_fence(0, window), MPI_ERR_RMA_SYNC, "fence after lock");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Several receives under way at the same time into memory that overlaps, as the corners of halos
-// and windows of messages into one buffer do: every message arrives, with its own status, and every
-// byte is from one of those that were sent there. (The standard forbids them; no library minds.)
+// Several receives are under way into memory that overlaps, such as the corners of halos, or many
+// messages into one buffer. Every message arrives with its own status, and every byte is from one
+// of the messages sent to it. (The standard forbids overlap; all libraries allow it.)
 //
 // run: ranks 2
 // run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M
@@ -14,11 +14,11 @@
 
 enum { ROOM = 700000, MOST = 64, STEP = 16 };
 
-// What is received where. The sender's data are contiguous.
+// The part of the buffer that a message is received into. The sender's data is contiguous.
 typedef struct {
-  size_t at;          // byte of the room
+  size_t at;          // offset in the buffer
   size_t bytes;       // of the message
-  size_t block, gap;  // both in bytes; without a gap it is contiguous
+  size_t block, gap;  // both in bytes; contiguous if gap is 0
 } Piece;
 
 typedef enum { STARTED, PERSISTENT, MADE_FIRST, MATCHED, BLOCKING, WAYS } Way;
@@ -91,7 +91,7 @@ static void start_receive(const Piece* piece, int i, int source, Way way, MPI_Re
   }
 }
 
-// MPICH 5 takes a persistent request that was looked at for an inactive one.
+// MPICH 5 takes a persistent request that was tested for an inactive one.
 static void finish(const Piece* pieces, int count, int source, Way way, End end,
                    MPI_Request* requests) {
   bool looks = way != PERSISTENT && way != MADE_FIRST;
@@ -123,7 +123,7 @@ static void hear(int whom) {
   MPI_Recv(NULL, 0, MPI_BYTE, whom, 99, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-// All messages are under way before the receiver looks for any of them.
+// Receives all messages. All are under way before the receiver tests for any of them.
 static void receive(const Piece* pieces, int count, int key, int source, Way way, End end) {
   MPI_Request requests[MOST];
   memset(room, 0xee, ROOM);
@@ -163,7 +163,7 @@ static void send(const Piece* pieces, int count, int key, int dest, Way way, boo
   }
 }
 
-// Ranks in pairs, each in turn.
+// The ranks of each pair receive in turn.
 static void play(const Piece* pieces, int count, int key, Way way, End end, bool backwards) {
   for (int i = 0; i < count; ++i) types[i] = type_of(&pieces[i]);
   for (int turn = 0; turn < 2; ++turn) {
@@ -181,10 +181,10 @@ static const struct {
   Piece pieces[4];
   int count;
 } cases[] = {
-    {PIECES({0, 200000, 0, 0}, {0, 150000, 0, 0})},   // begin together
-    {PIECES({0, 200000, 0, 0}, {40, 150000, 0, 0})},  // within the head
+    {PIECES({0, 200000, 0, 0}, {0, 150000, 0, 0})},   // same begin
+    {PIECES({0, 200000, 0, 0}, {40, 150000, 0, 0})},  // within the RTS header
     {PIECES({40, 200000, 0, 0}, {0, 150000, 0, 0})},
-    {PIECES({0, 400000, 0, 0}, {200000, 400000, 0, 0})},  // behind the head
+    {PIECES({0, 400000, 0, 0}, {200000, 400000, 0, 0})},  // behind the RTS header
     {PIECES({200000, 400000, 0, 0}, {0, 400000, 0, 0})},
     {PIECES({0, 200000, 0, 0}, {0, 8, 0, 0}, {95, 1, 0, 0})},  // short upon long
     {PIECES({0, 8, 0, 0}, {90, 8, 0, 0}, {0, 200000, 0, 0})},  // long upon short
@@ -195,7 +195,7 @@ static const struct {
     {PIECES({0, 100000, 0, 0}, {0, 160000, 16, 16})},
     {PIECES({0, 160000, 16, 16}, {16, 160000, 16, 16})},  // in each other's gaps
     {PIECES({0, 160000, 16, 48}, {16, 160000, 16, 48}, {0, 80000, 8, 56}, {24, 8, 0, 0})},
-    {PIECES({8, 16, 8, 24}, {0, 160000, 16, 16})},  // a short one with gaps
+    {PIECES({8, 16, 8, 24}, {0, 160000, 16, 16})},  // a short message with gaps
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 
@@ -207,7 +207,7 @@ static void all_cases(int round) {
   }
 }
 
-// As bandwidth is measured: a window of messages into one buffer, one way and both ways at once.
+// Measures as bandwidth tests do: a window of messages into one buffer, one way or both ways.
 static void windows(int bytes, bool both) {
   MPI_Request requests[2 * MOST];
   for (int repeat = 0; repeat < 3; ++repeat) {
@@ -227,8 +227,8 @@ static void windows(int bytes, bool both) {
   }
 }
 
-// Of a field with a border: long rows to the north and south, columns, and corners that two
-// neighbours send; receives in another order each time, from all ranks.
+// The halo of a field with a border: long rows to the north and south, columns, and corners that
+// two neighbours send. Each round has another order of receives, from all ranks.
 static void halo(int round) {
   enum { SIDE = 512, N = 8 };
   static double field[SIDE][SIDE];
@@ -268,7 +268,7 @@ int main(int argc, char** argv) {
   begin(&argc, &argv);
   room = blank(ROOM);
   for (int i = 0; i < MOST; ++i) out[i] = blank(i < 4 ? 400000 : 1);
-  // More ranks than cores are slow at this: then each way of receiving once.
+  // Slow with more ranks than cores: then each way of receiving runs once.
   for (int round = 0; round < (ranks > 2 ? WAYS : 2 * WAYS); ++round) all_cases(round);
   for (int round = 0; round < 16; ++round) halo(round);  // each order twice
   windows(100000, false);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// MPI_Pack and MPI_Unpack: bytes, positions, gaps and errors are the library's, whoever packs. A
-// type is packed several times, because its first call is always the library's own.
+// MPI_Pack and MPI_Unpack give the library's bytes, positions, gaps and errors, whichever code
+// packs. A type is packed several times, because the library always packs the first time.
 //
 // run: ranks 2
 // run: ranks 2 helped MH_MEMORY=none
@@ -16,8 +16,8 @@ enum {
   ROOM = 4 * BYTES
 };
 
-// `round` rounds of two packed types behind each other, from a place that is not the buffer's
-// begin.
+// Packs two elements one after the other, at an offset in the buffer, and unpacks the second; four
+// rounds.
 static void rounds(MPI_Datatype type, const char* what) {
   enum { SPAN = BLOCKS * STRIDE * 8, START = 24 };
   unsigned char* source = filled(SPAN, 1);
@@ -53,7 +53,7 @@ static void by_shapes(void) {
   MPI_Type_commit(&vector);
   rounds(vector, "vector");
   MPI_Type_free(&vector);
-  // Likely to get the same handle, with another layout behind it.
+  // This type is likely to get the same handle, with another layout.
   const int sizes[2] = {BLOCKS, STRIDE}, part[2] = {BLOCKS, LENGTH}, start[2] = {0, 0};
   MPI_Type_create_subarray(2, sizes, part, start, MPI_ORDER_C, MPI_DOUBLE, &again);
   MPI_Type_commit(&again);
@@ -109,7 +109,7 @@ static void errors(MPI_Datatype type) {
     MPI_Pack(memory, 1, type, packed, ROOM, &position, MPI_COMM_WORLD);
     CHECK(position == BYTES, "position %d", position);
     FAILS(MPI_Pack(memory, -1, type, packed, ROOM, &position, MPI_COMM_WORLD));
-#ifdef OPEN_MPI  // MPICH does not look at the room there is
+#ifdef OPEN_MPI  // MPICH does not check the size of the buffer
     FAILS(MPI_Pack(memory, 1, type, packed, 2 * BYTES - 1, &position, MPI_COMM_WORLD));
     FAILS(MPI_Unpack(packed, 2 * BYTES - 1, &position, memory, 1, type, MPI_COMM_WORLD));
 #endif

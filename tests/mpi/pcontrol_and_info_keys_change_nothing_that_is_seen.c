@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // MPI_Pcontrol(0) and (1) between and around pending large messages, and the info key
-// post_comm_access on a communicator: the data is the same.
+// post_comm_access on a communicator, do not change the data.
 //
 // run: ranks 2
 // run: ranks 2 helped MH_POST_COMM_ACCESS=hi-to-lo
 // run: ranks 2 helped MH_POST_COMM_ACCESS=lo-to-hi
+//
 // run: ranks 3 helped MH_STRATEGY=localized
 // run: ranks 3 helped MH_STRATEGY=mixed
+//
 // run: ranks 3 helped MH_CHUNK=4096
 // run: ranks 3 helped MH_CHUNK=64M
 // run: ranks 3 helped MH_THRESHOLD=4K MH_EXCHANGE_THRESHOLD=4K

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Every way to complete requests completes persistent collectives, partitioned and generalized
-// requests as well, alone and among sends and receives, short and long.
+// Every call that completes requests also completes persistent collectives, partitioned and
+// generalized requests, alone and among short and long sends and receives.
 //
 // run: ranks 2 not openmpi4,openmpi5
 // run: ranks 2 not openmpi4,openmpi5 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M
@@ -34,8 +34,8 @@ static int cancel(void* state, int complete) {
   return MPI_SUCCESS;
 }
 
-// Calls that complete some requests of an array get those that are left: MPICH 4.0 takes a
-// persistent collective that was completed for an active one.
+// Calls that complete some requests of an array get only the pending requests: MPICH 4.0 takes a
+// completed persistent collective for an active one.
 static MPI_Request left[MOST];
 static int begin_some(void) {
   int active = 0;
@@ -156,7 +156,7 @@ static void play_all(void) {
                       1 << PARTS_IN | 1 << IN,
                       1 << COLLECTIVE | 1 << GENERALIZED | 1 << PARTS_IN | 1 << IN};
   const int sizes[] = {8, 4000, LARGE};
-  const int rounds = ranks > 2 ? 1 : 2;  // more ranks than cores are slow at this
+  const int rounds = ranks > 2 ? 1 : 2;  // slow with more ranks than cores
   for (int set = 0; set < 7; ++set) {
     for (int way = 0; way < COMPLETIONS; ++way) {
       for (int size = 0; size < (sets[set] & 1 << IN ? 3 : 1); ++size) {
@@ -180,7 +180,7 @@ int main(int argc, char** argv) {
   MPI_Psend_init(parts_out, 4, LARGE / 4, MPI_BYTE, next, 9, MPI_COMM_WORLD, MPI_INFO_NULL,
                  &requests[PARTS_OUT]);
   play_all();
-  // Where errors return, the calls go another way.
+  // Errors that return take another code path.
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   play_all();
   MPI_Request_free(&requests[COLLECTIVE]);

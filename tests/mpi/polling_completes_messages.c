@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Programs that only poll: MPI_Test, MPI_Testall, MPI_Testany, MPI_Testsome or
-// MPI_Request_get_status on both sides finish large messages, whichever side starts late, also when
-// the program computes between the polls.
+// Programs that only poll finish large messages, whichever side starts late, also if they compute
+// between the polls. Both sides use MPI_Test, MPI_Testall, MPI_Testany, MPI_Testsome or
+// MPI_Request_get_status.
 //
 // run: ranks 2
 // run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M

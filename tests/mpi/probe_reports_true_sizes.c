@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// MPI_Probe, MPI_Iprobe, MPI_Mprobe and MPI_Improbe report the size the sender sent, with large
-// messages and messages of exactly a descriptor's size mixed on one tag, and again when asked
-// again.
+// MPI_Probe, MPI_Iprobe, MPI_Mprobe and MPI_Improbe report the size that the sender sent, also when
+// repeated. Large messages and messages of exactly the size of an RTS header share a tag.
 //
 // run: ranks 2
 // run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M

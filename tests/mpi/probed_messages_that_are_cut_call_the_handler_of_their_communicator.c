@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A receive that is too short for a message that was probed calls the error handler of its
-// communicator as often for a long message as for one that no library would move otherwise, also
-// where messages of the size of a descriptor have been sent before, so that a probe cannot tell
-// them from one. The receive has room for no descriptor, for one, or for more. Under
-// MPICH by MPI_Recv alone: of others it calls the handler of MPI_COMM_WORLD.
+// A receive that is too short for a probed message calls the error handler of its communicator as
+// often for a long message as for a short one. Earlier messages have the size of an RTS header, so
+// a probe cannot tell the two apart. The receive is shorter than an RTS header, as long, or longer.
+// Under MPICH only MPI_Recv is tested: other calls raise the error on MPI_COMM_WORLD.
 //
 // run: ranks 2
 // run: ranks 2 LEVEL=3
@@ -21,9 +20,9 @@ static void note(MPI_Comm* comm, int* code, ...) {
   ++calls;
 }
 
-// Calls of the handler while a probed message is received into so few bytes.
+// Counts the calls of the handler when a probed message is received into `bytes` bytes.
 static int receive(int way, int room, int tag, MPI_Comm comm) {
-  unsigned char* data = blank(LARGE);  // Open MPI may write all of the message
+  unsigned char* data = blank(LARGE);  // Open MPI may write the whole message
   MPI_Status status;
   MPI_Message message;
   MPI_Request request;
@@ -49,7 +48,7 @@ static int receive(int way, int room, int tag, MPI_Comm comm) {
       code = MPI_Wait(&request, &status);
   }
   free(data);
-  // MPICH 5 may return MPI_SUCCESS once a handler was told.
+  // MPICH 5 may return MPI_SUCCESS once a handler was called.
   CHECK(class_of(code) == MPI_ERR_TRUNCATE || (is_mpich5() && code == MPI_SUCCESS),
         "way %d, room %d: class %d", way, room, class_of(code));
   return calls;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Operations on a rank of another node are done while that rank computes without a call of MPI, and
-// while it is in a call that only the library is in: a broadcast whose root first needs its own
-// operations done, the opening of a file, which all ranks have to come to.
+// Operations on a rank of another node complete while that rank computes without MPI calls, and
+// while it is in a call without an arrival barrier. Such a call is a broadcast whose root first
+// needs its own operations done, or the opening of a file, which all ranks must enter.
 //
 // run: ranks 4 helped MH_FAKE_NODES=2 MH_WINDOWS=all
 #include "check.h"
@@ -39,7 +39,7 @@ static void while_it_computes(int target) {
 static void while_it_is_in_a_broadcast(int target) {
   int sent = rank == 0 ? 17 : 0;
   if (rank == 0) {
-    pass_time(10e-3);  // the others are there first
+    pass_time(10e-3);  // the other ranks are there first
     add_to(target);
   }
   MPI_Bcast(&sent, 1, MPI_INT, 0, MPI_COMM_WORLD);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Blocking receives that are too short, of short and long messages, fail for the communicator that
-// they are on: its handler returns, and that of MPI_COMM_WORLD, which ends the job, is not asked.
-// A pause before each makes a helped rank wait for it with work to look for.
+// Blocking receives that are too short, of short and long messages, call the handler of their
+// communicator, which returns. The handler of MPI_COMM_WORLD, which ends the job, is not called. A
+// pause before each message makes a helped rank look for work while it waits.
 //
 // run: ranks 2
 // run: ranks 2 MH_MEMORY=none
@@ -10,14 +10,14 @@
 
 static int calls;
 
-// MPICH 5 returns success when a handler of the program has returned.
+// MPICH 5 returns success once a handler of the program has returned.
 static void handler(MPI_Comm* comm, int* code, ...) {
   (void)comm, (void)code;
   ++calls;
 }
 
 static void exchange(MPI_Comm comm, int tag, int bytes, bool returns) {
-  unsigned char* data = blank((size_t)bytes + 100);  // Open MPI may write all of the message
+  unsigned char* data = blank((size_t)bytes + 100);  // Open MPI may write the whole message
   for (int way = 0; way < 3; ++way) {
     usleep(2000);
     if (rank == 0) {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// Makes the kernel refuse calls to this process: process_vm_readv and process_vm_writev with EPERM,
+// Makes the kernel refuse calls of this process: process_vm_readv and process_vm_writev with EPERM,
 // as container runtimes do; new threads with EAGAIN, as limits on processes do; other cores with
-// EINVAL, as cpusets do. A seccomp filter, which cannot be taken back and is inherited by execve.
+// EINVAL, as cpusets do. A seccomp filter cannot be removed, and execve inherits it.
 #ifndef MH_TESTS_MPI_REFUSAL_H
 #define MH_TESTS_MPI_REFUSAL_H
 
@@ -15,7 +14,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-// 0 on success. With SECCOMP_FILTER_FLAG_TSYNC all threads are refused, helpers included.
+// Returns 0 on success. SECCOMP_FILTER_FLAG_TSYNC filters all threads, helpers included.
 static inline int refuse(int one, int other, int error) {
   struct sock_filter rules[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),

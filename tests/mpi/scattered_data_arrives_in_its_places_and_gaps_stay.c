@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Large messages between buffers of different layouts, gaps between blocks never written: dense,
-// strided, strided backwards, structs with gaps, several elements; by blocking calls, by started
-// ones whose types are freed at once, exchanges, matched probes, persistent requests, and into
-// buffers that are too short.
+// Large messages between buffers of different layouts; gaps are never written. The layouts:
+// contiguous, strided, strided backwards, structs with gaps, several elements. The calls: blocking,
+// started with types that are freed at once, exchanges, matched probes, persistent requests, and
+// receives that are too short.
 //
 // run: ranks 2
 // run: ranks 2 helped MH_MEMORY=cells
@@ -17,12 +17,12 @@ enum {
   KINDS = 5,
   DOUBLES = 72000,
   ROOM = 4 * DOUBLES,  // doubles of a buffer
-  ORIGIN = ROOM / 2    // where the type's first byte lies: there are negative strides
+  ORIGIN = ROOM / 2    // index of the first byte of the type: strides may be negative
 };
 
 static const double GAP = -7.5;
 
-// A type with the signature of DOUBLES doubles, how many of it, and where its doubles lie.
+// A type with the signature of DOUBLES doubles, its count, and the indices of its doubles.
 typedef struct {
   MPI_Datatype type;
   int count;
@@ -77,7 +77,7 @@ static double* filled_doubles(const Side* side, int key) {
   return data;
 }
 
-// The first `doubles` are in their places and nothing else was written. Takes the buffer.
+// Checks that only the first `doubles` doubles of the type were written. Frees the buffer.
 static void check_doubles(double* data, const Side* side, int key, int doubles, const char* what) {
   for (int i = 0; i < doubles; ++i) {
     double* at = &data[ORIGIN + side->place[i]];
@@ -184,7 +184,7 @@ static void persistent(int from, int to) {
     for (int i = 0; i < DOUBLES && is_sender(); ++i) {
       data[ORIGIN + side->place[i]] = value(round, i);
     }
-    // Helping is off in the second round: the data goes by the library then.
+    // Helping is off in the second round: the library then carries the data.
     MPI_Pcontrol(round == 0);
     MPI_Start(&request);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
@@ -200,8 +200,8 @@ static void persistent(int from, int to) {
   drop(side);
 }
 
-// The receive has room for two thirds of the message, and ends in the middle of an element of what
-// is sent.
+// The receive is shorter than the message by a third, and ends in the middle of an element of the
+// sender.
 static void too_short(int from) {
   Side *out = side_of(from), *in = side_of(3);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);

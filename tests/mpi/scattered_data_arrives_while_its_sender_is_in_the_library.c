@@ -3,10 +3,10 @@
 // run: ranks 2 says "go through the MPI library" REFUSE=threads MH_VERBOSE=1
 // run: ranks 2 says "go through the MPI library" REFUSE=cores
 //
-// A large noncontiguous message is under way while one of its ends is in a call in which the
-// library waits: root of a broadcast, MPI_Win_free. It arrives, also where no helper can be made
-// (limits on processes), or none may run on the core of another rank (cpusets).
-// Without threads only under Debian's libraries (hence a setting): Open MPI 5 itself aborts.
+// A large noncontiguous message is under way while one of its ends waits in a call of the library:
+// as root of a broadcast, or in MPI_Win_free. The message arrives, also if no helper can be made
+// (limits on processes), or no helper may run on the core of another rank (cpusets). The test
+// without threads runs only under Debian's libraries (hence its setting): Open MPI 5 itself aborts.
 #include "check.h"
 #include "refusal.h"
 
@@ -31,7 +31,7 @@ static MPI_Win window(void) {
   return win;
 }
 
-// The sender is in a call that waits for the receiver, which waits for the message first.
+// The sender is in a call that waits for the receiver, which first waits for the message.
 static void sender_is_away(bool in_broadcast, int key) {
   unsigned char* data = blank(EXTENT);
   unsigned char* large = blank(8 * LARGE);
@@ -51,7 +51,7 @@ static void sender_is_away(bool in_broadcast, int key) {
   free(data);
 }
 
-// The receiver is, and the sender waits until it has taken the message.
+// The receiver is in the call, and the sender waits until its message is received.
 static void receiver_is_away(int key) {
   unsigned char* data = blank(EXTENT);
   MPI_Win win = window();

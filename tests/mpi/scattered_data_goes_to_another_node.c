@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Large noncontiguous messages to another node keep the standard's meaning: true sizes for probes
-// and polls, wildcards, many at once in any order of completion, receives that are too short by
-// much, cancelled and freed requests, small messages of a descriptor's size among them, and
-// receivers that sit in a collective while a message comes.
+// Large noncontiguous messages to another node follow the standard: true sizes in probes and polls,
+// wildcards, many at once in any order of completion, receives that are far too short, cancelled
+// and freed requests. Small messages of the size of an RTS header are among them, and some
+// receivers are in a collective when a message arrives.
 //
 // run: ranks 4 helped MH_FAKE_NODES=2
 // run: ranks 4 helped MH_FAKE_NODES=2 MH_CORES=4 MH_MEMORY=cells
@@ -28,7 +28,7 @@ static double* matrix(int key) {
   return data;
 }
 
-// Received in rows; the gaps are as before. Takes the matrix.
+// Checks that the rows were received and the gaps are unchanged. Frees the matrix.
 static void check_rows(double* data, int key, const char* what) {
   for (int i = 0; i < ROOM; ++i) {
     double wanted = i % STRIDE < WIDTH && i / STRIDE < ROWS ? key * 1e6 + i : -1;
@@ -53,7 +53,7 @@ static void check_size(const MPI_Status* status, int source, int tag, const char
         status->MPI_SOURCE, status->MPI_TAG);
 }
 
-// Probed without being taken out, among short messages of just a descriptor's size.
+// Messages are probed and then received, among short messages of the size of an RTS header.
 static void probed(void) {
   if (is_sender()) {
     unsigned char* small = filled(DESCRIPTOR, 3);
@@ -82,7 +82,7 @@ static void probed(void) {
   check_dense(data, 1, "a probed message");
 }
 
-// More than there are wires, received in the opposite order by whatever completes.
+// More messages than channels between nodes, received in reverse order by whatever completes.
 static void many(void) {
   enum { MANY = 12 };
   double *sent[MANY], *received[MANY];
@@ -121,7 +121,7 @@ static void polled(void) {
   free(sent);
 }
 
-// The receiver is in a collective that the sender enters when its blocking send is over.
+// The receiver is in a collective that the sender enters after its blocking send.
 static void received_after_a_collective(void) {
   double *sent = matrix(4), *received = matrix(-1);
   MPI_Request request;
@@ -142,9 +142,9 @@ static void received_after_a_collective(void) {
   free(sent);
 }
 
-// A send that is cancelled arrives, or does not and says so; then another is sent. Where the
-// receiver was slow before, the send is the library's, and Open MPI's may wait for its receive
-// before it says.
+// A cancelled send either arrives, or reports that it was cancelled; then another is sent. After a
+// slow receiver the send is the library's, and that of Open MPI may wait for its receive before it
+// reports.
 static void cancelled(void) {
   enum { FIRST = 5, SECOND = 15 };
   MPI_Request request;
@@ -171,7 +171,7 @@ static void cancelled(void) {
   check_rows(data, gone ? SECOND : FIRST, "what was not cancelled");
 }
 
-// The library may have all of a message long before it is received, and the next one as well.
+// The library may have a message, and the next one, long before they are received.
 static void received_in_another_order(void) {
   enum { MANY = 8 };
   MPI_Request requests[MANY];
@@ -214,8 +214,9 @@ static void freed(void) {
   }
 }
 
-// Too short for a descriptor even: the error is the library's, and nothing is left behind. From
-// receivers to senders, because who has been left waiting for a receiver sends it no more wires.
+// Receives too short even for an RTS header: the library reports the error, and no state is left.
+// The messages go from receivers to senders, because a sender whose receiver was late sends no more
+// pieces to it.
 static void much_too_short(void) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   if (!is_sender()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// MPI_Sendrecv_replace and MPI_Sendrecv of 8 MB around a ring and with oneself: what arrives is
-// what the neighbour had before.
+// MPI_Sendrecv_replace and MPI_Sendrecv of 8 MB around a ring and with the rank itself: each rank
+// receives its neighbour's original data.
 //
 // run: ranks 1
 // run: ranks 2

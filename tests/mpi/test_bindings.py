@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Ranks bound and limited as sites do it: cores of their own or shared, pid namespaces, limits.
 
-Each rank starts behind a line of shell that binds or limits it. Where the program does not run
-plain either (unshare is not permitted, a library needs more), there is nothing to test. For a
-cpuset for each rank and a limit on threads, see
-scattered_data_arrives_while_its_sender_is_in_the_library.c.
+A line of shell binds or limits each rank before it starts. If the program fails plain too (unshare
+is not permitted, a library needs more memory), the test is skipped. For a cpuset for each rank and
+a limit on threads, see scattered_data_arrives_while_its_sender_is_in_the_library.c.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ pytestmark = [
 
 @dataclass(frozen=True)
 class Binding:
-    line: str  # $r is the rank, $a and $b are two cores; then the program
-    described: bool = True  # some long messages are
-    attempts: int = 1  # MPICH 4 stands still in a quarter of all plain runs if ranks share a pid
+    line: str  # $r is the rank, $a and $b are two cores; the program follows
+    described: bool = True  # some long messages go by rendezvous
+    attempts: int = 1  # if ranks share a pid, MPICH 4 hangs in a quarter of all plain runs
 
 
 BINDINGS = {

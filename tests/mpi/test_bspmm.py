@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The block-sparse product of examples/bspmm: exact, plain and helped, on one node and on two."""
+"""The block-sparse product of examples/bspmm is exact, plain and helped, on one node and on two."""
 
 from __future__ import annotations
 

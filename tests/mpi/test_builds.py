@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Each MPI build that is asked for has a launcher that works; one that is missing is told here.
+"""Each requested MPI build has a launcher that works; a missing build is reported here.
 
-Nothing else tells of it: no other test is made for a build that is not installed.
+No other test reports it: builds that are not installed have no tests.
 """
 
 from __future__ import annotations

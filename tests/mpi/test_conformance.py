@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Each program of this folder under every MPI build, plain and helped: one behaviour each.
+"""Runs each program of this directory under every MPI build, plain and helped.
 
-How a program is run stands in its head, one line for each way:
+A program tests one behaviour. Its head has a line for each way to run it:
 
     // run: ranks N [fails] [helped] [heap] [nocma] [not BUILDS] [says WORDS] [KEY=VALUE ...]
 
-`fails` expects a non-zero exit status and no PASS; `helped` leaves the plain run out; `KEY=VALUE`
-is set for the ranks (MH_ keys in helped runs alone, and only under Debian's libraries, whose
-launchers are quick; a way with OMPI_ keys is for Open MPI). `heap` has large allocations in memory
-that the ranks share (helped alone). `nocma` keeps the MPI library itself from using
-process_vm_readv. `not a,b` leaves out MPI builds that lack what is tested. `says "text"` allows and
-expects this on standard error of a helped run; without it, a helped run must say nothing there.
+`fails` expects a non-zero exit status and no PASS. `helped` omits the plain run. `heap` has large
+allocations in memory that the ranks share, in helped runs only. `nocma` keeps the MPI library
+itself from using process_vm_readv. `not a,b` omits MPI builds that lack the tested feature.
+`says "text"` expects this text on standard error of a helped run, where otherwise our library must
+print no line.
 
-Under the libraries from PyPI, whose launchers take up to a second, the ways after the first without
-MH_ keys are slow tests.
+`KEY=VALUE` is set for the ranks. MH_ keys are set in helped runs, and such ways run only under
+Debian's libraries, whose launchers are quick. A way with OMPI_ keys is for Open MPI.
+
+The launchers of the libraries from PyPI take up to a second. There only the first way without MH_
+keys is a quick test; the other ways are slow tests.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ class Way:
     cma_of_the_mpi: bool = True
     left_out: tuple[str, ...] = ()  # MPI builds
     heap: bool = False
-    first: bool = False  # of its program's ways that set nothing of ours
+    first: bool = False  # of the ways of its program that set no MH_ key
 
     @property
     def sets_ours(self) -> bool:
@@ -101,8 +103,9 @@ def check_what_was_said(way: Way, done: Run) -> None:
 
 
 def left_running_by_launcher(done: Run) -> bool:
-    """MPICH 5's launcher may not end the other ranks of an aborted job, plain either (some 1 in
-    300 runs); that says nothing of what is tested here."""
+    """True if MPICH 5's launcher did not end the other ranks of an aborted job.
+
+    It fails so in about 1 of 300 runs, also plain."""
     return "Abort(" in done.err and "is stuck" in done.err
 
 
@@ -134,7 +137,7 @@ def test_program(mpi: MpiBuild, arm: Arm, way: Way) -> None:
     if way.heap:
         arm = with_heap(arm)
     program = compiled(mpi, way.program, [HERE / f"{way.program}.c"])
-    # Exchanges are the library's by default (test_exchanges.py): here they show what is ours.
+    # By default exchanges do not go by rendezvous (test_exchanges.py); here they do.
     env = {
         "MH_THRESHOLD": "64K",
         "MH_EXCHANGE_THRESHOLD": "64K",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which long messages are described: of an exchange none, unless somebody has time for them."""
+"""Which long messages go by rendezvous: exchanges only if a third rank is idle."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SOURCE = Path(__file__).parent / "long_messages_go_either_way.c"
 ROUNDS, MANY = 200, 8  # of the program
 DESCRIBED = {
     "one-way": ROUNDS,
-    "sends-first": 2 * MANY,  # of the first round, in which nobody can know yet
+    "sends-first": 2 * MANY,  # of the first round, before the exchange is detected
     "shift": ROUNDS,  # of a pair, in one direction
     "exchange": 0,
     "sendrecv": 0,

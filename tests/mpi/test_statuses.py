@@ -14,7 +14,12 @@ from harness.launch import QUICK, Arm, compiled, run
 from manyhands_bench.mpis import MpiBuild
 
 SOURCES = sorted((Path(__file__).parent / "statuses").glob("*.c"))
-EVERYTHING_LONG = {"MH_THRESHOLD": "64K,64K", "MH_HELP_THRESHOLD": "64K,16K"}
+EVERYTHING_LONG = {
+    "MH_THRESHOLD": "64K",
+    "MH_EXCHANGE_THRESHOLD": "64K",
+    "MH_HELP_THRESHOLD": "64K",
+    "MH_MAPPED_HELP_THRESHOLD": "16K",
+}
 SETTINGS = {
     "forced": EVERYTHING_LONG,
     "default": {},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ranks that wait while two others are at a message of scattered data lend their cores to them."""
+"""Waiting ranks lend their cores to two other ranks that transfer a message of scattered data."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who computed large accumulates: their origin, and ranks that wait.
+"""Which ranks computed large accumulates: their origin, and ranks that wait.
 
-As in test_who_moves_messages.py: results are right without any helper, so only this tells that they
-are there, and what may happen in each accumulate is waited for over more and more of them.
+As in test_who_moves_messages.py, results are right without any helper, so only this test shows that
+helpers work. Each test that needs chance repeats the program with more and more rounds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ pytestmark = [
 
 
 def helped_by(summary: dict[str, Any], rank: int) -> int:
-    """Bytes that this rank accumulated for another."""
+    """Returns the bytes that this rank accumulated for other ranks."""
     return sum(pair["bytes"] for pair in summary["helped"] if pair["helper"] == rank)
 
 
@@ -36,7 +36,7 @@ def run_until_helped(
     env: dict[str, str],
     owner: int = 0,
 ) -> None:
-    """One of the helpers took chunks of the owner's jobs, in one run or several."""
+    """Checks that a helper took chunks of the owner's jobs, in one run or several."""
     for done, _ in longer_and_longer(mpi, helped, ranks, SOURCE, env):
         victims = {pair["victim"] for pair in done.summary["helped"]}
         assert victims <= {owner}, f"jobs of {victims}, not of {owner}"

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who moved the bytes of long messages: both ends, ranks at neither end, and threads on lent cores.
+"""Which ranks moved the bytes of long messages: both ends, third ranks, and threads on lent cores.
 
-Results are right without any helper, so only this tells that they are there. MH_CORES says that
-each rank has a core: so ranks at neither end help on a machine of two. Whether the core of a
-helper is its own at the moment when it is needed is up to the machine: what may happen in each
-message is waited for over more and more of them; what must always hold is checked each time.
+Results are right without any helper, so only this test shows that helpers work. MH_CORES says that
+each rank has a core, so third ranks help on a machine with two cores. The machine decides whether a
+helper has a core in time. A test of what may happen therefore repeats the program with more and
+more rounds; what must always hold is checked in each run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ pytestmark = [
 
 
 class Seen:
-    """What the ranks of a run did."""
+    """The work of the ranks in a run."""
 
     def __init__(self, summary: dict[str, Any], rounds: int) -> None:
         self.summary = summary
@@ -39,15 +39,15 @@ class Seen:
         return sum(self.summary["ranks"][rank][key] for rank in ranks)
 
     def own(self, *ranks: int) -> int:
-        """Bytes that these ranks moved of messages they send or receive."""
+        """Returns the bytes that these ranks moved of messages they send or receive."""
         return self.sum("own_bytes", *ranks)
 
     def others(self, *ranks: int) -> int:
-        """Bytes that these ranks copied between two others."""
+        """Returns the bytes that these ranks copied between two other ranks."""
         return self.sum("others_bytes", *ranks)
 
     def by_helpers(self, *ranks: int) -> int:
-        """Bytes that threads of these ranks moved on cores of others."""
+        """Returns the bytes that threads of these ranks moved on cores of other ranks."""
         return self.sum("lent_bytes", *ranks)
 
     def cores_lent(self, *ranks: int) -> int:
@@ -61,7 +61,7 @@ def run_until(
     env: dict[str, str],
     happens: Callable[[Seen], bool] = lambda seen: True,
 ) -> Seen:
-    """A run in which it happens; of several, each longer than the one before."""
+    """Returns the first run in which `happens` is true; each run is longer than the last."""
     for done, rounds in longer_and_longer(mpi, helped, ranks, SOURCE, env):
         seen = Seen(done.summary, rounds)
         if happens(seen):
@@ -125,7 +125,7 @@ def test_the_receiver_unpacks_all_of_a_scattered_message(
 
 
 def test_a_waiting_receiver_lends_its_core_to_its_sender(mpi: MpiBuild, helped: Arm) -> None:
-    """... which is outside MPI."""
+    """The sender is outside MPI."""
     env = {"TYPE": "scattered", "SENDER": "sleeps"}
     run_until(mpi, helped, 2, env, lambda seen: seen.cores_lent(1) > 0)
 

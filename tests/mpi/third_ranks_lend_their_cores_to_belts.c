@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Rank 0 starts a message of scattered data and sleeps outside MPI until it has arrived: rank 1,
-// which receives it, and all others, which wait for rank 1, have cores for it. What arrives is
-// right, the gaps at the receiver stay, and the seconds from the receive's start are printed.
-// ROUNDS and BYTES may be set. Helped runs alone; a library may as well wait for its sender.
+// Rank 0 starts a message of scattered data and sleeps outside MPI until it has arrived. Rank 1
+// receives the message and all other ranks wait for rank 1, so their cores are free. The data is
+// right, the gaps at the receiver stay, and the program prints the seconds from the start of the
+// receive. ROUNDS and BYTES may be set. Helped runs only, since a library may wait for its sender.
 //
 // run: ranks 3 helped MH_CORES=3
 // run: ranks 4 helped MH_CORES=4 MH_MEMORY=cells
@@ -32,7 +32,7 @@ static void send_and_sleep(const void* data, MPI_Datatype type) {
 static void receive(unsigned char* in, int blocks, MPI_Datatype type, int key) {
   char path[PATH];
   MPI_Recv(path, PATH, MPI_CHAR, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-  usleep(1000);  // the others wait by now
+  usleep(1000);  // the other ranks wait by now
   memset(in, 0xEE, (size_t)16 * (size_t)blocks);
   MPI_Recv(in, 1, type, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   for (int i = 2; i < ranks; ++i) MPI_Send(NULL, 0, MPI_BYTE, i, GO, MPI_COMM_WORLD);

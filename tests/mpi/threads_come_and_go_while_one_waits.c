@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// One thread of each rank waits all the time for the last message of the program; generations of
-// short-lived threads exchange one message each, and end; threads that compute get their messages
-// though others wait. A receive that is cancelled by another thread ends the wait for it.
+// A thread of each rank waits for the last message of the program. Meanwhile, generations of
+// short-lived threads exchange one message each and end, and threads that compute get their
+// messages. A receive that another thread cancels ends its wait.
 //
 // run: ranks 2
 // run: ranks 2 MH_CORES=8

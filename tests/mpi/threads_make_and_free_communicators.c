@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Threads of two ranks, with MPI_THREAD_MULTIPLE, make and free communicators of their own all the
-// time, by every constructor, and use them beside each other: messages of all lengths with one tag,
-// collectives, both or none. Some are freed while a message is on its way, some by one rank long
-// before the other enters the last collective, and handles of freed ones come again. Each message
-// arrives on its own communicator.
+// Threads of two ranks, with MPI_THREAD_MULTIPLE, repeatedly make and free their own communicators
+// by every constructor. They use them concurrently: messages of all lengths with one tag,
+// collectives, both or neither. Some are freed while a message is under way, some by one rank long
+// before the other enters the last collective; freed handles are reused. Each message arrives on
+// its own communicator.
 //
 // run: ranks 2 THREADS=1
 // run: ranks 2 THREADS=2
@@ -28,7 +28,7 @@ struct maker {
 static struct maker makers[MOST_THREADS];
 static struct timespec began;
 
-// Of all threads of all ranks alike, so rank 0 says when it is late.
+// The same sequence for all threads of all ranks, so rank 0 decides when time is over.
 static bool is_late(MPI_Comm comm) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -104,7 +104,7 @@ static int bytes_of(int round) {
   return all[round % 5];
 }
 
-// A ring, with the tag that everybody has. Frees `comm` before the messages are complete, or not.
+// A ring, with the tag that all threads use. Frees `comm` before the messages complete, or after.
 static void talk(MPI_Comm* comm, int key, int bytes, bool free_early) {
   int own;
   MPI_Comm_rank(*comm, &own);
@@ -131,7 +131,7 @@ static void sum(MPI_Comm comm, int key) {
   CHECK(total == expected, "the sum is %d in place of %d", total, expected);
 }
 
-// The root need not wait for the others, who come late: it frees the communicator before they do.
+// The root need not wait for the other ranks, which are late: it frees the communicator first.
 static void leave_early(MPI_Comm* comm, int key) {
   int own, value;
   MPI_Comm_rank(*comm, &own);
@@ -159,7 +159,7 @@ static void use(MPI_Comm* comm, int round, int key) {
       MPI_Barrier(*comm);
       return;
     default:
-      return;  // none at all
+      return;  // no use at all
   }
 }
 
@@ -179,7 +179,7 @@ static void* make(void* argument) {
   return NULL;
 }
 
-// Once there is one, nothing is described any more: last.
+// No message goes by rendezvous once an intercommunicator exists, so this part is last.
 static void make_intercommunicators(struct maker* m) {
   MPI_Comm side, inter, merged;
   for (int i = 0; i < 4; ++i) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Many threads of two ranks, with MPI_THREAD_MULTIPLE, exchange messages with the thread of the
-// same number: blocking, synchronous, and started ones that complete by MPI_Wait, Waitall, Waitany,
-// Waitsome, a persistent pair, and now and then a long one. Bytes and statuses are each thread's
-// own.
+// same number. Sends and receives are blocking, synchronous, persistent, or started and completed
+// by MPI_Wait, Waitall, Waitany or Waitsome; some are long. Each thread gets its own bytes and
+// statuses.
 //
 // run: ranks 2 THREADS=2
 // run: ranks 2 THREADS=3 MH_CORES=8
@@ -45,7 +45,7 @@ static void ping_pong(int thread, int round) {
   check_bytes(in, (size_t)bytes, key_of(other, thread, round, 0), "a short message");
 }
 
-// Receives lie in the first half of the requests.
+// Receives are in the first half of the requests.
 static void start(struct window* w, int thread, int round) {
   const int other = 1 - rank;
   for (int i = 0; i < WINDOW; ++i) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Threads of every rank receive from any source, by MPI_Recv, MPI_Probe and MPI_Mprobe, from as
-// many threads of all other ranks; each message comes to a thread of its tag, once. Meanwhile one
-// thread of each rank is in collectives on a communicator of its own.
+// many threads of all other ranks. Each message is received once, by a thread with its tag.
+// Meanwhile another thread of each rank is in collectives on its own communicator.
 //
 // run: ranks 2 THREADS=12
 // run: ranks 3 THREADS=6
@@ -15,7 +15,7 @@ enum { MESSAGES = 60, BYTES = 48, KINDS = 3 };
 static int threads;
 static MPI_Comm collectives;
 
-// Of one sender: its rank, and the number of the message.
+// The sender's rank, and the number of the message.
 struct content {
   int from, number;
   unsigned char rest[BYTES - 2 * sizeof(int)];

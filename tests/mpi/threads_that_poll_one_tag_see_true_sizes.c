@@ -5,7 +5,7 @@
 // Some of the sends are freed, and the communicators of the messages are made anew meanwhile.
 //
 // run: ranks 2
-// run: ranks 2 MH_THRESHOLD=64K,8M
+// run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M
 // run: ranks 2 helped MH_MEMORY=none
 // run: ranks 2 heap
 #include <pthread.h>

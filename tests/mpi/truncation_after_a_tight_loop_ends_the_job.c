@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A rank in a tight loop of short messages waits inside the library. If one of them is a large
-// message, the program is aborted as anywhere.
+// A rank in a tight loop of short messages waits inside the library. If a large message is among
+// them, the program is aborted as usual.
 //
 // run: ranks 2 fails
 #include "check.h"
 
-enum { ROOM = 1000, MANY = 2007 };  // not a multiple of the stride in which the pace is looked at
+enum { ROOM = 1000, MANY = 2007 };  // not a multiple of the interval between checks of the pace
 
 int main(int argc, char** argv) {
   begin(&argc, &argv);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Without an error handler of its own, a program that truncates a large message is aborted.
+// A program without its own error handler is aborted when it truncates a large message.
 //
 // run: ranks 2 fails
 #include "check.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A large message that meets a started receive of a few bytes ends the job when that completes, by
-// whatever call. Short receives before and after it are nobody's business. (Open MPI 5 itself
-// forgets the error of a request that was looked at.)
+// A large message that matches a started receive of a few bytes ends the job when the receive
+// completes, by whatever call. Short receives before and after it do not matter. (Open MPI 5 itself
+// forgets the error of a request that was tested.)
 //
 // run: ranks 2 fails BY=wait
 // run: ranks 2 fails BY=wait_in_a_tight_loop
@@ -10,10 +10,12 @@
 // run: ranks 2 fails BY=waitall_with_long_ones
 // run: ranks 2 fails BY=waitany
 // run: ranks 2 fails BY=waitsome
+//
 // run: ranks 2 fails BY=test
 // run: ranks 2 fails BY=testall
 // run: ranks 2 fails BY=testany
 // run: ranks 2 fails BY=testsome
+//
 // run: ranks 2 fails helped BY=get_status
 // run: ranks 2 fails BY=persistent
 // run: ranks 2 fails BY=wait MH_MEMORY=cells
@@ -25,7 +27,7 @@ enum { ROOM = 1000, SHORTS = 6, MANY = 2007 };
 static unsigned char buffers[SHORTS][ROOM];
 static MPI_Request requests[SHORTS + 1];
 
-// One of six receives gets the large message.
+// The large message matches one of six receives.
 static void start_receives(bool persistent) {
   for (int i = 0; i < SHORTS; ++i) {
     if (persistent) {

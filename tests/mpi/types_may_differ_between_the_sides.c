@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A contiguous large send into a strided receive, a strided send into a contiguous receive, derived
-// but contiguous types, absolute addresses with MPI_BOTTOM, and counts in whatever type is asked.
+// but contiguous types, absolute addresses with MPI_BOTTOM, and counts in any type.
 //
 // run: ranks 2
 // run: ranks 2 helped MH_MEMORY=none

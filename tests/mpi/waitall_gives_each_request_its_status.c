@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// MPI_Waitall over short messages of all kinds gives each receive its own status, and the empty one
-// to requests that are null or inactive, in tight loops and when a partner is late, wherever the
-// last message stands in the array. The buffer of an inactive one is not looked at.
+// MPI_Waitall over short messages of all kinds gives each receive its own status, and null or
+// inactive requests the empty status. This holds in tight loops and with a late partner, wherever
+// the last message is in the array. The buffer of an inactive request is not read.
 //
 // run: ranks 2
 // run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M
@@ -15,7 +15,7 @@ enum { FEW = 9, ROUNDS = 300, ROOM = 3000 };
 
 static int size_of(int i) { return i * i * 30; }
 
-// Message i in place (i * stride) % FEW.
+// Message i has the index (i * stride) % FEW.
 static void exchange(int round, int stride, int to, int from, bool any) {
   static unsigned char in[FEW][ROOM], out[FEW][ROOM];
   static MPI_Request requests[2 * FEW + 2];

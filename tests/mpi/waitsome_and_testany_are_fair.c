@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A server that answers whom MPI_Waitsome, MPI_Waitany or MPI_Testany reports, with large messages
-// in both directions, serves every client; and a finished small message is reported while a large
-// one of another rank is not even sent.
+// A server that answers the ranks that MPI_Waitsome, MPI_Waitany or MPI_Testany reports, with large
+// messages in both directions, serves every client. A finished small message is reported before a
+// large message of another rank is even sent.
 //
 // run: ranks 3
 // run: ranks 5
@@ -60,7 +60,7 @@ static void small_before_large(void) {
     MPI_Irecv(&token, 1, MPI_INT, 2, TAG, MPI_COMM_WORLD, &requests[1]);
     MPI_Waitany(2, requests, &index, MPI_STATUS_IGNORE);
     CHECK(index == 1, "the message that was sent is not reported first");
-    MPI_Send(&token, 1, MPI_INT, 1, TAG, MPI_COMM_WORLD);  // only now the large one is sent
+    MPI_Send(&token, 1, MPI_INT, 1, TAG, MPI_COMM_WORLD);  // the large message is sent only now
     MPI_Waitsome(2, requests, &count, indices, MPI_STATUSES_IGNORE);
     CHECK(count == 1 && indices[0] == 0, "the large message");
     check_bytes(data, LARGE, 3, "the large message");

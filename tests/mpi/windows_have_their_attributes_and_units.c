@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Base, size, displacement unit, flavor and model of windows of every kind are what was asked for,
-// whoever carries out their operations; each rank has its own displacement unit; ranks without
-// memory, MPI_PROC_NULL and transfers of nothing do nothing.
+// Base, size, displacement unit, flavor and model of windows of every kind are as requested,
+// whether Manyhands or the library carries out the operations. Each rank has its own displacement
+// unit. Operations on ranks without memory, on MPI_PROC_NULL, and of zero bytes have no effect.
 //
 // run: ranks 3
 // run: ranks 3 heap
@@ -56,7 +56,7 @@ static void play(MPI_Win win, unsigned char* memory, int bytes) {
 
 int main(int argc, char** argv) {
   begin(&argc, &argv);
-  const int bytes = rank + 1 == ranks ? 0 : 96;  // of another length, MPICH's base is not its base
+  const int bytes = rank + 1 == ranks ? 0 : 96;  // with another length, MPICH reports another base
   const int unit = rank + 1;
   unsigned char* memory = NULL;
   MPI_Win win;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A window over two nodes, all ranks at once, those of the target's node and of the other one
-// alike: exclusive locks exclude (a counter read, added to and written back by three calls), what
-// one rank does to one place happens in the order of its calls, elements are added to one at a
-// time, by MPI_Accumulate, MPI_Fetch_and_op and MPI_Compare_and_swap, and requests are complete
-// when waited for. MPI_CHAR, which has no sum in the standard, is summed where the library does it.
+// All ranks use a window over two nodes at once, on the target's node and on the other node.
+// Exclusive locks exclude: a counter is read, incremented and written back by three calls. The
+// operations of a rank on one element happen in the order of its calls. MPI_Accumulate,
+// MPI_Fetch_and_op and MPI_Compare_and_swap are atomic for each element, and requests are complete
+// after a wait. MPI_CHAR, which the standard does not sum, is summed if the library does it.
 //
 // run: ranks 4 helped
 // run: ranks 4 helped MH_FAKE_NODES=2 MH_WINDOWS=all
@@ -58,7 +58,7 @@ static void count_by_elements(int target) {
   }
 }
 
-// No flush between them: they are ordered all the same.
+// Accumulates without a flush between them are still ordered.
 static void keep_order(int target) {
   const MPI_Aint at = AT(own) + (MPI_Aint)sizeof(long) * rank;
   long before[ROUNDS];
@@ -92,7 +92,7 @@ static void add_many(int target) {
   for (int i = 0; i < MANY; ++i) CHECK(had[i] >= 2, "number %d is %g", i, had[i]);
 }
 
-// Whether the library sums them; says nothing if not.
+// Returns whether the library sums characters. Prints no error if it does not.
 static bool has_sums_of_chars(void) {
   char from = 1, to = 1;
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);

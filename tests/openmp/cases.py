@@ -285,7 +285,7 @@ def marked_program() -> str:
 
 
 def program() -> str:
-    """All cases as one C program."""
+    """Returns all cases as one C program."""
     functions, table = [HEAD], []
     for schedule, words in SCHEDULES.items():
         for clause in CLAUSES:
@@ -303,7 +303,7 @@ def named_like(clauses: set[str]) -> set[str]:
 
 
 def expected() -> dict[str, set[str]]:
-    """How each case may end."""
+    """Returns the allowed results of each case."""
     ends = {
         f"{c.name}_{s}": {"alone"} if c.name in HAS_BARRIER else {"joined"}
         for s in SCHEDULES

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compiling MPI programs with OpenMP by a compiler of choice."""
+"""Compiles MPI programs with OpenMP by a chosen compiler."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def compiled_marked(mpi: MpiBuild, compiler: str, level: str, source: Path) -> P
 def compiled_openmp(
     mpi: MpiBuild, compiler: str, level: str, source: Path, debug: str = "-g"
 ) -> Path:
-    """The program, compiled again if the source is newer."""
+    """Returns the program, compiled again if the source is newer."""
     wrapper = _wrapper(mpi, CHOICE[compiler][0])
     if not wrapper.exists():
         pytest.skip(f"{wrapper} is not there")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Rank 0 runs and checks shared loops for some seconds, while the others wait in a barrier. At the
-// end every rank prints that it is done. "joined": a helper on another rank's core did some
+// Rank 0 runs and checks shared loops for some seconds, while the other ranks wait in a barrier. At
+// the end every rank prints that it is done. "joined": a helper on another rank's core did some
 // iterations.
 //
 // run: by test_faults.py, with the seconds

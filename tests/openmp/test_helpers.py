@@ -55,7 +55,7 @@ def has_namespaces() -> bool:
     )
 
 
-@pytest.mark.under("mpich5")  # other launchers do not start there, with us or without
+@pytest.mark.under("mpich5")  # other launchers do not start there, helped or plain
 @pytest.mark.skipif(not has_namespaces(), reason="no pid namespace may be made here")
 def test_ranks_in_pid_namespaces_of_their_own_move_nobody(mpi: MpiBuild, helped: Arm) -> None:
     program = compiled_openmp(mpi, "gcc", "-O2", HERE / "pinned.c")

@@ -42,7 +42,7 @@ SHARED = {"MH_OPENMP": "1", "OMP_SCHEDULE": "dynamic,3"}
 
 
 def ends(done: Run) -> dict[str, tuple[str, str]]:
-    """By case: ok or WRONG, joined or alone."""
+    """Returns ok or WRONG, and joined or alone, for each case."""
     assert done.code == 0, done.told()
     lines = [line.split() for line in done.out.splitlines() if line.startswith("case ")]
     done.expect_clean()
@@ -65,7 +65,7 @@ def test_every_case_is_right_and_shared(mpi: MpiBuild, helped: Arm, way: Way) ->
     assert seen.keys() == wanted.keys()
     wrong = {name for name, (right, _) in seen.items() if right != "ok"}
     if way.compiler.startswith("clang") and way.threads > 1:
-        wrong -= cases.named_like(cases.LASTPRIVATE)  # wrong without us, too, with Clang 14
+        wrong -= cases.named_like(cases.LASTPRIVATE)  # wrong with Clang 14 also without help
     assert not wrong
     if way.threads == 1:
         others = [name for name, (_, joined) in seen.items() if joined not in wanted[name]]
@@ -76,7 +76,7 @@ def written(name: str, text: str) -> Path:
     source = COMPILED / "openmp" / name
     source.parent.mkdir(parents=True, exist_ok=True)
     if not source.exists() or source.read_text() != text:
-        # Tests run in parallel and must not read half a source.
+        # Tests run in parallel and must not read an incomplete source.
         fresh = source.with_name(f"{os.getpid()}-{name}")
         fresh.write_text(text)
         fresh.replace(source)

@@ -42,7 +42,7 @@ def obstacles(done: Run) -> dict[str, int]:
 
 
 def waited(done: Run) -> int:
-    """Helpers that gave their core back."""
+    """Returns the number of helpers that gave their core back."""
     assert done.summary is not None, done.told()
     return done.summary["total"]["loops"]["units_waited"]
 

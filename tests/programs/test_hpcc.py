@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The HPC Challenge suite from Debian's package, small: all its own checks pass as without help.
+"""The HPC Challenge suite from Debian's package, small: its own checks pass as without help.
 
-HPL residuals and the errors that PTRANS, RandomAccess and FFT find in their results are compared;
-the rates are not.
+HPL residuals and the errors that PTRANS, RandomAccess and FFT report are compared; the rates are
+not.
 """
 
 from __future__ import annotations
@@ -63,7 +63,10 @@ CHECKS = (
     "HPL_N",
     "CommWorldProcs",
 )
-SMALL = ("MPIFFT_maxErr", "HPL_RnormI")  # may depend on the order of sums, not on much else
+SMALL = (
+    "MPIFFT_maxErr",
+    "HPL_RnormI",
+)  # may depend on the order of sums, but hardly on anything else
 
 
 def results(done: Run, folder: Path) -> dict[str, str]:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """LAMMPS from Debian's package, on its melt example: the thermodynamic output is the same.
 
-The example's box is enlarged so that ghost atoms travel in messages of tens of kilobytes, and one
-run has a threshold low enough that nearly all of them are helped. LAMMPS repeats itself bit for bit
-on the same number of ranks, so the printed numbers have to be equal, not close.
+The box of the example is enlarged so that ghost atoms travel in messages of tens of kilobytes. In
+one run the threshold is so low that nearly all messages are helped. LAMMPS is deterministic on a
+given number of ranks, so the printed numbers must be equal.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NUMBERS = re.compile(r"^\s*\d+(\s+-?\d[\d.e+-]*){4,}\s*$")
 
 
 def under_what_it_loads(program: str) -> pytest.MarkDecorator:
-    """Debian builds a package with one of its MPIs: the test is for this one."""
+    """Debian builds a package with one of its MPIs: the test runs under this MPI."""
     path = shutil.which(program)
     if path is None:
         return pytest.mark.skip(reason=f"{program} is not installed")

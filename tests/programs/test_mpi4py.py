@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The test suite of mpi4py: the same tests pass, fail and are skipped as without help.
 
-Each rank writes what `main.py -v` says to a file of its own. A test that fails without help is no
-business of ours, but it must then fail helped as well. The whole suite is slow; the short form has
-the modules about messages and windows.
+Each rank writes the output of `main.py -v` to its own file. A test that fails without help must
+fail helped as well. The whole suite is slow; the short form has the modules about messages and
+windows.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ VERDICT = re.compile(
 pytestmark = pytest.mark.under(*PYTHON)
 SHORT = ["test_p2p_buf", "test_p2p_buf_matched", "test_p2p_obj", "test_msgzero", "test_cco_buf"]
 ONE_SIDED = ["test_rma", "test_rma_nb", "test_win"]
-# Spawning starts programs that outlive the test or need slots; its parent is tested in tests/mpi.
+# Spawning starts programs that outlive the test or need slots; tests/mpi tests it.
 LEFT_OUT = ["-e", "spawn", "-e", "dynproc"]
 
 
 def suite() -> Path:
-    """The sources of mpi4py's tests, from its source distribution."""
+    """Returns the sources of mpi4py's tests, from its source distribution."""
     folder = COMPILED.parent / "mpi4py"
     main = folder / f"mpi4py-{VERSION}" / "test" / "main.py"
     if main.exists():
@@ -54,7 +54,7 @@ def suite() -> Path:
 def verdicts(
     mpi: MpiBuild, arm: Arm, ranks: int, words: list[str], scratch: Path, limit_s: float
 ) -> Counter[tuple[int, str, str]]:
-    """How often each test ended how, by rank."""
+    """Returns the number of each outcome of each test, by rank."""
     scratch.mkdir()
     script = f'exec "$0" "$@" 2>"{scratch}/${{PMI_RANK:-$OMPI_COMM_WORLD_RANK}}"'
     python = str(ROOT / PYTHON[mpi.name])
@@ -89,7 +89,7 @@ def test_messages(mpi: MpiBuild, helped: Arm, tmp_path: Path, ranks: int) -> Non
     compare(mpi, helped, ranks, SHORT, tmp_path, 50)
 
 
-# Under Open MPI 5 these tests stand still, plain too.
+# Under Open MPI 5 these tests hang, also without help.
 @pytest.mark.under("mpich5")
 def test_one_sided(mpi: MpiBuild, helped: Arm, tmp_path: Path) -> None:
     compare(mpi, helped, 2, ONE_SIDED, tmp_path, 50)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What scripts/bootstrap does about missing packages, as root and as anybody else."""
+"""scripts/bootstrap with missing packages, as root and as another user."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def bootstrap() -> ModuleType:
 
 
 class Apt:
-    """Stands in for apt-get; `refuses` names packages it cannot install."""
+    """Writes a stand-in for apt-get; `refuses` names packages that it cannot install."""
 
     def __init__(self, *refuses: str) -> None:
         self.calls: list[list[str]] = []
@@ -43,7 +43,7 @@ class Apt:
 
 @pytest.fixture
 def machine(bootstrap: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Apt:
-    """A Debian machine where `alpha` (build) and `beta` (test) are not installed."""
+    """Returns a Debian machine where `alpha` (build) and `beta` (test) are not installed."""
     apt = Apt()
     needs = [
         bootstrap.Need("build", "here", lambda: True, "present"),

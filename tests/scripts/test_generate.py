@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What src/mpi/generate.py makes of an entry of calls.json, and which entries it refuses."""
+"""The output of src/mpi/generate.py for an entry of calls.json, and the entries that it refuses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def generate() -> ModuleType:
     spec = importlib.util.spec_from_file_location("generate", ROOT / "src/mpi/generate.py")
     module = importlib.util.module_from_spec(spec)
-    sys.modules["generate"] = module  # dataclasses look their module up
+    sys.modules["generate"] = module  # dataclasses look up their module
     spec.loader.exec_module(module)
     std.use_api_version()
     return module

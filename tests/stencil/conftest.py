@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The stencil compiled for an MPI build, and running it: shared by the tests of this folder."""
+"""The stencil compiled for an MPI build, and runs of it: shared by the tests of this directory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Stencil:
 
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Stencil]:
-    """By name of the build; each is compiled once, with warnings as errors."""
+    """Returns the program for a build, by name; each is compiled once, with warnings as errors."""
     made: dict[str, Stencil] = {}
 
     def get(name: str) -> Stencil:
@@ -51,13 +51,13 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Stenci
 
 @pytest.fixture(params=list(BUILDS))
 def stencil(request: pytest.FixtureRequest, compiled: Callable[[str], Stencil]) -> Stencil:
-    """Under every MPI present."""
+    """Returns an MPI build; the test runs under every MPI present."""
     return compiled(request.param)
 
 
 @pytest.fixture
 def any_stencil(compiled: Callable[[str], Stencil]) -> Stencil:
-    """Under one MPI, for what does not depend on it."""
+    """Returns one MPI, for tests that do not depend on it."""
     if not BUILDS:
         pytest.skip("no MPI here")
     return compiled(next(iter(BUILDS)))

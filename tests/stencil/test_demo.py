@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`mh demo`: its sizes, what it concludes from numbers, and one short demo of plain against plain.
+"""`mh demo`: its sizes, its conclusions from numbers, and a short demo of plain against plain.
 
-No test here looks at how long anything took.
+No test here depends on time.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def test_process_grid_is_the_one_of_mpi(any_stencil, tmp_path: Path, ranks: int)
 
 
 def steps_of_a_run(monkeypatch: pytest.MonkeyPatch, a_step: float, seconds: float) -> int:
-    """How many steps the demo gives a run after a trial in which a step took `a_step`."""
+    """Returns the steps of a run after a trial in which a step took `a_step` seconds."""
     counts: list[int] = []
 
     def run(_: play.Play, __: problem.Case, count: int, *___: object) -> Result:

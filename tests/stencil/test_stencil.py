@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The stencil is right: equal to a serial reference in Python, to the last bit, however it is run.
+"""The stencil equals a serial reference in Python to the last bit, however it is run.
 
-The reference repeats the physics with Python's floats (IEEE doubles, one operation at a time), so
-nothing of the C code is shared with it.
+The reference repeats the physics with Python's floats (IEEE doubles, one operation at a time) and
+shares no code with the C program.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 MASK = (1 << 64) - 1
-CELLS = (5, 6, 7)  # x, y, z: odd, so that no division over ranks is even
+CELLS = (5, 6, 7)  # x, y, z: odd, so no division over ranks is even
 VARS = 3
 STEPS = 9
 CHECK = 4
@@ -57,7 +57,7 @@ def average(grid: list[float], periodic: bool) -> list[float]:
 
 
 def reference(seed: int, periodic: bool) -> list[float]:
-    """The final grid: by variable, z, y, x."""
+    """Returns the final grid, indexed by variable, z, y, x."""
     values: list[float] = []
     for var in range(VARS):
         key = mix64(seed ^ mix64(var))

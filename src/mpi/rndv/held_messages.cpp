@@ -73,7 +73,7 @@ std::vector<HeldMessage>::iterator find_held(int source, int tag, MPI_Comm handl
   });
 }
 
-// As the library would: MPI_ERROR stays.
+// Reports the message like the library: MPI_ERROR stays as it was.
 void report(const HeldMessage& held, MPI_Status* status) {
   if (status == MPI_STATUS_IGNORE) return;
   const int error = status->MPI_ERROR;

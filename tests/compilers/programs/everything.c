@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every directive and clause in C, in a few loops; prints numbers that do not depend on who ran
-// which iteration. Compiled plainly the pragmas mean nothing, and the same numbers come out.
+// Every directive and clause in C, in a few loops. Prints numbers that do not depend on which
+// thread ran an iteration. Compiled plain, the pragmas have no effect, and the numbers are the
+// same.
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 ! SPDX-License-Identifier: BSD-3-Clause
-C Directives in Fortran, fixed form, and a main program that does not say that it is one.
+C Directives in Fortran, fixed form, and a main program without a PROGRAM statement.
       implicit real*8 (a-h, o-z)
       dimension values(1000)
       common /sizes/ nchunk

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls what the library may lack; prints "absent", "error" or "success" and goes on. */
+/* Calls functions that the library may lack; prints "absent", "error" or "success" and continues.
+ */
 #include <stdio.h>
 
 extern int MPI_Isendrecv() __attribute__((weak));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* No MPI program; loads one privately. late PLUGIN: calls its run(). */
+/* Is no MPI program and loads one privately: late PLUGIN calls the plugin's run(). */
 #include <dlfcn.h>
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An MPI library nobody knows: TOY_VERSION is what it says of itself. Enough for toy_program.c. */
+/* An unknown MPI library: its version string is TOY_VERSION. Enough for toy_program.c. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

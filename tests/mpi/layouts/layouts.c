@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// The layout engine against the MPI library: packed bytes, unpacked memory and sizes of the types
-// of halo exchanges and of random ones. One rank. Arguments: the seed of the first random type and
-// how many there are, and the bytes of the last cache (0: not known). A failure prints the type and
-// its seed.
+// Compares the layout engine with the MPI library: packed bytes, unpacked memory and sizes, for
+// types of halo exchanges and random types. One rank. Arguments: the seed of the first random type,
+// the number of random types, and the bytes of the last cache (0: unknown). A failure prints the
+// type and its seed.
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -59,7 +58,7 @@ static Memory memory_for(MPI_Datatype type, int count) {
   return memory;
 }
 
-// Whether no byte lies in the stream twice: only such types can be received.
+// True if the stream contains no byte twice: only such types can be received.
 static bool is_target(const mh_layout* layout, int count, const Memory* memory) {
   unsigned char* seen = calloc(memory->length, 1);
   size_t total = mh_layout_size(layout) * (size_t)count, bytes = 0;
@@ -116,8 +115,8 @@ static void compare_unpacked(const char* name, MPI_Datatype type, const mh_layou
   free(theirs);
 }
 
-// `element`: bytes of the one basic type all is made of; 0 if there are several, which MPICH's
-// external32 ends the program for.
+// `element`: bytes of the single basic type, or 0 for several basic types, where external32 of
+// MPICH ends the program.
 static void compare_external(const char* name, MPI_Datatype type, int count, const Memory* memory,
                              const unsigned char* packed, size_t total, int element) {
   if (element == 0) return;
@@ -177,7 +176,7 @@ static void compare_and_free(const char* name, MPI_Datatype* type, int count, in
 
 // ---- types of halo exchanges -------------------------------------------------------------------
 
-// All faces, edges and corners of a box with a halo of `width`.
+// Compares all faces, edges and corners of a box with a halo of `width`.
 static void compare_box(MPI_Datatype element, int bytes, int width, int order) {
   const int box[3] = {12, 9, 14};
   for (int side = 0; side < 27; ++side) {
@@ -192,7 +191,7 @@ static void compare_box(MPI_Datatype element, int bytes, int width, int order) {
              direction[1], direction[2], bytes, width, order);
     MPI_Datatype type, five;
     MPI_Type_create_subarray(3, box, part, start, order, element, &type);
-    // The same side of five variables, at a constant distance or not.
+    // The same side of five variables, at constant distances and at irregular ones.
     const MPI_Aint whole = 12 * 9 * 14 * bytes;
     const int ones[5] = {1, 1, 1, 1, 1};
     const MPI_Aint even[5] = {0, whole, 2 * whole, 3 * whole, 4 * whole};
@@ -259,7 +258,7 @@ static void compare_distributed(void) {
   }
 }
 
-// Basic types by precision: components that must not be freed.
+// Basic types of a given precision: predefined components, which must not be freed.
 static void compare_fortran(void) {
   MPI_Datatype real, type;
   MPI_Type_create_f90_real(15, MPI_UNDEFINED, &real);
@@ -298,7 +297,7 @@ static void compare_large_counts(void) {
 
 // ---- random types ------------------------------------------------------------------------------
 
-// Open MPI 4.1 and 5.0 pack other bytes where blocks are not in the order of addresses.
+// Open MPI 4.1 and 5.0 pack other bytes if blocks are not in the order of addresses.
 #ifdef OPEN_MPI
 static const bool unordered = false;
 #else
@@ -407,7 +406,7 @@ int main(int argc, char** argv) {
   compare_large_counts();
 #endif
   for (uint64_t seed = first; seed < first + count && failures < 20; ++seed) compare_random(seed);
-  // Pairs with a gap are left to the library; those without may be read.
+  // Pair types with a gap have no layout; those without a gap may have one.
   compare("MPI_SHORT_INT", MPI_SHORT_INT, 3, 0, false);
   compare("MPI_2INT", MPI_2INT, 3, 0, true);
   printf("%ld types compared, %ld without layout\n", compared, without_layout);

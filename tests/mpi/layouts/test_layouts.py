@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The layout engine against MPI_Pack, MPI_Unpack and MPI_Pack_external of every MPI build.
+"""Compares the layout engine with MPI_Pack, MPI_Unpack and MPI_Pack_external of every MPI build.
 
-layouts.c links the MPI and, as an archive, the engine with the code that reads datatypes. Whether
-the engine does the packing of programs is asked of the library's own summary.
+layouts.c links the MPI and, as an archive, the engine with the code that decodes datatypes. The
+library's summary tells whether the engine packs for programs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from manyhands_bench.mpis import MpiBuild
 HERE = Path(__file__).parent
 
 
-# With a last cache of two bytes everything is moved as what no cache holds.
+# A last cache of two bytes selects the kernels for data that fits in no cache.
 @pytest.mark.parametrize("last_cache", ["0", "2"])
 def test_packs_what_the_mpi_packs(mpi: MpiBuild, last_cache: str) -> None:
     abi = {"abi": "abi"}.get(mpi.name, "openmpi" if mpi.family == "openmpi" else "mpich")
@@ -73,7 +73,7 @@ end program
 """
 
 
-# Short blocks, and such as Open MPI is nearly as quick with.
+# Short blocks, and blocks that Open MPI packs nearly as fast.
 @pytest.mark.under(*QUICK)  # the wheels have no Fortran
 @pytest.mark.parametrize(("blocks", "length"), [(900, 1), (100, 16)])
 def test_fortran_programs_pack_by_layouts(

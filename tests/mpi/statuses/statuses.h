@@ -14,7 +14,7 @@
 // Adds to the text that rank 0 prints at the end.
 void print(const char* format, ...) __attribute__((format(printf, 1, 2)));
 void print_status(const MPI_Status* status);
-// Of a failed call: where from, and the class of the error.
+// Prints the envelope and the class of the error, of a failed call.
 void print_error(const MPI_Status* status);
 MPI_Status fresh_status(void);  // every byte is 0x5a
 
