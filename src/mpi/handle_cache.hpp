@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What we know of an MPI handle, found again in about two nanoseconds.
+// A cache of values that belong to MPI handles, with lookups of about two nanoseconds.
 //
-// A direct-mapped cache from a handle to a small value that can be computed anew at any time. An
+// A direct-mapped cache from a handle to a small value that can be computed again at any time. An
 // entry must be dropped when its handle is freed, because libraries reuse handle values. Any thread
-// may look and fill; a lost race only costs a second computation.
+// may look up and insert; a lost race costs a second computation.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ Handle handle_of(std::uint64_t bits) {
   return (Handle)bits;  // NOLINT(google-readability-casting): as above
 }
 
-// Where a handle belongs in a table of `size` places, a power of two. Handles differ in their low
+// The index of a handle in a table of `size` elements, a power of two. Handles differ in their low
 // bits (MPICH) or above the alignment (pointers): a multiplicative hash spreads both.
 constexpr std::size_t place_in(std::size_t size, std::uint64_t handle) {
   return (static_cast<std::uint32_t>(handle) * 0x9e3779b9U) >> (32 - std::countr_zero(size));

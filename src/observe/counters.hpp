@@ -65,7 +65,7 @@ struct alignas(kCacheLine) Counters {
   alignas(kCacheLine) Counter lent_chunks;
   Counter lent_bytes;
 
-  // One-sided. The first rank of a window counts the window.
+  // RMA. The first rank of a window counts the window.
   alignas(kCacheLine) Counter windows_ours;
   Counter windows_left;          // windows left to the library
   Counter one_sided_operations;  // on windows that are ours

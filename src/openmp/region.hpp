@@ -305,9 +305,10 @@ class SharedRegion final : public lend::LendableWork {
   // release by the thread that describes the loop, acquire by the rest of its team. Helpers see the
   // description by joining (iterations.hpp).
   std::atomic<Stage> stage_{Stage::closed};
-  // at_barrier_: helpers at a barrier. release: publishes their work, pairs with the acquire in
-  // before_barrier(). passed_: how often helpers were released. release: pairs with the acquire in
-  // await_team(). copy_: the value that the team gives to its threads at the barrier.
+  // The number of helpers at a barrier. release: publishes their work, pairs with the acquire in
+  // before_barrier(). Then passed_, the number of releases of helpers. release: pairs with the
+  // acquire in await_team(). And copy_, the value that the team gives to its threads at the
+  // barrier.
   std::atomic<std::uint32_t> at_barrier_{0};
   std::atomic<std::uint32_t> passed_{0};
   std::atomic<void*> copy_{nullptr};

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A pipeline: how a message moves that nobody can copy alone from the sender's memory to the
-// receiver's, because one side's bytes lie scattered or the kernel refuses to copy between
-// processes.
+// A pipeline carries a message that no single process can copy from the send buffer to the receive
+// buffer, because the data are scattered or the kernel refuses to copy between processes.
 //
-// Words: a message is cut into *chunks*, ranges of its packed stream, which travel in *cells* of
-// shared memory: threads of the sender's process *fill* them, threads of the receiver's process
-// *drain* them. Chunk i travels in cell i % cells; several are filled and drained at once and
-// finish in any order.
+// The message is cut into *chunks*, ranges of its packed stream, which travel in *cells* of shared
+// memory. Threads of the sender's process *fill* cells, threads of the receiver's process *drain*
+// them. Chunk i travels in cell i % cells. Several chunks are filled and drained at once and finish
+// in any order.
 //
-// The pipeline moves on: a message's cells lie behind those of the message before, if there is
-// room, and are as many as there is room for. What was drained just now lies in the caches of both
-// cores, and to fill it again takes twice to four times as long (docs/decisions/pipelines).
+// The cells of a message lie behind the cells of the previous message, as many as there is room
+// for. A cell that was drained just now is in the caches of both cores, and filling it again would
+// take two to four times as long (docs/decisions/pipelines).
 //
-// A pipeline belongs to its receiver, who opens it for one message after the other; each is a
-// *use*, and every claim names its use, so that who was held up between a look and a claim gets
-// nothing of a later message. Lies in the node segment; the cells lie elsewhere in it. Limits:
-// 2^32-1 chunks a message; a late claim is told apart until 2^32 messages later.
+// A pipeline belongs to its receiver, which opens it for one message after another. Each message is
+// a *use*, and every claim names its use. Therefore a delayed thread cannot claim a chunk of a
+// later message. Lies in the node segment; the cells lie elsewhere in it. Limits: 2^32-1 chunks a
+// message; a claim is valid until 2^32 messages later.
 #pragma once
 
 #include <algorithm>
@@ -36,11 +35,11 @@ struct PipelineChunk {
 };
 
 // Invariants
-//   B1  A ticket is (use, chunks left), changed by compare-and-swap of whoever takes the next chunk
-//       and by open(), which counts the use. So a claim that succeeds is of the use it names.
-//   B2  What lies in line 0 changes only between the last done of a use and the release of the next
-//       tickets. So between a claim and its end it is the use's; a look at it without a claim may
-//       see anything (but no cells_used_ of 0), and the claim that is made of it fails (B1).
+//   B1  A ticket is (use, chunks left). A claim changes it by compare-and-swap; open() starts the next
+//       use. Therefore a successful claim is of the use that it names.
+//   B2  Line 0 changes only between the last done of a use and the release of the next tickets.
+//       Between a claim and its end the line belongs to the use. A read without a claim may see any
+//       value (but no cells_used_ of 0), and the claim that follows from it fails (B1).
 //   B3  Chunk i is filled when the cell's turn is 2r (r = i / cells) and drained when it is 2r + 1;
 //       each takes the turn on by one. So a cell has one user at a time.
 class alignas(kCacheLine) Pipeline {
@@ -69,11 +68,11 @@ class alignas(kCacheLine) Pipeline {
     // acquire: pairs with the release in drained().
     return done_.load(std::memory_order_acquire) == chunks_.load(std::memory_order_relaxed);
   }
-  // Hints, relaxed: the chunks of that use nobody has begun to fill, and to drain.
+  // Hints, relaxed: the chunks of that use that no thread has begun to fill; to drain.
   [[nodiscard]] std::uint32_t fills_left(std::uint32_t use) const { return left_in(fills_, use); }
   [[nodiscard]] std::uint32_t drains_left(std::uint32_t use) const { return left_in(drains_, use); }
-  // Hints, relaxed, for who thinks of lending its core to the sender's process and to the
-  // receiver's: these could begin `least` chunks just now; or one, where nobody there does any.
+  // Hints, relaxed, for a rank that may lend its core to the sender's or the receiver's process:
+  // `least` chunks could be begun there now, or one chunk if no thread works there.
   [[nodiscard]] bool fills_are_worth_lending(std::uint32_t use, std::uint32_t least) const;
   [[nodiscard]] bool drains_are_worth_lending(std::uint32_t use, std::uint32_t least) const;
 
@@ -82,8 +81,8 @@ class alignas(kCacheLine) Pipeline {
 
   using Ticket = std::atomic<std::uint64_t>;
   struct alignas(kCacheLine) Cell {
-    // Release on every change, acquire on every look (B3): who takes a turn sees what was done in
-    // the last one.
+    // Release on every change, acquire on every read (B3): a thread sees the work of the previous
+    // turn.
     std::atomic<std::uint32_t> turn{0};
   };
 
@@ -107,8 +106,8 @@ class alignas(kCacheLine) Pipeline {
   void pass_on(const PipelineChunk& chunk);
   void move_on(std::uint64_t bytes, std::uint64_t room);
 
-  // Line 0: written by the receiver while the pipeline is closed. Atomic is what those read who
-  // look before they claim; relaxed, by B2.
+  // Line 0: written by the receiver while the pipeline is closed. The members that threads read
+  // before they claim are atomic; relaxed, by B2.
   std::uint64_t bytes_ = 0;
   std::uint64_t begin_ = 0;  // of the use's cells, from the pipeline's beginning
   std::uint32_t chunk_bytes_ = 0;

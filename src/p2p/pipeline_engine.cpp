@@ -20,7 +20,7 @@ layout::StreamRange range_of(const PipelineChunk& chunk) {
   return {chunk.offset, chunk.offset + chunk.bytes};
 }
 
-// Of one core that packs or unpacks, before the first chunk has told more.
+// The assumed rate of one core that packs or unpacks, before the first chunk is measured.
 constexpr double kBytesPerNs = 8;
 
 }  // namespace
@@ -64,8 +64,8 @@ std::byte* PipelineEngine::cell_of(const OnPipeline& on, const PipelineChunk& ch
   return node_.area(on.receiver) + offsets_.cells + pipeline + chunk.place;
 }
 
-// So much is left to begin at that rank's end of a message: ranks that neither send nor receive it
-// may lend their cores there. The two that do know by themselves when to (who_is_late()).
+// Offers work at that rank's end of a message to third ranks, which may lend their cores. Sender
+// and receiver find out themselves (who_is_late()).
 void PipelineEngine::invite(std::uint32_t rank, std::uint64_t ticks_left) {
   if (node_.ranks() == 2) return;
   const bool worth = ticks_left >= ticks_from_ns(tuning::kWorthInvitingNs);
@@ -115,7 +115,7 @@ void PipelineEngine::announce(std::uint32_t slot, const End& from) {
 
 void PipelineEngine::withdraw(std::uint32_t slot) { announced_.give_back(slot); }
 
-// Where the message of that slot is, if its receiver has put it on a pipeline.
+// The pipeline that carries the message of that slot, if there is one.
 std::optional<OnPipeline> PipelineEngine::claimed(std::uint32_t slot) const {
   const SendSlot& send = send_table().slots[slot];
   // acquire: pairs with the receiver's claimed; `job` is of this rendezvous send or a later one,

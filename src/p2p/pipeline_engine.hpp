@@ -34,10 +34,9 @@ struct Pipelines {
   Pipeline pipelines[kPipelines];
 };
 
-// The bytes of a pipeline's cells, of a rank of so many on the node: a power of two, the smaller
-// the more ranks there are, so that all pipelines of a node take kPipelineBytesOfNode at most as
-// long as that leaves kLeastPipelineBytes for each. Memory that no message has passed through is
-// not there yet.
+// The bytes of the cells of a pipeline, by the number of ranks on the node: a power of two. All
+// pipelines of a node together take at most kPipelineBytesOfNode, unless a pipeline would then have
+// less than kLeastPipelineBytes. Pages are allocated when the first message uses them.
 inline constexpr std::uint32_t kPipelineBytesOfNode = 64U << 20U;
 inline constexpr std::uint32_t kLeastPipelineBytes = 64U << 10U;
 inline constexpr std::uint32_t kMostPipelineBytes = 2U << 20U;
@@ -51,7 +50,7 @@ constexpr std::size_t cells_bytes(std::uint32_t ranks) {
 
 class PipelineEngine final : public lend::LendableWork {
  public:
-  // Where things lie in each rank's area.
+  // Offsets in each rank's area.
   struct Offsets {
     std::size_t send_table;
     std::size_t pipelines;
@@ -74,7 +73,7 @@ class PipelineEngine final : public lend::LendableWork {
   // call of this rank that helps.
   bool let_helpers_in();
   void withdraw(std::uint32_t slot);
-  // One chunk of the rendezvous send in that slot, if its receiver has put it on a pipeline.
+  // Fills one chunk of the send in that slot, if a pipeline carries it.
   bool fill(std::uint32_t slot);
 
   // ---- Receiver
@@ -83,10 +82,10 @@ class PipelineEngine final : public lend::LendableWork {
   // nothing if no pipeline is free. The end stays until over(), then finish().
   std::optional<std::uint32_t> begin(SendSlot& send, std::uint32_t sender, const End& to,
                                      std::uint64_t bytes);
-  // One chunk of a message that this process receives. False if none is filled.
+  // Drains one chunk of a message that this process receives. False if no chunk is filled.
   bool drain(std::uint32_t pipeline);
-  // One chunk of a message whose bytes lie at `from` without gaps and may be read there: its sender
-  // may be away. False if the pipeline is full, or all is filled.
+  // Fills one chunk in place of the sender, which may be outside MPI, from readable contiguous data
+  // at `from`. False if the pipeline is full, or every chunk is filled.
   bool fetch(std::uint32_t pipeline, const memory::View& from);
   [[nodiscard]] bool over(std::uint32_t pipeline) const {
     return mine().pipelines[pipeline].over();
@@ -98,7 +97,7 @@ class PipelineEngine final : public lend::LendableWork {
 
   // A message to or from this rank is on a pipeline, or may come on one. A hint.
   [[nodiscard]] bool has_messages() const;
-  // One chunk of any message.
+  // Fills or drains one chunk of any message.
   bool move_one();
   // A rank whose process has something to do for a message to or from this one, where this one has
   // had nothing for a while.
@@ -138,7 +137,7 @@ class PipelineEngine final : public lend::LendableWork {
   // Per pipeline of this rank: what is on it (OnPipeline), 0 for nothing. Release by begin(),
   // acquire by who looks: `to_` is there.
   std::array<std::atomic<std::uint64_t>, kPipelines> uses_{};
-  // Who sends that. relaxed: a hint.
+  // The senders of these. relaxed: a hint.
   std::array<std::atomic<std::uint32_t>, kPipelines> senders_{};
   std::array<bool, kPipelines> failed_{};  // of the thread that has the pipeline
   // When (ticks) a thread of this rank, not a helper, last moved a chunk, and how long one took; 0

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The posted-receive table: where the receives under way of a rank would have a descriptor land.
+// The posted-receive table: the buffers of a rank's started receives, for senders that push.
 //
-// Words: a *posted receive* is the contiguous buffer of a started receive. The standard lets a send
-// complete once its receive is posted, whatever the receiver does then; but a descriptor in a
-// posted buffer is noticed only when the receiver looks. So a sender that has waited a while looks
-// itself: it reads the first bytes of the receiver's posted receives, and where its own descriptor
-// lies, it *pushes* the message.
+// A *posted receive* is the contiguous buffer of a started receive. The standard lets a send
+// complete once its receive is posted, whatever the receiver does then. But the receiver notices an
+// RTS header in a posted buffer only when it is in MPI. Therefore a sender that has waited for a
+// while reads the first bytes of the receiver's posted buffers. If it finds its own header, it
+// *pushes* the message.
 //
 // Sender and receiver agree through two words. The rendezvous send's state (send_table.hpp) is
 // claimed by a compare-and-swap, so only one of them moves the data; the posted receive's state
@@ -77,8 +77,7 @@ struct alignas(kCacheLine) PostedReceive {
 inline constexpr std::uint32_t kPostedReceives = 128;
 
 struct PostedReceiveTable {
-  // One past the highest posted receive that was ever open: a sender looks no further. Relaxed, a
-  // hint.
+  // 1 + the highest index that was ever open: senders look no further. relaxed: a hint.
   alignas(kCacheLine) std::atomic<std::uint32_t> extent{0};
   PostedReceive posted_receives[kPostedReceives];
 };

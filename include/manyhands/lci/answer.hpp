@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What every communication call answers, and the counters behind the answers.
+// The answer of every communication call, and the counters behind the answers.
 //
-// A call never blocks and never fails for want of something that will be there again: it answers
-// *retry* with the reason, nothing has happened, and the caller decides what to do meanwhile
-// (progress, other work, yield). That is how back-pressure reaches whoever produces.
+// A call never blocks. If a resource is exhausted for the moment, the call changes nothing and
+// answers *retry* with the reason. The caller decides what to do meanwhile: progress, other work,
+// yield. In this way back-pressure reaches the producer.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +54,7 @@ class [[nodiscard]] Answer {
   Code code_;
 };
 
-// Of one device, since it was opened.
+// The counters of a device, since it was opened.
 struct Counters {
   std::uint64_t eager_sent;      // messages that went in one packet
   std::uint64_t eager_received;  // ... that came in one

@@ -49,8 +49,9 @@ Answer insist(Device& device, Call call) {
   }
 }
 
-// Of all ranks of a device. Errors of all calls: `gone`, `misuse`, and `mismatch` for a message
-// that is longer than its receiver's buffer. Outputs are complete on success only.
+// The collective calls of all ranks of a device. Errors of all calls: `gone`, `misuse`, and
+// `mismatch` for a message that is longer than its receiver's buffer. Outputs are complete on
+// success only.
 class Communicator {
  public:
   // Collective, in the same order at all ranks. The device must outlive it.

@@ -31,8 +31,8 @@ struct EndpointState;
 struct DeviceState;
 struct Packet;
 
-// What has ended. `data` of a received message lies in the caller's buffer, in a packet, or in
-// memory of the endpoint's allocator, or in a granted buffer.
+// An operation that has completed. `data` of a received message lies in the caller's buffer, in a
+// packet, in memory of the endpoint's allocator, or in a granted buffer.
 struct Event {
   EndpointState* endpoint = nullptr;
   std::byte* data = nullptr;
@@ -50,8 +50,8 @@ MH_LCI_API void release(const Event& event) noexcept;
 
 }  // namespace detail
 
-// One completion. Movable; what it holds (a packet, allocated memory) goes back when it ends, so
-// keep it only as long as the data are needed: packets are few. It must end before its device.
+// A completion. Movable. The destructor returns the packet or frees the memory that it owns.
+// Packets are few, so destroy it as soon as the data are not needed, and before its device.
 class Message {
  public:
   Message() = default;
@@ -70,7 +70,7 @@ class Message {
   [[nodiscard]] std::uint32_t tag() const { return event_.tag; }
   // Bytes of the message, also where only a part of it fitted.
   [[nodiscard]] std::size_t size() const { return event_.size; }
-  // Of the send or receive that this completes; nullptr for messages that nobody had posted.
+  // The context of the completed send or receive; nullptr for a message without a posted receive.
   [[nodiscard]] void* context() const { return event_.context; }
   [[nodiscard]] std::byte* data() const { return event_.data; }
   [[nodiscard]] std::span<const std::byte> bytes() const { return {event_.data, event_.size}; }
@@ -87,8 +87,8 @@ class Message {
   detail::Event event_;
 };
 
-// Where completions of any number of endpoints and devices are collected. Any thread pops. It must
-// outlive the devices whose endpoints use it (or be kept by these: EndpointConfig::keep).
+// A queue of completions of any number of endpoints and devices. Any thread pops. The queue must
+// outlive the devices whose endpoints use it, or be owned by them (EndpointConfig::keep).
 class CompletionQueue {
  public:
   // A full queue holds up the messages behind it; nothing is lost.

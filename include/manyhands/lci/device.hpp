@@ -2,9 +2,9 @@
 // Devices and endpoints (dissertation, section 5.2.6).
 //
 // A *device* is one context of the network with its own packets, matching table and progress. An
-// *endpoint* of it is a channel between all ranks with a protocol of its own, settled when it is
-// opened, so that no message asks again: where the bytes go (Buffers) and how the end is told
-// (Completion). Ranks open the same devices, and the same endpoints of each, in the same order.
+// *endpoint* is a channel of a device between all ranks. Its protocol is fixed when it is opened:
+// the destination of the bytes (Buffers) and the kind of completion (Completion). All ranks open
+// the same devices, and the same endpoints of each device, in the same order.
 //
 // A receive has to be *posted* where it brings something: a buffer (explicit) or a synchronizer.
 // Elsewhere messages come as they arrive (first-packet policy). Posted receives match by rank and
@@ -50,7 +50,7 @@ struct EndpointConfig {
   // told to retry (no credit) until the one before has been released. Longer messages are
   // announced. With all ranks less than 1 MB.
   std::size_t grant_bytes = 0;
-  // What these point to must live as long as the device; this is kept as long.
+  // The device owns this object; the pointers above may point into it.
   std::shared_ptr<void> keep{};
 };
 

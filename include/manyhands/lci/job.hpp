@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who is here: ranks, addresses, and who has died.
+// The ranks of a job: their addresses and their deaths.
 //
-// Each process has one connection to rank 0, over which addresses are exchanged at the start and by
-// which deaths are noticed: the operating system closes the connections of a process that ends in
-// any way, so no time limit has to tell a slow peer from a dead one. (A host that vanishes from the
-// network is noticed by TCP keep-alive, within 5 s.) If rank 0 dies, all others see that at once,
-// but no further deaths.
+// Each process has a connection to rank 0. The ranks exchange their addresses over it at the start.
+// The operating system closes the connections of a process that ends in any way, so rank 0 notices
+// each death without a time limit. TCP keep-alive notices a host that has left the network within
+// 5 s. If rank 0 dies, all other ranks notice that at once, but no further deaths.
 #pragma once
 
 #include <functional>
@@ -23,10 +22,10 @@ struct JobConfig {
   // PMI_SIZE, OMPI_COMM_WORLD_RANK and _SIZE, SLURM_PROCID and SLURM_NTASKS); else one process.
   int rank = -1;
   int size = -1;
-  // Where rank 0 is found. "HOST:PORT": it listens there. "/PATH": it listens anywhere and writes
-  // its address into this file, which must not be there before. Empty: MH_LCI_ROOT; if that is
-  // empty, too, a file in /tmp named after the process that started this one: one machine, no shell
-  // between.
+  // The address of rank 0. "HOST:PORT": rank 0 listens there. "/PATH": rank 0 listens at a free
+  // port and writes its address into this file, which must not exist. Empty: MH_LCI_ROOT; if that
+  // is empty too, a file in /tmp named after the parent process. Then all ranks are children of one
+  // process.
   std::string root{};
   int timeout_s = 60;  // for all to come
 };

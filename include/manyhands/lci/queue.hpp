@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The queue interface for irregular programs (dissertation, section 3.3, algorithms 3.1 to 3.3):
-// whoever has gathered something for a rank enqueues it, and whoever has time dequeues what has
-// come, in the order of arrival (first-packet policy), with its size, rank and tag. No matching, no
-// probing, no order between messages.
+// The queue interface for irregular programs (dissertation, section 3.3, algorithms 3.1 to 3.3). A
+// thread enqueues a message for a rank. Any thread of that rank dequeues messages in the order of
+// arrival (first-packet policy), with size, rank and tag. There is no matching, no probing and no
+// order between messages.
 //
 // Back-pressure: send_enqueue() answers *retry* while the receiver has not dequeued enough. A large
-// message that nobody has dequeued holds its packet, so the memory of a rank is bounded by its
+// message that is not dequeued holds its packet. Therefore the memory of a rank is bounded by its
 // credits times the largest message for each peer, and by `memory_limit`.
 #pragma once
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A task collection: many small tasks, spread over all ranks (HPDC 2012, section 4).
 //
-// A task is a plain value, copied bytewise, for which a function is registered that runs it. A rank
-// adds tasks to its own part; in process() all ranks together run all of them, wherever; tasks may
-// add tasks. restore() makes the collection as it was before, or as it has turned out to run best,
-// to be processed again.
+// A task is a plain value, copied bytewise, with a registered function that runs it. A rank adds
+// tasks to its own part. In process() all ranks run all tasks, each on any rank; tasks may add
+// tasks. restore() restores the collection for the next process(), either as it was or balanced by
+// the measured run.
 //
 // Threads: all calls are of one thread, the one that created the collection. Functions of tasks run
 // on it. A task may call add() and add_in_place() of any collection; nothing else. With
@@ -45,7 +45,7 @@ MH_TASKS_API Statistics statistics(const Core& core) noexcept;
 MH_TASKS_API std::uint64_t size(const Core& core) noexcept;
 }  // namespace detail
 
-// What a task's function is told. It lasts as long as the call.
+// The argument of a task's function. Valid during the call.
 class Context {
  public:
   // Config::local of this rank.

@@ -25,7 +25,8 @@ enum class Balancer : std::uint8_t {
   plb_tree,     // the same on a tree of ranks
   automatic,    // retain or plb_tree, by what each of them has cost so far
 };
-// As in programs' options: "none", "steal", "retain", "plb-central", "plb-tree", "auto".
+// The names that programs use in options: "none", "steal", "retain", "plb-central", "plb-tree",
+// "auto".
 [[nodiscard]] MH_TASKS_API const char* name_of(Balancer balancer) noexcept;
 // `misuse`: there is none of that name.
 MH_TASKS_API Result<Balancer> balancer_of(std::string_view name) noexcept;
@@ -43,7 +44,7 @@ struct Config {
   std::uint64_t max_tasks = 16384;  // of one rank at a time; rounded up to a power of two
   Balancer balancer = Balancer::steal;
   VictimChoice victims = VictimChoice::hierarchical;
-  // What all tasks of this rank share (Context::local).
+  // Shared by all tasks of this rank (Context::local).
   void* local = nullptr;
   // A thread in each rank that answers other nodes while tasks run. For tasks that are longer than
   // others can wait; needs MPI_THREAD_MULTIPLE.
@@ -55,7 +56,7 @@ struct Config {
   std::uint64_t seed = 1;                            // of the choice of victims
 };
 
-// Of this rank, in the last process() and the restore() after it.
+// The statistics of this rank, of the last process() and the restore() after it.
 struct Statistics {
   std::uint64_t tasks = 0;         // run here
   std::uint64_t in_waits = 0;      // ... of these, while another one waited in MPI

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What task collections need of whatever connects their ranks. manyhands/tasks/mpi.hpp has it over
-// MPI; nothing in the library itself knows MPI, whose binary interface differs between builds.
+// The network interface of task collections. manyhands/tasks/mpi.hpp implements it with MPI. The
+// library itself makes no MPI call, because the binary interface of MPI differs between builds.
 //
-// Ranks are numbered so that those of a node follow each other. Messages of one tag between two
-// ranks arrive in the order in which they were sent. Failures are values; after one the network is
-// of no use.
+// The ranks of a node have consecutive numbers. Messages of one tag between two ranks arrive in the
+// order of their sends. Failures are values; after a failure the network cannot be used.
 //
 // Threads: where threads() says so, two threads may be in calls with different tags and tickets at
 // a time.

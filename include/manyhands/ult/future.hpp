@@ -13,7 +13,7 @@
 
 namespace mh::ult {
 
-// What a function that runs as a task returns. Movable; joins its task at the end of its life.
+// The result of a function that runs as a task. Movable; the destructor joins the task.
 template <class T>
 class Future {
  public:

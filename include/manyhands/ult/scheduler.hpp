@@ -23,7 +23,7 @@ struct Config {
   unsigned workers = 0;  // 0: as many as this process may use cores
   // Tasks of one worker that exist at a time, 512 to 262,144; rounded up to a multiple of 64.
   std::uint32_t tasks_per_worker = 4096;
-  // What every task has at least when it begins. Memory is used as it is touched.
+  // The least size of a task's stack. Pages are allocated when they are touched.
   std::size_t stack_bytes = std::size_t{64} * 1024;
   bool guard_pages = true;           // a fault instead of silent damage when a stack is too small
   Order order = Order::depth_first;  // approximately: the order of slots, which are used again
@@ -35,7 +35,7 @@ struct Config {
   const char* name = "ult";  // threads are called NAME-0, NAME-1, ...
 };
 
-// Of one worker, since it started.
+// The counters of a worker, since its start.
 struct Counters {
   std::uint64_t spawned;    // tasks that got a slot of this worker
   std::uint64_t finished;   // tasks that ended here

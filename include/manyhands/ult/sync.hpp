@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What tasks wait for one another with: locks, barrier, semaphore, event. All built on wait and
-// signal: a waiter stands in a queue and is signalled by name, first come first served.
+// Synchronisation of tasks: locks, barrier, semaphore, event. All are built on wait and signal: the
+// waiters of an object queue up, and are signalled in that order.
 //
-// Ordinary threads may use all of them beside tasks; a thread that waits sleeps. A task may hold a
-// Mutex while it blocks, yields or moves to another worker; never a SpinLock.
+// Ordinary threads may use all of them beside tasks; a waiting thread sleeps. A task may hold a
+// Mutex while it blocks, yields or moves to another worker. It must not hold a SpinLock then.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One-sided communication: synchronisation, and the end of a window.
+// Synchronisation of one-sided communication, and the end of a window.
 //
 // An operation on the own node is over when its call returns, or its origin defers it to the end of
 // the epoch. Operations on other nodes are under way until a reply comes (rma/remote.hpp); ranks of

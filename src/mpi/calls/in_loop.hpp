@@ -27,7 +27,7 @@ namespace mh::mpi::in_loop {
 // The rule for a call, from calls.json.
 enum class Rule : std::uint8_t { turns, refused };
 
-// One call of a thread that takes part in a region. Nested calls, by the library or a callback,
+// A call of a thread that takes part in a region. Nested calls, by the library or a callback,
 // belong to the outermost one.
 class Turn {
  public:

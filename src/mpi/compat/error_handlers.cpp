@@ -40,13 +40,13 @@ struct ReplacedHandler {
   MPI_Errhandler handler;
   int waits;
 };
-// One object a process, never destroyed: threads may wait when the process ends.
+// The object of the process, never destroyed: threads may wait when the process ends.
 struct ReplacedHandlers {
   std::mutex mutex;
   std::vector<ReplacedHandler> handlers;  // guarded by it
-  // One thread at a time raises an error. Meanwhile no other thread replaces a handler, which would
-  // be gone before it is called. A handler may call MPI or wait for other threads, so the lock is
-  // recursive and its wait has a bound. Locked before `mutex`.
+  // Held by the thread that raises an error. Meanwhile no other thread replaces a handler, which
+  // would be gone before it is called. A handler may call MPI or wait for other threads, so the
+  // lock is recursive and its wait has a bound. Locked before `mutex`.
   std::recursive_timed_mutex raising;
 
   // With the mutex.

@@ -37,7 +37,7 @@ size_t mh_layout_pack(const mh_layout* layout, size_t count, const void* base, s
                       size_t end, void* packed);
 size_t mh_layout_unpack(const mh_layout* layout, size_t count, void* base, size_t begin, size_t end,
                         const void* packed);
-/* As many blocks of the range as there is room for; `bytes` of it are covered. */
+/* Lists as many blocks of the range as fit; they cover `bytes` of it. */
 size_t mh_layout_list(const mh_layout* layout, size_t count, const void* base, size_t begin,
                       size_t end, struct iovec* room, size_t entries, size_t* bytes);
 /* From one layout to another by way of a scratch. */

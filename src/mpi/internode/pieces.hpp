@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What both ends of internode pipelines share: the pieces of a message, their tags, their buffers,
-// and the pipelines that pack and unpack them.
+// The common part of both ends of internode pipelines: the pieces of a message, their tags, their
+// buffers, and the pipelines that pack and unpack them.
 //
 // A piece is kPiece bytes of the packed stream; only the last piece is shorter. Any thread.
 #pragma once

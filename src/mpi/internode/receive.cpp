@@ -41,7 +41,7 @@ class ReceivedNumbers {
   std::set<std::uint64_t> some_;
 };
 
-// One object a process.
+// The state of the process.
 struct InternodeReceives {
   std::mutex mutex;                                             // guards what follows
   std::unordered_map<std::uint32_t, ReceivedNumbers> received;  // by sender

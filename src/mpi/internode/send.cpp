@@ -60,7 +60,7 @@ struct InternodeSend {
   }
 };
 
-// One object a process.
+// The state of the process.
 struct InternodeSends {
   std::mutex mutex;  // guards what follows, and sends that are posted
   std::array<std::unique_ptr<InternodeSend>, kMostSends> by_id;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the ranks of a communicator tell each other while a job starts or ends. All are collective.
+// Agreement of the ranks of a communicator while a job starts or ends. All calls are collective.
 //
-// Each collective of the library is started, and awaited by the wait loop, which gives the core
-// away: there may be more ranks than cores, and a rank in the library's own wait keeps a core for a
-// time slice that the last rank needs.
+// Each call starts a nonblocking collective of the library and waits for it in the wait loop, which
+// yields the core. With more ranks than cores, a rank in the library's own wait would keep a core
+// for a time slice that the last rank needs.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a rank keeps in the node segment behind its record.
+// The area of a rank in the node segment, behind the rank's record.
 //
-// The row of helped bytes follows it, then the cells of its pipelines. Each member says who writes
-// it.
+// The row of helped bytes follows the area, then the cells of the rank's pipelines. Each member
+// names its writers.
 #pragma once
 
 #include <atomic>

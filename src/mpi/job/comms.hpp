@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Communicators as we know them: which of their ranks share this node, and their arrival counts.
 //
-// A communicator is *adopted* when its constructor returns, on every member alike and without any
-// communication: its key is computed from its parent's key, its members on this node and how many
-// communicators with just these members the parent has had. The first collective looks for what
-// collectives need beyond that, a line in the segment: most communicators that come and go have
-// none. Intercommunicators, and communicators whose constructors we do not see, are not adopted;
-// everything on them passes through untouched.
+// A communicator is *adopted* when its constructor returns, on every member alike and without
+// communication. Its key is computed from its parent's key, its members on this node, and the
+// number of communicators with these members that the parent has had. The first collective reserves
+// a line in the segment; most short-lived communicators never need one. Intercommunicators, and
+// communicators whose constructors are not intercepted, are not adopted: the library gets every
+// call on them.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@
 
 namespace mh::mpi {
 
-// Who of a group of ranks is on this node. Never changes, so a communicator and its duplicates
+// The members of a group that are on this node. Constant, so a communicator and its duplicates
 // share it.
 struct Place {
   struct Member {
@@ -45,7 +45,7 @@ struct Comm : std::enable_shared_from_this<Comm> {
 
   MPI_Comm handle;
   std::uint64_t key;  // the same on all members of this node
-  // Of `place`, which keeps the arrays:
+  // Copies from `place`, which owns the arrays:
   int size;
   int rank;
   bool on_one_node;  // all members are here
@@ -105,8 +105,8 @@ Comm* find_key(std::uint64_t key);
 inline std::shared_ptr<Comm> share(Comm* comm) {
   return comm == nullptr ? nullptr : comm->shared_from_this();
 }
-// Where an error of a call on it is raised: where the library would, or, once it is freed,
-// MPI_COMM_WORLD.
+// The communicator on which an error of `comm` is raised: its handle, or MPI_COMM_WORLD once it is
+// freed.
 MPI_Comm for_errors(const Comm& comm);
 
 // A collective has failed on some rank of this node (arrival_table.hpp, G4).

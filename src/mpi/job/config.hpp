@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What this process knows of the job: who it is, what the ranks of its node have agreed on, its
-// private communicators.
+// The constants of this process's job: its rank, the agreements of the node's ranks, the private
+// communicators.
 //
-// Read-only between start-up and MPI_Finalize; any thread reads it without a lock. Only
-// lifecycle/bootstrap.cpp, lifecycle/node_setup.cpp and, for what goes between nodes,
-// internode/internode.cpp and rma/remote.cpp write to it, all while no other thread is in a
-// call of ours.
+// Read-only between start-up and MPI_Finalize; any thread reads them without a lock. The writers
+// are lifecycle/bootstrap.cpp, lifecycle/node_setup.cpp, internode/internode.cpp and
+// rma/remote.cpp, all while no other thread is in a call of ours.
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,7 @@ bool share(bool wanted, node::Door* door, const node::DoorName& name);
 // Config::mapping.
 bool hold(const void* address, std::uint64_t bytes);
 
-// What the heap has done; nothing where none is shared.
+// The statistics of the heap; nothing without a shared heap.
 std::optional<mh_heap_stats> stats();
 
 }  // namespace mh::mpi::heaps

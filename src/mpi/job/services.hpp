@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What works for this process: its node segment, send queue, job slots, helpers, pipelines.
+// The services of this process: node segment, send table, job slots, helpers, pipelines.
 //
-// Made by lifecycle/bootstrap.cpp at start-up and taken down at MPI_Finalize; each service says
-// itself which threads may use it. What is optional is there only where it can be used.
+// lifecycle/bootstrap.cpp makes them at start-up and destroys them at MPI_Finalize. Each service's
+// header says which threads may use it. An optional service exists only where it can be used.
 #pragma once
 
 #include <cstdint>

@@ -58,7 +58,7 @@ bool stops_at(const std::string& reason) {
   return !g_why_not.empty();
 }
 
-// ---- Who is on the node -------------------------------------------------------------------------
+// ---- The ranks of the node ----------------------------------------------------------------------
 
 // The first data that the ranks of a node exchange. A peer uses it to try to read this rank's
 // memory.

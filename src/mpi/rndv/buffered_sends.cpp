@@ -24,7 +24,7 @@ struct BufferedSend {
   std::unique_ptr<std::byte[]> data;
 };
 
-// One object a process.
+// The state of the process.
 struct BufferedSends {
   std::mutex mutex;                     // guards `sends`
   std::vector<BufferedSend> sends;      // the oldest first

@@ -144,7 +144,7 @@ void peek(MPI_Request handle, MPI_Status* status) {
 }
 
 void fetch_landed_messages() {
-  // Of the one thread that runs the wait loop's steps.
+  // Only the thread that runs the steps of the wait loop uses these.
   static std::uint64_t next_look = 0;
   static std::uint64_t next_patient_look = 0;
   static std::uint64_t next_look_at_short = 0;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a probe saw: an RTS header shows as a message of kRtsBytes, and the size of its message is
-// looked up in the sender's send table.
+// Probed messages: the library reports an RTS header as a message of kRtsBytes, and the size of the
+// message is looked up in the sender's send table.
 //
-// Size alone does not tell a header from an ordinary message of that size, and another thread may
-// receive a message while this one looks at it. Where that leaves a choice, the message is taken
-// out of the library and *held*, with all older ones from its source, so that messages keep their
-// order. One of a header's size is read and *renewed*: this rank sends its content to itself on a
-// private communicator, so that there is a message which a receive can match. Receives and probes
+// The size does not tell a header from an ordinary message of that size, and another thread may
+// receive the message meanwhile. Such an ambiguous message is taken out of the library and *held*,
+// with all older messages from its source, so that messages keep their order. A held message of a
+// header's size is read and *renewed*: this rank sends its content to itself on a private
+// communicator, so that there is a message which a receive can match. Receives and probes
 // look at held messages first.
 //
 // Any thread. Limit: a persistent receive and MPI_Isendrecv do not find a held message.

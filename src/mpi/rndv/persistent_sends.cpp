@@ -38,7 +38,7 @@ struct FreedSend {
   PersistentSend send;
 };
 
-// One object a process.
+// The state of the process.
 struct PersistentSends {
   std::mutex mutex;                                             // guards what follows
   std::unordered_map<std::uint64_t, PersistentSend> by_handle;  // the program's

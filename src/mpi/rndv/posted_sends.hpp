@@ -17,7 +17,7 @@
 
 namespace mh::mpi::rndv {
 
-// One use of a slot of a rank's send table.
+// A use of a slot of a rank's send table.
 struct PostedSend {
   std::uint32_t sender;  // rank on the node
   std::uint32_t slot;

@@ -108,7 +108,7 @@ FoundReceive find_posted(const p2p::SendSlot& send, const p2p::RtsHeader& mine) 
   return found;
 }
 
-// As copy_to(), for data that is not contiguous: this thread packs and writes it.
+// The counterpart of copy_to() for scattered data: this thread packs and writes them.
 bool pack_to(const memory::View& to, const p2p::End& from, std::uint64_t bytes) {
   constexpr std::uint64_t kStep = 64U << 10U;
   if (std::byte* here = services.memory->to_here(to, bytes); here != nullptr) {
@@ -356,7 +356,7 @@ void await_fin(Slot slot) {
 
 void free_finished_sends() {
   if (services.send_table.empty()) return;
-  // One thread at a time. The others do not wait for that thread, which may wait for the library.
+  // Other threads do not wait for the thread in here, which may wait for the library.
   static std::atomic_flag is_busy = ATOMIC_FLAG_INIT;
   if (is_busy.test_and_set(std::memory_order_acquire)) return;
   services.send_table.for_each([](Slot slot, p2p::SendSlot& send) {

@@ -16,7 +16,7 @@ namespace mh::mpi::rndv {
 std::optional<PostedSend> oldest_unmatched(std::uint32_t sender, std::uint64_t communicator,
                                            int tag);
 
-// What a status of a probe says about a message on `comm`.
+// The message on `comm` that the status of a probe tells of.
 struct ProbeFinding {
   enum class Kind : std::uint8_t { as_reported, rendezvous, unclear } kind = Kind::as_reported;
   std::uint64_t bytes = 0;  // of a rendezvous message
