@@ -79,7 +79,7 @@ TAIL = """
 
 
 def values(setting: dict[str, str]) -> str:
-    """What may be given, in a cell of the table."""
+    """The accepted values, for a cell of the table."""
     kind = setting["type"]
     if kind == "switch":
         return "0 or 1"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What an allocation costs under the allocator that is preloaded: run by compare.py, which names
-// them.
+// The cost of an allocation under the preloaded allocator. compare.py runs this program for each
+// allocator.
 //
 //   loop      allocate, touch every page, free; ns a round, by size
 //   untouched allocate and free; ns a round
@@ -33,7 +33,7 @@ double now_ns() {
   return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
 }
 
-// So that no allocation is optimised away.
+// Keeps the compiler from removing allocations.
 char* volatile seen;
 
 void touch(char* block, std::size_t bytes) {

@@ -79,7 +79,7 @@ def measured(build: MpiBuild, seconds: float, only: str) -> Launch:
 
 
 class Ratios:
-    """One arm as multiples of the engine, a number a launch, against a bar."""
+    """Compares an arm with a bar: its time as a multiple of the engine's, for each launch."""
 
     def __init__(self, values: list[float], bar: float, may_tie: bool) -> None:
         self.middle = statistics.median(values)

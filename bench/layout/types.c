@@ -145,7 +145,7 @@ void plane_case(size_t bytes, long z, Visit visit, void* context) {
   show(&c, visit, context);
 }
 
-// What the sides of one box have in common.
+// The common part of the sides of a box.
 typedef struct {
   int side, width;
   long variables;  // arrays of their own
@@ -258,7 +258,8 @@ static void records(Visit visit, void* context) {
   show(&c, visit, context);
 }
 
-// One variable of cells of five in a face; a matrix by columns (an FFT's transposition).
+// Type: one of the five variables of the cells in a face; a matrix by columns (an FFT's
+// transposition).
 static void nested(Visit visit, void* context) {
   Case c = {.count = 1, .move = move_box_double, .variables = 1};
   MPI_Datatype cell, row;

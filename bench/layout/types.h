@@ -10,7 +10,7 @@
 #include <mpi.h>
 #include <stddef.h>
 
-// What the loops by hand need to know.
+// The parameters of the loops written by hand.
 typedef struct {
   char name[64];
   MPI_Datatype type, element;

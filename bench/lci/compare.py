@@ -34,7 +34,7 @@ from manyhands_bench.mpis import MpiBuild, find_builds  # noqa: E402
 OURS = ROOT / "build" / "bin" / "mh-lci-ping-pong"
 PROVIDERS = {"shm": "shm", "tcp": "tcp;ofi_rxm"}
 OURS_BY = ("node", "shm", "tcp")
-# What keeps an MPI on TCP.
+# The settings that keep an MPI on TCP.
 OVER_TCP = {
     "openmpi4": {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "tcp,self"},
     "mpich4": {"UCX_TLS": "tcp,self"},

@@ -67,7 +67,7 @@ WAY = re.compile(
 def run(
     build: mpis.MpiBuild, hosts: nodes.Nodes, command: list[str], ways: list[str], scratch: Path
 ) -> dict[str, Outcome]:
-    """One launch, of each way what came of it; ends the bench unless every vertex is right."""
+    """Launches every way once. Ends the benchmark unless every vertex is right."""
     root = scratch / uuid.uuid4().hex  # where LCI's processes meet
     launched = [*build.launch_across(hosts, len(hosts.each)), "env", f"MH_LCI_ROOT={root}"]
     command = [*command, "--backend", ",".join(ways)]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the peers of ping_pong.cpp share whose tasks are threads: all play at once, and rank 0
-// prints how many round trips a second they make together, as compare.py reads it.
+// The common part of the variants of ping_pong.cpp whose tasks are threads. All threads play at
+// once, and rank 0 prints the sum of their round trips a second for compare.py.
 #pragma once
 
 #include <chrono>

@@ -56,7 +56,7 @@ struct Times {
   double second = 0;  // delete, give, pop
 };
 
-// One thread's share of a round.
+// The share of a thread in a round.
 using Work = std::function<Times(unsigned thread)>;
 struct Case {
   std::string name;

@@ -43,7 +43,7 @@ class TcpExchange final : public MpiExchange {
     throw std::runtime_error(what + ": " + std::strerror(errno));
   }
 
-  // Of this host's first network.
+  // The address of this host in its first network.
   static in_addr own_address() {
     ifaddrs* list = nullptr;
     if (::getifaddrs(&list) != 0) fail("no networks");

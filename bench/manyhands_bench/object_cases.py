@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What it costs to make and free communicators, groups, infos, topologies, windows, files and
+"""The cost of making and freeing communicators, groups, infos, topologies, windows, files and
 datatypes, by one thread of each rank and by four.
 
 All threads of a rank share its core: as many as wait for each other, so what is measured is whether

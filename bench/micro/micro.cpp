@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the hot operations of the lower rooms cost, without a message: opening, claiming and
-// finishing a job, looking for work where there is none (CAB-MPI, V-E: checking cost it 0.15 us, a
-// contended steal 6.5 us), exposing work to lenders and handing a core over, meeting an OpenMP
-// region that is not shared.
+// The cost of the hot operations of the lower directories, without a message. They are: to open,
+// claim and finish a job; to look for work where there is none (CAB-MPI, V-E: a check cost 0.15 us,
+// a contended steal 6.5 us); to expose work to lenders and lend a core; to meet an OpenMP region
+// that is not shared.
 //
-// One thread measures the bare path; the threaded runs put several claimers on one job, which is
-// the worst case: in use every claim is followed by a copy. Pin the process (taskset) and read the
-// medians of --benchmark_repetitions. Precision: a few per cent.
+// One thread measures the bare path. In the threaded runs several threads claim chunks of one job,
+// which is the worst case: in use a copy follows every claim. Pin the process (taskset) and read
+// the medians of --benchmark_repetitions. Precision: a few per cent.
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 
@@ -89,7 +89,7 @@ class NoWork final : public lend::LendableWork {
   bool unit(std::uint32_t /*helper*/, std::uint64_t /*deadline*/) noexcept override { return true; }
 };
 
-// What it costs to expose a loop that nobody joins.
+// Cost of exposing a loop that no helper joins.
 void ExposeAlone(benchmark::State& state) {
   const Pair pair;
   lend::Pool pool(pair.node(0), pair.owners(), 1);
@@ -147,7 +147,7 @@ void LendAndReturn(benchmark::State& state) {
 }
 BENCHMARK(LendAndReturn)->UseRealTime();
 
-// What a region that is not shared costs more than a call: its site, and the share of its timing.
+// Overhead of a region that is not shared: the lookup of its site, and its share of the timing.
 void RegionNotShared(benchmark::State& state) {
   static openmp::Sites sites;
   for ([[maybe_unused]] auto turn : state) {
@@ -172,8 +172,8 @@ void EmptyClaim(benchmark::State& state) {
 }
 BENCHMARK(EmptyClaim);
 
-// One claim and finish while other threads do the same to the same job; it has more chunks than a
-// run can take.
+// A claim and a finish while other threads claim chunks of the same job, which has more chunks than
+// a run can claim.
 void ContendedClaim(benchmark::State& state) {
   static std::unique_ptr<steal::Job> job;
   if (state.thread_index() == 0) {
@@ -220,7 +220,7 @@ void ClockRead(benchmark::State& state) {
 }
 BENCHMARK(ClockRead);
 
-// One chunk by plain copy: the floor of what a chunk can cost.
+// A chunk by plain copy: the least cost of a chunk.
 void OwnChunk(benchmark::State& state) {
   const auto bytes = static_cast<std::size_t>(state.range(0));
   const auto from = std::make_unique<std::byte[]>(bytes);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Blocking collectives over MPI_COMM_WORLD: time a call, seen by rank 0.
 //
-// Calls of a batch follow each other without a barrier, as in a solver that reduces a residual; a
-// rooted collective (bcast, reduce) may then overlap with the next call, so its number is the
-// throughput of the root's side, not the arrival at the last rank. Plain and helped are measured
-// alike. Results of reductions are checked.
+// Calls of a batch follow each other without a barrier, as in a solver that reduces a residual. A
+// rooted collective (bcast, reduce) may then overlap with the next call, so its time is that of the
+// root's side, not of the last rank. Plain and helped are measured alike. Results of reductions are
+// checked.
 //   --sizes LIST   bytes a rank contributes (8)   --only NAME   one collective
 //   --batches N (15)   --batch-ms T (6)
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a loop costs that nobody joins: on rank 0, while the others are busy elsewhere.
+// Cost of a loop that no helper joins: on rank 0, while the other ranks are busy.
 #ifndef MH_BENCH_EMPTY_H
 #define MH_BENCH_EMPTY_H
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One-way latency of 8 bytes between ranks 0 and 1, bare and beside a heavy neighbour.
+// Latency (half a round trip) of 8 bytes between ranks 0 and 1, bare and beside a heavy neighbour.
 //
 // Bare: batches of 1000 round trips, each timed as a whole, so the clock costs nothing; the median
 // of the batches is good to about 2 ns on a quiet machine. With four or more ranks and --load
-// BYTES, ranks 2 and 3 move messages of that size all the time, and a second line gives the latency
-// beside them: what a neighbour's helping costs the critical path. Every call is then timed as
-// well, because the harm shows in the tail (p99).
+// BYTES, ranks 2 and 3 exchange messages of that size all the time. A second line gives the latency
+// beside them, and so the cost of a neighbour's help. Every call is then timed, because the harm
+// shows in the tail (p99).
 //   --batches N (60)   --calls N (1000)   --load BYTES (0: bare only)
 #include <stdio.h>
 #include <stdlib.h>

@@ -81,7 +81,7 @@ static double ns_per_step(void) {
   return best / kSteps;
 }
 
-// So many rows that the longest rank's loop, or all loops together, take `ns`.
+// The number of rows for which the longest rank's loop, or all loops together, take `ns`.
 static struct rows rows_for(double ns, double step, const struct options* o) {
   const double p = g_ranks;
   const double share = o->total || o->balanced ? 2 : 2 * p * p / (2 * p - 1);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What every benchmark program of this folder shares: time, samples, buffers, JSON lines.
+// The common part of the benchmark programs of this folder: time, samples, buffers, JSON lines.
 //
-// Words: a *call* is one repetition; a *batch* is a run of calls timed together, long enough that
-// the clock (20-30 ns a reading) and one stray interrupt do not decide; a *sample* is one number a
-// batch leaves behind. Programs print every sample; estimators are chosen by the reader (`mh bench`
-// takes the median). Only rank 0 prints, one JSON object a line.
-// Limits: plain MPI (3.0) and Linux; programs know nothing of Manyhands, they are the unmodified
-// users of it.
+// A *call* is one repetition. A *batch* is a run of calls timed together, long enough for the cost
+// of the clock (20-30 ns a reading) and of a stray interrupt not to matter. A *sample* is the
+// result of a batch. Programs print every sample, and the reader chooses the estimator (`mh bench`:
+// the median). Only rank 0 prints, one JSON object a line. Limits: plain MPI (3.0) and Linux. The
+// programs do not use Manyhands' interfaces.
 #ifndef MH_BENCH_MEASURE_H
 #define MH_BENCH_MEASURE_H
 
@@ -46,8 +45,8 @@ size_t parse_bytes(const char* text);
 
 // ---- Options
 
-// What an option of a program sets: a number (int), a real (double), bytes (size_t), sizes (struct
-// sizes), a text (const char*), or a flag (int, 1 if it is given; without a value).
+// The type of an option: a number (int), a real (double), bytes (size_t), sizes (struct sizes), a
+// text (const char*), or a flag (int, 1 if it is given; without a value).
 enum option_kind { kNumber, kReal, kBytes, kSizes, kText, kFlag };
 struct option_to {
   const char* name;  // "batches" for --batches N
@@ -73,9 +72,9 @@ void print_config(const char* program, int argc, char** argv);
 void print_values(const char* name, const double* values, int count);
 void print_samples(const struct samples* s);
 
-// Collective over `team`. Every rank of the team copies `bytes` private bytes again and again with
-// memcpy at the same time; rank 0 of the team receives the sum of the rates in bytes per ns (GB/s),
-// one value a batch. The physical limit that a transfer of that size is compared with.
+// Measures the physical limit of a transfer. Collective over `team`: all ranks copy `bytes` private
+// bytes with memcpy at the same time. Rank 0 of the team gets the sum of the rates in bytes per ns
+// (GB/s), one value a batch.
 void memcpy_rate(MPI_Comm team, size_t bytes, int batches, double* rate);
 
 #endif

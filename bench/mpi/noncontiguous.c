@@ -37,7 +37,7 @@ struct options {
   MPI_Comm pair;  // the two ranks; null for others
 };
 
-// One of the two ranks.
+// A rank of the pair.
 struct side {
   const Case* c;
   enum way way;
@@ -102,7 +102,7 @@ static void fill(char* bytes, size_t count, int seed) {
   }
 }
 
-// One exchange of known bytes: a fast wrong answer must not become a result, nor a written gap.
+// Checks an exchange of known bytes: every byte and every gap, so that a wrong copy is no result.
 static void verify(const struct side* s, int seed) {
   char* expected = buffer_new(s->room, kGap);
   memset(s->in, kGap, s->room);

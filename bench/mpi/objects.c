@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What it costs to make and to free MPI's objects: communicators, groups, infos, topologies,
-// windows, files and datatypes, by one thread of each rank or by several at a time. Each thread has
-// a communicator of its own; a call makes one object of it and frees that. A barrier and a
-// reduction stand beside them: whatever slows down collectives of several threads slows these down.
+// The cost of making and freeing MPI's objects: communicators, groups, infos, topologies, windows,
+// files and datatypes, by one thread of each rank or by several at a time. Each thread has a
+// communicator of its own; a call makes an object and frees it. A barrier and a reduction are
+// measured for comparison, since the other calls contain collectives.
 //   --threads N (1)   threads of a rank; more than one need MPI_THREAD_MULTIPLE
 //   --multiple        asks for MPI_THREAD_MULTIPLE with one thread, too
 //   --only NAME   --batches N (15)   --batch-ms T (40)
@@ -26,7 +26,7 @@ enum {
   kRoom = 256
 };
 
-// What a thread makes its objects of.
+// The arguments for a thread's objects.
 struct maker {
   pthread_t thread;
   MPI_Comm comm;
@@ -256,9 +256,9 @@ static double run(const struct kind* kind, int threads, int calls) {
   return now_ns() - start;
 }
 
-// So many that a batch takes `batch_ms`, step by step, by the fastest of some runs each: a few
-// calls are mostly the start of the threads, and one time slice that a thread waits is as long as a
-// thousand calls.
+// The number of calls for which a batch takes `batch_ms`. It grows step by step, by the fastest of
+// several runs: a few calls are mostly the start of the threads, and a thread that waits for one
+// time slice waits as long as a thousand calls take.
 static int calls_for(const struct kind* kind, int threads, double batch_ms) {
   int calls = kFirstCalls;
   for (int enough = 0; !enough;) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One-sided operations of rank 0 on the window of rank 1, while all others wait in a fence; with
-// --apart on that of the first rank in the second half of all, which is the second node's.
+// RMA operations of rank 0 on the window of rank 1, while the other ranks wait in a fence. With
+// --apart the target is the first rank of the second half of the ranks: the first rank of the
+// second node.
 //
 // Large accumulates of doubles with MPI_SUM are timed with the fence that ends them, in an
-// allocated and in a created window. Of short operations, in passive-target epochs, as many as fill
-// a batch are timed together with the flush that ends them, but fetch_and_op is flushed each time,
-// because its caller needs the result. `all to one`: every rank accumulates into rank 0. Sums are
-// checked.
+// allocated and in a created window. Short operations in passive-target epochs are timed in batches
+// with one flush; fetch_and_op is flushed each time, because its caller needs the result. `all to
+// one`: every rank accumulates into rank 0. Sums are checked.
 //   --sizes LIST   bytes of an accumulate (128K,1M,8M)   --only NAME   one of them
 //   --batches N (15)   --batch-ms T (6)   --apart
 #include <stdio.h>

@@ -46,7 +46,7 @@ struct options {
   int no_limit;
 };
 
-// One side of the pair: who it talks to, and the buffers it walks through.
+// A rank of the pair: its peer, and the buffers that it uses in turn.
 struct side {
   MPI_Comm comm;
   enum mode mode;
@@ -137,13 +137,13 @@ static double write_next(struct side* s) {
   return now_ns() - start;
 }
 
-// What one call spent outside communication.
+// The time of a call outside communication.
 struct spent {
   double reading;
   double writing;
 };
 
-// One call of the benchmark.
+// A call of the benchmark.
 static struct spent one_call(struct side* s) {
   struct spent spent = {0, 0};
   s->slot = (s->slot + 1) % s->slots;
@@ -166,7 +166,7 @@ static unsigned char pattern(size_t i, int seed) {
   return (unsigned char)((i * 131 + (i >> 12) * 17 + (size_t)seed) & 0xff);
 }
 
-// One exchange of known bytes, every byte checked: a fast wrong answer must not become a result.
+// Checks every byte of an exchange of known bytes, so that a wrong copy is no result.
 static void verify(struct side* s, int seed) {
   const int fill = s->fill;
   s->fill = 0;
@@ -202,7 +202,7 @@ static int calibrate(struct side* s, double batch_ms) {
   return calls;
 }
 
-// What calls that are timed one by one leave behind.
+// The results of calls that are timed one by one.
 struct timed {
   double time[kMaxCalls];     // of the communication alone
   double touched[kMaxCalls];  // of the reading
@@ -223,9 +223,9 @@ static void to_first(struct side* s, double* from, double* to, int calls) {
 
 static double later(double a, double b) { return a > b ? a : b; }
 
-// What the peer spent outside communication lies within our time, and is taken off. One way: within
-// our round trip. Both ways: an exchange begins when both ranks do, and ends when both have ended;
-// cores write at different speeds, and who is ready first only waits. Needs one clock for both.
+// Subtracts the peer's time outside communication, which lies within this rank's time. One way:
+// within the round trip. Both ways: an exchange begins once both ranks have begun, and ends once
+// both have ended, because cores write at different speeds. Needs one clock for both ranks.
 static void take_off_the_peers(struct side* s, struct timed* t, int calls) {
   if (!s->touch && !s->fill) return;
   if (!both_ways(s->mode)) {
@@ -336,7 +336,7 @@ static void print_limit(MPI_Comm team, size_t bytes) {
   printf("}\n");
 }
 
-// One core alone, then the pair, then everybody, at the size of the message.
+// The limits at the size of the message: one core alone, the pair, all ranks.
 static void limits(MPI_Comm pair, size_t bytes, int rank, int ranks) {
   if (rank == 0) print_limit(MPI_COMM_SELF, bytes);
   MPI_Barrier(MPI_COMM_WORLD);

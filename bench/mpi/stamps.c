@@ -9,7 +9,7 @@
 
 enum { kStampDoubles = sizeof(struct stamps) / sizeof(double) };
 
-// Of the repetition that `all` points to.
+// The wall time of the repetition that `all` points to.
 static double wall_of(const struct stamps* all, int ranks, int count) {
   double start = all->start, end = all->end;
   for (int rank = 1; rank < ranks; rank++) {

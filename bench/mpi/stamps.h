@@ -11,9 +11,9 @@ struct stamps {
   double end;  // of the barrier that follows
 };
 
-// Collective over MPI_COMM_WORLD: a line with `count` values each of `mean_ns`, from the first
-// rank's start to the last one's end; `ideal_ns`, the mean of the ranks' times in the loop; and
-// `rank_ns`, these times by rank.
+// Prints a line with `count` values of each time. `mean_ns` lasts from the first rank's start to
+// the last rank's end. `ideal_ns` is the mean of the ranks' times in the loop, `rank_ns` has these
+// times by rank. Collective over MPI_COMM_WORLD.
 void print_loop(const char* name, const struct stamps* mine, int count);
 
 #endif

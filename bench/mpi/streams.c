@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What memory can do: copy throughput by number of ranks, in the processes of an MPI job.
+// The throughput of memory: copies by a growing number of ranks of an MPI job.
 //
 // Four kinds, each by size and with 1, 2, 4, ... all ranks at work at the same time; the rate is
 // the sum:

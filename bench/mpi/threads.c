@@ -3,9 +3,9 @@
 // thread i of the other, blocking, on a tag of its own. The time of a message is that of a batch
 // divided by all its messages, so that with equal rates it is the same for every T. A batch that
 // takes more than four times as long as it shall is cut: libraries have rates a thousand times
-// apart. Beside it (`posted_ns`), one thread plays while T - 1 receives of other tags are posted
-// ahead of its own in either rank, as those of threads that wait are: what the library takes to
-// look through them is the limit of a rate with T threads.
+// apart. A second
+// time (`posted_ns`) is the limit with T threads: one thread plays while T - 1 receives with other
+// tags are posted before its own, which the library has to search.
 //   --threads LIST   numbers of threads (1,2,4,8,16,32,64)   --bytes N (64)
 //   --batches N (5)   --batch-ms T (200)
 #include <pthread.h>
@@ -85,8 +85,8 @@ static double run_behind(int rank, int posted, int bytes, int rounds, double mos
   return spent;
 }
 
-// So many that a batch takes `batch_ms`, step by step: a few rounds are mostly the start of the
-// threads.
+// The number of rounds for which a batch takes `batch_ms`. It grows step by step: a few rounds are
+// mostly the start of the threads.
 static int rounds_for(int rank, int threads, int bytes, double batch_ms) {
   int rounds = kFirstRounds;
   for (int enough = 0; !enough;) {
@@ -101,7 +101,7 @@ static int rounds_for(int rank, int threads, int bytes, double batch_ms) {
   return rounds;
 }
 
-// Of one number of threads.
+// The runs with one number of threads.
 struct course {
   int threads, rounds;
   struct samples together, behind;  // of run() and run_behind()

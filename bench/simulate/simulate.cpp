@@ -192,7 +192,8 @@ std::optional<Scheme> balancer_of(const std::string& scheme) {
   return std::nullopt;
 }
 
-// What is added last is taken first: so the longest come last, and thieves take the shortest.
+// The owner takes the last task first. The longest tasks are added last, so thieves get the
+// shortest.
 void longest_last(Seeds& seeds, const std::vector<float>& durations) {
   for (auto& own : seeds) {
     std::ranges::stable_sort(own, [&](TaskId a, TaskId b) { return durations[a] < durations[b]; });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What task collections cost by themselves. One line a figure, from rank 0:
+// The overhead of task collections. Rank 0 prints a line for each figure:
 //
 //   overhead task     one rank: add, get and run an empty task
 //   overhead steal    one rank, two threads: a task, and 64 KB of tasks, out of a neighbour's deque

@@ -21,7 +21,7 @@
 namespace mh::tune {
 namespace {
 
-// Of the hardware threads of one core, the lowest stands for the core.
+// The lowest hardware thread of a core stands for the core.
 bool first_of_its_core(int cpu) {
   std::ifstream siblings("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
                          "/topology/thread_siblings_list");

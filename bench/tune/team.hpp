@@ -28,14 +28,14 @@ struct Place {
   std::uint16_t numa;
 };
 
-// What the members share. Plain fields are written by one member before a barrier (or before an
-// announcement) and read after it.
+// The shared state of the members. Plain fields are written by one member before a barrier (or
+// before an announcement) and read after it.
 struct Shared {
   alignas(kCacheLine) std::atomic<std::uint32_t> arrived{0};
   alignas(kCacheLine) std::atomic<std::uint32_t> phase{0};
   std::atomic<bool> abandoned{false};
-  // One transfer in flight: the sender counts announcements, the receiver completions and how often
-  // it is ready for another.
+  // For the transfer in flight: the sender counts announcements; the receiver counts completions,
+  // and how often it is ready for the next transfer.
   alignas(kCacheLine) std::atomic<std::uint64_t> announced{0};
   alignas(kCacheLine) std::atomic<std::uint64_t> completed{0};
   std::atomic<std::uint64_t> ready{0};

@@ -55,7 +55,7 @@ struct Buffers {
 class Samples {
  public:
   void add(double value) { values_.push_back(value); }
-  // One line: the fields of `head`, then the samples.
+  // Prints the fields of `head` and the samples as a line.
   void print(const std::string& head) const {
     std::printf("{%s, \"samples\": [", head.c_str());
     for (std::size_t i = 0; i < values_.size(); ++i) {
@@ -461,7 +461,7 @@ void print_plan(std::span<const Place> places, const Effort& effort) {
   std::fflush(stdout);
 }
 
-// What every member does. False: end with an error.
+// The measurements of a member. False: end with an error.
 bool measure_all(Member& member, std::span<const Place> places, Cells& cells,
                  const Effort& effort) {
   Buffers buffers{allocate(kSaturationBytes), allocate(kSaturationBytes),

@@ -83,7 +83,7 @@ def show(results: dict[tuple[str, str], list[float]], names: list[str], cases: l
         print("".join(f"{word:>15}" for word in row))
     for name in names:
         two = medians.get((name, "tree-2"))
-        # One worker alone has none of the costs of sharing: the fair half is that of one that has.
+        # A single worker has no cost of sharing: the fair base is a worker that pays this cost.
         shared = "manyhands-shared" if name == "manyhands" else name
         for half in dict.fromkeys((name, shared)):
             one = medians.get((half, "tree-1"))

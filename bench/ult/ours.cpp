@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Manyhands, three times: as it is; with joined tasks always on stacks of their own
-// (MH_BENCH_OWN_STACKS); and with one worker more, which a blocking call holds, so that one worker
-// alone pays what sharing costs (MH_BENCH_SHARED). The last is what two workers are compared with.
+// Manyhands in three variants. The default; joined tasks always on stacks of their own
+// (MH_BENCH_OWN_STACKS); and a further worker in a blocking call, so that a single worker pays the
+// cost of sharing (MH_BENCH_SHARED). Two workers are compared with the last variant.
 #include <unistd.h>
 
 #include <atomic>

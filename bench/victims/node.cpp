@@ -61,7 +61,7 @@ void SimulatedNode::step(std::uint32_t rank, double now) {
   }
 }
 
-// What these iterations cost.
+// The time of these iterations.
 double SimulatedNode::take(Rank& owner, std::size_t first, std::size_t count) {
   const auto begin = owner.costs.begin() + static_cast<std::ptrdiff_t>(first);
   const double cost = std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(count), 0.0);

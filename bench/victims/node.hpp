@@ -40,7 +40,7 @@ class SimulatedNode {
     std::uint32_t helpers = 0;
     bool done = false;
     lend::VictimChoice choice;
-    // As a lender.
+    // The lender's state.
     std::uint32_t victim = kNobody;
     std::uint32_t last_victim = kNobody;
     double deadline = 0;

@@ -37,7 +37,7 @@ constexpr Named kShapes[] = {{Shape::triangle, "triangle"},
                              {Shape::node_late, "a NUMA node late"},
                              {Shape::any, "random"}};
 
-// Of an iteration, before all are scaled to the same mean.
+// The weight of an iteration, before all weights are scaled to the same mean.
 double weight(Shape shape, std::uint32_t rank, std::uint32_t ranks, double iteration,
               double of_rank) {
   switch (shape) {

@@ -126,7 +126,7 @@ def waiting(d: Drawing, x: float, y: float, w: float) -> None:
     bar(d, x, y, w, "waits", WAIT, stroke_dasharray="4 3")
 
 
-# Where things happen in the timelines.
+# The positions of events in the timelines.
 START, SENT, PLAIN_END, HELPED_END, END = 130, 330, 730, 450, 936
 
 
