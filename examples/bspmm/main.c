@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// C = A B of block-sparse matrices: every rank draws pairs (row of A, tile in it) from a counter,
-// fetches that tile and the row of B that it meets, and adds the products to C.
+// C = A B of block-sparse matrices. Every rank draws pairs (row of A, tile in that row) from a
+// counter, fetches the tile and the corresponding row of B, and adds the products to C.
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,7 +114,7 @@ static void work(Product* p) {
 // ---- The check
 // -----------------------------------------------------------------------------------
 
-// One row of C, serially, from what A and B are known to be.
+// Computes a row of C serially, from the known elements of A and B.
 static void serial_row(const Product* p, int row, int i, double* sums) {
   const int n = p->a.tile;
   const int tiles = p->a.tiles;

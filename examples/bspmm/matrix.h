@@ -30,7 +30,7 @@ bool is_there(const Matrix* matrix, int row, int column);
 double value_at(const Matrix* matrix, int row, int column, int i, int j);
 
 int owner_of(const Matrix* matrix, int row);
-// Of a tile's first element in the window of its owner, in elements.
+// The displacement of a tile's first element in the window of its owner, in elements.
 MPI_Aint displacement_of(const Matrix* matrix, int row, int column);
 
 #endif

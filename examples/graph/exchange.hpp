@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One round of gather - communicate - scatter: every rank has gathered a buffer for every other
-// one, and gives what it gets to `scatter`, in the order of arrival, whole or in pieces that are
+// A round of gather, communicate, scatter. Every rank has gathered a buffer for every other rank.
+// It passes each received buffer to `scatter` in the order of arrival, whole or in pieces that are
 // cut at multiples of kGrain bytes. Back ends: lci_exchange.hpp, mpi_exchange.hpp.
 #pragma once
 
@@ -48,7 +48,7 @@ class Exchange {
     seconds_.push_back(spent.count());
     for (const Buffer& data : out) bytes_ += data.size();
   }
-  // Of each round so far, scattering included, and waiting.
+  // The time of each round so far, including scattering and waiting.
   [[nodiscard]] const std::vector<double>& seconds() const { return seconds_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }  // sent
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Rounds over the queue interface of LCI: enqueue to everybody, dequeue from everybody, whatever
-// comes first. Buffers go in pieces, which are scattered while the next ones are on their way, and
-// a receiver holds a few pieces at a time; so its memory does not grow with the graph.
+// Rounds over the queue interface of LCI: a rank enqueues to all peers and dequeues from all peers
+// in the order of arrival. Buffers travel in pieces, which are scattered while the next pieces are
+// in flight. A receiver holds a few pieces at a time, so its memory does not grow with the graph.
 //
-// Odd and even rounds have a queue each. Nobody is more than a round ahead, since no round ends
-// without something from everybody; so what comes early waits in the other queue, against that
-// queue's limit, and never in the way of what this round lacks.
+// Odd and even rounds have a queue each. A round ends only with a message from every rank, so no
+// rank is more than a round ahead. A message of the next round waits in the other queue, counts
+// against that queue's limit, and does not block this round.
 #pragma once
 
 #include <algorithm>
@@ -62,9 +62,9 @@ class LciExchange final : public Exchange {
   }
 
  private:
-  // Of a queue, for the pieces of all peers: each has a buffer that it puts one piece into, and the
-  // next when that has been scattered. A piece costs some 30 us beside its bytes over TCP, so there
-  // is one for each peer, and not two halves (docs/decisions/lci).
+  // The memory of a queue for the pieces of all peers. Each peer has a buffer for a piece, and
+  // sends the next piece once that is scattered. A piece costs some 30 us over TCP beside its
+  // bytes, so a peer has one buffer rather than two halves (docs/decisions/lci).
   static constexpr std::size_t kMemory = std::size_t{256} * 1024;
 
   // Few packets: whatever is not short goes straight into its buffer, four pieces at a time

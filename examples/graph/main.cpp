@@ -120,7 +120,7 @@ std::unique_ptr<Exchange> open_backend(const std::string& name) {
   return nullptr;
 }
 
-// Of this rank, all trials together.
+// The totals of this rank over all trials.
 struct Account {
   std::int64_t wrong = 0;
   std::vector<double> seconds;  // of each round
@@ -128,7 +128,7 @@ struct Account {
   std::size_t bytes = 0;  // sent
 };
 
-// One back end, and what came of it.
+// A back end and its results.
 struct Way {
   std::string backend;
   std::unique_ptr<Exchange> exchange;
@@ -143,12 +143,12 @@ struct Way {
   }
 };
 
-// One trial by a back end: how many values of this rank are wrong.
+// A trial by a back end. Returns the number of wrong values of this rank.
 using Program = std::function<std::int64_t(Way&)>;
 
 // --- programs that are checked against a serial run --------------------------------------------
 
-// Of the vertices of this rank, those whose value differs from the serial one.
+// The number of vertices of this rank whose value differs from the serial value.
 template <class Value, class Same>
 std::int64_t finish(const Way& way, const std::string& output, const std::vector<Value>& mine,
                     const std::vector<Value>& all, Same same) {
@@ -186,7 +186,7 @@ Program pagerank(const Options& options, const Graph& g) {
 
 // --- Graph500 -----------------------------------------------------------------------------------
 
-// Of the component of the tree's root, on both sides counted once.
+// The number of edges in the component of the tree's root; each edge counts once.
 std::uint64_t edges_of(const Graph& g, const graph::Tree& tree) {
   std::uint64_t ends = 0;
   for (graph::Vertex v = 0; v < g.vertices; ++v) {

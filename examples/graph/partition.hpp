@@ -78,7 +78,7 @@ class Partition {
   }
 
  private:
-  // Who has the edge.
+  // The rank that has the edge.
   [[nodiscard]] int place(Vertex u, Vertex v) const {
     const int from = blocks_.owner(u);
     if (cut_ == Cut::edges) return from;

@@ -2,9 +2,9 @@
 // Breadth-first search, connected components, shortest paths, page rank: as vertex programs on a
 // graph that is cut (partition.hpp), and serially to check them.
 //
-// In each iteration the masters that changed are gathered, sent to those that have edges out of
-// them (vertex cuts alone), and scattered into mirrors; then what has changed along edges is
-// gathered, sent, and reduced into masters.
+// In each iteration of a vertex cut, the changed masters are gathered, sent to the ranks that have
+// edges out of them, and scattered into mirrors. Then changes along edges are gathered, sent, and
+// reduced into masters.
 #pragma once
 
 #include <cmath>
@@ -188,7 +188,7 @@ std::vector<std::uint32_t> serial_minimum(const Graph& graph, Vertex source) {
 
 inline constexpr double kDamping = 0.85;
 
-// One step: what each vertex gives to the neighbours that it has in `edges`, a part of the graph.
+// A step: adds the share of each vertex to its neighbours in `edges`, a part of the graph.
 inline void push_ranks(const Graph& graph, const Graph& edges, const std::vector<double>& ranks,
                        std::vector<double>& sums) {
   for (Vertex u = 0; u < edges.vertices; ++u) {

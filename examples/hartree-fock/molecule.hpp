@@ -17,7 +17,7 @@ struct Atom {
 using Molecule = std::vector<Atom>;
 using Shells = std::vector<libint2::Shell>;
 
-// Of an .xyz file, in angstroms. Empty: there is none, or an element of it is not in the table.
+// Reads an .xyz file, in angstroms. Empty: no such file, or an element that is not in the table.
 Molecule read_molecule(const std::string& path);
 Shells shells_of(const Molecule& molecule);
 // The first basis function of each shell, and their count at the end.

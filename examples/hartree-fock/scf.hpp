@@ -13,7 +13,7 @@ class Scf {
  public:
   Scf(const Molecule& molecule, const Shells& shells);
 
-  // Of the occupied orbitals: D = C C^T.
+  // The density of the occupied orbitals: D = C C^T.
   [[nodiscard]] const Matrix& density() const { return density_; }
   // `two_electron` belongs to density(). True: the energy is what it will stay.
   bool step(const Matrix& two_electron);

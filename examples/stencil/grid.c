@@ -109,7 +109,7 @@ void grid_free(struct grid* grid) {
   grid->next = NULL;
 }
 
-// One row along x. The order of the additions is part of the result: do not regroup.
+// Averages a row along x. The order of the additions is part of the result: do not regroup.
 static void average_row(double* restrict out, const double* restrict in, size_t sy, size_t sz,
                         int n) {
   const double seventh = 1.0 / 7.0;

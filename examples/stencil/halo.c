@@ -92,7 +92,7 @@ static void unpack_timed(struct halo* halo, struct grid* grid, int axis, int sid
 
 // --- types: MPI copies
 
-// One plane of all variables, perpendicular to `axis`, as vectors of vectors: cells of a row, rows
+// A plane of all variables, perpendicular to `axis`, as vectors of vectors: cells of a row, rows
 // of the plane, planes of the variables. The type starts at the plane's first cell.
 static MPI_Datatype plane_type(const struct grid* g, int axis) {
   const int inner = inner_axis(axis), outer = outer_axis(axis);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Heat: what goes into the grid, what leaves it, and the check that nothing else happened to it.
+// Heat sources, heat that leaves the grid, and the check of their balance.
 //
-// The stencil moves a seventh of every cell to each neighbour and keeps a seventh, so the sum of a
-// variable changes only by sources put in here and by heat that flows out over a border held at
-// zero. Checking sum + outflow = sources finds halo planes that came late, twice or wrong.
+// The stencil moves a seventh of every cell to each neighbour and keeps a seventh. Therefore the
+// sum of a variable changes only by the sources, and by heat that flows out over the border, which
+// is held at zero. The check sum + outflow = sources finds halo planes that came late, twice or
+// wrong.
 #ifndef STENCIL_HEAT_H
 #define STENCIL_HEAT_H
 

@@ -101,7 +101,7 @@ static const char* option_name(int id) {
   return "?";
 }
 
-// One value under inspection: who it belongs to and whether a complaint may be printed.
+// A value that is being parsed: its option, and whether this rank may print a complaint.
 struct value {
   int id;
   const char* text;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the user asks of the stencil: one structure, filled from the command line.
+// The options of the stencil: a structure, filled from the command line.
 //
-// Every rank parses the same arguments and so comes to the same verdict; only rank 0 speaks.
+// Every rank parses the same arguments and gets the same result; only rank 0 prints.
 #ifndef STENCIL_OPTIONS_H
 #define STENCIL_OPTIONS_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a run leaves behind: hash of the final grid, the grid itself, and the times as JSON.
+// The output of a run: hash of the final grid, the grid itself, and the times as JSON.
 //
 // All files are written by rank 0 and opened before the first step, so that a wrong path is found
 // at once and not after the run.

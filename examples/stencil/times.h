@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where the time of a rank goes, step by step.
+// The time of a rank, step by step.
 //
-// Words: *mpi* is time inside MPI calls, *pack* is copying planes into and out of messages by the
-// program, *compute* is all the rest. *wait* is an estimate from below: in every step, the time a
-// rank spent inside MPI beyond the rank that spent least there. (Whatever that one did, copying
-// included, the others could have done in the same time; what they spent on top is waiting for
-// someone.)
+// *mpi* is time inside MPI calls. *pack* is the program's copying of planes into and out of
+// messages. *compute* is the rest. *wait* is a lower bound: in every step, the time that a rank
+// spent inside MPI beyond the rank with the least time there. All ranks have the same
+// communication, so the surplus is waiting.
 #ifndef STENCIL_TIMES_H
 #define STENCIL_TIMES_H
 
@@ -23,7 +22,7 @@ struct times {
 bool times_create(int steps, struct times* times);
 void times_free(struct times* times);
 
-// One more step: its seconds in all, in packing and inside MPI.
+// Adds a step: its seconds in total, in packing and inside MPI.
 void times_add(struct times* times, double total, double pack, double mpi);
 
 // Collective: fills `wait`.

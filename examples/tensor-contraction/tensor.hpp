@@ -38,7 +38,7 @@ class Tensor {
   std::vector<double>& tile(std::size_t left, std::size_t right) {
     return tiles_[left * pairs() + right];
   }
-  // Of numbers in [-1, 1) that a seed determines.
+  // Fills the tensor with numbers in [-1, 1) that a seed determines.
   void fill(std::uint64_t seed) {
     for (auto& tile : tiles_) {
       for (double& element : tile) {
@@ -47,7 +47,7 @@ class Tensor {
       }
     }
   }
-  // As a matrix, times a vector that has a part for each pair.
+  // Multiplies the tensor as a matrix with a vector that has a part for each pair.
   using Vector = std::vector<std::vector<double>>;
   Vector times(const Vector& vector) {
     Vector product(pairs());

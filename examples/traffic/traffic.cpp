@@ -68,7 +68,7 @@ class Traffic {
     return sum;
   }
 
-  // Of all sinks.
+  // The sum over all sinks.
   [[nodiscard]] std::uint64_t serial() const {
     std::vector<Array> data(nodes_.size());
     std::uint64_t sum = 0;
@@ -137,7 +137,7 @@ int owner(std::size_t node, int ranks) {
   return static_cast<int>(node % static_cast<unsigned>(ranks));
 }
 
-// One node. False: a rank has died.
+// Runs a node. False: a rank has died.
 bool live(const Traffic& traffic, std::size_t number, lci::Communicator& all,
           std::atomic<std::uint64_t>& sum) {
   const Node& node = traffic.nodes()[number];

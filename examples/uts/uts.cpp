@@ -37,7 +37,7 @@ void visit(tasks::Context& context, const uts::Node& node) noexcept {
   if (children == 0) ++search.leaves;
   for (std::uint32_t i = 0; i < children; ++i) {
     const uts::Node child = uts::child_of(node, i);
-    // Where there is no room, here and now.
+    // Without room in the collection, the child is visited at once.
     if (!search.collection->add(search.function, child)) visit(context, child);
   }
 }

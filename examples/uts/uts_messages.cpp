@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Unbalanced Tree Search over messages of LCI, without MPI: a rank that has nothing left asks a
-// random one, which gives the oldest half of what it has, and a token finds out that all is done.
+// Unbalanced Tree Search over messages of LCI, without MPI. A rank without work asks a random rank,
+// which gives away the older half of its work. A token detects termination.
 //
 //   mpiexec -n 2 ./uts-messages TREE
 //
@@ -37,8 +37,8 @@ enum Tag : std::uint32_t { request, work, token, end };
 constexpr std::size_t kMostGiven = 128;  // nodes in a message
 constexpr int kBetweenLooks = 32;        // nodes
 
-// Of Safra's detection of termination: a token goes around the idle; messages of work are counted,
-// and who has received one since the token came by is black.
+// The token of Safra's termination detection. It visits the idle ranks in turn. Messages with work
+// are counted, and a rank that has received such a message since the token's last visit is black.
 struct Token {
   std::int64_t messages;
   std::uint64_t black;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One hexahedral element of eight nodes with trilinear shape functions, and the problem solved:
-// -div grad u = f in the unit cube, u given on the border, with u known everywhere so that the
-// solution can be checked.
+// A hexahedral element of eight nodes with trilinear shape functions, and the problem: -div grad u
+// = f in the unit cube with given u on the border. u is known everywhere, so the solution can be
+// checked.
 //
 // Corner c of an element lies at the high end of x, y, z where bit 0, 1, 2 of c is set. Integrals
 // are taken with two Gauss points along each axis.

@@ -4,9 +4,9 @@
 //
 // Ranks hold slabs of the mesh; --imbalance makes that of the last rank thicker than the mean. The
 // loops over rows and planes are the shared ones. Every row and every sum of a plane is computed in
-// the same order whatever rank or thread does it, so the solution is the same to the last bit for
-// any number of ranks and threads, any imbalance and any schedule; its hash lets you check that.
-// Limit: as in series.h, all ranks on one node.
+// the same order on any rank or thread. Therefore the solution is bitwise the same for any number
+// of ranks and threads, any imbalance and any schedule; its hash shows that. Limit: as in series.h,
+// all ranks on one node.
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -75,7 +75,7 @@ static const struct option_row kOptions[] = {
 
 static const struct program kProgram = {"finite_elements", kUsage, kOptions};
 
-// What a rank measures; doubles alone, as rank 0 gathers them.
+// The measurements of a rank; only doubles, because rank 0 gathers them.
 struct rank_times {
   double assembly_s, multiply_s, vector_s;  // in loops
   double solve_s;                           // with messages and waiting
@@ -201,8 +201,8 @@ static double loops_of(const struct rank_times* times) {
   return times->multiply_s + times->vector_s;
 }
 
-// What every rank would spend in the loops if the work were divided evenly; that is the ideal in
-// the plain build only, as elsewhere ranks may work for one another.
+// The mean time of the ranks in the loops: the ideal time, in the plain build only, because helped
+// ranks run iterations of other ranks.
 static double mean_of_loops(const struct run* run) {
   double sum = 0.0;
   for (int rank = 0; rank < run->mesh.ranks; ++rank) {

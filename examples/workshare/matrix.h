@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The system of equations of one rank: a sparse matrix by rows, and the right side.
 //
-// A row is assembled whole, from the up to eight elements around its node, so that no two rows
-// write to the same place: the loop over rows needs no atomics and its result does not depend on
-// the order. Nodes on the border have the row "1 * u = given value", and what they contribute to
-// other rows is moved to the right side, which keeps the matrix symmetric.
+// A row is assembled as a whole from the up to eight elements around its node. No two rows write to
+// the same element, so the loop over rows needs no atomics and its result does not depend on the
+// order. Nodes on the border have the row "1 * u = given value". Their contributions to other rows
+// are moved to the right side, which keeps the matrix symmetric.
 #ifndef WORKSHARE_MATRIX_H
 #define WORKSHARE_MATRIX_H
 

@@ -12,7 +12,7 @@
 
 enum { FIRST_ID = 256, HELP_ID = FIRST_ID + MAX_OPTIONS };  // apart from getopt's ':' and '?'
 
-// One value under inspection: whose it is and whether a complaint may be printed.
+// A value that is being parsed: its option, and whether this rank may print a complaint.
 struct value {
   const struct program* program;
   const struct option_row* option;
