@@ -113,7 +113,8 @@ MPI_Comm for_errors(const Comm& comm);
 void note_failed_collective();
 bool has_failed_collective();
 // Rendezvous ends on this node, for good: a communicator has no arrival barrier (G5), a collective
-// has failed (G4), or a receive was truncated (rndv/buffered_sends.hpp). True the first time.
+// has failed (G4), a receive was truncated (rndv/buffered_sends.hpp), or a header was overwritten
+// (rndv/receive.hpp). True the first time.
 bool end_rendezvous();
 bool rendezvous_ended();  // only while switches.active
 // A message may go by rendezvous, as far as the node is concerned. Only while switches.active.

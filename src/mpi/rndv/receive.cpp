@@ -11,6 +11,7 @@
 #include "base/tuning.hpp"
 #include "mpi/datatype/layouts.hpp"
 #include "mpi/internode/receive.hpp"
+#include "mpi/job/comms.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/heaps.hpp"
 #include "mpi/job/services.hpp"
@@ -188,6 +189,7 @@ std::optional<Delivery> fetch_without_header(const ReceiveRequest& request,
     start_to_buffer_overdue_sends();
     return lose(header, buffer);
   }
+  comms::end_rendezvous();
   if (!send->table_slot().take(send->says.generation)) return lose(header, buffer);
   return receive_claimed({.key = {},
                           .sender = sender,

@@ -15,10 +15,10 @@ namespace mh::mpi::rndv {
 //
 // The standard forbids two receives into overlapping memory, and the libraries accept them. One
 // message may then be written over the RTS header of another. The send of a header that is lost in
-// this way is found in the sender's send table, by the envelope that the library reports. Limits:
-// not from other nodes; not if the sender also sends messages of a header's size with that
-// communicator and tag. Such a receive completes as the header does, and the wait loop buffers the
-// send (buffered_sends.hpp).
+// this way is found in the sender's send table, by the envelope that the library reports, and
+// rendezvous ends on the node. Limits: not from other nodes; not if the sender also sends messages
+// of a header's size with that communicator and tag. Such a receive completes as the header does,
+// and the wait loop buffers the send (buffered_sends.hpp).
 std::optional<Delivery> fetch_completed(ReceiveRequest& request, const MPI_Status& status);
 
 // The same for a receive that the library has not reported as complete, while an RTS header lies in
