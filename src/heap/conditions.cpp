@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* kHugePages = "/sys/kernel/mm/transparent_hugepage/";
 
-// By Verdict.
+// Indexed by Verdict.
 constexpr const char* kReasons[] = {
     "large allocations are shared",
     "MH_HEAP is off, which is the default",
@@ -58,8 +58,8 @@ bool shared_memory_gets_huge_pages() {
   return false;
 }
 
-// Texts of files of the system. In static memory, because a stack may be small where memory comes
-// and goes; memory() has one caller at a time.
+// Buffers for the text of system files. They are static because the stack of a thread that
+// allocates may be small; memory() has one caller at a time.
 constinit char system_text[4096];
 constinit char system_path[4400];
 constinit char group_path[4096];
@@ -77,7 +77,7 @@ bool memory_group(char* group, std::size_t bytes, bool* second_version) {
   return true;
 }
 
-// UINT64_MAX: not known.
+// Returns UINT64_MAX if the file or the key is missing.
 std::uint64_t number_in(const char* folder, const char* group, const char* file,
                         const char* key = "") {
   std::snprintf(system_path, sizeof system_path, "%s%s/%s", folder, group, file);
@@ -90,8 +90,9 @@ struct Group {
   std::uint64_t used = 0;
 };
 
-// Inside a container the group's files lie at the root of the file system that it sees. File
-// contents that nobody uses count as used by the group, and go first when memory is short.
+// Inside a container the group's files lie at the root of the visible file system. Cached file
+// contents that no process uses (inactive_file) count as used by the group, but the kernel drops
+// them first when memory is short.
 Group group_at(const char* group, bool second_version) {
   const char* folder = second_version ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
   const char* limit = second_version ? "memory.max" : "memory.limit_in_bytes";

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whether this process gets a shared heap, and if not, why and what to change.
+// Decides whether this process gets a shared heap; if not, says why and what to change.
 //
-// Facts are what the system says; judge() is pure, so that every verdict is tested. Nothing here
-// allocates: all of it runs below malloc. Files of /proc and /sys that cannot be read leave the
-// field as it is below.
+// gather() collects facts from the system; judge() is pure, so tests cover every verdict. Nothing
+// here allocates: all of it runs below malloc. A file of /proc or /sys that cannot be read leaves
+// its field at the default below.
 #pragma once
 
 #include <cstddef>
@@ -12,23 +12,23 @@
 namespace mh::heap {
 
 enum class Mode : std::uint8_t { off, automatic, on };
-// nullptr and what is not known: off, the default.
+// nullptr and unknown words mean off, the default.
 Mode mode_of(const char* text);
 
 enum class Verdict : std::uint8_t {
   good,
   switched_off,
-  other_allocator,  // malloc behind us is not the C library's
+  other_allocator,  // malloc of the next object is not the C library's
   checker,          // a sanitizer or Valgrind watches memory
   address_limit,    // RLIMIT_AS
   data_limit,       // RLIMIT_DATA
   file_limit,       // RLIMIT_FSIZE
   strict_memory,    // vm.overcommit_memory=2
-  huge_pages_lost,  // private memory would have them, shared memory would not
+  huge_pages_lost,  // private memory would have huge pages, shared memory would not
   memory_short,     // a control group near its limit
   no_file,          // memfd_create() or mmap() is refused
 };
-// "memory is limited (ulimit -v): ...": a cause and what to change, without a full stop.
+// Returns a cause and what to change, without a full stop: "memory is limited (ulimit -v): ...".
 const char* explain(Verdict verdict);
 
 struct Facts {
@@ -39,28 +39,31 @@ struct Facts {
   bool file_limit = false;
   bool strict_memory = false;
   bool private_huge = false;  // transparent_hugepage/enabled is "always"
-  bool shared_huge = false;   // shmem_enabled gives huge pages at first touch, asked for or not
-  bool collapse = false;      // MADV_COLLAPSE is there
+  bool shared_huge =
+      false;  // shmem_enabled gives huge pages at first touch, with or without madvise()
+  bool collapse = false;  // the kernel has MADV_COLLAPSE
   bool memory_short = false;
 };
 
 Facts gather();
 Verdict judge(Mode mode, const Facts& facts);
 
-// A process whose memory a limit binds must meet it in malloc as before: looked at before the heap
-// grows, because a program may set limits of its own.
+// Whether a limit binds this process's memory. Such a process must meet the limit in malloc as it
+// does without the heap. Checked before the heap grows, because a program may set limits of its
+// own.
 bool limited();
 
-// Of the control group and of the machine, in bytes; what is not known is UINT64_MAX.
+// Memory of the machine or of the control group, whichever is less, in bytes; UINT64_MAX if
+// unknown.
 struct Memory {
   std::uint64_t total = UINT64_MAX;
   std::uint64_t available = UINT64_MAX;
 };
 Memory memory();  // one caller at a time
 
-// The number behind `key` in a text; UINT64_MAX: there is none.
+// Returns the number behind `key` in a text, or UINT64_MAX if there is none.
 std::uint64_t number_behind(const char* text, const char* key);
-// Reads the beginning of a file; false: it cannot be read.
+// Reads the beginning of a file; false if it cannot be read.
 bool read_text(const char* path, char* text, std::size_t bytes);
 
 }  // namespace mh::heap

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Between the preloaded heap (libmanyhands-heap.so) and the rest of Manyhands in the same process.
- */
+/* The interface between the preloaded heap (libmanyhands-heap.so) and the rest of Manyhands in the
+ * same process. */
 #ifndef MH_HEAP_DOOR_H
 #define MH_HEAP_DOOR_H
 
@@ -14,27 +14,28 @@ extern "C" {
 
 struct mh_heap_stats {
   uint64_t used;     /* bytes that the program has asked for and not freed */
-  uint64_t peak;     /* ... at most */
-  uint64_t waste;    /* bytes of used extents that nobody asked for */
-  uint64_t kept;     /* bytes of freed blocks kept for the next */
-  uint64_t mapped;   /* address space */
-  uint64_t resident; /* memory, kept and static included */
+  uint64_t peak;     /* highest value of `used` */
+  uint64_t waste;    /* bytes of used extents beyond what was requested */
+  uint64_t kept;     /* bytes of freed blocks kept for reuse */
+  uint64_t mapped;   /* bytes of address space */
+  uint64_t resident; /* bytes of memory, kept and static memory included */
   uint64_t blocks;   /* allocations served so far */
   uint64_t returned; /* bytes given back to the system so far */
   uint64_t statics;  /* bytes of static memory moved in */
 };
 
-/* All functions: any thread, no exception. */
+/* Every function may be called by any thread and throws nothing. */
 struct mh_heap_door {
   uint32_t layout; /* MH_HEAP_DOOR_LAYOUT */
   uint32_t bytes;  /* of this structure */
-  /* The heap's file, which stays the heap's; it is made if there is none. -1: no heap (see why). */
+  /* Returns the heap's file descriptor, which the heap keeps; makes the file if there is none.
+   * Returns -1 if there is no heap (see why). */
   int (*descriptor)(void);
-  /* Whether all of [address, address + bytes) lies in the file now, where its offset is its
-   * address. Some nanoseconds. */
+  /* Whether all of [address, address + bytes) lies in the file now, at offsets equal to its
+   * addresses. Takes some nanoseconds. */
   int (*reaches)(uint64_t address, uint64_t bytes);
-  /* Lets up to `chunks` touched ranges of 2 MB become huge pages, where private memory would have
-   * had them; for a process that waits. 0: nothing to do for now. */
+  /* Collapses up to `chunks` touched ranges of 2 MB into huge pages, where private memory would
+   * have had them. For a process that waits. Returns 0 if there is nothing to do for now. */
   int (*improve)(unsigned chunks);
   void (*stats)(struct mh_heap_stats* stats);
   /* "large allocations are shared", or why there is no heap. */
@@ -45,8 +46,8 @@ struct mh_heap_door {
 const struct mh_heap_door* mh_heap_open_door(void);
 typedef const struct mh_heap_door* mh_heap_open_door_function(void);
 
-/* What MH_HEAP=`mode` would come to in this process, without starting anything: 1 and the words
- * that mh_heap_door.why has; 0: it would be off. */
+/* Judges what MH_HEAP=`mode` would do in this process, without starting anything. Returns 1 if the
+ * heap would be on, else 0; `why` gets the text of mh_heap_door.why. */
 int mh_heap_explain(const char* mode, const char** why);
 
 #ifdef __cplusplus

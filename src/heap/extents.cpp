@@ -7,8 +7,8 @@
 namespace mh::heap {
 namespace {
 
-// Extents of one bin differ in length by up to an eighth, so the first few are looked at; every one
-// in a later bin is long enough.
+// Extents of one bin differ in length by up to an eighth, so find_in() tries only the first few.
+// Every extent of a later bin is long enough.
 constexpr unsigned kLooks = 16;
 
 }  // namespace
@@ -23,7 +23,7 @@ bool Extents::is_free(Page first) const {
   return tags_[first].state == ExtentState::kept || tags_[first].state == ExtentState::empty;
 }
 
-// The first page of the extent that ends before `first`, which is not 0.
+// The first page of the extent that ends before page `first`, which is not 0.
 Page Extents::before(Page first) const { return first - tags_[first - 1].pages; }
 
 void Extents::mark(Page first, Page pages, ExtentState state) {
@@ -75,10 +75,10 @@ void Extents::erase(Page first) {
     unlink_age(first);
     kept_ -= tag.pages;
   }
-  tag.first = 0;  // whoever calls marks the pages anew
+  tag.first = 0;  // the caller marks the pages anew
 }
 
-// With the neighbours of the same state.
+// Inserts a free extent, merged with its neighbours of the same state.
 void Extents::insert_merged(Page first, Page pages, ExtentState state) {
   const Page behind = first + pages;
   if (behind < size_ && tags_[behind].state == state) {
@@ -102,7 +102,8 @@ void Extents::add(Tag* tags, Page pages) {
   insert_merged(first, pages, ExtentState::empty);
 }
 
-// Where in the free extent at `first` an aligned extent of `pages` pages begins; kNoPage: nowhere.
+// The first page of an aligned extent of `pages` pages within the free extent at `first`; kNoPage
+// if it does not fit.
 Page Extents::place(Page first, Page pages, Page alignment, Page origin) const {
   const std::uint64_t mask = alignment - 1;
   const std::uint64_t start = ((std::uint64_t{first} + origin + mask) & ~mask) - origin;
@@ -147,14 +148,14 @@ Taken Extents::take(Page pages, Page alignment, Page origin, From from) {
   const Page start = place(found, pages, alignment, origin);
   erase(found);
   mark(start, pages, ExtentState::used);
-  // The pieces have no free neighbour of their state: the whole had none.
+  // Invariant: the pieces have no free neighbour of their state, since the whole had none.
   if (start > found) insert(found, start - found, state);
   if (start + pages < end) insert(start + pages, end - start - pages, state);
   return {start, state == ExtentState::empty};
 }
 
-// A kept extent that is half of what is wanted at least, with the empty one behind it: of large
-// blocks more may have been given back than kept.
+// Joins a kept extent of at least half of the wanted length with the empty extent behind it: most
+// of a large freed block may have been returned to the system.
 Taken Extents::take_joined(Page pages, Page alignment, Page origin) {
   const unsigned least = bin_of(pages / 2 + 1);
   for (unsigned bin = bin_of(pages); bin + 1 > least; --bin) {
@@ -187,7 +188,7 @@ bool Extents::resize(Page first, Page pages) {
   Page behind = first + now;
   while (behind < size_ && is_free(behind) && behind - first < pages) behind += tags_[behind].pages;
   if (behind - first < pages) return false;
-  ExtentState state = ExtentState::used;  // of the last one taken
+  ExtentState state = ExtentState::used;  // of the last extent absorbed
   for (Page at = first + now; at < behind;) {
     const Page following = at + tags_[at].pages;
     state = tags_[at].state;

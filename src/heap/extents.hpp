@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which pages of the heap are in use: runs of pages, their neighbours, and the free ones by length.
+// Tracks which pages of the heap are in use: runs of pages, their neighbours, and the free runs by
+// length.
 //
-// Owns numbers only: it makes no system call and knows no address, so it is tested by itself.
+// Owns numbers only: it makes no system call and knows no address, so tests need no heap.
 //
 //   page    the unit of allocation; pages are numbered from 0.
 //   extent  a run of pages that belong together. It is *used*, *kept* (free; its pages may hold
@@ -9,12 +10,12 @@
 //           *leaving* (free, but its memory is just given back to the system).
 //
 // Invariants: extents cover pages [0, size()) without gap or overlap; no two neighbours are both
-// kept or both empty; each kept or empty extent is in exactly one bin, each kept one also in the
-// list by age; kept() is the sum of kept extents. check() verifies all of them.
+// kept or both empty. Each kept or empty extent is in exactly one bin, each kept extent also in the
+// list by age. kept() is the sum of kept extents. check() verifies all of them.
 //
-// Boundary tags lie in a table beside the heap, not in it: nobody who writes past the end of a
-// block meets them. All operations but check() take constant time. Not thread-safe: the caller has
-// a lock. Limit: 2^32 - 2 pages (16 TiB).
+// Boundary tags lie in a table beside the heap, so a write past the end of a block cannot damage
+// them. All operations but check() take constant time. Not thread-safe: the caller has a lock.
+// Limit: 2^32 - 2 pages (16 TiB).
 #pragma once
 
 #include <array>
@@ -28,12 +29,12 @@ inline constexpr Page kNoPage = UINT32_MAX;
 
 enum class ExtentState : std::uint8_t { none, used, kept, empty, leaving };
 
-// One for each page, zero at first. The first page of an extent has all fields, the last one has
-// `pages` and `state`; those between are stale.
+// One tag for each page, zero at first. The tag of an extent's first page has all fields, that of
+// its last page has `pages` and `state`; the tags between are stale.
 struct Tag {
   Page pages;
-  Page next, previous;  // in the bin; of used extents the caller's number
-  Page younger, older;  // by age, of kept extents; `older` of used ones is the caller's list
+  Page next, previous;  // in the bin; of used extents the number of note()
+  Page younger, older;  // by age, of kept extents; `older` of used extents is the list of chain()
   ExtentState state;
   std::uint8_t first;  // 1: the first page of an extent
 };
@@ -53,23 +54,23 @@ struct Run {
 
 class Extents {
  public:
-  // Room for `size() + pages` tags must lie at `tags`; what was there is at its place. The new
-  // pages are empty.
+  // Appends `pages` empty pages. `tags` has room for `size() + pages` tags and holds the old tags
+  // at its beginning.
   void add(Tag* tags, Page pages);
   [[nodiscard]] Page size() const { return size_; }
 
-  // A used extent of `pages` pages whose first page is a multiple of `alignment` (a power of two),
-  // counted from page `origin`.
+  // Takes a used extent of `pages` pages whose first page is a multiple of `alignment` (a power of
+  // two), counted from page `origin`.
   enum class From : std::uint8_t { kept_first, empty };
   Taken take(Page pages, Page alignment, Page origin = 0, From from = From::kept_first);
-  // A used extent becomes kept.
+  // Makes a used extent kept.
   void give(Page first);
   // Whether a used extent begins at this page.
   [[nodiscard]] bool begins_used(Page first) const {
     return first < size_ && tags_[first].first != 0 && tags_[first].state == ExtentState::used;
   }
   [[nodiscard]] Page pages_of(Page first) const { return tags_[first].pages; }
-  // A number of the caller's for a used extent; it stays while the extent is used.
+  // Stores a number of the caller's with a used extent, for as long as the extent is used.
   void note(Page first, std::uint64_t number) {
     tags_[first].next = static_cast<Page>(number);
     tags_[first].previous = static_cast<Page>(number >> 32U);
@@ -78,22 +79,22 @@ class Extents {
     return tags_[first].next | std::uint64_t{tags_[first].previous} << 32U;
   }
 
-  // A list of the caller's through used extents.
+  // Links used extents in a list of the caller's.
   void chain(Page first, Page to) { tags_[first].older = to; }
   [[nodiscard]] Page chained(Page first) const { return tags_[first].older; }
 
-  // Makes a used extent `pages` pages long, in its place. Larger: only if the pages behind it are
-  // free; else it stays as it is, and the answer is false. Smaller: the end becomes kept.
+  // Makes a used extent `pages` pages long, in place. It grows only if the pages behind it are
+  // free; otherwise it stays as it is and the answer is false. If it shrinks, its end becomes kept.
   bool resize(Page first, Page pages);
 
-  // Takes up to `pages` pages from the end of the extent that was kept for longest; they are
-  // leaving until left() is called (or give(), if they still hold memory).
+  // Takes up to `pages` pages from the end of the extent that was kept longest. They are leaving
+  // until left() is called, or give() if they still hold memory.
   Run leave(Page pages);
-  // A used or leaving extent becomes empty.
+  // Makes a used or leaving extent empty.
   void left(Page first);
 
   [[nodiscard]] std::uint64_t kept() const { return kept_; }
-  // The first broken invariant, or nullptr.
+  // Returns the first broken invariant, or nullptr.
   [[nodiscard]] const char* check() const;
 
  private:

@@ -22,7 +22,7 @@ constexpr int kWritable = PROT_READ | PROT_WRITE;
 
 constexpr int kTries = 16;
 
-// High, so that the program's own descriptors get the numbers they would have had.
+// A high number, so that the program's own descriptors get the numbers that they would have had.
 constexpr int kDescriptor = 1 << 10;
 
 constexpr int kAnonymous = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
@@ -37,7 +37,7 @@ bool protect(const Span& span, int protection) {
   return ::mprotect(pointer(span.address), span.bytes, protection) == 0;
 }
 
-// What two spans have in common.
+// The intersection of two spans.
 Span common(const Span& one, const Span& other) {
   const std::uint64_t start = std::max(one.address, other.address);
   const std::uint64_t end = std::min(one.address + one.bytes, other.address + other.bytes);
@@ -46,7 +46,7 @@ Span common(const Span& one, const Span& other) {
 
 int high_descriptor(int fd) {
   const int high = ::fcntl(fd, F_DUPFD_CLOEXEC, kDescriptor);
-  if (high < 0) return fd;  // a low limit of descriptors
+  if (high < 0) return fd;  // RLIMIT_NOFILE is low
   ::close(fd);
   return high;
 }
@@ -65,7 +65,7 @@ bool read_all(int fd, std::uint64_t at, std::uint64_t end) {
   return true;
 }
 
-// What the file has of a span, into memory that is zero: holes stay holes.
+// Reads what the file holds of a span into memory that is zero; holes stay holes.
 bool read_data(const Span& span, int fd) {
   const auto end = static_cast<off_t>(span.address + span.bytes);
   for (auto at = static_cast<off_t>(span.address); at < end;) {
@@ -139,7 +139,7 @@ bool File::open(std::size_t bytes) {
   return false;
 }
 
-// Without the file; what is mapped stays.
+// Closes the file; what is mapped stays.
 void File::forget() {
   const int fd = descriptor();
   if (fd >= 0) ::close(fd);
@@ -168,8 +168,8 @@ bool File::touches(const Span& span) const {
   return false;
 }
 
-// By the mapping's last page, because the program may have given parts of the heap attributes of
-// their own (madvise, mlock), which divides the mapping. No descriptor is needed.
+// Grows the mapping's last page. The program may have split the mapping with attributes of parts
+// (madvise, mlock), so the whole cannot be grown. No descriptor is needed.
 bool File::grow(std::size_t bytes) {
   if (state() == State::retired || this->bytes() + bytes > kMaxHeapBytes) return false;
   const std::size_t page = page_bytes();
@@ -194,7 +194,7 @@ bool File::reserve(std::uint64_t address, std::size_t bytes) {
 bool File::drop(std::uint64_t address, std::size_t bytes) const {
   if (state() == State::shared) return ::madvise(pointer(address), bytes, MADV_REMOVE) == 0;
   if (state() == State::copied) return ::madvise(pointer(address), bytes, MADV_DONTNEED) == 0;
-  // What the file shows there is of no use to anybody.
+  // A retired heap's pages need nothing that the file holds.
   return map_over({address, bytes}, kAnonymous, -1);
 }
 
@@ -234,7 +234,7 @@ std::uint64_t File::static_bytes() const {
   return bytes;
 }
 
-// All that is mapped from the file, the heap first.
+// The number of spans mapped from the file; the heap is the first.
 std::uint32_t File::parts() const { return 1 + static_count_.load(std::memory_order_acquire); }
 
 Span File::part(std::uint32_t index) const {
@@ -243,13 +243,14 @@ Span File::part(std::uint32_t index) const {
 
 // --- in place of what is mapped --------------------------------------------------------------
 
-// Where the kernel does not tell its mappings, all are taken to be as they were made.
+// Applies `by` to each mapping of the file in a span. If /proc/self/maps cannot be read, every
+// mapping is assumed to be as it was made.
 bool File::replace(const Span& within, Replace by, int fd) const {
   Maps maps;
   if (!maps.readable()) return (this->*by)(within, kWritable, fd);
   Mapping found;
   while (maps.next(found) && found.start < within.address + within.bytes) {
-    // A byte at address A lies at offset A, in no other file.
+    // A byte at address A lies at offset A of this file.
     if (found.inode != inode_ || found.offset != found.start) continue;
     if (found.shared != shared()) continue;  // isolated, or made private by the program
     const Span span = common(within, {found.start, found.end - found.start});
@@ -264,7 +265,7 @@ bool File::replace_all(Replace by, int fd) const {
   return all;
 }
 
-// Where the copy fails, the span shows the file again.
+// If the copy fails, the span maps the file again.
 bool File::copy_by_file(const Span& span, int protection, int fd) const {
   if (!map_over(span, kAnonymous, -1)) return false;
   if (read_data(span, fd) && (protection == kWritable || protect(span, protection))) return true;
@@ -272,8 +273,8 @@ bool File::copy_by_file(const Span& span, int protection, int fd) const {
   return false;
 }
 
-// For a program that has closed the descriptor. The kernel says which pages are in memory, but not
-// which are swapped out: with swap, all are read.
+// For a program that has closed the descriptor. mincore() tells which pages are in memory, but not
+// which are swapped out; with swap, all pages are read.
 bool File::copy_by_memory(const Span& span, int protection, int /*fd*/) const {
   constexpr std::size_t kPiece = kHugePage;
   const std::size_t page = page_bytes();
@@ -355,7 +356,8 @@ bool File::is_isolated(const Span& span) const {
   return false;
 }
 
-// Only whole ones: a block that was cut short has left a part of its span to another block.
+// Shares only spans that lie wholly within `span`: a block that was cut short has left part of its
+// span to another block.
 void File::share_again(const Span& span) {
   const int fd = descriptor();
   if (!shared() || fd < 0) return;
@@ -368,7 +370,8 @@ void File::share_again(const Span& span) {
   }
 }
 
-// By the descriptor: where the program has mapped a file of its own, that file stays as it is.
+// Empties pages through the descriptor, so that a file which the program has mapped there is
+// untouched.
 void File::empty(const Span& span) const {
   const int fd = descriptor();
   for (std::uint32_t i = 0; i < parts(); ++i) {

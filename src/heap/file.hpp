@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The memory of the heap: a memfd without a name that this process maps, and its peers may map too.
+// The memory of the heap: an anonymous memfd that this process maps, and that its peers may map
+// too.
 //
-// A byte of this process at address A lies at offset A of the file: no table is needed to
-// translate, and huge pages fit on both sides. The file is as large as the address space and
-// sparse; seals keep its size, so a mapped byte stays a byte whatever a peer does. Page 0 of the
-// file is the Header.
+// A byte of this process at address A lies at offset A of the file. Translation needs no table, and
+// huge pages fit on both sides. The file is sparse and as large as the address space. Seals fix its
+// size, so a mapped byte stays valid whatever a peer does. Page 0 of the file is the Header.
 //
-//   shared   the process maps the file itself; what it writes is what peers read.
+//   shared   the process maps the file itself; peers read what it writes.
 //   copied   a fork()ed child: its memory is private and anonymous; it has no part in the file.
-//   retired  the process maps the file copy-on-write: what it writes is its own from then on. The
-//            last resort at fork() where a copy is not possible. Peers are told by Header::closed.
+//   retired  the process maps the file copy-on-write, so its writes are private from then on. The
+//            last resort at fork() if a copy fails. Header::closed tells the peers.
 //
-// A program may map something else over a block, or protect pages. The kernel's list of mappings is
-// therefore what decides: copy(), retire() and isolate() replace what is still mapped from the
-// file, shared, and keep its protection.
+// A program may map something else over a block, or protect pages. The kernel's list of mappings
+// therefore decides: copy(), retire() and isolate() replace what is still mapped shared from the
+// file, and preserve its protection.
 //
-//   isolated  a span of a shared heap that is private nevertheless, because somebody other than the
-//             program writes there around fork(): the stack of a thread. Peers do not reach it.
+//   isolated  a span of a shared heap that is private nevertheless, because code other than the
+//             program writes there around fork(): the stack of a thread. Peers cannot reach it.
 //
-// Nothing here allocates or uses the C++ run time: it runs below malloc. Not thread-safe but for
+// Nothing here allocates or uses the C++ run time: it runs below malloc. Not thread-safe except
 // holds(); the caller has a lock.
 #pragma once
 
@@ -31,9 +31,9 @@
 
 namespace mh::heap {
 
-// Above: as large as the address space of user programs may be.
+// The address space of user programs is at most as large.
 inline constexpr std::uint64_t kFileBytes = 1ULL << 48U;
-// From the base of a heap on nobody else has anything to look for.
+// The kernel places no mapping within this distance behind a heap's base (system.hpp).
 inline constexpr std::uint64_t kMaxHeapBytes = 4ULL << 40U;
 inline constexpr std::size_t kHugePage = 2U << 20U;
 inline constexpr std::uint32_t kMaxStatics = 16;
@@ -51,8 +51,8 @@ struct Header {
   std::uint32_t layout;
   std::atomic<std::uint32_t> closed;   // 1: retired; release, pairs with the acquire in views
   std::uint64_t base;                  // of the heap
-  std::atomic<std::uint64_t> bytes;    // mapped from there on; release, pairs as above
-  std::atomic<std::uint32_t> statics;  // release: the spans before it are written
+  std::atomic<std::uint64_t> bytes;    // mapped from `base` on; release, pairs as above
+  std::atomic<std::uint32_t> statics;  // release: the spans with lower indices are written
   Span spans[kMaxStatics];
 };
 static_assert(std::is_standard_layout_v<Header> && sizeof(Header) <= 4096);
@@ -68,24 +68,25 @@ class File {
 
   [[nodiscard]] std::uint64_t base() const { return base_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
-  // Any thread. Relaxed: who asks has the address from an allocation that came after.
+  // Any thread. Relaxed: the caller got the address from an allocation, which is later than the
+  // stores.
   [[nodiscard]] bool holds(const void* address) const {
     return reinterpret_cast<std::uint64_t>(address) - base() < bytes();
   }
   // Whether peers can reach all of [address, address + bytes): in the heap or one static span.
   [[nodiscard]] bool reaches(std::uint64_t address, std::size_t bytes) const;
 
-  // Whether any of it is in the file, shared or retired.
+  // Whether any byte of the span is in the file, shared or retired.
   [[nodiscard]] bool touches(const Span& span) const;
 
-  // Maps `bytes` more behind what is mapped.
+  // Maps `bytes` more bytes behind the mapped ones.
   bool grow(std::size_t bytes);
-  // Makes the kernel find pages for a part of the heap now, or say that it has none.
+  // Makes the kernel allocate pages for a part of the heap now; false if it has none.
   bool reserve(std::uint64_t address, std::size_t bytes);
-  // Gives the memory of a part of the heap back to the system; it reads as zero then.
+  // Returns the memory of a part of the heap to the system; the part reads as zero then.
   bool drop(std::uint64_t address, std::size_t bytes) const;
-  // Moves memory of this process (whole pages, private, writable) into the file, under its address:
-  // first what it holds is written, then the file is mapped in its place. What was not written is
+  // Move memory of this process (whole pages, private, writable) into the file, at its address:
+  // write() copies contents, then move_in() maps the file in their place. Bytes not written are
   // zero. For a process of one thread.
   bool write(std::uint64_t address, std::size_t bytes);
   bool move_in(const Span& span);
@@ -93,24 +94,25 @@ class File {
   // The descriptor, or -1 if the program has closed it (or put another file in its place).
   [[nodiscard]] int descriptor() const;
   [[nodiscard]] std::uint64_t static_bytes() const;
-  // Bytes of memory in the file.
+  // Bytes of memory that the file holds.
   [[nodiscard]] std::uint64_t resident() const;
 
-  // In the child after fork(), while the parent waits: an own copy of everything. False: there was
-  // no memory for it; the child is retired then, and the parent must retire before it goes on.
+  // Makes a private copy of everything, in the child after fork(), while the parent waits. False if
+  // there was no memory for it: the child is retired then, and the parent must retire before it
+  // goes on.
   bool copy();
   bool retire();
 
-  // Makes the pages of a span private; nobody else writes there meanwhile. Where that cannot be,
-  // the whole heap is retired.
+  // Makes the pages of a span private; no other thread writes there meanwhile. Retires the whole
+  // heap if that fails.
   void isolate(const Span& span);
-  // Isolated pages of a span become shared again; what they held is lost.
+  // Shares isolated pages of a span again; what they held is lost.
   void share_again(const Span& span);
   [[nodiscard]] std::uint32_t isolated() const {
     return isolated_count_.load(std::memory_order_relaxed);
   }
   [[nodiscard]] bool is_isolated(const Span& span) const;
-  // Pages of a span that read as zero from now on: what MADV_DONTNEED does to private memory.
+  // Makes pages of a span read as zero, as MADV_DONTNEED does for private memory.
   void empty(const Span& span) const;
 
  private:
@@ -132,7 +134,7 @@ class File {
   bool map_nothing(const Span& span, int protection, int fd) const;
   void isolate_part(const Span& span);
 
-  // Relaxed everywhere: written under the caller's lock or before a second thread is there.
+  // Relaxed everywhere: written under the caller's lock or before a second thread exists.
   std::atomic<std::uint64_t> base_{0};
   std::atomic<std::size_t> bytes_{0};
   std::atomic<std::uint32_t> static_count_{0};

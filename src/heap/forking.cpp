@@ -15,8 +15,9 @@
 #error "mh_heap_call_on is for x86-64"
 #endif
 
-// Calls on the stack that ends at `top`. Debuggers and unwinders find the caller by rbp. Outside of
-// any C++ function: a compiler that saw its body would take the registers of the call for unused.
+// Calls `call` on the stack that ends at `top`. Debuggers and unwinders find the caller by rbp.
+// Written outside of any C++ function: a compiler that saw its body would assume that it leaves the
+// call's registers alone.
 extern "C" pid_t mh_heap_call_on(void* top, pid_t (*call)());
 asm(R"(
   .pushsection .text
@@ -48,10 +49,10 @@ namespace {
 constexpr char kCopied = 'c';
 constexpr char kFailed = 'f';
 
-// Room for the handlers of other libraries, too. Untouched pages cost nothing.
+// Enough for handlers of other libraries, too. Untouched pages cost nothing.
 constexpr std::size_t kStack = 1U << 20U;
 
-// What the child said; anything else: it has ended, or there is none.
+// Returns the child's answer; any other value means that the child has ended or does not exist.
 char hear(int from) {
   char word = 0;
   while (::read(from, &word, 1) < 0 && errno == EINTR) {
@@ -68,15 +69,15 @@ void tell(int to, char word) {
 
 bool Forking::can_copy() const {
   const File& file = heap_.file();
-  // Without the descriptor there is no other way.
+  // Without the descriptor, copying by memory is the only way.
   return file.descriptor() < 0 || file.resident() < memory().available;
 }
 
-// Signals wait: a handler in the child would meet memory that is being replaced.
+// Blocks signals: a handler in the child would see memory that is being replaced.
 void Forking::prepare() {
   const KeepErrno keep;
   sigset_t all;
-  sigset_t before;  // mask_ is another thread's until we have the lock
+  sigset_t before;  // mask_ belongs to another thread until this thread holds the lock
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   entered_ = heap_.lock();

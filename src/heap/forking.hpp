@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What fork() has to do with memory that is shared.
+// Gives a fork()ed child its own copy of the shared heap.
 //
-// Without us the child has a copy of its parent's memory. The kernel copies private memory only,
-// so:
+// A plain child has a copy of its parent's memory. The kernel copies private memory only, so:
 //
-//   prepare   signals are blocked, the heap's lock is taken (or is this thread's already: fork() in
-//             a signal handler that interrupted malloc), a pipe is made.
-//   child     copies what is still mapped from the heap's file, only pages that hold memory, and
-//             says so in the pipe.
-//   parent    waits for the child's word.
+//   prepare   blocks signals, takes the heap's lock (this thread may hold it already: fork() in a
+//             signal handler that interrupted malloc), makes a pipe.
+//   child     copies the pages that hold memory and are still mapped from the heap's file, and
+//             reports the result through the pipe.
+//   parent    waits for the child's report.
 //
-// In between, both run in the same memory. Nothing there may be written meanwhile by the thread
-// that forks: its stack is changed for a private one if it lies in the heap (away_from_heap()),
-// stacks of threads are isolated when they are named (File::isolate), and our handlers are
-// registered before anybody else's (preload.cpp), so that those run before our first step or after
-// our last one. Threads of the parent that run on while the child copies may change blocks
-// meanwhile; what other handlers protect by a lock is protected here, too.
+// In between, both run in the same memory, and the thread that forks must not write there. Its
+// stack is replaced by a private one if it lies in the heap (away_from_heap()). Stacks of threads
+// are isolated when they are named (File::isolate). Our handlers are registered before all others
+// (preload.cpp), so the others run before our first step or after our last one. Threads of the
+// parent may change blocks while the child copies; what other handlers protect by a lock is
+// protected here, too.
 //
-// Where no copy is possible (no memory for it, the descriptor was closed), the parent's heap is
-// retired: both sides keep what they have copy-on-write, and peers reach it no more.
+// If no copy is possible (no memory for it, the descriptor was closed), the parent's heap is
+// retired: both sides continue copy-on-write, and peers no longer reach it.
 //
 // vfork(), posix_spawn(), system() and popen() call no handlers and need none: they exec. Limit: a
 // child made by a raw clone() shares the heap until it execs.
@@ -32,7 +31,8 @@
 
 namespace mh::heap {
 
-// For pthread_atfork(): one at a time, because this thread holds the heap's lock from prepare() on.
+// For pthread_atfork(). One fork() at a time, because this thread holds the heap's lock from
+// prepare() on.
 class Forking {
  public:
   using Call = pid_t (*)();
@@ -41,7 +41,8 @@ class Forking {
   void prepare();
   void parent();
   void child();
-  // Calls fork() or what is like it; on a stack of its own if this one lies in shared memory.
+  // Calls fork() or a function like it, on a private stack if the current one lies in shared
+  // memory.
   pid_t away_from_heap(Call call);
 
  private:
@@ -50,8 +51,8 @@ class Forking {
 
   Heap& heap_;
   // Under the lock.
-  bool entered_ = false;    // the lock was free
-  int pipe_[2] = {-1, -1};  // the child says how it went, or ends
+  bool entered_ = false;    // prepare() took the lock
+  int pipe_[2] = {-1, -1};  // the child writes its result, or ends
   sigset_t mask_{};
 };
 

@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kFirstStep = 64U << 20U;
 constexpr std::size_t kStagger = 256;
 constexpr std::uint32_t kPlaces = 16;
-// From here on a block begins in a huge page of its own.
+// A block of this size or more begins in a huge page of its own.
 constexpr std::size_t kHugeBlock = 4U << 20U;
 constexpr std::uint64_t kLookEveryMs = 250;
 
@@ -36,8 +36,8 @@ constexpr std::size_t round_up(std::size_t bytes, std::size_t to) {
   return (bytes + to - 1) / to * to;
 }
 
-// Spread over a page by the number of the extent's first page: the same extent has the same offset
-// each time, and neighbours of equal size have different ones.
+// The stagger depends on the number of the extent's first page: an extent has the same offset each
+// time, and neighbours of equal size have different ones.
 std::size_t stagger_of(Page first) { return (first * 0x9E3779B1U >> 28U) % kPlaces * kStagger; }
 
 }  // namespace
@@ -110,7 +110,8 @@ bool Heap::ensure_file() {
 
 // --- allocation -------------------------------------------------------------------------------
 
-// Room for the stagger, whether there is one or not: a freed block then fits the next of its size.
+// Counts room for the stagger even if the block has none: a freed block then fits the next of its
+// size.
 Page Heap::pages_for(std::size_t bytes, std::size_t alignment) const {
   const std::size_t room = alignment <= kStagger ? kStagger * (kPlaces - 1) : 0;
   return static_cast<Page>((bytes + room + page_bytes_ - 1) >> page_bits_);
@@ -145,7 +146,7 @@ Taken Heap::take_locked(const Wish& wish) {
   if (!taken && grow_locked((std::size_t{pages} + aligned) * page_bytes_)) {
     taken = extents_.take(pages, aligned, origin, from);
   }
-  // Fresh memory is where a limit would be met.
+  // Limits apply to fresh memory.
   if (taken && taken.zero && limited()) {
     extents_.left(taken.first);
     return {};
@@ -159,7 +160,8 @@ Taken Heap::take_locked(const Wish& wish) {
   return taken;
 }
 
-// Nothing: not served. Where memory is taken at once, that is done without the lock.
+// Returns no extent if the block is not served. Reserves memory at once, if required, without the
+// lock.
 Taken Heap::take(const Wish& wish) {
   Taken taken;
   std::size_t bytes = 0;
@@ -205,8 +207,8 @@ void Heap::release_locked(Page first) {
   extents_.give(first);
 }
 
-// By a thread that is in the midst of something else under the lock. A signal handler may come here
-// at any instruction of this function, too.
+// Defers a release, for a thread that already holds the lock. A signal handler may interrupt any
+// instruction of this function and call it, too.
 void Heap::release_later(Page first) {
   Page head = deferred_.load(std::memory_order_relaxed);
   do {
@@ -256,14 +258,14 @@ void Heap::give_back(std::uint64_t bound) {
       const Hold hold(lock_);
       const std::uint64_t kept = extents_.kept() * page_bytes_;
       if (!hold || kept <= bound) return;
-      // Whole huge pages, and a little more than needed, so that not every release comes here.
+      // Whole huge pages, and a little more than needed, so that not every release gets here.
       const std::uint64_t excess = round_up(kept - bound + bound / 16, kHugePage);
       run = extents_.leave(static_cast<Page>(excess / page_bytes_));
     }
     const std::size_t bytes = std::size_t{run.pages} * page_bytes_;
     const bool dropped = file_.drop(address_of(run.first), bytes);
     const Hold hold(lock_);
-    if (!dropped) {  // it may hold memory still (locked by the program), so it stays kept
+    if (!dropped) {  // it may still hold memory (locked by the program), so it stays kept
       extents_.give(run.first);
       return;
     }
@@ -279,14 +281,15 @@ void Heap::trim() {
 
 // --- resizing ---------------------------------------------------------------------------------
 
-// What was asked for, not the extent: what nobody was told of need not be kept by resize().
+// Returns the requested bytes, not the extent's: resize() need not preserve bytes that the program
+// does not know of.
 std::size_t Heap::usable(const void* block) {
   const Hold hold(lock_);
   const Page first = extent_of(block);
   return first == kNoPage ? 0 : extents_.noted(first);
 }
 
-// In its place. Room of more than half is given back, a little is kept for the next time.
+// Resizes in place. An extent twice as long as needed is shortened; a smaller excess stays.
 bool Heap::resize_locked(Page first, std::size_t bytes) {
   const Page pages = pages_for(bytes, 1);
   const Page now = extents_.pages_of(first);
@@ -310,8 +313,8 @@ void* Heap::resize(void* block, std::size_t bytes) {
   return moved(block, bytes);
 }
 
-// A block that has grown will grow again, so it takes half as much again of memory that holds
-// nothing: that is address space alone until it is touched.
+// A block that has grown will grow again, so it gets half as much again of empty pages, which cost
+// only address space until they are touched.
 void* Heap::moved(void* block, std::size_t to) {
   constexpr std::size_t kMostRoom = 1U << 30U;
   Taken taken;
@@ -347,7 +350,7 @@ bool Heap::improve_one() {
   return true;
 }
 
-// Not more often than the coarse clock ticks: a look at memory that nobody touches is not free.
+// At most once a tick of the coarse clock, since checking untouched memory is not free.
 bool Heap::improve(unsigned chunks) {
   if (promotion_.idle()) return false;
   const std::uint64_t now = milliseconds();
@@ -368,7 +371,7 @@ Stats Heap::stats() {
   return stats;
 }
 
-// The lock is for programs that have isolated something, a few.
+// Takes the lock only if something is isolated, which is rare.
 bool Heap::reaches(std::uint64_t address, std::size_t bytes) {
   if (!file_.reaches(address, bytes)) return false;
   if (file_.isolated() == 0) [[likely]]

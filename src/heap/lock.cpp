@@ -9,11 +9,11 @@
 
 namespace mh::heap {
 
-// A futex is 32 bits: the half with the waiters' bit. Two owners may share a half; a thread then
-// sleeps although the owner has changed, and the next leave() wakes that thread all the same.
+// A futex is 32 bits: this is the half with the waiters' bit. Two owners may share a half; a thread
+// then sleeps although the owner has changed, and the next leave() wakes it all the same.
 std::uint32_t* Lock::half() { return reinterpret_cast<std::uint32_t*>(&word_); }
 
-// Who has waited takes the lock with the waiters' bit, because others may still wait.
+// A thread that has waited takes the lock with the waiters' bit set, because more threads may wait.
 bool Lock::wait(std::uint64_t me) {
   const KeepErrno keep;
   for (;;) {

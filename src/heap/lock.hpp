@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A lock that knows its owner: a thread that holds it already is told so, at any instruction.
+// A lock that knows its owner: enter() fails at once, at any instruction, if this thread holds the
+// lock.
 //
 // A signal handler may interrupt its own thread while that thread holds the lock, and a handler of
-// fork() may allocate while the lock is held for it. A lock that waited there would wait for ever.
-// One word holds the owner and whether others wait, so no instruction lies between taking the lock
-// and being its owner (a pthread mutex has such a gap). The owner's name is pthread_self(): unlike
-// the thread's number, the name stays the same in a fork()ed child.
+// fork() may allocate while its thread holds the lock. A plain lock would deadlock there. One word
+// holds both the owner and the waiters' bit, so no instruction lies between taking the lock and
+// being its owner (a pthread mutex has such a gap). The owner's name is pthread_self(), which,
+// unlike the thread's number, stays the same in a fork()ed child.
 #pragma once
 
 #include <pthread.h>
@@ -17,7 +18,7 @@ namespace mh::heap {
 
 class Lock {
  public:
-  // False: this thread holds the lock already, and leave() is not this caller's to call.
+  // False if this thread holds the lock already; the caller must not call leave() then.
   bool enter() {
     const std::uint64_t me = self();
     std::uint64_t seen = 0;
@@ -35,7 +36,7 @@ class Lock {
   }
 
  private:
-  static constexpr std::uint64_t kWaiters = 1;  // a bit that no address of a thread has
+  static constexpr std::uint64_t kWaiters = 1;  // this bit is clear in every pthread_self()
 
   static std::uint64_t self() { return static_cast<std::uint64_t>(::pthread_self()); }
   bool wait(std::uint64_t me);

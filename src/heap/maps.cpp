@@ -12,7 +12,7 @@ namespace {
 
 constinit char text[4096];
 
-// 16 or more: not a digit.
+// Returns 16 or more if the character is not a digit.
 unsigned digit(int character) {
   const auto value = static_cast<unsigned>(character);
   if (value - '0' < 10) return value - '0';
@@ -27,7 +27,7 @@ Maps::~Maps() {
   if (file_ >= 0) ::close(file_);
 }
 
-// The next character, -1: there is none.
+// Returns the next character, or -1 at the end.
 int Maps::get() {
   if (at_ == end_) {
     ssize_t got = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The mappings of this process, as the kernel tells them (/proc/self/maps), one after the other.
+// Reads the mappings of this process from /proc/self/maps, one after the other.
 //
-// Mappings may change while they are read: the kernel goes on at the address where it stopped. Not
-// thread-safe: all readers have one buffer in static memory, because stacks may be small.
+// Mappings may change meanwhile: the kernel goes on at the address where it stopped. Not
+// thread-safe: all readers share one buffer in static memory, because stacks may be small.
 #pragma once
 
 #include <cstddef>
@@ -26,9 +26,9 @@ class Maps {
   Maps& operator=(const Maps&) = delete;
   ~Maps();
 
-  // False: /proc is not there.
+  // False if /proc cannot be read.
   [[nodiscard]] bool readable() const { return file_ >= 0; }
-  // False: that was the last one.
+  // False at the end.
   bool next(Mapping& mapping);
 
  private:

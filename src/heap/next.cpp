@@ -19,7 +19,7 @@ constexpr const char* kCheckers[] = {
     "libhwasan",  "libubsan", "libclang_rt.",      "libefence", "libheaptrack",
     "libdmalloc", "libduma",  "libc_malloc_debug", "libmemkind"};
 
-// A function of Next, by its place in the structure.
+// A function of Next and its offset in the structure.
 struct Wanted {
   const char* name;
   std::size_t place;
@@ -46,10 +46,10 @@ struct Search {
   const void* self = mh_front().dynamic;
   bool passed_self = false;
   const char* first = nullptr;  // object that defines malloc, in the loader's order
-  const char* next = nullptr;   // ... behind us
+  const char* next = nullptr;   // ... behind this library
   bool checker = false;
-  void* found[kFunctions] = {};   // behind us
-  void* before[kFunctions] = {};  // before us: a library loaded late has nothing behind it
+  void* found[kFunctions] = {};   // behind this library
+  void* before[kFunctions] = {};  // before it: a library loaded late has no object behind it
 };
 
 bool is_checker(const char* file) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is behind us: each function of the malloc family, and of the others that we export, as the
-// next object in the loader's order defines it, which is what RTLD_NEXT means.
+// Finds the functions behind this library: each function of the malloc family, and the others that
+// it exports, as the next object in the loader's order defines it (the meaning of RTLD_NEXT).
 //
-// Found by reading symbol tables in memory (base/elf.h), not by dlsym(), which may allocate: we are
-// asked for memory before anything else has run.
+// Reads symbol tables in memory (base/elf.h). dlsym() may allocate, and the first allocation comes
+// before any other code has run.
 #pragma once
 
 #include <pthread.h>
@@ -33,9 +33,11 @@ struct Next {
   int (*set_stack)(pthread_attr_t*, void*, std::size_t);
 };
 
-// The C library has all of them but what says otherwise, and every program has the C library.
+// Finds every function. The C library defines all of them, except where noted, and every program
+// has the C library.
 void find_next(Next& next);
-// Whether the loader binds malloc to us and the next is the C library's; whether a checker is here.
+// Checks whether the loader binds malloc to this library and the C library's comes next, and
+// whether a memory checker is loaded.
 void look_around(Facts& facts);
 
 }  // namespace mh::heap

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // libmanyhands-heap.so: the malloc family as the program sees it.
 //
-// Small blocks, and all that the heap does not serve, are the next allocator's: a comparison and a
-// jump. A block is told by its address. Without MH_HEAP=on or auto this library is not in the
-// process at all. Nothing happens before the constructor but forwarding; there is no destructor. No
-// C++ run time: this library is mapped into every process of a job.
+// Small blocks, and all that the heap does not serve, go to the next allocator: a comparison and a
+// jump. The address of a block tells which allocator owns it. Without MH_HEAP=on or auto this
+// library is not loaded. Before the constructor it only forwards; there is no destructor. No C++
+// run time: this library is mapped into every process of a job.
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -46,8 +46,9 @@ void before_fork() { forking.prepare(); }
 void after_fork_in_parent() { forking.parent(); }
 void after_fork_in_child() { forking.child(); }
 
-// The first call of all, of those who register handlers of fork() among them. Ours are registered
-// now, before anybody else's: in the child they run first, in the parent they hold back the others.
+// Runs at the first call of any exported function, including registrations of fork() handlers. Our
+// handlers are registered first: in the child they run before all others, in the parent's prepare
+// phase after them.
 [[gnu::noinline]] void start_forwarding() {
   mh::heap::find_next(next);
   found_next.store(true, std::memory_order_release);
@@ -77,7 +78,7 @@ void* aligned(std::size_t alignment, std::size_t bytes) {
   return heap.allocate(bytes, alignment < kMallocAlignment ? kMallocAlignment : alignment, false);
 }
 
-// From our memory into the next allocator's, or the other way round.
+// Moves a block between this heap and the next allocator, in either direction.
 void* carry(void* from, std::size_t have, void* to, std::size_t want) {
   if (to == nullptr) return nullptr;
   std::memcpy(to, from, have < want ? have : want);
@@ -97,8 +98,8 @@ void* resize_ours(void* block, std::size_t bytes) {
   return carry(block, heap.usable(block), forward().malloc(bytes), bytes);
 }
 
-// A block that is large already stays where it is: it may have been refused before, and the C
-// library moves such blocks by their page tables.
+// A block that is large already stays with the next allocator: the heap may have refused it before,
+// and the C library moves such blocks by their page tables.
 void* resize_others(void* block, std::size_t bytes) {
   if (block != nullptr && bytes >= mh::heap::kThreshold) {
     const std::size_t have = forward().usable_size(block);
@@ -154,8 +155,8 @@ constexpr mh_heap_door kDoor = {
 
 MH_EXPORT const mh_heap_door* mh_heap_open_door() { return &kDoor; }
 
-// Asked for by a program that has opened this library to look: what is behind us in such a process
-// says nothing about the programs that will be run.
+// Called by a program that has opened this library only to ask. The objects behind the library in
+// that process say nothing about programs that will be run.
 MH_EXPORT int mh_heap_explain(const char* mode, const char** why) {
   const Verdict found = mh::heap::judge(mh::heap::mode_of(mode), mh::heap::gather());
   *why = mh::heap::explain(found);
@@ -231,11 +232,12 @@ MH_EXPORT std::size_t malloc_usable_size(void* block) {
   return heap.owns(block) ? heap.usable(block) : forward().usable_size(block);
 }
 
-// C23. Known to the C library from 2.43 on, whose own would not know our blocks.
+// C23. The C library has these from 2.43 on; its versions would not know this heap's blocks.
 MH_EXPORT void free_sized(void* block, std::size_t) { ::free(block); }
 MH_EXPORT void free_aligned_sized(void* block, std::size_t, std::size_t) { ::free(block); }
 
-// Advice whose meaning differs for shared memory: private memory that is not needed reads as zero.
+// Translates advice whose meaning differs for shared memory: private memory reads as zero after
+// MADV_DONTNEED.
 MH_EXPORT int madvise(void* address, std::size_t bytes, int advice) {
   if (!heap.touches(address, bytes)) return forward().madvise(address, bytes, advice);
   if (advice == MADV_FREE) advice = MADV_DONTNEED;
@@ -255,7 +257,7 @@ MH_EXPORT int __register_atfork(void (*prepare)(), void (*parent)(), void (*chil
 
 MH_EXPORT pid_t fork() { return forking.away_from_heap(forward().fork); }
 
-// Calls no handlers, so we do what ours do.
+// _Fork() calls no handlers, so this function does what ours do.
 MH_EXPORT pid_t _Fork() {
   if (forward().fork_alone == nullptr) {
     errno = ENOSYS;
@@ -269,7 +271,8 @@ MH_EXPORT pid_t _Fork() {
   });
 }
 
-// The C library writes in stacks that the program gives to threads, before any handler of fork().
+// The C library writes to stacks that the program gives to threads before any handler of fork()
+// runs.
 MH_EXPORT int pthread_attr_setstack(pthread_attr_t* attributes, void* stack, std::size_t bytes) {
   const int answer = forward().set_stack(attributes, stack, bytes);
   if (answer == 0) heap.isolate(stack, bytes);

@@ -61,7 +61,7 @@ bool Promotion::collapse(std::uint64_t address) {
     for (std::size_t i = 0; i < kHugePage / page; ++i) touched += here[i] & 1U;
   }
   const bool enough = touched >= kHugePage / page / 2;
-  // A refusal (no huge page is free) is no reason to ask again and again.
+  // A refusal (no huge page is free) is not retried.
   if (enough) ::madvise(memory, kHugePage, kMadvCollapse);
   return enough;
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Huge pages for memory that has been touched.
 //
-// Private memory gets huge pages at its first touch where transparent_hugepage/enabled says so, or
-// where the program has asked for them; shared memory usually never (shmem_enabled). Linux 6.1 and
-// later can be asked to collapse pages that are there, so the heap remembers ranges whose private
-// counterpart would have been huge, and somebody with time (an allocation, a wait) lets a few be
-// collapsed. A range of which less than half has been touched is left alone for the present. Not
-// thread-safe: next() and add() under the caller's lock; collapse() and idle() without it.
+// Private memory gets huge pages at first touch if transparent_hugepage/enabled says so or the
+// program has asked for them; shared memory usually never does (shmem_enabled). Linux 6.1 and later
+// collapse existing pages on request. The heap therefore remembers ranges whose private counterpart
+// would have been huge, and callers with time (an allocation, a wait) collapse a few. A range of
+// which less than half has been touched is skipped for the present. Not thread-safe: next() and
+// add() under the caller's lock; collapse() and idle() without it.
 #pragma once
 
 #include <atomic>
@@ -17,17 +17,17 @@ namespace mh::heap {
 
 class Promotion {
  public:
-  // The whole 2-MB pages of [address, address + bytes). What does not fit into the list any more is
-  // forgotten: huge pages are a matter of speed.
+  // Adds the whole 2-MB pages of [address, address + bytes). Drops ranges that do not fit into the
+  // list: huge pages only affect speed.
   void add(std::uint64_t address, std::uint64_t bytes);
-  // The next huge page to look at, 0: none now.
+  // Returns the next huge page to check, or 0 if there is none now.
   std::uint64_t next();
   // Whether next() has nothing at all. Relaxed: a hint.
   [[nodiscard]] bool idle() const { return count_.load(std::memory_order_relaxed) == 0; }
-  // What came of next(): untouched ones are looked at again, later.
+  // Records the result for a page from next(): untouched pages are checked again later.
   void settle(std::uint64_t address, bool untouched);
 
-  // Collapses the huge page at `address`. False: not enough of it has been touched.
+  // Collapses the huge page at `address`. False if too little of it has been touched.
   static bool collapse(std::uint64_t address);
 
  private:

@@ -22,8 +22,8 @@ bool one_thread() {
   return std::strstr(text, "\nThreads:\t1\n") != nullptr;
 }
 
-// Writes the pages of zero-filled memory that somebody has touched: /proc/self/pagemap has a word
-// for each page. False: it cannot be read, or there is no memory.
+// Writes the touched pages of zero-filled memory: /proc/self/pagemap has a word for each page.
+// False if it cannot be read or there is no memory.
 bool write_touched(File& file, int pagemap, std::uint64_t at, std::uint64_t end, std::size_t page) {
   std::uint64_t words[512];
   while (at < end) {
@@ -57,7 +57,7 @@ struct Search {
   std::size_t page = 0;
 };
 
-// The program itself comes first.
+// The program itself is the first object.
 int look_at_program(dl_phdr_info* info, std::size_t, void* data) {
   auto& search = *static_cast<Search*>(data);
   for (int i = 0; i < info->dlpi_phnum && search.count < kMaxStatics; ++i) {
@@ -72,13 +72,14 @@ int look_at_program(dl_phdr_info* info, std::size_t, void* data) {
 Movable movable(const dl_phdr_info& info, const ElfW(Phdr) & segment, std::size_t page) {
   if (segment.p_type != PT_LOAD || (segment.p_flags & PF_W) == 0) return {};
   std::uint64_t start = info.dlpi_addr + segment.p_vaddr;
-  // Pages at the ends are this segment's alone: segments share none, and brk begins behind.
+  // The pages at both ends belong to this segment alone: segments share none, and brk begins
+  // behind.
   const std::uint64_t end = (start + segment.p_memsz + page - 1) & ~(page - 1);
   std::uint64_t data = start + segment.p_filesz;
   for (int i = 0; i < info.dlpi_phnum; ++i) {
     const ElfW(Phdr)& other = info.dlpi_phdr[i];
     const std::uint64_t from = info.dlpi_addr + other.p_vaddr;
-    // The loader makes these read-only, but for the page in which they end.
+    // The loader makes these pages read-only, except the page in which they end.
     if (other.p_type == PT_GNU_RELRO && from >= start && from < end) {
       start = from + other.p_memsz;
     }

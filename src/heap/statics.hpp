@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Large static arrays of the program (.data and .bss; Fortran COMMON and module arrays) in the
-// file.
+// Moves large static arrays of the program (.data and .bss; Fortran COMMON and module arrays) into
+// the heap's file.
 //
-// They keep their addresses: what they hold is written into the file, which is then mapped in their
-// place. Only whole pages that stay writable, only of the program itself (not of its libraries),
-// only before main() and while there is one thread.
+// They keep their addresses: their contents are written into the file, which is then mapped in
+// their place. Only whole pages that stay writable, only of the program itself (not of its
+// libraries), only before main() and while there is one thread.
 #pragma once
 
 #include <link.h>
@@ -24,8 +24,8 @@ struct Movable {
 };
 Movable movable(const dl_phdr_info& info, const ElfW(Phdr) & segment, std::size_t page);
 
-// Moves what is large enough; the bytes moved. `ready` makes the file and is called if there is
-// any.
+// Moves all large enough segments and returns the bytes moved. Calls `ready`, which makes the file,
+// if there are any.
 std::uint64_t move_statics(File& file, bool (*ready)());
 
 }  // namespace mh::heap

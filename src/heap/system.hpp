@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the files of this room ask of the system in the same way, what headers of older C libraries
-// lack, and where in the address space the heap's mappings lie.
+// System calls and constants that the files of this directory share, definitions that older C
+// libraries lack, and the addresses of the heap's mappings.
 #pragma once
 
 #include <fcntl.h>
@@ -27,7 +27,7 @@ inline constexpr int kMapFixedNoReplace = MAP_FIXED_NOREPLACE;
 inline constexpr int kMapFixedNoReplace = 0x100000;  // Linux 4.17; older kernels take it as a hint
 #endif
 
-// Of each file of a heap.
+// Seals of every heap file.
 inline constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 inline void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }
@@ -39,8 +39,7 @@ inline std::uint64_t random_bits() {
   return known ? random : static_cast<std::uint64_t>(::getpid());
 }
 
-// Maps a part of a file at this address. False: something lies there, or the address space is
-// smaller.
+// Maps a part of a file at this address. False if the range is in use or outside the address space.
 inline bool map_at(std::uint64_t address, std::size_t bytes, int protection, int fd,
                    std::uint64_t offset) {
   void* got = ::mmap(pointer(address), bytes, protection, MAP_SHARED | kMapFixedNoReplace, fd,
@@ -50,7 +49,7 @@ inline bool map_at(std::uint64_t address, std::size_t bytes, int protection, int
   return false;
 }
 
-// What the program's errno was, given back at the end of a scope.
+// Restores the program's errno at the end of a scope.
 class KeepErrno {
  public:
   KeepErrno() = default;
@@ -62,7 +61,7 @@ class KeepErrno {
   int kept_ = errno;
 };
 
-// No signal is delivered to this thread in a scope: for steps that must not be interrupted.
+// Blocks all signals of this thread for a scope, for steps that must not be interrupted.
 class NoSignals {
  public:
   NoSignals() {
@@ -78,9 +77,9 @@ class NoSignals {
   sigset_t mask_;
 };
 
-// Far from all that the kernel places itself: programs and brk below 86 TB, stacks and mappings
-// below 128 TB. First the heap of this process, at a multiple of 1 GB; behind all that it may grow
-// to, the views of peers.
+// Addresses far from all that the kernel chooses: programs and brk lie below 86 TB, stacks and
+// mappings below 128 TB. This process's heap begins at a multiple of 1 GB; the views of peers lie
+// behind all that it may grow to.
 struct AddressPlan {
   std::uint64_t first_base;
   std::uint64_t bases;  // in steps of 1 GB

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One slot for each rank (system.hpp says where), of 32 GB for 1024 ranks and more for fewer. Its
-// view begins in its first quarter and may grow by half of it, so that the views of two ranks are
-// apart. What a slot does not hold is not viewed. Static spans lie in the first half of its last
-// quarter.
+// Each rank has a slot (system.hpp says at which addresses): 32 GB for 1024 ranks, more for fewer.
+// A view begins in the first quarter of its slot and may grow to half of the slot, so that the
+// views of two ranks stay apart. Anything that does not fit is not viewed. Static spans lie in the
+// first half of the last quarter.
 #include "heap/views.hpp"
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 namespace mh::heap {
 namespace {
 
-// Null: not at this address.
+// Returns nullptr if the address range is not free.
 std::byte* view_at(std::uint64_t address, const Span& span, int fd) {
   if (!map_at(address, span.bytes, PROT_READ, fd, span.address)) return nullptr;
   void* got = pointer(address);
@@ -87,7 +87,7 @@ void Views::map_statics(Peer& peer, std::uint64_t slot, int fd) const {
   }
 }
 
-// The peer's heap has grown: the view grows behind itself, which needs no descriptor.
+// Grows the view after the peer's heap has grown. mremap() needs no descriptor.
 void Views::extend(Peer& peer) const {
   const std::lock_guard lock(peer.extending);
   const std::uint64_t now = peer.mapped.load(std::memory_order_relaxed);
@@ -124,7 +124,8 @@ bool Views::allow_writing(Peer& peer) const {
     const StaticView& part = peer.parts[i];
     all = all && ::mprotect(part.view, part.span.bytes, PROT_READ | PROT_WRITE) == 0;
   }
-  // Release: who sees it may write. What is added later has the protection of what is there.
+  // Release: pairs with the acquire above; a thread that sees true may write. Pages added later
+  // inherit the protection.
   if (all) peer.writable.store(true, std::memory_order_release);
   return all;
 }

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The heaps of the node's other ranks, as this process sees them.
+// Maps the heaps of the node's other ranks into this process.
 //
-// A view is a mapping of a peer's heap at an address of our own choosing: far from all that the
-// kernel places, far from the next view (a stray pointer meets nothing), at random within its slot.
-// It is read-only until somebody says that it writes. Mapped when the peer is attached, extended
-// when an address beyond is asked for, never unmapped: an address that was given out stays good as
-// long as the process lives. No descriptor is kept. A fork()ed child has no views (its parent's
-// business), core dumps leave them out.
+// A view maps a peer's heap at an address that we choose: far from the kernel's own choices, far
+// from the next view (a stray pointer hits no memory), at random within its slot. Views are
+// read-only until to() is called. attach() maps a view, an access beyond its end extends it, and
+// nothing unmaps it: a returned address stays valid as long as the process lives. No descriptor is
+// kept. fork()ed children and core dumps have no views.
 //
-// What may be asked for is what the peer has said that it lies in its heap *now* (door.h, reaches):
-// a peer's freed memory reads as zero or as what comes after, never as a fault.
+// A caller may access only ranges that the peer has said to be in its heap *now* (door.h, reaches).
+// Memory that the peer frees reads as zero or as later contents, and never faults.
 #pragma once
 
 #include <atomic>
@@ -32,12 +31,13 @@ class Views {
   Views& operator=(const Views&) = delete;
   ~Views() = default;  // the mappings stay
 
-  // Maps the heap behind `fd`, once for each rank and before any other call for it. mismatch: it is
-  // not a heap of this build.
+  // Maps the heap behind `fd`, once for each rank and before any other call for it. `mismatch` if
+  // it is not a heap of this build.
   Status attach(std::uint32_t rank, Fd fd);
 
-  // The bytes [address, address + bytes) of that rank, here; nullptr: they are not within reach,
-  // and the caller takes another way. Any thread; some nanoseconds but for the first time.
+  // Returns the local address of the bytes [address, address + bytes) of that rank, or nullptr if
+  // they cannot be reached: the caller uses another protocol then. Any thread; takes some
+  // nanoseconds, except the first time.
   [[nodiscard]] const std::byte* at(std::uint32_t rank, std::uint64_t address,
                                     std::size_t bytes) const {
     const Peer& peer = peers_[rank];
@@ -49,7 +49,7 @@ class Views {
     }
     return elsewhere(rank, address, bytes);
   }
-  // The same, to write to.
+  // Like at(), for writing.
   [[nodiscard]] std::byte* to(std::uint32_t rank, std::uint64_t address, std::size_t bytes) const;
 
  private:
@@ -81,7 +81,7 @@ class Views {
   [[nodiscard]] std::uint64_t slot_of(std::uint32_t rank) const;
 
   std::uint64_t stride_;
-  // mutable: views are extended when they are looked at.
+  // mutable: const lookups extend views.
   mutable std::vector<Peer> peers_;
 };
 
