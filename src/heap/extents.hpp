@@ -29,8 +29,8 @@ inline constexpr Page kNoPage = UINT32_MAX;
 
 enum class ExtentState : std::uint8_t { none, used, kept, empty, leaving };
 
-// One tag for each page, zero at first. The tag of an extent's first page has all fields, that of
-// its last page has `pages` and `state`; the tags between are stale.
+// A tag for each page, zero at first. The tag of an extent's first page has all fields, that of its
+// last page has `pages` and `state`; the tags between are stale.
 struct Tag {
   Page pages;
   Page next, previous;  // in the bin; of used extents the number of note()

@@ -61,7 +61,7 @@ std::uint64_t Lender::end_of_loop(std::uint32_t rank, std::uint64_t now) {
   return seen.at + BriefOffer::ticks(offer);
 }
 
-// The end of the last offer of the rank that this lender may help, if after `worth`.
+// Returns the end of the last offer of the rank that this lender may help, if after `worth`.
 std::uint64_t Lender::end_of_offer(std::uint32_t rank, std::uint64_t now, std::uint64_t worth) {
   std::uint64_t last =
       std::max(end_of_loop(rank, now), offer_of(lendings(rank), WorkKind::internode));

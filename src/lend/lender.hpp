@@ -38,9 +38,9 @@ class Lender {
   Lender(const node::Node& node, std::size_t offset, VictimPolicy policy, LendFilter admitted,
          std::uint32_t core = 0);
 
-  // `before`: called when a rank has work, before the core goes there.
+  // Lends the core for a unit. `before` is called when a rank has work, before the hand-over.
   LendResult lend(const std::function<void()>& before = {});
-  // Lends the core to `owner`, whatever it offers.
+  // Lends the core to `owner`, whether it offers work or not.
   LendResult lend_to(std::uint32_t owner);
   // Takes the core back; a helper that still has it moves to its owner's core.
   void take_back();
@@ -50,7 +50,7 @@ class Lender {
  private:
   static constexpr std::uint32_t kNobody = ~0U;
 
-  // A brief offer, and when it was first seen.
+  // A brief offer, and the time at which it was first seen.
   struct SeenOffer {
     std::uint64_t offer = 0;
     std::uint64_t at = 0;

@@ -86,8 +86,8 @@ Pool::~Pool() {
   }
 }
 
-// The stack size if helpers' stacks take at most a sixteenth of a limited address space, else 0:
-// the program needs the space itself.
+// Returns the stack size if helpers' stacks take at most a sixteenth of a limited address space,
+// else 0: the program needs the space itself.
 std::size_t Pool::affordable_stack() const {
   constexpr std::size_t kPart = 16;
   rlimit limit{};
@@ -114,8 +114,8 @@ Status Pool::hire() {
   return {};
 }
 
-// Tried on a helper that no lender knows yet. The kernel removes the CPUs that a cpuset forbids
-// from a mask.
+// Tests a helper that no lender knows yet. The kernel removes the CPUs that a cpuset forbids from a
+// mask.
 bool Pool::may_roam(pthread_t helper) const {
   cpu_set_t all;
   CPU_ZERO(&all);
@@ -131,7 +131,7 @@ bool Pool::may_roam(pthread_t helper) const {
   return known && CPU_EQUAL(&allowed, &all);
 }
 
-// 0 bytes: the default stack size of the program's threads.
+// Makes a helper. A `stack` of 0 bytes stands for the default stack size of the program's threads.
 bool Pool::hire_one(Channel& channel, std::size_t stack) {
   using HelperStart = std::pair<Pool*, Channel*>;
   pthread_attr_t attributes;

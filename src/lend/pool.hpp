@@ -65,7 +65,7 @@ class Pool {
     if (open) offer(kind).store(ends, std::memory_order_relaxed);
     return open;
   }
-  // The same for work of a few microseconds, without reading the clock.
+  // Like expose(), for work of a few microseconds, without reading the clock.
   Status expose_briefly(WorkKind kind, LendableWork& work, std::uint64_t ticks) {
     const Status open = open_to_helpers(kind, work);
     if (open) {
@@ -86,7 +86,7 @@ class Pool {
   // start. No effect if the offer ends within `slack` of `ends`, since lenders watch it, or if that
   // process exposes no such work. Thread-safe.
   void suggest_end(std::uint32_t owner, WorkKind kind, std::uint64_t ends, std::uint64_t slack);
-  // Ends the offer: there is nothing left to start, and no lender shall come in vain.
+  // Ends the offer: nothing is left to start, so no lender should send a helper.
   void nothing_left(WorkKind kind) { offer(kind).store(0, std::memory_order_relaxed); }
 
   // Returns when no helper is inside the work, and none will come.
@@ -103,16 +103,14 @@ class Pool {
   [[nodiscard]] std::uint64_t given_back() const {
     return given_back_.load(std::memory_order_relaxed);
   }
-  // The address space allows stacks for the program's own code. Otherwise loops are not exposed;
-  // the same if such stacks cannot be made.
+  // True if the address space allows stacks for the program's own code. Otherwise, or if such
+  // stacks cannot be made, loops are not exposed.
   [[nodiscard]] bool has_stack_space() const { return affordable_stack() == stack_; }
-  // Helpers exist, and may run wherever a rank of the node may (cpusets). False until they are
-  // made.
+  // True if helpers exist and may run on every CPU that a rank of the node may use (cpusets).
   [[nodiscard]] bool helpers_roam() const { return roam_.load(std::memory_order_relaxed); }
-  // Helpers have been made.
+  // True once helpers have been made.
   [[nodiscard]] bool hired() const { return hired_.load(std::memory_order_acquire); }
-  // How often helpers could come to work of that kind. For the exposing thread, or after it has
-  // ended.
+  // The number of exposures of that kind. For the exposing thread, or after it has ended.
   [[nodiscard]] std::uint64_t exposures(WorkKind kind) const { return slot(kind).exposures; }
   // Units of that kind run by helpers so far.
   [[nodiscard]] std::uint64_t units(WorkKind kind) const {

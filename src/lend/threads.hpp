@@ -33,9 +33,8 @@ inline void futex_wake(std::atomic<std::uint32_t>& word, std::uint32_t sleepers 
   ::syscall(SYS_futex, &word, FUTEX_WAKE, sleepers, nullptr, nullptr, 0);
 }
 
-// Binds the thread (its kernel id) to this CPU. Returns false where a cpuset forbids it, and where
-// there is no such CPU or thread. Thread id 0 is refused, since the kernel would take the calling
-// thread.
+// Binds the thread (its kernel id) to this CPU. Returns false if a cpuset forbids it, or if there
+// is no such CPU or thread. Thread id 0 is refused, since the kernel would take the calling thread.
 inline bool bind_thread(std::int32_t thread, std::int32_t cpu) {
   if (thread <= 0 || cpu < 0 || cpu >= CPU_SETSIZE) return false;
   cpu_set_t set;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How long a lender gives its core away before it looks for its own message again.
 //
-// Each look costs the helper two hand-overs. Each message that comes while the core is away is
+// Each look costs the helper two hand-overs. A message that comes while the core is away is
 // answered late, by half a unit on average. With a message per time t of lending, the sum of both
 // costs is least for units of sqrt(2 t look). A lender therefore counts how often a wait was over
-// at the end of a whole unit. That is seldom the case where ranks wait for a rank whose loop they
-// help, since such a unit ends with the loop, and often where messages come from elsewhere. Pure
-// arithmetic on ticks. One object per lender; not thread-safe.
+// at the end of a whole unit. This is rare if ranks wait for a rank whose loop they help, since
+// such a unit ends with the loop; it is frequent if messages come from other ranks. Pure arithmetic
+// on ticks. One object per lender; not thread-safe.
 #pragma once
 
 #include <algorithm>

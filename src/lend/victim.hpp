@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Selects the rank that a lender helps (MPI Workshare, victim selection).
 //
-// A lender looks at all offers and takes the one with the highest value. The value depends on the
+// A lender reads all offers and takes the one with the highest value. The value depends on the
 // arguments and on a random number. Not thread-safe.
 #pragma once
 

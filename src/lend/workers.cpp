@@ -15,7 +15,7 @@
 namespace mh::lend {
 namespace {
 
-// Never displaces a thread of the program.
+// Makes sure that the worker never displaces a thread of the program.
 void use_idle_policy() {
   const sched_param none{};
   ::sched_setscheduler(0, SCHED_IDLE, &none);

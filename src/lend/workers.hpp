@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The other cores of a waiting rank, whose team of threads is idle, too.
+// Lends the other cores of a waiting rank, whose team of threads is idle, too.
 //
 // A *worker* is a thread of this rank that lends one core which belongs to this rank alone (the
 // workers of MPI Workshare, which give their whole team to others). It sleeps except between
@@ -39,9 +39,9 @@ class Workers {
   // Called when a thread of this rank waits and a rank has work. Cheap while the workers are awake.
   // One thread at a time: the thread that lends for its rank.
   void start();
-  // Called when a thread of this rank ends its wait: no core is lent after it. Helpers on such
-  // cores move to their owners'. Thread-safe, also beside start(). Each thread that starts also
-  // stops, so nothing is lent after the last stop(); a thread that still waits starts again.
+  // Called when a thread of this rank ends its wait; afterwards no core is lent. Helpers on such
+  // cores move to their owners' cores. Thread-safe, also beside start(). Each thread that starts
+  // also stops, so nothing is lent after the last stop(); a thread that still waits starts again.
   void stop();
 
   // Units done on the workers' cores so far. Thread-safe.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Facts about what the operating system lets the ranks do with each other's memory.
+// Finds out which accesses to each other's memory the operating system allows the ranks.
 //
 // The only proof is a real read of a real peer: a permission check passes in some containers where
 // the read fails. The ranks compare these facts before they depend on reads.
@@ -27,8 +27,8 @@ struct AccessFacts {
 };
 AccessFacts read_access_facts();
 
-// For Yama scope 1. The nearest process that all of `pids` descend from; it may itself be in
-// `pids`. 0: unknown.
+// For Yama scope 1. Returns the nearest process that all of `pids` descend from; it may itself be
+// in `pids`. 0: unknown.
 pid_t common_ancestor(std::span<const pid_t> pids);
 
 // For Yama scope 1; every rank calls it. Permits all descendants of the ranks' common ancestor to

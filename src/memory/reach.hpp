@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The way from this process to the bytes of a view. Callers of copy() need not know the way.
+// Finds how this process can access the bytes of a view, and copies them. Callers of copy() need
+// not know the path.
 //
 //   own      memory of this process: its address
 //   mapped   the heap of a peer, which this process maps (heap/views.hpp): an address here
 //   kernel   process_vm_readv and process_vm_writev (view.hpp)
 //
-// Each view gets its way anew, in a few nanoseconds: one buffer of a message may lie in a heap and
-// the other on a stack. If no way exists, the copy is refused, and the caller uses a pipeline
-// (p2p/pipeline.hpp) or the MPI library.
+// The path is found anew for each view, in a few nanoseconds: one buffer of a message may lie in a
+// heap and the other on a stack. If there is no path, the copy is refused, and the caller uses a
+// pipeline (p2p/pipeline.hpp) or the MPI library.
 //
-// Threads: any, after all attach(). Limits: ranks of a node. If a peer's fork() takes its heap away
-// from the views during a copy (heap/file.hpp, retired), the kernel copies again.
+// Threads: any, after all attach(). Limits: ranks of a node. If a peer's heap is retired at fork()
+// during a copy (heap/file.hpp), the kernel copies again.
 #pragma once
 
 #include <cstddef>
@@ -42,8 +43,8 @@ class Reach {
   [[nodiscard]] bool is_own(const View& view) const {
     return view.pid == pid_ && (!views_ || view.rank == me_);
   }
-  // The address at which this process can load (here) or load and store (to_here) all of these
-  // bytes; null: there is none.
+  // Returns the address at which this process can load (here) or load and store (to_here) all of
+  // these bytes, or nullptr.
   [[nodiscard]] const std::byte* here(const View& view, std::size_t bytes) const {
     if (is_own(view)) return reinterpret_cast<const std::byte*>(view.address);
     return views_ ? views_->at(view.rank, view.address, bytes) : nullptr;
@@ -53,7 +54,7 @@ class Reach {
     return views_ ? views_->to(view.rank, view.address, bytes) : nullptr;
   }
 
-  // Copies by the cheapest way: a single move if this process has both addresses, a single copy by
+  // Copies by the cheapest path: a single move if this process has both addresses, a single copy by
   // the kernel if it has one, two copies through `scratch` if it has neither. `home`: the cache
   // level expected to hold the whole message. Any thread; takes no lock, does not allocate. On
   // failure any prefix may have been written.

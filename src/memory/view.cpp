@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The kernel moves at most 2 GiB minus a page per call and may stop early, for example at an
-// unmapped page; the next call then gives the reason. Each transfer therefore loops until all bytes
-// are moved or a call moves none.
+// Implements the copies of view.hpp. The kernel moves at most 2 GiB minus a page per call and may
+// stop early, for example at an unmapped page; the next call then gives the reason. Each transfer
+// therefore loops until all bytes are moved or a call moves none.
 #include "memory/view.hpp"
 
 #include <cerrno>
@@ -12,7 +12,7 @@ namespace {
 using VmCall = ssize_t (*)(pid_t, const iovec*, unsigned long, const iovec*, unsigned long,
                            unsigned long);
 
-// An address of another process is a number here and a pointer there.
+// The address is a number in a View and a pointer in an iovec.
 void* remote_pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }
 
 Status transfer_bytes(VmCall call, void* local, const View& remote, std::size_t bytes) {

@@ -31,7 +31,7 @@ constexpr std::size_t stride_for(std::size_t area_bytes) {
   return sizeof(RankRecord) + round_up_to_line(area_bytes);
 }
 
-// True if the header and the caller's arguments describe `memory`.
+// True if the header and the caller's arguments match `memory`.
 bool describes_segment(const SegmentHeader& header, std::size_t bytes, std::uint32_t me,
                        std::uint32_t ranks) {
   return header.magic == kSegmentMagic && header.layout == kLayout && header.ranks == ranks &&

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A rank's handle on its node: the header, the rank records and the areas of the upper rooms in the
-// segment. Private to its process; does not own the mapping.
+// A rank's handle on its node: the header, the rank records and the areas of the upper components
+// in the segment. Private to its process; does not own the mapping.
 //
 // Layout of the segment: SegmentHeader, then for every rank a RankRecord followed by its *area*:
-// bytes that the upper rooms lay out, all zero until the rank writes them.
+// bytes that the upper components lay out, all zero until the rank writes them.
 //
-//   root:    Node::initialise(...) on the new segment          all others: attach the segment
-//   all:     node = Node::join(...)       own record and affinity are written
+//   root:    Node::initialise(...) on the new segment          other ranks: attach the segment
+//   all:     node = Node::join(...)       writes the own record and affinity
 //   all:     (construct own area), then a barrier of the caller
-//   all:     node.settle()                the records of all ranks are read; the node is complete
+//   all:     node.settle()                reads the records of all ranks; the node is complete
 //
 // Threads: after settle() any thread may use the node.
 #pragma once

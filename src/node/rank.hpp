@@ -2,7 +2,7 @@
 // The fixed part of the node segment: facts that the ranks of a node publish about themselves.
 //
 // Grouped by writer. The node's first rank writes the header before any rank attaches, except the
-// work board and the affinity. Each rank writes its own record. Upper rooms append their areas
+// work board and the affinity. Each rank writes its own record. Upper components append their areas
 // behind the records (node::Node gives every rank a stride of bytes).
 #pragma once
 
@@ -49,8 +49,8 @@ struct alignas(kCacheLine) RankRecord {
 static_assert(std::is_standard_layout_v<RankRecord>);
 static_assert(sizeof(RankRecord) == 3 * kCacheLine);
 
-// Announces that the calling thread may claim a chunk of a job of `owner`; the destructor takes the
-// announcement back. An intent begins before the claim, so every claimed chunk is announced by some
+// Announces that the calling thread may claim a chunk of a job of `owner`; the destructor withdraws
+// the announcement. An intent begins before the claim, so every claimed chunk is announced by some
 // rank. Limit: kClaimers at a time for a rank; a further intent is false, and its thread must claim
 // nothing.
 class ClaimIntent {

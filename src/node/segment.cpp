@@ -52,7 +52,8 @@ Status check_memory(std::size_t bytes) {
   return {};
 }
 
-// posix_fallocate() would write the file byte by byte where the kernel lacks fallocate().
+// fallocate() and not posix_fallocate(), which writes the file byte by byte if the kernel lacks
+// fallocate().
 Status allocate_memory(int fd, std::size_t bytes) {
   if (const Status memory = check_memory(bytes); !memory) return memory;
   if (const Status limit = check_file_size_limit(bytes); !limit) return limit;
@@ -137,7 +138,7 @@ union ControlSpace {
   char bytes[CMSG_SPACE(sizeof(int))];
 };
 
-// The payload of a message: the rank that gives the file descriptor, or a value below.
+// The payload of a message: the rank that sends the file descriptor, or a value below.
 constexpr std::uint32_t kOfRoot = UINT32_MAX - 1;
 constexpr std::uint32_t kNoMore = UINT32_MAX;
 
@@ -148,8 +149,8 @@ msghdr message_for(iovec& payload) {
   return message;
 }
 
-// `fd` is -1 for none. The payload fits into a fresh socket's buffer; if the buffer is full, the
-// call waits.
+// Sends a descriptor; `fd` is -1 for none. The payload fits into a fresh socket's buffer; if the
+// buffer is full, the call waits.
 Status send_fd(int socket, std::uint32_t rank, int fd, SteadyClock::time_point deadline) {
   iovec payload{&rank, sizeof rank};
   ControlSpace space{};
@@ -176,7 +177,7 @@ struct ReceivedFd {
   Fd fd;  // may be invalid
 };
 
-// refused: the peer has closed the connection.
+// Receives a descriptor. refused: the peer has closed the connection.
 Result<ReceivedFd> receive_fd(int socket, SteadyClock::time_point deadline) {
   if (const Status ready = wait_for(socket, POLLIN, deadline); !ready) return ready;
   ReceivedFd received;
@@ -201,7 +202,8 @@ Result<ReceivedFd> receive_fd(int socket, SteadyClock::time_point deadline) {
   return received;
 }
 
-// A full backlog shows as EAGAIN: the root is slower than its peers, so the call tries again.
+// Connects. A full backlog shows as EAGAIN: the root is slower than its peers, so the call tries
+// again.
 Status connect_until(int socket, const SocketAddress& address, SteadyClock::time_point deadline) {
   constexpr timespec kPause{0, 1'000'000};
   for (;;) {
@@ -255,7 +257,7 @@ Result<Door> Door::open() {
   return Door(std::move(*socket), *name);
 }
 
-// The next connection by a process of this user.
+// Accepts the next connection by a process of this user.
 Result<Fd> Door::next_peer(SteadyClock::time_point deadline) {
   for (;;) {
     if (const Status ready = wait_for(listener_.get(), POLLIN, deadline); !ready) return ready;
@@ -296,8 +298,8 @@ Result<Fd> Door::fetch(const DoorName& name, Milliseconds timeout) {
   return std::move(received->fd);
 }
 
-// The root keeps all descriptors until every rank has sent its own. It then serves one rank after
-// the other. Each rank closes its socket when it has everything, so few descriptors are in flight.
+// The root collects the descriptors of every rank first. It then serves one rank after another.
+// Each rank closes its socket when it has everything, so few descriptors are in flight.
 Status Door::exchange(std::uint32_t me, std::uint32_t ranks, int fd, const TakeFd& take,
                       Milliseconds timeout) {
   const auto deadline = SteadyClock::now() + timeout;

@@ -63,26 +63,26 @@ class Door {
  public:
   using Milliseconds = std::chrono::milliseconds;
 
-  // Root. From now on fetch(name()) can connect.
+  // Root only. From now on fetch(name()) can connect.
   static Result<Door> open();
   [[nodiscard]] const DoorName& name() const { return name_; }
 
-  // Root. Gives `fd` to `peers` processes of the same effective user; other users are refused and
-  // not counted. gone: some peers have not come within `timeout`.
+  // Root only. Sends `fd` to `peers` processes of the same effective user; other users are refused
+  // and not counted. gone: some peers have not come within `timeout`.
   Status hand_over(int peers, int fd, Milliseconds timeout);
 
-  // The others. The file descriptor is close-on-exec. Only a root of the same effective user is
-  // accepted.
+  // Called by the other ranks. The file descriptor is close-on-exec. Only a root of the same
+  // effective user is accepted.
   static Result<Fd> fetch(const DoorName& name, Milliseconds timeout);
 
-  // Each rank of a node gives all others a file descriptor, or none (-1). `take` is called once for
-  // each other rank that gave a descriptor, and may keep or close it. Only the root holds all at
-  // once.
+  // In an exchange, each rank sends all other ranks a file descriptor, or none (-1). `take` is
+  // called once for each other rank that sent a descriptor, and may keep or close it. Only the root
+  // holds all at the same time.
   using TakeFd = std::function<void(std::uint32_t rank, Fd fd)>;
-  // Root; `me` is its rank. gone: some ranks have not come within `timeout`.
+  // Root only; `me` is its rank. gone: some ranks have not come within `timeout`.
   Status exchange(std::uint32_t me, std::uint32_t ranks, int fd, const TakeFd& take,
                   Milliseconds timeout);
-  // The others.
+  // Called by the other ranks.
   static Status exchange_with(const DoorName& name, std::uint32_t me, int fd, const TakeFd& take,
                               Milliseconds timeout);
 

@@ -52,7 +52,7 @@ void map_numa(hwloc_topology_t machine, Topology& topology) {
   topology.numa_nodes = std::max<std::uint16_t>(number, 1);
 }
 
-// If the level has several caches, the first one counts.
+// Returns the size of the last cache. If the level has several caches, the first one counts.
 std::size_t last_cache(hwloc_topology_t machine) {
   for (const hwloc_obj_type_t level : {HWLOC_OBJ_L4CACHE, HWLOC_OBJ_L3CACHE, HWLOC_OBJ_L2CACHE}) {
     const hwloc_obj_t cache = hwloc_get_obj_by_type(machine, level, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Counts of what a rank did, in its area of the node segment. A count costs a plain load, add and
-// store on a cache line of the rank's own.
+// Counts the operations of a rank, in its area of the node segment. A count costs a plain load, add
+// and store on a cache line of the rank's own.
 //
 // Each count has one writer, its rank, and any readers (the summary, `mh top`). If several threads
 // of a rank count at the same time, an addition may be lost; results never depend on a count.
@@ -61,7 +61,7 @@ struct alignas(kCacheLine) Counters {
   Counter lent_ticks;                        // in waits: a helper of another rank had the core
   Counter lent_units;
 
-  // Written by this rank's helpers on lent cores, several threads.
+  // Written by several threads: this rank's helpers on lent cores.
   alignas(kCacheLine) Counter lent_chunks;
   Counter lent_bytes;
 
@@ -73,8 +73,8 @@ struct alignas(kCacheLine) Counters {
 static_assert(std::is_standard_layout_v<Counters>);
 static_assert(sizeof(Counters) == 5 * kCacheLine);
 
-// helped[victim]: bytes that this rank copied as a thief in jobs of that rank. The same rule for
-// writers.
+// helped[victim]: bytes that this rank copied as a thief in jobs of that rank. The writers are
+// those of Counters.
 using HelpedRow = std::span<Counter>;
 constexpr std::size_t helped_row_bytes(std::uint32_t ranks) {
   return (ranks * sizeof(Counter) + kCacheLine - 1) / kCacheLine * kCacheLine;

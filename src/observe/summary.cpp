@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kTopPairs = 5;
 constexpr std::size_t kMostLines = 20;
 
-// Why a region is not shared, and what to change. For a terminal of 80 columns.
+// The reason why a region is not shared, and the change to make. For a terminal of 80 columns.
 struct ObstacleText {
   std::string_view key;
   std::string_view words;
@@ -175,7 +175,7 @@ void add_loops(Lines& lines, const Totals& sum) {
 
 // ---- Regions that are not shared ----------------------------------------------------------------
 
-// A region, over all ranks.
+// A region, merged over all ranks.
 struct MergedRegion {
   UnsharedRegion most;  // of the rank that spends the largest part of its run there
   double seconds;       // of all ranks
@@ -186,7 +186,7 @@ bool is_same(const UnsharedRegion& a, const UnsharedRegion& b) {
   return std::string_view(a.at) == b.at && std::string_view(a.name) == b.name;
 }
 
-// Sorted by the part of a run, the largest first.
+// Returns the regions, sorted by their part of a run, the largest first.
 std::vector<MergedRegion> merge_regions(std::span<const UnsharedRegion> left_out) {
   std::vector<MergedRegion> all;
   for (const UnsharedRegion& region : left_out) {
@@ -338,7 +338,7 @@ nlohmann::ordered_json to_json(const Totals& sum) {
   return json;
 }
 
-// Joins the lines of an advice.
+// Joins the lines of a piece of advice.
 std::string in_one_line(std::string_view text) {
   std::string line(text);
   std::replace(line.begin(), line.end(), '\n', ' ');

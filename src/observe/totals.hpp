@@ -15,7 +15,7 @@
 
 namespace mh::observe {
 
-// Parallel loops whose iterations other ranks may do, and loops whose iterations they may not.
+// Parallel loops whose iterations other ranks may do, and parallel loops that are not shared.
 inline constexpr std::size_t kObstacles = 11;
 struct Loops {
   std::uint64_t regions_shared;

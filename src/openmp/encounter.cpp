@@ -17,8 +17,8 @@ namespace {
 
 constinit thread_local bool t_is_root = false;
 
-// The calling thread is in a region of the run time. A thread that was once seen outside of all
-// regions is not a thread of the run time, and is in no region but those that it has encountered.
+// True if the calling thread is in a region of the run time. A thread that was once seen outside of
+// all regions is not a thread of the run time, and is only in the regions that it has encountered.
 // Limit: a region that the thread entered before its calls were rebound is not seen.
 bool is_nested() {
   if (depth != 0) return true;
@@ -91,7 +91,7 @@ unsigned team_now() {
   return most > 1 ? static_cast<unsigned>(most) : 1;
 }
 
-// Only outside of all regions: inside, each task has its own number.
+// Call only outside of all regions: inside, each task has its own number.
 unsigned usual_team() {
   if (t_usual_team.stands_for == 0) [[unlikely]] {
     t_usual_team = {.threads = team_now(), .stands_for = UsualTeam::kAskEvery};
@@ -120,7 +120,7 @@ bool is_unseen(const Site& site) {
   if (found != Obstacle::none) decide_site(site, found);
 }
 
-// Null if the table is full.
+// Returns null if the table is full.
 Site* site_of(const Encounter& met) {
   Site* site = sites.find(met.code);
   if (site != nullptr && is_unseen(*site)) [[unlikely]]
@@ -128,8 +128,8 @@ Site* site_of(const Encounter& met) {
   return site;
 }
 
-// The site of a region that may be shared. Null inside another region, and for a requested team of
-// one (num_threads(1), a false if clause).
+// Returns the site of a region that may be shared; null inside another region, and for a requested
+// team of one (num_threads(1), a false if clause).
 Site* candidate_site(const Encounter& met) {
   if (current != nullptr || shared_region() == nullptr || shared_loops != SharedLoops::all)
     return nullptr;
@@ -159,7 +159,7 @@ struct WholeLoop {
   return true;
 }
 
-// Not done: the run time must execute the region, with a team of one.
+// If the result is not `done`, the run time must execute the region, with a team of one.
 [[gnu::always_inline]] inline EncounterResult run_marked(const Encounter& met,
                                                          const WholeLoop* whole) {
   if (current != nullptr || shared_region() == nullptr) return {.done = false};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A thread of the program encounters a parallel region or a loop: what happens is the same for all
+// Handles the encounter of a thread with a parallel region or a loop, in the same way for all
 // OpenMP run times. The entry points (gomp.cpp, kmpc.cpp) translate.
 //
 // A region is shared if its directive is marked (marker.hpp), or if every call into the run time is
@@ -32,7 +32,7 @@ struct Encounter {
   const char* source = nullptr;  // see names.hpp
 };
 
-// Not done: the caller lets the run time execute the region, inside a Nested.
+// If `done` is false, the caller lets the run time execute the region, inside a Nested.
 struct EncounterResult {
   bool done;
   Site* timed = nullptr;  // if not done: the site whose time is to be measured
@@ -69,8 +69,8 @@ class Nested {
   Stopwatch stopwatch_;
 };
 
-// The calling thread begins a loop in its region. `unspecified`: the iterations cannot be handed
-// out in any order. Returns true if the loop is the shared one; it is open then.
+// Begins a loop of the calling thread's region. `unspecified`: the iterations cannot be handed out
+// in any order. Returns true if the loop is the shared one; it is open then.
 bool begin_shared_loop(const Loop& loop, const LoopChunkRule& own, bool in_order);
 
 // Add our entry points for libgomp (gomp.cpp), for libomp (kmpc.cpp), and for omp_get_thread_num()
@@ -78,7 +78,7 @@ bool begin_shared_loop(const Loop& loop, const LoopChunkRule& own, bool in_order
 void add_gomp(std::vector<Binding>& table);
 void add_kmpc(std::vector<Binding>& table);
 void add_queries(std::vector<Binding>& table);
-// In a forked child, libomp numbers the only thread anew.
+// Called in a forked child: libomp numbers its only thread anew.
 void forget_number();
 
 }  // namespace mh::openmp

@@ -63,7 +63,7 @@ class Iterations {
     });
   }
 
-  // The same from the end.
+  // Like from_front(), from the end.
   IterationRange from_end(std::uint64_t most) {
     return claim(most, [](std::uint64_t word, const UnpackedWord& now, std::uint64_t units) {
       return UnitClaim{.units = {now.end - units, now.end}, .after = word - (units << kBits)};
@@ -91,13 +91,13 @@ class Iterations {
   // work.
   void leave() { word_.fetch_sub(kHelper, std::memory_order_release); }
 
-  // No helper is inside, and none can join.
+  // True if no helper is inside, and none can join.
   [[nodiscard]] bool is_settled() const {
     const UnpackedWord word = unpack(word_.load(std::memory_order_acquire));
     return word.helpers == 0 && !admits(word);
   }
 
-  // Helpers inside.
+  // The number of helpers inside.
   [[nodiscard]] std::uint64_t helpers() const {
     return unpack(word_.load(std::memory_order_acquire)).helpers;
   }

@@ -81,8 +81,8 @@ std::int32_t global_thread_num(SourceLocation* location) {
   return t_number;
 }
 
-// Pointers that are passed in registers behind a task's first two arguments. A task ignores those
-// that it does not take.
+// Number of pointers that are passed in registers behind a task's first two arguments. A task
+// ignores those that it has no parameter for.
 constexpr int kInRegisters = 4;
 
 struct ForkedRegion {
@@ -93,7 +93,7 @@ struct ForkedRegion {
   std::int32_t thread;  // libomp's number of the encountering thread, if known by a clause
 };
 
-// The run time's own function takes any number of pointers, and 4 ns.
+// Calls a task without the run time's own function, which takes any number of pointers, and 4 ns.
 void call_task(const ForkedRegion& fork, std::int32_t thread, std::int32_t number) {
   void** const with = fork.arguments;
   if (fork.count <= kInRegisters) {
@@ -204,7 +204,7 @@ void end_serialized_parallel(SourceLocation* location, std::int32_t thread) {
   end_set_aside();
 }
 
-// A region with an if clause in one call, with at most one argument.
+// A region with an if clause, in a single call with at most one argument.
 void fork_call_if(SourceLocation* location, std::int32_t count, Microtask task,
                   std::int32_t condition, void* argument) {
   if (condition == 0) {

@@ -33,7 +33,7 @@ class Lists {
   }
   [[nodiscard]] bool empty() const { return exclude_.empty() && only_.empty(); }
 
-  // A region of this name may be shared.
+  // True if a region of this name may be shared.
   bool admits(const RegionName& name) {
     const bool excluded = any(exclude_, 0, name);
     const bool named = any(only_, exclude_.size(), name);

@@ -61,7 +61,7 @@ const void* reference_in(std::uintptr_t low, std::size_t bytes, std::uintptr_t t
   return nullptr;
 }
 
-// An instruction of the same object that takes the address of `code`; null if there is none.
+// Returns an instruction of the same object that takes the address of `code`, or null.
 const void* referrer_of(const mh_object& object, const void* code) {
   constexpr unsigned kCode = PF_R | PF_X;
   const void* from = nullptr;

@@ -24,12 +24,12 @@ struct RegionName {
   [[nodiscard]] const std::string& shown() const { return function.empty() ? at : function; }
 };
 
-// `source`: the place that LLVM's run time is given, ";file;function;line;column;;", or null.
+// `source`: the source location that LLVM's run time gets, ";file;function;line;column;;", or null.
 RegionName name_of(const void* code, const char* source);
 
 // "void solver::S::step<double>(double*, int)" -> "solver::S::step".
 std::string short_name(std::string_view demangled);
-// The function from which a compiler has outlined this code; empty if the name does not tell.
+// The function from which a compiler has outlined this code; empty if the name does not contain it.
 std::string_view function_of(std::string_view outlined);
 
 }  // namespace mh::openmp

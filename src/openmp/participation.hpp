@@ -30,17 +30,17 @@ inline SharedRegion* shared_region() { return detail::region.load(std::memory_or
 
 // ---- The calling thread -------------------------------------------------------------------------
 
-// The thread takes part in a shared region, as owner or as helper.
+// True if the thread takes part in a shared region, as owner or as helper.
 inline bool in_region() {
   return current != nullptr && current->role != Participant::Role::watched;
 }
 inline bool is_helper() { return current != nullptr && current->role == Participant::Role::helper; }
-// The thread is in the shared loop. Further loops of the region belong to the owner's team: a
-// helper gets no iterations of them.
+// True if the thread is in the shared loop. Further loops of the region belong to the owner's team:
+// a helper gets no iterations of them.
 inline bool in_shared_loop() { return in_region() && current->loops == 1; }
 
-// The region of this thread makes a call that keeps it from being shared; the current execution is
-// completed. `none`: no effect.
+// Reports that the region of this thread makes a call that prevents sharing; the current execution
+// is completed. `none`: no effect.
 inline void report_obstacle(Obstacle what) {
   if (current == nullptr || what == Obstacle::none) return;
   if (current->marked) {
@@ -50,7 +50,7 @@ inline void report_obstacle(Obstacle what) {
   }
 }
 
-// The calling thread's team waits for all of its threads, by `together`; so do helpers.
+// Makes the calling thread's team wait for all of its threads, by `together`; helpers wait too.
 template <class Together>
 void meet_team(Together&& together) {
   if (!in_region()) return together();
@@ -65,8 +65,8 @@ void meet_team(Together&& together) {
 // knows the number, too, but LLVM's query takes a quarter of the cost of a shared loop.
 extern constinit thread_local std::uint32_t depth;
 
-// Between these calls the thread runs code outside of its region, in a region of the run time. Its
-// part in the region is set aside.
+// Begin and end code that the thread runs outside of its region, in a region of the run time. The
+// thread's part in its own region is set aside meanwhile.
 void begin_set_aside();
 void end_set_aside();
 

@@ -118,7 +118,7 @@ void add_import(const char* name, void** slot, void* data) {
   object.imports.emplace(reinterpret_cast<std::uintptr_t>(slot), import);
 }
 
-// The object that contains the code; without code if there is none.
+// Returns the object that contains the code, or one without code if there is none.
 LoadedObject object_with(const std::uint8_t* code) {
   constexpr unsigned kCode = PF_R | PF_X;
   LoadedObject object{.known = mh_object_at(code)};
@@ -174,7 +174,7 @@ class CodeWalk {
     }
   }
 
-  // The linker's stubs, a few instructions that jump through a slot, are followed to the slot.
+  // Follows the linker's stubs, a few instructions that jump through a slot, to the slot.
   bool follows_stub(std::uintptr_t to, std::span<const std::uint8_t> code) {
     const std::size_t first = to - reinterpret_cast<std::uintptr_t>(code.data());
     const auto here = code.subspan(first, std::min(kEntry, code.size() - first));

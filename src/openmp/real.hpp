@@ -39,7 +39,7 @@ struct Real {
   void (*set_num_threads_4)(const std::int32_t*);
   void (*set_num_threads_8)(const std::int64_t*);
 
-  // Called by us, and not replaced.
+  // Called by Manyhands, not replaced.
   int (*max_threads)();
   void (*get_schedule)(int*, int*);
 };

@@ -55,7 +55,7 @@ void* function_of_run_time(const char* name) {
   return reinterpret_cast<void*>(g_run_time.base + symbol->st_value);
 }
 
-// The function that calls of this name are to reach; null: no change.
+// Returns the function that calls of this name are to reach; null for no change.
 void* instead_of(const char* name) {
   const auto found = g_ours.find(name);
   if (found != g_ours.end()) return found->second;

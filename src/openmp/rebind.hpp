@@ -14,10 +14,10 @@
 
 namespace mh::openmp::rebind {
 
-// A loaded object imports this function.
+// True if a loaded object imports this function.
 bool is_imported(const char* name);
 
-// The process's run time has a function of this name.
+// True if the process's run time has a function of this name.
 bool is_of_run_time(const char* name);
 
 // Sets each binding's `real`, then rebinds. `unsupported` if no loaded object, or more than one, is

@@ -44,7 +44,7 @@ constinit thread_local Participant* part = nullptr;
 SharedRegion::SharedRegion(lend::Pool& pool)
     : pool_(pool), ticks_per_ns_(static_cast<float>(mh::ticks_per_ns())) {}
 
-// Ticks that the iterations take the owner's team.
+// Returns the ticks that the iterations take the owner's team.
 float SharedRegion::alone(float rate, std::uint64_t iterations) const {
   const float together = rate * as_float(iterations);
   return own_threads_ == 1 ? together : together / static_cast<float>(own_threads_);
@@ -118,7 +118,7 @@ void SharedRegion::open(const Loop& loop, const LoopChunkRule& own, bool in_orde
   if (current != nullptr) current->review_at = kNever;
 }
 
-// Called by the thread that opens the loop. A brief loop is taken as brief until its turn for a
+// Called by the thread that opens the loop. A brief loop counts as brief until its turn for a
 // review.
 void SharedRegion::estimate_loop() {
   LoopEstimate& seen = site_->estimate;
@@ -144,9 +144,9 @@ bool SharedRegion::may_be_joined() const {
 }
 
 // Called by the first thread, at its first chunk and at reviews. Decides whether helpers may come,
-// and how long the loop would take without them. On a known site the first chunk answers. Otherwise
-// the second chunk does: by then the first has shown the time of an iteration, and whether the loop
-// makes calls that a helper cannot.
+// and how long the loop would take without them. On a known site it decides at the first chunk,
+// otherwise at the second: by then the first has shown the time of an iteration, and whether the
+// loop makes calls that a helper cannot.
 void SharedRegion::review_loop(Participant& me) {
   const std::uint64_t before = me.done - me.size;
   if (brief_) {  // a team: with a team of one the loop would be offered already
@@ -200,9 +200,9 @@ void SharedRegion::await_helpers() {
   leaving_.store(false, std::memory_order_relaxed);
 }
 
-// The larger of the owner's recent time for an iteration and the last recorded one. Owner and
-// helpers work at different ends, and a helper that stays away costs more than one that comes in
-// vain.
+// Returns the larger of the owner's recent time for an iteration and the last recorded one. Owner
+// and helpers work at different ends, and a missing helper costs more than one that finds nothing
+// to do.
 float SharedRegion::rate_now(std::uint64_t now, std::uint64_t done) {
   const float known = rate();
   if (done == reviewed_done_) return known;
@@ -282,7 +282,7 @@ bool SharedRegion::unit(std::uint32_t helper, std::uint64_t deadline) noexcept {
 }
 
 // Takes part as a late member of the team. Returns true if the helper had to leave early and may
-// come again at once.
+// join again at once.
 bool SharedRegion::takes_part(std::uint32_t helper, std::uint64_t deadline) {
   Participant me{.role = Participant::Role::helper,
                  .site = site_,

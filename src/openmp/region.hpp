@@ -83,7 +83,8 @@ struct Participant {
   std::uint64_t size = 0;
   std::uint64_t done = 0;  // iterations claimed by this thread
 
-  // The thread is of the owner's team, in the shared loop, and has only to claim its next chunk.
+  // True if the thread is of the owner's team, in the shared loop, and has only to claim its next
+  // chunk.
   [[nodiscard]] bool goes_on() const { return done < review_at; }
 
   // Begins a loop that is not the shared one.
@@ -134,8 +135,8 @@ class SharedRegion final : public lend::LendableWork {
   // Withdraws the region from the pool. Precondition: no thread is in the region.
   void close() { pool_.withdraw(lend::WorkKind::loops); }
 
-  // Returns false if another thread is in the shared region. Otherwise the region is this thread's
-  // until leave().
+  // Enters the region for this thread until leave(). Returns false if another thread is in the
+  // shared region.
   bool enter(Site& site, Body body, void* data, std::uint32_t own_threads) {
     if (!entered_.raise()) return false;
     site_ = &site;
@@ -153,7 +154,7 @@ class SharedRegion final : public lend::LendableWork {
     stage_.store(Stage::closed, std::memory_order_relaxed);
     return true;
   }
-  // The owner has finished the body; returns when all helpers have.
+  // Called when the owner has finished the body; returns when all helpers have.
   void leave() {
     part_from_helpers();
     entered_.lower();
@@ -193,7 +194,7 @@ class SharedRegion final : public lend::LendableWork {
   IterationRange next(Participant& me) {
     return me.role == Participant::Role::owner ? next_of_owner(me) : next_of_helper(me);
   }
-  // The same, for a thread that goes_on().
+  // Like next(), for a thread that goes_on().
   IterationRange next_at_once(Participant& me);
   [[nodiscard]] const Loop& loop() const { return loop_; }
   [[nodiscard]] std::uint32_t own_threads() const { return own_threads_; }
@@ -227,8 +228,8 @@ class SharedRegion final : public lend::LendableWork {
   enum class Stage : std::uint32_t { closed, opening, open };
   static constexpr std::uint32_t kReviewEvery = 32;  // executions of a brief or short loop
 
-  // A member of the team must review at its first chunk. A team of one has offered a brief loop
-  // when it opened the loop; in another team, another thread may be opening it now.
+  // True if a member of the team must review at its first chunk. A team of one has offered a brief
+  // loop when it opened the loop; in a larger team, another thread may be opening it now.
   [[nodiscard]] bool looks_around(std::uint32_t number) const {
     return number == 0 && (own_threads_ > 1 || !brief_);
   }
@@ -254,7 +255,7 @@ class SharedRegion final : public lend::LendableWork {
   [[nodiscard]] bool is_brief() const;
   void offer_briefly();
   [[nodiscard]] float rate_now(std::uint64_t now, std::uint64_t done);
-  // At intervals an execution is reviewed although all is known.
+  // True if this execution is reviewed although all is known, which happens at intervals.
   [[nodiscard]] bool has_its_turn() const { return site_->estimate.executions % kReviewEvery == 0; }
   [[nodiscard]] bool teaches(const Participant& owner) const {
     if (!known_) return owner.done != 0;

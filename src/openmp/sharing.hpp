@@ -16,9 +16,9 @@ namespace mh::openmp {
 // Exposes the process's loops to the helpers of the pool from now on. `unsupported` if the process
 // has no OpenMP run time, or several; nothing is changed then.
 Status start_sharing(lend::Pool& pool, SharedLoops loops);
-// The program or one of its libraries has marked loops.
+// True if the program or one of its libraries has marked loops.
 bool has_marked_loops();
-// No region is in progress on the calling thread, so that its team is idle.
+// True if no region is in progress on the calling thread, so that its team is idle.
 bool team_is_idle();
 // Looks for objects loaded since the last call (extension modules). Cheap if there are none.
 void look_for_new_objects();

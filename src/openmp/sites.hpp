@@ -111,7 +111,7 @@ class Stopwatch {
   std::uint64_t begin_;
 };
 
-// `none` if the region's loops are shared, or if nothing is known.
+// Returns `none` if the region's loops are shared, or if nothing is known.
 inline Obstacle obstacle_of(const Site& site) {
   const SiteState state = site.state.load(std::memory_order_relaxed);
   if (state == SiteState::excluded) return site.obstacle.load(std::memory_order_relaxed);

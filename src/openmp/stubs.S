@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MH_STUBS entry points, 16 bytes apart. Each asks mh_openmp_noticed() where the call goes on
- * (stubs.hpp). */
+/* MH_STUBS entry points, 16 bytes apart. Each calls mh_openmp_noticed(), which returns the function
+ * to continue with (stubs.hpp). */
 #include "openmp/stubs.h"
 
         .text

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Calls of the run time that are neither replaced nor permitted. A stub notices the call, whatever
-// its arguments are, and passes it on to the run time unless its rule says otherwise (calls.hpp).
+// Intercepts calls of the run time that are neither replaced nor permitted. A stub notes the call,
+// whatever its arguments are, and passes it on to the run time unless its rule (calls.hpp) says
+// otherwise.
 //
 // A *stub* is an entry point with a number; it keeps all arguments. Limit: MH_STUBS different
 // functions; is_exhausted() tells that there were more.
@@ -10,10 +11,10 @@
 
 namespace mh::openmp::stubs {
 
-// The stub of the run time's function `real`; null if no stub is left. One thread.
+// Returns the stub of the run time's function `real`; null if no stub is left. One thread.
 void* stub_for_call(std::string_view name, void* real);
-// A function had no stub. Its calls are not noticed, so a region with unknown calls must not be
-// shared.
+// True if a function had no stub. Its calls are not noticed, so a region with unknown calls must
+// not be shared.
 bool is_exhausted();
 
 }  // namespace mh::openmp::stubs

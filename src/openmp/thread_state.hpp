@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The state of a thread that a loop body can see: rounding, flushing and traps of floating-point
-// numbers, the locale, errno. A helper adopts the state of the owner, and the floating-point
-// exceptions of its iterations are raised in the owner in the end. Each object belongs to one
-// thread.
+// numbers, the locale, errno. A helper adopts the owner's state; afterwards the owner raises the
+// floating-point exceptions of the helper's iterations. Each object belongs to one thread.
 //
 // Limit: all other state of a thread stays the helper's own (docs/openmp.md).
 #pragma once
@@ -38,7 +37,7 @@ class FloatingPoint {
     return (vector | x87) & kRaised;
   }
 
-  // Raises exceptions in the calling thread, without a trap.
+  // Sets exception flags in the calling thread, without a trap.
   static void raise(std::uint32_t exceptions) {
     std::uint32_t vector = 0;
     asm volatile("stmxcsr %0" : "=m"(vector));
@@ -64,7 +63,7 @@ struct ThreadState {
   }
 };
 
-// The calling thread has the state of another thread while this object lives.
+// Gives the calling thread the state of another thread while this object lives.
 class AdoptedThreadState {
  public:
   explicit AdoptedThreadState(const ThreadState& others)

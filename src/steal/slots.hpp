@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The jobs of a rank and the slots in use.
 //
-// JobSlots is a rank's part in the node segment: a thief that finds the rank on the work board
-// reads `open` and then only the jobs it names. SlotBits is the owner's private side: it hands out
-// free slots and maintains the hints `open` and the work board. A lost or stale hint costs help,
-// never a byte: the ticket of the job decides, and the owner finishes its job alone if no thief
-// comes. SlotKeeper opens jobs in JobSlots.
+// JobSlots is a rank's part in the node segment. A thief that finds the rank on the work board
+// reads `open`, and then only the jobs whose bits are set. SlotBits is the owner's private side: it
+// allocates slots and maintains the hints `open` and the work board. A lost or stale hint costs
+// help, never correctness: the ticket of the job decides, and the owner finishes its job alone if
+// no thief comes. SlotKeeper opens jobs in JobSlots.
 //
 // Threads: any thread of the owner; a job belongs to the thread that opened it.
 #pragma once
@@ -59,7 +59,8 @@ class SlotBits {
   SlotSet<32> used_;
 };
 
-// The ranks that may find a job: all that read the work board, or only those that the owner tells.
+// The ranks that may find a job: all that read the work board, or only those that the owner
+// notifies.
 enum class Audience : std::uint8_t { node, told };
 
 class SlotKeeper {

@@ -85,7 +85,7 @@ std::span<std::byte> Thief::scratch(std::span<std::byte> little) const {
   return scratch_ == nullptr ? little : std::span<std::byte>(scratch_.get(), kScratchBytes);
 }
 
-// By loads and stores of this process alone: the kernel cannot copy layouts.
+// Copies by loads and stores of this process alone: the kernel cannot copy layouts.
 Status Thief::copy_scattered(const CopySpec& work, const Shapes& shapes, const Chunk& chunk) {
   const auto begin = [](const memory::View& view, const layout::Compact& shape) {
     return view.at(static_cast<std::uint64_t>(shape.low));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The number of finished waits that may end now, for a rank with more threads than cores.
+// Limits how many finished waits end at a time, for a rank with more threads than cores.
 //
 // If a thread whose message has come shares a core with a running thread, and so do the two
 // partners in the other rank, each message costs two thread switches, some microseconds. A thread
@@ -37,9 +37,9 @@ class WaitAdmission {
     limits_ = limits;
   }
 
-  // True if threads are out: their waits have ended, and they have not come back. Ends after a
-  // while, because a thread that has exited never comes back. That while is longer than `alone`:
-  // the system may hand the core back to a server that has had less of it than others.
+  // True if threads are out: their waits have ended, and they have not come back. Becomes false
+  // after a while, because a thread that has exited never comes back. The while is longer than
+  // `alone`: the system may give the core back to a server that has had less of it than others.
   [[nodiscard]] bool has_threads_out(std::uint64_t now) const {
     return out_ != 0 && now - alone_since_ < limits_.patience;
   }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Election of a thread that polls for all waiting threads of a process, and the sleep of the
-// others.
+// Elects a thread that polls for all waiting threads of a process; the other threads sleep.
 //
-// The *server* is the thread that checks whether waits are over, its own and those of the others.
-// The others *sit*: each sleeps on the word of its own seat. The server wakes a particular thread,
-// and either tells it that its wait is over, or makes it the server when the server's own wait is
-// over.
+// The *server* is the thread that checks whether waits are over, its own and those of the other
+// threads. The others *sit*: each sleeps on the word of its own seat. The server wakes a particular
+// thread, and either tells it that its wait is over, or makes it the server when the server's own
+// wait is over.
 //
 //   waiter                                   server
 //   ------                                   ------
