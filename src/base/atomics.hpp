@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The policy that protocols between threads are templates over: atomics, two fences, and sleeping
-// on a word.
+// The policy parameter of thread protocols that are templates: atomics, two fences, and sleeping on
+// a word.
 //
 // `Machine` is the policy of shipped code. The tests compile the same headers with another policy,
 // which runs them through all interleavings with delayed stores (tests/unit/ult/checker.hpp).
@@ -37,7 +37,7 @@ struct Machine {
     ::syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, limit_ns == 0 ? nullptr : &limit,
               nullptr, 0);
   }
-  // `word` may be gone already: the system looks at its address only.
+  // Wakes a sleeper. `word` may be gone already: the system uses its address only.
   static void wake(const Atomic<std::uint32_t>* word) {
     ::syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
   }

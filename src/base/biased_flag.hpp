@@ -98,9 +98,10 @@ class BiasedFlag {
   alignas(kCacheLine) std::atomic<Thread> favoured_{nullptr};
   // Raised by the favoured thread. release: lower(); acquire: the raise() of any thread.
   std::atomic<bool> own_{false};
-  // Another thread has revoked the favour. Ordered against own_ by the fences on both sides.
+  // True once another thread has revoked the favour. Ordered against own_ by the fences on both
+  // sides.
   std::atomic<bool> revoked_;
-  // The revoking thread's fence has been passed. release: after the fence; acquire: later
+  // True once the revoking thread's fence has been passed. release: after the fence; acquire: later
   // raise_as_any().
   std::atomic<bool> settled_;
   // Raised by threads that are not favoured; they acquire and release by it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The length of a tick. Not every process may read the frequency of the time stamp counter, so the
-// counter is compared with the monotonic clock for two milliseconds.
+// Measures the length of a tick. Some processes may not read the frequency of the time stamp
+// counter, so the counter is compared with the monotonic clock for two milliseconds.
 #include "base/clock.hpp"
 
 #include <time.h>

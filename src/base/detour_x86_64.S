@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A call of any signature asks a C function where it continues, on x86-64.
+/* Redirects calls of any signature, on x86-64: a C function returns the address to continue at.
  *
  * r11 carries a number. Every argument register is saved around the C function: the six integer
  * registers, rax (al counts the vector registers of a variadic call), r10, and xmm0 to xmm7. The
- * upper halves of wider vectors are lost; no function of ours or of an OpenMP run time takes such
- * an argument. */
+ * upper halves of wider vectors are lost; no function of Manyhands or of an OpenMP run time takes
+ * such an argument. */
 
 .macro numbered slot, target
         movl    $\slot, %r11d

@@ -39,7 +39,7 @@ static int search_object(struct dl_phdr_info* info, size_t bytes, void* data) {
   return 0;
 }
 
-/* dladdr() walks all symbols of the object to find the nearest; this does not. */
+/* Unlike dladdr(), does not walk all symbols of the object. */
 struct mh_object mh_object_at(const void* address) {
   struct object_search search = {(uintptr_t)address, {0, NULL, "", NULL, 0}};
   if (address != NULL) dl_iterate_phdr(search_object, &search);
@@ -57,8 +57,8 @@ static const ElfW(Dyn) * entry_of(const struct mh_object* object, ElfW(Sxword) t
   return NULL;
 }
 
-/* glibc relocates these addresses in place, except where the dynamic section is read-only (the
- * vdso); an address below the base is still an offset. */
+/* Returns a table's address. glibc relocates these addresses in place, except where the dynamic
+ * section is read-only (the vdso); an address below the base is still an offset. */
 static const void* table_of(const struct mh_object* object, ElfW(Sxword) tag) {
   const ElfW(Dyn)* entry = entry_of(object, tag);
   if (entry == NULL) return NULL;

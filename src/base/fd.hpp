@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A file descriptor with one owner, closed when the owner goes.
+// A file descriptor with one owner, closed by the owner's destructor.
 #pragma once
 
 #include <unistd.h>

@@ -41,7 +41,8 @@ struct mh_idle_work {
 
 typedef const struct mh_idle_work* mh_idle_work_function(uint32_t version);
 
-/* NULL: the version differs, this process does not help, or it has made no MPI call yet. */
+/* Returns NULL if the version differs, this process does not help, or it has made no MPI call yet.
+ */
 const struct mh_idle_work* __mh_idle_work(uint32_t version);
 
 #ifdef __cplusplus

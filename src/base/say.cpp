@@ -11,7 +11,7 @@
 
 namespace mh {
 
-// Line breaks in the text become spaces.
+// Formats a line. Line breaks in the text become spaces.
 static std::string line_of(fmt::string_view format, fmt::format_args args) {
   std::string line = "manyhands: ";
   fmt::vformat_to(std::back_inserter(line), format, args);

@@ -54,7 +54,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
-// The parts come without surrounding blanks.
+// Splits a text. The parts have no surrounding blanks.
 std::vector<std::string_view> parts_of(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   for (std::size_t at = 0; at <= text.size();) {
@@ -214,7 +214,8 @@ std::string unknown_key(std::string_view key, std::string_view place) {
   return fmt::format("{}{} is not a setting, ignored; did you mean {}?", place, key, nearest->key);
 }
 
-// Assigns "key is text" from `place` ("" for the environment) to the settings, or adds a warning.
+// Assigns `key` the value `text`, or adds a warning. `place`: the source of the setting, "" for the
+// environment.
 void apply_setting(LoadedSettings& loaded, std::string_view key, std::string_view text,
                    std::string_view place) {
   // The preloaded heap (src/heap) reads this variable itself: it cannot parse a table.

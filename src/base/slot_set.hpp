@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The slots in use, out of a fixed number: a bit each. Any thread.
+// A set of slots in use, out of a fixed number: a bit each. Any thread.
 //
 // acquire: take() sets the bit; pairs with the release in give_back(), which clears it. The next
 // user of a slot sees everything that the last user did with it.

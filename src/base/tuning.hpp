@@ -25,13 +25,13 @@ inline constexpr double kLookForObjectsNs = 50e6;  // libraries loaded meanwhile
 // Short calls go straight to the library if their mean wait is below this: start + test costs 100
 // ns, less than 2 % of it. Measured: with 3 us, messages of 8 to 32 KB took 3 to 5 % longer.
 inline constexpr double kShortWaitNs = 6e3;
-// The same between collectives. An arrival barrier costs less than 2 % of it.
+// Like kShortWaitNs, between collectives. An arrival barrier costs less than 2 % of it.
 inline constexpr double kTightCollectivesNs = 10e3;
 
 // ---- Threads of a rank that wait together
 
-// After a rank's threads in collectives have outnumbered its cores, they wait in the library for so
-// long. To find out again may cost some time slices of the system, 3 to 4 ms each: 0.1 % of this.
+// After a rank's threads in collectives have outnumbered its cores, they wait in the library for
+// this long. Another trial may cost some time slices of the system, 3 to 4 ms each: 0.1 % of this.
 inline constexpr double kCrowdedNs = 10e9;
 
 // A thread polls for its own message this long before it sleeps: a few times the latency of a
@@ -39,22 +39,23 @@ inline constexpr double kCrowdedNs = 10e9;
 inline constexpr double kSitDownNs = 20e3;
 // Another thread may run if no running thread has come back to wait for this long.
 inline constexpr double kOneMoreThreadNs = 500e3;
-// The same, if the server has had its core to itself this long. A yield that takes longer than
-// kYieldNs went to another thread. Measured: a yield takes 0.3 us alone, 2 us with two switches.
+// Another thread may also run if the server has had its core to itself this long. A yield that
+// takes longer than kYieldNs went to another thread. Measured: a yield takes 0.3 us alone, 2 us
+// with two switches.
 inline constexpr double kCoreIsIdleNs = 20e3;
 inline constexpr double kYieldNs = 1.2e3;
 
 // ---- Messages
 
-// The sender pushes to a receiver that does not poll: not sooner than kFirstPushNs, because a
+// the same for buffers with gaps: a message to oneself
 // receiver that waits in MPI is faster (measured). Its attempts become as rare as kLastPushNs.
 inline constexpr double kFirstPushNs = 30e3;
 inline constexpr double kLastPushNs = 1e6;
-// An RTS header that was posted this long ago and is found nowhere is lost. Chosen: an RTS header
-// is in flight for microseconds.
+// An RTS header that was posted this long ago and is found in no receive is lost. Chosen: an RTS
+// header is in flight for microseconds.
 inline constexpr double kLostAfterNs = 200e6;
-// A rank looks this long for RTS headers addressed to it, before a call in which nothing can notify
-// it. Chosen: as above.
+// A rank searches this long for RTS headers addressed to it, before a call during which it cannot
+// be notified. Chosen: as above.
 inline constexpr double kSettleNs = 20e6;
 // An error handler of the program that runs this long may be waiting for a thread that waits for
 // the handler's end, so that thread continues. Chosen: handlers print and return.
@@ -81,7 +82,7 @@ inline constexpr double kEndIsLateNs = 12e3;
 // The rank at the late end must have at least this much left to do to be lent a core. Measured:
 // handing over a core and back takes 12 us; a lent core is away for 20 to 40 us.
 inline constexpr double kWorthLendingNs = 40e3;
-// The same for a third rank, whose caches hold none of the message.
+// Like kWorthLendingNs, for a third rank, whose caches hold none of the message.
 inline constexpr double kWorthInvitingNs = 150e3;
 
 // ---- Lent cores
@@ -102,7 +103,7 @@ inline constexpr double kAtOnceNs = 20e3;
 inline constexpr std::int64_t kLenderSleepNs = 5'000'000;
 // A helper that keeps the core's owner waiting this long is moved.
 inline constexpr double kReclaimAfterNs = 60e3;
-// Helpers and workers that no call has woken look around at this interval, in case a call was lost.
+// Helpers and workers that no call has woken poll at this interval, in case a call was lost.
 // Chosen.
 inline constexpr std::int64_t kParkedHelperNs = 1'000'000'000;
 inline constexpr std::int64_t kParkedWorkerNs = 10'000'000'000;
