@@ -26,7 +26,7 @@ constexpr std::size_t kPieceAbreast = 32U << 10U;
 constexpr std::size_t kLeastAbreast = 16U << 10U;
 constexpr std::size_t kMostAbreast = 64U << 10U;
 
-// Returns the number of bytes copied, from the beginning on.
+// Copies from the beginning on and returns the number of bytes copied.
 [[gnu::target("avx2")]] inline std::size_t copy_lanes(std::byte* to, const std::byte* from,
                                                       std::size_t bytes) {
   const std::size_t share = bytes / kCacheLine / kLanesAbreast;

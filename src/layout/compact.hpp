@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The offsets of all bytes of a message as plain data, from which another process can pack or
-// unpack them.
+// The offsets of all bytes of a message as plain data, so that another process can pack or unpack
+// them.
 //
 // Contiguous bytes and single grids (shape.hpp) have this form: vectors, subarrays, faces of boxes
 // and most else that programs send. Limit: lists of blocks do not.
@@ -25,11 +25,11 @@ struct Compact {
   [[nodiscard]] std::uint64_t reach() const { return static_cast<std::uint64_t>(high - low); }
 };
 
-// The form of `count` elements; empty if they are not a single grid.
+// Returns the form of `count` elements; empty if they are not a single grid.
 std::optional<Compact> compact_of(const Layout& layout, std::uint64_t count);
 Compact compact_of_bytes(std::uint64_t bytes);
 
-// A layout of which a single element is the whole message.
+// Returns a layout of which a single element is the whole message.
 LayoutPtr layout_of(const Compact& compact);
 
 // Caches the last layout: the next chunk probably belongs to the same message. For a single thread.

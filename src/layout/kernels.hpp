@@ -46,7 +46,7 @@ void move_rows_tiled(Address at, const BlockRows& rows, std::byte* stream, MoveR
   }
 }
 
-// For so few and short blocks only the simple loop pays.
+// True for blocks so few and short that only the simple loop pays.
 inline bool are_few(const BlockRows& rows) {
   return rows.block <= 64 && rows.rows * rows.length <= 8;
 }
@@ -246,12 +246,13 @@ class PackSink {
   [[nodiscard]] static constexpr bool full() { return false; }
 
  private:
-  // Lanes need wide registers and a long block; stores past the caches need neither.
+  // True if the fast loops pay: lanes need wide registers and a long block; stores past the caches
+  // need neither.
   [[nodiscard]] bool is_far(std::uint64_t block) const {
     if (home_ == CacheLevel::caches) return false;
     return kPack ? kHasWide && block >= far::kLeastRead : block >= far::kLeastWritten;
   }
-  // Decided by the mean length of the runs.
+  // True if the mean length of the runs is long enough.
   [[nodiscard]] bool are_far(const Runs& runs) const {
     return home_ == CacheLevel::memory && is_far(runs.bytes / runs.runs);
   }

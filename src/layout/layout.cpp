@@ -35,7 +35,7 @@ bool shift_bounds(LayoutBounds& bounds, std::int64_t by) {
   return fits_offset(lower) && fits_offset(upper);
 }
 
-// If either side has a marker, only markers count.
+// Extends bounds. If either side has a marker, only markers count.
 void unite_bounds(LayoutBounds& all, const LayoutBounds& more) {
   if (!more.any) return;
   if (!all.any) {
@@ -98,7 +98,8 @@ class Sequence {
   }
 
  private:
-  // Most blocks of a list are as long as the block before, and share its shape.
+  // Computes the shape and bounds of a block. Most blocks of a list are as long as the block
+  // before, and share its shape.
   Status prepare(std::int64_t length, const Layout& child) {
     Result<ShapePtr> node =
         repeat_shape(static_cast<std::uint64_t>(length), child.extent(), child.root().node);
@@ -119,7 +120,7 @@ class Sequence {
   LayoutBounds block_bounds_;
 };
 
-// hindexed and indexed; displacements count in units of `unit` bytes.
+// Implements hindexed and indexed; displacements count in units of `unit` bytes.
 Result<LayoutPtr> layout_of_list(Numbers lengths, Numbers displacements, std::int64_t unit,
                                  const Layout& child) {
   if (lengths.size() != displacements.size()) return bad_argument();
@@ -146,7 +147,7 @@ Result<LayoutPtr> part_of_array(PlacedShape part, std::int64_t bytes, const Layo
   return finish_layout(std::move(part), bounds);
 }
 
-// Dimension `i`, counted from the dimension whose elements are adjacent.
+// Returns the index of dimension `i`, counted from the dimension whose elements are adjacent.
 std::size_t from_fastest(std::size_t i, std::size_t dims, ArrayOrder order) {
   return order == ArrayOrder::c ? dims - 1 - i : i;
 }
@@ -168,8 +169,8 @@ std::int64_t block_length(const Distributed& dim) {
   return dim.size / dim.processes + (dim.size % dim.processes != 0 ? 1 : 0);
 }
 
-// The elements of a dimension that belong to process `coordinate`: full blocks at a stride, then
-// the partial block.
+// Returns the elements of a dimension that belong to process `coordinate`: full blocks at a stride,
+// then the partial block.
 Result<PlacedShape> distribute_dimension(const Distributed& dim, std::int64_t coordinate,
                                          std::int64_t stride, const PlacedShape& element) {
   const std::int64_t length = block_length(dim);

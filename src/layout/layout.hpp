@@ -90,7 +90,7 @@ struct Distributed {
   std::int64_t argument;  // elements per block, or kDefaultArgument
   std::int64_t processes;
 };
-// The part of process `rank`. Processes are numbered in C order, whatever `order` is.
+// Returns the part of process `rank`. Processes are numbered in C order, whatever `order` is.
 Result<LayoutPtr> darray(std::int64_t rank, std::span<const Distributed> dims, ArrayOrder order,
                          const Layout& child);
 

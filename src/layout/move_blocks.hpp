@@ -17,7 +17,7 @@
 
 namespace mh::layout::detail {
 
-// Calls `with` for the number as a compile-time constant if it is in kNumbers. False: it is not.
+// Calls `with` for the number as a compile-time constant if it is in kNumbers; else returns false.
 template <std::size_t... kNumbers, class With>
 inline bool with_constant(std::size_t number, With&& with) {
   return ((number == kNumbers && (with(std::integral_constant<std::size_t, kNumbers>{}), true)) ||
@@ -81,7 +81,7 @@ inline void move_short(std::byte* memory, std::byte* stream, std::size_t bytes) 
   if (bytes == 1) *(kPack ? stream : memory) = *(kPack ? memory : stream);
 }
 
-// `move` moves a single block.
+// Moves a row of blocks; `move` moves a single block.
 template <class Move>
 inline void move_row_by(BlockRow row, Move&& move) {
   constexpr std::uint64_t kUnroll = 4;

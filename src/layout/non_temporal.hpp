@@ -61,7 +61,7 @@ inline bool are_lines(Address at, const BlockRows& rows) {
   return all % kLine == 0;
 }
 
-// False: nothing was moved, because such rows gain nothing.
+// Returns false, and moves nothing, if such rows gain nothing.
 inline bool write_rows(Address at, const BlockRows& rows, const std::byte* stream) {
   if (rows.block < kLeastWritten && !are_lines(at, rows)) return false;
   for (std::uint64_t i = 0; i < rows.rows; ++i) {
@@ -109,7 +109,7 @@ inline void ask_for(Address line) {
 // Half a line: a single register where the processor has wide registers.
 using HalfLine [[gnu::vector_size(32)]] = unsigned char;
 
-// A block of each lane.
+// Reads a block of each lane.
 [[gnu::target("avx2")]] inline void read_abreast(Address at, std::byte* stream, std::uint64_t block,
                                                  LaneDistance apart, PrefetchDistance ahead) {
   std::uint64_t done = 0;
@@ -135,7 +135,7 @@ using HalfLine [[gnu::vector_size(32)]] = unsigned char;
   }
 }
 
-// A contiguous stretch; the lanes are its quarters.
+// Reads contiguous bytes; the lanes are their quarters.
 inline void read_lanes(std::byte* to, const std::byte* from, std::size_t bytes) {
   const auto at = reinterpret_cast<Address>(from);
   const std::uint64_t lane = bytes / kLanes / kLine * kLine;
@@ -160,8 +160,8 @@ inline void read_row(BlockRow row, std::uint64_t block) {
   }
 }
 
-// Moves by rows, or by columns if a row has too few blocks for the lanes. False: nothing was moved,
-// because such rows gain nothing.
+// Moves by rows, or by columns if a row has too few blocks for the lanes. Returns false, and moves
+// nothing, if such rows gain nothing.
 inline bool read_rows(Address at, const BlockRows& rows, std::byte* stream) {
   const std::uint64_t row_bytes = rows.length * rows.block;
   if (rows.block >= kLine && row_bytes >= kLeastRead) {

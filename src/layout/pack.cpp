@@ -96,7 +96,7 @@ std::uint64_t move_range(const Elements& elements, StreamRange range, std::byte*
   return range.end - range.begin;
 }
 
-// The first byte of the stream if the stream lies in memory unchanged; else null.
+// Returns the first byte of the stream if the stream lies in memory unchanged; else null.
 const std::byte* stream_in_memory(const Elements& elements) {
   const Layout& layout = *elements.layout;
   const ShapeNode* node = layout.root().node.get();
@@ -112,7 +112,7 @@ constexpr std::uint64_t kLongBlock = 2048;
 
 bool has_long_blocks(const Layout& layout) { return layout.size() / kLongBlock >= layout.blocks(); }
 
-// Each block of the source is a piece of the stream.
+// Copies the blocks of the source, each of which is a piece of the stream.
 std::uint64_t copy_blocks(const Elements& to, const Elements& from, StreamRange range) {
   std::array<iovec, 16> room;
   for (std::uint64_t at = range.begin; at < range.end;) {
@@ -124,8 +124,8 @@ std::uint64_t copy_blocks(const Elements& to, const Elements& from, StreamRange 
   return range.end - range.begin;
 }
 
-// For CacheLevel::memory this is also the fastest way if an end is contiguous: reading in lanes and
-// writing whole lines each serve a single side of a copy.
+// Copies through the scratch buffer. For CacheLevel::memory this is the fastest way even if an end
+// is contiguous: reading in lanes and writing whole lines each serve a single side of a copy.
 std::uint64_t copy_by_scratch(const Elements& to, const Elements& from, StreamRange range,
                               std::span<std::byte> scratch) {
   const std::size_t step = std::min(scratch.size(), kScratch);

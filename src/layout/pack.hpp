@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Packing and unpacking any byte range of the packed stream of a layout's elements.
+// Packs and unpacks any byte range of the packed stream of a layout's elements.
 //
 // The packed stream is the output of MPI_Pack: the bytes of all elements in type map order. The
 // time for a range is proportional to its bytes and blocks, plus the depth of the layout, wherever
@@ -23,8 +23,8 @@
 
 namespace mh::layout {
 
-// The place of elements' bytes before a copy, and the wanted place after it: the caches, or memory
-// because the bytes are too many.
+// The location of elements' bytes before a copy, and the wanted location after it: the caches, or
+// memory because the bytes are too many.
 enum class CacheLevel : std::uint8_t { caches, memory };
 
 // Copies of this size go past the caches if source and target together exceed the last cache (0:
@@ -56,10 +56,10 @@ inline Address address_of(const void* pointer) { return reinterpret_cast<Address
 std::uint64_t pack_range(const Elements& from, StreamRange range, void* packed);
 std::uint64_t unpack_range(const Elements& to, StreamRange range, const void* packed);
 
-// The same for contiguous bytes.
+// Like pack_range() and unpack_range(), for contiguous bytes.
 void copy_from(CacheLevel cache_level, void* packed, const void* from, std::size_t bytes);
 void copy_to(CacheLevel cache_level, void* to, const void* packed, std::size_t bytes);
-// Copies like copy_to() bytes that another core has written.
+// Like copy_to(), for bytes that another core has written.
 void fetch_to(CacheLevel cache_level, void* to, const void* from, std::size_t bytes);
 
 // Copies from layout to layout through a scratch buffer that stays in the first cache levels: at
@@ -70,8 +70,8 @@ std::uint64_t copy_range(const Elements& to, const Elements& from, StreamRange r
                          std::span<std::byte> scratch);
 
 // Lists the blocks of a range as addresses and lengths, for process_vm_readv() and the like, until
-// `room` is full. The last block is cut at the end of the range. `bytes`: the part of the range
-// that is listed.
+// `room` is full. The last block is cut at the end of the range. `bytes`: the length of the listed
+// part of the range.
 struct ListedBlocks {
   std::size_t used;
   std::uint64_t bytes;

@@ -26,7 +26,7 @@ enum class SetConflicts : std::uint8_t { none, some, severe };
 constexpr std::uint64_t kBlocksStoredAtOnce = 16;
 extern const bool kSetConflictsAreSlow;
 
-// The blocks of a short row do not conflict with each other; row after row they do.
+// True for a short row: its blocks do not conflict with each other, but rows conflict with rows.
 inline bool are_short(const BlockRows& rows) { return rows.length < kBlocksStoredAtOnce; }
 
 inline SetConflicts set_conflicts_of(const BlockRows& rows) {
@@ -74,12 +74,12 @@ template <bool kPack>
 constexpr std::uint64_t kConflictAsked = kPack ? 64 : 24;
 template <bool kPack>
 constexpr std::uint64_t kConflictLoaded = kPack ? 7 : 4;
-// Fewer blocks fit, or nearly so.
+// Shorter rows fit, or nearly so.
 constexpr std::uint64_t kLeastConflicting = 32;
 
 inline void ask_second_cache(Address at) { _mm_prefetch(pointer_to(at), _MM_HINT_T1); }
 
-// Returns 0, but the processor knows so only after it has loaded `value`.
+// Returns 0, but the processor cannot know that before it has loaded `value`.
 inline Address zero_after(std::uint64_t value) {
   asm volatile("and $0, %0" : "+r"(value) : : "cc");
   return value;
@@ -120,7 +120,7 @@ void move_conflicting_rows(Address at, const BlockRows& rows, std::byte* stream)
   }
 }
 
-// Moves the rows if there is a loop for such conflicts. False: there is none.
+// Moves the rows if there is a loop for such conflicts; else returns false.
 template <bool kPack>
 bool move_as_conflicting(Address at, const BlockRows& rows, std::byte* stream) {
   if (are_short(rows) || rows.length < kLeastConflicting) return false;

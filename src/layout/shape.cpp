@@ -13,7 +13,7 @@ namespace {
 
 // Shapes of at most this many blocks join the list around them as blocks.
 constexpr std::uint64_t kFewBlocks = 16;
-// No list grows beyond this length in that way.
+// Lists of more blocks than this no longer absorb shapes in that way.
 constexpr std::uint64_t kLongList = 1U << 22U;
 
 std::uint64_t product_of_blocks(std::uint64_t count, std::uint64_t blocks) {
@@ -53,7 +53,7 @@ Result<ShapePtr> make_repeat(std::uint64_t count, std::int64_t stride, const Sha
   return ShapePtr(std::move(made));
 }
 
-// Makes the repeated shape a single leaf if possible. False: it is not.
+// Makes the repeated shape a single leaf, or returns false.
 bool add_stride(ShapeNode& node, std::uint64_t count, std::int64_t stride) {
   switch (node.kind) {
     case ShapeKind::grid:
@@ -70,7 +70,7 @@ bool add_stride(ShapeNode& node, std::uint64_t count, std::int64_t stride) {
   return false;
 }
 
-// A copy of the node whose runs point to its own arrays.
+// Copies the node; the runs of the copy point to its own arrays.
 std::shared_ptr<ShapeNode> copy_of(const ShapeNode& node) {
   auto made = std::make_shared<ShapeNode>(node);
   made->runs.offset = made->offset.data();
@@ -187,15 +187,15 @@ bool is_grouped(std::span<const std::int64_t> at, std::size_t group, std::int64_
   return true;
 }
 
-// The length of the first run of equal gaps.
+// Returns the length of the first group of offsets with equal gaps.
 std::size_t first_group(std::span<const std::int64_t> at, std::int64_t gap) {
   std::size_t i = 2;
   while (i < at.size() && Int128{at[i]} - at[i - 1] == gap) ++i;
   return i;
 }
 
-// Equal shapes at offsets that are strides, or strides of strides, as a grid; empty if they are
-// not.
+// Folds equal shapes at offsets that are strides, or strides of strides, into a grid; empty if they
+// are not.
 std::optional<Result<ShapePtr>> fold_strides(std::span<const SequencePart> pieces) {
   for (const SequencePart& piece : pieces) {
     if (!are_equal_parts(piece, pieces[0])) return {};

@@ -117,13 +117,13 @@ struct ShapeNode {
   std::vector<std::uint8_t> length;
 };
 
-// A shape at a place: its first byte is at `offset`. Without a node it has no bytes.
+// A shape at an offset: its first byte is at `offset`. Without a node it has no bytes.
 struct PlacedShape {
   std::int64_t offset = 0;
   ShapePtr node;
 };
 
-// A part of a sequence: a shape, or (without a node) that many contiguous bytes, because lists of
+// A part of a sequence: a shape, or (without a node) `bytes` contiguous bytes, because lists of
 // blocks may be long.
 struct SequencePart {
   std::int64_t offset = 0;
@@ -132,9 +132,10 @@ struct SequencePart {
 };
 
 Result<ShapePtr> block_of(std::uint64_t bytes);
-// The shape `count` times, `stride` bytes apart. A null node gives null, and so does count 0.
+// Repeats the shape `count` times, `stride` bytes apart. A null node gives null, and so does count
+// 0.
 Result<ShapePtr> repeat_shape(std::uint64_t count, std::int64_t stride, const ShapePtr& node);
-// The shapes one after the other.
+// Puts the shapes one after the other.
 Result<PlacedShape> join_shapes(std::vector<SequencePart> pieces);
 
 // True if the trees are equal, which implies equal bytes in equal order.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The walk through a range of the packed stream: the blocks that it consists of, leaf by leaf.
+// Walks a range of the packed stream, and passes its blocks to a sink leaf by leaf.
 //
 // The start costs a division for each stride and a binary search for each list; from there on the
 // walk steps. Nothing is allocated and nothing is recursive. The *sink* uses the blocks. It gets
-// whole rectangles and lists where possible, so that its loops are the innermost ones. Threads:
-// any. A sink has
+// whole rectangles and lists if possible, so that its loops are the innermost ones. Threads: any. A
+// sink has
 //
 //   void block(Address, bytes)                       contiguous bytes
 //   void rows(Address, const BlockRows&)             two strides of whole blocks
@@ -78,7 +78,7 @@ class GridPlace {
   }
   [[nodiscard]] Address address() const { return address_; }
 
-  // The rectangle of at most `blocks` blocks that begins at this position.
+  // Returns the rectangle of at most `blocks` blocks that begins at this position.
   [[nodiscard]] BlockRows rectangle(std::uint64_t blocks) const {
     const Dim& row = grid_.dim[0];
     if (grid_.dims == 1 || index_[0] != 0 || blocks < row.count) {
@@ -141,7 +141,7 @@ void walk_grid(const Grid& grid, Address at, StreamRange range, Sink& sink) {
   if (tail != 0 && !sink.full()) sink.block(place.address(), tail);
 }
 
-// The run that contains byte `at` of a list's stream.
+// Returns the run that contains byte `at` of a list's stream.
 inline std::uint64_t run_at(const Runs& runs, std::uint64_t at) {
   if (runs.end == nullptr) return at / runs.block;
   return static_cast<std::uint64_t>(std::upper_bound(runs.end, runs.end + runs.runs, at) -
@@ -275,7 +275,7 @@ void walk_tree(const ShapeNode& element, std::uint64_t count, std::int64_t exten
   }
 }
 
-// A whole row or rectangle needs no search.
+// Passes a whole row or rectangle to the sink, which needs no search.
 template <class Sink>
 void walk_rectangle(const Grid& grid, Address at, Sink& sink) {
   const Dim& row = grid.dim[0];
@@ -283,7 +283,7 @@ void walk_rectangle(const Grid& grid, Address at, Sink& sink) {
   sink.rows(at, {column.count, column.stride, row.count, row.stride, grid.block});
 }
 
-// In a function of its own: its frame is too long for the short paths.
+// A function of its own, because its frame is too long for the short paths.
 template <class Sink>
 [[gnu::noinline]] void walk_any(const Layout& layout, std::uint64_t count, Address at,
                                 StreamRange range, Sink& sink) {
