@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Deferred operations: short ones of one origin on one target, carried out together later.
 //
-// Where only the kernel reaches the target's memory, each operation would take a system call of a
+// If only the kernel reaches the target's memory, each operation would take a system call of a
 // microsecond. A list takes one active message, or one system call for all puts in sequence. The
 // list holds puts and accumulates without a result, contiguous in both buffers, in the order of the
 // calls. Plain data: the target reads a copy (control.hpp). Not thread-safe.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The epochs of a window that this rank is in, and the calls that they allow (MPI-4.1, 12.5).
+// The epochs that this rank has on a window, and the calls that they allow (MPI-4.1, 12.5).
 //
-// Pure state of one process; nothing waits. Each call says whether the step is allowed and, if so,
-// takes it; the caller turns a refusal into MPI_ERR_RMA_SYNC. A fence without MPI_MODE_NOSUCCEED
-// opens an epoch that counts only from its first operation on, so that an epoch of any kind may
-// follow an unused one. The MPI libraries do the same. Not thread-safe.
+// Pure state of one process; nothing waits. Each function returns whether the step is allowed and,
+// if so, takes it; the caller turns a refusal into MPI_ERR_RMA_SYNC. A fence without
+// MPI_MODE_NOSUCCEED opens an epoch that counts only from its first operation on, so an epoch of
+// any kind may follow an unused one. The MPI libraries do the same. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ class Epochs {
  public:
   explicit Epochs(std::size_t ranks) : locks_(ranks, LockState::none), in_group_(ranks, false) {}
 
-  // An operation to rank `target` of the window. `strict`: only an epoch that covers the target
-  // allows it.
+  // True if an operation to rank `target` of the window is allowed. `strict`: only an epoch that
+  // covers the target allows it.
   [[nodiscard]] bool may_access(std::size_t target, bool strict = true) {
     switch (access_) {
       case Access::none:
@@ -52,7 +52,7 @@ class Epochs {
     return true;
   }
   [[nodiscard]] bool is_started() const { return access_ == Access::started; }
-  // There was no fence and no start with a target, and no lock_all is held.
+  // True if there was no fence and no start with a target, and no lock_all is held.
   [[nodiscard]] bool is_untouched() const { return !had_group_ && access_ != Access::locked_all; }
   [[nodiscard]] const std::vector<std::uint32_t>& targets() const { return targets_; }
   void complete() {
@@ -84,7 +84,7 @@ class Epochs {
     ++held_;
     return true;
   }
-  // Returns how the lock was held. Where the lock was not held, returns `none` and changes nothing.
+  // Returns how the lock was held. If the lock was not held, returns `none` and changes nothing.
   [[nodiscard]] LockState unlock(std::size_t target) {
     if (access_ != Access::locked || locks_[target] == LockState::none) return LockState::none;
     const LockState how = locks_[target];
@@ -104,7 +104,7 @@ class Epochs {
     return all_;
   }
 
-  // Flushes and operations with a request are allowed.
+  // True if flushes and operations with a request are allowed.
   [[nodiscard]] bool is_passive() const {
     return access_ == Access::locked || access_ == Access::locked_all;
   }

@@ -18,10 +18,10 @@ constexpr std::size_t kPiece = 64U << 10U;
 constexpr std::size_t kScratches = 3;
 enum ScratchUse : std::size_t { kOfOrigin, kOfResult, kOfTarget };
 
-// An address of any process, as a pointer.
+// Converts an address of any process to a pointer.
 std::byte* pointer_to(std::uint64_t address) { return reinterpret_cast<std::byte*>(address); }
 
-// BlockBatch of one kernel copy: a system call costs as much as several blocks.
+// Blocks of one kernel copy: a system call costs as much as several blocks.
 constexpr std::size_t kBlocks = 64;
 using BlockBatch = std::array<iovec, kBlocks>;
 
@@ -64,7 +64,7 @@ class BlockUpdater {
     return status_;
   }
 
-  // `at` is the target's own address. BlockBatch hold whole elements.
+  // `at` is the target's own address. Blocks hold whole elements.
   void block(layout::Address at, std::uint64_t bytes) {
     while (bytes != 0 && !full()) {
       const std::uint64_t here = std::min(bytes, bytes_in_stripe(at));
@@ -95,12 +95,12 @@ class BlockUpdater {
   }
 
  private:
-  // Bytes of the elements that begin in the stripe of `at`.
+  // Returns the bytes of the elements that begin in the stripe of `at`.
   [[nodiscard]] std::uint64_t bytes_in_stripe(layout::Address at) const {
     const std::uint64_t left = kStripe - at % kStripe;
     return (left + operation_.what.element - 1) / operation_.what.element * operation_.what.element;
   }
-  // Keeps the lock of a stripe until a block of another stripe comes.
+  // Locks the stripe of `at`, and holds the lock until a block of another stripe comes.
   void hold(layout::Address at) {
     StripeLock& wanted = operation_.locks->of(at);
     if (held_ == &wanted) return;
@@ -217,7 +217,7 @@ Status Executor::update(const BoundOperation& operation, layout::StreamRange ran
   return sink.finish();
 }
 
-// Put and get: not atomic, so without locks.
+// Carries out a put or get; not atomic, so without locks.
 Status Executor::move(const RmaBuffer& to, const RmaBuffer& from, layout::StreamRange range) {
   const bool to_contiguous = to.layout == nullptr;
   if (to.here != nullptr && from.here != nullptr && !to.in_heap && !to_contiguous &&

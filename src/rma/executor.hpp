@@ -23,7 +23,7 @@ inline constexpr std::size_t kMostSwapped = 32;
 
 class Executor {
  public:
-  // `me`: rank on the node. `reach` says whether the kernel may copy; it outlives this object.
+  // `me`: rank on the node. `reach` decides whether the kernel may copy; it outlives this object.
   Executor(std::uint32_t me, const memory::Reach& reach, const Liveness& liveness);
 
   // Carries out bytes [range.begin, range.end) of the stream, which hold whole elements. A failure
@@ -46,13 +46,13 @@ class Executor {
   Status move(const RmaBuffer& to, const RmaBuffer& from, layout::StreamRange range);
   Status update(const BoundOperation& operation, layout::StreamRange range, const std::byte* origin,
                 std::byte* result);
-  // Packs the bytes of the range into `scratch`, or points at them where they are contiguous and
+  // Packs the bytes of the range into `scratch`, or points at them if they are contiguous and
   // mapped.
   Status gather(const RmaBuffer& from, layout::StreamRange range, std::span<std::byte> scratch,
                 const std::byte** packed) const;
   Status scatter(const RmaBuffer& to, layout::StreamRange range, const std::byte* packed) const;
-  // A peer's fork() may have unmapped its heap during the write (heap/file.hpp). In that case the
-  // bytes written to the view are written again, by the kernel, to the peer.
+  // Writes the bytes again, by the kernel, to the peer, if the peer's fork() has unmapped its heap
+  // during the write to the view (heap/file.hpp).
   Status after_writing(const RmaBuffer& to, std::uint64_t offset, std::uint64_t bytes) const;
   [[nodiscard]] std::span<std::byte> scratch(std::size_t number) const;
 

@@ -51,7 +51,7 @@ struct MappingQuery {
 };
 static_assert(sizeof(MappingQuery) == 13 * sizeof(std::uint64_t));
 
-// Empty if the file cannot be read.
+// Returns an empty text if the file cannot be read.
 std::string text_of(const Fd& file) {
   constexpr std::size_t kMore = 64U << 10U;
   std::string text;
@@ -67,7 +67,7 @@ std::string text_of(const Fd& file) {
   return text;
 }
 
-// Another process may have seen the path before the file was unlinked.
+// Removes the mark of an unlinked file: another process may have read the path before.
 std::string_view name_in(std::string_view text) {
   constexpr std::string_view kGone = " (deleted)";
   if (text.ends_with(kGone)) text.remove_suffix(kGone.size());
@@ -118,7 +118,7 @@ Mapping mapping_of(const MappingQuery& query, const char* name) {
 // Parses a line of /proc/self/maps, if it is a shared mapping of a file:
 //   begin-end permissions offset major:minor inode name
 // Most lines are of other mappings, and a program that makes hundreds of windows reads hundreds of
-// thousands of lines: the parser gives up on a line early.
+// thousands of lines. The parser therefore gives up on a line early.
 std::optional<Mapping> shared_file_in(std::string_view line) {
   Fields fields(line);
   Mapping one{};
@@ -136,8 +136,8 @@ std::optional<Mapping> shared_file_in(std::string_view line) {
   return one;
 }
 
-// Asks Linux 6.11 or later, which searches by itself and prints no text. Nothing from older
-// kernels.
+// Queries Linux 6.11 or later, which searches by itself and prints no text. Returns nothing on
+// older kernels.
 std::optional<std::vector<Mapping>> asked_for(const Fd& maps) {
   std::vector<Mapping> found;
   std::array<char, PATH_MAX> name;  // NOLINT(cppcoreguidelines-pro-type-member-init)

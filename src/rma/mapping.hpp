@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Finds where this process maps memory that another process maps, too.
+// Finds the address at which this process maps memory that another process maps, too.
 //
-// An MPI library that allocates a window maps the memory of all ranks of a node into each rank,
-// without telling anyone where. The kernel tells: two shared mappings of the same bytes of a file
+// An MPI library that allocates a window maps the memory of all ranks of a node into each rank, and
+// does not publish the addresses. The kernel does: two shared mappings of the same bytes of a file
 // (device and inode) show the same memory. Owns the reading of /proc/self/maps. Each object belongs
 // to one thread. Limits: the library must keep the pages mapped as long as the window lives;
 // private and anonymous memory has no file, and is never found.
@@ -30,7 +30,7 @@ struct Mapping {
   FileRange file;  // from `begin` on
 };
 
-// kernel: ask for each mapping (Linux 6.11). list: read all mappings as text, which takes some
+// kernel: queries each mapping (Linux 6.11). list: reads all mappings as text, which takes some
 // microseconds for each ten mappings.
 enum class MappingSource : std::uint8_t { kernel, list };
 
@@ -39,10 +39,10 @@ class Mappings {
   // Reads the mappings that this process has now.
   static Mappings read(MappingSource source = MappingSource::kernel);
 
-  // The bytes of a file behind [address, address + bytes). Nothing unless one file backs all of
-  // them.
+  // Returns the bytes of a file behind [address, address + bytes), or nothing unless one file backs
+  // all of them.
   [[nodiscard]] std::optional<FileRange> file_of(const void* address, std::uint64_t bytes) const;
-  // The address where this process can load and store the bytes; null if there is none.
+  // Returns the address at which this process can load and store the bytes, or null.
   [[nodiscard]] std::byte* address_of(const FileRange& range) const;
 
  private:

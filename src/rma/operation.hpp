@@ -4,8 +4,8 @@
 // The *stream* of an operation is the packed bytes of its buffers: origin, target and result have
 // the same basic elements. Any range of the stream with whole elements can be carried out alone, by
 // any process that reaches all buffers. The *owner* is the origin, the rank that made the call. A
-// put is an operation that replaces, a get one that fetches and changes nothing; both are not
-// atomic. Limits: ranks of one node; operations on other nodes go in pieces (piece.hpp).
+// put replaces; a get fetches and changes nothing; neither is atomic. Limits: ranks of one node;
+// operations on other nodes go in pieces (piece.hpp).
 #pragma once
 
 #include <cstdint>
@@ -29,14 +29,14 @@ struct RmaBuffer {
   bool in_heap = false;                    // `here` is a view of a peer's heap: see after_writing()
 };
 
-// The elements of a buffer at the owner's addresses, and at this process's.
+// Return the elements of a buffer at the owner's addresses, and at this process's.
 inline layout::Elements elements_there(const RmaBuffer& buffer) {
   return {.layout = buffer.layout, .count = buffer.count, .base = buffer.base.address};
 }
 inline layout::Elements elements_here(const RmaBuffer& buffer) {
   return {.layout = buffer.layout, .count = buffer.count, .base = layout::address_of(buffer.here)};
 }
-// Pack a range of the buffer's stream, and unpack it.
+// Pack and unpack a range of the buffer's stream.
 inline void pack_here(const RmaBuffer& from, layout::StreamRange range, std::byte* to) {
   if (from.layout == nullptr) {
     std::memcpy(to, from.here + range.begin, range.end - range.begin);
@@ -65,8 +65,7 @@ struct Operation {
   std::uint64_t bytes = 0;    // end of the stream
 };
 
-// Combines elements for which kernel_of() has no kernel: the MPI library does it, in the owner's
-// process.
+// Combines elements for which kernel_of() has no kernel, by the MPI library in the owner's process.
 struct Reducer {
   void (*reduce)(const void* context, void* target, const void* origin,
                  std::size_t elements) = nullptr;
@@ -83,7 +82,7 @@ struct BoundOperation {
   Reducer reducer;               // used if kernel_of() has no kernel
 };
 
-// A buffer as the owner describes it to helpers. Only regular layouts have this form.
+// A buffer as the owner publishes it to helpers. Only regular layouts have this form.
 struct SharedBuffer {
   layout::Compact shape;
   memory::View base{};

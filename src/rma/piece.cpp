@@ -16,7 +16,7 @@ const ListedBlock* blocks_of(const RmaMessage& message) {
   return reinterpret_cast<const ListedBlock*>(&message + 1);
 }
 
-// The bytes behind the head and the list of blocks.
+// Returns the bytes behind the head and the list of blocks.
 const std::byte* payload_of(const RmaMessage& message) {
   return reinterpret_cast<const std::byte*>(blocks_of(message) + message.blocks);
 }
@@ -25,8 +25,8 @@ std::uint64_t whole_elements(std::uint64_t bytes, const Operation& what) {
   return bytes / what.element * what.element;
 }
 
-// A contiguous buffer whose stream begins `begin` bytes before `bytes`; only the stream from
-// `begin` on exists.
+// Returns a contiguous buffer whose stream begins `begin` bytes before `bytes`; only the stream
+// from `begin` on exists.
 RmaBuffer end_of(const std::byte* bytes, std::uint64_t begin, const memory::View& owner) {
   RmaBuffer buffer;
   buffer.base = {reinterpret_cast<std::uint64_t>(bytes) - begin, owner.pid, owner.rank};

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A part of an operation on a target of another node: its message, and how the target carries it
-// out.
+// A part of an operation on a target of another node: its message, and its execution by the target.
 //
 // The stream of an operation is cut into *pieces*, ranges of whole elements; a piece and its result
 // fit in one message each. A piece locates its bytes in the target by a grid (layout/compact.hpp),
-// or by a list of blocks where the target buffer is no grid. The target carries a piece out as an
+// or by a list of blocks if the target buffer is no grid. The target carries a piece out as an
 // origin on its node would, under the same stripe locks. A large piece is a job of the target, and
 // the ranks of its node help. This file knows no MPI and waits for nothing; its objects belong to
 // one thread.
@@ -22,7 +21,7 @@
 
 namespace mh::rma {
 
-// A *request* asks a rank to access its own memory, or reports a step of an epoch; an *answer*
+// A *request* makes a rank access its own memory, or reports a step of an epoch; an *answer*
 // reports the result of a request.
 enum class RmaMessageKind : std::uint8_t {
   // Requests. The first three are counted: the target reports how many it has carried out.

@@ -19,7 +19,7 @@ struct ValueIndex {
   Index index;
 };
 
-// Types of which only the truth value, or only the bits, may be combined.
+// Types that allow only logical, or only bitwise, operations.
 template <class Bits>
 struct Logical {
   Bits bits;
@@ -140,7 +140,7 @@ inline T extreme_with_index(T target, T origin) {
   return better ? origin : target;
 }
 
-// Extremes of signed zeros and NaNs are those of MPICH and Open MPI.
+// Combines two elements. Extremes of signed zeros and NaNs are those of MPICH and Open MPI.
 template <Op op, class T>
 inline T combine_elements(T target, T origin) {
   if constexpr (op == Op::sum || op == Op::prod) {
@@ -158,7 +158,7 @@ inline T combine_elements(T target, T origin) {
 
 // ---- Kernels ------------------------------------------------------------------------------------
 
-// memcpy: elements may lie at any address. Compilers turn it into plain loads and stores.
+// memcpy, because elements may lie at any address. Compilers turn it into plain loads and stores.
 template <Op op, class T>
 inline __attribute__((always_inline)) void combine_all(void* target, const void* origin,
                                                        std::size_t elements) {

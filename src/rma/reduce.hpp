@@ -2,8 +2,8 @@
 // The reductions of accumulates: every predefined operation on every predefined type.
 //
 // A *kernel* combines n elements of origin and target in place, target = origin op target, in loops
-// that compilers vectorise. The standard's table (MPI-4.1, 6.9.2) says which pairs of operation and
-// type exist; no other pair has a kernel. MPI_REPLACE and MPI_NO_OP apply to all types and need no
+// that compilers vectorise. The standard's table (MPI-4.1, 6.9.2) lists the pairs of operation and
+// type; no other pair has a kernel. MPI_REPLACE and MPI_NO_OP apply to all types and need no
 // kernel. Elements may lie at any address. Thread-safe; takes no lock: the caller excludes other
 // writers.
 #pragma once
@@ -69,7 +69,7 @@ std::size_t bytes_of(Type type);
 
 using ReduceKernel = void (*)(void* target, const void* origin, std::size_t elements);
 
-// Null where the standard has no such reduction, and for replace and no_op.
+// Returns null if the standard has no such reduction, and for replace and no_op.
 ReduceKernel kernel_of(Op op, Type type);
 
 }  // namespace mh::rma

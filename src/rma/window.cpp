@@ -27,7 +27,7 @@ void find_here(RmaBuffer& buffer, const Extent& extent, const memory::Reach& rea
   buffer.in_heap = !reach.is_own(begin);
 }
 
-// Nothing if the layout is not regular.
+// Returns nothing if the layout is not regular.
 std::optional<SharedBuffer> shared_buffer_of(const RmaBuffer& buffer, std::uint64_t bytes) {
   if (buffer.layout == nullptr) return SharedBuffer{layout::compact_of_bytes(bytes), buffer.base};
   const auto compact = layout::compact_of(*buffer.layout, buffer.count);
@@ -169,7 +169,7 @@ RmaBuffer buffer_of_bytes(std::byte* bytes) {
   return buffer;
 }
 
-// Returns the final state of message `posted`: kFree where the target did not take it and it was
+// Returns the final state of message `posted`: kFree if the target did not take it and it was
 // withdrawn.
 ActiveMessage::DeliveryState await_answer(ActiveMessage& message, std::uint64_t posted,
                                           const RmaContext& context, std::uint32_t target) {
@@ -197,8 +197,8 @@ ActiveMessage::DeliveryState await_answer(ActiveMessage& message, std::uint64_t 
 
 }  // namespace
 
-// Posts this rank's active message, filled in by fill(), and reads the answer by read(). Nothing
-// where the message is in use or the target is unlikely to be in MPI.
+// Posts this rank's active message, filled in by fill(), and reads the answer by read(). Returns
+// nothing if the message is in use or the target is unlikely to be in MPI.
 template <class Fill, class Read>
 std::optional<Status> Window::ask(const RmaContext& context, std::uint32_t target, Fill&& fill,
                                   Read&& read) {
@@ -332,7 +332,7 @@ OperationRun::OperationRun(Window& window, const BoundOperation& operation,
   if (shared && operation.what.bytes - operation.what.begin > chunk_bytes_) open(chunk_bytes_);
 }
 
-// Leaves all chunks to this thread where a buffer is not regular, or no slot is free.
+// Opens a job. Leaves all chunks to this thread if a buffer is not regular, or no slot is free.
 void OperationRun::open(std::uint32_t chunk_bytes) {
   const Operation& what = operation_.what;
   std::optional<SharedBuffer> origin = SharedBuffer{};

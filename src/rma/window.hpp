@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A window as one of its ranks sees it: where each rank's memory lies, and which rank carries out
-// an operation.
+// A window from the view of one of its ranks: the addresses of each rank's memory, and the choice
+// of the rank that carries out an operation.
 //
 // The origin carries out an operation at the call. A large operation becomes a job in the origin's
 // part of the window's shared memory; every waiting rank of the window claims chunks of it
@@ -57,7 +57,7 @@ struct Extent {
 };
 Extent extent_of(const layout::Layout* layout, std::uint64_t count, std::uint64_t bytes);
 
-// The context in which a thread carries out operations. Each thread has its own.
+// The state that a thread needs to carry out operations. Each thread has its own.
 class RmaContext {
  public:
   RmaContext(const node::Node& node, const memory::Reach& reach);
@@ -68,7 +68,7 @@ class RmaContext {
 
  private:
   friend class Window;
-  // A buffer of a helped operation as this process reaches it.
+  // Returns a buffer of a helped operation as this process reaches it.
   RmaBuffer end_of(const SharedBuffer& shared, std::size_t number);
 
   const node::Node* node_;
@@ -96,22 +96,23 @@ class Window {
   [[nodiscard]] const Exposed& exposed(std::uint32_t rank) const { return exposed_[rank]; }
   [[nodiscard]] Epochs& epochs() { return epochs_; }
 
-  // The target buffer at `address` of a rank. Nothing if it is not all inside the window.
+  // Returns the target buffer at `address` of a rank, or nothing if it is not all inside the
+  // window.
   [[nodiscard]] std::optional<RmaBuffer> target_buffer(std::uint32_t rank, std::uint64_t address,
                                                        const layout::Layout* layout,
                                                        std::uint64_t count, std::uint64_t bytes,
                                                        const memory::Reach& reach) const;
 
-  // Asks the target to carry out a small operation, contiguous in all buffers, and waits some
-  // microseconds. Nothing if the target did not take the message, because it is not in MPI now; the
-  // operation was not carried out.
+  // Lets the target carry out a small operation, contiguous in all buffers, and waits some
+  // microseconds. Returns nothing if the target did not take the message, because it is not in MPI
+  // now; the operation was not carried out.
   std::optional<Status> ask_target(const RmaContext& context, const BoundOperation& operation,
                                    const void* compare = nullptr);
   // Defers a short operation without a result, contiguous in both buffers. Returns false for any
-  // other operation, and when the list of the target is full. One thread at a time may defer or
-  // carry out.
+  // other operation, and if the list of the target is full. One thread at a time may defer or carry
+  // out.
   bool defer(const Operation& what, std::uint64_t address, const void* origin);
-  // relaxed: tells what this thread has deferred.
+  // True if operations are deferred. relaxed: each thread sees what it has deferred itself.
   [[nodiscard]] bool has_deferred() const {
     return deferred_lists_.load(std::memory_order_relaxed) != 0;
   }
@@ -185,7 +186,7 @@ class OperationRun {
 
 // Bytes of the target's stripe that precede the stream: the first chunk includes them.
 std::uint64_t lead_of(const Operation& what, std::uint64_t address, bool contiguous);
-// The range of the stream that a chunk covers.
+// Returns the range of the stream that a chunk covers.
 layout::StreamRange range_of(const Operation& what, std::uint64_t lead, const steal::Chunk& chunk);
 
 }  // namespace mh::rma
