@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How a datatype was made: the constructor call and its arguments (MPI_Type_get_envelope,
+// Reads how a datatype was made: the constructor call and its arguments (MPI_Type_get_envelope,
 // MPI_Type_get_contents, and their large-count forms if the library has them).
 //
-// Frees component types where the standard asks for it. One thread per object. Limit: a type made
-// with large counts is readable only if the library has the large-count inquiry.
+// Frees component types if the standard requires it. One thread per object. Limit: a type made with
+// large counts is readable only if the library has the large-count inquiry.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace mh::mpi {
 
-// Bytes of an element's data; 0 if the library does not tell.
+// Bytes of an element's data; 0 if the inquiry fails.
 std::uint64_t size_of(MPI_Datatype type);
 struct TypeBounds {
   MPI_Count lower = 0;
@@ -34,7 +34,7 @@ class Contents {
 
   [[nodiscard]] bool is_readable() const { return is_readable_; }
   [[nodiscard]] int combiner() const { return combiner_; }
-  // A type of the library: it must not be freed and has no component types.
+  // True for a type of the library: it must not be freed and has no component types.
   [[nodiscard]] bool is_predefined() const;
 
   // The i-th argument that is a count, a length or a displacement in elements. A large-count
@@ -56,7 +56,7 @@ class Contents {
   [[nodiscard]] int behind(std::size_t i, std::size_t numbers) const {
     return integers_[is_large_ ? i : i + numbers];
   }
-  // Numbers that stand behind `front` plain integers.
+  // Returns the numbers behind `front` plain integers.
   [[nodiscard]] std::vector<std::int64_t> numbers_behind(std::size_t front, std::size_t first,
                                                          std::size_t count) const {
     return numbers((is_large_ ? 0 : front) + first, count);

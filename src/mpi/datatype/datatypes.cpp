@@ -12,7 +12,7 @@ namespace {
 // Written only by MPI_Init and MPI_Finalize, while no other call reads it.
 std::optional<MPI_Comm> g_probe_comm;
 
-// Repeated elements follow each other without gaps, and the first begins at the buffer.
+// True if repeated elements follow each other without gaps, and the first begins at the buffer.
 bool is_tiling(MPI_Datatype type, std::uint64_t size) {
   const TypeBounds bounds = bounds_of(type);
   const TypeBounds true_bounds = true_bounds_of(type);
@@ -23,9 +23,10 @@ bool is_tiling(MPI_Datatype type, std::uint64_t size) {
 
 bool is_contiguous(MPI_Datatype type);
 
-// A tiling type may still hold its bytes in another order (an indexed type with swapped blocks), so
-// the constructor is checked as well. Only constructors that always keep the order are accepted.
-// Any other type counts as not contiguous, which costs speed and never correctness.
+// True if the bytes are in order. A tiling type may hold its bytes in another order (an indexed
+// type with swapped blocks), so the constructor is checked as well. Only constructors that always
+// keep the order are accepted. Any other type counts as not contiguous, which costs speed and never
+// correctness.
 bool keeps_order(MPI_Datatype type) {
   const Contents contents(type);
   if (!contents.is_readable()) return false;
@@ -55,7 +56,7 @@ bool is_contiguous(MPI_Datatype type) {
 
 }  // namespace
 
-// A message to MPI_PROC_NULL: the library checks its arguments, and sends and reads nothing.
+// Sends a message to MPI_PROC_NULL: the library checks its arguments, and sends and reads nothing.
 bool detail::is_committed(MPI_Datatype type) {
   if (type == MPI_DATATYPE_NULL) return false;
   const char byte = 0;

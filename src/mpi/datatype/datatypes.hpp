@@ -53,19 +53,19 @@ inline Info info(MPI_Datatype type) {
   return detail::inspect(type);
 }
 
-// The library accepts operations with this type: it is valid and committed.
+// True if the library accepts operations with this type: it is valid and committed.
 inline bool is_usable(MPI_Datatype type) {
   std::uint64_t word = 0;
   return detail::cache.find(bits_of(type), word) || detail::is_committed(type);
 }
 
-// `self`: a communicator of this rank alone, which returns errors. On it the library is asked
-// whether a type is committed, since no inquiry call tells. Before this call, and after
+// Sets the communicator for commit probes: `self` contains this rank alone and returns errors. A
+// probe tests whether a type is committed, since no inquiry call tells. Before this call, and after
 // stop_commit_probes(), all types count as committed.
 void probe_commits_on(MPI_Comm self);
 void stop_commit_probes();
 
-// For MPI_Type_free: the handle may come back as another type.
+// For MPI_Type_free: the handle may be reused for another type.
 inline void forget_type(MPI_Datatype type) {
   detail::cache.drop(bits_of(type));
   packing::forget_type(type);

@@ -46,8 +46,8 @@ constexpr PairName kPairs[] = {
     {"2REAL", Type::float_float},
 };
 
-// The type with that size among `sizes` consecutive types of mh::rma::Type, each twice as long as
-// the type before.
+// Returns the type with that size among `sizes` consecutive types of mh::rma::Type, each twice as
+// long as the type before.
 Type by_bytes(std::uint64_t bytes, Type smallest, std::uint64_t smallest_bytes, int sizes) {
   for (int i = 0; i < sizes; ++i) {
     if (bytes == smallest_bytes << static_cast<unsigned>(i)) {
@@ -86,7 +86,7 @@ Type named_type(MPI_Datatype type, std::uint64_t bytes) {
   return pair != std::end(kPairs) ? pair->type : Type::other;
 }
 
-// Made by MPI_Type_create_f90_real and similar calls: the size determines the type.
+// Returns the type of MPI_Type_create_f90_real and similar calls: the size determines it.
 Type parameterised_type(int combiner, std::uint64_t bytes) {
   if (combiner == MPI_COMBINER_F90_REAL) return real_type(bytes);
   return combiner == MPI_COMBINER_F90_COMPLEX ? complex_type(bytes) : integer_type(bytes);

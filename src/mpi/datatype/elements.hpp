@@ -2,8 +2,8 @@
 // The basic elements of a datatype, which an accumulate needs to be all of one kind.
 //
 // A predefined type is recognised by its name, which is the same in all libraries, and by its size.
-// The library itself computes with types whose names do not tell (MPI_CHAR, extensions). Found once
-// per type and cached until MPI_Type_free. Thread-safe.
+// The library itself computes with types whose names do not determine the representation (MPI_CHAR,
+// extensions). Found once per type and cached until MPI_Type_free. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -47,10 +47,10 @@ inline Element of(MPI_Datatype type) {
   return detail::inspect(type);
 }
 
-// The predefined type of the elements of a uniform type.
+// Returns the predefined type of the elements of a uniform type.
 MPI_Datatype basic_of(MPI_Datatype type);
 
-// For MPI_Type_free: the handle may come back as another type.
+// For MPI_Type_free: the handle may be reused for another type.
 inline void forget_type(MPI_Datatype type) { detail::cache.drop(bits_of(type)); }
 
 }  // namespace mh::mpi::elements

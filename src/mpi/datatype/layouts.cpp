@@ -18,7 +18,7 @@ using layout::LayoutPtr;
 
 constexpr Status kUnknown{Code::unsupported};
 
-// How to treat a basic type with a gap inside.
+// The treatment of a basic type with a gap inside.
 enum class Gaps : bool { unknown, filled };
 
 Result<LayoutPtr> read_layout(MPI_Datatype type, int depth, Gaps gaps);
@@ -80,7 +80,7 @@ Result<LayoutPtr> structure_layout(const Contents& made, int depth, Gaps gaps) {
   return layout::structure(made.numbers(1, count), made.displacements(count, 1 + count), children);
 }
 
-// Constructors with one component type.
+// Builds the layout of a constructor with one component type.
 Result<LayoutPtr> composed_layout(const Contents& made, const LayoutPtr& part) {
   const layout::Layout& child = *part;
   const auto listed = [&] { return static_cast<std::size_t>(made.number(0)); };

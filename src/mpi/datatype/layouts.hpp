@@ -2,9 +2,9 @@
 // The layout of an MPI datatype (layout/layout.hpp), read once and cached until MPI_Type_free.
 //
 // Each level of a type is read from the library and rebuilt. Bounds are the library's own at every
-// level; size and true bounds of the whole must equal what the library says. A type that cannot be
-// read, or differs, has no layout, and its messages stay the library's. The same holds for the
-// pairs with a gap inside (MPI_SHORT_INT), which MPI libraries pack differently. Thread-safe.
+// level; size and true bounds of the whole must equal the library's. A type that cannot be read, or
+// differs, has no layout, and its messages stay the library's. The same holds for the pairs with a
+// gap inside (MPI_SHORT_INT), which MPI libraries pack differently. Thread-safe.
 #pragma once
 
 #include "layout/layout.hpp"
@@ -12,19 +12,20 @@
 
 namespace mh::mpi::layouts {
 
-// Null if there is none. The layout lives as long as any pointer to it, also after MPI_Type_free.
+// Returns null if there is none. The layout lives as long as any pointer to it, also after
+// MPI_Type_free.
 layout::LayoutPtr of(MPI_Datatype type);
 
-// Also null if an RTS header received with this type would end within a basic element
+// Like of(); also null if an RTS header received with this type would end within a basic element
 // (signature.hpp).
 layout::LayoutPtr of_rendezvous(MPI_Datatype type);
 
-// The layout if basic elements with a gap inside were filled: each has as many bytes as the
-// distance to the next. The stream is not MPI's, but is equal for any two such layouts of one
+// Returns the layout as if basic elements with a gap inside were filled: each has as many bytes as
+// the distance to the next. The stream is not MPI's, but is equal for any two such layouts of one
 // signature. Null if there is none. Not cached.
 layout::LayoutPtr padded_of(MPI_Datatype type);
 
-// For MPI_Type_free: the handle may come back as another type.
+// For MPI_Type_free: the handle may be reused for another type.
 void forget_type(MPI_Datatype type);
 
 }  // namespace mh::mpi::layouts

@@ -2,7 +2,7 @@
 // Selects the calls of MPI_Pack and MPI_Unpack that the layout engine does, because it is faster.
 //
 // The packed stream of the supported MPI libraries is that of the engine (tests/mpi/layouts). The
-// first call with a type is the library's; the type is read only if that call succeeds, so that a
+// first call with a type goes to the library; the type is read only if that call succeeds, so a
 // wrong or uncommitted handle gets the library's error. The library also gets every call with
 // doubtful arguments: a buffer that is too small, negative numbers, an unknown communicator,
 // MPI_BOTTOM. It gets short streams, types without gaps, block sizes with which it is as fast, and
@@ -50,7 +50,7 @@ struct LeftCall {
 inline LeftCall left;
 }  // namespace detail
 
-// A call with so many elements is known to be the library's. Makes no call.
+// True if a call with so many elements is known to go to the library. Makes no call.
 template <class Count>
 bool is_left(MPI_Datatype type, Count count) {
   return type == detail::left.type.load(std::memory_order_relaxed) &&
@@ -72,7 +72,7 @@ inline PackedLayout find_layout(MPI_Datatype type) {
 void learn_type(MPI_Datatype type);
 // Leaves this call, and shorter ones with the same type, to the library.
 void leave_type(MPI_Datatype type, const layout::Layout* layout);
-// For MPI_Type_free: the handle may come back as another type.
+// For MPI_Type_free: the handle may be reused for another type.
 void forget_type(MPI_Datatype type);
 
 }  // namespace mh::mpi::packing

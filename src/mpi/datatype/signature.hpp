@@ -2,8 +2,8 @@
 // The type signature of a message: the sizes of its basic elements, in order.
 //
 // An RTS header is received with the receiver's type. It must consist of whole basic elements of
-// that type, since MPICH takes anything else for a truncated message. The signature is all that
-// sender and receiver are sure to have in common. Thread-safe.
+// that type, since MPICH takes anything else for a truncated message. Sender and receiver have only
+// the signature in common for certain. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace mh::mpi {
 
-// A basic element of a long message of this type ends after `bytes` bytes. Reads the type level by
-// level, as far as those bytes; false if the type cannot be read.
+// True if a basic element of a long message of this type ends after `bytes` bytes. Reads the type
+// level by level, as far as those bytes; false if the type cannot be read.
 bool ends_element(MPI_Datatype type, std::uint64_t bytes);
 
 }  // namespace mh::mpi

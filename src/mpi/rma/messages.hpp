@@ -2,10 +2,10 @@
 // The messages of windows over several nodes, as bytes: buffers, sends under way, received
 // messages.
 //
-// A message is sent from a buffer of ours, which is freed when the library has sent it; a send
+// A message is sent from one of our buffers, which is freed when the library has sent it; a send
 // therefore does not depend on its receiver. Short buffers are allocated; long ones come from the
-// internode pipelines (internode/pieces.hpp). A message is received into a buffer of its
-// size, in the order of its sender. Nothing here waits.
+// internode pipelines (internode/pieces.hpp). A message is received into a buffer of its size, in
+// the order of its sender. Nothing here waits.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ inline constexpr std::size_t kMost = internode::kPiece;  // bytes of a message
 class MessageBuffer {
  public:
   MessageBuffer() = default;
-  // Empty where memory is short.
+  // Makes an empty buffer if memory is short.
   explicit MessageBuffer(std::size_t bytes);
 
   [[nodiscard]] std::byte* data() const { return data_.get(); }
@@ -46,11 +46,11 @@ class MessageBuffer {
   std::size_t bytes_ = 0;
 };
 
-// Thread-safe. Returns false if the library refuses.
+// Sends a message. Thread-safe. Returns false if the library refuses.
 bool send_message(int world_rank, const tags::Range& tag, MessageBuffer buffer);
 // Frees the buffers that the library has sent. Returns true if no send is under way. Thread-safe.
 bool free_sent_buffers();
-// Long messages that this rank has under way.
+// The number of long messages that this rank has under way.
 std::uint32_t long_messages_under_way();
 
 // Received messages with one tag. One thread at a time.

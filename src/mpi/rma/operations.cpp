@@ -54,8 +54,8 @@ bool is_invalid(const Win& win, const TargetArgs& target) {
 bool is_invalid(const BufferArgs& buffer) {
   return buffer.count < 0 || buffer.type == MPI_DATATYPE_NULL;
 }
-// Checks that the short paths skip: a type that is not committed, and a null buffer of a contiguous
-// type (with other types null may be MPI_BOTTOM).
+// Makes the checks that the short paths skip: a type that is not committed, and a null buffer of a
+// contiguous type (with other types null may be MPI_BOTTOM).
 bool is_unusable(const BufferArgs& buffer) {
   if (!datatypes::is_usable(buffer.type)) return true;
   return buffer.address == nullptr && buffer.count > 0 && datatypes::info(buffer.type).contiguous;
@@ -70,8 +70,8 @@ bool is_swapped(const elements::Element& element) {
   return element.named && (integer || logical);
 }
 
-// The code of an operation that ends before it begins: its target is MPI_PROC_NULL, or no epoch
-// allows the access. Nothing if the operation may go on; then it is counted.
+// Returns the code of an operation that ends before it begins: its target is MPI_PROC_NULL, or no
+// epoch allows the access. Returns nothing if the operation may go on, and counts it.
 CallResult early_result(Win& win, int rank) {
   if (rank == MPI_PROC_NULL) return MPI_SUCCESS;
   {
@@ -94,7 +94,7 @@ struct TypedBuffer {
   bool known = false;  // the layout could be read
 };
 
-// Elements with gaps inside are moved together with their gaps.
+// A buffer of contiguous elements. Elements with gaps inside are moved together with their gaps.
 TypedBuffer contiguous_buffer(std::uint64_t bytes) {
   TypedBuffer typed;
   typed.bytes = bytes;
@@ -125,7 +125,7 @@ RmaBuffer own_buffer(const TypedBuffer& typed, const void* address) {
   return buffer;
 }
 
-// All ranks of the window reach a buffer of this rank.
+// True if all ranks of the window reach a buffer of this rank.
 bool is_reached(const RmaBuffer& buffer, std::uint64_t bytes) {
   if (config.single_copy) return true;
   const mh::rma::Extent extent = mh::rma::extent_of(buffer.layout, buffer.count, bytes);
@@ -134,7 +134,7 @@ bool is_reached(const RmaBuffer& buffer, std::uint64_t bytes) {
 
 // ---- Carrying out -------------------------------------------------------------------------------
 
-// Reports an operation that failed, for want of memory or because the kernel refuses.
+// Reports an operation that failed because memory was short or the kernel refused.
 int report_failure(const Win& win, Status why) {
   return raise_error(win.handle, why.code == Code::fault ? MPI_ERR_RMA_RANGE : MPI_ERR_OTHER);
 }
@@ -160,7 +160,8 @@ bool run_as_job(Win& win, const BoundOperation& operation, std::uint32_t chunk) 
   return running.succeeded();
 }
 
-// The target carries out a small operation on memory that only the kernel reaches, if it is in MPI.
+// Lets the target carry out a small operation on memory that only the kernel reaches, if it is in
+// MPI.
 std::optional<Status> ask_target(Win& win, const BoundOperation& operation, const void* compare) {
   const bool small = operation.what.bytes <= mh::rma::ActiveMessage::kMost;
   if (operation.target.here != nullptr || !small || operation.reducer.reduce != nullptr)
@@ -171,8 +172,8 @@ std::optional<Status> ask_target(Win& win, const BoundOperation& operation, cons
   return win.window.ask_target(thread_context(), operation, compare);
 }
 
-// Carries out an operation whose origin and result are set; the target is set here. `result` is the
-// layout of the result buffer, if any. With `compare` the operation is a swap.
+// Carries out an operation whose origin and result are set; sets the target. `result` is the layout
+// of the result buffer, if any. With `compare` the operation is a swap.
 CallResult carry_out(Win& win, BoundOperation& operation, const TargetArgs& target,
                      const TypedBuffer& at, const layout::LayoutPtr& result, const void* compare) {
   if (!complete_deferred(win, static_cast<std::uint32_t>(target.rank))) return report_failure(win);
@@ -205,7 +206,7 @@ struct ShortAccess {
   std::uint64_t bytes = 0;
 };
 
-// Returns false where the short paths do not apply.
+// Returns false if the short paths do not apply.
 bool is_short_access(const Win& win, const BufferArgs& buffer, const TargetArgs& target,
                      ShortAccess& found) {
   const auto own = datatypes::known(buffer.count, buffer.type);
@@ -219,15 +220,15 @@ bool is_short_access(const Win& win, const BufferArgs& buffer, const TargetArgs&
   return found.offset <= exposed.bytes && own.bytes <= exposed.bytes - found.offset;
 }
 
-// The address of mapped memory; null if it is not mapped.
+// Returns the address of mapped memory, or null if it is not mapped.
 std::byte* mapped_address(const Win& win, const TargetArgs& target, const ShortAccess& stretch) {
   std::byte* const base = win.window.exposed(static_cast<std::uint32_t>(target.rank)).here;
   return base == nullptr ? nullptr : base + stretch.offset;
 }
 
 // Defers an operation without a result on created memory that only the kernel reaches. Returns
-// false if the operation cannot be deferred; else sets `code`. `what` comes without bytes and
-// target.
+// false if the operation cannot be deferred; else sets `code`. `what` has no bytes and no target
+// yet.
 bool defer_operation(Win& win, const void* origin, const TargetArgs& target, const ShortAccess& at,
                      mh::rma::Operation what, CallResult& code) {
   if (win.flavor != Flavor::created || at.bytes == 0) return false;
@@ -245,7 +246,7 @@ bool defer_operation(Win& win, const void* origin, const TargetArgs& target, con
   return !fine || win.window.defer(what, address_there.address, origin);
 }
 
-// The layout of a type cannot be read; only the library could move its elements.
+// Reports a type whose layout cannot be read; only the library could move its elements.
 CallResult report_unknown_layout(const Win& win) {
   static Once once;
   if (once())
@@ -253,13 +254,13 @@ CallResult report_unknown_layout(const Win& win) {
   return raise_error(win.handle, MPI_ERR_TYPE);
 }
 
-// Elements with gaps inside (MPI_DOUBLE_INT) travel with their gaps, in all buffers.
+// True for elements with gaps inside (MPI_DOUBLE_INT): they travel with their gaps, in all buffers.
 bool is_padded(MPI_Datatype type) {
   return !datatypes::info(type).contiguous && layouts::of(type) == nullptr;
 }
 
 // Carries out an operation with an origin, a result, or both, on as many bytes as all buffers have.
-// `what` says how elements are combined. With `compare` the operation is a swap.
+// `what` defines how elements are combined. With `compare` the operation is a swap.
 CallResult carry_out(Win& win, const BufferArgs* origin, const BufferArgs* result,
                      const TargetArgs& target, const mh::rma::Operation& what, bool padded,
                      const mh::rma::Reducer& reducer = {}, const void* compare = nullptr) {
@@ -295,8 +296,8 @@ struct LibraryReduction {
   }
 };
 
-// A reduction outside of the standard's table may be an extension of the library. If it is not, the
-// library reports the error.
+// True if the library computes a reduction outside of the standard's table, which may be the
+// library's extension. If it is not, the library reports the error.
 bool is_computed_by_library(Op op, const elements::Element& element) {
   if (op == Op::replace || op == Op::no_op) return false;
   return mh::rma::kernel_of(op, element.type) == nullptr;
@@ -320,8 +321,8 @@ bool accumulate_mapped(Win& win, const BufferArgs& origin, const BufferArgs* res
   return true;
 }
 
-// The short paths of an accumulate: few contiguous bytes in all buffers, known operation and type.
-// Returns false where they do not apply; else sets `code`.
+// Tries the short paths of an accumulate: few contiguous bytes in all buffers, known operation and
+// type. Returns false if they do not apply; else sets `code`.
 bool accumulate_short(Win& win, const BufferArgs& origin, const BufferArgs* result,
                       const TargetArgs& target, Op op, const elements::Element& element,
                       CallResult& code) {

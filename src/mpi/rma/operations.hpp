@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RMA operations on windows of ours: from the arguments of a call to the bytes in memory.
+// RMA operations on our windows: from the arguments of a call to the bytes in memory.
 //
 // Within a node, an operation is done when its call returns: a fence, start or lock of the target
 // has allowed the access. Short puts and accumulates on memory that only the kernel reaches are
@@ -7,8 +7,8 @@
 // on other nodes are sent at the call (remote.hpp). Origin buffers may be reused when the call
 // returns. Operations of one origin take effect in the order of the calls. Thread-safe.
 //
-// The library gets a call whose arguments cannot be right (no such rank, a negative count, elements
-// of several kinds), and reports the error. Libraries differ in the types that MPI_Fetch_and_op and
+// A call with invalid arguments (no such rank, a negative count, elements of several kinds) goes to
+// the library, which reports the error. Libraries differ in the types that MPI_Fetch_and_op and
 // MPI_Compare_and_swap accept. For such types the library first gets the same call to
 // MPI_PROC_NULL: it checks the arguments, calls the error handler if they are wrong, and does no
 // more.
@@ -38,7 +38,7 @@ struct TargetArgs {
   MPI_Datatype type;
 };
 
-// The return code of a call, or nothing where the library must get the call. One word: an inlined
+// The return code of a call, or nothing if the library must get the call. One word: an inlined
 // std::optional<int> is built in memory by two stores, and the load that follows waits for both (6
 // ns of the 13 of a put).
 class CallResult {
@@ -80,8 +80,8 @@ bool complete_deferred_slow(Win& win, std::optional<std::uint32_t> target);
   return !win.window.has_deferred() || complete_deferred_slow(win, target);
 }
 
-// For calls with which a program may poll: progress of the library and of our own protocol, every
-// 64th call.
+// Makes progress of the library and of our own protocol, every 64th call. For calls with which a
+// program may poll.
 void progress_sometimes();
 
 }  // namespace mh::mpi::rma

@@ -35,7 +35,7 @@ using mh::rma::RmaMessageKind;
 constexpr std::uint64_t kMostUnderWay = 64;
 constexpr std::uint32_t kMostLongMessages = 64;
 
-// The condition also serves, so that an answer is seen at once.
+// Waits. The condition also serves, so that an answer is seen at once.
 template <class IsOver>
 void wait_until(IsOver&& is_over) {
   arrivals::wait_until([&] { return is_over() || (serve_other_nodes() && is_over()); });

@@ -4,13 +4,13 @@
 // An operation is sent in pieces (rma/piece.hpp), which the target carries out (serving.hpp). The
 // origin buffer is copied when the call returns; results are in place after await_results();
 // requests are carried out after flush_targets(). A target carries out the requests of this rank in
-// the order of its calls, so that an unlock, or the end of an epoch, follows the operations before
-// it. At most kMostUnderWay requests to a target and kMostLongMessages long messages are under way;
-// a further one waits in the wait loop. Thread-safe.
+// the order of its calls, so an unlock, or the end of an epoch, follows the operations before it.
+// At most kMostUnderWay requests to a target and kMostLongMessages long messages are under way;
+// further requests wait in the wait loop. Thread-safe.
 //
-// Limit: windows over several nodes are ours only where every rank of the job has a server thread
-// (serving.hpp). Without the thread, a rank in a call of the library alone, such as a collective,
-// could wait for a rank whose lock or flush waits for the first.
+// Limit: windows over several nodes are ours only if every rank of the job has a server thread
+// (serving.hpp). Without that thread there may be deadlock: a rank in a call of the library alone,
+// such as a collective, may wait for a rank whose lock or flush waits for the first.
 #pragma once
 
 #include <cstdint>
@@ -21,29 +21,30 @@
 
 namespace mh::mpi::rma::remote {
 
-// Collective over MPI_COMM_WORLD: decides whether windows over several nodes may be ours
-// (config.internode_windows). stop_internode() waits for all ranks, and serves them meanwhile.
+// Collective over MPI_COMM_WORLD: start_internode() decides whether windows over several nodes may
+// be ours (config.internode_windows). stop_internode() waits for all ranks, and serves them
+// meanwhile.
 void start_internode();
 void stop_internode();
 
 // Sends an operation; its buffers are all set. `result` holds the layout of the result buffer. With
-// `compare` the operation is a swap. A reduction that only the library computes is done at the
-// return, element by element.
+// `compare` the operation is a swap. A reduction that only the library computes is done at return,
+// element by element.
 Status send_operation(Win& win, const mh::rma::BoundOperation& operation,
                       const layout::LayoutPtr& result, const void* compare);
 
 // Waits for the results from one target, or from all. Returns false if a request to them has
 // failed.
 bool await_results(Win& win, std::optional<std::uint32_t> target = std::nullopt);
-// Also waits until all requests are carried out.
+// Like await_results(), and waits until all requests are carried out.
 bool flush_targets(Win& win, std::optional<std::uint32_t> target = std::nullopt);
 
 void lock_target(Win& win, std::uint32_t target, mh::rma::LockMode mode);
-// Counted like the operations before it: flush_targets() waits for the unlock, too.
+// The unlock is counted like the operations before it: flush_targets() waits for the unlock, too.
 void unlock_target(Win& win, std::uint32_t target, mh::rma::LockMode mode);
 void send_post(Win& win, std::uint32_t origin);
 void send_complete(Win& win, std::uint32_t target);
-// Over all ranks of the window. Precondition: flush_targets() of all.
+// A barrier over all ranks of the window. Precondition: flush_targets() of all.
 void barrier(Win& win);
 
 }  // namespace mh::mpi::rma::remote

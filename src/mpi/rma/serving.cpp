@@ -85,7 +85,7 @@ void send_answer(const Win& win, std::uint32_t to, RmaMessage head, MessageBuffe
   }
 }
 
-// Returns false where memory is short.
+// Sends an answer without data. Returns false if memory is short.
 bool send_answer(const Win& win, std::uint32_t to, const RmaMessage& head) {
   MessageBuffer buffer(sizeof(RmaMessage));
   if (buffer.empty()) return false;
@@ -132,7 +132,7 @@ bool is_reached_by_neighbours(const MessageBuffer& buffer) {
          (config.heaps_mapped && heaps::hold(buffer.data(), buffer.bytes()));
 }
 
-// Returns false where memory is short.
+// Returns false if memory is short.
 bool begin_operation(const WinPtr& win, MessageBuffer& request) {
   const RmaMessage& head = messages::head_of(request);
   const std::uint64_t bytes = head.what.bytes - head.what.begin;
@@ -186,8 +186,8 @@ void handle_lock_step(const WinPtr& win, const RmaMessage& head) {
   }
 }
 
-// A step of an epoch. On behalf of a rank on another node, the server changes the words that the
-// ranks of this node share.
+// Handles a step of an epoch. On behalf of a rank on another node, the server changes the words
+// that the ranks of this node share.
 void handle_step(const WinPtr& win, const RmaMessage& head) {
   const mh::rma::Control& control = win->window.control();
   const std::uint32_t me = win->window.me();
@@ -306,7 +306,7 @@ void sleep_ns(std::int64_t ns) {
   ::nanosleep(&time, nullptr);
 }
 
-// Another thread has served a short time ago.
+// True if another thread has served a short time ago.
 bool is_served() {
   const std::uint64_t last = g_last_turn.load(std::memory_order_relaxed);
   return ticks() - last < ticks_from_ns(static_cast<double>(tuning::kShortNapNs));
@@ -331,9 +331,9 @@ void* run_server_thread(void* /*nothing*/) {
   return nullptr;
 }
 
-// For a program that ends without MPI_Finalize: the library must not shut down while the server
-// thread is in a call. Gives up after 100 ms, since that call may wait for the thread that ends the
-// process.
+// Exit handler for a program that ends without MPI_Finalize: the library must not shut down while
+// the server thread is in a call. Gives up after 100 ms, since that call may wait for the thread
+// that ends the process.
 void leave_library() {
   constexpr std::int64_t kLookNs = 1'000'000;
   constexpr int kLooks = 100;

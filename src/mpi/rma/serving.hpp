@@ -2,21 +2,22 @@
 // The target's side of operations from other nodes: carries them out in this rank's memory, grants
 // its lock, and stores the results of this rank's own requests.
 //
-// The *server* is the only thread that serves at a time: a thread in the wait loop or in a polling
-// call. While the rank computes, or is in a call of the library alone, the server thread serves.
-// Requests of one rank are carried out one at a time, in the order in which the rank made them. A
-// large request is a job of this rank, of which each turn does one chunk. Nothing here waits.
+// The *server* is the thread that serves; there is one at a time: a thread in the wait loop or in a
+// polling call. While the rank computes, or is in a call of the library alone, the server thread
+// serves. Requests of one rank are carried out one at a time, in the order in which the rank made
+// them. A large request is a job of this rank, of which each turn does one chunk. Nothing here
+// waits.
 #pragma once
 
 namespace mh::mpi::rma {
 
-// Does a turn. Returns true if there was something to do. Costs a load where there are no windows
-// over several nodes.
+// Does a turn. Returns true if there was something to do. Costs a load if there are no windows over
+// several nodes.
 bool serve_other_nodes();
 
-// The thread sleeps on while other threads serve, which it sees by the time of the last turn. Its
-// naps grow while no message comes (tuning.hpp), and shrink when one comes. All signals are blocked
-// in the thread. Needs MPI_THREAD_MULTIPLE. Returns false if no thread can be made.
+// Starts the server thread. It goes on sleeping while other threads serve, which the time of the
+// last turn tells. Its naps grow while no message comes (tuning.hpp), and shrink when one comes.
+// The thread blocks all signals. Needs MPI_THREAD_MULTIPLE. Returns false if no thread can be made.
 bool start_server_thread();
 void stop_server_thread();
 

@@ -28,7 +28,7 @@ using mh::rma::Exposed;
 using mh::rma::FileRange;
 using mh::rma::Mappings;
 
-// Windows by a number.
+// Windows by number.
 struct Registry {
   std::mutex mutex;  // guards `windows`
   std::unordered_map<std::uint64_t, std::shared_ptr<Win>> windows;
@@ -60,7 +60,7 @@ Registry g_internode_windows;
 
 // ---- Making -------------------------------------------------------------------------------------
 
-// A rank's memory as it tells the other ranks of the window.
+// The memory of a rank as published to the other ranks of the window.
 struct ExposureInfo {
   std::uint64_t base;
   std::uint64_t bytes;
@@ -81,7 +81,7 @@ Exposed exposed_of(const ExposureInfo& info, bool elsewhere) {
           .pid = elsewhere ? 0 : services.node->record(info.node_rank).pid};
 }
 
-// This process reaches the memory of a rank; sets its address where it is mapped.
+// True if this process reaches the memory of a rank; sets its address if it is mapped.
 bool can_reach(Exposed& target, const ExposureInfo& info, const Mappings& mappings, bool dynamic) {
   if (target.is_elsewhere()) return true;
   if (target.node_rank == config.me) {
@@ -95,7 +95,7 @@ bool can_reach(Exposed& target, const ExposureInfo& info, const Mappings& mappin
   return !dynamic && config.heaps_mapped && services.memory->to_here(view, target.bytes) != nullptr;
 }
 
-// The same on all ranks of the communicator, without communication.
+// Returns the same on all ranks of the communicator, without communication.
 bool may_be_ours(const Comm& comm) {
   if (!config.windows || !services.node->has_one_pid_namespace()) return false;
   if (comm.on_one_node) return comm.members.size() > 1 && comm.line != nullptr;
@@ -108,10 +108,10 @@ struct WindowParts {
   std::unique_ptr<InternodeState> internode;
 };
 
-// The window's first rank on this node.
+// Returns the window's first rank on this node.
 int root_of(const Comm& comm) { return comm.members.front().rank; }
 
-// The shared memory that the node's first rank has made, on each rank of the node.
+// Returns the shared memory that the node's first rank has made, on each rank of the node.
 std::optional<node::Segment> share_control(const Comm& comm, const ExposureInfo& root,
                                            WindowParts& made) {
   if (comm.rank == root_of(comm)) return std::move(made.control);
@@ -140,8 +140,8 @@ std::unique_ptr<InternodeState> internode_state_of(const Comm& comm,
   return internode;
 }
 
-// True if `here` is true on every rank. Blocking: the ranks are in step already, and starting and
-// testing would take 10 us more of 65 (MPI_Win_create, MPICH 4).
+// True if `here` is true on every rank. Blocking: the ranks are in step already, and a nonblocking
+// call with tests would take 10 us more of 65 (MPI_Win_create, MPICH 4).
 bool all_agree(MPI_Comm comm, bool here) {
   const int mine = here ? 1 : 0;
   int all = 0;
@@ -149,7 +149,7 @@ bool all_agree(MPI_Comm comm, bool here) {
   return all != 0;
 }
 
-// Collective. Nothing if the window stays the library's.
+// Makes a window. Collective. Returns nothing if the window stays the library's.
 std::optional<WindowParts> make_window(MPI_Comm handle, const Comm& comm, ExposureInfo mine,
                                        Flavor flavor) {
   WindowParts made;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The windows whose operations and synchronisation are ours (src/rma), by handle.
+// The windows whose operations and synchronisation Manyhands carries out (src/rma), by handle.
 //
 // A window is ours if each rank of its communicator reaches the memory of all ranks on its node.
 // Its ranks must be on one node, unless windows over several nodes may be ours (remote.hpp). The
-// ranks decide together when the window is made. The MPI library makes the window and its memory
-// all the same: handle, group, attributes, name, info and error handler are the library's. Every
-// other window is entirely the library's.
+// ranks decide together when the window is made. The MPI library still makes the window and its
+// memory: handle, group, attributes, name, info and error handler are the library's. Every other
+// window is entirely the library's.
 //
 // Threads: *callers* are the threads that make the window's calls; the *server* is the thread that
 // holds the serving lock (serving.cpp). The comments of each field name its writer. A *counted*
@@ -112,7 +112,7 @@ inline HandleCache<64> cache;
 Win* find_slow(MPI_Win handle);
 }  // namespace detail
 
-// Null for a window of the library. Thread-safe. Valid until the window is freed.
+// Returns null for a window of the library. Thread-safe. Valid until the window is freed.
 inline Win* find_window(MPI_Win handle) {
   std::uint64_t word = 0;
   if (detail::cache.find(bits_of(handle), word)) [[likely]]
@@ -125,7 +125,7 @@ std::shared_ptr<Win> find_internode(std::uint64_t id);
 // Costs a load.
 bool has_internode_windows();
 
-// Decides about a window that the library has made. Collective; does nothing where the window stays
+// Decides about a window that the library has made. Collective; does nothing if the window stays
 // the library's.
 void adopt_window(MPI_Comm comm, MPI_Win handle, Flavor flavor, const void* base,
                   std::int64_t bytes, std::int64_t unit);
@@ -135,8 +135,8 @@ std::shared_ptr<Win> remove_window(MPI_Win handle);
 void insert_window(const std::shared_ptr<Win>& win);
 void stop_windows();
 
-// An operation without an epoch is an error. Open MPI lets it pass in shared windows, and programs
-// may rely on that.
+// True if an operation without an epoch is an error. Open MPI permits it in shared windows, and
+// programs may rely on that.
 #if defined(MH_ABI_OPENMPI)
 inline bool is_strict(const Win& win) { return win.flavor != Flavor::shared; }
 inline constexpr bool kCompletesWithoutStart = true;
@@ -149,8 +149,8 @@ inline constexpr bool kSyncsInLocksAlone = true;  // MPI_Win_sync
 inline constexpr bool kLocksNobody = true;        // MPI_PROC_NULL
 #endif
 
-// Calls the window's error handler, as the library would. Returns the code, or MPI_SUCCESS where
-// the library leaves the last word to the program's handler.
+// Calls the window's error handler, as the library would. Returns the code, or MPI_SUCCESS if the
+// library lets the program's handler decide.
 int raise_error(MPI_Win handle, int code);
 
 // ---- Helping ------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ bool advance_run(Run& run, ThiefWatch& watch) {
 }
 // Carries out one chunk of an operation of another rank. Returns true if there was one.
 bool help_operation();
-// Carries out the active messages of ranks of this node. Costs a load where there are no windows.
+// Carries out the active messages of ranks of this node. Costs a load if there are no windows.
 void serve_own_node();
 
 }  // namespace mh::mpi::rma
