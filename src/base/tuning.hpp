@@ -15,9 +15,9 @@ namespace mh::tuning {
 // 2 % of its interval.
 
 inline constexpr double kLookAtLandedNs = 3e3;     // each buffer of a started receive
-inline constexpr double kGatherLandedNs = 30e3;    // the same with gaps: a message to oneself
+inline constexpr double kGatherLandedNs = 30e3;  // the same for buffers with gaps, read by a message to oneself
 inline constexpr double kLookAtShortNs = 100e3;    // buffers of short receives
-inline constexpr double kLookForLostNs = 20e6;     // RTS headers that met too short a receive
+inline constexpr double kLookForLostNs = 20e6;  // RTS headers that matched a receive too short for them
 inline constexpr double kLookForObjectsNs = 50e6;  // libraries loaded meanwhile
 
 // ---- Waits in MPI
@@ -47,7 +47,7 @@ inline constexpr double kYieldNs = 1.2e3;
 
 // ---- Messages
 
-// the same for buffers with gaps: a message to oneself
+// The sender pushes to a receiver that does not poll: not sooner than kFirstPushNs, because a
 // receiver that waits in MPI is faster (measured). Its attempts become as rare as kLastPushNs.
 inline constexpr double kFirstPushNs = 30e3;
 inline constexpr double kLastPushNs = 1e6;

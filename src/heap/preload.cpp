@@ -47,8 +47,8 @@ void after_fork_in_parent() { forking.parent(); }
 void after_fork_in_child() { forking.child(); }
 
 // Runs at the first call of any exported function, including registrations of fork() handlers. Our
-// handlers are registered first: in the child they run before all others, in the parent's prepare
-// phase after them.
+// handlers are registered first: prepare runs after all others, the parent's and the child's before
+// all others, so that no other handler runs in between.
 [[gnu::noinline]] void start_forwarding() {
   mh::heap::find_next(next);
   found_next.store(true, std::memory_order_release);

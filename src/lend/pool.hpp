@@ -76,7 +76,7 @@ class Pool {
   }
 
   // Corrects the end of the offer, from the owner or a helper. An offer that is over stays over,
-  // except in a race: a lender may then come in vain.
+  // except in a race: a lender may then find no work.
   void expect_end(WorkKind kind, std::uint64_t ends) {
     std::atomic<std::uint64_t>& offered = offer(kind);
     if (offered.load(std::memory_order_relaxed) == 0) return;
@@ -91,7 +91,7 @@ class Pool {
 
   // Returns when no helper is inside the work, and none will come.
   void withdraw(WorkKind kind);
-  // Waits until over(), which helpers bring about. A helper that stays long is moved to this
+  // Waits until over() is true; helpers make it true. A helper that stays long is moved to this
   // process's cores: the lender's core may be in use again.
   void await_helpers(const std::function<bool()>& over);
 

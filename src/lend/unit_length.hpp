@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How long a lender gives its core away before it looks for its own message again.
+// Computes how long a lender lends its core before it checks for its own message again.
 //
 // Each look costs the helper two hand-overs. A message that comes while the core is away is
 // answered late, by half a unit on average. With a message per time t of lending, the sum of both

@@ -60,8 +60,8 @@ inline bool is_usable(MPI_Datatype type) {
 }
 
 // Sets the communicator for commit probes: `self` contains this rank alone and returns errors. A
-// probe tests whether a type is committed, since no inquiry call tells. Before this call, and after
-// stop_commit_probes(), all types count as committed.
+// probe tests whether a type is committed, for which there is no inquiry call. Before this call,
+// and after stop_commit_probes(), all types count as committed.
 void probe_commits_on(MPI_Comm self);
 void stop_commit_probes();
 

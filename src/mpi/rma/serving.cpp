@@ -73,7 +73,7 @@ std::atomic<std::uint64_t> g_last_turn{0};  // relaxed: a hint
 
 RemoteRank& peer_of(const Win& win, std::uint32_t rank) { return win.internode->peers[rank]; }
 
-// ---- Answers to others --------------------------------------------------------------------------
+// ---- Answers to peers ---------------------------------------------------------------------------
 
 void send_answer(const Win& win, std::uint32_t to, RmaMessage head, MessageBuffer buffer) {
   head.from = win.window.me();
@@ -125,7 +125,7 @@ void grant_locks() {
   });
 }
 
-// ---- Requests of others -------------------------------------------------------------------------
+// ---- Requests of peers --------------------------------------------------------------------------
 
 bool is_reached_by_neighbours(const MessageBuffer& buffer) {
   return buffer.empty() || config.single_copy ||
@@ -233,7 +233,7 @@ MessageInbox::Acceptance handle_request(MessageBuffer& buffer) {
   return MessageInbox::Acceptance::accepted;
 }
 
-// ---- Answers of others --------------------------------------------------------------------------
+// ---- Answers of peers ---------------------------------------------------------------------------
 
 void handle_result(Win& win, RemoteRank& peer, const MessageBuffer& buffer) {
   const RmaMessage& head = messages::head_of(buffer);

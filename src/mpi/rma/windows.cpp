@@ -32,7 +32,7 @@ using mh::rma::Mappings;
 struct Registry {
   std::mutex mutex;  // guards `windows`
   std::unordered_map<std::uint64_t, std::shared_ptr<Win>> windows;
-  // of windows; relaxed: tells whether a search is worth while
+  // The number of windows. relaxed: a hint whether a search is worthwhile.
   std::atomic<std::uint32_t> count{0};
 
   [[nodiscard]] bool has_any() const { return count.load(std::memory_order_relaxed) != 0; }
