@@ -15,9 +15,9 @@ namespace mh::tuning {
 // 2 % of its interval.
 
 inline constexpr double kLookAtLandedNs = 3e3;     // each buffer of a started receive
-inline constexpr double kGatherLandedNs = 30e3;  // the same for buffers with gaps, read by a message to oneself
+inline constexpr double kGatherLandedNs = 30e3;    // those with gaps: read by a message to oneself
 inline constexpr double kLookAtShortNs = 100e3;    // buffers of short receives
-inline constexpr double kLookForLostNs = 20e6;  // RTS headers that matched a receive too short for them
+inline constexpr double kLookForLostNs = 20e6;     // RTS headers that matched too short a receive
 inline constexpr double kLookForObjectsNs = 50e6;  // libraries loaded meanwhile
 
 // ---- Waits in MPI

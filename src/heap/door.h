@@ -13,7 +13,7 @@ extern "C" {
 #define MH_HEAP_DOOR_LAYOUT 1
 
 struct mh_heap_stats {
-  uint64_t used;  /* bytes requested by the program and not freed */
+  uint64_t used;     /* bytes requested by the program and not freed */
   uint64_t peak;     /* highest value of `used` */
   uint64_t waste;    /* bytes of used extents beyond what was requested */
   uint64_t kept;     /* bytes of freed blocks kept for reuse */

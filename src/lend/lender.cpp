@@ -129,7 +129,7 @@ LendResult Lender::lend_to(std::uint32_t owner) {
   if (out_.load(std::memory_order_relaxed) != 0) return wait_for_helper();
   if (barred_[owner]) return LendResult::nothing;
   learn(false);
-  teaches_ = false;  // the helper was sent for the very message that comes then
+  teaches_ = false;  // the helper works on the awaited message itself
   return hand_over(owner, ticks_from_ns(tuning::kLeastUnitNs));
 }
 

@@ -75,8 +75,8 @@ Result<Topology> load_topology(const char* synthetic) {
 }
 
 CpuSet allowed_cpus() {
-  // cpu_set_t holds 1024 CPUs, and the call fails on kernels with more: the set has a size of its
-  // own.
+  // cpu_set_t holds 1024 CPUs, and the call fails on kernels with more: the set therefore has a
+  // size of its own.
   CpuSet cpus;
   std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(kMaxCpus),
                                                        [](cpu_set_t* s) { CPU_FREE(s); });

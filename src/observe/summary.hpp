@@ -38,7 +38,7 @@ struct RegionReport {
   std::span<const std::string> names;  // of the user's lists, in the order of Loops::names_used
 };
 
-// `why_not`: what kept nodes from helping (agreed on at start); empty if all nodes helped.
+// `why_not`: why nodes did not help (agreed on at start); empty if all nodes helped.
 std::string render_summary(std::span<const RankReport> ranks, std::span<const HelpedBytes> helped,
                            const std::string& why_not, const RegionReport& regions = {});
 std::string render_json(std::span<const RankReport> ranks, std::span<const HelpedBytes> helped,
