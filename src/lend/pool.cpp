@@ -104,8 +104,10 @@ Status Pool::hire() {
   if (stack != 0 && !hire_one(mine_.channels[0], stack)) stack = 0;
   if (stack < stack_) {
     cramped_.store(true, std::memory_order_relaxed);
-    print_message("loops of rank {} are not shared: no stacks of {} MB", node_.mine().world_rank,
-                  stack_ >> 20U);
+    print_message(
+        "loops of rank {} are not shared: stacks of {} MB do not fit; raise 'ulimit -v' or lower "
+        "'ulimit -s'",
+        node_.mine().world_rank, stack_ >> 20U);
   }
   while (helpers_.size() < count && hire_one(mine_.channels[helpers_.size()], stack)) {
   }
