@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Each rank has a slot (system.hpp says at which addresses): 32 GB for 1024 ranks, more for fewer.
-// A view begins in the first quarter of its slot and may grow to half of the slot, so that the
-// views of two ranks stay apart. Anything that does not fit is not viewed. Static spans lie in the
-// first half of the last quarter.
+// Maps each rank's heap into a slot of the address space (system.hpp): 32 GB for 1024 ranks, more
+// for fewer. A view begins in the first quarter of its slot and may grow to half of the slot, so
+// that the views of two ranks stay apart. Anything that does not fit is not viewed. Static spans
+// lie in the first half of the last quarter.
 #include "heap/views.hpp"
 
 #include <fcntl.h>
