@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Writes the C++ and assembler tables of the intercepted MPI calls from calls.json.
 
-Owns what is the same for every call: prototypes (from the standard's own description, through
-pympistandard, so that they exist whatever the mpi.h at hand knows), the two layers `next` and
-`real`, the bodies that calls.json gives in a word (for both forms of a call), what stands in front
-of every call once loops are shared, and the list of names the front exports.
+For every call the file writes the prototype, from the standard's own description (pympistandard),
+so that the prototypes do not depend on an mpi.h; the two layers `next` and `real`; the bodies that
+calls.json gives in a word, for both forms of a call; and the check in front of every call once
+loops are shared. It also writes the list of names that the front exports.
 Words: a *call* is an MPI procedure without its MPI_ prefix ("Send"); a *large* call is its _c form.
 docs/calls.md explains the table.
-Limits: C bindings that return int; the table decides what is intercepted, this file nothing.
+Limits: C bindings that return int. The table alone decides which calls are intercepted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NOTICE = """// SPDX-License-Identifier: BSD-3-Clause
 
 
 class TableError(Exception):
-    """An entry of calls.json that cannot be meant."""
+    """An entry of calls.json is wrong."""
 
 
 @dataclass(frozen=True)
@@ -323,7 +323,7 @@ def plain_body(call: Call, head: str) -> str:
 
 
 def leaving(call: Call) -> tuple[str, str]:
-    """What stands around a call that came through a gate, which hears whether it failed."""
+    """Returns the code around a call with an arrival barrier, which gets the call's result."""
     gate = re.search(r"\barrivals::(\w+)\((\w+)", call.before)
     if gate is None:
         return "", ""
@@ -331,7 +331,7 @@ def leaving(call: Call) -> tuple[str, str]:
 
 
 def object_of(p: Prototype) -> tuple[str, str]:
-    """Whose error handler is called: ("comm", "comm") or ("window", "*win")."""
+    """Returns the object whose error handler is called: ("comm", "comm") or ("window", "*win")."""
     words = dict(zip(p.parameters, p.names, strict=True))
     for mark, star in (("", ""), ("*", "*")):
         for handle, kind in (("MPI_Comm", "comm"), ("MPI_Win", "window")):
@@ -447,7 +447,7 @@ namespace mh::mpi {{
 
 
 def front_exports(calls: list[Call]) -> str:
-    """One line a call, read by the front's C and assembler parts alike."""
+    """Writes one line per call, for the front's C and assembler parts alike."""
     lines = [
         f"MH_{'OBSERVE' if c.kind == 'observe' else 'SOMETIMES' if c.sometimes else 'ALWAYS'}"
         f"({i}, {c.name})"

@@ -16,7 +16,7 @@ namespace mh::mpi::tags {
 inline constexpr int kLast = 32767;
 
 // The tags first, first + 1, ..., first + count - 1.
-struct Range {
+struct TagRange {
   int first;
   int count;
 
@@ -28,7 +28,7 @@ struct Range {
 };
 
 template <std::size_t kRanges>
-constexpr bool disjoint(const std::array<Range, kRanges>& ranges) {
+constexpr bool disjoint(const std::array<TagRange, kRanges>& ranges) {
   for (std::size_t i = 0; i < kRanges; ++i) {
     if (ranges[i].first < 0 || ranges[i].count <= 0 || ranges[i].end() > kLast + 1) return false;
     for (std::size_t j = 0; j < i; ++j) {
@@ -41,15 +41,15 @@ constexpr bool disjoint(const std::array<Range, kRanges>& ranges) {
 // ---- config.node_comm ---------------------------------------------------------------------------
 
 // FINs of nonblocking rendezvous sends, by SendSlot::own_fin().
-inline constexpr Range kSendFins{0, static_cast<int>(p2p::SendSlot::kOwnFins)};
+inline constexpr TagRange kSendFins{0, static_cast<int>(p2p::SendSlot::kOwnFins)};
 // Resent messages, by slot of the sender's send table.
-inline constexpr Range kResends{kSendFins.end(), static_cast<int>(p2p::SharedSendTable::kSlots)};
+inline constexpr TagRange kResends{kSendFins.end(), static_cast<int>(p2p::SharedSendTable::kSlots)};
 // FINs of sends by internode pipeline, by SendId.
-inline constexpr Range kInternodeFins{kResends.end(), 64};
+inline constexpr TagRange kInternodeFins{kResends.end(), 64};
 // A rank probes for this tag, which no rank sends, to drive the library's progress.
-inline constexpr Range kProgressKick{kInternodeFins.end(), 1};
+inline constexpr TagRange kProgressKick{kInternodeFins.end(), 1};
 // FINs of persistent sends: each send has its own tag until it is freed.
-inline constexpr Range kPersistentFins{kProgressKick.end(), kLast + 1 - kProgressKick.end()};
+inline constexpr TagRange kPersistentFins{kProgressKick.end(), kLast + 1 - kProgressKick.end()};
 
 static_assert(disjoint(std::array{kSendFins, kResends, kInternodeFins, kProgressKick,
                                   kPersistentFins}));
@@ -57,24 +57,24 @@ static_assert(disjoint(std::array{kSendFins, kResends, kInternodeFins, kProgress
 // ---- config.self_comm ---------------------------------------------------------------------------
 
 // Held messages (rndv/held_messages.hpp), in turn.
-inline constexpr Range kRenewed{0, 1 << 14U};
+inline constexpr TagRange kRenewed{0, 1 << 14U};
 // Copies between two layouts (rndv::send_to_self()).
-inline constexpr Range kRelaid{kRenewed.end(), 1};
+inline constexpr TagRange kRelaid{kRenewed.end(), 1};
 
 static_assert(disjoint(std::array{kRenewed, kRelaid}));
 
 // ---- config.internode_comm ----------------------------------------------------------------------
 
 // Pieces of a message to another node, by the number of the message between the two ranks.
-inline constexpr Range kPieces{0, kLast + 1};
+inline constexpr TagRange kPieces{0, kLast + 1};
 
 static_assert(disjoint(std::array{kPieces}));
 
 // ---- config.windows_comm ------------------------------------------------------------------------
 
 // Requests and answers of windows over several nodes (rma/piece.hpp).
-inline constexpr Range kRequests{0, 1};
-inline constexpr Range kAnswers{kRequests.end(), 1};
+inline constexpr TagRange kRequests{0, 1};
+inline constexpr TagRange kAnswers{kRequests.end(), 1};
 
 static_assert(disjoint(std::array{kRequests, kAnswers}));
 

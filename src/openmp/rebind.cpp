@@ -21,10 +21,14 @@ namespace {
 
 constexpr const char* kMark = "GOMP_parallel";  // every run time for GCC's code has it
 
-std::vector<Binding> g_bindings;
-std::unordered_map<std::string_view, void*> g_ours;  // by name
-mh_object g_run_time{};
-unsigned long long g_loads = 0;  // objects loaded at the last look
+// The rebound calls of this process. Changed under the loader's lock (dl_iterate_phdr()).
+struct Rebinding {
+  std::vector<Binding> bindings;
+  std::unordered_map<std::string_view, void*> ours;  // by name
+  mh_object run_time{};
+  unsigned long long loads = 0;  // objects loaded at the last look
+};
+Rebinding g_rebinding;
 
 // A part of an object that the loader made read-only after it had filled the slots.
 struct ReadOnlyPart {
@@ -50,15 +54,15 @@ bool set_protection(const ReadOnlyPart& part, int protection) {
 
 void* function_of_run_time(const char* name) {
   if (!is_run_time_name(name)) return nullptr;
-  const ElfW(Sym)* symbol = mh_symbol(&g_run_time, name);
+  const ElfW(Sym)* symbol = mh_symbol(&g_rebinding.run_time, name);
   if (symbol == nullptr || ELF64_ST_TYPE(symbol->st_info) != STT_FUNC) return nullptr;
-  return reinterpret_cast<void*>(g_run_time.base + symbol->st_value);
+  return reinterpret_cast<void*>(g_rebinding.run_time.base + symbol->st_value);
 }
 
 // Returns the function that calls of this name are to reach; null for no change.
 void* instead_of(const char* name) {
-  const auto found = g_ours.find(name);
-  if (found != g_ours.end()) return found->second;
+  const auto found = g_rebinding.ours.find(name);
+  if (found != g_rebinding.ours.end()) return found->second;
   void* const real = function_of_run_time(name);
   const bool is_permitted = real == nullptr || rule_of(name).obstacle == Obstacle::none;
   return is_permitted ? nullptr : stubs::stub_for_call(name, real);
@@ -78,9 +82,9 @@ void rebind_one(const char* name, void** slot, void* read_only) {
 }
 
 int rebind_object(dl_phdr_info* info, std::size_t /*bytes*/, void* /*data*/) {
-  g_loads = info->dlpi_adds;
+  g_rebinding.loads = info->dlpi_adds;
   const mh_object object = mh_object_of(info);
-  if (object.dynamic == nullptr || object.dynamic == g_run_time.dynamic) return 0;
+  if (object.dynamic == nullptr || object.dynamic == g_rebinding.run_time.dynamic) return 0;
   ReadOnlyPart part = read_only_part(*info);
   mh_imports(&object, rebind_one, &part);
   if (part.opened) set_protection(part, PROT_READ);
@@ -131,18 +135,18 @@ bool is_imported(const char* name) {
 bool is_of_run_time(const char* name) { return function_of_run_time(name) != nullptr; }
 
 Status rebind_all(std::vector<Binding> bindings) {
-  if (g_run_time.dynamic != nullptr) return {};
+  if (g_rebinding.run_time.dynamic != nullptr) return {};
   RunTimes found;
   ::dl_iterate_phdr(look_for_run_time, &found);
   if (found.count != 1) return {Code::unsupported};
-  g_bindings = std::move(bindings);
-  for (const Binding& binding : g_bindings) {
+  g_rebinding.bindings = std::move(bindings);
+  for (const Binding& binding : g_rebinding.bindings) {
     void* real = mh_address(&found.first, binding.name.c_str());
     if (real == nullptr) continue;
     *binding.real = real;
-    if (binding.ours != nullptr) g_ours.emplace(binding.name, binding.ours);
+    if (binding.ours != nullptr) g_rebinding.ours.emplace(binding.name, binding.ours);
   }
-  g_run_time = found.first;
+  g_rebinding.run_time = found.first;
   ::dl_iterate_phdr(rebind_object, nullptr);
   return {};
 }
@@ -150,7 +154,7 @@ Status rebind_all(std::vector<Binding> bindings) {
 void rebind_new_objects() {
   unsigned long long loads = 0;
   ::dl_iterate_phdr(count_loads, &loads);
-  if (loads != g_loads) ::dl_iterate_phdr(rebind_object, nullptr);
+  if (loads != g_rebinding.loads) ::dl_iterate_phdr(rebind_object, nullptr);
 }
 
 }  // namespace mh::openmp::rebind

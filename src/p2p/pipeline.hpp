@@ -8,8 +8,8 @@
 // in any order.
 //
 // The cells of a message lie behind the cells of the previous message, as many as there is room
-// for. A cell that was drained just now is in the caches of both cores, and filling it again would
-// take two to four times as long (docs/decisions/pipelines).
+// for. A cell that was just drained is in the caches of both cores, and filling it again would take
+// two to four times as long (docs/decisions/pipelines).
 //
 // A pipeline belongs to its receiver, which opens it for one message after another. Each message is
 // a *use*, and every claim names its use. Therefore a delayed thread cannot claim a chunk of a

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The hands at the pipelines (pipeline.hpp): what this process packs as a sender and unpacks as a
+// The work of this process at pipelines (pipeline.hpp): fills cells as a sender, drains cells as a
 // receiver.
 //
-// One object a process. Its own threads come here from the wait loop, its helpers on cores that
-// other ranks lend; all do the same, a chunk at a time. An *end* is where the bytes of a message
-// lie in this process; it is known to nobody else, which is why only threads of this process can
-// move them. Takes no lock. Limit: kPipelines messages at a time for a receiver; further ones wait.
+// One object a process. The process's own threads call it from the wait loop; its helpers call it
+// on cores that other ranks lend. Both move one chunk at a time. An *end* of a message is its
+// buffer in this process. No other process knows the end, so only threads of this process can move
+// its bytes. Takes no lock. Limit: kPipelines messages at a time for a receiver; further messages
+// wait.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +30,7 @@ namespace mh::p2p {
 
 inline constexpr std::uint32_t kPipelines = 2;
 
-// A rank's pipelines; the cells lie behind all else of its area.
+// A rank's pipelines. Their cells lie at the end of the rank's area.
 struct Pipelines {
   Pipeline pipelines[kPipelines];
 };
@@ -65,21 +66,20 @@ class PipelineEngine final : public lend::LendableWork {
 
   // ---- Sender
 
-  // While a rendezvous send that may come on a pipeline is in that slot: from when it is posted to
-  // when it is done.
+  // Announces a rendezvous send that a pipeline may carry, when it is posted; withdraws it when it
+  // is done.
   void announce(std::uint32_t slot, const End& from);
-  // Helpers may come from now on; they are made where there are none yet. False if they may not
-  // come from every core of the node: then what only this process can move may have to wait for a
-  // call of this rank that helps.
-  bool let_helpers_in();
   void withdraw(std::uint32_t slot);
+  // Lets helpers move chunks from now on, and starts them if there are none yet. False if they may
+  // not run on every core of the node: a chunk may then wait for a call of this rank that helps.
+  bool let_helpers_in();
   // Fills one chunk of the send in that slot, if a pipeline carries it.
   bool fill(std::uint32_t slot);
 
   // ---- Receiver
 
-  // Puts the message of a rendezvous send (taken) on a pipeline and says so in it (claimed);
-  // nothing if no pipeline is free. The end stays until over(), then finish().
+  // Puts the message of a send in state taken on a pipeline, which makes its state claimed. Nothing
+  // if no pipeline is free. The caller waits for over() and calls finish(); `to` lives until then.
   std::optional<std::uint32_t> begin(SendSlot& send, std::uint32_t sender, const End& to,
                                      std::uint64_t bytes);
   // Drains one chunk of a message that this process receives. False if no chunk is filled.
@@ -90,7 +90,7 @@ class PipelineEngine final : public lend::LendableWork {
   [[nodiscard]] bool over(std::uint32_t pipeline) const {
     return mine().pipelines[pipeline].over();
   }
-  // After that. The pipeline is free for others. False if something could not be fetched.
+  // Frees the pipeline. False if fetch() could not read a chunk.
   bool finish(std::uint32_t pipeline);
 
   // ---- Either
@@ -99,8 +99,8 @@ class PipelineEngine final : public lend::LendableWork {
   [[nodiscard]] bool has_messages() const;
   // Fills or drains one chunk of any message.
   bool move_one();
-  // A rank whose process has something to do for a message to or from this one, where this one has
-  // had nothing for a while.
+  // A rank whose process is late with a message to or from this rank, while this rank has had no
+  // chunk to move for some time.
   [[nodiscard]] std::optional<std::uint32_t> who_is_late() const;
 
   bool unit(std::uint32_t helper, std::uint64_t deadline) noexcept override;
@@ -125,23 +125,23 @@ class PipelineEngine final : public lend::LendableWork {
   observe::Counters& counters_;
   lend::Pool& pool_;
   const memory::Reach& reach_;
-  // Helpers may come: set by the first message, by one thread.
+  // Helpers may move chunks. Set once, for the first message.
   std::atomic_flag exposed_ = ATOMIC_FLAG_INIT;
   std::uint32_t pipeline_bytes_;
-  // Written by the thread that has the slot or pipeline, read after a claim only (pipeline.hpp,
+  // Written by the thread that owns the slot or pipeline; read only after a claim (pipeline.hpp,
   // B2).
   std::array<End, SharedSendTable::kSlots> from_{};
   std::array<End, kPipelines> to_{};
   // Slots that are announced. A hint: the rendezvous send's state and a claim decide.
   SlotSet<SharedSendTable::kSlots> announced_;
-  // Per pipeline of this rank: what is on it (OnPipeline), 0 for nothing. Release by begin(),
-  // acquire by who looks: `to_` is there.
+  // By pipeline of this rank: the message that it carries (OnPipeline), or 0. Release by begin(),
+  // acquire by readers, which then see `to_`.
   std::array<std::atomic<std::uint64_t>, kPipelines> uses_{};
-  // The senders of these. relaxed: a hint.
+  // The senders of these messages. relaxed: a hint.
   std::array<std::atomic<std::uint32_t>, kPipelines> senders_{};
-  std::array<bool, kPipelines> failed_{};  // of the thread that has the pipeline
-  // When (ticks) a thread of this rank, not a helper, last moved a chunk, and how long one took; 0
-  // before the first. relaxed: hints.
+  std::array<bool, kPipelines> failed_{};  // owned by the thread that has the pipeline
+  // The tick at which a thread of this rank, not a helper, last moved a chunk, and the ticks that a
+  // chunk takes; 0 before the first. relaxed: hints.
   std::atomic<std::uint64_t> moved_at_{0};
   std::atomic<std::uint64_t> chunk_ticks_{0};
   SlotSet<kPipelines> taken_;

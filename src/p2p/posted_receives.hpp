@@ -7,16 +7,15 @@
 // while reads the first bytes of the receiver's posted buffers. If it finds its own header, it
 // *pushes* the message.
 //
-// Sender and receiver agree through two words. The rendezvous send's state (send_table.hpp) is
-// claimed by a compare-and-swap, so only one of them moves the data; the posted receive's state
-// tells a receiver whose descriptor is gone, because data lies there now, that the message was
-// pushed.
+// Sender and receiver agree through two words. A compare-and-swap on the state of the send's slot
+// (send_table.hpp) decides which of them moves the data. A push overwrites the RTS header; the
+// posted receive's state tells the receiver then that the message was pushed.
 //
 //   free ──receiver──▶ open ──sender──▶ pushing ──sender──▶ pushed ──receiver──▶ free
 //                        └──receiver──▶ free   └────sender──▶ open   (the copy failed)
 //
-// Lies in the node segment. Limit: kPostedReceives a rank; further receives wait for their own
-// rank.
+// Lies in the node segment. Limit: kPostedReceives a rank; the receiver itself copies the messages
+// of further receives.
 #pragma once
 
 #include <atomic>
@@ -31,7 +30,7 @@ namespace mh::p2p {
 
 enum class PostedState : std::uint32_t { free, open, pushing, pushed };
 
-// The messages that a posted receive takes. Two receives may be posted for one buffer.
+// The messages that match a posted receive. Two receives may be posted for one buffer.
 struct PostedEnvelope {
   static constexpr std::int32_t kAny = INT32_MIN;
 
@@ -46,11 +45,11 @@ struct PostedEnvelope {
 };
 
 struct alignas(kCacheLine) PostedReceive {
-  // Release on every change, acquire on every look. `address`, `capacity` and the envelope are
-  // written by the receiver while free; `bytes` (of the whole message) by the sender while pushing.
-  // Relaxed: the state orders them. A sender that reads them while they change asks again, once it
-  // has the rendezvous send, whether the posted receive is still that of the buffer in which it
-  // found its descriptor.
+  // state: release on every change, acquire on every read. The receiver writes `address`,
+  // `capacity` and the envelope while the state is free; the sender writes `bytes` (of the whole
+  // message) while it is pushing. Relaxed: the state orders them. A sender may read them while they
+  // change. After it has taken the send, it therefore checks by is_of() that the posted receive
+  // still belongs to the buffer in which it found its RTS header.
   std::atomic<PostedState> state{PostedState::free};
   std::atomic<std::uint64_t> address{0};
   std::atomic<std::uint64_t> capacity{0};
@@ -65,9 +64,8 @@ struct alignas(kCacheLine) PostedReceive {
             .tag = tag.load(std::memory_order_relaxed)};
   }
 
-  // With the rendezvous send of the descriptor that lies in `buffer`: true means that only the
-  // caller changes this posted receive, since its receiver cannot close it without the send
-  // descriptor.
+  // Called by the sender after it has taken the send whose RTS header lies in `buffer`. If true,
+  // only the caller changes this posted receive: the receiver cannot close it without the send.
   [[nodiscard]] bool is_of(std::uint64_t buffer) const {
     return state.load(std::memory_order_acquire) == PostedState::open &&
            address.load(std::memory_order_relaxed) == buffer;
@@ -84,28 +82,28 @@ struct PostedReceiveTable {
 static_assert(std::is_standard_layout_v<PostedReceiveTable>);
 static_assert(sizeof(PostedReceive) == kCacheLine);
 
-// A receive has completed, or its buffer was looked at: who moves the message? Either side may be
-// held up between any two steps for as long as the other needs for the whole message.
+// The rank that moves the message of a receive. Either side may be delayed between any two steps
+// for as long as the other side needs for the whole message.
 enum class Mover {
-  receiver,   // the rendezvous send is taken: this rank moves the message
-  sender,     // it pushes, or has: the posted receive's state tells when that is over
+  receiver,   // the receiver has taken the send
+  sender,     // the sender pushes, or has pushed: the posted receive's state tells when it is done
   nobody,     // the bytes in the buffer are an ordinary message
-  unsettled,  // the sender has the rendezvous send but may yet give it back: to be asked again
+  unsettled,  // the sender has taken the send and may return it: the receiver asks again
 };
 
-// To be asked by the receiver after it has read the buffer. `send` is null if no descriptor lies
-// there, else `generation` is the descriptor's; `shown` is null where the sender cannot push.
+// Called by the receiver after it has read the buffer. `send` is null if no RTS header lies there;
+// otherwise `generation` is the header's. `posted` is null if the sender cannot push.
 //
-// The order is the point. A sender changes the posted receive before it gives up the send
-// descriptor, so the rendezvous send is looked at first: if that is over, a push that ended it is
-// seen. And it changes the posted receive before it writes the buffer, which was read before this:
-// if the descriptor is gone, so is the open state.
-inline Mover who_moves(SendSlot* send, std::uint64_t generation, const PostedReceive* shown) {
+// The order of the reads matters. A sender changes the posted receive before it ends the send.
+// Therefore the send is read first: if it is over, a push that ended it is seen. A sender also
+// changes the posted receive before it writes the buffer, and the caller has read the buffer
+// before. Therefore, if the header is gone, the posted receive is no longer open.
+inline Mover who_moves(SendSlot* send, std::uint64_t generation, const PostedReceive* posted) {
   if (send != nullptr && send->take(generation)) return Mover::receiver;
   const bool over = send == nullptr || send->state_of(generation) == SlotState::free;
-  // acquire: keeps the next look behind the bytes of the buffer, which are no atomics.
+  // acquire: orders the next read behind the reads of the buffer, whose bytes are not atomic.
   std::atomic_thread_fence(std::memory_order_acquire);
-  if (shown != nullptr && shown->state.load(std::memory_order_acquire) != PostedState::open) {
+  if (posted != nullptr && posted->state.load(std::memory_order_acquire) != PostedState::open) {
     return Mover::sender;
   }
   return over ? Mover::nobody : Mover::unsettled;
@@ -114,32 +112,32 @@ inline Mover who_moves(SendSlot* send, std::uint64_t generation, const PostedRec
 // The receiver's private side. Thread-safe.
 class PostedReceives {
  public:
-  void attach(PostedReceiveTable* board) { board_ = board; }
+  void attach(PostedReceiveTable* table) { table_ = table; }
 
   // Null when all are in use.
   PostedReceive* open(void* buffer, std::uint64_t capacity, const PostedEnvelope& envelope = {}) {
     const std::uint32_t index = taken_.take();
     if (index == taken_.kNone) return nullptr;
-    PostedReceive& posted = board_->posted_receives[index];
+    PostedReceive& posted = table_->posted_receives[index];
     posted.address.store(reinterpret_cast<std::uint64_t>(buffer), std::memory_order_relaxed);
     posted.capacity.store(capacity, std::memory_order_relaxed);
     posted.communicator.store(envelope.communicator, std::memory_order_relaxed);
     posted.sender.store(envelope.sender, std::memory_order_relaxed);
     posted.tag.store(envelope.tag, std::memory_order_relaxed);
     posted.state.store(PostedState::open, std::memory_order_release);
-    if (board_->extent.load(std::memory_order_relaxed) <= index) {
-      board_->extent.store(index + 1, std::memory_order_relaxed);
+    if (table_->extent.load(std::memory_order_relaxed) <= index) {
+      table_->extent.store(index + 1, std::memory_order_relaxed);
     }
     return &posted;
   }
-  // After the receive completed and its message, if it was pushed, is accounted for.
+  // Called after the receive has completed, and its message, if it was pushed, has been counted.
   void close(PostedReceive* posted) {
     posted->state.store(PostedState::free, std::memory_order_release);
-    taken_.give_back(static_cast<std::uint32_t>(posted - board_->posted_receives));
+    taken_.give_back(static_cast<std::uint32_t>(posted - table_->posted_receives));
   }
 
  private:
-  PostedReceiveTable* board_ = nullptr;
+  PostedReceiveTable* table_ = nullptr;
   SlotSet<kPostedReceives> taken_;
 };
 

@@ -11,9 +11,11 @@
 //
 // posted ▶ taken is a compare-and-swap by the receiver, which has the header, or by the sender,
 // which has found the header in the receive buffer and pushes the message (posted_receives.hpp).
-// Only the winner moves the data. claimed: a job of the receiver copies the message and the sender
-// may help, or a pipeline carries the message and the sender has to help. posted ▶ free: the header
-// was cancelled before a receive matched it. taken ▶ posted: the push failed.
+// Only the winner moves the data.
+// In claimed, a job of the receiver copies the message and the sender may help, or a pipeline
+// carries the message and the sender has to help.
+// posted ▶ free: the header was cancelled before a receive matched it.
+// taken ▶ posted: the push failed.
 //
 // Lies in the node segment. Limit: kSlots rendezvous sends a rank at a time; the library sends
 // further messages eagerly or by its own rendezvous.

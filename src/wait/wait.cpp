@@ -15,14 +15,32 @@
 namespace mh::wait {
 namespace {
 
-WaitActions* g_actions = nullptr;
-WaitRules g_rules;
-// Counts install_actions(). What a thread has learned holds for a single set of rules.
-int g_installations = 0;
+using ThreadElection = threads::Election<Machine>;
 
-// Held by the thread of this rank that helps: the thief's scratch and victim state are the rank's.
-// acquire/release: the next holder sees the state that the last holder left.
-std::atomic_flag g_help_lock = ATOMIC_FLAG_INIT;
+// The waits of this process.
+struct RankWaits {
+  // Set by install_actions() while no thread waits.
+  WaitActions* actions = nullptr;
+  WaitRules rules;
+  // Counts install_actions(). What a thread has learned holds for a single set of rules.
+  int installations = 0;
+  // Held by the thread of this rank that helps: the thief's scratch and victim state are the
+  // rank's. acquire/release: the next holder sees the state that the last holder left.
+  std::atomic_flag help_lock = ATOMIC_FLAG_INIT;
+
+  // Threads that wait together.
+  ThreadElection election;
+  threads::WaitAdmission admission;  // used by the server only
+  // relaxed, a hint: a wait that sees it late is still shared.
+  std::atomic<bool> shares{false};
+  // Number of threads in waits that last. relaxed: a thread that sees a stale count polls although
+  // it could sleep, or the reverse.
+  std::atomic<std::uint32_t> waiting{0};
+  // Number of threads that have come back since the server last counted. relaxed: no data goes with
+  // the count.
+  std::atomic<std::uint32_t> back{0};
+};
+RankWaits g_waits;
 
 constinit thread_local bool t_has_help_lock = false;
 
@@ -30,13 +48,13 @@ constinit thread_local TaskOffer t_offer;
 
 class HelpLock {
  public:
-  HelpLock() : held_(!g_help_lock.test_and_set(std::memory_order_acquire)) {
+  HelpLock() : held_(!g_waits.help_lock.test_and_set(std::memory_order_acquire)) {
     if (held_) t_has_help_lock = true;
   }
   ~HelpLock() {
     if (!held_) return;
     t_has_help_lock = false;
-    g_help_lock.clear(std::memory_order_release);
+    g_waits.help_lock.clear(std::memory_order_release);
   }
   HelpLock(const HelpLock&) = delete;
   HelpLock& operator=(const HelpLock&) = delete;
@@ -49,17 +67,17 @@ class HelpLock {
 Idleness& thread_idleness() {
   thread_local Idleness learned(0, 0);
   thread_local int installation = 0;
-  if (installation != g_installations) {
-    learned = Idleness(g_rules.least_spin, g_rules.most_spin);
-    installation = g_installations;
+  if (installation != g_waits.installations) {
+    learned = Idleness(g_waits.rules.least_spin, g_waits.rules.most_spin);
+    installation = g_waits.installations;
   }
   return learned;
 }
 
 // Duties of this rank to itself. True if a chunk was moved. Only under the help lock.
 bool do_own_duties() {
-  g_actions->progress();
-  return g_actions->copy_own_chunk();
+  g_waits.actions->progress();
+  return g_waits.actions->copy_own_chunk();
 }
 
 // A wait: its beginning, and the time that went elsewhere.
@@ -70,15 +88,15 @@ class WaitScope {
   // A step of the loop. True if a chunk was moved. Without `helps` the rank works for itself only.
   bool step(bool helps = true) {
     const HelpLock lock;
-    if (!lock) return t_has_help_lock && g_actions->copy_own_chunk_nested();
-    if (do_own_duties() || g_actions->lend_to_partner()) return true;
+    if (!lock) return t_has_help_lock && g_waits.actions->copy_own_chunk_nested();
+    if (do_own_duties() || g_waits.actions->lend_to_partner()) return true;
     // With more ranks than cores, the core belongs to a rank that has work of its own.
-    if (!helps || g_rules.oversubscribed || spins()) return false;
+    if (!helps || g_waits.rules.oversubscribed || spins()) return false;
     if (!idle_) {
       idle_ = true;
-      g_actions->set_idle(true);
+      g_waits.actions->set_idle(true);
     }
-    const bool worked = g_actions->help();
+    const bool worked = g_waits.actions->help();
     helped_ = helped_ || worked;
     return worked;
   }
@@ -101,7 +119,7 @@ class WaitScope {
   // the core is kept, as the MPI library keeps it: any other job would get the core for a time
   // slice, a hundred times the latency of a message.
   void back_off() {
-    if (g_rules.oversubscribed || (g_rules.yields && !spins())) {
+    if (g_waits.rules.oversubscribed || (g_waits.rules.yields && !spins())) {
       sched_yield();
     } else {
       spin_pause();
@@ -116,14 +134,14 @@ class WaitScope {
     } else {
       thread_idleness().ended_alone(length);
     }
-    g_actions->count_wait(length);
+    g_waits.actions->count_wait(length);
   }
 
  private:
   void stop_idling() {
-    if (std::exchange(idle_, false)) g_actions->set_idle(false);
+    if (std::exchange(idle_, false)) g_waits.actions->set_idle(false);
     // The current holder of the help lock, if any, ends it as well.
-    if (const HelpLock lock; lock) g_actions->end();
+    if (const HelpLock lock; lock) g_waits.actions->end();
   }
   [[nodiscard]] bool spins() {
     spins_ = spins_ && ticks() < spin_ends_;
@@ -140,17 +158,17 @@ class WaitScope {
 
 // The wait of a thread on a lent core. The waits of the thread's own rank go on elsewhere.
 void until_as_guest(detail::Predicate done) {
-  const std::uint64_t patience_ends = ticks() + g_rules.least_spin;
+  const std::uint64_t patience_ends = ticks() + g_waits.rules.least_spin;
   bool has_returned_core = false;
   while (!done()) {
     if (const HelpLock lock; lock && do_own_duties()) continue;
-    g_actions->between_polls();
+    g_waits.actions->between_polls();
     if (has_returned_core) {
       sched_yield();  // the core is now used by its owner
     } else if (ticks() < patience_ends) {
       spin_pause();
     } else {
-      g_actions->return_core();
+      g_waits.actions->return_core();
       has_returned_core = true;
     }
   }
@@ -158,36 +176,23 @@ void until_as_guest(detail::Predicate done) {
 
 // --- Threads that wait together ---
 
-using ThreadElection = threads::Election<Machine>;
-
 // A waiting thread, as the server sees it.
 struct Waiter : threads::Seat<Machine> {
   explicit Waiter(detail::Predicate predicate) : done(predicate) {}
   detail::Predicate done;
 };
 
-ThreadElection g_election;
-threads::WaitAdmission g_admission;  // used by the server only
-// relaxed, a hint: a wait that sees it late is still shared.
-std::atomic<bool> g_shares_waits{false};
-// Number of threads in waits that last. relaxed: a thread that sees a stale count polls although it
-// could sleep, or the reverse.
-std::atomic<std::uint32_t> g_waiting{0};
-// Number of threads that have come back since the server last counted. relaxed: no data goes with
-// the count.
-std::atomic<std::uint32_t> g_back{0};
-
 constinit thread_local bool t_serves = false;
 constinit thread_local bool t_is_out = false;  // its last long wait has ended
 
 class CountedWait {
  public:
-  CountedWait() : waiting_(g_waiting.fetch_add(1, std::memory_order_relaxed) + 1) {}
-  ~CountedWait() { g_waiting.fetch_sub(1, std::memory_order_relaxed); }
+  CountedWait() : waiting_(g_waits.waiting.fetch_add(1, std::memory_order_relaxed) + 1) {}
+  ~CountedWait() { g_waits.waiting.fetch_sub(1, std::memory_order_relaxed); }
   CountedWait(const CountedWait&) = delete;
   CountedWait& operator=(const CountedWait&) = delete;
   // True if each waiting thread can have a core.
-  [[nodiscard]] bool all_have_cores() const { return waiting_ <= g_rules.cores; }
+  [[nodiscard]] bool all_have_cores() const { return waiting_ <= g_waits.rules.cores; }
 
  private:
   std::uint32_t waiting_;
@@ -196,57 +201,57 @@ class CountedWait {
 // Polls for the other threads, and ends those finished waits that may end now.
 void look_for_others() {
   const std::uint64_t now = ticks();
-  g_election.collect();
-  bool is_fresh = g_election.look(
+  g_waits.election.collect();
+  bool is_fresh = g_waits.election.look(
       [](threads::Seat<Machine>& seat) { return static_cast<Waiter&>(seat).done(); });
-  while (g_election.has_ready()) {
-    const auto next = g_admission.next(now);
+  while (g_waits.election.has_ready()) {
+    const auto next = g_waits.admission.next(now);
     if (next == threads::WaitAdmission::NextWait::none) return;
     const bool newest = next == threads::WaitAdmission::NextWait::newest && is_fresh;
-    newest ? g_election.tell_newest() : g_election.tell_oldest();
+    newest ? g_waits.election.tell_newest() : g_waits.election.tell_oldest();
     is_fresh = false;
-    g_admission.ended(now);
+    g_waits.admission.ended(now);
   }
 }
 
 void let_others_run() {
   const std::uint64_t before = ticks();
-  if (!g_admission.should_yield(before)) return spin_pause();
+  if (!g_waits.admission.should_yield(before)) return spin_pause();
   sched_yield();
-  g_admission.yielded(before, ticks());
+  g_waits.admission.yielded(before, ticks());
 }
 
 // Server only.
 void count_those_back() {
-  if (g_back.load(std::memory_order_relaxed) == 0) return;
-  g_admission.came(g_back.exchange(0, std::memory_order_relaxed), ticks());
+  if (g_waits.back.load(std::memory_order_relaxed) == 0) return;
+  g_waits.admission.came(g_waits.back.exchange(0, std::memory_order_relaxed), ticks());
 }
 
 // True if other threads of this rank sit, or are out and may want the server's core.
 bool is_crowded() {
   count_those_back();
-  return g_election.has_waiters() || g_admission.has_threads_out(ticks());
+  return g_waits.election.has_waiters() || g_waits.admission.has_threads_out(ticks());
 }
 
 // Serves until the caller's own wait is over.
 void serve_waits(detail::Predicate done) {
   t_serves = true;
   const std::uint64_t begin = ticks();
-  g_admission.began(begin);
+  g_waits.admission.began(begin);
   WaitScope scope(begin);
   while (!done()) {
     const bool crowded = is_crowded();
     if (crowded) look_for_others();
     // The core is not idle while another thread of this rank may run on it.
-    if (scope.step(!crowded || g_admission.has_free_core())) continue;
-    g_actions->between_polls();
+    if (scope.step(!crowded || g_waits.admission.has_free_core())) continue;
+    g_waits.actions->between_polls();
     crowded ? let_others_run() : scope.back_off();
   }
   scope.end();
   count_those_back();
-  g_admission.ended(ticks());
+  g_waits.admission.ended(ticks());
   t_serves = false;
-  g_election.leave([] { g_admission.ended(ticks()); });
+  g_waits.election.leave([] { g_waits.admission.ended(ticks()); });
 }
 
 // While another thread serves: the running thread polls for its own message, which saves a switch.
@@ -260,21 +265,21 @@ bool comes_soon(detail::Predicate done, std::uint64_t begin) {
 
 // The caller is back: it sits or serves.
 void come_back() {
-  if (std::exchange(t_is_out, false)) g_back.fetch_add(1, std::memory_order_relaxed);
+  if (std::exchange(t_is_out, false)) g_waits.back.fetch_add(1, std::memory_order_relaxed);
 }
 
 // A wait beside other waiting threads. If they outnumber the cores, the caller sleeps.
 void until_shared_by_threads(detail::Predicate done) {
   const std::uint64_t begin = ticks();
   const CountedWait counted;
-  if (!g_election.try_serve()) {
+  if (!g_waits.election.try_serve()) {
     if (counted.all_have_cores()) return detail::until_slow(done, OfferedTasks::none);
     if (comes_soon(done, begin)) return;
     come_back();
     Waiter waiter(done);
-    if (!g_election.enter(waiter) && ThreadElection::await(waiter) == threads::Seated::told) {
+    if (!g_waits.election.enter(waiter) && ThreadElection::await(waiter) == threads::Seated::told) {
       t_is_out = true;
-      return g_actions->count_wait(ticks() - begin);
+      return g_waits.actions->count_wait(ticks() - begin);
     }
   } else {
     come_back();
@@ -291,34 +296,34 @@ constinit thread_local std::optional<WaitScope> t_spelled_out;
 TaskOffer offer_tasks(const TaskOffer& tasks) { return std::exchange(t_offer, tasks); }
 
 void install_actions(WaitActions* actions, const WaitRules& rules) {
-  g_rules = rules;
-  g_admission.set_limits({.cores = rules.cores > 1 ? rules.cores - 1 : 1,
-                          .patience = ticks_from_ns(tuning::kOneMoreThreadNs),
-                          .alone = ticks_from_ns(tuning::kCoreIsIdleNs),
-                          .yield = ticks_from_ns(tuning::kYieldNs)});
-  g_shares_waits.store(actions != nullptr && rules.cores != 0, std::memory_order_relaxed);
-  ++g_installations;
-  g_actions = actions;
+  g_waits.rules = rules;
+  g_waits.admission.set_limits({.cores = rules.cores > 1 ? rules.cores - 1 : 1,
+                                .patience = ticks_from_ns(tuning::kOneMoreThreadNs),
+                                .alone = ticks_from_ns(tuning::kCoreIsIdleNs),
+                                .yield = ticks_from_ns(tuning::kYieldNs)});
+  g_waits.shares.store(actions != nullptr && rules.cores != 0, std::memory_order_relaxed);
+  ++g_waits.installations;
+  g_waits.actions = actions;
 }
 
-std::uint32_t cores() { return g_rules.cores; }
+std::uint32_t cores() { return g_waits.rules.cores; }
 
-void share_no_waits() { g_shares_waits.store(false, std::memory_order_relaxed); }
+void share_no_waits() { g_waits.shares.store(false, std::memory_order_relaxed); }
 
 namespace detail {
 
 void until_slow(Predicate done, OfferedTasks tasks) {
   // Before the start of a job and after its end, a rank may have no core of its own.
-  if (g_actions == nullptr) {
+  if (g_waits.actions == nullptr) {
     while (!done()) sched_yield();
     return;
   }
-  if (g_actions->is_guest()) return until_as_guest(done);
+  if (g_waits.actions->is_guest()) return until_as_guest(done);
   WaitScope scope(ticks());
   while (!done()) {
     if (scope.step()) continue;
     if (tasks == OfferedTasks::may_run && scope.run_task()) continue;
-    g_actions->between_polls();
+    g_waits.actions->between_polls();
     scope.back_off();
   }
   scope.end();
@@ -326,32 +331,32 @@ void until_slow(Predicate done, OfferedTasks tasks) {
 
 void until_shared_slow(Predicate done) {
   const bool shares =
-      g_shares_waits.load(std::memory_order_relaxed) && !t_has_help_lock && !t_serves;
+      g_waits.shares.load(std::memory_order_relaxed) && !t_has_help_lock && !t_serves;
   const bool alone = !shares || t_offer.run != nullptr;
-  if (alone || g_actions->is_guest()) return until_slow(done, OfferedTasks::may_run);
+  if (alone || g_waits.actions->is_guest()) return until_slow(done, OfferedTasks::may_run);
   until_shared_by_threads(done);
 }
 
 }  // namespace detail
 
 void note_failed_poll() {
-  if (g_actions == nullptr) return;
+  if (g_waits.actions == nullptr) return;
   if (const HelpLock lock; lock) do_own_duties();
-  if (!g_actions->is_guest() || !g_actions->is_overdue()) return;
-  g_actions->return_core();
+  if (!g_waits.actions->is_guest() || !g_waits.actions->is_overdue()) return;
+  g_waits.actions->return_core();
   sched_yield();
 }
 
 bool help_once() {
-  if (g_actions == nullptr || t_has_help_lock || g_actions->is_guest()) return false;
+  if (g_waits.actions == nullptr || t_has_help_lock || g_waits.actions->is_guest()) return false;
   if (!t_spelled_out) t_spelled_out.emplace(ticks());
   const bool worked = t_spelled_out->step();
-  if (!worked) g_actions->between_polls();
+  if (!worked) g_waits.actions->between_polls();
   return worked;
 }
 
 void end_help() {
-  if (t_spelled_out && g_actions != nullptr) t_spelled_out->end();
+  if (t_spelled_out && g_waits.actions != nullptr) t_spelled_out->end();
   t_spelled_out.reset();
 }
 

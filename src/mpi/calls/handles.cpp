@@ -39,7 +39,7 @@ void read_access_hint(MPI_Comm handle, MPI_Info info) {
 int free_comm(MPI_Comm* comm, int (*call)(MPI_Comm*)) {
   error_handlers::note_change();
   arrivals::forget_comm(*comm);
-  auto taken = switches.active ? comms::take(*comm) : nullptr;
+  auto taken = switches.active ? comms::forget(*comm) : nullptr;
   const int result = call(comm);
   if (taken == nullptr) return result;
   if (result == MPI_SUCCESS) {

@@ -38,30 +38,32 @@ void switch_off(Comm& comm) {
   if (comm.off != nullptr) comm.off->store(1, std::memory_order_release);
 }
 
-// Threads of this rank in collectives with an arrival barrier, and the time in ticks when they last
-// outnumbered its cores. relaxed: hints.
-std::atomic<std::uint32_t> g_threads_inside{0};
-std::atomic<std::uint64_t> g_crowded_at{0};
+// Threads of this rank in collectives with an arrival barrier. relaxed: hints.
+struct ThreadsInside {
+  std::atomic<std::uint32_t> count{0};
+  std::atomic<std::uint64_t> crowded_at{0};  // ticks: the count last exceeded the rank's cores
+};
+ThreadsInside g_threads;
 
 void count_in(Comm& comm) {
   if (!switches.threads || std::exchange(comm.counted, true)) return;
-  const std::uint32_t before = g_threads_inside.fetch_add(1, std::memory_order_relaxed);
+  const std::uint32_t before = g_threads.count.fetch_add(1, std::memory_order_relaxed);
   if (wait::cores() != 0 && before >= wait::cores())
-    g_crowded_at.store(ticks(), std::memory_order_relaxed);
+    g_threads.crowded_at.store(ticks(), std::memory_order_relaxed);
 }
 
 void count_out(Comm& comm) {
-  if (std::exchange(comm.counted, false)) g_threads_inside.fetch_sub(1, std::memory_order_relaxed);
+  if (std::exchange(comm.counted, false)) g_threads.count.fetch_sub(1, std::memory_order_relaxed);
   if (std::exchange(comm.unhelped, false)) detail::unhelped.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// Stays true for a while: a count of the threads inside at this moment would now and then find one.
+// Stays true for kCrowdedNs: the number of threads inside at one moment may be small by chance.
 bool is_crowded() {
-  const std::uint64_t since = g_crowded_at.load(std::memory_order_relaxed);
+  const std::uint64_t since = g_threads.crowded_at.load(std::memory_order_relaxed);
   return since != 0 && ticks() - since < ticks_from_ns(tuning::kCrowdedNs);
 }
 
-// The message that a late member needs may be one that only this rank can move.
+// `in_any_case`: a late member may need a message that only this rank can move.
 enum class Wait : std::uint8_t { if_it_pays, in_any_case };
 
 void drain_rendezvous();
@@ -186,7 +188,7 @@ Comm* enter_collective(Comm* comm) {
   return tight ? nullptr : comm;
 }
 
-// The tight loop is over, or another communicator comes in between.
+// Called when the tight loop is over, or a collective on another communicator begins.
 void end_tight_loop() {
   if (detail::tight.comm != nullptr && detail::tight.left > 1) {
     detail::tight.comm->pace.give_back(detail::tight.left - 1);
@@ -194,7 +196,7 @@ void end_tight_loop() {
   detail::tight = {};
 }
 
-// The same by handle; lets further calls of a tight loop pass.
+// The same by handle. Lets further calls of a tight loop pass.
 Comm* enter_collective(MPI_Comm handle) {
   if (!switches.active) return nullptr;
   end_tight_loop();
@@ -280,19 +282,22 @@ int left(MPI_Comm handle, int result) {
 namespace mh::mpi::windows {
 namespace {
 
-std::mutex g_mutex;
-std::unordered_map<std::uint64_t, std::unique_ptr<Comm>> g_windows;
+struct WindowBarriers {
+  std::mutex mutex;
+  std::unordered_map<std::uint64_t, std::unique_ptr<Comm>> by_window;
+};
+WindowBarriers g_windows;
 
 Comm* find_comm(MPI_Win win) {
-  const std::lock_guard<std::mutex> hold(g_mutex);
-  const auto at = g_windows.find(bits_of(win));
-  return at == g_windows.end() ? nullptr : at->second.get();
+  const std::lock_guard<std::mutex> hold(g_windows.mutex);
+  const auto at = g_windows.by_window.find(bits_of(win));
+  return at == g_windows.by_window.end() ? nullptr : at->second.get();
 }
 
 }  // namespace
 
 Comm* adopt_arrival_barrier(MPI_Comm comm, MPI_Win win) {
-  auto shadow = comms::shadow(comm);
+  auto shadow = comms::make_shadow(comm);
   if (shadow == nullptr) return nullptr;
   arrivals::join(*shadow);
   restore_arrival_barrier(win, std::move(shadow));
@@ -300,18 +305,18 @@ Comm* adopt_arrival_barrier(MPI_Comm comm, MPI_Win win) {
 }
 
 std::unique_ptr<Comm> remove_arrival_barrier(MPI_Win win) {
-  const std::lock_guard<std::mutex> hold(g_mutex);
-  const auto at = g_windows.find(bits_of(win));
-  if (at == g_windows.end()) return nullptr;
+  const std::lock_guard<std::mutex> hold(g_windows.mutex);
+  const auto at = g_windows.by_window.find(bits_of(win));
+  if (at == g_windows.by_window.end()) return nullptr;
   std::unique_ptr<Comm> taken = std::move(at->second);
-  g_windows.erase(at);
+  g_windows.by_window.erase(at);
   arrivals::leave(*taken);
   return taken;
 }
 
 void restore_arrival_barrier(MPI_Win win, std::unique_ptr<Comm> shadow) {
-  const std::lock_guard<std::mutex> hold(g_mutex);
-  g_windows[bits_of(win)] = std::move(shadow);
+  const std::lock_guard<std::mutex> hold(g_windows.mutex);
+  g_windows.by_window[bits_of(win)] = std::move(shadow);
 }
 
 }  // namespace mh::mpi::windows

@@ -43,9 +43,9 @@
 namespace mh::mpi::arrivals {
 
 namespace detail {
-// The communicator whose collectives come in a tight loop now; never used with several threads.
-// `left`: one more than the calls that may still pass. Written by the thread that calls MPI, the
-// only writer of this rank's line, too.
+// The communicator whose collectives come in a tight loop now. Not used with several threads: the
+// thread that calls MPI is the only writer, also of this rank's line. `left`: one more than the
+// calls that may still pass.
 struct alignas(kCacheLine) TightLoop {
   MPI_Comm handle{};
   std::uint32_t left = 0;
@@ -59,7 +59,7 @@ inline TightLoop tight;
 inline std::atomic<std::uint32_t> unhelped{0};
 void started_beside_unhelped();
 
-// Counts an arrival in this rank's line, whose only writer it is, and returns the count.
+// Counts an arrival in this rank's line and returns the count. This rank is the line's only writer.
 inline std::uint64_t count_on(std::atomic<std::uint64_t>& arrivals) {
   const std::uint64_t count = arrivals.load(std::memory_order_relaxed) + 1;
   // release: pairs with the acquire in has_arrived() of the ranks that depend on this rank.
@@ -104,8 +104,9 @@ void on_counts(MPI_Comm comm, const MPI_Count* counts, std::optional<int> root =
 void window(MPI_Win win);
 void window_none(MPI_Win win);  // as none()
 
-// A receive that other threads may have to know of is under way from now on. (The thread that
-// started the receive may stay outside MPI until another thread's collective is over.)
+// Called after a receive has started. The thread that started the receive may stay outside MPI
+// until another thread's collective is over, so a thread that waits in the library must know of the
+// receive.
 inline void started_receive() {
   if (!switches.threads) return;
   // seq_cst: pairs with go_unhelped().
@@ -113,7 +114,7 @@ inline void started_receive() {
   if (detail::unhelped.load(std::memory_order_relaxed) != 0) detail::started_beside_unhelped();
 }
 
-// After the collective: takes its return code, and returns it.
+// Called after the collective with its return code, which it returns.
 int left(MPI_Comm comm, int result);
 int left_window(MPI_Win win, int result);
 
@@ -136,12 +137,12 @@ auto kicking(Done& done) {
 }
 }  // namespace detail
 
-// Waits until done().
+// Waits until done() is true.
 template <class Done>
 void wait_until(Done&& done) {
   wait::until(detail::kicking(done));
 }
-// Likewise, in a call of the program that holds no lock: wait::until_shared().
+// The same by wait::until_shared(), in a call of the program that holds no lock.
 template <class Done>
 void wait_until_shared(Done&& done) {
   wait::until_shared(detail::kicking(done));
@@ -150,16 +151,16 @@ void wait_until_shared(Done&& done) {
 }  // namespace mh::mpi::arrivals
 
 namespace mh::mpi {
-// Before a call of the library that may wait for other ranks, and has no arrival barrier.
+// Called before a call of the library that may wait for other ranks and has no arrival barrier.
 void before_unhelped();
 }  // namespace mh::mpi
 
 namespace mh::mpi::windows {
 
-// Gives a window its own arrival barrier, since its collectives have an order of their own. Null if
-// it has none; else valid until the window is freed.
+// Gives a window an arrival barrier of its own, since its collectives have an order of their own.
+// Null if the window gets none; otherwise valid until the window is freed.
 Comm* adopt_arrival_barrier(MPI_Comm comm, MPI_Win win);
-// Work like comms::take() and comms::restore().
+// Work like comms::forget() and comms::restore().
 std::unique_ptr<Comm> remove_arrival_barrier(MPI_Win win);
 void restore_arrival_barrier(MPI_Win win, std::unique_ptr<Comm> shadow);
 }  // namespace mh::mpi::windows

@@ -155,20 +155,23 @@ CachedLayout inspect(MPI_Datatype type) {
   return {.layout = *layout, .holds_rts_header = ends_element(type, p2p::kRtsBytes)};
 }
 
-std::mutex g_mutex;
-std::unordered_map<std::uint64_t, CachedLayout> g_known;
+struct LayoutCache {
+  std::mutex mutex;
+  std::unordered_map<std::uint64_t, CachedLayout> by_type;
+};
+LayoutCache g_layouts;
 
 CachedLayout cached_layout(MPI_Datatype type) {
   if (type == MPI_DATATYPE_NULL) return {};
   {
-    const std::lock_guard<std::mutex> hold(g_mutex);
-    const auto at = g_known.find(bits_of(type));
-    if (at != g_known.end()) return at->second;
+    const std::lock_guard<std::mutex> hold(g_layouts.mutex);
+    const auto at = g_layouts.by_type.find(bits_of(type));
+    if (at != g_layouts.by_type.end()) return at->second;
   }
   // Without the lock: a long list takes milliseconds. Two threads may read the same type.
   CachedLayout found = inspect(type);
-  const std::lock_guard<std::mutex> hold(g_mutex);
-  return g_known.emplace(bits_of(type), std::move(found)).first->second;
+  const std::lock_guard<std::mutex> hold(g_layouts.mutex);
+  return g_layouts.by_type.emplace(bits_of(type), std::move(found)).first->second;
 }
 
 }  // namespace
@@ -186,8 +189,8 @@ LayoutPtr padded_of(MPI_Datatype type) {
 }
 
 void forget_type(MPI_Datatype type) {
-  const std::lock_guard<std::mutex> hold(g_mutex);
-  g_known.erase(bits_of(type));
+  const std::lock_guard<std::mutex> hold(g_layouts.mutex);
+  g_layouts.by_type.erase(bits_of(type));
 }
 
 }  // namespace mh::mpi::layouts

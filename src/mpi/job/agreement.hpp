@@ -15,8 +15,8 @@
 
 namespace mh::mpi::agreement {
 
-// Starts a collective, start(&request), and waits for its end; calls meanwhile() before each look.
-// False if the library refuses it.
+// Starts a collective by start(&request) and waits for its end. Calls meanwhile() before each test.
+// False if the library refuses the collective.
 template <class Start, class Meanwhile>
 bool carry_out(Start start, Meanwhile meanwhile) {
   MPI_Request request = MPI_REQUEST_NULL;
@@ -51,7 +51,7 @@ void broadcast(T& value, int root, MPI_Comm comm) {
   });
 }
 
-// By rank.
+// The values of all ranks, by rank.
 template <class T>
 std::vector<T> gather(const T& mine, std::size_t ranks, MPI_Comm comm) {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -63,7 +63,8 @@ std::vector<T> gather(const T& mine, std::size_t ranks, MPI_Comm comm) {
   return all;
 }
 
-// The whole of all ranks' `count` values. False if the library refuses it.
+// Reduces `count` values of every rank to `whole`, on every rank. False if the library refuses the
+// collective.
 inline bool reduce(const void* mine, void* whole, int count, MPI_Datatype type, MPI_Op operation,
                    MPI_Comm comm) {
   return carry_out([&](MPI_Request* request) {
@@ -71,7 +72,7 @@ inline bool reduce(const void* mine, void* whole, int count, MPI_Datatype type, 
   });
 }
 
-// True if it is so on every rank.
+// True if `here` is true on every rank.
 inline bool all(bool here, MPI_Comm comm) {
   const int mine = here ? 1 : 0;
   int least = 0;

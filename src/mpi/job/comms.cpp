@@ -17,10 +17,13 @@
 namespace mh::mpi::comms {
 namespace {
 
-std::mutex g_mutex;  // guards what follows, and the children of each
-std::unordered_map<std::uint64_t, std::shared_ptr<Comm>> g_comms;  // by handle
-
-MPI_Group g_node_group{};  // of config.node_comm; between start() and stop()
+// The adopted communicators of this process.
+struct Communicators {
+  std::mutex mutex;  // guards `by_handle`, and the children of each communicator
+  std::unordered_map<std::uint64_t, std::shared_ptr<Comm>> by_handle;
+  MPI_Group node_group{};  // of config.node_comm; constant between start() and stop()
+};
+Communicators g_communicators;
 
 constexpr std::uint64_t kWorldKey = 1;
 constexpr int kShadowSalt = -2;
@@ -33,9 +36,9 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
 }
 
 // The number of this child among its like, so that a repeated constructor gives new keys.
-std::uint64_t child_key(Comm& parent, const Place& place, int salt) {
-  const std::uint64_t like = mix(mix(parent.key, static_cast<std::uint64_t>(salt)), place.hash);
-  const std::lock_guard<std::mutex> hold(g_mutex);
+std::uint64_t child_key(Comm& parent, const GroupOnNode& on_node, int salt) {
+  const std::uint64_t like = mix(mix(parent.key, static_cast<std::uint64_t>(salt)), on_node.hash);
+  const std::lock_guard<std::mutex> hold(g_communicators.mutex);
   return mix(like, ++parent.children[like]) | 2U;  // never 0 (free) and never the world's
 }
 
@@ -47,41 +50,41 @@ std::vector<int> ranks_in(MPI_Comm comm) {
   std::vector<int> here(config.ranks);
   std::iota(here.begin(), here.end(), 0);
   std::vector<int> there(config.ranks, MPI_UNDEFINED);
-  real.Group_translate_ranks(g_node_group, static_cast<int>(config.ranks), here.data(), group,
-                             there.data());
+  real.Group_translate_ranks(g_communicators.node_group, static_cast<int>(config.ranks),
+                             here.data(), group, there.data());
   real.Group_free(&group);
   return there;
 }
 
-std::shared_ptr<const Place> locate(MPI_Comm comm) {
-  auto place = std::make_shared<Place>();
-  real.Comm_size(comm, &place->size);
-  real.Comm_rank(comm, &place->rank);
-  place->node_rank_of.assign(static_cast<std::size_t>(place->size), Comm::kElsewhere);
+std::shared_ptr<const GroupOnNode> locate(MPI_Comm comm) {
+  auto on_node = std::make_shared<GroupOnNode>();
+  real.Comm_size(comm, &on_node->size);
+  real.Comm_rank(comm, &on_node->rank);
+  on_node->node_rank_of.assign(static_cast<std::size_t>(on_node->size), Comm::kElsewhere);
   const std::vector<int> there = ranks_in(comm);
   for (std::uint32_t rank = 0; rank < config.ranks; ++rank) {
     if (there[rank] == MPI_UNDEFINED) continue;
-    place->node_rank_of[static_cast<std::size_t>(there[rank])] = static_cast<std::int16_t>(rank);
-    place->members.push_back({.rank = there[rank], .node_rank = rank});
+    on_node->node_rank_of[static_cast<std::size_t>(there[rank])] = static_cast<std::int16_t>(rank);
+    on_node->members.push_back({.rank = there[rank], .node_rank = rank});
   }
-  std::sort(place->members.begin(), place->members.end(),
+  std::sort(on_node->members.begin(), on_node->members.end(),
             [](const Comm::Member& a, const Comm::Member& b) { return a.rank < b.rank; });
-  place->hash = 0;
-  for (const Comm::Member& member : place->members)
-    place->hash = mix(place->hash, member.node_rank + 1);
-  return place;
+  on_node->hash = 0;
+  for (const Comm::Member& member : on_node->members)
+    on_node->hash = mix(on_node->hash, member.node_rank + 1);
+  return on_node;
 }
 
-std::shared_ptr<Comm> describe(MPI_Comm handle, std::shared_ptr<const Place> place) {
+std::shared_ptr<Comm> describe(MPI_Comm handle, std::shared_ptr<const GroupOnNode> on_node) {
   auto comm = std::make_shared<Comm>();
   comm->handle = handle;
   comm->order = config.order;
-  comm->size = place->size;
-  comm->rank = place->rank;
-  comm->node_rank_of = place->node_rank_of.data();
-  comm->members = place->members;
-  comm->on_one_node = place->members.size() == static_cast<std::size_t>(place->size);
-  comm->place = std::move(place);
+  comm->size = on_node->size;
+  comm->rank = on_node->rank;
+  comm->node_rank_of = on_node->node_rank_of.data();
+  comm->members = on_node->members;
+  comm->on_one_node = on_node->members.size() == static_cast<std::size_t>(on_node->size);
+  comm->group_on_node = std::move(on_node);
   return comm;
 }
 
@@ -130,16 +133,16 @@ std::uint32_t find_or_make_entry(const Comm& comm) {
 void insert(std::shared_ptr<Comm> comm) {
   const std::uint64_t bits = bits_of(comm->handle);
   Comm* found = comm.get();
-  const std::lock_guard<std::mutex> hold(g_mutex);
-  g_comms[bits] = std::move(comm);
+  const std::lock_guard<std::mutex> hold(g_communicators.mutex);
+  g_communicators.by_handle[bits] = std::move(comm);
   detail::cache.drop(bits);
   detail::cache.fill(bits, reinterpret_cast<std::uintptr_t>(found));
 }
 
-void adopt_at(Comm& parent, MPI_Comm fresh, std::shared_ptr<const Place> place, int salt) {
-  auto comm = describe(fresh, std::move(place));
+void adopt_at(Comm& parent, MPI_Comm fresh, std::shared_ptr<const GroupOnNode> on_node, int salt) {
+  auto comm = describe(fresh, std::move(on_node));
   comm->order = parent.order;
-  comm->key = child_key(parent, *comm->place, salt);
+  comm->key = child_key(parent, *comm->group_on_node, salt);
   insert(std::move(comm));
 }
 
@@ -149,19 +152,19 @@ Comm* detail::find_slow(MPI_Comm handle) {
   if (!switches.active) return nullptr;
   Comm* found = nullptr;
   {
-    const std::lock_guard<std::mutex> hold(g_mutex);
-    const auto at = g_comms.find(bits_of(handle));
-    if (at != g_comms.end()) found = at->second.get();
+    const std::lock_guard<std::mutex> hold(g_communicators.mutex);
+    const auto at = g_communicators.by_handle.find(bits_of(handle));
+    if (at != g_communicators.by_handle.end()) found = at->second.get();
   }
   cache.fill(bits_of(handle), reinterpret_cast<std::uintptr_t>(found));
   return found;
 }
 
 Comm* find_key(std::uint64_t key) {
-  const std::lock_guard<std::mutex> hold(g_mutex);
-  const auto at = std::find_if(g_comms.begin(), g_comms.end(),
+  const std::lock_guard<std::mutex> hold(g_communicators.mutex);
+  const auto at = std::find_if(g_communicators.by_handle.begin(), g_communicators.by_handle.end(),
                                [key](const auto& known) { return known.second->key == key; });
-  return at == g_comms.end() ? nullptr : at->second.get();
+  return at == g_communicators.by_handle.end() ? nullptr : at->second.get();
 }
 
 MPI_Comm for_errors(const Comm& comm) {
@@ -169,21 +172,21 @@ MPI_Comm for_errors(const Comm& comm) {
 }
 
 void start() {
-  real.Comm_group(config.node_comm, &g_node_group);
+  real.Comm_group(config.node_comm, &g_communicators.node_group);
   auto world = describe(MPI_COMM_WORLD, locate(MPI_COMM_WORLD));
   world->key = kWorldKey;
   join(*world);
   auto self = describe(MPI_COMM_SELF, locate(MPI_COMM_SELF));
-  self->key = child_key(*world, *self->place, kShadowSalt);
+  self->key = child_key(*world, *self->group_on_node, kShadowSalt);
   insert(std::move(world));
   insert(std::move(self));
 }
 
 void stop() {
-  const std::lock_guard<std::mutex> hold(g_mutex);
-  for (const auto& [bits, comm] : g_comms) detail::cache.drop(bits);
-  g_comms.clear();
-  real.Group_free(&g_node_group);
+  const std::lock_guard<std::mutex> hold(g_communicators.mutex);
+  for (const auto& [bits, comm] : g_communicators.by_handle) detail::cache.drop(bits);
+  g_communicators.by_handle.clear();
+  real.Group_free(&g_communicators.node_group);
 }
 
 void adopt(MPI_Comm parent, MPI_Comm fresh, int salt) {
@@ -194,10 +197,10 @@ void adopt(MPI_Comm parent, MPI_Comm fresh, int salt) {
 
 void adopt_duplicate(MPI_Comm parent, MPI_Comm fresh) {
   Comm* origin = find(parent);
-  if (origin != nullptr) adopt_at(*origin, fresh, origin->place, 0);
+  if (origin != nullptr) adopt_at(*origin, fresh, origin->group_on_node, 0);
 }
 
-std::unique_ptr<Comm> shadow(MPI_Comm parent) {
+std::unique_ptr<Comm> make_shadow(MPI_Comm parent) {
   Comm* origin = find(parent);
   if (origin == nullptr) return nullptr;
   auto comm = std::make_unique<Comm>(*origin);
@@ -206,7 +209,7 @@ std::unique_ptr<Comm> shadow(MPI_Comm parent) {
   comm->line = nullptr;
   comm->arrived = comm->barriers = 0;
   comm->inside = comm->counted = comm->unhelped = false;
-  comm->key = child_key(*origin, *comm->place, kShadowSalt);
+  comm->key = child_key(*origin, *comm->group_on_node, kShadowSalt);
   return comm;
 }
 
@@ -239,13 +242,13 @@ bool allow_rendezvous() {
   return switches.switched_on.load(std::memory_order_relaxed) && !rendezvous_ended();
 }
 
-std::shared_ptr<Comm> take(MPI_Comm handle) {
-  const std::lock_guard<std::mutex> hold(g_mutex);
+std::shared_ptr<Comm> forget(MPI_Comm handle) {
+  const std::lock_guard<std::mutex> hold(g_communicators.mutex);
   detail::cache.drop(bits_of(handle));
-  const auto at = g_comms.find(bits_of(handle));
-  if (at == g_comms.end()) return nullptr;
+  const auto at = g_communicators.by_handle.find(bits_of(handle));
+  if (at == g_communicators.by_handle.end()) return nullptr;
   std::shared_ptr<Comm> taken = std::move(at->second);
-  g_comms.erase(at);
+  g_communicators.by_handle.erase(at);
   return taken;
 }
 

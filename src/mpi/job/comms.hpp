@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Communicators as we know them: which of their ranks share this node, and their arrival counts.
+// The library's records of communicators: which of their ranks share this node, and their arrival
+// counts.
 //
 // A communicator is *adopted* when its constructor returns, on every member alike and without
 // communication. Its key is computed from its parent's key, its members on this node, and the
@@ -24,9 +25,9 @@
 
 namespace mh::mpi {
 
-// The members of a group that are on this node. Constant, so a communicator and its duplicates
-// share it.
-struct Place {
+// The members of a group that are on this node. Constant: a communicator and its duplicates share
+// one object.
+struct GroupOnNode {
   struct Member {
     int rank;                 // in the communicator
     std::uint32_t node_rank;  // on the node
@@ -39,46 +40,45 @@ struct Place {
   std::uint64_t hash;                      // of `members`
 };
 
-// Shared by those who may still refer to it when it is freed: receives under way.
+// A receive under way shares the object, which may outlive the program's communicator.
 struct Comm : std::enable_shared_from_this<Comm> {
-  using Member = Place::Member;
+  using Member = GroupOnNode::Member;
 
   MPI_Comm handle;
   std::uint64_t key;  // the same on all members of this node
-  // Copies from `place`, which owns the arrays:
+  // Copies from `group_on_node`, which owns the arrays:
   int size;
   int rank;
   bool on_one_node;  // all members are here
   const std::int16_t* node_rank_of;
-  std::span<const Member> members;  // this one included
-  std::shared_ptr<const Place> place;
+  std::span<const Member> members;  // this rank included
+  std::shared_ptr<const GroupOnNode> group_on_node;
   steal::CopyOrder order;  // post_comm_access
-  // Made of it so far, by members and salt. Guarded by the mutex of all communicators.
+  // The number of communicators made of this communicator, by members and salt. Guarded by the
+  // mutex of all communicators.
   std::unordered_map<std::uint64_t, std::uint64_t> children;
 
-  // Its collectives. The first of them looks for the group (comms::join()). `line` is this rank's
-  // own, null before that and without an arrival barrier; `off` the group's switch. The counts are
-  // of what this rank has entered. `inside`: it has not come back from its last collective, in a
-  // call that came through the gate. `counted`: ... and its thread is among those in collectives;
-  // `unhelped`: it went there though members were late.
+  // The state of its collectives. The first collective looks for the group (comms::join()).
   std::uint32_t group = kUnknownGroup;
+  // This rank's own line, and the group's switch (G4). Null before join(), and without an arrival
+  // barrier.
   ArrivalLines::Line* line = nullptr;
   std::atomic<std::uint32_t>* off = nullptr;
-  std::uint64_t arrived = 0;
-  std::uint64_t barriers = 0;
-  bool inside = false;
-  bool counted = false;
-  bool unhelped = false;
-  wait::Pace pace{};  // of its collectives: when gating pays, see arrivals.hpp
+  std::uint64_t arrived = 0;   // collectives that this rank has entered
+  std::uint64_t barriers = 0;  // barriers that this rank has entered
+  bool inside = false;    // this rank is in a collective that it entered by the arrival barrier
+  bool counted = false;   // its thread is counted among those in collectives
+  bool unhelped = false;  // it entered though members were late
+  wait::Pace pace{};      // of its collectives: when waiting pays, see arrivals.hpp
 
   static constexpr std::int16_t kElsewhere = -1;
 
-  // Rank on this node of `rank`, kElsewhere for another node, a wildcard or a bad rank.
+  // The rank on this node of `rank_in_comm`; kElsewhere for another node, a wildcard or a bad rank.
   [[nodiscard]] std::int32_t on_node(int rank_in_comm) const {
     if (rank_in_comm < 0 || rank_in_comm >= size) return kElsewhere;
     return node_rank_of[rank_in_comm];
   }
-  // A member on another node; not a wildcard or a bad rank.
+  // True for a member on another node; false for a wildcard or a bad rank.
   [[nodiscard]] bool is_elsewhere(int rank_in_comm) const {
     return rank_in_comm >= 0 && rank_in_comm < size && on_node(rank_in_comm) == kElsewhere;
   }
@@ -99,9 +99,9 @@ inline Comm* find(MPI_Comm handle) {
   return detail::find_slow(handle);
 }
 
-// The one with that key, null if it was freed.
+// The communicator with that key; null if it was freed.
 Comm* find_key(std::uint64_t key);
-// Keeps it while a message may still come on it; null stays null.
+// Keeps the object alive while a message may still come on the communicator. Null gives null.
 inline std::shared_ptr<Comm> share(Comm* comm) {
   return comm == nullptr ? nullptr : comm->shared_from_this();
 }
@@ -123,23 +123,23 @@ bool allow_rendezvous();
 void start();  // adopts MPI_COMM_WORLD and MPI_COMM_SELF
 void stop();
 
-// After a constructor succeeded on all of `parent`'s members that are in `fresh` (which may be
-// MPI_COMM_NULL here, but is no intercommunicator). `salt` tells apart constructors that not all of
-// the parent's members call.
+// Adopts a communicator after its constructor has succeeded on all members of `parent` that are in
+// `fresh`. `fresh` may be MPI_COMM_NULL here, and is no intercommunicator. `salt` distinguishes
+// constructors that not all members of the parent call.
 void adopt(MPI_Comm parent, MPI_Comm fresh, int salt = 0);
-// Likewise, where `fresh` has the ranks of `parent` in their order.
+// The same for a communicator that has the ranks of `parent` in their order.
 void adopt_duplicate(MPI_Comm parent, MPI_Comm fresh);
-// A second arrival barrier over the members of `parent`, for an object with collectives of its own
-// (a window).
-std::unique_ptr<Comm> shadow(MPI_Comm parent);
-// In its first collective. Every member of a group joins it, since all of them have called that.
+// Makes a second arrival barrier over the members of `parent`, for an object with collectives of
+// its own (a window).
+std::unique_ptr<Comm> make_shadow(MPI_Comm parent);
+// Enters the group, in the first collective of the communicator, which every member calls.
 void join(Comm& comm);
-// When it is freed. A rank that has never joined leaves nothing: nor has any other member.
+// Leaves the group when the communicator is freed. If this rank has never joined, no member has.
 void leave(Comm& comm);
-// Before the communicator is freed: it is no longer found, but lives on as long as somebody shares
-// it. Null if it was not adopted. To be followed by leave() or, if it could not be freed,
-// restore().
-std::shared_ptr<Comm> take(MPI_Comm handle);
+// Forgets a communicator before it is freed. The object lives on while a receive shares it. Null if
+// it was not adopted. The caller follows up with leave(), or with restore() if the library could
+// not free the communicator.
+std::shared_ptr<Comm> forget(MPI_Comm handle);
 void restore(std::shared_ptr<Comm> comm);
 
 }  // namespace comms

@@ -14,40 +14,44 @@
 
 namespace mh::mpi {
 
-// MH_THRESHOLD is brought up to this: a message that is hardly longer than its descriptor gains
+// Bytes. A lower MH_THRESHOLD is raised to this: a message hardly longer than its RTS header gains
 // nothing.
 inline constexpr std::uint64_t kLeastThreshold = 4096;
 
 struct Config {
-  bool rendezvous = false;    // large messages may travel as descriptors: one of the next four
-  bool single_copy = false;   // the kernel copies between the ranks, whatever it is
+  // Messages on this node may go by rendezvous: one of the next three is true.
+  bool rendezvous = false;
+  bool single_copy = false;   // the kernel copies between any two ranks of the node
   bool heaps_mapped = false;  // all ranks map each other's heaps (job/heaps.hpp)
-  bool pipelines = false;     // messages may go by pipelines (p2p/pipeline.hpp)
-  bool internode =
-      false;  // messages to other nodes may go by internode pipelines (internode/internode.hpp)
-  bool internode_windows = false;  // windows over several nodes may be ours (rma/remote.hpp)
-  bool helps_messages = false;     // nothing on this node speaks against helping with messages
-  bool windows = false;            // ... nor any rank of it against windows of ours
-  bool multiple = false;           // the library has granted MPI_THREAD_MULTIPLE
-  bool sharing_loops = false;      // this rank's loops are exposed to others
+  bool pipelines = false;     // p2p/pipeline.hpp
+  // Messages to other nodes may go by internode pipelines (internode/internode.hpp).
+  bool internode = false;
+  bool internode_windows = false;  // the library serves windows over several nodes (rma/remote.hpp)
+  bool helps_messages = false;     // ranks of this node may help with messages
+  bool windows = false;            // the library serves windows of this node
+  bool multiple = false;           // the MPI library has granted MPI_THREAD_MULTIPLE
+  bool sharing_loops = false;      // this rank exposes its loops
 
   std::uint32_t me = 0;     // rank on the node
   std::uint32_t ranks = 0;  // of the node
   int world_rank = 0;
-  std::uint64_t key[2] = {0, 0};         // opens every descriptor of this node
-  std::uint64_t threshold = 0;           // bytes from which any message of the job is described
-  std::uint64_t mapped_threshold = 0;    // ... contiguous ones that peers map
-  std::uint64_t unmapped_threshold = 0;  // ... all others
-  // ... contiguous ones whose sender receives a long one, too
+  std::uint64_t key[2] = {0, 0};  // opens every RTS header of this node
+
+  // Sizes in bytes from which messages go by rendezvous: the least of them, contiguous messages in
+  // memory that the peers map, all others, contiguous messages of an exchange.
+  std::uint64_t threshold = 0;
+  std::uint64_t mapped_threshold = 0;
+  std::uint64_t unmapped_threshold = 0;
   std::uint64_t exchange_threshold = 0;
-  std::uint64_t help_threshold = 0;         // bytes from which third ranks take a hand,
-  std::uint64_t mapped_help_threshold = 0;  // ... where all ranks map both ends
+  // Sizes in bytes from which third ranks help: by the kernel, and where all ranks map both ends.
+  std::uint64_t help_threshold = 0;
+  std::uint64_t mapped_help_threshold = 0;
   steal::CopyOrder order = steal::CopyOrder::both_ends;
 
-  MPI_Comm node_comm{};       // ranks of this node, in order; carries completions and resent data
+  MPI_Comm node_comm{};       // ranks of this node, in order; carries FINs and resent data
   MPI_Comm internode_comm{};  // a duplicate of MPI_COMM_WORLD, only while `internode`
-  MPI_Comm windows_comm{};    // likewise, only while `spanning`
-  MPI_Comm self_comm{};       // this rank alone; holds messages that a probe had to take out
+  MPI_Comm windows_comm{};    // likewise, only while `internode_windows`
+  MPI_Comm self_comm{};       // this rank alone; carries held messages (rndv/held_messages.hpp)
 };
 
 namespace detail {
@@ -55,7 +59,7 @@ namespace detail {
 }
 inline constexpr const Config& config = detail::config;
 
-// Third ranks take a hand in a message of so many bytes, which the kernel copies.
+// True if third ranks help with a message of that length which the kernel copies.
 inline bool is_for_third_ranks(std::uint64_t bytes) {
   return config.single_copy && config.ranks > 2 && bytes >= config.help_threshold;
 }

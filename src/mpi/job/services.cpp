@@ -19,13 +19,14 @@ steal::Thief& thief() {
   constexpr steal::AreaOffsets kOffsets{.slots = offsetof(RankArea, jobs),
                                         .counters = offsetof(RankArea, counters),
                                         .helped = sizeof(RankArea)};
-  thread_local steal::Thief hands(*services.node, kOffsets, settings().strategy,
-                                  settings().saturate_ranks, *services.memory);
-  return hands;
+  thread_local steal::Thief own_thief(*services.node, kOffsets, settings().strategy,
+                                      settings().saturate_ranks, *services.memory);
+  return own_thief;
 }
 
 void kick_progress() {
-  // Not on a communicator of one rank: MPICH answers that without any progress.
+  // Not on a communicator of one rank: MPICH answers a probe of such a communicator without any
+  // progress.
   int flag = 0;
   real.Iprobe(MPI_ANY_SOURCE, tags::kProgressKick.first, config.node_comm, &flag,
               MPI_STATUS_IGNORE);

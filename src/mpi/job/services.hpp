@@ -34,11 +34,11 @@ struct Services {
   p2p::PostedReceives posted_receives;
   p2p::ExchangeDetector exchange_detector;
 
-  // Only where cores are lent. The pool goes with stop() or not at all: a program may call exit()
-  // from a helper's thread, or in a child that has no helpers.
+  // Only where cores are lent. Destroyed by stop() or not at all: a program may call exit() from a
+  // helper's thread, or in a child that has no helpers.
   lend::Pool* helpers = nullptr;
-  std::optional<lend::Lender> lender;                  // the core this rank waits on
-  std::optional<lend::Workers> workers;                // its further ones
+  std::optional<lend::Lender> lender;                  // lends the core that this rank waits on
+  std::optional<lend::Workers> workers;                // lend its other cores
   std::optional<p2p::PipelineEngine> pipeline_engine;  // only while `config.pipelines`
 
   [[nodiscard]] RankArea& area(std::uint32_t rank) const {
@@ -58,10 +58,10 @@ inline memory::View view_of(const void* address, std::uint32_t rank) {
   return view_of(reinterpret_cast<std::uint64_t>(address), rank);
 }
 
-// This thread's hands (scratch memory, victim state), made at the first use. Only while active.
+// This thread's scratch memory and victim state, made at the first use. Only while active.
 steal::Thief& thief();
 
-// Drives the MPI library's own progress from a wait that looks at memory only.
+// Drives the progress of the MPI library, for a wait that only reads memory.
 void kick_progress();
 
 }  // namespace mh::mpi

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The few facts of a process that change while it runs.
+// The facts of a process that change while it runs.
 //
-// Each names its writers. All but `switched_on` change only while no other thread of the program is
-// in a call of ours, so they are plain words.
+// Each member names its writers. All but `switched_on` change only while no other thread of the
+// program is in a call of ours, so they are plain words.
 #pragma once
 
 #include <atomic>
@@ -11,22 +11,22 @@
 namespace mh::mpi {
 
 struct Switches {
-  // While this is false every wrapper forwards its call unchanged. By start() and stop(): the node
-  // segment is there and agreed on.
+  // The ranks of the node share a segment. While this is false, every wrapper forwards its call
+  // unchanged. Written by start() and stop().
   bool active = false;
-  bool started = false;  // between start() and stop(), which write it
+  bool started = false;  // true between start() and stop(), which write it
   // A call of ours may begin before another has ended: the library has granted
-  // MPI_THREAD_MULTIPLE, or tasks run in waits, or helpers take turns (calls/in_loop.cpp sets it
-  // then).
+  // MPI_THREAD_MULTIPLE, or tasks run in waits, or helpers take turns. Written by start() and
+  // calls/in_loop.cpp.
   bool threads = false;
-  // No communicator has had an error handler but MPI_ERRORS_ARE_FATAL: what fails does not return.
-  // By start() and MPI_Comm_set_errhandler.
+  // Calls that fail do not return: no communicator has had an error handler but
+  // MPI_ERRORS_ARE_FATAL. Written by start() and MPI_Comm_set_errhandler.
   bool errors_are_fatal = false;
   std::atomic<bool> switched_on{true};  // MPI_Pcontrol; relaxed, takes effect soon
 };
 
-// Hidden, as are all objects that the shortest calls look at: -fvisibility speaks of definitions
-// alone, and an object that may be elsewhere is reached through a table of addresses.
+// Hidden, as are all objects that the shortest calls read: -fvisibility affects definitions only,
+// and the compiler reaches a default-visible declaration through a table of addresses.
 [[gnu::visibility("hidden")]] extern Switches switches;
 
 // A lock that only programs with MPI_THREAD_MULTIPLE pay for.

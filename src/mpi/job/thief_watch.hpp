@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// For whoever waits for the last chunks of a job: are they in the hands of dead processes?
+// Tells an owner that waits for the last chunks of a job whether their thieves have died.
 //
-// A process that helps says so before it takes a chunk (node::ClaimIntent). Looks at that, and at
-// the process table, once a second at most. Belongs to one wait.
+// A process announces its visit before it claims a chunk (node::ClaimIntent). The watch reads the
+// announcements and the process table at most once a second. Belongs to one wait.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,10 @@
 
 namespace mh::mpi {
 
-// Looks, now and then, for dead processes that hold chunks of this rank's jobs.
 class ThiefWatch {
  public:
-  // All chunks of a job are claimed and it is not finished. True once those that are left are in
-  // dead hands, and in no others: then nobody will write to its buffer any more.
+  // Called while all chunks of a job are claimed and some are not finished. True once only dead
+  // processes hold the unfinished chunks: no process will write to the job's buffer any more.
   bool left_to_the_dead() {
     const std::uint64_t now = ticks();
     if (next_look_ == 0) next_look_ = now + ticks_from_ns(tuning::kSlowThiefNs);
@@ -30,7 +29,7 @@ class ThiefWatch {
   }
 
  private:
-  // Whether a rank that does, or does not, live has a chunk of this rank's jobs.
+  // True if a rank that is alive (or dead) holds a chunk of this rank's jobs.
   static bool any_visit(bool living) {
     for (std::uint32_t rank = 0; rank < config.ranks; ++rank) {
       if (node::may_hold_chunk_of(services.node->record(rank), config.me) &&

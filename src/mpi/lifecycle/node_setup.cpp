@@ -31,14 +31,18 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr auto kDoorTimeout = milliseconds(20'000);
-// shorter exchanges gain nothing by cells
+// Bytes. Shorter messages of exchanges gain nothing by cells.
 constexpr std::uint64_t kLeastExchangedByCells = 1U << 20U;
 
-std::optional<node::Segment> g_segment;
-std::optional<node::Door> g_door;  // of the root, while the node is built
-node::DoorName g_door_name{};
-std::string g_why_not;
-std::uint64_t g_probe_word = 0;
+// The state of this process while the node is built. Main thread only.
+struct NodeConstruction {
+  std::optional<node::Segment> segment;
+  std::optional<node::Door> door;  // the root's
+  node::DoorName door_name{};
+  std::string why_not;           // the agreed reason to stop; empty: none
+  std::uint64_t probe_word = 0;  // peers try to read this word
+};
+NodeConstruction g_node;
 
 // ---- Agreement ----------------------------------------------------------------------------------
 
@@ -54,8 +58,8 @@ std::string agreed_reason(const std::string& reason) {
 
 // Agrees on a reason to stop; true if there is one.
 bool stops_at(const std::string& reason) {
-  g_why_not = agreed_reason(reason);
-  return !g_why_not.empty();
+  g_node.why_not = agreed_reason(reason);
+  return !g_node.why_not.empty();
 }
 
 // ---- The ranks of the node ----------------------------------------------------------------------
@@ -71,10 +75,10 @@ struct PeerInfo {
 static_assert(std::is_trivially_copyable_v<PeerInfo>);
 
 std::vector<PeerInfo> exchange_peer_infos() {
-  g_probe_word = ticks() ^ (static_cast<std::uint64_t>(getpid()) << 40U);
+  g_node.probe_word = ticks() ^ (static_cast<std::uint64_t>(getpid()) << 40U);
   const PeerInfo mine{.surroundings = memory::read_access_facts(),
-                      .address = reinterpret_cast<std::uint64_t>(&g_probe_word),
-                      .value = g_probe_word,
+                      .address = reinterpret_cast<std::uint64_t>(&g_node.probe_word),
+                      .value = g_node.probe_word,
                       .pid = getpid()};
   return agreement::gather(mine, config.ranks, config.node_comm);
 }
@@ -114,8 +118,8 @@ std::string make_segment(Invitation& invitation) {
   auto door = node::Door::open();
   if (!door) return reason("no socket to pass shared memory on", door.status());
   invitation = {.bytes = bytes, .door = door->name()};
-  g_segment = std::move(*segment);
-  g_door = std::move(*door);
+  g_node.segment = std::move(*segment);
+  g_node.door = std::move(*door);
   return {};
 }
 
@@ -124,7 +128,7 @@ std::string fetch_segment(const Invitation& invitation) {
   if (!fd) return reason("the shared memory of the node is out of reach", fd.status());
   auto segment = node::Segment::attach(std::move(*fd), invitation.bytes);
   if (!segment) return reason("no shared memory", segment.status());
-  g_segment = std::move(*segment);
+  g_node.segment = std::move(*segment);
   return {};
 }
 
@@ -134,16 +138,16 @@ std::string enter_segment() {
   if (config.me == 0) failure = make_segment(invitation);
   agreement::broadcast(invitation, 0, config.node_comm);
   if (invitation.bytes == 0) return failure;
-  g_door_name = invitation.door;
+  g_node.door_name = invitation.door;
   if (config.me != 0) return fetch_segment(invitation);
-  const Status handed =
-      g_door->hand_over(static_cast<int>(config.ranks) - 1, g_segment->fd(), kDoorTimeout);
+  const Status handed = g_node.door->hand_over(static_cast<int>(config.ranks) - 1,
+                                               g_node.segment->fd(), kDoorTimeout);
   return handed ? "" : reason("shared memory was not passed on", handed);
 }
 
 std::string join_node() {
-  auto node = node::Node::join({g_segment->data(), g_segment->size()}, config.me, config.ranks,
-                               static_cast<std::uint32_t>(config.world_rank));
+  auto node = node::Node::join({g_node.segment->data(), g_node.segment->size()}, config.me,
+                               config.ranks, static_cast<std::uint32_t>(config.world_rank));
   if (!node) return reason("the node segment does not fit", node.status());
   services.node.emplace(std::move(*node));
   new (services.node->area(config.me)) RankArea;
@@ -173,13 +177,13 @@ std::string probe_peers(const std::vector<PeerInfo>& infos) {
   return {};
 }
 
-// Why no message goes by rendezvous, whatever memory can be reached.
+// The reason why no message goes by rendezvous, whatever memory can be reached; empty if none.
 std::string look_for_objections() {
   if (settings().memory == MemoryPath::none) return "MH_MEMORY=none";
   return memory::device_runtime_loaded() ? "an accelerator runtime is loaded" : "";
 }
 
-// Why ranks do not copy from each other's memory by the kernel; empty if they do.
+// The reason why the kernel does not copy between the ranks; empty if it does.
 std::string try_memory(const std::vector<PeerInfo>& infos) {
   let_peers_read(infos);
   agreement::barrier(config.node_comm);
@@ -197,7 +201,8 @@ void map_heaps() {
       config.me, config.ranks,
       config.single_copy ? memory::Reach::KernelCopies::yes : memory::Reach::KernelCopies::no);
   const bool wanted = path == MemoryPath::automatic || path == MemoryPath::mapped;
-  detail::config.heaps_mapped = heaps::share(wanted, g_door ? &*g_door : nullptr, g_door_name);
+  detail::config.heaps_mapped =
+      heaps::share(wanted, g_node.door ? &*g_node.door : nullptr, g_node.door_name);
   if (!config.heaps_mapped) return;
   detail::config.mapped_threshold =
       std::max<std::uint64_t>(settings().mapped_threshold, kLeastThreshold);
@@ -227,7 +232,7 @@ void build_steps() {
   if (stops_at(check_network(infos)) || stops_at(enter_segment()) || stops_at(join_node())) return;
   agreement::barrier(config.node_comm);
   services.node->settle();
-  g_segment->close_fd();
+  g_node.segment->close_fd();
   apply_settings();
   services.memory.emplace(config.me, config.ranks, memory::Reach::KernelCopies::no);
   switches.active = true;
@@ -309,9 +314,9 @@ void agree_on_threshold() {
 
 void build_node() {
   build_steps();
-  g_door.reset();
+  g_node.door.reset();
 }
 
-const std::string& why_not() { return g_why_not; }
+const std::string& why_not() { return g_node.why_not; }
 
 }  // namespace mh::mpi::node_setup

@@ -11,26 +11,26 @@
 
 namespace mh::mpi::node_setup {
 
-// Waits until every rank of the job has come here. A rank without the library never comes, which a
-// message says after a while.
+// Waits until every rank of the job has called this function. After a while a message says that a
+// rank may lack the library.
 void await_everyone();
 
-// The private communicators, and this rank's number on its node.
+// Makes the private communicators, and sets this rank's number on its node.
 void make_communicators();
 
 // Builds the node. The results are in `config`; switches.active is set once the segment exists.
 void build_node();
 
-// The shortest message that any rank of the job sends by rendezvous. Shorter receives need not
-// expect an RTS header.
+// Sets config.threshold to the size of the shortest message that any rank of the job sends by
+// rendezvous. Shorter receives need not expect an RTS header.
 void agree_on_threshold();
 
-// Why this node's ranks do not help each other with messages; empty if they do.
+// The reason why this node's ranks do not help each other with messages; empty if they do.
 const std::string& why_not();
 
 // Cores of this node that its ranks may use. Nodes that share a machine divide its cores.
 std::uint32_t usable_cores();
-// More ranks than cores: another rank needs the core of a waiting rank.
+// True with more ranks than cores: another rank needs the core of a waiting rank.
 bool oversubscribed();
 
 // Position of the cells of a rank's pipelines in its area.

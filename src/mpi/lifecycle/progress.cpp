@@ -63,7 +63,7 @@ class NodeWork final : public wait::WaitActions {
 
   void set_idle(bool now) override {
     services.node->mine().idle.store(now ? 1 : 0, std::memory_order_relaxed);
-    if (now && config.sharing_loops) look_around();
+    if (now && config.sharing_loops) look_for_objects();
     if (!now && services.workers) services.workers->stop();
   }
 
@@ -96,7 +96,7 @@ class NodeWork final : public wait::WaitActions {
     return false;
   }
 
-  // Lends this rank's core, for a unit, to a rank with work that its own process does best.
+  // Lends this rank's core, for a unit, to a rank whose work only its own process can do.
   static bool lend_core() {
     if (!services.lender) return false;
     return lend([] {
@@ -120,8 +120,8 @@ class NodeWork final : public wait::WaitActions {
     return true;
   }
 
-  // Objects loaded meanwhile (Python's extension modules) may have loops, too.
-  static void look_around() {
+  // Finds loops in objects that were loaded meanwhile, such as Python's extension modules.
+  static void look_for_objects() {
     static std::uint64_t next_look = 0;  // used by the one thread that helps in the wait loop
     const std::uint64_t now = ticks();
     if (now < next_look) return;

@@ -14,15 +14,18 @@
 namespace mh::mpi::rma::messages {
 namespace {
 
-struct SentMessage {
+struct SentRmaMessage {
   MPI_Request request;
   MessageBuffer buffer;
 };
 
-std::mutex g_mutex;  // guards g_sent
+struct SentRmaMessages {
+  std::mutex mutex;  // guards `under_way`
+  std::vector<SentRmaMessage> under_way;
+  std::atomic<std::uint32_t> long_count{0};  // of the long messages under way; relaxed: a hint
+};
 // Never destroyed: a program may call exit() at any time.
-std::vector<SentMessage>& g_sent = *new std::vector<SentMessage>;
-std::atomic<std::uint32_t> g_long{0};  // long ones in g_sent; relaxed: a hint
+SentRmaMessages& g_sent = *new SentRmaMessages;
 
 }  // namespace
 
@@ -40,30 +43,33 @@ void MessageBuffer::BufferDeleter::operator()(std::byte* data) const {
   is_long ? internode::piece_buffers.release(data) : std::free(data);
 }
 
-bool send_message(int world_rank, const tags::Range& tag, MessageBuffer buffer) {
-  const std::lock_guard<std::mutex> hold(g_mutex);  // keeps the messages of a rank in order
+bool send_message(int world_rank, const tags::TagRange& tag, MessageBuffer buffer) {
+  const std::lock_guard<std::mutex> hold(g_sent.mutex);  // keeps the messages of a rank in order
   MPI_Request request = MPI_REQUEST_NULL;
   const int code = real.Isend(buffer.data(), static_cast<int>(buffer.bytes()), MPI_BYTE, world_rank,
                               tag.first, config.windows_comm, &request);
   if (code != MPI_SUCCESS) return false;
-  if (buffer.is_long()) g_long.fetch_add(1, std::memory_order_relaxed);
-  g_sent.push_back({request, std::move(buffer)});
+  if (buffer.is_long()) g_sent.long_count.fetch_add(1, std::memory_order_relaxed);
+  g_sent.under_way.push_back({request, std::move(buffer)});
   return true;
 }
 
 bool free_sent_buffers() {
-  const std::unique_lock<std::mutex> hold(g_mutex, std::try_to_lock);
+  const std::unique_lock<std::mutex> hold(g_sent.mutex, std::try_to_lock);
   if (!hold) return false;
-  std::erase_if(g_sent, [](SentMessage& sent) {
+  std::erase_if(g_sent.under_way, [](SentRmaMessage& sent) {
     int flag = 0;
     real.Test(&sent.request, &flag, MPI_STATUS_IGNORE);
-    if (flag != 0 && sent.buffer.is_long()) g_long.fetch_sub(1, std::memory_order_relaxed);
+    if (flag != 0 && sent.buffer.is_long())
+      g_sent.long_count.fetch_sub(1, std::memory_order_relaxed);
     return flag != 0;
   });
-  return g_sent.empty();
+  return g_sent.under_way.empty();
 }
 
-std::uint32_t long_messages_under_way() { return g_long.load(std::memory_order_relaxed); }
+std::uint32_t long_messages_under_way() {
+  return g_sent.long_count.load(std::memory_order_relaxed);
+}
 
 bool MessageInbox::start_receives() {
   bool found = false;

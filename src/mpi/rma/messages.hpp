@@ -47,7 +47,7 @@ class MessageBuffer {
 };
 
 // Sends a message. Thread-safe. Returns false if the library refuses.
-bool send_message(int world_rank, const tags::Range& tag, MessageBuffer buffer);
+bool send_message(int world_rank, const tags::TagRange& tag, MessageBuffer buffer);
 // Frees the buffers that the library has sent. Returns true if no send is under way. Thread-safe.
 bool free_sent_buffers();
 // The number of long messages that this rank has under way.
@@ -56,7 +56,7 @@ std::uint32_t long_messages_under_way();
 // Received messages with one tag. One thread at a time.
 class MessageInbox {
  public:
-  explicit MessageInbox(const tags::Range& tag) : tag_(tag.first) {}
+  explicit MessageInbox(const tags::TagRange& tag) : tag_(tag.first) {}
 
   // Starts to receive the messages that the library has; returns true if there were any.
   bool start_receives();

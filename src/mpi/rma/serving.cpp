@@ -57,6 +57,8 @@ struct LockRequest {
 };
 
 struct TargetServer {
+  std::mutex mutex;                         // guards the other members
+  std::atomic<std::uint64_t> last_turn{0};  // ticks. relaxed: a hint
   MessageInbox requests{tags::kRequests};
   MessageInbox answers{tags::kAnswers};
   std::unique_ptr<CurrentRequest> current;
@@ -66,10 +68,8 @@ struct TargetServer {
   std::uint64_t bytes_left = 0;
 };
 
-std::mutex g_serving;  // guards g_server
 // Never destroyed: a program may call exit() while messages are under way.
 TargetServer& g_server = *new TargetServer;
-std::atomic<std::uint64_t> g_last_turn{0};  // relaxed: a hint
 
 RemoteRank& peer_of(const Win& win, std::uint32_t rank) { return win.internode->peers[rank]; }
 
@@ -275,7 +275,7 @@ MessageInbox::Acceptance handle_answer(MessageBuffer& buffer) {
 
 bool serve_other_nodes() {
   if (!has_internode_windows()) return false;
-  const std::unique_lock<std::mutex> hold(g_serving, std::try_to_lock);
+  const std::unique_lock<std::mutex> hold(g_server.mutex, std::try_to_lock);
   if (!hold) return false;
   messages::free_sent_buffers();
   bool busy = g_server.answers.start_receives();
@@ -286,7 +286,7 @@ bool serve_other_nodes() {
   if (g_server.current == nullptr || continue_current()) g_server.requests.for_each(handle_request);
   grant_locks();
   report_done_requests();
-  g_last_turn.store(ticks(), std::memory_order_relaxed);
+  g_server.last_turn.store(ticks(), std::memory_order_relaxed);
   return busy;
 }
 
@@ -294,12 +294,16 @@ bool serve_other_nodes() {
 
 namespace {
 
-// g_ending is set by the thread that ends the server thread, which reads it. seq_cst, with
-// g_inside: either the server thread sees g_ending, or the ending thread sees g_inside.
-std::atomic<bool> g_ending{false};
-std::atomic<bool> g_inside{false};  // set by the server thread: it may be in a call of the library
-pthread_t g_thread;
-pid_t g_owner = 0;  // the process that has the thread; a forked child has none
+struct ServerThread {
+  // The thread that ends the server thread sets `ending`. The server thread sets `inside` while it
+  // may be in a call of the library. seq_cst: either the server thread sees `ending`, or the ending
+  // thread sees `inside`.
+  std::atomic<bool> ending{false};
+  std::atomic<bool> inside{false};
+  pthread_t handle{};
+  pid_t process = 0;  // the process that has the thread; a forked child has none
+};
+ServerThread g_thread;
 
 void sleep_ns(std::int64_t ns) {
   const timespec time{.tv_sec = 0, .tv_nsec = ns};
@@ -308,21 +312,21 @@ void sleep_ns(std::int64_t ns) {
 
 // True if another thread has served a short time ago.
 bool is_served() {
-  const std::uint64_t last = g_last_turn.load(std::memory_order_relaxed);
+  const std::uint64_t last = g_server.last_turn.load(std::memory_order_relaxed);
   return ticks() - last < ticks_from_ns(static_cast<double>(tuning::kShortNapNs));
 }
 
 bool serve_if_not_ending() {
-  g_inside.store(true);
-  const bool busy = !g_ending.load() && serve_other_nodes();
-  g_inside.store(false);
+  g_thread.inside.store(true);
+  const bool busy = !g_thread.ending.load() && serve_other_nodes();
+  g_thread.inside.store(false);
   return busy;
 }
 
 void* run_server_thread(void* /*nothing*/) {
   std::int64_t length = tuning::kLongNapNs;
   bool busy = false;
-  while (!g_ending.load()) {
+  while (!g_thread.ending.load()) {
     // While the thread was busy, the last turn was its own.
     busy = (busy || !is_served()) && serve_if_not_ending();
     length = busy ? tuning::kShortNapNs : std::min(2 * length, tuning::kLongNapNs);
@@ -337,27 +341,27 @@ void* run_server_thread(void* /*nothing*/) {
 void leave_library() {
   constexpr std::int64_t kLookNs = 1'000'000;
   constexpr int kLooks = 100;
-  if (g_owner != ::getpid()) return;
-  g_ending.store(true);
-  for (int i = 0; i < kLooks && g_inside.load(); ++i) sleep_ns(kLookNs);
+  if (g_thread.process != ::getpid()) return;
+  g_thread.ending.store(true);
+  for (int i = 0; i < kLooks && g_thread.inside.load(); ++i) sleep_ns(kLookNs);
 }
 
 }  // namespace
 
 bool start_server_thread() {
   const lend::SignalsBlocked guard;
-  g_ending.store(false);
-  if (::pthread_create(&g_thread, nullptr, run_server_thread, nullptr) != 0) return false;
-  ::pthread_setname_np(g_thread, "mh-server");
-  g_owner = ::getpid();
+  g_thread.ending.store(false);
+  if (::pthread_create(&g_thread.handle, nullptr, run_server_thread, nullptr) != 0) return false;
+  ::pthread_setname_np(g_thread.handle, "mh-server");
+  g_thread.process = ::getpid();
   std::atexit(leave_library);
   return true;
 }
 
 void stop_server_thread() {
-  g_ending.store(true);
-  ::pthread_join(g_thread, nullptr);
-  g_owner = 0;
+  g_thread.ending.store(true);
+  ::pthread_join(g_thread.handle, nullptr);
+  g_thread.process = 0;
 }
 
 }  // namespace mh::mpi::rma

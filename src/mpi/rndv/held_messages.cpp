@@ -33,40 +33,45 @@ struct SelfSend {
   MPI_Request request = MPI_REQUEST_NULL;
 };
 
-std::mutex g_mutex;  // guards what follows
-std::list<SelfSend> g_self_sends;
-std::vector<HeldMessage> g_held;                                  // by MPI_Probe and MPI_Iprobe
-std::unordered_map<std::uint64_t, HeldMessage> g_held_by_handle;  // by MPI_Mprobe and MPI_Improbe
-
-// Shared steps under way, and kExclusive while an exclusive one is wanted or under way.
+// In HeldMessages::steps: an exclusive step is wanted or under way.
 constexpr std::uint32_t kExclusive = 1U << 31U;
-std::atomic<std::uint32_t> g_steps{0};
-std::atomic<std::uint32_t> g_threads_probe{0};  // 1 from the first such probe on; relaxed
+
+// The messages that this process holds.
+struct HeldMessages {
+  std::mutex mutex;  // guards the three containers
+  std::list<SelfSend> self_sends;
+  std::vector<HeldMessage> probed;                           // by MPI_Probe and MPI_Iprobe
+  std::unordered_map<std::uint64_t, HeldMessage> by_handle;  // by MPI_Mprobe and MPI_Improbe
+
+  std::atomic<std::uint32_t> steps{0};          // shared steps under way, and kExclusive
+  std::atomic<std::uint32_t> threads_probe{0};  // 1 from the first such probe on; relaxed
+};
+HeldMessages g_messages;
 
 void count_held() {
-  const std::uint32_t probes = g_threads_probe.load(std::memory_order_relaxed);
-  held_message_count.store(static_cast<std::uint32_t>(g_held.size()) + probes,
+  const std::uint32_t probes = g_messages.threads_probe.load(std::memory_order_relaxed);
+  held_message_count.store(static_cast<std::uint32_t>(g_messages.probed.size()) + probes,
                            std::memory_order_relaxed);
 }
 
 void enter_shared() {
   // acquire: pairs with the release at the end of an exclusive step.
-  while ((g_steps.fetch_add(1, std::memory_order_acquire) & kExclusive) != 0) {
-    g_steps.fetch_sub(1, std::memory_order_relaxed);
-    while ((g_steps.load(std::memory_order_relaxed) & kExclusive) != 0) ::sched_yield();
+  while ((g_messages.steps.fetch_add(1, std::memory_order_acquire) & kExclusive) != 0) {
+    g_messages.steps.fetch_sub(1, std::memory_order_relaxed);
+    while ((g_messages.steps.load(std::memory_order_relaxed) & kExclusive) != 0) ::sched_yield();
   }
 }
 
 void enter_exclusive() {
   // acquire: pairs with the releases at the end of other steps.
-  while ((g_steps.fetch_or(kExclusive, std::memory_order_acquire) & kExclusive) != 0)
+  while ((g_messages.steps.fetch_or(kExclusive, std::memory_order_acquire) & kExclusive) != 0)
     ::sched_yield();
-  while (g_steps.load(std::memory_order_acquire) != kExclusive) ::sched_yield();
+  while (g_messages.steps.load(std::memory_order_acquire) != kExclusive) ::sched_yield();
 }
 
 std::vector<HeldMessage>::iterator find_held(int source, int tag, MPI_Comm handle) {
   const Comm* comm = comms::find(handle);
-  return std::ranges::find_if(g_held, [&](const HeldMessage& held) {
+  return std::ranges::find_if(g_messages.probed, [&](const HeldMessage& held) {
     return held.comm.get() == comm &&
            (source == MPI_ANY_SOURCE || source == held.status.MPI_SOURCE) &&
            (tag == MPI_ANY_TAG || tag == held.status.MPI_TAG);
@@ -82,13 +87,13 @@ void report(const HeldMessage& held, MPI_Status* status) {
 }
 
 void send_to_this_rank(const Content& content, int tag) {
-  const std::lock_guard<std::mutex> hold(g_mutex);
-  g_self_sends.remove_if([](SelfSend& send) {
+  const std::lock_guard<std::mutex> hold(g_messages.mutex);
+  g_messages.self_sends.remove_if([](SelfSend& send) {
     int flag = 0;
     real.Test(&send.request, &flag, MPI_STATUS_IGNORE);
     return flag != 0;
   });
-  SelfSend& send = g_self_sends.emplace_back(SelfSend{.content = content});
+  SelfSend& send = g_messages.self_sends.emplace_back(SelfSend{.content = content});
   real.Isend(send.content.data(), static_cast<int>(content.size()), MPI_BYTE, 0, tag,
              config.self_comm, &send.request);
 }
@@ -146,8 +151,8 @@ bool hold_oldest(int source, MPI_Comm comm) {
   next.Improbe(source, MPI_ANY_TAG, comm, &flag, &message, &status);
   if (flag == 0) return false;
   HeldMessage held = hold(comm, message, status);
-  const std::lock_guard<std::mutex> lock(g_mutex);
-  g_held.push_back(std::move(held));
+  const std::lock_guard<std::mutex> lock(g_messages.mutex);
+  g_messages.probed.push_back(std::move(held));
   count_held();
   return true;
 }
@@ -155,7 +160,7 @@ bool hold_oldest(int source, MPI_Comm comm) {
 }  // namespace
 
 MatchingStep::MatchingStep(Kind kind) : entered_(kind == Kind::shared ? 1 : kExclusive) {
-  if (g_threads_probe.load(std::memory_order_relaxed) == 0) {
+  if (g_messages.threads_probe.load(std::memory_order_relaxed) == 0) {
     entered_ = 0;
   } else if (kind == Kind::shared) {
     enter_shared();
@@ -165,13 +170,13 @@ MatchingStep::MatchingStep(Kind kind) : entered_(kind == Kind::shared ? 1 : kExc
 }
 
 MatchingStep::~MatchingStep() {
-  if (entered_ != 0) g_steps.fetch_sub(entered_, std::memory_order_release);
+  if (entered_ != 0) g_messages.steps.fetch_sub(entered_, std::memory_order_release);
 }
 
 void note_probe() {
-  if (!switches.threads || g_threads_probe.load(std::memory_order_relaxed) != 0) return;
-  const std::lock_guard<std::mutex> lock(g_mutex);
-  g_threads_probe.store(1, std::memory_order_relaxed);
+  if (!switches.threads || g_messages.threads_probe.load(std::memory_order_relaxed) != 0) return;
+  const std::lock_guard<std::mutex> lock(g_messages.mutex);
+  g_messages.threads_probe.store(1, std::memory_order_relaxed);
   count_held();
 }
 
@@ -194,30 +199,30 @@ bool hold_probed(MPI_Comm comm, MPI_Status* seen) {
 
 bool report_held(int source, int tag, MPI_Comm comm, MPI_Status* status) {
   if (!may_be_held()) return false;
-  const std::lock_guard<std::mutex> lock(g_mutex);
+  const std::lock_guard<std::mutex> lock(g_messages.mutex);
   const auto at = find_held(source, tag, comm);
-  if (at == g_held.end()) return false;
+  if (at == g_messages.probed.end()) return false;
   report(*at, status);
   return true;
 }
 
 std::optional<HeldMessage> take_held(int source, int tag, MPI_Comm comm) {
   if (!may_be_held()) return std::nullopt;
-  const std::lock_guard<std::mutex> lock(g_mutex);
+  const std::lock_guard<std::mutex> lock(g_messages.mutex);
   const auto at = find_held(source, tag, comm);
-  if (at == g_held.end()) return std::nullopt;
+  if (at == g_messages.probed.end()) return std::nullopt;
   HeldMessage held = std::move(*at);
-  g_held.erase(at);
+  g_messages.probed.erase(at);
   count_held();
   return held;
 }
 
 std::optional<HeldMessage> take_held(MPI_Message message) {
-  const std::lock_guard<std::mutex> lock(g_mutex);
-  const auto at = g_held_by_handle.find(bits_of(message));
-  if (at == g_held_by_handle.end()) return std::nullopt;
+  const std::lock_guard<std::mutex> lock(g_messages.mutex);
+  const auto at = g_messages.by_handle.find(bits_of(message));
+  if (at == g_messages.by_handle.end()) return std::nullopt;
   HeldMessage held = std::move(at->second);
-  g_held_by_handle.erase(at);
+  g_messages.by_handle.erase(at);
   return held;
 }
 
@@ -225,17 +230,17 @@ void return_as_matched(HeldMessage held, MPI_Message* message, MPI_Status* statu
   *message = held.message;
   report(held, status);
   if (!held.is_renewed) return;
-  const std::lock_guard<std::mutex> lock(g_mutex);
-  g_held_by_handle.insert_or_assign(bits_of(*message), std::move(held));
+  const std::lock_guard<std::mutex> lock(g_messages.mutex);
+  g_messages.by_handle.insert_or_assign(bits_of(*message), std::move(held));
 }
 
 std::vector<PostedSend> held_sends() {
   std::vector<PostedSend> found;
-  const std::lock_guard<std::mutex> lock(g_mutex);
-  for (const HeldMessage& held : g_held) {
+  const std::lock_guard<std::mutex> lock(g_messages.mutex);
+  for (const HeldMessage& held : g_messages.probed) {
     if (held.header) found.push_back(send_of(*held.header));
   }
-  for (const auto& [bits, held] : g_held_by_handle) {
+  for (const auto& [bits, held] : g_messages.by_handle) {
     if (held.header) found.push_back(send_of(*held.header));
   }
   return found;
