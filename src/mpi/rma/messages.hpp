@@ -26,7 +26,7 @@ inline constexpr std::size_t kMost = internode::kPiece;  // bytes of a message
 class MessageBuffer {
  public:
   MessageBuffer() = default;
-  // Makes an empty buffer if memory is short.
+  // Allocates `bytes` bytes; the buffer is empty if memory is short.
   explicit MessageBuffer(std::size_t bytes);
 
   [[nodiscard]] std::byte* data() const { return data_.get(); }
