@@ -111,13 +111,13 @@ bool File::make_file() {
 }
 
 bool File::make_header(std::uint64_t base, std::size_t bytes) {
-  void* page = ::mmap(nullptr, sizeof(Header), kWritable, MAP_SHARED, fd_, 0);
+  void* page = ::mmap(nullptr, sizeof(HeapHeader), kWritable, MAP_SHARED, fd_, 0);
   if (page == MAP_FAILED) return false;
-  header_ = new (page) Header{};
-  header_->layout = Header::kLayout;
+  header_ = new (page) HeapHeader{};
+  header_->layout = HeapHeader::kLayout;
   header_->base = base;
   header_->bytes.store(bytes, std::memory_order_release);
-  header_->magic = Header::kMagic;
+  header_->magic = HeapHeader::kMagic;
   return true;
 }
 
@@ -248,7 +248,7 @@ Span File::part(std::uint32_t index) const {
 bool File::replace(const Span& within, Replace by, int fd) const {
   Maps maps;
   if (!maps.readable()) return (this->*by)(within, kWritable, fd);
-  Mapping found;
+  MapsEntry found;
   while (maps.next(found) && found.start < within.address + within.bytes) {
     // A byte at address A lies at offset A of this file.
     if (found.inode != inode_ || found.offset != found.start) continue;
@@ -304,7 +304,7 @@ bool File::map_nothing(const Span& span, int protection, int /*fd*/) const {
 }
 
 bool File::copy() {
-  ::munmap(header_, sizeof(Header));
+  ::munmap(header_, sizeof(HeapHeader));
   header_ = nullptr;
   const int fd = descriptor();
   if (replace_all(fd >= 0 ? &File::copy_by_file : &File::copy_by_memory, fd)) {

@@ -4,12 +4,12 @@
 //
 // A byte of this process at address A lies at offset A of the file. Translation needs no table, and
 // huge pages fit on both sides. The file is sparse and as large as the address space. Seals fix its
-// size, so a mapped byte stays valid whatever a peer does. Page 0 of the file is the Header.
+// size, so a mapped byte stays valid whatever a peer does. Page 0 of the file is the HeapHeader.
 //
 //   shared   the process maps the file itself; peers read what it writes.
 //   copied   a fork()ed child: its memory is private and anonymous; it has no part in the file.
 //   retired  the process maps the file copy-on-write, so its writes are private from then on. The
-//            last resort at fork() if a copy fails. Header::closed tells the peers.
+//            last resort at fork() if a copy fails. HeapHeader::closed tells the peers.
 //
 // A program may map something else over a block, or protect pages. The kernel's list of mappings
 // therefore decides: copy(), retire() and isolate() replace what is still mapped shared from the
@@ -44,7 +44,7 @@ struct Span {
 };
 
 // Written by the owner alone. `bytes` and `statics` only grow.
-struct Header {
+struct HeapHeader {
   static constexpr std::uint64_t kMagic = 0x6d682d686561702d;  // "mh-heap-"
   static constexpr std::uint32_t kLayout = 1;
   std::uint64_t magic;
@@ -55,7 +55,7 @@ struct Header {
   std::atomic<std::uint32_t> statics;  // release: the spans with lower indices are written
   Span spans[kMaxStatics];
 };
-static_assert(std::is_standard_layout_v<Header> && sizeof(Header) <= 4096);
+static_assert(std::is_standard_layout_v<HeapHeader> && sizeof(HeapHeader) <= 4096);
 
 class File {
  public:
@@ -141,7 +141,7 @@ class File {
   Span statics_[kMaxStatics]{};
   std::atomic<std::uint32_t> isolated_count_{0};
   Span isolated_[kMaxIsolated]{};
-  Header* header_ = nullptr;
+  HeapHeader* header_ = nullptr;
   int fd_ = -1;
   dev_t device_ = 0;
   ino_t inode_ = 0;

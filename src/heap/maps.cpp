@@ -48,7 +48,7 @@ std::uint64_t Maps::number(unsigned base) {
 }
 
 // "7f01e000-7f021000 r-xp 0000a000 08:01 1234    /lib/libc.so.6"
-bool Maps::next(Mapping& mapping) {
+bool Maps::next(MapsEntry& mapping) {
   if (!readable()) return false;
   mapping.start = number(16);
   mapping.end = number(16);

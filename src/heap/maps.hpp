@@ -10,7 +10,7 @@
 
 namespace mh::heap {
 
-struct Mapping {
+struct MapsEntry {
   std::uint64_t start = 0;
   std::uint64_t end = 0;
   int protection = 0;  // as for mmap()
@@ -29,7 +29,7 @@ class Maps {
   // False if /proc cannot be read.
   [[nodiscard]] bool readable() const { return file_ >= 0; }
   // False at the end.
-  bool next(Mapping& mapping);
+  bool next(MapsEntry& mapping);
 
  private:
   int get();

@@ -42,7 +42,7 @@ constexpr Wanted kWanted[] = {{"malloc", offsetof(Next, malloc)},
 constexpr std::size_t kFunctions = sizeof kWanted / sizeof kWanted[0];
 static_assert(sizeof(Next) == kFunctions * sizeof(void*));
 
-struct Search {
+struct SymbolSearch {
   const void* self = mh_front().dynamic;
   bool passed_self = false;
   const char* first = nullptr;  // object that defines malloc, in the loader's order
@@ -66,7 +66,7 @@ void look_for_functions(const mh_object& object, void** found) {
 }
 
 int look(dl_phdr_info* info, std::size_t, void* data) {
-  auto& search = *static_cast<Search*>(data);
+  auto& search = *static_cast<SymbolSearch*>(data);
   const mh_object object = mh_object_of(info);
   if (object.dynamic == nullptr) return 0;
   if (is_checker(object.file)) search.checker = true;
@@ -86,7 +86,7 @@ int look(dl_phdr_info* info, std::size_t, void* data) {
 }  // namespace
 
 void find_next(Next& next) {
-  Search search;
+  SymbolSearch search;
   ::dl_iterate_phdr(look, &search);
   for (std::size_t i = 0; i < kFunctions; ++i) {
     if (search.found[i] == nullptr) search.found[i] = search.before[i];
@@ -95,7 +95,7 @@ void find_next(Next& next) {
 }
 
 void look_around(Facts& facts) {
-  Search search;
+  SymbolSearch search;
   ::dl_iterate_phdr(look, &search);
   facts.checker = search.checker;
   facts.c_library_next = search.first == mh_front().file && search.next != nullptr &&

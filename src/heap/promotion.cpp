@@ -25,7 +25,7 @@ std::uint64_t Promotion::next() {
   for (std::size_t looked = 0; looked < 2 * kRanges && !idle(); ++looked) {
     const std::size_t count = count_.load(std::memory_order_relaxed);
     current_ %= count;
-    Range& range = ranges_[current_];
+    PageRange& range = ranges_[current_];
     if (range.at < range.end) {
       const std::uint64_t address = range.at;
       range.at += kHugePage;
@@ -46,7 +46,7 @@ std::uint64_t Promotion::next() {
 void Promotion::settle(std::uint64_t address, bool untouched) {
   const std::size_t count = count_.load(std::memory_order_relaxed);
   for (std::size_t i = 0; i < count; ++i) {
-    Range& range = ranges_[i];
+    PageRange& range = ranges_[i];
     if (range.start <= address && address < range.end) range.again = range.again || untouched;
   }
 }

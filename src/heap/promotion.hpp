@@ -31,12 +31,12 @@ class Promotion {
   static bool collapse(std::uint64_t address);
 
  private:
-  struct Range {
+  struct PageRange {
     std::uint64_t start, end, at;
     bool again;  // some of it was not touched
   };
   static constexpr std::size_t kRanges = 64;
-  Range ranges_[kRanges]{};
+  PageRange ranges_[kRanges]{};
   std::atomic<std::size_t> count_{0};  // relaxed: written under the lock
   std::size_t current_ = 0;
 };

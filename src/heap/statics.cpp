@@ -51,7 +51,7 @@ bool move(File& file, const Movable& part, std::size_t page) {
   return written && file.move_in(part.span);
 }
 
-struct Search {
+struct StaticsSearch {
   Movable found[kMaxStatics];
   std::size_t count = 0;
   std::size_t page = 0;
@@ -59,7 +59,7 @@ struct Search {
 
 // The program itself is the first object.
 int look_at_program(dl_phdr_info* info, std::size_t, void* data) {
-  auto& search = *static_cast<Search*>(data);
+  auto& search = *static_cast<StaticsSearch*>(data);
   for (int i = 0; i < info->dlpi_phnum && search.count < kMaxStatics; ++i) {
     const Movable part = movable(*info, info->dlpi_phdr[i], search.page);
     if (part.span.bytes >= kStaticThreshold) search.found[search.count++] = part;
@@ -91,7 +91,7 @@ Movable movable(const dl_phdr_info& info, const ElfW(Phdr) & segment, std::size_
 }
 
 std::uint64_t move_statics(File& file, bool (*ready)()) {
-  Search search;
+  StaticsSearch search;
   search.page = page_bytes();
   ::dl_iterate_phdr(look_at_program, &search);
   if (search.count == 0 || !one_thread() || !ready()) return 0;

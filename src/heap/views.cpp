@@ -48,19 +48,20 @@ Status Views::attach(std::uint32_t rank, Fd fd) {
 }
 
 Status Views::map(std::uint32_t rank, int fd) {
-  Peer& peer = peers_[rank];
-  void* page = ::mmap(nullptr, sizeof(Header), PROT_READ, MAP_SHARED, fd, 0);
+  PeerHeap& peer = peers_[rank];
+  void* page = ::mmap(nullptr, sizeof(HeapHeader), PROT_READ, MAP_SHARED, fd, 0);
   if (page == MAP_FAILED) return from_errno(errno);
-  const auto* header = static_cast<const Header*>(page);
+  const auto* header = static_cast<const HeapHeader*>(page);
   const Span heap{header->base, header->bytes.load(std::memory_order_acquire)};
-  if (header->magic != Header::kMagic || header->layout != Header::kLayout || heap.bytes == 0) {
-    ::munmap(page, sizeof(Header));
+  if (header->magic != HeapHeader::kMagic || header->layout != HeapHeader::kLayout ||
+      heap.bytes == 0) {
+    ::munmap(page, sizeof(HeapHeader));
     return {Code::mismatch, 0};
   }
   const std::uint64_t start = random_bits() % (stride_ / 4 / kHugePage) * kHugePage;
   peer.view = heap.bytes <= stride_ / 2 ? view_at(slot_of(rank) + start, heap, fd) : nullptr;
   if (peer.view == nullptr) {
-    ::munmap(page, sizeof(Header));
+    ::munmap(page, sizeof(HeapHeader));
     return {Code::full, 0};
   }
   peer.base = heap.address;
@@ -70,7 +71,7 @@ Status Views::map(std::uint32_t rank, int fd) {
   return {};
 }
 
-void Views::map_statics(Peer& peer, std::uint64_t slot, int fd) const {
+void Views::map_statics(PeerHeap& peer, std::uint64_t slot, int fd) const {
   std::uint64_t at =
       slot + stride_ / 4 * 3 + random_bits() % (stride_ / 16 / kHugePage) * kHugePage;
   const std::uint64_t end = slot + stride_ / 8 * 7;
@@ -88,7 +89,7 @@ void Views::map_statics(Peer& peer, std::uint64_t slot, int fd) const {
 }
 
 // Grows the view after the peer's heap has grown. mremap() needs no descriptor.
-void Views::extend(Peer& peer) const {
+void Views::extend(PeerHeap& peer) const {
   const std::lock_guard lock(peer.extending);
   const std::uint64_t now = peer.mapped.load(std::memory_order_relaxed);
   const std::uint64_t wanted = peer.header->bytes.load(std::memory_order_acquire);
@@ -101,7 +102,7 @@ void Views::extend(Peer& peer) const {
 
 const std::byte* Views::elsewhere(std::uint32_t rank, std::uint64_t address,
                                   std::size_t bytes) const {
-  Peer& peer = peers_[rank];
+  PeerHeap& peer = peers_[rank];
   if (peer.header == nullptr || !open(peer)) return nullptr;
   for (std::uint32_t i = 0; i < peer.statics; ++i) {
     const Span& span = peer.parts[i].span;
@@ -115,7 +116,7 @@ const std::byte* Views::elsewhere(std::uint32_t rank, std::uint64_t address,
   return within(peer.mapped.load(std::memory_order_acquire)) ? peer.view + offset : nullptr;
 }
 
-bool Views::allow_writing(Peer& peer) const {
+bool Views::allow_writing(PeerHeap& peer) const {
   if (peer.writable.load(std::memory_order_acquire)) return true;
   const std::lock_guard lock(peer.extending);
   const std::uint64_t mapped = peer.mapped.load(std::memory_order_relaxed);

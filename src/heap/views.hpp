@@ -40,7 +40,7 @@ class Views {
   // nanoseconds, except the first time.
   [[nodiscard]] const std::byte* at(std::uint32_t rank, std::uint64_t address,
                                     std::size_t bytes) const {
-    const Peer& peer = peers_[rank];
+    const PeerHeap& peer = peers_[rank];
     const std::uint64_t offset = address - peer.base;
     // Acquire: pairs with the release in extend().
     const std::uint64_t mapped = peer.mapped.load(std::memory_order_acquire);
@@ -57,11 +57,11 @@ class Views {
     Span span{};
     std::byte* view = nullptr;
   };
-  struct Peer {
+  struct PeerHeap {
     std::uint64_t base = 0;
     std::atomic<std::uint64_t> mapped{0};
     std::byte* view = nullptr;
-    const Header* header = nullptr;
+    const HeapHeader* header = nullptr;
     std::atomic<bool> writable{false};
     std::uint32_t statics = 0;
     StaticView parts[kMaxStatics];
@@ -69,20 +69,20 @@ class Views {
   };
 
   // Acquire: pairs with the release in File::retire().
-  static bool open(const Peer& peer) {
+  static bool open(const PeerHeap& peer) {
     return peer.header->closed.load(std::memory_order_acquire) == 0;
   }
   [[nodiscard]] const std::byte* elsewhere(std::uint32_t rank, std::uint64_t address,
                                            std::size_t bytes) const;
-  void extend(Peer& peer) const;
-  bool allow_writing(Peer& peer) const;
+  void extend(PeerHeap& peer) const;
+  bool allow_writing(PeerHeap& peer) const;
   Status map(std::uint32_t rank, int fd);
-  void map_statics(Peer& peer, std::uint64_t slot, int fd) const;
+  void map_statics(PeerHeap& peer, std::uint64_t slot, int fd) const;
   [[nodiscard]] std::uint64_t slot_of(std::uint32_t rank) const;
 
   std::uint64_t stride_;
   // mutable: const lookups extend views.
-  mutable std::vector<Peer> peers_;
+  mutable std::vector<PeerHeap> peers_;
 };
 
 }  // namespace mh::heap

@@ -294,7 +294,7 @@ def quick_gate_body(call: Call) -> str:
     return f"""{slow}
 
 int {p.name}({p.declared}) {{
-  if (arrivals::passes(comm)) return next.{p.name}({p.arguments});
+  if (arrivals::passes_tight_loop(comm)) return next.{p.name}({p.arguments});
   return gated_{p.name}({p.arguments});
 }}"""
 

@@ -35,7 +35,7 @@ class HandleCache {
   // True, and the value, if it is there. (Not an optional: compilers keep one in memory, and this
   // is on the way of every call.)
   [[nodiscard]] bool find(std::uint64_t handle, std::uint64_t& value) const {
-    const Entry& entry = entries_[place_in(kEntries, handle)];
+    const CachedHandle& entry = entries_[place_in(kEntries, handle)];
     // A seqlock with the handle as its sequence: fill() takes the handle away before it changes the
     // value, so if the handle is there before and after, the value between belongs to it. The first
     // acquire pairs with the release in fill(); the fence keeps the second look behind the value.
@@ -46,7 +46,7 @@ class HandleCache {
   }
 
   void fill(std::uint64_t handle, std::uint64_t value) {
-    Entry& entry = entries_[place_in(kEntries, handle)];
+    CachedHandle& entry = entries_[place_in(kEntries, handle)];
     if (entry.handle.exchange(kBusy, std::memory_order_acquire) == kBusy) return;  // another thread
     // release fence: whoever sees the new value has to see the handle gone.
     std::atomic_thread_fence(std::memory_order_release);
@@ -56,18 +56,18 @@ class HandleCache {
 
   void drop(std::uint64_t handle) {
     std::uint64_t stored = handle + 1;
-    Entry& entry = entries_[place_in(kEntries, handle)];
+    CachedHandle& entry = entries_[place_in(kEntries, handle)];
     entry.handle.compare_exchange_strong(stored, 0, std::memory_order_relaxed);
   }
 
  private:
   static constexpr std::uint64_t kBusy = ~0ULL;
-  struct Entry {
+  struct CachedHandle {
     std::atomic<std::uint64_t> handle{0};  // handle + 1, 0 when empty, kBusy while it changes
     std::atomic<std::uint64_t> value{0};
   };
 
-  std::array<Entry, kEntries> entries_;
+  std::array<CachedHandle, kEntries> entries_;
 };
 
 }  // namespace mh::mpi

@@ -15,7 +15,7 @@ void PackPipeline::open(const End& end, Task task) {
   end_ = end;
   task_ = task;
   collected_ = 0;
-  for (Cell& cell : cells_) cell.finished.store(0, std::memory_order_relaxed);
+  for (PackCell& cell : cells_) cell.finished.store(0, std::memory_order_relaxed);
   next_.store(word_of(use, 0), std::memory_order_relaxed);
   offered_.store(word_of(use, 0), std::memory_order_release);
 }
@@ -28,7 +28,7 @@ void PackPipeline::offer(const Load& load) {
 
 std::optional<Load> PackPipeline::collect() {
   if (empty()) return std::nullopt;
-  Cell& cell = cells_[collected_ % kCells];
+  PackCell& cell = cells_[collected_ % kCells];
   if (cell.finished.load(std::memory_order_acquire) != collected_ + 1) return std::nullopt;
   ++collected_;
   return cell.load;
@@ -50,7 +50,7 @@ std::optional<std::uint32_t> PackPipeline::claim() {
 std::uint64_t PackPipeline::work() {
   const auto index = claim();
   if (!index) return 0;
-  Cell& cell = cells_[*index % kCells];
+  PackCell& cell = cells_[*index % kCells];
   const Load load = cell.load;
   if (task_ == Task::pack) {
     pack(end_, load.range, load.buffer);

@@ -60,7 +60,7 @@ class PackPipeline {
   std::uint64_t work();
 
  private:
-  struct Cell {
+  struct PackCell {
     Load load{};
     // 1 + the number of the chunk that was finished here last. Release by the thread that has
     // finished it; pairs with the acquire in collect().
@@ -85,7 +85,7 @@ class PackPipeline {
   alignas(kCacheLine) std::atomic<std::uint64_t> offered_{0};
   // relaxed: a claim publishes nothing; open() is published by the next offer.
   alignas(kCacheLine) std::atomic<std::uint64_t> next_{0};
-  std::array<Cell, kCells> cells_;
+  std::array<PackCell, kCells> cells_;
 };
 
 // The pack pipelines of a process, which its helpers work at. One object a process.

@@ -115,14 +115,14 @@ void until_shared_slow(Predicate done);
 }  // namespace detail
 
 // Number of calls of done() before any bookkeeping: a wait that is over by then costs nothing else.
-// Ranks that may have chunks of their own to move use kFewLooks. Other ranks use kManyLooks (a
+// Ranks that may have chunks of their own to move use kFewPolls. Other ranks use kManyPolls (a
 // microsecond or two of failed tests), as in a latency-bound exchange.
-inline constexpr int kFewLooks = 8;
-inline constexpr int kManyLooks = 40;
+inline constexpr int kFewPolls = 8;
+inline constexpr int kManyPolls = 40;
 
 template <class Done>
-inline void until(Done&& done, int looks = kFewLooks, OfferedTasks tasks = OfferedTasks::none) {
-  for (int look = 0; look < looks; ++look) {
+inline void until(Done&& done, int polls = kFewPolls, OfferedTasks tasks = OfferedTasks::none) {
+  for (int poll = 0; poll < polls; ++poll) {
     if (done()) return;
   }
   detail::until_slow(detail::Predicate(done), tasks);
@@ -133,8 +133,8 @@ inline void until(Done&& done, int looks = kFewLooks, OfferedTasks tasks = Offer
 // lock that the caller holds. It is not called again after it has returned true. Offered tasks may
 // run.
 template <class Done>
-inline void until_shared(Done&& done, int looks = kFewLooks) {
-  for (int look = 0; look < looks; ++look) {
+inline void until_shared(Done&& done, int polls = kFewPolls) {
+  for (int poll = 0; poll < polls; ++poll) {
     if (done()) return;
   }
   detail::until_shared_slow(detail::Predicate(done));

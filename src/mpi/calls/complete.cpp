@@ -24,7 +24,7 @@ using rndv::receives;
 [[gnu::noinline]] int wait_helping(MPI_Request* request, MPI_Status* users) {
   ReceiveClaim claim = receives.claim(*request);
   StatusOrOwn status(users);
-  const int code = await_request(request, status.get(), looks_before_help());
+  const int code = await_request(request, status.get(), polls_before_help());
   return rndv::complete(std::move(claim), code, status.get());
 }
 
@@ -38,7 +38,8 @@ int wait_one(MPI_Request* request, MPI_Status* status) {
 [[gnu::noinline]] int test_one_claimed(MPI_Request* request, int* flag, MPI_Status* users) {
   ReceiveClaim claim = receives.claim(*request);
   StatusOrOwn status(users);
-  const int code = look(Looks::once, flag, [&] { return next.Test(request, flag, status.get()); });
+  const int code =
+      poll_requests(Polls::once, flag, [&] { return next.Test(request, flag, status.get()); });
   if (code == MPI_SUCCESS && *flag == 0) return code;
   return rndv::complete(std::move(claim), code, status.get());
 }
@@ -50,7 +51,7 @@ int test_one(MPI_Request* request, int* flag, MPI_Status* users) {
   const int code = next.Test(request, flag, status.get());
   if (code != MPI_SUCCESS || *flag != 0) [[unlikely]]
     return rndv::complete(receives.claim(handle), code, status.get());
-  note_failed_look();
+  note_failed_test();
   return code;
 }
 
@@ -59,24 +60,24 @@ bool has_found(int code, int flag, int index, int count) {
   return (code != MPI_SUCCESS || flag != 0) && index >= 0 && index < count;
 }
 
-int complete_any(Looks looks, int count, MPI_Request* requests, int* index, int* flag,
+int complete_any(Polls polls, int count, MPI_Request* requests, int* index, int* flag,
                  MPI_Status* users) {
   StatusOrOwn status(users);
   RequestHandles handles(count, requests, receives.any());
-  const int code =
-      look(looks, flag, [&] { return next.Testany(count, requests, index, flag, status.get()); });
+  const int code = poll_requests(
+      polls, flag, [&] { return next.Testany(count, requests, index, flag, status.get()); });
   if (!has_found(code, *flag, *index, count) || !handles.needed())
     return rndv::complete({}, code, status.get());
   return rndv::complete(handles.claim(static_cast<std::size_t>(*index)), code, status.get());
 }
 
 int test_any(int count, MPI_Request* requests, int* index, int* flag, MPI_Status* status) {
-  return complete_any(Looks::once, count, requests, index, flag, status);
+  return complete_any(Polls::once, count, requests, index, flag, status);
 }
 
 int wait_any(int count, MPI_Request* requests, int* index, MPI_Status* status) {
   int flag = 0;
-  const int code = complete_any(Looks::until_found, count, requests, index, &flag, status);
+  const int code = complete_any(Polls::until_found, count, requests, index, &flag, status);
   // Nothing is active: MPI_Testany of MPICH leaves the status alone.
   return code == MPI_SUCCESS && *index == MPI_UNDEFINED
              ? next.Waitany(count, requests, index, status)
@@ -108,20 +109,20 @@ int complete_found(RequestHandles& handles, Statuses& statuses, int found, const
   return has_errors ? MPI_ERR_IN_STATUS : MPI_SUCCESS;
 }
 
-int complete_some(Looks looks, int count, MPI_Request* requests, int* found, int* indices,
+int complete_some(Polls polls, int count, MPI_Request* requests, int* found, int* indices,
                   MPI_Status* users) {
   RequestHandles handles(count, requests, receives.any());
   Statuses statuses(count, users, handles.needed() || !switches.errors_are_fatal);
-  const int code = look(
-      looks, found, [&] { return next.Testsome(count, requests, found, indices, statuses.get()); });
+  const int code = poll_requests(
+      polls, found, [&] { return next.Testsome(count, requests, found, indices, statuses.get()); });
   return complete_found(handles, statuses, *found, indices, code);
 }
 
 int test_all(int count, MPI_Request* requests, int* flag, MPI_Status* users) {
   RequestHandles handles(count, requests, receives.any());
   Statuses statuses(count, users, handles.needed() || !switches.errors_are_fatal);
-  const int code =
-      look(Looks::once, flag, [&] { return next.Testall(count, requests, flag, statuses.get()); });
+  const int code = poll_requests(
+      Polls::once, flag, [&] { return next.Testall(count, requests, flag, statuses.get()); });
   if (code == MPI_SUCCESS && *flag == 0) return code;
   return complete_found(handles, statuses, count, nullptr, code);
 }

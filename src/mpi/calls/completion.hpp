@@ -94,40 +94,40 @@ inline bool may_complete_ours() {
 }
 
 // Called after a test that found nothing. A program may test once per element that it computes.
-// Therefore, while this rank has no send under way, only each kLooks-th failed test helps others.
-inline void note_failed_look() {
-  constexpr std::uint32_t kLooks = 16;
-  static constinit std::atomic<std::uint32_t> looked{0};  // relaxed: an approximate count
-  const std::uint32_t before = looked.load(std::memory_order_relaxed);
-  looked.store(before + 1, std::memory_order_relaxed);
-  if (before % kLooks != 0 && services.send_table.empty()) return;
+// Therefore, while this rank has no send under way, only each kPolls-th failed test helps others.
+inline void note_failed_test() {
+  constexpr std::uint32_t kPolls = 16;
+  static constinit std::atomic<std::uint32_t> polled{0};  // relaxed: an approximate count
+  const std::uint32_t before = polled.load(std::memory_order_relaxed);
+  polled.store(before + 1, std::memory_order_relaxed);
+  if (before % kPolls != 0 && services.send_table.empty()) return;
   wait::note_failed_poll();
 }
 
 // A call tests once, or until the test finds something.
-enum class Looks : std::uint8_t { once, until_found };
+enum class Polls : std::uint8_t { once, until_found };
 
 // Calls `test`, which returns a code and writes `found`: 0 for nothing.
 template <class Test>
-int look(Looks looks, const int* found, Test&& test) {
+int poll_requests(Polls polls, const int* found, Test&& test) {
   int code = MPI_SUCCESS;
   auto is_over = [&] {
     code = test();
     return code != MPI_SUCCESS || *found != 0;
   };
-  if (looks == Looks::until_found) {
+  if (polls == Polls::until_found) {
     wait::until_shared(is_over);
   } else if (!is_over()) {
-    note_failed_look();
+    note_failed_test();
   }
   return code;
 }
 
 // The number of tests before a wait begins to help: many for a latency-bound exchange, few while a
 // long message is under way.
-inline int looks_before_help() {
-  return services.send_table.empty() && !rndv::receives.any_long() ? wait::kManyLooks
-                                                                   : wait::kFewLooks;
+inline int polls_before_help() {
+  return services.send_table.empty() && !rndv::receives.any_long() ? wait::kManyPolls
+                                                                   : wait::kFewPolls;
 }
 
 }  // namespace mh::mpi

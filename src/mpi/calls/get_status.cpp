@@ -13,13 +13,13 @@ namespace mh::mpi {
 namespace {
 
 void look_at(MPI_Request request, MPI_Status* status) {
-  if (rndv::receives.any()) rndv::peek(request, status);
+  if (rndv::receives.any()) rndv::correct_status(request, status);
 }
 
 int get_status(MPI_Request request, int* flag, MPI_Status* users) {
   StatusOrOwn status(users);
-  const int code =
-      look(Looks::once, flag, [&] { return next.Request_get_status(request, flag, status.get()); });
+  const int code = poll_requests(
+      Polls::once, flag, [&] { return next.Request_get_status(request, flag, status.get()); });
   if (code == MPI_SUCCESS && *flag != 0) look_at(request, status.get());
   return code;
 }
@@ -27,7 +27,7 @@ int get_status(MPI_Request request, int* flag, MPI_Status* users) {
 int get_status_any(int count, const MPI_Request* requests, int* index, int* flag,
                    MPI_Status* users) {
   StatusOrOwn status(users);
-  const int code = look(Looks::once, flag, [&] {
+  const int code = poll_requests(Polls::once, flag, [&] {
     return next.Request_get_status_any(count, requests, index, flag, status.get());
   });
   if (code == MPI_SUCCESS && *flag != 0 && *index != MPI_UNDEFINED) {
@@ -39,7 +39,7 @@ int get_status_any(int count, const MPI_Request* requests, int* index, int* flag
 int get_status_all(int count, const MPI_Request* requests, int* flag, MPI_Status* users) {
   const bool watching = rndv::receives.any();
   Statuses statuses(count, users, watching);
-  const int code = look(Looks::once, flag, [&] {
+  const int code = poll_requests(Polls::once, flag, [&] {
     return next.Request_get_status_all(count, requests, flag, statuses.get());
   });
   const std::size_t found = code == MPI_SUCCESS && *flag != 0 && watching ? length(count) : 0;
@@ -51,7 +51,7 @@ int get_status_some(int count, const MPI_Request* requests, int* found, int* ind
                     MPI_Status* users) {
   const bool watching = rndv::receives.any();
   Statuses statuses(count, users, watching);
-  const int code = look(Looks::once, found, [&] {
+  const int code = poll_requests(Polls::once, found, [&] {
     return next.Request_get_status_some(count, requests, found, indices, statuses.get());
   });
   if (code != MPI_SUCCESS || !watching) return code;

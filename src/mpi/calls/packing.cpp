@@ -16,7 +16,7 @@ namespace {
 
 // A call as it was made: `room` bytes at `stream`, of which `*position` are behind us.
 template <class Count>
-struct Call {
+struct PackCall {
   const void* memory;
   Count count;
   MPI_Datatype type;
@@ -28,7 +28,7 @@ struct Call {
 
 // Bytes to be moved by the engine, 0 if the call is the library's.
 template <class Count>
-std::uint64_t bytes_of(const Call<Count>& call, const layout::Layout& layout) {
+std::uint64_t bytes_of(const PackCall<Count>& call, const layout::Layout& layout) {
   const std::uint64_t size = layout.size();
   if (call.count <= 0 || call.position == nullptr || *call.position < 0) return 0;
   if (call.room < *call.position || call.stream == nullptr) return 0;
@@ -42,7 +42,7 @@ std::uint64_t bytes_of(const Call<Count>& call, const layout::Layout& layout) {
 
 // True if the engine has done it. `move`: layout::pack_range or layout::unpack_range.
 template <class Count, class Move>
-bool moved(const Call<Count>& call, const layout::Layout& layout, Move move) {
+bool moved(const PackCall<Count>& call, const layout::Layout& layout, Move move) {
   const std::uint64_t bytes = bytes_of(call, layout);
   if (bytes == 0) return false;
   const layout::Elements elements{
@@ -64,7 +64,7 @@ constexpr auto kUnpack = [](const layout::Elements& to, layout::StreamRange rang
 
 // `library()` makes the call as it was made.
 template <class Count, class Move, class Library>
-[[gnu::noinline]] int serve(const Call<Count>& call, Move move, Library library) {
+[[gnu::noinline]] int serve(const PackCall<Count>& call, Move move, Library library) {
   if (!switches.active) return library();
   const PackedLayout known = find_layout(call.type);
   if (!known.known) {
@@ -80,14 +80,14 @@ template <class Count, class Move, class Library>
 template <class Count>
 int pack(const void* memory, Count count, MPI_Datatype type, void* stream, Count room,
          Count* position, MPI_Comm comm) {
-  return serve(Call<Count>{memory, count, type, stream, room, position, comm}, kPack, [&] {
+  return serve(PackCall<Count>{memory, count, type, stream, room, position, comm}, kPack, [&] {
     return by_count::Pack(next, memory, count, type, stream, room, position, comm);
   });
 }
 template <class Count>
 int unpack(const void* stream, Count room, Count* position, void* memory, Count count,
            MPI_Datatype type, MPI_Comm comm) {
-  return serve(Call<Count>{memory, count, type, stream, room, position, comm}, kUnpack, [&] {
+  return serve(PackCall<Count>{memory, count, type, stream, room, position, comm}, kUnpack, [&] {
     return by_count::Unpack(next, stream, room, position, memory, count, type, comm);
   });
 }

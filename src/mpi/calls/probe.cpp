@@ -54,7 +54,7 @@ bool look_once(Probe& probe) {
 
 void report(Probe& probe) {
   MPI_Status* status = probe.status.get();
-  const auto finding = rndv::identify(probe.comm, *status);
+  const auto finding = rndv::identify_probed(probe.comm, *status);
   if (finding.kind == rndv::ProbeFinding::Kind::rendezvous) set_bytes(status, finding.bytes);
   if (finding.kind == rndv::ProbeFinding::Kind::unclear)
     probe.flag = rndv::hold_probed(probe.comm, status) ? 1 : 0;
@@ -68,7 +68,7 @@ void return_message(Probe& probe) {
     return;
   }
   MPI_Status* status = probe.status.get();
-  if (rndv::identify(probe.comm, *status).kind != rndv::ProbeFinding::Kind::as_reported)
+  if (rndv::identify_probed(probe.comm, *status).kind != rndv::ProbeFinding::Kind::as_reported)
     rndv::hold_matched(probe.comm, probe.message, status);
 }
 
@@ -86,7 +86,7 @@ bool complete(Probe& probe) {
 int probe_once(Probe&& probe, int* flag) {
   while (look_once(probe) && !complete(probe)) continue;
   *flag = probe.flag;
-  if (probe.code == MPI_SUCCESS && probe.flag == 0) note_failed_look();
+  if (probe.code == MPI_SUCCESS && probe.flag == 0) note_failed_test();
   return probe.code;
 }
 

@@ -116,13 +116,13 @@ int wait_for(BlockingReceive& receive, MPI_Status* users) {
   StatusOrOwn status(users);
   // The latency of a short receive counts, unless this rank has a long send under way.
   const bool latency = !receive.claim && services.send_table.empty();
-  const int looks = latency ? wait::kManyLooks : wait::kFewLooks;
+  const int polls = latency ? wait::kManyPolls : wait::kFewPolls;
   int code = MPI_SUCCESS;
   if (switches.errors_are_fatal) {
-    code = await_request(&receive.request, status.get(), looks);
+    code = await_request(&receive.request, status.get(), polls);
   } else {
     error_handlers::ReceiveErrors errors(receive.comm);
-    code = errors.raised(await_request(&receive.request, status.get(), looks));
+    code = errors.raised(await_request(&receive.request, status.get(), polls));
   }
   return rndv::complete(std::move(receive.claim), code, status.get());
 }
@@ -161,7 +161,7 @@ template <class Count>
 int receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
             MPI_Status* status) {
   const std::uint64_t bytes = datatypes::known(count, type).bytes;
-  if (bytes >= config.threshold || !passes())
+  if (bytes >= config.threshold || !may_pass_to_library())
     return receive_any(buffer, count, type, source, tag, comm, status);
   // No header fits into the buffer, and the library does not return with an error. The tail call
   // saves a return from deep in the library's wait: 50 ns in Open MPI 5.

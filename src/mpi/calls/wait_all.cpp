@@ -34,7 +34,7 @@ class WaitAll {
     std::copy_n(requests_, length(count_), left_.data());
     std::fill_n(codes_.data(), length(count_), kOpen);
     for (;;) {
-      wait::until_shared([&] { return look(); }, looks_before_help());
+      wait::until_shared([&] { return poll(); }, polls_before_help());
       if (is_refused()) return code_;
       if (found_ == MPI_UNDEFINED) return finish();
       complete_found();
@@ -46,7 +46,7 @@ class WaitAll {
 
   // Tests the requests. True if all are complete, or if the waiting thread itself has to complete
   // those that were found.
-  bool look() {
+  bool poll() {
     code_ = next.Testsome(count_, left_.data(), &found_, indices_.data(), completed_.data());
     if (is_refused() || found_ == MPI_UNDEFINED) return true;
     if (found_ == 0) return false;

@@ -73,7 +73,7 @@ inline std::uint64_t count_on(std::atomic<std::uint64_t>& arrivals) {
 // arrival barrier must follow. Short and without a call, so that a wrapper on this path saves no
 // registers: Open MPI's whole reduction of 8 bytes takes 90 ns. Only used while errors are fatal,
 // since nothing checks the result of the collective.
-inline bool passes(MPI_Comm handle) {
+inline bool passes_tight_loop(MPI_Comm handle) {
   detail::TightLoop& tight = detail::tight;
   if (handle != tight.handle || tight.left <= 1 || rndv::receives.needs_this_rank()) return false;
   --tight.left;
@@ -127,7 +127,7 @@ bool barrier(Comm& comm);
 namespace detail {
 // Polls done(), and drives the library's progress, on which a late rank may depend.
 template <class Done>
-auto kicking(Done& done) {
+auto with_progress(Done& done) {
   return [&done, looks = 0]() mutable {
     constexpr int kKickEvery = 8;  // polls between two calls of the library's progress
     if (done()) return true;
@@ -140,12 +140,12 @@ auto kicking(Done& done) {
 // Waits until done() is true.
 template <class Done>
 void wait_until(Done&& done) {
-  wait::until(detail::kicking(done));
+  wait::until(detail::with_progress(done));
 }
 // The same by wait::until_shared(), in a call of the program that holds no lock.
 template <class Done>
 void wait_until_shared(Done&& done) {
-  wait::until_shared(detail::kicking(done));
+  wait::until_shared(detail::with_progress(done));
 }
 
 }  // namespace mh::mpi::arrivals

@@ -64,16 +64,16 @@ class RequestTest {
 };
 
 // MPI_Wait of one active request, by the wait loop.
-inline int wait_request(MPI_Request* request, MPI_Status* status, int looks = wait::kFewLooks) {
+inline int wait_request(MPI_Request* request, MPI_Status* status, int polls = wait::kFewPolls) {
   RequestTest test(request, status);
-  wait::until(test, looks);
+  wait::until(test, polls);
   return test.code();
 }
 
 // MPI_Wait for a call of the program: another thread may test the request (wait::until_shared).
-inline int await_request(MPI_Request* request, MPI_Status* status, int looks = wait::kFewLooks) {
+inline int await_request(MPI_Request* request, MPI_Status* status, int polls = wait::kFewPolls) {
   RequestTest test(request, status);
-  wait::until_shared(test, looks);
+  wait::until_shared(test, polls);
   return test.code();
 }
 

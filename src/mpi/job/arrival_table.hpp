@@ -60,7 +60,7 @@ struct ArrivalLines {
 };
 
 struct alignas(kCacheLine) ArrivalTable {
-  struct Entry {
+  struct GroupEntry {
     std::uint64_t key = 0;  // 0: free
     std::uint32_t to_leave = 0;
     // G4. release by the rank whose collective failed, acquire by waiting ranks; zeroed with a new
@@ -77,7 +77,7 @@ struct alignas(kCacheLine) ArrivalTable {
   // No message goes by rendezvous from now on (G4, G5, truncations). Set once; for G5 before the
   // communicator is used. relaxed: a rank in its collectives has made the communicator.
   std::atomic<std::uint32_t> rendezvous_ended{0};
-  Entry entries[kGroups];
+  GroupEntry entries[kGroups];
 };
 static_assert(std::is_standard_layout_v<ArrivalTable> && std::is_standard_layout_v<ArrivalLines>);
 

@@ -223,7 +223,7 @@ void join(Comm& comm) {
 void leave(Comm& comm) {
   if (comm.group == kNoGroup || comm.group == kUnknownGroup) return;
   const TableLock hold;
-  ArrivalTable::Entry& entry = table().entries[comm.group];
+  ArrivalTable::GroupEntry& entry = table().entries[comm.group];
   if (--entry.to_leave == 0) entry.key = 0;
 }
 

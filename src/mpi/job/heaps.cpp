@@ -44,7 +44,7 @@ bool share(bool wanted, node::Door* door, const node::DoorName& name) {
   return agreement::all(done.ok() && attached == config.ranks - 1, config.node_comm);
 }
 
-bool hold(const void* address, std::uint64_t bytes) {
+bool contain(const void* address, std::uint64_t bytes) {
   return g_heap->reaches(reinterpret_cast<std::uint64_t>(address), bytes) != 0;
 }
 

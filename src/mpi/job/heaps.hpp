@@ -17,7 +17,7 @@ bool share(bool wanted, node::Door* door, const node::DoorName& name);
 
 // True if the peers can reach all of these bytes of this rank. Some nanoseconds; only while
 // Config::heaps_mapped.
-bool hold(const void* address, std::uint64_t bytes);
+bool contain(const void* address, std::uint64_t bytes);
 
 // The statistics of the heap. Nothing without a shared heap.
 std::optional<mh_heap_stats> stats();

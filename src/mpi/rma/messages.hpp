@@ -69,7 +69,7 @@ class MessageInbox {
  private:
   static constexpr std::size_t kMostAtATime = 32;
 
-  struct IncomingMessage {
+  struct IncomingRmaMessage {
     int from;
     MessageBuffer buffer;
     MPI_Request request;
@@ -77,7 +77,7 @@ class MessageInbox {
   };
 
   int tag_;
-  std::deque<IncomingMessage> incoming_;
+  std::deque<IncomingRmaMessage> incoming_;
 };
 
 inline const mh::rma::RmaMessage& head_of(const MessageBuffer& buffer) {

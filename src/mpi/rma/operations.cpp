@@ -129,7 +129,7 @@ RmaBuffer own_buffer(const TypedBuffer& typed, const void* address) {
 bool is_reached(const RmaBuffer& buffer, std::uint64_t bytes) {
   if (config.single_copy) return true;
   const mh::rma::Extent extent = mh::rma::extent_of(buffer.layout, buffer.count, bytes);
-  return config.heaps_mapped && heaps::hold(buffer.here + extent.low, extent.bytes());
+  return config.heaps_mapped && heaps::contain(buffer.here + extent.low, extent.bytes());
 }
 
 // ---- Carrying out -------------------------------------------------------------------------------

@@ -129,7 +129,7 @@ void grant_locks() {
 
 bool is_reached_by_neighbours(const MessageBuffer& buffer) {
   return buffer.empty() || config.single_copy ||
-         (config.heaps_mapped && heaps::hold(buffer.data(), buffer.bytes()));
+         (config.heaps_mapped && heaps::contain(buffer.data(), buffer.bytes()));
 }
 
 // Returns false if memory is short.

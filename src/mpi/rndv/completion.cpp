@@ -133,7 +133,7 @@ int complete_blocking(const ReceiveBuffer& buffer, const Envelope& envelope, MPI
                                        : raise_on(comms::share(buffer.comm), delivery->code);
 }
 
-void peek(MPI_Request handle, MPI_Status* status) {
+void correct_status(MPI_Request handle, MPI_Status* status) {
   const ReceiveClaim claim = receives.claim(handle);
   if (!claim || !claim->started) return;
   ReceiveRequest& request = *claim;

@@ -20,7 +20,7 @@ int complete_blocking(const ReceiveBuffer& buffer, const Envelope& envelope, MPI
 
 // MPI_Request_get_status of a complete request: fetches the message and corrects `status`. The
 // request stays.
-void peek(MPI_Request handle, MPI_Status* status);
+void correct_status(MPI_Request handle, MPI_Status* status);
 
 // Fetches messages whose RTS headers have arrived for started receives. Part of the wait loop.
 void fetch_landed_messages();

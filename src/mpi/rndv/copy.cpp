@@ -90,7 +90,7 @@ bool is_readable(const p2p::SendSlot& send) {
 // All ranks of the node have mapped these bytes.
 bool is_mapped(const memory::View& view, std::uint64_t bytes) {
   if (!config.heaps_mapped) return false;
-  return view.rank == config.me ? heaps::hold(reinterpret_cast<const void*>(view.address), bytes)
+  return view.rank == config.me ? heaps::contain(reinterpret_cast<const void*>(view.address), bytes)
                                 : services.memory->here(view, bytes) != nullptr;
 }
 

@@ -255,7 +255,7 @@ void post_receive(ReceiveRequest& request) {
   const ReceiveBuffer& buffer = request.buffer;
   if (!buffer.contiguous || !may_receive_rendezvous(buffer)) return;
   if (!config.single_copy &&
-      !(config.heaps_mapped && heaps::hold(buffer.address, buffer.capacity))) {
+      !(config.heaps_mapped && heaps::contain(buffer.address, buffer.capacity))) {
     return;
   }
   const Envelope& envelope = request.envelope;

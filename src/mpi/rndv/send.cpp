@@ -191,7 +191,7 @@ bool is_exchanged(SendPattern pattern) {
 // kernel and than two copies, however busy both ranks are.
 bool is_mapped(const OutgoingMessage& message, const datatypes::Info& info) {
   return config.heaps_mapped && info.contiguous && message.bytes >= config.mapped_threshold &&
-         heaps::hold(message.buffer, message.bytes);
+         heaps::contain(message.buffer, message.bytes);
 }
 
 // A contiguous message of an exchange is left to the library: both cores are busy, and overlap does
@@ -228,7 +228,7 @@ std::optional<layout::Compact> shape_of(const OutgoingMessage& message) {
   const auto shape = layout::compact_of(*message.layout, message.count);
   if (!shape) return std::nullopt;
   const auto* begin = static_cast<const std::byte*>(message.buffer) + shape->low;
-  return heaps::hold(begin, shape->reach()) ? shape : std::nullopt;
+  return heaps::contain(begin, shape->reach()) ? shape : std::nullopt;
 }
 
 // Posts the message in the send table.
@@ -343,11 +343,11 @@ int receive_fin(Slot slot, MPI_Request* request) {
 void await_fin(Slot slot) {
   constexpr int kKickEvery = 4;  // looks at the flag between two kicks at the library
   p2p::SendSlot& send = services.send_table.slot(slot);
-  int looks = 0;
+  int polls = 0;
   wait::until_shared([&] {
     // acquire: pairs with the receiver's last change; the buffer belongs to this rank again.
     if (send.state() == p2p::SlotState::done) return true;
-    if (++looks % kKickEvery == 0) kick_progress();
+    if (++polls % kKickEvery == 0) kick_progress();
     return false;
   });
   wait_request(&g_sends.by_slot[slot].sending, MPI_STATUS_IGNORE);

@@ -48,7 +48,7 @@ std::optional<PostedSend> oldest_unmatched(std::uint32_t sender, std::uint64_t c
   return oldest == found.end() ? std::nullopt : std::optional(*oldest);
 }
 
-ProbeFinding identify(MPI_Comm handle, const MPI_Status& status) {
+ProbeFinding identify_probed(MPI_Comm handle, const MPI_Status& status) {
   using Kind = ProbeFinding::Kind;
   if (!config.rendezvous || !has_rts_size(status)) return {};
   const Comm* comm = comms::find(handle);

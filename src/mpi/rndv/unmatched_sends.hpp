@@ -21,6 +21,6 @@ struct ProbeFinding {
   enum class Kind : std::uint8_t { as_reported, rendezvous, unclear } kind = Kind::as_reported;
   std::uint64_t bytes = 0;  // of a rendezvous message
 };
-ProbeFinding identify(MPI_Comm comm, const MPI_Status& status);
+ProbeFinding identify_probed(MPI_Comm comm, const MPI_Status& status);
 
 }  // namespace mh::mpi::rndv

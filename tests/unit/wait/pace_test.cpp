@@ -61,28 +61,28 @@ TEST(Pace, one_long_wait_ends_it_within_a_stride) {
 TEST(Pace, grants_the_calls_until_the_next_look) {
   Pace pace;
   std::uint64_t now = 1'000'000;
-  int looks = 0;
+  int polls = 0;
   const auto call = [&] {
     return pace.tight(
         [&] {
-          ++looks;
+          ++polls;
           return ++now;
         },
         [] { return kLimit; });
   };
   EXPECT_EQ(pace.grant(), 0U);
   while (!call()) EXPECT_EQ(pace.grant(), 0U);
-  looks = 0;
+  polls = 0;
   EXPECT_EQ(pace.grant(), Pace::kStride - 1);
   EXPECT_EQ(pace.grant(), 0U);
   EXPECT_TRUE(call());
-  EXPECT_EQ(looks, 1);
+  EXPECT_EQ(polls, 1);
   const std::uint32_t granted = pace.grant();
   pace.give_back(granted - 5);
   for (std::uint32_t i = 5; i < granted; ++i) EXPECT_TRUE(call());
-  EXPECT_EQ(looks, 1);
+  EXPECT_EQ(polls, 1);
   EXPECT_TRUE(call());
-  EXPECT_EQ(looks, 2);
+  EXPECT_EQ(polls, 2);
 }
 
 TEST(Pace, calls_known_to_be_tight_count_like_those_that_asked) {

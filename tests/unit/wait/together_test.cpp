@@ -31,14 +31,14 @@ class Nothing : public WaitActions {
   void end() override {}
   void set_idle(bool /*now*/) override {}
   void count_wait(std::uint64_t /*waited*/) override { accounted.fetch_add(1); }
-  void between_polls() override { looks.fetch_add(1); }
+  void between_polls() override { polls.fetch_add(1); }
   bool is_guest() override { return guest; }
   bool is_overdue() override { return false; }
   void return_core() override {}
 
   std::function<void()> within;
   std::atomic<int> helped{0};
-  std::atomic<int> looks{0};  // failed polls by servers
+  std::atomic<int> polls{0};  // failed polls by servers
   std::atomic<int> accounted{0};
   std::atomic<bool> guest{false};
 };
@@ -179,8 +179,8 @@ TEST_F(Together, a_wait_within_the_servers_own_work_does_not_sit_down) {
   int within = 0;
   work_.within = [&] {
     if (within++ != 10) return;
-    int looks = 0;
-    until_shared([&] { return ++looks == 20; });
+    int polls = 0;
+    until_shared([&] { return ++polls == 20; });
   };
   const auto first = server();
   first->end();
@@ -196,8 +196,8 @@ TEST_F(Together, nobody_else_is_helped_while_a_thread_of_the_rank_may_run) {
   second->end();                                   // and does not come back
   // A step that had already begun may still help.
   const int before = work_.helped;
-  const int looks = first->asked_by_itself;
-  Sleeper::see([&] { return first->asked_by_itself > looks + 20; });
+  const int polls = first->asked_by_itself;
+  Sleeper::see([&] { return first->asked_by_itself > polls + 20; });
   EXPECT_LE(work_.helped, before + 1);
 }
 
@@ -243,7 +243,7 @@ TEST_F(Together, a_server_gives_its_core_to_a_thread_whose_wait_has_ended) {
   std::thread other(play, 1);
   play(0);
   other.join();
-  EXPECT_LT(work_.looks, kRounds * 5000);
+  EXPECT_LT(work_.polls, kRounds * 5000);
 }
 
 // Pairs of threads that send to each other.

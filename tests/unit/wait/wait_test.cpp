@@ -89,10 +89,10 @@ constexpr WaitRules kAtOnce{.least_spin = 0, .most_spin = 0, .oversubscribed = f
 constexpr WaitRules kNever{
     .least_spin = 1ULL << 60U, .most_spin = 1ULL << 60U, .oversubscribed = false};
 
-// True after `looks` polls.
+// True after `polls` polls.
 struct After {
-  int looks;
-  bool operator()() { return --looks < 0; }
+  int polls;
+  bool operator()() { return --polls < 0; }
 };
 
 TEST_F(Wait, a_wait_that_is_over_does_nothing_else) {
@@ -232,15 +232,15 @@ TEST_F(Wait, a_guest_that_polls_for_too_long_gives_its_core_back) {
 
 TEST_F(Wait, other_threads_have_their_turn_between_two_looks) {
   start(kNever);
-  until(After{kFewLooks + 10});
+  until(After{kFewPolls + 10});
   EXPECT_EQ(work_.passed, 10);
 }
 
 TEST(WaitAlone, without_work_a_wait_still_waits) {
   install_actions(nullptr, {});
-  int looks = 0;
-  until([&] { return ++looks == 1000; });
-  EXPECT_EQ(looks, 1000);
+  int polls = 0;
+  until([&] { return ++polls == 1000; });
+  EXPECT_EQ(polls, 1000);
   note_failed_poll();
 }
 
@@ -318,7 +318,7 @@ TEST_F(Wait, no_task_runs_in_a_wait_of_our_own) {
   Offered offered(work_, 1);
   until(After{100});
   EXPECT_EQ(offered.left, 1);
-  until(After{100}, kFewLooks, OfferedTasks::may_run);
+  until(After{100}, kFewPolls, OfferedTasks::may_run);
   EXPECT_EQ(offered.left, 0);
 }
 
@@ -330,7 +330,7 @@ TEST_F(Wait, no_task_runs_in_a_wait_within_own_work) {
     EXPECT_EQ(offered.left, 1);
   };
   work_.own_chunks = 1;
-  until(After{kFewLooks + 1});
+  until(After{kFewPolls + 1});
   EXPECT_EQ(offered.left, 1);
 }
 
