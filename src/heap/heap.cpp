@@ -313,13 +313,15 @@ void* Heap::resize(void* block, std::size_t bytes) {
   return moved(block, bytes);
 }
 
-// A block that has grown will grow again, so it gets half as much again of empty pages, which cost
-// only address space until they are touched.
+// A block that has grown will grow again, so it gets half as much room again. A large block gets it
+// in empty pages, which cost only address space until they are touched. A small block gets it in
+// kept pages, which need no first touch.
 void* Heap::moved(void* block, std::size_t to) {
   constexpr std::size_t kMostRoom = 1U << 30U;
+  constexpr std::size_t kLarge = 512U << 10U;
   Taken taken;
   if (!options_.reserve) {
-    taken = take({.bytes = to, .room = to + std::min(to / 2, kMostRoom), .fresh = true});
+    taken = take({.bytes = to, .room = to + std::min(to / 2, kMostRoom), .fresh = to >= kLarge});
   }
   if (!taken) taken = take({.bytes = to, .room = to});
   if (!taken) return nullptr;

@@ -179,6 +179,23 @@ def test_handlers_of_fork_allocate(built, tmp_path: Path, mode: str | None) -> N
     assert lines(run([program], mode, 60))[-1] == "right"
 
 
+FUZZ_ROUNDS = 10  # of a batch
+FUZZ_STEPS = 150
+
+
+@pytest.mark.parametrize("batch", range(4))
+def test_random_programs_hold_as_with_the_c_library(built, batch: int, request) -> None:
+    """Runs fuzz.c for some seeds, which `--fuzz-seed` and `--fuzz-rounds` change."""
+    option = request.config.option
+    first = 1 + 1_000_000 * batch + (option.fuzz_seed or 0)
+    program = built("fuzz.c")
+    for seed in range(first, first + (option.fuzz_rounds or FUZZ_ROUNDS)):
+        for mode in ("on",) if seed % 5 else ("on", None):
+            done = run([program, str(seed), str(FUZZ_STEPS)], mode, 60)
+            said = f"seed {seed}, MH_HEAP={mode}: {done.returncode}\n{done.stderr}"
+            assert done.returncode == 0 and done.stdout.endswith("right\n"), said
+
+
 LATE = """
 #include <stdlib.h>
 #include "heap.h"
