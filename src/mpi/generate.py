@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Writes the C++ and assembler tables of the intercepted MPI calls from calls.json.
 
-For every call the file writes the prototype, from the standard's own description (pympistandard),
-so that the prototypes do not depend on an mpi.h; the two layers `next` and `real`; the bodies that
-calls.json gives in a word, for both forms of a call; and the check in front of every call once
-loops are shared. It also writes the list of names that the front exports.
+For every call the file writes the prototype, the two layers `next` and `real`, the body if
+calls.json gives it in a word, and the check in front of the call once loops are shared. It also
+writes the list of names that the front exports. Prototypes come from the standard's own
+description (pympistandard), and therefore do not depend on an mpi.h.
 Words: a *call* is an MPI procedure without its MPI_ prefix ("Send"); a *large* call is its _c form.
 docs/calls.md explains the table.
 Limits: C bindings that return int. The table alone decides which calls are intercepted.

@@ -57,8 +57,8 @@ struct LockRequest {
 };
 
 struct TargetServer {
-  std::mutex mutex;                         // guards the other members
   std::atomic<std::uint64_t> last_turn{0};  // ticks. relaxed: a hint
+  std::mutex mutex;                         // guards the members below
   MessageInbox requests{tags::kRequests};
   MessageInbox answers{tags::kAnswers};
   std::unique_ptr<CurrentRequest> current;

@@ -183,93 +183,114 @@ static void make_mpi4(Kind kind, int tag, MPI_Request* request) {
 #endif
 }
 
-static void make(Kind kind, int tag, MPI_Request* request) {
-  unsigned char* buffer = buffers[0][tag];
-  const int bytes = bytes_of(kind), room = room_of(kind);
-  *request = MPI_REQUEST_NULL;
+// Each of the next functions makes the requests of its kinds. Returns false for other kinds.
+
+static bool make_as_persistent(Kind kind, int tag, MPI_Request* request) {
   switch (kind) {
-    case NOTHING:
-    case NULL_REQUEST:
-      break;
     case INACTIVE_SEND:
     case INACTIVE_RECEIVE:
     case INACTIVE_LARGE_SEND:
     case INACTIVE_LARGE_RECEIVE:
       make_persistent(kind, kind == INACTIVE_SEND || kind == INACTIVE_LARGE_SEND, tag, request);
-      break;
+      return true;
     case SEND_INIT:
     case LARGE_SEND_INIT:
     case RECV_INIT:
     case LARGE_RECV_INIT:
+      make_persistent(kind, rank_0_sends(kind), tag, request);
+      MPI_Start(request);
+      return true;
     case ENDED_SEND:
     case ENDED_RECEIVE:
     case ENDED_LARGE_SEND:
     case ENDED_LARGE_RECEIVE:
       make_persistent(kind, rank_0_sends(kind), tag, request);
       MPI_Start(request);
-      if (kind >= ENDED_SEND && kind <= ENDED_LARGE_RECEIVE) MPI_Wait(request, MPI_STATUS_IGNORE);
-      break;
+      MPI_Wait(request, MPI_STATUS_IGNORE);
+      return true;
+    case INIT_FROM_NOBODY:
+    case INIT_CANCELLED:
+      MPI_Recv_init(buffers[0][tag], room_of(kind), MPI_BYTE,
+                    kind == INIT_CANCELLED ? 1 : MPI_PROC_NULL, tag, comm, request);
+      MPI_Start(request);
+      if (kind == INIT_CANCELLED) MPI_Cancel(request);
+      return true;
+    default:
+      return false;
+  }
+}
+
+static bool make_as_send(Kind kind, int tag, MPI_Request* request) {
+  unsigned char* buffer = buffers[0][tag];
+  const int bytes = bytes_of(kind);
+  switch (kind) {
     case SEND:
     case LARGE_SEND:
     case SEND_OF_96:
       MPI_Isend(buffer, bytes, MPI_BYTE, 1, tag, comm, request);
-      break;
+      return true;
     case SSEND:
     case LARGE_SSEND:
       MPI_Issend(buffer, bytes, MPI_BYTE, 1, tag, comm, request);
-      break;
-    case RECEIVE_ANY:
-    case LARGE_RECEIVE_ANY:
-      MPI_Irecv(buffer, room, MPI_BYTE, MPI_ANY_SOURCE, tag, comm, request);
-      break;
-    case GAPS:
-      MPI_Irecv(buffer, 1, gaps, 1, tag, comm, request);
-      break;
+      return true;
     case TO_NOBODY:
     case LARGE_TO_NOBODY:
       MPI_Isend(buffer, bytes, MPI_BYTE, MPI_PROC_NULL, tag, comm, request);
-      break;
-    case FROM_NOBODY:
-    case LARGE_FROM_NOBODY:
-      MPI_Irecv(buffer, room, MPI_BYTE, MPI_PROC_NULL, tag, comm, request);
-      break;
-    case INIT_FROM_NOBODY:
-      MPI_Recv_init(buffer, room, MPI_BYTE, MPI_PROC_NULL, tag, comm, request);
-      MPI_Start(request);
-      break;
-    case CANCELLED:
-    case LARGE_CANCELLED:
-      MPI_Irecv(buffer, room, MPI_BYTE, 1, tag, comm, request);
-      MPI_Cancel(request);
-      break;
-    case INIT_CANCELLED:
-      MPI_Recv_init(buffer, room, MPI_BYTE, 1, tag, comm, request);
-      MPI_Start(request);
-      MPI_Cancel(request);
-      break;
+      return true;
+    default:
+      return false;
+  }
+}
+
+static bool make_as_other(Kind kind, int tag, MPI_Request* request) {
+  switch (kind) {
+    case NOTHING:
+    case NULL_REQUEST:
+      return true;
     case GENERALIZED:
       make_generalized(request);
-      break;
+      return true;
     case BARRIER:
       MPI_Ibarrier(comm, request);
-      break;
+      return true;
     case SUM:
     case LARGE_SUM:
       make_sum(kind, tag, request);
-      break;
+      return true;
     case MATCHED:
     case LARGE_MATCHED:
       make_matched(kind, tag, request);
-      break;
+      return true;
     case PARTITIONED_SEND:
     case PARTITIONED_RECEIVE:
     case ISENDRECV:
     case LARGE_ISENDRECV:
       make_mpi4(kind, tag, request);
-      break;
+      return true;
     default:
-      MPI_Irecv(buffer, room, MPI_BYTE, 1, tag, comm, request);
+      return false;
   }
+}
+
+static void make_receive(Kind kind, int tag, MPI_Request* request) {
+  const bool any = kind == RECEIVE_ANY || kind == LARGE_RECEIVE_ANY;
+  const bool nobody = kind == FROM_NOBODY || kind == LARGE_FROM_NOBODY;
+  const int source = any ? MPI_ANY_SOURCE : nobody ? MPI_PROC_NULL : 1;
+  if (kind == GAPS) {
+    MPI_Irecv(buffers[0][tag], 1, gaps, source, tag, comm, request);
+  } else {
+    MPI_Irecv(buffers[0][tag], room_of(kind), MPI_BYTE, source, tag, comm, request);
+  }
+  if (kind == CANCELLED || kind == LARGE_CANCELLED) MPI_Cancel(request);
+}
+
+static void make(Kind kind, int tag, MPI_Request* request) {
+  *request = MPI_REQUEST_NULL;
+  if (make_as_persistent(kind, tag, request) || make_as_send(kind, tag, request) ||
+      make_as_other(kind, tag, request)) {
+    return;
+  }
+  make_receive(kind, tag, request);
 }
 
 // ---- the call -----------------------------------------------------------------------------------
