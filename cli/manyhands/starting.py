@@ -128,8 +128,13 @@ def become(command: list[str]) -> NoReturn:
         say.fail(f"cannot execute {command[0]}: {error.strerror}", say.NOT_EXECUTABLE)
 
 
-def start(line: words.CommandLine, mpiexec: str | None = None, dry_run: bool = False) -> None:
-    """Become the launcher, or exit."""
+def command_of(
+    line: words.CommandLine, mpiexec: str | None, chosen: dict[str, str]
+) -> tuple[list[str], dict[str, str]]:
+    """The launcher's command line, and the environment of the ranks with the `chosen` settings.
+
+    In a rank it is the program's command line, without the environment.
+    """
     if not line.program:
         say.fail("no program given: mh run -n 4 ./app (see mh run --help)", say.USAGE)
     file = check_program(line)
@@ -140,18 +145,27 @@ def start(line: words.CommandLine, mpiexec: str | None = None, dry_run: bool = F
     if file is not None:
         report_reach(file, mpi)
     options, preload = launcher.take_preload(line.launcher)
-    environment = rank_environment(library, preload)
-    starts_alone = is_rank() and not line.launcher and mpiexec is None
-    if starts_alone:
-        os.environ.update(environment)
-        command = words_of(line, file)
-    else:
-        chosen = choose_launcher(mpiexec, line.program[0], mpi)
-        command = launcher.compose(chosen, options, words_of(line, file), environment)
+    environment = {**rank_environment(library, preload), **chosen}
+    if starts_alone(line, mpiexec):
+        return words_of(line, file), environment
+    found = choose_launcher(mpiexec, line.program[0], mpi)
+    return launcher.compose(found, options, words_of(line, file), environment), environment
+
+
+def starts_alone(line: words.CommandLine, mpiexec: str | None) -> bool:
+    """True in a rank that a launcher has started: the command starts just the program."""
+    return is_rank() and not line.launcher and mpiexec is None
+
+
+def start(line: words.CommandLine, mpiexec: str | None = None, dry_run: bool = False) -> None:
+    """Become the launcher, or exit."""
+    command, environment = command_of(line, mpiexec, {})
     if dry_run:
         print(shlex.join(command))
         return
-    if not starts_alone:
+    if starts_alone(line, mpiexec):
+        os.environ.update(environment)
+    else:
         streams.open_for_launcher()
     if environment.get("MH_VERBOSE", "").strip() == "2":
         say.note(f"starting: {shlex.join(command)}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Splits the command line of `mh run` into the launcher's options and the program.
+"""Splits the command line of `mh run` and `mh profile` into the launcher's options and the program.
 
 `--` marks the border. Without it, each option has to be known to take values or not. The tables
 below have the usual options of Hydra, Open MPI and Slurm. An option in neither table takes the next
@@ -96,9 +96,20 @@ NO_VALUE = frozenset(
         "u",
     ]
 )
-# Options of `mh run` itself.
-OWN_VALUE = frozenset({"--mpiexec"})
-OWN_FLAG = frozenset({"--help", "--dry-run"})
+
+
+@dataclass(frozen=True)
+class OwnOptions:
+    """The options of a command of ours; all others are the launcher's."""
+
+    values: frozenset[str]
+    flags: frozenset[str]
+
+
+RUN_OPTIONS = OwnOptions(frozenset({"--mpiexec"}), frozenset({"--help", "--dry-run"}))
+PROFILE_OPTIONS = OwnOptions(
+    frozenset({"--mpiexec", "--json", "--from", "--top"}), frozenset({"--help", "--plain"})
+)
 
 
 @dataclass
@@ -129,7 +140,7 @@ def values_of(option: str, following: list[str]) -> int:
     return 0 if next_word.startswith("-") or names_a_program(next_word) else 1
 
 
-def split(words: list[str]) -> CommandLine:
+def split(words: list[str], own: OwnOptions = RUN_OPTIONS) -> CommandLine:
     line = CommandLine()
     index = 0
     while index < len(words):
@@ -140,9 +151,9 @@ def split(words: list[str]) -> CommandLine:
         if not word.startswith("-") or word == "-":
             line.program = words[index:]
             break
-        if word in OWN_VALUE:
+        if word in own.values:
             taken, goes_to = 2, line.own
-        elif word in OWN_FLAG or word.split("=")[0] in OWN_VALUE:
+        elif word in own.flags or word.split("=")[0] in own.values:
             taken, goes_to = 1, line.own
         else:
             taken, goes_to = 1 + values_of(word, words[index + 1 :]), line.launcher

@@ -59,6 +59,7 @@ struct Settings {
   std::uint64_t fake_nodes;
   bool summary;
   std::string summary_json;  // a path, empty for none
+  std::string profile;       // likewise
   double spin_us;
   bool wait_together;
   std::uint64_t verbose;

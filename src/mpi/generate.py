@@ -3,8 +3,8 @@
 
 For every call the file writes the prototype, the two layers `next` and `real`, the body if
 calls.json gives it in a word, and the check in front of the call once loops are shared. It also
-writes the list of names that the front exports. Prototypes come from the standard's own
-description (pympistandard), and therefore do not depend on an mpi.h.
+writes the list of names that the front exports, and the calls that a profile times. Prototypes come
+from the standard's own description (pympistandard), and therefore do not depend on an mpi.h.
 Words: a *call* is an MPI procedure without its MPI_ prefix ("Send"); a *large* call is its _c form.
 docs/calls.md explains the table.
 Limits: C bindings that return int. The table alone decides which calls are intercepted.
@@ -276,6 +276,8 @@ inline constexpr std::uint64_t kTableFingerprint = {fingerprint(c.prototype for 
 void fill_entries(mh_table& table, bool guarded);
 // Likewise, with a look at each call whether it is made inside a shared loop (in_loop.hpp).
 void fill_entries_for_loops(mh_table& table, bool guarded);
+// Puts the profiled calls before these entries if MH_PROFILE is set. After each of the two above.
+void cover_entries(mh_table& table);
 
 }}  // namespace mh::mpi
 """
@@ -410,6 +412,128 @@ namespace mh::mpi {{
 """
 
 
+# --- the profile --------------------------------------------------------------------------------
+
+# Calls that never wait for another rank, and calls that programs repeat until they succeed.
+IMMEDIATE = re.compile(
+    r"I(?!nit|ntercomm|probe|mprobe)|.*_init|Start|Bsend|Cancel|Request_free|Pack|Unpack|Type_free"
+    r"|Put|Get|Accumulate|R(put|get|accumulate)|Get_accumulate|Fetch_and_op|Compare_and_swap"
+    r"|Comm_set|Win_(at|de)tach|Win_sync"
+)
+POLLS = re.compile(r"Test|Iprobe|Improbe|Request_get_status|Win_test")
+
+
+def data_of(p: Prototype) -> tuple[str, str] | None:
+    """Returns the count and the datatype that describe the data of a call."""
+    for count, kind in (
+        ("count", "datatype"),
+        ("sendcount", "sendtype"),
+        ("sendcounts", "sendtype"),
+        ("origin_count", "origin_datatype"),
+        ("recvcounts", "datatype"),
+    ):
+        if count in p.names and kind in p.names:
+            return count, kind
+    return None
+
+
+def facts_in(p: Prototype) -> str:
+    """The expression of a call's CallFacts, before the call is made."""
+    if "array_of_requests" in p.names:
+        count = "incount" if "incount" in p.names else "count"
+        return f"facts_of({count}, array_of_requests)"
+    if "request" in p.names and not {"datatype", "comm", "message", "win"} & set(p.names):
+        star = "*" if "MPI_Request* request" in p.parameters else ""
+        return f"facts_of({star}request)"
+    data = data_of(p)
+    if "MPI_Comm comm" not in p.parameters:
+        peers = "Peers{}" if "win" in p.names and data else "everyone()"
+        return f"facts({data[0]}, {data[1]}, {peers})" if data else "no_data(everyone())"
+    other = next((name for name in ("dest", "source") if name in p.names), None)
+    if other and "recvcounts" not in p.names:
+        peers = f"peer({other}, comm)"
+        return f"facts({data[0]}, {data[1]}, {peers})" if data else f"no_data({peers})"
+    return collective_facts(p, data)
+
+
+def collective_facts(p: Prototype, data: tuple[str, str] | None) -> str:
+    """Arguments that are not significant at this rank, or with MPI_IN_PLACE, are not read."""
+    nothing = "no_data(members(comm))"
+    sent, received = (
+        f"mean_facts({name}counts, {name}type, comm)"
+        if f"{name}counts" in p.names
+        else f"facts({name}count, {name}type, members(comm))"
+        for name in ("send", "recv")
+    )
+    # The counts of a neighbourhood are as many as neighbours.
+    if data is None or (data[0].endswith("counts") and "eighbor" in p.name):
+        return nothing
+    if re.match(r"I?[Ss]catter", p.name):
+        return f"recvbuf == MPI_IN_PLACE ? {nothing} : {received}"
+    if re.match(r"I?[Gg]ather", p.name):
+        return f"sendbuf == MPI_IN_PLACE ? {nothing} : {sent}"
+    if data == ("recvcounts", "datatype"):
+        return "mean_facts(recvcounts, datatype, comm)"
+    if data[0] == "count":
+        return "facts(count, datatype, members(comm))"
+    return f"sendbuf == MPI_IN_PLACE ? {received} : {sent}"
+
+
+def profiled_call(index: int, call: Call) -> str:
+    p = call.prototype
+    facts = f"[&]() -> CallFacts {{ return {facts_in(p)}; }}"
+    below = f"[&] {{ return Name::below.{p.name}({p.arguments}); }}"
+    head = f"template <class Name>\nint {p.name}({p.declared}) {{\n"
+    if p.name in ("Init", "Init_thread", "Finalize", "Abort"):
+        begin = {"Finalize": "  begin_finalize();\n", "Abort": ""}.get(p.name, "  begin_init();\n")
+        return f"{head}{begin}  return Name::below.{p.name}({p.arguments});\n}}"
+    if p.name in ("Comm_free", "Comm_disconnect"):
+        head += "  forget_comm(*comm);\n"
+    base = p.name.removesuffix("_c")
+    if POLLS.match(base):
+        return f"{head}  return polling({index}, {facts}, {below});\n}}"
+    if IMMEDIATE.match(base):
+        starts = "MPI_Request* request" in p.parameters and (
+            call.name[0] in "IR" or "_init" in base
+        )
+        request = "request, " if starts and base != "Request_free" else ""
+        name = "starting" if request else "immediate"
+        return f"{head}  return {name}({index}, {request}{facts}, {below});\n}}"
+    return f"{head}  return waiting({index}, {facts}, {below});\n}}"
+
+
+def profiled_source(calls: list[Call]) -> str:
+    covered = [(i, c) for i, c in enumerate(calls) if c.kind != "observe"]
+    bodies = "\n\n".join(profiled_call(i, c) for i, c in covered)
+    entries = "\n".join(
+        f"  cover<&Next::{c.name}, {c.name}<Mpi>, {c.name}<Pmpi>>(table, {i});" for i, c in covered
+    )
+    return f"""{NOTICE}// The calls that a profile times; they cover the entries (mpi/profile).
+#include "base/settings.hpp"
+#include "mpi/profile/cover.hpp"
+#include "mpi/profile/profile.hpp"
+#include "mpi/wrappers.hpp"
+
+namespace mh::mpi::profile {{
+namespace {{
+
+{bodies}
+
+}}  // namespace
+}}  // namespace mh::mpi::profile
+
+namespace mh::mpi {{
+
+void cover_entries(mh_table& table) {{
+  using namespace profile;
+  if (settings().profile.empty()) return;
+{entries}
+}}
+
+}}  // namespace mh::mpi
+"""
+
+
 def stand_in_body(index: int, call: Call) -> str:
     p = call.prototype
     if call.kind == "observe":
@@ -441,6 +565,8 @@ namespace mh::mpi::wrap {{
 namespace mh::mpi {{
 
 {fill_function(calls)}
+
+void cover_entries(mh_table& /*table*/) {{}}
 
 }}  // namespace mh::mpi
 """
@@ -485,6 +611,8 @@ def generate(table_path: Path, out: Path, stand_in: bool) -> None:
     write_if_changed(out / "mpi/next.cpp", next_source(calls, uses))
     write_if_changed(out / "mpi/wrappers.hpp", wrappers_header(calls))
     write_if_changed(out / "mpi/wrappers.cpp", body)
+    if not stand_in:
+        write_if_changed(out / "mpi/profiled_calls.cpp", profiled_source(calls))
     for file in {c.file for c in calls if c.file}:
         write_if_changed(out / f"mpi/calls/{file}.inc", NOTICE + bodies_of(file, calls) + "\n")
     write_if_changed(out / "front/exports.inc", front_exports(calls))

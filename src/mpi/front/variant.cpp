@@ -55,6 +55,7 @@ bool is_complete(const Next& layer) {
 
 void refill_table(void (*fill)(mh_table& table, bool guarded)) {
   fill(*g_table, g_chain->guarded != 0);
+  cover_entries(*g_table);
   g_chain->publish();
 }
 
@@ -71,6 +72,7 @@ extern "C" __attribute__((visibility("default"))) int mh_variant_open(const mh_c
   g_chain = chain;
   g_table = table;
   fill_entries(*table, chain->guarded != 0);
+  cover_entries(*table);
   __atomic_store_n(&table->mark, marker(), __ATOMIC_RELEASE);
   __atomic_store_n(&table->idle_work, idle_work(), __ATOMIC_RELEASE);
   return MH_ACCEPTED;

@@ -79,4 +79,25 @@ inline bool all(bool here, MPI_Comm comm) {
   return reduce(&mine, &least, 1, MPI_INT, MPI_MIN, comm) && least != 0;
 }
 
+// The rows of all ranks of the job, at rank 0.
+template <class Row>
+std::vector<Row> gather_rows(const std::vector<Row>& mine) {
+  static_assert(std::is_trivially_copyable_v<Row>);
+  int ranks = 0;
+  real.Comm_size(MPI_COMM_WORLD, &ranks);
+  const auto bytes = static_cast<int>(mine.size() * sizeof(Row));
+  std::vector<int> counts(static_cast<std::size_t>(ranks));
+  std::vector<int> offsets(counts.size());
+  real.Gather(&bytes, 1, MPI_INT, counts.data(), 1, MPI_INT, 0, MPI_COMM_WORLD);
+  int total = 0;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    offsets[i] = total;
+    total += counts[i];
+  }
+  std::vector<Row> all(static_cast<std::size_t>(total) / sizeof(Row));
+  real.Gatherv(mine.data(), bytes, MPI_BYTE, all.data(), counts.data(), offsets.data(), MPI_BYTE, 0,
+               MPI_COMM_WORLD);
+  return all;
+}
+
 }  // namespace mh::mpi::agreement

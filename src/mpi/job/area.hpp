@@ -13,6 +13,7 @@
 #include "mpi/job/arrival_table.hpp"
 #include "node/node.hpp"
 #include "observe/counters.hpp"
+#include "observe/presence.hpp"
 #include "p2p/pipeline_engine.hpp"
 #include "p2p/posted_receives.hpp"
 #include "p2p/send_table.hpp"
@@ -23,6 +24,7 @@ namespace mh::mpi {
 
 struct alignas(kCacheLine) RankArea {
   observe::Counters counters;
+  observe::Presence presence;  // only with MH_PROFILE
   steal::JobSlots jobs;
   p2p::SharedSendTable send_table;
   p2p::PostedReceiveTable posted_receives;

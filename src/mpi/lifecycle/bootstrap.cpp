@@ -17,6 +17,7 @@
 #include "mpi/lifecycle/node_setup.hpp"
 #include "mpi/lifecycle/parts.hpp"
 #include "mpi/next.hpp"
+#include "mpi/profile/profile.hpp"
 #include "mpi/rma/remote.hpp"
 #include "mpi/rma/windows.hpp"
 #include "mpi/rndv/persistent_sends.hpp"
@@ -80,6 +81,11 @@ void start_helping() {
   wait::install_actions(&node_work(), cores::rules());
 }
 
+void start_all() {
+  start_helping();
+  profile::start();
+}
+
 // Before the library's MPI_Finalize: collective over MPI_COMM_WORLD.
 void stop_helping() {
   if (!switches.started) return;
@@ -114,8 +120,9 @@ void stop_helping() {
 // Iterations of a loop on a lent core may call MPI at any time. MPI allows more than the requested
 // thread level, and the program sees the level that it gets.
 bool wants_all_threads() {
+  if (!settings().enable) return false;
   // The server thread for other nodes calls MPI, too (rma/serving.hpp).
-  if (settings().enable && settings().windows == WindowScope::all) return true;
+  if (settings().windows == WindowScope::all) return true;
   const ThreadLevel level = settings().thread_level;
   return level == ThreadLevel::multiple ||
          (level == ThreadLevel::automatic && openmp::has_marked_loops());
@@ -132,14 +139,14 @@ int Init(int* argc, char*** argv) {
   const int code = wants_all_threads()
                        ? next.Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided)
                        : next.Init(argc, argv);
-  if (code == MPI_SUCCESS) start_helping();
+  if (code == MPI_SUCCESS) start_all();
   return code;
 }
 
 int Init_thread(int* argc, char*** argv, int required, int* provided) {
   const int level = wants_all_threads() ? MPI_THREAD_MULTIPLE : required;
   const int code = next.Init_thread(argc, argv, level, provided);
-  if (code == MPI_SUCCESS) start_helping();
+  if (code == MPI_SUCCESS) start_all();
   return code;
 }
 

@@ -220,10 +220,12 @@ void apply_settings() {
   services.keeper.emplace(services.own_area().jobs, services.node->board(), config.me);
 }
 
-// Builds the node step by step; all its ranks agree on every step.
+// Builds the node step by step; all its ranks agree on every step. A profile needs the segment,
+// also without help.
 void build_steps() {
-  if (stops_at(!settings().enable               ? "MH_ENABLE=0"
-               : config.ranks == 1              ? "one rank on the node"
+  const char* const disabled = settings().enable ? "" : "MH_ENABLE=0";
+  if (stops_at(settings().profile.empty() && *disabled != 0 ? disabled
+               : config.ranks == 1                          ? "one rank on the node"
                : config.ranks > node::kMaxRanks ? "more ranks on the node than supported"
                                                 : "")) {
     return;
@@ -233,6 +235,7 @@ void build_steps() {
   agreement::barrier(config.node_comm);
   services.node->settle();
   g_node.segment->close_fd();
+  if (stops_at(disabled)) return;
   apply_settings();
   services.memory.emplace(config.me, config.ranks, memory::Reach::KernelCopies::no);
   switches.active = true;

@@ -19,6 +19,7 @@
 #include "mpi/job/switches.hpp"
 #include "mpi/lifecycle/parts.hpp"
 #include "mpi/next.hpp"
+#include "mpi/profile/profile.hpp"
 #include "observe/summary.hpp"
 #include "openmp/sharing.hpp"
 
@@ -28,10 +29,16 @@ namespace {
 using observe::HelpedBytes;
 using observe::RankReport;
 
-bool anyone_asks() {
-  int wanted = settings().summary || !settings().summary_json.empty() ? 1 : 0;
-  agreement::broadcast(wanted, 0, MPI_COMM_WORLD);
-  return wanted != 0;
+// Rank 0's wishes decide for all ranks.
+struct Wishes {
+  bool summary;
+  bool profile;
+};
+Wishes agree_on_wishes() {
+  Wishes wishes{.summary = settings().summary || !settings().summary_json.empty(),
+                .profile = !settings().profile.empty()};
+  agreement::broadcast(wishes, 0, MPI_COMM_WORLD);
+  return wishes;
 }
 
 void own_loops(observe::Loops& loops) {
@@ -108,25 +115,6 @@ std::vector<HelpedBytes> own_help() {
   return rows;
 }
 
-// Gathers the rows of all ranks at rank 0.
-template <class Row>
-std::vector<Row> gather_rows(const std::vector<Row>& mine, int ranks) {
-  static_assert(std::is_trivially_copyable_v<Row>);
-  const auto bytes = static_cast<int>(mine.size() * sizeof(Row));
-  std::vector<int> counts(static_cast<std::size_t>(ranks));
-  std::vector<int> offsets(counts.size());
-  real.Gather(&bytes, 1, MPI_INT, counts.data(), 1, MPI_INT, 0, MPI_COMM_WORLD);
-  int total = 0;
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    offsets[i] = total;
-    total += counts[i];
-  }
-  std::vector<Row> all(static_cast<std::size_t>(total) / sizeof(Row));
-  real.Gatherv(mine.data(), bytes, MPI_BYTE, all.data(), counts.data(), offsets.data(), MPI_BYTE, 0,
-               MPI_COMM_WORLD);
-  return all;
-}
-
 void number_nodes(std::vector<RankReport>& reports) {
   std::vector<std::uint32_t> first;
   for (RankReport& report : reports) {
@@ -156,22 +144,21 @@ void write_file(const std::string& path, const std::string& text) {
 }  // namespace
 
 void write_report(const std::string& why_not) {
-  if (!anyone_asks()) return;
-  int ranks = 0;
-  real.Comm_size(MPI_COMM_WORLD, &ranks);
+  const Wishes wishes = agree_on_wishes();
+  if (!wishes.summary && !wishes.profile) return;
   const RankReport mine = own_report();
-  std::vector<RankReport> reports = gather_rows(std::vector{mine}, ranks);
-  const std::vector<HelpedBytes> helped = gather_rows(own_help(), ranks);
+  std::vector<RankReport> reports = agreement::gather_rows(std::vector{mine});
+  const std::vector<HelpedBytes> helped = agreement::gather_rows(own_help());
   const std::vector<observe::UnsharedRegion> left_out =
-      gather_rows(own_regions(mine.elapsed_s), ranks);
+      agreement::gather_rows(own_regions(mine.elapsed_s));
   const std::vector<std::string> names = listed_names();
   const observe::RegionReport regions{.left_out = left_out, .names = names};
-  if (config.world_rank != 0) return;
   number_nodes(reports);
+  const std::string json = observe::render_json(reports, helped, why_not, regions);
+  if (wishes.profile) profile::stop_and_write(json);
+  if (config.world_rank != 0) return;
   if (settings().summary) print_text(observe::render_summary(reports, helped, why_not, regions));
-  if (!settings().summary_json.empty()) {
-    write_file(settings().summary_json, observe::render_json(reports, helped, why_not, regions));
-  }
+  if (!settings().summary_json.empty()) write_file(settings().summary_json, json);
 }
 
 }  // namespace mh::mpi

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`mh profile`: run a program and show its time in MPI, as transfer and as waiting."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+from manyhands import say, starting, words
+from manyhands.profiling import record
+from manyhands.profiling.show import console, show
+
+FILE = Path("mh-profile.json")
+
+
+class ProfileCommand(TyperCommand):
+    """Splits the line itself: Typer parses only the options of `mh profile`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.obj = words.split(args, words.PROFILE_OPTIONS)
+        return super().parse_args(ctx, ctx.obj.own)
+
+
+def _read(path: Path) -> record.Profile:
+    try:
+        return record.read(path)
+    except record.NotAProfile as reason:
+        say.fail(f"{path} is not a profile: {reason}")
+
+
+def _run(line: words.CommandLine, mpiexec: str | None, plain: bool, file: Path) -> int:
+    if starting.is_rank():
+        say.fail(
+            f"mh profile starts all ranks itself. In a launcher's command, run the program with "
+            f"MH_PROFILE={file}, and then: mh profile --from {file}",
+            say.USAGE,
+        )
+    file.unlink(missing_ok=True)
+    chosen = {"MH_PROFILE": str(file.resolve()), "MH_SUMMARY": os.environ.get("MH_SUMMARY", "0")}
+    if plain:
+        chosen["MH_ENABLE"] = "0"
+    command, _ = starting.command_of(line, mpiexec, chosen)
+    status = subprocess.run(command).returncode
+    return status if status >= 0 else 128 - status
+
+
+def profile(
+    ctx: typer.Context,
+    mpiexec: str | None = typer.Option(
+        None, help="Launcher to use instead of the one that belongs to the program's MPI."
+    ),
+    plain: bool = typer.Option(
+        False, "--plain", help="Profile the program without help (MH_ENABLE=0)."
+    ),
+    json: Path = typer.Option(FILE, help="File for the profile."),
+    stored: Path | None = typer.Option(
+        None, "--from", help="Show a stored profile; run nothing.", exists=True, dir_okay=False
+    ),
+    top: int = typer.Option(14, min=1, help="Rows of the table of calls."),
+) -> None:
+    """Profile an MPI program: its time in MPI by call and size, and who waits for whom.
+
+    *Transfer* is the time in which all ranks that a call depends on are in MPI. A faster transfer
+    makes it shorter. *Waiting* is the time in which one of them is not. Its work can be shared.
+    Options that are not listed here go to the launcher, as with `mh run`.
+    """
+    if stored is not None:
+        show(_read(stored), console(), top)
+        return
+    status = _run(ctx.obj, mpiexec, plain, json)
+    if not json.exists():
+        say.note("there is no profile: no rank called MPI_Finalize with the library preloaded")
+        raise typer.Exit(status or say.FAILURE)
+    show(_read(json), console(), top)
+    say.note(f"stored as {json}: mh profile --from {json}")
+    raise typer.Exit(status)
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        cls=ProfileCommand,
+        context_settings={"help_option_names": ["--help"]},
+        epilog="Example: **mh profile -n 2 ./app input.txt**",
+        options_metavar="[OPTIONS] [LAUNCHER OPTIONS] -n N [--] PROGRAM [ARGUMENTS]...",
+    )(profile)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Advice from a profile: where the time goes, and which setting can use it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from manyhands.profiling.record import Profile, Row
+
+NOTICEABLE = 0.03  # part of the run
+LONG = 64 << 10  # bytes: messages from here on gain by the heap
+COLLECTIVES = (
+    "Barrier Bcast Gather Gatherv Scatter Scatterv Allgather Allgatherv Alltoall Alltoallv "
+    "Alltoallw Reduce Allreduce Reduce_scatter Reduce_scatter_block Scan Exscan"
+).split()
+
+
+def percent(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.1f} %" if whole > 0 else "0 %"
+
+
+def size_text(size: int) -> str:
+    for bits, unit in ((20, "MB"), (10, "KB")):
+        if size >> bits:
+            return f"{size >> bits} {unit}"
+    return f"{size} B"
+
+
+def _loops(summary: dict[str, Any] | None) -> str:
+    loops = (summary or {}).get("total", {}).get("loops", {})
+    shared = loops.get("regions_shared", 0)
+    if shared:
+        return f"MH_OPENMP=1 uses it in {shared} of the program's loops"
+    return (
+        "MH_OPENMP=1 can use it if the program has OpenMP loops, and `mh doctor PROGRAM` lists them"
+    )
+
+
+def _latest(profile: Profile) -> int | None:
+    return max(profile.late_s, key=profile.late_s.__getitem__, default=None)
+
+
+def _on_waiting(profile: Profile) -> str | None:
+    if profile.waiting_s < NOTICEABLE * profile.elapsed_s:
+        return None
+    part = percent(profile.waiting_s, profile.elapsed_s)
+    latest = _latest(profile)
+    total = sum(profile.late_s.values())
+    whom = "late ranks"
+    if latest is not None and profile.late_s[latest] > 0.5 * total:
+        whom = f"rank {latest}"
+    return f"{part} of the run is waiting for {whom}: {_loops(profile.summary)}."
+
+
+def _is_long_message(row: Row) -> bool:
+    return row.bytes_at_most is None or row.bytes_at_most > LONG
+
+
+def _on_transfer(profile: Profile) -> str | None:
+    if profile.transfer_s < NOTICEABLE * profile.elapsed_s:
+        return None
+    part = percent(profile.transfer_s, profile.elapsed_s)
+    top = max(profile.rows, key=lambda row: row.transfer_s)
+    text = f"{part} of the run is transfer, most of it in {top.call}."
+    heap = (profile.summary or {}).get("total", {}).get("heap_peak_bytes", 0)
+    if top.call.removeprefix("MPI_").removesuffix("_c") in COLLECTIVES:
+        return f"{text} The MPI library moves the data of collectives."
+    if _is_long_message(top) and not heap:
+        return f"{text} MH_HEAP=auto lets the ranks copy such messages directly."
+    return text
+
+
+def advice(profile: Profile) -> list[str]:
+    found = [text for text in (_on_waiting(profile), _on_transfer(profile)) if text]
+    if found:
+        return found
+    part = percent(profile.mpi_s, profile.elapsed_s)
+    return [f"{part} of the run is spent in MPI: there is little to gain here."]
+
+
+def taken_over(profile: Profile) -> str:
+    """The work that Manyhands did in this run, in a sentence."""
+    if profile.summary is None:
+        return "unknown"
+    total = profile.summary["total"]
+    why_not = profile.summary.get("not_helping_because", "")
+    if why_not:
+        return f"nothing: {why_not}"
+    done = []
+    messages, moved = total["messages_by_rendezvous"], total["bytes_by_rendezvous"]
+    if messages:
+        done.append(f"{messages} messages ({size_text(moved)}) by rendezvous")
+    if total["others_bytes"]:
+        done.append(f"{size_text(total['others_bytes'])} copied by third ranks")
+    if total["one_sided_operations"]:
+        done.append(f"{total['one_sided_operations']} one-sided operations")
+    if total["loops"]["units_by_others"]:
+        done.append(f"{total['loops']['units_by_others']} units of loops by waiting ranks")
+    if total["messages_exchanged"]:
+        done.append(f"{total['messages_exchanged']} exchanged messages left to the MPI library")
+    return "; ".join(done) or "nothing: no message was long enough, and no loop was shared"

@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/profile/profile.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <set>
+#include <unordered_map>
+
+#include "base/say.hpp"
+#include "base/settings.hpp"
+#include "mpi/datatype/datatypes.hpp"
+#include "mpi/handle_cache.hpp"
+#include "mpi/job/agreement.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/job/services.hpp"
+#include "observe/presence.hpp"
+
+namespace mh::mpi::profile {
+
+namespace detail {
+bool is_on = false;
+constinit thread_local bool inside = false;
+}  // namespace detail
+
+namespace {
+
+using observe::Presence;
+using observe::ThreadProfile;
+
+constexpr std::uint64_t kPollsPerLook = 16;
+// The peers that a call looks at. A collective of more ranks looks at the first of them.
+constexpr std::size_t kMostPeers = 64;
+
+// The members of a communicator as ranks of this node.
+struct CommMembers {
+  std::vector<std::int32_t> node_rank_of;  // by rank; Peers::kNone for this rank and other nodes
+  const RankList* all;
+};
+
+// The polls of a thread since its last look at the peers.
+struct Polls {
+  std::size_t call = 0;
+  observe::CallData data;
+  std::uint64_t calls = 0;
+  std::uint64_t ticks = 0;
+  std::int32_t late = Peers::kNone;  // a peer that was outside MPI at the last look
+};
+
+// The state of one thread, made at its first timed call. The thread alone uses it until the report.
+struct ThreadState {
+  ThreadState() : profile(kNextCalls, std::max(config.ranks, 1U)) {}
+  ThreadProfile profile;
+  Polls polls;
+  std::array<std::uint64_t, kMostPeers> peers_before{};  // ticks inside MPI
+};
+
+// The profile of this process.
+struct ProcessProfile {
+  Presence* own = nullptr;  // in the node segment, or `lonely`
+  Presence lonely;          // of a rank without a node
+  std::uint64_t init_begin = 0;
+  std::uint64_t init_end = 0;
+  std::uint64_t finalize_begin = 0;
+
+  std::mutex mutex;  // guards the members below
+  std::vector<std::unique_ptr<ThreadState>> threads;
+  std::unordered_map<std::uint64_t, std::unique_ptr<CommMembers>> comms;  // by handle
+  std::set<RankList> lists;                                               // never erased
+};
+ProcessProfile g_profile;
+
+HandleCache<4096> g_requests;  // facts, packed
+HandleCache<256> g_comms;      // CommMembers*
+
+// A pointer: a variant has little room for thread-local data.
+constinit thread_local ThreadState* t_state = nullptr;
+
+ThreadState& own_state() {
+  if (t_state == nullptr) {
+    auto fresh = std::make_unique<ThreadState>();
+    const std::lock_guard<std::mutex> hold(g_profile.mutex);
+    t_state = g_profile.threads.emplace_back(std::move(fresh)).get();
+  }
+  return *t_state;
+}
+
+Presence& presence_of(std::uint32_t node_rank) { return services.area(node_rank).presence; }
+
+std::span<const std::uint32_t> ranks_of(const Peers& peers, std::uint32_t& one) {
+  if (peers.several != nullptr)
+    return std::span(*peers.several).first(std::min(kMostPeers, peers.several->size()));
+  if (peers.one == Peers::kNone) return {};
+  one = static_cast<std::uint32_t>(peers.one);
+  return {&one, 1};
+}
+
+// ---- Communicators -----------------------------------------------------------------------------
+
+const RankList* kept_list(RankList ranks) {
+  return &*g_profile.lists.insert(std::move(ranks)).first;
+}
+
+// The node rank of each member of the group; Peers::kNone for ranks of other nodes.
+std::vector<std::int32_t> node_ranks_of(MPI_Group group) {
+  MPI_Group node_group = MPI_GROUP_NULL;
+  int size = 0;
+  real.Comm_group(config.node_comm, &node_group);
+  real.Group_size(group, &size);
+  std::vector<int> members(static_cast<std::size_t>(size));
+  std::iota(members.begin(), members.end(), 0);
+  std::vector<std::int32_t> on_node(members.size(), Peers::kNone);
+  real.Group_translate_ranks(group, size, members.data(), node_group, on_node.data());
+  real.Group_free(&node_group);
+  for (std::int32_t& rank : on_node) {
+    if (rank < 0 || rank == static_cast<std::int32_t>(config.me)) rank = Peers::kNone;
+  }
+  return on_node;
+}
+
+// The ranks that a message on `comm` names: of the remote group of an intercommunicator.
+MPI_Group group_of(MPI_Comm comm) {
+  MPI_Group group = MPI_GROUP_NULL;
+  int is_inter = 0;
+  real.Comm_test_inter(comm, &is_inter);
+  (is_inter != 0 ? real.Comm_remote_group : real.Comm_group)(comm, &group);
+  return group;
+}
+
+const CommMembers& look_up_members(MPI_Comm comm) {
+  MPI_Group group = group_of(comm);
+  auto found = std::make_unique<CommMembers>();
+  found->node_rank_of = node_ranks_of(group);
+  real.Group_free(&group);
+  RankList ranks;
+  for (const std::int32_t rank : found->node_rank_of) {
+    if (rank != Peers::kNone) ranks.push_back(static_cast<std::uint32_t>(rank));
+  }
+  std::ranges::sort(ranks);
+  const std::lock_guard<std::mutex> hold(g_profile.mutex);
+  found->all = kept_list(std::move(ranks));
+  auto& kept = g_profile.comms[bits_of(comm)];
+  kept = std::move(found);
+  g_comms.fill(bits_of(comm), reinterpret_cast<std::uint64_t>(kept.get()));
+  return *kept;
+}
+
+const CommMembers& members_of(MPI_Comm comm) {
+  std::uint64_t word = 0;
+  if (g_comms.find(bits_of(comm), word)) return *reinterpret_cast<const CommMembers*>(word);
+  return look_up_members(comm);
+}
+
+bool has_peers() { return services.node && config.ranks > 1; }
+
+// ---- Requests ----------------------------------------------------------------------------------
+
+// Bits of a packed CallFacts: bytes << 18 | peer + 1 << 2 | has several << 1 | contiguous. Of
+// several peers all ranks of the node are remembered.
+std::uint64_t packed(const CallFacts& facts) {
+  const auto one = static_cast<std::uint64_t>(facts.peers.one + 1);
+  return facts.data.bytes << 18U | (one & 0xffffU) << 2U |
+         (facts.peers.several != nullptr ? 2U : 0U) | (facts.data.contiguous ? 1U : 0U);
+}
+CallFacts unpacked(std::uint64_t word) {
+  CallFacts facts{.data = {.bytes = word >> 18U, .contiguous = (word & 1U) != 0}, .peers = {}};
+  facts.peers.one = static_cast<std::int32_t>(word >> 2U & 0xffffU) - 1;
+  if ((word & 2U) != 0) facts.peers = everyone();
+  return facts;
+}
+
+template <class Count>
+CallFacts mean_of(const Count counts[], MPI_Datatype type, MPI_Comm comm) {
+  int size = 0;
+  int is_inter = 0;
+  real.Comm_test_inter(comm, &is_inter);
+  real.Comm_size(comm, &size);
+  if (is_inter != 0 || counts == nullptr || size <= 0) return no_data(members(comm));
+  const MPI_Count sum = std::accumulate(counts, counts + size, MPI_Count{0});
+  return facts(sum / size, type, members(comm));
+}
+
+// ---- The report --------------------------------------------------------------------------------
+
+double ticks_per_s() { return ticks_per_ns() * 1e9; }
+
+double seconds_between(std::uint64_t begin, std::uint64_t end) {
+  return end > begin ? static_cast<double>(end - begin) / ticks_per_s() : 0;
+}
+
+observe::ProfiledRank own_rank() {
+  return {.world_rank = static_cast<std::uint32_t>(config.world_rank),
+          .node = services.node ? services.node->record(0).world_rank
+                                : static_cast<std::uint32_t>(config.world_rank),
+          .init_s = seconds_between(g_profile.init_begin, g_profile.init_end),
+          .elapsed_s = seconds_between(g_profile.init_end, g_profile.finalize_begin)};
+}
+
+std::vector<observe::LateRank> own_late_ranks() {
+  std::vector<std::uint64_t> sums(config.ranks);
+  for (const auto& thread : g_profile.threads) {
+    const auto own = thread->profile.all_late_ticks();
+    for (std::size_t i = 0; i < std::min(sums.size(), own.size()); ++i) sums[i] += own[i];
+  }
+  std::vector<observe::LateRank> rows;
+  for (std::uint32_t rank = 0; rank < sums.size(); ++rank) {
+    if (sums[rank] == 0) continue;
+    rows.push_back({.late = services.node->record(rank).world_rank,
+                    .waiter = static_cast<std::uint32_t>(config.world_rank),
+                    .seconds = static_cast<double>(sums[rank]) / ticks_per_s()});
+  }
+  return rows;
+}
+
+void write_file(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text;
+  if (!file.flush()) print_message("cannot write MH_PROFILE={}: {}", path, std::strerror(errno));
+}
+
+void add_polls(ThreadState& state) {
+  Polls& polls = state.polls;
+  if (polls.calls == 0) return;
+  observe::CallSums& sums = state.profile.sums(polls.call, polls.data);
+  sums.calls += polls.calls;
+  sums.ticks += polls.ticks;
+  if (polls.late == Peers::kNone)
+    sums.transfer_ticks += polls.ticks;
+  else
+    state.profile.late_ticks(static_cast<std::size_t>(polls.late)) += polls.ticks;
+  polls.calls = polls.ticks = 0;
+}
+
+}  // namespace
+
+// ---- Facts -------------------------------------------------------------------------------------
+
+CallFacts facts(MPI_Count count, MPI_Datatype type, const Peers& peers) {
+  if (count <= 0 || type == MPI_DATATYPE_NULL) return no_data(peers);
+  const datatypes::Info info = datatypes::info(type);
+  return {.data = {.bytes = static_cast<std::uint64_t>(count) * info.size,
+                   .contiguous = info.contiguous},
+          .peers = peers};
+}
+
+CallFacts mean_facts(const int counts[], MPI_Datatype type, MPI_Comm comm) {
+  return mean_of(counts, type, comm);
+}
+CallFacts mean_facts(const MPI_Count counts[], MPI_Datatype type, MPI_Comm comm) {
+  return mean_of(counts, type, comm);
+}
+
+Peers peer(int rank, MPI_Comm comm) {
+  if (!has_peers() || comm == MPI_COMM_NULL || rank == MPI_PROC_NULL) return {};
+  const CommMembers& members = members_of(comm);
+  if (rank < 0 || static_cast<std::size_t>(rank) >= members.node_rank_of.size())
+    return {.several = members.all};
+  return {.one = members.node_rank_of[static_cast<std::size_t>(rank)]};
+}
+
+Peers members(MPI_Comm comm) {
+  if (!has_peers() || comm == MPI_COMM_NULL) return {};
+  return {.several = members_of(comm).all};
+}
+
+Peers everyone() { return members(config.node_comm); }
+
+void forget_comm(MPI_Comm comm) {
+  if (comm == MPI_COMM_NULL) return;
+  g_comms.drop(bits_of(comm));
+  const std::lock_guard<std::mutex> hold(g_profile.mutex);
+  g_profile.comms.erase(bits_of(comm));
+}
+
+void note_request(MPI_Request request, const CallFacts& facts) {
+  if (request != MPI_REQUEST_NULL) g_requests.fill(bits_of(request), packed(facts));
+}
+
+CallFacts facts_of(MPI_Request request) {
+  std::uint64_t word = 0;
+  if (request == MPI_REQUEST_NULL) return {};
+  return g_requests.find(bits_of(request), word) ? unpacked(word) : no_data(everyone());
+}
+
+CallFacts facts_of(int count, const MPI_Request requests[]) {
+  CallFacts largest{};
+  bool is_first = true;
+  for (int i = 0; i < count; ++i) {
+    if (requests[i] == MPI_REQUEST_NULL) continue;
+    const CallFacts each = facts_of(requests[i]);
+    const bool is_same_peer = !each.peers.several && each.peers.one == largest.peers.one;
+    largest.peers = is_first || is_same_peer ? each.peers : everyone();
+    if (each.data.bytes >= largest.data.bytes) largest.data = each.data;
+    is_first = false;
+  }
+  return largest;
+}
+
+// ---- Timed calls -------------------------------------------------------------------------------
+
+namespace detail {
+
+WaitingCall::WaitingCall(std::size_t call, const CallFacts& facts) : call_(call), facts_(facts) {
+  inside = true;
+  begin_ = ticks();
+  std::uint32_t one = 0;
+  std::size_t at = 0;
+  for (const std::uint32_t rank : ranks_of(facts.peers, one))
+    own_state().peers_before[at++] = presence_of(rank).ticks_inside(begin_);
+  g_profile.own->enter(begin_);
+}
+
+WaitingCall::~WaitingCall() {
+  const std::uint64_t end = ticks();
+  g_profile.own->leave(end);
+  std::uint64_t transfer = end - begin_;
+  std::uint32_t one = 0;
+  std::uint32_t late = 0;
+  std::size_t at = 0;
+  for (const std::uint32_t rank : ranks_of(facts_.peers, one)) {
+    const std::uint64_t before = own_state().peers_before[at++];
+    const std::uint64_t after = presence_of(rank).ticks_inside(end);
+    const std::uint64_t together = after > before ? after - before : 0;
+    if (together < transfer) {
+      transfer = together;
+      late = rank;
+    }
+  }
+  observe::CallSums& sums = own_state().profile.sums(call_, facts_.data);
+  sums.calls += 1;
+  sums.bytes += facts_.data.bytes;
+  sums.ticks += end - begin_;
+  sums.transfer_ticks += transfer;
+  if (transfer < end - begin_) own_state().profile.late_ticks(late) += end - begin_ - transfer;
+  inside = false;
+}
+
+ShortCall::ShortCall() : begin_(ticks()) {
+  inside = true;
+  g_profile.own->enter(begin_);
+}
+
+std::uint64_t ShortCall::end() {
+  const std::uint64_t now = ticks();
+  g_profile.own->leave(now);
+  inside = false;
+  return now - begin_;
+}
+
+void add_transfer(std::size_t call, const observe::CallData& data, std::uint64_t ticks) {
+  observe::CallSums& sums = own_state().profile.sums(call, data);
+  sums.calls += 1;
+  sums.bytes += data.bytes;
+  sums.ticks += ticks;
+  sums.transfer_ticks += ticks;
+}
+
+bool is_looking_poll(std::size_t call) {
+  Polls& polls = own_state().polls;
+  if (polls.call == call && polls.calls != 0 && polls.calls < kPollsPerLook) return false;
+  add_polls(own_state());
+  polls.call = call;
+  return true;
+}
+
+void look_at(const CallFacts& facts) {
+  Polls& polls = own_state().polls;
+  std::uint32_t one = 0;
+  polls.data = facts.data;
+  polls.late = Peers::kNone;
+  for (const std::uint32_t rank : ranks_of(facts.peers, one)) {
+    if (!presence_of(rank).is_inside()) polls.late = static_cast<std::int32_t>(rank);
+  }
+}
+
+void add_poll(std::uint64_t ticks) {
+  ++own_state().polls.calls;
+  own_state().polls.ticks += ticks;
+}
+
+}  // namespace detail
+
+// ---- Start and end -----------------------------------------------------------------------------
+
+void begin_init() { g_profile.init_begin = ticks(); }
+void begin_finalize() { g_profile.finalize_begin = ticks(); }
+
+void start() {
+  if (settings().profile.empty()) return;
+  g_profile.own = services.node ? &services.own_area().presence : &g_profile.lonely;
+  g_profile.init_end = ticks();
+  detail::is_on = true;
+}
+
+void stop_and_write(const std::string& summary) {
+  detail::is_on = false;
+  const std::lock_guard<std::mutex> hold(g_profile.mutex);
+  std::vector<const ThreadProfile*> threads;
+  for (const auto& thread : g_profile.threads) {
+    add_polls(*thread);
+    threads.push_back(&thread->profile);
+  }
+  const auto world_rank = static_cast<std::uint32_t>(config.world_rank);
+  const auto ranks = agreement::gather_rows(std::vector{own_rank()});
+  const auto rows =
+      agreement::gather_rows(observe::profile_rows(threads, kNextNames, world_rank, ticks_per_s()));
+  const auto late = agreement::gather_rows(own_late_ranks());
+  if (config.world_rank == 0)
+    write_file(settings().profile, observe::render_profile(ranks, rows, late, summary));
+}
+
+}  // namespace mh::mpi::profile

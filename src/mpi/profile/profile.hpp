@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The profile of this process: how long each MPI call takes, and how much of it is transfer
+// (MH_PROFILE, docs/profile.md).
+//
+// The generated functions of profiled_calls.cpp stand before the wrappers. Each makes a *timed
+// call*: the call a thread makes from outside MPI; calls inside it are not timed. A call that may
+// wait reads the presence of its peers before and after. A call that never waits is all transfer.
+// One poll in kPollsPerLook looks at the peers, and its finding holds for the polls before it.
+//
+// Any thread. Limits: the size and the peer of a request are forgotten if the handle of another
+// request takes its place in the cache; ranks of other nodes count as inside MPI.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "mpi/next.hpp"
+#include "observe/call_profile.hpp"
+
+namespace mh::mpi::profile {
+
+using RankList = std::vector<std::uint32_t>;
+
+// The ranks of this node that a call may wait for, apart from this rank.
+struct Peers {
+  const RankList* several = nullptr;  // lives as long as the process
+  std::int32_t one = kNone;           // if `several` is null
+  static constexpr std::int32_t kNone = -1;
+};
+
+// The facts of a call that are known before it is made.
+struct CallFacts {
+  observe::CallData data;
+  Peers peers;
+};
+
+// ---- Facts of a call, for the generated functions -----------------------------------------------
+
+CallFacts facts(MPI_Count count, MPI_Datatype type, const Peers& peers);
+inline CallFacts no_data(const Peers& peers) { return {.data = {}, .peers = peers}; }
+// The mean of the counts, which are one for each member of `comm`.
+CallFacts mean_facts(const int counts[], MPI_Datatype type, MPI_Comm comm);
+CallFacts mean_facts(const MPI_Count counts[], MPI_Datatype type, MPI_Comm comm);
+// A single member of a communicator; all of them for a wildcard. `comm` may be an
+// intercommunicator.
+Peers peer(int rank, MPI_Comm comm);
+Peers members(MPI_Comm comm);
+// All ranks of the node.
+Peers everyone();
+// The facts that note_request() has stored; otherwise any rank may be the peer.
+CallFacts facts_of(MPI_Request request);
+// The facts of the largest of the requests.
+CallFacts facts_of(int count, const MPI_Request requests[]);
+
+void note_request(MPI_Request request, const CallFacts& facts);
+void forget_comm(MPI_Comm comm);
+
+// ---- Timed calls
+// ---------------------------------------------------------------------------------
+
+namespace detail {
+extern bool is_on;  // between MPI_Init and MPI_Finalize; one thread changes it
+extern constinit thread_local bool inside;
+
+// A call of this thread that may wait.
+class WaitingCall {
+ public:
+  WaitingCall(std::size_t call, const CallFacts& facts);
+  ~WaitingCall();
+  WaitingCall(const WaitingCall&) = delete;
+  WaitingCall& operator=(const WaitingCall&) = delete;
+
+ private:
+  std::size_t call_;
+  const CallFacts& facts_;
+  std::uint64_t begin_;
+};
+
+// A call of this thread that never waits, or a poll.
+class ShortCall {
+ public:
+  ShortCall();
+  // Ends the visit of MPI; returns its ticks.
+  std::uint64_t end();
+
+ private:
+  std::uint64_t begin_;
+};
+
+void add_transfer(std::size_t call, const observe::CallData& data, std::uint64_t ticks);
+// The next poll of this thread looks at its peers.
+bool is_looking_poll(std::size_t call);
+void look_at(const CallFacts& facts);
+void add_poll(std::uint64_t ticks);
+}  // namespace detail
+
+inline bool times_this_call() { return detail::is_on && !detail::inside; }
+
+template <class Facts, class Call>
+int waiting(std::size_t index, Facts&& facts, Call&& call) {
+  if (!times_this_call()) return call();
+  const CallFacts known = facts();
+  const detail::WaitingCall timed(index, known);
+  return call();
+}
+
+template <class Facts, class Call>
+int immediate(std::size_t index, Facts&& facts, Call&& call) {
+  if (!times_this_call()) return call();
+  const CallFacts known = facts();
+  detail::ShortCall timed;
+  const int code = call();
+  detail::add_transfer(index, known.data, timed.end());
+  return code;
+}
+
+// The same for a call that makes `request`.
+template <class Facts, class Call>
+int starting(std::size_t index, MPI_Request* request, Facts&& facts, Call&& call) {
+  if (!times_this_call()) return call();
+  const CallFacts known = facts();
+  detail::ShortCall timed;
+  const int code = call();
+  detail::add_transfer(index, known.data, timed.end());
+  if (code == MPI_SUCCESS) note_request(*request, known);
+  return code;
+}
+
+template <class Facts, class Call>
+int polling(std::size_t index, Facts&& facts, Call&& call) {
+  if (!times_this_call()) return call();
+  if (detail::is_looking_poll(index)) detail::look_at(facts());
+  detail::ShortCall timed;
+  const int code = call();
+  detail::add_poll(timed.end());
+  return code;
+}
+
+void begin_init();
+void begin_finalize();
+
+// ---- Start and end
+// -------------------------------------------------------------------------------
+
+// MPI_Init has succeeded and the node is joined, or not: then every call counts as transfer.
+void start();
+// Stops the profile. Collective: rank 0 gathers the profiles and writes the file. `summary`: JSON,
+// of rank 0.
+void stop_and_write(const std::string& summary);
+
+}  // namespace mh::mpi::profile

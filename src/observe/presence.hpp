@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How long a rank has been inside MPI, readable by the other ranks of its node. A profile divides
+// the time of a call by it. Data is transferred while every rank that the call may depend on is
+// inside MPI. While such a rank is outside, the call waits for that rank.
+//
+// Threads: any thread of the rank enters and leaves; any rank reads.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/cacheline.hpp"
+
+namespace mh::observe {
+
+class alignas(kCacheLine) Presence {
+ public:
+  // The calling thread enters or leaves MPI at `now`, in ticks. The rank is inside while any of its
+  // threads is.
+  void enter(std::uint64_t now) {
+    if (threads_.fetch_add(1, std::memory_order_relaxed) == 0)
+      since_.store(now, std::memory_order_relaxed);
+  }
+  void leave(std::uint64_t now) {
+    if (threads_.fetch_sub(1, std::memory_order_relaxed) != 1) return;
+    const std::uint64_t begin = since_.load(std::memory_order_relaxed);
+    since_.store(kChanging, std::memory_order_relaxed);
+    // release: a reader that sees the new total sees kChanging or a later value.
+    total_.store(total_.load(std::memory_order_relaxed) + (now > begin ? now - begin : 0),
+                 std::memory_order_release);
+    since_.store(kOutside, std::memory_order_release);
+  }
+
+  [[nodiscard]] bool is_inside() const {
+    return since_.load(std::memory_order_relaxed) > kChanging;
+  }
+
+  // Ticks inside MPI until `now`. Approximate while the rank's threads enter and leave together.
+  [[nodiscard]] std::uint64_t ticks_inside(std::uint64_t now) const {
+    for (int look = 0; look < kLooks; ++look) {
+      // acquire: pairs with the last release in leave().
+      const std::uint64_t begin = since_.load(std::memory_order_acquire);
+      const std::uint64_t total = total_.load(std::memory_order_acquire);
+      if (begin == kChanging || since_.load(std::memory_order_relaxed) != begin) continue;
+      return total + (begin != kOutside && now > begin ? now - begin : 0);
+    }
+    return total_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr std::uint64_t kOutside = 0;
+  static constexpr std::uint64_t kChanging = 1;
+  static constexpr int kLooks = 8;
+
+  std::atomic<std::uint64_t> total_{0};         // of visits that are over
+  std::atomic<std::uint64_t> since_{kOutside};  // the begin of the visit under way
+  std::atomic<std::uint32_t> threads_{0};       // inside MPI
+};
+
+}  // namespace mh::observe

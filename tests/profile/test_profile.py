@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The profile of a program whose calls and late rank are known, under every MPI.
+
+A rank that sleeps outside of MPI is waited for at least as long as it sleeps: that is a lower
+bound, which no load of the machine changes.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness.launch import Arm, compiled, run
+from manyhands_bench.mpis import MpiBuild
+
+HERE = Path(__file__).parent
+ROUNDS, LATE_S, LONG, COLUMNS_BYTES = 20, 0.005, 1 << 20, 64 * 64 * 8
+LIMIT_S = 60
+
+
+def profiled(
+    mpi: MpiBuild, arm: Arm, tmp_path: Path, source: Path, ranks: int, **env: str
+) -> dict[str, Any]:
+    program = compiled(mpi, source.stem, [source])
+    file = tmp_path / "profile.json"
+    done = run(mpi, arm, ranks, [str(program)], {"MH_PROFILE": str(file), **env}, LIMIT_S)
+    assert done.code == 0, done.told()
+    done.expect_clean()
+    return json.loads(file.read_text())
+
+
+def calls(profile: dict[str, Any], rank: int) -> dict[tuple[str, int, bool], dict[str, Any]]:
+    """The rows of a rank, by call, size class and whether the data is contiguous."""
+    return {
+        (row["call"].removeprefix("MPI_"), row["bytes_at_most"], row["contiguous"]): row
+        for row in profile["calls"]
+        if row["rank"] == rank
+    }
+
+
+def late_s(profile: dict[str, Any], late: int) -> float:
+    return sum(row["seconds"] for row in profile["late"] if row["rank"] == late)
+
+
+def check_late_rank(profile: dict[str, Any], ranks: int) -> None:
+    assert [rank["rank"] for rank in profile["ranks"]] == list(range(ranks))
+    first = calls(profile, 0)
+    exchange = first["Sendrecv", LONG, True]
+    assert (exchange["calls"], exchange["bytes"]) == (ROUNDS, ROUNDS * LONG)
+    assert first["Allreduce", 256, True]["calls"] == ROUNDS
+    assert first["Irecv", 64 << 10, False]["bytes"] == ROUNDS * COLUMNS_BYTES
+    assert first["Wait", 64 << 10, False]["calls"] == ROUNDS
+    assert calls(profile, 1)["Send", 64 << 10, False]["bytes"] == ROUNDS * COLUMNS_BYTES
+    # The polls are as many as it takes; some of the time passes between them.
+    assert any(call == "Iprobe" for call, _, _ in first)
+    for call in ("Sendrecv", "Allreduce", "Wait"):
+        waited = sum(
+            row["seconds"] - row["transfer_s"] for (n, _, _), row in first.items() if n == call
+        )
+        assert waited >= 0.9 * ROUNDS * LATE_S, (call, waited)
+    assert late_s(profile, 1) >= 0.9 * 3 * ROUNDS * LATE_S
+    assert profile["ranks"][0]["elapsed_s"] >= 4 * ROUNDS * LATE_S
+    for rank in profile["ranks"]:
+        assert rank["mpi_s"] == pytest.approx(rank["transfer_s"] + rank["waiting_s"])
+        assert 0 <= rank["mpi_s"] <= rank["elapsed_s"] * 1.001
+        assert rank["init_s"] > 0
+
+
+@pytest.mark.parametrize("enable", ["1", "0"])
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_the_late_rank_is_found(
+    mpi: MpiBuild, helped: Arm, tmp_path: Path, ranks: int, enable: str
+) -> None:
+    profile = profiled(mpi, helped, tmp_path, HERE / "late_rank.c", ranks, MH_ENABLE=enable)
+    check_late_rank(profile, ranks)
+    why_not = profile["summary"]["not_helping_because"]
+    assert (why_not == "MH_ENABLE=0") == (enable == "0")
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_every_call_is_profiled_without_a_change(
+    mpi: MpiBuild, helped: Arm, tmp_path: Path, ranks: int
+) -> None:
+    source = HERE.parent / "mpi" / "all_kinds_of_calls.c"
+    profile = profiled(mpi, helped, tmp_path, source, ranks)
+    names = {row["call"] for row in profile["calls"]}
+    assert {"MPI_Send", "MPI_Recv", "MPI_Barrier", "MPI_Bcast", "MPI_Put"} <= names
+
+
+def test_a_rank_alone_has_a_profile(mpi: MpiBuild, helped: Arm, tmp_path: Path) -> None:
+    source = HERE / "alone.c"
+    profile = profiled(mpi, helped, tmp_path, source, 1)
+    assert calls(profile, 0)["Barrier", 256, True]["calls"] == 3
+    assert profile["late"] == []
+
+
+def test_ranks_of_other_nodes_count_as_inside(mpi: MpiBuild, helped: Arm, tmp_path: Path) -> None:
+    profile = profiled(mpi, helped, tmp_path, HERE / "late_rank.c", 2, MH_FAKE_NODES="2")
+    assert {rank["node"] for rank in profile["ranks"]} == {0, 1}
+    assert profile["late"] == []
+
+
+def test_a_file_that_cannot_be_written_is_said(mpi: MpiBuild, helped: Arm, tmp_path: Path) -> None:
+    program = compiled(mpi, "alone", [HERE / "alone.c"])
+    env = {"MH_PROFILE": str(tmp_path / "no" / "profile.json")}
+    done = run(mpi, helped, 1, [str(program)], env, LIMIT_S)
+    assert done.code == 0, done.told()
+    assert "cannot write MH_PROFILE=" in done.err, done.told()
