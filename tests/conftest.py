@@ -34,6 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--library", type=Path, default=LIBRARY, help="the library to put in front")
     group.addoption("--asan", action="store_true", help="the library has AddressSanitizer in it")
     group.addoption("--heap", action="store_true", help="with MH_HEAP=on in helped runs")
+    group.addoption("--profiled", action="store_true", help="with MH_PROFILE in helped runs")
     group.addoption("--slow", action="store_true", help="the tests marked slow as well")
     group.addoption("--fuzz-seed", type=int, default=None, help="one seed instead of many")
     group.addoption("--fuzz-new-seed", action="store_true", help="one that was never used")
@@ -100,6 +101,8 @@ def helped_arm(config: pytest.Config, build: MpiBuild) -> Arm:
     library = Path(config.getoption("--library")).resolve()
     if config.getoption("--heap"):
         return with_heap(Arm("helped", library))
+    if config.getoption("--profiled"):
+        return Arm("helped", library, settings={"MH_PROFILE": os.devnull})
     if not config.getoption("--asan"):
         return Arm("helped", library)
     settings = {"ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1"}

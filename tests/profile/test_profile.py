@@ -89,6 +89,13 @@ def test_every_call_is_profiled_without_a_change(
     assert {"MPI_Send", "MPI_Recv", "MPI_Barrier", "MPI_Bcast", "MPI_Put"} <= names
 
 
+def test_threads_are_profiled_together(mpi: MpiBuild, helped: Arm, tmp_path: Path) -> None:
+    source = HERE.parent / "mpi" / "thread_levels.c"
+    for _ in range(3):  # threads look up a communicator at the same time
+        profile = profiled(mpi, helped, tmp_path, source, 2, LEVEL="3")
+        assert {row["rank"] for row in profile["calls"]} == {0, 1}
+
+
 def test_a_rank_alone_has_a_profile(mpi: MpiBuild, helped: Arm, tmp_path: Path) -> None:
     source = HERE / "alone.c"
     profile = profiled(mpi, helped, tmp_path, source, 1)

@@ -42,10 +42,9 @@ def _totals(profile: Profile) -> Table:
     return table
 
 
-def _size(row: Row) -> str:
-    if row.bytes_at_most is None:
-        return "more"
-    return f"to {size_text(row.bytes_at_most)}"
+def _data(row: Row) -> str:
+    size = "more" if row.bytes_at_most is None else f"to {size_text(row.bytes_at_most)}"
+    return size if row.contiguous else f"{size}, gaps"
 
 
 def _calls(profile: Profile, most: int) -> Table:
@@ -53,8 +52,8 @@ def _calls(profile: Profile, most: int) -> Table:
     table = _table("call, a rank", "data", "calls", "s", "of MPI", "transfer s", "waiting s")
     for row in profile.rows[:most]:
         table.add_row(
-            row.call + ("" if row.contiguous else " (with gaps)"),
-            _size(row),
+            row.call,
+            _data(row),
             f"{row.calls / count:.0f}",
             _seconds(row.seconds / count),
             percent(row.seconds / count, profile.mpi_s),

@@ -145,7 +145,7 @@ const CommMembers& look_up_members(MPI_Comm comm) {
   const std::lock_guard<std::mutex> hold(g_profile.mutex);
   found->all = kept_list(std::move(ranks));
   auto& kept = g_profile.comms[bits_of(comm)];
-  kept = std::move(found);
+  if (kept == nullptr) kept = std::move(found);  // or another thread was first
   g_comms.fill(bits_of(comm), reinterpret_cast<std::uint64_t>(kept.get()));
   return *kept;
 }
