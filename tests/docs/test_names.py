@@ -26,6 +26,8 @@ NOT_OURS = {
     "app.cpp",
     "simulation.py",
     "r.json",
+    "run.json",
+    "mh-profile.json",
 }
 NOT_OURS |= {
     "mailbox.cpp",
@@ -41,7 +43,8 @@ NOT_OURS |= {
 }
 # Functions, and the file that a page names for them.
 IN_FILE = re.compile(r"((?:`[\w:]+\(\)`(?:, | and )?)+) ?(?:both )?in `([\w/.-]+\.(?:hpp|cpp|py))`")
-GENERATED = {"next.hpp", "next.cpp", "wrappers.hpp", "wrappers.cpp"}  # src/mpi/generate.py
+# src/mpi/generate.py
+GENERATED = {"next.hpp", "next.cpp", "wrappers.hpp", "wrappers.cpp", "profiled_calls.cpp"}
 
 
 @cache
