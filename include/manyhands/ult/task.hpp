@@ -160,7 +160,8 @@ Result<Task> spawn_on(unsigned worker, F&& function, const char* name = nullptr)
 // Returns the calling task, or an empty TaskRef on an ordinary thread.
 inline TaskRef self() { return TaskRef(detail::self()); }
 
-// Lets other ready tasks of the worker run. The home of a stolen task becomes the thief.
+// Lets other ready tasks of the worker run. If the caller is a stolen task, the thief becomes its
+// home.
 MH_ULT_API void yield() noexcept;
 // Task only. Suspends the task until a signal. Returns at once if the task got a signal since it
 // last began to run. wait() may also return without a signal. So always call wait() in a loop. The
