@@ -204,7 +204,7 @@ void detach(Record* record) noexcept {
   Worker::release(record, this_thread_worker());
 }
 
-// --- storage of a task's own -----------------------------------------------------------------
+// --- variables of a task ---------------------------------------------------------------------
 
 namespace {
 

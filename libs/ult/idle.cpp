@@ -2,8 +2,8 @@
 // A worker without tasks of its own: seeking, stealing, sleeping (doorbell.hpp).
 //
 // A thief searches the words of its victim's sets from slot 0 on. The victim itself comes to these
-// slots last. The thief copies a word and claims the tasks in it one by one, so the tasks it has
-// not claimed yet stay visible to other workers. A thief takes signalled tasks only from a victim
+// slots last. The thief copies a word and claims the tasks in it one by one. The other tasks of the
+// word stay visible to other workers meanwhile. A thief takes signalled tasks only from a victim
 // that has chosen no task for kPatienceNs.
 #include <algorithm>
 #include <chrono>

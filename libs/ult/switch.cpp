@@ -22,8 +22,8 @@ namespace {
 // call. A single `ret` to that address is predicted right and removes the entry.
 //
 // `left` counts the remaining rounds, in rbx, which the switch restores. The `push` needs a stack
-// without a red zone, so this file is compiled with -mno-red-zone. The `ret` cuts a yield from 29
-// ns to 13 ns.
+// without a red zone, so this file is compiled with -mno-red-zone. The `ret` shortens a yield from
+// 29 ns to 13 ns.
 [[gnu::always_inline]] inline context::transfer_t jump(context::fcontext_t to, void* data) {
 #if !defined(__CET__)
   std::uint64_t left = 1;

@@ -189,7 +189,7 @@ void signal(Record* record) noexcept {
   });
 }
 
-// --- giving way -------------------------------------------------------------------------------
+// --- yield and wait ---------------------------------------------------------------------------
 
 void Worker::yield() {
   if (Record* next = with_stack(choose())) {

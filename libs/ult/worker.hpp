@@ -9,8 +9,8 @@
 // A task that leaves its stack chooses the next task itself and jumps straight to that task. Only a
 // worker without tasks returns to the stack of its thread (the *root*).
 //
-// Each function's comment names its callers. "This worker" means the worker's own thread, on the
-// root or in a task.
+// In comments about a function's callers, "this worker" means the worker's own thread, on the root
+// or in a task.
 #pragma once
 
 #include "ult/types.hpp"

@@ -39,13 +39,13 @@ struct Config {
 
 // The counters of a worker since the start of its scheduler.
 struct Counters {
-  std::uint64_t spawned;    // tasks that got a slot of this worker
+  std::uint64_t spawned;    // tasks that this worker's running tasks spawned on this worker
   std::uint64_t finished;   // tasks that ended on this worker
   std::uint64_t inlined;    // finished tasks that ran on the stack of their joiner
   std::uint64_t switches;   // switches from one stack to another
   std::uint64_t stolen;     // tasks of other workers that this worker took
   std::uint64_t migrated;   // stolen tasks whose home became this worker
-  std::uint64_t refused;    // spawns that found no slot
+  std::uint64_t refused;    // spawns by this worker's running tasks that found no slot here
   std::uint64_t slept;      // times that the worker went to sleep
   std::uint64_t stacks;     // stacks mapped by the whole scheduler
   std::uint64_t unguarded;  // stacks of the whole scheduler without a guard page
