@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Argobots: one execution stream a worker, each with a pool of its own; with two, the random
-// work-stealing scheduler.
+// The adapter for Argobots. Each worker is an execution stream with its own pool. Two workers use
+// the random work-stealing scheduler.
 #include <abt.h>
 
 #include <vector>
@@ -27,7 +27,7 @@ struct Argobots {
     std::vector<ABT_xstream> streams(pools.size());
     ABT_xstream_self(streams.data());
     for (std::size_t i = 0; i < pools.size(); ++i) {
-      std::vector<ABT_pool> order;  // its own first
+      std::vector<ABT_pool> order;  // the stream's own pool comes first
       for (std::size_t j = 0; j < pools.size(); ++j) order.push_back(pools[(i + j) % pools.size()]);
       const ABT_sched_predef kind = alone ? ABT_SCHED_BASIC : ABT_SCHED_RANDWS;
       if (i == 0) {

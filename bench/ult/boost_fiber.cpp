@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Boost.Fiber: on one thread its round robin; on two its work stealing. It has no task on a given
-// thread: a signal between two is measured with one fiber on each of two threads.
+// The adapter for Boost.Fiber. One thread uses the round-robin scheduler, two threads use work
+// stealing. Boost.Fiber cannot start a fiber on a given thread. So fork_on() starts another thread,
+// and signal-cross measures one fiber on each of two threads.
 #include <boost/fiber/all.hpp>
 #include <condition_variable>
 #include <deque>

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The cases of bench/ult/compare.py, written once for all run times of light tasks.
+// The benchmark cases of bench/ult/compare.py, shared by all runtimes of light tasks.
 //
-// Each run time is a program of its own: a Runtime (adapter) and `return
-// bench::main<Runtime>(...)`. `PROGRAM CASE` prints one number: nanoseconds an operation, the
-// median of kRepeats measurements in one process after a first one that does not count; nothing
-// where the run time lacks the operation.
+// Each runtime has a program: an adapter class, the Runtime, and a call of bench::main<Runtime>().
+// `PROGRAM CASE` prints one number: nanoseconds per operation. The number is the median of kRepeats
+// measurements in one process, after one warm-up. The program prints nothing if the runtime lacks
+// the operation.
 //
-// What a Runtime has:
-//   run(workers, f)             f as a task, on so many workers; returns when it has ended
-//   Children                    fork(function, argument), and join() for all that were forked
-//   kPlaces                     fork_on() puts a task on that worker, where it stays
-//   fork_on(worker, f, arg)     a task on that worker, joined by Children::join()
+// The members of a Runtime:
+//   run(workers, f)                   runs f as a task on `workers` workers until f returns
+//   Children                          fork(function, argument) starts a task; join() joins all
+//   kHeavy                            true: tasks are threads; smaller counts, fewer cases
+//   kPlaces                           true: a task of fork_on() stays on its worker
+//   fork_on(children, worker, f, arg) starts a task on a worker; children.join() joins it
 //   yield()
-//   Gate                        signal() and wait(): one task waits for one signal at a time
-//   Lock, Barrier               as far as there are such
-// What it lacks it leaves out; the cases ask with `requires`.
+//   Gate                              signal() and wait(); one task waits for one signal at a time
+//   Lock, Barrier
+// A Runtime leaves out the members that its runtime lacks; the cases test for them with `requires`.
 #pragma once
 
 #include <algorithm>
@@ -42,7 +43,8 @@ class Clock {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// Measures `once`, which returns the nanoseconds of one operation, in a task of `workers` workers.
+// Returns the median of `once`, which returns the nanoseconds of one operation. `once` runs in a
+// task, on a runtime with `workers` workers.
 template <class R, class F>
 double measure(int workers, F once) {
   std::vector<double> all;
@@ -87,8 +89,8 @@ double yield() {
   });
 }
 
-// Two tasks, of the same code, signal each other in turn: the time from a signal until the other
-// task runs.
+// Two tasks with the same code signal each other in turn. once() returns the time from a signal
+// until the other task runs, in nanoseconds.
 template <class R>
 struct PingPong {
   static constexpr int kRounds = R::kHeavy ? 5'000 : 100'000;
@@ -164,7 +166,7 @@ double lock_two_workers() {
   return measure<R>(2, [] { return Locked<R>::once(2); });
 }
 
-// The time of one barrier for one of 16 tasks.
+// The time of one barrier, divided by its 16 tasks.
 template <class R>
 double barrier() {
   static constexpr int kTasks = 16;
@@ -182,7 +184,7 @@ double barrier() {
   });
 }
 
-// --- whole computations on two workers: the time of one, in ns ---------------------------------
+// --- whole computations: nanoseconds of one computation, on two workers unless given ----------
 
 template <class R>
 struct Fib {
@@ -261,14 +263,15 @@ double queens() {
   });
 }
 
-// A tree like those of UTS (unbalanced tree search), binomial: the root has many children, each
-// other node kFan with probability kOdds / 2^32 or none, as the hash of its place says.
+// A binomial tree as in UTS (unbalanced tree search). The root has kRoots children. Each other node
+// has kFan children with probability kOdds / 2^32, and otherwise none. The hash of the node's
+// position decides.
 template <class R>
 struct Node {
   static constexpr int kRoots = 2000;
   static constexpr int kFan = 8;
   static constexpr std::uint64_t kOdds =
-      535'810'000;  // 0.12475; with the root's hash: 941,240 nodes
+      535'810'000;  // probability 0.12475; the root's hash in tree() then gives 941,240 nodes
   std::uint64_t hash = 0;
   long below = 0;
 
@@ -307,7 +310,7 @@ double tree(int workers) {
   });
 }
 
-// --- which one --------------------------------------------------------------------------------
+// --- the case from the command line -----------------------------------------------------------
 
 template <class R>
 double run_case(const std::string& name) {

@@ -1,21 +1,34 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Light tasks side by side: Manyhands and every other run time that was found when this was built.
+"""Compare Manyhands with every other runtime of light tasks that was found at build time.
 
-In each round every run time does every case once, in an order that turns from round to round, each
-in a process of its own. The table has medians over the rounds, and for each case how many times
-faster Manyhands is than the best of the others in this run (below 1: slower). Run it on a quiet
-machine; the first line says how busy it was.
+In each round, every runtime does every case once, each time in a new process. The order of the
+runtimes rotates from round to round. The table has medians over the rounds. Its last column is the
+time of the best other runtime divided by the time of Manyhands (below 1: Manyhands is slower).
+Run the script on a quiet machine; the first line of output has the load average.
 
     bench/ult/compare.py --build build --rounds 9
     bench/ult/compare.py --cases fib tree-1 tree-2 --run-times manyhands argobots onetbb
 
-Cases: nanoseconds of one operation (create-join of 256 empty tasks, yield, signal until the other
-task runs on the same worker and between two, lock by 8 tasks on one worker and two, a barrier of
-16 tasks) or of a whole computation (fib(25), ten queens, a tree of 941,240 nodes; on two workers,
-tree-1 on one). tree-2 is compared with its ideal as well: half of tree-1. `manyhands-own-stacks`
-runs
-each joined task on a stack of its own; `manyhands-shared` has one worker more, which is held.
+Cases with the time of one operation, in nanoseconds:
+
+    create-join   create and join a task, in groups of 256 empty tasks
+    yield         switch to the other of two tasks
+    signal-same   from a signal until the other task runs, on the same worker
+    signal-cross  the same between two workers
+    lock-1        lock and unlock, with 8 tasks on one worker
+    lock-2        the same on two workers
+    barrier       one barrier of 16 tasks, divided by 16
+
+Cases with the time of a whole computation, on two workers except for tree-1:
+
+    fib           fib(25)
+    queens        the ten queens problem
+    tree-1        a tree of 941,240 nodes, on one worker
+    tree-2        the same tree on two workers, also compared with half the time of tree-1
+
+`manyhands-own-stacks` runs each joined task on its own stack. `manyhands-shared` has an additional
+worker, which stays in a blocking call.
 """
 
 from __future__ import annotations
@@ -50,11 +63,11 @@ RUN_TIMES = (
     "threads",
 )
 OURS = ("manyhands", "manyhands-own-stacks", "manyhands-shared")
-LIMIT_S = 20  # of one case in one process; a run time that exceeds it is left out of the case
+LIMIT_S = 20  # for one case in one process; a slower runtime is left out of the case
 
 
 def measure(program: Path, case: str) -> float | None:
-    """Nanoseconds; None where the run time lacks the case, is too slow or fails."""
+    """Return nanoseconds; None: the runtime lacks the case, is too slow or fails."""
     try:
         run = subprocess.run([program, case], capture_output=True, text=True, timeout=LIMIT_S)
     except subprocess.TimeoutExpired:
@@ -83,7 +96,7 @@ def show(results: dict[tuple[str, str], list[float]], names: list[str], cases: l
         print("".join(f"{word:>15}" for word in row))
     for name in names:
         two = medians.get((name, "tree-2"))
-        # A single worker has no cost of sharing: the fair base is a worker that pays this cost.
+        # A single worker does not pay for stealing. The fair base is a worker that does.
         shared = "manyhands-shared" if name == "manyhands" else name
         for half in dict.fromkeys((name, shared)):
             one = medians.get((half, "tree-1"))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// MassiveThreads. It has no task on a given worker, and a task that is woken runs on the worker of
-// the one that woke it: so no signal between two workers.
+// The adapter for MassiveThreads. MassiveThreads cannot start a task on a given worker. A woken
+// task runs on the worker of its waker. The case signal-cross is therefore absent.
 #include <myth/myth.h>
 
 #include <cstdlib>
@@ -48,7 +48,7 @@ struct MassiveThreads {
         ++count;
         return;
       }
-      if (calls.empty()) calls.reserve(kMost);  // places that stay
+      if (calls.empty()) calls.reserve(kMost);  // keeps the addresses of the calls valid
       calls.push_back({function, argument});
       threads.push_back(myth_create(&start, &calls.back()));
     }

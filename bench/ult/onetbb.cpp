@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// oneTBB: task_group. Its tasks neither yield nor wait for one another.
+// The adapter for oneTBB, with task_group. Tasks of oneTBB can neither yield nor wait for each
+// other.
 #include <tbb/global_control.h>
 #include <tbb/task_arena.h>
 #include <tbb/task_group.h>

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Manyhands in three variants. The default; joined tasks always on stacks of their own
-// (MH_BENCH_OWN_STACKS); and a further worker in a blocking call, so that a single worker pays the
-// cost of sharing (MH_BENCH_SHARED). Two workers are compared with the last variant.
+// The adapter for Manyhands, in three variants:
+//   * the default;
+//   * MH_BENCH_OWN_STACKS: a joined task always runs on its own stack;
+//   * MH_BENCH_SHARED: an additional worker stays in a blocking call, so even a single working
+//     worker pays for the atomics of stealing. This variant is the fair base for two workers.
 #include <unistd.h>
 
 #include <atomic>
@@ -26,7 +28,7 @@ constexpr int kHeld = 1;
 constexpr int kHeld = 0;
 #endif
 
-// Takes the last workers out of play as long as it lives.
+// Keeps the additional worker in a blocking read() for the lifetime of the object.
 class Hold {
  public:
   Hold(ult::Scheduler& scheduler, int workers) {
@@ -66,7 +68,7 @@ struct Manyhands {
     (void)task->join();
   }
 
-  // Children that anybody may run; those on a given worker have handles.
+  // Any worker may run the children in `group`. The children of fork_on() are in `placed`.
   struct Children {
     ult::Group group;
     std::vector<ult::Task> placed;
@@ -94,7 +96,7 @@ struct Manyhands {
     }
     void signal() {
       ult::TaskRef task = waiter.load(std::memory_order_acquire);
-      while (!task) {  // it has not come for the first time
+      while (!task) {  // the other task has not called wait() yet
         ult::yield();
         task = waiter.load(std::memory_order_acquire);
       }

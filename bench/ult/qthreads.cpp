@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Qthreads: join and signal by full/empty bits. One shepherd for each worker.
+// The adapter for Qthreads. Full/empty bits implement joins and signals. Each worker has its own
+// shepherd.
 #include <qthread/barrier.h>
 #include <qthread/qthread.h>
 
@@ -37,7 +38,7 @@ struct Qthreads {
   }
 
   struct Children {
-    std::deque<Call> calls;  // places that stay
+    std::deque<Call> calls;  // a deque, so that the addresses of the calls stay valid
     Call few[8];
     int count = 0;
     Call* place(bench::Function function, void* argument) {

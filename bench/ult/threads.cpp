@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Threads of the operating system, each bound to the core of its worker.
+// The adapter for operating-system threads. A thread of fork_on() is bound to the core with its
+// worker's number.
 #include <sched.h>
 
 #include <barrier>

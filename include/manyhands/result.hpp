@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Result types: the one error channel of Manyhands, inside the library and at its C++ interfaces.
+// Status and Result, the only error channel of Manyhands, inside the library and in its C++
+// interfaces.
 //
-// Nothing in Manyhands throws across a public boundary or ends the host program. A function that
-// can fail returns Status or Result<T>; the category says what the caller may do about it. Outputs
-// are written on success only, and the function that first decides that something failed describes
-// it.
+// Manyhands throws no exception across a public boundary and never ends the host program. A
+// function that can fail returns Status or Result<T>. The code tells the caller how to react. A
+// function writes its outputs on success only. The function that detects a failure sets the code.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@
 namespace mh {
 
 enum class Code : std::uint8_t {
-  ok,           // done
+  ok,           // success
   full,         // no slot or memory now; the same call may succeed later
-  retry,        // not at this moment; the same call succeeds soon, whatever the caller does
+  retry,        // not possible at this moment; the same call succeeds soon without other action
   refused,      // the operating system forbids it (EPERM, EACCES, seccomp)
   fault,        // an address is not ordinary memory (EFAULT: device memory, special mappings)
   gone,         // the other process no longer exists
-  mismatch,     // the two sides are not of one build, job or protocol
+  mismatch,     // the two sides differ in build, job or protocol
   unsupported,  // this system lacks the facility
   misuse,       // the call is not allowed here or with these arguments
   system,       // any other failure; see sys_errno
@@ -28,21 +28,21 @@ enum class Code : std::uint8_t {
 
 struct [[nodiscard]] Status {
   Code code = Code::ok;
-  int sys_errno = 0;  // errno at the decision, 0 where none applies
+  int sys_errno = 0;  // errno of the failed system call; 0: none
 
   [[nodiscard]] constexpr bool ok() const { return code == Code::ok; }
   explicit constexpr operator bool() const { return ok(); }
 };
 
-// Category of a failed system call.
+// Returns the status of a system call that failed with `sys_errno`.
 Status from_errno(int sys_errno);
-// A short phrase for messages: "operation not permitted", never a sentence.
+// Returns a short phrase for messages, such as "operation not permitted", never a sentence.
 [[gnu::visibility("default")]] const char* describe(Code code);
 
 template <class T>
 class [[nodiscard]] Result {
  public:
-  // Not explicit, so that a return reads as the value or the failure itself.
+  // These constructors are not explicit, so a function can return a value or a Status directly.
   Result(T value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
   Result(Status failure) : failure_(failure) {}  // NOLINT(google-explicit-constructor)
 

@@ -1,28 +1,32 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sets of slots, one bit each: how a worker keeps what may be run, and which slots are free.
+// Sets of slots, one bit for each slot. A worker keeps its ready tasks and its free slots in such
+// sets.
 //
-// A set has *leaf* words of 64 bits and, above them, hints: bit i of a hint says that word i below
-// may have a bit. Up to 4096 slots need one level of hints, the *root* word; up to 256 K need two,
-// the root over 64 hint words. A search is one load and one bit scan for each level.
+// A set has *leaf* words of 64 bits. Above the leaf words lie hint words: bit i of a hint word says
+// that word i below may have a bit. Up to 4096 slots need one level of hints, the *root* word. Up
+// to 256 K slots need two levels: the root over 64 hint words. A search costs one load and one bit
+// scan for each level.
 //
 //   root        [1 1 0 ... ]             one word
 //   hint words  [0 1 .. ] [1 0 .. ]      64 words, in sets of two levels only
 //   leaf words  [....][.1..]  [1...]     up to 4096 words
 //
-// There are two kinds. An OwnBits is written by one thread, with plain stores, and read by all. A
-// SharedBits is set by any thread with one atomic or.
+// There are two kinds of sets. In an OwnBits one thread writes with plain stores, and all threads
+// read. In a SharedBits any thread sets a bit with one atomic OR.
 //
-// SharedBits, order of writing. set(): leaf first, then its hint, then the root. A hint is cleared
-// by the owner of the set alone, who then looks at the word below again and sets the hint again if
-// that word has a bit. All of these are sequentially consistent, so of a setter (writes the leaf,
-// then reads the hint) and a clearer (writes the hint, then reads the leaf) one sees the other:
+// The order of writes in a SharedBits: set() writes the leaf first, then the hint, then the root.
+// Only the owner of the set clears a hint. Afterwards the owner reads the word below again, and
+// sets the hint again if that word has a bit. All these accesses are sequentially consistent. A
+// setter writes the leaf and then reads the hint; the owner writes the hint and then reads the
+// leaf. At least one of the two therefore sees the write of the other:
 //
 //   at rest, a word that is not empty has its hint set.
 //
-// (The order printed in the dissertation on FULT, hint first when setting and leaf first when
-// clearing, loses a bit: set hint; owner reads an empty leaf; owner clears hint; set leaf. The
-// tests show both.) A bit that is set is a hint as well: whether its task may run is for its state
-// alone.
+// The dissertation on FULT prints another order: hint first when setting, leaf first when clearing.
+// That order loses a bit: a thread sets the hint; the owner reads an empty leaf; the owner clears
+// the hint; the thread sets the leaf. The tests show both orders.
+//
+// A set bit is a hint, too: the state of the task decides whether a worker may run it (state.hpp).
 #pragma once
 
 #include <atomic>
@@ -36,8 +40,8 @@ inline constexpr std::uint32_t kWordBits = 64;
 inline constexpr std::uint32_t kOneLevelSlots = kWordBits * kWordBits;
 inline constexpr std::uint32_t kMaxSlots = kOneLevelSlots * kWordBits;
 
-// Where the words of a set lie in one block of memory: the root, the hint words if there are two
-// levels of them, the leaf words. In a small set the first leaf words share the root's cache line.
+// The places of a set's words in one block of memory: the root, the 64 hint words of a set with two
+// levels, the leaf words. In a small set the first leaf words share the root's cache line.
 struct Shape {
   std::uint32_t slots = 0;  // a multiple of 64
 
@@ -50,7 +54,7 @@ struct Shape {
 };
 
 constexpr std::uint64_t bit(std::uint32_t i) { return std::uint64_t{1} << (i % kWordBits); }
-// Bits i, i + 1, ... of a word; none for i = 64.
+// A mask of the bits i, i + 1, ... of a word; 0 for i = 64.
 constexpr std::uint64_t from_bit(std::uint32_t i) {
   return i < kWordBits ? ~std::uint64_t{0} << i : 0;
 }
@@ -61,26 +65,26 @@ inline std::uint32_t highest(std::uint64_t word) {
   return kWordBits - 1 - static_cast<std::uint32_t>(std::countl_zero(word));
 }
 
-// Reading, the same for both kinds.
+// The read operations that both kinds of sets share.
 template <class A>
 class BitSet {
  public:
   using Word = typename A::template Atomic<std::uint64_t>;
 
-  // `words` has shape.words() words of zeros and outlives this.
+  // `words` points to shape.words() zeros and outlives the set.
   BitSet(Shape shape, Word* words)
       : shape_(shape), root_(words), hints_(words + 1), leaves_(words + shape.first_leaf()) {}
 
-  // True if there may be a bit.
+  // False: the set is empty. True: the set may have a bit.
   [[nodiscard]] bool may_have() const { return root_->load(std::memory_order_relaxed) != 0; }
   [[nodiscard]] bool has(std::uint32_t slot) const {
     return (leaf_word(slot / kWordBits) & bit(slot)) != 0;
   }
-  // acquire: partner is the release in set(), so that whoever finds the bit sees the task.
+  // acquire: pairs with the release in set(). A reader that finds the bit sees the task's record.
   [[nodiscard]] std::uint64_t leaf_word(std::uint32_t leaf) const {
     return leaves_[leaf].load(std::memory_order_acquire);
   }
-  // The first slot from `start` on that has a bit, not wrapping around; kNoSlot.
+  // Returns the first slot from `start` on that has a bit, or kNoSlot. Does not wrap around.
   [[nodiscard]] std::uint32_t first_from(std::uint32_t start) const {
     std::uint32_t leaf = start / kWordBits;
     if (start >= shape_.slots) return kNoSlot;
@@ -92,7 +96,7 @@ class BitSet {
     }
     return leaf * kWordBits + lowest(word);
   }
-  // The same, and from 0 on if there is none.
+  // Returns the first slot from `start` on that has a bit, or kNoSlot. Wraps around to slot 0.
   [[nodiscard]] std::uint32_t next_from(std::uint32_t start) const {
     const std::uint32_t slot = first_from(start);
     return slot != kNoSlot || start == 0 ? slot : first_from(0);
@@ -100,7 +104,7 @@ class BitSet {
   [[nodiscard]] Shape shape() const { return shape_; }
 
  protected:
-  // The first leaf from `leaf` on whose hint is set; kNoSlot.
+  // Returns the first leaf from `leaf` on whose hint is set, or kNoSlot.
   [[nodiscard]] std::uint32_t next_leaf(std::uint32_t leaf) const {
     if (leaf >= shape_.leaves()) return kNoSlot;
     if (!shape_.two_levels()) {
@@ -117,7 +121,7 @@ class BitSet {
     }
     return group * kWordBits + lowest(hint);
   }
-  // seq_cst: partner is the other side's write of the leaf (SharedBits, see above).
+  // seq_cst: pairs with the writes of leaf and hint in SharedBits (see the head of this file).
   static std::uint64_t load_hint(const Word& word) { return word.load(std::memory_order_seq_cst); }
 
   Shape shape_;
@@ -126,9 +130,10 @@ class BitSet {
   Word* leaves_;
 };
 
-// Written by one thread, its owner, with plain stores. Other readers may find bits that are gone,
-// and miss the newest ones unless a fence stands between (doorbell.hpp). A hint stays when the last
-// bit below it goes; the owner lowers it when a search finds nothing there.
+// A set that one thread, its owner, writes with plain stores. Other threads may find a bit that the
+// owner has cleared. They may miss the newest bits unless a fence orders the accesses
+// (doorbell.hpp). clear() leaves the hint set; the owner clears the hint when a search finds the
+// word empty.
 template <class A>
 class OwnBits : public BitSet<A> {
   using Base = BitSet<A>;
@@ -140,7 +145,7 @@ class OwnBits : public BitSet<A> {
   void set(std::uint32_t slot) {
     const std::uint32_t leaf = slot / kWordBits;
     Word& word = this->leaves_[leaf];
-    // release: a thief that finds the bit reads the slot's record next.
+    // release: pairs with the acquire in leaf_word(). A thief reads the slot's record next.
     word.store(own(word) | bit(slot), std::memory_order_release);
     raise_hints(leaf);
   }
@@ -150,18 +155,18 @@ class OwnBits : public BitSet<A> {
     word.store(own(word) & ~bit(slot), std::memory_order_relaxed);
   }
 
-  // A whole word at a time.
+  // Writes all 64 bits of a leaf word.
   void set_word(std::uint32_t leaf, std::uint64_t word) {
     this->leaves_[leaf].store(word, std::memory_order_release);
     raise_hints(leaf);
   }
 
-  // Owner: the first slot from `start` on, around the end, that has a bit; kNoSlot.
+  // Owner only. Returns the first slot from `start` on that has a bit, or kNoSlot. Wraps around.
   std::uint32_t find(std::uint32_t start) {
     const std::uint32_t leaf = start / kWordBits;
     if (!this->shape_.two_levels() && own(*this->root_) == bit(leaf) &&
         start < this->shape_.slots) {
-      // Few tasks: all of them in one word.
+      // Fast path: all bits of the set lie in one word.
       const std::uint64_t word = own(this->leaves_[leaf]);
       if (word == 0) {
         lower_hints(leaf);
@@ -174,7 +179,7 @@ class OwnBits : public BitSet<A> {
     return slot != kNoSlot || start == 0 ? slot : find_up_from(0);
   }
 
-  // Owner: the last slot that has a bit; kNoSlot.
+  // Owner only. Returns the last slot that has a bit, or kNoSlot.
   std::uint32_t find_last() {
     while (const std::uint64_t root = own(*this->root_)) {
       std::uint32_t leaf = highest(root);
@@ -187,7 +192,7 @@ class OwnBits : public BitSet<A> {
   }
 
  private:
-  // relaxed: this thread alone writes.
+  // relaxed: only the calling thread writes the word.
   static std::uint64_t own(const Word& word) { return word.load(std::memory_order_relaxed); }
 
   std::uint32_t find_up_from(std::uint32_t start) {
@@ -220,7 +225,7 @@ class OwnBits : public BitSet<A> {
     }
     lower(*this->root_, bit(leaf));
   }
-  // release: the leaf before its hint.
+  // release: a reader that sees the hint sees the leaf below it.
   static void raise(Word& word, std::uint64_t mask) {
     const std::uint64_t now = own(word);
     if ((now & mask) == 0) word.store(now | mask, std::memory_order_release);
@@ -230,7 +235,7 @@ class OwnBits : public BitSet<A> {
   }
 };
 
-// Set by any thread, taken by any thread; hints are cleared by the owner alone.
+// A set in which any thread sets and takes bits. Only the owner clears hints.
 template <class A>
 class SharedBits : public BitSet<A> {
   using Base = BitSet<A>;
@@ -239,7 +244,7 @@ class SharedBits : public BitSet<A> {
  public:
   using Base::Base;
 
-  // Any thread. One atomic or, as long as the hints are still set.
+  // Any thread. Costs one atomic OR while the hints are set.
   void set(std::uint32_t slot) {
     const std::uint32_t leaf = slot / kWordBits;
     this->leaves_[leaf].fetch_or(bit(slot), std::memory_order_seq_cst);
@@ -251,20 +256,21 @@ class SharedBits : public BitSet<A> {
     }
   }
 
-  // Any thread. True for one of those that take the bit after it was set. The release half keeps
-  // the chain of setters whole; the acquire half sees what all of them wrote before they set it.
+  // Any thread. Clears the bit. Of the callers that take a bit after set(), one gets true. The
+  // acquire half pairs with set(): the taker sees what all setters wrote before. The release half
+  // passes their writes on to the next taker.
   bool take(std::uint32_t slot) {
     Word& leaf = this->leaves_[slot / kWordBits];
     return (leaf.fetch_and(~bit(slot), std::memory_order_seq_cst) & bit(slot)) != 0;
   }
 
-  // Any thread. All bits of a word.
+  // Any thread. Takes all bits of a leaf word.
   std::uint64_t take_word(std::uint32_t leaf) {
     return this->leaves_[leaf].exchange(0, std::memory_order_seq_cst);
   }
 
-  // Owner: the first slot from `start` on, around the end, that has a bit; kNoSlot. Clears the
-  // hints that it finds to be stale.
+  // Owner only. Returns the first slot from `start` on that has a bit, or kNoSlot. Wraps around.
+  // Clears stale hints when there is no bit.
   std::uint32_t find(std::uint32_t start) {
     const std::uint32_t slot = this->next_from(start);
     if (slot == kNoSlot) tidy();
@@ -276,7 +282,8 @@ class SharedBits : public BitSet<A> {
     if ((Base::load_hint(word) & mask) == 0) word.fetch_or(mask, std::memory_order_seq_cst);
   }
 
-  // Lowers the hint for a word that is empty, and looks at that word again.
+  // Clears the hint of an empty word, then reads the word again and restores the hint if the word
+  // has a bit.
   static void settle(Word& hint, std::uint64_t mask, const Word& below) {
     if (Base::load_hint(below) != 0) return;
     hint.fetch_and(~mask, std::memory_order_seq_cst);

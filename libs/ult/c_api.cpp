@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// manyhands/ult.h: the interface for C. No exception leaves it.
+// The C interface, manyhands/ult.h. No function throws.
 #include <new>
 
 #include "manyhands/ult.h"

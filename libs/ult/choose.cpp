@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a worker runs next, out of its own sets.
+// The choice of a worker's next task from its own sets of bits.
 #include "ult/worker.hpp"
 
 namespace mh::ult::detail {
 
-// This worker. The task is claimed: it must be run.
+// This worker. Returns a claimed task, which the caller must run; nullptr: no task is ready.
 Record* Worker::choose() {
   turns_.add();
   if (turns_.get() % kFairTurns == 0) {
@@ -68,10 +68,11 @@ Record* Worker::choose_started() {
   }
 }
 
-// The bit is old if a thief was here first; it goes in any case.
+// Clears the slot's bit and claims its task. nullptr: the bit is stale, because a thief has claimed
+// the task.
 Record* Worker::choose_own(OwnBits<Machine>& set, std::uint32_t slot) {
   set.clear(slot);
-  // acquire: partner is the release in migrate(), by which a thief may have put a new record here.
+  // acquire: pairs with the release in migrate(), with which a thief puts another record in a slot.
   Record* record = slots_[slot].load(std::memory_order_acquire);
   return record->state.claim_ready() ? record : nullptr;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A scheduler from its start to its end.
+// Start and end of a scheduler: its workers, their threads, the counters.
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -26,7 +26,8 @@ std::uint32_t cores_of_process() {
   return cores_of_process(set);
 }
 
-// The core of worker `number`: the cores that the process may use, in turn.
+// Binds a worker's thread to one core. Worker `number` gets the core at index `number` modulo the
+// count, among the cores that the process may use.
 void bind_to_core(std::thread& thread, std::uint32_t number) {
   cpu_set_t all;
   const std::uint32_t count = cores_of_process(all);
@@ -41,7 +42,7 @@ void bind_to_core(std::thread& thread, std::uint32_t number) {
   }
 }
 
-constexpr int kQuietLooks = 64;  // one to two microseconds
+constexpr int kQuietLooks = 64;  // polls; one to two microseconds together
 constexpr std::uint32_t kFewestSlots = 512;
 constexpr unsigned kMostWorkers = 4096;
 constexpr std::size_t kSmallestStack = std::size_t{8} * 1024;
@@ -53,7 +54,8 @@ bool in_range(const Config& config) {
          config.stack_bytes <= kLargestStack && config.spin.count() >= 0 && config.name != nullptr;
 }
 
-// Room for tasks that run on the stack of their joiner, each with what it is promised.
+// The bytes to map for a stack. With inline joins, one stack holds a task and the tasks that it
+// joins, each with at least Config::stack_bytes (Worker::has_room()).
 std::size_t mapped_stack(const Config& config) {
   return config.inline_joins ? 4 * config.stack_bytes : config.stack_bytes;
 }
@@ -105,10 +107,10 @@ Status Core::launch() {
 void Core::stop() {
   stopping.store(true, std::memory_order_seq_cst);
   for (const auto& worker : workers) {
-    // One whose thread could not be started will never count itself.
+    // A worker whose thread did not start cannot count itself as done.
     if (!worker->thread.joinable()) done.fetch_add(1, std::memory_order_seq_cst);
   }
-  // None ends before all are idle.
+  // Wakes every worker: no worker ends before all have found themselves idle (all_done()).
   for (const auto& worker : workers) worker->bell.ring(watch);
   for (const auto& worker : workers) {
     if (worker->thread.joinable()) worker->thread.join();
@@ -129,7 +131,7 @@ void Core::ring_a_sleeper(std::uint32_t from) {
 
 DebugWorker Worker::debug() const { return {name, &current, slots_.get()}; }
 
-// Tasks that have begun and not ended. After the threads have ended.
+// Counts this worker's tasks that still wait for a signal. Call after the threads have ended.
 std::uint64_t Worker::count_blocked() const {
   std::uint64_t blocked = 0;
   for (std::uint32_t slot = 0; slot < core.shape.slots; ++slot) {
@@ -168,7 +170,7 @@ Result<Core*> start(const Config& config) noexcept {
 }
 
 void finish(Core* core) noexcept {
-  // By exit() in one of its tasks: the workers end with the process.
+  // A task of this scheduler has called exit(). The workers end with the process.
   const Worker* here = this_thread_worker();
   if (here != nullptr && &here->core == core) return;
   core->stop();

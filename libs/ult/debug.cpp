@@ -15,7 +15,7 @@ mh::ult::detail::DebugCore* mh_ult_debug_cores = nullptr;
 
 namespace mh::ult::detail {
 namespace {
-std::mutex cores_mutex;  // of the list; the debugger looks when everything stands
+std::mutex cores_mutex;  // guards the list; a debugger reads the list while all threads are stopped
 }
 
 DebugEntry::DebugEntry(std::vector<DebugWorker> workers, std::uint32_t slots)

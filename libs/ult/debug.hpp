@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How a debugger finds the tasks of a process: a list of schedulers in plain structures
-// (debug.cpp), which a debugger reads without debug information, on a core file of an optimized
-// build too (tasks_gdb.py).
+// The list of schedulers for a debugger. The list consists of plain structures (debug.cpp).
+// tasks_gdb.py reads them without debug information, also in a core file of an optimized build.
 #pragma once
 
 #include <atomic>
@@ -25,7 +24,7 @@ struct DebugCore {
   DebugCore* next;
 };
 
-// A scheduler in the list, as long as this lives.
+// Keeps a scheduler in the list: the constructor adds the scheduler, the destructor removes it.
 class DebugEntry {
  public:
   DebugEntry(std::vector<DebugWorker> workers, std::uint32_t slots);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where a debugger (tasks_gdb.py) finds the parts of a record: plain numbers under a plain name, so
-// that it needs no debug information and works on a core file of an optimized build.
+// The offsets of a record's fields for a debugger (tasks_gdb.py). The offsets are plain numbers
+// under a C name, so the debugger needs no debug information.
 #include <cstddef>
 #include <cstdint>
 
@@ -8,7 +8,7 @@
 
 extern "C" {
 
-// Offsets in a Record. A change of meaning gets a new version.
+// Offsets in a Record, in bytes. A change of their meaning needs a new `version`.
 struct mh_ult_debug_layout_t {
   std::uint32_t version, state, borrows, context, stack, name;
 };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How an idle worker sleeps, and how work finds it: two phases on both sides, no lost wake-up.
+// Sleep and wake-up of idle workers, without lost wake-ups.
 //
-// Two questions are kept apart. *Must this worker wake?* It must when one of its own tasks is
-// signalled, or given to it. *Should some worker wake?* One should when there is work that a thief
-// could take and everybody who could look for it sleeps.
+// There are two reasons for a wake-up. A worker *must* wake when another thread signals one of its
+// tasks, or spawns a task on it. Some worker *should* wake when there is a task to steal and no
+// worker seeks work.
 //
 //   the worker w, without work             signaller of a task of w       spawner, any worker
 //   --------------------------             ------------------------       -------------------
@@ -16,17 +16,19 @@
 //   sleep while bell is asleep
 //   bell = awake
 //
-// Signaller and worker: each writes and then reads what the other writes, sequentially consistent
-// on both sides, so one of them sees the other. Spawner and worker: the same, but the spawner's
-// fence is free, because the worker's heavy fence has every running thread pass one (membarrier).
-// A spawner that sees a seeker does nothing: that seeker looks at everything after it has left
-// `seekers`. A seeker that finds something else to do, and was the last, rings in its place.
+// Signaller and worker: each side writes its own word, then reads the word of the other side. All
+// four accesses are sequentially consistent, so at least one side sees the other.
 //
-// A worker that was woken for nothing *dozes* first: for a short time, doubled each time, only its
-// own signals wake it. This bounds what fruitless wake-ups cost the spawners. The doze ends by
-// itself, so work that was published in the meantime waits at most kLongestDoze.
+// Spawner and worker: the same handshake, with fences. The spawner's light fence costs nothing,
+// because the worker's heavy fence makes every running thread pass a full fence (membarrier). A
+// spawner that sees a seeker rings no bell: the seeker looks at every set after it has left
+// `seekers`. The last seeker that leaves with a task rings a sleeper instead.
 //
-// Where the system has no heavy fence, a sleep ends by itself after kUnfencedSleep.
+// A worker that woke and found nothing *dozes* at its next rest. Only its own signals wake a dozing
+// worker, and each doze is twice as long as the last one. Dozing bounds the cost of fruitless
+// wake-ups for the spawners. A doze ends by itself, so published work waits at most kLongestDoze.
+//
+// On a system without a heavy fence, a sleep ends by itself after kUnfencedSleep.
 #pragma once
 
 #include <algorithm>
@@ -40,15 +42,15 @@ inline constexpr std::int64_t kShortestDoze = 50'000;      // ns
 inline constexpr std::int64_t kLongestDoze = 1'600'000;    // ns
 inline constexpr std::int64_t kUnfencedSleep = 5'000'000;  // ns
 
-// One for all workers of a scheduler.
+// The numbers of sleeping and seeking workers. All workers of a scheduler share a Watch.
 template <class A>
 struct alignas(kCacheLine) Watch {
   using Count = typename A::template Atomic<std::uint32_t>;
   Count sleepers{0};  // bells that are `asleep`, or about to be
   Count seekers{0};   // workers that look for work
 
-  // After work has been published that a thief could take: whether a sleeper is to be rung.
-  // relaxed: the fence here and the sleeper's heavy fence order these reads.
+  // Call after publishing a task that a thief may take. True: the caller must ring a sleeper.
+  // relaxed: the light fence here pairs with the heavy fence in Doorbell::rest().
   [[nodiscard]] bool wants_thief() const {
     A::light_fence();
     return sleepers.load(std::memory_order_relaxed) != 0 &&
@@ -61,19 +63,21 @@ enum class Sleep : std::uint32_t { awake, asleep, dozing };
 template <class A>
 class Doorbell {
  public:
-  // Any thread, after it has set a bit for this worker. True: it slept.
+  // Any thread, after it has set a bit for this worker. Wakes the worker if it sleeps or dozes.
+  // True: this call woke the worker.
   bool ring(Watch<A>& watch) {
-    // seq_cst: partner is the store in rest(); the setting of the bit went before.
+    // seq_cst: pairs with the store in rest(). The caller has set the bit before this load.
     if (word_.load(std::memory_order_seq_cst) == kAwake) return false;
     return rouse(watch);
   }
 
-  // Any thread: wakes this worker if it is asleep (not if it dozes). True: it was.
+  // Any thread. Wakes this worker if it sleeps, but not if it dozes. True: this call woke the
+  // worker.
   bool ring_sleeper(Watch<A>& watch) {
     return word_.load(std::memory_order_relaxed) == value(Sleep::asleep) && rouse(watch);
   }
 
-  // Worker: sleeps unless `work()` sees something. Returns early now and then. limit_ns 0: none.
+  // This worker. Sleeps unless `work()` returns true. May return early. limit_ns 0: no limit.
   template <class Work>
   void rest(Watch<A>& watch, Sleep how, std::int64_t limit_ns, Work work) {
     if (how == Sleep::asleep) watch.sleepers.fetch_add(1, std::memory_order_seq_cst);
@@ -89,7 +93,8 @@ class Doorbell {
   static constexpr std::uint32_t value(Sleep how) { return static_cast<std::uint32_t>(how); }
   static constexpr std::uint32_t kAwake = value(Sleep::awake);
 
-  // Whoever moves the bell from asleep to awake takes it off the count.
+  // Sets the bell to awake. The thread that moves the bell from asleep to awake also decrements
+  // `sleepers`. True: the bell was not awake.
   bool leave(Watch<A>& watch) {
     const std::uint32_t was = word_.exchange(kAwake, std::memory_order_seq_cst);
     if (was == value(Sleep::asleep)) watch.sleepers.fetch_sub(1, std::memory_order_seq_cst);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A stack as tools see it: what ThreadSanitizer, AddressSanitizer and Valgrind are told, so that a
-// switch from one stack to another is not taken for a race, an overflow or lost memory.
+// The notes about a stack for ThreadSanitizer, AddressSanitizer and Valgrind. Without these notes
+// the tools report a stack switch as a race, an overflow or lost memory.
 //
-// In a build without sanitizers only Valgrind's registration is left, a few instructions for each
-// stack that is mapped, none for a switch.
+// A build without sanitizers only registers stacks with Valgrind. The registration costs a few
+// instructions for each mapped stack, and nothing for a switch.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ namespace mh::ult {
 
 class Fibre {
  public:
-  // For a stack that we mapped.
+  // Call for a newly mapped task stack.
   void create(std::byte* low, std::size_t bytes) {
     describe(low, bytes);
 #ifdef MH_ULT_TSAN
@@ -59,8 +59,8 @@ class Fibre {
 #endif
   }
 
-  // Between two contexts on the same stack, when nothing runs on it. The sanitizers would take the
-  // second for a continuation of the first, with all its frames.
+  // Call between two contexts on the same stack, while nothing runs on the stack. Otherwise the
+  // sanitizers count the frames of the first context as frames of the second.
   void renew() {
     forget_frames();
 #ifdef MH_ULT_TSAN
@@ -69,7 +69,7 @@ class Fibre {
 #endif
   }
 
-  // For the stack of the calling thread.
+  // Call on a worker's thread, for the stack of that thread.
   void adopt(std::byte* low, std::size_t bytes) {
     describe(low, bytes);
 #ifdef MH_ULT_TSAN
@@ -77,9 +77,9 @@ class Fibre {
 #endif
   }
 
-  // On the old stack, right before a switch to `next`. `last`: nothing comes back to this stack as
-  // it is now; what runs on it next begins anew. Inlined, because ThreadSanitizer counts calls and
-  // returns of each stack.
+  // Call on the old stack, right before a switch to `next`. `last`: no switch comes back to the
+  // current frames; the next context on this stack begins anew. The function must be inlined,
+  // because ThreadSanitizer counts calls and returns of each stack.
   [[gnu::always_inline]] void depart([[maybe_unused]] Fibre& next, [[maybe_unused]] bool last) {
 #ifdef MH_ULT_ASAN
     __sanitizer_start_switch_fiber(last ? nullptr : &asan_, next.low_, next.bytes_);
@@ -88,7 +88,7 @@ class Fibre {
     __tsan_switch_to_fiber(next.tsan_, 0);
 #endif
   }
-  // On the new stack, right after the switch. `first`: it begins anew.
+  // Call on the new stack, right after the switch. `first`: the context has just begun.
   void arrive([[maybe_unused]] bool first) {
 #ifdef MH_ULT_ASAN
     __sanitizer_finish_switch_fiber(first ? nullptr : asan_, nullptr, nullptr);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The end of a task, and those who wait for it.
+// The end of a task, joins, and the wait for a group.
 //
-// A task ends with one exchange of Record::joiner, which tells it who waits, and whoever joins
-// after that that nobody need wait. The last child of a group tells by Group::left. A parent that
-// is off its stack is run at once by the worker on which the child ended; one that is not yet gets
-// a signal.
+// A task without a group ends with one exchange of Record::joiner. The exchange gives the task its
+// joiner, and tells a later joiner that the task has ended. A child of a group decrements
+// Group::left; the last child wakes the parent. If the waiting task is off its stack, the worker of
+// the ended task runs it at once. Otherwise the waiting task gets a signal.
 #include "ult/worker.hpp"
 
 namespace mh::ult::detail {
@@ -18,7 +18,7 @@ Outcome outcome_of(Record* record) {
 
 }  // namespace
 
-// In the task itself, on its stack.
+// Runs the task's function on the current stack, which is the task's own or its joiner's.
 void Worker::run_body(Record* record) {
   try {
     record->body(record->storage, true);
@@ -28,8 +28,8 @@ void Worker::run_body(Record* record) {
   if (record->locals != nullptr) drop_locals(record);
 }
 
-// This worker, still on the task's stack. Returns a task to run next, if the end of this one gives
-// one. The record must not be touched afterwards.
+// This worker, still on the task's stack. Returns the claimed waiter of the task, to run next, or
+// nullptr. The caller must not touch the record afterwards.
 Record* Worker::finish(Record* record) {
   counts.finished.add();
   record->state.end();
@@ -41,7 +41,7 @@ Record* Worker::tell_group(Record* record) {
   note(group, record);
   Record* parent = group.parent;
   release(record, this);
-  // acq_rel: partner is the parent's look at `left`. The group may be gone after this.
+  // acq_rel: pairs with the accesses to `left` in wait(Group&). The group may be gone afterwards.
   return group.left.fetch_sub(1, std::memory_order_acq_rel) == 1 ? wake(parent) : nullptr;
 }
 
@@ -62,26 +62,27 @@ Record* Worker::tell_joiner(Record* record) {
   return wake(reinterpret_cast<Record*>(was));
 }
 
-// Without stealing a task is run by its home alone.
+// Whether this worker may run the task. Without stealing, only the task's home may run it.
 bool Worker::may_run(const Record* record) const {
   return core.stealing || record->location.load(std::memory_order_relaxed).worker == id;
 }
 
-// The task that waited: this worker runs it next, if it may.
+// Wakes a task that waited for the end of another one. Returns the task if this worker has claimed
+// it and must run it next; otherwise signals the task and returns nullptr.
 Record* Worker::wake(Record* waiter) {
   if (may_run(waiter) && waiter->state.resume()) return waiter;
   detail::signal(waiter);
   return nullptr;
 }
 
-// A task that is claimed and cannot run for want of a stack.
+// Ends a claimed task that cannot run because no stack could be mapped. Returns what finish() does.
 Record* Worker::refuse(Record* record) {
   record->body(record->storage, false);
   record->refused = Code::full;
   return finish(record);
 }
 
-// What a child leaves to its group.
+// Passes a child's refusal or exception to its group. The group keeps the first exception.
 void Worker::note(Group& group, Record* record) {
   if (record->refused != Code::ok) group.refused.store(true, std::memory_order_relaxed);
   if (record->thrown == nullptr) return;
@@ -91,16 +92,16 @@ void Worker::note(Group& group, Record* record) {
   record->thrown = nullptr;
 }
 
-// Whether the running task's stack has as much left as any task is promised.
+// Whether the current stack has at least Config::stack_bytes left, the minimum for every task.
 bool Worker::has_room() const {
   const auto* here = static_cast<const std::byte*>(__builtin_frame_address(0));
   const std::byte* low = current->stack.load(std::memory_order_relaxed)->low;
   return here - low >= static_cast<std::ptrdiff_t>(core.config.stack_bytes);
 }
 
-// A claimed task that has not begun, as a call on the stack of the running one, which waits for it
-// anyway. It is the current task meanwhile: it may block, be signalled, be stolen, with all that is
-// below it on the stack. Returns the worker on which it ended.
+// Runs a claimed task that has not begun, as a call on the stack of the running task, its joiner.
+// Meanwhile the new task is the current task: it may block, be signalled and be stolen, together
+// with the joiner's frames below it. Returns the worker on which the new task ended.
 Worker* Worker::run_inline(Record* record) {
   Record* parent = current;
   record->stack.store(parent->stack.load(std::memory_order_relaxed), std::memory_order_relaxed);
@@ -115,7 +116,7 @@ Worker* Worker::run_inline(Record* record) {
   return worker;
 }
 
-// This worker, in a task that is not the one to be joined. Returns when that one has ended.
+// This worker, in a task. Returns when the task of `record` has ended.
 void Worker::join(Record* record) {
   if (record->joiner.ended()) return;
   if (may_run(record) && record->state.claim_ready()) {
@@ -127,7 +128,8 @@ void Worker::join(Record* record) {
       run_inline(record);
       return;
     }
-    // Nobody else may run it: straight there, and it comes straight back.
+    // This worker has claimed the task, so no other thread runs it or reads `joiner`: set() is
+    // enough. The worker switches to the task directly.
     record->joiner.set(reinterpret_cast<std::uintptr_t>(current));
     leave(After::blocked, with_stack(record));
   } else {
@@ -136,8 +138,9 @@ void Worker::join(Record* record) {
   while (!record->joiner.ended()) ult::wait();
 }
 
-// The newest task of this worker, if it is a child of the group that has not begun: run here.
-// False: there is no such task.
+// Runs this worker's newest task on the current stack, if it is a child of the group and has not
+// begun. True: the caller should try again. False: the newest task is no such child, or there is no
+// room on the stack.
 bool Worker::take_child(Group& group) {
   const std::uint32_t slot = fresh_.find_last();
   if (slot == kNoSlot) return false;
@@ -165,16 +168,16 @@ void wait(Group& group) noexcept {
   }
   const std::int64_t elsewhere = group.spawned - group.run_by_parent;
   group.spawned = group.run_by_parent = 0;
-  // Nothing counted and nothing to count: the children were all run here.
+  // The parent ran all children itself, so no child has changed `left`.
   if (elsewhere == 0) return;
-  // acq_rel: partner is the counting down in tell_group().
+  // acq_rel: pairs with the decrement in tell_group().
   if (group.left.fetch_add(elsewhere, std::memory_order_acq_rel) + elsewhere == 0) return;
   while (group.left.load(std::memory_order_acquire) != 0) ult::wait();
 }
 
 namespace {
 
-// An ordinary thread.
+// Called on an ordinary thread, or on a worker outside of tasks.
 void sleep_until_ended(Record* record) {
   Sleeper sleeper;
   if (!record->joiner.enlist(reinterpret_cast<std::uintptr_t>(&sleeper) | kSleeperBit)) return;
@@ -201,11 +204,11 @@ void detach(Record* record) noexcept {
   Worker::release(record, this_thread_worker());
 }
 
-// --- storage of a task's own -----------------------------------------------------------------
+// --- variables of a task ---------------------------------------------------------------------
 
 namespace {
 
-// Keys are given out once and stay. relaxed: a key is used after its Local exists.
+// Keys are never reused. relaxed: a program uses a key only after the Local's constructor returns.
 std::atomic<int> next_key{0};
 std::atomic<void (*)(void*)> destroyers[kLocalKeys];
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A worker without work of its own: it looks, it steals, it sleeps (doorbell.hpp).
+// A worker without tasks of its own: seeking, stealing, sleeping (doorbell.hpp).
 //
-// A thief goes through the words of its victim's sets from the oldest slot on, the end that the
-// victim comes to last. It copies a word and works it down; each task is claimed when its turn
-// comes, so nothing is hidden from others meanwhile. Signalled tasks are left to a victim that is
-// about to come to them itself: only one that has chosen nothing for a while loses them.
+// A thief searches the words of its victim's sets from slot 0 on. The victim itself comes to these
+// slots last. The thief copies a word and claims the tasks in it one by one. The other tasks of the
+// word stay visible to other workers meanwhile. A thief takes signalled tasks only from a victim
+// that has chosen no task for kPatienceNs.
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -18,7 +18,7 @@ constexpr std::chrono::microseconds kStopPoll{50};
 constexpr int kLooksPerSteal = 8;
 }  // namespace
 
-// The root: the next task, claimed. nullptr: the scheduler ends.
+// This worker, on the root. Returns the next task, claimed; nullptr: the scheduler ends.
 Record* Worker::find() {
   for (;;) {
     if (Record* record = choose()) return record;
@@ -31,8 +31,8 @@ Record* Worker::find() {
   }
 }
 
-// Without a word to `watch`, whose line all seekers write: who waits for a signal that is on its
-// way would pay for that.
+// Looks for a task for a short time without writing `watch`. All seekers write the cache line of
+// `watch`, and these writes would delay a worker whose signal is about to arrive.
 Record* Worker::look_quietly() {
   for (int look = 0; look < core.quiet_looks; ++look) {
     if (core.stealing && look % kLooksPerSteal == 0) {
@@ -59,7 +59,8 @@ Record* Worker::seek() {
     spin_pause();
   } while (ticks() - start < core.spin_ticks);
   if (!core.stealing) return record;
-  // The last seeker that leaves with work leaves nobody for what spawners have left to it.
+  // Spawners ring no bell while there is a seeker. The last seeker that leaves with a task rings a
+  // sleeper for their tasks.
   const bool last = watch.seekers.fetch_sub(1, std::memory_order_seq_cst) == 1;
   if (record != nullptr) {
     fruitless_ = false;
@@ -71,7 +72,7 @@ Record* Worker::seek() {
 void Worker::nap() {
   counts.slept.add();
   if (!core.stealing) {
-    // Nobody's help is wanted, so only its own signals ring.
+    // Without stealing, only the worker's own signals may wake it.
     return bell.rest(core.watch, Sleep::dozing, 0, [this] { return has_work(); });
   }
   if (fruitless_ || others_wait()) {
@@ -83,12 +84,12 @@ void Worker::nap() {
   fruitless_ = true;
 }
 
-// Tasks of its own. A stopping scheduler is work, too.
+// Whether this worker has a signalled task, or the scheduler stops.
 bool Worker::has_work() const {
   return has_signalled() || core.stopping.load(std::memory_order_seq_cst);
 }
 
-// Whether some other worker has a task that could be stolen now or soon.
+// Whether another worker has a ready or signalled task, which this worker could steal now or soon.
 bool Worker::has_prey() const {
   const auto ready = [](const Worker& victim, const OwnBits<Machine>& set) {
     for (std::uint32_t slot = set.first_from(0); slot != kNoSlot; slot = set.first_from(slot + 1)) {
@@ -111,7 +112,8 @@ bool Worker::others_wait() const {
   return false;
 }
 
-// While the scheduler stops: true when no worker has found anything at the same time.
+// Called while the scheduler stops. True: all workers are here at the same time and none has found
+// a task. False: this worker has found a task.
 bool Worker::all_done() {
   core.done.fetch_add(1, std::memory_order_seq_cst);
   while (core.done.load(std::memory_order_seq_cst) < core.workers.size()) {
@@ -145,7 +147,7 @@ Record* Worker::work_loot() {
   while (loot_.bits != 0) {
     const std::uint32_t slot = loot_.first_slot + lowest(loot_.bits);
     loot_.bits &= loot_.bits - 1;
-    // acquire: the record in a slot is published with release, by migrate() and record_at().
+    // acquire: pairs with the release in migrate() and record_at().
     Record* record = loot_.victim->slots_[slot].load(std::memory_order_acquire);
     if (record->state.claim_ready()) return record;
   }
@@ -178,7 +180,7 @@ Record* Worker::rob_signalled(Worker& victim) {
     return nullptr;
   }
   if (now - seen.ticks < core.patience_ticks) return nullptr;
-  // acquire: partner is the release in signal_own().
+  // acquire: pairs with the release in signal_own().
   Record* next = victim.next_.load(std::memory_order_acquire);
   if (next != nullptr && next->state.claim_ready()) return next;
   for (std::uint32_t slot = victim.signals_.first_from(0); slot != kNoSlot;

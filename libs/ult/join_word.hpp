@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who waits for the end of a task: one word, one exchange by the task and one by whoever joins it.
+// The word in which a task and its joiner meet. The task does one exchange, the joiner one
+// compare-and-swap.
 //
-//   the task, at its end             who joins
-//   --------------------             ---------
+//   the task, at its end             the joiner
+//   --------------------             ----------
 //   was = word.exchange(ended)       if word is not ended:
-//   if was names somebody:             if word.cas(nobody, me) succeeds:
-//     wake that one                      block until word is ended
+//   if was is a joiner's name:         if word.cas(nobody, me) succeeds:
+//     wake the joiner                    block until word is ended
 //
-// Either the exchange finds the name, or the compare-and-swap finds `ended`. Each is released by
-// one side and acquired by the other: the joiner sees what the task wrote.
+// Either the exchange finds the joiner's name, or the compare-and-swap finds `ended`. Both are
+// acquire and release, so the joiner sees everything that the task wrote.
 #pragma once
 
 #include <atomic>
@@ -19,17 +20,19 @@ namespace mh::ult {
 template <class A>
 class JoinWord {
  public:
-  // Others are names: addresses, or addresses with their lowest bit set.
+  // All other values are names of joiners: addresses, or addresses with the lowest bit set.
   static constexpr std::uintptr_t kNobody = 0;
   static constexpr std::uintptr_t kEnded = 2;
   static constexpr std::uintptr_t kDetached = 4;
 
-  // Before the task is published; also to name somebody before anyone can run the task.
+  // Call while no other thread can run the task: before it is published, or after claiming it.
+  // relaxed: publishing or running the task orders the store.
   void set(std::uintptr_t name) { word_.store(name, std::memory_order_relaxed); }
-  // The task. Who waits: kNobody, kDetached or a name. The record belongs to that one afterwards.
+  // The task, at its end. Returns kNobody, kDetached or the joiner's name. Unless the task is
+  // detached, the record then belongs to its joiner.
   std::uintptr_t end() { return word_.exchange(kEnded, std::memory_order_acq_rel); }
   [[nodiscard]] bool ended() const { return word_.load(std::memory_order_acquire) == kEnded; }
-  // Who joins. False: the task has ended.
+  // The joiner. False: the task has ended.
   bool enlist(std::uintptr_t name) {
     std::uintptr_t nobody = kNobody;
     return word_.compare_exchange_strong(nobody, name, std::memory_order_acq_rel,

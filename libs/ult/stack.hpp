@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stacks of tasks: mapped in slabs, each with a guard page below it, kept in pools, never given
-// back before the scheduler ends.
+// Stacks of tasks. The depot maps stacks in slabs of kBatch, with a guard page below each stack.
+// The stacks stay mapped until the scheduler ends.
 //
 //   low                                          Stack
 //   | guard page | usable bytes ............... | header |
 //
-// A worker has a pool of its own (StackPool, its thread only) over one depot for all (StackDepot).
-// A task gets a stack when it first runs, not when it is spawned.
+// Each worker has a StackPool, which only its thread uses. All workers share one StackDepot, which
+// refills the pools. A task gets a stack when it first runs, not when it is spawned.
 //
-// Limits: an address space has a limited number of mappings (vm.max_map_count, 65,530 by default)
-// and a guard page costs two. The stacks of a process take at most half of them; further stacks
-// have no guard page, and the depot counts those.
+// Limits: Linux bounds the number of mappings of a process (vm.max_map_count, 65,530 by default). A
+// guard page costs two mappings. The stacks of a process use at most half of the mappings. Further
+// stacks have no guard page; the depot counts them.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@
 namespace mh::ult {
 
 struct Stack {
-  Stack* next = nullptr;  // in a pool
+  Stack* next = nullptr;  // the next free stack of a list
   std::byte* low = nullptr;
   Fibre fibre;
 
@@ -34,13 +34,13 @@ struct Stack {
 
 class StackDepot {
  public:
-  // `bytes` usable in each, before rounding up to pages.
+  // `bytes`: the usable size of each stack, before rounding up to pages.
   StackDepot(std::size_t bytes, bool guarded);
   ~StackDepot();
   StackDepot(const StackDepot&) = delete;
   StackDepot& operator=(const StackDepot&) = delete;
 
-  // Any thread. A list of up to kBatch stacks; nullptr when the system has no memory left.
+  // Any thread. Returns a list of kBatch stacks; nullptr: the system has no memory left.
   Stack* take();
   void put(Stack* list);
 
@@ -59,11 +59,11 @@ class StackDepot {
   std::size_t page_;
   std::size_t stride_;  // from one guard page to the next
   bool guarded_;
-  std::mutex mutex_;  // of the three below
+  std::mutex mutex_;  // guards lists_, slabs_ and guards_
   std::vector<Stack*> lists_;
   std::vector<std::byte*> slabs_;
   long guards_ = 0;
-  // relaxed: counters.
+  // relaxed: counters for Counters::stacks and Counters::unguarded.
   std::atomic<std::uint64_t> mapped_{0};
   std::atomic<std::uint64_t> unguarded_{0};
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The state of a task: who may run it, and the one signal that is kept.
+// The state of a task: the right to run it, and one pending signal.
 //
 //            claim                block()
 //   ready ----------> running ---------------> blocked
@@ -10,23 +10,23 @@
 //     |                    +---+ consume()       | nudge()
 //     +------------------------------------------+
 //
-// A bit of a BitSet only says "look at this task". What decides is one compare-and-swap here:
-// whoever moves the word to `running` runs the task, nobody else does. So owner, thieves and
-// signallers may all hold bits for the same task, old and new, and it still runs once.
+// A bit of a BitSet only says "look at this task". One compare-and-swap on the state decides: the
+// worker that moves the word to `running` runs the task. Owner, thieves and signallers may all hold
+// bits of the same task, stale or new; still only one worker runs the task at a time.
 //
-// The stolen task that is signalled while it runs: the finder of its bit moves running to
-// signalled and drops the bit; block() finds that and leaves the task ready. So no signal is lost
-// between the last look at a condition and the moment at which the task is really off its stack.
+// A stolen task may get a signal while it runs. The worker that finds its bit moves the state from
+// running to signalled and drops the bit. block() then fails and leaves the task ready. So no
+// signal is lost between the task's last test of its condition and the switch off its stack.
 //
-// Every transition is a read-modify-write with release and acquire, also one that changes nothing:
-// what a signaller wrote before its signal is seen by the task when it runs next.
+// Every transition is a read-modify-write with acquire and release, even if the state stays the
+// same. In its next run, the task sees everything that the signaller wrote before the signal.
 //
-// Where nobody steals, the worker that is a task's home is the only one to touch its state; then
-// (alone) the same transitions are plain loads and stores.
+// Without stealing (`alone`), only the worker that is the task's home touches the state. All
+// transitions are then plain loads and stores.
 //
-// A signal is used up by the next run of its task, whatever the task ran for. Two signals before
-// that are one. So a task may wake without a signal meant for that wait: conditions are checked in
-// a loop.
+// The next run of a task uses up its signal, whatever the reason for that run. Two signals before
+// that run count as one. A task may therefore wake without a signal meant for its current wait, and
+// must test its condition in a loop.
 #pragma once
 
 #include <atomic>
@@ -36,26 +36,29 @@ namespace mh::ult {
 
 enum class Phase : std::uint32_t {
   free,       // no task; a signal is dropped
-  ready,      // may be run by whoever claims it
-  running,    // runs, or is on its way off its stack
-  signalled,  // the same, and must be run once more
+  ready,      // any worker that claims the task may run it
+  running,    // runs, or is leaving its stack
+  signalled,  // like running, and must run once more
   blocked,    // off its stack, waits for a signal
 };
 
 template <class A>
 class State {
  public:
-  // `alone`: nobody steals. Fixed for life, because who holds an old bit may read it at any time.
+  // `alone`: the scheduler has stealing off. Fixed, because a worker with a stale bit of the task
+  // may read it at any time.
   explicit State(bool alone = false) : alone_(alone) {}
 
-  // Whoever found a bit in an OwnBits: such bits may be old, so a blocked task stays so.
+  // For a worker that found the task's bit in an OwnBits. True: the caller runs the task. Such bits
+  // may be stale, so a blocked task stays blocked.
   bool claim_ready() {
     return word_.load(std::memory_order_relaxed) == Phase::ready &&
            move(Phase::ready, Phase::running);
   }
 
-  // Whoever took a bit out of `signals`: the bit is a signal (or a first run). True: the caller
-  // runs the task. False: it runs already and now knows of the signal, or it is no more.
+  // For a worker that took the task's bit out of `signals`: the bit is a signal or a first run.
+  // True: the caller runs the task. False: the task runs already and now has the signal, or the
+  // slot has no task.
   bool claim_signalled() {
     for (;;) {
       const Phase now = word_.load(std::memory_order_relaxed);
@@ -74,8 +77,8 @@ class State {
     }
   }
 
-  // A signaller on the task's own worker, instead of a bit. True: it was blocked and is ready now;
-  // the caller publishes it.
+  // For a signaller on the task's home worker, instead of setting a bit. True: the task was blocked
+  // and is ready now; the caller publishes the task.
   bool nudge() {
     for (;;) {
       const Phase now = word_.load(std::memory_order_relaxed);
@@ -96,22 +99,24 @@ class State {
     }
   }
 
-  // Whoever ended what the task waits for: run it at once. False: it is not off its stack yet.
+  // For the worker on which the awaited task ended. True: the caller runs this task at once. False:
+  // this task is not blocked, for example still on its stack.
   bool resume() {
     return word_.load(std::memory_order_relaxed) == Phase::blocked &&
            move(Phase::blocked, Phase::running);
   }
 
-  // The worker that the task ran on, once the task is off its stack. False: there was a signal; the
-  // task is ready and the caller publishes it.
+  // For the worker that ran the task, once the task is off its stack. True: the task is blocked.
+  // False: the task had a signal and is ready; the caller publishes the task.
   bool block() {
     if (move(Phase::running, Phase::blocked)) return true;
     make_ready();
     return false;
   }
 
-  // Its maker, or the worker that it ran on once it is off its stack. The caller publishes it. An
-  // exchange, because a finder's move to `signalled` must be read, not overwritten.
+  // For the worker that claimed or ran the task, while the task is off its stack. The caller
+  // publishes the task. The exchange reads a concurrent move to `signalled`, and so acquires what
+  // that signaller wrote.
   void make_ready() {
     if (alone_) {
       word_.store(Phase::ready, std::memory_order_release);
@@ -119,19 +124,19 @@ class State {
       word_.exchange(Phase::ready, std::memory_order_acq_rel);
     }
   }
-  // Its maker, before anyone else knows of it.
+  // For the spawner, before any other thread knows the task.
   void start_ready() { word_.store(Phase::ready, std::memory_order_release); }
 
-  // The task itself: true if there was a signal, which is used up.
+  // For the running task. True: the task had a signal, which is now used up.
   bool consume() {
     return word_.load(std::memory_order_relaxed) == Phase::signalled &&
            move(Phase::signalled, Phase::running);
   }
 
-  // The task itself, at its end.
+  // For the worker that runs the task, at the task's end.
   void end() { word_.store(Phase::free, std::memory_order_release); }
 
-  // For looking only.
+  // A snapshot. relaxed: the caller must claim the task before it relies on the state.
   [[nodiscard]] Phase phase() const { return word_.load(std::memory_order_relaxed); }
 
  private:
@@ -149,10 +154,10 @@ class State {
   const bool alone_;
 };
 
-// A signal to a task that may migrate meanwhile. `send(place)` sets the task's bit in that place, a
-// read-modify-write. Then the location is read again: a migration writes it, and the task looks at
-// its condition after that. So either the new location is seen here, and gets a bit as well, or the
-// task sees the condition.
+// Signals a task that may migrate meanwhile. `send(location)` sets the task's bit at that location
+// with a read-modify-write. Then this function reads the location again. A migration writes the
+// location, and the task tests its condition after the migration. Either this function sees the new
+// location and sends there as well, or the task sees the condition.
 template <class Location, class Send>
 void send_signal(const Location& location, Send send) {
   auto at = location.load(std::memory_order_seq_cst);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// From one context to another, and what happens to the one that was left.
+// The switch from one context to another, and the work on the context that was left.
 //
-// A context cannot be published while something still runs on its stack. So the one that leaves
-// writes down what is to become of it (After), and the one that arrives does it.
+// No worker may resume a context while its stack is still in use. So the leaving context records
+// its next state in `after_`, and the arriving context carries that out.
 #include <boost/context/detail/fcontext.hpp>
 #include <cstring>
 
@@ -14,13 +14,16 @@ namespace context = boost::context::detail;
 
 namespace {
 
-// context::jump_fcontext(), and the processor's stack of return addresses in step with ours again.
+// Calls context::jump_fcontext() and keeps the processor's return-address predictions right.
 //
-// The processor predicts where a `ret` goes from the calls it has seen. jump_fcontext() is called
-// and comes back by a jump, so one entry stays on that stack, and every `ret` after the switch
-// would be mispredicted. The entry left is the address right behind the call. So, once: a `ret` to
-// just there, which is predicted right and takes the entry off. `left` is in a register that the
-// switch restores. (This file is compiled without a red zone.) 29 -> 13 ns for a yield.
+// The processor predicts the target of a `ret` from a stack of the calls it has seen.
+// jump_fcontext() is called but comes back by a jump, so one entry stays on that stack. Every `ret`
+// after the switch would then be mispredicted. The entry that stays is the address right behind the
+// call. A single `ret` to that address is predicted right and removes the entry.
+//
+// `left` counts the remaining rounds, in rbx, which the switch restores. The `push` needs a stack
+// without a red zone, so this file is compiled with -mno-red-zone. The `ret` shortens a yield from
+// 29 ns to 13 ns.
 [[gnu::always_inline]] inline context::transfer_t jump(context::fcontext_t to, void* data) {
 #if !defined(__CET__)
   std::uint64_t left = 1;
@@ -57,7 +60,7 @@ struct Entry {
 Worker* Worker::leave(After after, Record* next) {
   counts.switches.add();
   const bool ends = after == After::ended;
-  Record* from = current;  // meaningless at the end of a task: the record may be another one's
+  Record* from = current;  // meaningless at the end of a task: the record may have a new task
   Fibre& here = ends              ? dead_stack_->fibre
                 : from == nullptr ? root_fibre_
                                   : from->stack.load(std::memory_order_relaxed)->fibre;
@@ -78,7 +81,8 @@ Worker* Worker::leave(After after, Record* next) {
   return worker;
 }
 
-// This worker, on the new stack; `from` is the context that was left.
+// This worker, on the new stack. `from` is the context that was left. `first`: the new context has
+// just begun.
 inline void Worker::arrive(void* from, bool first) {
   Fibre& here =
       current == nullptr ? root_fibre_ : current->stack.load(std::memory_order_relaxed)->fibre;
@@ -105,7 +109,7 @@ inline void Worker::arrive(void* from, bool first) {
   }
 }
 
-// This worker: sets the bit of a task that ran and is ready.
+// This worker. Publishes a task that ran and is ready: sets the task's bit at its home.
 void Worker::show(Record* record) {
   const Location at = record->location.load(std::memory_order_relaxed);
   if (at.worker != id) return core.workers[at.worker]->signal(at.slot, this);
@@ -113,9 +117,12 @@ void Worker::show(Record* record) {
   announce();
 }
 
-// This worker: a thief, or it would be the task's home. The task is off its stack and nobody may
-// run it. A signaller that read the old location looks again after it has set the bit (signal());
-// one that does not see the new one has set its condition before the task looks at it next.
+// This worker, a thief. Makes this worker the home of the task, if it has a free slot. The task is
+// off its stack, and no worker can claim it.
+//
+// A signaller that read the old location reads the location again after it has set the bit
+// (send_signal()). A signaller that does not see the new location has set its condition before the
+// task tests it next.
 void Worker::migrate(Record* record) {
   if (!core.stealing) return;
   const std::uint32_t slot = take_slot(0);
@@ -127,7 +134,7 @@ void Worker::migrate(Record* record) {
   slots_[slot].store(record, std::memory_order_release);
   record->location.store({id, slot}, std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  // The task runs once more in any case: that is what the signal wanted.
+  // The caller makes the task ready, so the task runs again and needs no bit at its old home.
   if (home.signals_.has(old.slot)) home.signals_.take(old.slot);
   home.free_shared_.set(old.slot);
   counts.migrated.add();
@@ -147,7 +154,8 @@ Record* Worker::with_stack(Record* next) {
   return next;
 }
 
-// The life of a stack, from when a task first gets it until no task needs it at once.
+// The first function on a task's stack: runs the task. When a task ends and the next task has not
+// begun, the next task gets the same stack. Otherwise the stack goes back to the pool.
 void Worker::enter(void* from, Worker* worker) {
   worker->arrive(from, true);
   for (;;) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The slow halves of manyhands/ult/sync.hpp.
+// The slow paths of manyhands/ult/sync.hpp: queueing, sleeping, waking.
 #include "manyhands/ult/sync.hpp"
 
 #include <sched.h>
@@ -12,7 +12,7 @@
 namespace mh::ult {
 namespace detail {
 namespace {
-constexpr unsigned kSpins = 64;  // looks before the core is given up; about a microsecond
+constexpr unsigned kSpins = 64;  // polls before sched_yield(); about a microsecond
 }
 
 void back_off(unsigned turn) noexcept {
@@ -58,8 +58,8 @@ void Mutex::lock_queued() noexcept {
   detail::Waiting me{.task = detail::self()};
   {
     const std::lock_guard guard(guard_);
-    // Says that there is a queue. Free in the meantime: then the lock is ours, and unlock() finds
-    // an empty queue.
+    // kAwaited makes unlock() look at the queue. If the lock was free, the caller now holds it, and
+    // its unlock() may find an empty queue.
     if (word_.exchange(kAwaited, std::memory_order_acquire) == kFree) return;
     queue_.push(&me);
   }
@@ -73,7 +73,8 @@ void Mutex::hand_over() noexcept {
     next = queue_.pop();
     if (queue_.empty()) word_.store(next == nullptr ? kFree : kHeld, std::memory_order_release);
   }
-  // The release and acquire of `woken` take the place of the lock word's.
+  // The next holder does not touch the lock word. The release and acquire of `woken` order what the
+  // lock protects.
   if (next != nullptr) detail::wake(next);
 }
 

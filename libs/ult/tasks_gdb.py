@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Light tasks in gdb: `source tasks_gdb.py`, then
 
-    ult tasks           every task: worker, slot, state, name, where it stands
-    ult backtrace       the same with all frames of each task that is not running
-    ult backtrace W S   of the task in slot S of worker W
+    ult tasks           worker, slot, name and state of every task
+    ult backtrace       the same, and all frames of each task that is not running
+    ult backtrace W S   the same for the task in slot S of worker W
 
-Works in a live process and on a core file, with and without debug information (x86-64). A running
-task stands on the stack of its thread: `thread apply all backtrace` shows it, and below it the task
-that joined it, where that one runs it on its own stack.
+The script works in a live process and on a core file, with and without debug information (x86-64).
+`thread apply all backtrace` shows a running task. If the task runs on the stack of its joiner,
+the joiner's frames follow.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from gdb.unwinder import Unwinder
 
 STATES = ("free", "ready", "running", "signalled", "blocked")
 RUNNING = (2, 3)
-# Where Boost.Context's jump_fcontext() for x86-64 keeps what a context needs.
+# Offsets, in bytes, at which Boost.Context's jump_fcontext() for x86-64 saves the registers.
 SAVED = {"r12": 0x08, "r13": 0x10, "r14": 0x18, "r15": 0x20, "rbx": 0x28, "rbp": 0x30, "rip": 0x38}
-ABOVE = 0x40  # the stack pointer once it is restored
+ABOVE = 0x40  # offset of the restored stack pointer, in bytes
 
 
 class Task(NamedTuple):
@@ -32,7 +32,7 @@ class Task(NamedTuple):
     slot: int
     state: int
     name: str
-    context: int  # 0: not begun, or running
+    context: int  # address of the saved context; 0: not begun, or running
 
 
 def words(address: int, form: str) -> tuple[Any, ...]:
@@ -80,7 +80,7 @@ def task(worker: str, number: int, slot: int, record: int, layout: list[int]) ->
 
 
 class TaskUnwinder(Unwinder):
-    """Puts a task's saved registers under the newest frame, while `context` is set."""
+    """Makes a task's saved registers the caller of the newest frame, while `context` is set."""
 
     def __init__(self) -> None:
         super().__init__("manyhands-ult")
@@ -91,7 +91,8 @@ class TaskUnwinder(Unwinder):
         sp, pc = frame.read_register("rsp"), frame.read_register("rip")
         if self.context == 0 or int(sp) != self.newest:
             return None
-        # As if the newest frame lay on the task's stack: gdb wants callers at higher addresses.
+        # The frame id pretends that the newest frame lies on the task's stack, because gdb wants
+        # callers at higher addresses.
         info = frame.create_unwind_info(FrameId(gdb.Value(self.context).cast(sp.type), pc))
         for register, offset in SAVED.items():
             (value,) = words(self.context + offset, "<Q")
@@ -110,7 +111,7 @@ gdb.unwinder.register_unwinder(None, UNWINDER, replace=True)
 
 
 def frames(one: Task) -> list[str]:
-    """The lines of gdb's own backtrace, without the frame that the unwinder started from."""
+    """Return the lines of gdb's backtrace without the frame from which the unwinder started."""
     UNWINDER.newest = int(gdb.newest_frame().read_register("rsp"))
     UNWINDER.context = one.context
     gdb.invalidate_cached_frames()

@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The data of the scheduler: what a task, a worker and a scheduler are made of.
+// The data structures of schedulers, workers and tasks.
 //
 //   Core      one scheduler: its workers, the watch over sleepers, the depot of stacks
 //   Worker    one thread; its sets of bits; the table from slots to records
 //   Record    one task, 256 bytes
-//   slot      a number below Config::tasks_per_worker: the place of a task in its home's bit sets
+//   slot      a number below Config::tasks_per_worker: a task's index in its home's bit sets
 //   home      the worker that a task's slot belongs to
-//   location  home and slot, in one word, because a task that migrates changes both at once
+//   location  home and slot, in one word, because a migration changes both at once
 //
 // Sets of a worker (one bit for each slot):
 //
-//   fresh        written by the worker   tasks it spawned that nobody has begun
-//   started      written by the worker   tasks that ran and are ready again (yield)
-//   signals      written by anyone       tasks that were signalled, or spawned here by others
-//   free_own     written by the worker   free slots that only the worker gives out
-//   free_shared  written by anyone       free slots
+//   fresh        written by the worker    tasks that the worker spawned and that have not begun
+//   started      written by the worker    tasks that ran and are ready again (yield)
+//   signals      written by any thread    tasks with a signal, or spawned here by other threads
+//   free_own     written by the worker    free slots that only the worker gives out
+//   free_shared  written by any thread    free slots
 //
 // Invariants:
-//   * A ready task has its bit in at least one of fresh, started and signals of its home, except
-//     while the one who made it ready is about to set the bit.
-//   * A bit in any of these three says "look": the task in that slot may be running, ended, or
-//     another one. State decides (state.hpp).
-//   * The table of slots is a permutation: each slot has one record and each record one slot. A
-//     migration swaps the records of two slots. Records are never given back before the scheduler
-//     ends, so a pointer to one is always good to look at.
-//   * At rest, each slot is used by a task or has its bit in exactly one of free_own, free_shared.
+//   * A ready task has its bit in at least one of fresh, started and signals of its home. There are
+//     two exceptions: a thread has made the task ready and is about to set the bit, or the task is
+//     in Worker::next_.
+//   * A bit in fresh, started or signals only says "look": the task in that slot may be running or
+//     ended, or the slot may have another task. The task's state decides (state.hpp).
+//   * The table of slots is a permutation: each slot has one record, and each record has one slot.
+//     A migration swaps the records of two slots. Records stay allocated until the scheduler ends,
+//     so a pointer to a record is always safe to read.
+//   * At rest, each slot has a task, or has its bit in exactly one of free_own and free_shared.
 #pragma once
 
 #include <pthread.h>
@@ -56,7 +57,8 @@ class Worker;
 
 inline constexpr int kLocalKeys = 64;
 
-// What the C++ run time keeps for each thread about exceptions in flight; each task has its own.
+// A copy of the C++ runtime's per-thread data about exceptions in flight (__cxa_get_globals()).
+// Each task has its own copy; a switch exchanges the copies.
 struct Exceptions {
   void* caught = nullptr;
   std::uintptr_t uncaught = 0;
@@ -69,10 +71,10 @@ struct alignas(8) Location {
 };
 static_assert(std::atomic<Location>::is_always_lock_free);
 
-// Names in Record::joiner: a Record, or a Sleeper with this bit.
+// A joiner's name in Record::joiner is the address of a Record, or of a Sleeper with this bit set.
 inline constexpr std::uintptr_t kSleeperBit = 1;
 
-// An ordinary thread that joins.
+// An ordinary thread that joins a task sleeps on this word.
 struct Sleeper {
   Machine::Atomic<std::uint32_t> ended{0};
 };
@@ -80,33 +82,35 @@ struct Sleeper {
 struct alignas(kCacheLine) Record {
   Record(Core* owner, bool alone) : state(alone), core(owner) {}
 
-  // Who runs it. `state` is moved by anyone; the rest belongs to the worker that runs the task.
+  // Any thread may move `state`. The other fields belong to the worker that runs the task.
   State<Machine> state;
-  bool borrows = false;                // runs on the stack of the task that joined it
-  Code refused = Code::ok;             // why it never ran
-  void* context = nullptr;             // where to jump to; off its stack only
-  std::atomic<Stack*> stack{nullptr};  // none: not begun. relaxed: claiming the state orders it
+  bool borrows = false;                // the task runs on its joiner's stack
+  Code refused = Code::ok;             // full: the task never ran, no stack could be mapped
+  void* context = nullptr;             // saved context; valid while the task is off its stack
+  std::atomic<Stack*> stack{nullptr};  // nullptr: not begun. relaxed: claiming the state orders it
   Exceptions exceptions;
-  void** locals = nullptr;  // kLocalKeys values, made when the first is asked for
+  void** locals = nullptr;  // kLocalKeys values, allocated at the first use
   Group* group = nullptr;
 
-  // Read by those who signal and join; written when the task is made, when it migrates, and once
-  // by whoever joins. seq_cst on location: partner is the other access of signal() and migrate().
+  // Signallers and joiners read these fields. The spawner writes them, a migration writes
+  // `location`, and the joiner writes `joiner` once. seq_cst on location: the store in migrate()
+  // pairs with the loads in send_signal().
   alignas(kCacheLine) std::atomic<Location> location{Location{0, 0}};
   JoinWord<Machine> joiner;
-  Core* const core;  // fixed for life: a late signaller reads it at any time
+  Core* const core;  // fixed, because a late signaller may read it at any time
   const char* name = nullptr;
   Body body = nullptr;
-  std::exception_ptr thrown;  // published by joiner, or by Group::left
+  std::exception_ptr thrown;  // published by the exchange of `joiner`, or through Group::left
 
   alignas(kCacheLine) std::byte storage[kStorage];
 };
 static_assert(sizeof(Record) == 256);
 
-// What the next context does for the one that was left, once nothing runs on its stack any more.
+// The next state of a context that a worker leaves. The arriving context carries out the change,
+// because only then is the left stack unused.
 enum class After : std::uint8_t { left_root, yielded, blocked, ended };
 
-// Counts of one worker: written by it, read by anyone.
+// A counter that one worker writes and any thread reads.
 class Count {
  public:
   void add() { value_.store(get() + 1, std::memory_order_relaxed); }
@@ -120,7 +124,7 @@ struct Counts {
   Count spawned, finished, inlined, switches, stolen, migrated, refused, slept;
 };
 
-// Zeroed words for a set, on cache lines of their own.
+// Zeroed words for a set, aligned to a cache line.
 class BitMemory {
  public:
   using Word = Machine::Atomic<std::uint64_t>;
@@ -135,7 +139,7 @@ class BitMemory {
   std::unique_ptr<Word[], Free> words_;
 };
 
-// Records of one worker, in memory that is used as it is touched.
+// The memory for the records of one worker. Linux allocates a page at the first touch.
 class RecordMemory {
  public:
   explicit RecordMemory(std::uint32_t slots);
@@ -150,15 +154,16 @@ class RecordMemory {
   Record* records_ = nullptr;
 };
 
-// A word of somebody's set that a thief works down. Nothing in it is reserved: each task in it is
-// claimed when the thief comes to it.
+// A thief's copy of one word of its victim's set. The copy reserves nothing: the thief claims each
+// task when it comes to the task's bit.
 struct Loot {
   Worker* victim = nullptr;
   std::uint32_t first_slot = 0;
   std::uint64_t bits = 0;
 };
 
-// What a thief last saw of a victim whose signals wait: they are its own unless it is stuck.
+// A thief's last observation of a victim with signalled tasks. The thief leaves these tasks to the
+// victim while the victim's `turns` still changes.
 struct Seen {
   std::uint64_t turns = 0;
   std::uint64_t ticks = 0;
@@ -172,32 +177,33 @@ class Core {
   Core& operator=(const Core&) = delete;
 
   [[nodiscard]] Status launch();
-  // Returns when nothing is ready any more and the threads have ended. May be called twice.
+  // Returns when no task is ready and all threads have ended. May be called twice.
   void stop();
-  // After stop(): tasks that were never woken.
+  // Counts the tasks that still wait for a signal. Call after stop().
   [[nodiscard]] std::uint64_t abandoned() const;
-  // Some task may be taken by a thief, and nobody looks: wakes one.
+  // Wakes one sleeping worker, if there is any, to steal a task that worker `from` has published.
   void ring_a_sleeper(std::uint32_t from);
 
   // Fixed at start.
   const Config config;
   const std::uint32_t count;
   const Shape shape;
-  const bool oversubscribed;  // more workers than cores: nobody spins
-  const bool stealing;        // config.steal, and there are two
-  const int quiet_looks;      // see Worker::look_quietly()
+  const bool oversubscribed;  // more workers than cores: idle workers do not spin
+  const bool stealing;        // config.steal, and at least two workers
+  const int quiet_looks;      // polls of Worker::look_quietly()
   const std::uint64_t spin_ticks;
   const std::uint64_t patience_ticks;
   StackDepot depot;
   std::vector<std::unique_ptr<Worker>> workers;
   std::optional<DebugEntry> debug;
 
-  // Shared by all in the work loop.
+  // All workers and spawners use these fields.
   Watch<Machine> watch;
-  // relaxed: a number to spread spawns by.
+  // relaxed: the counter only spreads spawns over the workers.
   std::atomic<std::uint32_t> next_worker{0};
-  std::atomic<std::uint64_t> refused{0};  // spawns from outside
-  // Set once by finish(); each worker that finds nothing then counts itself. seq_cst, rarely used.
+  std::atomic<std::uint64_t> refused{0};  // spawns by draft_anywhere() that found no slot
+  // stop() sets `stopping`; each worker that then finds no task adds itself to `done`. seq_cst,
+  // because these words are rarely used.
   std::atomic<bool> stopping{false};
   std::atomic<std::uint32_t> done{0};
 };

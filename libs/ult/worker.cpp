@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a task asks of its worker: new tasks, yield, wait and signal; and the giving out of slots.
+// The operations of a task on its worker: spawn, yield, wait and signal. The allocation of slots.
 #include "ult/worker.hpp"
 
 #include <cxxabi.h>
@@ -40,7 +40,7 @@ Worker::Worker(Core& owner, std::uint32_t number)
   for (std::uint32_t slot = 0; slot < owner.shape.slots; ++slot) free_shared_.set(slot);
 }
 
-// The thread's whole life, on the root.
+// The main function of the worker's thread. Runs on the root.
 void Worker::live() {
   thread_worker = this;
   exceptions_ = abi::__cxa_get_globals();
@@ -53,8 +53,8 @@ void Worker::live() {
 
 // --- slots and records ------------------------------------------------------------------------
 
-// This worker: a free slot from `after` on if there is one, so that a child comes after its parent;
-// kNoSlot.
+// This worker. Takes a free slot, the first one from `after` on if there is any: a child's slot
+// then follows its parent's. kNoSlot: no slot is free.
 std::uint32_t Worker::take_slot(std::uint32_t after) {
   if (free_count_ == 0 && !find_free_slots(after)) [[unlikely]]
     return kNoSlot;
@@ -64,20 +64,21 @@ std::uint32_t Worker::take_slot(std::uint32_t after) {
   return slot;
 }
 
-// This worker has given out all that only it gives out: it takes a word of those that all may take.
+// This worker, when free_own_ is empty. Moves one word of free slots from free_shared_ to
+// free_own_. False: free_shared_ is empty, too.
 [[gnu::noinline]] bool Worker::find_free_slots(std::uint32_t after) {
   for (;;) {
     const std::uint32_t found = free_shared_.find(after);
     if (found == kNoSlot) return false;
     const std::uint64_t word = free_shared_.take_word(found / kWordBits);
-    if (word == 0) continue;  // somebody else was quicker
+    if (word == 0) continue;  // another thread took the slots first
     free_own_.set_word(found / kWordBits, word);
     free_count_ = static_cast<std::uint32_t>(std::popcount(word));
     return true;
   }
 }
 
-// The record in a slot that the caller has taken. The first time a slot is used it gets the record
+// Returns the record of a slot that the caller has taken. At its first use, a slot gets the record
 // of the same number.
 Record* Worker::record_at(std::uint32_t slot) {
   Record* record = slots_[slot].load(std::memory_order_acquire);
@@ -99,7 +100,7 @@ Record* Worker::prepare(std::uint32_t slot) {
   return record;
 }
 
-// This worker, in a task.
+// This worker, in a task. Takes a slot and prepares its record; nullptr: no slot is free.
 Record* Worker::draft() {
   const Location parent = current->location.load(std::memory_order_relaxed);
   const std::uint32_t slot = take_slot(parent.worker == id ? parent.slot + 1 : 0);
@@ -111,7 +112,8 @@ Record* Worker::draft() {
   return prepare(slot);
 }
 
-// Any thread. Slots that the worker keeps for itself, at most an eighth of all, are not found.
+// Any thread. Takes a slot of this worker and prepares its record; nullptr: no slot is free. The
+// slots in free_own_, at most an eighth of all slots, do not count as free here.
 Record* Worker::draft_shared() {
   for (;;) {
     const std::uint32_t slot = free_shared_.first_from(0);
@@ -147,7 +149,7 @@ void Worker::publish_shared(Record* record, std::uint32_t slot, const Worker* ca
   signal(slot, caller);
 }
 
-// After something has been published that a thief could take.
+// Call after publishing a task that a thief may take. Wakes a thief if none is awake.
 void Worker::announce() {
   if (core.watch.wants_thief()) [[unlikely]]
     core.ring_a_sleeper(id);
@@ -159,8 +161,8 @@ void Worker::signal(std::uint32_t slot, const Worker* caller) {
   announce();
 }
 
-// This worker: the same for a task of its own, without an atomic on the shared set. The location is
-// read again, because the task may have moved before its state was changed.
+// This worker. Signals a task of its own without an atomic operation on the shared set. The task
+// may have migrated before nudge() changed its state, so this function reads the location again.
 void Worker::signal_own(Record* record, Location location) {
   if (!record->state.nudge()) return;
   const Location now = record->location.load(std::memory_order_seq_cst);
@@ -187,7 +189,7 @@ void signal(Record* record) noexcept {
   });
 }
 
-// --- giving way -------------------------------------------------------------------------------
+// --- yield and wait ---------------------------------------------------------------------------
 
 void Worker::yield() {
   if (Record* next = with_stack(choose())) {

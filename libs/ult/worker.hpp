@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One worker: chooses what to run next, switches to it, steals, sleeps.
+// A worker chooses its next task, switches to the task, steals and sleeps.
 //
-// Order of choice: signalled tasks (the one that the worker itself signalled first), then spawned
-// ones (newest first, or oldest), then those that yielded. Every kFairTurns-th choice takes the
-// three in turn instead, each around its slots, so that no ready task waits for ever. A task that
-// gives up its stack makes the choice itself and jumps straight to the next one; only a worker
-// without work returns to the stack of its thread (the *root*).
+// The order of choice: first signalled tasks, then fresh tasks, then tasks that yielded. A task
+// that the worker itself signalled comes before the other signalled tasks. Config::order decides
+// among fresh tasks. Every kFairTurns-th choice takes the next one of the three sets in turn and
+// goes around its slots, so no ready task waits forever.
 //
-// Functions say who calls them: "this worker" is the thread itself, on the root or in a task.
+// A task that leaves its stack chooses the next task itself and jumps straight to that task. Only a
+// worker without tasks returns to the stack of its thread (the *root*).
+//
+// In comments about a function's callers, "this worker" means the worker's own thread, on the root
+// or in a task.
 #pragma once
 
 #include "ult/types.hpp"
@@ -15,7 +18,7 @@
 namespace mh::ult::detail {
 
 inline constexpr std::uint64_t kFairTurns = 64;
-// A victim that has chosen nothing for so long is taken to be busy with one long task.
+// A victim that has chosen no task for this time counts as busy with one long task.
 inline constexpr double kPatienceNs = 2000;
 
 class alignas(kCacheLine) Worker {
@@ -25,11 +28,11 @@ class alignas(kCacheLine) Worker {
   Worker& operator=(const Worker&) = delete;
 
   [[nodiscard]] bool ok() const { return records_.ok(); }
-  // The thread's whole life.
+  // The main function of the worker's thread.
   void live();
 
   // --- this worker, in a task ---
-  // A record for a new task, with a slot of this worker; nullptr: none free.
+  // Returns a record for a new task, with a slot of this worker; nullptr: no slot is free.
   Record* draft();
   void publish(Record* record, std::uint32_t slot);
   void yield();
@@ -40,21 +43,22 @@ class alignas(kCacheLine) Worker {
   // --- any thread ---
   Record* draft_shared();
   void publish_shared(Record* record, std::uint32_t slot, const Worker* caller);
-  // Sets the bit of a task of this worker and wakes the worker if it sleeps.
+  // Sets the bit of one of this worker's tasks and wakes the worker if it sleeps. `caller`: the
+  // calling worker, or nullptr.
   void signal(std::uint32_t slot, const Worker* caller);
-  // This worker: the same for a task of its own, by its state.
+  // This worker only. Signals one of its own tasks through the task's state.
   void signal_own(Record* record, Location location);
-  // `here`: the calling worker, or nullptr. Gives the slot back.
+  // Frees the slot of a record. `here`: the calling worker, or nullptr.
   static void release(Record* record, Worker* here);
   [[nodiscard]] static bool is_home(const Worker* worker, const Record* record, Location at);
   [[nodiscard]] DebugWorker debug() const;
-  // After the end of all threads.
+  // Counts the tasks that still wait for a signal. Call after all threads have ended.
   [[nodiscard]] std::uint64_t count_blocked() const;
 
   Core& core;
   const std::uint32_t id;
   char name[16] = {};
-  Record* current = nullptr;  // this worker: what runs; nullptr on the root
+  Record* current = nullptr;  // this worker only: the running task; nullptr: the root runs
   std::thread thread;
   Doorbell<Machine> bell;
   Counts counts;
@@ -89,13 +93,14 @@ class alignas(kCacheLine) Worker {
   bool all_done();
 
   // --- switching (switch.cpp) ---
-  // Leaves the current context for `next` (nullptr: the root). Returns when something comes back,
-  // perhaps on another worker, which is the result.
+  // Switches from the current context to `next` (nullptr: the root). Returns when a worker resumes
+  // the current context. The result is that worker.
   Worker* leave(After after, Record* next);
   void arrive(void* from, bool first);
   void show(Record* record);
   void migrate(Record* record);
-  // `next`, or another one, with a stack; a task for which there is no stack ends as refused.
+  // Gives `next` a stack and returns it. A task without a stack ends as refused; the function then
+  // continues with another task. nullptr: there is no task.
   Record* with_stack(Record* next);
   [[noreturn]] static void enter(void* from, Worker* worker);
   static void adopt_thread_stack(Fibre& fibre);
@@ -125,14 +130,14 @@ class alignas(kCacheLine) Worker {
   RecordMemory records_;
   std::unique_ptr<std::atomic<Record*>[]> slots_;  // release and acquire: see work_loot()
 
-  // This worker alone.
-  alignas(kCacheLine) void* root_ = nullptr;  // context of the root; off the root only
+  // Only this worker uses the fields up to fruitless_.
+  alignas(kCacheLine) void* root_ = nullptr;  // context of the root; valid while a task runs
   Exceptions root_exceptions_;
   Fibre root_fibre_;
-  Record* leaving_ = nullptr;  // for arrive()
+  Record* leaving_ = nullptr;  // the task that leave() left, for arrive()
   After after_ = After::left_root;
   Stack* dead_stack_ = nullptr;
-  void* exceptions_ = nullptr;  // the thread's
+  void* exceptions_ = nullptr;  // the thread's __cxa_get_globals()
   StackPool stacks_;
   Loot loot_;
   std::vector<Seen> seen_;
@@ -142,11 +147,11 @@ class alignas(kCacheLine) Worker {
   std::uint32_t started_cursor_ = 0;
   std::uint32_t random_;
   std::int64_t doze_ns_ = 0;
-  bool fruitless_ = false;  // woken, and nothing found since
-  // A task that this worker has signalled itself, to run next: one more place for a bit, as it
-  // were. Written by this worker, like fresh_; read by thieves.
+  bool fruitless_ = false;  // the worker woke and has found no task since
+  // A task that this worker has signalled itself and runs next. Like a bit in fresh_, the pointer
+  // may be stale. This worker writes it; thieves read it.
   std::atomic<Record*> next_{nullptr};
-  // Choices made: this worker writes, thieves read.
+  // The number of choices. This worker writes it; thieves read it.
   Count turns_;
 
   BitMemory fresh_words_, started_words_, signal_words_, free_own_words_, free_shared_words_;
@@ -154,8 +159,9 @@ class alignas(kCacheLine) Worker {
   SharedBits<Machine> signals_, free_shared_;
 };
 
-// The worker that this thread is; nullptr on other threads. Not inlined: a task may have come to
-// another thread since the last call, and a compiler may keep the address of a thread's variable.
+// Returns the worker of the calling thread; nullptr: the thread is no worker. Must not be inlined:
+// a task may run on another thread than at the last call, and an inlining compiler may reuse the
+// address of a thread_local variable.
 Worker* this_thread_worker();
 
 }  // namespace mh::ult::detail

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The result of a task.
+// Future: a task with a result, and async() to start it.
 #pragma once
 
 #include <memory>
@@ -13,12 +13,12 @@
 
 namespace mh::ult {
 
-// The result of a function that runs as a task. Movable; the destructor joins the task.
+// The result of a function that runs as a task. A Future is movable. The destructor joins the task.
 template <class T>
 class Future {
  public:
-  // Returns when the task has ended, with its value or the reason why it never ran; throws what its
-  // function threw. Once.
+  // Returns when the task has ended: the function's value, or the reason why the task never ran.
+  // Throws the exception of the function. Call get() once.
   Result<T> get() {
     if (const Status status = task_.join(); !status) return status;
     return std::move(**value_);
@@ -30,12 +30,12 @@ class Future {
   template <class Spawn, class F>
   friend auto make_future(Spawn spawn, F&& function) -> Result<Future<std::invoke_result_t<F>>>;
 
-  // Above the task: it must outlive it.
+  // Declared before task_: the value must outlive the task, which the destructor of task_ joins.
   std::unique_ptr<std::optional<T>> value_ = std::make_unique<std::optional<T>>();
   Task task_;
 };
 
-// `spawn` makes a task of a callable: Result<Task>.
+// `spawn` starts a task for a callable and returns Result<Task>.
 template <class Spawn, class F>
 auto make_future(Spawn spawn, F&& function) -> Result<Future<std::invoke_result_t<F>>> {
   using T = std::invoke_result_t<F>;
@@ -49,13 +49,14 @@ auto make_future(Spawn spawn, F&& function) -> Result<Future<std::invoke_result_
   return future;
 }
 
-// Task only: runs `function` as a new task; see spawn().
+// Task only. Runs `function` as a new task; see spawn().
 template <class F>
 auto async(F&& function) {
   return make_future([](auto&& body) { return spawn(std::forward<decltype(body)>(body)); },
                      std::forward<F>(function));
 }
-// The same on a worker of the scheduler, from any thread; kNoWorker: on each in turn.
+// Any thread. Runs `function` as a new task on a worker of the scheduler. kNoWorker: the scheduler
+// takes its workers in turn.
 template <class F>
 auto async_on(Scheduler& scheduler, unsigned worker, F&& function) {
   return make_future(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Many children, joined at once: one counter instead of a handle for each.
+// A group joins many child tasks at once, with one counter instead of a handle for each child.
 #pragma once
 
 #include <atomic>
@@ -12,22 +12,24 @@
 namespace mh::ult {
 namespace detail {
 
-// The children that end somewhere else count `left` down from 0; wait() adds their number. So it
-// comes back to 0 once, with the last of them, and that child resumes the parent.
+// Each child that the parent does not run itself decrements `left`, which starts at 0. wait() adds
+// the number of such children. So `left` comes back to 0 once. If the last child's decrement brings
+// `left` to 0, that child wakes the parent.
 struct Group {
   std::atomic<std::int64_t> left{0};
   std::int64_t spawned = 0;             // parent only
   std::int64_t run_by_parent = 0;       // parent only, in wait()
   Record* parent = nullptr;             // written before the first child is published
-  std::atomic<bool> has_thrown{false};  // set by the first child that throws, which then owns ...
-  std::exception_ptr thrown;            // ... this; the counting down of `left` publishes it
+  std::atomic<bool> has_thrown{false};  // the first child that sets it may write `thrown`
+  std::exception_ptr thrown;            // published by the decrement of `left`
   std::atomic<bool> refused{false};     // a child had no stack
 };
 MH_ULT_API void wait(Group& group) noexcept;
 
 }  // namespace detail
 
-// Used by one task, its parent. Waits at the end of its life for children that are left.
+// The children of one task, their parent. Only the parent uses the group. The destructor waits for
+// the children that have not ended.
 class Group {
  public:
   Group() = default;
@@ -35,12 +37,12 @@ class Group {
   Group& operator=(const Group&) = delete;
   ~Group() { detail::wait(core_); }
 
-  // Task only. A child that finds no slot is run at once by the caller: a group needs no slots to
-  // make progress.
+  // Task only. Starts a child. If no slot is free, the caller runs the function itself at once, so
+  // a group makes progress without slots.
   template <class F>
   void spawn(F&& function, const char* name = nullptr) {
     const detail::Draft draft = detail::draft();
-    // Only once: children that end read it.
+    // The parent is written only once, because ending children read it.
     if (core_.parent != draft.parent) core_.parent = draft.parent;
     if (detail::launch(draft, std::forward<F>(function), name, &core_) != nullptr) {
       ++core_.spawned;
@@ -49,8 +51,8 @@ class Group {
     }
   }
 
-  // Returns when all children have ended; throws what the first of them threw. The group can be
-  // used again. `full`: some child never ran, no stack could be mapped.
+  // Returns when all children have ended, and throws the first exception of a child. The group can
+  // then be used again. `full`: some child never ran, because no stack could be mapped.
   Status wait() {
     detail::wait(core_);
     const bool refused = core_.refused.exchange(false, std::memory_order_relaxed);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The workers: how many, with what, and what they did.
+// A scheduler: its configuration, its workers, its counters.
 #pragma once
 
 #include <chrono>
@@ -15,38 +15,40 @@
 namespace mh::ult {
 
 enum class Order : std::uint8_t {
-  depth_first,    // the newest task first: little memory, good for recursion
-  breadth_first,  // the oldest first
+  depth_first,    // the newest task first: uses little memory, good for recursion
+  breadth_first,  // the oldest task first
 };
 
 struct Config {
-  unsigned workers = 0;  // 0: as many as this process may use cores
-  // Tasks of one worker that exist at a time, 512 to 262,144; rounded up to a multiple of 64.
+  unsigned workers = 0;  // 0: one for each core that this process may use
+  // The maximum number of tasks of one worker at a time, 512 to 262,144. The scheduler rounds the
+  // number up to a multiple of 64.
   std::uint32_t tasks_per_worker = 4096;
-  // The least size of a task's stack. Pages are allocated when they are touched.
+  // The least stack size of a task, in bytes. Linux allocates a page at the first touch.
   std::size_t stack_bytes = std::size_t{64} * 1024;
-  bool guard_pages = true;           // a fault instead of silent damage when a stack is too small
-  Order order = Order::depth_first;  // approximately: the order of slots, which are used again
-  bool steal = true;                 // idle workers take tasks of others
+  bool guard_pages = true;           // a stack overflow faults instead of overwriting other memory
+  Order order = Order::depth_first;  // approximate: it is the order of slots, which are reused
+  bool steal = true;                 // idle workers take tasks of other workers
   bool inline_joins = true;  // a joined task that has not begun runs on the stack of the joiner
   bool bind = false;         // worker i stays on the i-th core that this process may use
-  // How long an idle worker looks for work before it sleeps. With more workers than cores: never.
+  // The time that an idle worker looks for work before it sleeps. With more workers than cores, an
+  // idle worker sleeps at once.
   std::chrono::microseconds spin{20};
-  const char* name = "ult";  // threads are called NAME-0, NAME-1, ...
+  const char* name = "ult";  // the worker threads are named NAME-0, NAME-1, ...
 };
 
-// The counters of a worker, since its start.
+// The counters of a worker since the start of its scheduler.
 struct Counters {
-  std::uint64_t spawned;    // tasks that got a slot of this worker
-  std::uint64_t finished;   // tasks that ended here
-  std::uint64_t inlined;    // ... of these, on the stack of the task that joined
-  std::uint64_t switches;   // from one stack to another
-  std::uint64_t stolen;     // tasks of others that were run here
-  std::uint64_t migrated;   // ... of these, that stayed
-  std::uint64_t refused;    // spawns that found no slot
-  std::uint64_t slept;      // times that the worker slept
-  std::uint64_t stacks;     // of the whole scheduler: mapped
-  std::uint64_t unguarded;  // ... of these, without a guard page
+  std::uint64_t spawned;    // tasks that this worker's running tasks spawned on this worker
+  std::uint64_t finished;   // tasks that ended on this worker
+  std::uint64_t inlined;    // finished tasks that ran on the stack of their joiner
+  std::uint64_t switches;   // switches from one stack to another
+  std::uint64_t stolen;     // tasks of other workers that this worker took
+  std::uint64_t migrated;   // stolen tasks whose home became this worker
+  std::uint64_t refused;    // spawns by this worker's running tasks that found no slot here
+  std::uint64_t slept;      // times that the worker went to sleep
+  std::uint64_t stacks;     // stacks mapped by the whole scheduler
+  std::uint64_t unguarded;  // stacks of the whole scheduler without a guard page
 };
 
 namespace detail {
@@ -61,7 +63,7 @@ MH_ULT_API Draft draft_anywhere(Core* core, unsigned worker) noexcept;
 
 class Scheduler {
  public:
-  // `full`: no memory or no thread; `misuse`: a value of `config` is out of range.
+  // `full`: no memory or no thread is available. `misuse`: a value of `config` is out of range.
   static Result<Scheduler> start(const Config& config = {}) {
     const Result<detail::Core*> core = detail::start(config);
     if (!core) return core.status();
@@ -70,14 +72,14 @@ class Scheduler {
 
   Scheduler(Scheduler&& other) noexcept : core_(std::exchange(other.core_, nullptr)) {}
   Scheduler& operator=(Scheduler&&) = delete;
-  // Runs what is ready to its end. Tasks that are still blocked then are given up, with a line on
-  // stderr that says how many: nothing can wake them that would not be too late.
+  // Runs all ready tasks to their ends, then abandons the tasks that still wait for a signal. A
+  // line on stderr gives the number of abandoned tasks.
   ~Scheduler() {
     if (core_ != nullptr) detail::finish(core_);
   }
 
-  // Runs `function` as a task; the calling thread sleeps until it has ended. Throws what it threw.
-  // Ordinary threads only (a task spawns and joins).
+  // Ordinary threads only; a task calls spawn() and join() instead. Runs `function` as a task. The
+  // calling thread sleeps until the task has ended. Throws the exception of the function.
   template <class F>
   Status run(F&& function) {
     if (self()) return {Code::misuse};
@@ -85,7 +87,7 @@ class Scheduler {
     return task ? task->join() : task.status();
   }
 
-  // From any thread, on any worker of this scheduler; without a number on each in turn.
+  // Any thread. Starts a task on a worker of this scheduler; spawn() takes the workers in turn.
   template <class F>
   Result<Task> spawn(F&& function, const char* name = nullptr) {
     return spawn_on(kNoWorker, std::forward<F>(function), name);
@@ -100,7 +102,7 @@ class Scheduler {
   }
 
   [[nodiscard]] unsigned workers() const { return detail::workers(core_); }
-  // NAME-i.
+  // The name of the worker's thread: Config::name, a hyphen and the worker's number.
   [[nodiscard]] const char* name(unsigned worker) const {
     return detail::worker_name(core_, worker);
   }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Synchronisation of tasks: locks, barrier, semaphore, event. All are built on wait and signal: the
-// waiters of an object queue up, and are signalled in that order.
+// Synchronization of tasks: locks, barrier, semaphore, event. A Mutex, Barrier, Semaphore or Event
+// queues its waiting tasks and signals them in that order.
 //
-// Ordinary threads may use all of them beside tasks; a waiting thread sleeps. A task may hold a
-// Mutex while it blocks, yields or moves to another worker. It must not hold a SpinLock then.
+// Tasks and ordinary threads may use the same object; a waiting thread sleeps. A task may hold a
+// Mutex while it blocks, yields or moves to another worker. A task must not hold a SpinLock while
+// it does so.
 #pragma once
 
 #include <atomic>
@@ -14,14 +15,14 @@
 namespace mh::ult {
 namespace detail {
 
-// Somebody in a queue; lives on the stack of who waits.
+// A waiting task or thread in a queue. Lies on the stack of that task or thread.
 struct Waiting {
   Waiting* next = nullptr;
   Record* task = nullptr;               // nullptr: an ordinary thread
   std::atomic<std::uint32_t> woken{0};  // set with release by wake(), read with acquire by sleep()
 };
 
-// First in, first out. Guarded by the lock of whoever owns it.
+// A first-in, first-out queue. The owning object's SpinLock guards it.
 class WaitQueue {
  public:
   [[nodiscard]] bool empty() const { return first_ == nullptr; }
@@ -46,19 +47,19 @@ class WaitQueue {
   Waiting* last_ = nullptr;
 };
 
-MH_ULT_API void sleep(Waiting& waiting) noexcept;  // returns once it is woken
-MH_ULT_API void wake(Waiting* waiting) noexcept;   // it may be gone afterwards
+MH_ULT_API void sleep(Waiting& waiting) noexcept;  // returns after wake(&waiting)
+MH_ULT_API void wake(Waiting* waiting) noexcept;   // `waiting` may be gone afterwards
 MH_ULT_API void wake_all(Waiting* list) noexcept;
 MH_ULT_API void back_off(unsigned turn) noexcept;
 
 }  // namespace detail
 
-// For a few instructions that are rarely contended. Must not be held over anything that can block,
-// yield or join. Spins for a short while, then gives the core to other threads between looks.
+// A lock for a few instructions that are rarely contended. The holder must not block, yield or
+// join. A waiter spins for a short time, then calls sched_yield() between its polls.
 class SpinLock {
  public:
   void lock() noexcept {
-    // acquire: partner is the release in unlock().
+    // acquire: pairs with the release in unlock().
     for (unsigned turn = 0; held_.exchange(true, std::memory_order_acquire);) {
       while (held_.load(std::memory_order_relaxed)) detail::back_off(turn++);
     }
@@ -70,13 +71,13 @@ class SpinLock {
   std::atomic<bool> held_{false};
 };
 
-// The queue lock: one compare-and-swap when free; else a task waits its turn in a queue, and is
-// handed the lock when its turn comes.
+// A queue lock. Locking a free Mutex takes one compare-and-swap. Otherwise the task waits in a
+// queue, and unlock() hands the lock to the first waiter.
 class Mutex {
  public:
   void lock() noexcept {
     std::uint32_t expected = kFree;
-    // acquire: partner is the release in unlock().
+    // acquire: pairs with the release in unlock().
     if (!word_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire)) lock_queued();
   }
   bool try_lock() noexcept {
@@ -97,20 +98,20 @@ class Mutex {
   MH_ULT_API void hand_over() noexcept;
 
   std::atomic<std::uint32_t> word_{kFree};
-  SpinLock guard_;  // of the queue, and of every change to and from kAwaited
+  SpinLock guard_;  // guards queue_, and every change of word_ to and from kAwaited
   detail::WaitQueue queue_;
 };
 
-// Lets `count` tasks pass when the last of them has come; then it can be used again.
+// Blocks tasks until `count` of them have called wait(). The barrier can then be used again.
 class Barrier {
  public:
   explicit Barrier(std::uint32_t count) : count_(count) {}
-  // True for one of them, the last.
+  // Returns true to the last task that arrives, and false to the others.
   MH_ULT_API bool wait() noexcept;
 
  private:
   const std::uint32_t count_;
-  SpinLock guard_;  // of both
+  SpinLock guard_;  // guards arrived_ and queue_
   std::uint32_t arrived_ = 0;
   detail::WaitQueue queue_;
 };
@@ -123,23 +124,23 @@ class Semaphore {
   MH_ULT_API void release(std::uint32_t count = 1) noexcept;
 
  private:
-  SpinLock guard_;  // of both
+  SpinLock guard_;  // guards count_ and queue_
   std::uint32_t count_;
   detail::WaitQueue queue_;
 };
 
-// Happens once, unless reset; any number may wait for it.
+// An event that stays set after set(). Any number of tasks and threads may wait for it.
 class Event {
  public:
   [[nodiscard]] bool is_set() const noexcept { return set_.load(std::memory_order_acquire); }
   MH_ULT_API void set() noexcept;
   MH_ULT_API void wait() noexcept;
-  // Nobody may wait at that time.
+  // The caller ensures that no task or thread waits for the event meanwhile.
   void reset() noexcept { set_.store(false, std::memory_order_relaxed); }
 
  private:
-  std::atomic<bool> set_{false};  // release in set(), acquire for those who find it set
-  SpinLock guard_;                // of the queue; set() holds it
+  std::atomic<bool> set_{false};  // release in set(), acquire in is_set() and wait()
+  SpinLock guard_;                // guards queue_; set() also stores set_ under it
   detail::WaitQueue queue_;
 };
 

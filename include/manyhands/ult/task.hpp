@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A task as its maker and as itself sees it.
+// Tasks: spawn, join, yield, wait and signal, and variables of a task.
 //
-// All functions may be called by any thread unless they say "task only". What can fail returns
-// mh::Status or mh::Result; an exception that leaves a task's function is thrown again by join().
+// Any thread may call a function, unless its comment says "task only". A function that can fail
+// returns mh::Status or mh::Result. join() rethrows an exception that left the task's function.
 #pragma once
 
 #include <cstddef>
@@ -21,23 +21,23 @@ namespace mh::ult {
 
 namespace detail {
 
-struct Record;  // a task, as the scheduler keeps it
+struct Record;  // the scheduler's data of a task
 struct Group;
 
-// Runs the callable in `storage` (or does not) and destroys it.
+// Runs the callable in `storage` if `run` is true, then destroys the callable.
 using Body = void (*)(void* storage, bool run);
 
-// A task that is not published yet. No record: all slots of the worker are taken. No parent: the
-// caller is not a task.
+// A task before its publication. `record` is nullptr if no slot of the worker is free. `parent` is
+// the calling task, or nullptr if there is none.
 struct Draft {
   Record* record;
   void* storage;
   Record* parent;
 };
-inline constexpr std::size_t kStorage = 128;  // callables up to this size are kept in the record
+inline constexpr std::size_t kStorage = 128;  // bytes; larger callables are stored on the heap
 
 MH_ULT_API Draft draft() noexcept;
-MH_ULT_API Draft draft_on(unsigned worker) noexcept;  // of the same scheduler
+MH_ULT_API Draft draft_on(unsigned worker) noexcept;  // a worker of the caller's scheduler
 MH_ULT_API bool has_worker(unsigned worker) noexcept;
 MH_ULT_API void discard(Record* record) noexcept;
 MH_ULT_API void publish(Record* record, Body body, const char* name, Group* group) noexcept;
@@ -66,7 +66,7 @@ void on_heap(void* storage, bool run) {
   if (run) (*f)();
 }
 
-// The record, published; nullptr: no slot.
+// Stores `function` in the draft and publishes the task. Returns the record; nullptr: no slot.
 template <class F>
 Record* launch(Draft draft, F&& function, const char* name, Group* group) {
   using Callable = std::decay_t<F>;
@@ -91,15 +91,15 @@ Record* launch(Draft draft, F&& function, const char* name, Group* group) {
 
 }  // namespace detail
 
-// A task to signal. Copies freely, keeps nothing alive. Signalling a task that has ended is
-// harmless: at most some task wakes once for nothing.
+// A reference to a task, for signals. A TaskRef may be copied and does not keep the task alive. A
+// signal to an ended task is harmless: at most, another task's wait() returns without a signal.
 class TaskRef {
  public:
   TaskRef() = default;
   explicit TaskRef(detail::Record* record) : record_(record) {}
   explicit operator bool() const { return record_ != nullptr; }
-  // Makes the task run once more: it leaves its wait(), or does not block in its next one. A task
-  // keeps one signal at most. One atomic or, in most cases; never blocks.
+  // Makes the task run once more: the task leaves its wait(), or does not block in its next wait().
+  // A task keeps at most one signal. A call never blocks, and usually costs one atomic OR.
   void signal() const noexcept { detail::signal(record_); }
   bool operator==(const TaskRef&) const = default;
 
@@ -107,7 +107,7 @@ class TaskRef {
   detail::Record* record_ = nullptr;
 };
 
-// The right to join a task, once. Joins at the end of its life if it still can.
+// The right to join a task once. The destructor joins the task if it is still joinable.
 class Task {
  public:
   Task() = default;
@@ -125,16 +125,16 @@ class Task {
   [[nodiscard]] bool joinable() const { return record_ != nullptr; }
   [[nodiscard]] TaskRef ref() const { return TaskRef(record_); }
 
-  // Returns when the task has ended. A task that joins is suspended; an ordinary thread sleeps.
-  // Throws what the task's function threw. `full`: the task never ran, no stack could be mapped.
-  // A task that has not begun may be run here, by the caller and on its stack.
+  // Returns when the task has ended. A calling task is suspended; an ordinary thread sleeps. Throws
+  // the exception of the task's function. `full`: the task never ran, because no stack could be
+  // mapped. A task that has not begun may run inside this call, on the calling task's stack.
   Status join() {
     if (record_ == nullptr) return {Code::misuse};
     const detail::Outcome outcome = detail::join(std::exchange(record_, nullptr));
     if (outcome.thrown) std::rethrow_exception(outcome.thrown);
     return outcome.status;
   }
-  // Nobody will join. What its function throws is dropped.
+  // Gives up the right to join. The library then drops an exception of the task's function.
   void detach() {
     if (record_ != nullptr) detail::detach(std::exchange(record_, nullptr));
   }
@@ -146,29 +146,31 @@ class Task {
   detail::Record* record_ = nullptr;
 };
 
-// Task only: a new task on the worker that runs this one. `full`: as many tasks as the worker may
-// have (Config::tasks_per_worker) exist; nothing was changed, the caller may run the function
-// itself or try again when tasks have ended. `misuse`: not called by a task.
-// `name` is for the debugger and must outlive the task.
+// Task only. Starts a task on the caller's worker. `name` is for the debugger and must outlive the
+// task. `full`: the worker has Config::tasks_per_worker tasks, and the call had no effect. The
+// caller may run the function itself, or try again after tasks have ended. `misuse`: the caller is
+// not a task.
 template <class F>
 Result<Task> spawn(F&& function, const char* name = nullptr);
-// The same, on a worker of the same scheduler. With stealing on, another one may run it.
+// Task only. Starts a task on the given worker of the caller's scheduler; otherwise like spawn().
+// With stealing on, another worker may run the task. `misuse`: also an unknown worker.
 template <class F>
 Result<Task> spawn_on(unsigned worker, F&& function, const char* name = nullptr);
 
-// The calling task; none if an ordinary thread calls.
+// Returns the calling task, or an empty TaskRef on an ordinary thread.
 inline TaskRef self() { return TaskRef(detail::self()); }
 
-// Lets other ready tasks of the worker run; a stolen task becomes the thief's own.
+// Lets other ready tasks of the worker run. If the caller is a stolen task, the thief becomes its
+// home.
 MH_ULT_API void yield() noexcept;
-// Task only: suspends the task until a signal. Returns at once if there has been one since the task
-// last began to run, and may return without one. So always in a loop, with a condition that is
-// atomic and set before the signal:
+// Task only. Suspends the task until a signal. Returns at once if the task got a signal since it
+// last began to run. wait() may also return without a signal. So always call wait() in a loop. The
+// condition is atomic, and the signaller sets it before the signal:
 //     while (!arrived.load()) mh::ult::wait();
 MH_ULT_API void wait() noexcept;
 inline void signal(TaskRef task) noexcept { task.signal(); }
 
-// The worker that runs the calling task, as it is now; kNoWorker on an ordinary thread.
+// this_worker() returns the worker that runs the calling task now; kNoWorker on an ordinary thread.
 inline constexpr unsigned kNoWorker = ~0U;
 MH_ULT_API unsigned this_worker() noexcept;
 
@@ -192,19 +194,19 @@ Result<Task> spawn_on(unsigned worker, F&& function, const char* name) {
 
 namespace detail {
 MH_ULT_API int make_local_key(void (*destroy)(void*)) noexcept;
-// The task's place for `key`; nullptr if there is no task or no memory.
+// Returns the address of the calling task's value for `key`; nullptr: no task, or no memory.
 MH_ULT_API void** local(int key) noexcept;
 }  // namespace detail
 
-// A variable that each task has for itself, made when the task first asks for it and destroyed when
-// the task ends. For variables of static storage duration: keys are not given back, and there are
-// 64 (see valid()).
+// A variable with a separate value in each task. The first get() of a task creates the value; the
+// end of the task destroys it. A Local should have static storage duration, because a process has
+// only 64 keys and never reuses a key (see valid()).
 template <class T>
 class Local {
  public:
   Local() : key_(detail::make_local_key([](void* value) { delete static_cast<T*>(value); })) {}
   [[nodiscard]] bool valid() const { return key_ >= 0; }
-  // nullptr: not called by a task, no key, or no memory.
+  // nullptr: the caller is not a task, there is no key, or no memory.
   T* get() {
     void** place = key_ < 0 ? nullptr : detail::local(key_);
     if (place == nullptr) return nullptr;

@@ -1,22 +1,27 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A model checker for protocols that are templates over atomics (src/base/atomics.hpp): runs a few
-// threads through all interleavings of their atomic operations, with stores delayed in a buffer of
-// each thread as on x86 (TSO), and finds what no stress test reaches.
+// A model checker for protocols that are templates over atomics (src/base/atomics.hpp). The checker
+// runs a few threads through all interleavings of their atomic operations. Each thread has a store
+// buffer as on x86 (TSO), which delays its stores. The checker finds interleavings that no stress
+// test reaches.
 //
-//   struct Scenario {                       // made anew for each execution
+//   struct Scenario {                       // the checker makes a new one for each execution
 //     Model::Atomic<std::uint32_t> x{0};
 //     std::vector<std::function<void()>> threads();
-//     void at_end();                        // require() what must hold then
+//     void at_end();                        // calls require() for the conditions at the end
 //   };
 //   Verdict verdict = explore<Scenario>({.preemptions = 2});
 //
-// Threads are coroutines; before each atomic operation the explorer chooses who goes on, or whose
-// oldest buffered store reaches memory. It goes through all choices, depth first, by running the
-// scenario again and again with a longer and longer list of choices made. Limits: a thread is
-// preempted at most Bounds::preemptions times in total (stores reach memory at any time); only one
-// kind of reordering, a store behind later loads; a loop must have an end, or be an await(). An
-// execution in which nobody can go on, and not all have ended, is a deadlock: that is what a lost
-// wake-up looks like.
+// Threads are coroutines. Before each atomic operation the explorer chooses an action: a thread
+// runs on, or a thread's oldest buffered store reaches memory. The explorer tries all choices,
+// depth first: each execution repeats a prefix of the last list of choices and changes the next
+// choice. If no thread can run and some thread has not ended, the execution is a deadlock. A lost
+// wake-up shows as a deadlock.
+//
+// Limits:
+//   * An execution preempts threads at most Bounds::preemptions times. Stores may reach memory at
+//     any time.
+//   * The only reordering is a store that takes effect after later loads.
+//   * Every loop must end, or wait in await().
 #pragma once
 
 #include <boost/context/detail/fcontext.hpp>
@@ -33,15 +38,15 @@ namespace mh::ult::check {
 
 struct Bounds {
   int preemptions = 2;
-  std::uint64_t executions = 3'000'000;  // more than that: the verdict is not complete
-  int steps = 400;                       // of one execution; more is taken for an endless loop
+  std::uint64_t executions = 3'000'000;  // the limit; the verdict is then not complete
+  int steps = 400;                       // the limit for one execution, against endless loops
 };
 
 struct Verdict {
-  std::string failure;  // empty: none found
-  std::string trace;    // of the failure: which thread did each step, F1: a store of 1 got through
+  std::string failure;  // empty: the explorer found no failure
+  std::string trace;    // steps of the failing execution; 1: thread 1 ran, F1: its store landed
   std::uint64_t executions = 0;
-  bool complete = false;  // all executions within the bounds were run
+  bool complete = false;  // the explorer ran all executions within the bounds
 };
 
 class Explorer {
@@ -54,12 +59,12 @@ class Explorer {
   template <class Scenario>
   Verdict explore(const Bounds& bounds);
 
-  // --- for the policy, inside a thread; outside of threads they do nothing ---
+  // --- called by the policy; outside of the scenario's threads, accesses go straight to memory ---
   void step();
   void buffer(std::uint64_t* cell, std::uint64_t value);
   [[nodiscard]] std::uint64_t read(const std::uint64_t* cell) const;
-  void drain();      // this thread's stores
-  void drain_all();  // everybody's
+  void drain();      // writes the buffered stores of this thread to memory
+  void drain_all();  // writes the buffered stores of all threads to memory
   void sleep_on(const void* word);
   void wake_one(const void* word);
   void await(std::function<bool()> condition);
@@ -112,7 +117,7 @@ class Explorer {
   std::vector<Choice> path_;
   std::size_t depth_ = 0;
   std::string failure_;
-  // Of an execution: room that is used again, for there are millions.
+  // The actions of one execution. Millions of executions reuse the memory of these vectors.
   std::vector<Action> possible_;
   std::vector<Action> taken_;
 };
@@ -121,7 +126,7 @@ inline void require(bool condition, const char* what) {
   if (!condition) Explorer::now().fail(what);
 }
 
-// The policy: what src/base/atomics.hpp calls Machine.
+// The checker's policy. It replaces Machine of src/base/atomics.hpp.
 struct Model {
   template <class T>
   class Atomic {
@@ -264,7 +269,7 @@ inline void Explorer::execute(const Bounds& bounds) {
   }
 }
 
-// The first one is to go on with the thread that ran last, if it can.
+// Returns the possible next actions. If the thread that ran last can run, running it comes first.
 inline const std::vector<Explorer::Action>& Explorer::actions(const Bounds& bounds) {
   possible_.clear();
   const bool goes_on = can_run(threads_[last_]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where light tasks end: no slot, no stack, wrong arguments, wrong callers; sleeping workers;
-// order.
+// Tests of limits: no free slot, no memory for a stack, wrong arguments, wrong callers. Tests of
+// the order of tasks, of stealing and sleeping, and of tasks that wait when the scheduler ends.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -59,7 +59,7 @@ TEST(UltLimits, calls_that_only_tasks_may_make_are_refused_elsewhere) {
   }));
 }
 
-// Every slot that a worker has is given out, then `full`, then again all of them.
+// A worker gives out all its slots, then reports `full`. After the joins, all slots are free again.
 TEST(UltLimits, a_worker_out_of_slots_says_so_and_recovers) {
   for (const std::uint32_t slots : {512U, 4096U + 64U}) {
     Scheduler scheduler = started(with(1, slots));
@@ -74,7 +74,7 @@ TEST(UltLimits, a_worker_out_of_slots_says_so_and_recovers) {
           }
           tasks.push_back(std::move(*task));
         }
-        EXPECT_EQ(tasks.size(), slots - 1);  // this task has one
+        EXPECT_EQ(tasks.size(), slots - 1);  // the running task has one slot
         for (Task& task : tasks) {
           EXPECT_TRUE(task.join().ok());
         }
@@ -113,7 +113,7 @@ TEST(UltLimits, a_group_needs_no_slots_to_make_progress) {
   }));
 }
 
-// 256 K tasks of one worker at a time, none of which has begun. With a sanitizer 16 K.
+// A worker has 256 K tasks that have not begun (16 K with a sanitizer).
 TEST(UltLimits, a_quarter_of_a_million_tasks_exist_at_a_time) {
   static constexpr std::uint32_t kTasks = test::kSanitized ? 1U << 14U : 1U << 18U;
   Scheduler scheduler = started(with(1, kTasks));
@@ -131,8 +131,8 @@ TEST(UltLimits, a_quarter_of_a_million_tasks_exist_at_a_time) {
   }));
 }
 
-// Tasks that all have begun: more stacks than mappings allow guard pages for, and more than the
-// fibres of a sanitizer.
+// All tasks have begun. There are more stacks than possible guard pages, and more than a sanitizer
+// has fibers.
 TEST(UltLimitsUnsanitized, forty_thousand_blocked_tasks_have_stacks) {
   static constexpr int kTasks = 40000;
   Config config = with(1, 1U << 16U);
@@ -161,7 +161,8 @@ TEST(UltLimitsUnsanitized, forty_thousand_blocked_tasks_have_stacks) {
   EXPECT_LT(counters.unguarded, counters.stacks);
 }
 
-// No memory for stacks: the joiner learns it; nothing hangs, and what can run runs.
+// There is no memory for more stacks. A refused task gives `full` to its joiner, all other tasks
+// run, and no join hangs.
 TEST(UltLimitsUnsanitized, a_task_without_a_stack_is_refused_to_its_joiner) {
   Config config = with(1);
   config.stack_bytes = std::size_t{1} << 20U;
@@ -175,7 +176,7 @@ TEST(UltLimitsUnsanitized, a_task_without_a_stack_is_refused_to_its_joiner) {
   EXPECT_TRUE(scheduler.run([&] {
     std::vector<Task> tasks;
     tasks.reserve(100);
-    const rlimit none{1, before.rlim_max};  // from now on no mapping succeeds
+    const rlimit none{1, before.rlim_max};  // lets every mmap() fail
     ASSERT_EQ(setrlimit(RLIMIT_AS, &none), 0);
     for (int i = 0; i < 100; ++i) {
       tasks.push_back(std::move(*spawn([&] {
@@ -183,7 +184,7 @@ TEST(UltLimitsUnsanitized, a_task_without_a_stack_is_refused_to_its_joiner) {
         ++ran;
       })));
     }
-    for (int i = 0; i < 20; ++i) yield();  // all of them begin, as far as there are stacks
+    for (int i = 0; i < 20; ++i) yield();  // all tasks for which there is a stack begin
     ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
     open.set();
     for (Task& task : tasks) refused += task.join().code == Code::full ? 1 : 0;
@@ -192,7 +193,8 @@ TEST(UltLimitsUnsanitized, a_task_without_a_stack_is_refused_to_its_joiner) {
   EXPECT_EQ(refused + ran, 100);
 }
 
-// A task that is joined runs on the joiner's stack only while that has room for a whole task.
+// A joined task runs on the joiner's stack only if that stack has room for a whole task. sum_to()
+// recurses by spawn and join until the stack of the joiner is full.
 int sum_to(int n) {
   volatile char ballast[2048];
   ballast[0] = static_cast<char>(n);
@@ -243,7 +245,7 @@ std::vector<int> order_of_ten(Order order) {
   return ran;
 }
 
-// How many numbers stand behind a smaller one: 0 if the newest runs first throughout.
+// Counts the numbers that directly follow a smaller number; 0 if the newest task always ran first.
 int out_of_order(const std::vector<int>& ran) {
   int count = 0;
   for (std::size_t i = 1; i < ran.size(); ++i) count += ran[i] > ran[i - 1] ? 1 : 0;
@@ -254,7 +256,8 @@ TEST(UltOrder, breadth_first_runs_the_oldest_first) {
   EXPECT_EQ(order_of_ten(Order::breadth_first), (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
 }
 
-// But for one turn in kFairTurns, of which an idle worker counts too: the oldest may come in one.
+// Every kFairTurns-th choice may take the oldest task. The choices of the idle worker count, too,
+// so one such choice may fall into the ten.
 TEST(UltOrder, depth_first_runs_the_newest_first) {
   for (int round = 0; round < 100; ++round) {
     const std::vector<int> ran = order_of_ten(Order::depth_first);
@@ -283,7 +286,8 @@ TEST(UltIdle, idle_workers_sleep) {
   EXPECT_LT(cpu_seconds() - before, 0.1);
 }
 
-// The parent never comes back to its scheduler while the child is not run: a sleeper must.
+// The parent keeps its worker busy until the child has run, so the sleeping worker must steal the
+// child.
 TEST(UltIdle, a_sleeping_worker_is_woken_to_steal_from_a_busy_one) {
   Scheduler scheduler = started(with(2));
   for (int round = 0; round < 20; ++round) {
@@ -298,7 +302,8 @@ TEST(UltIdle, a_sleeping_worker_is_woken_to_steal_from_a_busy_one) {
   EXPECT_GE(scheduler.counters(0).stolen + scheduler.counters(1).stolen, 20U);
 }
 
-// The same for a task that was signalled.
+// The parent signals its child and then keeps its worker busy until the child has run. The other
+// worker must steal the child.
 TEST(UltIdle, a_signalled_task_of_a_busy_worker_is_stolen) {
   Scheduler scheduler = started(with(2));
   for (int round = 0; round < 20; ++round) {
@@ -325,7 +330,7 @@ TEST(UltIdle, a_stolen_task_that_yields_becomes_the_thiefs_own) {
     std::atomic<bool> stop{false};
     const unsigned home = this_worker();
     Result<Task> child = spawn([&] {
-      // Something to switch to, or a yield is nothing.
+      // yield() switches, and so migrates the child, only if there is another task.
       Result<Task> other = spawn([&stop] {
         while (!stop.load()) yield();
       });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What tests of protocols on the checker (checker.hpp) have in common: how much is explored, and
-// what is expected of it.
+// Common parts of the tests that run protocols on the checker (checker.hpp): bounds of the
+// exploration and expectations on the verdict.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,8 +18,9 @@ namespace mh::ult::check {
 using Threads = std::vector<std::function<void()>>;
 using Flag = Model::Atomic<std::uint32_t>;
 
-// A sanitizer makes each switch of the checker's threads many times slower: then the first
-// executions alone, which says that the scenarios themselves are sound.
+// Bounds with at most `times` preemptions. A sanitizer makes each switch of the checker's threads
+// many times slower. A sanitizer build therefore runs only the first executions; these still show
+// that the scenarios themselves are free of errors.
 inline Bounds preempted(int times) {
   if (test::kSanitized) return {.preemptions = std::min(times, 1), .executions = 10'000};
   return {.preemptions = times};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The protocols of libs/ult under all interleavings (checker.hpp). Each scenario says what must
-// hold; for each rule that a protocol rests on, another scenario breaks the rule and must be found
-// out.
+// The protocols of libs/ult under all interleavings (checker.hpp). Each scenario states the
+// conditions that must hold. Other scenarios break one rule of a protocol on purpose, and the
+// checker must find the failure.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -20,7 +20,7 @@ namespace {
 
 // --- the checker itself -----------------------------------------------------------------------
 
-// Store, then look at the other's store: on x86 both may miss.
+// Each thread stores, then loads the other thread's variable. On x86, both loads may miss.
 template <bool kFenced>
 struct StoreBuffers {
   Flag x{0}, y{0};
@@ -69,7 +69,8 @@ struct Memory {
   std::array<Model::Atomic<std::uint64_t>, Shape{kSlots}.words()> words{};
 };
 
-// Two set bits of one word while the owner looks, takes what it finds, and tidies the hints.
+// Two threads set bits of one word. Meanwhile the owner searches, takes a bit and clears stale
+// hints.
 template <std::uint32_t kSlots>
 struct SettersAndOwner {
   static constexpr std::uint32_t kFirst = kSlots - 60, kSecond = kSlots - 1;
@@ -98,7 +99,7 @@ TEST(SharedBitsModel, no_bit_is_lost_while_the_owner_clears_hints) {
   expect_holds(explore<SettersAndOwner<8192>>(preempted(2)), 100);
 }
 
-// The order of the dissertation: hint first when setting, leaf first when clearing.
+// The order in the dissertation on FULT: hint first when setting, leaf first when clearing.
 struct PublishedOrder {
   Model::Atomic<std::uint64_t> hint{0}, leaf{0};
   bool taken = false;
@@ -144,30 +145,30 @@ TEST(SharedBitsModel, one_of_several_takers_gets_a_bit) { expect_holds(explore<T
 
 constexpr std::uint32_t kSlot = 7;
 
-// The world of one task: `while (!condition) wait();`. Whoever claims it runs it.
+// A single task, which does `while (!condition) wait();`. The thread that claims the task runs it.
 struct OneTask {
   Memory<512> memory;
   SharedBits<Model> signals{Shape{512}, memory.words.data()};
   State<Model> state;
   Flag condition{0}, done{0};
   Watch<Model> watch;
-  Doorbell<Model> bell;  // of the home
+  Doorbell<Model> bell;  // the bell of the task's home
   bool runs = false;
 
-  // On whatever worker has claimed it, until it blocks or ends.
+  // Runs the task on the claiming worker until the task blocks or ends.
   void run() {
     require(!runs, "the task runs twice at a time");
     runs = true;
     while (condition.load(std::memory_order_acquire) == 0) {
       if (state.consume()) continue;
-      runs = false;  // off its stack
+      runs = false;  // the task is off its stack
       if (!state.block()) publish();
       return;
     }
     runs = false;
     state.end();
     done.store(1, std::memory_order_seq_cst);
-    bell.ring(watch);  // lets the home's loop below end
+    bell.ring(watch);  // lets the loop in home() end
   }
   void publish() {
     signals.set(kSlot);
@@ -210,7 +211,7 @@ TEST(SignalModel, a_blocked_task_is_woken_and_its_sleeping_worker_too) {
   expect_holds(explore<BlockedTask>(preempted(4)), 50);
 }
 
-// It was stolen and runs on the thief when it is signalled: the home finds the bit.
+// The task was stolen and runs on the thief while a signal comes. The home finds the bit.
 struct StolenTask : OneTask {
   StolenTask() {
     state.start_ready();
@@ -225,7 +226,7 @@ TEST(SignalModel, a_stolen_task_keeps_the_signal_that_comes_while_it_runs) {
   expect_holds(explore<StolenTask>(preempted(2)), 1000);
 }
 
-// Two signals, of which the first may come too early, and a thief that also takes bits.
+// A thread sends two signals, the first before it sets the condition. A thief takes bits, too.
 struct TwoSignals : BlockedTask {
   Threads threads() {
     return {[this] { home(); },
@@ -243,7 +244,7 @@ TEST(SignalModel, two_signals_and_a_thief_run_the_task_once_at_a_time) {
   expect_holds(explore<TwoSignals>(preempted(2)), 1000);
 }
 
-// Broken on purpose: the finder of a running task's bit drops it.
+// Broken on purpose: the home drops the bit of a running task without marking the task signalled.
 struct DroppedSignal : StolenTask {
   Threads threads() {
     return {[this] {
@@ -267,7 +268,7 @@ TEST(SignalModel, without_the_signalled_state_a_wake_up_is_lost) {
   EXPECT_EQ(explore<DroppedSignal>().failure, "nobody can go on");
 }
 
-// nudge(): the signaller is the home itself; a thief runs the task.
+// The home signals the task with nudge() while a thief runs the task.
 struct NudgedTask : StolenTask {
   Threads threads() {
     return {[this] {
@@ -283,7 +284,8 @@ TEST(SignalModel, a_signal_by_the_home_itself_is_kept_too) {
   expect_holds(explore<NudgedTask>(preempted(4)), 20);
 }
 
-// Yield on the thief while a finder marks it signalled: ready again, and it sees the condition.
+// The task yields on the thief while the home marks the task signalled. The task must become ready
+// and then see the condition.
 struct YieldingTask : OneTask {
   YieldingTask() {
     state.start_ready();
@@ -305,8 +307,8 @@ TEST(SignalModel, a_signal_during_a_yield_is_not_lost) {
 
 // --- migration --------------------------------------------------------------------------------
 
-// The task looks at its condition, migrates, looks again and blocks; the signaller may have read
-// the old location. `kAgain`: whether the signaller reads it once more, as send_signal() does.
+// The task migrates, tests its condition and blocks. The signaller may have read the old location.
+// `kAgain`: the signaller reads the location again, as send_signal() does.
 template <bool kAgain>
 struct MigratingTask {
   std::array<Memory<512>, 2> memory;
@@ -360,7 +362,7 @@ TEST(SignalModel, a_task_that_migrates_meanwhile_is_found) {
 
 struct Joining {
   JoinWord<Model> word;
-  State<Model> parent;  // runs at first
+  State<Model> parent;  // running at the start
   bool went_on = false;
   bool released = false;
 
@@ -368,7 +370,7 @@ struct Joining {
     parent.start_ready();
     parent.claim_ready();
   }
-  // The parent, on whatever worker runs it, from when it looks at the word.
+  // The parent's loop in join(), on the worker that runs the parent.
   void go_on() {
     while (!word.ended()) {
       if (parent.consume()) continue;
@@ -410,7 +412,7 @@ TEST(JoinModel, a_detached_record_is_given_back_once) { expect_holds(explore<Det
 
 // --- sleeping and waking of thieves -----------------------------------------------------------
 
-// A policy whose heavy fence only drains the caller's own stores: what an ordinary fence does.
+// A policy whose heavy fence is an ordinary fence: it drains only the caller's own stores.
 struct WeakFence : Model {
   static bool heavy_fence() {
     Explorer::now().step();
@@ -419,7 +421,7 @@ struct WeakFence : Model {
   }
 };
 
-// A busy worker spawns kThieves tasks and never looks again; each thief runs one of them.
+// A busy worker spawns kThieves tasks and never runs them itself. Each thief must run one of them.
 template <class A, int kThieves>
 struct SpawnerAndThieves {
   Memory<512> memory;
@@ -455,7 +457,7 @@ struct SpawnerAndThieves {
     }
     return false;
   }
-  // As Worker::seek() and Worker::nap().
+  // A model of Worker::seek() and Worker::nap().
   void thief(std::size_t me) {
     for (;;) {
       watch.seekers.fetch_add(1);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// No lost wake-up in so many random operations: tokens that are passed from task to task, each pass
-// a signal and a wait, with yields, spawns, joins, locks and signals from ordinary threads between.
-// A lost wake-up is a hang, which the time limit of the test finds. MH_ULT_STRESS sets the number
-// of operations of each kind of scheduler: 100000000 is the long form (two minutes on two cores).
+// A stress test for lost wake-ups. Tasks pass tokens to random other tasks; each pass is a signal
+// and a wait. Between the passes the tasks yield, spawn, join and lock at random, and an ordinary
+// thread sends signals. After a lost wake-up the test hangs until its time limit. MH_ULT_STRESS
+// sets the number of operations for each number of workers. The long form is 100000000: two minutes
+// on two cores.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -53,7 +54,7 @@ struct Game {
   std::atomic<bool> over{false};
   std::atomic<int> ready{0};
   Mutex mutex;
-  std::int64_t guarded = 0;  // by the mutex
+  std::int64_t guarded = 0;  // guarded by `mutex`
 
   void give(std::uint32_t to) {
     ++players[to].inbox;
@@ -63,14 +64,14 @@ struct Game {
     over = true;
     for (Player& player : players) player.ref.load().signal();
   }
-  // Something on the way, so that the workers meet in all states.
+  // Does a random other operation, so that the workers meet in many states.
   void detour(Random& random) {
     switch (random.below(8)) {
       case 0:
         return yield();
       case 1: {
         const Result<Task> child = spawn([] { yield(); });
-        return;  // joined here
+        return;  // the destructor joins the child
       }
       case 2: {
         Group group;
@@ -123,7 +124,7 @@ TEST_P(Stress, no_wake_up_is_lost) {
   }
   while (game->ready != kTasks) std::this_thread::yield();
   for (std::uint32_t i = 0; i < kTokens; ++i) game->give(i);
-  // Signals without a token: the tasks must not mind.
+  // Signals without a token must have no effect.
   Random random(77);
   while (!game->over) {
     game->players[random.below(kTasks)].ref.load().signal();

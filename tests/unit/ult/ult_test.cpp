@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What tasks may rely on, for schedulers of every kind.
+// Tests of the public C++ interface, on every kind of scheduler.
 #include "manyhands/ult.hpp"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,8 @@ struct Kind {
   const char* name;
   Config config;
 };
-// In names of tests, where the bytes of the structure would stand, padding included.
+// GoogleTest prints a Kind by its name. Without this function it prints the bytes of the structure,
+// including padding.
 void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 
 Config with(unsigned workers, std::uint32_t tasks, Order order = Order::depth_first,
@@ -200,8 +201,8 @@ TEST_P(EveryKind, an_exception_reaches_the_joiner) {
   EXPECT_THROW((void)scheduler_.run([] { throw 7; }), int);
 }
 
-// The run time keeps the exceptions in flight for each thread; tasks that are switched inside a
-// handler must not see each other's.
+// The C++ runtime keeps the exceptions in flight for each thread. Tasks that switch inside a
+// handler must not see the exceptions of other tasks.
 TEST_P(EveryKind, a_task_may_yield_while_it_handles_an_exception) {
   run(scheduler_, [] {
     Group group;
@@ -282,7 +283,7 @@ TEST_P(EveryKind, a_premature_signal_is_kept) {
   run(scheduler_, [] {
     self().signal();
     self().signal();
-    wait();  // would block for ever
+    wait();  // without a kept signal, wait() would block forever
   });
 }
 
@@ -317,7 +318,7 @@ TEST_P(EveryKind, signals_to_tasks_that_have_ended_are_harmless) {
   });
 }
 
-// Every ready task runs at some time, whatever the others do.
+// Every ready task runs at some time, even if other tasks spawn and yield without end.
 TEST_P(EveryKind, no_ready_task_starves) {
   run(scheduler_, [] {
     std::atomic<bool> stop{false};
@@ -340,7 +341,7 @@ TEST_P(EveryKind, no_ready_task_starves) {
   });
 }
 
-// --- what is built on them --------------------------------------------------------------------
+// --- locks, barrier, semaphore, event, variables of a task, counters --------------------------
 
 TEST_P(EveryKind, a_mutex_excludes_and_is_fair_enough) {
   run(scheduler_, [] {
