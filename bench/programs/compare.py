@@ -1,77 +1,83 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Total times of programs from Debian's packages: plain, helped, and helped with a shared heap.
+"""Ten packaged programs: results, wall time, and time in MPI, plain and helped in turn.
 
-.venv/bin/python bench/programs/compare.py --rounds 9
+.venv/bin/python bench/programs/compare.py --rounds 9 --json docs/results/programs.json
 
-LAMMPS (melt), HPCC and NWChem (water), two ranks on a core each, all arms in turn, the launcher's
-start and end included; medians, and how many times as fast. Needs a quiet machine, build/lib, and
-the packages lammps, hpcc, nwchem-mpich, nwchem-openmpi; what is missing is said and left out.
+The arms of a round run one after the other, and each round begins with another arm:
+
+* *bare* is the program alone.
+* *plain* has a profile and no help: bare against plain shows what the profile costs.
+* *default* has the default settings.
+* *all* has everything that can be switched on.
+
+Each arm has to print the same results. A sign test says whether a ratio differs from 1. The command
+needs a quiet machine and build/lib. It names the programs that are not installed.
 """
 
 from __future__ import annotations
 
 import argparse
-import shutil
+import datetime
+import json
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from math import comb
 from pathlib import Path
 
+from catalog import PROGRAMS, ROOT, Program
+from manyhands.profiling import record
+from manyhands_bench import host
 from manyhands_bench.launch import clean_environment
 from manyhands_bench.mpis import MpiBuild, Placement, find_builds
+from rich import box
 from rich.console import Console
+from rich.progress import Progress
 from rich.table import Table
-
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "programs"))
-sys.path.insert(0, str(ROOT / "tests"))
-import test_hpcc  # noqa: E402  (the tests know the input files)
-import test_lammps  # noqa: E402
-import test_nwchem  # noqa: E402
 
 LIBRARIES = ROOT / "build" / "lib"
 FRONT, HEAP = LIBRARIES / "libmanyhands.so", LIBRARIES / "libmanyhands-heap.so"
-ARMS = {
-    "plain": {},
-    "helped": {"LD_PRELOAD": str(FRONT)},
-    "heap": {"LD_PRELOAD": f"{HEAP}:{FRONT}", "MH_HEAP": "on"},
+ARMS: dict[str, dict[str, str]] = {
+    "bare": {},
+    "plain": {"LD_PRELOAD": str(FRONT), "MH_ENABLE": "0"},
+    "default": {"LD_PRELOAD": str(FRONT)},
+    "all": {"LD_PRELOAD": f"{HEAP}:{FRONT}", "MH_HEAP": "auto", "MH_OPENMP": "1"},
 }
 RANKS = 2
 LIMIT_S = 300
-
-
-def write_inputs(folder: Path) -> None:
-    if test_lammps.EXAMPLE.exists():
-        test_lammps.melt(folder, 28, 100)
-    problem = test_hpcc.INPUT.format(size=4000, rows=1, columns=RANKS, broadcast=1)
-    (folder / "hpccinf.txt").write_text(problem)
-    (folder / "water.nw").write_text(test_nwchem.INPUT.format(folder=folder))
+CERTAIN = 0.05  # of a two-sided sign test
 
 
 @dataclass(frozen=True)
-class Program:
-    name: str
-    mpi: str
-    words: tuple[str, ...]
+class Sample:
+    """A finished run: its results and its seconds. Seconds in MPI are a rank's mean, and None without a profile."""
+
+    wall_s: float
+    results: list[str]
+    init_s: float | None = None
+    mpi_s: float | None = None
+    transfer_s: float | None = None
+    waiting_s: float | None = None
 
 
-PROGRAMS = (
-    Program("LAMMPS melt", "openmpi4", ("lmp", "-log", "none", "-in", "in.melt")),
-    Program("HPCC", "openmpi4", ("hpcc",)),
-    Program("NWChem water", "mpich4", ("nwchem.mpich", "water.nw")),
-    Program("NWChem water", "openmpi4", ("nwchem.openmpi", "water.nw")),
-)
+class Failed(Exception):
+    """A run did not end as it should; the text is the end of its output."""
 
 
-def seconds(program: Program, mpi: MpiBuild, arm: dict[str, str]) -> float | None:
-    """None if it failed."""
-    settings = [f"{key}={value}" for key, value in arm.items()]
-    command = [*mpi.launch(RANKS, Placement.CORES), "env", *settings, *program.words]
-    with tempfile.TemporaryDirectory() as folder:
-        write_inputs(Path(folder))
+def run_once(program: Program, mpi: MpiBuild, arm: str) -> Sample:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        program.set_up(folder)
+        profile = folder / "mh-profile.json"
+        settings = {**ARMS[arm], "OMP_NUM_THREADS": "1"}
+        if arm != "bare":
+            settings["MH_PROFILE"] = str(profile)
+        words = [f"{key}={value}" for key, value in settings.items()]
+        command = [*mpi.launch(RANKS, Placement.CORES), "env", *words, *program.words]
         start = time.monotonic()
         done = subprocess.run(
             command,
@@ -79,55 +85,149 @@ def seconds(program: Program, mpi: MpiBuild, arm: dict[str, str]) -> float | Non
             env={**clean_environment(), **mpi.environment()},
             stdin=subprocess.DEVNULL,
             capture_output=True,
+            text=True,
+            errors="replace",
             timeout=LIMIT_S,
         )
-        took = time.monotonic() - start
-    return took if done.returncode == 0 else None
+        wall_s = time.monotonic() - start
+        results = program.result_of(folder, done.stdout) if done.returncode == 0 else []
+        if not results:
+            raise Failed(f"exit code {done.returncode}\n{(done.stdout + done.stderr)[-1500:]}")
+        if arm == "bare":
+            return Sample(wall_s, results)
+        seen = record.read(profile)
+        return Sample(wall_s, results, seen.init_s, seen.mpi_s, seen.transfer_s, seen.waiting_s)
 
 
-def row(program: Program, times: dict[str, list[float | None]]) -> list[str]:
-    cells = [program.name, program.mpi]
-    for name, of_arm in times.items():
-        ended = [own for own in of_arm if own is not None]
-        pairs = [
-            plain / own for plain, own in zip(times["plain"], of_arm, strict=True) if plain and own
-        ]
-        words = [f"{statistics.median(ended):.2f} s"] if ended else []
-        if pairs and name != "plain":
-            words.append(f"{statistics.median(pairs):.2f} times")
-        if len(ended) < len(of_arm):
-            words.append(f"{len(of_arm) - len(ended)} failed")
-        cells.append(", ".join(words))
-    return cells
+def turns(rounds: int) -> Iterator[list[str]]:
+    names = list(ARMS)
+    for turn in range(rounds):
+        begin = turn % len(names)
+        yield names[begin:] + names[:begin]
 
 
-def main() -> None:
+def sign_test(ratios: list[float]) -> float:
+    """The probability of so uneven a split of the ratios around 1, were there no difference."""
+    decided = [ratio for ratio in ratios if ratio != 1]
+    above = sum(ratio > 1 for ratio in decided)
+    least = min(above, len(decided) - above)
+    tail = sum(comb(len(decided), k) for k in range(least + 1)) / 2 ** len(decided)
+    return min(1.0, 2 * tail)
+
+
+def ratio_text(ours: list[float], others: list[float]) -> str:
+    """The median of ours / others, with a mark where the sign test tells it from 1."""
+    ratios = [a / b for a, b in zip(ours, others, strict=True) if b > 0]
+    if not ratios:
+        return ""
+    mark = "*" if sign_test(ratios) < CERTAIN else ""
+    return f"{statistics.median(ratios):.2f}{mark}"
+
+
+def median_of(samples: list[Sample], field: str) -> float:
+    return statistics.median(getattr(sample, field) for sample in samples)
+
+
+def row(program: Program, arms: dict[str, list[Sample]]) -> list[str]:
+    def values(arm: str, field: str) -> list[float]:
+        return [getattr(sample, field) for sample in arms[arm]]
+
+    wall = " ".join(
+        ratio_text(values(arm, "wall_s"), values("bare", "wall_s")) for arm in ("plain", *HELPED)
+    )
+    inside = median_of(arms["plain"], "mpi_s") / median_of(arms["plain"], "wall_s")
+    cells = [program.name, f"{median_of(arms['bare'], 'wall_s'):.2f}", wall, f"{100 * inside:.0f}"]
+    for field in ("mpi_s", "transfer_s", "waiting_s"):
+        cells.append(f"{1e3 * median_of(arms['plain'], field):.0f}")
+        cells += [ratio_text(values(arm, field), values("plain", field)) for arm in HELPED]
+    same = all(sample.results == arms["bare"][0].results for of in arms.values() for sample in of)
+    return [*cells, "same" if same else "DIFFER"]
+
+
+HELPED = ("default", "all")
+
+
+def table() -> Table:
+    made = Table(
+        title="ratios of medians: default, all; * differs from 1 by a sign test",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    made.add_column("program")
+    made.add_column("bare s", justify="right")
+    made.add_column("wall: plain, default, all")
+    made.add_column("MPI %", justify="right")
+    for name in ("MPI ms", "transfer ms", "waiting ms"):
+        made.add_column(name, justify="right")
+        made.add_column("", justify="right")
+        made.add_column("", justify="right")
+    made.add_column("results")
+    return made
+
+
+def measure(program: Program, mpi: MpiBuild, rounds: int, bar: Progress) -> dict[str, list[Sample]]:
+    task = bar.add_task(program.name, total=rounds * len(ARMS))
+    arms: dict[str, list[Sample]] = {arm: [] for arm in ARMS}
+    for order in turns(rounds):
+        for arm in order:
+            arms[arm].append(run_once(program, mpi, arm))
+            bar.advance(task)
+    bar.remove_task(task)
+    return arms
+
+
+def report(rounds: int, measured: dict[str, dict[str, list[Sample]]]) -> str:
+    samples = {
+        name: {arm: [asdict(sample) for sample in of] for arm, of in arms.items()}
+        for name, arms in measured.items()
+    }
+    head = {"machine": asdict(host.describe()), "date": datetime.date.today().isoformat()}
+    return json.dumps({**head, "ranks": RANKS, "rounds": rounds, "programs": samples}, indent=1)
+
+
+def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        description=__doc__.splitlines()[0], epilog="example: bench/programs/compare.py --rounds 9"
+        description=__doc__.splitlines()[0],
+        epilog="example: bench/programs/compare.py --rounds 9 --only NWChem",
     )
     parser.add_argument("--rounds", type=int, default=9)
-    options = parser.parse_args()
-    if options.rounds < 1:
+    parser.add_argument("--only", metavar="NAME", help="programs whose names contain this")
+    parser.add_argument("--json", type=Path, help="file for all samples")
+    parsed = parser.parse_args()
+    if parsed.rounds < 1:
         parser.error("--rounds: at least one")
     for library in (FRONT, HEAP):
         if not library.exists():
             sys.exit(f"{library} is not built: run make build")
+    return parsed
+
+
+def main() -> None:
+    chosen = options()
+    out = Console(width=130)
     builds = find_builds(ROOT)
-    table = Table(title="total time (of plain: how many times as fast)", title_justify="left")
-    for heading in ("program", "MPI", *ARMS):
-        table.add_column(heading)
-    for program in PROGRAMS:
-        if shutil.which(program.words[0]) is None or program.mpi not in builds:
-            print(f"{program.name}, {program.mpi}: {program.words[0]} is not installed, left out")
-            continue
-        times: dict[str, list[float | None]] = {arm: [] for arm in ARMS}
-        for turn in range(options.rounds):
-            print(f"{program.name}, {program.mpi}: {turn + 1}/{options.rounds}", flush=True)
-            for arm, settings in ARMS.items():
-                times[arm].append(seconds(program, builds[program.mpi], settings))
-        table.add_row(*row(program, times))
-    if table.row_count:
-        Console(width=100).print(table)
+    shown = table()
+    measured: dict[str, dict[str, list[Sample]]] = {}
+    with Progress(console=out, transient=True) as bar:
+        for program in PROGRAMS:
+            if chosen.only and chosen.only.lower() not in program.name.lower():
+                continue
+            missing = program.missing()
+            if missing or program.mpi not in builds:
+                out.print(f"{program.name} is left out: {missing or program.mpi + ' is missing'}")
+                continue
+            try:
+                arms = measure(program, builds[program.mpi], chosen.rounds, bar)
+            except Failed as failure:
+                out.print(f"{program.name} failed: {failure}", markup=False)
+                continue
+            measured[program.name] = arms
+            shown.add_row(*row(program, arms))
+    if measured:
+        out.print(shown)
+    if chosen.json:
+        chosen.json.write_text(report(chosen.rounds, measured) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,8 @@
+(set! geometry-lattice (make lattice (size 8 8 8)))
+(set! geometry (list (make sphere (center 0 0 0) (radius 1) (material (make dielectric (epsilon 12))))))
+(set! sources (list (make source (src (make gaussian-src (frequency 0.25) (fwidth 0.2))) (component Ez) (center 2 0 0))))
+(set! pml-layers (list (make pml (thickness 1))))
+(set! resolution 8)
+(define flux (add-flux 0.25 0.2 5 (make flux-region (center -2 0 0) (size 0 4 4))))
+(run-until 12)
+(display-fluxes flux)
