@@ -54,7 +54,7 @@ CERTAIN = 0.05  # of a two-sided sign test
 
 @dataclass(frozen=True)
 class Sample:
-    """A finished run: its results and its seconds. Seconds in MPI are a rank's mean, and None without a profile."""
+    """A finished run. Seconds in MPI are the mean of the ranks, and None without a profile."""
 
     wall_s: float
     results: list[str]
