@@ -44,8 +44,8 @@ FRONT, HEAP = LIBRARIES / "libmanyhands.so", LIBRARIES / "libmanyhands-heap.so"
 ARMS: dict[str, dict[str, str]] = {
     "bare": {},
     "plain": {"LD_PRELOAD": str(FRONT), "MH_ENABLE": "0"},
-    "default": {"LD_PRELOAD": str(FRONT)},
-    "all": {"LD_PRELOAD": f"{HEAP}:{FRONT}", "MH_HEAP": "auto", "MH_OPENMP": "1"},
+    "default": {"LD_PRELOAD": f"{HEAP}:{FRONT}"},
+    "all": {"LD_PRELOAD": f"{HEAP}:{FRONT}", "MH_HEAP": "on", "MH_OPENMP": "1"},
 }
 RANKS = 2
 LIMIT_S = 300

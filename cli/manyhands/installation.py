@@ -17,7 +17,7 @@ from pathlib import Path
 from manyhands import say
 
 LIBRARY = "libmanyhands.so"
-HEAP = "libmanyhands-heap.so"  # beside the library; preloaded, too, if MH_HEAP asks for it
+HEAP = "libmanyhands-heap.so"  # beside the library; preloaded, too, unless MH_HEAP=off
 SETTINGS = "settings.json"
 
 
@@ -55,7 +55,7 @@ def heap(front: Path) -> Path | None:
 
 
 def preloaded(front: Path, wanted: str | None = None) -> list[Path]:
-    """The libraries to preload, in order. The heap's is among them only if MH_HEAP is on.
+    """The libraries to preload, in order. The heap's comes first, unless MH_HEAP is off.
 
     `wanted` replaces the value of MH_HEAP.
     """
@@ -63,18 +63,19 @@ def preloaded(front: Path, wanted: str | None = None) -> list[Path]:
     if not wants_heap(mode.strip()):
         return [front]
     beside = heap(front)
-    if beside is None:
+    if beside is None and mode.strip():
         note_once(f"MH_HEAP={mode} is ignored: there is no {HEAP} beside {front}")
     return [beside, front] if beside else [front]
 
 
 def wants_heap(mode: str) -> bool:
+    """Whether this value of MH_HEAP, perhaps empty, lets the heap decide. Complains of others."""
     if mode not in ("", "off", "auto", "on"):
         note_once(
             f"MH_HEAP={mode} is not accepted, ignored; "
-            "MH_HEAP takes one of off, auto, on (default off)"
+            "MH_HEAP takes one of off, auto, on (default auto)"
         )
-    return mode in ("auto", "on")
+    return mode in ("", "auto", "on")
 
 
 @functools.cache

@@ -22,15 +22,15 @@ constexpr const char* kHugePages = "/sys/kernel/mm/transparent_hugepage/";
 // Indexed by Verdict.
 constexpr const char* kReasons[] = {
     "large allocations are shared",
-    "MH_HEAP is off, which is the default",
+    "blocks up to 4 MB are shared, since private memory has huge pages here and shared memory has "
+    "none; for larger ones write 'advise' to /sys/kernel/mm/transparent_hugepage/shmem_enabled",
+    "MH_HEAP=off keeps it off",
     "the program has an allocator of its own; run it with the C library's malloc",
     "a sanitizer or Valgrind watches this program's memory",
     "address space is limited; set 'ulimit -v unlimited'",
     "private memory is limited; set 'ulimit -d unlimited'",
     "the size of files is limited; set 'ulimit -f unlimited'",
     "vm.overcommit_memory is 2; MH_HEAP=on works, but memory is taken when it is allocated",
-    ("private memory has huge pages here and shared memory has none; write 'advise' to "
-     "/sys/kernel/mm/transparent_hugepage/shmem_enabled"),
     "memory is nearly used up (see memory.max of the control group); MH_HEAP=on works",
     "the system refuses shared memory without a name (memfd_create, mmap)",
 };
@@ -126,9 +126,14 @@ bool kernel_collapses() {
 }  // namespace
 
 Mode mode_of(const char* text) {
-  if (text != nullptr && std::strcmp(text, "on") == 0) return Mode::on;
-  if (text != nullptr && std::strcmp(text, "auto") == 0) return Mode::automatic;
-  return Mode::off;
+  if (text == nullptr || *text == 0 || std::strcmp(text, "auto") == 0) return Mode::automatic;
+  return std::strcmp(text, "on") == 0 ? Mode::on : Mode::off;
+}
+
+bool huge_pages_lost(const Facts& facts) { return facts.private_huge && !facts.shared_huge; }
+
+bool is_good(Verdict verdict) {
+  return verdict == Verdict::good || verdict == Verdict::good_up_to_4_mb;
 }
 
 const char* explain(Verdict verdict) { return kReasons[static_cast<std::size_t>(verdict)]; }
@@ -193,9 +198,8 @@ Verdict judge(Mode mode, const Facts& facts) {
   if (facts.file_limit) return Verdict::file_limit;
   if (mode == Mode::on) return Verdict::good;
   if (facts.strict_memory) return Verdict::strict_memory;
-  if (facts.private_huge && !facts.shared_huge && !facts.collapse) return Verdict::huge_pages_lost;
   if (facts.memory_short) return Verdict::memory_short;
-  return Verdict::good;
+  return huge_pages_lost(facts) ? Verdict::good_up_to_4_mb : Verdict::good;
 }
 
 }  // namespace mh::heap

@@ -12,11 +12,12 @@
 namespace mh::heap {
 
 enum class Mode : std::uint8_t { off, automatic, on };
-// nullptr and unknown words mean off, the default.
+// nullptr and the empty text mean automatic, the default; unknown words mean off.
 Mode mode_of(const char* text);
 
 enum class Verdict : std::uint8_t {
   good,
+  good_up_to_4_mb,  // larger private blocks would have huge pages, shared ones would not
   switched_off,
   other_allocator,  // malloc of the next object is not the C library's
   checker,          // a sanitizer or Valgrind watches memory
@@ -24,10 +25,10 @@ enum class Verdict : std::uint8_t {
   data_limit,       // RLIMIT_DATA
   file_limit,       // RLIMIT_FSIZE
   strict_memory,    // vm.overcommit_memory=2
-  huge_pages_lost,  // private memory would have huge pages, shared memory would not
   memory_short,     // a control group near its limit
   no_file,          // memfd_create() or mmap() is refused
 };
+bool is_good(Verdict verdict);
 // Returns a cause and what to change, without a full stop: "memory is limited (ulimit -v): ...".
 const char* explain(Verdict verdict);
 
@@ -46,6 +47,8 @@ struct Facts {
 };
 
 Facts gather();
+// Whether private memory has huge pages at first touch here, and shared memory has none.
+bool huge_pages_lost(const Facts& facts);
 Verdict judge(Mode mode, const Facts& facts);
 
 // Whether a limit binds this process's memory. Such a process must meet the limit in malloc as it

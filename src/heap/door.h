@@ -10,16 +10,15 @@
 extern "C" {
 #endif
 
-#define MH_HEAP_DOOR_LAYOUT 1
+#define MH_HEAP_DOOR_LAYOUT 2
 
 struct mh_heap_stats {
-  uint64_t used;     /* bytes requested by the program and not freed */
+  uint64_t used;     /* bytes of pages of blocks that the program has, or that are cached */
   uint64_t peak;     /* highest value of `used` */
-  uint64_t waste;    /* bytes of used extents beyond what was requested */
   uint64_t kept;     /* bytes of freed blocks kept for reuse */
   uint64_t mapped;   /* bytes of address space */
   uint64_t resident; /* bytes of memory, kept and static memory included */
-  uint64_t blocks;   /* allocations served so far */
+  uint64_t blocks;   /* allocations served so far, except from the cache */
   uint64_t returned; /* bytes given back to the system so far */
   uint64_t statics;  /* bytes of static memory moved in */
 };

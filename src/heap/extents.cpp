@@ -151,7 +151,8 @@ Taken Extents::take(Page pages, Page alignment, Page origin, From from) {
   // Invariant: the pieces have no free neighbour of their state, since the whole had none.
   if (start > found) insert(found, start - found, state);
   if (start + pages < end) insert(start + pages, end - start - pages, state);
-  return {start, state == ExtentState::empty};
+  const bool zero = state == ExtentState::empty;
+  return {start, zero, zero ? pages : 0};
 }
 
 // Joins a kept extent of at least half of the wanted length with the empty extent behind it: most
@@ -171,7 +172,7 @@ Taken Extents::take_joined(Page pages, Page alignment, Page origin) {
     if (first + pages < behind) insert(first + pages, behind - first - pages, ExtentState::kept);
     const Page rest = std::max(behind, first + pages);
     if (rest < end) insert(rest, end - rest, ExtentState::empty);
-    return {first, false};
+    return {first, false, rest - behind};
   }
   return {};
 }

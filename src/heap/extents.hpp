@@ -43,6 +43,7 @@ static_assert(sizeof(Tag) == 24);
 struct Taken {
   Page first = kNoPage;
   bool zero = false;  // every byte reads as zero
+  Page fresh = 0;     // pages that held no memory
   explicit operator bool() const { return first != kNoPage; }
 };
 
@@ -65,9 +66,10 @@ class Extents {
   Taken take(Page pages, Page alignment, Page origin = 0, From from = From::kept_first);
   // Makes a used extent kept.
   void give(Page first);
-  // Whether a used extent begins at this page.
+  // Whether a used extent begins at this page, which has a tag. A thread that owns a used extent may
+  // call this function, pages_of() and note() without the caller's lock.
   [[nodiscard]] bool begins_used(Page first) const {
-    return first < size_ && tags_[first].first != 0 && tags_[first].state == ExtentState::used;
+    return tags_[first].first != 0 && tags_[first].state == ExtentState::used;
   }
   [[nodiscard]] Page pages_of(Page first) const { return tags_[first].pages; }
   // Stores a number of the caller's with a used extent, for as long as the extent is used.

@@ -20,6 +20,8 @@ constexpr std::uint32_t kPlaces = 16;
 // A block of this size or more begins in a huge page of its own.
 constexpr std::size_t kHugeBlock = 4U << 20U;
 constexpr std::uint64_t kLookEveryMs = 250;
+// Blocks in small pages where private memory would have huge ones: message buffers, not arrays.
+constexpr std::uint64_t kLargestInSmallPages = 4U << 20U;
 
 Span span_of(const void* address, std::size_t bytes) {
   return {reinterpret_cast<std::uint64_t>(address), bytes};
@@ -42,17 +44,18 @@ std::size_t stagger_of(Page first) { return (first * 0x9E3779B1U >> 28U) % kPlac
 
 }  // namespace
 
-Heap::Options Heap::options_for(const Facts& facts) {
+Heap::Options Heap::options_for(Mode mode, const Facts& facts) {
   constexpr std::uint64_t kLeast = 32U << 20U;
   constexpr std::uint64_t kMost = 2ULL << 30U;
   Options options;
   options.reserve = facts.strict_memory;
+  options.bounded = mode == Mode::automatic;
   options.promote_asked = !facts.shared_huge && facts.collapse;
-  options.promote = facts.private_huge && options.promote_asked;
+  options.promote = facts.private_huge && options.promote_asked && !options.bounded;
   const std::uint64_t total = memory().total;
   if (total == UINT64_MAX) return options;
   const auto cpus = static_cast<std::uint64_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
-  options.largest = total;
+  options.largest = options.bounded && huge_pages_lost(facts) ? kLargestInSmallPages : total;
   options.keep = std::clamp(total / cpus / 16, kLeast, kMost);
   return options;
 }
@@ -61,21 +64,26 @@ void Heap::start(const Options& options) {
   options_ = options;
   options_.largest = std::min(options.largest, kMaxHeapBytes / 4);
   bound_.store(options.keep, std::memory_order_relaxed);
+  if (options.bounded) budget_.begin(milliseconds());
   page_bytes_ = page_bytes();
   page_bits_ = static_cast<unsigned>(std::countr_zero(page_bytes_));
-  started_.store(true, std::memory_order_relaxed);
+  started_.store(true, std::memory_order_release);
 }
 
 // --- growth -----------------------------------------------------------------------------------
 
+// The tags never move: threads read those of their own blocks without the lock.
 bool Heap::make_room_for_tags(std::size_t pages) {
+  if (tags_ == nullptr) {
+    const std::size_t all = kMaxHeapBytes / page_bytes_ * sizeof(Tag);
+    void* room =
+        ::mmap(nullptr, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED) return false;
+    tags_ = static_cast<Tag*>(room);
+  }
   const std::size_t needed = round_up(pages * sizeof(Tag), page_bytes_);
   if (needed <= tag_bytes_) return true;
-  void* room = tags_ == nullptr ? ::mmap(nullptr, needed, PROT_READ | PROT_WRITE,
-                                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
-                                : ::mremap(tags_, tag_bytes_, needed, MREMAP_MAYMOVE);
-  if (room == MAP_FAILED) return false;
-  tags_ = static_cast<Tag*>(room);
+  if (::mprotect(tags_, needed, PROT_READ | PROT_WRITE) != 0) return false;
   tag_bytes_ = needed;
   return true;
 }
@@ -122,16 +130,15 @@ void* Heap::place(Page first, std::size_t alignment) const {
   return reinterpret_cast<void*>(address_of(first) + offset);
 }
 
-void Heap::count_locked(Page first, std::size_t bytes) {
-  extents_.note(first, bytes);
-  stats_.used += bytes;
+void Heap::count_locked(Page first) {
+  stats_.used += bytes_of(first);
   stats_.peak = std::max(stats_.peak, stats_.used);
-  stats_.waste += bytes_of(first) - bytes;
 }
 
-void Heap::discount_locked(Page first) {
-  stats_.used -= extents_.noted(first);
-  stats_.waste -= bytes_of(first) - extents_.noted(first);
+void Heap::discount_locked(Page first) { stats_.used -= bytes_of(first); }
+
+bool Heap::affordable_locked(Page pages) const {
+  return !options_.bounded || budget_.allows(std::uint64_t{pages} * page_bytes_, milliseconds());
 }
 
 Taken Heap::take_locked(const Wish& wish) {
@@ -143,17 +150,20 @@ Taken Heap::take_locked(const Wish& wish) {
   const auto origin = static_cast<Page>(file_.base() >> page_bits_ & (aligned - 1));
   const auto from = wish.fresh ? Extents::From::empty : Extents::From::kept_first;
   Taken taken = extents_.take(pages, aligned, origin, from);
-  if (!taken && grow_locked((std::size_t{pages} + aligned) * page_bytes_)) {
+  if (!taken && affordable_locked(pages) &&
+      grow_locked((std::size_t{pages} + aligned) * page_bytes_)) {
     taken = extents_.take(pages, aligned, origin, from);
   }
+  if (!taken) return taken;
   // Limits apply to fresh memory.
-  if (taken && taken.zero && limited()) {
-    extents_.left(taken.first);
+  if (taken.fresh != 0 && (limited() || !affordable_locked(taken.fresh))) {
+    taken.zero ? extents_.left(taken.first) : extents_.give(taken.first);
     return {};
   }
-  if (!taken) return taken;
+  budget_.spend(std::uint64_t{taken.fresh} * page_bytes_);
   if (taken.zero) look_at_memory_locked();
-  count_locked(taken.first, wish.bytes);
+  extents_.note(taken.first, wish.bytes);
+  count_locked(taken.first);
   ++stats_.blocks;
   if (options_.promote && taken.zero)
     promotion_.add(address_of(taken.first), bytes_of(taken.first));
@@ -179,8 +189,29 @@ Taken Heap::take(const Wish& wish) {
   return {};
 }
 
+// No block if the cached one has another length, which happens when sizes alternate.
+Page Heap::take_cached(Page pages) {
+  const Page first = cache_.take(pages);
+  if (first == kNoPage || extents_.pages_of(first) == pages) return first;
+  release_extent(first);
+  return kNoPage;
+}
+
 void* Heap::allocate(std::size_t bytes, std::size_t alignment, bool zero) {
   if (!started() || bytes > options_.largest || alignment > options_.largest) return nullptr;
+  const Page pages = pages_for(bytes, alignment);
+  if (pages <= BlockCache::kMostPages && alignment <= page_bytes_) [[likely]] {
+    const Page first = take_cached(pages);
+    if (first != kNoPage) [[likely]] {
+      extents_.note(first, bytes);
+      void* block = place(first, alignment);
+      return zero ? std::memset(block, 0, bytes) : block;
+    }
+  }
+  return allocate_extent(bytes, alignment, zero);
+}
+
+void* Heap::allocate_extent(std::size_t bytes, std::size_t alignment, bool zero) {
   const KeepErrno keep;
   const Taken taken = take({.bytes = bytes, .room = bytes, .alignment = alignment});
   if (!taken) return nullptr;
@@ -224,13 +255,25 @@ void Heap::release_deferred_locked() {
   }
 }
 
+// A heap with isolated spans, and one that returns its memory, cache nothing.
+bool Heap::may_cache(Page first) const {
+  return extents_.pages_of(first) <= BlockCache::kMostPages && file_.isolated() == 0 &&
+         bound_.load(std::memory_order_relaxed) != 0;
+}
+
 void Heap::release(void* block) {
+  Page first = extent_of(block);
+  if (first == kNoPage) return;
+  if (may_cache(first)) [[likely]]
+    first = cache_.put(first, extents_.pages_of(first));
+  if (first != kNoPage) release_extent(first);
+}
+
+void Heap::release_extent(Page first) {
   const KeepErrno keep;
   std::uint64_t kept = 0;
   {
     const Hold hold(lock_);
-    const Page first = extent_of(block);
-    if (first == kNoPage) return;
     if (!hold) return release_later(first);
     if (deferred_.load(std::memory_order_relaxed) != kNoPage) release_deferred_locked();
     release_locked(first);
@@ -240,6 +283,12 @@ void Heap::release(void* block) {
   const std::uint64_t bound = bound_.load(std::memory_order_relaxed);
   if (kept > bound) give_back(bound);
   improve(1);
+}
+
+void Heap::release_cached() {
+  for (Page first = cache_.take_any(); first != kNoPage; first = cache_.take_any()) {
+    release_extent(first);
+  }
 }
 
 void Heap::look_at_memory_locked() {
@@ -276,6 +325,7 @@ void Heap::give_back(std::uint64_t bound) {
 
 void Heap::trim() {
   const KeepErrno keep;
+  release_cached();
   give_back(0);
 }
 
@@ -293,12 +343,15 @@ std::size_t Heap::usable(const void* block) {
 bool Heap::resize_locked(Page first, std::size_t bytes) {
   const Page pages = pages_for(bytes, 1);
   const Page now = extents_.pages_of(first);
-  if (pages > now && (options_.reserve || limited())) return false;
-  const std::size_t before = extents_.noted(first);
+  const Page more = pages > now ? pages - now : 0;
+  if (more != 0 && (options_.reserve || limited() || !affordable_locked(more))) return false;
   discount_locked(first);
   const bool fits = (pages <= now && pages >= now / 2) || extents_.resize(first, pages);
-  count_locked(first, fits ? bytes : before);
-  return fits;
+  count_locked(first);
+  if (!fits) return false;
+  extents_.note(first, bytes);
+  budget_.spend(std::uint64_t{more} * page_bytes_);
+  return true;
 }
 
 void* Heap::resize(void* block, std::size_t bytes) {

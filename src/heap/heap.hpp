@@ -8,11 +8,12 @@
 //   block    the bytes the program got. A block begins in the first page of its extent, at a
 //            multiple of 256 bytes that differs between extents. Otherwise all blocks of a power of
 //            two would begin alike modulo 4096, and share cache sets.
+//   cached   the last freed blocks of up to 64 KB (block_cache.hpp). They count as used.
 //   kept     memory of freed blocks, reused for later ones, up to a bound. Beyond the bound, and
 //            when memory is short, it is returned to the system. First touches are the dearest part
 //            of shared memory.
 //
-// One lock; apart from growth (once in 64 MB), it is not held during system calls that take or
+// One lock, which cached blocks do without. Apart from growth (once in 64 MB), it is not held during system calls that take or
 // return memory. A thread that calls while it holds the lock itself (in a signal handler or a
 // handler of fork()) does not wait. Its allocation is not served, and its release takes effect at
 // the next call. No thread-local data, no C++ run time, no destructor: calls may come before
@@ -23,6 +24,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "heap/block_cache.hpp"
+#include "heap/budget.hpp"
 #include "heap/conditions.hpp"
 #include "heap/door.h"
 #include "heap/extents.hpp"
@@ -45,15 +48,17 @@ class Heap {
     bool reserve = false;                // allocate memory at once (strict accounting)
     bool promote = false;                // private memory would get huge pages at first touch
     bool promote_asked = false;          // ... if the program asks for them
+    bool bounded = false;                // fresh memory within a budget (budget.hpp)
     std::uint64_t largest = UINT64_MAX;  // largest block that is served
     std::uint64_t keep = 256U << 20U;    // most kept bytes
   };
   // Options that fit this machine.
-  static Options options_for(const Facts& facts);
+  static Options options_for(Mode mode, const Facts& facts);
 
   // Called once, before any other call but owns(). Nothing is mapped before the first block.
   void start(const Options& options);
-  [[nodiscard]] bool started() const { return started_.load(std::memory_order_relaxed); }
+  // Acquire: pairs with the release in start(), which has written the options.
+  [[nodiscard]] bool started() const { return started_.load(std::memory_order_acquire); }
 
   // `alignment` is a power of two. nullptr: not served; errno is unchanged.
   void* allocate(std::size_t bytes, std::size_t alignment, bool zero);
@@ -63,7 +68,7 @@ class Heap {
   void* resize(void* block, std::size_t bytes);
   [[nodiscard]] std::size_t usable(const void* block);
   [[nodiscard]] bool owns(const void* address) const { return file_.holds(address); }
-  // Returns all kept memory to the system.
+  // Returns all cached and kept memory to the system.
   void trim();
   // Whether peers can reach all of it.
   [[nodiscard]] bool reaches(std::uint64_t address, std::size_t bytes);
@@ -104,8 +109,14 @@ class Heap {
   [[nodiscard]] bool make_room_for_tags(std::size_t pages);
   Taken take_locked(const Wish& wish);
   Taken take(const Wish& wish);
-  void count_locked(Page first, std::size_t bytes);
+  [[nodiscard]] bool affordable_locked(Page pages) const;
+  void count_locked(Page first);
   void discount_locked(Page first);
+  Page take_cached(Page pages);
+  [[nodiscard]] bool may_cache(Page first) const;
+  void release_cached();
+  void* allocate_extent(std::size_t bytes, std::size_t alignment, bool zero);
+  void release_extent(Page first);
   [[nodiscard]] bool resize_locked(Page first, std::size_t bytes);
   void* moved(void* block, std::size_t to);
   [[nodiscard]] void* place(Page first, std::size_t alignment) const;
@@ -134,8 +145,9 @@ class Heap {
   File file_;
   Extents extents_;
   Promotion promotion_;
+  Budget budget_;
   Tag* tags_ = nullptr;
-  std::size_t tag_bytes_ = 0;
+  std::size_t tag_bytes_ = 0;  // writable; the address space of all tags is reserved
   bool refused_ = false;  // no file; not tried again
   std::uint64_t looked_at_ms_ = 0;
   // Head of the list of blocks that this thread freed while it held the lock. Relaxed: one thread.
@@ -143,6 +155,7 @@ class Heap {
   std::atomic<std::uint64_t> bound_{0};        // of kept bytes, now; relaxed: a hint
   std::atomic<std::uint64_t> improved_ms_{0};  // relaxed: a hint
   Stats stats_{};
+  BlockCache cache_;  // without the lock
 };
 
 }  // namespace mh::heap

@@ -2,8 +2,8 @@
 // libmanyhands-heap.so: the malloc family as the program sees it.
 //
 // Small blocks, and all that the heap does not serve, go to the next allocator: a comparison and a
-// jump. The address of a block tells which allocator owns it. Without MH_HEAP=on or auto this
-// library is not loaded. Before the constructor it only forwards; there is no destructor. No C++
+// jump. The address of a block tells which allocator owns it. With MH_HEAP=off `mh run` does not
+// preload this library. Before the constructor it only forwards; there is no destructor. No C++
 // run time: this library is mapped into every process of a job.
 #include <pthread.h>
 #include <stdlib.h>
@@ -62,20 +62,63 @@ inline const Next& forward() {
   return next;
 }
 
+// --- the start --------------------------------------------------------------------------------
+
+// Judging a machine takes a dozen system calls. Most processes of a job (shells, launchers) have no
+// large block and no large static array, so they never judge.
+enum class StartState : std::uint8_t { before_constructor, waiting, taken };
+constinit std::atomic<StartState> start_state{StartState::before_constructor};
+
+// Starts the heap, in the first thread that comes here after the constructor; other threads do
+// without the heap meanwhile. Whether the heap has started. Relaxed: the exchange decides.
+bool start_heap() {
+  StartState seen = StartState::waiting;
+  if (!start_state.compare_exchange_strong(seen, StartState::taken, std::memory_order_relaxed)) {
+    return heap.started();
+  }
+  const mh::heap::Mode mode = mh::heap::mode_of(::getenv("MH_HEAP"));
+  Facts facts = mh::heap::gather();
+  mh::heap::look_around(facts);
+  const Verdict found = mh::heap::judge(mode, facts);
+  verdict.store(found, std::memory_order_relaxed);
+  if (mh::heap::is_good(found)) heap.start(Heap::options_for(mode, facts));
+  return heap.started();
+}
+
+bool make_file() { return start_heap() && heap.ensure_file(); }
+
+[[gnu::constructor]] void begin() {
+  const mh::heap::Mode mode = mh::heap::mode_of(::getenv("MH_HEAP"));
+  if (mode == mh::heap::Mode::off) return;
+  (void)forward();
+  start_state.store(StartState::waiting, std::memory_order_relaxed);
+  const bool bounded = mode == mh::heap::Mode::automatic;
+  const std::uint64_t most = bounded ? mh::heap::Budget::kAtOnce / 4 : UINT64_MAX;
+  mh::heap::move_statics(heap.file(), make_file, most);
+}
+
 // --- large blocks -----------------------------------------------------------------------------
 
 constexpr std::size_t kMallocAlignment = alignof(std::max_align_t);
 
 bool is_power_of_two(std::size_t number) { return number != 0 && (number & (number - 1)) == 0; }
 
+// The heap's answer; the first large request of the process starts the heap.
+[[gnu::noinline]] void* serve(std::size_t bytes, std::size_t alignment, bool zero) {
+  if (!heap.started()) [[unlikely]] {
+    if (!start_heap()) return nullptr;
+  }
+  return heap.allocate(bytes, alignment, zero);
+}
+
 [[gnu::noinline]] void* large(std::size_t bytes) {
-  void* block = heap.allocate(bytes, kMallocAlignment, false);
+  void* block = serve(bytes, kMallocAlignment, false);
   return block != nullptr ? block : forward().malloc(bytes);
 }
 
 void* aligned(std::size_t alignment, std::size_t bytes) {
   if (bytes < mh::heap::kThreshold || !is_power_of_two(alignment)) return nullptr;
-  return heap.allocate(bytes, alignment < kMallocAlignment ? kMallocAlignment : alignment, false);
+  return serve(bytes, alignment < kMallocAlignment ? kMallocAlignment : alignment, false);
 }
 
 // Moves a block between this heap and the next allocator, in either direction.
@@ -104,33 +147,17 @@ void* resize_others(void* block, std::size_t bytes) {
   if (block != nullptr && bytes >= mh::heap::kThreshold) {
     const std::size_t have = forward().usable_size(block);
     if (have < mh::heap::kThreshold) {
-      void* there = heap.allocate(bytes, kMallocAlignment, false);
+      void* there = serve(bytes, kMallocAlignment, false);
       if (there != nullptr) return carry(block, have, there, bytes);
     }
   }
   return forward().realloc(block, bytes);
 }
 
-// --- the start --------------------------------------------------------------------------------
-
-bool make_file() { return heap.ensure_file(); }
-
-[[gnu::constructor]] void begin() {
-  const mh::heap::Mode mode = mh::heap::mode_of(::getenv("MH_HEAP"));
-  if (mode == mh::heap::Mode::off) return;
-  (void)forward();
-  Facts facts = mh::heap::gather();
-  mh::heap::look_around(facts);
-  verdict.store(mh::heap::judge(mode, facts), std::memory_order_relaxed);
-  if (verdict.load(std::memory_order_relaxed) != Verdict::good) return;
-  heap.start(Heap::options_for(facts));
-  mh::heap::move_statics(heap.file(), make_file);
-}
-
 // --- the door ---------------------------------------------------------------------------------
 
 int descriptor() {
-  if (!heap.started()) return -1;
+  if (!start_heap()) return -1;
   if (!heap.ensure_file()) {
     verdict.store(Verdict::no_file, std::memory_order_relaxed);
     return -1;
@@ -160,7 +187,7 @@ MH_EXPORT const mh_heap_door* mh_heap_open_door() { return &kDoor; }
 MH_EXPORT int mh_heap_explain(const char* mode, const char** why) {
   const Verdict found = mh::heap::judge(mh::heap::mode_of(mode), mh::heap::gather());
   *why = mh::heap::explain(found);
-  return found == Verdict::good ? 1 : 0;
+  return mh::heap::is_good(found) ? 1 : 0;
 }
 
 // --- what the program calls -------------------------------------------------------------------
@@ -180,7 +207,7 @@ MH_EXPORT void free(void* block) {
 MH_EXPORT void* calloc(std::size_t count, std::size_t each) {
   std::size_t bytes = 0;
   if (!__builtin_mul_overflow(count, each, &bytes) && bytes >= mh::heap::kThreshold) {
-    void* block = heap.allocate(bytes, kMallocAlignment, true);
+    void* block = serve(bytes, kMallocAlignment, true);
     if (block != nullptr) return block;
   }
   return forward().calloc(count, each);

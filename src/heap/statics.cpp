@@ -90,14 +90,15 @@ Movable movable(const dl_phdr_info& info, const ElfW(Phdr) & segment, std::size_
   return {{start, end - start}, data};
 }
 
-std::uint64_t move_statics(File& file, bool (*ready)()) {
+std::uint64_t move_statics(File& file, bool (*ready)(), std::uint64_t most) {
   StaticsSearch search;
   search.page = page_bytes();
   ::dl_iterate_phdr(look_at_program, &search);
   if (search.count == 0 || !one_thread() || !ready()) return 0;
   std::uint64_t moved = 0;
   for (std::size_t i = 0; i < search.count; ++i) {
-    if (move(file, search.found[i], search.page)) moved += search.found[i].span.bytes;
+    const std::uint64_t bytes = search.found[i].span.bytes;
+    if (bytes <= most - moved && move(file, search.found[i], search.page)) moved += bytes;
   }
   return moved;
 }

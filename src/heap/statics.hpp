@@ -24,8 +24,8 @@ struct Movable {
 };
 Movable movable(const dl_phdr_info& info, const ElfW(Phdr) & segment, std::size_t page);
 
-// Moves all large enough segments and returns the bytes moved. Calls `ready`, which makes the file,
-// if there are any.
-std::uint64_t move_statics(File& file, bool (*ready)());
+// Moves all large enough segments, up to `most` bytes together, and returns the bytes moved. Calls
+// `ready`, which makes the file, if there are any.
+std::uint64_t move_statics(File& file, bool (*ready)(), std::uint64_t most);
 
 }  // namespace mh::heap

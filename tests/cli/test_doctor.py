@@ -47,9 +47,11 @@ def test_the_probe_reads_a_sibling_or_says_why_not() -> None:
     assert machine.try_cma(name_ancestor=True) in (0, errno.EPERM, errno.ENOSYS)
 
 
-def test_the_heap_is_off_and_what_it_would_be_is_said(mh: Mh, library: Path) -> None:
+def test_the_heap_is_shared_by_default_and_off_when_told(mh: Mh, library: Path) -> None:
     found = findings(mh("doctor", "--json").stdout)["shared heap"]
-    assert found["found"].startswith("off, the default; MH_HEAP=auto ")
+    assert "are shared" in found["found"] or found["found"].startswith("off: ")
+    off = findings(mh("doctor", "--json", MH_HEAP="off").stdout)["shared heap"]
+    assert off["found"] == "off by MH_HEAP=off"
     on = findings(mh("doctor", "--json", MH_HEAP="on").stdout)["shared heap"]
     assert on["found"] == "large allocations are shared"
 
@@ -65,7 +67,7 @@ def test_a_limit_that_keeps_the_heap_off_is_named_with_its_remedy(library: Path)
 
 
 def test_a_slow_kernel_is_told_from_a_fast_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    for page, words in ((270.0, "slow; MH_HEAP=auto spares it"), (60.0, "fast enough")):
+    for page, words in ((270.0, "slow; the shared heap spares it"), (60.0, "fast enough")):
         monkeypatch.setattr(machine, "kernel_page_ns", lambda page=page: page)
         report = Report()
         report.way = "cma"

@@ -68,7 +68,8 @@ def test_a_program_with_an_equals_sign_under_a_launcher_of_unknown_kind(
     script(tmp_path / "launch", '#!/bin/sh\n[ "$1" = --version ] && exit\nexec "$@"\n')
     script(tmp_path / "a=b", '#!/bin/sh\necho "started $LD_PRELOAD: $*"\n')
     result = mh("run", "--mpiexec", "./launch", "--", "./a=b", "c d", "e=f")
-    assert result.stdout == f"started {library}: c d e=f\n"
+    heap = library.with_name("libmanyhands-heap.so")
+    assert result.stdout == f"started {heap}:{library}: c d e=f\n"
 
 
 @pytest.mark.parametrize("command", ["tune --dry-run", "simulate"])

@@ -122,27 +122,35 @@ def hydra(tmp_path: Path) -> Path:
     return script(tmp_path / "mpiexec.hydra", "#!/bin/sh\nexit 0\n")
 
 
+def ours(library: Path) -> str:
+    """The libraries that are preloaded by default, as in LD_PRELOAD."""
+    return f"{library.with_name('libmanyhands-heap.so')}:{library}"
+
+
 def test_a_preload_that_was_there_stays_in_front(mh: Mh, hydra: Path, library: Path) -> None:
     line = dry_run(mh, hydra, "-n", "1", LD_PRELOAD="libSegFault-that-is-not-there.so")
-    assert f"-genv LD_PRELOAD libSegFault-that-is-not-there.so:{library} " in line
+    assert f"-genv LD_PRELOAD libSegFault-that-is-not-there.so:{ours(library)} " in line
 
 
 def test_a_preload_given_to_the_launcher_stays_in_front(mh: Mh, hydra: Path, library: Path) -> None:
     line = dry_run(mh, hydra, "-genv", "LD_PRELOAD", "/t.so", "-n", "1")
-    assert f"-genv LD_PRELOAD /t.so:{library} " in line
+    assert f"-genv LD_PRELOAD /t.so:{ours(library)} " in line
     assert line.count("LD_PRELOAD") == 1
 
 
+def test_the_heap_is_preloaded_by_default(mh: Mh, hydra: Path, library: Path) -> None:
+    assert f"-genv LD_PRELOAD {ours(library)} " in dry_run(mh, hydra, "-n", "1")
+
+
 @pytest.mark.parametrize("mode", ["off", "auto", "on"])
-def test_the_heap_is_preloaded_where_it_is_asked_for(
+def test_the_heap_is_preloaded_unless_it_is_off(
     mh: Mh, hydra: Path, library: Path, mode: str
 ) -> None:
-    heap = library.with_name("libmanyhands-heap.so")
-    ours = str(library) if mode == "off" else f"{heap}:{library}"
+    wanted = str(library) if mode == "off" else ours(library)
     line = dry_run(mh, hydra, "-n", "1", MH_HEAP=mode, LD_PRELOAD="/t.so")
-    assert f"-genv LD_PRELOAD /t.so:{ours} " in line
+    assert f"-genv LD_PRELOAD /t.so:{wanted} " in line
     assert f"-genv MH_HEAP {mode}" in line
-    assert mh("preload", MH_HEAP=mode).stdout == f"{ours}\n"
+    assert mh("preload", MH_HEAP=mode).stdout == f"{wanted}\n"
     assert mh("config", MH_HEAP=mode).stderr == ""
 
 
@@ -150,10 +158,11 @@ def test_a_heap_that_cannot_be_is_said_once(
     mh: Mh, library: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wrong = mh("preload", MH_HEAP="yes")
-    assert wrong.stdout == f"{library}\n"
+    assert wrong.stdout == f"{library}\n", "an unknown word is off"
     assert wrong.stderr.count("MH_HEAP=yes is not accepted, ignored; MH_HEAP takes one of") == 1
     alone = tmp_path / library.name
     assert [installation.preloaded(alone, "on") for _ in range(2)] == [[alone], [alone]]
+    assert installation.preloaded(alone, "") == [alone]
     told = capsys.readouterr().err
     assert told.count(f"is ignored: there is no libmanyhands-heap.so beside {alone}") == 1
 

@@ -67,7 +67,7 @@ def examine_pace(report: Report) -> None:
     page = machine.kernel_page_ns() if report.way != "none" else None
     if page is None:
         return
-    way = "slow; MH_HEAP=auto spares it" if page > SLOW_PAGE_NS else "fast enough"
+    way = "slow; the shared heap spares it" if page > SLOW_PAGE_NS else "fast enough"
     report.add("CMA, time a page", f"{page:.0f} ns beyond the copying: {way}")
 
 
@@ -158,15 +158,13 @@ def examine_heap(report: Report) -> None:
     beside = installation.heap(library) if library else None
     if beside is None:
         return
-    asked = os.environ.get("MH_HEAP", "off").strip()
-    mode = asked if asked in ("on", "auto") else "auto"
+    mode = os.environ.get("MH_HEAP", "").strip() or "auto"
+    if mode == "off":
+        report.add("shared heap", "off by MH_HEAP=off", NOTE, "leave MH_HEAP unset")
+        return
     good, why = machine.heap_verdict(beside, mode)
     cause, _, remedy = why.partition("; ")
-    if asked == mode:
-        report.add("shared heap", cause if good else f"off: {cause}", OK if good else NOTE, remedy)
-    else:
-        could = "works here" if good else f"would leave it off: {cause}"
-        report.add("shared heap", f"off, the default; MH_HEAP=auto {could}", OK, remedy)
+    report.add("shared heap", cause if good else f"off: {cause}", OK if good else NOTE, remedy)
 
 
 # --- MPI --------------------------------------------------------------------------------------

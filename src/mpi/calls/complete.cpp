@@ -71,8 +71,15 @@ int complete_any(Polls polls, int count, MPI_Request* requests, int* index, int*
   return rndv::complete(handles.claim(static_cast<std::size_t>(*index)), code, status.get());
 }
 
-int test_any(int count, MPI_Request* requests, int* index, int* flag, MPI_Status* status) {
-  return complete_any(Polls::once, count, requests, index, flag, status);
+int test_any(int count, MPI_Request* requests, int* index, int* flag, MPI_Status* users) {
+  if (switches.threads || receives.any())
+    return complete_any(Polls::once, count, requests, index, flag, users);
+  StatusOrOwn status(users);
+  const int code = next.Testany(count, requests, index, flag, status.get());
+  if (code != MPI_SUCCESS || *flag != 0) [[unlikely]]
+    return rndv::complete({}, code, status.get());
+  note_failed_test();
+  return code;
 }
 
 int wait_any(int count, MPI_Request* requests, int* index, MPI_Status* status) {

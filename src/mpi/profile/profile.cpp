@@ -26,6 +26,7 @@ namespace mh::mpi::profile {
 namespace detail {
 bool is_on = false;
 constinit thread_local bool inside = false;
+constinit thread_local std::uint32_t polls_to_skip = 0;
 }  // namespace detail
 
 namespace {
@@ -33,7 +34,10 @@ namespace {
 using observe::Presence;
 using observe::ThreadProfile;
 
-constexpr std::uint64_t kPollsPerLook = 16;
+constexpr std::uint32_t kPollsPerSample = 16;
+// The first polls of a thread, and polls that take longer, are all timed.
+constexpr std::uint32_t kPollsTimedFirst = 16;
+constexpr double kShortPollNs = 1000;
 // The peers that a call looks at. A collective of more ranks looks at the first of them.
 constexpr std::size_t kMostPeers = 64;
 
@@ -43,20 +47,20 @@ struct CommMembers {
   const RankList* all;
 };
 
-// The polls of a thread since its last look at the peers.
-struct Polls {
-  std::size_t call = 0;
-  observe::CallData data;
-  std::uint64_t calls = 0;
-  std::uint64_t ticks = 0;
-  std::int32_t late = Peers::kNone;  // a peer that was outside MPI at the last look
+// A peer as a poll has seen it last.
+struct PeerLook {
+  std::uint64_t at = 0;      // ticks
+  std::uint64_t inside = 0;  // ticks that the peer had been inside MPI
 };
 
 // The state of one thread, made at its first timed call. The thread alone uses it until the report.
 struct ThreadState {
-  ThreadState() : profile(kNextCalls, std::max(config.ranks, 1U)) {}
+  ThreadState()
+      : profile(kNextCalls, std::max(config.ranks, 1U)), looks(std::max(config.ranks, 1U)) {}
   ThreadProfile profile;
-  Polls polls;
+  std::uint32_t polls_timed = 0;
+  std::uint32_t poll_weight = 1;                         // polls for which the next timed one stands
+  std::vector<PeerLook> looks;                           // by rank of the node
   std::array<std::uint64_t, kMostPeers> peers_before{};  // ticks inside MPI
 };
 
@@ -223,17 +227,23 @@ void write_file(const std::string& path, const std::string& text) {
   if (!file.flush()) print_message("cannot write MH_PROFILE={}: {}", path, std::strerror(errno));
 }
 
-void add_polls(ThreadState& state) {
-  Polls& polls = state.polls;
-  if (polls.calls == 0) return;
-  observe::CallSums& sums = state.profile.sums(polls.call, polls.data);
-  sums.calls += polls.calls;
-  sums.ticks += polls.ticks;
-  if (polls.late == Peers::kNone)
-    sums.transfer_ticks += polls.ticks;
-  else
-    state.profile.late_ticks(static_cast<std::size_t>(polls.late)) += polls.ticks;
-  polls.calls = polls.ticks = 0;
+// Whether the peer was outside MPI for most of the time since this thread's last look at it.
+bool was_outside(PeerLook& look, const Presence& peer, std::uint64_t now) {
+  const PeerLook before = look;
+  look = {.at = now, .inside = peer.ticks_inside(now)};
+  if (before.at == 0) return !peer.is_inside();
+  return (look.inside - before.inside) * 2 < now - before.at;
+}
+
+// A peer that a poll has waited for, or Peers::kNone.
+std::int32_t late_peer(ThreadState& state, const Peers& peers, std::uint64_t now) {
+  std::uint32_t one = 0;
+  std::int32_t late = Peers::kNone;
+  for (const std::uint32_t rank : ranks_of(peers, one)) {
+    if (was_outside(state.looks[rank], presence_of(rank), now))
+      late = static_cast<std::int32_t>(rank);
+  }
+  return late;
 }
 
 }  // namespace
@@ -345,11 +355,33 @@ ShortCall::ShortCall() : begin_(ticks()) {
   g_profile.own->enter(begin_);
 }
 
-std::uint64_t ShortCall::end() {
+std::uint64_t ShortCall::end(std::uint32_t visits) {
   const std::uint64_t now = ticks();
-  g_profile.own->leave(now);
+  g_profile.own->leave(now, visits);
   inside = false;
   return now - begin_;
+}
+
+TimedPoll::TimedPoll(std::size_t call, const CallFacts& facts) : call_(call), facts_(facts) {}
+
+TimedPoll::~TimedPoll() {
+  ThreadState& state = own_state();
+  const std::uint32_t weight = state.poll_weight;
+  const std::uint64_t one = timed_.end(weight);
+  const std::uint64_t all = one * weight;
+  observe::CallSums& sums = state.profile.sums(call_, facts_.data);
+  sums.calls += weight;
+  sums.ticks += all;
+  const std::int32_t late = late_peer(state, facts_.peers, ticks());
+  if (late == Peers::kNone)
+    sums.transfer_ticks += all;
+  else
+    state.profile.late_ticks(static_cast<std::size_t>(late)) += all;
+  const bool sparse = state.polls_timed >= kPollsTimedFirst &&
+                      static_cast<double>(one) < kShortPollNs * ticks_per_ns();
+  if (!sparse) ++state.polls_timed;
+  polls_to_skip = sparse ? kPollsPerSample - 1 : 0;
+  state.poll_weight = polls_to_skip + 1;
 }
 
 void add_transfer(std::size_t call, const observe::CallData& data, std::uint64_t ticks) {
@@ -358,29 +390,6 @@ void add_transfer(std::size_t call, const observe::CallData& data, std::uint64_t
   sums.bytes += data.bytes;
   sums.ticks += ticks;
   sums.transfer_ticks += ticks;
-}
-
-bool is_looking_poll(std::size_t call) {
-  Polls& polls = own_state().polls;
-  if (polls.call == call && polls.calls != 0 && polls.calls < kPollsPerLook) return false;
-  add_polls(own_state());
-  polls.call = call;
-  return true;
-}
-
-void look_at(const CallFacts& facts) {
-  Polls& polls = own_state().polls;
-  std::uint32_t one = 0;
-  polls.data = facts.data;
-  polls.late = Peers::kNone;
-  for (const std::uint32_t rank : ranks_of(facts.peers, one)) {
-    if (!presence_of(rank).is_inside()) polls.late = static_cast<std::int32_t>(rank);
-  }
-}
-
-void add_poll(std::uint64_t ticks) {
-  ++own_state().polls.calls;
-  own_state().polls.ticks += ticks;
 }
 
 }  // namespace detail
@@ -402,7 +411,6 @@ void stop_and_write(const std::string& summary) {
   const std::lock_guard<std::mutex> hold(g_profile.mutex);
   std::vector<const ThreadProfile*> threads;
   for (const auto& thread : g_profile.threads) {
-    add_polls(*thread);
     threads.push_back(&thread->profile);
   }
   const auto world_rank = static_cast<std::uint32_t>(config.world_rank);

@@ -5,7 +5,7 @@
 // The generated functions of profiled_calls.cpp stand before the wrappers. Each makes a *timed
 // call*: the call a thread makes from outside MPI; calls inside it are not timed. A call that may
 // wait reads the presence of its peers before and after. A call that never waits is all transfer.
-// One poll in kPollsPerLook looks at the peers, and its finding holds for the polls before it.
+// Of short polls, one in kPollsPerSample is timed, and stands for the polls before it.
 //
 // Any thread. Limits: the size and the peer of a request are forgotten if the handle of another
 // request takes its place in the cache; ranks of other nodes count as inside MPI.
@@ -59,8 +59,7 @@ CallFacts facts_of(int count, const MPI_Request requests[]);
 void note_request(MPI_Request request, const CallFacts& facts);
 void forget_comm(MPI_Comm comm);
 
-// ---- Timed calls
-// ---------------------------------------------------------------------------------
+// ---- Timed calls --------------------------------------------------------------------------------
 
 namespace detail {
 extern bool is_on;  // between MPI_Init and MPI_Finalize; one thread changes it
@@ -84,18 +83,29 @@ class WaitingCall {
 class ShortCall {
  public:
   ShortCall();
-  // Ends the visit of MPI; returns its ticks.
-  std::uint64_t end();
+  // Ends the visit of MPI, which stands for `visits` equal ones; returns its ticks.
+  std::uint64_t end(std::uint32_t visits = 1);
 
  private:
   std::uint64_t begin_;
 };
 
 void add_transfer(std::size_t call, const observe::CallData& data, std::uint64_t ticks);
-// The next poll of this thread looks at its peers.
-bool is_looking_poll(std::size_t call);
-void look_at(const CallFacts& facts);
-void add_poll(std::uint64_t ticks);
+// A poll that is timed. It stands for the polls that this thread has skipped before it, too.
+class TimedPoll {
+ public:
+  TimedPoll(std::size_t call, const CallFacts& facts);
+  ~TimedPoll();
+  TimedPoll(const TimedPoll&) = delete;
+  TimedPoll& operator=(const TimedPoll&) = delete;
+
+ private:
+  std::size_t call_;
+  const CallFacts& facts_;
+  ShortCall timed_;
+};
+// The polls of this thread that are not timed before the next one that is.
+extern constinit thread_local std::uint32_t polls_to_skip;
 }  // namespace detail
 
 inline bool times_this_call() { return detail::is_on && !detail::inside; }
@@ -133,18 +143,19 @@ int starting(std::size_t index, MPI_Request* request, Facts&& facts, Call&& call
 template <class Facts, class Call>
 int polling(std::size_t index, Facts&& facts, Call&& call) {
   if (!times_this_call()) return call();
-  if (detail::is_looking_poll(index)) detail::look_at(facts());
-  detail::ShortCall timed;
-  const int code = call();
-  detail::add_poll(timed.end());
-  return code;
+  if (detail::polls_to_skip != 0) {
+    --detail::polls_to_skip;
+    return call();
+  }
+  const CallFacts known = facts();
+  const detail::TimedPoll timed(index, known);
+  return call();
 }
 
 void begin_init();
 void begin_finalize();
 
-// ---- Start and end
-// -------------------------------------------------------------------------------
+// ---- Start and end ------------------------------------------------------------------------------
 
 // MPI_Init has succeeded and the node is joined, or not: then every call counts as transfer.
 void start();

@@ -23,8 +23,9 @@ TEST(Conditions, an_ordinary_machine_is_good_when_asked_for) {
   EXPECT_EQ(judge(Mode::off, {}), Verdict::switched_off);
 }
 
-TEST(Conditions, off_is_the_default_and_what_is_not_known) {
-  EXPECT_EQ(mode_of(nullptr), Mode::off);
+TEST(Conditions, automatic_is_the_default_and_unknown_words_are_off) {
+  EXPECT_EQ(mode_of(nullptr), Mode::automatic);
+  EXPECT_EQ(mode_of(""), Mode::automatic);
   EXPECT_EQ(mode_of("off"), Mode::off);
   EXPECT_EQ(mode_of("ON"), Mode::off);
   EXPECT_EQ(mode_of("auto"), Mode::automatic);
@@ -44,20 +45,27 @@ TEST(Conditions, what_would_break_a_program_is_off_even_if_asked_for) {
 TEST(Conditions, what_would_cost_is_off_unless_asked_for) {
   EXPECT_EQ(with(&Facts::strict_memory, Mode::automatic), Verdict::strict_memory);
   EXPECT_EQ(with(&Facts::memory_short, Mode::automatic), Verdict::memory_short);
-  EXPECT_EQ(with(&Facts::private_huge, Mode::automatic), Verdict::huge_pages_lost);
+  EXPECT_EQ(with(&Facts::private_huge, Mode::automatic), Verdict::good_up_to_4_mb);
   EXPECT_EQ(with(&Facts::strict_memory, Mode::on), Verdict::good);
   EXPECT_EQ(with(&Facts::memory_short, Mode::on), Verdict::good);
   EXPECT_EQ(with(&Facts::private_huge, Mode::on), Verdict::good);
 }
 
-TEST(Conditions, huge_pages_are_not_lost_where_shared_memory_has_them_or_can_be_collapsed) {
+TEST(Conditions, huge_pages_are_not_lost_where_shared_memory_has_them) {
   Facts facts;
   facts.private_huge = true;
+  EXPECT_TRUE(huge_pages_lost(facts));
   facts.shared_huge = true;
+  EXPECT_FALSE(huge_pages_lost(facts));
   EXPECT_EQ(judge(Mode::automatic, facts), Verdict::good);
-  facts.shared_huge = false;
-  facts.collapse = true;
-  EXPECT_EQ(judge(Mode::automatic, facts), Verdict::good);
+}
+
+TEST(Conditions, two_verdicts_are_good) {
+  int good = 0;
+  for (int i = 0; i <= static_cast<int>(Verdict::no_file); ++i) {
+    good += is_good(static_cast<Verdict>(i)) ? 1 : 0;
+  }
+  EXPECT_EQ(good, 2);
 }
 
 TEST(Conditions, each_verdict_has_a_text_of_its_own) {

@@ -29,7 +29,7 @@ int move_and_look() {
   heap.start({});
   zeros[kMega] = 5;
   ones[kMega] = 6;
-  const std::uint64_t moved = move_statics(heap.file(), ready);
+  const std::uint64_t moved = move_statics(heap.file(), ready, UINT64_MAX);
   if (moved < 5 * kMega || heap.stats().statics != moved) return 1;
   if (zeros[kMega] != 5 || zeros[0] != 0 || ones[0] != 1 || ones[kMega] != 6) return 2;
   if (!heap.file().reaches(number(zeros), sizeof zeros)) return 3;
@@ -55,7 +55,7 @@ TEST(StaticsUnsanitized, untouched_memory_stays_untouched) {
     static Heap heap;
     heap_of_child = &heap;
     heap.start({});
-    const std::uint64_t moved = move_statics(heap.file(), ready);
+    const std::uint64_t moved = move_statics(heap.file(), ready, UINT64_MAX);
     return moved > 0 && heap.stats().resident < moved - 2 * kMega ? 0 : 1;
   });
   const int code = child.wait();
