@@ -72,7 +72,7 @@ Event event_of(const Packet& packet, Buffers buffers) {
               .rank = packet.header.rank,
               .kind = Kind::received,
               .allocated = buffers == Buffers::dynamic};
-  const PostedReceive* receive = packet.receive;
+  const UserReceive* receive = packet.receive;
   if (receive == nullptr) return event;
   event.context = receive->context;
   if (buffers == Buffers::explicit_address && packet.size > receive->capacity) {
@@ -151,7 +151,7 @@ bool DeviceState::dispatch(Packet& packet) {
       count().unexpected.fetch_add(1, std::memory_order_relaxed);
       return true;
     }
-    packet.receive = static_cast<PostedReceive*>(match.partner);
+    packet.receive = static_cast<UserReceive*>(match.partner);
   }
   settle_or_defer(packet);
   return true;
@@ -173,7 +173,7 @@ bool DeviceState::settle(Packet& packet) {
   const bool stays = buffers == Buffers::piggy_back;
   Event event = event_of(packet, buffers);
   if (stays) event.packet = &packet;
-  PostedReceive* receive = packet.receive;
+  UserReceive* receive = packet.receive;
   Synchronizer* done = receive == nullptr ? nullptr : receive->done;
   if (!endpoint.deliver(endpoint, event, done)) return false;
   // A receive of a synchronizer may be gone by now; so may a packet that was handed on.

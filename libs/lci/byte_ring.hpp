@@ -117,13 +117,13 @@ class RingReceiver : public RingEnd {
  public:
   using RingEnd::RingEnd;
 
-  struct Record {
+  struct RingRecord {
     std::uint64_t word = 0;  // 0: there is none
     std::span<const std::byte> payload;
   };
 
   // The next record, which stays until done().
-  [[nodiscard]] Record next() {
+  [[nodiscard]] RingRecord next() {
     std::uint64_t found = word(position_).load(std::memory_order_acquire);
     if (found == kSkip) {
       position_ += left_in_round(position_);
@@ -134,7 +134,7 @@ class RingReceiver : public RingEnd {
   }
 
   // With the record that next() has given.
-  void done(const Record& record) {
+  void done(const RingRecord& record) {
     position_ += length_of(record.payload.size());
     if (position_ - told_ < (mask_ + 1) / 4) return;
     told_ = position_;

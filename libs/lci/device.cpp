@@ -196,7 +196,7 @@ void DeviceState::handle(const NetEvent& event) {
     case NetEvent::What::sent:
       return packets.give(static_cast<Packet*>(event.context));
     case NetEvent::What::put_done:
-      return put_done(*static_cast<Record*>(event.context), Code::ok);
+      return put_done(*static_cast<LargeMessage*>(event.context), Code::ok);
     case NetEvent::What::put_arrived:
       if (event.header.kind == Wire::granted) return handle_granted(event.header);
       return handle_put(event.header);
@@ -220,7 +220,7 @@ void DeviceState::handle_failure(const NetEvent& event) {
     handle_gone(rank);
     return;
   }
-  put_done(*static_cast<Record*>(event.context), event.code);
+  put_done(*static_cast<LargeMessage*>(event.context), event.code);
 }
 
 // Who makes progress. acquire: partner is consume(), whose packets are in the pool by then.
@@ -341,14 +341,14 @@ void DeviceState::retry_deferred() {
   }
 }
 
-void DeviceState::give_receive(PostedReceive* receive) {
+void DeviceState::give_receive(UserReceive* receive) {
   if (receive != nullptr) free_receives.give(static_cast<PooledReceive*>(receive));
 }
 
 Counters DeviceState::counters() const {
   Counters sum{};
   const auto value = [](const auto& count) { return count.load(std::memory_order_relaxed); };
-  for (const Counts& lane : counts) {
+  for (const LaneCounts& lane : counts) {
     sum.eager_sent += value(lane.eager_sent);
     sum.eager_received += value(lane.eager_received);
     sum.large_sent += value(lane.large_sent);

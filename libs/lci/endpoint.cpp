@@ -52,11 +52,11 @@ Answer EndpointState::send_eager(int rank, std::uint32_t tag, std::span<const st
 }
 
 // A record of a large message to this rank, of which nothing has been told; null if there is none.
-Record* EndpointState::begin_send(int rank, std::uint32_t tag, std::span<const std::byte> data,
-                                  void* context) {
+LargeMessage* EndpointState::begin_send(int rank, std::uint32_t tag,
+                                        std::span<const std::byte> data, void* context) {
   Peer& peer = device.peer(rank);
   if (!take_one(peer.large)) return nullptr;
-  Record* record = device.take_record(rank, *this, true);
+  LargeMessage* record = device.take_record(rank, *this, true);
   if (record == nullptr) {
     put_back(peer.large);
     return nullptr;
@@ -71,7 +71,7 @@ Record* EndpointState::begin_send(int rank, std::uint32_t tag, std::span<const s
   return record;
 }
 
-void EndpointState::abandon(Record& record) {
+void EndpointState::abandon(LargeMessage& record) {
   put_back(device.peer(record.rank).large);
   device.give_record(record);
 }
@@ -79,7 +79,7 @@ void EndpointState::abandon(Record& record) {
 Answer EndpointState::send_large(int rank, std::uint32_t tag, std::span<const std::byte> data,
                                  void* context, Synchronizer* done) {
   Peer& peer = device.peer(rank);
-  Record* record = begin_send(rank, tag, data, context);
+  LargeMessage* record = begin_send(rank, tag, data, context);
   if (record == nullptr) return device.retry(Retry::record);
   if (!take_one(peer.credits)) {
     abandon(*record);
@@ -107,7 +107,7 @@ Answer EndpointState::send_large(int rank, std::uint32_t tag, std::span<const st
 // --- receives -------------------------------------------------------------------------------
 
 // `posted` is in the table afterwards (posted), or has met its message (done).
-Answer EndpointState::receive(int rank, std::uint32_t tag, PostedReceive& posted) {
+Answer EndpointState::receive(int rank, std::uint32_t tag, UserReceive& posted) {
   const std::uint64_t key = match_key(id, rank, tag);
   const MatchingTable::Match match = device.table.access(key, &posted, Side::receive);
   if (match.full) return device.retry(Retry::table);
@@ -138,10 +138,10 @@ Answer EndpointState::receive_at(int rank, std::uint32_t tag, std::span<std::byt
                                  Synchronizer& done) {
   const bool fits = posts && config.completion == Completion::synchronizer;
   if (!fits || !device.has(rank)) return Answer::error(Code::misuse);
-  static_assert(sizeof(PostedReceive) <= sizeof(done.receive_));
+  static_assert(sizeof(UserReceive) <= sizeof(done.receive_));
   done.start();
   auto* posted = ::new (static_cast<void*>(done.receive_))
-      PostedReceive{{}, buffer.data(), buffer.size(), nullptr, &done};
+      UserReceive{{}, buffer.data(), buffer.size(), nullptr, &done};
   const Answer answer = receive(rank, tag, *posted);
   // It may have met a large message, which is under way, or one that had to be deferred.
   return answer.is_done() && !done.test() ? Answer::posted() : answer;

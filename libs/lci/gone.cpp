@@ -30,7 +30,7 @@ bool fail_pooled(DeviceState& device, Deferred& step) {
   return true;
 }
 
-void fail(DeviceState& device, PostedReceive& receive, int rank) {
+void fail(DeviceState& device, UserReceive& receive, int rank) {
   if (receive.done != nullptr) {
     const Event event{.rank = rank, .kind = Kind::received, .code = Code::gone};
     EndpointState::complete(event, receive.done);
@@ -43,12 +43,12 @@ void fail(DeviceState& device, PostedReceive& receive, int rank) {
 void end_receives(DeviceState& device, int rank) {
   const auto from_it = [rank](std::uint64_t key) { return rank_of_key(key) == rank; };
   device.table.take_all(Side::receive, from_it, [&](MatchNode* node) {
-    fail(device, *static_cast<PostedReceive*>(node), rank);
+    fail(device, *static_cast<UserReceive*>(node), rank);
   });
 }
 
 void end_records(DeviceState& device, int rank) {
-  for (Record& record : device.records) {
+  for (LargeMessage& record : device.records) {
     bool ended = false;
     for (const bool sends : {false, true}) {
       std::uint64_t waiting = waiting_for(rank, sends);

@@ -92,7 +92,7 @@ Answer EndpointState::send_granted(int rank, std::uint32_t tag, std::span<const 
                                    void* context) {
   Grant& grant = grants[static_cast<std::size_t>(rank)];
   if (!grant.usable.load(std::memory_order_relaxed)) return device.retry(Retry::credit);
-  Record* record = begin_send(rank, tag, data, context);
+  LargeMessage* record = begin_send(rank, tag, data, context);
   if (record == nullptr) return device.retry(Retry::record);
   // acquire: partner is handle_grant().
   if (!grant.usable.exchange(false, std::memory_order_acquire)) {

@@ -122,12 +122,12 @@ std::string own_address() {
   return address;
 }
 
-struct Place {
+struct HostAndPort {
   std::string host;
   std::string port;
 };
 
-Place place_of(const std::string& text) {
+HostAndPort place_of(const std::string& text) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string::npos) return {};
   return {text.substr(0, colon), text.substr(colon + 1)};
@@ -177,7 +177,7 @@ bool write_place(const std::string& path, int socket) {
   return linked;
 }
 
-Fd connect_to(const Place& place) {
+Fd connect_to(const HostAndPort& place) {
   addrinfo hints{};
   hints.ai_family = AF_INET;
   hints.ai_socktype = SOCK_STREAM;

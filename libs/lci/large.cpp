@@ -13,14 +13,14 @@
 namespace mh::lci::detail {
 namespace {
 
-bool leave_waiting(Record& record, int rank, bool sends, std::uint64_t next) {
+bool leave_waiting(LargeMessage& record, int rank, bool sends, std::uint64_t next) {
   std::uint64_t waiting = waiting_for(rank, sends);
   return record.phase.compare_exchange_strong(waiting, next, std::memory_order_acq_rel);
 }
 
 // The receiver's record of a message that has met its receive. How much of it is wanted.
-std::size_t describe(Record& record, Packet& packet) {
-  const PostedReceive* receive = packet.receive;
+std::size_t describe(LargeMessage& record, Packet& packet) {
+  const UserReceive* receive = packet.receive;
   const bool limited = packet.endpoint->config.buffers == Buffers::explicit_address;
   const std::size_t wanted = limited ? std::min(packet.size, receive->capacity) : packet.size;
   record.packet = &packet;
@@ -40,8 +40,8 @@ std::size_t describe(Record& record, Packet& packet) {
 
 }  // namespace
 
-Record* DeviceState::take_record(int rank, EndpointState& endpoint, bool sends) {
-  Record* record = free_records(sends).take();
+LargeMessage* DeviceState::take_record(int rank, EndpointState& endpoint, bool sends) {
+  LargeMessage* record = free_records(sends).take();
   if (record == nullptr) return nullptr;
   record->sends = sends;
   record->rank = rank;
@@ -53,7 +53,7 @@ Record* DeviceState::take_record(int rank, EndpointState& endpoint, bool sends) 
   return record;
 }
 
-void DeviceState::give_record(Record& record) {
+void DeviceState::give_record(LargeMessage& record) {
   if (record.region.handle != nullptr) transport->remove(record.region);
   record.phase.store(kIdle, std::memory_order_release);
   free_records(record.sends).give(&record);
@@ -65,7 +65,7 @@ void DeviceState::give_record(Record& record) {
 // full; nothing has been done that would not be done again.
 bool DeviceState::begin_transfer(Packet& packet) {
   const int rank = packet.header.rank;
-  Record* record = take_record(rank, *packet.endpoint, false);
+  LargeMessage* record = take_record(rank, *packet.endpoint, false);
   if (record == nullptr) return false;
   const std::size_t wanted = describe(*record, packet);
   ReadyToSend rts;
@@ -97,7 +97,7 @@ bool DeviceState::begin_transfer(Packet& packet) {
 
 void DeviceState::handle_put(const Header& header) {
   if (header.tag >= records.size()) return;
-  Record& record = records[header.tag];
+  LargeMessage& record = records[header.tag];
   if (!leave_waiting(record, header.rank, false, kIdle)) return;
   count().large_received.fetch_add(1, std::memory_order_relaxed);
   finish_or_defer(record);
@@ -111,7 +111,7 @@ void DeviceState::handle_rtr(Packet& packet) {
   const int rank = packet.header.rank;
   recycle(packet, rank);
   if (rtr.sender_record >= records.size()) return;
-  Record& record = records[rtr.sender_record];
+  LargeMessage& record = records[rtr.sender_record];
   if (!leave_waiting(record, rank, true, kPutting)) return;
   record.put.size = rtr.size;
   record.put.address = rtr.address;
@@ -121,14 +121,15 @@ void DeviceState::handle_rtr(Packet& packet) {
   put_or_defer(record);
 }
 
-void DeviceState::put_or_defer(Record& record) {
+void DeviceState::put_or_defer(LargeMessage& record) {
   if (put(record)) return;
-  defer(record,
-        [](DeviceState& device, Deferred& step) { return device.put(static_cast<Record&>(step)); });
+  defer(record, [](DeviceState& device, Deferred& step) {
+    return device.put(static_cast<LargeMessage&>(step));
+  });
 }
 
 // False: the network takes no more now.
-bool DeviceState::put(Record& record) {
+bool DeviceState::put(LargeMessage& record) {
   if (record.region.handle == nullptr && record.put.size != 0) {
     auto* data = const_cast<std::byte*>(record.put.data);  // the interface has one kind of memory
     const Result<Region> region = transport->add(record.rank, {data, record.put.size}, false);
@@ -142,7 +143,7 @@ bool DeviceState::put(Record& record) {
   return true;
 }
 
-void DeviceState::put_done(Record& record, Code code) {
+void DeviceState::put_done(LargeMessage& record, Code code) {
   record.event.code = code;
   if (code == Code::ok) count().large_sent.fetch_add(1, std::memory_order_relaxed);
   const int rank = record.rank;
@@ -153,16 +154,16 @@ void DeviceState::put_done(Record& record, Code code) {
 
 // --- both -----------------------------------------------------------------------------------
 
-void DeviceState::finish_or_defer(Record& record) {
+void DeviceState::finish_or_defer(LargeMessage& record) {
   // Before anybody may use the memory again.
   if (record.region.handle != nullptr) transport->remove(record.region);
   if (finish(record)) return;
   defer(record, [](DeviceState& device, Deferred& step) {
-    return device.finish(static_cast<Record&>(step));
+    return device.finish(static_cast<LargeMessage&>(step));
   });
 }
 
-bool DeviceState::finish(Record& record) {
+bool DeviceState::finish(LargeMessage& record) {
   EndpointState& endpoint = *record.endpoint;
   // An explicit buffer has nothing to be given back later: the credit is the sender's again now.
   Packet* consumed = nullptr;

@@ -98,7 +98,7 @@ class Loopback final : public Transport {
 
   static void land(LoopbackNetwork::Port& port) {
     const LoopbackNetwork::Flight flight = std::move(port.inbox.front());
-    const LoopbackNetwork::Posted posted = port.posted.front();
+    const LoopbackNetwork::LoopbackPacket posted = port.posted.front();
     port.inbox.pop_front();
     port.posted.pop_front();
     const std::size_t size = std::min(flight.data.size(), posted.payload.size());

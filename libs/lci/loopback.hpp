@@ -36,14 +36,14 @@ class LoopbackNetwork {
     Header header;
     std::vector<std::byte> data;
   };
-  struct Posted {
+  struct LoopbackPacket {
     std::span<std::byte> payload;
     NetContext* context;
   };
   struct Port {
     std::mutex mutex;  // of all below but the atomics
     std::deque<Flight> inbox;
-    std::deque<Posted> posted;
+    std::deque<LoopbackPacket> posted;
     std::deque<NetEvent> events;
     std::size_t most_unposted = 0;
     std::atomic<int> refuse{0};

@@ -58,7 +58,8 @@ class MatchingTable {
   // Room for about `expected` waiting keys without chains; at most `spare_lines` chained lines.
   MatchingTable(std::size_t expected, std::size_t spare_lines)
       : most_buckets_(2 * spare_lines), spare_(spare_lines) {
-    const Buckets first(new Line[std::size_t{1} << log2_of(expected)], 64U - log2_of(expected));
+    const Buckets first(new BucketLine[std::size_t{1} << log2_of(expected)],
+                        64U - log2_of(expected));
     arrays_.reserve(kMostArrays);  // so that grow() throws nothing
     arrays_.emplace_back(first.lines());
     buckets_.store(first.word, std::memory_order_relaxed);
@@ -68,7 +69,7 @@ class MatchingTable {
   Match access(std::uint64_t key, MatchNode* node, Side side) {
     for (;;) {
       const Buckets now = current();
-      Line& bucket = now.of(key);
+      BucketLine& bucket = now.of(key);
       Match match{};
       {
         const std::lock_guard guard(bucket.lock);
@@ -87,10 +88,10 @@ class MatchingTable {
   bool remove(std::uint64_t key, MatchNode* node) {
     for (;;) {
       const Buckets now = current();
-      Line& bucket = now.of(key);
+      BucketLine& bucket = now.of(key);
       const std::lock_guard guard(bucket.lock);
       if (!is_current(now)) continue;
-      const Place place = find(bucket, key);
+      const EntryPosition place = find(bucket, key);
       return place.found && unlink(bucket, place, node);
     }
   }
@@ -116,37 +117,40 @@ class MatchingTable {
   [[nodiscard]] std::size_t buckets() const { return current().count(); }
 
  private:
-  struct Entry {
+  struct KeyEntry {
     std::uint64_t key;
     std::uintptr_t word;  // 0: free; else the last node, its side, and whether there are several
   };
-  struct alignas(kCacheLine) Line {
+  struct alignas(kCacheLine) BucketLine {
     ult::SpinLock lock;  // of a bucket; chained lines leave theirs alone
-    Line* next = nullptr;
+    BucketLine* next = nullptr;
     static constexpr std::size_t kEntries = 3;
-    Entry entries[kEntries] = {};
+    KeyEntry entries[kEntries] = {};
   };
-  static_assert(sizeof(Line) == kCacheLine);
+  static_assert(sizeof(BucketLine) == kCacheLine);
 
   // All of the table's own lines, in one word: their address, and below it how far a hash is
   // shifted.
   struct Buckets {
     std::uintptr_t word;
     explicit Buckets(std::uintptr_t of_both) : word(of_both) {}
-    Buckets(Line* lines, unsigned shift) : word(reinterpret_cast<std::uintptr_t>(lines) | shift) {}
+    Buckets(BucketLine* lines, unsigned shift)
+        : word(reinterpret_cast<std::uintptr_t>(lines) | shift) {}
     [[nodiscard]] unsigned shift() const { return static_cast<unsigned>(word % kCacheLine); }
     [[nodiscard]] std::size_t count() const { return std::size_t{1} << (64U - shift()); }
-    [[nodiscard]] Line* lines() const {
-      return reinterpret_cast<Line*>(word & ~std::uintptr_t{kCacheLine - 1});
+    [[nodiscard]] BucketLine* lines() const {
+      return reinterpret_cast<BucketLine*>(word & ~std::uintptr_t{kCacheLine - 1});
     }
-    [[nodiscard]] Line& of(std::uint64_t key) const { return lines()[hash_of(key) >> shift()]; }
+    [[nodiscard]] BucketLine& of(std::uint64_t key) const {
+      return lines()[hash_of(key) >> shift()];
+    }
   };
   static_assert(kCacheLine >= 64);  // a shift fits
 
-  struct Place {
-    Line* before;  // the line before `line`
-    Line* line;    // of the entry; if there is none, the last
-    Entry* entry;  // with the key, or the first that is free, or nullptr
+  struct EntryPosition {
+    BucketLine* before;  // the line before `line`
+    BucketLine* line;    // of the entry; if there is none, the last
+    KeyEntry* entry;     // with the key, or the first that is free, or nullptr
     bool found;
   };
 
@@ -155,18 +159,18 @@ class MatchingTable {
    public:
     explicit Spare(std::size_t limit) : limit_(limit), free_(limit, kLanes) {}
     ~Spare() {
-      for (Line* slab : slabs_) delete[] slab;
+      for (BucketLine* slab : slabs_) delete[] slab;
     }
     Spare(const Spare&) = delete;
     Spare& operator=(const Spare&) = delete;
 
-    Line* take() {
-      Line* line = free_.take();
+    BucketLine* take() {
+      BucketLine* line = free_.take();
       if (line == nullptr) line = grow();
       if (line != nullptr) line->next = nullptr;
       return line;
     }
-    void give(Line* line) { free_.give(line); }
+    void give(BucketLine* line) { free_.give(line); }
     // A guess while others are at it.
     [[nodiscard]] std::size_t in_use() const {
       const std::size_t free = free_.count();
@@ -177,11 +181,11 @@ class MatchingTable {
     static constexpr std::size_t kSlab = 64;
     static constexpr unsigned kLanes = 16;
 
-    Line* grow() {
+    BucketLine* grow() {
       const std::lock_guard guard(lock_);
       const std::size_t made = made_.load(std::memory_order_relaxed);
       const std::size_t count = std::min(kSlab, limit_ - made);
-      Line* slab = count == 0 ? nullptr : new (std::nothrow) Line[count];
+      BucketLine* slab = count == 0 ? nullptr : new (std::nothrow) BucketLine[count];
       if (slab == nullptr) return free_.take();  // somebody may have given one
       slabs_.push_back(slab);
       made_.store(made + count, std::memory_order_relaxed);
@@ -190,10 +194,10 @@ class MatchingTable {
     }
 
     const std::size_t limit_;
-    PacketPool<Line> free_;
+    PacketPool<BucketLine> free_;
     alignas(kCacheLine) ult::SpinLock lock_;  // of the two below
     std::atomic<std::size_t> made_{0};        // relaxed: others only guess
-    std::vector<Line*> slabs_;
+    std::vector<BucketLine*> slabs_;
   };
 
   // It grows when a bucket gets a second chained line and there is a chained line for every fourth
@@ -232,10 +236,11 @@ class MatchingTable {
   }
   static Side side_of(std::uintptr_t word) { return Side{word & kSideBit}; }
 
-  Match access_line(Line& bucket, std::uint64_t key, MatchNode* node, Side side, bool& crowded) {
+  Match access_line(BucketLine& bucket, std::uint64_t key, MatchNode* node, Side side,
+                    bool& crowded) {
     // The usual case, which needs nothing but this line.
-    Entry* free = nullptr;
-    for (Entry& entry : bucket.entries) {
+    KeyEntry* free = nullptr;
+    for (KeyEntry& entry : bucket.entries) {
       if (entry.word == 0) {
         free = &entry;
       } else if (entry.key == key) {
@@ -256,11 +261,11 @@ class MatchingTable {
 
   // The key is not in the bucket's own line, where `free` is free (nullptr: none is). `crowded`: it
   // has got a second chained line.
-  [[gnu::noinline]] Match access_chain(Line& bucket, Entry* free, std::uint64_t key,
+  [[gnu::noinline]] Match access_chain(BucketLine& bucket, KeyEntry* free, std::uint64_t key,
                                        MatchNode* node, Side side, bool& crowded) {
-    Line* last = &bucket;
-    for (Line *before = &bucket, *line = bucket.next; line != nullptr; line = line->next) {
-      for (Entry& entry : line->entries) {
+    BucketLine* last = &bucket;
+    for (BucketLine *before = &bucket, *line = bucket.next; line != nullptr; line = line->next) {
+      for (KeyEntry& entry : line->entries) {
         if (entry.word == 0) {
           if (free == nullptr) free = &entry;
         } else if (entry.key == key) {
@@ -289,7 +294,7 @@ class MatchingTable {
     if (!growing_.try_lock()) return;
     const std::lock_guard guard(growing_, std::adopt_lock);
     if (!is_current(old)) return;
-    std::unique_ptr<Line[]> lines(new (std::nothrow) Line[count]);
+    std::unique_ptr<BucketLine[]> lines(new (std::nothrow) BucketLine[count]);
     if (lines == nullptr) return;
     const Buckets next(lines.get(), old.shift() - 1);
     arrays_.push_back(std::move(lines));
@@ -302,27 +307,27 @@ class MatchingTable {
 
   // The entries of a bucket go to the two that take its place. Its chained lines suffice for them:
   // when k of them have been emptied, no more than 3 (k + 1) entries have been placed.
-  void part(Line& bucket, Buckets next) {
-    Line* line = std::exchange(bucket.next, nullptr);
-    Line* free = nullptr;
-    for (const Entry& entry : bucket.entries) place(entry, next, free);
+  void part(BucketLine& bucket, Buckets next) {
+    BucketLine* line = std::exchange(bucket.next, nullptr);
+    BucketLine* free = nullptr;
+    for (const KeyEntry& entry : bucket.entries) place(entry, next, free);
     while (line != nullptr) {
-      Line* const after = line->next;
-      Entry moved[Line::kEntries] = {};
+      BucketLine* const after = line->next;
+      KeyEntry moved[BucketLine::kEntries] = {};
       std::copy(std::begin(line->entries), std::end(line->entries), moved);
-      std::fill(std::begin(line->entries), std::end(line->entries), Entry{});
+      std::fill(std::begin(line->entries), std::end(line->entries), KeyEntry{});
       line->next = free;
       free = line;
       line = after;
-      for (const Entry& entry : moved) place(entry, next, free);
+      for (const KeyEntry& entry : moved) place(entry, next, free);
     }
     while (free != nullptr) spare_.give(std::exchange(free, free->next));
   }
 
-  static void place(const Entry& entry, Buckets next, Line*& free) {
+  static void place(const KeyEntry& entry, Buckets next, BucketLine*& free) {
     if (entry.word == 0) return;
-    for (Line* line = &next.of(entry.key);; line = line->next) {
-      for (Entry& there : line->entries) {
+    for (BucketLine* line = &next.of(entry.key);; line = line->next) {
+      for (KeyEntry& there : line->entries) {
         if (there.word != 0) continue;
         there = entry;
         return;
@@ -333,11 +338,11 @@ class MatchingTable {
     }
   }
 
-  static Place find(Line& bucket, std::uint64_t key) {
-    Place place{nullptr, &bucket, nullptr, false};
-    for (Line *before = nullptr, *line = &bucket; line != nullptr;
+  static EntryPosition find(BucketLine& bucket, std::uint64_t key) {
+    EntryPosition place{nullptr, &bucket, nullptr, false};
+    for (BucketLine *before = nullptr, *line = &bucket; line != nullptr;
          before = line, line = line->next) {
-      for (Entry& entry : line->entries) {
+      for (KeyEntry& entry : line->entries) {
         if (entry.word == 0) {
           if (place.entry == nullptr) place.entry = &entry;
         } else if (entry.key == key) {
@@ -349,8 +354,8 @@ class MatchingTable {
     return place;
   }
 
-  MatchNode* meet(Line& bucket, const Place& place, MatchNode* node, Side side) {
-    Entry& entry = *place.entry;
+  MatchNode* meet(BucketLine& bucket, const EntryPosition& place, MatchNode* node, Side side) {
+    KeyEntry& entry = *place.entry;
     MatchNode* last = node_of(entry.word);
     if (side_of(entry.word) == side) {
       if ((entry.word & kSeveral) == 0) last->next_match = last;
@@ -368,8 +373,8 @@ class MatchingTable {
     return first;
   }
 
-  bool unlink(Line& bucket, const Place& place, MatchNode* node) {
-    Entry& entry = *place.entry;
+  bool unlink(BucketLine& bucket, const EntryPosition& place, MatchNode* node) {
+    KeyEntry& entry = *place.entry;
     MatchNode* last = node_of(entry.word);
     if ((entry.word & kSeveral) == 0 || last->next_match == last) {
       if (last != node) return false;
@@ -387,10 +392,10 @@ class MatchingTable {
   }
 
   // The entry becomes free; a chained line without entries goes back to the spare ones.
-  void clear(Line& bucket, const Place& place) {
+  void clear(BucketLine& bucket, const EntryPosition& place) {
     place.entry->word = 0;
     if (place.line == &bucket) return;
-    for (const Entry& entry : place.line->entries) {
+    for (const KeyEntry& entry : place.line->entries) {
       if (entry.word != 0) return;
     }
     place.before->next = place.line->next;
@@ -398,14 +403,14 @@ class MatchingTable {
   }
 
   template <class Wanted>
-  MatchNode* take_from(Line& bucket, Side side, Wanted wanted) {
+  MatchNode* take_from(BucketLine& bucket, Side side, Wanted wanted) {
     const std::lock_guard guard(bucket.lock);
     MatchNode* taken = nullptr;
     MatchNode** end = &taken;
-    for (Line *before = nullptr, *line = &bucket; line != nullptr;) {
-      Line* const next = line->next;
+    for (BucketLine *before = nullptr, *line = &bucket; line != nullptr;) {
+      BucketLine* const next = line->next;
       bool given_back = false;
-      for (Entry& entry : line->entries) {
+      for (KeyEntry& entry : line->entries) {
         if (entry.word == 0 || side_of(entry.word) != side || !wanted(entry.key)) continue;
         MatchNode* last = node_of(entry.word);
         *end = (entry.word & kSeveral) == 0 ? last : last->next_match;
@@ -425,8 +430,8 @@ class MatchingTable {
   // Of access() and grow(). Only ever written by who has growing_.
   std::atomic<std::uintptr_t> buckets_{0};
   Spare spare_;
-  alignas(kCacheLine) ult::SpinLock growing_;    // of the array below
-  std::vector<std::unique_ptr<Line[]>> arrays_;  // the last is current
+  alignas(kCacheLine) ult::SpinLock growing_;          // of the array below
+  std::vector<std::unique_ptr<BucketLine[]>> arrays_;  // the last is current
 };
 
 }  // namespace mh::lci

@@ -25,9 +25,9 @@ constexpr std::size_t kNobody = ~std::size_t{0};
 
 }  // namespace
 
-class Node final : public Transport {
+class NodeTransport final : public Transport {
  public:
-  Node(JobState& job, Neighbours neighbours, std::unique_ptr<Transport> far)
+  NodeTransport(JobState& job, Neighbours neighbours, std::unique_ptr<Transport> far)
       : job_(job),
         far_(std::move(far)),
         own_(std::move(neighbours.all[neighbours.self].inbox)),
@@ -135,7 +135,7 @@ class Node final : public Transport {
     enum class Life : std::uint8_t { alive, dying, dead } life = Life::alive;
     RingReceiver ring;
   };
-  struct Posted {
+  struct NodePacket {
     std::span<std::byte> payload;
     NetContext* context;
   };
@@ -184,7 +184,7 @@ class Node final : public Transport {
   std::size_t take_from(Source& source, std::span<NetEvent> events) {
     std::size_t count = 0;
     while (count < events.size()) {
-      const RingReceiver::Record record = source.ring.next();
+      const RingReceiver::RingRecord record = source.ring.next();
       if (record.word == 0) break;
       Header header = Header::unpack(record.word);
       header.rank = source.rank;
@@ -204,7 +204,7 @@ class Node final : public Transport {
   }
 
   NetEvent arrive(const Header& header, std::span<const std::byte> data) {
-    const Posted posted = posted_.back();  // the last: it may still be in the cache
+    const NodePacket posted = posted_.back();  // the last: it may still be in the cache
     posted_.pop_back();
     const std::size_t size = std::min(data.size(), posted.payload.size());
     if (size != 0) std::memcpy(posted.payload.data(), data.data(), size);
@@ -293,7 +293,7 @@ class Node final : public Transport {
   // Who makes progress alone.
   alignas(kCacheLine) NetContext* taken_ = nullptr;  // of told_, without an event yet
   std::vector<Source> sources_;
-  std::vector<Posted> posted_;
+  std::vector<NodePacket> posted_;
   std::size_t first_ = 0;
   unsigned polls_ = 0;
   unsigned deaths_ = 0;
@@ -301,7 +301,7 @@ class Node final : public Transport {
 
 std::unique_ptr<Transport> join_node(Job& job, Neighbours neighbours,
                                      std::unique_ptr<Transport> far) {
-  return std::make_unique<Node>(job.state(), std::move(neighbours), std::move(far));
+  return std::make_unique<NodeTransport>(job.state(), std::move(neighbours), std::move(far));
 }
 
 }  // namespace mh::lci::detail

@@ -4,7 +4,7 @@
 //   DeviceState    packets, records, peers, endpoints, matching table      device.cpp
 //   EndpointState  a protocol: functions chosen when it was opened         endpoint.cpp
 //   Packet         a packet, in flight, posted, or with a message in it    arrival.cpp
-//   Record         a large message under way, at either end                large.cpp
+//   LargeMessage   a large message under way, at either end                large.cpp
 //   Grant          a buffer for a peer, and one of the peer's             grants.cpp
 //   Peer           credits in both directions, and whether it lives        device.cpp, gone.cpp
 //   Deferred       a step that could not be done now (no room, no packet): progress() tries again
@@ -43,14 +43,14 @@ struct Deferred {
 };
 
 // A receive that a user posted.
-struct PostedReceive : MatchNode {
+struct UserReceive : MatchNode {
   std::byte* buffer;
   std::size_t capacity;
   void* context;
   Synchronizer* done;  // it lies in this; nullptr: it is a PooledReceive
 };
 // One of an endpoint with a queue or a handler. It may have to wait for room in the queue to fail.
-struct PooledReceive : PostedReceive, Deferred {
+struct PooledReceive : UserReceive, Deferred {
   EndpointState* endpoint;
   std::int32_t rank;
   std::uint32_t tag;
@@ -61,14 +61,14 @@ struct Notice : Deferred {
   std::int32_t rank;
 };
 
-struct Record;
+struct LargeMessage;
 
 struct alignas(kCacheLine) Packet : NetContext, MatchNode, Deferred {
   Header header;
   std::size_t size;  // of the message, also of a large one
   EndpointState* endpoint;
-  PostedReceive* receive;  // that it has met; nullptr: nobody posts here, or none yet
-  std::byte* place;        // where the message is or goes to; nullptr: not decided yet
+  UserReceive* receive;  // that it has met; nullptr: nobody posts here, or none yet
+  std::byte* place;      // where the message is or goes to; nullptr: not decided yet
 
   [[nodiscard]] std::byte* payload() { return reinterpret_cast<std::byte*>(this + 1); }
 };
@@ -82,16 +82,16 @@ constexpr std::uint64_t waiting_for(int rank, bool sends) {
   return static_cast<std::uint64_t>(rank) << 2U | (sends ? 3U : 2U);
 }
 
-struct alignas(kCacheLine) Record : NetContext, Deferred {
+struct alignas(kCacheLine) LargeMessage : NetContext, Deferred {
   // acq_rel everywhere: partner is the other one who wants to end it (a death, an arrival).
   std::atomic<std::uint64_t> phase{kIdle};
   bool sends;
   std::int32_t rank;
   EndpointState* endpoint;
-  Packet* packet;          // receiver: of the rts
-  PostedReceive* receive;  // receiver
-  Synchronizer* done;      // sender
-  Event event;             // to be delivered at the end
+  Packet* packet;        // receiver: of the rts
+  UserReceive* receive;  // receiver
+  Synchronizer* done;    // sender
+  Event event;           // to be delivered at the end
   Region region;
   Put put;
 };
@@ -159,8 +159,9 @@ struct EndpointState {
   Answer send(int rank, std::uint32_t tag, std::span<const std::byte> data, void* context,
               Synchronizer* done);
   Answer send_eager(int rank, std::uint32_t tag, std::span<const std::byte> data);
-  Record* begin_send(int rank, std::uint32_t tag, std::span<const std::byte> data, void* context);
-  void abandon(Record& record);  // what begin_send() took is free again
+  LargeMessage* begin_send(int rank, std::uint32_t tag, std::span<const std::byte> data,
+                           void* context);
+  void abandon(LargeMessage& record);  // what begin_send() took is free again
   Answer send_large(int rank, std::uint32_t tag, std::span<const std::byte> data, void* context,
                     Synchronizer* done);
   // grants.cpp
@@ -171,7 +172,7 @@ struct EndpointState {
   [[nodiscard]] bool is_granted(int rank, std::size_t size) const;
   Answer send_granted(int rank, std::uint32_t tag, std::span<const std::byte> data, void* context);
 
-  Answer receive(int rank, std::uint32_t tag, PostedReceive& posted);
+  Answer receive(int rank, std::uint32_t tag, UserReceive& posted);
   Answer receive_pooled(int rank, std::uint32_t tag, std::span<std::byte> buffer, void* context);
   Answer receive_at(int rank, std::uint32_t tag, std::span<std::byte> buffer, Synchronizer& done);
 
@@ -185,7 +186,7 @@ struct EndpointState {
 };
 
 // Counted on the line of the thread's lane. relaxed: read for reports only.
-struct alignas(kCacheLine) Counts {
+struct alignas(kCacheLine) LaneCounts {
   std::atomic<std::uint64_t> eager_sent{0}, eager_received{0}, large_sent{0}, large_received{0};
   std::atomic<std::uint64_t> unexpected{0}, deferred{0};
   std::array<std::atomic<std::uint64_t>, kRetryReasons> retries{};
@@ -224,7 +225,7 @@ struct DeviceState {
   Peer& peer(int rank) { return peers[static_cast<std::size_t>(rank)]; }
 
   // --- any thread ---
-  Counts& count() { return counts[this_lane() & (kCountLanes - 1)]; }
+  LaneCounts& count() { return counts[this_lane() & (kCountLanes - 1)]; }
   Answer retry(Retry reason);
   void defer(Deferred& step, bool (*again)(DeviceState&, Deferred&));
   void consume(Packet& packet);            // its message has been used, and its sender's credit
@@ -236,14 +237,14 @@ struct DeviceState {
   void settle_or_defer(Packet& packet);
   // large.cpp
   bool begin_transfer(Packet& packet);
-  Record* take_record(int rank, EndpointState& endpoint, bool sends);
-  void give_receive(PostedReceive* receive);  // if it is of the pool
-  PacketPool<Record>& free_records(bool sends) { return sends ? free_sends : free_arrivals; }
-  void give_record(Record& record);
-  bool put(Record& record);  // False: try again.
-  void put_or_defer(Record& record);
-  bool finish(Record& record);  // delivers its event. False: try again.
-  void finish_or_defer(Record& record);
+  LargeMessage* take_record(int rank, EndpointState& endpoint, bool sends);
+  void give_receive(UserReceive* receive);  // if it is of the pool
+  PacketPool<LargeMessage>& free_records(bool sends) { return sends ? free_sends : free_arrivals; }
+  void give_record(LargeMessage& record);
+  bool put(LargeMessage& record);  // False: try again.
+  void put_or_defer(LargeMessage& record);
+  bool finish(LargeMessage& record);  // delivers its event. False: try again.
+  void finish_or_defer(LargeMessage& record);
 
   // --- who makes progress ---
   void handle(const NetEvent& event);
@@ -254,7 +255,7 @@ struct DeviceState {
   void handle_put(const Header& header);      // large.cpp
   void handle_grant(Packet& packet);          // grants.cpp
   void handle_granted(const Header& header);  // grants.cpp
-  void put_done(Record& record, Code code);
+  void put_done(LargeMessage& record, Code code);
   void handle_gone(int rank);  // gone.cpp
   void post_receives(bool near);
   void retry_deferred();
@@ -267,17 +268,17 @@ struct DeviceState {
   const Shares shares;
   std::vector<Peer> peers;
   std::unique_ptr<std::byte[], void (*)(std::byte*)> packet_memory;
-  std::vector<Record> records;          // the first half for what is sent
+  std::vector<LargeMessage> records;    // the first half for what is sent
   std::vector<PooledReceive> receives;  // of endpoints with a queue or a handler
 
   MatchingTable table;
   PacketPool<Packet> packets;
   // Apart: what is sent waits for the peers' records, and must not have taken those it is waited
   // for.
-  PacketPool<Record> free_sends;
-  PacketPool<Record> free_arrivals;
+  PacketPool<LargeMessage> free_sends;
+  PacketPool<LargeMessage> free_arrivals;
   PacketPool<PooledReceive> free_receives;
-  std::array<Counts, kCountLanes> counts;
+  std::array<LaneCounts, kCountLanes> counts;
 
   // Endpoints, in the order of their numbers. release: open_endpoint(); acquire: dispatch().
   std::array<std::atomic<EndpointState*>, kMaxEndpoints> endpoints{};

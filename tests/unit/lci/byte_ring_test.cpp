@@ -34,7 +34,7 @@ class ByteRing : public testing::Test {
     return number * 37 % (sender.most_payload() + 1);
   }
   bool receive(std::size_t number) {
-    const RingReceiver::Record record = receiver.next();
+    const RingReceiver::RingRecord record = receiver.next();
     if (record.word == 0) return false;
     const auto expected = message(number, size_of_message(number));
     EXPECT_EQ(record.word, with_size(kWord | number, expected.size()));
