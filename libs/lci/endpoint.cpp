@@ -39,7 +39,7 @@ Answer EndpointState::send_eager(int rank, std::uint32_t tag, std::span<const st
       return device.retry(Retry::packet);
     }
     std::memcpy(packet->payload(), data.data(), data.size());
-    packet->header.rank = rank;  // for its failure
+    packet->header.rank = rank;  // for handle_failure()
     code = device.transport->send(rank, header, {packet->payload(), data.size()}, *packet);
     if (code != Code::ok) device.packets.give(packet);
   }
@@ -51,7 +51,7 @@ Answer EndpointState::send_eager(int rank, std::uint32_t tag, std::span<const st
   return code == Code::full ? device.retry(Retry::network) : Answer::error(code);
 }
 
-// A record of a large message to this rank, of which nothing has been told; null if there is none.
+// A record for a large message to `rank`; nothing is sent yet. nullptr: no record is free.
 LargeMessage* EndpointState::begin_send(int rank, std::uint32_t tag,
                                         std::span<const std::byte> data, void* context) {
   Peer& peer = device.peer(rank);
@@ -94,7 +94,7 @@ Answer EndpointState::send_large(int rank, std::uint32_t tag, std::span<const st
                         ? Code::gone
                         : device.transport->inject(rank, header, std::as_bytes(std::span(&rts, 1)));
   if (code == Code::ok) return Answer::posted();
-  // A death may have ended it already: then its completion is on its way.
+  // If a death has ended the record, its completion is on its way.
   std::uint64_t waiting = waiting_for(rank, true);
   if (!record->phase.compare_exchange_strong(waiting, kIdle, std::memory_order_acq_rel)) {
     return Answer::posted();
@@ -106,7 +106,7 @@ Answer EndpointState::send_large(int rank, std::uint32_t tag, std::span<const st
 
 // --- receives -------------------------------------------------------------------------------
 
-// `posted` is in the table afterwards (posted), or has met its message (done).
+// Answer posted: `posted` is in the table. Answer done: `posted` has matched a message.
 Answer EndpointState::receive(int rank, std::uint32_t tag, UserReceive& posted) {
   const std::uint64_t key = match_key(id, rank, tag);
   const MatchingTable::Match match = device.table.access(key, &posted, Side::receive);
@@ -117,7 +117,8 @@ Answer EndpointState::receive(int rank, std::uint32_t tag, UserReceive& posted) 
     device.settle_or_defer(*packet);
     return Answer::done();
   }
-  // Died before it was there: nobody else will take it out (Peer::gone).
+  // If the peer died before the receive was in the table, this call removes the receive
+  // (Peer::gone).
   if (device.is_gone(rank) && device.table.remove(key, &posted)) return Answer::error(Code::gone);
   return Answer::posted();
 }
@@ -143,7 +144,7 @@ Answer EndpointState::receive_at(int rank, std::uint32_t tag, std::span<std::byt
   auto* posted = ::new (static_cast<void*>(done.receive_))
       UserReceive{{}, buffer.data(), buffer.size(), nullptr, &done};
   const Answer answer = receive(rank, tag, *posted);
-  // It may have met a large message, which is under way, or one that had to be deferred.
+  // The matched message may be large and under way, or deferred.
   return answer.is_done() && !done.test() ? Answer::posted() : answer;
 }
 

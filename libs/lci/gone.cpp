@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A peer has died: everything that waits for it ends with Code::gone.
+// The death of a peer: everything that waits for the peer ends with Code::gone.
 //
-// Messages that have arrived before stay and can be received. A put that the transport has comes
-// back from it as failed; what waits for the peer is ended here.
+// Messages that arrived before the death can still be received. The transport reports its puts to
+// the peer as failed; this file ends all other operations.
 #include <mutex>
 
 #include "lci/state.hpp"
@@ -66,7 +66,7 @@ void DeviceState::handle_gone(int rank) {
   if (peer(rank).gone.exchange(true, std::memory_order_seq_cst)) return;
   {
     Peer& dead = peer(rank);
-    const std::lock_guard guard(dead.waiting_lock);  // whoever comes later sees that it is gone
+    const std::lock_guard guard(dead.waiting_lock);  // later waiters read Peer::gone
     ult::detail::wake_all(dead.waiting.pop_all());
   }
   end_receives(*this, rank);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Large messages: rendezvous and a direct put (wire.hpp has the messages).
 //
-// A record at each end, idle -> waiting -> (sender: putting ->) idle. Whoever moves it out of
-// `waiting` owns it: the arrival that it waits for, the death of the peer, or a call that failed.
-// The receiver keeps the packet of the rts, and with it the sender's credit, until the message has
-// been consumed: so the memory of large messages is bounded as that of short ones is.
+// The record of each end goes idle -> waiting -> (sender: putting ->) idle. The awaited message,
+// the death of the peer or a failed call moves the record out of `waiting`. The thread that does so
+// owns the record. The receiver keeps the packet of the RTS, and with the packet the sender's
+// credit, until the message has been consumed. Credits therefore bound the memory of large
+// messages, too.
 #include <algorithm>
 #include <cstring>
 
@@ -18,7 +19,7 @@ bool leave_waiting(LargeMessage& record, int rank, bool sends, std::uint64_t nex
   return record.phase.compare_exchange_strong(waiting, next, std::memory_order_acq_rel);
 }
 
-// The receiver's record of a message that has met its receive. How much of it is wanted.
+// Fills in the receiver's record of a message. Returns the bytes to be put.
 std::size_t describe(LargeMessage& record, Packet& packet) {
   const UserReceive* receive = packet.receive;
   const bool limited = packet.endpoint->config.buffers == Buffers::explicit_address;
@@ -61,8 +62,8 @@ void DeviceState::give_record(LargeMessage& record) {
 
 // --- receiver -------------------------------------------------------------------------------
 
-// Any thread: the packet of an rts that has met its receive. False: no record, or the network is
-// full; nothing has been done that would not be done again.
+// Answers the RTS in `packet` with an RTR; any thread. False: no record, no region, or the network
+// is full; the caller tries again.
 bool DeviceState::begin_transfer(Packet& packet) {
   const int rank = packet.header.rank;
   LargeMessage* record = take_record(rank, *packet.endpoint, false);
@@ -128,10 +129,10 @@ void DeviceState::put_or_defer(LargeMessage& record) {
   });
 }
 
-// False: the network takes no more now.
+// False: the network is full; the caller tries again.
 bool DeviceState::put(LargeMessage& record) {
   if (record.region.handle == nullptr && record.put.size != 0) {
-    auto* data = const_cast<std::byte*>(record.put.data);  // the interface has one kind of memory
+    auto* data = const_cast<std::byte*>(record.put.data);  // add() takes no const memory
     const Result<Region> region = transport->add(record.rank, {data, record.put.size}, false);
     if (!region) return false;
     record.region = *region;
@@ -155,7 +156,7 @@ void DeviceState::put_done(LargeMessage& record, Code code) {
 // --- both -----------------------------------------------------------------------------------
 
 void DeviceState::finish_or_defer(LargeMessage& record) {
-  // Before anybody may use the memory again.
+  // Before the completion, after which the user may reuse the memory.
   if (record.region.handle != nullptr) transport->remove(record.region);
   if (finish(record)) return;
   defer(record, [](DeviceState& device, Deferred& step) {
@@ -165,7 +166,7 @@ void DeviceState::finish_or_defer(LargeMessage& record) {
 
 bool DeviceState::finish(LargeMessage& record) {
   EndpointState& endpoint = *record.endpoint;
-  // An explicit buffer has nothing to be given back later: the credit is the sender's again now.
+  // A message in an explicit buffer needs no release, so the packet is consumed now.
   Packet* consumed = nullptr;
   Event event = record.event;
   if (event.packet != nullptr && !event.allocated) std::swap(consumed, event.packet);

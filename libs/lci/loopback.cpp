@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ranks of one process: a mutex and a few queues for each. Simple, not fast.
+// The loopback transport: a mutex and three queues for each rank. Simple, not fast.
 #include "lci/loopback.hpp"
 
 #include <algorithm>
