@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Blocking ping-pong of many tasks: LCI beside MPI with threads, LCI v2, and the provider itself.
 
-All take turns, round after round; printed are medians of round trips a second. LCI goes through the
-memory of the node, and over two providers of libfabric with that switched off. MPI and LCI v2 run
-with as many threads as LCI has light tasks, up to 64; MPI as it is, which is shared memory, and
-over TCP. The provider's own figure (fi_pingpong of libfabric's tools, one task) is what LCI's
-single-task latency is to be compared with. Needs a quiet machine to mean anything.
+All programs take turns, round after round; the output has medians of round trips a second. LCI runs
+through shared memory of the node, and over two providers of libfabric without shared memory. MPI
+and LCI v2 run with as many threads as LCI has light tasks, up to 64. MPI runs with its default,
+which is shared memory, and over TCP. The provider's own figure (fi_pingpong of libfabric's tools,
+one task) is the reference for LCI's latency with one task. The numbers need a quiet machine.
 
-LCI version 2 takes part where --lci-v2 says under which prefix it is installed (its option
-LCI_NETWORK_BACKENDS=ofi): its program here is lci_v2.cpp, over the same providers.
+LCI version 2 takes part if --lci-v2 names the prefix of its installation (its option
+LCI_NETWORK_BACKENDS=ofi). The program is lci_v2.cpp, over the same providers.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ OVER_TCP = {
 }
 LIMIT_S = 60
 MOST_THREADS = 64  # of peers whose tasks are threads
-FEWEST_TRIPS = 100  # of a task: with ten the start of a thousand tasks is most of the time
+FEWEST_TRIPS = 100  # of a task: with ten, the start of a thousand tasks takes most of the time
 
 
 def rate(command: list[str | Path], **environment: str) -> float | None:
-    """Round trips a second, as the program prints them; None if it did not finish."""
-    # A group of its own: a launcher's processes have to end with it.
+    """Round trips a second, as the program prints them; None if the program did not finish."""
+    # The launcher gets its own process group, so that its processes end with the launcher.
     with subprocess.Popen(
         command,
         env={**os.environ, **environment},
@@ -67,7 +67,7 @@ def rate(command: list[str | Path], **environment: str) -> float | None:
 def provider_rate(provider: str, rounds: int) -> float | None:
     command = ["fi_pingpong", "-p", provider, "-e", "rdm", "-S", "64", "-I", str(rounds)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
-        time.sleep(0.7)  # it has no way to tell that it listens
+        time.sleep(0.7)  # the server does not report that it listens
         try:
             run = subprocess.run(
                 [*command, "127.0.0.1"], capture_output=True, text=True, timeout=LIMIT_S

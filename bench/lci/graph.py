@@ -3,13 +3,13 @@
 """Graph programs over several hosts: the queue of LCI beside MPI with probing and MPI windows.
 
 The hosts are network namespaces of this machine (root is needed), one rank on each, and the graph
-is RMAT. The ways take turns, trial after trial, in one launch of the program, so that a machine
-whose speed changes changes it for all. Each of --rounds launches gives a ratio; printed are
-medians over the launches: the time in rounds of communication, which all begin together, and the
-bytes of communication buffers of the host that has most. A wrong result ends everything. The times
-need a quiet machine to mean anything; the bytes do not.
+is RMAT. The ways take turns, trial after trial, in one launch of the program, so a change of the
+machine's speed changes all ways. Each of --rounds launches gives a ratio. The output has medians
+over the launches of the time in rounds of communication, which all ranks begin together. It also
+has the bytes of communication buffers of the host with the most. A wrong result ends the benchmark.
+The times need a quiet machine; the bytes do not.
 
-With two hosts the program takes its turn over a plain TCP connection, too (tcp_exchange.hpp).
+With two hosts the program also takes its turn over a plain TCP connection (tcp_exchange.hpp).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def run(
     build: mpis.MpiBuild, hosts: nodes.Nodes, command: list[str], ways: list[str], scratch: Path
 ) -> dict[str, Outcome]:
     """Launches every way once. Ends the benchmark unless every vertex is right."""
-    root = scratch / uuid.uuid4().hex  # where LCI's processes meet
+    root = scratch / uuid.uuid4().hex  # the address of rank 0, for LCI
     launched = [*build.launch_across(hosts, len(hosts.each)), "env", f"MH_LCI_ROOT={root}"]
     command = [*command, "--backend", ",".join(ways)]
     environment = {**os.environ, **build.environment(), **SETTINGS.get(build.name, {})}

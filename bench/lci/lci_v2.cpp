@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The other peer of ping_pong.cpp: two processes on LCI version 2, T threads each on one device,
-// every thread plays ping-pong with the one of its number, blocking. A thread that waits makes
-// progress and gives its core away. compare.py compiles it against an installed LCI and runs it.
+// ping_pong.cpp on LCI version 2: two processes, each with T threads on one device. Every thread
+// plays blocking ping-pong with the thread of the same number. A waiting thread makes progress and
+// yields its core. compare.py compiles the program against an installed LCI and runs it.
 //
 //   lcrun -n 2 lci-v2 THREADS ROUNDS [BYTES]
 #include <cstdio>
@@ -14,7 +14,7 @@
 
 namespace {
 
-// Until the call is no longer to be tried again; then until `done`, if it has been posted.
+// Repeats a call while its status is a retry; then waits for `done` if the status is posted.
 template <class Call>
 void complete(lci::comp_t done, Call call) {
   lci::status_t status = call();

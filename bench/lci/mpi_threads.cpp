@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The peer of ping_pong.cpp: two MPI ranks under MPI_THREAD_MULTIPLE, T threads each, every thread
-// plays ping-pong with the one of its number, blocking. compare.py compiles and runs it.
+// ping_pong.cpp on MPI: two ranks under MPI_THREAD_MULTIPLE, with T threads each. Every thread
+// plays blocking ping-pong with the thread of the same number. compare.py compiles and runs the
+// program.
 //
 //   mpiexec -n 2 mpi-threads THREADS ROUNDS [BYTES]
 #include <mpi.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Two processes, T light tasks each on W workers: every task plays ping-pong with the task of its
-// number at the other side, blocking. Prints round trips a second and the time of one.
+// Blocking ping-pong between two processes, each with T light tasks on W workers. Every task plays
+// with the task of the same number. Prints the round trips a second and the time of a round trip.
 //
 //   mh-lci-ping-pong PROVIDER TASKS ROUNDS [WORKERS [BYTES]]
 //
-// PROVIDER: tcp or shm of libfabric, or node: the memory that both share. Starts both processes
-// itself. At the end: the retries of rank 0, by reason.
+// PROVIDER: tcp or shm of libfabric, or node for shared memory. The program starts both processes.
+// At the end rank 0 prints its counters and its retries by reason.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -63,7 +63,8 @@ void play(lci::Communicator& all, const Game& game, std::uint32_t tag) {
 
 int run(lci::Device& device, const Game& game) {
   auto all = lci::Communicator::open(device);
-  // Tasks stay where they are made, so that the slots of each worker suffice.
+  // Each worker spawns its share of the tasks and no worker steals, so the slots of a worker
+  // suffice.
   const std::uint32_t share = game.tasks / game.workers + 16;
   auto scheduler = ult::Scheduler::start({.workers = game.workers,
                                           .tasks_per_worker = std::max(share, 512U),

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The structures of LCI beside those that one would take otherwise, in turns within one run: a
-// round of each, round after round, and the median of the rounds. One line for each: nanoseconds
-// for an operation, with one thread and with two.
+// The structures of LCI beside structures of other libraries, in turns within one run: a round of
+// each, round after round. A line of the output has the medians of one structure: nanoseconds for
+// an operation, with one thread and with two.
 //
-//   table   insert a key, then (after all keys of a batch) delete it: the receive and its message.
-//           A batch has 1024 keys, or so many that buckets of ours overflow ("crowded": 4 keys for
-//           each, 8 with two threads, where a line has 3).
-//           Beside it: TBB's concurrent_hash_map, libcuckoo's cuckoohash_map (where installed).
-//   pool    take 32 packets, give them back. Beside it: Boost.Lockfree's stack, malloc and free.
-//   queue   push 32, pop 32. Beside it: Boost.Lockfree's queue.
+//   table   insert the keys of a batch, then delete them: receives and their messages.
+//           A batch has 1024 keys, or so many that our buckets overflow ("crowded": 4 keys for
+//           each bucket, 8 with two threads, where a line has 3).
+//           Peers: TBB's concurrent_hash_map, libcuckoo's cuckoohash_map (where installed).
+//   pool    take 32 packets, give them back. Peers: Boost.Lockfree's stack, malloc and free.
+//   queue   push 32, pop 32. Peer: Boost.Lockfree's queue.
 //
-// Nothing is asserted. `mh-lci-structures [ROUNDS]`
+// The program asserts nothing. `mh-lci-structures [ROUNDS]`
 #include <sched.h>
 
 #include <algorithm>
@@ -69,7 +69,7 @@ double ns_since(Clock::time_point start, std::size_t operations) {
   return spent.count() / static_cast<double>(operations);
 }
 
-// Keys as messages have them: a rank above, consecutive tags below.
+// Keys like those of messages: a rank in the upper half, tags at equal distances in the lower half.
 std::uint64_t key_of(unsigned thread, std::size_t i) {
   return std::uint64_t{thread + 1} << 32U | (i * 7 + thread);
 }
@@ -203,13 +203,13 @@ void add_queues(std::vector<Case>& cases) {
     }
     return packet;
   };
-  // Full now and then, behind a consumer that lost its core in the middle of a pop.
+  // The queue is full now and then, after a consumer lost its core in the middle of a pop.
   const auto give = [](auto& to) {
     while (!to.push(&something)) {
     }
     return static_cast<void*>(&something);
   };
-  // The roles of take and give are changed: a queue is empty at the start.
+  // The case calls give() before take(): a queue is empty at the start.
   cases.push_back({"queue manyhands",
                    pool_work([=] { return give(*ours); }, [=](void* /*packet*/) { take(*ours); }),
                    {},
@@ -220,7 +220,8 @@ void add_queues(std::vector<Case>& cases) {
                    {}});
 }  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): as above
 
-// Threads start together, each on a core of its own; the slower one's time.
+// Runs two threads that start together, each on its own core. Returns the time of the slower
+// thread.
 Times run_two(const Work& work) {
   std::atomic<int> ready{0};
   Times times[2];

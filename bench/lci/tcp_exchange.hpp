@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Rounds of two hosts over one TCP connection, no library between. MPI brings the two together, and
-// does what is not a round. Data is scattered from a buffer that stays in the first caches, by the
-// thread that sends, so a way that does both at a time can be faster.
+// Rounds of two hosts over one plain TCP connection. MPI exchanges the addresses and does
+// everything beside the rounds. The thread that sends also scatters the data, from a buffer that
+// stays in the first-level caches. A way that sends and scatters at the same time can be faster.
 #pragma once
 
 #include <arpa/inet.h>
@@ -43,7 +43,7 @@ class TcpExchange final : public MpiExchange {
     throw std::runtime_error(what + ": " + std::strerror(errno));
   }
 
-  // The address of this host in its first network.
+  // The IPv4 address of this host in its first network.
   static in_addr own_address() {
     ifaddrs* list = nullptr;
     if (::getifaddrs(&list) != 0) fail("no networks");
@@ -84,7 +84,7 @@ class TcpExchange final : public MpiExchange {
     return made;
   }
 
-  // Both ways at a time: the length, then the data.
+  // Sends and receives at the same time: the length, then the data.
   void exchange(const std::vector<Buffer>& out, const Scatter& scatter) override {
     const Buffer& data = out[static_cast<std::size_t>(1 - rank())];
     Outgoing outgoing{.length = data.size(), .data = data.data()};
@@ -109,7 +109,7 @@ class TcpExchange final : public MpiExchange {
   struct Outgoing {
     std::uint64_t length;
     const std::byte* data;
-    std::size_t sent = 0;  // of both
+    std::size_t sent = 0;  // bytes of the length and the data
     [[nodiscard]] bool is_over() const { return sent == sizeof length + length; }
   };
 

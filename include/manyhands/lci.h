@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* LCI for C. What the words mean, and what each call promises, stands in manyhands/lci.hpp and the
- * headers it names; the functions here are the same ones. Numbers of bytes are in bytes, ranks
- * count from 0. Any thread or light task may call, unless it says "collective". */
+/* LCI for C. manyhands/lci.hpp and the headers named there define the words and the contract of
+ * each call. Sizes are in bytes, and ranks count from 0. Any thread or light task may call a
+ * function; all ranks call a "collective" function together. */
 #ifndef MANYHANDS_LCI_H
 #define MANYHANDS_LCI_H
 
@@ -14,8 +14,8 @@ extern "C" {
 
 #define MH_LCI_EXPORT __attribute__((visibility("default")))
 
-/* Answers. Above MH_LCI_RETRY: nothing has happened, the same call may succeed later. Negative: it
- * would be the same again. */
+/* Answers. Above MH_LCI_RETRY: nothing has happened, and the same call may succeed later. Negative:
+ * an error, and the same call would fail again. */
 enum {
   MH_LCI_DONE = 0,
   MH_LCI_POSTED = 1,
@@ -27,7 +27,7 @@ enum {
   MH_LCI_RETRY_NETWORK = 7,
   MH_LCI_MISUSE = -1,
   MH_LCI_GONE = -2,     /* the peer is dead */
-  MH_LCI_MISMATCH = -3, /* the ranks do not agree; or a message longer than its buffer */
+  MH_LCI_MISMATCH = -3, /* the ranks do not agree, or a message is longer than its buffer */
   MH_LCI_UNSUPPORTED = -4,
   MH_LCI_FULL = -5, /* no memory */
   MH_LCI_SYSTEM = -6
@@ -51,13 +51,14 @@ MH_LCI_EXPORT void mh_lci_device_close(mh_lci_device* device);
 MH_LCI_EXPORT size_t mh_lci_progress(mh_lci_device* device);
 MH_LCI_EXPORT int mh_lci_alive(const mh_lci_device* device, int rank);
 
-/* The MPI-like layer. Collective: open, barrier. Blocking calls block the light task. */
+/* The MPI-like layer. Collective: open, barrier, broadcast, all_to_all. Blocking calls block the
+ * light task. */
 MH_LCI_EXPORT int mh_lci_communicator_open(mh_lci_device* device,
                                            mh_lci_communicator** communicator);
 MH_LCI_EXPORT void mh_lci_communicator_close(mh_lci_communicator* communicator);
 MH_LCI_EXPORT int mh_lci_send(mh_lci_communicator* communicator, int rank, uint32_t tag,
                               const void* data, size_t size);
-/* `received` (or NULL): the bytes that came. */
+/* Writes the bytes of the message to `received`, unless NULL. */
 MH_LCI_EXPORT int mh_lci_receive(mh_lci_communicator* communicator, int rank, uint32_t tag,
                                  void* buffer, size_t size, size_t* received);
 MH_LCI_EXPORT int mh_lci_barrier(mh_lci_communicator* communicator);
@@ -74,7 +75,7 @@ MH_LCI_EXPORT void mh_lci_queue_close(mh_lci_queue* queue);
 MH_LCI_EXPORT int mh_lci_send_enqueue(mh_lci_queue* queue, int rank, uint32_t tag, const void* data,
                                       size_t size);
 MH_LCI_EXPORT uint32_t mh_lci_queue_sending(const mh_lci_queue* queue);
-/* NULL: nothing has come. A message is given back with mh_lci_message_free(). */
+/* NULL: no message has arrived. mh_lci_message_free() releases a message. */
 MH_LCI_EXPORT mh_lci_message* mh_lci_receive_dequeue(mh_lci_queue* queue);
 MH_LCI_EXPORT int mh_lci_message_status(const mh_lci_message* message);
 MH_LCI_EXPORT int mh_lci_message_rank(const mh_lci_message* message);

@@ -12,9 +12,9 @@
 // dissertation, University of Illinois at Urbana-Champaign, 2018. The guide, with a complete
 // program, is docs/lci.md.
 //
-// Words. A *packet* is a fixed piece of memory that one message fits in. A message is *eager* if it
-// goes in one packet, *large* if it goes by rendezvous. A *credit* is the right to send one message
-// to a peer. *Progress* moves everything on: it must be made by somebody, a thread or a light task.
+// Words. A *packet* is a fixed piece of memory for one message. An *eager* message goes in one
+// packet, a *large* message by rendezvous. A *credit* is the right to send one message to a peer.
+// *Progress* moves messages and completions: a thread or a light task has to make progress.
 #pragma once
 
 #include "manyhands/lci/answer.hpp"        // IWYU pragma: export

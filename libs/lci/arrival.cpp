@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What becomes of a packet that has arrived: to its endpoint, to its receive, to its place, to its
-// completion. Each step may have to be tried again (no memory, a full queue), and says so; what has
-// been done stays done (Packet::receive, Packet::place).
+// The steps of an arrived packet: its endpoint, its receive, its memory, its completion. A step
+// that lacks memory or room in a queue returns false and runs again later. Packet::receive and
+// Packet::place keep the results of finished steps.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -11,7 +11,7 @@
 namespace mh::lci::detail {
 namespace {
 
-// --- where the bytes go: one of these is bound to each endpoint ------------------------------
+// --- the memory of a message: each endpoint has one of these functions ------------------------
 
 bool place_explicitly(EndpointState& /*endpoint*/, Packet& packet) {
   packet.place = packet.receive->buffer;
@@ -72,7 +72,7 @@ Event event_of(const Packet& packet, Buffers buffers) {
               .rank = packet.header.rank,
               .kind = Kind::received,
               .allocated = buffers == Buffers::dynamic};
-  const PostedReceive* receive = packet.receive;
+  const UserReceive* receive = packet.receive;
   if (receive == nullptr) return event;
   event.context = receive->context;
   if (buffers == Buffers::explicit_address && packet.size > receive->capacity) {
@@ -115,7 +115,7 @@ void EndpointState::free(std::byte* memory) const {
   }
 }
 
-// Who makes progress. False: its endpoint is not open yet, or the matching table is full.
+// For the thread in progress(). False: the endpoint is not open yet, or the matching table is full.
 bool DeviceState::dispatch(Packet& packet) {
   if (packet.header.kind == Wire::credit) {
     handle_credit(packet);
@@ -151,7 +151,7 @@ bool DeviceState::dispatch(Packet& packet) {
       count().unexpected.fetch_add(1, std::memory_order_relaxed);
       return true;
     }
-    packet.receive = static_cast<PostedReceive*>(match.partner);
+    packet.receive = static_cast<UserReceive*>(match.partner);
   }
   settle_or_defer(packet);
   return true;
@@ -173,10 +173,10 @@ bool DeviceState::settle(Packet& packet) {
   const bool stays = buffers == Buffers::piggy_back;
   Event event = event_of(packet, buffers);
   if (stays) event.packet = &packet;
-  PostedReceive* receive = packet.receive;
+  UserReceive* receive = packet.receive;
   Synchronizer* done = receive == nullptr ? nullptr : receive->done;
   if (!endpoint.deliver(endpoint, event, done)) return false;
-  // A receive of a synchronizer may be gone by now; so may a packet that was handed on.
+  // After delivery a receive in a synchronizer may be destroyed, and a delivered packet released.
   if (endpoint.config.completion != Completion::synchronizer) give_receive(receive);
   if (!stays) consume(packet);
   count().eager_received.fetch_add(1, std::memory_order_relaxed);

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A ring of bytes between two processes: messages of one sender to one receiver, in order, each in
-// one piece. The memory is shared; each side has an end of its own, which only it knows.
+// one piece. The processes share the memory; the state of each end is private to its process.
 //
-//   record   one word, which says what it is and how long, and the payload, in multiples of 8 bytes
-//   word     0: not written yet. It is what the receiver looks at: no counter of the sender's.
-//   skip     a record without payload: the next one is at the start of the ring
+//   record   a word with the kind and the size, and the payload, in multiples of 8 bytes
+//   word     0: not written yet. The receiver polls the word; the sender shares no counter.
+//   skip     a record without payload: the next record is at the start of the ring
 //
-// Before the sender publishes a record it writes 0 where the next one will be, and it keeps that
-// place free; so what is left there of an earlier round is never taken for a record. The receiver
-// says how far it is only now and then, when the sender may need the room.
+// Before the sender publishes a record, the sender writes 0 into the word after the record and
+// keeps that word free. The receiver therefore never reads bytes of an earlier round as a record.
+// The receiver publishes its position once for each quarter of the ring.
 //
-// Limits: the size of a ring is a power of two; a payload has an eighth of it at most, and less
-// than 2^20 bytes. Either end is for one thread at a time.
+// Limits, in bytes: the size of a ring is a power of two. A record has at most an eighth of that
+// size, and a payload less than 2^20.
+//
+// Thread-safety: each end is for one thread at a time.
 #pragma once
 
 #include <atomic>
@@ -24,16 +26,17 @@
 
 namespace mh::lci::detail {
 
-// The part of a ring that is shared; all zero at the start. The bytes follow.
+// The head of the shared memory, before the bytes of the ring. All are zero at the start.
 struct alignas(kCacheLine) RingHead {
-  // Bytes that the receiver has done with, all rounds. release: the receiver; acquire: the sender,
-  // which writes over them.
+  // Bytes that the receiver has consumed, over all rounds. release: the receiver; acquire: the
+  // sender, which overwrites them.
   std::atomic<std::uint64_t> used;
 };
 static_assert(sizeof(RingHead) == kCacheLine);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-// The word of a record: its size + 1 in kSizeBits bits, everything else is the caller's.
+// The word of a record: the payload size + 1 in the bits of kSizeMask; all other bits are the
+// caller's.
 inline constexpr unsigned kSizeShift = 32;
 inline constexpr std::uint64_t kSizeMask = 0xFFFFFU;
 constexpr std::uint64_t with_size(std::uint64_t word, std::size_t size) {
@@ -52,7 +55,7 @@ class RingEnd {
   [[nodiscard]] std::size_t most_payload() const { return (mask_ + 1) / 8 - sizeof(std::uint64_t); }
 
  protected:
-  static constexpr std::uint64_t kSkip = 1;  // no size: never a record's word
+  static constexpr std::uint64_t kSkip = 1;  // its size bits are 0, unlike any record's
 
   static std::uint64_t length_of(std::size_t payload) {
     return sizeof(std::uint64_t) + ((payload + 7) & ~std::size_t{7});
@@ -60,7 +63,7 @@ class RingEnd {
   [[nodiscard]] std::byte* place(std::uint64_t position) const {
     return bytes_ + (position & mask_);
   }
-  // relaxed, but for the one who publishes (release) or looks (acquire).
+  // relaxed, except the store that publishes (release) and the receiver's load (acquire).
   [[nodiscard]] std::atomic_ref<std::uint64_t> word(std::uint64_t position) const {
     return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(place(position)));
   }
@@ -77,13 +80,13 @@ class RingSender : public RingEnd {
  public:
   using RingEnd::RingEnd;
 
-  // False: there is no room. `first` and `second` are one payload.
+  // The payload is `first` followed by `second`. False: the ring has no room.
   bool send(std::uint64_t word_of_caller, std::span<const std::byte> first,
             std::span<const std::byte> second = {}) {
     const std::size_t size = first.size() + second.size();
     const std::uint64_t length = length_of(size);
     const std::uint64_t left = left_in_round(position_);
-    // A record never ends with the round: the word after it has to be in the same round.
+    // The word after a record has to be in the same round as the record.
     const bool skips = length + sizeof(std::uint64_t) > left;
     const std::uint64_t at = skips ? position_ + left : position_;
     if (!has_room(at + length + sizeof(std::uint64_t))) return false;
@@ -110,20 +113,20 @@ class RingSender : public RingEnd {
   }
 
   std::uint64_t position_ = 0;  // of the next record
-  std::uint64_t used_ = 0;      // what it last knew of the receiver
+  std::uint64_t used_ = 0;      // the last value read from head_->used
 };
 
 class RingReceiver : public RingEnd {
  public:
   using RingEnd::RingEnd;
 
-  struct Record {
-    std::uint64_t word = 0;  // 0: there is none
+  struct RingRecord {
+    std::uint64_t word = 0;  // 0: no record
     std::span<const std::byte> payload;
   };
 
-  // The next record, which stays until done().
-  [[nodiscard]] Record next() {
+  // The next record, valid until done().
+  [[nodiscard]] RingRecord next() {
     std::uint64_t found = word(position_).load(std::memory_order_acquire);
     if (found == kSkip) {
       position_ += left_in_round(position_);
@@ -133,8 +136,8 @@ class RingReceiver : public RingEnd {
     return {found, {place(position_) + sizeof(std::uint64_t), size_of(found)}};
   }
 
-  // With the record that next() has given.
-  void done(const Record& record) {
+  // Consumes the record that next() has returned.
+  void done(const RingRecord& record) {
     position_ += length_of(record.payload.size());
     if (position_ - told_ < (mask_ + 1) / 4) return;
     told_ = position_;
@@ -143,7 +146,7 @@ class RingReceiver : public RingEnd {
 
  private:
   std::uint64_t position_ = 0;
-  std::uint64_t told_ = 0;  // what the sender can know of it
+  std::uint64_t told_ = 0;  // the last value written to head_->used
 };
 
 }  // namespace mh::lci::detail

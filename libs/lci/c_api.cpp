@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// manyhands/lci.h: the interface for C. No exception leaves it.
+// manyhands/lci.h: the interface for C. Its functions throw no exceptions.
 #include <atomic>
 #include <exception>
 #include <new>
@@ -38,7 +38,7 @@ int code_of(const lci::Answer& answer) {
   return answer.is_done() ? MH_LCI_DONE : MH_LCI_POSTED;
 }
 
-// The opaque type around what `make` makes.
+// Wraps the result of `make` into the opaque type.
 template <class Opaque, class Make>
 int wrap(Opaque** out, Make make) {
   try {
@@ -48,7 +48,7 @@ int wrap(Opaque** out, Make make) {
     return MH_LCI_DONE;
   } catch (const std::bad_alloc&) {
     return MH_LCI_FULL;
-  } catch (const std::exception&) {  // no thread
+  } catch (const std::exception&) {  // the system has refused a thread
     return MH_LCI_SYSTEM;
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The MPI-like layer, made of an endpoint with explicit buffers and synchronizers for messages and
-// another one for collectives, whose tags count the collectives.
+// The MPI-like layer: one endpoint for messages, and one for collectives, whose tags count the
+// collectives. Both have explicit buffers and synchronizers.
 #include "manyhands/lci/communicator.hpp"
 
 #include <sched.h>
@@ -25,8 +25,8 @@ void serve(Device& device, const std::atomic<bool>& stop) noexcept {
   const bool is_task = static_cast<bool>(ult::self());
   for (unsigned fruitless = 0; !stop.load(std::memory_order_relaxed);) {
     fruitless = device.progress() == 0 ? fruitless + 1 : 0;
-    if (is_task) ult::yield();  // to those whom it has woken
-    // The peer may be waiting for this core.
+    if (is_task) ult::yield();  // to the tasks that progress() has woken
+    // The peer may need this core.
     if (fruitless > kFruitlessPolls) ::sched_yield();
   }
 }
@@ -54,8 +54,8 @@ Result<std::size_t> Communicator::wait(Synchronizer& done) noexcept {
   return message.size();
 }
 
-// A task without a credit is parked: thousands that ask again and again would leave no time for
-// those who could go on.
+// A task without a credit is parked. Thousands of retries would take the time of the tasks that can
+// continue.
 Answer Communicator::send_patiently(Endpoint endpoint, int rank, std::uint32_t tag,
                                     std::span<const std::byte> data, Synchronizer& done) noexcept {
   const bool is_task = static_cast<bool>(ult::self());
@@ -107,7 +107,7 @@ Status Communicator::start_receive(int rank, std::uint32_t tag, std::span<std::b
 
 // --- collectives ----------------------------------------------------------------------------
 
-// Dissemination: after round i everybody has heard of 2^(i+1) ranks.
+// Dissemination: after round i each rank knows that 2^(i+1) ranks have arrived.
 Status Communicator::barrier() noexcept {
   const std::uint32_t tag = turn_++;
   for (int distance = 1; distance < size(); distance *= 2) {
@@ -138,7 +138,7 @@ Status Communicator::broadcast(int root, std::span<std::byte> data) noexcept {
   return {};
 }
 
-// Up a binomial tree to rank 0, neighbours first, and down again: the order of ranks is kept.
+// A binomial tree to rank 0, neighbours first, which keeps the order of ranks; then a broadcast.
 Status Communicator::all_reduce_bytes(std::span<std::byte> data, Combine combine) noexcept {
   const std::uint32_t tag = turn_++;
   const std::unique_ptr<std::byte[]> theirs(new (std::nothrow) std::byte[data.size()]);
@@ -156,7 +156,7 @@ Status Communicator::all_reduce_bytes(std::span<std::byte> data, Combine combine
   return broadcast(0, data);
 }
 
-// Receives are posted before anything is sent, so that no message has to wait for a packet.
+// All receives are posted before the first send, so no message has to wait for a packet.
 Status Communicator::all_to_all(std::span<const std::byte> send, std::span<std::byte> receive,
                                 std::size_t block) noexcept {
   const auto ranks = static_cast<std::size_t>(size());

@@ -31,14 +31,15 @@ void Synchronizer::wait() noexcept {
   if (test()) return;
   ult::detail::Waiting me{.task = ult::detail::self()};
   std::uintptr_t pending = kPending;
-  // acq_rel: release shows `me` to complete(); acquire, on failure, is the one of test().
+  // acq_rel: the release publishes `me` to complete(). Acquire, on failure: as in test().
   if (state_.compare_exchange_strong(pending, reinterpret_cast<std::uintptr_t>(&me),
                                      std::memory_order_acq_rel, std::memory_order_acquire)) {
     ult::detail::sleep(me);
   }
 }
 
-// It may be gone as soon as it is done, unless somebody waits; who waits is there until woken.
+// After the exchange the owner may destroy a synchronizer without a waiter. A waiter stays until
+// wake().
 void Synchronizer::complete(const detail::Event& event) noexcept {
   event_ = event;
   const std::uintptr_t was = state_.exchange(kDone, std::memory_order_acq_rel);
@@ -53,7 +54,7 @@ void release(const Event& event) noexcept {
   if (event.packet != nullptr) event.endpoint->device.consume(*event.packet);
 }
 
-// Before the device goes: messages that nobody has popped hold its packets.
+// Before the end of the device: messages in the queue hold packets of the device.
 void EndpointState::drain() const {
   if (config.completion != Completion::queue) return;
   CompletionQueue::Places& places = *config.queue->places_;

@@ -12,14 +12,15 @@ namespace mh::lci::detail {
 namespace {
 
 constexpr std::size_t kFewestCredits = 8;
-// Twice as many as tasks of one rank that send to one peer at a time: half of them may be on their
-// way back, and who has none is parked and woken.
+// Twice the number of tasks of a rank that send to one peer at a time. Half of the credits may be
+// on their way back, and a task without a credit is parked and woken.
 constexpr std::size_t kMostCredits = 2048;
 constexpr std::size_t kMostLarge = 32;  // to one peer at a time
-// The matching table starts with room for so many and grows: 128 KB, which stay in the second
+// The initial keys of the matching table, which grows: 128 KB, which stay in the second-level
 // cache.
 constexpr std::size_t kFirstKeys = 2048;
-// 5 KB of stack. With 32 the server of a thousand tasks has 8 % fewer messages a second.
+// The events take 5 KB of stack. With 32 the server of a thousand tasks handles 8 % fewer messages
+// a second.
 constexpr std::size_t kEventsPerStep = 128;
 constexpr unsigned kMostLanes = 64;
 
@@ -41,8 +42,8 @@ bool usable(const DeviceConfig& config) {
 
 }  // namespace
 
-// The same at all ranks. A packet that could not be posted would hold up all credits, so there are
-// no more than the transport takes; a quarter of them is for rendezvous at most.
+// All ranks compute the same shares. A packet that cannot be posted would hold up all credits, so
+// there are at most as many packets as the transport posts. At most a quarter is for rendezvous.
 Shares shares_of(const DeviceConfig& config, const Transport& transport) {
   const auto peers = static_cast<std::size_t>(transport.size());
   const std::size_t most = transport.post_limit() / peers;
@@ -121,13 +122,13 @@ DeviceState::~DeviceState() {
     endpoint->drain();
     endpoint->end_grants();
   }
-  transport.reset();  // before the packets that it has
+  transport.reset();  // before the packets, which the transport uses
   for (auto& slot : endpoints) delete slot.load(std::memory_order_relaxed);
 }
 
 namespace {
 
-// See granted_place().
+// The immediate of a put limits the size of grants: granted_place().
 bool may_grant(const EndpointConfig& chosen, int ranks) {
   if (chosen.grant_bytes == 0) return true;
   return chosen.buffers == Buffers::dynamic && chosen.completion != Completion::synchronizer &&
@@ -165,8 +166,8 @@ std::size_t DeviceState::progress() {
       progressing.exchange(true, std::memory_order_acquire)) {
     return 0;
   }
-  // What waited for memory that has been released since the last step, before anything that takes
-  // long: a peer waits for the answer, and a put that has been asked for here comes after it.
+  // First the steps that waited for memory, which may have been released since: a peer waits for an
+  // RTR, and the RTR goes before the puts that the events below start.
   retry_deferred();
   NetEvent events[kEventsPerStep];
   const std::size_t count = transport->poll(events);
@@ -174,7 +175,7 @@ std::size_t DeviceState::progress() {
   for (const bool near : {false, true}) {
     if (unposted[near].load(std::memory_order_relaxed) != 0) post_receives(near);
   }
-  // And what came up in this step: credits are told now that their packets are posted.
+  // Then the steps of this call: credits are returned after their packets have been posted.
   retry_deferred();
   progressing.store(false, std::memory_order_release);
   return count;
@@ -196,7 +197,7 @@ void DeviceState::handle(const NetEvent& event) {
     case NetEvent::What::sent:
       return packets.give(static_cast<Packet*>(event.context));
     case NetEvent::What::put_done:
-      return put_done(*static_cast<Record*>(event.context), Code::ok);
+      return put_done(*static_cast<LargeMessage*>(event.context), Code::ok);
     case NetEvent::What::put_arrived:
       if (event.header.kind == Wire::granted) return handle_granted(event.header);
       return handle_put(event.header);
@@ -211,7 +212,7 @@ void DeviceState::handle(const NetEvent& event) {
   }
 }
 
-// A message that was sent has not arrived: to its sender, the peer is as good as dead.
+// A send or put has failed: the device treats the peer as dead.
 void DeviceState::handle_failure(const NetEvent& event) {
   if (event.context->use == NetContext::Use::send) {
     auto* packet = static_cast<Packet*>(event.context);
@@ -220,10 +221,11 @@ void DeviceState::handle_failure(const NetEvent& event) {
     handle_gone(rank);
     return;
   }
-  put_done(*static_cast<Record*>(event.context), event.code);
+  put_done(*static_cast<LargeMessage*>(event.context), event.code);
 }
 
-// Who makes progress. acquire: partner is consume(), whose packets are in the pool by then.
+// For the thread in progress(). acquire: partner is recycle(), which has returned the packets to
+// the pool.
 void DeviceState::post_receives(bool near) {
   std::size_t count = unposted[near].exchange(0, std::memory_order_acquire);
   while (count != 0) {
@@ -244,11 +246,12 @@ void DeviceState::post_receives(bool near) {
 
 namespace {
 
-// Tells a peer of its credits, once the packets they stand for are posted.
+// Returns credits to a peer, after their packets have been posted.
 bool tell_credits(DeviceState& device, Deferred& step) {
   auto& peer = static_cast<Peer&>(step);
   if (device.unposted[peer.is_near].load(std::memory_order_relaxed) != 0) return false;
-  // seq_cst, as in consume(): either it sees that nobody tells, or this sees what it owes.
+  // seq_cst, as in consume(): either consume() reads `telling` as false, or this call reads the
+  // `owed` of consume().
   peer.telling.store(false, std::memory_order_seq_cst);
   const std::uint32_t owed = peer.owed.exchange(0, std::memory_order_seq_cst);
   const auto rank = static_cast<int>(&peer - device.peers.data());
@@ -257,7 +260,7 @@ bool tell_credits(DeviceState& device, Deferred& step) {
   const Code code = device.transport->inject(rank, header, {});
   if (code == Code::ok || code == Code::gone) return true;
   peer.owed.fetch_add(owed, std::memory_order_seq_cst);
-  return peer.telling.exchange(true, std::memory_order_seq_cst);  // true: somebody has deferred it
+  return peer.telling.exchange(true, std::memory_order_seq_cst);  // true: consume() has deferred it
 }
 
 }  // namespace
@@ -324,7 +327,7 @@ void DeviceState::defer(Deferred& step, bool (*again)(DeviceState&, Deferred&)) 
   any_deferred.store(true, std::memory_order_relaxed);
 }
 
-// Each step once; those that still cannot be done come to the end of the list.
+// Runs each step once; steps that fail again go to the end of the list.
 void DeviceState::retry_deferred() {
   if (!any_deferred.load(std::memory_order_relaxed)) return;
   Deferred* step = nullptr;
@@ -341,14 +344,14 @@ void DeviceState::retry_deferred() {
   }
 }
 
-void DeviceState::give_receive(PostedReceive* receive) {
+void DeviceState::give_receive(UserReceive* receive) {
   if (receive != nullptr) free_receives.give(static_cast<PooledReceive*>(receive));
 }
 
 Counters DeviceState::counters() const {
   Counters sum{};
   const auto value = [](const auto& count) { return count.load(std::memory_order_relaxed); };
-  for (const Counts& lane : counts) {
+  for (const LaneCounts& lane : counts) {
     sum.eager_sent += value(lane.eager_sent);
     sum.eager_received += value(lane.eager_received);
     sum.large_sent += value(lane.large_sent);

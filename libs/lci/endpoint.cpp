@@ -39,7 +39,7 @@ Answer EndpointState::send_eager(int rank, std::uint32_t tag, std::span<const st
       return device.retry(Retry::packet);
     }
     std::memcpy(packet->payload(), data.data(), data.size());
-    packet->header.rank = rank;  // for its failure
+    packet->header.rank = rank;  // for handle_failure()
     code = device.transport->send(rank, header, {packet->payload(), data.size()}, *packet);
     if (code != Code::ok) device.packets.give(packet);
   }
@@ -51,12 +51,12 @@ Answer EndpointState::send_eager(int rank, std::uint32_t tag, std::span<const st
   return code == Code::full ? device.retry(Retry::network) : Answer::error(code);
 }
 
-// A record of a large message to this rank, of which nothing has been told; null if there is none.
-Record* EndpointState::begin_send(int rank, std::uint32_t tag, std::span<const std::byte> data,
-                                  void* context) {
+// A record for a large message to `rank`; nothing is sent yet. nullptr: no record is free.
+LargeMessage* EndpointState::begin_send(int rank, std::uint32_t tag,
+                                        std::span<const std::byte> data, void* context) {
   Peer& peer = device.peer(rank);
   if (!take_one(peer.large)) return nullptr;
-  Record* record = device.take_record(rank, *this, true);
+  LargeMessage* record = device.take_record(rank, *this, true);
   if (record == nullptr) {
     put_back(peer.large);
     return nullptr;
@@ -71,7 +71,7 @@ Record* EndpointState::begin_send(int rank, std::uint32_t tag, std::span<const s
   return record;
 }
 
-void EndpointState::abandon(Record& record) {
+void EndpointState::abandon(LargeMessage& record) {
   put_back(device.peer(record.rank).large);
   device.give_record(record);
 }
@@ -79,7 +79,7 @@ void EndpointState::abandon(Record& record) {
 Answer EndpointState::send_large(int rank, std::uint32_t tag, std::span<const std::byte> data,
                                  void* context, Synchronizer* done) {
   Peer& peer = device.peer(rank);
-  Record* record = begin_send(rank, tag, data, context);
+  LargeMessage* record = begin_send(rank, tag, data, context);
   if (record == nullptr) return device.retry(Retry::record);
   if (!take_one(peer.credits)) {
     abandon(*record);
@@ -94,7 +94,7 @@ Answer EndpointState::send_large(int rank, std::uint32_t tag, std::span<const st
                         ? Code::gone
                         : device.transport->inject(rank, header, std::as_bytes(std::span(&rts, 1)));
   if (code == Code::ok) return Answer::posted();
-  // A death may have ended it already: then its completion is on its way.
+  // If a death has ended the record, its completion is on its way.
   std::uint64_t waiting = waiting_for(rank, true);
   if (!record->phase.compare_exchange_strong(waiting, kIdle, std::memory_order_acq_rel)) {
     return Answer::posted();
@@ -106,8 +106,8 @@ Answer EndpointState::send_large(int rank, std::uint32_t tag, std::span<const st
 
 // --- receives -------------------------------------------------------------------------------
 
-// `posted` is in the table afterwards (posted), or has met its message (done).
-Answer EndpointState::receive(int rank, std::uint32_t tag, PostedReceive& posted) {
+// Answer posted: `posted` is in the table. Answer done: `posted` has matched a message.
+Answer EndpointState::receive(int rank, std::uint32_t tag, UserReceive& posted) {
   const std::uint64_t key = match_key(id, rank, tag);
   const MatchingTable::Match match = device.table.access(key, &posted, Side::receive);
   if (match.full) return device.retry(Retry::table);
@@ -117,7 +117,8 @@ Answer EndpointState::receive(int rank, std::uint32_t tag, PostedReceive& posted
     device.settle_or_defer(*packet);
     return Answer::done();
   }
-  // Died before it was there: nobody else will take it out (Peer::gone).
+  // If the peer died before the receive was in the table, this call removes the receive
+  // (Peer::gone).
   if (device.is_gone(rank) && device.table.remove(key, &posted)) return Answer::error(Code::gone);
   return Answer::posted();
 }
@@ -138,12 +139,12 @@ Answer EndpointState::receive_at(int rank, std::uint32_t tag, std::span<std::byt
                                  Synchronizer& done) {
   const bool fits = posts && config.completion == Completion::synchronizer;
   if (!fits || !device.has(rank)) return Answer::error(Code::misuse);
-  static_assert(sizeof(PostedReceive) <= sizeof(done.receive_));
+  static_assert(sizeof(UserReceive) <= sizeof(done.receive_));
   done.start();
   auto* posted = ::new (static_cast<void*>(done.receive_))
-      PostedReceive{{}, buffer.data(), buffer.size(), nullptr, &done};
+      UserReceive{{}, buffer.data(), buffer.size(), nullptr, &done};
   const Answer answer = receive(rank, tag, *posted);
-  // It may have met a large message, which is under way, or one that had to be deferred.
+  // The matched message may be large and under way, or deferred.
   return answer.is_done() && !done.test() ? Answer::posted() : answer;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// libfabric, as fabric.hpp says.
+// The transport of fabric.hpp over libfabric.
 #include "lci/fabric.hpp"
 
 #include <rdma/fabric.h>
@@ -61,7 +61,7 @@ Code code_of(std::int64_t status) {
   }
 }
 
-// What `make` opens; nullptr if it fails.
+// The object that `make` opens; nullptr: `make` has failed.
 template <class T, class Make>
 Owned<T> opened(Make make) {
   T* object = nullptr;
@@ -76,19 +76,19 @@ Owned<fi_info> find_provider(const std::string& name) {
   hints->ep_attr->type = FI_EP_RDM;
   hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
   hints->domain_attr->threading = FI_THREAD_SAFE;
-  // Whoever polls makes progress: a thread of the provider would only be in the way.
+  // The thread in poll() makes progress, so the provider needs no thread.
   hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
   hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
   hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
   hints->domain_attr->cq_data_size = sizeof(std::uint64_t);
-  hints->fabric_attr->prov_name = ::strdup(name.c_str());  // hints' own
+  hints->fabric_attr->prov_name = ::strdup(name.c_str());  // freed with `hints`
   fi_info* found = nullptr;
   if (::fi_getinfo(kVersion, nullptr, nullptr, 0, hints.get(), &found) != 0) return nullptr;
   return Owned<fi_info>(found);
 }
 
-// TCP without a layer above it: libfabric 1.16 and 1.17 call it net, later ones tcp, which was
-// rxm's alone before.
+// The names of TCP without a layer above it: `net` in libfabric 1.16 and 1.17, `tcp` in later
+// versions. In earlier versions `tcp` works below rxm only.
 constexpr std::array<const char*, 2> kDirectTcp = {"net", "tcp"};
 
 bool is_direct_tcp(const fi_info& info) {
@@ -96,7 +96,7 @@ bool is_direct_tcp(const fi_info& info) {
   return std::find(kDirectTcp.begin(), kDirectTcp.end(), name) != kDirectTcp.end();
 }
 
-// Empty: this libfabric has none.
+// The name of TCP without a layer above it; empty: this libfabric has none.
 std::string direct_tcp() {
   for (const char* name : kDirectTcp) {
     const Owned<fi_info> info = find_provider(name);
@@ -111,7 +111,7 @@ class Fabric final : public Transport {
  public:
   Fabric(JobState& job, Owned<fi_info> info) : job_(job), info_(std::move(info)) {}
 
-  // The address of this rank; empty: it could not be opened.
+  // Opens the endpoint and returns its address; empty: the opening has failed.
   std::string start() {
     fabric_ =
         opened<fid_fabric>([&](auto** x) { return ::fi_fabric(info_->fabric_attr, x, nullptr); });
@@ -158,7 +158,7 @@ class Fabric final : public Transport {
     return info_->tx_attr->inject_size;
   }
 
-  // TCP without a layer above it keeps receives in a list, whatever size it says.
+  // TCP without a layer above it keeps receives in a list without the limit of rx_attr->size.
   [[nodiscard]] std::size_t post_limit() const override {
     return is_direct_tcp(*info_) ? SIZE_MAX : info_->rx_attr->size;
   }
@@ -229,7 +229,7 @@ class Fabric final : public Transport {
   }
 
   Owned<fid_mr> register_memory(std::span<std::byte> memory, std::uint64_t access) {
-    // Where the provider does not choose keys, any that is used once will do. relaxed: a number.
+    // For providers that do not choose keys: each key is used once. relaxed: a number.
     const std::uint64_t key = next_key_.fetch_add(1, std::memory_order_relaxed);
     return opened<fid_mr>([&](auto** x) {
       return ::fi_mr_reg(domain_.get(), memory.data(), memory.size(), access, 0, key, 0, x,
@@ -253,7 +253,7 @@ class Fabric final : public Transport {
     fi_cq_err_entry error{};
     if (::fi_cq_readerr(cq_.get(), &error, 0) != 1) return false;
     auto* context = static_cast<NetContext*>(error.op_context);
-    if (context == nullptr) return false;  // of a connection: its operations fail by themselves
+    if (context == nullptr) return false;  // a connection's; its operations have their own errors
     const bool posted = context->use == NetContext::Use::receive;
     const Code code = code_of(-error.err);
     event = {posted ? NetEvent::What::unposted : NetEvent::What::failed,
@@ -264,7 +264,7 @@ class Fabric final : public Transport {
     return true;
   }
 
-  // While nothing else happens: one rank that the job knows to be dead.
+  // Reports one rank that the job knows to be dead, after a poll without events.
   bool report_deaths(NetEvent& event) {
     if (job_.deaths() == deaths_) return false;
     for (std::size_t i = 0; i < reported_.size(); ++i) {
@@ -279,15 +279,15 @@ class Fabric final : public Transport {
     return false;
   }
 
-  // The shm provider names the segment of a rank after its address, and only the rank itself
-  // removes it. Not there any more: another rank was first.
+  // The shm provider names the segment of a rank after the rank's address, and only the rank itself
+  // removes the segment. shm_unlink() fails if another rank was first.
   static void remove_segment(const std::string& address) {
     const std::string prefix = "fi_shm://";
     if (address.starts_with(prefix)) ::shm_unlink(('/' + address.substr(prefix.size())).c_str());
   }
 
   JobState& job_;
-  // In the order in which they are opened; closed from the last to the first.
+  // In the order of opening; the destructor closes them from the last to the first.
   Owned<fi_info> info_;
   Owned<fid_fabric> fabric_;
   Owned<fid_domain> domain_;
@@ -298,27 +298,27 @@ class Fabric final : public Transport {
   std::vector<fi_addr_t> peers_;
   std::vector<std::string> addresses_;
   std::atomic<std::uint64_t> next_key_{1};
-  // poll() alone.
+  // For the thread in poll() only.
   std::vector<bool> reported_;
   unsigned deaths_ = 0;
 };
 
 namespace {
 
-// Full names of what is usually called otherwise. `direct`: what all ranks call TCP without a layer
-// above it; empty: not all have it.
+// libfabric's name of the provider `name`. `direct`: the common name of TCP without a layer above
+// it; empty: the ranks have no common name.
 std::string provider_name(const std::string& name, const std::string& direct) {
   if (name == "tcp") return direct.empty() ? "tcp;ofi_rxm" : direct;
   return name == "verbs" ? "verbs;ofi_rxm" : name;
 }
 
-// Empty: the user has not chosen any.
+// The provider that the user has chosen; empty: none.
 std::string wanted_provider(const DeviceConfig& config) {
   const char* environment = std::getenv("MH_LCI_PROVIDER");
   return !config.provider.empty() || environment == nullptr ? config.provider : environment;
 }
 
-// The same for all ranks: chosen by the user, or by whether all are on one machine.
+// Collective. The provider of all ranks: the user's, or else shm on one machine and tcp on several.
 Result<std::string> choose_provider(Job& job, const DeviceConfig& config) {
   const std::string wanted = wanted_provider(config);
   const std::string direct = direct_tcp();
@@ -334,7 +334,7 @@ Result<std::string> choose_provider(Job& job, const DeviceConfig& config) {
   return provider_name(agree(*machines) ? "shm" : "tcp", common);
 }
 
-// What all ranks must have in common.
+// The text that must be equal at all ranks.
 std::string contract(const std::string& provider, const DeviceConfig& c) {
   return provider + ' ' + std::to_string(c.packet_bytes) + ' ' + std::to_string(c.receive_packets) +
          ' ' + std::to_string(c.large_messages);

@@ -4,7 +4,7 @@
 // providers take the same path.
 //
 // Limits: immediate data of 8 bytes (a provider with fewer is not used), no FI_MR_ENDPOINT, no
-// FI_RX_CQ_DATA. The provider locks by itself (FI_THREAD_SAFE).
+// FI_RX_CQ_DATA. Thread-safety: the provider's locks (FI_THREAD_SAFE).
 #pragma once
 
 #include <memory>
@@ -14,10 +14,11 @@
 
 namespace mh::lci::detail {
 
-// Collective over the job, which must outlive it. See Device::open() for failures.
+// Collective over the job, which must outlive the transport. Errors: as Device::open().
 Result<std::unique_ptr<Transport>> open_fabric(Job& job, const DeviceConfig& config);
 
-// Collective, where no rank needs it: a provider that was asked for must be there all the same.
+// Collective, for jobs without far ranks: the user's provider must exist at all ranks.
+// `unsupported`: it does not; `mismatch`: the ranks name different providers.
 Status check_fabric(Job& job, const DeviceConfig& config);
 
 }  // namespace mh::lci::detail

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A peer has died: everything that waits for it ends with Code::gone.
+// The death of a peer: everything that waits for the peer ends with Code::gone.
 //
-// Messages that have arrived before stay and can be received. A put that the transport has comes
-// back from it as failed; what waits for the peer is ended here.
+// Messages that arrived before the death can still be received. The transport reports its puts to
+// the peer as failed; this file ends all other operations.
 #include <mutex>
 
 #include "lci/state.hpp"
@@ -30,7 +30,7 @@ bool fail_pooled(DeviceState& device, Deferred& step) {
   return true;
 }
 
-void fail(DeviceState& device, PostedReceive& receive, int rank) {
+void fail(DeviceState& device, UserReceive& receive, int rank) {
   if (receive.done != nullptr) {
     const Event event{.rank = rank, .kind = Kind::received, .code = Code::gone};
     EndpointState::complete(event, receive.done);
@@ -43,12 +43,12 @@ void fail(DeviceState& device, PostedReceive& receive, int rank) {
 void end_receives(DeviceState& device, int rank) {
   const auto from_it = [rank](std::uint64_t key) { return rank_of_key(key) == rank; };
   device.table.take_all(Side::receive, from_it, [&](MatchNode* node) {
-    fail(device, *static_cast<PostedReceive*>(node), rank);
+    fail(device, *static_cast<UserReceive*>(node), rank);
   });
 }
 
 void end_records(DeviceState& device, int rank) {
-  for (Record& record : device.records) {
+  for (LargeMessage& record : device.records) {
     bool ended = false;
     for (const bool sends : {false, true}) {
       std::uint64_t waiting = waiting_for(rank, sends);
@@ -66,7 +66,7 @@ void DeviceState::handle_gone(int rank) {
   if (peer(rank).gone.exchange(true, std::memory_order_seq_cst)) return;
   {
     Peer& dead = peer(rank);
-    const std::lock_guard guard(dead.waiting_lock);  // whoever comes later sees that it is gone
+    const std::lock_guard guard(dead.waiting_lock);  // later waiters read Peer::gone
     ult::detail::wake_all(dead.waiting.pop_all());
   }
   end_receives(*this, rank);

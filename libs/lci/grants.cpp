@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Granted buffers: a large message that fits goes by one put, with nothing asked before.
+// Granted buffers: a large message that fits goes by one put, without rendezvous.
 //
 //   receiver                               sender
 //     grant {address, key}           ->      usable
-//     deliver, until it is released  <-      put, which says how much of it is used
+//     deliver, wait for the release  <-      put, with the size in the immediate
 //     grant again                    ->
 //
-// An endpoint has one for each peer in each direction. A grant costs a credit as any message does,
-// and it is told again only when the message has been released, so there is one on its way at most.
-// A peer that dies keeps its buffer: nothing else may be put there until the device is closed.
+// An endpoint has one buffer for each peer in each direction. A grant costs a credit. The receiver
+// sends the next grant after the release of the message, so at most one grant of a buffer is under
+// way. The buffer of a dead peer stays unused until the device is closed.
 #include <cstring>
 #include <new>
 
@@ -41,7 +41,7 @@ bool tell(DeviceState& device, Deferred& step) {
 }
 
 bool deliver(DeviceState& /*device*/, Deferred& step) {
-  const Event event = static_cast<Grant&>(step).event;  // the grant is told again after this
+  const Event event = static_cast<Grant&>(step).event;  // a copy: delivery may renew the grant
   return event.endpoint->deliver(*event.endpoint, event, nullptr);
 }
 
@@ -92,7 +92,7 @@ Answer EndpointState::send_granted(int rank, std::uint32_t tag, std::span<const 
                                    void* context) {
   Grant& grant = grants[static_cast<std::size_t>(rank)];
   if (!grant.usable.load(std::memory_order_relaxed)) return device.retry(Retry::credit);
-  Record* record = begin_send(rank, tag, data, context);
+  LargeMessage* record = begin_send(rank, tag, data, context);
   if (record == nullptr) return device.retry(Retry::record);
   // acquire: partner is handle_grant().
   if (!grant.usable.exchange(false, std::memory_order_acquire)) {

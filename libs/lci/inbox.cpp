@@ -16,7 +16,7 @@ namespace mh::lci::detail {
 std::string this_node() {
   std::string name;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> name;
-  // Of one network, too: processes with addresses of their own are hosts of their own.
+  // The network namespace counts, too: processes with separate addresses are separate hosts.
   for (const char* space : {"pid", "net"}) {
     std::array<char, 64> target{};
     const std::string link = std::string("/proc/self/ns/") + space;

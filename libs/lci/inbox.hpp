@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory into which the ranks of one node write for each other. It has no name: a rank makes it,
-// the others open it by the rank's process id and descriptor, and it is gone with the last that
-// has it, however that ends.
+// Shared memory into which the ranks of one node write messages for its owner. The memory has no
+// name: the owner makes an inbox, and the others open it by the owner's process id and descriptor.
+// The kernel frees the memory after the end of the last process that maps it, however that ends.
 //
-// Limits: all see each other's processes (one PID namespace) and may look into /proc/PID/fd (one
-// user, and nobody has forbidden it).
+// Limits: the processes share a PID namespace and may open each other's /proc/PID/fd (one user, no
+// restriction such as seccomp). Thread-safety: none.
 #pragma once
 
 #include <cstddef>
@@ -16,16 +16,16 @@
 
 namespace mh::lci::detail {
 
-// The same text at ranks that can open each other's inboxes.
+// The text is equal at ranks that can open each other's inboxes.
 std::string this_node();
 
-// One ring for each rank that sends here.
+// The memory of an inbox: a ring for each rank that sends to the owner.
 class Inbox {
  public:
   Inbox() = default;
-  // All rings empty. Its memory is there: nobody will find it missing when it is written to.
+  // Makes empty rings. All their memory is allocated, so no later write can lack memory.
   static Result<Inbox> make(std::size_t rings, std::size_t ring_bytes);
-  // What another has made, of the same shape; `where` is what its where() gives.
+  // Opens an inbox of the same shape; `where` is the result of the owner's where().
   static Result<Inbox> open(const std::string& where, std::size_t rings, std::size_t ring_bytes);
   Inbox(Inbox&& other) noexcept;
   Inbox& operator=(Inbox&& other) noexcept;
@@ -34,7 +34,7 @@ class Inbox {
   ~Inbox();
 
   [[nodiscard]] std::string where() const;
-  void close() { fd_.reset(); }  // nobody opens it any more
+  void close() { fd_.reset(); }  // no process can open the inbox any more
   [[nodiscard]] RingHead* ring(std::size_t index) const;
   [[nodiscard]] std::size_t ring_bytes() const { return ring_bytes_; }
   [[nodiscard]] std::size_t bytes() const { return rings_ * (sizeof(RingHead) + ring_bytes_); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How the processes of a job find rank 0.
+// The start of a job: each process finds its rank and connects to rank 0.
 #include "manyhands/lci/job.hpp"
 
 #include <arpa/inet.h>
@@ -40,12 +40,12 @@ struct Hello {
   std::int32_t size;
 };
 
-// --- who am I, where is rank 0 ---------------------------------------------------------------
+// --- rank, size, and the address of rank 0 ---------------------------------------------------
 
 constexpr int kNone = -1;
 constexpr int kNoNumber = -2;
 
-// Of the first variable that is set.
+// The value of the first variable that is set; kNone: none is set; kNoNumber: an invalid value.
 int first_number(std::initializer_list<const char*> names) {
   for (const char* name : names) {
     const char* text = std::getenv(name);
@@ -62,7 +62,7 @@ int first_number(std::initializer_list<const char*> names) {
 
 bool is_path(const std::string& root) { return !root.empty() && root[0] == '/'; }
 
-// False: rank or size make no sense.
+// Completes the configuration from the environment. False: rank, size or root is invalid.
 bool complete(JobConfig& config) {
   const bool is_given = config.rank >= 0;
   if (!is_given) {
@@ -80,7 +80,7 @@ bool complete(JobConfig& config) {
   if (config.root.empty()) {
     config.root =
         "/tmp/manyhands-lci-" + std::to_string(::getuid()) + '-' + std::to_string(::getppid());
-    if (config.rank == 0) ::unlink(config.root.c_str());  // of an earlier process of that number
+    if (config.rank == 0) ::unlink(config.root.c_str());  // of an earlier parent with this id
   }
   if (!is_path(config.root) && config.root.find(':') == std::string::npos) {
     print_message("lci: MH_LCI_ROOT={} is neither host:port nor a path that begins with /",
@@ -122,12 +122,12 @@ std::string own_address() {
   return address;
 }
 
-struct Place {
+struct HostAndPort {
   std::string host;
   std::string port;
 };
 
-Place place_of(const std::string& text) {
+HostAndPort place_of(const std::string& text) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string::npos) return {};
   return {text.substr(0, colon), text.substr(colon + 1)};
@@ -135,7 +135,7 @@ Place place_of(const std::string& text) {
 
 // --- sockets ---------------------------------------------------------------------------------
 
-// A host that vanished is noticed after 2 + 2 * 1 s.
+// TCP keep-alive notices a vanished host after 2 + 2 * 1 s.
 void watch_peer(int socket) {
   const auto set = [socket](int level, int option, int value) {
     ::setsockopt(socket, level, option, &value, sizeof value);
@@ -161,7 +161,7 @@ Fd listen_at(const std::string& port) {
   return socket;
 }
 
-// Written beside it and renamed, so that nobody reads half of it.
+// Writes a draft and links the draft to `path`, so no process reads a partial address.
 bool write_place(const std::string& path, int socket) {
   sockaddr_in here{};
   socklen_t size = sizeof here;
@@ -172,12 +172,12 @@ bool write_place(const std::string& path, int socket) {
     file << own_address() << ':' << ntohs(here.sin_port) << '\n';
     if (!file.flush()) return false;
   }
-  const bool linked = ::link(draft.c_str(), path.c_str()) == 0;  // fails if it is there
+  const bool linked = ::link(draft.c_str(), path.c_str()) == 0;  // fails if `path` exists
   ::unlink(draft.c_str());
   return linked;
 }
 
-Fd connect_to(const Place& place) {
+Fd connect_to(const HostAndPort& place) {
   addrinfo hints{};
   hints.ai_family = AF_INET;
   hints.ai_socktype = SOCK_STREAM;
@@ -202,7 +202,7 @@ Result<std::vector<Fd>> accept_all(const JobConfig& config, int listener,
     Fd socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
     if (!socket.valid()) continue;
     Hello hello{};
-    const timeval second{.tv_sec = 1, .tv_usec = 0};  // no stranger holds us up
+    const timeval second{.tv_sec = 1, .tv_usec = 0};  // the longest delay by a foreign connection
     ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &second, sizeof second);
     const bool known = ::recv(socket.get(), &hello, sizeof hello, MSG_WAITALL) == sizeof hello &&
                        hello.magic == kMagic && hello.size == config.size && hello.rank > 0 &&

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Gatherings and deaths, over the sockets of a job.
+// The allgather and the deaths of a job, over its sockets.
 #include "lci/job_state.hpp"
 
 #include <poll.h>
@@ -32,7 +32,7 @@ bool read_all(int socket, void* data, std::size_t size) {
   return true;
 }
 
-// A peer that cannot be written to is dead, and its watcher will see that.
+// A failed write means that the peer is dead; the watcher notices the closed socket.
 void write_all(int socket, const std::string& data) {
   std::size_t done = 0;
   while (done < data.size()) {
@@ -100,8 +100,8 @@ JobState::JobState(int rank, int size, std::vector<Fd> sockets)
 }
 
 JobState::~JobState() {
-  (void)allgather({},
-                  {});  // whoever closes its socket now is not taken for dead by anybody who looks
+  // After the last allgather no rank asks which ranks are alive, so the sockets may close.
+  (void)allgather({}, {});
   const std::uint64_t one = 1;
   if (::write(stop_.get(), &one, sizeof one) == sizeof one) watcher_.join();
 }
@@ -138,7 +138,7 @@ void JobState::watch() {
     if (polled.back().revents != 0) return;
     for (std::size_t i = 0; i + 1 < polled.size(); ++i) {
       if (polled[i].revents == 0) continue;
-      if (!read_frame(static_cast<int>(i), polled[i].fd)) polled[i].fd = -1;  // not polled any more
+      if (!read_frame(static_cast<int>(i), polled[i].fd)) polled[i].fd = -1;  // poll() ignores it
     }
   }
 }
@@ -186,7 +186,7 @@ void JobState::bury(int rank) {
   finish_gathering();
 }
 
-// Rank 0: if all that live have come.
+// Rank 0: sends the result if the parts of all living ranks have arrived.
 void JobState::finish_gathering() {
   for (int rank = 0; rank < size_; ++rank) {
     if (alive(rank) && !present_[static_cast<std::size_t>(rank)]) return;

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The state behind a Job: one socket to rank 0 (there: one to each), and a thread that reads them.
+// The state of a Job: one socket to rank 0 (at rank 0: one to each rank), and a thread that reads
+// the sockets.
 //
-// Frames: `part` of a gathering to rank 0, `whole` from it to all, `gone` with the rank that has
-// died. A rank is dead when its socket closes; all leave together, in a last gathering.
+// Frames: `part` is a rank's text of an allgather, sent to rank 0. `whole` is the result, sent by
+// rank 0 to all ranks. `gone` names a dead rank. A rank is dead when its socket closes. All ranks
+// leave together, in a last allgather.
+//
+// Thread-safety: allgather() by one thread at a time, all else from any thread.
 #pragma once
 
 #include <atomic>
@@ -23,15 +27,15 @@ struct Frame {
   enum class Kind : std::uint32_t { part, whole, gone };
   Kind kind;
   std::int32_t rank;
-  std::uint64_t size;  // of what follows
+  std::uint64_t size;  // bytes of the payload that follows
 };
 
-// Of two processes it is the same if memory and processes of one are visible to the other.
+// The text is equal in processes that see each other's memory and process ids.
 std::string this_machine();
 
 class JobState {
  public:
-  // `sockets`: rank 0: by rank, the own one empty; else: one, to rank 0.
+  // `sockets`: at rank 0 one for each rank, with an empty one for itself; elsewhere one, to rank 0.
   JobState(int rank, int size, std::vector<Fd> sockets);
   ~JobState();
   JobState(const JobState&) = delete;
@@ -60,16 +64,16 @@ class JobState {
   const int rank_;
   const int size_;
   const std::vector<Fd> sockets_;
-  Fd stop_;  // an eventfd: the watcher is to end
+  Fd stop_;  // an eventfd that ends the watcher
   std::vector<std::atomic<bool>> alive_;
   std::atomic<unsigned> deaths_{0};
 
-  std::mutex mutex_;  // of all below, and of writing to sockets
+  std::mutex mutex_;  // of all members below but the thread, and of writes to sockets
   std::condition_variable changed_;
-  std::vector<std::string> parts_;  // rank 0: of the gathering that is under way
-  std::vector<bool> present_;
+  std::vector<std::string> parts_;  // rank 0: the parts of the current allgather
+  std::vector<bool> present_;       // rank 0: by rank, whether the part has arrived
   std::vector<std::string> whole_;
-  bool ready_ = false;  // `whole_` is that of the gathering that is under way
+  bool ready_ = false;  // `whole_` is the result of the current allgather
   std::thread watcher_;
 };
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Large messages: rendezvous and a direct put (wire.hpp has the messages).
 //
-// A record at each end, idle -> waiting -> (sender: putting ->) idle. Whoever moves it out of
-// `waiting` owns it: the arrival that it waits for, the death of the peer, or a call that failed.
-// The receiver keeps the packet of the rts, and with it the sender's credit, until the message has
-// been consumed: so the memory of large messages is bounded as that of short ones is.
+// The record of each end goes idle -> waiting -> (sender: putting ->) idle. The awaited message,
+// the death of the peer or a failed call moves the record out of `waiting`. The thread that does so
+// owns the record. The receiver keeps the packet of the RTS, and with the packet the sender's
+// credit, until the message has been consumed. Credits therefore bound the memory of large
+// messages, too.
 #include <algorithm>
 #include <cstring>
 
@@ -13,14 +14,14 @@
 namespace mh::lci::detail {
 namespace {
 
-bool leave_waiting(Record& record, int rank, bool sends, std::uint64_t next) {
+bool leave_waiting(LargeMessage& record, int rank, bool sends, std::uint64_t next) {
   std::uint64_t waiting = waiting_for(rank, sends);
   return record.phase.compare_exchange_strong(waiting, next, std::memory_order_acq_rel);
 }
 
-// The receiver's record of a message that has met its receive. How much of it is wanted.
-std::size_t describe(Record& record, Packet& packet) {
-  const PostedReceive* receive = packet.receive;
+// Fills in the receiver's record of a message. Returns the bytes to be put.
+std::size_t describe(LargeMessage& record, Packet& packet) {
+  const UserReceive* receive = packet.receive;
   const bool limited = packet.endpoint->config.buffers == Buffers::explicit_address;
   const std::size_t wanted = limited ? std::min(packet.size, receive->capacity) : packet.size;
   record.packet = &packet;
@@ -40,8 +41,8 @@ std::size_t describe(Record& record, Packet& packet) {
 
 }  // namespace
 
-Record* DeviceState::take_record(int rank, EndpointState& endpoint, bool sends) {
-  Record* record = free_records(sends).take();
+LargeMessage* DeviceState::take_record(int rank, EndpointState& endpoint, bool sends) {
+  LargeMessage* record = free_records(sends).take();
   if (record == nullptr) return nullptr;
   record->sends = sends;
   record->rank = rank;
@@ -53,7 +54,7 @@ Record* DeviceState::take_record(int rank, EndpointState& endpoint, bool sends) 
   return record;
 }
 
-void DeviceState::give_record(Record& record) {
+void DeviceState::give_record(LargeMessage& record) {
   if (record.region.handle != nullptr) transport->remove(record.region);
   record.phase.store(kIdle, std::memory_order_release);
   free_records(record.sends).give(&record);
@@ -61,11 +62,11 @@ void DeviceState::give_record(Record& record) {
 
 // --- receiver -------------------------------------------------------------------------------
 
-// Any thread: the packet of an rts that has met its receive. False: no record, or the network is
-// full; nothing has been done that would not be done again.
+// Answers the RTS in `packet` with an RTR; any thread. False: no record, no region, or the network
+// is full; the caller tries again.
 bool DeviceState::begin_transfer(Packet& packet) {
   const int rank = packet.header.rank;
-  Record* record = take_record(rank, *packet.endpoint, false);
+  LargeMessage* record = take_record(rank, *packet.endpoint, false);
   if (record == nullptr) return false;
   const std::size_t wanted = describe(*record, packet);
   ReadyToSend rts;
@@ -97,7 +98,7 @@ bool DeviceState::begin_transfer(Packet& packet) {
 
 void DeviceState::handle_put(const Header& header) {
   if (header.tag >= records.size()) return;
-  Record& record = records[header.tag];
+  LargeMessage& record = records[header.tag];
   if (!leave_waiting(record, header.rank, false, kIdle)) return;
   count().large_received.fetch_add(1, std::memory_order_relaxed);
   finish_or_defer(record);
@@ -111,7 +112,7 @@ void DeviceState::handle_rtr(Packet& packet) {
   const int rank = packet.header.rank;
   recycle(packet, rank);
   if (rtr.sender_record >= records.size()) return;
-  Record& record = records[rtr.sender_record];
+  LargeMessage& record = records[rtr.sender_record];
   if (!leave_waiting(record, rank, true, kPutting)) return;
   record.put.size = rtr.size;
   record.put.address = rtr.address;
@@ -121,16 +122,17 @@ void DeviceState::handle_rtr(Packet& packet) {
   put_or_defer(record);
 }
 
-void DeviceState::put_or_defer(Record& record) {
+void DeviceState::put_or_defer(LargeMessage& record) {
   if (put(record)) return;
-  defer(record,
-        [](DeviceState& device, Deferred& step) { return device.put(static_cast<Record&>(step)); });
+  defer(record, [](DeviceState& device, Deferred& step) {
+    return device.put(static_cast<LargeMessage&>(step));
+  });
 }
 
-// False: the network takes no more now.
-bool DeviceState::put(Record& record) {
+// False: the network is full; the caller tries again.
+bool DeviceState::put(LargeMessage& record) {
   if (record.region.handle == nullptr && record.put.size != 0) {
-    auto* data = const_cast<std::byte*>(record.put.data);  // the interface has one kind of memory
+    auto* data = const_cast<std::byte*>(record.put.data);  // add() takes no const memory
     const Result<Region> region = transport->add(record.rank, {data, record.put.size}, false);
     if (!region) return false;
     record.region = *region;
@@ -142,7 +144,7 @@ bool DeviceState::put(Record& record) {
   return true;
 }
 
-void DeviceState::put_done(Record& record, Code code) {
+void DeviceState::put_done(LargeMessage& record, Code code) {
   record.event.code = code;
   if (code == Code::ok) count().large_sent.fetch_add(1, std::memory_order_relaxed);
   const int rank = record.rank;
@@ -153,18 +155,18 @@ void DeviceState::put_done(Record& record, Code code) {
 
 // --- both -----------------------------------------------------------------------------------
 
-void DeviceState::finish_or_defer(Record& record) {
-  // Before anybody may use the memory again.
+void DeviceState::finish_or_defer(LargeMessage& record) {
+  // Before the completion, after which the user may reuse the memory.
   if (record.region.handle != nullptr) transport->remove(record.region);
   if (finish(record)) return;
   defer(record, [](DeviceState& device, Deferred& step) {
-    return device.finish(static_cast<Record&>(step));
+    return device.finish(static_cast<LargeMessage&>(step));
   });
 }
 
-bool DeviceState::finish(Record& record) {
+bool DeviceState::finish(LargeMessage& record) {
   EndpointState& endpoint = *record.endpoint;
-  // An explicit buffer has nothing to be given back later: the credit is the sender's again now.
+  // A message in an explicit buffer needs no release, so the packet is consumed now.
   Packet* consumed = nullptr;
   Event event = record.event;
   if (event.packet != nullptr && !event.allocated) std::swap(consumed, event.packet);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ranks of one process: a mutex and a few queues for each. Simple, not fast.
+// The loopback transport: a mutex and three queues for each rank. Simple, not fast.
 #include "lci/loopback.hpp"
 
 #include <algorithm>
@@ -98,7 +98,7 @@ class Loopback final : public Transport {
 
   static void land(LoopbackNetwork::Port& port) {
     const LoopbackNetwork::Flight flight = std::move(port.inbox.front());
-    const LoopbackNetwork::Posted posted = port.posted.front();
+    const LoopbackNetwork::LoopbackPacket posted = port.posted.front();
     port.inbox.pop_front();
     port.posted.pop_front();
     const std::size_t size = std::min(flight.data.size(), posted.payload.size());

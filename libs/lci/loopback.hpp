@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A transport between ranks of one process, for tests: it delivers in order, at once, and does on
-// request what networks do seldom: take nothing for a while, find no posted packet, lose a peer.
+// A transport between ranks of one process, for tests. It delivers in order and at once. On request
+// it shows rare events of a network: refused sends, no posted packet, the death of a peer.
 #pragma once
 
 #include <atomic>
@@ -13,20 +13,20 @@
 
 namespace mh::lci::detail {
 
-// The wires between `size` ranks; outlives their transports.
+// The network of `size` ranks, which must outlive their transports.
 class LoopbackNetwork {
  public:
   explicit LoopbackNetwork(int size) : ports_(static_cast<std::size_t>(size)) {}
 
   std::unique_ptr<Transport> join(int rank);
 
-  // Before anybody joins.
+  // Packets; set before the first join().
   std::size_t post_limit = std::size_t{1} << 16U;
 
   // Faults. Any thread.
-  void refuse(int rank, int times) { port(rank).refuse.store(times); }  // what `rank` sends
+  void refuse(int rank, int times) { port(rank).refuse.store(times); }  // the next sends of `rank`
   void kill(int rank);
-  // The longest that the queue of messages without a posted packet has been.
+  // The greatest length so far of the queue of messages without a posted packet.
   std::size_t most_unposted(int rank);
 
  private:
@@ -36,14 +36,14 @@ class LoopbackNetwork {
     Header header;
     std::vector<std::byte> data;
   };
-  struct Posted {
+  struct LoopbackPacket {
     std::span<std::byte> payload;
     NetContext* context;
   };
   struct Port {
-    std::mutex mutex;  // of all below but the atomics
+    std::mutex mutex;  // of all members but the atomics
     std::deque<Flight> inbox;
-    std::deque<Posted> posted;
+    std::deque<LoopbackPacket> posted;
     std::deque<NetEvent> events;
     std::size_t most_unposted = 0;
     std::atomic<int> refuse{0};

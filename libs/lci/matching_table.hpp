@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The matching table: where a receive meets its message, whichever comes first.
+// The matching table: matches receives with messages, in either order of arrival.
 //
-// It has one operation, access(): if the other side is there, under the same key, it is taken out
-// and returned; else the caller's own side is left there. No wildcards, so a key names one bucket
-// (dissertation, section 5.2.3).
+// The main operation is access(). It removes and returns a node of the other side under the same
+// key; without such a node it adds the caller's node. There are no wildcards, so a key belongs to
+// one bucket (dissertation, section 5.2.3).
 //
-//   bucket   one cache line: lock, next line, three entries; one miss finds all of it
-//   line     a bucket, or what is chained to one that is full
-//   entry    a key and the nodes that wait under it: all of one side, since two sides never meet
-//            without one of them going. First in, first out.
+//   bucket   one cache line: lock, next line, three entries; one miss loads all of them
+//   line     a bucket, or a chained line of a full bucket
+//   entry    a key and the nodes that wait under the key, first in, first out: all of one side,
+//            since a node of the other side would have been matched
 //
-// Where many buckets are chained, the table gets twice as many of them: under all their locks, so
-// whoever has taken the lock of a bucket looks whether it is still one. Buckets that are none any
-// more stay in memory, as many together as there are.
+// The table doubles its buckets when many of them are chained. It holds the locks of all buckets
+// meanwhile, so a thread that has locked a bucket checks that the bucket is current. Old buckets
+// stay in memory; together they are as many as the current buckets.
 //
-// Nodes are inside whatever waits (a packet, a posted receive), so nothing is allocated but lines
-// of overfull buckets, and of these there is a limit: beyond it the caller is told to try again.
-// There are at most twice as many buckets as spare lines.
+// A node is part of the object that waits (a packet, a posted receive). The table therefore
+// allocates lines only, and the chained lines have a limit: beyond the limit access() answers
+// `full`. There are at most twice as many buckets as spare lines.
 //
-// Thread-safety: all calls from any thread. The lock of a bucket guards its lines and the `next` of
-// every node in it; no other locks but those of the spare lines are taken under it. Who takes them
-// all holds growing_.
+// Thread-safety: all calls from any thread. The lock of a bucket guards its lines and the
+// `next_match` of every node in them. A thread with this lock takes only the locks of the spare
+// lines. The exception is grow(), which holds growing_ and then takes the locks of all buckets.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +41,7 @@
 
 namespace mh::lci {
 
-// What waits in the table derives from it.
+// The base of every object that waits in the table.
 struct alignas(8) MatchNode {
   MatchNode* next_match = nullptr;
 };
@@ -51,24 +51,25 @@ enum class Side : std::uintptr_t { receive = 0, message = 1 };
 class MatchingTable {
  public:
   struct Match {
-    MatchNode* partner;  // nullptr: none was there
-    bool full = false;   // and there was no place for the caller's node either
+    MatchNode* partner;  // nullptr: no match
+    bool full = false;   // no match, and no room for the caller's node
   };
 
-  // Room for about `expected` waiting keys without chains; at most `spare_lines` chained lines.
+  // A table for about `expected` waiting keys without chains; at most `spare_lines` chained lines.
   MatchingTable(std::size_t expected, std::size_t spare_lines)
       : most_buckets_(2 * spare_lines), spare_(spare_lines) {
-    const Buckets first(new Line[std::size_t{1} << log2_of(expected)], 64U - log2_of(expected));
+    const Buckets first(new BucketLine[std::size_t{1} << log2_of(expected)],
+                        64U - log2_of(expected));
     arrays_.reserve(kMostArrays);  // so that grow() throws nothing
     arrays_.emplace_back(first.lines());
     buckets_.store(first.word, std::memory_order_relaxed);
   }
 
-  // The key's first node of the other side, taken out; else `node` is left under `key`.
+  // Removes and returns the first node of the other side under `key`, or else adds `node`.
   Match access(std::uint64_t key, MatchNode* node, Side side) {
     for (;;) {
       const Buckets now = current();
-      Line& bucket = now.of(key);
+      BucketLine& bucket = now.of(key);
       Match match{};
       {
         const std::lock_guard guard(bucket.lock);
@@ -83,20 +84,20 @@ class MatchingTable {
     }
   }
 
-  // Takes out a node that has not met anybody. False: it has, or it is being met.
+  // Removes a node that is not matched. False: another thread has matched the node, or is doing so.
   bool remove(std::uint64_t key, MatchNode* node) {
     for (;;) {
       const Buckets now = current();
-      Line& bucket = now.of(key);
+      BucketLine& bucket = now.of(key);
       const std::lock_guard guard(bucket.lock);
       if (!is_current(now)) continue;
-      const Place place = find(bucket, key);
+      const EntryPosition place = find(bucket, key);
       return place.found && unlink(bucket, place, node);
     }
   }
 
-  // Takes out every node of one side whose key `wanted` accepts, and gives it to `use`, outside of
-  // any lock. For rare events: it goes through the whole table.
+  // Removes every node of one side whose key `wanted` accepts, and passes the node to `use`, with
+  // no bucket locked. For rare events: the call scans the whole table.
   template <class Wanted, class Use>
   void take_all(Side side, Wanted wanted, Use use) {
     const std::lock_guard guard(growing_);
@@ -111,63 +112,65 @@ class MatchingTable {
     }
   }
 
-  // Exact while nobody else is at it; for tests.
+  // For tests: exact while no other thread uses the table.
   [[nodiscard]] std::size_t lines_in_use() const { return spare_.in_use(); }
   [[nodiscard]] std::size_t buckets() const { return current().count(); }
 
  private:
-  struct Entry {
+  struct KeyEntry {
     std::uint64_t key;
-    std::uintptr_t word;  // 0: free; else the last node, its side, and whether there are several
+    std::uintptr_t word;  // 0: free; else the last node, with kSideBit and kSeveral
   };
-  struct alignas(kCacheLine) Line {
-    ult::SpinLock lock;  // of a bucket; chained lines leave theirs alone
-    Line* next = nullptr;
+  struct alignas(kCacheLine) BucketLine {
+    ult::SpinLock lock;  // used in buckets only
+    BucketLine* next = nullptr;
     static constexpr std::size_t kEntries = 3;
-    Entry entries[kEntries] = {};
+    KeyEntry entries[kEntries] = {};
   };
-  static_assert(sizeof(Line) == kCacheLine);
+  static_assert(sizeof(BucketLine) == kCacheLine);
 
-  // All of the table's own lines, in one word: their address, and below it how far a hash is
-  // shifted.
+  // The current buckets in one word: the address, and in its low bits the shift of a hash.
   struct Buckets {
     std::uintptr_t word;
     explicit Buckets(std::uintptr_t of_both) : word(of_both) {}
-    Buckets(Line* lines, unsigned shift) : word(reinterpret_cast<std::uintptr_t>(lines) | shift) {}
+    Buckets(BucketLine* lines, unsigned shift)
+        : word(reinterpret_cast<std::uintptr_t>(lines) | shift) {}
     [[nodiscard]] unsigned shift() const { return static_cast<unsigned>(word % kCacheLine); }
     [[nodiscard]] std::size_t count() const { return std::size_t{1} << (64U - shift()); }
-    [[nodiscard]] Line* lines() const {
-      return reinterpret_cast<Line*>(word & ~std::uintptr_t{kCacheLine - 1});
+    [[nodiscard]] BucketLine* lines() const {
+      return reinterpret_cast<BucketLine*>(word & ~std::uintptr_t{kCacheLine - 1});
     }
-    [[nodiscard]] Line& of(std::uint64_t key) const { return lines()[hash_of(key) >> shift()]; }
+    [[nodiscard]] BucketLine& of(std::uint64_t key) const {
+      return lines()[hash_of(key) >> shift()];
+    }
   };
-  static_assert(kCacheLine >= 64);  // a shift fits
+  static_assert(kCacheLine >= 64);  // the shift fits
 
-  struct Place {
-    Line* before;  // the line before `line`
-    Line* line;    // of the entry; if there is none, the last
-    Entry* entry;  // with the key, or the first that is free, or nullptr
+  struct EntryPosition {
+    BucketLine* before;  // the line before `line`
+    BucketLine* line;    // the line of `entry`; without an entry the last line
+    KeyEntry* entry;     // the key's entry, or the first free entry, or nullptr
     bool found;
   };
 
-  // Chained lines that no bucket uses. Slabs are never given back before the end of the table.
+  // The spare lines: chained lines that no bucket uses. The destructor frees the slabs.
   class Spare {
    public:
     explicit Spare(std::size_t limit) : limit_(limit), free_(limit, kLanes) {}
     ~Spare() {
-      for (Line* slab : slabs_) delete[] slab;
+      for (BucketLine* slab : slabs_) delete[] slab;
     }
     Spare(const Spare&) = delete;
     Spare& operator=(const Spare&) = delete;
 
-    Line* take() {
-      Line* line = free_.take();
+    BucketLine* take() {
+      BucketLine* line = free_.take();
       if (line == nullptr) line = grow();
       if (line != nullptr) line->next = nullptr;
       return line;
     }
-    void give(Line* line) { free_.give(line); }
-    // A guess while others are at it.
+    void give(BucketLine* line) { free_.give(line); }
+    // A guess while other threads take or give lines.
     [[nodiscard]] std::size_t in_use() const {
       const std::size_t free = free_.count();
       return std::max(made_.load(std::memory_order_relaxed), free) - free;
@@ -177,12 +180,12 @@ class MatchingTable {
     static constexpr std::size_t kSlab = 64;
     static constexpr unsigned kLanes = 16;
 
-    Line* grow() {
+    BucketLine* grow() {
       const std::lock_guard guard(lock_);
       const std::size_t made = made_.load(std::memory_order_relaxed);
       const std::size_t count = std::min(kSlab, limit_ - made);
-      Line* slab = count == 0 ? nullptr : new (std::nothrow) Line[count];
-      if (slab == nullptr) return free_.take();  // somebody may have given one
+      BucketLine* slab = count == 0 ? nullptr : new (std::nothrow) BucketLine[count];
+      if (slab == nullptr) return free_.take();  // another thread may have given a line
       slabs_.push_back(slab);
       made_.store(made + count, std::memory_order_relaxed);
       for (std::size_t i = 1; i < count; ++i) free_.give(slab + i);
@@ -190,21 +193,21 @@ class MatchingTable {
     }
 
     const std::size_t limit_;
-    PacketPool<Line> free_;
-    alignas(kCacheLine) ult::SpinLock lock_;  // of the two below
-    std::atomic<std::size_t> made_{0};        // relaxed: others only guess
-    std::vector<Line*> slabs_;
+    PacketPool<BucketLine> free_;
+    alignas(kCacheLine) ult::SpinLock lock_;  // of `made_` and `slabs_`
+    std::atomic<std::size_t> made_{0};        // relaxed: in_use() is a guess
+    std::vector<BucketLine*> slabs_;
   };
 
-  // It grows when a bucket gets a second chained line and there is a chained line for every fourth
-  // bucket: hashed keys do that where there are 2.5 of them for each bucket.
+  // The table grows when a bucket gets a second chained line while there is a chained line for
+  // every fourth bucket. Hashed keys reach that point at 2.5 keys for each bucket.
   static constexpr std::size_t kChainedOf = 4;
-  static constexpr std::size_t kMostArrays = 64;  // each has twice as many as the one before
+  static constexpr std::size_t kMostArrays = 64;  // each is twice as large as the previous array
   static constexpr std::uintptr_t kSideBit = 1;
-  static constexpr std::uintptr_t kSeveral = 2;  // the nodes are a ring; else `next` says nothing
+  static constexpr std::uintptr_t kSeveral = 2;  // the nodes form a ring; else next_match is unset
   static constexpr std::uintptr_t kBits = 7;
 
-  // A third to two thirds full when all expected keys are there.
+  // With all expected keys a third to two thirds of the entries are in use.
   static unsigned log2_of(std::size_t expected) {
     return static_cast<unsigned>(std::bit_width((expected | 2U) / 2));
   }
@@ -213,11 +216,12 @@ class MatchingTable {
   static std::uint64_t hash_of(std::uint64_t key) {
     return (key ^ key >> 32U) * 0x9E3779B97F4A7C15U;
   }
-  // acquire: partner is grow(), which has filled them.
+  // acquire: partner is grow(), which has filled the buckets.
   [[nodiscard]] Buckets current() const {
     return Buckets(buckets_.load(std::memory_order_acquire));
   }
-  // Under a lock of theirs. relaxed: it orders this after the grow() that had it.
+  // The caller holds the lock of a bucket. relaxed: the lock orders the load after a grow() that
+  // held the same lock.
   [[nodiscard]] bool is_current(Buckets buckets) const {
     return buckets_.load(std::memory_order_relaxed) == buckets.word;
   }
@@ -232,10 +236,11 @@ class MatchingTable {
   }
   static Side side_of(std::uintptr_t word) { return Side{word & kSideBit}; }
 
-  Match access_line(Line& bucket, std::uint64_t key, MatchNode* node, Side side, bool& crowded) {
-    // The usual case, which needs nothing but this line.
-    Entry* free = nullptr;
-    for (Entry& entry : bucket.entries) {
+  Match access_line(BucketLine& bucket, std::uint64_t key, MatchNode* node, Side side,
+                    bool& crowded) {
+    // The usual case needs this line only.
+    KeyEntry* free = nullptr;
+    for (KeyEntry& entry : bucket.entries) {
       if (entry.word == 0) {
         free = &entry;
       } else if (entry.key == key) {
@@ -254,13 +259,13 @@ class MatchingTable {
     return {nullptr};
   }
 
-  // The key is not in the bucket's own line, where `free` is free (nullptr: none is). `crowded`: it
-  // has got a second chained line.
-  [[gnu::noinline]] Match access_chain(Line& bucket, Entry* free, std::uint64_t key,
+  // The key is not in the bucket's own line. `free`: a free entry of that line, or nullptr. Sets
+  // `crowded` if the bucket gets a second chained line.
+  [[gnu::noinline]] Match access_chain(BucketLine& bucket, KeyEntry* free, std::uint64_t key,
                                        MatchNode* node, Side side, bool& crowded) {
-    Line* last = &bucket;
-    for (Line *before = &bucket, *line = bucket.next; line != nullptr; line = line->next) {
-      for (Entry& entry : line->entries) {
+    BucketLine* last = &bucket;
+    for (BucketLine *before = &bucket, *line = bucket.next; line != nullptr; line = line->next) {
+      for (KeyEntry& entry : line->entries) {
         if (entry.word == 0) {
           if (free == nullptr) free = &entry;
         } else if (entry.key == key) {
@@ -281,15 +286,15 @@ class MatchingTable {
 
   // --- growth -------------------------------------------------------------------------------
 
-  // Twice as many as `old`, unless few of these are chained, somebody else is at it, or there is no
-  // memory for it.
+  // Doubles the buckets `old`, unless few of them are chained, another thread is growing the table,
+  // or no memory is free.
   void grow(Buckets old) {
     const std::size_t count = 2 * old.count();
     if (count > most_buckets_ || spare_.in_use() < old.count() / kChainedOf) return;
     if (!growing_.try_lock()) return;
     const std::lock_guard guard(growing_, std::adopt_lock);
     if (!is_current(old)) return;
-    std::unique_ptr<Line[]> lines(new (std::nothrow) Line[count]);
+    std::unique_ptr<BucketLine[]> lines(new (std::nothrow) BucketLine[count]);
     if (lines == nullptr) return;
     const Buckets next(lines.get(), old.shift() - 1);
     arrays_.push_back(std::move(lines));
@@ -300,29 +305,29 @@ class MatchingTable {
     for (std::size_t i = 0; i < old.count(); ++i) old.lines()[i].lock.unlock();
   }
 
-  // The entries of a bucket go to the two that take its place. Its chained lines suffice for them:
-  // when k of them have been emptied, no more than 3 (k + 1) entries have been placed.
-  void part(Line& bucket, Buckets next) {
-    Line* line = std::exchange(bucket.next, nullptr);
-    Line* free = nullptr;
-    for (const Entry& entry : bucket.entries) place(entry, next, free);
+  // Moves the entries of a bucket to its two successors. The chained lines of the bucket suffice:
+  // when k of them are empty, at most 3 (k + 1) entries have been moved.
+  void part(BucketLine& bucket, Buckets next) {
+    BucketLine* line = std::exchange(bucket.next, nullptr);
+    BucketLine* free = nullptr;
+    for (const KeyEntry& entry : bucket.entries) place(entry, next, free);
     while (line != nullptr) {
-      Line* const after = line->next;
-      Entry moved[Line::kEntries] = {};
+      BucketLine* const after = line->next;
+      KeyEntry moved[BucketLine::kEntries] = {};
       std::copy(std::begin(line->entries), std::end(line->entries), moved);
-      std::fill(std::begin(line->entries), std::end(line->entries), Entry{});
+      std::fill(std::begin(line->entries), std::end(line->entries), KeyEntry{});
       line->next = free;
       free = line;
       line = after;
-      for (const Entry& entry : moved) place(entry, next, free);
+      for (const KeyEntry& entry : moved) place(entry, next, free);
     }
     while (free != nullptr) spare_.give(std::exchange(free, free->next));
   }
 
-  static void place(const Entry& entry, Buckets next, Line*& free) {
+  static void place(const KeyEntry& entry, Buckets next, BucketLine*& free) {
     if (entry.word == 0) return;
-    for (Line* line = &next.of(entry.key);; line = line->next) {
-      for (Entry& there : line->entries) {
+    for (BucketLine* line = &next.of(entry.key);; line = line->next) {
+      for (KeyEntry& there : line->entries) {
         if (there.word != 0) continue;
         there = entry;
         return;
@@ -333,11 +338,11 @@ class MatchingTable {
     }
   }
 
-  static Place find(Line& bucket, std::uint64_t key) {
-    Place place{nullptr, &bucket, nullptr, false};
-    for (Line *before = nullptr, *line = &bucket; line != nullptr;
+  static EntryPosition find(BucketLine& bucket, std::uint64_t key) {
+    EntryPosition place{nullptr, &bucket, nullptr, false};
+    for (BucketLine *before = nullptr, *line = &bucket; line != nullptr;
          before = line, line = line->next) {
-      for (Entry& entry : line->entries) {
+      for (KeyEntry& entry : line->entries) {
         if (entry.word == 0) {
           if (place.entry == nullptr) place.entry = &entry;
         } else if (entry.key == key) {
@@ -349,8 +354,8 @@ class MatchingTable {
     return place;
   }
 
-  MatchNode* meet(Line& bucket, const Place& place, MatchNode* node, Side side) {
-    Entry& entry = *place.entry;
+  MatchNode* meet(BucketLine& bucket, const EntryPosition& place, MatchNode* node, Side side) {
+    KeyEntry& entry = *place.entry;
     MatchNode* last = node_of(entry.word);
     if (side_of(entry.word) == side) {
       if ((entry.word & kSeveral) == 0) last->next_match = last;
@@ -368,8 +373,8 @@ class MatchingTable {
     return first;
   }
 
-  bool unlink(Line& bucket, const Place& place, MatchNode* node) {
-    Entry& entry = *place.entry;
+  bool unlink(BucketLine& bucket, const EntryPosition& place, MatchNode* node) {
+    KeyEntry& entry = *place.entry;
     MatchNode* last = node_of(entry.word);
     if ((entry.word & kSeveral) == 0 || last->next_match == last) {
       if (last != node) return false;
@@ -386,11 +391,11 @@ class MatchingTable {
     return true;
   }
 
-  // The entry becomes free; a chained line without entries goes back to the spare ones.
-  void clear(Line& bucket, const Place& place) {
+  // Frees the entry; a chained line without entries becomes a spare line.
+  void clear(BucketLine& bucket, const EntryPosition& place) {
     place.entry->word = 0;
     if (place.line == &bucket) return;
-    for (const Entry& entry : place.line->entries) {
+    for (const KeyEntry& entry : place.line->entries) {
       if (entry.word != 0) return;
     }
     place.before->next = place.line->next;
@@ -398,14 +403,14 @@ class MatchingTable {
   }
 
   template <class Wanted>
-  MatchNode* take_from(Line& bucket, Side side, Wanted wanted) {
+  MatchNode* take_from(BucketLine& bucket, Side side, Wanted wanted) {
     const std::lock_guard guard(bucket.lock);
     MatchNode* taken = nullptr;
     MatchNode** end = &taken;
-    for (Line *before = nullptr, *line = &bucket; line != nullptr;) {
-      Line* const next = line->next;
+    for (BucketLine *before = nullptr, *line = &bucket; line != nullptr;) {
+      BucketLine* const next = line->next;
       bool given_back = false;
-      for (Entry& entry : line->entries) {
+      for (KeyEntry& entry : line->entries) {
         if (entry.word == 0 || side_of(entry.word) != side || !wanted(entry.key)) continue;
         MatchNode* last = node_of(entry.word);
         *end = (entry.word & kSeveral) == 0 ? last : last->next_match;
@@ -413,7 +418,7 @@ class MatchingTable {
         end = &last->next_match;
         clear(bucket, {before, line, &entry, true});
         given_back = before != nullptr && before->next == next;
-        if (given_back) break;  // the line is another's
+        if (given_back) break;  // another bucket may use the line now
       }
       if (!given_back) before = line;
       line = next;
@@ -422,11 +427,11 @@ class MatchingTable {
   }
 
   const std::size_t most_buckets_;
-  // Of access() and grow(). Only ever written by who has growing_.
+  // A Buckets word. Partners: current() and grow(), which holds growing_.
   std::atomic<std::uintptr_t> buckets_{0};
   Spare spare_;
-  alignas(kCacheLine) ult::SpinLock growing_;    // of the array below
-  std::vector<std::unique_ptr<Line[]>> arrays_;  // the last is current
+  alignas(kCacheLine) ult::SpinLock growing_;          // of `arrays_` and of growth
+  std::vector<std::unique_ptr<BucketLine[]>> arrays_;  // the last array is current
 };
 
 }  // namespace mh::lci

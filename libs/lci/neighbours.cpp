@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who is on this node, and the memory that they share, made and opened by all together.
+// The ranks of this node and their inboxes, found and opened in collective calls.
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,11 +16,11 @@
 namespace mh::lci::detail {
 namespace {
 
-// A ring has room for some packets even where a node has so many ranks that all rings together
-// exceed what an inbox should have.
+// Bytes. A ring has room for kPacketsInRing packets, also where a node has so many ranks that the
+// rings of an inbox then exceed kMostInbox.
 constexpr std::size_t kMostInbox = std::size_t{4} << 20U;
 constexpr std::size_t kMostRing = std::size_t{256} << 10U;
-constexpr std::size_t kPacketsInRing = 8;  // at least; byte_ring.hpp asks for it
+constexpr std::size_t kPacketsInRing = 8;  // at least: a record has at most an eighth of a ring
 
 std::size_t ring_bytes(std::size_t ranks, const DeviceConfig& config) {
   const std::size_t least =
@@ -35,11 +35,11 @@ bool is_wanted(const DeviceConfig& config) {
   static Once once;
   if (!off && setting != "on" && once())
     print_message("MH_LCI_NODE is on or off, not '{}': on", setting);
-  // A size that the word of a record cannot say.
+  // The word of a ring record cannot hold a larger size.
   return config.node && !off && config.packet_bytes < kSizeMask;
 }
 
-// What all ranks must have in common.
+// The part of a configuration that must be equal at all ranks.
 std::string contract(const DeviceConfig& c) {
   return std::to_string(c.packet_bytes) + ' ' + std::to_string(c.receive_packets) + ' ' +
          std::to_string(c.large_messages);
@@ -49,7 +49,8 @@ bool all_are(const std::vector<std::string>& texts, const std::string& text) {
   return std::all_of(texts.begin(), texts.end(), [&](const auto& one) { return one == text; });
 }
 
-// Is there a rank with neighbours, or nobody else at all? An empty id is nobody's neighbour.
+// True if two ranks have the same id, or if the job has one rank, with an id. Empty ids do not
+// count.
 bool anybody_shares(std::vector<std::string> ids) {
   const bool is_alone = ids.size() == 1;
   std::erase(ids, "");
@@ -58,7 +59,7 @@ bool anybody_shares(std::vector<std::string> ids) {
   return std::adjacent_find(ids.begin(), ids.end()) != ids.end();
 }
 
-// Who has this rank's `id`.
+// The ranks with this rank's `id`; none if `id` is empty.
 Neighbours those_with(const std::string& id, const std::vector<std::string>& ids, int self) {
   Neighbours near;
   for (std::size_t rank = 0; rank < ids.size() && !id.empty(); ++rank) {
@@ -83,8 +84,8 @@ Status open_others(Neighbours& near, const std::vector<std::string>& places, std
   return {};
 }
 
-// Collective. Whether all ranks of the job have succeeded; if not, the first that has a reason of
-// its own says it for all.
+// Collective. True if all ranks have succeeded; if not, the first rank with a reason of its own
+// prints the reason.
 Result<bool> all_succeed(Job& job, Status mine) {
   const std::string reason = mine ? "" : mine.sys_errno == 0 ? "-" : std::strerror(mine.sys_errno);
   const auto reasons = job.allgather(reason);
@@ -101,7 +102,7 @@ Result<bool> all_succeed(Job& job, Status mine) {
   return false;
 }
 
-// Collective: makes the own inbox and opens the others'.
+// Collective: makes this rank's inbox and opens the others. False: a rank has failed.
 Result<bool> share_memory(Job& job, Neighbours& near, const DeviceConfig& config) {
   Status shared{};
   std::string place;

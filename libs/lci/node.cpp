@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Rings to and from the ranks of this node, as node.hpp says.
+// The transport of node.hpp: rings to and from the ranks of this node.
 #include "lci/node.hpp"
 
 #include <sys/uio.h>
@@ -17,17 +17,17 @@
 namespace mh::lci::detail {
 namespace {
 
-// Polls of the node that found something until the network is looked at: that is a system call
-// with most providers.
+// Polls with events from the node between two polls of the network, which are system calls with
+// most providers.
 constexpr unsigned kPollsBetween = 8;
 
 constexpr std::size_t kNobody = ~std::size_t{0};
 
 }  // namespace
 
-class Node final : public Transport {
+class NodeTransport final : public Transport {
  public:
-  Node(JobState& job, Neighbours neighbours, std::unique_ptr<Transport> far)
+  NodeTransport(JobState& job, Neighbours neighbours, std::unique_ptr<Transport> far)
       : job_(job),
         far_(std::move(far)),
         own_(std::move(neighbours.all[neighbours.self].inbox)),
@@ -93,7 +93,7 @@ class Node final : public Transport {
     if (!is_near(rank)) return far_->add(rank, memory, writable);
     return Region{nullptr, reinterpret_cast<std::uint64_t>(memory.data()), 0, nullptr};
   }
-  void remove(Region& region) override { far_->remove(region); }  // there are none of the node
+  void remove(Region& region) override { far_->remove(region); }  // near regions have no handle
 
   Code put(int rank, Put& put, NetContext& context) override {
     const std::size_t i = index_of(rank);
@@ -102,7 +102,8 @@ class Node final : public Transport {
     Target& target = targets_[i];
     context.use = NetContext::Use::put;
     if (const Code code = move(target, put); code != Code::ok) return code;
-    // A record has its size where the word has the rank, so what stands there goes as payload.
+    // The word of a ring record has the size in place of the rank, so a granted put's place goes as
+    // payload.
     const auto place = std::as_bytes(std::span(&put.immediate.rank, 1));
     const bool granted = put.immediate.kind == Wire::granted;
     const Code code = inject(rank, put.immediate, granted ? place : std::span<const std::byte>{});
@@ -121,10 +122,10 @@ class Node final : public Transport {
   }
 
  private:
-  // Where this rank sends. Its own line: senders of several threads meet there.
+  // A rank to send to. A cache line of its own, since sending threads contend for `lock`.
   struct alignas(kCacheLine) Target {
-    ult::SpinLock lock;  // of the ring's end
-    // The kernel may forbid it; then never again. relaxed: a hint.
+    ult::SpinLock lock;  // of `ring`
+    // False after the kernel has refused process_vm_writev. relaxed: a hint.
     std::atomic<bool> may_write{true};
     int pid = 0;
     RingSender ring;
@@ -135,7 +136,7 @@ class Node final : public Transport {
     enum class Life : std::uint8_t { alive, dying, dead } life = Life::alive;
     RingReceiver ring;
   };
-  struct Posted {
+  struct NodePacket {
     std::span<std::byte> payload;
     NetContext* context;
   };
@@ -144,7 +145,8 @@ class Node final : public Transport {
     return index_[static_cast<std::size_t>(rank)];
   }
 
-  // A send or a put is over. release: partner is take_told(), which reads the link and the use.
+  // Queues the event of a finished send or put. release: partner is take_told(), which reads the
+  // link and `use`.
   void tell(NetContext& context) {
     NetContext* next = told_.load(std::memory_order_relaxed);
     do {
@@ -167,9 +169,9 @@ class Node final : public Transport {
     return count;
   }
 
-  // --- what arrives -------------------------------------------------------------------------
+  // --- arrivals -----------------------------------------------------------------------------
 
-  // From everybody, beginning with another one each time.
+  // Reads the rings of all ranks, and starts at another ring each time.
   std::size_t take_arrived(std::span<NetEvent> events) {
     std::size_t count = 0;
     if (++first_ >= sources_.size()) first_ = 0;
@@ -184,7 +186,7 @@ class Node final : public Transport {
   std::size_t take_from(Source& source, std::span<NetEvent> events) {
     std::size_t count = 0;
     while (count < events.size()) {
-      const RingReceiver::Record record = source.ring.next();
+      const RingReceiver::RingRecord record = source.ring.next();
       if (record.word == 0) break;
       Header header = Header::unpack(record.word);
       header.rank = source.rank;
@@ -204,14 +206,14 @@ class Node final : public Transport {
   }
 
   NetEvent arrive(const Header& header, std::span<const std::byte> data) {
-    const Posted posted = posted_.back();  // the last: it may still be in the cache
+    const NodePacket posted = posted_.back();  // the last posted may still be in the cache
     posted_.pop_back();
     const std::size_t size = std::min(data.size(), posted.payload.size());
     if (size != 0) std::memcpy(posted.payload.data(), data.data(), size);
     return {NetEvent::What::arrived, Code::ok, header, size, posted.context};
   }
 
-  // A chunk says itself where it goes.
+  // Copies a chunk to the address at its front.
   static void land(std::span<const std::byte> payload) {
     std::uint64_t address = 0;
     std::memcpy(&address, payload.data(), sizeof address);
@@ -224,11 +226,11 @@ class Node final : public Transport {
     const std::size_t count = far_->poll(events);
     const bool is_ours =
         count == 1 && events[0].what == NetEvent::What::gone && is_near(events[0].header.rank);
-    return is_ours ? 0 : count;  // reported when its ring is empty
+    return is_ours ? 0 : count;  // report_death() waits until the ring is empty
   }
 
-  // While nothing else happens: a neighbour's death, once. What it sent before it died may have
-  // come since its ring was looked at, so it is reported only when the ring is found empty again.
+  // Reports a neighbour's death once, after a poll without events. The neighbour may have sent
+  // messages after that poll read its ring, so a second poll without events comes first.
   bool report_death(NetEvent& event) {
     for (Source& source : sources_) {
       if (source.life == Source::Life::dead || job_.alive(source.rank)) continue;
@@ -246,7 +248,7 @@ class Node final : public Transport {
 
   // --- puts ---------------------------------------------------------------------------------
 
-  // What is still missing of it at the target. `full`: not all, for now.
+  // Moves the rest of a put to the target. `full`: the ring is full, and a part remains.
   static Code move(Target& target, Put& put) {
     if (put.moved < put.size && target.may_write.load(std::memory_order_relaxed)) {
       const Code code = write(target, put);
@@ -287,13 +289,14 @@ class Node final : public Transport {
   std::vector<std::size_t> index_;  // of each rank among the neighbours, or kNobody
   std::vector<Target> targets_;
 
-  // Sends and puts that are over: a list through their contexts, the last first.
+  // Finished sends and puts: a list through their contexts, the last first. Partners: tell() and
+  // take_told().
   alignas(kCacheLine) std::atomic<NetContext*> told_{nullptr};
 
-  // Who makes progress alone.
-  alignas(kCacheLine) NetContext* taken_ = nullptr;  // of told_, without an event yet
+  // For the thread in poll() only.
+  alignas(kCacheLine) NetContext* taken_ = nullptr;  // taken from told_, without an event yet
   std::vector<Source> sources_;
-  std::vector<Posted> posted_;
+  std::vector<NodePacket> posted_;
   std::size_t first_ = 0;
   unsigned polls_ = 0;
   unsigned deaths_ = 0;
@@ -301,7 +304,7 @@ class Node final : public Transport {
 
 std::unique_ptr<Transport> join_node(Job& job, Neighbours neighbours,
                                      std::unique_ptr<Transport> far) {
-  return std::make_unique<Node>(job.state(), std::move(neighbours), std::move(far));
+  return std::make_unique<NodeTransport>(job.state(), std::move(neighbours), std::move(far));
 }
 
 }  // namespace mh::lci::detail

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The transport between ranks of one node, through rings in memory that they share (inbox.hpp,
-// byte_ring.hpp), beside another one for everybody else.
+// The transport between ranks of one node, through rings in shared memory (inbox.hpp,
+// byte_ring.hpp). It passes all operations on other ranks to a second transport.
 //
-//   message   into the ring; the receiver's poll() copies it into a posted packet. A full ring is
-//             `full`, so what is under way is bounded by its size.
-//   put       by one copy into the other process where the kernel lets us (process_vm_writev), else
-//             in chunks through the ring, as it has room; then its immediate, through the ring
-//   death     as the job says; first everything that is in the ring is received
+//   message   into the ring; the receiver's poll() copies the message into a posted packet. A full
+//             ring answers `full`, so the size of the ring bounds the messages under way.
+//   put       a single copy into the other process where the kernel allows process_vm_writev, else
+//             chunks through the ring; then the immediate, through the ring
+//   death     reported by the job; poll() first receives all messages in the ring
+//
+// Thread-safety: as Transport says. Each ring has a lock for its senders.
 #pragma once
 
 #include <memory>
@@ -18,23 +20,24 @@
 
 namespace mh::lci::detail {
 
-// The ranks of a node, this one among them, and what they have for each other.
+// The ranks of this node, with this rank, and their inboxes.
 struct Neighbours {
   struct One {
     int rank;
     int pid;
-    Inbox inbox;  // where this rank writes; its own: where the others do
+    Inbox inbox;  // of `rank`; all other ranks of the node write into it
   };
-  std::vector<One> all;    // by rank; empty: this rank shares memory with nobody
-  std::size_t self = 0;    // which of them this one is: the number of its ring, too
-  bool everybody = false;  // they are all ranks of the job
+  std::vector<One> all;    // in the order of ranks; empty: this rank shares no memory
+  std::size_t self = 0;    // the index of this rank in `all`, and of its ring in each inbox
+  bool everybody = false;  // `all` has all ranks of the job
 };
 
-// Collective. `mismatch`: the ranks do not agree on `config`. If memory is refused to anybody,
-// nobody has neighbours, and who was refused says why.
+// Collective. `mismatch`: the ranks do not agree on `config`; `gone`: a rank has died. If any rank
+// gets no memory, no rank has neighbours, and the first such rank prints the reason.
 Result<Neighbours> find_neighbours(Job& job, const DeviceConfig& config);
 
-// `far`: for the others; nullptr: there are none. The job must outlive it.
+// `far`: the transport to all other ranks; nullptr: there are none. The job must outlive the
+// result.
 std::unique_ptr<Transport> join_node(Job& job, Neighbours neighbours,
                                      std::unique_ptr<Transport> far);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The public Device: opened over a job, closed with all others.
+// The public Device: opened over a job, closed by all ranks together.
 #include <sched.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ Result<std::unique_ptr<detail::Transport>> open_fabric(Job& /*job*/,
 }
 #endif
 
-// Through the memory of the node to whom that leads, over a network to everybody else.
+// Shared memory to the ranks of this node, a network to all other ranks.
 Result<std::unique_ptr<detail::Transport>> open_transport(Job& job, const DeviceConfig& config) {
   auto near = detail::find_neighbours(job, config);
   if (!near) return near.status();
@@ -44,11 +44,11 @@ Result<std::unique_ptr<detail::Transport>> open_transport(Job& job, const Device
   return detail::join_node(job, std::move(*near), std::move(*far));
 }
 
-// Sockets of one process, half of what a system usually allows. With more peers each connection is
-// made when it is needed.
+// The sockets of a process, half of the usual limit of a system. With more peers each connection is
+// made at the first message.
 constexpr int kMostConnections = 512;
 
-// Too long to be injected, so that the provider makes ready for messages of packets as well.
+// Sends a hello that is too long for inject(), so the provider prepares for packets as well.
 Code greet(detail::DeviceState& state, int rank) {
   detail::Packet* packet = state.packets.take();
   if (packet == nullptr) return Code::full;
@@ -61,9 +61,9 @@ Code greet(detail::DeviceState& state, int rank) {
   return code;
 }
 
-// A provider makes a connection and its buffers when they are first needed, and takes its time for
-// both: libfabric's rxm looks after new connections every 10 ms, and writes 17 MB of buffers for
-// 9 ms. Nobody's first message has to wait for that: all is done here, to all peers at once.
+// Connects to all far peers at once, so no first message waits for a connection. A provider makes a
+// connection and its buffers at the first use: libfabric's rxm polls new connections every 10 ms,
+// and writes 17 MB of buffers in 9 ms.
 Status meet_all(const Job& job, Device& device) {
   detail::DeviceState& state = device.state();
   if (job.size() > kMostConnections) return {};
@@ -88,7 +88,7 @@ Result<Device> Device::open(Job& job, const DeviceConfig& config) {
   auto state = detail::DeviceState::make(std::move(*transport), config);
   if (!state) return state.status();
   Device device(job, std::move(*state));
-  // Nobody sends before all have posted their packets.
+  // No rank sends before all ranks have posted their packets.
   if (const auto all = job.allgather({}, [&] { device.progress(); }); !all) return all.status();
   if (const Status met = meet_all(job, device); !met) return met;
   if (const auto all = job.allgather({}, [&] { device.progress(); }); !all) return all.status();

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The packet pool: a fixed number of things of one size (packets), handed out and taken back by
-// many threads (dissertation, section 5.2.4).
+// The packet pool: a fixed number of packets for many threads (dissertation, section 5.2.4).
 //
-// Each thread has a *lane*: a deque whose hot end is the owner's. What the owner gave back last it
-// gets first, while it is in its cache. A lane that is empty is filled from the cold end of
-// another: there lie those that nobody has touched for longest, and half of them go at once, so
-// that a thread that only takes and another that only gives meet seldom.
+// Each thread has a *lane*: a deque whose hot end is the owner's. The owner takes the packet that
+// it gave back last, while the packet is in the owner's cache. A thread with an empty lane steals
+// from the cold end of another lane, where the packets have been unused for longest. The thief
+// takes half of them at once, so a thread that only takes and a thread that only gives rarely share
+// a lock.
 //
-// take() fails when the pool is empty, and also, rarely, while the last ones are on their way from
-// lane to lane: the caller tries again. give() never fails: each lane has room for all.
+// take() fails when the pool is empty, and rarely while the last packets are in transit between
+// lanes: the caller tries again. give() never fails: each lane has room for all packets.
 //
-// Thread-safety: all calls from any thread. Threads beyond the number of lanes share them.
+// Thread-safety: all calls from any thread. Threads beyond the number of lanes share lanes.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ namespace mh::lci {
 template <class T>
 class PacketPool {
  public:
-  // For at most `capacity` things, which give() brings in.
+  // A pool for at most `capacity` packets, empty until give() adds them.
   PacketPool(std::size_t capacity, unsigned lanes)
       : lane_mask_(std::bit_ceil(std::max(lanes, 1U)) - 1),
         lanes_(std::make_unique<Lane[]>(lane_mask_ + 1)) {
@@ -42,7 +42,7 @@ class PacketPool {
     }
   }
 
-  // The one given back last by this thread, or one of another; nullptr: none now.
+  // The packet that this thread gave back last, or a packet of another lane; nullptr: try again.
   T* take() {
     Lane& own = lanes_[this_lane() & lane_mask_];
     {
@@ -58,7 +58,7 @@ class PacketPool {
     own.push_hot(packet);
   }
 
-  // How many are here; exact while nobody else is at it.
+  // The number of packets in the pool; exact while no other thread uses the pool.
   [[nodiscard]] std::size_t count() const {
     std::size_t sum = 0;
     for (unsigned i = 0; i <= lane_mask_; ++i) sum += lanes_[i].size();
@@ -66,15 +66,15 @@ class PacketPool {
   }
 
  private:
-  static constexpr std::size_t kBatch = 32;  // taken from another lane at most
+  static constexpr std::size_t kBatch = 32;  // the most packets of one steal
 
-  // Guarded by its lock, which its owner takes without contention unless it is being stolen from.
-  // `hot` and `cold` are atomic only for the look of a thief without the lock. relaxed: a guess.
+  // `lock` guards a lane; only thieves contend with the owner for the lock. `hot` and `cold` are
+  // atomic for the thief's size() without the lock. relaxed: a guess.
   struct alignas(kCacheLine) Lane {
     ult::SpinLock lock;
-    std::atomic<std::uint32_t> hot{0};   // where the next one goes
-    std::atomic<std::uint32_t> cold{0};  // the oldest
-    std::uint32_t mask = 0;              // fixed at start, as is `ring`
+    std::atomic<std::uint32_t> hot{0};   // the position of the next packet
+    std::atomic<std::uint32_t> cold{0};  // the position of the oldest packet
+    std::uint32_t mask = 0;              // `mask` and `ring` are fixed by the constructor
     std::unique_ptr<T*[]> ring;
 
     [[nodiscard]] std::uint32_t size() const {
@@ -113,7 +113,7 @@ class PacketPool {
     return nullptr;
   }
 
-  // Half of what is there, from the cold end.
+  // Takes half of the victim's packets, at most kBatch, from the cold end.
   static std::size_t rob(Lane& victim, T** batch) {
     if (victim.size() == 0 || !victim.lock.try_lock()) return 0;
     const std::lock_guard guard(victim.lock, std::adopt_lock);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A bounded queue for many producers and many consumers: what completion queues are made of.
+// A bounded queue for many producers and many consumers, used by completion queues.
 //
-// Each cell has a turn, a number that says who may use it: `position` for the producer of that
-// position, `position + 1` for its consumer, and `position + size` when it is free for the next
-// round. A producer claims a position by a compare-and-swap, fills its cell and passes the turn on;
-// so does a consumer. A full ring refuses, an empty one has nothing; neither waits, except that a
-// consumer finds nothing behind a producer that has claimed and not yet filled.
-// (The turn-per-cell scheme is D. Vyukov's bounded queue.)
+// Each cell has a turn. The turn is `position` for the producer of that position, `position + 1`
+// for its consumer, and `position + size` for the producer of the next round. A producer claims a
+// position by a compare-and-swap, fills the cell and increments the turn. A consumer claims a
+// position in the same way and sets the turn for the next round. Neither call waits: push() fails
+// on a full ring, and pop() on an empty ring. A producer that has claimed the first position and
+// not yet filled the cell also makes pop() fail. (The turn-per-cell scheme is D. Vyukov's bounded
+// queue.)
 //
 // Thread-safety: push() and pop() from any thread.
 #pragma once
@@ -27,7 +28,7 @@ class Ring {
   static_assert(std::is_trivially_copyable_v<T>);
 
  public:
-  // At least `capacity` places.
+  // At least `capacity` cells.
   explicit Ring(std::size_t capacity)
       : mask_(std::bit_ceil(capacity < 2 ? std::size_t{2} : capacity) - 1),
         cells_(std::make_unique<Cell[]>(mask_ + 1)) {
@@ -39,7 +40,7 @@ class Ring {
     std::size_t position = tail_.load(std::memory_order_relaxed);
     for (;;) {
       Cell& cell = cells_[position & mask_];
-      // acquire: partner is the release of the consumer of the round before.
+      // acquire: partner is the release of the previous round's consumer.
       const std::size_t turn = cell.turn.load(std::memory_order_acquire);
       const auto ahead = static_cast<std::ptrdiff_t>(turn - position);
       if (ahead < 0) return false;
@@ -47,7 +48,7 @@ class Ring {
         position = tail_.load(std::memory_order_relaxed);
         continue;
       }
-      // relaxed: the position is only claimed; the turn publishes what is in the cell.
+      // relaxed: the exchange claims the position only; the turn publishes the cell's value.
       if (tail_.compare_exchange_weak(position, position + 1, std::memory_order_relaxed)) {
         cell.value = value;
         cell.turn.store(position + 1, std::memory_order_release);

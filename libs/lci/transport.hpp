@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a device needs of a network: packets to peers, puts into registered memory, and events.
+// The transport interface: packets to peers, puts into registered memory, and events.
 // Implementations: memory shared by the ranks of a node (node.hpp), libfabric (fabric.hpp), and
 // ranks of one process (loopback.hpp), for tests.
 //
-// Calls that send answer `ok`, `full` (take it back, try again later), `gone` (the peer is dead) or
-// `system`. Only on `ok` does the transport keep what it was given; what it keeps comes back in an
-// event. All calls from any thread, except that post() and poll() are called by one at a time.
+// Calls that send answer `ok`, `full` (the caller tries again later), `gone` (the peer is dead) or
+// `system`. The transport keeps the context only on `ok`, and an event returns the context.
+//
+// Thread-safety: all calls from any thread; post() and poll() by one thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -17,15 +18,15 @@
 
 namespace mh::lci::detail {
 
-// The first part of everything that a transport keeps for a while.
+// The base of every operation that a transport keeps until its event.
 struct NetContext {
   enum class Use : std::uint8_t { receive, send, put };
-  void* reserved[8];  // the transport's own
-  Use use;            // what it was last given for, set by the transport
+  void* reserved[8];  // for the transport
+  Use use;            // the last operation, set by the transport
 };
 
 struct Region {
-  void* handle = nullptr;  // nullptr: none
+  void* handle = nullptr;  // nullptr: remove() is not needed
   std::uint64_t address = 0;
   std::uint64_t key = 0;
   void* descriptor = nullptr;
@@ -38,18 +39,18 @@ struct Put {
   std::uint64_t address;
   std::uint64_t key;
   Header immediate;
-  std::size_t moved;  // the transport's own; 0 at the start
+  std::size_t moved;  // bytes, for the transport; 0 at the start
 };
 
 struct NetEvent {
   enum class What : std::uint8_t {
     arrived,      // context: the posted packet; header, size
     sent,         // context: the packet, free again
-    put_done,     // context: the put's; the peer's memory has it or will have it
-    put_arrived,  // header: the immediate; the data are there
-    failed,       // context: of a send or put, which has not arrived; code
+    put_done,     // context: the put, whose data reach the peer's memory now or soon
+    put_arrived,  // header: the immediate; the data are in place
+    failed,       // context: a send or put that has not arrived; code
     unposted,     // context: a posted packet, free again, without a message
-    gone,         // header.rank has died; once
+    gone,         // header.rank has died; once for each rank
   };
   What what;
   Code code;
@@ -67,30 +68,30 @@ class Transport {
 
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
-  // Near ranks and the others have posted packets of their own.
+  // Near ranks and far ranks have separate posted packets.
   [[nodiscard]] virtual bool is_near(int /*rank*/) const { return false; }
-  // Bytes for messages that it has beside the packets, as far as they are known.
+  // Bytes of the transport's message buffers beside the packets, as far as they are known.
   [[nodiscard]] virtual std::size_t memory() const { return 0; }
-  // Bytes that inject() takes.
+  // The most bytes for one inject().
   [[nodiscard]] virtual std::size_t inject_limit(int rank) const = 0;
-  // Packets that can be posted at a time.
+  // The most packets posted at a time.
   [[nodiscard]] virtual std::size_t post_limit() const = 0;
-  // All packets lie there; called once, before anything else.
+  // The memory of all packets; called once, before the first post and send.
   virtual Status attach(std::span<std::byte> packets) = 0;
 
-  // Copies the data before it returns; no event follows.
+  // Copies the data before the call returns; no event follows.
   virtual Code inject(int rank, Header header, std::span<const std::byte> data) = 0;
   virtual Code send(int rank, Header header, std::span<const std::byte> payload,
                     NetContext& context) = 0;
   virtual Code post(std::span<std::byte> payload, NetContext& context, bool near) = 0;
 
-  // Memory for puts from or to a rank; `writable`: that one puts into it. Without a handle nothing
-  // has to be removed.
+  // Registers memory for puts to or from a rank; `writable`: `rank` puts into the memory. A region
+  // without a handle needs no remove().
   virtual Result<Region> add(int rank, std::span<std::byte> memory, bool writable) = 0;
   virtual void remove(Region& region) = 0;
   virtual Code put(int rank, Put& put, NetContext& context) = 0;
 
-  // How many events it wrote.
+  // Writes events and returns their number.
   virtual std::size_t poll(std::span<NetEvent> events) = 0;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What travels: a header of one word with each packet or put, and the two control messages of the
-// rendezvous. The word goes as the transport's immediate data, so a packet's payload is the user's
-// bytes alone and a short message can be sent straight from the user's buffer.
+// The wire format: the header word of each packet or put, and the two control messages of the
+// rendezvous. The transport carries the word as immediate data. A packet's payload is therefore the
+// user's bytes alone, and a short message is sent straight from the user's buffer.
 //
 //   sender                                receiver
 //     rts {size, sender's record}    ->     match, or find memory
@@ -9,9 +9,10 @@
 //     put into the buffer, with the receiver's record  ->  complete
 //   complete
 //
-// Into a buffer that the receiver has granted (grants.cpp) there is nothing but the put.
+// A message into a granted buffer (grants.cpp) is a single put, without RTS and RTR.
 //
-// Limits: 2^20 ranks, 256 endpoints of a device, tags of 32 bits. Both sides have one byte order.
+// Limits: 2^20 ranks, 256 endpoints of a device, tags of 32 bits. All ranks have the same byte
+// order.
 #pragma once
 
 #include <cstddef>
@@ -23,12 +24,12 @@ enum class Wire : std::uint8_t {
   eager,    // payload: the message
   rts,      // ready to send; payload: ReadyToSend
   rtr,      // ready to receive; payload: ReadyToReceive
-  credit,   // tag: how many packets of the receiver are free again
+  credit,   // tag: the number of returned credits
   put,      // immediate of a put; tag: the receiver's record
-  hello,    // nothing but that there is a connection now
-  grant,    // a buffer that one message may be put into
-  granted,  // immediate of a put into such a buffer; rank: granted_place()
-  chunk,    // between ranks of a node: an address, and the bytes of a put that go there
+  hello,    // opens the connection, without a message
+  grant,    // the address and key of a buffer for one message
+  granted,  // immediate of a put into a granted buffer; rank: granted_place()
+  chunk,    // between ranks of a node: an address, and a part of a put to that address
 };
 
 inline constexpr int kMaxRanks = 1 << 20;
@@ -37,7 +38,7 @@ inline constexpr int kMaxEndpoints = 256;
 struct Header {
   Wire kind;
   std::uint8_t endpoint;
-  std::int32_t rank;  // who sent it
+  std::int32_t rank;  // the sender
   std::uint32_t tag;
 
   [[nodiscard]] constexpr std::uint64_t pack() const {
@@ -58,18 +59,18 @@ struct ReadyToSend {
 struct ReadyToReceive {
   std::uint64_t address;
   std::uint64_t key;
-  std::uint64_t size;  // bytes wanted; less than the message's where the buffer is short
+  std::uint64_t size;  // bytes to be put; fewer than the message has where the buffer is short
   std::uint32_t sender_record;
   std::uint32_t receiver_record;
 };
 
-// Whose granted buffer a put has filled, and with how many bytes: one number in the place of the
-// rank, so that it must be smaller than kMaxRanks for all.
+// The sender of a put into a granted buffer, and the size in bytes, as one number. The number
+// stands in the header's rank, so it is less than kMaxRanks for all ranks and sizes.
 constexpr std::int32_t granted_place(int rank, std::size_t grant, std::size_t size) {
   return static_cast<std::int32_t>(static_cast<std::size_t>(rank) * (grant + 1) + size);
 }
 
-// Of a posted receive and of the messages that it matches.
+// The key of a posted receive and of the messages that match it.
 constexpr std::uint64_t match_key(std::uint8_t endpoint, int rank, std::uint32_t tag) {
   return Header{Wire::eager, endpoint, rank, tag}.pack();
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The answer of every communication call, and the counters behind the answers.
+// The answer of every communication call, and the counters of a device.
 //
 // A call never blocks. If a resource is exhausted for the moment, the call changes nothing and
-// answers *retry* with the reason. The caller decides what to do meanwhile: progress, other work,
-// yield. In this way back-pressure reaches the producer.
+// answers *retry* with the reason. The caller makes progress, does other work or yields before the
+// next try. In this way back-pressure reaches the producer.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ namespace mh::lci {
 
 enum class Retry : std::uint8_t {
   none,
-  credit,   // the peer has no free receive packets for us
-  packet,   // no packet here
-  record,   // as many large messages are under way as may be
+  credit,   // the peer has no free receive packet for this rank
+  packet,   // this rank has no free packet
+  record,   // the limit of large messages under way, or of posted receives, is reached
   table,    // the matching table is full
-  network,  // the transport takes no more now
+  network,  // the transport is full
 };
 inline constexpr int kRetryReasons = 6;
 
@@ -32,13 +32,13 @@ class [[nodiscard]] Answer {
   static constexpr Answer retry(Retry reason) { return {State::retry, reason, Code::full}; }
   static constexpr Answer error(Code code) { return {State::error, Retry::none, code}; }
 
-  // Complete; no completion will be delivered for it.
+  // The operation is complete; no completion follows.
   [[nodiscard]] constexpr bool is_done() const { return state_ == State::done; }
-  // Under way; its completion will be delivered.
+  // The operation is under way; a completion follows.
   [[nodiscard]] constexpr bool is_posted() const { return state_ == State::posted; }
   // Nothing has happened; the same call may succeed later.
   [[nodiscard]] constexpr bool is_retry() const { return state_ == State::retry; }
-  // Nothing has happened, and it would be the same again.
+  // Nothing has happened; the same call would fail again.
   [[nodiscard]] constexpr bool is_error() const { return state_ == State::error; }
 
   [[nodiscard]] constexpr Retry reason() const { return reason_; }
@@ -56,12 +56,12 @@ class [[nodiscard]] Answer {
 
 // The counters of a device, since it was opened.
 struct Counters {
-  std::uint64_t eager_sent;      // messages that went in one packet
-  std::uint64_t eager_received;  // ... that came in one
-  std::uint64_t large_sent;      // messages that went by rendezvous, complete
+  std::uint64_t eager_sent;      // messages sent in one packet
+  std::uint64_t eager_received;  // messages received in one packet
+  std::uint64_t large_sent;      // large messages sent, after the end of their put
   std::uint64_t large_received;
-  std::uint64_t unexpected;              // messages that came before their receive
-  std::uint64_t deferred;                // steps of the device itself that had to be tried again
+  std::uint64_t unexpected;              // messages that arrived before their receive
+  std::uint64_t deferred;                // steps of the device that progress() had to repeat
   std::uint64_t retries[kRetryReasons];  // answers `retry`, by reason
 };
 

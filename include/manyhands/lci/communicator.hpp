@@ -2,8 +2,8 @@
 // An MPI-like layer for light tasks: send and receive by rank and tag, without wildcards, and
 // collectives. Calls block the calling task, not its worker.
 //
-// Somebody has to make progress while tasks wait: a Server, or a task that calls serve(). An
-// ordinary thread that waits makes progress itself.
+// While tasks wait, a Server or a task in serve() has to make progress. An ordinary thread that
+// waits makes progress itself.
 #pragma once
 
 #include <atomic>
@@ -18,18 +18,17 @@
 
 namespace mh::lci {
 
-// Makes progress until `stop` is set, and gives way in between: for a light task beside others, or
-// for a thread.
+// Makes progress until `stop` is set, and yields between the steps; for a light task or a thread.
 MH_LCI_API void serve(Device& device, const std::atomic<bool>& stop) noexcept;
 
-// A thread that does so as long as it lives; it must end before its device.
+// A thread that calls serve() until the destructor; must be destroyed before its device.
 class Server {
  public:
   explicit Server(Device& device) : thread_([this, &device] { serve(device, stop_); }) {}
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
   ~Server() {
-    stop_.store(true, std::memory_order_relaxed);  // only ever looked at
+    stop_.store(true, std::memory_order_relaxed);  // partner: serve(); publishes nothing else
     thread_.join();
   }
 
@@ -38,7 +37,7 @@ class Server {
   std::thread thread_;
 };
 
-// Repeats a call until its answer is no retry; makes progress and gives way in between.
+// Repeats a call until its answer is not *retry*. Makes progress and yields between the calls.
 template <class Call>
 Answer insist(Device& device, Call call) {
   for (;;) {
@@ -49,12 +48,12 @@ Answer insist(Device& device, Call call) {
   }
 }
 
-// The collective calls of all ranks of a device. Errors of all calls: `gone`, `misuse`, and
+// Messages and collectives among all ranks of a device. Errors of all calls: `gone`, `misuse`, and
 // `mismatch` for a message that is longer than its receiver's buffer. Outputs are complete on
 // success only.
 class Communicator {
  public:
-  // Collective, in the same order at all ranks. The device must outlive it.
+  // Collective, in the same order at all ranks. The device must outlive the result.
   MH_LCI_API static Result<Communicator> open(Device& device);
 
   [[nodiscard]] int rank() const { return device_->rank(); }
@@ -62,12 +61,12 @@ class Communicator {
   [[nodiscard]] Device& device() const { return *device_; }
 
   // --- any number of tasks and threads at a time ---
-  // Returns when the data may be changed again.
+  // Returns when the caller may change the data.
   MH_LCI_API Status send(int rank, std::uint32_t tag, std::span<const std::byte> data) noexcept;
-  // The bytes that came.
+  // Returns the bytes of the message.
   MH_LCI_API Result<std::size_t> receive(int rank, std::uint32_t tag,
                                          std::span<std::byte> buffer) noexcept;
-  // Start now, wait() later. They return at once unless something has run out.
+  // Start an operation; wait() completes it. Both return at once unless a resource is exhausted.
   MH_LCI_API Status start_send(int rank, std::uint32_t tag, std::span<const std::byte> data,
                                Synchronizer& done) noexcept;
   MH_LCI_API Status start_receive(int rank, std::uint32_t tag, std::span<std::byte> buffer,
@@ -77,11 +76,11 @@ class Communicator {
   // --- collective, one at a time, in the same order at all ranks ---
   MH_LCI_API Status barrier() noexcept;
   MH_LCI_API Status broadcast(int root, std::span<std::byte> data) noexcept;
-  // `block` bytes from each to each; both spans have size() blocks.
+  // Sends `block` bytes from each rank to each rank; both spans have size() blocks.
   MH_LCI_API Status all_to_all(std::span<const std::byte> send, std::span<std::byte> receive,
                                std::size_t block) noexcept;
-  // Element by element, in a fixed order of ranks, into `data` of all. `operation(a, b)` gives the
-  // combined element and must be associative.
+  // Combines the `data` of all ranks, element by element, in a fixed order of ranks. All ranks get
+  // the result. `operation(a, b)` returns the combined element and must be associative.
   template <class T, class Operation>
   Status all_reduce(std::span<T> data, Operation operation) {
     static_assert(std::is_trivially_copyable_v<T> && std::is_empty_v<Operation>);
@@ -110,7 +109,7 @@ class Communicator {
   Device* device_;
   Endpoint messages_;
   Endpoint collectives_;
-  std::uint32_t turn_ = 0;  // of the next collective: its tag
+  std::uint32_t turn_ = 0;  // the tag of the next collective
 };
 
 }  // namespace mh::lci

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How a program learns that a message has come or gone: completion queues, synchronizers, handlers.
-// Which of the three an endpoint uses is settled when it is opened (device.hpp; dissertation,
-// section 5.2.6).
+// Completions of messages: completion queues, synchronizers, handlers. An endpoint uses one of the
+// three kinds, chosen when the endpoint is opened (device.hpp; dissertation, section 5.2.6).
 #pragma once
 
 #include <atomic>
@@ -21,8 +20,8 @@ namespace mh::lci {
 
 enum class Kind : std::uint8_t {
   received,  // a message, or the failure of a posted receive
-  sent,      // a large message has left its buffer, or has failed
-  gone,      // a peer has died: delivered once to each endpoint with a queue or a handler
+  sent,      // a large message whose buffer is free again, or its failure
+  gone,      // the death of a peer, once for each endpoint with a queue or a handler
 };
 
 namespace detail {
@@ -38,20 +37,20 @@ struct Event {
   std::byte* data = nullptr;
   std::size_t size = 0;
   void* context = nullptr;
-  Packet* packet = nullptr;  // to be given back
+  Packet* packet = nullptr;  // released with the message
   std::uint32_t tag = 0;
   std::int32_t rank = -1;
   Kind kind = Kind::received;
   Code code = Code::ok;
-  bool allocated = false;  // `data` is of the allocator
-  bool granted = false;    // `data` is the buffer that `rank` has been granted
+  bool allocated = false;  // `data` is memory of the allocator
+  bool granted = false;    // `data` is the buffer granted to `rank`
 };
 MH_LCI_API void release(const Event& event) noexcept;
 
 }  // namespace detail
 
-// A completion. Movable. The destructor returns the packet or frees the memory that it owns.
-// Packets are few, so destroy it as soon as the data are not needed, and before its device.
+// A completion. Movable. The destructor returns the packet or frees the memory of the message.
+// Packets are few: destroy a message as soon as its data are not needed, and before its device.
 class Message {
  public:
   Message() = default;
@@ -64,19 +63,20 @@ class Message {
   ~Message() { detail::release(event_); }
 
   [[nodiscard]] Kind kind() const { return event_.kind; }
-  // gone: the peer died first. mismatch: longer than the receiver's buffer; what fits is there.
+  // gone: the peer died before completion. mismatch: the message is longer than the receiver's
+  // buffer, which has the part that fits.
   [[nodiscard]] Status status() const { return {event_.code}; }
   [[nodiscard]] int rank() const { return event_.rank; }  // the other side
   [[nodiscard]] std::uint32_t tag() const { return event_.tag; }
-  // Bytes of the message, also where only a part of it fitted.
+  // Bytes of the whole message, also where the buffer has a part of it only.
   [[nodiscard]] std::size_t size() const { return event_.size; }
   // The context of the completed send or receive; nullptr for a message without a posted receive.
   [[nodiscard]] void* context() const { return event_.context; }
   [[nodiscard]] std::byte* data() const { return event_.data; }
   [[nodiscard]] std::span<const std::byte> bytes() const { return {event_.data, event_.size}; }
 
-  // Dynamic allocation only: the memory is the caller's, to be given to the allocator's release().
-  // nullptr: the message lies in a granted buffer, and cannot be taken out.
+  // Dynamic allocation only: passes the memory to the caller, who returns it to the allocator's
+  // release(). nullptr: the message lies in a granted buffer, which the caller cannot keep.
   std::byte* take() {
     if (!event_.allocated) return nullptr;
     event_.allocated = false;
@@ -88,16 +88,16 @@ class Message {
 };
 
 // A queue of completions of any number of endpoints and devices. Any thread pops. The queue must
-// outlive the devices whose endpoints use it, or be owned by them (EndpointConfig::keep).
+// outlive the devices whose endpoints use the queue, or be owned by them (EndpointConfig::keep).
 class CompletionQueue {
  public:
-  // A full queue holds up the messages behind it; nothing is lost.
+  // `capacity` in completions. A full queue delays further completions; none is lost.
   MH_LCI_API explicit CompletionQueue(std::size_t capacity = 4096);
   MH_LCI_API ~CompletionQueue();
   CompletionQueue(const CompletionQueue&) = delete;
   CompletionQueue& operator=(const CompletionQueue&) = delete;
 
-  // Nothing: it is empty. Does not make progress by itself.
+  // Returns nothing if the queue is empty. Does not make progress.
   MH_LCI_API std::optional<Message> pop() noexcept;
 
  private:
@@ -107,8 +107,8 @@ class CompletionQueue {
   std::unique_ptr<Places> places_;
 };
 
-// The completion of one operation, to be waited for by one task or thread. Must stay where it is
-// from the call that names it until it is done. Used again by the next such call.
+// The completion of one operation, for one task or thread that waits. A synchronizer must not move
+// between the call that names it and the completion. A later call may use the same synchronizer.
 class Synchronizer {
  public:
   Synchronizer() = default;
@@ -120,21 +120,21 @@ class Synchronizer {
   [[nodiscard]] bool test() const noexcept {
     return state_.load(std::memory_order_acquire) == kDone;
   }
-  // A light task is parked and costs nothing until one signal wakes it; an ordinary thread sleeps.
-  // Somebody else has to make progress: a server, or another task (Device::serve()).
+  // Parks the light task until one signal wakes the task; an ordinary thread sleeps. A Server, or
+  // another task in serve(), has to make progress (communicator.hpp).
   MH_LCI_API void wait() noexcept;
-  // Makes it done by hand: for a send that was done at once, and shall be waited for nevertheless.
+  // Completes the synchronizer without an operation: for a send that was done at once.
   void finish() noexcept {
     result();
     state_.store(kDone, std::memory_order_release);
   }
-  // Once, after it is done.
+  // The completion; one call, after test() or wait().
   Message result() noexcept { return Message(std::exchange(event_, {})); }
 
  private:
   friend struct detail::EndpointState;
   static constexpr std::uintptr_t kPending = 0;
-  static constexpr std::uintptr_t kDone = 1;  // else: the address of who waits
+  static constexpr std::uintptr_t kDone = 1;  // other values: the address of the waiter
 
   void complete(const detail::Event& event) noexcept;
   void start() noexcept {
@@ -144,17 +144,17 @@ class Synchronizer {
 
   std::atomic<std::uintptr_t> state_{kPending};
   detail::Event event_{};  // written before kDone
-  // A posted receive lies here while it is in the matching table: nothing is allocated for it.
+  // The memory of a posted receive while the matching table has it.
   alignas(8) std::byte receive_[40];
 };
 
-// Called by whoever makes progress, so it must not block, wait or make progress itself; it may
-// send. The message ends with the call.
+// The thread that makes progress calls a handler. A handler must not block, wait or make progress;
+// a handler may send. The message ends with the call.
 using Handler = void (*)(Message& message, void* argument);
 
-// Memory for messages whose size the receiver does not know. nullptr: not now; it is asked again,
-// and the sender is held up meanwhile. Called by whoever makes progress or receives, several at a
-// time.
+// Memory for messages whose size the receiver does not know. If allocate() returns nullptr, the
+// device calls it again later and delays the sender meanwhile. Several threads that make progress
+// or receive may call at a time.
 struct Allocator {
   void* (*allocate)(std::size_t size, void* argument) = nullptr;  // nullptr: malloc
   void (*release)(void* memory, void* argument) = nullptr;        // nullptr: free

@@ -2,20 +2,19 @@
 // Devices and endpoints (dissertation, section 5.2.6).
 //
 // A *device* is one context of the network with its own packets, matching table and progress. An
-// *endpoint* is a channel of a device between all ranks. Its protocol is fixed when it is opened:
-// the destination of the bytes (Buffers) and the kind of completion (Completion). All ranks open
-// the same devices, and the same endpoints of each device, in the same order.
+// *endpoint* is a channel of a device between all ranks. Its protocol is fixed when the endpoint is
+// opened: the destination of the bytes (Buffers) and the kind of completion (Completion). All ranks
+// open the same devices, and the same endpoints of each device, in the same order.
 //
-// A receive has to be *posted* where it brings something: a buffer (explicit) or a synchronizer.
-// Elsewhere messages come as they arrive (first-packet policy). Posted receives match by rank and
-// tag, without wildcards; those of the same rank and tag are matched in the order in which they
-// were posted, with messages in the order in which they arrived. Transports may overtake.
+// Endpoints with explicit buffers or synchronizers need a *posted* receive for each message. Other
+// endpoints deliver messages in the order of arrival (first-packet policy). Posted receives match
+// by rank and tag, without wildcards. Receives of the same rank and tag match in the order of
+// posting, with messages in the order of arrival. Transports may overtake.
 //
-// Messages up to Device::eager_limit() go in one packet. Larger ones go by rendezvous: the data are
-// put straight from the sender's buffer into the receiver's. Each rank may have a number of
-// messages at a peer that it has not consumed (credits). Programs may rely on half of them, as on
-// the buffers of an MPI_Send: two ranks that both send more than that before they receive can hold
-// each other up.
+// Messages up to Device::eager_limit() go in one packet. Larger messages go by rendezvous: a put
+// from the sender's buffer into the receiver's. The credits of a rank limit its messages that a
+// peer has not consumed. Programs may rely on half of the credits, as on the buffers of an
+// MPI_Send: two ranks that both send more than that before they receive may wait for ever.
 #pragma once
 
 #include <cstddef>
@@ -31,9 +30,9 @@
 namespace mh::lci {
 
 enum class Buffers : std::uint8_t {
-  explicit_address,  // the receiver says where
-  piggy_back,  // the message stays in its packet until its consumer is done; one packet at most
-  dynamic,     // the endpoint's allocator says where
+  explicit_address,  // into the buffer of the posted receive
+  piggy_back,        // in the packet, until the Message is destroyed; one packet at most
+  dynamic,           // into memory of the endpoint's allocator
 };
 
 enum class Completion : std::uint8_t { synchronizer, queue, handler };
@@ -45,12 +44,12 @@ struct EndpointConfig {
   Handler handler = nullptr;         // of Completion::handler
   void* argument = nullptr;          // of the handler
   Allocator allocator{};             // of Buffers::dynamic
-  // Buffers::dynamic without synchronizers: each peer has a buffer of that size here, in which a
-  // message of more than a packet arrives without being announced. One at a time: the sender is
-  // told to retry (no credit) until the one before has been released. Longer messages are
-  // announced. With all ranks less than 1 MB.
+  // Buffers::dynamic without synchronizers: the size of a buffer that this rank grants each peer. A
+  // message that is longer than a packet and fits goes there by one put, without rendezvous. The
+  // next such message answers *retry* (no credit) until the release of the message in the buffer.
+  // The grants of all ranks together are less than 1 MB.
   std::size_t grant_bytes = 0;
-  // The device owns this object; the pointers above may point into it.
+  // An object that the device owns; the pointers above may point into the object.
   std::shared_ptr<void> keep{};
 };
 
@@ -59,12 +58,12 @@ struct DeviceConfig {
   // shm where all ranks are on one machine, else tcp.
   std::string provider;
   std::size_t packet_bytes = 8000;      // payload of a packet, a multiple of 64
-  std::size_t receive_packets = 4096;   // shared among all peers; 2048 for each at most
-  std::size_t send_packets = 1024;      // and those that wait to be used again
+  std::size_t receive_packets = 4096;   // divided among all peers; at most 2048 for each peer
+  std::size_t send_packets = 1024;      // free, or in a send under way
   std::size_t large_messages = 256;     // under way at a time, in each direction
   std::size_t expected_keys = 1 << 16;  // posted receives and early messages; more are slower
-  // Ranks of one host have memory in common, and a provider is for the others only. Not if
-  // MH_LCI_NODE=off.
+  // Ranks of one host communicate through shared memory, without the provider. MH_LCI_NODE=off
+  // overrides this member.
   bool node = true;
 };
 
@@ -77,15 +76,15 @@ class Device {
   MH_LCI_API static Result<Device> open(Job& job, const DeviceConfig& config = {});
   MH_LCI_API Device(Device&&) noexcept;
   Device& operator=(Device&&) = delete;
-  // Collective: makes progress until all are at the same point, or dead. Nobody may use it
-  // meanwhile.
+  // Collective: makes progress until all other ranks close the device, too, or are dead. No other
+  // thread may use the device meanwhile.
   MH_LCI_API ~Device();
 
-  // `full`: there are 256.
+  // `full`: the device has 256 endpoints, or no memory; `misuse`: an invalid config.
   MH_LCI_API Result<Endpoint> open_endpoint(const EndpointConfig& config = {});
 
-  // Moves everything on by a step; any thread. Returns how many things happened; 0 also if another
-  // thread is at it. Delivers completions.
+  // Makes one step of progress and delivers completions; any thread. Returns the number of network
+  // events; 0 also while another thread makes progress.
   MH_LCI_API std::size_t progress() noexcept;
 
   [[nodiscard]] MH_LCI_API int rank() const noexcept;
@@ -103,30 +102,30 @@ class Device {
   std::unique_ptr<detail::DeviceState> state_;
 };
 
-// A reference to an endpoint, which lives as long as its device. Copies freely. All calls from any
-// thread, handler or task; none blocks.
+// A reference to an endpoint, valid as long as its device. Copyable. All calls from any thread,
+// handler or task; none blocks.
 //
-// Errors of all: `misuse` (rank, size, or a call that does not fit the endpoint), `gone` (the peer
-// is dead), `system`.
+// Errors of all calls: `misuse` (rank, size, or a call that does not fit the endpoint), `gone` (the
+// peer is dead), `system`.
 class Endpoint {
  public:
   Endpoint() = default;
   explicit Endpoint(detail::EndpointState* state) : state_(state) {}
 
-  // done: the buffer is free again. posted: it is free at the completion, which comes as those of
-  // this endpoint do, with `context` or at `done`.
+  // done: the buffer is free again. posted: the buffer is free at the completion, in the queue or
+  // the handler with `context`, or at the synchronizer `done`.
   MH_LCI_API Answer send(int rank, std::uint32_t tag, std::span<const std::byte> data,
                          void* context = nullptr) noexcept;
   MH_LCI_API Answer send(int rank, std::uint32_t tag, std::span<const std::byte> data,
                          Synchronizer& done) noexcept;
 
-  // Posted receives. With a synchronizer it may be done at once; then the result is there as well.
-  // With a queue or a handler the completion always comes that way.
+  // Posted receives. With a synchronizer the answer may be done; `done` then has the result. With a
+  // queue or a handler the answer is never done.
   MH_LCI_API Answer receive(int rank, std::uint32_t tag, std::span<std::byte> buffer,
                             void* context) noexcept;
   MH_LCI_API Answer receive(int rank, std::uint32_t tag, std::span<std::byte> buffer,
                             Synchronizer& done) noexcept;
-  // Piggy-back and dynamic, with a synchronizer.
+  // For piggy-back and dynamic buffers with a synchronizer.
   MH_LCI_API Answer receive(int rank, std::uint32_t tag, Synchronizer& done) noexcept;
 
  private:

@@ -18,16 +18,17 @@
 namespace mh::lci {
 
 struct JobConfig {
-  // -1: from the environment: MH_LCI_RANK and MH_LCI_SIZE, or what the launcher sets (PMI_RANK and
-  // PMI_SIZE, OMPI_COMM_WORLD_RANK and _SIZE, SLURM_PROCID and SLURM_NTASKS); else one process.
+  // -1: from MH_LCI_RANK and MH_LCI_SIZE, or from the launcher's variables (PMI_RANK and PMI_SIZE,
+  // OMPI_COMM_WORLD_RANK and _SIZE, SLURM_PROCID and SLURM_NTASKS); without any a job of one
+  // process.
   int rank = -1;
   int size = -1;
-  // The address of rank 0. "HOST:PORT": rank 0 listens there. "/PATH": rank 0 listens at a free
-  // port and writes its address into this file, which must not exist. Empty: MH_LCI_ROOT; if that
-  // is empty too, a file in /tmp named after the parent process. Then all ranks are children of one
-  // process.
+  // The address of rank 0. "HOST:PORT": rank 0 listens at that port. "/PATH": rank 0 listens at a
+  // free port and writes its address into this file, which must not exist. Empty: MH_LCI_ROOT; if
+  // that is empty too, a file in /tmp named after the parent process. All ranks are then children
+  // of one process.
   std::string root{};
-  int timeout_s = 60;  // for all to come
+  int timeout_s = 60;  // seconds until all ranks have joined
 };
 
 namespace detail {
@@ -36,12 +37,12 @@ class JobState;
 
 class Job {
  public:
-  // Collective: returns when all have come. `misuse`: no rank, size or root; `gone`: somebody did
-  // not come in time; `system`: no connection.
+  // Collective: returns when all ranks have joined. `misuse`: no valid rank, size or root; `gone`:
+  // a rank did not join in time; `system`: no connection.
   MH_LCI_API static Result<Job> join(const JobConfig& config = {});
   MH_LCI_API Job(Job&&) noexcept;
   Job& operator=(Job&&) = delete;
-  // Waits until all others are at the same point, or dead.
+  // Collective: waits until all other ranks leave, too, or are dead.
   MH_LCI_API ~Job();
 
   [[nodiscard]] MH_LCI_API int rank() const noexcept;
@@ -49,8 +50,8 @@ class Job {
   [[nodiscard]] MH_LCI_API bool alive(int rank) const noexcept;
   [[nodiscard]] detail::JobState& state() const noexcept { return *state_; }
 
-  // Collective, for set-up: everybody's `mine`, in the order of ranks. One thread at a time. Calls
-  // `meanwhile` now and then while it waits. `gone`: somebody is dead.
+  // Collective, for set-up: returns the `mine` of all ranks, in the order of ranks. One thread at a
+  // time. Calls `meanwhile` about every millisecond. `gone`: a rank is dead.
   MH_LCI_API Result<std::vector<std::string>> allgather(
       const std::string& mine, const std::function<void()>& meanwhile = {});
 

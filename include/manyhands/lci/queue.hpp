@@ -5,8 +5,8 @@
 // order between messages.
 //
 // Back-pressure: send_enqueue() answers *retry* while the receiver has not dequeued enough. A large
-// message that is not dequeued holds its packet. Therefore the memory of a rank is bounded by its
-// credits times the largest message for each peer, and by `memory_limit`.
+// message that is not dequeued holds its packet. Therefore two values bound the memory of a rank:
+// for each peer the credits times the largest message, and `memory_limit`.
 #pragma once
 
 #include <atomic>
@@ -23,9 +23,9 @@ namespace mh::lci {
 
 class Queue {
  public:
-  // Collective, as Device::open_endpoint(). memory_limit: of messages that have arrived or are on
-  // their way here; one message may be larger.
-  // grant_bytes: EndpointConfig has it; beside the limit.
+  // Collective, as Device::open_endpoint(). memory_limit: bytes of messages that have arrived or
+  // are under way to this rank; a single message may be larger. grant_bytes: as in EndpointConfig,
+  // not counted in the limit.
   static Result<Queue> open(Device& device, std::size_t memory_limit = SIZE_MAX,
                             std::size_t grant_bytes = 0) {
     Queue queue;
@@ -43,28 +43,28 @@ class Queue {
     return queue;
   }
 
-  // done: the buffer is free again. posted: it is when the counter that `sent` points to has been
-  // increased by a receive_dequeue() of this rank.
+  // done: the buffer is free again. posted: the buffer is free when a receive_dequeue() of this
+  // rank has incremented `*sent`.
   Answer send_enqueue(int rank, std::uint32_t tag, std::span<const std::byte> data,
                       std::atomic<std::uint32_t>* sent) noexcept {
     return endpoint_.send(rank, tag, data, sent);
   }
 
-  // The next message, or nothing. A message of Kind::gone says that a rank has died; one of
-  // Kind::sent with a failed status, that a large message has not arrived.
+  // The next message, or nothing. Kind::gone: a rank has died. Kind::sent, always with a failed
+  // status: a large message has not arrived.
   std::optional<Message> receive_dequeue() noexcept {
     while (auto message = core_->arrived.pop()) {
       if (message->kind() != Kind::sent) return message;
       auto* sent = static_cast<std::atomic<std::uint32_t>*>(message->context());
-      // release: whoever sees the count may write to the buffer.
+      // release: a thread that reads the count (acquire) may write to the buffer.
       if (sent != nullptr) sent->fetch_add(1, std::memory_order_release);
       if (!message->status()) return message;
     }
     return std::nullopt;
   }
 
-  // Bytes of messages that are here or on their way here, and the most that there were; all that is
-  // granted included.
+  // Bytes of messages that have arrived or are under way to this rank, now and at most so far; both
+  // with all granted buffers.
   [[nodiscard]] std::size_t memory() const {
     return granted_ + core_->used.load(std::memory_order_relaxed);
   }
@@ -75,11 +75,11 @@ class Queue {
  private:
   Queue() = default;
 
-  // Lives as long as the endpoint. relaxed: counts, of what malloc hands over.
+  // Owned by the endpoint. relaxed: counts; malloc orders the memory.
   struct Core {
     explicit Core(std::size_t most_bytes) : limit(most_bytes) {}
 
-    static constexpr std::size_t kFront = alignof(std::max_align_t);  // the size is kept there
+    static constexpr std::size_t kFront = alignof(std::max_align_t);  // bytes that keep the size
 
     static void* allocate(std::size_t size, void* self) noexcept {
       auto& core = *static_cast<Core*>(self);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The ring between two processes, here between two threads or none.
+// The byte ring, within one thread and between two threads.
 #include "lci/byte_ring.hpp"
 
 #include <gtest/gtest.h>
@@ -29,12 +29,12 @@ class ByteRing : public testing::Test {
     for (std::size_t i = 0; i < size; ++i) data[i] = static_cast<std::byte>(number * 7 + i + 1);
     return data;
   }
-  // A size that depends on the number: every length, the longest and none among them.
+  // A size that depends on the number. The sizes have every length from 0 to the longest.
   [[nodiscard]] std::size_t size_of_message(std::size_t number) const {
     return number * 37 % (sender.most_payload() + 1);
   }
   bool receive(std::size_t number) {
-    const RingReceiver::Record record = receiver.next();
+    const RingReceiver::RingRecord record = receiver.next();
     if (record.word == 0) return false;
     const auto expected = message(number, size_of_message(number));
     EXPECT_EQ(record.word, with_size(kWord | number, expected.size()));

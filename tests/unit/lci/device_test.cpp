@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Devices and endpoints between ranks of one process: every protocol, and what happens when
-// something runs out or somebody dies.
+// Devices and endpoints between ranks of one process: every protocol, exhausted resources, and the
+// death of a rank.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -67,7 +67,7 @@ class Protocol : public testing::TestWithParam<std::tuple<Buffers, Completion>> 
     }
     EXPECT_TRUE(answer.is_done() || answer.is_posted());
   }
-  // Completions of whatever kind, as `note` saw them.
+  // Passes the completions of every kind to note().
   void collect() {
     ranks.settle();
     while (auto message = queue.pop()) note(*message);
@@ -77,7 +77,7 @@ class Protocol : public testing::TestWithParam<std::tuple<Buffers, Completion>> 
   }
   void check(std::span<const std::byte> data) {
     const bool large = data.size() > 512;
-    ASSERT_EQ(got.size(), large && !synchronizes() ? 2U : 1U);  // and the sender's
+    ASSERT_EQ(got.size(), large && !synchronizes() ? 2U : 1U);  // with the sender's completion
     EXPECT_TRUE(sent.test() || !large || !synchronizes());
     const Got& message = got[got[0].kind == Kind::received ? 0 : 1];
     EXPECT_EQ(message.kind, Kind::received);
@@ -101,7 +101,7 @@ class Protocol : public testing::TestWithParam<std::tuple<Buffers, Completion>> 
 
 TEST_P(Protocol, delivers_messages_of_all_sizes) {
   const auto endpoints = ranks.open(config);
-  for (const bool early : {false, true}) {  // the message comes first
+  for (const bool early : {false, true}) {  // early: the message arrives before the receive
     for (const std::size_t size : kSizes) {
       if (size > 512 && config.buffers == Buffers::piggy_back) continue;
       SCOPED_TRACE(std::to_string(size) + (early ? " early" : ""));
@@ -239,7 +239,7 @@ TEST(Device, calls_that_do_not_fit_are_misuse) {
   ranks.expect_at_rest();
 }
 
-// --- what runs out --------------------------------------------------------------------------
+// --- exhausted resources ---------------------------------------------------------------------
 
 TEST(BackPressure, credits_run_out_and_come_back) {
   CompletionQueue queue(1024);
@@ -269,7 +269,7 @@ TEST(BackPressure, packets_run_out) {
   Synchronizer unused;
   int sent = 0;
   Answer answer = Answer::done();
-  // Larger than what is injected: each needs a packet until the transport has told.
+  // Too large for inject(): each message needs a packet until the transport's `sent` event.
   while ((answer = endpoints[0].send(1, 0, pattern(400, 1), unused)).is_done()) ++sent;
   EXPECT_EQ(sent, 4);
   EXPECT_EQ(answer.reason(), Retry::packet);
@@ -294,8 +294,8 @@ TEST(BackPressure, large_messages_run_out) {
   EXPECT_TRUE(endpoints[0].send(1, 0, data, sent[4]).is_posted());
 }
 
-// As many as everybody can start, to everybody, before anybody receives: what is sent must not take
-// what receiving needs.
+// All ranks start as many messages as possible to all other ranks before any rank receives. Sends
+// must not take the records of receives.
 TEST(BackPressure, large_messages_to_many_leave_room_for_those_that_come) {
   constexpr int kRanks = 4;
   Ranks ranks(kRanks);
@@ -338,7 +338,7 @@ TEST(BackPressure, a_full_network_is_a_retry_and_nothing_is_lost) {
   ranks.network.refuse(0, 1);
   EXPECT_EQ(endpoints[0].send(1, 0, data, sent).reason(), Retry::network);
   EXPECT_TRUE(endpoints[0].send(1, 0, data, sent).is_posted());
-  // The answer, and the put, are refused three times each.
+  // The network refuses the RTR and the put three times each.
   ranks.network.refuse(1, 3);
   (void)endpoints[1].receive(0, 0, buffer, received);
   ranks.devices[1]->progress();
@@ -518,7 +518,7 @@ TEST(Death, a_full_queue_hears_of_it_later) {
   for (int round = 0; round < 10; ++round) {
     ranks.settle();
     while (const auto message = queue.pop()) {
-      // Each rank of the test has the queue: the dead one's device tells of itself as well.
+      // All ranks of the test share the queue: the dead rank's device reports its own death, too.
       if (message->rank() == 1) ++(message->kind() == Kind::gone ? notices : failures);
     }
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Granted buffers between ranks of one process: what goes into them, and what happens when one is
-// not free, the network is full, or somebody dies.
+// Granted buffers between ranks of one process: messages of all sizes, a buffer that is not free, a
+// full network, and the death of a rank.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -79,7 +79,7 @@ TEST_F(Grants, the_next_waits_until_the_message_has_been_released) {
   for (int turn = 0; turn < 50; ++turn) {
     ASSERT_TRUE(endpoints[0].send(1, 0, data).is_posted());
     EXPECT_EQ(endpoints[0].send(1, 0, data).reason(), Retry::credit);
-    EXPECT_TRUE(endpoints[2].send(1, 0, data).is_posted());  // has one of its own
+    EXPECT_TRUE(endpoints[2].send(1, 0, data).is_posted());  // into another buffer
     ranks.settle();
     EXPECT_TRUE(endpoints[0].send(1, 0, data).is_retry());
     for (int i = 0; i < 2; ++i) {
@@ -172,7 +172,7 @@ TEST_F(Grants, a_peer_that_dies_keeps_its_own_and_the_others_go_on) {
 TEST_F(Grants, a_put_to_a_peer_that_has_died_has_failed) {
   auto endpoints = open();
   const auto data = pattern(3000, 1);
-  ranks.network.kill(1);  // not known yet
+  ranks.network.kill(1);  // the device does not know yet
   ASSERT_TRUE(endpoints[0].send(1, 0, data).is_posted());
   ranks.settle();
   bool failed = false;

@@ -12,7 +12,7 @@
 #include "manyhands/lci.hpp"
 #include "support/child.hpp"
 
-// A check in a child: its number is the exit code, 0 means that all held.
+// A check in a child: a failed check returns its line, modulo 199, plus 1 as the exit code.
 #define MH_CHECK(condition) \
   if (!(condition)) return __LINE__ % 199 + 1
 
@@ -30,7 +30,7 @@ class JobOfProcesses {
   [[nodiscard]] lci::JobConfig config(int rank, int size) const {
     return {.rank = rank, .size = size, .root = root_, .timeout_s = 30};
   }
-  // `before` is called with the rank, before it joins.
+  // Each child calls `before` with its rank, then joins the job.
   std::vector<Child> start(int size, const lci::DeviceConfig& device_config, const Body& body,
                            const std::function<void(int rank)>& before = {}) const {
     std::vector<Child> ranks;
@@ -53,7 +53,7 @@ class JobOfProcesses {
       EXPECT_EQ(ranks[static_cast<std::size_t>(rank)].wait(), 0) << "rank " << rank;
     }
   }
-  // A file of this job's own.
+  // The path of a file for this job only.
   [[nodiscard]] std::string file(const std::string& name) const { return root_ + '-' + name; }
 
  private:

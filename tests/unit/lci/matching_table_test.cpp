@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The matching table against a simple model, and many threads at few keys.
+// The matching table beside a simple model, and with many threads that share few keys.
 #include "lci/matching_table.hpp"
 
 #include <gtest/gtest.h>
@@ -132,7 +132,7 @@ TEST(MatchingTable, has_no_more_buckets_than_twice_its_spare_lines) {
   }
 }
 
-// Random accesses, removals and clearings, beside a map of queues.
+// The model: a map of queues.
 class Model {
  public:
   MatchNode* access(std::uint64_t key, Thing* thing, Side side) {
@@ -179,7 +179,7 @@ TEST(MatchingTable, behaves_as_a_map_of_queues) {
   }
 }
 
-// Every receive meets exactly one message, in few buckets that are always full.
+// Every receive matches exactly one message, in few buckets that are always full.
 TEST(MatchingTable, threads_match_everything_exactly_once) {
   constexpr int kThreads = 4;
   const int rounds = test::kSanitized ? 3'000 : 60'000;

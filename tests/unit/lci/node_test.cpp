@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The memory of the node: what it does where something is refused, beside ranks that have none of
-// it, and when a rank dies.
+// The transport of the node: refused system calls, ranks without shared memory in the same job, and
+// the death of a rank.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -30,7 +30,7 @@ void refuse(long system_call, int with_errno) {
   if (!deny(system_call, with_errno)) ::_exit(100);
 }
 
-// Everybody sends to everybody, itself included, short and long.
+// Each rank exchanges short and long messages with all ranks, itself included.
 int exchange(Job& /*job*/, Device& device) {
   auto all = Communicator::open(device);
   MH_CHECK(all.ok());
@@ -57,7 +57,7 @@ int exchange(Job& /*job*/, Device& device) {
   return 0;
 }
 
-// What all ranks of a job have said.
+// The output of all ranks of a job to stderr.
 std::string said(const JobOfProcesses& job, int size, const std::function<void(int rank)>& before) {
   const std::string file = job.file("said");
   job.run(size, {}, exchange, [&](int rank) {
@@ -82,7 +82,7 @@ TEST(Node, large_messages_go_through_the_ring_where_the_kernel_refuses) {
   }
 }
 
-// The others have it, and must do without.
+// Rank 0 gets its memory, and must not use it.
 TEST(Node, a_rank_without_memory_sends_all_to_the_network_and_one_says_so) {
   const std::string text = said(JobOfProcesses(), 3, [](int rank) {
     if (rank != 0) refuse(SYS_memfd_create, EMFILE);
@@ -107,14 +107,14 @@ TEST(Node, switched_off_it_asks_for_no_memory) {
             "");
 }
 
-// As over several hosts: each path has its own packets.
+// The job has two transports, as over several hosts. Each has separate packets.
 TEST(Node, ranks_with_and_without_it_are_in_one_job) {
   JobOfProcesses().run(4, {}, exchange, [](int rank) {
     if (rank >= 2) ::setenv("MH_LCI_NODE", "off", 1);
   });
 }
 
-// One that takes nothing and dies: everything that was under way to it ends, the rest goes on.
+// Rank 2 makes no progress and dies: all operations on rank 2 end, and the other ranks continue.
 TEST(Node, a_peer_that_dies_behind_a_full_ring_is_an_error_in_time) {
   const auto start = std::chrono::steady_clock::now();
   auto ranks = JobOfProcesses().start(
@@ -149,7 +149,7 @@ TEST(Node, a_peer_that_dies_behind_a_full_ring_is_an_error_in_time) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
 }
 
-// What a rank has sent before it died is received first.
+// The messages of a dead rank arrive before its death is reported.
 TEST(Node, messages_of_the_dead_arrive) {
   auto ranks = JobOfProcesses().start(2, {}, [](Job& /*job*/, Device& device) {
     auto all = Communicator::open(device);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The packet pool: nothing is handed out twice, nothing is lost, and locality is what it says.
+// The packet pool: no packet has two holders, no packet is lost, and a lane is a stack for its
+// owner.
 #include "lci/packet_pool.hpp"
 
 #include <gtest/gtest.h>
@@ -40,7 +41,7 @@ TEST(PacketPool, an_empty_lane_steals_the_coldest_half) {
     (void)this_lane();
     for (int i = 0; i < 4; ++i) stolen.insert(pool.take());
   }).join();
-  // Another thread may share the lane, if the numbers fall so: then it takes the hot ones.
+  // The thief may have the number of the same lane. It then takes the hot packets.
   EXPECT_EQ(stolen.size(), 4U);
   EXPECT_EQ(pool.count(), 4U);
 }

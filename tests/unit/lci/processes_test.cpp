@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// LCI between processes: through the memory of the node, and over the providers that every machine
-// has: shm of libfabric, and tcp without a layer above it (where there is such) and with rxm.
+// LCI between processes: through shared memory of the node, and over libfabric's shm, tcp without a
+// layer above it (where libfabric has this), and tcp with rxm.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -92,7 +92,7 @@ TEST_P(Processes, collectives_give_what_they_should) {
   });
 }
 
-// One task: all rounds right?
+// Plays the rounds of one task. False: a call failed, or the ball is wrong.
 bool plays_well(Communicator& all, std::uint32_t tag, int rounds) {
   const int other = 1 - all.rank();
   for (int round = 0; round < rounds; ++round) {
@@ -107,7 +107,7 @@ bool plays_well(Communicator& all, std::uint32_t tag, int rounds) {
   return true;
 }
 
-// Each task of one rank plays with the task of its number at the other.
+// Each task of a rank plays with the task of the same number at the other rank.
 int play(Device& device, std::uint32_t tasks, int rounds) {
   auto all = Communicator::open(device);
   auto scheduler = ult::Scheduler::start(
@@ -138,7 +138,7 @@ TEST_P(Processes, light_tasks_play_ping_pong) {
       [](Job& /*job*/, Device& device) { return play(device, test::kSanitized ? 200 : 1500, 3); });
 }
 
-// The consumer sleeps between messages; what the producer may be ahead is bounded.
+// The consumer sleeps between messages. The memory of the queue bounds the producer's lead.
 int hold_up(Device& device, std::size_t grant_bytes) {
   constexpr std::size_t kLimit = 200'000;
   constexpr std::uint32_t kMessages = 3000;
@@ -199,7 +199,7 @@ TEST_P(Processes, a_killed_peer_is_an_error) {
     const auto got = all->receive(2, 0, {&byte, 1});
     MH_CHECK(got.status().code == Code::gone);
     MH_CHECK(all->send(2, 0, {&byte, 1}).code == Code::gone);
-    // The living go on.
+    // The living ranks continue.
     const int other = 1 - device.rank();
     MH_CHECK(all->send(other, 3, {&byte, 1}).ok());
     MH_CHECK(all->receive(other, 3, {&byte, 1}).ok());
@@ -214,7 +214,7 @@ TEST_P(Processes, a_killed_peer_is_an_error) {
   }
 }
 
-// Its peer dies with a large message offered to it and one expected from it.
+// The peer dies with an RTS from this rank and an RTS to this rank under way.
 TEST_P(Processes, a_killed_peer_ends_large_messages) {
   auto ranks = start(2, [](Job& /*job*/, Device& device) {
     auto all = Communicator::open(device);
@@ -232,7 +232,7 @@ TEST_P(Processes, a_killed_peer_ends_large_messages) {
     MH_CHECK(all->barrier().ok());
     while (device.alive(1)) device.progress();
     MH_CHECK(all->wait(sent).status().code == Code::gone);
-    // Ready to send, but nobody is there any more.
+    // The RTS of the dead peer is here; its data cannot arrive any more.
     const auto started = all->start_receive(1, 0, buffer, received);
     MH_CHECK(started.ok() && all->wait(received).status().code == Code::gone);
     return 0;
@@ -259,7 +259,7 @@ TEST_P(Processes, ranks_that_disagree_do_not_open_a_device) {
   for (Child& rank : ranks) EXPECT_EQ(rank.wait(), 0);
 }
 
-// A ring of a node has room for some of them only.
+// A ring of the node has room for some of the messages only.
 TEST_P(Processes, large_messages_by_the_hundred_arrive_whole) {
   run(2, [](Job& /*job*/, Device& device) {
     constexpr std::size_t kMessages = 100;

@@ -43,7 +43,7 @@ class Ranks {
       devices.push_back(std::move(*made));
     }
   }
-  // The same endpoint at all ranks.
+  // Opens the same endpoint at all ranks.
   std::vector<Endpoint> open(const EndpointConfig& config) {
     std::vector<Endpoint> endpoints;
     for (auto& device : devices) endpoints.push_back(open_at(*device, config));
@@ -54,7 +54,7 @@ class Ranks {
     EXPECT_TRUE(endpoint.ok());
     return Endpoint(*endpoint);
   }
-  // Until nothing happens any more.
+  // Makes progress at all ranks until nothing happens any more.
   void settle() {
     for (int quiet = 0; quiet < 3;) {
       std::size_t happened = 0;
@@ -62,7 +62,7 @@ class Ranks {
       quiet = happened == 0 ? quiet + 1 : 0;
     }
   }
-  // All packets are where they were at the start, so nothing has leaked.
+  // Checks for leaks: all packets, records and receives are where they were at the start.
   void expect_at_rest() {
     settle();
     for (auto& device : devices) {

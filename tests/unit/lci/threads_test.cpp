@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Many threads at two devices of one process, all sizes and faults of the network: everything that
-// is sent arrives once, and whoever waits is woken.
+// Many threads at two devices of one process, with all sizes and faults of the network: each
+// message arrives once, and each waiting thread is woken.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -17,7 +17,7 @@ using test::pattern;
 using test::Ranks;
 using test::same;
 
-// Threads that make progress, and now and then a network that takes nothing.
+// Threads that make progress, over a network that refuses sends now and then.
 class Running {
  public:
   explicit Running(Ranks& ranks) {
