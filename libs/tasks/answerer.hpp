@@ -14,7 +14,7 @@
 namespace mh::tasks {
 
 // As it travels.
-struct Request {
+struct StealRequest {
   std::uint32_t thief = 0;
   std::uint32_t victim = 0;
   std::uint32_t count = 0;   // at most so many tasks
@@ -43,8 +43,8 @@ class Answerer {
     Reservation taken;
   };
 
-  Status answer(const Request& request);
-  Found find(const Request& request);
+  Status answer(const StealRequest& request);
+  Found find(const StealRequest& request);
   Status complete();
 
   Network& network_;

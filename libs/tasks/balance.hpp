@@ -150,10 +150,10 @@ Report<Task> donate(std::vector<Timed<Task>>& own, double limit) {
 
 // A node of the tree, or the rank that balances for all.
 template <class Task>
-class Node {
+class TreeNode {
  public:
   // All of its children; a child is known by its place here. `average`: seconds, of all ranks.
-  Node(std::vector<Report<Task>> children, double average)
+  TreeNode(std::vector<Report<Task>> children, double average)
       : children_(std::move(children)), given_(children_.size()), average_(average) {
     for (auto& child : children_) {
       pool_.insert(pool_.end(), child.given.begin(), child.given.end());
@@ -193,11 +193,11 @@ class Node {
   static constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
  private:
-  struct Entry {
+  struct ChildByLoad {
     double least;
     std::size_t child;
     // The greatest of a heap is the child with the emptiest rank; of equals the first one.
-    bool operator<(const Entry& other) const {
+    bool operator<(const ChildByLoad& other) const {
       return least != other.least ? least > other.least : child > other.child;
     }
   };
@@ -215,7 +215,7 @@ class Node {
 
   // pool_ is sorted, the longest first.
   void assign(double limit) {
-    std::vector<Entry> heap;
+    std::vector<ChildByLoad> heap;
     for (std::size_t i = 0; i < children_.size(); ++i) heap.push_back({least(i), i});
     std::make_heap(heap.begin(), heap.end());
     std::vector<Timed<Task>> rest;

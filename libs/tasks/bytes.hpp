@@ -28,13 +28,13 @@ inline std::size_t task_stride(std::size_t task_bytes) {
 }
 
 // Where a task is copied from, or to.
-struct TaskRef {
+struct TaskBytes {
   std::byte* bytes = nullptr;
 };
 
 class ByteSlots {
  public:
-  using Task = TaskRef;
+  using Task = TaskBytes;
   // `capacity`: a power of two.
   ByteSlots(std::byte* first, std::uint64_t capacity, std::size_t stride)
       : first_(first), capacity_(capacity), stride_(stride) {}
@@ -43,8 +43,10 @@ class ByteSlots {
   [[nodiscard]] std::uint64_t mask() const { return capacity_ - 1; }
   [[nodiscard]] std::size_t stride() const { return stride_; }
   [[nodiscard]] std::byte* at(std::uint64_t slot) const { return first_ + slot * stride_; }
-  void store(std::uint64_t slot, TaskRef task) { std::memcpy(at(slot), task.bytes, stride_); }
-  void load(std::uint64_t slot, TaskRef task) const { std::memcpy(task.bytes, at(slot), stride_); }
+  void store(std::uint64_t slot, TaskBytes task) { std::memcpy(at(slot), task.bytes, stride_); }
+  void load(std::uint64_t slot, TaskBytes task) const {
+    std::memcpy(task.bytes, at(slot), stride_);
+  }
 
  private:
   std::byte* first_;
@@ -64,7 +66,7 @@ class Arena {
   explicit Arena(std::size_t stride) : stride_(stride) {}
 
   // Place for one more, which is kept only if commit() follows. Valid until the next spare().
-  TaskRef spare() {
+  TaskBytes spare() {
     if (bytes_.size() < (count_ + std::size_t{1}) * stride_) grow();
     return {bytes_.data() + count_ * stride_};
   }
@@ -73,7 +75,7 @@ class Arena {
     std::memcpy(spare().bytes, task, stride_);
     return commit();
   }
-  [[nodiscard]] TaskRef at(std::uint32_t number) { return {bytes_.data() + number * stride_}; }
+  [[nodiscard]] TaskBytes at(std::uint32_t number) { return {bytes_.data() + number * stride_}; }
   [[nodiscard]] std::uint32_t count() const { return count_; }
   [[nodiscard]] std::size_t stride() const { return stride_; }
   void clear() { count_ = 0; }

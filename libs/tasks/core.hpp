@@ -25,14 +25,14 @@
 
 namespace mh::tasks::detail {
 
-class Core {
+class CollectionCore {
  public:
-  Core(std::unique_ptr<Network> network, const Config& config, const NodeShape& shape,
-       std::byte* memory);
-  Core(const Core&) = delete;
-  Core& operator=(const Core&) = delete;
+  CollectionCore(std::unique_ptr<Network> network, const Config& config, const NodeShape& shape,
+                 std::byte* memory);
+  CollectionCore(const CollectionCore&) = delete;
+  CollectionCore& operator=(const CollectionCore&) = delete;
   // Collective.
-  ~Core();
+  ~CollectionCore();
 
   // Waits until all ranks of the node have made their deques.
   Status open() { return meet(); }
@@ -59,8 +59,8 @@ class Core {
   [[nodiscard]] bool has_other_nodes() const { return network_->nodes().size() > 1; }
   void begin();
   Status work();
-  void run(TaskRef task);
-  bool call_function(TaskRef task, Inside inside);
+  void run(TaskBytes task);
+  bool call_function(TaskBytes task, Inside inside);
   void count(std::uint64_t taken);
   void idle();
   void rest();
@@ -95,7 +95,7 @@ class Core {
   State state_ = State::seeding;
   Status failure_;  // of the network, which is of no use after it
 
-  Endpoint endpoint_;
+  TaskEndpoint endpoint_;
   Arena arena_;
   ArenaTasks executed_;  // in arena_: the seeds that were run here; for `steal`, that were added
   Arena in_wait_;        // tasks that ran in waits of the one that runs, ...

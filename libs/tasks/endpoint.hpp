@@ -24,10 +24,10 @@
 
 namespace mh::tasks {
 
-class Endpoint {
+class TaskEndpoint {
  public:
   // Both outlive this.
-  Endpoint(Network& network, NodeMemory& memory, std::uint32_t most_per_steal)
+  TaskEndpoint(Network& network, NodeMemory& memory, std::uint32_t most_per_steal)
       : network_(network), memory_(memory), most_(most_per_steal) {}
 
   void send(std::uint32_t to, Message message);
@@ -47,7 +47,7 @@ class Endpoint {
     std::uint32_t to;
     Tag tag;
   };
-  static_assert(sizeof(Message) <= sizeof(Request));
+  static_assert(sizeof(Message) <= sizeof(StealRequest));
 
   void steal_near(std::uint32_t victim, std::uint32_t most);
   void steal_far(std::uint32_t victim, std::uint32_t most);
@@ -76,7 +76,7 @@ class Endpoint {
 
 // What the state machine is given, by value. Requests are answered by Answerer.
 struct EndpointRef {
-  Endpoint* endpoint;
+  TaskEndpoint* endpoint;
   void send(std::uint32_t to, Message message) { endpoint->send(to, message); }
 };
 

@@ -13,7 +13,7 @@
 namespace mh::tasks::detail {
 
 // Answers other nodes on the way.
-bool Core::has_for_wait() {
+bool CollectionCore::has_for_wait() {
   if (inside_ != Inside::task || placing_ || !failure_.ok()) return false;
   if (serves_ && ticks() >= look_ticks_) {
     // What it calls of MPI may wait, too.
@@ -24,9 +24,9 @@ bool Core::has_for_wait() {
   return feed() && deque_.size() != 0;
 }
 
-void Core::run_in_wait() {
+void CollectionCore::run_in_wait() {
   if (!make_room_in_wait()) return;
-  TaskRef task = in_wait_.spare();
+  TaskBytes task = in_wait_.spare();
   if (!deque_.get(task)) return;
   const std::uint64_t begin = ticks();
   const bool is_kept = call_function(task, Inside::task_in_wait);
@@ -38,7 +38,7 @@ void Core::run_in_wait() {
 }
 
 // For one more task. Without memory for it the task stays where it is.
-bool Core::make_room_in_wait() {
+bool CollectionCore::make_room_in_wait() {
   try {
     in_wait_.spare();
     if (in_wait_executed_.size() == in_wait_executed_.capacity()) {
@@ -51,7 +51,7 @@ bool Core::make_room_in_wait() {
 }
 
 // The task under way has ended.
-void Core::keep_those_of_wait() {
+void CollectionCore::keep_those_of_wait() {
   for (const auto& timed : in_wait_executed_) {
     executed_.push_back({arena_.add(in_wait_.at(timed.task).bytes), timed.bin});
   }

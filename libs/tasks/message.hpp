@@ -9,7 +9,7 @@
 
 namespace mh::tasks {
 
-enum class Kind : std::uint8_t {
+enum class MessageKind : std::uint8_t {
   steal,    // thief to victim: up to `count` tasks, please
   nothing,  // victim to thief
   work,     // victim to thief: `count` tasks, which lie in the thief's deque from landing() on
@@ -19,7 +19,7 @@ enum class Kind : std::uint8_t {
 };
 
 struct Message {
-  Kind kind = Kind::nothing;
+  MessageKind kind = MessageKind::nothing;
   bool dirty = false;
   std::uint32_t from = 0;
   std::uint32_t count = 0;

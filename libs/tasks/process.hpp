@@ -5,10 +5,10 @@
 // The rank is a state machine. Who drives it runs tasks and carries messages:
 //
 //   for (;;) switch (process.next(task)) {
-//     case Next::run:    run the task; process.ran(ns); break;
-//     case Next::wait:   the next message: receive(), or serve() if it is `steal`; break;
-//     case Next::pause:  the same, but after pause_ns() resume(); break;
-//     case Next::ended:  return;
+//     case NextStep::run:    run the task; process.ran(ns); break;
+//     case NextStep::wait:   the next message: receive(), or serve() if it is `steal`; break;
+//     case NextStep::pause:  the same, but after pause_ns() resume(); break;
+//     case NextStep::ended:  return;
 //   }
 //
 // serve() may be called by another thread at any time, also while a task runs: it touches the deque
@@ -46,7 +46,7 @@ struct Rules {
   std::uint64_t seed = 1;
 };
 
-enum class Next : std::uint8_t { run, wait, pause, ended };
+enum class NextStep : std::uint8_t { run, wait, pause, ended };
 
 template <Transport T, class Tasks>
 class Process {
@@ -61,19 +61,19 @@ class Process {
         termination_(rank, rules.places.ranks, rules.arity),
         victims_(rules.choice, rank, rules.seed) {}
 
-  Next next(Task& task) {
-    if (requested_) return Next::wait;
-    if (tasks_.get(task)) return Next::run;
-    if (termination_.idle(tasks_.steals(), sender())) return Next::ended;
-    if (paused_ || !rules_->steal || rules_->places.ranks < 2) return Next::wait;
+  NextStep next(Task& task) {
+    if (requested_) return NextStep::wait;
+    if (tasks_.get(task)) return NextStep::run;
+    if (termination_.idle(tasks_.steals(), sender())) return NextStep::ended;
+    if (paused_ || !rules_->steal || rules_->places.ranks < 2) return NextStep::wait;
     return pause_ns_ != 0 ? rest(pause_ns_) : request();
   }
-  // After Next::run; how long it took.
+  // After NextStep::run; how long it took.
   void ran(std::uint64_t ns) {
     mean_ns_ = mean_ns_ == 0 ? ns : mean_ns_ - mean_ns_ / kMeanOver + ns / kMeanOver;
     tasks_.keep(kKeepNs / std::max<std::uint64_t>(mean_ns_, 1));
   }
-  // After Next::pause.
+  // After NextStep::pause.
   [[nodiscard]] std::uint64_t pause_ns() const { return pause_ns_; }
   void resume() {
     paused_ = false;
@@ -82,13 +82,13 @@ class Process {
 
   // Any message but `steal`.
   void receive(const Message& message) {
-    if (message.kind == Kind::work) {
+    if (message.kind == MessageKind::work) {
       tasks_.landed(message.count);
       ++successes_;
       requested_ = false;
       last_pause_ns_ = 0;
       victims_.succeeded();
-    } else if (message.kind == Kind::nothing) {
+    } else if (message.kind == MessageKind::nothing) {
       requested_ = false;
       pause_ns_ = std::clamp(2 * last_pause_ns_, rules_->patience.shortest_ns, longest_pause());
     } else {
@@ -99,7 +99,7 @@ class Process {
   void serve(const Message& message) requires TaskTransport<T> {
     const Reservation taken = tasks_.reserve(std::min(message.count, rules_->most_per_steal));
     if (taken.count == 0) {
-      transport_.send(message.from, Message{.kind = Kind::nothing});
+      transport_.send(message.from, Message{.kind = MessageKind::nothing});
     } else {
       transport_.send_tasks(message.from, taken);
     }
@@ -115,18 +115,19 @@ class Process {
     const Patience& patience = rules_->patience;
     return std::clamp(mean_ns_ / kPausesOfTask, patience.shortest_ns, patience.longest_ns);
   }
-  Next rest(std::uint64_t for_ns) {
+  NextStep rest(std::uint64_t for_ns) {
     pause_ns_ = for_ns;
     paused_ = true;
-    return Next::pause;
+    return NextStep::pause;
   }
-  Next request() {
+  NextStep request() {
     const std::uint32_t room = tasks_.room();
     if (room == 0) return rest(rules_->patience.shortest_ns);  // its own are still copied away
     ++attempts_;
     requested_ = true;
-    transport_.send(victims_.next(rules_->places), Message{.kind = Kind::steal, .count = room});
-    return Next::wait;
+    transport_.send(victims_.next(rules_->places),
+                    Message{.kind = MessageKind::steal, .count = room});
+    return NextStep::wait;
   }
   auto sender() {
     return [this](std::uint32_t to, const Message& message) { transport_.send(to, message); };

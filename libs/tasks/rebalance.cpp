@@ -115,8 +115,8 @@ class Pass {
   double target_;
   Arena& arena_;
   std::uint32_t parent_ = 0;
-  std::uint32_t index_ = network_.rank();        // of this rank's node at the level it is at
-  std::vector<Node<std::uint32_t>> nodes_ = {};  // by level, from 1 on
+  std::uint32_t index_ = network_.rank();            // of this rank's node at the level it is at
+  std::vector<TreeNode<std::uint32_t>> nodes_ = {};  // by level, from 1 on
 };
 
 // The average load or the longest task, whichever is more: no rank can have less.
@@ -146,7 +146,7 @@ Result<std::uint64_t> rebalance(Network& network, Scheme scheme, const Balance& 
     if (*target <= 0) break;  // there are no tasks
     Report<std::uint32_t> report = donate(own, rules.donate_above * *target);
     given += report.given.size();
-    const double limit = central ? Node<std::uint32_t>::kNoLimit : rules.assign_below * *target;
+    const double limit = central ? TreeNode<std::uint32_t>::kNoLimit : rules.assign_below * *target;
     const auto got = Pass(network, tree, limit, *target, arena).run(std::move(report));
     if (!got) return got.status();
     own.insert(own.end(), got->begin(), got->end());

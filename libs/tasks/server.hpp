@@ -13,12 +13,12 @@
 
 namespace mh::tasks {
 
-class Server {
+class AnswerServer {
  public:
-  explicit Server(Answerer& answerer) : answerer_(answerer), thread_([this] { serve(); }) {}
-  Server(const Server&) = delete;
-  Server& operator=(const Server&) = delete;
-  ~Server() { static_cast<void>(end()); }
+  explicit AnswerServer(Answerer& answerer) : answerer_(answerer), thread_([this] { serve(); }) {}
+  AnswerServer(const AnswerServer&) = delete;
+  AnswerServer& operator=(const AnswerServer&) = delete;
+  ~AnswerServer() { static_cast<void>(end()); }
 
   // It has answered all that it has begun to answer, unless it failed.
   Status end() {

@@ -44,7 +44,7 @@ class Termination {
     steals_ = steals;
     if (rank_ != 0) {
       open_ = false;
-      send((rank_ - 1) / arity_, Message{.kind = Kind::vote, .dirty = dirty});
+      send((rank_ - 1) / arity_, Message{.kind = MessageKind::vote, .dirty = dirty});
     } else if (!dirty) {
       end(send);
     } else {
@@ -57,10 +57,10 @@ class Termination {
   template <class Send>
   void receive(const Message& message, Send send) {
     switch (message.kind) {
-      case Kind::round:
+      case MessageKind::round:
         open(send);
         break;
-      case Kind::vote:
+      case MessageKind::vote:
         ++votes_;
         dirty_ = dirty_ || message.dirty;
         break;
@@ -79,7 +79,7 @@ class Termination {
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(first + arity_, size_) - first);
   }
   template <class Send>
-  void tell_children(Kind kind, Send send) {
+  void tell_children(MessageKind kind, Send send) {
     const auto first = static_cast<std::uint32_t>(first_child());
     for (std::uint32_t i = 0; i < children(); ++i) send(first + i, Message{.kind = kind});
   }
@@ -89,12 +89,12 @@ class Termination {
     dirty_ = false;
     votes_ = 0;
     ++rounds_;
-    tell_children(Kind::round, send);
+    tell_children(MessageKind::round, send);
   }
   template <class Send>
   void end(Send send) {
     ended_ = true;
-    tell_children(Kind::ended, send);
+    tell_children(MessageKind::ended, send);
   }
 
   std::uint32_t rank_;

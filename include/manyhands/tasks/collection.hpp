@@ -27,22 +27,23 @@ namespace mh::tasks {
 
 class Context;
 namespace detail {
-class Core;
+class CollectionCore;
 using Any = void (*)() noexcept;
 using Call = void (*)(Context&, const void* task, Any function);
 
 struct CoreDeleter {
-  MH_TASKS_API void operator()(Core* core) const noexcept;
+  MH_TASKS_API void operator()(CollectionCore* core) const noexcept;
 };
-MH_TASKS_API Result<Core*> create(std::unique_ptr<Network> network, const Config& config) noexcept;
-MH_TASKS_API Result<std::uint32_t> define(Core& core, Call call, Any function,
+MH_TASKS_API Result<CollectionCore*> create(std::unique_ptr<Network> network,
+                                            const Config& config) noexcept;
+MH_TASKS_API Result<std::uint32_t> define(CollectionCore& core, Call call, Any function,
                                           std::size_t bytes) noexcept;
-MH_TASKS_API Result<void*> place(Core& core, std::uint32_t function) noexcept;
-MH_TASKS_API void placed(Core& core) noexcept;
-MH_TASKS_API Status process(Core& core) noexcept;
-MH_TASKS_API Status restore(Core& core) noexcept;
-MH_TASKS_API Statistics statistics(const Core& core) noexcept;
-MH_TASKS_API std::uint64_t size(const Core& core) noexcept;
+MH_TASKS_API Result<void*> place(CollectionCore& core, std::uint32_t function) noexcept;
+MH_TASKS_API void placed(CollectionCore& core) noexcept;
+MH_TASKS_API Status process(CollectionCore& core) noexcept;
+MH_TASKS_API Status restore(CollectionCore& core) noexcept;
+MH_TASKS_API Statistics statistics(const CollectionCore& core) noexcept;
+MH_TASKS_API std::uint64_t size(const CollectionCore& core) noexcept;
 }  // namespace detail
 
 // The argument of a task's function. Valid during the call.
@@ -59,7 +60,7 @@ class Context {
   void prune() { pruned_ = true; }
 
  private:
-  friend class detail::Core;
+  friend class detail::CollectionCore;
   void* local_ = nullptr;
   std::uint32_t rank_ = 0;
   bool pruned_ = false;
@@ -82,7 +83,7 @@ class Collection {
   // Collective. `full`: no memory; `misuse`: a value of `config` is out of range; `unsupported`: a
   // server is asked for, and the network has no threads. create() of mpi.hpp makes the network.
   static Result<Collection> create(std::unique_ptr<Network> network, const Config& config) {
-    const Result<detail::Core*> core = detail::create(std::move(network), config);
+    const Result<detail::CollectionCore*> core = detail::create(std::move(network), config);
     if (!core) return core.status();
     return Collection(*core);
   }
@@ -140,8 +141,8 @@ class Collection {
   [[nodiscard]] Statistics statistics() const { return detail::statistics(*core_); }
 
  private:
-  explicit Collection(detail::Core* core) : core_(core) {}
-  std::unique_ptr<detail::Core, detail::CoreDeleter> core_;
+  explicit Collection(detail::CollectionCore* core) : core_(core) {}
+  std::unique_ptr<detail::CollectionCore, detail::CoreDeleter> core_;
 };
 
 }  // namespace mh::tasks

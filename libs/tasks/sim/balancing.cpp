@@ -92,9 +92,9 @@ void centrally(Leaves& leaves, Clocks& clocks) {
     clocks.receive(0, arrival, rank == 0);
     given += leaves.reports[rank].given.size();
   }
-  Node<TaskId> root(std::move(leaves.reports), leaves.target);
+  TreeNode<TaskId> root(std::move(leaves.reports), leaves.target);
   clocks.work(0, sort_steps(given));
-  const auto parts = root.down(root.up(Node<TaskId>::kNoLimit).given);
+  const auto parts = root.down(root.up(TreeNode<TaskId>::kNoLimit).given);
   clocks.work(0, root.steps());
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     clocks.receive(rank, clocks.send(0, rank, parts[rank].size()), rank == 0);
@@ -139,7 +139,7 @@ class TreeRun {
         clocks_.receive(host, arrival, from == host);
         children.push_back(std::move(below[child]));
       }
-      Node<TaskId>& node = nodes.emplace_back(std::move(children), leaves_.target);
+      TreeNode<TaskId>& node = nodes.emplace_back(std::move(children), leaves_.target);
       reports.push_back(node.up(limit_));
       clocks_.work(host, sort_steps(given) + node.steps());
     }
@@ -150,7 +150,7 @@ class TreeRun {
     std::vector<Items> below(tree_.nodes(level - 1));
     for (std::uint32_t index = 0; index < tree_.nodes(level); ++index) {
       const std::uint32_t host = tree_.host(level, index);
-      Node<TaskId>& node = nodes_[level - 1][index];
+      TreeNode<TaskId>& node = nodes_[level - 1][index];
       const std::uint64_t before = node.steps();
       clocks_.work(host, sort_steps(above[index].size()));
       auto parts = node.down(std::move(above[index]));
@@ -169,7 +169,7 @@ class TreeRun {
   Clocks& clocks_;
   BalanceTree tree_;
   double limit_;
-  std::vector<std::vector<Node<TaskId>>> nodes_;  // by level, from 1 on
+  std::vector<std::vector<TreeNode<TaskId>>> nodes_;  // by level, from 1 on
 };
 
 }  // namespace

@@ -28,14 +28,14 @@ Spread spread(std::size_t count, Value value) {
 
 }  // namespace
 
-void Endpoint::send(std::uint32_t to, Message message) {
+void SimulatedEndpoint::send(std::uint32_t to, Message message) {
   Simulation& s = *simulation;
   const std::uint64_t at = s.now_ + s.machine_.overhead_ns + s.latency(rank, to);
   s.queue_.push(
       {at, to, rank, message.count, 0, Simulation::What::message, message.kind, message.dirty});
 }
 
-void Endpoint::send_tasks(std::uint32_t to, Reservation tasks) {
+void SimulatedEndpoint::send_tasks(std::uint32_t to, Reservation tasks) {
   Simulation& s = *simulation;
   const std::uint32_t index = s.new_parcel();
   Simulation::Parcel& parcel = s.parcels_[index];
@@ -50,9 +50,9 @@ void Endpoint::send_tasks(std::uint32_t to, Reservation tasks) {
       s.now_ + s.machine_.overhead_ns +
       s.machine_.transfer_ns(std::uint64_t{tasks.count} * s.machine_.task_bytes);
   s.queue_.push(
-      {sent, rank, rank, tasks.count, index, Simulation::What::copied, Kind::work, false});
+      {sent, rank, rank, tasks.count, index, Simulation::What::copied, MessageKind::work, false});
   s.queue_.push({sent + s.latency(rank, to), to, rank, tasks.count, index,
-                 Simulation::What::message, Kind::work, false});
+                 Simulation::What::message, MessageKind::work, false});
 }
 
 Simulation::Simulation(const MachineModel& machine, const Rules& rules,
@@ -79,7 +79,7 @@ Simulation::Simulation(const MachineModel& machine, const Rules& rules,
   if (!machine.server) postponed_.resize(seeds.size());
   for (std::uint32_t rank = 0; rank < seeds.size(); ++rank) {
     const SimSlots slots{&slots_[rank * capacity], capacity};
-    ranks_.emplace_back(Endpoint{this, rank}, SimDeque(words_[rank], slots), rank, rules);
+    ranks_.emplace_back(SimulatedEndpoint{this, rank}, SimDeque(words_[rank], slots), rank, rules);
     for (const TaskId task : seeds[rank]) ranks_[rank].tasks().add(task);
     executed_[rank].reserve(seeds[rank].size());
   }
@@ -135,8 +135,8 @@ void Simulation::receive(const Event& event) {
 void Simulation::deliver(const Event& event) {
   Rank& rank = ranks_[event.rank];
   const Message message{event.kind, event.dirty, event.from, event.count};
-  if (message.kind == Kind::steal) return rank.serve(message);
-  if (message.kind == Kind::work) land(event.rank, event.parcel);
+  if (message.kind == MessageKind::steal) return rank.serve(message);
+  if (message.kind == MessageKind::work) land(event.rank, event.parcel);
   rank.receive(message);
   if (!running_[event.rank].busy) go_on(event.rank);
 }
@@ -153,15 +153,15 @@ void Simulation::go_on(std::uint32_t rank) {
   if (running_[rank].ended) return;
   TaskId task = 0;
   switch (ranks_[rank].next(task)) {
-    case Next::run:
+    case NextStep::run:
       begin(rank, task);
       break;
-    case Next::wait:
+    case NextStep::wait:
       break;
-    case Next::pause:
+    case NextStep::pause:
       queue_.push({now_ + ranks_[rank].pause_ns(), rank, rank, 0, 0, What::resume, {}, false});
       break;
-    case Next::ended:
+    case NextStep::ended:
       running_[rank].ended = true;
       end_ = std::max(end_, now_);
       break;

@@ -33,7 +33,7 @@ using SimDeque = Deque<Alone, SimSlots>;
 class Simulation;
 
 // The transport of one rank.
-struct Endpoint {
+struct SimulatedEndpoint {
   Simulation* simulation;
   std::uint32_t rank;
   void send(std::uint32_t to, Message message);
@@ -68,8 +68,8 @@ class Simulation {
   Seeds take_executed();
 
  private:
-  friend struct Endpoint;
-  using Rank = Process<Endpoint, SimDeque>;
+  friend struct SimulatedEndpoint;
+  using Rank = Process<SimulatedEndpoint, SimDeque>;
 
   enum class What : std::uint8_t { message, served, task_done, resume, copied };
   struct Event {
@@ -79,7 +79,7 @@ class Simulation {
     std::uint32_t count;
     std::uint32_t parcel;  // of `work` and `copied`
     What what;
-    Kind kind;
+    MessageKind kind;
     bool dirty;
   };
   struct Running {

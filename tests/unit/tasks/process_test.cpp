@@ -97,7 +97,7 @@ class World {
         own.slots().load(own.slot(taken.first + i), tasks[i]);
       }
       own.complete(taken);
-      world->post(rank, to, {.kind = Kind::work, .count = taken.count}, tasks);
+      world->post(rank, to, {.kind = MessageKind::work, .count = taken.count}, tasks);
     }
   };
   struct Action {
@@ -109,7 +109,7 @@ class World {
             std::vector<std::uint32_t> tasks) {
     message.from = from;
     ways_[from][to].push_back({message, std::move(tasks)});
-    if (message.kind != Kind::steal) return;
+    if (message.kind != MessageKind::steal) return;
     ++attempts_;
     asked_[from] = true;
   }
@@ -141,11 +141,11 @@ class World {
   void deliver(std::uint32_t from, std::uint32_t to) {
     const Parcel parcel = ways_[from][to].front();
     ways_[from][to].pop_front();
-    if (parcel.message.kind == Kind::steal) return ranks_[to].serve(parcel.message);
+    if (parcel.message.kind == MessageKind::steal) return ranks_[to].serve(parcel.message);
     auto& tasks = ranks_[to].tasks();
     std::uint64_t at = tasks.landing();
     for (const std::uint32_t task : parcel.tasks) tasks.slots().store(tasks.slot(at++), task);
-    if (kRule == Rule::kept || parcel.message.kind != Kind::nothing) {
+    if (kRule == Rule::kept || parcel.message.kind != MessageKind::nothing) {
       ranks_[to].receive(parcel.message);
     }
   }
@@ -153,16 +153,16 @@ class World {
     if (ended_[rank]) return;
     std::uint32_t task = 0;
     switch (ranks_[rank].next(task)) {
-      case Next::run:
+      case NextStep::run:
         running_[rank] = task;
         break;
-      case Next::pause:
+      case NextStep::pause:
         paused_[rank] = true;
         break;
-      case Next::ended:
+      case NextStep::ended:
         ended_[rank] = true;
         break;
-      case Next::wait:
+      case NextStep::wait:
         forget_request(rank);
         break;
     }
@@ -170,7 +170,7 @@ class World {
   // The broken rule: a rank takes itself for idle while its request is under way.
   void forget_request(std::uint32_t rank) {
     if (kRule == Rule::kept || !std::exchange(asked_[rank], false)) return;
-    ranks_[rank].receive({.kind = Kind::nothing});
+    ranks_[rank].receive({.kind = MessageKind::nothing});
     go_on(rank);
   }
   std::uint32_t left() const {

@@ -132,7 +132,7 @@ class Job {
     for (;;) {
       receive(rank);
       switch (self.next(task)) {
-        case Next::run:
+        case NextStep::run:
           if (!whole(task)) torn = true;
           if (task.id + 1 < kGenerations) {
             for (int i = 0; i < 2; ++i) {
@@ -142,14 +142,14 @@ class Job {
           self.ran(100);
           ++ran;
           break;
-        case Next::pause:
+        case NextStep::pause:
           std::this_thread::sleep_for(std::chrono::nanoseconds(self.pause_ns()));
           self.resume();
           break;
-        case Next::wait:
+        case NextStep::wait:
           std::this_thread::yield();
           break;
-        case Next::ended:
+        case NextStep::ended:
           if (ran != kAll) early = true;
           return;
       }
@@ -178,7 +178,7 @@ class Job {
         if (queue.empty() || queue.front().first > std::chrono::steady_clock::now()) return;
         message = queue.front().second;
         queue.pop_front();
-        if (message.kind == Kind::work) stolen.swap(mail_[rank].stolen);
+        if (message.kind == MessageKind::work) stolen.swap(mail_[rank].stolen);
       }
       auto& tasks = ranks_[rank]->tasks();
       std::uint64_t at = tasks.landing();
@@ -197,7 +197,7 @@ class Job {
 // The thief's own thread serves its request at the victim, while the victim works.
 void MailEnd::send(std::uint32_t to, Message message) {
   message.from = rank;
-  if (message.kind == Kind::steal) return job->ranks_[to]->serve(message);
+  if (message.kind == MessageKind::steal) return job->ranks_[to]->serve(message);
   job->post(to, message);
 }
 void MailEnd::send_tasks(std::uint32_t to, Reservation taken) {
@@ -210,7 +210,7 @@ void MailEnd::send_tasks(std::uint32_t to, Reservation taken) {
     }
   }
   own.complete(taken);
-  job->post(to, {.kind = Kind::work, .from = rank, .count = taken.count});
+  job->post(to, {.kind = MessageKind::work, .from = rank, .count = taken.count});
 }
 
 TEST(ProcessStress, sixteen_ranks_with_late_messages_run_every_task_and_then_end) {
