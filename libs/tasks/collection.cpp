@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The door of the library: what is asked for is checked here, and no exception leaves.
+// The entry points of the library. They check their arguments, and turn std::bad_alloc into `full`.
 #include "manyhands/tasks/collection.hpp"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ NodeShape shape_of(const Network& network, const Config& config) {
   return shape;
 }
 
-// What `action` returns, or `full` if there is no memory for it.
+// Returns the result of `action`, or `full` if the action ran out of memory.
 template <class Action>
 auto guarded(Action&& action) noexcept -> decltype(action()) {
   try {

@@ -15,7 +15,7 @@
 namespace mh::tasks::detail {
 namespace {
 
-constexpr double kLookNs = 5'000;  // between looks for requests: a hundredth for that, at most
+constexpr double kLookNs = 5'000;  // between polls for requests: they take at most 1 % of the time
 
 Places places_of(const Network& network, const Config& config) {
   const auto nodes = network.nodes();
@@ -29,7 +29,7 @@ std::uint32_t most_per_steal(const Config& config, std::size_t stride) {
   return static_cast<std::uint32_t>(std::max<std::size_t>(config.steal_bytes / stride, 1));
 }
 
-// Null where there can be no more threads: then the worker answers.
+// Returns nullptr if the system starts no more threads. The worker then answers requests.
 std::unique_ptr<AnswerServer> start_server(Answerer& answerer) {
   try {
     return std::make_unique<AnswerServer>(answerer);
@@ -187,7 +187,7 @@ Status CollectionCore::work() {
   return endpoint_.status().ok() ? failure_ : endpoint_.status();
 }
 
-// True if restore() wants the task back.
+// Returns true if the caller must record the task for restore().
 bool CollectionCore::call_function(TaskBytes task, Inside inside) {
   TaskHeader header;
   std::memcpy(&header, task.bytes, sizeof(header));
@@ -230,7 +230,7 @@ void CollectionCore::idle() {
   }
 }
 
-// Between two looks for what this rank waits for.
+// A step of a wait: answers other nodes, and helps other ranks or yields the core.
 void CollectionCore::rest() {
   if (serves_) serve();
   if (!idle_work_.help()) sched_yield();
@@ -247,8 +247,8 @@ void CollectionCore::serve() {
   look_ticks_ = ticks() + ticks_from_ns(kLookNs);
 }
 
-// False: restored tasks wait, and the deque is empty but for what is being copied. The rank is not
-// idle then.
+// Moves restored tasks from the backlog to the deque. Returns false if tasks remain in the backlog
+// and the deque has no task but those that thieves are copying. The rank is not idle then.
 bool CollectionCore::feed() {
   if (fed_ == backlog_.count()) return true;
   while (fed_ != backlog_.count() && deque_.add(backlog_.at(fed_))) ++fed_;
@@ -258,8 +258,8 @@ bool CollectionCore::feed() {
   return true;
 }
 
-// A thief may have asked just before the end, and wants its answer: so all go on to serve until
-// nobody has a request under way, read or unread.
+// A thief may have sent a request just before the end. All ranks therefore answer until no request
+// is under way, read or unread.
 void CollectionCore::leave() {
   while (failure_.ok() && !endpoint_.at_rest()) rest();
   if (!failure_.ok() || !meet()) return;

@@ -38,7 +38,7 @@ void TaskEndpoint::steal_far(std::uint32_t victim, std::uint32_t most) {
   far_asked_ = true;
   const StealRequest request{memory_.shape().rank, victim, most, ++requests_};
   post(victim, Tag::request, as_sent(request));
-  // Who has not read the last one has no use for another.
+  // A rank that has not read the last request needs no second one.
   const std::uint32_t other = stand_in(victim);
   if (other != victim && !has_unread(other)) post(other, Tag::request, as_sent(request));
 }
@@ -48,7 +48,7 @@ std::uint32_t TaskEndpoint::stand_in(std::uint32_t victim) const {
   const auto next = std::upper_bound(nodes.begin(), nodes.end(), victim);
   const std::uint32_t first = *(next - 1);
   const std::uint32_t end = next == nodes.end() ? memory_.shape().ranks : *next;
-  // Another one each time.
+  // Each request goes to a different rank.
   const std::uint32_t count = end - first;
   return count < 2 ? victim : first + (victim - first + 1 + requests_ % (count - 1)) % count;
 }
@@ -61,7 +61,7 @@ void TaskEndpoint::post(std::uint32_t to, Tag tag, std::span<const std::byte> by
   outgoing.to = to;
   outgoing.tag = tag;
   const auto sent = std::span(outgoing.bytes).first(bytes.size());
-  // A request may be read long after it was answered: that it was has to be known.
+  // A rank may read a request long after another rank has answered. So requests are sent `matched`.
   const auto ticket = network_.send(to, tag, sent, tag == Tag::request);
   if (ticket) {
     outgoing.ticket = *ticket;

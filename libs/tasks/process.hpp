@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One rank while a task collection is processed: worker as long as it has tasks, thief after that,
-// until termination is detected (HPDC 2012, section 6).
+// The state machine of a rank in process(). The rank is a worker while it has tasks, and then a
+// thief until termination is detected (HPDC 2012, section 6).
 //
-// The rank is a state machine. Who drives it runs tasks and carries messages:
+// The driver of the state machine runs tasks and carries messages:
 //
 //   for (;;) switch (process.next(task)) {
 //     case NextStep::run:    run the task; process.ran(ns); break;
-//     case NextStep::wait:   the next message: receive(), or serve() if it is `steal`; break;
-//     case NextStep::pause:  the same, but after pause_ns() resume(); break;
+//     case NextStep::wait:   pass the next message to receive(), a `steal` to serve(); break;
+//     case NextStep::pause:  the same, and call resume() after pause_ns(); break;
 //     case NextStep::ended:  return;
 //   }
 //
-// serve() may be called by another thread at any time, also while a task runs: it touches the deque
-// alone. Retention (StealRet) is the driver's: it logs what it has run, to begin with that again.
+// Another thread may call serve() at any time, also while a task runs, because serve() uses only
+// the deque and the transport. Retention (StealRet) is the driver's: the driver records the tasks
+// that it has run, to begin with them again.
 //
-// A failed attempt is followed by a pause that doubles, from Patience::shortest_ns to a small part
-// of what its tasks take, so that the many thieves at the end of an iteration do not keep the
-// victims' nodes from serving those that could succeed.
+// A pause follows each failed attempt. The pause doubles, from Patience::shortest_ns to a small
+// part of the duration of the rank's tasks. Without pauses, the many thieves at the end of an
+// iteration would keep the victims' nodes from serving thieves that could succeed.
 #pragma once
 
 #include <algorithm>
@@ -32,10 +33,10 @@ namespace mh::tasks {
 
 struct Patience {
   std::uint64_t shortest_ns = 2'000;
-  std::uint64_t longest_ns = 50'000'000;  // and no longer than a 32nd of the rank's own tasks
+  std::uint64_t longest_ns = 50'000'000;  // and at most 1/32 of a mean task of the rank
 };
 
-// The same for all ranks.
+// All ranks have the same rules.
 struct Rules {
   Places places;
   VictimChoice choice = VictimChoice::random;
@@ -53,7 +54,7 @@ class Process {
  public:
   using Task = typename std::remove_reference_t<Tasks>::Task;
 
-  // `Tasks` may be a reference. `rules` outlives this.
+  // `Tasks` may be a reference. `rules` outlives the state machine.
   Process(T transport, Tasks tasks, std::uint32_t rank, const Rules& rules)
       : tasks_(tasks),
         transport_(transport),
@@ -68,19 +69,19 @@ class Process {
     if (paused_ || !rules_->steal || rules_->places.ranks < 2) return NextStep::wait;
     return pause_ns_ != 0 ? rest(pause_ns_) : request();
   }
-  // After NextStep::run; how long it took.
+  // Call after NextStep::run, with the duration of the task.
   void ran(std::uint64_t ns) {
     mean_ns_ = mean_ns_ == 0 ? ns : mean_ns_ - mean_ns_ / kMeanOver + ns / kMeanOver;
     tasks_.keep(kKeepNs / std::max<std::uint64_t>(mean_ns_, 1));
   }
-  // After NextStep::pause.
+  // Valid after NextStep::pause.
   [[nodiscard]] std::uint64_t pause_ns() const { return pause_ns_; }
   void resume() {
     paused_ = false;
     last_pause_ns_ = std::exchange(pause_ns_, 0);
   }
 
-  // Any message but `steal`.
+  // Takes any message but `steal`.
   void receive(const Message& message) {
     if (message.kind == MessageKind::work) {
       tasks_.landed(message.count);
@@ -95,7 +96,7 @@ class Process {
       termination_.receive(message, sender());
     }
   }
-  // A thief's request. Any thread.
+  // Answers the request of a thief. Any thread may call this.
   void serve(const Message& message) requires TaskTransport<T> {
     const Reservation taken = tasks_.reserve(std::min(message.count, rules_->most_per_steal));
     if (taken.count == 0) {
@@ -122,7 +123,7 @@ class Process {
   }
   NextStep request() {
     const std::uint32_t room = tasks_.room();
-    if (room == 0) return rest(rules_->patience.shortest_ns);  // its own are still copied away
+    if (room == 0) return rest(rules_->patience.shortest_ns);  // thieves still copy its tasks
     ++attempts_;
     requested_ = true;
     transport_.send(victims_.next(rules_->places),
@@ -133,7 +134,7 @@ class Process {
     return [this](std::uint32_t to, const Message& message) { transport_.send(to, message); };
   }
 
-  // A worker keeps tasks for so long from thieves: some hundred times what the deque's lock costs.
+  // A worker keeps so much work from thieves: some hundred times the cost of the deque's lock.
   static constexpr std::uint64_t kKeepNs = 20'000;
   static constexpr std::uint64_t kMeanOver = 8;  // tasks
   static constexpr std::uint64_t kPausesOfTask = 32;
@@ -143,7 +144,7 @@ class Process {
   const Rules* rules_;
   Termination termination_;
   Victims victims_;
-  std::uint64_t mean_ns_ = 0;  // of its last tasks
+  std::uint64_t mean_ns_ = 0;  // the mean duration of its last tasks
   std::uint64_t pause_ns_ = 0;
   std::uint64_t last_pause_ns_ = 0;
   std::uint32_t attempts_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A task collection between two iterations: who begins the next one with which tasks.
+// A task collection between two iterations: the tasks with which each rank begins the next one.
 #include <algorithm>
 #include <array>
 
@@ -29,7 +29,7 @@ Status CollectionCore::restore() {
     failure_ = balance(used_ == Balancer::plb_central ? Scheme::central : Scheme::tree);
     if (!failure_) return failure_;
   }
-  // What is added last is taken first.
+  // The deque returns the newest task first.
   if (used_ == Balancer::none) {
     std::ranges::reverse(executed_);
   } else if (used_ != Balancer::steal) {
@@ -41,7 +41,7 @@ Status CollectionCore::restore() {
   return {};
 }
 
-// The balancer of the next iteration, the same on all ranks.
+// Chooses the balancer of the next iteration, the same on all ranks.
 Status CollectionCore::choose() {
   const double load = load_of(executed_);
   std::array<double, 2> sums{load, statistics_.task_s};
