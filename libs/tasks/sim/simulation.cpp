@@ -8,7 +8,7 @@
 namespace mh::tasks::sim {
 namespace {
 
-constexpr std::uint64_t kParts = 200;  // of the ideal time, in the record of utilization
+constexpr std::uint64_t kParts = 200;  // of the ideal time, in Outcome::utilization
 constexpr std::uint64_t kFewestSlots = 64;
 
 std::uint64_t to_ns(double seconds) { return static_cast<std::uint64_t>(seconds * 1e9); }
@@ -70,7 +70,7 @@ Simulation::Simulation(const MachineModel& machine, const Rules& rules,
   }
   ideal_s_ = work / static_cast<double>(seeds.size());
   part_ns_ = std::max<std::uint64_t>(1, to_ns(ideal_s_) / kParts);
-  // A thief takes at most half of a deque of the same size, so what is stolen always fits.
+  // A thief takes at most half of a deque of the same size, so the stolen tasks always fit.
   const std::uint64_t capacity = std::bit_ceil(most);
   slots_.resize(capacity * seeds.size());
   words_ = std::make_unique<DequeWords<Alone>[]>(seeds.size());
@@ -117,7 +117,7 @@ void Simulation::handle(const Event& event) {
   }
 }
 
-// A message has come to the node of its rank.
+// A message has arrived at the node of its rank.
 void Simulation::receive(const Event& event) {
   if (!machine_.server) {
     if (running_[event.rank].busy) return postponed_[event.rank].push_back(event);
@@ -148,7 +148,7 @@ void Simulation::land(std::uint32_t rank, std::uint32_t index) {
   drop_parcel(index);
 }
 
-// A rank that does not run a task.
+// Advances a rank that runs no task.
 void Simulation::go_on(std::uint32_t rank) {
   if (running_[rank].ended) return;
   TaskId task = 0;
