@@ -94,7 +94,7 @@ TEST(LoadCounts, the_emptiest_rank_is_found_and_raised) {
   EXPECT_NEAR(counts.least(1), 0.5, 0.04);
   counts.raise_least(1, 1);
   EXPECT_NEAR(counts.least(1), 0.9, 0.04);
-  // Short tasks add up.
+  // Many short tasks add up to a level.
   for (int i = 0; i < 100; ++i) counts.raise_least(0.002, 1);
   EXPECT_NEAR(counts.least(1), 1.1, 0.05);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Threads at one deque, and sixteen ranks as threads whose messages arrive late. Under
-// ThreadSanitizer these say that what is copied is ordered.
+// Threads at one deque, and sixteen ranks as threads with late messages. ThreadSanitizer checks
+// that the copies of tasks are ordered.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -101,7 +101,7 @@ class Job;
 struct Mail {
   std::mutex mutex;
   std::deque<std::pair<std::chrono::steady_clock::time_point, Message>> queue;
-  std::vector<Work> stolen;  // for the `work` that is under way: a rank has one request
+  std::vector<Work> stolen;  // of the `work` under way: a rank has one request at a time
 };
 struct MailEnd {
   Job* job;
@@ -125,7 +125,7 @@ class Job {
     for (std::uint32_t i = 0; i < kSeeded; ++i) ranks_[0]->tasks().add(make(0));
   }
 
-  // On a thread of its own. A task's id is its generation.
+  // Runs on a thread of its own. A task's id is its generation.
   void work(std::uint32_t rank) {
     auto& self = *ranks_[rank];
     Work task;
@@ -163,7 +163,8 @@ class Job {
   friend struct MailEnd;
 
   void post(std::uint32_t to, const Message& message) {
-    // Late, each by another time; whose turn it is does not depend on that, so ways keep order.
+    // Each pair of ranks has its own delay. The order of the queue does not depend on delays, so
+    // messages of a pair keep their order.
     const auto delay = std::chrono::microseconds((message.from * 7 + to * 3) % 50);
     const std::lock_guard lock(mail_[to].mutex);
     mail_[to].queue.emplace_back(std::chrono::steady_clock::now() + delay, message);
