@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The counterpart of `overhead task` with oneTBB: an empty task, spawned and run on one thread. The
-// median of several rounds.
+// The counterpart of `overhead task` with oneTBB: one thread spawns and runs empty tasks. Prints
+// the median of several rounds.
 #include <oneapi/tbb/global_control.h>
 #include <oneapi/tbb/task_group.h>
 

@@ -2,10 +2,10 @@
 // The overhead of task collections. Rank 0 prints a line for each figure:
 //
 //   overhead task     one rank: add, get and run an empty task
-//   overhead steal    one rank, two threads: a task, and 64 KB of tasks, out of a neighbour's deque
+//   overhead steal    one rank, two threads: steal a task, and 64 KB of tasks, from a neighbour
 //   overhead end      all ranks: from the end of the last task until all have left process()
 //
-// The median of several rounds. Run by compare.py, beside onetbb.cpp.
+// Each figure is the median of several rounds. compare.py runs this program beside onetbb.cpp.
 #include <mpi.h>
 
 #include <algorithm>
@@ -57,7 +57,7 @@ int task_cost() {
   return std::printf("task %.1f ns\n", median(rounds));
 }
 
-// A deque on a node of two ranks; this thread is the worker.
+// A deque on a node of two ranks. The thread that makes the object is the worker.
 class Node {
  public:
   static constexpr std::size_t kStride = 64;
@@ -126,7 +126,7 @@ int end_cost(int rank) {
     if (rank == 0 && !made->add(function, {0})) return 1;
     if (!made->process()) return 1;
     std::array<double, 2> times{last, MPI_Wtime()};
-    // Whoever has left would spin in the library, on a core that the others need to leave.
+    // A rank that has left must not spin in MPI on a core that the other ranks need.
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     MPI_Allreduce(MPI_IN_PLACE, times.data(), 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     rounds.push_back(times[1] - times[0]);

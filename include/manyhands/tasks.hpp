@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Task collections over MPI: tasks of which each rank has many, spread by work stealing or by what
-// was measured the last time, or by both.
+// Task collections over MPI. Each rank has many tasks. Work stealing, the durations measured in the
+// last iteration, or both spread the tasks over the ranks.
 //
 //   manyhands/tasks/collection.hpp   the collection: define, add, process, restore
 //   manyhands/tasks/config.hpp       settings, statistics
 //   manyhands/tasks/mpi.hpp          create() over an MPI communicator
-//   manyhands/tasks/network.hpp      what a collection needs of the network
+//   manyhands/tasks/network.hpp      the network interface of a collection
 //
-// An application is compiled with its MPI's mpicxx and linked with -lmanyhands-tasks, which knows
-// no MPI. The guide, with a complete program, is docs/tasks.md.
+// Compile an application with its MPI's mpicxx and link it with -lmanyhands-tasks, which makes no
+// MPI call itself. The guide, with a complete program, is docs/tasks.md.
 #pragma once
 
 #include "manyhands/tasks/collection.hpp"  // IWYU pragma: export

@@ -13,7 +13,7 @@ Status Answerer::turn() {
     const auto envelope = network_.probe(Network::kAnyone, Tag::request);
     if (!envelope) return envelope.status();
     if (!envelope->has_value()) return {};
-    Request request;
+    StealRequest request;
     const Status taken = network_.take(**envelope, std::as_writable_bytes(std::span(&request, 1)));
     if (!taken) return taken;
     if (!memory_.claim(request.thief, request.number)) continue;
@@ -21,7 +21,7 @@ Status Answerer::turn() {
   }
 }
 
-Answerer::Found Answerer::find(const Request& request) {
+Answerer::Found Answerer::find(const StealRequest& request) {
   const NodeShape& shape = memory_.shape();
   const std::uint32_t most = std::min(request.count, most_);
   for (std::uint32_t i = 0; i < shape.count; ++i) {
@@ -32,7 +32,7 @@ Answerer::Found Answerer::find(const Request& request) {
   return {request.victim, {}};
 }
 
-Status Answerer::answer(const Request& request) {
+Status Answerer::answer(const StealRequest& request) {
   const Found found = find(request);
   ByteDeque& deque = memory_.deque(found.victim);
   const auto tasks = bytes_of(deque, found.taken.first, found.taken.count);

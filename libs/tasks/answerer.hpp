@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Answers the requests of other nodes' thieves, from the deque that they name or, if there is
-// nothing in it, from another one of the node. Tasks are sent from where they lie.
+// Answers steal requests of other nodes. The tasks come from the requested victim's deque or, if
+// that deque shares none, from another deque of the node. Tasks are sent straight from their slots.
 //
-// Threads: one; the rank's worker between its tasks, or its server.
+// Threads: one, the rank's worker between its tasks or its server thread.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +13,23 @@
 
 namespace mh::tasks {
 
-// As it travels.
-struct Request {
+// The bytes of a message with Tag::request.
+struct StealRequest {
   std::uint32_t thief = 0;
   std::uint32_t victim = 0;
-  std::uint32_t count = 0;   // at most so many tasks
-  std::uint32_t number = 0;  // of this thief's requests, from 1 on
+  std::uint32_t count = 0;   // the most tasks to send
+  std::uint32_t number = 0;  // counts this thief's requests, from 1
 };
 
 class Answerer {
  public:
-  // Both outlive this.
+  // `network` and `memory` outlive the answerer.
   Answerer(Network& network, NodeMemory& memory, std::uint32_t most_per_steal)
       : network_(network), memory_(memory), most_(most_per_steal) {}
 
-  // One look at what has come and at what has been sent.
+  // Completes the sends that have ended, and answers the requests that have arrived.
   Status turn();
-  // Thieves have all that they were sent.
+  // True: no send is under way.
   [[nodiscard]] bool at_rest() const { return sending_.empty(); }
 
  private:
@@ -43,8 +43,8 @@ class Answerer {
     Reservation taken;
   };
 
-  Status answer(const Request& request);
-  Found find(const Request& request);
+  Status answer(const StealRequest& request);
+  Found find(const StealRequest& request);
   Status complete();
 
   Network& network_;

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Persistence-based balancing: what a rank ran in one iteration, with its durations, says who runs
-// what in the next (HPDC 2012, section 5, algorithms 1 and 2).
+// Persistence-based balancing: the tasks that each rank ran in one iteration, and their durations,
+// decide which rank runs which tasks in the next (HPDC 2012, section 5, algorithms 1 and 2).
 //
-//   donate()   a rank above C times the average gives its shortest tasks away until it is not
-//   assign     the longest task to the child that has the emptiest rank, then the next
+//   donate()   a rank above C times the average gives its shortest tasks away until it is not above
+//   assign     the longest task goes to the child that has the emptiest rank, then the next task
 //
-//   central    all donate to one rank, which assigns
-//   tree       every rank is a leaf of an n-ary tree. On the way up a node assigns, of what its
-//              children donated, what fits below D times the average, and hands the rest on; the
-//              root assigns the rest, and on the way down each node assigns what it gets.
+//   central    all ranks donate to one rank, which assigns
+//   tree       every rank is a leaf of an n-ary tree. On the way up a node assigns the donated
+//              tasks that fit below D times the average, and passes the rest on. The root assigns
+//              the rest. On the way down each node assigns the tasks that it gets.
 //
-// Repaired against the paper. There a node knows a child by the average of its subtree, and assigns
-// on the way up while that is below the limit, however long the task. So the longest task of all
-// goes to a rank that lacks little, and a subtree whose ranks lack a little each gets it as well.
-// Here a report has a histogram of the loads below it, of constant size, and a task is assigned on
-// the way up where it fits.
+// A difference from the paper: there a node knows the average load of a child's subtree, and
+// assigns tasks of any length on the way up while that average is below the limit. So the longest
+// task of all may go to a rank that lacks little, or to a subtree whose ranks each lack a little.
+// Here a report has a histogram of the loads below it, of constant size. On the way up a node
+// assigns a task only where it fits.
 //
-// Both take from ranks that have too much alone. What is too long for every gap ends on top of
-// somebody's own tasks; a second pass moves those on (Balance::passes).
+// Only ranks with too much load donate. A task that is too long for every gap goes to a rank that
+// has tasks of its own; a second pass moves those tasks on (Balance::passes).
 //
-// Durations are kept as 16-bit bins, about 0.4 % wide: a rank stores two bytes a task beside the
-// task itself. Threads: the caller's. No messages here: who drives it carries Reports up and tasks
+// Durations are stored as 16-bit bins, about 0.4 % wide: two bytes for each task beside the task
+// itself. Threads: the caller's. This file sends no messages: its user carries Reports up and tasks
 // down.
 #pragma once
 
@@ -36,13 +36,13 @@
 
 namespace mh::tasks {
 
-// A duration without the digits that do not matter: the order is kept.
+// A duration with the leading digits only. Bins keep the order of durations.
 class Bin {
  public:
   static constexpr unsigned kShift = 23 - 8;  // 8 bits of the mantissa stay
 
   Bin() = default;
-  // Seconds in [2^-96, 2^32): shorter ones are as long as that.
+  // `seconds` in [2^-96, 2^32); shorter durations count as 2^-96.
   explicit Bin(double seconds) {
     const std::uint32_t bits = std::bit_cast<std::uint32_t>(static_cast<float>(seconds)) >> kShift;
     key_ = static_cast<std::uint16_t>(std::clamp(bits, kLeast, kLeast + 0xFFFF) - kLeast);
@@ -56,7 +56,7 @@ class Bin {
 
  private:
   static constexpr std::uint32_t kLeast = (127 - 96) << 8U;
-  std::uint16_t key_ = 0;  // travels as it is
+  std::uint16_t key_ = 0;  // sent as it is
 };
 
 template <class Task>
@@ -65,7 +65,7 @@ struct Timed {
   Bin bin;
 };
 
-// How many ranks of a subtree have which load, in parts of the average.
+// A histogram of the loads of a subtree's ranks, in parts of the average.
 class LoadCounts {
  public:
   static constexpr std::size_t kLevels = 256;
@@ -76,18 +76,18 @@ class LoadCounts {
     add_at(static_cast<std::size_t>(at), 1);
   }
   void add(const LoadCounts& other) { add_levels(other.counts_); }
-  // As they travel: ranks by level; empty or kLevels.
+  // The form for messages: the number of ranks by level; empty or kLevels long.
   [[nodiscard]] std::span<const std::uint32_t> levels() const { return counts_; }
   void add_levels(std::span<const std::uint32_t> levels) {
     for (std::size_t i = 0; i < levels.size(); ++i) {
       if (levels[i] != 0) add_at(i, levels[i]);
     }
   }
-  // The load of the emptiest rank. There is one.
+  // The load of the emptiest rank. There must be a rank.
   [[nodiscard]] double least(double average) const {
     return (static_cast<double>(first_) + 0.5) / kLevelsOfAverage * average;
   }
-  // The emptiest rank gets more. What is less than a level counts with the next one.
+  // Adds `seconds` to the load of the emptiest rank. A part of a level counts with the next call.
   void raise_least(double seconds, double average) {
     rest_ += seconds / average * kLevelsOfAverage;
     const double levels = std::floor(rest_);
@@ -107,16 +107,16 @@ class LoadCounts {
 
   std::vector<std::uint32_t> counts_;  // empty: no ranks
   std::size_t first_ = kLevels - 1;    // the first level that has a rank
-  double rest_ = 0;                    // in [0, 1) level
+  double rest_ = 0;                    // levels, in [0, 1)
 };
 
-// What goes up: a subtree and what it gives away.
+// The report of a subtree to its parent, with the tasks that the subtree gives away.
 template <class Task>
 struct Report {
-  double load = 0;  // seconds, of what it keeps
+  double load = 0;  // seconds, of the tasks that it keeps
   std::uint32_t ranks = 0;
   std::vector<Timed<Task>> given;
-  LoadCounts loads;  // of its ranks, unless it is one
+  LoadCounts loads;  // of its ranks; empty for a single rank
 };
 
 enum class Scheme : std::uint8_t { central, tree };
@@ -132,7 +132,8 @@ namespace detail {
 inline constexpr auto kLonger = [](const auto& a, const auto& b) { return b.bin < a.bin; };
 }  // namespace detail
 
-// A rank: what of `own` it gives away, so that its load is at most `limit` seconds if it can be.
+// Moves the shortest tasks of `own` into the rank's report until its load is at most `limit`
+// seconds.
 template <class Task>
 Report<Task> donate(std::vector<Timed<Task>>& own, double limit) {
   Report<Task> report;
@@ -148,12 +149,13 @@ Report<Task> donate(std::vector<Timed<Task>>& own, double limit) {
   return report;
 }
 
-// A node of the tree, or the rank that balances for all.
+// A node of the tree, or the rank that balances for all ranks.
 template <class Task>
-class Node {
+class TreeNode {
  public:
-  // All of its children; a child is known by its place here. `average`: seconds, of all ranks.
-  Node(std::vector<Report<Task>> children, double average)
+  // `children`: the reports of all children; the index names the child. `average`: the average load
+  // of all ranks, in seconds.
+  TreeNode(std::vector<Report<Task>> children, double average)
       : children_(std::move(children)), given_(children_.size()), average_(average) {
     for (auto& child : children_) {
       pool_.insert(pool_.end(), child.given.begin(), child.given.end());
@@ -162,7 +164,7 @@ class Node {
     std::ranges::stable_sort(pool_, detail::kLonger);
   }
 
-  // Assigns what fits a rank below `limit` seconds. Returns what goes on up.
+  // Assigns the tasks that fit a rank below `limit` seconds. Returns the report for the parent.
   Report<Task> up(double limit) {
     assign(limit);
     Report<Task> report;
@@ -179,7 +181,7 @@ class Node {
     return report;
   }
 
-  // Assigns all that came down. Returns what each child gets, from both ways.
+  // Assigns all tasks from above. Returns the tasks of each child, those that up() assigned too.
   std::vector<std::vector<Timed<Task>>> down(std::vector<Timed<Task>> from_above) {
     pool_ = std::move(from_above);
     std::ranges::stable_sort(pool_, detail::kLonger);
@@ -187,17 +189,18 @@ class Node {
     return std::exchange(given_, {});
   }
 
-  // How many steps of a heap it has taken, for who models its time.
+  // The number of heap steps so far, for a model of the time.
   [[nodiscard]] std::uint64_t steps() const { return steps_; }
 
   static constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
  private:
-  struct Entry {
+  struct ChildByLoad {
     double least;
     std::size_t child;
-    // The greatest of a heap is the child with the emptiest rank; of equals the first one.
-    bool operator<(const Entry& other) const {
+    // The greatest entry of a heap is the child with the emptiest rank, the first of equal
+    // children.
+    bool operator<(const ChildByLoad& other) const {
       return least != other.least ? least > other.least : child > other.child;
     }
   };
@@ -215,7 +218,7 @@ class Node {
 
   // pool_ is sorted, the longest first.
   void assign(double limit) {
-    std::vector<Entry> heap;
+    std::vector<ChildByLoad> heap;
     for (std::size_t i = 0; i < children_.size(); ++i) heap.push_back({least(i), i});
     std::make_heap(heap.begin(), heap.end());
     std::vector<Timed<Task>> rest;
@@ -233,15 +236,15 @@ class Node {
     pool_ = std::move(rest);
   }
 
-  std::vector<Report<Task>> children_;  // their loads grow as they are given tasks
+  std::vector<Report<Task>> children_;  // their loads grow with the tasks that they are given
   std::vector<Timed<Task>> pool_;
   std::vector<std::vector<Timed<Task>>> given_;
   double average_;
   std::uint64_t steps_ = 0;
 };
 
-// The tree over ranks 0 ... ranks - 1: node `index` of level `level` stands for the ranks from
-// index * branching^level on, and runs on the first of them. Level 0 are the ranks themselves.
+// The tree over the ranks 0 ... ranks - 1. Node `index` of level `level` stands for the ranks from
+// index * branching^level on, and runs on the first of them. Level 0 is the ranks themselves.
 class BalanceTree {
  public:
   BalanceTree(std::uint32_t ranks, std::uint32_t branching) : branching_(branching) {
@@ -262,7 +265,7 @@ class BalanceTree {
     return static_cast<std::uint32_t>(spans_[level] * index);
   }
   [[nodiscard]] std::uint32_t first_child(std::uint32_t index) const { return index * branching_; }
-  // Of a node above level 0.
+  // The number of children of a node above level 0.
   [[nodiscard]] std::uint32_t children(std::uint32_t level, std::uint32_t index) const {
     const std::uint32_t left = nodes_[level - 1] - first_child(index);
     return std::min(branching_, left);

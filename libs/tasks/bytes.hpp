@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tasks as bytes: of one size, which is known when a collection is created.
+// Tasks as bytes. All tasks of a collection have one size, which its creation fixes.
 //
-// A task is a header and what its function is given. Here are the slots of a deque of such tasks,
-// and an arena, where copies of them are known by their number.
+// A task is a header and the argument of its function. ByteSlots is the buffer of a deque of such
+// tasks. An Arena holds copies of tasks, which have numbers.
 #pragma once
 
 #include <cstddef>
@@ -20,21 +20,21 @@ struct TaskHeader {
   std::uint32_t function = 0;
   std::uint32_t seed = 0;  // 1: added outside of process(), so restore() adds it again
 };
-static_assert(sizeof(TaskHeader) == sizeof(std::uint64_t));  // what follows is aligned
+static_assert(sizeof(TaskHeader) == sizeof(std::uint64_t));  // so the argument is aligned
 
 inline std::size_t task_stride(std::size_t task_bytes) {
   constexpr std::size_t kUnit = sizeof(TaskHeader);
   return sizeof(TaskHeader) + (task_bytes + kUnit - 1) / kUnit * kUnit;
 }
 
-// Where a task is copied from, or to.
-struct TaskRef {
+// The address that a task is copied from, or to.
+struct TaskBytes {
   std::byte* bytes = nullptr;
 };
 
 class ByteSlots {
  public:
-  using Task = TaskRef;
+  using Task = TaskBytes;
   // `capacity`: a power of two.
   ByteSlots(std::byte* first, std::uint64_t capacity, std::size_t stride)
       : first_(first), capacity_(capacity), stride_(stride) {}
@@ -43,8 +43,10 @@ class ByteSlots {
   [[nodiscard]] std::uint64_t mask() const { return capacity_ - 1; }
   [[nodiscard]] std::size_t stride() const { return stride_; }
   [[nodiscard]] std::byte* at(std::uint64_t slot) const { return first_ + slot * stride_; }
-  void store(std::uint64_t slot, TaskRef task) { std::memcpy(at(slot), task.bytes, stride_); }
-  void load(std::uint64_t slot, TaskRef task) const { std::memcpy(task.bytes, at(slot), stride_); }
+  void store(std::uint64_t slot, TaskBytes task) { std::memcpy(at(slot), task.bytes, stride_); }
+  void load(std::uint64_t slot, TaskBytes task) const {
+    std::memcpy(task.bytes, at(slot), stride_);
+  }
 
  private:
   std::byte* first_;
@@ -53,7 +55,7 @@ class ByteSlots {
 };
 using ByteDeque = Deque<Shared, ByteSlots>;
 
-// `count` contiguous tasks of the deque, from task number `at` on.
+// The bytes of `count` contiguous tasks of the deque, from task number `at` on.
 inline std::span<std::byte> bytes_of(ByteDeque& deque, std::uint64_t at, std::uint32_t count) {
   ByteSlots& slots = deque.slots();
   return {slots.at(deque.slot(at)), count * slots.stride()};
@@ -63,8 +65,8 @@ class Arena {
  public:
   explicit Arena(std::size_t stride) : stride_(stride) {}
 
-  // Place for one more, which is kept only if commit() follows. Valid until the next spare().
-  TaskRef spare() {
+  // Memory for one more task, which is kept only if commit() follows. Valid until the next spare().
+  TaskBytes spare() {
     if (bytes_.size() < (count_ + std::size_t{1}) * stride_) grow();
     return {bytes_.data() + count_ * stride_};
   }
@@ -73,7 +75,7 @@ class Arena {
     std::memcpy(spare().bytes, task, stride_);
     return commit();
   }
-  [[nodiscard]] TaskRef at(std::uint32_t number) { return {bytes_.data() + number * stride_}; }
+  [[nodiscard]] TaskBytes at(std::uint32_t number) { return {bytes_.data() + number * stride_}; }
   [[nodiscard]] std::uint32_t count() const { return count_; }
   [[nodiscard]] std::size_t stride() const { return stride_; }
   void clear() { count_ = 0; }
@@ -87,7 +89,7 @@ class Arena {
   std::uint32_t count_ = 0;
 };
 
-// Tasks of an arena, by number, with their durations.
+// The numbers of tasks of an arena, with their durations.
 using ArenaTasks = std::vector<Timed<std::uint32_t>>;
 
 }  // namespace mh::tasks

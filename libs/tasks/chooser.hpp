@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Balancer::automatic: whether the next iteration goes by `retain` or by `plb_tree`.
+// Balancer::automatic: chooses `retain` or `plb_tree` for the next iteration.
 //
-// The cost of an iteration is the time that was not spent in tasks: of process(), beyond the
-// average load, and of restore(). Either balancer is tried once; then the one whose iterations have
-// cost less goes on, and the other is tried again from time to time. Where what the ranks ran is
-// even enough already there is nothing to balance, and tasks stay where they ran.
+// The cost of an iteration is the time outside of tasks: the time of process() beyond the average
+// time in tasks, and the time of restore(). Each balancer is tried once. Then the balancer with the
+// cheaper iterations goes on, and the other is tried again from time to time. If the loads are even
+// enough, tasks stay where they ran.
 //
-// All ranks are given the same numbers, so all choose the same. Seconds.
+// All ranks pass the same numbers, so all choose the same balancer. Times are in seconds.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ namespace mh::tasks {
 
 class Chooser {
  public:
-  // The last iteration, with the restore() that led to it.
+  // Call after each iteration. `cost_s` includes the restore() before the iteration.
   void measured(Balancer used, double cost_s) {
     if (used != Balancer::retain && used != Balancer::plb_tree) return;
     Cost& cost = costs_[index(used)];
@@ -29,7 +29,7 @@ class Chooser {
     Cost& other = costs_[1 - index(used)];
     ++other.age;
   }
-  // `imbalance_s`: the longest load, with each task where it ran, beyond the average load.
+  // `imbalance_s`: the longest load minus the average load, with each task where it ran.
   [[nodiscard]] Balancer next(double imbalance_s, double average_s) const {
     const Cost& retain = costs_[0];
     const Cost& balance = costs_[1];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The door of the library: what is asked for is checked here, and no exception leaves.
+// The entry points of the library. They check their arguments, and turn std::bad_alloc into `full`.
 #include "manyhands/tasks/collection.hpp"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ NodeShape shape_of(const Network& network, const Config& config) {
   return shape;
 }
 
-// What `action` returns, or `full` if there is no memory for it.
+// Returns the result of `action`, or `full` if the action ran out of memory.
 template <class Action>
 auto guarded(Action&& action) noexcept -> decltype(action()) {
   try {
@@ -51,11 +51,11 @@ auto guarded(Action&& action) noexcept -> decltype(action()) {
   }
 }
 
-Result<detail::Core*> open(std::unique_ptr<Network> network, const Config& config) {
+Result<detail::CollectionCore*> open(std::unique_ptr<Network> network, const Config& config) {
   const NodeShape shape = shape_of(*network, config);
   const auto memory = network->share(NodeMemory::bytes(shape));
   if (!memory) return memory.status();
-  auto core = std::make_unique<detail::Core>(std::move(network), config, shape, *memory);
+  auto core = std::make_unique<detail::CollectionCore>(std::move(network), config, shape, *memory);
   if (const Status status = core->open(); !status) return status;
   return core.release();
 }
@@ -74,27 +74,30 @@ Result<Balancer> balancer_of(std::string_view name) noexcept {
 
 namespace detail {
 
-void CoreDeleter::operator()(Core* core) const noexcept { delete core; }
+void CoreDeleter::operator()(CollectionCore* core) const noexcept { delete core; }
 
-Result<Core*> create(std::unique_ptr<Network> network, const Config& config) noexcept {
+Result<CollectionCore*> create(std::unique_ptr<Network> network, const Config& config) noexcept {
   if (network == nullptr || !is_valid(config)) return Status{Code::misuse};
   if (config.server && !network->threads()) return Status{Code::unsupported};
   return guarded([&] { return open(std::move(network), config); });
 }
 
-Result<std::uint32_t> define(Core& core, Call call, Any function, std::size_t bytes) noexcept {
+Result<std::uint32_t> define(CollectionCore& core, Call call, Any function,
+                             std::size_t bytes) noexcept {
   return guarded([&] { return core.define(call, function, bytes); });
 }
-Result<void*> place(Core& core, std::uint32_t function) noexcept { return core.place(function); }
-void placed(Core& core) noexcept { core.placed(); }
-Status process(Core& core) noexcept {
+Result<void*> place(CollectionCore& core, std::uint32_t function) noexcept {
+  return core.place(function);
+}
+void placed(CollectionCore& core) noexcept { core.placed(); }
+Status process(CollectionCore& core) noexcept {
   return guarded([&] { return core.process(); });
 }
-Status restore(Core& core) noexcept {
+Status restore(CollectionCore& core) noexcept {
   return guarded([&] { return core.restore(); });
 }
-Statistics statistics(const Core& core) noexcept { return core.statistics(); }
-std::uint64_t size(const Core& core) noexcept { return core.size(); }
+Statistics statistics(const CollectionCore& core) noexcept { return core.statistics(); }
+std::uint64_t size(const CollectionCore& core) noexcept { return core.size(); }
 
 }  // namespace detail
 }  // namespace mh::tasks

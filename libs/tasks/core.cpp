@@ -15,7 +15,7 @@
 namespace mh::tasks::detail {
 namespace {
 
-constexpr double kLookNs = 5'000;  // between looks for requests: a hundredth for that, at most
+constexpr double kLookNs = 5'000;  // between polls for requests: they take at most 1 % of the time
 
 Places places_of(const Network& network, const Config& config) {
   const auto nodes = network.nodes();
@@ -29,10 +29,10 @@ std::uint32_t most_per_steal(const Config& config, std::size_t stride) {
   return static_cast<std::uint32_t>(std::max<std::size_t>(config.steal_bytes / stride, 1));
 }
 
-// Null where there can be no more threads: then the worker answers.
-std::unique_ptr<Server> start_server(Answerer& answerer) {
+// Returns nullptr if the system starts no more threads. The worker then answers requests.
+std::unique_ptr<AnswerServer> start_server(Answerer& answerer) {
   try {
-    return std::make_unique<Server>(answerer);
+    return std::make_unique<AnswerServer>(answerer);
   } catch (const std::system_error&) {
     return nullptr;
   }
@@ -40,8 +40,8 @@ std::unique_ptr<Server> start_server(Answerer& answerer) {
 
 }  // namespace
 
-Core::Core(std::unique_ptr<Network> network, const Config& config, const NodeShape& shape,
-           std::byte* memory)
+CollectionCore::CollectionCore(std::unique_ptr<Network> network, const Config& config,
+                               const NodeShape& shape, std::byte* memory)
     : network_(std::move(network)),
       config_(config),
       memory_(memory, shape),
@@ -66,11 +66,11 @@ Core::Core(std::unique_ptr<Network> network, const Config& config, const NodeSha
   deque_.hold();
 }
 
-Core::~Core() {
+CollectionCore::~CollectionCore() {
   while (!endpoint_.at_rest()) sched_yield();
 }
 
-Status Core::meet() {
+Status CollectionCore::meet() {
   const auto barrier = network_->barrier();
   if (!barrier) return failure_ = barrier.status();
   while (failure_.ok()) {
@@ -83,13 +83,13 @@ Status Core::meet() {
   return failure_;
 }
 
-Result<std::uint32_t> Core::define(Call call, Any function, std::size_t bytes) {
+Result<std::uint32_t> CollectionCore::define(Call call, Any function, std::size_t bytes) {
   if (bytes > config_.task_bytes || function == nullptr) return Status{Code::misuse};
   functions_.push_back({call, function});
   return static_cast<std::uint32_t>(functions_.size() - 1);
 }
 
-Result<void*> Core::place(std::uint32_t function) {
+Result<void*> CollectionCore::place(std::uint32_t function) {
   if (function >= functions_.size()) return Status{Code::misuse};
   if (!deque_.has_room()) {
     const bool full = deque_.size() == deque_.slots().capacity();
@@ -102,27 +102,27 @@ Result<void*> Core::place(std::uint32_t function) {
   return static_cast<void*>(at + sizeof(header));
 }
 
-void Core::placed() {
+void CollectionCore::placed() {
   deque_.landed(1);
   placing_ = false;
   if (state_ == State::processed) state_ = State::seeding;
 }
 
-std::uint64_t Core::size() const { return deque_.size() + backlog_.count() - fed_; }
+std::uint64_t CollectionCore::size() const { return deque_.size() + backlog_.count() - fed_; }
 
 // --- process ------------------------------------------------------------------------------------
 
-Status Core::process() {
+Status CollectionCore::process() {
   if (state_ == State::processing) return {Code::misuse};
   if (!failure_.ok()) return failure_;
   if (const Status met = meet(); !met) return met;
   begin();
   Machine machine(EndpointRef{&endpoint_}, deque_, memory_.shape().rank, rules_);
-  std::unique_ptr<Server> server;
+  std::unique_ptr<AnswerServer> server;
   if (config_.server && has_other_nodes()) server = start_server(answerer_);
   serves_ = has_other_nodes() && server == nullptr;
   machine_ = &machine;
-  idle_work_.offer<&Core::has_for_wait, &Core::run_in_wait>(*this);
+  idle_work_.offer<&CollectionCore::has_for_wait, &CollectionCore::run_in_wait>(*this);
   const Status worked = work();
   idle_work_.withdraw();
   if (failure_.ok()) failure_ = worked;
@@ -137,7 +137,7 @@ Status Core::process() {
   return failure_;
 }
 
-void Core::begin() {
+void CollectionCore::begin() {
   const bool balanced = used_ == Balancer::plb_central || used_ == Balancer::plb_tree;
   rules_.steal = used_ != Balancer::none && !(balanced && measured_);
   statistics_ = {.given = deque_.steals(), .used = used_};
@@ -161,34 +161,34 @@ void Core::begin() {
   deque_.release();
 }
 
-Status Core::work() {
+Status CollectionCore::work() {
   while (endpoint_.status().ok() && failure_.ok()) {
     if (!feed()) {
       idle();
       continue;
     }
-    TaskRef task = arena_.spare();
+    TaskBytes task = arena_.spare();
     switch (machine_->next(task)) {
-      case Next::run:
+      case NextStep::run:
         idle_work_.end_help();
         run(task);
         if (serves_ && last_ticks_ >= look_ticks_) serve();
         break;
-      case Next::pause:
+      case NextStep::pause:
         pause(machine_->pause_ns());
         break;
-      case Next::wait:
+      case NextStep::wait:
         idle();
         break;
-      case Next::ended:
+      case NextStep::ended:
         return {};
     }
   }
   return endpoint_.status().ok() ? failure_ : endpoint_.status();
 }
 
-// True if restore() wants the task back.
-bool Core::call_function(TaskRef task, Inside inside) {
+// Returns true if the caller must record the task for restore().
+bool CollectionCore::call_function(TaskBytes task, Inside inside) {
   TaskHeader header;
   std::memcpy(&header, task.bytes, sizeof(header));
   const Registered& registered = functions_[header.function];
@@ -199,13 +199,13 @@ bool Core::call_function(TaskRef task, Inside inside) {
   return header.seed != 0 && used_ != Balancer::steal && !context.pruned_;
 }
 
-void Core::count(std::uint64_t taken) {
+void CollectionCore::count(std::uint64_t taken) {
   task_ticks_ += taken;
   ++statistics_.tasks;
   machine_->ran(static_cast<std::uint64_t>(static_cast<double>(taken) * ns_per_tick_));
 }
 
-void Core::run(TaskRef task) {
+void CollectionCore::run(TaskBytes task) {
   wait_ticks_ = 0;
   const bool is_kept = call_function(task, Inside::task);
   const std::uint64_t now = ticks();
@@ -216,7 +216,7 @@ void Core::run(TaskRef task) {
   count(taken);
 }
 
-void Core::idle() {
+void CollectionCore::idle() {
   Message message;
   if (endpoint_.receive(message)) {
     machine_->receive(message);
@@ -230,26 +230,26 @@ void Core::idle() {
   }
 }
 
-// Between two looks for what this rank waits for.
-void Core::rest() {
+// A step of a wait: answers other nodes, and helps other ranks or yields the core.
+void CollectionCore::rest() {
   if (serves_) serve();
   if (!idle_work_.help()) sched_yield();
 }
 
-void Core::pause(std::uint64_t ns) {
+void CollectionCore::pause(std::uint64_t ns) {
   pausing_ = true;
   resume_ticks_ = ticks() + ticks_from_ns(static_cast<double>(ns));
 }
 
-void Core::serve() {
+void CollectionCore::serve() {
   const Status status = answerer_.turn();
   if (!status && failure_.ok()) failure_ = status;
   look_ticks_ = ticks() + ticks_from_ns(kLookNs);
 }
 
-// False: restored tasks wait, and the deque is empty but for what is being copied. The rank is not
-// idle then.
-bool Core::feed() {
+// Moves restored tasks from the backlog to the deque. Returns false if tasks remain in the backlog
+// and the deque has no task but those that thieves are copying. The rank is not idle then.
+bool CollectionCore::feed() {
   if (fed_ == backlog_.count()) return true;
   while (fed_ != backlog_.count() && deque_.add(backlog_.at(fed_))) ++fed_;
   if (fed_ != backlog_.count()) return deque_.size() != 0;
@@ -258,15 +258,15 @@ bool Core::feed() {
   return true;
 }
 
-// A thief may have asked just before the end, and wants its answer: so all go on to serve until
-// nobody has a request under way, read or unread.
-void Core::leave() {
+// A thief may have sent a request just before the end. All ranks therefore answer until no request
+// is under way, read or unread.
+void CollectionCore::leave() {
   while (failure_.ok() && !endpoint_.at_rest()) rest();
   if (!failure_.ok() || !meet()) return;
   while (serves_ && failure_.ok() && !answerer_.at_rest()) serve();
 }
 
-void Core::finish(const Machine& machine) {
+void CollectionCore::finish(const Machine& machine) {
   deque_.hold();
   statistics_.attempts = machine.attempts();
   statistics_.steals = machine.successes();

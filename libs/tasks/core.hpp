@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A task collection on one rank: what manyhands/tasks/collection.hpp promises, made of the deque,
-// the state machine of process.hpp, its transport and the balancers.
+// A task collection on one rank. CollectionCore implements manyhands/tasks/collection.hpp with the
+// deque, the state machine of process.hpp, its transport and the balancers.
 //
-// Outside of process() the deque is held: what is added then cannot be stolen by ranks that are
-// still, or already, in process(). It is released after a barrier that says that all have come.
-// Where there are other nodes, another barrier at the end says that no request is under way.
+// Outside of process() the deque is held: ranks that are still, or already, in process() cannot
+// steal the tasks that are added then. process() releases the deque after a barrier of all ranks.
+// With several nodes, another barrier at the end ensures that no request is under way.
 //
-// A task that waits in an MPI call may have others run on its stack meanwhile (in_wait.cpp): only
-// tasks of the rank's own deque, and one at a time.
+// While a task waits in an MPI call, other tasks may run on its stack (in_wait.cpp): only tasks of
+// the rank's own deque, and one at a time.
 //
-// Threads: as the public header says.
+// Threads: see the public header.
 #pragma once
 
 #include <cstdint>
@@ -25,16 +25,16 @@
 
 namespace mh::tasks::detail {
 
-class Core {
+class CollectionCore {
  public:
-  Core(std::unique_ptr<Network> network, const Config& config, const NodeShape& shape,
-       std::byte* memory);
-  Core(const Core&) = delete;
-  Core& operator=(const Core&) = delete;
+  CollectionCore(std::unique_ptr<Network> network, const Config& config, const NodeShape& shape,
+                 std::byte* memory);
+  CollectionCore(const CollectionCore&) = delete;
+  CollectionCore& operator=(const CollectionCore&) = delete;
   // Collective.
-  ~Core();
+  ~CollectionCore();
 
-  // Waits until all ranks of the node have made their deques.
+  // Waits until the deques of all ranks exist. Collective.
   Status open() { return meet(); }
 
   Result<std::uint32_t> define(Call call, Any function, std::size_t bytes);
@@ -52,15 +52,15 @@ class Core {
     Any function;
   };
   enum class State : std::uint8_t { seeding, processing, processed };
-  // What the thread of the collection is in.
+  // The code that the collection's thread runs.
   enum class Inside : std::uint8_t { nothing, task, task_in_wait };
 
   Status meet();
   [[nodiscard]] bool has_other_nodes() const { return network_->nodes().size() > 1; }
   void begin();
   Status work();
-  void run(TaskRef task);
-  bool call_function(TaskRef task, Inside inside);
+  void run(TaskBytes task);
+  bool call_function(TaskBytes task, Inside inside);
   void count(std::uint64_t taken);
   void idle();
   void rest();
@@ -70,7 +70,7 @@ class Core {
   void leave();
   void finish(const Machine& machine);
 
-  // The task that runs now waits in an MPI call.
+  // Called while the running task waits in an MPI call.
   bool has_for_wait();
   void run_in_wait();
   bool make_room_in_wait();
@@ -93,35 +93,35 @@ class Core {
   std::vector<Registered> functions_;
   Context context_;
   State state_ = State::seeding;
-  Status failure_;  // of the network, which is of no use after it
+  Status failure_;  // the network's first failure; the network is unusable after it
 
-  Endpoint endpoint_;
+  TaskEndpoint endpoint_;
   Arena arena_;
-  ArenaTasks executed_;  // in arena_: the seeds that were run here; for `steal`, that were added
-  Arena in_wait_;        // tasks that ran in waits of the one that runs, ...
-  ArenaTasks in_wait_executed_;  // ... and those that restore() wants back
-  Arena backlog_;                // restored, and waiting for room in the deque
-  std::uint32_t fed_ = 0;        // of the backlog
+  ArenaTasks executed_;  // in arena_: the seeds that ran here or, with `steal`, were added here
+  Arena in_wait_;        // copies of the tasks that ran in waits of the current task
+  ArenaTasks in_wait_executed_;  // of these, the tasks to record for restore()
+  Arena backlog_;                // restored tasks that wait for room in the deque
+  std::uint32_t fed_ = 0;        // tasks of the backlog that are in the deque
   Balancer used_;
-  bool measured_ = false;  // there are durations
+  bool measured_ = false;  // durations are known
   Chooser chooser_;
   Statistics statistics_;
   double last_restore_s_ = 0;
 
   double ns_per_tick_;
-  std::uint64_t start_ticks_ = 0;   // of process()
-  std::uint64_t last_ticks_ = 0;    // when the last task ended, or the worker was idle
-  std::uint64_t task_ticks_ = 0;    // in tasks
-  std::uint64_t wait_ticks_ = 0;    // in tasks that ran in waits of the one that runs
-  std::uint64_t look_ticks_ = 0;    // the next look for requests, between tasks
+  std::uint64_t start_ticks_ = 0;   // when process() began
+  std::uint64_t last_ticks_ = 0;    // the end of the last task or idle step
+  std::uint64_t task_ticks_ = 0;    // spent in tasks
+  std::uint64_t wait_ticks_ = 0;    // spent in tasks that ran in waits of the current task
+  std::uint64_t look_ticks_ = 0;    // the next poll for requests, between tasks
   std::uint64_t resume_ticks_ = 0;  // the end of a pause
   bool pausing_ = false;
 
   IdleWork idle_work_;
-  Machine* machine_ = nullptr;  // of process()
+  Machine* machine_ = nullptr;  // valid during process()
   bool serves_ = false;         // in process(): this thread answers other nodes
   Inside inside_ = Inside::nothing;
-  // Of this thread, between place() and placed() of any collection.
+  // True on this thread between place() and placed() of any collection.
   static inline constinit thread_local bool placing_ = false;
 };
 

@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The split circular deque of a rank's tasks (Lifflander, Krishnamoorthy, Kale, HPDC 2012, section
-// 6): a bounded buffer that its worker uses from one end, mostly without a fence, and thieves from
-// the other.
+// 6): a bounded buffer. The worker uses one end, mostly without a fence. Thieves use the other end.
 //
 //   ctail         stail          split            head
 //     | being copied | to be stolen | worker's own  |  free ...
 //
 //   head    the next free slot. Worker only.
-//   split   what is below may be stolen. Written by the worker, read by thieves.
-//   stail   the next task to be stolen. Written by who holds the lock.
-//   itail   how many stolen tasks have been copied away, in any order.
-//   ctail   below it slots are free again. Worker only.
+//   split   thieves may steal the tasks below. Written by the worker, read by thieves.
+//   stail   the next task to steal. Written by the holder of the lock.
+//   itail   the number of stolen tasks that have been copied away, in any order.
+//   ctail   the slots below are free again. Worker only.
 //
-// Indices count up and are taken modulo the capacity at the buffer alone, so full and empty are
-// never the same. Invariant at every moment: ctail <= stail <= split <= head <= ctail + capacity.
+// Only the buffer takes indices modulo the capacity, so full and empty always differ. Invariant at
+// every moment: ctail <= stail <= split <= head <= ctail + capacity.
 //
-// A steal has two phases. reserve() takes the lock, moves stail and lets go; then the tasks are
-// copied without it, while others steal further up; complete() adds their number to itail. Steals
-// complete out of order, so a sum says which slots are free only when there is no steal under way:
-// itail = stail. The worker reads itail first: both only grow, and itail never passes stail, so if
-// a stail read later is equal, it was equal when itail was read. (In the other order a steal that
-// was reserved and completed in between is taken for an older one that is still being copied.)
+// A steal has two phases. reserve() moves stail under the lock. The thief then copies the tasks
+// without the lock, while other thieves steal further up, and complete() adds their number to
+// itail. Steals complete out of order, so itail tells which slots are free only if no steal is
+// under way: itail = stail. The worker reads itail first. Both indices only grow, and itail never
+// passes stail. Therefore, if a later read of stail gives the same value, the two were equal when
+// itail was read. (In the other order, a steal that was reserved and completed in between would
+// count for an older steal that is still being copied.)
 //
-// Repaired against the listing of the paper: getTask() reads below the head; acquireFromShared()
-// takes half and at least one (its min is a max) and lets the lock go when there is nothing. The
-// paper's worker shares when nothing is left to be stolen; this one as soon as there is little, for
-// it looks only between its tasks.
+// Differences from the paper's listing: getTask() reads below the head. acquireFromShared() takes
+// half and at least one (the paper's min is a max here), and unlocks if there is nothing to take.
+// The paper's worker shares tasks when none is left to steal. This worker shares when few are left,
+// because it looks only between its tasks.
 //
-// Threads: one worker; reserve() and complete() by anyone. The words may lie in memory that
-// processes share.
+// Threads: one worker. Any thread may call reserve() and complete(). The words may lie in memory
+// that processes share.
 #pragma once
 
 #include <algorithm>
@@ -47,56 +47,58 @@ struct DequeWords {
   alignas(kCacheLine) Word split{0};
   std::uint64_t head = 0;
   std::uint64_t ctail = 0;
-  // Written by who holds the lock.
+  // Written by the holder of the lock.
   alignas(kCacheLine) typename A::template Atomic<std::uint32_t> lock{0};
   Word stail{0};
-  Word steals{0};  // reservations ever made
-  // Written by who has copied.
+  Word steals{0};  // the number of reservations
+  // Written by thieves after their copies.
   alignas(kCacheLine) Word itail{0};
 };
 static_assert(sizeof(DequeWords<Shared>) == 3 * kCacheLine);
 
-// Tasks that a thief may copy; none is moved or overwritten before complete(). They are contiguous.
+// Contiguous tasks that a thief may copy. The deque keeps them in place until complete().
 struct Reservation {
   std::uint64_t first = 0;
   std::uint32_t count = 0;
 };
 
-// `Slots` is the buffer: a type Task, capacity(), store(slot, task), load(slot, task); mask() where
-// the capacity is a power of two.
+// `Slots` is the buffer: a type Task, capacity(), store(slot, task), load(slot, task), and mask()
+// if the capacity is a power of two.
 template <class A, class Slots>
 class Deque {
  public:
   using Task = typename Slots::Task;
 
-  // `words` and the buffer outlive this.
+  // `words` and the buffer outlive the deque.
   Deque(DequeWords<A>& words, Slots slots) : words_(words), slots_(slots) {}
 
   // --- the worker ---
 
-  // How many tasks at most it keeps from thieves, at least one. A task kept can be had without the
-  // lock; one that is long is better shared, because while it waits for another long one to end
-  // nobody else can have it.
+  // Sets the most tasks that the worker keeps from thieves, at least 1. The worker takes a kept
+  // task without the lock. Long tasks are better shared: no thief can take a kept task while the
+  // worker runs another long one.
   void keep(std::uint64_t most) { keep_ = std::max<std::uint64_t>(most, 1); }
 
-  // While held, what is added stays out of the thieves' reach. The deque has been empty since.
+  // Thieves cannot take the tasks that are added while the deque is held. The deque is empty when
+  // it becomes held.
   void hold() { held_ = true; }
   void release() {
     held_ = false;
     share_if_few();
   }
 
-  // False: the deque is full now.
+  // False: the deque is full.
   bool add(const Task& task) {
     if (!has_room()) return false;
     slots_.store(slot(words_.head), task);
     landed(1);
     return true;
   }
-  // Whether a task may be written to slot(landing()).
+  // True: a task may be written to slot(landing()).
   bool has_room() { return words_.head - words_.ctail != slots_.capacity() || reclaim(); }
 
-  // The newest task. False: there is none, and there was none to be stolen at a moment during this.
+  // Takes the newest task. False: at some moment during the call the deque had no task, neither the
+  // worker's own nor one to steal.
   bool get(Task& task) {
     if (words_.head == own_split() && !acquire()) return false;
     slots_.load(slot(words_.head - 1), task);
@@ -105,8 +107,8 @@ class Deque {
     return true;
   }
 
-  // How many tasks may be written from slot(landing()) on, contiguous, before landed(). At least
-  // one unless the deque is full.
+  // The number of contiguous tasks that may be written from slot(landing()) on before landed(). At
+  // least 1 unless the deque is full.
   [[nodiscard]] std::uint32_t room() {
     reclaim();
     const std::uint64_t used = words_.head - words_.ctail;
@@ -114,7 +116,7 @@ class Deque {
     return static_cast<std::uint32_t>(std::min(slots_.capacity() - used, to_end));
   }
   [[nodiscard]] std::uint64_t landing() const { return words_.head; }
-  // Tasks have been written there, by whomever, before this call.
+  // Adds `count` tasks that have been written from slot(landing()) on, by any process.
   void landed(std::uint32_t count) {
     words_.head += count;
     share_if_few();
@@ -123,19 +125,19 @@ class Deque {
   [[nodiscard]] std::uint64_t size() const {
     return words_.head - words_.stail.load(std::memory_order_relaxed);
   }
-  // Grows with each reservation. A worker to whom get() has said that there is nothing sees all
-  // that were made before.
+  // The number of reservations. After get() has returned false, the worker sees all reservations
+  // from before that call.
   [[nodiscard]] std::uint64_t steals() const {
     return words_.steals.load(std::memory_order_relaxed);
   }
 
-  // --- anyone ---
+  // --- any thread ---
 
-  // Half of what may be stolen, rounded up, at most `most`. count 0: nothing.
+  // Reserves half of the shared tasks, rounded up, at most `most`. count 0: there are none.
   Reservation reserve(std::uint32_t most) {
     A::lock(words_.lock);
     const std::uint64_t first = words_.stail.load(std::memory_order_relaxed);
-    // acquire: partner is the release in share(): the tasks are in their slots.
+    // acquire: partner is the release in share_if_few(): the tasks are in their slots.
     const std::uint64_t shared = words_.split.load(std::memory_order_acquire) - first;
     const std::uint64_t to_end = slots_.capacity() - slot(first);
     const std::uint64_t count = std::min({(shared + 1) / 2, to_end, std::uint64_t{most}});
@@ -146,7 +148,7 @@ class Deque {
     A::unlock(words_.lock);
     return {first, static_cast<std::uint32_t>(count)};
   }
-  // Tasks `at` and `at` + 1 ... of a reservation, or from landing() on.
+  // The slot of task number `at`, of a reservation or from landing() on.
   [[nodiscard]] std::uint64_t slot(std::uint64_t at) const {
     if constexpr (requires { slots_.mask(); }) {
       return at & slots_.mask();
@@ -155,20 +157,20 @@ class Deque {
     }
   }
   [[nodiscard]] Slots& slots() { return slots_; }
-  // They have been copied.
+  // Call after the tasks of the reservation have been copied.
   void complete(Reservation reservation) {
     // release: partner is the acquire in reclaim(): the slots may be written again.
     words_.itail.fetch_add(reservation.count, std::memory_order_release);
   }
 
  private:
-  // relaxed: this thread alone writes.
+  // relaxed: only the worker, the caller, writes `split`.
   [[nodiscard]] std::uint64_t own_split() const {
     return words_.split.load(std::memory_order_relaxed);
   }
 
-  // Worker: all but the tasks that it keeps may be stolen, if few could. stail is a guess, without
-  // the lock: by now there may be fewer to be stolen, never more.
+  // Worker: shares all tasks but the kept ones if few are shared. The read of stail is without the
+  // lock, so `shared` may be too high, never too low.
   void share_if_few() {
     const std::uint64_t split = own_split();
     const std::uint64_t shared = split - words_.stail.load(std::memory_order_relaxed);
@@ -179,7 +181,7 @@ class Deque {
     words_.split.store(words_.head - kept, std::memory_order_release);
   }
 
-  // Worker: takes back half of what could be stolen, at least one.
+  // Worker: takes back half of the shared tasks, at least one. False: there are none.
   bool acquire() {
     A::lock(words_.lock);
     const std::uint64_t split = own_split();
@@ -192,19 +194,19 @@ class Deque {
     return shared != 0;
   }
 
-  // Worker: finds out which slots are free again. True: some are.
+  // Worker: finds the slots that are free again. True: there is a free slot.
   bool reclaim() {
     const std::uint64_t itail = words_.itail.load(std::memory_order_acquire);
     if (itail == words_.stail.load(std::memory_order_relaxed)) words_.ctail = itail;
     return words_.head - words_.ctail < slots_.capacity();
   }
 
-  static constexpr std::uint64_t kFew = 4;  // fewer than a quarter of its own: a worker shares more
+  static constexpr std::uint64_t kFew = 4;  // a worker shares more if at most own / kFew are shared
 
   DequeWords<A>& words_;
   Slots slots_;
-  std::uint64_t keep_ = ~std::uint64_t{0};  // the worker's, as the next
-  bool held_ = false;
+  std::uint64_t keep_ = ~std::uint64_t{0};  // worker only
+  bool held_ = false;                       // worker only
 };
 
 }  // namespace mh::tasks

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A rank's end of the transport that joins the ranks of a job: shared memory within the node,
-// messages between nodes. (The simulator has another transport for the same state machine.)
+// The transport of a rank in a real job: shared memory within the node, messages between nodes.
+// (The simulator has another transport for the same state machine.)
 //
-//   steal, near   the thief takes from the victim's deque itself; the answer is there at once
-//   steal, far    a request to two ranks of the victim's node, of which one answers; the tasks come
-//                 into the thief's deque without a further copy
-//   the rest      messages, wherever the rank is
+//   steal, near   the thief copies from the victim's deque itself; the answer is there at once
+//   steal, far    a request to two ranks of the victim's node, one of which answers; the thief
+//                 receives the tasks into its deque
+//   other kinds   messages, within the node too
 //
-// After a failure of the network nothing more is sent; status() says which it was.
+// After a failure of the network the endpoint sends nothing more; status() returns the failure.
 //
 // Threads: the rank's worker.
 #pragma once
@@ -24,16 +24,16 @@
 
 namespace mh::tasks {
 
-class Endpoint {
+class TaskEndpoint {
  public:
-  // Both outlive this.
-  Endpoint(Network& network, NodeMemory& memory, std::uint32_t most_per_steal)
+  // `network` and `memory` outlive the endpoint.
+  TaskEndpoint(Network& network, NodeMemory& memory, std::uint32_t most_per_steal)
       : network_(network), memory_(memory), most_(most_per_steal) {}
 
   void send(std::uint32_t to, Message message);
-  // The next message for the state machine. False: there is none now.
+  // Gets the next message for the state machine. False: none has arrived.
   bool receive(Message& message);
-  // True: all that was sent has been received.
+  // True: all sends are done, and every request has been received. Also true after a failure.
   bool at_rest();
 
   [[nodiscard]] Status status() const { return failure_; }
@@ -47,14 +47,14 @@ class Endpoint {
     std::uint32_t to;
     Tag tag;
   };
-  static_assert(sizeof(Message) <= sizeof(Request));
+  static_assert(sizeof(Message) <= sizeof(StealRequest));
 
   void steal_near(std::uint32_t victim, std::uint32_t most);
   void steal_far(std::uint32_t victim, std::uint32_t most);
   void post(std::uint32_t to, Tag tag, std::span<const std::byte> bytes);
   void forget_received();
   [[nodiscard]] bool has_unread(std::uint32_t to) const;
-  // A second rank of its node, or itself.
+  // Another rank of the victim's node, or the victim if it is alone there.
   [[nodiscard]] std::uint32_t stand_in(std::uint32_t victim) const;
   bool receive_answer(Message& message);
   bool receive_control(Message& message);
@@ -67,16 +67,16 @@ class Endpoint {
   std::uint32_t most_;
   std::optional<Message> near_answer_;
   bool far_asked_ = false;
-  std::list<Outgoing> outgoing_;  // their bytes stay where they are
+  std::list<Outgoing> outgoing_;  // a list, so that the bytes keep their addresses
   std::uint32_t requests_ = 0;
   std::uint32_t far_steals_ = 0;
   std::uint64_t arrived_ = 0;
   Status failure_;
 };
 
-// What the state machine is given, by value. Requests are answered by Answerer.
+// The transport of the state machine, passed by value. Class Answerer answers requests.
 struct EndpointRef {
-  Endpoint* endpoint;
+  TaskEndpoint* endpoint;
   void send(std::uint32_t to, Message message) { endpoint->send(to, message); }
 };
 

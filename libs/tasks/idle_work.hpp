@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a collection and the wait loop of libmanyhands.so do for each other (base/idle_work.h).
-// Where that library is not in the process, nothing.
+// The link between a collection and the wait loop of libmanyhands.so (base/idle_work.h). If that
+// library is not in the process, the link does nothing.
 //
-// Threads: the collection's. Its end withdraws what it has offered, also when a task ends the
+// Threads: the collection's thread. The destructor withdraws the offer, also when a task ends the
 // program.
 #pragma once
 
@@ -17,18 +17,18 @@ class IdleWork {
   IdleWork& operator=(const IdleWork&) = delete;
   ~IdleWork();
 
-  // A step for others, while this rank has no task. True if something was done.
+  // A step for other ranks, while this rank has no task. True: the step did something.
   bool help() {
     if (link_ == nullptr) return false;
     helps_ = true;
     return link_->help() != 0;
   }
-  // It has one now, or is done.
+  // Call when the rank has a task again, or is done.
   void end_help() {
     if (helps_) end_wait();
   }
 
-  // `(of.*has)()` and `(of.*run)()` are called in waits of this thread, until withdraw().
+  // Until withdraw(), waits of this thread call `(of.*has)()` and `(of.*run)()`.
   template <auto has, auto run, class Of>
   void offer(Of& of) {
     offer(mh_offer{[](void* it) { return (static_cast<Of*>(it)->*has)() ? 1 : 0; },
@@ -40,8 +40,8 @@ class IdleWork {
   void offer(mh_offer tasks);
   void end_wait();
 
-  const mh_idle_work* link_;  // null: nobody is there
-  mh_offer before_{};         // what another collection has offered, one of whose tasks runs this
+  const mh_idle_work* link_;  // nullptr: no library helps in this process
+  mh_offer before_{};         // the offer that this one has replaced
   bool offers_ = false;
   bool helps_ = false;
 };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tasks that run while the task under way waits in an MPI call, on its stack.
+// Tasks that run on the stack of a task that waits in an MPI call.
 //
-// They come from the rank's own deque, which neighbours can steal from as before; nothing is stolen
-// here, and no vote is cast: the task under way keeps its rank active. A task that runs here and
-// waits itself has nothing run in its wait, so at most two tasks of a rank are under way. What is
-// measured of the task under way leaves out those that ran meanwhile.
+// The tasks come from the rank's own deque, from which neighbours can steal as before. The rank
+// neither steals nor votes meanwhile, because the waiting task keeps it active. No task runs in the
+// wait of a task that runs in a wait, so at most two tasks of a rank are under way. The measured
+// duration of the waiting task excludes the tasks that ran meanwhile.
 #include <new>
 
 #include "base/clock.hpp"
@@ -12,11 +12,11 @@
 
 namespace mh::tasks::detail {
 
-// Answers other nodes on the way.
-bool Core::has_for_wait() {
+// Also answers other nodes.
+bool CollectionCore::has_for_wait() {
   if (inside_ != Inside::task || placing_ || !failure_.ok()) return false;
   if (serves_ && ticks() >= look_ticks_) {
-    // What it calls of MPI may wait, too.
+    // MPI calls in serve() may wait, too; no task runs in those waits.
     inside_ = Inside::task_in_wait;
     serve();
     inside_ = Inside::task;
@@ -24,9 +24,9 @@ bool Core::has_for_wait() {
   return feed() && deque_.size() != 0;
 }
 
-void Core::run_in_wait() {
+void CollectionCore::run_in_wait() {
   if (!make_room_in_wait()) return;
-  TaskRef task = in_wait_.spare();
+  TaskBytes task = in_wait_.spare();
   if (!deque_.get(task)) return;
   const std::uint64_t begin = ticks();
   const bool is_kept = call_function(task, Inside::task_in_wait);
@@ -37,8 +37,9 @@ void Core::run_in_wait() {
   count(taken);
 }
 
-// For one more task. Without memory for it the task stays where it is.
-bool Core::make_room_in_wait() {
+// Reserves the memory to record one more task. False: there is none, and the task stays in the
+// deque.
+bool CollectionCore::make_room_in_wait() {
   try {
     in_wait_.spare();
     if (in_wait_executed_.size() == in_wait_executed_.capacity()) {
@@ -50,8 +51,8 @@ bool Core::make_room_in_wait() {
   }
 }
 
-// The task under way has ended.
-void Core::keep_those_of_wait() {
+// Records the tasks that ran in waits of the current task. Call after that task has ended.
+void CollectionCore::keep_those_of_wait() {
   for (const auto& timed : in_wait_executed_) {
     executed_.push_back({arena_.add(in_wait_.at(timed.task).bytes), timed.bin});
   }

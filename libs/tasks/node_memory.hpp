@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the ranks of a node share of a collection: their deques, and which requests of other nodes'
-// thieves have been answered.
+// The shared memory of a collection on one node: the deques of its ranks, and the numbers of the
+// answered requests from other nodes.
 //
 //   answered, one word for each rank of the job | words and slots of each rank of the node
 //
-// A thief sends a numbered request to more than one rank of a node. Each of them can answer it,
-// from any deque of the node; claim() makes sure that one of them does. The word of a thief holds
-// the highest number that was claimed, so a copy that is read later is known for an old one.
+// A thief sends a numbered request to two ranks of a node. Each can answer, from any deque of the
+// node; claim() ensures that only one does. The word of a thief holds the highest claimed number,
+// so a rank that reads its copy later knows that the request is old.
 //
-// Threads: claim() by anyone; what deque.hpp says for the deques.
+// Threads: any thread may call claim(). The rules of deque.hpp apply to the deques.
 #pragma once
 
 #include <algorithm>
@@ -27,8 +27,8 @@ namespace mh::tasks {
 struct NodeShape {
   std::uint32_t rank = 0;
   std::uint32_t ranks = 1;
-  std::uint32_t first = 0;  // rank of this node
-  std::uint32_t count = 1;  // of ranks on it
+  std::uint32_t first = 0;  // the first rank of this node
+  std::uint32_t count = 1;  // the number of ranks on this node
   std::uint64_t capacity = 1;
   std::size_t stride = sizeof(TaskHeader);
 };
@@ -41,8 +41,9 @@ class NodeMemory {
   static std::size_t bytes(const NodeShape& shape) {
     return answered_bytes(shape) + shape.count * deque_bytes(shape);
   }
-  // `memory`: bytes() long, aligned to a cache line. Each rank of the node makes its own part, the
-  // first one also the words of all; they use what others have made after a barrier.
+  // `memory`: bytes() long, aligned to a cache line. Each rank of the node makes its own deque, the
+  // first rank also makes the words of all thieves. A rank uses the other parts only after a
+  // barrier.
   NodeMemory(std::byte* memory, const NodeShape& shape)
       : shape_(shape), answered_(reinterpret_cast<Answered*>(memory)) {
     if (shape.rank == shape.first) std::uninitialized_value_construct_n(answered_, shape.ranks);
@@ -60,13 +61,13 @@ class NodeMemory {
   [[nodiscard]] bool is_near(std::uint32_t rank) const {
     return rank - shape_.first < shape_.count;
   }
-  // Of a rank of this node.
+  // `rank` is on this node.
   [[nodiscard]] ByteDeque& deque(std::uint32_t rank) { return deques_[rank - shape_.first]; }
   [[nodiscard]] ByteDeque& own() { return deque(shape_.rank); }
 
-  // True for one caller for each number, and for none that is below one claimed before.
+  // True for one caller for each number, and never for a number below a claimed one.
   bool claim(std::uint32_t thief, std::uint32_t number) {
-    // relaxed: the word says who answers; what the answer holds is ordered by its deque.
+    // relaxed: the word only says which rank answers. The deque orders the tasks of the answer.
     Answered& answered = answered_[thief];
     std::uint32_t last = answered.load(std::memory_order_relaxed);
     while (static_cast<std::int32_t>(number - last) > 0) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a deque's words are made of: atomics and a lock, real ones or, where one thread runs all
-// ranks, plain memory.
+// The policies of a deque: its atomics and its lock. Shared has real ones. Alone has plain memory,
+// for one thread that runs all ranks.
 //
-// The deque is a template over such a policy. The tests have a third one, under which it is run
-// through all interleavings with delayed stores.
+// The deque is a template over such a policy. The tests have a third policy, under which a checker
+// runs the deque through all interleavings with delayed stores.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@ struct Shared {
   template <class T>
   using Atomic = std::atomic<T>;
 
-  // Held for a few instructions, never over a copy. acquire and release: partners of each other.
+  // The lock is held for a few instructions, never during a copy. acquire and release are partners.
   static void lock(Atomic<std::uint32_t>& word) {
     while (word.exchange(1, std::memory_order_acquire) != 0) {
       while (word.load(std::memory_order_relaxed) != 0) spin_pause();
@@ -27,7 +27,7 @@ struct Shared {
   static void unlock(Atomic<std::uint32_t>& word) { word.store(0, std::memory_order_release); }
 };
 
-// One thread, as in the simulator.
+// For one thread, as in the simulator.
 struct Alone {
   template <class T>
   class Atomic {

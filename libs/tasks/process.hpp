@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One rank while a task collection is processed: worker as long as it has tasks, thief after that,
-// until termination is detected (HPDC 2012, section 6).
+// The state machine of a rank in process(). The rank is a worker while it has tasks, and then a
+// thief until termination is detected (HPDC 2012, section 6).
 //
-// The rank is a state machine. Who drives it runs tasks and carries messages:
+// The driver of the state machine runs tasks and carries messages:
 //
 //   for (;;) switch (process.next(task)) {
-//     case Next::run:    run the task; process.ran(ns); break;
-//     case Next::wait:   the next message: receive(), or serve() if it is `steal`; break;
-//     case Next::pause:  the same, but after pause_ns() resume(); break;
-//     case Next::ended:  return;
+//     case NextStep::run:    run the task; process.ran(ns); break;
+//     case NextStep::wait:   pass the next message to receive(), a `steal` to serve(); break;
+//     case NextStep::pause:  the same, and call resume() after pause_ns(); break;
+//     case NextStep::ended:  return;
 //   }
 //
-// serve() may be called by another thread at any time, also while a task runs: it touches the deque
-// alone. Retention (StealRet) is the driver's: it logs what it has run, to begin with that again.
+// Another thread may call serve() at any time, also while a task runs, because serve() uses only
+// the deque and the transport. Retention (StealRet) is the driver's: the driver records the tasks
+// that it has run, to begin with them again.
 //
-// A failed attempt is followed by a pause that doubles, from Patience::shortest_ns to a small part
-// of what its tasks take, so that the many thieves at the end of an iteration do not keep the
-// victims' nodes from serving those that could succeed.
+// A pause follows each failed attempt. The pause doubles, from Patience::shortest_ns to a small
+// part of the duration of the rank's tasks. Without pauses, the many thieves at the end of an
+// iteration would keep the victims' nodes from serving thieves that could succeed.
 #pragma once
 
 #include <algorithm>
@@ -32,10 +33,10 @@ namespace mh::tasks {
 
 struct Patience {
   std::uint64_t shortest_ns = 2'000;
-  std::uint64_t longest_ns = 50'000'000;  // and no longer than a 32nd of the rank's own tasks
+  std::uint64_t longest_ns = 50'000'000;  // and at most 1/32 of a mean task of the rank
 };
 
-// The same for all ranks.
+// All ranks have the same rules.
 struct Rules {
   Places places;
   VictimChoice choice = VictimChoice::random;
@@ -46,14 +47,14 @@ struct Rules {
   std::uint64_t seed = 1;
 };
 
-enum class Next : std::uint8_t { run, wait, pause, ended };
+enum class NextStep : std::uint8_t { run, wait, pause, ended };
 
 template <Transport T, class Tasks>
 class Process {
  public:
   using Task = typename std::remove_reference_t<Tasks>::Task;
 
-  // `Tasks` may be a reference. `rules` outlives this.
+  // `Tasks` may be a reference. `rules` outlives the state machine.
   Process(T transport, Tasks tasks, std::uint32_t rank, const Rules& rules)
       : tasks_(tasks),
         transport_(transport),
@@ -61,45 +62,45 @@ class Process {
         termination_(rank, rules.places.ranks, rules.arity),
         victims_(rules.choice, rank, rules.seed) {}
 
-  Next next(Task& task) {
-    if (requested_) return Next::wait;
-    if (tasks_.get(task)) return Next::run;
-    if (termination_.idle(tasks_.steals(), sender())) return Next::ended;
-    if (paused_ || !rules_->steal || rules_->places.ranks < 2) return Next::wait;
+  NextStep next(Task& task) {
+    if (requested_) return NextStep::wait;
+    if (tasks_.get(task)) return NextStep::run;
+    if (termination_.idle(tasks_.steals(), sender())) return NextStep::ended;
+    if (paused_ || !rules_->steal || rules_->places.ranks < 2) return NextStep::wait;
     return pause_ns_ != 0 ? rest(pause_ns_) : request();
   }
-  // After Next::run; how long it took.
+  // Call after NextStep::run, with the duration of the task.
   void ran(std::uint64_t ns) {
     mean_ns_ = mean_ns_ == 0 ? ns : mean_ns_ - mean_ns_ / kMeanOver + ns / kMeanOver;
     tasks_.keep(kKeepNs / std::max<std::uint64_t>(mean_ns_, 1));
   }
-  // After Next::pause.
+  // Valid after NextStep::pause.
   [[nodiscard]] std::uint64_t pause_ns() const { return pause_ns_; }
   void resume() {
     paused_ = false;
     last_pause_ns_ = std::exchange(pause_ns_, 0);
   }
 
-  // Any message but `steal`.
+  // Takes any message but `steal`.
   void receive(const Message& message) {
-    if (message.kind == Kind::work) {
+    if (message.kind == MessageKind::work) {
       tasks_.landed(message.count);
       ++successes_;
       requested_ = false;
       last_pause_ns_ = 0;
       victims_.succeeded();
-    } else if (message.kind == Kind::nothing) {
+    } else if (message.kind == MessageKind::nothing) {
       requested_ = false;
       pause_ns_ = std::clamp(2 * last_pause_ns_, rules_->patience.shortest_ns, longest_pause());
     } else {
       termination_.receive(message, sender());
     }
   }
-  // A thief's request. Any thread.
+  // Answers the request of a thief. Any thread may call this.
   void serve(const Message& message) requires TaskTransport<T> {
     const Reservation taken = tasks_.reserve(std::min(message.count, rules_->most_per_steal));
     if (taken.count == 0) {
-      transport_.send(message.from, Message{.kind = Kind::nothing});
+      transport_.send(message.from, Message{.kind = MessageKind::nothing});
     } else {
       transport_.send_tasks(message.from, taken);
     }
@@ -115,24 +116,25 @@ class Process {
     const Patience& patience = rules_->patience;
     return std::clamp(mean_ns_ / kPausesOfTask, patience.shortest_ns, patience.longest_ns);
   }
-  Next rest(std::uint64_t for_ns) {
+  NextStep rest(std::uint64_t for_ns) {
     pause_ns_ = for_ns;
     paused_ = true;
-    return Next::pause;
+    return NextStep::pause;
   }
-  Next request() {
+  NextStep request() {
     const std::uint32_t room = tasks_.room();
-    if (room == 0) return rest(rules_->patience.shortest_ns);  // its own are still copied away
+    if (room == 0) return rest(rules_->patience.shortest_ns);  // thieves still copy its tasks
     ++attempts_;
     requested_ = true;
-    transport_.send(victims_.next(rules_->places), Message{.kind = Kind::steal, .count = room});
-    return Next::wait;
+    transport_.send(victims_.next(rules_->places),
+                    Message{.kind = MessageKind::steal, .count = room});
+    return NextStep::wait;
   }
   auto sender() {
     return [this](std::uint32_t to, const Message& message) { transport_.send(to, message); };
   }
 
-  // A worker keeps tasks for so long from thieves: some hundred times what the deque's lock costs.
+  // A worker keeps so much work from thieves: some hundred times the cost of the deque's lock.
   static constexpr std::uint64_t kKeepNs = 20'000;
   static constexpr std::uint64_t kMeanOver = 8;  // tasks
   static constexpr std::uint64_t kPausesOfTask = 32;
@@ -142,7 +144,7 @@ class Process {
   const Rules* rules_;
   Termination termination_;
   Victims victims_;
-  std::uint64_t mean_ns_ = 0;  // of its last tasks
+  std::uint64_t mean_ns_ = 0;  // the mean duration of its last tasks
   std::uint64_t pause_ns_ = 0;
   std::uint64_t last_pause_ns_ = 0;
   std::uint32_t attempts_ = 0;

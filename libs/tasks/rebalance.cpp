@@ -36,7 +36,7 @@ Result<Wire> receive(Network& network, std::uint32_t from) {
   }
 }
 
-// One pass of one rank.
+// A pass of the balancer on one rank.
 class Pass {
  public:
   Pass(Network& network, const BalanceTree& tree, double limit, double target, Arena& arena)
@@ -47,7 +47,7 @@ class Pass {
         target_(target),
         arena_(arena) {}
 
-  // What this rank gets for what it has given away.
+  // Returns the tasks that this rank gets. `report` has the tasks that it gives away.
   Result<ArenaTasks> run(Report<std::uint32_t> report) {
     if (const Status status = up(report); !status) return status;
     return down(std::move(report.given));
@@ -58,7 +58,8 @@ class Pass {
     return tree_.host(level + 1, index_ / tree_.branching());
   }
 
-  // Leaves in `report` what the highest node of this rank has for its parent, or the root's rest.
+  // On return `report` is the report that was sent to the parent or, on the root's host, the root's
+  // rest.
   Status up(Report<std::uint32_t>& report) {
     for (std::uint32_t level = 0; level < tree_.root_level(); ++level) {
       parent_ = host_above(level);
@@ -115,11 +116,12 @@ class Pass {
   double target_;
   Arena& arena_;
   std::uint32_t parent_ = 0;
-  std::uint32_t index_ = network_.rank();        // of this rank's node at the level it is at
-  std::vector<Node<std::uint32_t>> nodes_ = {};  // by level, from 1 on
+  std::uint32_t index_ = network_.rank();            // of this rank's node at the current level
+  std::vector<TreeNode<std::uint32_t>> nodes_ = {};  // by level, from 1 on
 };
 
-// The average load or the longest task, whichever is more: no rank can have less.
+// The target in seconds: the average load or the longest task, whichever is more. The longest load
+// cannot be less.
 Result<double> target_of(Network& network, const ArenaTasks& own) {
   std::array<double, 1> load{};
   std::array<double, 1> longest{};
@@ -146,7 +148,7 @@ Result<std::uint64_t> rebalance(Network& network, Scheme scheme, const Balance& 
     if (*target <= 0) break;  // there are no tasks
     Report<std::uint32_t> report = donate(own, rules.donate_above * *target);
     given += report.given.size();
-    const double limit = central ? Node<std::uint32_t>::kNoLimit : rules.assign_below * *target;
+    const double limit = central ? TreeNode<std::uint32_t>::kNoLimit : rules.assign_below * *target;
     const auto got = Pass(network, tree, limit, *target, arena).run(std::move(report));
     if (!got) return got.status();
     own.insert(own.end(), got->begin(), got->end());

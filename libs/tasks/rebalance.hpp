@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The balancers of balance.hpp among the ranks of a job: lists go up a tree and down again, and
-// with them the tasks.
+// The balancers of balance.hpp among the ranks of a job. Lists of tasks, with the tasks, go up a
+// tree and down again.
 //
-// The central balancer is the tree whose root is the parent of all ranks, and has no limit on the
-// way up. A rank sends one message up and gets one down in each pass.
+// The central balancer is a tree whose root is the parent of all ranks, without a limit on the way
+// up. In each pass a rank sends one message to its parent and receives one from it.
 //
-// Threads: the rank's own. Collective.
+// Threads: the rank's own thread. Collective.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace mh::tasks {
 
-// `own`: what this rank ran, and then what it is to run; in `arena`. Returns how many tasks it gave
-// away.
+// `own`, in `arena`: the tasks that this rank ran, and after the call the tasks that it is to run.
+// Returns the number of tasks that the rank gave away.
 Result<std::uint64_t> rebalance(Network& network, Scheme scheme, const Balance& rules, Arena& arena,
                                 ArenaTasks& own);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A task collection between two iterations: who begins the next one with which tasks.
+// A task collection between two iterations: the tasks with which each rank begins the next one.
 #include <algorithm>
 #include <array>
 
@@ -17,7 +17,7 @@ double load_of(const ArenaTasks& tasks) {
 
 }  // namespace
 
-Status Core::restore() {
+Status CollectionCore::restore() {
   if (state_ != State::processed) return {Code::misuse};
   if (!failure_.ok()) return failure_;
   const std::uint64_t start = ticks();
@@ -29,7 +29,7 @@ Status Core::restore() {
     failure_ = balance(used_ == Balancer::plb_central ? Scheme::central : Scheme::tree);
     if (!failure_) return failure_;
   }
-  // What is added last is taken first.
+  // The deque returns the newest task first.
   if (used_ == Balancer::none) {
     std::ranges::reverse(executed_);
   } else if (used_ != Balancer::steal) {
@@ -41,8 +41,8 @@ Status Core::restore() {
   return {};
 }
 
-// The balancer of the next iteration, the same on all ranks.
-Status Core::choose() {
+// Chooses the balancer of the next iteration, the same on all ranks.
+Status CollectionCore::choose() {
   const double load = load_of(executed_);
   std::array<double, 2> sums{load, statistics_.task_s};
   std::array<double, 3> longest{load, statistics_.process_s, last_restore_s_};
@@ -55,16 +55,16 @@ Status Core::choose() {
   return {};
 }
 
-Status Core::balance(Scheme scheme) {
+Status CollectionCore::balance(Scheme scheme) {
   const auto given = rebalance(*network_, scheme, balance_rules_, arena_, executed_);
   if (!given) return given.status();
   statistics_.moved = *given;
   return {};
 }
 
-void Core::add_executed() {
+void CollectionCore::add_executed() {
   for (const auto& timed : executed_) {
-    const TaskRef task = arena_.at(timed.task);
+    const TaskBytes task = arena_.at(timed.task);
     if (backlog_.count() != 0 || !deque_.add(task)) backlog_.add(task.bytes);
   }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The optional thread of a rank that answers other nodes while a task runs (Config::server). It
-// sleeps between its looks, so that it takes little of the worker's core.
+// The optional thread of a rank that answers other nodes while a task runs (Config::server). The
+// thread sleeps between polls, so it takes little of the worker's core.
 //
-// Threads: made and ended by the worker, which leaves the answerer alone meanwhile.
+// Threads: the worker starts and ends the server, and does not use the answerer meanwhile.
 #pragma once
 
 #include <atomic>
@@ -13,16 +13,16 @@
 
 namespace mh::tasks {
 
-class Server {
+class AnswerServer {
  public:
-  explicit Server(Answerer& answerer) : answerer_(answerer), thread_([this] { serve(); }) {}
-  Server(const Server&) = delete;
-  Server& operator=(const Server&) = delete;
-  ~Server() { static_cast<void>(end()); }
+  explicit AnswerServer(Answerer& answerer) : answerer_(answerer), thread_([this] { serve(); }) {}
+  AnswerServer(const AnswerServer&) = delete;
+  AnswerServer& operator=(const AnswerServer&) = delete;
+  ~AnswerServer() { static_cast<void>(end()); }
 
-  // It has answered all that it has begun to answer, unless it failed.
+  // Waits until the answers under way have been sent, and ends the thread. Returns its failure.
   Status end() {
-    // relaxed: join() orders what the thread did.
+    // relaxed: join() orders the thread's writes.
     ending_.store(true, std::memory_order_relaxed);
     if (thread_.joinable()) thread_.join();
     return status_;
@@ -38,7 +38,7 @@ class Server {
 
   static constexpr std::chrono::microseconds kBetween{20};
   Answerer& answerer_;
-  Status status_;  // the thread's, until it has ended
+  Status status_;  // only the thread uses it until the thread has ended
   std::atomic<bool> ending_{false};
   std::thread thread_;
 };

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whether all tasks of all ranks have been run (after Francez, 1980): rounds on a tree of ranks.
+// Detects that all tasks of all ranks have run, in rounds on a tree of ranks (after Francez, 1980).
 //
 //   root           opens a round
-//   every rank     passes it on to its children at once; votes to its parent when it is idle and
-//                  all children have voted
-//   a vote         is dirty if the rank has been stolen from since its last vote, or a child's was
-//   root           idle, all children have voted, nothing dirty: the end, told down the tree.
-//                  Else it opens the next round.
+//   every rank     passes the round on to its children at once; votes to its parent when the rank
+//                  is idle and all its children have voted
+//   a vote         is dirty if the rank was stolen from since its last vote, or a child's vote is
+//   root           is idle and all children have voted: if nothing is dirty, the root sends the
+//                  end down the tree; otherwise it opens the next round
 //
-// Idle: no task, and no request for tasks under way. Both rules are needed:
+// A rank is idle if it has no task and no request for tasks under way. The proof needs both rules:
 //
-//   * Say a task exists after a round without a dirty vote. Who has it, r, voted idle, so it got
-//     tasks later, from v, who reserved them after r's vote, because r had no request under way.
-//     If v votes after that reservation the vote is dirty: its votes of earlier rounds all lie
-//     before this round's first. If v voted before, it got tasks between its vote and that
-//     reservation, so the same holds for v and an earlier moment, and so on, without an end.
+//   * Assume that a task exists after a round without a dirty vote. Its rank r was idle when it
+//     voted, so r got the task later, from a rank v. Rank v reserved the task after r's vote,
+//     because r had no request under way. If v voted after that reservation, its vote was dirty,
+//     because all its votes of earlier rounds lie before the first vote of this round. If v voted
+//     before, v got tasks between its vote and the reservation. So the same holds for v and an
+//     earlier moment, and so on without end, which is impossible.
 //
-// Cost: two messages a rank and round; a round ends when the last busy rank is idle, so there are
-// few. Threads: its rank's worker. A rank and its parent differ by a division, so a rank keeps
-// nothing about others.
+// Cost: two messages for each rank and round. A round ends when the last busy rank is idle, so
+// there are few. A rank computes the numbers of its parent and children, and stores nothing about
+// other ranks. Threads: the rank's worker.
 #pragma once
 
 #include <algorithm>
@@ -33,8 +34,8 @@ class Termination {
   Termination(std::uint32_t rank, std::uint32_t size, std::uint32_t arity)
       : rank_(rank), size_(size), arity_(arity) {}
 
-  // The worker is idle. `steals`: how often it has been stolen from (Deque::steals). `send(rank,
-  // message)`. True: all tasks of all ranks have been run.
+  // Call while the worker is idle. `steals`: Deque::steals(). `send(rank, message)` sends a
+  // message. True: all tasks of all ranks have run.
   template <class Send>
   bool idle(std::uint64_t steals, Send send) {
     if (ended_) return true;
@@ -44,7 +45,7 @@ class Termination {
     steals_ = steals;
     if (rank_ != 0) {
       open_ = false;
-      send((rank_ - 1) / arity_, Message{.kind = Kind::vote, .dirty = dirty});
+      send((rank_ - 1) / arity_, Message{.kind = MessageKind::vote, .dirty = dirty});
     } else if (!dirty) {
       end(send);
     } else {
@@ -53,14 +54,14 @@ class Termination {
     return ended_;
   }
 
-  // One of its messages.
+  // Takes a message of kind `round`, `vote` or `ended`.
   template <class Send>
   void receive(const Message& message, Send send) {
     switch (message.kind) {
-      case Kind::round:
+      case MessageKind::round:
         open(send);
         break;
-      case Kind::vote:
+      case MessageKind::vote:
         ++votes_;
         dirty_ = dirty_ || message.dirty;
         break;
@@ -79,7 +80,7 @@ class Termination {
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(first + arity_, size_) - first);
   }
   template <class Send>
-  void tell_children(Kind kind, Send send) {
+  void tell_children(MessageKind kind, Send send) {
     const auto first = static_cast<std::uint32_t>(first_child());
     for (std::uint32_t i = 0; i < children(); ++i) send(first + i, Message{.kind = kind});
   }
@@ -89,19 +90,19 @@ class Termination {
     dirty_ = false;
     votes_ = 0;
     ++rounds_;
-    tell_children(Kind::round, send);
+    tell_children(MessageKind::round, send);
   }
   template <class Send>
   void end(Send send) {
     ended_ = true;
-    tell_children(Kind::ended, send);
+    tell_children(MessageKind::ended, send);
   }
 
   std::uint32_t rank_;
   std::uint32_t size_;
   std::uint32_t arity_;
   std::uint32_t votes_ = 0;
-  std::uint64_t steals_ = 0;  // at its last vote
+  std::uint64_t steals_ = 0;  // Deque::steals() at the last vote
   std::uint32_t rounds_ = 0;
   bool open_ = false;
   bool dirty_ = false;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whom a thief asks next (VictimChoice).
+// The victims of a thief, one after the other (VictimChoice).
 //
 // Ranks of a NUMA node, and of a node, have consecutive numbers. A success starts the order anew.
-// Threads: the thief. Deterministic for a seed.
+// The order is deterministic for a seed. Threads: the thief's.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class Victims {
   Victims(VictimChoice choice, std::uint32_t rank, std::uint64_t seed)
       : state_(seed * 0x9E3779B97F4A7C15U + rank + 1), rank_(rank), choice_(choice) {}
 
-  // Another rank. There must be two.
+  // Returns another rank. There must be at least two ranks.
   std::uint32_t next(const Places& places) {
     const std::uint32_t attempt = attempts_++;
     if (choice_ == VictimChoice::nearest) return near(attempt, places.ranks);
@@ -40,7 +40,7 @@ class Victims {
   static constexpr std::uint32_t kNodeTurns = 4;
   static constexpr std::uint32_t kTurns = 8;
 
-  // One of the block of `size` ranks that this rank is in; of all if it is alone there.
+  // Another rank of this rank's block of `size` ranks, or of all ranks if the block has no other.
   std::uint32_t within(std::uint32_t size, std::uint32_t ranks) {
     std::uint32_t first = rank_ / size * size;
     std::uint32_t count = ranks - first < size ? ranks - first : size;
@@ -56,7 +56,7 @@ class Victims {
     const std::uint32_t distance = step / 2 + 1;
     return step % 2 == 0 ? (rank_ + distance) % ranks : (rank_ + ranks - distance) % ranks;
   }
-  // Below `limit`. SplitMix64.
+  // A random number below `limit` (SplitMix64).
   std::uint32_t draw(std::uint32_t limit) {
     std::uint64_t z = (state_ += 0x9E3779B97F4A7C15U);
     z = (z ^ (z >> 30U)) * 0xBF58476D1CE4E5B9U;

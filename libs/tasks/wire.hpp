@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Lists of tasks, and reports of balance.hpp, as bytes. Between ranks of one job, so numbers are as
-// the machine has them.
+// Lists of tasks, and the reports of balance.hpp, as bytes. The bytes travel between ranks of one
+// job, so numbers have the machine's format.
 //
 //   report    load, count of ranks, levels of the loads below (none, or all), list
 //   list      count, bins, tasks
@@ -46,7 +46,7 @@ class WireWriter {
   Wire wire_;
 };
 
-// What a WireWriter wrote.
+// Reads what a WireWriter wrote.
 class WireReader {
  public:
   explicit WireReader(const Wire& wire) : wire_(wire) {}
@@ -57,7 +57,7 @@ class WireReader {
     std::memcpy(&value, next(sizeof(T)), sizeof(T));
     return value;
   }
-  // The tasks are added to the arena.
+  // Adds the tasks to the arena.
   ArenaTasks get_list(Arena& arena) {
     ArenaTasks tasks(get<std::uint64_t>());
     for (auto& timed : tasks) timed.bin = get<Bin>();

@@ -42,7 +42,7 @@ inline constexpr std::uint32_t kMaxSlots = kOneLevelSlots * kWordBits;
 
 // The places of a set's words in one block of memory: the root, the 64 hint words of a set with two
 // levels, the leaf words. In a small set the first leaf words share the root's cache line.
-struct Shape {
+struct BitSetShape {
   std::uint32_t slots = 0;  // a multiple of 64
 
   [[nodiscard]] constexpr bool two_levels() const { return slots > kOneLevelSlots; }
@@ -72,7 +72,7 @@ class BitSet {
   using Word = typename A::template Atomic<std::uint64_t>;
 
   // `words` points to shape.words() zeros and outlives the set.
-  BitSet(Shape shape, Word* words)
+  BitSet(BitSetShape shape, Word* words)
       : shape_(shape), root_(words), hints_(words + 1), leaves_(words + shape.first_leaf()) {}
 
   // False: the set is empty. True: the set may have a bit.
@@ -101,7 +101,7 @@ class BitSet {
     const std::uint32_t slot = first_from(start);
     return slot != kNoSlot || start == 0 ? slot : first_from(0);
   }
-  [[nodiscard]] Shape shape() const { return shape_; }
+  [[nodiscard]] BitSetShape shape() const { return shape_; }
 
  protected:
   // Returns the first leaf from `leaf` on whose hint is set, or kNoSlot.
@@ -124,7 +124,7 @@ class BitSet {
   // seq_cst: pairs with the writes of leaf and hint in SharedBits (see the head of this file).
   static std::uint64_t load_hint(const Word& word) { return word.load(std::memory_order_seq_cst); }
 
-  Shape shape_;
+  BitSetShape shape_;
   Word* root_;
   Word* hints_;
   Word* leaves_;

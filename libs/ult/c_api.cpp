@@ -8,12 +8,14 @@
 namespace {
 
 namespace ult = mh::ult;
-using ult::detail::Core;
-using ult::detail::Record;
+using ult::detail::SchedulerCore;
+using ult::detail::TaskRecord;
 
-Core* core_of(mh_ult_scheduler* scheduler) { return reinterpret_cast<Core*>(scheduler); }
-Record* record_of(mh_ult_task* task) { return reinterpret_cast<Record*>(task); }
-mh_ult_task* as_task(Record* record) { return reinterpret_cast<mh_ult_task*>(record); }
+SchedulerCore* core_of(mh_ult_scheduler* scheduler) {
+  return reinterpret_cast<SchedulerCore*>(scheduler);
+}
+TaskRecord* record_of(mh_ult_task* task) { return reinterpret_cast<TaskRecord*>(task); }
+mh_ult_task* as_task(TaskRecord* record) { return reinterpret_cast<mh_ult_task*>(record); }
 
 int code_of(mh::Code code) {
   switch (code) {
@@ -28,14 +30,14 @@ int code_of(mh::Code code) {
   }
 }
 
-struct Call {
+struct CTask {
   mh_ult_function* function;
   void* argument;
   void operator()() const { function(argument); }
 };
 
-int launch(ult::detail::Draft draft, Call call, mh_ult_task** task) {
-  Record* record = ult::detail::launch(draft, call, nullptr, nullptr);
+int launch(ult::detail::Draft draft, CTask call, mh_ult_task** task) {
+  TaskRecord* record = ult::detail::launch(draft, call, nullptr, nullptr);
   if (record == nullptr) return MH_ULT_FULL;
   *task = as_task(record);
   return MH_ULT_OK;
@@ -80,7 +82,7 @@ int mh_ult_start(const mh_ult_config* config, mh_ult_scheduler** scheduler) {
 void mh_ult_finish(mh_ult_scheduler* scheduler) { ult::detail::finish(core_of(scheduler)); }
 
 unsigned mh_ult_workers(const mh_ult_scheduler* scheduler) {
-  return ult::detail::workers(reinterpret_cast<const Core*>(scheduler));
+  return ult::detail::workers(reinterpret_cast<const SchedulerCore*>(scheduler));
 }
 
 int mh_ult_run(mh_ult_scheduler* scheduler, mh_ult_function* function, void* argument) {

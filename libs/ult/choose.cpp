@@ -5,25 +5,25 @@
 namespace mh::ult::detail {
 
 // This worker. Returns a claimed task, which the caller must run; nullptr: no task is ready.
-Record* Worker::choose() {
+TaskRecord* Worker::choose() {
   turns_.add();
   if (turns_.get() % kFairTurns == 0) {
-    if (Record* record = choose_in_turn()) return record;
+    if (TaskRecord* record = choose_in_turn()) return record;
   }
-  if (Record* record = next_.load(std::memory_order_relaxed)) {
+  if (TaskRecord* record = next_.load(std::memory_order_relaxed)) {
     next_.store(nullptr, std::memory_order_relaxed);
     if (record->state.claim_ready()) return record;
   }
   if (signals_.may_have()) {
-    if (Record* record = choose_signalled()) return record;
+    if (TaskRecord* record = choose_signalled()) return record;
   }
   if (fresh_.may_have()) {
-    if (Record* record = choose_fresh()) return record;
+    if (TaskRecord* record = choose_fresh()) return record;
   }
   return started_.may_have() ? choose_started() : nullptr;
 }
 
-Record* Worker::choose_in_turn() {
+TaskRecord* Worker::choose_in_turn() {
   switch (turns_.get() / kFairTurns % 3) {
     case 0:
       return choose_signalled();
@@ -38,42 +38,42 @@ Record* Worker::choose_in_turn() {
   }
 }
 
-Record* Worker::choose_signalled() {
+TaskRecord* Worker::choose_signalled() {
   for (;;) {
     const std::uint32_t slot = signals_.find(signal_cursor_);
     if (slot == kNoSlot) return nullptr;
     signal_cursor_ = slot + 1;
     if (!signals_.take(slot)) continue;
-    Record* record = slots_[slot].load(std::memory_order_acquire);
+    TaskRecord* record = slots_[slot].load(std::memory_order_acquire);
     if (record->state.claim_signalled()) return record;
   }
 }
 
-Record* Worker::choose_fresh() {
+TaskRecord* Worker::choose_fresh() {
   const bool newest = core.config.order == Order::depth_first;
   for (;;) {
     const std::uint32_t slot = newest ? fresh_.find_last() : fresh_.find(fresh_cursor_);
     if (slot == kNoSlot) return nullptr;
     fresh_cursor_ = slot + 1;
-    if (Record* record = choose_own(fresh_, slot)) return record;
+    if (TaskRecord* record = choose_own(fresh_, slot)) return record;
   }
 }
 
-Record* Worker::choose_started() {
+TaskRecord* Worker::choose_started() {
   for (;;) {
     const std::uint32_t slot = started_.find(started_cursor_);
     if (slot == kNoSlot) return nullptr;
     started_cursor_ = slot + 1;
-    if (Record* record = choose_own(started_, slot)) return record;
+    if (TaskRecord* record = choose_own(started_, slot)) return record;
   }
 }
 
 // Clears the slot's bit and claims its task. nullptr: the bit is stale, because a thief has claimed
 // the task.
-Record* Worker::choose_own(OwnBits<Machine>& set, std::uint32_t slot) {
+TaskRecord* Worker::choose_own(OwnBits<Machine>& set, std::uint32_t slot) {
   set.clear(slot);
   // acquire: pairs with the release in migrate(), with which a thief puts another record in a slot.
-  Record* record = slots_[slot].load(std::memory_order_acquire);
+  TaskRecord* record = slots_[slot].load(std::memory_order_acquire);
   return record->state.claim_ready() ? record : nullptr;
 }
 

@@ -62,17 +62,17 @@ std::size_t mapped_stack(const Config& config) {
 
 }  // namespace
 
-RecordMemory::RecordMemory(std::uint32_t slots) : bytes_(slots * sizeof(Record)) {
+RecordMemory::RecordMemory(std::uint32_t slots) : bytes_(slots * sizeof(TaskRecord)) {
   void* memory = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory != MAP_FAILED) records_ = static_cast<Record*>(memory);
+  if (memory != MAP_FAILED) records_ = static_cast<TaskRecord*>(memory);
 }
 
 RecordMemory::~RecordMemory() {
   if (records_ != nullptr) ::munmap(records_, bytes_);
 }
 
-Core::Core(const Config& wanted, std::uint32_t workers_wanted)
+SchedulerCore::SchedulerCore(const Config& wanted, std::uint32_t workers_wanted)
     : config(wanted),
       count(workers_wanted),
       shape{(wanted.tasks_per_worker + kWordBits - 1) / kWordBits * kWordBits},
@@ -89,9 +89,9 @@ Core::Core(const Config& wanted, std::uint32_t workers_wanted)
   debug.emplace(std::move(listed), shape.slots);
 }
 
-Core::~Core() { stop(); }
+SchedulerCore::~SchedulerCore() { stop(); }
 
-Status Core::launch() {
+Status SchedulerCore::launch() {
   for (const auto& worker : workers) {
     if (!worker->ok()) return {Code::full};
   }
@@ -104,7 +104,7 @@ Status Core::launch() {
   return {};
 }
 
-void Core::stop() {
+void SchedulerCore::stop() {
   stopping.store(true, std::memory_order_seq_cst);
   for (const auto& worker : workers) {
     // A worker whose thread did not start cannot count itself as done.
@@ -117,13 +117,13 @@ void Core::stop() {
   }
 }
 
-std::uint64_t Core::abandoned() const {
+std::uint64_t SchedulerCore::abandoned() const {
   std::uint64_t blocked = 0;
   for (const auto& worker : workers) blocked += worker->count_blocked();
   return blocked;
 }
 
-void Core::ring_a_sleeper(std::uint32_t from) {
+void SchedulerCore::ring_a_sleeper(std::uint32_t from) {
   for (std::uint32_t i = 1; i <= count; ++i) {
     if (workers[(from + i) % count]->bell.ring_sleeper(watch)) return;
   }
@@ -135,7 +135,7 @@ DebugWorker Worker::debug() const { return {name, &current, slots_.get()}; }
 std::uint64_t Worker::count_blocked() const {
   std::uint64_t blocked = 0;
   for (std::uint32_t slot = 0; slot < core.shape.slots; ++slot) {
-    const Record* record = slots_[slot].load(std::memory_order_relaxed);
+    const TaskRecord* record = slots_[slot].load(std::memory_order_relaxed);
     if (record != nullptr && record->state.phase() == Phase::blocked) ++blocked;
   }
   return blocked;
@@ -154,12 +154,12 @@ void Worker::adopt_thread_stack(Fibre& fibre) {
 
 // --- the interface ----------------------------------------------------------------------------
 
-Result<Core*> start(const Config& config) noexcept {
+Result<SchedulerCore*> start(const Config& config) noexcept {
   if (!in_range(config)) return Status{Code::misuse};
   const unsigned count = config.workers == 0 ? cores_of_process() : config.workers;
   Machine::prepare_fences();
   try {
-    auto core = std::make_unique<Core>(config, count);
+    auto core = std::make_unique<SchedulerCore>(config, count);
     if (const Status status = core->launch(); !status) return status;
     return core.release();
   } catch (const std::bad_alloc&) {
@@ -169,7 +169,7 @@ Result<Core*> start(const Config& config) noexcept {
   }
 }
 
-void finish(Core* core) noexcept {
+void finish(SchedulerCore* core) noexcept {
   // A task of this scheduler has called exit(). The workers end with the process.
   const Worker* here = this_thread_worker();
   if (here != nullptr && &here->core == core) return;
@@ -181,14 +181,14 @@ void finish(Core* core) noexcept {
   delete core;
 }
 
-unsigned workers(const Core* core) noexcept { return core->count; }
+unsigned workers(const SchedulerCore* core) noexcept { return core->count; }
 
-const char* worker_name(const Core* core, unsigned worker) noexcept {
+const char* worker_name(const SchedulerCore* core, unsigned worker) noexcept {
   return core->workers[worker]->name;
 }
 
-Counters counters(const Core* core, unsigned worker) noexcept {
-  const Counts& c = core->workers[worker]->counts;
+Counters counters(const SchedulerCore* core, unsigned worker) noexcept {
+  const WorkerCounts& c = core->workers[worker]->counts;
   return {.spawned = c.spawned.get(),
           .finished = c.finished.get(),
           .inlined = c.inlined.get(),

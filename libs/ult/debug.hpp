@@ -9,12 +9,12 @@
 
 namespace mh::ult::detail {
 
-struct Record;
+struct TaskRecord;
 
 struct DebugWorker {
   const char* name;
-  Record* const* current;
-  const std::atomic<Record*>* slots;
+  TaskRecord* const* current;
+  const std::atomic<TaskRecord*>* slots;
 };
 
 struct DebugCore {

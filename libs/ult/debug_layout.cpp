@@ -8,16 +8,16 @@
 
 extern "C" {
 
-// Offsets in a Record, in bytes. A change of their meaning needs a new `version`.
+// Offsets in a TaskRecord, in bytes. A change of their meaning needs a new `version`.
 struct mh_ult_debug_layout_t {
   std::uint32_t version, state, borrows, context, stack, name;
 };
 extern MH_ULT_API const mh_ult_debug_layout_t mh_ult_debug_layout;
 const mh_ult_debug_layout_t mh_ult_debug_layout = {1,
-                                                   offsetof(mh::ult::detail::Record, state),
-                                                   offsetof(mh::ult::detail::Record, borrows),
-                                                   offsetof(mh::ult::detail::Record, context),
-                                                   offsetof(mh::ult::detail::Record, stack),
-                                                   offsetof(mh::ult::detail::Record, name)};
+                                                   offsetof(mh::ult::detail::TaskRecord, state),
+                                                   offsetof(mh::ult::detail::TaskRecord, borrows),
+                                                   offsetof(mh::ult::detail::TaskRecord, context),
+                                                   offsetof(mh::ult::detail::TaskRecord, stack),
+                                                   offsetof(mh::ult::detail::TaskRecord, name)};
 
 }  // extern "C"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The end of a task, joins, and the wait for a group.
 //
-// A task without a group ends with one exchange of Record::joiner. The exchange gives the task its
-// joiner, and tells a later joiner that the task has ended. A child of a group decrements
+// A task without a group ends with one exchange of TaskRecord::joiner. The exchange gives the task
+// its joiner, and tells a later joiner that the task has ended. A child of a group decrements
 // Group::left; the last child wakes the parent. If the waiting task is off its stack, the worker of
 // the ended task runs it at once. Otherwise the waiting task gets a signal.
 #include "ult/worker.hpp"
@@ -10,16 +10,16 @@
 namespace mh::ult::detail {
 namespace {
 
-void drop_locals(Record* record);
+void drop_locals(TaskRecord* record);
 
-Outcome outcome_of(Record* record) {
+Outcome outcome_of(TaskRecord* record) {
   return {{record->refused}, std::exchange(record->thrown, nullptr)};
 }
 
 }  // namespace
 
 // Runs the task's function on the current stack, which is the task's own or its joiner's.
-void Worker::run_body(Record* record) {
+void Worker::run_body(TaskRecord* record) {
   try {
     record->body(record->storage, true);
   } catch (...) {
@@ -30,22 +30,22 @@ void Worker::run_body(Record* record) {
 
 // This worker, still on the task's stack. Returns the claimed waiter of the task, to run next, or
 // nullptr. The caller must not touch the record afterwards.
-Record* Worker::finish(Record* record) {
+TaskRecord* Worker::finish(TaskRecord* record) {
   counts.finished.add();
   record->state.end();
   return record->group != nullptr ? tell_group(record) : tell_joiner(record);
 }
 
-Record* Worker::tell_group(Record* record) {
+TaskRecord* Worker::tell_group(TaskRecord* record) {
   Group& group = *record->group;
   note(group, record);
-  Record* parent = group.parent;
+  TaskRecord* parent = group.parent;
   release(record, this);
   // acq_rel: pairs with the accesses to `left` in wait(Group&). The group may be gone afterwards.
   return group.left.fetch_sub(1, std::memory_order_acq_rel) == 1 ? wake(parent) : nullptr;
 }
 
-Record* Worker::tell_joiner(Record* record) {
+TaskRecord* Worker::tell_joiner(TaskRecord* record) {
   const std::uintptr_t was = record->joiner.end();
   if (was == JoinWord<Machine>::kNobody) return nullptr;
   if (was == JoinWord<Machine>::kDetached) {
@@ -59,31 +59,31 @@ Record* Worker::tell_joiner(Record* record) {
     Machine::wake(word);
     return nullptr;
   }
-  return wake(reinterpret_cast<Record*>(was));
+  return wake(reinterpret_cast<TaskRecord*>(was));
 }
 
 // Whether this worker may run the task. Without stealing, only the task's home may run it.
-bool Worker::may_run(const Record* record) const {
+bool Worker::may_run(const TaskRecord* record) const {
   return core.stealing || record->location.load(std::memory_order_relaxed).worker == id;
 }
 
 // Wakes a task that waited for the end of another one. Returns the task if this worker has claimed
 // it and must run it next; otherwise signals the task and returns nullptr.
-Record* Worker::wake(Record* waiter) {
+TaskRecord* Worker::wake(TaskRecord* waiter) {
   if (may_run(waiter) && waiter->state.resume()) return waiter;
   detail::signal(waiter);
   return nullptr;
 }
 
 // Ends a claimed task that cannot run because no stack could be mapped. Returns what finish() does.
-Record* Worker::refuse(Record* record) {
+TaskRecord* Worker::refuse(TaskRecord* record) {
   record->body(record->storage, false);
   record->refused = Code::full;
   return finish(record);
 }
 
 // Passes a child's refusal or exception to its group. The group keeps the first exception.
-void Worker::note(Group& group, Record* record) {
+void Worker::note(Group& group, TaskRecord* record) {
   if (record->refused != Code::ok) group.refused.store(true, std::memory_order_relaxed);
   if (record->thrown == nullptr) return;
   if (!group.has_thrown.exchange(true, std::memory_order_relaxed)) {
@@ -102,8 +102,8 @@ bool Worker::has_room() const {
 // Runs a claimed task that has not begun, as a call on the stack of the running task, its joiner.
 // Meanwhile the new task is the current task: it may block, be signalled and be stolen, together
 // with the joiner's frames below it. Returns the worker on which the new task ended.
-Worker* Worker::run_inline(Record* record) {
-  Record* parent = current;
+Worker* Worker::run_inline(TaskRecord* record) {
+  TaskRecord* parent = current;
   record->stack.store(parent->stack.load(std::memory_order_relaxed), std::memory_order_relaxed);
   record->borrows = true;
   current = record;
@@ -117,7 +117,7 @@ Worker* Worker::run_inline(Record* record) {
 }
 
 // This worker, in a task. Returns when the task of `record` has ended.
-void Worker::join(Record* record) {
+void Worker::join(TaskRecord* record) {
   if (record->joiner.ended()) return;
   if (may_run(record) && record->state.claim_ready()) {
     if (const Location at = record->location.load(std::memory_order_relaxed); at.worker == id) {
@@ -144,7 +144,7 @@ void Worker::join(Record* record) {
 bool Worker::take_child(Group& group) {
   const std::uint32_t slot = fresh_.find_last();
   if (slot == kNoSlot) return false;
-  Record* record = choose_own(fresh_, slot);
+  TaskRecord* record = choose_own(fresh_, slot);
   if (record == nullptr) return true;
   const bool begun = record->stack.load(std::memory_order_relaxed) != nullptr;
   if (record->group != &group || begun || !has_room()) {
@@ -178,7 +178,7 @@ void wait(Group& group) noexcept {
 namespace {
 
 // Called on an ordinary thread, or on a worker outside of tasks.
-void sleep_until_ended(Record* record) {
+void sleep_until_ended(TaskRecord* record) {
   Sleeper sleeper;
   if (!record->joiner.enlist(reinterpret_cast<std::uintptr_t>(&sleeper) | kSleeperBit)) return;
   while (sleeper.ended.load(std::memory_order_acquire) == 0) Machine::sleep(sleeper.ended, 0, 0);
@@ -186,7 +186,7 @@ void sleep_until_ended(Record* record) {
 
 }  // namespace
 
-Outcome join(Record* record) noexcept {
+Outcome join(TaskRecord* record) noexcept {
   Worker* worker = this_thread_worker();
   if (worker != nullptr && worker->current != nullptr) {
     worker->join(record);
@@ -198,7 +198,7 @@ Outcome join(Record* record) noexcept {
   return outcome;
 }
 
-void detach(Record* record) noexcept {
+void detach(TaskRecord* record) noexcept {
   if (record->joiner.detach()) return;
   record->thrown = nullptr;
   Worker::release(record, this_thread_worker());
@@ -212,7 +212,7 @@ namespace {
 std::atomic<int> next_key{0};
 std::atomic<void (*)(void*)> destroyers[kLocalKeys];
 
-void drop_locals(Record* record) {
+void drop_locals(TaskRecord* record) {
   void** locals = std::exchange(record->locals, nullptr);
   for (int key = 0; key < kLocalKeys; ++key) {
     if (locals[key] != nullptr) destroyers[key].load(std::memory_order_relaxed)(locals[key]);
@@ -232,7 +232,7 @@ int make_local_key(void (*destroy)(void*)) noexcept {
 }
 
 void** local(int key) noexcept {
-  Record* record = self();
+  TaskRecord* record = self();
   if (record == nullptr) return nullptr;
   if (record->locals == nullptr) record->locals = new (std::nothrow) void* [kLocalKeys] {};
   return record->locals == nullptr ? nullptr : record->locals + key;

@@ -19,10 +19,10 @@ constexpr int kLooksPerSteal = 8;
 }  // namespace
 
 // This worker, on the root. Returns the next task, claimed; nullptr: the scheduler ends.
-Record* Worker::find() {
+TaskRecord* Worker::find() {
   for (;;) {
-    if (Record* record = choose()) return record;
-    if (Record* record = seek()) return record;
+    if (TaskRecord* record = choose()) return record;
+    if (TaskRecord* record = seek()) return record;
     if (core.stopping.load(std::memory_order_seq_cst)) {
       if (all_done()) return nullptr;
     } else {
@@ -33,25 +33,25 @@ Record* Worker::find() {
 
 // Looks for a task for a short time without writing `watch`. All seekers write the cache line of
 // `watch`, and these writes would delay a worker whose signal is about to arrive.
-Record* Worker::look_quietly() {
+TaskRecord* Worker::look_quietly() {
   for (int look = 0; look < core.quiet_looks; ++look) {
     if (core.stealing && look % kLooksPerSteal == 0) {
-      if (Record* record = steal()) return record;
+      if (TaskRecord* record = steal()) return record;
     }
     if (signals_.may_have()) {
-      if (Record* record = choose()) return record;
+      if (TaskRecord* record = choose()) return record;
     }
     spin_pause();
   }
   return nullptr;
 }
 
-Record* Worker::seek() {
-  if (Record* record = look_quietly()) return record;
+TaskRecord* Worker::seek() {
+  if (TaskRecord* record = look_quietly()) return record;
   Watch<Machine>& watch = core.watch;
   if (core.stealing) watch.seekers.fetch_add(1, std::memory_order_seq_cst);
   const std::uint64_t start = ticks();
-  Record* record = nullptr;
+  TaskRecord* record = nullptr;
   do {
     record = core.stealing ? steal() : nullptr;
     if (record == nullptr) record = choose();
@@ -93,7 +93,7 @@ bool Worker::has_work() const {
 bool Worker::has_prey() const {
   const auto ready = [](const Worker& victim, const OwnBits<Machine>& set) {
     for (std::uint32_t slot = set.first_from(0); slot != kNoSlot; slot = set.first_from(slot + 1)) {
-      const Record* record = victim.slots_[slot].load(std::memory_order_acquire);
+      const TaskRecord* record = victim.slots_[slot].load(std::memory_order_acquire);
       if (record->state.phase() == Phase::ready) return true;
     }
     return false;
@@ -128,8 +128,8 @@ bool Worker::all_done() {
 
 // --- stealing ---------------------------------------------------------------------------------
 
-Record* Worker::steal() {
-  Record* record = work_loot();
+TaskRecord* Worker::steal() {
+  TaskRecord* record = work_loot();
   const auto count = static_cast<std::uint32_t>(core.workers.size());
   random_ = random_ * 1664525U + 1013904223U;
   for (std::uint32_t i = 0; record == nullptr && i < count; ++i) {
@@ -143,35 +143,35 @@ Record* Worker::steal() {
   return record;
 }
 
-Record* Worker::work_loot() {
+TaskRecord* Worker::work_loot() {
   while (loot_.bits != 0) {
     const std::uint32_t slot = loot_.first_slot + lowest(loot_.bits);
     loot_.bits &= loot_.bits - 1;
     // acquire: pairs with the release in migrate() and record_at().
-    Record* record = loot_.victim->slots_[slot].load(std::memory_order_acquire);
+    TaskRecord* record = loot_.victim->slots_[slot].load(std::memory_order_acquire);
     if (record->state.claim_ready()) return record;
   }
   return nullptr;
 }
 
-Record* Worker::rob(Worker& victim) {
-  if (Record* record = rob_set(victim, victim.fresh_)) return record;
-  if (Record* record = rob_set(victim, victim.started_)) return record;
+TaskRecord* Worker::rob(Worker& victim) {
+  if (TaskRecord* record = rob_set(victim, victim.fresh_)) return record;
+  if (TaskRecord* record = rob_set(victim, victim.started_)) return record;
   return victim.has_signalled() ? rob_signalled(victim) : nullptr;
 }
 
-Record* Worker::rob_set(Worker& victim, const OwnBits<Machine>& set) {
+TaskRecord* Worker::rob_set(Worker& victim, const OwnBits<Machine>& set) {
   if (!set.may_have()) return nullptr;
   for (std::uint32_t slot = set.first_from(0); slot != kNoSlot;) {
     const std::uint32_t leaf = slot / kWordBits;
     loot_ = {&victim, leaf * kWordBits, set.leaf_word(leaf)};
-    if (Record* record = work_loot()) return record;
+    if (TaskRecord* record = work_loot()) return record;
     slot = set.first_from((leaf + 1) * kWordBits);
   }
   return nullptr;
 }
 
-Record* Worker::rob_signalled(Worker& victim) {
+TaskRecord* Worker::rob_signalled(Worker& victim) {
   Seen& seen = seen_[victim.id];
   const std::uint64_t turns = victim.turns_.get();
   const std::uint64_t now = ticks();
@@ -181,12 +181,12 @@ Record* Worker::rob_signalled(Worker& victim) {
   }
   if (now - seen.ticks < core.patience_ticks) return nullptr;
   // acquire: pairs with the release in signal_own().
-  Record* next = victim.next_.load(std::memory_order_acquire);
+  TaskRecord* next = victim.next_.load(std::memory_order_acquire);
   if (next != nullptr && next->state.claim_ready()) return next;
   for (std::uint32_t slot = victim.signals_.first_from(0); slot != kNoSlot;
        slot = victim.signals_.first_from(slot + 1)) {
     if (!victim.signals_.take(slot)) continue;
-    Record* record = victim.slots_[slot].load(std::memory_order_acquire);
+    TaskRecord* record = victim.slots_[slot].load(std::memory_order_acquire);
     if (record->state.claim_signalled()) return record;
   }
   return nullptr;

@@ -43,11 +43,11 @@ enum class Phase : std::uint32_t {
 };
 
 template <class A>
-class State {
+class TaskState {
  public:
   // `alone`: the scheduler has stealing off. Fixed, because a worker with a stale bit of the task
   // may read it at any time.
-  explicit State(bool alone = false) : alone_(alone) {}
+  explicit TaskState(bool alone = false) : alone_(alone) {}
 
   // For a worker that found the task's bit in an OwnBits. True: the caller runs the task. Such bits
   // may be stale, so a blocked task stays blocked.

@@ -51,16 +51,16 @@ namespace {
 
 }  // namespace
 
-struct Entry {
+struct FibreEntry {
   static void run(context::transfer_t from) {
     Worker::enter(from.fctx, static_cast<Worker*>(from.data));
   }
 };
 
-Worker* Worker::leave(After after, Record* next) {
+Worker* Worker::leave(After after, TaskRecord* next) {
   counts.switches.add();
   const bool ends = after == After::ended;
-  Record* from = current;  // meaningless at the end of a task: the record may have a new task
+  TaskRecord* from = current;  // meaningless at the end of a task: the record may have a new task
   Fibre& here = ends              ? dead_stack_->fibre
                 : from == nullptr ? root_fibre_
                                   : from->stack.load(std::memory_order_relaxed)->fibre;
@@ -87,7 +87,7 @@ inline void Worker::arrive(void* from, bool first) {
   Fibre& here =
       current == nullptr ? root_fibre_ : current->stack.load(std::memory_order_relaxed)->fibre;
   here.arrive(first);
-  Record* left = leaving_;
+  TaskRecord* left = leaving_;
   switch (after_) {
     case After::left_root:
       root_ = from;
@@ -110,7 +110,7 @@ inline void Worker::arrive(void* from, bool first) {
 }
 
 // This worker. Publishes a task that ran and is ready: sets the task's bit at its home.
-void Worker::show(Record* record) {
+void Worker::show(TaskRecord* record) {
   const Location at = record->location.load(std::memory_order_relaxed);
   if (at.worker != id) return core.workers[at.worker]->signal(at.slot, this);
   started_.set(at.slot);
@@ -123,13 +123,13 @@ void Worker::show(Record* record) {
 // A signaller that read the old location reads the location again after it has set the bit
 // (send_signal()). A signaller that does not see the new location has set its condition before the
 // task tests it next.
-void Worker::migrate(Record* record) {
+void Worker::migrate(TaskRecord* record) {
   if (!core.stealing) return;
   const std::uint32_t slot = take_slot(0);
   if (slot == kNoSlot) return;
   const Location old = record->location.load(std::memory_order_relaxed);
   Worker& home = *core.workers[old.worker];
-  Record* mine = record_at(slot);
+  TaskRecord* mine = record_at(slot);
   home.slots_[old.slot].store(mine, std::memory_order_release);
   slots_[slot].store(record, std::memory_order_release);
   record->location.store({id, slot}, std::memory_order_seq_cst);
@@ -140,15 +140,15 @@ void Worker::migrate(Record* record) {
   counts.migrated.add();
 }
 
-Record* Worker::with_stack(Record* next) {
+TaskRecord* Worker::with_stack(TaskRecord* next) {
   while (next != nullptr && next->stack.load(std::memory_order_relaxed) == nullptr) {
     Stack* stack = stacks_.take();
     if (stack != nullptr) [[likely]] {
       next->stack.store(stack, std::memory_order_relaxed);
-      next->context = context::make_fcontext(stack->top(), stack->bytes(), &Entry::run);
+      next->context = context::make_fcontext(stack->top(), stack->bytes(), &FibreEntry::run);
       break;
     }
-    Record* waiter = refuse(next);
+    TaskRecord* waiter = refuse(next);
     next = waiter != nullptr ? waiter : choose();
   }
   return next;
@@ -159,12 +159,12 @@ Record* Worker::with_stack(Record* next) {
 void Worker::enter(void* from, Worker* worker) {
   worker->arrive(from, true);
   for (;;) {
-    Record* record = worker->current;
+    TaskRecord* record = worker->current;
     run_body(record);
     worker = this_thread_worker();
     Stack* stack = record->stack.load(std::memory_order_relaxed);
     worker->current = nullptr;
-    Record* next = worker->finish(record);
+    TaskRecord* next = worker->finish(record);
     if (next == nullptr) next = worker->choose();
     if (next != nullptr && next->stack.load(std::memory_order_relaxed) == nullptr) {
       next->stack.store(stack, std::memory_order_relaxed);

@@ -34,7 +34,7 @@ void sleep(Waiting& waiting) noexcept {
 }
 
 void wake(Waiting* waiting) noexcept {
-  Record* task = waiting->task;
+  TaskRecord* task = waiting->task;
   auto* word = &waiting->woken;
   word->store(1, std::memory_order_release);
   if (task != nullptr) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The data structures of schedulers, workers and tasks.
 //
-//   Core      one scheduler: its workers, the watch over sleepers, the depot of stacks
-//   Worker    one thread; its sets of bits; the table from slots to records
-//   Record    one task, 256 bytes
-//   slot      a number below Config::tasks_per_worker: a task's index in its home's bit sets
-//   home      the worker that a task's slot belongs to
-//   location  home and slot, in one word, because a migration changes both at once
+//   SchedulerCore  one scheduler: its workers, the watch over sleepers, the depot of stacks
+//   Worker         one thread; its sets of bits; the table from slots to records
+//   TaskRecord     one task, 256 bytes
+//   slot           a number below Config::tasks_per_worker: a task's index in its home's bit sets
+//   home           the worker that a task's slot belongs to
+//   location       home and slot, in one word, because a migration changes both at once
 //
 // Sets of a worker (one bit for each slot):
 //
@@ -71,7 +71,8 @@ struct alignas(8) Location {
 };
 static_assert(std::atomic<Location>::is_always_lock_free);
 
-// A joiner's name in Record::joiner is the address of a Record, or of a Sleeper with this bit set.
+// A joiner's name in TaskRecord::joiner is the address of a TaskRecord, or of a Sleeper with this
+// bit set.
 inline constexpr std::uintptr_t kSleeperBit = 1;
 
 // An ordinary thread that joins a task sleeps on this word.
@@ -79,11 +80,11 @@ struct Sleeper {
   Machine::Atomic<std::uint32_t> ended{0};
 };
 
-struct alignas(kCacheLine) Record {
-  Record(Core* owner, bool alone) : state(alone), core(owner) {}
+struct alignas(kCacheLine) TaskRecord {
+  TaskRecord(SchedulerCore* owner, bool alone) : state(alone), core(owner) {}
 
   // Any thread may move `state`. The other fields belong to the worker that runs the task.
-  State<Machine> state;
+  TaskState<Machine> state;
   bool borrows = false;                // the task runs on its joiner's stack
   Code refused = Code::ok;             // full: the task never ran, no stack could be mapped
   void* context = nullptr;             // saved context; valid while the task is off its stack
@@ -97,14 +98,14 @@ struct alignas(kCacheLine) Record {
   // pairs with the loads in send_signal().
   alignas(kCacheLine) std::atomic<Location> location{Location{0, 0}};
   JoinWord<Machine> joiner;
-  Core* const core;  // fixed, because a late signaller may read it at any time
+  SchedulerCore* const core;  // fixed, because a late signaller may read it at any time
   const char* name = nullptr;
   Body body = nullptr;
   std::exception_ptr thrown;  // published by the exchange of `joiner`, or through Group::left
 
   alignas(kCacheLine) std::byte storage[kStorage];
 };
-static_assert(sizeof(Record) == 256);
+static_assert(sizeof(TaskRecord) == 256);
 
 // The next state of a context that a worker leaves. The arriving context carries out the change,
 // because only then is the left stack unused.
@@ -120,7 +121,7 @@ class Count {
   std::atomic<std::uint64_t> value_{0};
 };
 
-struct Counts {
+struct WorkerCounts {
   Count spawned, finished, inlined, switches, stolen, migrated, refused, slept;
 };
 
@@ -128,7 +129,7 @@ struct Counts {
 class BitMemory {
  public:
   using Word = Machine::Atomic<std::uint64_t>;
-  explicit BitMemory(Shape shape)
+  explicit BitMemory(BitSetShape shape)
       : words_(new (std::align_val_t{kCacheLine}) Word[shape.words()]{}) {}
   [[nodiscard]] Word* words() { return words_.get(); }
 
@@ -147,11 +148,11 @@ class RecordMemory {
   RecordMemory(const RecordMemory&) = delete;
   RecordMemory& operator=(const RecordMemory&) = delete;
   [[nodiscard]] bool ok() const { return records_ != nullptr; }
-  [[nodiscard]] Record* at(std::uint32_t slot) { return records_ + slot; }
+  [[nodiscard]] TaskRecord* at(std::uint32_t slot) { return records_ + slot; }
 
  private:
   std::size_t bytes_;
-  Record* records_ = nullptr;
+  TaskRecord* records_ = nullptr;
 };
 
 // A thief's copy of one word of its victim's set. The copy reserves nothing: the thief claims each
@@ -169,12 +170,12 @@ struct Seen {
   std::uint64_t ticks = 0;
 };
 
-class Core {
+class SchedulerCore {
  public:
-  Core(const Config& wanted, std::uint32_t workers_wanted);
-  ~Core();
-  Core(const Core&) = delete;
-  Core& operator=(const Core&) = delete;
+  SchedulerCore(const Config& wanted, std::uint32_t workers_wanted);
+  ~SchedulerCore();
+  SchedulerCore(const SchedulerCore&) = delete;
+  SchedulerCore& operator=(const SchedulerCore&) = delete;
 
   [[nodiscard]] Status launch();
   // Returns when no task is ready and all threads have ended. May be called twice.
@@ -187,7 +188,7 @@ class Core {
   // Fixed at start.
   const Config config;
   const std::uint32_t count;
-  const Shape shape;
+  const BitSetShape shape;
   const bool oversubscribed;  // more workers than cores: idle workers do not spin
   const bool stealing;        // config.steal, and at least two workers
   const int quiet_looks;      // polls of Worker::look_quietly()

@@ -19,11 +19,11 @@ thread_local Worker* thread_worker = nullptr;
   return thread_worker;
 }
 
-Worker::Worker(Core& owner, std::uint32_t number)
+Worker::Worker(SchedulerCore& owner, std::uint32_t number)
     : core(owner),
       id(number),
       records_(owner.shape.slots),
-      slots_(new std::atomic<Record*>[owner.shape.slots] {}),
+      slots_(new std::atomic<TaskRecord*>[owner.shape.slots] {}),
       stacks_(owner.depot),
       seen_(owner.count),
       random_(number + 1),
@@ -45,7 +45,7 @@ void Worker::live() {
   thread_worker = this;
   exceptions_ = abi::__cxa_get_globals();
   adopt_thread_stack(root_fibre_);
-  while (Record* next = find()) {
+  while (TaskRecord* next = find()) {
     next = with_stack(next);
     if (next != nullptr) leave(After::left_root, next);
   }
@@ -80,17 +80,17 @@ std::uint32_t Worker::take_slot(std::uint32_t after) {
 
 // Returns the record of a slot that the caller has taken. At its first use, a slot gets the record
 // of the same number.
-Record* Worker::record_at(std::uint32_t slot) {
-  Record* record = slots_[slot].load(std::memory_order_acquire);
+TaskRecord* Worker::record_at(std::uint32_t slot) {
+  TaskRecord* record = slots_[slot].load(std::memory_order_acquire);
   if (record == nullptr) {
-    record = new (records_.at(slot)) Record(&core, !core.stealing);
+    record = new (records_.at(slot)) TaskRecord(&core, !core.stealing);
     slots_[slot].store(record, std::memory_order_release);
   }
   return record;
 }
 
-Record* Worker::prepare(std::uint32_t slot) {
-  Record* record = record_at(slot);
+TaskRecord* Worker::prepare(std::uint32_t slot) {
+  TaskRecord* record = record_at(slot);
   record->borrows = false;
   record->refused = Code::ok;
   record->stack.store(nullptr, std::memory_order_relaxed);
@@ -101,7 +101,7 @@ Record* Worker::prepare(std::uint32_t slot) {
 }
 
 // This worker, in a task. Takes a slot and prepares its record; nullptr: no slot is free.
-Record* Worker::draft() {
+TaskRecord* Worker::draft() {
   const Location parent = current->location.load(std::memory_order_relaxed);
   const std::uint32_t slot = take_slot(parent.worker == id ? parent.slot + 1 : 0);
   if (slot == kNoSlot) [[unlikely]] {
@@ -114,7 +114,7 @@ Record* Worker::draft() {
 
 // Any thread. Takes a slot of this worker and prepares its record; nullptr: no slot is free. The
 // slots in free_own_, at most an eighth of all slots, do not count as free here.
-Record* Worker::draft_shared() {
+TaskRecord* Worker::draft_shared() {
   for (;;) {
     const std::uint32_t slot = free_shared_.first_from(0);
     if (slot == kNoSlot) return nullptr;
@@ -122,11 +122,11 @@ Record* Worker::draft_shared() {
   }
 }
 
-bool Worker::is_home(const Worker* worker, const Record* record, Location at) {
+bool Worker::is_home(const Worker* worker, const TaskRecord* record, Location at) {
   return worker != nullptr && worker->id == at.worker && &worker->core == record->core;
 }
 
-void Worker::release(Record* record, Worker* here) {
+void Worker::release(TaskRecord* record, Worker* here) {
   const Location at = record->location.load(std::memory_order_relaxed);
   if (is_home(here, record, at) && here->free_count_ < here->core.shape.slots / 8) {
     here->free_own_.set(at.slot);
@@ -138,13 +138,13 @@ void Worker::release(Record* record, Worker* here) {
 
 // --- making ready -----------------------------------------------------------------------------
 
-void Worker::publish(Record* record, std::uint32_t slot) {
+void Worker::publish(TaskRecord* record, std::uint32_t slot) {
   record->state.start_ready();
   fresh_.set(slot);
   announce();
 }
 
-void Worker::publish_shared(Record* record, std::uint32_t slot, const Worker* caller) {
+void Worker::publish_shared(TaskRecord* record, std::uint32_t slot, const Worker* caller) {
   record->state.start_ready();
   signal(slot, caller);
 }
@@ -163,7 +163,7 @@ void Worker::signal(std::uint32_t slot, const Worker* caller) {
 
 // This worker. Signals a task of its own without an atomic operation on the shared set. The task
 // may have migrated before nudge() changed its state, so this function reads the location again.
-void Worker::signal_own(Record* record, Location location) {
+void Worker::signal_own(TaskRecord* record, Location location) {
   if (!record->state.nudge()) return;
   const Location now = record->location.load(std::memory_order_seq_cst);
   if (now == location) {
@@ -178,7 +178,7 @@ void Worker::signal_own(Record* record, Location location) {
   }
 }
 
-void signal(Record* record) noexcept {
+void signal(TaskRecord* record) noexcept {
   Worker* here = this_thread_worker();
   send_signal(record->location, [=](Location at) {
     if (Worker::is_home(here, record, at)) {
@@ -192,7 +192,7 @@ void signal(Record* record) noexcept {
 // --- yield and wait ---------------------------------------------------------------------------
 
 void Worker::yield() {
-  if (Record* next = with_stack(choose())) {
+  if (TaskRecord* next = with_stack(choose())) {
     leave(After::yielded, next);
   } else if (core.oversubscribed) {
     ::sched_yield();
@@ -213,13 +213,13 @@ void Worker::wait() {
 
 namespace {
 
-Draft as_draft(Record* record, Record* parent) {
+Draft as_draft(TaskRecord* record, TaskRecord* parent) {
   return {record, record == nullptr ? nullptr : record->storage, parent};
 }
 
 }  // namespace
 
-Record* self() noexcept {
+TaskRecord* self() noexcept {
   const Worker* worker = this_thread_worker();
   return worker == nullptr ? nullptr : worker->current;
 }
@@ -240,20 +240,20 @@ Draft draft_on(unsigned worker) noexcept {
   return draft_anywhere(&here->core, worker);
 }
 
-Draft draft_anywhere(Core* core, unsigned worker) noexcept {
+Draft draft_anywhere(SchedulerCore* core, unsigned worker) noexcept {
   if (worker == kNoWorker) {
     const std::uint32_t next = core->next_worker.fetch_add(1, std::memory_order_relaxed);
     worker = next % static_cast<unsigned>(core->workers.size());
   }
   Worker& home = *core->workers[worker];
-  Record* record = home.draft_shared();
+  TaskRecord* record = home.draft_shared();
   if (record == nullptr) core->refused.fetch_add(1, std::memory_order_relaxed);
   return as_draft(record, nullptr);
 }
 
-void discard(Record* record) noexcept { Worker::release(record, this_thread_worker()); }
+void discard(TaskRecord* record) noexcept { Worker::release(record, this_thread_worker()); }
 
-void publish(Record* record, Body body, const char* name, Group* group) noexcept {
+void publish(TaskRecord* record, Body body, const char* name, Group* group) noexcept {
   record->body = body;
   record->name = name;
   record->group = group;

@@ -23,7 +23,7 @@ inline constexpr double kPatienceNs = 2000;
 
 class alignas(kCacheLine) Worker {
  public:
-  Worker(Core& owner, std::uint32_t number);
+  Worker(SchedulerCore& owner, std::uint32_t number);
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
@@ -33,56 +33,56 @@ class alignas(kCacheLine) Worker {
 
   // --- this worker, in a task ---
   // Returns a record for a new task, with a slot of this worker; nullptr: no slot is free.
-  Record* draft();
-  void publish(Record* record, std::uint32_t slot);
+  TaskRecord* draft();
+  void publish(TaskRecord* record, std::uint32_t slot);
   void yield();
   void wait();
-  void join(Record* record);
+  void join(TaskRecord* record);
   bool take_child(Group& group);
 
   // --- any thread ---
-  Record* draft_shared();
-  void publish_shared(Record* record, std::uint32_t slot, const Worker* caller);
+  TaskRecord* draft_shared();
+  void publish_shared(TaskRecord* record, std::uint32_t slot, const Worker* caller);
   // Sets the bit of one of this worker's tasks and wakes the worker if it sleeps. `caller`: the
   // calling worker, or nullptr.
   void signal(std::uint32_t slot, const Worker* caller);
   // This worker only. Signals one of its own tasks through the task's state.
-  void signal_own(Record* record, Location location);
+  void signal_own(TaskRecord* record, Location location);
   // Frees the slot of a record. `here`: the calling worker, or nullptr.
-  static void release(Record* record, Worker* here);
-  [[nodiscard]] static bool is_home(const Worker* worker, const Record* record, Location at);
+  static void release(TaskRecord* record, Worker* here);
+  [[nodiscard]] static bool is_home(const Worker* worker, const TaskRecord* record, Location at);
   [[nodiscard]] DebugWorker debug() const;
   // Counts the tasks that still wait for a signal. Call after all threads have ended.
   [[nodiscard]] std::uint64_t count_blocked() const;
 
-  Core& core;
+  SchedulerCore& core;
   const std::uint32_t id;
   char name[16] = {};
-  Record* current = nullptr;  // this worker only: the running task; nullptr: the root runs
+  TaskRecord* current = nullptr;  // this worker only: the running task; nullptr: the root runs
   std::thread thread;
   Doorbell<Machine> bell;
-  Counts counts;
+  WorkerCounts counts;
 
  private:
-  friend class Core;
+  friend class SchedulerCore;
 
   // --- choosing (choose.cpp) ---
-  Record* choose();
-  Record* choose_in_turn();
-  Record* choose_signalled();
-  Record* choose_fresh();
-  Record* choose_started();
-  Record* choose_own(OwnBits<Machine>& set, std::uint32_t slot);
+  TaskRecord* choose();
+  TaskRecord* choose_in_turn();
+  TaskRecord* choose_signalled();
+  TaskRecord* choose_fresh();
+  TaskRecord* choose_started();
+  TaskRecord* choose_own(OwnBits<Machine>& set, std::uint32_t slot);
 
   // --- idle: stealing and sleeping (idle.cpp) ---
-  Record* find();
-  Record* seek();
-  Record* look_quietly();
-  Record* steal();
-  Record* work_loot();
-  Record* rob(Worker& victim);
-  Record* rob_set(Worker& victim, const OwnBits<Machine>& set);
-  Record* rob_signalled(Worker& victim);
+  TaskRecord* find();
+  TaskRecord* seek();
+  TaskRecord* look_quietly();
+  TaskRecord* steal();
+  TaskRecord* work_loot();
+  TaskRecord* rob(Worker& victim);
+  TaskRecord* rob_set(Worker& victim, const OwnBits<Machine>& set);
+  TaskRecord* rob_signalled(Worker& victim);
   void nap();
   [[nodiscard]] bool has_signalled() const {
     return next_.load(std::memory_order_relaxed) != nullptr || signals_.first_from(0) != kNoSlot;
@@ -95,46 +95,46 @@ class alignas(kCacheLine) Worker {
   // --- switching (switch.cpp) ---
   // Switches from the current context to `next` (nullptr: the root). Returns when a worker resumes
   // the current context. The result is that worker.
-  Worker* leave(After after, Record* next);
+  Worker* leave(After after, TaskRecord* next);
   void arrive(void* from, bool first);
-  void show(Record* record);
-  void migrate(Record* record);
+  void show(TaskRecord* record);
+  void migrate(TaskRecord* record);
   // Gives `next` a stack and returns it. A task without a stack ends as refused; the function then
   // continues with another task. nullptr: there is no task.
-  Record* with_stack(Record* next);
+  TaskRecord* with_stack(TaskRecord* next);
   [[noreturn]] static void enter(void* from, Worker* worker);
   static void adopt_thread_stack(Fibre& fibre);
 
   // --- ending (finish.cpp) ---
-  static void run_body(Record* record);
-  Record* finish(Record* record);
-  Record* tell_joiner(Record* record);
-  Record* tell_group(Record* record);
-  Record* wake(Record* waiter);
-  [[nodiscard]] bool may_run(const Record* record) const;
-  Record* refuse(Record* record);
-  static void note(Group& group, Record* record);
+  static void run_body(TaskRecord* record);
+  TaskRecord* finish(TaskRecord* record);
+  TaskRecord* tell_joiner(TaskRecord* record);
+  TaskRecord* tell_group(TaskRecord* record);
+  TaskRecord* wake(TaskRecord* waiter);
+  [[nodiscard]] bool may_run(const TaskRecord* record) const;
+  TaskRecord* refuse(TaskRecord* record);
+  static void note(Group& group, TaskRecord* record);
   [[nodiscard]] bool has_room() const;
-  Worker* run_inline(Record* record);
+  Worker* run_inline(TaskRecord* record);
 
   // --- slots and publishing (worker.cpp) ---
   std::uint32_t take_slot(std::uint32_t after);
   bool find_free_slots(std::uint32_t after);
-  Record* record_at(std::uint32_t slot);
-  Record* prepare(std::uint32_t slot);
+  TaskRecord* record_at(std::uint32_t slot);
+  TaskRecord* prepare(std::uint32_t slot);
   void announce();
 
-  friend struct Entry;
+  friend struct FibreEntry;
 
   // Fixed at start.
   RecordMemory records_;
-  std::unique_ptr<std::atomic<Record*>[]> slots_;  // release and acquire: see work_loot()
+  std::unique_ptr<std::atomic<TaskRecord*>[]> slots_;  // release and acquire: see work_loot()
 
   // Only this worker uses the fields up to fruitless_.
   alignas(kCacheLine) void* root_ = nullptr;  // context of the root; valid while a task runs
   Exceptions root_exceptions_;
   Fibre root_fibre_;
-  Record* leaving_ = nullptr;  // the task that leave() left, for arrive()
+  TaskRecord* leaving_ = nullptr;  // the task that leave() left, for arrive()
   After after_ = After::left_root;
   Stack* dead_stack_ = nullptr;
   void* exceptions_ = nullptr;  // the thread's __cxa_get_globals()
@@ -150,7 +150,7 @@ class alignas(kCacheLine) Worker {
   bool fruitless_ = false;  // the worker woke and has found no task since
   // A task that this worker has signalled itself and runs next. Like a bit in fresh_, the pointer
   // may be stale. This worker writes it; thieves read it.
-  std::atomic<Record*> next_{nullptr};
+  std::atomic<TaskRecord*> next_{nullptr};
   // The number of choices. This worker writes it; thieves read it.
   Count turns_;
 

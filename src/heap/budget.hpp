@@ -17,8 +17,8 @@ namespace mh::heap {
 
 class Budget {
  public:
-  static constexpr std::uint64_t kAtOnce = 64U << 20U;      // bytes
-  static constexpr std::uint64_t kPerSecond = 20U << 20U;   // bytes
+  static constexpr std::uint64_t kAtOnce = 64U << 20U;     // bytes
+  static constexpr std::uint64_t kPerSecond = 20U << 20U;  // bytes
 
   // Bounds fresh memory from now on. Without a call of this function nothing is bounded.
   void begin(std::uint64_t now_ms) {

@@ -66,8 +66,8 @@ class Extents {
   Taken take(Page pages, Page alignment, Page origin = 0, From from = From::kept_first);
   // Makes a used extent kept.
   void give(Page first);
-  // Whether a used extent begins at this page, which has a tag. A thread that owns a used extent may
-  // call this function, pages_of() and note() without the caller's lock.
+  // Whether a used extent begins at this page, which has a tag. A thread that owns a used extent
+  // may call this function, pages_of() and note() without the caller's lock.
   [[nodiscard]] bool begins_used(Page first) const {
     return tags_[first].first != 0 && tags_[first].state == ExtentState::used;
   }

@@ -13,11 +13,11 @@
 //            when memory is short, it is returned to the system. First touches are the dearest part
 //            of shared memory.
 //
-// One lock, which cached blocks do without. Apart from growth (once in 64 MB), it is not held during system calls that take or
-// return memory. A thread that calls while it holds the lock itself (in a signal handler or a
-// handler of fork()) does not wait. Its allocation is not served, and its release takes effect at
-// the next call. No thread-local data, no C++ run time, no destructor: calls may come before
-// constructors, from threads that end, and after exit().
+// One lock, which cached blocks do without. Apart from growth (once in 64 MB), it is not held
+// during system calls that take or return memory. A thread that calls while it holds the lock
+// itself (in a signal handler or a handler of fork()) does not wait. Its allocation is not served,
+// and its release takes effect at the next call. No thread-local data, no C++ run time, no
+// destructor: calls may come before constructors, from threads that end, and after exit().
 #pragma once
 
 #include <atomic>
@@ -148,7 +148,7 @@ class Heap {
   Budget budget_;
   Tag* tags_ = nullptr;
   std::size_t tag_bytes_ = 0;  // writable; the address space of all tags is reserved
-  bool refused_ = false;  // no file; not tried again
+  bool refused_ = false;       // no file; not tried again
   std::uint64_t looked_at_ms_ = 0;
   // Head of the list of blocks that this thread freed while it held the lock. Relaxed: one thread.
   std::atomic<Page> deferred_{kNoPage};

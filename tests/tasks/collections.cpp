@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Collections over a real MPI. Prints one line on rank 0: what was run, or what is wrong.
+// Collections over a real MPI. Rank 0 prints what ran, or what is wrong.
 //
 //   collections every BALANCER [server]   tasks that add tasks, three iterations
 //   collections two                       tasks of one collection add to another
 //   collections large                     tasks of 4,000 bytes, all on one rank
-//   collections long                      tasks that take long, for who wants to end a rank
+//   collections long                      long tasks, for a test that kills a rank
 //   collections odd                       over a communicator whose ranks are in reverse
 #include <mpi.h>
 #include <unistd.h>

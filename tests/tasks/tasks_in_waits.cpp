@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tasks that run while another task of their rank waits in an MPI call. Prints on rank 0.
+// Tasks that run while another task of their rank waits in an MPI call. Rank 0 prints the result.
 //
-//   tasks_in_waits one CALL SECONDS   rank 0's task waits in CALL (recv, barrier, wait, waitall,
-//                                     waitany, probe, sendrecv) for rank 1, which comes when the
-//                                     eight other tasks of rank 0 have run, or after SECONDS
-//   tasks_in_waits nested             tasks wait in the wait of another one
+//   tasks_in_waits one CALL SECONDS   a task of rank 0 waits in CALL (recv, barrier, wait, waitall,
+//                                     waitany, probe, sendrecv) for rank 1. Rank 1 makes its call
+//                                     when the eight other tasks of rank 0 have run, or after
+//                                     SECONDS
+//   tasks_in_waits nested             tasks wait in the wait of another task
 //   tasks_in_waits questions BALANCER tasks of all ranks ask another rank and wait for its answer
 #include <mpi.h>
 
@@ -35,7 +36,7 @@ int rank() {
   return number;
 }
 
-// A word that both ranks see.
+// A word that both ranks share.
 class SharedCount {
  public:
   SharedCount() {
@@ -144,7 +145,7 @@ struct Nested {
   int deepest = 0;
 };
 
-// Rank 1 answers the second one first, when it has waited for a while.
+// Rank 1 answers once the second task has waited for a while.
 int nested() {
   Nested nested;
   auto made = tasks::create(MPI_COMM_WORLD, {.balancer = tasks::Balancer::none, .local = &nested});
@@ -178,7 +179,7 @@ int nested() {
 // --- many ---------------------------------------------------------------------------------------
 
 constexpr int kQuestion = 1;
-constexpr int kAnswer = 2;  // and more: a tag for each question under way
+constexpr int kAnswer = 2;  // the first of the tags of questions under way
 constexpr int kNoMore = 0;
 
 struct Question {
@@ -186,7 +187,7 @@ struct Question {
   std::int32_t answer_tag;
 };
 
-// Answers what other ranks ask, when a moment has passed.
+// Answers the questions of other ranks, after a moment.
 void answer_questions(MPI_Comm comm) {
   for (;;) {
     Question question{};
@@ -219,7 +220,7 @@ void ask(tasks::Context& context, const Question& task) noexcept {
   local.sums[1] += static_cast<std::uint64_t>(answer);
   if (answer != 2 * question.number) ++local.sums[2];
   if (task.answer_tag == 0) return;
-  // So many generations are to come.
+  // answer_tag is the number of generations that follow.
   if (!local.collection->add(local.function, {task.number + 1, task.answer_tag - 1})) {
     ++local.sums[2];
   }
@@ -270,7 +271,7 @@ int run(int count, char** words) {
 
 }  // namespace
 
-// The questions need a thread; the others are a program that has none.
+// The questions need a second thread. The other tests have one thread.
 int main(int count, char** words) {
   const bool threads = count > 1 && std::string_view(words[1]) == "questions";
   int level = MPI_THREAD_SINGLE;

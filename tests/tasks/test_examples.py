@@ -30,7 +30,7 @@ def has_header(name: str) -> bool:
 
 
 def built(example: str, program: str) -> Path:
-    """By its own Makefile."""
+    """Builds the program with the example's own Makefile."""
     assert BUILD is not None
     folder = EXAMPLES / example
     compiler = BUILD.mpicc.with_name(BUILD.mpicc.name.replace("mpicc", "mpicxx"))
@@ -60,7 +60,7 @@ needs_openssl = pytest.mark.skipif(not has_header("openssl/sha.h"), reason="no l
 
 @cache
 def small_binomial() -> str:
-    """The tree of that name, counted here."""
+    """The counts of the tree `small-binomial`, computed here."""
     nodes = leaves = deepest = 0
     left = [(hashlib.sha1(bytes(16) + (42).to_bytes(4, "big")).digest(), 0)]
     while left:
@@ -90,7 +90,7 @@ def test_uts_trees_are_the_published_ones(tree: str) -> None:
 
 # --- Hartree-Fock -------------------------------------------------------------------------------
 
-# Hartree, of PySCF 2.14 with the same basis and geometries (conv_tol 1e-12).
+# Energies in hartree, from PySCF 2.14 with the same basis and geometries (conv_tol 1e-12).
 ENERGIES = {
     "water": -74.9630231385,
     "benzene": -227.8906006048,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tasks that run in MPI calls that wait, and task workers without tasks that copy for others."""
+"""Tasks that run in waiting MPI calls, and workers without tasks that copy for other ranks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from task_programs import built
 
 HERE = Path(__file__).parent
 LIMIT_S = 90
-OTHERS = 8  # tasks of rank 0 beside the one that waits
+OTHERS = 8  # tasks of rank 0 beside the waiting task
 CALLS = ("recv", "barrier", "wait", "waitall", "waitany", "probe", "sendrecv")
 ON = {"MH_TASKS_IN_WAIT": "1"}
 
@@ -25,7 +25,7 @@ def waits(mpi: MpiBuild) -> str:
 @pytest.mark.under(*QUICK)
 @pytest.mark.parametrize("call", CALLS)
 def test_tasks_run_in_a_wait_of_another(mpi: MpiBuild, helped: Arm, call: str) -> None:
-    """Rank 1 comes when all of them have run, so without them it would come in a minute."""
+    """Rank 1 makes its call when all other tasks have run. Otherwise it would wait a minute."""
     done = run(mpi, helped, 2, [waits(mpi), "one", call, "60"], ON, timeout_s=LIMIT_S)
     done.expect(f"in the wait {OTHERS} counted {OTHERS} in all {OTHERS + 1}")
 
@@ -60,7 +60,7 @@ def test_a_task_in_a_wait_has_none_run_in_its_own(mpi: MpiBuild, helped: Arm) ->
 def test_tasks_that_wait_have_the_same_results(
     mpi: MpiBuild, helped: Arm, balancer: str, on: bool
 ) -> None:
-    """Tasks that wait for the answers of another rank's thread, three iterations."""
+    """Three iterations of tasks that wait for the answers of another rank's thread."""
     env = ON if on else {}
     done = run(mpi, helped, 2, [waits(mpi), "questions", balancer], env, timeout_s=LIMIT_S)
     seeds, generations, iterations = 40, 3, 3
@@ -72,7 +72,7 @@ def test_tasks_that_wait_have_the_same_results(
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
 @pytest.mark.under(*QUICK)
 def test_a_worker_without_tasks_copies_a_message_of_others(mpi: MpiBuild, helped: Arm) -> None:
-    """As third ranks that wait in an MPI call; a rank that polls, here rank 2, does not."""
+    """Rank 3 waits without tasks and copies chunks. Rank 2 polls, and copies none."""
     program = built(mpi, HERE / "idle_workers_copy.cpp")
     for done, _ in longer_runs(mpi, helped, 4, program, {"MH_MEMORY": "cma"}):
         assert done.summary is not None

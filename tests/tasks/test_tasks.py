@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Task collections over real MPI libraries: every balancer, one node and two, and bad ends."""
+"""Task collections over real MPI libraries: every balancer, one and two nodes, and failures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from manyhands_bench.mpis import MpiBuild
 from task_programs import built
 
 HERE = Path(__file__).parent
-LIMIT_S = 90  # a loaded machine makes two nodes in half a minute
+LIMIT_S = 90  # a loaded machine needs half a minute to make two nodes
 PLAIN = Arm("plain")
 BALANCERS = ("none", "steal", "retain", "plb-central", "plb-tree", "auto")
 
@@ -27,7 +27,7 @@ SEEDS, GENERATIONS, ITERATIONS = 24, 5, 3
 
 
 def expected() -> str:
-    """What `collections every` prints: a task doubles itself, as numbers of a binary tree."""
+    """The output of `collections every`, whose tasks form binary trees with numbered nodes."""
     run, ids, level = 0, 0, list(range(1, SEEDS + 1))
     for _ in range(GENERATIONS + 1):
         run += len(level)
@@ -86,7 +86,7 @@ def test_with_the_library_in_front(mpi: MpiBuild, helped: Arm, balancer: str, in
 @pytest.mark.under(*QUICK)
 def test_tasks_of_one_collection_add_to_another(mpi: MpiBuild) -> None:
     done = run(mpi, PLAIN, 2, [program(mpi), "two"], timeout_s=LIMIT_S)
-    ids = 2 * 2 * sum(range(1, SEEDS + 1))  # two ranks, each iteration
+    ids = 2 * 2 * sum(range(1, SEEDS + 1))  # two ranks, two iterations
     done.expect(f"run {4 * SEEDS} and {4 * SEEDS} ids {ids} wrong 0")
 
 
@@ -106,7 +106,7 @@ def test_a_rank_killed_in_the_middle_ends_all(mpi: MpiBuild) -> None:
     def meddle(process: subprocess.Popen[str], mark: str) -> None:
         pids = ranks(mark, "/collections", 2)
         assert process.poll() is None, "the launcher is gone"
-        time.sleep(0.5)  # they are in process(), which takes minutes
+        time.sleep(0.5)  # until all ranks are in process(), which takes minutes
         os.kill(pids[1], signal.SIGKILL)
 
     done = run(mpi, PLAIN, 2, [program(mpi), "long"], timeout_s=20, meddle=meddle)
@@ -122,7 +122,7 @@ ACROSS = [("every", "retain"), ("every", "steal", "server"), ("large",)]
 @pytest.mark.under("openmpi4")
 @pytest.mark.parametrize("words", ACROSS, ids="-".join)
 def test_work_crosses_nodes(mpi: MpiBuild, tmp_path: Path, words: tuple[str, ...]) -> None:
-    """Two ranks on either of two nodes."""
+    """Two ranks run on each of two nodes."""
     mark = uuid.uuid4().hex
     environment = {**os.environ, **mpi.environment(), MARK: mark}
     with nodes.two_nodes(tmp_path) as pair:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`mh preload`: the value for a plain LD_PRELOAD: the library, and the shared heap's unless MH_HEAP=off."""
+"""`mh preload`: the libraries for a plain LD_PRELOAD, without the heap's if MH_HEAP=off."""
 
 from __future__ import annotations
 

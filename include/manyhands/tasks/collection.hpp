@@ -2,16 +2,17 @@
 // A task collection: many small tasks, spread over all ranks (HPDC 2012, section 4).
 //
 // A task is a plain value, copied bytewise, with a registered function that runs it. A rank adds
-// tasks to its own part. In process() all ranks run all tasks, each on any rank; tasks may add
-// tasks. restore() restores the collection for the next process(), either as it was or balanced by
-// the measured run.
+// tasks to its own part. In process() the ranks run all tasks, each task on any rank. Tasks may add
+// tasks. restore() adds the same tasks for the next process(), on the ranks that the balancer
+// chooses.
 //
-// Threads: all calls are of one thread, the one that created the collection. Functions of tasks run
-// on it. A task may call add() and add_in_place() of any collection; nothing else. With
-// MH_TASKS_IN_WAIT=1 a task that waits in an MPI call has others run on its stack meanwhile, which
-// do not nest further (docs/tasks.md).
+// Threads: the thread that created the collection makes all calls, and tasks run on that thread. A
+// task may call only add() and add_in_place(), of any collection. With MH_TASKS_IN_WAIT=1 other
+// tasks run on the stack of a task that waits in an MPI call. No task runs in the waits of those
+// tasks (docs/tasks.md).
 //
-// Failures are values. After `system` (the network has failed) every further call says the same.
+// Failures are values. After `system` (the network has failed) every further process() fails with
+// `system`.
 #pragma once
 
 #include <cstdint>
@@ -27,22 +28,23 @@ namespace mh::tasks {
 
 class Context;
 namespace detail {
-class Core;
+class CollectionCore;
 using Any = void (*)() noexcept;
 using Call = void (*)(Context&, const void* task, Any function);
 
 struct CoreDeleter {
-  MH_TASKS_API void operator()(Core* core) const noexcept;
+  MH_TASKS_API void operator()(CollectionCore* core) const noexcept;
 };
-MH_TASKS_API Result<Core*> create(std::unique_ptr<Network> network, const Config& config) noexcept;
-MH_TASKS_API Result<std::uint32_t> define(Core& core, Call call, Any function,
+MH_TASKS_API Result<CollectionCore*> create(std::unique_ptr<Network> network,
+                                            const Config& config) noexcept;
+MH_TASKS_API Result<std::uint32_t> define(CollectionCore& core, Call call, Any function,
                                           std::size_t bytes) noexcept;
-MH_TASKS_API Result<void*> place(Core& core, std::uint32_t function) noexcept;
-MH_TASKS_API void placed(Core& core) noexcept;
-MH_TASKS_API Status process(Core& core) noexcept;
-MH_TASKS_API Status restore(Core& core) noexcept;
-MH_TASKS_API Statistics statistics(const Core& core) noexcept;
-MH_TASKS_API std::uint64_t size(const Core& core) noexcept;
+MH_TASKS_API Result<void*> place(CollectionCore& core, std::uint32_t function) noexcept;
+MH_TASKS_API void placed(CollectionCore& core) noexcept;
+MH_TASKS_API Status process(CollectionCore& core) noexcept;
+MH_TASKS_API Status restore(CollectionCore& core) noexcept;
+MH_TASKS_API Statistics statistics(const CollectionCore& core) noexcept;
+MH_TASKS_API std::uint64_t size(const CollectionCore& core) noexcept;
 }  // namespace detail
 
 // The argument of a task's function. Valid during the call.
@@ -53,19 +55,20 @@ class Context {
   [[nodiscard]] T& local() const {
     return *static_cast<T*>(local_);
   }
-  // In Network's numbers, which need not be those of the communicator.
+  // The rank in Network's numbers, which may differ from those of the communicator.
   [[nodiscard]] std::uint32_t rank() const { return rank_; }
-  // restore() leaves this task out: it had nothing to do. (Balancer::steal has it again.)
+  // restore() leaves this task out. Call prune() if the task had nothing to do. (With
+  // Balancer::steal the task comes back.)
   void prune() { pruned_ = true; }
 
  private:
-  friend class detail::Core;
+  friend class detail::CollectionCore;
   void* local_ = nullptr;
   std::uint32_t rank_ = 0;
   bool pruned_ = false;
 };
 
-// A function of tasks of this type: the same number on all ranks.
+// A registered function for tasks of this type, with the same number on all ranks.
 template <class Task>
 class Function {
  public:
@@ -79,10 +82,11 @@ class Function {
 
 class Collection {
  public:
-  // Collective. `full`: no memory; `misuse`: a value of `config` is out of range; `unsupported`: a
-  // server is asked for, and the network has no threads. create() of mpi.hpp makes the network.
+  // Collective. `full`: no memory; `misuse`: a value of `config` is out of range; `unsupported`:
+  // Config::server is set and the network has no threads; `system`: the network has failed.
+  // create() of mpi.hpp makes the network.
   static Result<Collection> create(std::unique_ptr<Network> network, const Config& config) {
-    const Result<detail::Core*> core = detail::create(std::move(network), config);
+    const Result<detail::CollectionCore*> core = detail::create(std::move(network), config);
     if (!core) return core.status();
     return Collection(*core);
   }
@@ -91,8 +95,8 @@ class Collection {
   Collection(Collection&&) = default;
   Collection& operator=(Collection&&) = default;
 
-  // Registers a function. All ranks register the same ones in the same order. `misuse`: the type is
-  // larger than Config::task_bytes.
+  // Registers a function. All ranks register the same functions in the same order. `misuse`: the
+  // type is larger than Config::task_bytes.
   template <class Task>
   Result<Function<Task>> define(void (*function)(Context&, const Task&) noexcept) {
     static_assert(std::is_trivially_copyable_v<Task>, "tasks travel as bytes");
@@ -107,9 +111,9 @@ class Collection {
     return Function<Task>(*number);
   }
 
-  // A task for this rank. `misuse`: the function is none. `full`: there are Config::max_tasks; run
-  // some, or this one, first. `retry`: the slots are free, but for tasks that thieves are just
-  // copying.
+  // Adds a task to this rank's part. `misuse`: the function is not registered. `full`: the part has
+  // Config::max_tasks tasks; run some, or this one, first. `retry`: thieves are still copying tasks
+  // out of the free slots.
   template <class Task>
   Status add(Function<Task> function, const Task& task) {
     const Result<void*> at = detail::place(*core_, function.number_);
@@ -118,8 +122,8 @@ class Collection {
     detail::placed(*core_);
     return {};
   }
-  // The same without a copy: `initialise(Task*)` writes to the task's place. The memory is not
-  // initialised; it must not add tasks.
+  // Adds a task without a copy: `initialise(Task*)` writes to the task's slot. The memory of the
+  // slot is not initialised. `initialise` must not add tasks.
   template <class Task, class Initialise>
   Status add_in_place(Function<Task> function, Initialise&& initialise) {
     const Result<void*> at = detail::place(*core_, function.number_);
@@ -129,19 +133,20 @@ class Collection {
     return {};
   }
 
-  // Runs all tasks of all ranks, also those that they add. Collective. `misuse`: in a task.
+  // Runs all tasks of all ranks, and the tasks that they add. Collective. `misuse`: called in a
+  // task.
   Status process() { return detail::process(*core_); }
-  // Adds again the tasks that were added outside of process() before the last one. Collective.
-  // `misuse`: in a task, before the first process(), twice, or after an add().
+  // Adds the tasks again that were added outside of process() before the last process().
+  // Collective. `misuse`: called in a task, before the first process(), twice, or after an add().
   Status restore() { return detail::restore(*core_); }
 
-  // Tasks of this rank that wait to be run.
+  // The number of tasks of this rank that wait to be run.
   [[nodiscard]] std::uint64_t size() const { return detail::size(*core_); }
   [[nodiscard]] Statistics statistics() const { return detail::statistics(*core_); }
 
  private:
-  explicit Collection(detail::Core* core) : core_(core) {}
-  std::unique_ptr<detail::Core, detail::CoreDeleter> core_;
+  explicit Collection(detail::CollectionCore* core) : core_(core) {}
+  std::unique_ptr<detail::CollectionCore, detail::CoreDeleter> core_;
 };
 
 }  // namespace mh::tasks

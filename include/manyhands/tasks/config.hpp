@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Task collections: their settings, and what they count.
+// The settings and the statistics of task collections.
 //
 // Balancers are those of Lifflander, Krishnamoorthy, Kale: Work Stealing and Persistence-based Load
 // Balancers for Iterative Overdecomposed Applications, HPDC 2012: `steal` and `retain` of section
@@ -16,61 +16,61 @@
 
 namespace mh::tasks {
 
-// How the tasks come to the ranks.
+// The way in which tasks are spread over the ranks.
 enum class Balancer : std::uint8_t {
   none,         // each rank runs what was added there
-  steal,        // ranks without tasks take some of others; restore() gives them back
+  steal,        // ranks without tasks steal; restore() gives the tasks back
   retain,       // as steal, but restore() leaves each task with the rank that ran it
   plb_central,  // restore() moves tasks by their measured durations; one rank decides
   plb_tree,     // the same on a tree of ranks
-  automatic,    // retain or plb_tree, by what each of them has cost so far
+  automatic,    // retain or plb_tree, by the cost of each so far
 };
 // The names that programs use in options: "none", "steal", "retain", "plb-central", "plb-tree",
 // "auto".
 [[nodiscard]] MH_TASKS_API const char* name_of(Balancer balancer) noexcept;
-// `misuse`: there is none of that name.
+// `misuse`: no balancer has that name.
 MH_TASKS_API Result<Balancer> balancer_of(std::string_view name) noexcept;
 
-// Whom a rank without tasks asks.
+// The victims of a rank without tasks.
 enum class VictimChoice : std::uint8_t {
   random,        // any other rank, uniformly
-  hierarchical,  // two ranks of its NUMA node, two of its node, four of others, and again
+  hierarchical,  // in turn: two ranks of its NUMA node, two of its node, four of all
   nearest,       // by distance of rank numbers, both ways, from 1 on
 };
 
-// The same on all ranks, `local` excepted.
+// All ranks pass the same values, except for `local`.
 struct Config {
-  std::size_t task_bytes = 56;      // of the largest task
+  std::size_t task_bytes = 56;      // the size of the largest task
   std::uint64_t max_tasks = 16384;  // of one rank at a time; rounded up to a power of two
   Balancer balancer = Balancer::steal;
   VictimChoice victims = VictimChoice::hierarchical;
   // Shared by all tasks of this rank (Context::local).
   void* local = nullptr;
-  // A thread in each rank that answers other nodes while tasks run. For tasks that are longer than
-  // others can wait; needs MPI_THREAD_MULTIPLE.
+  // Starts a thread in each rank that answers other nodes while tasks run, for tasks that are
+  // longer than others can wait. The network needs threads (MPI_THREAD_MULTIPLE).
   bool server = false;
-  std::size_t steal_bytes = std::size_t{64} * 1024;  // at most, by one steal
+  std::size_t steal_bytes = std::size_t{64} * 1024;  // the most bytes of one steal
   std::uint32_t ranks_per_numa = 0;                  // 0: as many as are on the node
-  std::uint32_t termination_arity = 2;               // of the tree that finds out the end
+  std::uint32_t termination_arity = 2;               // of the tree of termination detection
   std::uint32_t balance_branching = 3;               // of the tree of plb_tree
   std::uint64_t seed = 1;                            // of the choice of victims
 };
 
-// The statistics of this rank, of the last process() and the restore() after it.
+// The statistics of this rank, for the last process() and the restore() after it.
 struct Statistics {
-  std::uint64_t tasks = 0;         // run here
-  std::uint64_t in_waits = 0;      // ... of these, while another one waited in MPI
-  std::uint64_t arrived = 0;       // tasks that steals have brought here
-  std::uint32_t attempts = 0;      // to steal
-  std::uint32_t steals = 0;        // ... of these, that got tasks
-  std::uint32_t far_steals = 0;    // ... of these, from another node
-  std::uint64_t given = 0;         // steals that took tasks from here
-  std::uint32_t rounds = 0;        // of the detection of the end
-  double task_s = 0;               // in tasks
-  double process_s = 0;            // in process(), once all ranks were there
-  double restore_s = 0;            // in restore()
+  std::uint64_t tasks = 0;         // tasks that ran here
+  std::uint64_t in_waits = 0;      // of `tasks`: while another task waited in MPI
+  std::uint64_t arrived = 0;       // tasks that this rank has stolen
+  std::uint32_t attempts = 0;      // attempts to steal
+  std::uint32_t steals = 0;        // of `attempts`: that got tasks
+  std::uint32_t far_steals = 0;    // of `steals`: from another node
+  std::uint64_t given = 0;         // steals of other ranks from this rank
+  std::uint32_t rounds = 0;        // rounds of termination detection
+  double task_s = 0;               // seconds in tasks
+  double process_s = 0;            // seconds in process(), from the arrival of all ranks on
+  double restore_s = 0;            // seconds in restore()
   std::uint64_t moved = 0;         // tasks that restore() gave away
-  Balancer used = Balancer::none;  // by the last process(); never `automatic`
+  Balancer used = Balancer::none;  // the balancer of the last process(); never `automatic`
 };
 
 }  // namespace mh::tasks

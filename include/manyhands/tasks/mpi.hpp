@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Task collections over an MPI communicator. A header, because an application's MPI is known when
-// it is compiled, and not before.
+// Task collections over an MPI communicator. This is a header, because an application's MPI is
+// known only when the application is compiled.
 //
-// The ranks of a node are those that MPI_COMM_TYPE_SHARED finds; they share a window. Everything
-// else travels in a communicator of the collection's own. MPI-3 is enough.
+// MPI_COMM_TYPE_SHARED finds the ranks of a node, which share a window. All messages travel in a
+// communicator of the collection's own. MPI-3 is enough.
 //
-// Threads: calls are made by the thread that is in a call of the collection, and with
-// Config::server by one more, where MPI was started with MPI_THREAD_MULTIPLE.
+// Threads: the thread that is in a call of the collection calls MPI. With Config::server one more
+// thread does, and MPI must have been started with MPI_THREAD_MULTIPLE.
 #pragma once
 
 #include <mpi.h>
@@ -28,8 +28,8 @@ namespace mh::tasks {
 
 class MpiNetwork final : public Network {
  public:
-  // Collective over `comm`, which stays the caller's. `misuse`: MPI does not run; `system`: it has
-  // refused.
+  // Collective over `comm`, which stays the caller's. `misuse`: MPI is not running; `system`: an
+  // MPI call has failed.
   static Result<std::unique_ptr<Network>> over(MPI_Comm comm) {
     int begun = 0;
     int ended = 0;
@@ -60,7 +60,7 @@ class MpiNetwork final : public Network {
   Result<std::byte*> share(std::size_t bytes) override {
     int local_rank = 0;
     if (const Status status = check(MPI_Comm_rank(node_, &local_rank)); !status) return status;
-    // Libraries begin where they like in a page, the same on all ranks.
+    // MPI libraries begin a window anywhere in a page, at the same offset on all ranks.
     const MPI_Aint own = local_rank == 0 ? static_cast<MPI_Aint>(bytes + kLine) : 0;
     void* memory = nullptr;
     MPI_Win window = MPI_WIN_NULL;
@@ -121,14 +121,14 @@ class MpiNetwork final : public Network {
   Status maximum(std::span<double> values) override { return reduce(values, MPI_MAX); }
 
  private:
-  static constexpr std::size_t kLine = 64;  // of the cache
+  static constexpr std::size_t kLine = 64;  // bytes of a cache line
 
   static Status check(int code) { return code == MPI_SUCCESS ? Status{} : Status{Code::system}; }
   static Status return_errors(MPI_Comm comm) {
     return check(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
   }
 
-  // Ranks of a node get consecutive numbers, nodes in the order of their first ranks.
+  // The ranks of a node get consecutive numbers, nodes in the order of their first ranks.
   Status open(MPI_Comm comm) {
     MPI_Comm base = MPI_COMM_NULL;
     if (const Status status = check(MPI_Comm_dup(comm, &base)); !status) return status;
@@ -157,7 +157,8 @@ class MpiNetwork final : public Network {
     ranks_ = static_cast<std::uint32_t>(ranks);
     return check(MPI_Comm_split(base, 0, static_cast<int>(rank_), &comm_));
   }
-  // The number of this rank. `firsts`: by rank, the first rank of its node.
+  // Returns the number of this rank, and fills nodes_. `firsts`: by rank, the first rank of its
+  // node.
   std::uint32_t place(const std::vector<int>& firsts, int rank) {
     const int own = firsts[static_cast<std::size_t>(rank)];
     std::vector<std::uint32_t> counts(firsts.size());
@@ -207,12 +208,12 @@ class MpiNetwork final : public Network {
   std::uint32_t ranks_ = 1;
   std::vector<std::uint32_t> nodes_;
   std::vector<MPI_Win> windows_;
-  std::mutex mutex_;                  // of the two below; a request itself is its user's
-  std::deque<MPI_Request> requests_;  // by ticket; they stay where they are
+  std::mutex mutex_;                  // guards requests_ and free_, not a request itself
+  std::deque<MPI_Request> requests_;  // by ticket; elements keep their addresses
   std::vector<Ticket> free_;
 };
 
-// Collective over `comm`. Fails as MpiNetwork::over and Collection::create do.
+// Collective over `comm`. Returns the failures of MpiNetwork::over and Collection::create.
 inline Result<Collection> create(MPI_Comm comm, const Config& config) {
   auto network = MpiNetwork::over(comm);
   if (!network) return network.status();

@@ -20,15 +20,15 @@
 namespace mh::tasks {
 
 enum class Tag : std::uint8_t {
-  control,  // of the detection of the end
-  request,  // a thief's
-  answer,   // tasks, or nothing
+  control,  // messages of termination detection
+  request,  // the request of a thief
+  answer,   // tasks, or no bytes: none
   balance,  // tasks that a balancer moves
 };
 
 class Network {
  public:
-  using Ticket = int;  // of an operation that has begun
+  using Ticket = int;  // the name of an operation that has begun
   static constexpr std::uint32_t kAnyone = ~std::uint32_t{0};
   struct Envelope {
     std::uint32_t from = 0;
@@ -39,7 +39,7 @@ class Network {
   Network() = default;
   Network(const Network&) = delete;
   Network& operator=(const Network&) = delete;
-  virtual ~Network() = default;  // collective: all messages have been received
+  virtual ~Network() = default;  // collective; all messages have been received
 
   [[nodiscard]] virtual std::uint32_t rank() const = 0;
   [[nodiscard]] virtual std::uint32_t ranks() const = 0;
@@ -47,24 +47,27 @@ class Network {
   [[nodiscard]] virtual std::span<const std::uint32_t> nodes() const = 0;
   [[nodiscard]] virtual bool threads() const = 0;
 
-  // Memory that all ranks of the node share, aligned to a cache line, with anything in it; it stays
-  // until the end of the network. `bytes` is the same on all of them. Collective.
+  // Memory that all ranks of the node share, aligned to a cache line and not initialised. The
+  // memory stays until the end of the network. All ranks of the node pass the same `bytes`.
+  // Collective.
   virtual Result<std::byte*> share(std::size_t bytes) = 0;
 
-  // `data` stays untouched until done(). `matched`: done() also says that its receiver has it.
+  // `data` must stay unchanged until done(). `matched`: done() also says that the receiver has
+  // taken the message.
   virtual Result<Ticket> send(std::uint32_t to, Tag tag, std::span<const std::byte> data,
                               bool matched) = 0;
-  // All ranks have come. Collective.
+  // The operation ends when all ranks have called barrier(). Collective.
   virtual Result<Ticket> barrier() = 0;
-  // Whether it has ended; then the ticket is no more.
+  // True: the operation has ended, and the ticket is no longer valid.
   virtual Result<bool> done(Ticket ticket) = 0;
 
-  // A message that has come, from this rank or kAnyone. A large one may still be with its sender.
+  // Returns a message that has arrived from rank `from`, or from any rank with kAnyone. The data of
+  // a large message may still be with its sender.
   virtual Result<std::optional<Envelope>> probe(std::uint32_t from, Tag tag) = 0;
-  // Receives it. `data` is as long as it says, at least.
+  // Receives the message of a probe. `data` has at least `envelope.bytes` bytes.
   virtual Status take(const Envelope& envelope, std::span<std::byte> data) = 0;
 
-  // Over all ranks, in place. Collective.
+  // Reductions over all ranks, in place. Collective.
   virtual Status sum(std::span<double> values) = 0;
   virtual Status maximum(std::span<double> values) = 0;
 };

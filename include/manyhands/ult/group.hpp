@@ -19,7 +19,7 @@ struct Group {
   std::atomic<std::int64_t> left{0};
   std::int64_t spawned = 0;             // parent only
   std::int64_t run_by_parent = 0;       // parent only, in wait()
-  Record* parent = nullptr;             // written before the first child is published
+  TaskRecord* parent = nullptr;         // written before the first child is published
   std::atomic<bool> has_thrown{false};  // the first child that sets it may write `thrown`
   std::exception_ptr thrown;            // published by the decrement of `left`
   std::atomic<bool> refused{false};     // a child had no stack

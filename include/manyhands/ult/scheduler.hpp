@@ -52,20 +52,20 @@ struct Counters {
 };
 
 namespace detail {
-class Core;
-MH_ULT_API Result<Core*> start(const Config& config) noexcept;
-MH_ULT_API void finish(Core* core) noexcept;
-MH_ULT_API unsigned workers(const Core* core) noexcept;
-MH_ULT_API const char* worker_name(const Core* core, unsigned worker) noexcept;
-MH_ULT_API Counters counters(const Core* core, unsigned worker) noexcept;
-MH_ULT_API Draft draft_anywhere(Core* core, unsigned worker) noexcept;
+class SchedulerCore;
+MH_ULT_API Result<SchedulerCore*> start(const Config& config) noexcept;
+MH_ULT_API void finish(SchedulerCore* core) noexcept;
+MH_ULT_API unsigned workers(const SchedulerCore* core) noexcept;
+MH_ULT_API const char* worker_name(const SchedulerCore* core, unsigned worker) noexcept;
+MH_ULT_API Counters counters(const SchedulerCore* core, unsigned worker) noexcept;
+MH_ULT_API Draft draft_anywhere(SchedulerCore* core, unsigned worker) noexcept;
 }  // namespace detail
 
 class Scheduler {
  public:
   // `full`: no memory or no thread is available. `misuse`: a value of `config` is out of range.
   static Result<Scheduler> start(const Config& config = {}) {
-    const Result<detail::Core*> core = detail::start(config);
+    const Result<detail::SchedulerCore*> core = detail::start(config);
     if (!core) return core.status();
     return Scheduler(*core);
   }
@@ -109,8 +109,8 @@ class Scheduler {
   [[nodiscard]] Counters counters(unsigned worker) const { return detail::counters(core_, worker); }
 
  private:
-  explicit Scheduler(detail::Core* core) : core_(core) {}
-  detail::Core* core_;
+  explicit Scheduler(detail::SchedulerCore* core) : core_(core) {}
+  detail::SchedulerCore* core_;
 };
 
 }  // namespace mh::ult

@@ -18,7 +18,7 @@ namespace detail {
 // A waiting task or thread in a queue. Lies on the stack of that task or thread.
 struct Waiting {
   Waiting* next = nullptr;
-  Record* task = nullptr;               // nullptr: an ordinary thread
+  TaskRecord* task = nullptr;           // nullptr: an ordinary thread
   std::atomic<std::uint32_t> woken{0};  // set with release by wake(), read with acquire by sleep()
 };
 

@@ -21,7 +21,7 @@ namespace mh::ult {
 
 namespace detail {
 
-struct Record;  // the scheduler's data of a task
+struct TaskRecord;  // the scheduler's data of a task
 struct Group;
 
 // Runs the callable in `storage` if `run` is true, then destroys the callable.
@@ -30,26 +30,26 @@ using Body = void (*)(void* storage, bool run);
 // A task before its publication. `record` is nullptr if no slot of the worker is free. `parent` is
 // the calling task, or nullptr if there is none.
 struct Draft {
-  Record* record;
+  TaskRecord* record;
   void* storage;
-  Record* parent;
+  TaskRecord* parent;
 };
 inline constexpr std::size_t kStorage = 128;  // bytes; larger callables are stored on the heap
 
 MH_ULT_API Draft draft() noexcept;
 MH_ULT_API Draft draft_on(unsigned worker) noexcept;  // a worker of the caller's scheduler
 MH_ULT_API bool has_worker(unsigned worker) noexcept;
-MH_ULT_API void discard(Record* record) noexcept;
-MH_ULT_API void publish(Record* record, Body body, const char* name, Group* group) noexcept;
+MH_ULT_API void discard(TaskRecord* record) noexcept;
+MH_ULT_API void publish(TaskRecord* record, Body body, const char* name, Group* group) noexcept;
 
 struct Outcome {
   Status status;
   std::exception_ptr thrown;
 };
-MH_ULT_API Outcome join(Record* record) noexcept;
-MH_ULT_API void detach(Record* record) noexcept;
-MH_ULT_API void signal(Record* record) noexcept;
-MH_ULT_API Record* self() noexcept;
+MH_ULT_API Outcome join(TaskRecord* record) noexcept;
+MH_ULT_API void detach(TaskRecord* record) noexcept;
+MH_ULT_API void signal(TaskRecord* record) noexcept;
+MH_ULT_API TaskRecord* self() noexcept;
 
 template <class F>
 void in_place(void* storage, bool run) {
@@ -68,11 +68,11 @@ void on_heap(void* storage, bool run) {
 
 // Stores `function` in the draft and publishes the task. Returns the record; nullptr: no slot.
 template <class F>
-Record* launch(Draft draft, F&& function, const char* name, Group* group) {
+TaskRecord* launch(Draft draft, F&& function, const char* name, Group* group) {
   using Callable = std::decay_t<F>;
   if (draft.record == nullptr) return nullptr;
   struct Guard {
-    Record* record;
+    TaskRecord* record;
     ~Guard() {
       if (record != nullptr) discard(record);
     }
@@ -96,7 +96,7 @@ Record* launch(Draft draft, F&& function, const char* name, Group* group) {
 class TaskRef {
  public:
   TaskRef() = default;
-  explicit TaskRef(detail::Record* record) : record_(record) {}
+  explicit TaskRef(detail::TaskRecord* record) : record_(record) {}
   explicit operator bool() const { return record_ != nullptr; }
   // Makes the task run once more: the task leaves its wait(), or does not block in its next wait().
   // A task keeps at most one signal. A call never blocks, and usually costs one atomic OR.
@@ -104,14 +104,14 @@ class TaskRef {
   bool operator==(const TaskRef&) const = default;
 
  private:
-  detail::Record* record_ = nullptr;
+  detail::TaskRecord* record_ = nullptr;
 };
 
 // The right to join a task once. The destructor joins the task if it is still joinable.
 class Task {
  public:
   Task() = default;
-  explicit Task(detail::Record* record) : record_(record) {}
+  explicit Task(detail::TaskRecord* record) : record_(record) {}
   Task(Task&& other) noexcept : record_(std::exchange(other.record_, nullptr)) {}
   Task& operator=(Task&& other) noexcept {
     if (this != &other) {
@@ -143,7 +143,7 @@ class Task {
   void leave() {
     if (record_ != nullptr) detail::join(std::exchange(record_, nullptr));
   }
-  detail::Record* record_ = nullptr;
+  detail::TaskRecord* record_ = nullptr;
 };
 
 // Task only. Starts a task on the caller's worker. `name` is for the debugger and must outlive the

@@ -13,12 +13,12 @@ using Items = std::vector<Item>;
 constexpr std::uint64_t kHeaderBytes = 32 + LoadCounts::kLevels * sizeof(std::uint32_t);
 constexpr std::uint64_t kBinBytes = 2;
 
-// When each host is free, and what a message costs.
+// The time when each host is free, and the costs of a message.
 class Clocks {
  public:
   Clocks(const MachineModel& machine, std::size_t ranks) : machine_(machine), free_(ranks) {}
 
-  // `from` sends `items` tasks at its time; returns the arrival at `to`.
+  // Host `from` sends `items` tasks when it is free. Returns the arrival time at `to`.
   std::uint64_t send(std::uint32_t from, std::uint32_t to, std::size_t items) {
     if (from == to) return free_[from];
     const std::uint64_t bytes = kHeaderBytes + items * (machine_.task_bytes + kBinBytes);
@@ -38,7 +38,7 @@ class Clocks {
   std::vector<std::uint64_t> free_;
 };
 
-// Tasks come by bin, so to bring them in order takes a step for each.
+// The number of bins is fixed, so a sort takes one step for each task.
 std::uint64_t sort_steps(std::size_t count) { return count; }
 
 struct Leaves {
@@ -47,7 +47,7 @@ struct Leaves {
   double target = 0;
 };
 
-// What a rank ran, by its bins.
+// The executed tasks of each rank, with their bins.
 std::vector<Items> binned(std::span<const float> durations, const Seeds& executed) {
   std::vector<Items> items(executed.size());
   for (std::size_t rank = 0; rank < executed.size(); ++rank) {
@@ -56,8 +56,8 @@ std::vector<Items> binned(std::span<const float> durations, const Seeds& execute
   return items;
 }
 
-// What every rank does first: it learns what the longest load must be, the average or the longest
-// task, and gives away what is above.
+// The first step of every rank: the rank learns the target, which is the average load or the
+// longest task, and gives away the load above.
 Leaves donate_all(const MachineModel& machine, const Balance& rules, std::vector<Items> own,
                   Clocks& clocks) {
   Leaves leaves{.kept = std::move(own)};
@@ -92,9 +92,9 @@ void centrally(Leaves& leaves, Clocks& clocks) {
     clocks.receive(0, arrival, rank == 0);
     given += leaves.reports[rank].given.size();
   }
-  Node<TaskId> root(std::move(leaves.reports), leaves.target);
+  TreeNode<TaskId> root(std::move(leaves.reports), leaves.target);
   clocks.work(0, sort_steps(given));
-  const auto parts = root.down(root.up(Node<TaskId>::kNoLimit).given);
+  const auto parts = root.down(root.up(TreeNode<TaskId>::kNoLimit).given);
   clocks.work(0, root.steps());
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     clocks.receive(rank, clocks.send(0, rank, parts[rank].size()), rank == 0);
@@ -102,8 +102,8 @@ void centrally(Leaves& leaves, Clocks& clocks) {
   }
 }
 
-// By levels, which the data flow allows: a node waits for its children on the way up and for its
-// parent on the way down, and for nobody else.
+// Runs the tree by levels. The data flow allows that: on the way up a node waits only for its
+// children, on the way down only for its parent.
 class TreeRun {
  public:
   TreeRun(Leaves& leaves, const Balance& rules, Clocks& clocks)
@@ -139,7 +139,7 @@ class TreeRun {
         clocks_.receive(host, arrival, from == host);
         children.push_back(std::move(below[child]));
       }
-      Node<TaskId>& node = nodes.emplace_back(std::move(children), leaves_.target);
+      TreeNode<TaskId>& node = nodes.emplace_back(std::move(children), leaves_.target);
       reports.push_back(node.up(limit_));
       clocks_.work(host, sort_steps(given) + node.steps());
     }
@@ -150,7 +150,7 @@ class TreeRun {
     std::vector<Items> below(tree_.nodes(level - 1));
     for (std::uint32_t index = 0; index < tree_.nodes(level); ++index) {
       const std::uint32_t host = tree_.host(level, index);
-      Node<TaskId>& node = nodes_[level - 1][index];
+      TreeNode<TaskId>& node = nodes_[level - 1][index];
       const std::uint64_t before = node.steps();
       clocks_.work(host, sort_steps(above[index].size()));
       auto parts = node.down(std::move(above[index]));
@@ -169,7 +169,7 @@ class TreeRun {
   Clocks& clocks_;
   BalanceTree tree_;
   double limit_;
-  std::vector<std::vector<Node<TaskId>>> nodes_;  // by level, from 1 on
+  std::vector<std::vector<TreeNode<TaskId>>> nodes_;  // by level, from 1 on
 };
 
 }  // namespace

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The balancers of balance.hpp on a simulated machine: who gets which task, and how long it takes
-// to find that out.
+// The balancers of balance.hpp on a simulated machine: the rank of each task, and the time until
+// all ranks know it.
 //
-// Modelled: a message's overhead at both ends, its latency, its bytes (a task's descriptor and its
-// bin), each host doing one thing after the other, and the steps of the heaps. The sum of all loads
-// that comes first is a reduction and a broadcast on a binary tree. The tasks themselves go from
-// who had them straight to who gets them, beside the lists; that is not counted, as in the paper.
+// The model has a message's overhead at both ends, its latency and its bytes (a task's descriptor
+// and its bin). Each host does one thing after the other, and each step of a heap takes time. The
+// sum of all loads at the start is a reduction and a broadcast on a binary tree. The tasks
+// themselves go straight from their old to their new rank, beside the lists; as in the paper, that
+// is not counted.
 #pragma once
 
 #include <span>
@@ -18,9 +19,9 @@ namespace mh::tasks::sim {
 
 struct Balanced {
   Seeds seeds;         // by rank
-  double seconds = 0;  // until the last rank knows
+  double seconds = 0;  // until the last rank knows its tasks
   std::uint64_t moved = 0;
-  double over_ideal = 0;  // of the longest load, with exact durations: 0.03 is 3 %
+  double over_ideal = 0;  // excess of the longest load, with exact durations: 0.03 is 3 %
 };
 
 Balanced balance(Scheme scheme, const MachineModel& machine, const Balance& rules,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A machine as the simulator sees it: nodes of cores, and what a message costs.
+// The simulator's model of a machine: nodes of cores, and the costs of a message.
 //
 // A message takes `overhead` of its sender, then the latency and its bytes over the bandwidth, then
-// `overhead` of the receiving node's server, which takes one message after the other. The server is
-// one core of each node that runs no tasks, as in the paper; without one, a rank answers between
-// its tasks. Within a node there is a latency and no server.
+// `overhead` of the receiving node's server. The server handles one message after the other. As in
+// the paper, the server is one core of each node, which runs no tasks. Without servers, a rank
+// answers between its tasks. Messages within a node have a latency and need no server.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,14 @@ struct MachineModel {
   std::uint64_t local_latency_ns = 500;
   std::uint64_t overhead_ns = 700;
   double bytes_per_ns = 5;
-  std::uint64_t take_ns = 100;  // a task from the own deque
+  std::uint64_t take_ns = 100;  // to take a task from the own deque
   std::uint64_t step_ns = 30;   // a step of a balancer's heap
   std::uint32_t task_bytes = 64;
 
   [[nodiscard]] std::uint32_t workers_per_node() const {
     return server ? cores_per_node - 1 : cores_per_node;
   }
-  // Ranks that run tasks on so many cores.
+  // The number of ranks that run tasks on so many cores.
   [[nodiscard]] std::uint32_t workers(std::uint32_t cores) const {
     const std::uint32_t nodes = cores / cores_per_node;
     const std::uint32_t left = cores % cores_per_node;
@@ -39,8 +39,8 @@ struct MachineModel {
   }
 };
 
-// Of the paper's three. Latencies and bandwidths are those published for their networks (Gemini;
-// Blue Gene/P's torus), rounded; the overheads are those of a threaded MPI there.
+// The paper's three machines. Latencies and bandwidths are the published ones of their networks
+// (Gemini; Blue Gene/P's torus), rounded. The overheads are those of a threaded MPI there.
 inline constexpr MachineModel kMachines[] = {
     {.name = "hopper"},
     {.name = "titan", .cores_per_node = 16, .cores_per_numa = 8},

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The events of a simulation in the order of their times: a radix heap. Times are whole numbers and
-// never lie before the last one taken; a push or pop costs a few copies however many events wait.
-// Events of one time come in the order in which they were pushed, so a simulation repeats exactly.
+// The events of a simulation in the order of their times: a radix heap. Times are whole numbers. A
+// new time never lies before the last one popped. A push or pop costs a few copies, however many
+// events wait. Events of one time are popped in the order of their pushes, so a simulation repeats
+// exactly.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +23,7 @@ class EventQueue {
     ++size_;
   }
   [[nodiscard]] bool empty() const { return size_ == 0; }
-  // There is one.
+  // The queue must not be empty.
   Event pop() {
     if (taken_ == buckets_[0].size()) refill();
     --size_;
@@ -46,7 +47,7 @@ class EventQueue {
   }
 
   std::array<std::vector<Event>, 65> buckets_;
-  std::size_t taken_ = 0;  // of bucket 0, whose events are all of the time last_
+  std::size_t taken_ = 0;  // from bucket 0, whose events all have the time last_
   std::uint64_t last_ = 0;
   std::size_t size_ = 0;
 };

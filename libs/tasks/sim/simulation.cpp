@@ -8,7 +8,7 @@
 namespace mh::tasks::sim {
 namespace {
 
-constexpr std::uint64_t kParts = 200;  // of the ideal time, in the record of utilization
+constexpr std::uint64_t kParts = 200;  // of the ideal time, in Outcome::utilization
 constexpr std::uint64_t kFewestSlots = 64;
 
 std::uint64_t to_ns(double seconds) { return static_cast<std::uint64_t>(seconds * 1e9); }
@@ -28,14 +28,14 @@ Spread spread(std::size_t count, Value value) {
 
 }  // namespace
 
-void Endpoint::send(std::uint32_t to, Message message) {
+void SimulatedEndpoint::send(std::uint32_t to, Message message) {
   Simulation& s = *simulation;
   const std::uint64_t at = s.now_ + s.machine_.overhead_ns + s.latency(rank, to);
   s.queue_.push(
       {at, to, rank, message.count, 0, Simulation::What::message, message.kind, message.dirty});
 }
 
-void Endpoint::send_tasks(std::uint32_t to, Reservation tasks) {
+void SimulatedEndpoint::send_tasks(std::uint32_t to, Reservation tasks) {
   Simulation& s = *simulation;
   const std::uint32_t index = s.new_parcel();
   Simulation::Parcel& parcel = s.parcels_[index];
@@ -50,9 +50,9 @@ void Endpoint::send_tasks(std::uint32_t to, Reservation tasks) {
       s.now_ + s.machine_.overhead_ns +
       s.machine_.transfer_ns(std::uint64_t{tasks.count} * s.machine_.task_bytes);
   s.queue_.push(
-      {sent, rank, rank, tasks.count, index, Simulation::What::copied, Kind::work, false});
+      {sent, rank, rank, tasks.count, index, Simulation::What::copied, MessageKind::work, false});
   s.queue_.push({sent + s.latency(rank, to), to, rank, tasks.count, index,
-                 Simulation::What::message, Kind::work, false});
+                 Simulation::What::message, MessageKind::work, false});
 }
 
 Simulation::Simulation(const MachineModel& machine, const Rules& rules,
@@ -70,7 +70,7 @@ Simulation::Simulation(const MachineModel& machine, const Rules& rules,
   }
   ideal_s_ = work / static_cast<double>(seeds.size());
   part_ns_ = std::max<std::uint64_t>(1, to_ns(ideal_s_) / kParts);
-  // A thief takes at most half of a deque of the same size, so what is stolen always fits.
+  // A thief takes at most half of a deque of the same size, so the stolen tasks always fit.
   const std::uint64_t capacity = std::bit_ceil(most);
   slots_.resize(capacity * seeds.size());
   words_ = std::make_unique<DequeWords<Alone>[]>(seeds.size());
@@ -79,7 +79,7 @@ Simulation::Simulation(const MachineModel& machine, const Rules& rules,
   if (!machine.server) postponed_.resize(seeds.size());
   for (std::uint32_t rank = 0; rank < seeds.size(); ++rank) {
     const SimSlots slots{&slots_[rank * capacity], capacity};
-    ranks_.emplace_back(Endpoint{this, rank}, SimDeque(words_[rank], slots), rank, rules);
+    ranks_.emplace_back(SimulatedEndpoint{this, rank}, SimDeque(words_[rank], slots), rank, rules);
     for (const TaskId task : seeds[rank]) ranks_[rank].tasks().add(task);
     executed_[rank].reserve(seeds[rank].size());
   }
@@ -117,7 +117,7 @@ void Simulation::handle(const Event& event) {
   }
 }
 
-// A message has come to the node of its rank.
+// A message has arrived at the node of its rank.
 void Simulation::receive(const Event& event) {
   if (!machine_.server) {
     if (running_[event.rank].busy) return postponed_[event.rank].push_back(event);
@@ -135,8 +135,8 @@ void Simulation::receive(const Event& event) {
 void Simulation::deliver(const Event& event) {
   Rank& rank = ranks_[event.rank];
   const Message message{event.kind, event.dirty, event.from, event.count};
-  if (message.kind == Kind::steal) return rank.serve(message);
-  if (message.kind == Kind::work) land(event.rank, event.parcel);
+  if (message.kind == MessageKind::steal) return rank.serve(message);
+  if (message.kind == MessageKind::work) land(event.rank, event.parcel);
   rank.receive(message);
   if (!running_[event.rank].busy) go_on(event.rank);
 }
@@ -148,20 +148,20 @@ void Simulation::land(std::uint32_t rank, std::uint32_t index) {
   drop_parcel(index);
 }
 
-// A rank that does not run a task.
+// Advances a rank that runs no task.
 void Simulation::go_on(std::uint32_t rank) {
   if (running_[rank].ended) return;
   TaskId task = 0;
   switch (ranks_[rank].next(task)) {
-    case Next::run:
+    case NextStep::run:
       begin(rank, task);
       break;
-    case Next::wait:
+    case NextStep::wait:
       break;
-    case Next::pause:
+    case NextStep::pause:
       queue_.push({now_ + ranks_[rank].pause_ns(), rank, rank, 0, 0, What::resume, {}, false});
       break;
-    case Next::ended:
+    case NextStep::ended:
       running_[rank].ended = true;
       end_ = std::max(end_, now_);
       break;

@@ -2,9 +2,9 @@
 // The processing of a task collection on a simulated machine: the state machines of process.hpp,
 // one for each rank, over a transport that is a queue of events.
 //
-// What runs is the code of the library; what is modelled is time: of tasks, messages, and servers
-// (machine.hpp). Deterministic for a seed. One thread. Memory: about 400 bytes a rank, 4 a slot of
-// its deque, 12 a task.
+// The simulator runs the library's code and models the time of tasks, messages and servers
+// (machine.hpp). A simulation is deterministic for a seed. Threads: one. Memory: about 400 bytes
+// for each rank, 4 for each slot of its deque, 12 for each task.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ using SimDeque = Deque<Alone, SimSlots>;
 class Simulation;
 
 // The transport of one rank.
-struct Endpoint {
+struct SimulatedEndpoint {
   Simulation* simulation;
   std::uint32_t rank;
   void send(std::uint32_t to, Message message);
@@ -48,9 +48,9 @@ struct Spread {
 struct Outcome {
   double ideal_s = 0;                                // work over ranks
   double last_task_s = 0;                            // when the last task ended
-  double end_s = 0;                                  // when the last rank knew
-  Spread attempts = {}, successes = {}, tasks = {};  // a rank
-  std::uint64_t run = 0;                             // tasks
+  double end_s = 0;                                  // when the last rank knew the end
+  Spread attempts = {}, successes = {}, tasks = {};  // of each rank
+  std::uint64_t run = 0;                             // tasks that ran
   std::uint32_t rounds = 0;
   std::uint64_t events = 0;
   std::vector<float> utilization = {};  // of equal parts of the time, in [0, 1]
@@ -59,17 +59,18 @@ struct Outcome {
 
 class Simulation {
  public:
-  // All outlive this. `durations` by task; `seeds` by rank.
+  // All arguments but `seeds` outlive the simulation. `durations`: seconds, by task. `seeds`: by
+  // rank.
   Simulation(const MachineModel& machine, const Rules& rules, std::span<const float> durations,
              const Seeds& seeds);
 
   Outcome run();
-  // After run(): what each rank ran, in that order.
+  // Call after run(). Returns the tasks that each rank ran, in the order of execution.
   Seeds take_executed();
 
  private:
-  friend struct Endpoint;
-  using Rank = Process<Endpoint, SimDeque>;
+  friend struct SimulatedEndpoint;
+  using Rank = Process<SimulatedEndpoint, SimDeque>;
 
   enum class What : std::uint8_t { message, served, task_done, resume, copied };
   struct Event {
@@ -77,9 +78,9 @@ class Simulation {
     std::uint32_t rank;
     std::uint32_t from;
     std::uint32_t count;
-    std::uint32_t parcel;  // of `work` and `copied`
+    std::uint32_t parcel;  // with `work` and `copied`
     What what;
-    Kind kind;
+    MessageKind kind;
     bool dirty;
   };
   struct Running {
@@ -88,7 +89,7 @@ class Simulation {
     bool busy = false;
     bool ended = false;
   };
-  // Stolen tasks on their way, and the reservation that they came from.
+  // Stolen tasks under way, and their reservation.
   struct Parcel {
     std::vector<TaskId> tasks;
     Reservation reservation;

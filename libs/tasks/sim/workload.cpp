@@ -9,13 +9,13 @@
 namespace mh::tasks::sim {
 namespace {
 
-constexpr double kFall = 0.5;     // of the logarithm of a bound, with the square of the distance
+constexpr double kFall = 0.5;     // of a bound's logarithm, with the square of the distance
 constexpr double kScatter = 0.6;  // standard deviation of that logarithm
 constexpr std::uint32_t kReach = 12;
-constexpr double kFull = 1.5;         // so far above the threshold nothing of a block is screened
+constexpr double kFull = 1.5;         // so far above the threshold no part of a block is screened
 constexpr double kLeastShare = 0.02;  // of a task that is not null
 
-// Logarithms of the Schwarz bounds of all pairs that can matter, in the order of their indices.
+// The logarithms of the Schwarz bounds of all pairs that can matter, in the order of their indices.
 std::vector<float> draw_bounds(std::uint32_t blocks, std::mt19937_64& random) {
   std::normal_distribution<double> scatter(0, kScatter);
   std::vector<float> bounds;
@@ -51,8 +51,8 @@ double find_threshold(std::vector<float> bounds, std::uint64_t wanted) {
   return low;
 }
 
-// Shares of a block's full work to seconds: each share times a lognormal factor, whose width gives
-// the wanted ratio of the longest to the mean, scaled to the wanted sum.
+// Turns shares of a block's full work into seconds. Each share gets a lognormal factor, whose width
+// gives the wanted ratio of the longest to the mean. All are then scaled to the wanted sum.
 void to_seconds(std::vector<float>& shares, const Problem& problem, std::mt19937_64& random) {
   std::normal_distribution<float> normal;
   std::vector<float> scatter(shares.size());

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The tasks of a simulated application: how long each takes, and who has it first.
+// The tasks of a simulated application: their durations, and the ranks that have them first.
 //
-// Hartree-Fock over a chain of beryllium atoms, as in the paper. Its two-electron part has a task
-// for each four blocks (i j | k l) of basis functions. A pair of blocks has a Schwarz bound that
-// falls with the distance of its blocks; a task is *null* if the product of its two bounds is below
-// a threshold, and takes the longer the further it is above. Drawn: the bounds, with some scatter.
-// Given (table 1 of the paper): the number of blocks, which follows from atoms and chunk size, and
-// the number of tasks that are not null, from which the threshold follows. Also given: the total
-// work, and the ratio of the longest task to the mean, 5.9, which follows from table 3: the best
-// balance possible at 38,400 cores is 5.8 % over an ideal of 3 s, so the longest of the 213 K tasks
-// of 0.54 s takes 3.17 s.
+// The application is Hartree-Fock over a chain of beryllium atoms, as in the paper. The
+// two-electron part has a task for each four blocks (i j | k l) of basis functions. A pair of
+// blocks has a Schwarz bound, which falls with the distance of the blocks. A task is *null* if the
+// product of its two bounds is below a threshold. The further the product is above, the longer the
+// task takes.
 //
-// Tasks are in the order of their indices, in which neighbours have like durations. The simulator
-// deals in tasks that are not null; the first iteration of the paper, which finds them, is not
+// The bounds are drawn, with some scatter. Table 1 of the paper gives the number of blocks, which
+// follows from atoms and chunk size, and the number of tasks that are not null. The threshold
+// follows from that number. The total work is given, too, and the ratio of the longest task to the
+// mean, 5.9. The ratio follows from table 3: the best balance possible at 38,400 cores is 5.8 %
+// over an ideal of 3 s. So the longest of the 213 K tasks takes 3.17 s, with a mean of 0.54 s.
+//
+// Tasks are in the order of their indices, so neighbours have similar durations. The simulator has
+// only tasks that are not null. The first iteration of the paper, which finds those tasks, is not
 // simulated.
 #pragma once
 
@@ -34,8 +36,8 @@ struct Problem {
   double longest_over_mean;
 };
 
-// HF-Be256: 48 s on 2400 cores (table 3). HF-Be512 with the same chunk: as much for each task. With
-// chunk 20 on Intrepid: the same work on cores of a quarter of the speed.
+// HF-Be256 takes 48 s on 2400 cores (table 3). HF-Be512 with the same chunk has as much work for
+// each task. With chunk 20 on Intrepid, the same work runs on cores of a quarter of the speed.
 inline constexpr Problem kProblems[] = {
     {"hf-be256", 96, 213'000, 115'200, 5.9},
     {"hf-be512", 192, 862'000, 466'000, 5.9},
@@ -44,13 +46,13 @@ inline constexpr Problem kProblems[] = {
 
 std::optional<Problem> find_problem(std::string_view name);
 
-// Seconds of each task. Deterministic for a seed.
+// The durations of the tasks, in seconds. Deterministic for a seed.
 std::vector<float> draw_durations(const Problem& problem, std::uint64_t seed);
 
-// As many tasks for each rank, in the order of their indices.
+// An equal number of tasks for each rank, in the order of their indices.
 Seeds in_blocks(std::uint32_t tasks, std::uint32_t ranks);
-// Sorted, the longest first, and dealt out in turn, `many` to every `period`-th rank and one to the
-// others (section 7.3 of the paper).
+// Tasks are sorted, the longest first, and dealt out in turn: `many` to every `period`-th rank, one
+// to each other rank (section 7.3 of the paper).
 Seeds favoured(const std::vector<float>& durations, std::uint32_t ranks, std::uint32_t period,
                std::uint32_t many);
 

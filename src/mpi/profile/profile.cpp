@@ -59,8 +59,8 @@ struct ThreadState {
       : profile(kNextCalls, std::max(config.ranks, 1U)), looks(std::max(config.ranks, 1U)) {}
   ThreadProfile profile;
   std::uint32_t polls_timed = 0;
-  std::uint32_t poll_weight = 1;                         // polls for which the next timed one stands
-  std::vector<PeerLook> looks;                           // by rank of the node
+  std::uint32_t poll_weight = 1;  // polls for which the next timed one stands
+  std::vector<PeerLook> looks;    // by rank of the node
   std::array<std::uint64_t, kMostPeers> peers_before{};  // ticks inside MPI
 };
 

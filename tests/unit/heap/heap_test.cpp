@@ -436,7 +436,7 @@ TEST(Heap, random_use_keeps_contents) {
     }
     heap.trim();
     EXPECT_EQ(heap.stats().used, 0U);
-    }
+  }
 }
 
 TEST(Heap, eight_threads_at_random) {

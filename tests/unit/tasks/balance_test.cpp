@@ -65,8 +65,8 @@ TEST(Donate, a_rank_at_the_limit_keeps_all) {
 }
 
 TEST(BalanceNode, the_longest_goes_to_the_emptiest_child) {
-  Node<int> node({rank_with(5, timed({1, 3, 2})), rank_with(1)}, 6);
-  const auto parts = node.down(node.up(Node<int>::kNoLimit).given);
+  TreeNode<int> node({rank_with(5, timed({1, 3, 2})), rank_with(1)}, 6);
+  const auto parts = node.down(node.up(TreeNode<int>::kNoLimit).given);
   ASSERT_EQ(parts[1].size(), 2U);  // 3 s, 4 in all; then 2 s
   EXPECT_EQ(parts[1][0].task, 1);
   EXPECT_EQ(parts[1][1].task, 2);
@@ -75,7 +75,7 @@ TEST(BalanceNode, the_longest_goes_to_the_emptiest_child) {
 }
 
 TEST(BalanceNode, on_the_way_up_only_what_fits_is_assigned) {
-  Node<int> node({rank_with(5, timed({3, 0.5})), rank_with(4.8)}, 6);
+  TreeNode<int> node({rank_with(5, timed({3, 0.5})), rank_with(4.8)}, 6);
   const auto up = node.up(6);
   ASSERT_EQ(up.given.size(), 1U);
   EXPECT_EQ(up.given[0].task, 0);
@@ -94,7 +94,7 @@ TEST(LoadCounts, the_emptiest_rank_is_found_and_raised) {
   EXPECT_NEAR(counts.least(1), 0.5, 0.04);
   counts.raise_least(1, 1);
   EXPECT_NEAR(counts.least(1), 0.9, 0.04);
-  // Short tasks add up.
+  // Many short tasks add up to a level.
   for (int i = 0; i < 100; ++i) counts.raise_least(0.002, 1);
   EXPECT_NEAR(counts.least(1), 1.1, 0.05);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whole collections over ranks that are threads, with late messages: every task runs once, whoever
-// balances, and failures are values. Under ThreadSanitizer: what tasks see is ordered.
+// Whole collections over ranks that are threads, with late messages. Every task runs once under
+// every balancer, and failures are values. ThreadSanitizer checks that the data of tasks is
+// ordered.
 #include "manyhands/tasks/collection.hpp"
 
 #include <gtest/gtest.h>
@@ -24,7 +25,7 @@ using std::chrono::microseconds;
 
 struct Branch {
   std::uint32_t id;
-  std::uint32_t generations;  // that come after it
+  std::uint32_t generations;  // generations of descendants
   std::array<std::uint32_t, 8> copies;
 };
 Branch branch(std::uint32_t id, std::uint32_t generations) {
@@ -33,7 +34,7 @@ Branch branch(std::uint32_t id, std::uint32_t generations) {
   return task;
 }
 
-// What the tasks of one rank share.
+// The data that the tasks of one rank share.
 struct Local {
   Collection* collection = nullptr;
   Function<Branch> function;
@@ -112,7 +113,7 @@ TEST_P(AllBalancers, run_every_task_in_every_iteration) {
   EXPECT_EQ(job.unread(), 0U);
 }
 
-// --- one rank: what each call promises ----------------------------------------------------------
+// --- one rank: the results of each call ----------------------------------------------------------
 
 struct Number {
   std::uint64_t value;
@@ -181,8 +182,8 @@ TEST_F(OneRank, none_runs_in_the_same_order_each_time) {
 }
 
 TEST_F(OneRank, the_longest_retained_task_is_first) {
-  // A busy machine takes the core away for longer than the longest takes, now and then; the order
-  // may be another one then, and only then.
+  // On a busy machine a task may lose the core for longer than the longest task takes. Only then
+  // may the order differ.
   constexpr double kUndisturbed = 0.055;
   for (int tries = 0; tries < 20 && (numbers_.run.empty() || numbers_.run.front() != 30); ++tries) {
     auto tasks = collection({.balancer = Balancer::retain});
@@ -288,8 +289,8 @@ TEST(BalancerNames, are_read_as_they_are_written) {
 
 constexpr int kPart = 8;
 
-// Rank 0's first task ends when all others have run, so rank 1 runs more than fit into its part,
-// and begins the next iteration with them.
+// The first task of rank 0 ends when all others have run. So rank 1 runs more tasks than fit into
+// its part, and begins the next iteration with them.
 TEST(TwoRanks, more_tasks_are_retained_than_fit_into_one_part) {
   ThreadJob job(2, 2, microseconds(0));
   struct Shared {

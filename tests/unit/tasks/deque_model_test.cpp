@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The split deque under all interleavings with delayed stores (ult/checker.hpp). For each rule that
-// it rests on, another scenario breaks the rule and must be found out.
+// The split deque under all interleavings with delayed stores (ult/checker.hpp). For each rule of
+// the deque, a further scenario breaks the rule; the checker must detect the fault.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -81,7 +81,7 @@ struct World {
   }
 };
 
-// More tasks than slots, so that slots are used again.
+// There are more tasks than slots, so slots are used again.
 template <class A, int kThieves>
 struct WorkerAndThieves : World<A> {
   Threads threads() {
@@ -97,8 +97,8 @@ struct WorkerAndThieves : World<A> {
     }
     return all;
   }
-  // When its own tasks are used up and all others are being copied, the worker cannot add: here
-  // the task that it gave up is added later.
+  // The worker cannot add a task while its own tasks are used up and all others are being copied.
+  // This function adds the task that the worker gave up.
   void at_end() {
     for (std::uint32_t task = 1; task <= this->kTasks; ++task) {
       if (this->taken[task] == 0 && !waits(task)) require(this->deque.add(task), "no room at rest");
@@ -125,7 +125,7 @@ TEST(DequeModel, without_the_lock_a_task_is_taken_twice) {
   EXPECT_EQ((explore<WorkerAndThieves<Unlocked, 2>>().failure), "a task was lost, or taken twice");
 }
 
-// The worker takes back what could be stolen while a thief is at it.
+// The worker takes back shared tasks while thieves steal.
 template <class A>
 struct LastTasks : World<A> {
   LastTasks() {
@@ -145,15 +145,15 @@ TEST(DequeModel, worker_and_thieves_share_the_last_tasks) {
   expect_holds(explore<LastTasks<Locked>>(preempted(2)), 100);
 }
 
-// Two steals that complete in any order, and a worker that uses the slots again as soon as it may.
-// kItailFirst: the order in which Deque::reclaim() reads; the other one is broken on purpose.
+// Two steals complete in any order. The worker uses slots again as soon as it may. kItailFirst: the
+// order in which Deque::reclaim() reads. The other order is broken on purpose.
 template <bool kItailFirst>
 struct SlotsUsedAgain : World<Locked, 3> {
   SlotsUsedAgain() {
     deque.keep(1);
     for (std::uint32_t task = 1; task <= 3; ++task) deque.add(task);
   }
-  // Overwrites what reclaim() would free.
+  // Overwrites the slots that reclaim() would free.
   void worker() {
     std::uint64_t itail = 0;
     std::uint64_t stail = 0;
@@ -176,7 +176,7 @@ TEST(DequeModel, slots_are_free_when_no_steal_is_under_way) {
   expect_holds(explore<SlotsUsedAgain<true>>(preempted(2)), 100);
 }
 
-// A search of many minutes with them, in a copy of the code.
+// With sanitizers this search takes many minutes.
 TEST(DequeModelUnsanitized, reading_stail_first_frees_a_slot_that_is_being_copied) {
   EXPECT_EQ(explore<SlotsUsedAgain<false>>({.preemptions = 3}).failure,
             "a task was lost, or taken twice");

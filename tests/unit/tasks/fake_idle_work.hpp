@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// libmanyhands.so as the task library sees it (base/idle_work.h): what it does is the test's.
+// A stand-in for libmanyhands.so (base/idle_work.h); the test decides its actions.
 #pragma once
 
 #include <atomic>
@@ -8,14 +8,14 @@
 
 namespace mh::tasks::test {
 
-// What this thread has offered last.
+// The last offer of this thread.
 inline thread_local mh_offer t_offer{};
-// This thread is in a wait that help() has begun.
+// True: this thread is in a wait that help() has begun.
 inline thread_local bool t_helps = false;
-// Calls of help() so far.
+// The number of calls of help() so far.
 inline std::atomic<int> g_helped{0};
 
-// What a wait in an MPI call does between two looks. True if a task ran.
+// The step of a wait in an MPI call between two polls. True: a task ran.
 inline bool look_around() {
   const mh_offer tasks = t_offer;
   if (tasks.run == nullptr || tasks.has(tasks.of) == 0) return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tasks that run while another one waits in an MPI call, and workers without tasks that help: what
-// the collection promises, with a stand-in for the library that waits.
+// Tasks that run while another task waits in an MPI call, and workers without tasks that help. A
+// stand-in replaces the library that waits.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -61,7 +61,7 @@ using Values = std::vector<std::uint64_t>;
 
 class InWait : public testing::Test {
  protected:
-  // Tasks 0, 1, ..., of which the last runs first.
+  // Adds the tasks 0, 1, ... The last one runs first.
   void add(std::uint64_t tasks, Balancer balancer = Balancer::retain) {
     auto made = Collection::create(job_.network(0), {.balancer = balancer, .local = &numbers_});
     ASSERT_TRUE(made.ok());
@@ -147,8 +147,8 @@ TEST_F(InWait, pruning_concerns_the_task_that_asks_for_it) {
 }
 
 TEST_F(InWait, what_is_measured_of_a_task_leaves_out_those_that_ran_in_its_wait) {
-  // A busy machine takes the core away for longer than the shortest spin, now and then; the order
-  // may be another one then, and only then.
+  // On a busy machine a task may lose the core for longer than the shortest spin takes. Only then
+  // may the order differ.
   constexpr double kUndisturbed = 0.105;
   for (int tries = 0; tries < 20 && numbers_.begun != Values{1, 0, 2}; ++tries) {
     add(3);
@@ -216,7 +216,8 @@ TEST_F(InWait, nothing_runs_outside_of_process) {
 
 // --- several ranks ------------------------------------------------------------------------------
 
-// Rank 0's task ends when rank 1, which has none, has helped often enough since it began.
+// Rank 1 has no task. The task of rank 0 ends after rank 1 has helped often enough since the task
+// began.
 TEST(TwoRanks, a_worker_without_tasks_helps) {
   ThreadJob job(2, 2, microseconds(0));
   job.run([&](std::uint32_t rank) {
@@ -238,7 +239,7 @@ TEST(TwoRanks, a_worker_without_tasks_helps) {
   });
 }
 
-// Every task of a rank has others run in its wait, on nodes that steal from each other.
+// Other tasks run in the waits of every task, on nodes that steal from each other.
 TEST(SixRanks, run_every_task_once_in_waits_too) {
   constexpr int kTasks = 400;
   ThreadJob job(6, 2, microseconds(50));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The orders in which a few ranks' messages can arrive and their tasks can end, one after the
-// other: each execution makes its choices by a list, which then is changed at its end (depth
-// first).
+// The orders in which the messages of a few ranks arrive and their tasks end, one after the other.
+// Each execution takes its choices from a list; at the end the list changes to the next one (depth
+// first). Threads: one.
 #pragma once
 
 #include <cstddef>
@@ -14,18 +14,18 @@ namespace mh::tasks {
 
 class Choices {
  public:
-  // At random instead: finds what is wrong in many orders sooner, and proves nothing.
+  // Makes random choices instead. That finds faults of many orders sooner, and proves nothing.
   void at_random(std::uint64_t seed) {
     random_ = std::mt19937_64(seed);
     is_random_ = true;
   }
-  // One of `of`.
+  // A choice from 0 to `of` - 1.
   std::size_t choose(std::size_t of) {
     if (is_random_) return random_() % of;
     if (depth_ == path_.size()) path_.push_back({0, of});
     return path_[depth_++].taken;
   }
-  // False: all have been made.
+  // Changes the list for the next execution. False: all choices have been made.
   bool next() {
     path_.resize(depth_);
     depth_ = 0;
@@ -47,12 +47,12 @@ class Choices {
 };
 
 struct Found {
-  std::string failure;  // empty: none
+  std::string failure;  // empty: no failure
   std::uint64_t executions = 0;
   bool complete = false;
 };
 
-// World: made anew for each execution; run(choices) returns what is wrong.
+// Each execution makes a new World. World::run(choices) returns the failure.
 template <class World>
 Found all_orders(std::uint64_t most) {
   Choices choices;
@@ -66,7 +66,7 @@ Found all_orders(std::uint64_t most) {
   return found;
 }
 
-// What goes wrong in one of `most` orders; empty: nothing.
+// Returns the failure of one of `most` random orders; empty: no failure.
 template <class World>
 std::string some_orders(std::uint64_t most) {
   std::string failure;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ranks that process tasks, in all orders of messages and of tasks' ends: every task runs once,
-// and the end is told when all have run, not before and not never. Rules broken on purpose are
-// found out.
+// Ranks that process tasks, in all orders of messages and of tasks' ends. Every task runs once. The
+// end is detected when all tasks have run, not before, and always. Faulty rules are detected.
 #include "tasks/process.hpp"
 
 #include <gtest/gtest.h>
@@ -26,7 +25,7 @@ struct ArraySlots {
 };
 using Tasks = Deque<Alone, ArraySlots>;
 
-// Broken on purpose: a rank that was stolen from does not know.
+// Broken on purpose: a rank does not know that thieves stole from it.
 struct ForgetfulTasks : Tasks {
   using Tasks::Tasks;
   [[nodiscard]] std::uint64_t steals() const { return 0; }
@@ -34,9 +33,9 @@ struct ForgetfulTasks : Tasks {
 
 enum class Rule { kept, votes_with_a_request };
 
-// kRanks ranks; rank kSeeded has tasks 1 ... kTasks, of which the first adds one more if kGrows. A
-// rank whose request was refused asks again as long as there have been fewer than kAttempts
-// requests. Rank 2, if there is one, asks kFirst and then kSecond first.
+// There are kRanks ranks. Rank kSeeded has the tasks 1 ... kTasks; the first of them adds one more
+// if kGrows. After a refusal a rank asks again if there have been fewer than kAttempts requests.
+// Rank 2, if there is one, asks rank kFirst first and then rank kSecond.
 template <std::uint32_t kRanks, std::uint32_t kTasks, bool kGrows, std::uint32_t kSeeded,
           int kAttempts, std::uint32_t kFirst = 0, std::uint32_t kSecond = 1, class Own = Tasks,
           Rule kRule = Rule::kept>
@@ -97,7 +96,7 @@ class World {
         own.slots().load(own.slot(taken.first + i), tasks[i]);
       }
       own.complete(taken);
-      world->post(rank, to, {.kind = Kind::work, .count = taken.count}, tasks);
+      world->post(rank, to, {.kind = MessageKind::work, .count = taken.count}, tasks);
     }
   };
   struct Action {
@@ -109,7 +108,7 @@ class World {
             std::vector<std::uint32_t> tasks) {
     message.from = from;
     ways_[from][to].push_back({message, std::move(tasks)});
-    if (message.kind != Kind::steal) return;
+    if (message.kind != MessageKind::steal) return;
     ++attempts_;
     asked_[from] = true;
   }
@@ -141,11 +140,11 @@ class World {
   void deliver(std::uint32_t from, std::uint32_t to) {
     const Parcel parcel = ways_[from][to].front();
     ways_[from][to].pop_front();
-    if (parcel.message.kind == Kind::steal) return ranks_[to].serve(parcel.message);
+    if (parcel.message.kind == MessageKind::steal) return ranks_[to].serve(parcel.message);
     auto& tasks = ranks_[to].tasks();
     std::uint64_t at = tasks.landing();
     for (const std::uint32_t task : parcel.tasks) tasks.slots().store(tasks.slot(at++), task);
-    if (kRule == Rule::kept || parcel.message.kind != Kind::nothing) {
+    if (kRule == Rule::kept || parcel.message.kind != MessageKind::nothing) {
       ranks_[to].receive(parcel.message);
     }
   }
@@ -153,24 +152,24 @@ class World {
     if (ended_[rank]) return;
     std::uint32_t task = 0;
     switch (ranks_[rank].next(task)) {
-      case Next::run:
+      case NextStep::run:
         running_[rank] = task;
         break;
-      case Next::pause:
+      case NextStep::pause:
         paused_[rank] = true;
         break;
-      case Next::ended:
+      case NextStep::ended:
         ended_[rank] = true;
         break;
-      case Next::wait:
+      case NextStep::wait:
         forget_request(rank);
         break;
     }
   }
-  // The broken rule: a rank takes itself for idle while its request is under way.
+  // The broken rule: a rank counts as idle while its request is under way.
   void forget_request(std::uint32_t rank) {
     if (kRule == Rule::kept || !std::exchange(asked_[rank], false)) return;
-    ranks_[rank].receive({.kind = Kind::nothing});
+    ranks_[rank].receive({.kind = MessageKind::nothing});
     go_on(rank);
   }
   std::uint32_t left() const {
@@ -216,20 +215,20 @@ TEST(ProcessOrders, one_rank_alone_ends) {
 
 constexpr std::uint64_t kSome = test::kSanitized ? 20'000 : 200'000;
 
-// The same worlds without the fault.
+// The same worlds without a fault.
 TEST(ProcessOrders, larger_worlds_end_in_the_orders_that_were_tried) {
   EXPECT_EQ((some_orders<World<3, 2, false, 1, 3, 0, 1>>(kSome / 10)), "");
   EXPECT_EQ((some_orders<World<3, 2, false, 1, 2, 1, 0>>(kSome / 10)), "");
   EXPECT_EQ((some_orders<World<5, 4, true, 1, 12, 0, 1>>(kSome / 10)), "");
 }
 
-// Rank 2 votes, is given a task by rank 1, which then votes.
+// Rank 2 votes. Rank 1 gives it a task and then votes.
 TEST(ProcessOrders, steals_that_are_forgotten_end_it_too_early) {
   using Forgetful = World<3, 2, false, 1, 3, 0, 1, ForgetfulTasks>;
   EXPECT_EQ(some_orders<Forgetful>(kSome), "ended while there are tasks");
 }
 
-// Rank 2 votes twice while a task is on its way to it.
+// Rank 2 votes twice while a task is under way to it.
 TEST(ProcessOrders, a_vote_with_a_request_under_way_ends_it_too_early) {
   using Hasty = World<3, 2, false, 1, 2, 1, 0, Tasks, Rule::votes_with_a_request>;
   EXPECT_EQ(some_orders<Hasty>(kSome), "ended while there are tasks");

@@ -129,7 +129,7 @@ TEST(Chooser, goes_by_what_iterations_have_cost) {
   Chooser chooser;
   EXPECT_EQ(chooser.next(0.001, 1), Balancer::retain);  // even
   chooser.measured(Balancer::retain, 0.2);
-  EXPECT_EQ(chooser.next(0.1, 1), Balancer::plb_tree);  // not tried yet
+  EXPECT_EQ(chooser.next(0.1, 1), Balancer::plb_tree);  // the other balancer is not tried yet
   chooser.measured(Balancer::plb_tree, 0.3);
   EXPECT_EQ(chooser.next(0.1, 1), Balancer::retain);
   chooser.measured(Balancer::retain, 0.9);

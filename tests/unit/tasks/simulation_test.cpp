@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The simulator: what it says is determined by its input, and no task is lost on the way.
+// The simulator: its input determines its results, and no task is lost.
 #include "tasks/sim/simulation.hpp"
 
 #include <gtest/gtest.h>
@@ -132,7 +132,7 @@ TEST(Simulation, without_steals_it_takes_what_the_fullest_rank_has) {
   EXPECT_EQ(outcome.attempts.mean, 0);
 }
 
-// The point of retention: fewer steals and a shorter time than in the first iteration.
+// The purpose of retention: fewer steals and a shorter time than in the first iteration.
 TEST(Simulation, what_is_retained_needs_few_steals) {
   const Setting s = setting(200, true);
   const auto count = static_cast<std::uint32_t>(durations().size());

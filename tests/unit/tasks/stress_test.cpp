@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Threads at one deque, and sixteen ranks as threads whose messages arrive late. Under
-// ThreadSanitizer these say that what is copied is ordered.
+// Threads at one deque, and sixteen ranks as threads with late messages. ThreadSanitizer checks
+// that the copies of tasks are ordered.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -101,7 +101,7 @@ class Job;
 struct Mail {
   std::mutex mutex;
   std::deque<std::pair<std::chrono::steady_clock::time_point, Message>> queue;
-  std::vector<Work> stolen;  // for the `work` that is under way: a rank has one request
+  std::vector<Work> stolen;  // of the `work` under way: a rank has one request at a time
 };
 struct MailEnd {
   Job* job;
@@ -125,14 +125,14 @@ class Job {
     for (std::uint32_t i = 0; i < kSeeded; ++i) ranks_[0]->tasks().add(make(0));
   }
 
-  // On a thread of its own. A task's id is its generation.
+  // Runs on a thread of its own. A task's id is its generation.
   void work(std::uint32_t rank) {
     auto& self = *ranks_[rank];
     Work task;
     for (;;) {
       receive(rank);
       switch (self.next(task)) {
-        case Next::run:
+        case NextStep::run:
           if (!whole(task)) torn = true;
           if (task.id + 1 < kGenerations) {
             for (int i = 0; i < 2; ++i) {
@@ -142,14 +142,14 @@ class Job {
           self.ran(100);
           ++ran;
           break;
-        case Next::pause:
+        case NextStep::pause:
           std::this_thread::sleep_for(std::chrono::nanoseconds(self.pause_ns()));
           self.resume();
           break;
-        case Next::wait:
+        case NextStep::wait:
           std::this_thread::yield();
           break;
-        case Next::ended:
+        case NextStep::ended:
           if (ran != kAll) early = true;
           return;
       }
@@ -163,7 +163,8 @@ class Job {
   friend struct MailEnd;
 
   void post(std::uint32_t to, const Message& message) {
-    // Late, each by another time; whose turn it is does not depend on that, so ways keep order.
+    // Each pair of ranks has its own delay. The order of the queue does not depend on delays, so
+    // messages of a pair keep their order.
     const auto delay = std::chrono::microseconds((message.from * 7 + to * 3) % 50);
     const std::lock_guard lock(mail_[to].mutex);
     mail_[to].queue.emplace_back(std::chrono::steady_clock::now() + delay, message);
@@ -178,7 +179,7 @@ class Job {
         if (queue.empty() || queue.front().first > std::chrono::steady_clock::now()) return;
         message = queue.front().second;
         queue.pop_front();
-        if (message.kind == Kind::work) stolen.swap(mail_[rank].stolen);
+        if (message.kind == MessageKind::work) stolen.swap(mail_[rank].stolen);
       }
       auto& tasks = ranks_[rank]->tasks();
       std::uint64_t at = tasks.landing();
@@ -197,7 +198,7 @@ class Job {
 // The thief's own thread serves its request at the victim, while the victim works.
 void MailEnd::send(std::uint32_t to, Message message) {
   message.from = rank;
-  if (message.kind == Kind::steal) return job->ranks_[to]->serve(message);
+  if (message.kind == MessageKind::steal) return job->ranks_[to]->serve(message);
   job->post(to, message);
 }
 void MailEnd::send_tasks(std::uint32_t to, Reservation taken) {
@@ -210,7 +211,7 @@ void MailEnd::send_tasks(std::uint32_t to, Reservation taken) {
     }
   }
   own.complete(taken);
-  job->post(to, {.kind = Kind::work, .from = rank, .count = taken.count});
+  job->post(to, {.kind = MessageKind::work, .from = rank, .count = taken.count});
 }
 
 TEST(ProcessStress, sixteen_ranks_with_late_messages_run_every_task_and_then_end) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One collection over ranks that are threads, on nodes of equal size, whose messages arrive late,
-// each by another time.
+// A network of ranks that are threads, on nodes of equal size. Each message is late by a random
+// time. Threads: each rank has its own Network.
 #pragma once
 
 #include <algorithm>
@@ -31,10 +31,10 @@ class ThreadJob {
     for (std::uint32_t first = 0; first < ranks; first += per_node) nodes_.push_back(first);
   }
 
-  // From now on every call fails.
+  // After fail() every call fails.
   void fail() { failed_ = true; }
   std::unique_ptr<Network> network(std::uint32_t rank);
-  // `body(rank)` on a thread for each rank.
+  // Calls `body(rank)` on a thread for each rank.
   void run(const std::function<void(std::uint32_t)>& body) const {
     std::vector<std::thread> threads;
     for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
@@ -42,7 +42,7 @@ class ThreadJob {
     }
     for (std::thread& thread : threads) thread.join();
   }
-  // Messages that nobody has received.
+  // The number of messages that no rank has received.
   std::size_t unread() {
     std::size_t count = 0;
     for (Mailbox& box : mail_) count += box.letters.size();
@@ -98,7 +98,7 @@ class ThreadJob {
   std::deque<Mailbox> mail_;
   std::atomic<std::uint64_t> at_barriers_{0};
   std::atomic<bool> failed_{false};
-  std::mutex mutex_;  // of the two below
+  std::mutex mutex_;  // guards the two members below
   std::map<std::pair<std::uint32_t, int>, std::unique_ptr<std::byte, Free>> memory_;
   std::map<int, Reduction> reductions_;
 };
@@ -205,7 +205,7 @@ class ThreadNetwork final : public Network {
 
   ThreadJob& job_;
   std::uint32_t rank_;
-  std::mutex mutex_;  // of the two below
+  std::mutex mutex_;  // guards the two members below
   std::map<Ticket, Poll> polls_;
   Ticket tickets_ = 0;
   int shares_ = 0;

@@ -66,7 +66,7 @@ TEST(Checker, finds_a_sleeper_that_nobody_wakes) {
 
 template <std::uint32_t kSlots>
 struct Memory {
-  std::array<Model::Atomic<std::uint64_t>, Shape{kSlots}.words()> words{};
+  std::array<Model::Atomic<std::uint64_t>, BitSetShape{kSlots}.words()> words{};
 };
 
 // Two threads set bits of one word. Meanwhile the owner searches, takes a bit and clears stale
@@ -75,7 +75,7 @@ template <std::uint32_t kSlots>
 struct SettersAndOwner {
   static constexpr std::uint32_t kFirst = kSlots - 60, kSecond = kSlots - 1;
   Memory<kSlots> memory;
-  SharedBits<Model> bits{Shape{kSlots}, memory.words.data()};
+  SharedBits<Model> bits{BitSetShape{kSlots}, memory.words.data()};
   int taken = 0;
 
   Threads threads() {
@@ -128,7 +128,7 @@ TEST(SharedBitsModel, the_order_printed_in_the_dissertation_loses_a_bit) {
 
 struct TwoTakers {
   Memory<512> memory;
-  SharedBits<Model> bits{Shape{512}, memory.words.data()};
+  SharedBits<Model> bits{BitSetShape{512}, memory.words.data()};
   int taken = 0;
 
   TwoTakers() { bits.set(3); }
@@ -148,8 +148,8 @@ constexpr std::uint32_t kSlot = 7;
 // A single task, which does `while (!condition) wait();`. The thread that claims the task runs it.
 struct OneTask {
   Memory<512> memory;
-  SharedBits<Model> signals{Shape{512}, memory.words.data()};
-  State<Model> state;
+  SharedBits<Model> signals{BitSetShape{512}, memory.words.data()};
+  TaskState<Model> state;
   Flag condition{0}, done{0};
   Watch<Model> watch;
   Doorbell<Model> bell;  // the bell of the task's home
@@ -312,10 +312,11 @@ TEST(SignalModel, a_signal_during_a_yield_is_not_lost) {
 template <bool kAgain>
 struct MigratingTask {
   std::array<Memory<512>, 2> memory;
-  std::array<SharedBits<Model>, 2> signals{SharedBits<Model>{Shape{512}, memory[0].words.data()},
-                                           SharedBits<Model>{Shape{512}, memory[1].words.data()}};
+  std::array<SharedBits<Model>, 2> signals{
+      SharedBits<Model>{BitSetShape{512}, memory[0].words.data()},
+      SharedBits<Model>{BitSetShape{512}, memory[1].words.data()}};
   Model::Atomic<std::uint32_t> location{0};
-  State<Model> state;
+  TaskState<Model> state;
   Flag condition{0};
   bool ended = false;
 
@@ -362,7 +363,7 @@ TEST(SignalModel, a_task_that_migrates_meanwhile_is_found) {
 
 struct Joining {
   JoinWord<Model> word;
-  State<Model> parent;  // running at the start
+  TaskState<Model> parent;  // running at the start
   bool went_on = false;
   bool released = false;
 
@@ -425,8 +426,8 @@ struct WeakFence : Model {
 template <class A, int kThieves>
 struct SpawnerAndThieves {
   Memory<512> memory;
-  OwnBits<A> fresh{Shape{512}, memory.words.data()};
-  std::array<State<A>, kThieves> tasks;
+  OwnBits<A> fresh{BitSetShape{512}, memory.words.data()};
+  std::array<TaskState<A>, kThieves> tasks;
   Watch<A> watch;
   std::array<Doorbell<A>, kThieves> bells;
   int run = 0;
