@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <new>
 #include <span>
 #include <type_traits>
@@ -123,8 +124,14 @@ class Control {
   [[nodiscard]] Posts posts_to(std::uint32_t rank) const {
     return {reinterpret_cast<std::atomic<std::uint32_t>*>(at(rank) + sizeof(RankPart)), ranks_};
   }
-  // Each rank constructs its own part before any rank uses it.
-  void construct(std::uint32_t rank) const { new (at(rank)) RankPart; }
+  // Each rank constructs its own part and row before any rank uses them. The memory may have served
+  // another window.
+  void construct(std::uint32_t rank) const {
+    std::memset(at(rank), 0, stride(ranks_));
+    new (at(rank)) RankPart;
+  }
+  // Called by one rank, before any rank uses the memory.
+  void construct_header() const { new (memory_) ControlHeader{}; }
 
  private:
   static std::size_t stride(std::uint32_t ranks) {

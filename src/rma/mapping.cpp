@@ -15,6 +15,7 @@
 #include <system_error>
 
 #include "base/fd.hpp"
+#include "base/result.hpp"
 
 namespace mh::rma {
 namespace {
@@ -30,8 +31,9 @@ std::uint64_t digest(std::string_view text) {
 // The kernel's struct procmap_query, which is newer than many systems' headers.
 struct MappingQuery {
   static constexpr unsigned long kRequest = _IOC(_IOC_READ | _IOC_WRITE, 'f', 17, 13 * 8);
-  // Readable, writable, shared, backed by a file; at the given address or the next mapping.
-  static constexpr std::uint64_t kSharedFile = 0x01 | 0x02 | 0x08 | 0x20 | 0x10;
+  // Readable, writable, shared, backed by a file.
+  static constexpr std::uint64_t kSharedFile = 0x01 | 0x02 | 0x08 | 0x20;
+  static constexpr std::uint64_t kOrNext = 0x10;  // if none is at the address, the next one
 
   std::uint64_t size = sizeof(MappingQuery);
   std::uint64_t wanted = 0;
@@ -136,23 +138,29 @@ std::optional<Mapping> shared_file_in(std::string_view line) {
   return one;
 }
 
-// Queries Linux 6.11 or later, which searches by itself and prints no text. Returns nothing on
-// older kernels.
-std::optional<std::vector<Mapping>> asked_for(const Fd& maps) {
-  std::vector<Mapping> found;
+Fd open_maps() { return Fd(::open("/proc/self/maps", O_RDONLY | O_CLOEXEC)); }
+
+// Queries Linux 6.11 or later, which searches by itself and prints no text. ENOENT: there is no
+// such mapping. Other errors: an older kernel.
+Result<Mapping> query_mapping(const Fd& maps, std::uint64_t from, std::uint64_t flags) {
   std::array<char, PATH_MAX> name;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  MappingQuery query{.wanted = MappingQuery::kSharedFile | flags, .from = from};
+  query.name_bytes = name.size();
+  query.name = reinterpret_cast<std::uint64_t>(name.data());
+  if (::ioctl(maps.get(), MappingQuery::kRequest, &query) != 0) return from_errno(errno);
+  return mapping_of(query, name.data());
+}
+
+bool is_none(const Status& status) { return status.sys_errno == ENOENT; }
+
+// Returns nothing on older kernels.
+std::optional<std::vector<Mapping>> asked_for(const Fd& maps) {
+  std::vector<Mapping> all;
   for (std::uint64_t from = 0;;) {
-    MappingQuery query{.wanted = MappingQuery::kSharedFile, .from = from};
-    query.name_bytes = name.size();
-    query.name = reinterpret_cast<std::uint64_t>(name.data());
-    if (::ioctl(maps.get(), MappingQuery::kRequest, &query) == 0) {
-      found.push_back(mapping_of(query, name.data()));
-      from = query.end;
-    } else if (errno == ENOENT) {
-      return found;  // no further mapping
-    } else {
-      return std::nullopt;
-    }
+    const auto found = query_mapping(maps, from, MappingQuery::kOrNext);
+    if (!found) return is_none(found.status()) ? std::optional(std::move(all)) : std::nullopt;
+    all.push_back(*found);
+    from = found->end;
   }
 }
 
@@ -169,8 +177,16 @@ std::vector<Mapping> read_all(const Fd& maps) {
 
 }  // namespace
 
+Mappings Mappings::around(std::uint64_t address) {
+  const auto found = query_mapping(open_maps(), address, 0);
+  if (!found) return is_none(found.status()) ? Mappings() : read();
+  Mappings result;
+  result.add(*found);
+  return result;
+}
+
 Mappings Mappings::read(MappingSource source) {
-  const Fd maps(::open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
+  const Fd maps = open_maps();
   auto found = source == MappingSource::kernel ? asked_for(maps) : std::nullopt;
   if (!found) found = read_all(maps);
   Mappings result;

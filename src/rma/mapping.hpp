@@ -38,6 +38,8 @@ class Mappings {
  public:
   // Reads the mappings that this process has now.
   static Mappings read(MappingSource source = MappingSource::kernel);
+  // Reads the mapping of that address alone, where the kernel can; otherwise all mappings.
+  static Mappings around(std::uint64_t address);
 
   // Returns the bytes of a file behind [address, address + bytes), or nothing unless one file backs
   // all of them.

@@ -54,7 +54,8 @@ struct Registry {
   }
 };
 
-Registry g_windows;  // by handle
+ControlPool g_controls;  // one thread in MPI at a time, see may_keep_controls()
+Registry g_windows;      // by handle
 // by InternodeState::id; separate from g_windows, so that the server waits for no other thread
 Registry g_internode_windows;
 
@@ -66,7 +67,9 @@ struct ExposureInfo {
   std::uint64_t bytes;
   std::uint64_t unit;
   std::uint32_t node_rank;
-  std::int32_t control_fd;  // of the node's first rank; -1: no shared memory
+  // Of the node's first rank. Neither a descriptor nor a number: no shared memory.
+  std::int32_t control_fd;       // of new memory; -1: the memory is kept by all ranks
+  std::uint32_t control_number;  // ControlName::number
   std::int32_t world_rank;
   std::uint64_t id;  // InternodeState::id, chosen by the window's first rank
   FileRange file;    // behind the memory, if any
@@ -103,6 +106,7 @@ bool may_be_ours(const Comm& comm) {
 }
 
 struct WindowParts {
+  ControlName control_name;
   std::optional<node::Segment> control;
   std::vector<Exposed> exposed;
   std::unique_ptr<InternodeState> internode;
@@ -111,21 +115,47 @@ struct WindowParts {
 // Returns the window's first rank on this node.
 int root_of(const Comm& comm) { return comm.members.front().rank; }
 
-// Returns the shared memory that the node's first rank has made, on each rank of the node.
-std::optional<node::Segment> share_control(const Comm& comm, const ExposureInfo& root,
-                                           WindowParts& made) {
-  if (comm.rank == root_of(comm)) return std::move(made.control);
-  if (root.control_fd < 0) return std::nullopt;
+bool may_keep_controls(const Comm& comm) { return comm.on_one_node && !switches.threads; }
+
+std::size_t control_bytes(const Comm& comm) {
+  return Control::bytes_needed(static_cast<std::uint32_t>(comm.size));
+}
+
+// Takes kept control memory or makes new memory, on the window's first rank of the node.
+void make_control(const Comm& comm, ExposureInfo& mine, WindowParts& made) {
+  const bool keeps = may_keep_controls(comm);
+  const auto unused = keeps ? g_controls.unused(comm.group_on_node.get()) : std::nullopt;
+  if (unused) {
+    made.control_name = *unused;
+    made.control = g_controls.take(*unused);
+  } else if (auto control = node::Segment::create(control_bytes(comm))) {
+    made.control = std::move(*control);
+    if (keeps) {
+      made.control_name = g_controls.name(config.me, control_bytes(comm), comm.group_on_node);
+    }
+    mine.control_fd = made.control->fd();
+  }
+  mine.control_number = made.control_name.number;
+  if (made.control) {
+    Control(made.control->data(), static_cast<std::uint32_t>(comm.size)).construct_header();
+  }
+}
+
+// Finds the shared memory that the node's first rank has made, on the other ranks of the node.
+void find_control(const Comm& comm, const ExposureInfo& root, WindowParts& made) {
+  made.control_name = {.maker = root.node_rank, .number = root.control_number};
+  if (root.control_fd < 0) {
+    made.control = g_controls.take(made.control_name);
+    return;
+  }
   // Opened by way of the process that keeps it open.
   const pid_t pid = services.node->record(root.node_rank).pid;
   const std::string path =
       "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(root.control_fd);
   Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-  if (!fd.valid()) return std::nullopt;
-  const std::size_t bytes = Control::bytes_needed(static_cast<std::uint32_t>(comm.size));
-  auto attached = node::Segment::attach(std::move(fd), bytes);
-  if (!attached) return std::nullopt;
-  return std::move(*attached);
+  if (!fd.valid()) return;
+  if (auto attached = node::Segment::attach(std::move(fd), control_bytes(comm)))
+    made.control = std::move(*attached);
 }
 
 std::unique_ptr<InternodeState> internode_state_of(const Comm& comm,
@@ -153,22 +183,23 @@ bool all_agree(MPI_Comm comm, bool here) {
 std::optional<WindowParts> make_window(MPI_Comm handle, const Comm& comm, ExposureInfo mine,
                                        Flavor flavor) {
   WindowParts made;
-  if (comm.rank == root_of(comm)) {
-    auto control =
-        node::Segment::create(Control::bytes_needed(static_cast<std::uint32_t>(comm.size)));
-    if (control) made.control = std::move(*control);
-    mine.control_fd = made.control ? made.control->fd() : -1;
-  }
+  if (comm.rank == root_of(comm)) make_control(comm, mine, made);
   // The memory of a created window is the program's: a peer may unmap its view at any time.
   const bool is_the_librarys = flavor == Flavor::allocated || flavor == Flavor::shared;
-  const Mappings mappings = is_the_librarys ? Mappings::read() : Mappings();
+  Mappings mappings = is_the_librarys ? Mappings::around(mine.base) : Mappings();
   if (mine.bytes != 0 && is_the_librarys) {
     const auto* memory = reinterpret_cast<const void*>(mine.base);
     mine.file = mappings.file_of(memory, mine.bytes).value_or(FileRange{});
   }
   std::vector<ExposureInfo> infos(static_cast<std::size_t>(comm.size));
   real.Allgather(&mine, sizeof mine, MPI_BYTE, infos.data(), sizeof mine, MPI_BYTE, handle);
-  made.control = share_control(comm, infos[static_cast<std::size_t>(root_of(comm))], made);
+  if (comm.rank != root_of(comm))
+    find_control(comm, infos[static_cast<std::size_t>(root_of(comm))], made);
+  // Most libraries map the memory of all ranks at once. Reading all mappings takes longer.
+  const auto is_mapped = [&](const ExposureInfo& info) {
+    return info.file.inode == 0 || mappings.address_of(info.file) != nullptr;
+  };
+  if (is_the_librarys && !std::ranges::all_of(infos, is_mapped)) mappings = Mappings::read();
   made.internode = internode_state_of(comm, infos);
   bool fine = made.control.has_value();
   for (std::size_t rank = 0; rank < infos.size(); ++rank) {
@@ -198,6 +229,7 @@ void adopt_window(MPI_Comm comm, MPI_Win handle, Flavor flavor, const void* base
                           .unit = dynamic ? 1 : static_cast<std::uint64_t>(unit),
                           .node_rank = config.me,
                           .control_fd = -1,
+                          .control_number = 0,
                           .world_rank = config.world_rank,
                           .id = static_cast<std::uint64_t>(config.world_rank) << 32U |
                                 made_here.fetch_add(1, std::memory_order_relaxed),
@@ -209,16 +241,18 @@ void adopt_window(MPI_Comm comm, MPI_Win handle, Flavor flavor, const void* base
     (made ? counters.windows_ours : counters.windows_left).add(1);
   }
   if (!made) return;
-  insert_window(std::make_shared<Win>(handle, flavor, *known, std::move(*made->control),
-                                      std::move(made->exposed), std::move(made->internode)));
+  insert_window(std::make_shared<Win>(handle, flavor, *known, made->control_name,
+                                      std::move(*made->control), std::move(made->exposed),
+                                      std::move(made->internode)));
 }
 
-Win::Win(MPI_Win made, Flavor kind, Comm& arrivals, node::Segment shared,
+Win::Win(MPI_Win made, Flavor kind, Comm& arrivals, const ControlName& name, node::Segment shared,
          std::vector<mh::rma::Exposed> exposed, std::unique_ptr<InternodeState> other_nodes)
     : handle(made),
       flavor(kind),
       group(MPI_GROUP_NULL),
       comm(&arrivals),
+      control_name(name),
       control(std::move(shared)),
       window(Control(control.data(), static_cast<std::uint32_t>(arrivals.size)),
              static_cast<std::uint32_t>(arrivals.rank), std::move(exposed)),
@@ -227,7 +261,10 @@ Win::Win(MPI_Win made, Flavor kind, Comm& arrivals, node::Segment shared,
   real.Win_get_group(handle, &group);
 }
 
-Win::~Win() { real.Group_free(&group); }
+Win::~Win() {
+  real.Group_free(&group);
+  g_controls.give(control_name, std::move(control));
+}
 
 Win* detail::find_slow(MPI_Win handle) {
   Win* found = g_windows.find(bits_of(handle)).get();
@@ -262,6 +299,7 @@ void stop_windows() {
     for (const auto& [bits, win] : g_windows.windows) left.push_back(win->handle);
   }
   for (const MPI_Win handle : left) remove_window(handle);
+  g_controls.clear();
 }
 
 int raise_error(MPI_Win handle, int code) {

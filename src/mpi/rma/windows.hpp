@@ -26,6 +26,7 @@
 #include "mpi/handle_cache.hpp"
 #include "mpi/job/comms.hpp"
 #include "mpi/job/thief_watch.hpp"
+#include "mpi/rma/control_pool.hpp"
 #include "node/segment.hpp"
 #include "rma/window.hpp"
 
@@ -83,7 +84,7 @@ struct InternodeState {
 enum class Flavor : std::uint8_t { created, allocated, shared, dynamic };
 
 struct Win {
-  Win(MPI_Win made, Flavor kind, Comm& arrivals, node::Segment shared,
+  Win(MPI_Win made, Flavor kind, Comm& arrivals, const ControlName& name, node::Segment shared,
       std::vector<mh::rma::Exposed> exposed, std::unique_ptr<InternodeState> other_nodes);
   Win(const Win&) = delete;
   Win& operator=(const Win&) = delete;
@@ -91,8 +92,9 @@ struct Win {
 
   MPI_Win handle;
   Flavor flavor;
-  MPI_Group group;        // of the window
-  Comm* comm;             // the communicator of the window, with its arrival barrier
+  MPI_Group group;  // of the window
+  Comm* comm;       // the communicator of the window, with its arrival barrier
+  ControlName control_name;
   node::Segment control;  // the shared memory of `window`, mapped as long as the window lives
   mh::rma::Window window;
   std::unique_ptr<InternodeState> internode;  // for a window over several nodes, else null

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The control memory of windows (rma/control.hpp), kept after MPI_Win_free for the next window of
+// the same ranks. New memory costs 40 us: a file, two mappings and the first touch of each page.
+//
+// The first rank of a window makes the memory and numbers it. Each rank of the window keeps its
+// mapping under that number while no window uses it. The first rank takes memory again only after
+// its MPI_Win_free, which returns after every rank has entered its own; a rank looks the number up
+// in the next window's creation, later still.
+//
+// For programs with one thread in MPI at a time: two threads could free and make windows of the
+// same ranks in different orders. Limit: each rank makes at most kMostBytes of kept memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "mpi/job/comms.hpp"
+#include "node/segment.hpp"
+
+namespace mh::mpi::rma {
+
+// Names control memory on its node.
+struct ControlName {
+  std::uint32_t maker = 0;   // rank on the node
+  std::uint32_t number = 0;  // by maker; 0: memory that is not kept
+  bool operator<(const ControlName& other) const {
+    return std::pair(maker, number) < std::pair(other.maker, other.number);
+  }
+};
+
+class ControlPool {
+ public:
+  static constexpr std::size_t kMostBytes = 4U << 20U;
+
+  // The name of new memory of `bytes` that rank `me` makes for a group.
+  ControlName name(std::uint32_t me, std::size_t bytes, std::shared_ptr<const GroupOnNode> group);
+  // The name of unused memory that this rank has made for the group, if there is any.
+  [[nodiscard]] std::optional<ControlName> unused(const GroupOnNode* group) const;
+  // Takes unused memory; nothing if this rank does not keep it.
+  std::optional<node::Segment> take(const ControlName& name);
+  // Keeps the memory, or unmaps it if it has no number.
+  void give(const ControlName& name, node::Segment segment);
+  // Unmaps everything.
+  void clear();
+
+ private:
+  std::map<ControlName, node::Segment> unused_;
+  std::map<ControlName, std::shared_ptr<const GroupOnNode>> made_;  // by this rank
+  std::size_t made_bytes_ = 0;
+};
+
+}  // namespace mh::mpi::rma
