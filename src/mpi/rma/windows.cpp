@@ -67,7 +67,8 @@ struct ExposureInfo {
   std::uint64_t bytes;
   std::uint64_t unit;
   std::uint32_t node_rank;
-  // Of the node's first rank. Neither a descriptor nor a number: no shared memory.
+  // The next two fields count for the first rank of the node. Without a descriptor and a number
+  // there is no shared memory.
   std::int32_t control_fd;       // of new memory; -1: the memory is kept by all ranks
   std::uint32_t control_number;  // ControlName::number
   std::int32_t world_rank;
