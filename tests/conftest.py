@@ -3,8 +3,8 @@
 
 `--mpi mpich4,abi` selects builds. `--arm helped|plain|both` selects arms. `--library` is the
 library to preload (build/lib/libmanyhands.so). `--asan` says that it was built with
-AddressSanitizer, whose runtime must come first. `--heap` runs with the shared heap. Tests marked
-`slow` run with `--slow` only. `under(NAMES)` names the builds of a test.
+AddressSanitizer, whose runtime must come first. `--no-heap` runs without the shared heap. Tests
+marked `slow` run with `--slow` only. `under(NAMES)` names the builds of a test.
 
 Only tests that will run are generated. A test with the fixture `mpi` exists for each installed
 build that the options and its mark name. A test without an arm or a build is deselected.
@@ -18,7 +18,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from harness.launch import LIBRARY, Arm, with_heap
+from harness.launch import LIBRARY, Arm, heap_of, without_heap
 from harness.selection import BUILD_NAMES, BUILDS, NO_BUILD, wanted_arms, wanted_builds
 from manyhands_bench.mpis import MpiBuild
 
@@ -33,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--arm", default="helped", choices=("plain", "helped", "both"))
     group.addoption("--library", type=Path, default=LIBRARY, help="the library to put in front")
     group.addoption("--asan", action="store_true", help="the library has AddressSanitizer in it")
-    group.addoption("--heap", action="store_true", help="with MH_HEAP=on in helped runs")
+    group.addoption("--no-heap", action="store_true", help="as with MH_HEAP=off in helped runs")
     group.addoption("--profiled", action="store_true", help="with MH_PROFILE in helped runs")
     group.addoption("--slow", action="store_true", help="the tests marked slow as well")
     group.addoption("--fuzz-seed", type=int, default=None, help="one seed instead of many")
@@ -99,14 +99,12 @@ def _asan_runtime(build: MpiBuild) -> Path:
 
 def helped_arm(config: pytest.Config, build: MpiBuild) -> Arm:
     library = Path(config.getoption("--library")).resolve()
-    if config.getoption("--heap"):
-        return with_heap(Arm("helped", library))
-    if config.getoption("--profiled"):
-        return Arm("helped", library, settings={"MH_PROFILE": os.devnull})
-    if not config.getoption("--asan"):
-        return Arm("helped", library)
-    settings = {"ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1"}
-    return Arm("helped", library, (_asan_runtime(build),), settings)
+    if config.getoption("--asan"):  # the heap leaves programs with a sanitizer alone
+        settings = {"ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1"}
+        return Arm("helped", library, (_asan_runtime(build),), settings)
+    profile = {"MH_PROFILE": os.devnull} if config.getoption("--profiled") else {}
+    arm = Arm("helped", library, (heap_of(library),), profile)
+    return without_heap(arm) if config.getoption("--no-heap") else arm
 
 
 @pytest.fixture

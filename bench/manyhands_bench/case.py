@@ -30,7 +30,8 @@ class Arm:
 
 PLAIN = Arm("plain", helped=False)
 HELPED = Arm("helped")
-HEAP = Arm("heap", environment={"MH_HEAP": "on"})
+HEAP = Arm("heap")  # as HELPED, where NO_HEAP is beside
+NO_HEAP = Arm("no heap", environment={"MH_HEAP": "off"})
 MAPPED = Arm("limit", helped=False, arguments=("--mode", "mapped"))
 SHARED = Arm("shared", environment={OPENMP: "1"})
 

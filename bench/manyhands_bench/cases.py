@@ -10,6 +10,7 @@ from manyhands_bench.case import (
     HEAP,
     HELPED,
     MAPPED,
+    NO_HEAP,
     PLAIN,
     Arm,
     Case,
@@ -115,7 +116,7 @@ CASES = (
         "onesided",
         ranks(2),
         args("--sizes", "128K,512K,1M,2M,8M"),
-        arms=(PLAIN, HELPED, HEAP),
+        arms=(PLAIN, NO_HEAP, HEAP),
     ),
     Case(
         "onesided-helpers",
@@ -123,7 +124,7 @@ CASES = (
         "onesided",
         all_cores(2),
         args("--sizes", "128K,1M,8M", "--only", "accumulate"),
-        arms=(PLAIN, HELPED, HEAP),
+        arms=(PLAIN, NO_HEAP, HEAP),
     ),
     Case(
         "threads",
@@ -159,7 +160,7 @@ CASES = (
         "pingpong",
         ranks(2),
         args("--mode", "exchange", "--sizes", SHORT_SIZES, "--no-limit"),
-        arms=(PLAIN, HELPED, HEAP),
+        arms=(PLAIN, NO_HEAP, HEAP),
         interleaved=True,
     ),
     Case(
@@ -168,7 +169,7 @@ CASES = (
         "pingpong",
         ranks(2),
         args("--mode", "exchange", "--fill", "--sizes", BUSY_SIZES, "--no-limit"),
-        arms=(PLAIN, HELPED, HEAP, MAPPED),
+        arms=(PLAIN, NO_HEAP, HEAP, MAPPED),
         interleaved=True,
     ),
     Case(
@@ -177,7 +178,7 @@ CASES = (
         "pingpong",
         ranks(2),
         args("--fill", "--sizes", BUSY_SIZES),
-        arms=(PLAIN, HELPED, HEAP),
+        arms=(PLAIN, NO_HEAP, HEAP),
         interleaved=True,
     ),
     Case(
@@ -214,7 +215,7 @@ CASES = (
         "pingpong",
         all_cores(3),
         args(*_QUICK, "--sizes", "64K,256K,1M,4M,16M,64M"),
-        arms=(PLAIN, HELPED, HEAP),
+        arms=(PLAIN, NO_HEAP, HEAP),
         variants=_teams,
     ),
     Case(
@@ -309,7 +310,7 @@ CASES = (
         "noncontiguous",
         ranks(2),
         args(*_QUICK),
-        arms=(HELPED, HEAP),
+        arms=(NO_HEAP, HEAP),
         interleaved=True,
     ),
     Case(
@@ -325,7 +326,7 @@ CASES = (
         "noncontiguous",
         all_cores(3),
         args(*_QUICK, "--planes", "1M,32M", "--z", "64", "--helpers"),
-        arms=(PLAIN, HELPED, HEAP),
+        arms=(PLAIN, NO_HEAP, HEAP),
         variants=_teams,
     ),
     Case(

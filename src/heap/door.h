@@ -33,9 +33,6 @@ struct mh_heap_door {
   /* Whether all of [address, address + bytes) lies in the file now, at offsets equal to its
    * addresses. Takes some nanoseconds. */
   int (*reaches)(uint64_t address, uint64_t bytes);
-  /* Collapses up to `chunks` touched ranges of 2 MB into huge pages, where private memory would
-   * have had them. For a process that waits. Returns 0 if there is nothing to do for now. */
-  int (*improve)(unsigned chunks);
   void (*stats)(struct mh_heap_stats* stats);
   /* "large allocations are shared", or why there is no heap. */
   const char* (*why)(void);

@@ -218,7 +218,7 @@ void* Heap::allocate_extent(std::size_t bytes, std::size_t alignment, bool zero)
   void* block = place(taken.first, alignment);
   if (zero && !taken.zero) std::memset(block, 0, bytes);
   if (bound_.load(std::memory_order_relaxed) == 0) give_back(0);
-  improve(1);
+  improve();
   return block;
 }
 
@@ -282,7 +282,7 @@ void Heap::release_extent(Page first) {
   }
   const std::uint64_t bound = bound_.load(std::memory_order_relaxed);
   if (kept > bound) give_back(bound);
-  improve(1);
+  improve();
 }
 
 void Heap::release_cached() {
@@ -392,26 +392,21 @@ void Heap::wants_huge(const void* address, std::size_t bytes) {
   if (hold) promotion_.add(reinterpret_cast<std::uint64_t>(address), bytes);
 }
 
-bool Heap::improve_one() {
+// Collapses a touched huge page, where private memory would have had one. At most once a tick of
+// the coarse clock, since checking untouched memory is not free.
+void Heap::improve() {
+  if (promotion_.idle()) return;
+  const std::uint64_t now = milliseconds();
+  if (improved_ms_.exchange(now, std::memory_order_relaxed) == now) return;
   std::uint64_t address = 0;
   {
     const Hold hold(lock_);
     if (hold) address = promotion_.next();
   }
-  if (address == 0) return false;
+  if (address == 0) return;
   const bool done = Promotion::collapse(address);
   const Hold hold(lock_);
   promotion_.settle(address, !done);
-  return true;
-}
-
-// At most once a tick of the coarse clock, since checking untouched memory is not free.
-bool Heap::improve(unsigned chunks) {
-  if (promotion_.idle()) return false;
-  const std::uint64_t now = milliseconds();
-  if (improved_ms_.exchange(now, std::memory_order_relaxed) == now) return false;
-  while (chunks > 0 && improve_one()) --chunks;
-  return chunks == 0;
 }
 
 // --- the rest ---------------------------------------------------------------------------------

@@ -80,10 +80,6 @@ class Heap {
   void empty(const void* address, std::size_t bytes);
   // Notes that the program has asked for huge pages there.
   void wants_huge(const void* address, std::size_t bytes);
-  // Collapses touched memory into huge pages, where private memory would have had them: at most
-  // `chunks` of 2 MB. For callers with spare time. False: nothing to do for now.
-  bool improve(unsigned chunks);
-
   [[nodiscard]] File& file() { return file_; }
   // Makes the file if there is none yet; false if that fails.
   bool ensure_file();
@@ -133,7 +129,7 @@ class Heap {
   void release_deferred_locked();
   void give_back(std::uint64_t bound);
   void look_at_memory_locked();
-  bool improve_one();
+  void improve();
 
   Lock lock_;
   std::atomic<bool> started_{false};

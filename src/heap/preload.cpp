@@ -169,14 +169,12 @@ int reaches(std::uint64_t address, std::uint64_t bytes) {
   return heap.reaches(address, bytes) ? 1 : 0;
 }
 
-int improve(unsigned chunks) { return heap.improve(chunks) ? 1 : 0; }
-
 void stats(mh_heap_stats* to) { *to = heap.stats(); }
 
 const char* why() { return mh::heap::explain(verdict.load(std::memory_order_relaxed)); }
 
 constexpr mh_heap_door kDoor = {
-    MH_HEAP_DOOR_LAYOUT, sizeof(mh_heap_door), descriptor, reaches, improve, stats, why};
+    MH_HEAP_DOOR_LAYOUT, sizeof(mh_heap_door), descriptor, reaches, stats, why};
 
 }  // namespace
 

@@ -4,7 +4,7 @@
 // Private memory gets huge pages at first touch if transparent_hugepage/enabled says so or the
 // program has asked for them; shared memory usually never does (shmem_enabled). Linux 6.1 and later
 // collapse existing pages on request. The heap therefore remembers ranges whose private counterpart
-// would have been huge, and callers with time (an allocation, a wait) collapse a few. A range of
+// would have been huge, and an allocation or release collapses one now and then. A range of
 // which less than half has been touched is skipped for the present. Not thread-safe: next() and
 // add() under the caller's lock; collapse() and idle() without it.
 #pragma once

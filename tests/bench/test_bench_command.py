@@ -473,7 +473,7 @@ def exchanges_in_turns(build: mpis.MpiBuild, arms: tuple[Arm, ...]) -> dict[str,
 @pytest.mark.parametrize("build", OF_EACH_FAMILY, ids=lambda build: build.name)
 def test_launches_that_take_turns_all_measure(build: mpis.MpiBuild):
     found = exchanges_in_turns(build, BUSY.arms)
-    assert list(found) == ["plain", "helped", "heap", "limit"]
+    assert list(found) == ["plain", "no heap", "heap", "limit"]
     for result in found.values():
         has_what_is_read(result, "pingpong")
         assert [line["bytes"] for line in result.lines] == [8, 64 << 10]

@@ -109,11 +109,23 @@ class Arm:
         return self.library is not None
 
 
+def heap_of(library: Path) -> Path:
+    """The heap's library beside ours."""
+    return library.with_name("libmanyhands-heap.so")
+
+
 def with_heap(arm: Arm) -> Arm:
-    """Returns the same arm with large allocations in memory that the ranks of a node share."""
+    """Returns the same arm with all large allocations in memory that the ranks of a node share."""
+    arm = without_heap(arm)
+    before = (*arm.before, heap_of(arm.library))
+    return replace(arm, before=before, settings={**arm.settings, "MH_HEAP": "on"})
+
+
+def without_heap(arm: Arm) -> Arm:
+    """Returns the same arm with private allocations, as `mh run` starts it with MH_HEAP=off."""
     assert arm.library is not None
-    heap = arm.library.with_name("libmanyhands-heap.so")
-    return replace(arm, before=(*arm.before, heap), settings={**arm.settings, "MH_HEAP": "on"})
+    others = tuple(path for path in arm.before if path != heap_of(arm.library))
+    return replace(arm, before=others)
 
 
 # Our settings have the same effect under every MPI, so the builds with quick launchers suffice.
