@@ -48,7 +48,7 @@ class MpiBuild:
         return [str(self.mpiexec), *self._placing(placement, threads), "-n", str(ranks)]
 
     def launch_across(self, nodes: Nodes, ranks: int) -> list[str]:
-        """The command for several nodes. Each has the same number of ranks, unpinned on its cores."""
+        """The command for several nodes, each with the same number of unpinned ranks."""
         each = ranks // len(nodes.each)
         words = [str(self.mpiexec)]
         if self.family == "hydra":
