@@ -35,7 +35,7 @@ TEAMS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
 
 def _post_access(machine: Machine) -> tuple[str, ...]:
-    """Messages of twice the L2 and, if memory suffices, twice the last level (90 MB in the paper)."""
+    """Messages of twice the L2 and, if memory suffices, twice the last level (paper: 90 MB)."""
     sizes = [2 * machine.cache_bytes.get(2, 1 << 20)]
     beyond = min(2 * machine.last_level_bytes, 256 << 20)
     if 8 * beyond < machine.memory_bytes:
