@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The cost of the hot operations of the lower directories, without a message: the life of a job, a
-// failed look for work, exposing work to lenders and lending a core, and an OpenMP region that is
-// not shared. For comparison, a check costs 0.15 us and a contended steal 6.5 us in CAB-MPI (V-E).
+// The cost of the hot operations of the lower directories, without a message: jobs, failed looks
+// for work, exposed work, lent cores, and OpenMP regions that are not shared. For comparison, a
+// check costs 0.15 us and a contended steal 6.5 us in CAB-MPI (V-E).
 //
 // One thread measures the bare path. In the threaded runs several threads claim chunks of one job,
 // which is the worst case: in use a copy follows every claim. Pin the process (taskset) and read

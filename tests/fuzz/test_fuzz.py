@@ -51,8 +51,8 @@ LONG_SHAPES = {
 }
 # Ways to reach memory, besides the default (values of MH_MEMORY). They are the same under every
 # MPI, so the short set tests them with the builds whose launchers are quick.
-# heap: the shared heap, and the default way for buffers outside of the heap.
-# mapped: the shared heap, and cells for buffers outside of the heap.
+# With "heap", buffers outside of the shared heap have the default way.
+# With "mapped", buffers outside of the shared heap have cells.
 WAYS = ("none", "heap", "mapped", "cma", "cells")
 # A machine with a tiny last cache, which hwloc reads from the environment. All messages that the
 # library packs then take the path for messages larger than the last cache.

@@ -79,7 +79,7 @@ static void fork_here(int levels) {
     _exit(0);
   }
   EXPECT(deep(20, 90) == 21);
-  EXPECT(pthread_mutex_unlock(&owned) == 0); /* the child's thread still owns the mutex */
+  EXPECT(pthread_mutex_unlock(&owned) == 0); /* the thread still owns the mutex */
   EXPECT(code_of(pid) == 0);
   for (size_t i = 0; i < sizeof mine; ++i) EXPECT(mine[i] == (char)levels);
   for (size_t i = 0; i < MEGA; ++i) EXPECT(block[i] == (char)levels);
