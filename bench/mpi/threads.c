@@ -30,7 +30,7 @@ struct player {
   double until;  // by now_ns()
 };
 
-// The body of a thread. Rank 0 decides which round is the last and says so in the first byte.
+// The body of a thread. Rank 0 decides which round is the last, and marks it in the first byte.
 static void* play(void* argument) {
   struct player* p = argument;
   const int other = 1 - p->rank;

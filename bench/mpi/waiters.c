@@ -2,9 +2,9 @@
 // The delay until waiting ranks help a transfer that starts while they are inside a collective.
 //
 // Every rank but the pair enters the collective; then the pair moves `--messages` messages in a
-// row. The others have just entered at the first message (with --late US they still compute and
-// enter in the middle), and have waited for a while at the last ones. Prints the times of message
-// 1, 2, ... N, a value for each round. Their difference is the start-up of helping.
+// row. At the first message the others have just entered; with --late US they still compute and
+// enter in the middle. At the last message they have waited for a while. Prints the times of
+// message 1, 2, ... N, a value for each round. Their difference is the start-up of helping.
 //   --bytes B (8M)   --messages N (6)   --rounds R (12)   --wait barrier|allreduce
 //   --late US (0)    waiters compute for US after the start before they enter
 //   --self           rank 0 sends to itself (MPI_Sendrecv); with 2 ranks, rank 1 is then a waiter

@@ -18,7 +18,7 @@
 #if MPI_VERSION >= 4
 #define HAVE_MPI4 1
 #endif
-// MPICH 4.0 has it, but releases the types given to MPI_Isendrecv once too often.
+// MPICH 4.0 has MPI_Isendrecv, but releases its types once too often.
 #if (MPI_VERSION >= 4 && !(defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 40100000)) || \
     (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)
 #define HAVE_ISENDRECV 1

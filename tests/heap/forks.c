@@ -332,7 +332,7 @@ static void attributes(void) {
   EXPECT(pages[WRITABLE * PAGE] == 1);
 }
 
-/* The case "attributes" with the heap's descriptor closed, which the program cannot know. */
+/* The case "attributes" after the program has closed the heap's descriptor. */
 static void attributes_without_descriptor(void) {
   free(malloc(MEGA));
   for (int fd = 1024; fd < 1100; ++fd) close(fd);
