@@ -4,12 +4,12 @@
 //
 //   loop      allocate, touch every page, free; ns a round, by size
 //   untouched allocate and free; ns a round
-//   fresh     first touch of every page of memory that is kept; ns a page
-//   threads   loop of 1 MB in each of two threads and of a mix of sizes passed between them
+//   fresh     first touch of every page of memory that stays allocated; ns a page
+//   threads   loop of 1 MB in each of two threads, and of a mix of sizes passed between them
 //   grow      realloc from 64 KB to 256 MB in steps of 64 KB; ns a step
-//   random    reads at random over 2 GB; ns a read
-// Named as an argument, `loop` (up to 4 MB) and `random` run alone.
-// One line each: "name value". The best of five, so that a busy moment does not count.
+//   random    random reads over 2 GB; ns a read
+// The argument `loop` (up to 4 MB) or `random` runs that measurement alone.
+// Output: lines "name value", with the best of five rounds, so that interruptions do not count.
 #include <pthread.h>
 #include <time.h>
 #include <unistd.h>
@@ -163,7 +163,7 @@ void random_access(std::size_t bytes) {
   std::free(words);
 }
 
-// Resident memory of this process, which shared pages are part of.
+// Prints the resident memory of this process, shared pages included.
 void resident() {
   long pages = 0;
   long total = 0;

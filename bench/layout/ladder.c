@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Packing and unpacking on one core: the layout engine, a loop written by hand for each type, and
-// MPI_Pack/MPI_Unpack, in turn in one process. One rank; ladder.py compiles and runs it under each
-// MPI and makes the table. Arguments: seconds for each type and direction; part of a name, to
-// measure those types alone; bytes of the last cache (0: not known). Every arm's bytes are checked
-// once. Prints a JSON object a line: nanoseconds of a whole call, the median and the least of the
-// rounds.
+// Packing and unpacking on one core: the layout engine, a hand-written loop for each type, and
+// MPI_Pack/MPI_Unpack, in turn in one process. One rank; ladder.py compiles and runs the program
+// under each MPI and makes the table. Arguments: seconds for each type and direction; part of a
+// name, to measure the types with it alone; bytes of the last cache (0: not known). The program
+// checks the bytes of every arm once. It prints a JSON object a line: nanoseconds of a whole call,
+// the median and the least of the rounds.
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -99,7 +99,7 @@ static void measure(const Bench* b, int packing) {
     const double start = now();
     once(b, arm, packing);
     const double most = seconds_each * 1e9 / ARMS / ROUNDS;
-    const double each = most < 2e5 ? most : 2e5;  // short enough to go undisturbed
+    const double each = most < 2e5 ? most : 2e5;  // short, so that few rounds are interrupted
     turns[arm] = 1 + (int)(each / (now() - start + 1));
   }
   for (int round = 0; round < ROUNDS; ++round) {

@@ -2,16 +2,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The layout engine against loops written by hand and MPI_Pack/MPI_Unpack, on one core.
 
-Compiles ladder.c with each MPI's own compiler, runs it pinned, and prints a table: microseconds of
-the engine, then times *as a multiple of the engine's* for the hand-written loop, for each MPI, and
-for memcpy of the packed bytes (what one core's memory allows). Below 1 the other one is faster; the
-bars are 1 for MPI_Pack and 1/1.2 for the loop, and what misses one is marked. Each time is the
-median of 61 rounds in which all arms take turns, or with --least the fastest one.
+Compiles ladder.c with each MPI's own compiler, runs it pinned, and prints a table. The table has
+microseconds of the engine, then times *as a multiple of the engine's* for the hand-written loop,
+for each MPI, and for memcpy of the packed bytes (the limit of one core). A multiple below 1 is
+faster than the engine. The bars are 1 for MPI_Pack and 1/1.2 for the loop; a missed bar is marked
+`!`. Each time is the median of 61 rounds in which all arms take turns, or the fastest round with
+--least.
 
-Which pages of memory a process gets decides by 10 to 100 % what an edge of a box takes that is in
-the second cache. So there may be several launches of each MPI (--launches), whose middle is shown;
-what lies below a bar by that, but in so few launches that a coin would do as well in one case of
-twenty (a sign test), is a tie and marked otherwise. A single launch knows of no ties.
+The physical pages of a process change the time of a box edge in the second-level cache by 10 to
+100 %. Several launches of each MPI (--launches) average this out: the table has their median. A
+median below its bar is a tie, marked `~`, if a sign test over the launches does not tell it from
+the bar (5 %). A single launch has no ties.
 
     .venv/bin/python bench/layout/ladder.py --only "face z" --launches 9 --json out.json
 """
@@ -55,12 +56,12 @@ def compile_for(build: MpiBuild) -> None:
 
 
 def last_cache() -> str:
-    """Bytes of the first core's last cache, as the library learns them; 0 where nobody knows."""
+    """Bytes of the first core's last cache, from sysfs as in the library; 0 if not known."""
     sizes = [f.read_text() for f in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")]
     return str(max((int(size.strip().removesuffix("K")) << 10 for size in sizes), default=0))
 
 
-# The type and the way; what ladder.c prints of them.
+# The type and the way, and the line of ladder.c for each.
 Key = tuple[str, str]
 Launch = dict[Key, dict]
 
@@ -108,7 +109,7 @@ def show(results: dict[str, list[Launch]], estimator: int) -> None:
             shares = [one[arm][estimator] / one["engine"][estimator] for one in lines]
             return Ratios(shares, bar, may_tie=len(first_launches) > 1)
 
-        # Hand and engine are the same code in every launch.
+        # The loop and the engine are the same code under every MPI.
         all_launches = [launch for launches in results.values() for launch in launches]
         engine = statistics.median(launch[key]["engine"][estimator] for launch in all_launches)
         hand = ratios("hand", all_launches, HAND_BAR)

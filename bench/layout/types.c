@@ -8,7 +8,7 @@ enum { LIST = 20000, LONG_LIST = 500, BOX = 64 };
 
 // ---- loops by hand -----------------------------------------------------------------------------
 
-// C has no templates: the compiler is to see the type of an element.
+// A macro, so that the compiler sees the type of an element.
 #define BOX_LOOP(Type)                                                                      \
   static void move_box_##Type(const void* plan, char* memory, char* packed, int packing) {  \
     const Case* c = plan;                                                                   \
@@ -140,7 +140,7 @@ void plane_case(size_t bytes, long z, Visit visit, void* context) {
   snprintf(c.name, sizeof c.name, "plane %zu MB, Z = %ld", bytes >> 20, z);
   c.n[0] = 1, c.n[1] = blocks, c.n[2] = z;
   c.stride[1] = 2 * z, c.stride[2] = 1;
-  if (z == 1) c.n[1] = 1, c.n[2] = blocks, c.stride[2] = 2;  // as one writes it
+  if (z == 1) c.n[1] = 1, c.n[2] = blocks, c.stride[2] = 2;  // a single strided loop
   MPI_Type_vector((int)blocks, (int)z, (int)(2 * z), MPI_DOUBLE, &c.type);
   show(&c, visit, context);
 }
@@ -148,7 +148,7 @@ void plane_case(size_t bytes, long z, Visit visit, void* context) {
 // The common part of the sides of a box.
 typedef struct {
   int side, width;
-  long variables;  // arrays of their own
+  long variables;  // number of arrays, one for each variable
   MPI_Datatype element;
   int bytes;
 } Box;
@@ -162,7 +162,7 @@ static Case case_of(const Box* b) {
   return c;
 }
 
-// A face, an edge or the corner: `at` says which dimensions are cut to the width of the halo.
+// A face, an edge or the corner: `at` tells which dimensions have only the width of the halo.
 static void part_case(const Box* b, const char* what, const int at[3], Visit visit, void* context) {
   const int box[3] = {b->side, b->side, b->side};
   int part[3], start[3];
@@ -174,7 +174,7 @@ static void part_case(const Box* b, const char* what, const int at[3], Visit vis
     c.start = c.start * b->side + start[d];
   }
   c.stride[0] = (long)b->side * b->side, c.stride[1] = b->side, c.stride[2] = 1;
-  if (part[2] == 1) {  // as one writes it
+  if (part[2] == 1) {  // the innermost loop runs over the next dimension
     c.n[2] = c.n[1], c.stride[2] = c.stride[1];
     c.n[1] = c.n[0], c.stride[1] = c.stride[0];
     c.n[0] = 1;
@@ -258,7 +258,7 @@ static void records(Visit visit, void* context) {
   show(&c, visit, context);
 }
 
-// Type: one of the five variables of the cells in a face; a matrix by columns (an FFT's
+// Nested types: one of the five variables of the cells in a face; a matrix by columns (an FFT's
 // transposition).
 static void nested(Visit visit, void* context) {
   Case c = {.count = 1, .move = move_box_double, .variables = 1};

@@ -38,7 +38,9 @@ SHARED = Arm("shared", environment={OPENMP: "1"})
 
 @dataclass(frozen=True)
 class Way:
-    """How a program is compiled: by the MPI's own compiler ("") or by a named compiler under it."""
+    """A way to compile a program: by the default compiler of the MPI's wrapper ("") or by a named
+    one.
+    """
 
     compiler: str = ""  # gcc | clang | gfortran
     marked: bool = False  # by mhcc or mhfort, with `ws` directives in place of `omp`
@@ -73,10 +75,10 @@ class Case:
     variants: Callable[[Machine], tuple[Variant, ...]] = lambda machine: (Variant(),)
     crowded: bool = False  # may have more ranks than cores
     disturbed: bool = False  # a third program takes a core now and then
-    two_nodes: bool = False  # half of the ranks on either, see nodes.py
-    not_under: dict[str, str] = field(default_factory=dict)  # names of MPI builds, and why
+    two_nodes: bool = False  # half of the ranks on each node, see nodes.py
+    not_under: dict[str, str] = field(default_factory=dict)  # MPI build -> reason to leave it out
     interleaved: bool = False  # a program with turns.h, two ranks
-    simulated: bool = False  # no MPI, no cores: a program that computes the result of a run
+    simulated: bool = False  # the program simulates the run, without MPI and without the cores
 
     def obstacle(self, machine: Machine, oversubscribe: bool) -> str | None:
         """The reason why no variant of this case makes sense on this machine, or None."""

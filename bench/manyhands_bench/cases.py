@@ -36,7 +36,7 @@ TEAMS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
 
 def _post_access(machine: Machine) -> tuple[str, ...]:
-    """Messages of twice the L2 and, memory allowing, twice the last level (90 MB in the paper)."""
+    """Messages of twice the L2 and, if memory suffices, twice the last level (paper: 90 MB)."""
     sizes = [2 * machine.cache_bytes.get(2, 1 << 20)]
     beyond = min(2 * machine.last_level_bytes, 256 << 20)
     if 8 * beyond < machine.memory_bytes:
@@ -46,7 +46,7 @@ def _post_access(machine: Machine) -> tuple[str, ...]:
 
 
 def _teams(machine: Machine) -> tuple[Variant, ...]:
-    """The pair alone, and with more and more waiting ranks, a core each."""
+    """The pair alone, and with growing numbers of waiting ranks, each on its own core."""
     counts = [count for count in TEAMS if count <= machine.cores] if machine.cores > 2 else [3]
     return tuple(Variant(f"{count} ranks", ranks=count) for count in counts)
 
@@ -55,8 +55,8 @@ def _strategy(name: str) -> Arm:
     return Arm(name, environment={"MH_STRATEGY": name, "MH_CHUNK": "65536"})
 
 
-# Between two nodes of one machine, UCX finds shared memory that it cannot use, and mistakes each
-# node's way to itself for a way to the other.
+# Between two nodes of one machine, UCX finds shared memory that it cannot use, and takes the route
+# of a node to itself for a route to the other node.
 _TCP = {
     "UCX_TLS": "tcp,self",
     "UCX_NET_DEVICES": LINK,

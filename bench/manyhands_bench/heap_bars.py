@@ -22,7 +22,7 @@ _MESSAGES: dict[str, dict[int, float]] = {
     "busy-exchange": dict.fromkeys((64 * _K, 256 * _K, _M, 4 * _M), 2.5) | {8 * _M: 1.6},
     "busy-one-way": dict.fromkeys((64 * _K, 256 * _K, _M), 3.0),
 }
-_PLANES = "planes-heap"  # over what is helped without a heap
+_PLANES = "planes-heap"  # the first arm is helped, without a heap
 CASES = (*_MESSAGES, _PLANES)
 
 

@@ -173,7 +173,9 @@ def _third_program() -> Iterator[None]:
 
 
 def _with_environment(settings: dict[str, str]) -> list[str]:
-    """`env A=B ...` before the program: every launcher passes it on, and only ranks see it."""
+    """`env A=B ...` before the program. Every launcher passes `env` on, and only ranks see the
+    variables.
+    """
     return ["env", *(f"{key}={value}" for key, value in settings.items())] if settings else []
 
 

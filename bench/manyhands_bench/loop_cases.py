@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The cases of shared loops, after the figures of the MPI Workshare paper.
 
-There are six ways to a shared loop: GCC, Clang and gfortran, each for an unmodified OpenMP program
-(`MH_OPENMP=1`) and for a program with marked loops (mhcc, mhfort; no setting is needed).
+A shared loop can be compiled in six ways: by GCC, Clang or gfortran, each for an unmodified OpenMP
+program (`MH_OPENMP=1`) and for a program with marked loops (mhcc, mhfort; no setting is needed).
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def _imbalances(machine: Machine) -> tuple[int, ...]:
     """Imbalances in per cent of the mean, 0 to 500. The largest of P ranks has at most P times the
     mean.
 
-    The imbalance of two ranks ends at 100. Their steps are those at which the larger rank has 0,
-    100, ... 500 % more than the smaller, and the end.
+    The imbalance of two ranks ends at 100 %. The larger of two ranks has 0, 100, ... 500 % more
+    than the smaller in the steps before that end.
     """
     cores = max(2, machine.cores)
     steps = (0, 33, 50, 60, 67, 71, 100) if cores == 2 else range(0, 501, 100)
@@ -64,7 +64,7 @@ def _sweep(machine: Machine) -> tuple[str, ...]:
 
 
 def _grid(machine: Machine) -> tuple[Variant, ...]:
-    """Ranks x threads that use every core once, and with --oversubscribe twice."""
+    """Ranks x threads that use every core once or, with --oversubscribe, twice."""
     pairs = [
         (total // threads, threads)
         for total in (machine.cores, 2 * machine.cores)
@@ -96,7 +96,7 @@ _2MS = ("--micros", "2000")
 
 
 def _loops(name: str, title: str, arguments, variants, **more: bool) -> Case:
-    """Plain against shared, a rank on every core."""
+    """A case of plain loops against shared loops, with a rank on every core."""
     arms = (PLAIN, SHARED)
     return Case(name, title, "loops", all_cores(2), arguments, arms=arms, variants=variants, **more)
 

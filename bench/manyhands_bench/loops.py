@@ -2,8 +2,8 @@
 """Evaluates the cases of loops: gains, times by rank, sweeps, and their bars.
 
 Records are those of `mh bench`: one per case, variant and MPI, with rounds of {arm: lines}. The
-time of a launch is the median of its repetitions. It is the mean if a third program disturbs, whose
-effect must count. A number over rounds is their median.
+time of a launch is the median of its repetitions, or their mean if a third program disturbs: the
+median would hide its effect. A number over rounds is their median.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LEAST_TO_GAIN = 1.1  # plain over ideal; below, a gain is impossible
 
 
 class Gain(NamedTuple):
-    """The part of the possible gain that a shared loop reaches: 1 is all of it."""
+    """The gain of a shared loop as a fraction of the possible gain."""
 
     variant: str
     loop: str
@@ -66,7 +66,7 @@ class RankTime(NamedTuple):
 
 
 def rank_times(record: Record, pick: Estimator) -> list[RankTime]:
-    """How long each rank was in its own loop, by arm."""
+    """The time of each rank in its own loop, by arm."""
     found: dict[tuple[str, int], dict[str, list[float]]] = {}
     for one in record["rounds"]:
         for arm, lines in one.items():
@@ -83,7 +83,7 @@ def rank_times(record: Record, pick: Estimator) -> list[RankTime]:
 class Step(NamedTuple):
     """A step of a sweep: an imbalance, and times by round."""
 
-    over_mean: float  # of the largest rank, 0: as much as the mean
+    over_mean: float  # work of the largest rank over the mean, minus 1
     over_smallest: float
     plain: tuple[float, ...]
     shared: tuple[float, ...]
@@ -117,7 +117,7 @@ def growth(times: list[tuple[float, ...]]) -> float:
 
 
 class Finding(NamedTuple):
-    """A number that a bar is about, over all rounds and in each round."""
+    """A number that a bar limits, over all rounds and in each round."""
 
     where: str
     value: float
@@ -128,7 +128,7 @@ class Finding(NamedTuple):
 class LoopBar:
     name: str
     cases: tuple[str, ...]
-    find: Callable[[list[Record], Estimator], list[Finding]]  # records of one MPI and these cases
+    find: Callable[[list[Record], Estimator], list[Finding]]  # in records of an MPI, of these cases
     text: Callable[[float], str]
     at_least: float | None = None
     at_most: float | None = None
@@ -193,7 +193,7 @@ def _flatness(records: list[Record], pick: Estimator) -> list[Finding]:
 
 
 def _over_best_policy(records: list[Record], pick: Estimator) -> list[Finding]:
-    """The time of the default policy over that of the best, for each loop."""
+    """The time of the default policy over the time of the best policy, for each loop."""
     found = []
     for record in records:
         times: dict[str, dict[str, float]] = {}
@@ -268,7 +268,7 @@ def judge(bar: LoopBar, records: list[Record], pick: Estimator) -> LoopVerdict:
 
 
 def verdicts(records: list[Record], pick: Estimator) -> list[LoopVerdict]:
-    """The bars that the records of an MPI say something about."""
+    """The bars that the records of an MPI measure."""
     found = (judge(bar, records, pick) for bar in BARS)
     return [verdict for verdict in found if verdict.worst is not None]
 

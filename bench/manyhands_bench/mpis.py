@@ -42,15 +42,13 @@ class MpiBuild:
     family: str  # hydra | openmpi | none
 
     def launch(self, ranks: int, placement: Placement, threads: int = 1) -> list[str]:
-        """The command up to the program, `mpiexec -n 2 ...`; each rank has a core a thread."""
+        """The command before the program, `mpiexec -n 2 ...`. Each rank gets a core per thread."""
         if self.family == "none":
             return []
         return [str(self.mpiexec), *self._placing(placement, threads), "-n", str(ranks)]
 
     def launch_across(self, nodes: Nodes, ranks: int) -> list[str]:
-        """The same on several nodes, with equally many ranks on each, unpinned on the node's
-        cores.
-        """
+        """The command for several nodes, each with the same number of unpinned ranks."""
         each = ranks // len(nodes.each)
         words = [str(self.mpiexec)]
         if self.family == "hydra":
@@ -58,7 +56,7 @@ class MpiBuild:
             words += ["-iface", LINK, "-hosts", ",".join(nodes.addresses)]
             words += ["-ppn", str(each)]
         else:
-            for framework in ("plm_rsh", "plm_ssh"):  # of Open MPI 4, of 5
+            for framework in ("plm_rsh", "plm_ssh"):  # the names in Open MPI 4 and 5
                 words += ["--mca", f"{framework}_agent", str(nodes.agent)]
             words += ["--host", ",".join(f"{address}:{each}" for address in nodes.addresses)]
             words += self._placing(Placement.FREE, 1)
@@ -79,13 +77,13 @@ class MpiBuild:
         }[placement]
 
     def environment(self) -> dict[str, str]:
-        """Variables the launcher itself needs."""
+        """Variables that the launcher itself needs."""
         if self.family == "openmpi" and os.geteuid() == 0:
             return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         return {}
 
 
-# Stands for an MPI where ranks are simulated: a program of ours, started directly.
+# The build of cases with simulated ranks, whose program is ours and starts without a launcher.
 SIMULATED = MpiBuild("simulated", Path(), Path(), "none")
 
 

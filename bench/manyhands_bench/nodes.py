@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Several nodes on one machine, for messages over a network.
 
-A *node* here is a network namespace, with a UTS and an IPC namespace for every process that is
-started in it. An MPI library thus sees hosts connected by TCP only: by a veth pair for two nodes,
-by a bridge in a namespace of its own (the *switch*) for more. A real launcher starts its proxies
-there by the *agent*, a script in place of ssh. The machine's cores are divided among the nodes;
-more nodes than cores share them. Needs root, `ip` of iproute2, and `unshare` and `taskset` of
-util-linux.
+A *node* here is a network namespace, with a UTS and an IPC namespace for every process that starts
+there. An MPI library thus sees hosts connected by TCP only: by a veth pair for two nodes, by a
+bridge in its own namespace (the *switch*) for more. A real launcher starts its proxies by the
+*agent*, a script in place of ssh. The machine's cores are divided among the nodes. If there are
+more nodes than cores, nodes share cores. Needs root, `ip` of iproute2, and `unshare` and `taskset`
+of util-linux.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TOOLS = ("ip", "unshare", "taskset")
-LINK = "mh0"  # on either node; there is no other link
+LINK = "mh0"  # the only link of each node beside lo
 LINK_S = 5.0
 _SWITCH = "sw"  # the bridge in the switch
 _AGENT = """#!/bin/sh
@@ -46,7 +46,7 @@ class NodesError(Exception):
 class Node:
     name: str
     address: str
-    cpus: str  # as taskset reads them
+    cpus: str  # a CPU list for taskset
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Nodes:
 
 
 def obstacle() -> str | None:
-    """Why there can be no two nodes here, or None."""
+    """The reason why this machine cannot have two nodes, or None."""
     if os.geteuid() != 0:
         return "needs root, to make network namespaces"
     lacking = [tool for tool in TOOLS if shutil.which(tool) is None]
@@ -93,7 +93,7 @@ def _namespaces(*names: str) -> Iterator[None]:
         there = {line.split()[0] for line in _ip("netns", "list").splitlines()}
         for name in names:
             if name in there:
-                _ip("netns", "delete", name)  # its end of a pair goes with it
+                _ip("netns", "delete", name)  # also deletes the veth pair that ends there
 
 
 @contextlib.contextmanager
@@ -162,7 +162,7 @@ def _control_congestion(node: Node) -> None:
 
 
 def _await_link(node: Node) -> None:
-    """Wait for the link: the kernel reports it up to a second late, and libraries rely on that."""
+    """Wait until the kernel reports the link up, up to a second late: libraries use that state."""
     deadline = time.monotonic() + LINK_S
     while time.monotonic() < deadline:
         if "state UP" in _ip("-netns", node.name, "link", "show", LINK):

@@ -2,8 +2,8 @@
 """The cost of making and freeing communicators, groups, infos, topologies, windows, files and
 datatypes, by one thread of each rank and by four.
 
-All threads of a rank share its core: as many as wait for each other, so what is measured is whether
-they hand it over.
+All threads of a rank share its core and wait for each other. The times thus include the hand-over
+of the core between threads.
 """
 
 from __future__ import annotations

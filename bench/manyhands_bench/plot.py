@@ -20,7 +20,7 @@ from manyhands_bench.tables import size_text
 
 @contextmanager
 def _picture(file: Path, title: str) -> Iterator[Any]:
-    """Axes to draw on; written to the file at the end."""
+    """The axes of a picture; the end of the context writes the picture to the file."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -38,7 +38,7 @@ def _picture(file: Path, title: str) -> Iterator[Any]:
 
 
 def speedup(file: Path, comparisons: dict[str, list[Comparison]], subtitle: str) -> None:
-    """Writes the picture. `comparisons` by MPI name, PingPong of one arm only."""
+    """Writes the picture. `comparisons` has PingPong times of a single arm by MPI name."""
     with _picture(file, f"PingPong with Manyhands, {subtitle}") as axes:
         for name, found in comparisons.items():
             points = sorted(found, key=lambda c: c.subject.bytes)

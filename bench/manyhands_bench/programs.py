@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compiles the measured programs, by an MPI build's own compilers or by others under them.
+"""Compiles the measured programs, by the compiler wrappers of an MPI build.
 
-Binaries are in build/bench/MPI/ of the checkout, one per way to compile, and are compiled again if
-a source is newer.
+A wrapper calls its default compiler or a named one. Binaries are in build/bench/MPI/ of the
+checkout, one per way to compile. A binary is compiled again if a source is newer.
 """
 
 from __future__ import annotations
@@ -84,12 +84,12 @@ _C_FLAGS = ("-std=gnu11", "-O3", "-Wall", "-Wextra")
 _FORTRAN_FLAGS = ("-O3", "-Wall")
 # GCC takes MPI_STATUSES_IGNORE of MPICH's headers for a buffer of length 0.
 _GCC_FLAGS = ("-Wno-stringop-overflow",)
-# Debian's clang finds its OpenMP run time here; the loader has to be told.
+# Debian's clang finds its OpenMP run time here; the loader needs an rpath.
 _LLVM = Path("/usr/lib/llvm-14/lib")
 
 
 def _command_of(compiler: str) -> str | None:
-    """`clang` may have a version in its name."""
+    """The name of the installed compiler: `clang` may have a version in its name."""
     names = ("clang", "clang-14") if compiler == "clang" else (compiler,)
     return next((name for name in names if shutil.which(name)), None)
 
@@ -125,7 +125,7 @@ def compile_program(build: MpiBuild, checkout: Path, program: str, way: Way = Wa
         inputs = [str(sources / name) for name in known.files]
         command = [*_driver(build, way), *_c_flags(way.compiler), *inputs]
     command += _openmp_flags(known, way)
-    # Another process may measure at the same time, and must not see half a program.
+    # Another process may measure at the same time, and must not see an incomplete binary.
     fresh = binary.with_name(f"{binary.name}.{os.getpid()}")
     _run([*command, "-lm", "-o", str(fresh)], way, folder)
     fresh.replace(binary)
@@ -140,7 +140,7 @@ def _built(checkout: Path, program: str) -> Path:
 
 
 def _newest(sources: Path, known: Sources) -> float:
-    """The newest time of all files beside the program's source: headers count."""
+    """The newest time of all files in the folders of the program's sources, headers included."""
     folders = {(sources / name).parent for name in known.files}
     return max(path.stat().st_mtime for folder in folders for path in folder.iterdir())
 
@@ -179,7 +179,7 @@ def _openmp_flags(known: Sources, way: Way) -> list[str]:
 
 
 def _run(command: list[str], way: Way, folder: Path) -> None:
-    """In the binary's folder, where gfortran leaves its modules."""
+    """Runs the compiler in the binary's folder, since gfortran writes module files there."""
     chosen = {}
     if way.compiler:
         language = "FC" if way.compiler == "gfortran" else "CC"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Rounds in which arms take turns: their order, and the effect of chance alone.
 
-Chance is that of the sign test: each round is as likely above its true median as below, whatever
-the distribution of the noise, if it strikes rounds independently.
+Chance is the probability of the sign test: each round is as likely above its true median as below,
+for any distribution of the noise, if the noise of the rounds is independent.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ Arm = TypeVar("Arm")
 
 
 def in_turn(arms: Sequence[Arm], nth_round: int) -> Sequence[Arm]:
-    """The last arm of a round begins the next: no arm gains from a machine that changes speed."""
+    """The arms in the order of a round. The last arm of a round begins the next, so no arm gains
+    from a machine that changes speed.
+    """
     return arms if nth_round % 2 == 0 else arms[::-1]
 
 

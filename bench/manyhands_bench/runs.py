@@ -34,7 +34,7 @@ class Conditions:
     rest_s: float  # before each round
     oversubscribe: bool
     say: Callable[[str], None]  # called for each variant that is left out
-    advance: Callable[[], None]  # after each launch
+    advance: Callable[[], None]  # called after each launch
 
 
 def variants(case: Case, build: MpiBuild, given: Conditions) -> list[Variant]:

@@ -32,7 +32,7 @@ def _comparisons(record: Record, pick: stats.Estimator) -> list[stats.Comparison
 
 
 def _groups(report: dict[str, Any]) -> list[list[Record]]:
-    """The variants of one case under one MPI belong together."""
+    """The records in groups: the variants of one case under one MPI."""
     found: dict[tuple[str, str], list[Record]] = {}
     for record in report["records"]:
         found.setdefault((record["mpi"], record["case"]), []).append(record)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From samples to a claim: estimators, ratios with their spread, limits, bars.
+"""The statistics of the benchmarks: estimators, ratios with their spread, limits, bars.
 
-A *launch* leaves JSON lines with all samples. `estimates` reduces them to a time per *subject*
-(kind, name, bytes ...) by the median, which ignores the few batches that an interrupt hit. A
-`Comparison` pairs launch i of an arm with launch i of plain, which ran right before it, so that
-slow drift of the machine cancels. Its spread is the range of these ratios.
+A *launch* prints JSON lines with all samples. `estimates` reduces the samples to a time per
+*subject* (kind, name, bytes ...) by the median, which ignores the few batches that an interrupt
+hit. A `Comparison` pairs launch i of an arm with launch i of plain in the same round, so that slow
+drift of the machine cancels. Its spread is the range of these ratios.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Line = dict[str, Any]
 
 
 class Subject(NamedTuple):
-    """The measured thing that a number is about. Sorts in the order of the programs' output."""
+    """The measured thing: an operation at a size. Sorts in the order of the programs' output."""
 
     kind: str  # pingpong | touch | latency | loaded latency | collective | onesided |
     # threads | message | loop | object
@@ -272,7 +272,7 @@ BARS = (
     Bar("latency: within 25 ns", "latency", 8, 8, added_ns=25),
     Bar("collectives: within 5 %", "collective", 0, 8, at_least=WITHIN_5_PERCENT),
 )
-# The same program in another case: the kernel does not copy between processes.
+# The bars of the same program without copies by the kernel between processes.
 CELL_BARS = (
     Bar("8 MB, no CMA: not slower", "pingpong", 8 << 20, 8 << 20, at_least=1.0),
     Bar("8 B-32 KB, no CMA: 5 %", "pingpong", 8, 32 << 10, at_least=WITHIN_5_PERCENT),
@@ -283,8 +283,8 @@ def _planes(name: str, kind: str, size: int, depths: tuple[int, ...], **of_mpi: 
     return Bar(name, kind, size, size, at_least=1.0, of_mpi=of_mpi, depths=depths)
 
 
-# An MPI without a value here must not be slower.
 DEEPER = (8, 64, 256, 4096)
+# An MPI without a value here must not be slower.
 PLANE_BARS = (
     _planes("32 MB, pack, Z = 1", "pack", 32 << 20, (1,), mpich4=10, openmpi4=3),
     _planes("32 MB, pack, Z from 8", "pack", 32 << 20, DEEPER, mpich4=2.2, openmpi4=1.6),

@@ -176,7 +176,7 @@ def rank_times(title: str, found: list[RankTime]) -> Table:
 
 
 def sweep(title: str, steps: list[Step]) -> Table:
-    """A row per imbalance, in both of its measures, and how much the times grow."""
+    """A row per imbalance, in both of its measures, and the growth of the times."""
     columns = ["largest over mean", "over smallest", "plain", "shared", "ratio"]
     table = _table(title, columns)
     for step in steps:
@@ -203,7 +203,7 @@ def streams(title: str, lines: list[Line]) -> Table:
 
 
 def bars(verdicts: dict[str, list[Verdict]]) -> Table:
-    """Every bar under every MPI: the measured number, met or not."""
+    """Every bar under every MPI: the measured number, and if it meets the bar."""
     table = _table("Bars: median over the rounds, the worst size or call decides", ["bar"])
     for name in verdicts:
         table.add_column(name, justify="right", no_wrap=True)
@@ -222,7 +222,7 @@ def _verdict(v: Verdict) -> Text:
 
 
 def plane_bars(verdicts: dict[str, list[Verdict]]) -> Table:
-    """The bars of noncontiguous messages, a row for each MPI: they differ by MPI."""
+    """The bars of noncontiguous messages, a row for each MPI, since bars differ by MPI."""
     columns = ["bar", "MPI", "at least", "worst", "range", ""]
     table = _table("Bars of X-Z planes: median over the rounds, the worst Z decides", columns)
     for i in range(len(PLANE_BARS)):
@@ -257,7 +257,7 @@ def heap_bars(verdicts: dict[str, list[HeapVerdict]]) -> Table:
 
 
 def _heap_verdict(v: HeapVerdict) -> Text:
-    """Yellow: missed, but a sign test does not distinguish it from the bar."""
+    """The text for a verdict; yellow: missed, but a sign test does not tell it from the bar."""
     c = v.comparison
     style = "green" if v.met else "red" if v.told_apart else "yellow"
     mark = "" if v.met else " -" if v.told_apart else " ~"

@@ -21,7 +21,7 @@ from manyhands_unix.endings import end_session
 
 @dataclass
 class Ring:
-    """A ring of launches. Any thread."""
+    """A ring of launches. Any thread may use it."""
 
     folder: Path
     count: int
@@ -37,7 +37,7 @@ class Ring:
             end_session(process)
 
     def end(self) -> None:
-        """A launch is missing: the others would wait for their turn for good."""
+        """End all launches, since one failed and the others would wait for their turns forever."""
         with self._lock:
             self._ended = True
             processes = list(self._processes)

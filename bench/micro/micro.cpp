@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The cost of the hot operations of the lower directories, without a message. They are: to open,
-// claim and finish a job; to look for work where there is none (CAB-MPI, V-E: a check cost 0.15 us,
-// a contended steal 6.5 us); to expose work to lenders and lend a core; to meet an OpenMP region
-// that is not shared.
+// The cost of the hot operations of the lower directories, without a message: jobs, failed looks
+// for work, exposed work, lent cores, and OpenMP regions that are not shared. For comparison, a
+// check costs 0.15 us and a contended steal 6.5 us in CAB-MPI (V-E).
 //
 // One thread measures the bare path. In the threaded runs several threads claim chunks of one job,
 // which is the worst case: in use a copy follows every claim. Pin the process (taskset) and read
@@ -38,7 +37,7 @@ steal::CopySpec work_of(std::uint64_t bytes, std::uint32_t chunk) {
   return {.to = {}, .from = {}, .bytes = bytes, .chunk_bytes = chunk, .order = {}};
 }
 
-// The owner's whole life of a job of N chunks, nobody helping.
+// The whole life of a job of N chunks without helpers.
 void JobLife(benchmark::State& state) {
   steal::Job job;
   const auto work = work_of(static_cast<std::uint64_t>(state.range(0)) * kChunk, kChunk);
@@ -52,7 +51,7 @@ void JobLife(benchmark::State& state) {
 }
 BENCHMARK(JobLife)->Arg(1)->Arg(2)->Arg(32)->Arg(128);
 
-// Two ranks of a node in this process, with their lendings.
+// Two ranks of a node, with their lendings, in this process.
 class Pair {
  public:
   Pair() : memory_(node::Node::bytes_needed(2, sizeof(lend::Lendings))) {
@@ -102,8 +101,8 @@ void ExposeAlone(benchmark::State& state) {
 }
 BENCHMARK(ExposeAlone);
 
-// An execution of a shared region of two chunks that is open to helpers from its first one on (an
-// iteration is said to take long) and that nobody joins.
+// An execution of a shared region of two chunks that no helper joins. The region is open to helpers
+// from its first chunk on, since its iterations are given as long.
 void RegionAlone(benchmark::State& state) {
   const Pair pair;
   lend::Pool pool(pair.node(0), pair.owners(), 1);
@@ -147,7 +146,7 @@ void LendAndReturn(benchmark::State& state) {
 }
 BENCHMARK(LendAndReturn)->UseRealTime();
 
-// Overhead of a region that is not shared: the lookup of its site, and its share of the timing.
+// The overhead of a region that is not shared: the lookup of its site and the timing.
 void RegionNotShared(benchmark::State& state) {
   static openmp::Sites sites;
   for ([[maybe_unused]] auto turn : state) {
@@ -191,7 +190,7 @@ void ContendedClaim(benchmark::State& state) {
 }
 BENCHMARK(ContendedClaim)->ThreadRange(1, 4)->UseRealTime();
 
-// Through the slots and the work board, as a receive does it.
+// The life of a job in the slots and on the work board, as in a receive.
 void SlotLife(benchmark::State& state) {
   const auto slots = std::make_unique<steal::JobSlots>();
   const auto board = std::make_unique<node::WorkBoard>();
@@ -206,7 +205,7 @@ void SlotLife(benchmark::State& state) {
 }
 BENCHMARK(SlotLife);
 
-// An idle rank's look at the work board while nobody has work.
+// An idle rank's look at the work board without work.
 void BoardLook(benchmark::State& state) {
   node::WorkBoard board{};
   for ([[maybe_unused]] auto turn : state) {
@@ -220,7 +219,7 @@ void ClockRead(benchmark::State& state) {
 }
 BENCHMARK(ClockRead);
 
-// A chunk by plain copy: the least cost of a chunk.
+// A chunk copied within the process: the least cost of a chunk.
 void OwnChunk(benchmark::State& state) {
   const auto bytes = static_cast<std::size_t>(state.range(0));
   const auto from = std::make_unique<std::byte[]>(bytes);

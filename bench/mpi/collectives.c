@@ -2,9 +2,9 @@
 // Blocking collectives over MPI_COMM_WORLD: time a call, seen by rank 0.
 //
 // Calls of a batch follow each other without a barrier, as in a solver that reduces a residual. A
-// rooted collective (bcast, reduce) may then overlap with the next call, so its time is that of the
-// root's side, not of the last rank. Plain and helped are measured alike. Results of reductions are
-// checked.
+// rooted collective (bcast, reduce) may then overlap with the next call, so its time is the time at
+// the root, not at the last rank. Plain and helped runs measure in the same way. The program checks
+// the results of reductions.
 //   --sizes LIST   bytes a rank contributes (8)   --only NAME   one collective
 //   --batches N (15)   --batch-ms T (6)
 #include <stdio.h>

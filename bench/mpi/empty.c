@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// See empty.h. A start is what a loop takes longer than its iterations without any OpenMP and its
-// chunks; a chunk is the slope between few chunks and many of the same loop.
+// See empty.h. The time of a chunk is the slope between few and many chunks of the same loop. The
+// time of a start is the time of the loop less its chunks and less its iterations without OpenMP.
 #include "empty.h"
 
 #include <stdio.h>
@@ -11,22 +11,22 @@
 
 enum {
   kStarts = 20000,  // of a short loop, timed together
-  kShort = 8,       // its chunks
-  kMore = 100,      // chunks that the longer one has in addition
+  kShort = 8,       // chunks of a short loop
+  kMore = 100,      // additional chunks of the longer of two short loops
   kRounds = 200,    // long loops of each kind in turn, each timed by itself
   kLong = 2000,     // iterations of about 10 ns
   kSteps = 8,
-  kFewChunks = 2,  // with one, there would be nothing left to open
+  kFewChunks = 2,  // a loop of one chunk has no rest that helpers could take
   kManyChunks = 20,
 };
 
-// A chain that goes on from iteration to iteration, so that no two of them overlap. Of integers:
-// these stay where they are while the run time is asked for the next chunk, so that an iteration
-// takes the same with and without OpenMP.
+// A dependency chain from iteration to iteration, so that iterations do not overlap. The chain is
+// of integers: their registers survive the call of the run time for the next chunk, so an iteration
+// takes the same time with and without OpenMP.
 static inline unsigned long iterate(unsigned long x) {
   for (int i = 0; i < kSteps; i++) {
     x = x * 6364136223846793005UL + 1;
-    __asm__ volatile("" : "+r"(x));  // used here, as far as the compiler knows
+    __asm__ volatile("" : "+r"(x));  // forces the compiler to compute x here
   }
   return x;
 }
@@ -36,7 +36,7 @@ static __attribute__((noinline)) void long_without(int count) {
   for (int i = 0; i < count; i++) x = iterate(x);
 }
 
-// Nothing is reduced: merging would cost what it costs, whoever runs the loop.
+// A loop without a reduction, since the merge would add a cost that is not the start's.
 static __attribute__((noinline)) void long_loop(int count, int chunk) {
   unsigned long x = 0;
 #ifdef MARKED
@@ -68,7 +68,7 @@ static void measure_short(double* start, double* chunk) {
   *start = few - kShort * *chunk;
 }
 
-// chunk 0: without OpenMP.
+// The time of a long loop; `chunk` 0 runs the loop without OpenMP.
 static double once_ns(int chunk) {
   const double begin = now_ns();
   if (chunk == 0) {
@@ -84,8 +84,8 @@ static int ascending(const void* a, const void* b) {
   return (x > y) - (x < y);
 }
 
-// The mean of the middle half: what an interrupt hit does not count, and the steps of the clock,
-// which may be 10 ns, even out.
+// The mean of the middle half. Values hit by an interrupt do not count, and the steps of the clock,
+// which may be 10 ns, average out.
 static double middle_of(double* values, int count) {
   qsort(values, (size_t)count, sizeof *values, ascending);
   double sum = 0;
@@ -93,7 +93,7 @@ static double middle_of(double* values, int count) {
   return sum / (count - count / 4 * 2);
 }
 
-// The three kinds take turns, so that they meet the same clock speed.
+// Measures the three kinds of loop in turn, so that all run at the same clock speed.
 static void measure_long(double* start, double* chunk) {
   double none[kRounds], few[kRounds], many[kRounds];
   for (int i = 0; i < kRounds; i++) {
@@ -130,7 +130,8 @@ static void measure_on_first(int repeat, int ranks) {
   }
 }
 
-// A rank that waited in MPI would lend its core. It sleeps, and looks now and then.
+// Sleeps and tests now and then until rank 0 is done. A rank that waited in MPI would lend its
+// core.
 static void stay_away(void) {
   enum { kNapUs = 1000 };
   MPI_Request over;

@@ -3,9 +3,9 @@
 #ifndef MH_BENCH_EMPTY_H
 #define MH_BENCH_EMPTY_H
 
-// Collective over MPI_COMM_WORLD. Prints, in nanoseconds, `repeat` values each: `start` and `chunk`
-// of a loop too short to be shared; `exposed start` and `exposed chunk` of one of some 20 us, which
-// is open to helpers that do not come.
+// Collective over MPI_COMM_WORLD. Prints `repeat` values of each time in nanoseconds: `start` and
+// `chunk` of a loop too short to be shared; `exposed start` and `exposed chunk` of a loop of some
+// 20 us, which is open to helpers and gets none.
 void measure_empty(int repeat);
 
 #endif

@@ -1,8 +1,8 @@
 ! SPDX-License-Identifier: BSD-3-Clause
-! The triangular loop of loops.c in Fortran: the same rows, options and lines; loops of one chunk
-! size, and none of --steal, --empty, --total. With -DMARKED the loop has `!$ws do`.
+! The triangular loop of loops.c in Fortran, with the same rows, options and lines. Limits: a single
+! chunk size; no --steal, --empty, --total. With -DMARKED the loop has `!$ws do`.
 !   --micros LIST (500,2000,20000)   --chunks N (8)   --repeat N (40)   --balanced
-! Time, the check and the printing are those of the C programs (measure.c, stamps.c).
+! The C programs' files measure.c and stamps.c have the clock, the check and the printing.
 module c_side
   use iso_c_binding
   implicit none
@@ -41,7 +41,7 @@ module rows
 
 contains
 
-  ! A chain that no compiler shortens; its value depends on every step.
+  ! A dependency chain that compilers cannot shorten: its value depends on every step.
   real(c_double) function row(steps)
     integer(wide), intent(in) :: steps
     integer(wide) :: i
@@ -152,7 +152,7 @@ contains
     best = best / steps
   end function
 
-  ! So many rows that the longest rank's loop takes `ns`.
+  ! The rows for which the longest rank's loop takes `ns`.
   subroutine rows_for(ns, first, end)
     double precision, intent(in) :: ns
     integer(wide), intent(out) :: first, end

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Loops of ranks with unequal work, from the start of the first rank to the end of the last.
 //
-// The triangular loop of MPI Workshare: row i costs i steps, rows are dealt out in equal numbers,
-// so the last rank has the most to do. The ideal is the mean of the ranks' own times, which the
-// plain arm shows; with --balanced every rank has the same rows and there is nothing to gain. Sums
-// are checked. --empty measures loops that nobody joins (empty.h). Compiled with -DMARKED the loops
-// have `#pragma ws for` in place of OpenMP's directive. loops.F90 is the same in Fortran.
+// The triangular loop of MPI Workshare: row i costs i steps and all ranks have the same number of
+// rows, so the last rank has the most work. The ideal is the mean of the ranks' own times, which
+// the plain arm shows. With --balanced every rank has the same rows, and sharing cannot gain. The
+// program checks the sums. --empty measures loops that no helper joins (empty.h). Compiled with
+// -DMARKED the loops have `#pragma ws for` in place of OpenMP's directive. loops.F90 is the program
+// in Fortran.
 //   --micros LIST  of the longest rank's loop (500,2000,20000); with --total, of all ranks'
 //   together
 //   --chunks LIST (8)   --steal N  chunk of others; marked loops only   --repeat N (40)
@@ -23,7 +24,7 @@ enum { kWarmUps = 3, kSteps = 200000 };
 struct options {
   struct sizes micros;
   struct sizes chunks;
-  int steal;  // 0: left to the library
+  int steal;  // 0: the library's default
   int repeat;
   int balanced;
   int total;
@@ -37,7 +38,7 @@ struct rows {
 
 static int g_rank, g_ranks;
 
-// A chain that no compiler shortens; its value depends on every step.
+// A dependency chain that compilers cannot shorten: its value depends on every step.
 static double row(long steps) {
   double x = 1;
   for (long i = 0; i < steps; i++) x = x * 0.999999 + 1e-3;
@@ -81,7 +82,7 @@ static double ns_per_step(void) {
   return best / kSteps;
 }
 
-// The number of rows for which the longest rank's loop, or all loops together, take `ns`.
+// The rows for which the longest rank's loop, or all loops together, take `ns`.
 static struct rows rows_for(double ns, double step, const struct options* o) {
   const double p = g_ranks;
   const double share = o->total || o->balanced ? 2 : 2 * p * p / (2 * p - 1);

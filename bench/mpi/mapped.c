@@ -10,10 +10,10 @@
 
 enum { kPage = 4096 };
 
-// Each flag counts rounds; written by its rank (release), awaited by the other (acquire).
+// The flags of a rank count rounds. The rank writes them (release); its peer awaits them (acquire).
 struct mapped_flags {
-  _Alignas(128) atomic_long ready;   // the buffer is written
-  _Alignas(128) atomic_long copied;  // the other's buffer has been read
+  _Alignas(128) atomic_long ready;   // this rank's buffer is written
+  _Alignas(128) atomic_long copied;  // this rank has read the peer's buffer
 };
 
 static struct mapped_flags* part_of(MPI_Win window, int rank) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The limit of an exchange between two ranks of a node, without messages: each copies the other's
-// buffer out of memory that both have mapped, by one memcpy, and two flags say when.
+// The limit of an exchange between two ranks of a node, without messages. Each rank copies its
+// peer's buffer by one memcpy out of memory that both have mapped. Two flags synchronize the ranks.
 #ifndef MH_BENCH_MAPPED_H
 #define MH_BENCH_MAPPED_H
 
@@ -18,8 +18,8 @@ struct mapped {
 // Collective over `pair`, two ranks of a node.
 struct mapped mapped_new(MPI_Comm pair, size_t bytes);
 void mapped_free(struct mapped* m);
-// Copies `bytes` from `offset` of the peer's buffer to `to`, while the peer does the same. When it
-// returns, both copies are done.
+// Copies `bytes` from `offset` of the peer's buffer to `to`, while the peer does the same. Returns
+// after both copies.
 void mapped_exchange(struct mapped* m, void* to, size_t offset, size_t bytes);
 
 #endif

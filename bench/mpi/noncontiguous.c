@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Messages of noncontiguous data between two ranks, and what memory allows beside them.
 //
-// PingPong: rank 0 sends, rank 1 answers with the same; the number is half of a round trip, the
-// time of one message one way. Types and loops by hand are those of bench/layout/types.h.
+// PingPong: rank 0 sends, rank 1 answers with the same type; a time is half of a round trip.
+// bench/layout/types.h has the types and the hand-written loops.
 //   --ways LIST    pack (strided -> contiguous in the other rank), pack-unpack (strided on both
-//                  sides), and two that are compared with each other: bundle (the same as
-//                  pack-unpack) and separate (MPI_Pack, contiguous message, MPI_Unpack)
-//   --planes LIST  X-Z planes of so many bytes    --z LIST   their depths in doubles
-//   --boxes LIST   all sides of boxes with so many elements a side, instead of planes
-//   --apart        the two are the first ranks of either half of the ranks: of two nodes. The
-//                  others sleep.
-//   --helpers      the others wait in MPI_Barrier
+//                  sides), and two ways to compare: bundle (the same as pack-unpack) and separate
+//                  (MPI_Pack, contiguous message, MPI_Unpack)
+//   --planes LIST  bytes of X-Z planes    --z LIST   their depths in doubles
+//   --boxes LIST   elements a side of boxes, all of whose sides are sent instead of planes
+//   --apart        the pair are the first ranks of both halves of the ranks, so of two nodes. The
+//                  other ranks sleep.
+//   --helpers      the other ranks wait in MPI_Barrier
 //   --batches N, --batch-ms T   samples and length of each             (15, 8)
-// Beside each result: the loop by hand on one core, and on both cores at once on two messages, as
-// time for one message; and memcpy of the packed bytes likewise. Every byte that arrives and every
-// gap is checked before and after. Several launches can take turns, batch by batch (turns.h).
+// Beside each result stands the time for one message by the hand-written loop, on one core and on
+// both cores (which work on a message each), and the same for memcpy of the packed bytes. The
+// program checks every byte that arrives and every gap, before and after. Several launches can take
+// turns, batch by batch (turns.h).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +35,7 @@ struct options {
   double batch_ms;
   int apart;
   int helpers;
-  MPI_Comm pair;  // the two ranks; null for others
+  MPI_Comm pair;  // the communicator of the two ranks; MPI_COMM_NULL at other ranks
 };
 
 // A rank of the pair.
@@ -43,7 +44,7 @@ struct side {
   enum way way;
   MPI_Comm pair;
   int peer;
-  int first;  // this side serves
+  int first;  // 1: this rank sends first
   char* out;  // sent from here
   char* in;   // received into
   size_t room;
@@ -102,19 +103,19 @@ static void fill(char* bytes, size_t count, int seed) {
   }
 }
 
-// Checks an exchange of known bytes: every byte and every gap, so that a wrong copy is no result.
+// Checks every byte and every gap of an exchange of known bytes; a wrong copy ends the job.
 static void verify(const struct side* s, int seed) {
   char* expected = buffer_new(s->room, kGap);
   memset(s->in, kGap, s->room);
   fill(s->out, s->room, seed + !s->first);
-  by_hand(s, s->out, expected);  // what the other side is going to expect
+  by_hand(s, s->out, expected);  // the bytes that the peer will send
   fill(s->out, s->room, seed + s->first);
   one_call(s);
   if (memcmp(s->in, expected, s->room) != 0) fail("wrong byte received, or a gap written");
   buffer_free(expected);
 }
 
-// The server decides how many calls fill a batch and tells the other side.
+// The number of calls that fill a batch; the first side computes the number for both.
 static int calibrate(const struct side* s, double batch_ms) {
   int calls = 0;
   const double start = now_ns();
@@ -130,8 +131,8 @@ static int calibrate(const struct side* s, double batch_ms) {
   return calls;
 }
 
-// Collective. Every rank of the team runs the loop on its own buffers at the same time: rank 0
-// receives the nanoseconds for one message, all cores together.
+// Collective. Every rank of the team runs the loop on its own buffers at the same time. Rank 0 gets
+// the nanoseconds for one message with all cores together.
 static void loop_times(const struct side* s, MPI_Comm team, double* ns) {
   int rank, ranks, agreed;
   MPI_Comm_rank(team, &rank);
@@ -196,7 +197,7 @@ static void measure(const struct side* s, const struct options* o) {
   const int calls = calibrate(s, o->batch_ms);
   for (int b = 0; b < o->batches; b++) {
     turns_next();
-    one_call(s);  // whoever had the turn had the caches
+    one_call(s);  // warms the caches after the turn of another launch
     for (int c = 0; c < calls; c++) {
       const double start = now_ns();
       one_call(s);
@@ -263,7 +264,7 @@ static struct options parse(int argc, char** argv) {
   return o;
 }
 
-// Until the pair is done, without taking a core from it.
+// Sleeps until the pair is done, without taking a core from the pair.
 static void sleep_through(MPI_Request* request) {
   const struct timespec nap = {.tv_nsec = 5000000};
   for (int over = 0; !over; MPI_Test(request, &over, MPI_STATUS_IGNORE)) nanosleep(&nap, NULL);

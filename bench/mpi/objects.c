@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The cost of making and freeing MPI's objects: communicators, groups, infos, topologies, windows,
-// files and datatypes, by one thread of each rank or by several at a time. Each thread has a
-// communicator of its own; a call makes an object and frees it. A barrier and a reduction are
-// measured for comparison, since the other calls contain collectives.
+// files and datatypes, by one thread of each rank or by several at a time. Each thread has its own
+// communicator; a call makes an object and frees it. The program also measures a barrier and a
+// reduction for comparison, since the other calls contain collectives.
 //   --threads N (1)   threads of a rank; more than one need MPI_THREAD_MULTIPLE
 //   --multiple        asks for MPI_THREAD_MULTIPLE with one thread, too
 //   --only NAME   --batches N (15)   --batch-ms T (40)
@@ -30,7 +30,7 @@ enum {
 struct maker {
   pthread_t thread;
   MPI_Comm comm;
-  MPI_Comm self;  // one that nobody else is in
+  MPI_Comm self;  // a communicator of this rank alone
   MPI_Group group;
   int rank, ranks, index;
   char path[kRoom];
@@ -42,7 +42,7 @@ struct maker {
 struct kind {
   const char* name;
   void (*make)(struct maker*);
-  int alone;  // not by several threads at a time
+  int alone;  // 1: never by several threads at a time
 };
 
 static void barrier(struct maker* m) { MPI_Barrier(m->comm); }
@@ -198,8 +198,9 @@ static void window_allocated(struct maker* m) {
   MPI_Win_free(&made);
 }
 
-// MPICH 4 opens files under a lock of the process, so several threads that do wait for each other
-// for ever. Intercommunicators come last: once there was one, other things may take other ways.
+// The kinds. MPICH 4 opens files under a lock of the process, so several threads that open files
+// wait for each other forever. Intercommunicators come last, since the first one may change the
+// paths of other calls.
 #define KIND(of) \
   { #of, of, 0 }
 static const struct kind kKinds[] = {KIND(barrier),
@@ -240,7 +241,7 @@ static void* work(void* argument) {
   return NULL;
 }
 
-// The time that all threads took for `calls` each, in ns.
+// The time in which all threads made `calls` calls each, in ns.
 static double run(const struct kind* kind, int threads, int calls) {
   for (int i = 0; i < threads; i++) {
     makers[i].kind = kind;
@@ -256,9 +257,9 @@ static double run(const struct kind* kind, int threads, int calls) {
   return now_ns() - start;
 }
 
-// The number of calls for which a batch takes `batch_ms`. It grows step by step, by the fastest of
-// several runs: a few calls are mostly the start of the threads, and a thread that waits for one
-// time slice waits as long as a thousand calls take.
+// The number of calls for which a batch takes `batch_ms`. The number grows step by step, since the
+// start of the threads is most of the time of a few calls. Each step takes the fastest of several
+// runs, since a wait for a time slice takes as long as a thousand calls.
 static int calls_for(const struct kind* kind, int threads, double batch_ms) {
   int calls = kFirstCalls;
   for (int enough = 0; !enough;) {
@@ -317,7 +318,7 @@ static void end(int threads) {
   }
 }
 
-// Before MPI_Init, which needs to know the threads: what parse_options() cannot do.
+// Reads --multiple before MPI_Init, which needs the thread level; parse_options() runs after.
 static int wants_multiple(int argc, char** argv) {
   for (int i = 1; i < argc; i++) {
     if (strcmp(argv[i], "--multiple") == 0) return 1;

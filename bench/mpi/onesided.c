@@ -3,11 +3,11 @@
 // --apart the target is the first rank of the second half of the ranks: the first rank of the
 // second node.
 //
-// Large accumulates of doubles with MPI_SUM are timed with the fence that ends them, in an
-// allocated and in a created window. Short operations in passive-target epochs are timed in batches
-// with one flush; fetch_and_op is flushed each time, because its caller needs the result. `all to
-// one`: every rank accumulates into rank 0. Sums are checked.
-//   --sizes LIST   bytes of an accumulate (128K,1M,8M)   --only NAME   one of them
+// The time of a large accumulate of doubles with MPI_SUM includes the fence that ends it, in an
+// allocated and in a created window. A batch of short operations in a passive-target epoch has one
+// flush; fetch_and_op is flushed each time, because its caller needs the result. `all to one`:
+// every rank accumulates into rank 0. The program checks the sums.
+//   --sizes LIST   bytes of an accumulate (128K,1M,8M)   --only NAME   one of the operations
 //   --batches N (15)   --batch-ms T (6)   --apart
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,8 +50,8 @@ static void fetch_and_op(const struct call* c) {
 static const struct kind {
   const char* name;
   void (*run)(const struct call*);
-  int large;    // of --sizes, in a fence epoch; else 8 bytes, by rank 0 alone, in a passive one
-  int created;  // window
+  int large;    // --sizes bytes in a fence epoch; else 8 bytes by rank 0 alone, passive target
+  int created;  // 1: the window is created, 0: allocated
   int adds;     // each call adds one to the first number
 } kKinds[] = {
     {"accumulate", fenced_accumulate, 1, 0, 1},
@@ -74,7 +74,7 @@ struct options {
   int apart;
 };
 
-// `calls` of them; rank 0 has the time of all.
+// Makes `calls` calls. Returns their time in ns, valid at rank 0.
 static double run(const struct kind* kind, const struct call* c, int calls) {
   MPI_Barrier(MPI_COMM_WORLD);
   const double start = now_ns();
@@ -87,11 +87,11 @@ static double run(const struct kind* kind, const struct call* c, int calls) {
     MPI_Win_flush(c->target, c->win);
   }
   const double spent = now_ns() - start;
-  MPI_Barrier(MPI_COMM_WORLD);  // where the others have waited
+  MPI_Barrier(MPI_COMM_WORLD);  // the other ranks wait here while rank 0 measures
   return spent;
 }
 
-// How many calls were made in all.
+// Measures and prints. Returns the number of all calls, warm-ups included.
 static long measure(const struct kind* kind, const struct call* c, const struct options* o) {
   struct samples s = samples_new(o->batches, 0);
   long total = 2 * kWarmUps;

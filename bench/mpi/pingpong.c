@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // PingPong between rank 0 and a partner while all other ranks wait in MPI_Barrier.
 //
-// The program of CAB-MPI's section V-A (IMB PingPong plus waiting workers). Prints, for every size,
-// the one-way time: half of a round trip, without the time either side spent reading its buffer.
+// The program of CAB-MPI's section V-A (IMB PingPong plus waiting workers). Prints the one-way time
+// for every size: half of a round trip, without the time that either side spent reading its buffer.
 //   --sizes LIST      message sizes, e.g. 8,64K,8M                     (8 to 8M)
 //   --mode MODE       blocking | nonblocking (Isend/Irecv + Wait) | test (polls MPI_Test) |
 //                     exchange (both directions at once, Waitall; time of one exchange) |
-//                     mapped (the same without MPI, the limit: see mapped.h)
-//   --depth N         so many exchanges at a time, of a buffer each; time of one           (1)
+//                     mapped (an exchange without MPI, the limit: see mapped.h)
+//   --depth N         exchanges at a time, each with its own buffer; the time is of one    (1)
 //   --partner RANK    rank that answers                                (1)
-//   --touch           the receiver reads its buffer from low to high; that time is given apart
-//   --echo           one buffer a rank: what was received is what is sent back
-//   --fill           the sender writes its buffer anew before every message, outside the clock: of
-//                    an exchange, from when both have written to when both have all (one clock)
+//   --touch           the receiver reads its buffer from low to high; prints that time separately
+//   --echo            one buffer a rank: the receiver sends the received bytes back
+//   --fill            the sender rewrites its buffer before every message, outside the clock. An
+//                     exchange lasts from the later end of writing to the later arrival (one clock)
 //   --access KEY      info key post_comm_access of the communicator: random, lo-to-hi, hi-to-lo
-//   --cold BYTES      walk through so many bytes of buffers instead of using one again and again
+//   --cold BYTES      total size of the buffers to use in turn, instead of a single buffer
 //   --batches N, --batch-ms T   samples and length of each             (15, 8)
-//   --no-limit        do not measure memcpy beside it
+//   --no-limit        do not measure memcpy
 // Several launches can take turns, batch by batch (turns.h).
 // Precision: about 1 % of the median on pinned, quiet cores. Hot buffers (without --cold) stay in
-// cache as far as they fit, as in OSU and IMB; applications are rarely that lucky.
+// cache as far as they fit, as in OSU and IMB; buffers of applications rarely do.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,26 +46,26 @@ struct options {
   int no_limit;
 };
 
-// A rank of the pair: its peer, and the buffers that it uses in turn.
+// A rank of the pair: its peer, and the buffers that the rank uses in turn.
 struct side {
   MPI_Comm comm;
   enum mode mode;
   int depth;
   int peer;
-  int first;  // this side serves
+  int first;  // 1: this rank sends first
   int touch;
   int fill;
   int echo;
   size_t bytes;
   size_t stride;
-  int slots;  // buffers in each pool; 1 when hot
+  int slots;  // buffers in each pool; 1 without --cold and --depth
   int slot;
   char* send_pool;
   char* receive_pool;
-  struct mapped mapped;  // kMapped: the send pools of both
+  struct mapped mapped;  // kMapped: the send pools of both ranks
 };
 
-// Calls shorter than this are timed by the batch: reading the clock would show.
+// Calls of less than kTimedBytes are timed by the batch: the cost of the clock would show.
 enum { kTimedBytes = 4096, kWarmUps = 4, kMaxCalls = 4000, kMaxDepth = 256, kTag = 7 };
 
 static char* next_send(struct side* s) { return s->send_pool + (size_t)s->slot * s->stride; }
@@ -105,7 +105,7 @@ static void receive_message(struct side* s, void* buffer) {
 
 static int both_ways(enum mode mode) { return mode == kExchange || mode == kMapped; }
 
-// Ends at the buffer at which it began.
+// Exchanges `depth` messages. The current slot is the same at the start and at the end.
 static void exchange(struct side* s) {
   if (s->mode == kMapped) {
     mapped_exchange(&s->mapped, next_receive(s), (size_t)s->slot * s->stride, s->bytes);
@@ -137,13 +137,13 @@ static double write_next(struct side* s) {
   return now_ns() - start;
 }
 
-// The time of a call outside communication.
+// The time of a call outside communication, in ns.
 struct spent {
   double reading;
   double writing;
 };
 
-// A call of the benchmark.
+// Makes a call of the benchmark.
 static struct spent one_call(struct side* s) {
   struct spent spent = {0, 0};
   s->slot = (s->slot + 1) % s->slots;
@@ -166,7 +166,7 @@ static unsigned char pattern(size_t i, int seed) {
   return (unsigned char)((i * 131 + (i >> 12) * 17 + (size_t)seed) & 0xff);
 }
 
-// Checks every byte of an exchange of known bytes, so that a wrong copy is no result.
+// Checks every byte of an exchange of known bytes; a wrong copy ends the job.
 static void verify(struct side* s, int seed) {
   const int fill = s->fill;
   s->fill = 0;
@@ -176,7 +176,7 @@ static void verify(struct side* s, int seed) {
   }
   one_call(s);
   s->fill = fill;
-  const int expected = seed + (s->echo ? 1 : !s->first);  // the server's pattern comes back
+  const int expected = seed + (s->echo ? 1 : !s->first);  // echo: the first side's own pattern
   for (int message = 0; message < s->depth; message++) {
     const char* in = next_receive(s);
     for (size_t i = 0; i < s->bytes; i++) {
@@ -186,7 +186,7 @@ static void verify(struct side* s, int seed) {
   }
 }
 
-// The server decides how many calls fill a batch and tells the other side.
+// The number of calls that fill a batch; the first side computes the number for both.
 static int calibrate(struct side* s, double batch_ms) {
   int calls = 0;
   const double start = now_ns();
@@ -205,8 +205,8 @@ static int calibrate(struct side* s, double batch_ms) {
 // The results of calls that are timed one by one.
 struct timed {
   double time[kMaxCalls];     // of the communication alone
-  double touched[kMaxCalls];  // of the reading
-  double peer[kMaxCalls];     // one way: what the peer spent outside communication
+  double touched[kMaxCalls];  // time of reading the buffer
+  double peer[kMaxCalls];     // one way: the peer's time outside communication
   double begun[kMaxCalls];    // both ways: when this rank began to communicate
   double ended[kMaxCalls];
   double peer_begun[kMaxCalls];
@@ -223,9 +223,10 @@ static void to_first(struct side* s, double* from, double* to, int calls) {
 
 static double later(double a, double b) { return a > b ? a : b; }
 
-// Subtracts the peer's time outside communication, which lies within this rank's time. One way:
-// within the round trip. Both ways: an exchange begins once both ranks have begun, and ends once
-// both have ended, because cores write at different speeds. Needs one clock for both ranks.
+// Subtracts the peer's time outside communication, which is part of this rank's time. One way: the
+// peer spends that time within the round trip. Both ways: an exchange begins once both ranks have
+// begun, and ends once both have ended, because cores write at different speeds. Needs one clock
+// for both ranks.
 static void take_off_the_peers(struct side* s, struct timed* t, int calls) {
   if (!s->touch && !s->fill) return;
   if (!both_ways(s->mode)) {
@@ -280,7 +281,7 @@ static void measure(struct side* s, const struct options* o, int ranks) {
   const int calls = calibrate(s, o->batch_ms);
   for (int b = 0; b < o->batches; b++) {
     turns_next();
-    for (int i = 0; i < kWarmUps / 2; i++) one_call(s);  // whoever had the turn had the caches
+    for (int i = 0; i < kWarmUps / 2; i++) one_call(s);  // warms the caches after another's turn
     if (one_by_one) {
       timed_batch(s, timed, calls);
       for (int c = 0; c < calls; c++) timed->time[c] /= ways;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// See stamps.h. What is gathered lies by rank, `count` repetitions each.
+// See stamps.h. The gathered stamps are ordered by rank, with `count` repetitions of each.
 #include "stamps.h"
 
 #include <stdio.h>

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// When each rank was where in the repetitions of a loop, and the line that is printed of it.
+// The times of each rank in the repetitions of a loop, and the output line of a loop.
 #ifndef MH_BENCH_STAMPS_H
 #define MH_BENCH_STAMPS_H
 
-// A rank's times in one repetition, by now_ns(), which is one clock for all ranks of a machine.
+// A rank's times in one repetition, by now_ns(): all ranks of a machine have the same clock.
 // loops.F90 has the same three doubles.
 struct stamps {
   double start;
   double loop_end;
-  double end;  // of the barrier that follows
+  double end;  // of the barrier after the loop
 };
 
 // Prints a line with `count` values of each time. `mean_ns` lasts from the first rank's start to

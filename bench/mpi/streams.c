@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The throughput of memory: copies by a growing number of ranks of an MPI job.
 //
-// Four kinds, each by size and with 1, 2, 4, ... all ranks at work at the same time; the rate is
-// the sum:
-//   private   memcpy between buffers of the rank itself (64 KB stays in cache, 8 MB does not fit
-//   L2) shared    memcpy from a buffer its neighbour wrote into one its neighbour reads: a
-//   message's way
-//             without any protocol (MPI_Win_allocate_shared)
+// Four kinds of copies, each by size and by 1, 2, 4, ... all ranks at the same time. The rate is
+// the sum over the ranks:
+//   private   memcpy between buffers of the rank (64 KB fits the cache, 8 MB does not fit L2)
+//   shared    memcpy from a buffer that a neighbour wrote into a buffer that a neighbour reads:
+//             a message without any protocol (MPI_Win_allocate_shared)
 //   readv     process_vm_readv from the neighbour, by chunk size
-//   scratch   a third party's way: process_vm_readv into 64 KB of its own, process_vm_writev out
-// A limit for the other programs, and the numbers behind the default chunk table. Not helped by
-// anything: no MPI call moves these bytes.
-//   --sizes LIST (64K,8M)   --chunks LIST (16K,64K,128K,512K,4M)   --batches N (7)   --batch-ms T
-//   (4)
+//   scratch   the copy of a third party: process_vm_readv into 64 KB of its own memory, then
+//             process_vm_writev
+// The rates limit the other programs, and the default chunk table is based on them. Manyhands does
+// not help here: no MPI call moves these bytes.
+//   --sizes LIST (64K,8M)   --chunks LIST (16K,64K,128K,512K,4M)
+//   --batches N (7)   --batch-ms T (4)
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,7 +84,7 @@ static void print_rates(const char* way, const struct copier* c, int working, co
   fflush(stdout);
 }
 
-// The first `working` ranks copy at the same time, the others wait.
+// The first `working` ranks copy at the same time; the other ranks wait.
 static void measure(const char* way, void (*copy)(struct copier*), struct copier* c, int working,
                     const struct options* o, int rank) {
   double* rates = malloc((size_t)o->batches * sizeof(double));
@@ -119,7 +119,7 @@ static void each_count(const char* way, void (*copy)(struct copier*), struct cop
   measure(way, copy, c, ranks, o, rank);
 }
 
-// The segment of the next rank is what this rank reads, its own what it writes.
+// Each rank reads the segment of the next rank and writes its own segment.
 static void shared_way(size_t bytes, const struct options* o, int rank, int ranks) {
   struct copier c = {.bytes = bytes};
   MPI_Win window;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Two ranks of T threads each under MPI_THREAD_MULTIPLE: thread i of one plays ping-pong with
-// thread i of the other, blocking, on a tag of its own. The time of a message is that of a batch
-// divided by all its messages, so that with equal rates it is the same for every T. A batch that
-// takes more than four times as long as it shall is cut: libraries have rates a thousand times
-// apart. A second
-// time (`posted_ns`) is the limit with T threads: one thread plays while T - 1 receives with other
-// tags are posted before its own, which the library has to search.
+// Two ranks of T threads each under MPI_THREAD_MULTIPLE. Thread i of a rank plays blocking
+// ping-pong with thread i of the other rank, on its own tag. The time of a message is the time of a
+// batch divided by all its messages, so equal rates give equal times for every T. A batch ends
+// after four times its intended duration, since the rates of libraries differ by a factor of a
+// thousand. A second time (`posted_ns`) is the limit with T threads: one thread plays behind T - 1
+// posted receives with other tags, which the library has to search.
 //   --threads LIST   numbers of threads (1,2,4,8,16,32,64)   --bytes N (64)
 //   --batches N (5)   --batch-ms T (200)
 #include <pthread.h>
@@ -20,18 +19,18 @@ enum {
   kFirstRounds = 20,
   kMostRounds = 10000000,
   kGrowth = 8,
-  kMostTimes = 4,    // of --batch-ms, for a batch
-  kBetweenLooks = 8  // at the clock, rounds
+  kMostTimes = 4,    // longest batch over --batch-ms
+  kBetweenLooks = 8  // rounds between two readings of the clock
 };
 
 struct player {
   pthread_t thread;
   int rank, tag, bytes;
-  int rounds;    // that are wanted, then those that were played
-  double until;  // now_ns()
+  int rounds;    // before play(): wanted; after: played
+  double until;  // by now_ns()
 };
 
-// Whether it is the last round, which rank 0 decides, is the first byte of the ball.
+// The body of a thread. Rank 0 decides which round is the last, and marks it in the first byte.
 static void* play(void* argument) {
   struct player* p = argument;
   const int other = 1 - p->rank;
@@ -50,7 +49,7 @@ static void* play(void* argument) {
   return NULL;
 }
 
-// The time of all, in ns, and how many messages there were.
+// Returns the time of all threads in ns, and the number of their messages.
 static double run(int rank, int threads, int bytes, int rounds, double most_ms, double* messages) {
   static struct player players[kMostThreads];
   MPI_Barrier(MPI_COMM_WORLD);
@@ -70,7 +69,7 @@ static double run(int rank, int threads, int bytes, int rounds, double most_ms, 
   return spent;
 }
 
-// run() of one thread, behind so many posted receives that nothing matches.
+// Calls run() for one thread, behind `posted` receives that no message matches.
 static double run_behind(int rank, int posted, int bytes, int rounds, double most_ms,
                          double* messages) {
   static MPI_Request requests[kMostThreads];
@@ -85,8 +84,8 @@ static double run_behind(int rank, int posted, int bytes, int rounds, double mos
   return spent;
 }
 
-// The number of rounds for which a batch takes `batch_ms`. It grows step by step: a few rounds are
-// mostly the start of the threads.
+// The number of rounds for which a batch takes `batch_ms`. The number grows step by step, since the
+// start of the threads is most of the time of a few rounds.
 static int rounds_for(int rank, int threads, int bytes, double batch_ms) {
   int rounds = kFirstRounds;
   for (int enough = 0; !enough;) {
@@ -117,8 +116,8 @@ static void print(const struct course* c, int bytes) {
   fflush(stdout);
 }
 
-// Batches of all numbers of threads in turn: the rates are compared with each other, and a machine
-// may be another one a second later.
+// Measures batches of all numbers of threads in turn, since the speed of a machine may change
+// within a second.
 static void measure(int rank, const struct sizes* threads, int bytes, int batches,
                     double batch_ms) {
   const double most_ms = kMostTimes * batch_ms;

@@ -55,11 +55,11 @@ void turns_begin(int rank) {
   own = fifo(places, (size_t)(comma - places), rank, O_RDONLY);
   next = fifo(comma + 1, strlen(comma + 1), rank, O_WRONLY);
   wait_for_turn();
-  turns_next();  // once round: nobody starts MPI any more
+  turns_next();  // returns after every launch has started MPI
 }
 
 void turns_end(void) {
   if (own < 0) return;
-  turns_next();  // once round: nobody measures any more
+  turns_next();  // returns after every launch has measured
   give_on();
 }

@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Launches of one benchmark that run at the same time and take turns, batch by batch.
 //
-// The state of a machine changes within seconds (frequency, neighbours on the host), so launches
-// one after the other are compared across such changes; batches in turn are not. A rank waits for
-// its turn asleep, in read(): whoever has the turn has the cores.
+// The state of a machine changes within seconds (frequency, neighbours on the host). Successive
+// launches meet different states; batches in turn meet the same. A rank sleeps in read() until its
+// turn, so the launch with the turn has the cores.
 //
-// Each launch stands in a ring. Its ranks have a FIFO each, `PLACE.RANK`, out of which one byte is
-// the turn; `BENCH_TURN=PLACE,NEXT` names the own place and that of the next launch. Whoever starts
-// the launches makes the FIFOs, keeps them open, and puts the first byte in. Without the variable
-// all of this does nothing. Limits: one rank a core; all launches take equally many turns.
+// The launches form a ring. Each rank of a launch has a FIFO `PLACE.RANK`; a byte in the FIFO is
+// the turn. `BENCH_TURN=PLACE,NEXT` names the place of this launch and of the next. The starter of
+// the launches (manyhands_bench/turns.py) makes the FIFOs, keeps them open, and writes the first
+// byte. Without the variable these functions do nothing. Limits: one rank a core; all launches take
+// the same number of turns.
 #ifndef MH_BENCH_TURNS_H
 #define MH_BENCH_TURNS_H
 
-// After MPI_Init. Returns in the first turn of this launch, when all launches are there.
+// To be called after MPI_Init. Returns in the first turn of this launch, after all launches have
+// started MPI.
 void turns_begin(int rank);
-// Gives the turn on, and waits for the next one.
+// Passes the turn to the next launch, and waits for the next turn.
 void turns_next(void);
-// Before MPI_Finalize. Returns when all launches are through.
+// To be called before MPI_Finalize. Returns after all launches have measured.
 void turns_end(void);
 
 #endif

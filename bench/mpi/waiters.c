@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How soon do waiting ranks take part? One transfer starts while the others are inside a
-// collective.
+// The delay until waiting ranks help a transfer that starts while they are inside a collective.
 //
 // Every rank but the pair enters the collective; then the pair moves `--messages` messages in a
-// row. The first message finds the others freshly arrived (or, with --late US, computing for so
-// long and arriving in the middle); the last find them settled. Prints the time of message 1, 2,
-// ... N as the samples of a batch each, so that the start-up of helping can be read from the
-// difference.
+// row. At the first message the others have just entered; with --late US they still compute and
+// enter in the middle. At the last message they have waited for a while. Prints the times of
+// message 1, 2, ... N, a value for each round. Their difference is the start-up of helping.
 //   --bytes B (8M)   --messages N (6)   --rounds R (12)   --wait barrier|allreduce
-//   --late US (0)    waiters compute for so long after the start before they enter
+//   --late US (0)    waiters compute for US after the start before they enter
 //   --self           rank 0 sends to itself (MPI_Sendrecv); with 2 ranks, rank 1 is then a waiter
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,7 +52,7 @@ static void compute(double us) {
   }
 }
 
-// The receiver times; without a second rank in the transfer, rank 0 does.
+// A round of this rank; a mover stores the times of its messages.
 static void one_round(const struct options* o, int rank, int mover, char* out, char* in,
                       double* time) {
   MPI_Barrier(MPI_COMM_WORLD);

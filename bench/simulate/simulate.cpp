@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// mh-simulate: processes simulated task collections and prints what happened, as JSON lines. `mh
-// simulate` runs it, draws the plots and writes the CSV.
+// mh-simulate: processes simulated task collections and prints the results as JSON lines. `mh
+// simulate` runs the program, draws the plots and writes the CSV.
 //
 //   mh-simulate run [OPTIONS]        iterations under one scheme, at one number of cores
 //   mh-simulate balancers [OPTIONS]  the table of balancers: time and quality by initial imbalance
@@ -115,7 +115,7 @@ void read_options(int argc, char** argv, Request& request) {
   int index = 0;
   int found = 0;
   while ((found = getopt_long(argc, argv, "", options.data(), &index)) != -1) {
-    if (found != 0) std::exit(2);  // it has said why
+    if (found != 0) std::exit(2);  // getopt_long() has printed the reason
     kSettings[index].set(request, optarg);
   }
   if (optind != argc) usage("there is a word that is no option");
@@ -137,7 +137,7 @@ Request parse(int argc, char** argv) {
 
 // --- one scheme -------------------------------------------------------------------------------
 
-// The durations of one iteration: those drawn, each by up to `noise` longer or shorter.
+// The durations of an iteration: the drawn durations, each longer or shorter by up to `noise`.
 std::vector<float> with_noise(const std::vector<float>& drawn, double noise, std::uint64_t seed) {
   std::vector<float> durations = drawn;
   std::uint64_t state = seed * 0x9E3779B97F4A7C15U + 1;
@@ -185,14 +185,14 @@ void print(const Request& request, const char* balancer, const Balanced& balance
   std::fflush(stdout);
 }
 
-// Which balancer a scheme uses from the second iteration on.
+// The balancer that a scheme uses from the second iteration on.
 std::optional<Scheme> balancer_of(const std::string& scheme) {
   if (scheme == "plb-central") return Scheme::central;
   if (scheme == "plb-tree") return Scheme::tree;
   return std::nullopt;
 }
 
-// The owner takes the last task first. The longest tasks are added last, so thieves get the
+// Orders the tasks by duration. The owner takes the last and longest task first, so thieves get the
 // shortest.
 void longest_last(Seeds& seeds, const std::vector<float>& durations) {
   for (auto& own : seeds) {
@@ -240,7 +240,7 @@ void run(Request request) {
 constexpr std::uint32_t kGrid[][2] = {{1, 1}, {2, 2}, {2, 4}, {2, 8}, {4, 2},
                                       {4, 4}, {4, 8}, {8, 2}, {8, 4}, {8, 8}};
 
-// How far the longest load is above the mean.
+// The longest load over the mean load.
 double imbalance(const Seeds& seeds, const std::vector<float>& durations) {
   double sum = 0;
   double longest = 0;

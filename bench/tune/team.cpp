@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Forking, pinning and reaping; see team.hpp for the words.
+// Forking, pinning and reaping; team.hpp defines the words.
 #include "tune/team.hpp"
 
 #include <sched.h>
@@ -21,7 +21,7 @@
 namespace mh::tune {
 namespace {
 
-// The lowest hardware thread of a core stands for the core.
+// True for the lowest hardware thread of a core, which is the only one to measure on.
 bool first_of_its_core(int cpu) {
   std::ifstream siblings("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
                          "/topology/thread_siblings_list");
@@ -36,8 +36,8 @@ void pin_to(int cpu) {
   if (::sched_setaffinity(0, sizeof set, &set) != 0) std::perror("mh-tune: cannot pin");
 }
 
-// In the child; does not return. Under Yama the parent is named as tracer, which covers its
-// children, that is the other members.
+// The body of a child; does not return. Under Yama a member names its parent as tracer, which also
+// allows the parent's other children, the members.
 [[noreturn]] void be_member(Member member, int cpu, const std::function<int(Member&)>& work) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::prctl(PR_SET_PTRACER, ::getppid());
@@ -47,7 +47,7 @@ void pin_to(int cpu) {
   ::_exit(code);
 }
 
-// Reaps the members; one that fails makes the others leave.
+// Reaps the members. If a member fails, the others leave.
 int wait_for(Shared& shared, std::size_t members) {
   constexpr int kSignalled = 128;
   int worst = 0;
@@ -55,7 +55,7 @@ int wait_for(Shared& shared, std::size_t members) {
     int status = 0;
     if (::wait(&status) < 0) break;
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : kSignalled + WTERMSIG(status);
-    // relaxed: a flag on its own; the waiting members look at it again and again.
+    // relaxed: the flag publishes no data; waiting members poll it.
     if (code != 0) shared.abandoned.store(true, std::memory_order_relaxed);
     worst = std::max(worst, code);
   }
@@ -66,10 +66,10 @@ int wait_for(Shared& shared, std::size_t members) {
 
 bool Member::barrier() {
   constexpr int kSpins = 4000;
-  // relaxed: our own phase can only change after we arrived.
+  // relaxed: the phase cannot change before this member has arrived.
   const std::uint32_t phase = shared_->phase.load(std::memory_order_relaxed);
-  // acq_rel: what each member wrote before it arrived is seen by the last one and, through its
-  // release store of the next phase, by all.
+  // acq_rel: the last member sees all writes before the arrivals of the others. Its release store
+  // of the next phase passes them on to all.
   if (shared_->arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == members_) {
     shared_->arrived.store(0, std::memory_order_relaxed);  // published by the store below
     shared_->phase.store(phase + 1, std::memory_order_release);

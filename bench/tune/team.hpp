@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A team of pinned processes that measure together, without MPI.
 //
-// Words: a *member* is a forked process on a CPU of its own; members run the same function and meet
-// at barriers in a page they share. The process that forked them only waits, so it takes no core
-// from a measurement. If a member dies, the others leave the next barrier with false and end; if
-// the parent dies, the kernel ends them all. Limit: 256 members.
+// Words: a *member* is a forked process on its own CPU. Members run the same function and meet at
+// barriers in a shared page. Their parent only waits, so it takes no core from a measurement. If a
+// member dies, the next barrier returns false at the others, which then end. If the parent dies,
+// the kernel ends all members. Limit: 256 members.
 #pragma once
 
 #include <sys/types.h>
@@ -28,14 +28,14 @@ struct Place {
   std::uint16_t numa;
 };
 
-// The shared state of the members. Plain fields are written by one member before a barrier (or
-// before an announcement) and read after it.
+// The shared state of the members. A member writes the plain fields before a barrier or an
+// announcement; the others read them after it.
 struct Shared {
   alignas(kCacheLine) std::atomic<std::uint32_t> arrived{0};
   alignas(kCacheLine) std::atomic<std::uint32_t> phase{0};
   std::atomic<bool> abandoned{false};
-  // For the transfer in flight: the sender counts announcements; the receiver counts completions,
-  // and how often it is ready for the next transfer.
+  // For the transfer in flight: the sender counts announcements; the receiver counts completions
+  // and its states of readiness for the next transfer.
   alignas(kCacheLine) std::atomic<std::uint64_t> announced{0};
   alignas(kCacheLine) std::atomic<std::uint64_t> completed{0};
   std::atomic<std::uint64_t> ready{0};
@@ -57,7 +57,7 @@ class Member {
   [[nodiscard]] bool first() const { return index_ == 0; }
   [[nodiscard]] Shared& shared() const { return *shared_; }
 
-  // All members. False when one is gone: then end at once.
+  // Waits for all members. False: a member is gone, and the caller must end at once.
   [[nodiscard]] bool barrier();
 
  private:
@@ -70,7 +70,7 @@ class Member {
 // process.
 std::vector<Place> places();
 
-// Forks one member per place, runs `work` in each and waits. 0 when all members returned 0.
+// Forks a member per place, runs `work` in each and waits. Returns 0 if all members returned 0.
 int run_team(std::span<const Place> places, const std::function<int(Member&)>& work);
 
 }  // namespace mh::tune

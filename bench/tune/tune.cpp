@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// mh-tune: measures what the settings of a host depend on. `mh tune` runs it and decides.
+// mh-tune: measures the rates on which the settings of a host depend. `mh tune` runs the program
+// and chooses the settings.
 //
 // Three tables, as JSON lines with all samples:
 //   copy        rate of one core by chunk size: own memory, one end in another process, both ends
 //   saturation  rate of 1, 2, ... cores of a NUMA node that copy at the same time
-//   transfer    time of one message between two cores: by one process_vm_readv of the receiver
-//               (what MPI libraries do), through shared cells (two copies, what they do below
-//               that), and as a job that sender and receiver share, by chunk size
+//   transfer    time of a message between two cores: by one process_vm_readv of the receiver (the
+//               large messages of MPI libraries), through shared cells (two copies, their shorter
+//               messages), and as a job that sender and receiver share, by chunk size
 // The shared transfer is the library's own (steal::Job, memory::Reach); the other two stand for the
-// plain MPI library. Announcing and completing are flags between two cores in all three: an MPI
-// library's matching costs more, but as much for a descriptor as for its own large messages.
-// The sender writes its bytes before every message and the receiver reads them after it, outside
-// the clock, as programs do: with untouched buffers the source would move into the receiver's cache
-// for good, and no second hand could compete with that. Precision: about 2 % on a quiet machine.
+// plain MPI library. Announcement and completion are flags between two cores in all three. An MPI
+// library's matching costs more, but the same for an RTS header as for its own large messages.
+// The sender writes its bytes before every message, and the receiver reads them after it, both
+// outside the clock, as in programs. With untouched buffers the source would stay in the receiver's
+// cache, and a second core could not help. Precision: about 2 % on a quiet machine.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -37,7 +38,7 @@ constexpr std::size_t kScratchBytes = 64 * kKiB;     // of the third party; stay
 constexpr std::size_t kCellBytes = 32 * kKiB;
 constexpr std::size_t kCells = 4;
 
-// How long and how fine. The quick one is for tests of this program, not for numbers.
+// The length and resolution of measurements. The quick ones are for tests of this program only.
 struct Effort {
   int batches;
   double batch_ns;
@@ -55,7 +56,7 @@ struct Buffers {
 class Samples {
  public:
   void add(double value) { values_.push_back(value); }
-  // Prints the fields of `head` and the samples as a line.
+  // Prints a line with the fields of `head` and the samples.
   void print(const std::string& head) const {
     std::printf("{%s, \"samples\": [", head.c_str());
     for (std::size_t i = 0; i < values_.size(); ++i) {
@@ -103,7 +104,8 @@ const char* name_of(Way way) {
   return way == Way::one_end ? "one end" : "third party";
 }
 
-// The whole message once, chunk by chunk, by the first member. The last member owns the other ends.
+// The first member copies the whole message once, chunk by chunk. The last member owns the remote
+// buffers.
 Status copy_message(const Member& member, Buffers& buffers, Way way, std::size_t chunk) {
   const Shared& shared = member.shared();
   const std::uint32_t other = member.members() - 1;
@@ -143,7 +145,7 @@ std::vector<std::size_t> copy_chunks() {
   return chunks;
 }
 
-// Whether every way that the team allows worked.
+// Measures every way. False: the team is too small for a way, or the system refuses a copy.
 bool measure_copies(const Member& member, Buffers& buffers, const Effort& effort) {
   for (const Way way : {Way::own, Way::one_end, Way::third_party}) {
     if (way != Way::own && member.members() < 2) return false;
@@ -159,7 +161,7 @@ bool measure_copies(const Member& member, Buffers& buffers, const Effort& effort
   return true;
 }
 
-// The first member measures, the others keep out of the way. False: end.
+// The first member measures; the others wait in the barrier. False: end.
 bool copy_table(Member& member, Buffers& buffers, const Effort& effort) {
   if (member.first()) member.shared().choice = measure_copies(member, buffers, effort) ? 1 : 0;
   return member.barrier();
@@ -180,7 +182,7 @@ double copy_for(Buffers& buffers, std::size_t bytes, double ns) {
   return static_cast<double>(copied) / spent;
 }
 
-// Members [begin, begin + copiers), all of one NUMA node, copy; the others wait at the barrier.
+// Members [begin, begin + copiers), all of one NUMA node, copy; the others wait in the barrier.
 bool measure_together(Member& member, Buffers& buffers, std::uint32_t begin, std::uint32_t copiers,
                       std::uint16_t numa, const Effort& effort) {
   Shared& shared = member.shared();
@@ -219,7 +221,7 @@ struct Transfer {
   std::size_t chunk;
 };
 
-// A ring of cells in memory both map: the sender fills, the receiver drains.
+// A ring of cells in shared memory: the sender fills cells, the receiver drains them.
 struct Cells {
   alignas(kCacheLine) std::atomic<std::uint64_t> filled{0};
   alignas(kCacheLine) std::atomic<std::uint64_t> drained{0};
@@ -238,15 +240,15 @@ void work_on(steal::Job& job) {
   }
 }
 
-// Both sides of one message in three ways; `count` is its number from 1. Every step returns false
-// when the other side is gone or a copy failed: then end.
+// Both sides of a message in three ways; `count` is the number of the message, from 1. A step
+// returns false if the other side is gone or a copy failed; the caller then ends.
 class Pair {
  public:
   Pair(Member& member, Buffers& buffers, Cells& cells)
       : shared_(member.shared()), buffers_(buffers), cells_(cells) {}
 
-  // Around every message, outside the clock: the receiver is done with the last one, the sender
-  // writes the next, the receiver reads it.
+  // Around every message, outside the clock: the receiver announces that it has read the last
+  // message, the sender writes the next, and the receiver reads it after the transfer.
   bool prepare(std::uint64_t count) {
     shared_.ready.store(count, std::memory_order_release);  // pairs with await()
     return true;
@@ -256,7 +258,7 @@ class Pair {
     std::memset(buffers_.source, static_cast<int>(count % 251), transfer.bytes);
     return true;
   }
-  // False: not the bytes that were sent (the first and the last tell).
+  // Reads the message. False: the first and the last byte differ, so the data is wrong.
   bool use(const Transfer& transfer) {
     const auto* words = reinterpret_cast<const std::uint64_t*>(buffers_.target);
     std::uint64_t sum = 0;
@@ -322,20 +324,21 @@ class Pair {
     constexpr std::uint64_t kLookAround = 1U << 16U;
     for (std::uint64_t turns = 1; !done(); ++turns) {
       spin_pause();
-      // relaxed: a flag on its own.
+      // relaxed: the flag publishes no data.
       if (turns % kLookAround == 0 && shared_.abandoned.load(std::memory_order_relaxed)) {
         return false;
       }
     }
     return true;
   }
-  // acquire: pairs with the release by which the other side counted; its bytes are then visible.
+  // acquire: pairs with the release store of the counter by the other side, whose bytes are then
+  // visible.
   bool await(const std::atomic<std::uint64_t>& counter, std::uint64_t value) {
     return until([&] { return counter.load(std::memory_order_acquire) >= value; });
   }
-  // release: the message's bytes, and what was agreed on, before its announcement.
+  // release: publishes the message's bytes and `choice`; pairs with await().
   void announce(std::uint64_t count) { shared_.announced.store(count, std::memory_order_release); }
-  // release: the received bytes before the count.
+  // release: the received bytes come before the count; pairs with await() and send_shared().
   void complete(std::uint64_t count) { shared_.completed.store(count, std::memory_order_release); }
 
   Shared& shared_;
@@ -382,7 +385,7 @@ class Courier {
  private:
   [[nodiscard]] bool sends() const { return member_.index() == 1; }
 
-  // Adds the ticks from announcement to completion to `spent`.
+  // Sends or receives a message; adds the sender's ticks until completion to `spent`.
   bool one_message(const Method& method, const Transfer& transfer, std::uint64_t& spent) {
     ++count_;
     if (!sends())
@@ -395,7 +398,7 @@ class Courier {
     return sent;
   }
 
-  // Warms up; how many messages make a batch, as the sender found it. 0: end.
+  // Warms up. Returns the number of messages in a batch, which the sender computes. 0: end.
   std::uint32_t agree(const Method& method, const Transfer& transfer) {
     constexpr int kWarmUps = 3;
     std::uint64_t spent = 0;
@@ -407,7 +410,8 @@ class Courier {
     if (sends()) {
       member_.shared().choice = std::max(2U, static_cast<std::uint32_t>(effort_.batch_ns / each));
     }
-    // The next message carries the number: written before its announcement, read after it.
+    // The sender writes `choice` before the announcement of the next message; the receiver reads it
+    // after that message.
     return one_message(method, transfer, spent) ? member_.shared().choice : 0;
   }
 
@@ -461,7 +465,7 @@ void print_plan(std::span<const Place> places, const Effort& effort) {
   std::fflush(stdout);
 }
 
-// The measurements of a member. False: end with an error.
+// Runs the measurements of a member. False: end with an error.
 bool measure_all(Member& member, std::span<const Place> places, Cells& cells,
                  const Effort& effort) {
   Buffers buffers{allocate(kSaturationBytes), allocate(kSaturationBytes),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// C = A B of block-sparse matrices. Every rank draws pairs (row of A, tile in that row) from a
-// counter, fetches the tile and the corresponding row of B, and adds the products to C.
+// C = A B of block-sparse matrices. A shared counter deals pairs (row of A, tile in that row) to
+// the ranks. A rank fetches the tile and the corresponding row of B, and adds the products to C.
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ typedef struct {
   double density;
 } Options;
 
-// Seconds of this rank.
+// Times of this rank in seconds.
 typedef struct {
   double counter, get, multiply, accumulate;
 } Times;
@@ -132,7 +132,7 @@ static void serial_row(const Product* p, int row, int i, double* sums) {
   }
 }
 
-// Elements of this rank that are wrong.
+// The number of wrong elements of this rank.
 static long wrong(const Product* p) {
   const int side = p->c.tiles * p->c.tile;
   double* sums = malloc((size_t)side * sizeof(double));

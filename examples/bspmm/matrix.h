@@ -2,9 +2,9 @@
 //
 // A square block-sparse matrix, divided over the ranks by rows of tiles.
 //
-// Tile row i belongs to rank i modulo the number of ranks, which stores its rows whole, zeros
-// included, in the memory of a window. Which tiles are there, and their values, follows from the
-// matrix's number alone, so that every rank knows both without communication.
+// Tile row i belongs to rank i modulo the number of ranks. The rank stores its rows whole, zeros
+// included, in the memory of a window. The number of a matrix determines its tiles and their
+// values, so every rank knows both without communication.
 #ifndef BSPMM_MATRIX_H
 #define BSPMM_MATRIX_H
 
@@ -15,7 +15,7 @@ typedef struct {
   int number;      // 0 and 1 are factors; 2 is the product, which begins as zeros
   int tiles;       // a side
   int tile;        // elements a side of a tile
-  double density;  // of the tiles that are there
+  double density;  // fraction of tiles that exist
   int rank, ranks;
   double* own;  // the rows of this rank
   MPI_Win win;
@@ -26,7 +26,7 @@ Matrix matrix_new(int number, int tiles, int tile, double density);
 void matrix_free(Matrix* matrix);
 
 bool is_there(const Matrix* matrix, int row, int column);
-// Its value at (i, j) of tile (row, column): a small whole number, 0 where no tile is.
+// The value at (i, j) of tile (row, column): a small whole number, 0 if there is no tile.
 double value_at(const Matrix* matrix, int row, int column, int i, int j);
 
 int owner_of(const Matrix* matrix, int row);

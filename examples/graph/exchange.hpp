@@ -27,17 +27,17 @@ class Exchange {
 
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
-  // Collective: what a rank sends to each in one round at most. Before the first round.
+  // Collective; before the first round. `most_to`: the most bytes to each rank in a round.
   virtual void prepare(const std::vector<std::size_t>& most_to) = 0;
   [[nodiscard]] virtual std::int64_t sum(std::int64_t mine) = 0;
   [[nodiscard]] virtual std::int64_t most(std::int64_t mine) = 0;
-  // Collective: everybody's `mine`, in the order of ranks. For set-up and reports.
+  // Collective: `mine` of all ranks, in the order of ranks. For set-up and reports.
   [[nodiscard]] virtual std::vector<std::string> all(const std::string& mine) = 0;
-  // Bytes that the back end has for messages beside the buffers it is given, the most at a time.
+  // The most bytes that the back end has had for messages at a time, without the caller's buffers.
   [[nodiscard]] virtual std::size_t memory() const = 0;
 
-  // From now on all begin each round together, so that nobody's time in rounds is for waiting until
-  // others have computed. The time that this takes is not counted.
+  // From now on all ranks begin each round together. The time of a round then has no waiting for
+  // ranks that still compute. The time of the synchronization does not count.
   void begin_together() { together_ = true; }
 
   void round(const std::vector<Buffer>& out, const Scatter& scatter) {
@@ -48,7 +48,7 @@ class Exchange {
     seconds_.push_back(spent.count());
     for (const Buffer& data : out) bytes_ += data.size();
   }
-  // The time of each round so far, including scattering and waiting.
+  // The seconds of each round so far, scattering and waiting included.
   [[nodiscard]] const std::vector<double>& seconds() const { return seconds_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }  // sent
 

@@ -21,13 +21,13 @@ using Edge = std::pair<Vertex, Vertex>;
 
 struct Graph {
   Vertex vertices = 0;
-  std::vector<std::uint64_t> first;  // of each vertex's neighbours; vertices + 1 numbers
+  std::vector<std::uint64_t> first;  // index of each vertex's first neighbour; vertices + 1 numbers
   std::vector<Vertex> neighbours;
 
   [[nodiscard]] std::uint64_t degree(Vertex v) const { return first[v + 1] - first[v]; }
 };
 
-// Symmetric, without loops and repeated edges.
+// Makes a symmetric graph without loops and repeated edges.
 inline Graph from_edges(Vertex vertices, std::vector<Edge> edges) {
   const std::size_t count = edges.size();
   for (std::size_t i = 0; i < count; ++i) edges.emplace_back(edges[i].second, edges[i].first);
@@ -43,7 +43,7 @@ inline Graph from_edges(Vertex vertices, std::vector<Edge> edges) {
   return graph;
 }
 
-// The same numbers on every machine.
+// Random numbers that are the same on every machine.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
@@ -60,8 +60,8 @@ class Random {
   std::uint64_t state_;
 };
 
-// Recursive matrix: each bit of an edge falls into a quarter with these probabilities (the fourth
-// is what is left). Graph500's Kronecker graphs are those of 0.57, 0.19, 0.19.
+// Recursive matrix (RMAT): each bit of an edge falls into a quarter with these probabilities. The
+// fourth probability is the rest to 1. Graph500's Kronecker graphs have 0.57, 0.19, 0.19.
 struct Quarters {
   double a, b, c;
 };
@@ -71,7 +71,7 @@ inline constexpr Quarters kKronecker{0.57, 0.19, 0.19};
 inline Graph recursive(unsigned scale, unsigned degree, Quarters q, std::uint64_t seed) {
   const Vertex vertices = Vertex{1} << scale;
   Random random(seed);
-  // Vertices are renamed, so that the heavy ones are spread over all ranks.
+  // Renames the vertices, so that vertices of high degree are spread over all ranks.
   std::vector<Vertex> name(vertices);
   for (Vertex v = 0; v < vertices; ++v) name[v] = v;
   for (Vertex v = vertices; v > 1; --v) std::swap(name[v - 1], name[random.next() % v]);
@@ -93,7 +93,7 @@ inline Graph recursive(unsigned scale, unsigned degree, Quarters q, std::uint64_
 
 // --- files -------------------------------------------------------------------------------------
 
-// "U V" on each line, counted from `base`; lines that begin with # or % say nothing.
+// Reads an edge "U V" from each line, counted from `base`; skips lines that begin with # or %.
 inline Graph read_edges(std::istream& file, Vertex base) {
   std::vector<Edge> edges;
   Vertex most = 0;
@@ -109,7 +109,7 @@ inline Graph read_edges(std::istream& file, Vertex base) {
   return from_edges(most + 1, std::move(edges));
 }
 
-// Coordinate format; values are left out.
+// Reads the coordinate format and ignores the values.
 inline Graph read_matrix_market(std::istream& file) {
   std::string line;
   while (std::getline(file, line) && !line.empty() && line[0] == '%') {
@@ -125,7 +125,7 @@ inline Graph read_matrix_market(std::istream& file) {
   return graph;
 }
 
-// GAP's serialized graphs: directed?, edges, vertices, offsets, neighbours.
+// Reads GAP's serialized graphs: a flag for directed graphs, edges, vertices, offsets, neighbours.
 inline Graph read_gap(std::istream& file) {
   const auto read = [&file](void* into, std::size_t size) {
     if (!file.read(static_cast<char*>(into), static_cast<std::streamsize>(size))) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The search of Graph500: from a root, level by level, to a tree of parents; and the five checks of
-// its specification, which need no other search to compare with.
+// The search of Graph500, from a root, level by level, to a tree of parents; and the five checks of
+// its specification, which need no reference search.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,7 @@ class TreeSearch {
     exchange.prepare(partition.most_to(sizeof(Update<Vertex>)));
   }
 
-  // Complete for this rank's masters.
+  // Returns the tree, complete for this rank's masters.
   Tree run(Vertex root) {
     const Vertex vertices = partition_.edges().vertices;
     tree_ = {root, std::vector<Vertex>(vertices, kNobody),
@@ -67,7 +67,7 @@ class TreeSearch {
         reach(graph.neighbours[i], u, level);
       }
     }
-    // A mirror is proposed once: its master has a parent then, this or another.
+    // A mirror proposes a parent once. After that its master has this or another parent.
     std::vector<Buffer> out(static_cast<std::size_t>(partition_.ranks()));
     for (const Vertex v : proposed_) {
       append(out[static_cast<std::size_t>(partition_.blocks().owner(v))],
@@ -112,7 +112,7 @@ inline bool has_edge(const Graph& graph, Vertex u, Vertex v) {
   return std::binary_search(begin, end, v);
 }
 
-// Whether each vertex's parents end at the root. Each is walked once.
+// For each vertex, true if its chain of parents ends at the root. Visits each vertex once.
 inline std::vector<bool> lead_to_root(const Tree& tree) {
   enum class State : std::uint8_t { unknown, walked, good, bad };
   std::vector<State> state(tree.parent.size(), State::unknown);
@@ -125,7 +125,7 @@ inline std::vector<bool> lead_to_root(const Tree& tree) {
       path.push_back(v);
       v = tree.parent[v];
     }
-    // kNobody, a cycle, or something that is known.
+    // The chain ends at kNobody, in a cycle, or at a vertex with a known state.
     const bool good = v < state.size() && state[v] == State::good;
     for (const Vertex w : path) state[w] = good ? State::good : State::bad;
     path.clear();
@@ -135,7 +135,7 @@ inline std::vector<bool> lead_to_root(const Tree& tree) {
   return leads;
 }
 
-// Vertices from `low` to below `high`, of a tree that is complete for all.
+// Checks the vertices from `low` to below `high` of a tree that is complete for all vertices.
 inline Violations violations(const Graph& graph, const Tree& tree, Vertex low, Vertex high) {
   Violations found;
   const std::vector<bool> leads = lead_to_root(tree);
@@ -163,7 +163,7 @@ inline Violations violations(const Graph& graph, const Tree& tree, Vertex low, V
 
 // --- all of it ----------------------------------------------------------------------------------
 
-// Everybody's masters to everybody.
+// Collective: completes the tree for all vertices, by sending all masters to all ranks.
 inline void complete(const Partition& partition, Exchange& exchange, Tree& tree) {
   using Item = Update<std::uint64_t>;  // parent and level
   const std::size_t bytes = (partition.high() - partition.low()) * sizeof(Item);

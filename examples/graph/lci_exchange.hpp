@@ -3,7 +3,7 @@
 // in the order of arrival. Buffers travel in pieces, which are scattered while the next pieces are
 // in flight. A receiver holds a few pieces at a time, so its memory does not grow with the graph.
 //
-// Odd and even rounds have a queue each. A round ends only with a message from every rank, so no
+// Odd and even rounds have their own queues. A round ends after a message from every rank, so no
 // rank is more than a round ahead. A message of the next round waits in the other queue, counts
 // against that queue's limit, and does not block this round.
 #pragma once
@@ -22,7 +22,7 @@
 
 namespace graph {
 
-// An example's way with errors: say it and end.
+// The error handling of this example: prints the error and ends the process.
 template <class T>
 T must(mh::Result<T> result, const char* what) {
   if (result) return std::move(*result);
@@ -56,19 +56,18 @@ class LciExchange final : public Exchange {
   std::vector<std::string> all(const std::string& mine) override {
     return must(job_.allgather(mine, [this] { device_.progress(); }), "a rank has died");
   }
-  // Packets included.
+  // Includes the packets of the device.
   [[nodiscard]] std::size_t memory() const override {
     return device_.packet_memory() + queues_[0].most_memory() + queues_[1].most_memory();
   }
 
  private:
   // The memory of a queue for the pieces of all peers. Each peer has a buffer for a piece, and
-  // sends the next piece once that is scattered. A piece costs some 30 us over TCP beside its
-  // bytes, so a peer has one buffer rather than two halves (docs/decisions/lci).
+  // sends the next piece after that buffer has been scattered. A piece costs some 30 us over TCP
+  // beside its bytes, so a peer has one buffer, not two halves (docs/decisions/lci).
   static constexpr std::size_t kMemory = std::size_t{256} * 1024;
 
-  // Few packets: whatever is not short goes straight into its buffer, four pieces at a time
-  // announced or under way.
+  // Few packets: all but short pieces go straight into their buffers, at most four at a time.
   static mh::lci::DeviceConfig config(int ranks) {
     return {.provider = {},
             .packet_bytes = 4096,
@@ -103,7 +102,7 @@ class LciExchange final : public Exchange {
         if (piece < pieces_of(data)) send(queue, to, data, piece, scatter);
       }
     }
-    // acquire: partner is receive_dequeue(); the buffers are the caller's again.
+    // acquire: partner is receive_dequeue(). The caller owns the buffers again.
     while (missing_ != 0 || sent_.load(std::memory_order_acquire) != posted_) {
       move_on(queue, scatter);
     }
@@ -138,7 +137,7 @@ class LciExchange final : public Exchange {
   mh::lci::Communicator all_;
   const std::size_t piece_;
   std::array<mh::lci::Queue, 2> queues_;
-  std::vector<std::uint32_t> come_;  // pieces of each rank in this round
+  std::vector<std::uint32_t> come_;  // pieces that have arrived from each rank in this round
   std::uint32_t round_ = 0;
   std::uint32_t posted_ = 0;
   int missing_ = 0;

@@ -6,12 +6,13 @@
 //         [--backend lci|probe|rma[,...]] [--output PREFIX]
 //
 // PROGRAM: bfs, cc, sssp, pagerank: every rank checks its own vertices against a serial run.
-// graph500: searches from --roots roots, whose trees are checked as Graph500 says. Rank 0 prints
-// what was run, whether it is right, and the time in rounds of the rank that spent most in each,
-// median of --trials; with --together all begin each round together, so that nobody waits there for
-// others to compute. Then for each host the bytes of communication buffers. Several back ends take
-// turns, trial after trial, so that their times compare on a machine whose speed changes. With
-// --output each rank writes "VERTEX VALUE" of its vertices to PREFIX.RANK.
+// graph500: searches from --roots roots and checks the trees by the rules of Graph500.
+// Rank 0 prints the configuration, the result of the check, and the time in rounds. The time of a
+// round is that of the slowest rank, the median of --trials. With --together all ranks begin each
+// round together, so no rank waits in a round for others to compute. The last lines have the bytes
+// of communication buffers for each host. Several back ends take turns, trial after trial, so that
+// their times compare on a machine whose speed changes. With --output each rank writes "VERTEX
+// VALUE" of its vertices to PREFIX.RANK.
 #include <unistd.h>
 
 #include <algorithm>
@@ -62,7 +63,7 @@ struct Options {
   int trials = 1;
 };
 
-// False: the text is not a number, or not one from `least` to `most`.
+// Parses a number. False: the text is not a number from `least` to `most`.
 template <class Number>
 bool read(const char* text, Number& number, Number least, Number most) {
   const char* end = text + std::strlen(text);
@@ -123,7 +124,7 @@ std::unique_ptr<Exchange> open_backend(const std::string& name) {
 // The totals of this rank over all trials.
 struct Account {
   std::int64_t wrong = 0;
-  std::vector<double> seconds;  // of each round
+  std::vector<double> seconds;  // of each round, over all trials
   std::size_t memory = 0;
   std::size_t bytes = 0;  // sent
 };
@@ -135,7 +136,7 @@ struct Way {
   graph::Partition partition;
   Account account;
 
-  // To be called when the rounds that count are over.
+  // Stores the totals; to be called after the measured rounds.
   void note_rounds() {
     account.seconds = exchange->seconds();
     account.memory = exchange->memory();
@@ -178,7 +179,7 @@ Program pagerank(const Options& options, const Graph& g) {
   return [&options, &g, rounds, all = graph::serial_pagerank(g, rounds)](Way& way) {
     const auto mine = graph::run_pagerank(g, way.partition, rounds, *way.exchange);
     way.note_rounds();
-    // Sums are added in another order.
+    // A tolerance, since the serial run adds in another order.
     const auto same = [](double a, double b) { return std::abs(a - b) <= 1e-12 + 1e-9 * b; };
     return finish(way, options.output, mine, all, same);
   };
@@ -195,7 +196,7 @@ std::uint64_t edges_of(const Graph& g, const graph::Tree& tree) {
   return ends / 2;
 }
 
-// Vertices with edges, the same at all ranks.
+// Draws vertices with edges, the same at all ranks.
 std::vector<graph::Vertex> draw_roots(const Graph& g, int count) {
   std::vector<graph::Vertex> roots;
   graph::Random random(500);
@@ -220,7 +221,7 @@ std::int64_t check_tree(const Graph& g, Way& way, graph::Tree& tree) {
   return static_cast<std::int64_t>(found.all());
 }
 
-// Rates count edges of the graph without loops and repeated edges.
+// Searches from all roots. The rates count edges of the graph without loops and repeated edges.
 std::int64_t search_all(const Graph& g, int roots, Way& way) {
   graph::TreeSearch search(way.partition, *way.exchange);
   std::vector<graph::Tree> trees;
@@ -262,7 +263,7 @@ Program program_of(const Options& options, const Graph& g) {
   throw std::runtime_error("no program " + name);
 }
 
-// Each trial begins with another back end.
+// Runs all trials by all back ends. Each trial begins with another back end.
 void run_trials(const Program& program, int trials, std::vector<Way>& ways) {
   for (std::size_t trial = 0; trial < static_cast<std::size_t>(trials); ++trial) {
     for (std::size_t i = 0; i < ways.size(); ++i) {
@@ -278,8 +279,8 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// Seconds in all rounds: in each, of the rank that spent most there, the median trial. Every trial
-// has as many rounds.
+// Collective: the sum over rounds of the seconds of the slowest rank in the median trial. All
+// trials have the same number of rounds.
 double seconds_in_rounds(const Way& way, std::size_t trials) {
   const std::vector<double>& all_seconds = way.account.seconds;
   const std::size_t rounds = all_seconds.size() / trials;
@@ -319,7 +320,7 @@ std::map<std::string, Host> hosts_of(const Way& way) {
   return hosts;
 }
 
-// Collective: whether all values are right at all ranks.
+// Collective. Returns true if all values are right at all ranks.
 bool report(const Options& options, const Graph& g, const Way& way) {
   const bool right = way.exchange->sum(way.account.wrong) == 0;
   const auto trials = static_cast<std::size_t>(options.trials);
@@ -339,7 +340,7 @@ bool report(const Options& options, const Graph& g, const Way& way) {
   return right;
 }
 
-// Empty: one of them is not in this program.
+// Opens the back ends. Empty: this build of the program lacks a back end.
 std::vector<Way> open_ways(const Options& options, const Graph& g) {
   std::vector<Way> ways;
   for (const std::string& name : options.backends) {

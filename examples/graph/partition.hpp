@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How a graph is cut. Each rank is the *master* of a block of consecutive vertices: it has their
-// canonical values. What another rank has of a vertex is a *mirror*.
+// The division of a graph over ranks. The rank of the *master* of a vertex has the canonical value;
+// a rank's masters are a block of consecutive vertices. A copy at another rank is a *mirror*.
 //
-// Edge cut: a rank has all edges out of its masters, so mirrors are only written: their values go
-// to the masters (*reduce*). Vertex cut (Cartesian): ranks are a grid; the edge from u to v is in
-// the row of u's master and in the column of v's. A vertex's edges are then spread over a row, and
-// its master first sends its value to those that have some (*broadcast*).
+// Edge cut: a rank has all edges out of its masters. Mirrors are only written, and their values go
+// to the masters (*reduce*). Vertex cut (Cartesian): the ranks form a grid; the edge from u to v is
+// in the row of u's master and in the column of v's master. A vertex's edges are then spread over a
+// row, and the master first sends its value to the ranks that have some of them (*broadcast*).
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace graph {
 
-// Consecutive vertices for each rank.
+// The blocks of consecutive vertices of all ranks.
 struct Blocks {
   Vertex vertices;
   int ranks;
@@ -39,7 +39,7 @@ class Partition {
  public:
   Partition(const Graph& graph, Cut cut, int rank, int ranks)
       : blocks_{graph.vertices, ranks}, cut_(cut), rank_(rank) {
-    // The squarest grid.
+    // Chooses the most square grid.
     for (int rows = 1; rows * rows <= ranks; ++rows) {
       if (ranks % rows == 0) columns_ = ranks / rows;
     }
@@ -53,14 +53,14 @@ class Partition {
   [[nodiscard]] bool is_mine(Vertex v) const { return v >= low() && v < high(); }
   [[nodiscard]] int ranks() const { return blocks_.ranks; }
   [[nodiscard]] bool broadcasts() const { return cut_ == Cut::vertices; }
-  // The edges that this rank has, with all vertices of the graph.
+  // The edges of this rank, with all vertices of the graph.
   [[nodiscard]] const Graph& edges() const { return mine_; }
-  // Does that rank have edges out of this master?
+  // True if `rank` has edges out of this rank's `master`.
   [[nodiscard]] bool reads(int rank, Vertex master) const {
     return readers_[static_cast<std::size_t>(rank)][master - low()];
   }
 
-  // The most that this rank can send to each in a phase, where an update has that many bytes.
+  // The most bytes that this rank can send to each rank in a phase, for updates of `bytes` bytes.
   [[nodiscard]] std::vector<std::size_t> most_to(std::size_t bytes) const {
     std::vector<std::size_t> reduced(static_cast<std::size_t>(ranks()), 0);
     std::vector<bool> seen(mine_.vertices, false);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Breadth-first search, connected components, shortest paths, page rank: as vertex programs on a
-// graph that is cut (partition.hpp), and serially to check them.
+// partitioned graph (partition.hpp), and serially for the check.
 //
 // In each iteration of a vertex cut, the changed masters are gathered, sent to the ranks that have
 // edges out of them, and scattered into mirrors. Then changes along edges are gathered, sent, and
@@ -47,7 +47,7 @@ void for_each_update(std::span<const std::byte> data, Use use) {
 
 inline constexpr std::uint32_t kFar = std::numeric_limits<std::uint32_t>::max();
 
-// 1 to 64, the same in both directions.
+// The weight of an edge, 1 to 64, the same in both directions.
 inline std::uint32_t weight(Vertex u, Vertex v) {
   return static_cast<std::uint32_t>(
       Random(std::uint64_t{std::min(u, v)} << 32U | std::max(u, v)).next() % 64 + 1);
@@ -68,8 +68,8 @@ struct Components {
   static std::uint32_t along(std::uint32_t value, Vertex /*u*/, Vertex /*v*/) { return value; }
 };
 
-// Values of the masters that have changed go to those that have edges out of them, where they are
-// given to `use`.
+// Sends the values of changed masters to the ranks with edges out of these masters. Calls `use` for
+// each value that arrives.
 template <class Value, class Use>
 void broadcast(const Partition& partition, const std::vector<Vertex>& changed,
                const std::vector<Value>& values, Exchange& exchange, Use use) {
@@ -100,7 +100,7 @@ class Minimum {
     }
   }
 
-  // Values of this rank's masters.
+  // Returns the values of this rank's masters.
   std::vector<std::uint32_t> run() {
     while (exchange_.sum(static_cast<std::int64_t>(active_.size())) != 0) iterate();
     return {values_.begin() + partition_.low(), values_.begin() + partition_.high()};
@@ -152,14 +152,14 @@ class Minimum {
 
   const Partition& partition_;
   Exchange& exchange_;
-  std::vector<std::uint32_t> values_;  // of masters, and of mirrors
-  std::vector<bool> listed_;           // in next_ or changed_
-  std::vector<Vertex> active_;         // their edges are followed now
+  std::vector<std::uint32_t> values_;  // of masters and mirrors
+  std::vector<bool> listed_;           // vertices in next_ or changed_
+  std::vector<Vertex> active_;         // vertices whose edges this iteration follows
   std::vector<Vertex> next_;           // masters that have changed
   std::vector<Vertex> changed_;        // mirrors that have changed
 };
 
-// By a queue of the nearest first: another way to the same minimum.
+// The same minimum by a serial algorithm with a priority queue (Dijkstra's).
 template <class Program>
 std::vector<std::uint32_t> serial_minimum(const Graph& graph, Vertex source) {
   using Item = std::pair<std::uint32_t, Vertex>;
@@ -188,7 +188,7 @@ std::vector<std::uint32_t> serial_minimum(const Graph& graph, Vertex source) {
 
 inline constexpr double kDamping = 0.85;
 
-// A step: adds the share of each vertex to its neighbours in `edges`, a part of the graph.
+// A step of page rank: adds each vertex's share to its neighbours in `edges`, a part of the graph.
 inline void push_ranks(const Graph& graph, const Graph& edges, const std::vector<double>& ranks,
                        std::vector<double>& sums) {
   for (Vertex u = 0; u < edges.vertices; ++u) {
@@ -201,7 +201,7 @@ inline void push_ranks(const Graph& graph, const Graph& edges, const std::vector
 inline std::vector<double> run_pagerank(const Graph& graph, const Partition& partition, int rounds,
                                         Exchange& exchange) {
   exchange.prepare(partition.most_to(sizeof(Update<double>)));
-  (void)exchange.sum(0);  // the first round waits for nobody who is still making the graph
+  (void)exchange.sum(0);  // all ranks have made the graph before the first round
   std::vector<double> ranks(graph.vertices, 1.0 / graph.vertices);
   std::vector<Vertex> masters;
   for (Vertex v = partition.low(); v < partition.high(); ++v) masters.push_back(v);

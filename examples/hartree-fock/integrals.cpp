@@ -9,7 +9,7 @@
 namespace hf {
 namespace {
 
-constexpr double kThreshold = 1e-13;  // of what an integral adds to the Fock matrix
+constexpr double kThreshold = 1e-13;  // least contribution to the Fock matrix that counts
 
 std::size_t most_primitives(const Shells& shells) {
   std::size_t most = 0;
@@ -104,7 +104,7 @@ void TwoElectron::add_quartet(const Quartet& quartet, const Matrix& density, Mat
   engine_->compute(shells_[i], shells_[j], shells_[k], shells_[l]);
   const double* value = engine_->results()[0];
   if (value == nullptr) return;
-  // How many of the eight equal quartets this one stands for.
+  // The number of equal quartets, of eight, that this quartet stands for.
   const double same = (i == j ? 1 : 2) * (k == l ? 1 : 2) * (i == k && j == l ? 1 : 2);
   for (long a = first_[i]; a < first_[i + 1]; ++a) {
     for (long b = first_[j]; b < first_[j + 1]; ++b) {

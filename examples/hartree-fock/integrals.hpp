@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Integrals over shells: the one-electron matrices, bounds, and the two-electron part of the Fock
-// matrix, a block of it at a time.
+// matrix, block by block.
 #pragma once
 
 #include <Eigen/Dense>
@@ -22,18 +22,19 @@ using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowM
 
 enum class OneElectron : std::uint8_t { overlap, kinetic, attraction };
 Matrix one_electron(OneElectron kind, const Molecule& molecule, const Shells& shells);
-// By pairs of shells: sqrt |(ij|ij)|, so that |(ij|kl)| <= bound(i, j) * bound(k, l) (Schwarz).
+// The bounds of all pairs of shells: sqrt |(ij|ij)|. Schwarz: |(ij|kl)| <= bound(i, j) * bound(k,
+// l).
 Matrix schwarz_bounds(const Shells& shells);
 
 class TwoElectron {
  public:
-  explicit TwoElectron(const Shells& shells);  // which outlive it
+  explicit TwoElectron(const Shells& shells);  // `shells` must outlive this object
   ~TwoElectron();
 
-  // Nothing that pairs of these shells have is above the threshold, with any density of this size.
+  // True if no integral with this pair of shells can reach the threshold.
   [[nodiscard]] bool is_null(std::size_t i, std::size_t j) const;
-  // Adds to `fock` what quartets (ij|kl), (k, l) not after (i, j), give with this density. The sum
-  // over all pairs, made symmetric, is the two-electron part.
+  // Adds the contributions of the quartets (ij|kl) with (k, l) not after (i, j) to `fock`, for this
+  // density. The sum over all pairs, made symmetric, is the two-electron part.
   void add(std::size_t i, std::size_t j, const Matrix& density, Matrix& fock);
 
  private:

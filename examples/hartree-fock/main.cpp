@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Restricted Hartree-Fock, STO-3G, whose two-electron part is a task collection: a task is a pair
-// of blocks of shells, and computes all integrals whose first two shells are in them.
+// Restricted Hartree-Fock, STO-3G. The two-electron part is a task collection: a task is a pair of
+// blocks of shells, and computes all integrals whose first two shells are in these blocks.
 //
 //   mpiexec -n 2 ./hartree-fock molecules/benzene.xyz BALANCER [SHELLS_A_BLOCK]
 //
-// Pairs are dealt out in blocks, so late ranks have more: task (i, j) has work that grows with i.
-// Tasks whose integrals are all too small are pruned in the first iteration. Prints a line for each
-// iteration, then the energy. Efficiency: the time in tasks over ranks and time of process().
+// Each rank begins with a block of consecutive pairs. The work of task (i, j) grows with i, so late
+// ranks have more work. The first iteration prunes tasks whose integrals are all too small. Prints
+// a line for each iteration, then the energy. Efficiency: the time in tasks over the number of
+// ranks times the time of process().
 #include <libint2/initialize.h>
 #include <mpi.h>
 
@@ -24,7 +25,7 @@ namespace {
 namespace tasks = mh::tasks;
 
 struct Pair {
-  std::uint32_t first;  // blocks
+  std::uint32_t first;  // index of a block
   std::uint32_t second;
 };
 
@@ -56,7 +57,7 @@ struct Job {
   int ranks = 1;
 };
 
-// This rank's part of all pairs, of which each rank has as many.
+// Adds this rank's share of all pairs; shares are equal.
 bool seed(tasks::Collection& collection, tasks::Function<Pair> function, std::size_t blocks,
           const Job& job) {
   const std::size_t all = blocks * (blocks + 1) / 2;
@@ -84,7 +85,7 @@ void report(int iteration, double energy, const tasks::Statistics& own, const Jo
               iteration, energy, sums[1], sums[2], longest, 100 * sums[0] / (longest * job.ranks));
 }
 
-// The two-electron part for the density of now, on all ranks.
+// Collective: computes the two-electron part for the current density, on all ranks.
 bool build(tasks::Collection& collection, Local& local) {
   local.fock.setZero();
   if (!collection.process()) return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A molecule, and its basis functions as libint2 has them.
+// A molecule, and its basis functions in the form of libint2.
 #pragma once
 
 #include <libint2/shell.h>
@@ -17,13 +17,13 @@ struct Atom {
 using Molecule = std::vector<Atom>;
 using Shells = std::vector<libint2::Shell>;
 
-// Reads an .xyz file, in angstroms. Empty: no such file, or an element that is not in the table.
+// Reads an .xyz file, in angstroms. Empty: no such file, or an element without a basis.
 Molecule read_molecule(const std::string& path);
 Shells shells_of(const Molecule& molecule);
 // The first basis function of each shell, and their count at the end.
 std::vector<long> first_functions(const Shells& shells);
 int electrons(const Molecule& molecule);
-// Hartree.
+// The repulsion of the nuclei, in hartree.
 double nuclear_repulsion(const Molecule& molecule);
 
 }  // namespace hf

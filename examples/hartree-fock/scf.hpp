@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The self-consistent field of a closed shell: from a Fock matrix to the next density, with DIIS
-// (Pulay, 1980). The two-electron part of the Fock matrix is made elsewhere.
+// (Pulay, 1980). integrals.hpp has the two-electron part of the Fock matrix.
 #pragma once
 
 #include <deque>
@@ -15,9 +15,9 @@ class Scf {
 
   // The density of the occupied orbitals: D = C C^T.
   [[nodiscard]] const Matrix& density() const { return density_; }
-  // `two_electron` belongs to density(). True: the energy is what it will stay.
+  // Makes the next density; `two_electron` belongs to the current one. True: the energy converged.
   bool step(const Matrix& two_electron);
-  // Hartree, nuclei included.
+  // The energy in hartree, nuclei included.
   [[nodiscard]] double energy() const { return energy_; }
 
  private:

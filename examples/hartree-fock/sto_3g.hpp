@@ -14,7 +14,7 @@ struct BasisShell {
   std::array<double, 3> coefficients;
 };
 
-// Empty: not in the table.
+// The shells of an element. Empty: the element is not in the table.
 inline std::vector<BasisShell> sto_3g(int atomic_number) {
   switch (atomic_number) {
     case 1:

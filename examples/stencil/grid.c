@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Division of the grid over ranks, its memory, and the 7-point stencil itself.
 //
-// Every cell is computed from the same seven values in the same order whatever rank holds it, so
-// the result does not depend on the number of ranks, to the last bit. (Built with
-// -ffp-contract=off: a fused multiply-add in a vector loop but not in its remainder would break
-// that.)
+// On any rank, a cell is computed from the same seven values in the same order. The result thus
+// does not depend on the number of ranks, to the last bit. The build needs -ffp-contract=off: a
+// fused multiply-add in a vector loop but not in its remainder would change bits.
 #include "grid.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-// The axis that dimension `dim` of the process grid divides, and the other way round.
+// The axis that dimension `dim` of the process grid divides, or the dimension that divides an axis.
 static int opposite(int dim) { return AXES - 1 - dim; }
 
 static void divide(const struct options* options, struct box* box) {
@@ -79,7 +78,7 @@ size_t grid_bytes(const struct box* box, int vars) {
   return 2 * (size_t)vars * doubles_of_variable(box) * sizeof(double);
 }
 
-// Zeroed here, by the rank that will use it, so that its pages come from this rank's NUMA node.
+// Allocates and zeroes memory, so that its pages come from this rank's NUMA node.
 static double* zeroed(size_t doubles) {
   const size_t line = 64;
   const size_t bytes = (doubles * sizeof(double) + line - 1) / line * line;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The grid of one rank: where its cells lie in the whole grid, and the values of all its variables.
+// The grid of a rank: the place of its cells in the whole grid, and the values of all variables.
 //
 // Words: a *cell* carries one double for each variable. A rank's box of cells is surrounded by one
 // layer of *ghost* cells that repeat the outermost cells of its neighbours. A *plane* is the layer
@@ -17,8 +17,8 @@
 
 enum { SIDE_LOW, SIDE_HIGH, SIDES };
 
-// The box of this rank within the process grid. C order: the last dimension of the process grid,
-// which MPI numbers fastest, is x; so few processes divide z first and the planes stay long in
+// The box of this rank within the process grid. The last dimension of the process grid, which MPI
+// numbers fastest (C order), is x. Few processes thus divide z first, and planes stay long in
 // memory.
 struct box {
   MPI_Comm comm;  // Cartesian
@@ -40,12 +40,12 @@ struct grid {
   double* next;         // values at the next step
 };
 
-// Collective over MPI_COMM_WORLD. False when there are more processes along an axis than cells;
-// rank 0 has then said so.
+// Collective over MPI_COMM_WORLD. False if an axis has more processes than cells; rank 0 then
+// prints an error.
 bool box_create(const struct options* options, struct box* box);
 void box_free(struct box* box);
 
-// All values zero. False when memory is short; the grid is then empty.
+// Makes a grid of zeros. False when memory is short; the grid is then empty.
 bool grid_create(const struct box* box, int vars, struct grid* grid);
 void grid_free(struct grid* grid);
 size_t grid_bytes(const struct box* box, int vars);
@@ -60,7 +60,7 @@ static inline size_t grid_at(const struct grid* g, int var, int x, int y, int z)
 // next = mean of a cell and its six neighbours, for variables [first, first + count).
 void grid_average(struct grid* grid, int first, int count);
 
-// The next step becomes this step.
+// Makes the next step the current step.
 void grid_advance(struct grid* grid);
 
 #endif

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The exchange itself. See halo.h for the shape of a message.
 //
-// Tags: a message carries the axis and the side of its *sender* it comes from. That tells the two
-// messages apart when the same rank is the neighbour on both sides (periodic, one or two
-// processes).
+// Tags: the tag of a message has the axis and the side of its *sender*. It distinguishes the two
+// messages between ranks that are neighbours on both sides (periodic, one or two processes).
 #include "halo.h"
 
 #include <stdlib.h>
@@ -16,7 +15,7 @@ static bool has_neighbour(const struct halo* halo, int axis, int side) {
   return halo->box->neighbour[axis][side] != MPI_PROC_NULL;
 }
 
-// --- where a plane lies
+// --- the place of a plane
 
 // The two axes within a plane, the one that runs faster in memory first.
 static int inner_axis(int axis) { return axis == AXIS_X ? AXIS_Y : AXIS_X; }
@@ -107,7 +106,7 @@ static MPI_Datatype plane_type(const struct grid* g, int axis) {
   return all;
 }
 
-// --- what is handed to MPI
+// --- the messages
 
 struct message {
   void* buffer;
@@ -115,7 +114,7 @@ struct message {
   MPI_Datatype type;
 };
 
-// Over a border: MPI_PROC_NULL as partner and no values.
+// The message over a border: no values, with MPI_PROC_NULL as partner.
 static struct message nothing(void) { return (struct message){NULL, 0, MPI_DOUBLE}; }
 
 static struct message outgoing(const struct halo* h, struct grid* g, int axis, int side) {
@@ -154,8 +153,8 @@ static void start_send(struct halo* halo, struct grid* grid, int axis, int side,
   halo->mpi_seconds += MPI_Wtime() - start;
 }
 
-// All receives first, so that no message arrives unexpected if the neighbours are in step; each
-// message leaves as soon as it is packed; nothing is unpacked before everything is here (bulk
+// Posts all receives first, so that no message arrives unexpected if the neighbours are in step.
+// Sends each message right after its packing. Unpacks after all messages have arrived (bulk
 // synchronous).
 static void exchange_waitall(struct halo* halo, struct grid* grid) {
   enum { kRequests = 2 * AXES * SIDES };
@@ -180,8 +179,8 @@ static void exchange_waitall(struct halo* halo, struct grid* grid) {
   }
 }
 
-// Sends over `side` and receives over the opposite one: a shift of the whole process grid, free of
-// deadlock by MPI_Sendrecv.
+// Sends over `side` and receives over the opposite side: a shift of the whole process grid.
+// MPI_Sendrecv keeps it free of deadlock.
 static void shift(struct halo* halo, struct grid* grid, int axis, int side) {
   const int* neighbour = halo->box->neighbour[axis];
   pack_timed(halo, grid, axis, side);

@@ -2,10 +2,10 @@
 // Halo exchange: bulk synchronous, with message aggregation over all variables.
 //
 // Shape of a message: the plane of variable 0, then of variable 1, and so on; within a plane x runs
-// fastest, then y, then z. One message a neighbour and step, so that its size is
-// 8 bytes * variables * cells of the plane: megabytes with tens of variables.
-// Two ways to make it: *packed*, where the program copies the planes into a buffer and out of one,
-// and *types*, where an MPI datatype describes the planes in place and MPI does that work.
+// fastest, then y, then z. A rank sends a message to each neighbour in a step. Its size is 8 bytes
+// * variables * cells of the plane: megabytes with tens of variables.
+// There are two ways to make a message. With *packed*, the program copies the planes into and out
+// of a buffer. With *types*, an MPI datatype describes the planes in place and MPI copies.
 #ifndef STENCIL_HALO_H
 #define STENCIL_HALO_H
 
@@ -37,7 +37,7 @@ void halo_exchange(struct halo* halo, struct grid* grid);
 
 void halo_clear_times(struct halo* halo);
 
-// Bytes this rank sends in one exchange, and of its largest message.
+// The bytes that this rank sends in an exchange, and the bytes of its largest message.
 size_t halo_bytes_sent(const struct halo* halo);
 size_t halo_largest_message(const struct halo* halo);
 

@@ -2,8 +2,8 @@
 // A 3-D 7-point stencil with halo exchange of many variables, the communication pattern of
 // miniGhost's BSPMA mode: bulk synchronous, one aggregated message for each neighbour and step.
 //
-// An ordinary MPI program: it knows nothing of Manyhands and calls MPI-3 only. This file owns the
-// time loop; grid, halo, heat, times and output have files of their own. Exit status: 0 done, 1 the
+// An ordinary MPI program, which does not use Manyhands and calls MPI-3 only. This file owns the
+// time loop; grid, halo, heat, times and output have their own files. Exit status: 0 done, 1 the
 // result is wrong or could not be written, 2 the command line is wrong.
 #include <limits.h>
 #include <mpi.h>
@@ -18,7 +18,7 @@
 #include "output.h"
 #include "times.h"
 
-// The error of a sum of n rounded values grows far slower than this; a lost plane is far above it.
+// Rounding errors of a sum are far below this tolerance; the error of a lost plane is far above.
 static const double kHeatTolerance = 1e-8;
 
 struct run {
@@ -52,7 +52,8 @@ static struct progress progress_start(const struct run* run) {
   return (struct progress){.on = wanted && run->box.rank == 0, .terminal = terminal, .last = -1.0};
 }
 
-// At most twenty times a second, and for the last step. A line each where there is no terminal.
+// Shows the progress at most twenty times a second, and for the last step. Without a terminal each
+// report is a line.
 static void progress_show(struct progress* progress, int done, int steps) {
   if (!progress->on) return;
   const double now = MPI_Wtime();
@@ -65,7 +66,7 @@ static void progress_show(struct progress* progress, int done, int steps) {
 
 // --- time loop
 
-// Odd ranks compute `imbalance` percent more: the same variables again, hence the same values.
+// Odd ranks compute `imbalance` percent of the variables again, with the same values.
 static void extra_work(const struct options* options, const struct box* box, struct grid* grid) {
   if (box->rank % 2 == 0) return;
   long left = ((long)grid->vars * options->imbalance + 99) / 100;

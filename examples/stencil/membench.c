@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// memcpy measured as the halo exchange would see it: plain memcpy of buffers of one message's size,
-// median of several repetitions; the others wait in a barrier meanwhile.
+// The rate of memcpy of buffers as large as a message, the median of several repetitions. The other
+// ranks wait in a barrier.
 #include "membench.h"
 
 #include <stdlib.h>
@@ -17,13 +17,13 @@ static double copy_seconds(char* to, const char* from, size_t bytes) {
   const double start = MPI_Wtime();
   for (int i = 0; i < kCopies; ++i) {
     memcpy(to, from, bytes);
-    to[(size_t)i] = (char)(to[(size_t)i] + 1);  // keeps the copies from being merged into one
+    to[(size_t)i] = (char)(to[(size_t)i] + 1);  // keeps the compiler from merging copies
   }
   return (MPI_Wtime() - start) / kCopies;
 }
 
-// Gigabytes a second, median over the repetitions. With `together` all ranks copy at the same time
-// and the slowest one counts; otherwise rank 0 alone copies.
+// Gigabytes a second, the median over the repetitions. With `together` all ranks copy at the same
+// time and the slowest rank counts; otherwise rank 0 alone copies.
 static double bandwidth(MPI_Comm comm, bool together, char* to, const char* from, size_t bytes) {
   int rank, ranks;
   double seconds[kRepetitions];

@@ -9,10 +9,10 @@
 struct membench {
   int mib;                   // size of a buffer; 0: not measured
   double one_gb_per_s;       // 10^9 bytes copied a second by rank 0 while the others wait
-  double together_gb_per_s;  // by all ranks at once, added up
+  double together_gb_per_s;  // sum over all ranks, which copy at the same time
 };
 
-// Collective. False on every rank when some rank is short of memory. Results on rank 0.
+// Collective. False on every rank when a rank is short of memory. Results on rank 0.
 bool membench_run(MPI_Comm comm, int mib, struct membench* result);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Command line of the stencil: one table of options, checked on the way in.
+// The command line of the stencil: a table of options and their checks.
 //
-// A word or number that is not understood is refused with the option's name and what it accepts; no
-// value is rounded, clamped or ignored in silence.
+// The error for an invalid word or number names the option and the values that it accepts. No value
+// is rounded, clamped or ignored in silence.
 #include "options.h"
 
 #include <errno.h>
@@ -101,7 +101,7 @@ static const char* option_name(int id) {
   return "?";
 }
 
-// A value that is being parsed: its option, and whether this rank may print a complaint.
+// A value to parse, its option, and a flag: this rank prints errors.
 struct value {
   int id;
   const char* text;
@@ -143,7 +143,7 @@ static bool read_seed(struct value value, uint64_t* out) {
   return true;
 }
 
-// `words` ends with NULL; `out` becomes the index of the word.
+// Sets `out` to the index of the word in `words`, which end with NULL.
 static bool read_word(struct value value, const char* const* words, int* out) {
   for (int i = 0; words[i] != NULL; ++i) {
     if (strcmp(value.text, words[i]) == 0) {
@@ -193,7 +193,7 @@ static bool apply_word(struct value value, struct options* o) {
 }
 
 static bool apply(struct value value, struct options* o) {
-  const int kMaxCells = 1 << 16;  // an axis; keeps every plane of a variable countable by an int
+  const int kMaxCells = 1 << 16;  // an axis; the cells of a plane fit an int
   switch (value.id) {
     case OPT_NX:
       return read_int(value, 1, kMaxCells, &o->cells[AXIS_X]);
@@ -250,7 +250,7 @@ static struct options defaults(void) {
 
 enum verdict options_parse(int argc, char** argv, bool speak, struct options* options) {
   *options = defaults();
-  opterr = 0;  // rank 0 alone speaks, so getopt must not
+  opterr = 0;  // no output by getopt, since rank 0 alone prints errors
   optind = 1;
   for (;;) {
     const int at = optind;

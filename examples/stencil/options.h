@@ -16,10 +16,10 @@ enum progress_mode { PROGRESS_AUTO, PROGRESS_ALWAYS, PROGRESS_NEVER };
 
 struct options {
   int cells[AXES];  // of one rank, or of the whole grid with --global
-  bool global;      // cells[] are those of the whole grid
-  int vars;         // variables, each with a grid of its own
+  bool global;      // cells[] are cells of the whole grid
+  int vars;         // variables, each with its own grid
   int steps;        // time steps
-  int warmup;       // steps of them that the times leave out
+  int warmup;       // first steps, which the times leave out
   int check;        // steps from one heat source and sum check to the next; 0: none
   int imbalance;    // percent of extra work on every odd rank
   int memcpy_mib;   // size of the buffers of the memory measurement; 0: none
@@ -35,8 +35,8 @@ struct options {
 
 enum verdict { OPTIONS_RUN, OPTIONS_HELP, OPTIONS_WRONG };
 
-// Fills `options`. With `speak`, OPTIONS_WRONG comes with one line on standard error that says what
-// is wrong; nothing else is printed here.
+// Fills `options`. With `speak`, prints a line with the error to standard error before it returns
+// OPTIONS_WRONG; prints nothing else.
 enum verdict options_parse(int argc, char** argv, bool speak, struct options* options);
 
 void options_print_usage(void);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Writing results. Rank 0 asks the others one by one, so it never holds more than one rank's share.
+// Writing results. Rank 0 asks the other ranks in turn, so it never holds more than a rank's share.
 #include "output.h"
 
 #include <errno.h>
@@ -60,8 +60,8 @@ bool output_close(const struct box* box, struct output* output) {
 
 // --- checksum
 
-// Sum over cells of a hash of (value bit for bit, place in the whole grid). A sum does not depend
-// on the order of its parts, so neither on how the cells are divided over ranks.
+// The sum over cells of a hash of (value bit for bit, place in the whole grid). The sum does not
+// depend on the order of its parts, so it does not depend on the division of cells over ranks.
 static uint64_t hash_of_variable(const struct box* box, const struct grid* grid, int var) {
   uint64_t sum = 0;
   for (int z = 0; z < grid->cells[AXIS_Z]; ++z) {

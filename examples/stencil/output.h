@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The output of a run: hash of the final grid, the grid itself, and the times as JSON.
 //
-// All files are written by rank 0 and opened before the first step, so that a wrong path is found
-// at once and not after the run.
+// Rank 0 writes all files. It opens them before the first step, so that a wrong path fails at once
+// and not after the run.
 #ifndef STENCIL_OUTPUT_H
 #define STENCIL_OUTPUT_H
 
@@ -17,15 +17,15 @@
 #include "times.h"
 
 struct output {
-  FILE* checksum;  // each NULL where not asked for, and on all ranks but 0
+  FILE* checksum;  // each is NULL if not wanted, and on all ranks but 0
   FILE* dump;
   FILE* json;
 };
 
-// Collective. False on every rank when rank 0 cannot write one of the files (it has said which).
+// Collective. False on every rank when rank 0 cannot open a file; rank 0 prints its name.
 bool output_open(const struct options* options, const struct box* box, struct output* output);
 
-// Collective. False on every rank when rank 0 could not write everything (it has said so).
+// Collective. False on every rank when rank 0 could not write everything; rank 0 prints an error.
 bool output_close(const struct box* box, struct output* output);
 
 struct results {
@@ -38,12 +38,12 @@ struct results {
   double worst_heat_error;
 };
 
-// Collective. A 64-bit hash of every variable on every rank, and of every variable over all ranks.
-// The latter are sums over cells, hence the same for any number of ranks. Returns the hash of
-// everything, on rank 0.
+// Collective. Writes a 64-bit hash of every variable on every rank, and of every variable over all
+// ranks. The latter are sums over cells and so the same for any number of ranks. Returns the hash
+// of everything, on rank 0.
 uint64_t output_checksum(const struct output* output, const struct results* results);
 
-// Collective. Doubles in the byte order of the machine, by variable, z, y, x of the whole grid.
+// Collective. Writes doubles in the machine's byte order, by variable, z, y, x of the whole grid.
 void output_dump(const struct output* output, const struct results* results);
 
 // Collective.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The time of a rank, step by step.
 //
-// *mpi* is time inside MPI calls. *pack* is the program's copying of planes into and out of
-// messages. *compute* is the rest. *wait* is a lower bound: in every step, the time that a rank
-// spent inside MPI beyond the rank with the least time there. All ranks have the same
-// communication, so the surplus is waiting.
+// Words: *mpi* is the time inside MPI calls. The time *pack* is that of the program's copies of
+// planes into and out of messages. The time *compute* is the rest. The time *wait* is a lower bound
+// of waiting: the excess of a rank's *mpi* over the least *mpi* of all ranks, step by step. All
+// ranks have the same communication, so the excess is waiting.
 #ifndef STENCIL_TIMES_H
 #define STENCIL_TIMES_H
 
@@ -18,11 +18,11 @@ struct times {
   double* step_mpi;
 };
 
-// Room for `steps`. False: memory is short; `times` is then empty.
+// Allocates room for `steps`. False: memory is short; `times` is then empty.
 bool times_create(int steps, struct times* times);
 void times_free(struct times* times);
 
-// Adds a step: its seconds in total, in packing and inside MPI.
+// Adds a step with its seconds in total, in packing and inside MPI.
 void times_add(struct times* times, double total, double pack, double mpi);
 
 // Collective: fills `wait`.

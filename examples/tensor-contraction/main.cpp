@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// C[ijkl] += A[ijab] B[abkl] in uneven tiles: a task is a tile of C, and multiplies the tiles of A
-// and B that it needs with BLAS. Every rank has all of A and B; C is summed up at the end.
+// C[ijkl] += A[ijab] B[abkl] in uneven tiles. A task is a tile of C, and multiplies the tiles of A
+// and B that it needs with BLAS. Every rank has all of A and B. The end sums C over the ranks.
 //
 //   mpiexec -n 2 ./tensor-contraction BALANCER [TILES [MEAN_SIZE [ITERATIONS]]]
 //
-// Prints a line for each iteration, and the error: how far C is from A B, seen by a vector that is
-// multiplied by both. Efficiency: the time in tasks over ranks and time of process().
+// Prints a line for each iteration, and the error of C v against A (B v) for a vector v.
+// Efficiency: the time in tasks over the number of ranks times the time of process().
 #include <cblas.h>
 #include <mpi.h>
 
@@ -49,7 +49,7 @@ void multiply(tasks::Context& context, const Tile& tile) noexcept {
   }
 }
 
-// The largest difference of C v and factor A (B v). C is summed over ranks here.
+// Sums C over the ranks. Returns the largest difference of C v and factor A (B v).
 double error(Local& local, int factor) {
   Tensor::Vector vector(local.b.pairs());
   for (std::size_t pair = 0; pair < vector.size(); ++pair) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tensors of four indices in tiles: each tile is stored by itself, its indices in order. Tiles of
-// one dimension differ in size, as those of orbitals by symmetry do.
+// Tensors of four indices in tiles. Each tile is stored separately, with its indices in order.
+// Tiles of a dimension differ in size, like tiles of orbitals by symmetry.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace contraction {
 
-// Sizes of the tiles of every dimension.
+// The sizes of the tiles, the same in every dimension.
 using Tiling = std::vector<int>;
 
 inline Tiling uneven(int tiles, int mean) {
@@ -19,7 +19,8 @@ inline Tiling uneven(int tiles, int mean) {
   return sizes;
 }
 
-// Tiles by pairs of indices: a tensor T[pq][rs] is a matrix of tiles. Pair p * tiles + q.
+// A tensor T[pq][rs] as a matrix of tiles by pairs of indices; the number of a pair is p * tiles +
+// q.
 class Tensor {
  public:
   explicit Tensor(const Tiling& tiling) : tiling_(tiling), tiles_(pairs() * pairs()) {
@@ -30,7 +31,7 @@ class Tensor {
     }
   }
   [[nodiscard]] std::size_t pairs() const { return tiling_.size() * tiling_.size(); }
-  // Elements of a pair of indices.
+  // The number of elements of a pair of indices.
   [[nodiscard]] std::size_t size(std::size_t pair) const {
     return static_cast<std::size_t>(tiling_[pair / tiling_.size()]) *
            static_cast<std::size_t>(tiling_[pair % tiling_.size()]);
@@ -38,7 +39,7 @@ class Tensor {
   std::vector<double>& tile(std::size_t left, std::size_t right) {
     return tiles_[left * pairs() + right];
   }
-  // Fills the tensor with numbers in [-1, 1) that a seed determines.
+  // Fills the tensor with random numbers in [-1, 1) from a seed.
   void fill(std::uint64_t seed) {
     for (auto& tile : tiles_) {
       for (double& element : tile) {

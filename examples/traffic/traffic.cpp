@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Data traffic, after the DT benchmark of the NAS suite: arrays flow through a graph from sources
-// to sinks. Each node of the graph is a light task that receives from its predecessors, adds up
-// what they send, and sends the sum to its successors, all by blocking calls; each edge has a tag.
+// to sinks. Each node of the graph is a light task. The task receives arrays from its predecessors,
+// adds them, and sends the sum to its successors, all by blocking calls. Each edge has a tag.
 //
 //   mpiexec -n 2 ./traffic black-hole|white-hole|shuffle [WIDTH [NUMBERS]]
 //
-// black-hole: WIDTH sources (a power of two) to one sink, by a tree of four. white-hole: the other
-// way round. shuffle: WIDTH sources to WIDTH sinks through log2(WIDTH) layers of a butterfly. Nodes
-// are dealt out to the ranks in turn. Rank 0 prints whether the sinks got what a serial run gives.
+// black-hole: WIDTH sources (a power of two) to a single sink, by a tree of degree four.
+// white-hole: from a single source, in the other direction. shuffle: WIDTH sources to WIDTH sinks
+// through log2(WIDTH) layers of a butterfly. Node i runs on rank i modulo the number of ranks. Rank
+// 0 compares the sum of the sinks with a serial run and prints the result.
 #include <atomic>
 #include <bit>
 #include <chrono>
@@ -31,7 +32,7 @@ namespace ult = mh::ult;
 using Array = std::vector<std::uint64_t>;
 
 struct Edge {
-  std::size_t node;  // the other end
+  std::size_t node;  // at the other end
   std::uint32_t tag;
 };
 
@@ -40,7 +41,7 @@ struct Node {
   std::vector<Edge> out;
 };
 
-// Nodes in an order in which everybody comes after its predecessors.
+// The nodes of the graph, each after its predecessors.
 class Traffic {
  public:
   Traffic(const std::string& pattern, std::size_t width, std::size_t numbers) : numbers_(numbers) {
@@ -152,7 +153,7 @@ bool live(const Traffic& traffic, std::size_t number, lci::Communicator& all,
     const auto bytes = std::as_bytes(std::span(data));
     if (!all.send(owner(edge.node, all.size()), edge.tag, bytes)) return false;
   }
-  // relaxed: read after all tasks have been joined.
+  // relaxed: the sum is read after all tasks have been joined.
   if (node.out.empty()) sum.fetch_add(Traffic::digest(data), std::memory_order_relaxed);
   return true;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The trees of the Unbalanced Tree Search benchmark (Olivier et al., LCPC 2006): a node is 20 bytes
-// of SHA-1, from which its number of children and each child follow. Nothing of a tree is stored.
+// The trees of the Unbalanced Tree Search benchmark (Olivier et al., LCPC 2006). A node is 20 bytes
+// of SHA-1, which determine its number of children and each child. No tree is stored.
 //
-// Geometric trees have b(depth) children in the mean, with a geometric distribution; binomial ones
-// m children with probability q, else none, and b0 at the root. Numbers are those of the published
-// generator, so that trees are the published ones.
+// A node of a geometric tree has b(depth) children in the mean, with a geometric distribution. A
+// node of a binomial tree has m children with probability q, else none; the root has b0. The random
+// numbers are those of the published generator, so the trees are the published trees.
 #pragma once
 
 #include <openssl/sha.h>
@@ -28,11 +28,11 @@ struct Tree {
   double probability;       // q of binomial trees
   std::uint32_t children;   // m of binomial trees
   std::uint32_t seed;       // of the root
-  std::uint64_t nodes;      // as published; 0: not
+  std::uint64_t nodes;      // as published; 0: not published
   std::uint32_t max_depth;  // as published
 };
 
-// T1, T2, T3 and T5 have 4 million nodes. The small ones are ours, for tests.
+// T1, T2, T3 and T5 have 4 million nodes. The small trees are ours, for tests.
 inline constexpr std::array<Tree, 6> kTrees{{
     {"T1", Kind::geometric_fixed, 4, 10, 0, 0, 19, 4'130'071, 10},
     {"T2", Kind::geometric_cyclic, 6, 16, 0, 0, 502, 4'117'769, 81},
@@ -69,14 +69,14 @@ inline Node child_of(const Node& parent, std::uint32_t number) {
   return child;
 }
 
-// In [0, 1): 31 bits of the state.
+// A number in [0, 1) from 31 bits of the state.
 inline double uniform(const Node& node) {
   std::uint32_t bits = 0;
   for (unsigned i = 16; i < 20; ++i) bits = bits << 8U | node.state[i];
   return (bits & 0x7FFFFFFFU) / 2147483648.0;
 }
 
-// Children of a geometric tree's node in the mean.
+// The mean number of children of a geometric tree's node.
 inline double mean_children(const Tree& tree, std::uint32_t depth) {
   if (depth == 0) return tree.root_children;
   const double at = static_cast<double>(depth) / tree.depth;
@@ -92,7 +92,7 @@ inline double mean_children(const Tree& tree, std::uint32_t depth) {
 }
 
 inline std::uint32_t children_of(const Tree& tree, const Node& node) {
-  constexpr double kMost = 100;  // of a node that is not a binomial tree's root
+  constexpr double kMost = 100;  // limit for all nodes but the root of a binomial tree
   if (tree.kind == Kind::binomial) {
     if (node.depth == 0) return static_cast<std::uint32_t>(tree.root_children);
     return uniform(node) < tree.probability ? tree.children : 0;

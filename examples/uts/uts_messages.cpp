@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Unbalanced Tree Search over messages of LCI, without MPI. A rank without work asks a random rank,
-// which gives away the older half of its work. A token detects termination.
+// which sends the older half of its work. A token detects termination.
 //
 //   mpiexec -n 2 ./uts-messages TREE
 //
-// Prints nodes, leaves and depth, whether they are the published ones, and how often work moved.
+// Prints nodes, leaves and depth, compared with the published numbers, and the number of transfers
+// of work.
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -34,11 +35,12 @@ void check(bool condition, const char* what) {
 
 enum Tag : std::uint32_t { request, work, token, end };
 
-constexpr std::size_t kMostGiven = 128;  // nodes in a message
-constexpr int kBetweenLooks = 32;        // nodes
+constexpr std::size_t kMostGiven = 128;  // most nodes in a message
+constexpr int kBetweenLooks = 32;        // nodes between two polls for messages
 
-// The token of Safra's termination detection. It visits the idle ranks in turn. Messages with work
-// are counted, and a rank that has received such a message since the token's last visit is black.
+// The token of Safra's termination detection, which visits the idle ranks in turn. Ranks count
+// messages with work. A rank that has received such a message since the token's last visit is
+// black.
 struct Token {
   std::int64_t messages;
   std::uint64_t black;
@@ -51,7 +53,7 @@ class Search {
     if (device.rank() != 0) return;
     left_.push_back(uts::root_of(tree));
     has_token_ = true;
-    token_ = {0, 1};  // as if it had come back without a result
+    token_ = {0, 1};  // a black token, as after a round without a result
   }
 
   void run() {
@@ -115,7 +117,7 @@ class Search {
     send(next, token, std::as_bytes(std::span(&token_, 1)));
   }
 
-  // Messages are used here alone, so that sending may take in what comes meanwhile.
+  // The only place that handles messages. send() only queues messages that arrive meanwhile.
   void look() {
     take_in();
     while (!come_.empty()) {
@@ -143,7 +145,7 @@ class Search {
     }
   }
 
-  // An empty message where there is nothing to give.
+  // Sends work to a rank; an empty message if there is no work to send.
   void give(int to) {
     const std::size_t count = std::min(left_.size() / 2, kMostGiven);
     const auto last = left_.begin() + static_cast<std::ptrdiff_t>(count);
@@ -166,7 +168,7 @@ class Search {
     left_.insert(left_.begin(), got.begin(), got.end());
   }
 
-  // Returns when `data` may change.
+  // Sends a message. Returns when the caller may change `data`.
   void send(int to, Tag tag, std::span<const std::byte> data) {
     std::atomic<std::uint32_t> sent{0};
     for (;;) {
@@ -191,7 +193,7 @@ class Search {
   std::deque<uts::Node> left_;
   std::deque<lci::Message> come_;
   Token token_{};
-  std::int64_t messages_ = 0;  // of work: sent less received
+  std::int64_t messages_ = 0;  // messages with work: sent less received
   bool has_token_ = false;
   bool black_ = false;
   bool asked_ = false;

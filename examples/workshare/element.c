@@ -22,7 +22,7 @@ static double problem_source(const double position[DIMENSIONS]) {
 
 static int bit(int corner, int axis) { return (corner >> axis) & 1; }
 
-// Along one axis: 1 - t at the low end, t at the high end.
+// The function along an axis: 1 - t at the low end, t at the high end.
 static double hat(int high, double t) { return high ? t : 1.0 - t; }
 static double hat_slope(int high) { return high ? 1.0 : -1.0; }
 
@@ -57,7 +57,7 @@ struct map {
   double determinant;
 };
 
-// Column j of the Jacobian.
+// Computes column j of the Jacobian.
 static void fill_column(const double slope[CORNERS][DIMENSIONS], int j,
                         double corners[CORNERS][DIMENSIONS], double column[DIMENSIONS]) {
   double x = 0.0, y = 0.0, z = 0.0;
@@ -77,7 +77,8 @@ static void cross(const double a[DIMENSIONS], const double b[DIMENSIONS], double
   out[2] = a[0] * b[1] - a[1] * b[0];
 }
 
-// With columns u, v, w, the rows of the inverse are v x w, w x u and u x v, over u . (v x w).
+// Inverts the Jacobian. For columns u, v, w, the rows of the inverse are v x w, w x u and u x v,
+// divided by u . (v x w).
 static void fill_map(const double slope[CORNERS][DIMENSIONS], double corners[CORNERS][DIMENSIONS],
                      struct map* map) {
   double u[DIMENSIONS], v[DIMENSIONS], w[DIMENSIONS];
@@ -95,8 +96,8 @@ static void fill_map(const double slope[CORNERS][DIMENSIONS], double corners[COR
   }
 }
 
-// With J the Jacobian: `out` . slope of b = gradient of a . gradient of b, so out = J^-1 J^-T
-// slope.
+// Computes `out` = J^-1 J^-T slope for the Jacobian J. Then `out` . slope of b = gradient of a .
+// gradient of b.
 static void pull_gradient_back(const struct map* map, const double slope[DIMENSIONS],
                                double out[DIMENSIONS]) {
   double gradient[DIMENSIONS];

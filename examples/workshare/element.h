@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A hexahedral element of eight nodes with trilinear shape functions, and the problem: -div grad u
-// = f in the unit cube with given u on the border. u is known everywhere, so the solution can be
+// A hexahedral element of eight nodes with trilinear shape functions. The problem is -div grad u =
+// f in the unit cube with given u on the border. The exact u is known, so the solution can be
 // checked.
 //
-// Corner c of an element lies at the high end of x, y, z where bit 0, 1, 2 of c is set. Integrals
-// are taken with two Gauss points along each axis.
+// Corner c of an element lies at the high end of x, y, z if bit 0, 1, 2 of c is set. Integrals use
+// two Gauss points along each axis.
 #ifndef WORKSHARE_ELEMENT_H
 #define WORKSHARE_ELEMENT_H
 
@@ -18,8 +18,8 @@ struct shapes {
 
 void shapes_fill(struct shapes* shapes);
 
-// Row `corner` of the element's matrix is written to `row`; its part of the right side is returned.
-// An element adds to its corners' rows alone, so rows can be computed in any order and at once.
+// Writes row `corner` of the element's matrix to `row` and returns its part of the right side. An
+// element adds to its corners' rows alone, so rows can be computed in any order and in parallel.
 double element_row(const struct shapes* shapes, double corners[CORNERS][DIMENSIONS], int corner,
                    double row[CORNERS]);
 

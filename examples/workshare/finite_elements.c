@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A Poisson problem on hexahedral finite elements, in the manner of the miniFE mini-application:
-// assembly of a sparse matrix, then conjugate gradients, with as much imbalance as wanted.
+// assembly of a sparse matrix, then conjugate gradients, with adjustable imbalance.
 //
-// Ranks hold slabs of the mesh; --imbalance makes that of the last rank thicker than the mean. The
-// loops over rows and planes are the shared ones. Every row and every sum of a plane is computed in
-// the same order on any rank or thread. Therefore the solution is bitwise the same for any number
-// of ranks and threads, any imbalance and any schedule; its hash shows that. Limit: as in series.h,
-// all ranks on one node.
+// Ranks hold slabs of the mesh; --imbalance makes the slab of the last rank thicker than the mean.
+// The loops over rows and planes are shared. Any rank or thread computes a row or a sum of a plane
+// in the same order. Therefore the solution and its hash are bitwise the same for any number of
+// ranks and threads, any imbalance and any schedule. Limit: all ranks on one node (series.h).
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -41,8 +40,8 @@ static const char kUsage[] =
     "  --json FILE           all times (- for standard output)\n"
     "  --help                this text\n";
 
-// With elements of edge h the error of the solution is a multiple of h^2. The factor found for this
-// problem is less than a third of this.
+// The largest allowed error over h^2 for elements of edge h. The measured factor of this problem is
+// less than a third of this.
 static const double kErrorFactor = 1.5;
 
 static struct {
@@ -84,13 +83,13 @@ struct rank_times {
 enum { TIMES_OF_RANK = sizeof(struct rank_times) / sizeof(double) };
 
 struct run {
-  int imbalance;  // asked for
+  int imbalance;  // as requested, percent
   struct mesh mesh;
   struct matrix matrix;
   struct solver solver;
   struct rank_times times;
   struct rank_times* all;      // on rank 0, by rank
-  double assembly_s, solve_s;  // from the first rank's start to the last one's end
+  double assembly_s, solve_s;  // from the first rank's start to the last rank's end
   double error;                // largest of all nodes
   uint64_t hash;
 };
@@ -103,7 +102,7 @@ static bool all_agree(bool ok) {
 
 // --- the two phases
 
-// From the earliest start to the latest end.
+// Collective: the time from the earliest start to the latest end.
 static double wall_s(double start, double end) {
   double bounds[2] = {-start, end};
   MPI_Allreduce(MPI_IN_PLACE, bounds, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
@@ -138,13 +137,13 @@ static double largest_error(const struct run* run) {
     double position[AXES];
     mesh_position(&run->mesh, mesh_node(&run->mesh, row), position);
     const double error = fabs(run->solver.solution[row] - problem_solution(position));
-    if (!(error <= largest)) largest = error;  // a NaN too
+    if (!(error <= largest)) largest = error;  // also for a NaN
   }
   return largest;
 }
 
-// A sum over nodes of a hash of (value bit for bit, place in the whole mesh): it does not depend on
-// how the nodes are divided over ranks.
+// A sum over nodes of a hash of (value bit for bit, place in the whole mesh). The sum does not
+// depend on the division of nodes over ranks.
 static uint64_t hash_of_solution(const struct run* run) {
   const uint64_t first = (uint64_t)run->mesh.first * (uint64_t)run->mesh.plane_rows;
   uint64_t sum = 0;
@@ -190,7 +189,7 @@ static bool solution_is_right(const struct run* run) {
 
 // --- results
 
-// How much more than the mean the last rank has in fact.
+// The excess of the last rank's share over the mean, after rounding to layers.
 static double reached_imbalance(const struct run* run) {
   const struct mesh* mesh = &run->mesh;
   const double mean = (double)mesh->elements[Z] / mesh->ranks;
@@ -321,7 +320,8 @@ static int run_with(int imbalance, struct json* json) {
   return make_mesh(imbalance, &run.mesh) ? run_on_mesh(&run, json) : 2;
 }
 
-// Steps in turn, so that all of them meet the same machine. Ends with the first that fails.
+// Runs all imbalances in turn, so that all meet the same state of the machine. Ends at the first
+// failure.
 static int run_several(struct json* json) {
   int status = 0;
   json_begin(json, "runs", '[');
@@ -334,7 +334,7 @@ static int run_several(struct json* json) {
   return status;
 }
 
-// Before anything is written: with every imbalance.
+// Checks every imbalance before the program writes output.
 static bool can_be_divided(void) {
   struct mesh mesh;
   for (int i = 0; i < options.imbalances.count; ++i) {

@@ -19,8 +19,9 @@ void edges_free(struct edge_list* list) {
 
 // --- generating
 
-// In each of `scale` levels an edge falls into one quarter of what is left of the adjacency matrix,
-// with probabilities A, B, C and 1 - A - B - C. The random number depends on edge and level alone.
+// In each of `scale` levels an edge falls into a quarter of the remaining part of the adjacency
+// matrix, with probabilities A, B, C and 1 - A - B - C. The random number depends on edge and level
+// alone.
 static struct edge kronecker_edge(int scale, uint64_t key) {
   const double a = 0.57, b = 0.19, c = 0.19;
   struct edge edge = {0, 0};
@@ -80,7 +81,7 @@ static bool read_line(const char* text, struct edge* edge) {
          *after_space(text) == '\0';
 }
 
-// The number of the line that was not understood, 0 when all were, -1 when memory is short.
+// Reads the edges. Returns 0, the number of a malformed line, or -1 when memory is short.
 static long read_lines(FILE* stream, struct edge_list* list) {
   char* line = NULL;
   size_t size = 0, room = 0;
@@ -154,7 +155,7 @@ bool edges_read(const char* file, struct edge_list* list) {
 
 // --- ordering
 
-// start[k + 1] becomes the number of edges with a key of at most k; start has vertices + 1 places.
+// Sets start[k + 1] to the number of edges with a key of at most k; start has vertices + 1 places.
 static void count_starts(const struct edge_list* list, bool by_high, size_t* start) {
   memset(start, 0, ((size_t)list->vertices + 1) * sizeof *start);
   for (size_t i = 0; i < list->count; ++i) {
@@ -163,7 +164,7 @@ static void count_starts(const struct edge_list* list, bool by_high, size_t* sta
   for (int vertex = 0; vertex < list->vertices; ++vertex) start[vertex + 1] += start[vertex];
 }
 
-// Stable, in linear time: from the edges to `sorted`, which takes their place.
+// Sorts the edges into `sorted` and exchanges both arrays. Stable, in linear time.
 static void sort_by(struct edge_list* list, bool by_high, size_t* start, struct edge** sorted) {
   count_starts(list, by_high, start);
   for (size_t i = 0; i < list->count; ++i) {
@@ -203,7 +204,7 @@ static void drop_repeated(struct edge_list* list) {
   list->count = kept;
 }
 
-// number[v] becomes the place of v in the order of falling degrees; equals stay in their order.
+// Sets number[v] to the place of v in the order of falling degrees; stable for equal degrees.
 static void number_by_degree(const struct edge_list* list, int32_t* number, size_t* place) {
   int32_t* degree = number;
   const int n = list->vertices;
@@ -212,7 +213,7 @@ static void number_by_degree(const struct edge_list* list, int32_t* number, size
     ++degree[list->edges[i].high];
     ++degree[list->edges[i].low];
   }
-  // place[d]: how many vertices have a higher degree than d; degrees are below n.
+  // place[d]: the number of vertices with a higher degree than d; degrees are below n.
   memset(place, 0, ((size_t)n + 1) * sizeof *place);
   for (int v = 0; v < n; ++v) ++place[degree[v]];
   size_t higher = 0;
@@ -267,7 +268,7 @@ void graph_free(struct graph* graph) {
 
 // --- counting
 
-// Values that two ascending lists have in common.
+// The number of common values of two ascending lists.
 static uint64_t common_values(const int32_t* a, const int32_t* a_end, const int32_t* b,
                               const int32_t* b_end) {
   uint64_t count = 0;
@@ -326,6 +327,6 @@ bool edges_count_triangles(const struct edge_list* list, uint64_t* triangles) {
     }
   }
   free(bits);
-  *triangles = corners / 3;  // each is seen from its three edges
+  *triangles = corners / 3;  // each triangle is counted at its three edges
   return true;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Writing one JSON object to a file, member by member.
 //
-// Only rank 0 writes. A `struct json` without a file swallows everything, so callers need not ask.
-// Limit: texts are written as they are; they must not need escapes.
+// Only rank 0 writes. A `struct json` without a file ignores all calls, so callers need no checks.
+// Limit: texts are written verbatim, so they must not need escapes.
 #ifndef WORKSHARE_JSON_H
 #define WORKSHARE_JSON_H
 
@@ -16,7 +16,7 @@ struct json {
 };
 
 // Collective over MPI_COMM_WORLD; `name` NULL: no file, "-": standard output. False when the file
-// cannot be written; rank 0 has then said so, as program `program`.
+// cannot be written; rank 0 then prints an error with the name `program`.
 bool json_open(struct json* json, const char* program, const char* name);
 bool json_close(struct json* json, const char* program);
 bool json_is_stdout(const struct json* json);
@@ -28,7 +28,7 @@ void json_flag(struct json* json, const char* key, bool value);
 void json_hash(struct json* json, const char* key, uint64_t value);
 void json_reals(struct json* json, const char* key, const double* values, int count);
 
-// An object, or a list of rows of `count` values each, within the object.
+// Begins an object, or a list of rows of `count` values each, within the object.
 void json_begin(struct json* json, const char* key, char bracket);
 void json_end(struct json* json, char bracket);
 void json_row(struct json* json, const double* values, int count);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How a hot loop is run: the one place where the three builds of a program differ.
+// The directive of a hot loop, which is the only difference of the three builds of a program.
 //
 // -DWORKSHARE=plain   no directive: the loop of an ordinary MPI program
 // -DWORKSHARE=openmp  `#pragma omp parallel for`: threads of the rank take part (-fopenmp)
 // -DWORKSHARE=shared  `#pragma ws for`: waiting ranks of the node take part (mhcc)
 //
-// SHARED_FOR(clauses) stands on a line of its own in front of a canonical `for` and takes the
-// clauses that OpenMP and Workshare have in common. -DSTEAL_SCHEDULE="guided,4" adds the
-// steal_schedule clause to every shared loop. Limit: a variable that nothing but a clause mentions
-// is unused in the plain build; clauses here name members of structures.
+// SHARED_FOR(clauses) stands on its own line before a canonical `for` and takes the common clauses
+// of OpenMP and Workshare. -DSTEAL_SCHEDULE="guided,4" adds the steal_schedule clause to every
+// shared loop. Limit: a variable that only a clause mentions is unused in the plain build, so
+// clauses here name members of structures.
 #ifndef WORKSHARE_LOOPS_H
 #define WORKSHARE_LOOPS_H
 
@@ -37,7 +37,7 @@
 // The name of this build.
 #define LOOPS_VARIANT LOOPS_TEXT(WORKSHARE)
 
-// Threads of this rank that run a loop, helpers from other ranks not counted.
+// The threads of this rank that run a loop, without helpers from other ranks.
 #if LOOPS_NUMBER(WORKSHARE) == LOOPS_openmp
 #include <omp.h>
 static inline int loops_threads(void) { return omp_get_max_threads(); }

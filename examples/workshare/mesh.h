@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The mesh: the unit cube cut into bricks, and how its layers are divided over ranks.
+// The mesh: the unit cube cut into bricks, and the division of its layers over ranks.
 //
 // Words: an *element* is a brick with eight nodes. A *layer* is all elements of one z, a *plane*
 // all nodes of one z. A rank has consecutive layers and the plane at the low side of each; the last
@@ -24,12 +24,12 @@ struct node {
   int at[AXES];  // in the whole mesh
 };
 
-// The last rank gets `imbalance` percent more layers than the mean, as far as every other rank
-// keeps one. False when there are fewer layers than ranks or more rows than an int can count; rank
-// 0 has then said so.
+// The last rank gets `imbalance` percent more layers than the mean, but every other rank keeps at
+// least one layer. False when there are fewer layers than ranks or more rows than an int can count;
+// rank 0 then prints an error.
 bool mesh_create(const int* elements, int imbalance, int rank, int ranks, struct mesh* mesh);
 
-// Layers of any rank.
+// The number of layers of `rank`.
 int mesh_layers_of(const struct mesh* mesh, int imbalance, int rank);
 
 static inline struct node mesh_node(const struct mesh* mesh, int row) {
@@ -51,7 +51,7 @@ static inline void mesh_position(const struct mesh* mesh, struct node node, doub
   }
 }
 
-// Place of a node of this rank or its neighbours in a ghosted vector.
+// The place of a node of this rank or its neighbours in a ghosted vector.
 static inline int mesh_ghosted(const struct mesh* mesh, struct node node) {
   const int plane = node.at[Z] - mesh->first + 1;
   return plane * mesh->plane_rows + node.at[Y] * mesh->nodes[X] + node.at[X];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Command line: from the table of a program to getopt_long and back. See options.h.
+// The command line by getopt_long, from the table of a program. See options.h.
 #include "options.h"
 
 #include <errno.h>
@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_ID = 256, HELP_ID = FIRST_ID + MAX_OPTIONS };  // apart from getopt's ':' and '?'
+enum { FIRST_ID = 256, HELP_ID = FIRST_ID + MAX_OPTIONS };  // distinct from getopt's ':' and '?'
 
-// A value that is being parsed: its option, and whether this rank may print a complaint.
+// A value to parse, its option, and a flag: this rank prints errors.
 struct value {
   const struct program* program;
   const struct option_row* option;
@@ -35,8 +35,8 @@ static bool refuse_number(struct value value, const char* kind) {
   return refuse(value, accepted);
 }
 
-// The number at `text`, if it is one in the option's range; it ends with the text or with one of
-// `ends`.
+// Parses the number at `text`, which ends with the text or with a character of `ends`. False: not a
+// number in the option's range.
 static bool parse_whole(const struct option_row* option, const char* text, const char* ends,
                         char** end, int* number) {
   errno = 0;
@@ -115,7 +115,7 @@ static bool apply(struct value value) {
   return false;
 }
 
-// `table` has room for MAX_OPTIONS rows, --help and the end.
+// Fills `table`, which has room for MAX_OPTIONS rows, --help and the end.
 static void fill_table(const struct program* program, struct option* table) {
   int count = 0;
   for (const struct option_row* row = program->options; row->name != NULL; ++row) {
@@ -138,7 +138,7 @@ static enum verdict complain(const struct program* program, bool speak, const ch
 enum verdict options_parse(const struct program* program, int argc, char** argv, bool speak) {
   struct option table[MAX_OPTIONS + 2];
   fill_table(program, table);
-  opterr = 0;  // rank 0 alone speaks, so getopt must not
+  opterr = 0;  // no output by getopt, since rank 0 alone prints errors
   optind = 1;
   for (;;) {
     const int at = optind;

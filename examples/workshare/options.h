@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The command line of a program: a table of options, checked on the way in.
+// The command line of a program: a table of options and their checks.
 //
-// Every rank parses the same arguments and so comes to the same verdict; only rank 0 speaks. A
-// number that is not understood or out of range is refused with the option's name and what it
-// accepts; no value is rounded, clamped or ignored in silence.
+// Every rank parses the same arguments and so gets the same verdict; only rank 0 prints. The error
+// for a malformed number or a number out of range names the option and the values that it accepts.
+// No value is rounded, clamped or ignored in silence.
 #ifndef WORKSHARE_OPTIONS_H
 #define WORKSHARE_OPTIONS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-// What an option fills. FLAG: a bool. WHOLE: an int from `low` to `high`. WHOLES: a struct wholes
-// of such, written as a list with commas. REAL: a double in the same sense. SEED: a uint64_t. NAME:
-// a const char*, not empty.
+// The type of an option's value. FLAG: a bool. WHOLE: an int from `low` to `high`. WHOLES: a struct
+// wholes of such ints, written as a list with commas. REAL: a double from `low` to `high`. SEED: a
+// uint64_t. NAME: a const char*, not empty.
 enum option_kind {
   OPTION_FLAG,
   OPTION_WHOLE,
@@ -41,16 +41,17 @@ enum { MAX_OPTIONS = 24 };
 struct program {
   const char* name;
   const char* usage;
-  const struct option_row* options;  // ends with a row without a name; --help is known anyway
+  const struct option_row* options;  // ends with a row without a name; --help needs no row
 };
 
 enum verdict { VERDICT_RUN, VERDICT_HELP, VERDICT_WRONG };
 
-// With `speak`, VERDICT_WRONG comes with one line on standard error that says what is wrong.
+// Parses the arguments. With `speak`, prints a line with the error to standard error before it
+// returns VERDICT_WRONG.
 enum verdict options_parse(const struct program* program, int argc, char** argv, bool speak);
 
-// From main: parses, prints the usage if asked for, and calls `run` where there is something to do.
-// The exit status of the program: that of `run`, 0 after --help, 2 when the command line is wrong.
+// The body of main: parses, prints the usage for --help, and otherwise calls `run`. Returns the
+// exit status: the status of `run`, 0 after --help, 2 if the command line is wrong.
 int program_main(const struct program* program, int argc, char** argv, int (*run)(void));
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Repetitions, their stamps and what is made of them. See series.h.
+// Repetitions, their stamps and the evaluation. See series.h.
 #include "series.h"
 
 #include <mpi.h>
@@ -8,7 +8,7 @@
 
 enum { DOUBLES_OF_STAMP = 3 };
 
-// Not MPI_Wtime: that need not be the same clock on all ranks of a node.
+// The time in seconds. Not MPI_Wtime, whose clock may differ between ranks of a node.
 double now_s(void) {
   struct timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
@@ -92,7 +92,7 @@ void timing_free(struct timing* timing) {
   series_free(&timing->measured);
 }
 
-// --- what is made of the stamps; rank 0 only
+// --- evaluation of the stamps; rank 0 only
 
 static const struct stamp* stamp_of(const struct series* series, int rank, int i) {
   return &series->all[(size_t)rank * (size_t)series->count + (size_t)i];
@@ -113,7 +113,7 @@ static double wall_of(const struct series* series, int i) {
   return end - start;
 }
 
-// Medians of a series, and the values they are taken from.
+// The medians of a series, and their values.
 struct medians {
   double wall, mean_loop;
   double* loop;   // by rank
@@ -137,7 +137,7 @@ static double mean_loop_of(const struct series* series, int i) {
   return sum / series->ranks;
 }
 
-// `walls` serves as scratch until it is filled at the end.
+// Computes all medians. `walls` serves as scratch until the end fills it.
 static void medians_fill(struct medians* medians, const struct series* series) {
   double* scratch = medians->walls;
   for (int rank = 0; rank < series->ranks; ++rank) {
@@ -193,7 +193,7 @@ static void json_of_repetitions(const struct series* series, double* row, struct
   json_end(json, ']');
 }
 
-// The mean loop time; negative when there is none.
+// Writes a series. Returns the mean loop time, negative if the series has no repetitions.
 static double json_of_series(const struct series* series, const char* key, struct json* json) {
   struct medians medians = {.mean_loop = -1.0};
   if (series->count > 0 && medians_create(&medians, series)) {

@@ -52,7 +52,8 @@ static void add_multiple(double* out, double factor, const double* in, int count
   for (int i = 0; i < count; ++i) out[i] += factor * in[i];
 }
 
-// Each plane's sum is a value of one rank plus zeros of all others, so MPI rounds nothing.
+// Adds the sums of all planes. For each plane the reduction adds a value of a single rank and zeros
+// of all others, so MPI rounds nothing.
 static double sum_of_planes(struct solver* solver) {
   const int planes = solver->mesh->nodes[Z];
   double sum = 0.0;
@@ -61,7 +62,7 @@ static double sum_of_planes(struct solver* solver) {
   return sum;
 }
 
-// Cleared for a new sum; the place of this rank's first plane.
+// Clears the sums of all planes. Returns the place of this rank's first plane.
 static double* own_sums(struct solver* solver) {
   memset(solver->plane_sums, 0, (size_t)solver->mesh->nodes[Z] * sizeof(double));
   return solver->plane_sums + solver->mesh->first;
@@ -89,7 +90,7 @@ static double direction_times_product(struct solver* solver) {
   return sum_of_planes(solver);
 }
 
-// One step along the direction; the square of the new residual.
+// Makes a step along the direction. Returns the square of the new residual.
 static double advance(struct solver* solver, double step) {
   const double start = now_s();
   const struct mesh* mesh = solver->mesh;
@@ -125,7 +126,7 @@ static void turn(struct solver* solver, double factor) {
 
 // --- iteration
 
-// The outermost planes of the direction go to the neighbours' ghosts.
+// Sends the outermost planes of the direction to the neighbours' ghosts.
 static void exchange_ghosts(struct solver* solver) {
   const struct mesh* mesh = solver->mesh;
   const int count = mesh->plane_rows;
@@ -139,8 +140,8 @@ static void exchange_ghosts(struct solver* solver) {
                MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-// The first guess is the given value on the border and zero within, where the residual is then the
-// right side: rows of inner nodes have no entries for the border.
+// The first guess is the given value on the border and zero at inner nodes. The residual of an
+// inner node is then the right side, since rows of inner nodes have no entries for the border.
 static void start_row(struct solver* solver, int row) {
   const bool border = mesh_on_border(solver->mesh, mesh_node(solver->mesh, row));
   const double right = solver->matrix->right[row];

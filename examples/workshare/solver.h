@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Conjugate gradients on the rows of all ranks.
 //
-// Sums over all rows are taken plane by plane, and the sums of planes are added up in the order of
-// the planes on every rank. So the result is the same, to the last bit, whatever rank holds a plane
-// and whatever thread summed it up. (Built with -ffp-contract=off, as a fused multiply-add in one
-// build alone would break that.)
+// A sum over all rows is the sum of the sums of planes; every rank adds these in the order of the
+// planes. The result thus does not depend on the rank that holds a plane or the thread that sums
+// the plane, to the last bit. The build needs -ffp-contract=off: a fused multiply-add in only one
+// build would change bits.
 #ifndef WORKSHARE_SOLVER_H
 #define WORKSHARE_SOLVER_H
 
@@ -22,7 +22,7 @@ struct solver {
   double* product;     // by row: matrix * direction
   double* plane_sums;  // by plane of the whole mesh
   int iterations;      // done
-  double reduction;    // norm of the residual in units of the first one
+  double reduction;    // norm of the residual over the norm of the first residual
   double multiply_s;   // in the loops of matrix * vector
   double vector_s;     // in all other loops
 };
@@ -31,7 +31,7 @@ struct solver {
 bool solver_create(const struct mesh* mesh, const struct matrix* matrix, struct solver* solver);
 void solver_free(struct solver* solver);
 
-// Until the residual has fallen by the factor `tolerance`, or `iterations` are done.
+// Iterates until the residual has fallen by the factor `tolerance`, or `iterations` are done.
 void solver_run(struct solver* solver, double tolerance, int iterations);
 
 #endif

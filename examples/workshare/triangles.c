@@ -2,9 +2,9 @@
 // Counting the triangles of a graph, in the manner of the GAP benchmark suite, over ranks.
 //
 // Every rank holds the whole graph and counts at N/P consecutive vertices. Vertices are numbered by
-// falling degree, so ranks have the same number of them and very different amounts of work. The
-// loop over vertices is the shared one, with a reduction. The count is an integer and the same for
-// any number of ranks and threads and any schedule.
+// falling degree, so ranks have equal numbers of vertices and very different amounts of work. The
+// loop over vertices is shared, with a reduction. The count is an integer, the same for any number
+// of ranks and threads and any schedule.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,7 +74,7 @@ static uint64_t count_triangles(const void* work) {
   return count;
 }
 
-// The same without a directive.
+// count_triangles() without a directive.
 static uint64_t plain_count_triangles(const void* work) {
   const struct part* part = work;
   uint64_t count = 0;
@@ -98,7 +98,7 @@ static bool all_agree(bool ok) {
   return word != 0;
 }
 
-// False on every rank as soon as one is short of memory.
+// Collective. False on every rank if a rank is short of memory.
 static bool memory_suffices(bool ok, int rank) {
   if (all_agree(ok)) return true;
   if (rank == 0) {
@@ -126,7 +126,7 @@ static bool obtain_edges(struct edge_list* list, int rank) {
   return memory_suffices(ok, rank);
 }
 
-// Collective. What the independent count on rank 0 says, before the list is simplified.
+// Collective. The count of rank 0 by another method, before the list is simplified.
 static bool count_again(const struct edge_list* list, int rank, uint64_t* triangles) {
   if (!options.check) return true;
   if (list->vertices > MAX_CHECKED_VERTICES) {

@@ -2,11 +2,10 @@
 // A triangular loop nest divided over ranks: the smallest program with unbalanced ranks.
 //
 // Row i of N takes i + 1 steps of work. Every rank has N/P consecutive rows of the outer loop, so
-// rank r has less to do than rank r + 1, and all wait for the last one in a barrier. The outer loop
-// is the shared one. A step multiplies modulo a prime and needs the step before, so that no
-// compiler can shorten a row; but a power of the factor leads straight to its end, and against that
-// formula the result is checked. Integers only: the result is the same for any number of ranks and
-// threads and any schedule.
+// rank r has less work than rank r + 1, and all wait for the last rank in a barrier. The outer loop
+// is shared. A step multiplies modulo a prime and needs the step before, so that no compiler can
+// shorten a row. The check computes the end of a row by a power of the factor. All numbers are
+// integers, so the result is the same for any number of ranks and threads and any schedule.
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -64,8 +63,8 @@ static const struct program kProgram = {"triangular", kUsage, kOptions};
 static const uint64_t kPrime = 0x7FFFFFFF;  // 2^31 - 1
 static const uint64_t kFactor = 48271;
 
-// `steps` times: state = state * kFactor mod kPrime. As 2^31 is 1 modulo the prime, the upper bits
-// are added to the lower ones; the state is kept below 2^32 on the way and reduced at the end.
+// Computes state = state * kFactor mod kPrime `steps` times. 2^31 is 1 modulo the prime, so a step
+// adds the upper bits to the lower bits. The state stays below 2^32 and is reduced at the end.
 static uint64_t walk(uint64_t state, int steps) {
   for (int j = 0; j < steps; ++j) {
     const uint64_t product = state * kFactor;
@@ -74,7 +73,7 @@ static uint64_t walk(uint64_t state, int steps) {
   return state % kPrime;
 }
 
-// Where `walk` ends: state * kFactor^steps mod kPrime, the power by repeated squaring.
+// The result of walk() by a formula: state * kFactor^steps mod kPrime, by repeated squaring.
 static uint64_t jump(uint64_t state, int steps) {
   uint64_t factor = kFactor;
   for (int left = steps; left > 0; left >>= 1) {
@@ -108,7 +107,7 @@ static uint64_t sum_of_rows(const void* work) {
   return sum;
 }
 
-// The same without a directive.
+// sum_of_rows() without a directive.
 static uint64_t plain_sum_of_rows(const void* work) {
   const struct part* part = work;
   uint64_t sum = 0;
@@ -124,9 +123,9 @@ static uint64_t expected_sum(const struct part* part) {
   return sum;
 }
 
-// --- how many rows
+// --- the number of rows
 
-static volatile uint64_t sink = 1;  // keeps the calibration from being optimized away
+static volatile uint64_t sink = 1;  // keeps the compiler from removing the calibration
 
 static double walk_s(int steps) {
   const double start = now_s();
@@ -134,7 +133,8 @@ static double walk_s(int steps) {
   return now_s() - start;
 }
 
-// On the slowest rank while all compute, so that all ranks come to the same number of rows.
+// Collective: the time of a step on the slowest rank while all compute. All ranks get the same
+// time, and so the same number of rows.
 static double seconds_of_step(void) {
   const int tries = 7;
   int steps = 1 << 16;
@@ -147,13 +147,14 @@ static double seconds_of_step(void) {
   return step;
 }
 
-// The last of P ranks takes N^2 (2P - 1) / (2 P^2) steps; balanced, each takes N^2 / (2P).
+// The rows N for a number of steps of the last rank. The last of P ranks takes N^2 (2P - 1) / (2
+// P^2) steps; balanced, each takes N^2 / (2P).
 static double rows_for_steps(double steps, int ranks) {
   const double p = ranks;
   return sqrt(steps * 2.0 * p * p / (options.balanced ? p : 2.0 * p - 1.0));
 }
 
-// 0: there are too many.
+// The rows for --time-us; 0: too many.
 static int rows_for_time(int ranks) {
   const double rows = rows_for_steps(1e-6 * options.time_us / seconds_of_step(), ranks);
   const double in_each = fmax(1.0, round(rows / ranks));

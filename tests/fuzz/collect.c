@@ -2,9 +2,9 @@
 //
 // Collectives between the messages, blocking and non-blocking, each with its result checked.
 //
-// A rank's contribution is the payload of (step, rank in the communicator); counts of the v-forms
-// are hashes too, with zeros among them. Reductions use unsigned integers, so that every order of
-// evaluation gives the same result; MPI_MAX is left out because MPICH 4.0 compares them as signed.
+// A rank's contribution is the payload of (step, rank in the communicator). Counts of the v-forms
+// are hashes, and some are zero. Reductions use unsigned integers, so that every order of
+// evaluation gives the same result. MPI_MAX is left out because MPICH 4.0 compares these as signed.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,7 +81,7 @@ static int count_for(const Act* act, int from, int to) {
   return x % 10 < 3 ? 0 : (int)((x >> 8) % ((uint64_t)act->count + 1));
 }
 
-// Counts and displacements for all peers, laid out from the last peer to the first with gaps.
+// Sets counts and displacements for all peers, from the last peer to the first, with gaps.
 static int spread(const Act* act, int* counts, int* displacements, bool incoming) {
   int next = 0;
   for (int peer = act->ranks - 1; peer >= 0; --peer) {
@@ -186,7 +186,7 @@ static void do_reductions(Act* act) {
   free(counts);
 }
 
-// Gather, scatter, allgather, alltoall with the same count for all.
+// Gather, scatter, allgather, alltoall with the same count for all ranks.
 static void do_regular(Act* act) {
   int n = act->count, ranks = act->ranks;
   Collective which = act->step->collective;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Rounds of the fuzzer for crowds: many threads of each rank send and receive with the same tags on
-// the same communicator, which is made for the round, while another thread makes and frees others.
+// a communicator of the round, while another thread makes and frees other communicators.
 //
-// Each message begins with its number, so a receiver finds out which one it got. The receivers of a
-// rank draw tickets, one for each message that is sent to the rank. In some rounds only one thread
-// receives and the others poll: then messages of one sending thread come in their order.
+// Each message begins with its number, which the receiver reads. The receivers of a rank draw a
+// ticket for each message to the rank. In some rounds a single thread receives and the others poll;
+// then messages of a sending thread must arrive in their order.
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -23,9 +23,9 @@ typedef struct {
 
 typedef struct {
   Player* player;
-  MPI_Comm comm, parent;  // of the messages; of the short-lived ones
+  MPI_Comm comm, parent;  // of the messages; of the short-lived communicators
   uint64_t seed;
-  int threads, each;  // on each rank; messages of each thread
+  int threads, each;  // threads of a rank; messages of a thread
   int tags;
   int sizes[SIZES];
   int expected;  // messages to this rank
@@ -97,7 +97,8 @@ static void send_one(const Crowd* crowd, const Parcel* parcel, unsigned char* da
   }
 }
 
-// The buffers live until the round is over: some of the sends are freed.
+// Sends the messages of a thread. The buffers live until the end of the round, since some requests
+// are freed.
 static void* send_all(void* argument) {
   const Member* member = argument;
   const Crowd* crowd = member->crowd;
@@ -115,8 +116,9 @@ static void* send_all(void* argument) {
 
 // ---- receiving ----------------------------------------------------------------------------------
 
-// Open MPI reads the status of a message that it leaves in place after its lock, when another
-// thread may have received the message. With the library in front the status is true.
+// False for a call whose status is wrong in plain Open MPI. It reads the status of a message that
+// stays in place after it has released its lock, when another thread may have received the message.
+// The status is right with Manyhands.
 static bool tells_the_truth(const char* call) {
 #ifdef OPEN_MPI
   return getenv("LD_PRELOAD") != NULL || strstr(call, "mprobe") != NULL ||
@@ -167,7 +169,7 @@ static void check_parcel(Crowd* crowd, const unsigned char* data, const MPI_Stat
   atomic_fetch_add(&crowd->hash, mix2(parcel.id, (uint64_t)parcel.bytes));
 }
 
-// By a probe that takes the message out.
+// Receives by a matched probe.
 static void receive_matched(const Crowd* crowd, bool polls, int tag, unsigned char* data,
                             MPI_Status* status) {
   MPI_Message message = MPI_MESSAGE_NULL;
@@ -186,7 +188,7 @@ static void receive_matched(const Crowd* crowd, bool polls, int tag, unsigned ch
   TRY(MPI_Wait(&request, status));
 }
 
-// Another thread may receive the message that a probe saw, so the receive takes any.
+// Receives any message after a probe: another thread may have received the probed message.
 static void receive_one(const Crowd* crowd, int way, int tag, unsigned char* data,
                         MPI_Status* status) {
   MPI_Comm comm = crowd->comm;

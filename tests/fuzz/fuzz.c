@@ -5,10 +5,11 @@
 // usage: mpiexec -n N fuzz [--seed S] [--rounds R] [--first-round F] [--steps K] [--max-bytes B]
 //                          [--threads T] [--crowd T] [--timeout SECONDS] [--stats] [--verbose] [--list]
 //
-// On success rank 0 prints one line: messages, bytes, and a hash over all that was observed. The
-// hash depends on the seed and the options alone, so it is the same under every MPI library of the
-// same feature level, plain and helped. On failure it prints the message and how to repeat the
-// round, and aborts with 3; when nothing moves, where each rank is, and ends with 86.
+// On success rank 0 prints a line with messages, bytes, and a hash over all observations. The hash
+// depends on the seed and the options alone, so it is the same under every MPI library of the same
+// feature level, plain and helped. On failure the program prints the message and the command to
+// repeat the round, and aborts with 3. If a round does not finish in time, it prints the place of
+// each rank and ends with 86.
 #include "fuzz.h"
 
 #include <pthread.h>
@@ -50,7 +51,7 @@ static int usage(const char* word) {
   return 2;
 }
 
-// -1: go on; otherwise the exit status.
+// Parses the arguments. Returns the exit status, or -1 to continue.
 static int parse(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const char* word = argv[i];
@@ -109,7 +110,7 @@ static void players_make(Player* players, int count) {
     Player* player = &players[i];
     player->thread = i;
     player->seed = mix2(options.seed, (uint64_t)i);
-    // One buffer for buffered sends exists per process, so only one player may use it.
+    // A process has a single buffer for buffered sends, so only the first player may use it.
     player->bsend_allowed = i == 0;
     MPI_Comm_dup(MPI_COMM_WORLD, &player->parent);
     MPI_Comm_rank(player->parent, &player->rank);

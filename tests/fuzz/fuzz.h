@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The words shared by the parts of the differential fuzzer.
+// The common declarations of the differential fuzzer.
 //
-// From one seed every rank computes the same plan; nothing is exchanged to agree on it. A *round*
-// is a list of *steps*; a step is a message, a group of messages, a collective or a local act. All
-// ranks walk through the steps of a round in the same order, which is what keeps blocking calls
-// free of deadlock: the rank blocked at the lowest step always has a partner that has already
-// posted its side. A *player* is one independent run of the plan: the process itself, or one of its
-// threads with communicators of its own. An *op* is a call that was started and has not been
-// checked yet. Every byte of a message is a hash of the message's id and its offset; bytes that a
-// receive must not touch are checked as well. Nothing here knows about the library under test.
+// Every rank computes the same plan from a seed, without communication. A *round* is a list of
+// *steps*; a step is a message, a group of messages, a collective or a local act. All ranks walk
+// through the steps of a round in the same order, so blocking calls cannot deadlock: the partner of
+// the rank blocked at the lowest step has already posted its side. A *player* is an independent run
+// of the plan: the process itself, or a thread with its own communicators. An *op* is a call that
+// was started and has not been checked yet. Every byte of a message is a hash of the message's id
+// and the byte's offset. The fuzzer also checks bytes that a receive must not touch. It does not
+// use the library under test directly.
 #ifndef MH_TESTS_FUZZ_H
 #define MH_TESTS_FUZZ_H
 
@@ -18,7 +18,7 @@
 #if MPI_VERSION >= 4
 #define HAVE_MPI4 1
 #endif
-// MPICH 4.0 has it, but releases the types given to MPI_Isendrecv once too often.
+// MPICH 4.0 has MPI_Isendrecv, but releases its types once too often.
 #if (MPI_VERSION >= 4 && !(defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 40100000)) || \
     (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)
 #define HAVE_ISENDRECV 1
@@ -32,8 +32,8 @@ typedef struct {
   size_t max_bytes;
   int threads;    // 0: one player, the main thread
   int crowd;      // threads of each rank that share a tag; 0: rounds by plan
-  int timeout_s;  // without a finished round
-  int steps;      // per round, about
+  int timeout_s;  // longest time of a round
+  int steps;      // rough number of steps of a round
   bool stats;
   bool verbose;
 } Options;
@@ -100,8 +100,8 @@ typedef struct {
   bool any_source, any_tag;
   bool send_bottom, recv_bottom;
   bool ignore_status;
-  bool recv_first;     // for a message to itself: who is posted first
-  size_t extra_items;  // capacity beyond what is needed
+  bool recv_first;     // for a message to itself: the receive is posted before the send
+  size_t extra_items;  // room of the receive beyond the message
 } Message;
 
 typedef struct {
@@ -130,16 +130,16 @@ typedef struct {
   Buffer buffer;
   MPI_Request request;
   bool persistent;
-  bool keep;  // persistent and to be started again
+  bool keep;  // persistent, and started again later
   bool done;
-  bool gathered;  // which message this is has to be found out from the status
+  bool gathered;  // the status tells which message was received
   int arrived_from, arrived_tag;
 } Op;
 
 typedef struct {
   Buffer buffer;
   uint64_t id;
-} Resting;  // a received buffer that nobody may write any more
+} Resting;  // a received buffer that must not change any more
 
 typedef struct {
   int thread;
@@ -148,7 +148,7 @@ typedef struct {
   MPI_Comm parent;
   MPI_Comm comm[COMMS];
   bool bsend_allowed;
-  Rng local;  // decisions that are this rank's alone
+  Rng local;  // for decisions of this rank alone
   Op** pending;
   int pending_count, pending_room;
   Resting* resting;
@@ -158,7 +158,7 @@ typedef struct {
   uint64_t used_send[SEND_MODE_COUNT], used_recv[RECV_MODE_COUNT];
   uint64_t used_completion[COMPLETION_COUNT], used_step[STEP_COUNT];
   uint64_t used_collective[COLLECTIVE_COUNT], used_exchange[EXCHANGE_COUNT];
-  // where it is, for the watchdog
+  // the current place, for the watchdog
   int round, step;
   const Step* now;
   const Message* at;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Derived datatypes together with a model of what they cover, buffers with guards, and payloads.
+// Derived datatypes with a model of their bytes, buffers with guards, and payloads.
 //
-// A layout is built twice at the same time, once by MPI and once as a list of blocks, so that the
-// fuzzer can say for each byte of a buffer what it must be without asking MPI. No type overlaps
-// itself, extents are never smaller than what an item covers and never negative.
+// The functions build a layout twice, as an MPI type and as a list of blocks. The fuzzer thus knows
+// the expected value of each byte of a buffer without MPI. No type overlaps itself. An extent is
+// never negative and never smaller than the span of an item.
 #include "layout.h"
 
 #include <stdio.h>
@@ -103,8 +103,8 @@ static void layout_measure(Layout* layout) {
   }
 }
 
-// A struct of mixed types whose members lie elsewhere with every seed, but always come in one
-// order: all of a kind have one signature. Without gaps where it is to be contiguous.
+// A struct of mixed types. The places of its members depend on the seed, but their order does not,
+// so all structs of a kind have the same signature. If `contiguous`, the struct has no gaps.
 static void make_record(Layout* layout, int element, uint64_t seed, bool contiguous) {
   static const int lengths[2][4] = {{1, 2, 1, 1}, {1, 1, 0, 0}};
   static const size_t sizes[2][4] = {{8, 4, 2, 1}, {1, 8, 0, 0}};
@@ -157,8 +157,8 @@ static void layout_add_children(Layout* layout, const Layout* child, MPI_Aint at
   }
 }
 
-// One more level: `places` blocks of `lengths[i]` children at byte `at[i]`; every other place is of
-// `second` if there is one, of the same basic element. Takes over the child.
+// A layout of `places` blocks with `lengths[i]` children at byte `at[i]`. If there is a `second`
+// layout, of the same basic element, every other block has its items. Takes ownership of the child.
 static Layout* layout_mix(Layout* child, const Layout* second, MPI_Datatype type, const char* how,
                           int places, const int* lengths, const MPI_Aint* at) {
   int blocks = 0;
@@ -184,8 +184,8 @@ static Layout* layout_place(Layout* child, MPI_Datatype type, const char* how, i
   return layout_mix(child, NULL, type, how, places, lengths, at);
 }
 
-// Open MPI 4.1 and 5.0 bring wrong bytes with types whose blocks are not in the order of addresses,
-// without any help; Open MPI 5.0 also, now and then, with gaps between elements of 16 bytes.
+// Plain Open MPI 4.1 and 5.0 deliver wrong bytes for types whose blocks are not in the order of
+// addresses. Open MPI 5.0 sometimes also does so for gaps between elements of 16 bytes.
 #ifdef OPEN_MPI
 static const bool unordered_types = false;
 #else
@@ -217,7 +217,7 @@ static Layout* make_contiguous(Rng* rng, Layout* child) {
   return layout_place(child, type, "contiguous", 1, (int[]){count}, (MPI_Aint[]){0});
 }
 
-// Same extent, new lower bound or not: still contiguous in memory when the child is.
+// Makes a resized type. Without `gap` the type is contiguous in memory if the child is.
 static Layout* make_resized(Rng* rng, Layout* child, bool gap) {
   MPI_Aint extent = child->high - child->low;
   if (extent < child->extent) extent = child->extent;
@@ -249,7 +249,7 @@ static Layout* make_vector(Rng* rng, Layout* child, bool bytes) {
 
 typedef enum { INDEXED, INDEXED_BLOCK, HINDEXED, HINDEXED_BLOCK } Listed;
 
-// Of the forms in bytes, blocks begin between the children, too.
+// Makes an indexed type. In the forms in bytes, blocks may begin at any multiple of an element.
 static Layout* make_indexed(Rng* rng, Layout* child, Listed how) {
   enum { PLACES = 5 };
   const bool bytes = how >= HINDEXED, block = how == INDEXED_BLOCK || how == HINDEXED_BLOCK;
@@ -280,7 +280,8 @@ static Layout* make_indexed(Rng* rng, Layout* child, Listed how) {
   return layout_place(child, type, names[how], places, lengths, at);
 }
 
-// Bounds of members may lie within what they cover: items side by side must not overlap.
+// Widens the bounds of a type to its span, since bounds of members may lie inside of their span and
+// adjacent items must not overlap.
 static void layout_widen(Layout* layout) {
   if (layout->extent >= layout->high - layout->low) return;
   MPI_Datatype narrow = layout->type;
@@ -289,7 +290,7 @@ static void layout_widen(Layout* layout) {
   layout_measure(layout);
 }
 
-// Every other member is of another type with the same basic element.
+// Makes a struct, every other member of which has another type of the same basic element.
 static Layout* make_struct(Rng* rng, Layout* child) {
   enum { PLACES = 4 };
   int places = rng_range(rng, 1, PLACES), lengths[PLACES], children = 0;
@@ -312,7 +313,7 @@ static Layout* make_struct(Rng* rng, Layout* child) {
   return layout;
 }
 
-// One long row of short blocks, as the faces of a box are.
+// Makes a long vector of short blocks, like the face of a box.
 static Layout* make_plane(Rng* rng, Layout* child) {
   int count = rng_range(rng, 20, 600), length = rng_range(rng, 1, 3);
   MPI_Aint stride = (length + rng_range(rng, 1, 4)) * child->extent;
@@ -334,10 +335,10 @@ static Layout* make_plane(Rng* rng, Layout* child) {
 
 enum { DIMS = 3, ALONG = 6, CELLS = ALONG * ALONG * ALONG };
 
-// In MPI_Get_elements, MPICH 4.0 and 5.0 end the job where a subarray, a darray or (with a struct)
-// an hindexed_block is in the type.
+// MPI_Get_elements of MPICH 4.0 and 5.0 ends the job for types with a subarray, a darray or (with a
+// struct) an hindexed_block.
 
-// Which cells of an array an item has: of dimension d the `count[d]` indices `index[d]`.
+// The cells of an array in an item: in dimension d the `count[d]` indices `index[d]`.
 typedef struct {
   int dims;
   int sizes[DIMS];
@@ -346,7 +347,8 @@ typedef struct {
   int order;
 } Cells;
 
-// All of them in the order of the type map, the first (Fortran) or last dimension fastest.
+// A layout of the cells in the order of the type map, the first (Fortran) or last dimension
+// fastest.
 static Layout* layout_cells(Layout* child, MPI_Datatype type, const char* how, const Cells* c) {
   MPI_Aint at[CELLS];
   int lengths[CELLS], places = 1;
@@ -381,7 +383,7 @@ static Layout* make_subarray(Rng* rng, Layout* child) {
   return layout_cells(child, type, "subarray", &c);
 }
 
-// Blocks of `block` dealt out in turn to `processes`: those of number `mine`.
+// The indices of process `mine` if `processes` get blocks of `block` indices in turn.
 static int dealt(int size, int block, int processes, int mine, int* index) {
   int count = 0;
   for (int i = 0; i < size; ++i) {

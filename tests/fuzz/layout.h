@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What both fuzzers share: random numbers, derived datatypes with a model of what they cover,
+// The common part of both fuzzers: random numbers, derived datatypes with a model of their bytes,
 // buffers with guards, and payloads.
 #ifndef MH_TESTS_FUZZ_LAYOUT_H
 #define MH_TESTS_FUZZ_LAYOUT_H
@@ -30,7 +30,7 @@ typedef struct {
   size_t length;
 } Block;
 
-// What one item of a type covers, in the order of its type map, next to the MPI handle made for it.
+// The blocks of an item of a type, in the order of the type map, with the MPI handle of the type.
 typedef struct {
   MPI_Datatype type;
   int element;          // index of the basic type
@@ -38,17 +38,17 @@ typedef struct {
   int elements;         // basic elements of one item
   size_t size;          // bytes of data of one item
   MPI_Aint extent;
-  ptrdiff_t low, high;  // lowest and highest byte touched by one item
+  ptrdiff_t low, high;  // lowest and highest byte of an item
   Block* blocks;
   int block_count;
   bool owned;      // the handle has to be freed
-  bool countable;  // MPI_Get_elements may be asked
+  bool countable;  // MPI_Get_elements works for the type
   char name[96];
 } Layout;
 
 int element_kinds(void);
 size_t element_size_of(int element);
-// Pairs and structs: MPI_Get_elements may count them or their members.
+// True for pairs and structs: MPI_Get_elements may count them or their members.
 bool element_is_composed(int element);
 const char* element_name_of(int element);
 Layout* layout_make(uint64_t seed, int element, bool contiguous);  // seed 0: the basic type itself
@@ -59,15 +59,15 @@ void layout_free(Layout* layout);
 typedef struct {
   unsigned char* raw;
   size_t raw_length;
-  unsigned char* base;  // what is given to MPI
+  unsigned char* base;  // the address for MPI
 } Buffer;
 
 void payload(uint64_t id, size_t at, unsigned char* out, size_t length);
 uint64_t payload_hash(uint64_t id, size_t length);
 Buffer buffer_make(const Layout* layout, size_t items, uint64_t guard_id);
 void buffer_put(Buffer* buffer, const Layout* layout, uint64_t id, size_t bytes);
-// Compares the whole buffer, gaps and guards included, with what it has to be once `bytes` bytes of
-// message `id` have arrived. Returns the number of wrong bytes and where the first one is.
+// Compares the whole buffer, gaps and guards included, with its expected state after the arrival of
+// `bytes` bytes of message `id`. Returns the number of wrong bytes and the place of the first.
 size_t buffer_wrong(const Buffer* buffer, const Layout* layout, uint64_t guard_id, uint64_t id,
                     size_t bytes, ptrdiff_t* first);
 void buffer_free(Buffer* buffer);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// MPI_Pack with the sender's type of a message, MPI_Unpack with the receiver's, on every rank by
-// itself: the same stream as a message, in two calls behind each other. Done several times, so that
-// types are seen anew and again.
+// MPI_Pack with the sender's type of a message and MPI_Unpack with the receiver's, on every rank
+// separately, with the same data as a message. The pair of calls runs several times, so that the
+// library packs new types and known types.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The plan of a round: what every rank will do, computed by every rank from the seed alone.
+// The plan of a round: the acts of every rank, which every rank computes from the seed alone.
 //
 // Rules that keep a plan free of deadlock and of undetermined matching:
-//   - steps are walked in one global order, receives are posted and sends are started in that
-//   order;
-//     so with a given source, MPI_ANY_TAG is determined by the order of the steps;
-//   - MPI_ANY_SOURCE appears in gathers only: one receiver, nobody else's messages in between, one
-//     tag, or any tag and a barrier behind it;
-//   - a ready send has a tag of its own and its receive is posted before the barrier of
-//   STEP_PREPOST;
+//   - ranks walk through the steps in a global order, and post receives and start sends in that
+//     order, so the order of the steps determines the match of MPI_ANY_TAG with a given source;
+//   - MPI_ANY_SOURCE appears in gathers only: a single receiver, no other messages in between, a
+//     single tag, or any tag and a barrier after the gather;
+//   - a ready send has its own tag, and its receive is posted before the barrier of STEP_PREPOST;
 //   - a message of a rank to itself has at least one side that does not block.
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +21,8 @@ static size_t near(Rng* rng, size_t middle, int spread) {
   return shift < 0 && (size_t)-shift > middle ? 0 : middle + (size_t)(ptrdiff_t)shift;
 }
 
-// Sizes crowd where a transfer changes its ways: nothing, a descriptor, the threshold, chunks.
+// Draws a size. Most sizes are near the changes of protocol: nothing, an RTS header, the threshold,
+// chunks.
 size_t pick_bytes(Rng* rng, size_t most) {
   static const size_t chunks[] = {131072, 262144, 524288, 1048576, 2097152};
   int way = rng_range(rng, 0, 99);
@@ -84,7 +83,7 @@ static CommKind pick_comm(const Player* player, Rng* rng, int source, int target
   }
 }
 
-// Sizes are bytes wanted; the number of elements is rounded to whole items of the sender's type.
+// Draws the data of a message: bytes, rounded to whole items of the sender's type.
 static void pick_data(Message* message, Rng* rng, size_t most) {
   size_t bytes = pick_bytes(rng, most);
   bool plain = rng_chance(rng, 35);
@@ -99,7 +98,7 @@ static void pick_data(Message* message, Rng* rng, size_t most) {
     message->recv_contiguous = message->send_contiguous;
   }
   Layout* layout = layout_make(message->send_layout, message->element, message->send_contiguous);
-  // Many small blocks take their time; now and then they go far above the threshold all the same.
+  // Many small blocks are slow, so only a few such messages are far above the threshold.
   if (layout->block_count > 6 && bytes > 200000 && !rng_chance(rng, 12)) {
     bytes = 200000 + bytes % 100000;
   }
@@ -152,7 +151,8 @@ static void pick_self_modes(Message* message, Rng* rng) {
   }
 }
 
-// MPICH 4.0 and 5.0 get the size or the signature of buffered pair types wrong.
+// Replaces buffered modes, since MPICH 4.0 and 5.0 get the size or signature of buffered pair types
+// wrong.
 static SendMode unbuffered(SendMode mode) {
   if (mode == BSEND) return SEND;
   if (mode == IBSEND) return ISEND;
@@ -177,7 +177,7 @@ static Message message_make(const Player* player, Rng* rng, int round, int step)
   if (message.source == message.target) pick_self_modes(&message, rng);
   if (is_ready(message.send)) {
     message.tag = TAG_READY + step;
-    message.comm = COMM_BASE;  // the others may be renewed between the receive and the send
+    message.comm = COMM_BASE;  // other communicators may change between the receive and the send
     message.recv = rng_chance(rng, 50) ? IRECV : RECV_INIT;
     message.any_tag = false;
     message.recv_first = true;
@@ -235,14 +235,14 @@ static void plan_gather(const Player* player, Step* step, Rng* rng, int round, i
   step->count = kept;
 }
 
-// A permutation of the ranks, some of whom may have MPI_PROC_NULL on one side (target -1).
+// Plans an exchange: a permutation of the ranks, with MPI_PROC_NULL on some sides (target -1).
 static void plan_exchange(const Player* player, Step* step, Rng* rng, int round, int index) {
   static const CommKind comms[] = {COMM_BASE, COMM_DUP, COMM_REVERSED};
   int ranks = player->ranks;
   step->comm = comms[rng_below(rng, 3)];
   step->count = ranks;
   step->messages = malloc(sizeof(Message) * (size_t)ranks);
-  step->repeats = rng_chance(rng, 50);  // all the same size and type: replacing is possible
+  step->repeats = rng_chance(rng, 50);  // all messages have the same size and type, as _replace
   int* to = malloc(sizeof(int) * (size_t)ranks);
   for (int i = 0; i < ranks; ++i) to[i] = i;
   for (int i = ranks - 1; i > 0; --i) {

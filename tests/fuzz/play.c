@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Carries out a round: starts sends and receives, completes them in every way MPI offers, and
-// checks statuses, data, gaps and guards.
+// Plays a round: starts sends and receives, completes them in every way of MPI, and checks
+// statuses, data, gaps and guards.
 //
-// A blocking completion is only ever asked of ops whose step has been reached, so it depends on
-// nothing that lies ahead of any rank. Once checked, a send buffer is spoilt and freed at once: a
-// copy that reads it later brings wrong bytes to the receiver. Received buffers rest until the end
-// of the round and are compared again, so that a late write is seen.
+// A blocking completion waits only for ops of steps that this rank has reached, so it never depends
+// on a later step of any rank. After its check a send buffer is overwritten and freed at once, so a
+// late copy delivers wrong bytes. Received buffers rest until the end of the round, which compares
+// them again to find late writes.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,8 +125,8 @@ static void unpend(Player* player, const Op* op) {
   }
 }
 
-// Where the data is for MPI: an address with a type and a count, or MPI_BOTTOM with an absolute
-// type.
+// The arguments of MPI for a buffer: an address with a type and a count, or MPI_BOTTOM with an
+// absolute type.
 typedef struct {
   void* address;
   int count;
@@ -195,7 +195,8 @@ static void check_data(Player* player, Op* op, const char* whose) {
        wrong, whose, first, guard ? ", a guard byte" : "", op->layout->name, op->items);
 }
 
-// Not into the hash: which receives of a wildcard's messages have a status depends on time.
+// Checks MPI_Get_elements. The result is not part of the hash: timing decides which wildcard
+// receives have a status.
 static void check_elements(Player* player, const Message* message, const Layout* layout,
                            const MPI_Status* status) {
   int parts = -7;
@@ -226,7 +227,7 @@ static void check_counts(Player* player, const Message* message, const Layout* l
   if (cancelled) fail(player, message, "the receive's status says cancelled");
 }
 
-// Every byte of a status is as without the library.
+// Adds every byte of a status to the hash, which must be the same without the library.
 static void hash_status(Player* player, const Message* message, const MPI_Status* status) {
   const unsigned char* bytes = (const unsigned char*)status;
   uint64_t seen = message->id;
@@ -274,7 +275,8 @@ static void finish_send(Player* player, Op* op, const MPI_Status* status) {
   check_data(player, op, "send");
 }
 
-// Keeps the status of a receive from any source: which message it is follows from all of them.
+// Keeps the status of a receive from any source. The statuses of all such receives together
+// determine the messages.
 static void finish_gathered(Player* player, Op* op, const MPI_Status* status) {
   const Message* message = &op->message;
   op->arrived_from = status->MPI_SOURCE;
@@ -327,7 +329,7 @@ void finish_request(Player* player, MPI_Request* request, MPI_Status* status) {
   while (!flag) MPI_Test(request, &flag, status);
 }
 
-// MPICH 5.0 forgets the status of a persistent request once MPI_Request_get_status was true.
+// MPICH 5.0 loses the status of a persistent request after MPI_Request_get_status returned true.
 static bool status_survives_asking(const Op* op) {
 #ifdef OPEN_MPI
   (void)op;
@@ -405,8 +407,8 @@ static int some_of(Player* player, Completion how, int count, MPI_Request* reque
   return done == MPI_UNDEFINED ? 0 : done;
 }
 
-// Waitany, Waitsome, Testany, Testsome until all of the set are done. Inactive persistent requests
-// and null requests stay in the array, as the standard allows.
+// Calls Waitany, Waitsome, Testany or Testsome until the whole set is complete. Inactive persistent
+// requests and null requests stay in the array, as the standard allows.
 static void wait_some(Player* player, Op** set, int count, Completion how) {
   MPI_Request requests[SET_MOST];
   MPI_Status statuses[SET_MOST];
@@ -472,7 +474,7 @@ static void shuffle(Rng* rng, Op** set, int count) {
   }
 }
 
-// Completes a random part of what is pending, with `percent` for each.
+// Completes a random part of the pending ops, each with a probability of `percent`.
 static void complete_pending(Player* player, int percent) {
   int count = 0;
   Op** set = malloc(sizeof(Op*) * (size_t)(player->pending_count + 1));
@@ -562,7 +564,7 @@ static void send_start(Player* player, Op* op, Place place, int target, MPI_Comm
                    message->send == BSEND_INIT || message->send == RSEND_INIT;
 }
 
-// Makes the op and starts it, or carries it out when its mode blocks (then the result is NULL).
+// Makes the op and starts it. For a blocking mode, sends the message and returns NULL.
 static Op* send_message(Player* player, const Message* message, bool start) {
   Op* op = op_new(message, OP_SEND);
   Place place = place_of(op);
@@ -644,7 +646,7 @@ static void recv_now(Player* player, Op* op, Place place, Envelope e) {
   finish_op(player, op, ignore ? NULL : &status);
 }
 
-// Probe, then receive exactly what was probed. True: the op is pending.
+// Probes, then receives exactly the probed message. True: the op is pending.
 static bool recv_probed(Player* player, Op* op, Place place, Envelope e) {
   const Message* message = &op->message;
   MPI_Status status = fresh_status();
@@ -688,8 +690,8 @@ static bool recv_matched(Player* player, Op* op, Place place, Envelope e) {
   return false;
 }
 
-// Posts or carries out the receive. The result is the op when it is still pending, or when its
-// message has to be found out later.
+// Posts the receive, or receives if the mode blocks. Returns the op if it is still pending, or if
+// the message will be determined later.
 static Op* recv_message(Player* player, const Message* message, bool gathered, bool start) {
   Op* op = op_new(message, OP_RECV);
   op->gathered = gathered;
@@ -740,7 +742,7 @@ static void step_message(Player* player, const Message* message, Op** preposted)
   if (receives && !posted) pend_if(player, recv_message(player, message, false, true));
 }
 
-// Receives for all ready sends of the round are posted before any rank goes on.
+// Posts the receives for all ready sends of the round before any rank continues.
 static void step_prepost(Player* player, const Plan* plan, Op** preposted) {
   for (int i = 0; i < plan->count; ++i) {
     const Step* step = &plan->steps[i];
@@ -752,7 +754,8 @@ static void step_prepost(Player* player, const Plan* plan, Op** preposted) {
   MPI_Barrier(player->comm[COMM_BASE]);
 }
 
-// The next message of this source (and tag) that the k-th receive in posting order must have got.
+// The first message from the op's source (and tag) that no earlier receive has taken. Ops come in
+// the order of posting.
 static const Message* next_from(const Player* player, const Step* step, const Op* op, bool* taken) {
   int source = rank_of_comm(player, step->comm, op->arrived_from, step->target);
   for (int i = 0; i < step->count; ++i) {
@@ -781,7 +784,7 @@ static void check_gathered(Player* player, const Step* step, Op** ops) {
       fail(player, message, "%zu elements arrived, %zu were sent", op->message.elements,
            message->elements);
     }
-    // The guards were made from the id the buffer was posted with, the data is the sender's.
+    // The guards follow from the id at the post of the buffer, the data from the sender's id.
     ptrdiff_t first = 0;
     size_t wrong = buffer_wrong(&op->buffer, op->layout, guard_id(&op->message, OP_RECV),
                                 message->id, message->bytes, &first);
@@ -844,11 +847,11 @@ static const bool isendrecv_tells_status = false;
 
 static void exchange_replace(Player* player, const Step* step, const Message* out,
                              const Message* in, bool start) {
-  // One buffer for both: it is filled as the outgoing one and checked as the incoming one.
+  // A single buffer, filled as the outgoing message and checked as the incoming message.
   const Message* message = out != NULL ? out : in;
   if (message == NULL) message = &step->messages[player->rank];
   Message shown = *message;
-  if (out == NULL) shown.id = mix2(shown.id, 99);  // so that it has to be overwritten
+  if (out == NULL) shown.id = mix2(shown.id, 99);  // differs from the incoming message
   Op* op = op_new(&shown, OP_SEND);
   uint64_t guard = guard_id(&shown, OP_SEND);
   MPI_Comm comm = player->comm[step->comm];
@@ -931,8 +934,8 @@ static void exchange_apart(Player* player, const Message* out, const Message* in
   if (!recv_first && in != NULL) pend_if(player, recv_message(player, &received, false, true));
 }
 
-// MPI_Isendrecv_replace of MPICH 5.0 fails with types that have gaps, MPI_Sendrecv_replace of
-// MPICH 4.0 sends too much of a pair type with a gap.
+// MPI_Isendrecv_replace of MPICH 5.0 fails for types with gaps. MPI_Sendrecv_replace of MPICH 4.0
+// sends too many bytes of a pair type with a gap.
 static Exchange pick_exchange(Player* player, const Step* step) {
   const Message* first = &step->messages[0];
   bool replaceable = step->repeats != 0 && !element_is_composed(first->element);
@@ -992,7 +995,7 @@ static void refill(Op* op, const Message* message) {
   if (op->kind == OP_SEND) buffer_put(&op->buffer, op->layout, message->id, message->bytes);
 }
 
-// One side of one message in one repetition: makes or refills its op. True: it still has to be
+// Makes or refills the op of a side of a message in a repetition. True: the op must still be
 // started.
 static bool persistent_side(Player* player, Op** op, const Message* message, OpKind kind) {
   bool keeps = kind == OP_SEND ? message->send != ISEND : message->recv == RECV_INIT;
@@ -1057,7 +1060,7 @@ static void step_persistent(Player* player, const Step* step) {
 
 // ---- local acts --------------------------------------------------------------------------------
 
-// A receive that nobody answers can be cancelled, and its buffer stays as it was.
+// Cancels a receive without a sender. Its buffer must not change.
 static void step_cancel(Player* player, const Step* step) {
   Rng rng = {mix2(step->seed, (uint64_t)player->rank)};
   size_t bytes = pick_bytes(&rng, options.max_bytes);

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The fuzzer under every MPI build, plain and helped: no wrong byte, and the same observations.
 
-Every run checks itself; the line it prints has a hash over all it saw, which must not depend on
-whether it was helped. With `--fuzz-seed` and `--fuzz-rounds` a longer search can be made.
+Every run checks itself and prints a hash over all its observations. The hash must be the same for
+plain and helped runs. `--fuzz-seed` and `--fuzz-rounds` make a longer search.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ SHAPES = {
     "threads": (2, "--seed 6 --rounds 2 --threads 3"),
     "crowds": (2, "--seed 7 --rounds 6 --crowd 4"),
 }
-# Of each way to memory on each machine: sixteen runs under a library, so each is half as long.
+# The shape for each way to reach memory on each machine. A library has sixteen such runs, so each
+# is half as long.
 WAYS_SHAPE = (2, "--seed 1 --rounds 10")
-# With the shared heap, under every library. Most of what is large lies in it then.
+# Shapes with the shared heap, under every library. The heap then has most large buffers.
 HEAP_SHAPES = {
     "2 ranks": WAYS_SHAPE,
     "threads": (2, "--seed 6 --rounds 1 --threads 3"),
 }
-# Of two nodes, helped (Debian's libraries): messages between them have ways of their own.
+# Shapes of two nodes, helped (Debian's libraries). Messages between nodes have their own paths.
 NODES_SHAPES = {
     "4 ranks": (4, "--seed 21 --rounds 4"),
     "4 ranks, threads": (4, "--seed 21 --rounds 1 --threads 3"),
@@ -48,13 +49,13 @@ LONG_SHAPES = {
     "threads, long": (3, "--seed 14 --rounds 30 --threads 4"),
     "crowds, long": (3, "--seed 15 --rounds 60 --crowd 5"),
 }
-# Ways to reach memory, besides the one that is found by itself (values of MH_MEMORY). They are
-# ours, not the MPI's, so the short set asks for them where launchers are quick.
-# heap: with the shared heap, and what is found by itself for what does not lie in it.
-# mapped: with the shared heap, and cells for what does not lie in it.
+# Ways to reach memory, besides the default (values of MH_MEMORY). They are the same under every
+# MPI, so the short set tests them with the builds whose launchers are quick.
+# With "heap", buffers outside of the shared heap have the default way.
+# With "mapped", buffers outside of the shared heap have cells.
 WAYS = ("none", "heap", "mapped", "cma", "cells")
-# A machine, as hwloc takes it from the environment, whose last cache holds next to nothing: what
-# is packed by our hands is moved in the ways for messages that are larger than the last cache.
+# A machine with a tiny last cache, which hwloc reads from the environment. All messages that the
+# library packs then take the path for messages larger than the last cache.
 NO_CACHE = {"HWLOC_SYNTHETIC": "numa:1 l3:1(size=1024) core:2 pu:1"}
 BY_DEFAULT = {
     "MH_THRESHOLD": "64K",
@@ -83,7 +84,7 @@ def fuzz(
 ) -> Run:
     program = compiled(mpi, "fuzz", SOURCES)
     limit = ["--timeout", str(int(limit_s * 0.6))]
-    # Nearly all that is sent here is part of an exchange, which the MPI library would get.
+    # Nearly all messages here are part of an exchange. By default the MPI library would send them.
     reached = "auto" if memory == "heap" else memory
     env = {
         "MH_THRESHOLD": "64K",
@@ -130,7 +131,7 @@ def test_helped_sees_the_same(
 def seen_plain(
     mpi: MpiBuild, shape: tuple[int, str], request: pytest.FixtureRequest
 ) -> tuple[str, ...]:
-    """What the plain MPI sees, found out once by all that run side by side."""
+    """The observations under plain MPI, computed once for all tests that run in parallel."""
     ranks, arguments = shape
 
     def find() -> str:
@@ -141,8 +142,8 @@ def seen_plain(
     return tuple(found_once(folder / f"fuzz {mpi.name} {ranks} {arguments}", find).split())
 
 
-# The way that is found by itself on this machine is test_helped_sees_the_same, and with a heap the
-# test below.
+# test_helped_sees_the_same covers the default way on this machine, and the test below covers it
+# with a heap.
 MACHINES = {"this": {}, "default threshold": BY_DEFAULT, "no cache": NO_CACHE}
 MEMORIES = [
     pytest.param(machine, memory, id=f"{name}-{memory}")
@@ -200,11 +201,11 @@ def test_helped_sees_the_same_for_long(
 
 
 def test_a_wrong_byte_is_found(mpi: MpiBuild, tmp_path: Path) -> None:
-    """The fuzzer itself: with one byte of one large message spoilt on the way, it says so."""
+    """A test of the fuzzer: it reports a changed byte of a large message."""
     spoiler = compiled_spoiler(mpi, tmp_path)
     program = compiled(mpi, "fuzz", SOURCES)
     arm = Arm("spoilt", spoiler)
-    for _ in range(5):  # Hydra may lose the last words of a job that aborts
+    for _ in range(5):  # Hydra may lose the last output of a job that aborts
         done = run(mpi, arm, 2, [str(program), "--seed", "1", "--rounds", "4"], timeout_s=LIMIT_S)
         assert done.code not in (0, None), done.told()
         if done.err.strip():

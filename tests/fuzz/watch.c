@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the fuzzer says when something is wrong: the failed check with the command to repeat it,
-// and, when nothing moves, where each rank is.
+// The reports of the fuzzer: a failed check with the command to repeat it, and the place of each
+// rank when a round does not finish in time.
 //
-// The watchdog is SIGALRM: no round finished for `timeout` seconds. Each rank then prints its
-// place; they all wait a moment, so that the launcher does not end the others before they have
-// spoken.
+// The watchdog is SIGALRM after `timeout` seconds without a finished round. Each rank then prints
+// its place and waits a moment, so that the launcher does not end others before their output.
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A library whose constructor registers handlers of fork() before anything has been allocated, and
- * which allocates, writes and frees in them. */
+/* A library whose constructor registers handlers of fork() before the first allocation. The
+ * handlers allocate, write and free. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static void child(void) { after(2); }
 
 __attribute__((constructor)) static void begin(void) { pthread_atfork(prepare, parent, child); }
 
-/* What the handlers wrote last in this process; the first call makes the block. */
+/* The last value that the handlers wrote in this process; the first call makes the block. */
 int atfork_value(void) {
   if (own == NULL) own = calloc(BYTES, 1);
   for (int i = 0; i < BYTES; ++i) {

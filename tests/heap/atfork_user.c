@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Forks with a library's handlers (atfork.c) in place. */
+/* A program that forks with a library's handlers (atfork.c). */
 #include <sys/wait.h>
 #include <unistd.h>
 

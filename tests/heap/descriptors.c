@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program that counts, closes and reuses descriptors, and forks after it. */
+/* A program that counts, closes and reuses descriptors, and then forks. */
 #include <fcntl.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -12,7 +12,7 @@ int main(void) {
   char* block = malloc(4 << 20);
   memset(block, 1, 4 << 20);
   const int next = open("/dev/null", O_RDONLY);
-  EXPECT(next == 3); /* the lowest number is the program's */
+  EXPECT(next == 3); /* the heap takes no low numbers */
   for (int fd = 3; fd < 3000; ++fd) close(fd);
   for (int i = 0; i < 1200; ++i) EXPECT(open("/dev/null", O_RDONLY) == 3 + i);
   const pid_t pid = fork();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every function of the malloc family, at sizes on both sides of the threshold: results, alignment,
- * contents and errno are those of the C library. The output is the same plain and with the heap but
- * for the first line. */
+/* Every function of the malloc family, at sizes on both sides of the threshold. Results, alignment,
+ * contents and errno are those of the C library. The output is the same plain and with the heap,
+ * except for the first line. */
 #include <errno.h>
 #include <malloc.h>
 #include <stdalign.h>
@@ -14,7 +14,7 @@
 enum { SIZES = 9 };
 static const size_t sizes[SIZES] = {1,      100,     16383,         16384,           16385,
                                     100000, 1 << 20, (5 << 20) + 3, (size_t)70 << 20};
-static void* volatile sink; /* so that no call is optimised away */
+static void* volatile sink; /* keeps the compiler from removing calls */
 
 static void check(void* block, size_t alignment, size_t bytes) {
   EXPECT(block != NULL);
@@ -54,7 +54,7 @@ static void zeros(size_t bytes) {
   }
 }
 
-/* From each size to each other one. */
+/* Resizes from each size to each other size. */
 static void resizing(void) {
   for (int from = 0; from < SIZES; ++from) {
     for (int to = 0; to < SIZES; ++to) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a program may do with its blocks around fork(), a case for each argument: each ends with
- * "right", plain as with the heap. */
+/* Uses of blocks around fork(), a case for each argument. Each case prints "right" at the end,
+ * plain and with the heap. */
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -47,7 +47,7 @@ static void slack(void) {
 /* --- stacks ------------------------------------------------------------------------------------
  */
 
-/* Uses some of the stack, in a function of its own. */
+/* Uses some of the stack. */
 static __attribute__((noinline)) int deep(int depth, int value) {
   volatile char here[3000];
   memset((char*)here, value, sizeof here);
@@ -56,7 +56,7 @@ static __attribute__((noinline)) int deep(int depth, int value) {
   return below + 1;
 }
 
-/* On whatever stack it is called: parent and child each have it for themselves. */
+/* Forks on the current stack, of which parent and child must have separate copies. */
 static void fork_here(int levels) {
   volatile char mine[10000];
   memset((char*)mine, levels, sizeof mine);
@@ -79,7 +79,7 @@ static void fork_here(int levels) {
     _exit(0);
   }
   EXPECT(deep(20, 90) == 21);
-  EXPECT(pthread_mutex_unlock(&owned) == 0); /* the thread is who it was */
+  EXPECT(pthread_mutex_unlock(&owned) == 0); /* the thread still owns the mutex */
   EXPECT(code_of(pid) == 0);
   for (size_t i = 0; i < sizeof mine; ++i) EXPECT(mine[i] == (char)levels);
   for (size_t i = 0; i < MEGA; ++i) EXPECT(block[i] == (char)levels);
@@ -147,7 +147,7 @@ static void start_on(pthread_t* thread, char* stack, void* (*body)(void*)) {
   pthread_attr_destroy(&attributes);
 }
 
-/* Stacks of several threads, the one that forks and others; all are given back and used again. */
+/* Stacks of several threads in blocks, one of which forks; all are freed and used again. */
 static void thread_stacks(void) {
   for (int i = 0; i < 3; ++i) {
     pthread_t beside;
@@ -176,7 +176,7 @@ static void thread_stacks(void) {
 
 static char* kept;
 
-/* Once, some time after the handler has returned, so that the program gets on. */
+/* Arms the timer once, for some time after the handler's return, so that the program progresses. */
 static void arm(void) {
   const struct itimerval soon = {{0, 0}, {0, 50 + handled % 37 * 11}};
   EXPECT(setitimer(ITIMER_REAL, &soon, NULL) == 0);
@@ -199,7 +199,7 @@ static void fork_anywhere(int signal) {
   errno = before;
 }
 
-/* A timer's handler forks wherever it meets the program: in malloc and free above all. */
+/* The handler of a timer forks at any point of the program, mostly in malloc and free. */
 static void handler(void) {
   kept = malloc(MEGA);
   kept[MEGA / 2] = 7;
@@ -217,7 +217,7 @@ static void handler(void) {
   EXPECT(setitimer(ITIMER_REAL, &never, NULL) == 0);
 }
 
-/* Two threads with signal masks of their own fork at once, and keep them. */
+/* Two threads with different signal masks fork at the same time and keep their masks. */
 static void* forks_with_mask(void* number) {
   const int blocked = (int)(intptr_t)number;
   sigset_t mask;
@@ -302,10 +302,10 @@ static void use_attributes(char* pages, int levels) {
   EXPECT(pipe(turn) == 0);
   const pid_t pid = fork();
   if (pid == 0) {
-    close(turn[1]); /* so that a parent that fails is no hang */
+    close(turn[1]); /* the read below ends if the parent fails */
     expect_attributes(pages);
     EXPECT(read(turn[0], &word, 1) == 1);
-    EXPECT(pages[FILED * PAGE] == 30 + levels); /* what the parent has written since */
+    EXPECT(pages[FILED * PAGE] == 30 + levels); /* written by the parent after fork() */
     pages[FILED * PAGE + 1] = (char)levels;
     pages[WRITABLE * PAGE] = 9;
     if (levels > 0) use_attributes(pages, levels - 1);
@@ -332,7 +332,7 @@ static void attributes(void) {
   EXPECT(pages[WRITABLE * PAGE] == 1);
 }
 
-/* The heap's descriptor is closed, and no page of the block can be read where it lies. */
+/* The case "attributes" after the program has closed the heap's descriptor. */
 static void attributes_without_descriptor(void) {
   free(malloc(MEGA));
   for (int fd = 1024; fd < 1100; ++fd) close(fd);
@@ -385,7 +385,7 @@ static const struct named cases[] = {
 
 int main(int count, char** arguments) {
   EXPECT(count == 2);
-  static_stack[0] = 2; /* it is there */
+  static_stack[0] = 2; /* the page is accessible */
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
     if (strcmp(cases[i].name, arguments[1]) != 0) continue;
     alarm(60); /* replaced by the timer of "handler" */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A random program of allocations, for one seed: fuzz SEED STEPS.
  *
- * The program knows what every byte of its blocks holds, up to malloc_usable_size(): a pattern from
- * the block's key. It resizes blocks, protects pages, maps over them, empties them, and forks: in
- * forks, on stacks that lie in blocks, in signal handlers that interrupt malloc, and beside threads
- * that allocate. Parent and child each check every byte and change all of them. The program holds
- * with the C library's malloc, so a difference with the heap is the heap's fault. */
+ * The program knows the value of every byte of its blocks, up to malloc_usable_size(): a pattern
+ * from the block's key. It resizes blocks, protects pages, maps over them and empties them. It
+ * forks in forks, on stacks in blocks, in signal handlers that interrupt malloc, and beside threads
+ * that allocate. Parent and child each check and change every byte. The program passes with the C
+ * library's malloc, so a failure with the heap is a fault of the heap. */
 #include <malloc.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -21,7 +21,7 @@
 #include "heap.h"
 
 enum { BLOCKS = 48, PAGE = 4096, STACK = 256 << 10, MOST_FORKS = 2, THREADS = 3 };
-static const size_t MOST_BYTES = 24 << 20; /* of one world */
+static const size_t MOST_BYTES = 24 << 20; /* of a world */
 
 /* The special pages of a block: their state differs from that of the other pages. */
 typedef enum { PLAIN, READ_ONLY, NO_ACCESS, ZERO, PRIVATE_MAP, SHARED_MAP, KINDS } Kind;
@@ -35,12 +35,12 @@ typedef struct {
   uint64_t special_key;
 } Block;
 
-/* The blocks of one thread. */
+/* The blocks of a thread. */
 typedef struct {
   uint64_t random;
   Block blocks[BLOCKS];
   size_t bytes;
-  int forks;   /* how many forks lie above this process */
+  int forks;   /* number of forks from the first process to this one */
   bool alone;  /* the process has one thread */
   bool parent; /* a child is alive */
 } World;
@@ -68,7 +68,7 @@ static uint64_t word_of(uint64_t key, size_t at) {
   return key == 0 ? 0 : (key + at) * 0x9e3779b97f4a7c15u;
 }
 
-/* Bytes of a pattern begin anywhere; whole words are the fast part. */
+/* Writes a pattern. It may begin at any byte; whole words are written faster. */
 static void fill(unsigned char* block, size_t from, size_t to, uint64_t key) {
   for (size_t at = from; at < to;) {
     const uint64_t word = word_of(key, at / 8);
@@ -164,7 +164,7 @@ static void add(World* world, Block* block) {
   rewrite(world, block);
 }
 
-/* Makes the special pages plain again, and writes them anew where they are not what they were. */
+/* Makes the special pages plain again, and rewrites their contents. */
 static void make_plain(Block* block) {
   const Kind kind = block->kind;
   unsigned char* from = block->at + block->from;
@@ -338,7 +338,7 @@ static void* thread(void* world) {
   return NULL;
 }
 
-/* Threads with worlds of their own, on stacks in blocks, while this thread forks. */
+/* Threads with their own worlds, on stacks in blocks, while this thread forks. */
 static void threads(World* world) {
   if (world != &own || !world->alone || world->forks == MOST_FORKS) return;
   static World worlds[THREADS];

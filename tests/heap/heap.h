@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For the programs of tests/heap: what the preloaded heap says of itself, and expectations. */
+/* For the programs of tests/heap: the state of the preloaded heap, and expectations. */
 #ifndef MH_TESTS_HEAP_H
 #define MH_TESTS_HEAP_H
 
@@ -16,12 +16,13 @@ static const struct mh_heap_door* door(void) {
   return open != NULL ? open() : NULL;
 }
 
-/* Whether peers could reach it. */
+/* True if peers can reach the memory. */
 static inline int shared(const void* address, size_t bytes) {
   return door() != NULL && door()->reaches((uintptr_t)address, bytes);
 }
 
-/* "heap: large allocations are shared" or why not; without the library "heap: not here". */
+/* Prints "heap: large allocations are shared" or the reason; without the library "heap: not here".
+ */
 static inline void tell(void) { printf("heap: %s\n", door() != NULL ? door()->why() : "not here"); }
 
 #define EXPECT(what)                                                 \

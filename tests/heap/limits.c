@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program that limits itself: memory ends where it would end without us, with NULL and ENOMEM. */
+/* A program with a memory limit: malloc fails with NULL and ENOMEM at the same point as without the
+ * heap. */
 #include <errno.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -21,11 +22,11 @@ int main(int count, char** arguments) {
   EXPECT(count == 2);
   const int kind = strcmp(arguments[1], "data") == 0 ? RLIMIT_DATA : RLIMIT_AS;
   tell();
-  free(malloc(1 << 20)); /* the heap has begun */
+  free(malloc(1 << 20)); /* initializes the heap */
   const struct rlimit limit = {(rlim_t)1 << 30, (rlim_t)1 << 30};
   EXPECT(setrlimit(kind, &limit) == 0);
   const size_t got = until_full(10 << 20);
-  /* What the process has mapped itself takes some of 102 blocks. */
+  /* The limit holds 102 blocks, less the other mappings of the process. */
   printf("blocks: %s\n", got >= 80 && got <= 102 ? "as limited" : "too many");
   return 0;
 }

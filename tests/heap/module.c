@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A library that is there from the start, or loaded late: it has a large block from its constructor
- * to its destructor, and memory that others free. */
+/* A library, linked or loaded late, with a large block from its constructor to its destructor, and
+ * with memory that others free. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program with a malloc of its own: it is left alone. */
+/* A program with its own malloc, which the heap leaves alone. */
 #include <string.h>
 
 #include "heap.h"

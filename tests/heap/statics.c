@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Static arrays: moved before main, initial values kept, private again in a fork()ed child. */
+/* Static arrays: moved before main with their initial values, private again in a forked child. */
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@ static char zeros[8 << 20];
 static char ones[2 << 20] = {1, 2, 3};
 static int written_early;
 
-/* Some of it is used before the program's own start-up. */
+/* Writes to an array before main. */
 __attribute__((constructor)) static void early(void) {
   zeros[5 << 20] = 42;
   written_early = zeros[5 << 20];

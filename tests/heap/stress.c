@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Eight threads that allocate, free, fork, exec, spawn and end at once: contents stay, children
- * have a heap of their own, and every process ends. */
+/* Eight threads that allocate, free, fork, exec, spawn and end at the same time. Contents stay,
+ * children have their own heaps, and every process ends. */
 #include <pthread.h>
 #include <spawn.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 enum { THREADS = 8, BLOCKS = 24 };
 extern char** environ;
 static int rounds = 150;
-/* Blocks that any thread may take over and free. */
+/* Blocks that any thread may take and free. */
 static char* passed[THREADS];
 
 struct dice {
@@ -114,7 +114,7 @@ static void* play(void* number) {
   return NULL;
 }
 
-/* Goes on while the process ends. */
+/* A thread that still allocates while the process ends. */
 static void* go_on(void* unused) {
   for (;;) free(filled(200000, 3));
   return unused;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every call of manyhands/lci.h, between two ranks. Says what was wrong, or "all good". */
+/* Every call of manyhands/lci.h, between two ranks. Prints the first error, or "all good". */
 #include <manyhands/lci.h>
 #include <stdio.h>
 #include <stdlib.h>

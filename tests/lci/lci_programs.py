@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where programs of LCI are, and how they are compiled."""
+"""The folders of programs of LCI, and the command that compiles a program."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = ROOT / "build" / "lib"
 GRAPH = ROOT / "examples" / "graph"
-# What every program is made of.
+# The headers and libraries of every program.
 SOURCES = [
     *(ROOT / "include" / "manyhands").rglob("*.hpp"),
     LIBRARY / "libmanyhands-lci.so",
@@ -17,7 +17,7 @@ SOURCES = [
 
 
 def command_for(source: Path, target: Path, compiler: str = "g++", *options: str) -> list[str]:
-    """Warnings are errors, but for what an MPI's own headers say."""
+    """The command of the compiler. Warnings are errors, except with the headers of an MPI."""
     command = [compiler, "-std=c++20" if source.suffix == ".cpp" else "-std=c11", "-O1"]
     command += [] if "mpi" in compiler else ["-Wall", "-Wextra", "-Werror"]
     command += [*options, str(source), f"-I{ROOT / 'include'}", f"-L{LIBRARY}"]

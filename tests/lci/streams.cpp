@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What test_hosts.py runs on each host.
+// The program that test_hosts.py runs on each host.
 //
 //   streams wait
-//       receives from the last rank, which never sends, until that is dead
+//       receives from the last rank, which never sends, until the last rank is dead
 //   streams produce SECONDS
-//       rank 0 sends as fast as it can, rank 1 takes a message now and then
+//       rank 0 sends at full speed, rank 1 is a slow receiver
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -53,7 +53,7 @@ std::size_t resident_kib() {
 
 constexpr std::uint32_t kLast = ~0U;
 constexpr std::size_t kLimit = 1'000'000;       // of the queue's memory
-constexpr std::size_t kMostGrowth = 64 * 1024;  // KiB of a process, allocator's slack included
+constexpr std::size_t kMostGrowth = 64 * 1024;  // of a process, KiB, allocator's slack included
 constexpr std::size_t kSizes[] = {64, 3000, 50'000};  // short, short, by rendezvous
 
 struct Stream {
@@ -65,9 +65,9 @@ struct Stream {
   }
 };
 
-constexpr std::size_t kBuffers = 64;  // of large messages under way: more than the credits
+constexpr std::size_t kBuffers = 64;  // for messages under way; more than the credits
 
-// Repeats until the message is taken. How often it was refused, or -1.
+// Repeats the send while the answer is a retry. Returns the number of retries, or -1 on an error.
 long send(lci::Device& device, lci::Queue& queue, std::uint32_t tag,
           std::span<const std::byte> data, std::atomic<std::uint32_t>* sent,
           std::uint32_t& posted) {
@@ -81,7 +81,7 @@ long send(lci::Device& device, lci::Queue& queue, std::uint32_t tag,
   }
 }
 
-// Until all that were posted are sent. False: a message nobody sent.
+// Waits until all posted messages are sent. False: a message has arrived that no rank sent.
 bool wait_for(lci::Device& device, lci::Queue& queue, const std::atomic<std::uint32_t>& sent,
               std::uint32_t posted) {
   while (sent.load() != posted) {
@@ -91,7 +91,7 @@ bool wait_for(lci::Device& device, lci::Queue& queue, const std::atomic<std::uin
   return true;
 }
 
-// Buffers are written anew once all messages have left them.
+// Rank 0. It rewrites the buffers after all messages have left them.
 int produce(lci::Device& device, lci::Queue& queue, int seconds) {
   Stream stream;
   long held_up = 0;
@@ -117,7 +117,7 @@ int produce(lci::Device& device, lci::Queue& queue, int seconds) {
   return 0;
 }
 
-// The last message says how many there are; it may come before others.
+// Rank 1. The last message has the number of messages; it may arrive before others.
 int consume(lci::Device& device, lci::Queue& queue) {
   Stream stream;
   std::uint64_t expected = UINT64_MAX;
@@ -151,7 +151,7 @@ int main(int argc, char** argv) {
   auto job = lci::Job::join();
   if (!job) return fail("job");
   lci::DeviceConfig config;
-  config.receive_packets = 32;  // a producer has used up its credits before the queue is full
+  config.receive_packets = 32;  // the producer runs out of credits before the queue is full
   auto device = lci::Device::open(*job, config);
   if (!device) return fail("device");
   if (argc == 2 && std::strcmp(argv[1], "wait") == 0) return wait_for_death(*device);

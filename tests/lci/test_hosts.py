@@ -42,7 +42,7 @@ def streams() -> Path:
 def started(
     hosts: nodes.Nodes, folder: Path, command: list[str], ranks_each: int = 1
 ) -> Iterator[list[subprocess.Popen[str]]]:
-    """So many ranks on each host, host by host, ended with the block."""
+    """Starts `ranks_each` ranks on each host, host by host; kills them at the end of the block."""
     ranks = []
     placed = [host for host in hosts.each for _ in range(ranks_each)]
     for rank, host in enumerate(placed):
@@ -68,7 +68,7 @@ def started(
 
 @pytest.mark.skipif("openmpi4" not in BUILDS, reason="Open MPI 4 is not installed")
 def test_all_three_ways_are_right_over_two_and_four_hosts() -> None:
-    """Which the program says of every vertex: it ends otherwise."""
+    """The program checks every vertex and fails on a wrong value."""
     compiler = str(BUILDS["openmpi4"].mpicc).replace("mpicc", "mpicxx")
     bench = ROOT / "bench" / "lci"
     flags = ["-DMH_GRAPH_MPI=1", "-DMH_GRAPH_TCP=1", f"-I{GRAPH}", f"-I{bench}"]
@@ -138,7 +138,7 @@ def test_a_killed_peer_is_an_error_within_five_seconds(
     [pytest.param(1), pytest.param(60, marks=[pytest.mark.slow, pytest.mark.timeout(240)])],
 )
 def test_a_producer_that_is_faster_is_held_up(tmp_path: Path, streams: Path, seconds: int) -> None:
-    """Memory stays where it was, in the messages of the queue and of the whole process."""
+    """The memory of the queue and of the whole process stays within its limits."""
     with (
         nodes.several_nodes(tmp_path, 2) as hosts,
         started(hosts, tmp_path, [str(streams), "produce", str(seconds)]) as ranks,
@@ -147,4 +147,6 @@ def test_a_producer_that_is_faster_is_held_up(tmp_path: Path, streams: Path, sec
         assert [rank.returncode for rank in ranks] == [0, 0], printed
     producer, consumer = printed
     assert producer.startswith("produced ") and consumer.startswith("consumed "), printed
-    assert producer.split()[1:] == consumer.split()[1:], printed  # messages, their sum
+    assert producer.split()[1:] == consumer.split()[1:], (
+        printed
+    )  # the number of messages and their sum

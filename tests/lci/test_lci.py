@@ -29,7 +29,7 @@ def compiled(source: Path, target: Path, *options: str) -> Path:
 
 
 def outputs(ranks: int, folder: Path, command: Sequence[str | Path]) -> list[str]:
-    """What each rank prints; all must succeed."""
+    """The output of each rank; all ranks must succeed."""
     root = folder / "root"
     running = []
     for rank in range(ranks):
@@ -124,7 +124,7 @@ def test_one_process_needs_no_launcher(tmp_path: Path, graph: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_million_light_tasks_exchange_messages() -> None:
-    """Half a million in each of two processes, each with a partner at the other."""
+    """Half a million tasks in each of two processes, each with a partner in the other process."""
     program = ROOT / "build" / "bin" / "mh-lci-ping-pong"
     command = [program, "shm", "500000", "1", "2"]
     run = subprocess.run(command, capture_output=True, text=True, timeout=500)
@@ -155,7 +155,7 @@ def test_each_of_graph500s_checks_finds_its_fault(tmp_path: Path) -> None:
 
 
 def random_graph() -> networkx.Graph:
-    """Two dense parts, a long path at one of them, and a vertex alone."""
+    """Two dense parts, a long path at the first part, and an isolated vertex."""
     both = networkx.gnm_random_graph(60, 150, seed=5)
     both.add_edges_from(
         (u + 60, v + 60) for u, v in networkx.gnm_random_graph(40, 70, seed=6).edges
@@ -170,7 +170,7 @@ def of_networkx(g: networkx.Graph, program: str) -> dict[int, float]:
         return networkx.single_source_shortest_path_length(g, 0)
     if program == "cc":
         return {v: min(part) for part in networkx.connected_components(g) for v in part}
-    # Of the ranks' rule for vertices without edges nothing is left: there are none.
+    # The rules for vertices without edges differ from ours, but this graph has no such vertices.
     return networkx.algorithms.link_analysis.pagerank_alg._pagerank_python(
         g, alpha=0.85, max_iter=1000, tol=1e-14
     )
@@ -201,7 +201,7 @@ def test_results_are_those_of_networkx(tmp_path: Path, graph: Path, program: str
 
 @pytest.mark.parametrize("pattern", ["black-hole", "white-hole", "shuffle"])
 def test_data_traffic_arrives(tmp_path: Path, traffic: Path, pattern: str) -> None:
-    """Messages of 16 KB, which go by rendezvous; and short ones."""
+    """Messages of 16 KB, which go by rendezvous, and short messages."""
     for numbers in ("2048", "10"):
         folder = tmp_path / numbers
         folder.mkdir()
@@ -231,13 +231,13 @@ def test_tree_search_over_messages_counts_every_node(tmp_path: Path) -> None:
         folder = tmp_path / str(ranks)
         folder.mkdir()
         printed = outputs(ranks, folder, [program, "small-binomial"])
-        assert printed[0].startswith("nodes 6765 leaves 5931 depth 67\n")  # tests/tasks counts them
+        assert printed[0].startswith("nodes 6765 leaves 5931 depth 67\n")  # as in tests/tasks
     wrong = subprocess.run([program, "oak"], capture_output=True, text=True, timeout=LIMIT_S)
     assert wrong.returncode == 2
     assert wrong.stderr.startswith("usage: uts-messages")
 
 
-# A square with a diagonal, a line of three beside it, and a vertex alone.
+# A square with a diagonal, a separate path of three vertices, and an isolated vertex.
 EDGES = [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (4, 5), (5, 6)]
 VERTICES = 8
 

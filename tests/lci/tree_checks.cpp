@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Spoils a right tree in one way after the other, and looks which of Graph500's checks find it.
+// Changes a right tree in several ways, and tests that Graph500's checks find each fault.
 #include <cstdio>
 
 #include "graph500.hpp"
@@ -8,7 +8,7 @@ namespace {
 
 using graph::Tree;
 
-// A square 0-1-2-3 with a tail 3-4-5, and an edge 6-7 apart.
+// A square 0-1-2-3 with a tail 3-4-5, and a separate edge 6-7.
 graph::Graph square() {
   return graph::from_edges(8, {{0, 1}, {1, 2}, {2, 3}, {3, 0}, {3, 4}, {4, 5}, {6, 7}});
 }
@@ -18,7 +18,7 @@ Tree right() {
   return {0, {0, 0, 1, 0, 3, 4, no, no}, {0, 1, 2, 1, 2, 3, graph::kFar, graph::kFar}};
 }
 
-// Which checks do not hold, as bits. Two ranks look at a half each.
+// The failed checks, as bits. Each half of the vertices is checked separately, as by two ranks.
 unsigned found(const Tree& tree) {
   const graph::Graph g = square();
   unsigned bits = 0;
@@ -45,19 +45,19 @@ int main() {
   bool all = found(right()) == 0;
   if (!all) std::puts("a right tree is refused");
   all &= finds(0, [](Tree& t) { t.parent[4] = 5; });  // a cycle
-  all &= finds(0, [](Tree& t) { t.parent[0] = 1; });  // a root that has a parent
-  all &= finds(1, [](Tree& t) { t.level[5] = 2; });   // a child beside its parent
-  all &= finds(2, [](Tree& t) {                       // a detour: 3 is at 0 by an edge
+  all &= finds(0, [](Tree& t) { t.parent[0] = 1; });  // a root with a parent
+  all &= finds(1, [](Tree& t) { t.level[5] = 2; });   // a child at its parent's level
+  all &= finds(2, [](Tree& t) {                       // a detour: 0-3 is an edge
     t.parent[3] = 2;
     t.level[3] = 3;
   });
-  all &= finds(3, [](Tree& t) { t.parent[5] = graph::kNobody; });  // left out
-  all &= finds(3, [](Tree& t) { t.parent[6] = 0; });               // of another component
+  all &= finds(3, [](Tree& t) { t.parent[5] = graph::kNobody; });  // a missing vertex
+  all &= finds(3, [](Tree& t) { t.parent[6] = 0; });               // from another component
   all &= finds(4, [](Tree& t) {
     t.parent[2] = 3;
     t.parent[4] = 1;
   });                                                    // 1-4 is no edge
-  all &= finds(4, [](Tree& t) { t.parent[5] = 1000; });  // nobody
+  all &= finds(4, [](Tree& t) { t.parent[5] = 1000; });  // no vertex
   if (all) std::puts("all found");
   return all ? 0 : 1;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // After MPI_Request_free on an active persistent send, the message is still delivered. Persistent
-// sends made afterwards complete neither too early nor never.
+// sends made afterwards complete, and not too early.
 //
 // run: ranks 2
 // run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M

@@ -40,7 +40,7 @@ static void send_all(const Sent* sent) {
   for (int i = 0; i < MESSAGES; ++i) free(data[i]);
 }
 
-// The oldest of those that are left with this tag, or -1.
+// The oldest remaining message with this tag, or -1.
 static int oldest(const Sent* sent, const bool* gone, int tag) {
   for (int i = 0; i < MESSAGES; ++i) {
     if (!gone[i] && (tag == MPI_ANY_TAG || sent[i].tag == tag)) return i;

@@ -2,7 +2,7 @@
 // run: by test_bindings.py
 //
 // Contiguous and noncontiguous large messages, also while their sender is in the MPI library,
-// blocking collectives and fences: some of all that is helped, for tests of unusual environments.
+// blocking collectives and fences: a sample of the helped calls, for tests of unusual environments.
 #include "check.h"
 
 enum { BLOCKS = 4096, BLOCK = 64, STRIDE = 160, BYTES = BLOCKS * BLOCK, EXTENT = BLOCKS * STRIDE };

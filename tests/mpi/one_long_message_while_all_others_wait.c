@@ -4,8 +4,8 @@
 // every core of the node is free. The data is right and the gaps stay. TYPE is `contiguous`,
 // `scattered` (at both ends), or `one-sided` (gaps at the receiver only). With SENDER=sleeps, the
 // sender sleeps outside MPI after each message; with SENDER=polls, it waits in a loop of MPI_Test.
-// ROUNDS is the number of messages. The other ranks wait in MPI_Recv, or as WAITERS says in
-// MPI_Waitall, MPI_Barrier or a loop of MPI_Test.
+// ROUNDS is the number of messages. The other ranks wait in MPI_Recv; WAITERS selects MPI_Waitall,
+// MPI_Barrier or a loop of MPI_Test instead.
 //
 // run: ranks 2
 // run: ranks 3 MH_CORES=3 TYPE=scattered

@@ -143,7 +143,7 @@ static void received_after_a_collective(void) {
 }
 
 // A cancelled send either arrives, or reports that it was cancelled; then another is sent. After a
-// slow receiver the send is the library's, and that of Open MPI may wait for its receive before it
+// slow receiver the library carries the send, and Open MPI may wait for the receive before it
 // reports.
 static void cancelled(void) {
   enum { FIRST = 5, SECOND = 15 };

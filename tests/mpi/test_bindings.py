@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ranks bound and limited as sites do it: cores of their own or shared, pid namespaces, limits.
+"""Ranks bound and limited as on real sites: own or shared cores, pid namespaces, limits.
 
 A line of shell binds or limits each rank before it starts. If the program fails plain too (unshare
 is not permitted, a library needs more memory), the test is skipped. For a cpuset for each rank and

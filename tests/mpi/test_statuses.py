@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every byte that a completing call gives back is as without the library.
+"""Every output byte of a completing call is the same as without the library.
 
 The program in tests/mpi/statuses prints a line for each kind of request, each call and each array
 around the request; the lines of a plain and of a helped run are compared.

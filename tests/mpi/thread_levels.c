@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// MPI_Init_thread at every level gives the library's level; MPI_Query_thread and MPI_Is_thread_main
-// agree. With MPI_THREAD_MULTIPLE, several threads exchange large messages on one communicator with
-// different tags.
+// MPI_Init_thread at every level returns the library's level; MPI_Query_thread and
+// MPI_Is_thread_main agree. With MPI_THREAD_MULTIPLE, several threads exchange large messages on a
+// communicator with different tags.
 //
 // run: ranks 2 LEVEL=0
 // run: ranks 2 LEVEL=1

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// MPI_Waitall over short messages of all kinds gives each receive its own status, and null or
+// MPI_Waitall over short messages of all kinds returns each receive's own status, and null or
 // inactive requests the empty status. This holds in tight loops and with a late partner, wherever
 // the last message is in the array. The buffer of an inactive request is not read.
 //

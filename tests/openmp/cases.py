@@ -24,7 +24,7 @@ SCHEDULES = {
 
 @dataclass(frozen=True)
 class Clause:
-    """`work` is done in every iteration; `right` is checked afterwards."""
+    """A clause. `work` runs in every iteration, `right` is the check after the loop."""
 
     name: str
     before: str
@@ -274,7 +274,7 @@ def _marked_case(name: str, clause: Clause, schedule: str) -> str:
 
 
 def marked_program() -> str:
-    """The same with marked loops, all of which are shared."""
+    """Returns the program with marked loops, all of which are shared."""
     functions, table = [HEAD], []
     for schedule, words in MARKED_SCHEDULES.items():
         for clause in MARKED_CLAUSES:

@@ -129,7 +129,7 @@ bool objects_of_a_class() {
   return sum.value == static_cast<long>(kMany) * (kMany - 1) / 2;
 }
 
-// A child process has no helpers, and its end changes nothing in the parent.
+// A forked child has no helpers, and its end changes nothing in the parent.
 bool after_a_fork() {
   const pid_t child = fork();
   if (child == 0) _exit(in_a_template<long>() ? 5 : 6);

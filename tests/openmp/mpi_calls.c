@@ -132,7 +132,7 @@ static void waiting_loop(void) {
   }
 }
 
-/* The rank that lends its core must answer the message, and does so late. */
+/* The rank that lends its core must answer the message, and answers late. */
 static void wait_round(void) {
   if (rank == 0) {
     while (waits == 0) waiting_loop();

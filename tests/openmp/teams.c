@@ -76,7 +76,7 @@ __attribute__((noinline)) static void inside(int in_parallel) {
   }
 }
 
-/* Regions with one thread, inside a loop that is shared already. */
+/* Regions with one thread, inside a shared loop. */
 enum { kInner = 8 };
 static unsigned char dealt[kIterations][kInner], handed[kIterations][kInner];
 static int deep;
@@ -150,7 +150,7 @@ static int over_variables(void) {
 /* LLVM's number of the calling thread, by the function that compilers use. */
 int __kmpc_global_thread_num(void* location) __attribute__((weak));
 
-/* Not the first thread of this process, but the first of the child. */
+/* Runs on a second thread of this process, which is the first thread of the child. */
 static void* fork_here(void* wrong) {
   *(int*)wrong += over_three();
   const pid_t child = fork();

@@ -11,7 +11,7 @@ from workshare_builds import BUILDS, Programs, compile_all
 
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Programs]:
-    """By name of the MPI; each is compiled once, with warnings as errors."""
+    """The programs by name of the MPI, each compiled once, with warnings as errors."""
     made: dict[str, Programs] = {}
 
     def get(name: str) -> Programs:
@@ -26,13 +26,13 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Progra
 
 @pytest.fixture(params=list(BUILDS))
 def programs(request: pytest.FixtureRequest, compiled: Callable[[str], Programs]) -> Programs:
-    """Under MPICH and Open MPI."""
+    """The programs under MPICH and under Open MPI."""
     return compiled(request.param)
 
 
 @pytest.fixture
 def any_programs(compiled: Callable[[str], Programs]) -> Programs:
-    """Under one MPI, for what does not depend on it."""
+    """The programs under a single MPI, for tests that do not depend on the MPI."""
     if not BUILDS:
         pytest.skip("no MPI here")
     return compiled(next(iter(BUILDS)))

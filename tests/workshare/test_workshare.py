@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The workshare examples are right, and the same however their loops are run.
+"""The workshare examples are right, with the same results in every build and division.
 
-Counts and checksums are compared with Python's; finite elements with the analytical solution, and
-bit for bit with one another.
+Counts and checksums are compared with Python's. Finite elements are compared with the analytical
+solution, and bit for bit with each other.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def test_rows_can_be_chosen_by_time(any_programs: Programs) -> None:
         for time in (20, 20000)
     ]
     assert rows[0] % 2 == rows[1] % 2 == 0
-    assert rows[1] > 5 * rows[0]  # 32 times, were the machine always of the same speed
+    assert rows[1] > 5 * rows[0]  # 32 times on a machine of constant speed
 
 
 # --- triangles --------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ SLABS = [
 
 @pytest.fixture(scope="module")
 def solved() -> dict[str, Any]:
-    """By MPI: the first solution, with which all others are compared."""
+    """The first solution by MPI, the reference for all other solutions."""
     return {}
 
 
@@ -227,7 +227,7 @@ def test_iterations_end_where_they_are_told_to(any_programs: Programs) -> None:
     assert "not solved in 4 iterations" in done.stderr and "--iterations" in done.stderr
 
 
-# --- all three --------------------------------------------------------------------------------
+# --- all programs -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

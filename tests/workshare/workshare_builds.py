@@ -29,7 +29,7 @@ BUILDS = one_of_each_family()
 
 @dataclass(frozen=True)
 class Programs:
-    """All programs of one MPI; a name says which build: triangular-plain."""
+    """All programs of an MPI; names include the build: triangular-plain."""
 
     build: MpiBuild
     folder: Path
@@ -49,7 +49,7 @@ class Programs:
         )
 
     def report(self, name: str, ranks: int, *arguments: object, threads: int = 1) -> dict[str, Any]:
-        """What a run that has to end well writes with --json."""
+        """The output of --json of a run, which must succeed."""
         done = self.run(name, ranks, *arguments, "--json", "-", threads=threads)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the workshare examples compute, once more in Python and in the most obvious way."""
+"""The results of the workshare examples, computed in Python in the most obvious way."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Single calls of one rank that are wrong, or that have nothing to do: bad arguments, nobody at the
-// other end, null and inactive requests. None of them reaches another rank.
+// Single calls of a rank that are wrong or have no effect: bad arguments, MPI_PROC_NULL, null and
+// inactive requests. No call reaches another rank.
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -173,13 +173,13 @@ void step_bad_call(Rng* rng) {
   doing(name);
   int code = call < CALL_Recv ? call_send(call, &a, &request) : call_other(call, &a, &request);
   see("%s: %s, %s", name, class_of(code), request == MPI_REQUEST_NULL ? "null" : "kept");
-  // MPICH 5 may return success where a handler was told of the error.
+  // MPICH 5 may return success after it has called a handler with the error.
   if (code == MPI_SUCCESS && sends_at_once(call) && comm != HANDLED) give_up("sent: leave it out");
   if (code == MPI_SUCCESS && request != MPI_REQUEST_NULL) MPI_Request_free(&request);
   MPI_Type_free(&raw);
 }
 
-// ---- nobody, nothing ---------------------------------------------------------------------------
+// ---- MPI_PROC_NULL, null requests --------------------------------------------------------------
 
 static void see_empty(const char* what, int code, const MPI_Status* status) {
   int bytes = -1, cancelled = -1;
@@ -262,7 +262,7 @@ static void one_null(void) {
   see("Startall of null: %s", class_of(MPI_Startall(1, &request)));
 }
 
-// A persistent request that is not started, or started twice; a plain one that is started.
+// A persistent request that is not started, or started twice; a plain request that is started.
 static void inactive_and_active(Rng* rng) {
   static const int counts[] = {1, 24, 40000};
   int count = counts[rng_below(rng, 3)];
@@ -280,7 +280,7 @@ static void inactive_and_active(Rng* rng) {
   see("Cancel: %s", class_of(MPI_Cancel(&request)));
   code = MPI_Wait(&request, &status);
   MPI_Test_cancelled(&status, &flag);
-  see("cancelled receive: %s, cancelled %d", class_of(code), flag);  // from whom has no meaning
+  see("cancelled receive: %s, cancelled %d", class_of(code), flag);  // the source has no meaning
 }
 
 static void packing(Rng* rng) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Collectives that some ranks call wrongly before all call them rightly, and communicators that
-// come and go among such calls.
+// Collectives that some ranks call wrongly before all ranks call them rightly, and communicators
+// that are made and freed among such calls.
 //
-// A wrong call is one that the library refuses by its arguments, before anything is sent; so the
-// other ranks need not know of it. Its counts are wrong at either side, so that it is refused
-// whatever the rank's part in the collective is.
+// The library refuses a wrong call by its arguments, before it sends a message, so the call does
+// not involve other ranks. The send and receive counts are both wrong, so every rank refuses the
+// call, whatever its part in the collective.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ enum { MOST_RANKS = 64 };
 typedef struct {
   Collective which;
   int count, root, size, rank;
-  int *from, *to;  // room for count of every rank
+  int *from, *to;  // room for `count` elements of every rank
   int counts[MOST_RANKS], places[MOST_RANKS];
   MPI_Datatype type;
   MPI_Op op;
@@ -273,7 +273,7 @@ static void wrong_constructor(int which) {
   see("%s: %s, %s", name, class_of(code), made == MPI_COMM_NULL ? "nothing made" : "made");
 }
 
-// Messages that are under way when their communicator is freed.
+// Frees a communicator while messages are under way.
 static void across_free(Rng* rng, MPI_Comm comm, bool handled) {
   Content content = content_make(rng, !left_out("too short on a freed communicator"));
   int source = rng_range(rng, 0, here.ranks - 1);

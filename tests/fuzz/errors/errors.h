@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The words shared by the parts of the error fuzzer: random programs that also do what is wrong or
-// unusual, under handlers that return.
+// The common declarations of the error fuzzer: random programs with errors and unusual calls, under
+// error handlers that return.
 //
-// As in the fuzzer beside it, every rank computes the same plan from a seed. A round is a list of
-// *steps*; each step draws all its decisions from a generator of its own, on every rank alike, so a
-// rank that takes no part needs not know what the others do. All ranks walk through the steps in
-// one order, receives are posted and sends are started in that order, and a call that blocks asks
-// only for what lies at or before its step: so no rank waits for a rank that waits for it. An *op*
-// is a request that was started and will be completed at some later step, in any way MPI offers.
+// As in the fuzzer of the parent folder, every rank computes the same plan from a seed. A round is
+// a list of *steps*. Each step draws its decisions from its own generator, on every rank alike.
+// All ranks walk through the steps in the same order, and post receives and start sends in that
+// order. A blocking call waits only for messages of its own or an earlier step, so ranks do not
+// wait for each other in a cycle. An *op* is a started request that a later step completes, in any
+// way of MPI.
 //
-// What a rank sees goes into its *trace*, line by line: each call's error class, each status, what
-// happened to handles and contents. A trace depends on the seed and on the MPI library, and must
-// not depend on what stands in front of that library. Within a round the order of lines has no
-// meaning. What a program cannot rely on is not in the trace: the contents of a truncated receive,
-// for one.
+// A rank writes its observations into its *trace*, line by line: the error class of each call, each
+// status, the fate of handles and contents. A trace depends on the seed and on the MPI library, and
+// must not depend on a library in front of MPI. Within a round the order of lines has no meaning.
+// Observations that MPI leaves open are not in the trace, such as the contents of a truncated
+// receive.
 #ifndef MH_TESTS_ERRORS_H
 #define MH_TESTS_ERRORS_H
 
@@ -26,8 +26,8 @@ typedef struct {
   uint64_t seed;
   int first_round, rounds;
   int steps;          // of a round
-  int only;           // one kind of step, or -1
-  int timeout_s;      // without a finished round
+  int only;           // the only kind of step, or -1
+  int timeout_s;      // longest time of a round
   const char* trace;  // files TRACE.RANK, or null
   bool verbose;
 } Options;
@@ -41,7 +41,8 @@ extern Options options;
 // clang-format on
 typedef enum { STEPS(AS_ENUM) STEP_COUNT } StepKind;
 
-// Communicators of every round. Errors on HANDLED go to a handler of the program, which notes them.
+// Communicators of every round. Errors on HANDLED go to a handler of the program, which traces
+// them.
 typedef enum { BASE, HANDLED, REVERSED, RACES, ALONE, COMMS } CommKind;
 
 typedef struct {
@@ -52,11 +53,11 @@ typedef struct {
   MPI_Comm comm[COMMS];
   MPI_Errhandler noting;
   bool blocking;  // in a blocking receive
-  Rng local;      // decisions that are this rank's alone
+  Rng local;      // for decisions of this rank alone
 } Here;
 extern Here here;
 
-int rank_in(CommKind comm, int rank);  // the rank there of a rank of BASE
+int rank_in(CommKind comm, int rank);  // translates a rank of BASE to a rank of `comm`
 
 // ---- trace.c -----------------------------------------------------------------------------------
 
@@ -65,8 +66,8 @@ void doing(const char* what);  // for the watchdog, and with --verbose in the tr
 const char* class_of(int code);
 void trace_open(void);
 void trace_close(void);
-void give_up(const char* why);  // says where this rank is, and ends the job
-uint64_t trace_hash(void);      // of all lines so far, whatever their order within a round
+void give_up(const char* why);  // prints this rank's place and ends the job
+uint64_t trace_hash(void);      // of all lines so far, in any order within a round
 void watch_start(void);
 void watch_progress(void);
 
@@ -78,7 +79,7 @@ bool left_out(const char* what);
 
 typedef struct {
   char name[80];
-  bool send, persistent, cancelled, unsure;  // unsure: of what the status says, nothing is seen
+  bool send, persistent, cancelled, unsure;  // unsure: the trace leaves the status out
   bool short_of_room;
   MPI_Request request;
   Layout* layout;
@@ -93,7 +94,7 @@ typedef struct {
   int element;
   uint64_t send_layout, recv_layout;
   uint64_t id;
-  size_t room;    // elements the receive has room for, about
+  size_t room;    // rough number of elements that fit the receive buffer
   bool too_long;  // room is less than elements
 } Content;
 
@@ -102,16 +103,16 @@ Content content_make(Rng* rng, bool may_be_too_long);
 Content content_of(Rng* rng, size_t bytes);  // with enough room
 Op* op_send(const Content* content, const char* format, ...) __attribute__((format(printf, 2, 3)));
 Op* op_recv(const Content* content, const char* format, ...) __attribute__((format(printf, 2, 3)));
-void op_over(Op* op, int code, const MPI_Status* status);  // sees how it ended, and frees it
+void op_over(Op* op, int code, const MPI_Status* status);  // traces the end of an op and frees it
 void op_free(Op* op);
 void op_pend(Op* op);
 int op_pending(void);
 void complete_some(int most);
 void complete_all(void);
 MPI_Request inactive(MPI_Comm comm, void* buffer, int count);  // persistent, and never started
-// One request to its end; its class and status are seen under this name.
+// Completes a request, and traces its error class and status under this name.
 void finish(const char* name, MPI_Request* request);
-// Tells another rank of BASE a number, or is told one, on a tag that nobody else uses.
+// Sends a number to another rank of BASE, or receives a number, on a tag of agree() alone.
 int agree(int from, int to, int value);
 void jitter(void);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the plain MPI libraries do not survive, or answer differently from run to run, and what is
-// therefore left out under them. Names are those in traces; `*` stands for anything.
+// The calls left out under each MPI library, because the plain library crashes in them or answers
+// differently from run to run. Names are those in traces; `*` matches any text.
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>

@@ -5,8 +5,8 @@
 // usage: mpiexec -n N errors [--seed S] [--rounds R] [--first-round F] [--steps K]
 //                            [--only KIND] [--timeout SECONDS] [--trace FILE] [--verbose 1]
 //
-// Each rank writes what it has seen to FILE.RANK. On success rank 0 prints one line with a hash
-// over all traces. When nothing moves, each rank prints where it is, and the run ends with 86.
+// Each rank writes its trace to FILE.RANK. On success rank 0 prints a line with a hash over all
+// traces. If a round does not finish in time, each rank prints its place, and the run ends with 86.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,7 +125,7 @@ static void play_round(int round) {
     Rng own = {rng_next(&rng)};
     if (options.only >= 0 && kind != STEP_COMPLETE) kind = (StepKind)options.only;
     play_step(kind, &own);
-    // Of a kind of its own: whose handler completions call is not looked at everywhere.
+    // Completions have their own kind of step: the tests do not check their handler everywhere.
     here.kind = STEP_COMPLETE;
     if (rng_chance(&here.local, 15)) complete_some(6);
     doing("");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Messages that arrive, some of them longer than their receives, one behind the other on two tags;
-// races for receives from anyone, whose set of outcomes is fixed; and the clean part of a round.
+// Messages that arrive, some longer than their receives, in a row on two tags; races for receives
+// from any source, with a fixed set of outcomes; and the part of a round without errors.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +50,7 @@ static Message message_make(Rng* rng, bool to_itself) {
   return message;
 }
 
-// A persistent request is started at once; one that cannot be started is over.
+// Starts a persistent request; ends its op if it cannot be started.
 static int start_made(int code, Op* op) {
   op->persistent = true;
   return code == MPI_SUCCESS ? MPI_Start(&op->request) : code;
@@ -93,7 +93,7 @@ static void send_one(const Message* message, int to, MPI_Comm comm, const char* 
   }
 }
 
-// A probe that finds the message; false if the probe failed.
+// Probes for the message; false if the probe failed.
 static bool probed(const Op* op, RecvWay way, int from, int tag, MPI_Comm comm,
                    MPI_Message* message, MPI_Status* status) {
   int flag = 1, code = MPI_SUCCESS;
@@ -244,7 +244,7 @@ typedef struct {
   RecvWay way;
   uint64_t id;
   size_t room, most;
-  size_t bytes[64];  // by sender; all that one sends are of one size
+  size_t bytes[64];  // by sender; all messages of a sender have the same size
 } Race;
 
 static void race_send(const Race* race, Rng* local) {
@@ -273,7 +273,7 @@ typedef struct {
   int code;
 } Taken;
 
-// The next receive: started, or over.
+// Makes the next receive, which is then started or complete.
 static void race_recv(const Race* race, Taken* taken) {
   int tag = race->any_tag ? MPI_ANY_TAG : race->tag, room = (int)race->room;
   MPI_Comm comm = here.comm[RACES];

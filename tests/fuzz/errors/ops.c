@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Requests under way: their buffers, and their completion in every way MPI offers, among null and
+// Requests under way: their buffers, and their completion in every way of MPI, among null and
 // inactive requests.
 //
-// When several requests complete in one call, which of them had ended when another failed is a
-// matter of time. So the trace has, for each op, how it ended at last; MPI_ERR_PENDING never
-// appears.
+// When several requests complete in one call and a request fails, timing decides which others have
+// ended. The trace therefore has the final end of each op; MPI_ERR_PENDING never appears.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,7 +81,8 @@ static Op* op_new(const Content* content, bool send) {
   return op;
 }
 
-// Open MPI writes all of a message that its receiver reads for itself, however short the receive.
+// Open MPI writes the whole message when the receiver reads it by single copy, even if the receive
+// is too short.
 #ifdef OPEN_MPI
 static const bool overruns = true;
 #else
@@ -97,7 +97,7 @@ static void op_fill(Op* op) {
 }
 
 Op* op_send(const Content* content, const char* format, ...) {
-  Content whole = *content;  // a send is of whole items: what does not fit a type goes as it is
+  Content whole = *content;  // sent as the basic type unless the data are whole items of the type
   Op* op = op_new(&whole, true);
   if (op->layout->elements > 0 && content->elements % (size_t)op->layout->elements != 0) {
     op_free(op);
@@ -128,7 +128,8 @@ void op_free(Op* op) {
   free(op);
 }
 
-// What the buffer must look like: untouched, with the message, or at least untouched around it.
+// Compares the buffer with its expected state: untouched, or with the message and untouched around
+// it.
 static const char* verdict(Op* op, bool arrived) {
   static char text[80];
   ptrdiff_t first = 0;
@@ -213,7 +214,7 @@ void jitter(void) {
 // ---- several at once ---------------------------------------------------------------------------
 
 typedef struct {
-  Op* ops[MOST];  // null where the request is null or inactive
+  Op* ops[MOST];  // null if the request is null or inactive
   MPI_Request requests[MOST];
   MPI_Status statuses[MOST];
   int count, left;
@@ -257,7 +258,7 @@ static void test_each(Batch* batch, bool look_first) {
   }
 }
 
-// Of a call that completed all, or some of them with errors.
+// Ends the ops of a call that completed all requests, or some of them with errors.
 static void all_over(Batch* batch, int code) {
   int class = code;
   if (code != MPI_SUCCESS) MPI_Error_class(code, &class);
@@ -346,7 +347,7 @@ MPI_Request inactive(MPI_Comm comm, void* buffer, int count) {
   return request;
 }
 
-// Whether the plain library survives such a request in one call with those of the batch.
+// True if the plain library survives such a request in the same call as those of the batch.
 static bool goes_with(const Batch* batch, bool send, bool too_short) {
   if (!batch->in_one_call) return true;
   bool two = too_short && batch->too_short > 0;

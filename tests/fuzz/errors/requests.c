@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Requests that do not end as usual: persistent ones over several cycles, cancelled ones, and freed
-// ones whose messages still come.
+// Requests that do not end as usual: persistent requests over several cycles, cancelled requests,
+// and freed requests whose messages still arrive.
 //
-// What only one outcome may follow is arranged first: who cancels a send tells its receiver before
-// that one posts its receive, and hears of nothing but what is known by then.
+// Messages between the ranks make each outcome unique. For example, a rank that cancels a send
+// tells the receiver before the receiver posts its receive.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static void pick_pair(Rng* rng, int* source, int* target) {
 
 // ---- persistent --------------------------------------------------------------------------------
 
-// One end of a repeated message. Its buffer is filled anew for each cycle.
+// A side of a repeated message, whose buffer is filled anew for each cycle.
 typedef struct {
   Layout* layout;
   Buffer buffer;
@@ -170,7 +170,7 @@ static Op* cancel_recv_made(const Content* content, bool persistent, int from, i
   return op;
 }
 
-// Of a message that nobody sends.
+// Cancels a receive of a message that no rank sends.
 static void cancel_recv(Rng* rng) {
   Content content = content_make(rng, false);
   int who = rng_range(rng, 0, here.ranks - 1);
@@ -178,14 +178,14 @@ static void cancel_recv(Rng* rng) {
   bool persistent = rng_chance(rng, 40), forget = rng_chance(rng, 20);
   if (here.rank != who) return;
   Op* op = cancel_recv_made(&content, persistent, from, TAG_NOBODY);
-  op->unsure = true;  // source and tag of a cancelled receive
+  op->unsure = true;  // a cancelled receive has no source and tag
   see("Cancel: %s", class_of(MPI_Cancel(&op->request)));
   if (!forget) return op_pend(op);
   see("free of a cancelled receive: %s", class_of(MPI_Request_free(&op->request)));
   op_over(op, MPI_SUCCESS, &(MPI_Status){0});
 }
 
-// A send is cancelled before its receive is posted.
+// Cancels a send before its receive is posted.
 static void cancel_send(Rng* rng) {
   Content content = content_make(rng, false);
   int source, target, flag = 0;
@@ -220,7 +220,7 @@ static void cancel_send(Rng* rng) {
   }
 }
 
-// A send or a receive is cancelled when the message is there: nothing is.
+// Cancels a send or a receive after the message has arrived, which must have no effect.
 static void cancel_late(Rng* rng) {
   Content content = content_make(rng, false);
   int source, target;
@@ -287,7 +287,7 @@ static void freed_send(const Content* content, int source, int target, bool sync
   }
 }
 
-// The receiver learns from its buffer alone that the message is there.
+// Frees the request of a receive. The buffer alone shows the arrival of the message.
 static void freed_recv(const Content* content, int source, int target) {
   MPI_Comm comm = here.comm[BASE];
   if (here.rank == source) {

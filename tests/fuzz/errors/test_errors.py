@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs that go wrong and go on see the same, plain and helped: each call, status and buffer.
+"""Programs that continue after errors have the same calls, statuses and buffers, plain and helped.
 
-Each rank writes a trace (errors.h). The traces of a helped run must have the same lines, round for
-round, as those of the plain run; the first round that differs is shown, and how to repeat it.
-`--fuzz-rounds` and `--fuzz-seed` make a longer search; rounds are run in batches of fifty.
+Each rank writes a trace (errors.h). The traces of a helped run must have the same lines in each
+round as the traces of the plain run. A failure shows the first round that differs and the command
+to repeat it. `--fuzz-rounds` and `--fuzz-seed` make a longer search, in batches of fifty rounds.
 
-With `--slow` every shape in every way, and under all libraries: under MPICH 5 it still finds
-programs that stand still (docs/decisions/rendezvous/error-handlers.md).
+`--slow` tests every shape in every way, under all libraries. Under MPICH 5 this still finds
+programs that hang (docs/decisions/rendezvous/error-handlers.md).
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ ROUND = re.compile(r"^round (\d+) ")
 # name: ranks, seed, rounds
 SHAPES = {"2 ranks": (2, 1, 30), "3 ranks": (3, 2, 10), "4 ranks": (4, 3, 6)}
 HELPED_FROM_4K = {"MH_HELP_THRESHOLD": "4K", "MH_MAPPED_HELP_THRESHOLD": "4K"}
-# What may decide how a message goes. With more than two ranks third ones help on any machine.
+# Settings that decide the path of a message. With more than two ranks, third ranks help on any
+# machine.
 WAYS = {
     "by default": {},
     "all described": {"MH_THRESHOLD": "64K", "MH_EXCHANGE_THRESHOLD": "64K", **HELPED_FROM_4K},
@@ -75,7 +76,7 @@ def errors(
     folder.mkdir(exist_ok=True)
     program = compiled(mpi, "errors", SOURCES)
     trace = folder / "trace"
-    # Third ranks help where each rank has a core.
+    # Third ranks help if each rank has a core.
     settings = {"MH_CORES": str(max(ranks, len(os.sched_getaffinity(0)))), **env}
     command = [str(program), *words, "--timeout", str(LIMIT_S // 10), "--trace", str(trace)]
     done = run(mpi, arm, ranks, command, settings, timeout_s=LIMIT_S)
@@ -83,14 +84,14 @@ def errors(
 
 
 def counted(lines: list[str]) -> Counter[str]:
-    """How often each line is there. Errors that one look at several requests finds are told to the
-    handler once, and what one look finds is up to time: such lines count once."""
+    """The number of times of each line. A call that finds errors of several requests calls the
+    handler once, and timing decides what a call finds, so lines of handlers count once."""
     times = Counter(lines)
     return Counter({line: 1 if HANDLER in line else times[line] for line in times})
 
 
 def differences(plain: Trace, helped: Trace) -> str | None:
-    """The first round in which the lines differ."""
+    """The first round in which the lines differ, as text, or None."""
     for number in sorted({*plain, *helped}):
         ours, theirs = counted(helped[number]), counted(plain[number])
         if ours == theirs:
@@ -102,7 +103,7 @@ def differences(plain: Trace, helped: Trace) -> str | None:
 
 
 def seen_plain(mpi: MpiBuild, ranks: int, words: list[str], shared: Path) -> list[Trace]:
-    """The traces without the library, made once for all ways."""
+    """The traces of the plain run, made once for all ways."""
     folder = shared / " ".join(["errors", mpi.name, str(ranks), *words])
 
     def find() -> str:

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What a rank sees, line by line, and where it is when nothing moves.
+// The trace of a rank, line by line, and the watchdog.
 //
-// The watchdog is SIGALRM: no round finished for `timeout` seconds. Each rank then prints its
-// place, and waits a moment, so that the launcher does not end the others before they have spoken.
+// The watchdog is SIGALRM after `timeout` seconds without a finished round. Each rank then prints
+// its place and waits a moment, so that the launcher does not end others before their output.
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -76,7 +76,7 @@ void trace_open(void) {
   char name[4096];
   snprintf(name, sizeof name, "%s.%d", options.trace, here.rank);
   file = fopen(name, "w");
-  if (file != NULL) setlinebuf(file);  // nothing is lost in a crash
+  if (file != NULL) setlinebuf(file);  // a crash loses no lines
 }
 
 void trace_close(void) {
@@ -106,7 +106,8 @@ static void on_alarm(int signal_number) {
   _exit(86);
 }
 
-// The signal comes again when this returns, and does what it does.
+// Prints the place of a crash. After the return the signal is raised again, with its default
+// action.
 static void on_crash(int signal_number) {
   signal(signal_number, SIG_DFL);
   say_place("crashed");

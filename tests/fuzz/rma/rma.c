@@ -88,7 +88,7 @@ static Operation operation_of(const Plan* plan, Random* random, int number) {
 // ---- The layout of a window
 // ----------------------------------------------------------------------
 
-// In bytes from the beginning of a rank's memory.
+// The offset of the common part, in bytes from the beginning of a rank's memory.
 static size_t common_at(void) { return 64; }
 static size_t slice_at(const Plan* plan, int origin) {
   const size_t element = (size_t)plan->basic.extent;

@@ -341,7 +341,7 @@ static void blank_outcome(Outcome* out) {
   for (int i = 0; i < MOST; ++i) out->statuses[i] = fresh_status();
 }
 
-// Calls again while nothing is complete; what failed looks have written is forgotten.
+// Calls again while nothing is complete, with fresh outputs for each call.
 static void complete(Call call, Outcome* out) {
   do {
     blank_outcome(out);
@@ -349,8 +349,9 @@ static void complete(Call call, Outcome* out) {
   } while (out->code == MPI_SUCCESS && (out->flag == 0 || (call == Testsome && out->found == 0)));
 }
 
-// The standard leaves open what the status of a send, of a collective or of a cancelled receive
-// says of a message, and how many bytes of one that was cut. Libraries leave what was there.
+// True if the status must describe a message. The standard leaves this open for sends, collectives
+// and cancelled receives, and also the number of bytes of a truncated message. Libraries leave the
+// old contents.
 static bool has_a_message(Kind kind) {
   if (kind == TO_NOBODY || kind == LARGE_TO_NOBODY || kind == PARTITIONED_SEND) return false;
   if (kind >= CANCELLED && kind <= INIT_CANCELLED) return false;
@@ -436,7 +437,7 @@ static void show(Kind kind, Call call, Array array) {
   make_array(kind, array, &out);
   complete(call, &out);
   print_outcome(call, &out);
-  // MPICH 5 forgets the status of a persistent receive that it has told once.
+  // MPICH 5 loses the status of a persistent receive after it has returned the status once.
   const bool is_forgotten = is_mpich5() && (kind == RECV_INIT || kind == LARGE_RECV_INIT);
   if (call == Get_status && !is_forgotten) {
     complete(Wait, &out);
@@ -459,16 +460,16 @@ static bool has_a_meaning(Kind kind, Call call, Array array) {
   // MPI_Testall of MPICH fails.
   const bool is_partitioned = kind == PARTITIONED_SEND || kind == PARTITIONED_RECEIVE;
   if (is_partitioned && call == Testall && !is_open_mpi()) return false;
-  // After an error, libraries say of the other requests that they are pending, or look at them.
+  // After an error, libraries report other requests as pending, or test them.
   if (kind > KIND_COUNT && (call == Waitall || call == Testall)) return array == ALONE;
-  // Open MPI frees an inactive request, too, whose memory a failed one had before.
+  // Open MPI also frees an inactive request in the memory of an earlier failed request.
   if (kind > KIND_COUNT && array != AFTER_NULL && is_open_mpi()) return array == ALONE;
-  // How many are complete is a matter of time.
+  // Timing decides the number of complete requests.
   return array != TWICE || call == Waitall || call == Testall;
 }
 
 void show_requests(bool with_errors) {
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);  // of this file
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);  // the variable of this file
   for (int i = 0; i < MOST; ++i) {
     buffers[0][i] = calloc(2, ROOM);
     buffers[1][i] = calloc(2, ROOM);

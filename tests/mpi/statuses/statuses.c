@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Prints all that the completing calls of MPI give back: one line for each kind of request, each
-// call and each array around the request.
+// Prints all outputs of the completing calls of MPI: a line for each kind of request, each call and
+// each array around the request.
 //
 // usage: mpiexec -n 2 statuses [errors]
 //
-// A line has the error class, flag, index, outcount and indices of the call, what became of the
-// request handles, and every byte of every status. All outputs are filled with a pattern before, so
-// a line also tells what a call leaves alone. Rank 0 makes the calls and rank 1 is the other end of
-// their messages. With `errors`, receives are truncated; rendezvous ends with the first of them.
+// A line has the error class, flag, index, outcount and indices of the call, the state of the
+// request handles after it, and every byte of every status. All outputs hold a pattern before the
+// call, so a line also shows the outputs that a call does not write. Rank 0 makes the calls and
+// rank 1 is the other end of their messages. With `errors`, receives are truncated; rendezvous ends
+// with the first of them.
 #include "statuses.h"
 
 #include <stdarg.h>

@@ -115,7 +115,7 @@ TEST(Extents, what_was_kept_longest_leaves_first_and_from_its_end) {
   EXPECT_EQ(run.first, firsts[4] + 6);
   EXPECT_EQ(run.pages, 4U);
   EXPECT_EQ(stage.extents.kept(), 16U);
-  // A neighbour that is freed in the meantime does not join it.
+  // The run does not merge with a neighbour that is freed in the meantime.
   stage.extents.give(firsts[5]);
   EXPECT_EQ(stage.extents.check(), nullptr);
   stage.extents.left(run.first);
@@ -140,7 +140,7 @@ TEST(Extents, only_the_first_page_of_a_used_extent_begins_one) {
   EXPECT_FALSE(stage.extents.begins_used(taken.first));
 }
 
-// Everything at random against a plain map of used pages; invariants are checked after each step.
+// Random calls against a plain map of used pages. The model checks the invariants after each step.
 class Model {
  public:
   explicit Model(unsigned seed) : random_(seed), stage_(below(3000) + 100) {}

@@ -23,8 +23,8 @@ namespace {
 constexpr std::size_t kMega = 1U << 20U;
 constexpr int kSkip = 77;
 
-// fork() as a program with the preloaded heap does it; each test has a heap of its own, in a
-// process of its own, so that no handler stays registered.
+// Forks like a program with the preloaded heap. The test calls the fork handlers itself, on its own
+// heap, so no handler stays registered.
 template <class Body>
 pid_t forked(Forking& forking, Body body) {
   forking.prepare();
@@ -62,7 +62,7 @@ bool all(const char* memory, std::size_t bytes, char value) {
   return true;
 }
 
-// What must hold after any fork: neither side sees what the other writes.
+// The invariant of every fork: neither process sees the writes of the other.
 int writes_stay_apart(Stage& stage, test::Barrier& turn) {
   char* block = stage.block(3 * kMega, 1);
   const pid_t pid = forked(stage.forking, [&] {

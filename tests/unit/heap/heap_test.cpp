@@ -29,7 +29,7 @@ namespace {
 constexpr std::size_t kMega = 1U << 20U;
 constexpr int kSkip = 77;
 
-// A heap lives as long as its process; a test has one of its own and never destroys its memory.
+// A heap lives as long as its process. Each test has its own heap, which is never destroyed.
 Heap& fresh_heap(const Heap::Options& options = {}) {
   auto* heap = new Heap;  // NOLINT(cppcoreguidelines-owning-memory): see above
   static std::vector<std::unique_ptr<Heap>> all;
@@ -210,10 +210,10 @@ TEST(Heap, a_bounded_heap_serves_a_quarter_of_what_its_budget_has_left) {
     void* block = heap.allocate(kMega, 16, false);
     if (block != nullptr) blocks.push_back(block);
   }
-  // Test machines may be slow: a few seconds earn some more blocks.
+  // On a slow machine the budget grows by some blocks within the test's few seconds.
   EXPECT_GE(blocks.size(), Budget::kAtOnce / kMega / 2);
   EXPECT_LE(blocks.size(), 200U);
-  // Memory that was used before costs nothing.
+  // Reuse of memory does not count against the budget.
   const std::uint64_t before = heap.stats().blocks;
   for (void* block : blocks) heap.release(block);
   for (void*& block : blocks) block = heap.allocate(kMega, 16, false);
@@ -234,7 +234,7 @@ TEST(Heap, a_block_that_grows_again_and_again_is_copied_seldom) {
   void* block = heap.allocate(bytes, 16, false);
   int moves = 0;
   while (bytes < 128 * kMega) {
-    // Something that lies in the way.
+    // A block behind the first keeps it from growing in place.
     (void)heap.allocate(kThreshold, 16, false);
     bytes += kThreshold * 4;
     void* next = heap.resize(block, bytes);
@@ -259,7 +259,7 @@ TEST(HeapUnsanitized, a_limit_set_by_the_program_is_met_where_it_would_be_withou
     heap.release(before);
     const rlimit value{8ULL << 30U, RLIM_INFINITY};
     if (::setrlimit(RLIMIT_AS, &value) != 0) return kSkip;
-    if (heap.allocate(kMega, 16, false) != before) return 1;         // kept memory costs nothing
+    if (heap.allocate(kMega, 16, false) != before) return 1;         // kept memory is not charged
     if (heap.allocate(100 * kMega, 16, false) != nullptr) return 2;  // the next allocator's
     if (heap.allocate(4 * kMega, 16, false) != nullptr) return 3;
     return 0;
@@ -391,7 +391,7 @@ class Player {
     return random_() % 20 == 0 ? random_() % (8 * kMega) + kThreshold
                                : random_() % (4 * kThreshold) + kThreshold;
   }
-  // One word in each KB, and the last.
+  // Calls `what` for the first word of each KB and for the last word.
   template <class Do>
   static void each(const Block& block, Do what) {
     const std::size_t words = block.bytes / 8;
@@ -422,7 +422,7 @@ class Player {
     auto* at = static_cast<std::uint64_t*>(heap_.resize(block.at, bytes));
     expect(at != nullptr);
     if (at == nullptr) return;
-    // The sparse pattern holds for what both sizes have, but for the last word of each.
+    // The sparse pattern holds up to the smaller size, except for the last word of each size.
     const std::size_t words = std::min(bytes, block.bytes) / 8;
     for (std::size_t i = 0; i < words; i += 128) expect(at[i] == block.seed + i);
     block = {at, bytes, 0};

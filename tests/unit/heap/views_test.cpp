@@ -28,7 +28,7 @@ std::uint64_t number(const void* pointer) { return reinterpret_cast<std::uint64_
 
 Fd duplicate(int fd) { return Fd(::fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
 
-// A heap of this process that it views itself: addresses differ, memory is the same.
+// A heap and a view of the heap in the same process: addresses differ, memory is the same.
 struct Mirror {
   Mirror() {
     heap.start({});
@@ -183,13 +183,13 @@ TEST(Views, a_forked_child_has_none) {
   EXPECT_EQ(child.wait(), 0);
 }
 
-// What each rank shares with the others besides its heap.
+// The memory that the ranks share besides their heaps.
 struct Board {
   test::Barrier barrier;
   std::atomic<std::uint64_t> blocks[4];
 };
 
-// A rank: gives its heap to all, takes theirs, reads and writes their blocks.
+// A rank that passes its heap to all ranks, attaches theirs, and reads and writes their blocks.
 int rank_of_node(std::uint32_t me, std::uint32_t ranks, node::Door* door,
                  const node::DoorName& name, Board& board) {
   Heap heap;

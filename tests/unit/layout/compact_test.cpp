@@ -18,8 +18,8 @@ using Bytes = std::vector<unsigned char>;
 
 LayoutPtr bytes_of(std::int64_t bytes) { return *named(bytes, 1); }
 
-// Both layouts pack `count` elements alike, from the middle of a buffer whose ends they do not
-// touch.
+// Expects that both layouts pack `count` elements alike, from the middle of a buffer, and do not
+// touch its ends.
 void expect_same(const Layout& layout, std::uint64_t count) {
   const auto compact = compact_of(layout, count);
   ASSERT_TRUE(compact.has_value());

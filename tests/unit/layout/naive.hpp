@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The reference: a datatype as the standard defines it, a plain list of basic types and markers.
-// Plain loops build it beside each layout. Slow, for small types only.
+// The reference: a datatype as in the standard, a plain list of basic types and markers. Plain
+// loops build the list beside each layout. Slow, for small types only.
 #pragma once
 
 #include <algorithm>

@@ -61,7 +61,7 @@ class Memory {
 struct Case {
   Sample type;
   std::uint64_t count;
-  std::vector<std::int64_t> places;  // of each byte of the stream
+  std::vector<std::int64_t> places;  // offset of each byte of the stream
   CacheLevel cache_level;
 
   Case(RandomTypes& random)
@@ -122,7 +122,7 @@ TEST(Random, types_have_the_bounds_of_the_standard) {
   });
 }
 
-// Without every kind of shape the other properties would prove little.
+// The random types must have every kind of shape, or the other properties would prove little.
 TEST(Random, types_reach_every_kind_of_shape) {
   std::map<std::pair<ShapeKind, bool>, int>
       seen;  // by the kind of the root and whether it has children
@@ -301,7 +301,7 @@ void check_against(const Layout& layout, const std::vector<std::int64_t>& places
   }
 }
 
-// The first byte is at `offset`.
+// Checks a grid whose first byte is at `offset`.
 void check_grid(std::int64_t bytes, std::int64_t length, std::int64_t stride, std::int64_t rows,
                 std::int64_t row_stride, std::int64_t offset = 0) {
   SCOPED_TRACE(std::to_string(bytes) + " x" + std::to_string(length) + " at " +

@@ -83,7 +83,7 @@ class LongUnit final : public LendableWork {
   Board* board_;
 };
 
-// A unit that must wait, and gives its core back first.
+// A unit that must wait, and gives its core back before the wait.
 class WaitingUnit final : public LendableWork {
  public:
   bool unit(std::uint32_t /*helper*/, std::uint64_t /*deadline*/) noexcept override {
@@ -96,7 +96,7 @@ class WaitingUnit final : public LendableWork {
     while (!over.load()) ::usleep(100);
     return true;
   }
-  Guest guest = Guest::no;  // this and the next two: of the unit; read them while it waits
+  Guest guest = Guest::no;  // written by the unit, like the next two; read while the unit waits
   int lent = -1;
   cpu_set_t cpus{};
   std::atomic<bool> waits{false};
@@ -380,7 +380,7 @@ TEST(Lend, a_helper_that_is_evicted_before_it_begins_can_be_lent_a_core_again) {
   pool.withdraw(WorkKind::loops);
 }
 
-// The lender continues while the unit lasts, which the test sees by an event, not by time.
+// The lender continues while the unit lasts. The test waits for an event, not for a time.
 TEST(Lend, a_helper_that_has_to_wait_gives_the_core_back) {
   Stage stage(2);
   stage.enter(0);
@@ -442,7 +442,7 @@ TEST_F(Offers, of_work_that_is_nearly_done_and_of_nobody_are_left_alone) {
   EXPECT_EQ(loop.by_helpers.load(), 0U);
 }
 
-// The duration of a brief offer counts from when a lender has seen it.
+// The duration of a brief offer counts from the moment when a lender has seen the offer.
 TEST_F(Offers, that_are_brief_are_taken_while_they_are_fresh) {
   Loop loop(1U << 30U);
   const auto offer = [&](double ns) {
@@ -505,7 +505,7 @@ class WholeUnit final : public LendableWork {
   std::atomic<std::uint64_t> length{0};
 };
 
-// See unit_length.hpp. The lender learns from whether its wait goes on after a unit.
+// See unit_length.hpp. The lender learns whether its wait continues after a unit.
 TEST_F(Offers, are_taken_for_longer_while_nothing_else_comes) {
   WholeUnit unit;
   ASSERT_TRUE(pool_.expose(WorkKind::loops, unit, kLong).ok());
@@ -556,7 +556,7 @@ TEST(Lend, helpers_take_no_signal_of_the_program) {
     taken.store(0);
     ::kill(::getpid(), SIGUSR1);
     EXPECT_TRUE(eventually([&] { return taken.load() != 0; }));
-    // the first thread, the only other one that does not block the signal
+    // the first thread, the only other thread that does not block the signal
     EXPECT_EQ(taken.load(), ::getpid());
   }
   ::sigaction(SIGUSR1, &before, nullptr);

@@ -18,7 +18,7 @@ double cost_of(std::uint64_t length, double between) {
   return static_cast<double>(kRules.look) / unit + unit / 2 / between;
 }
 
-// The mean cost of the lengths that the class settles on.
+// The mean cost of the lengths that the class learns.
 double cost_learned(double between, std::uint32_t seed) {
   std::mt19937_64 dice(seed);
   std::exponential_distribution<double> next(1 / between);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The way taken to each view. A peer with a mapped heap gets a process number that no process has,
-// so any use of the kernel fails.
+// The way to each view. A peer with a mapped heap has a process number without a process, so any
+// use of the kernel fails.
 #include "memory/reach.hpp"
 
 #include <fcntl.h>

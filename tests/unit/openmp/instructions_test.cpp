@@ -38,7 +38,7 @@ TEST(X86, places_are_found_in_front_of_immediates_too) {
             (Found{{ReferenceKind::slot, kHere + 0x27}}));
 }
 
-// add %r13d,%eax; add $0x96,%eax: the bytes in the middle look like a call.
+// add %r13d,%eax; add $0x96,%eax: these bytes contain those of a call.
 TEST(X86, what_looks_like_a_call_within_others_is_none) {
   EXPECT_TRUE(in_x86_64({0x44, 0x01, 0xe8, 0x05, 0x96, 0, 0, 0}).empty());
 }

@@ -121,7 +121,7 @@ void expect_every_iteration_once(const Work& work, std::uint64_t times = 1) {
   ASSERT_EQ(work.last, kCount - 1);
 }
 
-// Such loops need no review, not even a loop that was opened before its team came.
+// A brief loop needs no review, even if it was opened before its team arrived.
 TEST(SharedRegion, a_brief_loop_is_offered_whoever_opens_it) {
   for (const std::uint32_t threads : {1U, 2U, 3U}) {
     SCOPED_TRACE(threads);
@@ -195,7 +195,7 @@ TEST(SharedRegion, helpers_take_part_and_every_iteration_is_done_once) {
   EXPECT_EQ(site.state.load(), SiteState::shared);
 }
 
-// A loop short enough to be offered without a review, once it is known.
+// A known loop that is short enough is offered without a review.
 TEST(SharedRegion, loops_that_are_known_to_be_short_are_offered_too) {
   Team team;
   Site site;
@@ -211,7 +211,7 @@ TEST(SharedRegion, loops_that_are_known_to_be_short_are_offered_too) {
   EXPECT_GT(team.region().exposures(), before);
 }
 
-// The barrier behind the loop was not seen before: helpers inside wait there with the owner.
+// A loop with a barrier that is seen for the first time: helpers in the loop wait with the owner.
 struct WithBarrier : Work {
   using Work::Work;
   std::atomic<int> too_early{0};

@@ -41,19 +41,19 @@ TEST_F(ArrivalTest, a_descriptor_of_a_use_that_is_over_is_the_users_bytes) {
   EXPECT_EQ(letter_.state(), SlotState::posted);
 }
 
-// Each step of a sender that pushes, seen by a receiver that read the descriptor before the
-// first.
+// All steps of a sender that pushes, seen by a receiver that has read the RTS header before the
+// first step.
 TEST_F(ArrivalTest, a_delivery_is_never_overlooked) {
   ASSERT_TRUE(letter_.take(kUse));
   EXPECT_EQ(asked(), Mover::unsettled);
   landing_.state = PostedState::pushing;
   EXPECT_EQ(asked(), Mover::sender);
-  EXPECT_EQ(who_moves(nullptr, 0, &landing_), Mover::sender);  // the descriptor is written over
+  EXPECT_EQ(who_moves(nullptr, 0, &landing_), Mover::sender);  // the RTS header is overwritten
   landing_.state = PostedState::pushed;
   EXPECT_EQ(asked(), Mover::sender);
   letter_.change(SlotState::done);
   EXPECT_EQ(asked(), Mover::sender);
-  letter_.word = SendSlot::word_of(kUse + 1, SlotState::posted);  // its slot serves another message
+  letter_.word = SendSlot::word_of(kUse + 1, SlotState::posted);  // the slot has another message
   EXPECT_EQ(asked(), Mover::sender);
   EXPECT_EQ(letter_.state(), SlotState::posted);
 }
@@ -67,11 +67,11 @@ TEST_F(ArrivalTest, a_delivery_that_failed_is_the_receivers_again) {
   EXPECT_EQ(asked(), Mover::receiver);
 }
 
-// Both sides at once: every message is moved by one of them, and the receiver always knows.
+// Both sides at the same time: exactly one side moves each message, and the receiver knows which.
 TEST_F(ArrivalTest, one_side_moves_each_message) {
   constexpr std::uint64_t kMessages = 20'000;
   constexpr std::uint64_t kOver = kMessages + 1;
-  // Each message is two turns of both threads: milliseconds where others want the cores.
+  // Each message needs two turns of both threads, which takes milliseconds on busy cores.
   const auto stop = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   std::atomic<std::uint64_t> posted{0};
   std::atomic<std::uint64_t> received{0};

@@ -20,7 +20,7 @@ struct Area {
   Pipelines pipelines;
 };
 
-// A node of two ranks, or more, in this process, and the hands of each.
+// A node of two or more ranks in this process, each with a pipeline engine.
 class PipelineEngineTest : public testing::Test {
  protected:
   static constexpr PipelineEngine::Offsets kOffsets{.send_table = offsetof(Area, send_table),
@@ -46,7 +46,7 @@ class PipelineEngineTest : public testing::Test {
   static std::size_t area_bytes(std::uint32_t ranks) { return sizeof(Area) + cells_bytes(ranks); }
   Area& area(std::uint32_t rank) { return *reinterpret_cast<Area*>(nodes_[rank].area(rank)); }
 
-  // Rank 0 describes a message to rank 1, which takes its rendezvous send.
+  // Rank 0 posts a rendezvous send to rank 1, which takes the send.
   std::uint32_t send(const End& from, std::uint64_t bytes) {
     const std::uint32_t slot = send_queue_.post(
         {.from = {}, .bytes = bytes, .communicator = 0, .tag = 0, .to = 1, .contiguous = false},
@@ -55,7 +55,7 @@ class PipelineEngineTest : public testing::Test {
     EXPECT_TRUE(send_queue_.slot(slot).take(send_queue_.slot(slot).generation()));
     return slot;
   }
-  // After some time with nothing to do.
+  // Polls until a rank is late, which takes some time without work.
   std::uint32_t late_for(std::uint32_t rank) {
     for (;;) {
       if (const auto late = hands_[rank]->who_is_late()) return *late;
@@ -67,7 +67,7 @@ class PipelineEngineTest : public testing::Test {
     send_queue_.release(slot);
   }
 
-  // Rank 1 has no other way to rank 0 than the kernel, as if that were another process.
+  // Rank 1 reaches rank 0 by the kernel alone, like another process.
   memory::Reach reach_{1, 2, memory::Reach::KernelCopies::yes};
   test::SharedMemory memory_;
   std::vector<node::Node> nodes_;
@@ -76,7 +76,7 @@ class PipelineEngineTest : public testing::Test {
   SendTable send_queue_;
 };
 
-// Bytes in blocks with gaps, or backwards, or without either.
+// Bytes in blocks: with gaps, in descending order, or contiguous.
 class Scattered {
  public:
   static constexpr std::uint64_t kRoom = 1U << 20U;
@@ -184,7 +184,7 @@ TEST_F(PipelineEngineTest, each_end_knows_when_the_other_is_late) {
 class InvitationTest : public PipelineEngineTest {
  protected:
   explicit InvitationTest(std::uint32_t ranks = 3) : PipelineEngineTest(ranks) {
-    // As if there were helpers.
+    // Pretends that all ranks have helpers.
     for (std::uint32_t rank = 0; rank < ranks; ++rank) expose(rank, true);
   }
   void expose(std::uint32_t rank, bool now) {
@@ -247,8 +247,7 @@ TEST_F(PairTest, a_pair_has_its_own_two_hands) {
   EXPECT_FALSE(invites(1));
 }
 
-// A message without gaps at either end is on a pipeline, and its receiver may look where it comes
-// from.
+// A message on a pipeline, contiguous at both ends, whose receiver may read the sender's memory.
 class ContiguousTest : public PipelineEngineTest {
  protected:
   static constexpr unsigned char kSent = 7;
@@ -269,7 +268,7 @@ class ContiguousTest : public PipelineEngineTest {
   bool drain() { return hands_[1]->drain(pipeline_); }
   bool fill() { return hands_[0]->fill(slot_); }
   bool over() { return hands_[1]->over(pipeline_); }
-  // True if all of it could be fetched.
+  // True if the whole message arrived.
   bool finish() { return hands_[1]->finish(pipeline_); }
 
   std::vector<unsigned char> out_ = std::vector<unsigned char>(300'000, kSent);
@@ -295,7 +294,7 @@ TEST_F(ContiguousTest, either_process_fills_the_next_cell) {
   EXPECT_FALSE(drain()) << "nothing is filled";
   EXPECT_GT(area(0).counters.own_copy_ticks.get(), 0U);
   EXPECT_GT(area(1).counters.own_copy_ticks.get(), 0U);
-  // From here on the cells are used again, by either in turn.
+  // Now both processes reuse the cells in turn.
   for (int turn = 0; !over(); ++turn) {
     ASSERT_TRUE(turn % 3 == 0 ? fetch() : fill());
     EXPECT_TRUE(drain());
@@ -305,7 +304,7 @@ TEST_F(ContiguousTest, either_process_fills_the_next_cell) {
 }
 
 TEST_F(ContiguousTest, what_cannot_be_fetched_is_said_at_the_end) {
-  there_ = {.address = 8, .pid = 0x3fffffff, .rank = 0};  // a process that is nobody's
+  there_ = {.address = 8, .pid = 0x3fffffff, .rank = 0};  // above the largest pid of Linux
   ASSERT_TRUE(fetch());
   EXPECT_FALSE(fetch()) << "once is enough";
   while (!over()) ASSERT_TRUE(drain() || fill());

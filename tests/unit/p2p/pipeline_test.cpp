@@ -12,8 +12,8 @@
 
 namespace mh::p2p {
 
-// A claim that is held up between its look and its compare-and-swap finds the ticket of a later
-// use: what it would compare with is told apart by the use alone.
+// A claim that is delayed between its look and its compare-and-swap finds the ticket of a later
+// use. Only the number of the use makes the two values differ.
 struct PipelineTestAccess {
   static std::uint64_t fills(const Pipeline& pipeline) { return pipeline.fills_.load(); }
 };
@@ -54,7 +54,7 @@ TEST_F(PipelineTest, no_more_is_filled_than_there_are_cells) {
   std::vector<PipelineChunk> filled(kCells);
   for (PipelineChunk& one : filled) ASSERT_TRUE(pipeline_->claim_fill(use, one));
   EXPECT_FALSE(pipeline_->claim_fill(use, stretch_));
-  // Claimed is not filled, and drained goes in order.
+  // A claimed cell is not filled yet, and cells are drained in order.
   pipeline_->filled(filled[1]);
   EXPECT_FALSE(pipeline_->claim_drain(use, stretch_));
   pipeline_->filled(filled[0]);
@@ -125,7 +125,7 @@ TEST_F(PipelineTest, a_message_has_no_more_cells_than_can_be_told_apart) {
   EXPECT_FALSE(pipeline_->claim_fill(use, stretch_));
 }
 
-// An end that stays away with one chunk left would else be waited for.
+// A single remaining chunk would otherwise wait for an absent end.
 TEST_F(PipelineTest, a_single_chunk_is_worth_a_core_where_nobody_is_at_work) {
   const std::uint32_t use = pipeline_->open(2ULL * kChunk, kChunk, kRoom);
   for (int i = 0; i < 2; ++i) {
@@ -175,8 +175,8 @@ TEST_F(PipelineTest, a_claim_for_an_earlier_use_gets_nothing) {
   EXPECT_EQ(PipelineTestAccess::fills(*pipeline_), (std::uint64_t{second} << 32U) + 101);
 }
 
-// Messages of several senders, one after the other on one pipeline, each with several fillers and
-// drainers that know a use only until it is over and may come late.
+// A series of messages on one pipeline, with several fillers and drainers. They know the number of
+// a use only until its end, and may be late.
 class Crowd {
  public:
   static constexpr std::uint32_t kMessages = 300;
@@ -237,7 +237,7 @@ class Crowd {
   Pipeline pipeline_;
   std::array<unsigned char, kRoom> cells_{};
   std::vector<unsigned char> to_;
-  std::uint32_t message_ = 0;  // no atomic: read after a claim of its use only
+  std::uint32_t message_ = 0;  // not atomic: read only after a claim of its use
   std::atomic<std::uint32_t> use_{0};
   std::atomic<bool> ending_{false};
 };

@@ -47,7 +47,7 @@ TEST_F(LandingsTest, a_landing_is_of_a_buffer_only_while_it_is_open_for_it) {
   posted_receives_.close(posted);
   EXPECT_FALSE(posted->is_of(here));
   EXPECT_EQ(posted_receives_.open(buffer_ + 1, 1),
-            posted);  // what a sender may meet that was held up
+            posted);  // a delayed sender may find this reuse
   EXPECT_FALSE(posted->is_of(here));
 }
 

@@ -58,7 +58,7 @@ TEST_F(OutboxTest, who_only_looks_sees_posted_letters_alone) {
   EXPECT_FALSE(send_queue_.slot(index).posted());
 }
 
-// A rendezvous send to another rank may be over, and another one in its place, at any moment.
+// A rendezvous send to another rank may end at any moment, and another send may take its slot.
 TEST_F(OutboxTest, who_only_looks_never_sees_parts_of_two_letters) {
   const auto all = [](std::uint32_t value) {
     return NewSend{.from = {},
@@ -134,11 +134,11 @@ TEST_F(OutboxTest, a_letter_is_taken_once) {
   SendSlot& slot = send_queue_.slot(send_queue_.post(send(1), kNoFin));
   EXPECT_TRUE(slot.take(slot.generation()));
   EXPECT_FALSE(slot.take(slot.generation()));
-  slot.change(SlotState::posted);  // its sender could not push
+  slot.change(SlotState::posted);  // the sender could not push
   EXPECT_TRUE(slot.take(slot.generation()));
 }
 
-// A receiver may be held up between its look at a descriptor and the take.
+// A receiver may be delayed between its look at the RTS header and the take.
 TEST_F(OutboxTest, a_later_letter_is_never_taken_for_one_that_is_over) {
   const std::uint32_t index = send_queue_.post(send(1), kNoFin);
   SendSlot& slot = send_queue_.slot(index);

@@ -99,7 +99,7 @@ TEST_F(TransferTest, without_a_free_job_the_receiver_copies_by_itself) {
     others.push_back(job);
   }
   Transfer message = transfer(keeper);
-  EXPECT_EQ(slot_.state(), SlotState::taken);  // there is no job to help with
+  EXPECT_EQ(slot_.state(), SlotState::taken);  // the transfer has no job to help with
   while (!message.step(receiver_)) {
   }
   EXPECT_TRUE(message.close());
@@ -121,7 +121,7 @@ TEST_F(TransferTest, a_chunk_in_dead_hands_is_copied_again) {
   steal::SlotKeeper keeper = ranks_.keeper(0);
   Transfer message = transfer(keeper);
   steal::Chunk lost{};
-  ASSERT_TRUE(ranks_.area(0).slots().jobs[slot_.job.load()].claim(lost));  // and never finished
+  ASSERT_TRUE(ranks_.area(0).slots().jobs[slot_.job.load()].claim(lost));  // never finished
   for (int i = 0; i < 100; ++i) ASSERT_FALSE(message.step(receiver_));
   ASSERT_TRUE(message.all_claimed());
   message.recover();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every operation on every type, with odd counts and odd addresses, compared with a plain loop that
-// does not use the kernels' templates; and the standard's table of defined pairs.
+// Every operation on every type, with odd counts and odd addresses, compared with a plain loop
+// without the kernels' templates; and the standard's table of defined pairs.
 #include "rma/reduce.hpp"
 
 #include <gtest/gtest.h>

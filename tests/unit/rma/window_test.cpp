@@ -43,7 +43,7 @@ RmaBuffer end_at(void* address, const LayoutPtr& layout, std::uint64_t count) {
   return buffer;
 }
 
-// Every second number of twice as many.
+// A layout of `numbers` numbers with a gap after each.
 LayoutPtr every_second(std::int64_t numbers) {
   return *layout::vector(numbers, 1, 2, **layout::named(8, 8));
 }

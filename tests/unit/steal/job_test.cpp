@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The job protocol: first each seam by itself, with a thief paused exactly there, then a stress
-// test. The stress test reopens a slot thousands of times under busy thieves. The owner reads their
-// work with plain loads, so ThreadSanitizer checks the memory orders.
+// The job protocol: tests with a thief paused between two steps, then a stress test. The stress
+// test reopens a slot thousands of times under busy thieves. The owner reads their work with plain
+// loads, so ThreadSanitizer checks the memory orders.
 #include "steal/job.hpp"
 
 #include <gtest/gtest.h>
@@ -121,7 +121,7 @@ TEST(Job, a_chunk_in_the_hands_of_a_slow_thief_keeps_the_job_open) {
   EXPECT_TRUE(job.finished());
 }
 
-// A thief checked while there was work, and decrements only now ...
+// A thief that checked while there was work decrements after the end of the job.
 TEST(Job, a_late_thief_gets_nothing_from_a_job_that_ended) {
   Job job;
   job.open(work_of(100, 100));
@@ -143,7 +143,7 @@ TEST(Job, decrements_of_late_thieves_do_not_eat_chunks_of_the_next_job) {
   EXPECT_EQ(all_chunks(job).size(), 5U);
 }
 
-// ... or after the slot was opened again: it then has a proper chunk of the new job.
+// A thief that decrements after the slot was opened again gets a proper chunk of the new job.
 TEST(Job, a_late_thief_claims_from_the_new_job_of_the_slot) {
   Job job;
   job.open(work_of(100, 100));

@@ -59,7 +59,7 @@ TEST(Thief, copies_chunk_by_chunk_until_the_job_is_done) {
   EXPECT_FALSE(node::may_hold_chunk_of(f.node(0).mine(), 1));
 }
 
-// Each chunk has every third byte of the source, and blocks of its own in the target.
+// Each chunk has every third byte of the source, and its own blocks in the target.
 TEST(Thief, moves_scattered_bytes_straight_to_their_places) {
   Fixture f;
   constexpr std::int64_t kCount = 30'000;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// States whether a sanitizer slows this build, so that stress tests run fewer rounds.
+// A flag: a sanitizer slows this build, so stress tests run fewer rounds.
 #pragma once
 
 namespace mh::test {

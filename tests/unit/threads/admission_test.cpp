@@ -43,7 +43,7 @@ TEST(WaitAdmission, who_comes_back_makes_room) {
   one.came(1, 1001);
   EXPECT_TRUE(one.has_free_core());
   EXPECT_EQ(ended_at(one, 1001), 1);
-  one.came(7, 1002);  // more than are out: some were forgotten
+  one.came(7, 1002);  // more threads than were counted as out
   EXPECT_EQ(ended_at(one, 1002), 1);
 }
 

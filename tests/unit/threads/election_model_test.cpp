@@ -22,8 +22,8 @@ using ult::check::preempted;
 using ult::check::require;
 using ult::check::Threads;
 
-// Threads that wait for messages; messages[i] is for thread i. `kTells` false: the server leaves it
-// to leave() to tell the threads whose waits are over.
+// Threads that wait for messages; messages[i] is for thread i. If `kTells` is false, only leave()
+// tells the threads whose waits are over.
 template <std::size_t kWaiters, bool kTells = true>
 struct World {
   struct Waiter : Seat<Model> {
@@ -103,8 +103,8 @@ TEST(ElectionModel, a_server_that_leaves_tells_those_whose_waits_are_over) {
   expect_holds(explore<TwoWaiters<false>>(preempted(2)), 1000);
 }
 
-// A thread that has its message sends the next thread's message: the server must have handed over
-// by then.
+// A thread that has its message sends the next thread's message, before which the server must have
+// handed over.
 struct Chain : World<3> {
   Chain() { send(0); }
   Threads threads() {

@@ -17,7 +17,7 @@
 namespace mh::threads {
 namespace {
 
-// Threads with a mailbox each.
+// Threads, each with a mailbox.
 class Office {
  public:
   explicit Office(std::size_t threads) : boxes_(threads) {}
@@ -53,7 +53,7 @@ class Office {
         told_.fetch_add(over ? 1 : 0);
         return over;
       });
-      // Tells from either end in turn; every third ready seat is left for leave().
+      // Tells from both ends in turn, and leaves every third ready seat for leave().
       if (election_.has_ready() && ++looks_ % 3 != 0) {
         looks_ % 2 == 0 ? election_.tell_newest() : election_.tell_oldest();
       }
@@ -104,7 +104,7 @@ TEST(Election, messages_to_any_thread_all_arrive) {
   std::vector<std::thread> threads;
   for (std::size_t me = 0; me < kThreads; ++me) {
     threads.emplace_back([&office, rounds, me] {
-      std::minstd_rand same(7);  // the same in all threads, so each gets a message per round
+      std::minstd_rand same(7);  // equal numbers in all threads: each gets a message per round
       for (std::int64_t round = 0; round < rounds; ++round) {
         office.send((me + same()) % kThreads);
         office.receive(me);
@@ -114,7 +114,7 @@ TEST(Election, messages_to_any_thread_all_arrive) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// The stacks of the seats are gone at once.
+// Threads end right after their waits, and their stacks with the seats vanish.
 TEST(Election, threads_come_and_go) {
   const int generations = test::kSanitized ? 20 : 200;
   Office office(8);

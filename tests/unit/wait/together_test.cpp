@@ -67,7 +67,7 @@ class Sleeper {
     flag = true;
     if (thread_.joinable()) thread_.join();
   }
-  // Waits for an event that is sure to come.
+  // Waits for an event that will happen.
   static void see(const std::function<bool()>& thing) {
     while (!thing()) std::this_thread::yield();
   }
@@ -86,7 +86,7 @@ class Together : public testing::Test {
   void start(const WaitRules& rules) { install_actions(&work_, rules); }
   void TearDown() override { install_actions(nullptr, {}); }
 
-  // The first thread is in a long wait, so it serves, before the second comes.
+  // A thread that serves: it has been in its wait for a while before others start.
   std::unique_ptr<Sleeper> server() {
     auto made = std::make_unique<Sleeper>();
     Sleeper::see([&] { return made->asked_by_itself > 20; });
